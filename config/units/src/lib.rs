@@ -1,0 +1,23 @@
+//! Units that Weir computes with: instants and spans in picoseconds, bytes, bit rates, MAC addresses,
+//! and the fixed-point factor α of the buffer policies.
+//!
+//! Everything is an integer behind a newtype, so that a rate can't be taken for a size, and so that no
+//! float enters the packet path. Time is in **picoseconds**: one byte takes a whole number of them at
+//! every Ethernet rate from 1 Mb/s to 400 Gb/s (80 ps at 100 Gb/s, 20 ps at 400 Gb/s), so serialisation
+//! times add up without rounding. A `u64` of picoseconds lasts 213 days.
+
+#![forbid(unsafe_code)]
+
+mod alpha;
+mod bytes;
+mod mac;
+mod parse;
+mod rate;
+mod time;
+
+pub use alpha::{Alpha, AlphaError};
+pub use bytes::{Bytes, WIRE_OVERHEAD_BYTES};
+pub use mac::MacAddr;
+pub use parse::UnitError;
+pub use rate::{BitRate, Serialiser};
+pub use time::{Span, Time};

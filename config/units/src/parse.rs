@@ -1,0 +1,171 @@
+//! Reading quantities as people write them: `10Gbps`, `12MB`, `1.5us`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::{BitRate, Bytes, Span};
+
+/// A text that is not the quantity it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnitError {
+    /// What was written.
+    pub text: String,
+    /// What was expected, as a noun phrase.
+    pub expected: &'static str,
+    /// Something that would have been right.
+    pub example: &'static str,
+}
+
+impl UnitError {
+    /// `text` is not `expected`; write something like `example`.
+    pub fn new(text: &str, expected: &'static str, example: &'static str) -> UnitError {
+        UnitError { text: text.to_owned(), expected, example }
+    }
+}
+
+impl fmt::Display for UnitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\" is not {}; write for example \"{}\"", self.text, self.expected, self.example)
+    }
+}
+
+impl std::error::Error for UnitError {}
+
+/// A unit's names and its worth in the base unit.
+type Unit = (&'static [&'static str], u64);
+
+const SIZES: &[Unit] = &[
+    (&["B", "bytes"], 1),
+    (&["KB", "kB", "K", "k"], 1_000),
+    (&["MB", "M"], 1_000_000),
+    (&["GB", "G"], 1_000_000_000),
+    (&["KiB"], 1 << 10),
+    (&["MiB"], 1 << 20),
+    (&["GiB"], 1 << 30),
+];
+
+const RATES: &[Unit] = &[
+    (&["bps", "b/s"], 1),
+    (&["Kbps", "kbps", "Kb/s", "kb/s"], 1_000),
+    (&["Mbps", "Mb/s"], 1_000_000),
+    (&["Gbps", "Gb/s"], 1_000_000_000),
+    (&["Tbps", "Tb/s"], 1_000_000_000_000),
+];
+
+const SPANS: &[Unit] = &[
+    (&["ps"], 1),
+    (&["ns"], 1_000),
+    (&["us", "µs", "μs"], 1_000_000),
+    (&["ms"], 1_000_000_000),
+    (&["s"], 1_000_000_000_000),
+    (&["min"], 60_000_000_000_000),
+    (&["h"], 3_600_000_000_000_000),
+];
+
+impl FromStr for Bytes {
+    type Err = UnitError;
+
+    /// A size with its unit, `12MB` (decimal) or `12MiB` (binary); a bare number counts bytes.
+    fn from_str(text: &str) -> Result<Bytes, UnitError> {
+        let bare = text.trim();
+        if let Ok(n) = bare.parse() {
+            return Ok(Bytes::new(n));
+        }
+        quantity(bare, SIZES).map(Bytes::new).ok_or_else(|| UnitError::new(text, "a size", "12MB"))
+    }
+}
+
+impl FromStr for BitRate {
+    type Err = UnitError;
+
+    /// A rate with its unit, `10Gbps`.
+    fn from_str(text: &str) -> Result<BitRate, UnitError> {
+        match quantity(text.trim(), RATES) {
+            Some(bps) if bps > 0 => Ok(BitRate::bps(bps)),
+            _ => Err(UnitError::new(text, "a rate above 0 with its unit", "10Gbps")),
+        }
+    }
+}
+
+impl FromStr for Span {
+    type Err = UnitError;
+
+    /// A time with its unit, `1.5us`.
+    fn from_str(text: &str) -> Result<Span, UnitError> {
+        let bare = text.trim();
+        if bare == "0" {
+            return Ok(Span::ZERO);
+        }
+        quantity(bare, SPANS).map(Span::from_picos).ok_or_else(|| UnitError::new(text, "a time with its unit", "1.5us"))
+    }
+}
+
+/// The number before the unit, in base units; `None` if either is unknown, or if the value is no whole number of
+/// base units or does not fit.
+fn quantity(text: &str, units: &[Unit]) -> Option<u64> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_')?;
+    let (number, unit) = (text[..end].replace('_', ""), text[end..].trim());
+    let (_, worth) = units.iter().find(|(names, _)| names.contains(&unit))?;
+    let (whole, fraction) = number.split_once('.').unwrap_or((&number, ""));
+    if fraction.len() > 12 || (whole.is_empty() && fraction.is_empty()) {
+        return None;
+    }
+    let scale = 10u128.pow(fraction.len() as u32);
+    let digits: u128 = format!("{whole}{fraction}").parse().ok()?;
+    let value = digits.checked_mul(u128::from(*worth))?;
+    if value % scale != 0 {
+        return None;
+    }
+    u64::try_from(value / scale).ok()
+}
+
+/// `value / unit` in decimals, without trailing zeros, cut to three places.
+pub(crate) fn decimal(value: u64, unit: u64) -> String {
+    let thousandths = u128::from(value) * 1_000 / u128::from(unit);
+    let text = format!("{}.{:03}", thousandths / 1_000, thousandths % 1_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_people_write() {
+        assert_eq!("12MB".parse(), Ok(Bytes::mb(12)));
+        assert_eq!("12 MiB".parse(), Ok(Bytes::new(12 << 20)));
+        assert_eq!("18.5KB".parse(), Ok(Bytes::new(18_500)));
+        assert_eq!("1500".parse(), Ok(Bytes::new(1_500)));
+        assert_eq!("10Gbps".parse(), Ok(BitRate::gbps(10)));
+        assert_eq!("2.5Gb/s".parse(), Ok(BitRate::mbps(2_500)));
+        assert_eq!("52.4us".parse(), Ok(Span::from_nanos(52_400)));
+        assert_eq!("0".parse(), Ok(Span::ZERO));
+        assert_eq!("5min".parse(), Ok(Span::from_secs(300)));
+    }
+
+    #[test]
+    fn refuses_wrong_units_and_says_what_to_write() {
+        assert_eq!(
+            "10GB".parse::<BitRate>().unwrap_err().to_string(),
+            "\"10GB\" is not a rate above 0 with its unit; write for example \"10Gbps\""
+        );
+        for text in ["", "MB", "1.2.3MB", "-3MB", "3 potatoes", "0.0001B", "99999999999GB"] {
+            assert!(text.parse::<Bytes>().is_err(), "{text}");
+        }
+        assert!("10".parse::<BitRate>().is_err());
+        assert!("0Gbps".parse::<BitRate>().is_err());
+        assert!("10".parse::<Span>().is_err());
+    }
+
+    #[test]
+    fn what_is_printed_can_be_read_back() {
+        for span in [80, 1_500_000, 52_400_000, 2_000_000_000_000] {
+            let span = Span::from_picos(span);
+            assert_eq!(span.to_string().parse(), Ok(span));
+        }
+        for size in [64, 56_840, 1_048_576, 12_000_000] {
+            let size = Bytes::new(size);
+            assert_eq!(size.to_string().parse(), Ok(size));
+        }
+    }
+}
