@@ -85,7 +85,7 @@ impl fmt::Display for Alpha {
     /// `2`, or `1/16` for the inverse of a whole number, else a decimal.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let one = 1 << Self::FRACTION_BITS;
-        if self.0 % one == 0 {
+        if self.0.is_multiple_of(one) {
             f.pad(&(self.0 / one).to_string())
         } else if one % self.0 == 0 {
             f.pad(&format!("1/{}", one / self.0))

@@ -1,4 +1,4 @@
-//! Units that Weir computes with: instants and spans in picoseconds, bytes, bit rates, MAC addresses,
+//! Units that Weir computes with: instants and spans in picoseconds, bytes, bit rates, MAC addresses, ports and classes,
 //! and the fixed-point factor α of the buffer policies.
 //!
 //! Everything is an integer behind a newtype, so that a rate can't be taken for a size, and so that no
@@ -10,6 +10,7 @@
 
 mod alpha;
 mod bytes;
+mod ids;
 mod mac;
 mod parse;
 mod rate;
@@ -17,6 +18,7 @@ mod time;
 
 pub use alpha::{Alpha, AlphaError};
 pub use bytes::{Bytes, WIRE_OVERHEAD_BYTES};
+pub use ids::{CLASSES, Class, PortId, QueueId};
 pub use mac::MacAddr;
 pub use parse::UnitError;
 pub use rate::{BitRate, Serialiser};

@@ -1,0 +1,65 @@
+//! What a frame costs in the buffer.
+
+use weir_units::Bytes;
+
+/// The smallest Ethernet frame, with FCS.
+const FRAME_BYTES_MIN: u32 = 64;
+/// Length of the frame check sequence, which DPDK does not show but the wire and the papers count.
+const FCS_BYTES: u32 = 4;
+
+/// Turns a frame's length into the bytes that it is charged: with FCS, at least 64, in whole cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Charge {
+    cell_bytes: u32,
+}
+
+impl Charge {
+    /// Accounting in cells of this size, as ASICs do; 1 is accounting in bytes.
+    ///
+    /// # Panics
+    /// If `cell_bytes` is zero.
+    pub fn in_cells(cell_bytes: u32) -> Charge {
+        assert!(cell_bytes > 0, "a cell has at least one byte");
+        Charge { cell_bytes }
+    }
+
+    /// The charge of a frame of `frame_bytes` bytes without FCS.
+    #[inline]
+    pub fn of(self, frame_bytes: u32) -> u32 {
+        let stored = (frame_bytes + FCS_BYTES).max(FRAME_BYTES_MIN);
+        if self.cell_bytes == 1 { stored } else { stored.next_multiple_of(self.cell_bytes) }
+    }
+
+    /// The most frames that a buffer of this size can hold: every one costs at least this charge.
+    ///
+    /// A packet pool of this many buffers, and those on their way in and out, never runs dry before the MMU refuses.
+    pub fn frames_max(self, buffer: Bytes) -> u64 {
+        buffer.get() / u64::from(self.of(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runts_cost_a_whole_frame() {
+        let bytes = Charge::in_cells(1);
+        assert_eq!(bytes.of(14), 64);
+        assert_eq!(bytes.of(60), 64);
+        assert_eq!(bytes.of(1_514), 1_518);
+    }
+
+    #[test]
+    fn cells_are_whole() {
+        let cells = Charge::in_cells(208);
+        assert_eq!(cells.of(60), 208);
+        assert_eq!(cells.of(1_514), 1_664);
+    }
+
+    #[test]
+    fn the_pool_is_sized_for_the_smallest_frames() {
+        assert_eq!(Charge::in_cells(1).frames_max(Bytes::mb(16)), 250_000);
+        assert_eq!(Charge::in_cells(256).frames_max(Bytes::new(1 << 20)), 4_096);
+    }
+}

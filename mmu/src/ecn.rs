@@ -1,0 +1,65 @@
+//! ECN marking on the egress queue's length (RED-like for DCQCN, a step for DCTCP).
+
+use weir_units::Bytes;
+
+/// Marks never below K_min, always from K_max on, and in between with a probability that rises linearly from 0 to
+/// P_max. K_min = K_max is DCTCP's step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EcnMarker {
+    kmin: u64,
+    kmax: u64,
+    /// Probability gained per byte above K_min, times 2^32 (the range of the random number) and 2^16 more.
+    slope_q48: u64,
+}
+
+impl EcnMarker {
+    /// P_max in millionths, at most 1,000,000.
+    ///
+    /// # Panics
+    /// If K_min exceeds K_max or P_max exceeds one.
+    pub fn new(kmin: Bytes, kmax: Bytes, pmax_ppm: u32) -> EcnMarker {
+        assert!(kmin <= kmax, "K_min must not exceed K_max");
+        assert!(pmax_ppm <= 1_000_000, "P_max is a probability");
+        let range = (kmax.get() - kmin.get()).max(1);
+        let slope_q48 = (u128::from(pmax_ppm) << 48) / 1_000_000 / u128::from(range);
+        EcnMarker { kmin: kmin.get(), kmax: kmax.get(), slope_q48: slope_q48 as u64 }
+    }
+
+    /// Whether to mark a packet that leaves a queue of `length` bytes, itself included; `random` is uniform.
+    #[inline]
+    pub fn marks(&self, length: u64, random: u32) -> bool {
+        if length > self.kmax {
+            true
+        } else if length <= self.kmin {
+            false
+        } else {
+            // Below 2^48 · range / range, so the product fits.
+            u64::from(random) << 16 < (length - self.kmin) * self.slope_q48
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ramp_is_linear() {
+        let marker = EcnMarker::new(Bytes::kb(100), Bytes::kb(400), 200_000);
+        let share = |length| {
+            let marked = (0..100_000u64).filter(|i| marker.marks(length, (i * (1u64 << 32) / 100_000) as u32)).count();
+            marked as f64 / 100_000.0
+        };
+        assert_eq!(share(100_000), 0.0);
+        assert!((share(250_000) - 0.1).abs() < 1e-3);
+        assert!((share(400_000) - 0.2).abs() < 1e-3);
+        assert_eq!(share(400_001), 1.0);
+    }
+
+    #[test]
+    fn equal_bounds_are_a_step() {
+        let marker = EcnMarker::new(Bytes::kb(30), Bytes::kb(30), 1_000_000);
+        assert!(!marker.marks(30_000, 0));
+        assert!(marker.marks(30_001, u32::MAX));
+    }
+}

@@ -1,0 +1,34 @@
+//! An egress queue's length, for lossy thresholds and ECN.
+
+use crate::sync::{AtomicU64, Ordering};
+use crate::watermark::Watermark;
+
+/// Bytes waiting for one (port of departure, class). Relaxed: a length orders nothing.
+#[derive(Debug, Default)]
+pub(crate) struct EgressQueue {
+    length: AtomicU64,
+    watermark: Watermark,
+}
+
+impl EgressQueue {
+    #[inline]
+    pub(crate) fn add(&self, bytes: u64) {
+        let length = self.length.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.watermark.note(length);
+    }
+
+    #[inline]
+    pub(crate) fn remove(&self, bytes: u64) {
+        let before = self.length.fetch_sub(bytes, Ordering::Relaxed);
+        debug_assert!(before >= bytes, "an egress queue of {before} B released {bytes} B");
+    }
+
+    #[inline]
+    pub(crate) fn length(&self) -> u64 {
+        self.length.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn watermark(&self) -> &Watermark {
+        &self.watermark
+    }
+}

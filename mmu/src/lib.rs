@@ -1,0 +1,42 @@
+//! The memory management unit: who may keep a packet in the shared buffer, and who must pause.
+//!
+//! Packets are stored once, wherever the switch keeps them; the MMU only counts. Each packet is charged to its
+//! **ingress queue** (port of arrival, class) and to its **egress queue** (port of departure, class). An ingress
+//! queue is a counter cut in three segments: *private* (ρ, its own), *shared* (w_s, bounded by the policy's
+//! threshold T(t)) and *headroom* (Φ, for what still arrives after a PAUSE).
+//!
+//! The way of a packet:
+//! 1. [`Mmu::admit`] on the lcore that received it: place it, or refuse it with a [`DropReason`];
+//! 2. [`Mmu::release`] on the lcore that sent it;
+//! 3. meanwhile [`Mmu::off_classes`] tells the port's transmitter which classes its peer should pause.
+//!
+//! Everything is lock-free and allocates nothing after construction: any number of lcores release while others
+//! admit. One rule is the caller's: **one lcore at a time admits packets of a given ingress port** (a port is
+//! polled by one lcore); releases and sweeps of its queues may come from anywhere.
+//!
+//! A policy is one file under [`policy`]; nothing else knows its name.
+
+#![forbid(unsafe_code)]
+
+mod charge;
+mod ecn;
+mod egress_queue;
+mod headroom;
+mod ingress_queue;
+mod layout;
+mod mmu;
+pub mod policy;
+mod pool;
+mod signal;
+mod sync;
+mod watermark;
+
+#[cfg(all(test, loom))]
+mod loom_models;
+
+pub use charge::Charge;
+pub use ecn::EcnMarker;
+pub use headroom::{PFC_RESPONSE_BYTES, headroom};
+pub use layout::{BufferLayout, LayoutError, PortLayout};
+pub use mmu::{Arrival, Departure, DropReason, Mmu, PoolUse, QueueUse, Segment, Verdict};
+pub use policy::Policy;

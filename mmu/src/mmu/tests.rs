@@ -1,0 +1,259 @@
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use weir_units::Alpha;
+
+use super::*;
+use crate::layout::PortLayout;
+use crate::policy::{DynamicThreshold, StaticThreshold};
+
+const FRAME: u32 = 1_000;
+const LOSSLESS: Class = Class::new(3);
+const LOSSY: Class = Class::new(0);
+
+fn queue(port: u16, class: Class) -> QueueId {
+    QueueId::new(PortId(port), class)
+}
+
+fn arrival(from: u16, to: u16, class: Class) -> Arrival {
+    Arrival { ingress: queue(from, class), egress: queue(to, class), bytes: FRAME }
+}
+
+/// `ports` ports, class 3 lossless, with this ρ and Φ on class 3.
+fn layout(size: u64, ports: usize, private: u64, headroom: u64) -> BufferLayout {
+    let mut port = PortLayout { lossless: LOSSLESS.bit(), ..PortLayout::default() };
+    port.private[LOSSLESS.index()] = Bytes::new(private);
+    port.headroom[LOSSLESS.index()] = Bytes::new(headroom);
+    BufferLayout::new(Bytes::new(size), vec![port; ports]).unwrap()
+}
+
+fn static_mmu(size: u64, ports: usize, private: u64, headroom: u64, threshold: u64) -> Mmu {
+    let policy = Box::new(StaticThreshold::new(Bytes::new(threshold)));
+    Mmu::new(layout(size, ports, private, headroom), policy, Bytes::new(2_000), Alpha::ONE)
+}
+
+fn dt_mmu(size: u64, ports: usize, headroom: u64, alpha: &str) -> Mmu {
+    let layout = layout(size, ports, 0, headroom);
+    let policy = Box::new(DynamicThreshold::new(alpha.parse().unwrap(), layout.shared()));
+    Mmu::new(layout, policy, Bytes::new(2_000), Alpha::ONE)
+}
+
+fn admit_one(mmu: &Mmu, arrival: Arrival) -> Verdict {
+    let mut verdicts = [Verdict::Drop(DropReason::SharedFull)];
+    mmu.admit(&[arrival], &mut verdicts);
+    verdicts[0]
+}
+
+#[test]
+fn private_then_shared_then_headroom_then_violation() {
+    let mmu = static_mmu(100_000, 2, 2_000, 2_000, 3_000);
+    let verdicts: Vec<_> = (0..8).map(|_| admit_one(&mmu, arrival(0, 1, LOSSLESS))).collect();
+    use Segment::*;
+    let kept = [Private, Private, Shared, Shared, Shared, Headroom, Headroom];
+    assert_eq!(verdicts[..7], kept.map(Verdict::Keep));
+    assert_eq!(verdicts[7], Verdict::Drop(DropReason::HeadroomViolation));
+    let levels = mmu.ingress_use(queue(0, LOSSLESS));
+    assert_eq!([levels.private, levels.shared, levels.headroom].map(Bytes::get), [2_000, 3_000, 2_000]);
+    assert_eq!(mmu.egress_length(queue(1, LOSSLESS)), 7_000);
+    assert_eq!(levels.held_max, Bytes::new(7_000));
+}
+
+#[test]
+fn a_burst_is_judged_as_its_packets_are() {
+    let (one_by_one, burst) =
+        (static_mmu(100_000, 2, 2_000, 2_000, 3_000), static_mmu(100_000, 2, 2_000, 2_000, 3_000));
+    let arrivals = [arrival(0, 1, LOSSLESS); 8];
+    let mut verdicts = [Verdict::Drop(DropReason::SharedFull); 8];
+    burst.admit(&arrivals, &mut verdicts);
+    for (arrival, verdict) in arrivals.into_iter().zip(verdicts) {
+        assert_eq!(admit_one(&one_by_one, arrival), verdict);
+    }
+    assert_eq!(burst.ingress_use(queue(0, LOSSLESS)), one_by_one.ingress_use(queue(0, LOSSLESS)));
+    assert_eq!(burst.pool_use().used, one_by_one.pool_use().used);
+}
+
+#[test]
+fn pauses_at_xoff_and_resumes_below_xon() {
+    let mmu = static_mmu(100_000, 2, 0, 5_000, 5_000);
+    let mut off = 0;
+    for held in 1..=5 {
+        let _ = admit_one(&mmu, arrival(0, 1, LOSSLESS));
+        off = mmu.off_classes(PortId(0), off);
+        assert_eq!(off != 0, held == 5, "w_s = {held},000 against T = 5,000");
+    }
+    for left in (0..5).rev() {
+        mmu.release(&[arrival(0, 1, LOSSLESS)]);
+        off = mmu.off_classes(PortId(0), off);
+        assert_eq!(off != 0, left >= 3, "w_s = {left},000 against T − δ = 3,000");
+    }
+    assert_eq!(mmu.ingress_use(queue(0, LOSSLESS)).pauses, 1);
+}
+
+#[test]
+fn headroom_must_be_empty_before_a_resume() {
+    // δ = 0, so only the headroom can hold the RESUME back.
+    let policy = Box::new(StaticThreshold::new(Bytes::new(5_000)));
+    let mmu = Mmu::new(layout(100_000, 2, 0, 5_000), policy, Bytes::ZERO, Alpha::ONE);
+    for _ in 0..7 {
+        let _ = admit_one(&mmu, arrival(0, 1, LOSSLESS));
+    }
+    mmu.release(&[arrival(0, 1, LOSSLESS)]);
+    assert!(mmu.ingress_use(queue(0, LOSSLESS)).off, "1,000 B of headroom in use");
+    mmu.release(&[arrival(0, 1, LOSSLESS)]);
+    assert!(mmu.ingress_use(queue(0, LOSSLESS)).off, "w_s = T");
+    mmu.release(&[arrival(0, 1, LOSSLESS)]);
+    assert!(!mmu.ingress_use(queue(0, LOSSLESS)).off);
+}
+
+#[test]
+fn a_queue_paused_by_others_runs_again_when_they_leave() {
+    // Ports 1 to 3 fill the pool; port 0 then pauses with little in it, drains, and is looked at no more
+    // but by the sweep.
+    let mmu = dt_mmu(100_000, 4, 10_000, "8");
+    let mut filled = Vec::new();
+    'fill: loop {
+        for port in 1..4 {
+            if admit_one(&mmu, arrival(port, 0, LOSSLESS)) != Verdict::Keep(Segment::Shared) {
+                break 'fill;
+            }
+            filled.push(arrival(port, 0, LOSSLESS));
+        }
+    }
+    let mut held = Vec::new();
+    while !mmu.ingress_use(queue(0, LOSSLESS)).off {
+        assert!(matches!(admit_one(&mmu, arrival(0, 1, LOSSLESS)), Verdict::Keep(_)));
+        held.push(arrival(0, 1, LOSSLESS));
+    }
+    let mut off = mmu.off_classes(PortId(0), 0);
+    assert_eq!(off, LOSSLESS.bit());
+    // All but the shared bytes of port 0 leave.
+    mmu.release(&held.split_off(2));
+    mmu.release(&filled);
+    off = mmu.off_classes(PortId(0), off);
+    assert_eq!(off, LOSSLESS.bit(), "T rose after the last departure of port 0, so nothing told it");
+    mmu.reconsider(PortId(0), off);
+    assert_eq!(mmu.off_classes(PortId(0), off), 0);
+}
+
+#[test]
+fn every_queue_is_on_when_a_full_pool_has_drained() {
+    let mmu = dt_mmu(50_000, 4, 5_000, "1");
+    let mut held = Vec::new();
+    for round in 0..100 {
+        let arrival = arrival(round % 4, (round + 1) % 4, LOSSLESS);
+        if let Verdict::Keep(_) = admit_one(&mmu, arrival) {
+            held.push(arrival);
+        }
+    }
+    let mut off = [0; 4];
+    for (port, off) in (0..).map(PortId).zip(&mut off) {
+        *off = mmu.off_classes(port, 0);
+        assert_eq!(*off, LOSSLESS.bit());
+    }
+    mmu.release(&held);
+    for (port, off) in (0..).map(PortId).zip(off) {
+        mmu.reconsider(port, off);
+        assert_eq!(mmu.off_classes(port, off), 0);
+    }
+    assert_eq!(mmu.pool_use().used, Bytes::ZERO);
+}
+
+#[test]
+fn lossy_classes_drop_at_the_egress_threshold_and_never_pause() {
+    let mmu = dt_mmu(20_000, 2, 0, "1");
+    let verdicts: Vec<_> = (0..12).map(|_| admit_one(&mmu, arrival(0, 1, LOSSY))).collect();
+    // α = 1: q + L <= B − q, so half of the buffer.
+    assert_eq!(verdicts.iter().filter(|v| matches!(v, Verdict::Keep(_))).count(), 10);
+    assert_eq!(verdicts[10], Verdict::Drop(DropReason::EgressThreshold));
+    assert_eq!(mmu.off_classes(PortId(0), 0), 0);
+}
+
+#[test]
+fn dt_settles_at_its_closed_form() {
+    for (alpha, n) in [("1", 1u64), ("1", 4), ("2", 2), ("1/4", 7)] {
+        let mmu = dt_mmu(1_000_000, 8, 20_000, alpha);
+        // Saturating arrivals: each queue takes packets in turn until each is OFF.
+        let mut off = vec![false; n as usize];
+        while off.iter().any(|off| !off) {
+            for port in 0..n {
+                if !off[port as usize] {
+                    let _ = admit_one(&mmu, arrival(port as u16, 7, LOSSLESS));
+                    off[port as usize] = mmu.ingress_use(queue(port as u16, LOSSLESS)).off;
+                }
+            }
+        }
+        let expected = mmu.policy().steady_state(n).get();
+        for port in 0..n {
+            let shared = mmu.ingress_use(queue(port as u16, LOSSLESS)).shared.get();
+            assert!(shared.abs_diff(expected) <= u64::from(FRAME), "α {alpha}, n {n}: {shared} against {expected}");
+        }
+    }
+}
+
+/// Several lcores admit while others release the same queues; afterwards everything adds up to nothing.
+#[test]
+fn nothing_is_left_when_real_threads_are_done() {
+    const PACKETS: u64 = 200_000;
+    let mmu = dt_mmu(60_000, 2, 8_000, "1");
+    let kept = [AtomicU64::new(0), AtomicU64::new(0)];
+    let released = [AtomicU64::new(0), AtomicU64::new(0)];
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let releasing: Vec<_> = (0..2u16)
+            .map(|to| {
+                let (mmu, kept, released, done) = (&mmu, &kept, &released, &done);
+                scope.spawn(move || {
+                    let mut off = 0;
+                    loop {
+                        let finished = done.load(Ordering::Acquire);
+                        let arrived = kept[to as usize].load(Ordering::Acquire);
+                        let mut left = released[to as usize].load(Ordering::Relaxed);
+                        if left == arrived && finished {
+                            break;
+                        }
+                        while left < arrived {
+                            mmu.release(&[arrival(1 - to, to, LOSSLESS)]);
+                            left += 1;
+                            released[to as usize].store(left, Ordering::Relaxed);
+                        }
+                        off = mmu.off_classes(PortId(to), off);
+                        mmu.reconsider(PortId(to), off);
+                        std::thread::yield_now();
+                    }
+                })
+            })
+            .collect();
+        let admitting: Vec<_> = (0..2u16)
+            .map(|from| {
+                let (mmu, kept) = (&mmu, &kept);
+                scope.spawn(move || {
+                    let mut sent = 0;
+                    while sent < PACKETS {
+                        let verdict = admit_one(mmu, arrival(from, 1 - from, LOSSLESS));
+                        if matches!(verdict, Verdict::Keep(_)) {
+                            kept[1 - from as usize].fetch_add(1, Ordering::Release);
+                        } else {
+                            std::thread::yield_now();
+                        }
+                        sent += 1;
+                        let pool = mmu.pool_use();
+                        assert!(pool.used <= pool.capacity);
+                    }
+                })
+            })
+            .collect();
+        for thread in admitting {
+            thread.join().unwrap();
+        }
+        done.store(true, Ordering::Release);
+        for thread in releasing {
+            thread.join().unwrap();
+        }
+    });
+    for port in 0..2 {
+        let levels = mmu.ingress_use(queue(port, LOSSLESS));
+        assert!(!levels.off);
+        assert_eq!([levels.private, levels.shared, levels.headroom], [Bytes::ZERO; 3]);
+        assert_eq!(mmu.egress_length(queue(port, LOSSLESS)), 0);
+    }
+    assert_eq!(mmu.pool_use().used, Bytes::ZERO);
+}

@@ -1,0 +1,26 @@
+//! From the counters to the port's transmitter: state, not events.
+//!
+//! Whether a class should be paused is one bit beside the counters it follows from, changed in the same
+//! compare-and-swap ([`crate::ingress_queue`]). This mark only says *look again*; the transmitter clears it and
+//! then reads the bits, so whatever order marks arrive in, the last look sees the last state. A flood of changes
+//! coalesces into one look, and none is lost.
+
+use crate::sync::{AtomicU8, Ordering};
+
+/// Classes of one ingress port whose state changed since the transmitter last looked.
+#[derive(Debug, Default)]
+pub(crate) struct Changed(AtomicU8);
+
+impl Changed {
+    /// Release; pairs with Acquire in [`Changed::take`]: who takes the mark sees the state that was set before it.
+    #[inline]
+    pub(crate) fn mark(&self, class_bit: u8) {
+        self.0.fetch_or(class_bit, Ordering::Release);
+    }
+
+    /// Takes all marks. The plain load keeps the usual answer, none, cheap; a mark that it misses is there next time.
+    #[inline]
+    pub(crate) fn take(&self) -> u8 {
+        if self.0.load(Ordering::Relaxed) == 0 { 0 } else { self.0.swap(0, Ordering::Acquire) }
+    }
+}
