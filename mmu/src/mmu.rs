@@ -143,26 +143,31 @@ impl Mmu {
     /// The shared bytes of the whole burst are reserved before and what was not used is returned after, so that
     /// lcores that admit at the same time never keep more than there is.
     ///
+    /// Returns the classes that went OFF with this call, one bit each, whatever their ports: a burst is usually of one.
+    ///
     /// # Panics
     /// If the slices differ in length.
-    pub fn admit(&self, arrivals: &[Arrival], verdicts: &mut [Verdict]) {
+    pub fn admit(&self, arrivals: &[Arrival], verdicts: &mut [Verdict]) -> u8 {
         assert_eq!(arrivals.len(), verdicts.len(), "a verdict for each arrival");
         let wanted = arrivals.iter().map(|arrival| u64::from(arrival.bytes)).sum();
         let grant = self.shared.reserve(wanted);
-        let mut used = 0;
+        let (mut used, mut went_off) = (0, 0);
         let mut first = 0;
         while first < arrivals.len() {
             let run = run_length(&arrivals[first..]);
             let room = Room { before: grant.before + used, bytes: grant.bytes - used };
-            used += self.admit_run(&arrivals[first..first + run], &mut verdicts[first..first + run], room);
+            let admitted = self.admit_run(&arrivals[first..first + run], &mut verdicts[first..first + run], room);
+            used += admitted.shared;
+            went_off |= admitted.went_off;
             first += run;
         }
         self.shared.note_level(grant.before + used);
         self.shared.give_back(grant.bytes - used);
+        went_off
     }
 
-    /// Admits packets of one ingress queue to one egress queue; returns the shared bytes that they took.
-    fn admit_run(&self, run: &[Arrival], verdicts: &mut [Verdict], room: Room) -> u64 {
+    /// Admits packets of one ingress queue to one egress queue.
+    fn admit_run(&self, run: &[Arrival], verdicts: &mut [Verdict], room: Room) -> Admitted {
         let (ingress, egress) = (run[0].ingress, run[0].egress);
         let queue = &self.ingress[ingress.index()];
         let egress_queue = &self.egress[egress.index()];
@@ -211,10 +216,11 @@ impl Mmu {
             let segments = u64::from(change.after.shared) + u64::from(change.after.headroom);
             queue.held_max.note(segments + u64::from(private + sums.private));
         }
-        if change.after.off != change.before.off {
+        let went_off = change.after.off && !change.before.off;
+        if went_off {
             self.changed[ingress.port().index()].mark(ingress.class().bit());
         }
-        sums.shared
+        Admitted { shared: sums.shared, went_off: if went_off { ingress.class().bit() } else { 0 } }
     }
 
     /// Returns what sent packets were charged. Runs of the same queues cost one update each.
@@ -352,6 +358,12 @@ struct Room {
     before: u64,
     /// Bytes reserved for this burst and not used yet.
     bytes: u64,
+}
+
+/// What a run took, and whether its queue went OFF (as a class bit).
+struct Admitted {
+    shared: u64,
+    went_off: u8,
 }
 
 /// Bytes that a run has taken so far.

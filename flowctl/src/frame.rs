@@ -1,0 +1,222 @@
+//! The MAC control frame codec: 802.1Qbb PFC and 802.3x PAUSE (IEEE 802.3 Annexes 31B and 31D).
+//!
+//! A frame on the wire, without its FCS, 60 bytes:
+//!
+//! | bytes | PFC | PAUSE |
+//! |---|---|---|
+//! | 0..6 | 01-80-C2-00-00-01 | the same |
+//! | 6..12 | source MAC of the port | the same |
+//! | 12..14 | 0x8808 | the same |
+//! | 14..16 | opcode 0x0101 | opcode 0x0001 |
+//! | 16..18 | class-enable vector, low byte used | pause time in quanta |
+//! | 18..34 | Time\[0\] to Time\[7\] in quanta | zero |
+//! | 34..60 | zero | zero |
+
+use std::ops::Range;
+
+use weir_units::{CLASSES, Class, MacAddr};
+
+/// Ethertype of MAC control frames.
+pub const ETHERTYPE: u16 = 0x8808;
+/// Length of the control frames that Weir sends, without FCS: the smallest frame.
+pub const FRAME_BYTES: usize = 60;
+
+mod field {
+    use super::Range;
+
+    pub const DESTINATION: Range<usize> = 0..6;
+    pub const SOURCE: Range<usize> = 6..12;
+    pub const ETHERTYPE: Range<usize> = 12..14;
+    pub const OPCODE: Range<usize> = 14..16;
+    pub const CLASS_ENABLE: Range<usize> = 16..18;
+    pub const PAUSE_TIME: Range<usize> = 16..18;
+    /// Where Time\[0\] begins.
+    pub const TIMES: usize = 18;
+    pub const PFC_END: usize = 34;
+}
+
+const OPCODE_PAUSE: u16 = 0x0001;
+const OPCODE_PFC: u16 = 0x0101;
+
+/// What a MAC control frame says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ControlFrame {
+    /// Priority-based flow control.
+    Pfc(PfcFrame),
+    /// 802.3x PAUSE of the whole link, in quanta; 0 resumes.
+    Pause(u16),
+}
+
+/// A PFC frame: a pause time for each class that its vector enables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct PfcFrame {
+    /// Class-enable vector, bit j for class j. A class not enabled is left alone.
+    pub enabled: u8,
+    /// Time\[j\] in quanta; 0 resumes. Meaningless where not enabled.
+    pub times: [u16; CLASSES],
+}
+
+/// Why bytes with the MAC control ethertype are no frame that Weir knows. Such frames are counted and ignored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DecodeError {
+    /// The frame ends before its fields do.
+    Truncated,
+    /// Another destination than 01-80-C2-00-00-01.
+    Destination,
+    /// An opcode that Weir does not speak.
+    UnknownOpcode(u16),
+    /// A PFC frame whose vector names no class: to be ignored, and not counted as PFC.
+    NoClass,
+}
+
+impl ControlFrame {
+    /// Whether a frame is a MAC control frame, well-formed or not: never to be forwarded.
+    #[inline]
+    pub fn is_control(frame: &[u8]) -> bool {
+        frame.get(field::ETHERTYPE) == Some(&ETHERTYPE.to_be_bytes())
+    }
+
+    /// Reads a frame that [`ControlFrame::is_control`] recognises. A zero source address is accepted, as test
+    /// generators send it.
+    pub fn decode(frame: &[u8]) -> Result<ControlFrame, DecodeError> {
+        let opcode = word(frame, field::OPCODE).ok_or(DecodeError::Truncated)?;
+        if frame[field::DESTINATION] != MacAddr::MAC_CONTROL.0 {
+            return Err(DecodeError::Destination);
+        }
+        match opcode {
+            OPCODE_PAUSE => word(frame, field::PAUSE_TIME).map(ControlFrame::Pause).ok_or(DecodeError::Truncated),
+            OPCODE_PFC => {
+                if frame.len() < field::PFC_END {
+                    return Err(DecodeError::Truncated);
+                }
+                let enabled = frame[field::CLASS_ENABLE.start + 1];
+                if enabled == 0 {
+                    return Err(DecodeError::NoClass);
+                }
+                let times = std::array::from_fn(|class| word(frame, time_field(class)).unwrap_or(0));
+                Ok(ControlFrame::Pfc(PfcFrame { enabled, times }))
+            }
+            unknown => Err(DecodeError::UnknownOpcode(unknown)),
+        }
+    }
+
+    /// The frame as it goes on the wire, without FCS.
+    pub fn encode(&self, source: MacAddr) -> [u8; FRAME_BYTES] {
+        let mut frame = [0; FRAME_BYTES];
+        frame[field::DESTINATION].copy_from_slice(&MacAddr::MAC_CONTROL.0);
+        frame[field::SOURCE].copy_from_slice(&source.0);
+        frame[field::ETHERTYPE].copy_from_slice(&ETHERTYPE.to_be_bytes());
+        match *self {
+            ControlFrame::Pause(quanta) => {
+                frame[field::OPCODE].copy_from_slice(&OPCODE_PAUSE.to_be_bytes());
+                frame[field::PAUSE_TIME].copy_from_slice(&quanta.to_be_bytes());
+            }
+            ControlFrame::Pfc(pfc) => {
+                frame[field::OPCODE].copy_from_slice(&OPCODE_PFC.to_be_bytes());
+                frame[field::CLASS_ENABLE].copy_from_slice(&u16::from(pfc.enabled).to_be_bytes());
+                for class in Class::in_mask(pfc.enabled) {
+                    let time = pfc.times[class.index()];
+                    frame[time_field(class.index())].copy_from_slice(&time.to_be_bytes());
+                }
+            }
+        }
+        frame
+    }
+}
+
+impl PfcFrame {
+    /// The classes that the frame pauses.
+    pub fn paused(&self) -> u8 {
+        Class::in_mask(self.enabled)
+            .filter(|class| self.times[class.index()] > 0)
+            .fold(0, |mask, class| mask | class.bit())
+    }
+
+    /// The classes that the frame resumes.
+    pub fn resumed(&self) -> u8 {
+        self.enabled & !self.paused()
+    }
+}
+
+fn time_field(class: usize) -> Range<usize> {
+    let start = field::TIMES + 2 * class;
+    start..start + 2
+}
+
+fn word(frame: &[u8], field: Range<usize>) -> Option<u16> {
+    frame.get(field).map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SOURCE: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
+
+    #[test]
+    fn a_pfc_frame_byte_by_byte() {
+        let frame = ControlFrame::Pfc(PfcFrame { enabled: 0x18, times: [9, 0, 0, 0xffff, 0, 0, 0, 0] }).encode(SOURCE);
+        let mut expected = [0; 60];
+        expected[..18]
+            .copy_from_slice(&[0x01, 0x80, 0xc2, 0, 0, 0x01, 2, 0, 0, 0, 0, 9, 0x88, 0x08, 0x01, 0x01, 0x00, 0x18]);
+        expected[24..26].copy_from_slice(&[0xff, 0xff]);
+        assert_eq!(frame, expected, "a class that is not enabled has no time");
+    }
+
+    #[test]
+    fn a_pause_frame_byte_by_byte() {
+        let frame = ControlFrame::Pause(0x1234).encode(SOURCE);
+        assert_eq!(frame[12..18], [0x88, 0x08, 0x00, 0x01, 0x12, 0x34]);
+        assert!(frame[18..].iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn odd_frames_are_refused_with_their_reason() {
+        let pfc = ControlFrame::Pfc(PfcFrame { enabled: 1, times: [1; 8] }).encode(SOURCE);
+        assert_eq!(ControlFrame::decode(&pfc[..33]), Err(DecodeError::Truncated));
+        assert_eq!(ControlFrame::decode(&pfc[..15]), Err(DecodeError::Truncated));
+        let mut no_class = pfc;
+        no_class[17] = 0;
+        assert_eq!(ControlFrame::decode(&no_class), Err(DecodeError::NoClass));
+        let mut unicast = pfc;
+        unicast[0] = 2;
+        assert_eq!(ControlFrame::decode(&unicast), Err(DecodeError::Destination));
+        let mut unknown = pfc;
+        unknown[15] = 0x77;
+        assert_eq!(ControlFrame::decode(&unknown), Err(DecodeError::UnknownOpcode(0x0177)));
+    }
+
+    #[test]
+    fn the_upper_half_of_the_vector_is_ignored() {
+        let mut frame = ControlFrame::Pfc(PfcFrame { enabled: 1, times: [7; 8] }).encode(MacAddr::default());
+        frame[16] = 0xff;
+        let Ok(ControlFrame::Pfc(pfc)) = ControlFrame::decode(&frame) else { panic!("refused") };
+        assert_eq!((pfc.enabled, pfc.times[0]), (1, 7));
+    }
+
+    #[test]
+    fn paused_and_resumed_part_the_vector() {
+        let pfc = PfcFrame { enabled: 0b1010_0001, times: [5, 5, 5, 5, 5, 0, 5, 9] };
+        assert_eq!((pfc.paused(), pfc.resumed()), (0b1000_0001, 0b0010_0000));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_encoded_is_decoded(enabled in 1..=255u8, times: [u16; 8], quanta: u16) {
+            let times = std::array::from_fn(|class| if enabled >> class & 1 == 1 { times[class] } else { 0 });
+            for frame in [ControlFrame::Pfc(PfcFrame { enabled, times }), ControlFrame::Pause(quanta)] {
+                let bytes = frame.encode(SOURCE);
+                prop_assert!(ControlFrame::is_control(&bytes));
+                prop_assert_eq!(ControlFrame::decode(&bytes), Ok(frame));
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_decoded_or_refused(bytes: Vec<u8>) {
+            let _ = ControlFrame::is_control(&bytes);
+            let _ = ControlFrame::decode(&bytes);
+        }
+    }
+}

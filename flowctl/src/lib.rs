@@ -1,0 +1,16 @@
+//! Flow control: what a port tells its peer, and how it obeys what its peer tells it.
+//!
+//! Each mechanism has two sides, both sans-I/O and both used by the switch and by the emulated hosts alike:
+//! - downstream, a **generator** turns the state that the MMU wants (which classes should pause) into frames, and
+//!   repeats them in time;
+//! - upstream, a **gate** says which classes may send now.
+//!
+//! Frames are MAC control frames, [`frame::ControlFrame`].
+
+#![forbid(unsafe_code)]
+
+pub mod frame;
+pub mod pfc;
+mod quanta;
+
+pub use quanta::Quantum;

@@ -1,0 +1,180 @@
+//! The upstream side: which classes may send.
+
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+use weir_units::{CLASSES, Class, Span, Time};
+
+use crate::Quantum;
+use crate::frame::PfcFrame;
+
+/// The pause timers of a port's eight classes.
+///
+/// Written by the one lcore that receives on the port, read by the one that transmits. A class is paused until its
+/// timer runs out; a new frame replaces the timer. Relaxed throughout: each timer stands alone, and the transmitter
+/// may see it a poll late, as it may see a frame a poll late.
+#[derive(Debug)]
+pub struct Gate {
+    quantum: Quantum,
+    classes: [PauseTimer; CLASSES],
+    /// Classes with a timer that may still run: lets the transmitter ask about all eight with one load.
+    maybe_paused: AtomicU8,
+}
+
+/// When one class may send again, and how long it was held so far.
+#[derive(Debug, Default)]
+struct PauseTimer {
+    /// Paused until then, in picoseconds.
+    until: AtomicU64,
+    /// The instant up to which `paused_for` is complete.
+    counted_to: AtomicU64,
+    /// Time spent paused, up to `counted_to`.
+    paused_for: AtomicU64,
+    /// Changes from running to paused.
+    pauses: AtomicU64,
+}
+
+impl Gate {
+    /// An open gate; pause times count in quanta of the port's rate.
+    pub fn new(quantum: Quantum) -> Gate {
+        Gate { quantum, classes: Default::default(), maybe_paused: AtomicU8::new(0) }
+    }
+
+    /// Obeys a PFC frame received at `now`.
+    pub fn handle_pfc(&self, now: Time, frame: &PfcFrame) {
+        for class in Class::in_mask(frame.enabled) {
+            self.set(now, class, frame.times[class.index()]);
+        }
+    }
+
+    /// Obeys an 802.3x PAUSE received at `now`: all classes alike.
+    pub fn handle_pause(&self, now: Time, quanta: u16) {
+        for class in Class::ALL {
+            self.set(now, class, quanta);
+        }
+    }
+
+    fn set(&self, now: Time, class: Class, quanta: u16) {
+        let timer = &self.classes[class.index()];
+        if timer.count_to(now) == Span::ZERO && quanta > 0 {
+            timer.pauses.store(timer.pauses.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        }
+        timer.until.store(now.saturating_add(self.quantum.times(quanta)).as_picos(), Ordering::Relaxed);
+        // Only this side writes the mask: were the transmitter to clear what it saw run out, it could clear a new pause.
+        if quanta > 0 {
+            self.maybe_paused.fetch_or(class.bit(), Ordering::Relaxed);
+        } else {
+            self.maybe_paused.fetch_and(!class.bit(), Ordering::Relaxed);
+        }
+    }
+
+    /// The classes that may not send at `now`, one bit each.
+    #[inline]
+    pub fn paused(&self, now: Time) -> u8 {
+        let candidates = self.maybe_paused.load(Ordering::Relaxed);
+        if candidates == 0 { 0 } else { self.paused_among(now, candidates) }
+    }
+
+    fn paused_among(&self, now: Time, candidates: u8) -> u8 {
+        let is_paused = |class: &Class| now.as_picos() < self.classes[class.index()].until.load(Ordering::Relaxed);
+        Class::in_mask(candidates).filter(is_paused).fold(0, |mask, class| mask | class.bit())
+    }
+
+    /// The earliest instant after `now` at which a paused class may send again; `None` if none is paused.
+    pub fn next_wakeup(&self, now: Time) -> Option<Time> {
+        let untils = self.classes.iter().map(|timer| Time::from_picos(timer.until.load(Ordering::Relaxed)));
+        untils.filter(|until| *until > now).min()
+    }
+
+    /// How long a class was paused until `now`, and how often it went from running to paused.
+    pub fn pause_time(&self, now: Time, class: Class) -> (Span, u64) {
+        let timer = &self.classes[class.index()];
+        let counted_to = Time::from_picos(timer.counted_to.load(Ordering::Relaxed));
+        let until = Time::from_picos(timer.until.load(Ordering::Relaxed)).min(now);
+        let before = Span::from_picos(timer.paused_for.load(Ordering::Relaxed));
+        (before + until.since(counted_to), timer.pauses.load(Ordering::Relaxed))
+    }
+}
+
+impl PauseTimer {
+    /// Adds the pause up to `now` to the total; returns what was left of it.
+    fn count_to(&self, now: Time) -> Span {
+        let until = Time::from_picos(self.until.load(Ordering::Relaxed));
+        let counted_to = Time::from_picos(self.counted_to.load(Ordering::Relaxed));
+        let more = until.min(now).since(counted_to).as_picos();
+        self.paused_for.store(self.paused_for.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+        self.counted_to.store(now.as_picos(), Ordering::Relaxed);
+        until.since(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_units::BitRate;
+
+    use super::*;
+
+    /// At 10 Gb/s, 100 quanta are 5.12 us.
+    const PAUSE: Span = Span::from_nanos(5_120);
+
+    fn gate() -> Gate {
+        Gate::new(Quantum::at(BitRate::gbps(10)))
+    }
+
+    fn frame(enabled: u8, quanta: u16) -> PfcFrame {
+        PfcFrame { enabled, times: [quanta; CLASSES] }
+    }
+
+    fn at(ns: u64) -> Time {
+        Time::from_nanos(ns)
+    }
+
+    #[test]
+    fn exactly_the_named_classes_stop_for_exactly_the_time() {
+        let gate = gate();
+        gate.handle_pfc(at(1_000), &frame(0b1000, 100));
+        assert_eq!(gate.paused(at(1_000)), 0b1000);
+        let end = at(1_000) + PAUSE;
+        assert_eq!(gate.paused(end.saturating_sub(Span::from_picos(1))), 0b1000);
+        assert_eq!(gate.paused(end), 0);
+        assert_eq!(gate.next_wakeup(at(1_000)), Some(end));
+        assert_eq!(gate.next_wakeup(end), None);
+    }
+
+    #[test]
+    fn time_zero_resumes_early_and_only_the_named_class() {
+        let gate = gate();
+        gate.handle_pfc(at(0), &frame(0b1100, 100));
+        gate.handle_pfc(at(2_000), &frame(0b0100, 0));
+        assert_eq!(gate.paused(at(2_000)), 0b1000);
+        assert_eq!(gate.pause_time(at(9_000), Class::new(2)), (Span::from_nanos(2_000), 1));
+        assert_eq!(gate.pause_time(at(9_000), Class::new(3)), (PAUSE, 1));
+    }
+
+    #[test]
+    fn a_new_frame_replaces_the_timer_and_is_no_new_pause() {
+        let gate = gate();
+        gate.handle_pfc(at(0), &frame(1, 100));
+        gate.handle_pfc(at(4_000), &frame(1, 100));
+        assert_eq!(gate.paused(at(9_119)), 1);
+        assert_eq!(gate.paused(at(9_120)), 0);
+        gate.handle_pfc(at(20_000), &frame(1, 1));
+        assert_eq!(gate.pause_time(at(30_000), Class::new(0)), (Span::from_picos(9_120_000 + 51_200), 2));
+    }
+
+    #[test]
+    fn a_shorter_time_shortens_the_pause() {
+        let gate = gate();
+        gate.handle_pfc(at(0), &frame(1, u16::MAX));
+        gate.handle_pfc(at(100), &frame(1, 100));
+        assert_eq!(gate.paused(at(100) + PAUSE), 0);
+    }
+
+    #[test]
+    fn global_pause_stops_all_classes() {
+        let gate = gate();
+        gate.handle_pause(at(0), 100);
+        assert_eq!(gate.paused(at(1)), 0xff);
+        gate.handle_pause(at(2), 0);
+        assert_eq!(gate.paused(at(2)), 0);
+    }
+}

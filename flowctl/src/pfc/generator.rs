@@ -1,0 +1,180 @@
+//! The downstream side: frames that make the peer do what the MMU wants.
+
+use weir_units::{CLASSES, Class, Span, Time};
+
+use crate::Quantum;
+use crate::frame::{ControlFrame, PfcFrame};
+
+/// Compares the classes that should be paused with those last advertised, and says what to send.
+///
+/// State, not events: however often the state changed between two polls, one frame tells the last of it. A PAUSE
+/// is repeated before it runs out for as long as its class stays OFF; a RESUME is sent once, since the peer's timer
+/// would end the pause anyway.
+///
+/// Call [`Generator::poll`], send what it returns, and confirm with [`Generator::handle_sent`]; a frame that could
+/// not be sent is returned again by the next poll.
+#[derive(Debug)]
+pub struct Generator {
+    /// Pause time asked for, in quanta.
+    quanta: u16,
+    /// A PAUSE is repeated after this long.
+    refresh: Span,
+    /// One 802.3x PAUSE for all classes in place of PFC.
+    whole_link: bool,
+    advertised: u8,
+    refresh_at: Time,
+}
+
+impl Generator {
+    /// A generator of PFC frames that ask for `quanta` and are repeated after `refresh_percent` of that time.
+    ///
+    /// # Panics
+    /// If `quanta` is zero, which would resume, or the share is not within 1 to 99.
+    pub fn pfc(quantum: Quantum, quanta: u16, refresh_percent: u8) -> Generator {
+        assert!(quanta > 0, "a pause of no quanta is a RESUME");
+        assert!((1..100).contains(&refresh_percent), "a PAUSE is refreshed before it ends");
+        let refresh = (quantum.times(quanta) * u64::from(refresh_percent)).divided_by(100);
+        Generator { quanta, refresh, whole_link: false, advertised: 0, refresh_at: Time::NEVER }
+    }
+
+    /// A generator of 802.3x PAUSE frames: the link is paused while any class should be.
+    ///
+    /// # Panics
+    /// As [`Generator::pfc`].
+    pub fn pause(quantum: Quantum, quanta: u16, refresh_percent: u8) -> Generator {
+        Generator { whole_link: true, ..Generator::pfc(quantum, quanta, refresh_percent) }
+    }
+
+    /// The frame due at `now`, if the classes in `off` should be paused and the others not.
+    #[inline]
+    pub fn poll(&self, now: Time, off: u8) -> Option<ControlFrame> {
+        if off == self.advertised && now < self.refresh_at { None } else { self.frame(off) }
+    }
+
+    fn frame(&self, off: u8) -> Option<ControlFrame> {
+        if self.whole_link {
+            return (off != 0 || self.advertised != 0).then_some(ControlFrame::Pause(if off == 0 {
+                0
+            } else {
+                self.quanta
+            }));
+        }
+        // A change of one class is as good a moment as any to refresh the others.
+        let enabled = off | self.advertised;
+        let time = |class: usize| if off >> class & 1 == 1 { self.quanta } else { 0 };
+        let times: [u16; CLASSES] = std::array::from_fn(time);
+        (enabled != 0).then_some(ControlFrame::Pfc(PfcFrame { enabled, times }))
+    }
+
+    /// Notes that the frame that [`Generator::poll`] returned for `off` has been sent at `now`.
+    pub fn handle_sent(&mut self, now: Time, off: u8) {
+        self.advertised = off;
+        self.refresh_at = if off == 0 { Time::NEVER } else { now.saturating_add(self.refresh) };
+    }
+
+    /// The classes that the peer believes paused.
+    pub fn advertised(&self) -> u8 {
+        self.advertised
+    }
+
+    /// When a PAUSE must be repeated; [`Time::NEVER`] while none is out.
+    pub fn next_wakeup(&self) -> Time {
+        self.refresh_at
+    }
+
+    /// The pause time asked for each class in `off`, in quanta.
+    pub fn quanta(&self) -> u16 {
+        self.quanta
+    }
+
+    /// How many of the classes in `off` are newly paused: what a PAUSE counter counts, refreshes apart.
+    pub fn newly_paused(&self, off: u8) -> impl Iterator<Item = Class> + use<> {
+        Class::in_mask(off & !self.advertised)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_units::BitRate;
+
+    use super::*;
+
+    fn generator() -> Generator {
+        Generator::pfc(Quantum::at(BitRate::gbps(10)), 1_000, 50)
+    }
+
+    fn at(us: u64) -> Time {
+        Time::from_nanos(us * 1_000)
+    }
+
+    fn pfc(frame: Option<ControlFrame>) -> PfcFrame {
+        match frame {
+            Some(ControlFrame::Pfc(pfc)) => pfc,
+            other => panic!("no PFC frame: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn pause_refresh_resume() {
+        let mut generator = generator();
+        assert_eq!(generator.poll(at(0), 0), None);
+        let pause = pfc(generator.poll(at(1), 0b1000));
+        assert_eq!((pause.enabled, pause.paused(), pause.times[3]), (0b1000, 0b1000, 1_000));
+        generator.handle_sent(at(1), 0b1000);
+        // 1,000 quanta are 51.2 us; the refresh is due after half of it.
+        assert_eq!(generator.poll(at(26), 0b1000), None);
+        assert_eq!(generator.next_wakeup(), at(1) + Span::from_nanos(25_600));
+        assert_eq!(pfc(generator.poll(at(27), 0b1000)).paused(), 0b1000);
+        generator.handle_sent(at(27), 0b1000);
+        let resume = pfc(generator.poll(at(28), 0));
+        assert_eq!((resume.enabled, resume.paused(), resume.resumed()), (0b1000, 0, 0b1000));
+        generator.handle_sent(at(28), 0);
+        assert_eq!(generator.poll(at(1_000), 0), None);
+        assert_eq!(generator.next_wakeup(), Time::NEVER);
+    }
+
+    #[test]
+    fn a_frame_not_sent_is_due_again() {
+        let generator = generator();
+        assert_eq!(generator.poll(at(1), 1), generator.poll(at(2), 1));
+    }
+
+    #[test]
+    fn a_change_and_back_between_polls_sends_nothing() {
+        let mut generator = generator();
+        generator.handle_sent(at(0), 0b0100);
+        assert_eq!(generator.poll(at(1), 0b0100), None);
+    }
+
+    #[test]
+    fn one_frame_pauses_one_class_and_resumes_another() {
+        let mut generator = generator();
+        generator.handle_sent(at(0), 0b0001);
+        let frame = pfc(generator.poll(at(1), 0b1000));
+        assert_eq!((frame.paused(), frame.resumed()), (0b1000, 0b0001));
+    }
+
+    #[test]
+    fn global_pause_covers_all_classes() {
+        let mut generator = Generator::pause(Quantum::at(BitRate::gbps(10)), 77, 50);
+        assert_eq!(generator.poll(at(0), 0b10), Some(ControlFrame::Pause(77)));
+        generator.handle_sent(at(0), 0b10);
+        assert_eq!(generator.poll(at(1), 0), Some(ControlFrame::Pause(0)));
+    }
+
+    /// Whatever the MMU wants and however late the polls, the peer's gate holds a class that is OFF without a gap.
+    #[test]
+    fn the_peer_never_runs_while_its_class_is_off() {
+        let quantum = Quantum::at(BitRate::gbps(10));
+        let gate = super::super::Gate::new(quantum);
+        let mut generator = Generator::pfc(quantum, 1_000, 50);
+        for us in 0..2_000 {
+            let off = 0b10;
+            if let Some(ControlFrame::Pfc(frame)) = generator.poll(at(us), off) {
+                gate.handle_pfc(at(us), &frame);
+                generator.handle_sent(at(us), off);
+            }
+            assert_eq!(gate.paused(at(us)), off);
+        }
+    }
+}

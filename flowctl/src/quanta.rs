@@ -1,0 +1,40 @@
+//! Pause quanta: the unit of pause times.
+
+use weir_units::{BitRate, Span};
+
+/// The length of a pause quantum at a port's rate: 512 bit times (IEEE 802.3 31B.2, 802.1Q clause 36).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quantum {
+    /// Picoseconds of 65,536 quanta, which keeps a fraction of a picosecond a quantum.
+    span_q16: u64,
+}
+
+impl Quantum {
+    const BITS: u128 = 512;
+
+    /// The quantum of a port of this rate.
+    pub fn at(rate: BitRate) -> Quantum {
+        let ps_q16 = (Self::BITS * 1_000_000_000_000) << 16;
+        Quantum { span_q16: (ps_q16 / u128::from(rate.as_bps())) as u64 }
+    }
+
+    /// The time of `n` quanta, rounded down to a picosecond.
+    #[inline]
+    pub fn times(self, n: u16) -> Span {
+        Span::from_picos(((u128::from(self.span_q16) * u128::from(n)) >> 16) as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quantum_is_512_bit_times() {
+        assert_eq!(Quantum::at(BitRate::gbps(10)).times(1), Span::from_picos(51_200));
+        assert_eq!(Quantum::at(BitRate::gbps(10)).times(u16::MAX), Span::from_picos(51_200 * 65_535));
+        assert_eq!(Quantum::at(BitRate::gbps(100)).times(1), Span::from_picos(5_120));
+        assert_eq!(Quantum::at(BitRate::gbps(400)).times(2), Span::from_picos(2_560));
+        assert_eq!(Quantum::at(BitRate::mbps(10)).times(u16::MAX), Span::from_picos(51_200_000 * 65_535));
+    }
+}
