@@ -1,0 +1,23 @@
+//! Raw bindings to the system's libdpdk (22.11 or newer).
+//!
+//! Three sorts of items: exported DPDK functions whose signature needs no
+//! DPDK structure (`rte_*`); shim functions and plain structures
+//! (`weir_*`) for what is an inline function, a macro, or a structure that
+//! changes from release to release; and constants (`WEIR_*`), among them the
+//! offsets of the mbuf fields that are read without a call. So the Rust side
+//! never mirrors the layout of a DPDK structure.
+//!
+//! Nothing here is safe to call directly; the `weir-dpdk-io` crate is.
+
+#![allow(missing_docs, non_camel_case_types, non_snake_case, non_upper_case_globals, clippy::all)]
+#![no_std]
+
+include!(concat!(env!("OUT_DIR"), "/bindings.rs"));
+
+// What the Rust side relies on when it reads mbuf fields in place.
+const _: () = assert!(WEIR_MBUF_BUF_ADDR as usize % align_of::<*mut u8>() == 0);
+const _: () = assert!(WEIR_MBUF_NEXT as usize % align_of::<*mut u8>() == 0);
+const _: () = assert!(WEIR_MBUF_DATA_OFF % 2 == 0 && WEIR_MBUF_DATA_LEN % 2 == 0);
+const _: () = assert!(WEIR_MBUF_REFCNT % 2 == 0 && WEIR_MBUF_NB_SEGS % 2 == 0);
+const _: () = assert!(WEIR_MBUF_PKT_LEN % 4 == 0);
+const _: () = assert!(WEIR_MBUF_SIZE == 128);

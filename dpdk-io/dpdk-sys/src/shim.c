@@ -1,0 +1,437 @@
+/* See shim.h. Burst-wise calls only on the packet path: one call a burst. */
+#include "shim.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rte_bus.h>
+#include <rte_cycles.h>
+#include <rte_dev.h>
+#include <rte_ether.h>
+
+int weir_errno(void)
+{
+	return rte_errno;
+}
+
+uint64_t weir_rdtsc(void)
+{
+	return rte_rdtsc();
+}
+
+int weir_lcore_cpu(unsigned int lcore)
+{
+	rte_cpuset_t set = rte_lcore_cpuset(lcore);
+	int found = -1;
+
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		if (!CPU_ISSET(cpu, &set))
+			continue;
+		if (found >= 0)
+			return -1;
+		found = cpu;
+	}
+	return found;
+}
+
+int weir_lcore_is_idle(unsigned int lcore)
+{
+	return rte_eal_get_lcore_state(lcore) == WAIT;
+}
+
+/* Mempools and mbufs */
+
+static unsigned int element_size(uint16_t data_room)
+{
+	return sizeof(struct rte_mbuf) + data_room;
+}
+
+struct rte_mempool *weir_mempool_create(const char *name, unsigned int count,
+		unsigned int cache, uint16_t data_room, int socket)
+{
+	/* rte_pktmbuf_pool_create takes no flags. Without NO_IOVA_CONTIG and
+	 * hugepages each page holds one mbuf, and all mbuf headers fall into the
+	 * same few cache sets. With physical addresses an mbuf must not cross a
+	 * page, for a NIC would write past its first half: no flag there. */
+	unsigned int flags = !rte_eal_has_hugepages() || rte_eal_iova_mode() == RTE_IOVA_VA
+		? RTE_MEMPOOL_F_NO_IOVA_CONTIG : 0;
+	struct rte_pktmbuf_pool_private private_data = {
+		.mbuf_data_room_size = data_room,
+		.mbuf_priv_size = 0,
+	};
+	struct rte_mempool *pool = rte_mempool_create_empty(name, count,
+			element_size(data_room), cache, sizeof(private_data), socket, flags);
+	if (pool == NULL)
+		return NULL;
+	int ret = rte_mempool_set_ops_byname(pool, "ring_mp_mc", NULL);
+	if (ret == 0) {
+		rte_pktmbuf_pool_init(pool, &private_data);
+		ret = rte_mempool_populate_default(pool);
+	}
+	if (ret < 0) {
+		rte_mempool_free(pool);
+		rte_errno = -ret;
+		return NULL;
+	}
+	rte_mempool_obj_iter(pool, rte_pktmbuf_init, NULL);
+	return pool;
+}
+
+static void add_chunk(struct rte_mempool *pool, void *sum, struct rte_mempool_memhdr *chunk,
+		unsigned int index)
+{
+	(void)pool;
+	(void)index;
+	*(uint64_t *)sum += chunk->len;
+}
+
+/* The pool's header with one cache per lcore, and its ring of pointers. */
+static uint64_t overhead_bytes(unsigned int count)
+{
+	ssize_t ring = rte_ring_get_memsize(rte_align32pow2(count + 1));
+	return sizeof(struct rte_mempool) + RTE_MAX_LCORE * sizeof(struct rte_mempool_cache)
+		+ (ring > 0 ? (uint64_t)ring : 0);
+}
+
+uint64_t weir_mempool_bytes(struct rte_mempool *pool)
+{
+	uint64_t sum = 0;
+
+	rte_mempool_mem_iter(pool, add_chunk, &sum);
+	return sum + overhead_bytes(pool->size);
+}
+
+uint64_t weir_mempool_estimate(unsigned int count, uint16_t data_room)
+{
+	uint32_t each = rte_mempool_calc_obj_size(element_size(data_room),
+			RTE_MEMPOOL_F_NO_IOVA_CONTIG, NULL);
+	return (uint64_t)each * count + overhead_bytes(count);
+}
+
+struct rte_mbuf *weir_mbuf_alloc(struct rte_mempool *pool)
+{
+	return rte_pktmbuf_alloc(pool);
+}
+
+int weir_mbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **mbufs, unsigned int n)
+{
+	return rte_pktmbuf_alloc_bulk(pool, mbufs, n);
+}
+
+void weir_mbuf_free(struct rte_mbuf *m)
+{
+	rte_pktmbuf_free(m);
+}
+
+uint8_t *weir_mbuf_append(struct rte_mbuf *m, uint16_t len)
+{
+	return (uint8_t *)rte_pktmbuf_append(m, len);
+}
+
+uint8_t *weir_mbuf_prepend(struct rte_mbuf *m, uint16_t len)
+{
+	return (uint8_t *)rte_pktmbuf_prepend(m, len);
+}
+
+int weir_mbuf_trim(struct rte_mbuf *m, uint16_t len)
+{
+	return rte_pktmbuf_trim(m, len);
+}
+
+/* Queues and rings */
+
+uint16_t weir_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n)
+{
+	return rte_eth_rx_burst(port, queue, mbufs, n);
+}
+
+uint16_t weir_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n)
+{
+	return rte_eth_tx_burst(port, queue, mbufs, n);
+}
+
+int weir_tx_queue_count(uint16_t port, uint16_t queue)
+{
+#if RTE_VERSION >= RTE_VERSION_NUM(24, 3, 0, 0)
+	return rte_eth_tx_queue_count(port, queue);
+#else
+	(void)port;
+	(void)queue;
+	return -ENOTSUP;
+#endif
+}
+
+unsigned int weir_ring_count(const struct rte_ring *ring)
+{
+	return rte_ring_count(ring);
+}
+
+unsigned int weir_ring_drain(struct rte_ring *ring, struct rte_mbuf **mbufs, unsigned int n)
+{
+	return rte_ring_dequeue_burst(ring, (void **)mbufs, n, NULL);
+}
+
+/* Ports */
+
+static void copy_name(char *to, size_t size, const char *from)
+{
+	size_t len = from == NULL ? 0 : strnlen(from, size - 1);
+
+	if (len > 0)
+		memcpy(to, from, len);
+	to[len] = '\0';
+}
+
+static int find_port(const char *devargs, uint16_t *port)
+{
+	char name[RTE_ETH_NAME_MAX_LEN];
+	struct rte_dev_iterator iterator;
+	uint16_t found;
+
+	copy_name(name, RTE_MIN(sizeof(name), strcspn(devargs, ",") + 1), devargs);
+	if (rte_eth_dev_get_port_by_name(name, port) == 0)
+		return 0;
+	RTE_ETH_FOREACH_MATCHING_DEV(found, devargs, &iterator) {
+		*port = found;
+		rte_eth_iterator_cleanup(&iterator);
+		return 0;
+	}
+	return -ENODEV;
+}
+
+int weir_port_attach(const char *devargs, uint16_t *port, int *attached)
+{
+	*attached = 0;
+	int ret = rte_dev_probe(devargs);
+	if (ret == 0)
+		*attached = 1;
+	else if (ret != -EEXIST)
+		return ret < 0 ? ret : -EIO;
+	return find_port(devargs, port);
+}
+
+int weir_port_close(uint16_t port, int remove)
+{
+	struct rte_eth_dev_info info;
+	int ret = rte_eth_dev_info_get(port, &info);
+	struct rte_device *device = ret == 0 ? info.device : NULL;
+
+	ret = rte_eth_dev_close(port);
+	if (!remove || device == NULL)
+		return ret;
+	if (rte_eth_find_next_of(0, device) < RTE_MAX_ETHPORTS)
+		return ret;
+	int removed = rte_dev_remove(device);
+	return ret != 0 ? ret : removed;
+}
+
+int weir_port_info(uint16_t port, struct weir_port_info *out)
+{
+	struct rte_eth_dev_info info;
+
+	memset(out, 0, sizeof(*out));
+	int ret = rte_eth_dev_info_get(port, &info);
+	if (ret != 0)
+		return ret;
+	rte_eth_dev_get_name_by_port(port, out->name);
+	copy_name(out->driver, sizeof(out->driver), info.driver_name);
+	if (info.device != NULL)
+		copy_name(out->bus, sizeof(out->bus), rte_bus_name(rte_dev_bus(info.device)));
+	out->max_rx_queues = info.max_rx_queues;
+	out->max_tx_queues = info.max_tx_queues;
+	out->max_rx_desc = info.rx_desc_lim.nb_max;
+	out->min_rx_desc = info.rx_desc_lim.nb_min;
+	out->max_tx_desc = info.tx_desc_lim.nb_max;
+	out->min_tx_desc = info.tx_desc_lim.nb_min;
+	out->max_mac_addrs = info.max_mac_addrs;
+	out->if_index = info.if_index;
+	out->speed_capa = info.speed_capa;
+	out->min_mtu = info.min_mtu;
+	out->max_mtu = info.max_mtu;
+	return 0;
+}
+
+int weir_port_configure(uint16_t port, struct weir_port_conf *conf,
+		struct rte_mempool *rx_pool, int *step)
+{
+	struct rte_eth_dev_info info;
+	struct rte_eth_conf eth;
+	int ret;
+
+	*step = WEIR_STEP_INFO;
+	ret = rte_eth_dev_info_get(port, &info);
+	if (ret != 0)
+		return ret;
+
+	*step = WEIR_STEP_CONFIGURE;
+	memset(&eth, 0, sizeof(eth));
+	eth.rxmode.mtu = conf->mtu;
+	if (conf->rx_queues > 1 && info.flow_type_rss_offloads != 0) {
+		eth.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+		eth.rx_adv_conf.rss_conf.rss_hf = info.flow_type_rss_offloads
+			& (RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP | RTE_ETH_RSS_TCP);
+	}
+	ret = rte_eth_dev_configure(port, conf->rx_queues, conf->tx_queues, &eth);
+	if (ret != 0)
+		return ret;
+
+	*step = WEIR_STEP_DESCRIPTORS;
+	ret = rte_eth_dev_adjust_nb_rx_tx_desc(port, &conf->rx_desc, &conf->tx_desc);
+	if (ret != 0)
+		return ret;
+
+	int socket = rte_eth_dev_socket_id(port);
+	*step = WEIR_STEP_RX_QUEUE;
+	for (uint16_t queue = 0; queue < conf->rx_queues; queue++) {
+		struct rte_eth_rxconf rx = info.default_rxconf;
+		rx.offloads = 0;
+		rx.rx_drop_en = 1; /* or one slow queue blocks the whole port */
+		ret = rte_eth_rx_queue_setup(port, queue, conf->rx_desc, socket, &rx, rx_pool);
+		if (ret == -EINVAL || ret == -ENOTSUP) {
+			rx.rx_drop_en = info.default_rxconf.rx_drop_en;
+			ret = rte_eth_rx_queue_setup(port, queue, conf->rx_desc, socket, &rx, rx_pool);
+		}
+		if (ret != 0)
+			return ret;
+	}
+
+	*step = WEIR_STEP_TX_QUEUE;
+	for (uint16_t queue = 0; queue < conf->tx_queues; queue++) {
+		struct rte_eth_txconf tx = info.default_txconf;
+		/* No MBUF_FAST_FREE: frames of several pools leave by one queue. */
+		tx.offloads = 0;
+		ret = rte_eth_tx_queue_setup(port, queue, conf->tx_desc, socket, &tx);
+		if (ret != 0)
+			return ret;
+	}
+	*step = WEIR_STEP_DONE;
+	return 0;
+}
+
+int weir_port_stats(uint16_t port, struct weir_port_stats *out)
+{
+	struct rte_eth_stats stats;
+
+	memset(out, 0, sizeof(*out));
+	int ret = rte_eth_stats_get(port, &stats);
+	if (ret != 0)
+		return ret;
+	out->ipackets = stats.ipackets;
+	out->opackets = stats.opackets;
+	out->ibytes = stats.ibytes;
+	out->obytes = stats.obytes;
+	out->imissed = stats.imissed;
+	out->ierrors = stats.ierrors;
+	out->oerrors = stats.oerrors;
+	out->rx_nombuf = stats.rx_nombuf;
+	return 0;
+}
+
+int weir_port_link(uint16_t port, struct weir_link *out)
+{
+	struct rte_eth_link link;
+
+	memset(&link, 0, sizeof(link));
+	memset(out, 0, sizeof(*out));
+	int ret = rte_eth_link_get_nowait(port, &link);
+	if (ret != 0)
+		return ret;
+	out->up = link.link_status == RTE_ETH_LINK_UP;
+	out->full_duplex = link.link_duplex == RTE_ETH_LINK_FULL_DUPLEX;
+	out->speed_known = link.link_speed != RTE_ETH_SPEED_NUM_UNKNOWN
+		&& link.link_speed != RTE_ETH_SPEED_NUM_NONE;
+	out->speed_mbps = out->speed_known ? link.link_speed : 0;
+	return 0;
+}
+
+int weir_port_mac(uint16_t port, uint8_t mac[6])
+{
+	struct rte_ether_addr addr;
+	int ret = rte_eth_macaddr_get(port, &addr);
+
+	if (ret == 0)
+		memcpy(mac, addr.addr_bytes, 6);
+	return ret;
+}
+
+int weir_port_set_mac(uint16_t port, const uint8_t mac[6])
+{
+	struct rte_ether_addr addr;
+
+	memcpy(addr.addr_bytes, mac, 6);
+	return rte_eth_dev_default_mac_addr_set(port, &addr);
+}
+
+int weir_port_xstats(uint16_t port, struct weir_xstat *out, unsigned int n)
+{
+	int count = rte_eth_xstats_get_names(port, NULL, 0);
+	if (count <= 0 || n < (unsigned int)count)
+		return count;
+
+	struct rte_eth_xstat_name *names = calloc(count, sizeof(*names));
+	struct rte_eth_xstat *values = calloc(count, sizeof(*values));
+	int ret = -ENOMEM;
+	if (names != NULL && values != NULL) {
+		int named = rte_eth_xstats_get_names(port, names, count);
+		ret = rte_eth_xstats_get(port, values, count);
+		if (named != count || ret > count)
+			ret = -EAGAIN;
+		for (int i = 0; i < ret; i++) {
+			if (values[i].id >= (uint64_t)count) {
+				ret = -EIO;
+				break;
+			}
+			memcpy(out[i].name, names[values[i].id].name, sizeof(out[i].name));
+			out[i].name[sizeof(out[i].name) - 1] = '\0';
+			out[i].value = values[i].value;
+		}
+	}
+	free(names);
+	free(values);
+	return ret;
+}
+
+/* Flow control */
+
+int weir_flow_control_get(uint16_t port, struct weir_flow_control *out)
+{
+	struct rte_eth_fc_conf conf;
+
+	memset(&conf, 0, sizeof(conf));
+	memset(out, 0, sizeof(*out));
+	int ret = rte_eth_dev_flow_ctrl_get(port, &conf);
+	if (ret != 0)
+		return ret;
+	out->mode = conf.mode;
+	out->mac_ctrl_frame_fwd = conf.mac_ctrl_frame_fwd;
+	out->autoneg = conf.autoneg;
+	return 0;
+}
+
+int weir_flow_control_off(uint16_t port, int forward)
+{
+	struct rte_eth_fc_conf conf;
+
+	/* Get, then modify: ixgbe refuses zeroed watermarks. */
+	memset(&conf, 0, sizeof(conf));
+	int ret = rte_eth_dev_flow_ctrl_get(port, &conf);
+	if (ret != 0)
+		return ret;
+	conf.mode = RTE_ETH_FC_NONE;
+	conf.autoneg = 0;
+	conf.mac_ctrl_frame_fwd = forward != 0;
+	return rte_eth_dev_flow_ctrl_set(port, &conf);
+}
+
+int weir_priority_flow_control_off(uint16_t port, uint8_t priority)
+{
+	struct rte_eth_pfc_conf conf;
+
+	memset(&conf, 0, sizeof(conf));
+	(void)rte_eth_dev_flow_ctrl_get(port, &conf.fc);
+	conf.fc.mode = RTE_ETH_FC_NONE;
+	conf.priority = priority;
+	return rte_eth_dev_priority_flow_ctrl_set(port, &conf);
+}

@@ -1,0 +1,228 @@
+//! The DPDK runtime: started once, ended when nothing uses it any more.
+
+use std::collections::BTreeSet;
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::ThreadId;
+
+use weir_dpdk_sys as sys;
+
+use crate::error::{EalError, Errno};
+use crate::lcore::{self, Lcore, LcoreHandle};
+
+/// The running DPDK environment abstraction layer.
+///
+/// [`Eal::init`] pins the calling thread to the main lcore's CPUs; threads
+/// spawned from it afterwards inherit that ([`crate::cpu::set_affinity`] undoes
+/// it). Dropping the `Eal` ends DPDK, provided no pool, port, queue, mbuf or
+/// lcore function is left; else DPDK stays until the process ends, with a
+/// warning, and what is left stays usable.
+#[derive(Debug)]
+pub struct Eal {
+    runtime: Arc<Runtime>,
+    /// DPDK launches lcores and cleans up on the thread that started it.
+    _this_thread_only: PhantomData<*const ()>,
+}
+
+impl Eal {
+    /// Starts DPDK; `args[0]` is the program's name. See [`crate::EalArgs`].
+    ///
+    /// # Errors
+    /// [`EalError::AlreadyStarted`] the second time in the life of a process,
+    /// even if the first was dropped or failed; [`EalError::Init`] if DPDK refuses.
+    pub fn init<S: AsRef<str>>(args: &[S]) -> Result<Eal, EalError> {
+        let arguments = args
+            .iter()
+            .map(|arg| CString::new(arg.as_ref()))
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|error| EalError::Argument(String::from_utf8_lossy(&error.into_vec()).into_owned()))?;
+        if arguments.is_empty() {
+            return Err(EalError::NoProgramName);
+        }
+        // Relaxed: the flag guards no data, only the call below.
+        if STARTED.swap(true, Ordering::Relaxed) {
+            return Err(EalError::AlreadyStarted);
+        }
+
+        // EAL reorders the array and keeps pointers into the strings: both stay
+        // for the life of the process.
+        let mut pointers: Vec<*mut c_char> = arguments.into_iter().map(CString::into_raw).collect();
+        pointers.push(std::ptr::null_mut());
+        let argc = c_int::try_from(args.len()).unwrap_or(c_int::MAX);
+        let argv = Box::leak(pointers.into_boxed_slice()).as_mut_ptr();
+        // SAFETY: `argv` holds `argc` NUL-terminated strings and a null, all of
+        // them leaked; STARTED makes this the only call in the process.
+        if unsafe { sys::rte_eal_init(argc, argv) } < 0 {
+            let joined: Vec<&str> = args.iter().map(AsRef::as_ref).collect();
+            return Err(EalError::Init { errno: Errno::last(), arguments: joined.join(" ") });
+        }
+
+        let runtime = Arc::new(Runtime::new(args.iter().map(AsRef::as_ref)));
+        *lock(&CURRENT) = Arc::downgrade(&runtime);
+        Ok(Eal { runtime, _this_thread_only: PhantomData })
+    }
+
+    /// Worker lcores (not the main one), by ascending id.
+    pub fn lcores(&self) -> Vec<Lcore> {
+        self.runtime.workers.iter().copied().map(Lcore::new).collect()
+    }
+
+    /// The main lcore's id.
+    pub fn main_lcore(&self) -> u32 {
+        // SAFETY: EAL is running.
+        unsafe { sys::rte_get_main_lcore() }
+    }
+
+    /// Whether DPDK's memory is in hugepages.
+    pub fn has_hugepages(&self) -> bool {
+        // SAFETY: EAL is running.
+        unsafe { sys::rte_eal_has_hugepages() != 0 }
+    }
+
+    /// Runs `f` on an idle worker lcore.
+    ///
+    /// # Errors
+    /// If `lcore` is not one of [`Eal::lcores`] or is busy; `f` is dropped.
+    pub fn launch<F>(&self, lcore: Lcore, f: F) -> Result<LcoreHandle, EalError>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        if !self.runtime.workers.contains(&lcore.id) {
+            return Err(EalError::NoSuchLcore(lcore.id));
+        }
+        lcore::launch(Arc::clone(&self.runtime), lcore.id, Box::new(f))
+    }
+
+    pub(crate) fn no_shared_memory(&self) -> Option<&'static str> {
+        self.runtime.no_shared_memory
+    }
+}
+
+impl Drop for Eal {
+    fn drop(&mut self) {
+        // Under the lock, nobody can get a new reference to the runtime.
+        let mut current = lock(&CURRENT);
+        *current = Weak::new();
+        self.runtime.sweep();
+        let users = Arc::strong_count(&self.runtime) - 1;
+        let pools = lock(&self.runtime.retired).len();
+        if users > 0 || pools > 0 {
+            tracing::warn!(
+                users,
+                pools,
+                "DPDK is left running until the process ends: pools, ports, queues, lcore \
+                 functions or mbufs are still in use"
+            );
+            return;
+        }
+        // SAFETY: EAL runs, and nothing that points into its memory is left;
+        // this is the thread that started it.
+        unsafe { sys::rte_eal_cleanup() };
+    }
+}
+
+/// The version string of the DPDK library in use, e.g. `DPDK 22.11.11`.
+pub fn version() -> String {
+    // SAFETY: returns a static NUL-terminated string; needs no EAL.
+    let text = unsafe { CStr::from_ptr(sys::rte_version()) };
+    text.to_string_lossy().into_owned()
+}
+
+/// What pools, ports and running lcore functions share, and keep alive.
+#[derive(Debug)]
+pub(crate) struct Runtime {
+    main_thread: ThreadId,
+    workers: Vec<u32>,
+    no_shared_memory: Option<&'static str>,
+    /// Pools without a handle that cannot be freed yet.
+    retired: Mutex<Vec<RetiredPool>>,
+    owned_ports: Mutex<BTreeSet<u16>>,
+}
+
+#[derive(Debug)]
+struct RetiredPool {
+    pool: NonNull<sys::rte_mempool>,
+    count: u32,
+}
+
+// SAFETY: the pointer is only used under the lock, for functions that any
+// thread may call.
+unsafe impl Send for RetiredPool {}
+
+impl Runtime {
+    /// The running one, if any.
+    pub(crate) fn current() -> Option<Arc<Runtime>> {
+        lock(&CURRENT).upgrade()
+    }
+
+    fn new<'a>(args: impl Iterator<Item = &'a str>) -> Runtime {
+        const PRIVATE: [&str; 3] = ["--in-memory", "--no-huge", "--no-shconf"];
+        let no_shared_memory = args.filter_map(|arg| PRIVATE.into_iter().find(|private| arg == *private)).next();
+        Runtime {
+            main_thread: std::thread::current().id(),
+            workers: lcore::workers(),
+            no_shared_memory,
+            retired: Mutex::new(Vec::new()),
+            owned_ports: Mutex::new(BTreeSet::new()),
+        }
+    }
+
+    /// Takes over a pool whose last handle is gone; [`Runtime::sweep`] frees it.
+    pub(crate) fn retire(&self, pool: NonNull<sys::rte_mempool>, count: u32) {
+        lock(&self.retired).push(RetiredPool { pool, count });
+        self.sweep();
+    }
+
+    /// Frees retired pools that have all their mbufs back.
+    ///
+    /// An lcore that puts the last mbuf into its cache counts it before it has
+    /// finished writing. So this does nothing unless the calling thread is the
+    /// main lcore and every other lcore is idle; threads that are no lcores
+    /// have no cache, and publish with their last access.
+    pub(crate) fn sweep(&self) {
+        if std::thread::current().id() != self.main_thread {
+            return;
+        }
+        // SAFETY: the ids are EAL's own; the function only loads (acquire, and
+        // so comes after all that the lcore did while it was busy).
+        let idle = |&id: &u32| unsafe { sys::weir_lcore_is_idle(id) } != 0;
+        if !self.workers.iter().all(idle) {
+            return;
+        }
+        lock(&self.retired).retain(|retired| {
+            let pool = retired.pool.as_ptr();
+            // SAFETY: a pool in the list is not freed yet.
+            if unsafe { sys::rte_mempool_avail_count(pool) } < retired.count {
+                return true;
+            }
+            // SAFETY: no handle and no mbuf of it is left, nor a thread inside
+            // of one of its functions (see above).
+            unsafe { sys::rte_mempool_free(pool) };
+            false
+        });
+    }
+
+    /// Claims a port for one owner; false if it has one.
+    pub(crate) fn claim_port(&self, id: u16) -> bool {
+        lock(&self.owned_ports).insert(id)
+    }
+
+    pub(crate) fn release_port(&self, id: u16) {
+        lock(&self.owned_ports).remove(&id);
+    }
+
+    pub(crate) fn owns_port(&self, id: u16) -> bool {
+        lock(&self.owned_ports).contains(&id)
+    }
+}
+
+/// No code panics while it holds one of these locks, so poison means nothing.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+static STARTED: AtomicBool = AtomicBool::new(false);
+static CURRENT: Mutex<Weak<Runtime>> = Mutex::new(Weak::new());

@@ -1,0 +1,201 @@
+//! Pools of packet buffers.
+
+use std::ffi::CString;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use weir_dpdk_sys as sys;
+
+use crate::batch::Batch;
+use crate::eal::Runtime;
+use crate::error::{Errno, MempoolError};
+use crate::mbuf::Mbuf;
+
+/// A pool of mbufs; clones are handles to the same pool.
+///
+/// # When its memory goes back
+/// The pool is freed once its last handle is gone, all its mbufs are back, and
+/// the lcores have been seen idle: on the main thread at the next drop of a pool
+/// or port, join of a lcore, or at the end of the [`crate::Eal`]. Mbufs may
+/// thus outlive their pool's handles; a NIC may hold some until it is closed.
+///
+/// # Performance
+/// EAL lcores have a cache of [`MempoolConfig::cache`] free mbufs each; let that
+/// be at least twice the burst. Other threads go to the shared ring each time.
+/// Bulk allocation costs half as much for each mbuf as [`Mempool::alloc`].
+#[derive(Clone, Debug)]
+pub struct Mempool(Arc<Inner>);
+
+/// Size of a [`Mempool`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MempoolConfig {
+    /// How many mbufs.
+    pub count: u32,
+    /// Free mbufs that each lcore keeps for itself; cut to what DPDK allows
+    /// (512, and two thirds of `count`). Up to `lcores * cache * 1.5` mbufs may
+    /// rest there, where no other lcore reaches them.
+    pub cache: u32,
+    /// Bytes of an mbuf for a frame and [`HEADROOM`]: see [`data_room_for`].
+    pub data_room: u16,
+    /// NUMA node; `None` for any.
+    pub socket: Option<i32>,
+}
+
+impl Default for MempoolConfig {
+    /// 16383 mbufs (some 38 MB) for frames of up to 2048 bytes.
+    fn default() -> MempoolConfig {
+        MempoolConfig { count: 16_383, cache: 256, data_room: DEFAULT_DATA_ROOM, socket: None }
+    }
+}
+
+impl Mempool {
+    /// Makes a pool. If a pool of this name exists, the new one's gets a number
+    /// appended.
+    ///
+    /// # Errors
+    /// [`MempoolError::Create`], most often for want of memory.
+    pub fn new(name: &str, config: MempoolConfig) -> Result<Mempool, MempoolError> {
+        let Some(runtime) = Runtime::current() else {
+            return Err(MempoolError::NoEal { name: name.to_owned() });
+        };
+        runtime.sweep();
+        let name_max = sys::WEIR_MEMPOOL_NAME_SIZE as usize - 1;
+        let c_name = CString::new(name)
+            .ok()
+            .filter(|_| (1..=name_max).contains(&name.len()))
+            .ok_or_else(|| MempoolError::Name { name: name.to_owned(), max: name_max })?;
+
+        let pool = match create(&c_name, &config) {
+            Err(Errno(libc::EEXIST)) => {
+                // Relaxed: only uniqueness matters.
+                let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+                let stem: String = name.chars().filter(char::is_ascii).take(16).collect();
+                let renamed = CString::new(format!("{stem}.{serial}")).expect("no NUL in name");
+                create(&renamed, &config)
+            }
+            result => result,
+        }
+        .map_err(|errno| MempoolError::Create {
+            name: name.to_owned(),
+            count: config.count,
+            data_room: config.data_room,
+            bytes: mempool_bytes(config.count, config.data_room),
+            errno,
+        })?;
+        Ok(Mempool(Arc::new(Inner { pool, config, runtime })))
+    }
+
+    /// Mbufs that are in the pool, lcore caches included. A snapshot while
+    /// other threads allocate.
+    pub fn available(&self) -> u32 {
+        // SAFETY: the pool is alive as long as its handles.
+        unsafe { sys::rte_mempool_avail_count(self.as_ptr()) }
+    }
+
+    /// Mbufs that are somewhere else: in the program, in rings, in NICs.
+    pub fn in_use(&self) -> u32 {
+        self.count().saturating_sub(self.available())
+    }
+
+    /// Mbufs that the pool was made with.
+    pub fn count(&self) -> u32 {
+        self.0.config.count
+    }
+
+    /// Bytes of an mbuf for a frame and [`HEADROOM`].
+    pub fn data_room(&self) -> u16 {
+        self.0.config.data_room
+    }
+
+    /// Memory that the pool takes, in bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        // SAFETY: the pool is alive as long as its handles.
+        unsafe { sys::weir_mempool_bytes(self.as_ptr()) }
+    }
+
+    /// An empty mbuf, or `None` if the pool is exhausted.
+    pub fn alloc(&self) -> Option<Mbuf> {
+        // SAFETY: the pool is alive; the mbuf returned is ours alone.
+        unsafe { Mbuf::from_raw(sys::weir_mbuf_alloc(self.as_ptr())) }
+    }
+
+    /// Appends `n` empty mbufs to the batch, or none: false if the pool has
+    /// too few or the batch too little room.
+    pub fn alloc_bulk(&self, into: &mut Batch, n: usize) -> bool {
+        if n > into.room() {
+            return false;
+        }
+        let slots = into.spare(n);
+        // SAFETY: `slots` has room for `n` pointers, which are written all or none.
+        let ret = unsafe { sys::weir_mbuf_alloc_bulk(self.as_ptr(), slots, n as u32) };
+        if ret != 0 {
+            return false;
+        }
+        // SAFETY: `n` mbufs, ours alone, were just written to the spare slots.
+        unsafe { into.grow(n) };
+        true
+    }
+
+    pub(crate) fn as_ptr(&self) -> *mut sys::rte_mempool {
+        self.0.pool.as_ptr()
+    }
+}
+
+/// Bytes that a pool of this size would take, its ring and caches included;
+/// DPDK's allocator adds up to one page for each chunk.
+pub fn mempool_bytes(count: u32, data_room: u16) -> u64 {
+    // SAFETY: arithmetic; needs no EAL.
+    unsafe { sys::weir_mempool_estimate(count, data_room) }
+}
+
+/// The data room for frames of this many bytes (without FCS) in one mbuf,
+/// rounded up to 64; `None` above what fits 16 bits.
+pub fn data_room_for(frame_bytes: u32) -> Option<u16> {
+    let bytes = frame_bytes.checked_add(u32::from(HEADROOM))?;
+    u16::try_from(bytes.checked_next_multiple_of(64)?).ok()
+}
+
+/// Bytes left free in front of a received frame.
+pub const HEADROOM: u16 = sys::WEIR_PKTMBUF_HEADROOM as u16;
+
+/// [`HEADROOM`] and 2048 bytes of frame.
+pub const DEFAULT_DATA_ROOM: u16 = sys::WEIR_DEFAULT_DATA_ROOM as u16;
+
+#[derive(Debug)]
+struct Inner {
+    pool: NonNull<sys::rte_mempool>,
+    config: MempoolConfig,
+    runtime: Arc<Runtime>,
+}
+
+// SAFETY: `rte_mempool` of multi-producer, multi-consumer ops may be used from
+// any thread; per-lcore caches belong to the thread that runs the lcore.
+unsafe impl Send for Inner {}
+// SAFETY: as above.
+unsafe impl Sync for Inner {}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.runtime.retire(self.pool, self.config.count);
+    }
+}
+
+fn create(name: &CString, config: &MempoolConfig) -> Result<NonNull<sys::rte_mempool>, Errno> {
+    let cache_max = sys::WEIR_MEMPOOL_CACHE_MAX.min(config.count / 3 * 2);
+    // SAFETY: EAL is running (the caller holds the runtime); the name is
+    // NUL-terminated and copied.
+    let pool = unsafe {
+        sys::weir_mempool_create(
+            name.as_ptr(),
+            config.count,
+            config.cache.min(cache_max),
+            config.data_room,
+            config.socket.unwrap_or(ANY_SOCKET),
+        )
+    };
+    NonNull::new(pool).ok_or_else(Errno::last)
+}
+
+static SERIAL: AtomicU32 = AtomicU32::new(1);
+const ANY_SOCKET: i32 = -1;

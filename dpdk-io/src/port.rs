@@ -1,0 +1,529 @@
+//! Ethernet devices: found or attached, configured, started, closed.
+
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use weir_dpdk_sys as sys;
+
+use crate::eal::{Runtime, lock};
+use crate::error::{Errno, PortError};
+use crate::mempool::Mempool;
+use crate::port_config::PortConfig;
+use crate::queue::{RxQueue, TxQueue};
+use crate::ring_port::RingPair;
+
+/// An Ethernet device that this value alone controls.
+///
+/// Order of calls: [`Port::attach`] (or [`Port::by_name`], [`crate::ring_pair`]),
+/// [`Port::configure`], [`Port::start`], [`Port::take_over_flow_control`]. The
+/// queues that `configure` returns may go to other threads. `stop`,
+/// `configure` and `close` need all of them dropped, for a queue must not be
+/// polled meanwhile.
+///
+/// When the port and its queues are gone the device is stopped and closed; a
+/// virtual device, or one that `attach` probed, is detached as well.
+#[derive(Debug)]
+pub struct Port {
+    pub(crate) shared: Arc<PortShared>,
+}
+
+/// One line of [`Port::list`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortEntry {
+    /// DPDK's port number.
+    pub id: u16,
+    /// Device name, e.g. `net_null0` or `0000:81:00.0`.
+    pub name: String,
+    /// Driver name, e.g. `net_null`.
+    pub driver: String,
+    /// Whether a [`Port`] of this process owns it.
+    pub in_use: bool,
+}
+
+/// What a device is and can do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceInfo {
+    /// Driver name, e.g. `net_ixgbe`.
+    pub driver: String,
+    /// Bus, e.g. `pci` or `vdev`.
+    pub bus: String,
+    /// Most receive queues.
+    pub max_rx_queues: u32,
+    /// Most transmit queues.
+    pub max_tx_queues: u32,
+    /// Descriptors of a receive queue, least and most.
+    pub rx_desc: (u32, u32),
+    /// Descriptors of a transmit queue, least and most.
+    pub tx_desc: (u32, u32),
+    /// Smallest and largest MTU.
+    pub mtu: (u16, u16),
+    /// Index of the kernel's interface behind the port, if there is one.
+    pub if_index: Option<u32>,
+}
+
+/// State of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Whether frames can pass.
+    pub up: bool,
+    /// Speed in Mb/s; `None` if unknown. Virtual devices mostly say 10000.
+    pub speed_mbps: Option<u32>,
+    /// Whether both directions work at once.
+    pub full_duplex: bool,
+}
+
+impl Port {
+    /// Attaches a device: device arguments like `net_null0,size=64` (see
+    /// [`crate::vdev`]) or a PCI address. A device that EAL has already is taken.
+    ///
+    /// # Errors
+    /// [`PortError::Attach`] names the arguments; DPDK's reason is on stderr.
+    pub fn attach(spec: &str) -> Result<Port, PortError> {
+        let runtime = Runtime::current().ok_or_else(|| PortError::NoEal(spec.to_owned()))?;
+        let failed = |errno| PortError::Attach { devargs: spec.to_owned(), errno };
+        let devargs = CString::new(spec).map_err(|_| failed(Errno(libc::EINVAL)))?;
+        let mut id = 0;
+        let mut attached = 0;
+        // SAFETY: EAL runs; the string is NUL-terminated, the others writable.
+        let ret = unsafe { sys::weir_port_attach(devargs.as_ptr(), &mut id, &mut attached) };
+        if ret != 0 {
+            return Err(failed(Errno::from_return(ret)));
+        }
+        Port::claim(runtime, id, attached != 0, None)
+    }
+
+    /// Takes a port that EAL has already, by its device name.
+    ///
+    /// # Errors
+    /// If there is none, or a [`Port`] owns it.
+    pub fn by_name(name: &str) -> Result<Port, PortError> {
+        let runtime = Runtime::current().ok_or_else(|| PortError::NoEal(name.to_owned()))?;
+        let not_found = || PortError::NotFound(name.to_owned());
+        let c_name = CString::new(name).map_err(|_| not_found())?;
+        let mut id = 0;
+        // SAFETY: EAL runs; the string is NUL-terminated, `id` writable.
+        let ret = unsafe { sys::rte_eth_dev_get_port_by_name(c_name.as_ptr(), &mut id) };
+        if ret != 0 {
+            return Err(not_found());
+        }
+        Port::claim(runtime, id, false, None)
+    }
+
+    /// All ports of this process. Empty before [`crate::Eal::init`].
+    pub fn list() -> Vec<PortEntry> {
+        let Some(runtime) = Runtime::current() else {
+            return Vec::new();
+        };
+        let mut entries = Vec::new();
+        let mut from = 0;
+        loop {
+            // SAFETY: EAL runs.
+            let id = unsafe { sys::rte_eth_find_next(from) };
+            if u32::from(id) >= sys::WEIR_MAX_PORTS {
+                break;
+            }
+            if let Ok(info) = raw_info(id) {
+                entries.push(PortEntry {
+                    id,
+                    name: text(&info.name),
+                    driver: text(&info.driver),
+                    in_use: runtime.owns_port(id),
+                });
+            }
+            from = id + 1;
+        }
+        entries
+    }
+
+    pub(crate) fn claim(
+        runtime: Arc<Runtime>,
+        id: u16,
+        attached: bool,
+        rings: Option<(Arc<RingPair>, usize)>,
+    ) -> Result<Port, PortError> {
+        let info = raw_info(id);
+        let name = info.as_ref().map_or_else(|_| id.to_string(), |info| text(&info.name));
+        if !runtime.claim_port(id) {
+            return Err(PortError::InUse(name));
+        }
+        let is_virtual = info.is_ok_and(|info| text(&info.bus) == "vdev");
+        Ok(Port {
+            shared: Arc::new(PortShared {
+                id,
+                name,
+                detach: attached || is_virtual,
+                closed: AtomicBool::new(false),
+                started: AtomicBool::new(false),
+                pools: Mutex::new(Vec::new()),
+                rings,
+                runtime,
+            }),
+        })
+    }
+
+    /// Configures the port and hands out its queues; a started port is stopped
+    /// first. Pools of earlier configurations stay alive with the port.
+    ///
+    /// # Errors
+    /// [`PortError::QueuesHeld`] while queues of an earlier call live; limits of
+    /// the device; [`PortError::Driver`]. After an error, configure again
+    /// before `start`.
+    pub fn configure(&mut self, config: PortConfig<'_>) -> Result<(Vec<RxQueue>, Vec<TxQueue>), PortError> {
+        self.no_queues_held("configure")?;
+        self.stop()?;
+        let info = self.device_info()?;
+        self.check_limits(&config, &info)?;
+        // Before the driver learns of the pool, so that an error cannot leave
+        // it with one that is gone.
+        lock(&self.shared.pools).push(config.rx_pool.clone());
+
+        let mut conf = sys::weir_port_conf {
+            rx_queues: config.rx_queues,
+            tx_queues: config.tx_queues,
+            rx_desc: config.rx_desc,
+            tx_desc: config.tx_desc,
+            mtu: config.mtu.unwrap_or(0),
+        };
+        let mut step: c_int = 0;
+        // SAFETY: the port is ours, stopped, and has no queue handles; the pool
+        // outlives it (kept above).
+        let ret = unsafe { sys::weir_port_configure(self.id(), &mut conf, config.rx_pool.as_ptr(), &mut step) };
+        self.check(configure_step(step), ret)?;
+        self.set_promiscuous(config.promiscuous)?;
+
+        let rx = (0..config.rx_queues).map(|queue| RxQueue::new(Arc::clone(&self.shared), queue)).collect();
+        let tx = (0..config.tx_queues).map(|queue| TxQueue::new(Arc::clone(&self.shared), queue)).collect();
+        tracing::debug!(port = self.name(), rx_desc = conf.rx_desc, tx_desc = conf.tx_desc, "configured");
+        Ok((rx, tx))
+    }
+
+    /// Starts the device; its queues give and take nothing before.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn start(&mut self) -> Result<(), PortError> {
+        if self.is_started() {
+            return Ok(());
+        }
+        // SAFETY: the port is ours; its queues do not call DPDK before `started`.
+        let ret = unsafe { sys::rte_eth_dev_start(self.id()) };
+        self.check("start", ret)?;
+        // Release: pairs with the Acquire in the queues' `is_started`, so that
+        // they see the burst functions that the start installed.
+        self.shared.started.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Stops the device, which frees the frames in its queues.
+    ///
+    /// # Errors
+    /// [`PortError::QueuesHeld`], or the driver's.
+    pub fn stop(&mut self) -> Result<(), PortError> {
+        if !self.is_started() {
+            return Ok(());
+        }
+        self.no_queues_held("stop")?;
+        let ret = self.shared.stop();
+        self.check("stop", ret)
+    }
+
+    /// Stops and closes the device, and detaches it as told above. Drop does
+    /// the same and logs errors.
+    ///
+    /// # Errors
+    /// [`PortError::QueuesHeld`] (the device closes with the last queue), or the
+    /// driver's.
+    pub fn close(self) -> Result<(), PortError> {
+        self.no_queues_held("close")?;
+        let ret = self.shared.close();
+        self.check("close", ret)
+    }
+
+    /// Whether it was started.
+    pub fn is_started(&self) -> bool {
+        self.shared.is_started()
+    }
+
+    /// DPDK's port number.
+    pub fn id(&self) -> u16 {
+        self.shared.id
+    }
+
+    /// The device's name.
+    pub fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    /// The driver's name, e.g. `net_ixgbe`; empty if the device is gone.
+    pub fn driver_name(&self) -> String {
+        raw_info(self.id()).map_or_else(|_| String::new(), |info| text(&info.driver))
+    }
+
+    /// What the device is and can do.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn device_info(&self) -> Result<DeviceInfo, PortError> {
+        let info = raw_info(self.id()).map_err(|errno| self.failed("device information", errno))?;
+        Ok(DeviceInfo {
+            driver: text(&info.driver),
+            bus: text(&info.bus),
+            max_rx_queues: info.max_rx_queues,
+            max_tx_queues: info.max_tx_queues,
+            rx_desc: (info.min_rx_desc, info.max_rx_desc),
+            tx_desc: (info.min_tx_desc, info.max_tx_desc),
+            mtu: (info.min_mtu, info.max_mtu),
+            if_index: (info.if_index != 0).then_some(info.if_index),
+        })
+    }
+
+    /// NUMA node; `None` if the device belongs to none.
+    pub fn socket(&self) -> Option<u32> {
+        // SAFETY: EAL runs; a wrong id gives an error.
+        u32::try_from(unsafe { sys::rte_eth_dev_socket_id(self.id()) }).ok()
+    }
+
+    /// Link state as the driver knows it now, without waiting.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn link(&self) -> Result<Link, PortError> {
+        let mut link = sys::weir_link::default();
+        // SAFETY: `link` is writable.
+        let ret = unsafe { sys::weir_port_link(self.id(), &mut link) };
+        self.check("link state", ret)?;
+        Ok(Link {
+            up: link.up != 0,
+            speed_mbps: (link.speed_known != 0).then_some(link.speed_mbps),
+            full_duplex: link.full_duplex != 0,
+        })
+    }
+
+    /// Switches the link on or off, queues running.
+    ///
+    /// # Errors
+    /// The driver's, often that it is not supported.
+    pub fn set_link(&mut self, up: bool) -> Result<(), PortError> {
+        // SAFETY: the port is ours.
+        let ret = unsafe {
+            if up { sys::rte_eth_dev_set_link_up(self.id()) } else { sys::rte_eth_dev_set_link_down(self.id()) }
+        };
+        self.check("setting the link", ret)
+    }
+
+    /// The port's own address.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn mac(&self) -> Result<[u8; 6], PortError> {
+        let mut mac = [0; 6];
+        // SAFETY: six writable bytes.
+        let ret = unsafe { sys::weir_port_mac(self.id(), mac.as_mut_ptr()) };
+        self.check("reading the MAC address", ret)?;
+        Ok(mac)
+    }
+
+    /// Sets the port's own address.
+    ///
+    /// # Errors
+    /// The driver's, e.g. for a multicast address.
+    pub fn set_mac(&mut self, mac: [u8; 6]) -> Result<(), PortError> {
+        // SAFETY: six readable bytes.
+        let ret = unsafe { sys::weir_port_set_mac(self.id(), mac.as_ptr()) };
+        self.check("setting the MAC address", ret)
+    }
+
+    /// Bytes of payload in the largest frame.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn mtu(&self) -> Result<u16, PortError> {
+        let mut mtu = 0;
+        // SAFETY: `mtu` is writable.
+        let ret = unsafe { sys::rte_eth_dev_get_mtu(self.id(), &mut mtu) };
+        self.check("reading the MTU", ret)?;
+        Ok(mtu)
+    }
+
+    /// Sets the MTU; many drivers want the port stopped.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn set_mtu(&mut self, mtu: u16) -> Result<(), PortError> {
+        // SAFETY: the port is ours.
+        let ret = unsafe { sys::rte_eth_dev_set_mtu(self.id(), mtu) };
+        self.check("setting the MTU", ret)
+    }
+
+    /// Whether frames to any address are received.
+    pub fn promiscuous(&self) -> bool {
+        // SAFETY: reads a flag.
+        unsafe { sys::rte_eth_promiscuous_get(self.id()) == 1 }
+    }
+
+    /// Receives frames to any address, or not. Drivers that cannot tell
+    /// addresses apart receive all; that they do not know the call is no error.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn set_promiscuous(&mut self, on: bool) -> Result<(), PortError> {
+        // SAFETY: the port is ours.
+        let ret = unsafe {
+            if on { sys::rte_eth_promiscuous_enable(self.id()) } else { sys::rte_eth_promiscuous_disable(self.id()) }
+        };
+        self.check_supported("promiscuous mode", ret)
+    }
+
+    /// Whether frames to any group address are received.
+    pub fn allmulticast(&self) -> bool {
+        // SAFETY: reads a flag.
+        unsafe { sys::rte_eth_allmulticast_get(self.id()) == 1 }
+    }
+
+    /// Receives frames to any group address, or not; as with
+    /// [`Port::set_promiscuous`].
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn set_allmulticast(&mut self, on: bool) -> Result<(), PortError> {
+        // SAFETY: the port is ours.
+        let ret = unsafe {
+            if on { sys::rte_eth_allmulticast_enable(self.id()) } else { sys::rte_eth_allmulticast_disable(self.id()) }
+        };
+        self.check_supported("all-multicast mode", ret)
+    }
+
+    fn no_queues_held(&self, what: &'static str) -> Result<(), PortError> {
+        if self.shared.queues_are_held() { Err(PortError::QueuesHeld(self.name().to_owned(), what)) } else { Ok(()) }
+    }
+
+    fn check_limits(&self, config: &PortConfig<'_>, info: &DeviceInfo) -> Result<(), PortError> {
+        for (direction, asked, max) in
+            [("RX", config.rx_queues, info.max_rx_queues), ("TX", config.tx_queues, info.max_tx_queues)]
+        {
+            if u32::from(asked) > max {
+                return Err(PortError::TooManyQueues { port: self.name().to_owned(), direction, asked, max });
+            }
+        }
+        let Some(mtu) = config.mtu else { return Ok(()) };
+        if mtu < info.mtu.0 || mtu > info.mtu.1 {
+            return Err(PortError::Mtu { port: self.name().to_owned(), mtu, min: info.mtu.0, max: info.mtu.1 });
+        }
+        let needed = u32::from(mtu) + FRAME_OVERHEAD + u32::from(crate::mempool::HEADROOM);
+        let data_room = config.rx_pool.data_room();
+        if needed > u32::from(data_room) {
+            return Err(PortError::DataRoom { port: self.name().to_owned(), mtu, needed, data_room });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check(&self, step: &'static str, ret: c_int) -> Result<(), PortError> {
+        if ret == 0 { Ok(()) } else { Err(self.failed(step, Errno::from_return(ret))) }
+    }
+
+    fn check_supported(&self, step: &'static str, ret: c_int) -> Result<(), PortError> {
+        if ret != 0 && Errno::from_return(ret).is_unsupported() {
+            tracing::debug!(port = self.name(), "{step} is not supported");
+            return Ok(());
+        }
+        self.check(step, ret)
+    }
+
+    pub(crate) fn failed(&self, step: &'static str, errno: Errno) -> PortError {
+        PortError::Driver { port: self.name().to_owned(), step, errno }
+    }
+}
+
+/// What the port and its queues share. The device closes with the last of them.
+#[derive(Debug)]
+pub(crate) struct PortShared {
+    pub(crate) id: u16,
+    name: String,
+    detach: bool,
+    closed: AtomicBool,
+    started: AtomicBool,
+    /// Pools that the driver may take mbufs from; declared, and so dropped,
+    /// before the runtime.
+    pools: Mutex<Vec<Mempool>>,
+    /// For a port made of rings: the rings, and which of them it sends to.
+    pub(crate) rings: Option<(Arc<RingPair>, usize)>,
+    runtime: Arc<Runtime>,
+}
+
+impl PortShared {
+    #[inline(always)]
+    pub(crate) fn is_started(&self) -> bool {
+        // Acquire: pairs with the Release in `Port::start`.
+        self.started.load(Ordering::Acquire)
+    }
+
+    /// The port holds one reference, each queue one; `&mut Port` makes queues,
+    /// and a queue cannot be cloned, so a count of 1 is the truth.
+    fn queues_are_held(self: &Arc<Self>) -> bool {
+        Arc::strong_count(self) > 1
+    }
+
+    /// Only without queue handles.
+    fn stop(&self) -> c_int {
+        // Relaxed: no queue is left to see it.
+        if !self.started.swap(false, Ordering::Relaxed) {
+            return 0;
+        }
+        // SAFETY: the port is ours and nobody polls it.
+        unsafe { sys::rte_eth_dev_stop(self.id) }
+    }
+
+    /// Only without queue handles; the second time it does nothing.
+    fn close(&self) -> c_int {
+        // Relaxed: one owner is left.
+        if self.closed.swap(true, Ordering::Relaxed) {
+            return 0;
+        }
+        let stopped = self.stop();
+        // SAFETY: the port is ours, nobody polls it, and this is its end.
+        let closed = unsafe { sys::weir_port_close(self.id, c_int::from(self.detach)) };
+        self.runtime.release_port(self.id);
+        if closed != 0 { closed } else { stopped }
+    }
+}
+
+impl Drop for PortShared {
+    fn drop(&mut self) {
+        let ret = self.close();
+        if ret != 0 {
+            tracing::warn!(port = self.name, error = %Errno::from_return(ret), "close");
+        }
+        // The device may have held the last mbufs of a pool.
+        self.runtime.sweep();
+    }
+}
+
+fn raw_info(id: u16) -> Result<sys::weir_port_info, Errno> {
+    // SAFETY: all zero is a valid value of this plain structure.
+    let mut info: sys::weir_port_info = unsafe { std::mem::zeroed() };
+    // SAFETY: `info` is writable; a wrong id gives an error.
+    let ret = unsafe { sys::weir_port_info(id, &mut info) };
+    if ret == 0 { Ok(info) } else { Err(Errno::from_return(ret)) }
+}
+
+/// A C array up to its NUL, or all of it.
+pub(crate) fn text(bytes: &[c_char]) -> String {
+    // SAFETY: `c_char` is a byte.
+    let bytes = unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast::<u8>(), bytes.len()) };
+    CStr::from_bytes_until_nul(bytes)
+        .map_or_else(|_| String::from_utf8_lossy(bytes).into_owned(), |text| text.to_string_lossy().into_owned())
+}
+
+fn configure_step(step: c_int) -> &'static str {
+    match u32::try_from(step).unwrap_or(0) {
+        sys::WEIR_STEP_INFO => "device information",
+        sys::WEIR_STEP_DESCRIPTORS => "descriptor counts",
+        sys::WEIR_STEP_RX_QUEUE => "receive queue setup",
+        sys::WEIR_STEP_TX_QUEUE => "transmit queue setup",
+        _ => "configure",
+    }
+}
+
+/// Header and two VLAN tags.
+const FRAME_OVERHEAD: u32 = 14 + 2 * 4;

@@ -1,0 +1,34 @@
+//! What a port is configured with.
+
+use crate::mempool::Mempool;
+
+/// Configuration of a [`crate::Port`]: always without RX and TX offloads, and
+/// with frames dropped at a receive queue that is full (`rx_drop_en`) rather
+/// than the whole port blocked, where the driver has the choice.
+#[derive(Clone, Debug)]
+pub struct PortConfig<'a> {
+    /// Receive queues; frames are spread over them by RSS where the device can.
+    pub rx_queues: u16,
+    /// Transmit queues.
+    pub tx_queues: u16,
+    /// Descriptors of a receive queue, cut to the device's limits.
+    pub rx_desc: u16,
+    /// Descriptors of a transmit queue, cut to the device's limits. Frames in
+    /// there are out of the program's sight: keep it short.
+    pub tx_desc: u16,
+    /// Bytes of payload in a frame, the 14-byte header, VLAN tags and FCS not
+    /// counted; `None` leaves the driver's, mostly 1500.
+    pub mtu: Option<u16>,
+    /// Whether frames to other addresses are received.
+    pub promiscuous: bool,
+    /// Where received frames are put.
+    pub rx_pool: &'a Mempool,
+}
+
+impl<'a> PortConfig<'a> {
+    /// One queue each way, 512 receive and 256 transmit descriptors,
+    /// promiscuous, the driver's MTU.
+    pub fn new(rx_pool: &'a Mempool) -> PortConfig<'a> {
+        PortConfig { rx_queues: 1, tx_queues: 1, rx_desc: 512, tx_desc: 256, mtu: None, promiscuous: true, rx_pool }
+    }
+}

@@ -1,0 +1,124 @@
+//! Receive and transmit queues: bursts in, bursts out.
+
+use std::sync::Arc;
+
+use weir_dpdk_sys as sys;
+
+use crate::batch::{Batch, MAX_BURST};
+use crate::port::PortShared;
+
+/// A receive queue. One thread at a time polls it; it can move between threads.
+/// It keeps its port open.
+#[derive(Debug)]
+pub struct RxQueue {
+    port: Arc<PortShared>,
+    queue: u16,
+}
+
+impl RxQueue {
+    pub(crate) fn new(port: Arc<PortShared>, queue: u16) -> RxQueue {
+        RxQueue { port, queue }
+    }
+
+    /// Appends up to `max` received frames to the batch, as many as it has room
+    /// for, and returns how many: 0 if there are none or the port is not
+    /// started. Frames of several segments are left as they are.
+    #[inline]
+    pub fn receive(&mut self, batch: &mut Batch, max: usize) -> usize {
+        let wanted = max.min(batch.room());
+        if wanted == 0 || !self.port.is_started() {
+            return 0;
+        }
+        let slots = batch.spare(wanted);
+        // SAFETY: the port is started and this queue was set up on it; nobody
+        // else polls it (`&mut self`, no clones), and the port cannot be
+        // stopped while `self` lives. `slots` has room for `wanted` pointers.
+        let n = usize::from(unsafe { sys::weir_rx_burst(self.port.id, self.queue, slots, wanted as u16) });
+        assert!(n <= wanted, "the driver gave more frames than were asked for");
+        // SAFETY: `n` mbufs, ours alone, were just written to the spare slots.
+        unsafe { batch.grow(n) };
+        n
+    }
+
+    /// DPDK's port number.
+    pub fn port_id(&self) -> u16 {
+        self.port.id
+    }
+
+    /// This queue's number in its port.
+    pub fn queue_id(&self) -> u16 {
+        self.queue
+    }
+}
+
+/// A transmit queue. One thread at a time uses it; it can move between threads.
+/// It keeps its port open.
+#[derive(Debug)]
+pub struct TxQueue {
+    port: Arc<PortShared>,
+    queue: u16,
+}
+
+impl TxQueue {
+    pub(crate) fn new(port: Arc<PortShared>, queue: u16) -> TxQueue {
+        TxQueue { port, queue }
+    }
+
+    /// Sends from the front of the batch and returns how many the device took.
+    /// The others stay in the batch, in order: send them again, or drop them
+    /// and count that. 0 if the port is not started.
+    #[inline]
+    pub fn send(&mut self, batch: &mut Batch) -> usize {
+        let len = batch.len();
+        if len == 0 || !self.port.is_started() {
+            return 0;
+        }
+        // SAFETY: the port is started and this queue was set up on it; nobody
+        // else uses it (`&mut self`, no clones), and the port cannot be stopped
+        // while `self` lives. The front `len` slots hold mbufs that are ours.
+        let n = usize::from(unsafe { sys::weir_tx_burst(self.port.id, self.queue, batch.front(), len as u16) });
+        assert!(n <= len, "the driver took more frames than there were");
+        // SAFETY: the device owns the front `n` mbufs now.
+        unsafe { batch.consume(n) };
+        n
+    }
+
+    /// Frames that were sent and are still in the device's queue, out of the
+    /// program's sight. `None` where it cannot be told: ring ports can, other
+    /// drivers from DPDK 24.03 on if they implement it.
+    pub fn backlog(&self) -> Option<u32> {
+        if !self.port.is_started() {
+            return None;
+        }
+        if let Some((rings, sends_to)) = &self.port.rings {
+            return Some(rings.count(*sends_to));
+        }
+        // SAFETY: the port is started and this queue was set up on it.
+        let count = unsafe { sys::weir_tx_queue_count(self.port.id, self.queue) };
+        u32::try_from(count).ok()
+    }
+
+    /// Frees mbufs of frames that have left, and returns how many; drivers do
+    /// so by themselves only when they need the descriptors. `None` if the
+    /// driver cannot.
+    pub fn free_sent(&mut self) -> Option<u32> {
+        if !self.port.is_started() {
+            return None;
+        }
+        // SAFETY: as in `send`; 0 means all that can be freed.
+        let freed = unsafe { sys::rte_eth_tx_done_cleanup(self.port.id, self.queue, 0) };
+        u32::try_from(freed).ok()
+    }
+
+    /// DPDK's port number.
+    pub fn port_id(&self) -> u16 {
+        self.port.id
+    }
+
+    /// This queue's number in its port.
+    pub fn queue_id(&self) -> u16 {
+        self.queue
+    }
+}
+
+const _: () = assert!(MAX_BURST <= u16::MAX as usize);

@@ -1,0 +1,83 @@
+//! Counters that drivers keep.
+
+use weir_dpdk_sys as sys;
+
+use crate::error::{Errno, PortError};
+use crate::port::{Port, text};
+
+/// The counters that every driver has, since start or reset. Byte counts are
+/// the driver's: most leave out the FCS, none counts preamble and gap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortStats {
+    /// Frames received.
+    pub ipackets: u64,
+    /// Frames sent.
+    pub opackets: u64,
+    /// Bytes received.
+    pub ibytes: u64,
+    /// Bytes sent.
+    pub obytes: u64,
+    /// Frames dropped because the receive queue was full.
+    pub imissed: u64,
+    /// Frames received damaged.
+    pub ierrors: u64,
+    /// Frames that could not be sent. Drivers count here what
+    /// [`crate::TxQueue::send`] left in the batch too, if at all.
+    pub oerrors: u64,
+    /// Frames dropped because the receive pool was empty.
+    pub rx_nombuf: u64,
+}
+
+impl Port {
+    /// The basic counters.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn stats(&self) -> Result<PortStats, PortError> {
+        let mut stats = sys::weir_port_stats::default();
+        // SAFETY: `stats` is writable.
+        let ret = unsafe { sys::weir_port_stats(self.id(), &mut stats) };
+        self.check("reading statistics", ret)?;
+        Ok(PortStats {
+            ipackets: stats.ipackets,
+            opackets: stats.opackets,
+            ibytes: stats.ibytes,
+            obytes: stats.obytes,
+            imissed: stats.imissed,
+            ierrors: stats.ierrors,
+            oerrors: stats.oerrors,
+            rx_nombuf: stats.rx_nombuf,
+        })
+    }
+
+    /// Sets the basic counters to 0, as far as the driver can.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn reset_stats(&mut self) -> Result<(), PortError> {
+        // SAFETY: the port is ours.
+        let ret = unsafe { sys::rte_eth_stats_reset(self.id()) };
+        self.check("resetting statistics", ret)
+    }
+
+    /// All counters that the driver has, with its names for them; the names
+    /// differ between drivers.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn xstats(&self) -> Result<Vec<(String, u64)>, PortError> {
+        // SAFETY: with no room the call only tells the count.
+        let count = unsafe { sys::weir_port_xstats(self.id(), std::ptr::null_mut(), 0) };
+        let room = u32::try_from(count).map_err(|_| self.failed("reading statistics", Errno::from_return(count)))?;
+        // SAFETY: all zero is a valid value of this plain structure.
+        let zero: sys::weir_xstat = unsafe { std::mem::zeroed() };
+        let mut xstats = vec![zero; room as usize];
+        // SAFETY: the vector has room for `room` entries.
+        let filled = unsafe { sys::weir_port_xstats(self.id(), xstats.as_mut_ptr(), room) };
+        let filled =
+            usize::try_from(filled).map_err(|_| self.failed("reading statistics", Errno::from_return(filled)))?;
+        // More than there is room for: the set grew meanwhile, nothing was written.
+        xstats.truncate(if filled > room as usize { 0 } else { filled });
+        Ok(xstats.iter().map(|xstat| (text(&xstat.name), xstat.value)).collect())
+    }
+}
