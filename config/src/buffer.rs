@@ -1,0 +1,75 @@
+//! The shared buffer, the headroom rule, and the policies with their parameters.
+
+use weir_units::{Alpha, BitRate, Bytes, Span};
+
+/// The shared buffer.
+#[derive(Clone, Debug)]
+pub struct BufferConfig {
+    /// B: the whole buffer.
+    pub size: Bytes,
+    /// Accounting unit: a frame takes a whole number of cells. 1 accounts in bytes.
+    pub cell_bytes: u32,
+    /// ρ: private buffer of each ingress queue.
+    pub private: Bytes,
+    /// How Φ, the headroom of each lossless ingress queue, is set.
+    pub headroom: Headroom,
+    /// δ: RESUME below Xoff − δ. `None` is 2 MTU-sized frames.
+    pub xon_offset: Option<Bytes>,
+    /// The policy that sets T(t).
+    pub policy: PolicyConfig,
+    /// α of the egress threshold at which lossy classes drop.
+    pub lossy_alpha: Alpha,
+}
+
+/// How the headroom Φ of a lossless ingress queue is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Headroom {
+    /// By the rule `Φ = 2 (C·D_prop + L_MTU) + 3840 B` from the port's rate and delay.
+    Auto,
+    /// This much for every lossless ingress queue.
+    Fixed(Bytes),
+}
+
+/// `Φ = 2 (C·D_prop + L_MTU) + 3840 B`, the headroom of one lossless ingress queue (DSH, equation 1): what arrives
+/// between the decision to pause and the last byte of the frames that it came too late for.
+///
+/// `frame_max` is the longest frame, with header and FCS. `C·D_prop` is rounded up to a byte.
+pub fn headroom_by_rule(rate: BitRate, delay: Span, frame_max: Bytes) -> Bytes {
+    const PICOSECONDS_PER_BYTE_SECOND: u128 = 8 * 1_000_000_000_000;
+    let in_flight = (u128::from(rate.as_bps()) * u128::from(delay.as_picos())).div_ceil(PICOSECONDS_PER_BYTE_SECOND);
+    let rule = 2 * (in_flight + u128::from(frame_max.get())) + 3_840;
+    Bytes::new(u64::try_from(rule).unwrap_or(u64::MAX))
+}
+
+/// `[buffer] policy`, with the policy's own parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PolicyConfig {
+    /// ST: the same constant threshold for each ingress queue.
+    Static {
+        /// `[buffer.static] threshold`; `None` shares the buffer out evenly over the ports: `B_s / N_p`.
+        threshold: Option<Bytes>,
+    },
+    /// DT: `T = α·(B_s − Σ w_s)`.
+    Dt {
+        /// `[buffer.dt] alpha`.
+        alpha: Alpha,
+    },
+    /// SIH: DT with worst-case headroom, always by the rule, for every ingress queue of every lossless class.
+    Sih {
+        /// `[buffer.sih] alpha`.
+        alpha: Alpha,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rule_gives_the_papers_headroom() {
+        let phi = headroom_by_rule(BitRate::gbps(40), Span::from_nanos(1_500), Bytes::new(1_500));
+        assert_eq!(phi, Bytes::new(21_840));
+        let phi = headroom_by_rule(BitRate::gbps(100), Span::from_micros(2), Bytes::new(1_500));
+        assert_eq!(phi, Bytes::new(56_840));
+    }
+}

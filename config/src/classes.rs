@@ -1,0 +1,61 @@
+//! Traffic classes, how they are served and marked, and how they are paused.
+
+use weir_units::Bytes;
+
+/// Traffic classes (priorities 0 to 7): which are lossless, how frames get one, how they are served.
+#[derive(Clone, Debug)]
+pub struct ClassConfig {
+    /// Bit j set: class j is lossless.
+    pub lossless: u8,
+    /// Where a frame's class comes from.
+    pub trust: Trust,
+    /// Class of each DSCP.
+    pub dscp: [u8; 64],
+    /// Class of each PCP.
+    pub pcp: [u8; 8],
+    /// How each class's egress queue is served.
+    pub queues: [QueueConfig; 8],
+}
+
+/// The header field that a frame's class is read from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// The IP header's DSCP; the port's own priority for what is not IP.
+    Dscp,
+    /// The VLAN tag's PCP; the port's own priority for untagged frames.
+    Pcp,
+    /// The port's own priority for everything.
+    Port,
+}
+
+/// How one class's egress queue is served and marked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueConfig {
+    /// Served before every DWRR queue; among strict queues the higher class first.
+    pub strict: bool,
+    /// DWRR quantum: bytes served a round.
+    pub quantum: u32,
+    /// ECN marking; `None` never marks.
+    pub ecn: Option<EcnConfig>,
+}
+
+/// ECN marking on the egress queue's length: never below K_min, always above K_max, in between with a probability
+/// that rises linearly to P_max. K_min = K_max is DCTCP's step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EcnConfig {
+    /// K_min.
+    pub kmin: Bytes,
+    /// K_max.
+    pub kmax: Bytes,
+    /// P_max in millionths.
+    pub pmax_ppm: u32,
+}
+
+/// How Weir sends PFC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PfcConfig {
+    /// The pause time that a PAUSE asks for, in quanta of 512 bit times at the port's rate; 1 to 65,535.
+    pub quanta: u16,
+    /// A PAUSE is sent again after this share of its pause time, in percent; 1 to 90.
+    pub refresh_percent: u8,
+}

@@ -1,0 +1,208 @@
+//! What is wrong with a configuration, where, and what to write instead.
+
+use std::fmt;
+use std::ops::Range;
+
+use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, SourceCode};
+
+use crate::Source;
+
+/// One error of a configuration: a [`Diagnostic`] with the file, the spans in it and a help text.
+#[derive(Clone, Debug)]
+pub struct ConfigError {
+    source: Source,
+    message: String,
+    help: String,
+    labels: Vec<(Range<usize>, String)>,
+}
+
+impl ConfigError {
+    pub(crate) fn new(
+        source: Source,
+        message: String,
+        help: String,
+        labels: Vec<(Range<usize>, String)>,
+    ) -> ConfigError {
+        ConfigError { source, message, help, labels }
+    }
+
+    /// What is wrong.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// What to write instead; may be empty.
+    pub fn help_text(&self) -> &str {
+        &self.help
+    }
+
+    /// The name of the file.
+    pub fn file(&self) -> &str {
+        self.source.name()
+    }
+
+    /// The line, from 1; `None` for an error that no line of the file caused.
+    pub fn line(&self) -> Option<usize> {
+        self.labels.first().map(|(span, _)| self.source.line_at(span.start))
+    }
+
+    /// The text that the error points at; empty for an error that no text caused.
+    pub fn spanned_text(&self) -> &str {
+        self.labels.first().and_then(|(span, _)| self.source.text().get(span.clone())).unwrap_or("")
+    }
+
+    /// Where the error stands among those of its file.
+    fn offset(&self) -> usize {
+        self.labels.first().map_or(usize::MAX, |(span, _)| span.start)
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The frame of the snippet names the file; without a snippet this must.
+        if self.labels.is_empty() && !self.file().is_empty() {
+            write!(f, "{}: ", self.file())?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+impl Diagnostic for ConfigError {
+    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
+        (!self.help.is_empty()).then(|| Box::new(&self.help) as Box<dyn fmt::Display>)
+    }
+
+    fn source_code(&self) -> Option<&dyn SourceCode> {
+        (!self.labels.is_empty()).then_some(&self.source as &dyn SourceCode)
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        let span = |(index, (span, label)): (usize, &(Range<usize>, String))| {
+            let label = (!label.is_empty()).then(|| label.clone());
+            let place = (span.start, span.len());
+            if index == 0 {
+                LabeledSpan::new_primary_with_span(label, place)
+            } else {
+                LabeledSpan::new_with_span(label, place)
+            }
+        };
+        (!self.labels.is_empty())
+            .then(|| Box::new(self.labels.iter().enumerate().map(span)) as Box<dyn Iterator<Item = LabeledSpan>>)
+    }
+}
+
+/// All errors found in one configuration, in the order of the file; never none.
+#[derive(Clone, Debug)]
+pub struct ConfigErrors(Vec<ConfigError>);
+
+impl ConfigErrors {
+    /// More than this says nothing new to whoever mends the file.
+    const SHOWN_MAX: usize = 20;
+
+    /// The errors, if there are any, sorted by place; one that is found twice is kept once.
+    pub(crate) fn of(mut errors: Vec<ConfigError>) -> Option<ConfigErrors> {
+        errors.sort_by_key(ConfigError::offset);
+        errors.dedup_by(|a, b| a.message == b.message && a.offset() == b.offset() && a.file() == b.file());
+        (!errors.is_empty()).then_some(ConfigErrors(errors))
+    }
+
+    /// The errors of several checks or files as one; `None` if there are none.
+    pub fn joined(all: impl IntoIterator<Item = ConfigErrors>) -> Option<ConfigErrors> {
+        let errors: Vec<ConfigError> = all.into_iter().flat_map(|errors| errors.0).collect();
+        (!errors.is_empty()).then_some(ConfigErrors(errors))
+    }
+
+    /// Each error.
+    pub fn iter(&self) -> impl Iterator<Item = &ConfigError> {
+        self.0.iter()
+    }
+
+    /// For the command line: each error with the lines it points at and what to write instead. In colour and with
+    /// line-drawing characters for a terminal, else in plain ASCII.
+    pub fn render(&self, color: bool) -> String {
+        let theme = if color { GraphicalTheme::unicode() } else { GraphicalTheme::none() };
+        let handler = GraphicalReportHandler::new_themed(theme).with_width(100).with_context_lines(1);
+        let mut text = String::new();
+        for error in self.0.iter().take(Self::SHOWN_MAX) {
+            let mut report = String::new();
+            // It fails only on a span outside the text.
+            if handler.render_report(&mut report, error).is_err() {
+                report = format!("{error}\n{}\n", error.help);
+            }
+            text.push_str(report.trim_start_matches('\n'));
+            text.push('\n');
+        }
+        if self.0.len() > Self::SHOWN_MAX {
+            text.push_str(&format!("and {} more errors\n", self.0.len() - Self::SHOWN_MAX));
+        }
+        text
+    }
+}
+
+impl From<ConfigError> for ConfigErrors {
+    fn from(error: ConfigError) -> ConfigErrors {
+        ConfigErrors(vec![error])
+    }
+}
+
+impl fmt::Display for ConfigErrors {
+    /// A line an error, for logs: `lab.toml:12: what is wrong; what to write`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, error) in self.0.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            match error.line() {
+                Some(line) => write!(f, "{}:{line}: {error}", error.file())?,
+                None => write!(f, "{error}")?,
+            }
+            if !error.help.is_empty() {
+                write!(f, "; {}", error.help)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigErrors {}
+
+impl Diagnostic for ConfigErrors {
+    fn related<'a>(&'a self) -> Option<Box<dyn Iterator<Item = &'a dyn Diagnostic> + 'a>> {
+        Some(Box::new(self.0.iter().map(|error| error as &dyn Diagnostic)))
+    }
+}
+
+/// An error before its keys are looked up in the text.
+pub(crate) struct Problem {
+    pub(crate) message: String,
+    pub(crate) help: String,
+    pub(crate) marks: Vec<Mark>,
+}
+
+/// A key to point at.
+pub(crate) struct Mark {
+    pub(crate) key: String,
+    pub(crate) label: String,
+    /// Points at the key itself and not at its value.
+    pub(crate) on_key: bool,
+}
+
+impl Problem {
+    pub(crate) fn new(message: impl Into<String>, help: impl Into<String>) -> Problem {
+        Problem { message: message.into(), help: help.into(), marks: Vec::new() }
+    }
+
+    /// Points at a value. The first mark is the error's own place, others show what it clashes with.
+    pub(crate) fn at(mut self, key: impl Into<String>, label: impl Into<String>) -> Problem {
+        self.marks.push(Mark { key: key.into(), label: label.into(), on_key: false });
+        self
+    }
+
+    /// Points at a key.
+    pub(crate) fn at_key(mut self, key: impl Into<String>, label: impl Into<String>) -> Problem {
+        self.marks.push(Mark { key: key.into(), label: label.into(), on_key: true });
+        self
+    }
+}

@@ -1,0 +1,126 @@
+//! Every table and key of the file, once: what is not here is unknown.
+
+/// A table's name as the reference writes it, and its keys. The table without a name is the file's top level.
+pub(crate) type KnownTable = (&'static str, &'static [&'static str]);
+
+/// All tables and keys.
+pub(crate) const TABLES: &[KnownTable] = &[
+    ("", &["switch", "lcores", "buffer", "classes", "pfc", "ports", "static_macs"]),
+    ("switch", &["name", "idle", "time_dilation", "mtu", "mac_ageing", "stats_interval"]),
+    ("lcores", &["layout", "cores"]),
+    (
+        "buffer",
+        &["size", "cell_bytes", "private", "headroom", "xon_offset", "policy", "lossy_alpha", "static", "dt", "sih"],
+    ),
+    ("buffer.static", &["threshold"]),
+    ("buffer.dt", &["alpha"]),
+    ("buffer.sih", &["alpha"]),
+    ("classes", &["preset", "lossless", "trust", "dscp", "pcp", "queues"]),
+    // The keys of these two are code points.
+    ("classes.dscp", &[]),
+    ("classes.pcp", &[]),
+    ("classes.queues", &["class", "strict", "quantum", "weight", "ecn"]),
+    ("classes.queues.ecn", &["kmin", "kmax", "pmax"]),
+    ("pfc", &["quanta", "refresh_percent"]),
+    (
+        "ports",
+        &[
+            "name",
+            "pci",
+            "af_packet",
+            "af_xdp",
+            "tap",
+            "vhost_user",
+            "memif",
+            "ring",
+            "pcap",
+            "null",
+            "rate",
+            "delay",
+            "mac",
+            "flow_control",
+            "priority",
+        ],
+    ),
+    ("ports.memif", &["socket", "id", "role"]),
+    ("ports.pcap", &["rx", "tx", "infinite"]),
+    ("ports.null", &["frame_bytes"]),
+    ("static_macs", &["mac", "port"]),
+];
+
+/// The keys of `[[ports]]` that name a device; a port has exactly one of them.
+pub(crate) const DEVICE_KEYS: &[&str] =
+    &["pci", "af_packet", "af_xdp", "tap", "vhost_user", "memif", "ring", "pcap", "null"];
+
+/// Every table with its keys, in the order of the reference; the file's top level has an empty name.
+pub fn known_keys() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
+    TABLES.iter().copied()
+}
+
+/// The keys of a table. An unlisted name has none.
+pub(crate) fn keys_of(table: &str) -> &'static [&'static str] {
+    TABLES.iter().find(|(name, _)| *name == table).map_or(&[], |(_, keys)| keys)
+}
+
+/// What to write in place of a key that `table` does not have.
+pub(crate) fn suggestion(table: &str, key: &str) -> String {
+    if let Some(near) = nearest(key, keys_of(table)) {
+        return format!("write `{near}`");
+    }
+    let elsewhere = TABLES.iter().find(|(name, keys)| *name != table && keys.contains(&key));
+    if let Some((home, _)) = elsewhere {
+        return format!("`{key}` belongs in {}; or take it out", bracketed(home));
+    }
+    match keys_of(table) {
+        [] => "take it out".to_owned(),
+        keys => format!("take it out; {} has: {}", bracketed(table), keys.join(", ")),
+    }
+}
+
+/// The known word that `word` most likely should have been, if one is near enough.
+pub(crate) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
+    let same = |a: &str, b: &str| a.to_lowercase().replace('-', "_") == b.replace('-', "_");
+    if let Some(near) = known.iter().find(|near| same(word, near)) {
+        return Some(near);
+    }
+    // The distance is quadratic in the length; nothing this long is a slip of a known word.
+    if word.len() > 40 {
+        return None;
+    }
+    let distance = |near: &&str| strsim::damerau_levenshtein(word, near);
+    let near = known.iter().copied().min_by_key(distance)?;
+    let slips_allowed = (near.len().min(word.len()) / 3).clamp(1, 3);
+    (distance(&near) <= slips_allowed && near.len() > 1).then_some(near)
+}
+
+/// A table as it stands in a file: `[buffer]`, `[[ports]]`.
+pub(crate) fn bracketed(table: &str) -> String {
+    match table {
+        "" => "the top level".to_owned(),
+        "ports" | "static_macs" | "classes.queues" => format!("[[{table}]]"),
+        "classes.queues.ecn" => "`ecn` of [[classes.queues]]".to_owned(),
+        "ports.memif" | "ports.pcap" | "ports.null" => {
+            format!("`{}` of [[ports]]", table.trim_start_matches("ports."))
+        }
+        _ => format!("[{table}]"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slips_find_their_key() {
+        assert_eq!(nearest("polcy", keys_of("buffer")), Some("policy"));
+        assert_eq!(nearest("xon-offset", keys_of("buffer")), Some("xon_offset"));
+        assert_eq!(nearest("Rate", keys_of("ports")), Some("rate"));
+        assert_eq!(nearest("quantum", keys_of("ports")), None);
+    }
+
+    #[test]
+    fn a_key_of_another_table_is_sent_home() {
+        assert_eq!(suggestion("buffer", "threshold"), "`threshold` belongs in [buffer.static]; or take it out");
+        assert_eq!(suggestion("switch", "rate"), "`rate` belongs in [[ports]]; or take it out");
+    }
+}

@@ -1,0 +1,29 @@
+//! The configuration of a switch: TOML in, checked and typed configuration out.
+//!
+//! [`load`] and [`parse`] read one file; [`check_together`] holds the files of one process against each other.
+//! The types here hold only what is legal on its own and against the rest of the file. What needs the machine
+//! (does that netdev exist, is there such a core) is checked by whoever uses it, with
+//! [`SwitchConfig::error_at`] to point back at the line. `docs/CONFIGURATION.md` is the reference.
+
+#![forbid(unsafe_code)]
+
+mod buffer;
+mod classes;
+mod error;
+mod keys;
+mod load;
+mod ports;
+mod read;
+mod source;
+mod switch;
+mod together;
+
+pub use buffer::{BufferConfig, Headroom, PolicyConfig, headroom_by_rule};
+pub use classes::{ClassConfig, EcnConfig, PfcConfig, QueueConfig, Trust};
+pub use error::{ConfigError, ConfigErrors};
+pub use keys::known_keys;
+pub use load::{load, parse};
+pub use ports::{Device, FlowControl, PortConfig};
+pub use source::Source;
+pub use switch::{Idle, Layout, LcoreConfig, SwitchConfig};
+pub use together::check_together;

@@ -1,0 +1,206 @@
+//! `[classes]` and `[pfc]`.
+
+use weir_units::Bytes;
+
+use crate::error::Problem;
+use crate::read::{SIZE, Table};
+use crate::{ClassConfig, EcnConfig, PfcConfig, QueueConfig, SwitchConfig, Trust};
+
+/// DSH's quantum; a longer frame raises it so that each visit of the scheduler serves one.
+const QUANTUM_LEAST: u64 = 1_600;
+
+/// A map of code points to classes, the lossless classes and the strict one, under a name that operators know.
+#[derive(Clone, Copy)]
+struct Preset {
+    /// Class of the code points that `dscp` does not list.
+    other: u8,
+    dscp: &'static [(usize, u8)],
+    lossless: u8,
+    strict: u8,
+}
+
+/// SONiC's `qos_config.j2`.
+const SONIC: Preset = Preset {
+    other: 1,
+    dscp: &[(3, 3), (4, 4), (46, 5), (48, 6), (8, 0), (5, 2)],
+    lossless: 1 << 3 | 1 << 4,
+    strict: 0,
+};
+
+/// What NIC vendors tell operators to set: RoCE at DSCP 26, congestion notifications (CNP) at DSCP 48.
+const ROCE: Preset = Preset { other: 0, dscp: &[(26, 3), (48, 6)], lossless: 1 << 3, strict: 1 << 6 };
+
+/// Reads both tables; `mtu` sets the default quantum.
+pub(super) fn read(root: &Table<'_>, mtu: u64) -> (ClassConfig, PfcConfig) {
+    let table = root.table("classes", "classes");
+    let preset = table.choice("preset", &[("sonic", SONIC), ("roce", ROCE)]).unwrap_or(SONIC);
+    let mut dscp = [preset.other; 64];
+    for &(point, class) in preset.dscp {
+        dscp[point] = class;
+    }
+    let mut pcp = [0, 1, 2, 3, 4, 5, 6, 7];
+    override_map(&table.table("dscp", "classes.dscp"), "DSCP", &mut dscp);
+    override_map(&table.table("pcp", "classes.pcp"), "PCP", &mut pcp);
+    let classes = ClassConfig {
+        lossless: lossless(&table).unwrap_or(preset.lossless),
+        trust: table
+            .choice("trust", &[("dscp", Trust::Dscp), ("pcp", Trust::Pcp), ("port", Trust::Port)])
+            .unwrap_or(Trust::Dscp),
+        dscp,
+        pcp,
+        queues: queues(&table, preset, mtu),
+    };
+    let pfc = root.table("pfc", "pfc");
+    let pfc = PfcConfig {
+        quanta: pfc.integer("quanta", 1..=65_535).map_or(u16::MAX, |n| n as u16),
+        refresh_percent: pfc.integer("refresh_percent", 1..=90).map_or(50, |n| n as u8),
+    };
+    (classes, pfc)
+}
+
+fn lossless(table: &Table<'_>) -> Option<u8> {
+    let classes = table.integers("lossless", 0..=7)?;
+    let mut bits = 0u8;
+    for (index, class) in classes.iter().enumerate() {
+        if bits & 1 << class != 0 {
+            let first = classes.iter().position(|other| other == class).unwrap_or(index);
+            let problem = Problem::new(format!("class {class} is given twice in `lossless`"), "name each class once")
+                .at(table.at(&format!("lossless[{index}]")), "again")
+                .at(table.at(&format!("lossless[{first}]")), "first here");
+            table.doc().note(problem);
+        }
+        bits |= 1 << class;
+    }
+    Some(bits)
+}
+
+/// Puts the classes of a table `26 = 3`, `"24-31" = 3` into a map. A code point that two keys name is refused: which
+/// of them holds would depend on a rule that nobody remembers.
+fn override_map(table: &Table<'_>, field: &str, map: &mut [u8]) {
+    let last = map.len() - 1;
+    let mut given_by: Vec<Option<&str>> = vec![None; map.len()];
+    for key in table.entries() {
+        let Some((from, to)) = code_points(key).filter(|(from, to)| from <= to && *to <= last) else {
+            let message = format!("\"{key}\" is no {field}, nor a range of them");
+            let help = format!("write a number from 0 to {last}, or a range in quotes: \"2-5\" = 3");
+            table.doc().refuse(Problem::new(message, help).at_key(table.at(key), ""));
+            continue;
+        };
+        let Some(class) = table.integer(key, 0..=7) else { continue };
+        let range = from..=to;
+        if let Some((point, other)) = range.clone().find_map(|point| given_by[point].map(|other| (point, other))) {
+            let message = format!("`{key}` and `{other}` both give {field} {point} a class");
+            let problem = Problem::new(message, format!("leave {field} {point} in one of them"))
+                .at_key(table.at(key), "")
+                .at_key(table.at(other), "and here");
+            table.doc().note(problem);
+        }
+        for point in range {
+            given_by[point] = Some(key);
+            map[point] = class as u8;
+        }
+    }
+}
+
+/// `26` or `24-31`.
+fn code_points(key: &str) -> Option<(usize, usize)> {
+    let number = |text: &str| {
+        let text = text.trim();
+        text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
+    };
+    match key.split_once('-') {
+        Some((from, to)) => number(from).zip(number(to)),
+        None => number(key).map(|point| (point, point)),
+    }
+}
+
+fn queues(classes: &Table<'_>, preset: Preset, mtu: u64) -> [QueueConfig; 8] {
+    let frame = mtu + SwitchConfig::FRAME_OVERHEAD_BYTES;
+    let quantum = frame.max(QUANTUM_LEAST);
+    let mut queues: [QueueConfig; 8] = std::array::from_fn(|class| QueueConfig {
+        strict: preset.strict & 1 << class != 0,
+        quantum: quantum as u32,
+        ecn: None,
+    });
+    let mut given: [Option<String>; 8] = Default::default();
+    for table in classes.tables("queues", "classes.queues") {
+        let class = table.integer("class", 0..=7).map(|class| class as usize);
+        if !table.has("class") && table.doc().sound(&[&table.at("class")]) {
+            let problem = Problem::new("a queue needs `class`", "write class = 3").at(table.path(), "");
+            table.doc().note(problem);
+        }
+        if let Some(class) = class
+            && let Some(first) = given[class].replace(table.at("class"))
+        {
+            let message = format!("class {class} has two [[classes.queues]]");
+            let problem = Problem::new(message, "put all keys of a class into one of them");
+            table.doc().note(problem.at(table.at("class"), "again").at(first, "first here"));
+        }
+        // Wrong values are told even if the class is not known.
+        let mut spare = queues[0];
+        let queue = class.map_or(&mut spare, |class| &mut queues[class]);
+        read_queue(&table, queue, frame, quantum);
+    }
+    queues
+}
+
+fn read_queue(table: &Table<'_>, queue: &mut QueueConfig, frame: u64, default_quantum: u64) {
+    let doc = table.doc();
+    let strict = table.boolean("strict");
+    let quantum = table.byte_count("quantum", 1..=1_000_000_000);
+    let weight = table.integer("weight", 1..=1_000);
+    for share in ["quantum", "weight"] {
+        if strict == Some(true) && table.has(share) {
+            let message = format!("`strict` and `{share}` exclude each other: a strict queue takes all it can send");
+            let problem = Problem::new(message, format!("take `{share}` out, or write strict = false"));
+            doc.note(problem.at(table.at(share), "").at(table.at("strict"), "strict here"));
+        }
+    }
+    if table.has("quantum") && table.has("weight") {
+        let message = "`quantum` and `weight` exclude each other: both set the queue's share";
+        let problem = Problem::new(message, format!("keep one; weight 1 is a quantum of {default_quantum}"));
+        doc.note(problem.at(table.at("weight"), "").at(table.at("quantum"), "and here"));
+    }
+    if let Some(quantum) = quantum
+        && quantum < frame
+        && doc.sound(&["switch.mtu"])
+    {
+        let mtu = frame - SwitchConfig::FRAME_OVERHEAD_BYTES;
+        let message = format!(
+            "`quantum` is {quantum} B, less than a frame of `mtu` {mtu} + {} = {frame} B, \
+             so that some visits would serve none",
+            SwitchConfig::FRAME_OVERHEAD_BYTES
+        );
+        let problem = Problem::new(message, format!("write quantum = {frame} or more, or a smaller mtu in [switch]"));
+        doc.note(problem.at(table.at("quantum"), "").at("switch.mtu", "the MTU"));
+    }
+    // A share is asked of the scheduler only by a queue that is not strict.
+    let shares = quantum.is_some() || weight.is_some();
+    queue.strict = strict.unwrap_or(queue.strict && !shares);
+    if let Some(quantum) = quantum.or(weight.map(|weight| weight * default_quantum)) {
+        queue.quantum = quantum as u32;
+    }
+    if table.has("ecn") {
+        queue.ecn = ecn(&table.table("ecn", "classes.queues.ecn"));
+    }
+}
+
+fn ecn(table: &Table<'_>) -> Option<EcnConfig> {
+    let doc = table.doc();
+    let threshold = |key| table.quantity(key, &SIZE, Bytes::new(1)..=Bytes::mb(16_000));
+    let (kmin, kmax) = (threshold("kmin"), threshold("kmax"));
+    let pmax = table.probability("pmax").unwrap_or(1.0);
+    for key in ["kmin", "kmax"] {
+        if !table.has(key) && doc.sound(&[&table.at(key)]) {
+            let help = "write ecn = { kmin = \"100KB\", kmax = \"400KB\", pmax = 0.2 }";
+            doc.note(Problem::new(format!("`ecn` needs `{key}`"), help).at(table.path(), ""));
+        }
+    }
+    let (kmin, kmax) = kmin.zip(kmax)?;
+    if kmin > kmax {
+        let message = format!("`kmin` {kmin} is above `kmax` {kmax}");
+        let problem = Problem::new(message, "write kmin <= kmax; with kmin = kmax every frame above is marked");
+        doc.note(problem.at(table.at("kmin"), "").at(table.at("kmax"), "the upper threshold"));
+    }
+    Some(EcnConfig { kmin, kmax, pmax_ppm: ((pmax * 1e6).round() as u32).max(1) })
+}

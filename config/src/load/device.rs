@@ -1,0 +1,155 @@
+//! The device keys of `[[ports]]`.
+
+use crate::error::Problem;
+use crate::keys::DEVICE_KEYS;
+use crate::read::Table;
+use crate::{Device, SwitchConfig};
+
+/// An Ethernet frame's least length, without FCS.
+pub(super) const FRAME_BYTES_MIN: u16 = 60;
+
+/// IFNAMSIZ without its NUL.
+const NETDEV_BYTES_MAX: usize = 15;
+/// What `sun_path` holds without its NUL.
+const SOCKET_BYTES_MAX: usize = 107;
+
+/// Reads the one device of a port; `None` if there is none or it is wrong, which is noted.
+pub(super) fn read(table: &Table<'_>, mtu: u64) -> Option<Device> {
+    let doc = table.doc();
+    let given: Vec<&str> = DEVICE_KEYS.iter().copied().filter(|key| table.has(key)).collect();
+    match given[..] {
+        [key] => device(table, key, mtu),
+        [first, second, ..] => {
+            let message = format!("a port has one device, this has `{}`", given.join("` and `"));
+            let problem = Problem::new(message, "keep one of them");
+            doc.refuse(problem.at_key(table.at(second), "").at_key(table.at(first), "and here"));
+            None
+        }
+        [] => {
+            let misspelt = DEVICE_KEYS.iter().any(|key| !doc.sound(&[&table.at(key)]));
+            if !misspelt {
+                let help = format!("write one of {}, for example af_packet = \"veth0\"", DEVICE_KEYS.join(", "));
+                doc.note(Problem::new("a port needs a device", help).at(table.path(), ""));
+            }
+            None
+        }
+    }
+}
+
+fn device(table: &Table<'_>, key: &str, mtu: u64) -> Option<Device> {
+    match key {
+        "pci" => pci(table).map(Device::Pci),
+        "af_packet" => netdev(table, key).map(Device::AfPacket),
+        "af_xdp" => netdev(table, key).map(Device::AfXdp),
+        "tap" => netdev(table, key).map(Device::Tap),
+        "vhost_user" => path(table, key, "/run/vm0.sock", SOCKET_BYTES_MAX).map(Device::VhostUser),
+        "ring" => {
+            let name = table.string(key, "link0")?;
+            super::switch::check_name(table, key, name);
+            Some(Device::Ring(name.to_owned()))
+        }
+        "memif" => memif(&table.table(key, "ports.memif")),
+        "pcap" => pcap(&table.table(key, "ports.pcap")),
+        _ => {
+            let null = table.table(key, "ports.null");
+            // Header and VLAN tag; FCS is not in the frame here.
+            let most = mtu + SwitchConfig::FRAME_OVERHEAD_BYTES - 4;
+            let frame_bytes = null.byte_count("frame_bytes", u64::from(FRAME_BYTES_MIN)..=most);
+            Some(Device::Null { frame_bytes: frame_bytes.map_or(FRAME_BYTES_MIN, |n| n as u16) })
+        }
+    }
+}
+
+/// `0000:81:00.0`; without a domain it is domain 0.
+fn pci(table: &Table<'_>) -> Option<String> {
+    let text = table.string("pci", "0000:81:00.0")?;
+    let hex = |part: &str, digits: usize| {
+        let good = part.len() == digits && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+        good.then(|| u32::from_str_radix(part, 16).ok()).flatten()
+    };
+    let address = || {
+        let (bus_part, function) = text.rsplit_once('.')?;
+        let parts: Vec<&str> = bus_part.split(':').collect();
+        let (domain, bus, device) = match parts[..] {
+            [bus, device] => ("0000", bus, device),
+            [domain, bus, device] => (domain, bus, device),
+            _ => return None,
+        };
+        let (domain, bus) = (hex(domain, 4)?, hex(bus, 2)?);
+        let device = hex(device, 2).filter(|device| *device < 32)?;
+        let function = hex(function, 1).filter(|function| *function < 8)?;
+        Some(format!("{domain:04x}:{bus:02x}:{device:02x}.{function}"))
+    };
+    let address = address();
+    if address.is_none() {
+        let help = "write it as lspci -D does: pci = \"0000:81:00.0\"";
+        table.refuse("pci", format!("\"{text}\" is no PCI address"), help);
+    }
+    address
+}
+
+/// The name of a Linux network device.
+fn netdev(table: &Table<'_>, key: &str) -> Option<String> {
+    let name = table.string(key, "veth0")?;
+    let bad_letter = |c: char| c.is_whitespace() || c.is_control() || ['/', ':', ','].contains(&c);
+    let wrong = if name.is_empty() || name == "." || name == ".." {
+        "is no name of a network device".to_owned()
+    } else if name.len() > NETDEV_BYTES_MAX {
+        format!("has {} bytes, but a network device's name has at most {NETDEV_BYTES_MAX}", name.len())
+    } else if name.contains(bad_letter) {
+        "has a space, control character, '/', ':' or ',' in it".to_owned()
+    } else {
+        return Some(name.to_owned());
+    };
+    let help = format!("write a name that `ip link` shows, for example {key} = \"veth0\"");
+    table.refuse(key, format!("\"{name}\" {wrong}"), help);
+    None
+}
+
+/// A path that fits DPDK's device arguments, which commas part.
+fn path(table: &Table<'_>, key: &str, example: &str, bytes_max: usize) -> Option<String> {
+    let path = table.string(key, example)?;
+    let wrong = if path.is_empty() {
+        "an empty path".to_owned()
+    } else if path.len() > bytes_max {
+        format!("the path has {} bytes, at most {bytes_max} fit", path.len())
+    } else if path.contains(|c: char| c.is_control() || c == ',') {
+        "the path has a comma or a control character in it".to_owned()
+    } else {
+        return Some(path.to_owned());
+    };
+    table.refuse(key, wrong, format!("write a shorter, plain path, for example {key} = \"{example}\""));
+    None
+}
+
+fn memif(table: &Table<'_>) -> Option<Device> {
+    let socket = path(table, "socket", "/run/memif.sock", SOCKET_BYTES_MAX);
+    if !table.has("socket") && table.doc().sound(&[table.path()]) {
+        let help = "write memif = { socket = \"/run/memif.sock\", id = 0, role = \"server\" }";
+        table.doc().refuse(Problem::new("`memif` needs `socket`", help).at(table.path(), ""));
+    }
+    let id = table.integer("id", 0..=u64::from(u32::MAX)).unwrap_or(0) as u32;
+    let server = table.choice("role", &[("server", true), ("client", false)]).unwrap_or(true);
+    Some(Device::Memif { socket: socket?, id, server })
+}
+
+fn pcap(table: &Table<'_>) -> Option<Device> {
+    const PATH_BYTES_MAX: usize = 4_095;
+    let doc = table.doc();
+    let rx = path(table, "rx", "in.pcap", PATH_BYTES_MAX);
+    let tx = path(table, "tx", "out.pcap", PATH_BYTES_MAX);
+    let infinite = table.boolean("infinite").unwrap_or(false);
+    if !table.has("rx") && !table.has("tx") && doc.sound(&[table.path()]) {
+        let help = "write pcap = { rx = \"in.pcap\" }, pcap = { tx = \"out.pcap\" } or both";
+        doc.refuse(Problem::new("`pcap` needs `rx` or `tx`", help).at(table.path(), ""));
+    } else if infinite && !table.has("rx") && doc.sound(&[table.path()]) {
+        let problem =
+            Problem::new("`infinite` repeats the file of `rx`, which is not given", "write rx = \"in.pcap\" too");
+        doc.note(problem.at(table.at("infinite"), ""));
+    }
+    if rx.is_some() && rx == tx {
+        let problem = Problem::new("`rx` and `tx` are the same file, which `tx` would overwrite", "write two names");
+        doc.note(problem.at(table.at("tx"), "").at(table.at("rx"), "read here"));
+    }
+    Some(Device::Pcap { rx, tx, infinite })
+}

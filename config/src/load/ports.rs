@@ -1,0 +1,89 @@
+//! `[[ports]]`.
+
+use weir_units::Span;
+
+use super::device;
+use super::switch::{check_name, unicast};
+use crate::error::Problem;
+use crate::read::{Doc, RATE, TIME, Table, rates};
+use crate::{Device, FlowControl, PortConfig};
+
+const PORTS_MAX: usize = 64;
+const EXAMPLE: &str = "write one [[ports]] for each port, for example with name = \"p0\", af_packet = \"veth0\"";
+
+/// Reads the ports. A port with errors keeps its place, so that the others keep their numbers.
+pub(super) fn read(root: &Table<'_>, mtu: u64) -> Vec<PortConfig> {
+    let doc = root.doc();
+    let ports: Vec<PortConfig> = root.tables("ports", "ports").iter().map(|table| port(table, mtu)).collect();
+    if doc.sound(&["ports"]) || !ports.is_empty() {
+        let counted = format!("a switch has 2 to {PORTS_MAX} ports, this one has {}", ports.len());
+        if ports.len() < 2 {
+            doc.note(Problem::new(counted, EXAMPLE).at("ports[0]", ""));
+        } else if ports.len() > PORTS_MAX {
+            let help = format!("take {} out", ports.len() - PORTS_MAX);
+            doc.note(Problem::new(counted, help).at(format!("ports[{PORTS_MAX}]"), "the first too many"));
+        }
+    }
+    refuse_twins(doc, &ports);
+    ports
+}
+
+fn port(table: &Table<'_>, mtu: u64) -> PortConfig {
+    let doc = table.doc();
+    let name = table.string("name", "p0");
+    match name {
+        Some(name) => check_name(table, "name", name),
+        None if !table.has("name") && doc.sound(&[&table.at("name")]) => {
+            doc.refuse(Problem::new("a port needs `name`", "write name = \"p0\"").at(table.at("name"), ""));
+        }
+        None => {}
+    }
+    PortConfig {
+        name: name.unwrap_or_default().to_owned(),
+        device: device::read(table, mtu).unwrap_or(Device::Null { frame_bytes: device::FRAME_BYTES_MIN }),
+        rate: table.quantity("rate", &RATE, rates()),
+        delay: table.quantity("delay", &TIME, Span::ZERO..=Span::from_secs(1)).unwrap_or(Span::from_nanos(100)),
+        mac: unicast(table, "mac"),
+        flow_control: table
+            .choice(
+                "flow_control",
+                &[("pfc", FlowControl::Pfc), ("pause", FlowControl::Pause), ("none", FlowControl::None)],
+            )
+            .unwrap_or(FlowControl::Pfc),
+        priority: table.integer("priority", 0..=7).map_or(0, |n| n as u8),
+    }
+}
+
+/// Names and devices that two ports share.
+fn refuse_twins(doc: &Doc, ports: &[PortConfig]) {
+    for (index, port) in ports.iter().enumerate() {
+        let key = |index: usize, key: &str| format!("ports[{index}].{key}");
+        let earlier = &ports[..index];
+        if let Some(first) = earlier.iter().position(|other| other.name == port.name)
+            && doc.sound(&[&key(index, "name"), &key(first, "name")])
+        {
+            let problem = Problem::new(format!("two ports are named \"{}\"", port.name), "give each port its own name")
+                .at(key(index, "name"), "again")
+                .at(key(first, "name"), "first here");
+            doc.note(problem);
+        }
+        let device = &port.device;
+        let device_key = key(index, device.key());
+        if !doc.sound(&[&device_key]) {
+            continue;
+        }
+        let twins: Vec<usize> = (0..index).filter(|other| device.shares_with(&ports[*other].device)).collect();
+        // A ring has two ends, and both may be ports of this switch.
+        let allowed = usize::from(matches!(device, Device::Ring(_)));
+        if let Some(first) = twins.get(allowed) {
+            let (message, help) = match device {
+                Device::Ring(name) => {
+                    (format!("a third port is on ring \"{name}\", which has two ends"), "give this link another name")
+                }
+                _ => (format!("{device} is the device of two ports"), "give each port its own device"),
+            };
+            let first = key(*first, ports[*first].device.key());
+            doc.note(Problem::new(message, help).at(device_key, "again").at(first, "first here"));
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! `[switch]`, `[lcores]`, and the file as a whole.
+
+use std::path::Path;
+
+use weir_units::{Bytes, MacAddr, Span};
+
+use super::{buffer, classes, ports};
+use crate::error::Problem;
+use crate::read::{TIME, Table, times_from};
+use crate::{Idle, Layout, LcoreConfig, PortConfig, Source, SwitchConfig};
+
+const MTU_DEFAULT: u64 = 1_500;
+/// DPDK itself knows lcores up to its build's limit, which is lower; that is for the machine to say.
+const CPU_MAX: u64 = 1_023;
+
+/// Reads the whole file. What is missing or wrong reads as its default; the errors are in the document.
+pub(super) fn read(root: &Table<'_>, file: &str) -> SwitchConfig {
+    let switch = root.table("switch", "switch");
+    let mtu = switch.byte_count("mtu", 64..=16_000).unwrap_or(MTU_DEFAULT);
+    let (classes, pfc) = classes::read(root, mtu);
+    let ports = ports::read(root, mtu);
+    let static_macs = static_macs(root, &ports);
+    SwitchConfig {
+        name: name(&switch, file),
+        idle: switch
+            .choice("idle", &[("poll", Idle::Poll), ("yield", Idle::Yield), ("sleep", Idle::Sleep)])
+            .unwrap_or(Idle::Yield),
+        time_dilation: switch.integer("time_dilation", 1..=1_000_000).map_or(1, |n| n as u32),
+        mtu: Bytes::new(mtu),
+        mac_ageing: switch
+            .quantity("mac_ageing", &TIME, times_from(Span::from_millis(1)))
+            .unwrap_or(Span::from_secs(300)),
+        stats_interval: switch
+            .quantity("stats_interval", &TIME, Span::from_millis(1)..=Span::from_secs(3_600))
+            .unwrap_or(Span::from_secs(1)),
+        lcores: lcores(&root.table("lcores", "lcores")),
+        buffer: buffer::read(&root.table("buffer", "buffer")),
+        classes,
+        pfc,
+        ports,
+        static_macs,
+        source: Source::default(),
+    }
+}
+
+fn name(switch: &Table<'_>, file: &str) -> String {
+    let stem = Path::new(file).file_stem().and_then(|stem| stem.to_str()).unwrap_or("");
+    match switch.string("name", "lab") {
+        Some(name) => {
+            check_name(switch, "name", name);
+            name.to_owned()
+        }
+        None => {
+            if !switch.has("name") && !is_name(stem) {
+                let message = format!("the switch has no `name`, and the file's own, \"{stem}\", can't stand for it");
+                let help = format!("write name = \"lab\" in [switch]: {NAME_RULE}");
+                switch.doc().note(Problem::new(message, help).at("switch.name", ""));
+            }
+            stem.to_owned()
+        }
+    }
+}
+
+const NAME_RULE: &str = "1 to 31 letters, digits, _, . or -, the first no . or -";
+
+/// Names become names of files and of counters.
+fn is_name(name: &str) -> bool {
+    (1..=31).contains(&name.len())
+        && !name.starts_with(['.', '-'])
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
+}
+
+/// Refuses a name that can't be part of a file's name.
+pub(super) fn check_name(table: &Table<'_>, key: &str, name: &str) {
+    if !is_name(name) {
+        table.refuse(key, format!("\"{name}\" can't be a name"), format!("write {NAME_RULE}"));
+    }
+}
+
+fn lcores(table: &Table<'_>) -> LcoreConfig {
+    let layouts =
+        [("auto", Layout::Auto), ("single", Layout::Single), ("rx-tx", Layout::RxTx), ("rx-fwd-tx", Layout::RxFwdTx)];
+    let layout = table.choice("layout", &layouts).unwrap_or(Layout::Auto);
+    let cores: Vec<usize> =
+        table.integers("cores", 0..=CPU_MAX).unwrap_or_default().into_iter().map(|core| core as usize).collect();
+    for (index, core) in cores.iter().enumerate() {
+        if let Some(first) = cores[..index].iter().position(|other| other == core) {
+            let problem = Problem::new(format!("core {core} is given twice in `cores`"), "name each core once")
+                .at(table.at(&format!("cores[{index}]")), "again")
+                .at(table.at(&format!("cores[{first}]")), "first here");
+            table.doc().note(problem);
+        }
+    }
+    LcoreConfig { layout, cores }
+}
+
+fn static_macs(root: &Table<'_>, ports: &[PortConfig]) -> Vec<(MacAddr, usize)> {
+    let mut macs: Vec<(MacAddr, usize)> = Vec::new();
+    let mut seen: Vec<(MacAddr, String)> = Vec::new();
+    for table in root.tables("static_macs", "static_macs") {
+        for (key, example) in [("mac", "02:00:00:00:00:01"), ("port", "p0")] {
+            if !table.has(key) && table.doc().sound(&[&table.at(key)]) {
+                let help = format!("write {key} = \"{example}\"");
+                table.doc().note(Problem::new(format!("a static MAC needs `{key}`"), help).at(table.path(), ""));
+            }
+        }
+        let mac = unicast(&table, "mac");
+        if let Some(mac) = mac {
+            if let Some((_, first)) = seen.iter().find(|(other, _)| *other == mac) {
+                let problem = Problem::new(format!("{mac} is given twice in [[static_macs]]"), "keep one of them")
+                    .at(table.at("mac"), "again")
+                    .at(first, "first here");
+                table.doc().note(problem);
+            }
+            seen.push((mac, table.at("mac")));
+        }
+        let port = table.string("port", "p0").and_then(|name| {
+            let port = ports.iter().position(|port| port.name == name);
+            if port.is_none() {
+                let names: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
+                table.refuse(
+                    "port",
+                    format!("no port is named \"{name}\""),
+                    format!("write one of: {}", names.join(", ")),
+                );
+            }
+            port
+        });
+        macs.extend(mac.zip(port));
+    }
+    macs
+}
+
+/// An address that one station can have.
+pub(super) fn unicast(table: &Table<'_>, key: &str) -> Option<MacAddr> {
+    let mac: MacAddr = table.converted(key, table.string(key, "02:00:00:00:00:01")?)?;
+    let wrong = match mac {
+        _ if mac.is_group() => "is a group address: the first octet is odd",
+        MacAddr([0, 0, 0, 0, 0, 0]) => "is no station's address",
+        _ => return Some(mac),
+    };
+    table.refuse(key, format!("{mac} {wrong}"), "write a unicast address, for example \"02:00:00:00:00:01\"");
+    None
+}

@@ -1,0 +1,143 @@
+//! Ports, and the devices they are made of.
+
+use std::fmt;
+
+use weir_units::{BitRate, MacAddr, Span};
+
+/// One port.
+#[derive(Clone, Debug)]
+pub struct PortConfig {
+    /// `name`: unique in the switch.
+    pub name: String,
+    /// Where its frames come from and go to.
+    pub device: Device,
+    /// Line rate C. `None` takes the device's own link speed and does not shape.
+    pub rate: Option<BitRate>,
+    /// D_prop: one-way propagation delay of the link, for the headroom rule.
+    pub delay: Span,
+    /// Source address of frames that the switch itself sends; `None` is the device's own.
+    pub mac: Option<MacAddr>,
+    /// Which flow control the port speaks.
+    pub flow_control: FlowControl,
+    /// Class of frames that `trust` finds no class in.
+    pub priority: u8,
+}
+
+/// Which flow control a port speaks; 802.3x PAUSE and PFC exclude each other on a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlowControl {
+    /// 802.1Qbb PFC; global PAUSE is counted and ignored.
+    Pfc,
+    /// 802.3x PAUSE; PFC is counted and ignored.
+    Pause,
+    /// Neither is sent or obeyed; lossless classes on such a port can overrun.
+    None,
+}
+
+/// What a port is made of. Exactly one of these keys stands in a `[[ports]]` table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Device {
+    /// `pci = "0000:81:00.0"`.
+    Pci(String),
+    /// `af_packet = "veth0"`: any Linux netdev; needs root.
+    AfPacket(String),
+    /// `af_xdp = "veth0"`.
+    AfXdp(String),
+    /// `tap = "weir0"`: makes a tap device of this name.
+    Tap(String),
+    /// `vhost_user = "/run/vm0.sock"`: Weir makes the socket, a virtual machine connects.
+    VhostUser(String),
+    /// `memif = { socket = "/run/memif.sock", id = 0, role = "server" }`.
+    Memif {
+        /// Path of the control socket.
+        socket: String,
+        /// Interface id on that socket.
+        id: u32,
+        /// Whether this side listens.
+        server: bool,
+    },
+    /// `ring = "link0"`: a link inside this process; its other end is the other port with the same name.
+    Ring(String),
+    /// `pcap = { rx = "in.pcap", tx = "out.pcap", infinite = false }`.
+    Pcap {
+        /// File to replay; `None` receives nothing.
+        rx: Option<String>,
+        /// File to write; `None` drops what is sent.
+        tx: Option<String>,
+        /// Whether the file is replayed for ever (it is then held in memory).
+        infinite: bool,
+    },
+    /// `null = { frame_bytes = 64 }`: receives made-up frames as fast as polled, drops what is sent.
+    Null {
+        /// Length of the frames received, without FCS.
+        frame_bytes: u16,
+    },
+}
+
+impl Device {
+    /// The key of `[[ports]]` that gives such a device.
+    pub fn key(&self) -> &'static str {
+        match self {
+            Device::Pci(_) => "pci",
+            Device::AfPacket(_) => "af_packet",
+            Device::AfXdp(_) => "af_xdp",
+            Device::Tap(_) => "tap",
+            Device::VhostUser(_) => "vhost_user",
+            Device::Memif { .. } => "memif",
+            Device::Ring(_) => "ring",
+            Device::Pcap { .. } => "pcap",
+            Device::Null { .. } => "null",
+        }
+    }
+
+    /// Whether two ports on these devices would take the same thing twice: a netdev, whatever drives it, a NIC, a
+    /// socket, a ring, a file that both write or that one writes and the other reads.
+    pub fn shares_with(&self, other: &Device) -> bool {
+        match (self, other) {
+            (Device::Pcap { rx, tx, .. }, Device::Pcap { rx: other_rx, tx: other_tx, .. }) => {
+                let same = |a: &Option<String>, b: &Option<String>| a.is_some() && a == b;
+                same(tx, other_tx) || same(rx, other_tx) || same(tx, other_rx)
+            }
+            (Device::Null { .. }, _) => false,
+            _ => match (self.netdev(), other.netdev()) {
+                (Some(netdev), Some(other)) => netdev == other,
+                _ => self == other,
+            },
+        }
+    }
+
+    fn netdev(&self) -> Option<&str> {
+        match self {
+            Device::AfPacket(name) | Device::AfXdp(name) | Device::Tap(name) => Some(name),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Device {
+    /// As in the file, shortened to what tells devices apart: `af_packet "veth0"`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = self.key();
+        match self {
+            Device::Pci(name)
+            | Device::AfPacket(name)
+            | Device::AfXdp(name)
+            | Device::Tap(name)
+            | Device::VhostUser(name)
+            | Device::Ring(name) => write!(f, "{key} \"{name}\""),
+            Device::Memif { socket, id, server } => {
+                write!(f, "{key} \"{socket}\" id {id} as {}", if *server { "server" } else { "client" })
+            }
+            Device::Pcap { rx, tx, .. } => {
+                f.write_str(key)?;
+                for (name, file) in [("rx", rx), ("tx", tx)] {
+                    if let Some(file) = file {
+                        write!(f, " {name} \"{file}\"")?;
+                    }
+                }
+                Ok(())
+            }
+            Device::Null { frame_bytes } => write!(f, "{key} of {frame_bytes} B frames"),
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! Reading values out of a parsed file, noting every error and going on.
+
+use std::cell::RefCell;
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+use toml::de::{DeArray, DeTable, DeValue};
+use weir_units::{Alpha, BitRate, Bytes, Span, UnitError};
+
+use crate::error::Problem;
+use crate::keys::{bracketed, keys_of, nearest, suggestion};
+use crate::{ConfigError, ConfigErrors, Source};
+
+/// One file while it is read, and the errors found so far.
+pub(crate) struct Doc {
+    source: Source,
+    errors: RefCell<Vec<ConfigError>>,
+    /// Keys without a usable value. Rules that need one of them say nothing: the message would be about a default
+    /// that the user never asked for.
+    spoilt: RefCell<Vec<String>>,
+}
+
+impl Doc {
+    pub(crate) fn new(source: Source) -> Doc {
+        Doc { source, errors: RefCell::default(), spoilt: RefCell::default() }
+    }
+
+    /// Notes an error that leaves its first key without a value.
+    pub(crate) fn refuse(&self, problem: Problem) {
+        if let Some(mark) = problem.marks.first() {
+            self.spoil(mark.key.clone());
+        }
+        self.note(problem);
+    }
+
+    /// Notes an error that leaves all values as they are, such as a clash of two good ones.
+    pub(crate) fn note(&self, problem: Problem) {
+        let error = self.source.error(problem);
+        self.errors.borrow_mut().push(error);
+    }
+
+    fn spoil(&self, key: String) {
+        self.spoilt.borrow_mut().push(key);
+    }
+
+    /// Whether all of these keys, with what is below them, have values that can be judged.
+    pub(crate) fn sound(&self, keys: &[&str]) -> bool {
+        let below = |path: &str, root: &str| {
+            path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        };
+        let spoilt = self.spoilt.borrow();
+        !keys.iter().any(|key| spoilt.iter().any(|bad| below(bad, key) || below(key, bad)))
+    }
+
+    /// Whether the file has this key.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.source.has(key)
+    }
+
+    pub(crate) fn into_source(self) -> Result<Source, ConfigErrors> {
+        match ConfigErrors::of(self.errors.into_inner()) {
+            Some(errors) => Err(errors),
+            None => Ok(self.source),
+        }
+    }
+}
+
+/// A table of the file. A table that is not there reads as an empty one.
+pub(crate) struct Table<'d> {
+    doc: &'d Doc,
+    entries: Option<&'d DeTable<'d>>,
+    name: &'static str,
+    path: String,
+}
+
+/// A kind of quantity, for the message about a number without a unit.
+pub(crate) struct Kind {
+    noun: &'static str,
+    units: &'static [&'static str],
+}
+
+/// Bytes.
+pub(crate) const SIZE: Kind = Kind { noun: "a size", units: &["B", "KB", "MB"] };
+/// Bits per second.
+pub(crate) const RATE: Kind = Kind { noun: "a rate", units: &["Mbps", "Gbps"] };
+/// Times.
+pub(crate) const TIME: Kind = Kind { noun: "a time", units: &["ns", "us", "s"] };
+
+impl<'d> Table<'d> {
+    /// The file's top level.
+    pub(crate) fn root(doc: &'d Doc, entries: &'d DeTable<'d>) -> Table<'d> {
+        Table::new(doc, Some(entries), "", String::new())
+    }
+
+    fn new(doc: &'d Doc, entries: Option<&'d DeTable<'d>>, name: &'static str, path: String) -> Table<'d> {
+        let table = Table { doc, entries, name, path };
+        table.refuse_unknown_keys();
+        table
+    }
+
+    /// Tables whose keys are code points have no list, and are read by [`Table::entries`].
+    fn refuse_unknown_keys(&self) {
+        let known = keys_of(self.name);
+        if known.is_empty() {
+            return;
+        }
+        for key in self.entries() {
+            if known.contains(&key) {
+                continue;
+            }
+            // The user meant this key, so its absence is not to be complained about.
+            if let Some(near) = nearest(key, known) {
+                self.doc.spoil(self.at(near));
+            }
+            let message = format!("unknown key `{key}` in {}", bracketed(self.name));
+            self.doc.note(Problem::new(message, suggestion(self.name, key)).at_key(self.at(key), "not known here"));
+        }
+    }
+
+    /// The file that the table is in.
+    pub(crate) fn doc(&self) -> &'d Doc {
+        self.doc
+    }
+
+    /// The path of a key of this table.
+    pub(crate) fn at(&self, key: &str) -> String {
+        if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
+    }
+
+    /// The path of the table.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Whether the key is there, whatever its value.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.value(key).is_some()
+    }
+
+    /// The keys of the table.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &'d str> {
+        self.entries.into_iter().flat_map(|entries| entries.keys().map(|key| &**key.get_ref()))
+    }
+
+    fn value(&self, key: &str) -> Option<&'d DeValue<'d>> {
+        self.entries?.get(key).map(|value| value.get_ref())
+    }
+
+    /// Notes that a key's value is unusable.
+    pub(crate) fn refuse(&self, key: &str, message: impl Display, help: impl Into<String>) {
+        let message = format!("`{key}`: {message}");
+        self.doc.refuse(Problem::new(message, help).at(self.at(key), ""));
+    }
+
+    fn wrong_type(&self, key: &str, wanted: &str, value: &DeValue<'_>, example: &str) {
+        let message = format!("this is {}, but must be {wanted}", with_article(value.type_str()));
+        self.refuse(key, message, format!("write {example}"));
+    }
+
+    pub(crate) fn string(&self, key: &str, example: &str) -> Option<&'d str> {
+        let value = self.value(key)?;
+        if value.as_str().is_none() {
+            self.wrong_type(key, "a string", value, &format!("{key} = \"{example}\""));
+        }
+        value.as_str()
+    }
+
+    /// A string, where something else is no error.
+    pub(crate) fn word(&self, key: &str) -> Option<&'d str> {
+        self.value(key)?.as_str()
+    }
+
+    pub(crate) fn boolean(&self, key: &str) -> Option<bool> {
+        let value = self.value(key)?;
+        if value.as_bool().is_none() {
+            self.wrong_type(key, "true or false", value, &format!("{key} = true"));
+        }
+        value.as_bool()
+    }
+
+    /// One of a few words.
+    pub(crate) fn choice<T: Copy>(&self, key: &str, choices: &[(&'static str, T)]) -> Option<T> {
+        let words: Vec<&'static str> = choices.iter().map(|(word, _)| *word).collect();
+        let word = self.string(key, words[0])?;
+        let chosen = choices.iter().find(|(choice, _)| *choice == word);
+        if chosen.is_none() {
+            let help = match nearest(word, &words) {
+                Some(near) => format!("write {key} = \"{near}\""),
+                None => format!("write one of: {}", quoted(&words)),
+            };
+            self.refuse(key, format!("\"{word}\" is none of {}", quoted(&words)), help);
+        }
+        chosen.map(|(_, choice)| *choice)
+    }
+
+    /// A whole number.
+    pub(crate) fn integer(&self, key: &str, range: RangeInclusive<u64>) -> Option<u64> {
+        let value = self.value(key)?;
+        let in_range = whole(value).filter(|n| range.contains(n));
+        if in_range.is_none() {
+            let help = format!("write a whole number from {} to {}", range.start(), range.end());
+            match value {
+                DeValue::Integer(n) => self.refuse(key, format!("{n} is out of range"), help),
+                other => self.wrong_type(key, "a whole number", other, &help["write ".len()..]),
+            }
+        }
+        in_range
+    }
+
+    /// A number above 0 and at most 1.
+    pub(crate) fn probability(&self, key: &str) -> Option<f64> {
+        let value = self.value(key)?;
+        let number = match value {
+            DeValue::Float(float) => float.as_str().parse().unwrap_or(f64::NAN),
+            DeValue::Integer(_) => whole(value).map_or(f64::NAN, |n| n as f64),
+            other => {
+                self.wrong_type(key, "a number", other, &format!("{key} = 0.2"));
+                return None;
+            }
+        };
+        let good = number > 0.0 && number <= 1.0;
+        if !good {
+            let help = format!("write a number above 0 and at most 1, for example {key} = 0.2");
+            self.refuse(key, "a probability is above 0 and at most 1", help);
+        }
+        good.then_some(number)
+    }
+
+    /// α: a string with a number or fraction, or a number.
+    pub(crate) fn alpha(&self, key: &str) -> Option<Alpha> {
+        let value = self.value(key)?;
+        let text = match value {
+            DeValue::String(text) => text.to_string(),
+            DeValue::Integer(n) => n.to_string(),
+            DeValue::Float(x) => x.as_str().to_owned(),
+            other => {
+                self.wrong_type(key, "a number or a string", other, &format!("{key} = \"1/16\" or {key} = 2"));
+                return None;
+            }
+        };
+        self.converted(key, &text)
+    }
+
+    /// A string with a number and a unit.
+    pub(crate) fn quantity<T>(&self, key: &str, kind: &Kind, range: RangeInclusive<T>) -> Option<T>
+    where
+        T: FromStr<Err = UnitError> + PartialOrd + Display,
+    {
+        let text = match self.value(key)? {
+            DeValue::String(text) => text,
+            DeValue::Integer(n) => {
+                let examples: Vec<String> = kind.units.iter().map(|unit| format!("\"{n}{unit}\"")).collect();
+                let help = format!("write the unit too: {key} = {}", examples.join(" or "));
+                self.refuse(key, format!("{n} is a bare number, but must be {} with its unit", kind.noun), help);
+                return None;
+            }
+            other => {
+                let example = format!("{key} = \"1{}\"", kind.units[0]);
+                self.wrong_type(key, &format!("{} in a string, with its unit", kind.noun), other, &example);
+                return None;
+            }
+        };
+        let value: T = self.converted(key, text)?;
+        self.within(key, value, range)
+    }
+
+    /// Bytes as a bare whole number, as every tool writes this one, or as a size with its unit.
+    pub(crate) fn byte_count(&self, key: &str, range: RangeInclusive<u64>) -> Option<u64> {
+        match self.value(key)? {
+            DeValue::Integer(_) => self.integer(key, range),
+            _ => {
+                let range = Bytes::new(*range.start())..=Bytes::new(*range.end());
+                self.quantity(key, &SIZE, range).map(Bytes::get)
+            }
+        }
+    }
+
+    /// A text with a type of its own.
+    pub(crate) fn converted<T: FromStr<Err = UnitError>>(&self, key: &str, text: &str) -> Option<T> {
+        match text.parse() {
+            Ok(value) => Some(value),
+            Err(UnitError { text, expected, example }) => {
+                let help = format!("write for example {key} = \"{example}\"");
+                self.refuse(key, format!("\"{text}\" is not {expected}"), help);
+                None
+            }
+        }
+    }
+
+    fn within<T: PartialOrd + Display>(&self, key: &str, value: T, range: RangeInclusive<T>) -> Option<T> {
+        if range.contains(&value) {
+            return Some(value);
+        }
+        let help = format!("write a value from \"{}\" to \"{}\"", range.start(), range.end());
+        self.refuse(key, format!("{value} is out of range"), help);
+        None
+    }
+
+    /// Whole numbers in brackets, each with its index in the file.
+    pub(crate) fn integers(&self, key: &str, range: RangeInclusive<u64>) -> Option<Vec<u64>> {
+        let example = format!("{key} = [{}, {}]", range.start(), range.start() + 1);
+        let mut numbers = Vec::new();
+        let array = self.array(key, "a list of whole numbers", &example)?;
+        for (index, element) in array.iter().enumerate() {
+            match whole(element.get_ref()).filter(|n| range.contains(n)) {
+                Some(n) => numbers.push(n),
+                None => {
+                    let message = format!("each is a whole number from {} to {}", range.start(), range.end());
+                    self.refuse(&format!("{key}[{index}]"), message, format!("write for example {example}"));
+                }
+            }
+        }
+        // With one left out the others would have wrong indices.
+        (numbers.len() == array.len()).then_some(numbers)
+    }
+
+    fn array(&self, key: &str, wanted: &str, example: &str) -> Option<&'d DeArray<'d>> {
+        let value = self.value(key)?;
+        if value.as_array().is_none() {
+            self.wrong_type(key, wanted, value, example);
+        }
+        value.as_array()
+    }
+
+    /// A table in this one, `name` being its name among the known ones.
+    pub(crate) fn table(&self, key: &str, name: &'static str) -> Table<'d> {
+        let entries = self.value(key).and_then(|value| {
+            if value.as_table().is_none() {
+                self.wrong_type(key, "a table", value, &format!("the keys below a line {}", bracketed(name)));
+            }
+            value.as_table()
+        });
+        Table::new(self.doc, entries, name, self.at(key))
+    }
+
+    /// The tables of an array of tables.
+    pub(crate) fn tables(&self, key: &str, name: &'static str) -> Vec<Table<'d>> {
+        let example = format!("one {} for each", bracketed(name));
+        let Some(array) = self.array(key, "an array of tables", &example) else { return Vec::new() };
+        let mut tables = Vec::new();
+        for (index, element) in array.iter().enumerate() {
+            let key = format!("{key}[{index}]");
+            match element.get_ref() {
+                DeValue::Table(entries) => tables.push(Table::new(self.doc, Some(entries), name, self.at(&key))),
+                other => self.wrong_type(&key, "a table", other, &example),
+            }
+        }
+        tables
+    }
+}
+
+/// The value of a non-negative integer.
+fn whole(value: &DeValue<'_>) -> Option<u64> {
+    let integer = value.as_integer()?;
+    u64::from_str_radix(integer.as_str(), integer.radix()).ok()
+}
+
+fn quoted(words: &[&str]) -> String {
+    words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(", ")
+}
+
+fn with_article(noun: &str) -> String {
+    let article = if noun.starts_with(['a', 'i']) { "an" } else { "a" };
+    format!("{article} {noun}")
+}
+
+/// The bounds of rates: from the slowest that a limiter makes to twice the fastest Ethernet.
+pub(crate) fn rates() -> RangeInclusive<BitRate> {
+    BitRate::bps(8_000)..=BitRate::gbps(3_200)
+}
+
+/// Times up to 11 days, which picoseconds hold with room to spare.
+pub(crate) fn times_from(least: Span) -> RangeInclusive<Span> {
+    least..=Span::from_secs(1_000_000)
+}

@@ -1,0 +1,163 @@
+//! The text of a file and where its keys stand in it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use miette::{MietteError, MietteSpanContents, SourceCode, SourceSpan, SpanContents};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::error::Problem;
+use crate::{ConfigError, ConfigErrors};
+
+/// A configuration file: its name, its text, and the position of every key.
+///
+/// Cheap to clone. The default has no name and no text, for a configuration that was made in code; errors that point
+/// at it show no line.
+#[derive(Clone, Default)]
+pub struct Source(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    name: String,
+    text: String,
+    places: BTreeMap<String, Place>,
+}
+
+/// Where a key and its value stand, in bytes. An element of an array has its own span for both.
+#[derive(Clone)]
+pub(crate) struct Place {
+    pub(crate) key: Range<usize>,
+    pub(crate) value: Range<usize>,
+}
+
+impl Source {
+    /// Deeper than any known key; what lies below is reported as unknown from here.
+    const DEPTH_MAX: usize = 6;
+
+    /// A text that no keys are known of yet.
+    pub(crate) fn unread(name: &str, text: &str) -> Source {
+        Source(Arc::new(Inner { name: name.to_owned(), text: text.to_owned(), places: BTreeMap::new() }))
+    }
+
+    /// A text with the keys of the table read from it.
+    pub(crate) fn new(name: &str, text: &str, table: &DeTable<'_>) -> Source {
+        let mut places = BTreeMap::new();
+        note_table(table, "", Self::DEPTH_MAX, &mut places);
+        Source(Arc::new(Inner { name: name.to_owned(), text: text.to_owned(), places }))
+    }
+
+    /// The name that the file was given by.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// The whole text.
+    pub fn text(&self) -> &str {
+        &self.0.text
+    }
+
+    /// An error at a key, for a check that needs more than the file: `ports[2].af_packet`, `lcores.cores[0]`,
+    /// `buffer.size`. Ports and other arrays count from 0 in the order of the file. A key that is not in the file
+    /// (its default did the harm) points at the table it would stand in.
+    ///
+    /// `message` says what is wrong, `help` what to write instead; an empty `help` is left out.
+    pub fn error_at(&self, key: &str, message: impl Into<String>, help: impl Into<String>) -> ConfigErrors {
+        ConfigErrors::from(self.error(Problem::new(message, help).at(key, "")))
+    }
+
+    /// The line, from 1, on which a key of the file stands; `None` if neither it nor a table around it is there.
+    pub fn line_of(&self, key: &str) -> Option<usize> {
+        self.nearest_place(key).map(|(place, _)| self.line_at(place.key.start))
+    }
+
+    /// Whether the file has this key.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.0.places.contains_key(key)
+    }
+
+    /// The line, from 1, of a byte.
+    pub(crate) fn line_at(&self, offset: usize) -> usize {
+        let before = &self.0.text.as_bytes()[..offset.min(self.0.text.len())];
+        before.iter().filter(|byte| **byte == b'\n').count() + 1
+    }
+
+    /// The problem with its keys' places filled in.
+    pub(crate) fn error(&self, problem: Problem) -> ConfigError {
+        let mut labels = Vec::new();
+        for (index, mark) in problem.marks.iter().enumerate() {
+            let Some((place, exact)) = self.nearest_place(&mark.key) else { continue };
+            // A second mark is there to show what clashes; a table around it would show nothing.
+            if index > 0 && !exact {
+                continue;
+            }
+            let span = if mark.on_key || !exact { place.key.clone() } else { place.value.clone() };
+            labels.push((span, mark.label.clone()));
+        }
+        ConfigError::new(self.clone(), problem.message, problem.help, labels)
+    }
+
+    /// The place of a key, or else of the nearest table around it; the flag says which.
+    fn nearest_place(&self, key: &str) -> Option<(&Place, bool)> {
+        let mut path = key;
+        loop {
+            if let Some(place) = self.0.places.get(path) {
+                return Some((place, path.len() == key.len()));
+            }
+            path = &path[..path.rfind(['.', '['])?];
+        }
+    }
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Source({:?})", self.0.name)
+    }
+}
+
+impl SourceCode for Source {
+    fn read_span<'a>(
+        &'a self,
+        span: &SourceSpan,
+        lines_before: usize,
+        lines_after: usize,
+    ) -> Result<Box<dyn SpanContents<'a> + 'a>, MietteError> {
+        let contents = self.0.text.as_str().read_span(span, lines_before, lines_after)?;
+        Ok(Box::new(MietteSpanContents::new_named(
+            self.0.name.clone(),
+            contents.data(),
+            *contents.span(),
+            contents.line(),
+            contents.column(),
+            contents.line_count(),
+        )))
+    }
+}
+
+fn note_table(table: &DeTable<'_>, path: &str, depth: usize, places: &mut BTreeMap<String, Place>) {
+    for (key, value) in table {
+        let name = key.get_ref();
+        let path = if path.is_empty() { name.to_string() } else { format!("{path}.{name}") };
+        places.insert(path.clone(), Place { key: key.span(), value: value.span() });
+        note_below(value, &path, depth, places);
+    }
+}
+
+fn note_below(value: &Spanned<DeValue<'_>>, path: &str, depth: usize, places: &mut BTreeMap<String, Place>) {
+    if depth == 0 {
+        return;
+    }
+    match value.get_ref() {
+        DeValue::Table(table) => note_table(table, path, depth - 1, places),
+        DeValue::Array(array) => {
+            for (index, element) in array.iter().enumerate() {
+                let path = format!("{path}[{index}]");
+                places.insert(path.clone(), Place { key: element.span(), value: element.span() });
+                note_below(element, &path, depth - 1, places);
+            }
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,110 @@
+//! The switch as a whole, and its lcores.
+
+use weir_units::{Bytes, MacAddr, Span};
+
+use crate::{BufferConfig, ClassConfig, ConfigErrors, Headroom, PfcConfig, PortConfig, Source, headroom_by_rule};
+
+/// One switch, as configured.
+#[derive(Clone, Debug)]
+pub struct SwitchConfig {
+    /// `[switch] name`: stands in logs and file names.
+    pub name: String,
+    /// `[switch] idle`.
+    pub idle: Idle,
+    /// `[switch] time_dilation`: the clock runs this many times slower than real time; 1 for a lab switch.
+    pub time_dilation: u32,
+    /// `[switch] mtu`: the largest payload of a frame, without Ethernet header, VLAN tag and FCS.
+    pub mtu: Bytes,
+    /// `[switch] mac_ageing`: a learned address is forgotten when unseen for this long.
+    pub mac_ageing: Span,
+    /// `[switch] stats_interval`, in real time.
+    pub stats_interval: Span,
+    /// `[lcores]`.
+    pub lcores: LcoreConfig,
+    /// `[buffer]`.
+    pub buffer: BufferConfig,
+    /// `[classes]`.
+    pub classes: ClassConfig,
+    /// `[pfc]`.
+    pub pfc: PfcConfig,
+    /// `[[ports]]`, in the order of the file, which numbers them.
+    pub ports: Vec<PortConfig>,
+    /// `[[static_macs]]`: address and index of the port.
+    pub static_macs: Vec<(MacAddr, usize)>,
+    /// The file this was read from, to point back at its lines.
+    pub source: Source,
+}
+
+impl SwitchConfig {
+    /// What a frame may add to the MTU: 14 B Ethernet header, 4 B VLAN tag, 4 B FCS.
+    pub const FRAME_OVERHEAD_BYTES: u64 = 22;
+
+    /// The longest frame: the MTU with Ethernet header, VLAN tag and FCS.
+    pub fn frame_bytes_max(&self) -> Bytes {
+        self.mtu + Bytes::new(Self::FRAME_OVERHEAD_BYTES)
+    }
+
+    /// The number of lossless classes.
+    pub fn lossless_classes(&self) -> u32 {
+        self.classes.lossless.count_ones()
+    }
+
+    /// Φ of each lossless ingress queue of a port, before rounding to cells. `None` where it comes from the rule and
+    /// the port has no rate, which a checked configuration allows only when no class is lossless.
+    ///
+    /// # Panics
+    /// If there is no port of this index.
+    pub fn headroom(&self, port: usize) -> Option<Bytes> {
+        let port = &self.ports[port];
+        match self.buffer.headroom {
+            Headroom::Fixed(size) => Some(size),
+            Headroom::Auto => port.rate.map(|rate| headroom_by_rule(rate, port.delay, self.frame_bytes_max())),
+        }
+    }
+
+    /// B_s: what private buffers (one for each port and class) and headroom leave of the buffer, before rounding to
+    /// cells.
+    pub fn shared_size(&self) -> Bytes {
+        let private = self.buffer.private * (self.ports.len() as u64 * 8);
+        let headroom: Bytes = (0..self.ports.len()).filter_map(|port| self.headroom(port)).sum();
+        self.buffer.size.saturating_sub(private).saturating_sub(headroom * u64::from(self.lossless_classes()))
+    }
+
+    /// An error that points at a key of this switch's file: [`Source::error_at`].
+    pub fn error_at(&self, key: &str, message: impl Into<String>, help: impl Into<String>) -> ConfigErrors {
+        self.source.error_at(key, message, help)
+    }
+}
+
+/// What an lcore does when it finds no work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Idle {
+    /// Polls on: lowest latency, a whole core burnt.
+    Poll,
+    /// Gives its time slice away after an empty poll.
+    Yield,
+    /// Sleeps for a few tens of microseconds after some empty polls.
+    Sleep,
+}
+
+/// Which lcores do what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LcoreConfig {
+    /// `[lcores] layout`.
+    pub layout: Layout,
+    /// `[lcores] cores`: CPUs to pin to, in the order of the layout's roles; empty for the process's own.
+    pub cores: Vec<usize>,
+}
+
+/// How the pipeline is cut across lcores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Chosen for the cores at hand.
+    Auto,
+    /// All of it on one lcore.
+    Single,
+    /// RX and FWD on one lcore, TX on another.
+    RxTx,
+    /// RX, FWD and TX each on an lcore of its own, as in the papers' testbeds.
+    RxFwdTx,
+}
