@@ -96,6 +96,13 @@ impl Eal {
         lcore::launch(Arc::clone(&self.runtime), lcore.id, Box::new(f))
     }
 
+    /// Whether pools, ports, queues, lcore functions or mbufs are left, so that
+    /// a drop now would leave DPDK running.
+    pub fn is_in_use(&self) -> bool {
+        self.runtime.sweep();
+        Arc::strong_count(&self.runtime) > 1 || !lock(&self.runtime.retired).is_empty()
+    }
+
     pub(crate) fn no_shared_memory(&self) -> Option<&'static str> {
         self.runtime.no_shared_memory
     }
@@ -106,13 +113,10 @@ impl Drop for Eal {
         // Under the lock, nobody can get a new reference to the runtime.
         let mut current = lock(&CURRENT);
         *current = Weak::new();
-        self.runtime.sweep();
-        let users = Arc::strong_count(&self.runtime) - 1;
-        let pools = lock(&self.runtime.retired).len();
-        if users > 0 || pools > 0 {
+        if self.is_in_use() {
             tracing::warn!(
-                users,
-                pools,
+                users = Arc::strong_count(&self.runtime) - 1,
+                pools = lock(&self.runtime.retired).len(),
                 "DPDK is left running until the process ends: pools, ports, queues, lcore \
                  functions or mbufs are still in use"
             );

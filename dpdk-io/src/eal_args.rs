@@ -14,8 +14,9 @@ pub enum MemoryMode {
     InMemory,
     /// Ordinary pages (`--no-huge`): slower with many buffers, needs nothing.
     NoHuge,
-    /// Hugepages that secondary processes can map; they are what
-    /// `dpdk-dumpcap` needs.
+    /// Hugepages that secondary processes can map, as `dpdk-dumpcap` needs them.
+    /// Their files stay in `/dev/hugepages` until the next start with the same
+    /// file prefix.
     Shared,
 }
 
@@ -129,8 +130,10 @@ impl EalArgs {
         let runtime_dir_works = self.file_prefix.is_some() && runtime_dir_is_usable();
         match &self.file_prefix {
             Some(prefix) if runtime_dir_works => args.push(format!("--file-prefix={prefix}")),
-            // EAL would stop for a runtime directory that it cannot write.
-            _ if self.effective_memory() != MemoryMode::InMemory => {
+            // EAL would stop for a runtime directory that it cannot write, or
+            // for a process of the same prefix. `--in-memory` implies this one,
+            // and shared memory rules it out.
+            _ if self.effective_memory() == MemoryMode::NoHuge => {
                 args.push("--no-shconf".to_owned());
             }
             _ => {}
@@ -168,7 +171,7 @@ impl EalArgs {
                 // and a guest takes few: one file for many pages.
                 args.push("--single-file-segments".to_owned());
             }
-            MemoryMode::Shared => args.push("--huge-unlink=always".to_owned()),
+            MemoryMode::Shared => {}
             MemoryMode::Auto => unreachable!("effective_memory resolves Auto"),
         }
     }

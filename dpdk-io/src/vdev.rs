@@ -12,6 +12,10 @@ use crate::error::PortError;
 /// A host interface through `AF_PACKET` (needs CAP_NET_RAW), with one queue
 /// pair for each of `queues`, for frames of an `mtu` up to 16000.
 ///
+/// The receive pool's data room must hold what the driver calls a frame: the
+/// default does up to an MTU of 1898, then use `data_room_for` of 4096, 8192
+/// (MTU 4000, 8000) or 16384.
+///
 /// The kernel replaces an outer tag of type 0x88a8 by 0x8100; [`af_xdp`] and
 /// [`tap`] keep it.
 pub fn af_packet(name: &str, interface: &str, queues: u16, mtu: u16) -> Result<String, PortError> {
@@ -29,6 +33,9 @@ pub fn af_packet(name: &str, interface: &str, queues: u16, mtu: u16) -> Result<S
 
 /// A host interface through `AF_XDP` (needs CAP_NET_ADMIN and CAP_BPF), from
 /// its queue 0 on.
+///
+/// The driver keeps mbufs of its fill queue when it closes, so the pool's memory
+/// stays, and DPDK runs until the process ends.
 pub fn af_xdp(name: &str, interface: &str, queues: u16) -> Result<String, PortError> {
     Ok(Devargs::new("net_af_xdp", name)?
         .set("iface", checked("interface", interface)?)
@@ -44,7 +51,8 @@ pub fn tap(name: &str, interface: &str) -> Result<String, PortError> {
 
 /// A vhost-user socket for a virtual machine or container. As a `client` the
 /// port connects to a socket that the other side made, and again when that
-/// restarts; else it makes the socket itself.
+/// restarts; else it makes the socket itself. [`crate::Port::xstats`] fails
+/// until the other side has connected.
 pub fn vhost(name: &str, socket: &Path, client: bool, queues: u16) -> Result<String, PortError> {
     Ok(Devargs::new("net_vhost", name)?
         .set("iface", checked_path("socket", socket)?)

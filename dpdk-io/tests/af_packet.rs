@@ -14,7 +14,7 @@ fn frames_cross_a_veth_pair() {
         eprintln!("skipped: making a veth pair needs root and the ip command");
         return;
     };
-    let _eal = common::eal();
+    let eal = common::eal();
     let pool = pool("veth", 4095);
     let mut ports = Vec::new();
     for interface in [&veth.0, &veth.1] {
@@ -52,6 +52,8 @@ fn frames_cross_a_veth_pair() {
     assert_eq!(seen, sent);
     drop((left, right, rx, tx));
     assert_eq!(pool.in_use(), 0);
+    drop(pool);
+    assert!(!eal.is_in_use());
 }
 
 /// A veth pair that goes with the value.

@@ -24,6 +24,7 @@ fn eal_and_lcores() {
     busy_lcores_refuse(&eal);
     bad_devices_are_named();
     pools_of_idle_lcores_are_freed(&eal);
+    assert!(!eal.is_in_use());
 }
 
 fn closures_run_on_their_lcore(eal: &Eal) {

@@ -7,12 +7,13 @@ use weir_dpdk_io::{Batch, MAX_BURST, Mempool, MempoolConfig, data_room_for, memp
 
 #[test]
 fn mbufs_batches_and_pools() {
-    let _eal = common::eal();
+    let eal = common::eal();
     contents();
     copies_are_deep();
     accounting();
     batch_keeps_order();
     sizes();
+    assert!(!eal.is_in_use());
 }
 
 fn contents() {

@@ -7,7 +7,7 @@ use weir_dpdk_io::{Batch, FlowControlStep, MacControlTransmit, Port, PortConfig,
 
 #[test]
 fn ports_without_hardware() {
-    let _eal = common::eal();
+    let eal = common::eal();
     null_port();
     one_owner_for_each_port();
     ring_pair_passes_frames_in_order();
@@ -15,6 +15,7 @@ fn ports_without_hardware() {
     ring_pairs_can_be_made_again_and_again();
     pcap_files();
     assert!(Port::list().is_empty(), "{:?}", Port::list());
+    assert!(!eal.is_in_use());
 }
 
 fn null_port() {
