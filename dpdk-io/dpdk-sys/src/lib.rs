@@ -9,7 +9,9 @@
 //!
 //! Nothing here is safe to call directly; the `weir-dpdk-io` crate is.
 
-#![allow(missing_docs, non_camel_case_types, non_snake_case, non_upper_case_globals, clippy::all)]
+// Generated code: names, comments and layout are those of C.
+#![allow(missing_docs, non_camel_case_types, non_snake_case, non_upper_case_globals)]
+#![allow(clippy::all, clippy::undocumented_unsafe_blocks, rustdoc::all)]
 #![no_std]
 
 include!(concat!(env!("OUT_DIR"), "/bindings.rs"));
