@@ -131,11 +131,13 @@ impl ConfigErrors {
             if handler.render_report(&mut report, error).is_err() {
                 report = format!("{error}\n{}\n", error.help);
             }
+            if !text.is_empty() {
+                text.push('\n');
+            }
             text.push_str(report.trim_start_matches('\n'));
-            text.push('\n');
         }
         if self.0.len() > Self::SHOWN_MAX {
-            text.push_str(&format!("and {} more errors\n", self.0.len() - Self::SHOWN_MAX));
+            text.push_str(&format!("\nand {} more errors\n", self.0.len() - Self::SHOWN_MAX));
         }
         text
     }

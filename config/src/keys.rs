@@ -89,7 +89,9 @@ pub(crate) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     }
     let distance = |near: &&str| strsim::damerau_levenshtein(word, near);
     let near = known.iter().copied().min_by_key(distance)?;
-    let slips_allowed = (near.len().min(word.len()) / 3).clamp(1, 3);
+    let length = near.len().min(word.len());
+    let same_start = word.chars().next() == near.chars().next();
+    let slips_allowed = (length / if same_start { 2 } else { 3 }).clamp(1, 3);
     (distance(&near) <= slips_allowed && near.len() > 1).then_some(near)
 }
 
@@ -114,6 +116,7 @@ mod tests {
     fn slips_find_their_key() {
         assert_eq!(nearest("polcy", keys_of("buffer")), Some("policy"));
         assert_eq!(nearest("xon-offset", keys_of("buffer")), Some("xon_offset"));
+        assert_eq!(nearest("alfa", keys_of("buffer.dt")), Some("alpha"));
         assert_eq!(nearest("Rate", keys_of("ports")), Some("rate"));
         assert_eq!(nearest("quantum", keys_of("ports")), None);
     }

@@ -15,7 +15,7 @@ use toml::de::DeTable;
 
 use crate::error::Problem;
 use crate::read::{Doc, Table};
-use crate::{ConfigErrors, Source, SwitchConfig};
+use crate::{ConfigError, ConfigErrors, Source, SwitchConfig};
 
 /// No switch of 64 ports needs a hundredth of this.
 const TEXT_BYTES_MAX: usize = 1 << 20;
@@ -74,33 +74,33 @@ fn parse_in_thread(name: &str, text: &str) -> Result<SwitchConfig, ConfigErrors>
     Ok(config)
 }
 
-fn syntax(name: &str, text: &str, error: &toml::de::Error) -> crate::ConfigError {
+fn syntax(name: &str, text: &str, error: &toml::de::Error) -> ConfigError {
     let source = Source::unread(name, text);
-    let Some(mut span) = error.span().filter(|span| span.start.max(span.end) <= text.len()) else {
-        return source.error(Problem::new(error.message(), ""));
+    let message = match error.message() {
+        unquoted if unquoted.starts_with("string values must be quoted") => {
+            "a value that is no number, true or false needs quotes"
+        }
+        other => other,
     };
-    // Spans of the parser end within characters at times; a report needs whole ones.
-    while !text.is_char_boundary(span.start) {
-        span.start -= 1;
-    }
-    span.end = span.end.max(span.start);
-    while !text.is_char_boundary(span.end) {
-        span.end += 1;
-    }
-    let line_start = text[..span.start].rfind('\n').map_or(0, |newline| newline + 1);
+    let Some(span) = error.span().filter(|span| span.start.max(span.end) <= text.len()) else {
+        return source.error(Problem::new(message, ""));
+    };
+    // Spans of the parser may end within a character; a report needs whole ones.
+    let boundary = |at: &usize| text.is_char_boundary(*at);
+    let start = (0..=span.start).rev().find(boundary).unwrap_or(0);
+    let end = (span.end.max(start)..=text.len()).find(boundary).unwrap_or(text.len());
+    let line_start = text[..start].rfind('\n').map_or(0, |newline| newline + 1);
     let line = text[line_start..].lines().next().unwrap_or("");
-    crate::ConfigError::new(
-        source,
-        error.message().to_owned(),
-        syntax_help(error.message(), line),
-        vec![(span, String::new())],
-    )
+    ConfigError::new(source, message.to_owned(), syntax_help(message, line), vec![(start..end, String::new())])
 }
 
 /// What to write for the slips that people make most: a quantity or a word without quotes, a key given twice.
 fn syntax_help(message: &str, line: &str) -> String {
     if message.contains("duplicate key") {
         return "give the key once, and each table (but [[ports]] and its like) once".to_owned();
+    }
+    if message.contains("string") && message.contains("expected `\"`") {
+        return "close the quotes on the same line".to_owned();
     }
     let value = line.split_once('=').map(|(key, value)| (key.trim(), value.split('#').next().unwrap_or("").trim()));
     match value {

@@ -9,7 +9,7 @@ use crate::read::{Doc, RATE, TIME, Table, rates};
 use crate::{Device, FlowControl, PortConfig};
 
 const PORTS_MAX: usize = 64;
-const EXAMPLE: &str = "write one [[ports]] for each port, for example with name = \"p0\", af_packet = \"veth0\"";
+const EXAMPLE: &str = "for example with name = \"p1\", af_packet = \"veth1\"";
 
 /// Reads the ports. A port with errors keeps its place, so that the others keep their numbers.
 pub(super) fn read(root: &Table<'_>, mtu: u64) -> Vec<PortConfig> {
@@ -18,7 +18,8 @@ pub(super) fn read(root: &Table<'_>, mtu: u64) -> Vec<PortConfig> {
     if doc.sound(&["ports"]) || !ports.is_empty() {
         let counted = format!("a switch has 2 to {PORTS_MAX} ports, this one has {}", ports.len());
         if ports.len() < 2 {
-            doc.note(Problem::new(counted, EXAMPLE).at("ports[0]", ""));
+            let help = if ports.is_empty() { "write one [[ports]] for each port" } else { "write one more [[ports]]" };
+            doc.note(Problem::new(counted, format!("{help}, {EXAMPLE}")).at("ports[0]", ""));
         } else if ports.len() > PORTS_MAX {
             let help = format!("take {} out", ports.len() - PORTS_MAX);
             doc.note(Problem::new(counted, help).at(format!("ports[{PORTS_MAX}]"), "the first too many"));

@@ -95,9 +95,17 @@ fn reserves_fit(doc: &Doc, config: &SwitchConfig) -> bool {
          plus {headroom_sum}; in all {reserved}",
         config.buffer.private
     );
-    let help = format!(
-        "write a size above \"{reserved}\", or less `private`, less `headroom`, fewer `lossless` classes or a shorter `delay`"
-    );
+    let mut less = Vec::new();
+    if private > Bytes::ZERO {
+        less.push("less `private`");
+    }
+    if headroom > Bytes::ZERO {
+        less.push(match config.buffer.headroom {
+            Headroom::Fixed(_) => "less `headroom` or fewer `lossless` classes",
+            Headroom::Auto => "fewer `lossless` classes or a shorter `delay`",
+        });
+    }
+    let help = format!("write a size above \"{reserved}\", or {}", less.join(", or "));
     let at = ["buffer.size", "buffer.private", "buffer.headroom"].into_iter().find(|key| doc.has(key));
     let mut problem = Problem::new(message, help).at(at.unwrap_or("buffer.size"), "");
     for (key, label) in [("buffer.private", "the private buffers"), ("buffer.headroom", "the headroom")] {
