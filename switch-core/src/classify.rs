@@ -1,0 +1,72 @@
+//! From headers to a class.
+
+use weir_config::{ClassConfig, Trust};
+use weir_units::{Class, PortId};
+
+use crate::packet::Headers;
+
+/// Gives each frame its class by DSCP, PCP or port of arrival.
+#[derive(Clone, Debug)]
+pub struct Classifier {
+    trust: Trust,
+    dscp: [Class; 64],
+    pcp: [Class; 8],
+    port_class: Box<[Class]>,
+}
+
+impl Classifier {
+    /// The classifier of a configuration; `port_priorities` are the ports' own classes.
+    pub fn new(config: &ClassConfig, port_priorities: impl IntoIterator<Item = u8>) -> Classifier {
+        Classifier {
+            trust: config.trust,
+            dscp: config.dscp.map(Class::new),
+            pcp: config.pcp.map(Class::new),
+            port_class: port_priorities.into_iter().map(Class::new).collect(),
+        }
+    }
+
+    /// The class of a frame that arrived on `port`.
+    #[inline]
+    pub fn class(&self, port: PortId, headers: &Headers) -> Class {
+        let trusted = match self.trust {
+            Trust::Dscp => headers.dscp.map(|dscp| self.dscp[usize::from(dscp & 63)]),
+            Trust::Pcp => headers.pcp.map(|pcp| self.pcp[usize::from(pcp & 7)]),
+            Trust::Port => None,
+        };
+        trusted.unwrap_or(self.port_class[port.index()])
+    }
+
+    /// The class of what has no headers to go by.
+    pub fn port_class(&self, port: PortId) -> Class {
+        self.port_class[port.index()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_units::MacAddr;
+
+    use super::*;
+
+    fn classifier(trust: Trust) -> Classifier {
+        let mut dscp = [Class::new(1); 64];
+        dscp[26] = Class::new(3);
+        Classifier { trust, dscp, pcp: Class::ALL, port_class: Box::new([Class::new(0), Class::new(5)]) }
+    }
+
+    #[test]
+    fn each_trust_reads_its_own_field() {
+        let headers =
+            Headers { destination: MacAddr::BROADCAST, source: MacAddr::default(), pcp: Some(6), dscp: Some(26) };
+        assert_eq!(classifier(Trust::Dscp).class(PortId(1), &headers), Class::new(3));
+        assert_eq!(classifier(Trust::Pcp).class(PortId(1), &headers), Class::new(6));
+        assert_eq!(classifier(Trust::Port).class(PortId(1), &headers), Class::new(5));
+    }
+
+    #[test]
+    fn what_lacks_the_field_gets_the_ports_class() {
+        let headers = Headers { destination: MacAddr::BROADCAST, source: MacAddr::default(), pcp: None, dscp: None };
+        assert_eq!(classifier(Trust::Dscp).class(PortId(1), &headers), Class::new(5));
+        assert_eq!(classifier(Trust::Pcp).class(PortId(0), &headers), Class::new(0));
+    }
+}

@@ -1,0 +1,263 @@
+//! Counters: plain numbers on the lcore that counts, published on request.
+//!
+//! Each half of the pipeline owns its counters and adds to them without atomics. When a reader asks, the half copies
+//! them out between two bursts, so that what is published is consistent for that half. A reader that asks the
+//! transmitters before the forwarders never finds more sent than received (see [`crate::report`]).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use weir_units::{CLASSES, PortId, QueueId};
+
+/// Why a frame was not forwarded. Every frame that is lost has one of these, and a counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(usize)]
+pub enum DropReason {
+    /// A lossless frame found its headroom full: a violation, the peer ignored PAUSE or headroom is too small.
+    HeadroomViolation,
+    /// A lossy frame found its egress queue at the threshold.
+    EgressThreshold,
+    /// A lossy frame found the shared segment full.
+    SharedFull,
+    /// Too short for a header, or sent by a group address.
+    Malformed,
+    /// Longer than the MTU allows, so the headroom rule does not cover it.
+    Oversize,
+    /// Addressed to 01-80-C2-00-00-00 to -0F, which bridges never forward.
+    LinkLocal,
+    /// Its destination is behind the port that it came from.
+    SamePort,
+    /// The port of departure has no link.
+    PortDown,
+    /// No packet memory: a fault of the set-up, since the pool is sized for the buffer.
+    NoMemory,
+    /// Still held when the switch was stopped.
+    Shutdown,
+}
+
+impl DropReason {
+    /// All of them.
+    pub const ALL: [DropReason; 10] = [
+        DropReason::HeadroomViolation,
+        DropReason::EgressThreshold,
+        DropReason::SharedFull,
+        DropReason::Malformed,
+        DropReason::Oversize,
+        DropReason::LinkLocal,
+        DropReason::SamePort,
+        DropReason::PortDown,
+        DropReason::NoMemory,
+        DropReason::Shutdown,
+    ];
+
+    /// The reason's name in summaries.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DropReason::HeadroomViolation => "headroom_violation",
+            DropReason::EgressThreshold => "egress_threshold",
+            DropReason::SharedFull => "shared_full",
+            DropReason::Malformed => "malformed",
+            DropReason::Oversize => "oversize",
+            DropReason::LinkLocal => "link_local",
+            DropReason::SamePort => "same_port",
+            DropReason::PortDown => "port_down",
+            DropReason::NoMemory => "no_memory",
+            DropReason::Shutdown => "shutdown",
+        }
+    }
+}
+
+impl From<weir_mmu::DropReason> for DropReason {
+    fn from(reason: weir_mmu::DropReason) -> DropReason {
+        match reason {
+            weir_mmu::DropReason::HeadroomViolation => DropReason::HeadroomViolation,
+            weir_mmu::DropReason::EgressThreshold => DropReason::EgressThreshold,
+            weir_mmu::DropReason::SharedFull => DropReason::SharedFull,
+        }
+    }
+}
+
+/// Counted for each queue, on the side where its packets are.
+pub mod queue_stat {
+    use super::DropReason;
+
+    /// Frames: received (ingress) or sent (egress).
+    pub const FRAMES: usize = 0;
+    /// Bytes of these frames, without FCS.
+    pub const BYTES: usize = 1;
+    /// Ingress: further copies of flooded frames. Egress: frames marked CE.
+    pub const EXTRA: usize = 2;
+    /// Frames handed over: by the forwarder (ingress) or taken by the transmitter (egress).
+    pub const HANDED_OVER: usize = 3;
+    /// Drops, one for each reason.
+    pub const DROPS: usize = 4;
+    /// Numbers in a row.
+    pub const WIDTH: usize = DROPS + DropReason::ALL.len();
+}
+
+/// Counted for each port, about flow control; the same row on both sides.
+pub mod port_stat {
+    use super::CLASSES;
+
+    /// PFC frames received or sent.
+    pub const PFC: usize = 0;
+    /// 802.3x PAUSE frames received or sent.
+    pub const PAUSE: usize = 1;
+    /// Control frames received and ignored: of an unknown opcode, or for a flow control that the port does not speak.
+    /// Sent: put off for want of memory.
+    pub const IGNORED: usize = 2;
+    /// Control frames received that are broken, or enable no class.
+    pub const MALFORMED: usize = 3;
+    /// For each class: frames that pause it (refreshes included).
+    pub const XOFF: usize = 4;
+    /// For each class: frames that resume it.
+    pub const XON: usize = XOFF + CLASSES;
+    /// For each class: changes from running to paused (sent side; refreshes not included).
+    pub const PAUSES: usize = XON + CLASSES;
+    /// For each class: picoseconds for which the peer was told to pause (sent side).
+    pub const OFF_PICOS: usize = PAUSES + CLASSES;
+    /// RX lcore: frames passed on to the forwarder.
+    pub const PASSED_ON: usize = OFF_PICOS + CLASSES;
+    /// Numbers in a row.
+    pub const WIDTH: usize = PASSED_ON + 1;
+}
+
+/// Told by a half about itself, after the rows.
+pub mod gauge {
+    /// Frames that it holds now.
+    pub const HELD: usize = 0;
+    /// PAUSE frames whose delay since Xoff was measured.
+    pub const PAUSE_DELAYS: usize = 1;
+    /// That delay in nanoseconds: p50, p99, p99.9 and the longest.
+    pub const PAUSE_DELAY_NANOS: usize = 2;
+    /// Numbers of this kind.
+    pub const WIDTH: usize = 6;
+}
+
+/// The live counters of one half, for all queues and ports of the switch.
+#[derive(Debug)]
+pub struct Counters {
+    ports: usize,
+    values: Box<[u64]>,
+    published: Arc<Published>,
+}
+
+/// The last published copy, and the request for a new one.
+#[derive(Debug)]
+pub struct Published {
+    requested: AtomicU64,
+    served: AtomicU64,
+    values: Box<[AtomicU64]>,
+}
+
+impl Counters {
+    /// All zero, for a switch of this many ports.
+    pub fn new(ports: usize) -> Counters {
+        let len = ports * (CLASSES * queue_stat::WIDTH + port_stat::WIDTH) + gauge::WIDTH;
+        let published = Published {
+            requested: AtomicU64::new(0),
+            served: AtomicU64::new(0),
+            values: (0..len).map(|_| AtomicU64::new(0)).collect(),
+        };
+        Counters { ports, values: vec![0; len].into(), published: Arc::new(published) }
+    }
+
+    /// Adds to a queue's counter.
+    #[inline]
+    pub fn add(&mut self, queue: QueueId, stat: usize, n: u64) {
+        self.values[queue.index() * queue_stat::WIDTH + stat] += n;
+    }
+
+    /// Counts a dropped frame.
+    #[inline]
+    pub fn drop(&mut self, queue: QueueId, reason: DropReason) {
+        self.add(queue, queue_stat::DROPS + reason as usize, 1);
+    }
+
+    /// Adds to a port's counter.
+    #[inline]
+    pub fn add_port(&mut self, port: PortId, stat: usize, n: u64) {
+        self.values[self.ports * CLASSES * queue_stat::WIDTH + port.index() * port_stat::WIDTH + stat] += n;
+    }
+
+    /// Sets a gauge.
+    pub fn set_gauge(&mut self, gauge: usize, value: u64) {
+        let first = self.values.len() - gauge::WIDTH;
+        self.values[first + gauge] = value;
+    }
+
+    /// The number of a reader's request that has not been answered. Asked between bursts; answer with
+    /// [`Counters::publish`].
+    #[inline]
+    pub fn requested(&self) -> Option<u64> {
+        // Acquire: pairs with the Release of the request, so that a request seen is answered with counters of now.
+        let requested = self.published.requested.load(Ordering::Acquire);
+        (requested != self.published.served.load(Ordering::Relaxed)).then_some(requested)
+    }
+
+    /// Copies the counters out in answer to a request.
+    pub fn publish(&self, requested: u64) {
+        for (slot, value) in self.published.values.iter().zip(&self.values) {
+            slot.store(*value, Ordering::Relaxed);
+        }
+        // Release: pairs with the Acquire in `Published::is_served`; the values are visible before the answer.
+        self.published.served.store(requested, Ordering::Release);
+    }
+
+    /// Where readers find the published copy.
+    pub fn published(&self) -> Arc<Published> {
+        self.published.clone()
+    }
+}
+
+impl Published {
+    /// Asks for a new copy; the answer is there when [`Published::is_served`] says so of the returned number.
+    pub fn request(&self) -> u64 {
+        self.requested.fetch_add(1, Ordering::Release) + 1
+    }
+
+    /// Whether the request of this number, or a later one, has been answered.
+    pub fn is_served(&self, request: u64) -> bool {
+        self.served.load(Ordering::Acquire) >= request
+    }
+
+    /// The published values.
+    pub(crate) fn values(&self) -> impl Iterator<Item = u64> {
+        self.values.iter().map(|value| value.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_units::Class;
+
+    use super::*;
+
+    #[test]
+    fn a_copy_is_made_when_asked_for() {
+        let mut counters = Counters::new(2);
+        let queue = QueueId::new(PortId(1), Class::new(7));
+        counters.add(queue, queue_stat::FRAMES, 3);
+        counters.drop(queue, DropReason::Shutdown);
+        counters.add_port(PortId(1), port_stat::PASSED_ON, 5);
+        let published = counters.published();
+        let request = published.request();
+        assert!(!published.is_served(request));
+        counters.set_gauge(gauge::HELD, 7);
+        counters.publish(counters.requested().unwrap());
+        assert!(published.is_served(request));
+        assert_eq!(counters.requested(), None);
+        let values: Vec<u64> = published.values().collect();
+        assert_eq!(values.iter().sum::<u64>(), 16);
+        let gauges = values.len() - gauge::WIDTH;
+        assert_eq!(values[gauges - 1], 5, "the last number of the last port's row");
+        assert_eq!(values[gauges + gauge::HELD], 7);
+    }
+
+    #[test]
+    fn reasons_are_indexed_as_listed() {
+        for (index, reason) in DropReason::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, index);
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! The forwarding database: which station is behind which port.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use weir_units::{MacAddr, PortId, Span, Time};
+
+/// Addresses learned from source fields, aged, and static ones. Lock-free: any lcore learns and looks up.
+///
+/// Entries are one word (port and address), so that a reader sees a whole entry or none. Two lcores that learn the
+/// same address at once may take two slots; the older one ages out. A full bucket forgets its oldest entry, whose
+/// station is then flooded to until it speaks again. Relaxed throughout: an entry publishes nothing but itself.
+#[derive(Debug)]
+pub struct ForwardingTable {
+    buckets: Box<[[Entry; WAYS]]>,
+    ageing_seconds: u32,
+}
+
+#[derive(Debug, Default)]
+struct Entry {
+    /// Port in the high 16 bits, address in the low 48; 0 is empty, since no station has address 0.
+    word: AtomicU64,
+    /// Second at which the station was last heard; [`STATIC`] for one that is never forgotten.
+    heard: AtomicU32,
+}
+
+const WAYS: usize = 4;
+const STATIC: u32 = u32::MAX;
+const ADDRESS_BITS: u32 = 48;
+
+impl ForwardingTable {
+    /// A table for at least `capacity` addresses; a learned one is forgotten when not heard for `ageing`.
+    pub fn new(capacity: usize, ageing: Span) -> ForwardingTable {
+        let buckets = (capacity * 2 / WAYS).max(1).next_power_of_two();
+        let ageing_seconds = (ageing.as_micros() / 1_000_000).clamp(1, u64::from(STATIC) / 2) as u32;
+        ForwardingTable { buckets: (0..buckets).map(|_| Default::default()).collect(), ageing_seconds }
+    }
+
+    /// Enters an address that stays, whatever is heard; `false` if its bucket is full of such ones.
+    pub fn insert_static(&self, address: MacAddr, port: PortId) -> bool {
+        let bucket = self.bucket(address);
+        let free = bucket.iter().find(|entry| entry.heard.load(Ordering::Relaxed) != STATIC);
+        let Some(entry) = free else { return false };
+        entry.word.store(word(address, port), Ordering::Relaxed);
+        entry.heard.store(STATIC, Ordering::Relaxed);
+        true
+    }
+
+    /// Notes that `address` spoke on `port`.
+    #[inline]
+    pub fn learn(&self, address: MacAddr, port: PortId, now: Time) {
+        let second = second(now);
+        let bucket = self.bucket(address);
+        for entry in bucket {
+            let held = entry.word.load(Ordering::Relaxed);
+            if held << (64 - ADDRESS_BITS) != address.to_u64() << (64 - ADDRESS_BITS) || held == 0 {
+                continue;
+            }
+            let heard = entry.heard.load(Ordering::Relaxed);
+            if heard == STATIC {
+                return;
+            }
+            if held != word(address, port) {
+                entry.word.store(word(address, port), Ordering::Relaxed);
+            }
+            // Written once a second, not once a packet: other lcores read this cache line.
+            if heard != second {
+                entry.heard.store(second, Ordering::Relaxed);
+            }
+            return;
+        }
+        self.learn_new(bucket, address, port, second);
+    }
+
+    #[cold]
+    fn learn_new(&self, bucket: &[Entry; WAYS], address: MacAddr, port: PortId, second: u32) {
+        let age = |entry: &Entry| match (entry.word.load(Ordering::Relaxed), entry.heard.load(Ordering::Relaxed)) {
+            (_, STATIC) => None,
+            (0, _) => Some(u32::MAX),
+            (_, heard) => Some(second.saturating_sub(heard)),
+        };
+        let oldest = bucket.iter().filter_map(|entry| age(entry).map(|age| (age, entry))).max_by_key(|(age, _)| *age);
+        if let Some((_, entry)) = oldest
+            && address != MacAddr::default()
+        {
+            entry.word.store(word(address, port), Ordering::Relaxed);
+            entry.heard.store(second, Ordering::Relaxed);
+        }
+    }
+
+    /// The port behind which `address` was last heard; `None` if it is unknown or has aged.
+    #[inline]
+    pub fn lookup(&self, address: MacAddr, now: Time) -> Option<PortId> {
+        for entry in self.bucket(address) {
+            let held = entry.word.load(Ordering::Relaxed);
+            if held << (64 - ADDRESS_BITS) == address.to_u64() << (64 - ADDRESS_BITS) && held != 0 {
+                let heard = entry.heard.load(Ordering::Relaxed);
+                if heard == STATIC || second(now).saturating_sub(heard) < self.ageing_seconds {
+                    return Some(PortId((held >> ADDRESS_BITS) as u16));
+                }
+            }
+        }
+        None
+    }
+
+    /// All entries that have not aged: address, port, whether static.
+    pub fn entries(&self, now: Time) -> Vec<(MacAddr, PortId, bool)> {
+        let entries = self.buckets.iter().flatten().filter_map(|entry| {
+            let (held, heard) = (entry.word.load(Ordering::Relaxed), entry.heard.load(Ordering::Relaxed));
+            let current = heard == STATIC || second(now).saturating_sub(heard) < self.ageing_seconds;
+            (held != 0 && current)
+                .then(|| (MacAddr::from_u64(held), PortId((held >> ADDRESS_BITS) as u16), heard == STATIC))
+        });
+        entries.collect()
+    }
+
+    #[inline]
+    fn bucket(&self, address: MacAddr) -> &[Entry; WAYS] {
+        // Fibonacci hashing: the high bits of the product depend on every octet.
+        let hash = address.to_u64().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        &self.buckets[hash as usize & (self.buckets.len() - 1)]
+    }
+}
+
+#[inline]
+fn word(address: MacAddr, port: PortId) -> u64 {
+    u64::from(port.0) << ADDRESS_BITS | address.to_u64()
+}
+
+#[inline]
+fn second(now: Time) -> u32 {
+    (now.as_nanos() / 1_000_000_000) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mac(n: u32) -> MacAddr {
+        let [a, b, c, d] = n.to_be_bytes();
+        MacAddr([2, 0, a, b, c, d])
+    }
+
+    fn at(second: u64) -> Time {
+        Time::from_nanos(second * 1_000_000_000)
+    }
+
+    fn table() -> ForwardingTable {
+        ForwardingTable::new(1_024, Span::from_secs(300))
+    }
+
+    #[test]
+    fn learned_addresses_age_and_are_refreshed() {
+        let table = table();
+        table.learn(mac(1), PortId(3), at(0));
+        assert_eq!(table.lookup(mac(1), at(299)), Some(PortId(3)));
+        assert_eq!(table.lookup(mac(1), at(300)), None);
+        table.learn(mac(1), PortId(3), at(250));
+        assert_eq!(table.lookup(mac(1), at(549)), Some(PortId(3)));
+        assert_eq!(table.lookup(mac(2), at(0)), None);
+    }
+
+    #[test]
+    fn a_station_that_moves_is_found_behind_its_new_port() {
+        let table = table();
+        table.learn(mac(1), PortId(3), at(0));
+        table.learn(mac(1), PortId(0), at(1));
+        assert_eq!(table.lookup(mac(1), at(1)), Some(PortId(0)));
+        assert_eq!(table.entries(at(1)).len(), 1);
+    }
+
+    #[test]
+    fn static_addresses_neither_move_nor_age() {
+        let table = table();
+        assert!(table.insert_static(mac(1), PortId(2)));
+        table.learn(mac(1), PortId(0), at(5));
+        assert_eq!(table.lookup(mac(1), at(1_000_000)), Some(PortId(2)));
+    }
+
+    #[test]
+    fn a_full_table_forgets_the_oldest_and_keeps_the_static() {
+        let table = ForwardingTable::new(1, Span::from_secs(300));
+        assert!(table.insert_static(mac(0xffff), PortId(9)));
+        for n in 1..=100 {
+            table.learn(mac(n), PortId(1), at(u64::from(n)));
+        }
+        assert_eq!(table.lookup(mac(100), at(100)), Some(PortId(1)));
+        assert_eq!(table.lookup(mac(1), at(100)), None);
+        assert_eq!(table.lookup(mac(0xffff), at(100)), Some(PortId(9)));
+    }
+
+    #[test]
+    fn most_of_the_promised_capacity_is_kept() {
+        let table = table();
+        (0..1_024).for_each(|n| table.learn(mac(n + 1), PortId(n as u16), at(1)));
+        let found = (0..1_024).filter(|n| table.lookup(mac(n + 1), at(1)) == Some(PortId(*n as u16))).count();
+        assert!(found > 950, "{found} of 1024");
+    }
+
+    #[test]
+    fn address_zero_is_not_learned() {
+        let table = table();
+        table.learn(MacAddr::default(), PortId(1), at(1));
+        assert_eq!(table.lookup(MacAddr::default(), at(1)), None);
+    }
+}

@@ -1,0 +1,42 @@
+//! The switch, without its ports: plain code that takes packets and `now`, and answers what to do.
+//!
+//! It does no I/O and owns no clock; a driver does (DPDK lcores, or a test). A packet's way:
+//!
+//! ```text
+//!            Receiver            Forwarder                    Transmitter
+//! port ──► MAC control? ──► classify, look up, admit ──► queue, gate, schedule, shape ──► port
+//!            │ gates            (MMU charge)                  │ (MMU release)
+//!            └────────────────────────────────────────────────┘ PAUSE/RESUME for the port of arrival
+//! ```
+//!
+//! [`Switch`] builds the halves for a [`Plan`] of lcores: on each, a loop of [`Forwarder::handle_burst`] (or
+//! [`Receiver::handle_burst`] where RX stands alone) and [`Transmitter::run_once`]. Halves on different lcores meet
+//! only in atomics and single-producer rings: no lock, no allocation, no float on a packet's way.
+
+#![forbid(unsafe_code)]
+
+pub mod classify;
+pub mod counters;
+pub mod fdb;
+mod forwarder;
+mod handoff;
+pub mod packet;
+pub mod parse;
+pub mod plan;
+mod queues;
+mod receiver;
+pub mod report;
+mod scheduler;
+mod shaper;
+mod shared;
+pub mod switch;
+mod transmitter;
+
+pub use forwarder::Forwarder;
+pub use packet::{BURST_MAX, Burst, Packet, PacketStore, PortOutput};
+pub use plan::{LcoreRole, Plan, PlanError};
+pub use receiver::Receiver;
+pub use report::Report;
+pub use shared::Shared;
+pub use switch::{BuildError, Halves, Lcore, PortFacts, Switch};
+pub use transmitter::Transmitter;

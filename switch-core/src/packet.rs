@@ -1,0 +1,66 @@
+//! What the switch asks of a packet and of the world around it.
+
+use arrayvec::ArrayVec;
+use weir_flowctl::frame::{ControlFrame, DecodeError};
+use weir_units::{MacAddr, PortId};
+
+/// Packets handled at once.
+pub const BURST_MAX: usize = 64;
+
+/// A burst of packets, oldest first.
+pub type Burst<P> = ArrayVec<P, BURST_MAX>;
+
+/// A packet as the switch sees it: an mbuf with a frame in it, or a simulator's record of one. Owned: dropping it
+/// returns its memory.
+pub trait Packet: Sized + Send + 'static {
+    /// Length of the frame, without FCS.
+    fn frame_bytes(&self) -> u32;
+
+    /// Whether this is a MAC control frame: a cheap look, before [`Packet::parse`].
+    fn is_control(&self) -> bool;
+
+    /// Reads what the switch needs of the headers.
+    fn parse(&self) -> Parsed;
+
+    /// Sets CE if the packet is ECN-capable, and mends the checksum; returns whether it carries CE now.
+    fn mark_ce(&mut self) -> bool;
+}
+
+/// A frame's headers, read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parsed {
+    /// A frame to forward.
+    Data(Headers),
+    /// A MAC control frame, for the switch itself, or why it says nothing.
+    Control(Result<ControlFrame, DecodeError>),
+    /// Too short to have a header, or a source address that no station has.
+    Malformed,
+}
+
+/// What forwarding and classification go by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Headers {
+    /// Destination address.
+    pub destination: MacAddr,
+    /// Source address.
+    pub source: MacAddr,
+    /// Priority code point of the outer VLAN tag.
+    pub pcp: Option<u8>,
+    /// Differentiated services code point of the IPv4 or IPv6 header.
+    pub dscp: Option<u8>,
+}
+
+/// Where packets come from that the switch makes itself: the driver's pools.
+pub trait PacketStore<P> {
+    /// A copy of a packet to be flooded; `None` if there is no memory for it.
+    fn copy(&mut self, packet: &P) -> Option<P>;
+
+    /// A MAC control frame from `source`; `None` if there is no memory for it.
+    fn control(&mut self, frame: &ControlFrame, source: MacAddr) -> Option<P>;
+}
+
+/// The driver's way out.
+pub trait PortOutput<P> {
+    /// Sends from the front of `burst` what the port accepts now, and leaves the rest; returns how many went.
+    fn transmit(&mut self, port: PortId, burst: &mut Burst<P>) -> usize;
+}

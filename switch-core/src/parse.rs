@@ -1,0 +1,212 @@
+//! Reading and marking the bytes of real frames.
+
+use weir_flowctl::frame::ControlFrame;
+use weir_units::MacAddr;
+
+use crate::packet::{Headers, Parsed};
+
+const ETHERNET_BYTES: usize = 14;
+const TAG_BYTES: usize = 4;
+const IPV4_BYTES_MIN: usize = 20;
+const IPV6_BYTES: usize = 40;
+
+const ETHERTYPE_IPV4: u16 = 0x0800;
+const ETHERTYPE_IPV6: u16 = 0x86dd;
+const ETHERTYPE_VLAN: u16 = 0x8100;
+const ETHERTYPE_QINQ: u16 = 0x88a8;
+
+const ECN_MASK: u8 = 0b11;
+const ECN_CE: u8 = 0b11;
+
+/// Reads a frame: Ethernet, up to two VLAN tags, and the class of IPv4 and IPv6. What is broken above Ethernet is
+/// forwarded as it is, without a class of its own: a switch is no firewall.
+#[inline]
+pub fn parse(frame: &[u8]) -> Parsed {
+    let Some(ethernet) = frame.first_chunk::<ETHERNET_BYTES>() else { return Parsed::Malformed };
+    if ControlFrame::is_control(frame) {
+        return Parsed::Control(ControlFrame::decode(frame));
+    }
+    let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, _, _] = *ethernet;
+    let source = MacAddr([s0, s1, s2, s3, s4, s5]);
+    if source.is_group() {
+        return Parsed::Malformed;
+    }
+    let (pcp, ip) = network_header(frame);
+    let dscp = ip.and_then(|ip| traffic_class(frame, ip)).map(|class| class >> 2);
+    Parsed::Data(Headers { destination: MacAddr([d0, d1, d2, d3, d4, d5]), source, pcp, dscp })
+}
+
+/// Sets CE on an ECN-capable IPv4 or IPv6 packet, and mends the IPv4 header checksum (RFC 1624, RFC 3168); returns
+/// whether it carries CE now.
+pub fn mark_ce(frame: &mut [u8]) -> bool {
+    let Some(ip) = network_header(frame).1 else { return false };
+    let Some(class) = traffic_class(frame, ip) else { return false };
+    match class & ECN_MASK {
+        0 => return false,
+        ECN_CE => return true,
+        _ => {}
+    }
+    match ip {
+        Ip::V4(at) => {
+            let before = u16::from_be_bytes([frame[at], frame[at + 1]]);
+            frame[at + 1] |= ECN_CE;
+            let after = u16::from_be_bytes([frame[at], frame[at + 1]]);
+            let checksum = u16::from_be_bytes([frame[at + 10], frame[at + 11]]);
+            let mended = mend_checksum(checksum, before, after);
+            frame[at + 10..at + 12].copy_from_slice(&mended.to_be_bytes());
+        }
+        // The traffic class straddles the first two bytes; ECN is bits 4 and 5 of the second.
+        Ip::V6(at) => frame[at + 1] |= ECN_CE << 4,
+    }
+    true
+}
+
+/// Where a network header begins.
+#[derive(Clone, Copy)]
+enum Ip {
+    V4(usize),
+    V6(usize),
+}
+
+/// The outer tag's PCP, and the IP header if there is a whole one.
+#[inline]
+fn network_header(frame: &[u8]) -> (Option<u8>, Option<Ip>) {
+    let mut at = ETHERNET_BYTES;
+    let mut pcp = None;
+    let mut ethertype = word(frame, at - 2);
+    for _ in 0..2 {
+        if !matches!(ethertype, Some(ETHERTYPE_VLAN | ETHERTYPE_QINQ)) {
+            break;
+        }
+        pcp = pcp.or(frame.get(at).map(|first| first >> 5));
+        ethertype = word(frame, at + 2);
+        at += TAG_BYTES;
+    }
+    let ip = match ethertype {
+        Some(ETHERTYPE_IPV4) if frame.len() >= at + IPV4_BYTES_MIN && frame[at] >> 4 == 4 => Some(Ip::V4(at)),
+        Some(ETHERTYPE_IPV6) if frame.len() >= at + IPV6_BYTES && frame[at] >> 4 == 6 => Some(Ip::V6(at)),
+        _ => None,
+    };
+    (pcp, ip)
+}
+
+/// DSCP and ECN in one byte, as both IP versions have them.
+#[inline]
+fn traffic_class(frame: &[u8], ip: Ip) -> Option<u8> {
+    match ip {
+        Ip::V4(at) => frame.get(at + 1).copied(),
+        Ip::V6(at) => word(frame, at).map(|word| (word >> 4) as u8),
+    }
+}
+
+#[inline]
+fn word(frame: &[u8], at: usize) -> Option<u16> {
+    frame.get(at..at + 2).map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]))
+}
+
+/// HC' = ~(~HC + ~m + m') (RFC 1624 eq. 3).
+fn mend_checksum(checksum: u16, before: u16, after: u16) -> u16 {
+    let mut sum = u32::from(!checksum) + u32::from(!before) + u32::from(after);
+    sum = (sum & 0xffff) + (sum >> 16);
+    sum = (sum & 0xffff) + (sum >> 16);
+    !(sum as u16)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn frame(tags: &[(u16, u16)], ethertype: u16, payload: &[u8]) -> Vec<u8> {
+        let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
+        for (tpid, tci) in tags {
+            frame.extend(tpid.to_be_bytes());
+            frame.extend(tci.to_be_bytes());
+        }
+        frame.extend(ethertype.to_be_bytes());
+        frame.extend(payload);
+        frame
+    }
+
+    /// The example header of RFC 1071's literature, with this traffic class and a right checksum.
+    fn ipv4(class: u8) -> Vec<u8> {
+        let mut header =
+            vec![0x45, class, 0, 0x3c, 0x1c, 0x46, 0x40, 0, 0x40, 6, 0, 0, 172, 16, 10, 99, 172, 16, 10, 12];
+        let checksum = checksum(&header);
+        header[10..12].copy_from_slice(&checksum.to_be_bytes());
+        header
+    }
+
+    fn ipv6(class: u8) -> Vec<u8> {
+        let mut header = vec![0; 40];
+        header[0] = 0x60 | class >> 4;
+        header[1] = class << 4;
+        header
+    }
+
+    fn checksum(header: &[u8]) -> u16 {
+        let mut sum: u32 = header.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+        while sum > 0xffff {
+            sum = (sum & 0xffff) + (sum >> 16);
+        }
+        !(sum as u16)
+    }
+
+    fn headers(frame: &[u8]) -> Headers {
+        match parse(frame) {
+            Parsed::Data(headers) => headers,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn classes_are_read_where_they_stand() {
+        assert_eq!(headers(&frame(&[], 0x0800, &ipv4(26 << 2))).dscp, Some(26));
+        assert_eq!(headers(&frame(&[], 0x86dd, &ipv6(46 << 2 | 1))).dscp, Some(46));
+        let tagged = headers(&frame(&[(0x8100, 0x6064)], 0x0800, &ipv4(8)));
+        assert_eq!((tagged.pcp, tagged.dscp), (Some(3), Some(2)));
+        let double = headers(&frame(&[(0x88a8, 0xa001), (0x8100, 0x2002)], 0x0800, &ipv4(0)));
+        assert_eq!((double.pcp, double.dscp), (Some(5), Some(0)));
+        assert_eq!(headers(&frame(&[], 0x0806, &[0; 28])).dscp, None);
+    }
+
+    #[test]
+    fn broken_headers_have_no_class() {
+        assert_eq!(headers(&frame(&[], 0x0800, &ipv4(104)[..19])).dscp, None);
+        assert_eq!(headers(&frame(&[], 0x0800, &ipv6(104))).dscp, None, "version 6 under IPv4's ethertype");
+        assert_eq!(headers(&frame(&[(0x8100, 0x6000)], 0x8100, &[])).pcp, Some(3), "tag without an end");
+    }
+
+    #[test]
+    fn what_has_no_sender_is_malformed() {
+        assert_eq!(parse(&[0; 13]), Parsed::Malformed);
+        let mut from_group = frame(&[], 0x0800, &ipv4(0));
+        from_group[6] |= 1;
+        assert_eq!(parse(&from_group), Parsed::Malformed);
+    }
+
+    #[test]
+    fn ce_is_set_only_on_capable_packets_and_the_checksum_stays_right() {
+        for dscp in 0..64 {
+            for ecn in 0..4 {
+                let mut v4 = frame(&[(0x8100, 1)], 0x0800, &ipv4(dscp << 2 | ecn));
+                assert_eq!(mark_ce(&mut v4), ecn != 0);
+                assert_eq!(v4[19], if ecn == 0 { dscp << 2 } else { dscp << 2 | 3 });
+                assert_eq!(checksum(&v4[18..38]), 0, "dscp {dscp}, ecn {ecn}");
+                let mut v6 = frame(&[], 0x86dd, &ipv6(dscp << 2 | ecn));
+                assert_eq!(mark_ce(&mut v6), ecn != 0);
+                assert_eq!(headers(&v6).dscp, Some(dscp));
+            }
+        }
+        assert!(!mark_ce(&mut frame(&[], 0x0806, &[0; 28])));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_without_harm(mut bytes: Vec<u8>) {
+            let _ = parse(&bytes);
+            let _ = mark_ce(&mut bytes);
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Which lcore does what.
+
+use std::fmt;
+
+use weir_config::Layout;
+use weir_units::PortId;
+
+/// The pipeline cut across lcores. A port is received on one lcore, forwarded on one and transmitted on one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The layout that this is; never [`Layout::Auto`].
+    pub layout: Layout,
+    /// What each lcore does, in the order of the lcores.
+    pub lcores: Vec<LcoreRole>,
+}
+
+/// What one lcore does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LcoreRole {
+    /// Ports whose frames it receives.
+    pub receives: Vec<PortId>,
+    /// Ports whose frames it classifies, looks up and admits.
+    pub forwards: Vec<PortId>,
+    /// Ports that it transmits on.
+    pub transmits: Vec<PortId>,
+}
+
+/// Why there is no such plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlanError {
+    layout: Layout,
+    needed: usize,
+    given: usize,
+}
+
+impl Plan {
+    /// The plan of a layout for `lcores` lcores, ports dealt out in turn; [`Layout::Auto`] takes the largest cut that
+    /// fits: three lcores and more are cut in three, two in two.
+    ///
+    /// Lcores beyond one set share the ports: with four lcores `single` runs four whole pipelines of a quarter of the
+    /// ports each, with four `rx-tx` receives on two and transmits on two.
+    pub fn new(layout: Layout, ports: usize, lcores: usize) -> Result<Plan, PlanError> {
+        let layout = match (layout, lcores) {
+            (Layout::Auto, 0 | 1) => Layout::Single,
+            (Layout::Auto, 2) => Layout::RxTx,
+            (Layout::Auto, _) => Layout::RxFwdTx,
+            (layout, _) => layout,
+        };
+        let needed = Self::lcores_min(layout);
+        if lcores < needed {
+            return Err(PlanError { layout, needed, given: lcores });
+        }
+        // No more lcores of a role than there are ports for them.
+        let share = |lcores: usize| lcores.clamp(1, ports.max(1));
+        let mut roles = Vec::new();
+        let (receive, forward, transmit) = match layout {
+            Layout::Single | Layout::Auto => {
+                roles.resize(share(lcores), LcoreRole::default());
+                let all: Vec<usize> = (0..roles.len()).collect();
+                (all.clone(), all.clone(), all)
+            }
+            Layout::RxTx => {
+                let (rx, tx) = (share(lcores.div_ceil(2)), share(lcores / 2));
+                roles.resize(rx + tx, LcoreRole::default());
+                ((0..rx).collect(), (0..rx).collect(), (rx..rx + tx).collect())
+            }
+            Layout::RxFwdTx => {
+                let rx = share(lcores / 3);
+                let tx = share(lcores - 2 * rx);
+                roles.resize(2 * rx + tx, LcoreRole::default());
+                let forward: Vec<usize> = (rx..2 * rx).collect();
+                ((0..rx).collect::<Vec<_>>(), forward, (2 * rx..2 * rx + tx).collect())
+            }
+        };
+        for port in 0..ports {
+            let id = PortId(port as u16);
+            roles[receive[port % receive.len()]].receives.push(id);
+            roles[forward[port % forward.len()]].forwards.push(id);
+            roles[transmit[port % transmit.len()]].transmits.push(id);
+        }
+        Ok(Plan { layout, lcores: roles })
+    }
+
+    /// The fewest lcores that a layout needs.
+    pub const fn lcores_min(layout: Layout) -> usize {
+        match layout {
+            Layout::Auto | Layout::Single => 1,
+            Layout::RxTx => 2,
+            Layout::RxFwdTx => 3,
+        }
+    }
+}
+
+impl fmt::Display for LcoreRole {
+    /// `RX 0,2 FWD 0,2 TX 0-3`, as far as there are such ports.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let roles = [("RX", &self.receives), ("FWD", &self.forwards), ("TX", &self.transmits)];
+        let texts = roles.iter().filter(|(_, ports)| !ports.is_empty()).map(|(name, ports)| {
+            let ports: Vec<String> = ports.iter().map(|port| port.0.to_string()).collect();
+            format!("{name} {}", ports.join(","))
+        });
+        f.pad(&texts.collect::<Vec<_>>().join(" + "))
+    }
+}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self.layout {
+            Layout::Auto | Layout::Single => "single",
+            Layout::RxTx => "rx-tx",
+            Layout::RxFwdTx => "rx-fwd-tx",
+        };
+        write!(f, "layout \"{name}\" needs {} lcores, {} given", self.needed, self.given)
+    }
+}
+
+impl std::error::Error for PlanError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn assert_covers(plan: &Plan, ports: usize) {
+        let role = |lcore: &LcoreRole, n: usize| [&lcore.receives, &lcore.forwards, &lcore.transmits][n].clone();
+        for n in 0..3 {
+            let mut all: Vec<_> = plan.lcores.iter().flat_map(|lcore| role(lcore, n)).map(PortId::index).collect();
+            all.sort_unstable();
+            assert_eq!(all, (0..ports).collect::<Vec<_>>(), "{plan:?}");
+        }
+    }
+
+    #[test]
+    fn every_port_has_one_lcore_in_each_role() {
+        for layout in [Layout::Auto, Layout::Single, Layout::RxTx, Layout::RxFwdTx] {
+            for ports in 2..10 {
+                for lcores in Plan::lcores_min(layout)..12 {
+                    let plan = Plan::new(layout, ports, lcores).unwrap();
+                    assert!(plan.lcores.len() <= lcores, "{plan:?}");
+                    assert_covers(&plan, ports);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_port_is_forwarded_where_its_receiver_hands_it() {
+        // The n-th receiver feeds the n-th forwarder, whole.
+        let plan = Plan::new(Layout::RxFwdTx, 9, 9).unwrap();
+        let receivers: Vec<_> = plan.lcores.iter().filter(|r| !r.receives.is_empty()).map(|r| &r.receives).collect();
+        let forwarders: Vec<_> = plan.lcores.iter().filter(|r| !r.forwards.is_empty()).map(|r| &r.forwards).collect();
+        assert_eq!(receivers, forwarders);
+    }
+
+    #[test]
+    fn auto_takes_the_cut_that_fits() {
+        let layout = |lcores| Plan::new(Layout::Auto, 4, lcores).unwrap().layout;
+        assert_eq!([1, 2, 3, 8].map(layout), [Layout::Single, Layout::RxTx, Layout::RxFwdTx, Layout::RxFwdTx]);
+    }
+
+    #[test]
+    fn too_few_lcores_are_refused() {
+        let error = Plan::new(Layout::RxFwdTx, 4, 2).unwrap_err();
+        assert_eq!(error.to_string(), "layout \"rx-fwd-tx\" needs 3 lcores, 2 given");
+    }
+
+    #[test]
+    fn roles_print() {
+        let plan = Plan::new(Layout::RxTx, 3, 2).unwrap();
+        assert_eq!(plan.lcores[0].to_string(), "RX 0,1,2 + FWD 0,1,2");
+        assert_eq!(plan.lcores[1].to_string(), "TX 0,1,2");
+    }
+}

@@ -1,0 +1,127 @@
+//! The egress queues' storage: many FIFOs in one arena.
+
+use weir_units::QueueId;
+
+/// FIFO queues that share a fixed number of places, linked by index: a queue may hold everything the buffer holds,
+/// and nothing is allocated after construction.
+#[derive(Debug)]
+pub(crate) struct Queues<T> {
+    places: Box<[Place<T>]>,
+    /// First free place; places are reused last in, first out, while they are still in the cache.
+    free: u32,
+    ends: Box<[Ends]>,
+    held: usize,
+}
+
+#[derive(Debug)]
+struct Place<T> {
+    item: Option<T>,
+    next: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Ends {
+    head: u32,
+    tail: u32,
+}
+
+const NONE: u32 = u32::MAX;
+
+impl<T> Queues<T> {
+    /// Empty queues, `queues` of them, with `places` places together.
+    pub(crate) fn new(queues: usize, places: usize) -> Queues<T> {
+        let next = |place| if place + 1 < places { place as u32 + 1 } else { NONE };
+        Queues {
+            places: (0..places).map(|place| Place { item: None, next: next(place) }).collect(),
+            free: if places == 0 { NONE } else { 0 },
+            ends: vec![Ends { head: NONE, tail: NONE }; queues].into(),
+            held: 0,
+        }
+    }
+
+    /// Puts an item last; returns it if every place is taken.
+    #[inline]
+    pub(crate) fn push(&mut self, queue: QueueId, item: T) -> Result<(), T> {
+        let at = self.free;
+        let Some(place) = self.places.get_mut(at as usize) else { return Err(item) };
+        self.free = place.next;
+        *place = Place { item: Some(item), next: NONE };
+        let ends = &mut self.ends[queue.index()];
+        let last = std::mem::replace(&mut ends.tail, at);
+        match self.places.get_mut(last as usize) {
+            Some(last) => last.next = at,
+            None => ends.head = at,
+        }
+        self.held += 1;
+        Ok(())
+    }
+
+    /// Takes the first item.
+    #[inline]
+    pub(crate) fn pop(&mut self, queue: QueueId) -> Option<T> {
+        let ends = &mut self.ends[queue.index()];
+        let at = ends.head;
+        let place = self.places.get_mut(at as usize)?;
+        ends.head = std::mem::replace(&mut place.next, self.free);
+        if ends.head == NONE {
+            ends.tail = NONE;
+        }
+        self.free = at;
+        self.held -= 1;
+        place.item.take()
+    }
+
+    /// The first item.
+    #[inline]
+    pub(crate) fn front(&self, queue: QueueId) -> Option<&T> {
+        self.places.get(self.ends[queue.index()].head as usize)?.item.as_ref()
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self, queue: QueueId) -> bool {
+        self.ends[queue.index()].head == NONE
+    }
+
+    /// Items in all queues.
+    pub(crate) fn held(&self) -> usize {
+        self.held
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use proptest::prelude::*;
+    use weir_units::{Class, PortId};
+
+    use super::*;
+
+    fn queue(n: u8) -> QueueId {
+        QueueId::new(PortId(0), Class::new(n))
+    }
+
+    proptest! {
+        /// The queues against as many `VecDeque`s.
+        #[test]
+        fn as_deques(operations in proptest::collection::vec((any::<bool>(), 0..4u8), 0..400)) {
+            let mut queues = Queues::new(4, 16);
+            let mut model: Vec<VecDeque<usize>> = vec![VecDeque::new(); 4];
+            for (n, (push, which)) in operations.into_iter().enumerate() {
+                let deque = &mut model[usize::from(which)];
+                if push {
+                    if queues.push(queue(which), n).is_ok() {
+                        deque.push_back(n);
+                    } else {
+                        prop_assert_eq!(queues.held(), 16);
+                    }
+                } else {
+                    prop_assert_eq!(queues.pop(queue(which)), deque.pop_front());
+                }
+                prop_assert_eq!(queues.front(queue(which)), deque.front());
+                prop_assert_eq!(queues.is_empty(queue(which)), deque.is_empty());
+                prop_assert_eq!(queues.held(), model.iter().map(VecDeque::len).sum::<usize>());
+            }
+        }
+    }
+}

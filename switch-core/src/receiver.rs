@@ -1,0 +1,105 @@
+//! The RX half where it stands alone: control frames to the gates, the rest to the forwarder's lcore.
+
+use std::sync::Arc;
+
+use weir_config::FlowControl;
+use weir_flowctl::frame::{ControlFrame, DecodeError};
+use weir_units::{Class, PortId, Time};
+
+use crate::counters::{Counters, Published, gauge, port_stat};
+use crate::handoff::ToForwarder;
+use crate::packet::{Burst, Packet, Parsed};
+use crate::shared::Shared;
+
+/// Receives for a forwarder on another lcore.
+#[derive(Debug)]
+pub struct Receiver<P> {
+    shared: Arc<Shared>,
+    output: ToForwarder<P>,
+    counters: Counters,
+}
+
+impl<P: Packet> Receiver<P> {
+    pub(crate) fn new(shared: Arc<Shared>, output: ToForwarder<P>) -> Receiver<P> {
+        let counters = Counters::new(shared.ports().len());
+        Receiver { shared, output, counters }
+    }
+
+    /// How many packets the forwarder's ring has room for: receive no more than that.
+    pub fn room(&self) -> usize {
+        self.output.slots()
+    }
+
+    /// Takes what `port` received at `now`: obeys control frames, passes the rest on, and empties the burst.
+    ///
+    /// # Panics
+    /// If the burst is larger than [`Receiver::room`].
+    pub fn handle_burst(&mut self, now: Time, port: PortId, burst: &mut Burst<P>) {
+        let mut passed_on = 0;
+        for packet in burst.drain(..) {
+            if packet.is_control() {
+                if let Parsed::Control(control) = packet.parse() {
+                    handle_control(&self.shared, &mut self.counters, now, port, control);
+                }
+            } else {
+                assert!(
+                    self.output.push((port, packet)).is_ok(),
+                    "a burst larger than the forwarder's ring has room for"
+                );
+                passed_on += 1;
+            }
+        }
+        self.counters.add_port(port, port_stat::PASSED_ON, passed_on);
+    }
+
+    /// Answers a reader's request for counters. Called between bursts.
+    #[inline]
+    pub fn serve(&mut self) {
+        if let Some(request) = self.counters.requested() {
+            self.counters.set_gauge(gauge::HELD, 0);
+            self.counters.publish(request);
+        }
+    }
+
+    pub(crate) fn published(&self) -> Arc<Published> {
+        self.counters.published()
+    }
+}
+
+/// Obeys a MAC control frame that `port` received, or counts why not. A port obeys the one flow control it speaks; the
+/// other is counted and ignored.
+pub(crate) fn handle_control(
+    shared: &Shared,
+    counters: &mut Counters,
+    now: Time,
+    port: PortId,
+    control: Result<ControlFrame, DecodeError>,
+) {
+    let state = shared.port(port);
+    match control {
+        Ok(ControlFrame::Pfc(frame)) => {
+            counters.add_port(port, port_stat::PFC, 1);
+            Class::in_mask(frame.paused())
+                .for_each(|class| counters.add_port(port, port_stat::XOFF + class.index(), 1));
+            Class::in_mask(frame.resumed())
+                .for_each(|class| counters.add_port(port, port_stat::XON + class.index(), 1));
+            if state.flow_control == FlowControl::Pfc {
+                state.gate.handle_pfc(now, &frame);
+            } else {
+                counters.add_port(port, port_stat::IGNORED, 1);
+            }
+        }
+        Ok(ControlFrame::Pause(quanta)) => {
+            counters.add_port(port, port_stat::PAUSE, 1);
+            if state.flow_control == FlowControl::Pause {
+                state.gate.handle_pause(now, quanta);
+            } else {
+                counters.add_port(port, port_stat::IGNORED, 1);
+            }
+        }
+        Err(DecodeError::UnknownOpcode(_)) => counters.add_port(port, port_stat::IGNORED, 1),
+        Err(DecodeError::Truncated | DecodeError::Destination | DecodeError::NoClass) => {
+            counters.add_port(port, port_stat::MALFORMED, 1);
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! What happened: the counters of all halves put together, and the books balanced.
+
+use std::sync::Arc;
+
+use weir_mmu::{PoolUse, QueueUse};
+use weir_units::{Bytes, CLASSES, Class, PortId, QueueId, Span, Time};
+
+use crate::counters::{DropReason, Published, gauge, port_stat, queue_stat};
+use crate::shared::Shared;
+
+/// Asks the halves for their counters.
+#[derive(Debug)]
+pub struct Reporter {
+    shared: Arc<Shared>,
+    receivers: Vec<Arc<Published>>,
+    forwarders: Vec<Arc<Published>>,
+    transmitters: Vec<Arc<Published>>,
+}
+
+/// A report of one switch at one instant.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// When it was asked for.
+    pub at: Time,
+    /// Each port.
+    pub ports: Vec<PortReport>,
+    /// The shared segment.
+    pub pool: PoolUse,
+    /// The conservation of frames.
+    pub balance: Balance,
+    /// From the arrival that crossed Xoff to the PAUSE handed to the port.
+    pub pause_delay: PauseDelay,
+}
+
+/// `received + copied = sent + dropped + held`, by parts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Balance {
+    /// Data frames received.
+    pub received: u64,
+    /// Further copies of flooded frames.
+    pub copied: u64,
+    /// Data frames sent.
+    pub sent: u64,
+    /// Frames dropped, for whatever reason.
+    pub dropped: u64,
+    /// Frames in egress queues and bursts, as the transmitters count what they have.
+    pub queued: u64,
+    /// Frames in rings between lcores.
+    pub in_rings: u64,
+    /// Whether each half's own books balance: what came in went on, was dropped or is there.
+    pub holds: bool,
+}
+
+/// Percentiles of a delay, in nanoseconds of the switch's clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PauseDelay {
+    /// How many were measured.
+    pub count: u64,
+    /// Median.
+    pub p50: u64,
+    /// 99th percentile.
+    pub p99: u64,
+    /// 99.9th percentile.
+    pub p999: u64,
+    /// The longest.
+    pub max: u64,
+}
+
+/// One port's part of a report.
+#[derive(Clone, Debug)]
+pub struct PortReport {
+    /// Its name.
+    pub name: String,
+    /// Whether it has a link.
+    pub link_up: bool,
+    /// Each class.
+    pub classes: [ClassReport; CLASSES],
+    /// Control frames received.
+    pub control_rx: ControlReport,
+    /// Control frames sent.
+    pub control_tx: ControlReport,
+}
+
+/// One (port, class)'s part of a report.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ClassReport {
+    /// Data frames received.
+    pub rx_frames: u64,
+    /// Their bytes, without FCS.
+    pub rx_bytes: u64,
+    /// Data frames sent.
+    pub tx_frames: u64,
+    /// Their bytes, without FCS.
+    pub tx_bytes: u64,
+    /// Frames marked CE on departure.
+    pub ce_marked: u64,
+    /// Copies made of frames received here.
+    pub copied: u64,
+    /// Frames that arrived here and were dropped, by reason.
+    pub rx_drops: [u64; DropReason::ALL.len()],
+    /// Frames that were to leave here and were dropped, by reason.
+    pub tx_drops: [u64; DropReason::ALL.len()],
+    /// Frames received that pause this class.
+    pub xoff_rx: u64,
+    /// Frames sent that pause this class, refreshes included.
+    pub xoff_tx: u64,
+    /// Frames sent that resume this class.
+    pub xon_tx: u64,
+    /// How often the peer was told to pause, refreshes not included.
+    pub pauses_tx: u64,
+    /// For how long the peer was told to pause.
+    pub paused_tx: Span,
+    /// How often the peer paused this class here.
+    pub pauses_rx: u64,
+    /// For how long the peer paused this class here.
+    pub paused_rx: Span,
+    /// The ingress queue's occupancy and watermarks.
+    pub ingress: QueueUse,
+    /// Bytes waiting in the egress queue, as charged.
+    pub egress: Bytes,
+    /// Highest of these.
+    pub egress_max: Bytes,
+}
+
+/// Control frames of a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ControlReport {
+    /// PFC frames.
+    pub pfc: u64,
+    /// 802.3x PAUSE frames.
+    pub pause: u64,
+    /// Received: of an unknown opcode or of a flow control that the port does not speak. Sent: put off for want of
+    /// memory.
+    pub ignored: u64,
+    /// Broken ones.
+    pub malformed: u64,
+}
+
+impl Reporter {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        receivers: Vec<Arc<Published>>,
+        forwarders: Vec<Arc<Published>>,
+        transmitters: Vec<Arc<Published>>,
+    ) -> Reporter {
+        Reporter { shared, receivers, forwarders, transmitters }
+    }
+
+    /// A report as of `now`. `wait` is called while an lcore has not answered yet, and gives up by returning `false`.
+    ///
+    /// The transmitters are asked first and the receivers last: what is counted as sent was then counted as received
+    /// too, and the difference between one half's output and the next one's input is what is in the rings.
+    pub fn collect(&self, now: Time, mut wait: impl FnMut() -> bool) -> Option<Report> {
+        let sums = [&self.transmitters, &self.forwarders, &self.receivers].map(|halves| {
+            let requests: Vec<_> = halves.iter().map(|half| half.request()).collect();
+            while !halves.iter().zip(&requests).all(|(half, request)| half.is_served(*request)) {
+                if !wait() {
+                    return None;
+                }
+            }
+            Some(Sum::of(halves, self.shared.ports().len()))
+        });
+        let [Some(transmitted), Some(forwarded), Some(received)] = sums else { return None };
+        Some(self.report(now, &transmitted, &forwarded, &received))
+    }
+
+    fn report(&self, now: Time, transmitted: &Sum, forwarded: &Sum, received: &Sum) -> Report {
+        let ports = self.shared.ports().iter().enumerate().map(|(index, state)| {
+            let port = PortId(index as u16);
+            let control = |sums: [&Sum; 2]| ControlReport {
+                pfc: sums.iter().map(|sum| sum.port(port, port_stat::PFC)).sum(),
+                pause: sums.iter().map(|sum| sum.port(port, port_stat::PAUSE)).sum(),
+                ignored: sums.iter().map(|sum| sum.port(port, port_stat::IGNORED)).sum(),
+                malformed: sums.iter().map(|sum| sum.port(port, port_stat::MALFORMED)).sum(),
+            };
+            PortReport {
+                name: state.name.clone(),
+                link_up: state.link_up(),
+                classes: Class::ALL.map(|class| self.class_report(now, port, class, transmitted, forwarded, received)),
+                control_rx: control([forwarded, received]),
+                control_tx: ControlReport {
+                    pfc: transmitted.port(port, port_stat::PFC),
+                    pause: transmitted.port(port, port_stat::PAUSE),
+                    ignored: transmitted.port(port, port_stat::IGNORED),
+                    malformed: 0,
+                },
+            }
+        });
+        Report {
+            at: now,
+            ports: ports.collect(),
+            pool: self.shared.mmu.pool_use(),
+            balance: balance(transmitted, forwarded, received, !self.receivers.is_empty()),
+            pause_delay: transmitted.pause_delay,
+        }
+    }
+
+    fn class_report(&self, now: Time, port: PortId, class: Class, tx: &Sum, fwd: &Sum, rx: &Sum) -> ClassReport {
+        let queue = QueueId::new(port, class);
+        let (paused_rx, pauses_rx) = self.shared.ports()[port.index()].gate.pause_time(now, class);
+        let by_class = |sum: &Sum, stat: usize| sum.port(port, stat + class.index());
+        ClassReport {
+            rx_frames: fwd.queue(queue, queue_stat::FRAMES),
+            rx_bytes: fwd.queue(queue, queue_stat::BYTES),
+            tx_frames: tx.queue(queue, queue_stat::FRAMES),
+            tx_bytes: tx.queue(queue, queue_stat::BYTES),
+            ce_marked: tx.queue(queue, queue_stat::EXTRA),
+            copied: fwd.queue(queue, queue_stat::EXTRA),
+            rx_drops: std::array::from_fn(|reason| fwd.queue(queue, queue_stat::DROPS + reason)),
+            tx_drops: std::array::from_fn(|reason| tx.queue(queue, queue_stat::DROPS + reason)),
+            xoff_rx: by_class(fwd, port_stat::XOFF) + by_class(rx, port_stat::XOFF),
+            xoff_tx: by_class(tx, port_stat::XOFF),
+            xon_tx: by_class(tx, port_stat::XON),
+            pauses_tx: by_class(tx, port_stat::PAUSES),
+            paused_tx: Span::from_picos(by_class(tx, port_stat::OFF_PICOS)),
+            pauses_rx,
+            paused_rx,
+            ingress: self.shared.mmu.ingress_use(queue),
+            egress: Bytes::new(self.shared.mmu.egress_length(queue)),
+            egress_max: self.shared.mmu.egress_length_max(queue),
+        }
+    }
+}
+
+impl Report {
+    /// Frames dropped for a reason, over all ports and classes.
+    pub fn dropped(&self, reason: DropReason) -> u64 {
+        let classes = self.ports.iter().flat_map(|port| &port.classes);
+        classes.map(|class| class.rx_drops[reason as usize] + class.tx_drops[reason as usize]).sum()
+    }
+}
+
+impl Balance {
+    /// Frames that the switch holds.
+    pub fn held(&self) -> u64 {
+        self.queued + self.in_rings
+    }
+}
+
+/// The counters of all halves of one kind, added up.
+struct Sum {
+    ports: usize,
+    values: Vec<u64>,
+    pause_delay: PauseDelay,
+}
+
+impl Sum {
+    fn of(halves: &[Arc<Published>], ports: usize) -> Sum {
+        let rows = ports * (CLASSES * queue_stat::WIDTH + port_stat::WIDTH);
+        let mut sum = Sum { ports, values: vec![0; rows + gauge::WIDTH], pause_delay: PauseDelay::default() };
+        for half in halves {
+            let values: Vec<u64> = half.values().collect();
+            sum.values.iter_mut().zip(&values).for_each(|(sum, value)| *sum += value);
+            sum.pause_delay.merge(&values[rows..]);
+        }
+        sum
+    }
+
+    fn queue(&self, queue: QueueId, stat: usize) -> u64 {
+        self.values[queue.index() * queue_stat::WIDTH + stat]
+    }
+
+    fn port(&self, port: PortId, stat: usize) -> u64 {
+        self.values[self.ports * CLASSES * queue_stat::WIDTH + port.index() * port_stat::WIDTH + stat]
+    }
+
+    fn gauge(&self, gauge: usize) -> u64 {
+        self.values[self.values.len() - gauge::WIDTH + gauge]
+    }
+
+    /// A queue's counter, over all queues.
+    fn total(&self, stat: usize) -> u64 {
+        let queues = self.values[..self.ports * CLASSES * queue_stat::WIDTH].chunks(queue_stat::WIDTH);
+        queues.map(|row| row[stat]).sum()
+    }
+
+    fn dropped(&self) -> u64 {
+        (0..DropReason::ALL.len()).map(|reason| self.total(queue_stat::DROPS + reason)).sum()
+    }
+}
+
+impl PauseDelay {
+    /// Takes the worse of two lcores' percentiles: what a port may have to wait.
+    fn merge(&mut self, gauges: &[u64]) {
+        let nanos = &gauges[gauge::PAUSE_DELAY_NANOS..];
+        self.count += gauges[gauge::PAUSE_DELAYS];
+        self.p50 = self.p50.max(nanos[0]);
+        self.p99 = self.p99.max(nanos[1]);
+        self.p999 = self.p999.max(nanos[2]);
+        self.max = self.max.max(nanos[3]);
+    }
+}
+
+fn balance(tx: &Sum, fwd: &Sum, rx: &Sum, has_receivers: bool) -> Balance {
+    let (received_here, handed_over) = (fwd.total(queue_stat::FRAMES), fwd.total(queue_stat::HANDED_OVER));
+    let (copied, taken) = (fwd.total(queue_stat::EXTRA), tx.total(queue_stat::HANDED_OVER));
+    let sent = tx.total(queue_stat::FRAMES);
+    let queued = tx.gauge(gauge::HELD);
+    let passed_on = (0..rx.ports as u16).map(|port| rx.port(PortId(port), port_stat::PASSED_ON)).sum();
+    let received = if has_receivers { passed_on } else { received_here };
+    Balance {
+        received,
+        copied,
+        sent,
+        dropped: fwd.dropped() + tx.dropped(),
+        queued,
+        in_rings: (received - received_here.min(received)) + (handed_over - taken.min(handed_over)),
+        holds: received_here + copied == handed_over + fwd.dropped()
+            && taken == sent + tx.dropped() + queued
+            && received >= received_here
+            && handed_over >= taken,
+    }
+}

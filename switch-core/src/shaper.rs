@@ -1,0 +1,87 @@
+//! The per-port line-rate shaper.
+
+use weir_units::{BitRate, Bytes, Serialiser, Span, Time, WIRE_OVERHEAD_BYTES};
+
+/// FCS, which the frame's length does not count and the wire does.
+const FCS_BYTES: u64 = 4;
+
+/// Lets frames out no faster than the port's rate, so that backlog stands in the egress queues, where it is counted,
+/// and not in the device's ring.
+///
+/// Keeps the instant at which the wire is free again. A poll that comes late may catch up what it missed, but no
+/// more than `slack`: in virtual time polls are never late and the slack is zero.
+#[derive(Debug)]
+pub struct Shaper {
+    serialiser: Option<Serialiser>,
+    free_at: Time,
+    slack: Span,
+}
+
+impl Shaper {
+    /// A shaper to this rate; without one everything passes.
+    pub fn new(rate: Option<BitRate>, slack: Span) -> Shaper {
+        Shaper { serialiser: rate.map(Serialiser::new), free_at: Time::ZERO, slack }
+    }
+
+    /// Whether the wire is free at `now`.
+    #[inline]
+    pub fn is_free(&self, now: Time) -> bool {
+        self.free_at <= now
+    }
+
+    /// Puts a frame of this length (without FCS) on the wire: its bytes, FCS, preamble and gap.
+    #[inline]
+    pub fn send(&mut self, now: Time, frame_bytes: u32) {
+        let Some(serialiser) = self.serialiser else { return };
+        let on_wire = Bytes::new(u64::from(frame_bytes) + FCS_BYTES + WIRE_OVERHEAD_BYTES);
+        let start = self.free_at.max(now.saturating_sub(self.slack));
+        self.free_at = start + serialiser.time_for(on_wire);
+    }
+
+    /// When the wire is free again.
+    pub fn free_at(&self) -> Time {
+        self.free_at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_holds_to_a_frame_over_any_time() {
+        let rate = BitRate::gbps(10);
+        let mut shaper = Shaper::new(Some(rate), Span::ZERO);
+        let (mut now, mut sent) = (Time::ZERO, 0);
+        for _ in 0..10_000 {
+            while shaper.is_free(now) {
+                shaper.send(now, 1_514);
+                sent += 1_538;
+            }
+            assert!(sent <= rate.bytes_in(now.since(Time::ZERO)).get() + 1_538);
+            now += Span::from_nanos(100);
+        }
+    }
+
+    #[test]
+    fn a_late_poll_catches_up_within_its_slack() {
+        let rate = BitRate::gbps(10);
+        let mut shaper = Shaper::new(Some(rate), Span::from_micros(10));
+        shaper.send(Time::ZERO, 60);
+        let late = Time::from_nanos(1_000_000);
+        let mut sent = 0;
+        while shaper.is_free(late) {
+            shaper.send(late, 60);
+            sent += 84;
+        }
+        let slack = rate.bytes_in(Span::from_micros(10)).get();
+        assert!((slack..=slack + 84).contains(&sent), "{sent} B after a gap of 1 ms, {slack} B of slack");
+    }
+
+    #[test]
+    fn no_rate_is_no_limit() {
+        let mut shaper = Shaper::new(None, Span::ZERO);
+        shaper.send(Time::ZERO, 9_000);
+        assert!(shaper.is_free(Time::ZERO));
+    }
+}

@@ -1,0 +1,256 @@
+//! From a configuration to a switch, and from a plan to the halves that its lcores run.
+
+use std::fmt;
+use std::sync::Arc;
+
+use rtrb::RingBuffer;
+use weir_config::{FlowControl, Headroom, PolicyConfig, SwitchConfig};
+use weir_flowctl::Quantum;
+use weir_flowctl::pfc::Generator;
+use weir_mmu::policy::{DynamicThreshold, Sih, StaticThreshold};
+use weir_mmu::{BufferLayout, Charge, EcnMarker, LayoutError, Mmu, Policy, PortLayout, headroom};
+use weir_units::{BitRate, Bytes, Class, MacAddr, PortId, Span};
+
+use crate::classify::Classifier;
+use crate::fdb::ForwardingTable;
+use crate::forwarder::Forwarder;
+use crate::handoff::RECEIVED_MAX;
+use crate::plan::{LcoreRole, Plan};
+use crate::receiver::Receiver;
+use crate::report::Reporter;
+use crate::scheduler::Scheduler;
+use crate::shaper::Shaper;
+use crate::shared::{PortState, Shared};
+use crate::transmitter::{OutPort, Transmitter};
+
+/// Ethernet header, VLAN tag and FCS: what a frame has beyond its MTU.
+const FRAME_OVERHEAD_BYTES: u64 = 14 + 4 + 4;
+const FCS_BYTES: u64 = 4;
+/// Addresses that the forwarding table is sized for.
+const STATIONS_MAX: usize = 16_384;
+/// C of a port that neither the configuration nor the device gives a rate: for quanta only, it is not shaped.
+const RATE_UNKNOWN: BitRate = BitRate::gbps(10);
+
+/// One switch: its common parts, ready to be cut into halves.
+#[derive(Debug)]
+pub struct Switch {
+    shared: Arc<Shared>,
+    config: SwitchConfig,
+    shaper_slack: Span,
+}
+
+/// What the driver knows of a port and the configuration may not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortFacts {
+    /// The device's own address.
+    pub mac: MacAddr,
+    /// The device's link speed.
+    pub rate: Option<BitRate>,
+}
+
+/// The halves of a plan, and how to read their counters.
+#[derive(Debug)]
+pub struct Halves<P> {
+    /// What each lcore of the plan runs.
+    pub lcores: Vec<Lcore<P>>,
+    /// Reads the counters of all of them.
+    pub reporter: Reporter,
+}
+
+/// What one lcore runs. Where it forwards what it receives itself there is no [`Receiver`].
+#[derive(Debug)]
+pub struct Lcore<P> {
+    /// Ports received, forwarded, transmitted here.
+    pub role: LcoreRole,
+    /// RX alone, for a forwarder on another lcore.
+    pub receiver: Option<Receiver<P>>,
+    /// FWD.
+    pub forwarder: Option<Forwarder<P>>,
+    /// TX.
+    pub transmitter: Option<Transmitter<P>>,
+}
+
+/// Why a configuration makes no switch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BuildError {
+    /// The buffer's segments do not fit.
+    Layout(LayoutError),
+    /// A static address does not fit the forwarding table.
+    StaticMac(MacAddr),
+}
+
+impl Switch {
+    /// A switch of this configuration. `facts` are the driver's, one for each port; `shaper_slack` is how far a late
+    /// poll may catch up on a port's rate (zero in virtual time).
+    pub fn new(config: &SwitchConfig, facts: &[PortFacts], shaper_slack: Span) -> Result<Switch, BuildError> {
+        assert_eq!(facts.len(), config.ports.len(), "facts for each port");
+        let layout = buffer_layout(config)?;
+        let policy = buffer_policy(config, &layout);
+        let frame_bytes_max = mtu_frame(config).get() - FCS_BYTES;
+        let xon_offset = xon_offset(config);
+        let fdb = ForwardingTable::new(STATIONS_MAX, config.mac_ageing);
+        for (address, port) in &config.static_macs {
+            if !fdb.insert_static(*address, PortId(*port as u16)) {
+                return Err(BuildError::StaticMac(*address));
+            }
+        }
+        let ports = config.ports.iter().zip(facts).map(|(port, facts)| {
+            let rate = port.rate.or(facts.rate).unwrap_or(RATE_UNKNOWN);
+            PortState::new(&port.name, port.mac.unwrap_or(facts.mac), rate, port.flow_control)
+        });
+        let shared = Shared {
+            mmu: Mmu::new(layout, policy, xon_offset, config.buffer.lossy_alpha),
+            fdb,
+            classifier: Classifier::new(&config.classes, config.ports.iter().map(|port| port.priority)),
+            charge: Charge::in_cells(config.buffer.cell_bytes),
+            frame_bytes_max: frame_bytes_max as u32,
+            ports: ports.collect(),
+        };
+        Ok(Switch { shared: Arc::new(shared), config: config.clone(), shaper_slack })
+    }
+
+    /// What all lcores share.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// The most packets that the buffer holds: the packet pool must have this many, and those on their way in and out.
+    pub fn packets_max(&self) -> usize {
+        self.shared.charge.frames_max(self.config.buffer.size) as usize
+    }
+
+    /// Cuts the switch for a plan. To be called once: two sets of halves would admit to the same queues.
+    pub fn into_halves<P: crate::Packet>(self, plan: &Plan) -> Halves<P> {
+        let places = self.packets_max() + 1;
+        let ports = self.shared.ports().len();
+        let transmitting: Vec<usize> =
+            (0..plan.lcores.len()).filter(|n| !plan.lcores[*n].transmits.is_empty()).collect();
+        let output_of: Box<[usize]> = (0..ports as u16)
+            .map(|port| {
+                let serves = |lcore: &usize| plan.lcores[*lcore].transmits.contains(&PortId(port));
+                transmitting.iter().position(serves).expect("a plan transmits on every port")
+            })
+            .collect();
+        let mut inputs: Vec<Vec<_>> = transmitting.iter().map(|_| Vec::new()).collect();
+        let mut forwarders = Vec::new();
+        let mut receivers = Vec::new();
+        for role in plan.lcores.iter().filter(|role| !role.forwards.is_empty()) {
+            let (outputs, ends): (Vec<_>, Vec<_>) = transmitting.iter().map(|_| RingBuffer::new(places)).unzip();
+            inputs.iter_mut().zip(ends).for_each(|(input, end)| input.push(end));
+            let input = (role.receives.is_empty()).then(|| {
+                let (to_forwarder, from_receiver) = RingBuffer::new(RECEIVED_MAX);
+                receivers.push(Receiver::new(self.shared.clone(), to_forwarder));
+                from_receiver
+            });
+            forwarders.push(Forwarder::new(self.shared.clone(), input, outputs.into(), output_of.clone()));
+        }
+        let transmitters: Vec<_> = transmitting
+            .iter()
+            .zip(inputs)
+            .map(|(lcore, inputs)| self.transmitter(&plan.lcores[*lcore], inputs.into(), places))
+            .collect();
+        let reporter = Reporter::new(
+            self.shared.clone(),
+            receivers.iter().map(Receiver::published).collect(),
+            forwarders.iter().map(Forwarder::published).collect(),
+            transmitters.iter().map(Transmitter::published).collect(),
+        );
+        let (mut receivers, mut forwarders, mut transmitters) =
+            (receivers.into_iter(), forwarders.into_iter(), transmitters.into_iter());
+        let lcores = plan.lcores.iter().map(|role| Lcore {
+            role: role.clone(),
+            receiver: if role.forwards.is_empty() && !role.receives.is_empty() { receivers.next() } else { None },
+            forwarder: if role.forwards.is_empty() { None } else { forwarders.next() },
+            transmitter: if role.transmits.is_empty() { None } else { transmitters.next() },
+        });
+        Halves { lcores: lcores.collect(), reporter }
+    }
+
+    fn transmitter<P: crate::Packet>(
+        &self,
+        role: &LcoreRole,
+        inputs: Box<[crate::handoff::FromForwarder<P>]>,
+        places: usize,
+    ) -> Transmitter<P> {
+        let ports = role.transmits.iter().map(|id| {
+            let (state, config) = (self.shared.port(*id), &self.config.ports[id.index()]);
+            let quantum = Quantum::at(state.rate);
+            let pfc = self.config.pfc;
+            let generator = match state.flow_control {
+                FlowControl::Pfc => Some(Generator::pfc(quantum, pfc.quanta, pfc.refresh_percent)),
+                FlowControl::Pause => Some(Generator::pause(quantum, pfc.quanta, pfc.refresh_percent)),
+                FlowControl::None => None,
+            };
+            let shaper = Shaper::new(config.rate, self.shaper_slack);
+            OutPort::new(*id, shaper, Scheduler::new(&self.config.classes.queues), generator)
+        });
+        let markers = self
+            .config
+            .classes
+            .queues
+            .map(|queue| queue.ecn.map(|ecn| EcnMarker::new(ecn.kmin, ecn.kmax, ecn.pmax_ppm)));
+        let seed = u64::from(role.transmits[0].0) + 0x9e37_79b9_7f4a_7c15;
+        Transmitter::new(self.shared.clone(), inputs, ports.collect(), markers, places, seed)
+    }
+}
+
+/// The longest frame that the switch forwards, with header, tag and FCS: L_MTU.
+pub fn mtu_frame(config: &SwitchConfig) -> Bytes {
+    config.mtu + Bytes::new(FRAME_OVERHEAD_BYTES)
+}
+
+/// δ: as configured, or two MTU-sized frames.
+pub fn xon_offset(config: &SwitchConfig) -> Bytes {
+    config.buffer.xon_offset.unwrap_or(mtu_frame(config) * 2)
+}
+
+/// Φ that the rule asks for on a port; `None` where the port has no rate to reckon with.
+pub fn headroom_by_rule(config: &SwitchConfig, port: PortId) -> Option<Bytes> {
+    let port = &config.ports[port.index()];
+    Some(headroom(port.rate?, port.delay, mtu_frame(config)))
+}
+
+/// How the configured buffer is cut.
+pub fn buffer_layout(config: &SwitchConfig) -> Result<BufferLayout, BuildError> {
+    let ports = (0..config.ports.len() as u16).map(|port| {
+        let phi = match config.buffer.headroom {
+            Headroom::Fixed(phi) => phi,
+            Headroom::Auto => headroom_by_rule(config, PortId(port)).unwrap_or(Bytes::ZERO),
+        };
+        let lossless = |class: Class| config.classes.lossless & class.bit() != 0;
+        PortLayout {
+            private: [config.buffer.private; 8],
+            headroom: Class::ALL.map(|class| if lossless(class) { phi } else { Bytes::ZERO }),
+            lossless: config.classes.lossless,
+        }
+    });
+    BufferLayout::new(config.buffer.size, ports.collect()).map_err(BuildError::Layout)
+}
+
+/// The configured policy over a partition.
+pub fn buffer_policy(config: &SwitchConfig, layout: &BufferLayout) -> Box<dyn Policy> {
+    match config.buffer.policy {
+        PolicyConfig::Static { threshold: Some(threshold) } => Box::new(StaticThreshold::new(threshold)),
+        PolicyConfig::Static { threshold: None } => {
+            Box::new(StaticThreshold::even(layout.shared(), layout.ports().len()))
+        }
+        PolicyConfig::Dt { alpha } => Box::new(DynamicThreshold::new(alpha, layout.shared())),
+        PolicyConfig::Sih { alpha } => Box::new(Sih::new(alpha, layout.shared())),
+    }
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BuildError::Layout(error) => error.fmt(f),
+            BuildError::StaticMac(address) => {
+                write!(
+                    f,
+                    "the forwarding table has no place for the static address {address}: too many share its bucket"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for BuildError {}

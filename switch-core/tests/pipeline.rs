@@ -1,0 +1,460 @@
+//! The whole pipeline without a driver: packets are small values, time is an argument.
+
+use std::collections::VecDeque;
+
+use weir_config::{Layout, SwitchConfig};
+use weir_flowctl::frame::{ControlFrame, PfcFrame};
+use weir_switch_core::counters::DropReason;
+use weir_switch_core::packet::{Headers, Parsed};
+use weir_switch_core::switch::{Halves, Lcore, PortFacts, Switch};
+use weir_switch_core::{Burst, Packet, PacketStore, Plan, PortOutput, Report};
+use weir_units::{Class, MacAddr, PortId, Span, Time};
+
+/// A frame as a few numbers.
+#[derive(Clone, Debug, PartialEq)]
+struct TestFrame {
+    frame_bytes: u32,
+    parsed: Parsed,
+    sequence: u64,
+    ce: bool,
+}
+
+impl Packet for TestFrame {
+    fn frame_bytes(&self) -> u32 {
+        self.frame_bytes
+    }
+    fn is_control(&self) -> bool {
+        matches!(self.parsed, Parsed::Control(_))
+    }
+    fn parse(&self) -> Parsed {
+        self.parsed
+    }
+    fn mark_ce(&mut self) -> bool {
+        self.ce = true;
+        true
+    }
+}
+
+/// The world around the switch: what each port sent, and whether it accepts more.
+#[derive(Default)]
+struct World {
+    sent: Vec<Vec<TestFrame>>,
+    /// Frames that a port accepts a call; `None` for all.
+    accepts: Option<usize>,
+    copies_fail: bool,
+}
+
+impl PacketStore<TestFrame> for World {
+    fn copy(&mut self, packet: &TestFrame) -> Option<TestFrame> {
+        (!self.copies_fail).then(|| packet.clone())
+    }
+    fn control(&mut self, frame: &ControlFrame, _source: MacAddr) -> Option<TestFrame> {
+        Some(TestFrame { frame_bytes: 60, parsed: Parsed::Control(Ok(*frame)), sequence: 0, ce: false })
+    }
+}
+
+impl PortOutput<TestFrame> for World {
+    fn transmit(&mut self, port: PortId, burst: &mut Burst<TestFrame>) -> usize {
+        let n = burst.len().min(self.accepts.unwrap_or(usize::MAX));
+        self.sent[port.index()].extend(burst.drain(..n));
+        n
+    }
+}
+
+/// A switch on one thread, whatever its plan.
+struct Bench {
+    lcores: Vec<Lcore<TestFrame>>,
+    reporter: weir_switch_core::report::Reporter,
+    shared: std::sync::Arc<weir_switch_core::Shared>,
+    world: World,
+    now: Time,
+    /// What each port has yet to receive.
+    arriving: Vec<VecDeque<TestFrame>>,
+}
+
+impl Bench {
+    fn new(toml: &str, layout: Layout) -> Bench {
+        let config: SwitchConfig = weir_config::parse("bench.toml", toml).unwrap();
+        let ports = config.ports.len();
+        let switch = Switch::new(&config, &vec![PortFacts::default(); ports], Span::ZERO).unwrap();
+        let shared = switch.shared().clone();
+        let plan = Plan::new(layout, ports, Plan::lcores_min(layout)).unwrap();
+        let Halves { lcores, reporter } = switch.into_halves(&plan);
+        let world = World { sent: vec![Vec::new(); ports], ..World::default() };
+        Bench { lcores, reporter, shared, world, now: Time::ZERO, arriving: vec![VecDeque::new(); ports] }
+    }
+
+    fn arrive(&mut self, port: u16, frame: TestFrame) {
+        self.arriving[usize::from(port)].push_back(frame);
+    }
+
+    /// One round of every lcore, then time passes.
+    fn step(&mut self, span: Span) {
+        for lcore in &mut self.lcores {
+            for port in &lcore.role.receives {
+                let room = lcore.receiver.as_ref().map_or(usize::MAX, |receiver| receiver.room());
+                let queue = &mut self.arriving[port.index()];
+                let n = queue.len().min(room).min(32);
+                let mut burst: Burst<TestFrame> = queue.drain(..n).collect();
+                match (&mut lcore.receiver, &mut lcore.forwarder) {
+                    (Some(receiver), _) => receiver.handle_burst(self.now, *port, &mut burst),
+                    (None, Some(forwarder)) => {
+                        forwarder.handle_burst(self.now, *port, &mut burst, &mut self.world);
+                    }
+                    _ => unreachable!("a port received by nobody"),
+                }
+            }
+            if let Some(forwarder) = &mut lcore.forwarder {
+                forwarder.run_once(self.now, &mut self.world);
+            }
+            if let Some(transmitter) = &mut lcore.transmitter {
+                transmitter.run_once(self.now, &mut self.world);
+            }
+        }
+        self.now += span;
+    }
+
+    fn run(&mut self, steps: usize, span: Span) {
+        (0..steps).for_each(|_| self.step(span));
+    }
+
+    fn report(&mut self) -> Report {
+        let (lcores, now) = (&mut self.lcores, self.now);
+        let serve = || {
+            for lcore in lcores.iter_mut() {
+                lcore.receiver.iter_mut().for_each(|half| half.serve());
+                lcore.forwarder.iter_mut().for_each(|half| half.serve());
+                lcore.transmitter.iter_mut().for_each(|half| half.serve(now));
+            }
+            true
+        };
+        self.reporter.collect(now, serve).unwrap()
+    }
+
+    fn data_sent(&self, port: u16) -> Vec<u64> {
+        let data = self.world.sent[usize::from(port)].iter().filter(|frame| !frame.is_control());
+        data.map(|frame| frame.sequence).collect()
+    }
+
+    fn control_sent(&self, port: u16) -> Vec<PfcFrame> {
+        let frames = self.world.sent[usize::from(port)].iter();
+        frames
+            .filter_map(|frame| match frame.parsed {
+                Parsed::Control(Ok(ControlFrame::Pfc(pfc))) => Some(pfc),
+                _ => None,
+            })
+            .collect()
+    }
+}
+
+const LAYOUTS: [Layout; 3] = [Layout::Single, Layout::RxTx, Layout::RxFwdTx];
+const STEP: Span = Span::from_nanos(500);
+
+fn toml(ports: usize, extra: &str) -> String {
+    let ports: String = (0..ports)
+        .map(|n| format!("[[ports]]\nname = \"p{n}\"\nring = \"r{n}\"\nrate = \"10Gbps\"\ndelay = \"1us\"\n"))
+        .collect();
+    format!("{extra}\n{ports}")
+}
+
+fn station(n: u16) -> MacAddr {
+    let [a, b] = n.to_be_bytes();
+    MacAddr([2, 0, 0, 1, a, b])
+}
+
+/// A frame from the station behind `from` to the one behind `to`, in a class by DSCP.
+fn frame(from: u16, to: u16, dscp: u8, sequence: u64) -> TestFrame {
+    let headers = Headers { destination: station(to), source: station(from), pcp: None, dscp: Some(dscp) };
+    TestFrame { frame_bytes: 1_514, parsed: Parsed::Data(headers), sequence, ce: false }
+}
+
+fn pfc(enabled: u8, quanta: u16) -> TestFrame {
+    let frame = ControlFrame::Pfc(PfcFrame { enabled, times: [quanta; 8] });
+    TestFrame { frame_bytes: 60, parsed: Parsed::Control(Ok(frame)), sequence: 0, ce: false }
+}
+
+/// Lets every station speak once, so that nothing is flooded.
+fn introduce(bench: &mut Bench) {
+    let ports = bench.arriving.len() as u16;
+    for port in 0..ports {
+        bench.arrive(port, frame(port, port, 0, 0));
+    }
+    bench.run(4, STEP);
+    bench.world.sent.iter_mut().for_each(Vec::clear);
+}
+
+#[test]
+fn frames_find_their_port_and_strangers_are_flooded() {
+    for layout in LAYOUTS {
+        let mut bench = Bench::new(&toml(4, ""), layout);
+        bench.arrive(0, frame(0, 1, 0, 7));
+        bench.run(10, STEP);
+        assert_eq!([1, 2, 3].map(|port| bench.data_sent(port)), [vec![7], vec![7], vec![7]], "{layout:?}");
+        bench.arrive(1, frame(1, 0, 0, 8));
+        bench.run(10, STEP);
+        assert_eq!(bench.data_sent(0), [8]);
+        assert_eq!(bench.data_sent(2), [7], "the answer is not flooded");
+        let balance = bench.report().balance;
+        assert_eq!((balance.received, balance.copied, balance.sent, balance.held()), (2, 2, 4, 0));
+        assert!(balance.holds);
+    }
+}
+
+#[test]
+fn what_a_bridge_must_not_forward_has_a_reason() {
+    let mut bench = Bench::new(&toml(3, ""), Layout::Single);
+    introduce(&mut bench);
+    let mut link_local = frame(0, 1, 0, 1);
+    if let Parsed::Data(headers) = &mut link_local.parsed {
+        headers.destination = "01:80:c2:00:00:0e".parse().unwrap();
+    }
+    bench.arrive(0, link_local);
+    bench.arrive(0, TestFrame { parsed: Parsed::Malformed, ..frame(0, 1, 0, 2) });
+    bench.arrive(0, TestFrame { frame_bytes: 1_519, ..frame(0, 1, 0, 3) });
+    bench.arrive(0, frame(9, 0, 0, 4));
+    bench.arrive(0, pfc(0xff, 100));
+    bench.run(10, STEP);
+    for port in 0..3 {
+        assert_eq!(bench.data_sent(port), [0; 0]);
+        assert_eq!(bench.control_sent(port), []);
+    }
+    let report = bench.report();
+    for reason in [DropReason::LinkLocal, DropReason::Malformed, DropReason::Oversize] {
+        assert_eq!(report.dropped(reason), 1, "{}", reason.name());
+    }
+    assert_eq!(report.dropped(DropReason::SamePort), 3 + 1, "three introductions and a frame to its own port");
+    assert_eq!((report.ports[0].control_rx.pfc, report.balance.holds), (1, true));
+}
+
+#[test]
+fn a_paused_class_stops_alone_and_for_its_time() {
+    for layout in LAYOUTS {
+        let mut bench = Bench::new(&toml(2, ""), layout);
+        introduce(&mut bench);
+        // 1,000 quanta at 10 Gb/s are 51.2 us.
+        bench.arrive(1, pfc(1 << 3, 1_000));
+        bench.run(4, STEP);
+        let paused_at = bench.now;
+        for n in 0..4 {
+            bench.arrive(0, frame(0, 1, 3, 300 + n));
+            bench.arrive(0, frame(0, 1, 46, 460 + n));
+        }
+        bench.run(90, STEP);
+        assert_eq!(bench.data_sent(1), [460, 461, 462, 463], "{layout:?}: class 5 goes on");
+        while bench.data_sent(1).len() < 8 {
+            bench.step(STEP);
+            assert!(bench.now.since(paused_at) < Span::from_micros(70), "{layout:?}: never resumed");
+        }
+        let report = bench.report();
+        let class = report.ports[1].classes[3];
+        assert_eq!((class.xoff_rx, class.pauses_rx, class.paused_rx), (1, 1, Span::from_nanos(51_200)));
+        bench.arrive(1, pfc(1 << 3, u16::MAX));
+        bench.run(4, STEP);
+        bench.arrive(0, frame(0, 1, 3, 999));
+        bench.run(10, STEP);
+        assert_eq!(bench.data_sent(1).len(), 8);
+        bench.arrive(1, pfc(1 << 3, 0));
+        bench.run(4, STEP);
+        assert_eq!(bench.data_sent(1).last(), Some(&999), "{layout:?}: time 0 resumes early");
+    }
+}
+
+#[test]
+fn global_pause_is_ignored_on_a_pfc_port() {
+    let mut bench = Bench::new(&toml(2, ""), Layout::Single);
+    introduce(&mut bench);
+    bench.arrive(1, TestFrame { parsed: Parsed::Control(Ok(ControlFrame::Pause(u16::MAX))), ..pfc(0, 0) });
+    bench.arrive(0, frame(0, 1, 3, 1));
+    bench.run(10, STEP);
+    assert_eq!(bench.data_sent(1), [1]);
+    let control = bench.report().ports[1].control_rx;
+    assert_eq!((control.pause, control.ignored), (1, 1));
+}
+
+#[test]
+fn a_pause_port_obeys_global_pause_and_sends_it() {
+    let text = toml(2, "[buffer]\nsize = \"200KB\"\npolicy = \"static\"\n[buffer.static]\nthreshold = \"20KB\"\n")
+        .replace("delay = \"1us\"\n", "delay = \"1us\"\nflow_control = \"pause\"\n");
+    let mut bench = Bench::new(&text, Layout::Single);
+    introduce(&mut bench);
+    bench.arrive(1, TestFrame { parsed: Parsed::Control(Ok(ControlFrame::Pause(u16::MAX))), ..pfc(0, 0) });
+    (0..20).for_each(|n| bench.arrive(0, frame(0, 1, 3, n)));
+    bench.run(20, STEP);
+    assert_eq!(bench.data_sent(1), [0; 0]);
+    let sent: Vec<_> = bench.world.sent[0].iter().map(|frame| frame.parsed).collect();
+    assert!(matches!(sent[..], [Parsed::Control(Ok(ControlFrame::Pause(1..)))]), "{sent:?}");
+}
+
+/// Eight senders that obey PFC, one receiver: lossless, in order, balanced at every report, empty at the end.
+#[test]
+fn incast_is_lossless_and_ordered_in_every_layout() {
+    const FRAMES: u64 = 3_000;
+    let extra = "[buffer]\nsize = \"600KB\"\npolicy = \"dt\"\n[buffer.dt]\nalpha = 1\n[pfc]\nquanta = 500\n";
+    for layout in LAYOUTS {
+        let mut bench = Bench::new(&toml(9, extra), layout);
+        introduce(&mut bench);
+        let mut next = [0; 8];
+        let mut seen = [0; 8];
+        let mut paused_until = [Time::ZERO; 8];
+        let quantum = Span::from_picos(51_200);
+        let mut received = 0;
+        for round in 0.. {
+            for port in 0..8u16 {
+                let sender = usize::from(port);
+                for frame in &bench.world.sent[sender][seen[sender]..] {
+                    seen[sender] += 1;
+                    if let Parsed::Control(Ok(ControlFrame::Pfc(pfc))) = frame.parsed {
+                        paused_until[sender] = bench.now + quantum * u64::from(pfc.times[3]);
+                    }
+                }
+                // A step is 1.25 us: a frame a step is line rate.
+                if next[sender] < FRAMES && bench.now >= paused_until[sender] {
+                    bench.arrive(port, frame(port, 8, 3, u64::from(port) << 32 | next[sender]));
+                    next[sender] += 1;
+                }
+            }
+            bench.step(Span::from_nanos(1_250));
+            if round % 100 == 0 {
+                let report = bench.report();
+                assert!(report.balance.holds, "{:?}", report.balance);
+                let balance = report.balance;
+                assert_eq!(balance.received + balance.copied, balance.sent + balance.dropped + balance.held());
+                received = bench.world.sent[8].len() as u64;
+                if received == 8 * FRAMES {
+                    break;
+                }
+                assert!(round < 200_000, "{layout:?}: stuck at {received}: {report:?}");
+            }
+        }
+        assert_eq!(received, 8 * FRAMES);
+        let mut expected = [0; 8];
+        for sequence in bench.data_sent(8) {
+            let port = (sequence >> 32) as usize;
+            assert_eq!(sequence & 0xffff_ffff, expected[port], "{layout:?}: reordered");
+            expected[port] += 1;
+        }
+        bench.run(10, STEP);
+        let report = bench.report();
+        assert_eq!(report.dropped(DropReason::HeadroomViolation), 0);
+        assert!(report.ports[0].classes[3].pauses_tx > 0, "{layout:?}: the incast never paused");
+        assert!(report.pause_delay.count > 0);
+        assert_eq!(bench.shared.mmu.pool_use().used.get(), 0);
+        for class in report.ports.iter().flat_map(|port| &port.classes) {
+            assert_eq!((class.ingress.headroom.get(), class.egress.get(), class.ingress.off), (0, 0, false));
+        }
+    }
+}
+
+/// A peer that ignores PAUSE overruns its headroom: counted, and nobody else is harmed.
+#[test]
+fn a_deaf_peer_loses_its_own_frames_only() {
+    let extra = "[buffer]\nsize = \"600KB\"\n";
+    let mut bench = Bench::new(&toml(4, extra), Layout::Single);
+    introduce(&mut bench);
+    bench.arrive(2, pfc(1 << 3, u16::MAX));
+    bench.step(STEP);
+    for n in 0..1_000 {
+        bench.arrive(0, frame(0, 2, 3, n));
+        if n % 4 == 0 {
+            bench.arrive(1, frame(1, 3, 4, n));
+        }
+        bench.step(Span::from_nanos(1_250));
+    }
+    let report = bench.report();
+    let lost = report.ports[0].classes[3].rx_drops[DropReason::HeadroomViolation as usize];
+    assert!(lost > 0);
+    assert_eq!(report.dropped(DropReason::HeadroomViolation), lost);
+    assert_eq!(bench.data_sent(3).len(), 250, "others go on");
+    assert!(report.balance.holds);
+}
+
+#[test]
+fn a_port_that_accepts_little_loses_and_reorders_nothing() {
+    let mut bench = Bench::new(&toml(2, ""), Layout::Single);
+    introduce(&mut bench);
+    bench.world.accepts = Some(1);
+    (0..500).for_each(|n| bench.arrive(0, frame(0, 1, 3, n)));
+    bench.run(2_000, Span::from_nanos(1_250));
+    assert_eq!(bench.data_sent(1), (0..500).collect::<Vec<_>>());
+}
+
+#[test]
+fn frames_for_a_port_without_a_link_are_dropped_with_their_reason() {
+    let mut bench = Bench::new(&toml(3, ""), Layout::Single);
+    introduce(&mut bench);
+    bench.arrive(1, pfc(1 << 3, u16::MAX));
+    bench.step(STEP);
+    (0..10).for_each(|n| bench.arrive(0, frame(0, 1, 3, n)));
+    bench.run(5, STEP);
+    bench.shared.ports()[1].set_link_up(false);
+    bench.run(5, STEP);
+    bench.arrive(0, frame(0, 1, 3, 99));
+    bench.run(5, STEP);
+    let report = bench.report();
+    assert_eq!(report.dropped(DropReason::PortDown), 11);
+    assert_eq!(report.balance.held(), 0);
+    assert_eq!(bench.shared.mmu.pool_use().used.get(), 0);
+}
+
+#[test]
+fn a_copy_without_memory_is_a_counted_fault() {
+    let mut bench = Bench::new(&toml(4, ""), Layout::Single);
+    bench.world.copies_fail = true;
+    bench.arrive(0, frame(0, 1, 0, 1));
+    bench.run(10, STEP);
+    let report = bench.report();
+    assert_eq!(report.dropped(DropReason::NoMemory), 2);
+    assert_eq!(report.balance.sent, 1);
+    assert!(report.balance.holds);
+}
+
+#[test]
+fn departing_frames_are_marked_above_kmin_equals_kmax() {
+    let extra = "[[classes.queues]]\nclass = 3\necn = { kmin = \"15180B\", kmax = \"15180B\", pmax = 1.0 }\n";
+    let mut bench = Bench::new(&toml(2, extra), Layout::Single);
+    introduce(&mut bench);
+    bench.arrive(1, pfc(1 << 3, 1_000));
+    bench.step(STEP);
+    // K is ten frames; of twenty in the queue the first ten leave from above it.
+    (0..20).for_each(|n| bench.arrive(0, frame(0, 1, 3, n)));
+    bench.run(200, STEP);
+    let marked: Vec<bool> = bench.world.sent[1].iter().map(|frame| frame.ce).collect();
+    assert_eq!(marked, [[true; 10], [false; 10]].concat());
+    assert_eq!(bench.report().ports[1].classes[3].ce_marked, 10);
+}
+
+#[test]
+fn the_line_rate_is_kept_and_control_goes_first() {
+    let mut bench = Bench::new(&toml(2, ""), Layout::Single);
+    introduce(&mut bench);
+    (0..1_000).for_each(|n| bench.arrive(0, frame(0, 1, 3, n)));
+    bench.run(10_000, Span::from_nanos(10));
+    // 100 us at 10 Gb/s are 81 frames of 1,538 bytes on the wire.
+    let sent = bench.data_sent(1).len();
+    assert!((81..=83).contains(&sent), "{sent}");
+}
+
+#[test]
+fn stopping_gives_everything_back() {
+    for layout in LAYOUTS {
+        let mut bench = Bench::new(&toml(2, ""), layout);
+        introduce(&mut bench);
+        bench.arrive(1, pfc(1 << 3, u16::MAX));
+        bench.run(4, STEP);
+        (0..100).for_each(|n| bench.arrive(0, frame(0, 1, 3, n)));
+        bench.run(3, STEP);
+        for lcore in &mut bench.lcores {
+            lcore.forwarder.iter_mut().for_each(|forwarder| {
+                forwarder.discard();
+            });
+            lcore.transmitter.iter_mut().for_each(|transmitter| {
+                transmitter.discard(DropReason::Shutdown);
+            });
+        }
+        let report = bench.report();
+        assert!(report.dropped(DropReason::Shutdown) > 0, "{layout:?}");
+        assert_eq!(report.balance.held(), 0, "{layout:?}");
+        assert!(report.balance.holds);
+        assert_eq!(bench.shared.mmu.ingress_use(weir_units::QueueId::new(PortId(0), Class::new(3))).shared.get(), 0);
+    }
+}
