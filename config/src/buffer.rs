@@ -41,6 +41,20 @@ pub fn headroom_by_rule(rate: BitRate, delay: Span, frame_max: Bytes) -> Bytes {
     Bytes::new(u64::try_from(rule).unwrap_or(u64::MAX))
 }
 
+/// Headroom when accounting is in cells: a frame is charged whole cells, so the same time on the wire costs more. The
+/// worst frames are the smallest, and those one byte longer than a cell; a frame of L bytes takes L + 20 on the wire.
+pub(crate) fn headroom_in_cells(headroom: Bytes, cell_bytes: u32) -> Bytes {
+    const WIRE_OVERHEAD_BYTES: u64 = 20;
+    const FRAME_BYTES_MIN: u64 = 64;
+    let cell = u64::from(cell_bytes);
+    let charge = |frame: u64| frame.div_ceil(cell) * cell;
+    [FRAME_BYTES_MIN, cell + 1]
+        .into_iter()
+        .filter(|frame| cell > 1 && *frame >= FRAME_BYTES_MIN)
+        .map(|frame| Bytes::new((headroom.get() * charge(frame)).div_ceil(frame + WIRE_OVERHEAD_BYTES)))
+        .fold(headroom, Bytes::max)
+}
+
 /// `[buffer] policy`, with the policy's own parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PolicyConfig {
@@ -71,5 +85,17 @@ mod tests {
         assert_eq!(phi, Bytes::new(21_840));
         let phi = headroom_by_rule(BitRate::gbps(100), Span::from_micros(2), Bytes::new(1_500));
         assert_eq!(phi, Bytes::new(56_840));
+    }
+
+    #[test]
+    fn cells_need_more_headroom_for_small_frames() {
+        let phi = Bytes::new(84_000);
+        assert_eq!(headroom_in_cells(phi, 1), phi);
+        assert_eq!(
+            headroom_in_cells(phi, 208),
+            Bytes::new(208_000),
+            "a 64-byte frame takes a cell of 208 in 84 byte times"
+        );
+        assert_eq!(headroom_in_cells(phi, 80), Bytes::new(133_070), "81 bytes take two cells of 80 in 101 byte times");
     }
 }

@@ -2,6 +2,7 @@
 
 use weir_units::{Bytes, MacAddr, Span};
 
+use crate::buffer::headroom_in_cells;
 use crate::{BufferConfig, ClassConfig, ConfigErrors, Headroom, PfcConfig, PortConfig, Source, headroom_by_rule};
 
 /// One switch, as configured.
@@ -49,7 +50,7 @@ impl SwitchConfig {
         self.classes.lossless.count_ones()
     }
 
-    /// Φ of each lossless ingress queue of a port, before rounding to cells. `None` where it comes from the rule and
+    /// Φ of each lossless ingress queue of a port; by the rule it covers whole cells. `None` where it comes from the rule and
     /// the port has no rate, which a checked configuration allows only when no class is lossless.
     ///
     /// # Panics
@@ -58,12 +59,17 @@ impl SwitchConfig {
         let port = &self.ports[port];
         match self.buffer.headroom {
             Headroom::Fixed(size) => Some(size),
-            Headroom::Auto => port.rate.map(|rate| headroom_by_rule(rate, port.delay, self.frame_bytes_max())),
+            Headroom::Auto => self.headroom_by_rule(port),
         }
     }
 
-    /// B_s: what private buffers (one for each port and class) and headroom leave of the buffer, before rounding to
-    /// cells.
+    /// Φ that the rule asks for on a port, in whole cells; `None` where the port has no rate to reckon with.
+    pub fn headroom_by_rule(&self, port: &PortConfig) -> Option<Bytes> {
+        let wire = headroom_by_rule(port.rate?, port.delay, self.frame_bytes_max());
+        Some(headroom_in_cells(wire, self.buffer.cell_bytes))
+    }
+
+    /// B_s: what private buffers (one for each port and class) and headroom leave of the buffer.
     pub fn shared_size(&self) -> Bytes {
         let private = self.buffer.private * (self.ports.len() as u64 * 8);
         let headroom: Bytes = (0..self.ports.len()).filter_map(|port| self.headroom(port)).sum();

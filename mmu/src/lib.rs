@@ -21,7 +21,6 @@
 mod charge;
 mod ecn;
 mod egress_queue;
-mod headroom;
 mod ingress_queue;
 mod layout;
 mod mmu;
@@ -36,7 +35,6 @@ mod loom_models;
 
 pub use charge::Charge;
 pub use ecn::EcnMarker;
-pub use headroom::{PFC_RESPONSE_BYTES, headroom};
 pub use layout::{BufferLayout, LayoutError, PortLayout};
 pub use mmu::{Arrival, Departure, DropReason, Mmu, PoolUse, QueueUse, Segment, Verdict};
 pub use policy::Policy;

@@ -4,11 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use rtrb::RingBuffer;
-use weir_config::{FlowControl, Headroom, PolicyConfig, SwitchConfig};
+use weir_config::{FlowControl, PolicyConfig, SwitchConfig};
 use weir_flowctl::Quantum;
 use weir_flowctl::pfc::Generator;
 use weir_mmu::policy::{DynamicThreshold, Sih, StaticThreshold};
-use weir_mmu::{BufferLayout, Charge, EcnMarker, LayoutError, Mmu, Policy, PortLayout, headroom};
+use weir_mmu::{BufferLayout, Charge, EcnMarker, LayoutError, Mmu, Policy, PortLayout};
 use weir_units::{BitRate, Bytes, Class, MacAddr, PortId, Span};
 
 use crate::classify::Classifier;
@@ -23,8 +23,6 @@ use crate::shaper::Shaper;
 use crate::shared::{PortState, Shared};
 use crate::transmitter::{OutPort, Transmitter};
 
-/// Ethernet header, VLAN tag and FCS: what a frame has beyond its MTU.
-const FRAME_OVERHEAD_BYTES: u64 = 14 + 4 + 4;
 const FCS_BYTES: u64 = 4;
 /// Addresses that the forwarding table is sized for.
 const STATIONS_MAX: usize = 16_384;
@@ -86,7 +84,7 @@ impl Switch {
         assert_eq!(facts.len(), config.ports.len(), "facts for each port");
         let layout = buffer_layout(config)?;
         let policy = buffer_policy(config, &layout);
-        let frame_bytes_max = mtu_frame(config).get() - FCS_BYTES;
+        let frame_bytes_max = config.frame_bytes_max().get() - FCS_BYTES;
         let xon_offset = xon_offset(config);
         let fdb = ForwardingTable::new(STATIONS_MAX, config.mac_ageing);
         for (address, port) in &config.static_macs {
@@ -194,29 +192,15 @@ impl Switch {
     }
 }
 
-/// The longest frame that the switch forwards, with header, tag and FCS: L_MTU.
-pub fn mtu_frame(config: &SwitchConfig) -> Bytes {
-    config.mtu + Bytes::new(FRAME_OVERHEAD_BYTES)
-}
-
 /// δ: as configured, or two MTU-sized frames.
 pub fn xon_offset(config: &SwitchConfig) -> Bytes {
-    config.buffer.xon_offset.unwrap_or(mtu_frame(config) * 2)
-}
-
-/// Φ that the rule asks for on a port; `None` where the port has no rate to reckon with.
-pub fn headroom_by_rule(config: &SwitchConfig, port: PortId) -> Option<Bytes> {
-    let port = &config.ports[port.index()];
-    Some(headroom(port.rate?, port.delay, mtu_frame(config)))
+    config.buffer.xon_offset.unwrap_or(config.frame_bytes_max() * 2)
 }
 
 /// How the configured buffer is cut.
 pub fn buffer_layout(config: &SwitchConfig) -> Result<BufferLayout, BuildError> {
-    let ports = (0..config.ports.len() as u16).map(|port| {
-        let phi = match config.buffer.headroom {
-            Headroom::Fixed(phi) => phi,
-            Headroom::Auto => headroom_by_rule(config, PortId(port)).unwrap_or(Bytes::ZERO),
-        };
+    let ports = (0..config.ports.len()).map(|port| {
+        let phi = config.headroom(port).unwrap_or(Bytes::ZERO);
         let lossless = |class: Class| config.classes.lossless & class.bit() != 0;
         PortLayout {
             private: [config.buffer.private; 8],

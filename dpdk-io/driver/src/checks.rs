@@ -1,0 +1,133 @@
+//! What a configuration asks of this machine, checked before anything is started.
+
+use std::fs;
+use std::path::Path;
+
+use weir_config::{ConfigErrors, Device, SwitchConfig};
+
+/// Kernel drivers through which DPDK reaches a device, or which share it with DPDK (mlx).
+const USABLE_PCI_DRIVERS: [&str; 6] = ["vfio-pci", "uio_pci_generic", "igb_uio", "mlx5_core", "mlx4_core", "hv_netvsc"];
+/// Bits of the effective capabilities: CAP_NET_ADMIN, CAP_NET_RAW.
+const CAP_NET_ADMIN: u32 = 12;
+const CAP_NET_RAW: u32 = 13;
+
+/// Checks that netdevs, PCI devices, files and permissions are there; each failure points at its line.
+pub fn check_machine(switches: &[SwitchConfig]) -> Result<(), ConfigErrors> {
+    let problems = switches.iter().flat_map(|switch| {
+        let ports = switch.ports.iter().enumerate();
+        ports.filter_map(|(index, port)| {
+            let problem = check_device(&port.device)?;
+            let key = format!("ports[{index}].{}", port.device.key());
+            Some(switch.error_at(&key, problem.message, problem.help))
+        })
+    });
+    ConfigErrors::joined(problems).map_or(Ok(()), Err)
+}
+
+struct Problem {
+    message: String,
+    help: String,
+}
+
+fn check_device(device: &Device) -> Option<Problem> {
+    match device {
+        Device::AfPacket(netdev) => check_netdev(netdev).or_else(|| needs(CAP_NET_RAW, "af_packet", "CAP_NET_RAW")),
+        Device::AfXdp(netdev) => check_netdev(netdev).or_else(|| needs(CAP_NET_ADMIN, "af_xdp", "CAP_NET_ADMIN")),
+        Device::Tap(_) => needs(CAP_NET_ADMIN, "tap", "CAP_NET_ADMIN"),
+        Device::Pci(address) => check_pci(address),
+        Device::VhostUser(socket) | Device::Memif { socket, .. } => check_parent(socket),
+        Device::Pcap { rx, tx, .. } => {
+            let missing = rx.as_deref().filter(|file| fs::File::open(file).is_err()).map(|file| Problem {
+                message: format!("the capture file {file} can't be read"),
+                help: "name a readable pcap file; paths are relative to the directory that weir is started in".into(),
+            });
+            missing.or_else(|| tx.as_deref().and_then(check_parent))
+        }
+        Device::Ring(_) | Device::Null { .. } => None,
+    }
+}
+
+fn check_netdev(netdev: &str) -> Option<Problem> {
+    if Path::new("/sys/class/net").join(netdev).exists() {
+        return None;
+    }
+    let mut known: Vec<String> = fs::read_dir("/sys/class/net")
+        .map(|entries| entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
+        .unwrap_or_default();
+    known.sort();
+    Some(Problem {
+        message: format!("there is no network interface {netdev}"),
+        help: format!(
+            "interfaces here: {}; make a veth pair with: ip link add {netdev} type veth peer name …",
+            known.join(", ")
+        ),
+    })
+}
+
+fn check_pci(address: &str) -> Option<Problem> {
+    let device = Path::new("/sys/bus/pci/devices").join(address);
+    if !device.exists() {
+        return Some(Problem {
+            message: format!("there is no PCI device {address}"),
+            help: "list the devices with: dpdk-devbind.py --status-dev net".into(),
+        });
+    }
+    let driver = fs::read_link(device.join("driver")).ok();
+    let driver = driver.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+    match driver {
+        Some(driver) if USABLE_PCI_DRIVERS.contains(&driver.as_str()) => None,
+        Some(driver) => Some(Problem {
+            message: format!("PCI device {address} belongs to the kernel's driver {driver}"),
+            help: format!("give it to DPDK with: dpdk-devbind.py --bind=vfio-pci {address}"),
+        }),
+        None => Some(Problem {
+            message: format!("PCI device {address} has no driver"),
+            help: format!("bind one with: modprobe vfio-pci && dpdk-devbind.py --bind=vfio-pci {address}"),
+        }),
+    }
+}
+
+fn check_parent(file: &str) -> Option<Problem> {
+    let parent = Path::new(file).parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    (!parent.is_dir()).then(|| Problem {
+        message: format!("the directory of {file} does not exist"),
+        help: format!("make it with: mkdir -p {}", parent.display()),
+    })
+}
+
+/// Whether the process lacks a capability, and what to do.
+fn needs(capability: u32, device: &str, name: &str) -> Option<Problem> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
+    let effective = u64::from_str_radix(effective.trim(), 16).ok()?;
+    (effective >> capability & 1 == 0).then(|| Problem {
+        message: format!("{device} ports need the capability {name}, which this process does not have"),
+        help: "run as root, or use ring, pcap, null, memif or vhost_user ports".into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(port: &str) -> String {
+        let text = format!(
+            "[[ports]]\nname = \"a\"\nrate = \"1Gbps\"\n{port}\n[[ports]]\nname = \"b\"\nring = \"b\"\nrate = \"1Gbps\"\n"
+        );
+        let config = weir_config::parse("test.toml", &text).unwrap();
+        check_machine(&[config]).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_is_missing_is_named_with_its_line() {
+        for (port, message) in [
+            ("af_packet = \"nosuch0\"", "no network interface nosuch0"),
+            ("pci = \"ffff:1f:1f.7\"", "no PCI device ffff:1f:1f.7"),
+            ("pcap = { rx = \"/nowhere/in.pcap\" }", "/nowhere/in.pcap can't be read"),
+            ("vhost_user = \"/nowhere/vm.sock\"", "directory of /nowhere/vm.sock"),
+        ] {
+            let text = problem(port);
+            assert!(text.contains(message) && text.contains("test.toml:4"), "{text}");
+        }
+    }
+}

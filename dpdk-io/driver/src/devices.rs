@@ -1,0 +1,137 @@
+//! DPDK ports made of the devices that a configuration names.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use weir_config::{Device, FlowControl, PortConfig, SwitchConfig};
+use weir_dpdk_io::vdev::{self, MemifRole};
+use weir_dpdk_io::{
+    MacControlTransmit, Mempool, Port, PortConfig as DpdkPortConfig, PortError, RxQueue, TxQueue, ring_pair,
+};
+
+use crate::error::DriverError;
+use crate::memory::{RING_SLOTS, RX_DESCRIPTORS, TX_DESCRIPTORS};
+
+/// memif's ring has this power of two of places.
+const MEMIF_RING_LOG2: u8 = 10;
+
+/// Opens devices; knows the links inside the process, of which the first end makes both.
+#[derive(Debug, Default)]
+pub struct Devices {
+    /// Made with the other end, and not asked for yet.
+    far_ends: HashMap<String, Port>,
+    opened: usize,
+}
+
+/// A port, started, with its queues.
+#[derive(Debug)]
+pub struct OpenPort {
+    /// Receives.
+    pub rx: RxQueue,
+    /// Transmits.
+    pub tx: TxQueue,
+    /// The port itself, for link, statistics and closing.
+    pub port: Port,
+}
+
+impl Devices {
+    /// Opens and starts port `index` of a switch, and takes the flow control out of the hardware's hands.
+    pub fn open(&mut self, switch: &SwitchConfig, index: usize, pool: &Mempool) -> Result<OpenPort, DriverError> {
+        let config = &switch.ports[index];
+        let key = format!("ports[{index}].{}", config.device.key());
+        let mtu = switch.mtu.get() as u16;
+        let at_line = |error: PortError| {
+            let help = help_for(&config.device);
+            DriverError::Config(switch.error_at(&key, format!("port {}: {error}", config.name), help))
+        };
+        let port = self.attach(&config.device, mtu).map_err(at_line)?;
+        // Ring, pcap and null ports have no MTU to set; a netdev keeps its own.
+        let device_mtu = matches!(config.device, Device::Pci(_)).then_some(mtu);
+        let mut open = start(port, pool, device_mtu).map_err(at_line)?;
+        self.take_over_flow_control(switch, config, &key, &mut open.port)?;
+        Ok(open)
+    }
+
+    /// The far end of a link inside the process that no switch has taken, for something else in the process.
+    pub fn open_far_end(&mut self, ring: &str, pool: &Mempool) -> Result<OpenPort, PortError> {
+        let port = self.far_ends.remove(ring).ok_or_else(|| PortError::NotFound(ring.to_owned()))?;
+        start(port, pool, None)
+    }
+
+    fn attach(&mut self, device: &Device, mtu: u16) -> Result<Port, PortError> {
+        self.opened += 1;
+        let name = self.opened.to_string();
+        let devargs = match device {
+            Device::Pci(address) => address.clone(),
+            Device::AfPacket(netdev) => vdev::af_packet(&name, netdev, 1, mtu)?,
+            Device::AfXdp(netdev) => vdev::af_xdp(&name, netdev, 1)?,
+            Device::Tap(netdev) => vdev::tap(&name, netdev)?,
+            Device::VhostUser(socket) => vdev::vhost(&name, Path::new(socket), false, 1)?,
+            Device::Memif { socket, id, server } => {
+                let role = if *server { MemifRole::Server } else { MemifRole::Client };
+                vdev::memif(&name, Path::new(socket), *id, role, MEMIF_RING_LOG2)?
+            }
+            Device::Pcap { rx, tx, infinite } => {
+                vdev::pcap(&name, rx.as_deref().map(Path::new), tx.as_deref().map(Path::new), *infinite)?
+            }
+            Device::Null { frame_bytes } => vdev::null(&name, *frame_bytes, false)?,
+            Device::Ring(link) => {
+                if let Some(far_end) = self.far_ends.remove(link) {
+                    return Ok(far_end);
+                }
+                let (near, far) = ring_pair(&format!("link{name}"), RING_SLOTS)?;
+                self.far_ends.insert(link.clone(), far);
+                return Ok(near);
+            }
+        };
+        Port::attach(&devargs)
+    }
+
+    /// Weir makes its own PAUSE frames and obeys its peers' itself, so the hardware must do neither.
+    fn take_over_flow_control(
+        &self,
+        switch: &SwitchConfig,
+        config: &PortConfig,
+        key: &str,
+        port: &mut Port,
+    ) -> Result<(), DriverError> {
+        let report = port.take_over_flow_control();
+        if matches!(config.device, Device::Pci(_)) {
+            tracing::info!(switch = %switch.name, port = %config.name, "flow control taken over: {report}");
+        } else {
+            tracing::debug!(switch = %switch.name, port = %config.name, "flow control: {report}");
+        }
+        if config.flow_control != FlowControl::None && report.control_frames_sent == MacControlTransmit::DroppedByDevice
+        {
+            let message = format!(
+                "port {}: the {} driver drops every MAC control frame it is to send",
+                config.name,
+                port.driver_name()
+            );
+            let help = "use another NIC for lossless ports, or write flow_control = \"none\" here".to_owned();
+            return Err(switch.error_at(key, message, help).into());
+        }
+        Ok(())
+    }
+}
+
+fn start(mut port: Port, pool: &Mempool, mtu: Option<u16>) -> Result<OpenPort, PortError> {
+    let config = DpdkPortConfig { rx_desc: RX_DESCRIPTORS, tx_desc: TX_DESCRIPTORS, mtu, ..DpdkPortConfig::new(pool) };
+    let (rx, tx) = port.configure(config)?;
+    port.start()?;
+    let missing = || PortError::NotFound("queue 0".to_owned());
+    Ok(OpenPort {
+        rx: rx.into_iter().next().ok_or_else(missing)?,
+        tx: tx.into_iter().next().ok_or_else(missing)?,
+        port,
+    })
+}
+
+fn help_for(device: &Device) -> &'static str {
+    match device {
+        Device::Pci(_) => "see dpdk-devbind.py --status-dev net; DPDK's own messages stand above",
+        Device::AfXdp(_) => "is the driver librte_net_af_xdp installed, and the interface up?",
+        Device::AfPacket(_) => "is the interface up, and is its MTU that of the switch?",
+        _ => "DPDK's own messages stand above; is the driver installed (dpdk-pmdinfo.py, /usr/lib/*/dpdk/pmds-*)?",
+    }
+}

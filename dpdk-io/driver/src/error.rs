@@ -1,0 +1,32 @@
+//! What can go wrong between a configuration and a running switch.
+
+use weir_config::ConfigErrors;
+use weir_dpdk_io::{EalError, LcorePanic, MempoolError, PortError};
+use weir_switch_core::PlanError;
+
+/// Why a fabric does not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DriverError {
+    /// The configuration asks for what this machine does not have; points at the line.
+    #[error(transparent)]
+    Config(#[from] ConfigErrors),
+    /// DPDK does not start.
+    #[error("DPDK does not start: {0}")]
+    Eal(#[from] EalError),
+    /// There is no memory for the packets.
+    #[error("no packet memory: {0}; make [buffer] size smaller or cell_bytes larger, or reserve hugepages")]
+    Memory(#[from] MempoolError),
+    /// A port failed after it was there.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// The layout does not fit the lcores.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// An lcore's code panicked: a bug.
+    #[error("an lcore stopped by a bug: {0}")]
+    Panicked(#[from] LcorePanic),
+    /// An lcore did not answer in time.
+    #[error("an lcore does not answer: {0}")]
+    Stuck(&'static str),
+}

@@ -1,0 +1,393 @@
+//! All switches of the process, running.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use weir_config::{Device, Idle, SwitchConfig};
+use weir_dpdk_io::{
+    Clock, Eal, EalArgs, LcoreHandle, Mempool, MempoolConfig, Port, PortError, PortStats, RxQueue, TxQueue, cpu,
+};
+use weir_switch_core::Shared;
+use weir_switch_core::report::{Report, Reporter};
+use weir_switch_core::switch::{Halves, PortFacts, Switch};
+use weir_units::{BitRate, MacAddr, PortId, Span, Time};
+
+use crate::devices::{Devices, OpenPort};
+use crate::error::DriverError;
+use crate::frame::{Frame, FrameStore};
+use crate::lcore_loop::{self, LcoreStats, LoopControl, Phase, Task};
+use crate::memory::{CACHE, Memory};
+use crate::placement::Placement;
+use crate::switch_lcore::SwitchLcore;
+
+/// How far a late poll may catch up on a port's rate, in real time.
+const SHAPER_SLACK: Span = Span::from_micros(200);
+/// How long an lcore may take to answer a request for counters.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
+/// How DPDK is started.
+#[derive(Clone, Debug, Default)]
+pub struct FabricOptions {
+    /// Arguments for EAL, after Weir's own.
+    pub eal_args: Vec<String>,
+    /// Under this name other processes (dpdk-telemetry, dpdk-dumpcap) find this one.
+    pub file_prefix: Option<String>,
+    /// Memory that EAL should have, in MiB; at least what [`Memory::megabytes`] says.
+    pub memory_mb: u32,
+}
+
+/// DPDK, started, with one worker lcore on each CPU of a placement. Lives as long as anything made with it.
+#[derive(Debug)]
+pub struct Runtime {
+    clock: Clock,
+    eal: Eal,
+}
+
+/// Switches with their ports open, not running yet.
+#[derive(Debug)]
+pub struct Fabric<'a> {
+    runtime: &'a Runtime,
+    idle: Idle,
+    clock: Clock,
+    tasks: Vec<Vec<TaskBox>>,
+    switches: Vec<RunningSwitch>,
+    devices: Devices,
+    far_ends: Vec<Port>,
+    store: FrameStore,
+    cpus: Vec<u32>,
+}
+
+/// Switches running.
+#[derive(Debug)]
+pub struct RunningFabric {
+    control: Arc<LoopControl>,
+    lcores: Vec<(u32, LcoreHandle, Arc<LcoreStats>)>,
+    switches: Vec<RunningSwitch>,
+    far_ends: Vec<Port>,
+    store: FrameStore,
+    clock: Clock,
+}
+
+/// What is left when a fabric has stopped.
+#[derive(Debug)]
+pub struct Stopped {
+    /// Each switch's last report, everything given back.
+    pub reports: Vec<Report>,
+    /// Each lcore's CPU and what its loop tells.
+    pub lcores: Vec<(u32, Arc<LcoreStats>)>,
+    /// Mbufs that did not come back: 0, or a leak.
+    pub mbufs_missing: u32,
+    /// Each switch's ports' device statistics at the end.
+    pub devices: Vec<Vec<Option<PortStats>>>,
+}
+
+/// One switch, as the control thread has it.
+#[derive(Debug)]
+struct RunningSwitch {
+    shared: Arc<Shared>,
+    reporter: Reporter,
+    ports: Vec<Port>,
+}
+
+struct TaskBox(Box<dyn Task>);
+
+impl Runtime {
+    /// Starts DPDK with one worker lcore on each of `cpus`. Once a process.
+    pub fn start(program: &str, cpus: &[u32], pci: &[String], options: &FabricOptions) -> Result<Runtime, DriverError> {
+        let allowed = cpu::allowed();
+        // The main lcore only waits and reports; its pinning is undone below.
+        let main = allowed.first().copied().unwrap_or(0);
+        let lcores: Vec<(u32, u32)> = std::iter::once((0, main)).chain((1..).zip(cpus.iter().copied())).collect();
+        let mut args =
+            EalArgs::new(program).lcores(&lcores).memory_mb(options.memory_mb).extra(options.eal_args.clone());
+        for address in pci {
+            args = args.allow_pci(address);
+        }
+        if let Some(prefix) = &options.file_prefix {
+            args = args.file_prefix(prefix);
+        }
+        let args = args.build();
+        tracing::debug!("EAL arguments: {}", args.join(" "));
+        let eal = Eal::init(&args)?;
+        if let Err(error) = cpu::set_affinity(&allowed) {
+            tracing::debug!("the main thread stays on its CPU: {error}");
+        }
+        Ok(Runtime { clock: Clock::new(), eal })
+    }
+
+    /// DPDK itself.
+    pub fn eal(&self) -> &Eal {
+        &self.eal
+    }
+}
+
+/// PCI addresses that the switches use, for EAL to probe.
+pub fn pci_addresses(switches: &[SwitchConfig]) -> Vec<String> {
+    let devices = switches.iter().flat_map(|switch| &switch.ports).map(|port| &port.device);
+    devices.filter_map(|device| if let Device::Pci(address) = device { Some(address.clone()) } else { None }).collect()
+}
+
+impl<'a> Fabric<'a> {
+    /// Opens the ports and builds the switches. `extra_mbufs` are for other tasks in the process. On an error
+    /// everything that was opened is closed again.
+    pub fn prepare(
+        runtime: &'a Runtime,
+        switches: &[SwitchConfig],
+        placement: &Placement,
+        extra_mbufs: u32,
+    ) -> Result<Fabric<'a>, DriverError> {
+        let memory = Memory::of(switches, placement.cpus.len(), extra_mbufs);
+        let store = FrameStore {
+            data: pool("weir_data", memory.mbufs(), memory.data_room)?,
+            control: pool("weir_control", memory.control, memory.control_data_room())?,
+        };
+        let dilation = switches.first().map_or(1, |switch| switch.time_dilation);
+        let mut fabric = Fabric {
+            runtime,
+            idle: idlest(switches),
+            clock: runtime.clock.with_dilation(dilation),
+            tasks: placement.cpus.iter().map(|_| Vec::new()).collect(),
+            switches: Vec::new(),
+            devices: Devices::default(),
+            far_ends: Vec::new(),
+            store,
+            cpus: placement.cpus.clone(),
+        };
+        for (config, placed) in switches.iter().zip(&placement.switches) {
+            fabric.add_switch(config, placed, dilation)?;
+        }
+        Ok(fabric)
+    }
+
+    fn add_switch(
+        &mut self,
+        config: &SwitchConfig,
+        placed: &crate::placement::SwitchPlacement,
+        dilation: u32,
+    ) -> Result<(), DriverError> {
+        let mut open = Vec::new();
+        for index in 0..config.ports.len() {
+            open.push(self.devices.open(config, index, &self.store.data)?);
+        }
+        let facts: Vec<PortFacts> = open.iter().map(|open| port_facts(&open.port)).collect();
+        let slack = SHAPER_SLACK.divided_by(u64::from(dilation));
+        let switch = Switch::new(config, &facts, slack)
+            .map_err(|error| config.error_at("buffer.size", error.to_string(), "make the buffer larger"))?;
+        let shared = switch.shared().clone();
+        let Halves { lcores, reporter } = switch.into_halves::<Frame>(&placed.plan);
+        let (mut rx, mut tx, mut ports) = (Vec::new(), Vec::new(), Vec::new());
+        for OpenPort { rx: receive, tx: transmit, port } in open {
+            rx.push(Some(receive));
+            tx.push(Some(transmit));
+            ports.push(port);
+        }
+        for (lcore, on) in lcores.into_iter().zip(&placed.on) {
+            let rx = take_queues::<RxQueue>(&lcore.role.receives, &mut rx);
+            let tx = take_queues::<TxQueue>(&lcore.role.transmits, &mut tx);
+            self.tasks[*on].push(TaskBox(Box::new(SwitchLcore::new(lcore, rx, tx, self.store.clone()))));
+        }
+        self.switches.push(RunningSwitch { shared, reporter, ports });
+        Ok(())
+    }
+
+    /// The queues of the far end of a link inside the process that only one switch port names.
+    pub fn open_far_end(&mut self, ring: &str) -> Result<(RxQueue, TxQueue), PortError> {
+        let OpenPort { rx, tx, port } = self.devices.open_far_end(ring, &self.store.data)?;
+        self.far_ends.push(port);
+        Ok((rx, tx))
+    }
+
+    /// Has another task polled on the CPU at this position of the placement, after what is there.
+    pub fn add_task(&mut self, cpu: usize, task: Box<dyn Task>) {
+        let cpus = self.tasks.len();
+        self.tasks[cpu % cpus].push(TaskBox(task));
+    }
+
+    /// The pools, for tasks that make frames.
+    pub fn store(&self) -> &FrameStore {
+        &self.store
+    }
+
+    /// The clock that the switches will go by.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// What the lcores of switch `index` share.
+    pub fn shared(&self, index: usize) -> &Arc<Shared> {
+        &self.switches[index].shared
+    }
+
+    /// Starts the loops.
+    pub fn start(self) -> Result<RunningFabric, DriverError> {
+        let control = Arc::new(LoopControl::default());
+        let mut running = RunningFabric {
+            control: control.clone(),
+            lcores: Vec::new(),
+            switches: self.switches,
+            far_ends: self.far_ends,
+            store: self.store,
+            clock: self.clock,
+        };
+        let mut lcores: HashMap<u32, _> =
+            self.runtime.eal.lcores().into_iter().filter_map(|lcore| Some((lcore.cpu?, lcore))).collect();
+        for (cpu, tasks) in self.cpus.into_iter().zip(self.tasks) {
+            if tasks.is_empty() {
+                continue;
+            }
+            let lcore = lcores.remove(&cpu).ok_or(DriverError::Stuck("DPDK has no lcore on a CPU of the plan"))?;
+            let stats = Arc::new(LcoreStats::default());
+            let (control, told, clock, idle) = (control.clone(), stats.clone(), self.clock, self.idle);
+            let tasks = tasks.into_iter().map(|task| task.0).collect();
+            let started = self.runtime.eal.launch(lcore, move || lcore_loop::run(tasks, clock, idle, &control, &told));
+            match started {
+                Ok(handle) => running.lcores.push((cpu, handle, stats)),
+                Err(error) => {
+                    running.control.enter(Phase::Stop);
+                    return Err(error.into());
+                }
+            }
+        }
+        Ok(running)
+    }
+}
+
+impl RunningFabric {
+    /// Now, on the switches' clock.
+    pub fn now(&self) -> Time {
+        Time::from_picos(self.clock.now_ps())
+    }
+
+    /// A report of switch `index`.
+    pub fn report(&self, index: usize) -> Result<Report, DriverError> {
+        let deadline = Instant::now() + ANSWER_WITHIN;
+        let wait = || {
+            std::thread::park_timeout(Duration::from_micros(50));
+            Instant::now() < deadline && !self.lcores.iter().any(|(_, handle, _)| handle.is_finished())
+        };
+        self.switches[index]
+            .reporter
+            .collect(self.now(), wait)
+            .ok_or(DriverError::Stuck("no answer to a request for counters"))
+    }
+
+    /// What the lcores of switch `index` share.
+    pub fn shared(&self, index: usize) -> &Arc<Shared> {
+        &self.switches[index].shared
+    }
+
+    /// Each lcore's CPU and what its loop tells.
+    pub fn lcores(&self) -> impl Iterator<Item = (u32, &LcoreStats)> {
+        self.lcores.iter().map(|(cpu, _, stats)| (*cpu, &**stats))
+    }
+
+    /// Whether an lcore's loop has ended, which before [`RunningFabric::stop`] only a bug makes it do.
+    pub fn has_failed(&self) -> bool {
+        self.lcores.iter().any(|(_, handle, _)| handle.is_finished())
+    }
+
+    /// Looks at every port's link and tells the pipeline; returns the ports whose link changed.
+    pub fn update_links(&self) -> Vec<(usize, PortId, bool)> {
+        let mut changed = Vec::new();
+        for (index, switch) in self.switches.iter().enumerate() {
+            for (state, (number, port)) in switch.shared.ports().iter().zip(switch.ports.iter().enumerate()) {
+                let Ok(link) = port.link() else { continue };
+                if link.up != state.link_up() {
+                    state.set_link_up(link.up);
+                    changed.push((index, PortId(number as u16), link.up));
+                }
+            }
+        }
+        changed
+    }
+
+    /// The device's own statistics of each port of switch `index`, where it keeps any.
+    pub fn device_stats(&self, index: usize) -> Vec<Option<PortStats>> {
+        self.switches[index].ports.iter().map(|port| port.stats().ok()).collect()
+    }
+
+    /// Stops: no more frames are received, what is held is sent for up to `drain`, the rest is given up and counted.
+    pub fn stop(mut self, drain: Duration) -> Result<Stopped, DriverError> {
+        self.control.enter(Phase::Drain);
+        let deadline = Instant::now() + drain;
+        while Instant::now() < deadline && !self.has_failed() {
+            let held: u64 = (0..self.switches.len())
+                .map(|index| self.report(index).map_or(0, |report| report.balance.held()))
+                .sum();
+            if held == 0 {
+                break;
+            }
+            std::thread::park_timeout(Duration::from_millis(1));
+        }
+        self.control.enter(Phase::Discard);
+        let reports = (0..self.switches.len()).map(|index| self.report_discarded(index)).collect::<Result<Vec<_>, _>>();
+        self.control.enter(Phase::Stop);
+        let mut lcores = Vec::new();
+        let mut panicked = Ok(());
+        for (cpu, handle, stats) in std::mem::take(&mut self.lcores) {
+            if let Err(panic) = handle.join() {
+                panicked = Err(panic);
+            }
+            lcores.push((cpu, stats));
+        }
+        panicked?;
+        let devices = self.switches.iter().map(|switch| switch.ports.iter().map(|port| port.stats().ok()).collect());
+        let devices = devices.collect();
+        let far_ends = std::mem::take(&mut self.far_ends);
+        for port in std::mem::take(&mut self.switches).into_iter().flat_map(|switch| switch.ports).chain(far_ends) {
+            port.close()?;
+        }
+        let mbufs_missing = self.store.data.in_use() + self.store.control.in_use();
+        Ok(Stopped { reports: reports?, lcores, mbufs_missing, devices })
+    }
+
+    /// Reports until what the lcores hand each other while they give up is gone.
+    fn report_discarded(&self, index: usize) -> Result<Report, DriverError> {
+        for _ in 0..100 {
+            let report = self.report(index)?;
+            if report.balance.held() == 0 {
+                return Ok(report);
+            }
+        }
+        self.report(index)
+    }
+}
+
+impl Drop for RunningFabric {
+    fn drop(&mut self) {
+        self.control.enter(Phase::Stop);
+    }
+}
+
+impl std::fmt::Debug for TaskBox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Task")
+    }
+}
+
+fn pool(name: &str, count: u32, data_room: u16) -> Result<Mempool, DriverError> {
+    Ok(Mempool::new(name, MempoolConfig { count, cache: CACHE, data_room, socket: None })?)
+}
+
+/// Switches that share lcores share the idle policy: the one that burns most.
+fn idlest(switches: &[SwitchConfig]) -> Idle {
+    let policies = switches.iter().map(|switch| switch.idle);
+    policies
+        .min_by_key(|idle| [Idle::Poll, Idle::Yield, Idle::Sleep].iter().position(|known| known == idle))
+        .unwrap_or(Idle::Yield)
+}
+
+fn port_facts(port: &Port) -> PortFacts {
+    let speed = port.link().ok().and_then(|link| link.speed_mbps);
+    // Virtual devices report a made-up speed.
+    let is_hardware = !port.driver_name().starts_with("net_") || port.driver_name().starts_with("net_ixgbe");
+    PortFacts {
+        mac: port.mac().map(MacAddr).unwrap_or_default(),
+        rate: speed.filter(|mbps| is_hardware && *mbps > 0).map(|mbps| BitRate::mbps(u64::from(mbps))),
+    }
+}
+
+fn take_queues<Q>(ports: &[PortId], queues: &mut [Option<Q>]) -> Vec<(PortId, Q)> {
+    ports.iter().filter_map(|port| Some((*port, queues[port.index()].take()?))).collect()
+}

@@ -1,0 +1,55 @@
+//! An mbuf as the switch core sees a packet.
+
+use weir_dpdk_io::{Mbuf, Mempool};
+use weir_flowctl::frame::ControlFrame;
+use weir_switch_core::packet::Parsed;
+use weir_switch_core::{Packet, PacketStore, parse};
+use weir_units::MacAddr;
+
+/// A frame in an mbuf.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct Frame(pub Mbuf);
+
+impl Packet for Frame {
+    #[inline]
+    fn frame_bytes(&self) -> u32 {
+        self.0.len()
+    }
+
+    #[inline]
+    fn is_control(&self) -> bool {
+        ControlFrame::is_control(self.0.data())
+    }
+
+    #[inline]
+    fn parse(&self) -> Parsed {
+        parse::parse(self.0.data())
+    }
+
+    fn mark_ce(&mut self) -> bool {
+        parse::mark_ce(self.0.data_mut())
+    }
+}
+
+/// Where frames come from that the switch makes itself.
+#[derive(Clone, Debug)]
+pub struct FrameStore {
+    /// For copies of flooded frames: the pool that the buffer is made of.
+    pub data: Mempool,
+    /// For flow-control frames: a pool of their own, so that a full buffer does not keep a PAUSE from being sent.
+    pub control: Mempool,
+}
+
+impl PacketStore<Frame> for FrameStore {
+    fn copy(&mut self, packet: &Frame) -> Option<Frame> {
+        packet.0.copy(&self.data).map(Frame)
+    }
+
+    fn control(&mut self, frame: &ControlFrame, source: MacAddr) -> Option<Frame> {
+        let bytes = frame.encode(source);
+        let mut mbuf = self.control.alloc()?;
+        mbuf.append(bytes.len() as u16)?.copy_from_slice(&bytes);
+        Some(Frame(mbuf))
+    }
+}

@@ -1,0 +1,136 @@
+//! The loop that an lcore runs: poll every task in turn, idle when there is nothing to do.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
+
+use weir_config::Idle;
+use weir_dpdk_io::{Clock, cpu};
+use weir_units::{Span, Time};
+
+/// Something that an lcore polls: one lcore's part of a switch, or emulated hosts.
+pub trait Task: Send {
+    /// Does a bounded amount of work; returns how many frames moved.
+    fn poll(&mut self, clock: &Clock, phase: Phase) -> usize;
+}
+
+/// Where a fabric is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Phase {
+    /// Receiving and sending.
+    Run,
+    /// No longer receiving; what is held is still sent.
+    Drain,
+    /// What is still held is given up, and counted.
+    Discard,
+    /// The loops end.
+    Stop,
+}
+
+/// Shared by the control thread and all loops.
+#[derive(Debug, Default)]
+pub struct LoopControl(AtomicU8);
+
+/// What a loop tells of itself.
+#[derive(Debug, Default)]
+pub struct LcoreStats {
+    /// Polls of all tasks.
+    loops: AtomicU64,
+    /// Polls in which a frame moved.
+    busy_loops: AtomicU64,
+    /// The longest time between two polls, in real picoseconds.
+    gap_max: AtomicU64,
+    /// CPU time that the loop's thread has used, in nanoseconds.
+    cpu_time: AtomicU64,
+}
+
+/// Empty polls before a loop sleeps.
+const POLLS_BEFORE_SLEEP: u32 = 64;
+/// How long it then sleeps.
+const SLEEP: Duration = Duration::from_micros(30);
+/// Loops between two looks at the thread's CPU time, which is a system call.
+const LOOPS_PER_CPU_TIME: u64 = 1 << 16;
+
+impl LoopControl {
+    /// The phase. Relaxed: phases only go forward, and an order between them and data is made by the reports' requests.
+    pub fn phase(&self) -> Phase {
+        match self.0.load(Ordering::Relaxed) {
+            0 => Phase::Run,
+            1 => Phase::Drain,
+            2 => Phase::Discard,
+            _ => Phase::Stop,
+        }
+    }
+
+    /// Goes to a later phase.
+    pub fn enter(&self, phase: Phase) {
+        self.0.fetch_max(phase as u8, Ordering::Relaxed);
+    }
+}
+
+impl LcoreStats {
+    /// Share of the loops in which a frame moved, in thousandths.
+    pub fn busy_permille(&self) -> u64 {
+        let loops = self.loops.load(Ordering::Relaxed);
+        (self.busy_loops.load(Ordering::Relaxed) * 1_000).checked_div(loops).unwrap_or(0)
+    }
+
+    /// The longest time between two polls, in real time: what the machine, and not the switch, adds to any latency.
+    pub fn gap_max(&self) -> Span {
+        Span::from_picos(self.gap_max.load(Ordering::Relaxed))
+    }
+
+    /// CPU time of the loop's thread, in nanoseconds; looked at every few thousand loops and at the end.
+    pub fn cpu_time_ns(&self) -> u64 {
+        self.cpu_time.load(Ordering::Relaxed)
+    }
+}
+
+/// Polls `tasks` until the last phase.
+pub(crate) fn run(
+    mut tasks: Vec<Box<dyn Task>>,
+    clock: Clock,
+    idle: Idle,
+    control: &LoopControl,
+    stats: &Arc<LcoreStats>,
+) {
+    let (mut loops, mut busy, mut gap_max, mut empty_polls) = (0u64, 0u64, Span::ZERO, 0u32);
+    let mut last = Time::from_picos(clock.now_ps());
+    let started = cpu::thread_time_ns();
+    loop {
+        let phase = control.phase();
+        let moved: usize = tasks.iter_mut().map(|task| task.poll(&clock, phase)).sum();
+        loops += 1;
+        // One writer, so plain stores; the readers want only the numbers.
+        stats.loops.store(loops, Ordering::Relaxed);
+        let now = Time::from_picos(clock.now_ps());
+        if now.since(last) > gap_max {
+            gap_max = now.since(last);
+            stats.gap_max.store(gap_max.as_picos() * u64::from(clock.dilation()), Ordering::Relaxed);
+        }
+        last = now;
+        if moved > 0 {
+            busy += 1;
+            empty_polls = 0;
+            stats.busy_loops.store(busy, Ordering::Relaxed);
+        } else {
+            empty_polls = empty_polls.saturating_add(1);
+        }
+        if loops % LOOPS_PER_CPU_TIME == 0 {
+            stats.cpu_time.store(cpu::thread_time_ns() - started, Ordering::Relaxed);
+        }
+        if phase == Phase::Stop {
+            break;
+        }
+        if moved == 0 {
+            match idle {
+                Idle::Poll => cpu::pause(),
+                Idle::Yield => std::thread::yield_now(),
+                Idle::Sleep if empty_polls >= POLLS_BEFORE_SLEEP => std::thread::park_timeout(SLEEP),
+                Idle::Sleep => std::thread::yield_now(),
+            }
+        }
+    }
+    stats.cpu_time.store(cpu::thread_time_ns() - started, Ordering::Relaxed);
+}

@@ -1,0 +1,30 @@
+//! The real-time driver: the switch's halves on DPDK lcores, ports and packet pools.
+//!
+//! [`Fabric`] is the whole of it: from configurations of the switches in this process to running lcores, reports, and
+//! an orderly stop. What it puts together:
+//! - [`Frame`], an mbuf as the switch core sees a packet;
+//! - [`Memory`], how many packet buffers that takes;
+//! - [`devices`], ports made of the devices that a configuration names;
+//! - [`SwitchLcore`], one lcore's part of one switch;
+//! - [`Task`] and the loop that polls tasks, with its idle policy.
+
+#![forbid(unsafe_code)]
+
+mod checks;
+pub mod devices;
+mod error;
+mod fabric;
+mod frame;
+mod lcore_loop;
+mod memory;
+mod placement;
+mod switch_lcore;
+
+pub use checks::check_machine;
+pub use error::DriverError;
+pub use fabric::{Fabric, FabricOptions, RunningFabric, Runtime, Stopped, pci_addresses};
+pub use frame::{Frame, FrameStore};
+pub use lcore_loop::{LcoreStats, LoopControl, Phase, Task};
+pub use memory::Memory;
+pub use placement::{Placement, SwitchPlacement};
+pub use switch_lcore::SwitchLcore;

@@ -1,0 +1,110 @@
+//! Packet memory: sized so that the MMU, and never a lack of mbufs, decides what is kept.
+
+use weir_config::{Device, SwitchConfig};
+use weir_dpdk_io::{DEFAULT_DATA_ROOM, MAX_BURST, data_room_for, mempool_bytes};
+use weir_units::Bytes;
+
+/// Receive descriptors of a port: mbufs that wait for frames.
+pub(crate) const RX_DESCRIPTORS: u16 = 512;
+/// Transmit descriptors of a port. Frames in there are out of the MMU's sight, so there are few.
+pub(crate) const TX_DESCRIPTORS: u16 = 128;
+/// Places in each direction of a link inside the process: what is "on the wire".
+pub(crate) const RING_SLOTS: u32 = 256;
+/// Mbufs that each lcore keeps at hand; at least twice the burst.
+pub(crate) const CACHE: u32 = 256;
+/// Frames between a receiver's and a forwarder's lcore.
+const RECEIVED_MAX: u32 = 1_024;
+/// Mbufs for flow-control frames, for each port.
+const CONTROL_FRAMES: u32 = 64;
+/// Bytes of an mbuf for a flow-control frame, behind DPDK's headroom.
+const CONTROL_FRAME_BYTES: u32 = 64;
+/// EAL's own, and what pools lose to pages.
+const EAL_BYTES: u64 = 64 << 20;
+
+/// What the switches of a process need of packet memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// Mbufs that hold what the buffers hold: as many as the smallest frames fill them with.
+    pub buffered: u32,
+    /// Mbufs on their way in and out: descriptors, bursts, rings, the lcores' caches.
+    pub in_flight: u32,
+    /// Bytes of one mbuf's data, with DPDK's headroom.
+    pub data_room: u16,
+    /// Mbufs for flow-control frames, in a pool of their own.
+    pub control: u32,
+}
+
+impl Memory {
+    /// The memory for these switches on this many lcores, and `extra` mbufs for others in the process.
+    pub fn of(switches: &[SwitchConfig], lcores: usize, extra: u32) -> Memory {
+        let buffered = switches.iter().map(|switch| {
+            let smallest = u64::from(switch.buffer.cell_bytes.max(1)).max(64);
+            switch.buffer.size.get() / smallest + 1
+        });
+        let ports: usize = switches.iter().map(|switch| switch.ports.len()).sum();
+        let per_port = u32::from(RX_DESCRIPTORS) + u32::from(TX_DESCRIPTORS) + 2 * RING_SLOTS + 2 * MAX_BURST as u32;
+        let in_flight = ports as u32 * per_port + (lcores as u32 + 1) * (CACHE * 3 / 2 + RECEIVED_MAX) + extra;
+        let frame_max = switches.iter().map(|switch| switch.frame_bytes_max().get()).max().unwrap_or(0);
+        let data_room = data_room_for(frame_max as u32).unwrap_or(u16::MAX).max(DEFAULT_DATA_ROOM);
+        // The af_packet driver wants room for a whole frame of its ring, a power of two.
+        let af_packet =
+            switches.iter().flat_map(|switch| &switch.ports).any(|port| matches!(port.device, Device::AfPacket(_)));
+        let data_room = if af_packet && data_room > DEFAULT_DATA_ROOM {
+            (data_room.next_power_of_two() / 2).max(2_048).saturating_mul(2) + weir_dpdk_io::HEADROOM
+        } else {
+            data_room
+        };
+        Memory {
+            buffered: buffered.sum::<u64>().min(u64::from(u32::MAX / 2)) as u32,
+            in_flight,
+            data_room,
+            control: ports as u32 * CONTROL_FRAMES + 2 * CACHE,
+        }
+    }
+
+    /// All mbufs of the data pool.
+    pub fn mbufs(&self) -> u32 {
+        self.buffered + self.in_flight
+    }
+
+    /// Data room of the control pool's mbufs.
+    pub fn control_data_room(&self) -> u16 {
+        data_room_for(CONTROL_FRAME_BYTES).unwrap_or(DEFAULT_DATA_ROOM)
+    }
+
+    /// What the pools take.
+    pub fn bytes(&self) -> Bytes {
+        let data = mempool_bytes(self.mbufs(), self.data_room);
+        Bytes::new(data + mempool_bytes(self.control, self.control_data_room()))
+    }
+
+    /// What to ask EAL for, in MiB: the pools, a fifth for pages not filled, and EAL's own.
+    pub fn megabytes(&self) -> u32 {
+        ((self.bytes().get() * 6 / 5 + EAL_BYTES) >> 20) as u32 + 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn switch(buffer: &str) -> SwitchConfig {
+        let text = format!(
+            "[buffer]\n{buffer}\n[[ports]]\nname = \"a\"\nring = \"a\"\nrate = \"10Gbps\"\n[[ports]]\nname = \"b\"\nring = \"b\"\nrate = \"10Gbps\"\n"
+        );
+        weir_config::parse("test.toml", &text).unwrap()
+    }
+
+    #[test]
+    fn the_smallest_frames_fill_the_buffer_before_the_pool_is_empty() {
+        let memory = Memory::of(&[switch("size = \"16MB\"")], 1, 0);
+        assert_eq!(memory.buffered, 250_001);
+        assert!(memory.bytes() > Bytes::mb(500), "{}", memory.bytes());
+    }
+
+    #[test]
+    fn cells_save_memory() {
+        let memory = Memory::of(&[switch("size = \"16MB\"\ncell_bytes = 250")], 1, 0);
+        assert_eq!(memory.buffered, 64_001);
+    }
+}

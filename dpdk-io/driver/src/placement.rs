@@ -1,0 +1,119 @@
+//! Which CPU runs what: the plans of all switches of the process on the CPUs at hand.
+
+use weir_config::{Layout, SwitchConfig};
+use weir_switch_core::Plan;
+
+use crate::error::DriverError;
+
+/// Every switch's plan, and the CPUs.
+#[derive(Clone, Debug)]
+pub struct Placement {
+    /// The CPUs in use, one EAL worker lcore each.
+    pub cpus: Vec<u32>,
+    /// Each switch's part, in the order of the configurations.
+    pub switches: Vec<SwitchPlacement>,
+}
+
+/// One switch's plan, and where its lcores run.
+#[derive(Clone, Debug)]
+pub struct SwitchPlacement {
+    /// What each lcore of the switch does.
+    pub plan: Plan,
+    /// For each lcore of the plan, the position of its CPU in [`Placement::cpus`].
+    pub on: Vec<usize>,
+}
+
+impl Placement {
+    /// Places the switches on the CPUs that the process may use (`allowed`), leaving out `reserved` of them where there
+    /// are more.
+    ///
+    /// A switch with `[lcores] cores` gets exactly these. One without has its layout dealt over all CPUs in turn; a
+    /// layout that needs more lcores than there are CPUs runs several of its roles on one CPU, in turn.
+    pub fn new(switches: &[SwitchConfig], allowed: &[u32], reserved: usize) -> Result<Placement, DriverError> {
+        let free = &allowed[reserved.min(allowed.len().saturating_sub(1))..];
+        let mut cpus: Vec<u32> = Vec::new();
+        let mut next = 0;
+        let mut placed = Vec::new();
+        for switch in switches {
+            let ports = switch.ports.len();
+            let wanted: Vec<u32> = if switch.lcores.cores.is_empty() {
+                let lcores = lcores_for(switch.lcores.layout, free.len());
+                let chosen = (0..lcores).map(|n| free[(next + n) % free.len()]).collect();
+                next += lcores;
+                chosen
+            } else {
+                for (n, core) in switch.lcores.cores.iter().enumerate() {
+                    if !allowed.contains(&(*core as u32)) {
+                        let help = format!("this process may use CPUs {}", list(allowed));
+                        let key = format!("lcores.cores[{n}]");
+                        return Err(switch.error_at(&key, format!("there is no CPU {core} to run on"), help).into());
+                    }
+                }
+                switch.lcores.cores.iter().map(|core| *core as u32).collect()
+            };
+            let plan = Plan::new(switch.lcores.layout, ports, wanted.len())?;
+            let on = plan.lcores.iter().zip(wanted).map(|(_, cpu)| {
+                cpus.iter().position(|known| *known == cpu).unwrap_or_else(|| {
+                    cpus.push(cpu);
+                    cpus.len() - 1
+                })
+            });
+            let on = on.collect();
+            placed.push(SwitchPlacement { plan, on });
+        }
+        Ok(Placement { cpus, switches: placed })
+    }
+}
+
+/// Lcores that a layout is given when the configuration names none: what it needs, and for `auto` as much as there is,
+/// up to three.
+fn lcores_for(layout: Layout, cpus: usize) -> usize {
+    match layout {
+        Layout::Auto => cpus.clamp(1, 3),
+        layout => Plan::lcores_min(layout),
+    }
+}
+
+fn list(cpus: &[u32]) -> String {
+    cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn switch(lcores: &str) -> SwitchConfig {
+        let text = format!(
+            "[lcores]\n{lcores}\n[[ports]]\nname = \"a\"\nring = \"a\"\nrate = \"10Gbps\"\n[[ports]]\nname = \"b\"\nring = \"b\"\nrate = \"10Gbps\"\n"
+        );
+        weir_config::parse("test.toml", &text).unwrap()
+    }
+
+    #[test]
+    fn named_cores_are_used() {
+        let placement = Placement::new(&[switch("layout = \"rx-tx\"\ncores = [5, 3]")], &[3, 4, 5], 1).unwrap();
+        assert_eq!(placement.cpus, [5, 3]);
+        assert_eq!(placement.switches[0].on, [0, 1]);
+    }
+
+    #[test]
+    fn a_core_that_is_not_there_is_refused_with_its_line() {
+        let error = Placement::new(&[switch("layout = \"single\"\ncores = [7]")], &[0, 1], 0).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("test.toml:3") && text.contains("no CPU 7") && text.contains("0, 1"), "{text}");
+    }
+
+    #[test]
+    fn three_roles_share_two_cpus() {
+        let placement = Placement::new(&[switch("layout = \"rx-fwd-tx\"")], &[0, 1], 0).unwrap();
+        assert_eq!(placement.switches[0].on, [0, 1, 0]);
+        assert_eq!(placement.cpus, [0, 1]);
+    }
+
+    #[test]
+    fn switches_are_spread() {
+        let placement =
+            Placement::new(&[switch("layout = \"single\""), switch("layout = \"single\"")], &[0, 1], 0).unwrap();
+        assert_eq!((&placement.switches[0].on[..], &placement.switches[1].on[..]), (&[0][..], &[1][..]));
+    }
+}

@@ -1,0 +1,154 @@
+//! One lcore's part of one switch: its halves, and the queues of its ports.
+
+use weir_dpdk_io::{Batch, Clock, RxQueue, TxQueue};
+use weir_flowctl::frame::ControlFrame;
+use weir_switch_core::counters::DropReason;
+use weir_switch_core::{BURST_MAX, Burst, Lcore, PacketStore, PortOutput};
+use weir_units::{MacAddr, PortId, Time};
+
+use crate::frame::{Frame, FrameStore};
+use crate::lcore_loop::{Phase, Task};
+
+/// Frames received from a port at once.
+const RX_BURST: usize = 32;
+
+/// The halves of a switch that one lcore runs, with the devices' queues.
+#[derive(Debug)]
+pub struct SwitchLcore {
+    halves: Lcore<Frame>,
+    rx: Vec<(PortId, RxQueue)>,
+    world: World,
+    batch: Batch,
+    burst: Burst<Frame>,
+}
+
+/// The way out: transmit queues, and pools for frames that the switch makes.
+#[derive(Debug)]
+struct World {
+    store: FrameStore,
+    /// By port; `None` for ports that other lcores transmit on.
+    tx: Vec<Option<TxQueue>>,
+    batch: Batch,
+}
+
+impl SwitchLcore {
+    /// Puts halves and queues together. `rx` are the queues of the ports that this lcore receives from, `tx` those of
+    /// the ports that it transmits on.
+    pub fn new(
+        halves: Lcore<Frame>,
+        rx: Vec<(PortId, RxQueue)>,
+        tx: Vec<(PortId, TxQueue)>,
+        store: FrameStore,
+    ) -> SwitchLcore {
+        let ports = tx.iter().map(|(port, _)| port.index() + 1).max().unwrap_or(0);
+        let mut by_port: Vec<Option<TxQueue>> = (0..ports).map(|_| None).collect();
+        tx.into_iter().for_each(|(port, queue)| by_port[port.index()] = Some(queue));
+        let world = World { store, tx: by_port, batch: Batch::new() };
+        SwitchLcore { halves, rx, world, batch: Batch::new(), burst: Burst::new() }
+    }
+
+    /// One round: receive from every port, forward, transmit on every port. Returns how many frames moved.
+    #[inline]
+    fn run_once(&mut self, clock: &Clock) -> usize {
+        let mut moved = 0;
+        for (port, queue) in &mut self.rx {
+            let room = self.halves.receiver.as_ref().map_or(RX_BURST, |receiver| receiver.room().min(RX_BURST));
+            let received = queue.receive(&mut self.batch, room);
+            if received == 0 {
+                continue;
+            }
+            moved += received;
+            let now = now(clock);
+            for mbuf in self.batch.as_slice() {
+                mbuf.prefetch();
+            }
+            self.burst.extend(self.batch.drain().map(Frame));
+            match (&mut self.halves.receiver, &mut self.halves.forwarder) {
+                (Some(receiver), _) => receiver.handle_burst(now, *port, &mut self.burst),
+                (None, Some(forwarder)) => {
+                    forwarder.handle_burst(now, *port, &mut self.burst, &mut self.world.store);
+                }
+                (None, None) => unreachable!("an lcore receives for itself or for another"),
+            }
+        }
+        moved + self.forward_and_transmit(clock)
+    }
+
+    #[inline]
+    fn forward_and_transmit(&mut self, clock: &Clock) -> usize {
+        let mut moved = 0;
+        if let Some(forwarder) = &mut self.halves.forwarder {
+            moved += forwarder.run_once(now(clock), &mut self.world.store);
+        }
+        if let Some(transmitter) = &mut self.halves.transmitter {
+            moved += transmitter.run_once(now(clock), &mut self.world);
+        }
+        moved
+    }
+
+    fn discard(&mut self) {
+        if let Some(forwarder) = &mut self.halves.forwarder {
+            forwarder.discard();
+        }
+        if let Some(transmitter) = &mut self.halves.transmitter {
+            transmitter.discard(DropReason::Shutdown);
+        }
+    }
+
+    #[inline]
+    fn serve(&mut self, clock: &Clock) {
+        if let Some(receiver) = &mut self.halves.receiver {
+            receiver.serve();
+        }
+        if let Some(forwarder) = &mut self.halves.forwarder {
+            forwarder.serve();
+        }
+        if let Some(transmitter) = &mut self.halves.transmitter {
+            transmitter.serve(now(clock));
+        }
+    }
+}
+
+impl Task for SwitchLcore {
+    fn poll(&mut self, clock: &Clock, phase: Phase) -> usize {
+        let moved = match phase {
+            Phase::Run => self.run_once(clock),
+            Phase::Drain => self.forward_and_transmit(clock),
+            Phase::Discard | Phase::Stop => {
+                self.discard();
+                0
+            }
+        };
+        self.serve(clock);
+        moved
+    }
+}
+
+impl PacketStore<Frame> for World {
+    fn copy(&mut self, packet: &Frame) -> Option<Frame> {
+        self.store.copy(packet)
+    }
+
+    fn control(&mut self, frame: &ControlFrame, source: MacAddr) -> Option<Frame> {
+        self.store.control(frame, source)
+    }
+}
+
+impl PortOutput<Frame> for World {
+    #[inline]
+    fn transmit(&mut self, port: PortId, burst: &mut Burst<Frame>) -> usize {
+        const { assert!(BURST_MAX <= weir_dpdk_io::MAX_BURST) };
+        let Some(queue) = &mut self.tx[port.index()] else { unreachable!("a port transmitted on elsewhere") };
+        for frame in burst.drain(..) {
+            assert!(self.batch.push(frame.0).is_ok(), "a burst fits a batch");
+        }
+        let sent = queue.send(&mut self.batch);
+        burst.extend(self.batch.drain().map(Frame));
+        sent
+    }
+}
+
+#[inline]
+fn now(clock: &Clock) -> Time {
+    Time::from_picos(clock.now_ps())
+}
