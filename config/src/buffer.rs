@@ -75,6 +75,17 @@ pub enum PolicyConfig {
     },
 }
 
+impl PolicyConfig {
+    /// The policy's name, as in `[buffer] policy`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            PolicyConfig::Static { .. } => "static",
+            PolicyConfig::Dt { .. } => "dt",
+            PolicyConfig::Sih { .. } => "sih",
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

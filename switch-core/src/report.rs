@@ -230,6 +230,14 @@ impl Report {
     }
 }
 
+impl ClassReport {
+    /// Whether anything happened to this class.
+    pub fn is_used(&self) -> bool {
+        let drops: u64 = self.rx_drops.iter().chain(&self.tx_drops).sum();
+        self.rx_frames + self.tx_frames + self.xoff_rx + self.xoff_tx + self.xon_tx + drops > 0
+    }
+}
+
 impl Balance {
     /// Frames that the switch holds.
     pub fn held(&self) -> u64 {

@@ -1,0 +1,72 @@
+//! How the command ends: 0 well, 1 something failed or was lost, 2 the input was wrong and nothing was started.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use weir_config::{ConfigErrors, SwitchConfig};
+use weir_dpdk_driver::DriverError;
+
+/// Why the command fails.
+#[derive(Debug)]
+pub enum Failure {
+    /// The configuration is wrong, or asks for what this machine does not have.
+    Input(ConfigErrors),
+    /// Something failed later, or a run did not keep what it promises.
+    Run(String),
+}
+
+impl Failure {
+    /// Prints the reason to stderr; gives the exit code.
+    pub fn report(self) -> ExitCode {
+        match self {
+            Failure::Input(errors) => {
+                eprint!("{}", errors.render(std::io::stderr().is_terminal()));
+                ExitCode::from(2)
+            }
+            Failure::Run(message) => {
+                eprintln!("weir: {message}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
+
+impl From<ConfigErrors> for Failure {
+    fn from(errors: ConfigErrors) -> Failure {
+        Failure::Input(errors)
+    }
+}
+
+impl From<DriverError> for Failure {
+    fn from(error: DriverError) -> Failure {
+        match error {
+            DriverError::Config(errors) => Failure::Input(errors),
+            error => Failure::Run(error.to_string()),
+        }
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Failure {
+        Failure::Run(error.to_string())
+    }
+}
+
+/// Reads all files, and reports what is wrong in any of them.
+pub fn load_all(files: &[PathBuf]) -> Result<Vec<SwitchConfig>, Failure> {
+    let (mut switches, mut errors) = (Vec::new(), Vec::new());
+    for file in files {
+        match weir_config::load(file) {
+            Ok(switch) => switches.push(switch),
+            Err(wrong) => errors.push(wrong),
+        }
+    }
+    match ConfigErrors::joined(errors) {
+        Some(errors) => Err(errors.into()),
+        None => {
+            weir_config::check_together(&switches)?;
+            Ok(switches)
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Weir: a lossless-Ethernet lab switch in software.
+
+#![forbid(unsafe_code)]
+
+mod check;
+mod exit;
+mod run;
+mod summary;
+mod table;
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use tracing_subscriber::EnvFilter;
+
+use crate::exit::Failure;
+
+/// A lossless-Ethernet lab switch on DPDK: shared-buffer MMU, PFC, every port that DPDK has.
+#[derive(Parser)]
+#[command(name = "weir", version, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the switches of these files until SIGINT or SIGTERM.
+    ///
+    /// Several files are several switches in one process. What follows `--` goes to DPDK's EAL as it is.
+    Run(run::RunArguments),
+    /// Check files and print what follows from them: buffer partition, thresholds, headroom, lcores, memory.
+    Check {
+        /// Configurations of the switches.
+        #[arg(required = true, value_name = "SWITCH.toml")]
+        files: Vec<PathBuf>,
+    },
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let filter = EnvFilter::try_from_env("WEIR_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let color = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_target(false)
+        .with_ansi(color)
+        .with_writer(std::io::stderr)
+        .init();
+    let result = match arguments.command {
+        Command::Run(arguments) => run::run(&arguments),
+        Command::Check { files } => check::check(&files),
+    };
+    result.map_or_else(Failure::report, |()| ExitCode::SUCCESS)
+}

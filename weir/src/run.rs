@@ -1,0 +1,190 @@
+//! `weir run`: the switches, until a signal.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use weir_config::SwitchConfig;
+use weir_dpdk_driver::{Fabric, FabricOptions, Memory, Placement, RunningFabric, Runtime, Stopped};
+use weir_switch_core::Report;
+use weir_units::{BitRate, Bytes};
+
+use crate::exit::{Failure, load_all};
+use crate::summary::{RunSummary, print_summary};
+
+/// Arguments of `weir run`.
+#[derive(clap::Args)]
+pub struct RunArguments {
+    /// Configurations of the switches.
+    #[arg(required = true, value_name = "SWITCH.toml")]
+    files: Vec<PathBuf>,
+    /// Write the final summary to this file as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Stop by itself after this many seconds.
+    #[arg(long, value_name = "SECONDS")]
+    duration: Option<u64>,
+    /// No line of rates each second.
+    #[arg(long)]
+    quiet: bool,
+    /// Let dpdk-dumpcap and dpdk-telemetry find this process under this name (shared hugepages needed for dumpcap).
+    #[arg(long, value_name = "NAME")]
+    file_prefix: Option<String>,
+    /// Arguments for DPDK's EAL.
+    #[arg(last = true, value_name = "EAL ARGS")]
+    eal: Vec<String>,
+}
+
+/// How long what is held may take to leave when the switch is stopped.
+const DRAIN_WITHIN: Duration = Duration::from_secs(2);
+/// How often the control thread looks at signals and links.
+const TICK: Duration = Duration::from_millis(20);
+
+/// Runs the switches.
+pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
+    let switches = load_all(&arguments.files)?;
+    weir_dpdk_driver::check_machine(&switches)?;
+    let placement = Placement::new(&switches, &weir_dpdk_io::cpu::allowed(), 0)?;
+    let memory = Memory::of(&switches, placement.cpus.len(), 0);
+    // Opened before anything starts: a summary that can't be written is wrong input.
+    let json = arguments.json.as_ref().map(|path| std::fs::File::create(path).map(|file| (path, file)));
+    let json = json.transpose().map_err(|error| {
+        Failure::Run(format!(
+            "the summary can't be written to {}: {error}",
+            arguments.json.as_ref().map_or_else(String::new, |p| p.display().to_string())
+        ))
+    })?;
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, stop.clone())?;
+    }
+    let options = FabricOptions {
+        eal_args: arguments.eal.clone(),
+        file_prefix: arguments.file_prefix.clone(),
+        memory_mb: memory.megabytes(),
+    };
+    let runtime = Runtime::start("weir", &placement.cpus, &weir_dpdk_driver::pci_addresses(&switches), &options)?;
+    match weir_dpdk_io::pdump_init(runtime.eal()) {
+        Ok(()) => tracing::info!("packet capture by dpdk-dumpcap is possible"),
+        Err(error) => tracing::debug!("{error}"),
+    }
+    let fabric = Fabric::prepare(&runtime, &switches, &placement, 0)?;
+    for (switch, placed) in switches.iter().zip(&placement.switches) {
+        let roles =
+            placed.plan.lcores.iter().zip(&placed.on).map(|(role, on)| format!("CPU {}: {role}", placement.cpus[*on]));
+        tracing::info!(switch = %switch.name, "{}", roles.collect::<Vec<_>>().join("; "));
+    }
+    let running = fabric.start()?;
+    let started = Instant::now();
+    tracing::info!("forwarding; stop with SIGINT or SIGTERM");
+    let watched = watch(arguments, &switches, &running, &stop, started);
+    let stopped = running.stop(DRAIN_WITHIN)?;
+    watched?;
+    finish(&switches, &stopped, started.elapsed(), json)
+}
+
+/// Prints rates and follows links until it is time to stop.
+fn watch(
+    arguments: &RunArguments,
+    switches: &[SwitchConfig],
+    running: &RunningFabric,
+    stop: &AtomicBool,
+    started: Instant,
+) -> Result<(), Failure> {
+    let interval = switches.iter().map(|switch| switch.stats_interval).min().unwrap_or_default();
+    let interval = Duration::from_nanos(interval.as_nanos());
+    let mut last: Vec<Report> = (0..switches.len()).map(|index| running.report(index)).collect::<Result<_, _>>()?;
+    let mut next = Instant::now() + interval;
+    let mut warned = false;
+    while !stop.load(Ordering::Relaxed) && arguments.duration.is_none_or(|s| started.elapsed().as_secs() < s) {
+        std::thread::park_timeout(TICK);
+        if running.has_failed() {
+            return Ok(());
+        }
+        for (index, port, up) in running.update_links() {
+            let name = &running.shared(index).ports()[port.index()].name;
+            tracing::info!(switch = %switches[index].name, port = %name, "link {}", if up { "up" } else { "down" });
+        }
+        if Instant::now() < next {
+            continue;
+        }
+        next += interval;
+        for (index, last) in last.iter_mut().enumerate() {
+            let report = running.report(index)?;
+            if !arguments.quiet {
+                println!("{}", rates_line(&switches[index].name, last, &report));
+                std::io::stdout().flush()?;
+            }
+            let violations = report.dropped(weir_switch_core::counters::DropReason::HeadroomViolation);
+            if violations > 0 && !warned {
+                warned = true;
+                tracing::error!(
+                    switch = %switches[index].name,
+                    "{violations} lossless frames dropped: headroom violated; does every peer obey PFC, and is delay right?"
+                );
+            }
+            if !report.balance.holds {
+                tracing::error!(switch = %switches[index].name, "the books do not balance: {:?}", report.balance);
+            }
+            *last = report;
+        }
+    }
+    Ok(())
+}
+
+/// `lab  rx 1.2 Mpps 9.8 Gb/s  tx …  held 12  PAUSE +3/-3  drops 0`
+fn rates_line(name: &str, before: &Report, now: &Report) -> String {
+    let span = now.at.since(before.at);
+    let sums = |report: &Report| {
+        let classes = report.ports.iter().flat_map(|port| &port.classes);
+        classes.fold([0u64; 6], |[rx, rxb, tx, txb, xoff, got], class| {
+            [
+                rx + class.rx_frames,
+                rxb + class.rx_bytes,
+                tx + class.tx_frames,
+                txb + class.tx_bytes,
+                xoff + class.pauses_tx,
+                got + class.xoff_rx,
+            ]
+        })
+    };
+    let (was, is) = (sums(before), sums(now));
+    let delta = |n: usize| is[n] - was[n];
+    let rate = |bytes: u64| BitRate::of(Bytes::new(bytes), span).map_or("0bps".to_owned(), |rate| rate.to_string());
+    let seconds = span.as_secs_f64().max(1e-12);
+    let kpps = |frames: u64| frames as f64 / seconds / 1e3;
+    format!(
+        "{name}  rx {:.1} kpps {}  tx {:.1} kpps {}  held {} frames {}  PAUSE sent {} received {}  dropped {}",
+        kpps(delta(0)),
+        rate(delta(1)),
+        kpps(delta(2)),
+        rate(delta(3)),
+        now.balance.held(),
+        now.pool.used,
+        delta(4),
+        delta(5),
+        now.balance.dropped - before.balance.dropped,
+    )
+}
+
+/// Prints and writes the summary; a run that lost what it must not lose fails.
+fn finish(
+    switches: &[SwitchConfig],
+    stopped: &Stopped,
+    ran_for: Duration,
+    json: Option<(&PathBuf, std::fs::File)>,
+) -> Result<(), Failure> {
+    let summary = RunSummary::new(switches, stopped, ran_for);
+    print_summary(&summary);
+    if let Some((path, mut file)) = json {
+        let text = serde_json::to_string_pretty(&summary).map_err(|error| Failure::Run(error.to_string()))?;
+        writeln!(file, "{text}")?;
+        tracing::info!("summary written to {}", path.display());
+    }
+    match summary.fault() {
+        Some(fault) => Err(Failure::Run(fault)),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,82 @@
+//! Text tables for the terminal.
+
+use std::fmt;
+
+/// Rows under a head; the first column is aligned left, the others right.
+#[derive(Debug, Default)]
+pub struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A table with this head.
+    pub fn new<S: Into<String>>(head: impl IntoIterator<Item = S>) -> Table {
+        Table { rows: vec![head.into_iter().map(Into::into).collect()] }
+    }
+
+    /// Adds a row.
+    pub fn row<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
+        self.rows.push(cells.into_iter().map(Into::into).collect());
+    }
+
+    /// Whether there is nothing under the head.
+    pub fn is_empty(&self) -> bool {
+        self.rows.len() < 2
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let width =
+            |column: usize| self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+        let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+        for (n, row) in self.rows.iter().enumerate() {
+            let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
+                if column == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+            });
+            writeln!(f, "  {}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
+            if n == 0 {
+                writeln!(f, "  {}", "-".repeat(widths.iter().sum::<usize>() + 2 * (columns - 1)))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A number with thousands separated, as switch command lines print counters.
+pub fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up() {
+        let mut table = Table::new(["Port", "Frames"]);
+        table.row(["p0", "1"]);
+        table.row(["long-name", "1,000"]);
+        assert_eq!(
+            table.to_string(),
+            "  Port       Frames\n  -----------------\n  p0              1\n  long-name   1,000\n"
+        );
+    }
+
+    #[test]
+    fn thousands_are_separated() {
+        assert_eq!(
+            ["0", "999", "1,000", "12,345,678"],
+            [0, 999, 1_000, 12_345_678].map(count).each_ref().map(|s| &s[..])
+        );
+    }
+}
