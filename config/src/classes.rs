@@ -1,6 +1,6 @@
 //! Traffic classes, how they are served and marked, and how they are paused.
 
-use weir_units::Bytes;
+use weir_units::{Bytes, Span};
 
 /// Traffic classes (priorities 0 to 7): which are lossless, how frames get one, how they are served.
 #[derive(Clone, Debug)]
@@ -58,4 +58,7 @@ pub struct PfcConfig {
     pub quanta: u16,
     /// A PAUSE is sent again after this share of its pause time, in percent; 1 to 90.
     pub refresh_percent: u8,
+    /// How long the switch itself may take from a frame's arrival at the device to a PAUSE that leaves it: polling,
+    /// and what the device has queued. The headroom rule adds what arrives meanwhile.
+    pub reaction: Span,
 }

@@ -21,7 +21,7 @@ pub(crate) const TABLES: &[KnownTable] = &[
     ("classes.pcp", &[]),
     ("classes.queues", &["class", "strict", "quantum", "weight", "ecn"]),
     ("classes.queues.ecn", &["kmin", "kmax", "pmax"]),
-    ("pfc", &["quanta", "refresh_percent"]),
+    ("pfc", &["quanta", "refresh_percent", "reaction"]),
     (
         "ports",
         &[

@@ -63,9 +63,10 @@ impl SwitchConfig {
         }
     }
 
-    /// Φ that the rule asks for on a port, in whole cells; `None` where the port has no rate to reckon with.
+    /// Φ that the rule asks for on a port, with what arrives while the switch itself reacts, in whole cells; `None` where the port has no rate to reckon with.
     pub fn headroom_by_rule(&self, port: &PortConfig) -> Option<Bytes> {
-        let wire = headroom_by_rule(port.rate?, port.delay, self.frame_bytes_max());
+        let rate = port.rate?;
+        let wire = headroom_by_rule(rate, port.delay, self.frame_bytes_max()) + rate.bytes_in(self.pfc.reaction);
         Some(headroom_in_cells(wire, self.buffer.cell_bytes))
     }
 

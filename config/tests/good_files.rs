@@ -95,9 +95,9 @@ fn defaults_are_those_of_the_reference() {
     assert_eq!((port.delay, port.mac, port.priority), (Span::from_nanos(100), None, 0));
     assert_eq!((port.flow_control, port.rate), (FlowControl::Pfc, Some(BitRate::gbps(10))));
     assert!(config.static_macs.is_empty());
-    // 2 (125 + 1522) + 3840
-    assert_eq!(config.headroom(0), Some(Bytes::new(7_134)));
-    assert_eq!(config.shared_size(), Bytes::new(12_000_000 - 4 * 7_134));
+    // 2 (125 + 1522) + 3840, and 50 us at 10 Gb/s.
+    assert_eq!(config.headroom(0), Some(Bytes::new(69_634)));
+    assert_eq!(config.shared_size(), Bytes::new(12_000_000 - 4 * 69_634));
 }
 
 #[test]

@@ -123,7 +123,7 @@ fn warnings(switch: &SwitchConfig) -> Vec<String> {
             && given < rule
         {
             warnings.push(format!(
-                "{}: headroom {} B is less than the {} B that the rule 2 (C D_prop + L_MTU) + 3840 B asks for: lossless frames can be lost",
+                "{}: headroom {} B is less than the {} B that the rule asks for (2 (C D_prop + L_MTU) + 3840 B + C reaction): lossless frames can be lost",
                 port.name,
                 count(given.get()),
                 count(rule.get())

@@ -1,9 +1,9 @@
 //! `[classes]` and `[pfc]`.
 
-use weir_units::Bytes;
+use weir_units::{Bytes, Span};
 
 use crate::error::Problem;
-use crate::read::{SIZE, Table};
+use crate::read::{SIZE, TIME, Table};
 use crate::{ClassConfig, EcnConfig, PfcConfig, QueueConfig, SwitchConfig, Trust};
 
 /// DSH's quantum; a longer frame raises it so that each visit of the scheduler serves one.
@@ -30,8 +30,11 @@ const SONIC: Preset = Preset {
 /// What NIC vendors tell operators to set: RoCE at DSCP 26, congestion notifications (CNP) at DSCP 48.
 const ROCE: Preset = Preset { other: 0, dscp: &[(26, 3), (48, 6)], lossless: 1 << 3, strict: 1 << 6 };
 
-/// Reads both tables; `mtu` sets the default quantum.
-pub(super) fn read(root: &Table<'_>, mtu: u64) -> (ClassConfig, PfcConfig) {
+/// Real time that polling, and what a device has queued, may take on a machine that is not starved.
+const REACTION_DEFAULT: Span = Span::from_micros(50);
+
+/// Reads both tables; `mtu` sets the default quantum, the dilation the default reaction on the switch's clock.
+pub(super) fn read(root: &Table<'_>, mtu: u64, time_dilation: u32) -> (ClassConfig, PfcConfig) {
     let table = root.table("classes", "classes");
     let preset = table.choice("preset", &[("sonic", SONIC), ("roce", ROCE)]).unwrap_or(SONIC);
     let mut dscp = [preset.other; 64];
@@ -54,6 +57,9 @@ pub(super) fn read(root: &Table<'_>, mtu: u64) -> (ClassConfig, PfcConfig) {
     let pfc = PfcConfig {
         quanta: pfc.integer("quanta", 1..=65_535).map_or(u16::MAX, |n| n as u16),
         refresh_percent: pfc.integer("refresh_percent", 1..=90).map_or(50, |n| n as u8),
+        reaction: pfc
+            .quantity("reaction", &TIME, Span::ZERO..=Span::from_secs(1))
+            .unwrap_or(REACTION_DEFAULT.divided_by(u64::from(time_dilation))),
     };
     (classes, pfc)
 }

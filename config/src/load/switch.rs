@@ -17,7 +17,8 @@ const CPU_MAX: u64 = 1_023;
 pub(super) fn read(root: &Table<'_>, file: &str) -> SwitchConfig {
     let switch = root.table("switch", "switch");
     let mtu = switch.byte_count("mtu", 64..=16_000).unwrap_or(MTU_DEFAULT);
-    let (classes, pfc) = classes::read(root, mtu);
+    let time_dilation = switch.integer("time_dilation", 1..=1_000_000).map_or(1, |n| n as u32);
+    let (classes, pfc) = classes::read(root, mtu, time_dilation);
     let ports = ports::read(root, mtu);
     let static_macs = static_macs(root, &ports);
     SwitchConfig {
@@ -25,7 +26,7 @@ pub(super) fn read(root: &Table<'_>, file: &str) -> SwitchConfig {
         idle: switch
             .choice("idle", &[("poll", Idle::Poll), ("yield", Idle::Yield), ("sleep", Idle::Sleep)])
             .unwrap_or(Idle::Yield),
-        time_dilation: switch.integer("time_dilation", 1..=1_000_000).map_or(1, |n| n as u32),
+        time_dilation,
         mtu: Bytes::new(mtu),
         mac_ageing: switch
             .quantity("mac_ageing", &TIME, times_from(Span::from_millis(1)))
