@@ -1,0 +1,196 @@
+//! Stations at the far ends of ring links: senders that obey PFC, and a receiver that checks what it gets.
+
+#![allow(dead_code)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use weir_dpdk_driver::{FrameStore, Phase, Task};
+use weir_dpdk_io::{Batch, Clock, Mbuf, RxQueue, TxQueue};
+use weir_flowctl::Quantum;
+use weir_flowctl::frame::{ControlFrame, PfcFrame};
+use weir_flowctl::pfc::Gate;
+use weir_units::{BitRate, Bytes, MacAddr, Serialiser, Span, Time};
+
+pub const FRAME_BYTES: u16 = 60;
+const ON_WIRE: u64 = FRAME_BYTES as u64 + 4 + 20;
+/// How far a sender that was not polled may catch up.
+const SLACK: Span = Span::from_micros(200);
+const BURST: usize = 32;
+
+/// What the stations tell the test.
+#[derive(Debug, Default)]
+pub struct Tally {
+    pub sent: AtomicU64,
+    pub received: AtomicU64,
+    pub reordered: AtomicU64,
+    pub pfc_seen: AtomicU64,
+}
+
+/// Sends numbered frames of one class at a rate, as long as it is not paused.
+pub struct Sender {
+    pub rx: RxQueue,
+    pub tx: TxQueue,
+    pub store: FrameStore,
+    pub tally: Arc<Tally>,
+    station: u8,
+    destination: u8,
+    dscp: u8,
+    left: u64,
+    next: u64,
+    gate: Gate,
+    serialiser: Serialiser,
+    free_at: Time,
+    unsent: Batch,
+    received: Batch,
+    /// A deaf sender ignores PAUSE.
+    pub deaf: bool,
+}
+
+pub fn station(n: u8) -> MacAddr {
+    MacAddr([2, 0, 0, 0, 1, n])
+}
+
+impl Sender {
+    pub fn new(
+        (rx, tx): (RxQueue, TxQueue),
+        store: FrameStore,
+        tally: Arc<Tally>,
+        (station, destination): (u8, u8),
+        dscp: u8,
+        frames: u64,
+        rate: BitRate,
+    ) -> Sender {
+        Sender {
+            rx,
+            tx,
+            store,
+            tally,
+            station,
+            destination,
+            dscp,
+            left: frames,
+            next: 0,
+            gate: Gate::new(Quantum::at(rate)),
+            serialiser: Serialiser::new(rate),
+            free_at: Time::ZERO,
+            unsent: Batch::new(),
+            received: Batch::new(),
+            deaf: false,
+        }
+    }
+
+    fn frame(&mut self) -> Option<Mbuf> {
+        let mut mbuf = self.store.data.alloc()?;
+        let bytes = mbuf.append(FRAME_BYTES)?;
+        bytes.fill(0);
+        bytes[0..6].copy_from_slice(&station(self.destination).0);
+        bytes[6..12].copy_from_slice(&station(self.station).0);
+        bytes[12..14].copy_from_slice(&0x0800u16.to_be_bytes());
+        bytes[14] = 0x45;
+        bytes[15] = self.dscp << 2;
+        bytes[34..42].copy_from_slice(&self.next.to_be_bytes());
+        bytes[42] = self.station;
+        Some(mbuf)
+    }
+}
+
+impl Task for Sender {
+    fn poll(&mut self, clock: &Clock, phase: Phase) -> usize {
+        let now = Time::from_picos(clock.now_ps());
+        self.rx.receive(&mut self.received, BURST);
+        for mbuf in self.received.iter() {
+            if !self.deaf
+                && let Ok(ControlFrame::Pfc(pfc)) = ControlFrame::decode(mbuf.data())
+            {
+                self.gate.handle_pfc(now, &pfc);
+                self.tally.pfc_seen.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        self.received.clear();
+        if phase > Phase::Run {
+            self.unsent.clear();
+            return 0;
+        }
+        let paused = self.gate.paused(now) >> 3 & 1 == 1;
+        while self.unsent.len() < BURST && self.left > 0 && !paused && self.free_at <= now {
+            let Some(frame) = self.frame() else { break };
+            assert!(self.unsent.push(frame).is_ok());
+            self.free_at = self.free_at.max(now.saturating_sub(SLACK)) + self.serialiser.time_for(Bytes::new(ON_WIRE));
+            self.next += 1;
+            self.left -= 1;
+        }
+        let sent = if self.unsent.is_empty() { 0 } else { self.tx.send(&mut self.unsent) };
+        self.tally.sent.fetch_add(sent as u64, Ordering::Relaxed);
+        sent
+    }
+}
+
+/// Receives, and checks that each sender's frames come in order and complete.
+pub struct Receiver {
+    rx: RxQueue,
+    tx: TxQueue,
+    store: FrameStore,
+    tally: Arc<Tally>,
+    expected: [u64; 256],
+    batch: Batch,
+    introduced: bool,
+    station: u8,
+    /// Pauses this class of the switch for ever.
+    pub pauses: Option<u8>,
+}
+
+impl Receiver {
+    pub fn new((rx, tx): (RxQueue, TxQueue), store: FrameStore, tally: Arc<Tally>, station: u8) -> Receiver {
+        Receiver {
+            rx,
+            tx,
+            store,
+            tally,
+            expected: [0; 256],
+            batch: Batch::new(),
+            introduced: false,
+            station,
+            pauses: None,
+        }
+    }
+
+    fn send(&mut self, bytes: &[u8; 60]) -> bool {
+        let Some(mut mbuf) = self.store.data.alloc() else { return false };
+        mbuf.append(60).expect("an empty mbuf").copy_from_slice(bytes);
+        let mut batch = Batch::new();
+        assert!(batch.push(mbuf).is_ok());
+        self.tx.send(&mut batch) == 1
+    }
+}
+
+impl Task for Receiver {
+    fn poll(&mut self, _clock: &Clock, phase: Phase) -> usize {
+        if !self.introduced && phase == Phase::Run {
+            let mut hello = [0; 60];
+            hello[0..6].copy_from_slice(&station(self.station).0);
+            hello[6..12].copy_from_slice(&station(self.station).0);
+            self.introduced = self.send(&hello);
+        }
+        if let Some(classes) = self.pauses.take() {
+            let pfc = ControlFrame::Pfc(PfcFrame { enabled: classes, times: [u16::MAX; 8] });
+            self.send(&pfc.encode(station(self.station)));
+        }
+        let received = self.rx.receive(&mut self.batch, 64);
+        for mbuf in self.batch.iter() {
+            let bytes = mbuf.data();
+            if bytes.len() < 60 || bytes[12..14] != [8, 0] {
+                continue;
+            }
+            let sequence = u64::from_be_bytes(bytes[34..42].try_into().expect("eight bytes"));
+            let expected = &mut self.expected[usize::from(bytes[42])];
+            if sequence != *expected {
+                self.tally.reordered.fetch_add(1, Ordering::Relaxed);
+            }
+            *expected = sequence + 1;
+            self.tally.received.fetch_add(1, Ordering::Relaxed);
+        }
+        self.batch.clear();
+        received
+    }
+}
