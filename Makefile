@@ -1,0 +1,69 @@
+# Everything starts here. `make demo` and `make test` set up what they need themselves; `make help` lists the rest.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS += --no-builtin-rules
+.DEFAULT_GOAL := help
+
+CARGO ?= cargo
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+WEIR := $(abspath $(TARGET))/release/weir
+PYTHON := .venv/bin/python
+# Says what it does and how long it took.
+STEP := scripts/step
+# Network namespaces need root.
+AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
+
+# Cargo uses all cores by itself, and the order of the checks is the cheap ones first.
+.NOTPARALLEL:
+.PHONY: help setup venv build demo test lint docs unit loom release-tests wire-tests lab bench clean
+
+help: ## This list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
+
+setup: ## Install what is missing of DPDK, build tools and network tools (root or sudo; nothing if all is there)
+	@$(STEP) "set-up" scripts/setup
+
+build: setup ## The release binary
+	@$(STEP) "release build" $(CARGO) build --release -p weir
+
+demo: build ## Set-up, build, and a switch with emulated hosts in one process; needs no root and no NIC
+	@$(WEIR) demo
+
+test: setup lint docs unit loom release-tests wire-tests ## Set-up, then every check and test
+	@echo "all checks and tests passed"
+
+lint: setup ## Formatting and clippy
+	@$(STEP) "formatting" $(CARGO) fmt --all --check
+	@$(STEP) "clippy" $(CARGO) clippy --workspace --all-targets -- -D warnings
+
+docs: setup ## API documentation, without a warning
+	@RUSTDOCFLAGS="-D warnings" $(STEP) "API documentation" $(CARGO) doc --workspace --no-deps
+
+unit: setup ## Tests of all crates
+	@$(STEP) "tests of all crates" $(CARGO) test --workspace
+
+loom: setup ## The MMU's lock-free parts under every interleaving
+	@RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom $(STEP) "loom models" \
+		$(CARGO) test -p weir-mmu --release --lib loom_models
+
+release-tests: setup ## Tests with heavy traffic on DPDK's virtual devices
+	@$(STEP) "DPDK tests in release mode" $(CARGO) test --release -p weir-dpdk-driver -p weir
+
+wire-tests: build venv ## Frames judged by other programs: scapy, tshark, Linux
+	@WEIR_BIN=$(WEIR) $(STEP) "wire tests" $(PYTHON) -m pytest -c lab/pytest.ini lab/tests
+
+venv: setup ## .venv with the Python packages of the wire tests
+	@$(STEP) "Python packages of the wire tests" scripts/make-venv
+
+lab: build ## Namespaces as hosts, joined by the switch: ping and iperf3 (root)
+	@$(AS_ROOT) python3 lab/lab.py run --weir $(WEIR) --hosts 2
+	@$(AS_ROOT) python3 lab/lab.py run --weir $(WEIR) --hosts 4
+
+bench: build ## Benchmarks
+	@$(STEP) "benchmarks of the crates" $(CARGO) bench --workspace
+	@$(WEIR) bench
+
+clean: ## Remove what was built and the Python environment
+	@$(CARGO) clean
+	@rm -rf .venv
