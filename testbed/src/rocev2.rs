@@ -1,0 +1,93 @@
+//! RoCEv2 frames: RDMA over UDP and IPv4 (InfiniBand Architecture Specification, Annex A17).
+//!
+//! A frame without its FCS:
+//!
+//! | bytes | header |
+//! |---|---|
+//! | 0..14 | Ethernet, ethertype 0x0800 |
+//! | 14..34 | IPv4 without options |
+//! | 34..42 | UDP to port 4791; the source port spreads flows over equal paths |
+//! | 42..54 | BTH, base transport header |
+//! | 54.. | RETH (16) or AETH (4) or the 16 reserved bytes of a CNP, where the opcode asks for them |
+//! | | payload, padded to a multiple of 4 |
+//! | last 4 | ICRC |
+//!
+//! Of the opcodes there are those that a reliable connection of RDMA WRITEs needs (IBA 9.2.1), and the congestion
+//! notification packet. [`Packet`] reads fields in place; [`Repr`] is a frame's legal content.
+
+mod icrc;
+mod ids;
+mod packet;
+mod repr;
+#[cfg(test)]
+mod tests;
+
+pub use ids::{Dscp, Ecn, PathMtu, Psn, QueuePair};
+pub use packet::{Packet, ReadError};
+pub use repr::{Operation, Part, Repr, Reth, Syndrome, WriteError, source_port};
+
+use std::ops::Range;
+
+/// The UDP port of RoCEv2.
+pub const UDP_PORT: u16 = 4791;
+
+/// What a frame of RDMA WRITE has around its payload and padding at most, without FCS: all headers, RETH and ICRC.
+pub const OVERHEAD_BYTES_MAX: usize = field::AFTER_BTH + RETH_BYTES + ICRC_BYTES;
+
+/// Where fields lie in a frame.
+mod field {
+    use super::Range;
+
+    pub const DESTINATION: Range<usize> = 0..6;
+    pub const SOURCE: Range<usize> = 6..12;
+    pub const ETHERTYPE: Range<usize> = 12..14;
+    pub const IP: Range<usize> = 14..34;
+    pub const IP_VERSION_IHL: usize = 14;
+    pub const IP_TOS: usize = 15;
+    pub const IP_LENGTH: Range<usize> = 16..18;
+    pub const IP_FRAGMENT: Range<usize> = 20..22;
+    pub const IP_TTL: usize = 22;
+    pub const IP_PROTOCOL: usize = 23;
+    pub const IP_CHECKSUM: Range<usize> = 24..26;
+    pub const IP_SOURCE: Range<usize> = 26..30;
+    pub const IP_DESTINATION: Range<usize> = 30..34;
+    pub const UDP_SOURCE: Range<usize> = 34..36;
+    pub const UDP_DESTINATION: Range<usize> = 36..38;
+    pub const UDP_LENGTH: Range<usize> = 38..40;
+    pub const UDP_CHECKSUM: Range<usize> = 40..42;
+    pub const BTH_OPCODE: usize = 42;
+    /// Solicited event, migration request, pad count (2 bits), transport version (4 bits).
+    pub const BTH_FLAGS: usize = 43;
+    pub const BTH_PARTITION: Range<usize> = 44..46;
+    /// FECN, BECN, 6 reserved bits.
+    pub const BTH_CONGESTION: usize = 46;
+    pub const BTH_QUEUE_PAIR: Range<usize> = 47..50;
+    /// Acknowledge request, 7 reserved bits.
+    pub const BTH_ACK_REQUEST: usize = 50;
+    pub const BTH_PSN: Range<usize> = 51..54;
+    pub const AFTER_BTH: usize = 54;
+}
+
+const ETHERTYPE_IPV4: u16 = 0x0800;
+const PROTOCOL_UDP: u8 = 17;
+const RETH_BYTES: usize = 16;
+const AETH_BYTES: usize = 4;
+const CNP_RESERVED_BYTES: usize = 16;
+const ICRC_BYTES: usize = 4;
+
+mod opcode {
+    pub const WRITE_FIRST: u8 = 0x06;
+    pub const WRITE_MIDDLE: u8 = 0x07;
+    pub const WRITE_LAST: u8 = 0x08;
+    pub const WRITE_ONLY: u8 = 0x0a;
+    pub const ACKNOWLEDGE: u8 = 0x11;
+    pub const CNP: u8 = 0x81;
+}
+
+/// The header checksum of an IPv4 header (RFC 1071): 0 over a header that carries its right checksum.
+fn ipv4_checksum(header: &[u8]) -> u16 {
+    let words = header.chunks_exact(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));
+    let sum: u32 = words.sum();
+    let folded = (sum & 0xffff) + (sum >> 16);
+    !((folded + (folded >> 16)) as u16)
+}

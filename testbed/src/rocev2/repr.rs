@@ -1,0 +1,304 @@
+//! A frame's legal content, written and read.
+
+use std::net::Ipv4Addr;
+use std::ops::Range;
+
+use weir_units::MacAddr;
+
+use super::icrc::icrc;
+use super::{
+    AETH_BYTES, CNP_RESERVED_BYTES, Dscp, ETHERTYPE_IPV4, Ecn, ICRC_BYTES, PROTOCOL_UDP, Packet, Psn, QueuePair,
+    RETH_BYTES, ReadError, UDP_PORT, field, ipv4_checksum, opcode,
+};
+
+/// What a RoCEv2 frame says, but for its payload.
+///
+/// Not kept: IP identification and time to live, the solicited-event and migration bits, the partition key. They are
+/// written as a NIC writes them by default (0, 64, no, yes, 0xffff), and ignored when read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Repr {
+    /// Destination MAC address.
+    pub destination: MacAddr,
+    /// Source MAC address.
+    pub source: MacAddr,
+    /// Destination IP address.
+    pub destination_ip: Ipv4Addr,
+    /// Source IP address.
+    pub source_ip: Ipv4Addr,
+    /// Differentiated services code point.
+    pub dscp: Dscp,
+    /// The ECN field.
+    pub ecn: Ecn,
+    /// UDP source port, see [`source_port`].
+    pub source_port: u16,
+    /// Destination queue pair.
+    pub queue_pair: QueuePair,
+    /// Packet sequence number.
+    pub psn: Psn,
+    /// The opcode and its header.
+    pub operation: Operation,
+}
+
+/// What a frame is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// A packet of an RDMA WRITE over a reliable connection.
+    Write {
+        /// Which of the message's packets.
+        part: Part,
+        /// Whether the receiver is to acknowledge it.
+        ack_request: bool,
+    },
+    /// An acknowledgement of everything up to the frame's PSN.
+    Acknowledge {
+        /// Of what kind.
+        syndrome: Syndrome,
+        /// Message sequence number: messages that the responder completed, modulo 2^24.
+        msn: u32,
+    },
+    /// A congestion notification packet (A17.9.2): the queue pair is to slow down.
+    CongestionNotification,
+}
+
+/// A packet's place in its message. All but the last have the path MTU as payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The whole message.
+    Only(Reth),
+    /// The first of several.
+    First(Reth),
+    /// Neither first nor last.
+    Middle,
+    /// The last of several.
+    Last,
+}
+
+/// RDMA extended transport header: where a message goes (IBA 9.3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reth {
+    /// Address in the responder's memory.
+    pub virtual_address: u64,
+    /// The key that allows writing there.
+    pub remote_key: u32,
+    /// Bytes of the whole message.
+    pub message_bytes: u32,
+}
+
+/// The kind of an acknowledgement (IBA 9.7.5.2.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Syndrome {
+    /// Positive, with an encoded credit count; [`Syndrome::ACK`] for none.
+    Ack {
+        /// 5 bits; 31: end-to-end credits are not in use.
+        credits: u8,
+    },
+    /// Negative: the frame's PSN was expected, and a later one came.
+    SequenceError,
+}
+
+/// Why a frame can't be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteError {
+    /// The buffer is shorter than the frame.
+    BufferTooSmall {
+        /// Bytes that the frame has.
+        needed: usize,
+    },
+    /// The operation has no such payload: none where one must be, one where none may be, or, in a packet that
+    /// others follow, a length that is no multiple of 4.
+    Payload,
+}
+
+impl Syndrome {
+    /// Positive, without credits.
+    pub const ACK: Syndrome = Syndrome::Ack { credits: 31 };
+
+    fn to_byte(self) -> u8 {
+        match self {
+            Syndrome::Ack { credits } => credits & 0x1f,
+            Syndrome::SequenceError => 0x60,
+        }
+    }
+
+    fn from_byte(byte: u8) -> Result<Syndrome, ReadError> {
+        match byte {
+            0..=0x1f => Ok(Syndrome::Ack { credits: byte }),
+            0x60 => Ok(Syndrome::SequenceError),
+            other => Err(ReadError::Syndrome(other)),
+        }
+    }
+}
+
+impl Operation {
+    fn opcode(&self) -> u8 {
+        match self {
+            Operation::Write { part: Part::Only(_), .. } => opcode::WRITE_ONLY,
+            Operation::Write { part: Part::First(_), .. } => opcode::WRITE_FIRST,
+            Operation::Write { part: Part::Middle, .. } => opcode::WRITE_MIDDLE,
+            Operation::Write { part: Part::Last, .. } => opcode::WRITE_LAST,
+            Operation::Acknowledge { .. } => opcode::ACKNOWLEDGE,
+            Operation::CongestionNotification => opcode::CNP,
+        }
+    }
+
+    fn extension_bytes(&self) -> usize {
+        match self {
+            Operation::Write { part: Part::Only(_) | Part::First(_), .. } => RETH_BYTES,
+            Operation::Write { .. } => 0,
+            Operation::Acknowledge { .. } => AETH_BYTES,
+            Operation::CongestionNotification => CNP_RESERVED_BYTES,
+        }
+    }
+
+    fn may_carry(&self, payload_bytes: usize) -> bool {
+        match self {
+            Operation::Write { part: Part::First(_) | Part::Middle, .. } => {
+                payload_bytes > 0 && payload_bytes.is_multiple_of(4)
+            }
+            Operation::Write { .. } => payload_bytes > 0,
+            _ => payload_bytes == 0,
+        }
+    }
+
+    fn write_extension(&self, extension: &mut [u8]) {
+        match *self {
+            Operation::Write { part: Part::Only(reth) | Part::First(reth), .. } => {
+                extension[0..8].copy_from_slice(&reth.virtual_address.to_be_bytes());
+                extension[8..12].copy_from_slice(&reth.remote_key.to_be_bytes());
+                extension[12..16].copy_from_slice(&reth.message_bytes.to_be_bytes());
+            }
+            Operation::Write { .. } => {}
+            Operation::Acknowledge { syndrome, msn } => {
+                put24(extension, 1..4, msn);
+                extension[0] = syndrome.to_byte();
+            }
+            Operation::CongestionNotification => extension.fill(0),
+        }
+    }
+
+    fn read(packet: &Packet<'_>) -> Result<Operation, ReadError> {
+        let extension = packet.extension();
+        let reth = || Reth {
+            virtual_address: u64::from_be_bytes(std::array::from_fn(|byte| extension[byte])),
+            remote_key: u32::from_be_bytes(std::array::from_fn(|byte| extension[8 + byte])),
+            message_bytes: u32::from_be_bytes(std::array::from_fn(|byte| extension[12 + byte])),
+        };
+        let write = |part| Operation::Write { part, ack_request: packet.ack_request() };
+        Ok(match packet.opcode() {
+            opcode::WRITE_ONLY => write(Part::Only(reth())),
+            opcode::WRITE_FIRST => write(Part::First(reth())),
+            opcode::WRITE_MIDDLE => write(Part::Middle),
+            opcode::WRITE_LAST => write(Part::Last),
+            opcode::ACKNOWLEDGE => Operation::Acknowledge {
+                syndrome: Syndrome::from_byte(extension[0])?,
+                msn: u32::from_be_bytes([0, extension[1], extension[2], extension[3]]),
+            },
+            opcode::CNP => Operation::CongestionNotification,
+            unknown => return Err(ReadError::Opcode(unknown)),
+        })
+    }
+}
+
+impl Repr {
+    /// Reads a frame.
+    pub fn read(packet: &Packet<'_>) -> Result<Repr, ReadError> {
+        Ok(Repr {
+            destination: packet.destination(),
+            source: packet.source(),
+            destination_ip: packet.destination_ip(),
+            source_ip: packet.source_ip(),
+            dscp: packet.dscp(),
+            ecn: packet.ecn(),
+            source_port: packet.source_port(),
+            queue_pair: packet.queue_pair(),
+            psn: packet.psn(),
+            operation: Operation::read(packet)?,
+        })
+    }
+
+    /// Length of the frame with this payload, without FCS.
+    pub fn frame_bytes(&self, payload_bytes: usize) -> usize {
+        field::AFTER_BTH + self.operation.extension_bytes() + payload_bytes.next_multiple_of(4) + ICRC_BYTES
+    }
+
+    /// Writes the frame, without FCS, at the start of `buffer`, and returns its length.
+    pub fn write(&self, payload: &[u8], buffer: &mut [u8]) -> Result<usize, WriteError> {
+        let needed = self.frame_bytes(payload.len());
+        let ip_bytes = u16::try_from(needed - field::IP.start).map_err(|_| WriteError::Payload)?;
+        if !self.operation.may_carry(payload.len()) {
+            return Err(WriteError::Payload);
+        }
+        let frame = buffer.get_mut(..needed).ok_or(WriteError::BufferTooSmall { needed })?;
+        self.write_ethernet(frame);
+        self.write_ip(frame, ip_bytes);
+        self.write_transport(frame, payload.len());
+        let payload_start = field::AFTER_BTH + self.operation.extension_bytes();
+        self.operation.write_extension(&mut frame[field::AFTER_BTH..payload_start]);
+        let (covered, icrc_field) = frame.split_at_mut(needed - ICRC_BYTES);
+        let (content, padding) = covered[payload_start..].split_at_mut(payload.len());
+        content.copy_from_slice(payload);
+        padding.fill(0);
+        icrc_field.copy_from_slice(&icrc(covered));
+        Ok(needed)
+    }
+
+    fn write_ethernet(&self, frame: &mut [u8]) {
+        frame[field::DESTINATION].copy_from_slice(&self.destination.0);
+        frame[field::SOURCE].copy_from_slice(&self.source.0);
+        put(frame, field::ETHERTYPE, ETHERTYPE_IPV4);
+    }
+
+    fn write_ip(&self, frame: &mut [u8], ip_bytes: u16) {
+        const DONT_FRAGMENT: u16 = 0x4000;
+        const TIME_TO_LIVE: u8 = 64;
+        frame[field::IP].fill(0);
+        frame[field::IP_VERSION_IHL] = 0x45;
+        frame[field::IP_TOS] = self.dscp.get() << 2 | self.ecn.bits();
+        put(frame, field::IP_LENGTH, ip_bytes);
+        put(frame, field::IP_FRAGMENT, DONT_FRAGMENT);
+        frame[field::IP_TTL] = TIME_TO_LIVE;
+        frame[field::IP_PROTOCOL] = PROTOCOL_UDP;
+        frame[field::IP_SOURCE].copy_from_slice(&self.source_ip.octets());
+        frame[field::IP_DESTINATION].copy_from_slice(&self.destination_ip.octets());
+        let checksum = ipv4_checksum(&frame[field::IP]);
+        put(frame, field::IP_CHECKSUM, checksum);
+        put(frame, field::UDP_SOURCE, self.source_port);
+        put(frame, field::UDP_DESTINATION, UDP_PORT);
+        put(frame, field::UDP_LENGTH, ip_bytes - field::IP.len() as u16);
+        // RoCEv2 over IPv4 sends none: the ICRC covers more.
+        put(frame, field::UDP_CHECKSUM, 0);
+    }
+
+    fn write_transport(&self, frame: &mut [u8], payload_bytes: usize) {
+        const MIGRATED: u8 = 0x40;
+        const BECN: u8 = 0x40;
+        const PARTITION_DEFAULT: u16 = 0xffff;
+        let is_cnp = self.operation == Operation::CongestionNotification;
+        let padding = (payload_bytes.next_multiple_of(4) - payload_bytes) as u8;
+        frame[field::BTH_OPCODE] = self.operation.opcode();
+        frame[field::BTH_FLAGS] = if is_cnp { 0 } else { MIGRATED } | padding << 4;
+        put(frame, field::BTH_PARTITION, PARTITION_DEFAULT);
+        frame[field::BTH_CONGESTION] = if is_cnp { BECN } else { 0 };
+        put24(frame, field::BTH_QUEUE_PAIR, self.queue_pair.get());
+        let ack_request = matches!(self.operation, Operation::Write { ack_request: true, .. });
+        frame[field::BTH_ACK_REQUEST] = u8::from(ack_request) << 7;
+        put24(frame, field::BTH_PSN, self.psn.get());
+    }
+}
+
+/// The UDP source port of a queue pair's frames, 0xc000 to 0xffff: a hash of both ends, so that the flows between
+/// two hosts take different paths. The hash is the one that Linux' RDMA core uses, so that they spread as there.
+pub fn source_port(local: QueuePair, remote: QueuePair) -> u16 {
+    let product = u64::from(local.get()) * u64::from(remote.get());
+    let mixed = product ^ product >> 20;
+    let label = (mixed ^ mixed >> 40) & 0xf_ffff;
+    0xc000 | ((label & 0x3fff) ^ (label >> 14)) as u16
+}
+
+fn put(frame: &mut [u8], field: Range<usize>, value: u16) {
+    frame[field].copy_from_slice(&value.to_be_bytes());
+}
+
+fn put24(frame: &mut [u8], field: Range<usize>, value: u32) {
+    frame[field].copy_from_slice(&value.to_be_bytes()[1..]);
+}

@@ -1,0 +1,5 @@
+//! What a run leaves behind.
+
+mod capture;
+
+pub use capture::{CapturePort, CaptureWriter, Direction};

@@ -1,0 +1,90 @@
+//! One port's frames as pcapng, for Wireshark and tshark.
+
+use std::borrow::Cow;
+use std::io::{self, Write};
+use std::time::Duration;
+
+use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
+use pcap_file::pcapng::blocks::interface_description::{InterfaceDescriptionBlock, InterfaceDescriptionOption};
+use pcap_file::pcapng::{PcapNgBlock, PcapNgWriter};
+use pcap_file::{DataLink, PcapError};
+use weir_units::{BitRate, MacAddr, Time};
+
+/// Writes frames of one port, with timestamps in nanoseconds of scenario time: the file's 1 January 1970 is the
+/// scenario's start.
+pub struct CaptureWriter<W: Write> {
+    pcapng: PcapNgWriter<W>,
+    frames: u64,
+}
+
+/// The port that a capture is of.
+#[derive(Clone, Debug)]
+pub struct CapturePort {
+    /// Its name.
+    pub name: String,
+    /// Its MAC address.
+    pub mac: MacAddr,
+    /// Its rate.
+    pub rate: BitRate,
+}
+
+/// Which way a frame went, as the port sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Received by the port.
+    Inbound,
+    /// Sent by the port.
+    Outbound,
+}
+
+impl<W: Write> CaptureWriter<W> {
+    /// Starts a capture: writes the section and the interface.
+    pub fn new(writer: W, port: &CapturePort) -> io::Result<CaptureWriter<W>> {
+        /// Timestamps count 10^-9 s.
+        const NANOSECONDS: u8 = 9;
+        let mut pcapng = PcapNgWriter::new(writer).map_err(io_error)?;
+        let options = vec![
+            InterfaceDescriptionOption::IfName(Cow::Borrowed(&port.name)),
+            InterfaceDescriptionOption::IfDescription(Cow::Borrowed(
+                "port of a Weir run; time counts from the scenario's start",
+            )),
+            InterfaceDescriptionOption::IfMacAddr(Cow::Borrowed(&port.mac.0)),
+            InterfaceDescriptionOption::IfSpeed(port.rate.as_bps()),
+            InterfaceDescriptionOption::IfTsResol(NANOSECONDS),
+        ];
+        let interface = InterfaceDescriptionBlock { linktype: DataLink::ETHERNET, snaplen: 0, options };
+        pcapng.write_block(&interface.into_block()).map_err(io_error)?;
+        Ok(CaptureWriter { pcapng, frames: 0 })
+    }
+
+    /// Adds a frame (without FCS) that passed the port at `at`.
+    pub fn write(&mut self, at: Time, direction: Direction, frame: &[u8]) -> io::Result<()> {
+        let flags = match direction {
+            Direction::Inbound => 1,
+            Direction::Outbound => 2,
+        };
+        let packet = EnhancedPacketBlock {
+            interface_id: 0,
+            timestamp: Duration::from_nanos(at.as_nanos()),
+            original_len: frame.len() as u32,
+            data: Cow::Borrowed(frame),
+            options: vec![EnhancedPacketOption::Flags(flags)],
+        };
+        self.pcapng.write_block(&packet.into_block()).map_err(io_error)?;
+        self.frames += 1;
+        Ok(())
+    }
+
+    /// Ends the capture: writes out what is buffered, and returns how many frames there are.
+    pub fn finish(self) -> io::Result<u64> {
+        self.pcapng.into_inner().flush()?;
+        Ok(self.frames)
+    }
+}
+
+fn io_error(error: PcapError) -> io::Error {
+    match error {
+        PcapError::IoError(error) => error,
+        other => io::Error::other(other),
+    }
+}
