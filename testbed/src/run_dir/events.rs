@@ -1,0 +1,168 @@
+//! `events.csv` and `fct.csv`: what happened when.
+
+use std::io::{self, Write};
+
+use weir_units::{Class, Time};
+
+use super::{csv_error, micros};
+use crate::host::Completion;
+
+/// Writes a row for each event, in the order in which they are noted. Columns:
+///
+/// | column | is |
+/// |---|---|
+/// | `t_us` | scenario time, microseconds to the picosecond |
+/// | `port` | the switch's port, or empty |
+/// | `class` | 0 to 7, or empty |
+/// | `event` | see [`EventKind`] |
+/// | `detail` | a number or a word, as the kind has it; else empty |
+pub struct EventWriter<W: Write> {
+    csv: csv::Writer<W>,
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventKind<'a> {
+    /// `pause_sent`: the switch told its peer to pause the class, which was running; detail: quanta.
+    PauseSent(u16),
+    /// `pause_refreshed`: it told it again; detail: quanta.
+    PauseRefreshed(u16),
+    /// `resume_sent`: the switch told its peer to go on.
+    ResumeSent,
+    /// `pause_received`: the peer told the switch to pause; detail: quanta.
+    PauseReceived(u16),
+    /// `resume_received`: the peer told the switch to go on.
+    ResumeReceived,
+    /// `drop`: the switch dropped frames that arrived there; detail: reason and number, `headroom_violation 3`.
+    Drop {
+        /// The reason's name.
+        reason: &'a str,
+        /// How many.
+        frames: u64,
+    },
+    /// `mark`: the scenario reached a point; detail: its name.
+    Mark(&'a str),
+}
+
+impl<W: Write> EventWriter<W> {
+    /// Writes the header.
+    pub fn new(writer: W) -> io::Result<EventWriter<W>> {
+        let mut csv = csv::Writer::from_writer(writer);
+        csv.write_record(["t_us", "port", "class", "event", "detail"]).map_err(csv_error)?;
+        Ok(EventWriter { csv })
+    }
+
+    /// Adds an event; an empty port for one that concerns none.
+    pub fn write(&mut self, at: Time, port: &str, class: Option<Class>, kind: EventKind<'_>) -> io::Result<()> {
+        let class = class.map_or_else(String::new, |class| class.index().to_string());
+        let row = [micros(at), port.to_owned(), class, kind.name().to_owned(), kind.detail()];
+        self.csv.write_record(row).map_err(csv_error)
+    }
+
+    /// Writes out what is buffered.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.csv.flush()
+    }
+}
+
+impl EventKind<'_> {
+    /// The kind's name in the file.
+    pub fn name(&self) -> &'static str {
+        match self {
+            EventKind::PauseSent(_) => "pause_sent",
+            EventKind::PauseRefreshed(_) => "pause_refreshed",
+            EventKind::ResumeSent => "resume_sent",
+            EventKind::PauseReceived(_) => "pause_received",
+            EventKind::ResumeReceived => "resume_received",
+            EventKind::Drop { .. } => "drop",
+            EventKind::Mark(_) => "mark",
+        }
+    }
+
+    fn detail(&self) -> String {
+        match self {
+            EventKind::PauseSent(quanta) | EventKind::PauseRefreshed(quanta) | EventKind::PauseReceived(quanta) => {
+                quanta.to_string()
+            }
+            EventKind::ResumeSent | EventKind::ResumeReceived => String::new(),
+            EventKind::Drop { reason, frames } => format!("{reason} {frames}"),
+            EventKind::Mark(name) => (*name).to_owned(),
+        }
+    }
+}
+
+/// Writes a row for each completed message. Columns:
+///
+/// | column | is |
+/// |---|---|
+/// | `flow` | the flow's name |
+/// | `released_us` | when the message was handed to the NIC, scenario time, microseconds to the picosecond |
+/// | `bytes` | its payload |
+/// | `fct_us` | from then until its acknowledgement arrived, microseconds |
+pub struct FctWriter<W: Write> {
+    csv: csv::Writer<W>,
+}
+
+impl<W: Write> FctWriter<W> {
+    /// Writes the header.
+    pub fn new(writer: W) -> io::Result<FctWriter<W>> {
+        let mut csv = csv::Writer::from_writer(writer);
+        csv.write_record(["flow", "released_us", "bytes", "fct_us"]).map_err(csv_error)?;
+        Ok(FctWriter { csv })
+    }
+
+    /// Adds a message of the flow of this name.
+    pub fn write(&mut self, flow: &str, message: &Completion) -> io::Result<()> {
+        let fct = micros(Time::ZERO + message.fct);
+        let row = [flow.to_owned(), micros(message.released), message.size.get().to_string(), fct];
+        self.csv.write_record(row).map_err(csv_error)
+    }
+
+    /// Writes out what is buffered.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.csv.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_units::{Bytes, Span};
+
+    use super::*;
+
+    #[test]
+    fn each_kind_has_its_row() {
+        let mut text = Vec::new();
+        let mut events = EventWriter::new(&mut text).unwrap();
+        let (at, class) = (Time::from_nanos(1_500), Some(Class::new(3)));
+        events.write(at, "", None, EventKind::Mark("burst starts")).unwrap();
+        events.write(at, "p0", class, EventKind::PauseSent(65_535)).unwrap();
+        events.write(at, "p0", class, EventKind::ResumeSent).unwrap();
+        events.write(at, "p0", class, EventKind::Drop { reason: "headroom_violation", frames: 3 }).unwrap();
+        events.finish().unwrap();
+        let expected = "t_us,port,class,event,detail\n\
+                        1.500000,,,mark,burst starts\n\
+                        1.500000,p0,3,pause_sent,65535\n\
+                        1.500000,p0,3,resume_sent,\n\
+                        1.500000,p0,3,drop,headroom_violation 3\n";
+        assert_eq!(String::from_utf8(text).unwrap(), expected);
+    }
+
+    #[test]
+    fn messages_have_their_times() {
+        let mut text = Vec::new();
+        let mut fcts = FctWriter::new(&mut text).unwrap();
+        let message = Completion {
+            flow: 0,
+            released: Time::from_nanos(7),
+            size: Bytes::kb(64),
+            fct: Span::from_picos(5_480_001),
+        };
+        fcts.write("burst 1", &message).unwrap();
+        fcts.finish().unwrap();
+        assert_eq!(
+            String::from_utf8(text).unwrap(),
+            "flow,released_us,bytes,fct_us\nburst 1,0.007000,64000,5.480001\n"
+        );
+    }
+}

@@ -1,0 +1,180 @@
+//! `series.csv`: the state of flows, queues and the pool over time.
+
+use std::io::{self, Write};
+
+use weir_units::{Bytes, Class, Span, Time};
+
+use super::{csv_error, micros};
+
+/// Writes a row for each sample. Columns, in this order:
+///
+/// | column | is |
+/// |---|---|
+/// | `t_us` | the sample's instant in scenario time, microseconds to the picosecond |
+/// | `FLOW.sent_bps` | payload that the flow's sender put on the wire since the row before, bits a second |
+/// | `FLOW.received_bps` | payload that arrived at its receiver since the row before, bits a second |
+/// | `PORT.CLASS.ingress_bytes` | what the ingress queue holds: private, shared and headroom together |
+/// | `PORT.CLASS.headroom_bytes` | of that, in headroom |
+/// | `PORT.CLASS.threshold_bytes` | T(t), which the shared part is compared with; empty if there is none |
+/// | `PORT.CLASS.egress_bytes` | what waits in the egress queue of that port and class |
+/// | `PORT.CLASS.paused` | 1 while the switch has its peer there paused, else 0 |
+/// | `PORT.CLASS.paused_us` | for how long it had it paused so far, microseconds |
+/// | `pool.used_bytes` | of the shared segment |
+/// | `pool.capacity_bytes` | the shared segment |
+pub struct SeriesWriter<W: Write> {
+    csv: csv::Writer<W>,
+    last: Time,
+    /// Sent and received by the row before.
+    flows: Vec<FlowSample>,
+    queues: usize,
+    row: csv::StringRecord,
+}
+
+/// What a series has columns for.
+#[derive(Clone, Debug, Default)]
+pub struct SeriesColumns {
+    /// Flows' names.
+    pub flows: Vec<String>,
+    /// Ports' names and classes.
+    pub queues: Vec<(String, Class)>,
+}
+
+/// A flow's counters since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowSample {
+    /// Payload sent.
+    pub sent: Bytes,
+    /// Payload received.
+    pub received: Bytes,
+}
+
+/// A port and class at an instant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueSample {
+    /// All that the ingress queue holds.
+    pub ingress: Bytes,
+    /// Of that, in headroom.
+    pub headroom: Bytes,
+    /// T(t), if the policy has one.
+    pub threshold: Option<Bytes>,
+    /// What the egress queue holds.
+    pub egress: Bytes,
+    /// Whether the peer is told to pause.
+    pub paused: bool,
+    /// For how long it was, since the start.
+    pub paused_for: Span,
+}
+
+/// The shared segment at an instant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolSample {
+    /// In use.
+    pub used: Bytes,
+    /// All of it.
+    pub capacity: Bytes,
+}
+
+impl<W: Write> SeriesWriter<W> {
+    /// Writes the header; the first row's rates count from `start`.
+    pub fn new(writer: W, start: Time, columns: &SeriesColumns) -> io::Result<SeriesWriter<W>> {
+        let mut csv = csv::Writer::from_writer(writer);
+        csv.write_record(header(columns)).map_err(csv_error)?;
+        Ok(SeriesWriter {
+            csv,
+            last: start,
+            flows: vec![FlowSample::default(); columns.flows.len()],
+            queues: columns.queues.len(),
+            row: csv::StringRecord::new(),
+        })
+    }
+
+    /// Adds a sample: of each flow and each queue, in the order of the columns.
+    ///
+    /// # Panics
+    /// If there are more or fewer than columns.
+    pub fn write(
+        &mut self,
+        at: Time,
+        flows: &[FlowSample],
+        queues: &[QueueSample],
+        pool: &PoolSample,
+    ) -> io::Result<()> {
+        assert_eq!((flows.len(), queues.len()), (self.flows.len(), self.queues), "a sample of each column");
+        let span = at.since(self.last);
+        self.row.clear();
+        self.row.push_field(&micros(at));
+        for (now, before) in flows.iter().zip(&self.flows) {
+            self.row.push_field(&rate(now.sent, before.sent, span));
+            self.row.push_field(&rate(now.received, before.received, span));
+        }
+        for queue in queues {
+            self.row.push_field(&queue.ingress.get().to_string());
+            self.row.push_field(&queue.headroom.get().to_string());
+            self.row.push_field(&queue.threshold.map_or_else(String::new, |threshold| threshold.get().to_string()));
+            self.row.push_field(&queue.egress.get().to_string());
+            self.row.push_field(if queue.paused { "1" } else { "0" });
+            self.row.push_field(&micros(Time::ZERO + queue.paused_for));
+        }
+        self.row.push_field(&pool.used.get().to_string());
+        self.row.push_field(&pool.capacity.get().to_string());
+        self.csv.write_record(&self.row).map_err(csv_error)?;
+        self.flows.copy_from_slice(flows);
+        self.last = at;
+        Ok(())
+    }
+
+    /// Writes out what is buffered.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.csv.flush()
+    }
+}
+
+fn header(columns: &SeriesColumns) -> Vec<String> {
+    let flows = columns.flows.iter().flat_map(|flow| ["sent_bps", "received_bps"].map(|what| format!("{flow}.{what}")));
+    let queues = columns.queues.iter().flat_map(|(port, class)| {
+        let of_queue = ["ingress_bytes", "headroom_bytes", "threshold_bytes", "egress_bytes", "paused", "paused_us"];
+        of_queue.map(|what| format!("{port}.{}.{what}", class.index()))
+    });
+    let pool = ["pool.used_bytes", "pool.capacity_bytes"].map(str::to_owned);
+    std::iter::once("t_us".to_owned()).chain(flows).chain(queues).chain(pool).collect()
+}
+
+/// The rate of what was added, in bits a second, rounded down; 0 over no time.
+fn rate(now: Bytes, before: Bytes, span: Span) -> String {
+    weir_units::BitRate::of(now.saturating_sub(before), span).map_or(0, |rate| rate.as_bps()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_what_the_header_says() {
+        let columns = SeriesColumns { flows: vec!["F1".into()], queues: vec![("p0".into(), Class::new(3))] };
+        let mut text = Vec::new();
+        let mut series = SeriesWriter::new(&mut text, Time::ZERO, &columns).unwrap();
+        let pool = PoolSample { used: Bytes::new(7), capacity: Bytes::mb(1) };
+        let mut queue = QueueSample { ingress: Bytes::new(5), headroom: Bytes::new(1), ..QueueSample::default() };
+        let mut flow = FlowSample { sent: Bytes::new(1_250), received: Bytes::ZERO };
+        series.write(Time::from_picos(1_000_001), &[flow], &[queue], &pool).unwrap();
+        flow.received = Bytes::new(12_500);
+        queue = QueueSample {
+            threshold: Some(Bytes::new(9)),
+            egress: Bytes::new(4),
+            paused: true,
+            paused_for: Span::from_nanos(1_500),
+            ..queue
+        };
+        series.write(Time::from_picos(2_000_001), &[flow], &[queue], &pool).unwrap();
+        series.finish().unwrap();
+        let text = String::from_utf8(text).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines[0],
+            "t_us,F1.sent_bps,F1.received_bps,p0.3.ingress_bytes,p0.3.headroom_bytes,p0.3.threshold_bytes,\
+             p0.3.egress_bytes,p0.3.paused,p0.3.paused_us,pool.used_bytes,pool.capacity_bytes"
+        );
+        assert_eq!(lines[1], "1.000001,9999990000,0,5,1,,0,0,0.000000,7,1000000");
+        assert_eq!(lines[2], "2.000001,0,100000000000,5,1,9,4,1,1.500000,7,1000000");
+    }
+}

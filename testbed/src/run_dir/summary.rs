@@ -1,0 +1,231 @@
+//! `summary.json`: a run's results.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use weir_units::{BitRate, Bytes, Span};
+
+use crate::host::{FctSummary, ReceiverStats, SenderStats};
+
+/// The results of a run. Times are scenario time unless said otherwise; bytes of flows are payload, bytes of queues
+/// are as the buffer charges them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Summary {
+    /// The scenario's name.
+    pub scenario: String,
+    /// What ran it: `dpdk`, `sim` or `hosts`.
+    pub backend: String,
+    /// The buffer's policy.
+    pub policy: String,
+    /// The scenario's parameters, by name, as written.
+    pub parameters: BTreeMap<String, String>,
+    /// How many times slower than real time the scenario ran.
+    pub time_dilation: u64,
+    /// How long it ran.
+    pub duration_ns: u64,
+    /// The same in real time, in milliseconds.
+    pub wall_ms: u64,
+    /// Whether no lossless frame was lost anywhere.
+    pub lossless: bool,
+    /// Each flow.
+    pub flows: Vec<FlowSummary>,
+    /// Each port of the switch.
+    pub ports: Vec<PortSummary>,
+    /// The shared segment.
+    pub pool: PoolSummary,
+    /// Parts of the run that are measured by themselves.
+    pub windows: Vec<Window>,
+    /// What a reader should know about this run, in words.
+    pub notes: Vec<String>,
+}
+
+/// A flow's part.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlowSummary {
+    /// Its name.
+    pub name: String,
+    /// The sending host.
+    pub from: String,
+    /// The receiving host.
+    pub to: String,
+    /// Its class.
+    pub class: u8,
+    /// Frames sent.
+    pub frames_sent: u64,
+    /// Frames received, duplicates included.
+    pub frames_received: u64,
+    /// Payload sent.
+    pub bytes_sent: u64,
+    /// Payload received.
+    pub bytes_received: u64,
+    /// Payload received over the run's time, in bits a second.
+    pub throughput_bps: u64,
+    /// Sequence numbers missing at the receiver.
+    pub lost: u64,
+    /// Frames that came late.
+    pub reordered: u64,
+    /// Frames that came twice.
+    pub duplicates: u64,
+    /// Messages wholly sent.
+    pub messages_sent: u64,
+    /// Messages acknowledged.
+    pub messages_done: u64,
+    /// Their completion times; none if none completed.
+    pub fct: Option<MessageTimes>,
+}
+
+/// Flow completion times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MessageTimes {
+    /// How many.
+    pub count: u64,
+    /// Their average.
+    pub mean_ns: u64,
+    /// The shortest.
+    pub min_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+}
+
+/// A switch port's part.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PortSummary {
+    /// Its name.
+    pub name: String,
+    /// The host behind it.
+    pub host: String,
+    /// The classes that saw traffic.
+    pub classes: Vec<ClassSummary>,
+}
+
+/// One port and class's part.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClassSummary {
+    /// 0 to 7.
+    pub class: u8,
+    /// How often the switch paused its peer, refreshes not included.
+    pub pauses_sent: u64,
+    /// Frames sent that pause the class, refreshes included.
+    pub xoff_frames_sent: u64,
+    /// Frames sent that resume it.
+    pub xon_frames_sent: u64,
+    /// For how long the switch had its peer paused.
+    pub paused_ns: u64,
+    /// For how long the peer, by its own clock and timers, was paused.
+    pub host_paused_ns: u64,
+    /// Most that the ingress queue held.
+    pub ingress_max_bytes: u64,
+    /// Most of that in the shared segment.
+    pub shared_max_bytes: u64,
+    /// Most in headroom.
+    pub headroom_max_bytes: u64,
+    /// Most that the egress queue held.
+    pub egress_max_bytes: u64,
+    /// Frames dropped that arrived or were to leave here, by reason.
+    pub drops: BTreeMap<String, u64>,
+}
+
+/// The shared segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PoolSummary {
+    /// Its size.
+    pub capacity_bytes: u64,
+    /// Most in use.
+    pub used_max_bytes: u64,
+}
+
+/// A part of the run: before the burst, the burst, after it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Window {
+    /// Its name.
+    pub name: String,
+    /// When it begins.
+    pub from_ns: u64,
+    /// When it ends.
+    pub to_ns: u64,
+    /// Each flow in it.
+    pub flows: Vec<FlowWindow>,
+    /// Each port in it.
+    pub ports: Vec<PortWindow>,
+}
+
+/// A flow in a window.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlowWindow {
+    /// Its name.
+    pub flow: String,
+    /// Payload received.
+    pub bytes_received: u64,
+    /// The same over the window's time, in bits a second.
+    pub throughput_bps: u64,
+}
+
+/// A port in a window, over all lossless classes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PortWindow {
+    /// Its name.
+    pub port: String,
+    /// Payload that arrived from it at any receiver, in bits a second.
+    pub throughput_bps: u64,
+    /// How often the switch paused the host there, refreshes not included.
+    pub pauses_sent: u64,
+    /// For how long.
+    pub paused_ns: u64,
+}
+
+impl FlowSummary {
+    /// Of a flow as its two ends counted it over `duration`.
+    pub fn new(name: &str, sent: &SenderStats, arrived: &ReceiverStats, duration: Span) -> FlowSummary {
+        FlowSummary {
+            name: name.to_owned(),
+            frames_sent: sent.frames,
+            frames_received: arrived.frames,
+            bytes_sent: sent.payload.get(),
+            bytes_received: arrived.payload.get(),
+            throughput_bps: throughput(arrived.payload, duration),
+            lost: arrived.lost,
+            reordered: arrived.reordered,
+            duplicates: arrived.duplicates,
+            messages_sent: sent.messages_sent,
+            messages_done: sent.messages_done,
+            fct: MessageTimes::of(&sent.fct),
+            ..FlowSummary::default()
+        }
+    }
+}
+
+impl FlowWindow {
+    /// Of what a flow delivered in a window of this length.
+    pub fn new(flow: &str, received: Bytes, window: Span) -> FlowWindow {
+        FlowWindow {
+            flow: flow.to_owned(),
+            bytes_received: received.get(),
+            throughput_bps: throughput(received, window),
+        }
+    }
+}
+
+impl MessageTimes {
+    fn of(fct: &FctSummary) -> Option<MessageTimes> {
+        (fct.count > 0).then(|| MessageTimes {
+            count: fct.count,
+            mean_ns: fct.mean().as_nanos(),
+            min_ns: fct.min.as_nanos(),
+            max_ns: fct.max.as_nanos(),
+        })
+    }
+}
+
+/// Bits a second, rounded down; 0 over no time.
+pub(crate) fn throughput(payload: Bytes, span: Span) -> u64 {
+    BitRate::of(payload, span).map_or(0, BitRate::as_bps)
+}
