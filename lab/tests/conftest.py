@@ -1,0 +1,66 @@
+"""What all wire tests share: who may run what, and namespaces that never stay behind."""
+
+import contextlib
+import os
+import shutil
+import signal
+import sys
+
+import pytest
+
+from weirlab import netns, switch
+
+ROOT_TOOLS = ["ip", "ethtool", "sysctl"]
+
+
+def pytest_configure(config):
+    # A test run that is ended still removes its namespaces.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
+
+
+def pytest_collection_modifyitems(items):
+    reason = why_no_namespaces()
+    for item in items:
+        if reason and "root" in item.keywords:
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def why_no_namespaces():
+    if os.geteuid() != 0:
+        return "needs root: it makes network namespaces and veth pairs"
+    missing = [tool for tool in ROOT_TOOLS if not shutil.which(tool)]
+    return f"missing here: {', '.join(missing)}" if missing else None
+
+
+@pytest.fixture(scope="session", autouse=True)
+def binary():
+    """The command under test is there."""
+    path = switch.weir_binary()
+    assert os.access(path, os.X_OK), f"there is no {path}; build it with: cargo build --release -p weir"
+    return path
+
+
+@pytest.fixture
+def cleanup():
+    """A stack of what is to be undone when the test ends, however it ends."""
+    with contextlib.ExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture
+def namespace(cleanup):
+    """Makes namespaces of unique names, gone with the test."""
+    made = []
+
+    def make(role):
+        name = f"weir-{os.getpid()}-{role}"
+        made.append(cleanup.enter_context(netns.Namespace(name)))
+        return made[-1]
+
+    return make
+
+
+def need(tool):
+    """Skips the test where a program of the set-up is missing."""
+    if not shutil.which(tool):
+        pytest.skip(f"{tool} is not installed; make setup installs it")
