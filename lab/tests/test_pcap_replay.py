@@ -163,7 +163,7 @@ def class_of(frame):
 
 def replay(directory, inputs, mtu):
     """Runs the inputs through a switch; returns what it left and what each port sent."""
-    text = f'[switch]\nname = "replay"\nmtu = {mtu}\n[buffer]\nsize = "64MB"\n'
+    text = f'[switch]\nname = "replay"\nmtu = {mtu}\n[buffer]\nsize = "16MB"\ncell_bytes = 208\n'
     for port in PORTS:
         rx = f'rx = "{directory / port}.in.pcap", ' if port in inputs else ""
         text += f'[[ports]]\nname = "{port}"\nrate = "10Gbps"\npcap = {{ {rx}tx = "{directory / port}.out.pcap" }}\n'
@@ -250,7 +250,7 @@ def test_every_kind_of_frame_from_three_ports_at_once(tmp_path):
 @pytest.mark.parametrize("seed", range(3))
 def test_noise(tmp_path, seed):
     inputs = {
-        port: [frame[:7] + bytes([0x70 + n]) + frame[8:] for frame in noise(seed * 10 + n, 2000)]
+        port: [frame[:7] + bytes([0x70 + n]) + frame[8:] for frame in noise(seed * 10 + n, 1500)]
         for n, port in enumerate(PORTS[:3])
     }
     finished, outputs = replay(tmp_path, inputs, 1500)
