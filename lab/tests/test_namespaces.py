@@ -1,13 +1,15 @@
 """Linux hosts in namespaces joined by the switch: ARP, neighbour discovery, ping, TCP by iperf3."""
 
 import contextlib
+import json
 import os
 
 import pytest
 from conftest import need
 from pfc import Stream, stamp_of
 
-from weirlab.lab import PAYLOAD_MTU, Hosts, Iperf3
+from weirlab.lab import PAYLOAD_MTU, SCENARIOS, Hosts, Iperf3
+from weirlab.switch import Switch, weir_binary
 from weirlab.wire import Recorder, Wire
 
 pytestmark = pytest.mark.root
@@ -139,3 +141,26 @@ def test_three_senders_into_one_receiver(lab):
     check_rate(sum(result["gbps"] for result in results))
     assert all(result["bytes"] > 0 for result in results), results
     check_ends_well(finished, results)
+
+
+def test_tap_ports_come_and_go_with_the_switch(namespace, tmp_path):
+    here = namespace("tap")
+    config = tmp_path / "tap.toml"
+    ports = "".join(f'[[ports]]\nname = "t{n}"\ntap = "weir-t{n}"\nrate = "1Gbps"\n' for n in range(2))
+    config.write_text('[buffer]\nsize = "1MB"\n' + ports)
+    with Switch(config, namespace=here, arguments=["--quiet"]) as switch:
+        assert {"weir-t0", "weir-t1"} <= interfaces(here)
+        finished = switch.stop()
+    finished.check_sound()
+    assert interfaces(here) == {"lo"}
+
+
+def test_check_finds_all_that_a_scenario_names(lab):
+    net = lab(2)
+    done = net.switch.run(weir_binary(), "check", str(SCENARIOS[2]))
+    assert done.returncode == 0, done.stderr
+    assert "everything that the configuration names is on this machine" in done.stdout
+
+
+def interfaces(namespace):
+    return {entry["ifname"] for entry in json.loads(namespace.ip("-json", "link"))}
