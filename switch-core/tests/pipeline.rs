@@ -371,6 +371,32 @@ fn a_deaf_peer_loses_its_own_frames_only() {
     assert!(report.balance.holds);
 }
 
+/// After the first frames nothing is allocated: not in the pipeline, whatever happens to a frame. What the test's own
+/// world keeps has room from the start.
+#[test]
+fn the_packet_path_does_not_allocate() {
+    const FRAMES: usize = 2_000;
+    let extra = "[buffer]\nsize = \"600KB\"\n";
+    for layout in LAYOUTS {
+        let mut bench = Bench::new(&toml(4, extra), layout);
+        introduce(&mut bench);
+        bench.arrive(2, pfc(1 << 3, u16::MAX));
+        for n in 0..FRAMES as u64 {
+            // Kept, forwarded, flooded, paused, violating, malformed, and for the switch itself.
+            bench.arrive(0, frame(0, 1, 3, n));
+            bench.arrive(1, frame(1, 2, 3, n));
+            bench.arrive(2, frame(2, 77, 0, n));
+            bench.arrive(3, TestFrame { parsed: Parsed::Malformed, ..frame(3, 0, 0, n) });
+            bench.arrive(3, pfc(1 << 4, 10));
+        }
+        bench.world.sent.iter_mut().for_each(|sent| sent.reserve(10 * FRAMES));
+        let counted = allocation_counter::measure(|| bench.run(2 * FRAMES, Span::from_nanos(1_250)));
+        assert_eq!(counted.count_total, 0, "{layout:?}");
+        let report = bench.report();
+        assert!(report.balance.copied > 0 && report.dropped(DropReason::HeadroomViolation) > 0, "{layout:?}");
+    }
+}
+
 #[test]
 fn a_port_that_accepts_little_loses_and_reorders_nothing() {
     let mut bench = Bench::new(&toml(2, ""), Layout::Single);

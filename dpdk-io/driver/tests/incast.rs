@@ -32,6 +32,8 @@ fn config(layout: &str) -> SwitchConfig {
         // The receiver's port is never paused by us, so it needs no such headroom; it gets it all the same.
         text += &format!("[[ports]]\nname = \"p{n}\"\nring = \"r{n}\"\nrate = \"{rate}\"\n");
     }
+    // Nothing is flooded, even where the senders are quicker than the receiver's first word.
+    text += &format!("[[static_macs]]\nmac = \"02:00:00:00:01:{SENDERS:02x}\"\nport = \"p{SENDERS}\"\n");
     weir_config::parse("incast.toml", &text).unwrap()
 }
 

@@ -1,0 +1,125 @@
+//! The forwarding rate of one lcore with the whole pipeline (MMU, PFC, scheduler) beside `dpdk-testpmd` macswap, which
+//! only swaps addresses: 64-byte IPv4 frames on the same pcap ports, in turn, as packets per CPU-second of the
+//! forwarding thread.
+//!
+//! `cargo bench -p weir-dpdk-driver --bench forwarding`; the machine's noise is why the ratio, and not the rate, is the
+//! figure. As root it reserves hugepages if there are none, and returns them.
+
+#[path = "forwarding/hugepages.rs"]
+mod hugepages;
+#[path = "forwarding/machine.rs"]
+mod machine;
+#[path = "forwarding/testpmd.rs"]
+mod testpmd;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use weir_config::SwitchConfig;
+use weir_dpdk_driver::{Fabric, FabricOptions, Memory, Placement, Runtime};
+use weir_dpdk_io::cpu;
+
+const ROUNDS: usize = 5;
+const SECONDS: Duration = Duration::from_secs(3);
+/// Frames in a capture file, of as many flows; replayed for ever.
+const FRAMES: u16 = 64;
+
+/// A run's classes: what the frames' DSCP makes them.
+const CASES: [(&str, u8); 2] = [("lossless class", 26), ("lossy class", 0)];
+
+fn main() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let lcore = *cpu::allowed().last().expect("a CPU");
+    let hugepages = hugepages::Reserved::at_least(700);
+    println!("{}", machine::description());
+    println!("pages: {}\n", if hugepages.available() { "2 MiB, --in-memory" } else { "4 KiB, --no-huge" });
+    let captures = CASES.map(|(name, dscp)| {
+        [(0, 1), (1, 0)].map(|(from, to)| capture(dir.path(), &format!("{}-{from}", &name[..5]), from, to, dscp))
+    });
+    let switches = captures.each_ref().map(|files| config(files, lcore));
+    let memory_mb = Memory::of(&switches[..1], 1, 0).megabytes();
+    let options = FabricOptions { memory_mb, ..FabricOptions::default() };
+    let runtime = Runtime::start("forwarding", &[lcore], &[], &options).expect("DPDK");
+    let mut rates = [[[0.0; 3]; ROUNDS]; CASES.len()];
+    for round in 0..ROUNDS {
+        for (case, (files, switch)) in captures.iter().zip(&switches).enumerate() {
+            let weir = weir_rate(&runtime, switch);
+            let peer = |mode| testpmd::rate(mode, files, lcore, hugepages.available(), SECONDS).unwrap_or(f64::NAN);
+            rates[case][round] = [weir, peer("macswap"), peer("5tswap")];
+        }
+    }
+    for ((name, _), rates) in CASES.iter().zip(&rates) {
+        let column = |n: usize| median(rates.iter().map(|round| round[n]).collect());
+        let ratio = |n: usize| median(rates.iter().map(|round| round[0] / round[n]).collect());
+        println!("{name}, median of {ROUNDS} rounds of {} s, M packets per CPU-second of the lcore", SECONDS.as_secs());
+        println!("  weir (dt, PFC)     {:6.1}", column(0) / 1e6);
+        println!("  testpmd macswap    {:6.1}   weir/macswap {:.2}", column(1) / 1e6, ratio(1));
+        println!("  testpmd 5tswap     {:6.1}   weir/5tswap  {:.2}", column(2) / 1e6, ratio(2));
+    }
+}
+
+/// Packets per CPU-second of a switch between two ports that receive as fast as they are polled.
+fn weir_rate(runtime: &Runtime, switch: &SwitchConfig) -> f64 {
+    let switches = std::slice::from_ref(switch);
+    let placement = Placement::new(switches, &cpu::allowed(), 0).expect("a CPU");
+    let running = Fabric::prepare(runtime, switches, &placement, 0).and_then(Fabric::start).expect("a switch");
+    std::thread::sleep(SECONDS);
+    let stopped = running.stop(Duration::from_secs(1)).expect("stopped");
+    let balance = stopped.reports[0].balance;
+    assert!(balance.holds && balance.sent * 100 > balance.received * 99, "{balance:?}");
+    let cpu_ns: u64 = stopped.lcores.iter().map(|(_, stats)| stats.cpu_time_ns()).sum();
+    balance.sent as f64 * 1e9 / cpu_ns as f64
+}
+
+fn config(files: &[PathBuf; 2], lcore: u32) -> SwitchConfig {
+    let mut text = format!(
+        "[switch]\nname = \"bench\"\nidle = \"poll\"\n[lcores]\nlayout = \"single\"\ncores = [{lcore}]\n\
+         [buffer]\nsize = \"4MB\"\npolicy = \"dt\"\n[classes]\npreset = \"roce\"\n[pfc]\nreaction = \"1us\"\n"
+    );
+    for (port, file) in files.iter().enumerate() {
+        // Fast enough never to be what limits.
+        text += &format!(
+            "[[ports]]\nname = \"p{port}\"\npcap = {{ rx = \"{}\", infinite = true }}\nrate = \"400Gbps\"\n",
+            file.display()
+        );
+    }
+    weir_config::parse("bench.toml", &text).expect("a valid configuration")
+}
+
+/// Writes a capture of 64-byte (60 without FCS) UDP/IPv4 frames from one station to the other.
+fn capture(dir: &Path, name: &str, from: u8, to: u8, dscp: u8) -> PathBuf {
+    let mut file = Vec::new();
+    for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65_535, 1] {
+        file.extend(word.to_le_bytes());
+    }
+    for flow in 0..FRAMES {
+        let mut frame = vec![2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, from, 8, 0];
+        frame.extend([0x45, dscp << 2, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, from, 10, 0, 0, to]);
+        let checksum = checksum(&frame[14..34]);
+        frame[24..26].copy_from_slice(&checksum.to_be_bytes());
+        frame.extend((1_000 + flow).to_be_bytes());
+        frame.extend([0x12, 0xb7, 0, 26, 0, 0]);
+        frame.resize(60, 0);
+        for word in [0, u32::from(flow), 60, 60] {
+            file.extend(word.to_le_bytes());
+        }
+        file.extend(frame);
+    }
+    let path = dir.join(format!("{name}.pcap"));
+    fs::write(&path, file).expect("a capture file");
+    path
+}
+
+fn checksum(header: &[u8]) -> u16 {
+    let mut sum: u32 = header.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}

@@ -1,0 +1,81 @@
+//! `dpdk-testpmd` on the same ports, as the figure to compare with.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+/// Packets per CPU-second of testpmd's forwarding thread in this mode; `None` if it is not installed or does not run.
+pub fn rate(mode: &str, captures: &[PathBuf; 2], lcore: u32, hugepages: bool, span: Duration) -> Option<f64> {
+    let main = if lcore == 0 { 1 } else { 0 };
+    // testpmd buffers what it prints when it prints into a pipe.
+    let mut command = Command::new("stdbuf");
+    command.args([
+        "-oL",
+        "dpdk-testpmd",
+        "-l",
+        &format!("{main},{lcore}"),
+        "--main-lcore",
+        &main.to_string(),
+        "--no-pci",
+    ]);
+    command.args(if hugepages { vec!["--in-memory"] } else { vec!["--no-huge", "-m", "600", "--no-shconf"] });
+    for (n, file) in captures.iter().enumerate() {
+        command.arg(format!("--vdev=net_pcap{n},rx_pcap={},infinite_rx=1", file.display()));
+    }
+    command.args(["--", "-i", &format!("--forward-mode={mode}"), "--nb-cores=1"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
+    let measured = measure(&mut child, lcore, span);
+    if measured.is_none() {
+        let _ = child.kill();
+    }
+    let _ = child.wait();
+    measured
+}
+
+fn measure(child: &mut Child, lcore: u32, span: Duration) -> Option<f64> {
+    let pid = child.id();
+    let (mut input, mut output) = (child.stdin.take()?, BufReader::new(child.stdout.take()?));
+    writeln!(input, "start").ok()?;
+    let before = (sent(&mut input, &mut output)?, cpu_time_ns(pid, lcore)?);
+    std::thread::sleep(span);
+    let after = (sent(&mut input, &mut output)?, cpu_time_ns(pid, lcore)?);
+    writeln!(input, "stop\nquit").ok()?;
+    drop(input);
+    // Read to the end, so that it can write its last words.
+    output.lines().for_each(drop);
+    Some((after.0 - before.0) as f64 * 1e9 / (after.1 - before.1) as f64)
+}
+
+/// Packets sent on both ports so far.
+fn sent(input: &mut ChildStdin, output: &mut BufReader<ChildStdout>) -> Option<u64> {
+    writeln!(input, "show port stats all").ok()?;
+    let (mut ports, mut packets) = (0, 0);
+    let mut line = String::new();
+    while ports < 2 {
+        line.clear();
+        if output.read_line(&mut line).ok()? == 0 {
+            return None;
+        }
+        if let Some(rest) = line.trim().strip_prefix("TX-packets:") {
+            packets += rest.split_whitespace().next()?.parse::<u64>().ok()?;
+            ports += 1;
+        }
+    }
+    Some(packets)
+}
+
+/// CPU time of the worker lcore's thread.
+fn cpu_time_ns(pid: u32, lcore: u32) -> Option<u64> {
+    for task in fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {
+        let name = fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+        // DPDK has renamed its threads more than once.
+        let names = ["rte-worker-", "lcore-worker-", "dpdk-worker"].map(|prefix| format!("{prefix}{lcore}"));
+        if names.iter().any(|known| known == name.trim()) {
+            let schedstat = fs::read_to_string(task.path().join("schedstat")).ok()?;
+            return schedstat.split_whitespace().next()?.parse().ok();
+        }
+    }
+    None
+}
