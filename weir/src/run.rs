@@ -29,7 +29,7 @@ pub struct RunArguments {
     /// No line of rates each second.
     #[arg(long)]
     quiet: bool,
-    /// Let dpdk-dumpcap and dpdk-telemetry find this process under this name (shared hugepages needed for dumpcap).
+    /// Let dpdk-dumpcap and dpdk-telemetry find this process under this name; needs hugepages and root.
     #[arg(long, value_name = "NAME")]
     file_prefix: Option<String>,
     /// Arguments for DPDK's EAL.

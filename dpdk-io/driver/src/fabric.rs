@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use weir_config::{Device, Idle, SwitchConfig};
 use weir_dpdk_io::{
-    Clock, Eal, EalArgs, LcoreHandle, Mempool, MempoolConfig, Port, PortError, PortStats, RxQueue, TxQueue, cpu,
+    Clock, Eal, EalArgs, LcoreHandle, MemoryMode, Mempool, MempoolConfig, Port, PortError, PortStats, RxQueue, TxQueue,
+    cpu,
 };
 use weir_switch_core::Shared;
 use weir_switch_core::report::{Report, Reporter};
@@ -31,7 +32,8 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 pub struct FabricOptions {
     /// Arguments for EAL, after Weir's own.
     pub eal_args: Vec<String>,
-    /// Under this name other processes (dpdk-telemetry, dpdk-dumpcap) find this one.
+    /// Under this name other processes (dpdk-telemetry, dpdk-dumpcap) find this one. Needs hugepages, which are then
+    /// shared with them.
     pub file_prefix: Option<String>,
     /// Memory that EAL should have, in MiB; at least what [`Memory::megabytes`] says.
     pub memory_mb: u32,
@@ -105,7 +107,7 @@ impl Runtime {
             args = args.allow_pci(address);
         }
         if let Some(prefix) = &options.file_prefix {
-            args = args.file_prefix(prefix);
+            args = args.file_prefix(prefix).memory(MemoryMode::Shared);
         }
         let args = args.build();
         tracing::debug!("EAL arguments: {}", args.join(" "));
