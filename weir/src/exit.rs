@@ -12,6 +12,8 @@ use weir_dpdk_driver::DriverError;
 pub enum Failure {
     /// The configuration is wrong, or asks for what this machine does not have.
     Input(ConfigErrors),
+    /// An argument of the command is wrong.
+    Argument(String),
     /// Something failed later, or a run did not keep what it promises.
     Run(String),
 }
@@ -22,6 +24,10 @@ impl Failure {
         match self {
             Failure::Input(errors) => {
                 eprint!("{}", errors.render(std::io::stderr().is_terminal()));
+                ExitCode::from(2)
+            }
+            Failure::Argument(message) => {
+                eprintln!("weir: {message}");
                 ExitCode::from(2)
             }
             Failure::Run(message) => {

@@ -1,13 +1,14 @@
 //! `weir run`: the switches, until a signal.
 
+use std::fs::File;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use weir_config::SwitchConfig;
-use weir_dpdk_driver::{Fabric, FabricOptions, Memory, Placement, RunningFabric, Runtime, Stopped};
+use weir_dpdk_driver::{DriverError, Fabric, FabricOptions, Memory, Placement, RunningFabric, Runtime, Stopped};
 use weir_switch_core::Report;
 use weir_units::{BitRate, Bytes};
 
@@ -49,13 +50,7 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let placement = Placement::new(&switches, &weir_dpdk_io::cpu::allowed(), 0)?;
     let memory = Memory::of(&switches, placement.cpus.len(), 0);
     // Opened before anything starts: a summary that can't be written is wrong input.
-    let json = arguments.json.as_ref().map(|path| std::fs::File::create(path).map(|file| (path, file)));
-    let json = json.transpose().map_err(|error| {
-        Failure::Run(format!(
-            "the summary can't be written to {}: {error}",
-            arguments.json.as_ref().map_or_else(String::new, |p| p.display().to_string())
-        ))
-    })?;
+    let json = arguments.json.as_deref().map(create_json).transpose()?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, stop.clone())?;
@@ -65,7 +60,9 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
         file_prefix: arguments.file_prefix.clone(),
         memory_mb: memory.megabytes(),
     };
-    let runtime = Runtime::start("weir", &placement.cpus, &weir_dpdk_driver::pci_addresses(&switches), &options)?;
+    let pci = weir_dpdk_driver::pci_addresses(&switches);
+    let runtime =
+        Runtime::start("weir", &placement.cpus, &pci, &options).map_err(|error| start_failure(arguments, error))?;
     match weir_dpdk_io::pdump_init(runtime.eal()) {
         Ok(()) => tracing::info!("packet capture by dpdk-dumpcap is possible"),
         Err(error) => tracing::debug!("{error}"),
@@ -83,6 +80,27 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let stopped = running.stop(DRAIN_WITHIN)?;
     watched?;
     finish(&switches, &stopped, started.elapsed(), json)
+}
+
+fn create_json(path: &Path) -> Result<(&Path, File), Failure> {
+    let file = File::create(path).map_err(|error| {
+        Failure::Argument(format!(
+            "--json: the summary can't be written to {}: {error}; name a file in a directory that exists",
+            path.display()
+        ))
+    })?;
+    Ok((path, file))
+}
+
+/// EAL does not tell whether it was its arguments; where the user gave some, they are the likely reason.
+fn start_failure(arguments: &RunArguments, error: DriverError) -> Failure {
+    match error {
+        DriverError::Eal(error) if !arguments.eal.is_empty() => Failure::Argument(format!(
+            "DPDK does not start with the arguments after `--` ({}): {error}; its own messages stand above",
+            arguments.eal.join(" ")
+        )),
+        error => error.into(),
+    }
 }
 
 /// Prints rates and follows links until it is time to stop.
@@ -174,7 +192,7 @@ fn finish(
     switches: &[SwitchConfig],
     stopped: &Stopped,
     ran_for: Duration,
-    json: Option<(&PathBuf, std::fs::File)>,
+    json: Option<(&Path, File)>,
 ) -> Result<(), Failure> {
     let summary = RunSummary::new(switches, stopped, ran_for);
     print_summary(&summary);
