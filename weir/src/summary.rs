@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use weir_config::SwitchConfig;
-use weir_dpdk_driver::Stopped;
+use weir_dpdk_driver::{DeviceReport, Stopped};
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::report::{ClassReport, PortReport};
@@ -75,6 +75,9 @@ struct PortSummary {
     device_missed: u64,
     /// Frames that the device lost for want of mbufs: a fault of the set-up.
     device_no_mbuf: u64,
+    /// The most frames that stood in the device's own transmit queue, out of the buffer's sight; null where the device
+    /// does not tell.
+    device_backlog_max: Option<u32>,
     classes: Vec<ClassSummary>,
 }
 
@@ -154,11 +157,7 @@ impl RunSummary {
     }
 }
 
-fn switch_summary(
-    config: &SwitchConfig,
-    report: &Report,
-    devices: &[Option<weir_dpdk_io::PortStats>],
-) -> SwitchSummary {
+fn switch_summary(config: &SwitchConfig, report: &Report, devices: &[DeviceReport]) -> SwitchSummary {
     let balance = report.balance;
     SwitchSummary {
         name: config.name.clone(),
@@ -184,11 +183,11 @@ fn switch_summary(
             p999: report.pause_delay.p999,
             max: report.pause_delay.max,
         },
-        ports: report.ports.iter().zip(devices).map(|(port, device)| port_summary(port, device.as_ref())).collect(),
+        ports: report.ports.iter().zip(devices).map(|(port, device)| port_summary(port, device)).collect(),
     }
 }
 
-fn port_summary(port: &PortReport, device: Option<&weir_dpdk_io::PortStats>) -> PortSummary {
+fn port_summary(port: &PortReport, device: &DeviceReport) -> PortSummary {
     PortSummary {
         name: port.name.clone(),
         link_up: port.link_up,
@@ -198,8 +197,9 @@ fn port_summary(port: &PortReport, device: Option<&weir_dpdk_io::PortStats>) -> 
         pause_tx: port.control_tx.pause,
         control_ignored: port.control_rx.ignored,
         control_malformed: port.control_rx.malformed,
-        device_missed: device.map_or(0, |stats| stats.imissed),
-        device_no_mbuf: device.map_or(0, |stats| stats.rx_nombuf),
+        device_missed: device.stats.map_or(0, |stats| stats.imissed),
+        device_no_mbuf: device.stats.map_or(0, |stats| stats.rx_nombuf),
+        device_backlog_max: device.backlog_max,
         classes: port.classes.iter().enumerate().filter(|(_, class)| class.is_used()).map(class_summary).collect(),
     }
 }

@@ -20,7 +20,7 @@ use crate::frame::{Frame, FrameStore};
 use crate::lcore_loop::{self, LcoreStats, LoopControl, Phase, Task};
 use crate::memory::{CACHE, Memory};
 use crate::placement::Placement;
-use crate::switch_lcore::SwitchLcore;
+use crate::switch_lcore::{DeviceBacklog, SwitchLcore};
 
 /// How far a late poll may catch up on a port's rate, in real time.
 const SHAPER_SLACK: Span = Span::from_micros(200);
@@ -80,8 +80,17 @@ pub struct Stopped {
     pub lcores: Vec<(u32, Arc<LcoreStats>)>,
     /// Mbufs that did not come back: 0, or a leak.
     pub mbufs_missing: u32,
-    /// Each switch's ports' device statistics at the end.
-    pub devices: Vec<Vec<Option<PortStats>>>,
+    /// Each switch's ports' devices at the end.
+    pub devices: Vec<Vec<DeviceReport>>,
+}
+
+/// What a port's device tells of itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DeviceReport {
+    /// Its own statistics, where it keeps any.
+    pub stats: Option<PortStats>,
+    /// The most frames that stood in its transmit queue, out of the MMU's sight; `None` where it does not tell.
+    pub backlog_max: Option<u32>,
 }
 
 /// One switch, as the control thread has it.
@@ -90,6 +99,7 @@ struct RunningSwitch {
     shared: Arc<Shared>,
     reporter: Reporter,
     ports: Vec<Port>,
+    backlogs: Vec<Arc<DeviceBacklog>>,
 }
 
 struct TaskBox(Box<dyn Task>);
@@ -184,12 +194,13 @@ impl<'a> Fabric<'a> {
             tx.push(Some(transmit));
             ports.push(port);
         }
+        let backlogs: Vec<_> = ports.iter().map(|_| Arc::new(DeviceBacklog::default())).collect();
         for (lcore, on) in lcores.into_iter().zip(&placed.on) {
             let rx = take_queues::<RxQueue>(&lcore.role.receives, &mut rx);
             let tx = take_queues::<TxQueue>(&lcore.role.transmits, &mut tx);
-            self.tasks[*on].push(TaskBox(Box::new(SwitchLcore::new(lcore, rx, tx, self.store.clone()))));
+            self.tasks[*on].push(TaskBox(Box::new(SwitchLcore::new(lcore, rx, tx, &backlogs, self.store.clone()))));
         }
-        self.switches.push(RunningSwitch { shared, reporter, ports });
+        self.switches.push(RunningSwitch { shared, reporter, ports, backlogs });
         Ok(())
     }
 
@@ -304,9 +315,14 @@ impl RunningFabric {
         changed
     }
 
-    /// The device's own statistics of each port of switch `index`, where it keeps any.
-    pub fn device_stats(&self, index: usize) -> Vec<Option<PortStats>> {
-        self.switches[index].ports.iter().map(|port| port.stats().ok()).collect()
+    /// What the device of each port of switch `index` tells of itself.
+    pub fn device_reports(&self, index: usize) -> Vec<DeviceReport> {
+        let switch = &self.switches[index];
+        let report = |(port, backlog): (&Port, &Arc<DeviceBacklog>)| {
+            let frames = backlog.frames_max();
+            DeviceReport { stats: port.stats().ok(), backlog_max: (frames > 0).then_some(frames) }
+        };
+        switch.ports.iter().zip(&switch.backlogs).map(report).collect()
     }
 
     /// Stops: no more frames are received, what is held is sent for up to `drain`, the rest is given up and counted.
@@ -334,8 +350,7 @@ impl RunningFabric {
             lcores.push((cpu, stats));
         }
         panicked?;
-        let devices = self.switches.iter().map(|switch| switch.ports.iter().map(|port| port.stats().ok()).collect());
-        let devices = devices.collect();
+        let devices = (0..self.switches.len()).map(|index| self.device_reports(index)).collect();
         let far_ends = std::mem::take(&mut self.far_ends);
         for port in std::mem::take(&mut self.switches).into_iter().flat_map(|switch| switch.ports).chain(far_ends) {
             port.close()?;

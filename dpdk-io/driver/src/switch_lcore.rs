@@ -1,5 +1,8 @@
 //! One lcore's part of one switch: its halves, and the queues of its ports.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use weir_dpdk_io::{Batch, Clock, RxQueue, TxQueue};
 use weir_flowctl::frame::ControlFrame;
 use weir_switch_core::counters::DropReason;
@@ -27,22 +30,52 @@ pub struct SwitchLcore {
 struct World {
     store: FrameStore,
     /// By port; `None` for ports that other lcores transmit on.
-    tx: Vec<Option<TxQueue>>,
+    tx: Vec<Option<Output>>,
     batch: Batch,
+}
+
+/// A port's way out.
+#[derive(Debug)]
+struct Output {
+    queue: TxQueue,
+    /// `None` where the device does not tell.
+    backlog: Option<Arc<DeviceBacklog>>,
+}
+
+/// The most frames that stood in a device's own transmit queue, where no counter of the MMU sees them.
+#[derive(Debug, Default)]
+pub struct DeviceBacklog(AtomicU32);
+
+impl DeviceBacklog {
+    /// The most frames so far.
+    pub fn frames_max(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// One lcore writes.
+    fn note(&self, frames: u32) {
+        if frames > self.0.load(Ordering::Relaxed) {
+            self.0.store(frames, Ordering::Relaxed);
+        }
+    }
 }
 
 impl SwitchLcore {
     /// Puts halves and queues together. `rx` are the queues of the ports that this lcore receives from, `tx` those of
-    /// the ports that it transmits on.
+    /// the ports that it transmits on; `backlogs` are all ports'.
     pub fn new(
         halves: Lcore<Frame>,
         rx: Vec<(PortId, RxQueue)>,
         tx: Vec<(PortId, TxQueue)>,
+        backlogs: &[Arc<DeviceBacklog>],
         store: FrameStore,
     ) -> SwitchLcore {
         let ports = tx.iter().map(|(port, _)| port.index() + 1).max().unwrap_or(0);
-        let mut by_port: Vec<Option<TxQueue>> = (0..ports).map(|_| None).collect();
-        tx.into_iter().for_each(|(port, queue)| by_port[port.index()] = Some(queue));
+        let mut by_port: Vec<Option<Output>> = (0..ports).map(|_| None).collect();
+        for (port, queue) in tx {
+            let backlog = queue.backlog().map(|_| backlogs[port.index()].clone());
+            by_port[port.index()] = Some(Output { queue, backlog });
+        }
         let world = World { store, tx: by_port, batch: Batch::new() };
         SwitchLcore { halves, rx, world, batch: Batch::new(), burst: Burst::new() }
     }
@@ -138,11 +171,14 @@ impl PortOutput<Frame> for World {
     #[inline]
     fn transmit(&mut self, port: PortId, burst: &mut Burst<Frame>) -> usize {
         const { assert!(BURST_MAX <= weir_dpdk_io::MAX_BURST) };
-        let Some(queue) = &mut self.tx[port.index()] else { unreachable!("a port transmitted on elsewhere") };
+        let Some(output) = &mut self.tx[port.index()] else { unreachable!("a port transmitted on elsewhere") };
         for frame in burst.drain(..) {
             assert!(self.batch.push(frame.0).is_ok(), "a burst fits a batch");
         }
-        let sent = queue.send(&mut self.batch);
+        let sent = output.queue.send(&mut self.batch);
+        if let Some(backlog) = &output.backlog {
+            backlog.note(output.queue.backlog().unwrap_or(0));
+        }
         burst.extend(self.batch.drain().map(Frame));
         sent
     }
