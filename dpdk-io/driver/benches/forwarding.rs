@@ -41,12 +41,12 @@ fn main() {
     let memory_mb = Memory::of(&switches[..1], 1, 0).megabytes();
     let options = FabricOptions { memory_mb, ..FabricOptions::default() };
     let runtime = Runtime::start("forwarding", &[lcore], &[], &options).expect("DPDK");
-    let mut rates = [[[0.0; 3]; ROUNDS]; CASES.len()];
-    for round in 0..ROUNDS {
-        for (case, (files, switch)) in captures.iter().zip(&switches).enumerate() {
+    let mut rates: [Vec<[f64; 3]>; CASES.len()] = Default::default();
+    for _ in 0..ROUNDS {
+        for ((files, switch), rates) in captures.iter().zip(&switches).zip(&mut rates) {
             let weir = weir_rate(&runtime, switch);
             let peer = |mode| testpmd::rate(mode, files, lcore, hugepages.available(), SECONDS).unwrap_or(f64::NAN);
-            rates[case][round] = [weir, peer("macswap"), peer("5tswap")];
+            rates.push([weir, peer("macswap"), peer("5tswap")]);
         }
     }
     for ((name, _), rates) in CASES.iter().zip(&rates) {
