@@ -2,11 +2,24 @@
 //!
 //! Hosts and links are sans-I/O, as the switch is: they take frames and `now`, and answer what to send and when to
 //! ask again. The same host runs in virtual time and, with the same RoCEv2 frames, on a real port.
+//!
+//! | module | is |
+//! |---|---|
+//! | [`rocev2`] | the frames |
+//! | [`host`], [`link`] | an RDMA host, and the propagation delay of its link |
+//! | [`scenario`] | a switch, hosts and flows: what a backend runs |
+//! | [`victim`] | the victim experiment of the SPFC paper, as a scenario |
+//! | `dpdk` (feature `dpdk`) | the backend that runs scenarios with real frames on DPDK ports |
+//! | [`run_dir`] | the files that a run leaves behind |
 
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "dpdk")]
+pub mod dpdk;
 pub mod host;
 pub mod link;
 mod pacer;
 pub mod rocev2;
 pub mod run_dir;
+pub mod scenario;
+pub mod victim;

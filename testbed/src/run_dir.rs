@@ -24,6 +24,8 @@ pub use capture::{CapturePort, CaptureWriter, Direction};
 pub use events::{EventKind, EventWriter, FctWriter};
 pub use provenance::{Machine, Provenance};
 pub use series::{FlowSample, PoolSample, QueueSample, SeriesColumns, SeriesWriter};
+#[cfg(feature = "dpdk")]
+pub(crate) use summary::throughput;
 pub use summary::{
     ClassSummary, FlowSummary, FlowWindow, MessageTimes, PoolSummary, PortSummary, PortWindow, Summary, Window,
 };

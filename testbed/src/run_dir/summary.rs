@@ -26,6 +26,9 @@ pub struct Summary {
     pub duration_ns: u64,
     /// The same in real time, in milliseconds.
     pub wall_ms: u64,
+    /// Line time that a host lost at most, because the machine polled it too late: where this is no small part of the
+    /// duration, rates are the machine's and not the scenario's.
+    pub late_ns: u64,
     /// Whether no lossless frame was lost anywhere.
     pub lossless: bool,
     /// Each flow.

@@ -1,0 +1,122 @@
+//! What hosts and the control thread share while a scenario runs.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use weir_units::{Bytes, Span, Time};
+
+use crate::host::{Host, HostStats};
+use crate::run_dir::FlowSample;
+use crate::scenario::Scenario;
+
+/// Counters of the hosts, for samples, and the scenario's beginning.
+///
+/// Relaxed throughout: each number stands alone, and a sample may be a poll old. A snapshot is not consistent as a
+/// whole; what must be exact is taken from the hosts when they are done.
+#[derive(Debug)]
+pub(super) struct Board {
+    /// The clock's reading at the scenario's start, in picoseconds; until then [`NOT_BEGUN`].
+    begins: AtomicU64,
+    flows: Box<[FlowCell]>,
+    hosts: Box<[HostCell]>,
+}
+
+const NOT_BEGUN: u64 = u64::MAX;
+
+/// A flow: one writer for each field, the sending and the receiving host.
+#[derive(Debug, Default)]
+struct FlowCell {
+    sent: AtomicU64,
+    received: AtomicU64,
+}
+
+#[derive(Debug)]
+struct HostCell {
+    name: String,
+    /// The scenario's flows that the host sends and receives, in its own order.
+    sends: Vec<usize>,
+    receives: Vec<usize>,
+    finished: AtomicBool,
+    last: Mutex<Option<LastWords>>,
+}
+
+/// What a host leaves when it is done.
+#[derive(Clone, Debug)]
+pub(super) struct LastWords {
+    pub(super) stats: HostStats,
+    /// Line time that the host lost, because it was polled too late to catch up.
+    pub(super) late: Span,
+}
+
+impl Board {
+    pub(super) fn new(scenario: &Scenario) -> Board {
+        let hosts = scenario.hosts.iter().enumerate().map(|(n, plan)| {
+            let flows = scenario.flows_of(n);
+            HostCell {
+                name: plan.name.clone(),
+                sends: flows.sends.iter().map(|(flow, _)| *flow).collect(),
+                receives: flows.receives.iter().map(|(flow, _)| *flow).collect(),
+                finished: AtomicBool::new(false),
+                last: Mutex::new(None),
+            }
+        });
+        Board {
+            begins: AtomicU64::new(NOT_BEGUN),
+            flows: scenario.flows.iter().map(|_| FlowCell::default()).collect(),
+            hosts: hosts.collect(),
+        }
+    }
+
+    /// Sets the clock's reading at which the scenario begins.
+    pub(super) fn begin(&self, at: Time) {
+        self.begins.store(at.as_picos(), Ordering::Relaxed);
+    }
+
+    /// The scenario's time at a reading of the clock; `None` before its start.
+    #[inline]
+    pub(super) fn scenario_time(&self, clock: Time) -> Option<Time> {
+        clock.as_picos().checked_sub(self.begins.load(Ordering::Relaxed)).map(Time::from_picos)
+    }
+
+    /// A host tells how far its flows are.
+    pub(super) fn publish(&self, host: usize, state: &Host) {
+        let cell = &self.hosts[host];
+        for (n, flow) in cell.sends.iter().enumerate() {
+            self.flows[*flow].sent.store(state.sender_stats(n).payload.get(), Ordering::Relaxed);
+        }
+        for (n, flow) in cell.receives.iter().enumerate() {
+            self.flows[*flow].received.store(state.receiver_stats(n).payload.get(), Ordering::Relaxed);
+        }
+        cell.finished.store(state.is_finished(), Ordering::Relaxed);
+    }
+
+    /// A host leaves its last counters.
+    pub(super) fn leave(&self, host: usize, last: LastWords) {
+        *self.hosts[host].last.lock().expect("nobody panics with this lock held") = Some(last);
+    }
+
+    /// The counters that a host left, and the places of its flows among the scenario's: sent, received.
+    pub(super) fn left_by(&self, host: usize) -> Option<(LastWords, &[usize], &[usize])> {
+        let cell = &self.hosts[host];
+        let last = cell.last.lock().expect("nobody panics with this lock held").clone()?;
+        Some((last, &cell.sends, &cell.receives))
+    }
+
+    /// How far each flow is.
+    pub(super) fn flows(&self) -> impl Iterator<Item = FlowSample> {
+        self.flows.iter().map(|flow| FlowSample {
+            sent: Bytes::new(flow.sent.load(Ordering::Relaxed)),
+            received: Bytes::new(flow.received.load(Ordering::Relaxed)),
+        })
+    }
+
+    pub(super) fn all_finished(&self) -> bool {
+        self.hosts.iter().all(|host| host.finished.load(Ordering::Relaxed))
+    }
+
+    /// The names of the hosts that have not finished.
+    pub(super) fn unfinished(&self) -> Vec<String> {
+        let late = self.hosts.iter().filter(|host| !host.finished.load(Ordering::Relaxed));
+        late.map(|host| host.name.clone()).collect()
+    }
+}

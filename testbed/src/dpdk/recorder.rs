@@ -1,0 +1,203 @@
+//! The control thread's notebook: samples, events, completion times and the capture, as they come.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::sync::Arc;
+
+use weir_flowctl::frame::PfcFrame;
+use weir_switch_core::Report;
+use weir_switch_core::counters::DropReason;
+use weir_units::{Class, Span, Time};
+
+use super::board::Board;
+use super::station::{Note, Reader, next_captured};
+use crate::run_dir::{
+    CapturePort, CaptureWriter, EventKind, EventWriter, FctWriter, FlowSample, PoolSample, QueueSample, RunDir,
+    RunDirError, SeriesColumns, SeriesWriter,
+};
+use crate::scenario::Scenario;
+
+type Out = BufWriter<File>;
+
+/// Writes the files of a run while it runs.
+pub(super) struct Recorder<'a> {
+    scenario: &'a Scenario,
+    board: Arc<Board>,
+    readers: Vec<Reader>,
+    series: SeriesWriter<Out>,
+    events: EventWriter<Out>,
+    fcts: FctWriter<Out>,
+    capture: Option<CaptureWriter<Out>>,
+    /// The classes that each host was last told to pause.
+    paused: Vec<u8>,
+    /// Drops at the sample before, by port, class and reason.
+    dropped: Vec<u64>,
+    /// Up to where samples have been taken.
+    sampled_to: Option<Time>,
+    edges: Vec<Edge>,
+    /// Window edges not passed yet, the next one last.
+    edges_ahead: Vec<Time>,
+}
+
+/// What windows are measured from.
+#[derive(Clone, Debug)]
+pub(super) struct Edge {
+    /// When the sample was to be taken.
+    pub(super) planned: Time,
+    /// When it was.
+    pub(super) at: Time,
+    /// How far each flow was.
+    pub(super) flows: Vec<FlowSample>,
+    /// How often and for how long each port had paused its host, over all classes.
+    pub(super) pauses: Vec<(u64, Span)>,
+}
+
+impl<'a> Recorder<'a> {
+    pub(super) fn new(
+        scenario: &'a Scenario,
+        run: &RunDir,
+        board: Arc<Board>,
+        readers: Vec<Reader>,
+    ) -> Result<Recorder<'a>, RunDirError> {
+        let columns = SeriesColumns {
+            flows: scenario.flows.iter().map(|flow| flow.name.clone()).collect(),
+            queues: queues(scenario).map(|(port, class)| (scenario.switch.ports[port].name.clone(), class)).collect(),
+        };
+        let capture = scenario.capture.map(|host| {
+            let port = &scenario.switch.ports[scenario.hosts[host].port];
+            let rate = port.rate.unwrap_or(scenario.hosts[host].nic.rate);
+            run.capture(&CapturePort { name: port.name.clone(), mac: port.mac.unwrap_or_default(), rate })
+        });
+        let edges: BTreeSet<Time> = scenario.windows.iter().flat_map(|window| [window.from, window.to]).collect();
+        Ok(Recorder {
+            scenario,
+            board,
+            readers,
+            series: run.series(Time::ZERO, &columns)?,
+            events: run.events()?,
+            fcts: run.fcts()?,
+            capture: capture.transpose()?,
+            paused: vec![0; scenario.hosts.len()],
+            dropped: vec![0; scenario.switch.ports.len() * Class::ALL.len() * DropReason::ALL.len()],
+            sampled_to: None,
+            edges: Vec::new(),
+            edges_ahead: edges.into_iter().rev().collect(),
+        })
+    }
+
+    /// When samples are to be taken: at regular times, and at the windows' edges.
+    pub(super) fn schedule(&self) -> Vec<Time> {
+        let (step, end) = (self.scenario.sample_every.as_picos().max(1), self.scenario.end.as_picos());
+        let regular = (1..=end / step).map(|n| Time::from_picos(n * step));
+        let all: BTreeSet<Time> = regular.chain(self.edges_ahead.iter().copied()).collect();
+        all.into_iter().collect()
+    }
+
+    /// Whether a sample planned for `planned` is still to be taken: not if the one before came so late that it is past.
+    pub(super) fn is_due(&self, planned: Time) -> bool {
+        self.sampled_to.is_none_or(|sampled_to| sampled_to < planned)
+    }
+
+    /// Writes down what the hosts have noted.
+    pub(super) fn collect(&mut self) -> io::Result<()> {
+        for (host, reader) in self.readers.iter_mut().enumerate() {
+            let port = self.scenario.port_name(host);
+            while let Ok(note) = reader.notes.pop() {
+                match note {
+                    Note::Pfc(at, frame) => note_pfc(&mut self.events, at, port, &mut self.paused[host], &frame)?,
+                    Note::Done(completion) => {
+                        let own = self.scenario.flows.iter().filter(|flow| flow.from == host).nth(completion.flow);
+                        self.fcts.write(own.map_or("", |flow| &flow.name), &completion)?;
+                    }
+                }
+            }
+            if let (Some(ring), Some(capture)) = (&mut reader.capture, &mut self.capture) {
+                while let Some((at, direction, frame, frame_bytes)) = next_captured(ring) {
+                    capture.write_cut(at, direction, &frame, frame_bytes)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a sample: the switch's report as of `at`, and the hosts' counters now.
+    pub(super) fn sample(&mut self, at: Time, report: &Report) -> io::Result<()> {
+        let flows: Vec<FlowSample> = self.board.flows().collect();
+        let samples: Vec<QueueSample> = queues(self.scenario)
+            .map(|(port, class)| {
+                let class = &report.ports[port].classes[class.index()];
+                let ingress = &class.ingress;
+                QueueSample {
+                    ingress: ingress.private + ingress.shared + ingress.headroom,
+                    headroom: ingress.headroom,
+                    threshold: Some(ingress.threshold),
+                    egress: class.egress,
+                    paused: ingress.off,
+                    paused_for: class.paused_tx,
+                }
+            })
+            .collect();
+        let pool = PoolSample { used: report.pool.used, capacity: report.pool.capacity };
+        self.series.write(at, &flows, &samples, &pool)?;
+        self.note_drops(at, report)?;
+        self.sampled_to = Some(at);
+        while let Some(planned) = self.edges_ahead.pop_if(|edge| *edge <= at) {
+            let pauses = report.ports.iter().map(|port| {
+                let classes = port.classes.iter();
+                (classes.clone().map(|class| class.pauses_tx).sum(), classes.map(|class| class.paused_tx).sum())
+            });
+            self.edges.push(Edge { planned, at, flows: flows.clone(), pauses: pauses.collect() });
+        }
+        Ok(())
+    }
+
+    fn note_drops(&mut self, at: Time, report: &Report) -> io::Result<()> {
+        let mut before = self.dropped.iter_mut();
+        for port in &report.ports {
+            for (class, counters) in Class::ALL.into_iter().zip(&port.classes) {
+                for reason in DropReason::ALL {
+                    let now = counters.rx_drops[reason as usize] + counters.tx_drops[reason as usize];
+                    let before = before.next().expect("a counter for each port, class and reason");
+                    if now > *before {
+                        let kind = EventKind::Drop { reason: reason.name(), frames: now - *before };
+                        self.events.write(at, &port.name, Some(class), kind)?;
+                    }
+                    *before = now;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the files, and returns the samples at the windows' edges.
+    pub(super) fn finish(self) -> io::Result<Vec<Edge>> {
+        self.series.finish()?;
+        self.events.finish()?;
+        self.fcts.finish()?;
+        if let Some(capture) = self.capture {
+            capture.finish()?;
+        }
+        Ok(self.edges)
+    }
+}
+
+/// The queues that a series shows: each port's lossless classes.
+fn queues(scenario: &Scenario) -> impl Iterator<Item = (usize, Class)> + '_ {
+    let lossless = scenario.switch.classes.lossless;
+    (0..scenario.switch.ports.len()).flat_map(move |port| Class::in_mask(lossless).map(move |class| (port, class)))
+}
+
+fn note_pfc(events: &mut EventWriter<Out>, at: Time, port: &str, paused: &mut u8, frame: &PfcFrame) -> io::Result<()> {
+    for class in Class::in_mask(frame.paused()) {
+        let quanta = frame.times[class.index()];
+        let is_new = *paused & class.bit() == 0;
+        let kind = if is_new { EventKind::PauseSent(quanta) } else { EventKind::PauseRefreshed(quanta) };
+        events.write(at, port, Some(class), kind)?;
+    }
+    for class in Class::in_mask(frame.resumed()) {
+        events.write(at, port, Some(class), EventKind::ResumeSent)?;
+    }
+    *paused = *paused & !frame.resumed() | frame.paused();
+    Ok(())
+}

@@ -1,0 +1,153 @@
+//! From counters to the summary.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use weir_switch_core::counters::DropReason;
+use weir_switch_core::report::{ClassReport, PortReport};
+use weir_units::{Bytes, Class, Time};
+
+use super::Stopped;
+use super::board::Board;
+use super::recorder::Edge;
+use crate::host::{ClassStats, HostStats, ReceiverStats, SenderStats};
+use crate::run_dir::{
+    ClassSummary, FlowSummary, FlowWindow, PoolSummary, PortSummary, PortWindow, Summary, Window, throughput,
+};
+use crate::scenario::{Scenario, WindowPlan};
+
+/// The summary of a run that has stopped.
+pub(super) fn summary(
+    scenario: &Scenario,
+    board: &Board,
+    stopped: &Stopped,
+    edges: Vec<Edge>,
+    wall: Duration,
+) -> Summary {
+    let report = &stopped.reports[0];
+    let left: Vec<_> = (0..scenario.hosts.len()).map(|host| board.left_by(host)).collect();
+    let mut sent = vec![SenderStats::default(); scenario.flows.len()];
+    let mut arrived = vec![ReceiverStats::default(); scenario.flows.len()];
+    for (last, sends, receives) in left.iter().flatten() {
+        let stats = &last.stats;
+        sends.iter().zip(&stats.flows).for_each(|(flow, stats)| sent[*flow] = *stats);
+        receives.iter().zip(&stats.receivers).for_each(|(flow, stats)| arrived[*flow] = *stats);
+    }
+    let duration = scenario.end.since(Time::ZERO);
+    let flows = scenario.flows.iter().zip(sent.iter().zip(&arrived)).map(|(plan, (sent, arrived))| FlowSummary {
+        from: scenario.hosts[plan.from].name.clone(),
+        to: scenario.hosts[plan.to].name.clone(),
+        class: plan.config.class.index() as u8,
+        ..FlowSummary::new(&plan.name, sent, arrived, duration)
+    });
+    let ports = scenario.hosts.iter().zip(&left).map(|(host, left)| {
+        let port = &report.ports[host.port];
+        let stats = left.as_ref().map(|(last, ..)| &last.stats);
+        PortSummary { name: port.name.clone(), host: host.name.clone(), classes: class_summaries(port, stats) }
+    });
+    let all_arrived = sent
+        .iter()
+        .zip(&arrived)
+        .all(|(sent, arrived)| (arrived.lost, arrived.in_order, arrived.payload) == (0, sent.frames, sent.payload));
+    let mut notes = scenario.notes.clone();
+    let late_hosts = board.unfinished();
+    if !late_hosts.is_empty() {
+        notes.push(format!("{} did not finish: frames were lost, or a class stays paused", late_hosts.join(", ")));
+    }
+    let late = left.iter().flatten().map(|(last, ..)| last.late).max().unwrap_or_default();
+    notes.extend(machine_notes(stopped));
+    Summary {
+        scenario: scenario.name.clone(),
+        backend: "dpdk".to_owned(),
+        policy: scenario.policy.clone(),
+        parameters: scenario.parameters.clone(),
+        time_dilation: u64::from(scenario.switch.time_dilation),
+        duration_ns: duration.as_nanos(),
+        wall_ms: wall.as_millis() as u64,
+        late_ns: late.as_nanos(),
+        lossless: all_arrived && late_hosts.is_empty() && report.balance.dropped == 0,
+        flows: flows.collect(),
+        ports: ports.collect(),
+        pool: PoolSummary { capacity_bytes: report.pool.capacity.get(), used_max_bytes: report.pool.used_max.get() },
+        windows: scenario.windows.iter().filter_map(|plan| window(scenario, plan, &edges)).collect(),
+        notes,
+    }
+}
+
+/// What the machine did to the run.
+fn machine_notes(stopped: &Stopped) -> Vec<String> {
+    let report = &stopped.reports[0];
+    let gap = stopped.lcores.iter().map(|(_, stats)| stats.gap_max()).max().unwrap_or_default();
+    let mut notes = vec![
+        format!("longest time between two polls, real: {gap}"),
+        format!(
+            "from Xoff to the PAUSE handed to the port, scenario time: median {} ns, 99 % {} ns, longest {} ns",
+            report.pause_delay.p50, report.pause_delay.p99, report.pause_delay.max
+        ),
+    ];
+    if !report.balance.holds {
+        notes.push(format!("the switch's books do not balance: {:?}", report.balance));
+    }
+    if stopped.mbufs_missing > 0 {
+        notes.push(format!("{} packet buffers were not given back", stopped.mbufs_missing));
+    }
+    notes
+}
+
+/// The classes of a port that saw anything.
+fn class_summaries(port: &PortReport, host: Option<&HostStats>) -> Vec<ClassSummary> {
+    let has_traffic = |class: &ClassReport| {
+        class.rx_frames + class.tx_frames + class.xoff_tx > 0 || drops(class).values().any(|frames| *frames > 0)
+    };
+    let classes = Class::ALL.into_iter().zip(&port.classes).filter(|(_, class)| has_traffic(class));
+    classes
+        .map(|(number, class)| {
+            let at_host = host.map_or(ClassStats::default(), |host| host.classes[number.index()]);
+            ClassSummary {
+                class: number.index() as u8,
+                pauses_sent: class.pauses_tx,
+                xoff_frames_sent: class.xoff_tx,
+                xon_frames_sent: class.xon_tx,
+                paused_ns: class.paused_tx.as_nanos(),
+                host_paused_ns: at_host.paused_for.as_nanos(),
+                ingress_max_bytes: class.ingress.held_max.get(),
+                shared_max_bytes: class.ingress.shared_max.get(),
+                headroom_max_bytes: class.ingress.headroom_max.get(),
+                egress_max_bytes: class.egress_max.get(),
+                drops: drops(class),
+            }
+        })
+        .collect()
+}
+
+fn drops(class: &ClassReport) -> BTreeMap<String, u64> {
+    let counted = DropReason::ALL
+        .map(|reason| (reason.name().to_owned(), class.rx_drops[reason as usize] + class.tx_drops[reason as usize]));
+    counted.into_iter().filter(|(_, frames)| *frames > 0).collect()
+}
+
+/// What happened between a window's edges; `None` if the run ended before.
+fn window(scenario: &Scenario, plan: &WindowPlan, edges: &[Edge]) -> Option<Window> {
+    let edge_at = |planned: Time| edges.iter().find(|edge| edge.planned == planned);
+    let (from, to) = (edge_at(plan.from)?, edge_at(plan.to)?);
+    let span = to.at.since(from.at);
+    let received: Vec<Bytes> = from.flows.iter().zip(&to.flows).map(|(from, to)| to.received - from.received).collect();
+    let flows = scenario.flows.iter().zip(&received).map(|(flow, bytes)| FlowWindow::new(&flow.name, *bytes, span));
+    let ports = scenario.hosts.iter().enumerate().map(|(n, host)| {
+        let of_host = scenario.flows.iter().zip(&received).filter(|(flow, _)| flow.from == n);
+        let ((pauses_before, paused_before), (pauses, paused)) = (from.pauses[host.port], to.pauses[host.port]);
+        PortWindow {
+            port: scenario.port_name(n).to_owned(),
+            throughput_bps: throughput(of_host.map(|(_, bytes)| *bytes).sum(), span),
+            pauses_sent: pauses - pauses_before,
+            paused_ns: paused.saturating_sub(paused_before).as_nanos(),
+        }
+    });
+    Some(Window {
+        name: plan.name.clone(),
+        from_ns: from.at.as_nanos(),
+        to_ns: to.at.as_nanos(),
+        flows: flows.collect(),
+        ports: ports.collect(),
+    })
+}

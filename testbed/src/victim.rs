@@ -1,0 +1,317 @@
+//! The victim experiment of the SPFC paper (section III-A, Fig. 3(a); on the testbed VII-B, Fig. 12).
+//!
+//! Host H0 sends two long-lived flows, F1 to R1 and F2 to R2, together at line rate. N more hosts send bursts of 64 KB
+//! messages to R2 at line rate, for a while. F2 and the bursts congest the port of R2; F1 does not go there, and yet it
+//! is held up as soon as the switch pauses H0: it is the victim.
+//!
+//! What differs from the paper: the hosts here have no congestion control (the paper's have DCQCN), so that F2 does not
+//! give way and the congestion lasts as long as the bursts do.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use weir_config::{ConfigErrors, SwitchConfig};
+use weir_units::{Alpha, BitRate, Bytes, Class, MacAddr, Span, Time};
+
+use crate::host::{FlowConfig, HostConfig, Repeat};
+use crate::rocev2::{Dscp, QueuePair};
+use crate::scenario::{FlowPlan, HostPlan, Scenario, WindowPlan};
+
+/// The class of all data.
+pub const DATA_CLASS: Class = Class::new(3);
+/// DSCP of class 3 in the SONiC map.
+const DATA_DSCP: Dscp = Dscp::new(3);
+
+/// The experiment's parameters.
+#[derive(Clone, Debug)]
+pub struct Victim {
+    /// N, hosts that send bursts.
+    pub burst_hosts: usize,
+    /// What sets the PFC threshold.
+    pub policy: VictimPolicy,
+    /// C of all links.
+    pub rate: BitRate,
+    /// Propagation delay between the switch and each sender.
+    pub sender_delay: Span,
+    /// Propagation delay between the switch and each receiver.
+    pub receiver_delay: Span,
+    /// The shared buffer, B; headroom comes on top, so that a slow machine's larger headroom leaves it as it is.
+    pub buffer: Bytes,
+    /// Ports that the static threshold divides the buffer by.
+    pub static_shares: u64,
+    /// Payload of a message, of a burst as of F1 and F2.
+    pub message: Bytes,
+    /// When each burst host releases its messages within the burst.
+    pub burst_repeat: Repeat,
+    /// When the bursts begin.
+    pub burst_start: Time,
+    /// When they end.
+    pub burst_stop: Time,
+    /// When F1 and F2 end, and the measurement with them.
+    pub end: Time,
+    /// How often the state is sampled.
+    pub sample_every: Span,
+    /// How many times slower than real time all of it runs.
+    pub time_dilation: u32,
+    /// How long the machine may take to react, in real time; it makes for more headroom.
+    pub reaction: Span,
+    /// Whether the frames of P0, H0's port, are captured.
+    pub capture: bool,
+}
+
+/// The policies that are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VictimPolicy {
+    /// ST: an even share of the buffer.
+    Static,
+    /// DT with this α.
+    Dynamic(Alpha),
+}
+
+impl Victim {
+    /// As in the paper's simulation: 100 Gb/s, links of 9 us to the senders and 1 us to the receivers, 16 MB, a static
+    /// threshold of B/32, bursts from 1 ms to 12 ms. DPDK as it is usually built has 32 ports in a process, and each
+    /// link takes two, so that N can't be more than 13 there.
+    pub fn simulation(burst_hosts: usize, policy: VictimPolicy) -> Victim {
+        Victim {
+            burst_hosts,
+            policy,
+            rate: BitRate::gbps(100),
+            sender_delay: Span::from_micros(9),
+            receiver_delay: Span::from_micros(1),
+            buffer: Bytes::mb(16),
+            static_shares: 32,
+            message: Bytes::kb(64),
+            burst_repeat: Repeat::BackToBack,
+            burst_start: Time::from_nanos(1_000_000),
+            burst_stop: Time::from_nanos(12_000_000),
+            end: Time::from_nanos(14_000_000),
+            sample_every: Span::from_micros(50),
+            time_dilation: 1_000,
+            reaction: Span::from_millis(20),
+            capture: false,
+        }
+    }
+
+    /// As on the paper's testbed: nine ports of 10 Gb/s and 2.5 MB, links of 1 us.
+    pub fn testbed(burst_hosts: usize, policy: VictimPolicy) -> Victim {
+        Victim {
+            rate: BitRate::gbps(10),
+            sender_delay: Span::from_micros(1),
+            buffer: Bytes::new(2_500_000),
+            static_shares: 9,
+            time_dilation: 100,
+            burst_start: Time::from_nanos(10_000_000),
+            burst_stop: Time::from_nanos(60_000_000),
+            end: Time::from_nanos(80_000_000),
+            sample_every: Span::from_micros(500),
+            ..Victim::simulation(burst_hosts, policy)
+        }
+    }
+
+    /// The experiment as a backend runs it. Fails where the parameters make no switch, with the configuration's error.
+    pub fn scenario(&self) -> Result<Scenario, ConfigErrors> {
+        let hosts: Vec<HostPlan> = (0..self.host_count()).map(|n| self.host(n)).collect();
+        let flows = self.flows(&hosts);
+        let window = |name: &str, from, to| WindowPlan { name: name.to_owned(), from, to };
+        // The flows fill the links in the first half of what is before the burst.
+        let steady = Time::from_picos(self.burst_start.as_picos() / 2);
+        Ok(Scenario {
+            name: "victim".to_owned(),
+            policy: self.policy.name(),
+            parameters: self.parameters(),
+            switch: self.switch(&hosts)?,
+            capture: self.capture.then_some(0),
+            hosts,
+            flows,
+            windows: vec![
+                window("before", steady, self.burst_start),
+                window("burst", self.burst_start, self.burst_stop),
+                window("after", self.burst_stop, self.end),
+            ],
+            sample_every: self.sample_every,
+            end: self.end,
+            notes: vec![
+                "hosts without congestion control: F2 keeps its rate for as long as the bursts last".to_owned(),
+                "headroom comes on top of the shared buffer".to_owned(),
+            ],
+        })
+    }
+
+    /// H0, R1, R2 and the burst hosts.
+    fn host_count(&self) -> usize {
+        3 + self.burst_hosts
+    }
+
+    fn host(&self, n: usize) -> HostPlan {
+        let name = match n {
+            0 => "H0".to_owned(),
+            1 | 2 => format!("R{n}"),
+            _ => format!("H{}", n - 2),
+        };
+        let [high, low] = (n as u16).to_be_bytes();
+        let mac = MacAddr([2, 0, 0, 0, high, low]);
+        // 10.0.0.1 and on.
+        let ip = Ipv4Addr::from(0x0a00_0001 + n as u32);
+        let is_receiver = n == 1 || n == 2;
+        HostPlan {
+            name,
+            port: n,
+            link_delay: if is_receiver { self.receiver_delay } else { self.sender_delay },
+            nic: HostConfig::new(mac, ip, self.rate),
+        }
+    }
+
+    fn flows(&self, hosts: &[HostPlan]) -> Vec<FlowPlan> {
+        let flow = |name: String, from: usize, to: usize, start, stop, repeat| {
+            // A queue pair's number tells the hosts at both ends.
+            let number = |kind: usize| QueuePair::new((kind << 16 | from << 8 | to) as u32);
+            let config = FlowConfig {
+                queue_pair: number(1),
+                peer: hosts[to].nic.peer(number(2)),
+                class: DATA_CLASS,
+                dscp: DATA_DSCP,
+                message: self.message,
+                start,
+                stop,
+                repeat,
+                rate: None,
+                total: None,
+            };
+            FlowPlan { name, from, to, config }
+        };
+        let long_lived = [("F1", 1), ("F2", 2)]
+            .map(|(name, to)| flow(name.to_owned(), 0, to, Time::ZERO, self.end, Repeat::BackToBack));
+        let bursts = (3..hosts.len()).map(|from| {
+            let name = format!("B{}", from - 2);
+            flow(name, from, 2, self.burst_start, self.burst_stop, self.burst_repeat)
+        });
+        long_lived.into_iter().chain(bursts).collect()
+    }
+
+    /// The switch, its buffer made larger than `self.buffer` by just the headroom.
+    fn switch(&self, hosts: &[HostPlan]) -> Result<SwitchConfig, ConfigErrors> {
+        const AMPLE: Bytes = Bytes::mb(4_000);
+        let ample = weir_config::parse("victim.toml", &self.switch_toml(hosts, AMPLE))?;
+        let headroom = AMPLE - ample.shared_size();
+        weir_config::parse("victim.toml", &self.switch_toml(hosts, self.buffer + headroom))
+    }
+
+    fn switch_toml(&self, hosts: &[HostPlan], size: Bytes) -> String {
+        /// Four of these hold the frame of a full packet, and few are wasted; larger cells save packet memory.
+        const CELL_BYTES: u64 = 276;
+        let policy = match self.policy {
+            VictimPolicy::Static => {
+                let threshold = self.buffer.divided_by(self.static_shares);
+                format!("policy = \"static\"\n\n[buffer.static]\nthreshold = \"{threshold}\"\n")
+            }
+            VictimPolicy::Dynamic(alpha) => format!("policy = \"dt\"\n\n[buffer.dt]\nalpha = \"{alpha}\"\n"),
+        };
+        let reaction = self.reaction.divided_by(u64::from(self.time_dilation));
+        let mut text = format!(
+            "[switch]\nname = \"victim\"\nidle = \"yield\"\ntime_dilation = {}\n\n[lcores]\nlayout = \"single\"\n\n\
+             [buffer]\nsize = \"{size}\"\ncell_bytes = {CELL_BYTES}\n{policy}\n[classes]\nlossless = [{}]\n\n\
+             [[classes.queues]]\nclass = 6\nstrict = true\n\n[pfc]\nreaction = \"{reaction}\"\n",
+            self.time_dilation,
+            DATA_CLASS.index()
+        );
+        for (n, host) in hosts.iter().enumerate() {
+            text += &format!(
+                "\n# {}\n[[ports]]\nname = \"p{n}\"\nring = \"r{n}\"\nrate = \"{}\"\ndelay = \"{}\"\n\
+                 mac = \"02:00:00:01:00:{n:02x}\"\n",
+                host.name, self.rate, host.link_delay
+            );
+        }
+        for (n, host) in hosts.iter().enumerate() {
+            text += &format!("\n[[static_macs]]\nmac = \"{}\"\nport = \"p{n}\"\n", host.nic.mac);
+        }
+        text
+    }
+
+    fn parameters(&self) -> BTreeMap<String, String> {
+        let of_burst = match self.burst_repeat {
+            Repeat::BackToBack => "back to back".to_owned(),
+            Repeat::Every(period) => format!("every {period}"),
+        };
+        [
+            ("burst_hosts", self.burst_hosts.to_string()),
+            ("rate", self.rate.to_string()),
+            ("sender_delay", self.sender_delay.to_string()),
+            ("receiver_delay", self.receiver_delay.to_string()),
+            ("buffer", self.buffer.to_string()),
+            ("message", self.message.to_string()),
+            ("burst_messages", of_burst),
+            ("reaction", self.reaction.to_string()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into()
+    }
+}
+
+impl VictimPolicy {
+    /// `st`, or `dt-` and α: `dt-1`.
+    pub fn name(&self) -> String {
+        match self {
+            VictimPolicy::Static => "st".to_owned(),
+            VictimPolicy::Dynamic(alpha) => format!("dt-{alpha}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_config::PolicyConfig;
+
+    use super::*;
+    use crate::host::Host;
+
+    fn dt() -> VictimPolicy {
+        VictimPolicy::Dynamic("1".parse().unwrap())
+    }
+
+    #[test]
+    fn the_shared_buffer_is_the_papers_whatever_the_headroom() {
+        for reaction in [Span::ZERO, Span::from_millis(20)] {
+            for (n, policy) in [(0, dt()), (29, dt()), (29, VictimPolicy::Static)] {
+                let victim = Victim { reaction, ..Victim::simulation(n, policy) };
+                let scenario = victim.scenario().unwrap();
+                assert_eq!(scenario.switch.shared_size(), Bytes::mb(16));
+                assert_eq!(scenario.switch.ports.len(), n + 3);
+            }
+        }
+    }
+
+    #[test]
+    fn the_static_threshold_is_an_even_share() {
+        let switch = Victim::simulation(3, VictimPolicy::Static).scenario().unwrap().switch;
+        let PolicyConfig::Static { threshold } = switch.buffer.policy else { panic!("another policy") };
+        assert_eq!(threshold, Some(Bytes::kb(500)));
+    }
+
+    #[test]
+    fn hosts_and_switch_agree_on_classes() {
+        let scenario = Victim::testbed(6, dt()).scenario().unwrap();
+        let dscp_map = scenario.switch.classes.dscp;
+        for flow in &scenario.flows {
+            assert_eq!(usize::from(dscp_map[usize::from(flow.config.dscp.get())]), flow.config.class.index());
+        }
+        let nic = &scenario.hosts[0].nic;
+        assert_eq!(usize::from(dscp_map[usize::from(nic.ack_dscp.get())]), nic.ack_class.index());
+        assert_eq!(scenario.switch.classes.lossless, DATA_CLASS.bit());
+    }
+
+    #[test]
+    fn every_flow_has_both_its_ends() {
+        let scenario = Victim::simulation(29, dt()).scenario().unwrap();
+        let mut ends = (0, 0);
+        for (n, plan) in scenario.hosts.iter().enumerate() {
+            let flows = scenario.flows_of(n);
+            ends = (ends.0 + flows.sends.len(), ends.1 + flows.receives.len());
+            let configs: Vec<FlowConfig> = flows.sends.into_iter().map(|(_, flow)| flow).collect();
+            let receivers: Vec<_> = flows.receives.into_iter().map(|(_, receiver)| receiver).collect();
+            Host::new(plan.nic.clone(), &configs, &receivers).unwrap();
+        }
+        assert_eq!(ends, (31, 31));
+        assert_eq!(scenario.flows_of(2).receives.len(), 30, "F2 and the bursts");
+    }
+}
