@@ -12,5 +12,7 @@
 pub mod frame;
 pub mod pfc;
 mod quanta;
+mod shaper;
 
 pub use quanta::Quantum;
+pub use shaper::{Shaper, wire_bytes};

@@ -27,7 +27,6 @@ mod queues;
 mod receiver;
 pub mod report;
 mod scheduler;
-mod shaper;
 mod shared;
 pub mod switch;
 mod transmitter;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use rtrb::RingBuffer;
 use weir_config::{FlowControl, PolicyConfig, SwitchConfig};
-use weir_flowctl::Quantum;
 use weir_flowctl::pfc::Generator;
+use weir_flowctl::{Quantum, Shaper};
 use weir_mmu::policy::{DynamicThreshold, Sih, StaticThreshold};
 use weir_mmu::{BufferLayout, Charge, EcnMarker, LayoutError, Mmu, Policy, PortLayout};
 use weir_units::{BitRate, Bytes, Class, MacAddr, PortId, Span};
@@ -19,7 +19,6 @@ use crate::plan::{LcoreRole, Plan};
 use crate::receiver::Receiver;
 use crate::report::Reporter;
 use crate::scheduler::Scheduler;
-use crate::shaper::Shaper;
 use crate::shared::{PortState, Shared};
 use crate::transmitter::{OutPort, Transmitter};
 

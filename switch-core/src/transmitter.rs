@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use hdrhistogram::Histogram;
+use weir_flowctl::Shaper;
 use weir_flowctl::frame::ControlFrame;
 use weir_flowctl::pfc::Generator;
 use weir_mmu::{Departure, EcnMarker};
@@ -14,7 +15,6 @@ use crate::handoff::{FromForwarder, Queued};
 use crate::packet::{BURST_MAX, Burst, Packet, PacketStore, PortOutput};
 use crate::queues::Queues;
 use crate::scheduler::Scheduler;
-use crate::shaper::Shaper;
 use crate::shared::Shared;
 
 /// Transmits on its ports.

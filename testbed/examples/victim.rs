@@ -54,7 +54,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let directory =
             arguments.output.join(format!("{}-n{}", victim.policy.name(), victim.burst_hosts).replace('/', "_"));
         let provenance = Provenance::new(env!("CARGO_PKG_VERSION"), std::env::args(), SystemTime::now());
-        let summary = backend.run(scenario, RunDir::create(directory, &provenance)?)?;
+        let summary = backend.run(scenario, RunDir::create(directory, &provenance)?, &mut |_| {})?;
         print_row(victim, &summary);
     }
     Ok(())

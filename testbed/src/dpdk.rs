@@ -5,6 +5,7 @@
 //! small machine keeps up with fast links. Every time that is reported is the scenario's.
 
 mod board;
+mod fit;
 mod recorder;
 mod results;
 mod station;
@@ -14,12 +15,14 @@ use std::time::{Duration, Instant};
 
 use weir_config::Device;
 use weir_dpdk_driver::{DriverError, Fabric, FabricOptions, Memory, Placement, RunningFabric, Runtime, Stopped};
-use weir_units::{Span, Time};
+use weir_switch_core::Report;
+use weir_units::{BitRate, Bytes, Span, Time};
 
 use crate::host::{Host, HostError};
 use crate::run_dir::{RunDir, RunDirError, Summary};
 use crate::scenario::Scenario;
 use board::Board;
+pub use fit::fitting_dilation;
 use recorder::Recorder;
 use station::{Reader, Station};
 
@@ -43,6 +46,41 @@ pub struct DpdkBackend {
     runtime: Runtime,
     /// CPUs for hosts alone; none where hosts are polled beside the switch.
     host_cpus: Vec<u32>,
+}
+
+/// How a run goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Scenario time.
+    pub now: Time,
+    /// What the first flow delivered since the last sample, in bits a second.
+    pub first_flow_bps: u64,
+    /// How often the switch has paused the first port's host.
+    pub first_port_pauses: u64,
+    /// Shared buffer in use.
+    pub pool_used: Bytes,
+}
+
+/// Makes progress out of samples.
+#[derive(Debug, Default)]
+struct ProgressOf {
+    last: Time,
+    received: Bytes,
+}
+
+impl ProgressOf {
+    fn at(&mut self, now: Time, board: &Board, report: &Report) -> Progress {
+        let received = board.flows().next().map_or(Bytes::ZERO, |flow| flow.received);
+        let rate = BitRate::of(received.saturating_sub(self.received), now.since(self.last));
+        (self.last, self.received) = (now, received);
+        let first_port = report.ports.first().map(|port| port.classes.iter().map(|class| class.pauses_tx).sum());
+        Progress {
+            now,
+            first_flow_bps: rate.map_or(0, BitRate::as_bps),
+            first_port_pauses: first_port.unwrap_or(0),
+            pool_used: report.pool.used,
+        }
+    }
 }
 
 /// Why a scenario does not run.
@@ -105,15 +143,20 @@ impl DpdkBackend {
         Ok(DpdkBackend { runtime: Runtime::start("weir-testbed", &cpus, &[], &options)?, host_cpus })
     }
 
-    /// Runs a scenario and writes its results; returns them too.
-    pub fn run(&self, scenario: &Scenario, run: RunDir) -> Result<Summary, BackendError> {
+    /// Runs a scenario and writes its results; returns them too. `observe` is told how it goes at every sample.
+    pub fn run(
+        &self,
+        scenario: &Scenario,
+        run: RunDir,
+        observe: &mut dyn FnMut(&Progress),
+    ) -> Result<Summary, BackendError> {
         let started = Instant::now();
         run.write_config(scenario.switch.source.text())?;
         let board = Arc::new(Board::new(scenario));
         let (fabric, readers) = self.prepare(scenario, &board)?;
         let mut recorder = Recorder::new(scenario, &run, board.clone(), readers)?;
         let running = fabric.start()?;
-        let outcome = conduct(scenario, &running, &board, &mut recorder);
+        let outcome = conduct(scenario, &running, &board, &mut recorder, observe);
         let stopped = running.stop(DRAIN_WITHIN)?;
         recorder.collect()?;
         let record = recorder.finish()?;
@@ -164,7 +207,9 @@ fn conduct(
     running: &RunningFabric,
     board: &Board,
     recorder: &mut Recorder<'_>,
+    observe: &mut dyn FnMut(&Progress),
 ) -> Result<(), BackendError> {
+    let mut progress = ProgressOf::default();
     let dilation = u64::from(scenario.switch.time_dilation);
     let lead = Span::from_nanos(LEAD.as_nanos() as u64).divided_by(dilation);
     board.begin(running.now() + lead);
@@ -183,7 +228,9 @@ fn conduct(
         }
         if recorder.is_due(next) {
             let report = running.report(0)?;
-            recorder.sample(board.scenario_time(report.at).unwrap_or(Time::ZERO), &report)?;
+            let now = board.scenario_time(report.at).unwrap_or(Time::ZERO);
+            recorder.sample(now, &report)?;
+            observe(&progress.at(now, board, &report));
         }
     }
     let deadline = Instant::now() + FINISH_WITHIN;

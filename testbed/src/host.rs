@@ -22,12 +22,12 @@ use weir_flowctl::frame::ControlFrame;
 use weir_flowctl::pfc::Gate;
 use weir_units::{BitRate, Bytes, CLASSES, Class, MacAddr, Span, Time};
 
-use crate::pacer::Pacer;
 use crate::rocev2::{
     Dscp, Ecn, OVERHEAD_BYTES_MAX, Operation, Packet, PathMtu, QueuePair, Repr, Syndrome, source_port,
 };
 use receiver::Receiver;
 use sender::Sender;
+use weir_flowctl::Shaper;
 
 /// Completions kept until they are drained; later ones are counted and forgotten.
 const COMPLETIONS_MAX: usize = 16_384;
@@ -88,7 +88,7 @@ pub enum HostError {
 pub struct Host {
     config: HostConfig,
     gate: Gate,
-    wire: Pacer,
+    wire: Shaper,
     senders: Box<[Sender]>,
     receivers: Box<[Receiver]>,
     /// Ends of connections by number, sorted.
@@ -147,7 +147,7 @@ impl Host {
         }
         Ok(Host {
             gate: Gate::new(Quantum::at(config.rate)),
-            wire: Pacer::new(config.rate, config.slack),
+            wire: Shaper::new(Some(config.rate), config.slack),
             senders,
             receivers: receivers.iter().map(Receiver::new).collect(),
             ends: ends.into(),
@@ -236,7 +236,7 @@ impl Host {
         }
         let paused = self.gate.paused(now);
         let frame_bytes = self.poll_ack(paused, buffer).or_else(|| self.poll_flows(now, paused, buffer))?;
-        self.wire.send(now, frame_bytes);
+        self.wire.send(now, frame_bytes as u32);
         Some(frame_bytes)
     }
 

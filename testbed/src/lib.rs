@@ -18,7 +18,6 @@
 pub mod dpdk;
 pub mod host;
 pub mod link;
-mod pacer;
 pub mod rocev2;
 pub mod run_dir;
 pub mod scenario;

@@ -35,7 +35,7 @@ fn the_victim_is_paused_for_what_others_do() {
         let provenance = Provenance::new("test", [], UNIX_EPOCH);
         let run = RunDir::create(folder.path().join(&name), &provenance).unwrap();
         let path = run.path().to_owned();
-        let summary = backend.run(scenario, run).unwrap();
+        let summary = backend.run(scenario, run, &mut |_| {}).unwrap();
         println!("{name}: {:?}", summary.notes);
         assert_eq!(read_summary(&path).unwrap(), summary);
         check_losslessness(&name, &summary);

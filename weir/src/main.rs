@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod demo;
 mod exit;
 mod run;
 mod summary;
@@ -31,6 +32,8 @@ enum Command {
     ///
     /// Several files are several switches in one process. What follows `--` goes to DPDK's EAL as it is.
     Run(run::RunArguments),
+    /// The SPFC paper's victim experiment with emulated RDMA hosts and real frames: no NIC, no root, no hugepages.
+    Demo(demo::DemoArguments),
     /// Check files and print what follows from them: buffer partition, thresholds, headroom, lcores, memory.
     Check {
         /// Configurations of the switches.
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
         .init();
     let result = match arguments.command {
         Command::Run(arguments) => run::run(&arguments),
+        Command::Demo(arguments) => demo::demo(&arguments),
         Command::Check { files } => check::check(&files),
     };
     result.map_or_else(Failure::report, |()| ExitCode::SUCCESS)

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use weir_units::{BitRate, Bytes, Class, Span, Time};
 
 use super::{HostConfig, HostError, Peer, ReceiverConfig};
-use crate::pacer::{Pacer, wire_bytes};
 use crate::rocev2::{Dscp, Operation, Part, PathMtu, Psn, QueuePair, Reth};
+use weir_flowctl::{Shaper, wire_bytes};
 
 /// Messages in flight at most, like the transmit depth of perftest.
 const MESSAGES_IN_FLIGHT_MAX: u64 = 128;
@@ -95,7 +95,7 @@ pub struct FctSummary {
 pub(super) struct Sender {
     config: FlowConfig,
     mtu: PathMtu,
-    pacer: Option<Pacer>,
+    pacer: Option<Shaper>,
     psn: Psn,
     message: Option<Message>,
     /// When the next message is released; [`Time::NEVER`] if none is, or not before the present one is sent.
@@ -170,8 +170,8 @@ impl Sender {
             mtu: host.mtu,
             pacer: config.rate.map(|rate| {
                 // A frame that found the wire busy is late, and the one after it makes up for that.
-                let frame_time = rate.time_for(wire_bytes(host.frame_bytes_max()));
-                Pacer::new(rate, host.slack + frame_time)
+                let frame_time = rate.time_for(wire_bytes(host.frame_bytes_max() as u32));
+                Shaper::new(Some(rate), host.slack + frame_time)
             }),
             psn: Psn::default(),
             message: None,
@@ -259,9 +259,9 @@ impl Sender {
     /// Notes the frame that carried the segment last taken.
     pub(super) fn handle_sent(&mut self, now: Time, frame_bytes: usize) {
         self.stats.frames += 1;
-        self.stats.wire += wire_bytes(frame_bytes);
+        self.stats.wire += wire_bytes(frame_bytes as u32);
         if let Some(pacer) = &mut self.pacer {
-            pacer.send(now, frame_bytes);
+            pacer.send(now, frame_bytes as u32);
         }
     }
 

@@ -296,7 +296,7 @@ proptest! {
         pair.run_until(at(3_000_000));
         prop_assert!(pair.sender.is_finished());
         for pairs in pair.sent.windows(2) {
-            let wire = RATE.time_for(crate::pacer::wire_bytes(pairs[0].1));
+            let wire = RATE.time_for(weir_flowctl::wire_bytes(pairs[0].1 as u32));
             prop_assert!(pairs[0].0 + wire <= pairs[1].0);
         }
         for (n, flow) in flows.iter().enumerate() {

@@ -1,16 +1,22 @@
-//! The per-port line-rate shaper.
+//! The line-rate shaper: of a switch's port, of a host's NIC, of a paced flow.
 
 use weir_units::{BitRate, Bytes, Serialiser, Span, Time, WIRE_OVERHEAD_BYTES};
 
-/// FCS, which the frame's length does not count and the wire does.
+/// FCS, which a frame's length does not count and the wire does.
 const FCS_BYTES: u64 = 4;
 
-/// Lets frames out no faster than the port's rate, so that backlog stands in the egress queues, where it is counted,
-/// and not in the device's ring.
+/// What a frame of this length (without FCS) takes on the wire: its bytes, FCS, preamble and gap.
+#[inline]
+pub fn wire_bytes(frame_bytes: u32) -> Bytes {
+    Bytes::new(u64::from(frame_bytes) + FCS_BYTES + WIRE_OVERHEAD_BYTES)
+}
+
+/// Lets frames out no faster than a rate. At a switch's port this keeps backlog in the egress queues, where it is counted,
+/// and out of the device's ring.
 ///
 /// Keeps the instant at which the wire is free again. A poll that comes late may catch up what it missed, but no
 /// more than `slack`: in virtual time polls are never late and the slack is zero.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Shaper {
     serialiser: Option<Serialiser>,
     free_at: Time,
@@ -29,13 +35,12 @@ impl Shaper {
         self.free_at <= now
     }
 
-    /// Puts a frame of this length (without FCS) on the wire: its bytes, FCS, preamble and gap.
+    /// Puts a frame of this length (without FCS) on the wire.
     #[inline]
     pub fn send(&mut self, now: Time, frame_bytes: u32) {
         let Some(serialiser) = self.serialiser else { return };
-        let on_wire = Bytes::new(u64::from(frame_bytes) + FCS_BYTES + WIRE_OVERHEAD_BYTES);
         let start = self.free_at.max(now.saturating_sub(self.slack));
-        self.free_at = start + serialiser.time_for(on_wire);
+        self.free_at = start + serialiser.time_for(wire_bytes(frame_bytes));
     }
 
     /// When the wire is free again.
