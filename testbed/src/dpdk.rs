@@ -5,6 +5,7 @@
 //! small machine keeps up with fast links. Every time that is reported is the scenario's.
 
 mod board;
+mod capture;
 mod fit;
 mod recorder;
 mod results;
@@ -188,11 +189,11 @@ impl DpdkBackend {
                 &receives.map(|(_, receiver)| *receiver).collect::<Vec<_>>(),
             )
             .map_err(|source| BackendError::Host { host: plan.name.clone(), source })?;
-            let captures = scenario.capture == Some(n);
+            let capture = scenario.capture.as_ref().filter(|plan| plan.host == n);
             let line = line_frames(scenario, n);
             let link = (plan.link_delay, line);
             let (station, reader) =
-                Station::new(host, n, link, queues, fabric.store().data.clone(), board.clone(), captures);
+                Station::new(host, n, link, queues, fabric.store().data.clone(), board.clone(), capture);
             let cpu = if self.host_cpus.is_empty() { of_switch - 1 } else { of_switch + n % self.host_cpus.len() };
             fabric.add_task(cpu, Box::new(station));
             readers.push(reader);

@@ -28,10 +28,21 @@ pub struct Scenario {
     pub sample_every: Span,
     /// When the samples end. Flows should have stopped by then.
     pub end: Time,
-    /// The host whose port's frames are captured, by its place in `hosts`.
-    pub capture: Option<usize>,
+    /// The port whose frames are captured.
+    pub capture: Option<CapturePlan>,
     /// What a reader of the results should know, in words.
     pub notes: Vec<String>,
+}
+
+/// What is captured of one port: every flow-control frame, and a stretch of data.
+#[derive(Clone, Copy, Debug)]
+pub struct CapturePlan {
+    /// The host behind the port, by its place in the scenario's hosts.
+    pub host: usize,
+    /// Data frames are captured from then on,
+    pub data_from: Time,
+    /// and no more than this many.
+    pub data_frames: u32,
 }
 
 /// A host and its link.

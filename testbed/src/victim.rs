@@ -15,10 +15,12 @@ use weir_units::{Alpha, BitRate, Bytes, Class, MacAddr, Span, Time};
 
 use crate::host::{FlowConfig, HostConfig, Repeat};
 use crate::rocev2::{Dscp, QueuePair};
-use crate::scenario::{FlowPlan, HostPlan, Scenario, WindowPlan};
+use crate::scenario::{CapturePlan, FlowPlan, HostPlan, Scenario, WindowPlan};
 
 /// The class of all data.
 pub const DATA_CLASS: Class = Class::new(3);
+/// Data frames of a capture, from the start of the burst on: some megabytes.
+const CAPTURED_DATA_FRAMES: u32 = 8_192;
 /// DSCP of class 3 in the SONiC map.
 const DATA_DSCP: Dscp = Dscp::new(3);
 
@@ -55,7 +57,7 @@ pub struct Victim {
     pub time_dilation: u32,
     /// How long the machine may take to react, in real time; it makes for more headroom.
     pub reaction: Span,
-    /// Whether the frames of P0, H0's port, are captured.
+    /// Whether frames of P0, H0's port, are captured: flow control in the whole run, data from the start of the burst on.
     pub capture: bool,
 }
 
@@ -121,7 +123,11 @@ impl Victim {
             policy: self.policy.name(),
             parameters: self.parameters(),
             switch: self.switch(&hosts)?,
-            capture: self.capture.then_some(0),
+            capture: self.capture.then_some(CapturePlan {
+                host: 0,
+                data_from: self.burst_start,
+                data_frames: CAPTURED_DATA_FRAMES,
+            }),
             hosts,
             flows,
             windows: vec![

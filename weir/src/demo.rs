@@ -105,12 +105,12 @@ fn print_table(summaries: &[Summary]) {
     row("F1 during the burst, Gb/s", &|summary| gbps(flow_bps(summary, "burst")));
     row("F1 after the burst, Gb/s", &|summary| gbps(flow_bps(summary, "after")));
     row("PAUSEs on P0", &|summary| count(first_port(summary).map_or(0, |port| port.pauses_sent)));
-    row("P0 paused, share of the burst", &|summary| {
-        percent(summary, first_port(summary).map_or(0, |port| port.paused_ns))
+    row("P0 paused in the burst, us", &|summary| {
+        pause_time(summary, first_port(summary).map_or(0, |port| port.paused_ns))
     });
     row("PAUSEs on a burst port, mean", &|summary| format!("{:.1}", burst_mean(summary, |port| port.pauses_sent)));
-    row("burst port paused, mean share", &|summary| {
-        percent(summary, burst_mean(summary, |port| port.paused_ns) as u64)
+    row("a burst port paused, mean us", &|summary| {
+        pause_time(summary, burst_mean(summary, |port| port.paused_ns) as u64)
     });
     row("peak of the shared buffer, B", &|summary| count(summary.pool.used_max_bytes));
     row("of a shared buffer of, B", &|summary| count(summary.pool.capacity_bytes));
@@ -156,9 +156,10 @@ fn burst_mean(summary: &Summary, value: impl Fn(&PortWindow) -> u64) -> f64 {
     burst.iter().map(value).sum::<u64>() as f64 / burst.len().max(1) as f64
 }
 
-fn percent(summary: &Summary, nanos: u64) -> String {
+/// `9,020 (82.0 %)`: the time, and its share of the burst.
+fn pause_time(summary: &Summary, nanos: u64) -> String {
     let length = window(summary, "burst").map_or(0, |window| window.to_ns - window.from_ns);
-    format!("{:.1} %", nanos as f64 * 100.0 / length.max(1) as f64)
+    format!("{} ({:.0} %)", count(nanos / 1_000), nanos as f64 * 100.0 / length.max(1) as f64)
 }
 
 fn headroom_max(summary: &Summary) -> u64 {

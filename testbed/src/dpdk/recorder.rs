@@ -11,7 +11,7 @@ use weir_switch_core::counters::DropReason;
 use weir_units::{Class, Span, Time};
 
 use super::board::Board;
-use super::station::{Note, Reader, next_captured};
+use super::station::{Note, Reader};
 use crate::run_dir::{
     CapturePort, CaptureWriter, EventKind, EventWriter, FctWriter, FlowSample, PoolSample, QueueSample, RunDir,
     RunDirError, SeriesColumns, SeriesWriter,
@@ -64,9 +64,10 @@ impl<'a> Recorder<'a> {
             flows: scenario.flows.iter().map(|flow| flow.name.clone()).collect(),
             queues: queues(scenario).map(|(port, class)| (scenario.switch.ports[port].name.clone(), class)).collect(),
         };
-        let capture = scenario.capture.map(|host| {
-            let port = &scenario.switch.ports[scenario.hosts[host].port];
-            let rate = port.rate.unwrap_or(scenario.hosts[host].nic.rate);
+        let capture = scenario.capture.map(|plan| {
+            let host = &scenario.hosts[plan.host];
+            let port = &scenario.switch.ports[host.port];
+            let rate = port.rate.unwrap_or(host.nic.rate);
             run.capture(&CapturePort { name: port.name.clone(), mac: port.mac.unwrap_or_default(), rate })
         });
         let edges: BTreeSet<Time> = scenario.windows.iter().flat_map(|window| [window.from, window.to]).collect();
@@ -113,8 +114,8 @@ impl<'a> Recorder<'a> {
                 }
             }
             if let (Some(ring), Some(capture)) = (&mut reader.capture, &mut self.capture) {
-                while let Some((at, direction, frame, frame_bytes)) = next_captured(ring) {
-                    capture.write_cut(at, direction, &frame, frame_bytes)?;
+                while let Some((at, direction, frame)) = ring.next() {
+                    capture.write(at, direction, &frame)?;
                 }
             }
         }

@@ -9,19 +9,16 @@ use weir_flowctl::frame::{ControlFrame, PfcFrame};
 use weir_units::{Span, Time};
 
 use super::board::{Board, LastWords};
+use super::capture::{self, Captured, Tap};
 use crate::host::{Completion, Host};
 use crate::link::DelayLine;
 use crate::run_dir::Direction;
+use crate::scenario::CapturePlan;
 
 /// Frames that one poll moves in each direction at most.
 pub(super) const BURST: usize = 32;
 /// Notes that wait for the control thread.
 const NOTES: usize = 4_096;
-/// Bytes of captured frames that wait for the control thread.
-const CAPTURE_BYTES: usize = 16 << 20;
-/// Bytes of a frame that a capture keeps: all headers and some payload.
-const CAPTURE_CUT: usize = 128;
-const CAPTURE_HEADER_BYTES: usize = 13;
 
 /// What a host tells the control thread of single instants.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +33,7 @@ pub(super) enum Note {
 #[derive(Debug)]
 pub(super) struct Reader {
     pub(super) notes: Consumer<Note>,
-    pub(super) capture: Option<Consumer<u8>>,
+    pub(super) capture: Option<Captured>,
 }
 
 /// A host, its link, and the queues at the far end of a switch's port.
@@ -57,7 +54,7 @@ pub(super) struct Station {
     unsent: Batch,
     board: Arc<Board>,
     notes: Producer<Note>,
-    capture: Option<Producer<u8>>,
+    tap: Option<Tap>,
     polled: Time,
     /// Line time lost to late polls.
     late: Span,
@@ -73,10 +70,10 @@ impl Station {
         (rx, tx): (RxQueue, TxQueue),
         pool: Mempool,
         board: Arc<Board>,
-        captures: bool,
+        capture: Option<&CapturePlan>,
     ) -> (Station, Reader) {
         let (notes, notes_out) = RingBuffer::new(NOTES);
-        let (capture, capture_out) = captures.then(|| RingBuffer::new(CAPTURE_BYTES)).unzip();
+        let (tap, captured) = capture.map(capture::tap).unzip();
         let (delay, frames) = link;
         let station = Station {
             host,
@@ -91,12 +88,12 @@ impl Station {
             unsent: Batch::new(),
             board,
             notes,
-            capture,
+            tap,
             polled: Time::ZERO,
             late: Span::ZERO,
             has_left: false,
         };
-        (station, Reader { notes: notes_out, capture: capture_out })
+        (station, Reader { notes: notes_out, capture: captured })
     }
 
     /// Frames from the switch enter the link, and those at its end reach the host.
@@ -107,7 +104,9 @@ impl Station {
                 // Full only if the control thread is stuck; the counters are exact all the same.
                 let _ = self.notes.push(Note::Pfc(now, pfc));
             }
-            capture(&mut self.capture, now, Direction::Outbound, &mbuf);
+            if let Some(tap) = &mut self.tap {
+                tap.note(now, Direction::Outbound, &mbuf);
+            }
             assert!(self.to_host.push(now, mbuf).is_ok(), "no more was received than there was room for");
         }
         let mut delivered = 0;
@@ -131,7 +130,9 @@ impl Station {
         while self.unsent.len() < BURST
             && let Some(mbuf) = self.to_switch.poll(now)
         {
-            capture(&mut self.capture, now, Direction::Inbound, &mbuf);
+            if let Some(tap) = &mut self.tap {
+                tap.note(now, Direction::Inbound, &mbuf);
+            }
             assert!(self.unsent.push(mbuf).is_ok(), "a burst fits a batch");
         }
         if self.unsent.is_empty() { moved } else { moved + self.tx.send(&mut self.unsent) }
@@ -192,38 +193,4 @@ impl Task for Station {
         }
         moved
     }
-}
-
-/// Copies a frame for the control thread, if it fits.
-fn capture(capture: &mut Option<Producer<u8>>, at: Time, direction: Direction, mbuf: &Mbuf) {
-    let Some(ring) = capture else { return };
-    let frame = mbuf.data();
-    let kept = &frame[..frame.len().min(CAPTURE_CUT)];
-    let mut header = [0; CAPTURE_HEADER_BYTES];
-    header[0..8].copy_from_slice(&at.as_picos().to_le_bytes());
-    header[8] = u8::from(direction == Direction::Outbound);
-    header[9..11].copy_from_slice(&(kept.len() as u16).to_le_bytes());
-    header[11..13].copy_from_slice(&(frame.len() as u16).to_le_bytes());
-    if let Ok(chunk) = ring.write_chunk_uninit(header.len() + kept.len()) {
-        chunk.fill_from_iter(header.iter().chain(kept).copied());
-    }
-}
-
-/// Takes the next captured frame: when, which way, its beginning and its length.
-pub(super) fn next_captured(ring: &mut Consumer<u8>) -> Option<(Time, Direction, Vec<u8>, u32)> {
-    // Header and frame are written in one piece, so the frame is there if its header is.
-    let header = take(ring, CAPTURE_HEADER_BYTES)?;
-    let word = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
-    let at = Time::from_picos(u64::from_le_bytes(std::array::from_fn(|byte| header[byte])));
-    let direction = if header[8] == 1 { Direction::Outbound } else { Direction::Inbound };
-    let frame = take(ring, usize::from(word(9)))?;
-    Some((at, direction, frame, u32::from(word(11))))
-}
-
-fn take(ring: &mut Consumer<u8>, bytes: usize) -> Option<Vec<u8>> {
-    let chunk = ring.read_chunk(bytes).ok()?;
-    let (first, second) = chunk.as_slices();
-    let taken = [first, second].concat();
-    chunk.commit_all();
-    Some(taken)
 }

@@ -59,11 +59,6 @@ impl<W: Write> CaptureWriter<W> {
 
     /// Adds a frame (without FCS) that passed the port at `at`.
     pub fn write(&mut self, at: Time, direction: Direction, frame: &[u8]) -> io::Result<()> {
-        self.write_cut(at, direction, frame, frame.len() as u32)
-    }
-
-    /// Adds the beginning of a frame that has `frame_bytes` (without FCS).
-    pub fn write_cut(&mut self, at: Time, direction: Direction, start: &[u8], frame_bytes: u32) -> io::Result<()> {
         let flags = match direction {
             Direction::Inbound => 1,
             Direction::Outbound => 2,
@@ -71,8 +66,8 @@ impl<W: Write> CaptureWriter<W> {
         let packet = EnhancedPacketBlock {
             interface_id: 0,
             timestamp: Duration::from_nanos(at.as_nanos()),
-            original_len: frame_bytes,
-            data: Cow::Borrowed(start),
+            original_len: frame.len() as u32,
+            data: Cow::Borrowed(frame),
             options: vec![EnhancedPacketOption::Flags(flags)],
         };
         self.pcapng.write_block(&packet.into_block()).map_err(io_error)?;
