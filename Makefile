@@ -27,7 +27,7 @@ setup: ## Install what is missing of DPDK, build tools and network tools (root o
 build: setup ## The release binary
 	@$(STEP) "release build" $(CARGO) build --release -p weir
 
-demo: build ## Set-up, build, and a switch with emulated hosts in one process; needs no root and no NIC
+demo: build ## Set-up, build, and an experiment with emulated hosts in one process; needs no root and no NIC
 	@$(WEIR) demo
 
 test: setup lint docs unit loom release-tests wire-tests ## Set-up, then every check and test
