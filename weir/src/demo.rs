@@ -15,9 +15,9 @@ use crate::table::{Table, count};
 /// Arguments of `weir demo`.
 #[derive(clap::Args)]
 pub struct DemoArguments {
-    /// N: hosts that send bursts of 64 KB messages, 0 to 13.
-    #[arg(long, default_value_t = 9, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=13))]
-    bursts: u8,
+    /// N: hosts that send bursts of 64 KB messages, 0 to 13; several are run one after another.
+    #[arg(long, value_delimiter = ',', default_value = "9", value_name = "LIST", value_parser = clap::value_parser!(u8).range(0..=13))]
+    bursts: Vec<u8>,
     /// Policies to compare: st, or dt:ALPHA (dt:1, dt:1/8).
     #[arg(long, value_delimiter = ',', default_value = "st,dt:1", value_name = "LIST", value_parser = policy)]
     policies: Vec<VictimPolicy>,
@@ -38,20 +38,24 @@ const LATE_PERCENT_MAX: f64 = 5.0;
 /// Runs the experiment under each policy and prints the comparison.
 pub fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
     let dilation = arguments.dilation.unwrap_or_else(fitting_dilation);
-    let mut scenarios = Vec::new();
-    for policy in &arguments.policies {
-        let hosts = usize::from(arguments.bursts);
-        let victim =
-            if arguments.testbed { Victim::testbed(hosts, *policy) } else { Victim::simulation(hosts, *policy) };
-        scenarios.push(Victim { time_dilation: dilation, capture: true, ..victim }.scenario()?);
+    let (mut scenarios, mut labels) = (Vec::new(), Vec::new());
+    for bursts in &arguments.bursts {
+        for policy in &arguments.policies {
+            let hosts = usize::from(*bursts);
+            let victim =
+                if arguments.testbed { Victim::testbed(hosts, *policy) } else { Victim::simulation(hosts, *policy) };
+            scenarios.push(Victim { time_dilation: dilation, capture: true, ..victim }.scenario()?);
+            let label = policy.name();
+            labels.push(if arguments.bursts.len() > 1 { format!("{label} N={bursts}") } else { label });
+        }
     }
     introduce(arguments, &scenarios, dilation);
     let backend = DpdkBackend::start(&scenarios)?;
     let mut summaries = Vec::new();
-    for scenario in &scenarios {
-        summaries.push(run_one(&backend, scenario, &arguments.output)?);
+    for (scenario, label) in scenarios.iter().zip(&labels) {
+        summaries.push(run_one(&backend, scenario, label, &arguments.output)?);
     }
-    print_table(&summaries);
+    print_table(&summaries, &labels);
     println!(
         "results: {}/*/ (summary.json, series.csv, events.csv, a capture of P0, config.toml)",
         arguments.output.display()
@@ -61,26 +65,28 @@ pub fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
 
 fn introduce(arguments: &DemoArguments, scenarios: &[Scenario], dilation: u32) {
     let rate = if arguments.testbed { "10 Gb/s" } else { "100 Gb/s" };
+    let bursts: Vec<String> = arguments.bursts.iter().map(u8::to_string).collect();
     println!(
-        "The victim experiment (SPFC, III-A): H0 sends F1 to R1 and F2 to R2, {} hosts burst to R2.",
-        arguments.bursts
+        "The victim experiment (SPFC, III-A): H0 sends F1 to R1 and F2 to R2, N = {} hosts burst to R2.",
+        bursts.join(", ")
     );
     println!("Every host and the switch have ports of {rate}; one clock runs {dilation} times slower than real time.");
     println!("F1 shares no congested port, and is held up all the same whenever the switch pauses H0 on P0.");
     let seconds: f64 =
         scenarios.iter().map(|scenario| scenario.end.as_nanos() as f64 * 1e-9 * f64::from(dilation)).sum();
-    println!("{} runs, about {seconds:.0} s in all.\n", scenarios.len());
+    let runs = if scenarios.len() == 1 { "One run".to_owned() } else { format!("{} runs", scenarios.len()) };
+    println!("{runs}, about {seconds:.0} s in all.\n");
 }
 
-fn run_one(backend: &DpdkBackend, scenario: &Scenario, output: &Path) -> Result<Summary, Failure> {
+fn run_one(backend: &DpdkBackend, scenario: &Scenario, label: &str, output: &Path) -> Result<Summary, Failure> {
     let provenance = Provenance::new(env!("CARGO_PKG_VERSION"), std::env::args(), SystemTime::now());
-    let directory = output.join(scenario.policy.replace('/', "_"));
+    let directory = output.join(label.replace('/', "_").replace(" N=", "-n"));
     let run = RunDir::create(directory, &provenance)?;
     let bar = ProgressBar::new(scenario.end.as_nanos() / 1_000);
     let style =
         ProgressStyle::with_template("{prefix:>8} [{bar:32}] {pos:>6} of {len} us  {msg}").expect("a valid template");
     bar.set_style(style.progress_chars("=> "));
-    bar.set_prefix(scenario.policy.clone());
+    bar.set_prefix(label.to_owned());
     bar.enable_steady_tick(Duration::from_millis(200));
     let summary = backend.run(scenario, run, &mut |progress: &Progress| {
         bar.set_position(progress.now.as_nanos() / 1_000);
@@ -95,8 +101,8 @@ fn run_one(backend: &DpdkBackend, scenario: &Scenario, output: &Path) -> Result<
     Ok(summary)
 }
 
-fn print_table(summaries: &[Summary]) {
-    let head = std::iter::once("").chain(summaries.iter().map(|summary| summary.policy.as_str()));
+fn print_table(summaries: &[Summary], labels: &[String]) {
+    let head = std::iter::once("").chain(labels.iter().map(String::as_str));
     let mut table = Table::new(head);
     let mut row = |name: &str, cell: &dyn Fn(&Summary) -> String| {
         table.row(std::iter::once(name.to_owned()).chain(summaries.iter().map(cell)));
@@ -118,12 +124,12 @@ fn print_table(summaries: &[Summary]) {
     row("lossless frames lost", &|summary| count(lost(summary)));
     row("frames out of order", &|summary| count(summary.flows.iter().map(|flow| flow.reordered).sum()));
     println!("{table}");
-    for summary in summaries {
+    for (summary, label) in summaries.iter().zip(labels) {
         let late = summary.late_ns as f64 * 100.0 / summary.duration_ns.max(1) as f64;
         if late > LATE_PERCENT_MAX {
             println!(
                 "{}: a host lost {late:.1} % of its line time to the machine; a larger --dilation makes the rates truer",
-                summary.policy
+                label
             );
         }
     }
