@@ -6,8 +6,8 @@ use crate::error::Problem;
 use crate::read::{SIZE, Table};
 use crate::{BufferConfig, Headroom, PolicyConfig};
 
-/// Up to here the products of α and a size fit a word.
-const BUFFER_MAX: Bytes = Bytes::mb(16_000);
+/// The MMU counts a queue's segments in 31 bits.
+const BUFFER_MAX: Bytes = Bytes::mb(2_000);
 
 pub(super) fn read(table: &Table<'_>) -> BufferConfig {
     let size_up = |key, least| table.quantity(key, &SIZE, least..=BUFFER_MAX);

@@ -65,13 +65,9 @@ const SPANS: &[Unit] = &[
 impl FromStr for Bytes {
     type Err = UnitError;
 
-    /// A size with its unit, `12MB` (decimal) or `12MiB` (binary); a bare number counts bytes.
+    /// A size with its unit: `1500B`, `12MB` (decimal) or `12MiB` (binary).
     fn from_str(text: &str) -> Result<Bytes, UnitError> {
-        let bare = text.trim();
-        if let Ok(n) = bare.parse() {
-            return Ok(Bytes::new(n));
-        }
-        quantity(bare, SIZES).map(Bytes::new).ok_or_else(|| UnitError::new(text, "a size", "12MB"))
+        quantity(text.trim(), SIZES).map(Bytes::new).ok_or_else(|| UnitError::new(text, "a size with its unit", "12MB"))
     }
 }
 
@@ -135,7 +131,7 @@ mod tests {
         assert_eq!("12MB".parse(), Ok(Bytes::mb(12)));
         assert_eq!("12 MiB".parse(), Ok(Bytes::new(12 << 20)));
         assert_eq!("18.5KB".parse(), Ok(Bytes::new(18_500)));
-        assert_eq!("1500".parse(), Ok(Bytes::new(1_500)));
+        assert_eq!("1500B".parse(), Ok(Bytes::new(1_500)));
         assert_eq!("10Gbps".parse(), Ok(BitRate::gbps(10)));
         assert_eq!("2.5Gb/s".parse(), Ok(BitRate::mbps(2_500)));
         assert_eq!("52.4us".parse(), Ok(Span::from_nanos(52_400)));
@@ -149,7 +145,7 @@ mod tests {
             "10GB".parse::<BitRate>().unwrap_err().to_string(),
             "\"10GB\" is not a rate above 0 with its unit; write for example \"10Gbps\""
         );
-        for text in ["", "MB", "1.2.3MB", "-3MB", "3 potatoes", "0.0001B", "99999999999GB"] {
+        for text in ["", "MB", "1.2.3MB", "-3MB", "1500", "3 potatoes", "0.0001B", "99999999999GB"] {
             assert!(text.parse::<Bytes>().is_err(), "{text}");
         }
         assert!("10".parse::<BitRate>().is_err());

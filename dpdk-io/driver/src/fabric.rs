@@ -25,7 +25,7 @@ use crate::switch_lcore::{DeviceBacklog, SwitchLcore};
 /// How far a late poll may catch up on a port's rate, in real time.
 const SHAPER_SLACK: Span = Span::from_micros(200);
 /// How long an lcore may take to answer a request for counters.
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
 /// How DPDK is started.
 #[derive(Clone, Debug, Default)]
@@ -279,10 +279,9 @@ impl RunningFabric {
             std::thread::park_timeout(Duration::from_micros(50));
             Instant::now() < deadline && !self.lcores.iter().any(|(_, handle, _)| handle.is_finished())
         };
-        self.switches[index]
-            .reporter
-            .collect(self.now(), wait)
-            .ok_or(DriverError::Stuck("no answer to a request for counters"))
+        self.switches[index].reporter.collect(self.now(), wait).ok_or_else(|| {
+            DriverError::Stuck(if self.has_failed() { "its loop has ended" } else { "no counters in 30 s" })
+        })
     }
 
     /// What the lcores of switch `index` share.

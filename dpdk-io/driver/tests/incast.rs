@@ -16,11 +16,13 @@ use weir_units::{BitRate, Bytes};
 
 const SENDERS: u8 = 8;
 /// Ten million frames where the build is fast enough for them.
-const FRAMES: u64 = if cfg!(debug_assertions) { 400_000 } else { 10_000_000 };
+const FRAMES: u64 = if cfg!(debug_assertions) { 200_000 } else { 10_000_000 };
+/// C of the receiver's port: what the emulated senders exceed together, with optimisation and without.
+const RECEIVER_RATE: &str = if cfg!(debug_assertions) { "100Mbps" } else { "2Gbps" };
 /// Frames still under way at the end of a run, at most.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Senders of 500 Mb/s each against a receiver of 2 Gb/s. On a shared machine an lcore may lose its CPU for
+/// Senders of 500 Mb/s each against one receiver. On a shared machine an lcore may lose its CPU for
 /// milliseconds, so the headroom covers a reaction of 20 ms.
 fn config(layout: &str) -> SwitchConfig {
     let mut text = format!(
@@ -28,7 +30,7 @@ fn config(layout: &str) -> SwitchConfig {
          [classes]\nlossless = [3]\n[pfc]\nreaction = \"20ms\"\n"
     );
     for n in 0..=SENDERS {
-        let rate = if n == SENDERS { "2Gbps" } else { "500Mbps" };
+        let rate = if n == SENDERS { RECEIVER_RATE } else { "500Mbps" };
         // The receiver's port is never paused by us, so it needs no such headroom; it gets it all the same.
         text += &format!("[[ports]]\nname = \"p{n}\"\nring = \"r{n}\"\nrate = \"{rate}\"\n");
     }
@@ -96,8 +98,7 @@ fn lossless_and_ordered_in_every_layout() {
         }
         assert_eq!(stopped.mbufs_missing, 0, "{layout:?}: mbufs leaked");
         let pauses: u64 = report.ports.iter().map(|port| port.classes[3].pauses_tx).sum();
-        // Without optimisation the emulated senders may be slower than the receiver's port.
-        assert!(pauses > 0 || cfg!(debug_assertions), "{layout:?}: an incast that never paused tests nothing");
+        assert!(pauses > 0, "{layout:?}: an incast that never paused tests nothing");
         let headroom = report.ports.iter().map(|port| port.classes[3].ingress.headroom_max).max().unwrap();
         let gap = stopped.lcores.iter().map(|(_, stats)| stats.gap_max()).max().unwrap();
         println!(
