@@ -41,7 +41,7 @@ pub struct LcoreStats {
     busy_loops: AtomicU64,
     /// The longest time between two polls, in real picoseconds.
     gap_max: AtomicU64,
-    /// CPU time that the loop's thread has used, in nanoseconds.
+    /// CPU time that the loop's thread used, in nanoseconds.
     cpu_time: AtomicU64,
 }
 
@@ -49,8 +49,6 @@ pub struct LcoreStats {
 const POLLS_BEFORE_SLEEP: u32 = 64;
 /// How long it then sleeps.
 const SLEEP: Duration = Duration::from_micros(30);
-/// Loops between two looks at the thread's CPU time, which is a system call.
-const LOOPS_PER_CPU_TIME: u64 = 1 << 16;
 
 impl LoopControl {
     /// The phase. Relaxed: phases only go forward, and an order between them and data is made by the reports' requests.
@@ -81,7 +79,7 @@ impl LcoreStats {
         Span::from_picos(self.gap_max.load(Ordering::Relaxed))
     }
 
-    /// CPU time of the loop's thread, in nanoseconds; looked at every few thousand loops and at the end.
+    /// CPU time that the loop's thread used, in nanoseconds; known when the loop has ended, since asking is a system call.
     pub fn cpu_time_ns(&self) -> u64 {
         self.cpu_time.load(Ordering::Relaxed)
     }
@@ -116,9 +114,6 @@ pub(crate) fn run(
             stats.busy_loops.store(busy, Ordering::Relaxed);
         } else {
             empty_polls = empty_polls.saturating_add(1);
-        }
-        if loops % LOOPS_PER_CPU_TIME == 0 {
-            stats.cpu_time.store(cpu::thread_time_ns() - started, Ordering::Relaxed);
         }
         if phase == Phase::Stop {
             break;
