@@ -197,7 +197,7 @@ impl Victim {
 
     /// The switch, its buffer made larger than `self.buffer` by just the headroom.
     fn switch(&self, hosts: &[HostPlan]) -> Result<SwitchConfig, ConfigErrors> {
-        const AMPLE: Bytes = Bytes::mb(4_000);
+        const AMPLE: Bytes = Bytes::mb(2_000);
         let ample = weir_config::parse("victim.toml", &self.switch_toml(hosts, AMPLE))?;
         let headroom = AMPLE - ample.shared_size();
         weir_config::parse("victim.toml", &self.switch_toml(hosts, self.buffer + headroom))

@@ -4,10 +4,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use weir_config::ConfigErrors;
 use weir_testbed::dpdk::{BackendError, DpdkBackend, Progress, fitting_dilation};
 use weir_testbed::run_dir::{PortWindow, Provenance, RunDir, RunDirError, Summary, Window};
 use weir_testbed::scenario::Scenario;
 use weir_testbed::victim::{Victim, VictimPolicy};
+use weir_units::BitRate;
 
 use crate::exit::Failure;
 use crate::table::{Table, count};
@@ -37,23 +39,24 @@ const LATE_PERCENT_MAX: f64 = 5.0;
 
 /// Runs the experiment under each policy and prints the comparison.
 pub fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
-    let dilation = arguments.dilation.unwrap_or_else(fitting_dilation);
+    let like = if arguments.testbed { Victim::testbed } else { Victim::simulation };
+    let rate = like(0, VictimPolicy::Static).rate;
+    let dilation = arguments.dilation.unwrap_or_else(|| fitting_dilation(rate));
     let (mut scenarios, mut labels) = (Vec::new(), Vec::new());
     for bursts in &arguments.bursts {
         for policy in &arguments.policies {
-            let hosts = usize::from(*bursts);
-            let victim =
-                if arguments.testbed { Victim::testbed(hosts, *policy) } else { Victim::simulation(hosts, *policy) };
-            scenarios.push(Victim { time_dilation: dilation, capture: true, ..victim }.scenario()?);
+            let victim = Victim { time_dilation: dilation, capture: true, ..like(usize::from(*bursts), *policy) };
+            scenarios.push(victim.scenario().map_err(|errors| too_fast(dilation, &errors))?);
             let label = policy.name();
             labels.push(if arguments.bursts.len() > 1 { format!("{label} N={bursts}") } else { label });
         }
     }
-    introduce(arguments, &scenarios, dilation);
+    let runs = labels.iter().map(|label| run_dir(label, &arguments.output)).collect::<Result<Vec<_>, _>>()?;
+    introduce(arguments, &scenarios, (rate, dilation));
     let backend = DpdkBackend::start(&scenarios)?;
     let mut summaries = Vec::new();
-    for (scenario, label) in scenarios.iter().zip(&labels) {
-        summaries.push(run_one(&backend, scenario, label, &arguments.output)?);
+    for ((scenario, label), run) in scenarios.iter().zip(&labels).zip(runs) {
+        summaries.push(run_one(&backend, scenario, label, run)?);
     }
     print_table(&summaries, &labels);
     println!(
@@ -63,8 +66,20 @@ pub fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
     verdict(&summaries)
 }
 
-fn introduce(arguments: &DemoArguments, scenarios: &[Scenario], dilation: u32) {
-    let rate = if arguments.testbed { "10 Gb/s" } else { "100 Gb/s" };
+/// The faster the clock, the more arrives while this machine reacts, and the more headroom that takes.
+fn too_fast(dilation: u32, errors: &ConfigErrors) -> Failure {
+    Failure::Argument(format!(
+        "--dilation {dilation}: the headroom for this machine's reaction does not fit a buffer; write a larger one, \
+         or leave it out\n{errors}"
+    ))
+}
+
+fn run_dir(label: &str, output: &Path) -> Result<RunDir, RunDirError> {
+    let provenance = Provenance::new(env!("CARGO_PKG_VERSION"), std::env::args(), SystemTime::now());
+    RunDir::create(output.join(label.replace('/', "_").replace(" N=", "-n")), &provenance)
+}
+
+fn introduce(arguments: &DemoArguments, scenarios: &[Scenario], (rate, dilation): (BitRate, u32)) {
     let bursts: Vec<String> = arguments.bursts.iter().map(u8::to_string).collect();
     println!(
         "The victim experiment (SPFC, III-A): H0 sends F1 to R1 and F2 to R2, N = {} hosts burst to R2.",
@@ -78,10 +93,7 @@ fn introduce(arguments: &DemoArguments, scenarios: &[Scenario], dilation: u32) {
     println!("{runs}, about {seconds:.0} s in all.\n");
 }
 
-fn run_one(backend: &DpdkBackend, scenario: &Scenario, label: &str, output: &Path) -> Result<Summary, Failure> {
-    let provenance = Provenance::new(env!("CARGO_PKG_VERSION"), std::env::args(), SystemTime::now());
-    let directory = output.join(label.replace('/', "_").replace(" N=", "-n"));
-    let run = RunDir::create(directory, &provenance)?;
+fn run_one(backend: &DpdkBackend, scenario: &Scenario, label: &str, run: RunDir) -> Result<Summary, Failure> {
     let bar = ProgressBar::new(scenario.end.as_nanos() / 1_000);
     let style =
         ProgressStyle::with_template("{prefix:>8} [{bar:32}] {pos:>6} of {len} us  {msg}").expect("a valid template");
