@@ -182,7 +182,8 @@ impl<'a> Fabric<'a> {
         for index in 0..config.ports.len() {
             open.push(self.devices.open(config, index, &self.store.data)?);
         }
-        let facts: Vec<PortFacts> = open.iter().map(|open| port_facts(&open.port)).collect();
+        let facts: Vec<PortFacts> =
+            config.ports.iter().zip(&open).map(|(port, open)| port_facts(&port.device, &open.port)).collect();
         let slack = SHAPER_SLACK.divided_by(u64::from(dilation));
         let switch = Switch::new(config, &facts, slack)
             .map_err(|error| config.error_at("buffer.size", error.to_string(), "make the buffer larger"))?;
@@ -394,10 +395,10 @@ fn idlest(switches: &[SwitchConfig]) -> Idle {
         .unwrap_or(Idle::Yield)
 }
 
-fn port_facts(port: &Port) -> PortFacts {
+fn port_facts(device: &Device, port: &Port) -> PortFacts {
     let speed = port.link().ok().and_then(|link| link.speed_mbps);
-    // Virtual devices report a made-up speed.
-    let is_hardware = !port.driver_name().starts_with("net_") || port.driver_name().starts_with("net_ixgbe");
+    // Devices without hardware report a made-up speed.
+    let is_hardware = matches!(device, Device::Pci(_));
     PortFacts {
         mac: port.mac().map(MacAddr).unwrap_or_default(),
         rate: speed.filter(|mbps| is_hardware && *mbps > 0).map(|mbps| BitRate::mbps(u64::from(mbps))),
