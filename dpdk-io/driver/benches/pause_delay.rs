@@ -49,7 +49,7 @@ fn measure(runtime: &Runtime, switch: &SwitchConfig) {
     fabric.add_task(cpus - 1, Box::new(Receiver::new(queues, store.clone(), tally.clone(), SENDERS)));
     for n in 0..SENDERS {
         let queues = fabric.open_far_end(&format!("r{n}")).expect("a link");
-        let sender = Sender::new(queues, store.clone(), tally.clone(), (n, SENDERS), 3, u64::MAX, BitRate::mbps(500));
+        let sender = Sender::new(queues, store.clone(), tally.clone(), (n, SENDERS), 3, u64::MAX, BitRate::mbps(300));
         fabric.add_task(usize::from(n) % cpus, Box::new(sender));
     }
     let running = fabric.start().expect("lcores");
@@ -66,11 +66,11 @@ fn measure(runtime: &Runtime, switch: &SwitchConfig) {
 
 fn config(layout: &str) -> SwitchConfig {
     let mut text = format!(
-        "[switch]\nname = \"bench\"\n[lcores]\nlayout = \"{layout}\"\n[buffer]\nsize = \"16MB\"\npolicy = \"dt\"\n\
-         [classes]\nlossless = [3]\n[pfc]\nreaction = \"20ms\"\n"
+        "[switch]\nname = \"bench\"\n[lcores]\nlayout = \"{layout}\"\n[buffer]\nsize = \"16MB\"\nheadroom = \"1600KB\"\npolicy = \"dt\"\n\
+         [classes]\nlossless = [3]\n"
     );
     for n in 0..=SENDERS {
-        let rate = if n == SENDERS { "2Gbps" } else { "500Mbps" };
+        let rate = if n == SENDERS { "2Gbps" } else { "300Mbps" };
         text += &format!("[[ports]]\nname = \"p{n}\"\nring = \"r{n}\"\nrate = \"{rate}\"\n");
     }
     // Nothing is flooded, even where the senders are quicker than the receiver's first word.
