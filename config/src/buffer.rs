@@ -1,6 +1,6 @@
 //! The shared buffer, the headroom rule, and the policies with their parameters.
 
-use weir_units::{Alpha, BitRate, Bytes, Span};
+use weir_units::{Alpha, BitRate, Bytes, FRAME_BYTES_MIN, Span, WIRE_OVERHEAD_BYTES};
 
 /// The shared buffer.
 #[derive(Clone, Debug)]
@@ -44,8 +44,6 @@ pub fn headroom_by_rule(rate: BitRate, delay: Span, frame_max: Bytes) -> Bytes {
 /// Headroom when accounting is in cells: a frame is charged whole cells, so the same time on the wire costs more. The
 /// worst frames are the smallest, and those one byte longer than a cell; a frame of L bytes takes L + 20 on the wire.
 pub(crate) fn headroom_in_cells(headroom: Bytes, cell_bytes: u32) -> Bytes {
-    const WIRE_OVERHEAD_BYTES: u64 = 20;
-    const FRAME_BYTES_MIN: u64 = 64;
     let cell = u64::from(cell_bytes);
     let charge = |frame: u64| frame.div_ceil(cell) * cell;
     [FRAME_BYTES_MIN, cell + 1]

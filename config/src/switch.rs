@@ -83,7 +83,7 @@ impl SwitchConfig {
     }
 }
 
-/// What an lcore does when it finds no work.
+/// What an lcore does when it finds no work; the first burns most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Idle {
     /// Polls on: lowest latency, a whole core burnt.

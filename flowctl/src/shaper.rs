@@ -1,9 +1,6 @@
 //! The line-rate shaper: of a switch's port, of a host's NIC, of a paced flow.
 
-use weir_units::{BitRate, Bytes, Serialiser, Span, Time, WIRE_OVERHEAD_BYTES};
-
-/// FCS, which a frame's length does not count and the wire does.
-const FCS_BYTES: u64 = 4;
+use weir_units::{BitRate, Bytes, FCS_BYTES, Serialiser, Span, Time, WIRE_OVERHEAD_BYTES};
 
 /// What a frame of this length (without FCS) takes on the wire: its bytes, FCS, preamble and gap.
 #[inline]

@@ -1,11 +1,6 @@
 //! What a frame costs in the buffer.
 
-use weir_units::Bytes;
-
-/// The smallest Ethernet frame, with FCS.
-const FRAME_BYTES_MIN: u32 = 64;
-/// Length of the frame check sequence, which DPDK does not show but the wire and the papers count.
-const FCS_BYTES: u32 = 4;
+use weir_units::{Bytes, FCS_BYTES, FRAME_BYTES_MIN};
 
 /// Turns a frame's length into the bytes that it is charged: with FCS, at least 64, in whole cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +21,7 @@ impl Charge {
     /// The charge of a frame of `frame_bytes` bytes without FCS.
     #[inline]
     pub fn of(self, frame_bytes: u32) -> u32 {
-        let stored = (frame_bytes + FCS_BYTES).max(FRAME_BYTES_MIN);
+        let stored = (frame_bytes + FCS_BYTES as u32).max(FRAME_BYTES_MIN as u32);
         if self.cell_bytes == 1 { stored } else { stored.next_multiple_of(self.cell_bytes) }
     }
 

@@ -29,6 +29,12 @@ fn admit(mmu: &Mmu) -> Verdict {
     verdicts[0]
 }
 
+/// Runs `act` on another thread of the model.
+fn beside<T: 'static>(mmu: &Arc<Mmu>, act: impl FnOnce(&Mmu) -> T + 'static) -> thread::JoinHandle<T> {
+    let mmu = mmu.clone();
+    thread::spawn(move || act(&mmu))
+}
+
 /// The transmitter of the ingress port: compares what should be with what it advertised last.
 fn advertise(mmu: &Mmu, advertised: u8) -> u8 {
     mmu.off_classes(INGRESS, advertised)
@@ -41,14 +47,8 @@ fn the_last_departure_and_an_arrival_leave_the_right_signal() {
     loom::model(|| {
         let mmu = Arc::new(mmu());
         let _ = admit(&mmu);
-        let departure = {
-            let mmu = mmu.clone();
-            thread::spawn(move || mmu.release(&[PACKET]))
-        };
-        let transmitter = {
-            let mmu = mmu.clone();
-            thread::spawn(move || advertise(&mmu, 0))
-        };
+        let departure = beside(&mmu, |mmu| mmu.release(&[PACKET]));
+        let transmitter = beside(&mmu, move |mmu| advertise(mmu, 0));
         let kept = admit(&mmu);
         departure.join().unwrap();
         let mut advertised = transmitter.join().unwrap();
@@ -69,14 +69,8 @@ fn a_resume_is_never_lost() {
         let (_, _) = (admit(&mmu), admit(&mmu));
         let advertised = advertise(&mmu, 0);
         assert_eq!(advertised, CLASS.bit());
-        let departures = {
-            let mmu = mmu.clone();
-            thread::spawn(move || mmu.release(&[PACKET, PACKET]))
-        };
-        let transmitter = {
-            let mmu = mmu.clone();
-            thread::spawn(move || advertise(&mmu, advertised))
-        };
+        let departures = beside(&mmu, |mmu| mmu.release(&[PACKET, PACKET]));
+        let transmitter = beside(&mmu, move |mmu| advertise(mmu, advertised));
         let kept = admit(&mmu);
         departures.join().unwrap();
         let mut advertised = transmitter.join().unwrap();
@@ -97,10 +91,7 @@ fn a_pause_is_never_lost() {
     loom::model(|| {
         let mmu = Arc::new(mmu());
         let _ = admit(&mmu);
-        let departure = {
-            let mmu = mmu.clone();
-            thread::spawn(move || mmu.release(&[PACKET]))
-        };
+        let departure = beside(&mmu, |mmu| mmu.release(&[PACKET]));
         let (_, _) = (admit(&mmu), admit(&mmu));
         let early = advertise(&mmu, 0);
         departure.join().unwrap();
@@ -130,10 +121,7 @@ fn two_admissions_share_the_last_place() {
             mmu.admit(&[lossy(port)], &mut verdicts);
             matches!(verdicts[0], Verdict::Keep(_))
         };
-        let other = {
-            let mmu = mmu.clone();
-            thread::spawn(move || admit(&mmu, 1))
-        };
+        let other = beside(&mmu, move |mmu| admit(mmu, 1));
         let kept = [admit(&mmu, 0), other.join().unwrap()];
         let held = kept.iter().filter(|kept| **kept).count() as u64;
         assert!(held <= 1, "1,500 B hold one packet of 1,000 B");

@@ -324,17 +324,6 @@ impl Mmu {
         }
     }
 
-    /// Sets every watermark back to zero.
-    pub fn clear_watermarks(&self) {
-        for queue in &self.ingress {
-            queue.held_max.clear();
-            queue.shared_max.clear();
-            queue.headroom_max.clear();
-        }
-        self.egress.iter().for_each(|queue| queue.watermark().clear());
-        self.shared.watermark().clear();
-    }
-
     /// The partition that the MMU was made with.
     pub fn layout(&self) -> &BufferLayout {
         &self.layout

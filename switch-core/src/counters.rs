@@ -122,7 +122,7 @@ pub mod port_stat {
     pub const WIDTH: usize = PASSED_ON + 1;
 }
 
-/// Told by a half about itself, after the rows.
+/// Told by a transmitter about itself, after the rows.
 pub mod gauge {
     /// Frames that it holds now.
     pub const HELD: usize = 0;

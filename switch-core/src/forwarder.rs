@@ -6,7 +6,7 @@ use arrayvec::ArrayVec;
 use weir_mmu::{Arrival, Verdict};
 use weir_units::{PortId, QueueId, Time};
 
-use crate::counters::{Counters, DropReason, Published, gauge, queue_stat};
+use crate::counters::{Counters, DropReason, Published, queue_stat};
 use crate::handoff::{FromReceiver, Queued, ToTransmitter};
 use crate::packet::{BURST_MAX, Burst, Headers, Packet, PacketStore, Parsed};
 use crate::receiver::handle_control;
@@ -179,8 +179,6 @@ impl<P: Packet> Forwarder<P> {
     #[inline]
     pub fn serve(&mut self) {
         if let Some(request) = self.counters.requested() {
-            let waiting = self.input.as_ref().map_or(0, |input| input.slots());
-            self.counters.set_gauge(gauge::HELD, waiting as u64);
             self.counters.publish(request);
         }
     }

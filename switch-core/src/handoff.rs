@@ -23,4 +23,4 @@ pub(crate) type ToForwarder<P> = Producer<(PortId, P)>;
 pub(crate) type FromReceiver<P> = Consumer<(PortId, P)>;
 
 /// Capacity of the rings from receivers to forwarders.
-pub(crate) const RECEIVED_MAX: usize = 1_024;
+pub const RECEIVED_MAX: usize = 1_024;

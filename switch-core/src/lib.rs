@@ -32,6 +32,7 @@ pub mod switch;
 mod transmitter;
 
 pub use forwarder::Forwarder;
+pub use handoff::RECEIVED_MAX;
 pub use packet::{BURST_MAX, Burst, Packet, PacketStore, PortOutput};
 pub use plan::{LcoreRole, Plan, PlanError};
 pub use receiver::Receiver;

@@ -6,7 +6,7 @@ use weir_config::FlowControl;
 use weir_flowctl::frame::{ControlFrame, DecodeError};
 use weir_units::{Class, PortId, Time};
 
-use crate::counters::{Counters, Published, gauge, port_stat};
+use crate::counters::{Counters, Published, port_stat};
 use crate::handoff::ToForwarder;
 use crate::packet::{Burst, Packet, Parsed};
 use crate::shared::Shared;
@@ -56,7 +56,6 @@ impl<P: Packet> Receiver<P> {
     #[inline]
     pub fn serve(&mut self) {
         if let Some(request) = self.counters.requested() {
-            self.counters.set_gauge(gauge::HELD, 0);
             self.counters.publish(request);
         }
     }

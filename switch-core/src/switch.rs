@@ -4,12 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use rtrb::RingBuffer;
-use weir_config::{FlowControl, PolicyConfig, SwitchConfig};
+use weir_config::{ConfigErrors, FlowControl, PolicyConfig, SwitchConfig};
 use weir_flowctl::pfc::Generator;
 use weir_flowctl::{Quantum, Shaper};
 use weir_mmu::policy::{DynamicThreshold, Sih, StaticThreshold};
 use weir_mmu::{BufferLayout, Charge, EcnMarker, LayoutError, Mmu, Policy, PortLayout};
-use weir_units::{BitRate, Bytes, Class, MacAddr, PortId, Span};
+use weir_units::{BitRate, Bytes, Class, FCS_BYTES, MacAddr, PortId, Span};
 
 use crate::classify::Classifier;
 use crate::fdb::ForwardingTable;
@@ -22,7 +22,6 @@ use crate::scheduler::Scheduler;
 use crate::shared::{PortState, Shared};
 use crate::transmitter::{OutPort, Transmitter};
 
-const FCS_BYTES: u64 = 4;
 /// Addresses that the forwarding table is sized for.
 const STATIONS_MAX: usize = 16_384;
 /// C of a port that neither the configuration nor the device gives a rate: for quanta only, it is not shaped.
@@ -219,6 +218,16 @@ pub fn buffer_policy(config: &SwitchConfig, layout: &BufferLayout) -> Box<dyn Po
         }
         PolicyConfig::Dt { alpha } => Box::new(DynamicThreshold::new(alpha, layout.shared())),
         PolicyConfig::Sih { alpha } => Box::new(Sih::new(alpha, layout.shared())),
+    }
+}
+
+impl BuildError {
+    /// The error, pointing at the configuration's line that it comes from.
+    pub fn at_line(&self, config: &SwitchConfig) -> ConfigErrors {
+        match self {
+            BuildError::Layout(_) => config.error_at("buffer.size", self.to_string(), "make the buffer larger"),
+            BuildError::StaticMac(_) => config.error_at("static_macs", self.to_string(), "leave out some of them"),
+        }
     }
 }
 

@@ -48,15 +48,27 @@ pub(crate) struct OutPort<P> {
     backlog: u8,
     /// Taken from the queues, not yet accepted by the port.
     staged: Burst<P>,
+    /// What each of these was charged, and its length without FCS.
     departures: ArrayVec<Departure, BURST_MAX>,
+    lengths: ArrayVec<u32, BURST_MAX>,
     /// When each class advertised OFF went OFF.
     off_since: [Time; CLASSES],
 }
 
 impl<P> OutPort<P> {
     pub(crate) fn new(id: PortId, shaper: Shaper, scheduler: Scheduler, generator: Option<Generator>) -> OutPort<P> {
-        let (staged, departures, off_since) = (Burst::new(), ArrayVec::new(), [Time::ZERO; CLASSES]);
-        OutPort { id, shaper, scheduler, generator, off: 0, backlog: 0, staged, departures, off_since }
+        OutPort {
+            id,
+            shaper,
+            scheduler,
+            generator,
+            off: 0,
+            backlog: 0,
+            staged: Burst::new(),
+            departures: ArrayVec::new(),
+            lengths: ArrayVec::new(),
+            off_since: [Time::ZERO; CLASSES],
+        }
     }
 }
 
@@ -223,6 +235,7 @@ impl<P: Packet> Transmitter<P> {
             }
             port.shaper.send(now, queued.frame_bytes);
             port.departures.push(queued.charged);
+            port.lengths.push(queued.frame_bytes);
             port.staged.push(queued.packet);
             if queues.is_empty(queue) {
                 port.backlog &= !class.bit();
@@ -239,15 +252,14 @@ impl<P: Packet> Transmitter<P> {
         if port.staged.is_empty() {
             return 0;
         }
-        let mut lengths: ArrayVec<u32, BURST_MAX> = ArrayVec::new();
-        lengths.extend(port.staged.iter().map(Packet::frame_bytes));
         let sent = driver.transmit(port.id, &mut port.staged);
-        for (departure, frame_bytes) in port.departures[..sent].iter().zip(&lengths) {
+        for (departure, frame_bytes) in port.departures[..sent].iter().zip(&port.lengths) {
             self.counters.add(departure.egress, queue_stat::FRAMES, 1);
             self.counters.add(departure.egress, queue_stat::BYTES, u64::from(*frame_bytes));
         }
         self.shared.mmu.release(&port.departures[..sent]);
         port.departures.drain(..sent);
+        port.lengths.drain(..sent);
         debug_assert_eq!(port.departures.len(), port.staged.len());
         sent
     }
@@ -274,6 +286,7 @@ impl<P: Packet> Transmitter<P> {
         }
         self.shared.mmu.release(&port.departures);
         port.departures.clear();
+        port.lengths.clear();
         for class in Class::in_mask(port.backlog) {
             let queue = QueueId::new(port.id, class);
             while discarded < limit
@@ -288,13 +301,6 @@ impl<P: Packet> Transmitter<P> {
             }
         }
         discarded
-    }
-
-    /// Whether nothing is queued, staged or on its way here.
-    pub fn is_drained(&self) -> bool {
-        self.queues.held() == 0
-            && self.ports.iter().all(|port| port.staged.is_empty())
-            && self.inputs.iter().all(|input| input.slots() == 0)
     }
 
     /// The earliest instant after `now` at which there may be something to do without a packet arriving: a shaper's

@@ -17,8 +17,7 @@ pub fn check(files: &[PathBuf]) -> Result<(), Failure> {
     // What the file says is of interest even where this machine lacks what it names, so that comes last.
     let placement = Placement::new(&switches, &weir_dpdk_io::cpu::allowed(), 0);
     for (index, switch) in switches.iter().enumerate() {
-        let layout = buffer_layout(switch)
-            .map_err(|error| switch.error_at("buffer.size", error.to_string(), "make the buffer larger"))?;
+        let layout = buffer_layout(switch).map_err(|error| error.at_line(switch))?;
         let policy = buffer_policy(switch, &layout);
         println!("{}: {} ports", switch.name, switch.ports.len());
         print_classes(switch);

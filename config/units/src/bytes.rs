@@ -7,6 +7,10 @@ use std::ops::{Add, AddAssign, Mul, Sub, SubAssign};
 /// What a frame takes on the wire beyond its own bytes with FCS: 7 B preamble, 1 B start delimiter,
 /// 12 B inter-packet gap (IEEE 802.3 clause 4.4.2).
 pub const WIRE_OVERHEAD_BYTES: u64 = 20;
+/// The frame check sequence, which the wire and the papers count and DPDK's frame lengths do not.
+pub const FCS_BYTES: u64 = 4;
+/// The smallest Ethernet frame, with FCS.
+pub const FRAME_BYTES_MIN: u64 = 64;
 
 /// A number of bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

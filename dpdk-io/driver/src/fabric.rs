@@ -185,8 +185,7 @@ impl<'a> Fabric<'a> {
         let facts: Vec<PortFacts> =
             config.ports.iter().zip(&open).map(|(port, open)| port_facts(&port.device, &open.port)).collect();
         let slack = SHAPER_SLACK.divided_by(u64::from(dilation));
-        let switch = Switch::new(config, &facts, slack)
-            .map_err(|error| config.error_at("buffer.size", error.to_string(), "make the buffer larger"))?;
+        let switch = Switch::new(config, &facts, slack).map_err(|error| error.at_line(config))?;
         let shared = switch.shared().clone();
         let Halves { lcores, reporter } = switch.into_halves::<Frame>(&placed.plan);
         let (mut rx, mut tx, mut ports) = (Vec::new(), Vec::new(), Vec::new());
@@ -390,9 +389,7 @@ fn pool(name: &str, count: u32, data_room: u16) -> Result<Mempool, DriverError> 
 /// Switches that share lcores share the idle policy: the one that burns most.
 fn idlest(switches: &[SwitchConfig]) -> Idle {
     let policies = switches.iter().map(|switch| switch.idle);
-    policies
-        .min_by_key(|idle| [Idle::Poll, Idle::Yield, Idle::Sleep].iter().position(|known| known == idle))
-        .unwrap_or(Idle::Yield)
+    policies.min_by_key(|idle| *idle as u8).unwrap_or(Idle::Yield)
 }
 
 fn port_facts(device: &Device, port: &Port) -> PortFacts {

@@ -2,6 +2,8 @@
 
 use weir_config::{Device, SwitchConfig};
 use weir_dpdk_io::{DEFAULT_DATA_ROOM, MAX_BURST, data_room_for, mempool_bytes};
+use weir_mmu::Charge;
+use weir_switch_core::RECEIVED_MAX;
 use weir_units::Bytes;
 
 /// Receive descriptors of a port: mbufs that wait for frames.
@@ -12,8 +14,6 @@ pub(crate) const TX_DESCRIPTORS: u16 = 128;
 pub(crate) const RING_SLOTS: u32 = 256;
 /// Mbufs that each lcore keeps at hand; at least twice the burst.
 pub(crate) const CACHE: u32 = 256;
-/// Frames between a receiver's and a forwarder's lcore.
-const RECEIVED_MAX: u32 = 1_024;
 /// Mbufs for flow-control frames, for each port.
 const CONTROL_FRAMES: u32 = 64;
 /// Bytes of an mbuf for a flow-control frame, behind DPDK's headroom.
@@ -37,13 +37,11 @@ pub struct Memory {
 impl Memory {
     /// The memory for these switches on this many lcores, and `extra` mbufs for others in the process.
     pub fn of(switches: &[SwitchConfig], lcores: usize, extra: u32) -> Memory {
-        let buffered = switches.iter().map(|switch| {
-            let smallest = u64::from(switch.buffer.cell_bytes.max(1)).max(64);
-            switch.buffer.size.get() / smallest + 1
-        });
+        let buffered =
+            switches.iter().map(|switch| Charge::in_cells(switch.buffer.cell_bytes).frames_max(switch.buffer.size) + 1);
         let ports: usize = switches.iter().map(|switch| switch.ports.len()).sum();
         let per_port = u32::from(RX_DESCRIPTORS) + u32::from(TX_DESCRIPTORS) + 2 * RING_SLOTS + 2 * MAX_BURST as u32;
-        let in_flight = ports as u32 * per_port + (lcores as u32 + 1) * (CACHE * 3 / 2 + RECEIVED_MAX) + extra;
+        let in_flight = ports as u32 * per_port + (lcores as u32 + 1) * (CACHE * 3 / 2 + RECEIVED_MAX as u32) + extra;
         let frame_max = switches.iter().map(|switch| switch.frame_bytes_max().get()).max().unwrap_or(0);
         let data_room = data_room_for(frame_max as u32).unwrap_or(u16::MAX).max(DEFAULT_DATA_ROOM);
         // The af_packet driver wants room for a whole frame of its ring, a power of two.

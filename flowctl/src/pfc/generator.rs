@@ -1,6 +1,6 @@
 //! The downstream side: frames that make the peer do what the MMU wants.
 
-use weir_units::{CLASSES, Class, Span, Time};
+use weir_units::{CLASSES, Span, Time};
 
 use crate::Quantum;
 use crate::frame::{ControlFrame, PfcFrame};
@@ -80,16 +80,6 @@ impl Generator {
     /// When a PAUSE must be repeated; [`Time::NEVER`] while none is out.
     pub fn next_wakeup(&self) -> Time {
         self.refresh_at
-    }
-
-    /// The pause time asked for each class in `off`, in quanta.
-    pub fn quanta(&self) -> u16 {
-        self.quanta
-    }
-
-    /// How many of the classes in `off` are newly paused: what a PAUSE counter counts, refreshes apart.
-    pub fn newly_paused(&self, off: u8) -> impl Iterator<Item = Class> + use<> {
-        Class::in_mask(off & !self.advertised)
     }
 }
 
