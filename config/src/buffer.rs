@@ -1,6 +1,8 @@
-//! The shared buffer, the headroom rule, and the policies with their parameters.
+//! The shared buffer and the headroom rule.
 
 use weir_units::{Alpha, BitRate, Bytes, FRAME_BYTES_MIN, Span, WIRE_OVERHEAD_BYTES};
+
+use crate::PolicyConfig;
 
 /// The shared buffer.
 #[derive(Clone, Debug)]
@@ -17,7 +19,7 @@ pub struct BufferConfig {
     pub xon_offset: Option<Bytes>,
     /// The policy that sets T(t).
     pub policy: PolicyConfig,
-    /// α of the egress threshold at which lossy classes drop.
+    /// α° of the egress threshold at which lossy classes drop.
     pub lossy_alpha: Alpha,
 }
 
@@ -51,37 +53,6 @@ pub(crate) fn headroom_in_cells(headroom: Bytes, cell_bytes: u32) -> Bytes {
         .filter(|frame| cell > 1 && *frame >= FRAME_BYTES_MIN)
         .map(|frame| Bytes::new((headroom.get() * charge(frame)).div_ceil(frame + WIRE_OVERHEAD_BYTES)))
         .fold(headroom, Bytes::max)
-}
-
-/// `[buffer] policy`, with the policy's own parameters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PolicyConfig {
-    /// ST: the same constant threshold for each ingress queue.
-    Static {
-        /// `[buffer.static] threshold`; `None` shares the buffer out evenly over the ports: `B_s / N_p`.
-        threshold: Option<Bytes>,
-    },
-    /// DT: `T = α·(B_s − Σ w_s)`.
-    Dt {
-        /// `[buffer.dt] alpha`.
-        alpha: Alpha,
-    },
-    /// SIH: DT with worst-case headroom, always by the rule, for every ingress queue of every lossless class.
-    Sih {
-        /// `[buffer.sih] alpha`.
-        alpha: Alpha,
-    },
-}
-
-impl PolicyConfig {
-    /// The policy's name, as in `[buffer] policy`.
-    pub fn name(&self) -> &'static str {
-        match self {
-            PolicyConfig::Static { .. } => "static",
-            PolicyConfig::Dt { .. } => "dt",
-            PolicyConfig::Sih { .. } => "sih",
-        }
-    }
 }
 
 #[cfg(test)]

@@ -10,11 +10,39 @@ pub(crate) const TABLES: &[KnownTable] = &[
     ("lcores", &["layout", "cores"]),
     (
         "buffer",
-        &["size", "cell_bytes", "private", "headroom", "xon_offset", "policy", "lossy_alpha", "static", "dt", "sih"],
+        &[
+            "size",
+            "cell_bytes",
+            "private",
+            "headroom",
+            "xon_offset",
+            "policy",
+            "lossy_alpha",
+            "static",
+            "dt",
+            "spfc",
+            "sih",
+            "oversubscribed",
+            "adaptive",
+            "dsh",
+            "sonic",
+            "abm",
+            "reverie",
+        ],
     ),
     ("buffer.static", &["threshold"]),
     ("buffer.dt", &["alpha"]),
+    ("buffer.spfc", &["alpha", "k_spfc", "tc"]),
     ("buffer.sih", &["alpha"]),
+    ("buffer.oversubscribed", &["alpha", "headroom_percent"]),
+    ("buffer.adaptive", &["alpha", "samples"]),
+    (
+        "buffer.dsh",
+        &["alpha", "estimator", "w_g", "w_v", "k", "window", "port_xon_offset", "insurance", "shared_headroom"],
+    ),
+    ("buffer.sonic", &["alpha", "ingress_pool", "headroom_pool", "egress_lossy_pool"]),
+    ("buffer.abm", &["alpha", "ingress_pool", "headroom_pool", "egress_lossy_pool", "congested", "interval"]),
+    ("buffer.reverie", &["alpha", "gamma", "congested"]),
     ("classes", &["preset", "lossless", "trust", "dscp", "pcp", "queues"]),
     // The keys of these two are code points.
     ("classes.dscp", &[]),
@@ -35,6 +63,7 @@ pub(crate) const TABLES: &[KnownTable] = &[
             "ring",
             "pcap",
             "null",
+            "clone_of",
             "rate",
             "delay",
             "mac",
@@ -50,7 +79,7 @@ pub(crate) const TABLES: &[KnownTable] = &[
 
 /// The keys of `[[ports]]` that name a device; a port has exactly one of them.
 pub(crate) const DEVICE_KEYS: &[&str] =
-    &["pci", "af_packet", "af_xdp", "tap", "vhost_user", "memif", "ring", "pcap", "null"];
+    &["pci", "af_packet", "af_xdp", "tap", "vhost_user", "memif", "ring", "pcap", "null", "clone_of"];
 
 /// Every table with its keys, in the order of the reference; the file's top level has an empty name.
 pub fn known_keys() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
@@ -62,19 +91,25 @@ pub(crate) fn keys_of(table: &str) -> &'static [&'static str] {
     TABLES.iter().find(|(name, _)| *name == table).map_or(&[], |(_, keys)| keys)
 }
 
-/// What to write in place of a key that `table` does not have.
-pub(crate) fn suggestion(table: &str, key: &str) -> String {
+/// What to write in place of a key that `table` does not have. Of several tables that have it, the one of the chosen
+/// buffer policy is meant, where that is known.
+pub(crate) fn suggestion(table: &str, key: &str, policy: Option<&str>) -> String {
     if let Some(near) = nearest(key, keys_of(table)) {
         return format!("write `{near}`");
     }
-    let elsewhere = TABLES.iter().find(|(name, keys)| *name != table && keys.contains(&key));
-    if let Some((home, _)) = elsewhere {
-        return format!("`{key}` belongs in {}; or take it out", bracketed(home));
-    }
-    match keys_of(table) {
-        [] => "take it out".to_owned(),
-        keys => format!("take it out; {} has: {}", bracketed(table), keys.join(", ")),
-    }
+    let homes: Vec<&str> =
+        TABLES.iter().filter(|(name, keys)| *name != table && keys.contains(&key)).map(|(name, _)| *name).collect();
+    let of_policy = |home: &&str| policy.is_some_and(|policy| home.strip_prefix("buffer.") == Some(policy));
+    let home = match (homes.iter().copied().find(of_policy), &homes[..]) {
+        (Some(home), _) | (None, &[home]) => bracketed(home),
+        (None, &[home, other]) => format!("{} or {}", bracketed(home), bracketed(other)),
+        (None, &[home, ..]) => format!("a table such as {}", bracketed(home)),
+        (None, []) => match keys_of(table) {
+            [] => return "take it out".to_owned(),
+            keys => return format!("take it out; {} has: {}", bracketed(table), keys.join(", ")),
+        },
+    };
+    format!("`{key}` belongs in {home}; or take it out")
 }
 
 /// The known word that `word` most likely should have been, if one is near enough.
@@ -123,7 +158,20 @@ mod tests {
 
     #[test]
     fn a_key_of_another_table_is_sent_home() {
-        assert_eq!(suggestion("buffer", "threshold"), "`threshold` belongs in [buffer.static]; or take it out");
-        assert_eq!(suggestion("switch", "rate"), "`rate` belongs in [[ports]]; or take it out");
+        let home = |table, key| suggestion(table, key, None);
+        assert_eq!(home("buffer", "threshold"), "`threshold` belongs in [buffer.static]; or take it out");
+        assert_eq!(home("switch", "rate"), "`rate` belongs in [[ports]]; or take it out");
+        assert_eq!(home("buffer.dt", "gamma"), "`gamma` belongs in [buffer.reverie]; or take it out");
+    }
+
+    #[test]
+    fn of_several_homes_the_chosen_policys_is_meant() {
+        let home = |table, key, policy| suggestion(table, key, Some(policy));
+        assert_eq!(home("buffer", "alpha", "spfc"), "`alpha` belongs in [buffer.spfc]; or take it out");
+        assert_eq!(home("buffer", "alpha", "static"), "`alpha` belongs in a table such as [buffer.dt]; or take it out");
+        assert_eq!(
+            home("buffer", "congested", "dt"),
+            "`congested` belongs in [buffer.abm] or [buffer.reverie]; or take it out"
+        );
     }
 }

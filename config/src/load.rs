@@ -2,8 +2,11 @@
 
 mod buffer;
 mod classes;
+mod clones;
 mod device;
+mod policy;
 mod ports;
+mod reserves;
 mod rules;
 mod switch;
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use weir_units::{BitRate, MacAddr, Span};
 
-/// One port.
+/// One port. A clone holds the rate, delay and flow control of its port, and its priority unless it has its own.
 #[derive(Clone, Debug)]
 pub struct PortConfig {
     /// `name`: unique in the switch.
@@ -21,6 +21,16 @@ pub struct PortConfig {
     pub flow_control: FlowControl,
     /// Class of frames that `trust` finds no class in.
     pub priority: u8,
+}
+
+impl PortConfig {
+    /// The name of the port whose ingress this one copies; `None` for a port with a device of its own.
+    pub fn clone_of(&self) -> Option<&str> {
+        match &self.device {
+            Device::CloneOf(name) => Some(name),
+            _ => None,
+        }
+    }
 }
 
 /// Which flow control a port speaks; 802.3x PAUSE and PFC exclude each other on a link.
@@ -72,6 +82,8 @@ pub enum Device {
         /// Length of the frames received, without FCS.
         frame_bytes: u16,
     },
+    /// `clone_of = "p1"`: receives a copy of every frame that the port of this name receives, and sends nothing.
+    CloneOf(String),
 }
 
 impl Device {
@@ -87,18 +99,19 @@ impl Device {
             Device::Ring(_) => "ring",
             Device::Pcap { .. } => "pcap",
             Device::Null { .. } => "null",
+            Device::CloneOf(_) => "clone_of",
         }
     }
 
     /// Whether two ports on these devices would take the same thing twice: a netdev, whatever drives it, a NIC, a
-    /// socket, a ring, a file that both write or that one writes and the other reads.
+    /// socket, a ring, a file that both write or that one writes and the other reads. Clones of one port don't clash.
     pub fn shares_with(&self, other: &Device) -> bool {
         match (self, other) {
             (Device::Pcap { rx, tx, .. }, Device::Pcap { rx: other_rx, tx: other_tx, .. }) => {
                 let same = |a: &Option<String>, b: &Option<String>| a.is_some() && a == b;
                 same(tx, other_tx) || same(rx, other_tx) || same(tx, other_rx)
             }
-            (Device::Null { .. }, _) => false,
+            (Device::Null { .. } | Device::CloneOf(_), _) => false,
             _ => match (self.netdev(), other.netdev()) {
                 (Some(netdev), Some(other)) => netdev == other,
                 _ => self == other,
@@ -124,7 +137,8 @@ impl fmt::Display for Device {
             | Device::AfXdp(name)
             | Device::Tap(name)
             | Device::VhostUser(name)
-            | Device::Ring(name) => write!(f, "{key} \"{name}\""),
+            | Device::Ring(name)
+            | Device::CloneOf(name) => write!(f, "{key} \"{name}\""),
             Device::Memif { socket, id, server } => {
                 write!(f, "{key} \"{socket}\" id {id} as {}", if *server { "server" } else { "client" })
             }

@@ -10,7 +10,7 @@ use weir_units::{Alpha, BitRate, Bytes, Span, UnitError};
 
 use crate::error::Problem;
 use crate::keys::{bracketed, keys_of, nearest, suggestion};
-use crate::{ConfigError, ConfigErrors, Source};
+use crate::{ConfigError, ConfigErrors, PolicyConfig, Source};
 
 /// One file while it is read, and the errors found so far.
 pub(crate) struct Doc {
@@ -105,6 +105,7 @@ impl<'d> Table<'d> {
         if known.is_empty() {
             return;
         }
+        let policy = (self.name == "buffer").then(|| self.word("policy").unwrap_or(PolicyConfig::DEFAULT_NAME));
         for key in self.entries() {
             if known.contains(&key) {
                 continue;
@@ -114,7 +115,8 @@ impl<'d> Table<'d> {
                 self.doc.spoil(self.at(near));
             }
             let message = format!("unknown key `{key}` in {}", bracketed(self.name));
-            self.doc.note(Problem::new(message, suggestion(self.name, key)).at_key(self.at(key), "not known here"));
+            self.doc
+                .note(Problem::new(message, suggestion(self.name, key, policy)).at_key(self.at(key), "not known here"));
         }
     }
 
@@ -229,13 +231,18 @@ impl<'d> Table<'d> {
 
     /// α: a string with a number or fraction, or a number.
     pub(crate) fn alpha(&self, key: &str) -> Option<Alpha> {
+        self.number(key, &format!("{key} = \"1/16\" or {key} = 2"))
+    }
+
+    /// A number of a type of its own, bare or in a string; `example` is one with its key.
+    pub(crate) fn number<T: FromStr<Err = UnitError>>(&self, key: &str, example: &str) -> Option<T> {
         let value = self.value(key)?;
         let text = match value {
             DeValue::String(text) => text.to_string(),
             DeValue::Integer(n) => n.to_string(),
             DeValue::Float(x) => x.as_str().to_owned(),
             other => {
-                self.wrong_type(key, "a number or a string", other, &format!("{key} = \"1/16\" or {key} = 2"));
+                self.wrong_type(key, "a number or a string", other, example);
                 return None;
             }
         };

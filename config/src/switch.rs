@@ -2,8 +2,7 @@
 
 use weir_units::{Bytes, MacAddr, Span};
 
-use crate::buffer::headroom_in_cells;
-use crate::{BufferConfig, ClassConfig, ConfigErrors, Headroom, PfcConfig, PortConfig, Source, headroom_by_rule};
+use crate::{BufferConfig, ClassConfig, ConfigErrors, PfcConfig, PortConfig, Source};
 
 /// One switch, as configured.
 #[derive(Clone, Debug)]
@@ -50,31 +49,22 @@ impl SwitchConfig {
         self.classes.lossless.count_ones()
     }
 
-    /// Φ of each lossless ingress queue of a port; by the rule it covers whole cells. `None` where it comes from the rule and
-    /// the port has no rate, which a checked configuration allows only when no class is lossless.
+    /// The port whose ingress a port copies; itself for a port that is no clone.
     ///
     /// # Panics
     /// If there is no port of this index.
-    pub fn headroom(&self, port: usize) -> Option<Bytes> {
-        let port = &self.ports[port];
-        match self.buffer.headroom {
-            Headroom::Fixed(size) => Some(size),
-            Headroom::Auto => self.headroom_by_rule(port),
-        }
+    pub fn real_port(&self, port: usize) -> usize {
+        let real = self.ports[port].clone_of().and_then(|name| self.ports.iter().position(|port| port.name == name));
+        real.unwrap_or(port)
     }
 
-    /// Φ that the rule asks for on a port, with what arrives while the switch itself reacts, in whole cells; `None` where the port has no rate to reckon with.
-    pub fn headroom_by_rule(&self, port: &PortConfig) -> Option<Bytes> {
-        let rate = port.rate?;
-        let wire = headroom_by_rule(rate, port.delay, self.frame_bytes_max()) + rate.bytes_in(self.pfc.reaction);
-        Some(headroom_in_cells(wire, self.buffer.cell_bytes))
-    }
-
-    /// B_s: what private buffers (one for each port and class) and headroom leave of the buffer.
-    pub fn shared_size(&self) -> Bytes {
-        let private = self.buffer.private * (self.ports.len() as u64 * 8);
-        let headroom: Bytes = (0..self.ports.len()).filter_map(|port| self.headroom(port)).sum();
-        self.buffer.size.saturating_sub(private).saturating_sub(headroom * u64::from(self.lossless_classes()))
+    /// The ports that copy a port's ingress, in the order of the file; none for a port that is a clone itself.
+    ///
+    /// # Panics
+    /// If there is no port of this index.
+    pub fn clones_of(&self, port: usize) -> impl Iterator<Item = usize> {
+        let name = self.ports[port].name.as_str();
+        (0..self.ports.len()).filter(move |clone| self.ports[*clone].clone_of() == Some(name))
     }
 
     /// An error that points at a key of this switch's file: [`Source::error_at`].

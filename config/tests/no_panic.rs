@@ -26,7 +26,11 @@ fn seeds() -> Vec<String> {
 fn read(text: &str) {
     match parse("lab.toml", text) {
         Ok(config) => {
-            let _ = config.shared_size();
+            let _ = (config.shared_size(), config.egress_lossy_pool());
+            assert!(config.shared_size() + config.headroom_size() <= config.buffer.size);
+            for port in 0..config.ports.len() {
+                assert!(config.clones_of(port).all(|clone| config.real_port(clone) == port));
+            }
             let _ = check_together(&[config.clone(), config]).map_err(|errors| errors.render(false));
         }
         Err(errors) => {
@@ -93,7 +97,8 @@ proptest! {
     fn text_that_looks_like_a_file(
         lines in prop::collection::vec((
             prop::sample::select(vec!["size", "mtu", "name", "alpha", "[buffer]", "[switch]", "[[ports]]", "[classes.dscp]", "lossless",
-                "rate", "cores", "ecn", "pcap", "null", "26", "\"0-63\"", "ring", "delay", "policy", "static"]),
+                "rate", "cores", "ecn", "pcap", "null", "26", "\"0-63\"", "ring", "delay", "policy", "static",
+                "[buffer.dsh]", "k", "w_g", "[buffer.reverie]", "gamma", "clone_of"]),
             splinters(),
         ), 0..30)
     ) {

@@ -50,6 +50,7 @@ fn device(table: &Table<'_>, key: &str, mtu: u64) -> Option<Device> {
         }
         "memif" => memif(&table.table(key, "ports.memif")),
         "pcap" => pcap(&table.table(key, "ports.pcap")),
+        "clone_of" => table.string(key, "p0").map(|name| Device::CloneOf(name.to_owned())),
         _ => {
             let null = table.table(key, "ports.null");
             // Header and VLAN tag; FCS is not in the frame here.

@@ -2,8 +2,8 @@
 
 use weir_units::Span;
 
-use super::device;
 use super::switch::{check_name, unicast};
+use super::{clones, device};
 use crate::error::Problem;
 use crate::read::{Doc, RATE, TIME, Table, rates};
 use crate::{Device, FlowControl, PortConfig};
@@ -14,19 +14,33 @@ const EXAMPLE: &str = "for example with name = \"p1\", af_packet = \"veth1\"";
 /// Reads the ports. A port with errors keeps its place, so that the others keep their numbers.
 pub(super) fn read(root: &Table<'_>, mtu: u64) -> Vec<PortConfig> {
     let doc = root.doc();
-    let ports: Vec<PortConfig> = root.tables("ports", "ports").iter().map(|table| port(table, mtu)).collect();
+    let tables = root.tables("ports", "ports");
+    let mut ports: Vec<PortConfig> = tables.iter().map(|table| port(table, mtu)).collect();
+    clones::resolve(&tables, &mut ports);
     if doc.sound(&["ports"]) || !ports.is_empty() {
-        let counted = format!("a switch has 2 to {PORTS_MAX} ports, this one has {}", ports.len());
-        if ports.len() < 2 {
-            let help = if ports.is_empty() { "write one [[ports]] for each port" } else { "write one more [[ports]]" };
-            doc.note(Problem::new(counted, format!("{help}, {EXAMPLE}")).at("ports[0]", ""));
-        } else if ports.len() > PORTS_MAX {
-            let help = format!("take {} out", ports.len() - PORTS_MAX);
-            doc.note(Problem::new(counted, help).at(format!("ports[{PORTS_MAX}]"), "the first too many"));
-        }
+        check_count(doc, &ports);
     }
     refuse_twins(doc, &ports);
     ports
+}
+
+fn check_count(doc: &Doc, ports: &[PortConfig]) {
+    let counted = format!("a switch has 2 to {PORTS_MAX} ports, this one has {}", ports.len());
+    let real = ports.iter().filter(|port| port.clone_of().is_none()).count();
+    let problem = if ports.len() > PORTS_MAX {
+        let help = format!("take {} out", ports.len() - PORTS_MAX);
+        Problem::new(counted, help).at(format!("ports[{PORTS_MAX}]"), "the first too many")
+    } else if ports.len() < 2 && real == ports.len() {
+        let help = if ports.is_empty() { "write one [[ports]] for each port" } else { "write one more [[ports]]" };
+        Problem::new(counted, format!("{help}, {EXAMPLE}")).at("ports[0]", "")
+    } else if real < 2 {
+        let counted = format!("a switch has 2 ports or more that are no clones, this one has {real}");
+        let help = format!("write {} more [[ports]] with a device, {EXAMPLE}", if real == 1 { "one" } else { "two" });
+        Problem::new(counted, help).at("ports[0]", "")
+    } else {
+        return;
+    };
+    doc.note(problem);
 }
 
 fn port(table: &Table<'_>, mtu: u64) -> PortConfig {

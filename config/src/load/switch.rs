@@ -4,7 +4,7 @@ use std::path::Path;
 
 use weir_units::{Bytes, MacAddr, Span};
 
-use super::{buffer, classes, ports};
+use super::{buffer, classes, clones, ports};
 use crate::error::Problem;
 use crate::read::{TIME, Table, times_from};
 use crate::{Idle, Layout, LcoreConfig, PortConfig, Source, SwitchConfig};
@@ -115,21 +115,29 @@ fn static_macs(root: &Table<'_>, ports: &[PortConfig]) -> Vec<(MacAddr, usize)> 
             }
             seen.push((mac, table.at("mac")));
         }
-        let port = table.string("port", "p0").and_then(|name| {
-            let port = ports.iter().position(|port| port.name == name);
-            if port.is_none() {
-                let names: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
-                table.refuse(
-                    "port",
-                    format!("no port is named \"{name}\""),
-                    format!("write one of: {}", names.join(", ")),
-                );
-            }
-            port
-        });
+        let port = table.string("port", "p0").and_then(|name| port_of(&table, ports, name));
         macs.extend(mac.zip(port));
     }
     macs
+}
+
+/// The port of a static MAC: one that sends.
+fn port_of(table: &Table<'_>, ports: &[PortConfig], name: &str) -> Option<usize> {
+    let port = ports.iter().position(|port| port.name == name);
+    match port.map(|port| ports[port].clone_of()) {
+        Some(None) => return port,
+        Some(Some(real)) => table.refuse(
+            "port",
+            format!("\"{name}\" is a clone of port \"{real}\", and a clone sends nothing"),
+            format!("write port = \"{real}\""),
+        ),
+        None => table.refuse(
+            "port",
+            format!("no port is named \"{name}\""),
+            format!("write one of: {}", clones::real_names(ports)),
+        ),
+    }
+    None
 }
 
 /// An address that one station can have.

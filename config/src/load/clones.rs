@@ -1,0 +1,53 @@
+//! Ports that copy another port's ingress.
+
+use crate::error::Problem;
+use crate::read::Table;
+use crate::{Device, PortConfig};
+
+/// What a clone has from its port and can't have of its own.
+const INHERITED: &[&str] = &["rate", "delay", "mac", "flow_control"];
+
+/// Gives each clone what it has from its port. `tables` are those that the ports were read from.
+pub(super) fn resolve(tables: &[Table<'_>], ports: &mut [PortConfig]) {
+    for (index, table) in tables.iter().enumerate() {
+        let Device::CloneOf(name) = &ports[index].device else { continue };
+        for key in INHERITED.iter().copied().filter(|key| table.has(key)) {
+            let help = format!("take `{key}` out; what port \"{name}\" has counts");
+            let problem = Problem::new(format!("a clone has its port's `{key}`"), help);
+            table.doc().note(problem.at_key(table.at(key), "").at(table.at("clone_of"), "its port"));
+        }
+        let wrong = match ports.iter().position(|port| port.name == *name) {
+            None => format!("no port is named \"{name}\""),
+            Some(real) if real == index => "a port can't be a clone of itself".to_owned(),
+            Some(real) => match ports[real].clone_of() {
+                Some(other) => format!("port \"{name}\" is itself a clone, of \"{other}\""),
+                None => {
+                    inherit(table, ports, index, real);
+                    continue;
+                }
+            },
+        };
+        let help = match real_names(ports) {
+            names if names.is_empty() => "write the name of a port that has a device".to_owned(),
+            names => format!("write one of: {names}"),
+        };
+        table.refuse("clone_of", wrong, help);
+    }
+}
+
+fn inherit(table: &Table<'_>, ports: &mut [PortConfig], clone: usize, real: usize) {
+    let PortConfig { rate, delay, flow_control, priority, .. } = ports[real];
+    let clone = &mut ports[clone];
+    clone.rate = rate;
+    clone.delay = delay;
+    clone.flow_control = flow_control;
+    if !table.has("priority") {
+        clone.priority = priority;
+    }
+}
+
+/// The names of the ports that are no clones.
+pub(super) fn real_names(ports: &[PortConfig]) -> String {
+    let real = ports.iter().filter(|port| port.clone_of().is_none() && !port.name.is_empty());
+    real.map(|port| port.name.as_str()).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,166 @@
+//! How the buffer is cut: private buffers, headroom, and what is shared.
+
+use weir_units::Bytes;
+
+use crate::buffer::headroom_in_cells;
+use crate::{DshConfig, Headroom, PolicyConfig, PortConfig, SwitchConfig, headroom_by_rule};
+
+impl SwitchConfig {
+    /// Φ of each lossless ingress queue of a port; by the rule it covers whole cells. `None` where it comes from the rule
+    /// and the port has no rate, which a checked configuration allows only when no class is lossless.
+    ///
+    /// # Panics
+    /// If there is no port of this index.
+    pub fn headroom(&self, port: usize) -> Option<Bytes> {
+        let port = &self.ports[port];
+        match self.buffer.headroom {
+            Headroom::Fixed(size) => Some(size),
+            Headroom::Auto => self.headroom_by_rule(port),
+        }
+    }
+
+    /// Φ that the rule asks for on a port, with what arrives while the switch itself reacts, in whole cells; `None` where
+    /// the port has no rate to reckon with.
+    pub fn headroom_by_rule(&self, port: &PortConfig) -> Option<Bytes> {
+        let rate = port.rate?;
+        let wire = headroom_by_rule(rate, port.delay, self.frame_bytes_max()) + rate.bytes_in(self.pfc.reaction);
+        Some(headroom_in_cells(wire, self.buffer.cell_bytes))
+    }
+
+    /// What is kept apart as headroom, clones counting as ports: Σ Φ over all lossless ingress queues; of that
+    /// `headroom_percent` (rounded down) where it is oversubscribed; the headroom pool of SONiC and ABM; DSH's insurance,
+    /// which is Φ once a port, and nothing without `insurance` or lossless classes.
+    pub fn headroom_size(&self) -> Bytes {
+        let queues = self.headroom_of_ports() * u64::from(self.lossless_classes());
+        match &self.buffer.policy {
+            PolicyConfig::Oversubscribed { headroom_percent, .. } => {
+                (queues * u64::from(*headroom_percent)).divided_by(100)
+            }
+            PolicyConfig::Dsh(DshConfig { insurance, .. }) => {
+                if *insurance && self.lossless_classes() > 0 {
+                    self.headroom_of_ports()
+                } else {
+                    Bytes::ZERO
+                }
+            }
+            PolicyConfig::Sonic { pools, .. } | PolicyConfig::Abm { pools, .. } => pools.headroom.unwrap_or(queues),
+            PolicyConfig::Static { .. }
+            | PolicyConfig::Dt { .. }
+            | PolicyConfig::Spfc { .. }
+            | PolicyConfig::Sih { .. }
+            | PolicyConfig::Adaptive { .. }
+            | PolicyConfig::Reverie { .. } => queues,
+        }
+    }
+
+    /// B_s: what private buffers (one for each port and class) and headroom leave of the buffer; for SONiC and ABM the
+    /// ingress pool, which may be less.
+    pub fn shared_size(&self) -> Bytes {
+        let rest = self.buffer.size.saturating_sub(self.private_size()).saturating_sub(self.headroom_size());
+        self.buffer.policy.pools().and_then(|pools| pools.ingress).unwrap_or(rest)
+    }
+
+    /// The pool of SONiC and ABM that lossy classes have at their egress queues; `None` for the other policies.
+    pub fn egress_lossy_pool(&self) -> Option<Bytes> {
+        let pools = self.buffer.policy.pools()?;
+        Some(pools.egress_lossy.unwrap_or((self.shared_size() * 4).divided_by(5)))
+    }
+
+    /// The private buffers of all ports and classes.
+    pub(crate) fn private_size(&self) -> Bytes {
+        self.buffer.private * (self.ports.len() as u64 * 8)
+    }
+
+    /// Σ Φ over the ports, of one lossless class.
+    pub(crate) fn headroom_of_ports(&self) -> Bytes {
+        (0..self.ports.len()).filter_map(|port| self.headroom(port)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse;
+
+    /// 12 MB, 2 KB for each of 16 queues, Φ = 60 KB for each of 4 lossless ones.
+    fn cut(buffer: &str) -> SwitchConfig {
+        switch(buffer, "lossless = [3, 4]")
+    }
+
+    fn switch(buffer: &str, classes: &str) -> SwitchConfig {
+        let text = format!(
+            "[[ports]]\nname = \"p0\"\ntap = \"t0\"\n[[ports]]\nname = \"p1\"\ntap = \"t1\"\n\
+             [classes]\n{classes}\n[buffer]\nprivate = \"2KB\"\nheadroom = \"60KB\"\n{buffer}"
+        );
+        parse("lab", &text).unwrap_or_else(|errors| panic!("{}", errors.render(false)))
+    }
+
+    fn sizes(config: &SwitchConfig) -> (u64, u64, Option<u64>) {
+        (config.headroom_size().get(), config.shared_size().get(), config.egress_lossy_pool().map(Bytes::get))
+    }
+
+    #[test]
+    fn most_policies_keep_headroom_for_every_lossless_queue() {
+        for policy in ["static", "dt", "spfc", "reverie"] {
+            let config = cut(&format!("policy = \"{policy}\""));
+            assert_eq!(sizes(&config), (240_000, 12_000_000 - 32_000 - 240_000, None), "{policy}");
+            assert_eq!(sizes(&switch(&format!("policy = \"{policy}\""), "lossless = []")).0, 0, "{policy}");
+        }
+    }
+
+    #[test]
+    fn sih_and_adaptive_headroom_are_cut_by_the_rule() {
+        for policy in ["sih", "adaptive"] {
+            let text = format!(
+                "[buffer]\npolicy = \"{policy}\"\n[pfc]\nreaction = \"0s\"\n\
+                 [[ports]]\nname = \"p0\"\ntap = \"t0\"\nrate = \"10Gbps\"\n\
+                 [[ports]]\nname = \"p1\"\ntap = \"t1\"\nrate = \"40Gbps\"\ndelay = \"1.5us\"\n"
+            );
+            let config = parse("lab", &text).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
+            // 2 (125 + 1522) + 3840 and 2 (7500 + 1522) + 3840, for two classes each.
+            let headroom = 2 * (7_134 + 21_884);
+            assert_eq!(sizes(&config), (headroom, 12_000_000 - headroom, None), "{policy}");
+        }
+    }
+
+    #[test]
+    fn an_oversubscribed_pool_is_a_part_rounded_down() {
+        let config = cut("policy = \"oversubscribed\"");
+        assert_eq!(sizes(&config), (192_000, 11_776_000, None));
+        let config = cut("policy = \"oversubscribed\"\n[buffer.oversubscribed]\nheadroom_percent = 33");
+        assert_eq!(sizes(&config).0, 79_200);
+        let mut config = config;
+        config.buffer.headroom = Headroom::Fixed(Bytes::new(60_001));
+        assert_eq!(sizes(&config).0, 79_201, "of 79,201.32");
+    }
+
+    #[test]
+    fn dsh_keeps_headroom_once_a_port() {
+        let shared = 12_000_000 - 32_000;
+        assert_eq!(sizes(&cut("policy = \"dsh\"")), (120_000, shared - 120_000, None));
+        let uninsured = "policy = \"dsh\"\n[buffer.dsh]\ninsurance = false";
+        assert_eq!(sizes(&cut(uninsured)), (0, shared, None));
+        assert_eq!(sizes(&switch("policy = \"dsh\"", "lossless = []")), (0, shared, None));
+        assert_eq!(sizes(&switch("policy = \"dsh\"", "lossless = [0, 1, 2, 3, 4, 5, 6, 7]")).0, 120_000);
+    }
+
+    #[test]
+    fn sonics_pools_have_defaults_from_each_other() {
+        for policy in ["sonic", "abm"] {
+            let pools = |keys: &str| sizes(&cut(&format!("policy = \"{policy}\"\n[buffer.{policy}]\n{keys}")));
+            assert_eq!(pools(""), (240_000, 11_728_000, Some(9_382_400)), "{policy}");
+            assert_eq!(pools("headroom_pool = \"60KB\""), (60_000, 11_908_000, Some(9_526_400)));
+            assert_eq!(pools("ingress_pool = \"6MB\""), (240_000, 6_000_000, Some(4_800_000)));
+            assert_eq!(pools("egress_lossy_pool = \"3MB\""), (240_000, 11_728_000, Some(3_000_000)));
+            // All of the buffer, to the byte.
+            let all = "ingress_pool = \"10.968MB\"\nheadroom_pool = \"1MB\"\negress_lossy_pool = \"10.968MB\"";
+            assert_eq!(pools(all), (1_000_000, 10_968_000, Some(10_968_000)));
+        }
+    }
+
+    #[test]
+    fn a_pool_without_lossless_classes_may_be_empty() {
+        let config = switch("policy = \"sonic\"\n[buffer.sonic]\nheadroom_pool = \"0B\"", "lossless = []");
+        assert_eq!(sizes(&config).0, 0);
+    }
+}
