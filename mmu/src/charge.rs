@@ -1,6 +1,6 @@
 //! What a frame costs in the buffer.
 
-use weir_units::{Bytes, FCS_BYTES, FRAME_BYTES_MIN};
+use weir_units::{BitRate, Bytes, FCS_BYTES, FRAME_BYTES_MIN, WIRE_OVERHEAD_BYTES};
 
 /// Turns a frame's length into the bytes that it is charged: with FCS, at least 64, in whole cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +23,19 @@ impl Charge {
     pub fn of(self, frame_bytes: u32) -> u32 {
         let stored = (frame_bytes + FCS_BYTES as u32).max(FRAME_BYTES_MIN as u32);
         if self.cell_bytes == 1 { stored } else { stored.next_multiple_of(self.cell_bytes) }
+    }
+
+    /// The fastest that a link of this rate can fill the buffer. In cells that is faster than it sends: the worst frames
+    /// are the smallest, and those one byte longer than a cell.
+    pub fn fill_rate(self, rate: BitRate) -> BitRate {
+        let fill = |frame: u64| {
+            let charged = u64::from(self.of((frame - FCS_BYTES) as u32));
+            let bps = u128::from(rate.as_bps()) * u128::from(charged);
+            BitRate::bps(bps.div_ceil(u128::from(frame + WIRE_OVERHEAD_BYTES)) as u64)
+        };
+        let worst =
+            [FRAME_BYTES_MIN, u64::from(self.cell_bytes) + 1].into_iter().filter(|frame| *frame >= FRAME_BYTES_MIN);
+        worst.map(fill).fold(rate, BitRate::max)
     }
 
     /// The most frames that a buffer of this size can hold: every one costs at least this charge.
@@ -50,6 +63,13 @@ mod tests {
         let cells = Charge::in_cells(208);
         assert_eq!(cells.of(60), 208);
         assert_eq!(cells.of(1_514), 1_664);
+    }
+
+    #[test]
+    fn cells_fill_faster_than_the_link_sends() {
+        let link = BitRate::gbps(84);
+        assert_eq!(Charge::in_cells(1).fill_rate(link), link);
+        assert_eq!(Charge::in_cells(208).fill_rate(link), BitRate::gbps(208));
     }
 
     #[test]

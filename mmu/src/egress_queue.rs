@@ -1,5 +1,6 @@
 //! An egress queue's length, for lossy thresholds and ECN.
 
+use crate::low_pass::Average;
 use crate::sync::{AtomicU64, Ordering};
 use crate::watermark::Watermark;
 
@@ -8,6 +9,8 @@ use crate::watermark::Watermark;
 pub(crate) struct EgressQueue {
     length: AtomicU64,
     watermark: Watermark,
+    /// q̂ of the length, under a policy that compares averages; lossy classes only.
+    pub(crate) average: Average,
 }
 
 impl EgressQueue {
@@ -17,10 +20,12 @@ impl EgressQueue {
         self.watermark.note(length);
     }
 
+    /// Returns what is left.
     #[inline]
-    pub(crate) fn remove(&self, bytes: u64) {
+    pub(crate) fn remove(&self, bytes: u64) -> u64 {
         let before = self.length.fetch_sub(bytes, Ordering::Relaxed);
         debug_assert!(before >= bytes, "an egress queue of {before} B released {bytes} B");
+        before.saturating_sub(bytes)
     }
 
     #[inline]

@@ -9,6 +9,8 @@ use weir_units::{Bytes, CLASSES, Class, PortId};
 pub struct BufferLayout {
     size: Bytes,
     shared: Bytes,
+    egress_lossy: Option<Bytes>,
+    headroom: Headroom,
     ports: Vec<PortLayout>,
 }
 
@@ -17,10 +19,24 @@ pub struct BufferLayout {
 pub struct PortLayout {
     /// ρ of each class.
     pub private: [Bytes; CLASSES],
-    /// Φ of each class; zero for lossy ones.
+    /// Φ of each class, the most headroom that its queue may take; zero for lossy ones.
     pub headroom: [Bytes; CLASSES],
     /// Bit j set: class j is lossless on this port.
     pub lossless: u8,
+}
+
+/// Which memory headroom is taken from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Headroom {
+    /// Φ is set aside for every queue (SIH).
+    #[default]
+    PerQueue,
+    /// One pool of this size; each queue takes at most its Φ (oversubscription, SONiC's headroom pool).
+    Pool(Bytes),
+    /// Φ is set aside once for every port, for all its queues: DSH's insurance headroom B_i.
+    PerPort,
+    /// None at all: DSH without insurance, the paper's ablation. It loses packets.
+    Uninsured,
 }
 
 /// Why a partition is impossible.
@@ -32,8 +48,22 @@ pub enum LayoutError {
         size: Bytes,
         /// Σ ρ.
         private: Bytes,
-        /// Σ Φ.
+        /// What headroom takes.
         headroom: Bytes,
+    },
+    /// The ingress pool is more than private buffers and headroom leave (reverie, heuristic 1).
+    IngressPool {
+        /// As asked for.
+        pool: Bytes,
+        /// What there is for it.
+        room: Bytes,
+    },
+    /// The egress lossy pool is more than the ingress pool (reverie, heuristic 3).
+    EgressLossyPool {
+        /// As asked for.
+        pool: Bytes,
+        /// The ingress pool.
+        ingress: Bytes,
     },
     /// One queue counts up to 2 GiB.
     TooLarge(Bytes),
@@ -43,17 +73,33 @@ impl BufferLayout {
     /// The largest buffer: a queue's segments are counted in 31 bits.
     pub const SIZE_MAX: Bytes = Bytes::new((1 << 31) - 1);
 
-    /// Cuts a buffer of `size`: what the ports do not have for themselves is shared.
-    pub fn new(size: Bytes, ports: Vec<PortLayout>) -> Result<BufferLayout, LayoutError> {
+    /// Cuts a buffer of `size`: what private buffers and headroom do not take is shared.
+    pub fn new(size: Bytes, ports: Vec<PortLayout>, headroom: Headroom) -> Result<BufferLayout, LayoutError> {
         if size > Self::SIZE_MAX {
             return Err(LayoutError::TooLarge(size));
         }
-        let private = ports.iter().flat_map(|port| port.private).sum();
-        let headroom = ports.iter().flat_map(|port| port.headroom).sum();
+        let mut layout = BufferLayout { size, shared: Bytes::ZERO, egress_lossy: None, headroom, ports };
+        let (private, headroom) = (layout.private(), layout.headroom());
         match size.checked_sub(private + headroom) {
-            Some(shared) if shared > Bytes::ZERO => Ok(BufferLayout { size, shared, ports }),
+            Some(shared) if shared > Bytes::ZERO => {
+                layout.shared = shared;
+                Ok(layout)
+            }
             _ => Err(LayoutError::NothingShared { size, private, headroom }),
         }
+    }
+
+    /// Sets the pools of the four-pool model: the ingress pool, which is the shared segment here, and the egress lossy
+    /// pool, which counts lossy packets a second time. The egress lossless pool is the whole buffer and bounds nothing
+    /// (reverie, heuristic 2).
+    pub fn with_pools(self, ingress: Bytes, egress_lossy: Bytes) -> Result<BufferLayout, LayoutError> {
+        if ingress > self.shared || ingress == Bytes::ZERO {
+            return Err(LayoutError::IngressPool { pool: ingress, room: self.shared });
+        }
+        if egress_lossy > ingress {
+            return Err(LayoutError::EgressLossyPool { pool: egress_lossy, ingress });
+        }
+        Ok(BufferLayout { shared: ingress, egress_lossy: Some(egress_lossy), ..self })
     }
 
     /// B: the whole buffer.
@@ -61,9 +107,14 @@ impl BufferLayout {
         self.size
     }
 
-    /// B_s: what all ingress queues share.
+    /// B_s: what all ingress queues share. In the four-pool model, the ingress pool.
     pub fn shared(&self) -> Bytes {
         self.shared
+    }
+
+    /// The egress lossy pool, in the four-pool model.
+    pub fn egress_lossy(&self) -> Option<Bytes> {
+        self.egress_lossy
     }
 
     /// Σ ρ over all queues.
@@ -71,9 +122,19 @@ impl BufferLayout {
         self.ports.iter().flat_map(|port| port.private).sum()
     }
 
-    /// Σ Φ over all queues.
+    /// What headroom takes of the buffer.
     pub fn headroom(&self) -> Bytes {
-        self.ports.iter().flat_map(|port| port.headroom).sum()
+        match self.headroom {
+            Headroom::PerQueue => self.ports.iter().flat_map(|port| port.headroom).sum(),
+            Headroom::Pool(size) => size,
+            Headroom::PerPort => self.ports.iter().map(PortLayout::headroom_max).sum(),
+            Headroom::Uninsured => Bytes::ZERO,
+        }
+    }
+
+    /// Which memory headroom is taken from.
+    pub fn headroom_from(&self) -> Headroom {
+        self.headroom
     }
 
     /// Each port's own segments, in the order of the ports.
@@ -87,6 +148,13 @@ impl BufferLayout {
     }
 }
 
+impl PortLayout {
+    /// The largest Φ of the port's queues: what still arrives on its link once all of them are paused.
+    pub fn headroom_max(&self) -> Bytes {
+        self.headroom.iter().copied().max().unwrap_or(Bytes::ZERO)
+    }
+}
+
 impl fmt::Display for LayoutError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -95,6 +163,12 @@ impl fmt::Display for LayoutError {
                 "private buffers ({private}) and headroom ({headroom}) take {} of a buffer of {size}: nothing is left to share",
                 *private + *headroom
             ),
+            LayoutError::IngressPool { pool, room } => {
+                write!(f, "an ingress pool of {pool} does not fit the {room} that private buffers and headroom leave")
+            }
+            LayoutError::EgressLossyPool { pool, ingress } => {
+                write!(f, "an egress lossy pool of {pool} is more than the ingress pool of {ingress}")
+            }
             LayoutError::TooLarge(size) => {
                 write!(f, "a buffer of {size} is larger than the {} that a queue counts", BufferLayout::SIZE_MAX)
             }
@@ -119,7 +193,7 @@ mod tests {
 
     #[test]
     fn the_headroom_share_of_a_32_port_switch() {
-        let layout = BufferLayout::new(Bytes::new(12 << 20), ports(32, 0, 21_840)).unwrap();
+        let layout = BufferLayout::new(Bytes::new(12 << 20), ports(32, 0, 21_840), Headroom::PerQueue).unwrap();
         assert_eq!(layout.headroom(), Bytes::new(5_591_040));
         let percent = layout.headroom().get() as f64 / layout.size().get() as f64 * 100.0;
         assert!((percent - 44.4).abs() < 0.05, "{percent}");
@@ -127,9 +201,27 @@ mod tests {
     }
 
     #[test]
+    fn insurance_is_one_headroom_a_port() {
+        let layout = |headroom| BufferLayout::new(Bytes::new(12 << 20), ports(32, 0, 21_840), headroom).unwrap();
+        assert_eq!(layout(Headroom::PerPort).headroom(), Bytes::new(32 * 21_840));
+        assert_eq!(layout(Headroom::Uninsured).headroom(), Bytes::ZERO);
+        assert_eq!(layout(Headroom::Pool(Bytes::mb(4))).shared(), Bytes::new(12 << 20) - Bytes::mb(4));
+    }
+
+    #[test]
     fn segments_that_do_not_fit_are_refused() {
-        let error = BufferLayout::new(Bytes::mb(1), ports(8, 10_000, 10_000)).unwrap_err();
+        let error = BufferLayout::new(Bytes::mb(1), ports(8, 10_000, 10_000), Headroom::PerQueue).unwrap_err();
         assert!(error.to_string().contains("nothing is left to share"), "{error}");
-        assert!(BufferLayout::new(Bytes::new(3 << 30), ports(2, 0, 0)).is_err());
+        assert!(BufferLayout::new(Bytes::new(3 << 30), ports(2, 0, 0), Headroom::PerQueue).is_err());
+    }
+
+    #[test]
+    fn pools_that_exceed_the_buffer_are_refused() {
+        let layout = || BufferLayout::new(Bytes::mb(20), ports(2, 0, 0), Headroom::Pool(Bytes::mb(2))).unwrap();
+        assert_eq!(layout().with_pools(Bytes::mb(18), Bytes::mb(14)).unwrap().egress_lossy(), Some(Bytes::mb(14)));
+        let error = layout().with_pools(Bytes::mb(19), Bytes::mb(14)).unwrap_err();
+        assert!(matches!(error, LayoutError::IngressPool { .. }), "{error}");
+        let error = layout().with_pools(Bytes::mb(10), Bytes::mb(14)).unwrap_err();
+        assert!(matches!(error, LayoutError::EgressLossyPool { .. }), "{error}");
     }
 }

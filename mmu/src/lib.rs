@@ -11,8 +11,8 @@
 //! 3. meanwhile [`Mmu::off_classes`] tells the port's transmitter which classes its peer should pause.
 //!
 //! Everything is lock-free and allocates nothing after construction: any number of lcores release while others
-//! admit. One rule is the caller's: **one lcore at a time admits packets of a given ingress port** (a port is
-//! polled by one lcore); releases and sweeps of its queues may come from anywhere.
+//! admit. **One lcore at a time admits packets of a given ingress port** (a port is polled by one lcore): that is who
+//! has the port's [`PortWriter`]. Releases and sweeps of its queues may come from anywhere.
 //!
 //! A policy is one file under [`policy`]; nothing else knows its name.
 
@@ -23,7 +23,10 @@ mod ecn;
 mod egress_queue;
 mod ingress_queue;
 mod layout;
+mod levels;
+mod low_pass;
 mod mmu;
+mod one_writer;
 pub mod policy;
 mod pool;
 mod signal;
@@ -35,6 +38,7 @@ mod loom_models;
 
 pub use charge::Charge;
 pub use ecn::EcnMarker;
-pub use layout::{BufferLayout, LayoutError, PortLayout};
+pub use layout::{BufferLayout, Headroom, LayoutError, PortLayout};
 pub use mmu::{Arrival, Departure, DropReason, Mmu, PoolUse, QueueUse, Segment, Verdict};
+pub use one_writer::PortWriter;
 pub use policy::Policy;

@@ -4,10 +4,11 @@
 
 use loom::sync::Arc;
 use loom::thread;
-use weir_units::{Alpha, Bytes, Class, PortId, QueueId};
+use weir_units::{Alpha, Bytes, Class, PortId, QueueId, Time};
 
-use crate::layout::{BufferLayout, PortLayout};
-use crate::mmu::{Arrival, DropReason, Mmu, Verdict};
+use crate::layout::{BufferLayout, Headroom, PortLayout};
+use crate::mmu::{Arrival, Departure, DropReason, Mmu, Verdict};
+use crate::one_writer::PortWriter;
 use crate::policy::StaticThreshold;
 
 const CLASS: Class = Class::new(3);
@@ -19,14 +20,18 @@ const PACKET: Arrival =
 fn mmu() -> Mmu {
     let mut port = PortLayout { lossless: CLASS.bit(), ..PortLayout::default() };
     port.headroom[CLASS.index()] = Bytes::new(2_000);
-    let layout = BufferLayout::new(Bytes::new(20_000), vec![port; 2]).unwrap();
+    let layout = BufferLayout::new(Bytes::new(20_000), vec![port; 2], Headroom::PerQueue).unwrap();
     Mmu::new(layout, Box::new(StaticThreshold::new(Bytes::new(2_000))), Bytes::new(500), Alpha::ONE)
 }
 
 fn admit(mmu: &Mmu) -> Verdict {
     let mut verdicts = [Verdict::Drop(DropReason::SharedFull)];
-    mmu.admit(&[PACKET], &mut verdicts);
+    mmu.admit(&mut PortWriter::new(INGRESS), Time::ZERO, &[PACKET], &mut verdicts);
     verdicts[0]
+}
+
+fn release(mmu: &Mmu, departures: &[Departure]) {
+    mmu.release(Time::ZERO, departures);
 }
 
 /// Runs `act` on another thread of the model.
@@ -47,7 +52,7 @@ fn the_last_departure_and_an_arrival_leave_the_right_signal() {
     loom::model(|| {
         let mmu = Arc::new(mmu());
         let _ = admit(&mmu);
-        let departure = beside(&mmu, |mmu| mmu.release(&[PACKET]));
+        let departure = beside(&mmu, |mmu| release(mmu, &[PACKET]));
         let transmitter = beside(&mmu, move |mmu| advertise(mmu, 0));
         let kept = admit(&mmu);
         departure.join().unwrap();
@@ -56,7 +61,7 @@ fn the_last_departure_and_an_arrival_leave_the_right_signal() {
         // One packet is left, below Xon: RESUME must be advertised, whoever came first.
         advertised = advertise(&mmu, advertised);
         assert_eq!(advertised, 0);
-        mmu.release(&[PACKET]);
+        release(&mmu, &[PACKET]);
         assert_eq!(mmu.pool_use().used, Bytes::ZERO);
     });
 }
@@ -69,18 +74,18 @@ fn a_resume_is_never_lost() {
         let (_, _) = (admit(&mmu), admit(&mmu));
         let advertised = advertise(&mmu, 0);
         assert_eq!(advertised, CLASS.bit());
-        let departures = beside(&mmu, |mmu| mmu.release(&[PACKET, PACKET]));
+        let departures = beside(&mmu, |mmu| release(mmu, &[PACKET, PACKET]));
         let transmitter = beside(&mmu, move |mmu| advertise(mmu, advertised));
         let kept = admit(&mmu);
         departures.join().unwrap();
         let mut advertised = transmitter.join().unwrap();
         assert!(matches!(kept, Verdict::Keep(_)));
         advertised = advertise(&mmu, advertised);
-        mmu.release(&[PACKET]);
+        release(&mmu, &[PACKET]);
         // The port's sweep is allowed to help, as it does in the switch; the state must then be ON.
-        mmu.reconsider(INGRESS, advertised);
+        mmu.reconsider(INGRESS, advertised, Time::ZERO);
         assert_eq!(advertise(&mmu, advertised), 0, "an empty queue stays OFF");
-        let left = mmu.ingress_use(PACKET.ingress);
+        let left = mmu.ingress_use(PACKET.ingress, Time::ZERO);
         assert_eq!((left.shared, left.headroom), (Bytes::ZERO, Bytes::ZERO));
     });
 }
@@ -91,13 +96,13 @@ fn a_pause_is_never_lost() {
     loom::model(|| {
         let mmu = Arc::new(mmu());
         let _ = admit(&mmu);
-        let departure = beside(&mmu, |mmu| mmu.release(&[PACKET]));
+        let departure = beside(&mmu, |mmu| release(mmu, &[PACKET]));
         let (_, _) = (admit(&mmu), admit(&mmu));
         let early = advertise(&mmu, 0);
         departure.join().unwrap();
         // Whatever the order, w_s ends at T: the peer must pause, and the transmitter must know.
         let advertised = advertise(&mmu, early);
-        let held = mmu.ingress_use(PACKET.ingress);
+        let held = mmu.ingress_use(PACKET.ingress, Time::ZERO);
         assert_eq!((held.shared, held.headroom), (Bytes::new(2_000), Bytes::ZERO));
         assert!(held.off);
         assert_eq!(advertised, CLASS.bit());
@@ -113,12 +118,12 @@ fn two_admissions_share_the_last_place() {
             egress: QueueId::new(PortId(1 - port), Class::new(0)),
             bytes: 1_000,
         };
-        let layout = BufferLayout::new(Bytes::new(1_500), vec![PortLayout::default(); 2]).unwrap();
+        let layout = BufferLayout::new(Bytes::new(1_500), vec![PortLayout::default(); 2], Headroom::PerQueue).unwrap();
         let policy = Box::new(StaticThreshold::new(Bytes::new(1_500)));
         let mmu = Arc::new(Mmu::new(layout, policy, Bytes::ZERO, "8".parse().unwrap()));
         let admit = move |mmu: &Mmu, port| {
             let mut verdicts = [Verdict::Drop(DropReason::SharedFull)];
-            mmu.admit(&[lossy(port)], &mut verdicts);
+            mmu.admit(&mut PortWriter::new(PortId(port)), Time::ZERO, &[lossy(port)], &mut verdicts);
             matches!(verdicts[0], Verdict::Keep(_))
         };
         let other = beside(&mmu, move |mmu| admit(mmu, 1));
@@ -128,7 +133,7 @@ fn two_admissions_share_the_last_place() {
         assert_eq!(mmu.pool_use().used, Bytes::new(held * 1_000));
         for port in 0..2 {
             if kept[usize::from(port)] {
-                mmu.release(&[lossy(port)]);
+                release(&mmu, &[lossy(port)]);
             }
         }
         assert_eq!(mmu.pool_use().used, Bytes::ZERO);

@@ -1,29 +1,246 @@
-//! Buffer policies: what sets T(t), the threshold on an ingress queue's shared occupancy.
+//! Buffer policies: what sets the thresholds of ingress queues, and of lossy egress queues.
 //!
 //! One file a policy. The packet path knows only the trait; a new policy is a new file here and a line where
-//! configurations are turned into policies.
+//! configurations are turned into policies. `docs/POLICIES.md` shows how.
+//!
+//! Beside the policies stand the instruments that several of them read: [`congestion`] counts congested queues,
+//! [`departures`] measures drain rates, [`gradient`] estimates how much headroom a queue will need.
 
+mod abm;
+mod adaptive_headroom;
+mod dsh;
 mod dynamic_threshold;
+mod oversubscription;
+mod reverie;
 mod sih;
+mod sonic;
+mod spfc;
 mod static_threshold;
+
+pub mod congestion;
+pub mod departures;
+pub mod gradient;
 
 use std::fmt::Debug;
 
-use weir_units::{Bytes, QueueId};
+use weir_units::{Alpha, Bytes, PortId, QueueId, Time};
 
+pub use crate::low_pass::LowPass;
+pub use crate::one_writer::{PortWords, PortWriter, QueueWords};
+pub use crate::pool::PoolLevel;
+pub use abm::Abm;
+pub use adaptive_headroom::AdaptiveHeadroom;
+pub use dsh::{Dsh, DshParameters};
 pub use dynamic_threshold::DynamicThreshold;
+pub use oversubscription::Oversubscription;
+pub use reverie::Reverie;
 pub use sih::Sih;
+pub use sonic::Sonic;
+pub use spfc::{Spfc, k_spfc_bounds};
 pub use static_threshold::StaticThreshold;
 
-/// A buffer policy, asked once per packet that private buffer does not take, by any lcore.
+/// A buffer policy: asked about every packet that private buffer does not take, by any lcore, in the midst of a
+/// compare-and-swap. It decides from what it is told, and from state of its own that is atomic.
+///
+/// Only [`name`](Policy::name), [`threshold`](Policy::threshold), [`steady_state`](Policy::steady_state) and
+/// [`describe`](Policy::describe) must be written; the rest has the usual answer.
 pub trait Policy: Debug + Send + Sync {
     /// The name by which a configuration chooses the policy.
     fn name(&self) -> &'static str;
 
-    /// T(t) in bytes for the shared occupancy w_s of an ingress queue, when all queues together occupy `pool_used`
-    /// bytes of the shared segment. PAUSE when w_s reaches it.
-    fn threshold(&self, queue: QueueId, pool_used: u64) -> u64;
+    /// T(t) for the shared occupancy w_s of a lossless ingress queue.
+    fn threshold(&self, queue: &QueueView) -> Threshold;
 
-    /// Where each of `n` equally overloaded ingress queues comes to rest, by the policy's closed form.
-    fn steady_state(&self, n: u64) -> Bytes;
+    /// The threshold as reports show it, in bytes.
+    fn threshold_shown(&self, queue: &QueueView) -> u64 {
+        self.threshold(queue).xoff
+    }
+
+    /// The longest that a lossy egress queue may get, with the packet that arrives. `alpha` is the configured α of
+    /// lossy classes; DT over the shared segment, unless a policy has another rule.
+    fn lossy_threshold(&self, queue: &QueueView, alpha: Alpha) -> u64 {
+        alpha.of(Bytes::new(queue.shared_pool.free())).get()
+    }
+
+    /// Packets of `bytes` together arrive for a lossless ingress queue; the queue is as it was before them.
+    fn arrive(&self, _writer: &mut PortWriter, _queue: &QueueView, _bytes: u64) {}
+
+    /// Arrivals were placed, and this is what has become of the queue that the policy bounds: the ingress queue of
+    /// lossless packets, the egress queue of lossy ones.
+    fn admitted(&self, _writer: &mut PortWriter, _queue: &QueueView) {}
+
+    /// Packets left; `queue` as in [`admitted`](Policy::admitted).
+    fn released(&self, _departure: &Departed, _queue: &QueueView) {}
+
+    /// The filter whose q̂ is to stand in [`QueueView::average`]; without one, that is the length itself.
+    fn low_pass(&self) -> Option<LowPass> {
+        None
+    }
+
+    /// Flow control of whole ports beside that of queues, if the policy has it.
+    fn port_level(&self) -> Option<PortLevel> {
+        None
+    }
+
+    /// X_poff: where all classes of a port are paused, by the shared bytes of all its queues. Asked only under
+    /// [`port_level`](Policy::port_level) flow control.
+    fn port_threshold(&self, _port: PortId, _shared_pool: PoolLevel) -> u64 {
+        u64::MAX
+    }
+
+    /// Whether [`headroom`](Policy::headroom) is to be asked.
+    fn adapts_headroom(&self) -> bool {
+        false
+    }
+
+    /// Φ that a lossless ingress queue should have from now on, at most what the layout gave it; what it has less goes
+    /// to the shared segment.
+    fn headroom(&self, _queue: QueueId) -> Bytes {
+        Bytes::ZERO
+    }
+
+    /// Where equally overloaded queues come to rest, by the policy's closed form.
+    fn steady_state(&self, load: &Load) -> SteadyState;
+
+    /// What the policy is: paper section and parameters, a line each, for `weir check`.
+    fn describe(&self) -> Vec<String>;
+
+    /// The policy's own state of a queue, for reports.
+    fn observe(&self, _queue: QueueId, _now: Time) -> Observation {
+        Observation::default()
+    }
+}
+
+/// What a policy is told of the queue that it bounds.
+#[derive(Clone, Copy, Debug)]
+pub struct QueueView {
+    /// A lossless ingress queue (port of arrival), or a lossy egress queue (port of departure).
+    pub queue: QueueId,
+    /// Which of them.
+    pub lossless: bool,
+    /// Bytes: w_s of a lossless ingress queue, the whole length of a lossy egress queue.
+    pub length: u64,
+    /// q̂ of the length, in bytes, rounded up.
+    pub average: u64,
+    /// w_h of a lossless ingress queue.
+    pub headroom: u64,
+    /// Whether the queue is OFF.
+    pub off: bool,
+    /// Whether any queue of the ingress port is.
+    pub port_off: bool,
+    /// The shared segment.
+    pub shared_pool: PoolLevel,
+    /// The egress lossy pool, in the four-pool model.
+    pub egress_lossy_pool: PoolLevel,
+    /// When.
+    pub now: Time,
+}
+
+/// What bounds the shared occupancy w_s of a lossless ingress queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Threshold {
+    /// A packet goes to the shared segment if w_s, with it, is at most this.
+    pub admit: u64,
+    /// PAUSE when w_s reaches this; RESUME below this less δ.
+    pub xoff: u64,
+}
+
+/// Flow control of whole ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortLevel {
+    /// δ_p: RESUME below X_poff − δ_p.
+    pub xon_offset: u64,
+}
+
+/// Packets that left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Departed {
+    /// Where they had arrived.
+    pub ingress: QueueId,
+    /// Where they left.
+    pub egress: QueueId,
+    /// How much they were charged.
+    pub bytes: u64,
+}
+
+/// A load for which a closed form is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// B_s, or the ingress pool.
+    pub shared: Bytes,
+    /// The egress lossy pool, in the four-pool model.
+    pub egress_lossy: Option<Bytes>,
+    /// α of lossy classes.
+    pub lossy_alpha: Alpha,
+    /// n●: overloaded lossless ingress queues, of one class.
+    pub lossless: u64,
+    /// n°: overloaded lossy egress queues, of one class.
+    pub lossy: u64,
+}
+
+/// Where a load comes to rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SteadyState {
+    /// Each lossless ingress queue.
+    pub lossless: Bytes,
+    /// Each lossy egress queue.
+    pub lossy: Bytes,
+}
+
+/// A policy's own state of a queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Observation {
+    /// SPFC: whether the port is in the victim state.
+    pub victim: Option<bool>,
+    /// DSH: φ̂, the headroom that the queue is estimated to need. Adaptive headroom: Φ by the measured delay.
+    pub headroom_estimate: Option<Bytes>,
+}
+
+impl Threshold {
+    /// The usual: admitted up to where it pauses.
+    #[inline]
+    pub fn at(threshold: u64) -> Threshold {
+        Threshold { admit: threshold, xoff: threshold }
+    }
+}
+
+impl Load {
+    /// The steady state of dynamic thresholds over one pool, where all lossless queues together weigh `lossless` times
+    /// the free buffer and all lossy ones `lossy` times: the free buffer is `B_s / (1 + lossless + lossy)`.
+    fn shared_by_weight(&self, lossless: f64, lossy: f64) -> SteadyState {
+        let free = self.shared.get() as f64 / (1.0 + lossless + lossy);
+        SteadyState { lossless: each(lossless * free, self.lossless), lossy: each(lossy * free, self.lossy) }
+    }
+}
+
+/// An even share of a total, rounded down.
+fn each(total: f64, queues: u64) -> Bytes {
+    Bytes::new((total.max(0.0) / queues.max(1) as f64) as u64)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use weir_units::Class;
+
+    /// A lossless queue of class 3 that holds nothing, in a shared segment with `used` of `capacity` bytes in use.
+    pub(super) fn view(port: u16, capacity: u64, used: u64) -> QueueView {
+        QueueView {
+            queue: QueueId::new(PortId(port), Class::new(3)),
+            lossless: true,
+            length: 0,
+            average: 0,
+            headroom: 0,
+            off: false,
+            port_off: false,
+            shared_pool: PoolLevel { capacity, used },
+            egress_lossy_pool: PoolLevel::default(),
+            now: Time::ZERO,
+        }
+    }
+
+    /// A load on one shared segment, α° = 1.
+    pub(super) fn load(shared: u64, lossless: u64, lossy: u64) -> Load {
+        Load { shared: Bytes::new(shared), egress_lossy: None, lossy_alpha: Alpha::ONE, lossless, lossy }
+    }
 }

@@ -1,31 +1,49 @@
-//! The shared pool: reserve first, roll back on refusal, so that check-then-add never overshoots.
+//! A pool that queues share: reserve first, roll back on refusal, so that check-then-add never overshoots.
 
 use crate::sync::{AtomicU64, Ordering};
 use crate::watermark::Watermark;
 
-/// Bytes of the shared segment in use, over all ingress queues.
+/// Bytes of a pool in use, over all queues that share it.
 ///
-/// Relaxed throughout: the counter publishes no other memory. What it promises is arithmetic on itself (grants
-/// never exceed the capacity), which the single modification order of one atomic gives.
+/// Relaxed throughout: the counters publish no other memory. What they promise is arithmetic on themselves (what is
+/// granted never exceeds the capacity), which the single modification order of one atomic gives.
 #[derive(Debug)]
 pub(crate) struct Pool {
     used: AtomicU64,
-    capacity: u64,
+    /// Moves only under a policy that adapts headroom; see [`Pool::cede`].
+    capacity: AtomicU64,
     watermark: Watermark,
+}
+
+/// A pool's state as one lcore saw it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolLevel {
+    /// Bytes of the pool.
+    pub capacity: u64,
+    /// Bytes in use, at most the capacity.
+    pub used: u64,
 }
 
 /// What a reservation got.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grant {
-    /// Bytes reserved by others when this reservation was made.
-    pub before: u64,
+    /// The pool as others had it when this reservation was made.
+    pub before: PoolLevel,
     /// Bytes reserved, at most what was asked for.
     pub bytes: u64,
 }
 
+impl PoolLevel {
+    /// What is free.
+    #[inline]
+    pub fn free(self) -> u64 {
+        self.capacity.saturating_sub(self.used)
+    }
+}
+
 impl Pool {
     pub(crate) fn new(capacity: u64) -> Pool {
-        Pool { used: AtomicU64::new(0), capacity, watermark: Watermark::default() }
+        Pool { used: AtomicU64::new(0), capacity: AtomicU64::new(capacity), watermark: Watermark::default() }
     }
 
     /// Reserves up to `want` bytes: less, or nothing, when the pool is nearly full.
@@ -33,12 +51,13 @@ impl Pool {
     /// While a refused part is being rolled back others see the pool fuller than it is, never emptier.
     #[inline]
     pub(crate) fn reserve(&self, want: u64) -> Grant {
-        let before = self.used.fetch_add(want, Ordering::Relaxed);
-        let bytes = want.min(self.capacity.saturating_sub(before));
+        let used = self.used.fetch_add(want, Ordering::Relaxed);
+        let capacity = self.capacity();
+        let bytes = want.min(capacity.saturating_sub(used));
         if bytes < want {
             self.used.fetch_sub(want - bytes, Ordering::Relaxed);
         }
-        Grant { before: before.min(self.capacity), bytes }
+        Grant { before: PoolLevel { capacity, used: used.min(capacity) }, bytes }
     }
 
     /// Returns bytes that were reserved, or whose packets have left.
@@ -46,8 +65,23 @@ impl Pool {
     pub(crate) fn give_back(&self, bytes: u64) {
         if bytes > 0 {
             let before = self.used.fetch_sub(bytes, Ordering::Relaxed);
-            debug_assert!(before >= bytes, "the shared pool gave back {bytes} of {before}");
+            debug_assert!(before >= bytes, "a pool gave back {bytes} of {before}");
         }
+    }
+
+    /// Takes up to `bytes` of free room out of the pool, for a segment outside it; returns how many.
+    ///
+    /// They are reserved first, so what the pool holds always fits what it has left.
+    pub(crate) fn cede(&self, bytes: u64) -> u64 {
+        let grant = self.reserve(bytes);
+        self.capacity.fetch_sub(grant.bytes, Ordering::Relaxed);
+        self.give_back(grant.bytes);
+        grant.bytes
+    }
+
+    /// Adds room that a segment outside the pool no longer has.
+    pub(crate) fn gain(&self, bytes: u64) {
+        self.capacity.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Notes the level reached by packets kept, not by reservations under way.
@@ -57,12 +91,14 @@ impl Pool {
     }
 
     #[inline]
-    pub(crate) fn used(&self) -> u64 {
-        self.used.load(Ordering::Relaxed).min(self.capacity)
+    pub(crate) fn level(&self) -> PoolLevel {
+        let capacity = self.capacity();
+        PoolLevel { capacity, used: self.used.load(Ordering::Relaxed).min(capacity) }
     }
 
-    pub(crate) fn capacity(&self) -> u64 {
-        self.capacity
+    #[inline]
+    fn capacity(&self) -> u64 {
+        self.capacity.load(Ordering::Relaxed)
     }
 
     pub(crate) fn watermark(&self) -> &Watermark {
@@ -79,10 +115,20 @@ mod tests {
         let pool = Pool::new(1_000);
         assert_eq!(pool.reserve(900).bytes, 900);
         let grant = pool.reserve(200);
-        assert_eq!((grant.before, grant.bytes), (900, 100));
+        assert_eq!((grant.before.used, grant.bytes), (900, 100));
         assert_eq!(pool.reserve(1).bytes, 0);
-        assert_eq!(pool.used(), 1_000);
+        assert_eq!(pool.level().used, 1_000);
         pool.give_back(1_000);
-        assert_eq!(pool.used(), 0);
+        assert_eq!(pool.level().used, 0);
+    }
+
+    #[test]
+    fn only_free_room_is_ceded() {
+        let pool = Pool::new(1_000);
+        let _ = pool.reserve(700);
+        assert_eq!(pool.cede(500), 300);
+        assert_eq!(pool.level(), PoolLevel { capacity: 700, used: 700 });
+        pool.gain(300);
+        assert_eq!(pool.level().free(), 300);
     }
 }

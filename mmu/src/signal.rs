@@ -5,7 +5,7 @@
 //! then reads the bits, so whatever order marks arrive in, the last look sees the last state. A flood of changes
 //! coalesces into one look, and none is lost.
 
-use crate::sync::{AtomicU8, Ordering};
+use crate::sync::{AtomicU8, AtomicU32, Ordering};
 
 /// Classes of one ingress port whose state changed since the transmitter last looked.
 #[derive(Debug, Default)]
@@ -22,5 +22,24 @@ impl Changed {
     #[inline]
     pub(crate) fn take(&self) -> u8 {
         if self.0.load(Ordering::Relaxed) == 0 { 0 } else { self.0.swap(0, Ordering::Acquire) }
+    }
+}
+
+/// How many queues of an ingress port are OFF.
+///
+/// Each turn adds or takes one, so the order in which two lcores come to count does not matter. Relaxed: a count orders
+/// nothing; read while a turn back is counted before its turn, it is below zero for an instant, which is none.
+#[derive(Debug, Default)]
+pub(crate) struct OffQueues(AtomicU32);
+
+impl OffQueues {
+    #[inline]
+    pub(crate) fn note(&self, off: bool) {
+        self.0.fetch_add(if off { 1 } else { u32::MAX }, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn any(&self) -> bool {
+        self.0.load(Ordering::Relaxed) as i32 > 0
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
-use weir_mmu::{Arrival, Verdict};
+use weir_mmu::{Arrival, PortWriter, Verdict};
 use weir_units::{PortId, QueueId, Time};
 
 use crate::counters::{Counters, DropReason, Published, queue_stat};
@@ -22,6 +22,8 @@ pub struct Forwarder<P> {
     outputs: Box<[ToTransmitter<P>]>,
     /// Which transmitter serves a port.
     output_of: Box<[usize]>,
+    /// The right to admit for the ports that are forwarded here, by port.
+    writers: Box<[Option<PortWriter>]>,
     counters: Counters,
     /// Packets that ask to be admitted, and their arrivals.
     staged: ArrayVec<P, BURST_MAX>,
@@ -34,10 +36,13 @@ impl<P: Packet> Forwarder<P> {
         input: Option<FromReceiver<P>>,
         outputs: Box<[ToTransmitter<P>]>,
         output_of: Box<[usize]>,
+        ports: &[PortId],
     ) -> Forwarder<P> {
         let counters = Counters::new(shared.ports().len());
+        let writer = |port: PortId| ports.contains(&port).then(|| shared.mmu.writer(port)).flatten();
+        let writers = (0..shared.ports().len() as u16).map(|port| writer(PortId(port))).collect();
         let (staged, arrivals) = (ArrayVec::new(), ArrayVec::new());
-        Forwarder { shared, input, outputs, output_of, counters, staged, arrivals }
+        Forwarder { shared, input, outputs, output_of, writers, counters, staged, arrivals }
     }
 
     /// Forwards what `port` received at `now`, and empties the burst.
@@ -146,7 +151,8 @@ impl<P: Packet> Forwarder<P> {
         }
         let mut verdicts = [Verdict::Drop(weir_mmu::DropReason::SharedFull); BURST_MAX];
         let verdicts = &mut verdicts[..self.arrivals.len()];
-        if self.shared.mmu.admit(&self.arrivals, verdicts) != 0 {
+        let writer = self.writers[port.index()].as_mut().expect("a port that is forwarded here, and only here");
+        if self.shared.mmu.admit(writer, now, &self.arrivals, verdicts) != 0 {
             self.shared.port(port).note_xoff(now);
         }
         let counters = &mut self.counters;

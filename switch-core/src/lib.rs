@@ -15,6 +15,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod buffer;
 pub mod classify;
 pub mod counters;
 pub mod fdb;

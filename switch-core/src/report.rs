@@ -215,7 +215,7 @@ impl Reporter {
             paused_tx: Span::from_picos(by_class(tx, port_stat::OFF_PICOS)),
             pauses_rx,
             paused_rx,
-            ingress: self.shared.mmu.ingress_use(queue),
+            ingress: self.shared.mmu.ingress_use(queue, now),
             egress: Bytes::new(self.shared.mmu.egress_length(queue)),
             egress_max: self.shared.mmu.egress_length_max(queue),
         }

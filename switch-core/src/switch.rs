@@ -4,13 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use rtrb::RingBuffer;
-use weir_config::{ConfigErrors, FlowControl, PolicyConfig, SwitchConfig};
+use weir_config::{ConfigErrors, FlowControl, PortConfig, SwitchConfig};
 use weir_flowctl::pfc::Generator;
 use weir_flowctl::{Quantum, Shaper};
-use weir_mmu::policy::{DynamicThreshold, Sih, StaticThreshold};
-use weir_mmu::{BufferLayout, Charge, EcnMarker, LayoutError, Mmu, Policy, PortLayout};
-use weir_units::{BitRate, Bytes, Class, FCS_BYTES, MacAddr, PortId, Span};
+use weir_mmu::{Charge, EcnMarker, LayoutError, Mmu};
+use weir_units::{BitRate, FCS_BYTES, MacAddr, PortId, Span};
 
+use crate::buffer::{buffer_layout, buffer_policy, xon_offset};
 use crate::classify::Classifier;
 use crate::fdb::ForwardingTable;
 use crate::forwarder::Forwarder;
@@ -25,7 +25,7 @@ use crate::transmitter::{OutPort, Transmitter};
 /// Addresses that the forwarding table is sized for.
 const STATIONS_MAX: usize = 16_384;
 /// C of a port that neither the configuration nor the device gives a rate: for quanta only, it is not shaped.
-const RATE_UNKNOWN: BitRate = BitRate::gbps(10);
+pub const RATE_UNKNOWN: BitRate = BitRate::gbps(10);
 
 /// One switch: its common parts, ready to be cut into halves.
 #[derive(Debug)]
@@ -71,6 +71,13 @@ pub struct Lcore<P> {
 pub enum BuildError {
     /// The buffer's segments do not fit.
     Layout(LayoutError),
+    /// More can depart from a port in the policy's window than it counts.
+    Window {
+        /// The key of the window.
+        key: &'static str,
+        /// The longest that the fastest port allows.
+        longest: Span,
+    },
     /// A static address does not fit the forwarding table.
     StaticMac(MacAddr),
 }
@@ -81,7 +88,9 @@ impl Switch {
     pub fn new(config: &SwitchConfig, facts: &[PortFacts], shaper_slack: Span) -> Result<Switch, BuildError> {
         assert_eq!(facts.len(), config.ports.len(), "facts for each port");
         let layout = buffer_layout(config)?;
-        let policy = buffer_policy(config, &layout);
+        let rate = |(port, facts): (&PortConfig, &PortFacts)| port.rate.or(facts.rate).unwrap_or(RATE_UNKNOWN);
+        let rates: Vec<BitRate> = config.ports.iter().zip(facts).map(rate).collect();
+        let policy = buffer_policy(config, &layout, &rates)?;
         let frame_bytes_max = config.frame_bytes_max().get() - FCS_BYTES;
         let xon_offset = xon_offset(config);
         let fdb = ForwardingTable::new(STATIONS_MAX, config.mac_ageing);
@@ -90,8 +99,7 @@ impl Switch {
                 return Err(BuildError::StaticMac(*address));
             }
         }
-        let ports = config.ports.iter().zip(facts).map(|(port, facts)| {
-            let rate = port.rate.or(facts.rate).unwrap_or(RATE_UNKNOWN);
+        let ports = config.ports.iter().zip(facts).zip(rates).map(|((port, facts), rate)| {
             PortState::new(&port.name, port.mac.unwrap_or(facts.mac), rate, port.flow_control)
         });
         let shared = Shared {
@@ -138,7 +146,13 @@ impl Switch {
                 receivers.push(Receiver::new(self.shared.clone(), to_forwarder));
                 from_receiver
             });
-            forwarders.push(Forwarder::new(self.shared.clone(), input, outputs.into(), output_of.clone()));
+            forwarders.push(Forwarder::new(
+                self.shared.clone(),
+                input,
+                outputs.into(),
+                output_of.clone(),
+                &role.forwards,
+            ));
         }
         let transmitters: Vec<_> = transmitting
             .iter()
@@ -190,42 +204,14 @@ impl Switch {
     }
 }
 
-/// δ: as configured, or two MTU-sized frames.
-pub fn xon_offset(config: &SwitchConfig) -> Bytes {
-    config.buffer.xon_offset.unwrap_or(config.frame_bytes_max() * 2)
-}
-
-/// How the configured buffer is cut.
-pub fn buffer_layout(config: &SwitchConfig) -> Result<BufferLayout, BuildError> {
-    let ports = (0..config.ports.len()).map(|port| {
-        let phi = config.headroom(port).unwrap_or(Bytes::ZERO);
-        let lossless = |class: Class| config.classes.lossless & class.bit() != 0;
-        PortLayout {
-            private: [config.buffer.private; 8],
-            headroom: Class::ALL.map(|class| if lossless(class) { phi } else { Bytes::ZERO }),
-            lossless: config.classes.lossless,
-        }
-    });
-    BufferLayout::new(config.buffer.size, ports.collect()).map_err(BuildError::Layout)
-}
-
-/// The configured policy over a partition.
-pub fn buffer_policy(config: &SwitchConfig, layout: &BufferLayout) -> Box<dyn Policy> {
-    match config.buffer.policy {
-        PolicyConfig::Static { threshold: Some(threshold) } => Box::new(StaticThreshold::new(threshold)),
-        PolicyConfig::Static { threshold: None } => {
-            Box::new(StaticThreshold::even(layout.shared(), layout.ports().len()))
-        }
-        PolicyConfig::Dt { alpha } => Box::new(DynamicThreshold::new(alpha, layout.shared())),
-        PolicyConfig::Sih { alpha } => Box::new(Sih::new(alpha, layout.shared())),
-    }
-}
-
 impl BuildError {
     /// The error, pointing at the configuration's line that it comes from.
     pub fn at_line(&self, config: &SwitchConfig) -> ConfigErrors {
         match self {
             BuildError::Layout(_) => config.error_at("buffer.size", self.to_string(), "make the buffer larger"),
+            BuildError::Window { key, longest } => {
+                config.error_at(key, self.to_string(), format!("write \"{longest}\" or less"))
+            }
             BuildError::StaticMac(_) => config.error_at("static_macs", self.to_string(), "leave out some of them"),
         }
     }
@@ -235,6 +221,9 @@ impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             BuildError::Layout(error) => error.fmt(f),
+            BuildError::Window { longest, .. } => {
+                write!(f, "the fastest port sends more in this window than is counted; {longest} is the longest")
+            }
             BuildError::StaticMac(address) => {
                 write!(
                     f,

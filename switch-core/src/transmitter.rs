@@ -104,13 +104,13 @@ impl<P: Packet> Transmitter<P> {
 
     /// Takes over what the forwarders admitted and serves every port once; returns how many frames moved.
     pub fn run_once<D: PortOutput<P> + PacketStore<P>>(&mut self, now: Time, driver: &mut D) -> usize {
-        let taken = self.take_over();
+        let taken = self.take_over(now);
         let sent: usize = (0..self.ports.len()).map(|port| self.serve_port(now, port, driver)).sum();
         taken + sent
     }
 
     /// Moves packets from the forwarders' rings into the egress queues.
-    fn take_over(&mut self) -> usize {
+    fn take_over(&mut self, now: Time) -> usize {
         let mut taken = 0;
         for input in 0..self.inputs.len() {
             let ready = self.inputs[input].slots().min(TAKEN_MAX);
@@ -126,7 +126,7 @@ impl<P: Packet> Transmitter<P> {
                     // There are as many places as the buffer holds packets, so this can't be; if it is, nothing leaks.
                     Err(queued) => {
                         self.counters.drop(queue, DropReason::NoMemory);
-                        self.shared.mmu.release(&[queued.charged]);
+                        self.shared.mmu.release(now, &[queued.charged]);
                     }
                 }
             }
@@ -141,7 +141,7 @@ impl<P: Packet> Transmitter<P> {
         let control = self.send_control(now, index, driver);
         let port = &mut self.ports[index];
         if !self.shared.port(port.id).link_up() {
-            return control + self.discard_port(index, DropReason::PortDown, BURST_MAX);
+            return control + self.discard_port(now, index, DropReason::PortDown, BURST_MAX);
         }
         if port.staged.is_empty() {
             if port.backlog == 0 {
@@ -149,7 +149,7 @@ impl<P: Packet> Transmitter<P> {
             }
             self.stage_frames(now, index);
         }
-        control + self.send_staged(index, driver)
+        control + self.send_staged(now, index, driver)
     }
 
     /// Tells the peer what changed, or refreshes a PAUSE that is due.
@@ -159,7 +159,7 @@ impl<P: Packet> Transmitter<P> {
         let mmu = &self.shared.mmu;
         port.off = mmu.off_classes(port.id, port.off);
         if port.off != 0 {
-            mmu.reconsider(port.id, port.off);
+            mmu.reconsider(port.id, port.off, now);
             port.off = mmu.off_classes(port.id, port.off);
         }
         let Some(frame) = port.generator.as_ref().and_then(|generator| generator.poll(now, port.off)) else { return 0 };
@@ -247,7 +247,7 @@ impl<P: Packet> Transmitter<P> {
 
     /// Offers the port its burst, and releases what it accepts.
     #[inline]
-    fn send_staged<D: PortOutput<P>>(&mut self, index: usize, driver: &mut D) -> usize {
+    fn send_staged<D: PortOutput<P>>(&mut self, now: Time, index: usize, driver: &mut D) -> usize {
         let port = &mut self.ports[index];
         if port.staged.is_empty() {
             return 0;
@@ -257,7 +257,7 @@ impl<P: Packet> Transmitter<P> {
             self.counters.add(departure.egress, queue_stat::FRAMES, 1);
             self.counters.add(departure.egress, queue_stat::BYTES, u64::from(*frame_bytes));
         }
-        self.shared.mmu.release(&port.departures[..sent]);
+        self.shared.mmu.release(now, &port.departures[..sent]);
         port.departures.drain(..sent);
         port.lengths.drain(..sent);
         debug_assert_eq!(port.departures.len(), port.staged.len());
@@ -265,11 +265,11 @@ impl<P: Packet> Transmitter<P> {
     }
 
     /// Gives up everything that is held, counting it; returns how much.
-    pub fn discard(&mut self, reason: DropReason) -> usize {
+    pub fn discard(&mut self, now: Time, reason: DropReason) -> usize {
         let mut discarded = 0;
         loop {
-            let more = self.take_over()
-                + (0..self.ports.len()).map(|index| self.discard_port(index, reason, usize::MAX)).sum::<usize>();
+            let more = self.take_over(now)
+                + (0..self.ports.len()).map(|index| self.discard_port(now, index, reason, usize::MAX)).sum::<usize>();
             if more == 0 {
                 return discarded;
             }
@@ -277,14 +277,14 @@ impl<P: Packet> Transmitter<P> {
         }
     }
 
-    fn discard_port(&mut self, index: usize, reason: DropReason, limit: usize) -> usize {
+    fn discard_port(&mut self, now: Time, index: usize, reason: DropReason, limit: usize) -> usize {
         let port = &mut self.ports[index];
         let mut discarded = port.staged.len();
         port.staged.clear();
         for departure in &port.departures {
             self.counters.drop(departure.egress, reason);
         }
-        self.shared.mmu.release(&port.departures);
+        self.shared.mmu.release(now, &port.departures);
         port.departures.clear();
         port.lengths.clear();
         for class in Class::in_mask(port.backlog) {
@@ -293,7 +293,7 @@ impl<P: Packet> Transmitter<P> {
                 && let Some(queued) = self.queues.pop(queue)
             {
                 self.counters.drop(queue, reason);
-                self.shared.mmu.release(&[queued.charged]);
+                self.shared.mmu.release(now, &[queued.charged]);
                 discarded += 1;
             }
             if self.queues.is_empty(queue) {

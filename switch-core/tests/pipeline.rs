@@ -472,18 +472,22 @@ fn stopping_gives_everything_back() {
         bench.run(4, STEP);
         (0..100).for_each(|n| bench.arrive(0, frame(0, 1, 3, n)));
         bench.run(3, STEP);
+        let now = bench.now;
         for lcore in &mut bench.lcores {
             lcore.forwarder.iter_mut().for_each(|forwarder| {
                 forwarder.discard();
             });
             lcore.transmitter.iter_mut().for_each(|transmitter| {
-                transmitter.discard(DropReason::Shutdown);
+                transmitter.discard(now, DropReason::Shutdown);
             });
         }
         let report = bench.report();
         assert!(report.dropped(DropReason::Shutdown) > 0, "{layout:?}");
         assert_eq!(report.balance.held(), 0, "{layout:?}");
         assert!(report.balance.holds);
-        assert_eq!(bench.shared.mmu.ingress_use(weir_units::QueueId::new(PortId(0), Class::new(3))).shared.get(), 0);
+        assert_eq!(
+            bench.shared.mmu.ingress_use(weir_units::QueueId::new(PortId(0), Class::new(3)), now).shared.get(),
+            0
+        );
     }
 }

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use weir_config::{FlowControl, Headroom, SwitchConfig, Trust};
 use weir_dpdk_driver::{Memory, Placement};
 use weir_mmu::{BufferLayout, Charge, Policy};
-use weir_switch_core::switch::{buffer_layout, buffer_policy, xon_offset};
+use weir_switch_core::buffer::{buffer_layout, buffer_policy, xon_offset};
+use weir_switch_core::switch::RATE_UNKNOWN;
 use weir_units::{Bytes, Class, QueueId};
 
 use crate::exit::{Failure, load_all};
@@ -18,7 +19,8 @@ pub fn check(files: &[PathBuf]) -> Result<(), Failure> {
     let placement = Placement::new(&switches, &weir_dpdk_io::cpu::allowed(), 0);
     for (index, switch) in switches.iter().enumerate() {
         let layout = buffer_layout(switch).map_err(|error| error.at_line(switch))?;
-        let policy = buffer_policy(switch, &layout);
+        let rates: Vec<_> = switch.ports.iter().map(|port| port.rate.unwrap_or(RATE_UNKNOWN)).collect();
+        let policy = buffer_policy(switch, &layout, &rates).map_err(|error| error.at_line(switch))?;
         println!("{}: {} ports", switch.name, switch.ports.len());
         print_classes(switch);
         print_partition(switch, &layout);

@@ -119,12 +119,12 @@ impl SwitchLcore {
         moved
     }
 
-    fn discard(&mut self) {
+    fn discard(&mut self, now: Time) {
         if let Some(forwarder) = &mut self.halves.forwarder {
             forwarder.discard();
         }
         if let Some(transmitter) = &mut self.halves.transmitter {
-            transmitter.discard(DropReason::Shutdown);
+            transmitter.discard(now, DropReason::Shutdown);
         }
     }
 
@@ -148,7 +148,7 @@ impl Task for SwitchLcore {
             Phase::Run => self.run_once(clock),
             Phase::Drain => self.forward_and_transmit(clock),
             Phase::Discard | Phase::Stop => {
-                self.discard();
+                self.discard(now(clock));
                 0
             }
         };

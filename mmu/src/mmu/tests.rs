@@ -4,7 +4,7 @@ use weir_units::Alpha;
 
 use super::*;
 use crate::layout::PortLayout;
-use crate::policy::{DynamicThreshold, StaticThreshold};
+use crate::policy::{DynamicThreshold, Load, StaticThreshold};
 
 const FRAME: u32 = 1_000;
 const LOSSLESS: Class = Class::new(3);
@@ -23,7 +23,7 @@ fn layout(size: u64, ports: usize, private: u64, headroom: u64) -> BufferLayout 
     let mut port = PortLayout { lossless: LOSSLESS.bit(), ..PortLayout::default() };
     port.private[LOSSLESS.index()] = Bytes::new(private);
     port.headroom[LOSSLESS.index()] = Bytes::new(headroom);
-    BufferLayout::new(Bytes::new(size), vec![port; ports]).unwrap()
+    BufferLayout::new(Bytes::new(size), vec![port; ports], Headroom::PerQueue).unwrap()
 }
 
 fn static_mmu(size: u64, ports: usize, private: u64, headroom: u64, threshold: u64) -> Mmu {
@@ -33,14 +33,27 @@ fn static_mmu(size: u64, ports: usize, private: u64, headroom: u64, threshold: u
 
 fn dt_mmu(size: u64, ports: usize, headroom: u64, alpha: &str) -> Mmu {
     let layout = layout(size, ports, 0, headroom);
-    let policy = Box::new(DynamicThreshold::new(alpha.parse().unwrap(), layout.shared()));
+    let policy = Box::new(DynamicThreshold::new(alpha.parse().unwrap()));
     Mmu::new(layout, policy, Bytes::new(2_000), Alpha::ONE)
+}
+
+/// As the arrival's port's writer, a new one each time: these tests admit from one thread.
+fn admit(mmu: &Mmu, arrivals: &[Arrival], verdicts: &mut [Verdict]) -> u8 {
+    mmu.admit(&mut PortWriter::new(arrivals[0].ingress.port()), Time::ZERO, arrivals, verdicts)
 }
 
 fn admit_one(mmu: &Mmu, arrival: Arrival) -> Verdict {
     let mut verdicts = [Verdict::Drop(DropReason::SharedFull)];
-    mmu.admit(&[arrival], &mut verdicts);
+    admit(mmu, &[arrival], &mut verdicts);
     verdicts[0]
+}
+
+fn release(mmu: &Mmu, departures: &[Departure]) {
+    mmu.release(Time::ZERO, departures);
+}
+
+fn ingress_use(mmu: &Mmu, id: QueueId) -> QueueUse {
+    mmu.ingress_use(id, Time::ZERO)
 }
 
 #[test]
@@ -51,7 +64,7 @@ fn private_then_shared_then_headroom_then_violation() {
     let kept = [Private, Private, Shared, Shared, Shared, Headroom, Headroom];
     assert_eq!(verdicts[..7], kept.map(Verdict::Keep));
     assert_eq!(verdicts[7], Verdict::Drop(DropReason::HeadroomViolation));
-    let levels = mmu.ingress_use(queue(0, LOSSLESS));
+    let levels = ingress_use(&mmu, queue(0, LOSSLESS));
     assert_eq!([levels.private, levels.shared, levels.headroom].map(Bytes::get), [2_000, 3_000, 2_000]);
     assert_eq!(mmu.egress_length(queue(1, LOSSLESS)), 7_000);
     assert_eq!(levels.held_max, Bytes::new(7_000));
@@ -63,11 +76,11 @@ fn a_burst_is_judged_as_its_packets_are() {
         (static_mmu(100_000, 2, 2_000, 2_000, 3_000), static_mmu(100_000, 2, 2_000, 2_000, 3_000));
     let arrivals = [arrival(0, 1, LOSSLESS); 8];
     let mut verdicts = [Verdict::Drop(DropReason::SharedFull); 8];
-    burst.admit(&arrivals, &mut verdicts);
+    admit(&burst, &arrivals, &mut verdicts);
     for (arrival, verdict) in arrivals.into_iter().zip(verdicts) {
         assert_eq!(admit_one(&one_by_one, arrival), verdict);
     }
-    assert_eq!(burst.ingress_use(queue(0, LOSSLESS)), one_by_one.ingress_use(queue(0, LOSSLESS)));
+    assert_eq!(ingress_use(&burst, queue(0, LOSSLESS)), ingress_use(&one_by_one, queue(0, LOSSLESS)));
     assert_eq!(burst.pool_use().used, one_by_one.pool_use().used);
 }
 
@@ -81,11 +94,11 @@ fn pauses_at_xoff_and_resumes_below_xon() {
         assert_eq!(off != 0, held == 5, "w_s = {held},000 against T = 5,000");
     }
     for left in (0..5).rev() {
-        mmu.release(&[arrival(0, 1, LOSSLESS)]);
+        release(&mmu, &[arrival(0, 1, LOSSLESS)]);
         off = mmu.off_classes(PortId(0), off);
         assert_eq!(off != 0, left >= 3, "w_s = {left},000 against T − δ = 3,000");
     }
-    assert_eq!(mmu.ingress_use(queue(0, LOSSLESS)).pauses, 1);
+    assert_eq!(ingress_use(&mmu, queue(0, LOSSLESS)).pauses, 1);
 }
 
 #[test]
@@ -96,12 +109,12 @@ fn headroom_must_be_empty_before_a_resume() {
     for _ in 0..7 {
         let _ = admit_one(&mmu, arrival(0, 1, LOSSLESS));
     }
-    mmu.release(&[arrival(0, 1, LOSSLESS)]);
-    assert!(mmu.ingress_use(queue(0, LOSSLESS)).off, "1,000 B of headroom in use");
-    mmu.release(&[arrival(0, 1, LOSSLESS)]);
-    assert!(mmu.ingress_use(queue(0, LOSSLESS)).off, "w_s = T");
-    mmu.release(&[arrival(0, 1, LOSSLESS)]);
-    assert!(!mmu.ingress_use(queue(0, LOSSLESS)).off);
+    release(&mmu, &[arrival(0, 1, LOSSLESS)]);
+    assert!(ingress_use(&mmu, queue(0, LOSSLESS)).off, "1,000 B of headroom in use");
+    release(&mmu, &[arrival(0, 1, LOSSLESS)]);
+    assert!(ingress_use(&mmu, queue(0, LOSSLESS)).off, "w_s = T");
+    release(&mmu, &[arrival(0, 1, LOSSLESS)]);
+    assert!(!ingress_use(&mmu, queue(0, LOSSLESS)).off);
 }
 
 #[test]
@@ -119,18 +132,18 @@ fn a_queue_paused_by_others_runs_again_when_they_leave() {
         }
     }
     let mut held = Vec::new();
-    while !mmu.ingress_use(queue(0, LOSSLESS)).off {
+    while !ingress_use(&mmu, queue(0, LOSSLESS)).off {
         assert!(matches!(admit_one(&mmu, arrival(0, 1, LOSSLESS)), Verdict::Keep(_)));
         held.push(arrival(0, 1, LOSSLESS));
     }
     let mut off = mmu.off_classes(PortId(0), 0);
     assert_eq!(off, LOSSLESS.bit());
     // All but the shared bytes of port 0 leave.
-    mmu.release(&held.split_off(2));
-    mmu.release(&filled);
+    release(&mmu, &held.split_off(2));
+    release(&mmu, &filled);
     off = mmu.off_classes(PortId(0), off);
     assert_eq!(off, LOSSLESS.bit(), "T rose after the last departure of port 0, so nothing told it");
-    mmu.reconsider(PortId(0), off);
+    mmu.reconsider(PortId(0), off, Time::ZERO);
     assert_eq!(mmu.off_classes(PortId(0), off), 0);
 }
 
@@ -149,9 +162,9 @@ fn every_queue_is_on_when_a_full_pool_has_drained() {
         *off = mmu.off_classes(port, 0);
         assert_eq!(*off, LOSSLESS.bit());
     }
-    mmu.release(&held);
+    release(&mmu, &held);
     for (port, off) in (0..).map(PortId).zip(off) {
-        mmu.reconsider(port, off);
+        mmu.reconsider(port, off, Time::ZERO);
         assert_eq!(mmu.off_classes(port, off), 0);
     }
     assert_eq!(mmu.pool_use().used, Bytes::ZERO);
@@ -177,13 +190,15 @@ fn dt_settles_at_its_closed_form() {
             for port in 0..n {
                 if !off[port as usize] {
                     let _ = admit_one(&mmu, arrival(port as u16, 7, LOSSLESS));
-                    off[port as usize] = mmu.ingress_use(queue(port as u16, LOSSLESS)).off;
+                    off[port as usize] = ingress_use(&mmu, queue(port as u16, LOSSLESS)).off;
                 }
             }
         }
-        let expected = mmu.policy().steady_state(n).get();
+        let load =
+            Load { shared: mmu.layout().shared(), egress_lossy: None, lossy_alpha: Alpha::ONE, lossless: n, lossy: 0 };
+        let expected = mmu.policy().steady_state(&load).lossless.get();
         for port in 0..n {
-            let shared = mmu.ingress_use(queue(port as u16, LOSSLESS)).shared.get();
+            let shared = ingress_use(&mmu, queue(port as u16, LOSSLESS)).shared.get();
             assert!(shared.abs_diff(expected) <= u64::from(FRAME), "α {alpha}, n {n}: {shared} against {expected}");
         }
     }
@@ -211,12 +226,12 @@ fn nothing_is_left_when_real_threads_are_done() {
                             break;
                         }
                         while left < arrived {
-                            mmu.release(&[arrival(1 - to, to, LOSSLESS)]);
+                            release(&mmu, &[arrival(1 - to, to, LOSSLESS)]);
                             left += 1;
                             released[to as usize].store(left, Ordering::Relaxed);
                         }
                         off = mmu.off_classes(PortId(to), off);
-                        mmu.reconsider(PortId(to), off);
+                        mmu.reconsider(PortId(to), off, Time::ZERO);
                         std::thread::yield_now();
                     }
                 })
@@ -250,7 +265,7 @@ fn nothing_is_left_when_real_threads_are_done() {
         }
     });
     for port in 0..2 {
-        let levels = mmu.ingress_use(queue(port, LOSSLESS));
+        let levels = ingress_use(&mmu, queue(port, LOSSLESS));
         assert!(!levels.off);
         assert_eq!([levels.private, levels.shared, levels.headroom], [Bytes::ZERO; 3]);
         assert_eq!(mmu.egress_length(queue(port, LOSSLESS)), 0);

@@ -1,8 +1,8 @@
 //! SIH: static and independent headroom (dsh II), what switch chips ship.
 
-use weir_units::{Alpha, Bytes, QueueId};
+use weir_units::Alpha;
 
-use super::{DynamicThreshold, Policy};
+use super::{DynamicThreshold, Load, Policy, QueueView, SteadyState, Threshold};
 
 /// DT over what is left when **every** lossless ingress queue has its worst-case headroom Φ reserved, whether it
 /// is in use or not. The reservation is the layout's; the threshold is DT's.
@@ -12,9 +12,9 @@ pub struct Sih {
 }
 
 impl Sih {
-    /// SIH over a shared segment of `shared` bytes, headroom already taken off.
-    pub fn new(alpha: Alpha, shared: Bytes) -> Sih {
-        Sih { threshold: DynamicThreshold::new(alpha, shared) }
+    /// SIH with this α.
+    pub fn new(alpha: Alpha) -> Sih {
+        Sih { threshold: DynamicThreshold::new(alpha) }
     }
 }
 
@@ -24,11 +24,18 @@ impl Policy for Sih {
     }
 
     #[inline]
-    fn threshold(&self, queue: QueueId, pool_used: u64) -> u64 {
-        self.threshold.threshold(queue, pool_used)
+    fn threshold(&self, queue: &QueueView) -> Threshold {
+        Threshold::at(self.threshold.over(queue.shared_pool))
     }
 
-    fn steady_state(&self, n: u64) -> Bytes {
-        self.threshold.steady_state(n)
+    fn steady_state(&self, load: &Load) -> SteadyState {
+        self.threshold.at_rest(load)
+    }
+
+    fn describe(&self) -> Vec<String> {
+        vec![format!(
+            "SIH (dsh II): DT with α = {}, and Φ set aside for every lossless ingress queue",
+            self.threshold.alpha()
+        )]
     }
 }

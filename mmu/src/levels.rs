@@ -1,0 +1,152 @@
+//! Occupancy and ON/OFF state in one word, changed together.
+//!
+//! Shared and headroom occupancy and the state bit are one 64-bit word. Whoever charges or releases computes the new
+//! state from the new counters and installs both in one compare-and-swap. So the switch's most dangerous race, a last
+//! departure that should RESUME against an arrival that should PAUSE, has no half-way point: of the two, the one that
+//! comes second sees what the first left.
+//!
+//! An ingress queue is such a word; under a policy with port-level flow control (DSH) so is a whole port.
+
+use crate::sync::{AtomicU64, Ordering};
+
+/// The word.
+#[derive(Debug, Default)]
+pub(crate) struct AtomicLevels(AtomicU64);
+
+/// The word, unpacked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Levels {
+    pub off: bool,
+    pub headroom: u32,
+    pub shared: u32,
+}
+
+/// A change of the levels that took effect.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Change {
+    pub before: Levels,
+    pub after: Levels,
+}
+
+/// What a departure took from each segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Departed {
+    pub headroom: u32,
+    pub shared: u32,
+    pub private: u32,
+}
+
+impl AtomicLevels {
+    /// Installs what `plan` makes of the current levels; `plan` runs again whenever another lcore came between.
+    ///
+    /// AcqRel on success pairs with itself on other lcores: who sees the new word sees what led to it. Acquire on
+    /// the loads, so that a plan reads thresholds no older than the levels it saw.
+    #[inline]
+    pub(crate) fn update(&self, mut plan: impl FnMut(Levels) -> Levels) -> Change {
+        let mut word = self.0.load(Ordering::Acquire);
+        loop {
+            let before = Levels::unpack(word);
+            let after = plan(before);
+            if after == before {
+                return Change { before, after };
+            }
+            match self.0.compare_exchange_weak(word, after.pack(), Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return Change { before, after },
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// The levels as they stand. Acquire: pairs with the Release of the update that set them.
+    #[inline]
+    pub(crate) fn load(&self) -> Levels {
+        Levels::unpack(self.0.load(Ordering::Acquire))
+    }
+}
+
+impl Levels {
+    const OFF_BIT: u64 = 1 << 63;
+    const HEADROOM_SHIFT: u32 = 32;
+
+    #[inline]
+    fn pack(self) -> u64 {
+        debug_assert!(self.headroom < 1 << 31);
+        (if self.off { Self::OFF_BIT } else { 0 })
+            | u64::from(self.headroom) << Self::HEADROOM_SHIFT
+            | u64::from(self.shared)
+    }
+
+    #[inline]
+    fn unpack(word: u64) -> Levels {
+        Levels {
+            off: word & Self::OFF_BIT != 0,
+            headroom: ((word & !Self::OFF_BIT) >> Self::HEADROOM_SHIFT) as u32,
+            shared: word as u32,
+        }
+    }
+
+    /// Takes `bytes` out, headroom first, then shared (reverie 2.2.1); what is left over is private buffer's.
+    #[inline]
+    pub(crate) fn depart(&mut self, bytes: u32) -> Departed {
+        let headroom = bytes.min(self.headroom);
+        let shared = (bytes - headroom).min(self.shared);
+        self.headroom -= headroom;
+        self.shared -= shared;
+        Departed { headroom, shared, private: bytes - headroom - shared }
+    }
+
+    /// Whether what is OFF with these levels should run again, under a threshold `xoff` and an offset δ.
+    ///
+    /// Without shared bytes it always should: thresholds move when *other* queues move, and with a full pool T − δ is
+    /// negative, so a queue that has drained would otherwise wait for an event of its own for ever.
+    #[inline]
+    pub(crate) fn resumes(self, xoff: u64, xon_offset: u64) -> bool {
+        self.headroom == 0 && (self.shared == 0 || u64::from(self.shared).saturating_add(xon_offset) < xoff)
+    }
+}
+
+impl Change {
+    /// From ON to OFF.
+    #[inline]
+    pub(crate) fn went_off(self) -> bool {
+        self.after.off && !self.before.off
+    }
+
+    /// From OFF to ON.
+    #[inline]
+    pub(crate) fn went_on(self) -> bool {
+        self.before.off && !self.after.off
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_survive_packing() {
+        for levels in [
+            Levels { off: false, headroom: 0, shared: 0 },
+            Levels { off: true, headroom: (1 << 31) - 1, shared: u32::MAX },
+            Levels { off: true, headroom: 21_840, shared: 500_000 },
+        ] {
+            assert_eq!(Levels::unpack(levels.pack()), levels);
+        }
+    }
+
+    #[test]
+    fn headroom_leaves_first_and_private_last() {
+        let mut levels = Levels { off: true, headroom: 1_000, shared: 2_000 };
+        assert_eq!(levels.depart(1_500), Departed { headroom: 1_000, shared: 500, private: 0 });
+        assert_eq!(levels.depart(2_000), Departed { headroom: 0, shared: 1_500, private: 500 });
+        assert_eq!(levels, Levels { off: true, headroom: 0, shared: 0 });
+    }
+
+    #[test]
+    fn a_drained_queue_resumes_even_under_no_threshold() {
+        assert!(Levels { off: true, headroom: 0, shared: 0 }.resumes(0, 3_000));
+        assert!(!Levels { off: true, headroom: 1, shared: 0 }.resumes(1_000_000, 3_000));
+        assert!(!Levels { off: true, headroom: 0, shared: 7_000 }.resumes(10_000, 3_000));
+        assert!(Levels { off: true, headroom: 0, shared: 6_999 }.resumes(10_000, 3_000));
+    }
+}

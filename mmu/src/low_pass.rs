@@ -1,0 +1,124 @@
+//! A first-order low-pass filter on a queue's length (reverie 3.2), in integers.
+
+use crate::sync::{AtomicU64, Ordering};
+
+/// The filter `q̂ ← γ·q̂ + (1 − γ)·q`, one step for each packet event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LowPass {
+    /// 1 − γ, in units of 2^-32.
+    weight: u32,
+}
+
+/// q̂ of one queue, in units of 2^-20 bytes.
+///
+/// Arrivals and departures both step it, from any lcore. Relaxed: it orders nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Average(AtomicU64);
+
+/// Fraction bits of q̂: a queue of 2^31 bytes leaves room for a sign.
+const FRACTION_BITS: u32 = 20;
+
+impl LowPass {
+    /// γ in parts per billion: 999_000_000 is 0.999. Zero is no filter at all: q̂ = q.
+    ///
+    /// # Panics
+    /// If γ is 1 or more: q̂ would never move.
+    pub fn with_gamma_ppb(gamma_ppb: u32) -> LowPass {
+        const BILLION: u64 = 1_000_000_000;
+        assert!(u64::from(gamma_ppb) < BILLION, "γ is below 1");
+        let weight = ((BILLION - u64::from(gamma_ppb)) << 32).div_ceil(BILLION);
+        LowPass { weight: u32::try_from(weight).unwrap_or(u32::MAX) }
+    }
+
+    /// One step of `average` (in the filter's fixed point) toward a length in bytes. Rounds toward q.
+    #[inline]
+    pub(crate) fn step(self, average: u64, length: u64) -> u64 {
+        let target = length << FRACTION_BITS;
+        if self.weight == u32::MAX {
+            return target;
+        }
+        let part = |distance: u64| (u128::from(distance) * u128::from(self.weight)).div_ceil(1 << 32) as u64;
+        if target >= average { average + part(target - average) } else { average - part(average - target) }
+    }
+}
+
+/// Whole bytes of an average, rounded up: an average above a threshold stays above it.
+#[inline]
+pub(crate) fn whole_bytes(average: u64) -> u64 {
+    average.div_ceil(1 << FRACTION_BITS)
+}
+
+impl Average {
+    #[inline]
+    pub(crate) fn load(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Installs the steps that led from `before` to `after`. If another lcore made steps meanwhile, these are added to
+    /// them: the order of two lcores' events is anyone's.
+    #[inline]
+    pub(crate) fn advance(&self, before: u64, after: u64) {
+        let mut current = before;
+        loop {
+            let next = if current == before {
+                after
+            } else if after >= before {
+                current + (after - before)
+            } else {
+                current.saturating_sub(before - after)
+            };
+            match self.0.compare_exchange_weak(current, next, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => current = now,
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// The same in floating point.
+    fn exact(gamma: f64, lengths: impl Iterator<Item = u64>) -> f64 {
+        lengths.fold(0.0, |average, length| gamma * average + (1.0 - gamma) * length as f64)
+    }
+
+    #[test]
+    fn follows_the_formula() {
+        for (ppb, gamma) in [(990_000_000, 0.99), (999_000_000, 0.999), (999_999_000, 0.999_999)] {
+            let filter = LowPass::with_gamma_ppb(ppb);
+            let lengths = || (0..20_000u64).map(|n| (n * 1_518) % 3_000_000);
+            let average = lengths().fold(0, |average, length| filter.step(average, length));
+            let expected = exact(gamma, lengths());
+            let is = average as f64 / f64::from(1 << FRACTION_BITS);
+            assert!((is - expected).abs() <= 1.0 + expected * 1e-4, "γ {gamma}: {is} for {expected}");
+        }
+    }
+
+    #[test]
+    fn arrives_where_the_queue_stays() {
+        let filter = LowPass::with_gamma_ppb(999_000_000);
+        for (from, to) in [(0, 1_000_000u64), (1_000_000, 0), (1_000_000, 999_999)] {
+            let start = from << FRACTION_BITS;
+            let average = (0..40_000).fold(start, |average, _| filter.step(average, to));
+            assert_eq!(whole_bytes(average), to, "from {from}");
+        }
+    }
+
+    #[test]
+    fn without_a_filter_the_average_is_the_length() {
+        let filter = LowPass::with_gamma_ppb(0);
+        assert_eq!(whole_bytes(filter.step(77 << FRACTION_BITS, 5_000)), 5_000);
+    }
+
+    #[test]
+    fn steps_of_two_lcores_add_up() {
+        let average = Average::default();
+        average.advance(0, 1_000);
+        // Both began at 1,000; the second finds the first's step made.
+        average.advance(1_000, 1_500);
+        average.advance(1_000, 900);
+        assert_eq!(average.load(), 1_400);
+    }
+}

@@ -1,0 +1,420 @@
+//! Admission: where each arrival is placed, or why it is refused.
+
+use weir_units::{QueueId, Time};
+
+use super::{Arrival, DropReason, Mmu, Segment, Verdict};
+use crate::ingress_queue::IngressQueue;
+use crate::levels::Levels;
+use crate::low_pass::whole_bytes;
+use crate::one_writer::PortWriter;
+use crate::policy::{QueueView, Threshold};
+use crate::pool::{Grant, PoolLevel};
+
+impl Mmu {
+    /// Places each arrival or refuses it, and writes its verdict beside it. All arrivals are of the writer's port. Best
+    /// called with whole bursts: the shared pool is touched once a call, an ingress queue once for each run of packets
+    /// of the same queue.
+    ///
+    /// The shared bytes of the whole burst are reserved before and what was not used is returned after, so that
+    /// lcores that admit at the same time never keep more than there is.
+    ///
+    /// Returns the classes that went OFF with this call, one bit each.
+    ///
+    /// # Panics
+    /// If the slices differ in length.
+    pub fn admit(&self, writer: &mut PortWriter, now: Time, arrivals: &[Arrival], verdicts: &mut [Verdict]) -> u8 {
+        assert_eq!(arrivals.len(), verdicts.len(), "a verdict for each arrival");
+        let wanted = arrivals.iter().map(|arrival| u64::from(arrival.bytes)).sum();
+        let mut room = Room::of(self.shared.reserve(wanted), now);
+        let mut went_off = 0;
+        let mut first = 0;
+        while first < arrivals.len() {
+            let rest = &arrivals[first..];
+            debug_assert_eq!(rest[0].ingress.port(), writer.port(), "a packet of another port");
+            let lossless = self.ingress[rest[0].ingress.index()].limits.lossless;
+            let length = run_length(rest, lossless);
+            let (run, verdicts) = (&rest[..length], &mut verdicts[first..first + length]);
+            went_off |= if !lossless {
+                self.admit_lossy(writer, run, verdicts, &mut room);
+                0
+            } else if self.rules.port_xon_offset.is_some() {
+                self.admit_by_port(writer, run, verdicts, &mut room)
+            } else {
+                self.admit_lossless(writer, run, verdicts, &mut room)
+            };
+            first += length;
+        }
+        self.shared.note_level(room.pool().used);
+        self.shared.give_back(room.granted - room.used);
+        went_off
+    }
+
+    /// Packets of one lossless ingress queue: private, shared up to T, then headroom, then a violation (dsh Algorithm 1).
+    fn admit_lossless(
+        &self,
+        writer: &mut PortWriter,
+        run: &[Arrival],
+        verdicts: &mut [Verdict],
+        room: &mut Room,
+    ) -> u8 {
+        let id = run[0].ingress;
+        let queue = &*self.ingress[id.index()];
+        if self.rules.adapts_headroom {
+            self.adapt_headroom(id, queue);
+        }
+        let mut view = self.announce(writer, run, queue, room);
+        let (private, limit) = (queue.private(), queue.headroom_limit());
+        let average_before = if self.rules.low_pass.is_some() { queue.average.load() } else { 0 };
+        let mut average = average_before;
+        let mut sums = Placed::default();
+        // Where headroom is a pool of its own, a part of it is reserved only when a packet turns out to need it.
+        let mut headroom = HeadroomGrant {
+            bytes: if self.headroom.is_some() { 0 } else { u64::MAX },
+            final_: self.headroom.is_none(),
+        };
+        let change = loop {
+            let mut short = false;
+            let change = queue.levels.update(|levels| {
+                let mut after = levels;
+                sums = Placed::default();
+                average = average_before;
+                for (arrival, verdict) in run.iter().zip(&mut *verdicts) {
+                    let bytes = arrival.bytes;
+                    *verdict = if sums.fits_private(queue, private, bytes) {
+                        Verdict::Keep(Segment::Private)
+                    } else {
+                        let threshold = self.threshold(&mut view, after, average, room, sums.shared);
+                        if after.shared as u64 + u64::from(bytes) <= threshold.admit && room.fits(sums.shared, bytes) {
+                            after.shared += bytes;
+                            after.off |= u64::from(after.shared) >= threshold.xoff;
+                            Verdict::Keep(Segment::Shared)
+                        } else {
+                            after.off = true;
+                            let has_room = sums.headroom + u64::from(bytes) <= headroom.bytes;
+                            if after.headroom + bytes <= limit && has_room {
+                                after.headroom += bytes;
+                                Verdict::Keep(Segment::Headroom)
+                            } else {
+                                short |= !has_room;
+                                Verdict::Drop(DropReason::HeadroomViolation)
+                            }
+                        }
+                    };
+                    sums.count(*verdict, bytes);
+                    if let Some(filter) = self.rules.low_pass {
+                        average = filter.step(average, u64::from(after.shared));
+                    }
+                }
+                // Not to be installed: it is done again with a reservation.
+                if short && !headroom.final_ { levels } else { after }
+            });
+            match &self.headroom {
+                Some(pool) if short && !headroom.final_ => {
+                    let wanted = run.iter().map(|arrival| u64::from(arrival.bytes)).sum();
+                    headroom = HeadroomGrant { bytes: pool.reserve(wanted).bytes, final_: true };
+                }
+                _ => break change,
+            }
+        };
+        if let Some(pool) = self.headroom.as_ref().filter(|_| headroom.final_) {
+            pool.give_back(headroom.bytes - sums.headroom);
+            pool.note_level(pool.level().used);
+        }
+        if self.rules.low_pass.is_some() {
+            queue.average.advance(average_before, average);
+        }
+        if change.went_off() {
+            self.note_turn(id, true);
+        }
+        self.settle(writer, run, verdicts, view, change.after, average, sums, room);
+        if change.went_off() { id.class().bit() } else { 0 }
+    }
+
+    /// Packets of one lossless ingress queue under port-level flow control (dsh IV-E): shared up to the port's
+    /// threshold, then insurance headroom, which pauses the whole port.
+    ///
+    /// The port is charged before the queue, and released after it, so it never has less than its queues.
+    fn admit_by_port(&self, writer: &mut PortWriter, run: &[Arrival], verdicts: &mut [Verdict], room: &mut Room) -> u8 {
+        let id = run[0].ingress;
+        let (queue, port) = (&*self.ingress[id.index()], &*self.ports[id.port().index()]);
+        let mut view = self.announce(writer, run, queue, room);
+        let private = queue.private();
+        // Others only take from the queue, so what it is counted with here is the most that it can have.
+        let before = queue.levels.load();
+        let mut sums = Placed::default();
+        let port_change = port.levels.update(|levels| {
+            let (mut after, mut own) = (levels, before);
+            sums = Placed::default();
+            for (arrival, verdict) in run.iter().zip(&mut *verdicts) {
+                let bytes = arrival.bytes;
+                *verdict = if sums.fits_private(queue, private, bytes) {
+                    Verdict::Keep(Segment::Private)
+                } else {
+                    let threshold = self.threshold(&mut view, own, 0, room, sums.shared);
+                    let port_threshold = self.policy.port_threshold(id.port(), view.shared_pool);
+                    if u64::from(own.shared) + u64::from(bytes) <= threshold.admit
+                        && u64::from(after.shared) + u64::from(bytes) <= port_threshold
+                        && room.fits(sums.shared, bytes)
+                    {
+                        own.shared += bytes;
+                        after.shared += bytes;
+                        after.off |= u64::from(after.shared) >= port_threshold;
+                        Verdict::Keep(Segment::Shared)
+                    } else {
+                        after.off = true;
+                        if after.headroom + bytes <= port.insurance {
+                            after.headroom += bytes;
+                            Verdict::Keep(Segment::Headroom)
+                        } else {
+                            Verdict::Drop(DropReason::HeadroomViolation)
+                        }
+                    }
+                };
+                sums.count(*verdict, bytes);
+            }
+            after
+        });
+        let mut threshold = Threshold::at(0);
+        let change = queue.levels.update(|levels| {
+            let mut after = levels;
+            after.shared += sums.shared as u32;
+            after.headroom += sums.headroom as u32;
+            threshold = self.threshold(&mut view, after, 0, room, sums.shared);
+            // A queue that all went to private buffer has not been compared with anything.
+            after.off |= sums.beyond_private && u64::from(after.shared) >= threshold.xoff;
+            after
+        });
+        if change.went_off() {
+            self.note_turn(id, true);
+        }
+        let mut went_off = if change.went_off() { id.class().bit() } else { 0 };
+        if port_change.went_off() {
+            port.changed.mark(port.lossless);
+            went_off |= port.lossless;
+        }
+        self.settle(writer, run, verdicts, view, change.after, 0, sums, room);
+        went_off
+    }
+
+    /// Packets of one lossy ingress queue to one egress queue.
+    fn admit_lossy(&self, writer: &mut PortWriter, run: &[Arrival], verdicts: &mut [Verdict], room: &mut Room) {
+        let (ingress, egress) = (run[0].ingress, run[0].egress);
+        let (queue, egress_queue) = (&*self.ingress[ingress.index()], &*self.egress[egress.index()]);
+        let mut view = self.egress_view(egress, egress_queue.length(), room.pool(), room.now);
+        let (length, lossy_used) = (view.length, view.egress_lossy_pool.used);
+        let lossy_grant = self
+            .egress_lossy
+            .as_ref()
+            .map(|pool| pool.reserve(run.iter().map(|arrival| u64::from(arrival.bytes)).sum()));
+        let lossy_room = lossy_grant.map_or(u64::MAX, |grant| grant.bytes);
+        let private = queue.private();
+        let average_before = if self.rules.low_pass.is_some() { egress_queue.average.load() } else { 0 };
+        let mut average = average_before;
+        let mut sums = Placed::default();
+        let change = queue.levels.update(|levels| {
+            let mut after = levels;
+            sums = Placed::default();
+            average = average_before;
+            for (arrival, verdict) in run.iter().zip(&mut *verdicts) {
+                let bytes = arrival.bytes;
+                *verdict = if sums.fits_private(queue, private, bytes) {
+                    Verdict::Keep(Segment::Private)
+                } else {
+                    view.length = length + sums.kept();
+                    view.average = if self.rules.low_pass.is_some() { whole_bytes(average) } else { view.length };
+                    view.shared_pool.used = room.pool().used + sums.shared;
+                    view.egress_lossy_pool.used = lossy_used + sums.shared;
+                    let threshold = self.policy.lossy_threshold(&view, self.rules.lossy_alpha);
+                    if view.length + u64::from(bytes) > threshold || sums.shared + u64::from(bytes) > lossy_room {
+                        Verdict::Drop(DropReason::EgressThreshold)
+                    } else if room.fits(sums.shared, bytes) {
+                        after.shared += bytes;
+                        Verdict::Keep(Segment::Shared)
+                    } else {
+                        Verdict::Drop(DropReason::SharedFull)
+                    }
+                };
+                sums.count(*verdict, bytes);
+                if let Some(filter) = self.rules.low_pass {
+                    average = filter.step(average, length + sums.kept());
+                }
+            }
+            after
+        });
+        if let (Some(pool), Some(grant)) = (&self.egress_lossy, lossy_grant) {
+            pool.note_level(grant.before.used + sums.shared);
+            pool.give_back(grant.bytes - sums.shared);
+        }
+        if self.rules.low_pass.is_some() {
+            egress_queue.average.advance(average_before, average);
+        }
+        room.used += sums.shared;
+        queue.add_private(sums.private);
+        if sums.kept() > 0 {
+            queue.note_levels(change.after, private + sums.private);
+            egress_queue.add(sums.kept());
+        }
+        view.length = length + sums.kept();
+        view.average = if self.rules.low_pass.is_some() { whole_bytes(average) } else { view.length };
+        self.policy.admitted(writer, &view);
+    }
+
+    /// Tells the policy what arrives for a lossless ingress queue; returns the queue as the policy sees it.
+    #[inline]
+    fn announce(&self, writer: &mut PortWriter, run: &[Arrival], queue: &IngressQueue, room: &Room) -> QueueView {
+        let view = self.ingress_view(run[0].ingress, queue.levels.load(), room.pool(), room.now);
+        self.policy.arrive(writer, &view, run.iter().map(|arrival| u64::from(arrival.bytes)).sum());
+        view
+    }
+
+    /// T for a queue in the midst of a run.
+    #[inline]
+    fn threshold(&self, view: &mut QueueView, levels: Levels, average: u64, room: &Room, placed: u64) -> Threshold {
+        view.length = u64::from(levels.shared);
+        view.average = if self.rules.low_pass.is_some() { whole_bytes(average) } else { view.length };
+        view.headroom = u64::from(levels.headroom);
+        view.off = levels.off;
+        view.shared_pool.used = room.pool().used + placed;
+        self.policy.threshold(view)
+    }
+
+    /// What is left to do when a run of lossless packets has been placed.
+    #[inline]
+    #[expect(clippy::too_many_arguments, reason = "the state of a run, taken apart so that it stays in registers")]
+    fn settle(
+        &self,
+        writer: &mut PortWriter,
+        run: &[Arrival],
+        verdicts: &[Verdict],
+        mut view: QueueView,
+        after: Levels,
+        average: u64,
+        sums: Placed,
+        room: &mut Room,
+    ) {
+        let queue = &*self.ingress[run[0].ingress.index()];
+        room.used += sums.shared;
+        queue.add_private(sums.private);
+        if sums.kept() > 0 {
+            queue.note_levels(after, queue.private());
+            self.charge_egress(run, verdicts);
+        }
+        view.length = u64::from(after.shared);
+        view.average = if self.rules.low_pass.is_some() { whole_bytes(average) } else { view.length };
+        view.headroom = u64::from(after.headroom);
+        view.off = after.off;
+        self.policy.admitted(writer, &view);
+    }
+
+    /// Adds kept packets to their egress queues: once for neighbours that leave by the same.
+    #[inline]
+    fn charge_egress(&self, run: &[Arrival], verdicts: &[Verdict]) {
+        let mut egress = run[0].egress;
+        let mut bytes = 0;
+        for (arrival, verdict) in run.iter().zip(verdicts) {
+            if !matches!(verdict, Verdict::Keep(_)) {
+                continue;
+            }
+            if arrival.egress != egress && bytes > 0 {
+                self.egress[egress.index()].add(std::mem::take(&mut bytes));
+            }
+            egress = arrival.egress;
+            bytes += u64::from(arrival.bytes);
+        }
+        if bytes > 0 {
+            self.egress[egress.index()].add(bytes);
+        }
+    }
+
+    /// Brings an ON queue's Φ to what the policy wants it to be; the shared segment gets or gives the difference.
+    ///
+    /// On the lcore that admits, so that nothing takes headroom meanwhile.
+    fn adapt_headroom(&self, id: QueueId, queue: &IngressQueue) {
+        let levels = queue.levels.load();
+        let wanted = self.policy.headroom(id).get().min(u64::from(queue.limits.headroom)) as u32;
+        let limit = queue.headroom_limit();
+        if wanted == limit || levels.off || levels.headroom > 0 {
+            return;
+        }
+        if wanted < limit {
+            queue.set_headroom_limit(wanted);
+            self.shared.gain(u64::from(limit - wanted));
+        } else {
+            let ceded = self.shared.cede(u64::from(wanted - limit)) as u32;
+            queue.set_headroom_limit(limit + ceded);
+        }
+    }
+}
+
+/// What of the shared segment a burst may use, and has.
+struct Room {
+    before: PoolLevel,
+    granted: u64,
+    used: u64,
+    now: Time,
+}
+
+impl Room {
+    fn of(grant: Grant, now: Time) -> Room {
+        Room { before: grant.before, granted: grant.bytes, used: 0, now }
+    }
+
+    /// The shared segment with what the burst has placed so far.
+    #[inline]
+    fn pool(&self) -> PoolLevel {
+        PoolLevel { used: self.before.used + self.used, ..self.before }
+    }
+
+    /// Whether the segment has room for a packet, when the run has placed this much.
+    #[inline]
+    fn fits(&self, placed: u64, bytes: u32) -> bool {
+        self.used + placed + u64::from(bytes) <= self.granted
+    }
+}
+
+/// What of a headroom pool a run may use; `final_` when asking for more is of no use.
+struct HeadroomGrant {
+    bytes: u64,
+    final_: bool,
+}
+
+/// Bytes that a run has taken so far.
+#[derive(Clone, Copy, Default)]
+struct Placed {
+    private: u32,
+    shared: u64,
+    headroom: u64,
+    /// Whether a packet did not fit private buffer.
+    beyond_private: bool,
+}
+
+impl Placed {
+    #[inline]
+    fn fits_private(&self, queue: &IngressQueue, private: u32, bytes: u32) -> bool {
+        private + self.private + bytes <= queue.limits.private
+    }
+
+    #[inline]
+    fn count(&mut self, verdict: Verdict, bytes: u32) {
+        self.beyond_private |= verdict != Verdict::Keep(Segment::Private);
+        match verdict {
+            Verdict::Keep(Segment::Private) => self.private += bytes,
+            Verdict::Keep(Segment::Shared) => self.shared += u64::from(bytes),
+            Verdict::Keep(Segment::Headroom) => self.headroom += u64::from(bytes),
+            Verdict::Drop(_) => {}
+        }
+    }
+
+    #[inline]
+    fn kept(&self) -> u64 {
+        u64::from(self.private) + self.shared + self.headroom
+    }
+}
+
+/// How many packets from the first on belong to the same ingress queue, and, if lossy, to the same egress queue.
+#[inline]
+fn run_length(packets: &[Arrival], lossless: bool) -> usize {
+    let first = packets[0];
+    let same = |next: &&Arrival| next.ingress == first.ingress && (lossless || next.egress == first.egress);
+    packets.iter().take_while(same).count()
+}

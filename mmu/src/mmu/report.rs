@@ -1,0 +1,119 @@
+//! Occupancy, as reports have it. Not consistent as a whole while lcores run.
+
+use weir_units::{Bytes, QueueId, Time};
+
+use super::Mmu;
+use crate::layout::BufferLayout;
+use crate::policy::{Observation, Policy};
+use crate::pool::Pool;
+
+/// Occupancy of one ingress queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueUse {
+    /// Bytes in private buffer.
+    pub private: Bytes,
+    /// w_s.
+    pub shared: Bytes,
+    /// w_h.
+    pub headroom: Bytes,
+    /// Whether the peer should be paused.
+    pub off: bool,
+    /// Whether that is so because the whole port is OFF.
+    pub port_off: bool,
+    /// Xoff now: T(t), or what the policy compares instead.
+    pub threshold: Bytes,
+    /// Φ now.
+    pub headroom_limit: Bytes,
+    /// How often the queue went OFF.
+    pub pauses: u64,
+    /// Highest total.
+    pub held_max: Bytes,
+    /// Highest w_s.
+    pub shared_max: Bytes,
+    /// Highest w_h.
+    pub headroom_max: Bytes,
+    /// The policy's own state.
+    pub observation: Observation,
+}
+
+/// Occupancy of a pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolUse {
+    /// Its size.
+    pub capacity: Bytes,
+    /// In use, and what is reserved for bursts being admitted.
+    pub used: Bytes,
+    /// The most that was in use.
+    pub used_max: Bytes,
+}
+
+impl Mmu {
+    /// An ingress queue as it stands.
+    pub fn ingress_use(&self, id: QueueId, now: Time) -> QueueUse {
+        let queue = &*self.ingress[id.index()];
+        let levels = queue.levels.load();
+        let view = self.ingress_view(id, levels, self.shared.level(), now);
+        let port_off = self.rules.port_xon_offset.is_some()
+            && queue.limits.lossless
+            && self.ports[id.port().index()].levels.load().off;
+        QueueUse {
+            private: Bytes::new(u64::from(queue.private())),
+            shared: Bytes::new(u64::from(levels.shared)),
+            headroom: Bytes::new(u64::from(levels.headroom)),
+            off: levels.off || port_off,
+            port_off,
+            threshold: Bytes::new(self.policy.threshold_shown(&view)),
+            headroom_limit: Bytes::new(u64::from(queue.headroom_limit())),
+            pauses: queue.pauses(),
+            held_max: Bytes::new(queue.held_max.get()),
+            shared_max: Bytes::new(queue.shared_max.get()),
+            headroom_max: Bytes::new(queue.headroom_max.get()),
+            observation: if queue.limits.lossless { self.policy.observe(id, now) } else { Observation::default() },
+        }
+    }
+
+    /// Bytes waiting for a port and class: what ECN marking goes by.
+    #[inline]
+    pub fn egress_length(&self, queue: QueueId) -> u64 {
+        self.egress[queue.index()].length()
+    }
+
+    /// The highest that an egress queue's length was.
+    pub fn egress_length_max(&self, queue: QueueId) -> Bytes {
+        Bytes::new(self.egress[queue.index()].watermark().get())
+    }
+
+    /// The shared segment as it stands: Σ w_s of B_s.
+    pub fn pool_use(&self) -> PoolUse {
+        pool_use(&self.shared)
+    }
+
+    /// The headroom pool, where headroom is one.
+    pub fn headroom_pool_use(&self) -> Option<PoolUse> {
+        self.headroom.as_deref().map(pool_use)
+    }
+
+    /// The egress lossy pool, in the four-pool model.
+    pub fn egress_lossy_pool_use(&self) -> Option<PoolUse> {
+        self.egress_lossy.as_deref().map(pool_use)
+    }
+
+    /// The partition that the MMU was made with.
+    pub fn layout(&self) -> &BufferLayout {
+        &self.layout
+    }
+
+    /// The policy that the MMU was made with.
+    pub fn policy(&self) -> &dyn Policy {
+        &*self.policy
+    }
+}
+
+fn pool_use(pool: &Pool) -> PoolUse {
+    let level = pool.level();
+    PoolUse {
+        capacity: Bytes::new(level.capacity),
+        used: Bytes::new(level.used),
+        used_max: Bytes::new(pool.watermark().get()),
+    }
+}

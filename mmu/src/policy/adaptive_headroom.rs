@@ -1,0 +1,145 @@
+//! Adaptive headroom (IEEE 802.1Qdt; dsh V-B): Φ by the delay that was measured, not by the worst case.
+
+use weir_units::{Alpha, BitRate, Bytes, QueueId, Span, Time};
+
+use super::{DynamicThreshold, Load, Observation, Policy, PortWriter, QueueView, QueueWords, SteadyState, Threshold};
+use crate::layout::BufferLayout;
+
+/// SIH, whose headroom follows the link. Every queue starts with Φ by the rule. From each PAUSE to its RESUME the delay
+/// is measured at which packets still arrive: that is how long the PAUSE took to work, τ. After some PAUSEs Φ becomes
+/// what C brings in the longest of these delays, a quarter more and two frames, and the rest goes to the shared segment.
+/// A longer delay seen later takes it back, as far as there is room.
+///
+/// 802.1Qdt measures the cable with PTP messages, which needs the peer's help; this needs nobody's, and has the peer's
+/// reaction in it. It trusts the past: a delay longer than any before can still cost packets.
+#[derive(Debug)]
+pub struct AdaptiveHeadroom {
+    threshold: DynamicThreshold,
+    samples: u32,
+    frame_max: Bytes,
+    ports: Box<[Link]>,
+    queues: QueueWords<WORDS>,
+}
+
+/// A port's link.
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    rate: BitRate,
+    /// Φ by the rule: where it starts, and the most that it may be.
+    headroom: Bytes,
+}
+
+/// A queue's words, times in picoseconds.
+const WORDS: usize = 5;
+/// When it went OFF; [`ON`] while it is ON.
+const OFF_AT: usize = 0;
+/// The last arrival since then.
+const LAST_AT: usize = 1;
+/// The longest delay so far.
+const DELAY_MAX: usize = 2;
+const SAMPLES: usize = 3;
+/// Φ.
+const HEADROOM: usize = 4;
+const ON: u64 = u64::MAX;
+
+impl AdaptiveHeadroom {
+    /// With DT's α, over a partition whose headroom is the rule's; `rates` are those at which the ports' links fill the
+    /// buffer, `frame_max` the most that one frame is charged. Adapts after `samples` PAUSEs of a queue.
+    pub fn new(
+        alpha: Alpha,
+        samples: u32,
+        frame_max: Bytes,
+        layout: &BufferLayout,
+        rates: &[BitRate],
+    ) -> AdaptiveHeadroom {
+        let links = rates.iter().zip(layout.ports());
+        AdaptiveHeadroom {
+            threshold: DynamicThreshold::new(alpha),
+            samples,
+            frame_max,
+            ports: links.map(|(rate, port)| Link { rate: *rate, headroom: port.headroom_max() }).collect(),
+            queues: QueueWords::new(rates.len(), [ON, 0, 0, 0, u64::MAX]),
+        }
+    }
+
+    /// A PAUSE has ended: takes its delay into account.
+    fn note_delay(&self, writer: &mut PortWriter, queue: QueueId, delay: u64) {
+        let longest = self.queues.get(queue, DELAY_MAX).max(delay);
+        let samples = self.queues.get(queue, SAMPLES) + 1;
+        self.queues.set(writer, queue.class(), DELAY_MAX, longest);
+        self.queues.set(writer, queue.class(), SAMPLES, samples);
+        if samples >= u64::from(self.samples) {
+            let link = self.ports[queue.port().index()];
+            let headroom = headroom_for(link.rate, Span::from_picos(longest), self.frame_max).min(link.headroom);
+            self.queues.set(writer, queue.class(), HEADROOM, headroom.get());
+        }
+    }
+}
+
+/// What C brings in a delay, a quarter more, and two frames: the one under way at the PAUSE at either end.
+fn headroom_for(rate: BitRate, delay: Span, frame_max: Bytes) -> Bytes {
+    let in_flight = rate.bytes_in(delay);
+    in_flight + in_flight.divided_by(4) + frame_max * 2
+}
+
+impl Policy for AdaptiveHeadroom {
+    fn name(&self) -> &'static str {
+        "adaptive"
+    }
+
+    #[inline]
+    fn threshold(&self, queue: &QueueView) -> Threshold {
+        Threshold::at(self.threshold.over(queue.shared_pool))
+    }
+
+    #[inline]
+    fn arrive(&self, writer: &mut PortWriter, queue: &QueueView, _bytes: u64) {
+        let off_at = self.queues.get(queue.queue, OFF_AT);
+        if off_at == ON {
+            return;
+        }
+        if queue.off {
+            self.queues.set(writer, queue.queue.class(), LAST_AT, queue.now.as_picos());
+        } else {
+            let delay = self.queues.get(queue.queue, LAST_AT).saturating_sub(off_at);
+            self.queues.set(writer, queue.queue.class(), OFF_AT, ON);
+            self.note_delay(writer, queue.queue, delay);
+        }
+    }
+
+    #[inline]
+    fn admitted(&self, writer: &mut PortWriter, queue: &QueueView) {
+        if queue.lossless && queue.off && self.queues.get(queue.queue, OFF_AT) == ON {
+            self.queues.set(writer, queue.queue.class(), OFF_AT, queue.now.as_picos());
+            self.queues.set(writer, queue.queue.class(), LAST_AT, queue.now.as_picos());
+        }
+    }
+
+    fn adapts_headroom(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn headroom(&self, queue: QueueId) -> Bytes {
+        Bytes::new(self.queues.get(queue, HEADROOM))
+    }
+
+    fn steady_state(&self, load: &Load) -> SteadyState {
+        self.threshold.at_rest(load)
+    }
+
+    fn describe(&self) -> Vec<String> {
+        vec![
+            format!(
+                "adaptive headroom (802.1Qdt, dsh V-B): DT with α = {}, Φ starts at the rule's",
+                self.threshold.alpha()
+            ),
+            format!("after {} PAUSEs of a queue its Φ follows the longest delay measured", self.samples),
+        ]
+    }
+
+    fn observe(&self, queue: QueueId, _now: Time) -> Observation {
+        let headroom = self.headroom(queue).min(self.ports[queue.port().index()].headroom);
+        Observation { headroom_estimate: Some(headroom), ..Observation::default() }
+    }
+}

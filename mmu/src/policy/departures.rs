@@ -1,0 +1,140 @@
+//! Departures in windows of fixed length: SPFC's rate counter with its state holder, ABM's drain rate.
+
+use weir_units::{Span, Time};
+
+use crate::sync::{AtomicU64, Ordering};
+
+/// What departed in the window under way and in the one before, in one word that any lcore may add to.
+///
+/// Windows are aligned to the clock's zero, so nobody has to end one: whoever reads or adds sees from the window's
+/// number whether the counts are still this window's, the last one's, or older and therefore nothing. The number is
+/// kept modulo 2^16; after a silence of just that many windows, old counts can pass for new ones for a few windows.
+#[derive(Debug, Default)]
+pub struct Departures(AtomicU64);
+
+/// Cuts time into windows.
+#[derive(Clone, Copy, Debug)]
+pub struct Windows {
+    length_picos: u64,
+}
+
+/// The word, unpacked; counts saturate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Counts {
+    window: u16,
+    last: u32,
+    current: u32,
+}
+
+impl Windows {
+    /// Windows of this length.
+    ///
+    /// # Panics
+    /// If it is zero.
+    pub fn of(length: Span) -> Windows {
+        assert!(length > Span::ZERO, "a window has a length");
+        Windows { length_picos: length.as_picos() }
+    }
+
+    /// The longest that departs in a window and is still counted: beyond, counts stay at this.
+    pub const BYTES_MAX: u64 = Counts::MAX as u64;
+
+    #[inline]
+    fn number(self, now: Time) -> u16 {
+        (now.as_picos() / self.length_picos) as u16
+    }
+}
+
+impl Departures {
+    /// Adds bytes that depart now. Relaxed: it orders nothing.
+    #[inline]
+    pub fn add(&self, windows: Windows, now: Time, bytes: u64) {
+        let window = windows.number(now);
+        let mut word = self.0.load(Ordering::Relaxed);
+        loop {
+            let counts = Counts::unpack(word).at(window);
+            let current = (u64::from(counts.current) + bytes).min(u64::from(Counts::MAX)) as u32;
+            let next = Counts { current, ..counts }.pack();
+            match self.0.compare_exchange_weak(word, next, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Bytes that departed in the last whole window before now.
+    #[inline]
+    pub fn in_last_window(&self, windows: Windows, now: Time) -> u64 {
+        u64::from(Counts::unpack(self.0.load(Ordering::Relaxed)).at(windows.number(now)).last)
+    }
+}
+
+impl Counts {
+    const BITS: u32 = 24;
+    const MAX: u32 = (1 << Self::BITS) - 1;
+
+    /// The counts as they stand in a window. An lcore whose clock was read a little earlier gets the newer window.
+    #[inline]
+    fn at(self, window: u16) -> Counts {
+        const BEHIND_MAX: u16 = 8;
+        match window.wrapping_sub(self.window) {
+            0 => self,
+            1 => Counts { window, last: self.current, current: 0 },
+            ahead if ahead.wrapping_neg() <= BEHIND_MAX && (self.last, self.current) != (0, 0) => self,
+            _ => Counts { window, last: 0, current: 0 },
+        }
+    }
+
+    #[inline]
+    fn pack(self) -> u64 {
+        u64::from(self.window) << (2 * Self::BITS) | u64::from(self.last) << Self::BITS | u64::from(self.current)
+    }
+
+    #[inline]
+    fn unpack(word: u64) -> Counts {
+        Counts {
+            window: (word >> (2 * Self::BITS)) as u16,
+            last: (word >> Self::BITS) as u32 & Self::MAX,
+            current: word as u32 & Self::MAX,
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn at(us: u64) -> Time {
+        Time::from_nanos(us * 1_000)
+    }
+
+    #[test]
+    fn a_window_is_read_when_it_has_ended() {
+        let (windows, departures) = (Windows::of(Span::from_micros(80)), Departures::default());
+        departures.add(windows, at(10), 1_000);
+        departures.add(windows, at(79), 500);
+        assert_eq!(departures.in_last_window(windows, at(79)), 0);
+        assert_eq!(departures.in_last_window(windows, at(80)), 1_500);
+        departures.add(windows, at(90), 7);
+        assert_eq!(departures.in_last_window(windows, at(159)), 1_500);
+        assert_eq!(departures.in_last_window(windows, at(160)), 7);
+        // A window in which nothing departed.
+        assert_eq!(departures.in_last_window(windows, at(240)), 0);
+    }
+
+    #[test]
+    fn counts_saturate_and_survive_a_wrap() {
+        let (windows, departures) = (Windows::of(Span::from_micros(1)), Departures::default());
+        departures.add(windows, at(65_535), u64::from(u32::MAX));
+        departures.add(windows, at(65_535), 1);
+        assert_eq!(departures.in_last_window(windows, at(65_536)), Windows::BYTES_MAX);
+    }
+
+    #[test]
+    fn a_clock_slightly_behind_changes_nothing() {
+        let (windows, departures) = (Windows::of(Span::from_micros(10)), Departures::default());
+        departures.add(windows, at(20), 100);
+        departures.add(windows, at(19), 50);
+        assert_eq!(departures.in_last_window(windows, at(30)), 150);
+    }
+}

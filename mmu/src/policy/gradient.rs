@@ -1,0 +1,371 @@
+//! φ̂: how much headroom a queue will need, from how fast it grows (dsh IV-C, Algorithms 2 and 3).
+//!
+//! All in integers: a gradient is in units of 2^-20 bytes a nanosecond. Two forms of the same estimate are here, the
+//! exact one and the one for chips that neither multiply nor divide.
+
+use weir_units::{Alpha, BitRate, Bytes, PortId, QueueId, Span, Time};
+
+use super::{PortWriter, QueueWords};
+
+/// Estimates φ̂ of every lossless ingress queue, on the lcore that admits its packets.
+#[derive(Debug)]
+pub struct HeadroomEstimator {
+    form: Form,
+    ports: Box<[Line]>,
+    queues: QueueWords<WORDS>,
+}
+
+/// How the estimate is computed.
+#[derive(Clone, Debug)]
+pub enum Form {
+    /// Algorithm 2: division and multiplication.
+    Exact {
+        /// Weight of the newest gradient.
+        w_g: Alpha,
+        /// Weight of the newest deviation.
+        w_v: Alpha,
+        /// Deviations added to the mean.
+        k: u32,
+    },
+    /// Algorithm 3 and Fig. 12: logarithms and powers from tables, shifts, and steps for φ̂.
+    Table {
+        /// w_g is 2^-this.
+        w_g_shift: u32,
+        /// w_v is 2^-this.
+        w_v_shift: u32,
+        /// k is 2^this; `None` is k = 0.
+        k_shift: Option<u32>,
+        /// The tables.
+        tables: Box<Tables>,
+    },
+}
+
+/// Logarithms and powers of two.
+#[derive(Clone, Debug)]
+pub struct Tables {
+    /// `log2(1 + n / 64)` in units of 2^-10.
+    logarithm: [u16; 64],
+    /// `2^(n / 64)` in units of 2^-16.
+    power: [u32; 64],
+}
+
+/// What the estimate needs to know of a link.
+#[derive(Clone, Debug)]
+struct Line {
+    /// C, as a gradient.
+    rate: i64,
+    /// Φ, the worst case: growth at C for as long as a PAUSE takes to work, D = Φ / C.
+    headroom: u64,
+    /// The gradient at which each step of Fig. 12 ends, and φ̂ on it.
+    steps: [(i64, u64); STEPS],
+}
+
+const FRACTION_BITS: u32 = 20;
+/// Steps of Fig. 12.
+const STEPS: usize = 32;
+
+/// A queue's words.
+const WORDS: usize = 5;
+const LAST_AT: usize = 0;
+const LAST_LENGTH: usize = 1;
+const MEAN: usize = 2;
+const DEVIATION: usize = 3;
+const ESTIMATE: usize = 4;
+/// There was no arrival yet.
+const NEVER: u64 = u64::MAX;
+
+impl HeadroomEstimator {
+    /// For ports of these rates and worst-case headrooms Φ.
+    pub fn new(form: Form, ports: &[(BitRate, Bytes)]) -> HeadroomEstimator {
+        HeadroomEstimator {
+            form,
+            ports: ports.iter().map(|(rate, headroom)| Line::new(*rate, *headroom)).collect(),
+            queues: QueueWords::new(ports.len(), [NEVER, 0, 0, 0, 0]),
+        }
+    }
+
+    /// Packets arrived, and with them the queue is `length` bytes long.
+    ///
+    /// Packets of one burst arrive at one instant and count as one arrival: there is no gradient over no time.
+    #[inline]
+    pub fn arrive(&self, writer: &mut PortWriter, queue: QueueId, now: Time, length: u64) {
+        let (last_at, last_length) = (self.queues.get(queue, LAST_AT), self.queues.get(queue, LAST_LENGTH));
+        if last_at != NEVER {
+            let elapsed = now.since(Time::from_picos(last_at));
+            if elapsed == Span::ZERO {
+                return;
+            }
+            self.step(writer, queue, length as i64 - last_length as i64, elapsed);
+        }
+        self.queues.set(writer, queue.class(), LAST_AT, now.as_picos());
+        self.queues.set(writer, queue.class(), LAST_LENGTH, length);
+    }
+
+    /// φ̂ in bytes, from 0 to Φ.
+    #[inline]
+    pub fn estimate(&self, queue: QueueId) -> u64 {
+        self.queues.get(queue, ESTIMATE)
+    }
+
+    fn step(&self, writer: &mut PortWriter, queue: QueueId, grown: i64, elapsed: Span) {
+        let line = &self.ports[queue.port().index()];
+        let mean = self.queues.get(queue, MEAN) as i64;
+        let deviation = self.queues.get(queue, DEVIATION) as i64;
+        let (mean, deviation, estimate) = self.form.step(line, mean, deviation, grown, elapsed);
+        self.queues.set(writer, queue.class(), MEAN, mean as u64);
+        self.queues.set(writer, queue.class(), DEVIATION, deviation as u64);
+        self.queues.set(writer, queue.class(), ESTIMATE, estimate);
+    }
+
+    /// D: how long a PAUSE takes to work at worst, by this port's Φ.
+    pub fn delay(&self, port: PortId) -> u64 {
+        let line = &self.ports[port.index()];
+        (line.headroom << FRACTION_BITS) / (line.rate.max(1) as u64)
+    }
+}
+
+impl Form {
+    /// The exact form.
+    pub fn exact(w_g: Alpha, w_v: Alpha, k: u32) -> Form {
+        Form::Exact { w_g, w_v, k }
+    }
+
+    /// The form with shifts and tables. `None` if w_g or w_v is not 2^-n, or k neither 2^n nor 0.
+    pub fn table(w_g: Alpha, w_v: Alpha, k: u32) -> Option<Form> {
+        let shift = |weight: Alpha| (0..=16).find(|shift| Alpha::ratio(1, 1 << shift) == Ok(weight));
+        let k_shift = (k != 0).then(|| k.ilog2());
+        if !k.is_power_of_two() && k != 0 {
+            return None;
+        }
+        Some(Form::Table { w_g_shift: shift(w_g)?, w_v_shift: shift(w_v)?, k_shift, tables: Box::new(Tables::new()) })
+    }
+
+    /// The next mean gradient, mean deviation, and φ̂, of a queue that grew by `grown` bytes in `elapsed`.
+    fn step(&self, line: &Line, mean: i64, deviation: i64, grown: i64, elapsed: Span) -> (i64, i64, u64) {
+        match self {
+            Form::Exact { w_g, w_v, k } => {
+                let gradient = line.bounded(exact_gradient(grown, elapsed));
+                let off = (mean - gradient).abs();
+                let mean = mean + scaled(*w_g, gradient - mean);
+                let deviation = deviation + scaled(*w_v, off - deviation);
+                let estimate = (mean + i64::from(*k) * deviation).clamp(0, line.rate);
+                (mean, deviation, estimate as u64 * line.headroom / line.rate.max(1) as u64)
+            }
+            Form::Table { w_g_shift, w_v_shift, k_shift, tables } => {
+                let gradient = line.bounded(tables.gradient(grown, elapsed));
+                let off = (mean - gradient).abs();
+                // Algorithm 3, line 4 reads `g_avg - w_g·v`; v there must be the signed difference, as in equation 5.
+                let mean = mean + ((gradient - mean) >> w_g_shift);
+                let deviation = deviation + ((off - deviation) >> w_v_shift);
+                let estimate = mean + k_shift.map_or(0, |shift| deviation << shift);
+                (mean, deviation, line.by_steps(estimate))
+            }
+        }
+    }
+}
+
+fn exact_gradient(grown: i64, elapsed: Span) -> i64 {
+    ((grown * 1_000) << FRACTION_BITS) / elapsed.as_picos().clamp(1, i64::MAX as u64) as i64
+}
+
+#[inline]
+fn scaled(weight: Alpha, value: i64) -> i64 {
+    let size = weight.of(Bytes::new(value.unsigned_abs())).get() as i64;
+    if value < 0 { -size } else { size }
+}
+
+impl Tables {
+    fn new() -> Tables {
+        let part = |n: usize| n as f64 / 64.0;
+        Tables {
+            logarithm: std::array::from_fn(|n| ((1.0 + part(n)).log2() * 1_024.0).round() as u16),
+            power: std::array::from_fn(|n| (part(n).exp2() * 65_536.0).round() as u32),
+        }
+    }
+
+    /// `2^(log2 Δq − log2 Δt)`, with the sign of Δq.
+    fn gradient(&self, grown: i64, elapsed: Span) -> i64 {
+        /// log2(1000 · 2^20): from bytes a picosecond to the unit of gradients.
+        const UNIT: i64 = 30_685;
+        if grown == 0 {
+            return 0;
+        }
+        let exponent = self.log2(grown.unsigned_abs()) - self.log2(elapsed.as_picos().max(1)) + UNIT;
+        let size = self.exp2(exponent);
+        if grown < 0 { -size } else { size }
+    }
+
+    /// In units of 2^-10.
+    fn log2(&self, value: u64) -> i64 {
+        let exponent = value.ilog2();
+        // The six bits below the leading one, rounded off.
+        let mantissa = if exponent >= 6 { value >> (exponent - 6) } else { value << (6 - exponent) };
+        i64::from(exponent) << 10 | i64::from(self.logarithm[(mantissa & 63) as usize])
+    }
+
+    fn exp2(&self, exponent: i64) -> i64 {
+        let (whole, part) = (exponent >> 10, (exponent & 1_023) >> 4);
+        let power = i64::from(self.power[part as usize]);
+        match whole {
+            16..=46 => power << (whole - 16),
+            -16..=15 => power >> (16 - whole),
+            ..=-17 => 0,
+            _ => i64::MAX >> 8,
+        }
+    }
+}
+
+impl Line {
+    fn new(rate: BitRate, headroom: Bytes) -> Line {
+        let scale = 8u128 * 1_000_000_000;
+        let rate = ((u128::from(rate.as_bps()) << FRACTION_BITS) / scale).max(1) as i64;
+        let steps = std::array::from_fn(|n| {
+            let n = n as u64 + 1;
+            (rate * n as i64 / STEPS as i64, (headroom.get() * n).div_ceil(STEPS as u64))
+        });
+        Line { rate, headroom: headroom.get(), steps }
+    }
+
+    /// What polling makes look faster than the link is cut to the link's rate.
+    #[inline]
+    fn bounded(&self, gradient: i64) -> i64 {
+        gradient.min(self.rate)
+    }
+
+    /// Fig. 12: nothing for a queue that does not grow, then the first step that is not exceeded.
+    fn by_steps(&self, gradient: i64) -> u64 {
+        if gradient <= 0 {
+            return 0;
+        }
+        let step = self.steps.partition_point(|(end, _)| *end < gradient);
+        self.steps.get(step).map_or(self.headroom, |(_, headroom)| *headroom)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use weir_units::Class;
+
+    const CLASS: Class = Class::new(3);
+    const PHI: Bytes = Bytes::new(56_840);
+
+    fn quarter() -> Alpha {
+        "1/4".parse().unwrap()
+    }
+
+    fn estimator(form: Form) -> (HeadroomEstimator, PortWriter) {
+        (HeadroomEstimator::new(form, &[(BitRate::gbps(100), PHI)]), PortWriter::new(PortId(0)))
+    }
+
+    /// Algorithm 2 in floating point, beside a queue's lengths every `step`.
+    fn reference(lengths: &[u64], step: Span) -> f64 {
+        let (mut mean, mut deviation) = (0.0, 0.0f64);
+        let rate = 12.5;
+        let mut estimate = 0.0;
+        for pair in lengths.windows(2) {
+            let g = ((pair[1] as f64 - pair[0] as f64) * 1_000.0 / step.as_picos() as f64).min(rate);
+            let v = (mean - g).abs();
+            mean += 0.25 * (g - mean);
+            deviation += 0.25 * (v - deviation);
+            estimate = ((mean + 4.0 * deviation) / rate).clamp(0.0, 1.0) * PHI.get() as f64;
+        }
+        estimate
+    }
+
+    fn run(form: Form, lengths: &[u64], step: Span) -> u64 {
+        let (estimator, mut writer) = estimator(form);
+        let queue = QueueId::new(PortId(0), CLASS);
+        let mut now = Time::ZERO;
+        for length in lengths {
+            estimator.arrive(&mut writer, queue, now, *length);
+            now = now + step;
+        }
+        estimator.estimate(queue)
+    }
+
+    /// Queues that grow at all rates, shrink, and swing.
+    fn histories() -> impl Iterator<Item = Vec<u64>> {
+        let ramps = (0..40u64).map(|n| (0..60).map(|step| step * n * 40).collect::<Vec<_>>());
+        let falls = (1..20u64).map(|n| (0..60).map(|step| 200_000 - step * n * 50).collect::<Vec<_>>());
+        let swings = (1..30u64).map(|n| {
+            (0..200u64).map(|step| 100_000 + (step * 7_919 * n) % (n * 300) + step * n * 3).collect::<Vec<_>>()
+        });
+        ramps.chain(falls).chain(swings)
+    }
+
+    #[test]
+    fn the_exact_form_is_algorithm_2() {
+        let step = Span::from_nanos(123);
+        for lengths in histories() {
+            for end in [2, 5, lengths.len()] {
+                let is = run(Form::exact(quarter(), quarter(), 4), &lengths[..end], step);
+                let expected = reference(&lengths[..end], step);
+                assert!((is as f64 - expected).abs() <= 2.0 + expected * 1e-4, "{is} for {expected}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_table_form_is_near_the_exact_one() {
+        // A step of Fig. 12, and what six bits of a logarithm lose on one gradient, three times the deviation's share.
+        let allowed = PHI.get() / STEPS as u64 + PHI.get() * 6 / 100;
+        let step = Span::from_nanos(123);
+        let mut worst = 0;
+        for lengths in histories() {
+            for end in [2, 5, lengths.len()] {
+                let exact = run(Form::exact(quarter(), quarter(), 4), &lengths[..end], step);
+                let table = run(Form::table(quarter(), quarter(), 4).unwrap(), &lengths[..end], step);
+                worst = worst.max(exact.abs_diff(table));
+            }
+        }
+        assert!(worst <= allowed, "{worst} B apart, {allowed} B allowed");
+        assert!(worst > 0, "two forms that never differ are one");
+    }
+
+    #[test]
+    fn growth_at_line_rate_needs_the_worst_case() {
+        // 1,538 bytes every 123 ns is 100 Gb/s.
+        let lengths: Vec<u64> = (0..100).map(|n| n * 1_538).collect();
+        for form in [Form::exact(quarter(), quarter(), 0), Form::table(quarter(), quarter(), 0).unwrap()] {
+            let estimate = run(form, &lengths, Span::from_nanos(123));
+            assert!(estimate.abs_diff(PHI.get()) <= PHI.get() / 25, "{estimate}");
+        }
+    }
+
+    #[test]
+    fn a_queue_that_stays_needs_none() {
+        let lengths = [5_000; 100];
+        for form in [Form::exact(quarter(), quarter(), 4), Form::table(quarter(), quarter(), 4).unwrap()] {
+            assert_eq!(run(form, &lengths, Span::from_nanos(123)), 0);
+        }
+    }
+
+    #[test]
+    fn a_burst_at_one_instant_is_one_arrival() {
+        let (estimator, mut writer) = estimator(Form::exact(quarter(), quarter(), 4));
+        let queue = QueueId::new(PortId(0), CLASS);
+        estimator.arrive(&mut writer, queue, Time::ZERO, 1_000);
+        estimator.arrive(&mut writer, queue, Time::ZERO, 9_000);
+        assert_eq!(estimator.estimate(queue), 0);
+        // The growth within the burst counts at the next.
+        estimator.arrive(&mut writer, queue, Time::from_nanos(1_000), 1_000);
+        assert_eq!(estimator.estimate(queue), 0);
+        estimator.arrive(&mut writer, queue, Time::from_nanos(2_000), 6_000);
+        assert!(estimator.estimate(queue) > 0);
+    }
+
+    #[test]
+    fn shifts_must_be_shifts() {
+        assert!(Form::table("1/3".parse().unwrap(), quarter(), 4).is_none());
+        assert!(Form::table(quarter(), quarter(), 3).is_none());
+        assert!(Form::table(quarter(), Alpha::ONE, 0).is_some());
+    }
+
+    #[test]
+    fn the_delay_is_the_time_that_fills_the_headroom() {
+        let (estimator, _) = estimator(Form::exact(quarter(), quarter(), 4));
+        // 56,840 B at 12.5 B/ns.
+        assert_eq!(estimator.delay(PortId(0)), 4_547);
+    }
+}

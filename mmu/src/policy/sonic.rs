@@ -1,0 +1,87 @@
+//! SONiC's buffer model: four pools, a dynamic threshold in each (reverie 2.2, eq. 1; appendix A).
+
+use weir_units::{Alpha, Bytes};
+
+use super::{DynamicThreshold, Load, Policy, QueueView, SteadyState, Threshold, each};
+
+/// Every packet is counted twice: in the ingress pool (or the headroom pool), and in an egress pool.
+///
+/// - Ingress, lossless: `Γ = α●·(b_in − q_in)`, where q_in has lossy packets too; beyond it PAUSE, and the headroom pool.
+/// - Egress, lossy: `Γ = α°·(b° − q°)` over the egress lossy pool, where q° has only lossy packets; beyond it drop.
+/// - Ingress, lossy, and egress, lossless: not bounded but by the pool (heuristics 2 and 3).
+#[derive(Clone, Copy, Debug)]
+pub struct Sonic {
+    threshold: DynamicThreshold,
+}
+
+impl Sonic {
+    /// With this α● of ingress lossless queues; the pools are the layout's.
+    pub fn new(alpha: Alpha) -> Sonic {
+        Sonic { threshold: DynamicThreshold::new(alpha) }
+    }
+}
+
+impl Policy for Sonic {
+    fn name(&self) -> &'static str {
+        "sonic"
+    }
+
+    #[inline]
+    fn threshold(&self, queue: &QueueView) -> Threshold {
+        Threshold::at(self.threshold.over(queue.shared_pool))
+    }
+
+    #[inline]
+    fn lossy_threshold(&self, queue: &QueueView, alpha: Alpha) -> u64 {
+        alpha.of(Bytes::new(queue.egress_lossy_pool.free())).get()
+    }
+
+    fn steady_state(&self, load: &Load) -> SteadyState {
+        at_rest(
+            load,
+            load.lossless as f64 * self.threshold.alpha().as_f64(),
+            load.lossy as f64 * load.lossy_alpha.as_f64(),
+        )
+    }
+
+    fn describe(&self) -> Vec<String> {
+        vec![format!("SONiC's four pools (reverie 2.2): Γ = α (b − q) in each pool, α● = {}", self.threshold.alpha())]
+    }
+}
+
+/// Where four pools come to rest when all lossless queues together weigh `lossless` times what is free in the ingress
+/// pool, and all lossy ones `lossy` times what is free in the egress lossy pool (reverie eq. 2 and 3).
+pub(super) fn at_rest(load: &Load, lossless: f64, lossy: f64) -> SteadyState {
+    let (ingress, egress) = (load.shared.get() as f64, load.egress_lossy.unwrap_or(load.shared).get() as f64);
+    let q_lossy = egress * lossy / (1.0 + lossy);
+    let q_lossless = (ingress - q_lossy) * lossless / (1.0 + lossless);
+    SteadyState { lossless: each(q_lossless, load.lossless), lossy: each(q_lossy, load.lossy) }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::policy::tests::load;
+
+    #[test]
+    fn worked_steady_state() {
+        let load = Load { egress_lossy: Some(Bytes::mb(14)), ..load(18_000_000, 8, 8) };
+        let rest = Sonic::new(Alpha::ONE).steady_state(&load);
+        assert_eq!((rest.lossy * 8).get() / 1_000, 12_444);
+        assert_eq!((rest.lossless * 8).get() / 1_000, 4_938);
+    }
+
+    #[test]
+    fn isolated_only_when_statically_cut() {
+        // Many queues: lossless is left b_in − b°, whatever its α (reverie, figure 4).
+        let share = |ingress: u64, egress| {
+            let load = Load { egress_lossy: Some(Bytes::mb(egress)), ..load(ingress * 1_000_000, 64, 64) };
+            let rest = Sonic::new(Alpha::ONE).steady_state(&load);
+            ((rest.lossless * 64).get(), (rest.lossy * 64).get())
+        };
+        let (lossless, lossy) = share(18, 14);
+        assert!(lossless < lossy / 3, "{lossless} {lossy}");
+        let (lossless, lossy) = share(28, 14);
+        assert!(lossless >= lossy, "{lossless} {lossy}");
+    }
+}

@@ -1,0 +1,196 @@
+//! SPFC: selective PFC, which lets victim ports buffer on (spfc IV-B, V-A).
+
+use crossbeam_utils::CachePadded;
+use weir_units::{Alpha, BitRate, PortId, QueueId, Span, Time};
+
+use super::departures::{Departures, Windows};
+use super::{Departed, DynamicThreshold, Load, Observation, Policy, QueueView, SteadyState, Threshold};
+
+/// Each ingress port is in one of two states.
+///
+/// - *Normal*: `T = α·(B − Σ Q)`, the sum over victim and normal ports.
+/// - *Victim*: `T = B`. It still pauses when the shared segment is full.
+///
+/// A port is a victim while packets of it depart at `C / K_spfc` or more, measured in windows of TC (the paper's IRC
+/// counter, whose verdict SH holds until the next window ends), and none of its queues is OFF: from a PAUSE to its
+/// RESUME the port is normal whatever the counter says.
+#[derive(Debug)]
+pub struct Spfc {
+    threshold: DynamicThreshold,
+    k_spfc: u32,
+    tc: Span,
+    windows: Windows,
+    ports: Box<[Port]>,
+}
+
+#[derive(Debug)]
+struct Port {
+    departures: CachePadded<Departures>,
+    /// C·TC / K_spfc, in bytes.
+    victim_from: u64,
+}
+
+impl Spfc {
+    /// With DT's α, K_spfc (5) and TC (at least 4 RTT), for ports of these rates. `None` if a window of TC carries more
+    /// than [`Windows::BYTES_MAX`] at C, more than it counts.
+    pub fn new(alpha: Alpha, k_spfc: u32, tc: Span, rates: &[BitRate]) -> Option<Spfc> {
+        let port = |rate: &BitRate| {
+            let window = rate.bytes_in(tc).get();
+            (window <= Windows::BYTES_MAX).then(|| Port {
+                departures: CachePadded::default(),
+                victim_from: window.div_ceil(u64::from(k_spfc.max(1))).max(1),
+            })
+        };
+        let ports = rates.iter().map(port).collect::<Option<_>>()?;
+        Some(Spfc { threshold: DynamicThreshold::new(alpha), k_spfc, tc, windows: Windows::of(tc), ports })
+    }
+
+    /// SH: what the last whole window said.
+    #[inline]
+    fn departs_fast(&self, port: PortId, now: Time) -> bool {
+        let port = &self.ports[port.index()];
+        port.departures.in_last_window(self.windows, now) >= port.victim_from
+    }
+}
+
+impl Policy for Spfc {
+    fn name(&self) -> &'static str {
+        "spfc"
+    }
+
+    #[inline]
+    fn threshold(&self, queue: &QueueView) -> Threshold {
+        let reset = queue.off || queue.port_off;
+        Threshold::at(if !reset && self.departs_fast(queue.queue.port(), queue.now) {
+            queue.shared_pool.capacity
+        } else {
+            self.threshold.over(queue.shared_pool)
+        })
+    }
+
+    #[inline]
+    fn released(&self, departure: &Departed, queue: &QueueView) {
+        let port = &self.ports[departure.ingress.port().index()];
+        port.departures.add(self.windows, queue.now, departure.bytes);
+    }
+
+    /// Of normal ports: overloaded queues depart slowly.
+    fn steady_state(&self, load: &Load) -> SteadyState {
+        self.threshold.at_rest(load)
+    }
+
+    fn describe(&self) -> Vec<String> {
+        vec![
+            format!(
+                "SPFC (spfc IV-V): DT with α = {} for normal ports, the whole shared buffer for victims",
+                self.threshold.alpha()
+            ),
+            format!("victim: departs at C / K_spfc or more, K_spfc = {}, in windows of TC = {}", self.k_spfc, self.tc),
+        ]
+    }
+
+    fn observe(&self, queue: QueueId, now: Time) -> Observation {
+        Observation { victim: Some(self.departs_fast(queue.port(), now)), ..Observation::default() }
+    }
+}
+
+/// The K_spfc that tell victims from burst ports by the fluid model: `N+1 > K > (N+1) / ((1−ε)(N+1) + 1)`, for N burst
+/// ports and a share ε of congested traffic at the victim (spfc, appendix A). Lower and upper bound, both excluded.
+pub fn k_spfc_bounds(burst_ports: u32, congested_share: f64) -> (f64, f64) {
+    let ports = f64::from(burst_ports) + 1.0;
+    (ports / ((1.0 - congested_share) * ports + 1.0), ports)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::policy::tests::view;
+    use weir_units::Class;
+
+    const QUEUE: QueueId = QueueId::new(PortId(0), Class::new(3));
+    const SHARED: u64 = 1_000_000;
+    /// C·TC at 10 Gb/s over 80 us.
+    const WINDOW_BYTES: u64 = 100_000;
+
+    fn spfc() -> Spfc {
+        Spfc::new(Alpha::ONE, 5, Span::from_micros(80), &[BitRate::gbps(10); 2]).unwrap()
+    }
+
+    fn at(us: u64, off: bool, port_off: bool) -> QueueView {
+        QueueView { off, port_off, now: Time::from_nanos(us * 1_000), ..view(0, SHARED, SHARED / 2) }
+    }
+
+    fn depart(spfc: &Spfc, us: u64, bytes: u64) {
+        let egress = QueueId::new(PortId(1), QUEUE.class());
+        spfc.released(&Departed { ingress: QUEUE, egress, bytes }, &at(us, false, false));
+    }
+
+    const VICTIM: Threshold = Threshold { admit: SHARED, xoff: SHARED };
+    const NORMAL: Threshold = Threshold { admit: SHARED / 2, xoff: SHARED / 2 };
+
+    #[test]
+    fn starts_normal() {
+        assert_eq!(spfc().threshold(&at(0, false, false)), NORMAL);
+    }
+
+    #[test]
+    fn a_fast_window_makes_a_victim_when_it_has_ended() {
+        let spfc = spfc();
+        depart(&spfc, 10, WINDOW_BYTES / 5);
+        assert_eq!(spfc.threshold(&at(79, false, false)), NORMAL, "TC has not run out");
+        assert_eq!(spfc.threshold(&at(80, false, false)), VICTIM);
+        assert_eq!(spfc.threshold(&at(159, false, false)), VICTIM, "SH holds the last window's verdict");
+    }
+
+    #[test]
+    fn one_byte_below_the_count_is_normal() {
+        let spfc = spfc();
+        depart(&spfc, 10, WINDOW_BYTES / 5 - 1);
+        assert_eq!(spfc.threshold(&at(80, false, false)), NORMAL);
+    }
+
+    #[test]
+    fn a_slow_window_ends_the_victim_state() {
+        let spfc = spfc();
+        depart(&spfc, 10, WINDOW_BYTES);
+        depart(&spfc, 90, WINDOW_BYTES / 5 - 1);
+        assert_eq!(spfc.threshold(&at(100, false, false)), VICTIM);
+        assert_eq!(spfc.threshold(&at(160, false, false)), NORMAL);
+    }
+
+    #[test]
+    fn reset_from_pause_to_resume_whatever_departs() {
+        let spfc = spfc();
+        depart(&spfc, 10, WINDOW_BYTES);
+        assert_eq!(spfc.threshold(&at(80, true, true)), NORMAL, "this queue is OFF");
+        assert_eq!(spfc.threshold(&at(80, false, true)), NORMAL, "another queue of the port is OFF");
+        depart(&spfc, 90, WINDOW_BYTES);
+        assert_eq!(spfc.threshold(&at(170, true, true)), NORMAL);
+        assert_eq!(spfc.threshold(&at(170, false, false)), VICTIM, "after RESUME the held verdict counts again");
+    }
+
+    #[test]
+    fn other_ports_departures_do_not_count() {
+        let spfc = spfc();
+        depart(&spfc, 10, WINDOW_BYTES);
+        let other = QueueView { queue: QueueId::new(PortId(1), QUEUE.class()), ..at(80, false, false) };
+        assert_eq!(spfc.threshold(&other), NORMAL);
+    }
+
+    #[test]
+    fn a_window_must_be_countable() {
+        assert!(Spfc::new(Alpha::ONE, 5, Span::from_millis(100), &[BitRate::gbps(100)]).is_none());
+    }
+
+    #[test]
+    fn the_bounds_of_k() {
+        // Misjudged when N < K − 1 …
+        assert!(k_spfc_bounds(3, 0.5).1 < 5.0 && k_spfc_bounds(4, 0.5).1 <= 5.0 && k_spfc_bounds(5, 0.5).1 > 5.0);
+        // … or ε > 1 − 1/K + 1/(N+1): 0.8 + 1/(N+1) at K = 5.
+        for n in [9, 24, 29] {
+            let limit = 0.8 + 1.0 / f64::from(n + 1);
+            assert!(k_spfc_bounds(n, limit - 0.001).0 < 5.0, "N = {n}");
+            assert!(k_spfc_bounds(n, limit + 0.001).0 > 5.0, "N = {n}");
+        }
+    }
+}
