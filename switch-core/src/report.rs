@@ -26,6 +26,10 @@ pub struct Report {
     pub ports: Vec<PortReport>,
     /// The shared segment.
     pub pool: PoolUse,
+    /// The headroom pool, where headroom is one.
+    pub headroom_pool: Option<PoolUse>,
+    /// The egress lossy pool, in the four-pool model.
+    pub egress_lossy_pool: Option<PoolUse>,
     /// The conservation of frames.
     pub balance: Balance,
     /// From the arrival that crossed Xoff to the PAUSE handed to the port.
@@ -190,6 +194,8 @@ impl Reporter {
             at: now,
             ports: ports.collect(),
             pool: self.shared.mmu.pool_use(),
+            headroom_pool: self.shared.mmu.headroom_pool_use(),
+            egress_lossy_pool: self.shared.mmu.egress_lossy_pool_use(),
             balance: balance(transmitted, forwarded, received, !self.receivers.is_empty()),
             pause_delay: transmitted.pause_delay,
         }
