@@ -7,6 +7,8 @@
 //!
 //! An ingress queue is such a word; under a policy with port-level flow control (DSH) so is a whole port.
 
+use std::ops::AddAssign;
+
 use crate::sync::{AtomicU64, Ordering};
 
 /// The word.
@@ -102,6 +104,14 @@ impl Levels {
     #[inline]
     pub(crate) fn resumes(self, xoff: u64, xon_offset: u64) -> bool {
         self.headroom == 0 && (self.shared == 0 || u64::from(self.shared).saturating_add(xon_offset) < xoff)
+    }
+}
+
+impl AddAssign for Departed {
+    fn add_assign(&mut self, other: Departed) {
+        self.headroom += other.headroom;
+        self.shared += other.shared;
+        self.private += other.private;
     }
 }
 

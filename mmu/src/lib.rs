@@ -31,6 +31,7 @@ pub mod policy;
 mod pool;
 mod signal;
 mod sync;
+mod tally;
 mod watermark;
 
 #[cfg(all(test, loom))]

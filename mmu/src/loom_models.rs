@@ -1,15 +1,19 @@
-//! Every interleaving of the transitions that must not lose a signal or a byte, explored by loom.
+//! The transitions that must not lose a signal or a byte, explored by loom.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p weir-mmu --release --lib loom_models`
+//!
+//! Each part by itself (a pool, a queue's word, a mark, a watermark, a count) under every interleaving. The whole MMU
+//! has too many for that; it is explored with up to three preemptions, which is where the bugs of such code are found.
 
 use loom::sync::Arc;
 use loom::thread;
-use weir_units::{Alpha, Bytes, Class, PortId, QueueId, Time};
+use weir_units::{Alpha, BitRate, Bytes, Class, PortId, QueueId, Span, Time};
 
 use crate::layout::{BufferLayout, Headroom, PortLayout};
 use crate::mmu::{Arrival, Departure, DropReason, Mmu, Verdict};
 use crate::one_writer::PortWriter;
-use crate::policy::StaticThreshold;
+use crate::policy::gradient::Form;
+use crate::policy::{Dsh, DshParameters, DynamicThreshold, StaticThreshold};
 
 const CLASS: Class = Class::new(3);
 const INGRESS: PortId = PortId(0);
@@ -22,6 +26,13 @@ fn mmu() -> Mmu {
     port.headroom[CLASS.index()] = Bytes::new(2_000);
     let layout = BufferLayout::new(Bytes::new(20_000), vec![port; 2], Headroom::PerQueue).unwrap();
     Mmu::new(layout, Box::new(StaticThreshold::new(Bytes::new(2_000))), Bytes::new(500), Alpha::ONE)
+}
+
+/// Runs a model of the whole MMU.
+fn explore(model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(model);
 }
 
 fn admit(mmu: &Mmu) -> Verdict {
@@ -49,7 +60,7 @@ fn advertise(mmu: &Mmu, advertised: u8) -> u8 {
 /// is quiet, what is advertised is what the queue needs.
 #[test]
 fn the_last_departure_and_an_arrival_leave_the_right_signal() {
-    loom::model(|| {
+    explore(|| {
         let mmu = Arc::new(mmu());
         let _ = admit(&mmu);
         let departure = beside(&mmu, |mmu| release(mmu, &[PACKET]));
@@ -69,7 +80,7 @@ fn the_last_departure_and_an_arrival_leave_the_right_signal() {
 /// A queue that is OFF drains to nothing while a packet still in flight arrives: it must not stay OFF and empty.
 #[test]
 fn a_resume_is_never_lost() {
-    loom::model(|| {
+    explore(|| {
         let mmu = Arc::new(mmu());
         let (_, _) = (admit(&mmu), admit(&mmu));
         let advertised = advertise(&mmu, 0);
@@ -93,7 +104,7 @@ fn a_resume_is_never_lost() {
 /// The other way about: a queue left above Xoff must be advertised OFF.
 #[test]
 fn a_pause_is_never_lost() {
-    loom::model(|| {
+    explore(|| {
         let mmu = Arc::new(mmu());
         let _ = admit(&mmu);
         let departure = beside(&mmu, |mmu| release(mmu, &[PACKET]));
@@ -112,7 +123,7 @@ fn a_pause_is_never_lost() {
 /// Two lcores admit into a pool that has room for one: exactly one gets it, and the pool is never overdrawn.
 #[test]
 fn two_admissions_share_the_last_place() {
-    loom::model(|| {
+    explore(|| {
         let lossy = |port| Arrival {
             ingress: QueueId::new(PortId(port), Class::new(0)),
             egress: QueueId::new(PortId(1 - port), Class::new(0)),
@@ -138,4 +149,241 @@ fn two_admissions_share_the_last_place() {
         }
         assert_eq!(mmu.pool_use().used, Bytes::ZERO);
     });
+}
+
+/// Two ports find a headroom pool with room for one packet.
+#[test]
+fn two_queues_share_the_last_headroom() {
+    explore(|| {
+        let mut port = PortLayout { lossless: CLASS.bit(), ..PortLayout::default() };
+        port.headroom[CLASS.index()] = Bytes::new(2_000);
+        let layout = BufferLayout::new(Bytes::new(11_000), vec![port; 2], Headroom::Pool(Bytes::new(1_000))).unwrap();
+        // T is less than a packet: everything goes to headroom.
+        let policy = Box::new(StaticThreshold::new(Bytes::new(500)));
+        let mmu = Arc::new(Mmu::new(layout, policy, Bytes::ZERO, Alpha::ONE));
+        let packet = move |port| Arrival {
+            ingress: QueueId::new(PortId(port), CLASS),
+            egress: QueueId::new(PortId(1 - port), CLASS),
+            bytes: 1_000,
+        };
+        let admit = move |mmu: &Mmu, port| {
+            let mut verdicts = [Verdict::Drop(DropReason::SharedFull)];
+            mmu.admit(&mut PortWriter::new(PortId(port)), Time::ZERO, &[packet(port)], &mut verdicts);
+            matches!(verdicts[0], Verdict::Keep(_))
+        };
+        let other = beside(&mmu, move |mmu| admit(mmu, 1));
+        let kept = [admit(&mmu, 0), other.join().unwrap()];
+        let held = kept.iter().filter(|kept| **kept).count() as u64;
+        assert!(held <= 1, "the pool holds one packet");
+        assert_eq!(mmu.headroom_pool_use().unwrap().used, Bytes::new(held * 1_000));
+        (0..2).filter(|port| kept[usize::from(*port)]).for_each(|port| release(&mmu, &[packet(port)]));
+        assert_eq!(mmu.headroom_pool_use().unwrap().used, Bytes::ZERO);
+    });
+}
+
+/// Port-level flow control: a departure of one class against an arrival of another, both charged to the port. What the
+/// port has is what its queues have, and the transmitter knows the last state.
+#[test]
+fn a_port_is_the_sum_of_its_queues() {
+    explore(|| {
+        let classes = [Class::new(3), Class::new(4)];
+        let mut port = PortLayout { lossless: classes[0].bit() | classes[1].bit(), ..PortLayout::default() };
+        classes.iter().for_each(|class| port.headroom[class.index()] = Bytes::new(1_000));
+        let layout = BufferLayout::new(Bytes::new(6_000), vec![port; 2], Headroom::PerPort).unwrap();
+        let parameters = DshParameters {
+            threshold: DynamicThreshold::new(Alpha::ratio(1, 2).unwrap()),
+            form: Form::exact(Alpha::ONE, Alpha::ONE, 0),
+            window: Span::from_millis(10),
+            port_xon_offset: Bytes::ZERO,
+            shared_headroom: true,
+        };
+        let policy = Box::new(Dsh::new(parameters, &layout, &[BitRate::gbps(10); 2]));
+        let mmu = Arc::new(Mmu::new(layout, policy, Bytes::ZERO, Alpha::ONE));
+        let packet = move |class: usize| Arrival {
+            ingress: QueueId::new(INGRESS, classes[class]),
+            egress: QueueId::new(PortId(1), classes[class]),
+            bytes: 1_000,
+        };
+        let admit = move |mmu: &Mmu, class| {
+            let mut verdicts = [Verdict::Drop(DropReason::SharedFull)];
+            mmu.admit(&mut PortWriter::new(INGRESS), Time::ZERO, &[packet(class)], &mut verdicts);
+            assert!(matches!(verdicts[0], Verdict::Keep(_)));
+        };
+        admit(&mmu, 0);
+        let departure = beside(&mmu, move |mmu| release(mmu, &[packet(0)]));
+        admit(&mmu, 1);
+        departure.join().unwrap();
+        assert_eq!(mmu.pool_use().used, Bytes::new(1_000));
+        release(&mmu, &[packet(1)]);
+        mmu.reconsider(INGRESS, 0xff, Time::ZERO);
+        assert_eq!(advertise(&mmu, 0), 0, "an empty port stays OFF");
+        for class in 0..2 {
+            let left = mmu.ingress_use(packet(class).ingress, Time::ZERO);
+            assert_eq!((left.shared, left.headroom, left.off), (Bytes::ZERO, Bytes::ZERO, false));
+        }
+        // Underflow of the port's word would have panicked; an excess would keep it from pausing at the right length.
+        (0..2).for_each(|class| admit(&mmu, class));
+        (0..2).for_each(|class| release(&mmu, &[packet(class)]));
+        assert_eq!(mmu.pool_use().used, Bytes::ZERO);
+    });
+}
+
+/// Parts by themselves, every interleaving.
+mod parts {
+    use super::*;
+    use crate::levels::{AtomicLevels, Levels};
+    use crate::low_pass::{Average, LowPass};
+    use crate::policy::congestion::CongestedQueues;
+    use crate::policy::departures::{Departures, Windows};
+    use crate::pool::{Pool, PoolLevel};
+    use crate::signal::{Changed, OffQueues};
+    use crate::watermark::Watermark;
+
+    #[test]
+    fn a_pool_reserves_and_rolls_back() {
+        loom::model(|| {
+            let pool = Arc::new(Pool::new(1_500));
+            let other = pool.clone();
+            let other = thread::spawn(move || {
+                let grant = other.reserve(1_000);
+                assert!(grant.before.used <= 1_500);
+                other.give_back(grant.bytes / 2);
+                grant.bytes - grant.bytes / 2
+            });
+            let mine = pool.reserve(1_000).bytes;
+            let held = mine + other.join().unwrap();
+            assert!(mine <= 1_000 && held <= 1_500);
+            assert_eq!(pool.level(), PoolLevel { capacity: 1_500, used: held });
+        });
+    }
+
+    #[test]
+    fn a_pool_cedes_only_what_nobody_has() {
+        loom::model(|| {
+            let pool = Arc::new(Pool::new(1_500));
+            let other = pool.clone();
+            let other = thread::spawn(move || other.reserve(1_000).bytes);
+            let ceded = pool.cede(1_000);
+            let held = other.join().unwrap();
+            let level = pool.level();
+            assert_eq!((level.capacity, level.used), (1_500 - ceded, held));
+            assert!(held <= level.capacity, "{held} B held of {} B", level.capacity);
+        });
+    }
+
+    #[test]
+    fn levels_lose_no_update() {
+        loom::model(|| {
+            let levels = Arc::new(AtomicLevels::default());
+            let arrive = |levels: &AtomicLevels| {
+                levels.update(|levels| Levels {
+                    shared: levels.shared + 600,
+                    off: levels.shared + 600 >= 1_000,
+                    ..levels
+                })
+            };
+            arrive(&levels);
+            let other = levels.clone();
+            let departure = thread::spawn(move || {
+                other.update(|mut levels| {
+                    let _ = levels.depart(600);
+                    Levels { off: levels.off && !levels.resumes(1_000, 0), ..levels }
+                })
+            });
+            arrive(&levels);
+            departure.join().unwrap();
+            assert_eq!(levels.load(), Levels { off: false, headroom: 0, shared: 600 });
+        });
+    }
+
+    #[test]
+    fn a_mark_is_seen_with_what_it_marks() {
+        loom::model(|| {
+            let (levels, changed) = (Arc::new(AtomicLevels::default()), Arc::new(Changed::default()));
+            let marker = (levels.clone(), changed.clone());
+            let marker = thread::spawn(move || {
+                marker.0.update(|levels| Levels { off: true, ..levels });
+                marker.1.mark(CLASS.bit());
+            });
+            let seen = changed.take();
+            assert!(seen == 0 || levels.load().off);
+            marker.join().unwrap();
+            assert!(seen | changed.take() == CLASS.bit(), "a mark was lost");
+        });
+    }
+
+    #[test]
+    fn turns_are_counted_in_any_order() {
+        loom::model(|| {
+            let off = Arc::new(OffQueues::default());
+            let other = off.clone();
+            let other = thread::spawn(move || other.note(false));
+            off.note(true);
+            other.join().unwrap();
+            assert!(!off.any());
+        });
+    }
+
+    #[test]
+    fn a_watermark_keeps_the_highest() {
+        loom::model(|| {
+            let mark = Arc::new(Watermark::default());
+            let other = mark.clone();
+            let other = thread::spawn(move || other.note(2));
+            mark.note(1);
+            mark.note(3);
+            other.join().unwrap();
+            assert_eq!(mark.get(), 3);
+        });
+    }
+
+    #[test]
+    fn a_filter_loses_no_step() {
+        loom::model(|| {
+            let average = Arc::new(Average::default());
+            let filter = LowPass::with_gamma_ppb(500_000_000);
+            let step = move |average: &Average| {
+                let before = average.load();
+                average.advance(before, filter.step(before, 1_000));
+            };
+            let other = average.clone();
+            let other = thread::spawn(move || step(&other));
+            step(&average);
+            other.join().unwrap();
+            // One after the other: 500 and 750; both from zero: 500 and 500 more.
+            let bytes = average.load() >> 20;
+            assert!(bytes == 750 || bytes == 1_000, "{bytes}");
+        });
+    }
+
+    #[test]
+    fn congested_queues_are_counted_once() {
+        loom::model(|| {
+            let congested = Arc::new(CongestedQueues::new(1, 10));
+            let queue = QueueId::new(PortId(0), CLASS);
+            let other = congested.clone();
+            let other = thread::spawn(move || {
+                other.note(queue, 10);
+                other.note(queue, 0);
+            });
+            congested.note(queue, 11);
+            other.join().unwrap();
+            congested.note(queue, 0);
+            congested.note(queue, 12);
+            congested.note(QueueId::new(PortId(0), Class::new(0)), 12);
+            assert_eq!((congested.count(CLASS), congested.count(Class::new(0))), (1, 1));
+        });
+    }
+
+    #[test]
+    fn departures_of_two_lcores_add_up() {
+        loom::model(|| {
+            let (departures, windows) = (Arc::new(Departures::default()), Windows::of(Span::from_micros(1)));
+            let other = departures.clone();
+            let other = thread::spawn(move || other.add(windows, Time::from_nanos(999), 100));
+            departures.add(windows, Time::from_nanos(500), 30);
+            other.join().unwrap();
+            assert_eq!(departures.in_last_window(windows, Time::from_nanos(1_000)), 130);
+        });
+    }
 }

@@ -69,8 +69,8 @@ pub trait Policy: Debug + Send + Sync {
     /// lossless packets, the egress queue of lossy ones.
     fn admitted(&self, _writer: &mut PortWriter, _queue: &QueueView) {}
 
-    /// Packets left; `queue` as in [`admitted`](Policy::admitted).
-    fn released(&self, _departure: &Departed, _queue: &QueueView) {}
+    /// Packets of `bytes` together left that had arrived at `ingress`; `queue` as in [`admitted`](Policy::admitted).
+    fn released(&self, _ingress: QueueId, _bytes: u64, _queue: &QueueView) {}
 
     /// The filter whose q̂ is to stand in [`QueueView::average`]; without one, that is the length itself.
     fn low_pass(&self) -> Option<LowPass> {
@@ -150,17 +150,6 @@ pub struct Threshold {
 pub struct PortLevel {
     /// δ_p: RESUME below X_poff − δ_p.
     pub xon_offset: u64,
-}
-
-/// Packets that left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Departed {
-    /// Where they had arrived.
-    pub ingress: QueueId,
-    /// Where they left.
-    pub egress: QueueId,
-    /// How much they were charged.
-    pub bytes: u64,
 }
 
 /// A load for which a closed form is asked.

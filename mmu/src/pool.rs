@@ -5,8 +5,9 @@ use crate::watermark::Watermark;
 
 /// Bytes of a pool in use, over all queues that share it.
 ///
-/// Relaxed throughout: the counters publish no other memory. What they promise is arithmetic on themselves (what is
-/// granted never exceeds the capacity), which the single modification order of one atomic gives.
+/// Mostly Relaxed: the counters publish no other memory. What they promise is arithmetic on themselves (what is granted
+/// never exceeds the capacity), which the single modification order of one atomic gives. Only where the capacity moves
+/// does a reservation have to see it move, see [`Pool::cede`].
 #[derive(Debug)]
 pub(crate) struct Pool {
     used: AtomicU64,
@@ -49,9 +50,11 @@ impl Pool {
     /// Reserves up to `want` bytes: less, or nothing, when the pool is nearly full.
     ///
     /// While a refused part is being rolled back others see the pool fuller than it is, never emptier.
+    ///
+    /// Acquire: pairs with the Release in [`Pool::cede`].
     #[inline]
     pub(crate) fn reserve(&self, want: u64) -> Grant {
-        let used = self.used.fetch_add(want, Ordering::Relaxed);
+        let used = self.used.fetch_add(want, Ordering::Acquire);
         let capacity = self.capacity();
         let bytes = want.min(capacity.saturating_sub(used));
         if bytes < want {
@@ -71,11 +74,12 @@ impl Pool {
 
     /// Takes up to `bytes` of free room out of the pool, for a segment outside it; returns how many.
     ///
-    /// They are reserved first, so what the pool holds always fits what it has left.
+    /// They are reserved first, so what the pool holds always fits what it has left. Release on their return: who
+    /// reserves the same bytes after that sees the smaller capacity.
     pub(crate) fn cede(&self, bytes: u64) -> u64 {
         let grant = self.reserve(bytes);
         self.capacity.fetch_sub(grant.bytes, Ordering::Relaxed);
-        self.give_back(grant.bytes);
+        self.used.fetch_sub(grant.bytes, Ordering::Release);
         grant.bytes
     }
 

@@ -9,6 +9,7 @@ use crate::low_pass::whole_bytes;
 use crate::one_writer::PortWriter;
 use crate::policy::{QueueView, Threshold};
 use crate::pool::{Grant, PoolLevel};
+use crate::tally::Tally;
 
 impl Mmu {
     /// Places each arrival or refuses it, and writes its verdict beside it. All arrivals are of the writer's port. Best
@@ -306,24 +307,17 @@ impl Mmu {
         self.policy.admitted(writer, &view);
     }
 
-    /// Adds kept packets to their egress queues: once for neighbours that leave by the same.
+    /// Adds kept packets to their egress queues.
     #[inline]
     fn charge_egress(&self, run: &[Arrival], verdicts: &[Verdict]) {
-        let mut egress = run[0].egress;
-        let mut bytes = 0;
+        let mut tally = Tally::new();
+        let charge = |queue: QueueId, bytes| self.egress[queue.index()].add(bytes);
         for (arrival, verdict) in run.iter().zip(verdicts) {
-            if !matches!(verdict, Verdict::Keep(_)) {
-                continue;
+            if matches!(verdict, Verdict::Keep(_)) {
+                tally.add(arrival.egress, u64::from(arrival.bytes), charge);
             }
-            if arrival.egress != egress && bytes > 0 {
-                self.egress[egress.index()].add(std::mem::take(&mut bytes));
-            }
-            egress = arrival.egress;
-            bytes += u64::from(arrival.bytes);
         }
-        if bytes > 0 {
-            self.egress[egress.index()].add(bytes);
-        }
+        tally.drain(charge);
     }
 
     /// Brings an ON queue's Φ to what the policy wants it to be; the shared segment gets or gives the difference.

@@ -5,18 +5,30 @@ use weir_units::{Class, PortId, QueueId, Time};
 use super::{Departure, Mmu};
 use crate::levels::{Departed, Levels};
 use crate::low_pass::whole_bytes;
-use crate::policy;
+use crate::tally::Tally;
 
 impl Mmu {
-    /// Returns what sent packets were charged. Neighbours of the same queues cost one update each.
+    /// Returns what sent packets were charged. Neighbours of the same ingress queue cost one update.
     ///
     /// First all of them leave, then the OFF queues among theirs are looked at under the thresholds that this makes.
     pub fn release(&self, now: Time, departures: &[Departure]) {
-        let mut left = Left::default();
+        let (mut left, mut egress) = (Left::default(), Tally::new());
         let mut any_off = false;
-        for run in runs(departures) {
-            any_off |= self.release_run(now, run, &mut left);
+        for run in self.runs(departures) {
+            if self.ingress[run[0].ingress.index()].limits.lossless {
+                any_off |= self.release_lossless(now, run, &mut left);
+                for departure in run {
+                    egress.add(departure.egress, u64::from(departure.bytes), |id, bytes| {
+                        self.egress[id.index()].remove(bytes);
+                    });
+                }
+            } else {
+                self.release_lossy(now, run, &mut left);
+            }
         }
+        egress.drain(|id, bytes| {
+            self.egress[id.index()].remove(bytes);
+        });
         self.shared.give_back(left.shared);
         if let Some(pool) = &self.headroom {
             pool.give_back(left.headroom);
@@ -25,75 +37,82 @@ impl Mmu {
             pool.give_back(left.lossy);
         }
         if any_off {
-            for run in runs(departures) {
-                let port = run[0].ingress.port();
+            for run in self.runs(departures) {
                 self.reconsider_queue(run[0].ingress, now);
-                self.reconsider_port(port);
+                self.reconsider_port(run[0].ingress.port());
             }
         }
     }
 
-    /// Takes neighbours out of their queues; returns whether their ingress queue, or its port, is OFF.
-    fn release_run(&self, now: Time, run: &[Departure], left: &mut Left) -> bool {
-        let (ingress, egress) = (run[0].ingress, run[0].egress);
+    /// Neighbours of the same ingress queue, and, if lossy, of the same egress queue.
+    fn runs<'d>(&self, departures: &'d [Departure]) -> impl Iterator<Item = &'d [Departure]> {
+        departures.chunk_by(|one, next| {
+            one.ingress == next.ingress
+                && (one.egress == next.egress || self.ingress[one.ingress.index()].limits.lossless)
+        })
+    }
+
+    /// Takes packets out of a lossless ingress queue; returns whether it, or its port, is OFF.
+    fn release_lossless(&self, now: Time, run: &[Departure], left: &mut Left) -> bool {
+        let id = run[0].ingress;
+        let queue = &*self.ingress[id.index()];
         let bytes = run.iter().map(|departure| departure.bytes).sum();
-        let queue = &*self.ingress[ingress.index()];
-        let lossless = queue.limits.lossless;
-        let average_before = match self.rules.low_pass {
-            Some(_) if lossless => queue.average.load(),
-            _ => 0,
-        };
+        let average_before = if self.rules.low_pass.is_some() { queue.average.load() } else { 0 };
         let (mut average, mut departed) = (average_before, Departed::default());
         let change = queue.levels.update(|levels| {
             let mut after = levels;
-            average = average_before;
             match self.rules.low_pass {
-                Some(filter) if lossless => {
+                // Every packet is a step of its own.
+                Some(filter) => {
+                    average = average_before;
                     departed = Departed::default();
                     for departure in run {
-                        let part = after.depart(departure.bytes);
-                        departed.headroom += part.headroom;
-                        departed.shared += part.shared;
-                        departed.private += part.private;
+                        departed += after.depart(departure.bytes);
                         average = filter.step(average, u64::from(after.shared));
                     }
                 }
-                _ => departed = after.depart(bytes),
+                None => departed = after.depart(bytes),
             }
             after
         });
         queue.take_private(departed.private);
         left.shared += u64::from(departed.shared);
         left.headroom += u64::from(departed.headroom);
-        let egress_queue = &*self.egress[egress.index()];
+        let port_off = self.rules.port_xon_offset.is_some() && self.release_port(id.port(), departed);
+        let mut view = self.ingress_view(id, change.after, self.shared.level(), now);
+        if self.rules.low_pass.is_some() {
+            queue.average.advance(average_before, average);
+            view.average = whole_bytes(average);
+        }
+        self.policy.released(id, u64::from(bytes), &view);
+        change.after.off || port_off
+    }
+
+    /// Takes packets out of a lossy ingress queue and the egress queue that they left by.
+    fn release_lossy(&self, now: Time, run: &[Departure], left: &mut Left) {
+        let (ingress, egress) = (run[0].ingress, run[0].egress);
+        let (queue, egress_queue) = (&*self.ingress[ingress.index()], &*self.egress[egress.index()]);
+        let bytes: u32 = run.iter().map(|departure| departure.bytes).sum();
+        let mut departed = Departed::default();
+        queue.levels.update(|levels| {
+            let mut after = levels;
+            departed = after.depart(bytes);
+            after
+        });
+        queue.take_private(departed.private);
+        left.shared += u64::from(departed.shared);
+        left.lossy += u64::from(departed.shared);
         let length = egress_queue.remove(u64::from(bytes));
-        let mut off = change.after.off;
-        let view = if lossless {
-            if self.rules.low_pass.is_some() {
-                queue.average.advance(average_before, average);
-            }
-            off |= self.rules.port_xon_offset.is_some() && self.release_port(ingress.port(), departed);
-            let mut view = self.ingress_view(ingress, change.after, self.shared.level(), now);
-            if self.rules.low_pass.is_some() {
-                view.average = whole_bytes(average);
-            }
-            view
-        } else {
-            left.lossy += u64::from(departed.shared);
-            if let Some(filter) = self.rules.low_pass {
-                let before = egress_queue.average.load();
-                let step = |(average, length): (u64, u64), departure: &Departure| {
-                    let length = length - u64::from(departure.bytes);
-                    (filter.step(average, length), length)
-                };
-                let (average, _) = run.iter().fold((before, length + u64::from(bytes)), step);
-                egress_queue.average.advance(before, average);
-            }
-            self.egress_view(egress, length, self.shared.level(), now)
-        };
-        let departed = policy::Departed { ingress, egress, bytes: u64::from(bytes) };
-        self.policy.released(&departed, &view);
-        off
+        if let Some(filter) = self.rules.low_pass {
+            let before = egress_queue.average.load();
+            let step = |(average, length): (u64, u64), departure: &Departure| {
+                let length = length - u64::from(departure.bytes);
+                (filter.step(average, length), length)
+            };
+            let (average, _) = run.iter().fold((before, length + u64::from(bytes)), step);
+            egress_queue.average.advance(before, average);
+        }
+        self.policy.released(ingress, u64::from(bytes), &self.egress_view(egress, length, self.shared.level(), now));
     }
 
     /// Takes what left a queue out of its port; returns whether the port is OFF.
@@ -155,9 +174,4 @@ struct Left {
     shared: u64,
     headroom: u64,
     lossy: u64,
-}
-
-/// Neighbours of the same two queues.
-fn runs(departures: &[Departure]) -> impl Iterator<Item = &[Departure]> {
-    departures.chunk_by(|one, next| one.ingress == next.ingress && one.egress == next.egress)
 }

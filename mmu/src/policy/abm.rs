@@ -5,7 +5,7 @@ use weir_units::{Alpha, BitRate, Bytes, CLASSES, QueueId, Span, Time};
 
 use super::congestion::CongestedQueues;
 use super::departures::{Departures, Windows};
-use super::{Departed, Load, Policy, PoolLevel, PortWriter, QueueView, SteadyState, Threshold, sonic};
+use super::{Load, Policy, PoolLevel, PortWriter, QueueView, SteadyState, Threshold, sonic};
 
 /// `Γ = α_p·(1/n_p)·(b − Q)·μ`, over the ingress pool for lossless ingress queues and over the egress lossy pool for
 /// lossy egress queues; μ is the queue's drain rate as a part of its port's rate.
@@ -116,8 +116,8 @@ impl Policy for Abm {
     }
 
     #[inline]
-    fn released(&self, departure: &Departed, queue: &QueueView) {
-        self.side(queue).departures[queue.queue.index()].add(self.windows, queue.now, departure.bytes);
+    fn released(&self, _ingress: QueueId, bytes: u64, queue: &QueueView) {
+        self.side(queue).departures[queue.queue.index()].add(self.windows, queue.now, bytes);
         self.note(queue);
     }
 
@@ -156,7 +156,7 @@ mod tests {
     }
 
     fn depart(abm: &Abm, queue: &QueueView, bytes: u64) {
-        abm.released(&Departed { ingress: queue.queue, egress: QueueId::default(), bytes }, queue);
+        abm.released(queue.queue, bytes, queue);
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Reverie: one pool for lossless and lossy, thresholds on low-pass filtered lengths (reverie 3).
 
-use weir_units::{Alpha, Bytes};
+use weir_units::{Alpha, Bytes, QueueId};
 
 use super::congestion::CongestedQueues;
-use super::{Departed, Load, LowPass, Policy, PortWriter, QueueView, SteadyState, Threshold};
+use super::{Load, LowPass, Policy, PortWriter, QueueView, SteadyState, Threshold};
 
 /// Every packet is counted once in the shared pool b*: a lossless one by its ingress queue, a lossy one by its egress
 /// queue. A queue admits while `q̂ ≤ Γ_p = α_p·(1/n_p)·(b* − q*)`.
@@ -70,7 +70,7 @@ impl Policy for Reverie {
     }
 
     #[inline]
-    fn released(&self, _departure: &Departed, queue: &QueueView) {
+    fn released(&self, _ingress: QueueId, _bytes: u64, queue: &QueueView) {
         self.note(queue);
     }
 

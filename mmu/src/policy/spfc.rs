@@ -4,7 +4,7 @@ use crossbeam_utils::CachePadded;
 use weir_units::{Alpha, BitRate, PortId, QueueId, Span, Time};
 
 use super::departures::{Departures, Windows};
-use super::{Departed, DynamicThreshold, Load, Observation, Policy, QueueView, SteadyState, Threshold};
+use super::{DynamicThreshold, Load, Observation, Policy, QueueView, SteadyState, Threshold};
 
 /// Each ingress port is in one of two states.
 ///
@@ -69,9 +69,9 @@ impl Policy for Spfc {
     }
 
     #[inline]
-    fn released(&self, departure: &Departed, queue: &QueueView) {
-        let port = &self.ports[departure.ingress.port().index()];
-        port.departures.add(self.windows, queue.now, departure.bytes);
+    fn released(&self, ingress: QueueId, bytes: u64, queue: &QueueView) {
+        let port = &self.ports[ingress.port().index()];
+        port.departures.add(self.windows, queue.now, bytes);
     }
 
     /// Of normal ports: overloaded queues depart slowly.
@@ -121,8 +121,7 @@ mod tests {
     }
 
     fn depart(spfc: &Spfc, us: u64, bytes: u64) {
-        let egress = QueueId::new(PortId(1), QUEUE.class());
-        spfc.released(&Departed { ingress: QUEUE, egress, bytes }, &at(us, false, false));
+        spfc.released(QUEUE, bytes, &at(us, false, false));
     }
 
     const VICTIM: Threshold = Threshold { admit: SHARED, xoff: SHARED };

@@ -1,0 +1,137 @@
+//! What a packet costs in the MMU: admission and release, in bursts of 32, under every policy.
+//!
+//! `cargo bench -p weir-mmu`; on one thread, on two threads that share the pools, and on two threads with an MMU each,
+//! which is as well as this machine's two threads could do. Rounds of all cases alternate, and ratios are of the same
+//! round, since machines are noisy. A burst is from one ingress queue to four egress queues in turn; 16 bursts a port
+//! are held, so queues have a length and the pool is in use. Beside it, a burst to one egress queue, on one thread.
+
+#[path = "../tests/policies/mod.rs"]
+mod policies;
+
+use std::collections::VecDeque;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use weir_mmu::{Arrival, DropReason, Mmu, PortWriter, Verdict};
+use weir_units::{Alpha, BitRate, Bytes, Class, PortId, QueueId, Time};
+
+use policies::{Bounds, POLICIES};
+
+const BURST: usize = 32;
+const PORTS: u16 = 8;
+const HELD_BURSTS: usize = 16;
+const FRAME: u32 = 1_522;
+const CLASS: Class = Class::new(3);
+const ROUNDS: usize = 7;
+const ROUND: Duration = Duration::from_millis(60);
+const THREADS: usize = 2;
+
+fn main() {
+    println!("ns a packet, admit + release, bursts of {BURST}; medians of {ROUNDS} rounds");
+    println!("allocations are counted over 1,000 bursts after the first");
+    println!(
+        "{:18} {:>11} {:>11} {:>13} {:>12} {:>13} {:>6}",
+        "policy", "one thread", "one egress", "two, ns each", "two / one", "two apart/one", "alloc"
+    );
+    for name in POLICIES {
+        let mut columns: [Vec<f64>; 5] = Default::default();
+        for _ in 0..ROUNDS {
+            let one = rate(&[mmu(name)], 1, 4);
+            let (shared, apart) = (rate(&[mmu(name)], THREADS, 4), rate(&[mmu(name), mmu(name)], THREADS, 4));
+            let values = [1e9 / one, 1e9 / rate(&[mmu(name)], 1, 1), 2e9 / shared, shared / one, apart / one];
+            columns.iter_mut().zip(values).for_each(|(column, value)| column.push(value));
+        }
+        let [one, same, two, scaling, apart] = columns.map(median);
+        println!(
+            "{name:18} {one:>11.1} {same:>11.1} {two:>13.1} {scaling:>12.2} {apart:>13.2} {:>6}",
+            allocations(&mmu(name))
+        );
+    }
+}
+
+fn mmu(name: &str) -> Mmu {
+    let bounds = Bounds {
+        size: Bytes::mb(32),
+        ports: PORTS,
+        private: Bytes::ZERO,
+        headroom: Bytes::kb(60),
+        lossless: CLASS.bit(),
+        rate: BitRate::gbps(100),
+    };
+    policies::mmu(name, &bounds, Bytes::new(3_044), Alpha::ONE)
+}
+
+/// Packets a second of `threads` threads that run over the given MMUs in turn.
+fn rate(mmus: &[Mmu], threads: usize, egress_ports: u16) -> f64 {
+    let ready = Barrier::new(threads);
+    std::thread::scope(|scope| {
+        let lcores: Vec<_> = (0..threads)
+            .map(|n| {
+                let (mmu, ready) = (&mmus[n % mmus.len()], &ready);
+                scope.spawn(move || {
+                    let mut lcore = Lcore::new(mmu, n as u16, egress_ports);
+                    (0..200).for_each(|_| lcore.burst());
+                    ready.wait();
+                    let start = Instant::now();
+                    let mut packets = 0;
+                    while start.elapsed() < ROUND {
+                        (0..64).for_each(|_| lcore.burst());
+                        packets += 64 * BURST;
+                    }
+                    packets as f64 / start.elapsed().as_secs_f64()
+                })
+            })
+            .collect();
+        lcores.into_iter().map(|lcore| lcore.join().expect("a thread that ends")).sum()
+    })
+}
+
+fn allocations(mmu: &Mmu) -> u64 {
+    let mut lcore = Lcore::new(mmu, 0, 4);
+    (0..200).for_each(|_| lcore.burst());
+    allocation_counter::measure(|| (0..1_000).for_each(|_| lcore.burst())).count_total
+}
+
+/// Admits bursts of its ingress ports in turn, and releases the oldest held.
+struct Lcore<'m> {
+    mmu: &'m Mmu,
+    writers: Vec<PortWriter>,
+    egress_ports: u16,
+    held: VecDeque<[Arrival; BURST]>,
+    turn: usize,
+    now: Time,
+}
+
+impl<'m> Lcore<'m> {
+    /// The n-th lcore of [`THREADS`]: it has every [`THREADS`]-th ingress port, and all egress ports.
+    fn new(mmu: &'m Mmu, n: u16, egress_ports: u16) -> Lcore<'m> {
+        let writers: Vec<_> =
+            (n..PORTS).step_by(THREADS).map(|port| mmu.writer(PortId(port)).expect("a port of its own")).collect();
+        let held = VecDeque::with_capacity(HELD_BURSTS * writers.len() + 1);
+        Lcore { mmu, writers, egress_ports, held, turn: 0, now: Time::ZERO }
+    }
+
+    fn burst(&mut self) {
+        self.now = self.now + BitRate::gbps(100).time_for(Bytes::new(u64::from(FRAME) * BURST as u64));
+        self.turn = (self.turn + 1) % self.writers.len();
+        let writer = &mut self.writers[self.turn];
+        let ingress = QueueId::new(writer.port(), CLASS);
+        let arrivals = std::array::from_fn(|n| {
+            let to = PortId(n as u16 % self.egress_ports);
+            Arrival { ingress, egress: QueueId::new(to, CLASS), bytes: FRAME }
+        });
+        let mut verdicts = [Verdict::Drop(DropReason::SharedFull); BURST];
+        self.mmu.admit(writer, self.now, &arrivals, &mut verdicts);
+        assert!(verdicts.iter().all(|verdict| matches!(verdict, Verdict::Keep(_))), "a load that is kept");
+        self.held.push_back(arrivals);
+        if self.held.len() > HELD_BURSTS * self.writers.len() {
+            let oldest = self.held.pop_front().expect("bursts held");
+            self.mmu.release(self.now, &oldest);
+        }
+    }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}

@@ -1,0 +1,462 @@
+//! The rules, one packet after another, in plain integers: dsh Algorithm 1 and IV, spfc IV-V, reverie 2.2 and 3.
+//!
+//! Written from the papers and apart from the crate: no atomics, no packed words, no windows that roll by themselves;
+//! departures are a list that is searched. α is 1 throughout.
+
+use weir_mmu::{Arrival, BufferLayout, DropReason, Headroom, Segment, Verdict};
+use weir_units::{BitRate, Class, PortId, QueueId, Span, Time};
+
+/// A whole MMU.
+pub struct Model {
+    pub name: &'static str,
+    pub layout: BufferLayout,
+    pub rate: BitRate,
+    pub xon_offset: u64,
+    pub now: Time,
+    pub queues: Vec<Queue>,
+    pub egress: Vec<Egress>,
+    pub port_off: Vec<bool>,
+    /// DSH, Algorithm 4: the class that arrived last, since when, and whether for long enough.
+    last_class: Vec<(Option<Class>, Time, bool)>,
+    departures: Vec<Departed>,
+}
+
+/// An ingress queue.
+#[derive(Clone, Debug, Default)]
+pub struct Queue {
+    pub private: u64,
+    pub shared: u64,
+    pub headroom: u64,
+    pub off: bool,
+    pub limit: u64,
+    /// q̂, in units of 2^-20 bytes.
+    average: u64,
+    congested: bool,
+    growth: Growth,
+    delay: Delay,
+}
+
+/// An egress queue.
+#[derive(Clone, Debug, Default)]
+pub struct Egress {
+    pub length: u64,
+    average: u64,
+    congested: bool,
+}
+
+/// DSH, Algorithm 2, in units of 2^-20 bytes a nanosecond.
+#[derive(Clone, Debug, Default)]
+struct Growth {
+    last: Option<(Time, u64)>,
+    mean: i128,
+    deviation: i128,
+    estimate: u64,
+}
+
+/// Adaptive headroom.
+#[derive(Clone, Debug, Default)]
+struct Delay {
+    off_at: Option<Time>,
+    last_at: Time,
+    longest: Span,
+    samples: u32,
+}
+
+struct Departed {
+    at: Time,
+    ingress: QueueId,
+    egress: QueueId,
+    bytes: u64,
+}
+
+const CONGESTED: u64 = 20_480;
+const GAMMA_WEIGHT: u128 = 4_294_968; // 0.001 in units of 2^-32, rounded up.
+
+impl Model {
+    pub fn new(name: &'static str, layout: BufferLayout, rate: BitRate, xon_offset: u64) -> Model {
+        let ports = layout.ports().len();
+        let limits = layout.ports().iter().flat_map(|port| port.headroom);
+        Model {
+            queues: limits.map(|phi| Queue { limit: phi.get(), ..Queue::default() }).collect(),
+            egress: vec![Egress::default(); ports * 8],
+            port_off: vec![false; ports],
+            last_class: vec![(None, Time::ZERO, false); ports],
+            departures: Vec::new(),
+            name,
+            layout,
+            rate,
+            xon_offset,
+            now: Time::ZERO,
+        }
+    }
+
+    pub fn is_lossless(&self, queue: QueueId) -> bool {
+        self.layout.is_lossless(queue.port(), queue.class())
+    }
+
+    pub fn is_dsh(&self) -> bool {
+        self.name.starts_with("dsh")
+    }
+
+    /// What the shared segment is and what it holds; adapted headroom makes it larger.
+    pub fn shared(&self) -> (u64, u64) {
+        let given: u64 = self.layout.ports().iter().flat_map(|port| port.headroom).map(|phi| phi.get()).sum();
+        let kept: u64 = self.queues.iter().map(|queue| queue.limit).sum();
+        (self.layout.shared().get() + given - kept, self.queues.iter().map(|queue| queue.shared).sum())
+    }
+
+    fn free(&self) -> u64 {
+        let (capacity, used) = self.shared();
+        capacity.saturating_sub(used)
+    }
+
+    pub fn headroom_used(&self) -> u64 {
+        self.queues.iter().map(|queue| queue.headroom).sum()
+    }
+
+    /// The egress lossy pool counts what lossy packets have of the shared segment.
+    pub fn lossy_pool_used(&self) -> u64 {
+        let ids = (0..self.layout.ports().len() as u16)
+            .flat_map(|port| Class::ALL.map(|class| QueueId::new(PortId(port), class)));
+        ids.filter(|id| !self.is_lossless(*id)).map(|id| self.queues[id.index()].shared).sum()
+    }
+
+    /// A burst, as its runs: neighbours of an ingress queue, and of an egress queue if lossy.
+    pub fn admit(&mut self, burst: &[Arrival]) -> Vec<Verdict> {
+        let same = |one: &Arrival, next: &Arrival| {
+            one.ingress == next.ingress && (one.egress == next.egress || self.is_lossless(one.ingress))
+        };
+        let runs: Vec<Vec<Arrival>> = burst.chunk_by(same).map(<[_]>::to_vec).collect();
+        runs.iter().flat_map(|run| self.admit_run(run)).collect()
+    }
+
+    fn admit_run(&mut self, run: &[Arrival]) -> Vec<Verdict> {
+        let id = run[0].ingress;
+        let lossless = self.is_lossless(id);
+        if lossless {
+            self.adapt(id);
+            self.announce(id, run.iter().map(|arrival| u64::from(arrival.bytes)).sum());
+        }
+        let verdicts = run.iter().map(|arrival| self.place(*arrival, lossless)).collect();
+        if lossless {
+            let queue = &mut self.queues[id.index()];
+            if queue.off && queue.delay.off_at.is_none() {
+                (queue.delay.off_at, queue.delay.last_at) = (Some(self.now), self.now);
+            }
+        }
+        self.note_congestion(id, run[0].egress);
+        verdicts
+    }
+
+    fn place(&mut self, arrival: Arrival, lossless: bool) -> Verdict {
+        let bytes = u64::from(arrival.bytes);
+        let (id, to) = (arrival.ingress, arrival.egress);
+        let private = self.layout.ports()[id.port().index()].private[id.class().index()].get();
+        let fits = self.free() >= bytes;
+        let verdict = if self.queues[id.index()].private + bytes <= private {
+            self.queues[id.index()].private += bytes;
+            Verdict::Keep(Segment::Private)
+        } else if lossless {
+            self.place_lossless(id, bytes, fits)
+        } else {
+            let limit = self.lossy_threshold(to);
+            let (used, size) = (self.lossy_pool_used(), self.layout.egress_lossy());
+            if self.egress[to.index()].length + bytes > limit || size.is_some_and(|size| used + bytes > size.get()) {
+                Verdict::Drop(DropReason::EgressThreshold)
+            } else if fits {
+                self.queues[id.index()].shared += bytes;
+                Verdict::Keep(Segment::Shared)
+            } else {
+                Verdict::Drop(DropReason::SharedFull)
+            }
+        };
+        if matches!(verdict, Verdict::Keep(_)) {
+            self.egress[to.index()].length += bytes;
+        }
+        if lossless {
+            let queue = &mut self.queues[id.index()];
+            filter(&mut queue.average, queue.shared);
+        } else {
+            let queue = &mut self.egress[to.index()];
+            filter(&mut queue.average, queue.length);
+        }
+        verdict
+    }
+
+    fn place_lossless(&mut self, id: QueueId, bytes: u64, fits: bool) -> Verdict {
+        let (admit, xoff) = self.threshold(id);
+        let port = id.port().index();
+        let (port_threshold, port_shared) = (self.port_threshold(port), self.port_shared(port));
+        let within_port = !self.is_dsh() || port_shared + bytes <= port_threshold;
+        let room = match self.layout.headroom_from() {
+            Headroom::PerQueue => u64::MAX,
+            Headroom::Pool(size) => size.get() - self.headroom_used(),
+            Headroom::PerPort => {
+                let used: u64 = self.of_port(port).iter().map(|queue| queue.headroom).sum();
+                self.layout.ports()[port].headroom_max().get() - used
+            }
+            Headroom::Uninsured => 0,
+        };
+        let dsh = self.is_dsh();
+        let queue = &mut self.queues[id.index()];
+        let verdict = if queue.shared + bytes <= admit && within_port && fits {
+            queue.shared += bytes;
+            Verdict::Keep(Segment::Shared)
+        } else if bytes <= room && (dsh || queue.headroom + bytes <= queue.limit) {
+            queue.headroom += bytes;
+            Verdict::Keep(Segment::Headroom)
+        } else {
+            Verdict::Drop(DropReason::HeadroomViolation)
+        };
+        if dsh {
+            // What went to insurance, or would have, pauses the port; the queue is judged by what it has now.
+            self.port_off[port] |=
+                verdict != Verdict::Keep(Segment::Shared) || self.port_shared(port) >= port_threshold;
+            let (_, xoff) = self.threshold(id);
+            let queue = &mut self.queues[id.index()];
+            queue.off |= queue.shared >= xoff;
+        } else {
+            queue.off |= verdict != Verdict::Keep(Segment::Shared) || queue.shared >= xoff;
+        }
+        verdict
+    }
+
+    /// The most that w_s may be with an arrival, and Xoff.
+    fn threshold(&self, id: QueueId) -> (u64, u64) {
+        let queue = &self.queues[id.index()];
+        let free = self.free();
+        match self.name {
+            "static" => {
+                let even = self.layout.shared().get() / self.layout.ports().len() as u64;
+                (even, even)
+            }
+            "spfc" => {
+                let paused = self.of_port(id.port().index()).iter().any(|queue| queue.off);
+                let threshold = if !paused && self.is_victim(id.port().index()) { self.shared().0 } else { free };
+                (threshold, threshold)
+            }
+            "abm" => {
+                let n = self.congested(id.class(), true);
+                let threshold = ((free / n) * self.drain_share(id, queue.shared, true)) >> 16;
+                (threshold, threshold)
+            }
+            "reverie" => {
+                let holds = queue.average.div_ceil(1 << 20) <= free / self.congested(id.class(), true);
+                (if holds && !queue.off { u64::MAX } else { 0 }, if holds { u64::MAX } else { 0 })
+            }
+            "dsh-no-shared" => (free, free),
+            _ if self.is_dsh() => {
+                let alone = self.last_class[id.port().index()].2;
+                (u64::MAX, free.saturating_sub(if alone { 0 } else { queue.growth.estimate }))
+            }
+            _ => (free, free),
+        }
+    }
+
+    fn port_threshold(&self, port: usize) -> u64 {
+        u64::from(self.layout.ports()[port].lossless.count_ones()) * self.free()
+    }
+
+    fn lossy_threshold(&self, to: QueueId) -> u64 {
+        let queue = &self.egress[to.index()];
+        let lossy_free = || self.layout.egress_lossy().expect("a lossy pool").get() - self.lossy_pool_used();
+        match self.name {
+            "sonic" => lossy_free(),
+            "abm" => {
+                let share = lossy_free() / self.congested(to.class(), false);
+                (share * self.drain_share(to, queue.length, false)) >> 16
+            }
+            "reverie" => {
+                let holds = queue.average.div_ceil(1 << 20) <= self.free() / self.congested(to.class(), false);
+                if holds { u64::MAX } else { 0 }
+            }
+            _ => self.free(),
+        }
+    }
+
+    pub fn release(&mut self, burst: &[Arrival]) {
+        for departure in burst {
+            let (id, mut left) = (departure.ingress, u64::from(departure.bytes));
+            let queue = &mut self.queues[id.index()];
+            for segment in [&mut queue.headroom, &mut queue.shared, &mut queue.private] {
+                let taken = left.min(*segment);
+                *segment -= taken;
+                left -= taken;
+            }
+            assert_eq!(left, 0, "released more than was held");
+            let lossless = self.is_lossless(id);
+            let egress = &mut self.egress[departure.egress.index()];
+            egress.length -= u64::from(departure.bytes);
+            if lossless {
+                let queue = &mut self.queues[id.index()];
+                filter(&mut queue.average, queue.shared);
+            } else {
+                filter(&mut egress.average, egress.length);
+            }
+            self.departures.push(Departed {
+                at: self.now,
+                ingress: id,
+                egress: departure.egress,
+                bytes: u64::from(departure.bytes),
+            });
+        }
+        // Congestion is judged when a run has left.
+        for departure in burst {
+            self.note_congestion(departure.ingress, departure.egress);
+        }
+        for departure in burst {
+            self.reconsider(departure.ingress);
+            self.reconsider_port(departure.ingress.port().index());
+        }
+    }
+
+    pub fn reconsider(&mut self, id: QueueId) {
+        let (_, xoff) = self.threshold(id);
+        let xon_offset = self.xon_offset;
+        let queue = &mut self.queues[id.index()];
+        if queue.headroom == 0 && (queue.shared == 0 || queue.shared + xon_offset < xoff) {
+            queue.off = false;
+        }
+    }
+
+    pub fn reconsider_port(&mut self, port: usize) {
+        let shared = self.port_shared(port);
+        let empty = self.of_port(port).iter().all(|queue| queue.headroom == 0);
+        if empty && (shared == 0 || shared + self.xon_offset < self.port_threshold(port)) {
+            self.port_off[port] = false;
+        }
+    }
+
+    fn of_port(&self, port: usize) -> &[Queue] {
+        &self.queues[port * 8..][..8]
+    }
+
+    /// Of lossless queues, whose flow control it is.
+    fn port_shared(&self, port: usize) -> u64 {
+        let lossless = Class::in_mask(self.layout.ports()[port].lossless);
+        lossless.map(|class| self.of_port(port)[class.index()].shared).sum()
+    }
+
+    /// SPFC: 20 % of what C carries in 80 us departed in the last whole window.
+    pub fn is_victim(&self, port: usize) -> bool {
+        let window = Span::from_micros(80);
+        let departed = self.departed(window, |departed| departed.ingress.port().index() == port);
+        departed >= self.rate.bytes_in(window).get().div_ceil(5)
+    }
+
+    /// DSH: φ̂.
+    pub fn estimate(&self, id: QueueId) -> u64 {
+        self.queues[id.index()].growth.estimate
+    }
+
+    fn drain_share(&self, id: QueueId, length: u64, ingress: bool) -> u64 {
+        let interval = Span::from_micros(25);
+        let drained = self.departed(interval, |departed| {
+            let lossless = self.is_lossless(departed.ingress);
+            lossless == ingress && id == if ingress { departed.ingress } else { departed.egress }
+        });
+        if length < CONGESTED || drained <= 2_048 {
+            return 1 << 16;
+        }
+        let reciprocal = (1 << 40) / self.rate.bytes_in(interval).get();
+        ((drained * reciprocal) >> 24).min(1 << 16)
+    }
+
+    /// Bytes in the last whole window before now.
+    fn departed(&self, window: Span, which: impl Fn(&Departed) -> bool) -> u64 {
+        let number = |at: Time| at.as_picos() / window.as_picos();
+        let now = number(self.now);
+        let last = self.departures.iter().filter(|departed| number(departed.at) + 1 == now);
+        last.filter(|departed| which(departed)).map(|departed| departed.bytes).sum()
+    }
+
+    fn congested(&self, class: Class, ingress: bool) -> u64 {
+        let count = if ingress {
+            self.queues.iter().skip(class.index()).step_by(8).filter(|queue| queue.congested).count()
+        } else {
+            self.egress.iter().skip(class.index()).step_by(8).filter(|queue| queue.congested).count()
+        };
+        (count as u64).max(1)
+    }
+
+    /// By real length for ABM, by the filtered one for Reverie.
+    fn note_congestion(&mut self, ingress: QueueId, egress: QueueId) {
+        let by = |average: u64, length: u64| if self.name == "reverie" { average.div_ceil(1 << 20) } else { length };
+        if self.is_lossless(ingress) {
+            let queue = &self.queues[ingress.index()];
+            self.queues[ingress.index()].congested = by(queue.average, queue.shared) >= CONGESTED;
+        } else {
+            let queue = &self.egress[egress.index()];
+            self.egress[egress.index()].congested = by(queue.average, queue.length) >= CONGESTED;
+        }
+    }
+
+    fn announce(&mut self, id: QueueId, bytes: u64) {
+        let (port, now) = (id.port().index(), self.now);
+        let phi = self.layout.ports()[port].headroom_max().get();
+        let rate = i128::from(self.rate.as_bps()) * (1 << 20) / 8_000_000_000;
+        let activity = &mut self.last_class[port];
+        if activity.0 != Some(id.class()) {
+            *activity = (Some(id.class()), now, false);
+        } else if now.since(activity.1) > Span::from_millis(10) {
+            activity.2 = true;
+        }
+        let queue = &mut self.queues[id.index()];
+        let length = queue.shared + queue.headroom + bytes;
+        queue.growth.arrive(now, length, rate, phi);
+        if let Some(off_at) = queue.delay.off_at {
+            if queue.off {
+                queue.delay.last_at = now;
+            } else {
+                queue.delay.longest = queue.delay.longest.max(queue.delay.last_at.since(off_at));
+                queue.delay.samples += 1;
+                queue.delay.off_at = None;
+            }
+        }
+    }
+
+    /// Adaptive headroom: after 4 PAUSEs what C brings in the longest delay, a quarter more, and two frames. As known
+    /// before the packets that arrive now.
+    fn adapt(&mut self, id: QueueId) {
+        if self.name != "adaptive" {
+            return;
+        }
+        let phi = self.layout.ports()[id.port().index()].headroom[id.class().index()].get();
+        let queue = &self.queues[id.index()];
+        if queue.delay.samples < 4 || queue.off || queue.headroom > 0 {
+            return;
+        }
+        let in_flight = self.rate.bytes_in(queue.delay.longest).get();
+        let wanted = (in_flight + in_flight / 4 + 2 * 1_522).min(phi);
+        let more = wanted.saturating_sub(queue.limit).min(self.free());
+        let queue = &mut self.queues[id.index()];
+        queue.limit = wanted.min(queue.limit + more);
+    }
+}
+
+impl Growth {
+    fn arrive(&mut self, now: Time, length: u64, rate: i128, phi: u64) {
+        if let Some((at, before)) = self.last {
+            if at == now {
+                return;
+            }
+            let elapsed = i128::from(now.since(at).as_picos());
+            let gradient = ((i128::from(length) - i128::from(before)) * (1_000 << 20) / elapsed).min(rate);
+            let off = (self.mean - gradient).abs();
+            // Truncated toward zero, as the crate does.
+            self.mean += (gradient - self.mean) / 4;
+            self.deviation += (off - self.deviation) / 4;
+            let estimate = (self.mean + 4 * self.deviation).clamp(0, rate);
+            self.estimate = (estimate * i128::from(phi) / rate) as u64;
+        }
+        self.last = Some((now, length));
+    }
+}
+
+/// Reverie, equation 5, a step for a packet; rounded toward q.
+fn filter(average: &mut u64, length: u64) {
+    let target = u128::from(length) << 20;
+    let from = u128::from(*average);
+    let part = (target.abs_diff(from) * GAMMA_WEIGHT).div_ceil(1 << 32);
+    *average = if target >= from { from + part } else { from - part } as u64;
+}
