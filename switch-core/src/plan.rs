@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use weir_config::Layout;
+use weir_config::{Layout, SwitchConfig};
 use weir_units::PortId;
 
-/// The pipeline cut across lcores. A port is received on one lcore, forwarded on one and transmitted on one.
+/// The pipeline cut across lcores. A port is received on one lcore, forwarded on one and transmitted on one; a clone is
+/// forwarded with its port, and neither received nor transmitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The layout that this is; never [`Layout::Auto`].
@@ -19,7 +20,7 @@ pub struct Plan {
 pub struct LcoreRole {
     /// Ports whose frames it receives.
     pub receives: Vec<PortId>,
-    /// Ports whose frames it classifies, looks up and admits.
+    /// Ports whose frames it classifies, looks up and admits, clones among them.
     pub forwards: Vec<PortId>,
     /// Ports that it transmits on.
     pub transmits: Vec<PortId>,
@@ -34,12 +35,18 @@ pub struct PlanError {
 }
 
 impl Plan {
-    /// The plan of a layout for `lcores` lcores, ports dealt out in turn; [`Layout::Auto`] takes the largest cut that
-    /// fits: three lcores and more are cut in three, two in two.
+    /// The plan of a switch for `lcores` lcores, in its layout, ports dealt out in turn; [`Layout::Auto`] takes the largest
+    /// cut that fits: three lcores and more are cut in three, two in two.
     ///
     /// Lcores beyond one set share the ports: with four lcores `single` runs four whole pipelines of a quarter of the
     /// ports each, with four `rx-tx` receives on two and transmits on two.
-    pub fn new(layout: Layout, ports: usize, lcores: usize) -> Result<Plan, PlanError> {
+    pub fn new(config: &SwitchConfig, lcores: usize) -> Result<Plan, PlanError> {
+        let real_ports: Vec<usize> = (0..config.ports.len()).map(|port| config.real_port(port)).collect();
+        Self::deal(config.lcores.layout, &real_ports, lcores)
+    }
+
+    /// `real_ports`: for each port the one whose ingress it copies, or itself.
+    fn deal(layout: Layout, real_ports: &[usize], lcores: usize) -> Result<Plan, PlanError> {
         let layout = match (layout, lcores) {
             (Layout::Auto, 0 | 1) => Layout::Single,
             (Layout::Auto, 2) => Layout::RxTx,
@@ -50,8 +57,9 @@ impl Plan {
         if lcores < needed {
             return Err(PlanError { layout, needed, given: lcores });
         }
+        let dealt: Vec<usize> = (0..real_ports.len()).filter(|port| real_ports[*port] == *port).collect();
         // No more lcores of a role than there are ports for them.
-        let share = |lcores: usize| lcores.clamp(1, ports.max(1));
+        let share = |lcores: usize| lcores.clamp(1, dealt.len().max(1));
         let mut roles = Vec::new();
         let (receive, forward, transmit) = match layout {
             Layout::Single | Layout::Auto => {
@@ -72,11 +80,14 @@ impl Plan {
                 ((0..rx).collect::<Vec<_>>(), forward, (2 * rx..2 * rx + tx).collect())
             }
         };
-        for port in 0..ports {
-            let id = PortId(port as u16);
-            roles[receive[port % receive.len()]].receives.push(id);
-            roles[forward[port % forward.len()]].forwards.push(id);
-            roles[transmit[port % transmit.len()]].transmits.push(id);
+        for (turn, port) in dealt.iter().enumerate() {
+            let id = PortId(*port as u16);
+            roles[receive[turn % receive.len()]].receives.push(id);
+            roles[transmit[turn % transmit.len()]].transmits.push(id);
+        }
+        for (port, real) in real_ports.iter().enumerate() {
+            let turn = dealt.iter().position(|port| port == real).expect("a clone of a port that is none");
+            roles[forward[turn % forward.len()]].forwards.push(PortId(port as u16));
         }
         Ok(Plan { layout, lcores: roles })
     }
@@ -120,6 +131,10 @@ impl std::error::Error for PlanError {}
 mod tests {
     use super::*;
 
+    fn plan(layout: Layout, ports: usize, lcores: usize) -> Result<Plan, PlanError> {
+        Plan::deal(layout, &(0..ports).collect::<Vec<_>>(), lcores)
+    }
+
     fn assert_covers(plan: &Plan, ports: usize) {
         let role = |lcore: &LcoreRole, n: usize| [&lcore.receives, &lcore.forwards, &lcore.transmits][n].clone();
         for n in 0..3 {
@@ -134,7 +149,7 @@ mod tests {
         for layout in [Layout::Auto, Layout::Single, Layout::RxTx, Layout::RxFwdTx] {
             for ports in 2..10 {
                 for lcores in Plan::lcores_min(layout)..12 {
-                    let plan = Plan::new(layout, ports, lcores).unwrap();
+                    let plan = plan(layout, ports, lcores).unwrap();
                     assert!(plan.lcores.len() <= lcores, "{plan:?}");
                     assert_covers(&plan, ports);
                 }
@@ -145,27 +160,53 @@ mod tests {
     #[test]
     fn a_port_is_forwarded_where_its_receiver_hands_it() {
         // The n-th receiver feeds the n-th forwarder, whole.
-        let plan = Plan::new(Layout::RxFwdTx, 9, 9).unwrap();
+        let plan = plan(Layout::RxFwdTx, 9, 9).unwrap();
         let receivers: Vec<_> = plan.lcores.iter().filter(|r| !r.receives.is_empty()).map(|r| &r.receives).collect();
         let forwarders: Vec<_> = plan.lcores.iter().filter(|r| !r.forwards.is_empty()).map(|r| &r.forwards).collect();
         assert_eq!(receivers, forwarders);
     }
 
     #[test]
+    fn a_clone_is_only_forwarded_and_with_its_port() {
+        // Ports 1, 3 and 4 are one link; ports 0, 2 and 5 have one each.
+        let real_ports = [0, 1, 2, 1, 1, 5];
+        for layout in [Layout::Single, Layout::RxTx, Layout::RxFwdTx] {
+            for lcores in Plan::lcores_min(layout)..12 {
+                let plan = Plan::deal(layout, &real_ports, lcores).unwrap();
+                let all = |role: fn(&LcoreRole) -> &Vec<PortId>| {
+                    let mut ports: Vec<_> = plan.lcores.iter().flat_map(role).map(|port| port.index()).collect();
+                    ports.sort_unstable();
+                    ports
+                };
+                assert_eq!(all(|lcore| &lcore.receives), [0, 1, 2, 5], "{plan:?}");
+                assert_eq!(all(|lcore| &lcore.forwards), [0, 1, 2, 3, 4, 5], "{plan:?}");
+                assert_eq!(all(|lcore| &lcore.transmits), [0, 1, 2, 5], "{plan:?}");
+                let with_port = |lcore: &&LcoreRole| lcore.forwards.contains(&PortId(1));
+                let forwards = &plan.lcores.iter().find(with_port).unwrap().forwards;
+                assert!(forwards.contains(&PortId(3)) && forwards.contains(&PortId(4)), "{plan:?}");
+                assert!(plan.lcores.iter().all(|lcore| *lcore != LcoreRole::default()), "an idle lcore: {plan:?}");
+            }
+        }
+        let plan = Plan::deal(Layout::RxFwdTx, &real_ports, 3).unwrap();
+        let texts: Vec<_> = plan.lcores.iter().map(LcoreRole::to_string).collect();
+        assert_eq!(texts, ["RX 0,1,2,5", "FWD 0,1,2,3,4,5", "TX 0,1,2,5"]);
+    }
+
+    #[test]
     fn auto_takes_the_cut_that_fits() {
-        let layout = |lcores| Plan::new(Layout::Auto, 4, lcores).unwrap().layout;
+        let layout = |lcores| plan(Layout::Auto, 4, lcores).unwrap().layout;
         assert_eq!([1, 2, 3, 8].map(layout), [Layout::Single, Layout::RxTx, Layout::RxFwdTx, Layout::RxFwdTx]);
     }
 
     #[test]
     fn too_few_lcores_are_refused() {
-        let error = Plan::new(Layout::RxFwdTx, 4, 2).unwrap_err();
+        let error = plan(Layout::RxFwdTx, 4, 2).unwrap_err();
         assert_eq!(error.to_string(), "layout \"rx-fwd-tx\" needs 3 lcores, 2 given");
     }
 
     #[test]
     fn roles_print() {
-        let plan = Plan::new(Layout::RxTx, 3, 2).unwrap();
+        let plan = plan(Layout::RxTx, 3, 2).unwrap();
         assert_eq!(plan.lcores[0].to_string(), "RX 0,1,2 + FWD 0,1,2");
         assert_eq!(plan.lcores[1].to_string(), "TX 0,1,2");
     }

@@ -39,7 +39,7 @@ pub struct Report {
 /// `received + copied = sent + dropped + held`, by parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Balance {
-    /// Data frames received.
+    /// Data frames received; a frame that clones copy counts at each of them too.
     pub received: u64,
     /// Further copies of flooded frames.
     pub copied: u64,
@@ -75,7 +75,7 @@ pub struct PauseDelay {
 pub struct PortReport {
     /// Its name.
     pub name: String,
-    /// Whether it has a link.
+    /// Whether it has a link; of a clone, whether its port has.
     pub link_up: bool,
     /// Each class.
     pub classes: [ClassReport; CLASSES],
@@ -179,7 +179,7 @@ impl Reporter {
             };
             PortReport {
                 name: state.name.clone(),
-                link_up: state.link_up(),
+                link_up: self.shared.port(state.real_port).link_up(),
                 classes: Class::ALL.map(|class| self.class_report(now, port, class, transmitted, forwarded, received)),
                 control_rx: control([forwarded, received]),
                 control_tx: ControlReport {
@@ -196,7 +196,7 @@ impl Reporter {
             pool: self.shared.mmu.pool_use(),
             headroom_pool: self.shared.mmu.headroom_pool_use(),
             egress_lossy_pool: self.shared.mmu.egress_lossy_pool_use(),
-            balance: balance(transmitted, forwarded, received, !self.receivers.is_empty()),
+            balance: self.balance(transmitted, forwarded, received),
             pause_delay: transmitted.pause_delay,
         }
     }
@@ -224,6 +224,34 @@ impl Reporter {
             ingress: self.shared.mmu.ingress_use(queue, now),
             egress: Bytes::new(self.shared.mmu.egress_length(queue)),
             egress_max: self.shared.mmu.egress_length_max(queue),
+        }
+    }
+
+    fn balance(&self, tx: &Sum, fwd: &Sum, rx: &Sum) -> Balance {
+        let ports = || (0..).map(PortId).zip(self.shared.ports());
+        let (received_here, handed_over) = (fwd.total(queue_stat::FRAMES), fwd.total(queue_stat::HANDED_OVER));
+        let (copied, taken) = (fwd.total(queue_stat::EXTRA), tx.total(queue_stat::HANDED_OVER));
+        let sent = tx.total(queue_stat::FRAMES);
+        let queued = tx.gauge(gauge::HELD);
+        let received = if self.receivers.is_empty() {
+            received_here
+        } else {
+            // What clones receive is made by the forwarder, and no receiver has seen it.
+            let clones = ports().filter(|(port, state)| state.real_port != *port);
+            let by_clones: u64 = clones.map(|(port, _)| fwd.port_total(port, queue_stat::FRAMES)).sum();
+            ports().map(|(port, _)| rx.port(port, port_stat::PASSED_ON)).sum::<u64>() + by_clones
+        };
+        Balance {
+            received,
+            copied,
+            sent,
+            dropped: fwd.dropped() + tx.dropped(),
+            queued,
+            in_rings: (received - received_here.min(received)) + (handed_over - taken.min(handed_over)),
+            holds: received_here + copied == handed_over + fwd.dropped()
+                && taken == sent + tx.dropped() + queued
+                && received >= received_here
+                && handed_over >= taken,
         }
     }
 }
@@ -278,6 +306,11 @@ impl Sum {
         self.values[self.ports * CLASSES * queue_stat::WIDTH + port.index() * port_stat::WIDTH + stat]
     }
 
+    /// A queue's counter, over all queues of a port.
+    fn port_total(&self, port: PortId, stat: usize) -> u64 {
+        Class::ALL.iter().map(|class| self.queue(QueueId::new(port, *class), stat)).sum()
+    }
+
     fn gauge(&self, gauge: usize) -> u64 {
         self.values[self.values.len() - gauge::WIDTH + gauge]
     }
@@ -302,26 +335,5 @@ impl PauseDelay {
         self.p99 = self.p99.max(nanos[1]);
         self.p999 = self.p999.max(nanos[2]);
         self.max = self.max.max(nanos[3]);
-    }
-}
-
-fn balance(tx: &Sum, fwd: &Sum, rx: &Sum, has_receivers: bool) -> Balance {
-    let (received_here, handed_over) = (fwd.total(queue_stat::FRAMES), fwd.total(queue_stat::HANDED_OVER));
-    let (copied, taken) = (fwd.total(queue_stat::EXTRA), tx.total(queue_stat::HANDED_OVER));
-    let sent = tx.total(queue_stat::FRAMES);
-    let queued = tx.gauge(gauge::HELD);
-    let passed_on = (0..rx.ports as u16).map(|port| rx.port(PortId(port), port_stat::PASSED_ON)).sum();
-    let received = if has_receivers { passed_on } else { received_here };
-    Balance {
-        received,
-        copied,
-        sent,
-        dropped: fwd.dropped() + tx.dropped(),
-        queued,
-        in_rings: (received - received_here.min(received)) + (handed_over - taken.min(handed_over)),
-        holds: received_here + copied == handed_over + fwd.dropped()
-            && taken == sent + tx.dropped() + queued
-            && received >= received_here
-            && handed_over >= taken,
     }
 }

@@ -31,6 +31,8 @@ pub struct Shared {
 pub struct PortState {
     /// The port's name in the configuration.
     pub name: String,
+    /// The port whose ingress this one copies; itself where this is no clone.
+    pub real_port: PortId,
     /// Source address of control frames.
     pub mac: MacAddr,
     /// C, for quanta and the shaper.
@@ -40,7 +42,7 @@ pub struct PortState {
     /// Which classes may send.
     pub gate: CachePadded<Gate>,
     link_up: AtomicBool,
-    /// When the arrival came that last turned an ingress queue of this port OFF, in picoseconds.
+    /// When the arrival came that last turned an ingress queue of this port, or of a clone, OFF, in picoseconds.
     xoff_at: AtomicU64,
 }
 
@@ -54,12 +56,25 @@ impl Shared {
     pub(crate) fn port(&self, port: PortId) -> &PortState {
         &self.ports[port.index()]
     }
+
+    /// The ports that copy this one's ingress.
+    pub(crate) fn clones_of(&self, port: PortId) -> impl Iterator<Item = PortId> {
+        let ports = self.ports.iter().zip(0..).map(|(state, id)| (state.real_port, PortId(id)));
+        ports.filter(move |(real, id)| *real == port && *id != port).map(|(_, id)| id)
+    }
 }
 
 impl PortState {
-    pub(crate) fn new(name: &str, mac: MacAddr, rate: BitRate, flow_control: FlowControl) -> PortState {
+    pub(crate) fn new(
+        name: &str,
+        real_port: PortId,
+        mac: MacAddr,
+        rate: BitRate,
+        flow_control: FlowControl,
+    ) -> PortState {
         PortState {
             name: name.to_owned(),
+            real_port,
             mac,
             rate,
             flow_control,

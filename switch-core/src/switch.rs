@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use rtrb::RingBuffer;
-use weir_config::{ConfigErrors, FlowControl, PortConfig, SwitchConfig};
+use weir_config::{ConfigErrors, FlowControl, SwitchConfig};
 use weir_flowctl::pfc::Generator;
 use weir_flowctl::{Quantum, Shaper};
 use weir_mmu::{Charge, EcnMarker, LayoutError, Mmu};
@@ -83,13 +83,15 @@ pub enum BuildError {
 }
 
 impl Switch {
-    /// A switch of this configuration. `facts` are the driver's, one for each port; `shaper_slack` is how far a late
-    /// poll may catch up on a port's rate (zero in virtual time).
+    /// A switch of this configuration. `facts` are the driver's, one for each port (a clone's are not looked at);
+    /// `shaper_slack` is how far a late poll may catch up on a port's rate (zero in virtual time).
     pub fn new(config: &SwitchConfig, facts: &[PortFacts], shaper_slack: Span) -> Result<Switch, BuildError> {
         assert_eq!(facts.len(), config.ports.len(), "facts for each port");
         let layout = buffer_layout(config)?;
-        let rate = |(port, facts): (&PortConfig, &PortFacts)| port.rate.or(facts.rate).unwrap_or(RATE_UNKNOWN);
-        let rates: Vec<BitRate> = config.ports.iter().zip(facts).map(rate).collect();
+        // A clone is on its port's link.
+        let real_ports: Vec<usize> = (0..config.ports.len()).map(|port| config.real_port(port)).collect();
+        let rate = |port: &usize| config.ports[*port].rate.or(facts[*port].rate).unwrap_or(RATE_UNKNOWN);
+        let rates: Vec<BitRate> = real_ports.iter().map(rate).collect();
         let policy = buffer_policy(config, &layout, &rates)?;
         let frame_bytes_max = config.frame_bytes_max().get() - FCS_BYTES;
         let xon_offset = xon_offset(config);
@@ -99,8 +101,9 @@ impl Switch {
                 return Err(BuildError::StaticMac(*address));
             }
         }
-        let ports = config.ports.iter().zip(facts).zip(rates).map(|((port, facts), rate)| {
-            PortState::new(&port.name, port.mac.unwrap_or(facts.mac), rate, port.flow_control)
+        let ports = config.ports.iter().zip(real_ports).zip(rates).map(|((port, real), rate)| {
+            let mac = config.ports[real].mac.unwrap_or(facts[real].mac);
+            PortState::new(&port.name, PortId(real as u16), mac, rate, port.flow_control)
         });
         let shared = Shared {
             mmu: Mmu::new(layout, policy, xon_offset, config.buffer.lossy_alpha),
@@ -126,13 +129,13 @@ impl Switch {
     /// Cuts the switch for a plan. To be called once: two sets of halves would admit to the same queues.
     pub fn into_halves<P: crate::Packet>(self, plan: &Plan) -> Halves<P> {
         let places = self.packets_max() + 1;
-        let ports = self.shared.ports().len();
         let transmitting: Vec<usize> =
             (0..plan.lcores.len()).filter(|n| !plan.lcores[*n].transmits.is_empty()).collect();
-        let output_of: Box<[usize]> = (0..ports as u16)
+        let ports = self.shared.ports().iter();
+        let output_of: Box<[usize]> = ports
             .map(|port| {
-                let serves = |lcore: &usize| plan.lcores[*lcore].transmits.contains(&PortId(port));
-                transmitting.iter().position(serves).expect("a plan transmits on every port")
+                let serves = |lcore: &usize| plan.lcores[*lcore].transmits.contains(&port.real_port);
+                transmitting.iter().position(serves).expect("a plan transmits on every port that is no clone")
             })
             .collect();
         let mut inputs: Vec<Vec<_>> = transmitting.iter().map(|_| Vec::new()).collect();
@@ -192,7 +195,8 @@ impl Switch {
                 FlowControl::None => None,
             };
             let shaper = Shaper::new(config.rate, self.shaper_slack);
-            OutPort::new(*id, shaper, Scheduler::new(&self.config.classes.queues), generator)
+            let scheduler = Scheduler::new(&self.config.classes.queues);
+            OutPort::new(*id, self.shared.clones_of(*id), shaper, scheduler, generator)
         });
         let markers = self
             .config

@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 use weir_flowctl::Shaper;
 use weir_flowctl::frame::ControlFrame;
 use weir_flowctl::pfc::Generator;
-use weir_mmu::{Departure, EcnMarker};
+use weir_mmu::{Departure, EcnMarker, Mmu};
 use weir_units::{CLASSES, Class, PortId, QueueId, Span, Time};
 
 use crate::counters::{Counters, DropReason, Published, gauge, port_stat, queue_stat};
@@ -42,7 +42,11 @@ pub(crate) struct OutPort<P> {
     pub scheduler: Scheduler,
     /// `None` where the port speaks no flow control.
     pub generator: Option<Generator>,
-    /// Classes that the MMU wants paused, as last seen.
+    /// Classes that the MMU wants paused, as last seen: the port's own.
+    own_off: u8,
+    /// Those of each clone. Its frames come over this port's link, so its PAUSE is this port's.
+    clones_off: Box<[(PortId, u8)]>,
+    /// All of these together.
     off: u8,
     /// Classes with a frame in their queue.
     backlog: u8,
@@ -56,12 +60,20 @@ pub(crate) struct OutPort<P> {
 }
 
 impl<P> OutPort<P> {
-    pub(crate) fn new(id: PortId, shaper: Shaper, scheduler: Scheduler, generator: Option<Generator>) -> OutPort<P> {
+    pub(crate) fn new(
+        id: PortId,
+        clones: impl Iterator<Item = PortId>,
+        shaper: Shaper,
+        scheduler: Scheduler,
+        generator: Option<Generator>,
+    ) -> OutPort<P> {
         OutPort {
             id,
             shaper,
             scheduler,
             generator,
+            own_off: 0,
+            clones_off: clones.map(|clone| (clone, 0)).collect(),
             off: 0,
             backlog: 0,
             staged: Burst::new(),
@@ -157,10 +169,11 @@ impl<P: Packet> Transmitter<P> {
     fn send_control<D: PortOutput<P> + PacketStore<P>>(&mut self, now: Time, index: usize, driver: &mut D) -> usize {
         let port = &mut self.ports[index];
         let mmu = &self.shared.mmu;
-        port.off = mmu.off_classes(port.id, port.off);
-        if port.off != 0 {
-            mmu.reconsider(port.id, port.off, now);
-            port.off = mmu.off_classes(port.id, port.off);
+        port.own_off = off_classes(mmu, port.id, port.own_off, now);
+        port.off = port.own_off;
+        for (clone, off) in &mut port.clones_off {
+            *off = off_classes(mmu, *clone, *off, now);
+            port.off |= *off;
         }
         let Some(frame) = port.generator.as_ref().and_then(|generator| generator.poll(now, port.off)) else { return 0 };
         self.send_control_frame(now, index, &frame, driver)
@@ -355,6 +368,18 @@ impl<P: Packet> Transmitter<P> {
     pub(crate) fn published(&self) -> Arc<Published> {
         self.counters.published()
     }
+}
+
+/// Which classes of an ingress port are to be paused; those that are OFF get another look, since nothing of their own
+/// may tell that they resume.
+#[inline]
+fn off_classes(mmu: &Mmu, port: PortId, before: u8, now: Time) -> u8 {
+    let off = mmu.off_classes(port, before);
+    if off == 0 {
+        return 0;
+    }
+    mmu.reconsider(port, off, now);
+    mmu.off_classes(port, off)
 }
 
 #[inline]

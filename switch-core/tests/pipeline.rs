@@ -1,189 +1,13 @@
 //! The whole pipeline without a driver: packets are small values, time is an argument.
 
-use std::collections::VecDeque;
+mod common;
 
-use weir_config::{Layout, SwitchConfig};
-use weir_flowctl::frame::{ControlFrame, PfcFrame};
+use common::{Bench, LAYOUTS, STEP, TestFrame, clones, frame, introduce, pfc, toml};
+use weir_config::Layout;
+use weir_flowctl::frame::ControlFrame;
 use weir_switch_core::counters::DropReason;
-use weir_switch_core::packet::{Headers, Parsed};
-use weir_switch_core::switch::{Halves, Lcore, PortFacts, Switch};
-use weir_switch_core::{Burst, Packet, PacketStore, Plan, PortOutput, Report};
-use weir_units::{Class, MacAddr, PortId, Span, Time};
-
-/// A frame as a few numbers.
-#[derive(Clone, Debug, PartialEq)]
-struct TestFrame {
-    frame_bytes: u32,
-    parsed: Parsed,
-    sequence: u64,
-    ce: bool,
-}
-
-impl Packet for TestFrame {
-    fn frame_bytes(&self) -> u32 {
-        self.frame_bytes
-    }
-    fn is_control(&self) -> bool {
-        matches!(self.parsed, Parsed::Control(_))
-    }
-    fn parse(&self) -> Parsed {
-        self.parsed
-    }
-    fn mark_ce(&mut self) -> bool {
-        self.ce = true;
-        true
-    }
-}
-
-/// The world around the switch: what each port sent, and whether it accepts more.
-#[derive(Default)]
-struct World {
-    sent: Vec<Vec<TestFrame>>,
-    /// Frames that a port accepts a call; `None` for all.
-    accepts: Option<usize>,
-    copies_fail: bool,
-}
-
-impl PacketStore<TestFrame> for World {
-    fn copy(&mut self, packet: &TestFrame) -> Option<TestFrame> {
-        (!self.copies_fail).then(|| packet.clone())
-    }
-    fn control(&mut self, frame: &ControlFrame, _source: MacAddr) -> Option<TestFrame> {
-        Some(TestFrame { frame_bytes: 60, parsed: Parsed::Control(Ok(*frame)), sequence: 0, ce: false })
-    }
-}
-
-impl PortOutput<TestFrame> for World {
-    fn transmit(&mut self, port: PortId, burst: &mut Burst<TestFrame>) -> usize {
-        let n = burst.len().min(self.accepts.unwrap_or(usize::MAX));
-        self.sent[port.index()].extend(burst.drain(..n));
-        n
-    }
-}
-
-/// A switch on one thread, whatever its plan.
-struct Bench {
-    lcores: Vec<Lcore<TestFrame>>,
-    reporter: weir_switch_core::report::Reporter,
-    shared: std::sync::Arc<weir_switch_core::Shared>,
-    world: World,
-    now: Time,
-    /// What each port has yet to receive.
-    arriving: Vec<VecDeque<TestFrame>>,
-}
-
-impl Bench {
-    fn new(toml: &str, layout: Layout) -> Bench {
-        let config: SwitchConfig = weir_config::parse("bench.toml", toml).unwrap();
-        let ports = config.ports.len();
-        let switch = Switch::new(&config, &vec![PortFacts::default(); ports], Span::ZERO).unwrap();
-        let shared = switch.shared().clone();
-        let plan = Plan::new(layout, ports, Plan::lcores_min(layout)).unwrap();
-        let Halves { lcores, reporter } = switch.into_halves(&plan);
-        let world = World { sent: vec![Vec::new(); ports], ..World::default() };
-        Bench { lcores, reporter, shared, world, now: Time::ZERO, arriving: vec![VecDeque::new(); ports] }
-    }
-
-    fn arrive(&mut self, port: u16, frame: TestFrame) {
-        self.arriving[usize::from(port)].push_back(frame);
-    }
-
-    /// One round of every lcore, then time passes.
-    fn step(&mut self, span: Span) {
-        for lcore in &mut self.lcores {
-            for port in &lcore.role.receives {
-                let room = lcore.receiver.as_ref().map_or(usize::MAX, |receiver| receiver.room());
-                let queue = &mut self.arriving[port.index()];
-                let n = queue.len().min(room).min(32);
-                let mut burst: Burst<TestFrame> = queue.drain(..n).collect();
-                match (&mut lcore.receiver, &mut lcore.forwarder) {
-                    (Some(receiver), _) => receiver.handle_burst(self.now, *port, &mut burst),
-                    (None, Some(forwarder)) => {
-                        forwarder.handle_burst(self.now, *port, &mut burst, &mut self.world);
-                    }
-                    _ => unreachable!("a port received by nobody"),
-                }
-            }
-            if let Some(forwarder) = &mut lcore.forwarder {
-                forwarder.run_once(self.now, &mut self.world);
-            }
-            if let Some(transmitter) = &mut lcore.transmitter {
-                transmitter.run_once(self.now, &mut self.world);
-            }
-        }
-        self.now += span;
-    }
-
-    fn run(&mut self, steps: usize, span: Span) {
-        (0..steps).for_each(|_| self.step(span));
-    }
-
-    fn report(&mut self) -> Report {
-        let (lcores, now) = (&mut self.lcores, self.now);
-        let serve = || {
-            for lcore in lcores.iter_mut() {
-                lcore.receiver.iter_mut().for_each(|half| half.serve());
-                lcore.forwarder.iter_mut().for_each(|half| half.serve());
-                lcore.transmitter.iter_mut().for_each(|half| half.serve(now));
-            }
-            true
-        };
-        self.reporter.collect(now, serve).unwrap()
-    }
-
-    fn data_sent(&self, port: u16) -> Vec<u64> {
-        let data = self.world.sent[usize::from(port)].iter().filter(|frame| !frame.is_control());
-        data.map(|frame| frame.sequence).collect()
-    }
-
-    fn control_sent(&self, port: u16) -> Vec<PfcFrame> {
-        let frames = self.world.sent[usize::from(port)].iter();
-        frames
-            .filter_map(|frame| match frame.parsed {
-                Parsed::Control(Ok(ControlFrame::Pfc(pfc))) => Some(pfc),
-                _ => None,
-            })
-            .collect()
-    }
-}
-
-const LAYOUTS: [Layout; 3] = [Layout::Single, Layout::RxTx, Layout::RxFwdTx];
-const STEP: Span = Span::from_nanos(500);
-
-fn toml(ports: usize, extra: &str) -> String {
-    let ports: String = (0..ports)
-        .map(|n| format!("[[ports]]\nname = \"p{n}\"\nring = \"r{n}\"\nrate = \"10Gbps\"\ndelay = \"1us\"\n"))
-        .collect();
-    // In virtual time the switch reacts at once.
-    let pfc = if extra.contains("[pfc]") { "" } else { "[pfc]\nreaction = \"0s\"\n" };
-    format!("{extra}\n{pfc}{ports}")
-}
-
-fn station(n: u16) -> MacAddr {
-    let [a, b] = n.to_be_bytes();
-    MacAddr([2, 0, 0, 1, a, b])
-}
-
-/// A frame from the station behind `from` to the one behind `to`, in a class by DSCP.
-fn frame(from: u16, to: u16, dscp: u8, sequence: u64) -> TestFrame {
-    let headers = Headers { destination: station(to), source: station(from), pcp: None, dscp: Some(dscp) };
-    TestFrame { frame_bytes: 1_514, parsed: Parsed::Data(headers), sequence, ce: false }
-}
-
-fn pfc(enabled: u8, quanta: u16) -> TestFrame {
-    let frame = ControlFrame::Pfc(PfcFrame { enabled, times: [quanta; 8] });
-    TestFrame { frame_bytes: 60, parsed: Parsed::Control(Ok(frame)), sequence: 0, ce: false }
-}
-
-/// Lets every station speak once, so that nothing is flooded.
-fn introduce(bench: &mut Bench) {
-    let ports = bench.arriving.len() as u16;
-    for port in 0..ports {
-        bench.arrive(port, frame(port, port, 0, 0));
-    }
-    bench.run(4, STEP);
-    bench.world.sent.iter_mut().for_each(Vec::clear);
-}
+use weir_switch_core::packet::Parsed;
+use weir_units::{Class, PortId, Span, Time};
 
 #[test]
 fn frames_find_their_port_and_strangers_are_flooded() {
@@ -378,22 +202,25 @@ fn the_packet_path_does_not_allocate() {
     const FRAMES: usize = 2_000;
     let extra = "[buffer]\nsize = \"600KB\"\n";
     for layout in LAYOUTS {
-        let mut bench = Bench::new(&toml(4, extra), layout);
+        let text = toml(4, extra) + &clones(0, &["c0", "c1"]) + &clones(2, &["c2"]);
+        let mut bench = Bench::new(&text, layout);
         introduce(&mut bench);
         bench.arrive(2, pfc(1 << 3, u16::MAX));
         for n in 0..FRAMES as u64 {
-            // Kept, forwarded, flooded, paused, violating, malformed, and for the switch itself.
+            // Kept, copied, forwarded, flooded, paused, violating, malformed, and for the switch itself.
             bench.arrive(0, frame(0, 1, 3, n));
             bench.arrive(1, frame(1, 2, 3, n));
             bench.arrive(2, frame(2, 77, 0, n));
             bench.arrive(3, TestFrame { parsed: Parsed::Malformed, ..frame(3, 0, 0, n) });
             bench.arrive(3, pfc(1 << 4, 10));
         }
-        bench.world.sent.iter_mut().for_each(|sent| sent.reserve(10 * FRAMES));
+        bench.world.sent.iter_mut().for_each(|sent| sent.reserve(20 * FRAMES));
         let counted = allocation_counter::measure(|| bench.run(2 * FRAMES, Span::from_nanos(1_250)));
         assert_eq!(counted.count_total, 0, "{layout:?}");
         let report = bench.report();
         assert!(report.balance.copied > 0 && report.dropped(DropReason::HeadroomViolation) > 0, "{layout:?}");
+        assert_eq!([4, 5, 6].map(|clone| report.ports[clone].classes[3].tx_frames), [0; 3]);
+        assert!([4, 5].iter().all(|clone| report.ports[*clone].classes[3].rx_frames >= FRAMES as u64), "{layout:?}");
     }
 }
 

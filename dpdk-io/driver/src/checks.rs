@@ -43,7 +43,7 @@ fn check_device(device: &Device) -> Option<Problem> {
             });
             missing.or_else(|| tx.as_deref().and_then(check_parent))
         }
-        Device::Ring(_) | Device::Null { .. } => None,
+        Device::Ring(_) | Device::Null { .. } | Device::CloneOf(_) => None,
     }
 }
 

@@ -36,6 +36,9 @@ pub struct OpenPort {
 
 impl Devices {
     /// Opens and starts port `index` of a switch, and takes the flow control out of the hardware's hands.
+    ///
+    /// # Panics
+    /// If the port is a clone, which has no device.
     pub fn open(&mut self, switch: &SwitchConfig, index: usize, pool: &Mempool) -> Result<OpenPort, DriverError> {
         let config = &switch.ports[index];
         let key = format!("ports[{index}].{}", config.device.key());
@@ -83,6 +86,7 @@ impl Devices {
                 self.far_ends.insert(link.clone(), far);
                 return Ok(near);
             }
+            Device::CloneOf(port) => unreachable!("a clone of {port} has no device"),
         };
         Port::attach(&devargs)
     }

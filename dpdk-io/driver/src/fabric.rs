@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use weir_config::{Device, Idle, SwitchConfig};
+use weir_config::{Device, Idle, PortConfig, SwitchConfig};
 use weir_dpdk_io::{
     Clock, Eal, EalArgs, LcoreHandle, MemoryMode, Mempool, MempoolConfig, Port, PortError, PortStats, RxQueue, TxQueue,
     cpu,
@@ -98,7 +98,8 @@ pub struct DeviceReport {
 struct RunningSwitch {
     shared: Arc<Shared>,
     reporter: Reporter,
-    ports: Vec<Port>,
+    /// `None` for clones, which have no device.
+    ports: Vec<Option<Port>>,
     backlogs: Vec<Arc<DeviceBacklog>>,
 }
 
@@ -178,20 +179,29 @@ impl<'a> Fabric<'a> {
         placed: &crate::placement::SwitchPlacement,
         dilation: u32,
     ) -> Result<(), DriverError> {
-        let mut open = Vec::new();
-        for index in 0..config.ports.len() {
-            open.push(self.devices.open(config, index, &self.store.data)?);
+        let mut open: Vec<Option<OpenPort>> = Vec::new();
+        for (index, port) in config.ports.iter().enumerate() {
+            open.push(match port.clone_of() {
+                None => Some(self.devices.open(config, index, &self.store.data)?),
+                Some(_) => None,
+            });
         }
-        let facts: Vec<PortFacts> =
-            config.ports.iter().zip(&open).map(|(port, open)| port_facts(&port.device, &open.port)).collect();
+        let facts = |(port, open): (&PortConfig, &Option<OpenPort>)| {
+            open.as_ref().map_or_else(PortFacts::default, |open| port_facts(&port.device, &open.port))
+        };
+        let facts: Vec<PortFacts> = config.ports.iter().zip(&open).map(facts).collect();
         let slack = SHAPER_SLACK.divided_by(u64::from(dilation));
         let switch = Switch::new(config, &facts, slack).map_err(|error| error.at_line(config))?;
         let shared = switch.shared().clone();
         let Halves { lcores, reporter } = switch.into_halves::<Frame>(&placed.plan);
         let (mut rx, mut tx, mut ports) = (Vec::new(), Vec::new(), Vec::new());
-        for OpenPort { rx: receive, tx: transmit, port } in open {
-            rx.push(Some(receive));
-            tx.push(Some(transmit));
+        for open in open {
+            let (receive, transmit, port) = match open {
+                Some(OpenPort { rx, tx, port }) => (Some(rx), Some(tx), Some(port)),
+                None => (None, None, None),
+            };
+            rx.push(receive);
+            tx.push(transmit);
             ports.push(port);
         }
         let backlogs: Vec<_> = ports.iter().map(|_| Arc::new(DeviceBacklog::default())).collect();
@@ -304,7 +314,7 @@ impl RunningFabric {
         let mut changed = Vec::new();
         for (index, switch) in self.switches.iter().enumerate() {
             for (state, (number, port)) in switch.shared.ports().iter().zip(switch.ports.iter().enumerate()) {
-                let Ok(link) = port.link() else { continue };
+                let Some(Ok(link)) = port.as_ref().map(Port::link) else { continue };
                 if link.up != state.link_up() {
                     state.set_link_up(link.up);
                     changed.push((index, PortId(number as u16), link.up));
@@ -314,12 +324,13 @@ impl RunningFabric {
         changed
     }
 
-    /// What the device of each port of switch `index` tells of itself.
+    /// What the device of each port of switch `index` tells of itself; nothing for a clone.
     pub fn device_reports(&self, index: usize) -> Vec<DeviceReport> {
         let switch = &self.switches[index];
-        let report = |(port, backlog): (&Port, &Arc<DeviceBacklog>)| {
+        let report = |(port, backlog): (&Option<Port>, &Arc<DeviceBacklog>)| {
             let frames = backlog.frames_max();
-            DeviceReport { stats: port.stats().ok(), backlog_max: (frames > 0).then_some(frames) }
+            let stats = port.as_ref().and_then(|port| port.stats().ok());
+            DeviceReport { stats, backlog_max: (frames > 0).then_some(frames) }
         };
         switch.ports.iter().zip(&switch.backlogs).map(report).collect()
     }
@@ -351,7 +362,8 @@ impl RunningFabric {
         panicked?;
         let devices = (0..self.switches.len()).map(|index| self.device_reports(index)).collect();
         let far_ends = std::mem::take(&mut self.far_ends);
-        for port in std::mem::take(&mut self.switches).into_iter().flat_map(|switch| switch.ports).chain(far_ends) {
+        let ports = std::mem::take(&mut self.switches).into_iter().flat_map(|switch| switch.ports).flatten();
+        for port in ports.chain(far_ends) {
             port.close()?;
         }
         let mbufs_missing = self.store.data.in_use() + self.store.control.in_use();

@@ -35,7 +35,6 @@ impl Placement {
         let mut next = 0;
         let mut placed = Vec::new();
         for switch in switches {
-            let ports = switch.ports.len();
             let wanted: Vec<u32> = if switch.lcores.cores.is_empty() {
                 let lcores = lcores_for(switch.lcores.layout, free.len());
                 let chosen = (0..lcores).map(|n| free[(next + n) % free.len()]).collect();
@@ -51,7 +50,7 @@ impl Placement {
                 }
                 switch.lcores.cores.iter().map(|core| *core as u32).collect()
             };
-            let plan = Plan::new(switch.lcores.layout, ports, wanted.len())?;
+            let plan = Plan::new(switch, wanted.len())?;
             let on = plan.lcores.iter().zip(wanted).map(|(_, cpu)| {
                 cpus.iter().position(|known| *known == cpu).unwrap_or_else(|| {
                     cpus.push(cpu);
@@ -108,6 +107,18 @@ mod tests {
         let placement = Placement::new(&[switch("layout = \"rx-fwd-tx\"")], &[0, 1], 0).unwrap();
         assert_eq!(placement.switches[0].on, [0, 1, 0]);
         assert_eq!(placement.cpus, [0, 1]);
+    }
+
+    #[test]
+    fn a_clone_gets_no_lcore_of_its_own() {
+        let mut config = switch("layout = \"single\"\ncores = [0, 1, 2, 3]");
+        let mut clone = config.ports[1].clone();
+        (clone.name, clone.device) = ("c".into(), weir_config::Device::CloneOf("b".into()));
+        config.ports.push(clone);
+        let placement = Placement::new(&[config], &[0, 1, 2, 3], 0).unwrap();
+        assert_eq!(placement.cpus, [0, 1]);
+        let texts: Vec<_> = placement.switches[0].plan.lcores.iter().map(ToString::to_string).collect();
+        assert_eq!(texts, ["RX 0 + FWD 0 + TX 0", "RX 1 + FWD 1,2 + TX 1"]);
     }
 
     #[test]
