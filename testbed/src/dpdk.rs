@@ -10,6 +10,7 @@ mod fit;
 mod recorder;
 mod results;
 mod station;
+mod watched;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,6 +18,7 @@ use std::time::{Duration, Instant};
 use weir_config::Device;
 use weir_dpdk_driver::{DriverError, Fabric, FabricOptions, Memory, Placement, RunningFabric, Runtime, Stopped};
 use weir_switch_core::Report;
+use weir_switch_core::report::PortReport;
 use weir_units::{BitRate, Bytes, Span, Time};
 
 use crate::host::{Host, HostError};
@@ -58,6 +60,8 @@ pub struct Progress {
     pub first_flow_bps: u64,
     /// How often the switch has paused the first port's host.
     pub first_port_pauses: u64,
+    /// Whether that port is in the victim state; `None` under a policy that has none.
+    pub first_port_victim: Option<bool>,
     /// Shared buffer in use.
     pub pool_used: Bytes,
 }
@@ -74,14 +78,23 @@ impl ProgressOf {
         let received = board.flows().next().map_or(Bytes::ZERO, |flow| flow.received);
         let rate = BitRate::of(received.saturating_sub(self.received), now.since(self.last));
         (self.last, self.received) = (now, received);
-        let first_port = report.ports.first().map(|port| port.classes.iter().map(|class| class.pauses_tx).sum());
+        let first_port = report.ports.first();
         Progress {
             now,
             first_flow_bps: rate.map_or(0, BitRate::as_bps),
-            first_port_pauses: first_port.unwrap_or(0),
+            first_port_pauses: first_port.map_or(0, |port| port.classes.iter().map(|class| class.pauses_tx).sum()),
+            first_port_victim: first_port.and_then(is_victim),
             pool_used: report.pool.used,
         }
     }
+}
+
+/// Whether a port is in the victim state, under a policy that has one. From a PAUSE of any class to its RESUME it is not,
+/// whatever its departures say.
+fn is_victim(port: &PortReport) -> Option<bool> {
+    let is_reset = || port.classes.iter().any(|class| class.ingress.off);
+    let victim = port.classes.iter().find_map(|class| class.ingress.observation.victim)?;
+    Some(victim && !is_reset())
 }
 
 /// Why a scenario does not run.

@@ -7,15 +7,21 @@
 //! What differs from the paper: the hosts here have no congestion control (the paper's have DCQCN), so that F2 does not
 //! give way and the congestion lasts as long as the bursts do.
 
+mod policy;
+
+pub use policy::{PolicyKind, PolicyNameError, VictimPolicy};
+
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use weir_config::{ConfigErrors, SwitchConfig};
-use weir_units::{Alpha, BitRate, Bytes, Class, MacAddr, Span, Time};
+use weir_flowctl::wire_bytes;
+use weir_units::{BitRate, Bytes, Class, MacAddr, Span, Time};
 
 use crate::host::{FlowConfig, HostConfig, Repeat};
-use crate::rocev2::{Dscp, QueuePair};
+use crate::rocev2::{Dscp, OVERHEAD_BYTES_MAX, PathMtu, QueuePair};
 use crate::scenario::{CapturePlan, FlowPlan, HostPlan, Scenario, WindowPlan};
+use policy::PolicySetting;
 
 /// The class of all data.
 pub const DATA_CLASS: Class = Class::new(3);
@@ -59,15 +65,6 @@ pub struct Victim {
     pub reaction: Span,
     /// Whether frames of P0, H0's port, are captured: flow control in the whole run, data from the start of the burst on.
     pub capture: bool,
-}
-
-/// The policies that are compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum VictimPolicy {
-    /// ST: an even share of the buffer.
-    Static,
-    /// DT with this α.
-    Dynamic(Alpha),
 }
 
 impl Victim {
@@ -139,7 +136,9 @@ impl Victim {
             end: self.end,
             notes: vec![
                 "hosts without congestion control: F2 keeps its rate for as long as the bursts last".to_owned(),
-                "headroom comes on top of the shared buffer".to_owned(),
+                "headroom comes on top of the shared buffer, and DSH's insurance too: all policies share the same bytes, and what \
+                 each one's headroom costs is not in the comparison"
+                    .to_owned(),
             ],
         })
     }
@@ -206,13 +205,10 @@ impl Victim {
     fn switch_toml(&self, hosts: &[HostPlan], size: Bytes) -> String {
         /// Four of these hold the frame of a full packet, and few are wasted; larger cells save packet memory.
         const CELL_BYTES: u64 = 276;
-        let policy = match self.policy {
-            VictimPolicy::Static => {
-                let threshold = self.buffer.divided_by(self.static_shares);
-                format!("policy = \"static\"\n\n[buffer.static]\nthreshold = \"{threshold}\"\n")
-            }
-            VictimPolicy::Dynamic(alpha) => format!("policy = \"dt\"\n\n[buffer.dt]\nalpha = \"{alpha}\"\n"),
-        };
+        let policy = self.policy.toml(&PolicySetting {
+            static_threshold: self.buffer.divided_by(self.static_shares),
+            spfc_window: self.spfc_window(),
+        });
         let reaction = self.reaction.divided_by(u64::from(self.time_dilation));
         let mut text = format!(
             "[switch]\nname = \"victim\"\nidle = \"yield\"\ntime_dilation = {}\n\n[lcores]\nlayout = \"single\"\n\n\
@@ -234,6 +230,18 @@ impl Victim {
         text
     }
 
+    /// TC of SPFC: 4 RTT (SPFC V-A), of the propagation delays there and back; but at least as long as 60 full frames take
+    /// at C. Of fewer the threshold of a fifth would be a dozen, and each one that is a little late a tenth of the count.
+    /// Rounded up to 10 us. It is scenario time, as all times in the switch's file are.
+    fn spfc_window(&self) -> Span {
+        const FRAMES: u64 = 60;
+        const STEP: Span = Span::from_micros(10);
+        let round_trip = (self.sender_delay + self.receiver_delay) * 2;
+        let frame = wire_bytes((PathMtu::BYTES_1024.get() + OVERHEAD_BYTES_MAX) as u32);
+        let window = (round_trip * 4).max(self.rate.time_for(frame * FRAMES));
+        STEP * window.as_picos().div_ceil(STEP.as_picos())
+    }
+
     fn parameters(&self) -> BTreeMap<String, String> {
         let of_burst = match self.burst_repeat {
             Repeat::BackToBack => "back to back".to_owned(),
@@ -245,22 +253,13 @@ impl Victim {
             ("sender_delay", self.sender_delay.to_string()),
             ("receiver_delay", self.receiver_delay.to_string()),
             ("buffer", self.buffer.to_string()),
+            ("policy", self.policy.name()),
             ("message", self.message.to_string()),
             ("burst_messages", of_burst),
             ("reaction", self.reaction.to_string()),
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into()
-    }
-}
-
-impl VictimPolicy {
-    /// `st`, or `dt-` and α: `dt-1`.
-    pub fn name(&self) -> String {
-        match self {
-            VictimPolicy::Static => "st".to_owned(),
-            VictimPolicy::Dynamic(alpha) => format!("dt-{alpha}"),
-        }
     }
 }
 
@@ -272,13 +271,13 @@ mod tests {
     use crate::host::Host;
 
     fn dt() -> VictimPolicy {
-        VictimPolicy::Dynamic("1".parse().unwrap())
+        VictimPolicy::new(PolicyKind::Dynamic)
     }
 
     #[test]
     fn the_shared_buffer_is_the_papers_whatever_the_headroom() {
         for reaction in [Span::ZERO, Span::from_millis(20)] {
-            for (n, policy) in [(0, dt()), (29, dt()), (29, VictimPolicy::Static)] {
+            for (n, policy) in [(0, dt()), (29, dt()), (29, VictimPolicy::new(PolicyKind::Static))] {
                 let victim = Victim { reaction, ..Victim::simulation(n, policy) };
                 let scenario = victim.scenario().unwrap();
                 assert_eq!(scenario.switch.shared_size(), Bytes::mb(16));
@@ -288,8 +287,33 @@ mod tests {
     }
 
     #[test]
+    fn every_policy_shares_the_same_bytes() {
+        for kind in PolicyKind::ALL {
+            for victim in [Victim::simulation(9, VictimPolicy::new(kind)), Victim::testbed(6, VictimPolicy::new(kind))]
+            {
+                let switch = victim.scenario().unwrap().switch;
+                assert_eq!(switch.shared_size(), victim.buffer, "{kind:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn spfc_counts_over_four_round_trips_or_sixty_frames() {
+        let window = |victim: Victim| {
+            let PolicyConfig::Spfc { k_spfc, tc, .. } = victim.scenario().unwrap().switch.buffer.policy else {
+                panic!("another policy")
+            };
+            (k_spfc, tc)
+        };
+        let spfc = VictimPolicy::new(PolicyKind::Spfc);
+        assert_eq!(window(Victim::simulation(9, spfc)), (5, Span::from_micros(80)));
+        // 60 frames of 1,126 B on the wire take 54 us at 10 Gb/s.
+        assert_eq!(window(Victim::testbed(6, spfc)), (5, Span::from_micros(60)));
+    }
+
+    #[test]
     fn the_static_threshold_is_an_even_share() {
-        let switch = Victim::simulation(3, VictimPolicy::Static).scenario().unwrap().switch;
+        let switch = Victim::simulation(3, VictimPolicy::new(PolicyKind::Static)).scenario().unwrap().switch;
         let PolicyConfig::Static { threshold } = switch.buffer.policy else { panic!("another policy") };
         assert_eq!(threshold, Some(Bytes::kb(500)));
     }

@@ -7,7 +7,7 @@ use std::time::UNIX_EPOCH;
 
 use weir_testbed::dpdk::DpdkBackend;
 use weir_testbed::run_dir::{Provenance, RunDir, Summary, read_summary};
-use weir_testbed::victim::{Victim, VictimPolicy};
+use weir_testbed::victim::{PolicyKind, Victim, VictimPolicy};
 use weir_units::{Span, Time};
 
 /// The paper's testbed with a burst of 5 ms; 3 s of real time.
@@ -25,8 +25,8 @@ fn small(burst_hosts: usize, policy: VictimPolicy) -> Victim {
 
 #[test]
 fn the_victim_is_paused_for_what_others_do() {
-    let dt = VictimPolicy::Dynamic("1".parse().unwrap());
-    let victims = [small(0, dt), small(6, dt), small(6, VictimPolicy::Static)];
+    let dt = VictimPolicy::new(PolicyKind::Dynamic);
+    let victims = [small(0, dt), small(6, dt), small(6, VictimPolicy::new(PolicyKind::Static))];
     let scenarios = victims.each_ref().map(|victim| victim.scenario().unwrap());
     let backend = DpdkBackend::start(&scenarios).unwrap();
     let folder = tempfile::tempdir().unwrap();

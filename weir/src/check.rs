@@ -1,13 +1,18 @@
 //! `weir check`: what follows from a configuration.
 
+mod buffer;
+#[cfg(test)]
+mod tests;
+mod warnings;
+
 use std::path::PathBuf;
 
-use weir_config::{FlowControl, Headroom, SwitchConfig, Trust};
+use weir_config::{FlowControl, SwitchConfig, Trust};
 use weir_dpdk_driver::{Memory, Placement};
-use weir_mmu::{BufferLayout, Charge, Policy};
-use weir_switch_core::buffer::{buffer_layout, buffer_policy, xon_offset};
+use weir_mmu::{BufferLayout, Headroom};
+use weir_switch_core::buffer::{buffer_layout, buffer_policy};
 use weir_switch_core::switch::RATE_UNKNOWN;
-use weir_units::{Bytes, Class, QueueId};
+use weir_units::{Bytes, Class};
 
 use crate::exit::{Failure, load_all};
 use crate::table::{Table, count};
@@ -23,13 +28,13 @@ pub fn check(files: &[PathBuf]) -> Result<(), Failure> {
         let policy = buffer_policy(switch, &layout, &rates).map_err(|error| error.at_line(switch))?;
         println!("{}: {} ports", switch.name, switch.ports.len());
         print_classes(switch);
-        print_partition(switch, &layout);
-        print_thresholds(switch, &layout, &*policy);
+        print!("{}", buffer::partition(switch, &layout));
+        print!("{}", buffer::thresholds(switch, &layout, &*policy));
         print_ports(switch, &layout);
         if let Ok(placement) = &placement {
             print_lcores(placement, index);
         }
-        for warning in warnings(switch) {
+        for warning in warnings::warnings(switch, &layout) {
             println!("  warning: {warning}");
         }
         println!();
@@ -64,37 +69,14 @@ fn print_classes(switch: &SwitchConfig) {
     );
 }
 
-fn print_partition(switch: &SwitchConfig, layout: &BufferLayout) {
-    let share = |part: Bytes| format!("{:.1} %", part.get() as f64 * 100.0 / layout.size().get() as f64);
-    let mut table = Table::new(["Buffer", "Bytes", "Share"]);
-    table.row(["B whole", &count(layout.size().get()), "100.0 %"]);
-    table.row(["private", &count(layout.private().get()), &share(layout.private())]);
-    table.row(["headroom", &count(layout.headroom().get()), &share(layout.headroom())]);
-    table.row(["B_s shared", &count(layout.shared().get()), &share(layout.shared())]);
-    print!("{table}");
-    let cell = switch.buffer.cell_bytes;
-    let unit = if cell == 1 { "bytes (frames of 64 B at least)".to_owned() } else { format!("cells of {cell} B") };
-    let frames = Charge::in_cells(cell).frames_max(layout.size());
-    println!("  accounted in {unit}; holds at most {} frames", count(frames));
-}
-
-fn print_thresholds(switch: &SwitchConfig, layout: &BufferLayout, policy: &dyn Policy) {
-    let empty = policy.threshold(QueueId::default(), 0);
-    let xon = |xoff: u64| xoff.saturating_sub(xon_offset(switch).get());
-    println!("  policy \"{}\": Xoff = T(t), Xon = T(t) - {} B", policy.name(), count(xon_offset(switch).get()));
-    let mut table = Table::new(["Overloaded ingress queues", "Xoff B", "Xon B", "Shared in use"]);
-    table.row(["none (empty)".to_owned(), count(empty), count(xon(empty)), "0.0 %".to_owned()]);
-    let queues = switch.ports.len() as u64 * u64::from(switch.lossless_classes());
-    for n in [1, 2, 4, 8, 16, 32, 64, 128].into_iter().take_while(|n| *n <= queues) {
-        let each = policy.steady_state(n).get();
-        let used = (each * n).min(layout.shared().get()) as f64 * 100.0 / layout.shared().get() as f64;
-        table.row([n.to_string(), count(each), count(xon(each)), format!("{used:.1} %")]);
-    }
-    print!("{table}");
-}
-
 fn print_ports(switch: &SwitchConfig, layout: &BufferLayout) {
-    let mut table = Table::new(["Port", "Device", "Rate", "Delay", "Flow control", "Headroom B", "By rule B"]);
+    let headroom = match layout.headroom_from() {
+        Headroom::PerQueue => "Headroom B",
+        Headroom::Pool(_) => "Headroom up to B",
+        Headroom::PerPort => "Insurance B",
+        Headroom::Uninsured => "Φ B, not kept",
+    };
+    let mut table = Table::new(["Port", "Device", "Rate", "Delay", "Flow control", headroom, "By rule B"]);
     for (index, port) in switch.ports.iter().enumerate() {
         let headroom = layout.ports()[index].headroom.iter().copied().max().unwrap_or(Bytes::ZERO);
         let flow_control = match port.flow_control {
@@ -113,32 +95,6 @@ fn print_ports(switch: &SwitchConfig, layout: &BufferLayout) {
         ]);
     }
     print!("{table}");
-}
-
-/// What is legal and probably not meant.
-fn warnings(switch: &SwitchConfig) -> Vec<String> {
-    let mut warnings = Vec::new();
-    let lossless = switch.classes.lossless != 0;
-    for (index, port) in switch.ports.iter().enumerate().filter(|_| lossless) {
-        if let (Headroom::Fixed(given), Some(rule)) = (switch.buffer.headroom, switch.headroom_by_rule(port))
-            && given < rule
-        {
-            warnings.push(format!(
-                "{}: headroom {} B is less than the {} B that the rule asks for (2 (C D_prop + L_MTU) + 3840 B + C reaction): lossless frames can be lost",
-                port.name,
-                count(given.get()),
-                count(rule.get())
-            ));
-        }
-        if port.flow_control == FlowControl::None {
-            warnings
-                .push(format!("{}: no flow control, so its lossless classes can overrun their headroom", port.name));
-        }
-        if switch.headroom(index).is_none_or(|phi| phi == Bytes::ZERO) {
-            warnings.push(format!("{}: no headroom, so every frame that arrives after Xoff is lost", port.name));
-        }
-    }
-    warnings
 }
 
 fn print_memory(switches: &[SwitchConfig], memory: Memory) {

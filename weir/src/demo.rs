@@ -1,18 +1,21 @@
 //! `weir demo`: the SPFC paper's victim experiment on this machine, with emulated RDMA hosts and real frames.
 
+mod comparison;
+mod conclusion;
+
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use weir_config::ConfigErrors;
 use weir_testbed::dpdk::{BackendError, DpdkBackend, Progress, fitting_dilation};
-use weir_testbed::run_dir::{PortWindow, Provenance, RunDir, RunDirError, Summary, Window};
+use weir_testbed::run_dir::{Provenance, RunDir, RunDirError, Summary};
 use weir_testbed::scenario::Scenario;
-use weir_testbed::victim::{Victim, VictimPolicy};
+use weir_testbed::victim::{PolicyKind, Victim, VictimPolicy};
 use weir_units::BitRate;
 
 use crate::exit::Failure;
-use crate::table::{Table, count};
+use comparison::{Compared, comparison, lost};
 
 /// Arguments of `weir demo`.
 #[derive(clap::Args)]
@@ -20,9 +23,10 @@ pub struct DemoArguments {
     /// N: hosts that send bursts of 64 KB messages, 0 to 13; several are run one after another.
     #[arg(long, value_delimiter = ',', default_value = "9", value_name = "LIST", value_parser = clap::value_parser!(u8).range(0..=13))]
     bursts: Vec<u8>,
-    /// Policies to compare: st, or dt:ALPHA (dt:1, dt:1/8).
-    #[arg(long, value_delimiter = ',', default_value = "st,dt:1", value_name = "LIST", value_parser = policy)]
-    policies: Vec<VictimPolicy>,
+    /// Policies to compare: st; or dt, spfc, sih, oversubscribed, adaptive, dsh, dsh-no-insurance, dsh-no-shared, sonic,
+    /// abm, reverie, each alone (α = 1) or with its α (dt:1/8).
+    #[arg(long, alias = "policies", value_delimiter = ',', default_value = "st,dt:1,spfc", value_name = "LIST")]
+    policy: Vec<VictimPolicy>,
     /// The paper's testbed (nine ports of 10 Gb/s, 2.5 MB) in place of its simulation (100 Gb/s, 16 MB).
     #[arg(long)]
     testbed: bool,
@@ -40,30 +44,36 @@ const LATE_PERCENT_MAX: f64 = 5.0;
 /// Runs the experiment under each policy and prints the comparison.
 pub fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
     let like = if arguments.testbed { Victim::testbed } else { Victim::simulation };
-    let rate = like(0, VictimPolicy::Static).rate;
+    let rate = like(0, VictimPolicy::new(PolicyKind::Static)).rate;
     let dilation = arguments.dilation.unwrap_or_else(|| fitting_dilation(rate));
-    let (mut scenarios, mut labels) = (Vec::new(), Vec::new());
+    let mut scenarios = Vec::new();
+    let mut compared = Vec::new();
     for bursts in &arguments.bursts {
-        for policy in &arguments.policies {
+        for policy in &arguments.policy {
             let victim = Victim { time_dilation: dilation, capture: true, ..like(usize::from(*bursts), *policy) };
             scenarios.push(victim.scenario().map_err(|errors| too_fast(dilation, &errors))?);
             let label = policy.name();
-            labels.push(if arguments.bursts.len() > 1 { format!("{label} N={bursts}") } else { label });
+            let label = if arguments.bursts.len() > 1 { format!("{label} N={bursts}") } else { label };
+            compared.push(Compared { label, bursts: *bursts, policy: *policy, summary: Summary::default() });
         }
     }
-    let runs = labels.iter().map(|label| run_dir(label, &arguments.output)).collect::<Result<Vec<_>, _>>()?;
+    let labels = compared.iter().map(|compared| compared.label.as_str());
+    let runs = labels.map(|label| run_dir(label, &arguments.output)).collect::<Result<Vec<_>, _>>()?;
     introduce(arguments, &scenarios, (rate, dilation));
     let backend = DpdkBackend::start(&scenarios)?;
-    let mut summaries = Vec::new();
-    for ((scenario, label), run) in scenarios.iter().zip(&labels).zip(runs) {
-        summaries.push(run_one(&backend, scenario, label, run)?);
+    for ((scenario, run), compared) in scenarios.iter().zip(runs).zip(&mut compared) {
+        compared.summary = run_one(&backend, scenario, &compared.label, run)?;
     }
-    print_table(&summaries, &labels);
+    println!("{}", comparison(&compared));
+    disturbed(&compared);
+    for sentence in conclusion::conclusions(&compared) {
+        println!("{sentence}");
+    }
     println!(
         "results: {}/*/ (summary.json, series.csv, events.csv, a capture of P0, config.toml)",
         arguments.output.display()
     );
-    verdict(&summaries)
+    verdict(&compared)
 }
 
 /// The faster the clock, the more arrives while this machine reacts, and the more headroom that takes.
@@ -96,14 +106,19 @@ fn introduce(arguments: &DemoArguments, scenarios: &[Scenario], (rate, dilation)
 fn run_one(backend: &DpdkBackend, scenario: &Scenario, label: &str, run: RunDir) -> Result<Summary, Failure> {
     let bar = ProgressBar::new(scenario.end.as_nanos() / 1_000);
     let style =
-        ProgressStyle::with_template("{prefix:>8} [{bar:32}] {pos:>6} of {len} us  {msg}").expect("a valid template");
+        ProgressStyle::with_template("{prefix:>12} [{bar:32}] {pos:>6} of {len} us  {msg}").expect("a valid template");
     bar.set_style(style.progress_chars("=> "));
     bar.set_prefix(label.to_owned());
     bar.enable_steady_tick(Duration::from_millis(200));
     let summary = backend.run(scenario, run, &mut |progress: &Progress| {
         bar.set_position(progress.now.as_nanos() / 1_000);
+        let state = match progress.first_port_victim {
+            Some(true) => " (victim)",
+            Some(false) => " (normal)",
+            None => "",
+        };
         bar.set_message(format!(
-            "F1 {:5.1} Gb/s  PAUSE on P0 {}  shared buffer {:.1} MB",
+            "F1 {:5.1} Gb/s  PAUSE on P0{state} {}  shared buffer {:.1} MB",
             progress.first_flow_bps as f64 / 1e9,
             progress.first_port_pauses,
             progress.pool_used.get() as f64 / 1e6
@@ -113,95 +128,25 @@ fn run_one(backend: &DpdkBackend, scenario: &Scenario, label: &str, run: RunDir)
     Ok(summary)
 }
 
-fn print_table(summaries: &[Summary], labels: &[String]) {
-    let head = std::iter::once("").chain(labels.iter().map(String::as_str));
-    let mut table = Table::new(head);
-    let mut row = |name: &str, cell: &dyn Fn(&Summary) -> String| {
-        table.row(std::iter::once(name.to_owned()).chain(summaries.iter().map(cell)));
-    };
-    row("F1 before the burst, Gb/s", &|summary| gbps(flow_bps(summary, "before")));
-    row("F1 during the burst, Gb/s", &|summary| gbps(flow_bps(summary, "burst")));
-    row("F1 after the burst, Gb/s", &|summary| gbps(flow_bps(summary, "after")));
-    row("PAUSEs on P0", &|summary| count(first_port(summary).map_or(0, |port| port.pauses_sent)));
-    row("P0 paused in the burst, us", &|summary| {
-        pause_time(summary, first_port(summary).map_or(0, |port| port.paused_ns))
-    });
-    row("PAUSEs on a burst port, mean", &|summary| format!("{:.1}", burst_mean(summary, |port| port.pauses_sent)));
-    row("a burst port paused, mean us", &|summary| {
-        pause_time(summary, burst_mean(summary, |port| port.paused_ns) as u64)
-    });
-    row("peak of the shared buffer, B", &|summary| count(summary.pool.used_max_bytes));
-    row("of a shared buffer of, B", &|summary| count(summary.pool.capacity_bytes));
-    row("peak of any headroom, B", &|summary| count(headroom_max(summary)));
-    row("lossless frames lost", &|summary| count(lost(summary)));
-    row("frames out of order", &|summary| count(summary.flows.iter().map(|flow| flow.reordered).sum()));
-    println!("{table}");
-    for (summary, label) in summaries.iter().zip(labels) {
+/// Says which runs the machine held up.
+fn disturbed(compared: &[Compared]) {
+    for Compared { label, summary, .. } in compared {
         let late = summary.late_ns as f64 * 100.0 / summary.duration_ns.max(1) as f64;
         if late > LATE_PERCENT_MAX {
             println!(
-                "{}: a host lost {late:.1} % of its line time to the machine; a larger --dilation makes the rates truer",
-                label
+                "{label}: a host lost {late:.1} % of its line time to the machine; a larger --dilation makes the rates truer"
             );
         }
     }
 }
 
 /// Losses make the demonstration fail.
-fn verdict(summaries: &[Summary]) -> Result<(), Failure> {
-    match summaries.iter().find(|summary| !summary.lossless) {
-        Some(summary) => Err(Failure::Run(format!("{}: {} lossless frames were lost", summary.policy, lost(summary)))),
+fn verdict(compared: &[Compared]) -> Result<(), Failure> {
+    match compared.iter().find(|compared| !compared.summary.lossless) {
+        Some(Compared { label, summary, .. }) => {
+            Err(Failure::Run(format!("{label}: {} lossless frames were lost", lost(summary))))
+        }
         None => Ok(()),
-    }
-}
-
-fn window<'a>(summary: &'a Summary, name: &str) -> Option<&'a Window> {
-    summary.windows.iter().find(|window| window.name == name)
-}
-
-fn flow_bps(summary: &Summary, name: &str) -> u64 {
-    window(summary, name).and_then(|window| window.flows.first()).map_or(0, |flow| flow.throughput_bps)
-}
-
-fn first_port(summary: &Summary) -> Option<&PortWindow> {
-    window(summary, "burst")?.ports.first()
-}
-
-/// The mean over the burst hosts' ports: all but the first (H0's) and the last two (the receivers').
-fn burst_mean(summary: &Summary, value: impl Fn(&PortWindow) -> u64) -> f64 {
-    let ports = window(summary, "burst").map_or(&[][..], |window| &window.ports);
-    let burst = ports.get(1..ports.len().saturating_sub(2)).unwrap_or(&[]);
-    burst.iter().map(value).sum::<u64>() as f64 / burst.len().max(1) as f64
-}
-
-/// `9,020 (82.0 %)`: the time, and its share of the burst.
-fn pause_time(summary: &Summary, nanos: u64) -> String {
-    let length = window(summary, "burst").map_or(0, |window| window.to_ns - window.from_ns);
-    format!("{} ({:.0} %)", count(nanos / 1_000), nanos as f64 * 100.0 / length.max(1) as f64)
-}
-
-fn headroom_max(summary: &Summary) -> u64 {
-    let classes = summary.ports.iter().flat_map(|port| &port.classes);
-    classes.map(|class| class.headroom_max_bytes).max().unwrap_or(0)
-}
-
-/// Frames that a receiver misses, and frames that the switch dropped.
-fn lost(summary: &Summary) -> u64 {
-    let missed: u64 = summary.flows.iter().map(|flow| flow.lost).sum();
-    let classes = summary.ports.iter().flat_map(|port| &port.classes);
-    let dropped: u64 = classes.flat_map(|class| class.drops.values()).sum();
-    missed.max(dropped)
-}
-
-fn gbps(bps: u64) -> String {
-    format!("{:.1}", bps as f64 / 1e9)
-}
-
-fn policy(text: &str) -> Result<VictimPolicy, String> {
-    match text.split_once(':') {
-        None if text == "st" => Ok(VictimPolicy::Static),
-        Some(("dt", alpha)) => alpha.parse().map(VictimPolicy::Dynamic).map_err(|error| format!("{error}")),
-        _ => Err("write st, or dt:ALPHA, for example dt:1 or dt:1/8".to_owned()),
     }
 }
 

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use weir_config::SwitchConfig;
 use weir_dpdk_driver::{DriverError, Fabric, FabricOptions, Memory, Placement, RunningFabric, Runtime, Stopped};
 use weir_switch_core::Report;
+use weir_switch_core::report::PortReport;
 use weir_units::{BitRate, Bytes};
 
 use crate::exit::{Failure, load_all};
@@ -173,8 +174,9 @@ fn rates_line(name: &str, before: &Report, now: &Report) -> String {
     let rate = |bytes: u64| BitRate::of(Bytes::new(bytes), span).map_or("0bps".to_owned(), |rate| rate.to_string());
     let seconds = span.as_secs_f64().max(1e-12);
     let kpps = |frames: u64| frames as f64 / seconds / 1e3;
+    let policy = policy_state(now);
     format!(
-        "{name}  rx {:.1} kpps {}  tx {:.1} kpps {}  held {} frames {}  PAUSE sent {} received {}  dropped {}",
+        "{name}  rx {:.1} kpps {}  tx {:.1} kpps {}  held {} frames {}  PAUSE sent {} received {}  dropped {}{policy}",
         kpps(delta(0)),
         rate(delta(1)),
         kpps(delta(2)),
@@ -185,6 +187,27 @@ fn rates_line(name: &str, before: &Report, now: &Report) -> String {
         delta(5),
         now.balance.dropped - before.balance.dropped,
     )
+}
+
+/// What the policy makes of its queues just now, if it says: SPFC's victims, the highest headroom that one is estimated to
+/// need.
+fn policy_state(now: &Report) -> String {
+    let classes = |port: &PortReport| port.classes.map(|class| class.ingress.observation);
+    let has_victims = now.ports.iter().any(|port| classes(port).iter().any(|class| class.victim.is_some()));
+    let victims = now.ports.iter().filter(|port| {
+        let is_reset = port.classes.iter().any(|class| class.ingress.off);
+        !is_reset && classes(port).iter().any(|class| class.victim == Some(true))
+    });
+    let victims: Vec<&str> = victims.map(|port| port.name.as_str()).collect();
+    let estimate = now.ports.iter().flat_map(classes).filter_map(|class| class.headroom_estimate).max();
+    let mut text = String::new();
+    if has_victims {
+        text += &format!("  victims {}", if victims.is_empty() { "none".to_owned() } else { victims.join(",") });
+    }
+    if let Some(estimate) = estimate {
+        text += &format!("  headroom estimate up to {estimate}");
+    }
+    text
 }
 
 /// Prints and writes the summary; a run that lost what it must not lose fails.

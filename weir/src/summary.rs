@@ -6,9 +6,11 @@ use std::time::Duration;
 use serde::Serialize;
 use weir_config::SwitchConfig;
 use weir_dpdk_driver::{DeviceReport, Stopped};
+use weir_mmu::PoolUse;
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::report::{ClassReport, PortReport};
+use weir_units::Bytes;
 
 use crate::table::{Table, count};
 
@@ -30,6 +32,12 @@ struct SwitchSummary {
     balance: BalanceSummary,
     drops: BTreeMap<&'static str, u64>,
     pool: PoolSummary,
+    /// Only where headroom is one pool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    headroom_pool: Option<SidePoolSummary>,
+    /// Only in the four-pool model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    egress_lossy_pool: Option<SidePoolSummary>,
     pause_delay_ns: DelaySummary,
     ports: Vec<PortSummary>,
 }
@@ -47,6 +55,14 @@ struct BalanceSummary {
 #[derive(Serialize)]
 struct PoolSummary {
     shared_bytes: u64,
+    used_bytes: u64,
+    used_max_bytes: u64,
+}
+
+/// A pool beside the shared segment.
+#[derive(Serialize)]
+struct SidePoolSummary {
+    size_bytes: u64,
     used_bytes: u64,
     used_max_bytes: u64,
 }
@@ -103,6 +119,12 @@ struct ClassSummary {
     shared_max_bytes: u64,
     headroom_max_bytes: u64,
     egress_max_bytes: u64,
+    /// SPFC: whether the port was in the victim state when the run ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    victim: Option<bool>,
+    /// DSH: φ̂ when the run ended; adaptive headroom: Φ as measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    headroom_estimate_bytes: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -176,6 +198,8 @@ fn switch_summary(config: &SwitchConfig, report: &Report, devices: &[DeviceRepor
             used_bytes: report.pool.used.get(),
             used_max_bytes: report.pool.used_max.get(),
         },
+        headroom_pool: report.headroom_pool.map(side_pool),
+        egress_lossy_pool: report.egress_lossy_pool.map(side_pool),
         pause_delay_ns: DelaySummary {
             count: report.pause_delay.count,
             p50: report.pause_delay.p50,
@@ -184,6 +208,14 @@ fn switch_summary(config: &SwitchConfig, report: &Report, devices: &[DeviceRepor
             max: report.pause_delay.max,
         },
         ports: report.ports.iter().zip(devices).map(|(port, device)| port_summary(port, device)).collect(),
+    }
+}
+
+fn side_pool(pool: PoolUse) -> SidePoolSummary {
+    SidePoolSummary {
+        size_bytes: pool.capacity.get(),
+        used_bytes: pool.used.get(),
+        used_max_bytes: pool.used_max.get(),
     }
 }
 
@@ -226,6 +258,8 @@ fn class_summary((class, report): (usize, &ClassReport)) -> ClassSummary {
         shared_max_bytes: report.ingress.shared_max.get(),
         headroom_max_bytes: report.ingress.headroom_max.get(),
         egress_max_bytes: report.egress_max.get(),
+        victim: report.ingress.observation.victim.map(|victim| victim && !report.ingress.off),
+        headroom_estimate_bytes: report.ingress.observation.headroom_estimate.map(Bytes::get),
     }
 }
 
@@ -255,6 +289,12 @@ pub fn print_summary(summary: &RunSummary) {
             count(switch.pool.used_max_bytes),
             count(switch.pool.shared_bytes)
         );
+        for (name, pool) in [("headroom pool", &switch.headroom_pool), ("egress lossy pool", &switch.egress_lossy_pool)]
+        {
+            if let Some(pool) = pool {
+                println!("  {name}: peak {} of {} B", count(pool.used_max_bytes), count(pool.size_bytes));
+            }
+        }
         let delay = &switch.pause_delay_ns;
         if delay.count > 0 {
             println!(
@@ -267,9 +307,10 @@ pub fn print_summary(summary: &RunSummary) {
             );
         }
         println!("{}", traffic_table(switch));
-        let pauses = pause_table(switch);
-        if !pauses.is_empty() {
-            println!("{pauses}");
+        for table in [pause_table(switch), policy_table(switch)] {
+            if !table.is_empty() {
+                println!("{table}");
+            }
         }
     }
     let lcores = summary.lcores.iter().map(|lcore| {
@@ -338,6 +379,24 @@ fn pause_table(switch: &SwitchSummary) -> Table {
                 count(class.paused_rx_us),
                 count(class.headroom_max_bytes),
             ]);
+        }
+    }
+    table
+}
+
+/// The policy's own state of lossless queues when the run ended; empty under a policy that has none.
+fn policy_table(switch: &SwitchSummary) -> Table {
+    let classes = || switch.ports.iter().flat_map(|port| port.classes.iter().map(move |class| (port, class)));
+    let victims = classes().any(|(_, class)| class.victim.is_some()).then_some("Port state");
+    let estimates =
+        classes().any(|(_, class)| class.headroom_estimate_bytes.is_some()).then_some("Headroom estimate B");
+    let mut table = Table::new(["Port", "Class"].into_iter().chain(victims).chain(estimates));
+    for (port, class) in classes() {
+        let victim = class.victim.map(|victim| if victim { "victim" } else { "normal" }.to_owned());
+        let estimate = class.headroom_estimate_bytes.map(count);
+        if victim.is_some() || estimate.is_some() {
+            let cells = [port.name.clone(), class.class.to_string()];
+            table.row(cells.into_iter().chain(victim).chain(estimate));
         }
     }
     table

@@ -11,7 +11,9 @@ use weir_switch_core::counters::DropReason;
 use weir_units::{Class, Span, Time};
 
 use super::board::Board;
+use super::is_victim;
 use super::station::{Note, Reader};
+use super::watched::Watched;
 use crate::run_dir::{
     CapturePort, CaptureWriter, EventKind, EventWriter, FctWriter, FlowSample, PoolSample, QueueSample, RunDir,
     RunDirError, SeriesColumns, SeriesWriter,
@@ -38,6 +40,17 @@ pub(super) struct Recorder<'a> {
     edges: Vec<Edge>,
     /// Window edges not passed yet, the next one last.
     edges_ahead: Vec<Time>,
+    /// Of each queue of the series.
+    watched: Vec<Watched>,
+}
+
+/// What is left of the samples.
+#[derive(Debug)]
+pub(super) struct Record {
+    /// At the windows' edges.
+    pub(super) edges: Vec<Edge>,
+    /// Over the whole run, of each queue of the series.
+    pub(super) watched: Vec<Watched>,
 }
 
 /// What windows are measured from.
@@ -51,6 +64,8 @@ pub(super) struct Edge {
     pub(super) flows: Vec<FlowSample>,
     /// How often and for how long each port had paused its host, over all classes.
     pub(super) pauses: Vec<(u64, Span)>,
+    /// The samples up to there, of each queue of the series.
+    pub(super) watched: Vec<Watched>,
 }
 
 impl<'a> Recorder<'a> {
@@ -84,6 +99,7 @@ impl<'a> Recorder<'a> {
             sampled_to: None,
             edges: Vec::new(),
             edges_ahead: edges.into_iter().rev().collect(),
+            watched: queues(scenario).map(|_| Watched::default()).collect(),
         })
     }
 
@@ -127,7 +143,8 @@ impl<'a> Recorder<'a> {
         let flows: Vec<FlowSample> = self.board.flows().collect();
         let samples: Vec<QueueSample> = queues(self.scenario)
             .map(|(port, class)| {
-                let class = &report.ports[port].classes[class.index()];
+                let port = &report.ports[port];
+                let class = &port.classes[class.index()];
                 let ingress = &class.ingress;
                 QueueSample {
                     ingress: ingress.private + ingress.shared + ingress.headroom,
@@ -136,19 +153,23 @@ impl<'a> Recorder<'a> {
                     egress: class.egress,
                     paused: ingress.off,
                     paused_for: class.paused_tx,
+                    victim: is_victim(port),
+                    headroom_estimate: ingress.observation.headroom_estimate,
                 }
             })
             .collect();
         let pool = PoolSample { used: report.pool.used, capacity: report.pool.capacity };
         self.series.write(at, &flows, &samples, &pool)?;
         self.note_drops(at, report)?;
+        self.watched.iter_mut().zip(&samples).for_each(|(watched, sample)| watched.note(sample));
         self.sampled_to = Some(at);
         while let Some(planned) = self.edges_ahead.pop_if(|edge| *edge <= at) {
             let pauses = report.ports.iter().map(|port| {
                 let classes = port.classes.iter();
                 (classes.clone().map(|class| class.pauses_tx).sum(), classes.map(|class| class.paused_tx).sum())
             });
-            self.edges.push(Edge { planned, at, flows: flows.clone(), pauses: pauses.collect() });
+            let watched = self.watched.clone();
+            self.edges.push(Edge { planned, at, flows: flows.clone(), pauses: pauses.collect(), watched });
         }
         Ok(())
     }
@@ -171,20 +192,20 @@ impl<'a> Recorder<'a> {
         Ok(())
     }
 
-    /// Ends the files, and returns the samples at the windows' edges.
-    pub(super) fn finish(self) -> io::Result<Vec<Edge>> {
+    /// Ends the files, and returns what is left of the samples.
+    pub(super) fn finish(self) -> io::Result<Record> {
         self.series.finish()?;
         self.events.finish()?;
         self.fcts.finish()?;
         if let Some(capture) = self.capture {
             capture.finish()?;
         }
-        Ok(self.edges)
+        Ok(Record { edges: self.edges, watched: self.watched })
     }
 }
 
 /// The queues that a series shows: each port's lossless classes.
-fn queues(scenario: &Scenario) -> impl Iterator<Item = (usize, Class)> + '_ {
+pub(super) fn queues(scenario: &Scenario) -> impl Iterator<Item = (usize, Class)> + '_ {
     let lossless = scenario.switch.classes.lossless;
     (0..scenario.switch.ports.len()).flat_map(move |port| Class::in_mask(lossless).map(move |class| (port, class)))
 }

@@ -9,7 +9,8 @@ use weir_units::{Bytes, Class, Time};
 
 use super::Stopped;
 use super::board::Board;
-use super::recorder::Edge;
+use super::recorder::{Edge, Record, queues};
+use super::watched::Watched;
 use crate::host::{ClassStats, HostStats, ReceiverStats, SenderStats};
 use crate::run_dir::{
     ClassSummary, FlowSummary, FlowWindow, PoolSummary, PortSummary, PortWindow, Summary, Window, throughput,
@@ -21,7 +22,7 @@ pub(super) fn summary(
     scenario: &Scenario,
     board: &Board,
     stopped: &Stopped,
-    edges: Vec<Edge>,
+    record: Record,
     wall: Duration,
 ) -> Summary {
     let report = &stopped.reports[0];
@@ -40,10 +41,19 @@ pub(super) fn summary(
         class: plan.config.class.index() as u8,
         ..FlowSummary::new(&plan.name, sent, arrived, duration)
     });
+    let Record { edges, watched: of_queues } = record;
+    let watched = |port: usize| -> Vec<(Class, &Watched)> {
+        let queues = queues(scenario).zip(&of_queues).filter(|((of, _), _)| *of == port);
+        queues.map(|((_, class), watched)| (class, watched)).collect()
+    };
     let ports = scenario.hosts.iter().zip(&left).map(|(host, left)| {
         let port = &report.ports[host.port];
         let stats = left.as_ref().map(|(last, ..)| &last.stats);
-        PortSummary { name: port.name.clone(), host: host.name.clone(), classes: class_summaries(port, stats) }
+        PortSummary {
+            name: port.name.clone(),
+            host: host.name.clone(),
+            classes: class_summaries(port, stats, &watched(host.port)),
+        }
     });
     let all_arrived = sent
         .iter()
@@ -68,10 +78,16 @@ pub(super) fn summary(
         lossless: all_arrived && late_hosts.is_empty() && report.balance.dropped == 0,
         flows: flows.collect(),
         ports: ports.collect(),
-        pool: PoolSummary { capacity_bytes: report.pool.capacity.get(), used_max_bytes: report.pool.used_max.get() },
+        pool: pool(report.pool.capacity, report.pool.used_max),
+        headroom_pool: report.headroom_pool.map(|of| pool(of.capacity, of.used_max)),
+        egress_lossy_pool: report.egress_lossy_pool.map(|of| pool(of.capacity, of.used_max)),
         windows: scenario.windows.iter().filter_map(|plan| window(scenario, plan, &edges)).collect(),
         notes,
     }
+}
+
+fn pool(capacity: Bytes, used_max: Bytes) -> PoolSummary {
+    PoolSummary { capacity_bytes: capacity.get(), used_max_bytes: used_max.get() }
 }
 
 /// What the machine did to the run.
@@ -95,13 +111,14 @@ fn machine_notes(stopped: &Stopped) -> Vec<String> {
 }
 
 /// The classes of a port that saw anything.
-fn class_summaries(port: &PortReport, host: Option<&HostStats>) -> Vec<ClassSummary> {
+fn class_summaries(port: &PortReport, host: Option<&HostStats>, watched: &[(Class, &Watched)]) -> Vec<ClassSummary> {
     let has_traffic = |class: &ClassReport| {
         class.rx_frames + class.tx_frames + class.xoff_tx > 0 || drops(class).values().any(|frames| *frames > 0)
     };
     let classes = Class::ALL.into_iter().zip(&port.classes).filter(|(_, class)| has_traffic(class));
     classes
         .map(|(number, class)| {
+            let watched = watched.iter().find(|(class, _)| *class == number).map(|(_, watched)| *watched);
             let at_host = host.map_or(ClassStats::default(), |host| host.classes[number.index()]);
             ClassSummary {
                 class: number.index() as u8,
@@ -114,6 +131,9 @@ fn class_summaries(port: &PortReport, host: Option<&HostStats>) -> Vec<ClassSumm
                 shared_max_bytes: class.ingress.shared_max.get(),
                 headroom_max_bytes: class.ingress.headroom_max.get(),
                 egress_max_bytes: class.egress_max.get(),
+                victim_permille: watched.and_then(|watched| watched.victim_permille(&Watched::default())),
+                headroom_estimate_bytes: watched.and_then(Watched::estimate),
+                headroom_estimate_max_bytes: watched.and_then(|watched| watched.estimate_max(&Watched::default())),
                 drops: drops(class),
             }
         })
@@ -136,7 +156,13 @@ fn window(scenario: &Scenario, plan: &WindowPlan, edges: &[Edge]) -> Option<Wind
     let ports = scenario.hosts.iter().enumerate().map(|(n, host)| {
         let of_host = scenario.flows.iter().zip(&received).filter(|(flow, _)| flow.from == n);
         let ((pauses_before, paused_before), (pauses, paused)) = (from.pauses[host.port], to.pauses[host.port]);
+        let of_port = || {
+            let edges = from.watched.iter().zip(&to.watched);
+            queues(scenario).zip(edges).filter(|((port, _), _)| *port == host.port).map(|(_, edges)| edges)
+        };
         PortWindow {
+            victim_permille: of_port().filter_map(|(from, to)| to.victim_permille(from)).max(),
+            headroom_estimate_max_bytes: of_port().filter_map(|(from, to)| to.estimate_max(from)).max(),
             port: scenario.port_name(n).to_owned(),
             throughput_bps: throughput(of_host.map(|(_, bytes)| *bytes).sum(), span),
             pauses_sent: pauses - pauses_before,

@@ -19,6 +19,8 @@ use super::{csv_error, micros};
 /// | `PORT.CLASS.egress_bytes` | what waits in the egress queue of that port and class |
 /// | `PORT.CLASS.paused` | 1 while the switch has its peer there paused, else 0 |
 /// | `PORT.CLASS.paused_us` | for how long it had it paused so far, microseconds |
+/// | `PORT.CLASS.victim` | SPFC: 1 while the port is in the victim state, else 0; empty under other policies |
+/// | `PORT.CLASS.headroom_estimate_bytes` | DSH: φ̂; adaptive headroom: Φ as measured; empty under other policies |
 /// | `pool.used_bytes` | of the shared segment |
 /// | `pool.capacity_bytes` | the shared segment |
 pub struct SeriesWriter<W: Write> {
@@ -63,6 +65,10 @@ pub struct QueueSample {
     pub paused: bool,
     /// For how long it was, since the start.
     pub paused_for: Span,
+    /// Whether the port is in the victim state, if the policy has one.
+    pub victim: Option<bool>,
+    /// The headroom that the queue is reckoned to need, if the policy reckons.
+    pub headroom_estimate: Option<Bytes>,
 }
 
 /// The shared segment at an instant.
@@ -110,10 +116,12 @@ impl<W: Write> SeriesWriter<W> {
         for queue in queues {
             self.row.push_field(&queue.ingress.get().to_string());
             self.row.push_field(&queue.headroom.get().to_string());
-            self.row.push_field(&queue.threshold.map_or_else(String::new, |threshold| threshold.get().to_string()));
+            self.row.push_field(&or_empty(queue.threshold));
             self.row.push_field(&queue.egress.get().to_string());
             self.row.push_field(if queue.paused { "1" } else { "0" });
             self.row.push_field(&micros(Time::ZERO + queue.paused_for));
+            self.row.push_field(queue.victim.map_or("", |victim| if victim { "1" } else { "0" }));
+            self.row.push_field(&or_empty(queue.headroom_estimate));
         }
         self.row.push_field(&pool.used.get().to_string());
         self.row.push_field(&pool.capacity.get().to_string());
@@ -132,11 +140,24 @@ impl<W: Write> SeriesWriter<W> {
 fn header(columns: &SeriesColumns) -> Vec<String> {
     let flows = columns.flows.iter().flat_map(|flow| ["sent_bps", "received_bps"].map(|what| format!("{flow}.{what}")));
     let queues = columns.queues.iter().flat_map(|(port, class)| {
-        let of_queue = ["ingress_bytes", "headroom_bytes", "threshold_bytes", "egress_bytes", "paused", "paused_us"];
+        let of_queue = [
+            "ingress_bytes",
+            "headroom_bytes",
+            "threshold_bytes",
+            "egress_bytes",
+            "paused",
+            "paused_us",
+            "victim",
+            "headroom_estimate_bytes",
+        ];
         of_queue.map(|what| format!("{port}.{}.{what}", class.index()))
     });
     let pool = ["pool.used_bytes", "pool.capacity_bytes"].map(str::to_owned);
     std::iter::once("t_us".to_owned()).chain(flows).chain(queues).chain(pool).collect()
+}
+
+fn or_empty(bytes: Option<Bytes>) -> String {
+    bytes.map_or_else(String::new, |bytes| bytes.get().to_string())
 }
 
 /// The rate of what was added, in bits a second, rounded down; 0 over no time.
@@ -163,6 +184,8 @@ mod tests {
             egress: Bytes::new(4),
             paused: true,
             paused_for: Span::from_nanos(1_500),
+            victim: Some(true),
+            headroom_estimate: Some(Bytes::new(60)),
             ..queue
         };
         series.write(Time::from_picos(2_000_001), &[flow], &[queue], &pool).unwrap();
@@ -172,9 +195,9 @@ mod tests {
         assert_eq!(
             lines[0],
             "t_us,F1.sent_bps,F1.received_bps,p0.3.ingress_bytes,p0.3.headroom_bytes,p0.3.threshold_bytes,\
-             p0.3.egress_bytes,p0.3.paused,p0.3.paused_us,pool.used_bytes,pool.capacity_bytes"
+             p0.3.egress_bytes,p0.3.paused,p0.3.paused_us,p0.3.victim,p0.3.headroom_estimate_bytes,pool.used_bytes,pool.capacity_bytes"
         );
-        assert_eq!(lines[1], "1.000001,9999990000,0,5,1,,0,0,0.000000,7,1000000");
-        assert_eq!(lines[2], "2.000001,0,100000000000,5,1,9,4,1,1.500000,7,1000000");
+        assert_eq!(lines[1], "1.000001,9999990000,0,5,1,,0,0,0.000000,,,7,1000000");
+        assert_eq!(lines[2], "2.000001,0,100000000000,5,1,9,4,1,1.500000,1,60,7,1000000");
     }
 }

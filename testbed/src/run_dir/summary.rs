@@ -37,6 +37,10 @@ pub struct Summary {
     pub ports: Vec<PortSummary>,
     /// The shared segment.
     pub pool: PoolSummary,
+    /// The headroom pool, where headroom is one.
+    pub headroom_pool: Option<PoolSummary>,
+    /// The egress lossy pool, in the four-pool model.
+    pub egress_lossy_pool: Option<PoolSummary>,
     /// Parts of the run that are measured by themselves.
     pub windows: Vec<Window>,
     /// What a reader should know about this run, in words.
@@ -129,11 +133,17 @@ pub struct ClassSummary {
     pub headroom_max_bytes: u64,
     /// Most that the egress queue held.
     pub egress_max_bytes: u64,
+    /// SPFC: in how many of a thousand samples the port was in the victim state; null under other policies.
+    pub victim_permille: Option<u64>,
+    /// DSH: φ̂ at the last sample; adaptive headroom: Φ as measured; null under other policies.
+    pub headroom_estimate_bytes: Option<u64>,
+    /// The highest of the samples.
+    pub headroom_estimate_max_bytes: Option<u64>,
     /// Frames dropped that arrived or were to leave here, by reason.
     pub drops: BTreeMap<String, u64>,
 }
 
-/// The shared segment.
+/// A pool: the shared segment, or one beside it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PoolSummary {
@@ -183,6 +193,10 @@ pub struct PortWindow {
     pub pauses_sent: u64,
     /// For how long.
     pub paused_ns: u64,
+    /// As in [`ClassSummary`], of the window's samples.
+    pub victim_permille: Option<u64>,
+    /// As in [`ClassSummary`], of the window's samples.
+    pub headroom_estimate_max_bytes: Option<u64>,
 }
 
 impl FlowSummary {

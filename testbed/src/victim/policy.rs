@@ -1,0 +1,199 @@
+//! The policies that the experiment compares, by the names that a command line has for them.
+
+use std::fmt;
+use std::str::FromStr;
+
+use weir_units::{Alpha, Bytes, Span, UnitError};
+
+/// A policy and its α; the parameters that it has besides are the papers'.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VictimPolicy {
+    /// Which.
+    pub kind: PolicyKind,
+    /// α of the lossless ingress queues; of no meaning to [`PolicyKind::Static`].
+    pub alpha: Alpha,
+}
+
+/// What sets thresholds, and what headroom is taken from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicyKind {
+    /// `st`: ST, an even share of the buffer.
+    Static,
+    /// `dt`: DT.
+    Dynamic,
+    /// `spfc`: SPFC.
+    Spfc,
+    /// `sih`: SIH.
+    Sih,
+    /// `oversubscribed`: headroom oversubscription.
+    Oversubscribed,
+    /// `adaptive`: adaptive headroom.
+    Adaptive,
+    /// `dsh`: DSH.
+    Dsh,
+    /// `dsh-no-insurance`: DSH's ablation of the insurance headroom.
+    DshNoInsurance,
+    /// `dsh-no-shared`: DSH's ablation of the shared headroom.
+    DshNoShared,
+    /// `sonic`: SONiC's four pools.
+    Sonic,
+    /// `abm`: ABM over SONiC's pools.
+    Abm,
+    /// `reverie`: Reverie.
+    Reverie,
+}
+
+/// What the policies' tables say that depends on the scenario.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PolicySetting {
+    /// T of the static threshold.
+    pub(super) static_threshold: Bytes,
+    /// SPFC's TC.
+    pub(super) spfc_window: Span,
+}
+
+/// Why a text names no policy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PolicyNameError {
+    /// There is no policy of this name.
+    #[error("`{0}` is no policy; there are {names}, each but `st` with an α behind a colon (`dt:1/8`) or with 1", names = all_names())]
+    Unknown(String),
+    /// ST has no α.
+    #[error("`st` has no α: its threshold is a fixed share of the buffer")]
+    NoAlpha,
+    /// The α is none.
+    #[error(transparent)]
+    Alpha(#[from] UnitError),
+}
+
+impl PolicyKind {
+    /// All of them.
+    pub const ALL: [PolicyKind; 12] = [
+        PolicyKind::Static,
+        PolicyKind::Dynamic,
+        PolicyKind::Spfc,
+        PolicyKind::Sih,
+        PolicyKind::Oversubscribed,
+        PolicyKind::Adaptive,
+        PolicyKind::Dsh,
+        PolicyKind::DshNoInsurance,
+        PolicyKind::DshNoShared,
+        PolicyKind::Sonic,
+        PolicyKind::Abm,
+        PolicyKind::Reverie,
+    ];
+
+    /// The name, as on a command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            PolicyKind::Static => "st",
+            PolicyKind::Dynamic => "dt",
+            PolicyKind::Spfc => "spfc",
+            PolicyKind::Sih => "sih",
+            PolicyKind::Oversubscribed => "oversubscribed",
+            PolicyKind::Adaptive => "adaptive",
+            PolicyKind::Dsh => "dsh",
+            PolicyKind::DshNoInsurance => "dsh-no-insurance",
+            PolicyKind::DshNoShared => "dsh-no-shared",
+            PolicyKind::Sonic => "sonic",
+            PolicyKind::Abm => "abm",
+            PolicyKind::Reverie => "reverie",
+        }
+    }
+
+    /// `[buffer] policy`.
+    fn configured_name(self) -> &'static str {
+        match self {
+            PolicyKind::Static => "static",
+            PolicyKind::DshNoInsurance | PolicyKind::DshNoShared => PolicyKind::Dsh.name(),
+            other => other.name(),
+        }
+    }
+}
+
+impl VictimPolicy {
+    /// A policy with α = 1.
+    pub const fn new(kind: PolicyKind) -> VictimPolicy {
+        VictimPolicy { kind, alpha: Alpha::ONE }
+    }
+
+    /// As files and tables name it: `st`, or name and α, `dt-1/8`.
+    pub fn name(&self) -> String {
+        match self.kind {
+            PolicyKind::Static => self.kind.name().to_owned(),
+            kind => format!("{}-{}", kind.name(), self.alpha),
+        }
+    }
+
+    /// The lines of `[buffer]` and the policy's own table.
+    pub(super) fn toml(&self, setting: &PolicySetting) -> String {
+        let own = match self.kind {
+            PolicyKind::Static => format!("threshold = \"{}\"\n", setting.static_threshold),
+            PolicyKind::Spfc => format!("k_spfc = {K_SPFC}\ntc = \"{}\"\n", setting.spfc_window),
+            PolicyKind::DshNoInsurance => "insurance = false\n".to_owned(),
+            PolicyKind::DshNoShared => "shared_headroom = false\n".to_owned(),
+            _ => String::new(),
+        };
+        let alpha = match self.kind {
+            PolicyKind::Static => String::new(),
+            _ => format!("alpha = \"{}\"\n", self.alpha),
+        };
+        let policy = self.kind.configured_name();
+        format!("policy = \"{policy}\"\n\n[buffer.{policy}]\n{alpha}{own}")
+    }
+}
+
+/// K_spfc (SPFC VII-A).
+const K_SPFC: u32 = 5;
+
+impl FromStr for VictimPolicy {
+    type Err = PolicyNameError;
+
+    /// `NAME` or `NAME:ALPHA`.
+    fn from_str(text: &str) -> Result<VictimPolicy, PolicyNameError> {
+        let (name, alpha) = text.split_once(':').map_or((text, None), |(name, alpha)| (name, Some(alpha)));
+        let kind = PolicyKind::ALL.into_iter().find(|kind| kind.name() == name);
+        let kind = kind.ok_or_else(|| PolicyNameError::Unknown(name.to_owned()))?;
+        match alpha {
+            None => Ok(VictimPolicy::new(kind)),
+            Some(_) if kind == PolicyKind::Static => Err(PolicyNameError::NoAlpha),
+            Some(alpha) => Ok(VictimPolicy { kind, alpha: alpha.parse::<Alpha>()? }),
+        }
+    }
+}
+
+impl fmt::Display for VictimPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.name())
+    }
+}
+
+fn all_names() -> String {
+    PolicyKind::ALL.map(PolicyKind::name).join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_read_with_and_without_alpha() {
+        for kind in PolicyKind::ALL {
+            assert_eq!(kind.name().parse(), Ok(VictimPolicy::new(kind)));
+            let eighth = format!("{}:1/8", kind.name()).parse();
+            match kind {
+                PolicyKind::Static => assert_eq!(eighth, Err(PolicyNameError::NoAlpha)),
+                _ => assert_eq!(eighth, Ok(VictimPolicy { kind, alpha: "1/8".parse().unwrap() })),
+            }
+        }
+        assert_eq!("dsh-no-shared:2".parse::<VictimPolicy>().unwrap().name(), "dsh-no-shared-2");
+    }
+
+    #[test]
+    fn what_is_no_policy_is_told_which_there_are() {
+        let error = "red".parse::<VictimPolicy>().unwrap_err().to_string();
+        assert!(PolicyKind::ALL.iter().all(|kind| error.contains(kind.name())), "{error}");
+        let error = "dt:none".parse::<VictimPolicy>().unwrap_err().to_string();
+        assert!(error.starts_with("\"none\" is not"), "{error}");
+    }
+}

@@ -1,0 +1,57 @@
+//! What is legal and probably not meant.
+
+use weir_config::{FlowControl, PolicyConfig, SwitchConfig};
+use weir_mmu::{BufferLayout, Headroom};
+use weir_units::Bytes;
+
+use crate::table::count;
+
+/// A sentence for each doubtful thing of a configuration.
+pub fn warnings(switch: &SwitchConfig, layout: &BufferLayout) -> Vec<String> {
+    if switch.classes.lossless == 0 {
+        return Vec::new();
+    }
+    let mut warnings: Vec<String> = not_lossless(switch, layout).into_iter().collect();
+    for (index, port) in switch.ports.iter().enumerate() {
+        if let (weir_config::Headroom::Fixed(given), Some(rule)) =
+            (switch.buffer.headroom, switch.headroom_by_rule(port))
+            && given < rule
+        {
+            warnings.push(format!(
+                "{}: headroom {} B is less than the {} B that the rule asks for (2 (C D_prop + L_MTU) + 3840 B + C reaction): lossless frames can be lost",
+                port.name,
+                count(given.get()),
+                count(rule.get())
+            ));
+        }
+        if port.flow_control == FlowControl::None {
+            warnings
+                .push(format!("{}: no flow control, so its lossless classes can overrun their headroom", port.name));
+        }
+        if switch.headroom(index).is_none_or(|phi| phi == Bytes::ZERO) {
+            warnings.push(format!("{}: no headroom, so every frame that arrives after Xoff is lost", port.name));
+        }
+    }
+    warnings
+}
+
+/// Why the policy itself can lose lossless frames, if it can.
+fn not_lossless(switch: &SwitchConfig, layout: &BufferLayout) -> Option<String> {
+    let all_queues: Bytes = layout.ports().iter().flat_map(|port| port.headroom).sum();
+    match layout.headroom_from() {
+        Headroom::Pool(pool) if pool < all_queues => Some(format!(
+            "the headroom pool of {} B is less than the {} B that all lossless ingress queues take at once: when it runs dry, \
+             lossless frames are lost",
+            count(pool.get()),
+            count(all_queues.get())
+        )),
+        Headroom::Uninsured => {
+            Some("no insurance headroom: when the shared buffer is full, lossless frames are lost".to_owned())
+        }
+        _ if matches!(switch.buffer.policy, PolicyConfig::Adaptive { .. }) => Some(
+            "adaptive headroom trusts the delays measured so far: after a longer one lossless frames can be lost"
+                .to_owned(),
+        ),
+        _ => None,
+    }
+}

@@ -1,0 +1,157 @@
+//! Whether the runs show what the paper concludes, in a sentence made of their figures.
+
+use weir_testbed::victim::PolicyKind;
+
+use super::comparison::{Compared, first_port, flow_bps, gbps};
+use crate::table::count;
+
+/// SPFC pauses P0 hardly at all: for no more of the burst than this.
+const PAUSED_PERCENT_MAX: f64 = 1.0;
+/// A policy costs F1 something when it leaves less than this of what F1 has under SPFC.
+const KEPT_PERCENT_MIN: f64 = 90.0;
+
+/// A sentence for each N.
+pub fn conclusions(compared: &[Compared]) -> Vec<String> {
+    let mut sentences = Vec::new();
+    let several = compared.iter().any(|run| run.bursts != compared[0].bursts);
+    for group in compared.chunk_by(|a, b| a.bursts == b.bursts) {
+        let sentence = match group.iter().find(|run| run.policy.kind == PolicyKind::Spfc) {
+            Some(spfc) => of_spfc(spfc, group),
+            None => None,
+        };
+        let place = if several { format!("N = {}: ", group[0].bursts) } else { String::new() };
+        sentences.extend(sentence.or_else(|| best_and_worst(group)).map(|sentence| place + &sentence));
+    }
+    sentences
+}
+
+/// The paper's conclusion: SPFC spares F1 and P0 where others do not. Told of those that the paper compares it with.
+fn of_spfc(spfc: &Compared, group: &[Compared]) -> Option<String> {
+    let is_classic = |run: &&Compared| matches!(run.policy.kind, PolicyKind::Static | PolicyKind::Dynamic);
+    let others: Vec<&Compared> = group.iter().filter(is_classic).collect();
+    if others.is_empty() {
+        return None;
+    }
+    let spares = paused_percent(spfc) <= PAUSED_PERCENT_MAX;
+    let costs = |run: &&&Compared| (f1(run) as f64) < f1(spfc) as f64 * KEPT_PERCENT_MIN / 100.0;
+    let costly: Vec<&Compared> = others.iter().filter(costs).copied().collect();
+    let kept = format!("{} keeps F1 at {} Gb/s and {}", spfc.label, gbps(f1(spfc)), pauses(spfc));
+    if spares && costly.len() == others.len() {
+        let rates = listed(others.iter().map(|run| gbps(f1(run))));
+        return Some(format!("{kept}; {} cut it to {rates} Gb/s.", listed(others.iter().map(|run| run.label.clone()))));
+    }
+    let figures = std::iter::once(spfc).chain(others.iter().copied()).map(|run| {
+        format!("under {} F1 has {} Gb/s in the burst, and the switch {}", run.label, gbps(f1(run)), pauses(run))
+    });
+    let figures = figures.collect::<Vec<_>>().join("; ");
+    Some(if spares && !costly.is_empty() {
+        format!(
+            "The paper's conclusion shows against {} only: {figures}.",
+            listed(costly.iter().map(|run| run.label.clone()))
+        )
+    } else {
+        format!("The paper's conclusion, that SPFC spares F1 what ST and DT cost it, does not show: {figures}.")
+    })
+}
+
+/// Among policies of which the paper says nothing.
+fn best_and_worst(group: &[Compared]) -> Option<String> {
+    let (best, worst) = (group.iter().max_by_key(|run| f1(run))?, group.iter().min_by_key(|run| f1(run))?);
+    let told = |run: &Compared| format!("under {} ({} Gb/s; it {})", run.label, gbps(f1(run)), pauses(run));
+    (group.len() > 1).then(|| format!("In the burst F1 has most {}, and least {}.", told(best), told(worst)))
+}
+
+fn f1(run: &Compared) -> u64 {
+    flow_bps(&run.summary, 0, "burst")
+}
+
+fn paused_percent(run: &Compared) -> f64 {
+    let burst = run.summary.windows.iter().find(|window| window.name == "burst");
+    let length = burst.map_or(0, |window| window.to_ns - window.from_ns).max(1);
+    first_port(&run.summary).map_or(0, |port| port.paused_ns) as f64 * 100.0 / length as f64
+}
+
+/// `sends no PAUSE on P0`, `sends 7 PAUSEs on P0 (6.1 % of the burst)`.
+fn pauses(run: &Compared) -> String {
+    match first_port(&run.summary).map_or(0, |port| port.pauses_sent) {
+        0 if paused_percent(run) == 0.0 => "sends no PAUSE on P0".to_owned(),
+        1 => format!("sends one PAUSE on P0 ({:.1} % of the burst)", paused_percent(run)),
+        n => format!("sends {} PAUSEs on P0 ({:.1} % of the burst)", count(n), paused_percent(run)),
+    }
+}
+
+/// `a`, `a and b`, `a, b and c`.
+fn listed(words: impl Iterator<Item = String>) -> String {
+    let words: Vec<String> = words.collect();
+    match words.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, first)) => format!("{} and {last}", first.join(", ")),
+        None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_testbed::run_dir::{FlowWindow, PortWindow, Summary, Window};
+
+    use super::*;
+
+    /// A run in which F1 has this many Gb/s, and P0 is paused this often, 100 us each time, in a burst of 10 ms.
+    fn run(policy: &str, bursts: u8, gbps: u64, pauses: u64) -> Compared {
+        let flow = FlowWindow { throughput_bps: gbps * 1_000_000_000, ..FlowWindow::default() };
+        let port = PortWindow { pauses_sent: pauses, paused_ns: pauses * 100_000, ..PortWindow::default() };
+        let window = Window {
+            name: "burst".into(),
+            to_ns: 10_000_000,
+            flows: vec![flow],
+            ports: vec![port],
+            ..Window::default()
+        };
+        let policy = policy.parse().unwrap();
+        Compared {
+            label: format!("{policy}"),
+            bursts,
+            policy,
+            summary: Summary { windows: vec![window], ..Summary::default() },
+        }
+    }
+
+    #[test]
+    fn the_papers_conclusion_is_told_of_runs_that_show_it() {
+        let runs = [run("st", 9, 8, 40), run("dt", 9, 12, 30), run("sih", 9, 90, 0), run("spfc", 9, 95, 0)];
+        assert_eq!(
+            conclusions(&runs),
+            ["spfc-1 keeps F1 at 95.0 Gb/s and sends no PAUSE on P0; st and dt-1 cut it to 8.0 and 12.0 Gb/s."]
+        );
+    }
+
+    #[test]
+    fn runs_that_do_not_show_it_are_told_with_their_figures() {
+        let [told] = &conclusions(&[run("st", 9, 80, 4), run("dt", 9, 94, 0), run("spfc", 9, 95, 1)])[..] else {
+            panic!()
+        };
+        assert_eq!(
+            told,
+            "The paper's conclusion shows against st only: under spfc-1 F1 has 95.0 Gb/s in the burst, and the switch sends one \
+             PAUSE on P0 (1.0 % of the burst); under st F1 has 80.0 Gb/s in the burst, and the switch sends 4 PAUSEs on P0 (4.0 % \
+             of the burst); under dt-1 F1 has 94.0 Gb/s in the burst, and the switch sends no PAUSE on P0."
+        );
+        let [told] = &conclusions(&[run("st", 9, 8, 40), run("spfc", 9, 95, 5)])[..] else { panic!() };
+        assert!(told.contains("does not show") && told.contains("5 PAUSEs"), "{told}");
+    }
+
+    #[test]
+    fn other_policies_are_told_best_and_worst() {
+        let runs = [run("sih", 4, 50, 1), run("dsh", 4, 60, 0), run("sih", 9, 60, 0), run("spfc", 9, 50, 0)];
+        assert_eq!(
+            conclusions(&runs),
+            [
+                "N = 4: In the burst F1 has most under dsh-1 (60.0 Gb/s; it sends no PAUSE on P0), and least under sih-1 (50.0 \
+                 Gb/s; it sends one PAUSE on P0 (1.0 % of the burst)).",
+                "N = 9: In the burst F1 has most under sih-1 (60.0 Gb/s; it sends no PAUSE on P0), and least under spfc-1 (50.0 \
+                 Gb/s; it sends no PAUSE on P0).",
+            ]
+        );
+        assert_eq!(conclusions(&[run("spfc", 9, 50, 0)]), [""; 0]);
+    }
+}
