@@ -147,7 +147,7 @@ fn run(name: &'static str, operations: &[(u64, Operation)]) -> Result<(), TestCa
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn as_the_rules_say(operations in prop::collection::vec(operation(), 1..80)) {
         // The table form of DSH's estimate is compared with the exact one beside its code.

@@ -25,6 +25,11 @@ impl Mmu {
     /// If the slices differ in length.
     pub fn admit(&self, writer: &mut PortWriter, now: Time, arrivals: &[Arrival], verdicts: &mut [Verdict]) -> u8 {
         assert_eq!(arrivals.len(), verdicts.len(), "a verdict for each arrival");
+        if self.rules.adapts_headroom {
+            arrivals
+                .chunk_by(|one, next| one.ingress == next.ingress)
+                .for_each(|run| self.adapt_headroom(run[0].ingress));
+        }
         let wanted = arrivals.iter().map(|arrival| u64::from(arrival.bytes)).sum();
         let mut room = Room::of(self.shared.reserve(wanted), now);
         let mut went_off = 0;
@@ -60,9 +65,6 @@ impl Mmu {
     ) -> u8 {
         let id = run[0].ingress;
         let queue = &*self.ingress[id.index()];
-        if self.rules.adapts_headroom {
-            self.adapt_headroom(id, queue);
-        }
         let mut view = self.announce(writer, run, queue, room);
         let (private, limit) = (queue.private(), queue.headroom_limit());
         let average_before = if self.rules.low_pass.is_some() { queue.average.load() } else { 0 };
@@ -323,11 +325,12 @@ impl Mmu {
     /// Brings an ON queue's Φ to what the policy wants it to be; the shared segment gets or gives the difference.
     ///
     /// On the lcore that admits, so that nothing takes headroom meanwhile.
-    fn adapt_headroom(&self, id: QueueId, queue: &IngressQueue) {
+    fn adapt_headroom(&self, id: QueueId) {
+        let queue = &*self.ingress[id.index()];
         let levels = queue.levels.load();
         let wanted = self.policy.headroom(id).get().min(u64::from(queue.limits.headroom)) as u32;
         let limit = queue.headroom_limit();
-        if wanted == limit || levels.off || levels.headroom > 0 {
+        if wanted == limit || !queue.limits.lossless || levels.off || levels.headroom > 0 {
             return;
         }
         if wanted < limit {

@@ -37,7 +37,8 @@ impl Mmu {
             pool.give_back(left.lossy);
         }
         if any_off {
-            for run in self.runs(departures) {
+            let lossless = |run: &&[Departure]| self.ingress[run[0].ingress.index()].limits.lossless;
+            for run in self.runs(departures).filter(lossless) {
                 self.reconsider_queue(run[0].ingress, now);
                 self.reconsider_port(run[0].ingress.port());
             }

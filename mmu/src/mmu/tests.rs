@@ -1,10 +1,8 @@
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
 use weir_units::Alpha;
 
 use super::*;
 use crate::layout::PortLayout;
-use crate::policy::{DynamicThreshold, Load, StaticThreshold};
+use crate::policy::{DynamicThreshold, StaticThreshold};
 
 const FRAME: u32 = 1_000;
 const LOSSLESS: Class = Class::new(3);
@@ -178,97 +176,4 @@ fn lossy_classes_drop_at_the_egress_threshold_and_never_pause() {
     assert_eq!(verdicts.iter().filter(|v| matches!(v, Verdict::Keep(_))).count(), 10);
     assert_eq!(verdicts[10], Verdict::Drop(DropReason::EgressThreshold));
     assert_eq!(mmu.off_classes(PortId(0), 0), 0);
-}
-
-#[test]
-fn dt_settles_at_its_closed_form() {
-    for (alpha, n) in [("1", 1u64), ("1", 4), ("2", 2), ("1/4", 7)] {
-        let mmu = dt_mmu(1_000_000, 8, 20_000, alpha);
-        // Saturating arrivals: each queue takes packets in turn until each is OFF.
-        let mut off = vec![false; n as usize];
-        while off.iter().any(|off| !off) {
-            for port in 0..n {
-                if !off[port as usize] {
-                    let _ = admit_one(&mmu, arrival(port as u16, 7, LOSSLESS));
-                    off[port as usize] = ingress_use(&mmu, queue(port as u16, LOSSLESS)).off;
-                }
-            }
-        }
-        let load =
-            Load { shared: mmu.layout().shared(), egress_lossy: None, lossy_alpha: Alpha::ONE, lossless: n, lossy: 0 };
-        let expected = mmu.policy().steady_state(&load).lossless.get();
-        for port in 0..n {
-            let shared = ingress_use(&mmu, queue(port as u16, LOSSLESS)).shared.get();
-            assert!(shared.abs_diff(expected) <= u64::from(FRAME), "α {alpha}, n {n}: {shared} against {expected}");
-        }
-    }
-}
-
-/// Several lcores admit while others release the same queues; afterwards everything adds up to nothing.
-#[test]
-fn nothing_is_left_when_real_threads_are_done() {
-    const PACKETS: u64 = 200_000;
-    let mmu = dt_mmu(60_000, 2, 8_000, "1");
-    let kept = [AtomicU64::new(0), AtomicU64::new(0)];
-    let released = [AtomicU64::new(0), AtomicU64::new(0)];
-    let done = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let releasing: Vec<_> = (0..2u16)
-            .map(|to| {
-                let (mmu, kept, released, done) = (&mmu, &kept, &released, &done);
-                scope.spawn(move || {
-                    let mut off = 0;
-                    loop {
-                        let finished = done.load(Ordering::Acquire);
-                        let arrived = kept[to as usize].load(Ordering::Acquire);
-                        let mut left = released[to as usize].load(Ordering::Relaxed);
-                        if left == arrived && finished {
-                            break;
-                        }
-                        while left < arrived {
-                            release(&mmu, &[arrival(1 - to, to, LOSSLESS)]);
-                            left += 1;
-                            released[to as usize].store(left, Ordering::Relaxed);
-                        }
-                        off = mmu.off_classes(PortId(to), off);
-                        mmu.reconsider(PortId(to), off, Time::ZERO);
-                        std::thread::yield_now();
-                    }
-                })
-            })
-            .collect();
-        let admitting: Vec<_> = (0..2u16)
-            .map(|from| {
-                let (mmu, kept) = (&mmu, &kept);
-                scope.spawn(move || {
-                    let mut sent = 0;
-                    while sent < PACKETS {
-                        let verdict = admit_one(mmu, arrival(from, 1 - from, LOSSLESS));
-                        if matches!(verdict, Verdict::Keep(_)) {
-                            kept[1 - from as usize].fetch_add(1, Ordering::Release);
-                        } else {
-                            std::thread::yield_now();
-                        }
-                        sent += 1;
-                        let pool = mmu.pool_use();
-                        assert!(pool.used <= pool.capacity);
-                    }
-                })
-            })
-            .collect();
-        for thread in admitting {
-            thread.join().unwrap();
-        }
-        done.store(true, Ordering::Release);
-        for thread in releasing {
-            thread.join().unwrap();
-        }
-    });
-    for port in 0..2 {
-        let levels = ingress_use(&mmu, queue(port, LOSSLESS));
-        assert!(!levels.off);
-        assert_eq!([levels.private, levels.shared, levels.headroom], [Bytes::ZERO; 3]);
-        assert_eq!(mmu.egress_length(queue(port, LOSSLESS)), 0);
-    }
-    assert_eq!(mmu.pool_use().used, Bytes::ZERO);
 }

@@ -1,5 +1,7 @@
 //! Every policy by name, over one set of bounds: for tests and benchmarks that run them all.
 
+#![allow(dead_code, reason = "each of them uses a part")]
+
 use weir_mmu::policy::gradient::Form;
 use weir_mmu::policy::{
     Abm, AdaptiveHeadroom, Dsh, DshParameters, DynamicThreshold, Oversubscription, Reverie, Sih, Sonic, Spfc,

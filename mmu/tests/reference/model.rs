@@ -127,6 +127,10 @@ impl Model {
             one.ingress == next.ingress && (one.egress == next.egress || self.is_lossless(one.ingress))
         };
         let runs: Vec<Vec<Arrival>> = burst.chunk_by(same).map(<[_]>::to_vec).collect();
+        // Headroom is adapted by what is known before the burst.
+        for arrival in burst {
+            self.adapt(arrival.ingress);
+        }
         runs.iter().flat_map(|run| self.admit_run(run)).collect()
     }
 
@@ -134,7 +138,6 @@ impl Model {
         let id = run[0].ingress;
         let lossless = self.is_lossless(id);
         if lossless {
-            self.adapt(id);
             self.announce(id, run.iter().map(|arrival| u64::from(arrival.bytes)).sum());
         }
         let verdicts = run.iter().map(|arrival| self.place(*arrival, lossless)).collect();
@@ -304,9 +307,12 @@ impl Model {
         for departure in burst {
             self.note_congestion(departure.ingress, departure.egress);
         }
+        // What lossy packets leave is for the sweep to find.
         for departure in burst {
-            self.reconsider(departure.ingress);
-            self.reconsider_port(departure.ingress.port().index());
+            if self.is_lossless(departure.ingress) {
+                self.reconsider(departure.ingress);
+                self.reconsider_port(departure.ingress.port().index());
+            }
         }
     }
 
@@ -415,10 +421,9 @@ impl Model {
         }
     }
 
-    /// Adaptive headroom: after 4 PAUSEs what C brings in the longest delay, a quarter more, and two frames. As known
-    /// before the packets that arrive now.
+    /// Adaptive headroom: after 4 PAUSEs what C brings in the longest delay, a quarter more, and two frames.
     fn adapt(&mut self, id: QueueId) {
-        if self.name != "adaptive" {
+        if self.name != "adaptive" || !self.is_lossless(id) {
             return;
         }
         let phi = self.layout.ports()[id.port().index()].headroom[id.class().index()].get();
