@@ -37,6 +37,11 @@ mod watermark;
 #[cfg(all(test, loom))]
 mod loom_models;
 
+/// The example of the page on policies compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/POLICIES.md")]
+struct PoliciesPage;
+
 pub use charge::Charge;
 pub use ecn::EcnMarker;
 pub use layout::{BufferLayout, Headroom, LayoutError, PortLayout};
