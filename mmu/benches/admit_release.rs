@@ -1,6 +1,6 @@
 //! What a packet costs in the MMU: admission and release, in bursts of 32, under every policy.
 //!
-//! `cargo bench -p weir-mmu`; on one thread, on two threads that share the pools, and on two threads with an MMU each,
+//! `cargo bench -p weir-mmu`, or `cargo bench -p weir-mmu --bench admit_release -- dt dsh` for some; on one thread, on two threads that share the pools, and on two threads with an MMU each,
 //! which is as well as this machine's two threads could do. Rounds of all cases alternate, and ratios are of the same
 //! round, since machines are noisy. A burst is from one ingress queue to four egress queues in turn; 16 bursts a port
 //! are held, so queues have a length and the pool is in use. Beside it, a burst to one egress queue, on one thread.
@@ -8,12 +8,11 @@
 #[path = "../tests/policies/mod.rs"]
 mod policies;
 
-use std::collections::VecDeque;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use weir_mmu::{Arrival, DropReason, Mmu, PortWriter, Verdict};
-use weir_units::{Alpha, BitRate, Bytes, Class, PortId, QueueId, Time};
+use weir_units::{Alpha, BitRate, Bytes, Class, PortId, QueueId, Span, Time};
 
 use policies::{Bounds, POLICIES};
 
@@ -33,7 +32,8 @@ fn main() {
         "{:18} {:>11} {:>11} {:>13} {:>12} {:>13} {:>6}",
         "policy", "one thread", "one egress", "two, ns each", "two / one", "two apart/one", "alloc"
     );
-    for name in POLICIES {
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    for name in POLICIES.into_iter().filter(|name| wanted.is_empty() || wanted.iter().any(|wanted| wanted == name)) {
         let mut columns: [Vec<f64>; 5] = Default::default();
         for _ in 0..ROUNDS {
             let one = rate(&[mmu(name)], 1, 4);
@@ -93,40 +93,43 @@ fn allocations(mmu: &Mmu) -> u64 {
 }
 
 /// Admits bursts of its ingress ports in turn, and releases the oldest held.
+///
+/// A port's bursts are all alike and made beforehand: making them is the forwarder's work, not the MMU's.
 struct Lcore<'m> {
     mmu: &'m Mmu,
-    writers: Vec<PortWriter>,
-    egress_ports: u16,
-    held: VecDeque<[Arrival; BURST]>,
-    turn: usize,
+    ports: Vec<(PortWriter, [Arrival; BURST])>,
+    /// Bursts admitted so far; all but the last few are released.
+    admitted: usize,
     now: Time,
+    burst_time: Span,
 }
 
 impl<'m> Lcore<'m> {
     /// The n-th lcore of [`THREADS`]: it has every [`THREADS`]-th ingress port, and all egress ports.
     fn new(mmu: &'m Mmu, n: u16, egress_ports: u16) -> Lcore<'m> {
-        let writers: Vec<_> =
-            (n..PORTS).step_by(THREADS).map(|port| mmu.writer(PortId(port)).expect("a port of its own")).collect();
-        let held = VecDeque::with_capacity(HELD_BURSTS * writers.len() + 1);
-        Lcore { mmu, writers, egress_ports, held, turn: 0, now: Time::ZERO }
+        let port = |port: u16| {
+            let packet = |n: usize| Arrival {
+                ingress: QueueId::new(PortId(port), CLASS),
+                egress: QueueId::new(PortId(n as u16 % egress_ports), CLASS),
+                bytes: FRAME,
+            };
+            (mmu.writer(PortId(port)).expect("a port of its own"), std::array::from_fn(packet))
+        };
+        let ports = (n..PORTS).step_by(THREADS).map(port).collect();
+        let burst_time = BitRate::gbps(100).time_for(Bytes::new(u64::from(FRAME) * BURST as u64));
+        Lcore { mmu, ports, admitted: 0, now: Time::ZERO, burst_time }
     }
 
     fn burst(&mut self) {
-        self.now = self.now + BitRate::gbps(100).time_for(Bytes::new(u64::from(FRAME) * BURST as u64));
-        self.turn = (self.turn + 1) % self.writers.len();
-        let writer = &mut self.writers[self.turn];
-        let ingress = QueueId::new(writer.port(), CLASS);
-        let arrivals = std::array::from_fn(|n| {
-            let to = PortId(n as u16 % self.egress_ports);
-            Arrival { ingress, egress: QueueId::new(to, CLASS), bytes: FRAME }
-        });
+        self.now = self.now + self.burst_time;
+        let ports = self.ports.len();
+        let (writer, arrivals) = &mut self.ports[self.admitted % ports];
         let mut verdicts = [Verdict::Drop(DropReason::SharedFull); BURST];
-        self.mmu.admit(writer, self.now, &arrivals, &mut verdicts);
-        assert!(verdicts.iter().all(|verdict| matches!(verdict, Verdict::Keep(_))), "a load that is kept");
-        self.held.push_back(arrivals);
-        if self.held.len() > HELD_BURSTS * self.writers.len() {
-            let oldest = self.held.pop_front().expect("bursts held");
-            self.mmu.release(self.now, &oldest);
+        self.mmu.admit(writer, self.now, arrivals, &mut verdicts);
+        assert!(matches!(verdicts[BURST - 1], Verdict::Keep(_)), "a load that is kept");
+        self.admitted += 1;
+        if let Some(oldest) = self.admitted.checked_sub(HELD_BURSTS * ports + 1) {
+            self.mmu.release(self.now, &self.ports[oldest % ports].1);
         }
     }
 }
