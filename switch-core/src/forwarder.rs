@@ -25,20 +25,16 @@ pub struct Forwarder<P> {
     /// The right to admit for the ports that are forwarded here, by port.
     writers: Box<[Option<PortWriter>]>,
     counters: Counters,
-    /// The clones of each port; none for most.
-    clones: Box<[Box<[PortId]>]>,
-    /// What asks to be admitted: of the port in hand first, then of its clones in turn.
-    staged: Box<[Staged<P>]>,
-}
-
-/// Packets of one ingress port that ask to be admitted, and their arrivals.
-#[derive(Debug)]
-struct Staged<P> {
-    packets: ArrayVec<P, BURST_MAX>,
+    /// Packets that ask to be admitted, and their arrivals.
+    staged: ArrayVec<P, BURST_MAX>,
     arrivals: ArrayVec<Arrival, BURST_MAX>,
+    /// The clones of each port that is forwarded here; none for most.
+    clones: Box<[Box<[PortId]>]>,
+    /// What the receiver handed over of a port that has clones.
+    to_copy: Burst<P>,
 }
 
-/// What becomes of a frame and its copies: decided once, so that they have one fate up to the MMU.
+/// What becomes of a frame up to the MMU: decided once, for it and its copies.
 #[derive(Clone, Copy)]
 enum Way {
     To(PortId),
@@ -59,59 +55,121 @@ impl<P: Packet> Forwarder<P> {
         let writer = |port: PortId| if is_here(port) { shared.mmu.writer(port) } else { None };
         let clones_of = |port: PortId| shared.clones_of(port).filter(|_| is_here(port)).collect();
         let all = || (0..shared.ports().len() as u16).map(PortId);
-        let writers = all().map(writer).collect();
-        let clones: Box<[Box<[PortId]>]> = all().map(clones_of).collect();
-        let clones_max = clones.iter().map(|clones| clones.len()).max().unwrap_or(0);
-        let staged = (0..=clones_max).map(|_| Staged { packets: ArrayVec::new(), arrivals: ArrayVec::new() }).collect();
-        Forwarder { shared, input, outputs, output_of, writers, counters, clones, staged }
+        let (writers, clones) = (all().map(writer).collect(), all().map(clones_of).collect());
+        let (staged, arrivals, to_copy) = (ArrayVec::new(), ArrayVec::new(), Burst::new());
+        Forwarder { shared, input, outputs, output_of, writers, counters, staged, arrivals, clones, to_copy }
     }
 
     /// Forwards what `port` received at `now`, and empties the burst.
     pub fn handle_burst(&mut self, now: Time, port: PortId, burst: &mut Burst<P>, store: &mut impl PacketStore<P>) {
-        let clones = self.clones[port.index()].len();
-        for packet in burst.drain(..) {
-            self.handle_packet(now, port, clones, packet, store);
+        if !self.clones[port.index()].is_empty() {
+            return self.handle_copied(now, port, burst, store);
         }
-        self.flush_all(now, clones);
+        for packet in burst.drain(..) {
+            self.handle_packet(now, port, packet, store);
+        }
+        self.flush(now, port);
     }
 
     /// Forwards up to a burst of what the receiver handed over; returns how much it was.
     pub fn run_once(&mut self, now: Time, store: &mut impl PacketStore<P>) -> usize {
         let mut handled = 0;
         let mut port = PortId::default();
-        let mut clones = self.clones[port.index()].len();
         while handled < BURST_MAX {
             let Some((from, packet)) = self.input.as_mut().and_then(|input| input.pop().ok()) else { break };
             if from != port {
-                self.flush_all(now, clones);
+                self.finish(now, port, store);
                 port = from;
-                clones = self.clones[port.index()].len();
             }
-            self.handle_packet(now, port, clones, packet, store);
+            if self.clones[port.index()].is_empty() {
+                self.handle_packet(now, port, packet, store);
+            } else {
+                self.to_copy.push(packet);
+            }
             handled += 1;
         }
-        self.flush_all(now, clones);
+        self.finish(now, port, store);
         handled
     }
 
+    /// Forwards what is left of `port` before another one's turn.
     #[inline]
-    fn handle_packet(&mut self, now: Time, port: PortId, clones: usize, packet: P, store: &mut impl PacketStore<P>) {
-        let (headers, way) = match packet.parse() {
-            Parsed::Data(headers) => (Some(headers), self.way(now, port, &headers, packet.frame_bytes())),
+    fn finish(&mut self, now: Time, port: PortId, store: &mut impl PacketStore<P>) {
+        if !self.to_copy.is_empty() {
+            let mut burst = std::mem::take(&mut self.to_copy);
+            return self.handle_copied(now, port, &mut burst, store);
+        }
+        self.flush(now, port);
+    }
+
+    /// Forwards what a port with clones received, and has each clone receive a copy that goes the same way. What there is
+    /// no memory for was received, and is lost.
+    #[inline(never)]
+    fn handle_copied(&mut self, now: Time, port: PortId, burst: &mut Burst<P>, store: &mut impl PacketStore<P>) {
+        let mut ways: ArrayVec<(Option<Headers>, Way), BURST_MAX> = ArrayVec::new();
+        burst.retain(|packet| {
+            ways.push(match packet.parse() {
+                Parsed::Data(headers) => (Some(headers), self.way(now, port, &headers, packet.frame_bytes())),
+                Parsed::Malformed => (None, Way::Drop(DropReason::Malformed)),
+                Parsed::Control(control) => {
+                    handle_control(&self.shared, &mut self.counters, now, port, control);
+                    return false;
+                }
+            });
+            true
+        });
+        for n in 0..self.clones[port.index()].len() {
+            let clone = self.clones[port.index()][n];
+            for (packet, (headers, way)) in burst.iter().zip(&ways) {
+                let ingress = self.receive(clone, headers.as_ref(), packet.frame_bytes());
+                if let Way::Drop(reason) = way {
+                    self.counters.drop(ingress, *reason);
+                } else if let Some(copy) = store.copy(packet) {
+                    self.forward(now, copy, ingress, *way, store);
+                } else {
+                    self.counters.drop(ingress, DropReason::NoMemory);
+                }
+            }
+            self.flush(now, clone);
+        }
+        for (packet, (headers, way)) in burst.drain(..).zip(ways) {
+            let ingress = self.receive(port, headers.as_ref(), packet.frame_bytes());
+            self.forward(now, packet, ingress, way, store);
+        }
+        self.flush(now, port);
+    }
+
+    #[inline]
+    fn handle_packet(&mut self, now: Time, port: PortId, packet: P, store: &mut impl PacketStore<P>) {
+        let headers = match packet.parse() {
+            Parsed::Data(headers) => headers,
             Parsed::Control(control) => {
                 return handle_control(&self.shared, &mut self.counters, now, port, control);
             }
-            Parsed::Malformed => (None, Way::Drop(DropReason::Malformed)),
+            Parsed::Malformed => {
+                let ingress = self.receive(port, None, packet.frame_bytes());
+                return self.counters.drop(ingress, DropReason::Malformed);
+            }
         };
-        if clones > 0 {
-            self.forward_copies(now, port, &packet, headers.as_ref(), way, store);
-        }
-        let ingress = self.receive(port, headers.as_ref(), packet.frame_bytes());
-        self.forward(now, 0, packet, ingress, way, store);
+        let ingress = self.receive(port, Some(&headers), packet.frame_bytes());
+        let way = self.way(now, port, &headers, packet.frame_bytes());
+        self.forward(now, packet, ingress, way, store);
     }
 
-    /// Learns the sender, and says what becomes of its frame.
-    #[inline]
+    /// Counts a frame as received, and finds its ingress queue; without headers it is in the port's own class.
+    // Always: with the copies' side calling it too, the compiler would have every packet pay for a call.
+    #[inline(always)]
+    fn receive(&mut self, port: PortId, headers: Option<&Headers>, frame_bytes: u32) -> QueueId {
+        let classifier = &self.shared.classifier;
+        let class = headers.map_or_else(|| classifier.port_class(port), |headers| classifier.class(port, headers));
+        let ingress = QueueId::new(port, class);
+        self.counters.add(ingress, queue_stat::FRAMES, 1);
+        self.counters.add(ingress, queue_stat::BYTES, u64::from(frame_bytes));
+        ingress
+    }
+
+    /// Learns a frame's sender, and says what becomes of the frame.
+    #[inline(always)]
     fn way(&self, now: Time, port: PortId, headers: &Headers, frame_bytes: u32) -> Way {
         if frame_bytes > self.shared.frame_bytes_max {
             return Way::Drop(DropReason::Oversize);
@@ -127,39 +185,13 @@ impl<P: Packet> Forwarder<P> {
         }
     }
 
-    /// Has each clone of `port` receive a copy, and forwards it the same way. What there is no memory for was received,
-    /// and is lost.
-    fn forward_copies(
-        &mut self,
-        now: Time,
-        port: PortId,
-        packet: &P,
-        headers: Option<&Headers>,
-        way: Way,
-        store: &mut impl PacketStore<P>,
-    ) {
-        for n in 0..self.clones[port.index()].len() {
-            let ingress = self.receive(self.clones[port.index()][n], headers, packet.frame_bytes());
-            if let Way::Drop(reason) = way {
-                self.counters.drop(ingress, reason);
-                continue;
-            }
-            match store.copy(packet) {
-                Some(copy) => self.forward(now, 1 + n, copy, ingress, way, store),
-                None => self.counters.drop(ingress, DropReason::NoMemory),
-            }
+    #[inline(always)]
+    fn forward(&mut self, now: Time, packet: P, ingress: QueueId, way: Way, store: &mut impl PacketStore<P>) {
+        match way {
+            Way::To(to) => self.stage(now, packet, ingress, to),
+            Way::Flood => self.flood(now, packet, ingress, store),
+            Way::Drop(reason) => self.counters.drop(ingress, reason),
         }
-    }
-
-    /// Counts a frame as received, and finds its ingress queue; without headers it is in the port's own class.
-    #[inline]
-    fn receive(&mut self, port: PortId, headers: Option<&Headers>, frame_bytes: u32) -> QueueId {
-        let classifier = &self.shared.classifier;
-        let class = headers.map_or_else(|| classifier.port_class(port), |headers| classifier.class(port, headers));
-        let ingress = QueueId::new(port, class);
-        self.counters.add(ingress, queue_stat::FRAMES, 1);
-        self.counters.add(ingress, queue_stat::BYTES, u64::from(frame_bytes));
-        ingress
     }
 
     /// The one port that a frame goes to; `None` for all of them.
@@ -168,30 +200,13 @@ impl<P: Packet> Forwarder<P> {
         if headers.destination.is_group() { None } else { self.shared.fdb.lookup(headers.destination, now) }
     }
 
-    #[inline]
-    fn forward(
-        &mut self,
-        now: Time,
-        staged: usize,
-        packet: P,
-        ingress: QueueId,
-        way: Way,
-        store: &mut impl PacketStore<P>,
-    ) {
-        match way {
-            Way::To(to) => self.stage(now, staged, packet, ingress, to),
-            Way::Flood => self.flood(now, staged, packet, ingress, store),
-            Way::Drop(reason) => self.counters.drop(ingress, reason),
-        }
-    }
-
     /// Sends a frame to every port but its own: copies to all but the last, itself to the last.
-    fn flood(&mut self, now: Time, staged: usize, packet: P, ingress: QueueId, store: &mut impl PacketStore<P>) {
+    fn flood(&mut self, now: Time, packet: P, ingress: QueueId, store: &mut impl PacketStore<P>) {
         let from = self.shared.port(ingress.port()).real_port;
-        let ports = self.shared.ports().iter().zip(0..).map(|(state, port)| (state, PortId(port)));
+        let ports = (0..).map(PortId).zip(self.shared.ports());
         let targets: ArrayVec<PortId, FLOOD_MAX> = ports
-            .filter(|(state, port)| *port != from && state.real_port == *port && state.link_up())
-            .map(|(_, port)| port)
+            .filter(|(port, state)| *port != from && state.real_port == *port && state.link_up())
+            .map(|(port, _)| port)
             .take(FLOOD_MAX)
             .collect();
         let Some((last, others)) = targets.split_last() else {
@@ -200,49 +215,42 @@ impl<P: Packet> Forwarder<P> {
         for to in others {
             self.counters.add(ingress, queue_stat::EXTRA, 1);
             match store.copy(&packet) {
-                Some(copy) => self.stage(now, staged, copy, ingress, *to),
+                Some(copy) => self.stage(now, copy, ingress, *to),
                 None => self.counters.drop(ingress, DropReason::NoMemory),
             }
         }
-        self.stage(now, staged, packet, ingress, *last);
+        self.stage(now, packet, ingress, *last);
     }
 
     /// Queues a packet for admission.
     #[inline]
-    fn stage(&mut self, now: Time, staged: usize, packet: P, ingress: QueueId, to: PortId) {
+    fn stage(&mut self, now: Time, packet: P, ingress: QueueId, to: PortId) {
         if !self.shared.port(to).link_up() {
             return self.counters.drop(ingress, DropReason::PortDown);
         }
-        if self.staged[staged].packets.is_full() {
-            self.flush(now, staged);
+        if self.staged.is_full() {
+            self.flush(now, ingress.port());
         }
         let bytes = self.shared.charge.of(packet.frame_bytes());
-        let staged = &mut self.staged[staged];
-        staged.arrivals.push(Arrival { ingress, egress: QueueId::new(to, ingress.class()), bytes });
-        staged.packets.push(packet);
+        self.arrivals.push(Arrival { ingress, egress: QueueId::new(to, ingress.class()), bytes });
+        self.staged.push(packet);
     }
 
-    /// Admits what is staged of the port in hand, and of its clones.
+    /// Admits what is staged, all of it from `port`, and hands what is kept to the transmitters.
     #[inline]
-    fn flush_all(&mut self, now: Time, clones: usize) {
-        (0..=clones).for_each(|staged| self.flush(now, staged));
-    }
-
-    /// Admits what is staged of one ingress port, and hands what is kept to the transmitters.
-    #[inline]
-    fn flush(&mut self, now: Time, staged: usize) {
-        let Staged { packets, arrivals } = &mut self.staged[staged];
-        let Some(first) = arrivals.first() else { return };
-        let port = first.ingress.port();
+    fn flush(&mut self, now: Time, port: PortId) {
+        if self.staged.is_empty() {
+            return;
+        }
         let mut verdicts = [Verdict::Drop(weir_mmu::DropReason::SharedFull); BURST_MAX];
-        let verdicts = &mut verdicts[..arrivals.len()];
+        let verdicts = &mut verdicts[..self.arrivals.len()];
         let writer = self.writers[port.index()].as_mut().expect("a port that is forwarded here, and only here");
-        if self.shared.mmu.admit(writer, now, arrivals, verdicts) != 0 {
+        if self.shared.mmu.admit(writer, now, &self.arrivals, verdicts) != 0 {
             // The peer of the real port is who must pause.
             self.shared.port(self.shared.port(port).real_port).note_xoff(now);
         }
         let counters = &mut self.counters;
-        let packets = packets.drain(..).zip(arrivals.drain(..)).zip(verdicts);
+        let packets = self.staged.drain(..).zip(self.arrivals.drain(..)).zip(verdicts);
         let mut kept = packets.filter_map(|((packet, charged), verdict)| match *verdict {
             Verdict::Keep(_) => {
                 counters.add(charged.ingress, queue_stat::HANDED_OVER, 1);

@@ -14,8 +14,9 @@ pub(crate) const TX_DESCRIPTORS: u16 = 128;
 pub(crate) const RING_SLOTS: u32 = 256;
 /// Mbufs that each lcore keeps at hand; at least twice the burst.
 pub(crate) const CACHE: u32 = 256;
-/// Copies of a clone that wait to be admitted, and two in hand while one is flooded.
-const CLONE_COPIES: usize = BURST_MAX + 2;
+/// For each lcore of switches with clones: a burst that is to be copied, one clone's copies of it that wait to be admitted,
+/// and two in hand while one is flooded.
+const COPYING: u32 = 2 * BURST_MAX as u32 + 2;
 /// Mbufs for flow-control frames, for each port.
 const CONTROL_FRAMES: u32 = 64;
 /// Bytes of an mbuf for a flow-control frame, behind DPDK's headroom.
@@ -43,12 +44,11 @@ impl Memory {
             switches.iter().map(|switch| Charge::in_cells(switch.buffer.cell_bytes).frames_max(switch.buffer.size) + 1);
         let all: usize = switches.iter().map(|switch| switch.ports.len()).sum();
         let clones = switches.iter().flat_map(|switch| &switch.ports).filter(|port| port.clone_of().is_some()).count();
-        // Clones have no devices and send no control frames; their copies of a burst wait to be admitted.
+        // Clones have no devices and send no control frames.
         let ports = all - clones;
         let per_port = u32::from(RX_DESCRIPTORS) + u32::from(TX_DESCRIPTORS) + 2 * RING_SLOTS + 2 * MAX_BURST as u32;
-        let per_lcore = CACHE * 3 / 2 + RECEIVED_MAX as u32;
-        let copies = (clones * CLONE_COPIES) as u32;
-        let in_flight = ports as u32 * per_port + copies + (lcores as u32 + 1) * per_lcore + extra;
+        let per_lcore = CACHE * 3 / 2 + RECEIVED_MAX as u32 + if clones > 0 { COPYING } else { 0 };
+        let in_flight = ports as u32 * per_port + (lcores as u32 + 1) * per_lcore + extra;
         let frame_max = switches.iter().map(|switch| switch.frame_bytes_max().get()).max().unwrap_or(0);
         let data_room = data_room_for(frame_max as u32).unwrap_or(u16::MAX).max(DEFAULT_DATA_ROOM);
         // The af_packet driver wants room for a whole frame of its ring, a power of two.
@@ -108,14 +108,14 @@ mod tests {
     }
 
     #[test]
-    fn a_clone_takes_only_the_copies_of_a_burst() {
+    fn clones_take_only_the_copies_of_a_burst() {
         let plain = switch("size = \"16MB\"");
         let text = "[buffer]\nsize = \"16MB\"\n[[ports]]\nname = \"a\"\nring = \"a\"\nrate = \"10Gbps\"\n\
                     [[ports]]\nname = \"b\"\nring = \"b\"\nrate = \"10Gbps\"\n";
         let clones: String = (0..5).map(|n| format!("[[ports]]\nname = \"c{n}\"\nclone_of = \"a\"\n")).collect();
         let cloned = weir_config::parse("test.toml", &format!("{text}{clones}")).unwrap();
         let (plain, cloned) = (Memory::of(&[plain], 2, 0), Memory::of(&[cloned], 2, 0));
-        assert_eq!(cloned.in_flight, plain.in_flight + 5 * (BURST_MAX as u32 + 2));
+        assert_eq!(cloned.in_flight, plain.in_flight + 3 * COPYING);
         assert_eq!((cloned.buffered, cloned.control), (plain.buffered, plain.control));
     }
 
