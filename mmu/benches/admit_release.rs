@@ -1,9 +1,12 @@
 //! What a packet costs in the MMU: admission and release, in bursts of 32, under every policy.
 //!
-//! `cargo bench -p weir-mmu`, or `cargo bench -p weir-mmu --bench admit_release -- dt dsh` for some; on one thread, on two threads that share the pools, and on two threads with an MMU each,
-//! which is as well as this machine's two threads could do. Rounds of all cases alternate, and ratios are of the same
-//! round, since machines are noisy. A burst is from one ingress queue to four egress queues in turn; 16 bursts a port
-//! are held, so queues have a length and the pool is in use. Beside it, a burst to one egress queue, on one thread.
+//! `cargo bench -p weir-mmu`, or `cargo bench -p weir-mmu --bench admit_release -- dt dsh` for some. On one thread, and on
+//! two at once: with queues of their own in one MMU, so that they share its pools; with the same egress queues besides;
+//! and with an MMU each, which is as well as two threads of this machine can do. Rounds of all cases alternate, and
+//! ratios are of the same round, since machines are noisy.
+//!
+//! A burst is from one ingress queue to four egress queues in turn. Four bursts of each port are held, so that queues have
+//! a length and the pool is in use, and no queue is OFF under any policy.
 
 #[path = "../tests/policies/mod.rs"]
 mod policies;
@@ -11,42 +14,49 @@ mod policies;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use weir_mmu::{Arrival, DropReason, Mmu, PortWriter, Verdict};
+use weir_mmu::{Arrival, DropReason, Mmu, PortWriter, Segment, Verdict};
 use weir_units::{Alpha, BitRate, Bytes, Class, PortId, QueueId, Span, Time};
 
 use policies::{Bounds, POLICIES};
 
 const BURST: usize = 32;
 const PORTS: u16 = 8;
-const HELD_BURSTS: usize = 16;
+const HELD_BURSTS: usize = 4;
 const FRAME: u32 = 1_522;
 const CLASS: Class = Class::new(3);
 const ROUNDS: usize = 7;
 const ROUND: Duration = Duration::from_millis(60);
-const THREADS: usize = 2;
+const THREADS: u16 = 2;
 
 fn main() {
     println!("ns a packet, admit + release, bursts of {BURST}; medians of {ROUNDS} rounds");
     println!("allocations are counted over 1,000 bursts after the first");
     println!(
-        "{:18} {:>11} {:>11} {:>13} {:>12} {:>13} {:>6}",
-        "policy", "one thread", "one egress", "two, ns each", "two / one", "two apart/one", "alloc"
+        "{:18} {:>10}   {:>25} {:>16} {:>11} {:>11}",
+        "policy", "one thread", "two sharing pools: ns, x", "and egress: x", "apart: x", "allocations"
     );
     let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     for name in POLICIES.into_iter().filter(|name| wanted.is_empty() || wanted.iter().any(|wanted| wanted == name)) {
         let mut columns: [Vec<f64>; 5] = Default::default();
         for _ in 0..ROUNDS {
-            let one = rate(&[mmu(name)], 1, 4);
-            let (shared, apart) = (rate(&[mmu(name)], THREADS, 4), rate(&[mmu(name), mmu(name)], THREADS, 4));
-            let values = [1e9 / one, 1e9 / rate(&[mmu(name)], 1, 1), 2e9 / shared, shared / one, apart / one];
+            let one = rate(&[mmu(name)], &[own(0)]);
+            let pools = rate(&[mmu(name)], &[own(0), own(1)]);
+            let egress = rate(&[mmu(name)], &[[0, 1, 2, 3]; 2]);
+            let apart = rate(&[mmu(name), mmu(name)], &[own(0), own(1)]);
+            let values = [1e9 / one, 2e9 / pools, pools / one, egress / one, apart / one];
             columns.iter_mut().zip(values).for_each(|(column, value)| column.push(value));
         }
-        let [one, same, two, scaling, apart] = columns.map(median);
+        let [one, two, pools, egress, apart] = columns.map(median);
         println!(
-            "{name:18} {one:>11.1} {same:>11.1} {two:>13.1} {scaling:>12.2} {apart:>13.2} {:>6}",
+            "{name:18} {one:>10.1}   {two:>18.1} {pools:>6.2} {egress:>16.2} {apart:>11.2} {:>11}",
             allocations(&mmu(name))
         );
     }
+}
+
+/// The n-th thread's own ports: every [`THREADS`]-th.
+fn own(n: u16) -> [u16; 4] {
+    std::array::from_fn(|port| port as u16 * THREADS + n)
 }
 
 fn mmu(name: &str) -> Mmu {
@@ -61,15 +71,17 @@ fn mmu(name: &str) -> Mmu {
     policies::mmu(name, &bounds, Bytes::new(3_044), Alpha::ONE)
 }
 
-/// Packets a second of `threads` threads that run over the given MMUs in turn.
-fn rate(mmus: &[Mmu], threads: usize, egress_ports: u16) -> f64 {
-    let ready = Barrier::new(threads);
+/// Packets a second of a thread for each of `egress`, its egress ports, over the given MMUs in turn.
+fn rate(mmus: &[Mmu], egress: &[[u16; 4]]) -> f64 {
+    let ready = Barrier::new(egress.len());
     std::thread::scope(|scope| {
-        let lcores: Vec<_> = (0..threads)
-            .map(|n| {
-                let (mmu, ready) = (&mmus[n % mmus.len()], &ready);
+        let lcores: Vec<_> = egress
+            .iter()
+            .zip(0..)
+            .map(|(egress, n)| {
+                let (mmu, ready) = (&mmus[usize::from(n) % mmus.len()], &ready);
                 scope.spawn(move || {
-                    let mut lcore = Lcore::new(mmu, n as u16, egress_ports);
+                    let mut lcore = Lcore::new(mmu, n, egress);
                     (0..200).for_each(|_| lcore.burst());
                     ready.wait();
                     let start = Instant::now();
@@ -87,7 +99,7 @@ fn rate(mmus: &[Mmu], threads: usize, egress_ports: u16) -> f64 {
 }
 
 fn allocations(mmu: &Mmu) -> u64 {
-    let mut lcore = Lcore::new(mmu, 0, 4);
+    let mut lcore = Lcore::new(mmu, 0, &own(0));
     (0..200).for_each(|_| lcore.burst());
     allocation_counter::measure(|| (0..1_000).for_each(|_| lcore.burst())).count_total
 }
@@ -105,17 +117,17 @@ struct Lcore<'m> {
 }
 
 impl<'m> Lcore<'m> {
-    /// The n-th lcore of [`THREADS`]: it has every [`THREADS`]-th ingress port, and all egress ports.
-    fn new(mmu: &'m Mmu, n: u16, egress_ports: u16) -> Lcore<'m> {
+    /// The n-th lcore, with its own ingress ports and these egress ports.
+    fn new(mmu: &'m Mmu, n: u16, egress: &[u16; 4]) -> Lcore<'m> {
         let port = |port: u16| {
             let packet = |n: usize| Arrival {
                 ingress: QueueId::new(PortId(port), CLASS),
-                egress: QueueId::new(PortId(n as u16 % egress_ports), CLASS),
+                egress: QueueId::new(PortId(egress[n % egress.len()]), CLASS),
                 bytes: FRAME,
             };
             (mmu.writer(PortId(port)).expect("a port of its own"), std::array::from_fn(packet))
         };
-        let ports = (n..PORTS).step_by(THREADS).map(port).collect();
+        let ports = own(n).map(port).into();
         let burst_time = BitRate::gbps(100).time_for(Bytes::new(u64::from(FRAME) * BURST as u64));
         Lcore { mmu, ports, admitted: 0, now: Time::ZERO, burst_time }
     }
@@ -126,7 +138,7 @@ impl<'m> Lcore<'m> {
         let (writer, arrivals) = &mut self.ports[self.admitted % ports];
         let mut verdicts = [Verdict::Drop(DropReason::SharedFull); BURST];
         self.mmu.admit(writer, self.now, arrivals, &mut verdicts);
-        assert!(matches!(verdicts[BURST - 1], Verdict::Keep(_)), "a load that is kept");
+        assert_eq!(verdicts[BURST - 1], Verdict::Keep(Segment::Shared), "a load below Xoff");
         self.admitted += 1;
         if let Some(oldest) = self.admitted.checked_sub(HELD_BURSTS * ports + 1) {
             self.mmu.release(self.now, &self.ports[oldest % ports].1);
