@@ -1,15 +1,20 @@
 //! An emulated host with an RDMA NIC, sans-I/O.
 //!
-//! It sends RDMA WRITEs over reliable connections as RoCEv2 frames at its line rate, obeys PFC with the switch's own
-//! gate, and acknowledges what it receives. There is no congestion control and no retransmission: a gap in the
-//! sequence is counted as a loss. Frames are real, so the same host runs in virtual time and on a port.
+//! It sends RDMA WRITEs over reliable connections as RoCEv2 frames, each flow at line rate, at a pace, or under congestion
+//! control; obeys PFC with the switch's own gate; acknowledges what it receives, and notifies senders of congestion. There
+//! is no retransmission: a gap in the sequence is counted as a loss. Frames are real, so the same host runs in virtual time
+//! and on a port.
 
+mod congestion;
+mod dcqcn;
 mod receiver;
 mod sender;
 mod stats;
 #[cfg(test)]
 mod tests;
 
+pub use congestion::CongestionControl;
+pub use dcqcn::DcqcnConfig;
 pub use receiver::{ReceiverConfig, ReceiverStats};
 pub use sender::{FctSummary, FlowConfig, Repeat, SenderStats};
 pub use stats::{ClassStats, Completion, HostStats, NicCounters};
@@ -43,9 +48,9 @@ pub struct HostConfig {
     pub rate: BitRate,
     /// Payload of a full packet.
     pub mtu: PathMtu,
-    /// Code point of acknowledgements.
+    /// Code point of acknowledgements and congestion notifications.
     pub ack_dscp: Dscp,
-    /// Class of acknowledgements, for PFC: the one that the switch gives to `ack_dscp`.
+    /// Class of both, for PFC: the one that the switch gives to `ack_dscp`.
     pub ack_class: Class,
     /// How far a late poll may catch up on rates: zero in virtual time.
     pub slack: Span,
@@ -97,6 +102,8 @@ pub struct Host {
     turn: usize,
     /// Receivers that owe an acknowledgement; each stands here once at most.
     acks_due: VecDeque<usize>,
+    /// Receivers that owe a congestion notification, alike.
+    cnps_due: VecDeque<usize>,
     payload: Box<[u8]>,
     completions: Vec<Completion>,
     counters: NicCounters,
@@ -153,6 +160,7 @@ impl Host {
             ends: ends.into(),
             turn: 0,
             acks_due: VecDeque::with_capacity(receivers.len()),
+            cnps_due: VecDeque::with_capacity(receivers.len()),
             payload: (0..config.mtu.get()).map(|n| n as u8).collect(),
             completions: Vec::with_capacity(COMPLETIONS_MAX),
             counters: NicCounters::default(),
@@ -201,7 +209,11 @@ impl Host {
             (Ok(End::Receiver(receiver)), Operation::Write { part, ack_request }) => {
                 let state = &mut self.receivers[receiver];
                 let owed_before = state.ack_due().is_some();
-                state.handle_write(now, repr.psn, part, ack_request, payload_bytes, repr.ecn == Ecn::Ce);
+                let is_marked = repr.ecn == Ecn::Ce;
+                state.handle_write(now, repr.psn, part, ack_request, payload_bytes, is_marked);
+                if is_marked && state.handle_marked(now) {
+                    self.cnps_due.push_back(receiver);
+                }
                 if state.ack_due().is_some() && !owed_before {
                     self.acks_due.push_back(receiver);
                 }
@@ -217,7 +229,7 @@ impl Host {
                     }
                 });
             }
-            (Ok(End::Sender(flow)), Operation::CongestionNotification) => self.senders[flow].handle_cnp(),
+            (Ok(End::Sender(flow)), Operation::CongestionNotification) => self.senders[flow].handle_cnp(now),
             _ => self.counters.unknown_queue_pair += 1,
         }
     }
@@ -225,7 +237,7 @@ impl Host {
     /// Writes the next frame that may be sent at `now` into `buffer` and returns its length without FCS; `None` if
     /// the wire is busy, or nothing is due that PFC lets pass.
     ///
-    /// Acknowledgements go first; flows take turns, a frame each.
+    /// Congestion notifications go first, then acknowledgements; flows take turns, a frame each.
     ///
     /// # Panics
     /// If `buffer` is shorter than [`HostConfig::frame_bytes_max`].
@@ -235,15 +247,27 @@ impl Host {
             return None;
         }
         let paused = self.gate.paused(now);
-        let frame_bytes = self.poll_ack(paused, buffer).or_else(|| self.poll_flows(now, paused, buffer))?;
+        let control = if paused & self.config.ack_class.bit() == 0 {
+            self.poll_cnp(buffer).or_else(|| self.poll_ack(buffer))
+        } else {
+            None
+        };
+        let frame_bytes = control.or_else(|| self.poll_flows(now, paused, buffer))?;
         self.wire.send(now, frame_bytes as u32);
         Some(frame_bytes)
     }
 
-    fn poll_ack(&mut self, paused: u8, buffer: &mut [u8]) -> Option<usize> {
-        if paused & self.config.ack_class.bit() != 0 {
-            return None;
-        }
+    fn poll_cnp(&mut self, buffer: &mut [u8]) -> Option<usize> {
+        let receiver = &mut self.receivers[self.cnps_due.pop_front()?];
+        receiver.handle_cnp_sent();
+        let (own, peer) = (receiver.config().queue_pair, receiver.config().peer);
+        let operation = Operation::CongestionNotification;
+        // No switch is to mark it.
+        let repr = Repr { ecn: Ecn::NotCapable, ..repr_to(&self.config, own, peer, self.config.ack_dscp, operation) };
+        Some(repr.write(&[], buffer).expect("the buffer holds any frame"))
+    }
+
+    fn poll_ack(&mut self, buffer: &mut [u8]) -> Option<usize> {
         let receiver = &mut self.receivers[self.acks_due.pop_front()?];
         let (psn, msn) = receiver.take_ack().expect("only those that owe an acknowledgement stand in the queue");
         let operation = Operation::Acknowledge { syndrome: Syndrome::ACK, msn };
@@ -275,10 +299,11 @@ impl Host {
     /// [`Time::NEVER`] if there is none.
     pub fn next_wakeup(&self, now: Time) -> Time {
         let free = self.wire.free_at().max(now);
-        let ack = (!self.acks_due.is_empty()).then(|| self.opens_at(free, self.config.ack_class));
+        let owes = !self.acks_due.is_empty() || !self.cnps_due.is_empty();
+        let control = owes.then(|| self.opens_at(free, self.config.ack_class));
         let flows = self.senders.iter().filter(|sender| sender.due() < Time::NEVER);
         let flows = flows.map(|sender| self.opens_at(sender.due().max(free), sender.config().class));
-        flows.chain(ack).min().unwrap_or(Time::NEVER)
+        flows.chain(control).min().unwrap_or(Time::NEVER)
     }
 
     /// The first instant, `from` or later, at which a class is not paused.
@@ -343,7 +368,7 @@ impl Host {
     }
 }
 
-/// A frame over a connection, its PSN yet to be set.
+/// A frame over a connection; its PSN is yet to be set where it has one.
 fn repr_to(host: &HostConfig, own: QueuePair, peer: Peer, dscp: Dscp, operation: Operation) -> Repr {
     Repr {
         destination: peer.mac,

@@ -4,8 +4,9 @@
 //! messages to R2 at line rate, for a while. F2 and the bursts congest the port of R2; F1 does not go there, and yet it
 //! is held up as soon as the switch pauses H0: it is the victim.
 //!
-//! What differs from the paper: the hosts here have no congestion control (the paper's have DCQCN), so that F2 does not
-//! give way and the congestion lasts as long as the bursts do.
+//! F1 and F2 are under DCQCN, as in the paper, and the switch marks ECN. The bursts are not: a message of 64 KB has been sent
+//! before the first word of congestion is back, so the paper calls them uncontrollable, and each is a new flow that starts at
+//! line rate.
 
 mod policy;
 
@@ -18,7 +19,7 @@ use weir_config::{ConfigErrors, SwitchConfig};
 use weir_flowctl::wire_bytes;
 use weir_units::{BitRate, Bytes, Class, MacAddr, Span, Time};
 
-use crate::host::{FlowConfig, HostConfig, Repeat};
+use crate::host::{CongestionControl, DcqcnConfig, FlowConfig, HostConfig, Repeat};
 use crate::rocev2::{Dscp, OVERHEAD_BYTES_MAX, PathMtu, QueuePair};
 use crate::scenario::{CapturePlan, FlowPlan, HostPlan, Scenario, WindowPlan};
 use policy::PolicySetting;
@@ -57,6 +58,8 @@ pub struct Victim {
     pub burst_stop: Time,
     /// When F1 and F2 end, and the measurement with them.
     pub end: Time,
+    /// What controls the rates of F1 and F2.
+    pub congestion_control: CongestionControl,
     /// How often the state is sampled.
     pub sample_every: Span,
     /// How many times slower than real time all of it runs.
@@ -85,6 +88,7 @@ impl Victim {
             burst_start: Time::from_nanos(1_000_000),
             burst_stop: Time::from_nanos(12_000_000),
             end: Time::from_nanos(14_000_000),
+            congestion_control: CongestionControl::Dcqcn(DcqcnConfig::paper(BitRate::gbps(100))),
             sample_every: Span::from_micros(50),
             time_dilation: 1_000,
             reaction: Span::from_millis(20),
@@ -103,6 +107,7 @@ impl Victim {
             burst_start: Time::from_nanos(10_000_000),
             burst_stop: Time::from_nanos(60_000_000),
             end: Time::from_nanos(80_000_000),
+            congestion_control: CongestionControl::Dcqcn(DcqcnConfig::paper(BitRate::gbps(10))),
             sample_every: Span::from_micros(500),
             ..Victim::simulation(burst_hosts, policy)
         }
@@ -135,7 +140,12 @@ impl Victim {
             sample_every: self.sample_every,
             end: self.end,
             notes: vec![
-                "hosts without congestion control: F2 keeps its rate for as long as the bursts last".to_owned(),
+                match self.congestion_control {
+                    CongestionControl::None => {
+                        "no congestion control: F2 keeps its rate for as long as the bursts last".to_owned()
+                    }
+                    control => format!("F1 and F2 are under {}; bursts start at line rate, message by message", control.name()),
+                },
                 "headroom comes on top of the shared buffer, and DSH's insurance too: all policies share the same bytes, and what \
                  each one's headroom costs is not in the comparison"
                     .to_owned(),
@@ -168,7 +178,7 @@ impl Victim {
     }
 
     fn flows(&self, hosts: &[HostPlan]) -> Vec<FlowPlan> {
-        let flow = |name: String, from: usize, to: usize, start, stop, repeat| {
+        let flow = |name: String, from: usize, to: usize, (start, stop), repeat, congestion_control| {
             // A queue pair's number tells the hosts at both ends.
             let number = |kind: usize| QueuePair::new((kind << 16 | from << 8 | to) as u32);
             let config = FlowConfig {
@@ -181,41 +191,48 @@ impl Victim {
                 stop,
                 repeat,
                 rate: None,
+                congestion_control,
                 total: None,
             };
             FlowPlan { name, from, to, config }
         };
+        let always = (Time::ZERO, self.end);
         let long_lived = [("F1", 1), ("F2", 2)]
-            .map(|(name, to)| flow(name.to_owned(), 0, to, Time::ZERO, self.end, Repeat::BackToBack));
+            .map(|(name, to)| flow(name.to_owned(), 0, to, always, Repeat::BackToBack, self.congestion_control));
         let bursts = (3..hosts.len()).map(|from| {
             let name = format!("B{}", from - 2);
-            flow(name, from, 2, self.burst_start, self.burst_stop, self.burst_repeat)
+            let during = (self.burst_start, self.burst_stop);
+            // Each message stands for a flow of its own, which starts at line rate and ends before it is told to slow down.
+            flow(name, from, 2, during, self.burst_repeat, CongestionControl::None)
         });
         long_lived.into_iter().chain(bursts).collect()
     }
 
-    /// The switch, its buffer made larger than `self.buffer` by just the headroom.
+    /// The switch, its buffer made larger than `self.buffer` by just the headroom and the private buffers.
     fn switch(&self, hosts: &[HostPlan]) -> Result<SwitchConfig, ConfigErrors> {
         const AMPLE: Bytes = Bytes::mb(2_000);
         let ample = weir_config::parse("victim.toml", &self.switch_toml(hosts, AMPLE))?;
-        let headroom = AMPLE - ample.shared_size();
-        weir_config::parse("victim.toml", &self.switch_toml(hosts, self.buffer + headroom))
+        let not_shared = AMPLE - ample.shared_size();
+        weir_config::parse("victim.toml", &self.switch_toml(hosts, self.buffer + not_shared))
     }
 
     fn switch_toml(&self, hosts: &[HostPlan], size: Bytes) -> String {
         /// Four of these hold the frame of a full packet, and few are wasted; larger cells save packet memory.
         const CELL_BYTES: u64 = 276;
+        /// ρ, as much as HPCC's public configuration reserves for a port and class: acknowledgements and congestion
+        /// notifications, which are not lossless, get through when the shared buffer is full.
+        const PRIVATE: &str = "4KiB";
         let policy = self.policy.toml(&PolicySetting {
             static_threshold: self.buffer.divided_by(self.static_shares),
             spfc_window: self.spfc_window(),
         });
         let reaction = self.reaction.divided_by(u64::from(self.time_dilation));
+        let (data, ecn) = (DATA_CLASS.index(), self.marking());
         let mut text = format!(
             "[switch]\nname = \"victim\"\nidle = \"yield\"\ntime_dilation = {}\n\n[lcores]\nlayout = \"single\"\n\n\
-             [buffer]\nsize = \"{size}\"\ncell_bytes = {CELL_BYTES}\n{policy}\n[classes]\nlossless = [{}]\n\n\
-             [[classes.queues]]\nclass = 6\nstrict = true\n\n[pfc]\nreaction = \"{reaction}\"\n",
+             [buffer]\nsize = \"{size}\"\ncell_bytes = {CELL_BYTES}\nprivate = \"{PRIVATE}\"\n{policy}\n[classes]\nlossless = [{data}]\n\n\
+             [[classes.queues]]\nclass = 6\nstrict = true\n\n[[classes.queues]]\nclass = {data}\necn = {ecn}\n\n[pfc]\nreaction = \"{reaction}\"\n",
             self.time_dilation,
-            DATA_CLASS.index()
         );
         for (n, host) in hosts.iter().enumerate() {
             text += &format!(
@@ -228,6 +245,13 @@ impl Victim {
             text += &format!("\n[[static_macs]]\nmac = \"{}\"\nport = \"p{n}\"\n", host.nic.mac);
         }
         text
+    }
+
+    /// ECN as HPCC's public configuration has it for DCQCN: K_min = 100 KB and K_max = 400 KB at 25 Gb/s, more in proportion
+    /// to the rate (400 KB and 1.6 MB at 100 Gb/s), P_max = 0.2.
+    fn marking(&self) -> String {
+        let kmin = Bytes::new(self.rate.as_bps() / (BitRate::gbps(25).as_bps() / Bytes::kb(100).get()));
+        format!("{{ kmin = \"{kmin}\", kmax = \"{}\", pmax = 0.2 }}", kmin * 4)
     }
 
     /// TC of SPFC: 4 RTT (SPFC V-A), of the propagation delays there and back; but at least as long as 60 full frames take
@@ -256,6 +280,7 @@ impl Victim {
             ("policy", self.policy.name()),
             ("message", self.message.to_string()),
             ("burst_messages", of_burst),
+            ("congestion_control", self.congestion_control.name().to_owned()),
             ("reaction", self.reaction.to_string()),
         ]
         .map(|(name, value)| (name.to_owned(), value))
@@ -265,7 +290,7 @@ impl Victim {
 
 #[cfg(test)]
 mod tests {
-    use weir_config::PolicyConfig;
+    use weir_config::{EcnConfig, PolicyConfig};
 
     use super::*;
     use crate::host::Host;
@@ -282,6 +307,17 @@ mod tests {
                 let scenario = victim.scenario().unwrap();
                 assert_eq!(scenario.switch.shared_size(), Bytes::mb(16));
                 assert_eq!(scenario.switch.ports.len(), n + 3);
+            }
+        }
+    }
+
+    #[test]
+    fn the_switch_marks_data_and_nothing_else() {
+        let queues = |victim: Victim| victim.scenario().unwrap().switch.classes.queues;
+        for (victim, kmin) in [(Victim::simulation(9, dt()), 400), (Victim::testbed(6, dt()), 40)] {
+            for (class, queue) in queues(victim).iter().enumerate() {
+                let marking = EcnConfig { kmin: Bytes::kb(kmin), kmax: Bytes::kb(4 * kmin), pmax_ppm: 200_000 };
+                assert_eq!(queue.ecn, (class == DATA_CLASS.index()).then_some(marking), "class {class}");
             }
         }
     }

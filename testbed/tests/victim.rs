@@ -6,27 +6,34 @@ use std::process::Command;
 use std::time::UNIX_EPOCH;
 
 use weir_testbed::dpdk::DpdkBackend;
-use weir_testbed::run_dir::{Provenance, RunDir, Summary, read_summary};
+use weir_testbed::host::CongestionControl;
+use weir_testbed::run_dir::{Provenance, RunDir, Summary, Window, read_summary};
 use weir_testbed::victim::{PolicyKind, Victim, VictimPolicy};
 use weir_units::{Span, Time};
 
-/// The paper's testbed with a burst of 5 ms; 3 s of real time.
-fn small(burst_hosts: usize, policy: VictimPolicy) -> Victim {
+/// The paper's testbed with a burst of 5 ms; 3 s of real time. Without congestion control, so that rates can be reckoned.
+fn small(burst_hosts: usize, kind: PolicyKind) -> Victim {
     Victim {
+        congestion_control: CongestionControl::None,
         time_dilation: 300,
         burst_start: Time::from_nanos(2_000_000),
         burst_stop: Time::from_nanos(7_000_000),
         end: Time::from_nanos(9_000_000),
         sample_every: Span::from_micros(200),
         capture: burst_hosts > 0,
-        ..Victim::testbed(burst_hosts, policy)
+        ..Victim::testbed(burst_hosts, VictimPolicy::new(kind))
     }
 }
 
 #[test]
 fn the_victim_is_paused_for_what_others_do() {
-    let dt = VictimPolicy::new(PolicyKind::Dynamic);
-    let victims = [small(0, dt), small(6, dt), small(6, VictimPolicy::new(PolicyKind::Static))];
+    let controlled = Victim::testbed(6, VictimPolicy::new(PolicyKind::Spfc)).congestion_control;
+    let victims = [
+        small(0, PolicyKind::Dynamic),
+        small(6, PolicyKind::Dynamic),
+        small(6, PolicyKind::Static),
+        Victim { congestion_control: controlled, ..small(6, PolicyKind::Spfc) },
+    ];
     let scenarios = victims.each_ref().map(|victim| victim.scenario().unwrap());
     let backend = DpdkBackend::start(&scenarios).unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -39,7 +46,11 @@ fn the_victim_is_paused_for_what_others_do() {
         println!("{name}: {:?}", summary.notes);
         assert_eq!(read_summary(&path).unwrap(), summary);
         check_losslessness(&name, &summary);
-        check_victim(&name, victim, &summary);
+        if victim.congestion_control == CongestionControl::None {
+            check_victim(&name, victim, &summary);
+        } else {
+            check_controlled(&name, &summary);
+        }
         check_series(&path, victim);
         if victim.capture {
             check_capture(&path);
@@ -75,6 +86,24 @@ fn check_victim(name: &str, victim: &Victim, summary: &Summary) {
     assert!(as_reckoned || !is_undisturbed, "{name}: F1 and F2 keep {kept:.2?}, not two sevenths");
 }
 
+/// F2 gives way, F1 takes what it leaves of the line, and the state of P0 is told.
+fn check_controlled(name: &str, summary: &Summary) {
+    let [before, burst, _] = &summary.windows[..] else { panic!("{name}: windows missing") };
+    let [f1, f2] = [0, 1].map(|n| &summary.flows[n]);
+    assert_eq!((f1.frames_marked, f1.congestion_notifications), (0, 0), "{name}: F1 crosses no congested port");
+    assert!(f2.frames_marked > 0 && f2.congestion_notifications > 5, "{name}: {f2:?}");
+    assert!(f2.congestion_notifications <= summary.duration_ns / 50_000, "{name}: one each 50 us at most: {f2:?}");
+    let bursts = &summary.flows[2..];
+    assert!(bursts.iter().all(|flow| flow.congestion_notifications == 0), "{name}: bursts are not controlled");
+    let rate = |window: &Window, flow: usize| window.flows[flow].throughput_bps;
+    assert!(rate(burst, 1) * 4 < rate(before, 1), "{name}: F2 keeps {} of {} b/s", rate(burst, 1), rate(before, 1));
+    let is_undisturbed = summary.late_ns * 50 < summary.duration_ns;
+    assert!(rate(burst, 0) > rate(before, 0) || !is_undisturbed, "{name}: F1 has {} b/s", rate(burst, 0));
+    assert!(burst.ports[0].victim_permille.is_some_and(|permille| permille > 0), "{name}: {:?}", burst.ports[0]);
+    let data = summary.ports[0].classes.iter().find(|class| class.lossless).unwrap();
+    assert!(data.victim_permille.is_some() && data.headroom_estimate_bytes.is_none(), "{name}: {data:?}");
+}
+
 fn check_series(run: &Path, victim: &Victim) {
     let series = fs::read_to_string(run.join("series.csv")).unwrap();
     let times: Vec<f64> = series.lines().skip(1).map(|line| line.split(',').next().unwrap().parse().unwrap()).collect();
@@ -92,7 +121,7 @@ fn check_capture(run: &Path) {
         rows.filter(|row| row[1] == "p0" && kinds.contains(&row[3])).count()
     };
     let frames = of_p0(&["pause_sent", "pause_refreshed", "resume_sent"]);
-    assert!(frames > 0 && of_p0(&["drop"]) == 0);
+    assert_eq!(of_p0(&["drop"]), 0);
     let capture = run.join("p0.pcapng");
     let tshark = Command::new("tshark").args(["-n", "-Y", "macc.opcode == 0x0101", "-r"]).arg(&capture).output();
     match tshark {

@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 use indicatif::{ProgressBar, ProgressStyle};
 use weir_config::ConfigErrors;
 use weir_testbed::dpdk::{BackendError, DpdkBackend, Progress, fitting_dilation};
+use weir_testbed::host::CongestionControl;
 use weir_testbed::run_dir::{Provenance, RunDir, RunDirError, Summary};
 use weir_testbed::scenario::Scenario;
 use weir_testbed::victim::{PolicyKind, Victim, VictimPolicy};
@@ -27,6 +28,9 @@ pub struct DemoArguments {
     /// abm, reverie, each alone (α = 1) or with its α (dt:1/8).
     #[arg(long, alias = "policies", value_delimiter = ',', default_value = "st,dt:1,spfc", value_name = "LIST")]
     policy: Vec<VictimPolicy>,
+    /// What controls the rates of F1 and F2. Bursts are of messages too short to be controlled.
+    #[arg(long, default_value = "dcqcn", value_name = "NAME")]
+    congestion_control: Control,
     /// The paper's testbed (nine ports of 10 Gb/s, 2.5 MB) in place of its simulation (100 Gb/s, 16 MB).
     #[arg(long)]
     testbed: bool,
@@ -36,6 +40,13 @@ pub struct DemoArguments {
     /// Directory of the results; each policy gets one of its own in it.
     #[arg(short, long, default_value = "runs/demo", value_name = "DIR")]
     output: PathBuf,
+}
+
+/// Congestion control by the name that the command line has for it.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Control {
+    None,
+    Dcqcn,
 }
 
 /// A host that was polled too late for more than this share of the run makes its rates the machine's.
@@ -50,7 +61,10 @@ pub fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
     let mut compared = Vec::new();
     for bursts in &arguments.bursts {
         for policy in &arguments.policy {
-            let victim = Victim { time_dilation: dilation, capture: true, ..like(usize::from(*bursts), *policy) };
+            let mut victim = Victim { time_dilation: dilation, capture: true, ..like(usize::from(*bursts), *policy) };
+            if matches!(arguments.congestion_control, Control::None) {
+                victim.congestion_control = CongestionControl::None;
+            }
             scenarios.push(victim.scenario().map_err(|errors| too_fast(dilation, &errors))?);
             let label = policy.name();
             let label = if arguments.bursts.len() > 1 { format!("{label} N={bursts}") } else { label };
@@ -96,6 +110,14 @@ fn introduce(arguments: &DemoArguments, scenarios: &[Scenario], (rate, dilation)
         bursts.join(", ")
     );
     println!("Every host and the switch have ports of {rate}; one clock runs {dilation} times slower than real time.");
+    match arguments.congestion_control {
+        Control::Dcqcn => {
+            println!("F1 and F2 are under DCQCN, the switch marks ECN; each burst message starts at line rate.")
+        }
+        Control::None => {
+            println!("No flow is under congestion control: F2 keeps its rate for as long as the bursts last.")
+        }
+    }
     println!("F1 shares no congested port, and is held up all the same whenever the switch pauses H0 on P0.");
     let seconds: f64 =
         scenarios.iter().map(|scenario| scenario.end.as_nanos() as f64 * 1e-9 * f64::from(dilation)).sum();

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::report::{ClassReport, PortReport};
 use weir_units::{Bytes, Class, Time};
@@ -52,7 +53,7 @@ pub(super) fn summary(
         PortSummary {
             name: port.name.clone(),
             host: host.name.clone(),
-            classes: class_summaries(port, stats, &watched(host.port)),
+            classes: class_summaries(port, stats, &watched(host.port), scenario.switch.classes.lossless),
         }
     });
     let all_arrived = sent
@@ -66,6 +67,10 @@ pub(super) fn summary(
     }
     let late = left.iter().flatten().map(|(last, ..)| last.late).max().unwrap_or_default();
     notes.extend(machine_notes(stopped));
+    let lossy_dropped = dropped(scenario, report, false);
+    if lossy_dropped > 0 {
+        notes.push(format!("{lossy_dropped} frames of classes that are not lossless were dropped"));
+    }
     Summary {
         scenario: scenario.name.clone(),
         backend: "dpdk".to_owned(),
@@ -75,7 +80,7 @@ pub(super) fn summary(
         duration_ns: duration.as_nanos(),
         wall_ms: wall.as_millis() as u64,
         late_ns: late.as_nanos(),
-        lossless: all_arrived && late_hosts.is_empty() && report.balance.dropped == 0,
+        lossless: all_arrived && late_hosts.is_empty() && dropped(scenario, report, true) == 0,
         flows: flows.collect(),
         ports: ports.collect(),
         pool: pool(report.pool.capacity, report.pool.used_max),
@@ -84,6 +89,13 @@ pub(super) fn summary(
         windows: scenario.windows.iter().filter_map(|plan| window(scenario, plan, &edges)).collect(),
         notes,
     }
+}
+
+/// Frames that the switch dropped, of the lossless classes or of the others.
+fn dropped(scenario: &Scenario, report: &Report, lossless: bool) -> u64 {
+    let is_asked = |class: &Class| (scenario.switch.classes.lossless & class.bit() != 0) == lossless;
+    let classes = report.ports.iter().flat_map(|port| Class::ALL.into_iter().zip(&port.classes));
+    classes.filter(|(class, _)| is_asked(class)).map(|(_, class)| drops(class).values().sum::<u64>()).sum()
 }
 
 fn pool(capacity: Bytes, used_max: Bytes) -> PoolSummary {
@@ -111,7 +123,12 @@ fn machine_notes(stopped: &Stopped) -> Vec<String> {
 }
 
 /// The classes of a port that saw anything.
-fn class_summaries(port: &PortReport, host: Option<&HostStats>, watched: &[(Class, &Watched)]) -> Vec<ClassSummary> {
+fn class_summaries(
+    port: &PortReport,
+    host: Option<&HostStats>,
+    watched: &[(Class, &Watched)],
+    lossless: u8,
+) -> Vec<ClassSummary> {
     let has_traffic = |class: &ClassReport| {
         class.rx_frames + class.tx_frames + class.xoff_tx > 0 || drops(class).values().any(|frames| *frames > 0)
     };
@@ -122,6 +139,7 @@ fn class_summaries(port: &PortReport, host: Option<&HostStats>, watched: &[(Clas
             let at_host = host.map_or(ClassStats::default(), |host| host.classes[number.index()]);
             ClassSummary {
                 class: number.index() as u8,
+                lossless: lossless & number.bit() != 0,
                 pauses_sent: class.pauses_tx,
                 xoff_frames_sent: class.xoff_tx,
                 xon_frames_sent: class.xon_tx,

@@ -1,6 +1,6 @@
 //! The receiving end of a connection: what came in order, late, twice or not at all.
 
-use weir_units::{Bytes, Time};
+use weir_units::{Bytes, Span, Time};
 
 use super::Peer;
 use crate::rocev2::{Part, Psn, QueuePair};
@@ -12,6 +12,8 @@ pub struct ReceiverConfig {
     pub queue_pair: QueuePair,
     /// Its end at the sender, to which acknowledgements go.
     pub peer: Peer,
+    /// How often at most the sender is notified of frames that a switch marked CE; `None` for never.
+    pub cnp_interval: Option<Span>,
 }
 
 /// What arrived on a connection. Each frame is in order, ahead of a gap, reordered or a duplicate.
@@ -35,6 +37,8 @@ pub struct ReceiverStats {
     pub messages: u64,
     /// Frames that a switch marked CE.
     pub congestion_experienced: u64,
+    /// Congestion notifications sent.
+    pub congestion_notifications: u64,
     /// When the last frame arrived.
     pub last_arrival: Time,
 }
@@ -48,6 +52,9 @@ pub(super) struct Receiver {
     seen: u128,
     /// The sequence number to acknowledge.
     ack_due: Option<Psn>,
+    /// Whether a congestion notification is to be sent, and when the next one may be.
+    cnp_due: bool,
+    cnp_after: Time,
     stats: ReceiverStats,
 }
 
@@ -55,7 +62,15 @@ impl Receiver {
     pub(super) fn new(config: &ReceiverConfig) -> Receiver {
         let stats = ReceiverStats::default();
         // Nothing before the first can be missing.
-        Receiver { config: *config, expected: Psn::default(), seen: u128::MAX, ack_due: None, stats }
+        Receiver {
+            config: *config,
+            expected: Psn::default(),
+            seen: u128::MAX,
+            ack_due: None,
+            cnp_due: false,
+            cnp_after: Time::ZERO,
+            stats,
+        }
     }
 
     pub(super) fn handle_write(
@@ -114,6 +129,24 @@ impl Receiver {
         Some((psn, (self.stats.messages & 0xff_ffff) as u32))
     }
 
+    /// A frame came that a switch marked; returns whether a congestion notification has become due (the notification point
+    /// of DCQCN, Fig. 6).
+    pub(super) fn handle_marked(&mut self, now: Time) -> bool {
+        let Some(interval) = self.config.cnp_interval else { return false };
+        if self.cnp_due || now < self.cnp_after {
+            return false;
+        }
+        self.cnp_due = true;
+        self.cnp_after = now.saturating_add(interval);
+        true
+    }
+
+    /// Notes that the congestion notification is sent.
+    pub(super) fn handle_cnp_sent(&mut self) {
+        self.cnp_due = false;
+        self.stats.congestion_notifications += 1;
+    }
+
     pub(super) fn config(&self) -> &ReceiverConfig {
         &self.config
     }
@@ -133,7 +166,11 @@ mod tests {
 
     fn receiver() -> Receiver {
         let peer = Peer { mac: Default::default(), ip: [10, 0, 0, 1].into(), queue_pair: QueuePair::new(1) };
-        Receiver::new(&ReceiverConfig { queue_pair: QueuePair::new(2), peer })
+        Receiver::new(&ReceiverConfig {
+            queue_pair: QueuePair::new(2),
+            peer,
+            cnp_interval: Some(Span::from_micros(50)),
+        })
     }
 
     fn after(psns: &[u32]) -> ReceiverStats {
@@ -169,6 +206,21 @@ mod tests {
         }
         assert_eq!(receiver.take_ack(), Some((Psn::new(2), 3)));
         assert_eq!(receiver.take_ack(), None);
+    }
+
+    #[test]
+    fn notifications_keep_their_distance() {
+        let mut receiver = receiver();
+        let at = |us: u64| Time::from_nanos(us * 1_000);
+        assert!(receiver.handle_marked(at(7)), "the first mark is told at once");
+        assert!(!receiver.handle_marked(at(8)), "one is due already");
+        receiver.handle_cnp_sent();
+        assert!(!receiver.handle_marked(at(56)));
+        assert!(receiver.handle_marked(at(57)));
+        receiver.handle_cnp_sent();
+        assert_eq!(receiver.stats().congestion_notifications, 2);
+        receiver.config.cnp_interval = None;
+        assert!(!receiver.handle_marked(at(1_000)));
     }
 
     proptest! {

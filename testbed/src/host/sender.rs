@@ -1,9 +1,10 @@
-//! The sending end of a connection: messages cut into packets, at a pace, and their completion.
+//! The sending end of a connection: messages cut into packets, at a pace or under congestion control, and their completion.
 
 use std::collections::VecDeque;
 
 use weir_units::{BitRate, Bytes, Class, Span, Time};
 
+use super::congestion::{CongestionControl, Controlled};
 use super::{HostConfig, HostError, Peer, ReceiverConfig};
 use crate::rocev2::{Dscp, Operation, Part, PathMtu, Psn, QueuePair, Reth};
 use weir_flowctl::{Shaper, wire_bytes};
@@ -39,6 +40,8 @@ pub struct FlowConfig {
     pub repeat: Repeat,
     /// A pace, counted in bytes on the wire (FCS, preamble and gap included) as the line rate is; none: line rate.
     pub rate: Option<BitRate>,
+    /// What controls its rate besides.
+    pub congestion_control: CongestionControl,
     /// Payload of all messages together; the last message is cut to it. None: no end.
     pub total: Option<Bytes>,
 }
@@ -73,7 +76,7 @@ pub struct SenderStats {
     pub naks: u64,
     /// Acknowledgements of what was never sent.
     pub acks_unexpected: u64,
-    /// Congestion notifications, which are counted only.
+    /// Congestion notifications.
     pub congestion_notifications: u64,
 }
 
@@ -96,6 +99,7 @@ pub(super) struct Sender {
     config: FlowConfig,
     mtu: PathMtu,
     pacer: Option<Shaper>,
+    controlled: Option<Controlled>,
     psn: Psn,
     message: Option<Message>,
     /// When the next message is released; [`Time::NEVER`] if none is, or not before the present one is sent.
@@ -133,7 +137,11 @@ struct InFlight {
 impl FlowConfig {
     /// The receiving end of this flow, on the host that is its peer.
     pub fn receiver(&self, sender: &HostConfig) -> ReceiverConfig {
-        ReceiverConfig { queue_pair: self.peer.queue_pair, peer: sender.peer(self.queue_pair) }
+        ReceiverConfig {
+            queue_pair: self.peer.queue_pair,
+            peer: sender.peer(self.queue_pair),
+            cnp_interval: self.congestion_control.cnp_interval(),
+        }
     }
 }
 
@@ -166,13 +174,12 @@ impl Sender {
         let packets = message.div_ceil(host.mtu.get() as u64);
         // The largest message at the smallest MTU has 2^23 packets, so at least one fits.
         let in_flight_max = (PACKETS_IN_FLIGHT_MAX / packets).min(MESSAGES_IN_FLIGHT_MAX) as usize;
+        // A frame that found the wire busy is late, and the one after it makes up for that.
+        let slack = |rate: BitRate| host.slack + rate.time_for(wire_bytes(host.frame_bytes_max() as u32));
         Ok(Sender {
             mtu: host.mtu,
-            pacer: config.rate.map(|rate| {
-                // A frame that found the wire busy is late, and the one after it makes up for that.
-                let frame_time = rate.time_for(wire_bytes(host.frame_bytes_max() as u32));
-                Shaper::new(Some(rate), host.slack + frame_time)
-            }),
+            pacer: config.rate.map(|rate| Shaper::new(Some(rate), slack(rate))),
+            controlled: Controlled::new(&config.congestion_control, host.rate, slack(host.rate)),
             psn: Psn::default(),
             message: None,
             next_release: if config.start < config.stop { config.start } else { Time::NEVER },
@@ -193,7 +200,8 @@ impl Sender {
             None if self.in_flight.len() == self.in_flight_max => Time::NEVER,
             None => self.next_release,
         };
-        self.pacer.as_ref().map_or(released, |pacer| released.max(pacer.free_at()))
+        let paced = self.pacer.as_ref().map_or(released, |pacer| released.max(pacer.free_at()));
+        self.controlled.as_ref().map_or(paced, |controlled| paced.max(controlled.free_at()))
     }
 
     /// The next frame's content. To be called when the flow is due.
@@ -263,6 +271,9 @@ impl Sender {
         if let Some(pacer) = &mut self.pacer {
             pacer.send(now, frame_bytes as u32);
         }
+        if let Some(controlled) = &mut self.controlled {
+            controlled.handle_sent(now, frame_bytes as u32);
+        }
     }
 
     /// Takes an acknowledgement: of all messages whose last packet is `psn` or before it. Calls `done` with the
@@ -287,8 +298,11 @@ impl Sender {
         }
     }
 
-    pub(super) fn handle_cnp(&mut self) {
+    pub(super) fn handle_cnp(&mut self, now: Time) {
         self.stats.congestion_notifications += 1;
+        if let Some(controlled) = &mut self.controlled {
+            controlled.handle_cnp(now);
+        }
     }
 
     pub(super) fn is_finished(&self) -> bool {

@@ -1,5 +1,7 @@
 //! Hosts over links of some delay, in virtual time.
 
+use std::ops::Range;
+
 use proptest::prelude::*;
 use weir_flowctl::frame::PfcFrame;
 
@@ -26,6 +28,7 @@ fn flow(n: u32) -> FlowConfig {
         stop: Time::NEVER,
         repeat: Repeat::BackToBack,
         rate: None,
+        congestion_control: CongestionControl::None,
         total: None,
     }
 }
@@ -38,6 +41,14 @@ fn pfc(class: Class, quanta: u16) -> [u8; 60] {
     ControlFrame::Pfc(PfcFrame { enabled: class.bit(), times: [quanta; CLASSES] }).encode(MacAddr([2, 0, 0, 0, 1, 0]))
 }
 
+/// Sets CE, as a congested switch does.
+fn mark(frame: &mut [u8]) {
+    let packet = Packet::new(frame).unwrap();
+    let marked = Repr { ecn: Ecn::Ce, ..Repr::read(&packet).unwrap() };
+    let payload = packet.payload().to_vec();
+    marked.write(&payload, frame).unwrap();
+}
+
 /// Host 1 sends, host 2 receives; the links between them lose what `loses` names.
 struct Pair {
     sender: Host,
@@ -48,6 +59,8 @@ struct Pair {
     /// Frames sent there: when, and how long.
     sent: Vec<(Time, usize)>,
     loses: Vec<usize>,
+    /// From when to when every frame is marked on its way, as by a congested switch.
+    marks: Range<Time>,
 }
 
 impl Pair {
@@ -61,6 +74,7 @@ impl Pair {
             now: Time::ZERO,
             sent: Vec::new(),
             loses: Vec::new(),
+            marks: Time::ZERO..Time::ZERO,
         }
     }
 
@@ -76,7 +90,11 @@ impl Pair {
             }
             while let Some(length) = self.sender.poll_transmit(self.now, &mut buffer) {
                 if !self.loses.contains(&self.sent.len()) {
-                    self.there.push(self.now, buffer[..length].to_vec()).unwrap();
+                    let mut frame = buffer[..length].to_vec();
+                    if self.marks.contains(&self.now) {
+                        mark(&mut frame);
+                    }
+                    self.there.push(self.now, frame).unwrap();
                 }
                 self.sent.push((self.now, length));
             }
@@ -123,6 +141,66 @@ fn a_paced_flow_keeps_to_its_rate_and_leaves_the_rest() {
     // It may be a frame ahead and a frame behind, however often it finds the line busy.
     assert!(wire[0].abs_diff(quarter) <= 2 * 1_122, "{wire:?}");
     assert!(wire[0] + wire[1] >= 4 * quarter);
+}
+
+fn dcqcn(n: u32) -> FlowConfig {
+    FlowConfig { congestion_control: CongestionControl::Dcqcn(DcqcnConfig::paper(RATE)), ..flow(n) }
+}
+
+#[test]
+fn marks_slow_a_controlled_flow_down_and_leave_the_line_to_others() {
+    let mut pair = Pair::new(&[dcqcn(0), flow(1)]);
+    pair.marks = at(100_000)..at(1_100_000);
+    pair.run_until(at(1_100_000));
+    let (notified, told) = (pair.sender.sender_stats(0), pair.receiver.receiver_stats(0));
+    // One at once, and one each 50 us as long as the flow sends often enough: a frame takes 90 us at the lowest rate.
+    assert!((12..=21).contains(&told.congestion_notifications), "{told:?}");
+    assert_eq!(notified.congestion_notifications, told.congestion_notifications);
+    let other = pair.receiver.receiver_stats(1);
+    assert!(other.congestion_experienced > 5_000, "the other flow is marked as well");
+    assert_eq!(other.congestion_notifications, 0, "and nobody controls it");
+    let before = [0, 1].map(|n| pair.sender.sender_stats(n).wire);
+    pair.run_until(at(1_110_000));
+    let sent = [0, 1].map(|n| (pair.sender.sender_stats(n).wire - before[n]).get());
+    let line = RATE.bytes_in(Span::from_micros(10)).get();
+    assert!(sent[0] * 50 < line && sent[1] * 100 > line * 97, "{sent:?} of {line}");
+}
+
+#[test]
+fn a_controlled_flow_recovers_when_marks_end() {
+    let mut pair = Pair::new(&[dcqcn(0)]);
+    pair.marks = at(100_000)..at(150_000);
+    pair.run_until(at(2_000_000));
+    let before = pair.sender.sender_stats(0).wire;
+    pair.run_until(at(2_100_000));
+    let sent = (pair.sender.sender_stats(0).wire - before).get();
+    let line = RATE.bytes_in(Span::from_micros(100)).get();
+    assert!(sent * 100 > line * 90, "{sent} of {line}");
+    let stats = pair.receiver.receiver_stats(0);
+    assert_eq!((stats.lost, stats.congestion_notifications), (0, 1));
+}
+
+#[test]
+fn notifications_go_before_acknowledgements_and_obey_pfc() {
+    let one = FlowConfig { message: Bytes::new(100), total: Some(Bytes::new(100)), ..dcqcn(0) };
+    let mut sender = Host::new(config(1), std::slice::from_ref(&one), &[]).unwrap();
+    let mut receiver = Host::new(config(2), &[], &[one.receiver(&config(1))]).unwrap();
+    let mut buffer = [0; 2_000];
+    let length = sender.poll_transmit(at(0), &mut buffer).unwrap();
+    mark(&mut buffer[..length]);
+    receiver.handle_frame(at(1), &buffer[..length]);
+    receiver.handle_frame(at(1), &pfc(Class::new(6), 1_000));
+    assert_eq!((receiver.poll_transmit(at(1), &mut buffer), receiver.next_wakeup(at(1))), (None, at(5_121)));
+    let mut said = Vec::new();
+    let mut now = at(5_121);
+    while let Some(length) = receiver.poll_transmit(now, &mut buffer) {
+        let repr = Repr::read(&Packet::new(&buffer[..length]).unwrap()).unwrap();
+        said.push((repr.operation == Operation::CongestionNotification, repr.ecn, repr.dscp.get()));
+        sender.handle_frame(now, &buffer[..length]);
+        now = receiver.next_wakeup(now).min(now + Span::from_micros(1));
+    }
+    assert_eq!(said, [(true, Ecn::NotCapable, 48), (false, Ecn::Ect0, 48)]);
+    assert_eq!(sender.sender_stats(0).congestion_notifications, 1);
 }
 
 #[test]

@@ -75,6 +75,10 @@ pub struct FlowSummary {
     pub reordered: u64,
     /// Frames that came twice.
     pub duplicates: u64,
+    /// Frames received that a switch marked CE.
+    pub frames_marked: u64,
+    /// Congestion notifications that the sender got.
+    pub congestion_notifications: u64,
     /// Messages wholly sent.
     pub messages_sent: u64,
     /// Messages acknowledged.
@@ -139,6 +143,8 @@ pub struct ClassSummary {
     pub headroom_estimate_bytes: Option<u64>,
     /// The highest of the samples.
     pub headroom_estimate_max_bytes: Option<u64>,
+    /// Whether the class is lossless.
+    pub lossless: bool,
     /// Frames dropped that arrived or were to leave here, by reason.
     pub drops: BTreeMap<String, u64>,
 }
@@ -212,6 +218,8 @@ impl FlowSummary {
             lost: arrived.lost,
             reordered: arrived.reordered,
             duplicates: arrived.duplicates,
+            frames_marked: arrived.congestion_experienced,
+            congestion_notifications: sent.congestion_notifications,
             messages_sent: sent.messages_sent,
             messages_done: sent.messages_done,
             fct: MessageTimes::of(&sent.fct),

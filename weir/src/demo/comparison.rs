@@ -84,10 +84,10 @@ fn headroom_max(summary: &Summary) -> u64 {
     classes.map(|class| class.headroom_max_bytes).max().unwrap_or(0)
 }
 
-/// Frames that a receiver misses, and frames that the switch dropped.
+/// Frames that a receiver misses, and frames of lossless classes that the switch dropped.
 pub fn lost(summary: &Summary) -> u64 {
     let missed: u64 = summary.flows.iter().map(|flow| flow.lost).sum();
-    let classes = summary.ports.iter().flat_map(|port| &port.classes);
+    let classes = summary.ports.iter().flat_map(|port| &port.classes).filter(|class| class.lossless);
     let dropped: u64 = classes.flat_map(|class| class.drops.values()).sum();
     missed.max(dropped)
 }

@@ -1,0 +1,280 @@
+//! DCQCN's reaction point: what a sender makes of congestion notifications (Zhu et al., SIGCOMM 2015, section 3 and
+//! Fig. 7).
+//!
+//! The congestion point is a switch that marks by its queue's length, the notification point the receiver
+//! (`receiver.rs`). A notification cuts R_C by α/2; without further ones, a timer and a byte counter raise it again, to
+//! the rate before the cut (fast recovery) and beyond it (additive, then hyper increase).
+
+use weir_units::{BitRate, Bytes, Span, Time};
+
+/// DCQCN's parameters, with the paper's names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DcqcnConfig {
+    /// g = 2^-this: the weight of new feedback in α.
+    pub gain_shift: u8,
+    /// N: a receiver notifies a flow no more often.
+    pub cnp_interval: Span,
+    /// K: α falls every so often without a notification.
+    pub alpha_timer: Span,
+    /// T: R_C is raised every so often,
+    pub increase_timer: Span,
+    /// B: and each time that this much was sent, counted on the wire.
+    pub byte_counter: Bytes,
+    /// F: steps of fast recovery.
+    pub fast_recovery: u32,
+    /// R_AI: what an additive step adds to R_T.
+    pub additive_increase: BitRate,
+    /// R_HAI: what a hyper step adds to R_T.
+    pub hyper_increase: BitRate,
+    /// R_C is never cut below this.
+    pub rate_min: BitRate,
+}
+
+/// A flow's state. It sends at line rate until it is notified.
+#[derive(Debug)]
+pub(super) struct Dcqcn {
+    config: DcqcnConfig,
+    line: u64,
+    /// R_C, in bits a second.
+    current: u64,
+    /// R_T.
+    target: u64,
+    /// α in units of 2^-32.
+    alpha: u64,
+    /// When α falls next; [`Time::NEVER`] before the first notification, and when it is as good as zero.
+    alpha_at: Time,
+    /// When the timer raises R_C next; [`Time::NEVER`] when that is the line rate.
+    increase_at: Time,
+    /// Expiries of the timer since the last cut, and of the byte counter.
+    timer_stage: u32,
+    byte_stage: u32,
+    /// What is left until the byte counter's next expiry.
+    bytes_left: u64,
+}
+
+/// α = 1.
+const ONE: u64 = 1 << 32;
+
+impl DcqcnConfig {
+    /// The paper's parameters, made for 40 Gb/s, in which all rates follow the line rate: g = 1/256, N = 50 us, K = T =
+    /// 55 us, B = 10 MB, F = 5, R_AI = 40 Mb/s. R_HAI, which the paper does not name, is 200 Mb/s and the lowest rate a
+    /// thousandth of the line's, as in the public simulators.
+    pub fn paper(line: BitRate) -> DcqcnConfig {
+        let of_line = |divisor: u64| BitRate::bps((line.as_bps() / divisor).max(1));
+        DcqcnConfig {
+            gain_shift: 8,
+            cnp_interval: Span::from_micros(50),
+            alpha_timer: Span::from_micros(55),
+            increase_timer: Span::from_micros(55),
+            byte_counter: Bytes::mb(10),
+            fast_recovery: 5,
+            additive_increase: of_line(1_000),
+            hyper_increase: of_line(200),
+            rate_min: of_line(1_000),
+        }
+    }
+}
+
+impl Dcqcn {
+    pub(super) fn new(config: &DcqcnConfig, line: BitRate) -> Dcqcn {
+        Dcqcn {
+            config: *config,
+            line: line.as_bps(),
+            current: line.as_bps(),
+            target: line.as_bps(),
+            alpha: ONE,
+            alpha_at: Time::NEVER,
+            increase_at: Time::NEVER,
+            timer_stage: 0,
+            byte_stage: 0,
+            bytes_left: config.byte_counter.get(),
+        }
+    }
+
+    /// R_C as of the last call.
+    pub(super) fn rate(&self) -> BitRate {
+        BitRate::bps(self.current)
+    }
+
+    /// A notification has arrived.
+    pub(super) fn handle_cnp(&mut self, now: Time) {
+        self.advance(now);
+        self.target = self.current;
+        let cut = ((u128::from(self.current) * u128::from(self.alpha)) >> 33) as u64;
+        self.current = (self.current - cut).max(self.config.rate_min.as_bps().min(self.line));
+        self.alpha += (ONE - self.alpha) >> self.config.gain_shift;
+        self.alpha_at = now.saturating_add(self.config.alpha_timer);
+        self.increase_at = now.saturating_add(self.config.increase_timer);
+        (self.timer_stage, self.byte_stage) = (0, 0);
+        self.bytes_left = self.config.byte_counter.get();
+    }
+
+    /// A frame has been sent that takes this much on the wire.
+    pub(super) fn handle_sent(&mut self, now: Time, wire: Bytes) {
+        self.advance(now);
+        let mut sent = wire.get();
+        while self.is_limited() && sent >= self.bytes_left {
+            sent -= self.bytes_left;
+            self.bytes_left = self.config.byte_counter.get().max(1);
+            self.byte_stage += 1;
+            self.increase();
+        }
+        self.bytes_left = self.bytes_left.saturating_sub(sent).max(1);
+    }
+
+    /// Lets the timers run up to now. Nobody need wake up for them: they matter when the next frame is sent.
+    fn advance(&mut self, now: Time) {
+        while self.alpha_at <= now {
+            let decay = self.alpha >> self.config.gain_shift;
+            self.alpha -= decay;
+            self.alpha_at =
+                if decay == 0 { Time::NEVER } else { self.alpha_at.saturating_add(self.config.alpha_timer) };
+        }
+        while self.increase_at <= now {
+            self.timer_stage += 1;
+            self.increase();
+            let next = self.increase_at.saturating_add(self.config.increase_timer);
+            self.increase_at = if self.is_limited() { next } else { Time::NEVER };
+        }
+    }
+
+    fn is_limited(&self) -> bool {
+        self.current < self.line
+    }
+
+    fn increase(&mut self) {
+        let (timer, bytes, last) = (self.timer_stage, self.byte_stage, self.config.fast_recovery);
+        let step = if timer.max(bytes) < last {
+            0
+        } else if timer.min(bytes) > last {
+            self.config.hyper_increase.as_bps()
+        } else {
+            self.config.additive_increase.as_bps()
+        };
+        self.target = (self.target + step).min(self.line);
+        // Rounded up, so that it gets there.
+        self.current = (self.current + self.target).div_ceil(2);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: BitRate = BitRate::gbps(100);
+
+    fn dcqcn() -> Dcqcn {
+        Dcqcn::new(&DcqcnConfig::paper(LINE), LINE)
+    }
+
+    fn at(us: u64) -> Time {
+        Time::from_nanos(us * 1_000)
+    }
+
+    fn after_cnps(count: u64) -> Dcqcn {
+        let mut flow = dcqcn();
+        (0..count).for_each(|n| flow.handle_cnp(at(50 * n)));
+        flow
+    }
+
+    #[test]
+    fn a_flow_starts_at_line_rate_and_the_first_notifications_halve_it() {
+        let rates: Vec<u64> = (0..5).map(|n| after_cnps(n).rate().as_bps()).collect();
+        // Notified every 50 us, α has no time to fall from 1.
+        assert_eq!(rates, [100_000_000_000, 50_000_000_000, 25_000_000_000, 12_500_000_000, 6_250_000_000]);
+    }
+
+    #[test]
+    fn the_rate_has_a_floor() {
+        assert_eq!(after_cnps(100).rate(), BitRate::mbps(100));
+        let slow = BitRate::bps(50);
+        let mut flow = Dcqcn::new(&DcqcnConfig { rate_min: LINE, ..DcqcnConfig::paper(slow) }, slow);
+        flow.handle_cnp(at(0));
+        assert_eq!(flow.rate(), slow, "a floor above the line is the line");
+    }
+
+    #[test]
+    fn alpha_falls_by_g_every_k_and_rises_with_notifications() {
+        let mut flow = after_cnps(1);
+        flow.advance(at(54));
+        assert_eq!(flow.alpha, ONE);
+        flow.advance(at(55));
+        assert_eq!(flow.alpha, ONE / 256 * 255);
+        flow.advance(at(110));
+        assert_eq!(flow.alpha, ONE / 65_536 * 255 * 255);
+        let before = flow.alpha;
+        flow.handle_cnp(at(111));
+        assert_eq!(flow.alpha, before + (ONE - before) / 256);
+        // Half of α = 1 is gone after 177 updates: (255/256)^177 is just above 1/2.
+        let mut flow = after_cnps(1);
+        flow.advance(at(55 * 177));
+        assert!(flow.alpha > ONE / 2);
+        flow.advance(at(55 * 178));
+        assert!(flow.alpha < ONE / 2);
+        // A long silence ends.
+        flow.advance(Time::from_nanos(3_600_000_000_000));
+        assert!(flow.alpha < 256 && flow.alpha_at == Time::NEVER);
+    }
+
+    #[test]
+    fn the_timer_recovers_the_rate_then_adds_to_it() {
+        let mut flow = after_cnps(2);
+        let mut rates = Vec::new();
+        for n in 1..=6 {
+            flow.advance(at(50 + 55 * n));
+            rates.push((flow.rate().as_bps() / 1_000_000, flow.target / 1_000_000));
+        }
+        // Half way to 50 Gb/s four times; from the fifth on R_T grows by 100 Mb/s.
+        let expected = [
+            (37_500, 50_000),
+            (43_750, 50_000),
+            (46_875, 50_000),
+            (48_437, 50_000),
+            (49_268, 50_100),
+            (49_734, 50_200),
+        ];
+        assert_eq!(rates, expected);
+    }
+
+    #[test]
+    fn the_byte_counter_counts_as_the_timer_does_and_both_make_it_hyper() {
+        let mut flow = after_cnps(2);
+        for _ in 0..4 {
+            flow.handle_sent(at(51), Bytes::mb(10));
+        }
+        assert_eq!((flow.byte_stage, flow.target), (4, 50_000_000_000));
+        flow.handle_sent(at(51), Bytes::mb(20));
+        assert_eq!((flow.byte_stage, flow.target), (6, 50_200_000_000));
+        // The timer's first five leave the lesser stage at five at most: additive. The sixth is hyper.
+        flow.advance(at(50 + 55 * 5));
+        assert_eq!((flow.timer_stage, flow.target), (5, 50_700_000_000));
+        flow.advance(at(50 + 55 * 6));
+        assert_eq!((flow.timer_stage, flow.target), (6, 51_200_000_000));
+        // A notification begins anew.
+        flow.handle_cnp(at(50 + 55 * 6));
+        assert_eq!((flow.timer_stage, flow.byte_stage, flow.bytes_left), (0, 0, 10_000_000));
+    }
+
+    #[test]
+    fn parts_of_the_byte_counter_add_up() {
+        let mut flow = after_cnps(1);
+        for _ in 0..9_999 {
+            flow.handle_sent(at(1), Bytes::kb(1));
+        }
+        assert_eq!(flow.byte_stage, 0);
+        flow.handle_sent(at(1), Bytes::kb(1));
+        assert_eq!((flow.byte_stage, flow.bytes_left), (1, 10_000_000));
+    }
+
+    #[test]
+    fn it_gets_back_to_line_rate_and_rests_there() {
+        let mut flow = after_cnps(8);
+        flow.advance(Time::from_nanos(100_000_000));
+        assert_eq!((flow.rate(), flow.increase_at), (LINE, Time::NEVER));
+        flow.handle_sent(at(200_000), Bytes::mb(100));
+        assert_eq!(flow.rate(), LINE);
+        // By then α has fallen, so the next cut is a lesser one.
+        flow.handle_cnp(at(200_000));
+        assert!(flow.rate() > BitRate::gbps(90), "{}", flow.rate());
+    }
+}
