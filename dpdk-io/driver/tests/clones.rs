@@ -15,9 +15,9 @@ use weir_units::{BitRate, Bytes, PortId};
 
 const CLONES: usize = 5;
 const COPIES: usize = CLONES + 1;
-const FRAMES: u64 = if cfg!(debug_assertions) { 30_000 } else { 500_000 };
-/// What the six copies exceed together, with optimisation and without.
-const RECEIVER_RATE: &str = if cfg!(debug_assertions) { "100Mbps" } else { "1Gbps" };
+const FRAMES: u64 = if cfg!(debug_assertions) { 30_000 } else { 250_000 };
+/// What the six copies exceed together even where others take most of the CPU.
+const RECEIVER_RATE: &str = if cfg!(debug_assertions) { "100Mbps" } else { "300Mbps" };
 /// How long a layout may take, on a machine that does much else.
 const PATIENCE: Duration = Duration::from_secs(120);
 
