@@ -11,6 +11,9 @@ from weirlab.switch import weir_binary
 
 TIMEOUT_S = 180
 POLICIES = {"st": "st", "dt:1": "dt-1"}
+ALL_POLICIES = {
+    "st", "dt", "spfc", "sih", "oversubscribed", "adaptive", "dsh", "dsh-no-insurance", "dsh-no-shared", "sonic", "abm", "reverie",
+}
 
 
 def demo(*arguments, cwd):
@@ -21,7 +24,18 @@ def demo(*arguments, cwd):
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     where = tmp_path_factory.mktemp("demo")
-    done = demo("--testbed", "--bursts", "4", "--policies", ",".join(POLICIES), cwd=where)
+    # Without congestion control the outcome can be reckoned, whatever the machine.
+    arguments = ["--testbed", "--bursts", "4", "--policies", ",".join(POLICIES), "--congestion-control", "none"]
+    done = demo(*arguments, cwd=where)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout, where / "runs" / "demo"
+
+
+@pytest.fixture(scope="module")
+def controlled(tmp_path_factory):
+    """The defaults of hosts, under policies that show their own state."""
+    where = tmp_path_factory.mktemp("controlled")
+    done = demo("--testbed", "--bursts", "4", "--policy", "spfc,dsh:1/2", cwd=where)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout, where / "runs" / "demo"
 
@@ -93,7 +107,63 @@ def test_a_second_run_replaces_the_first_and_a_foreign_directory_is_refused(tmp_
     assert (foreign / "thesis.tex").read_text() == "years of work"
 
 
-@pytest.mark.parametrize("wrong", [["--bursts", "14"], ["--policies", "red"], ["--dilation", "0"], ["--dilation", "1"]])
+def cells(printed, row):
+    return next(line for line in printed.splitlines() if row in line).split()
+
+
+def test_the_state_of_a_policy_stands_in_table_series_and_summary(controlled):
+    printed, directory = controlled
+    assert cells(printed, "F1 before")[-2:] and "spfc-1" in printed and "dsh-1/2" in printed
+    victim, other = cells(printed, "P0 in the victim state")[-2:]
+    assert 0 < int(victim) <= 100 and other == "-"
+    other, estimate = cells(printed, "highest headroom estimate on P0")[-2:]
+    assert other == "-" and int(estimate.replace(",", "")) >= 0
+    for policy, column, key in (
+        ("spfc-1", "victim", "victim_permille"),
+        ("dsh-1_2", "headroom_estimate_bytes", "headroom_estimate_max_bytes"),
+    ):
+        with open(directory / policy / "series.csv", newline="") as file:
+            series = list(csv.DictReader(file))
+        for name in ("victim", "headroom_estimate_bytes"):
+            values = {row[f"p0.3.{name}"] for row in series}
+            assert ("" in values) == (name != column) and (name == column or values == {""}), f"{policy}: {name}"
+        assert window(summary(directory, policy), "burst")["ports"][0][key] is not None
+
+
+def test_congestion_control_holds_back_the_flow_that_congests(controlled):
+    _, directory = controlled
+    result = summary(directory, "spfc-1")
+    f1, f2, *bursts = result["flows"]
+    assert f2["congestion_notifications"] > 0 and f2["frames_marked"] > 0
+    assert all(flow["congestion_notifications"] == 0 for flow in (f1, *bursts))
+    before, burst = (window(result, name)["flows"][1]["throughput_bps"] for name in ("before", "burst"))
+    assert burst < before / 4
+
+
+def test_notifications_are_roce_to_wireshark(controlled):
+    need("tshark")
+    _, directory = controlled
+    fields = ["-e", "ip.dsfield.dscp", "-e", "ip.dsfield.ecn", "-e", "_ws.malformed"]
+    lines = subprocess.run(
+        ["tshark", "-n", "-r", directory / "spfc-1" / "p0.pcapng", "-Y", "infiniband.bth.opcode == 0x81", "-T", "fields", *fields],
+        capture_output=True, text=True, check=True, timeout=TIMEOUT_S,
+    ).stdout.splitlines()
+    assert lines and {tuple(line.split()) for line in lines} == {("48", "0")}
+
+
+def test_a_wrong_policy_is_told_which_there_are(tmp_path):
+    done = demo("--policy", "dt:1,red", cwd=tmp_path)
+    assert done.returncode == 2 and "red" in done.stderr
+    assert all(name in done.stderr for name in ALL_POLICIES), done.stderr
+
+
+def test_every_policy_is_known(tmp_path):
+    """Read, and then refused for its headroom: nothing runs."""
+    done = demo("--policy", ",".join(f"{name}:1/2" if name != "st" else name for name in sorted(ALL_POLICIES)), "--dilation", "1", cwd=tmp_path)
+    assert done.returncode == 2 and "--dilation 1" in done.stderr and "--policy" not in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("wrong", [["--bursts", "14"], ["--policy", "red"], ["--policy", "dt:0"], ["--policy", "st:1"], ["--dilation", "0"], ["--dilation", "1"]])
 def test_wrong_arguments(tmp_path, wrong):
     done = demo(*wrong, cwd=tmp_path)
     assert done.returncode == 2 and wrong[0] in done.stderr and "panicked" not in done.stderr
