@@ -139,18 +139,30 @@ impl Victim {
             ],
             sample_every: self.sample_every,
             end: self.end,
-            notes: vec![
-                match self.congestion_control {
-                    CongestionControl::None => {
-                        "no congestion control: F2 keeps its rate for as long as the bursts last".to_owned()
-                    }
-                    control => format!("F1 and F2 are under {}; bursts start at line rate, message by message", control.name()),
-                },
-                "headroom comes on top of the shared buffer, and DSH's insurance too: all policies share the same bytes, and what \
-                 each one's headroom costs is not in the comparison"
-                    .to_owned(),
-            ],
+            notes: self.notes(),
         })
+    }
+
+    /// What a reader of the results should know.
+    fn notes(&self) -> Vec<String> {
+        let control = match self.congestion_control {
+            CongestionControl::None => {
+                "no congestion control: F2 keeps its rate for as long as the bursts last".to_owned()
+            }
+            control => {
+                format!("F1 and F2 are under {}; bursts start at line rate, message by message", control.name())
+            }
+        };
+        let mut notes = vec![
+            control,
+            "headroom comes on top of the shared buffer, and DSH's insurance too: all policies share the same bytes, and what \
+             each one's headroom costs is not in the comparison"
+                .to_owned(),
+        ];
+        if self.policy.kind == PolicyKind::Adaptive {
+            notes.push("adaptive headroom gives what it does not need to the shared buffer, which grows".to_owned());
+        }
+        notes
     }
 
     /// H0, R1, R2 and the burst hosts.

@@ -57,9 +57,13 @@ pub fn thresholds(switch: &SwitchConfig, layout: &BufferLayout, policy: &dyn Pol
         writeln!(text, "    {line}").expect("a string takes all");
     }
     let delta = count(offset.get());
-    writeln!(text, "  Xoff is what w_s of a lossless ingress queue is compared with; Xon = Xoff - {delta} B")
+    let compared = if policy.low_pass().is_some() { "q̂" } else { "w_s" };
+    writeln!(text, "  Xoff is what {compared} of a lossless ingress queue is compared with; Xon = Xoff - {delta} B")
         .expect("a string takes all");
     let has_port_level = policy.port_level().is_some();
+    if has_port_level {
+        text += "  Xoff and X_poff are shown for τ = 0\n";
+    }
     let mut table = Table::new(
         ["Overloaded lossless queues", "Overloaded lossy queues", "Xoff B", "Xon B"]
             .into_iter()

@@ -63,6 +63,7 @@ fn dynamic_threshold() {
         "policy = \"dt\"\n[buffer.dt]\nalpha = 1",
         &[
             "policy \"dt\"",
+            "Xoff is what w_s of a lossless ingress queue is compared with; Xon = Xoff - 3,000 B",
             "Overloaded lossless queues Overloaded lossy queues Xoff B Xon B Each lossy queue B Shared in use",
             "none none 9,000,000 8,997,000 9,000,000 0.0 %",
             "1 none 4,500,000 4,497,000 - 50.0 %",
@@ -150,6 +151,7 @@ fn reverie() {
     check(
         "policy = \"reverie\"\nlossy_alpha = \"1/2\"\n[buffer.reverie]\nalpha = 1",
         &[
+            "Xoff is what q̂ of a lossless ingress queue is compared with; Xon = Xoff - 3,000 B",
             "n_p counts queues whose q̂ is 20.48KB or more",
             "none none 9,000,000 8,997,000 4,500,000 0.0 %",
             // 9 MB / (1 + 1 + 1/2) are free, as many for lossless and half of it for lossy, whatever the number.
