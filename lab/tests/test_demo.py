@@ -25,7 +25,7 @@ def demo(*arguments, cwd):
 def runs(tmp_path_factory):
     where = tmp_path_factory.mktemp("demo")
     # Without congestion control the outcome can be reckoned, whatever the machine.
-    arguments = ["--testbed", "--bursts", "4", "--policies", ",".join(POLICIES), "--congestion-control", "none"]
+    arguments = ["--testbed", "--bursts", "4", "--separate-hosts", "--policies", ",".join(POLICIES), "--congestion-control", "none"]
     done = demo(*arguments, cwd=where)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout, where / "runs" / "demo"
@@ -163,7 +163,7 @@ def test_every_policy_is_known(tmp_path):
     assert done.returncode == 2 and "--dilation 1" in done.stderr and "--policy" not in done.stderr, done.stderr
 
 
-@pytest.mark.parametrize("wrong", [["--bursts", "14"], ["--policy", "red"], ["--policy", "dt:0"], ["--policy", "st:1"], ["--dilation", "0"], ["--dilation", "1"]])
+@pytest.mark.parametrize("wrong", [["--bursts", "30"], ["--bursts", "14", "--separate-hosts"], ["--policy", "red"], ["--policy", "dt:0"], ["--policy", "st:1"], ["--dilation", "0"], ["--dilation", "1"]])
 def test_wrong_arguments(tmp_path, wrong):
     done = demo(*wrong, cwd=tmp_path)
     assert done.returncode == 2 and wrong[0] in done.stderr and "panicked" not in done.stderr

@@ -7,6 +7,10 @@
 //! F1 and F2 are under DCQCN, as in the paper, and the switch marks ECN. The bursts are not: a message of 64 KB has been sent
 //! before the first word of congestion is back, so the paper calls them uncontrollable, and each is a new flow that starts at
 //! line rate.
+//!
+//! The bursts come at the same time in the paper: in its simulation by one clock, on its testbed because most burst ports are
+//! copies of one. That matters: hosts of their own drift apart as they are paused, and one that then sends alone departs as
+//! fast as a victim. So the usual set-up here is one burst host and virtual ports that copy its port, [`Victim::copied`].
 
 mod policy;
 
@@ -34,8 +38,10 @@ const DATA_DSCP: Dscp = Dscp::new(3);
 /// The experiment's parameters.
 #[derive(Clone, Debug)]
 pub struct Victim {
-    /// N, hosts that send bursts.
+    /// Hosts that send bursts.
     pub burst_hosts: usize,
+    /// Virtual ports that copy each burst host's port: with them the burst ports are N.
+    pub copies: usize,
     /// What sets the PFC threshold.
     pub policy: VictimPolicy,
     /// C of all links.
@@ -73,10 +79,11 @@ pub struct Victim {
 impl Victim {
     /// As in the paper's simulation: 100 Gb/s, links of 9 us to the senders and 1 us to the receivers, 16 MB, a static
     /// threshold of B/32, bursts from 1 ms to 12 ms. DPDK as it is usually built has 32 ports in a process, and each
-    /// link takes two, so that N can't be more than 13 there.
+    /// link takes two, so that there can't be more than 13 burst hosts there; of copies there can.
     pub fn simulation(burst_hosts: usize, policy: VictimPolicy) -> Victim {
         Victim {
             burst_hosts,
+            copies: 0,
             policy,
             rate: BitRate::gbps(100),
             sender_delay: Span::from_micros(9),
@@ -134,6 +141,7 @@ impl Victim {
             flows,
             windows: vec![
                 window("before", steady, self.burst_start),
+                window("onset", self.burst_start, self.onset_end()),
                 window("burst", self.burst_start, self.burst_stop),
                 window("after", self.burst_stop, self.end),
             ],
@@ -141,6 +149,21 @@ impl Victim {
             end: self.end,
             notes: self.notes(),
         })
+    }
+
+    /// The same with N burst ports of one host: its own, and copies.
+    pub fn copied(self, burst_ports: usize) -> Victim {
+        Victim { burst_hosts: burst_ports.min(1), copies: burst_ports.saturating_sub(1), ..self }
+    }
+
+    /// N: ports that bursts arrive at.
+    pub fn burst_ports(&self) -> usize {
+        self.burst_hosts * (1 + self.copies)
+    }
+
+    /// The burst's first tenth, in which the rates of F1 and F2 change.
+    fn onset_end(&self) -> Time {
+        self.burst_start + self.burst_stop.since(self.burst_start).divided_by(10)
     }
 
     /// What a reader of the results should know.
@@ -253,6 +276,11 @@ impl Victim {
                 host.name, self.rate, host.link_delay
             );
         }
+        for n in 3..hosts.len() {
+            for copy in 1..=self.copies {
+                text += &format!("\n[[ports]]\nname = \"p{n}c{copy}\"\nclone_of = \"p{n}\"\n");
+            }
+        }
         for (n, host) in hosts.iter().enumerate() {
             text += &format!("\n[[static_macs]]\nmac = \"{}\"\nport = \"p{n}\"\n", host.nic.mac);
         }
@@ -285,6 +313,7 @@ impl Victim {
         };
         [
             ("burst_hosts", self.burst_hosts.to_string()),
+            ("copies_of_burst_hosts", self.copies.to_string()),
             ("rate", self.rate.to_string()),
             ("sender_delay", self.sender_delay.to_string()),
             ("receiver_delay", self.receiver_delay.to_string()),

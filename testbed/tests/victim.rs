@@ -71,7 +71,7 @@ fn check_losslessness(name: &str, summary: &Summary) {
 }
 
 fn check_victim(name: &str, victim: &Victim, summary: &Summary) {
-    let [before, burst, _] = &summary.windows[..] else { panic!("{name}: windows missing") };
+    let [before, _, burst, _] = &summary.windows[..] else { panic!("{name}: windows missing") };
     let pauses = burst.ports[0].pauses_sent;
     if victim.burst_hosts == 0 {
         assert_eq!(pauses, 0, "{name}: half a line's load congests nothing");
@@ -88,7 +88,7 @@ fn check_victim(name: &str, victim: &Victim, summary: &Summary) {
 
 /// F2 gives way, F1 takes what it leaves of the line, and the state of P0 is told.
 fn check_controlled(name: &str, summary: &Summary) {
-    let [before, burst, _] = &summary.windows[..] else { panic!("{name}: windows missing") };
+    let [before, _, burst, _] = &summary.windows[..] else { panic!("{name}: windows missing") };
     let [f1, f2] = [0, 1].map(|n| &summary.flows[n]);
     assert_eq!((f1.frames_marked, f1.congestion_notifications), (0, 0), "{name}: F1 crosses no congested port");
     assert!(f2.frames_marked > 0 && f2.congestion_notifications > 5, "{name}: {f2:?}");

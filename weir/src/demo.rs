@@ -21,9 +21,13 @@ use comparison::{Compared, comparison, lost};
 /// Arguments of `weir demo`.
 #[derive(clap::Args)]
 pub struct DemoArguments {
-    /// N: hosts that send bursts of 64 KB messages, 0 to 13; several are run one after another.
-    #[arg(long, value_delimiter = ',', default_value = "9", value_name = "LIST", value_parser = clap::value_parser!(u8).range(0..=13))]
+    /// N: ports at which bursts of 64 KB messages arrive, 0 to 29; several are run one after another. By default 24, with
+    /// --testbed 6, as in the paper.
+    #[arg(long, value_delimiter = ',', value_name = "LIST", value_parser = clap::value_parser!(u8).range(0..=29))]
     bursts: Vec<u8>,
+    /// A host of its own at each burst port, up to 13, in place of one host whose port the others copy.
+    #[arg(long)]
+    separate_hosts: bool,
     /// Policies to compare: st; or dt, spfc, sih, oversubscribed, adaptive, dsh, dsh-no-insurance, dsh-no-shared, sonic,
     /// abm, reverie, each alone (α = 1) or with its α (dt:1/8).
     #[arg(long, alias = "policies", value_delimiter = ',', default_value = "st,dt:1,spfc", value_name = "LIST")]
@@ -59,21 +63,25 @@ pub fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
     let dilation = arguments.dilation.unwrap_or_else(|| fitting_dilation(rate));
     let mut scenarios = Vec::new();
     let mut compared = Vec::new();
-    for bursts in &arguments.bursts {
+    let bursts = burst_ports(arguments)?;
+    for n in &bursts {
         for policy in &arguments.policy {
-            let mut victim = Victim { time_dilation: dilation, capture: true, ..like(usize::from(*bursts), *policy) };
+            let mut victim = Victim { time_dilation: dilation, capture: true, ..like(usize::from(*n), *policy) };
+            if !arguments.separate_hosts {
+                victim = victim.copied(usize::from(*n));
+            }
             if matches!(arguments.congestion_control, Control::None) {
                 victim.congestion_control = CongestionControl::None;
             }
             scenarios.push(victim.scenario().map_err(|errors| too_fast(dilation, &errors))?);
             let label = policy.name();
-            let label = if arguments.bursts.len() > 1 { format!("{label} N={bursts}") } else { label };
-            compared.push(Compared { label, bursts: *bursts, policy: *policy, summary: Summary::default() });
+            let label = if bursts.len() > 1 { format!("{label} N={n}") } else { label };
+            compared.push(Compared { label, bursts: *n, policy: *policy, summary: Summary::default() });
         }
     }
     let labels = compared.iter().map(|compared| compared.label.as_str());
     let runs = labels.map(|label| run_dir(label, &arguments.output)).collect::<Result<Vec<_>, _>>()?;
-    introduce(arguments, &scenarios, (rate, dilation));
+    introduce(arguments, &bursts, &scenarios, (rate, dilation));
     let backend = DpdkBackend::start(&scenarios)?;
     for ((scenario, run), compared) in scenarios.iter().zip(runs).zip(&mut compared) {
         compared.summary = run_one(&backend, scenario, &compared.label, run)?;
@@ -90,6 +98,23 @@ pub fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
     verdict(&compared)
 }
 
+/// Each N.
+fn burst_ports(arguments: &DemoArguments) -> Result<Vec<u8>, Failure> {
+    /// DPDK's ports, less those of H0, R1 and R2; each link takes two.
+    const HOSTS_MAX: u8 = 13;
+    if let Some(n) = arguments.bursts.iter().find(|n| arguments.separate_hosts && **n > HOSTS_MAX) {
+        return Err(Failure::Argument(format!(
+            "--bursts {n}: with --separate-hosts there can be {HOSTS_MAX} burst ports; write fewer, or leave it out"
+        )));
+    }
+    Ok(match arguments.bursts.as_slice() {
+        [] if arguments.testbed => vec![6],
+        [] if arguments.separate_hosts => vec![HOSTS_MAX],
+        [] => vec![24],
+        given => given.to_vec(),
+    })
+}
+
 /// The faster the clock, the more arrives while this machine reacts, and the more headroom that takes.
 fn too_fast(dilation: u32, errors: &ConfigErrors) -> Failure {
     Failure::Argument(format!(
@@ -103,11 +128,12 @@ fn run_dir(label: &str, output: &Path) -> Result<RunDir, RunDirError> {
     RunDir::create(output.join(label.replace('/', "_").replace(" N=", "-n")), &provenance)
 }
 
-fn introduce(arguments: &DemoArguments, scenarios: &[Scenario], (rate, dilation): (BitRate, u32)) {
-    let bursts: Vec<String> = arguments.bursts.iter().map(u8::to_string).collect();
+fn introduce(arguments: &DemoArguments, bursts: &[u8], scenarios: &[Scenario], (rate, dilation): (BitRate, u32)) {
+    let bursts: Vec<String> = bursts.iter().map(u8::to_string).collect();
     println!(
-        "The victim experiment (SPFC, III-A): H0 sends F1 to R1 and F2 to R2, N = {} hosts burst to R2.",
-        bursts.join(", ")
+        "The victim experiment (SPFC, III-A): H0 sends F1 to R1 and F2 to R2, bursts to R2 arrive at N = {} more ports{}.",
+        bursts.join(", "),
+        if arguments.separate_hosts { "" } else { " (one host's, and copies of it)" }
     );
     println!("Every host and the switch have ports of {rate}; one clock runs {dilation} times slower than real time.");
     match arguments.congestion_control {

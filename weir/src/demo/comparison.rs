@@ -25,8 +25,10 @@ pub fn comparison(compared: &[Compared]) -> Table {
         table.row(std::iter::once(name.to_owned()).chain(compared.iter().map(|compared| cell(&compared.summary))));
     };
     row("F1 before the burst, Gb/s", &|summary| gbps(flow_bps(summary, 0, "before")));
+    row("F1 in the first tenth of the burst, Gb/s", &|summary| gbps(flow_bps(summary, 0, "onset")));
     row("F1 during the burst, Gb/s", &|summary| gbps(flow_bps(summary, 0, "burst")));
     row("F1 after the burst, Gb/s", &|summary| gbps(flow_bps(summary, 0, "after")));
+    row("F2 in the first tenth of the burst, Gb/s", &|summary| gbps(flow_bps(summary, 1, "onset")));
     row("F2 during the burst, Gb/s", &|summary| gbps(flow_bps(summary, 1, "burst")));
     row("PAUSEs on P0", &|summary| count(first_port(summary).map_or(0, |port| port.pauses_sent)));
     row("P0 paused in the burst, us", &|summary| {

@@ -35,13 +35,13 @@ fn of_spfc(spfc: &Compared, group: &[Compared]) -> Option<String> {
     let spares = paused_percent(spfc) <= PAUSED_PERCENT_MAX;
     let costs = |run: &&&Compared| (f1(run) as f64) < f1(spfc) as f64 * KEPT_PERCENT_MIN / 100.0;
     let costly: Vec<&Compared> = others.iter().filter(costs).copied().collect();
-    let kept = format!("{} keeps F1 at {} Gb/s and {}", spfc.label, gbps(f1(spfc)), pauses(spfc));
+    let kept = format!("As the burst begins {} keeps F1 at {} Gb/s and {}", spfc.label, gbps(f1(spfc)), pauses(spfc));
     if spares && costly.len() == others.len() {
         let rates = listed(others.iter().map(|run| gbps(f1(run))));
         return Some(format!("{kept}; {} cut it to {rates} Gb/s.", listed(others.iter().map(|run| run.label.clone()))));
     }
     let figures = std::iter::once(spfc).chain(others.iter().copied()).map(|run| {
-        format!("under {} F1 has {} Gb/s in the burst, and the switch {}", run.label, gbps(f1(run)), pauses(run))
+        format!("under {} F1 has {} Gb/s as the burst begins, and the switch {}", run.label, gbps(f1(run)), pauses(run))
     });
     let figures = figures.collect::<Vec<_>>().join("; ");
     Some(if spares && !costly.is_empty() {
@@ -58,11 +58,12 @@ fn of_spfc(spfc: &Compared, group: &[Compared]) -> Option<String> {
 fn best_and_worst(group: &[Compared]) -> Option<String> {
     let (best, worst) = (group.iter().max_by_key(|run| f1(run))?, group.iter().min_by_key(|run| f1(run))?);
     let told = |run: &Compared| format!("under {} ({} Gb/s; it {})", run.label, gbps(f1(run)), pauses(run));
-    (group.len() > 1).then(|| format!("In the burst F1 has most {}, and least {}.", told(best), told(worst)))
+    (group.len() > 1).then(|| format!("As the burst begins F1 has most {}, and least {}.", told(best), told(worst)))
 }
 
+/// Where PAUSEs cost F1 something: before F2 has given way, or for the whole burst if it does not.
 fn f1(run: &Compared) -> u64 {
-    flow_bps(&run.summary, 0, "burst")
+    flow_bps(&run.summary, 0, "onset")
 }
 
 fn paused_percent(run: &Compared) -> f64 {
@@ -112,7 +113,10 @@ mod tests {
             label: format!("{policy}"),
             bursts,
             policy,
-            summary: Summary { windows: vec![window], ..Summary::default() },
+            summary: Summary {
+                windows: vec![Window { name: "onset".into(), ..window.clone() }, window],
+                ..Summary::default()
+            },
         }
     }
 
@@ -121,7 +125,9 @@ mod tests {
         let runs = [run("st", 9, 8, 40), run("dt", 9, 12, 30), run("sih", 9, 90, 0), run("spfc", 9, 95, 0)];
         assert_eq!(
             conclusions(&runs),
-            ["spfc-1 keeps F1 at 95.0 Gb/s and sends no PAUSE on P0; st and dt-1 cut it to 8.0 and 12.0 Gb/s."]
+            [
+                "As the burst begins spfc-1 keeps F1 at 95.0 Gb/s and sends no PAUSE on P0; st and dt-1 cut it to 8.0 and 12.0 Gb/s."
+            ]
         );
     }
 
@@ -132,9 +138,9 @@ mod tests {
         };
         assert_eq!(
             told,
-            "The paper's conclusion shows against st only: under spfc-1 F1 has 95.0 Gb/s in the burst, and the switch sends one \
-             PAUSE on P0 (1.0 % of the burst); under st F1 has 80.0 Gb/s in the burst, and the switch sends 4 PAUSEs on P0 (4.0 % \
-             of the burst); under dt-1 F1 has 94.0 Gb/s in the burst, and the switch sends no PAUSE on P0."
+            "The paper's conclusion shows against st only: under spfc-1 F1 has 95.0 Gb/s as the burst begins, and the switch sends one \
+             PAUSE on P0 (1.0 % of the burst); under st F1 has 80.0 Gb/s as the burst begins, and the switch sends 4 PAUSEs on P0 (4.0 % \
+             of the burst); under dt-1 F1 has 94.0 Gb/s as the burst begins, and the switch sends no PAUSE on P0."
         );
         let [told] = &conclusions(&[run("st", 9, 8, 40), run("spfc", 9, 95, 5)])[..] else { panic!() };
         assert!(told.contains("does not show") && told.contains("5 PAUSEs"), "{told}");
@@ -146,9 +152,9 @@ mod tests {
         assert_eq!(
             conclusions(&runs),
             [
-                "N = 4: In the burst F1 has most under dsh-1 (60.0 Gb/s; it sends no PAUSE on P0), and least under sih-1 (50.0 \
+                "N = 4: As the burst begins F1 has most under dsh-1 (60.0 Gb/s; it sends no PAUSE on P0), and least under sih-1 (50.0 \
                  Gb/s; it sends one PAUSE on P0 (1.0 % of the burst)).",
-                "N = 9: In the burst F1 has most under sih-1 (60.0 Gb/s; it sends no PAUSE on P0), and least under spfc-1 (50.0 \
+                "N = 9: As the burst begins F1 has most under sih-1 (60.0 Gb/s; it sends no PAUSE on P0), and least under spfc-1 (50.0 \
                  Gb/s; it sends no PAUSE on P0).",
             ]
         );
