@@ -139,7 +139,7 @@ impl Mmu {
             ports: (0..layout.ports().len() as u16).map(|id| CachePadded::new(port(PortId(id)))).collect(),
             rules: Rules {
                 lossy_alpha,
-                xon_offset: xon_offset.get(),
+                xon_offset: if policy.has_hysteresis() { xon_offset.get() } else { 0 },
                 low_pass: policy.low_pass(),
                 port_xon_offset: policy.port_level().map(|level| level.xon_offset),
                 adapts_headroom: policy.adapts_headroom(),

@@ -77,6 +77,11 @@ pub trait Policy: Debug + Send + Sync {
         None
     }
 
+    /// Whether RESUME waits until w_s is δ below Xoff. A policy that does not compare w_s has no use for that.
+    fn has_hysteresis(&self) -> bool {
+        true
+    }
+
     /// Flow control of whole ports beside that of queues, if the policy has it.
     fn port_level(&self) -> Option<PortLevel> {
         None
@@ -105,8 +110,8 @@ pub trait Policy: Debug + Send + Sync {
     /// What the policy is: paper section and parameters, a line each, for `weir check`.
     fn describe(&self) -> Vec<String>;
 
-    /// The policy's own state of a queue, for reports.
-    fn observe(&self, _queue: QueueId, _now: Time) -> Observation {
+    /// The policy's own state of a lossless ingress queue, for reports.
+    fn observe(&self, _queue: &QueueView) -> Observation {
         Observation::default()
     }
 }

@@ -77,7 +77,7 @@ fn check(mmu: &Mmu, model: &Model, advertised: &mut [u8]) -> Result<(), TestCase
             prop_assert_eq!(mmu.egress_length(id), model.egress[id.index()].length);
             if class != LOSSY {
                 if let Some(victim) = is.observation.victim {
-                    prop_assert_eq!(victim, model.is_victim(port.index()));
+                    prop_assert_eq!(victim, model.is_victim(port.index()) && !model.is_paused(port.index()));
                 }
                 if model.name == "dsh" {
                     prop_assert_eq!(is.observation.headroom_estimate, Some(Bytes::new(model.estimate(id))));
@@ -98,7 +98,7 @@ fn run(name: &'static str, operations: &[(u64, Operation)]) -> Result<(), TestCa
     let mut model = Model::new(name, policies::layout(name, &bounds()), bounds().rate, XON_OFFSET);
     let (mut held, mut advertised) = (Vec::new(), [0; PORTS as usize]);
     for (pause, operation) in operations {
-        model.now = model.now + Span::from_nanos(*pause);
+        model.now += Span::from_nanos(*pause);
         match operation {
             Operation::Admit(port, burst) => {
                 let arrivals: Vec<Arrival> = burst

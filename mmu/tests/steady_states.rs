@@ -49,7 +49,7 @@ impl Saturated {
 
     /// A frame leaves each queue; each that is ON is offered as many, and one more if `overload`.
     fn round(&mut self, overload: bool) {
-        self.now = self.now + RATE.time_for(Bytes::new(u64::from(FRAME)));
+        self.now += RATE.time_for(Bytes::new(u64::from(FRAME)));
         for source in &mut self.sources {
             if source.held.pop_front().is_some() {
                 self.mmu.release(self.now, &[source.frame]);
@@ -138,7 +138,7 @@ fn spfc_of_normal_ports() {
     // Overloaded ports that depart at line rate would be victims: here nothing but a frame in seven departs.
     let mut saturated = Saturated::new(mmu("spfc"), 8, 0);
     for _ in 0..20_000 {
-        saturated.now = saturated.now + RATE.time_for(Bytes::new(u64::from(FRAME) * 6));
+        saturated.now += RATE.time_for(Bytes::new(u64::from(FRAME) * 6));
         saturated.round(true);
     }
     saturated.check(saturated.mmu.policy().steady_state(&saturated.load()));

@@ -59,7 +59,7 @@ impl Bench {
     }
 
     fn wait(&mut self, span: Span) {
-        self.now = self.now + span;
+        self.now += span;
     }
 
     fn queue(&self, class: usize) -> QueueUse {

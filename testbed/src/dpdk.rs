@@ -89,12 +89,9 @@ impl ProgressOf {
     }
 }
 
-/// Whether a port is in the victim state, under a policy that has one. From a PAUSE of any class to its RESUME it is not,
-/// whatever its departures say.
+/// Whether a port is in the victim state, under a policy that has one. All its queues say the same.
 fn is_victim(port: &PortReport) -> Option<bool> {
-    let is_reset = || port.classes.iter().any(|class| class.ingress.off);
-    let victim = port.classes.iter().find_map(|class| class.ingress.observation.victim)?;
-    Some(victim && !is_reset())
+    port.classes.iter().find_map(|class| class.ingress.observation.victim)
 }
 
 /// Why a scenario does not run.

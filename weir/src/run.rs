@@ -194,10 +194,7 @@ fn rates_line(name: &str, before: &Report, now: &Report) -> String {
 fn policy_state(now: &Report) -> String {
     let classes = |port: &PortReport| port.classes.map(|class| class.ingress.observation);
     let has_victims = now.ports.iter().any(|port| classes(port).iter().any(|class| class.victim.is_some()));
-    let victims = now.ports.iter().filter(|port| {
-        let is_reset = port.classes.iter().any(|class| class.ingress.off);
-        !is_reset && classes(port).iter().any(|class| class.victim == Some(true))
-    });
+    let victims = now.ports.iter().filter(|port| classes(port).iter().any(|class| class.victim == Some(true)));
     let victims: Vec<&str> = victims.map(|port| port.name.as_str()).collect();
     let estimate = now.ports.iter().flat_map(classes).filter_map(|class| class.headroom_estimate).max();
     let mut text = String::new();

@@ -258,7 +258,7 @@ fn class_summary((class, report): (usize, &ClassReport)) -> ClassSummary {
         shared_max_bytes: report.ingress.shared_max.get(),
         headroom_max_bytes: report.ingress.headroom_max.get(),
         egress_max_bytes: report.egress_max.get(),
-        victim: report.ingress.observation.victim.map(|victim| victim && !report.ingress.off),
+        victim: report.ingress.observation.victim,
         headroom_estimate_bytes: report.ingress.observation.headroom_estimate.map(Bytes::get),
     }
 }

@@ -68,7 +68,7 @@ impl Mmu {
             held_max: Bytes::new(queue.held_max.get()),
             shared_max: Bytes::new(queue.shared_max.get()),
             headroom_max: Bytes::new(queue.headroom_max.get()),
-            observation: if queue.limits.lossless { self.policy.observe(id, now) } else { Observation::default() },
+            observation: if queue.limits.lossless { self.policy.observe(&view) } else { Observation::default() },
         }
     }
 

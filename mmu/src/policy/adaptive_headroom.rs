@@ -1,6 +1,6 @@
 //! Adaptive headroom (IEEE 802.1Qdt; dsh V-B): Φ by the delay that was measured, not by the worst case.
 
-use weir_units::{Alpha, BitRate, Bytes, QueueId, Span, Time};
+use weir_units::{Alpha, BitRate, Bytes, QueueId, Span};
 
 use super::{DynamicThreshold, Load, Observation, Policy, PortWriter, QueueView, QueueWords, SteadyState, Threshold};
 use crate::layout::BufferLayout;
@@ -138,8 +138,9 @@ impl Policy for AdaptiveHeadroom {
         ]
     }
 
-    fn observe(&self, queue: QueueId, _now: Time) -> Observation {
-        let headroom = self.headroom(queue).min(self.ports[queue.port().index()].headroom);
+    fn observe(&self, queue: &QueueView) -> Observation {
+        let most = self.ports[queue.queue.port().index()].headroom;
+        let headroom = self.headroom(queue.queue).min(most);
         Observation { headroom_estimate: Some(headroom), ..Observation::default() }
     }
 }

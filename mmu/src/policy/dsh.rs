@@ -148,7 +148,8 @@ impl Policy for Dsh {
         lines
     }
 
-    fn observe(&self, queue: QueueId, _now: Time) -> Observation {
-        Observation { headroom_estimate: Some(Bytes::new(self.estimator.estimate(queue))), ..Observation::default() }
+    fn observe(&self, queue: &QueueView) -> Observation {
+        let estimate = self.estimator.estimate(queue.queue);
+        Observation { headroom_estimate: Some(Bytes::new(estimate)), ..Observation::default() }
     }
 }

@@ -279,7 +279,7 @@ mod tests {
         let mut now = Time::ZERO;
         for length in lengths {
             estimator.arrive(&mut writer, queue, now, *length);
-            now = now + step;
+            now += step;
         }
         estimator.estimate(queue)
     }

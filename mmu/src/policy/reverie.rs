@@ -78,6 +78,11 @@ impl Policy for Reverie {
         Some(LowPass::with_gamma_ppb(self.gamma_ppb))
     }
 
+    /// RESUME when the condition holds again and the headroom is empty, says the paper; no more.
+    fn has_hysteresis(&self) -> bool {
+        false
+    }
+
     /// Theorem 1: lossless and lossy get in all `α·b* / (1 + α● + α°)`, however many queues they are.
     fn steady_state(&self, load: &Load) -> SteadyState {
         let weight = |queues: u64, alpha: Alpha| if queues > 0 { alpha.as_f64() } else { 0.0 };

@@ -1,7 +1,7 @@
 //! SPFC: selective PFC, which lets victim ports buffer on (spfc IV-B, V-A).
 
 use crossbeam_utils::CachePadded;
-use weir_units::{Alpha, BitRate, PortId, QueueId, Span, Time};
+use weir_units::{Alpha, BitRate, QueueId, Span};
 
 use super::departures::{Departures, Windows};
 use super::{DynamicThreshold, Load, Observation, Policy, QueueView, SteadyState, Threshold};
@@ -45,11 +45,12 @@ impl Spfc {
         Some(Spfc { threshold: DynamicThreshold::new(alpha), k_spfc, tc, windows: Windows::of(tc), ports })
     }
 
-    /// SH: what the last whole window said.
+    /// What the last whole window said, unless reset from a PAUSE to its RESUME.
     #[inline]
-    fn departs_fast(&self, port: PortId, now: Time) -> bool {
-        let port = &self.ports[port.index()];
-        port.departures.in_last_window(self.windows, now) >= port.victim_from
+    fn is_victim(&self, queue: &QueueView) -> bool {
+        let port = &self.ports[queue.queue.port().index()];
+        let reset = queue.off || queue.port_off;
+        !reset && port.departures.in_last_window(self.windows, queue.now) >= port.victim_from
     }
 }
 
@@ -60,8 +61,7 @@ impl Policy for Spfc {
 
     #[inline]
     fn threshold(&self, queue: &QueueView) -> Threshold {
-        let reset = queue.off || queue.port_off;
-        Threshold::at(if !reset && self.departs_fast(queue.queue.port(), queue.now) {
+        Threshold::at(if self.is_victim(queue) {
             queue.shared_pool.capacity
         } else {
             self.threshold.over(queue.shared_pool)
@@ -89,8 +89,8 @@ impl Policy for Spfc {
         ]
     }
 
-    fn observe(&self, queue: QueueId, now: Time) -> Observation {
-        Observation { victim: Some(self.departs_fast(queue.port(), now)), ..Observation::default() }
+    fn observe(&self, queue: &QueueView) -> Observation {
+        Observation { victim: Some(self.is_victim(queue)), ..Observation::default() }
     }
 }
 
@@ -105,7 +105,7 @@ pub fn k_spfc_bounds(burst_ports: u32, congested_share: f64) -> (f64, f64) {
 mod tests {
     use super::*;
     use crate::policy::tests::view;
-    use weir_units::Class;
+    use weir_units::{Class, PortId, Time};
 
     const QUEUE: QueueId = QueueId::new(PortId(0), Class::new(3));
     const SHARED: u64 = 1_000_000;

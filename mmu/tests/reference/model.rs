@@ -234,8 +234,8 @@ impl Model {
                 (even, even)
             }
             "spfc" => {
-                let paused = self.of_port(id.port().index()).iter().any(|queue| queue.off);
-                let threshold = if !paused && self.is_victim(id.port().index()) { self.shared().0 } else { free };
+                let port = id.port().index();
+                let threshold = if !self.is_paused(port) && self.is_victim(port) { self.shared().0 } else { free };
                 (threshold, threshold)
             }
             "abm" => {
@@ -341,6 +341,10 @@ impl Model {
     fn port_shared(&self, port: usize) -> u64 {
         let lossless = Class::in_mask(self.layout.ports()[port].lossless);
         lossless.map(|class| self.of_port(port)[class.index()].shared).sum()
+    }
+
+    pub fn is_paused(&self, port: usize) -> bool {
+        self.of_port(port).iter().any(|queue| queue.off)
     }
 
     /// SPFC: 20 % of what C carries in 80 us departed in the last whole window.

@@ -51,14 +51,17 @@ fn headroom_name(headroom: Headroom) -> &'static str {
 
 /// The policy in words, and its thresholds in an empty buffer and wherever equally overloaded queues come to rest.
 pub fn thresholds(switch: &SwitchConfig, layout: &BufferLayout, policy: &dyn Policy) -> String {
-    let offset = xon_offset(switch);
+    let offset = if policy.has_hysteresis() { xon_offset(switch) } else { Bytes::ZERO };
     let mut text = format!("  policy \"{}\"\n", policy.name());
     for line in policy.describe() {
         writeln!(text, "    {line}").expect("a string takes all");
     }
-    let delta = count(offset.get());
+    let xon = match offset.get() {
+        0 => "Xon = Xoff".to_owned(),
+        delta => format!("Xon = Xoff - {} B", count(delta)),
+    };
     let compared = if policy.low_pass().is_some() { "q̂" } else { "w_s" };
-    writeln!(text, "  Xoff is what {compared} of a lossless ingress queue is compared with; Xon = Xoff - {delta} B")
+    writeln!(text, "  Xoff is what {compared} of a lossless ingress queue is compared with; {xon}")
         .expect("a string takes all");
     let has_port_level = policy.port_level().is_some();
     if has_port_level {

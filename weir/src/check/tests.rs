@@ -151,12 +151,12 @@ fn reverie() {
     check(
         "policy = \"reverie\"\nlossy_alpha = \"1/2\"\n[buffer.reverie]\nalpha = 1",
         &[
-            "Xoff is what q̂ of a lossless ingress queue is compared with; Xon = Xoff - 3,000 B",
+            "Xoff is what q̂ of a lossless ingress queue is compared with; Xon = Xoff",
             "n_p counts queues whose q̂ is 20.48KB or more",
-            "none none 9,000,000 8,997,000 4,500,000 0.0 %",
+            "none none 9,000,000 9,000,000 4,500,000 0.0 %",
             // 9 MB / (1 + 1 + 1/2) are free, as many for lossless and half of it for lossy, whatever the number.
-            "2 2 1,800,000 1,797,000 900,000 60.0 %",
-            "4 4 900,000 897,000 450,000 60.0 %",
+            "2 2 1,800,000 1,800,000 900,000 60.0 %",
+            "4 4 900,000 900,000 450,000 60.0 %",
         ],
         &[],
     );
