@@ -71,10 +71,8 @@ impl Mmu {
         let mut average = average_before;
         let mut sums = Placed::default();
         // Where headroom is a pool of its own, a part of it is reserved only when a packet turns out to need it.
-        let mut headroom = HeadroomGrant {
-            bytes: if self.headroom.is_some() { 0 } else { u64::MAX },
-            final_: self.headroom.is_none(),
-        };
+        let mut headroom =
+            HeadroomGrant { bytes: if self.headroom.is_some() { 0 } else { u64::MAX }, asked: self.headroom.is_none() };
         let change = loop {
             let mut short = false;
             let change = queue.levels.update(|levels| {
@@ -109,17 +107,17 @@ impl Mmu {
                     }
                 }
                 // Not to be installed: it is done again with a reservation.
-                if short && !headroom.final_ { levels } else { after }
+                if short && !headroom.asked { levels } else { after }
             });
             match &self.headroom {
-                Some(pool) if short && !headroom.final_ => {
+                Some(pool) if short && !headroom.asked => {
                     let wanted = run.iter().map(|arrival| u64::from(arrival.bytes)).sum();
-                    headroom = HeadroomGrant { bytes: pool.reserve(wanted).bytes, final_: true };
+                    headroom = HeadroomGrant { bytes: pool.reserve(wanted).bytes, asked: true };
                 }
                 _ => break change,
             }
         };
-        if let Some(pool) = self.headroom.as_ref().filter(|_| headroom.final_) {
+        if let Some(pool) = self.headroom.as_ref().filter(|_| headroom.asked) {
             pool.give_back(headroom.bytes - sums.headroom);
             pool.note_level(pool.level().used);
         }
@@ -369,10 +367,10 @@ impl Room {
     }
 }
 
-/// What of a headroom pool a run may use; `final_` when asking for more is of no use.
+/// What of a headroom pool a run may use. `asked`: it has what it can get.
 struct HeadroomGrant {
     bytes: u64,
-    final_: bool,
+    asked: bool,
 }
 
 /// Bytes that a run has taken so far.

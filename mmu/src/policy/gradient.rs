@@ -3,7 +3,7 @@
 //! All in integers: a gradient is in units of 2^-20 bytes a nanosecond. Two forms of the same estimate are here, the
 //! exact one and the one for chips that neither multiply nor divide.
 
-use weir_units::{Alpha, BitRate, Bytes, PortId, QueueId, Span, Time};
+use weir_units::{Alpha, BitRate, Bytes, QueueId, Span, Time};
 
 use super::{PortWriter, QueueWords};
 
@@ -115,12 +115,6 @@ impl HeadroomEstimator {
         self.queues.set(writer, queue.class(), MEAN, mean as u64);
         self.queues.set(writer, queue.class(), DEVIATION, deviation as u64);
         self.queues.set(writer, queue.class(), ESTIMATE, estimate);
-    }
-
-    /// D: how long a PAUSE takes to work at worst, by this port's Φ.
-    pub fn delay(&self, port: PortId) -> u64 {
-        let line = &self.ports[port.index()];
-        (line.headroom << FRACTION_BITS) / (line.rate.max(1) as u64)
     }
 }
 
@@ -245,7 +239,7 @@ impl Line {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use weir_units::Class;
+    use weir_units::{Class, PortId};
 
     const CLASS: Class = Class::new(3);
     const PHI: Bytes = Bytes::new(56_840);
@@ -360,12 +354,5 @@ mod tests {
         assert!(Form::table("1/3".parse().unwrap(), quarter(), 4).is_none());
         assert!(Form::table(quarter(), quarter(), 3).is_none());
         assert!(Form::table(quarter(), Alpha::ONE, 0).is_some());
-    }
-
-    #[test]
-    fn the_delay_is_the_time_that_fills_the_headroom() {
-        let (estimator, _) = estimator(Form::exact(quarter(), quarter(), 4));
-        // 56,840 B at 12.5 B/ns.
-        assert_eq!(estimator.delay(PortId(0)), 4_547);
     }
 }
