@@ -120,6 +120,27 @@ fn a_pause_is_never_lost() {
     });
 }
 
+/// Two TX lcores release packets of one queue, which is OFF: the one that leaves it low enough says so, and nothing is
+/// released twice or not at all.
+#[test]
+fn two_departures_resume_a_queue() {
+    explore(|| {
+        let mmu = Arc::new(mmu());
+        let _ = (admit(&mmu), admit(&mmu), admit(&mmu));
+        let advertised = advertise(&mmu, 0);
+        assert_eq!(advertised, CLASS.bit());
+        let other = beside(&mmu, |mmu| release(mmu, &[PACKET]));
+        release(&mmu, &[PACKET]);
+        other.join().unwrap();
+        // One packet is left, below Xon, and nobody swept.
+        assert_eq!(advertise(&mmu, advertised), 0, "a RESUME was lost");
+        let left = mmu.ingress_use(PACKET.ingress, Time::ZERO);
+        assert_eq!((left.shared, left.headroom), (Bytes::new(1_000), Bytes::ZERO));
+        release(&mmu, &[PACKET]);
+        assert_eq!(mmu.pool_use().used, Bytes::ZERO);
+    });
+}
+
 /// Two lcores admit into a pool that has room for one: exactly one gets it, and the pool is never overdrawn.
 #[test]
 fn two_admissions_share_the_last_place() {
