@@ -1,0 +1,212 @@
+//! GFC's rate limiter of one egress queue (gfc 5.3).
+
+use weir_units::{BitRate, Bytes, Span, Time};
+
+use crate::wire_bytes;
+
+/// The least rate a limiter is set to, 8 kb/s, as on commodity switches (gfc 7): no limiter ever stops its queue.
+pub const RATE_MIN: BitRate = BitRate::bps(8_000);
+
+/// Lets the frames of a queue out at a rate R_r between [`RATE_MIN`] and the line rate C.
+///
+/// After a frame that took R_l on the wire the queue waits `R_c = (C − R_r)/R_r · R_l` (gfc 5.3): the next frame may
+/// start `R_l + R_c = R_l · C/R_r` after this one started. A change of R_r stretches or shortens what is left
+/// of that, so that over any window the queue sends at most the rates' integral and one frame: a peer whose rate
+/// swings gains nothing by the swings.
+///
+/// As in [`Shaper`](crate::Shaper), a poll that comes late may catch up `slack`; in virtual time that is zero.
+/// Lengths are of frames without FCS; rates count FCS, preamble and gap too.
+#[derive(Clone, Debug)]
+pub struct RateLimiter {
+    line: BitRate,
+    rate: BitRate,
+    pace: Pace,
+    free_at: Time,
+    slack: Span,
+}
+
+impl RateLimiter {
+    /// A limiter that allows the line rate until told otherwise.
+    pub fn new(line: BitRate, slack: Span) -> RateLimiter {
+        RateLimiter { line, rate: line, pace: Pace::of(line), free_at: Time::ZERO, slack }
+    }
+
+    /// Whether the next frame may start at `now`.
+    #[inline]
+    pub fn is_free(&self, now: Time) -> bool {
+        self.free_at <= now
+    }
+
+    /// Counts a frame of this length that starts at `now`.
+    #[inline]
+    pub fn send(&mut self, now: Time, frame_bytes: u32) {
+        let start = self.free_at.max(now.saturating_sub(self.slack));
+        self.free_at = start.saturating_add(self.pace.time_for(wire_bytes(frame_bytes)));
+    }
+
+    /// When the next frame may start.
+    pub fn free_at(&self) -> Time {
+        self.free_at
+    }
+
+    /// R_r.
+    pub fn rate(&self) -> BitRate {
+        self.rate
+    }
+
+    /// Sets R_r, cut to [`RATE_MIN`] and the line rate, with effect on the wait under way. Setting the rate that is
+    /// set costs a comparison.
+    pub fn set_rate(&mut self, now: Time, rate: BitRate) {
+        let rate = rate.clamp(RATE_MIN.min(self.line), self.line);
+        if rate == self.rate {
+            return;
+        }
+        // What is left was to pass at the old rate and now passes at the new one. Rounded up: never above the rate.
+        let left = u128::from(self.free_at.since(now).as_picos()) * u128::from(self.rate.as_bps());
+        let wait = u64::try_from(left.div_ceil(u128::from(rate.as_bps()))).unwrap_or(u64::MAX);
+        // Time not used at the old rate is no credit at the new one.
+        self.free_at = now.saturating_add(Span::from_picos(wait));
+        self.rate = rate;
+        self.pace = Pace::of(rate);
+    }
+}
+
+/// Picoseconds a byte, rounded up where [`Serialiser`](weir_units::Serialiser) rounds down: a limit is kept, not met.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    ps_per_byte_q20: u64,
+}
+
+impl Pace {
+    const FRACTION_BITS: u32 = 20;
+
+    fn of(rate: BitRate) -> Pace {
+        let scaled = (8_000_000_000_000u128 << Self::FRACTION_BITS).div_ceil(u128::from(rate.as_bps()));
+        Pace { ps_per_byte_q20: scaled as u64 }
+    }
+
+    #[inline]
+    fn time_for(self, size: Bytes) -> Span {
+        let scaled = u128::from(size.get()) * u128::from(self.ps_per_byte_q20);
+        Span::from_picos(((scaled + ((1 << Self::FRACTION_BITS) - 1)) >> Self::FRACTION_BITS) as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LINE: BitRate = BitRate::gbps(10);
+    /// 1.23 us at 10 Gb/s.
+    const FRAME: u32 = 1_514;
+
+    fn at(ns: u64) -> Time {
+        Time::from_nanos(ns)
+    }
+
+    fn limiter(rate: BitRate) -> RateLimiter {
+        let mut limiter = RateLimiter::new(LINE, Span::ZERO);
+        limiter.set_rate(Time::ZERO, rate);
+        limiter
+    }
+
+    #[test]
+    fn the_wait_is_the_papers() {
+        // R_l = 1,230.4 ns; at a quarter of the rate R_c = 3·R_l.
+        let mut limiter = limiter(BitRate::mbps(2_500));
+        limiter.send(at(100), FRAME);
+        assert_eq!(limiter.free_at(), Time::from_picos(100_000 + 4 * 1_230_400));
+        assert!(!limiter.is_free(at(5_021)) && limiter.is_free(at(5_022)));
+    }
+
+    #[test]
+    fn a_change_takes_effect_on_the_wait_under_way() {
+        let mut limiter = limiter(RATE_MIN);
+        limiter.send(at(0), FRAME);
+        assert_eq!(limiter.free_at(), Time::ZERO + Span::from_micros(1_538_000));
+        // Half of it has passed at 8 kb/s; 769 B are left.
+        limiter.set_rate(Time::ZERO + Span::from_millis(769), LINE);
+        assert_eq!(limiter.free_at(), Time::ZERO + Span::from_millis(769) + Span::from_picos(769 * 800));
+        limiter.set_rate(Time::ZERO + Span::from_millis(769), RATE_MIN);
+        assert_eq!(limiter.free_at(), Time::ZERO + Span::from_millis(2 * 769));
+    }
+
+    #[test]
+    fn rates_are_cut_to_what_the_limiter_can() {
+        let mut limiter = limiter(BitRate::bps(1));
+        assert_eq!(limiter.rate(), RATE_MIN);
+        limiter.set_rate(Time::ZERO, BitRate::gbps(400));
+        assert_eq!(limiter.rate(), LINE);
+    }
+
+    #[test]
+    fn a_late_poll_catches_up_within_its_slack() {
+        let mut limiter = RateLimiter::new(LINE, Span::from_micros(10));
+        limiter.set_rate(Time::ZERO, BitRate::gbps(5));
+        let late = at(1_000_000);
+        let mut sent = 0;
+        while limiter.is_free(late) {
+            limiter.send(late, FRAME);
+            sent += 1_538;
+        }
+        assert!((6_250..=6_250 + 1_538).contains(&sent), "{sent} B");
+    }
+
+    /// From 8 kb/s to 10 Gb/s, evenly over the magnitudes.
+    fn any_rate() -> impl Strategy<Value = BitRate> {
+        (3.9031..10.0f64).prop_map(|log| BitRate::bps(10f64.powf(log) as u64))
+    }
+
+    proptest! {
+        /// A queue that always has a frame and is asked at the earliest moment, whatever the rates do: from the start of any
+        /// frame on, what has left is at most the integral of the rate and one frame.
+        #[test]
+        fn no_window_exceeds_the_rate_and_one_frame(
+            steps in prop::collection::vec((any_rate(), 1..50_000u64, 60..9_018u32), 1..100),
+        ) {
+            let mut limiter = RateLimiter::new(LINE, Span::ZERO);
+            let mut now = Time::ZERO;
+            // In bits and picoseconds. Of each frame: the rates' integral and what had left when it started.
+            let (mut integral, mut sent) = (0u128, 0u128);
+            let mut starts: Vec<(u128, u128)> = Vec::new();
+            for (rate, ns, frame) in steps {
+                limiter.set_rate(now, rate);
+                let end = now + Span::from_nanos(ns);
+                loop {
+                    let next = limiter.free_at().max(now);
+                    let until = next.min(end);
+                    integral += u128::from(until.since(now).as_picos()) * u128::from(limiter.rate().as_bps());
+                    now = until;
+                    if next >= end {
+                        break;
+                    }
+                    prop_assert!(limiter.is_free(now));
+                    let bits = u128::from(wire_bytes(frame).get()) * 8 * 1_000_000_000_000;
+                    starts.push((integral, sent));
+                    limiter.send(now, frame);
+                    sent += bits;
+                }
+            }
+            // From the start of one frame to that of another no more leaves than the rates allow; the last frame comes
+            // on top.
+            let ahead: Vec<_> = starts.iter().map(|(integral, sent)| *sent as i128 - *integral as i128).collect();
+            prop_assert!(ahead.is_sorted_by(|earlier, later| earlier >= later), "{ahead:?}");
+        }
+
+        /// Asked at the earliest moment, the queue gets its rate to 0.1 %.
+        #[test]
+        fn the_long_run_is_the_rate(rate in any_rate(), frame in 60..9_018u32) {
+            let mut limiter = limiter(rate);
+            for _ in 0..1_000 {
+                let now = limiter.free_at();
+                limiter.send(now, frame);
+            }
+            let sent = wire_bytes(frame) * 1_000;
+            let exact = rate.time_for(sent).as_picos();
+            let taken = limiter.free_at().as_picos();
+            prop_assert!(taken >= exact - 1 && taken - exact <= exact / 1_000, "{taken} ps for {exact} ps");
+        }
+    }
+}
