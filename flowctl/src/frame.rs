@@ -11,10 +11,16 @@
 //! | 16..18 | class-enable vector, low byte used | pause time in quanta |
 //! | 18..34 | Time\[0\] to Time\[7\] in quanta | zero |
 //! | 34..60 | zero | zero |
+//!
+//! Credits have a frame of their own, [`CreditFrame`].
 
 use std::ops::Range;
 
 use weir_units::{CLASSES, Class, MacAddr};
+
+mod credit;
+
+pub use credit::CreditFrame;
 
 /// Ethertype of MAC control frames.
 pub const ETHERTYPE: u16 = 0x8808;

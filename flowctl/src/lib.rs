@@ -5,11 +5,12 @@
 //!   repeats them in time;
 //! - upstream, a **gate** says which classes may send now, or a **limiter** how fast.
 //!
-//! [`pfc`] stops and starts a class; [`gfc`] slows it down and never stops it. Frames are MAC control
+//! [`pfc`] stops and starts a class; [`cbfc`] gives it credit; [`gfc`] slows it down and never stops it. Frames are MAC control
 //! frames, [`frame`].
 
 #![forbid(unsafe_code)]
 
+pub mod cbfc;
 pub mod frame;
 pub mod gfc;
 pub mod pfc;

@@ -1,0 +1,211 @@
+use std::collections::VecDeque;
+
+use proptest::prelude::*;
+use weir_units::{BitRate, Class, Span, Time};
+
+use super::*;
+use crate::frame::CreditFrame;
+
+const CLASS: Class = Class::new(3);
+const MASK: u8 = 0b1000;
+
+fn frame(limit: u32) -> CreditFrame {
+    CreditFrame { enabled: MASK, limits: [limit; 8] }
+}
+
+#[test]
+fn frames_take_whole_blocks_with_their_fcs() {
+    assert_eq!([60, 61, 1_514, 9_018].map(blocks), [1, 2, 24, 141]);
+}
+
+#[test]
+fn credit_is_the_free_buffer() {
+    let (receiver, sender) = (Receiver::new(Bytes::new(64 * 50 + 63)), Sender::new());
+    assert!(!sender.may_send(CLASS, 60), "no credit before the first message");
+    sender.handle_credit(&receiver.frame(MASK).unwrap());
+    assert_eq!(sender.credit(CLASS), 50);
+    for _ in 0..2 {
+        assert!(sender.may_send(CLASS, 1_514));
+        sender.handle_sent(CLASS, 1_514);
+        receiver.handle_arrival(CLASS, 1_514);
+    }
+    assert!(sender.may_send(CLASS, 124) && !sender.may_send(CLASS, 125), "two blocks are left");
+    assert_eq!((receiver.limit(CLASS), receiver.occupied(CLASS)), (50, 48));
+    receiver.handle_departure(CLASS, 1_514);
+    sender.handle_credit(&receiver.frame(MASK).unwrap());
+    assert_eq!((sender.credit(CLASS), receiver.occupied(CLASS)), (26, 24));
+    assert_eq!(sender.credit(Class::new(0)), 0, "a class that is not named is left alone");
+}
+
+#[test]
+fn stale_messages_are_ignored_and_counted_repeated_ones_are_not() {
+    let sender = Sender::new();
+    assert_eq!(sender.handle_credit(&frame(100)), MASK);
+    assert_eq!(sender.handle_credit(&frame(99)), 0);
+    assert_eq!(sender.handle_credit(&frame(100)), MASK);
+    assert_eq!((sender.credit(CLASS), sender.stale()), (100, 1));
+}
+
+#[test]
+fn a_lost_packet_leaks_its_credit_until_the_counts_are_compared() {
+    let (receiver, sender) = (Receiver::new(Bytes::new(64 * 24)), Sender::new());
+    sender.handle_credit(&receiver.frame(MASK).unwrap());
+    sender.handle_sent(CLASS, 1_514);
+    sender.handle_credit(&receiver.frame(MASK).unwrap());
+    assert_eq!(sender.credit(CLASS), 0);
+    assert_eq!(receiver.handle_sent_total(CLASS, sender.sent_total(CLASS)), 24);
+    assert_eq!(receiver.handle_sent_total(CLASS, sender.sent_total(CLASS)), 0);
+    sender.handle_credit(&receiver.frame(MASK).unwrap());
+    assert_eq!((sender.credit(CLASS), receiver.occupied(CLASS)), (24, 0));
+}
+
+#[test]
+fn messages_come_each_period_whatever_happens() {
+    let receiver = Receiver::new(Bytes::mb(1));
+    let period = Advertiser::period_by_default(BitRate::gbps(10));
+    assert_eq!(period, Span::from_nanos(52_428));
+    let mut advertiser = Advertiser::new(MASK, period);
+    let mut sent = Vec::new();
+    for ns in (0..200_000).step_by(100) {
+        if let Some(frame) = advertiser.poll(Time::from_nanos(ns), &receiver) {
+            assert_eq!(frame.limits[3], 15_625);
+            advertiser.handle_sent(Time::from_nanos(ns));
+            sent.push(ns);
+        }
+    }
+    assert_eq!(sent, [0, 52_500, 104_900, 157_300]);
+    advertiser.handle_sent(Time::from_nanos(900_000));
+    assert_eq!(advertiser.next_wakeup(), Time::from_nanos(952_428), "missed periods are not made up for");
+    assert_eq!(Advertiser::new(0, period).poll(Time::ZERO, &receiver), None);
+}
+
+#[test]
+fn ahead_is_half_the_circle() {
+    assert_eq!(ahead(5, 5), Some(0));
+    assert_eq!(ahead(2, u32::MAX), Some(3));
+    assert_eq!(ahead(u32::MAX, 2), None);
+    assert_eq!(ahead(1 << 31, 1), Some((1 << 31) - 1));
+    assert_eq!(ahead(1 << 31, 0), None);
+}
+
+/// What happens to the pair in one step.
+#[derive(Clone, Debug)]
+enum Step {
+    /// The sender sends a frame of this length if its credit allows.
+    Send(u32),
+    /// The oldest data frame arrives: data keeps its order.
+    Arrive,
+    /// The oldest frame of the queue leaves.
+    Depart,
+    /// The receiver makes a message.
+    Advertise,
+    /// The message at this place of the channel arrives; it stays there if `twice`.
+    Deliver { place: usize, twice: bool },
+    /// The message at this place is lost.
+    Lose(usize),
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (60..9_018u32).prop_map(Step::Send),
+        4 => Just(Step::Arrive),
+        3 => Just(Step::Depart),
+        2 => Just(Step::Advertise),
+        2 => (any::<usize>(), any::<bool>()).prop_map(|(place, twice)| Step::Deliver { place, twice }),
+        1 => any::<usize>().prop_map(Step::Lose),
+    ]
+}
+
+/// Sender, receiver and a channel that keeps data in order and does with messages what it likes.
+struct Pair {
+    sender: Sender,
+    receiver: Receiver,
+    data: VecDeque<u32>,
+    queue: VecDeque<u32>,
+    messages: Vec<CreditFrame>,
+}
+
+impl Pair {
+    const BUFFER: Bytes = Bytes::kb(30);
+
+    fn starting_at(count: u32) -> Pair {
+        Pair {
+            sender: Sender::starting_at(count),
+            receiver: Receiver::starting_at(Self::BUFFER, count),
+            data: VecDeque::new(),
+            queue: VecDeque::new(),
+            messages: Vec::new(),
+        }
+    }
+
+    fn send(&mut self, frame: u32) -> bool {
+        let may_send = self.sender.may_send(CLASS, frame);
+        if may_send {
+            self.sender.handle_sent(CLASS, frame);
+            self.data.push_back(frame);
+        }
+        may_send
+    }
+
+    fn step(&mut self, step: &Step) {
+        match *step {
+            Step::Send(frame) => drop(self.send(frame)),
+            Step::Arrive => {
+                if let Some(frame) = self.data.pop_front() {
+                    self.receiver.handle_arrival(CLASS, frame);
+                    self.queue.push_back(frame);
+                }
+            }
+            Step::Depart => {
+                if let Some(frame) = self.queue.pop_front() {
+                    self.receiver.handle_departure(CLASS, frame);
+                }
+            }
+            Step::Advertise => self.messages.extend(self.receiver.frame(MASK)),
+            Step::Deliver { place, twice } if !self.messages.is_empty() => {
+                let place = place % self.messages.len();
+                self.sender.handle_credit(&self.messages[place]);
+                if !twice {
+                    self.messages.remove(place);
+                }
+            }
+            Step::Lose(place) if !self.messages.is_empty() => drop(self.messages.remove(place % self.messages.len())),
+            Step::Deliver { .. } | Step::Lose(_) => {}
+        }
+    }
+
+    fn blocks_of(frames: &VecDeque<u32>) -> u32 {
+        frames.iter().copied().map(blocks).sum()
+    }
+}
+
+proptest! {
+    /// Messages lost, doubled and reordered, counters that wrap meanwhile: the buffer is never overrun and no credit is made
+    /// up; one message after the faults end, the credit is exactly the free buffer, and traffic goes on.
+    #[test]
+    fn faults_neither_overrun_nor_leak(
+        start in prop_oneof![Just(0u32), (0..2_000u32).prop_map(|below| u32::MAX - below), any::<u32>()],
+        steps in prop::collection::vec(any_step(), 1..600),
+    ) {
+        let mut pair = Pair::starting_at(start);
+        let capacity = (Pair::BUFFER.get() / 64) as u32;
+        for step in &steps {
+            pair.step(step);
+            let (on_wire, queued) = (Pair::blocks_of(&pair.data), Pair::blocks_of(&pair.queue));
+            prop_assert_eq!(pair.receiver.occupied(CLASS), queued);
+            prop_assert!(on_wire + queued + pair.sender.credit(CLASS) <= capacity, "{:?}", step);
+        }
+        // Faults off: what is on the wire arrives, and one message.
+        (0..pair.data.len()).for_each(|_| pair.step(&Step::Arrive));
+        pair.sender.handle_credit(&pair.receiver.frame(MASK).unwrap());
+        prop_assert_eq!(pair.sender.credit(CLASS) + pair.receiver.occupied(CLASS), capacity);
+        for _ in 0..100 {
+            [Step::Depart, Step::Advertise].iter().for_each(|step| pair.step(step));
+            pair.sender.handle_credit(pair.messages.last().unwrap());
+            if pair.queue.is_empty() {
+                prop_assert!(pair.send(9_018), "an empty buffer takes a frame");
+                pair.step(&Step::Arrive);
+            }
+        }
+    }
+}

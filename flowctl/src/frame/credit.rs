@@ -1,0 +1,185 @@
+//! The credit frame of CBFC and time-based GFC: our own, as Ethernet has none.
+//!
+//! A MAC control frame with the organisation-specific extension opcode (IEEE 802.3 Annexes 31A and 31C), without its FCS:
+//!
+//! | bytes | content |
+//! |---|---|
+//! | 0..6 | 01-80-C2-00-00-01 |
+//! | 6..12 | source MAC of the port |
+//! | 12..14 | 0x8808 |
+//! | 14..16 | opcode 0xFFFE |
+//! | 16..19 | identifier 02-57-52 |
+//! | 19 | message: 1, credit |
+//! | 20..22 | class-enable vector, low byte used |
+//! | 22..54 | FCCL\[0\] to FCCL\[7\], 32 bits each, in blocks of 64 B |
+//! | 54..60 | zero |
+//!
+//! Why this opcode: all others that are free are the standard's to assign, this one it leaves to organisations, told apart by
+//! three bytes. Ours are an address block administered locally (the U/L bit is set, IEEE 802c's AAI quadrant), which
+//! no organisation is ever assigned. A station that does not know opcode or identifier discards the frame (IEEE 802.3 31.5),
+//! and no bridge forwards its destination.
+
+use std::ops::Range;
+
+use weir_units::{CLASSES, Class, MacAddr};
+
+use super::{ControlFrame, DecodeError, ETHERTYPE, FRAME_BYTES, word};
+
+mod field {
+    use super::Range;
+    pub use crate::frame::field::{DESTINATION, ETHERTYPE, OPCODE, SOURCE};
+
+    pub const IDENTIFIER: Range<usize> = 16..19;
+    pub const MESSAGE: usize = 19;
+    pub const CLASS_ENABLE: Range<usize> = 20..22;
+    /// Where FCCL\[0\] begins.
+    pub const LIMITS: usize = 22;
+    pub const END: usize = 54;
+}
+
+const OPCODE_EXTENSION: u16 = 0xfffe;
+const IDENTIFIER: [u8; 3] = [0x02, 0x57, 0x52];
+const MESSAGE_CREDIT: u8 = 1;
+
+/// The credit limits that a port advertises to its peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct CreditFrame {
+    /// Class-enable vector, bit j for class j. A class not enabled is left alone.
+    pub enabled: u8,
+    /// FCCL of each class: the block, counted from the link's start modulo 2^32, up to which the peer may send.
+    /// Meaningless where not enabled.
+    pub limits: [u32; CLASSES],
+}
+
+impl CreditFrame {
+    /// Reads a frame that [`ControlFrame::is_control`] recognises. [`ControlFrame::decode`] knows this frame as an unknown
+    /// opcode: only a port that speaks CBFC or time-based GFC asks here.
+    ///
+    /// # Errors
+    /// [`DecodeError::UnknownOpcode`] for any other control frame, and for this opcode with another identifier or
+    /// message; else as for PFC.
+    pub fn decode(frame: &[u8]) -> Result<CreditFrame, DecodeError> {
+        let opcode = word(frame, field::OPCODE).ok_or(DecodeError::Truncated)?;
+        if !ControlFrame::is_control(frame) || opcode != OPCODE_EXTENSION {
+            return Err(DecodeError::UnknownOpcode(opcode));
+        }
+        if frame[field::DESTINATION] != MacAddr::MAC_CONTROL.0 {
+            return Err(DecodeError::Destination);
+        }
+        if frame.len() < field::END {
+            return Err(DecodeError::Truncated);
+        }
+        if frame[field::IDENTIFIER] != IDENTIFIER || frame[field::MESSAGE] != MESSAGE_CREDIT {
+            return Err(DecodeError::UnknownOpcode(opcode));
+        }
+        let enabled = frame[field::CLASS_ENABLE.start + 1];
+        if enabled == 0 {
+            return Err(DecodeError::NoClass);
+        }
+        let limit = |class| {
+            let bytes = &frame[limit_field(class)];
+            u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
+        };
+        Ok(CreditFrame { enabled, limits: std::array::from_fn(limit) })
+    }
+
+    /// The frame as it goes on the wire, without FCS.
+    pub fn encode(&self, source: MacAddr) -> [u8; FRAME_BYTES] {
+        let mut frame = [0; FRAME_BYTES];
+        frame[field::DESTINATION].copy_from_slice(&MacAddr::MAC_CONTROL.0);
+        frame[field::SOURCE].copy_from_slice(&source.0);
+        frame[field::ETHERTYPE].copy_from_slice(&ETHERTYPE.to_be_bytes());
+        frame[field::OPCODE].copy_from_slice(&OPCODE_EXTENSION.to_be_bytes());
+        frame[field::IDENTIFIER].copy_from_slice(&IDENTIFIER);
+        frame[field::MESSAGE] = MESSAGE_CREDIT;
+        frame[field::CLASS_ENABLE].copy_from_slice(&u16::from(self.enabled).to_be_bytes());
+        for class in Class::in_mask(self.enabled) {
+            frame[limit_field(class.index())].copy_from_slice(&self.limits[class.index()].to_be_bytes());
+        }
+        frame
+    }
+}
+
+fn limit_field(class: usize) -> Range<usize> {
+    let start = field::LIMITS + 4 * class;
+    start..start + 4
+}
+
+const _: () = assert!(field::LIMITS + 4 * CLASSES == field::END && field::END <= FRAME_BYTES);
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SOURCE: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
+
+    #[test]
+    fn a_credit_frame_byte_by_byte() {
+        let limits = [9, 0, 0, 0x1234_5678, 0, 0, 0, u32::MAX];
+        let frame = CreditFrame { enabled: 0x88, limits }.encode(SOURCE);
+        let mut expected = [0; 60];
+        expected[..22].copy_from_slice(&[
+            0x01, 0x80, 0xc2, 0, 0, 0x01, 2, 0, 0, 0, 0, 9, 0x88, 0x08, 0xff, 0xfe, 0x02, 0x57, 0x52, 1, 0x00, 0x88,
+        ]);
+        expected[34..38].copy_from_slice(&[0x12, 0x34, 0x56, 0x78]);
+        expected[50..54].copy_from_slice(&[0xff; 4]);
+        assert_eq!(frame, expected, "a class that is not enabled has no limit");
+    }
+
+    #[test]
+    fn odd_frames_are_refused_with_their_reason() {
+        let credit = CreditFrame { enabled: 1, limits: [1; CLASSES] }.encode(SOURCE);
+        let with = |at: usize, byte: u8| {
+            let mut frame = credit;
+            frame[at] = byte;
+            CreditFrame::decode(&frame)
+        };
+        assert_eq!(CreditFrame::decode(&credit[..53]), Err(DecodeError::Truncated));
+        assert_eq!(CreditFrame::decode(&credit[..15]), Err(DecodeError::Truncated));
+        assert_eq!(with(0, 2), Err(DecodeError::Destination));
+        assert_eq!(with(15, 0xff), Err(DecodeError::UnknownOpcode(0xffff)));
+        assert_eq!(with(18, 0x53), Err(DecodeError::UnknownOpcode(0xfffe)));
+        assert_eq!(with(19, 2), Err(DecodeError::UnknownOpcode(0xfffe)));
+        assert_eq!(with(21, 0), Err(DecodeError::NoClass));
+        assert_eq!(with(20, 0xff).map(|frame| frame.enabled), Ok(1), "the vector's upper half is ignored");
+    }
+
+    #[test]
+    fn each_decoder_refuses_the_others_frames() {
+        let credit = CreditFrame { enabled: 1, limits: [1; CLASSES] }.encode(SOURCE);
+        assert!(ControlFrame::is_control(&credit));
+        assert_eq!(ControlFrame::decode(&credit), Err(DecodeError::UnknownOpcode(0xfffe)));
+        let pause = ControlFrame::Pause(1).encode(SOURCE);
+        assert_eq!(CreditFrame::decode(&pause), Err(DecodeError::UnknownOpcode(1)));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_encoded_is_decoded(enabled in 1..=255u8, limits: [u32; CLASSES]) {
+            let limits = std::array::from_fn(|class| if enabled >> class & 1 == 1 { limits[class] } else { 0 });
+            let frame = CreditFrame { enabled, limits };
+            prop_assert_eq!(CreditFrame::decode(&frame.encode(SOURCE)), Ok(frame));
+        }
+
+        #[test]
+        fn any_bytes_are_decoded_or_refused(bytes: Vec<u8>) {
+            let _ = CreditFrame::decode(&bytes);
+        }
+
+        /// Damage anywhere in a good frame: what is still accepted is a frame that encodes to what was read.
+        #[test]
+        fn damaged_frames_are_decoded_or_refused(cut in 0..61usize, damage in prop::collection::vec((0..60usize, any::<u8>()), 0..4)) {
+            let mut frame = CreditFrame { enabled: 0xff, limits: [7; CLASSES] }.encode(SOURCE);
+            damage.iter().for_each(|(at, byte)| frame[*at] = *byte);
+            let _ = ControlFrame::decode(&frame[..cut]);
+            if let Ok(credit) = CreditFrame::decode(&frame[..cut]) {
+                for class in Class::in_mask(credit.enabled) {
+                    let field = limit_field(class.index());
+                    prop_assert_eq!(&credit.encode(SOURCE)[field.clone()], &frame[field]);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Time-based GFC: CBFC's message each period, which sets a rate in place of a limit (gfc 5.2).
+//!
+//! The downstream side is CBFC's, [`cbfc::Receiver`](crate::cbfc::Receiver) and
+//! [`cbfc::Advertiser`](crate::cbfc::Advertiser), as it is.
+
+use weir_units::{Bytes, Class};
+
+use super::{Mapping, Rates};
+use crate::cbfc::{BLOCK, Sender};
+use crate::frame::CreditFrame;
+
+/// The upstream side: turns the credit left into the rates of the classes' limiters.
+///
+/// Written by the one lcore that receives on the port, but for [`Adjuster::handle_sent`], which is the transmitter's; that one
+/// reads [`Adjuster::rates`]. A rate holds until the next message; it is never zero, so credit that has run out slows
+/// a class to [`RATE_MIN`](crate::RATE_MIN) and never stops it.
+#[derive(Debug)]
+pub struct Adjuster {
+    mapping: Mapping,
+    /// B, in whole blocks.
+    buffer: Bytes,
+    credits: Sender,
+    rates: Rates,
+}
+
+impl Adjuster {
+    /// All classes at the line rate. `buffer` is the B of the peer's [`cbfc::Receiver`](crate::cbfc::Receiver).
+    ///
+    /// # Panics
+    /// If B_m of the mapping is more than the buffer.
+    pub fn new(mapping: Mapping, buffer: Bytes) -> Adjuster {
+        assert!(mapping.b_m() <= buffer, "no queue may grow beyond its buffer");
+        let buffer = BLOCK * (buffer.get() / BLOCK.get());
+        Adjuster { rates: Rates::new(mapping.line()), mapping, buffer, credits: Sender::new() }
+    }
+
+    /// Obeys a message: each class that it names, unless it is stale, goes to the rate of its queue. A repeated limit is no
+    /// repeated message: what was sent since has made the queue longer.
+    pub fn handle_credit(&self, frame: &CreditFrame) {
+        for class in Class::in_mask(self.credits.handle_credit(frame)) {
+            self.rates.set(class, self.mapping.rate(self.queue(class)));
+        }
+    }
+
+    /// Counts a frame of this length (without FCS) that is sent.
+    #[inline]
+    pub fn handle_sent(&self, class: Class, frame_bytes: u32) {
+        self.credits.handle_sent(class, frame_bytes);
+    }
+
+    /// q as seen from here, `B − (FCCL − FCTBS)`: the peer's queue, what is on the wire, and what was sent while the last message
+    /// was on its way. The whole buffer once more is sent than there was credit for.
+    pub fn queue(&self, class: Class) -> Bytes {
+        self.buffer.saturating_sub(BLOCK * u64::from(self.credits.credit(class)))
+    }
+
+    /// What the classes may send at.
+    pub fn rates(&self) -> &Rates {
+        &self.rates
+    }
+
+    /// The credit itself, for its counts.
+    pub fn credits(&self) -> &Sender {
+        &self.credits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_units::{BitRate, CLASSES};
+
+    use super::*;
+    use crate::RATE_MIN;
+
+    const LINE: BitRate = BitRate::gbps(10);
+    const CLASS: Class = Class::new(3);
+
+    fn adjuster() -> Adjuster {
+        let mapping = Mapping::without_guarantee(Bytes::mb(1), Bytes::kb(492), LINE).unwrap();
+        Adjuster::new(mapping, Bytes::mb(1))
+    }
+
+    /// A message with credit for this many bytes from the start.
+    fn credit(bytes: u64) -> CreditFrame {
+        CreditFrame { enabled: CLASS.bit(), limits: [(bytes / 64) as u32; CLASSES] }
+    }
+
+    /// Frames of 64 blocks.
+    fn send(adjuster: &Adjuster, bytes: u64) {
+        (0..bytes / 4_096).for_each(|_| adjuster.handle_sent(CLASS, 4_092));
+    }
+
+    #[test]
+    fn the_rate_follows_the_credit_left() {
+        let adjuster = adjuster();
+        adjuster.handle_credit(&credit(1_000_000));
+        assert_eq!((adjuster.queue(CLASS), adjuster.rates().rate(CLASS)), (Bytes::ZERO, LINE));
+        send(&adjuster, 746_000);
+        assert_eq!(adjuster.rates().rate(CLASS), LINE, "a rate changes with a message");
+        adjuster.handle_credit(&credit(1_000_000));
+        let rate = adjuster.rates().rate(CLASS);
+        let queue = adjuster.queue(CLASS).get();
+        assert_eq!(queue, 182 * 4_096);
+        assert_eq!(rate.as_bps(), 10_000_000_000 * (1_000_000 - queue) / 508_000);
+        assert_eq!(adjuster.rates().rate(Class::new(0)), LINE);
+    }
+
+    #[test]
+    fn stale_messages_change_no_rate() {
+        let adjuster = adjuster();
+        adjuster.handle_credit(&credit(1_500_000));
+        let version = adjuster.rates().version();
+        send(&adjuster, 900_000);
+        adjuster.handle_credit(&credit(1_000_000));
+        assert_eq!((adjuster.rates().version(), adjuster.credits().stale()), (version, 1));
+    }
+
+    #[test]
+    fn credit_that_has_run_out_is_the_least_rate() {
+        let adjuster = adjuster();
+        adjuster.handle_credit(&credit(1_000_000));
+        send(&adjuster, 1_100_000);
+        adjuster.handle_credit(&credit(1_000_000));
+        assert_eq!((adjuster.queue(CLASS), adjuster.rates().rate(CLASS)), (Bytes::mb(1), RATE_MIN));
+    }
+}
