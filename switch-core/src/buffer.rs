@@ -49,6 +49,9 @@ pub fn buffer_policy(
     rates: &[BitRate],
 ) -> Result<Box<dyn Policy>, BuildError> {
     let ports = layout.ports().len();
+    let charge = Charge::in_cells(config.buffer.cell_bytes);
+    // Headroom covers what the worst frames waste of their cells, so beside it stands the rate at which those fill the buffer.
+    let fill_rates: Vec<BitRate> = rates.iter().map(|rate| charge.fill_rate(*rate)).collect();
     let too_long = |key| BuildError::Window { key, longest: longest_window(rates) };
     Ok(match &config.buffer.policy {
         PolicyConfig::Static { threshold: Some(threshold) } => Box::new(StaticThreshold::new(*threshold)),
@@ -62,12 +65,10 @@ pub fn buffer_policy(
             Box::new(Oversubscription::new(*alpha, *headroom_percent))
         }
         PolicyConfig::Adaptive { alpha, samples } => {
-            let charge = Charge::in_cells(config.buffer.cell_bytes);
             let frame_max = charge.of((config.frame_bytes_max().get() - FCS_BYTES) as u32);
-            let rates: Vec<BitRate> = rates.iter().map(|rate| charge.fill_rate(*rate)).collect();
-            Box::new(AdaptiveHeadroom::new(*alpha, *samples, Bytes::new(u64::from(frame_max)), layout, &rates))
+            Box::new(AdaptiveHeadroom::new(*alpha, *samples, Bytes::new(u64::from(frame_max)), layout, &fill_rates))
         }
-        PolicyConfig::Dsh(dsh) => Box::new(Dsh::new(dsh_parameters(dsh, xon_offset(config)), layout, rates)),
+        PolicyConfig::Dsh(dsh) => Box::new(Dsh::new(dsh_parameters(dsh, xon_offset(config)), layout, &fill_rates)),
         PolicyConfig::Sonic { alpha, .. } => Box::new(Sonic::new(*alpha)),
         PolicyConfig::Abm { alpha, congested, interval, .. } => {
             Box::new(Abm::new(*alpha, *congested, *interval, rates).ok_or(too_long("buffer.abm.interval"))?)

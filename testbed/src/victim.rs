@@ -182,6 +182,13 @@ impl Victim {
              each one's headroom costs is not in the comparison"
                 .to_owned(),
         ];
+        if matches!(self.policy.kind, PolicyKind::Dsh | PolicyKind::DshNoInsurance) {
+            notes.push(
+                "DSH pauses a queue by up to Φ earlier, and Φ covers this machine's reaction in a buffer made for a chip that \
+                 reacts at once: it pauses more here than there"
+                    .to_owned(),
+            );
+        }
         if self.policy.kind == PolicyKind::Adaptive {
             notes.push("adaptive headroom gives what it does not need to the shared buffer, which grows".to_owned());
         }

@@ -51,7 +51,7 @@ const ALONE: usize = 2;
 const NO_CLASS: u64 = u64::MAX;
 
 impl Dsh {
-    /// Over a partition; `rates` are the ports'.
+    /// Over a partition; `rates` are those at which the ports' links fill the buffer.
     pub fn new(parameters: DshParameters, layout: &BufferLayout, rates: &[BitRate]) -> Dsh {
         let links: Vec<_> = rates.iter().zip(layout.ports()).map(|(rate, port)| (*rate, port.headroom_max())).collect();
         Dsh {
