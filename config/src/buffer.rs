@@ -4,6 +4,9 @@ use weir_units::{Alpha, BitRate, Bytes, FRAME_BYTES_MIN, Span, WIRE_OVERHEAD_BYT
 
 use crate::PolicyConfig;
 
+/// The largest buffer, and the largest part of one: the MMU counts a queue's segments in 31 bits.
+pub(crate) const BUFFER_MAX: Bytes = Bytes::mb(2_000);
+
 /// The shared buffer.
 #[derive(Clone, Debug)]
 pub struct BufferConfig {

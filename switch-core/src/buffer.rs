@@ -9,7 +9,7 @@ use weir_mmu::policy::{
 use weir_mmu::{BufferLayout, Charge, Headroom, Policy, PortLayout};
 use weir_units::{BitRate, Bytes, Class, FCS_BYTES, Span};
 
-use crate::switch::BuildError;
+use crate::build_error::BuildError;
 
 /// δ: as configured, or two MTU-sized frames.
 pub fn xon_offset(config: &SwitchConfig) -> Bytes {

@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 pub mod buffer;
+mod build_error;
 pub mod classify;
 pub mod counters;
 pub mod fdb;
@@ -32,6 +33,7 @@ mod shared;
 pub mod switch;
 mod transmitter;
 
+pub use build_error::BuildError;
 pub use forwarder::Forwarder;
 pub use handoff::RECEIVED_MAX;
 pub use packet::{BURST_MAX, Burst, Packet, PacketStore, PortOutput};
@@ -39,5 +41,5 @@ pub use plan::{LcoreRole, Plan, PlanError};
 pub use receiver::Receiver;
 pub use report::Report;
 pub use shared::Shared;
-pub use switch::{BuildError, Halves, Lcore, PortFacts, Switch};
+pub use switch::{Halves, Lcore, PortFacts, Switch};
 pub use transmitter::Transmitter;

@@ -3,11 +3,9 @@
 use weir_units::{Alpha, Bytes};
 
 use super::policy;
+use crate::buffer::BUFFER_MAX;
 use crate::read::{SIZE, Table};
 use crate::{BufferConfig, Headroom};
-
-/// The MMU counts a queue's segments in 31 bits.
-pub(super) const BUFFER_MAX: Bytes = Bytes::mb(2_000);
 
 pub(super) fn read(table: &Table<'_>) -> BufferConfig {
     let size_up = |key, least| table.quantity(key, &SIZE, least..=BUFFER_MAX);

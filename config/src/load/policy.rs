@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use weir_units::{Alpha, Bytes, Span, UnitError};
 
-use super::buffer::BUFFER_MAX;
+use crate::buffer::BUFFER_MAX;
 use crate::error::Problem;
 use crate::read::{SIZE, TIME, Table};
 use crate::{DshConfig, Estimator, PolicyConfig, PoolsConfig};
