@@ -2,12 +2,14 @@
 //! waits (Qian et al., "Gentle Flow Control: Avoiding Deadlock in Lossless Networks", SIGCOMM 2019; "gfc" below).
 
 mod conceptual;
+mod pulse;
 mod rates;
 pub mod stage;
 mod thresholds;
 pub mod time_based;
 
 pub use conceptual::Mapping;
+pub use pulse::Pulse;
 pub use rates::Rates;
 pub use thresholds::{
     StageTable, ThresholdError, buffer_based_b1_max, conceptual_b0_max, feedback_delay_max, time_based_b0_max,

@@ -23,6 +23,12 @@ impl Quantum {
     pub fn times(self, n: u16) -> Span {
         Span::from_picos(((u128::from(self.span_q16) * u128::from(n)) >> 16) as u64)
     }
+
+    /// How many whole quanta `span` has; at most 65,535, the longest pause.
+    pub fn in_span(self, span: Span) -> u16 {
+        let quanta = (u128::from(span.as_picos()) << 16) / u128::from(self.span_q16);
+        u16::try_from(quanta).unwrap_or(u16::MAX)
+    }
 }
 
 #[cfg(test)]
@@ -36,5 +42,13 @@ mod tests {
         assert_eq!(Quantum::at(BitRate::gbps(100)).times(1), Span::from_picos(5_120));
         assert_eq!(Quantum::at(BitRate::gbps(400)).times(2), Span::from_picos(2_560));
         assert_eq!(Quantum::at(BitRate::mbps(10)).times(u16::MAX), Span::from_picos(51_200_000 * 65_535));
+    }
+
+    #[test]
+    fn a_span_has_its_whole_quanta() {
+        let quantum = Quantum::at(BitRate::gbps(10));
+        assert_eq!(quantum.in_span(Span::from_picos(51_199)), 0);
+        assert_eq!(quantum.in_span(quantum.times(977)), 977);
+        assert_eq!(quantum.in_span(Span::from_secs(1)), u16::MAX);
     }
 }

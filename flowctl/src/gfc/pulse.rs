@@ -1,0 +1,228 @@
+//! GFC toward a peer that only knows PFC: its mean rate is set by the width of pauses. No paper has this.
+
+use weir_units::{BitRate, CLASSES, Class, Span, Time};
+
+use crate::Quantum;
+use crate::frame::PfcFrame;
+
+/// Makes a peer that obeys PFC send at a mean rate R: in each period P it is paused for `P·(1 − R/C)`, from the period's start.
+///
+/// A pause is in one frame, never longer than what is left of its period and never refreshed, so that whatever becomes of
+/// this port the peer runs again within P. What a pause falls short of its length, in fractions of a quantum or because the
+/// poll was late, is added to the class's next.
+///
+/// Rates are looked at once a period: a change takes up to P to be told, which **adds P to τ** in the bounds of
+/// [`super::buffer_based_b1_max`] and its like. Within a period the peer sends a burst of `P·R/C` at line rate, and ends the
+/// frame that it has begun: the mean is met to that frame a period, and no rate goes below one frame a period. A longer P is
+/// more exact, a shorter one gentler.
+///
+/// Call [`Pulse::poll`], send what it returns, and confirm with [`Pulse::handle_sent`]; a frame that could not be sent is due
+/// again, with shorter pauses.
+#[derive(Debug)]
+pub struct Pulse {
+    quantum: Quantum,
+    line: BitRate,
+    period: Span,
+    /// Classes under GFC, one bit each.
+    classes: u8,
+    /// When the period under way ends.
+    period_ends: Time,
+    /// The pause that each class was not given yet.
+    owed: [Span; CLASSES],
+}
+
+/// The pauses of a period that starts now.
+struct Plan {
+    frame: PfcFrame,
+    period_ends: Time,
+    owed: [Span; CLASSES],
+}
+
+impl Pulse {
+    /// For `classes` (one bit each) of a peer behind a link of the rate `line`, in periods of this length.
+    ///
+    /// # Panics
+    /// If the period is shorter than a hundred quanta, which could not tell rates apart, or longer than the longest pause (65,535
+    /// quanta: 3.4 ms at 10 Gb/s).
+    pub fn new(line: BitRate, classes: u8, period: Span) -> Pulse {
+        let quantum = Quantum::at(line);
+        let legal = quantum.times(100)..=quantum.times(u16::MAX);
+        assert!(legal.contains(&period), "a period of {period} is outside {legal:?}");
+        Pulse { quantum, line, period, classes, period_ends: Time::ZERO, owed: [Span::ZERO; CLASSES] }
+    }
+
+    /// The frame due at `now` for classes that should send at these rates: at the start of a period, if any class should
+    /// send slower than the line. After a while at line rate a period starts at once.
+    #[inline]
+    pub fn poll(&self, now: Time, rates: &[BitRate; CLASSES]) -> Option<PfcFrame> {
+        if now < self.period_ends { None } else { self.frame(now, rates) }
+    }
+
+    fn frame(&self, now: Time, rates: &[BitRate; CLASSES]) -> Option<PfcFrame> {
+        let slow = Class::in_mask(self.classes).any(|class| rates[class.index()] < self.line);
+        slow.then(|| self.plan(now, rates).frame).filter(|frame| frame.enabled != 0)
+    }
+
+    /// Notes that the frame that [`Pulse::poll`] returned for these rates has been sent at `now`, the instant of the poll.
+    pub fn handle_sent(&mut self, now: Time, rates: &[BitRate; CLASSES]) {
+        let plan = self.plan(now, rates);
+        (self.period_ends, self.owed) = (plan.period_ends, plan.owed);
+    }
+
+    /// When the next period may start. Without a class slower than the line nothing is due then.
+    pub fn next_wakeup(&self) -> Time {
+        self.period_ends
+    }
+
+    fn plan(&self, now: Time, rates: &[BitRate; CLASSES]) -> Plan {
+        // On from the last period, so that late polls make no period longer; anew after a gap.
+        let follows = now.since(self.period_ends) < self.period;
+        let period_ends = if follows { self.period_ends } else { now }.saturating_add(self.period);
+        let left = period_ends.since(now);
+        let mut plan = Plan { frame: PfcFrame::default(), period_ends, owed: [Span::ZERO; CLASSES] };
+        for class in Class::in_mask(self.classes).filter(|class| rates[class.index()] < self.line) {
+            let pause = self.owed[class.index()] + self.pause_at(rates[class.index()]);
+            let quanta = self.quantum.in_span(pause.min(left));
+            if quanta > 0 {
+                plan.frame.enabled |= class.bit();
+                plan.frame.times[class.index()] = quanta;
+            }
+            // Polls that are always late must not pile up pauses for a faster time.
+            plan.owed[class.index()] = pause.saturating_sub(self.quantum.times(quanta)).min(self.period);
+        }
+        plan
+    }
+
+    /// P·(1 − R/C). A division, once a period.
+    fn pause_at(&self, rate: BitRate) -> Span {
+        let run = u128::from(self.period.as_picos()) * u128::from(rate.as_bps()) / u128::from(self.line.as_bps());
+        self.period.saturating_sub(Span::from_picos(run as u64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::pfc::Gate;
+
+    const LINE: BitRate = BitRate::gbps(10);
+    const PERIOD: Span = Span::from_micros(100);
+    const CLASS: Class = Class::new(3);
+
+    fn at(ns: u64) -> Time {
+        Time::from_nanos(ns)
+    }
+
+    /// How long the peer's gate was open in `us` microseconds, in nanoseconds; polls come `poll` nanoseconds apart.
+    fn open_time(rate: BitRate, us: u64, poll: usize) -> u64 {
+        let (mut pulse, gate) = (Pulse::new(LINE, 0b1000, PERIOD), Gate::new(Quantum::at(LINE)));
+        for ns in (0..us * 1_000).step_by(poll) {
+            if let Some(frame) = pulse.poll(at(ns), &[rate; CLASSES]) {
+                assert!(Quantum::at(LINE).times(frame.times[3]) <= PERIOD);
+                gate.handle_pfc(at(ns), &frame);
+                pulse.handle_sent(at(ns), &[rate; CLASSES]);
+                let resumes = gate.next_wakeup(at(ns)).unwrap();
+                assert!(resumes <= pulse.next_wakeup(), "the pause ends with its period");
+            }
+        }
+        us * 1_000 - gate.pause_time(at(us * 1_000), CLASS).0.as_nanos()
+    }
+
+    #[test]
+    fn the_mean_of_every_stage_is_met_over_a_millisecond() {
+        for stage in 1..=6 {
+            let rate = BitRate::bps(LINE.as_bps() >> stage);
+            let (open, expected) = (open_time(rate, 1_000, 10), 1_000_000 >> stage);
+            assert!(open.abs_diff(expected) * 50 <= expected, "stage {stage}: open for {open} ns of {expected} ns");
+        }
+    }
+
+    /// A real peer ends the frame that it has begun.
+    #[test]
+    fn a_peer_that_sends_whole_frames_has_the_rate_to_a_frame_a_period() {
+        for stage in 0..=4 {
+            let rate = BitRate::bps(LINE.as_bps() >> stage);
+            let (mut pulse, gate) = (Pulse::new(LINE, 0b1000, PERIOD), Gate::new(Quantum::at(LINE)));
+            let (mut free_at, mut sent) = (Time::ZERO, 0u64);
+            for ns in (0..1_000_000).step_by(10) {
+                if let Some(frame) = pulse.poll(at(ns), &[rate; CLASSES]) {
+                    gate.handle_pfc(at(ns), &frame);
+                    pulse.handle_sent(at(ns), &[rate; CLASSES]);
+                }
+                if gate.paused(at(ns)) == 0 && free_at <= at(ns) {
+                    free_at = free_at.max(at(ns - ns.min(10))) + LINE.time_for(weir_units::Bytes::new(1_538));
+                    sent += 1_538;
+                }
+            }
+            let expected = rate.bytes_in(Span::from_millis(1)).get();
+            let tolerance = expected / 50 + if stage > 0 { 10 * 1_538 } else { 0 };
+            assert!(sent.abs_diff(expected) <= tolerance, "stage {stage}: {sent} B, not {expected} B");
+        }
+    }
+
+    #[test]
+    fn at_line_rate_nothing_is_sent_and_the_first_pause_comes_at_once() {
+        let mut pulse = Pulse::new(LINE, 0b1000, PERIOD);
+        let half = [BitRate::gbps(5); CLASSES];
+        assert_eq!(pulse.poll(at(1_000), &[LINE; CLASSES]), None);
+        let frame = pulse.poll(at(1_000_777), &half).unwrap();
+        assert_eq!((frame.enabled, frame.times[3]), (0b1000, 976), "50 us are 976.6 quanta");
+        pulse.handle_sent(at(1_000_777), &half);
+        assert_eq!(pulse.next_wakeup(), at(1_100_777));
+        assert_eq!(pulse.poll(at(1_100_776), &half), None, "no refresh within the period");
+        assert_eq!(pulse.poll(at(1_100_777), &half).unwrap().times[3], 977, "the fraction is not lost");
+        assert_eq!(pulse.poll(at(1_100_777), &[LINE; CLASSES]), None);
+    }
+
+    #[test]
+    fn a_late_frame_pauses_no_further_than_its_period() {
+        let mut pulse = Pulse::new(LINE, 0b1000, PERIOD);
+        let slow = [BitRate::mbps(100); CLASSES];
+        pulse.handle_sent(at(0), &slow);
+        let frame = pulse.poll(at(140_000), &slow).unwrap();
+        assert_eq!(frame.times[3], Quantum::at(LINE).in_span(Span::from_micros(60)));
+        pulse.handle_sent(at(140_000), &slow);
+        assert_eq!(pulse.next_wakeup(), at(200_000));
+    }
+
+    #[test]
+    fn classes_have_their_own_rates() {
+        let pulse = Pulse::new(LINE, 0b1110, PERIOD);
+        let mut rates = [LINE; CLASSES];
+        (rates[0], rates[1], rates[3]) = (BitRate::gbps(1), BitRate::gbps(5), BitRate::mbps(2_500));
+        let frame = pulse.poll(at(0), &rates).unwrap();
+        assert_eq!((frame.enabled, frame.times[1], frame.times[3]), (0b1010, 976, 1_464));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+        /// Any rate that a hundred nanoseconds in a period can tell, with polls up to a microsecond apart: the mean over ten
+        /// milliseconds is the rate to 2 %, and one poll's delay.
+        #[test]
+        fn the_mean_is_met_at_any_rate_and_pace(mbps in 100..9_900u64, poll in 1..1_000usize) {
+            let (open, expected) = (open_time(BitRate::mbps(mbps), 10_000, poll), mbps * 1_000);
+            prop_assert!(open.abs_diff(expected) <= expected / 50 + poll as u64, "open for {} ns of {} ns", open, expected);
+        }
+
+        /// Whatever the rates do and however late the polls are, the peer runs again within a period of the last frame.
+        #[test]
+        fn no_pause_is_longer_than_a_period(steps in prop::collection::vec((0..60_000u64, 1..10_001u64), 1..200)) {
+            let (mut pulse, gate) = (Pulse::new(LINE, 0b1000, PERIOD), Gate::new(Quantum::at(LINE)));
+            let mut now = at(0);
+            for (ns, mbps) in steps {
+                now += Span::from_nanos(ns);
+                let rates = [BitRate::mbps(mbps); CLASSES];
+                if let Some(frame) = pulse.poll(now, &rates) {
+                    prop_assert!(frame.paused() == frame.enabled && frame.enabled == CLASS.bit());
+                    prop_assert_eq!(gate.paused(now), 0, "a pause is over before the next");
+                    gate.handle_pfc(now, &frame);
+                    pulse.handle_sent(now, &rates);
+                    let paused_for = gate.next_wakeup(now).unwrap().since(now);
+                    prop_assert!(paused_for <= PERIOD);
+                }
+            }
+        }
+    }
+}
