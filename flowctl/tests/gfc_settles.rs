@@ -1,0 +1,296 @@
+//! Where the queue settles under each GFC: a sender that always has frames, a link with delays, a queue that drains at
+//! a given rate (gfc 4.1 Figure 5, 6.1.2 Figures 9 and 10).
+
+use std::collections::VecDeque;
+
+use weir_flowctl::cbfc::{self, Advertiser};
+use weir_flowctl::gfc::{Mapping, Rates, StageTable, stage, time_based};
+use weir_flowctl::{RateLimiter, Shaper};
+use weir_units::{BitRate, Bytes, CLASSES, Class, Span, Time};
+
+const LINE: BitRate = BitRate::gbps(10);
+const HALF: BitRate = BitRate::gbps(5);
+const CLASS: Class = Class::new(3);
+/// Without FCS; 24 blocks with it, 1,538 B on the wire.
+const FRAME: u32 = 1_514;
+const QUEUED: u64 = 1_536;
+const STEP: Span = Span::from_nanos(200);
+
+/// Messages under way.
+struct Delayed<T> {
+    delay: Span,
+    messages: VecDeque<(Time, T)>,
+}
+
+impl<T> Delayed<T> {
+    fn new(delay: Span) -> Delayed<T> {
+        Delayed { delay, messages: VecDeque::new() }
+    }
+
+    fn push(&mut self, now: Time, message: T) {
+        self.messages.push_back((now + self.delay, message));
+    }
+
+    fn pop(&mut self, now: Time) -> Option<T> {
+        let arrived = self.messages.front().is_some_and(|(at, _)| *at <= now);
+        if arrived { self.messages.pop_front().map(|(_, message)| message) } else { None }
+    }
+}
+
+/// One kind of GFC between the queue and the sender.
+trait Feedback {
+    /// What happens at `now`, with a queue of this length.
+    fn step(&mut self, now: Time, queue: Bytes);
+    fn rate(&self) -> BitRate;
+    fn handle_sent(&mut self) {}
+    fn handle_arrival(&mut self) {}
+    fn handle_departure(&mut self) {}
+}
+
+/// The queue's length after each step of a run.
+struct Run<F> {
+    feedback: F,
+    limiter: RateLimiter,
+    drain: Shaper,
+    data: Delayed<()>,
+    queue: Bytes,
+    now: Time,
+}
+
+impl<F: Feedback> Run<F> {
+    /// Frames take `wire` to arrive.
+    fn new(feedback: F, wire: Span) -> Run<F> {
+        let limiter = RateLimiter::new(LINE, STEP);
+        let drain = Shaper::new(Some(LINE), STEP);
+        Run { feedback, limiter, drain, data: Delayed::new(wire), queue: Bytes::ZERO, now: Time::ZERO }
+    }
+
+    /// Goes on with this drain rate until the queue is `enough` or the time is over; returns its least and greatest length.
+    fn drain_at(&mut self, rate: Option<BitRate>, span: Span, enough: Bytes) -> (Bytes, Bytes) {
+        self.drain = Shaper::new(rate, STEP);
+        let (end, mut least, mut greatest) = (self.now + span, self.queue, self.queue);
+        while self.now < end && self.queue < enough {
+            self.step(rate.is_some());
+            (least, greatest) = (least.min(self.queue), greatest.max(self.queue));
+        }
+        (least, greatest)
+    }
+
+    fn step(&mut self, drains: bool) {
+        self.now += STEP;
+        let now = self.now;
+        self.feedback.step(now, self.queue);
+        self.limiter.set_rate(now, self.feedback.rate());
+        while self.limiter.is_free(now) {
+            self.limiter.send(now, FRAME);
+            self.feedback.handle_sent();
+            self.data.push(now, ());
+        }
+        while self.data.pop(now).is_some() {
+            self.queue += Bytes::new(QUEUED);
+            self.feedback.handle_arrival();
+        }
+        while drains && self.drain.is_free(now) && self.queue > Bytes::ZERO {
+            self.drain.send(now, FRAME);
+            self.queue -= Bytes::new(QUEUED);
+            self.feedback.handle_departure();
+        }
+    }
+}
+
+/// Each queue length is told, and takes effect after τ.
+struct Conceptual {
+    mapping: Mapping,
+    lengths: Delayed<Bytes>,
+    rate: BitRate,
+}
+
+impl Feedback for Conceptual {
+    fn step(&mut self, now: Time, queue: Bytes) {
+        self.lengths.push(now, queue);
+        while let Some(queue) = self.lengths.pop(now) {
+            self.rate = self.mapping.rate(queue);
+        }
+    }
+
+    fn rate(&self) -> BitRate {
+        self.rate
+    }
+}
+
+struct BufferBased {
+    generator: stage::Generator,
+    messages: Delayed<weir_flowctl::frame::PfcFrame>,
+    adjuster: stage::Adjuster,
+}
+
+impl BufferBased {
+    fn new(table: StageTable, delay: Span) -> BufferBased {
+        let refresh = stage::Generator::refresh_by_default(LINE);
+        let generator = stage::Generator::new(table.clone(), CLASS.bit(), refresh);
+        BufferBased { generator, messages: Delayed::new(delay), adjuster: stage::Adjuster::new(table) }
+    }
+}
+
+impl Feedback for BufferBased {
+    fn step(&mut self, now: Time, queue: Bytes) {
+        if let Some(frame) = self.generator.poll(now, &[queue; CLASSES]) {
+            self.generator.handle_sent(now, &frame);
+            self.messages.push(now, frame);
+        }
+        while let Some(frame) = self.messages.pop(now) {
+            self.adjuster.handle_frame(&frame);
+        }
+    }
+
+    fn rate(&self) -> BitRate {
+        rate_of(self.adjuster.rates())
+    }
+}
+
+struct TimeBased {
+    receiver: cbfc::Receiver,
+    advertiser: Advertiser,
+    messages: Delayed<weir_flowctl::frame::CreditFrame>,
+    adjuster: time_based::Adjuster,
+}
+
+impl TimeBased {
+    fn new(mapping: Mapping, delay: Span) -> TimeBased {
+        TimeBased {
+            receiver: cbfc::Receiver::new(Bytes::mb(1)),
+            advertiser: Advertiser::new(CLASS.bit(), Advertiser::period_by_default(LINE)),
+            messages: Delayed::new(delay),
+            adjuster: time_based::Adjuster::new(mapping, Bytes::mb(1)),
+        }
+    }
+}
+
+impl Feedback for TimeBased {
+    fn step(&mut self, now: Time, _queue: Bytes) {
+        if let Some(frame) = self.advertiser.poll(now, &self.receiver) {
+            self.advertiser.handle_sent(now);
+            self.messages.push(now, frame);
+        }
+        while let Some(frame) = self.messages.pop(now) {
+            self.adjuster.handle_credit(&frame);
+        }
+    }
+
+    fn rate(&self) -> BitRate {
+        rate_of(self.adjuster.rates())
+    }
+
+    fn handle_sent(&mut self) {
+        self.adjuster.handle_sent(CLASS, FRAME);
+    }
+
+    fn handle_arrival(&mut self) {
+        self.receiver.handle_arrival(CLASS, FRAME);
+    }
+
+    fn handle_departure(&mut self) {
+        self.receiver.handle_departure(CLASS, FRAME);
+    }
+}
+
+fn rate_of(rates: &Rates) -> BitRate {
+    rates.rate(CLASS)
+}
+
+fn ms(n: u64) -> Span {
+    Span::from_millis(n)
+}
+
+const ANY: Bytes = Bytes::mb(1_000);
+/// The testbed's feedback delay (gfc 6.1.1).
+const TAU: Span = Span::from_micros(90);
+
+fn testbed_stages() -> StageTable {
+    StageTable::new(Bytes::mb(1), Bytes::kb(750), LINE, TAU).unwrap()
+}
+
+fn testbed_mapping() -> Mapping {
+    let period = Advertiser::period_by_default(LINE);
+    Mapping::time_based(Bytes::mb(1), Bytes::kb(492), LINE, TAU, period).unwrap()
+}
+
+fn within(range: (Bytes, Bytes), low_kb: u64, high_kb: u64) {
+    assert!(Bytes::kb(low_kb) <= range.0 && range.1 <= Bytes::kb(high_kb), "{range:?} is not {low_kb} to {high_kb} KB");
+}
+
+/// gfc 4.1, Figure 5(b): 100 KB, B_0 = 50 KB, τ = 25 us.
+#[test]
+fn conceptual_gfc_settles_at_75_kb() {
+    let tau = Span::from_micros(25);
+    let mapping = Mapping::without_guarantee(Bytes::kb(100), Bytes::kb(50), LINE).unwrap();
+    let mut run = Run::new(Conceptual { mapping, lengths: Delayed::new(tau), rate: LINE }, Span::ZERO);
+    let (_, overshoot) = run.drain_at(Some(HALF), ms(2), ANY);
+    within(run.drain_at(Some(HALF), ms(5), ANY), 73, 77);
+    assert!(overshoot > Bytes::kb(77) && overshoot < Bytes::kb(100), "{overshoot}");
+}
+
+/// gfc 6.1.2, Figure 9(b). With a constant drain of C/2 the queue gets no further than 750 KB + τ·C/2 = 806 KB; what takes
+/// it past 875 KB in the paper is a drain that is slower at first.
+#[test]
+fn buffer_based_gfc_overshoots_to_stage_2_and_settles_in_stage_1() {
+    let mut run = Run::new(BufferBased::new(testbed_stages(), TAU), Span::ZERO);
+    let (_, overshoot) = run.drain_at(Some(BitRate::mbps(2_500)), ms(10), Bytes::kb(880));
+    assert!(overshoot >= Bytes::kb(880), "{overshoot}");
+    run.drain_at(Some(HALF), ms(2), ANY);
+    assert_eq!(run.feedback.rate(), HALF);
+    within(run.drain_at(Some(HALF), ms(20), ANY), 750, 875);
+    assert_eq!(run.feedback.generator.advertised(CLASS), 1);
+}
+
+#[test]
+fn buffer_based_gfc_with_a_constant_drain_stays_in_stage_1() {
+    let mut run = Run::new(BufferBased::new(testbed_stages(), TAU), Span::ZERO);
+    run.drain_at(Some(HALF), ms(3), ANY);
+    within(run.drain_at(Some(HALF), ms(20), ANY), 800, 812);
+}
+
+/// A drain between two rates: the queue goes back and forth over the stages' border.
+#[test]
+fn buffer_based_gfc_alternates_between_the_rates_about_the_drains() {
+    let mut run = Run::new(BufferBased::new(testbed_stages(), TAU), Span::ZERO);
+    run.drain_at(Some(BitRate::gbps(4)), ms(10), ANY);
+    within(run.drain_at(Some(BitRate::gbps(4)), ms(20), ANY), 855, 895);
+}
+
+/// gfc 6.1.2, Figure 10(b): 745 KB. What settles at 746 KB is q as the sender reckons it; frames and messages under way are in
+/// that and not in the queue.
+#[test]
+fn time_based_gfc_settles_at_746_kb() {
+    let reckoned = |run: &Run<TimeBased>| run.feedback.adjuster.queue(CLASS);
+    for (wire, message) in [(1, 3), (10, 80)] {
+        let feedback = TimeBased::new(testbed_mapping(), Span::from_micros(message));
+        let mut run = Run::new(feedback, Span::from_micros(wire));
+        run.drain_at(Some(HALF), ms(10), ANY);
+        let under_way = HALF.bytes_in(Span::from_micros(wire + message)).get() / 1_000;
+        within(run.drain_at(Some(HALF), ms(10), ANY), 741 - under_way, 751 - under_way);
+        // Between two messages the sender's reckoning goes on counting what is sent, up to C/2·T = 33 KB.
+        assert!(reckoned(&run) > Bytes::kb(740) && reckoned(&run) < Bytes::kb(784), "{}", reckoned(&run));
+        assert!(run.feedback.rate().as_bps().abs_diff(HALF.as_bps()) < 100_000_000, "{}", run.feedback.rate());
+    }
+}
+
+/// The queue stops draining: with thresholds within their bounds it ends at B_m and one frame, in which alone frames differ
+/// from the theorems' fluid. Then it drains, and the sender is fast again.
+#[test]
+fn a_queue_that_stops_draining_exceeds_b_m_by_a_frame_at_most() {
+    fn check(mut run: Run<impl Feedback>) {
+        let (_, greatest) = run.drain_at(None, ms(20), ANY);
+        assert!(greatest > Bytes::kb(980) && greatest.get() <= 1_000_000 + QUEUED, "{greatest}");
+        let least = run.feedback.rate();
+        assert!(least >= weir_flowctl::RATE_MIN && least < BitRate::mbps(50), "{least}");
+        run.drain_at(Some(LINE), ms(3), ANY);
+        assert!(run.feedback.rate() > BitRate::gbps(9), "{}", run.feedback.rate());
+    }
+    let wire = Span::from_micros(10);
+    let message = Span::from_micros(78);
+    check(Run::new(BufferBased::new(testbed_stages(), message), wire));
+    check(Run::new(TimeBased::new(testbed_mapping(), message), wire));
+    let mapping = Mapping::conceptual(Bytes::mb(1), Bytes::kb(550), LINE, TAU).unwrap();
+    check(Run::new(Conceptual { mapping, lengths: Delayed::new(message), rate: LINE }, wire));
+}
