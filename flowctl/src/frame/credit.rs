@@ -16,7 +16,7 @@
 //!
 //! Why this opcode: all others that are free are the standard's to assign, this one it leaves to organisations, told apart by
 //! three bytes. Ours are an address block administered locally (the U/L bit is set, IEEE 802c's AAI quadrant), which
-//! no organisation is ever assigned. A station that does not know opcode or identifier discards the frame (IEEE 802.3 31.5),
+//! no organisation is ever assigned. A station that does not know opcode or identifier discards the frame (IEEE 802.3 clause 31),
 //! and no bridge forwards its destination.
 
 use std::ops::Range;
