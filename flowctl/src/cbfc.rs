@@ -11,6 +11,9 @@
 //!
 //! **Lost packets** do leak credit: a packet damaged on the wire was counted by the sender and never by the receiver.
 //! [`Receiver::handle_sent_total`] makes up for it, given the sender's own count.
+//!
+//! **Both ends start together**, with the link, from zero. One that restarts alone would leave the other with counts that
+//! mean nothing: restart both, or take the link down.
 
 use weir_units::{Bytes, FCS_BYTES};
 

@@ -186,6 +186,14 @@ mod tests {
     }
 
     #[test]
+    fn a_peer_that_only_knows_pfc_stops_for_a_microsecond_at_most() {
+        let (generator, gate) = (generator(), crate::pfc::Gate::new(crate::Quantum::at(RATE)));
+        let frame = generator.poll(at(0), &[Bytes::mb(2); CLASSES]).unwrap();
+        gate.handle_pfc(at(10), &frame);
+        assert_eq!((gate.paused(at(10)), gate.paused(at(11))), (0b1000, 0));
+    }
+
+    #[test]
     fn the_named_classes_get_the_rate_of_their_stage() {
         let adjuster = Adjuster::new(table());
         adjuster.handle_frame(&PfcFrame { enabled: 0b110, times: [9, 1, 3, 9, 9, 9, 9, 9] });
