@@ -1,6 +1,6 @@
 //! Traffic classes, how they are served and marked, and how they are paused.
 
-use weir_units::{Bytes, Span};
+use weir_units::{BitRate, Bytes, Span};
 
 /// Traffic classes (priorities 0 to 7): which are lossless, how frames get one, how they are served.
 #[derive(Clone, Debug)]
@@ -35,6 +35,8 @@ pub struct QueueConfig {
     pub strict: bool,
     /// DWRR quantum: bytes served a round.
     pub quantum: u32,
+    /// The rate that the queue may not exceed; `None` is the port's.
+    pub rate: Option<BitRate>,
     /// ECN marking; `None` never marks.
     pub ecn: Option<EcnConfig>,
 }

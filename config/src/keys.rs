@@ -47,7 +47,7 @@ pub(crate) const TABLES: &[KnownTable] = &[
     // The keys of these two are code points.
     ("classes.dscp", &[]),
     ("classes.pcp", &[]),
-    ("classes.queues", &["class", "strict", "quantum", "weight", "ecn"]),
+    ("classes.queues", &["class", "strict", "quantum", "weight", "rate", "ecn"]),
     ("classes.queues.ecn", &["kmin", "kmax", "pmax"]),
     ("pfc", &["quanta", "refresh_percent", "reaction"]),
     (
@@ -160,7 +160,7 @@ mod tests {
     fn a_key_of_another_table_is_sent_home() {
         let home = |table, key| suggestion(table, key, None);
         assert_eq!(home("buffer", "threshold"), "`threshold` belongs in [buffer.static]; or take it out");
-        assert_eq!(home("switch", "rate"), "`rate` belongs in [[ports]]; or take it out");
+        assert_eq!(home("switch", "rate"), "`rate` belongs in [[classes.queues]] or [[ports]]; or take it out");
         assert_eq!(home("buffer.dt", "gamma"), "`gamma` belongs in [buffer.reverie]; or take it out");
     }
 

@@ -25,6 +25,7 @@ mod handoff;
 pub mod packet;
 pub mod parse;
 pub mod plan;
+mod queue_limits;
 mod queues;
 mod receiver;
 pub mod report;

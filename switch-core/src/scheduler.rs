@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     fn queue(strict: bool, quantum: u32) -> QueueConfig {
-        QueueConfig { strict, quantum, ecn: None }
+        QueueConfig { strict, quantum, rate: None, ecn: None }
     }
 
     /// Serves `n` frames from queues that never run empty; returns the bytes of each class.

@@ -16,6 +16,7 @@ use crate::fdb::ForwardingTable;
 use crate::forwarder::Forwarder;
 use crate::handoff::RECEIVED_MAX;
 use crate::plan::{LcoreRole, Plan};
+use crate::queue_limits::QueueLimits;
 use crate::receiver::Receiver;
 use crate::report::Reporter;
 use crate::scheduler::Scheduler;
@@ -179,8 +180,10 @@ impl Switch {
                 FlowControl::None => None,
             };
             let shaper = Shaper::new(config.rate, self.shaper_slack);
-            let scheduler = Scheduler::new(&self.config.classes.queues);
-            OutPort::new(*id, self.shared.clones_of(*id), shaper, scheduler, generator)
+            let queues = &self.config.classes.queues;
+            let limits = QueueLimits::new(state.rate, self.shaper_slack, queues.map(|queue| queue.rate));
+            let scheduler = Scheduler::new(queues);
+            OutPort::new(*id, self.shared.clones_of(*id), shaper, limits, scheduler, generator)
         });
         let markers = self
             .config

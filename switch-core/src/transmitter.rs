@@ -13,6 +13,7 @@ use weir_units::{CLASSES, Class, PortId, QueueId, Span, Time};
 use crate::counters::{Counters, DropReason, Published, gauge, port_stat, queue_stat};
 use crate::handoff::{FromForwarder, Queued};
 use crate::packet::{BURST_MAX, Burst, Packet, PacketStore, PortOutput};
+use crate::queue_limits::QueueLimits;
 use crate::queues::Queues;
 use crate::scheduler::Scheduler;
 use crate::shared::Shared;
@@ -39,6 +40,7 @@ pub struct Transmitter<P> {
 pub(crate) struct OutPort<P> {
     pub id: PortId,
     pub shaper: Shaper,
+    pub limits: QueueLimits,
     pub scheduler: Scheduler,
     /// `None` where the port speaks no flow control.
     pub generator: Option<Generator>,
@@ -64,12 +66,14 @@ impl<P> OutPort<P> {
         id: PortId,
         clones: impl Iterator<Item = PortId>,
         shaper: Shaper,
+        limits: QueueLimits,
         scheduler: Scheduler,
         generator: Option<Generator>,
     ) -> OutPort<P> {
         OutPort {
             id,
             shaper,
+            limits,
             scheduler,
             generator,
             own_off: 0,
@@ -234,6 +238,7 @@ impl<P: Packet> Transmitter<P> {
         let Transmitter { shared, queues, ports, counters, markers, random, .. } = self;
         let port = &mut ports[index];
         let mut ready = port.backlog & !shared.port(port.id).gate.paused(now);
+        ready &= !port.limits.waiting(now, ready);
         while ready != 0 && port.shaper.is_free(now) && !port.staged.is_full() {
             let queue_of = |class| QueueId::new(port.id, class);
             let head = |class| queues.front(queue_of(class)).map_or(0, |queued| queued.frame_bytes);
@@ -247,6 +252,9 @@ impl<P: Packet> Transmitter<P> {
                 counters.add(queue, queue_stat::EXTRA, 1);
             }
             port.shaper.send(now, queued.frame_bytes);
+            if port.limits.send(now, class, queued.frame_bytes) {
+                ready &= !class.bit();
+            }
             port.departures.push(queued.charged);
             port.lengths.push(queued.frame_bytes);
             port.staged.push(queued.packet);
@@ -317,20 +325,21 @@ impl<P: Packet> Transmitter<P> {
     }
 
     /// The earliest instant after `now` at which there may be something to do without a packet arriving: a shaper's
-    /// wire is free, a peer's pause ends, a PAUSE is to be refreshed.
+    /// wire or a queue's limiter is free, a peer's pause ends, a PAUSE is to be refreshed.
     pub fn next_wakeup(&self, now: Time) -> Time {
         let wakeups = self.ports.iter().map(|port| {
             let refresh = port.generator.as_ref().map_or(Time::NEVER, Generator::next_wakeup);
             let gate = &self.shared.port(port.id).gate;
-            let ready = port.backlog & !gate.paused(now);
-            let data = if ready != 0 || !port.staged.is_empty() {
+            let open = port.backlog & !gate.paused(now);
+            let waiting = port.limits.waiting(now, open);
+            let data = if open & !waiting != 0 || !port.staged.is_empty() {
                 port.shaper.free_at()
-            } else if port.backlog != 0 {
+            } else if port.backlog & !open != 0 {
                 gate.next_wakeup(now).unwrap_or(Time::NEVER)
             } else {
                 Time::NEVER
             };
-            refresh.min(data)
+            refresh.min(data).min(port.limits.next_wakeup(waiting))
         });
         wakeups.min().unwrap_or(Time::NEVER)
     }

@@ -3,7 +3,7 @@
 use weir_units::{Bytes, Span};
 
 use crate::error::Problem;
-use crate::read::{SIZE, TIME, Table};
+use crate::read::{RATE, SIZE, TIME, Table, rates};
 use crate::{ClassConfig, EcnConfig, PfcConfig, QueueConfig, SwitchConfig, Trust};
 
 /// DSH's quantum; a longer frame raises it so that each visit of the scheduler serves one.
@@ -126,6 +126,7 @@ fn queues(classes: &Table<'_>, preset: Preset, mtu: u64) -> [QueueConfig; 8] {
     let mut queues: [QueueConfig; 8] = std::array::from_fn(|class| QueueConfig {
         strict: preset.strict & 1 << class != 0,
         quantum: quantum as u32,
+        rate: None,
         ecn: None,
     });
     let mut given: [Option<String>; 8] = Default::default();
@@ -186,6 +187,7 @@ fn read_queue(table: &Table<'_>, queue: &mut QueueConfig, frame: u64, default_qu
     if let Some(quantum) = quantum.or(weight.map(|weight| weight * default_quantum)) {
         queue.quantum = quantum as u32;
     }
+    queue.rate = table.quantity("rate", &RATE, rates());
     if table.has("ecn") {
         queue.ecn = ecn(&table.table("ecn", "classes.queues.ecn"));
     }
