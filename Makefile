@@ -60,8 +60,9 @@ lab: build ## Namespaces as hosts, joined by the switch: ping and iperf3 (root)
 	@$(AS_ROOT) python3 lab/lab.py run --weir $(WEIR) --hosts 2
 	@$(AS_ROOT) python3 lab/lab.py run --weir $(WEIR) --hosts 4
 
-bench: setup ## Benchmarks: the MMU's cost, forwarding beside testpmd, the delay from Xoff to PAUSE
-	@$(STEP) "benchmarks" $(CARGO) bench -p weir-mmu --bench admit_release
+bench: setup ## Benchmarks: the cost of the MMU and of flow control, forwarding beside testpmd, the delay from Xoff to PAUSE
+	@$(STEP) "benchmark of the MMU" $(CARGO) bench -p weir-mmu --bench admit_release
+	@$(STEP) "benchmark of flow control" $(CARGO) bench -p weir-flowctl --bench decisions
 	@$(STEP) "benchmarks on DPDK" $(CARGO) bench -p weir-dpdk-driver
 
 clean: ## Remove what was built and the Python environment
