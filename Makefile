@@ -43,9 +43,9 @@ docs: setup ## API documentation, without a warning
 unit: setup ## Tests of all crates
 	@$(STEP) "tests of all crates" $(CARGO) test --workspace
 
-loom: setup ## The MMU's lock-free parts under every interleaving
+loom: setup ## What lcores share, under every interleaving
 	@RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom $(STEP) "loom models" \
-		$(CARGO) test -p weir-mmu --release --lib loom_models
+		$(CARGO) test -p weir-mmu -p weir-flowctl --release --lib loom_models
 
 release-tests: setup ## Tests with heavy traffic on DPDK's virtual devices
 	@$(STEP) "DPDK tests in release mode" $(CARGO) test --release -p weir-dpdk-driver -p weir

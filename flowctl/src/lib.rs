@@ -17,6 +17,10 @@ pub mod pfc;
 mod quanta;
 mod rate_limiter;
 mod shaper;
+mod sync;
+
+#[cfg(all(test, loom))]
+mod loom_models;
 
 pub use quanta::Quantum;
 pub use rate_limiter::{RATE_MIN, RateLimiter};

@@ -1,6 +1,6 @@
 //! The downstream side: counts blocks and advertises the limit.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, Ordering};
 
 use weir_units::{BitRate, Bytes, CLASSES, Class, Span, Time};
 

@@ -1,6 +1,6 @@
 //! The upstream side: what the peer's credit still allows.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 use weir_units::{CLASSES, Class};
 

@@ -1,6 +1,6 @@
 //! The rates that a port's peer allows its classes.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 use weir_units::{BitRate, CLASSES, Class};
 

@@ -1,6 +1,6 @@
 //! The upstream side: which classes may send.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use crate::sync::{AtomicU8, AtomicU64, Ordering};
 
 use weir_units::{CLASSES, Class, Span, Time};
 
