@@ -28,22 +28,16 @@ fn the_last_stage_is_followed() {
     loom::model(|| {
         let table = StageTable::new(Bytes::mb(1), Bytes::kb(750), LINE, Span::from_micros(90)).unwrap();
         let adjuster = Arc::new(Adjuster::new(table));
-        let receiver = adjuster.clone();
-        let receiver = thread::spawn(move || {
-            receiver.handle_frame(&frame(CLASS, 1));
-            receiver.handle_frame(&frame(CLASS, 2));
-        });
-        let (mut seen, mut rate) = (0, LINE);
-        let mut look = || {
+        let look = |adjuster: &Adjuster, (seen, rate): (u32, BitRate)| {
             let version = adjuster.rates().version();
-            if version != seen {
-                (seen, rate) = (version, adjuster.rates().rate(CLASS));
-            }
-            rate
+            if version == seen { (seen, rate) } else { (version, adjuster.rates().rate(CLASS)) }
         };
-        look();
-        receiver.join().unwrap();
-        assert_eq!(look(), BitRate::mbps(2_500), "stage 2 is C/4");
+        let transmitter = adjuster.clone();
+        let transmitter = thread::spawn(move || look(&transmitter, look(&transmitter, (0, LINE))));
+        adjuster.handle_frame(&frame(CLASS, 1));
+        adjuster.handle_frame(&frame(CLASS, 2));
+        let seen = transmitter.join().unwrap();
+        assert_eq!(look(&adjuster, seen).1, BitRate::mbps(2_500), "stage 2 is C/4");
     });
 }
 
