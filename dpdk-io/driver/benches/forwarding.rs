@@ -54,8 +54,13 @@ fn main() {
         let ratio = |n: usize| median(rates.iter().map(|round| round[0] / round[n]).collect());
         println!("{name}, median of {ROUNDS} rounds of {} s, M packets per CPU-second of the lcore", SECONDS.as_secs());
         println!("  weir (dt, PFC)     {:6.1}", column(0) / 1e6);
-        println!("  testpmd macswap    {:6.1}   weir/macswap {:.2}", column(1) / 1e6, ratio(1));
-        println!("  testpmd 5tswap     {:6.1}   weir/5tswap  {:.2}", column(2) / 1e6, ratio(2));
+        for (n, mode) in [(1, "macswap"), (2, "5tswap")] {
+            if column(n).is_nan() {
+                println!("  testpmd {mode:9}  did not run: is dpdk-testpmd there? (Debian's package dpdk-dev)");
+            } else {
+                println!("  testpmd {mode:9}  {:6.1}   weir/{mode} {:.2}", column(n) / 1e6, ratio(n));
+            }
+        }
     }
 }
 
