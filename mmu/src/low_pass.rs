@@ -58,6 +58,9 @@ impl Average {
     /// them: the order of two lcores' events is anyone's.
     #[inline]
     pub(crate) fn advance(&self, before: u64, after: u64) {
+        if after == before {
+            return;
+        }
         let mut current = before;
         loop {
             let next = if current == before {

@@ -179,10 +179,7 @@ impl Mmu {
             queue: id,
             lossless: true,
             length,
-            average: match self.rules.low_pass {
-                Some(_) => whole_bytes(self.ingress[id.index()].average.load()),
-                None => length,
-            },
+            average: self.rules.compared(self.ingress[id.index()].average.load(), length),
             headroom: u64::from(levels.headroom),
             off: levels.off,
             port_off: self.ports[id.port().index()].off_queues.any(),
@@ -199,10 +196,7 @@ impl Mmu {
             queue: id,
             lossless: false,
             length,
-            average: match self.rules.low_pass {
-                Some(_) => whole_bytes(self.egress[id.index()].average.load()),
-                None => length,
-            },
+            average: self.rules.compared(self.egress[id.index()].average.load(), length),
             headroom: 0,
             off: false,
             port_off: false,
@@ -210,6 +204,15 @@ impl Mmu {
             egress_lossy_pool: self.egress_lossy.as_ref().map_or(PoolLevel::default(), |pool| pool.level()),
             now,
         }
+    }
+
+    /// Neighbours of the same ingress queue, and, if lossy, of the same egress queue.
+    #[inline]
+    fn runs<'p>(&self, packets: &'p [Arrival]) -> impl Iterator<Item = &'p [Arrival]> {
+        packets.chunk_by(|one, next| {
+            one.ingress == next.ingress
+                && (one.egress == next.egress || self.ingress[one.ingress.index()].limits.lossless)
+        })
     }
 
     /// A queue went from ON to OFF or back: whoever looks for that is told.
@@ -222,6 +225,20 @@ impl Mmu {
             self.ingress[id.index()].count_pause();
         }
     }
+}
+
+impl Rules {
+    /// What thresholds are compared with: q̂ in whole bytes under a policy that filters, else the length itself.
+    #[inline]
+    fn compared(&self, average: u64, length: u64) -> u64 {
+        if self.low_pass.is_some() { whole_bytes(average) } else { length }
+    }
+}
+
+/// Bytes of some packets.
+#[inline]
+fn total(packets: &[Arrival]) -> u64 {
+    packets.iter().map(|packet| u64::from(packet.bytes)).sum()
 }
 
 impl IngressPort {

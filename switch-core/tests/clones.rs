@@ -2,14 +2,14 @@
 
 mod common;
 
-use common::{Bench, LAYOUTS, STEP, TestFrame, clones, frame, introduce, pfc, toml};
+use common::{Bench, LAYOUTS, STEP, Senders, TestFrame, clones, frame, introduce, pfc, toml};
 use weir_config::Layout;
 use weir_flowctl::frame::ControlFrame;
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::packet::Parsed;
 use weir_switch_core::report::ClassReport;
-use weir_units::{Class, PortId, QueueId, Span, Time};
+use weir_units::{Class, PortId, QueueId, Span};
 
 /// p0 to p2, and two clones of p0: c0 is port 3, c1 is port 4.
 fn cloned(extra: &str) -> String {
@@ -205,25 +205,12 @@ fn an_incast_of_clones_is_lossless_and_balanced() {
     let extra =
         "[buffer]\nsize = \"600KB\"\npolicy = \"dt\"\n[buffer.dt]\nalpha = 1\n[pfc]\nquanta = 500\nreaction = \"0s\"\n";
     let text = toml(3, extra) + &clones(0, &["c0", "c1", "c2", "c3", "c4"]);
-    let quantum = Span::from_picos(51_200);
     for layout in LAYOUTS {
         let mut bench = Bench::new(&text, layout);
         introduce(&mut bench);
-        let (mut next, mut seen, mut paused_until) = ([0; 2], [0; 2], [Time::ZERO; 2]);
+        let mut senders = Senders::new(2, FRAMES);
         for round in 0.. {
-            for port in 0..2u16 {
-                let sender = usize::from(port);
-                for frame in &bench.world.sent[sender][seen[sender]..] {
-                    seen[sender] += 1;
-                    if let Parsed::Control(Ok(ControlFrame::Pfc(pfc))) = frame.parsed {
-                        paused_until[sender] = bench.now + quantum * u64::from(pfc.times[3]);
-                    }
-                }
-                if next[sender] < FRAMES && bench.now >= paused_until[sender] {
-                    bench.arrive(port, frame(port, 2, 3, u64::from(port) << 32 | next[sender]));
-                    next[sender] += 1;
-                }
-            }
+            senders.step(&mut bench);
             bench.step(Span::from_nanos(1_250));
             if round % 50 == 0 {
                 assert_balanced(&bench.report());

@@ -2,12 +2,12 @@
 
 mod common;
 
-use common::{Bench, LAYOUTS, STEP, TestFrame, clones, frame, introduce, pfc, toml};
+use common::{Bench, LAYOUTS, STEP, Senders, TestFrame, clones, frame, introduce, pfc, toml};
 use weir_config::Layout;
 use weir_flowctl::frame::ControlFrame;
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::packet::Parsed;
-use weir_units::{Class, PortId, Span, Time};
+use weir_units::{Class, PortId, Span};
 
 #[test]
 fn frames_find_their_port_and_strangers_are_flooded() {
@@ -120,26 +120,11 @@ fn incast_is_lossless_and_ordered_in_every_layout() {
     for layout in LAYOUTS {
         let mut bench = Bench::new(&toml(9, extra), layout);
         introduce(&mut bench);
-        let mut next = [0; 8];
-        let mut seen = [0; 8];
-        let mut paused_until = [Time::ZERO; 8];
-        let quantum = Span::from_picos(51_200);
+        let mut senders = Senders::new(8, FRAMES);
         let mut received = 0;
         for round in 0.. {
-            for port in 0..8u16 {
-                let sender = usize::from(port);
-                for frame in &bench.world.sent[sender][seen[sender]..] {
-                    seen[sender] += 1;
-                    if let Parsed::Control(Ok(ControlFrame::Pfc(pfc))) = frame.parsed {
-                        paused_until[sender] = bench.now + quantum * u64::from(pfc.times[3]);
-                    }
-                }
-                // A step is 1.25 us: a frame a step is line rate.
-                if next[sender] < FRAMES && bench.now >= paused_until[sender] {
-                    bench.arrive(port, frame(port, 8, 3, u64::from(port) << 32 | next[sender]));
-                    next[sender] += 1;
-                }
-            }
+            // A step is 1.25 us: a frame a step is line rate.
+            senders.step(&mut bench);
             bench.step(Span::from_nanos(1_250));
             if round % 100 == 0 {
                 let report = bench.report();

@@ -156,11 +156,6 @@ impl Victim {
         Victim { burst_hosts: burst_ports.min(1), copies: burst_ports.saturating_sub(1), ..self }
     }
 
-    /// N: ports that bursts arrive at.
-    pub fn burst_ports(&self) -> usize {
-        self.burst_hosts * (1 + self.copies)
-    }
-
     /// The burst's first tenth, in which the rates of F1 and F2 change.
     fn onset_end(&self) -> Time {
         self.burst_start + self.burst_stop.since(self.burst_start).divided_by(10)

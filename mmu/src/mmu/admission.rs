@@ -2,10 +2,9 @@
 
 use weir_units::{QueueId, Time};
 
-use super::{Arrival, DropReason, Mmu, Segment, Verdict};
+use super::{Arrival, DropReason, Mmu, Segment, Verdict, total};
 use crate::ingress_queue::IngressQueue;
 use crate::levels::Levels;
-use crate::low_pass::whole_bytes;
 use crate::one_writer::PortWriter;
 use crate::policy::{QueueView, Threshold};
 use crate::pool::{Grant, PoolLevel};
@@ -26,21 +25,16 @@ impl Mmu {
     pub fn admit(&self, writer: &mut PortWriter, now: Time, arrivals: &[Arrival], verdicts: &mut [Verdict]) -> u8 {
         assert_eq!(arrivals.len(), verdicts.len(), "a verdict for each arrival");
         if self.rules.adapts_headroom {
-            arrivals
-                .chunk_by(|one, next| one.ingress == next.ingress)
-                .for_each(|run| self.adapt_headroom(run[0].ingress));
+            self.runs(arrivals).for_each(|run| self.adapt_headroom(run[0].ingress));
         }
-        let wanted = arrivals.iter().map(|arrival| u64::from(arrival.bytes)).sum();
-        let mut room = Room::of(self.shared.reserve(wanted), now);
+        let mut room = Room::of(self.shared.reserve(total(arrivals)), now);
         let mut went_off = 0;
-        let mut first = 0;
-        while first < arrivals.len() {
-            let rest = &arrivals[first..];
-            debug_assert_eq!(rest[0].ingress.port(), writer.port(), "a packet of another port");
-            let lossless = self.ingress[rest[0].ingress.index()].limits.lossless;
-            let length = run_length(rest, lossless);
-            let (run, verdicts) = (&rest[..length], &mut verdicts[first..first + length]);
-            went_off |= if !lossless {
+        let mut rest = verdicts;
+        for run in self.runs(arrivals) {
+            debug_assert_eq!(run[0].ingress.port(), writer.port(), "a packet of another port");
+            let (verdicts, others) = rest.split_at_mut(run.len());
+            rest = others;
+            went_off |= if !self.ingress[run[0].ingress.index()].limits.lossless {
                 self.admit_lossy(writer, run, verdicts, &mut room);
                 0
             } else if self.rules.port_xon_offset.is_some() {
@@ -48,7 +42,6 @@ impl Mmu {
             } else {
                 self.admit_lossless(writer, run, verdicts, &mut room)
             };
-            first += length;
         }
         self.shared.note_level(room.pool().used);
         self.shared.give_back(room.granted - room.used);
@@ -67,7 +60,7 @@ impl Mmu {
         let queue = &*self.ingress[id.index()];
         let mut view = self.announce(writer, run, queue, room);
         let (private, limit) = (queue.private(), queue.headroom_limit());
-        let average_before = if self.rules.low_pass.is_some() { queue.average.load() } else { 0 };
+        let average_before = queue.average.load();
         let mut average = average_before;
         let mut sums = Placed::default();
         // Where headroom is a pool of its own, a part of it is reserved only when a packet turns out to need it.
@@ -111,8 +104,7 @@ impl Mmu {
             });
             match &self.headroom {
                 Some(pool) if short && !headroom.asked => {
-                    let wanted = run.iter().map(|arrival| u64::from(arrival.bytes)).sum();
-                    headroom = HeadroomGrant { bytes: pool.reserve(wanted).bytes, asked: true };
+                    headroom = HeadroomGrant { bytes: pool.reserve(total(run)).bytes, asked: true };
                 }
                 _ => break change,
             }
@@ -121,9 +113,7 @@ impl Mmu {
             pool.give_back(headroom.bytes - sums.headroom);
             pool.note_level(pool.level().used);
         }
-        if self.rules.low_pass.is_some() {
-            queue.average.advance(average_before, average);
-        }
+        queue.average.advance(average_before, average);
         if change.went_off() {
             self.note_turn(id, true);
         }
@@ -175,12 +165,11 @@ impl Mmu {
             }
             after
         });
-        let mut threshold = Threshold::at(0);
         let change = queue.levels.update(|levels| {
             let mut after = levels;
             after.shared += sums.shared as u32;
             after.headroom += sums.headroom as u32;
-            threshold = self.threshold(&mut view, after, 0, room, sums.shared);
+            let threshold = self.threshold(&mut view, after, 0, room, sums.shared);
             // A queue that all went to private buffer has not been compared with anything.
             after.off |= sums.beyond_private && u64::from(after.shared) >= threshold.xoff;
             after
@@ -203,13 +192,10 @@ impl Mmu {
         let (queue, egress_queue) = (&*self.ingress[ingress.index()], &*self.egress[egress.index()]);
         let mut view = self.egress_view(egress, egress_queue.length(), room.pool(), room.now);
         let (length, lossy_used) = (view.length, view.egress_lossy_pool.used);
-        let lossy_grant = self
-            .egress_lossy
-            .as_ref()
-            .map(|pool| pool.reserve(run.iter().map(|arrival| u64::from(arrival.bytes)).sum()));
+        let lossy_grant = self.egress_lossy.as_ref().map(|pool| pool.reserve(total(run)));
         let lossy_room = lossy_grant.map_or(u64::MAX, |grant| grant.bytes);
         let private = queue.private();
-        let average_before = if self.rules.low_pass.is_some() { egress_queue.average.load() } else { 0 };
+        let average_before = egress_queue.average.load();
         let mut average = average_before;
         let mut sums = Placed::default();
         let change = queue.levels.update(|levels| {
@@ -222,7 +208,7 @@ impl Mmu {
                     Verdict::Keep(Segment::Private)
                 } else {
                     view.length = length + sums.kept();
-                    view.average = if self.rules.low_pass.is_some() { whole_bytes(average) } else { view.length };
+                    view.average = self.rules.compared(average, view.length);
                     view.shared_pool.used = room.pool().used + sums.shared;
                     view.egress_lossy_pool.used = lossy_used + sums.shared;
                     let threshold = self.policy.lossy_threshold(&view, self.rules.lossy_alpha);
@@ -246,9 +232,7 @@ impl Mmu {
             pool.note_level(grant.before.used + sums.shared);
             pool.give_back(grant.bytes - sums.shared);
         }
-        if self.rules.low_pass.is_some() {
-            egress_queue.average.advance(average_before, average);
-        }
+        egress_queue.average.advance(average_before, average);
         room.used += sums.shared;
         queue.add_private(sums.private);
         if sums.kept() > 0 {
@@ -256,7 +240,7 @@ impl Mmu {
             egress_queue.add(sums.kept());
         }
         view.length = length + sums.kept();
-        view.average = if self.rules.low_pass.is_some() { whole_bytes(average) } else { view.length };
+        view.average = self.rules.compared(average, view.length);
         self.policy.admitted(writer, &view);
     }
 
@@ -264,19 +248,25 @@ impl Mmu {
     #[inline]
     fn announce(&self, writer: &mut PortWriter, run: &[Arrival], queue: &IngressQueue, room: &Room) -> QueueView {
         let view = self.ingress_view(run[0].ingress, queue.levels.load(), room.pool(), room.now);
-        self.policy.arrive(writer, &view, run.iter().map(|arrival| u64::from(arrival.bytes)).sum());
+        self.policy.arrive(writer, &view, total(run));
         view
     }
 
     /// T for a queue in the midst of a run.
     #[inline]
     fn threshold(&self, view: &mut QueueView, levels: Levels, average: u64, room: &Room, placed: u64) -> Threshold {
-        view.length = u64::from(levels.shared);
-        view.average = if self.rules.low_pass.is_some() { whole_bytes(average) } else { view.length };
-        view.headroom = u64::from(levels.headroom);
-        view.off = levels.off;
+        self.bring_up_to_date(view, levels, average);
         view.shared_pool.used = room.pool().used + placed;
         self.policy.threshold(view)
+    }
+
+    /// What a run has made of its queue so far.
+    #[inline]
+    fn bring_up_to_date(&self, view: &mut QueueView, levels: Levels, average: u64) {
+        view.length = u64::from(levels.shared);
+        view.average = self.rules.compared(average, view.length);
+        view.headroom = u64::from(levels.headroom);
+        view.off = levels.off;
     }
 
     /// What is left to do when a run of lossless packets has been placed.
@@ -300,10 +290,7 @@ impl Mmu {
             queue.note_levels(after, queue.private());
             self.charge_egress(run, verdicts);
         }
-        view.length = u64::from(after.shared);
-        view.average = if self.rules.low_pass.is_some() { whole_bytes(average) } else { view.length };
-        view.headroom = u64::from(after.headroom);
-        view.off = after.off;
+        self.bring_up_to_date(&mut view, after, average);
         self.policy.admitted(writer, &view);
     }
 
@@ -404,12 +391,4 @@ impl Placed {
     fn kept(&self) -> u64 {
         u64::from(self.private) + self.shared + self.headroom
     }
-}
-
-/// How many packets from the first on belong to the same ingress queue, and, if lossy, to the same egress queue.
-#[inline]
-fn run_length(packets: &[Arrival], lossless: bool) -> usize {
-    let first = packets[0];
-    let same = |next: &&Arrival| next.ingress == first.ingress && (lossless || next.egress == first.egress);
-    packets.iter().take_while(same).count()
 }

@@ -4,7 +4,6 @@ use weir_units::{Class, PortId, QueueId, Time};
 
 use super::{Departure, Mmu};
 use crate::levels::{Departed, Levels};
-use crate::low_pass::whole_bytes;
 use crate::tally::Tally;
 
 impl Mmu {
@@ -45,20 +44,12 @@ impl Mmu {
         }
     }
 
-    /// Neighbours of the same ingress queue, and, if lossy, of the same egress queue.
-    fn runs<'d>(&self, departures: &'d [Departure]) -> impl Iterator<Item = &'d [Departure]> {
-        departures.chunk_by(|one, next| {
-            one.ingress == next.ingress
-                && (one.egress == next.egress || self.ingress[one.ingress.index()].limits.lossless)
-        })
-    }
-
     /// Takes packets out of a lossless ingress queue; returns whether it, or its port, is OFF.
     fn release_lossless(&self, now: Time, run: &[Departure], left: &mut Left) -> bool {
         let id = run[0].ingress;
         let queue = &*self.ingress[id.index()];
         let bytes = run.iter().map(|departure| departure.bytes).sum();
-        let average_before = if self.rules.low_pass.is_some() { queue.average.load() } else { 0 };
+        let average_before = queue.average.load();
         let (mut average, mut departed) = (average_before, Departed::default());
         let change = queue.levels.update(|levels| {
             let mut after = levels;
@@ -81,10 +72,8 @@ impl Mmu {
         left.headroom += u64::from(departed.headroom);
         let port_off = self.rules.port_xon_offset.is_some() && self.release_port(id.port(), departed);
         let mut view = self.ingress_view(id, change.after, self.shared.level(), now);
-        if self.rules.low_pass.is_some() {
-            queue.average.advance(average_before, average);
-            view.average = whole_bytes(average);
-        }
+        queue.average.advance(average_before, average);
+        view.average = self.rules.compared(average, view.length);
         self.policy.released(id, u64::from(bytes), &view);
         change.after.off || port_off
     }

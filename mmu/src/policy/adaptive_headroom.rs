@@ -89,7 +89,7 @@ impl Policy for AdaptiveHeadroom {
 
     #[inline]
     fn threshold(&self, queue: &QueueView) -> Threshold {
-        Threshold::at(self.threshold.over(queue.shared_pool))
+        self.threshold.threshold(queue)
     }
 
     #[inline]
@@ -125,7 +125,7 @@ impl Policy for AdaptiveHeadroom {
     }
 
     fn steady_state(&self, load: &Load) -> SteadyState {
-        self.threshold.at_rest(load)
+        self.threshold.steady_state(load)
     }
 
     fn describe(&self) -> Vec<String> {

@@ -120,7 +120,7 @@ impl Policy for Dsh {
 
     /// With τ = 0; each queue's share is less by about τ otherwise.
     fn steady_state(&self, load: &Load) -> SteadyState {
-        self.threshold.at_rest(load)
+        self.threshold.steady_state(load)
     }
 
     fn describe(&self) -> Vec<String> {

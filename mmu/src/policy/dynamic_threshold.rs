@@ -26,11 +26,6 @@ impl DynamicThreshold {
     pub(super) fn over(self, pool: PoolLevel) -> u64 {
         self.alpha.of(Bytes::new(pool.free())).get()
     }
-
-    /// n queues get `α·B_s / (1 + n·α)` each.
-    pub(super) fn at_rest(self, load: &Load) -> SteadyState {
-        load.shared_by_weight(load.lossless as f64 * self.alpha.as_f64(), load.lossy as f64 * load.lossy_alpha.as_f64())
-    }
 }
 
 impl Policy for DynamicThreshold {
@@ -43,8 +38,9 @@ impl Policy for DynamicThreshold {
         Threshold::at(self.over(queue.shared_pool))
     }
 
+    /// n queues get `α·B_s / (1 + n·α)` each.
     fn steady_state(&self, load: &Load) -> SteadyState {
-        self.at_rest(load)
+        load.shared_by_weight(load.lossless as f64 * self.alpha.as_f64(), load.lossy as f64 * load.lossy_alpha.as_f64())
     }
 
     fn describe(&self) -> Vec<String> {

@@ -25,11 +25,11 @@ impl Policy for Sih {
 
     #[inline]
     fn threshold(&self, queue: &QueueView) -> Threshold {
-        Threshold::at(self.threshold.over(queue.shared_pool))
+        self.threshold.threshold(queue)
     }
 
     fn steady_state(&self, load: &Load) -> SteadyState {
-        self.threshold.at_rest(load)
+        self.threshold.steady_state(load)
     }
 
     fn describe(&self) -> Vec<String> {

@@ -28,7 +28,7 @@ impl Policy for Sonic {
 
     #[inline]
     fn threshold(&self, queue: &QueueView) -> Threshold {
-        Threshold::at(self.threshold.over(queue.shared_pool))
+        self.threshold.threshold(queue)
     }
 
     #[inline]

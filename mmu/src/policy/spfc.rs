@@ -38,11 +38,16 @@ impl Spfc {
             let window = rate.bytes_in(tc).get();
             (window <= Windows::BYTES_MAX).then(|| Port {
                 departures: CachePadded::default(),
-                victim_from: window.div_ceil(u64::from(k_spfc.max(1))).max(1),
+                victim_from: Spfc::victim_bytes(*rate, k_spfc, tc).max(1),
             })
         };
         let ports = rates.iter().map(port).collect::<Option<_>>()?;
         Some(Spfc { threshold: DynamicThreshold::new(alpha), k_spfc, tc, windows: Windows::of(tc), ports })
+    }
+
+    /// The count of IRC: C·TC / K_spfc, what departs from a victim in a window at least.
+    pub fn victim_bytes(rate: BitRate, k_spfc: u32, tc: Span) -> u64 {
+        rate.bytes_in(tc).get().div_ceil(u64::from(k_spfc.max(1)))
     }
 
     /// What the last whole window said, unless reset from a PAUSE to its RESUME.
@@ -76,7 +81,7 @@ impl Policy for Spfc {
 
     /// Of normal ports: overloaded queues depart slowly.
     fn steady_state(&self, load: &Load) -> SteadyState {
-        self.threshold.at_rest(load)
+        self.threshold.steady_state(load)
     }
 
     fn describe(&self) -> Vec<String> {

@@ -161,6 +161,41 @@ pub fn toml(ports: usize, extra: &str) -> String {
     format!("{extra}\n{pfc}{ports}")
 }
 
+/// Stations at the first ports that send frames of class 3 to the last one's, one a step, and obey PFC.
+pub struct Senders {
+    to: u16,
+    frames: u64,
+    next: Vec<u64>,
+    seen: Vec<usize>,
+    paused_until: Vec<Time>,
+}
+
+impl Senders {
+    /// At ports 0 to `to` - 1, `frames` frames each to the station at port `to`.
+    pub fn new(to: u16, frames: u64) -> Senders {
+        let ports = usize::from(to);
+        Senders { to, frames, next: vec![0; ports], seen: vec![0; ports], paused_until: vec![Time::ZERO; ports] }
+    }
+
+    /// Reads what the switch sent each sender, and has those that may send arrive with their next frame.
+    pub fn step(&mut self, bench: &mut Bench) {
+        let quantum = Span::from_picos(51_200);
+        for port in 0..self.to {
+            let sender = usize::from(port);
+            for frame in &bench.world.sent[sender][self.seen[sender]..] {
+                self.seen[sender] += 1;
+                if let Parsed::Control(Ok(ControlFrame::Pfc(pfc))) = frame.parsed {
+                    self.paused_until[sender] = bench.now + quantum * u64::from(pfc.times[3]);
+                }
+            }
+            if self.next[sender] < self.frames && bench.now >= self.paused_until[sender] {
+                bench.arrive(port, frame(port, self.to, 3, u64::from(port) << 32 | self.next[sender]));
+                self.next[sender] += 1;
+            }
+        }
+    }
+}
+
 /// Clones of a port, to stand after the ports of [`toml`].
 pub fn clones(of: u16, names: &[&str]) -> String {
     names.iter().map(|name| format!("[[ports]]\nname = \"{name}\"\nclone_of = \"p{of}\"\n")).collect()

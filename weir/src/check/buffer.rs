@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use weir_config::{Device, PolicyConfig, SwitchConfig};
-use weir_mmu::policy::{Load, QueueView, SteadyState};
+use weir_mmu::policy::{Load, QueueView, Spfc, SteadyState};
 use weir_mmu::{BufferLayout, Charge, Headroom, Policy};
 use weir_switch_core::buffer::xon_offset;
 use weir_switch_core::switch::RATE_UNKNOWN;
@@ -150,7 +150,7 @@ fn victims(switch: &SwitchConfig, layout: &BufferLayout) -> String {
     }
     let mut text = String::new();
     for (rate, ports) in of_rate {
-        let bytes = rate.bytes_in(tc).get().div_ceil(u64::from(k_spfc));
+        let bytes = Spfc::victim_bytes(rate, k_spfc, tc);
         let from = BitRate::bps(rate.as_bps().div_ceil(u64::from(k_spfc)));
         writeln!(
             text,
