@@ -66,6 +66,11 @@ impl SwitchConfig {
         Some(pools.egress_lossy.unwrap_or((self.shared_size() * 4).divided_by(5)))
     }
 
+    /// δ: RESUME below Xoff less this; as configured, or two MTU-sized frames.
+    pub fn xon_offset(&self) -> Bytes {
+        self.buffer.xon_offset.unwrap_or(self.frame_bytes_max() * 2)
+    }
+
     /// The private buffers of all ports and classes.
     pub(crate) fn private_size(&self) -> Bytes {
         self.buffer.private * (self.ports.len() as u64 * 8)

@@ -11,11 +11,6 @@ use weir_units::{BitRate, Bytes, Class, FCS_BYTES, Span};
 
 use crate::build_error::BuildError;
 
-/// δ: as configured, or two MTU-sized frames.
-pub fn xon_offset(config: &SwitchConfig) -> Bytes {
-    config.buffer.xon_offset.unwrap_or(config.frame_bytes_max() * 2)
-}
-
 /// How the configured buffer is cut.
 pub fn buffer_layout(config: &SwitchConfig) -> Result<BufferLayout, BuildError> {
     let ports = (0..config.ports.len()).map(|port| {
@@ -68,7 +63,7 @@ pub fn buffer_policy(
             let frame_max = charge.of((config.frame_bytes_max().get() - FCS_BYTES) as u32);
             Box::new(AdaptiveHeadroom::new(*alpha, *samples, Bytes::new(u64::from(frame_max)), layout, &fill_rates))
         }
-        PolicyConfig::Dsh(dsh) => Box::new(Dsh::new(dsh_parameters(dsh, xon_offset(config)), layout, &fill_rates)),
+        PolicyConfig::Dsh(dsh) => Box::new(Dsh::new(dsh_parameters(dsh, config.xon_offset()), layout, &fill_rates)),
         PolicyConfig::Sonic { alpha, .. } => Box::new(Sonic::new(*alpha)),
         PolicyConfig::Abm { alpha, congested, interval, .. } => {
             Box::new(Abm::new(*alpha, *congested, *interval, rates).ok_or(too_long("buffer.abm.interval"))?)

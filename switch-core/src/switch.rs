@@ -9,7 +9,7 @@ use weir_flowctl::{Quantum, Shaper};
 use weir_mmu::{Charge, EcnMarker, Mmu};
 use weir_units::{BitRate, FCS_BYTES, MacAddr, PortId, Span};
 
-use crate::buffer::{buffer_layout, buffer_policy, xon_offset};
+use crate::buffer::{buffer_layout, buffer_policy};
 use crate::build_error::BuildError;
 use crate::classify::Classifier;
 use crate::fdb::ForwardingTable;
@@ -79,7 +79,6 @@ impl Switch {
         let rates: Vec<BitRate> = real_ports.iter().map(rate).collect();
         let policy = buffer_policy(config, &layout, &rates)?;
         let frame_bytes_max = config.frame_bytes_max().get() - FCS_BYTES;
-        let xon_offset = xon_offset(config);
         let fdb = ForwardingTable::new(STATIONS_MAX, config.mac_ageing);
         for (address, port) in &config.static_macs {
             if !fdb.insert_static(*address, PortId(*port as u16)) {
@@ -91,7 +90,7 @@ impl Switch {
             PortState::new(&port.name, PortId(real as u16), mac, rate, port.flow_control)
         });
         let shared = Shared {
-            mmu: Mmu::new(layout, policy, xon_offset, config.buffer.lossy_alpha),
+            mmu: Mmu::new(layout, policy, config.xon_offset(), config.buffer.lossy_alpha),
             fdb,
             classifier: Classifier::new(&config.classes, config.ports.iter().map(|port| port.priority)),
             charge: Charge::in_cells(config.buffer.cell_bytes),

@@ -190,7 +190,7 @@ fn static_threshold_fits(doc: &Doc, config: &SwitchConfig, threshold: Option<Byt
         return;
     }
     let xoff = threshold.unwrap_or(shared.divided_by(ports));
-    let delta = config.buffer.xon_offset.unwrap_or(config.frame_bytes_max() * 2);
+    let delta = config.xon_offset();
     if delta < xoff {
         return;
     }

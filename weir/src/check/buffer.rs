@@ -6,7 +6,6 @@ use std::fmt::Write;
 use weir_config::{Device, PolicyConfig, SwitchConfig};
 use weir_mmu::policy::{Load, QueueView, Spfc, SteadyState};
 use weir_mmu::{BufferLayout, Charge, Headroom, Policy};
-use weir_switch_core::buffer::xon_offset;
 use weir_switch_core::switch::RATE_UNKNOWN;
 use weir_units::{BitRate, Bytes, Class, PortId, QueueId, Time};
 
@@ -51,7 +50,7 @@ fn headroom_name(headroom: Headroom) -> &'static str {
 
 /// The policy in words, and its thresholds in an empty buffer and wherever equally overloaded queues come to rest.
 pub fn thresholds(switch: &SwitchConfig, layout: &BufferLayout, policy: &dyn Policy) -> String {
-    let offset = if policy.has_hysteresis() { xon_offset(switch) } else { Bytes::ZERO };
+    let offset = if policy.has_hysteresis() { switch.xon_offset() } else { Bytes::ZERO };
     let mut text = format!("  policy \"{}\"\n", policy.name());
     for line in policy.describe() {
         writeln!(text, "    {line}").expect("a string takes all");
