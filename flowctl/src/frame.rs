@@ -12,7 +12,7 @@
 //! | 18..34 | Time\[0\] to Time\[7\] in quanta | zero |
 //! | 34..60 | zero | zero |
 //!
-//! Credits have a frame of their own, [`CreditFrame`].
+//! Credits have a frame of their own, [`CreditFrame`]; one codec reads and writes all three.
 
 use std::ops::Range;
 
@@ -51,6 +51,8 @@ pub enum ControlFrame {
     Pfc(PfcFrame),
     /// 802.3x PAUSE of the whole link, in quanta; 0 resumes.
     Pause(u16),
+    /// Credit limits, of CBFC or time-based GFC.
+    Credit(CreditFrame),
 }
 
 /// A PFC frame: a pause time for each class that its vector enables.
@@ -71,7 +73,7 @@ pub enum DecodeError {
     Destination,
     /// An opcode that Weir does not speak.
     UnknownOpcode(u16),
-    /// A PFC frame whose vector names no class: to be ignored, and not counted as PFC.
+    /// A frame of PFC or credit whose vector names no class: to be ignored, and not counted as such.
     NoClass,
 }
 
@@ -102,6 +104,7 @@ impl ControlFrame {
                 let times = std::array::from_fn(|class| word(frame, time_field(class)).unwrap_or(0));
                 Ok(ControlFrame::Pfc(PfcFrame { enabled, times }))
             }
+            credit::OPCODE => CreditFrame::decode(frame).map(ControlFrame::Credit),
             unknown => Err(DecodeError::UnknownOpcode(unknown)),
         }
     }
@@ -117,6 +120,7 @@ impl ControlFrame {
                 frame[field::OPCODE].copy_from_slice(&OPCODE_PAUSE.to_be_bytes());
                 frame[field::PAUSE_TIME].copy_from_slice(&quanta.to_be_bytes());
             }
+            ControlFrame::Credit(credit) => credit.encode(&mut frame),
             ControlFrame::Pfc(pfc) => {
                 frame[field::OPCODE].copy_from_slice(&OPCODE_PFC.to_be_bytes());
                 frame[field::CLASS_ENABLE].copy_from_slice(&u16::from(pfc.enabled).to_be_bytes());

@@ -1,27 +1,35 @@
 //! Flow control: what a port tells its peer, and how it obeys what its peer tells it.
 //!
 //! Each mechanism has two sides, both sans-I/O and both used by the switch and by the emulated hosts alike:
-//! - downstream, a **generator** turns the state that the MMU wants (which classes should pause) into frames, and
-//!   repeats them in time;
-//! - upstream, a **gate** says which classes may send now, or a **limiter** how fast.
+//! - downstream, a [`MessageGenerator`] turns what the buffer asks for (classes that should pause, queues' lengths, free
+//!   blocks) into frames, and repeats them in time;
+//! - upstream, a [`Regulator`] says which classes may send now: by a gate, by credit, or by rates that [`ClassLimits`] follow.
 //!
-//! [`pfc`] stops and starts a class; [`cbfc`] gives it credit; [`gfc`] slows it down and never stops it. Frames are MAC control
-//! frames, [`frame`].
+//! Both are made from a [`Mechanism`]. [`pfc`] stops and starts a class; [`cbfc`] gives it credit; [`gfc`] slows it down and never
+//! stops it. Frames are MAC control frames, [`frame`].
 
 #![forbid(unsafe_code)]
 
 pub mod cbfc;
+mod class_limits;
 pub mod frame;
 pub mod gfc;
+mod mechanism;
+mod message_generator;
 pub mod pfc;
 mod quanta;
 mod rate_limiter;
+mod regulator;
 mod shaper;
 mod sync;
 
 #[cfg(all(test, loom))]
 mod loom_models;
 
+pub use class_limits::ClassLimits;
+pub use mechanism::Mechanism;
+pub use message_generator::{Demand, MessageGenerator};
 pub use quanta::Quantum;
 pub use rate_limiter::{RATE_MIN, RateLimiter};
+pub use regulator::Regulator;
 pub use shaper::{Shaper, wire_bytes};

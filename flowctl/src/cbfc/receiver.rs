@@ -39,15 +39,35 @@ impl Receiver {
     /// Counts a frame of this length (without FCS) that came in.
     #[inline]
     pub fn handle_arrival(&self, class: Class, frame_bytes: u32) {
+        self.handle_arrivals(class, blocks(frame_bytes));
+    }
+
+    /// Counts frames of so many [`blocks`] together that came in.
+    #[inline]
+    pub fn handle_arrivals(&self, class: Class, blocks: u32) {
         let received = &self.classes[class.index()].received;
-        // One writer, so load and store need not be one operation.
-        received.store(received.load(Ordering::Relaxed).wrapping_add(blocks(frame_bytes)), Ordering::Relaxed);
+        // One writer, so load and store need not be one operation. Release; pairs with Acquire in `settle`.
+        received.store(received.load(Ordering::Relaxed).wrapping_add(blocks), Ordering::Release);
     }
 
     /// Counts a frame that left, by the length with which it came in.
     #[inline]
     pub fn handle_departure(&self, class: Class, frame_bytes: u32) {
         self.classes[class.index()].freed.fetch_add(blocks(frame_bytes), Ordering::Relaxed);
+    }
+
+    /// In place of departures one by one: takes over that of all that came in, `held` is still there. For those who keep
+    /// that account anyway; it counts an arrival no later than [`Receiver::handle_arrivals`] does, and never more for it than its
+    /// blocks. A lower limit than before is never made of it.
+    #[inline]
+    pub fn settle(&self, class: Class, held: impl FnOnce() -> Bytes) {
+        let account = &self.classes[class.index()];
+        // In this order: `held` then has all that `received` has.
+        let received = account.received.load(Ordering::Acquire);
+        let freed = received.wrapping_sub(held().get().div_ceil(BLOCK.get()) as u32);
+        if ahead(freed, account.freed.load(Ordering::Relaxed)).is_some() {
+            account.freed.store(freed, Ordering::Relaxed);
+        }
     }
 
     /// Takes the sender's own count, FCTBS, told behind all that it counts: blocks that it sent and that never came are

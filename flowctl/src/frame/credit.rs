@@ -21,13 +21,13 @@
 
 use std::ops::Range;
 
-use weir_units::{CLASSES, Class, MacAddr};
+use weir_units::{CLASSES, Class};
 
-use super::{ControlFrame, DecodeError, ETHERTYPE, FRAME_BYTES, word};
+use super::{DecodeError, FRAME_BYTES};
 
 mod field {
     use super::Range;
-    pub use crate::frame::field::{DESTINATION, ETHERTYPE, OPCODE, SOURCE};
+    pub use crate::frame::field::OPCODE;
 
     pub const IDENTIFIER: Range<usize> = 16..19;
     pub const MESSAGE: usize = 19;
@@ -37,7 +37,7 @@ mod field {
     pub const END: usize = 54;
 }
 
-const OPCODE_EXTENSION: u16 = 0xfffe;
+pub(super) const OPCODE: u16 = 0xfffe;
 const IDENTIFIER: [u8; 3] = [0x02, 0x57, 0x52];
 const MESSAGE_CREDIT: u8 = 1;
 
@@ -52,25 +52,13 @@ pub struct CreditFrame {
 }
 
 impl CreditFrame {
-    /// Reads a frame that [`ControlFrame::is_control`] recognises. [`ControlFrame::decode`] knows this frame as an unknown
-    /// opcode: only a port that speaks CBFC or time-based GFC asks here.
-    ///
-    /// # Errors
-    /// [`DecodeError::UnknownOpcode`] for any other control frame, and for this opcode with another identifier or
-    /// message; else as for PFC.
-    pub fn decode(frame: &[u8]) -> Result<CreditFrame, DecodeError> {
-        let opcode = word(frame, field::OPCODE).ok_or(DecodeError::Truncated)?;
-        if !ControlFrame::is_control(frame) || opcode != OPCODE_EXTENSION {
-            return Err(DecodeError::UnknownOpcode(opcode));
-        }
-        if frame[field::DESTINATION] != MacAddr::MAC_CONTROL.0 {
-            return Err(DecodeError::Destination);
-        }
+    /// Reads what stands behind the opcode.
+    pub(super) fn decode(frame: &[u8]) -> Result<CreditFrame, DecodeError> {
         if frame.len() < field::END {
             return Err(DecodeError::Truncated);
         }
         if frame[field::IDENTIFIER] != IDENTIFIER || frame[field::MESSAGE] != MESSAGE_CREDIT {
-            return Err(DecodeError::UnknownOpcode(opcode));
+            return Err(DecodeError::UnknownOpcode(OPCODE));
         }
         let enabled = frame[field::CLASS_ENABLE.start + 1];
         if enabled == 0 {
@@ -83,20 +71,15 @@ impl CreditFrame {
         Ok(CreditFrame { enabled, limits: std::array::from_fn(limit) })
     }
 
-    /// The frame as it goes on the wire, without FCS.
-    pub fn encode(&self, source: MacAddr) -> [u8; FRAME_BYTES] {
-        let mut frame = [0; FRAME_BYTES];
-        frame[field::DESTINATION].copy_from_slice(&MacAddr::MAC_CONTROL.0);
-        frame[field::SOURCE].copy_from_slice(&source.0);
-        frame[field::ETHERTYPE].copy_from_slice(&ETHERTYPE.to_be_bytes());
-        frame[field::OPCODE].copy_from_slice(&OPCODE_EXTENSION.to_be_bytes());
+    /// Writes opcode and what stands behind it.
+    pub(super) fn encode(&self, frame: &mut [u8; FRAME_BYTES]) {
+        frame[field::OPCODE].copy_from_slice(&OPCODE.to_be_bytes());
         frame[field::IDENTIFIER].copy_from_slice(&IDENTIFIER);
         frame[field::MESSAGE] = MESSAGE_CREDIT;
         frame[field::CLASS_ENABLE].copy_from_slice(&u16::from(self.enabled).to_be_bytes());
         for class in Class::in_mask(self.enabled) {
             frame[limit_field(class.index())].copy_from_slice(&self.limits[class.index()].to_be_bytes());
         }
-        frame
     }
 }
 
@@ -110,15 +93,28 @@ const _: () = assert!(field::LIMITS + 4 * CLASSES == field::END && field::END <=
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use weir_units::MacAddr;
 
     use super::*;
+    use crate::frame::ControlFrame;
 
     const SOURCE: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
+
+    fn encoded(frame: CreditFrame) -> [u8; FRAME_BYTES] {
+        ControlFrame::Credit(frame).encode(SOURCE)
+    }
+
+    fn decoded(frame: &[u8]) -> Result<CreditFrame, DecodeError> {
+        match ControlFrame::decode(frame)? {
+            ControlFrame::Credit(credit) => Ok(credit),
+            other => panic!("read as {other:?}"),
+        }
+    }
 
     #[test]
     fn a_credit_frame_byte_by_byte() {
         let limits = [9, 0, 0, 0x1234_5678, 0, 0, 0, u32::MAX];
-        let frame = CreditFrame { enabled: 0x88, limits }.encode(SOURCE);
+        let frame = encoded(CreditFrame { enabled: 0x88, limits });
         let mut expected = [0; 60];
         expected[..22].copy_from_slice(&[
             0x01, 0x80, 0xc2, 0, 0, 0x01, 2, 0, 0, 0, 0, 9, 0x88, 0x08, 0xff, 0xfe, 0x02, 0x57, 0x52, 1, 0x00, 0x88,
@@ -130,14 +126,14 @@ mod tests {
 
     #[test]
     fn odd_frames_are_refused_with_their_reason() {
-        let credit = CreditFrame { enabled: 1, limits: [1; CLASSES] }.encode(SOURCE);
+        let credit = encoded(CreditFrame { enabled: 1, limits: [1; CLASSES] });
         let with = |at: usize, byte: u8| {
             let mut frame = credit;
             frame[at] = byte;
-            CreditFrame::decode(&frame)
+            decoded(&frame)
         };
-        assert_eq!(CreditFrame::decode(&credit[..53]), Err(DecodeError::Truncated));
-        assert_eq!(CreditFrame::decode(&credit[..15]), Err(DecodeError::Truncated));
+        assert_eq!(decoded(&credit[..53]), Err(DecodeError::Truncated));
+        assert_eq!(decoded(&credit[..15]), Err(DecodeError::Truncated));
         assert_eq!(with(0, 2), Err(DecodeError::Destination));
         assert_eq!(with(15, 0xff), Err(DecodeError::UnknownOpcode(0xffff)));
         assert_eq!(with(18, 0x53), Err(DecodeError::UnknownOpcode(0xfffe)));
@@ -146,38 +142,23 @@ mod tests {
         assert_eq!(with(20, 0xff).map(|frame| frame.enabled), Ok(1), "the vector's upper half is ignored");
     }
 
-    #[test]
-    fn each_decoder_refuses_the_others_frames() {
-        let credit = CreditFrame { enabled: 1, limits: [1; CLASSES] }.encode(SOURCE);
-        assert!(ControlFrame::is_control(&credit));
-        assert_eq!(ControlFrame::decode(&credit), Err(DecodeError::UnknownOpcode(0xfffe)));
-        let pause = ControlFrame::Pause(1).encode(SOURCE);
-        assert_eq!(CreditFrame::decode(&pause), Err(DecodeError::UnknownOpcode(1)));
-    }
-
     proptest! {
         #[test]
         fn what_is_encoded_is_decoded(enabled in 1..=255u8, limits: [u32; CLASSES]) {
             let limits = std::array::from_fn(|class| if enabled >> class & 1 == 1 { limits[class] } else { 0 });
             let frame = CreditFrame { enabled, limits };
-            prop_assert_eq!(CreditFrame::decode(&frame.encode(SOURCE)), Ok(frame));
-        }
-
-        #[test]
-        fn any_bytes_are_decoded_or_refused(bytes: Vec<u8>) {
-            let _ = CreditFrame::decode(&bytes);
+            prop_assert_eq!(decoded(&encoded(frame)), Ok(frame));
         }
 
         /// Damage anywhere in a good frame: what is still accepted is a frame that encodes to what was read.
         #[test]
         fn damaged_frames_are_decoded_or_refused(cut in 0..61usize, damage in prop::collection::vec((0..60usize, any::<u8>()), 0..4)) {
-            let mut frame = CreditFrame { enabled: 0xff, limits: [7; CLASSES] }.encode(SOURCE);
+            let mut frame = encoded(CreditFrame { enabled: 0xff, limits: [7; CLASSES] });
             damage.iter().for_each(|(at, byte)| frame[*at] = *byte);
-            let _ = ControlFrame::decode(&frame[..cut]);
-            if let Ok(credit) = CreditFrame::decode(&frame[..cut]) {
+                        if let Ok(ControlFrame::Credit(credit)) = ControlFrame::decode(&frame[..cut]) {
                 for class in Class::in_mask(credit.enabled) {
                     let field = limit_field(class.index());
-                    prop_assert_eq!(&credit.encode(SOURCE)[field.clone()], &frame[field]);
+                    prop_assert_eq!(&encoded(credit)[field.clone()], &frame[field]);
                 }
             }
         }

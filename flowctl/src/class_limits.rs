@@ -1,0 +1,136 @@
+//! The rate limiters of a port's classes.
+
+use weir_units::{BitRate, CLASSES, Class, Span, Time};
+
+use crate::{RateLimiter, Regulator};
+
+/// The rate limiters of one port's eight classes, for those that have one: by configuration, or because their peer sets
+/// their rate.
+#[derive(Debug)]
+pub struct ClassLimits {
+    limited: u8,
+    configured: [BitRate; CLASSES],
+    limiters: [RateLimiter; CLASSES],
+    /// The version of the peer's rates that the limiters follow.
+    version: u32,
+}
+
+impl ClassLimits {
+    /// Limits at these rates for classes of a port of rate `line`, and at the peer's for those of `regulator`; `slack` is how
+    /// far a late poll may catch up.
+    pub fn new(line: BitRate, slack: Span, rates: [Option<BitRate>; CLASSES], regulator: &Regulator) -> ClassLimits {
+        let limited = Class::ALL.into_iter().filter(|class| rates[class.index()].is_some());
+        let configured = rates.map(|rate| rate.unwrap_or(line));
+        ClassLimits {
+            limited: limited.fold(regulator.rated_classes(), |mask, class| mask | class.bit()),
+            limiters: configured.map(|rate| {
+                let mut limiter = RateLimiter::new(line, slack);
+                limiter.set_rate(Time::ZERO, rate);
+                limiter
+            }),
+            configured,
+            version: 0,
+        }
+    }
+
+    /// Takes over rates that the peer has changed, at `now`; says whether one has fallen.
+    #[inline]
+    pub fn follow(&mut self, now: Time, regulator: &Regulator) -> bool {
+        let Some(rates) = regulator.rates() else { return false };
+        let version = rates.version();
+        if version == self.version {
+            return false;
+        }
+        self.version = version;
+        let mut fell = false;
+        for class in Class::in_mask(regulator.rated_classes()) {
+            let limiter = &mut self.limiters[class.index()];
+            let before = limiter.rate();
+            limiter.set_rate(now, rates.rate(class).min(self.configured[class.index()]));
+            fell |= limiter.rate() < before;
+        }
+        fell
+    }
+
+    /// Those of `classes` that have to wait.
+    #[inline]
+    pub fn waiting(&self, now: Time, classes: u8) -> u8 {
+        let limited = classes & self.limited;
+        if limited == 0 {
+            return 0;
+        }
+        let waiting = Class::in_mask(limited).filter(|class| !self.limiters[class.index()].is_free(now));
+        waiting.fold(0, |mask, class| mask | class.bit())
+    }
+
+    /// Counts a frame of this length without FCS; says whether the class has to wait now.
+    #[inline]
+    pub fn send(&mut self, now: Time, class: Class, frame_bytes: u32) -> bool {
+        if self.limited & class.bit() == 0 {
+            return false;
+        }
+        let limiter = &mut self.limiters[class.index()];
+        limiter.send(now, frame_bytes);
+        !limiter.is_free(now)
+    }
+
+    /// R_r of a class; the line rate for one without a limit.
+    pub fn rate(&self, class: Class) -> BitRate {
+        self.limiters[class.index()].rate()
+    }
+
+    /// When the first of `classes`, all waiting, may send.
+    pub fn next_wakeup(&self, classes: u8) -> Time {
+        Class::in_mask(classes).map(|class| self.limiters[class.index()].free_at()).min().unwrap_or(Time::NEVER)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_units::Bytes;
+
+    use super::*;
+    use crate::Mechanism;
+    use crate::frame::{ControlFrame, PfcFrame};
+    use crate::gfc::StageTable;
+
+    const LINE: BitRate = BitRate::gbps(10);
+    const SLOW: Class = Class::new(3);
+
+    fn only(class: Class, rate: BitRate) -> [Option<BitRate>; CLASSES] {
+        let mut rates = [None; CLASSES];
+        rates[class.index()] = Some(rate);
+        rates
+    }
+
+    #[test]
+    fn only_limited_classes_wait() {
+        let fast = Class::new(0);
+        let free = Regulator::new(&Mechanism::None, LINE, 0);
+        let mut limits = ClassLimits::new(LINE, Span::ZERO, only(SLOW, BitRate::gbps(1)), &free);
+        assert_eq!(limits.waiting(Time::ZERO, 0xff), 0);
+        // 1,514 bytes and FCS, preamble and gap are 1,538: 12.304 us at 1 Gb/s.
+        assert!(limits.send(Time::ZERO, SLOW, 1_514) && !limits.send(Time::ZERO, fast, 1_514));
+        assert_eq!(limits.waiting(Time::from_nanos(12_303), 0xff), SLOW.bit());
+        assert_eq!(limits.next_wakeup(SLOW.bit()), Time::from_nanos(12_304));
+        assert_eq!(limits.waiting(Time::from_nanos(12_304), 0xff), 0);
+    }
+
+    #[test]
+    fn the_peers_rate_and_the_configured_one_both_hold() {
+        let stages = StageTable::without_guarantee(Bytes::mb(1), Bytes::kb(750), LINE).unwrap();
+        let peer = Regulator::new(&Mechanism::GfcBuffer { stages, refresh: Span::from_micros(50) }, LINE, SLOW.bit());
+        let mut limits = ClassLimits::new(LINE, Span::ZERO, only(SLOW, BitRate::gbps(3)), &peer);
+        let mut told = |stage: u16| {
+            peer.handle(Time::ZERO, &ControlFrame::Pfc(PfcFrame { enabled: 0xff, times: [stage; CLASSES] }));
+            let fell = limits.follow(Time::ZERO, &peer);
+            assert_eq!(limits.rate(Class::new(0)), LINE, "a class that is not under GFC");
+            (limits.rate(SLOW), fell)
+        };
+        assert_eq!(told(0), (BitRate::gbps(3), false));
+        assert_eq!(told(1), (BitRate::gbps(3), false));
+        assert_eq!(told(2), (BitRate::mbps(2_500), true));
+        assert_eq!(told(2), (BitRate::mbps(2_500), false));
+        assert_eq!(told(0), (BitRate::gbps(3), false));
+    }
+}

@@ -1,0 +1,67 @@
+//! What a port speaks with its peer.
+
+use weir_units::{Bytes, Span};
+
+use crate::gfc::{Mapping, StageTable};
+
+/// A flow control with its parameters, from which both sides of a port are made: the [`MessageGenerator`](crate::MessageGenerator)
+/// and the [`Regulator`](crate::Regulator). Both ends of a link need the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mechanism {
+    /// Nothing is told, nothing is obeyed.
+    None,
+    /// 802.1Qbb.
+    Pfc {
+        /// Pause time asked for, in quanta.
+        quanta: u16,
+        /// A PAUSE is repeated after this share of it.
+        refresh_percent: u8,
+    },
+    /// 802.3x PAUSE of the whole link.
+    Pause {
+        /// Pause time asked for, in quanta.
+        quanta: u16,
+        /// A PAUSE is repeated after this share of it.
+        refresh_percent: u8,
+    },
+    /// Buffer-based GFC.
+    GfcBuffer {
+        /// The same at both ends.
+        stages: StageTable,
+        /// After this long without change the stages are told again.
+        refresh: Span,
+    },
+    /// Buffer-based GFC toward a peer that only knows PFC, which is what is obeyed in turn.
+    GfcPulse {
+        /// Which rate a queue's length asks for.
+        stages: StageTable,
+        /// P, the period of the pauses.
+        period: Span,
+    },
+    /// Time-based GFC.
+    GfcTime {
+        /// Which rate a queue's length asks for.
+        mapping: Mapping,
+        /// B, what one class's queue may hold.
+        buffer: Bytes,
+        /// T, between two messages.
+        period: Span,
+    },
+    /// CBFC.
+    Cbfc {
+        /// What one class's queue may hold.
+        buffer: Bytes,
+        /// T, between two messages.
+        period: Span,
+    },
+}
+
+impl Mechanism {
+    /// The buffer that credit is given for, under a mechanism that gives credit.
+    pub fn credit_buffer(&self) -> Option<Bytes> {
+        match self {
+            Mechanism::GfcTime { buffer, .. } | Mechanism::Cbfc { buffer, .. } => Some(*buffer),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! The downstream side of a port, whatever it speaks: which message is due to its peer.
+
+use weir_units::{BitRate, Bytes, CLASSES, Class, Time};
+
+use crate::cbfc::{Advertiser, Receiver};
+use crate::frame::{ControlFrame, PfcFrame};
+use crate::gfc::{Pulse, StageTable, stage};
+use crate::{Mechanism, Quantum, pfc};
+
+/// What the buffer asks of the peer. Each mechanism looks at what it goes by.
+#[derive(Clone, Copy, Debug)]
+pub struct Demand<'a, F> {
+    /// The classes that should pause, one bit each: PFC's and PAUSE's.
+    pub off: u8,
+    /// q, what a class's ingress queue holds.
+    pub held: F,
+    /// What has come in, in blocks; there under a mechanism that gives credit.
+    pub arrived: Option<&'a Receiver>,
+}
+
+/// Makes a port's messages.
+///
+/// State, not events: however often it changed between two polls, one frame tells the last of it. Call
+/// [`MessageGenerator::poll`], send what it returns, and confirm with [`MessageGenerator::handle_sent`]; what could not be sent
+/// is due again.
+#[derive(Debug)]
+pub struct MessageGenerator {
+    /// Classes under GFC or credit, one bit each.
+    classes: u8,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    None,
+    /// PFC or PAUSE.
+    Pause(pfc::Generator),
+    Stages(stage::Generator),
+    Pulse {
+        pulse: Pulse,
+        stages: StageTable,
+    },
+    Credits(Advertiser),
+}
+
+impl MessageGenerator {
+    /// For a port of this rate; `classes` (one bit each) are those under GFC or credit. PFC goes by what is OFF.
+    pub fn new(mechanism: &Mechanism, rate: BitRate, classes: u8) -> MessageGenerator {
+        let quantum = Quantum::at(rate);
+        let kind = match mechanism {
+            Mechanism::None => Kind::None,
+            Mechanism::Pfc { quanta, refresh_percent } => {
+                Kind::Pause(pfc::Generator::pfc(quantum, *quanta, *refresh_percent))
+            }
+            Mechanism::Pause { quanta, refresh_percent } => {
+                Kind::Pause(pfc::Generator::pause(quantum, *quanta, *refresh_percent))
+            }
+            Mechanism::GfcBuffer { stages, refresh } => {
+                Kind::Stages(stage::Generator::new(stages.clone(), classes, *refresh))
+            }
+            Mechanism::GfcPulse { stages, period } => {
+                Kind::Pulse { pulse: Pulse::new(rate, classes, *period), stages: stages.clone() }
+            }
+            Mechanism::GfcTime { period, .. } | Mechanism::Cbfc { period, .. } => {
+                Kind::Credits(Advertiser::new(classes, *period))
+            }
+        };
+        MessageGenerator { classes, kind }
+    }
+
+    /// The frame due at `now`.
+    #[inline]
+    pub fn poll(&self, now: Time, demand: Demand<'_, impl Fn(Class) -> Bytes>) -> Option<ControlFrame> {
+        match &self.kind {
+            Kind::None => None,
+            Kind::Pause(generator) => generator.poll(now, demand.off),
+            Kind::Stages(generator) => generator.poll(now, &queues(self.classes, demand.held)).map(ControlFrame::Pfc),
+            Kind::Pulse { pulse, stages } => {
+                if now < pulse.next_wakeup() {
+                    return None;
+                }
+                pulse.poll(now, &rates(self.classes, stages, demand.held)).map(ControlFrame::Pfc)
+            }
+            Kind::Credits(advertiser) => {
+                let receiver = demand.arrived.filter(|_| now >= advertiser.next_wakeup())?;
+                Class::in_mask(self.classes).for_each(|class| receiver.settle(class, || (demand.held)(class)));
+                advertiser.poll(now, receiver).map(ControlFrame::Credit)
+            }
+        }
+    }
+
+    /// Notes that the frame that [`MessageGenerator::poll`] returned for this demand has been sent at `now`, the instant of
+    /// the poll.
+    pub fn handle_sent(&mut self, now: Time, frame: &ControlFrame, demand: Demand<'_, impl Fn(Class) -> Bytes>) {
+        match &mut self.kind {
+            Kind::None => {}
+            Kind::Pause(generator) => generator.handle_sent(now, demand.off),
+            Kind::Stages(generator) => {
+                if let ControlFrame::Pfc(frame) = frame {
+                    generator.handle_sent(now, frame);
+                }
+            }
+            Kind::Pulse { pulse, stages } => {
+                let rates = rates(self.classes, stages, demand.held);
+                pulse.handle_sent(now, &rates);
+            }
+            Kind::Credits(advertiser) => advertiser.handle_sent(now),
+        }
+    }
+
+    /// The classes that the peer believes paused, under PFC and PAUSE.
+    pub fn advertised_off(&self) -> u8 {
+        if let Kind::Pause(generator) = &self.kind { generator.advertised() } else { 0 }
+    }
+
+    /// The stage that the peer was last told, under buffer-based GFC in its own encoding.
+    pub fn advertised_stage(&self, class: Class) -> Option<u16> {
+        match &self.kind {
+            Kind::Stages(generator) if self.classes & class.bit() != 0 => Some(generator.advertised(class)),
+            _ => None,
+        }
+    }
+
+    /// Whether `frame`, due now, tells the peer to slow down: a class pauses that did not, or its stage rises.
+    pub fn slows(&self, frame: &ControlFrame) -> bool {
+        match (&self.kind, frame) {
+            (Kind::Pause(generator), ControlFrame::Pfc(frame)) => frame.paused() & !generator.advertised() != 0,
+            (Kind::Pause(generator), ControlFrame::Pause(quanta)) => *quanta > 0 && generator.advertised() == 0,
+            (Kind::Stages(generator), ControlFrame::Pfc(PfcFrame { enabled, times })) => {
+                Class::in_mask(*enabled).any(|class| times[class.index()] > generator.advertised(class))
+            }
+            _ => false,
+        }
+    }
+
+    /// The earliest instant at which a message is due though nothing changes; [`Time::NEVER`] if none is.
+    pub fn next_wakeup(&self, now: Time) -> Time {
+        match &self.kind {
+            Kind::None => Time::NEVER,
+            Kind::Pause(generator) => generator.next_wakeup(),
+            Kind::Stages(generator) => generator.next_wakeup(),
+            // A period that has ended and was not followed by another: the peer goes at line rate until a queue grows.
+            Kind::Pulse { pulse, .. } if pulse.next_wakeup() <= now => Time::NEVER,
+            Kind::Pulse { pulse, .. } => pulse.next_wakeup(),
+            Kind::Credits(advertiser) => advertiser.next_wakeup(),
+        }
+    }
+}
+
+fn queues(classes: u8, held: impl Fn(Class) -> Bytes) -> [Bytes; CLASSES] {
+    let mut queues = [Bytes::ZERO; CLASSES];
+    Class::in_mask(classes).for_each(|class| queues[class.index()] = held(class));
+    queues
+}
+
+fn rates(classes: u8, stages: &StageTable, held: impl Fn(Class) -> Bytes) -> [BitRate; CLASSES] {
+    let mut rates = [stages.rate(0); CLASSES];
+    Class::in_mask(classes).for_each(|class| rates[class.index()] = stages.rate(stages.stage_of(held(class))));
+    rates
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_units::Span;
+
+    use super::*;
+
+    const RATE: BitRate = BitRate::gbps(10);
+    const CLASS: Class = Class::new(3);
+
+    fn at(us: u64) -> Time {
+        Time::from_nanos(us * 1_000)
+    }
+
+    fn demand(off: u8, kb: u64) -> Demand<'static, impl Fn(Class) -> Bytes + Copy> {
+        Demand { off, held: move |_| Bytes::kb(kb), arrived: None }
+    }
+
+    fn stages() -> StageTable {
+        StageTable::new(Bytes::mb(1), Bytes::kb(750), RATE, Span::from_micros(90)).unwrap()
+    }
+
+    fn generator(mechanism: &Mechanism) -> MessageGenerator {
+        MessageGenerator::new(mechanism, RATE, CLASS.bit())
+    }
+
+    fn times(frame: Option<ControlFrame>) -> Option<u16> {
+        match frame? {
+            ControlFrame::Pfc(frame) => Some(frame.times[CLASS.index()]),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn each_goes_by_its_own_part_of_the_demand() {
+        let refresh = Span::from_micros(50);
+        let pfc = generator(&Mechanism::Pfc { quanta: 100, refresh_percent: 50 });
+        assert_eq!(times(pfc.poll(at(1), demand(CLASS.bit(), 0))), Some(100));
+        assert_eq!(pfc.poll(at(1), demand(0, 900)), None);
+        let mut staged = generator(&Mechanism::GfcBuffer { stages: stages(), refresh });
+        let frame = staged.poll(at(1), demand(0xff, 900)).unwrap();
+        assert_eq!((times(Some(frame)), staged.slows(&frame)), (Some(2), true));
+        staged.handle_sent(at(1), &frame, demand(0xff, 900));
+        assert_eq!((staged.poll(at(2), demand(0xff, 900)), staged.advertised_stage(CLASS)), (None, Some(2)));
+        let frame = staged.poll(at(3), demand(0, 800)).unwrap();
+        assert!(!staged.slows(&frame), "stage 1 is faster than 2");
+        let pulsed = generator(&Mechanism::GfcPulse { stages: stages(), period: Span::from_micros(100) });
+        assert_eq!(times(pulsed.poll(at(1), demand(0, 900))), Some(1_464), "three quarters of 100 us");
+        assert_eq!(generator(&Mechanism::None).poll(at(1), demand(0xff, 1_000)), None);
+    }
+
+    #[test]
+    fn credit_is_what_is_free() {
+        let (buffer, period) = (Bytes::new(64 * 1_000), Span::from_micros(50));
+        let receiver = Receiver::new(buffer);
+        let mut credits = generator(&Mechanism::Cbfc { buffer, period });
+        let limit = |credits: &MessageGenerator, now, held: u64| {
+            let demand = Demand { off: 0, held: |_| Bytes::new(held), arrived: Some(&receiver) };
+            match credits.poll(now, demand)? {
+                ControlFrame::Credit(frame) => Some(frame.limits[CLASS.index()]),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(limit(&credits, at(0), 0), Some(1_000));
+        receiver.handle_arrivals(CLASS, 300);
+        assert_eq!(limit(&credits, at(0), 300 * 64), Some(1_000));
+        assert_eq!(limit(&credits, at(0), 100 * 64), Some(1_200));
+        assert_eq!(limit(&credits, at(0), 101 * 64), Some(1_200), "a limit never goes back");
+        credits.handle_sent(at(0), &ControlFrame::Pause(0), demand(0, 0));
+        assert_eq!(limit(&credits, at(49), 0), None);
+        assert_eq!(credits.next_wakeup(at(1)), at(50));
+    }
+}

@@ -1,0 +1,223 @@
+//! The upstream side of a port, whatever it speaks: what its peer lets it send.
+
+use crate::sync::{AtomicU64, Ordering};
+
+use weir_units::{BitRate, Class, Span, Time};
+
+use crate::cbfc::Sender;
+use crate::frame::ControlFrame;
+use crate::gfc::{Rates, stage, time_based};
+use crate::pfc::Gate;
+use crate::{Mechanism, Quantum};
+
+/// Obeys a port's peer.
+///
+/// Messages are handled by the one lcore that receives on the port, all else is asked by the one that transmits.
+#[derive(Debug)]
+pub struct Regulator {
+    /// Of the pauses of PFC and PAUSE; open under all else.
+    gate: Gate,
+    /// Classes under GFC or credit, one bit each.
+    classes: u8,
+    kind: Kind,
+    /// When the last message came that was obeyed, in picoseconds.
+    heard_at: AtomicU64,
+}
+
+#[derive(Debug)]
+enum Kind {
+    None,
+    Pfc,
+    Pause,
+    Stages(stage::Adjuster),
+    Time(time_based::Adjuster),
+    Credits(Sender),
+}
+
+impl Regulator {
+    /// For a port of this rate; `classes` (one bit each) are those under GFC or credit.
+    pub fn new(mechanism: &Mechanism, rate: BitRate, classes: u8) -> Regulator {
+        let kind = match mechanism {
+            Mechanism::None => Kind::None,
+            Mechanism::Pfc { .. } | Mechanism::GfcPulse { .. } => Kind::Pfc,
+            Mechanism::Pause { .. } => Kind::Pause,
+            Mechanism::GfcBuffer { stages, .. } => Kind::Stages(stage::Adjuster::new(stages.clone())),
+            Mechanism::GfcTime { mapping, buffer, .. } => Kind::Time(time_based::Adjuster::new(*mapping, *buffer)),
+            Mechanism::Cbfc { .. } => Kind::Credits(Sender::new()),
+        };
+        Regulator { gate: Gate::new(Quantum::at(rate)), classes, kind, heard_at: AtomicU64::new(0) }
+    }
+
+    /// Obeys a message received at `now`; says whether the port speaks it. What it does not speak is ignored.
+    pub fn handle(&self, now: Time, frame: &ControlFrame) -> bool {
+        match (&self.kind, frame) {
+            (Kind::Pfc, ControlFrame::Pfc(frame)) => self.gate.handle_pfc(now, frame),
+            (Kind::Pause, ControlFrame::Pause(quanta)) => self.gate.handle_pause(now, *quanta),
+            (Kind::Stages(adjuster), ControlFrame::Pfc(frame)) => adjuster.handle_frame(frame),
+            (Kind::Time(adjuster), ControlFrame::Credit(frame)) => adjuster.handle_credit(frame),
+            (Kind::Credits(sender), ControlFrame::Credit(frame)) => {
+                sender.handle_credit(frame);
+            }
+            _ => return false,
+        }
+        // Relaxed: for reports only.
+        self.heard_at.store(now.as_picos(), Ordering::Relaxed);
+        true
+    }
+
+    /// The classes that a pause holds at `now`, one bit each.
+    #[inline]
+    pub fn paused(&self, now: Time) -> u8 {
+        self.gate.paused(now)
+    }
+
+    /// The rates that limit the classes, under GFC.
+    #[inline]
+    pub fn rates(&self) -> Option<&Rates> {
+        match &self.kind {
+            Kind::Stages(adjuster) => Some(adjuster.rates()),
+            Kind::Time(adjuster) => Some(adjuster.rates()),
+            _ => None,
+        }
+    }
+
+    /// The classes whose rates [`Regulator::rates`] gives, one bit each.
+    pub fn rated_classes(&self) -> u8 {
+        if self.rates().is_some() { self.classes } else { 0 }
+    }
+
+    /// The classes that need credit, one bit each.
+    #[inline]
+    pub fn credit_classes(&self) -> u8 {
+        if matches!(self.kind, Kind::Credits(_)) { self.classes } else { 0 }
+    }
+
+    /// Whether credit lets a frame of this length (without FCS) be sent.
+    #[inline]
+    pub fn has_credit(&self, class: Class, frame_bytes: u32) -> bool {
+        match &self.kind {
+            Kind::Credits(sender) if self.classes & class.bit() != 0 => sender.may_send(class, frame_bytes),
+            _ => true,
+        }
+    }
+
+    /// Counts a frame of this length (without FCS) that is sent.
+    #[inline]
+    pub fn handle_sent(&self, class: Class, frame_bytes: u32) {
+        match &self.kind {
+            Kind::Credits(sender) if self.classes & class.bit() != 0 => sender.handle_sent(class, frame_bytes),
+            Kind::Time(adjuster) if self.classes & class.bit() != 0 => adjuster.handle_sent(class, frame_bytes),
+            _ => {}
+        }
+    }
+
+    /// The earliest instant after `now` at which a pause ends; `None` if none is under way.
+    pub fn next_wakeup(&self, now: Time) -> Option<Time> {
+        self.gate.next_wakeup(now)
+    }
+
+    /// How long a class was paused until `now`, and how often it went from running to paused.
+    pub fn pause_time(&self, now: Time, class: Class) -> (Span, u64) {
+        self.gate.pause_time(now, class)
+    }
+
+    /// When the last message came that was obeyed.
+    pub fn heard_at(&self) -> Time {
+        Time::from_picos(self.heard_at.load(Ordering::Relaxed))
+    }
+
+    /// Messages that say what they should not: stages above the last, credit limits that go back.
+    pub fn odd_messages(&self) -> u64 {
+        match &self.kind {
+            Kind::Stages(adjuster) => adjuster.stages_above_last(),
+            Kind::Time(adjuster) => adjuster.credits().stale(),
+            Kind::Credits(sender) => sender.stale(),
+            _ => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_units::Bytes;
+
+    use super::*;
+    use crate::frame::{CreditFrame, PfcFrame};
+    use crate::gfc::{Mapping, StageTable};
+
+    const RATE: BitRate = BitRate::gbps(10);
+    const CLASS: Class = Class::new(3);
+
+    fn at(us: u64) -> Time {
+        Time::from_nanos(us * 1_000)
+    }
+
+    fn regulator(mechanism: &Mechanism) -> Regulator {
+        Regulator::new(mechanism, RATE, CLASS.bit())
+    }
+
+    fn pfc(time: u16) -> ControlFrame {
+        ControlFrame::Pfc(PfcFrame { enabled: CLASS.bit(), times: [time; 8] })
+    }
+
+    fn credit(limit: u32) -> ControlFrame {
+        ControlFrame::Credit(CreditFrame { enabled: CLASS.bit(), limits: [limit; 8] })
+    }
+
+    fn stages() -> StageTable {
+        StageTable::new(Bytes::mb(1), Bytes::kb(750), RATE, Span::from_micros(90)).unwrap()
+    }
+
+    fn all() -> [Mechanism; 7] {
+        let (buffer, period) = (Bytes::mb(1), Span::from_micros(50));
+        let mapping = Mapping::without_guarantee(buffer, Bytes::kb(492), RATE).unwrap();
+        [
+            Mechanism::None,
+            Mechanism::Pfc { quanta: 100, refresh_percent: 50 },
+            Mechanism::Pause { quanta: 100, refresh_percent: 50 },
+            Mechanism::GfcBuffer { stages: stages(), refresh: period },
+            Mechanism::GfcPulse { stages: stages(), period },
+            Mechanism::GfcTime { mapping, buffer, period },
+            Mechanism::Cbfc { buffer, period },
+        ]
+    }
+
+    #[test]
+    fn each_obeys_what_it_speaks_and_nothing_else() {
+        let obeyed = |frame: ControlFrame| all().map(|mechanism| regulator(&mechanism).handle(at(1), &frame));
+        assert_eq!(obeyed(pfc(1)), [false, true, false, true, true, false, false]);
+        assert_eq!(obeyed(ControlFrame::Pause(1)), [false, false, true, false, false, false, false]);
+        assert_eq!(obeyed(credit(1)), [false, false, false, false, false, true, true]);
+    }
+
+    /// A GFC stage at a gate that only knows PFC pauses for some quanta, and a PAUSE at a GFC port slows it and does not
+    /// stop it.
+    #[test]
+    fn gfc_and_pfc_do_each_other_no_harm() {
+        let legacy = regulator(&all()[1]);
+        for stage in 0..=stages().stages() {
+            legacy.handle(at(0), &pfc(stage));
+            assert_eq!(legacy.paused(at(0)) != 0, stage > 0);
+            assert_eq!(legacy.paused(at(1)), 0, "stage {stage} holds for less than a microsecond at 10 Gb/s");
+        }
+        let gfc = regulator(&all()[3]);
+        gfc.handle(at(0), &pfc(u16::MAX));
+        assert_eq!(gfc.paused(at(1)), 0);
+        let rates = gfc.rates().unwrap();
+        assert_eq!((rates.rate(CLASS), gfc.odd_messages()), (stages().rate(u16::MAX), 1));
+        assert!(rates.rate(CLASS) >= crate::RATE_MIN);
+        gfc.handle(at(2), &pfc(0));
+        assert_eq!(rates.rate(CLASS), RATE, "RESUME is stage 0");
+    }
+
+    #[test]
+    fn credit_holds_only_its_classes() {
+        let port = regulator(&all()[6]);
+        assert!(!port.has_credit(CLASS, 60) && port.has_credit(Class::new(0), 60));
+        port.handle(at(1), &credit(1));
+        assert!(port.has_credit(CLASS, 60));
+        port.handle_sent(CLASS, 60);
+        assert!(!port.has_credit(CLASS, 60));
+        assert_eq!((port.heard_at(), port.credit_classes()), (at(1), CLASS.bit()));
+    }
+}
