@@ -5,7 +5,7 @@ pub(crate) type KnownTable = (&'static str, &'static [&'static str]);
 
 /// All tables and keys.
 pub(crate) const TABLES: &[KnownTable] = &[
-    ("", &["switch", "lcores", "buffer", "classes", "pfc", "ports", "static_macs"]),
+    ("", &["switch", "lcores", "buffer", "classes", "pfc", "pfc_watchdog", "ports", "static_macs"]),
     ("switch", &["name", "idle", "time_dilation", "mtu", "mac_ageing", "stats_interval"]),
     ("lcores", &["layout", "cores"]),
     (
@@ -50,6 +50,7 @@ pub(crate) const TABLES: &[KnownTable] = &[
     ("classes.queues", &["class", "strict", "quantum", "weight", "rate", "ecn"]),
     ("classes.queues.ecn", &["kmin", "kmax", "pmax"]),
     ("pfc", &["quanta", "refresh_percent", "reaction"]),
+    ("pfc_watchdog", &["action", "detection_time", "restoration_time", "poll_interval", "condition"]),
     (
         "ports",
         &[
@@ -74,6 +75,22 @@ pub(crate) const TABLES: &[KnownTable] = &[
     ("ports.memif", &["socket", "id", "role"]),
     ("ports.pcap", &["rx", "tx", "infinite"]),
     ("ports.null", &["frame_bytes"]),
+    (
+        "ports.flow_control",
+        &[
+            "kind",
+            "tau",
+            "b_m",
+            "b_1",
+            "b_0",
+            "refresh",
+            "period",
+            "peer",
+            "pulse_period",
+            "buffer",
+            "unsafe_thresholds",
+        ],
+    ),
     ("static_macs", &["mac", "port"]),
 ];
 

@@ -10,6 +10,7 @@
 mod buffer;
 mod classes;
 mod error;
+mod flow_control;
 mod keys;
 mod load;
 mod memory;
@@ -19,14 +20,17 @@ mod read;
 mod source;
 mod switch;
 mod together;
+mod watchdog;
 
 pub use buffer::{BufferConfig, Headroom, headroom_by_rule};
 pub use classes::{ClassConfig, EcnConfig, PfcConfig, QueueConfig, Trust};
 pub use error::{ConfigError, ConfigErrors};
+pub use flow_control::{CbfcConfig, FlowControl, GfcBufferConfig, GfcPeer, GfcTimeConfig};
 pub use keys::known_keys;
 pub use load::{load, parse};
 pub use policy::{DshConfig, Estimator, PolicyConfig, PoolsConfig};
-pub use ports::{Device, FlowControl, PortConfig};
+pub use ports::{Device, PortConfig};
 pub use source::Source;
 pub use switch::{Idle, Layout, LcoreConfig, SwitchConfig};
 pub use together::check_together;
+pub use watchdog::{PfcWatchdogConfig, StormCondition, WatchdogAction};

@@ -4,11 +4,13 @@ mod buffer;
 mod classes;
 mod clones;
 mod device;
+mod flow_control;
 mod policy;
 mod ports;
 mod reserves;
 mod rules;
 mod switch;
+mod watchdog;
 
 use std::fs;
 use std::path::Path;

@@ -71,6 +71,40 @@ impl SwitchConfig {
         self.buffer.xon_offset.unwrap_or(self.frame_bytes_max() * 2)
     }
 
+    /// What the buffer keeps for one lossless ingress queue of a port under the static policy: ρ + T + Φ, if the
+    /// thresholds of all of them together fit the shared buffer. `None` under every other policy, whose thresholds move,
+    /// and where there is no [headroom](Self::headroom).
+    ///
+    /// # Panics
+    /// If there is no port of this index.
+    pub fn kept_for_a_queue(&self, port: usize) -> Option<Bytes> {
+        let headroom = self.headroom(port)?;
+        Some(self.buffer.private + self.static_threshold()? + headroom)
+    }
+
+    /// B_m where the file gives none: what is kept for a queue less one frame of the greatest length, so that the frame
+    /// that passes B_m has room. In whole cells, rounded down; zero if no more than a frame is kept. `None` as for
+    /// [`kept_for_a_queue`](Self::kept_for_a_queue).
+    ///
+    /// # Panics
+    /// If there is no port of this index.
+    pub fn b_m_by_default(&self, port: usize) -> Option<Bytes> {
+        let cell = u64::from(self.buffer.cell_bytes);
+        let frame_cells = self.frame_bytes_max().get().div_ceil(cell);
+        let kept_cells = self.kept_for_a_queue(port)?.get() / cell;
+        Some(Bytes::new(kept_cells.saturating_sub(frame_cells) * cell))
+    }
+
+    /// T of the static policy, as configured or B_s / N_p rounded down; `None` for the other policies.
+    pub(crate) fn static_threshold(&self) -> Option<Bytes> {
+        match self.buffer.policy {
+            PolicyConfig::Static { threshold } => {
+                Some(threshold.unwrap_or_else(|| self.shared_size().divided_by(self.ports.len() as u64)))
+            }
+            _ => None,
+        }
+    }
+
     /// The private buffers of all ports and classes.
     pub(crate) fn private_size(&self) -> Bytes {
         self.buffer.private * (self.ports.len() as u64 * 8)
@@ -161,6 +195,34 @@ mod tests {
             let all = "ingress_pool = \"10.968MB\"\nheadroom_pool = \"1MB\"\negress_lossy_pool = \"10.968MB\"";
             assert_eq!(pools(all), (1_000_000, 10_968_000, Some(10_968_000)));
         }
+    }
+
+    #[test]
+    fn the_static_policy_keeps_a_threshold_and_headroom_for_a_queue() {
+        let kept = |config: &SwitchConfig| (config.kept_for_a_queue(1), config.b_m_by_default(1));
+        let sizes = |kept, b_m| (Some(Bytes::new(kept)), Some(Bytes::new(b_m)));
+        let given = "policy = \"static\"\n[buffer.static]\nthreshold = \"100KB\"";
+        assert_eq!(kept(&cut(given)), sizes(162_000, 160_478));
+        // 12 MB less 16 x 2 KB and 4 x 60 KB, for two ports; odd with one byte less.
+        let mut even = cut("policy = \"static\"");
+        assert_eq!(kept(&even), sizes(5_926_000, 5_924_478));
+        even.buffer.size = Bytes::new(11_999_999);
+        assert_eq!(kept(&even), sizes(5_925_999, 5_924_477));
+        for policy in ["dt", "sonic", "dsh"] {
+            assert_eq!(kept(&cut(&format!("policy = \"{policy}\""))), (None, None), "{policy}");
+        }
+    }
+
+    #[test]
+    fn b_m_is_whole_cells() {
+        // 162,000 B are 778 cells and a part of one, a frame of 1,522 B is charged 8.
+        let cells = cut("cell_bytes = 208\npolicy = \"static\"\n[buffer.static]\nthreshold = \"100KB\"");
+        assert_eq!(cells.b_m_by_default(0), Some(Bytes::new(770 * 208)));
+        let mut small = cells;
+        small.buffer.headroom = Headroom::Fixed(Bytes::ZERO);
+        small.buffer.policy = PolicyConfig::Static { threshold: Some(Bytes::new(1)) };
+        small.buffer.private = Bytes::new(1_500);
+        assert_eq!((small.kept_for_a_queue(0), small.b_m_by_default(0)), (Some(Bytes::new(1_501)), Some(Bytes::ZERO)));
     }
 
     #[test]

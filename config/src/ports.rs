@@ -4,6 +4,8 @@ use std::fmt;
 
 use weir_units::{BitRate, MacAddr, Span};
 
+use crate::FlowControl;
+
 /// One port. A clone holds the rate, delay and flow control of its port, and its priority unless it has its own.
 #[derive(Clone, Debug)]
 pub struct PortConfig {
@@ -31,17 +33,6 @@ impl PortConfig {
             _ => None,
         }
     }
-}
-
-/// Which flow control a port speaks; 802.3x PAUSE and PFC exclude each other on a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FlowControl {
-    /// 802.1Qbb PFC; global PAUSE is counted and ignored.
-    Pfc,
-    /// 802.3x PAUSE; PFC is counted and ignored.
-    Pause,
-    /// Neither is sent or obeyed; lossless classes on such a port can overrun.
-    None,
 }
 
 /// What a port is made of. Exactly one of these keys stands in a `[[ports]]` table.

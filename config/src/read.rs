@@ -341,6 +341,12 @@ impl<'d> Table<'d> {
         Table::new(self.doc, entries, name, self.at(key))
     }
 
+    /// The table that may stand in place of a word, and whether it does; if not it reads as an empty one.
+    pub(crate) fn table_or_word(&self, key: &str, name: &'static str) -> (Table<'d>, bool) {
+        let entries = self.value(key).and_then(|value| value.as_table());
+        (Table::new(self.doc, entries, name, self.at(key)), entries.is_some())
+    }
+
     /// The tables of an array of tables.
     pub(crate) fn tables(&self, key: &str, name: &'static str) -> Vec<Table<'d>> {
         let example = format!("one {} for each", bracketed(name));

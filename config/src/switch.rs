@@ -2,7 +2,7 @@
 
 use weir_units::{Bytes, MacAddr, Span};
 
-use crate::{BufferConfig, ClassConfig, ConfigErrors, PfcConfig, PortConfig, Source};
+use crate::{BufferConfig, ClassConfig, ConfigErrors, PfcConfig, PfcWatchdogConfig, PortConfig, Source};
 
 /// One switch, as configured.
 #[derive(Clone, Debug)]
@@ -27,6 +27,8 @@ pub struct SwitchConfig {
     pub classes: ClassConfig,
     /// `[pfc]`.
     pub pfc: PfcConfig,
+    /// `[pfc_watchdog]`; `None` watches nothing.
+    pub pfc_watchdog: Option<PfcWatchdogConfig>,
     /// `[[ports]]`, in the order of the file, which numbers them.
     pub ports: Vec<PortConfig>,
     /// `[[static_macs]]`: address and index of the port.

@@ -3,10 +3,10 @@
 use weir_units::Span;
 
 use super::switch::{check_name, unicast};
-use super::{clones, device};
+use super::{clones, device, flow_control};
 use crate::error::Problem;
 use crate::read::{Doc, RATE, TIME, Table, rates};
-use crate::{Device, FlowControl, PortConfig};
+use crate::{Device, PortConfig};
 
 const PORTS_MAX: usize = 64;
 const EXAMPLE: &str = "for example with name = \"p1\", af_packet = \"veth1\"";
@@ -59,12 +59,7 @@ fn port(table: &Table<'_>, mtu: u64) -> PortConfig {
         rate: table.quantity("rate", &RATE, rates()),
         delay: table.quantity("delay", &TIME, Span::ZERO..=Span::from_secs(1)).unwrap_or(Span::from_nanos(100)),
         mac: unicast(table, "mac"),
-        flow_control: table
-            .choice(
-                "flow_control",
-                &[("pfc", FlowControl::Pfc), ("pause", FlowControl::Pause), ("none", FlowControl::None)],
-            )
-            .unwrap_or(FlowControl::Pfc),
+        flow_control: flow_control::read(table),
         priority: table.integer("priority", 0..=7).map_or(0, |n| n as u8),
     }
 }

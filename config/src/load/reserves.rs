@@ -178,7 +178,7 @@ fn static_threshold_fits(doc: &Doc, config: &SwitchConfig, threshold: Option<Byt
     if !doc.sound(&["buffer.static", "buffer.xon_offset"]) {
         return;
     }
-    let (shared, ports) = (config.shared_size(), config.ports.len() as u64);
+    let shared = config.shared_size();
     if let Some(threshold) = threshold.filter(|threshold| *threshold > shared) {
         let message = format!(
             "`threshold` {threshold} is above the shared buffer of {shared}, which is `size` {} less private buffers and \
@@ -189,7 +189,7 @@ fn static_threshold_fits(doc: &Doc, config: &SwitchConfig, threshold: Option<Byt
         doc.note(problem.at("buffer.static.threshold", "").at("buffer.size", "the whole buffer"));
         return;
     }
-    let xoff = threshold.unwrap_or(shared.divided_by(ports));
+    let Some(xoff) = config.static_threshold() else { return };
     let delta = config.xon_offset();
     if delta < xoff {
         return;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use weir_units::{Bytes, MacAddr, Span};
 
-use super::{buffer, classes, clones, ports};
+use super::{buffer, classes, clones, ports, watchdog};
 use crate::error::Problem;
 use crate::read::{TIME, Table, times_from};
 use crate::{Idle, Layout, LcoreConfig, PortConfig, Source, SwitchConfig};
@@ -38,6 +38,7 @@ pub(super) fn read(root: &Table<'_>, file: &str) -> SwitchConfig {
         buffer: buffer::read(&root.table("buffer", "buffer")),
         classes,
         pfc,
+        pfc_watchdog: watchdog::read(root, &ports),
         ports,
         static_macs,
         source: Source::default(),
