@@ -47,7 +47,7 @@ pub(crate) const TABLES: &[KnownTable] = &[
     // The keys of these two are code points.
     ("classes.dscp", &[]),
     ("classes.pcp", &[]),
-    ("classes.queues", &["class", "strict", "quantum", "weight", "rate", "ecn"]),
+    ("classes.queues", &["class", "strict", "quantum", "weight", "rate", "ecn", "arbitration", "arbitration_burst"]),
     ("classes.queues.ecn", &["kmin", "kmax", "pmax"]),
     ("pfc", &["quanta", "refresh_percent", "reaction"]),
     ("pfc_watchdog", &["action", "detection_time", "restoration_time", "poll_interval", "condition"]),

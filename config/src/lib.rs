@@ -23,7 +23,7 @@ mod together;
 mod watchdog;
 
 pub use buffer::{BufferConfig, Headroom, headroom_by_rule};
-pub use classes::{ClassConfig, EcnConfig, PfcConfig, QueueConfig, Trust};
+pub use classes::{Arbitration, ClassConfig, EcnConfig, PfcConfig, QueueConfig, Trust};
 pub use error::{ConfigError, ConfigErrors};
 pub use flow_control::{CbfcConfig, FlowControl, GfcBufferConfig, GfcPeer, GfcTimeConfig};
 pub use keys::known_keys;

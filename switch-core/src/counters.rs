@@ -89,8 +89,11 @@ pub mod queue_stat {
     pub const EXTRA: usize = 2;
     /// Frames handed over: by the forwarder (ingress) or taken by the transmitter (egress).
     pub const HANDED_OVER: usize = 3;
+    /// Egress, no count: of a queue that its peer lets send nothing, the ingress ports that it holds frames of, one bit each;
+    /// as of the last publishing.
+    pub const BLOCKED_FROM: usize = 4;
     /// Drops, one for each reason.
-    pub const DROPS: usize = 4;
+    pub const DROPS: usize = 5;
     /// Numbers in a row.
     pub const WIDTH: usize = DROPS + DropReason::ALL.len();
 }
@@ -108,8 +111,10 @@ pub mod port_stat {
     pub const IGNORED: usize = 2;
     /// Control frames received that are broken, or enable no class.
     pub const MALFORMED: usize = 3;
+    /// Credit frames received or sent.
+    pub const CREDIT: usize = 4;
     /// For each class: frames that pause it (refreshes included).
-    pub const XOFF: usize = 4;
+    pub const XOFF: usize = 5;
     /// For each class: frames that resume it.
     pub const XON: usize = XOFF + CLASSES;
     /// For each class: changes from running to paused (sent side; refreshes not included).
@@ -126,12 +131,15 @@ pub mod port_stat {
 pub mod gauge {
     /// Frames that it holds now.
     pub const HELD: usize = 0;
-    /// PAUSE frames whose delay since Xoff was measured.
-    pub const PAUSE_DELAYS: usize = 1;
-    /// That delay in nanoseconds: p50, p99, p99.9 and the longest.
-    pub const PAUSE_DELAY_NANOS: usize = 2;
+    /// Messages that tell the peer to slow down, since the arrival that crossed the threshold: how many, and the delay in
+    /// nanoseconds: p50, p99, p99.9 and the longest.
+    pub const MESSAGE_DELAYS: usize = 1;
+    /// The same of messages obeyed, since their arrival.
+    pub const REACTIONS: usize = MESSAGE_DELAYS + DELAY;
+    /// Numbers that tell a delay.
+    pub const DELAY: usize = 5;
     /// Numbers of this kind.
-    pub const WIDTH: usize = 6;
+    pub const WIDTH: usize = REACTIONS + DELAY;
 }
 
 /// The live counters of one half, for all queues and ports of the switch.
@@ -166,6 +174,11 @@ impl Counters {
     #[inline]
     pub fn add(&mut self, queue: QueueId, stat: usize, n: u64) {
         self.values[queue.index() * queue_stat::WIDTH + stat] += n;
+    }
+
+    /// Sets what is no count.
+    pub fn set(&mut self, queue: QueueId, stat: usize, value: u64) {
+        self.values[queue.index() * queue_stat::WIDTH + stat] = value;
     }
 
     /// Counts a dropped frame.

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
+use weir_flowctl::cbfc::blocks;
 use weir_mmu::{Arrival, PortWriter, Verdict};
-use weir_units::{PortId, QueueId, Time};
+use weir_units::{CLASSES, Class, PortId, QueueId, Time};
 
 use crate::counters::{Counters, DropReason, Published, queue_stat};
 use crate::handoff::{FromReceiver, Queued, ToTransmitter};
@@ -32,6 +33,8 @@ pub struct Forwarder<P> {
     clones: Box<[Box<[PortId]>]>,
     /// What the receiver handed over of a port that has clones.
     to_copy: Burst<P>,
+    /// Blocks that came in and are not credited yet, by class: of the port whose turn it is, if it gives credit.
+    arrived: [u32; CLASSES],
 }
 
 /// What becomes of a frame up to the MMU: decided once, for it and its copies.
@@ -57,7 +60,8 @@ impl<P: Packet> Forwarder<P> {
         let all = || (0..shared.ports().len() as u16).map(PortId);
         let (writers, clones) = (all().map(writer).collect(), all().map(clones_of).collect());
         let (staged, arrivals, to_copy) = (ArrayVec::new(), ArrayVec::new(), Burst::new());
-        Forwarder { shared, input, outputs, output_of, writers, counters, staged, arrivals, clones, to_copy }
+        let arrived = [0; CLASSES];
+        Forwarder { shared, input, outputs, output_of, writers, counters, staged, arrivals, clones, to_copy, arrived }
     }
 
     /// Forwards what `port` received at `now`, and empties the burst.
@@ -165,6 +169,9 @@ impl<P: Packet> Forwarder<P> {
         let ingress = QueueId::new(port, class);
         self.counters.add(ingress, queue_stat::FRAMES, 1);
         self.counters.add(ingress, queue_stat::BYTES, u64::from(frame_bytes));
+        if self.shared.port(port).arrived.is_some() {
+            self.arrived[class.index()] += blocks(frame_bytes);
+        }
         ingress
     }
 
@@ -239,9 +246,19 @@ impl<P: Packet> Forwarder<P> {
     /// Admits what is staged, all of it from `port`, and hands what is kept to the transmitters.
     #[inline]
     fn flush(&mut self, now: Time, port: PortId) {
-        if self.staged.is_empty() {
-            return;
+        if !self.staged.is_empty() {
+            self.admit(now, port);
         }
+        // After the admission: what is counted as arrived is then counted as held, or was dropped.
+        if let Some(receiver) = self.shared.port(port).arrived() {
+            let arrived = std::mem::take(&mut self.arrived);
+            let classes = Class::ALL.into_iter().zip(arrived).filter(|(_, blocks)| *blocks > 0);
+            classes.for_each(|(class, blocks)| receiver.handle_arrivals(class, blocks));
+        }
+    }
+
+    #[inline]
+    fn admit(&mut self, now: Time, port: PortId) {
         let mut verdicts = [Verdict::Drop(weir_mmu::DropReason::SharedFull); BURST_MAX];
         let verdicts = &mut verdicts[..self.arrivals.len()];
         let writer = self.writers[port.index()].as_mut().expect("a port that is forwarded here, and only here");
@@ -249,6 +266,7 @@ impl<P: Packet> Forwarder<P> {
             // The peer of the real port is who must pause.
             self.shared.port(self.shared.port(port).real_port).note_xoff(now);
         }
+        self.shared.port(port).note_admitted(now);
         let counters = &mut self.counters;
         let packets = self.staged.drain(..).zip(self.arrivals.drain(..)).zip(verdicts);
         let mut kept = packets.filter_map(|((packet, charged), verdict)| match *verdict {

@@ -1,7 +1,5 @@
 //! The egress queues' storage: many FIFOs in one arena.
 
-use weir_units::QueueId;
-
 /// FIFO queues that share a fixed number of places, linked by index: a queue may hold everything the buffer holds,
 /// and nothing is allocated after construction.
 #[derive(Debug)]
@@ -41,12 +39,12 @@ impl<T> Queues<T> {
 
     /// Puts an item last; returns it if every place is taken.
     #[inline]
-    pub(crate) fn push(&mut self, queue: QueueId, item: T) -> Result<(), T> {
+    pub(crate) fn push(&mut self, queue: usize, item: T) -> Result<(), T> {
         let at = self.free;
         let Some(place) = self.places.get_mut(at as usize) else { return Err(item) };
         self.free = place.next;
         *place = Place { item: Some(item), next: NONE };
-        let ends = &mut self.ends[queue.index()];
+        let ends = &mut self.ends[queue];
         let last = std::mem::replace(&mut ends.tail, at);
         match self.places.get_mut(last as usize) {
             Some(last) => last.next = at,
@@ -58,8 +56,8 @@ impl<T> Queues<T> {
 
     /// Takes the first item.
     #[inline]
-    pub(crate) fn pop(&mut self, queue: QueueId) -> Option<T> {
-        let ends = &mut self.ends[queue.index()];
+    pub(crate) fn pop(&mut self, queue: usize) -> Option<T> {
+        let ends = &mut self.ends[queue];
         let at = ends.head;
         let place = self.places.get_mut(at as usize)?;
         ends.head = std::mem::replace(&mut place.next, self.free);
@@ -73,13 +71,23 @@ impl<T> Queues<T> {
 
     /// The first item.
     #[inline]
-    pub(crate) fn front(&self, queue: QueueId) -> Option<&T> {
-        self.places.get(self.ends[queue.index()].head as usize)?.item.as_ref()
+    pub(crate) fn front(&self, queue: usize) -> Option<&T> {
+        self.places.get(self.ends[queue].head as usize)?.item.as_ref()
     }
 
     #[inline]
-    pub(crate) fn is_empty(&self, queue: QueueId) -> bool {
-        self.ends[queue.index()].head == NONE
+    pub(crate) fn is_empty(&self, queue: usize) -> bool {
+        self.ends[queue].head == NONE
+    }
+
+    /// A queue's items, first to last.
+    pub(crate) fn iter(&self, queue: usize) -> impl Iterator<Item = &T> {
+        let mut at = self.ends[queue].head;
+        std::iter::from_fn(move || {
+            let place = self.places.get(at as usize)?;
+            at = place.next;
+            place.item.as_ref()
+        })
     }
 
     /// Items in all queues.
@@ -92,14 +100,8 @@ impl<T> Queues<T> {
 mod tests {
     use std::collections::VecDeque;
 
-    use proptest::prelude::*;
-    use weir_units::{Class, PortId};
-
     use super::*;
-
-    fn queue(n: u8) -> QueueId {
-        QueueId::new(PortId(0), Class::new(n))
-    }
+    use proptest::prelude::*;
 
     proptest! {
         /// The queues against as many `VecDeque`s.
@@ -110,16 +112,17 @@ mod tests {
             for (n, (push, which)) in operations.into_iter().enumerate() {
                 let deque = &mut model[usize::from(which)];
                 if push {
-                    if queues.push(queue(which), n).is_ok() {
+                    if queues.push(usize::from(which), n).is_ok() {
                         deque.push_back(n);
                     } else {
                         prop_assert_eq!(queues.held(), 16);
                     }
                 } else {
-                    prop_assert_eq!(queues.pop(queue(which)), deque.pop_front());
+                    prop_assert_eq!(queues.pop(usize::from(which)), deque.pop_front());
                 }
-                prop_assert_eq!(queues.front(queue(which)), deque.front());
-                prop_assert_eq!(queues.is_empty(queue(which)), deque.is_empty());
+                prop_assert_eq!(queues.front(usize::from(which)), deque.front());
+                prop_assert!(queues.iter(usize::from(which)).eq(deque.iter()));
+                prop_assert_eq!(queues.is_empty(usize::from(which)), deque.is_empty());
                 prop_assert_eq!(queues.held(), model.iter().map(VecDeque::len).sum::<usize>());
             }
         }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use weir_config::FlowControl;
 use weir_flowctl::frame::{ControlFrame, DecodeError};
 use weir_units::{Class, PortId, Time};
 
@@ -66,7 +65,7 @@ impl<P: Packet> Receiver<P> {
 }
 
 /// Obeys a MAC control frame that `port` received, or counts why not. A port obeys the one flow control it speaks; the
-/// other is counted and ignored.
+/// others are counted and ignored.
 pub(crate) fn handle_control(
     shared: &Shared,
     counters: &mut Counters,
@@ -74,31 +73,25 @@ pub(crate) fn handle_control(
     port: PortId,
     control: Result<ControlFrame, DecodeError>,
 ) {
-    let state = shared.port(port);
-    match control {
-        Ok(ControlFrame::Pfc(frame)) => {
+    let frame = match control {
+        Ok(frame) => frame,
+        Err(DecodeError::UnknownOpcode(_)) => return counters.add_port(port, port_stat::IGNORED, 1),
+        Err(DecodeError::Truncated | DecodeError::Destination | DecodeError::NoClass) => {
+            return counters.add_port(port, port_stat::MALFORMED, 1);
+        }
+    };
+    match frame {
+        ControlFrame::Pfc(frame) => {
             counters.add_port(port, port_stat::PFC, 1);
             Class::in_mask(frame.paused())
                 .for_each(|class| counters.add_port(port, port_stat::XOFF + class.index(), 1));
             Class::in_mask(frame.resumed())
                 .for_each(|class| counters.add_port(port, port_stat::XON + class.index(), 1));
-            if state.flow_control == FlowControl::Pfc {
-                state.gate.handle_pfc(now, &frame);
-            } else {
-                counters.add_port(port, port_stat::IGNORED, 1);
-            }
         }
-        Ok(ControlFrame::Pause(quanta)) => {
-            counters.add_port(port, port_stat::PAUSE, 1);
-            if state.flow_control == FlowControl::Pause {
-                state.gate.handle_pause(now, quanta);
-            } else {
-                counters.add_port(port, port_stat::IGNORED, 1);
-            }
-        }
-        Err(DecodeError::UnknownOpcode(_)) => counters.add_port(port, port_stat::IGNORED, 1),
-        Err(DecodeError::Truncated | DecodeError::Destination | DecodeError::NoClass) => {
-            counters.add_port(port, port_stat::MALFORMED, 1);
-        }
+        ControlFrame::Pause(_) => counters.add_port(port, port_stat::PAUSE, 1),
+        ControlFrame::Credit(_) => counters.add_port(port, port_stat::CREDIT, 1),
+    }
+    if !shared.port(port).regulator.handle(now, &frame) {
+        counters.add_port(port, port_stat::IGNORED, 1);
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weir_mmu::{PoolUse, QueueUse};
-use weir_units::{Bytes, CLASSES, Class, PortId, QueueId, Span, Time};
+use weir_units::{BitRate, Bytes, CLASSES, Class, PortId, QueueId, Span, Time};
 
 use crate::counters::{DropReason, Published, gauge, port_stat, queue_stat};
 use crate::shared::Shared;
@@ -32,8 +32,10 @@ pub struct Report {
     pub egress_lossy_pool: Option<PoolUse>,
     /// The conservation of frames.
     pub balance: Balance,
-    /// From the arrival that crossed Xoff to the PAUSE handed to the port.
-    pub pause_delay: PauseDelay,
+    /// From the arrival that crossed Xoff, or made a GFC stage rise, to the message handed to the port.
+    pub message_delay: Delay,
+    /// From the arrival of a peer's message that slows a class down to the transmitter's obeying it.
+    pub reaction: Delay,
 }
 
 /// `received + copied = sent + dropped + held`, by parts.
@@ -57,7 +59,7 @@ pub struct Balance {
 
 /// Percentiles of a delay, in nanoseconds of the switch's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PauseDelay {
+pub struct Delay {
     /// How many were measured.
     pub count: u64,
     /// Median.
@@ -118,6 +120,11 @@ pub struct ClassReport {
     pub pauses_rx: u64,
     /// For how long the peer paused this class here.
     pub paused_rx: Span,
+    /// The rate that the peer sets this class here, under GFC.
+    pub rate_rx: Option<BitRate>,
+    /// Of an egress queue that the peer lets send nothing, the ingress ports that it holds frames of, one bit each; 0 for a queue
+    /// that is empty or may send.
+    pub blocked_from: u64,
     /// The ingress queue's occupancy and watermarks.
     pub ingress: QueueUse,
     /// Bytes waiting in the egress queue, as charged.
@@ -133,6 +140,8 @@ pub struct ControlReport {
     pub pfc: u64,
     /// 802.3x PAUSE frames.
     pub pause: u64,
+    /// Credit frames.
+    pub credit: u64,
     /// Received: of an unknown opcode or of a flow control that the port does not speak. Sent: put off for want of
     /// memory.
     pub ignored: u64,
@@ -174,6 +183,7 @@ impl Reporter {
             let control = |sums: [&Sum; 2]| ControlReport {
                 pfc: sums.iter().map(|sum| sum.port(port, port_stat::PFC)).sum(),
                 pause: sums.iter().map(|sum| sum.port(port, port_stat::PAUSE)).sum(),
+                credit: sums.iter().map(|sum| sum.port(port, port_stat::CREDIT)).sum(),
                 ignored: sums.iter().map(|sum| sum.port(port, port_stat::IGNORED)).sum(),
                 malformed: sums.iter().map(|sum| sum.port(port, port_stat::MALFORMED)).sum(),
             };
@@ -185,6 +195,7 @@ impl Reporter {
                 control_tx: ControlReport {
                     pfc: transmitted.port(port, port_stat::PFC),
                     pause: transmitted.port(port, port_stat::PAUSE),
+                    credit: transmitted.port(port, port_stat::CREDIT),
                     ignored: transmitted.port(port, port_stat::IGNORED),
                     malformed: 0,
                 },
@@ -197,13 +208,16 @@ impl Reporter {
             headroom_pool: self.shared.mmu.headroom_pool_use(),
             egress_lossy_pool: self.shared.mmu.egress_lossy_pool_use(),
             balance: self.balance(transmitted, forwarded, received),
-            pause_delay: transmitted.pause_delay,
+            message_delay: transmitted.message_delay,
+            reaction: transmitted.reaction,
         }
     }
 
     fn class_report(&self, now: Time, port: PortId, class: Class, tx: &Sum, fwd: &Sum, rx: &Sum) -> ClassReport {
         let queue = QueueId::new(port, class);
-        let (paused_rx, pauses_rx) = self.shared.ports()[port.index()].gate.pause_time(now, class);
+        let state = self.shared.port(port);
+        let (paused_rx, pauses_rx) = state.regulator.pause_time(now, class);
+        let rated = state.regulator.rated_classes() & class.bit() != 0;
         let by_class = |sum: &Sum, stat: usize| sum.port(port, stat + class.index());
         ClassReport {
             rx_frames: fwd.queue(queue, queue_stat::FRAMES),
@@ -221,6 +235,8 @@ impl Reporter {
             paused_tx: Span::from_picos(by_class(tx, port_stat::OFF_PICOS)),
             pauses_rx,
             paused_rx,
+            rate_rx: rated.then(|| state.regulator.rates().map(|rates| rates.rate(class))).flatten(),
+            blocked_from: tx.queue(queue, queue_stat::BLOCKED_FROM),
             ingress: self.shared.mmu.ingress_use(queue, now),
             egress: Bytes::new(self.shared.mmu.egress_length(queue)),
             egress_max: self.shared.mmu.egress_length_max(queue),
@@ -280,20 +296,23 @@ impl Balance {
 }
 
 /// The counters of all halves of one kind, added up.
+#[derive(Default)]
 struct Sum {
     ports: usize,
     values: Vec<u64>,
-    pause_delay: PauseDelay,
+    message_delay: Delay,
+    reaction: Delay,
 }
 
 impl Sum {
     fn of(halves: &[Arc<Published>], ports: usize) -> Sum {
         let rows = ports * (CLASSES * queue_stat::WIDTH + port_stat::WIDTH);
-        let mut sum = Sum { ports, values: vec![0; rows + gauge::WIDTH], pause_delay: PauseDelay::default() };
+        let mut sum = Sum { ports, values: vec![0; rows + gauge::WIDTH], ..Sum::default() };
         for half in halves {
             let values: Vec<u64> = half.values().collect();
             sum.values.iter_mut().zip(&values).for_each(|(sum, value)| *sum += value);
-            sum.pause_delay.merge(&values[rows..]);
+            sum.message_delay.merge(&values[rows + gauge::MESSAGE_DELAYS..]);
+            sum.reaction.merge(&values[rows + gauge::REACTIONS..]);
         }
         sum
     }
@@ -326,14 +345,13 @@ impl Sum {
     }
 }
 
-impl PauseDelay {
+impl Delay {
     /// Takes the worse of two lcores' percentiles: what a port may have to wait.
     fn merge(&mut self, gauges: &[u64]) {
-        let nanos = &gauges[gauge::PAUSE_DELAY_NANOS..];
-        self.count += gauges[gauge::PAUSE_DELAYS];
-        self.p50 = self.p50.max(nanos[0]);
-        self.p99 = self.p99.max(nanos[1]);
-        self.p999 = self.p999.max(nanos[2]);
-        self.max = self.max.max(nanos[3]);
+        self.count += gauges[0];
+        self.p50 = self.p50.max(gauges[1]);
+        self.p99 = self.p99.max(gauges[2]);
+        self.p999 = self.p999.max(gauges[3]);
+        self.max = self.max.max(gauges[4]);
     }
 }

@@ -72,10 +72,12 @@ impl Scheduler {
 
 #[cfg(test)]
 mod tests {
+    use weir_config::Arbitration;
+
     use super::*;
 
     fn queue(strict: bool, quantum: u32) -> QueueConfig {
-        QueueConfig { strict, quantum, rate: None, ecn: None }
+        QueueConfig { strict, quantum, rate: None, ecn: None, arbitration: Arbitration::Arrival }
     }
 
     /// Serves `n` frames from queues that never run empty; returns the bytes of each class.

@@ -1,11 +1,10 @@
 //! What all halves of one switch share: read by every lcore, changed only through atomics.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
-use weir_config::FlowControl;
-use weir_flowctl::Quantum;
-use weir_flowctl::pfc::Gate;
+use weir_flowctl::{Mechanism, Regulator, cbfc};
 use weir_mmu::{Charge, Mmu};
 use weir_units::{BitRate, MacAddr, PortId, Time};
 
@@ -38,12 +37,26 @@ pub struct PortState {
     /// C, for quanta and the shaper.
     pub rate: BitRate,
     /// Which flow control it speaks.
-    pub flow_control: FlowControl,
-    /// Which classes may send.
-    pub gate: CachePadded<Gate>,
+    pub mechanism: Mechanism,
+    /// What its peer lets it send.
+    pub regulator: CachePadded<Regulator>,
+    /// What came from its peer, in blocks: under a flow control that gives credit.
+    pub(crate) arrived: Option<Box<CachePadded<cbfc::Receiver>>>,
     link_up: AtomicBool,
     /// When the arrival came that last turned an ingress queue of this port, or of a clone, OFF, in picoseconds.
     xoff_at: AtomicU64,
+    /// When packets of this port were last admitted, in picoseconds: kept under GFC by stages.
+    admitted_at: AtomicU64,
+    feedback: Feedback,
+}
+
+/// Two instants of a port's flow control, from which, at both ends of a link, its feedback delay τ is measured.
+#[derive(Clone, Debug, Default)]
+pub struct Feedback {
+    /// Downstream: when the arrival came for which the peer was last told to slow down, in picoseconds.
+    pub crossed_at: Arc<AtomicU64>,
+    /// Upstream: when the transmitter last noticed that it has to slow down, in picoseconds.
+    pub applied_at: Arc<AtomicU64>,
 }
 
 impl Shared {
@@ -70,17 +83,21 @@ impl PortState {
         real_port: PortId,
         mac: MacAddr,
         rate: BitRate,
-        flow_control: FlowControl,
+        mechanism: Mechanism,
+        classes: u8,
     ) -> PortState {
         PortState {
             name: name.to_owned(),
             real_port,
             mac,
             rate,
-            flow_control,
-            gate: CachePadded::new(Gate::new(Quantum::at(rate))),
+            regulator: CachePadded::new(Regulator::new(&mechanism, rate, classes)),
+            arrived: mechanism.credit_buffer().map(|buffer| Box::new(CachePadded::new(cbfc::Receiver::new(buffer)))),
+            mechanism,
             link_up: AtomicBool::new(true),
             xoff_at: AtomicU64::new(0),
+            admitted_at: AtomicU64::new(0),
+            feedback: Feedback::default(),
         }
     }
 
@@ -106,5 +123,40 @@ impl PortState {
     #[inline]
     pub(crate) fn xoff_at(&self) -> Time {
         Time::from_picos(self.xoff_at.load(Ordering::Relaxed))
+    }
+
+    /// What came from the peer, under a flow control that gives credit.
+    #[inline]
+    pub(crate) fn arrived(&self) -> Option<&cbfc::Receiver> {
+        self.arrived.as_ref().map(|receiver| &***receiver)
+    }
+
+    /// Notes that the peer is told to slow down at `now`; returns when the arrival came that it is told for.
+    pub(crate) fn note_slowed(&self, now: Time) -> Time {
+        let crossed = match self.mechanism {
+            Mechanism::Pfc { .. } | Mechanism::Pause { .. } => self.xoff_at(),
+            Mechanism::GfcBuffer { .. } => Time::from_picos(self.admitted_at.load(Ordering::Relaxed)),
+            _ => now,
+        };
+        self.feedback.crossed_at.store(crossed.as_picos(), Ordering::Relaxed);
+        crossed
+    }
+
+    /// Notes that the transmitter slows down at `now`, as the peer said.
+    pub(crate) fn note_obeyed(&self, now: Time) {
+        self.feedback.applied_at.store(now.as_picos(), Ordering::Relaxed);
+    }
+
+    /// Notes that packets of this port were admitted.
+    #[inline]
+    pub(crate) fn note_admitted(&self, now: Time) {
+        if matches!(self.mechanism, Mechanism::GfcBuffer { .. }) {
+            self.admitted_at.store(now.as_picos(), Ordering::Relaxed);
+        }
+    }
+
+    /// The instants that its feedback delay is measured from.
+    pub fn feedback(&self) -> &Feedback {
+        &self.feedback
     }
 }

@@ -3,20 +3,20 @@
 use std::sync::Arc;
 
 use rtrb::RingBuffer;
-use weir_config::{FlowControl, SwitchConfig};
-use weir_flowctl::pfc::Generator;
-use weir_flowctl::{Quantum, Shaper};
+use weir_config::SwitchConfig;
+use weir_flowctl::{ClassLimits, MessageGenerator, Shaper};
 use weir_mmu::{Charge, EcnMarker, Mmu};
 use weir_units::{BitRate, FCS_BYTES, MacAddr, PortId, Span};
 
 use crate::buffer::{buffer_layout, buffer_policy};
 use crate::build_error::BuildError;
 use crate::classify::Classifier;
+use crate::egress::EgressQueues;
 use crate::fdb::ForwardingTable;
+use crate::flow_control::mechanism;
 use crate::forwarder::Forwarder;
 use crate::handoff::RECEIVED_MAX;
 use crate::plan::{LcoreRole, Plan};
-use crate::queue_limits::QueueLimits;
 use crate::receiver::Receiver;
 use crate::report::Reporter;
 use crate::scheduler::Scheduler;
@@ -87,15 +87,17 @@ impl Switch {
         }
         let ports = config.ports.iter().zip(real_ports).zip(rates).map(|((port, real), rate)| {
             let mac = config.ports[real].mac.unwrap_or(facts[real].mac);
-            PortState::new(&port.name, PortId(real as u16), mac, rate, port.flow_control)
+            let mechanism = mechanism(config, real, rate)?;
+            Ok(PortState::new(&port.name, PortId(real as u16), mac, rate, mechanism, config.classes.lossless))
         });
+        let ports = ports.collect::<Result<_, BuildError>>()?;
         let shared = Shared {
             mmu: Mmu::new(layout, policy, config.xon_offset(), config.buffer.lossy_alpha),
             fdb,
             classifier: Classifier::new(&config.classes, config.ports.iter().map(|port| port.priority)),
             charge: Charge::in_cells(config.buffer.cell_bytes),
             frame_bytes_max: frame_bytes_max as u32,
-            ports: ports.collect(),
+            ports,
         };
         Ok(Switch { shared: Arc::new(shared), config: config.clone(), shaper_slack })
     }
@@ -171,16 +173,11 @@ impl Switch {
     ) -> Transmitter<P> {
         let ports = role.transmits.iter().map(|id| {
             let (state, config) = (self.shared.port(*id), &self.config.ports[id.index()]);
-            let quantum = Quantum::at(state.rate);
-            let pfc = self.config.pfc;
-            let generator = match state.flow_control {
-                FlowControl::Pfc => Some(Generator::pfc(quantum, pfc.quanta, pfc.refresh_percent)),
-                FlowControl::Pause => Some(Generator::pause(quantum, pfc.quanta, pfc.refresh_percent)),
-                FlowControl::None => None,
-            };
+            let generator = MessageGenerator::new(&state.mechanism, state.rate, self.config.classes.lossless);
             let shaper = Shaper::new(config.rate, self.shaper_slack);
             let queues = &self.config.classes.queues;
-            let limits = QueueLimits::new(state.rate, self.shaper_slack, queues.map(|queue| queue.rate));
+            let rates = queues.map(|queue| queue.rate);
+            let limits = ClassLimits::new(state.rate, self.shaper_slack, rates, &state.regulator);
             let scheduler = Scheduler::new(queues);
             OutPort::new(*id, self.shared.clones_of(*id), shaper, limits, scheduler, generator)
         });
@@ -190,6 +187,7 @@ impl Switch {
             .queues
             .map(|queue| queue.ecn.map(|ecn| EcnMarker::new(ecn.kmin, ecn.kmax, ecn.pmax_ppm)));
         let seed = u64::from(role.transmits[0].0) + 0x9e37_79b9_7f4a_7c15;
-        Transmitter::new(self.shared.clone(), inputs, ports.collect(), markers, places, seed)
+        let queues = EgressQueues::new(self.shared.ports().len(), places, &self.config.classes.queues, seed);
+        Transmitter::new(self.shared.clone(), inputs, ports.collect(), queues, markers, seed)
     }
 }

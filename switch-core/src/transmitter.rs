@@ -4,17 +4,16 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use hdrhistogram::Histogram;
-use weir_flowctl::Shaper;
 use weir_flowctl::frame::ControlFrame;
-use weir_flowctl::pfc::Generator;
+use weir_flowctl::{ClassLimits, Demand, MessageGenerator, Regulator, Shaper};
 use weir_mmu::{Departure, EcnMarker, Mmu};
-use weir_units::{CLASSES, Class, PortId, QueueId, Span, Time};
+use weir_units::{Bytes, CLASSES, Class, PortId, QueueId, Span, Time};
 
 use crate::counters::{Counters, DropReason, Published, gauge, port_stat, queue_stat};
-use crate::handoff::{FromForwarder, Queued};
+use crate::egress::EgressQueues;
+use crate::handoff::FromForwarder;
 use crate::packet::{BURST_MAX, Burst, Packet, PacketStore, PortOutput};
-use crate::queue_limits::QueueLimits;
-use crate::queues::Queues;
+use crate::random::Random;
 use crate::scheduler::Scheduler;
 use crate::shared::Shared;
 
@@ -23,16 +22,19 @@ use crate::shared::Shared;
 pub struct Transmitter<P> {
     shared: Arc<Shared>,
     inputs: Box<[FromForwarder<P>]>,
-    queues: Queues<Queued<P>>,
+    queues: EgressQueues<P>,
     ports: Box<[OutPort<P>]>,
     /// Position in `ports` of each port of the switch that is served here.
     position_of: Box<[usize]>,
     counters: Counters,
     markers: [Option<EcnMarker>; CLASSES],
-    /// State of the generator that RED's probabilities are drawn from (xorshift64*).
-    random: u64,
-    /// Nanoseconds from the arrival that crossed Xoff to the PAUSE handed to the port.
-    pause_delays: Histogram<u64>,
+    /// What RED's probabilities are drawn from.
+    random: Random,
+    /// Nanoseconds from the arrival that crossed a threshold to the message handed to the port.
+    message_delays: Histogram<u64>,
+    /// Nanoseconds from the arrival of a peer's message to the transmitter's obeying it: what is sent in between still
+    /// goes by the old one.
+    reactions: Histogram<u64>,
 }
 
 /// One port's way out.
@@ -40,16 +42,17 @@ pub struct Transmitter<P> {
 pub(crate) struct OutPort<P> {
     pub id: PortId,
     pub shaper: Shaper,
-    pub limits: QueueLimits,
+    pub limits: ClassLimits,
     pub scheduler: Scheduler,
-    /// `None` where the port speaks no flow control.
-    pub generator: Option<Generator>,
+    pub generator: MessageGenerator,
     /// Classes that the MMU wants paused, as last seen: the port's own.
     own_off: u8,
     /// Those of each clone. Its frames come over this port's link, so its PAUSE is this port's.
     clones_off: Box<[(PortId, u8)]>,
     /// All of these together.
     off: u8,
+    /// Classes that the peer pauses, as last seen.
+    paused: u8,
     /// Classes with a frame in their queue.
     backlog: u8,
     /// Taken from the queues, not yet accepted by the port.
@@ -66,9 +69,9 @@ impl<P> OutPort<P> {
         id: PortId,
         clones: impl Iterator<Item = PortId>,
         shaper: Shaper,
-        limits: QueueLimits,
+        limits: ClassLimits,
         scheduler: Scheduler,
-        generator: Option<Generator>,
+        generator: MessageGenerator,
     ) -> OutPort<P> {
         OutPort {
             id,
@@ -79,6 +82,7 @@ impl<P> OutPort<P> {
             own_off: 0,
             clones_off: clones.map(|clone| (clone, 0)).collect(),
             off: 0,
+            paused: 0,
             backlog: 0,
             staged: Burst::new(),
             departures: ArrayVec::new(),
@@ -91,15 +95,15 @@ impl<P> OutPort<P> {
 /// Packets taken from the forwarders' rings at once, so that a port is served at least that often.
 const TAKEN_MAX: usize = 4 * BURST_MAX;
 /// Longest delay that is told apart.
-const PAUSE_DELAY_NANOS_MAX: u64 = 60_000_000_000;
+const DELAY_NANOS_MAX: u64 = 60_000_000_000;
 
 impl<P: Packet> Transmitter<P> {
     pub(crate) fn new(
         shared: Arc<Shared>,
         inputs: Box<[FromForwarder<P>]>,
         ports: Box<[OutPort<P>]>,
+        queues: EgressQueues<P>,
         markers: [Option<EcnMarker>; CLASSES],
-        places: usize,
         seed: u64,
     ) -> Transmitter<P> {
         let port_count = shared.ports().len();
@@ -107,14 +111,15 @@ impl<P: Packet> Transmitter<P> {
         ports.iter().enumerate().for_each(|(position, port)| position_of[port.id.index()] = position);
         Transmitter {
             position_of: position_of.into(),
-            queues: Queues::new(port_count * CLASSES, places),
+            queues,
             counters: Counters::new(port_count),
             shared,
             inputs,
             ports,
             markers,
-            random: seed | 1,
-            pause_delays: Histogram::new_with_bounds(1, PAUSE_DELAY_NANOS_MAX, 2).expect("legal bounds"),
+            random: Random::new(seed),
+            message_delays: delays(),
+            reactions: delays(),
         }
     }
 
@@ -134,7 +139,7 @@ impl<P: Packet> Transmitter<P> {
             for queued in chunk {
                 let queue = queued.charged.egress;
                 self.counters.add(queue, queue_stat::HANDED_OVER, 1);
-                match self.queues.push(queue, queued) {
+                match self.queues.push(queued) {
                     Ok(()) => {
                         let position = self.position_of[queue.port().index()];
                         self.ports[position].backlog |= queue.class().bit();
@@ -155,6 +160,7 @@ impl<P: Packet> Transmitter<P> {
     #[inline]
     fn serve_port<D: PortOutput<P> + PacketStore<P>>(&mut self, now: Time, index: usize, driver: &mut D) -> usize {
         let control = self.send_control(now, index, driver);
+        let paused = self.obey(now, index);
         let port = &mut self.ports[index];
         if !self.shared.port(port.id).link_up() {
             return control + self.discard_port(now, index, DropReason::PortDown, BURST_MAX);
@@ -163,12 +169,12 @@ impl<P: Packet> Transmitter<P> {
             if port.backlog == 0 {
                 return control;
             }
-            self.stage_frames(now, index);
+            self.stage_frames(now, index, paused);
         }
         control + self.send_staged(now, index, driver)
     }
 
-    /// Tells the peer what changed, or refreshes a PAUSE that is due.
+    /// Tells the peer what changed, or repeats what is due.
     #[inline]
     fn send_control<D: PortOutput<P> + PacketStore<P>>(&mut self, now: Time, index: usize, driver: &mut D) -> usize {
         let port = &mut self.ports[index];
@@ -179,7 +185,7 @@ impl<P: Packet> Transmitter<P> {
             *off = off_classes(mmu, *clone, *off, now);
             port.off |= *off;
         }
-        let Some(frame) = port.generator.as_ref().and_then(|generator| generator.poll(now, port.off)) else { return 0 };
+        let Some(frame) = port.generator.poll(now, demand(&self.shared, port.id, port.off)) else { return 0 };
         self.send_control_frame(now, index, &frame, driver)
     }
 
@@ -206,39 +212,57 @@ impl<P: Packet> Transmitter<P> {
         }
         // A control frame is not held back by the shaper, but its time on the wire is the port's.
         port.shaper.send(now, frame_bytes);
-        let Some(generator) = &mut port.generator else { return 1 };
-        let (before, off) = (generator.advertised(), port.off);
-        if off & !before != 0 {
-            let delay = now.since(state.xoff_at()).as_nanos().clamp(1, PAUSE_DELAY_NANOS_MAX);
-            self.pause_delays.record(delay).expect("within bounds");
+        if port.generator.slows(frame) {
+            let crossed = state.note_slowed(now);
+            record(&mut self.message_delays, now.since(crossed));
         }
-        generator.handle_sent(now, off);
+        let (before, off) = (port.generator.advertised_off(), port.off);
+        port.generator.handle_sent(now, frame, demand(&self.shared, port.id, off));
+        let after = port.generator.advertised_off();
         match frame {
             ControlFrame::Pfc(_) => self.counters.add_port(port.id, port_stat::PFC, 1),
             ControlFrame::Pause(_) => self.counters.add_port(port.id, port_stat::PAUSE, 1),
+            ControlFrame::Credit(_) => self.counters.add_port(port.id, port_stat::CREDIT, 1),
         }
-        for class in Class::in_mask(off | before) {
-            let stat = if off & class.bit() != 0 { port_stat::XOFF } else { port_stat::XON };
+        for class in Class::in_mask(after | before) {
+            let stat = if after & class.bit() != 0 { port_stat::XOFF } else { port_stat::XON };
             self.counters.add_port(port.id, stat + class.index(), 1);
         }
-        for class in Class::in_mask(off & !before) {
+        for class in Class::in_mask(after & !before) {
             self.counters.add_port(port.id, port_stat::PAUSES + class.index(), 1);
             port.off_since[class.index()] = now;
         }
-        for class in Class::in_mask(before & !off) {
+        for class in Class::in_mask(before & !after) {
             let off_for = now.since(port.off_since[class.index()]);
             self.counters.add_port(port.id, port_stat::OFF_PICOS + class.index(), off_for.as_picos());
         }
         1
     }
 
+    /// Takes over what the peer has said; returns the classes that a pause holds, one bit each.
+    #[inline]
+    fn obey(&mut self, now: Time, index: usize) -> u8 {
+        let port = &mut self.ports[index];
+        let state = self.shared.port(port.id);
+        let paused = state.regulator.paused(now);
+        let slower = port.limits.follow(now, &state.regulator);
+        if slower || paused & !port.paused != 0 {
+            state.note_obeyed(now);
+            record(&mut self.reactions, now.since(state.regulator.heard_at()));
+        }
+        port.paused = paused;
+        paused
+    }
+
     /// Moves frames that may go now from the queues to the port's burst.
     #[inline]
-    fn stage_frames(&mut self, now: Time, index: usize) {
+    fn stage_frames(&mut self, now: Time, index: usize, paused: u8) {
         let Transmitter { shared, queues, ports, counters, markers, random, .. } = self;
         let port = &mut ports[index];
-        let mut ready = port.backlog & !shared.port(port.id).gate.paused(now);
+        let regulator = &shared.port(port.id).regulator;
+        let mut ready = port.backlog & !paused;
         ready &= !port.limits.waiting(now, ready);
+        ready &= !without_credit(regulator, queues, port.id, ready);
         while ready != 0 && port.shaper.is_free(now) && !port.staged.is_full() {
             let queue_of = |class| QueueId::new(port.id, class);
             let head = |class| queues.front(queue_of(class)).map_or(0, |queued| queued.frame_bytes);
@@ -246,12 +270,13 @@ impl<P: Packet> Transmitter<P> {
             let queue = queue_of(class);
             let Some(mut queued) = queues.pop(queue) else { break };
             if let Some(marker) = &markers[class.index()]
-                && marker.marks(shared.mmu.egress_length(queue), next_random(random))
+                && marker.marks(shared.mmu.egress_length(queue), random.next())
                 && queued.packet.mark_ce()
             {
                 counters.add(queue, queue_stat::EXTRA, 1);
             }
             port.shaper.send(now, queued.frame_bytes);
+            regulator.handle_sent(class, queued.frame_bytes);
             if port.limits.send(now, class, queued.frame_bytes) {
                 ready &= !class.bit();
             }
@@ -263,6 +288,7 @@ impl<P: Packet> Transmitter<P> {
                 ready &= !class.bit();
                 port.scheduler.handle_empty(class);
             }
+            ready &= !without_credit(regulator, queues, port.id, ready & class.bit());
         }
     }
 
@@ -328,18 +354,20 @@ impl<P: Packet> Transmitter<P> {
     /// wire or a queue's limiter is free, a peer's pause ends, a PAUSE is to be refreshed.
     pub fn next_wakeup(&self, now: Time) -> Time {
         let wakeups = self.ports.iter().map(|port| {
-            let refresh = port.generator.as_ref().map_or(Time::NEVER, Generator::next_wakeup);
-            let gate = &self.shared.port(port.id).gate;
-            let open = port.backlog & !gate.paused(now);
-            let waiting = port.limits.waiting(now, open);
-            let data = if open & !waiting != 0 || !port.staged.is_empty() {
+            let message = port.generator.next_wakeup(now);
+            let regulator = &self.shared.port(port.id).regulator;
+            let open = port.backlog & !regulator.paused(now);
+            // Without credit nothing happens until a message comes.
+            let open_and_paid = open & !without_credit(regulator, &self.queues, port.id, open);
+            let waiting = port.limits.waiting(now, open_and_paid);
+            let data = if open_and_paid & !waiting != 0 || !port.staged.is_empty() {
                 port.shaper.free_at()
             } else if port.backlog & !open != 0 {
-                gate.next_wakeup(now).unwrap_or(Time::NEVER)
+                regulator.next_wakeup(now).unwrap_or(Time::NEVER)
             } else {
                 Time::NEVER
             };
-            refresh.min(data).min(port.limits.next_wakeup(waiting))
+            message.min(data).min(port.limits.next_wakeup(waiting))
         });
         wakeups.min().unwrap_or(Time::NEVER)
     }
@@ -357,19 +385,24 @@ impl<P: Packet> Transmitter<P> {
         let staged: usize = self.ports.iter().map(|port| port.staged.len()).sum();
         self.counters.set_gauge(gauge::HELD, (self.queues.held() + staged) as u64);
         for port in &mut self.ports {
-            let advertised = port.generator.as_ref().map_or(0, Generator::advertised);
-            for class in Class::in_mask(advertised) {
+            for class in Class::in_mask(port.generator.advertised_off()) {
                 let since = std::mem::replace(&mut port.off_since[class.index()], now);
                 let off_for: Span = now.since(since);
                 self.counters.add_port(port.id, port_stat::OFF_PICOS + class.index(), off_for.as_picos());
             }
+            let regulator = &self.shared.port(port.id).regulator;
+            let blocked =
+                port.backlog & (regulator.paused(now) | without_credit(regulator, &self.queues, port.id, port.backlog));
+            for class in Class::ALL {
+                let queue = QueueId::new(port.id, class);
+                let holds_from = if blocked & class.bit() != 0 { self.queues.holds_from(queue) } else { 0 };
+                self.counters.set(queue, queue_stat::BLOCKED_FROM, holds_from);
+            }
         }
-        let delays = &self.pause_delays;
-        self.counters.set_gauge(gauge::PAUSE_DELAYS, delays.len());
-        let quantiles =
-            [delays.value_at_quantile(0.5), delays.value_at_quantile(0.99), delays.value_at_quantile(0.999)];
-        for (n, nanos) in quantiles.into_iter().chain([delays.max()]).enumerate() {
-            self.counters.set_gauge(gauge::PAUSE_DELAY_NANOS + n, nanos);
+        for (first, delays) in [(gauge::MESSAGE_DELAYS, &self.message_delays), (gauge::REACTIONS, &self.reactions)] {
+            let quantiles = [0.5, 0.99, 0.999].map(|quantile| delays.value_at_quantile(quantile));
+            let numbers = std::iter::once(delays.len()).chain(quantiles).chain([delays.max()]);
+            numbers.enumerate().for_each(|(n, number)| self.counters.set_gauge(first + n, number));
         }
         self.counters.publish(request);
     }
@@ -391,10 +424,31 @@ fn off_classes(mmu: &Mmu, port: PortId, before: u8, now: Time) -> u8 {
     mmu.off_classes(port, off)
 }
 
+/// What the buffer asks of a port's peer.
 #[inline]
-fn next_random(state: &mut u64) -> u32 {
-    *state ^= *state >> 12;
-    *state ^= *state << 25;
-    *state ^= *state >> 27;
-    (state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
+fn demand(shared: &Shared, port: PortId, off: u8) -> Demand<'_, impl Fn(Class) -> Bytes> {
+    let held = move |class| shared.mmu.held(QueueId::new(port, class));
+    Demand { off, held, arrived: shared.port(port).arrived() }
+}
+
+/// Those of `classes` whose next frame the peer has given no credit for.
+#[inline]
+fn without_credit<P>(regulator: &Regulator, queues: &EgressQueues<P>, port: PortId, classes: u8) -> u8 {
+    let asked = classes & regulator.credit_classes();
+    if asked == 0 {
+        return 0;
+    }
+    let next = |class: &Class| queues.front(QueueId::new(port, *class)).map_or(0, |queued| queued.frame_bytes);
+    let lacking = Class::in_mask(asked).filter(|class| !regulator.has_credit(*class, next(class)));
+    lacking.fold(0, |mask, class| mask | class.bit())
+}
+
+/// A histogram of delays in nanoseconds; its memory is taken now.
+fn delays() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, DELAY_NANOS_MAX, 2).expect("legal bounds")
+}
+
+#[inline]
+fn record(delays: &mut Histogram<u64>, delay: Span) {
+    delays.record(delay.as_nanos().clamp(1, DELAY_NANOS_MAX)).expect("within bounds");
 }

@@ -117,7 +117,7 @@ fn the_real_port_pauses_while_any_of_them_must() {
         assert_eq!(off(&bench), [false, true, false], "{layout:?}");
         let sent = bench.control_sent(0);
         assert_eq!(sent.iter().map(|frame| (frame.paused(), frame.times[3])).collect::<Vec<_>>(), [(1 << 3, 500)]);
-        let delay = bench.report().pause_delay;
+        let delay = bench.report().message_delay;
         assert!(delay.count == 1 && delay.max <= 1_000, "{layout:?}: {delay:?}");
 
         (0..20).for_each(|n| bench.arrive(0, frame(0, 1, 3, 100 + n)));
@@ -141,7 +141,7 @@ fn the_real_port_pauses_while_any_of_them_must() {
         let pauses = [0, 3, 4].map(|port| report.ports[port].classes[3]).map(|class| (class.pauses_tx, class.xon_tx));
         assert_eq!(pauses, [(1, 1), (0, 0), (0, 0)], "{layout:?}");
         assert!(report.ports[0].classes[3].paused_tx > Span::from_micros(200), "{layout:?}");
-        assert_eq!(report.pause_delay.count, 1);
+        assert_eq!(report.message_delay.count, 1);
         assert_eq!(report.balance.dropped, 5, "{layout:?}: the introductions");
     }
 }
@@ -192,7 +192,7 @@ fn control_frames_are_not_copied() {
         assert_eq!(report.balance, before, "{layout:?}");
         let control: Vec<_> = report.ports.iter().map(|port| (port.control_rx.pfc, port.control_rx.pause)).collect();
         assert_eq!(control, [(1, 1), (0, 0), (0, 0), (0, 0), (0, 0)], "{layout:?}");
-        let paused: Vec<u8> = bench.shared.ports().iter().map(|port| port.gate.paused(bench.now)).collect();
+        let paused: Vec<u8> = bench.shared.ports().iter().map(|port| port.regulator.paused(bench.now)).collect();
         assert_eq!(paused, [1 << 3, 0, 0, 0, 0], "{layout:?}");
     }
 }

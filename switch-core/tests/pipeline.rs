@@ -149,7 +149,7 @@ fn incast_is_lossless_and_ordered_in_every_layout() {
         let report = bench.report();
         assert_eq!(report.dropped(DropReason::HeadroomViolation), 0);
         assert!(report.ports[0].classes[3].pauses_tx > 0, "{layout:?}: the incast never paused");
-        assert!(report.pause_delay.count > 0);
+        assert!(report.message_delay.count > 0);
         assert_eq!(bench.shared.mmu.pool_use().used.get(), 0);
         for class in report.ports.iter().flat_map(|port| &port.classes) {
             assert_eq!((class.ingress.headroom.get(), class.egress.get(), class.ingress.off), (0, 0, false));

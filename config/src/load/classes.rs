@@ -4,7 +4,7 @@ use weir_units::{Bytes, Span};
 
 use crate::error::Problem;
 use crate::read::{RATE, SIZE, TIME, Table, rates};
-use crate::{ClassConfig, EcnConfig, PfcConfig, QueueConfig, SwitchConfig, Trust};
+use crate::{Arbitration, ClassConfig, EcnConfig, PfcConfig, QueueConfig, SwitchConfig, Trust};
 
 /// DSH's quantum; a longer frame raises it so that each visit of the scheduler serves one.
 const QUANTUM_LEAST: u64 = 1_600;
@@ -128,6 +128,7 @@ fn queues(classes: &Table<'_>, preset: Preset, mtu: u64) -> [QueueConfig; 8] {
         quantum: quantum as u32,
         rate: None,
         ecn: None,
+        arbitration: Arbitration::Arrival,
     });
     let mut given: [Option<String>; 8] = Default::default();
     for table in classes.tables("queues", "classes.queues") {
@@ -149,6 +150,23 @@ fn queues(classes: &Table<'_>, preset: Preset, mtu: u64) -> [QueueConfig; 8] {
         read_queue(&table, queue, frame, quantum);
     }
     queues
+}
+
+/// `arbitration` and `arbitration_burst`.
+fn arbitration(table: &Table<'_>) -> Option<Arbitration> {
+    let burst = table.integer("arbitration_burst", 1..=1_024).map_or(1, |n| n as u32);
+    let choices = [
+        ("arrival", Arbitration::Arrival),
+        ("round-robin", Arbitration::RoundRobin { burst }),
+        ("random", Arbitration::Random { burst }),
+    ];
+    let chosen = table.choice("arbitration", &choices);
+    if table.has("arbitration_burst") && matches!(chosen, None | Some(Arbitration::Arrival)) {
+        let message = "`arbitration_burst` is for ingress ports that take turns, and here they don't";
+        let help = "write arbitration = \"round-robin\" or \"random\" too, or take it out";
+        table.doc().note(Problem::new(message, help).at(table.at("arbitration_burst"), ""));
+    }
+    chosen
 }
 
 fn read_queue(table: &Table<'_>, queue: &mut QueueConfig, frame: u64, default_quantum: u64) {
@@ -186,6 +204,9 @@ fn read_queue(table: &Table<'_>, queue: &mut QueueConfig, frame: u64, default_qu
     queue.strict = strict.unwrap_or(queue.strict && !shares);
     if let Some(quantum) = quantum.or(weight.map(|weight| weight * default_quantum)) {
         queue.quantum = quantum as u32;
+    }
+    if let Some(arbitration) = arbitration(table) {
+        queue.arbitration = arbitration;
     }
     queue.rate = table.quantity("rate", &RATE, rates());
     if table.has("ecn") {

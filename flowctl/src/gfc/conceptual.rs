@@ -70,6 +70,11 @@ impl Mapping {
         self.line
     }
 
+    /// B_0.
+    pub fn b_0(&self) -> Bytes {
+        self.b_0
+    }
+
     /// B_m.
     pub fn b_m(&self) -> Bytes {
         self.b_m

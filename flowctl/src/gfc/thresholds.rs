@@ -68,6 +68,7 @@ pub struct StageTable {
     starts: Box<[u64]>,
     /// R_0 = C to R_N.
     rates: Box<[BitRate]>,
+    b_m: Bytes,
 }
 
 impl StageTable {
@@ -95,12 +96,17 @@ impl StageTable {
         let rates = (0..=count)
             .map(|k| BitRate::bps(rate.as_bps().checked_shr(k).unwrap_or(0).max(RATE_MIN.as_bps())))
             .collect();
-        Ok(StageTable { starts, rates })
+        Ok(StageTable { starts, rates, b_m })
     }
 
     /// N, the number of stages above stage 0.
     pub fn stages(&self) -> u16 {
         self.starts.len() as u16
+    }
+
+    /// B_m.
+    pub fn b_m(&self) -> Bytes {
+        self.b_m
     }
 
     /// The stage of a queue of this length: the largest k with B_k <= q, 0 below B_1.

@@ -72,6 +72,14 @@ impl Mmu {
         }
     }
 
+    /// All that an ingress queue holds: what flow control by the queue's length goes by.
+    #[inline]
+    pub fn held(&self, queue: QueueId) -> Bytes {
+        let queue = &self.ingress[queue.index()];
+        let levels = queue.levels.load();
+        Bytes::new(u64::from(levels.shared) + u64::from(levels.headroom) + u64::from(queue.private()))
+    }
+
     /// Bytes waiting for a port and class: what ECN marking goes by.
     #[inline]
     pub fn egress_length(&self, queue: QueueId) -> u64 {

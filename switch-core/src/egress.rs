@@ -1,0 +1,227 @@
+//! The egress queues: what waits for a port and class, and which of the ingress ports that it came from is served next.
+
+use weir_config::{Arbitration, QueueConfig};
+use weir_units::{CLASSES, QueueId};
+
+use crate::handoff::Queued;
+use crate::queues::Queues;
+use crate::random::Random;
+
+/// The egress queues of all ports of a transmitter.
+///
+/// A queue in order of arrival is one FIFO. Under another arbitration it has a FIFO for each ingress port, its lanes, which
+/// take turns.
+#[derive(Debug)]
+pub(crate) struct EgressQueues<P> {
+    fifos: Queues<Queued<P>>,
+    /// Lanes of each queue; one where all are in order of arrival.
+    lanes: usize,
+    arbitration: [Arbitration; CLASSES],
+    turns: Box<[Turn]>,
+    random: Random,
+}
+
+/// Whose turn it is in one queue.
+#[derive(Clone, Copy, Debug, Default)]
+struct Turn {
+    /// Lanes with a frame, one bit each.
+    waiting: u64,
+    /// The lane that is served: one that waits, if any does.
+    lane: u8,
+    /// Frames that it may still send before the next one's turn.
+    left: u32,
+}
+
+impl<P> EgressQueues<P> {
+    /// Empty queues for a switch of `ports` ports, with room for `places` frames together.
+    pub(crate) fn new(ports: usize, places: usize, queues: &[QueueConfig; CLASSES], seed: u64) -> EgressQueues<P> {
+        let arbitration = queues.map(|queue| queue.arbitration);
+        let lanes = if arbitration.iter().all(|by| *by == Arbitration::Arrival) { 1 } else { ports };
+        EgressQueues {
+            fifos: Queues::new(ports * CLASSES * lanes, places),
+            lanes,
+            arbitration,
+            turns: vec![Turn::default(); ports * CLASSES].into(),
+            random: Random::new(seed),
+        }
+    }
+
+    /// Queues a frame; returns it if every place is taken.
+    #[inline]
+    pub(crate) fn push(&mut self, queued: Queued<P>) -> Result<(), Queued<P>> {
+        let queue = queued.charged.egress;
+        if self.lanes == 1 {
+            return self.fifos.push(queue.index(), queued);
+        }
+        let lane = self.lane_of(&queued);
+        self.fifos.push(queue.index() * self.lanes + usize::from(lane), queued)?;
+        let arbitration = self.arbitration[queue.class().index()];
+        let turn = &mut self.turns[queue.index()];
+        if turn.waiting == 0 {
+            (turn.lane, turn.left) = (lane, arbitration.burst());
+        }
+        turn.waiting |= 1 << lane;
+        Ok(())
+    }
+
+    fn lane_of(&self, queued: &Queued<P>) -> u8 {
+        match self.arbitration[queued.charged.egress.class().index()] {
+            Arbitration::Arrival => 0,
+            Arbitration::RoundRobin { .. } | Arbitration::Random { .. } => queued.charged.ingress.port().0 as u8,
+        }
+    }
+
+    /// The FIFO that is served.
+    #[inline]
+    fn served(&self, queue: QueueId) -> usize {
+        if self.lanes == 1 {
+            queue.index()
+        } else {
+            queue.index() * self.lanes + usize::from(self.turns[queue.index()].lane)
+        }
+    }
+
+    /// The frame that leaves next.
+    #[inline]
+    pub(crate) fn front(&self, queue: QueueId) -> Option<&Queued<P>> {
+        self.fifos.front(self.served(queue))
+    }
+
+    /// Takes it.
+    #[inline]
+    pub(crate) fn pop(&mut self, queue: QueueId) -> Option<Queued<P>> {
+        let served = self.served(queue);
+        let queued = self.fifos.pop(served)?;
+        if self.lanes > 1 {
+            self.pass_turn(queue, served);
+        }
+        Some(queued)
+    }
+
+    /// Goes on to the next lane, if the one that was served is empty or has had its burst.
+    fn pass_turn(&mut self, queue: QueueId, served: usize) {
+        let turn = &mut self.turns[queue.index()];
+        turn.left = turn.left.saturating_sub(1);
+        if self.fifos.is_empty(served) {
+            turn.waiting &= !(1 << turn.lane);
+        } else if turn.left > 0 {
+            return;
+        }
+        let arbitration = self.arbitration[queue.class().index()];
+        turn.left = arbitration.burst();
+        turn.lane = match arbitration {
+            _ if turn.waiting == 0 => 0,
+            Arbitration::Arrival => 0,
+            Arbitration::RoundRobin { .. } => {
+                // The first that waits behind this one, or from the beginning.
+                let behind = turn.waiting & (u64::MAX << turn.lane << 1);
+                (if behind != 0 { behind } else { turn.waiting }).trailing_zeros() as u8
+            }
+            Arbitration::Random { .. } => {
+                let mut waiting = turn.waiting;
+                for _ in 0..self.random.below(waiting.count_ones()) {
+                    waiting &= waiting - 1;
+                }
+                waiting.trailing_zeros() as u8
+            }
+        };
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self, queue: QueueId) -> bool {
+        if self.lanes == 1 { self.fifos.is_empty(queue.index()) } else { self.turns[queue.index()].waiting == 0 }
+    }
+
+    /// The ingress ports that a queue holds frames of, one bit each. Looks at every frame of a queue in order of arrival.
+    pub(crate) fn holds_from(&self, queue: QueueId) -> u64 {
+        match self.arbitration[queue.class().index()] {
+            Arbitration::Arrival => self
+                .fifos
+                .iter(queue.index() * self.lanes)
+                .fold(0, |ports, queued| ports | 1 << queued.charged.ingress.port().0),
+            Arbitration::RoundRobin { .. } | Arbitration::Random { .. } => self.turns[queue.index()].waiting,
+        }
+    }
+
+    /// Frames in all queues.
+    pub(crate) fn held(&self) -> usize {
+        self.fifos.held()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_mmu::Arrival;
+    use weir_units::{Class, PortId};
+
+    use super::*;
+
+    const CLASS: Class = Class::new(3);
+    const TO: QueueId = QueueId::new(PortId(2), CLASS);
+
+    fn queues(arbitration: Arbitration) -> EgressQueues<u32> {
+        let config = QueueConfig { strict: false, quantum: 1_600, rate: None, ecn: None, arbitration };
+        EgressQueues::new(4, 1_000, &[config; CLASSES], 7)
+    }
+
+    fn push(queues: &mut EgressQueues<u32>, from: u16, number: u32) {
+        let charged = Arrival { ingress: QueueId::new(PortId(from), CLASS), egress: TO, bytes: 100 };
+        assert!(queues.push(Queued { packet: number, frame_bytes: 60, charged }).is_ok());
+    }
+
+    /// The ports that the frames come out from, of `frames` frames each from ports 0, 1 and 3.
+    fn order(arbitration: Arbitration, frames: u32) -> Vec<u16> {
+        let mut queues = queues(arbitration);
+        for from in [0, 1, 3] {
+            (0..frames).for_each(|n| push(&mut queues, from, n));
+        }
+        assert_eq!(queues.holds_from(TO), 0b1011);
+        let mut next = [0; 4];
+        let order = std::iter::from_fn(|| {
+            let front = queues.front(TO).map(|queued| queued.packet);
+            let queued = queues.pop(TO)?;
+            assert_eq!(front, Some(queued.packet));
+            let from = queued.charged.ingress.port();
+            assert_eq!(queued.packet, next[from.index()], "frames of a port keep their order");
+            next[from.index()] += 1;
+            Some(from.0)
+        });
+        let order: Vec<u16> = order.collect();
+        assert!(queues.is_empty(TO) && queues.held() == 0 && queues.holds_from(TO) == 0);
+        assert_eq!(next, [frames, frames, 0, frames]);
+        order
+    }
+
+    #[test]
+    fn the_order_of_arrival() {
+        assert_eq!(order(Arbitration::Arrival, 2), [0, 0, 1, 1, 3, 3]);
+    }
+
+    #[test]
+    fn ports_take_turns() {
+        assert_eq!(order(Arbitration::RoundRobin { burst: 1 }, 3), [0, 1, 3, 0, 1, 3, 0, 1, 3]);
+        assert_eq!(order(Arbitration::RoundRobin { burst: 2 }, 3), [0, 0, 1, 1, 3, 3, 0, 1, 3]);
+    }
+
+    #[test]
+    fn a_drawn_port_sends_its_burst_and_all_are_drawn_alike() {
+        let order = order(Arbitration::Random { burst: 4 }, 300);
+        let mut first = [0u32; 4];
+        order[..400].iter().for_each(|from| first[usize::from(*from)] += 1);
+        assert!([0, 1, 3].iter().all(|from| (70..200).contains(&first[*from])), "{first:?}");
+        assert!(order[..400].chunks(4).all(|burst| burst.iter().all(|from| *from == burst[0])));
+    }
+
+    #[test]
+    fn the_port_that_ran_empty_loses_its_turn() {
+        let mut queues = queues(Arbitration::RoundRobin { burst: 32 });
+        push(&mut queues, 3, 0);
+        push(&mut queues, 1, 1);
+        assert_eq!(queues.pop(TO).map(|queued| queued.packet), Some(0));
+        assert_eq!(queues.front(TO).map(|queued| queued.packet), Some(1));
+        push(&mut queues, 3, 2);
+        assert_eq!(queues.pop(TO).map(|queued| queued.packet), Some(1));
+        assert_eq!(queues.pop(TO).map(|queued| queued.packet), Some(2));
+        assert!(queues.pop(TO).is_none());
+    }
+}
