@@ -2,6 +2,11 @@
 
 mod gate;
 mod generator;
+mod watchdog;
 
 pub use gate::Gate;
 pub use generator::Generator;
+pub use watchdog::{
+    QueueObservation, StormCondition, StormCounters, StormPackets, Watchdog, WatchdogAction, WatchdogConfig,
+    WatchdogEvent,
+};

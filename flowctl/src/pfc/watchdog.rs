@@ -1,0 +1,339 @@
+//! The PFC watchdog: a peer that pauses a queue and never lets it go is found out, and forgiven when it has stopped.
+
+use weir_units::{Bytes, Span, Time};
+
+/// SONiC's PFC watchdog of one egress queue, that is of one class at one port.
+///
+/// Sans-I/O: it is shown the queue's counters once a poll interval, and says when a PFC storm was detected and when the
+/// queue is restored. What happens in between, [`WatchdogAction`], is up to the switch. Sources: sonic-swss
+/// `orchagent/pfc_detect_broadcom.lua`, `pfc_detect_mellanox.lua`, `pfc_restore.lua`, `pfcwdorch.cpp` and
+/// `pfcactionhandler.cpp`; sonic-mgmt `tests/pfcwd/test_pfcwd_timer_accuracy.py`.
+///
+/// **Detection**: the [`StormCondition`] has held in every interval between two polls for the detection time. Time is what
+/// truly passed between polls, however late they were, as in the newer scripts; older ones count nominal intervals. One
+/// interval in which the condition does not hold starts the count anew.
+///
+/// **Restoration**: no PFC frame of the class was received for the restoration time. As in `pfc_restore.lua`, which has one
+/// counter for both, a frame that resumes the class counts too: a peer that keeps on sending those keeps its queue in the
+/// storm. Under [`WatchdogAction::Alert`] there is no restoration time; the storm is over at the first poll that finds the
+/// condition broken.
+///
+/// **Accuracy**: `detection_time <= measured < detection_time + poll_interval`, and the same for restoration, and more by
+/// what polls are late. SONiC meets this where polls are punctual and the times are multiples of their interval: it counts
+/// whole intervals, so that polls closer by a hair cost one more (the Mellanox script came to forgive 1 % for that).
+/// Here a pause that begins between two polls counts from its first instant, which the queue's pause time tells, and
+/// a poll is due when the restoration time is over. Where the first instant cannot be told, because one pause ended and
+/// another began between the same two polls, the count starts at the second poll and detection may take another interval.
+///
+/// A detection takes two polls that saw the pause, one that saw it begin and one that saw it hold. A newer revision of the
+/// Broadcom script wants two whole intervals, since a chip's counters are read at different instants; in
+/// [`QueueObservation`] they are not.
+///
+/// **Refreshes.** A PAUSE lasts up to 65,535 quanta (3.4 ms at 10 Gb/s, 34 ms at 1 Gb/s), and a peer may let much of that
+/// pass before it repeats it. [`StormCondition::PfcReceived`] needs a frame in every interval: a poll interval shorter
+/// than the peer's refresh never finds a storm. For SONiC's intervals, from 100 ms up, that is no concern.
+///
+/// Call [`Watchdog::poll`] when [`Watchdog::is_due`].
+#[derive(Clone, Debug)]
+pub struct Watchdog {
+    config: WatchdogConfig,
+    /// The last poll, and what it was shown.
+    last: Option<(Time, QueueObservation)>,
+    /// Out of a storm: the condition has held since then, as far as is known. In a storm: no PFC frame was received since.
+    since: Time,
+    in_storm: bool,
+    counters: StormCounters,
+}
+
+/// What SONiC's table `PFC_WD` says of a port, and how to tell a storm.
+///
+/// SONiC takes 100 ms to 5 s for detection and 100 ms to 60 s for restoration, and defaults to 200 ms for them and for the
+/// poll interval; here any times do, so that a small or a slowed-down network can have its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WatchdogConfig {
+    /// A storm is detected when its condition has held for this long.
+    pub detection_time: Span,
+    /// The queue is restored when no PFC frame was received for this long. `Span::from_picos(u64::MAX)` is never, which
+    /// SONiC has where this time is not given.
+    pub restoration_time: Span,
+    /// From one poll to the next.
+    pub poll_interval: Span,
+    /// What counts as a storm.
+    pub condition: StormCondition,
+    /// What is done about it. The watchdog asks only whether that is [`WatchdogAction::Alert`].
+    pub action: WatchdogAction,
+}
+
+/// What must hold in an interval between two polls that belongs to a storm. SONiC's vendors disagree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StormCondition {
+    /// Broadcom's, and SONiC's virtual switch: a PFC frame of the class was received, it was paused at both polls, and did
+    /// not go from running to paused in between. So it was paused throughout; one pause that lapses breaks the condition.
+    /// The queue may be empty.
+    PfcReceived,
+    /// Mellanox's: packets are queued at the second poll, none was sent in the interval, and the class was paused for more
+    /// than 99 % of it. Pauses may lapse that briefly, and no new frame is asked for. An older Mellanox script took an empty
+    /// queue too, and 80 %.
+    QueueStalled,
+}
+
+/// What the switch does with the queue during a storm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WatchdogAction {
+    /// Discards what is queued, what comes for the queue, and what its port receives in the class. SONiC's default.
+    Drop,
+    /// Ignores PFC: the queue sends, and the class is lossy.
+    Forward,
+    /// Only reports it.
+    Alert,
+}
+
+/// What is known of the queue at a poll. Counters count since the start, and go on in a storm even if PFC is not obeyed then.
+///
+/// The first three are what [`Gate`](super::Gate) knows. Where another thread feeds the gate, read them in their order here:
+/// a class that is seen paused at both polls, with a count of pauses that has not changed when read thereafter, was paused
+/// all the time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueObservation {
+    /// PFC pauses the class now.
+    pub paused: bool,
+    /// Changes from running to paused, a pause after one that had run out included. SAI's
+    /// `SAI_PORT_STAT_PFC_n_ON2OFF_RX_PKTS`.
+    pub pauses: u64,
+    /// For how long the class was paused in all, up to now.
+    pub paused_for: Span,
+    /// PFC frames received that pause the class, refreshes included. With the next, SAI's `SAI_PORT_STAT_PFC_n_RX_PKTS`.
+    pub xoff_frames: u64,
+    /// PFC frames received that resume it.
+    pub xon_frames: u64,
+    /// What the queue holds, counted in any way that tells nothing from something.
+    pub queued: Bytes,
+    /// Frames that the queue has sent.
+    pub frames_sent: u64,
+}
+
+/// What a poll finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WatchdogEvent {
+    /// The queue is in a PFC storm from now on: start the action.
+    StormDetected,
+    /// The storm is over: stop the action.
+    StormRestored,
+}
+
+impl Watchdog {
+    /// A watchdog that polls as soon as it can.
+    ///
+    /// # Panics
+    /// If the poll interval is zero or longer than one of the times, which SONiC's `pfcwd interval` refuses too.
+    pub fn new(config: WatchdogConfig) -> Watchdog {
+        let WatchdogConfig { poll_interval, detection_time, restoration_time, .. } = config;
+        assert!(poll_interval > Span::ZERO, "a watchdog that polls all the time sees no interval");
+        assert!(poll_interval <= detection_time, "polls every {poll_interval} cannot tell {detection_time}");
+        assert!(poll_interval <= restoration_time, "polls every {poll_interval} cannot tell {restoration_time}");
+        Watchdog { config, last: None, since: Time::ZERO, in_storm: false, counters: StormCounters::default() }
+    }
+
+    /// Looks at the queue as it is at `now`. The first poll has nothing to compare with; one that is not due is ignored.
+    pub fn poll(&mut self, now: Time, queue: &QueueObservation) -> Option<WatchdogEvent> {
+        if !self.is_due(now) {
+            return None;
+        }
+        let Some((then, before)) = self.last.replace((now, *queue)) else {
+            self.since = now;
+            return None;
+        };
+        let interval = Interval { then, now, before: &before, queue };
+        let turns = if self.in_storm { self.is_over(&interval) } else { self.is_detected(&interval) };
+        turns.then(|| self.turn(now))
+    }
+
+    /// Whether a poll is due at `now`.
+    #[inline]
+    pub fn is_due(&self, now: Time) -> bool {
+        now >= self.next_wakeup()
+    }
+
+    /// When the next poll is due: an interval after the last, or when the restoration time is over.
+    pub fn next_wakeup(&self) -> Time {
+        let Some((then, _)) = self.last else { return Time::ZERO };
+        let next = then.saturating_add(self.config.poll_interval);
+        if self.in_storm && self.config.action != WatchdogAction::Alert {
+            next.min(self.since.saturating_add(self.config.restoration_time))
+        } else {
+            next
+        }
+    }
+
+    /// Whether the queue is in a storm.
+    #[inline]
+    pub fn in_storm(&self) -> bool {
+        self.in_storm
+    }
+
+    /// Storms detected so far.
+    pub fn detected(&self) -> u64 {
+        self.counters.deadlock_detected
+    }
+
+    /// Storms that are over.
+    pub fn restored(&self) -> u64 {
+        self.counters.deadlock_restored
+    }
+
+    /// The counters of the queue's storms.
+    pub fn counters(&self) -> &StormCounters {
+        &self.counters
+    }
+
+    /// Adds packets that came and went since the last call to the storm under way; out of a storm they count nowhere. Call
+    /// it before each poll, so that the last ones of a storm are counted.
+    pub fn count_packets(&mut self, packets: &StormPackets) {
+        if self.in_storm {
+            self.counters.all.add(packets);
+            self.counters.last.add(packets);
+        }
+    }
+
+    fn is_detected(&mut self, interval: &Interval) -> bool {
+        if !interval.meets(self.config.condition) {
+            self.since = interval.now.saturating_sub(interval.pause_begun(self.config.condition));
+            return false;
+        }
+        if self.since == interval.then && !interval.before.paused {
+            // What the class ran of a count's first interval, less than 1 %, was before the storm.
+            self.since = interval.now.saturating_sub(interval.paused_for());
+        }
+        interval.now.since(self.since) >= self.config.detection_time
+    }
+
+    fn is_over(&mut self, interval: &Interval) -> bool {
+        if self.config.action == WatchdogAction::Alert {
+            return !interval.meets(self.config.condition);
+        }
+        if interval.has_pfc() {
+            self.since = interval.now;
+        }
+        interval.now.since(self.since) >= self.config.restoration_time
+    }
+
+    /// Into a storm or out of it.
+    fn turn(&mut self, now: Time) -> WatchdogEvent {
+        self.since = now;
+        self.in_storm = !self.in_storm;
+        if self.in_storm {
+            self.counters.deadlock_detected += 1;
+            self.counters.last = StormPackets::default();
+            WatchdogEvent::StormDetected
+        } else {
+            self.counters.deadlock_restored += 1;
+            WatchdogEvent::StormRestored
+        }
+    }
+}
+
+/// Two polls, and what changed between them.
+struct Interval<'a> {
+    then: Time,
+    now: Time,
+    before: &'a QueueObservation,
+    queue: &'a QueueObservation,
+}
+
+impl Interval<'_> {
+    fn meets(&self, condition: StormCondition) -> bool {
+        let (before, queue) = (self.before, self.queue);
+        match condition {
+            StormCondition::PfcReceived => {
+                self.has_pfc() && before.paused && queue.paused && queue.pauses == before.pauses
+            }
+            StormCondition::QueueStalled => {
+                let length = self.now.since(self.then);
+                let running = length.saturating_sub(self.paused_for());
+                let stalled = queue.queued > Bytes::ZERO && queue.frames_sent == before.frames_sent;
+                stalled && running < length.divided_by(100)
+            }
+        }
+    }
+
+    fn has_pfc(&self) -> bool {
+        self.queue.pfc_frames() != self.before.pfc_frames()
+    }
+
+    /// No more than the interval, whatever was read while another thread added to it.
+    fn paused_for(&self) -> Span {
+        self.queue.paused_for.saturating_sub(self.before.paused_for).min(self.now.since(self.then))
+    }
+
+    /// How long the pause under way has lasted if it is the only one that began in the interval, and may be a storm's first;
+    /// zero where that cannot be told.
+    fn pause_begun(&self, condition: StormCondition) -> Span {
+        let (before, queue) = (self.before, self.queue);
+        let begun = !before.paused && queue.paused && queue.pauses.wrapping_sub(before.pauses) == 1;
+        let counts = condition == StormCondition::PfcReceived || queue.queued > Bytes::ZERO;
+        if begun && counts { self.paused_for() } else { Span::ZERO }
+    }
+}
+
+impl QueueObservation {
+    fn pfc_frames(&self) -> u64 {
+        self.xoff_frames.wrapping_add(self.xon_frames)
+    }
+}
+
+/// What SONiC counts of a queue's storms. See [`StormCounters::named`] for its names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StormCounters {
+    /// Storms detected.
+    pub deadlock_detected: u64,
+    /// Storms restored: as many, or one fewer.
+    pub deadlock_restored: u64,
+    /// Packets during all storms.
+    pub all: StormPackets,
+    /// Packets during the storm under way, or the last one.
+    pub last: StormPackets,
+}
+
+/// Packets during storms: TX those for the queue, RX those that its port received in the class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StormPackets {
+    /// Sent from the queue.
+    pub tx: u64,
+    /// Dropped instead of being sent.
+    pub tx_dropped: u64,
+    /// Received and accepted.
+    pub rx: u64,
+    /// Received and dropped.
+    pub rx_dropped: u64,
+}
+
+impl StormCounters {
+    /// Each counter with its name in SONiC's table `COUNTERS`, in the order of `show pfcwd stats`.
+    pub fn named(&self) -> [(&'static str, u64); 10] {
+        let StormCounters { deadlock_detected, deadlock_restored, all, last } = *self;
+        [
+            ("PFC_WD_QUEUE_STATS_DEADLOCK_DETECTED", deadlock_detected),
+            ("PFC_WD_QUEUE_STATS_DEADLOCK_RESTORED", deadlock_restored),
+            ("PFC_WD_QUEUE_STATS_TX_PACKETS", all.tx),
+            ("PFC_WD_QUEUE_STATS_TX_DROPPED_PACKETS", all.tx_dropped),
+            ("PFC_WD_QUEUE_STATS_RX_PACKETS", all.rx),
+            ("PFC_WD_QUEUE_STATS_RX_DROPPED_PACKETS", all.rx_dropped),
+            ("PFC_WD_QUEUE_STATS_TX_PACKETS_LAST", last.tx),
+            ("PFC_WD_QUEUE_STATS_TX_DROPPED_PACKETS_LAST", last.tx_dropped),
+            ("PFC_WD_QUEUE_STATS_RX_PACKETS_LAST", last.rx),
+            ("PFC_WD_QUEUE_STATS_RX_DROPPED_PACKETS_LAST", last.rx_dropped),
+        ]
+    }
+}
+
+impl StormPackets {
+    fn add(&mut self, more: &StormPackets) {
+        self.tx += more.tx;
+        self.tx_dropped += more.tx_dropped;
+        self.rx += more.rx;
+        self.rx_dropped += more.rx_dropped;
+    }
+}
+
+#[cfg(test)]
+mod tests;
