@@ -9,11 +9,13 @@
 //! | [`host`], [`link`] | an RDMA host, and the propagation delay of its link |
 //! | [`scenario`] | a switch, hosts and flows: what a backend runs |
 //! | [`victim`] | the victim experiment of the SPFC paper, as a scenario |
+//! | [`deadlock`] | finds queues of a fabric that wait for each other in a circle |
 //! | `dpdk` (feature `dpdk`) | the backend that runs scenarios with real frames on DPDK ports |
 //! | [`run_dir`] | the files that a run leaves behind |
 
 #![forbid(unsafe_code)]
 
+pub mod deadlock;
 #[cfg(feature = "dpdk")]
 pub mod dpdk;
 pub mod host;
