@@ -6,8 +6,9 @@
 //! | module | is |
 //! |---|---|
 //! | [`rocev2`] | the frames |
-//! | [`host`], [`link`] | an RDMA host, and the propagation delay of its link |
-//! | [`scenario`] | a switch, hosts and flows: what a backend runs |
+//! | [`host`] | an RDMA host |
+//! | [`link`] | a link: its propagation delay, and what is made to go wrong on it |
+//! | [`scenario`] | switches, links, hosts and flows: what a backend runs |
 //! | [`victim`] | the victim experiment of the SPFC paper, as a scenario |
 //! | [`deadlock`] | finds queues of a fabric that wait for each other in a circle |
 //! | `dpdk` (feature `dpdk`) | the backend that runs scenarios with real frames on DPDK ports |
