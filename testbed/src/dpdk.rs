@@ -1,39 +1,46 @@
-//! The backend that runs a scenario with real frames: the switch on DPDK lcores, and a host at the far end of each of
-//! its ring ports.
+//! The backend that runs a scenario with real frames: the switches on DPDK lcores, and at the far end of each of their
+//! ring ports a host, or a wire to another switch.
 //!
-//! Switch, hosts and links go by one clock, which runs slower than real time by the scenario's dilation, so that a
+//! Switches, hosts and links go by one clock, which runs slower than real time by the scenario's dilation, so that a
 //! small machine keeps up with fast links. Every time that is reported is the scenario's.
 
 mod board;
 mod capture;
 mod fit;
+mod on_link;
 mod recorder;
 mod results;
 mod station;
 mod watched;
+mod wire;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use weir_config::Device;
+use weir_config::{Device, SwitchConfig};
 use weir_dpdk_driver::{DriverError, Fabric, FabricOptions, Memory, Placement, RunningFabric, Runtime, Stopped};
+use weir_dpdk_io::{RxQueue, TxQueue};
 use weir_switch_core::Report;
 use weir_switch_core::report::PortReport;
 use weir_units::{BitRate, Bytes, Span, Time};
 
-use crate::host::{Host, HostError};
+use crate::host::{Host, HostConfig, HostError};
 use crate::run_dir::{RunDir, RunDirError, Summary};
-use crate::scenario::Scenario;
+use crate::scenario::{HostFlows, HostPlan, LinkPlan, PortPlace, Scenario, ScenarioError};
 use board::Board;
 pub use fit::fitting_dilation;
+use on_link::LinkShape;
 use recorder::Recorder;
 use station::{Reader, Station};
+use wire::{Wire, WireEnd};
 
 /// How far a host that was polled late may catch up, in real time: as much as the switch's ports may. With more, hosts
 /// would outrun a switch that lost the same time, and congest it.
 const HOST_SLACK: Span = Span::from_micros(200);
 /// CPUs that hosts are spread over, where there are as many besides the switch's.
 const HOST_CPUS_MAX: usize = 4;
+/// What a ring port is taken to send at that has no rate.
+const UNSHAPED: BitRate = BitRate::gbps(100);
 /// Between the start of the loops and the scenario's start, in real time.
 const LEAD: Duration = Duration::from_millis(20);
 /// How often the hosts' notes are collected, in real time.
@@ -58,11 +65,15 @@ pub struct Progress {
     pub now: Time,
     /// What the first flow delivered since the last sample, in bits a second.
     pub first_flow_bps: u64,
-    /// How often the switch has paused the first port's host.
+    /// What all flows delivered, alike.
+    pub received_bps: u64,
+    /// How often the first switch has paused the first port's host.
     pub first_port_pauses: u64,
+    /// How often any switch has paused the peer of any port.
+    pub pauses: u64,
     /// Whether that port is in the victim state; `None` under a policy that has none.
     pub first_port_victim: Option<bool>,
-    /// Shared buffer in use.
+    /// Shared buffer in use, of all switches.
     pub pool_used: Bytes,
 }
 
@@ -70,21 +81,28 @@ pub struct Progress {
 #[derive(Debug, Default)]
 struct ProgressOf {
     last: Time,
+    first_received: Bytes,
     received: Bytes,
 }
 
 impl ProgressOf {
-    fn at(&mut self, now: Time, board: &Board, report: &Report) -> Progress {
-        let received = board.flows().next().map_or(Bytes::ZERO, |flow| flow.received);
-        let rate = BitRate::of(received.saturating_sub(self.received), now.since(self.last));
-        (self.last, self.received) = (now, received);
-        let first_port = report.ports.first();
+    fn at(&mut self, now: Time, board: &Board, reports: &[Report]) -> Progress {
+        let span = now.since(self.last);
+        let bps = |now: Bytes, before: Bytes| BitRate::of(now.saturating_sub(before), span).map_or(0, BitRate::as_bps);
+        let first_received = board.flows().next().map_or(Bytes::ZERO, |flow| flow.received);
+        let received: Bytes = board.flows().map(|flow| flow.received).sum();
+        let (first_flow_bps, received_bps) = (bps(first_received, self.first_received), bps(received, self.received));
+        (self.last, self.first_received, self.received) = (now, first_received, received);
+        let pauses = |port: &PortReport| port.classes.iter().map(|class| class.pauses_tx).sum::<u64>();
+        let first_port = reports.first().and_then(|report| report.ports.first());
         Progress {
             now,
-            first_flow_bps: rate.map_or(0, BitRate::as_bps),
-            first_port_pauses: first_port.map_or(0, |port| port.classes.iter().map(|class| class.pauses_tx).sum()),
+            first_flow_bps,
+            received_bps,
+            first_port_pauses: first_port.map_or(0, pauses),
+            pauses: reports.iter().flat_map(|report| &report.ports).map(pauses).sum(),
             first_port_victim: first_port.and_then(is_victim),
-            pool_used: report.pool.used,
+            pool_used: reports.iter().map(|report| report.pool.used).sum(),
         }
     }
 }
@@ -97,6 +115,9 @@ fn is_victim(port: &PortReport) -> Option<bool> {
 /// Why a scenario does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum BackendError {
+    /// The scenario does not hold together.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
     /// DPDK, a port or the switch.
     #[error(transparent)]
     Driver(#[from] DriverError),
@@ -114,10 +135,10 @@ pub enum BackendError {
     /// A file of the results can't be written.
     #[error("the results can't be written: {0}")]
     Write(#[from] std::io::Error),
-    /// A host's port is no link inside the process.
-    #[error("port {0} has a host in this process, so its device must be a ring")]
+    /// The port of a host or a link is no ring.
+    #[error("port {0} has its peer in this process, so its device must be a ring")]
     NoRing(String),
-    /// Two hosts on a port.
+    /// The ring is another port's too.
     #[error("the far end of port {port} can't be had: {source}")]
     FarEnd {
         /// The port.
@@ -142,12 +163,12 @@ impl DpdkBackend {
         let mut memory_mb = 0;
         for scenario in scenarios {
             let placement = placement(scenario, &allowed)?;
-            let memory = Memory::of(std::slice::from_ref(&scenario.switch), HOST_CPUS_MAX + 3, mbufs_of(scenario));
+            let memory = Memory::of(&scenario.switches, HOST_CPUS_MAX + 3, mbufs_of(scenario));
             memory_mb = memory_mb.max(memory.megabytes());
             cpus.extend(placement.cpus.into_iter().filter(|cpu| !cpus.contains(cpu)).collect::<Vec<_>>());
         }
         let options = FabricOptions { memory_mb, ..FabricOptions::default() };
-        let in_real_time = scenarios.iter().all(|scenario| scenario.switch.time_dilation == 1);
+        let in_real_time = scenarios.iter().all(|scenario| scenario.time_dilation() == 1);
         let others = allowed.iter().copied().filter(|cpu| in_real_time && !cpus.contains(cpu));
         let host_cpus: Vec<u32> = others.take(HOST_CPUS_MAX).collect();
         cpus.extend(&host_cpus);
@@ -162,7 +183,8 @@ impl DpdkBackend {
         observe: &mut dyn FnMut(&Progress),
     ) -> Result<Summary, BackendError> {
         let started = Instant::now();
-        run.write_config(scenario.switch.source.text())?;
+        scenario.check()?;
+        write_configs(scenario, &run)?;
         let board = Arc::new(Board::new(scenario));
         let (fabric, readers) = self.prepare(scenario, &board)?;
         let mut recorder = Recorder::new(scenario, &run, board.clone(), readers)?;
@@ -177,39 +199,56 @@ impl DpdkBackend {
         Ok(summary)
     }
 
-    /// Opens the ports and puts the hosts behind them.
+    /// Opens the ports and puts hosts and wires behind them.
     fn prepare(&self, scenario: &Scenario, board: &Arc<Board>) -> Result<(Fabric<'_>, Vec<Reader>), BackendError> {
         let mut placement = placement(scenario, &weir_dpdk_io::cpu::allowed())?;
-        let of_switch = placement.cpus.len();
+        let of_switches = placement.cpus.len();
         placement.cpus.extend(&self.host_cpus);
-        let switches = std::slice::from_ref(&scenario.switch);
-        let mut fabric = Fabric::prepare(&self.runtime, switches, &placement, mbufs_of(scenario))?;
+        let cpu = |n: usize| match self.host_cpus.len() {
+            0 => of_switches - 1,
+            cpus => of_switches + n % cpus,
+        };
+        let mut fabric = Fabric::prepare(&self.runtime, &scenario.switches, &placement, mbufs_of(scenario))?;
         let mut readers = Vec::new();
         for (n, plan) in scenario.hosts.iter().enumerate() {
-            let port = &scenario.switch.ports[plan.port];
-            let Device::Ring(ring) = &port.device else { return Err(BackendError::NoRing(port.name.clone())) };
-            let queues =
-                fabric.open_far_end(ring).map_err(|source| BackendError::FarEnd { port: port.name.clone(), source })?;
-            let slack = HOST_SLACK.divided_by(u64::from(scenario.switch.time_dilation));
-            let flows = scenario.flows_of(n);
-            let (sends, receives) = (flows.sends.iter(), flows.receives.iter());
-            let host = Host::new(
-                crate::host::HostConfig { slack, ..plan.nic.clone() },
-                &sends.map(|(_, flow)| flow.clone()).collect::<Vec<_>>(),
-                &receives.map(|(_, receiver)| *receiver).collect::<Vec<_>>(),
-            )
-            .map_err(|source| BackendError::Host { host: plan.name.clone(), source })?;
+            let queues = far_end(&mut fabric, scenario, plan.place())?;
+            let host = host(scenario, n).map_err(|source| BackendError::Host { host: plan.name.clone(), source })?;
             let capture = scenario.capture.as_ref().filter(|plan| plan.host == n);
-            let line = line_frames(scenario, n);
-            let link = (plan.link_delay, line);
-            let (station, reader) =
-                Station::new(host, n, link, queues, fabric.store().data.clone(), board.clone(), capture);
-            let cpu = if self.host_cpus.is_empty() { of_switch - 1 } else { of_switch + n % self.host_cpus.len() };
-            fabric.add_task(cpu, Box::new(station));
+            let (shape, pool) = (host_link(scenario, plan), fabric.store().data.clone());
+            let (station, reader) = Station::new((n, host), plan.place(), shape, queues, pool, board.clone(), capture);
+            fabric.add_task(cpu(n), Box::new(station));
+            readers.push(reader);
+        }
+        for (n, plan) in scenario.links.iter().enumerate() {
+            let [first, second] = plan.ends;
+            let ends = [
+                WireEnd::new(first, far_end(&mut fabric, scenario, first)?),
+                WireEnd::new(second, far_end(&mut fabric, scenario, second)?),
+            ];
+            let (shape, pool) = (switch_link(scenario, plan), fabric.store().data.clone());
+            let (wire, reader) = Wire::new(n, ends, shape, pool, board.clone());
+            fabric.add_task(cpu(scenario.hosts.len() + n), Box::new(wire));
             readers.push(reader);
         }
         Ok((fabric, readers))
     }
+}
+
+/// The queues behind a port.
+fn far_end(fabric: &mut Fabric<'_>, scenario: &Scenario, place: PortPlace) -> Result<(RxQueue, TxQueue), BackendError> {
+    let Device::Ring(ring) = &scenario.switches[place.switch].ports[place.port].device else {
+        return Err(BackendError::NoRing(scenario.port_name(place)));
+    };
+    fabric.open_far_end(ring).map_err(|source| BackendError::FarEnd { port: scenario.port_name(place), source })
+}
+
+fn host(scenario: &Scenario, number: usize) -> Result<Host, HostError> {
+    let slack = HOST_SLACK.divided_by(u64::from(scenario.time_dilation()));
+    let nic = HostConfig { slack, ..scenario.hosts[number].nic.clone() };
+    let HostFlows { sends, receives } = scenario.flows_of(number);
+    let sends: Vec<_> = sends.into_iter().map(|(_, flow)| flow).collect();
+    let receives: Vec<_> = receives.into_iter().map(|(_, receiver)| receiver).collect();
+    Host::new(nic, &sends, &receives)
 }
 
 /// Lets the scenario run, and samples it, until all hosts have finished or take too long.
@@ -221,7 +260,7 @@ fn conduct(
     observe: &mut dyn FnMut(&Progress),
 ) -> Result<(), BackendError> {
     let mut progress = ProgressOf::default();
-    let dilation = u64::from(scenario.switch.time_dilation);
+    let dilation = u64::from(scenario.time_dilation());
     let lead = Span::from_nanos(LEAD.as_nanos() as u64).divided_by(dilation);
     board.begin(running.now() + lead);
     for next in recorder.schedule() {
@@ -238,10 +277,11 @@ fn conduct(
             return Err(BackendError::LcoreFailed);
         }
         if recorder.is_due(next) {
-            let report = running.report(0)?;
-            let now = board.scenario_time(report.at).unwrap_or(Time::ZERO);
-            recorder.sample(now, &report)?;
-            observe(&progress.at(now, board, &report));
+            let reports =
+                (0..scenario.switches.len()).map(|switch| running.report(switch)).collect::<Result<Vec<_>, _>>()?;
+            let now = reports.first().and_then(|report| board.scenario_time(report.at)).unwrap_or(Time::ZERO);
+            recorder.sample(now, &reports)?;
+            observe(&progress.at(now, board, &reports));
         }
     }
     let deadline = Instant::now() + FINISH_WITHIN;
@@ -250,27 +290,46 @@ fn conduct(
         recorder.collect()?;
     }
     // What is behind the last acknowledgement: RESUME frames, on their way for a link's delay.
-    let longest = scenario.hosts.iter().map(|host| host.link_delay).max().unwrap_or(Span::ZERO);
-    let settle = Duration::from_nanos((longest * 2 * dilation).as_nanos());
+    let settle = Duration::from_nanos((scenario.longest_delay() * 2 * dilation).as_nanos());
     std::thread::park_timeout(settle + Duration::from_millis(10));
     Ok(())
 }
 
+/// Copies of the switches' configurations.
+fn write_configs(scenario: &Scenario, run: &RunDir) -> Result<(), RunDirError> {
+    match &scenario.switches[..] {
+        [single] => run.write_config(single.source.text()),
+        several => several.iter().try_for_each(|switch| run.write_config_of(&switch.name, switch.source.text())),
+    }
+}
+
+/// Dilated, several switches share one CPU, as [`DpdkBackend::start`] has it of switch and hosts: no neighbour runs on while
+/// another one stands.
 fn placement(scenario: &Scenario, allowed: &[u32]) -> Result<Placement, DriverError> {
-    Placement::new(std::slice::from_ref(&scenario.switch), allowed, 0)
+    let names_cores = |switch: &SwitchConfig| !switch.lcores.cores.is_empty();
+    let together = scenario.switches.len() > 1 && scenario.time_dilation() > 1;
+    let allowed = if together && !scenario.switches.iter().any(names_cores) { &allowed[..1] } else { allowed };
+    Placement::new(&scenario.switches, allowed, 0)
 }
 
-/// Frames that a host's link holds in each direction: the delay and a late poll at line rate, in frames a quarter of the
-/// usual size.
-fn line_frames(scenario: &Scenario, host: usize) -> usize {
-    const FRAME_BYTES: u64 = 256;
-    let plan = &scenario.hosts[host];
-    let late = (HOST_SLACK * 4).divided_by(u64::from(scenario.switch.time_dilation));
-    (plan.nic.rate.bytes_in(plan.link_delay + late).get() / FRAME_BYTES) as usize + station::BURST * 2
+/// How late who is polled may be and still catch up.
+fn late(scenario: &Scenario) -> Span {
+    (HOST_SLACK * 4).divided_by(u64::from(scenario.time_dilation()))
 }
 
-/// Mbufs that the hosts and their links hold.
+fn host_link(scenario: &Scenario, plan: &HostPlan) -> LinkShape {
+    LinkShape::new(plan.nic.rate, plan.link_delay, late(scenario), plan.faults)
+}
+
+fn switch_link(scenario: &Scenario, plan: &LinkPlan) -> LinkShape {
+    let rates = plan.ends.iter().filter_map(|end| scenario.switches[end.switch].ports[end.port].rate);
+    let rate = rates.max().unwrap_or(UNSHAPED);
+    LinkShape::new(rate, plan.delay, late(scenario), plan.faults)
+}
+
+/// Mbufs that hosts and links hold.
 fn mbufs_of(scenario: &Scenario) -> u32 {
-    let lines: usize = (0..scenario.hosts.len()).map(|host| 2 * line_frames(scenario, host)).sum();
-    (lines + scenario.hosts.len() * 4 * station::BURST) as u32
+    let of_hosts = scenario.hosts.iter().map(|plan| host_link(scenario, plan));
+    let of_links = scenario.links.iter().map(|plan| switch_link(scenario, plan));
+    of_hosts.chain(of_links).map(|shape| shape.mbufs()).sum::<usize>() as u32
 }

@@ -3,7 +3,7 @@
 //! | file | is |
 //! |---|---|
 //! | `provenance.json` | what ran, when, how it was called and on which machine; written first |
-//! | `config.toml` | a copy of the configuration |
+//! | `config.toml` | a copy of the switch's configuration; of several switches `config-NAME.toml` |
 //! | `series.csv` | rates, occupancy, thresholds and pauses over time, see [`SeriesWriter`] |
 //! | `events.csv` | what happened at single instants, see [`EventWriter`] |
 //! | `fct.csv` | each completed message, see [`FctWriter`] |
@@ -27,7 +27,8 @@ pub use series::{FlowSample, PoolSample, QueueSample, SeriesColumns, SeriesWrite
 #[cfg(feature = "dpdk")]
 pub(crate) use summary::throughput;
 pub use summary::{
-    ClassSummary, FlowSummary, FlowWindow, MessageTimes, PoolSummary, PortSummary, PortWindow, Summary, Window,
+    ClassSummary, FlowSummary, FlowWindow, LaneSummary, MessageTimes, PoolSummary, PortSummary, PortWindow, Summary,
+    SwitchSummary, Window,
 };
 
 use std::fs::{self, File};
@@ -38,6 +39,8 @@ use weir_units::Time;
 
 const PROVENANCE: &str = "provenance.json";
 const CONFIG: &str = "config.toml";
+const CONFIG_OF: &str = "config-";
+const CONFIG_EXTENSION: &str = ".toml";
 const SERIES: &str = "series.csv";
 const EVENTS: &str = "events.csv";
 const FCT: &str = "fct.csv";
@@ -95,6 +98,12 @@ pub enum RunDirError {
         /// The name.
         port: String,
     },
+    /// A switch whose name can't be a file's.
+    #[error("a file can't be named after the switch `{switch}`: use letters, digits, `_`, `-` and `.`")]
+    SwitchName {
+        /// The name.
+        switch: String,
+    },
 }
 
 impl RunDir {
@@ -118,7 +127,19 @@ impl RunDir {
 
     /// Writes the copy of the configuration.
     pub fn write_config(&self, toml: &str) -> Result<(), RunDirError> {
-        let path = self.path.join(CONFIG);
+        self.write_text(CONFIG, toml)
+    }
+
+    /// Writes the copy of the configuration of one of several switches.
+    pub fn write_config_of(&self, switch: &str, toml: &str) -> Result<(), RunDirError> {
+        if !is_plain(switch) {
+            return Err(RunDirError::SwitchName { switch: switch.to_owned() });
+        }
+        self.write_text(&format!("{CONFIG_OF}{switch}{CONFIG_EXTENSION}"), toml)
+    }
+
+    fn write_text(&self, name: &str, toml: &str) -> Result<(), RunDirError> {
+        let path = self.path.join(name);
         fs::write(&path, toml).map_err(io_at(&path, "can't be written"))
     }
 
@@ -142,8 +163,7 @@ impl RunDir {
 
     /// Starts the capture of a port.
     pub fn capture(&self, port: &CapturePort) -> Result<CaptureWriter<BufWriter<File>>, RunDirError> {
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
-        if port.name.is_empty() || port.name.starts_with('.') || !port.name.chars().all(is_plain) {
+        if port.name.starts_with('.') || !is_plain(&port.name) {
             return Err(RunDirError::PortName { port: port.name.clone() });
         }
         let (path, file) = self.new_file(&format!("{}.{CAPTURE_EXTENSION}", port.name))?;
@@ -210,8 +230,15 @@ fn clear_earlier_run(path: &Path) -> Result<(), RunDirError> {
 }
 
 fn is_run_file(name: &str) -> bool {
+    let is_config = name.starts_with(CONFIG_OF) && name.ends_with(CONFIG_EXTENSION);
     let fixed = [PROVENANCE, CONFIG, SERIES, EVENTS, FCT, SUMMARY, SUMMARY_UNFINISHED];
-    fixed.contains(&name) || Path::new(name).extension().is_some_and(|extension| extension == CAPTURE_EXTENSION)
+    is_config
+        || fixed.contains(&name)
+        || Path::new(name).extension().is_some_and(|extension| extension == CAPTURE_EXTENSION)
+}
+
+fn is_plain(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
 }
 
 fn io_at(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> RunDirError {

@@ -1,4 +1,4 @@
-//! A switch, the hosts on its ports, and their flows: what a backend runs.
+//! Switches, the links between them, the hosts on their ports, and the hosts' flows: what a backend runs.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,9 @@ use weir_config::SwitchConfig;
 use weir_units::{Span, Time};
 
 use crate::host::{FlowConfig, HostConfig, ReceiverConfig};
+use crate::link::FaultPlan;
 
-/// An experiment with one switch.
+/// An experiment.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     /// Its name.
@@ -16,9 +17,12 @@ pub struct Scenario {
     pub policy: String,
     /// What it was made from, by name: for reports only.
     pub parameters: BTreeMap<String, String>,
-    /// The switch. Its clock is the scenario's: [`SwitchConfig::time_dilation`] counts for the hosts too.
-    pub switch: SwitchConfig,
-    /// The hosts, one at most on each port.
+    /// The switches, of different names where there are several. Their clock is the scenario's: all have the same
+    /// [`SwitchConfig::time_dilation`], and it counts for the hosts too.
+    pub switches: Vec<SwitchConfig>,
+    /// The links between switches.
+    pub links: Vec<LinkPlan>,
+    /// The hosts. A port has one host or one link at most.
     pub hosts: Vec<HostPlan>,
     /// The flows.
     pub flows: Vec<FlowPlan>,
@@ -50,12 +54,70 @@ pub struct CapturePlan {
 pub struct HostPlan {
     /// Its name.
     pub name: String,
+    /// The switch, by its place in the scenario.
+    pub switch: usize,
     /// The switch's port, by its place in the configuration.
     pub port: usize,
     /// Propagation delay of the link, one way.
     pub link_delay: Span,
+    /// What goes wrong on the link: toward the host, and toward the switch.
+    pub faults: [FaultPlan; 2],
     /// The NIC.
     pub nic: HostConfig,
+}
+
+/// A link between two switches, or two ports of one.
+#[derive(Clone, Debug)]
+pub struct LinkPlan {
+    /// The ports at its ends.
+    pub ends: [PortPlace; 2],
+    /// Propagation delay, one way.
+    pub delay: Span,
+    /// What goes wrong on it: in what the first end sends, and in what the second one does.
+    pub faults: [FaultPlan; 2],
+}
+
+/// A port of a scenario.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PortPlace {
+    /// The switch, by its place in the scenario.
+    pub switch: usize,
+    /// The port, by its place in the switch's configuration.
+    pub port: usize,
+}
+
+/// What is behind a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Behind {
+    /// A host, by its place in the scenario.
+    Host(usize),
+    /// Another switch's port.
+    Port(PortPlace),
+}
+
+/// Why a scenario can't be run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ScenarioError {
+    /// No switch at all.
+    #[error("a scenario has one switch at least")]
+    NoSwitch,
+    /// Two switches of one name.
+    #[error("two switches are named {0}: ports are told apart by their switch's name")]
+    SwitchTwice(String),
+    /// Switches with clocks of their own.
+    #[error("{0} and {1} differ in time_dilation: all switches of a scenario go by one clock")]
+    Dilation(String, String),
+    /// A host or a link on a port that there is not, or a clone.
+    #[error("switch {switch}, port {port}: there is no such port with a link of its own")]
+    NoPort {
+        /// The switch, by its place.
+        switch: usize,
+        /// The port, by its place.
+        port: usize,
+    },
+    /// A port with two links.
+    #[error("port {0} has more than one host or link")]
+    PortTwice(String),
 }
 
 /// A flow and its ends.
@@ -102,8 +164,150 @@ impl Scenario {
         HostFlows { sends: sends.collect(), receives: receives.collect() }
     }
 
-    /// The name of a host's port.
-    pub fn port_name(&self, host: usize) -> &str {
-        &self.switch.ports[self.hosts[host].port].name
+    /// Whether the scenario holds together. Whoever builds one by hand should ask; a backend does.
+    pub fn check(&self) -> Result<(), ScenarioError> {
+        let first = self.switches.first().ok_or(ScenarioError::NoSwitch)?;
+        for (n, switch) in self.switches.iter().enumerate() {
+            if self.switches[..n].iter().any(|other| other.name == switch.name) {
+                return Err(ScenarioError::SwitchTwice(switch.name.clone()));
+            }
+            if switch.time_dilation != first.time_dilation {
+                return Err(ScenarioError::Dilation(first.name.clone(), switch.name.clone()));
+            }
+        }
+        let mut taken = Vec::new();
+        for place in self.hosts.iter().map(HostPlan::place).chain(self.links.iter().flat_map(|link| link.ends)) {
+            let port = self.switches.get(place.switch).and_then(|switch| switch.ports.get(place.port));
+            if port.is_none_or(|port| port.clone_of().is_some()) {
+                return Err(ScenarioError::NoPort { switch: place.switch, port: place.port });
+            }
+            if taken.contains(&place) {
+                return Err(ScenarioError::PortTwice(self.port_name(place)));
+            }
+            taken.push(place);
+        }
+        Ok(())
+    }
+
+    /// How many times slower than real time it runs.
+    pub fn time_dilation(&self) -> u32 {
+        self.switches.first().map_or(1, |switch| switch.time_dilation)
+    }
+
+    /// The name of a port: `p0` where there is one switch, `S1.p0` where there are several.
+    pub fn port_name(&self, place: PortPlace) -> String {
+        let switch = &self.switches[place.switch];
+        let port = &switch.ports[place.port].name;
+        if self.switches.len() == 1 { port.clone() } else { format!("{}.{port}", switch.name) }
+    }
+
+    /// The names of the switches' shared segments: `pool` where there is one switch, `S1.pool` where there are several.
+    pub fn pool_names(&self) -> Vec<String> {
+        match &self.switches[..] {
+            [_] => vec!["pool".to_owned()],
+            several => several.iter().map(|switch| format!("{}.pool", switch.name)).collect(),
+        }
+    }
+
+    /// All ports, switch by switch.
+    pub fn ports(&self) -> impl Iterator<Item = PortPlace> + '_ {
+        let switches = self.switches.iter().enumerate();
+        switches.flat_map(|(switch, config)| (0..config.ports.len()).map(move |port| PortPlace { switch, port }))
+    }
+
+    /// What is behind a port; `None` for a port without host or link, as clones are.
+    pub fn behind(&self, place: PortPlace) -> Option<Behind> {
+        let host = self.hosts.iter().position(|host| host.place() == place).map(Behind::Host);
+        let across = |link: &LinkPlan| {
+            let end = link.ends.iter().position(|end| *end == place)?;
+            Some(Behind::Port(link.ends[1 - end]))
+        };
+        host.or_else(|| self.links.iter().find_map(across))
+    }
+
+    /// The name of what is behind a port: a host, or another switch's port.
+    pub fn name_behind(&self, behind: Behind) -> String {
+        match behind {
+            Behind::Host(host) => self.hosts[host].name.clone(),
+            Behind::Port(place) => self.port_name(place),
+        }
+    }
+
+    /// The longest that a frame may be under way on any link, faults included.
+    pub fn longest_delay(&self) -> Span {
+        let of_hosts = self.hosts.iter().map(|host| (host.link_delay, &host.faults));
+        let of_links = self.links.iter().map(|link| (link.delay, &link.faults));
+        let longest = |(delay, faults): (Span, &[FaultPlan; 2])| {
+            delay + faults.iter().map(FaultPlan::longest_hold).max().unwrap_or(Span::ZERO)
+        };
+        of_hosts.chain(of_links).map(longest).max().unwrap_or(Span::ZERO)
+    }
+}
+
+impl HostPlan {
+    /// Its port.
+    pub fn place(&self) -> PortPlace {
+        PortPlace { switch: self.switch, port: self.port }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::victim::{PolicyKind, Victim, VictimPolicy};
+
+    /// The victim experiment's switch as often as there are names; the last port of each linked to the next one's next-to-last.
+    fn ring(names: &[&str]) -> Scenario {
+        let victim = Victim::testbed(3, VictimPolicy::new(PolicyKind::Dynamic));
+        let mut scenario = victim.scenario().unwrap();
+        let switch = scenario.switches.remove(0);
+        scenario.hosts.truncate(4);
+        scenario.flows.truncate(2);
+        scenario.switches = names.iter().map(|name| SwitchConfig { name: (*name).into(), ..switch.clone() }).collect();
+        scenario.links = (0..names.len())
+            .map(|n| LinkPlan {
+                ends: [PortPlace { switch: n, port: 5 }, PortPlace { switch: (n + 1) % names.len(), port: 4 }],
+                delay: Span::from_micros(2),
+                faults: Default::default(),
+            })
+            .collect();
+        scenario
+    }
+
+    #[test]
+    fn ports_are_named_with_their_switch_where_there_are_several() {
+        let (one, three) = (ring(&["S1"]), ring(&["S1", "S2", "S3"]));
+        assert_eq!((one.check(), three.check()), (Ok(()), Ok(())));
+        let place = PortPlace { switch: 0, port: 5 };
+        assert_eq!((one.port_name(place), three.port_name(place)), ("p5".to_owned(), "S1.p5".to_owned()));
+        assert_eq!((one.pool_names(), three.pool_names()[2].as_str()), (vec!["pool".to_owned()], "S3.pool"));
+        assert_eq!(three.ports().count(), 18);
+    }
+
+    #[test]
+    fn both_ends_of_a_link_know_each_other() {
+        let three = ring(&["S1", "S2", "S3"]);
+        let [last, first] = [PortPlace { switch: 2, port: 5 }, PortPlace { switch: 0, port: 4 }];
+        assert_eq!((three.behind(last), three.behind(first)), (Some(Behind::Port(first)), Some(Behind::Port(last))));
+        let of_host = PortPlace { switch: 0, port: 1 };
+        assert_eq!(three.behind(of_host).map(|behind| three.name_behind(behind)), Some("R1".to_owned()));
+        assert_eq!(three.name_behind(Behind::Port(first)), "S1.p4");
+        assert_eq!(three.behind(PortPlace { switch: 1, ..of_host }), None);
+        assert_eq!(three.longest_delay(), Span::from_micros(2));
+    }
+
+    #[test]
+    fn what_does_not_hold_together_is_refused() {
+        assert_eq!(ring(&[]).check(), Err(ScenarioError::NoSwitch));
+        assert_eq!(ring(&["S1", "S1"]).check(), Err(ScenarioError::SwitchTwice("S1".into())));
+        let mut clocks = ring(&["S1", "S2"]);
+        clocks.switches[1].time_dilation += 1;
+        assert_eq!(clocks.check(), Err(ScenarioError::Dilation("S1".into(), "S2".into())));
+        let mut missing = ring(&["S1", "S2"]);
+        missing.hosts[0].port = 6;
+        assert_eq!(missing.check(), Err(ScenarioError::NoPort { switch: 0, port: 6 }));
+        let mut twice = ring(&["S1", "S2"]);
+        twice.hosts[3].port = 5;
+        assert_eq!(twice.check(), Err(ScenarioError::PortTwice("S1.p5".into())));
     }
 }

@@ -131,7 +131,8 @@ impl Victim {
             name: "victim".to_owned(),
             policy: self.policy.name(),
             parameters: self.parameters(),
-            switch: self.switch(&hosts)?,
+            switches: vec![self.switch(&hosts)?],
+            links: Vec::new(),
             capture: self.capture.then_some(CapturePlan {
                 host: 0,
                 data_from: self.burst_start,
@@ -208,8 +209,10 @@ impl Victim {
         let is_receiver = n == 1 || n == 2;
         HostPlan {
             name,
+            switch: 0,
             port: n,
             link_delay: if is_receiver { self.receiver_delay } else { self.sender_delay },
+            faults: Default::default(),
             nic: HostConfig::new(mac, ip, self.rate),
         }
     }
@@ -348,15 +351,15 @@ mod tests {
             for (n, policy) in [(0, dt()), (29, dt()), (29, VictimPolicy::new(PolicyKind::Static))] {
                 let victim = Victim { reaction, ..Victim::simulation(n, policy) };
                 let scenario = victim.scenario().unwrap();
-                assert_eq!(scenario.switch.shared_size(), Bytes::mb(16));
-                assert_eq!(scenario.switch.ports.len(), n + 3);
+                assert_eq!(scenario.switches[0].shared_size(), Bytes::mb(16));
+                assert_eq!(scenario.switches[0].ports.len(), n + 3);
             }
         }
     }
 
     #[test]
     fn the_switch_marks_data_and_nothing_else() {
-        let queues = |victim: Victim| victim.scenario().unwrap().switch.classes.queues;
+        let queues = |victim: Victim| victim.scenario().unwrap().switches.remove(0).classes.queues;
         for (victim, kmin) in [(Victim::simulation(9, dt()), 400), (Victim::testbed(6, dt()), 40)] {
             for (class, queue) in queues(victim).iter().enumerate() {
                 let marking = EcnConfig { kmin: Bytes::kb(kmin), kmax: Bytes::kb(4 * kmin), pmax_ppm: 200_000 };
@@ -370,7 +373,7 @@ mod tests {
         for kind in PolicyKind::ALL {
             for victim in [Victim::simulation(9, VictimPolicy::new(kind)), Victim::testbed(6, VictimPolicy::new(kind))]
             {
-                let switch = victim.scenario().unwrap().switch;
+                let switch = victim.scenario().unwrap().switches.remove(0);
                 assert_eq!(switch.shared_size(), victim.buffer, "{kind:?}");
             }
         }
@@ -379,7 +382,8 @@ mod tests {
     #[test]
     fn spfc_counts_over_four_round_trips_or_sixty_frames() {
         let window = |victim: Victim| {
-            let PolicyConfig::Spfc { k_spfc, tc, .. } = victim.scenario().unwrap().switch.buffer.policy else {
+            let PolicyConfig::Spfc { k_spfc, tc, .. } = victim.scenario().unwrap().switches.remove(0).buffer.policy
+            else {
                 panic!("another policy")
             };
             (k_spfc, tc)
@@ -392,7 +396,8 @@ mod tests {
 
     #[test]
     fn the_static_threshold_is_an_even_share() {
-        let switch = Victim::simulation(3, VictimPolicy::new(PolicyKind::Static)).scenario().unwrap().switch;
+        let switch =
+            Victim::simulation(3, VictimPolicy::new(PolicyKind::Static)).scenario().unwrap().switches.remove(0);
         let PolicyConfig::Static { threshold } = switch.buffer.policy else { panic!("another policy") };
         assert_eq!(threshold, Some(Bytes::kb(500)));
     }
@@ -400,13 +405,13 @@ mod tests {
     #[test]
     fn hosts_and_switch_agree_on_classes() {
         let scenario = Victim::testbed(6, dt()).scenario().unwrap();
-        let dscp_map = scenario.switch.classes.dscp;
+        let dscp_map = scenario.switches[0].classes.dscp;
         for flow in &scenario.flows {
             assert_eq!(usize::from(dscp_map[usize::from(flow.config.dscp.get())]), flow.config.class.index());
         }
         let nic = &scenario.hosts[0].nic;
         assert_eq!(usize::from(dscp_map[usize::from(nic.ack_dscp.get())]), nic.ack_class.index());
-        assert_eq!(scenario.switch.classes.lossless, DATA_CLASS.bit());
+        assert_eq!(scenario.switches[0].classes.lossless, DATA_CLASS.bit());
     }
 
     #[test]

@@ -5,11 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use weir_units::{Bytes, Span, Time};
 
+use super::on_link::OnLink;
 use crate::host::{Host, HostStats};
+use crate::link::{FaultCounters, Lane};
 use crate::run_dir::FlowSample;
 use crate::scenario::Scenario;
 
-/// Counters of the hosts, for samples, and the scenario's beginning.
+/// Counters of the hosts, for samples, the last words of hosts and wires, and the scenario's beginning.
 ///
 /// Relaxed throughout: each number stands alone, and a sample may be a poll old. A snapshot is not consistent as a
 /// whole; what must be exact is taken from the hosts when they are done.
@@ -19,6 +21,8 @@ pub(super) struct Board {
     begins: AtomicU64,
     flows: Box<[FlowCell]>,
     hosts: Box<[HostCell]>,
+    /// What each link between switches leaves.
+    links: Box<[Mutex<Option<LinkWords>>]>,
 }
 
 const NOT_BEGUN: u64 = u64::MAX;
@@ -46,6 +50,23 @@ pub(super) struct LastWords {
     pub(super) stats: HostStats,
     /// Line time that the host lost, because it was polled too late to catch up.
     pub(super) late: Span,
+    /// Of the link toward the host, and toward the switch.
+    pub(super) link: LinkWords,
+}
+
+/// What a link leaves, in each direction.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LinkWords {
+    /// Frames that came out.
+    pub(super) delivered: [u64; 2],
+    pub(super) faults: [FaultCounters; 2],
+}
+
+impl LinkWords {
+    /// Of a link's two lanes.
+    pub(super) fn of(lanes: [&Lane<OnLink>; 2]) -> LinkWords {
+        LinkWords { delivered: lanes.map(Lane::delivered), faults: lanes.map(Lane::fault_counters) }
+    }
 }
 
 impl Board {
@@ -64,6 +85,7 @@ impl Board {
             begins: AtomicU64::new(NOT_BEGUN),
             flows: scenario.flows.iter().map(|_| FlowCell::default()).collect(),
             hosts: hosts.collect(),
+            links: scenario.links.iter().map(|_| Mutex::new(None)).collect(),
         }
     }
 
@@ -100,6 +122,16 @@ impl Board {
         let cell = &self.hosts[host];
         let last = cell.last.lock().expect("nobody panics with this lock held").clone()?;
         Some((last, &cell.sends, &cell.receives))
+    }
+
+    /// A wire leaves its last counters.
+    pub(super) fn leave_link(&self, link: usize, last: LinkWords) {
+        *self.links[link].lock().expect("nobody panics with this lock held") = Some(last);
+    }
+
+    /// The counters that a wire left.
+    pub(super) fn left_by_link(&self, link: usize) -> Option<LinkWords> {
+        *self.links[link].lock().expect("nobody panics with this lock held")
     }
 
     /// How far each flow is.

@@ -1,14 +1,16 @@
 //! The control thread's notebook: samples, events, completion times and the capture, as they come.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::sync::Arc;
 
 use weir_flowctl::frame::PfcFrame;
+use weir_flowctl::wire_bytes;
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
-use weir_units::{Class, Span, Time};
+use weir_switch_core::report::PortReport;
+use weir_units::{Bytes, Class, Span, Time};
 
 use super::board::Board;
 use super::is_victim;
@@ -18,7 +20,7 @@ use crate::run_dir::{
     CapturePort, CaptureWriter, EventKind, EventWriter, FctWriter, FlowSample, PoolSample, QueueSample, RunDir,
     RunDirError, SeriesColumns, SeriesWriter,
 };
-use crate::scenario::Scenario;
+use crate::scenario::{PortPlace, Scenario};
 
 type Out = BufWriter<File>;
 
@@ -31,9 +33,9 @@ pub(super) struct Recorder<'a> {
     events: EventWriter<Out>,
     fcts: FctWriter<Out>,
     capture: Option<CaptureWriter<Out>>,
-    /// The classes that each host was last told to pause.
-    paused: Vec<u8>,
-    /// Drops at the sample before, by port, class and reason.
+    /// The classes that each port's peer was last told to pause, and the port's name.
+    paused: HashMap<PortPlace, (String, u8)>,
+    /// Drops at the sample before, by switch, port, class and reason.
     dropped: Vec<u64>,
     /// Up to where samples have been taken.
     sampled_to: Option<Time>,
@@ -62,8 +64,8 @@ pub(super) struct Edge {
     pub(super) at: Time,
     /// How far each flow was.
     pub(super) flows: Vec<FlowSample>,
-    /// How often and for how long each port had paused its host, over all classes.
-    pub(super) pauses: Vec<(u64, Span)>,
+    /// How often and for how long each port had paused its peer, over all classes, by switch and port.
+    pub(super) pauses: Vec<Vec<(u64, Span)>>,
     /// The samples up to there, of each queue of the series.
     pub(super) watched: Vec<Watched>,
 }
@@ -77,13 +79,15 @@ impl<'a> Recorder<'a> {
     ) -> Result<Recorder<'a>, RunDirError> {
         let columns = SeriesColumns {
             flows: scenario.flows.iter().map(|flow| flow.name.clone()).collect(),
-            queues: queues(scenario).map(|(port, class)| (scenario.switch.ports[port].name.clone(), class)).collect(),
+            queues: queues(scenario).map(|(place, class)| (scenario.port_name(place), class)).collect(),
+            pools: scenario.pool_names(),
         };
         let capture = scenario.capture.map(|plan| {
             let host = &scenario.hosts[plan.host];
-            let port = &scenario.switch.ports[host.port];
+            let port = &scenario.switches[host.switch].ports[host.port];
             let rate = port.rate.unwrap_or(host.nic.rate);
-            run.capture(&CapturePort { name: port.name.clone(), mac: port.mac.unwrap_or_default(), rate })
+            let name = scenario.port_name(host.place());
+            run.capture(&CapturePort { name, mac: port.mac.unwrap_or_default(), rate })
         });
         let edges: BTreeSet<Time> = scenario.windows.iter().flat_map(|window| [window.from, window.to]).collect();
         Ok(Recorder {
@@ -94,8 +98,8 @@ impl<'a> Recorder<'a> {
             events: run.events()?,
             fcts: run.fcts()?,
             capture: capture.transpose()?,
-            paused: vec![0; scenario.hosts.len()],
-            dropped: vec![0; scenario.switch.ports.len() * Class::ALL.len() * DropReason::ALL.len()],
+            paused: scenario.ports().map(|place| (place, (scenario.port_name(place), 0))).collect(),
+            dropped: vec![0; scenario.ports().count() * Class::ALL.len() * DropReason::ALL.len()],
             sampled_to: None,
             edges: Vec::new(),
             edges_ahead: edges.into_iter().rev().collect(),
@@ -116,15 +120,18 @@ impl<'a> Recorder<'a> {
         self.sampled_to.is_none_or(|sampled_to| sampled_to < planned)
     }
 
-    /// Writes down what the hosts have noted.
+    /// Writes down what hosts and wires have noted.
     pub(super) fn collect(&mut self) -> io::Result<()> {
-        for (host, reader) in self.readers.iter_mut().enumerate() {
-            let port = self.scenario.port_name(host);
+        for reader in &mut self.readers {
             while let Ok(note) = reader.notes.pop() {
                 match note {
-                    Note::Pfc(at, frame) => note_pfc(&mut self.events, at, port, &mut self.paused[host], &frame)?,
+                    Note::Pfc(at, place, frame) => {
+                        let (port, paused) = self.paused.get_mut(&place).expect("a port of the scenario");
+                        note_pfc(&mut self.events, at, port, paused, &frame)?;
+                    }
                     Note::Done(completion) => {
-                        let own = self.scenario.flows.iter().filter(|flow| flow.from == host).nth(completion.flow);
+                        let mut of_host = self.scenario.flows.iter().filter(|flow| Some(flow.from) == reader.host);
+                        let own = of_host.nth(completion.flow);
                         self.fcts.write(own.map_or("", |flow| &flow.name), &completion)?;
                     }
                 }
@@ -138,15 +145,18 @@ impl<'a> Recorder<'a> {
         Ok(())
     }
 
-    /// Takes a sample: the switch's report as of `at`, and the hosts' counters now.
-    pub(super) fn sample(&mut self, at: Time, report: &Report) -> io::Result<()> {
+    /// Takes a sample: the switches' reports as of `at`, and the hosts' counters now.
+    pub(super) fn sample(&mut self, at: Time, reports: &[Report]) -> io::Result<()> {
         let flows: Vec<FlowSample> = self.board.flows().collect();
         let samples: Vec<QueueSample> = queues(self.scenario)
-            .map(|(port, class)| {
-                let port = &report.ports[port];
+            .map(|(place, class)| {
+                let port = &reports[place.switch].ports[place.port];
                 let class = &port.classes[class.index()];
                 let ingress = &class.ingress;
+                // Counted without FCS.
+                let received = Bytes::new(class.rx_bytes) + wire_bytes(0) * class.rx_frames;
                 QueueSample {
+                    received,
                     ingress: ingress.private + ingress.shared + ingress.headroom,
                     headroom: ingress.headroom,
                     threshold: Some(ingress.threshold),
@@ -158,32 +168,37 @@ impl<'a> Recorder<'a> {
                 }
             })
             .collect();
-        let pool = PoolSample { used: report.pool.used, capacity: report.pool.capacity };
-        self.series.write(at, &flows, &samples, &pool)?;
-        self.note_drops(at, report)?;
+        let pools: Vec<PoolSample> = reports
+            .iter()
+            .map(|report| PoolSample { used: report.pool.used, capacity: report.pool.capacity })
+            .collect();
+        self.series.write(at, &flows, &samples, &pools)?;
+        self.note_drops(at, reports)?;
         self.watched.iter_mut().zip(&samples).for_each(|(watched, sample)| watched.note(sample));
         self.sampled_to = Some(at);
         while let Some(planned) = self.edges_ahead.pop_if(|edge| *edge <= at) {
-            let pauses = report.ports.iter().map(|port| {
+            let of_port = |port: &PortReport| {
                 let classes = port.classes.iter();
                 (classes.clone().map(|class| class.pauses_tx).sum(), classes.map(|class| class.paused_tx).sum())
-            });
+            };
+            let pauses = reports.iter().map(|report| report.ports.iter().map(of_port).collect());
             let watched = self.watched.clone();
             self.edges.push(Edge { planned, at, flows: flows.clone(), pauses: pauses.collect(), watched });
         }
         Ok(())
     }
 
-    fn note_drops(&mut self, at: Time, report: &Report) -> io::Result<()> {
+    fn note_drops(&mut self, at: Time, reports: &[Report]) -> io::Result<()> {
         let mut before = self.dropped.iter_mut();
-        for port in &report.ports {
+        for place in self.scenario.ports() {
+            let port = &reports[place.switch].ports[place.port];
             for (class, counters) in Class::ALL.into_iter().zip(&port.classes) {
                 for reason in DropReason::ALL {
                     let now = counters.rx_drops[reason as usize] + counters.tx_drops[reason as usize];
                     let before = before.next().expect("a counter for each port, class and reason");
                     if now > *before {
                         let kind = EventKind::Drop { reason: reason.name(), frames: now - *before };
-                        self.events.write(at, &port.name, Some(class), kind)?;
+                        self.events.write(at, &self.scenario.port_name(place), Some(class), kind)?;
                     }
                     *before = now;
                 }
@@ -204,10 +219,16 @@ impl<'a> Recorder<'a> {
     }
 }
 
-/// The queues that a series shows: each port's lossless classes.
-pub(super) fn queues(scenario: &Scenario) -> impl Iterator<Item = (usize, Class)> + '_ {
-    let lossless = scenario.switch.classes.lossless;
-    (0..scenario.switch.ports.len()).flat_map(move |port| Class::in_mask(lossless).map(move |class| (port, class)))
+/// The queues that a series shows: the lossless classes of each port that has a host or a link, and of those that copy such a
+/// port.
+pub(super) fn queues(scenario: &Scenario) -> impl Iterator<Item = (PortPlace, Class)> + '_ {
+    let is_linked = |place: &PortPlace| {
+        let real = scenario.switches[place.switch].real_port(place.port);
+        scenario.behind(PortPlace { port: real, ..*place }).is_some()
+    };
+    scenario.ports().filter(is_linked).flat_map(|place| {
+        Class::in_mask(scenario.switches[place.switch].classes.lossless).map(move |class| (place, class))
+    })
 }
 
 fn note_pfc(events: &mut EventWriter<Out>, at: Time, port: &str, paused: &mut u8, frame: &PfcFrame) -> io::Result<()> {

@@ -3,20 +3,22 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use weir_config::SwitchConfig;
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::report::{ClassReport, PortReport};
-use weir_units::{Bytes, Class, Time};
+use weir_units::{Bytes, CLASSES, Class, Span, Time};
 
 use super::Stopped;
-use super::board::Board;
+use super::board::{Board, LinkWords};
 use super::recorder::{Edge, Record, queues};
 use super::watched::Watched;
-use crate::host::{ClassStats, HostStats, ReceiverStats, SenderStats};
+use crate::host::{ReceiverStats, SenderStats};
 use crate::run_dir::{
-    ClassSummary, FlowSummary, FlowWindow, PoolSummary, PortSummary, PortWindow, Summary, Window, throughput,
+    ClassSummary, FlowSummary, FlowWindow, LaneSummary, PoolSummary, PortSummary, PortWindow, Summary, SwitchSummary,
+    Window, throughput,
 };
-use crate::scenario::{Scenario, WindowPlan};
+use crate::scenario::{Behind, PortPlace, Scenario, WindowPlan};
 
 /// The summary of a run that has stopped.
 pub(super) fn summary(
@@ -26,7 +28,7 @@ pub(super) fn summary(
     record: Record,
     wall: Duration,
 ) -> Summary {
-    let report = &stopped.reports[0];
+    let reports = &stopped.reports[..];
     let left: Vec<_> = (0..scenario.hosts.len()).map(|host| board.left_by(host)).collect();
     let mut sent = vec![SenderStats::default(); scenario.flows.len()];
     let mut arrived = vec![ReceiverStats::default(); scenario.flows.len()];
@@ -43,17 +45,23 @@ pub(super) fn summary(
         ..FlowSummary::new(&plan.name, sent, arrived, duration)
     });
     let Record { edges, watched: of_queues } = record;
-    let watched = |port: usize| -> Vec<(Class, &Watched)> {
-        let queues = queues(scenario).zip(&of_queues).filter(|((of, _), _)| *of == port);
+    let watched = |place: PortPlace| -> Vec<(Class, &Watched)> {
+        let queues = queues(scenario).zip(&of_queues).filter(|((of, _), _)| *of == place);
         queues.map(|((_, class), watched)| (class, watched)).collect()
     };
-    let ports = scenario.hosts.iter().zip(&left).map(|(host, left)| {
-        let port = &report.ports[host.port];
-        let stats = left.as_ref().map(|(last, ..)| &last.stats);
+    let ports = linked_ports(scenario).map(|(place, behind)| {
+        let port = &reports[place.switch].ports[place.port];
+        let paused_there: [Span; CLASSES] = match behind {
+            Behind::Host(host) => left[host]
+                .as_ref()
+                .map_or([Span::ZERO; CLASSES], |(last, ..)| last.stats.classes.map(|class| class.paused_for)),
+            Behind::Port(peer) => reports[peer.switch].ports[peer.port].classes.map(|class| class.paused_rx),
+        };
+        let lossless = scenario.switches[place.switch].classes.lossless;
         PortSummary {
-            name: port.name.clone(),
-            host: host.name.clone(),
-            classes: class_summaries(port, stats, &watched(host.port), scenario.switch.classes.lossless),
+            name: scenario.port_name(place),
+            host: scenario.name_behind(behind),
+            classes: class_summaries(port, &paused_there, &watched(place), lossless),
         }
     });
     let all_arrived = sent
@@ -66,36 +74,90 @@ pub(super) fn summary(
         notes.push(format!("{} did not finish: frames were lost, or a class stays paused", late_hosts.join(", ")));
     }
     let late = left.iter().flatten().map(|(last, ..)| last.late).max().unwrap_or_default();
-    notes.extend(machine_notes(stopped));
-    let lossy_dropped = dropped(scenario, report, false);
+    notes.extend(machine_notes(scenario, stopped));
+    let lossy_dropped = dropped(scenario, reports, false);
     if lossy_dropped > 0 {
         notes.push(format!("{lossy_dropped} frames of classes that are not lossless were dropped"));
+    }
+    let mut switches = switch_summaries(scenario, reports);
+    let SwitchSummary { pool, headroom_pool, egress_lossy_pool, .. } = switches.first().cloned().unwrap_or_default();
+    if scenario.switches.len() == 1 {
+        switches.clear();
     }
     Summary {
         scenario: scenario.name.clone(),
         backend: "dpdk".to_owned(),
         policy: scenario.policy.clone(),
         parameters: scenario.parameters.clone(),
-        time_dilation: u64::from(scenario.switch.time_dilation),
+        time_dilation: u64::from(scenario.time_dilation()),
         duration_ns: duration.as_nanos(),
         wall_ms: wall.as_millis() as u64,
         late_ns: late.as_nanos(),
-        lossless: all_arrived && late_hosts.is_empty() && dropped(scenario, report, true) == 0,
+        lossless: all_arrived && late_hosts.is_empty() && dropped(scenario, reports, true) == 0,
         flows: flows.collect(),
         ports: ports.collect(),
-        pool: pool(report.pool.capacity, report.pool.used_max),
-        headroom_pool: report.headroom_pool.map(|of| pool(of.capacity, of.used_max)),
-        egress_lossy_pool: report.egress_lossy_pool.map(|of| pool(of.capacity, of.used_max)),
+        switches,
+        links: lanes(scenario, board),
+        pool,
+        headroom_pool,
+        egress_lossy_pool,
         windows: scenario.windows.iter().filter_map(|plan| window(scenario, plan, &edges)).collect(),
         notes,
     }
 }
 
-/// Frames that the switch dropped, of the lossless classes or of the others.
-fn dropped(scenario: &Scenario, report: &Report, lossless: bool) -> u64 {
-    let is_asked = |class: &Class| (scenario.switch.classes.lossless & class.bit() != 0) == lossless;
-    let classes = report.ports.iter().flat_map(|port| Class::ALL.into_iter().zip(&port.classes));
-    classes.filter(|(class, _)| is_asked(class)).map(|(_, class)| drops(class).values().sum::<u64>()).sum()
+/// The ports that have a host or a link, and what is behind each.
+fn linked_ports(scenario: &Scenario) -> impl Iterator<Item = (PortPlace, Behind)> + '_ {
+    scenario.ports().filter_map(|place| Some((place, scenario.behind(place)?)))
+}
+
+/// Each direction of the links between switches, and of those to hosts where something was to go wrong.
+fn lanes(scenario: &Scenario, board: &Board) -> Vec<LaneSummary> {
+    let mut lanes = Vec::new();
+    let mut add = |ends: [String; 2], words: Option<LinkWords>, asked: [bool; 2]| {
+        let Some(words) = words else { return };
+        for (n, _) in asked.iter().enumerate().filter(|(_, asked)| **asked) {
+            let faults = words.faults[n];
+            lanes.push(LaneSummary {
+                from: ends[n].clone(),
+                to: ends[1 - n].clone(),
+                frames: words.delivered[n],
+                lost: faults.lost,
+                doubled: faults.doubled,
+                reordered: faults.reordered,
+            });
+        }
+    };
+    for (n, plan) in scenario.links.iter().enumerate() {
+        add(plan.ends.map(|end| scenario.port_name(end)), board.left_by_link(n), [true; 2]);
+    }
+    for (n, plan) in scenario.hosts.iter().enumerate() {
+        let ends = [scenario.port_name(plan.place()), plan.name.clone()];
+        let words = board.left_by(n).map(|(last, ..)| last.link);
+        add(ends, words, plan.faults.map(|faults| !faults.is_none()));
+    }
+    lanes
+}
+
+/// Each switch.
+fn switch_summaries(scenario: &Scenario, reports: &[Report]) -> Vec<SwitchSummary> {
+    let of_switch = |(config, report): (&SwitchConfig, &Report)| SwitchSummary {
+        name: config.name.clone(),
+        pool: pool(report.pool.capacity, report.pool.used_max),
+        headroom_pool: report.headroom_pool.map(|of| pool(of.capacity, of.used_max)),
+        egress_lossy_pool: report.egress_lossy_pool.map(|of| pool(of.capacity, of.used_max)),
+    };
+    scenario.switches.iter().zip(reports).map(of_switch).collect()
+}
+
+/// Frames that the switches dropped, of the lossless classes or of the others.
+fn dropped(scenario: &Scenario, reports: &[Report], lossless: bool) -> u64 {
+    let of_switch = |(config, report): (&SwitchConfig, &Report)| -> u64 {
+        let is_asked = |class: &Class| (config.classes.lossless & class.bit() != 0) == lossless;
+        let classes = report.ports.iter().flat_map(|port| Class::ALL.into_iter().zip(&port.classes));
+        classes.filter(|(class, _)| is_asked(class)).map(|(_, class)| drops(class).values().sum::<u64>()).sum()
+    };
+    scenario.switches.iter().zip(reports).map(of_switch).sum()
 }
 
 fn pool(capacity: Bytes, used_max: Bytes) -> PoolSummary {
@@ -103,18 +165,18 @@ fn pool(capacity: Bytes, used_max: Bytes) -> PoolSummary {
 }
 
 /// What the machine did to the run.
-fn machine_notes(stopped: &Stopped) -> Vec<String> {
-    let report = &stopped.reports[0];
+fn machine_notes(scenario: &Scenario, stopped: &Stopped) -> Vec<String> {
     let gap = stopped.lcores.iter().map(|(_, stats)| stats.gap_max()).max().unwrap_or_default();
-    let mut notes = vec![
-        format!("longest time between two polls, real: {gap}"),
-        format!(
-            "from Xoff to the PAUSE handed to the port, scenario time: median {} ns, 99 % {} ns, longest {} ns",
+    let mut notes = vec![format!("longest time between two polls, real: {gap}")];
+    for (config, report) in scenario.switches.iter().zip(&stopped.reports) {
+        let of = if scenario.switches.len() == 1 { String::new() } else { format!("{}: ", config.name) };
+        notes.push(format!(
+            "{of}from Xoff to the PAUSE handed to the port, scenario time: median {} ns, 99 % {} ns, longest {} ns",
             report.pause_delay.p50, report.pause_delay.p99, report.pause_delay.max
-        ),
-    ];
-    if !report.balance.holds {
-        notes.push(format!("the switch's books do not balance: {:?}", report.balance));
+        ));
+        if !report.balance.holds {
+            notes.push(format!("{of}the switch's books do not balance: {:?}", report.balance));
+        }
     }
     if stopped.mbufs_missing > 0 {
         notes.push(format!("{} packet buffers were not given back", stopped.mbufs_missing));
@@ -125,7 +187,7 @@ fn machine_notes(stopped: &Stopped) -> Vec<String> {
 /// The classes of a port that saw anything.
 fn class_summaries(
     port: &PortReport,
-    host: Option<&HostStats>,
+    paused_there: &[Span; CLASSES],
     watched: &[(Class, &Watched)],
     lossless: u8,
 ) -> Vec<ClassSummary> {
@@ -136,7 +198,6 @@ fn class_summaries(
     classes
         .map(|(number, class)| {
             let watched = watched.iter().find(|(class, _)| *class == number).map(|(_, watched)| *watched);
-            let at_host = host.map_or(ClassStats::default(), |host| host.classes[number.index()]);
             ClassSummary {
                 class: number.index() as u8,
                 lossless: lossless & number.bit() != 0,
@@ -144,7 +205,7 @@ fn class_summaries(
                 xoff_frames_sent: class.xoff_tx,
                 xon_frames_sent: class.xon_tx,
                 paused_ns: class.paused_tx.as_nanos(),
-                host_paused_ns: at_host.paused_for.as_nanos(),
+                host_paused_ns: paused_there[number.index()].as_nanos(),
                 ingress_max_bytes: class.ingress.held_max.get(),
                 shared_max_bytes: class.ingress.shared_max.get(),
                 headroom_max_bytes: class.ingress.headroom_max.get(),
@@ -171,20 +232,20 @@ fn window(scenario: &Scenario, plan: &WindowPlan, edges: &[Edge]) -> Option<Wind
     let span = to.at.since(from.at);
     let received: Vec<Bytes> = from.flows.iter().zip(&to.flows).map(|(from, to)| to.received - from.received).collect();
     let flows = scenario.flows.iter().zip(&received).map(|(flow, bytes)| FlowWindow::new(&flow.name, *bytes, span));
-    let ports = scenario.hosts.iter().enumerate().map(|(n, host)| {
-        let of_host = scenario.flows.iter().zip(&received).filter(|(flow, _)| flow.from == n);
-        let ((pauses_before, paused_before), (pauses, paused)) = (from.pauses[host.port], to.pauses[host.port]);
+    let ports = linked_ports(scenario).map(|(place, behind)| {
+        let of_host = scenario.flows.iter().zip(&received).filter(|(flow, _)| behind == Behind::Host(flow.from));
+        let [before, after] = [from, to].map(|edge| edge.pauses[place.switch][place.port]);
         let of_port = || {
             let edges = from.watched.iter().zip(&to.watched);
-            queues(scenario).zip(edges).filter(|((port, _), _)| *port == host.port).map(|(_, edges)| edges)
+            queues(scenario).zip(edges).filter(|((of, _), _)| *of == place).map(|(_, edges)| edges)
         };
         PortWindow {
             victim_permille: of_port().filter_map(|(from, to)| to.victim_permille(from)).max(),
             headroom_estimate_max_bytes: of_port().filter_map(|(from, to)| to.estimate_max(from)).max(),
-            port: scenario.port_name(n).to_owned(),
+            port: scenario.port_name(place),
             throughput_bps: throughput(of_host.map(|(_, bytes)| *bytes).sum(), span),
-            pauses_sent: pauses - pauses_before,
-            paused_ns: paused.saturating_sub(paused_before).as_nanos(),
+            pauses_sent: after.0 - before.0,
+            paused_ns: after.1.saturating_sub(before.1).as_nanos(),
         }
     });
     Some(Window {

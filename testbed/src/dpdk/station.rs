@@ -8,23 +8,24 @@ use weir_dpdk_io::{Batch, Clock, Mbuf, Mempool, RxQueue, TxQueue};
 use weir_flowctl::frame::{ControlFrame, PfcFrame};
 use weir_units::{Span, Time};
 
-use super::board::{Board, LastWords};
+use super::board::{Board, LastWords, LinkWords};
 use super::capture::{self, Captured, Tap};
+use super::on_link::{LinkShape, OnLink};
 use crate::host::{Completion, Host};
-use crate::link::DelayLine;
+use crate::link::{Lane, LinkFrame};
 use crate::run_dir::Direction;
-use crate::scenario::CapturePlan;
+use crate::scenario::{CapturePlan, PortPlace};
 
 /// Frames that one poll moves in each direction at most.
 pub(super) const BURST: usize = 32;
 /// Notes that wait for the control thread.
 const NOTES: usize = 4_096;
 
-/// What a host tells the control thread of single instants.
+/// What a host or a wire tells the control thread of single instants.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Note {
-    /// The switch sent a PFC frame.
-    Pfc(Time, PfcFrame),
+    /// A switch's port sent a PFC frame.
+    Pfc(Time, PortPlace, PfcFrame),
     /// A message was acknowledged; the flow is the host's own number.
     Done(Completion),
 }
@@ -32,8 +33,16 @@ pub(super) enum Note {
 /// The control thread's end.
 #[derive(Debug)]
 pub(super) struct Reader {
+    /// The host whose notes these are, by its place in the scenario; `None` of a wire.
+    pub(super) host: Option<usize>,
     pub(super) notes: Consumer<Note>,
     pub(super) capture: Option<Captured>,
+}
+
+/// A way for notes, and the control thread's end of it.
+pub(super) fn notes(host: Option<usize>, capture: Option<Captured>) -> (Producer<Note>, Reader) {
+    let (notes, notes_out) = RingBuffer::new(NOTES);
+    (notes, Reader { host, notes: notes_out, capture })
 }
 
 /// A host, its link, and the queues at the far end of a switch's port.
@@ -43,13 +52,15 @@ pub(super) struct Reader {
 pub(super) struct Station {
     host: Host,
     number: usize,
+    /// The switch's port.
+    port: PortPlace,
     rx: RxQueue,
     tx: TxQueue,
     pool: Mempool,
     /// A frame's memory, taken before it is known whether there is a frame to send.
     blank: Option<Mbuf>,
-    to_switch: DelayLine<Mbuf>,
-    to_host: DelayLine<Mbuf>,
+    to_switch: Lane<OnLink>,
+    to_host: Lane<OnLink>,
     arrived: Batch,
     unsent: Batch,
     board: Arc<Board>,
@@ -62,28 +73,29 @@ pub(super) struct Station {
 }
 
 impl Station {
-    /// A host at the far end of a port. `link` is the link's delay, and how many frames it holds each way.
+    /// Host `number` at the far end of a port, its lanes toward the host and toward the switch of this shape.
     pub(super) fn new(
-        host: Host,
-        number: usize,
-        link: (Span, usize),
+        (number, host): (usize, Host),
+        port: PortPlace,
+        shape: LinkShape,
         (rx, tx): (RxQueue, TxQueue),
         pool: Mempool,
         board: Arc<Board>,
         capture: Option<&CapturePlan>,
     ) -> (Station, Reader) {
-        let (notes, notes_out) = RingBuffer::new(NOTES);
         let (tap, captured) = capture.map(capture::tap).unzip();
-        let (delay, frames) = link;
+        let (notes, reader) = notes(Some(number), captured);
+        let [to_host, to_switch] = shape.lanes();
         let station = Station {
             host,
             number,
+            port,
             rx,
             tx,
             pool,
             blank: None,
-            to_switch: DelayLine::new(delay, frames),
-            to_host: DelayLine::new(delay, frames),
+            to_switch,
+            to_host,
             arrived: Batch::new(),
             unsent: Batch::new(),
             board,
@@ -93,7 +105,7 @@ impl Station {
             late: Span::ZERO,
             has_left: false,
         };
-        (station, Reader { notes: notes_out, capture: captured })
+        (station, reader)
     }
 
     /// Frames from the switch enter the link, and those at its end reach the host.
@@ -102,18 +114,18 @@ impl Station {
         for mbuf in self.arrived.drain() {
             if let Ok(ControlFrame::Pfc(pfc)) = ControlFrame::decode(mbuf.data()) {
                 // Full only if the control thread is stuck; the counters are exact all the same.
-                let _ = self.notes.push(Note::Pfc(now, pfc));
+                let _ = self.notes.push(Note::Pfc(now, self.port, pfc));
             }
             if let Some(tap) = &mut self.tap {
                 tap.note(now, Direction::Outbound, &mbuf);
             }
-            assert!(self.to_host.push(now, mbuf).is_ok(), "no more was received than there was room for");
+            self.to_host.handle(now, OnLink(mbuf), |frame| frame.copy(&self.pool));
         }
         let mut delivered = 0;
         while delivered < BURST
-            && let Some(mbuf) = self.to_host.poll(now)
+            && let Some(frame) = self.to_host.poll(now)
         {
-            self.host.handle_frame(now, mbuf.data());
+            self.host.handle_frame(now, frame.bytes());
             delivered += 1;
         }
         received + delivered
@@ -124,11 +136,11 @@ impl Station {
         let mut moved = 0;
         while moved < BURST && self.to_switch.room() > 0 {
             let Some(frame) = self.next_frame(now) else { break };
-            assert!(self.to_switch.push(now, frame).is_ok(), "there was room");
+            self.to_switch.handle(now, OnLink(frame), |frame| frame.copy(&self.pool));
             moved += 1;
         }
         while self.unsent.len() < BURST
-            && let Some(mbuf) = self.to_switch.poll(now)
+            && let Some(OnLink(mbuf)) = self.to_switch.poll(now)
         {
             if let Some(tap) = &mut self.tap {
                 tap.note(now, Direction::Inbound, &mbuf);
@@ -170,10 +182,17 @@ impl Station {
         self.has_left = true;
         self.arrived.clear();
         self.unsent.clear();
-        while self.to_switch.poll(Time::NEVER).is_some() {}
-        while self.to_host.poll(Time::NEVER).is_some() {}
+        self.to_switch.clear();
+        self.to_host.clear();
         self.blank = None;
-        self.board.leave(self.number, LastWords { stats: self.host.stats(now), late: self.late });
+        self.board.leave(
+            self.number,
+            LastWords {
+                stats: self.host.stats(now),
+                late: self.late,
+                link: LinkWords::of([&self.to_host, &self.to_switch]),
+            },
+        );
     }
 }
 

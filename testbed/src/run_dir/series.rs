@@ -13,6 +13,7 @@ use super::{csv_error, micros};
 /// | `t_us` | the sample's instant in scenario time, microseconds to the picosecond |
 /// | `FLOW.sent_bps` | payload that the flow's sender put on the wire since the row before, bits a second |
 /// | `FLOW.received_bps` | payload that arrived at its receiver since the row before, bits a second |
+/// | `PORT.CLASS.rx_bps` | what arrived at the port since the row before, FCS, preamble and gap included, bits a second |
 /// | `PORT.CLASS.ingress_bytes` | what the ingress queue holds: private, shared and headroom together |
 /// | `PORT.CLASS.headroom_bytes` | of that, in headroom |
 /// | `PORT.CLASS.threshold_bytes` | T(t), which the shared part is compared with; empty if there is none |
@@ -21,14 +22,18 @@ use super::{csv_error, micros};
 /// | `PORT.CLASS.paused_us` | for how long it had it paused so far, microseconds |
 /// | `PORT.CLASS.victim` | SPFC: 1 while the port is in the victim state, else 0; empty under other policies |
 /// | `PORT.CLASS.headroom_estimate_bytes` | DSH: φ̂; adaptive headroom: Φ as measured; empty under other policies |
-/// | `pool.used_bytes` | of the shared segment |
-/// | `pool.capacity_bytes` | the shared segment |
+/// | `POOL.used_bytes` | of the shared segment |
+/// | `POOL.capacity_bytes` | the shared segment |
+///
+/// With one switch a port is `p0` and the pool `pool`; with several they are `S1.p0` and `S1.pool`.
 pub struct SeriesWriter<W: Write> {
     csv: csv::Writer<W>,
     last: Time,
     /// Sent and received by the row before.
     flows: Vec<FlowSample>,
-    queues: usize,
+    /// Received by the row before.
+    received: Vec<Bytes>,
+    pools: usize,
     row: csv::StringRecord,
 }
 
@@ -39,6 +44,8 @@ pub struct SeriesColumns {
     pub flows: Vec<String>,
     /// Ports' names and classes.
     pub queues: Vec<(String, Class)>,
+    /// Names of the switches' shared segments.
+    pub pools: Vec<String>,
 }
 
 /// A flow's counters since the start.
@@ -53,6 +60,8 @@ pub struct FlowSample {
 /// A port and class at an instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueSample {
+    /// All that arrived since the start, with FCS, preamble and gap.
+    pub received: Bytes,
     /// All that the ingress queue holds.
     pub ingress: Bytes,
     /// Of that, in headroom.
@@ -89,12 +98,13 @@ impl<W: Write> SeriesWriter<W> {
             csv,
             last: start,
             flows: vec![FlowSample::default(); columns.flows.len()],
-            queues: columns.queues.len(),
+            received: vec![Bytes::ZERO; columns.queues.len()],
+            pools: columns.pools.len(),
             row: csv::StringRecord::new(),
         })
     }
 
-    /// Adds a sample: of each flow and each queue, in the order of the columns.
+    /// Adds a sample: of each flow, each queue and each pool, in the order of the columns.
     ///
     /// # Panics
     /// If there are more or fewer than columns.
@@ -103,9 +113,10 @@ impl<W: Write> SeriesWriter<W> {
         at: Time,
         flows: &[FlowSample],
         queues: &[QueueSample],
-        pool: &PoolSample,
+        pools: &[PoolSample],
     ) -> io::Result<()> {
-        assert_eq!((flows.len(), queues.len()), (self.flows.len(), self.queues), "a sample of each column");
+        let columns = (self.flows.len(), self.received.len(), self.pools);
+        assert_eq!((flows.len(), queues.len(), pools.len()), columns, "a sample of each column");
         let span = at.since(self.last);
         self.row.clear();
         self.row.push_field(&micros(at));
@@ -113,7 +124,9 @@ impl<W: Write> SeriesWriter<W> {
             self.row.push_field(&rate(now.sent, before.sent, span));
             self.row.push_field(&rate(now.received, before.received, span));
         }
-        for queue in queues {
+        for (queue, before) in queues.iter().zip(&mut self.received) {
+            self.row.push_field(&rate(queue.received, *before, span));
+            *before = queue.received;
             self.row.push_field(&queue.ingress.get().to_string());
             self.row.push_field(&queue.headroom.get().to_string());
             self.row.push_field(&or_empty(queue.threshold));
@@ -123,8 +136,10 @@ impl<W: Write> SeriesWriter<W> {
             self.row.push_field(queue.victim.map_or("", |victim| if victim { "1" } else { "0" }));
             self.row.push_field(&or_empty(queue.headroom_estimate));
         }
-        self.row.push_field(&pool.used.get().to_string());
-        self.row.push_field(&pool.capacity.get().to_string());
+        for pool in pools {
+            self.row.push_field(&pool.used.get().to_string());
+            self.row.push_field(&pool.capacity.get().to_string());
+        }
         self.csv.write_record(&self.row).map_err(csv_error)?;
         self.flows.copy_from_slice(flows);
         self.last = at;
@@ -141,6 +156,7 @@ fn header(columns: &SeriesColumns) -> Vec<String> {
     let flows = columns.flows.iter().flat_map(|flow| ["sent_bps", "received_bps"].map(|what| format!("{flow}.{what}")));
     let queues = columns.queues.iter().flat_map(|(port, class)| {
         let of_queue = [
+            "rx_bps",
             "ingress_bytes",
             "headroom_bytes",
             "threshold_bytes",
@@ -152,8 +168,9 @@ fn header(columns: &SeriesColumns) -> Vec<String> {
         ];
         of_queue.map(|what| format!("{port}.{}.{what}", class.index()))
     });
-    let pool = ["pool.used_bytes", "pool.capacity_bytes"].map(str::to_owned);
-    std::iter::once("t_us".to_owned()).chain(flows).chain(queues).chain(pool).collect()
+    let pools =
+        columns.pools.iter().flat_map(|pool| ["used_bytes", "capacity_bytes"].map(|what| format!("{pool}.{what}")));
+    std::iter::once("t_us".to_owned()).chain(flows).chain(queues).chain(pools).collect()
 }
 
 fn or_empty(bytes: Option<Bytes>) -> String {
@@ -171,15 +188,20 @@ mod tests {
 
     #[test]
     fn rows_are_what_the_header_says() {
-        let columns = SeriesColumns { flows: vec!["F1".into()], queues: vec![("p0".into(), Class::new(3))] };
+        let columns = SeriesColumns {
+            flows: vec!["F1".into()],
+            queues: vec![("p0".into(), Class::new(3))],
+            pools: vec!["pool".into()],
+        };
         let mut text = Vec::new();
         let mut series = SeriesWriter::new(&mut text, Time::ZERO, &columns).unwrap();
-        let pool = PoolSample { used: Bytes::new(7), capacity: Bytes::mb(1) };
+        let pool = [PoolSample { used: Bytes::new(7), capacity: Bytes::mb(1) }];
         let mut queue = QueueSample { ingress: Bytes::new(5), headroom: Bytes::new(1), ..QueueSample::default() };
         let mut flow = FlowSample { sent: Bytes::new(1_250), received: Bytes::ZERO };
         series.write(Time::from_picos(1_000_001), &[flow], &[queue], &pool).unwrap();
         flow.received = Bytes::new(12_500);
         queue = QueueSample {
+            received: Bytes::new(125),
             threshold: Some(Bytes::new(9)),
             egress: Bytes::new(4),
             paused: true,
@@ -194,10 +216,10 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
             lines[0],
-            "t_us,F1.sent_bps,F1.received_bps,p0.3.ingress_bytes,p0.3.headroom_bytes,p0.3.threshold_bytes,\
+            "t_us,F1.sent_bps,F1.received_bps,p0.3.rx_bps,p0.3.ingress_bytes,p0.3.headroom_bytes,p0.3.threshold_bytes,\
              p0.3.egress_bytes,p0.3.paused,p0.3.paused_us,p0.3.victim,p0.3.headroom_estimate_bytes,pool.used_bytes,pool.capacity_bytes"
         );
-        assert_eq!(lines[1], "1.000001,9999990000,0,5,1,,0,0,0.000000,,,7,1000000");
-        assert_eq!(lines[2], "2.000001,0,100000000000,5,1,9,4,1,1.500000,1,60,7,1000000");
+        assert_eq!(lines[1], "1.000001,9999990000,0,0,5,1,,0,0,0.000000,,,7,1000000");
+        assert_eq!(lines[2], "2.000001,0,100000000000,1000000000,5,1,9,4,1,1.500000,1,60,7,1000000");
     }
 }

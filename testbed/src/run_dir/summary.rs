@@ -33,9 +33,15 @@ pub struct Summary {
     pub lossless: bool,
     /// Each flow.
     pub flows: Vec<FlowSummary>,
-    /// Each port of the switch.
+    /// Each port of the switches that has a host or a link.
     pub ports: Vec<PortSummary>,
-    /// The shared segment.
+    /// Each switch, where there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub switches: Vec<SwitchSummary>,
+    /// Each direction of links between switches, and of links to hosts where something was to go wrong.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<LaneSummary>,
+    /// The shared segment; of several switches, the first one's.
     pub pool: PoolSummary,
     /// The headroom pool, where headroom is one.
     pub headroom_pool: Option<PoolSummary>,
@@ -107,10 +113,42 @@ pub struct MessageTimes {
 pub struct PortSummary {
     /// Its name.
     pub name: String,
-    /// The host behind it.
+    /// The host behind it, or the other switch's port.
     pub host: String,
     /// The classes that saw traffic.
     pub classes: Vec<ClassSummary>,
+}
+
+/// One of several switches.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SwitchSummary {
+    /// Its name.
+    pub name: String,
+    /// Its shared segment.
+    pub pool: PoolSummary,
+    /// Its headroom pool, where headroom is one.
+    pub headroom_pool: Option<PoolSummary>,
+    /// Its egress lossy pool, in the four-pool model.
+    pub egress_lossy_pool: Option<PoolSummary>,
+}
+
+/// One direction of a link.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LaneSummary {
+    /// The port or host that sends.
+    pub from: String,
+    /// The port or host that receives.
+    pub to: String,
+    /// Frames delivered.
+    pub frames: u64,
+    /// Frames that an injected fault took.
+    pub lost: u64,
+    /// Frames that an injected fault delivered twice.
+    pub doubled: u64,
+    /// Frames that an injected fault held back.
+    pub reordered: u64,
 }
 
 /// One port and class's part.
@@ -127,7 +165,7 @@ pub struct ClassSummary {
     pub xon_frames_sent: u64,
     /// For how long the switch had its peer paused.
     pub paused_ns: u64,
-    /// For how long the peer, by its own clock and timers, was paused.
+    /// For how long the peer, a host or a switch, by its own clock and timers, was paused.
     pub host_paused_ns: u64,
     /// Most that the ingress queue held.
     pub ingress_max_bytes: u64,
@@ -193,9 +231,9 @@ pub struct FlowWindow {
 pub struct PortWindow {
     /// Its name.
     pub port: String,
-    /// Payload that arrived from it at any receiver, in bits a second.
+    /// Payload of the host there that arrived at any receiver, in bits a second; 0 of a port with a switch behind it.
     pub throughput_bps: u64,
-    /// How often the switch paused the host there, refreshes not included.
+    /// How often the switch paused the peer there, refreshes not included.
     pub pauses_sent: u64,
     /// For how long.
     pub paused_ns: u64,

@@ -1,0 +1,56 @@
+//! Frames on emulated links, and how much a link holds.
+
+use weir_dpdk_io::{Mbuf, Mempool};
+use weir_units::{BitRate, Span};
+
+use super::station::BURST;
+use crate::link::{FaultPlan, Lane, LinkFrame};
+
+/// A frame on a link.
+#[derive(Debug)]
+pub(super) struct OnLink(pub(super) Mbuf);
+
+/// What a link needs to be made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LinkShape {
+    /// Propagation delay, one way.
+    pub(super) delay: Span,
+    /// Frames that it holds in each direction.
+    pub(super) frames: usize,
+    /// What goes wrong in each direction.
+    pub(super) faults: [FaultPlan; 2],
+}
+
+impl LinkFrame for OnLink {
+    fn bytes(&self) -> &[u8] {
+        self.0.data()
+    }
+}
+
+impl OnLink {
+    /// The same frame once more; `None` if the pool is exhausted.
+    pub(super) fn copy(&self, pool: &Mempool) -> Option<OnLink> {
+        self.0.copy(pool).map(OnLink)
+    }
+}
+
+impl LinkShape {
+    /// A link whose ends send at `rate` and are polled up to `late` late. It holds the delay and a late poll at line rate, in
+    /// frames a quarter of the usual size.
+    pub(super) fn new(rate: BitRate, delay: Span, late: Span, faults: [FaultPlan; 2]) -> LinkShape {
+        const FRAME_BYTES: u64 = 256;
+        let frames = (rate.bytes_in(delay + late).get() / FRAME_BYTES) as usize + BURST * 2;
+        LinkShape { delay, frames, faults }
+    }
+
+    /// Both directions.
+    pub(super) fn lanes(&self) -> [Lane<OnLink>; 2] {
+        self.faults.map(|faults| Lane::new(self.delay, self.frames, faults))
+    }
+
+    /// Mbufs that the link and whoever polls it may hold.
+    pub(super) fn mbufs(&self) -> usize {
+        let on_lanes = self.faults.iter().map(|faults| Lane::<OnLink>::frames_max(self.frames, faults));
+        on_lanes.sum::<usize>() + 4 * BURST
+    }
+}

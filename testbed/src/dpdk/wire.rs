@@ -1,0 +1,109 @@
+//! A link between two switches' DPDK ports: polled by an lcore, the propagation delay between them.
+
+use std::sync::Arc;
+
+use rtrb::Producer;
+use weir_dpdk_driver::{Phase, Task};
+use weir_dpdk_io::{Batch, Clock, Mempool, RxQueue, TxQueue};
+use weir_flowctl::frame::ControlFrame;
+use weir_units::Time;
+
+use super::board::{Board, LinkWords};
+use super::on_link::{LinkShape, OnLink};
+use super::station::{BURST, Note, Reader, notes};
+use crate::link::Lane;
+use crate::scenario::PortPlace;
+
+/// A link between two ports: the far ends of both, and a lane each way.
+///
+/// What a lane or a port does not take stays where it is, in order: a wire loses nothing but by the faults of its plan.
+pub(super) struct Wire {
+    number: usize,
+    ends: [WireEnd; 2],
+    /// What each end's port sends.
+    lanes: [Lane<OnLink>; 2],
+    pool: Mempool,
+    arrived: Batch,
+    board: Arc<Board>,
+    notes: Producer<Note>,
+    has_left: bool,
+}
+
+/// The far end of a port.
+pub(super) struct WireEnd {
+    port: PortPlace,
+    rx: RxQueue,
+    tx: TxQueue,
+    /// Frames at the end of their way, which the port has not taken yet.
+    unsent: Batch,
+}
+
+impl WireEnd {
+    /// The queues at the far end of this port.
+    pub(super) fn new(port: PortPlace, (rx, tx): (RxQueue, TxQueue)) -> WireEnd {
+        WireEnd { port, rx, tx, unsent: Batch::new() }
+    }
+}
+
+impl Wire {
+    /// Link `number` of the scenario.
+    pub(super) fn new(
+        number: usize,
+        ends: [WireEnd; 2],
+        shape: LinkShape,
+        pool: Mempool,
+        board: Arc<Board>,
+    ) -> (Wire, Reader) {
+        let (notes, reader) = notes(None, None);
+        let (lanes, arrived) = (shape.lanes(), Batch::new());
+        (Wire { number, ends, lanes, pool, arrived, board, notes, has_left: false }, reader)
+    }
+
+    /// Frames from an end's port enter its lane.
+    fn receive(&mut self, now: Time, from: usize) -> usize {
+        let (end, lane) = (&mut self.ends[from], &mut self.lanes[from]);
+        let received = end.rx.receive(&mut self.arrived, BURST.min(lane.room()));
+        for mbuf in self.arrived.drain() {
+            if let Ok(ControlFrame::Pfc(pfc)) = ControlFrame::decode(mbuf.data()) {
+                // Full only if the control thread is stuck; the counters are exact all the same.
+                let _ = self.notes.push(Note::Pfc(now, end.port, pfc));
+            }
+            lane.handle(now, OnLink(mbuf), |frame| frame.copy(&self.pool));
+        }
+        received
+    }
+
+    /// What is at the end of an end's lane goes to the other end's port.
+    fn deliver(&mut self, now: Time, from: usize) -> usize {
+        let (lane, to) = (&mut self.lanes[from], &mut self.ends[1 - from]);
+        while to.unsent.len() < BURST
+            && let Some(OnLink(mbuf)) = lane.poll(now)
+        {
+            assert!(to.unsent.push(mbuf).is_ok(), "a burst fits a batch");
+        }
+        if to.unsent.is_empty() { 0 } else { to.tx.send(&mut to.unsent) }
+    }
+
+    /// Gives up what is under way and leaves the last counters.
+    fn leave(&mut self) {
+        if self.has_left {
+            return;
+        }
+        self.has_left = true;
+        self.arrived.clear();
+        self.ends.iter_mut().for_each(|end| end.unsent.clear());
+        self.lanes.iter_mut().for_each(Lane::clear);
+        self.board.leave_link(self.number, LinkWords::of(self.lanes.each_ref()));
+    }
+}
+
+impl Task for Wire {
+    fn poll(&mut self, clock: &Clock, phase: Phase) -> usize {
+        let Some(now) = self.board.scenario_time(Time::from_picos(clock.now_ps())) else { return 0 };
+        if phase >= Phase::Discard {
+            self.leave();
+            return 0;
+        }
+        (0..2).map(|from| self.receive(now, from) + self.deliver(now, from)).sum()
+    }
+}
