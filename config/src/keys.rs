@@ -111,7 +111,7 @@ pub(crate) fn keys_of(table: &str) -> &'static [&'static str] {
 /// What to write in place of a key that `table` does not have. Of several tables that have it, the one of the chosen
 /// buffer policy is meant, where that is known.
 pub(crate) fn suggestion(table: &str, key: &str, policy: Option<&str>) -> String {
-    if let Some(near) = nearest(key, keys_of(table)) {
+    if let Some(near) = meant(table, key) {
         return format!("write `{near}`");
     }
     let homes: Vec<&str> =
@@ -127,6 +127,13 @@ pub(crate) fn suggestion(table: &str, key: &str, policy: Option<&str>) -> String
         },
     };
     format!("`{key}` belongs in {home}; or take it out")
+}
+
+/// The key of `table` that an unknown one is a slip of. A key that a table below has is none.
+pub(crate) fn meant(table: &str, key: &str) -> Option<&'static str> {
+    let below = |name: &str| name.strip_prefix(table).is_some_and(|rest| rest.starts_with('.'));
+    let is_of_below = TABLES.iter().any(|(name, keys)| below(name) && keys.contains(&key));
+    if is_of_below { None } else { nearest(key, keys_of(table)) }
 }
 
 /// The known word that `word` most likely should have been, if one is near enough.
@@ -179,6 +186,8 @@ mod tests {
         assert_eq!(home("buffer", "threshold"), "`threshold` belongs in [buffer.static]; or take it out");
         assert_eq!(home("switch", "rate"), "`rate` belongs in [[classes.queues]] or [[ports]]; or take it out");
         assert_eq!(home("buffer.dt", "gamma"), "`gamma` belongs in [buffer.reverie]; or take it out");
+        // Near as `tap` is.
+        assert_eq!(home("ports", "tau"), "`tau` belongs in [ports.flow_control]; or take it out");
     }
 
     #[test]

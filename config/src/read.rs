@@ -9,7 +9,7 @@ use toml::de::{DeArray, DeTable, DeValue};
 use weir_units::{Alpha, BitRate, Bytes, Span, UnitError};
 
 use crate::error::Problem;
-use crate::keys::{bracketed, keys_of, nearest, suggestion};
+use crate::keys::{bracketed, keys_of, meant, nearest, suggestion};
 use crate::{ConfigError, ConfigErrors, PolicyConfig, Source};
 
 /// One file while it is read, and the errors found so far.
@@ -111,7 +111,7 @@ impl<'d> Table<'d> {
                 continue;
             }
             // The user meant this key, so its absence is not to be complained about.
-            if let Some(near) = nearest(key, known) {
+            if let Some(near) = meant(self.name, key) {
                 self.doc.spoil(self.at(near));
             }
             let message = format!("unknown key `{key}` in {}", bracketed(self.name));
