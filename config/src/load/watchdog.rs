@@ -2,8 +2,9 @@
 
 use weir_units::Span;
 
-use crate::read::{TIME, Table};
-use crate::{PfcWatchdogConfig, PortConfig, StormCondition, WatchdogAction};
+use crate::error::Problem;
+use crate::read::{Doc, TIME, Table};
+use crate::{FlowControl, GfcPeer, PfcWatchdogConfig, PortConfig, StormCondition, SwitchConfig, WatchdogAction};
 
 /// SONiC's default for all three times; for each further 32 ports it is added once more.
 const TIME_DEFAULT: Span = Span::from_millis(200);
@@ -18,7 +19,7 @@ pub(super) fn read(root: &Table<'_>, ports: &[PortConfig]) -> Option<PfcWatchdog
     let real_ports = ports.iter().filter(|port| port.clone_of().is_none()).count() as u64;
     let default = TIME_DEFAULT * (real_ports.saturating_sub(1) / PORTS_PER_TIME + 1);
     let time = |key| table.quantity(key, &TIME, Span::from_micros(1)..=Span::from_secs(1_000)).unwrap_or(default);
-    Some(PfcWatchdogConfig {
+    let watchdog = PfcWatchdogConfig {
         action: table
             .choice(
                 "action",
@@ -38,5 +39,43 @@ pub(super) fn read(root: &Table<'_>, ports: &[PortConfig]) -> Option<PfcWatchdog
                 &[("pfc-received", StormCondition::PfcReceived), ("queue-stalled", StormCondition::QueueStalled)],
             )
             .unwrap_or(StormCondition::PfcReceived),
-    })
+    };
+    at_least_a_poll(&table, "detection_time", watchdog.detection_time, watchdog.poll_interval);
+    at_least_a_poll(&table, "restoration_time", watchdog.restoration_time, watchdog.poll_interval);
+    Some(watchdog)
+}
+
+/// What happens between two polls goes unseen.
+fn at_least_a_poll(table: &Table<'_>, key: &str, time: Span, poll_interval: Span) {
+    let poll = "poll_interval";
+    if time >= poll_interval || !table.doc().sound(&[&table.at(key), &table.at(poll)]) {
+        return;
+    }
+    let from = |key| if table.has(key) { "" } else { " (the default)" };
+    let message = format!("`{key}` {time}{} must be at least `{poll}` {poll_interval}{}", from(key), from(poll));
+    let problem = Problem::new(message, format!("write {key} = \"{poll_interval}\" or more, or a shorter {poll}"));
+    table.doc().note(if table.has(key) {
+        problem.at(table.at(key), "").at(table.at(poll), "the time between two polls")
+    } else {
+        problem.at(table.at(poll), "")
+    });
+}
+
+/// Refuses a watchdog that no PFC can come to.
+pub(super) fn check(doc: &Doc, config: &SwitchConfig) {
+    let may_hear_pfc = |index: usize| {
+        let hears = match config.ports[index].flow_control {
+            FlowControl::Pfc => true,
+            FlowControl::GfcBuffer(gfc) => gfc.peer != GfcPeer::Gfc,
+            _ => false,
+        };
+        hears || !doc.sound(&[&format!("ports[{index}].flow_control")])
+    };
+    let ports = config.ports.len();
+    if config.pfc_watchdog.is_none() || ports == 0 || (0..ports).any(may_hear_pfc) {
+        return;
+    }
+    let help = "take [pfc_watchdog] out, or write flow_control = \"pfc\" in a port";
+    let problem = Problem::new("[pfc_watchdog] is given, but no port speaks PFC", help);
+    doc.note(problem.at_key("pfc_watchdog", ""));
 }
