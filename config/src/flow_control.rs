@@ -73,9 +73,14 @@ pub enum GfcPeer {
     Gfc,
     /// PFC alone, as most NICs: a stage is made of pauses of `P (1 − R_k/C)` in each period P.
     Pfc {
-        /// `pulse_period`: P, which adds to τ. `None` is 100 µs.
+        /// `pulse_period`: P, which adds to τ. `None` is [`GfcPeer::PULSE_PERIOD_DEFAULT`].
         period: Option<Span>,
     },
+}
+
+impl GfcPeer {
+    /// P where the file gives none.
+    pub const PULSE_PERIOD_DEFAULT: Span = Span::from_micros(100);
 }
 
 /// `kind = "gfc-time"`: the rate is C up to B_0, and `C (B_m − q) / (B_m − B_0)` above. With the names of GFC (5.2).

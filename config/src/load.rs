@@ -5,6 +5,7 @@ mod classes;
 mod clones;
 mod device;
 mod flow_control;
+mod flow_rules;
 mod policy;
 mod ports;
 mod reserves;

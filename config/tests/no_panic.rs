@@ -30,6 +30,8 @@ fn read(text: &str) {
             assert!(config.shared_size() + config.headroom_size() <= config.buffer.size);
             for port in 0..config.ports.len() {
                 assert!(config.clones_of(port).all(|clone| config.real_port(clone) == port));
+                assert!(config.b_m_by_default(port) <= config.kept_for_a_queue(port));
+                assert!(!config.ports[port].flow_control.name().is_empty());
             }
             let _ = check_together(&[config.clone(), config]).map_err(|errors| errors.render(false));
         }
@@ -98,7 +100,9 @@ proptest! {
         lines in prop::collection::vec((
             prop::sample::select(vec!["size", "mtu", "name", "alpha", "[buffer]", "[switch]", "[[ports]]", "[classes.dscp]", "lossless",
                 "rate", "cores", "ecn", "pcap", "null", "26", "\"0-63\"", "ring", "delay", "policy", "static",
-                "[buffer.dsh]", "k", "w_g", "[buffer.reverie]", "gamma", "clone_of"]),
+                "[buffer.dsh]", "k", "w_g", "[buffer.reverie]", "gamma", "clone_of",
+                "flow_control", "[ports.flow_control]", "kind", "peer", "pulse_period", "b_m", "b_1", "[pfc_watchdog]",
+                "poll_interval"]),
             splinters(),
         ), 0..30)
     ) {

@@ -36,6 +36,7 @@ pub(super) fn read(port: &Table<'_>) -> FlowControl {
     let chosen = table.choice("kind", &kinds);
     if let Some(chosen) = chosen {
         refuse_strays(&table, chosen);
+        refuse_pulses_unasked(&table, chosen);
     }
     chosen.unwrap_or(FlowControl::Pfc)
 }
@@ -81,4 +82,16 @@ fn refuse_strays(table: &Table<'_>, chosen: FlowControl) {
         let help = format!("take `{key}` out, or write kind = {}", owners.join(" or "));
         table.doc().note(Problem::new(message, help).at_key(table.at(key), "").at(table.at("kind"), "the kind"));
     }
+}
+
+/// A period of pulses toward a peer that gets none.
+fn refuse_pulses_unasked(table: &Table<'_>, chosen: FlowControl) {
+    let FlowControl::GfcBuffer(GfcBufferConfig { peer: GfcPeer::Gfc, .. }) = chosen else { return };
+    if !table.has("pulse_period") || !table.doc().sound(&[&table.at("peer")]) {
+        return;
+    }
+    let given = if table.has("peer") { "" } else { " (the default)" };
+    let message = format!("`pulse_period` is of a `peer` \"pfc\", but `peer` is \"gfc\"{given}");
+    let problem = Problem::new(message, "write peer = \"pfc\", or take `pulse_period` out");
+    table.doc().note(problem.at_key(table.at("pulse_period"), "").at(table.at("peer"), "the peer"));
 }

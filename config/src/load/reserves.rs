@@ -8,15 +8,15 @@ use crate::error::Problem;
 use crate::read::Doc;
 use crate::{Headroom, PolicyConfig, PoolsConfig, SwitchConfig};
 
-/// Checks sizes against each other, if all that they come from was read well.
-pub(super) fn check(doc: &Doc, config: &SwitchConfig) {
+/// Checks sizes against each other, if all that they come from was read well. Whether it was, and the reserves fit.
+pub(super) fn check(doc: &Doc, config: &SwitchConfig) -> bool {
     if config.ports.len() < 2 || !doc.sound(&SIZES) || !ports_sound(doc, config) {
-        return;
+        return false;
     }
     let policy = &config.buffer.policy;
     let own = |key: &str| format!("buffer.{}.{key}", policy.name());
     if ["headroom_percent", "insurance", "ingress_pool", "headroom_pool"].iter().any(|key| !doc.sound(&[&own(key)])) {
-        return;
+        return false;
     }
     let fits = reserves_fit(doc, config);
     if let PolicyConfig::Static { threshold } = *policy
@@ -30,6 +30,7 @@ pub(super) fn check(doc: &Doc, config: &SwitchConfig) {
             egress_lossy_pool_fits(doc, config, pools);
         }
     }
+    fits
 }
 
 /// Keys that every reckoning of sizes needs.

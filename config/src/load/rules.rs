@@ -3,7 +3,7 @@
 //! Each rule first asks whether its keys were read well; a rule about a default that stands in for a wrong value
 //! would only confuse.
 
-use super::{reserves, watchdog};
+use super::{flow_rules, reserves, watchdog};
 use crate::error::Problem;
 use crate::read::Doc;
 use crate::{Headroom, Layout, PolicyConfig, SwitchConfig};
@@ -12,8 +12,12 @@ pub(super) fn check(doc: &Doc, config: &SwitchConfig) {
     enough_cores(doc, config);
     headroom_is_left_to_the_policy(doc, config);
     watchdog::check(doc, config);
+    flow_rules::check(doc, config);
     if auto_headroom_has_rates(doc, config) {
-        reserves::check(doc, config);
+        flow_rules::check_rates(doc, config);
+        if reserves::check(doc, config) {
+            flow_rules::check_defaults(doc, config);
+        }
     }
 }
 
