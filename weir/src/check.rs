@@ -7,7 +7,7 @@ mod warnings;
 
 use std::path::PathBuf;
 
-use weir_config::{FlowControl, SwitchConfig, Trust};
+use weir_config::{SwitchConfig, Trust};
 use weir_dpdk_driver::{Memory, Placement};
 use weir_mmu::{BufferLayout, Headroom};
 use weir_switch_core::buffer::{buffer_layout, buffer_policy};
@@ -79,17 +79,12 @@ fn print_ports(switch: &SwitchConfig, layout: &BufferLayout) {
     let mut table = Table::new(["Port", "Device", "Rate", "Delay", "Flow control", headroom, "By rule B"]);
     for (index, port) in switch.ports.iter().enumerate() {
         let headroom = layout.ports()[index].headroom.iter().copied().max().unwrap_or(Bytes::ZERO);
-        let flow_control = match port.flow_control {
-            FlowControl::Pfc => "PFC",
-            FlowControl::Pause => "PAUSE",
-            FlowControl::None => "none",
-        };
         table.row([
             port.name.clone(),
             port.device.to_string(),
             port.rate.map_or("device's".to_owned(), |rate| rate.to_string()),
             port.delay.to_string(),
-            flow_control.to_owned(),
+            port.flow_control.name().to_owned(),
             count(headroom.get()),
             switch.headroom_by_rule(port).map_or("-".to_owned(), |rule| count(rule.get())),
         ]);

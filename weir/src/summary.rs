@@ -201,11 +201,11 @@ fn switch_summary(config: &SwitchConfig, report: &Report, devices: &[DeviceRepor
         headroom_pool: report.headroom_pool.map(side_pool),
         egress_lossy_pool: report.egress_lossy_pool.map(side_pool),
         pause_delay_ns: DelaySummary {
-            count: report.pause_delay.count,
-            p50: report.pause_delay.p50,
-            p99: report.pause_delay.p99,
-            p999: report.pause_delay.p999,
-            max: report.pause_delay.max,
+            count: report.message_delay.count,
+            p50: report.message_delay.p50,
+            p99: report.message_delay.p99,
+            p999: report.message_delay.p999,
+            max: report.message_delay.max,
         },
         ports: report.ports.iter().zip(devices).map(|(port, device)| port_summary(port, device)).collect(),
     }

@@ -55,7 +55,7 @@ fn measure(runtime: &Runtime, switch: &SwitchConfig) {
     let running = fabric.start().expect("lcores");
     std::thread::sleep(SECONDS);
     let stopped = running.stop(Duration::from_secs(2)).expect("stopped");
-    let delay = stopped.reports[0].pause_delay;
+    let delay = stopped.reports[0].message_delay;
     let gap = stopped.lcores.iter().map(|(_, stats)| stats.gap_max()).max().unwrap_or_default();
     let layout = format!("{:?}", switch.lcores.layout);
     println!(

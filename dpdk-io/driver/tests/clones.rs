@@ -110,7 +110,7 @@ fn run(runtime: &Runtime, config: &SwitchConfig) {
         "{layout:?}: {frames} copies in {:.1} s, {} pauses, Xoff to PAUSE {:?}",
         started.elapsed().as_secs_f64(),
         report.ports[0].classes[3].pauses_tx,
-        report.pause_delay
+        report.message_delay
     );
 }
 

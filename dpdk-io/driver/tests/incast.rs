@@ -101,7 +101,7 @@ fn lossless_and_ordered_in_every_layout_and_under_every_policy() {
             "{what}: {frames} frames in {:.1} s, {reports} balanced reports, {pauses} pauses, \
              peak headroom {headroom}, longest poll gap {gap}, Xoff to PAUSE {:?}",
             started.elapsed().as_secs_f64(),
-            report.pause_delay
+            report.message_delay
         );
         // Few frames fit a buffer without a PAUSE; ten million don't.
         assert!(pauses > 0 || *frames < FRAMES, "{what}: an incast that never paused tests nothing");

@@ -172,7 +172,7 @@ fn machine_notes(scenario: &Scenario, stopped: &Stopped) -> Vec<String> {
         let of = if scenario.switches.len() == 1 { String::new() } else { format!("{}: ", config.name) };
         notes.push(format!(
             "{of}from Xoff to the PAUSE handed to the port, scenario time: median {} ns, 99 % {} ns, longest {} ns",
-            report.pause_delay.p50, report.pause_delay.p99, report.pause_delay.max
+            report.message_delay.p50, report.message_delay.p99, report.message_delay.max
         ));
         if !report.balance.holds {
             notes.push(format!("{of}the switch's books do not balance: {:?}", report.balance));
