@@ -22,9 +22,8 @@ pub use stats::{ClassStats, Completion, HostStats, NicCounters};
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 
-use weir_flowctl::Quantum;
-use weir_flowctl::frame::ControlFrame;
-use weir_flowctl::pfc::Gate;
+use weir_flowctl::frame::{ControlFrame, FRAME_BYTES};
+use weir_flowctl::{ClassLimits, Demand, Mechanism, MessageGenerator, Regulator, Shaper, cbfc};
 use weir_units::{BitRate, Bytes, CLASSES, Class, MacAddr, Span, Time};
 
 use crate::rocev2::{
@@ -32,8 +31,10 @@ use crate::rocev2::{
 };
 use receiver::Receiver;
 use sender::Sender;
-use weir_flowctl::Shaper;
 
+/// Where a frame without a VLAN tag has its ethertype, and an IPv4 header its code point.
+const ETHERTYPE: std::ops::Range<usize> = 12..14;
+const IP_TOS: usize = 15;
 /// Completions kept until they are drained; later ones are counted and forgotten.
 const COMPLETIONS_MAX: usize = 16_384;
 
@@ -54,6 +55,12 @@ pub struct HostConfig {
     pub ack_class: Class,
     /// How far a late poll may catch up on rates: zero in virtual time.
     pub slack: Span,
+    /// What it speaks with the switch's port, which must speak the same.
+    pub flow_control: Mechanism,
+    /// The classes under GFC or credit, one bit each: the switch's lossless ones.
+    pub lossless: u8,
+    /// The class that the switch gives to each code point: both ends of a link must count credit alike.
+    pub class_of_dscp: [u8; 64],
 }
 
 /// The other end of a connection.
@@ -92,7 +99,11 @@ pub enum HostError {
 #[derive(Debug)]
 pub struct Host {
     config: HostConfig,
-    gate: Gate,
+    regulator: Regulator,
+    limits: ClassLimits,
+    generator: MessageGenerator,
+    /// What came in, in blocks: under a flow control that gives credit.
+    arrived: Option<cbfc::Receiver>,
     wire: Shaper,
     senders: Box<[Sender]>,
     receivers: Box<[Receiver]>,
@@ -117,7 +128,7 @@ enum End {
 }
 
 impl HostConfig {
-    /// A NIC with an MTU of 1024 B, acknowledgements at DSCP 48 in class 6, and no slack.
+    /// A NIC with an MTU of 1024 B that obeys PFC, acknowledgements at DSCP 48 in class 6, and no slack.
     pub fn new(mac: MacAddr, ip: Ipv4Addr, rate: BitRate) -> HostConfig {
         HostConfig {
             mac,
@@ -127,6 +138,9 @@ impl HostConfig {
             ack_dscp: Dscp::new(48),
             ack_class: Class::new(6),
             slack: Span::ZERO,
+            flow_control: Mechanism::Pfc { quanta: u16::MAX, refresh_percent: 50 },
+            lossless: 0,
+            class_of_dscp: [0; 64],
         }
     }
 
@@ -152,8 +166,13 @@ impl Host {
         if let Some(twice) = ends.windows(2).find(|pair| pair[0].0 == pair[1].0) {
             return Err(HostError::QueuePairTwice(twice[0].0));
         }
+        let (mechanism, lossless) = (&config.flow_control, config.lossless);
+        let regulator = Regulator::new(mechanism, config.rate, lossless);
         Ok(Host {
-            gate: Gate::new(Quantum::at(config.rate)),
+            limits: ClassLimits::new(config.rate, config.slack, [None; CLASSES], &regulator),
+            regulator,
+            generator: MessageGenerator::new(mechanism, config.rate, lossless),
+            arrived: mechanism.credit_buffer().map(cbfc::Receiver::new),
             wire: Shaper::new(Some(config.rate), config.slack),
             senders,
             receivers: receivers.iter().map(Receiver::new).collect(),
@@ -174,6 +193,7 @@ impl Host {
         if ControlFrame::is_control(frame) {
             return self.handle_control(now, frame);
         }
+        self.count_arrival(frame);
         if frame.get(..6) != Some(&self.config.mac.0) {
             self.counters.foreign += 1;
             return;
@@ -193,14 +213,37 @@ impl Host {
     }
 
     fn handle_control(&mut self, now: Time, frame: &[u8]) {
-        let Ok(ControlFrame::Pfc(pfc)) = ControlFrame::decode(frame) else {
+        let Ok(frame) = ControlFrame::decode(frame) else {
             self.counters.control_ignored += 1;
             return;
         };
-        self.counters.pfc_frames += 1;
-        Class::in_mask(pfc.paused()).for_each(|class| self.classes[class.index()].xoff_frames += 1);
-        Class::in_mask(pfc.resumed()).for_each(|class| self.classes[class.index()].xon_frames += 1);
-        self.gate.handle_pfc(now, &pfc);
+        if !self.regulator.handle(now, &frame) {
+            self.counters.control_ignored += 1;
+            return;
+        }
+        self.limits.follow(now, &self.regulator);
+        match frame {
+            ControlFrame::Pfc(pfc) => {
+                self.counters.pfc_frames += 1;
+                Class::in_mask(pfc.paused()).for_each(|class| self.classes[class.index()].xoff_frames += 1);
+                Class::in_mask(pfc.resumed()).for_each(|class| self.classes[class.index()].xon_frames += 1);
+            }
+            ControlFrame::Credit(_) => self.counters.credit_frames += 1,
+            ControlFrame::Pause(_) => {}
+        }
+    }
+
+    /// Counts a frame's blocks, in the class that its sender counts it in, and gives them back at once.
+    fn count_arrival(&self, frame: &[u8]) {
+        let Some(arrived) = &self.arrived else { return };
+        // What is no IPv4 has no code point, and is in no lossless class.
+        if frame.get(ETHERTYPE) == Some(&[0x08, 0x00])
+            && let Some(tos) = frame.get(IP_TOS)
+        {
+            let class = Class::new(self.config.class_of_dscp[usize::from(tos >> 2)]);
+            arrived.handle_arrival(class, frame.len() as u32);
+            arrived.settle(class, || Bytes::ZERO);
+        }
     }
 
     fn handle_packet(&mut self, now: Time, repr: &Repr, payload_bytes: usize) {
@@ -235,9 +278,9 @@ impl Host {
     }
 
     /// Writes the next frame that may be sent at `now` into `buffer` and returns its length without FCS; `None` if
-    /// the wire is busy, or nothing is due that PFC lets pass.
+    /// the wire is busy, or nothing is due that flow control lets pass.
     ///
-    /// Congestion notifications go first, then acknowledgements; flows take turns, a frame each.
+    /// Flow control goes first, then congestion notifications, then acknowledgements; flows take turns, a frame each.
     ///
     /// # Panics
     /// If `buffer` is shorter than [`HostConfig::frame_bytes_max`].
@@ -246,15 +289,45 @@ impl Host {
         if now < self.wire.free_at() {
             return None;
         }
-        let paused = self.gate.paused(now);
-        let control = if paused & self.config.ack_class.bit() == 0 {
-            self.poll_cnp(buffer).or_else(|| self.poll_ack(buffer))
-        } else {
-            None
-        };
-        let frame_bytes = control.or_else(|| self.poll_flows(now, paused, buffer))?;
+        let frame_bytes = self.poll_control(now, buffer).or_else(|| {
+            let held_back = self.held_back(now);
+            let answer =
+                if held_back & self.config.ack_class.bit() == 0 { self.poll_answer(now, buffer) } else { None };
+            answer.or_else(|| self.poll_flows(now, held_back, buffer))
+        })?;
         self.wire.send(now, frame_bytes as u32);
         Some(frame_bytes)
+    }
+
+    /// A message of flow control, if one is due: how much room there is, or that no queue grows.
+    fn poll_control(&mut self, now: Time, buffer: &mut [u8]) -> Option<usize> {
+        let demand = Demand { off: 0, held: |_| Bytes::ZERO, arrived: self.arrived.as_ref() };
+        let frame = self.generator.poll(now, demand)?;
+        self.generator.handle_sent(now, &frame, demand);
+        buffer[..FRAME_BYTES].copy_from_slice(&frame.encode(self.config.mac));
+        self.counters.control_sent += 1;
+        Some(FRAME_BYTES)
+    }
+
+    fn poll_answer(&mut self, now: Time, buffer: &mut [u8]) -> Option<usize> {
+        let frame_bytes = self.poll_cnp(buffer).or_else(|| self.poll_ack(buffer))?;
+        self.note_sent(now, self.config.ack_class, frame_bytes);
+        Some(frame_bytes)
+    }
+
+    fn note_sent(&mut self, now: Time, class: Class, frame_bytes: usize) {
+        self.regulator.handle_sent(class, frame_bytes as u32);
+        self.limits.send(now, class, frame_bytes as u32);
+    }
+
+    /// The classes that flow control lets send nothing now, one bit each. Without credit for the longest frame a class waits,
+    /// whatever its next one is.
+    fn held_back(&self, now: Time) -> u8 {
+        let longest = self.config.frame_bytes_max() as u32;
+        let unpaid = Class::in_mask(self.regulator.credit_classes());
+        let unpaid = unpaid.filter(|class| !self.regulator.has_credit(*class, longest));
+        let unpaid = unpaid.fold(0, |mask, class| mask | class.bit());
+        self.regulator.paused(now) | self.limits.waiting(now, 0xff) | unpaid
     }
 
     fn poll_cnp(&mut self, buffer: &mut [u8]) -> Option<usize> {
@@ -276,22 +349,23 @@ impl Host {
         Some(repr.write(&[], buffer).expect("the buffer holds any frame"))
     }
 
-    fn poll_flows(&mut self, now: Time, paused: u8, buffer: &mut [u8]) -> Option<usize> {
+    fn poll_flows(&mut self, now: Time, held_back: u8, buffer: &mut [u8]) -> Option<usize> {
         let flows = self.senders.len();
         let in_turn = (self.turn..flows).chain(0..self.turn);
         let may_send = |flow: &usize| {
             let sender = &self.senders[*flow];
-            sender.due() <= now && paused & sender.config().class.bit() == 0
+            sender.due() <= now && held_back & sender.config().class.bit() == 0
         };
         let flow = in_turn.into_iter().find(may_send)?;
         self.turn = if flow + 1 == flows { 0 } else { flow + 1 };
         let sender = &mut self.senders[flow];
         let segment = sender.take_segment(now);
-        let FlowConfig { queue_pair, peer, dscp, .. } = *sender.config();
+        let FlowConfig { queue_pair, peer, dscp, class, .. } = *sender.config();
         let repr = Repr { psn: segment.psn, ..repr_to(&self.config, queue_pair, peer, dscp, segment.operation) };
         let payload = &self.payload[..segment.payload_bytes];
         let frame_bytes = repr.write(payload, buffer).expect("the buffer holds any frame");
         sender.handle_sent(now, frame_bytes);
+        self.note_sent(now, class, frame_bytes);
         Some(frame_bytes)
     }
 
@@ -303,16 +377,21 @@ impl Host {
         let control = owes.then(|| self.opens_at(free, self.config.ack_class));
         let flows = self.senders.iter().filter(|sender| sender.due() < Time::NEVER);
         let flows = flows.map(|sender| self.opens_at(sender.due().max(free), sender.config().class));
-        flows.chain(control).min().unwrap_or(Time::NEVER)
+        let message = self.generator.next_wakeup(now).max(free);
+        flows.chain(control).min().unwrap_or(Time::NEVER).min(message)
     }
 
-    /// The first instant, `from` or later, at which a class is not paused.
+    /// The first instant, `from` or later, at which flow control lets a class send; [`Time::NEVER`] if that takes a message.
     fn opens_at(&self, from: Time, class: Class) -> Time {
-        let mut at = from;
-        while self.gate.paused(at) & class.bit() != 0 {
-            at = self.gate.next_wakeup(at).expect("a paused class has a timer");
+        let longest = self.config.frame_bytes_max() as u32;
+        if !self.regulator.has_credit(class, longest) {
+            return Time::NEVER;
         }
-        at
+        let mut at = from;
+        while self.regulator.paused(at) & class.bit() != 0 {
+            at = self.regulator.next_wakeup(at).expect("a paused class has a timer");
+        }
+        if self.limits.waiting(at, class.bit()) != 0 { self.limits.next_wakeup(class.bit()) } else { at }
     }
 
     /// Whether all flows have sent all that they will ever send, and have it acknowledged.
@@ -337,13 +416,18 @@ impl Host {
 
     /// A class's PFC counters as of `now`.
     pub fn class_stats(&self, now: Time, class: Class) -> ClassStats {
-        let (paused_for, pauses) = self.gate.pause_time(now, class);
+        let (paused_for, pauses) = self.regulator.pause_time(now, class);
         ClassStats { paused_for, pauses, ..self.classes[class.index()] }
     }
 
     /// The classes that may not send at `now`, one bit each.
     pub fn paused(&self, now: Time) -> u8 {
-        self.gate.paused(now)
+        self.regulator.paused(now)
+    }
+
+    /// The rate that the peer sets a class, under GFC.
+    pub fn peer_rate(&self, class: Class) -> Option<BitRate> {
+        self.regulator.rates().map(|rates| rates.rate(class))
     }
 
     /// What concerns no single flow.

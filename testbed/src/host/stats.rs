@@ -32,11 +32,15 @@ pub struct ClassStats {
     pub xon_frames: u64,
 }
 
-/// Frames received that belong to no flow, and why.
+/// Frames that belong to no flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NicCounters {
-    /// PFC frames.
+    /// PFC frames, and GFC's stages.
     pub pfc_frames: u64,
+    /// Credit frames.
+    pub credit_frames: u64,
+    /// Messages of flow control sent.
+    pub control_sent: u64,
     /// Other MAC control frames, and broken ones.
     pub control_ignored: u64,
     /// For another MAC address.
