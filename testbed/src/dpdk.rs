@@ -7,6 +7,7 @@
 mod board;
 mod capture;
 mod fit;
+mod instants;
 mod on_link;
 mod recorder;
 mod results;
@@ -29,6 +30,7 @@ use crate::run_dir::{RunDir, RunDirError, Summary};
 use crate::scenario::{HostFlows, HostPlan, LinkPlan, PortPlace, Scenario, ScenarioError};
 use board::Board;
 pub use fit::fitting_dilation;
+use instants::PortInstants;
 use on_link::LinkShape;
 use recorder::Recorder;
 use station::{Reader, Station};
@@ -215,16 +217,17 @@ impl DpdkBackend {
             let host = host(scenario, n).map_err(|source| BackendError::Host { host: plan.name.clone(), source })?;
             let capture = scenario.capture.as_ref().filter(|plan| plan.host == n);
             let (shape, pool) = (host_link(scenario, plan), fabric.store().data.clone());
-            let (station, reader) = Station::new((n, host), plan.place(), shape, queues, pool, board.clone(), capture);
+            let port = (plan.place(), instants(&fabric, plan.place()));
+            let (station, reader) = Station::new((n, host), port, shape, queues, pool, board.clone(), capture);
             fabric.add_task(cpu(n), Box::new(station));
             readers.push(reader);
         }
         for (n, plan) in scenario.links.iter().enumerate() {
-            let [first, second] = plan.ends;
-            let ends = [
-                WireEnd::new(first, far_end(&mut fabric, scenario, first)?),
-                WireEnd::new(second, far_end(&mut fabric, scenario, second)?),
-            ];
+            let mut end = |place| -> Result<WireEnd, BackendError> {
+                let queues = far_end(&mut fabric, scenario, place)?;
+                Ok(WireEnd::new(place, instants(&fabric, place), queues))
+            };
+            let ends = [end(plan.ends[0])?, end(plan.ends[1])?];
             let (shape, pool) = (switch_link(scenario, plan), fabric.store().data.clone());
             let (wire, reader) = Wire::new(n, ends, shape, pool, board.clone());
             fabric.add_task(cpu(scenario.hosts.len() + n), Box::new(wire));
@@ -240,6 +243,11 @@ fn far_end(fabric: &mut Fabric<'_>, scenario: &Scenario, place: PortPlace) -> Re
         return Err(BackendError::NoRing(scenario.port_name(place)));
     };
     fabric.open_far_end(ring).map_err(|source| BackendError::FarEnd { port: scenario.port_name(place), source })
+}
+
+/// What a port tells of its flow control: nothing yet.
+fn instants(_: &Fabric<'_>, _: PortPlace) -> PortInstants {
+    PortInstants::default()
 }
 
 fn host(scenario: &Scenario, number: usize) -> Result<Host, HostError> {

@@ -4,8 +4,10 @@
 
 mod delay_line;
 mod faults;
+mod feedback;
 mod lane;
 
 pub use delay_line::DelayLine;
 pub use faults::{ChosenFrames, FaultCounters, FaultPlan, Faults, HoldBack};
+pub use feedback::{FeedbackProbe, FeedbackStats};
 pub use lane::{Lane, LinkFrame};

@@ -202,8 +202,12 @@ fn check_congestion(summary: &Summary) {
     }
     let names: Vec<&str> = summary.switches.iter().map(|switch| switch.name.as_str()).collect();
     assert_eq!(names, ["S1", "S2"]);
-    let frames = summary.links.iter().find(|lane| lane.from == "S1.p1").unwrap().frames;
-    assert!(frames >= summary.flows[0].frames_sent, "{:?}", summary.links);
+    let lane = summary.links.iter().find(|lane| lane.from == "S1.p1").unwrap();
+    assert!(lane.frames >= summary.flows[0].frames_sent, "{lane:?}");
+    // There and back on the wire, less the gap to the last frame before.
+    let delay = lane.feedback.unwrap();
+    assert!(delay.count > 5 && (18_000..100_000).contains(&delay.median_ns), "{delay:?}");
+    assert!(delay.median_ns <= delay.p99_ns && delay.p99_ns <= delay.max_ns, "{delay:?}");
 }
 
 /// PFC frames were lost, doubled and overtaken, and yet the flow has ended.

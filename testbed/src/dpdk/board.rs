@@ -7,7 +7,7 @@ use weir_units::{Bytes, Span, Time};
 
 use super::on_link::OnLink;
 use crate::host::{Host, HostStats};
-use crate::link::{FaultCounters, Lane};
+use crate::link::{FaultCounters, FeedbackStats, Lane};
 use crate::run_dir::FlowSample;
 use crate::scenario::Scenario;
 
@@ -60,12 +60,18 @@ pub(super) struct LinkWords {
     /// Frames that came out.
     pub(super) delivered: [u64; 2],
     pub(super) faults: [FaultCounters; 2],
+    /// τ of the data that goes in each direction; `None` where it is not measured.
+    pub(super) feedback: [Option<FeedbackStats>; 2],
 }
 
 impl LinkWords {
     /// Of a link's two lanes.
     pub(super) fn of(lanes: [&Lane<OnLink>; 2]) -> LinkWords {
-        LinkWords { delivered: lanes.map(Lane::delivered), faults: lanes.map(Lane::fault_counters) }
+        LinkWords {
+            delivered: lanes.map(Lane::delivered),
+            faults: lanes.map(Lane::fault_counters),
+            feedback: lanes.map(Lane::feedback),
+        }
     }
 }
 

@@ -1,14 +1,21 @@
 //! Frames on emulated links, and how much a link holds.
 
 use weir_dpdk_io::{Mbuf, Mempool};
-use weir_units::{BitRate, Span};
+use weir_flowctl::frame::ControlFrame;
+use weir_units::{BitRate, Span, Time};
 
+use super::board::Board;
+use super::instants::PortInstants;
 use super::station::BURST;
-use crate::link::{FaultPlan, Lane, LinkFrame};
+use crate::link::{FaultPlan, FeedbackProbe, Lane, LinkFrame};
 
 /// A frame on a link.
 #[derive(Debug)]
-pub(super) struct OnLink(pub(super) Mbuf);
+pub(super) struct OnLink {
+    pub(super) mbuf: Mbuf,
+    /// Of a control frame: the arrival that it was sent for, if that is known.
+    pub(super) crossed: Option<Time>,
+}
 
 /// What a link needs to be made.
 #[derive(Clone, Copy, Debug)]
@@ -23,14 +30,27 @@ pub(super) struct LinkShape {
 
 impl LinkFrame for OnLink {
     fn bytes(&self) -> &[u8] {
-        self.0.data()
+        self.mbuf.data()
     }
 }
 
 impl OnLink {
+    /// A frame that enters a link at `now` from the port of these instants.
+    pub(super) fn from_port(mbuf: Mbuf, now: Time, instants: &PortInstants, board: &Board) -> OnLink {
+        let crossed = if ControlFrame::is_control(mbuf.data()) { instants.crossed(now, board) } else { None };
+        OnLink { mbuf, crossed }
+    }
+
+    /// Tells the probe of the data that flows the other way of a control frame that is delivered.
+    pub(super) fn tell(&self, now: Time, probe: Option<&mut FeedbackProbe>) {
+        if let (Some(probe), Some(crossed)) = (probe, self.crossed) {
+            probe.handle_message(now, crossed, self.bytes());
+        }
+    }
+
     /// The same frame once more; `None` if the pool is exhausted.
     pub(super) fn copy(&self, pool: &Mempool) -> Option<OnLink> {
-        self.0.copy(pool).map(OnLink)
+        self.mbuf.copy(pool).map(|mbuf| OnLink { mbuf, ..*self })
     }
 }
 

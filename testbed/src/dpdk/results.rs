@@ -15,8 +15,8 @@ use super::recorder::{Edge, Record, queues};
 use super::watched::Watched;
 use crate::host::{ReceiverStats, SenderStats};
 use crate::run_dir::{
-    ClassSummary, FlowSummary, FlowWindow, LaneSummary, PoolSummary, PortSummary, PortWindow, Summary, SwitchSummary,
-    Window, throughput,
+    ClassSummary, FeedbackSummary, FlowSummary, FlowWindow, LaneSummary, PoolSummary, PortSummary, PortWindow, Summary,
+    SwitchSummary, Window, throughput,
 };
 use crate::scenario::{Behind, PortPlace, Scenario, WindowPlan};
 
@@ -111,7 +111,7 @@ fn linked_ports(scenario: &Scenario) -> impl Iterator<Item = (PortPlace, Behind)
     scenario.ports().filter_map(|place| Some((place, scenario.behind(place)?)))
 }
 
-/// Each direction of the links between switches, and of those to hosts where something was to go wrong.
+/// Each direction of the links, where there are several switches or something was to go wrong.
 fn lanes(scenario: &Scenario, board: &Board) -> Vec<LaneSummary> {
     let mut lanes = Vec::new();
     let mut add = |ends: [String; 2], words: Option<LinkWords>, asked: [bool; 2]| {
@@ -125,6 +125,7 @@ fn lanes(scenario: &Scenario, board: &Board) -> Vec<LaneSummary> {
                 lost: faults.lost,
                 doubled: faults.doubled,
                 reordered: faults.reordered,
+                feedback: words.feedback[n].as_ref().and_then(FeedbackSummary::of),
             });
         }
     };
@@ -134,7 +135,7 @@ fn lanes(scenario: &Scenario, board: &Board) -> Vec<LaneSummary> {
     for (n, plan) in scenario.hosts.iter().enumerate() {
         let ends = [scenario.port_name(plan.place()), plan.name.clone()];
         let words = board.left_by(n).map(|(last, ..)| last.link);
-        add(ends, words, plan.faults.map(|faults| !faults.is_none()));
+        add(ends, words, plan.faults.map(|faults| scenario.switches.len() > 1 || !faults.is_none()));
     }
     lanes
 }

@@ -10,6 +10,7 @@ use weir_units::{Span, Time};
 
 use super::board::{Board, LastWords, LinkWords};
 use super::capture::{self, Captured, Tap};
+use super::instants::PortInstants;
 use super::on_link::{LinkShape, OnLink};
 use crate::host::{Completion, Host};
 use crate::link::{Lane, LinkFrame};
@@ -52,8 +53,9 @@ pub(super) fn notes(host: Option<usize>, capture: Option<Captured>) -> (Producer
 pub(super) struct Station {
     host: Host,
     number: usize,
-    /// The switch's port.
+    /// The switch's port, and what it tells of its flow control.
     port: PortPlace,
+    instants: PortInstants,
     rx: RxQueue,
     tx: TxQueue,
     pool: Mempool,
@@ -76,7 +78,7 @@ impl Station {
     /// Host `number` at the far end of a port, its lanes toward the host and toward the switch of this shape.
     pub(super) fn new(
         (number, host): (usize, Host),
-        port: PortPlace,
+        (port, instants): (PortPlace, PortInstants),
         shape: LinkShape,
         (rx, tx): (RxQueue, TxQueue),
         pool: Mempool,
@@ -90,11 +92,12 @@ impl Station {
             host,
             number,
             port,
+            instants,
             rx,
             tx,
             pool,
             blank: None,
-            to_switch,
+            to_switch: to_switch.with_probe(),
             to_host,
             arrived: Batch::new(),
             unsent: Batch::new(),
@@ -119,14 +122,20 @@ impl Station {
             if let Some(tap) = &mut self.tap {
                 tap.note(now, Direction::Outbound, &mbuf);
             }
-            self.to_host.handle(now, OnLink(mbuf), |frame| frame.copy(&self.pool));
+            let frame = OnLink::from_port(mbuf, now, &self.instants, &self.board);
+            self.to_host.handle(now, frame, |frame| frame.copy(&self.pool));
         }
         let mut delivered = 0;
         while delivered < BURST
             && let Some(frame) = self.to_host.poll(now)
         {
+            frame.tell(now, self.to_switch.probe_mut());
             self.host.handle_frame(now, frame.bytes());
             delivered += 1;
+        }
+        // A host obeys at once, and only then sends more.
+        if let Some(probe) = self.to_switch.probe_mut() {
+            probe.handle_applied(now);
         }
         received + delivered
     }
@@ -136,11 +145,11 @@ impl Station {
         let mut moved = 0;
         while moved < BURST && self.to_switch.room() > 0 {
             let Some(frame) = self.next_frame(now) else { break };
-            self.to_switch.handle(now, OnLink(frame), |frame| frame.copy(&self.pool));
+            self.to_switch.handle(now, OnLink { mbuf: frame, crossed: None }, |frame| frame.copy(&self.pool));
             moved += 1;
         }
         while self.unsent.len() < BURST
-            && let Some(OnLink(mbuf)) = self.to_switch.poll(now)
+            && let Some(OnLink { mbuf, .. }) = self.to_switch.poll(now)
         {
             if let Some(tap) = &mut self.tap {
                 tap.note(now, Direction::Inbound, &mbuf);

@@ -9,6 +9,7 @@ use weir_flowctl::frame::ControlFrame;
 use weir_units::Time;
 
 use super::board::{Board, LinkWords};
+use super::instants::PortInstants;
 use super::on_link::{LinkShape, OnLink};
 use super::station::{BURST, Note, Reader, notes};
 use crate::link::Lane;
@@ -32,6 +33,7 @@ pub(super) struct Wire {
 /// The far end of a port.
 pub(super) struct WireEnd {
     port: PortPlace,
+    instants: PortInstants,
     rx: RxQueue,
     tx: TxQueue,
     /// Frames at the end of their way, which the port has not taken yet.
@@ -39,9 +41,9 @@ pub(super) struct WireEnd {
 }
 
 impl WireEnd {
-    /// The queues at the far end of this port.
-    pub(super) fn new(port: PortPlace, (rx, tx): (RxQueue, TxQueue)) -> WireEnd {
-        WireEnd { port, rx, tx, unsent: Batch::new() }
+    /// The queues at the far end of this port, and what the port tells of its flow control.
+    pub(super) fn new(port: PortPlace, instants: PortInstants, (rx, tx): (RxQueue, TxQueue)) -> WireEnd {
+        WireEnd { port, instants, rx, tx, unsent: Batch::new() }
     }
 }
 
@@ -55,7 +57,7 @@ impl Wire {
         board: Arc<Board>,
     ) -> (Wire, Reader) {
         let (notes, reader) = notes(None, None);
-        let (lanes, arrived) = (shape.lanes(), Batch::new());
+        let (lanes, arrived) = (shape.lanes().map(Lane::with_probe), Batch::new());
         (Wire { number, ends, lanes, pool, arrived, board, notes, has_left: false }, reader)
     }
 
@@ -68,20 +70,31 @@ impl Wire {
                 // Full only if the control thread is stuck; the counters are exact all the same.
                 let _ = self.notes.push(Note::Pfc(now, end.port, pfc));
             }
-            lane.handle(now, OnLink(mbuf), |frame| frame.copy(&self.pool));
+            let frame = OnLink::from_port(mbuf, now, &end.instants, &self.board);
+            lane.handle(now, frame, |frame| frame.copy(&self.pool));
         }
         received
     }
 
     /// What is at the end of an end's lane goes to the other end's port.
     fn deliver(&mut self, now: Time, from: usize) -> usize {
-        let (lane, to) = (&mut self.lanes[from], &mut self.ends[1 - from]);
+        let to = &mut self.ends[1 - from];
         while to.unsent.len() < BURST
-            && let Some(OnLink(mbuf)) = lane.poll(now)
+            && let Some(frame) = self.lanes[from].poll(now)
         {
-            assert!(to.unsent.push(mbuf).is_ok(), "a burst fits a batch");
+            frame.tell(now, self.lanes[1 - from].probe_mut());
+            assert!(to.unsent.push(frame.mbuf).is_ok(), "a burst fits a batch");
         }
         if to.unsent.is_empty() { 0 } else { to.tx.send(&mut to.unsent) }
+    }
+
+    /// How far an end's port has obeyed, before more of its frames enter its lane.
+    fn note_applied(&mut self, now: Time, end: usize) {
+        if let (Some(probe), Some(applied)) =
+            (self.lanes[end].probe_mut(), self.ends[end].instants.applied(now, &self.board))
+        {
+            probe.handle_applied(applied);
+        }
     }
 
     /// Gives up what is under way and leaves the last counters.
@@ -104,6 +117,11 @@ impl Task for Wire {
             self.leave();
             return 0;
         }
-        (0..2).map(|from| self.receive(now, from) + self.deliver(now, from)).sum()
+        let mut moved = 0;
+        for from in 0..2 {
+            self.note_applied(now, from);
+            moved += self.receive(now, from) + self.deliver(now, from);
+        }
+        moved
     }
 }

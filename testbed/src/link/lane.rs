@@ -1,8 +1,9 @@
 //! One direction of a link.
 
+use weir_flowctl::frame::ControlFrame;
 use weir_units::{Span, Time};
 
-use super::{DelayLine, FaultCounters, FaultPlan, Faults};
+use super::{DelayLine, FaultCounters, FaultPlan, Faults, FeedbackProbe, FeedbackStats};
 
 /// A frame on a link.
 pub trait LinkFrame {
@@ -19,12 +20,30 @@ pub struct Lane<T> {
     faults: Faults<T>,
     line: DelayLine<T>,
     delivered: u64,
+    /// Of the data on this lane.
+    probe: Option<FeedbackProbe>,
 }
 
 impl<T: LinkFrame> Lane<T> {
     /// A lane of this delay that holds `capacity` frames, and what goes wrong on it.
     pub fn new(delay: Span, capacity: usize, faults: FaultPlan) -> Lane<T> {
-        Lane { faults: Faults::new(faults), line: DelayLine::new(delay, capacity), delivered: 0 }
+        Lane { faults: Faults::new(faults), line: DelayLine::new(delay, capacity), delivered: 0, probe: None }
+    }
+
+    /// The lane with a probe of the feedback delay of its data.
+    pub fn with_probe(mut self) -> Lane<T> {
+        self.probe = Some(FeedbackProbe::new(self.line.room()));
+        self
+    }
+
+    /// The probe, to be told of the messages that come back on the other lane.
+    pub fn probe_mut(&mut self) -> Option<&mut FeedbackProbe> {
+        self.probe.as_mut()
+    }
+
+    /// What the probe has measured.
+    pub fn feedback(&self) -> Option<FeedbackStats> {
+        self.probe.as_ref().map(FeedbackProbe::stats)
     }
 
     /// Frames that may be on a lane of this capacity at once, held ones included.
@@ -45,10 +64,8 @@ impl<T: LinkFrame> Lane<T> {
     pub fn handle(&mut self, now: Time, frame: T, copy: impl FnOnce(&T) -> Option<T>) {
         assert!(self.room() > 0, "a frame for a lane that is full");
         let is_chosen = self.faults.plan().frames.includes(frame.bytes());
-        let line = &mut self.line;
-        self.faults.handle(now, frame, is_chosen, copy, |frame| {
-            assert!(line.push(now, frame).is_ok(), "there was room");
-        });
+        let Lane { faults, line, probe, .. } = self;
+        faults.handle(now, frame, is_chosen, copy, |frame| enter(line, probe, now, frame));
     }
 
     /// The next frame that has arrived by `now`.
@@ -56,10 +73,15 @@ impl<T: LinkFrame> Lane<T> {
         while self.line.room() > 0
             && let Some(frame) = self.faults.poll(now)
         {
-            assert!(self.line.push(now, frame).is_ok(), "there was room");
+            enter(&mut self.line, &mut self.probe, now, frame);
         }
         let frame = self.line.poll(now)?;
         self.delivered += 1;
+        if let Some(probe) = &mut self.probe
+            && !ControlFrame::is_control(frame.bytes())
+        {
+            probe.handle_data_delivered(now);
+        }
         Some(frame)
     }
 
@@ -78,6 +100,15 @@ impl<T: LinkFrame> Lane<T> {
     pub fn fault_counters(&self) -> FaultCounters {
         self.faults.counters()
     }
+}
+
+fn enter<T: LinkFrame>(line: &mut DelayLine<T>, probe: &mut Option<FeedbackProbe>, now: Time, frame: T) {
+    if let Some(probe) = probe
+        && !ControlFrame::is_control(frame.bytes())
+    {
+        probe.handle_data_entered(now);
+    }
+    assert!(line.push(now, frame).is_ok(), "there was room");
 }
 
 #[cfg(test)]
@@ -138,5 +169,19 @@ mod tests {
         left += std::iter::from_fn(|| lane.poll(Time::NEVER)).count() as u64;
         assert!(counters.doubled > 100 && counters.reordered > 100, "{counters:?}");
         assert_eq!(left, u64::from(entered) + counters.doubled);
+    }
+
+    #[test]
+    fn a_probe_sees_the_lanes_own_data() {
+        let pause = ControlFrame::Pause(9).encode(Default::default());
+        let mut lane = Lane::new(Span::from_micros(1), 3, FaultPlan::default()).with_probe();
+        lane.handle(at(100), 0u32, |n| Some(*n));
+        let probe = lane.probe_mut().unwrap();
+        probe.handle_message(at(200), at(50), &pause);
+        probe.handle_applied(at(200));
+        lane.handle(at(300), 1, |n| Some(*n));
+        assert_eq!((lane.poll(at(1_100)), lane.poll(at(1_300))), (Some(0), Some(1)));
+        let feedback = lane.feedback().unwrap();
+        assert_eq!((feedback.count, feedback.longest), (1, Span::from_nanos(1_050)));
     }
 }

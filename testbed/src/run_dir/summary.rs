@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use weir_units::{BitRate, Bytes, Span};
 
 use crate::host::{FctSummary, ReceiverStats, SenderStats};
+use crate::link::FeedbackStats;
 
 /// The results of a run. Times are scenario time unless said otherwise; bytes of flows are payload, bytes of queues
 /// are as the buffer charges them.
@@ -38,7 +39,7 @@ pub struct Summary {
     /// Each switch, where there are several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub switches: Vec<SwitchSummary>,
-    /// Each direction of links between switches, and of links to hosts where something was to go wrong.
+    /// Each direction of the links, where there are several switches or something was to go wrong.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<LaneSummary>,
     /// The shared segment; of several switches, the first one's.
@@ -149,6 +150,24 @@ pub struct LaneSummary {
     pub doubled: u64,
     /// Frames that an injected fault held back.
     pub reordered: u64,
+    /// The feedback delay of the data in this direction; none if no message slowed it down.
+    pub feedback: Option<FeedbackSummary>,
+}
+
+/// The feedback delay τ: from the arrival that made the receiving port slow the sender down to the arrival of the last frame
+/// that was sent before it obeyed. A port that does not tell when the arrival was or when it obeyed has the message's
+/// entry into the link, or its delivery, in place of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FeedbackSummary {
+    /// Messages measured.
+    pub count: u64,
+    /// Their median, to 1 %.
+    pub median_ns: u64,
+    /// 99 % took no longer, to 1 %.
+    pub p99_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
 }
 
 /// One port and class's part.
@@ -284,6 +303,18 @@ impl MessageTimes {
             mean_ns: fct.mean().as_nanos(),
             min_ns: fct.min.as_nanos(),
             max_ns: fct.max.as_nanos(),
+        })
+    }
+}
+
+impl FeedbackSummary {
+    /// Of what a probe measured; `None` if that is nothing.
+    pub fn of(stats: &FeedbackStats) -> Option<FeedbackSummary> {
+        (stats.count > 0).then(|| FeedbackSummary {
+            count: stats.count,
+            median_ns: stats.median.as_nanos(),
+            p99_ns: stats.p99.as_nanos(),
+            max_ns: stats.longest.as_nanos(),
         })
     }
 }

@@ -1,0 +1,300 @@
+//! The feedback delay τ of flow control, as a link sees it.
+//!
+//! τ of a message is the time from the arrival that made the downstream port send it to the arrival there of the last frame
+//! that the upstream port had sent before the message took effect (gfc 4.1): what arrives meanwhile arrives unchecked, and is
+//! what headroom and thresholds are made for.
+
+use std::collections::VecDeque;
+
+use hdrhistogram::Histogram;
+use weir_flowctl::frame::ControlFrame;
+use weir_units::{CLASSES, Class, Span, Time};
+
+/// Measures τ of the messages that slow down one direction of a link's data.
+///
+/// A message is a PFC or PAUSE frame that tells a class a larger time than the last one delivered did: the first PAUSE after a
+/// RESUME, or under GFC a stage that rises. Repetitions are none.
+///
+/// Tell it what enters the link and what comes out, in order of time: data with [`FeedbackProbe::handle_data_entered`] and
+/// [`FeedbackProbe::handle_data_delivered`], control frames of the other direction with [`FeedbackProbe::handle_message`] when
+/// they are delivered; and with [`FeedbackProbe::handle_applied`] how far the upstream end has obeyed. Nothing is allocated
+/// meanwhile.
+#[derive(Debug)]
+pub struct FeedbackProbe {
+    /// What each class was told last, and the whole link by 802.3x PAUSE.
+    told: [u16; CLASSES],
+    told_link: u16,
+    /// When the data frames entered that are on the link.
+    entered: VecDeque<Time>,
+    /// Data frames that came out.
+    delivered: u64,
+    /// When the last one of these entered and came out.
+    last: Option<(Time, Time)>,
+    /// Messages delivered and not obeyed yet.
+    waiting: VecDeque<Message>,
+    /// Messages obeyed, whose last frame is still on the link.
+    ending: VecDeque<Ending>,
+    nanos: Histogram<u64>,
+    longest: Span,
+    unmeasured: u64,
+}
+
+/// What a probe has measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FeedbackStats {
+    /// Messages measured.
+    pub count: u64,
+    /// Half of them took no longer, to 1 %.
+    pub median: Span,
+    /// 99 % took no longer, to 1 %.
+    pub p99: Span,
+    /// The longest.
+    pub longest: Span,
+    /// Messages that were not measured, because too many were under way.
+    pub unmeasured: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Message {
+    crossed: Time,
+    delivered: Time,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Ending {
+    crossed: Time,
+    /// How many data frames have come out when the last one has that was sent before.
+    last: u64,
+}
+
+/// Messages measured at once.
+const MESSAGES_MAX: usize = 64;
+/// Longer delays count as this one in the percentiles.
+const NANOS_MAX: u64 = 100_000_000_000;
+
+impl FeedbackProbe {
+    /// A probe of a link that holds up to `frames_max` data frames in its direction.
+    pub fn new(frames_max: usize) -> FeedbackProbe {
+        let mut nanos = Histogram::new_with_bounds(1, NANOS_MAX, 2).expect("legal bounds");
+        nanos.auto(false);
+        FeedbackProbe {
+            told: [0; CLASSES],
+            told_link: 0,
+            entered: VecDeque::with_capacity(frames_max),
+            delivered: 0,
+            last: None,
+            waiting: VecDeque::with_capacity(MESSAGES_MAX),
+            ending: VecDeque::with_capacity(MESSAGES_MAX),
+            nanos,
+            longest: Span::ZERO,
+            unmeasured: 0,
+        }
+    }
+
+    /// A data frame enters the link.
+    #[inline]
+    pub fn handle_data_entered(&mut self, now: Time) {
+        self.entered.push_back(now);
+    }
+
+    /// The data frame that has been on the link for longest comes out.
+    ///
+    /// # Panics
+    /// If none is on the link.
+    #[inline]
+    pub fn handle_data_delivered(&mut self, now: Time) {
+        let entered = self.entered.pop_front().expect("what comes out has entered");
+        self.delivered += 1;
+        self.last = Some((entered, now));
+        while let Some(ending) = self.ending.front()
+            && ending.last <= self.delivered
+        {
+            let crossed = ending.crossed;
+            self.ending.pop_front();
+            self.record(now.since(crossed));
+        }
+    }
+
+    /// A control frame of the other direction is delivered; the arrival that the downstream port sent it for was at `crossed`.
+    pub fn handle_message(&mut self, now: Time, crossed: Time, frame: &[u8]) {
+        if !self.slows_down(frame) {
+            return;
+        }
+        if self.waiting.len() + self.ending.len() < MESSAGES_MAX {
+            self.waiting.push_back(Message { crossed, delivered: now });
+        } else {
+            self.unmeasured += 1;
+        }
+    }
+
+    /// Whether a control frame tells any class more than the one before; remembers what it tells.
+    fn slows_down(&mut self, frame: &[u8]) -> bool {
+        let tell = |told: &mut u16, now: u16| std::mem::replace(told, now) < now;
+        match ControlFrame::decode(frame) {
+            Ok(ControlFrame::Pfc(pfc)) => {
+                let told = |class: &Class| tell(&mut self.told[class.index()], pfc.times[class.index()]);
+                Class::in_mask(pfc.enabled).filter(told).count() > 0
+            }
+            Ok(ControlFrame::Pause(quanta)) => tell(&mut self.told_link, quanta),
+            Err(_) => false,
+        }
+    }
+
+    /// The upstream end noticed a message at `applied` the last time; this may be told late, and as often as one likes.
+    ///
+    /// Frames that entered the link by then were sent before. τ ends with the last one of them, or at `applied` if none is left.
+    #[inline]
+    pub fn handle_applied(&mut self, applied: Time) {
+        while let Some(message) = self.waiting.front()
+            && message.delivered <= applied
+        {
+            let crossed = message.crossed;
+            self.waiting.pop_front();
+            match self.entered.partition_point(|entered| *entered <= applied) {
+                0 => self.record(self.end_without_frames(applied).since(crossed)),
+                before => self.ending.push_back(Ending { crossed, last: self.delivered + before as u64 }),
+            }
+        }
+    }
+
+    /// The last frame sent before may have come out since.
+    fn end_without_frames(&self, applied: Time) -> Time {
+        let out_since = self.last.filter(|(entered, _)| *entered <= applied).map(|(_, out)| out);
+        out_since.map_or(applied, |out| out.max(applied))
+    }
+
+    fn record(&mut self, delay: Span) {
+        self.nanos.saturating_record(delay.as_nanos());
+        self.longest = self.longest.max(delay);
+    }
+
+    /// What has been measured.
+    pub fn stats(&self) -> FeedbackStats {
+        let percentile = |percent| Span::from_nanos(self.nanos.value_at_percentile(percent)).min(self.longest);
+        FeedbackStats {
+            count: self.nanos.len(),
+            median: percentile(50.0),
+            p99: percentile(99.0),
+            longest: self.longest,
+            unmeasured: self.unmeasured,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_flowctl::frame::PfcFrame;
+    use weir_units::MacAddr;
+
+    use super::*;
+
+    fn at(ns: u64) -> Time {
+        Time::from_nanos(ns)
+    }
+
+    fn pfc(class: usize, time: u16) -> [u8; 60] {
+        let mut times = [0; CLASSES];
+        times[class] = time;
+        ControlFrame::Pfc(PfcFrame { enabled: 1 << class, times }).encode(MacAddr::default())
+    }
+
+    /// A probe, and data frames that entered at these instants.
+    fn probe(entered: &[u64]) -> FeedbackProbe {
+        let mut probe = FeedbackProbe::new(1_000);
+        entered.iter().for_each(|ns| probe.handle_data_entered(at(*ns)));
+        probe
+    }
+
+    fn told(probe: &FeedbackProbe) -> (u64, u64) {
+        let stats = probe.stats();
+        (stats.count, stats.longest.as_nanos())
+    }
+
+    #[test]
+    fn it_ends_with_the_last_frame_that_was_sent_before() {
+        // Crossed at 1,000, delivered at 2,100, obeyed at 2,150; one frame enters at that instant, one after.
+        let mut probe = probe(&[2_000, 2_150, 2_300]);
+        probe.handle_message(at(2_100), at(1_000), &pfc(3, 65_535));
+        probe.handle_applied(at(2_150));
+        probe.handle_data_delivered(at(3_000));
+        assert_eq!(told(&probe), (0, 0), "the frame of 2,150 is on its way");
+        probe.handle_data_delivered(at(3_150));
+        assert_eq!(told(&probe), (1, 2_150));
+        probe.handle_data_delivered(at(3_300));
+        assert_eq!(told(&probe), (1, 2_150));
+    }
+
+    #[test]
+    fn it_ends_at_once_where_nothing_is_on_the_link() {
+        let mut probe = probe(&[]);
+        probe.handle_message(at(2_100), at(1_000), &pfc(3, 9));
+        probe.handle_applied(at(2_099));
+        assert_eq!(told(&probe), (0, 0), "that was another message");
+        probe.handle_data_entered(at(2_500));
+        probe.handle_applied(at(2_300));
+        assert_eq!(told(&probe), (1, 1_300), "what entered after it does not count");
+    }
+
+    #[test]
+    fn it_counts_what_came_out_before_the_probe_was_told() {
+        let mut probe = probe(&[2_000, 2_100]);
+        probe.handle_message(at(2_050), at(1_000), &pfc(3, 9));
+        probe.handle_data_delivered(at(2_900));
+        probe.handle_data_delivered(at(3_000));
+        probe.handle_applied(at(2_200));
+        assert_eq!(told(&probe), (1, 2_000));
+    }
+
+    #[test]
+    fn only_what_slows_a_class_down_counts() {
+        let mut probe = probe(&[]);
+        let mut now = 1_000;
+        let mut counts = |class, time| {
+            now += 1_000;
+            let before = told(&probe).0;
+            probe.handle_message(at(now), at(now - 500), &pfc(class, time));
+            probe.handle_applied(at(now));
+            told(&probe).0 > before
+        };
+        // PFC: the first PAUSE, a refresh, the RESUME, the next PAUSE; another class has a memory of its own.
+        assert_eq!([65_535, 65_535, 0, 65_535].map(|time| counts(3, time)), [true, false, false, true]);
+        assert!(counts(4, 65_535));
+        // GFC: stages rise, stay and fall.
+        assert_eq!([1, 2, 2, 1, 3, 0].map(|stage| counts(5, stage)), [true, true, false, false, true, false]);
+    }
+
+    #[test]
+    fn a_pause_of_the_whole_link_counts_and_other_frames_do_not() {
+        let mut probe = probe(&[]);
+        let pause = |quanta| ControlFrame::Pause(quanta).encode(MacAddr::default());
+        for (frame, count) in [(pause(7), 1), (pause(7), 1), (pause(0), 1), (pause(7), 2), ([0; 60], 2)] {
+            probe.handle_message(at(10), at(10), &frame);
+            probe.handle_applied(at(10));
+            assert_eq!(probe.stats().count, count);
+        }
+    }
+
+    #[test]
+    fn several_messages_at_once_have_each_its_own() {
+        let mut probe = probe(&[900]);
+        probe.handle_message(at(1_000), at(500), &pfc(3, 1));
+        probe.handle_message(at(1_100), at(800), &pfc(3, 2));
+        probe.handle_applied(at(1_050));
+        probe.handle_data_entered(at(1_080));
+        probe.handle_applied(at(1_100));
+        probe.handle_data_delivered(at(1_900));
+        assert_eq!(told(&probe), (1, 1_400));
+        probe.handle_data_delivered(at(2_080));
+        assert_eq!((told(&probe), probe.stats().median), ((2, 1_400), Span::from_nanos(1_287)), "1,280 to 1 %");
+    }
+
+    #[test]
+    fn too_many_messages_are_counted_and_not_measured() {
+        let mut probe = probe(&[]);
+        (1..=MESSAGES_MAX as u16 + 3).for_each(|stage| probe.handle_message(at(10), at(5), &pfc(3, stage)));
+        probe.handle_applied(at(20));
+        let stats = probe.stats();
+        assert_eq!((stats.count, stats.unmeasured), (MESSAGES_MAX as u64, 3));
+        assert_eq!((stats.p99, stats.longest), (Span::from_nanos(15), Span::from_nanos(15)));
+    }
+}
