@@ -215,6 +215,9 @@ impl<P: Packet> Transmitter<P> {
         if port.generator.slows(frame) {
             let crossed = state.note_slowed(now);
             record(&mut self.message_delays, now.since(crossed));
+        } else if matches!(frame, ControlFrame::Credit(_)) {
+            // Sent when its time has come, whatever arrived.
+            state.note_slowed(now);
         }
         let (before, off) = (port.generator.advertised_off(), port.off);
         port.generator.handle_sent(now, frame, demand(&self.shared, port.id, off));

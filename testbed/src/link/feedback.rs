@@ -136,6 +136,12 @@ impl FeedbackProbe {
                 Class::in_mask(pfc.enabled).filter(told).count() > 0
             }
             Ok(ControlFrame::Pause(quanta)) => tell(&mut self.told_link, quanta),
+            // What it asks for is reckoned at the other end: each may slow down, and one that does not is not obeyed before
+            // the next one comes.
+            Ok(ControlFrame::Credit(_)) => {
+                self.waiting.clear();
+                true
+            }
             Err(_) => false,
         }
     }
