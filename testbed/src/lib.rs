@@ -13,6 +13,7 @@
 //! | [`deadlock`] | finds queues of a fabric that wait for each other in a circle |
 //! | `dpdk` (feature `dpdk`) | the backend that runs scenarios with real frames on DPDK ports |
 //! | [`run_dir`] | the files that a run leaves behind |
+//! | [`plot`] | draws time series |
 
 #![forbid(unsafe_code)]
 
@@ -21,6 +22,7 @@ pub mod deadlock;
 pub mod dpdk;
 pub mod host;
 pub mod link;
+pub mod plot;
 pub mod rocev2;
 pub mod run_dir;
 pub mod scenario;
