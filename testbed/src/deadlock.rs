@@ -21,7 +21,9 @@ use std::fmt::Display;
 
 use petgraph::algo::{astar, kosaraju_scc};
 use petgraph::graphmap::DiGraphMap;
-use weir_units::{CLASSES, Class, PortId, Span, Time};
+use weir_switch_core::Report;
+use weir_switch_core::report::ClassReport;
+use weir_units::{Bytes, CLASSES, Class, PortId, Span, Time};
 
 /// An egress queue of a switch in the fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,8 +66,8 @@ pub struct SwitchState {
 pub struct EgressState {
     /// Whether it may not send its head frame: paused, or out of credit.
     pub blocked: bool,
-    /// How many frames wait in it.
-    pub backlog_frames: u64,
+    /// Whether frames wait in it.
+    pub backlogged: bool,
     /// Bit i: it holds a packet that is charged to ingress port i, in this class.
     pub holds_from: u64,
     /// How many frames it has sent since the start.
@@ -131,10 +133,24 @@ impl Links {
     }
 }
 
+impl SwitchState {
+    /// As a switch reports itself. Frames of a queue that is not blocked are of no interest here, and it does not tell who
+    /// they are from.
+    pub fn of(report: &Report) -> SwitchState {
+        let queue = |class: &ClassReport| EgressState {
+            blocked: class.blocked_from != 0,
+            backlogged: class.egress > Bytes::ZERO,
+            holds_from: class.blocked_from,
+            frames_sent: class.tx_frames,
+        };
+        SwitchState { ports: report.ports.iter().map(|port| port.classes.each_ref().map(queue)).collect() }
+    }
+}
+
 impl EgressState {
     /// Whether it has something to send and may not.
     pub fn is_stuck(&self) -> bool {
-        self.blocked && self.backlog_frames > 0
+        self.blocked && self.backlogged
     }
 
     fn holds_any_from(&self, ingress: PortId) -> bool {

@@ -8,6 +8,7 @@ mod board;
 mod capture;
 mod fit;
 mod instants;
+mod messages;
 mod on_link;
 mod recorder;
 mod results;
@@ -293,7 +294,7 @@ fn conduct(
         }
     }
     let deadline = Instant::now() + FINISH_WITHIN;
-    while !board.all_finished() && Instant::now() < deadline {
+    while !board.all_finished() && !recorder.is_deadlocked() && Instant::now() < deadline {
         std::thread::park_timeout(COLLECT_EVERY);
         recorder.collect()?;
     }

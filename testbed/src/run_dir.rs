@@ -27,8 +27,8 @@ pub use series::{FlowSample, PoolSample, QueueSample, SeriesColumns, SeriesWrite
 #[cfg(feature = "dpdk")]
 pub(crate) use summary::throughput;
 pub use summary::{
-    ClassSummary, FeedbackSummary, FlowSummary, FlowWindow, LaneSummary, MessageTimes, PoolSummary, PortSummary,
-    PortWindow, Summary, SwitchSummary, Window,
+    ClassSummary, DeadlockSummary, FeedbackSummary, FlowSummary, FlowWindow, LaneSummary, MessageSummary, MessageTimes,
+    PoolSummary, PortSummary, PortWindow, Summary, SwitchSummary, Window,
 };
 
 use std::fs::{self, File};

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use weir_config::SwitchConfig;
-use weir_units::{Span, Time};
+use weir_units::{PortId, Span, Time};
 
+use crate::deadlock::{Deadlock, FabricPort, Links};
 use crate::host::{FlowConfig, HostConfig, ReceiverConfig};
 use crate::link::FaultPlan;
 
@@ -233,6 +234,27 @@ impl Scenario {
         }
     }
 
+    /// The links between switches, for [`Detector`](crate::deadlock::Detector).
+    pub fn fabric_links(&self) -> Links {
+        let mut links = Links::new();
+        for link in &self.links {
+            let [one, other] = link.ends.map(PortPlace::in_fabric);
+            links.join(one, other);
+        }
+        links
+    }
+
+    /// How long queues must have waited for each other, and nothing moved, to be called deadlocked: far longer than any message
+    /// is under way.
+    pub fn standstill(&self) -> Span {
+        (self.longest_delay() * 20).max(Span::from_millis(1))
+    }
+
+    /// A deadlock's cycle with the names of its ports.
+    pub fn describe(&self, deadlock: &Deadlock) -> String {
+        deadlock.describe(|port| self.port_name(PortPlace { switch: port.switch, port: port.port.index() }))
+    }
+
     /// The longest that a frame may be under way on any link, faults included.
     pub fn longest_delay(&self) -> Span {
         let of_hosts = self.hosts.iter().map(|host| (host.link_delay, &host.faults));
@@ -241,6 +263,12 @@ impl Scenario {
             delay + faults.iter().map(FaultPlan::longest_hold).max().unwrap_or(Span::ZERO)
         };
         of_hosts.chain(of_links).map(longest).max().unwrap_or(Span::ZERO)
+    }
+}
+
+impl PortPlace {
+    fn in_fabric(self) -> FabricPort {
+        FabricPort { switch: self.switch, port: PortId(self.port as u16) }
     }
 }
 

@@ -54,7 +54,7 @@ impl Fabric {
     fn stick(&mut self, at: FabricPort, class: u8, from: &[u16]) {
         let queue = self.queue(at, class);
         queue.blocked = true;
-        queue.backlog_frames = 10;
+        queue.backlogged = true;
         queue.holds_from = from.iter().fold(0, |bits, port| bits | 1 << port);
     }
 
@@ -118,7 +118,7 @@ fn queue_that_may_send_breaks_the_cycle() {
     fabric.queue(port(1, 1), 3).blocked = false;
     assert_eq!(fabric.cycles(), [""; 0]);
     fabric.stick_ring(0, 3, 3);
-    fabric.queue(port(1, 1), 3).backlog_frames = 0;
+    fabric.queue(port(1, 1), 3).backlogged = false;
     assert_eq!(fabric.cycles(), [""; 0]);
 }
 
@@ -245,9 +245,8 @@ fn random_switches() -> impl Strategy<Value = Vec<SwitchState>> {
         let mut switches = Fabric::new(SWITCHES, PORTS, &[]).switches;
         for queues_of_port in switches.iter_mut().flat_map(|switch| &mut switch.ports) {
             for class in OF_CLASSES {
-                let (blocked, backlog_frames, holds_from) = queues.next().unwrap();
-                queues_of_port[usize::from(class)] =
-                    EgressState { blocked, backlog_frames, holds_from, frames_sent: 0 };
+                let (blocked, backlogged, holds_from) = queues.next().unwrap();
+                queues_of_port[usize::from(class)] = EgressState { blocked, backlogged, holds_from, frames_sent: 0 };
             }
         }
         switches
@@ -268,7 +267,7 @@ fn all_queues() -> Vec<EgressQueue> {
 fn is_wait(links: &Links, switches: &[SwitchState], one: EgressQueue, other: EgressQueue) -> bool {
     let stuck = |queue: EgressQueue| {
         let state = &switches[queue.switch].ports[queue.port.index()][queue.class.index()];
-        state.blocked && state.backlog_frames > 0
+        state.blocked && state.backlogged
     };
     let Some(ingress) = links.peer(port(one.switch, one.port.0)) else { return false };
     let holds = switches[other.switch].ports[other.port.index()][other.class.index()].holds_from;

@@ -5,17 +5,20 @@ use std::fs::File;
 use std::io::{self, BufWriter};
 use std::sync::Arc;
 
+use weir_config::{FlowControl, GfcBufferConfig, GfcPeer};
 use weir_flowctl::frame::PfcFrame;
 use weir_flowctl::wire_bytes;
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::report::PortReport;
-use weir_units::{Bytes, Class, Span, Time};
+use weir_units::{Bytes, CLASSES, Class, Span, Time};
 
 use super::board::Board;
 use super::is_victim;
+use super::messages::MessageRate;
 use super::station::{Note, Reader};
 use super::watched::Watched;
+use crate::deadlock::{Deadlock, Detector, SwitchState};
 use crate::run_dir::{
     CapturePort, CaptureWriter, EventKind, EventWriter, FctWriter, FlowSample, PoolSample, QueueSample, RunDir,
     RunDirError, SeriesColumns, SeriesWriter,
@@ -33,8 +36,8 @@ pub(super) struct Recorder<'a> {
     events: EventWriter<Out>,
     fcts: FctWriter<Out>,
     capture: Option<CaptureWriter<Out>>,
-    /// The classes that each port's peer was last told to pause, and the port's name.
-    paused: HashMap<PortPlace, (String, u8)>,
+    /// What each port's peer was last told of each class, a time or a stage, and the port's name.
+    told: HashMap<PortPlace, (String, [u16; CLASSES])>,
     /// Drops at the sample before, by switch, port, class and reason.
     dropped: Vec<u64>,
     /// Up to where samples have been taken.
@@ -44,6 +47,9 @@ pub(super) struct Recorder<'a> {
     edges_ahead: Vec<Time>,
     /// Of each queue of the series.
     watched: Vec<Watched>,
+    /// Of each port, switch by switch.
+    messages: Vec<MessageRate>,
+    detector: Detector,
 }
 
 /// What is left of the samples.
@@ -53,6 +59,10 @@ pub(super) struct Record {
     pub(super) edges: Vec<Edge>,
     /// Over the whole run, of each queue of the series.
     pub(super) watched: Vec<Watched>,
+    /// Of each port, switch by switch.
+    pub(super) messages: Vec<MessageRate>,
+    /// The deadlock that persists, or else the first one there was.
+    pub(super) deadlock: Option<Deadlock>,
 }
 
 /// What windows are measured from.
@@ -98,12 +108,14 @@ impl<'a> Recorder<'a> {
             events: run.events()?,
             fcts: run.fcts()?,
             capture: capture.transpose()?,
-            paused: scenario.ports().map(|place| (place, (scenario.port_name(place), 0))).collect(),
+            told: scenario.ports().map(|place| (place, (scenario.port_name(place), [0; CLASSES]))).collect(),
             dropped: vec![0; scenario.ports().count() * Class::ALL.len() * DropReason::ALL.len()],
             sampled_to: None,
             edges: Vec::new(),
             edges_ahead: edges.into_iter().rev().collect(),
             watched: queues(scenario).map(|_| Watched::default()).collect(),
+            messages: scenario.ports().map(|_| MessageRate::default()).collect(),
+            detector: Detector::new(scenario.fabric_links(), scenario.standstill()),
         })
     }
 
@@ -126,8 +138,16 @@ impl<'a> Recorder<'a> {
             while let Ok(note) = reader.notes.pop() {
                 match note {
                     Note::Pfc(at, place, frame) => {
-                        let (port, paused) = self.paused.get_mut(&place).expect("a port of the scenario");
-                        note_pfc(&mut self.events, at, port, paused, &frame)?;
+                        let (port, told) = self.told.get_mut(&place).expect("a port of the scenario");
+                        let config = &self.scenario.switches[place.switch].ports[place.port];
+                        if matches!(
+                            config.flow_control,
+                            FlowControl::GfcBuffer(GfcBufferConfig { peer: GfcPeer::Gfc, .. })
+                        ) {
+                            note_stages(&mut self.events, at, port, told, &frame)?;
+                        } else {
+                            note_pfc(&mut self.events, at, port, told, &frame)?;
+                        }
                     }
                     Note::Done(completion) => {
                         let mut of_host = self.scenario.flows.iter().filter(|flow| Some(flow.from) == reader.host);
@@ -174,6 +194,15 @@ impl<'a> Recorder<'a> {
             .collect();
         self.series.write(at, &flows, &samples, &pools)?;
         self.note_drops(at, reports)?;
+        for (place, messages) in self.scenario.ports().zip(&mut self.messages) {
+            let sent = reports[place.switch].ports[place.port].control_tx;
+            messages.note(at, sent.pfc + sent.pause + sent.credit);
+        }
+        let states: Vec<SwitchState> = reports.iter().map(SwitchState::of).collect();
+        if let Some(deadlock) = self.detector.observe(at, &states) {
+            let cycle = self.scenario.describe(deadlock);
+            self.events.write(at, "", None, EventKind::Deadlock(&cycle))?;
+        }
         self.watched.iter_mut().zip(&samples).for_each(|(watched, sample)| watched.note(sample));
         self.sampled_to = Some(at);
         while let Some(planned) = self.edges_ahead.pop_if(|edge| *edge <= at) {
@@ -207,6 +236,11 @@ impl<'a> Recorder<'a> {
         Ok(())
     }
 
+    /// Whether queues of the fabric wait for each other without end.
+    pub(super) fn is_deadlocked(&self) -> bool {
+        self.detector.deadlock().is_some_and(Deadlock::persists)
+    }
+
     /// Ends the files, and returns what is left of the samples.
     pub(super) fn finish(self) -> io::Result<Record> {
         self.series.finish()?;
@@ -215,7 +249,8 @@ impl<'a> Recorder<'a> {
         if let Some(capture) = self.capture {
             capture.finish()?;
         }
-        Ok(Record { edges: self.edges, watched: self.watched })
+        let deadlock = self.detector.deadlock().cloned();
+        Ok(Record { edges: self.edges, watched: self.watched, messages: self.messages, deadlock })
     }
 }
 
@@ -231,16 +266,39 @@ pub(super) fn queues(scenario: &Scenario) -> impl Iterator<Item = (PortPlace, Cl
     })
 }
 
-fn note_pfc(events: &mut EventWriter<Out>, at: Time, port: &str, paused: &mut u8, frame: &PfcFrame) -> io::Result<()> {
-    for class in Class::in_mask(frame.paused()) {
+fn note_pfc(
+    events: &mut EventWriter<Out>,
+    at: Time,
+    port: &str,
+    told: &mut [u16; CLASSES],
+    frame: &PfcFrame,
+) -> io::Result<()> {
+    for class in Class::in_mask(frame.enabled) {
         let quanta = frame.times[class.index()];
-        let is_new = *paused & class.bit() == 0;
-        let kind = if is_new { EventKind::PauseSent(quanta) } else { EventKind::PauseRefreshed(quanta) };
+        let before = std::mem::replace(&mut told[class.index()], quanta);
+        let kind = match (quanta, before) {
+            (0, _) => EventKind::ResumeSent,
+            (_, 0) => EventKind::PauseSent(quanta),
+            _ => EventKind::PauseRefreshed(quanta),
+        };
         events.write(at, port, Some(class), kind)?;
     }
-    for class in Class::in_mask(frame.resumed()) {
-        events.write(at, port, Some(class), EventKind::ResumeSent)?;
+    Ok(())
+}
+
+/// Notes stages that have changed; of a stage told again there is nothing to say.
+fn note_stages(
+    events: &mut EventWriter<Out>,
+    at: Time,
+    port: &str,
+    told: &mut [u16; CLASSES],
+    frame: &PfcFrame,
+) -> io::Result<()> {
+    for class in Class::in_mask(frame.enabled) {
+        let stage = frame.times[class.index()];
+        if std::mem::replace(&mut told[class.index()], stage) != stage {
+            events.write(at, port, Some(class), EventKind::StageSent(stage))?;
+        }
     }
-    *paused = *paused & !frame.resumed() | frame.paused();
     Ok(())
 }

@@ -3,20 +3,24 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use weir_config::SwitchConfig;
+use weir_config::{FlowControl, SwitchConfig};
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
+use weir_switch_core::flow_control::feedback_delay;
 use weir_switch_core::report::{ClassReport, PortReport};
+use weir_switch_core::switch::RATE_UNKNOWN;
 use weir_units::{Bytes, CLASSES, Class, Span, Time};
 
 use super::Stopped;
 use super::board::{Board, LinkWords};
+use super::messages::MessageRate;
 use super::recorder::{Edge, Record, queues};
 use super::watched::Watched;
+use crate::deadlock::Deadlock;
 use crate::host::{ReceiverStats, SenderStats};
 use crate::run_dir::{
-    ClassSummary, FeedbackSummary, FlowSummary, FlowWindow, LaneSummary, PoolSummary, PortSummary, PortWindow, Summary,
-    SwitchSummary, Window, throughput,
+    ClassSummary, DeadlockSummary, FeedbackSummary, FlowSummary, FlowWindow, LaneSummary, MessageSummary, PoolSummary,
+    PortSummary, PortWindow, Summary, SwitchSummary, Window, throughput,
 };
 use crate::scenario::{Behind, PortPlace, Scenario, WindowPlan};
 
@@ -44,7 +48,8 @@ pub(super) fn summary(
         class: plan.config.class.index() as u8,
         ..FlowSummary::new(&plan.name, sent, arrived, duration)
     });
-    let Record { edges, watched: of_queues } = record;
+    let Record { edges, watched: of_queues, messages, deadlock } = record;
+    let messages: Vec<(PortPlace, MessageRate)> = scenario.ports().zip(messages).collect();
     let watched = |place: PortPlace| -> Vec<(Class, &Watched)> {
         let queues = queues(scenario).zip(&of_queues).filter(|((of, _), _)| *of == place);
         queues.map(|((_, class), watched)| (class, watched)).collect()
@@ -61,6 +66,9 @@ pub(super) fn summary(
         PortSummary {
             name: scenario.port_name(place),
             host: scenario.name_behind(behind),
+            flow_control: scenario.switches[place.switch].ports[place.port].flow_control.name().to_owned(),
+            feedback_ns: feedback_configured(scenario, place).map(Span::as_nanos),
+            messages: message_summary(scenario, place, &messages),
             classes: class_summaries(port, &paused_there, &watched(place), lossless),
         }
     });
@@ -70,9 +78,13 @@ pub(super) fn summary(
         .all(|(sent, arrived)| (arrived.lost, arrived.in_order, arrived.payload) == (0, sent.frames, sent.payload));
     let mut notes = scenario.notes.clone();
     let late_hosts = board.unfinished();
-    if !late_hosts.is_empty() {
+    let is_stuck = deadlock.as_ref().is_some_and(Deadlock::persists);
+    if !late_hosts.is_empty() && !is_stuck {
         notes.push(format!("{} did not finish: frames were lost, or a class stays paused", late_hosts.join(", ")));
     }
+    // What a deadlock holds is not lost: the switches still had it when they were stopped.
+    let arrived_or_held =
+        if is_stuck { arrived.iter().all(|arrived| arrived.lost == 0) } else { all_arrived && late_hosts.is_empty() };
     let late = left.iter().flatten().map(|(last, ..)| last.late).max().unwrap_or_default();
     notes.extend(machine_notes(scenario, stopped));
     let lossy_dropped = dropped(scenario, reports, false);
@@ -93,7 +105,12 @@ pub(super) fn summary(
         duration_ns: duration.as_nanos(),
         wall_ms: wall.as_millis() as u64,
         late_ns: late.as_nanos(),
-        lossless: all_arrived && late_hosts.is_empty() && dropped(scenario, reports, true) == 0,
+        lossless: arrived_or_held && dropped(scenario, reports, true) == 0,
+        deadlock: deadlock.map(|deadlock| DeadlockSummary {
+            cycle: scenario.describe(&deadlock),
+            since_ns: deadlock.since.as_nanos(),
+            dissolved_ns: deadlock.dissolved_at.map(Time::as_nanos),
+        }),
         flows: flows.collect(),
         ports: ports.collect(),
         switches,
@@ -151,12 +168,34 @@ fn switch_summaries(scenario: &Scenario, reports: &[Report]) -> Vec<SwitchSummar
     scenario.switches.iter().zip(reports).map(of_switch).collect()
 }
 
-/// Frames that the switches dropped, of the lossless classes or of the others.
+/// τ of a port under GFC, as configured or by the rule.
+fn feedback_configured(scenario: &Scenario, place: PortPlace) -> Option<Span> {
+    let config = &scenario.switches[place.switch];
+    let port = &config.ports[place.port];
+    let is_gfc = matches!(port.flow_control, FlowControl::GfcBuffer(_) | FlowControl::GfcTime(_));
+    is_gfc.then(|| feedback_delay(config, place.port, port.rate.unwrap_or(RATE_UNKNOWN)))
+}
+
+fn message_summary(scenario: &Scenario, place: PortPlace, messages: &[(PortPlace, MessageRate)]) -> MessageSummary {
+    let rate = scenario.switches[place.switch].ports[place.port].rate.unwrap_or(RATE_UNKNOWN);
+    let of_port = messages.iter().find(|(of, _)| *of == place);
+    of_port.map_or_else(MessageSummary::default, |(_, messages)| MessageSummary {
+        sent: messages.sent(),
+        share_ppm: messages.share_ppm(rate, scenario.end.since(Time::ZERO)),
+        share_worst_ppm: messages.worst_ppm(rate),
+    })
+}
+
+/// Frames that the switches dropped while they ran, of the lossless classes or of the others.
 fn dropped(scenario: &Scenario, reports: &[Report], lossless: bool) -> u64 {
     let of_switch = |(config, report): (&SwitchConfig, &Report)| -> u64 {
         let is_asked = |class: &Class| (config.classes.lossless & class.bit() != 0) == lossless;
         let classes = report.ports.iter().flat_map(|port| Class::ALL.into_iter().zip(&port.classes));
-        classes.filter(|(class, _)| is_asked(class)).map(|(_, class)| drops(class).values().sum::<u64>()).sum()
+        let while_running = |class: &ClassReport| {
+            let reasons = DropReason::ALL.into_iter().filter(|reason| *reason != DropReason::Shutdown);
+            reasons.map(|reason| class.rx_drops[reason as usize] + class.tx_drops[reason as usize]).sum::<u64>()
+        };
+        classes.filter(|(class, _)| is_asked(class)).map(|(_, class)| while_running(class)).sum()
     };
     scenario.switches.iter().zip(reports).map(of_switch).sum()
 }
@@ -240,6 +279,7 @@ fn window(scenario: &Scenario, plan: &WindowPlan, edges: &[Edge]) -> Option<Wind
             let edges = from.watched.iter().zip(&to.watched);
             queues(scenario).zip(edges).filter(|((of, _), _)| *of == place).map(|(_, edges)| edges)
         };
+        let lengths = || of_port().filter_map(|(from, to)| to.ingress(from));
         PortWindow {
             victim_permille: of_port().filter_map(|(from, to)| to.victim_permille(from)).max(),
             headroom_estimate_max_bytes: of_port().filter_map(|(from, to)| to.estimate_max(from)).max(),
@@ -247,6 +287,10 @@ fn window(scenario: &Scenario, plan: &WindowPlan, edges: &[Edge]) -> Option<Wind
             throughput_bps: throughput(of_host.map(|(_, bytes)| *bytes).sum(), span),
             pauses_sent: after.0 - before.0,
             paused_ns: after.1.saturating_sub(before.1).as_nanos(),
+            rx_bps: throughput(of_port().map(|(from, to)| to.received(from)).sum(), span),
+            ingress_min_bytes: lengths().map(|[min, ..]| min.get()).min().unwrap_or(0),
+            ingress_mean_bytes: lengths().map(|[_, mean, _]| mean.get()).max().unwrap_or(0),
+            ingress_max_bytes: lengths().map(|[.., max]| max.get()).max().unwrap_or(0),
         }
     });
     Some(Window {

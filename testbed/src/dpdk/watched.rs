@@ -1,4 +1,4 @@
-//! What samples told of a policy's own state of a queue.
+//! What samples told of a queue.
 
 use weir_units::Bytes;
 
@@ -12,6 +12,10 @@ pub(super) struct Watched {
     victims: Option<u64>,
     /// Each sample's estimate, in order: a window's highest is not told by the run's.
     estimates: Vec<Bytes>,
+    /// Each sample's length of the ingress queue, in order.
+    ingress: Vec<Bytes>,
+    /// All that came in, as on the wire.
+    received: Bytes,
 }
 
 impl Watched {
@@ -21,12 +25,26 @@ impl Watched {
             *self.victims.get_or_insert(0) += u64::from(victim);
         }
         self.estimates.extend(sample.headroom_estimate);
+        self.ingress.push(sample.ingress);
+        self.received = sample.received;
     }
 
     /// In how many of a thousand samples since `before` the port was in the victim state.
     pub(super) fn victim_permille(&self, before: &Watched) -> Option<u64> {
         let victims = self.victims? - before.victims.unwrap_or(0);
         Some(victims * 1_000 / (self.samples - before.samples).max(1))
+    }
+
+    /// The ingress queue's length in the samples since `before`: the least, the mean, the most.
+    pub(super) fn ingress(&self, before: &Watched) -> Option<[Bytes; 3]> {
+        let samples = &self.ingress[before.ingress.len()..];
+        let mean = samples.iter().copied().sum::<Bytes>().divided_by(samples.len().max(1) as u64);
+        Some([*samples.iter().min()?, mean, *samples.iter().max()?])
+    }
+
+    /// What came in since `before`, as on the wire.
+    pub(super) fn received(&self, before: &Watched) -> Bytes {
+        self.received - before.received
     }
 
     /// The last estimate.

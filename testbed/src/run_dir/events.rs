@@ -40,6 +40,10 @@ pub enum EventKind<'a> {
         /// How many.
         frames: u64,
     },
+    /// `stage_sent`: the switch told its peer another stage of GFC; detail: the stage.
+    StageSent(u16),
+    /// `deadlock`: queues were found to wait for each other without end; detail: the cycle.
+    Deadlock(&'a str),
     /// `mark`: the scenario reached a point; detail: its name.
     Mark(&'a str),
 }
@@ -75,18 +79,21 @@ impl EventKind<'_> {
             EventKind::PauseReceived(_) => "pause_received",
             EventKind::ResumeReceived => "resume_received",
             EventKind::Drop { .. } => "drop",
+            EventKind::StageSent(_) => "stage_sent",
+            EventKind::Deadlock(_) => "deadlock",
             EventKind::Mark(_) => "mark",
         }
     }
 
     fn detail(&self) -> String {
         match self {
-            EventKind::PauseSent(quanta) | EventKind::PauseRefreshed(quanta) | EventKind::PauseReceived(quanta) => {
-                quanta.to_string()
-            }
+            EventKind::PauseSent(number)
+            | EventKind::PauseRefreshed(number)
+            | EventKind::PauseReceived(number)
+            | EventKind::StageSent(number) => number.to_string(),
             EventKind::ResumeSent | EventKind::ResumeReceived => String::new(),
             EventKind::Drop { reason, frames } => format!("{reason} {frames}"),
-            EventKind::Mark(name) => (*name).to_owned(),
+            EventKind::Mark(text) | EventKind::Deadlock(text) => (*text).to_owned(),
         }
     }
 }

@@ -32,6 +32,8 @@ pub struct Summary {
     pub late_ns: u64,
     /// Whether no lossless frame was lost anywhere.
     pub lossless: bool,
+    /// Queues that waited for each other without end, if any did.
+    pub deadlock: Option<DeadlockSummary>,
     /// Each flow.
     pub flows: Vec<FlowSummary>,
     /// Each port of the switches that has a host or a link.
@@ -52,6 +54,18 @@ pub struct Summary {
     pub windows: Vec<Window>,
     /// What a reader should know about this run, in words.
     pub notes: Vec<String>,
+}
+
+/// A deadlock.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeadlockSummary {
+    /// The cycle: each port's egress queue waits for the next one's, `S1.p1 -> S2.p1 -> S1.p1, class 3`.
+    pub cycle: String,
+    /// From when on nothing moved.
+    pub since_ns: u64,
+    /// When a queue of it sent a frame all the same; null if none ever did.
+    pub dissolved_ns: Option<u64>,
 }
 
 /// A flow's part.
@@ -116,8 +130,26 @@ pub struct PortSummary {
     pub name: String,
     /// The host behind it, or the other switch's port.
     pub host: String,
+    /// Which flow control it speaks.
+    pub flow_control: String,
+    /// τ that the thresholds of GFC are made for; null under other flow controls.
+    pub feedback_ns: Option<u64>,
+    /// The flow-control messages that it sent.
+    pub messages: MessageSummary,
     /// The classes that saw traffic.
     pub classes: Vec<ClassSummary>,
+}
+
+/// Flow-control messages of a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MessageSummary {
+    /// How many were sent.
+    pub sent: u64,
+    /// The share of the link that they took, in millionths.
+    pub share_ppm: u64,
+    /// The same in the worst millisecond, as samples show it.
+    pub share_worst_ppm: u64,
 }
 
 /// One of several switches.
@@ -256,6 +288,14 @@ pub struct PortWindow {
     pub pauses_sent: u64,
     /// For how long.
     pub paused_ns: u64,
+    /// What came in of lossless classes, as on the wire, in bits a second.
+    pub rx_bps: u64,
+    /// The ingress queues of lossless classes, in the window's samples: the least of any,
+    pub ingress_min_bytes: u64,
+    /// the mean of the longest one,
+    pub ingress_mean_bytes: u64,
+    /// and the most of any.
+    pub ingress_max_bytes: u64,
     /// As in [`ClassSummary`], of the window's samples.
     pub victim_permille: Option<u64>,
     /// As in [`ClassSummary`], of the window's samples.

@@ -21,7 +21,13 @@ fn summary() -> Summary {
         parameters: [("alpha".to_owned(), "1/16".to_owned())].into(),
         time_dilation: 100,
         flows: vec![FlowSummary::new("F1", &sent, &arrived, Span::from_millis(1))],
-        ports: vec![PortSummary { name: "p0".into(), host: "H0".into(), classes: vec![class] }],
+        ports: vec![PortSummary {
+            name: "p0".into(),
+            host: "H0".into(),
+            flow_control: "PFC".into(),
+            classes: vec![class],
+            ..PortSummary::default()
+        }],
         windows: vec![Window {
             name: "burst".into(),
             flows: vec![FlowWindow::new("F1", Bytes::mb(1), Span::from_millis(1))],

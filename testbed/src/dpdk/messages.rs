@@ -1,0 +1,76 @@
+//! How much of a link a port's flow-control messages take.
+
+use std::collections::VecDeque;
+
+use weir_flowctl::frame::FRAME_BYTES;
+use weir_flowctl::wire_bytes;
+use weir_units::{BitRate, Span, Time};
+
+/// The messages that one port has sent, as samples tell.
+#[derive(Clone, Debug, Default)]
+pub(super) struct MessageRate {
+    /// The samples of the last [`WORST_OVER`]: when, and how many by then.
+    recent: VecDeque<(Time, u64)>,
+    sent: u64,
+    /// The most in that time.
+    worst: u64,
+}
+
+/// What the worst case is taken over.
+pub(super) const WORST_OVER: Span = Span::from_millis(1);
+
+impl MessageRate {
+    /// By `now`, a sample's instant, so many were sent.
+    pub(super) fn note(&mut self, now: Time, sent: u64) {
+        while let Some((at, _)) = self.recent.front()
+            && now.since(*at) > WORST_OVER
+        {
+            self.recent.pop_front();
+        }
+        let before = self.recent.front().map_or(self.sent, |(_, sent)| *sent);
+        self.worst = self.worst.max(sent - before);
+        self.recent.push_back((now, sent));
+        self.sent = sent;
+    }
+
+    /// Messages sent.
+    pub(super) fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// The share of a link of this rate that they took over `duration`, in millionths.
+    pub(super) fn share_ppm(&self, rate: BitRate, duration: Span) -> u64 {
+        share_ppm(self.sent, rate, duration)
+    }
+
+    /// The share in the worst [`WORST_OVER`].
+    pub(super) fn worst_ppm(&self, rate: BitRate) -> u64 {
+        share_ppm(self.worst, rate, WORST_OVER)
+    }
+}
+
+fn share_ppm(messages: u64, rate: BitRate, span: Span) -> u64 {
+    let capacity = rate.bytes_in(span).get().max(1);
+    messages * wire_bytes(FRAME_BYTES as u32).get() * 1_000_000 / capacity
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_millisecond_and_the_mean() {
+        let rate = BitRate::gbps(10);
+        let mut messages = MessageRate::default();
+        let at = |us: u64| Time::from_nanos(us * 1_000);
+        messages.note(at(100), 0);
+        messages.note(at(600), 100);
+        messages.note(at(1_100), 120);
+        messages.note(at(5_000), 180);
+        messages.note(at(10_000), 200);
+        assert_eq!(messages.sent(), 200);
+        // 84 B each: 120 of them in 1.25 MB, 200 in 12.5 MB.
+        assert_eq!(messages.worst_ppm(rate), 120 * 84 * 1_000_000 / 1_250_000);
+        assert_eq!(messages.share_ppm(rate, Span::from_millis(10)), 200 * 84 * 1_000_000 / 12_500_000);
+    }
+}
