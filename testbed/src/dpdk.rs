@@ -246,9 +246,9 @@ fn far_end(fabric: &mut Fabric<'_>, scenario: &Scenario, place: PortPlace) -> Re
     fabric.open_far_end(ring).map_err(|source| BackendError::FarEnd { port: scenario.port_name(place), source })
 }
 
-/// What a port tells of its flow control: nothing yet.
-fn instants(_: &Fabric<'_>, _: PortPlace) -> PortInstants {
-    PortInstants::default()
+/// What a port tells of its flow control.
+fn instants(fabric: &Fabric<'_>, place: PortPlace) -> PortInstants {
+    PortInstants::new(fabric.shared(place.switch).ports()[place.port].feedback())
 }
 
 fn host(scenario: &Scenario, number: usize) -> Result<Host, HostError> {

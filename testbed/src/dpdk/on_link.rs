@@ -35,9 +35,9 @@ impl LinkFrame for OnLink {
 }
 
 impl OnLink {
-    /// A frame that enters a link at `now` from the port of these instants.
-    pub(super) fn from_port(mbuf: Mbuf, now: Time, instants: &PortInstants, board: &Board) -> OnLink {
-        let crossed = if ControlFrame::is_control(mbuf.data()) { instants.crossed(now, board) } else { None };
+    /// A frame that enters a link from the port of these instants.
+    pub(super) fn from_port(mbuf: Mbuf, instants: &PortInstants, board: &Board) -> OnLink {
+        let crossed = if ControlFrame::is_control(mbuf.data()) { instants.crossed(board) } else { None };
         OnLink { mbuf, crossed }
     }
 

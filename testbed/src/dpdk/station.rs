@@ -122,7 +122,7 @@ impl Station {
             if let Some(tap) = &mut self.tap {
                 tap.note(now, Direction::Outbound, &mbuf);
             }
-            let frame = OnLink::from_port(mbuf, now, &self.instants, &self.board);
+            let frame = OnLink::from_port(mbuf, &self.instants, &self.board);
             self.to_host.handle(now, frame, |frame| frame.copy(&self.pool));
         }
         let mut delivered = 0;

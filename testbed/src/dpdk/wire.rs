@@ -70,7 +70,7 @@ impl Wire {
                 // Full only if the control thread is stuck; the counters are exact all the same.
                 let _ = self.notes.push(Note::Pfc(now, end.port, pfc));
             }
-            let frame = OnLink::from_port(mbuf, now, &end.instants, &self.board);
+            let frame = OnLink::from_port(mbuf, &end.instants, &self.board);
             lane.handle(now, frame, |frame| frame.copy(&self.pool));
         }
         received
@@ -89,9 +89,9 @@ impl Wire {
     }
 
     /// How far an end's port has obeyed, before more of its frames enter its lane.
-    fn note_applied(&mut self, now: Time, end: usize) {
+    fn note_applied(&mut self, end: usize) {
         if let (Some(probe), Some(applied)) =
-            (self.lanes[end].probe_mut(), self.ends[end].instants.applied(now, &self.board))
+            (self.lanes[end].probe_mut(), self.ends[end].instants.applied(&self.board))
         {
             probe.handle_applied(applied);
         }
@@ -119,7 +119,7 @@ impl Task for Wire {
         }
         let mut moved = 0;
         for from in 0..2 {
-            self.note_applied(now, from);
+            self.note_applied(from);
             moved += self.receive(now, from) + self.deliver(now, from);
         }
         moved

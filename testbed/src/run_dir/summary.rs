@@ -187,8 +187,7 @@ pub struct LaneSummary {
 }
 
 /// The feedback delay τ: from the arrival that made the receiving port slow the sender down to the arrival of the last frame
-/// that was sent before it obeyed. A port that does not tell when the arrival was or when it obeyed has the message's
-/// entry into the link, or its delivery, in place of it.
+/// that was sent before the sender obeyed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FeedbackSummary {
