@@ -239,7 +239,7 @@ fn random_links() -> impl Strategy<Value = Links> {
 
 /// Mostly stuck, and holding much, as cycles are rare otherwise.
 fn random_switches() -> impl Strategy<Value = Vec<SwitchState>> {
-    let queue = (prop::bool::weighted(0.8), 0_u64..5, 0_u64..1 << PORTS);
+    let queue = (prop::bool::weighted(0.8), prop::bool::weighted(0.8), 0_u64..1 << PORTS);
     prop::collection::vec(queue, SWITCHES * PORTS * OF_CLASSES.len()).prop_map(|queues| {
         let mut queues = queues.into_iter();
         let mut switches = Fabric::new(SWITCHES, PORTS, &[]).switches;
