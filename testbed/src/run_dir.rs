@@ -23,7 +23,7 @@ mod tests;
 pub use capture::{CapturePort, CaptureWriter, Direction};
 pub use events::{EventKind, EventWriter, FctWriter};
 pub use provenance::{Machine, Provenance};
-pub use series::{FlowSample, PoolSample, QueueSample, SeriesColumns, SeriesWriter};
+pub use series::{FlowSample, PoolSample, QueueSample, Series, SeriesColumns, SeriesWriter};
 #[cfg(feature = "dpdk")]
 pub(crate) use summary::throughput;
 pub use summary::{
@@ -195,6 +195,13 @@ impl RunDir {
 /// Reads the results of the run in a directory.
 pub fn read_summary(run: &Path) -> Result<Summary, RunDirError> {
     read_json(&run.join(SUMMARY))
+}
+
+/// Reads the time series of the run in a directory.
+pub fn read_series(run: &Path) -> Result<Series, RunDirError> {
+    let path = run.join(SERIES);
+    let file = File::open(&path).map_err(io_at(&path, "can't be read"))?;
+    Series::read(file).map_err(io_at(&path, "can't be read"))
 }
 
 /// Reads where the run in a directory came from.

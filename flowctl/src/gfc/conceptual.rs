@@ -65,6 +65,13 @@ impl Mapping {
         BitRate::bps((bps as u64).max(RATE_MIN.as_bps()))
     }
 
+    /// The queue that a rate is set for: R's inverse, B_0 for the line rate and above.
+    pub fn queue(&self, rate: BitRate) -> Bytes {
+        let (rate, range) = (rate.min(self.line).as_bps(), (self.b_m - self.b_0).get());
+        let left = u128::from(rate) * u128::from(range) / u128::from(self.line.as_bps());
+        self.b_m - Bytes::new(left as u64)
+    }
+
     /// C, the rate of a queue up to B_0.
     pub fn line(&self) -> BitRate {
         self.line
@@ -95,6 +102,8 @@ mod tests {
         assert_eq!(rates, [10_000, 10_000, 5_000, 2_000]);
         assert_eq!(mapping.rate(Bytes::kb(100)), RATE_MIN);
         assert_eq!(mapping.rate(Bytes::mb(100)), RATE_MIN);
+        let queues = [10_000, 5_000, 2_000, 0].map(|mbps| mapping.queue(BitRate::mbps(mbps)));
+        assert_eq!(queues, [50, 75, 90, 100].map(Bytes::kb));
     }
 
     /// gfc 6.1.1: half the rate at B_m − (B_m − B_0)/2 = 746 KB.

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use weir_units::{Bytes, Span, Time};
+use weir_units::{BitRate, Bytes, CLASSES, Class, Span, Time};
 
 use super::on_link::OnLink;
 use crate::host::{Host, HostStats};
@@ -41,6 +41,8 @@ struct HostCell {
     sends: Vec<usize>,
     receives: Vec<usize>,
     finished: AtomicBool,
+    /// The rate that the switch sets each class, in bits a second; 0 under a flow control that sets none.
+    rates: [AtomicU64; CLASSES],
     last: Mutex<Option<LastWords>>,
 }
 
@@ -84,6 +86,7 @@ impl Board {
                 sends: flows.sends.iter().map(|(flow, _)| *flow).collect(),
                 receives: flows.receives.iter().map(|(flow, _)| *flow).collect(),
                 finished: AtomicBool::new(false),
+                rates: Default::default(),
                 last: Mutex::new(None),
             }
         });
@@ -115,7 +118,17 @@ impl Board {
         for (n, flow) in cell.receives.iter().enumerate() {
             self.flows[*flow].received.store(state.receiver_stats(n).payload.get(), Ordering::Relaxed);
         }
+        for class in Class::in_mask(state.config().lossless) {
+            let rate = state.peer_rate(class).map_or(0, BitRate::as_bps);
+            cell.rates[class.index()].store(rate, Ordering::Relaxed);
+        }
         cell.finished.store(state.is_finished(), Ordering::Relaxed);
+    }
+
+    /// The rate that the switch has set a host's class, under GFC.
+    pub(super) fn rate(&self, host: usize, class: Class) -> Option<BitRate> {
+        let bps = self.hosts[host].rates[class.index()].load(Ordering::Relaxed);
+        (bps > 0).then(|| BitRate::bps(bps))
     }
 
     /// A host leaves its last counters.

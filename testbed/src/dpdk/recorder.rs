@@ -23,7 +23,7 @@ use crate::run_dir::{
     CapturePort, CaptureWriter, EventKind, EventWriter, FctWriter, FlowSample, PoolSample, QueueSample, RunDir,
     RunDirError, SeriesColumns, SeriesWriter,
 };
-use crate::scenario::{PortPlace, Scenario};
+use crate::scenario::{Behind, PortPlace, Scenario};
 
 type Out = BufWriter<File>;
 
@@ -171,6 +171,11 @@ impl<'a> Recorder<'a> {
         let samples: Vec<QueueSample> = queues(self.scenario)
             .map(|(place, class)| {
                 let port = &reports[place.switch].ports[place.port];
+                let peer_rate = match self.scenario.behind(place) {
+                    Some(Behind::Host(host)) => self.board.rate(host, class),
+                    Some(Behind::Port(peer)) => reports[peer.switch].ports[peer.port].classes[class.index()].rate_rx,
+                    None => None,
+                };
                 let class = &port.classes[class.index()];
                 let ingress = &class.ingress;
                 // Counted without FCS.
@@ -183,6 +188,7 @@ impl<'a> Recorder<'a> {
                     egress: class.egress,
                     paused: ingress.off,
                     paused_for: class.paused_tx,
+                    peer_rate,
                     victim: is_victim(port),
                     headroom_estimate: ingress.observation.headroom_estimate,
                 }

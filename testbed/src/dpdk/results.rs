@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use weir_config::{FlowControl, SwitchConfig};
+use weir_flowctl::Mechanism;
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
-use weir_switch_core::flow_control::feedback_delay;
+use weir_switch_core::flow_control::{feedback_delay, mechanism};
 use weir_switch_core::report::{ClassReport, PortReport};
 use weir_switch_core::switch::RATE_UNKNOWN;
-use weir_units::{Bytes, CLASSES, Class, Span, Time};
+use weir_units::{BitRate, Bytes, CLASSES, Class, Span, Time};
 
 use super::Stopped;
 use super::board::{Board, LinkWords};
@@ -176,6 +177,16 @@ fn feedback_configured(scenario: &Scenario, place: PortPlace) -> Option<Span> {
     is_gfc.then(|| feedback_delay(config, place.port, port.rate.unwrap_or(RATE_UNKNOWN)))
 }
 
+/// The queue that time-based GFC sets a rate for.
+fn reckoned_queue(scenario: &Scenario, place: PortPlace, rate: BitRate) -> Option<Bytes> {
+    let config = &scenario.switches[place.switch];
+    let line = config.ports[place.port].rate.unwrap_or(RATE_UNKNOWN);
+    match mechanism(config, place.port, line) {
+        Ok(Mechanism::GfcTime { mapping, .. }) => Some(mapping.queue(rate)),
+        _ => None,
+    }
+}
+
 fn message_summary(scenario: &Scenario, place: PortPlace, messages: &[(PortPlace, MessageRate)]) -> MessageSummary {
     let rate = scenario.switches[place.switch].ports[place.port].rate.unwrap_or(RATE_UNKNOWN);
     let of_port = messages.iter().find(|(of, _)| *of == place);
@@ -279,6 +290,7 @@ fn window(scenario: &Scenario, plan: &WindowPlan, edges: &[Edge]) -> Option<Wind
             let edges = from.watched.iter().zip(&to.watched);
             queues(scenario).zip(edges).filter(|((of, _), _)| *of == place).map(|(_, edges)| edges)
         };
+        let peer_rate = of_port().filter_map(|(from, to)| to.peer_rate(from)).min();
         let lengths = || of_port().filter_map(|(from, to)| to.ingress(from));
         PortWindow {
             victim_permille: of_port().filter_map(|(from, to)| to.victim_permille(from)).max(),
@@ -291,6 +303,8 @@ fn window(scenario: &Scenario, plan: &WindowPlan, edges: &[Edge]) -> Option<Wind
             ingress_min_bytes: lengths().map(|[min, ..]| min.get()).min().unwrap_or(0),
             ingress_mean_bytes: lengths().map(|[_, mean, _]| mean.get()).max().unwrap_or(0),
             ingress_max_bytes: lengths().map(|[.., max]| max.get()).max().unwrap_or(0),
+            peer_rate_bps: peer_rate.map(BitRate::as_bps),
+            reckoned_queue_bytes: peer_rate.and_then(|rate| reckoned_queue(scenario, place, rate)).map(Bytes::get),
         }
     });
     Some(Window {

@@ -1,6 +1,6 @@
 //! What samples told of a queue.
 
-use weir_units::Bytes;
+use weir_units::{BitRate, Bytes};
 
 use crate::run_dir::QueueSample;
 
@@ -14,6 +14,8 @@ pub(super) struct Watched {
     estimates: Vec<Bytes>,
     /// Each sample's length of the ingress queue, in order.
     ingress: Vec<Bytes>,
+    /// The rate that the peer was set in each sample, in order: under GFC.
+    peer_rates: Vec<BitRate>,
     /// All that came in, as on the wire.
     received: Bytes,
 }
@@ -26,6 +28,7 @@ impl Watched {
         }
         self.estimates.extend(sample.headroom_estimate);
         self.ingress.push(sample.ingress);
+        self.peer_rates.extend(sample.peer_rate);
         self.received = sample.received;
     }
 
@@ -40,6 +43,13 @@ impl Watched {
         let samples = &self.ingress[before.ingress.len()..];
         let mean = samples.iter().copied().sum::<Bytes>().divided_by(samples.len().max(1) as u64);
         Some([*samples.iter().min()?, mean, *samples.iter().max()?])
+    }
+
+    /// The mean of the rates that the peer was set in the samples since `before`, under GFC.
+    pub(super) fn peer_rate(&self, before: &Watched) -> Option<BitRate> {
+        let samples = &self.peer_rates[before.peer_rates.len()..];
+        let sum: u64 = samples.iter().map(|rate| rate.as_bps()).sum();
+        sum.checked_div(samples.len() as u64).map(BitRate::bps)
     }
 
     /// What came in since `before`, as on the wire.

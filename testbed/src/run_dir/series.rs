@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use weir_units::{Bytes, Class, Span, Time};
+use weir_units::{BitRate, Bytes, Class, Span, Time};
 
 use super::{csv_error, micros};
 
@@ -20,6 +20,7 @@ use super::{csv_error, micros};
 /// | `PORT.CLASS.egress_bytes` | what waits in the egress queue of that port and class |
 /// | `PORT.CLASS.paused` | 1 while the switch has its peer there paused, else 0 |
 /// | `PORT.CLASS.paused_us` | for how long it had it paused so far, microseconds |
+/// | `PORT.CLASS.peer_rate_bps` | GFC: the rate that the peer there has been set, bits a second; empty under other flow controls |
 /// | `PORT.CLASS.victim` | SPFC: 1 while the port is in the victim state, else 0; empty under other policies |
 /// | `PORT.CLASS.headroom_estimate_bytes` | DSH: φ̂; adaptive headroom: Φ as measured; empty under other policies |
 /// | `POOL.used_bytes` | of the shared segment |
@@ -74,6 +75,8 @@ pub struct QueueSample {
     pub paused: bool,
     /// For how long it was, since the start.
     pub paused_for: Span,
+    /// The rate that the peer has been set, under GFC.
+    pub peer_rate: Option<BitRate>,
     /// Whether the port is in the victim state, if the policy has one.
     pub victim: Option<bool>,
     /// The headroom that the queue is reckoned to need, if the policy reckons.
@@ -133,6 +136,7 @@ impl<W: Write> SeriesWriter<W> {
             self.row.push_field(&queue.egress.get().to_string());
             self.row.push_field(if queue.paused { "1" } else { "0" });
             self.row.push_field(&micros(Time::ZERO + queue.paused_for));
+            self.row.push_field(&queue.peer_rate.map_or_else(String::new, |rate| rate.as_bps().to_string()));
             self.row.push_field(queue.victim.map_or("", |victim| if victim { "1" } else { "0" }));
             self.row.push_field(&or_empty(queue.headroom_estimate));
         }
@@ -152,6 +156,39 @@ impl<W: Write> SeriesWriter<W> {
     }
 }
 
+/// A series as it was written.
+#[derive(Clone, Debug, Default)]
+pub struct Series {
+    columns: Vec<String>,
+    rows: Vec<Vec<f64>>,
+}
+
+impl Series {
+    /// Reads what a [`SeriesWriter`] has written.
+    pub fn read(reader: impl io::Read) -> io::Result<Series> {
+        let mut csv = csv::Reader::from_reader(reader);
+        let columns = csv.headers().map_err(csv_error)?.iter().map(str::to_owned).collect();
+        let mut rows = Vec::new();
+        for record in csv.records() {
+            let record = record.map_err(csv_error)?;
+            let number = |field: &str| match field {
+                "" => Ok(f64::NAN),
+                field => field.parse(),
+            };
+            let row: Result<Vec<f64>, _> = record.iter().map(number).collect();
+            rows.push(row.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?);
+        }
+        Ok(Series { columns, rows })
+    }
+
+    /// The values of a column by its name, each with its instant in microseconds; not a number where the field is empty. `None`
+    /// if there is no such column.
+    pub fn column(&self, name: &str) -> Option<impl Iterator<Item = (f64, f64)> + '_> {
+        let place = self.columns.iter().position(|column| column == name)?;
+        Some(self.rows.iter().map(move |row| (row[0], row[place])))
+    }
+}
+
 fn header(columns: &SeriesColumns) -> Vec<String> {
     let flows = columns.flows.iter().flat_map(|flow| ["sent_bps", "received_bps"].map(|what| format!("{flow}.{what}")));
     let queues = columns.queues.iter().flat_map(|(port, class)| {
@@ -163,6 +200,7 @@ fn header(columns: &SeriesColumns) -> Vec<String> {
             "egress_bytes",
             "paused",
             "paused_us",
+            "peer_rate_bps",
             "victim",
             "headroom_estimate_bytes",
         ];
@@ -179,7 +217,7 @@ fn or_empty(bytes: Option<Bytes>) -> String {
 
 /// The rate of what was added, in bits a second, rounded down; 0 over no time.
 fn rate(now: Bytes, before: Bytes, span: Span) -> String {
-    weir_units::BitRate::of(now.saturating_sub(before), span).map_or(0, |rate| rate.as_bps()).to_string()
+    BitRate::of(now.saturating_sub(before), span).map_or(0, |rate| rate.as_bps()).to_string()
 }
 
 #[cfg(test)]
@@ -206,6 +244,7 @@ mod tests {
             egress: Bytes::new(4),
             paused: true,
             paused_for: Span::from_nanos(1_500),
+            peer_rate: Some(BitRate::gbps(5)),
             victim: Some(true),
             headroom_estimate: Some(Bytes::new(60)),
             ..queue
@@ -217,9 +256,14 @@ mod tests {
         assert_eq!(
             lines[0],
             "t_us,F1.sent_bps,F1.received_bps,p0.3.rx_bps,p0.3.ingress_bytes,p0.3.headroom_bytes,p0.3.threshold_bytes,\
-             p0.3.egress_bytes,p0.3.paused,p0.3.paused_us,p0.3.victim,p0.3.headroom_estimate_bytes,pool.used_bytes,pool.capacity_bytes"
+             p0.3.egress_bytes,p0.3.paused,p0.3.paused_us,p0.3.peer_rate_bps,p0.3.victim,p0.3.headroom_estimate_bytes,pool.used_bytes,pool.capacity_bytes"
         );
-        assert_eq!(lines[1], "1.000001,9999990000,0,0,5,1,,0,0,0.000000,,,7,1000000");
-        assert_eq!(lines[2], "2.000001,0,100000000000,1000000000,5,1,9,4,1,1.500000,1,60,7,1000000");
+        assert_eq!(lines[1], "1.000001,9999990000,0,0,5,1,,0,0,0.000000,,,,7,1000000");
+        let series = Series::read(text.as_bytes()).unwrap();
+        let rx: Vec<_> = series.column("p0.3.rx_bps").unwrap().collect();
+        assert_eq!(rx, [(1.000_001, 0.0), (2.000_001, 1e9)]);
+        assert!(series.column("p0.3.victim").unwrap().next().unwrap().1.is_nan());
+        assert!(series.column("p1.3.rx_bps").is_none());
+        assert_eq!(lines[2], "2.000001,0,100000000000,1000000000,5,1,9,4,1,1.500000,5000000000,1,60,7,1000000");
     }
 }

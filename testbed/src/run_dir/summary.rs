@@ -295,6 +295,11 @@ pub struct PortWindow {
     pub ingress_mean_bytes: u64,
     /// and the most of any.
     pub ingress_max_bytes: u64,
+    /// GFC: the mean of the rates that the peer was set; null under other flow controls.
+    pub peer_rate_bps: Option<u64>,
+    /// Time-based GFC: the queue that this rate stands for, which is the queue as the sender reckons it,
+    /// B − (FCCL − FCTBS), with what is on the wire and was sent meanwhile; null under other flow controls.
+    pub reckoned_queue_bytes: Option<u64>,
     /// As in [`ClassSummary`], of the window's samples.
     pub victim_permille: Option<u64>,
     /// As in [`ClassSummary`], of the window's samples.
