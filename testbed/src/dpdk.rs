@@ -20,7 +20,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use weir_config::{Device, SwitchConfig};
-use weir_dpdk_driver::{DriverError, Fabric, FabricOptions, Memory, Placement, RunningFabric, Runtime, Stopped};
+use weir_dpdk_driver::{
+    DriverError, Fabric, FabricOptions, Memory, Placement, RunningFabric, Runtime, Stopped, pci_addresses_of,
+};
 use weir_dpdk_io::{RxQueue, TxQueue};
 use weir_switch_core::Report;
 use weir_switch_core::report::PortReport;
@@ -149,6 +151,14 @@ pub enum BackendError {
         /// Why.
         source: weir_dpdk_io::PortError,
     },
+    /// A host's own device.
+    #[error("host {host}: its device can't be had: {source}")]
+    Device {
+        /// The host.
+        host: String,
+        /// Why.
+        source: weir_dpdk_io::PortError,
+    },
     /// An lcore's loop ended.
     #[error("an lcore stopped in the middle of the run")]
     LcoreFailed,
@@ -175,7 +185,12 @@ impl DpdkBackend {
         let others = allowed.iter().copied().filter(|cpu| in_real_time && !cpus.contains(cpu));
         let host_cpus: Vec<u32> = others.take(HOST_CPUS_MAX).collect();
         cpus.extend(&host_cpus);
-        Ok(DpdkBackend { runtime: Runtime::start("weir-testbed", &cpus, &[], &options)?, host_cpus })
+        let of_switches = scenarios.iter().flat_map(|scenario| &scenario.switches).flat_map(|switch| &switch.ports);
+        let of_hosts = scenarios.iter().flat_map(|scenario| &scenario.hosts).filter_map(|host| host.device.as_ref());
+        let mut pci = pci_addresses_of(of_switches.map(|port| &port.device).chain(of_hosts));
+        pci.sort();
+        pci.dedup();
+        Ok(DpdkBackend { runtime: Runtime::start("weir-testbed", &cpus, &pci, &options)?, host_cpus })
     }
 
     /// Runs a scenario and writes its results; returns them too. `observe` is told how it goes at every sample.
@@ -214,7 +229,14 @@ impl DpdkBackend {
         let mut fabric = Fabric::prepare(&self.runtime, &scenario.switches, &placement, mbufs_of(scenario))?;
         let mut readers = Vec::new();
         for (n, plan) in scenario.hosts.iter().enumerate() {
-            let queues = far_end(&mut fabric, scenario, plan.place())?;
+            let queues = match &plan.device {
+                None => far_end(&mut fabric, scenario, plan.place())?,
+                Some(device) => {
+                    let mtu = scenario.switches[plan.switch].mtu.get() as u16;
+                    let opened = fabric.open_device(device, mtu);
+                    opened.map_err(|source| BackendError::Device { host: plan.name.clone(), source })?
+                }
+            };
             let host = host(scenario, n).map_err(|source| BackendError::Host { host: plan.name.clone(), source })?;
             let capture = scenario.capture.as_ref().filter(|plan| plan.host == n);
             let (shape, pool) = (host_link(scenario, plan), fabric.store().data.clone());
@@ -223,7 +245,7 @@ impl DpdkBackend {
             fabric.add_task(cpu(n), Box::new(station));
             readers.push(reader);
         }
-        for (n, plan) in scenario.links.iter().enumerate() {
+        for (n, plan) in scenario.links.iter().enumerate().filter(|(_, plan)| scenario.is_emulated(plan)) {
             let mut end = |place| -> Result<WireEnd, BackendError> {
                 let queues = far_end(&mut fabric, scenario, place)?;
                 Ok(WireEnd::new(place, instants(&fabric, place), queues))
@@ -327,7 +349,9 @@ fn late(scenario: &Scenario) -> Span {
 }
 
 fn host_link(scenario: &Scenario, plan: &HostPlan) -> LinkShape {
-    LinkShape::new(plan.nic.rate, plan.link_delay, late(scenario), plan.faults)
+    // A device has a cable of its own.
+    let delay = if plan.device.is_some() { Span::ZERO } else { plan.link_delay };
+    LinkShape::new(plan.nic.rate, delay, late(scenario), plan.faults)
 }
 
 fn switch_link(scenario: &Scenario, plan: &LinkPlan) -> LinkShape {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use weir_config::SwitchConfig;
+use weir_config::{Device, SwitchConfig};
 use weir_units::{PortId, Span, Time};
 
 use crate::deadlock::{Deadlock, FabricPort, Links};
@@ -65,6 +65,8 @@ pub struct HostPlan {
     pub faults: [FaultPlan; 2],
     /// The NIC.
     pub nic: HostConfig,
+    /// The device that the NIC is; none where the switch's port is a ring, whose far end the NIC then is.
+    pub device: Option<Device>,
 }
 
 /// A link between two switches, or two ports of one.
@@ -232,6 +234,13 @@ impl Scenario {
             Behind::Host(host) => self.hosts[host].name.clone(),
             Behind::Port(place) => self.port_name(place),
         }
+    }
+
+    /// Whether a link is emulated, between the far ends of two rings. Otherwise its ends are joined by a cable, or by a
+    /// ring that both name.
+    pub fn is_emulated(&self, link: &LinkPlan) -> bool {
+        let [one, other] = link.ends.map(|end| &self.switches[end.switch].ports[end.port].device);
+        matches!((one, other), (Device::Ring(one), Device::Ring(other)) if one != other)
     }
 
     /// The links between switches, for [`Detector`](crate::deadlock::Detector).

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-use weir_config::SwitchConfig;
+use weir_config::{Device, SwitchConfig};
 use weir_testbed::dpdk::DpdkBackend;
 use weir_testbed::host::{CongestionControl, FlowConfig, HostConfig, Repeat};
 use weir_testbed::link::FaultPlan;
@@ -31,6 +31,8 @@ struct Pair {
     total: Option<Bytes>,
     /// On the wire, toward S1, and on H1's link, toward the host.
     faults: [FaultPlan; 2],
+    /// In place of the wire a cable, which both ports name, and one that H2 and its port name.
+    cabled: bool,
     end: Time,
 }
 
@@ -80,6 +82,7 @@ impl Pair {
             link_delay: HOST_DELAY,
             faults: [if n == 0 { self.faults[1] } else { FaultPlan::default() }, FaultPlan::default()],
             nic: HostConfig::new(MacAddr([2, 0, 0, 0, 0, n as u8]), Ipv4Addr::new(10, 0, 0, n as u8 + 1), rate),
+            device: (self.cabled && n == 1).then(|| Device::Ring("s1p0".to_owned())),
         }
     }
 
@@ -94,9 +97,9 @@ impl Pair {
             self.headroom,
         );
         for (port, (rate, delay)) in [(rate, HOST_DELAY), (FAST, self.wire_delay)].into_iter().enumerate() {
-            text += &format!(
-                "[[ports]]\nname = \"p{port}\"\nring = \"s{n}p{port}\"\nrate = \"{rate}\"\ndelay = \"{delay}\"\n"
-            );
+            let ring = if self.cabled && port == 1 { "cable".to_owned() } else { format!("s{n}p{port}") };
+            text +=
+                &format!("[[ports]]\nname = \"p{port}\"\nring = \"{ring}\"\nrate = \"{rate}\"\ndelay = \"{delay}\"\n");
         }
         for (of, host) in hosts.iter().enumerate() {
             let port = usize::from(of != n);
@@ -117,6 +120,7 @@ fn two_switches_and_a_wire() {
         repeat: Repeat::Every(Span::from_micros(50)),
         total: None,
         faults: [FaultPlan::default(); 2],
+        cabled: false,
         end: Time::from_nanos(2_000_000),
     };
     let congested = Pair {
@@ -135,12 +139,13 @@ fn two_switches_and_a_wire() {
     let to_host =
         FaultPlan { duplication_ppm: 300_000, reordering_ppm: 300_000, until, seed: 5, ..FaultPlan::default() };
     let faulty = Pair { name: "faulty", headroom: "1500KB", faults: [on_wire, to_host], ..congested };
-    let pairs = [&quiet, &congested, &faulty];
+    let cabled = Pair { name: "cabled", cabled: true, ..congested };
+    let pairs = [&quiet, &congested, &faulty, &cabled];
 
     let scenarios = pairs.map(Pair::scenario);
     let backend = DpdkBackend::start(&scenarios).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let [quiet, congested, faulty] = scenarios.each_ref().map(|scenario| {
+    let [quiet, congested, faulty, cabled] = scenarios.each_ref().map(|scenario| {
         let run = RunDir::create(folder.path().join(&scenario.name), &Provenance::new("test", [], UNIX_EPOCH)).unwrap();
         let path = run.path().to_owned();
         let summary = backend.run(scenario, run, &mut |_| {}).unwrap();
@@ -160,6 +165,11 @@ fn two_switches_and_a_wire() {
     check_congestion(&congested);
     assert!(congested.links.iter().all(|lane| lane.lost + lane.doubled + lane.reordered == 0), "{:?}", congested.links);
     check_faults(&faulty);
+    assert_eq!(cabled.flows[0].bytes_received, TOTAL.get());
+    assert!(pauses(&cabled, "S2.p1") > 0 && pauses(&cabled, "S1.p0") > 0, "PFC crosses the cable");
+    assert!(
+        cabled.links.iter().all(|lane| lane.from == "H1" || lane.to == "H1" || lane.from == "H2" || lane.to == "H2")
+    );
 }
 
 fn port<'a>(summary: &'a Summary, name: &str) -> &'a PortSummary {

@@ -48,9 +48,7 @@ impl Devices {
             DriverError::Config(switch.error_at(&key, format!("port {}: {error}", config.name), help))
         };
         let port = self.attach(&config.device, mtu).map_err(at_line)?;
-        // Ring, pcap and null ports have no MTU to set; a netdev keeps its own.
-        let device_mtu = matches!(config.device, Device::Pci(_)).then_some(mtu);
-        let mut open = start(port, pool, device_mtu).map_err(at_line)?;
+        let mut open = start(port, pool, device_mtu(&config.device, mtu)).map_err(at_line)?;
         self.take_over_flow_control(switch, config, &key, &mut open.port)?;
         Ok(open)
     }
@@ -59,6 +57,15 @@ impl Devices {
     pub fn open_far_end(&mut self, ring: &str, pool: &Mempool) -> Result<OpenPort, PortError> {
         let port = self.far_ends.remove(ring).ok_or_else(|| PortError::NotFound(ring.to_owned()))?;
         start(port, pool, None)
+    }
+
+    /// A device that is no switch's port, for something else in the process. Its hardware is kept out of flow control too.
+    pub fn open_device(&mut self, device: &Device, mtu: u16, pool: &Mempool) -> Result<OpenPort, PortError> {
+        let port = self.attach(device, mtu)?;
+        let mut open = start(port, pool, device_mtu(device, mtu))?;
+        let report = open.port.take_over_flow_control();
+        tracing::debug!(%device, "flow control: {report}");
+        Ok(open)
     }
 
     fn attach(&mut self, device: &Device, mtu: u16) -> Result<Port, PortError> {
@@ -117,6 +124,11 @@ impl Devices {
         }
         Ok(())
     }
+}
+
+/// Ring, pcap and null ports have no MTU to set; a netdev keeps its own.
+fn device_mtu(device: &Device, mtu: u16) -> Option<u16> {
+    matches!(device, Device::Pci(_)).then_some(mtu)
 }
 
 fn start(mut port: Port, pool: &Mempool, mtu: Option<u16>) -> Result<OpenPort, PortError> {

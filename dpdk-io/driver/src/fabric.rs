@@ -137,7 +137,11 @@ impl Runtime {
 
 /// PCI addresses that the switches use, for EAL to probe.
 pub fn pci_addresses(switches: &[SwitchConfig]) -> Vec<String> {
-    let devices = switches.iter().flat_map(|switch| &switch.ports).map(|port| &port.device);
+    pci_addresses_of(switches.iter().flat_map(|switch| &switch.ports).map(|port| &port.device))
+}
+
+/// PCI addresses among devices.
+pub fn pci_addresses_of<'a>(devices: impl Iterator<Item = &'a Device>) -> Vec<String> {
     devices.filter_map(|device| if let Device::Pci(address) = device { Some(address.clone()) } else { None }).collect()
 }
 
@@ -217,6 +221,13 @@ impl<'a> Fabric<'a> {
     /// The queues of the far end of a link inside the process that only one switch port names.
     pub fn open_far_end(&mut self, ring: &str) -> Result<(RxQueue, TxQueue), PortError> {
         let OpenPort { rx, tx, port } = self.devices.open_far_end(ring, &self.store.data)?;
+        self.far_ends.push(port);
+        Ok((rx, tx))
+    }
+
+    /// The queues of a device that is no switch's port.
+    pub fn open_device(&mut self, device: &Device, mtu: u16) -> Result<(RxQueue, TxQueue), PortError> {
+        let OpenPort { rx, tx, port } = self.devices.open_device(device, mtu, &self.store.data)?;
         self.far_ends.push(port);
         Ok((rx, tx))
     }

@@ -22,7 +22,9 @@ mod switch_lcore;
 
 pub use checks::check_machine;
 pub use error::DriverError;
-pub use fabric::{DeviceReport, Fabric, FabricOptions, RunningFabric, Runtime, Stopped, pci_addresses};
+pub use fabric::{
+    DeviceReport, Fabric, FabricOptions, RunningFabric, Runtime, Stopped, pci_addresses, pci_addresses_of,
+};
 pub use frame::{Frame, FrameStore};
 pub use lcore_loop::{LcoreStats, LoopControl, Phase, Task};
 pub use memory::Memory;
