@@ -7,6 +7,8 @@ use weir_flowctl::gfc::ThresholdError;
 use weir_mmu::LayoutError;
 use weir_units::{Bytes, MacAddr, Span};
 
+use crate::flow_control::kept_free;
+
 /// Why a configuration makes no switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BuildError {
@@ -28,6 +30,18 @@ pub enum BuildError {
         /// Which theorem, and the bound.
         error: ThresholdError,
     },
+    /// A lossless ingress queue may grow longer than what the buffer keeps for it, so that frames may be lost:
+    /// of [`crate::flow_control::check`].
+    Room {
+        /// The port, by its place.
+        port: usize,
+        /// The key of the limit.
+        key: &'static str,
+        /// How long the queue may grow; one frame can come on top.
+        limit: Bytes,
+        /// What the buffer keeps.
+        kept: Bytes,
+    },
     /// A static address does not fit the forwarding table.
     StaticMac(MacAddr),
 }
@@ -41,22 +55,26 @@ impl BuildError {
                 config.error_at(key, self.to_string(), format!("write \"{longest}\" or less"))
             }
             BuildError::Threshold { port, key, error } => {
-                let at = format!("ports[{port}].flow_control");
-                let at = match config.source.line_of(&format!("{at}.{key}")) {
-                    Some(_) => format!("{at}.{key}"),
-                    None => at,
-                };
-                let help = match highest(error) {
-                    Some(highest) => {
+                let help = match (highest(error), kept_free(config, *port)) {
+                    (Some(highest), _) => format!("write {key} = \"{highest}\" or less"),
+                    (None, Some(free)) => {
                         format!(
-                            "write {key} = \"{highest}\" or less; for an experiment that may lose frames, unsafe_thresholds = true"
+                            "b_m must be above {free}: make it larger (or `threshold` in [buffer.static]), or tau smaller"
                         )
                     }
-                    None => "make b_m larger or tau smaller; for an experiment that may lose frames, write \
-                             unsafe_thresholds = true"
-                        .to_owned(),
+                    (None, None) => "make b_m larger or tau smaller".to_owned(),
                 };
-                config.error_at(&at, self.to_string(), help)
+                config.error_at(&flow_control(*port, key), self.to_string(), help + FOR_AN_EXPERIMENT)
+            }
+            BuildError::Room { port, key, .. } => {
+                let help = match config.b_m_by_default(*port) {
+                    Some(highest) if highest > Bytes::ZERO => {
+                        format!("write {key} = \"{highest}\" or less, or a larger `threshold` in [buffer.static]")
+                    }
+                    _ => "write a larger `threshold` in [buffer.static]".to_owned(),
+                };
+                let experiment = if *key == "b_m" { FOR_AN_EXPERIMENT } else { "" };
+                config.error_at(&flow_control(*port, key), self.to_string(), help + experiment)
             }
             BuildError::StaticMac(_) => config.error_at("static_macs", self.to_string(), "leave out some of them"),
         }
@@ -78,6 +96,11 @@ impl fmt::Display for BuildError {
                     above(f, key, "B_m - (sqrt(tau/T) + 1)^2 C T (GFC, theorem 5.1)", *highest)
                 }
             },
+            BuildError::Room { key, limit, kept, .. } => write!(
+                f,
+                "`{key}` {limit} and a frame are more than the {kept} that the buffer keeps for a queue (`private`, `threshold` \
+                 and headroom): the queue may overflow"
+            ),
             BuildError::StaticMac(address) => {
                 write!(
                     f,
@@ -89,6 +112,11 @@ impl fmt::Display for BuildError {
 }
 
 impl std::error::Error for BuildError {}
+
+/// A key of a port's flow control. Where the file does not have it, its default did the harm, and errors point at the table.
+fn flow_control(port: usize, key: &str) -> String {
+    format!("ports[{port}].flow_control.{key}")
+}
 
 /// The bound that a threshold breaks, where there is one.
 fn highest(error: &ThresholdError) -> Option<Bytes> {
@@ -106,3 +134,5 @@ fn above(f: &mut fmt::Formatter<'_>, key: &str, bound: &str, highest: Option<Byt
         None => write!(f, "no `{key}` keeps to {bound}: the buffer is too small for this feedback delay"),
     }
 }
+
+const FOR_AN_EXPERIMENT: &str = "; for an experiment that may lose frames, unsafe_thresholds = true";

@@ -1,16 +1,35 @@
 //! From a configuration to what each port speaks, with thresholds that keep to the theorems.
 
-use weir_config::{FlowControl, GfcPeer, SwitchConfig};
+#[cfg(test)]
+mod tests;
+
+use weir_config::{ConfigErrors, FlowControl, GfcPeer, SwitchConfig};
 use weir_flowctl::cbfc::Advertiser;
-use weir_flowctl::gfc::{Mapping, StageTable, ThresholdError, feedback_delay_max, stage};
+use weir_flowctl::gfc::{Mapping, StageTable, ThresholdError, stage};
 use weir_flowctl::gfc::{buffer_based_b1_max, time_based_b0_max};
 use weir_flowctl::{Mechanism, wire_bytes};
 use weir_units::{BitRate, Bytes, FCS_BYTES, Span};
 
 use crate::build_error::BuildError;
+use crate::switch::RATE_UNKNOWN;
 
 /// The period of pulses toward a peer that only knows PFC.
 pub const PULSE_PERIOD: Span = Span::from_micros(100);
+
+/// Looks at what all ports of a file speak, for before anything is started. A port without a rate, which under GFC and CBFC none
+/// is, is taken for one of [`RATE_UNKNOWN`].
+///
+/// # Errors
+/// All thresholds that break their theorem and all queues that the buffer does not keep enough for, where they are not declared
+/// unsafe; each at its line.
+pub fn check(config: &SwitchConfig) -> Result<(), ConfigErrors> {
+    let real = (0..config.ports.len()).filter(|port| config.real_port(*port) == *port);
+    let wrong = real.flat_map(|port| {
+        let rate = config.ports[port].rate.unwrap_or(RATE_UNKNOWN);
+        [mechanism(config, port, rate).err(), room(config, port).err()].into_iter().flatten()
+    });
+    ConfigErrors::joined(wrong.map(|error| error.at_line(config))).map_or(Ok(()), Err)
+}
 
 /// What a port speaks, at this rate.
 ///
@@ -19,14 +38,14 @@ pub const PULSE_PERIOD: Span = Span::from_micros(100);
 pub fn mechanism(config: &SwitchConfig, port: usize, rate: BitRate) -> Result<Mechanism, BuildError> {
     let pfc = config.pfc;
     let (quanta, refresh_percent) = (pfc.quanta, pfc.refresh_percent);
-    let b_m = |given: Option<Bytes>| given.or(config.b_m_by_default(port)).unwrap_or_default();
+    let limit = queue_limit(config, port).unwrap_or_default();
     let refused = |key, error: ThresholdError| BuildError::Threshold { port, key, error };
     Ok(match config.ports[port].flow_control {
         FlowControl::None => Mechanism::None,
         FlowControl::Pfc => Mechanism::Pfc { quanta, refresh_percent },
         FlowControl::Pause => Mechanism::Pause { quanta, refresh_percent },
         FlowControl::GfcBuffer(gfc) => {
-            let (b_m, tau) = (b_m(gfc.b_m), feedback_delay(config, port, rate));
+            let (b_m, tau) = (limit, feedback_delay(config, port, rate));
             let highest = buffer_based_b1_max(b_m, rate, tau);
             let b_1 = gfc.b_1.or(highest);
             let make = if gfc.unsafe_thresholds {
@@ -44,7 +63,7 @@ pub fn mechanism(config: &SwitchConfig, port: usize, rate: BitRate) -> Result<Me
             }
         }
         FlowControl::GfcTime(gfc) => {
-            let (b_m, tau) = (b_m(gfc.b_m), feedback_delay(config, port, rate));
+            let (b_m, tau) = (limit, feedback_delay(config, port, rate));
             let period = gfc.period.unwrap_or_else(|| Advertiser::period_by_default(rate));
             let highest = time_based_b0_max(b_m, rate, tau, period);
             let b_0 = gfc.b_0.or(highest);
@@ -57,26 +76,109 @@ pub fn mechanism(config: &SwitchConfig, port: usize, rate: BitRate) -> Result<Me
             Mechanism::GfcTime { mapping: make.map_err(|error| refused("b_0", error))?, buffer: b_m, period }
         }
         FlowControl::Cbfc(cbfc) => Mechanism::Cbfc {
-            buffer: b_m(cbfc.buffer),
+            buffer: limit,
             period: cbfc.period.unwrap_or_else(|| Advertiser::period_by_default(rate)),
         },
     })
 }
 
-/// τ of a port, as configured or by the rule `2·MTU/C + 2·D_prop + reaction` (gfc eq. 6). With a peer that only knows PFC it has
-/// the period of the pulses too.
-pub fn feedback_delay(config: &SwitchConfig, port: usize, rate: BitRate) -> Span {
-    let (tau, pulses) = match config.ports[port].flow_control {
-        FlowControl::GfcBuffer(gfc) => match gfc.peer {
-            GfcPeer::Gfc => (gfc.tau, Span::ZERO),
-            GfcPeer::Pfc { period } => (gfc.tau, period.unwrap_or(PULSE_PERIOD)),
-        },
-        FlowControl::GfcTime(gfc) => (gfc.tau, Span::ZERO),
-        _ => (None, Span::ZERO),
+/// How long a lossless ingress queue of a port may grow under GFC and CBFC: B_m, or CBFC's buffer, as configured or by
+/// default. `None` under all else.
+pub fn queue_limit(config: &SwitchConfig, port: usize) -> Option<Bytes> {
+    let given = match config.ports[port].flow_control {
+        FlowControl::GfcBuffer(gfc) => gfc.b_m,
+        FlowControl::GfcTime(gfc) => gfc.b_m,
+        FlowControl::Cbfc(cbfc) => cbfc.buffer,
+        FlowControl::Pfc | FlowControl::Pause | FlowControl::None => return None,
     };
-    let frame = wire_bytes((config.frame_bytes_max().get() - FCS_BYTES) as u32);
-    let by_rule = || feedback_delay_max(rate, frame, config.ports[port].delay, config.pfc.reaction);
-    tau.unwrap_or_else(by_rule) + pulses
+    Some(given.or(config.b_m_by_default(port)).unwrap_or_default())
+}
+
+/// Whether the buffer keeps as much for a port's queues as they may hold, and the frame that passes their limit: under the static
+/// policy, since every other policy's thresholds move.
+///
+/// # Errors
+/// [`BuildError::Room`] if it keeps less, and that is not declared unsafe.
+pub fn room(config: &SwitchConfig, port: usize) -> Result<(), BuildError> {
+    let key = match config.ports[port].flow_control {
+        FlowControl::Cbfc(_) => "buffer",
+        flow_control if is_unsafe(&flow_control) => return Ok(()),
+        _ => "b_m",
+    };
+    match (queue_limit(config, port), config.kept_for_a_queue(port)) {
+        (Some(limit), Some(kept)) if !has_room(config, port) => Err(BuildError::Room { port, key, limit, kept }),
+        _ => Ok(()),
+    }
+}
+
+/// Whether what the buffer keeps for a port's queue takes the longest that it may be and a frame, both in whole cells.
+pub fn has_room(config: &SwitchConfig, port: usize) -> bool {
+    let cell = u64::from(config.buffer.cell_bytes);
+    match (queue_limit(config, port), config.b_m_by_default(port)) {
+        (Some(limit), Some(highest)) => limit.get() / cell * cell <= highest.get(),
+        _ => true,
+    }
+}
+
+/// Whether a port's thresholds are declared unsafe.
+pub fn is_unsafe(flow_control: &FlowControl) -> bool {
+    match flow_control {
+        FlowControl::GfcBuffer(gfc) => gfc.unsafe_thresholds,
+        FlowControl::GfcTime(gfc) => gfc.unsafe_thresholds,
+        FlowControl::Pfc | FlowControl::Pause | FlowControl::None | FlowControl::Cbfc(_) => false,
+    }
+}
+
+/// τ of a port under GFC, by its terms (gfc eq. 6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FeedbackDelay {
+    /// As configured, in place of the rule; without pulses.
+    pub given: Option<Span>,
+    /// 2·MTU/C: a frame under way at each end, as the wire counts it.
+    pub frames: Span,
+    /// 2·D_prop: to the peer and back.
+    pub wire: Span,
+    /// `[pfc] reaction`: how long a message takes to be made and obeyed.
+    pub reaction: Span,
+    /// P, with a peer that only knows PFC.
+    pub pulses: Span,
+}
+
+impl FeedbackDelay {
+    /// That of a port at this rate.
+    pub fn of(config: &SwitchConfig, port: usize, rate: BitRate) -> FeedbackDelay {
+        let (given, pulses) = match config.ports[port].flow_control {
+            FlowControl::GfcBuffer(gfc) => match gfc.peer {
+                GfcPeer::Gfc => (gfc.tau, Span::ZERO),
+                GfcPeer::Pfc { period } => (gfc.tau, period.unwrap_or(PULSE_PERIOD)),
+            },
+            FlowControl::GfcTime(gfc) => (gfc.tau, Span::ZERO),
+            _ => (None, Span::ZERO),
+        };
+        let frame = wire_bytes((config.frame_bytes_max().get() - FCS_BYTES) as u32);
+        FeedbackDelay {
+            given,
+            frames: rate.time_for(frame) * 2,
+            wire: config.ports[port].delay * 2,
+            reaction: config.pfc.reaction,
+            pulses,
+        }
+    }
+
+    /// What the rule gives, without pulses: `2·MTU/C + 2·D_prop + reaction`.
+    pub fn by_rule(&self) -> Span {
+        self.frames + self.wire + self.reaction
+    }
+
+    /// τ, with the period of pulses.
+    pub fn total(&self) -> Span {
+        self.given.unwrap_or(self.by_rule()) + self.pulses
+    }
+}
+
+/// τ of a port: [`FeedbackDelay::total`].
+pub fn feedback_delay(config: &SwitchConfig, port: usize, rate: BitRate) -> Span {
+    FeedbackDelay::of(config, port, rate).total()
 }
 
 /// The highest B_1 or B_0 of a port that keeps to its theorem, under GFC; `None` otherwise, and where the buffer is too
@@ -90,4 +192,18 @@ pub fn highest_threshold(config: &SwitchConfig, port: usize, mechanism: &Mechani
         Mechanism::GfcTime { mapping, period, .. } => time_based_b0_max(mapping.b_m(), rate, tau, *period),
         _ => None,
     }
+}
+
+/// What must be free above B_1 or B_0, whatever B_m is: 2Cτ, or (√(τ/T) + 1)²·C·T. `None` where a port speaks no GFC.
+pub(crate) fn kept_free(config: &SwitchConfig, port: usize) -> Option<Bytes> {
+    let rate = config.ports[port].rate.unwrap_or(RATE_UNKNOWN);
+    let (tau, any) = (feedback_delay(config, port, rate), Bytes::new(u64::MAX));
+    let highest = match config.ports[port].flow_control {
+        FlowControl::GfcBuffer(_) => buffer_based_b1_max(any, rate, tau)?,
+        FlowControl::GfcTime(gfc) => {
+            time_based_b0_max(any, rate, tau, gfc.period.unwrap_or_else(|| Advertiser::period_by_default(rate)))?
+        }
+        _ => return None,
+    };
+    Some(any - highest)
 }

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use weir_config::{ConfigErrors, SwitchConfig};
 use weir_dpdk_driver::DriverError;
+use weir_switch_core::flow_control;
 
 /// Why the command fails.
 #[derive(Debug)]
@@ -59,11 +60,11 @@ impl From<std::io::Error> for Failure {
     }
 }
 
-/// Reads all files, and reports what is wrong in any of them.
+/// Reads all files, and reports what is wrong in any of them: thresholds that break their theorem too, before anything starts.
 pub fn load_all(files: &[PathBuf]) -> Result<Vec<SwitchConfig>, Failure> {
     let (mut switches, mut errors) = (Vec::new(), Vec::new());
     for file in files {
-        match weir_config::load(file) {
+        match weir_config::load(file).and_then(|switch| flow_control::check(&switch).map(|()| switch)) {
             Ok(switch) => switches.push(switch),
             Err(wrong) => errors.push(wrong),
         }
@@ -74,5 +75,27 @@ pub fn load_all(files: &[PathBuf]) -> Result<Vec<SwitchConfig>, Failure> {
             weir_config::check_together(&switches)?;
             Ok(switches)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unsafe_thresholds_are_wrong_input_of_every_command() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("lab.toml");
+        let with = |b_1: &str| {
+            let gfc = format!("{{ kind = \"gfc-buffer\", tau = \"60us\", b_m = \"300KB\", b_1 = \"{b_1}\" }}");
+            let port = |name| {
+                format!("[[ports]]\nname = \"{name}\"\ntap = \"{name}\"\nrate = \"10Gbps\"\nflow_control = {gfc}\n")
+            };
+            std::fs::write(&file, format!("[classes]\nlossless = [3]\n{}{}", port("a"), port("b"))).unwrap();
+            load_all(std::slice::from_ref(&file))
+        };
+        assert!(with("150KB").is_ok());
+        let Err(Failure::Input(errors)) = with("151KB") else { panic!("accepted") };
+        assert_eq!(errors.iter().map(|error| error.line()).collect::<Vec<_>>(), [Some(7), Some(12)]);
     }
 }

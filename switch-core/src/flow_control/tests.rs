@@ -1,0 +1,122 @@
+//! What a file's flow control is refused for, and what is written instead.
+
+use weir_config::SwitchConfig;
+use weir_flowctl::gfc::feedback_delay_max;
+
+use super::*;
+
+const RATE: BitRate = BitRate::gbps(10);
+
+/// Two ports of 10 Gb/s, one lossless class, T = 300 KB and Φ = 60 KB; the flow control of `p1` is on line 19.
+fn switch(flow_control: &str) -> SwitchConfig {
+    let text = format!(
+        "[buffer]\nsize = \"4MB\"\nheadroom = \"60KB\"\npolicy = \"static\"\n[buffer.static]\nthreshold = \"300KB\"\n\
+         [classes]\nlossless = [3]\n[pfc]\nreaction = \"50us\"\n\
+         [[ports]]\nname = \"p0\"\ntap = \"t0\"\nrate = \"10Gbps\"\n\
+         [[ports]]\nname = \"p1\"\ntap = \"t1\"\nrate = \"10Gbps\"\nflow_control = {flow_control}\n"
+    );
+    weir_config::parse("lab", &text).unwrap_or_else(|errors| panic!("{}", errors.render(false)))
+}
+
+/// The message, the line and the help of each error.
+fn wrong(flow_control: &str) -> Vec<(String, Option<usize>, String)> {
+    let Err(errors) = check(&switch(flow_control)) else { return Vec::new() };
+    errors.iter().map(|error| (error.message().to_owned(), error.line(), error.help_text().to_owned())).collect()
+}
+
+fn only(flow_control: &str, message: &str, help: &str) {
+    let [(told, line, helped)] = &wrong(flow_control)[..] else { panic!("{:?}", wrong(flow_control)) };
+    assert_eq!((told.as_str(), *line), (message, Some(19)));
+    assert_eq!(helped.strip_suffix(FOR_AN_EXPERIMENT).unwrap_or(helped), help);
+    assert_eq!(helped.ends_with(FOR_AN_EXPERIMENT), !flow_control.contains("cbfc"), "{helped}");
+}
+
+const FOR_AN_EXPERIMENT: &str = "; for an experiment that may lose frames, unsafe_thresholds = true";
+
+#[test]
+fn what_is_safe_is_accepted() {
+    for good in [
+        "\"pfc\"",
+        "\"none\"",
+        "\"gfc-buffer\"",
+        "\"gfc-time\"",
+        "\"cbfc\"",
+        "{ kind = \"gfc-buffer\", peer = \"pfc\", pulse_period = \"20us\" }",
+        "{ kind = \"gfc-buffer\", tau = \"60us\", b_m = \"300KB\", b_1 = \"150KB\" }",
+        "{ kind = \"gfc-buffer\", b_m = \"358.478KB\" }",
+        "{ kind = \"cbfc\", buffer = \"358478B\" }",
+    ] {
+        assert_eq!(wrong(good), [], "{good}");
+    }
+}
+
+#[test]
+fn thresholds_above_their_bounds_are_refused() {
+    only(
+        "{ kind = \"gfc-buffer\", tau = \"60us\", b_m = \"300KB\", b_1 = \"150001B\" }",
+        "`b_1` is above B_m - 2 C tau (GFC, equation 5), which is 150KB: the buffer may overflow",
+        "write b_1 = \"150KB\" or less",
+    );
+    // (sqrt(60/40) + 1)^2 x 40 us are 198 us.
+    only(
+        "{ kind = \"gfc-time\", tau = \"60us\", period = \"40us\", b_m = \"300KB\", b_0 = \"100KB\" }",
+        "`b_0` is above B_m - (sqrt(tau/T) + 1)^2 C T (GFC, theorem 5.1), which is 52525B: the buffer may overflow",
+        "write b_0 = \"52525B\" or less",
+    );
+}
+
+/// P = 100 us adds 250 KB to the 150 KB of τ = 60 us.
+#[test]
+fn a_buffer_too_small_for_any_threshold_is_refused() {
+    only(
+        "{ kind = \"gfc-buffer\", peer = \"pfc\", tau = \"60us\", b_m = \"300KB\" }",
+        "no `b_1` keeps to B_m - 2 C tau (GFC, equation 5): the buffer is too small for this feedback delay",
+        "b_m must be above 400KB: make it larger (or `threshold` in [buffer.static]), or tau smaller",
+    );
+}
+
+#[test]
+fn queues_longer_than_what_is_kept_for_them_are_refused() {
+    let message = |key: &str| {
+        format!(
+            "`{key}` 358.48KB and a frame are more than the 360KB that the buffer keeps for a queue (`private`, `threshold` and \
+             headroom): the queue may overflow"
+        )
+    };
+    let help = |key: &str| format!("write {key} = \"358478B\" or less, or a larger `threshold` in [buffer.static]");
+    only("{ kind = \"gfc-buffer\", b_m = \"358.48KB\" }", &message("b_m"), &help("b_m"));
+    only("{ kind = \"gfc-time\", b_m = \"358.48KB\" }", &message("b_m"), &help("b_m"));
+    only("{ kind = \"cbfc\", buffer = \"358.48KB\" }", &message("buffer"), &help("buffer"));
+    let mut moving = switch("{ kind = \"gfc-buffer\", b_m = \"1MB\" }");
+    moving.buffer.policy = weir_config::PolicyConfig::Dt { alpha: weir_units::Alpha::ratio(1, 2).unwrap() };
+    assert!(check(&moving).is_ok());
+}
+
+#[test]
+fn experiments_may_be_unsafe() {
+    let unsafe_thresholds = "tau = \"60us\", b_m = \"1MB\", unsafe_thresholds = true";
+    assert_eq!(wrong(&format!("{{ kind = \"gfc-buffer\", b_1 = \"990KB\", {unsafe_thresholds} }}")), []);
+    assert_eq!(wrong(&format!("{{ kind = \"gfc-time\", b_0 = \"990KB\", {unsafe_thresholds} }}")), []);
+}
+
+#[test]
+fn all_of_a_port_and_all_ports_are_told_at_once() {
+    let mut config = switch("{ kind = \"gfc-buffer\", tau = \"60us\", b_m = \"1MB\", b_1 = \"990KB\" }");
+    let lines = |config: &SwitchConfig| -> Vec<_> {
+        check(config).unwrap_err().iter().map(weir_config::ConfigError::line).collect()
+    };
+    assert_eq!(lines(&config), [Some(19), Some(19)]);
+    config.ports[0].flow_control = config.ports[1].flow_control;
+    assert_eq!(lines(&config), [Some(11), Some(11), Some(19), Some(19)]);
+}
+
+#[test]
+fn the_feedback_delay_has_the_papers_terms() {
+    let config = switch("{ kind = \"gfc-buffer\", peer = \"pfc\", tau = \"60us\" }");
+    let delay = FeedbackDelay::of(&config, 1, RATE);
+    assert_eq!((delay.given, delay.pulses), (Some(Span::from_micros(60)), Span::from_micros(100)));
+    assert_eq!(delay.total(), Span::from_micros(160));
+    let (wire, reaction) = (config.ports[1].delay, config.pfc.reaction);
+    assert_eq!(delay.by_rule(), feedback_delay_max(RATE, Bytes::new(1_542), wire, reaction));
+    assert_eq!(FeedbackDelay::of(&config, 0, RATE).total(), delay.by_rule(), "PFC has neither");
+}
