@@ -1,6 +1,7 @@
 //! `weir check`: what follows from a configuration.
 
 mod buffer;
+mod flow_control;
 #[cfg(test)]
 mod tests;
 mod warnings;
@@ -31,6 +32,7 @@ pub fn check(files: &[PathBuf]) -> Result<(), Failure> {
         print!("{}", buffer::partition(switch, &layout));
         print!("{}", buffer::thresholds(switch, &layout, &*policy));
         print_ports(switch, &layout);
+        print!("{}", flow_control::flow_control(switch).map_err(|error| error.at_line(switch))?);
         if let Ok(placement) = &placement {
             print_lcores(placement, index);
         }
@@ -90,6 +92,18 @@ fn print_ports(switch: &SwitchConfig, layout: &BufferLayout) {
         ]);
     }
     print!("{table}");
+}
+
+/// What is said of several, once, with all their names: `p0, p1`.
+fn put_together<'n>(said: impl IntoIterator<Item = (String, &'n str)>) -> Vec<(String, String)> {
+    let mut together: Vec<(String, String)> = Vec::new();
+    for (what, name) in said {
+        match together.iter_mut().find(|(known, _)| *known == what) {
+            Some((_, names)) => *names += &format!(", {name}"),
+            None => together.push((what, name.to_owned())),
+        }
+    }
+    together
 }
 
 fn print_memory(switches: &[SwitchConfig], memory: Memory) {

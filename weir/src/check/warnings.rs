@@ -1,7 +1,10 @@
 //! What is legal and probably not meant.
 
+mod flow_control;
+
 use weir_config::{FlowControl, PolicyConfig, SwitchConfig};
 use weir_mmu::{BufferLayout, Headroom};
+use weir_switch_core::flow_control::queue_limit;
 use weir_units::Bytes;
 
 use crate::table::count;
@@ -13,6 +16,10 @@ pub fn warnings(switch: &SwitchConfig, layout: &BufferLayout) -> Vec<String> {
     }
     let mut warnings: Vec<String> = not_lossless(switch, layout).into_iter().collect();
     for (index, port) in switch.ports.iter().enumerate() {
+        // Φ is for what comes after Xoff; under GFC and CBFC it is but a part of what is kept for a queue.
+        if queue_limit(switch, index).is_some() {
+            continue;
+        }
         if let (weir_config::Headroom::Fixed(given), Some(rule)) =
             (switch.buffer.headroom, switch.headroom_by_rule(port))
             && given < rule
@@ -32,6 +39,7 @@ pub fn warnings(switch: &SwitchConfig, layout: &BufferLayout) -> Vec<String> {
             warnings.push(format!("{}: no headroom, so every frame that arrives after Xoff is lost", port.name));
         }
     }
+    warnings.extend(flow_control::warnings(switch, layout));
     warnings
 }
 

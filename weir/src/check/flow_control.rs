@@ -1,0 +1,191 @@
+//! What follows from the ports' flow control: feedback delays, thresholds, stages, and what messages take of the link.
+
+#[cfg(test)]
+mod tests;
+
+use weir_config::{FlowControl, SwitchConfig};
+use weir_flowctl::cbfc::BLOCK;
+use weir_flowctl::gfc::{Mapping, StageTable};
+use weir_flowctl::{Mechanism, Quantum};
+use weir_switch_core::BuildError;
+use weir_switch_core::flow_control::{FeedbackDelay, highest_threshold, mechanism, queue_limit};
+use weir_switch_core::switch::RATE_UNKNOWN;
+use weir_units::{BitRate, Bytes, FRAME_BYTES_MIN, Span, WIRE_OVERHEAD_BYTES};
+
+use super::put_together;
+use crate::table::{Table, count};
+
+/// What a message takes on the wire: the smallest frame with FCS, preamble and gap.
+const MESSAGE: Bytes = Bytes::new(FRAME_BYTES_MIN + WIRE_OVERHEAD_BYTES);
+
+/// Each port under GFC or CBFC, those that have the same put together; nothing of the others.
+pub fn flow_control(switch: &SwitchConfig) -> Result<String, BuildError> {
+    let real = (0..switch.ports.len()).filter(|port| switch.real_port(*port) == *port);
+    let mut described = Vec::new();
+    for port in real {
+        if let Some(text) = Speaker::of(switch, port)?.describe() {
+            described.push((text, switch.ports[port].name.as_str()));
+        }
+    }
+    Ok(put_together(described).iter().fold(String::new(), |text, (what, names)| format!("{text}  {names}: {what}")))
+}
+
+/// B_1 or B_0 by its name, under GFC.
+pub fn lowest_threshold(mechanism: &Mechanism) -> Option<(&'static str, Bytes)> {
+    match mechanism {
+        Mechanism::GfcBuffer { stages, .. } | Mechanism::GfcPulse { stages, .. } => Some(("B_1", stages.start(1)?)),
+        Mechanism::GfcTime { mapping, .. } => Some(("B_0", mapping.b_0())),
+        Mechanism::None | Mechanism::Pfc { .. } | Mechanism::Pause { .. } | Mechanism::Cbfc { .. } => None,
+    }
+}
+
+/// A port and what it speaks.
+struct Speaker<'c> {
+    switch: &'c SwitchConfig,
+    port: usize,
+    rate: BitRate,
+    mechanism: Mechanism,
+}
+
+impl Speaker<'_> {
+    fn of(switch: &SwitchConfig, port: usize) -> Result<Speaker<'_>, BuildError> {
+        let rate = switch.ports[port].rate.unwrap_or(RATE_UNKNOWN);
+        Ok(Speaker { switch, port, rate, mechanism: mechanism(switch, port, rate)? })
+    }
+
+    /// All lines but for the ports' names; `None` where nothing is to be said.
+    fn describe(&self) -> Option<String> {
+        let lines = match &self.mechanism {
+            Mechanism::None | Mechanism::Pfc { .. } | Mechanism::Pause { .. } => return None,
+            Mechanism::GfcBuffer { stages, refresh } => {
+                let (changing, at_rest) = (self.share(self.delay().total()), self.share(*refresh));
+                let messages = format!(
+                    "{changing} with one per τ while stages change, as the paper reckons; {at_rest} with one each {refresh} at rest; \
+                     more if a queue swings about the start of a stage"
+                );
+                self.gfc("B_m - 2 C τ") + &self.stages(stages, None) + &told(&messages)
+            }
+            Mechanism::GfcPulse { stages, period } => {
+                self.gfc("B_m - 2 C τ")
+                    + &format!(
+                        "pulses: a pause of P (1 - R_k/C) in each period P = {period}, none longer than P ({} quanta); P is part \
+                         of τ\n",
+                        count(u64::from(Quantum::at(self.rate).in_span(*period)))
+                    )
+                    + &self.stages(stages, Some(*period))
+                    + &told(&format!("{} with one per P, none while all queues are below B_1", self.share(*period)))
+            }
+            Mechanism::GfcTime { mapping, period, .. } => {
+                self.gfc("B_m - (√(τ/T) + 1)² C T")
+                    + &format!("T = {period}\n{}", mapped(mapping))
+                    + &told(&format!("{} with one per T", self.share(*period)))
+            }
+            Mechanism::Cbfc { buffer, period } => {
+                let blocks = format!("{} blocks of {} B", count(buffer.get() / BLOCK.get()), BLOCK.get());
+                format!("buffer = {} B{}: {blocks}\nT = {period}\n", count(buffer.get()), self.limit_from())
+                    + &told(&format!("{} with one per T", self.share(*period)))
+            }
+        };
+        let name = self.switch.ports[self.port].flow_control.name();
+        let lines = lines.lines().fold(String::new(), |text, line| format!("{text}    {line}\n"));
+        Some(format!("{name} at {}\n{lines}", self.rate))
+    }
+
+    fn delay(&self) -> FeedbackDelay {
+        FeedbackDelay::of(self.switch, self.port, self.rate)
+    }
+
+    /// τ, B_m, and B_1 or B_0 beside its bound.
+    fn gfc(&self, bound: &str) -> String {
+        let (key, threshold) = lowest_threshold(&self.mechanism).unwrap_or_default();
+        let limit = queue_limit(self.switch, self.port).unwrap_or_default();
+        let safe = match highest_threshold(self.switch, self.port, &self.mechanism, self.rate) {
+            Some(highest) => {
+                let is_safe = if threshold > highest { "UNSAFE, above" } else { "safe up to" };
+                format!("{is_safe} {bound} = {} B", count(highest.get()))
+            }
+            None => format!("UNSAFE, as any is: B_m is less than what {bound} takes off"),
+        };
+        format!(
+            "{}B_m = {} B{}\n{key} = {} B, {safe}\n",
+            feedback_delay(&self.delay()),
+            count(limit.get()),
+            self.limit_from(),
+            count(threshold.get())
+        )
+    }
+
+    fn limit_from(&self) -> &'static str {
+        let given = match self.switch.ports[self.port].flow_control {
+            FlowControl::GfcBuffer(gfc) => gfc.b_m,
+            FlowControl::GfcTime(gfc) => gfc.b_m,
+            FlowControl::Cbfc(cbfc) => cbfc.buffer,
+            FlowControl::Pfc | FlowControl::Pause | FlowControl::None => None,
+        };
+        if given.is_some() { "" } else { ", what the buffer keeps for a queue less a frame" }
+    }
+
+    /// The first stages and the last; with pulses of this period, their pauses.
+    fn stages(&self, stages: &StageTable, pulses: Option<Span>) -> String {
+        let pause = pulses.map(|_| "Pause in each P");
+        let mut table = Table::new(["Stage k", "From B_k B", "Rate R_k"].into_iter().chain(pause));
+        for stage in 0..=stages.stages() {
+            let rate = stages.rate(stage);
+            let pause = pulses.map(|period| period - at_rate(period, rate, self.rate));
+            if stage <= STAGES_SHOWN || stage == stages.stages() {
+                let start = stages.start(stage).unwrap_or(Bytes::ZERO);
+                let cells = [stage.to_string(), count(start.get()), rate.to_string()];
+                table.row(cells.into_iter().chain(pause.map(|pause| pause.to_string())));
+            } else if stage == STAGES_SHOWN + 1 {
+                table.row(["…"; 4].into_iter().take(3 + usize::from(pulses.is_some())));
+            }
+        }
+        format!("N = {} stages\n{table}", stages.stages())
+    }
+
+    /// What messages take of the link, one in each span. More than all of it they can't.
+    fn share(&self, span: Span) -> String {
+        let bits = self.rate.as_bps() as f64 * span.as_secs_f64();
+        format!("{:.3} % of the link", (MESSAGE.get() as f64 * 8.0 * 100.0 / bits).min(100.0))
+    }
+}
+
+fn feedback_delay(delay: &FeedbackDelay) -> String {
+    let rule = format!("2 MTU/C {} + 2 D_prop {} + reaction {}", delay.frames, delay.wire, delay.reaction);
+    let pulses = if delay.pulses > Span::ZERO { format!(" + P {}", delay.pulses) } else { String::new() };
+    match delay.given {
+        None => format!("τ = {} by the rule: {rule}{pulses}\n", delay.total()),
+        Some(given) => {
+            let sum = if pulses.is_empty() { String::new() } else { format!(": {given}{pulses}") };
+            format!(
+                "τ = {} as configured{sum}; the rule asks for {}: {rule}{pulses}\n",
+                delay.total(),
+                delay.by_rule() + delay.pulses
+            )
+        }
+    }
+}
+
+fn told(messages: &str) -> String {
+    format!("messages of {} B on the wire: {messages}\n", MESSAGE.get())
+}
+
+/// R(q) from B_0 to B_m.
+fn mapped(mapping: &Mapping) -> String {
+    let mut table = Table::new(["Queue q B", "Rate R(q)"]);
+    let range = (mapping.b_m() - mapping.b_0()).get();
+    for sixteenths in [0, 4, 8, 12, 14, 15, 16] {
+        let queue = mapping.b_0() + Bytes::new((u128::from(range) * sixteenths / 16) as u64);
+        table.row([count(queue.get()), mapping.rate(queue).to_string()]);
+    }
+    table.to_string()
+}
+
+/// The part of a period that a class of this rate runs.
+fn at_rate(period: Span, rate: BitRate, line: BitRate) -> Span {
+    let picos = u128::from(period.as_picos()) * u128::from(rate.as_bps()) / u128::from(line.as_bps());
+    Span::from_picos(picos as u64)
+}
+
+/// Stages above stage 0 that are shown, beside the last.
+const STAGES_SHOWN: u16 = 8;

@@ -1,0 +1,213 @@
+//! What `weir check` says of GFC and CBFC.
+
+use weir_config::SwitchConfig;
+use weir_switch_core::buffer::buffer_layout;
+
+use crate::check::warnings;
+
+/// A switch of 10 MB, with ports of 10 Gb/s that each have one of these flow controls; Φ = 60 KB for one lossless class,
+/// T = 500 KB. The paper's MTU and delays: 2 x 1542 B, 2 x 1 us, 3 us.
+fn switch(buffer: &str, flow_controls: &[&str]) -> SwitchConfig {
+    let port = |(n, flow_control): (usize, &&str)| {
+        format!(
+            "\n[[ports]]\nname = \"p{n}\"\ntap = \"t{n}\"\nrate = \"10Gbps\"\ndelay = \"1us\"\nflow_control = {flow_control}\n"
+        )
+    };
+    let ports: String = flow_controls.iter().enumerate().map(port).collect();
+    let text = format!(
+        "[buffer]\nsize = \"10MB\"\nheadroom = \"60KB\"\n{buffer}\n[classes]\nlossless = [3]\n[pfc]\nreaction = \"3us\"\n{ports}"
+    );
+    weir_config::parse("lab", &text).unwrap_or_else(|errors| panic!("{}", errors.render(false)))
+}
+
+const STATIC: &str = "policy = \"static\"\n[buffer.static]\nthreshold = \"500KB\"";
+
+/// All lines but tables' rules, runs of spaces as one, and the warnings.
+fn told(switch: &SwitchConfig) -> (Vec<String>, Vec<String>) {
+    let text = super::flow_control(switch).unwrap();
+    let lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+    let lines = lines.filter(|line| !line.starts_with("--")).collect();
+    (lines, warnings::warnings(switch, &buffer_layout(switch).unwrap()))
+}
+
+/// The lines, in this order and with no other; no warning.
+fn check(flow_controls: &[&str], lines: &[&str]) {
+    let (told, warnings) = told(&switch(STATIC, flow_controls));
+    assert_eq!(told.iter().map(String::as_str).collect::<Vec<_>>(), lines, "{}", told.join("\n"));
+    assert_eq!(warnings, [""; 0]);
+}
+
+fn warned(buffer: &str, flow_controls: &[&str], expected: &[&str]) {
+    let warnings = told(&switch(buffer, flow_controls)).1;
+    let is_warned =
+        warnings.len() == expected.len() && warnings.iter().zip(expected).all(|(is, part)| is.contains(part));
+    assert!(is_warned, "{warnings:#?}");
+}
+
+#[test]
+fn other_flow_control_is_not_told_of() {
+    check(&["\"pfc\"", "\"pause\""], &[]);
+}
+
+/// gfc 5.4 has 7.4 us and 18.5 KB with the MTU alone; here it has what the wire adds.
+#[test]
+fn stages() {
+    check(
+        &["\"gfc-buffer\"", "\"pfc\"", "\"gfc-buffer\""],
+        &[
+            "p0, p2: GFC by stages at 10Gbps",
+            "τ = 7.467us by the rule: 2 MTU/C 2.467us + 2 D_prop 2us + reaction 3us",
+            "B_m = 558,478 B, what the buffer keeps for a queue less a frame",
+            "B_1 = 539,810 B, safe up to B_m - 2 C τ = 539,810 B",
+            "N = 16 stages",
+            "Stage k From B_k B Rate R_k",
+            "0 0 10Gbps",
+            "1 539,810 5Gbps",
+            "2 549,144 2.5Gbps",
+            "3 553,811 1.25Gbps",
+            "4 556,144 625Mbps",
+            "5 557,311 312.5Mbps",
+            "6 557,894 156.25Mbps",
+            "7 558,186 78.125Mbps",
+            "8 558,332 39.062Mbps",
+            "… … …",
+            "16 558,477 152.587Kbps",
+            // 672 bit of 74,670 and of 524,280.
+            "messages of 84 B on the wire: 0.900 % of the link with one per τ while stages change, as the paper reckons; \
+             0.128 % of the link with one each 52.428us at rest; more if a queue swings about the start of a stage",
+        ],
+    );
+}
+
+#[test]
+fn few_stages_have_no_ellipsis() {
+    let keys = "tau = \"8us\", b_m = \"100KB\", b_1 = \"99.744KB\", unsafe_thresholds = true";
+    let switch = switch(STATIC, &[&format!("{{ kind = \"gfc-buffer\", {keys} }}"), "\"pfc\""]);
+    let (lines, warnings) = told(&switch);
+    assert!(lines.contains(&"9 99,999 19.531Mbps".to_owned()), "{lines:#?}");
+    assert!(lines.contains(&"B_1 = 99,744 B, UNSAFE, above B_m - 2 C τ = 80,000 B".to_owned()), "{lines:#?}");
+    assert!(!lines.iter().any(|line| line.contains('…')), "{lines:#?}");
+    assert!(warnings[0].contains("B_1 is above the highest that is safe"), "{warnings:?}");
+}
+
+#[test]
+fn pulses() {
+    let pulsed = "{ kind = \"gfc-buffer\", peer = \"pfc\", tau = \"10us\", b_m = \"500KB\", pulse_period = \"50us\" }";
+    let (lines, warnings) = told(&switch(STATIC, &[pulsed, "\"pfc\""]));
+    for line in [
+        "p0: GFC by stages, pulsed at 10Gbps",
+        "τ = 60us as configured: 10us + P 50us; the rule asks for 57.467us: 2 MTU/C 2.467us + 2 D_prop 2us + reaction 3us \
+         + P 50us",
+        "B_m = 500,000 B",
+        "B_1 = 350,000 B, safe up to B_m - 2 C τ = 350,000 B",
+        "pulses: a pause of P (1 - R_k/C) in each period P = 50us, none longer than P (976 quanta); P is part of τ",
+        "Stage k From B_k B Rate R_k Pause in each P",
+        "2 425,000 2.5Gbps 37.5us",
+        "messages of 84 B on the wire: 0.134 % of the link with one per P, none while all queues are below B_1",
+    ] {
+        assert!(lines.iter().any(|told| told == line), "{line:?} is missing in\n{}", lines.join("\n"));
+    }
+    assert_eq!(warnings, [""; 0]);
+}
+
+/// gfc 6.1.1: 1 MB, 90 us, 52.4 us; the paper's 492 KB leave half the rate at 746 KB.
+#[test]
+fn the_time_based_testbed_of_the_paper() {
+    let time = "{ kind = \"gfc-time\", tau = \"90us\", b_m = \"1MB\", b_0 = \"492KB\" }";
+    let (lines, warnings) =
+        told(&switch("policy = \"static\"\n[buffer.static]\nthreshold = \"1MB\"", &[time, "\"pfc\""]));
+    let expected = [
+        "p0: GFC by time at 10Gbps",
+        "τ = 90us as configured; the rule asks for 7.467us: 2 MTU/C 2.467us + 2 D_prop 2us + reaction 3us",
+        "B_m = 1,000,000 B",
+        "B_0 = 492,000 B, safe up to B_m - (√(τ/T) + 1)² C T = 650,236 B",
+        "T = 52.428us",
+        "Queue q B Rate R(q)",
+        "492,000 10Gbps",
+        "619,000 7.5Gbps",
+        "746,000 5Gbps",
+        "873,000 2.5Gbps",
+        "936,500 1.25Gbps",
+        "968,250 625Mbps",
+        "1,000,000 8Kbps",
+        "messages of 84 B on the wire: 0.128 % of the link with one per T",
+    ];
+    assert_eq!(lines, expected, "{}", lines.join("\n"));
+    assert_eq!(warnings, [""; 0]);
+}
+
+#[test]
+fn credit() {
+    check(
+        &["{ kind = \"cbfc\", buffer = \"400KB\", period = \"20us\" }", "\"cbfc\""],
+        &[
+            "p0: CBFC at 10Gbps",
+            "buffer = 400,000 B: 6,250 blocks of 64 B",
+            "T = 20us",
+            "messages of 84 B on the wire: 0.336 % of the link with one per T",
+            "p1: CBFC at 10Gbps",
+            "buffer = 558,478 B, what the buffer keeps for a queue less a frame: 8,726 blocks of 64 B",
+            "T = 52.428us",
+            "messages of 84 B on the wire: 0.128 % of the link with one per T",
+        ],
+    );
+}
+
+#[test]
+fn a_delay_below_the_rule_is_warned_of() {
+    let short = "{ kind = \"gfc-buffer\", tau = \"7.4us\" }";
+    warned(STATIC, &[short, short, "\"gfc-buffer\""], &["p0, p1: tau 7.4us is less than the 7.467us"]);
+}
+
+#[test]
+fn unsafe_thresholds_are_warned_of() {
+    let gfc = |keys: &str| format!("{{ kind = \"gfc-buffer\", {keys}, unsafe_thresholds = true }}");
+    let (high, long, safe) = (gfc("b_1 = \"550KB\""), gfc("b_m = \"600KB\""), gfc("b_1 = \"500KB\""));
+    warned(
+        STATIC,
+        &[&high, &long, &safe],
+        &[
+            "p0: unsafe_thresholds: B_1 is above the highest that is safe, so",
+            "p1: unsafe_thresholds: B_m and a frame are more than the buffer keeps for a queue, so",
+            "p2: unsafe_thresholds without need",
+        ],
+    );
+}
+
+#[test]
+fn thresholds_that_move_are_warned_of() {
+    let gfc = "{ kind = \"gfc-buffer\", b_m = \"600KB\" }";
+    warned("policy = \"dt\"", &[gfc, "\"pfc\"", gfc], &["p0, p2: the threshold of policy \"dt\" moves"]);
+}
+
+/// What is left of 10 MB for three ports' queues of one class is a third each; T of a PFC port counts as well.
+#[test]
+fn promises_above_the_shared_buffer_are_warned_of() {
+    let all = ["\"gfc-buffer\"", "\"pfc\"", "\"cbfc\""];
+    warned("policy = \"static\"", &all, &[]);
+    let mut two_classes = switch("policy = \"static\"", &all);
+    two_classes.classes.lossless = 0b1100;
+    let warnings = told(&two_classes).1;
+    // 10 MB less 6 x 60 KB; T = a third of it, rounded down, once each for six queues.
+    assert!(
+        warnings.len() == 1 && warnings[0].contains("may take 19,279,998 B") && warnings[0].contains("has 9,640,000 B"),
+        "{warnings:?}"
+    );
+    let large = "{ kind = \"gfc-buffer\", b_m = \"6MB\" }";
+    let moving = ["the threshold of policy \"dt\" moves", "may take 11,883,044 B of the shared buffer ("];
+    warned("policy = \"dt\"", &[large, large], &moving);
+}
+
+/// Φ is but a part of what is kept for a queue.
+#[test]
+fn headroom_below_the_rule_is_no_matter() {
+    let with = |flow_control: &str| {
+        let text = format!(
+            "[buffer]\nsize = \"10MB\"\nheadroom = \"1KB\"\n{STATIC}\n[classes]\nlossless = [3]\n\
+             [[ports]]\nname = \"a\"\ntap = \"a\"\nrate = \"10Gbps\"\nflow_control = {flow_control}\n\
+             [[ports]]\nname = \"b\"\ntap = \"b\"\nrate = \"10Gbps\"\nflow_control = {flow_control}\n"
+        );
+        told(&weir_config::parse("lab", &text).unwrap_or_else(|errors| panic!("{}", errors.render(false)))).1.len()
+    };
+    assert_eq!((with("\"pfc\""), with("\"gfc-time\""), with("\"cbfc\"")), (2, 0, 0));
+}

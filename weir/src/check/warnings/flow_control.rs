@@ -1,0 +1,110 @@
+//! Doubtful flow control: delays below the rule, thresholds declared unsafe, and promises that the buffer may not keep.
+
+use weir_config::{PolicyConfig, SwitchConfig};
+use weir_mmu::{BufferLayout, Headroom};
+use weir_switch_core::flow_control::{FeedbackDelay, has_room, highest_threshold, is_unsafe, mechanism, queue_limit};
+use weir_switch_core::switch::RATE_UNKNOWN;
+use weir_units::Bytes;
+
+use crate::check::flow_control::lowest_threshold;
+use crate::check::put_together;
+use crate::table::count;
+
+/// A sentence for each, ports that have the same put together; then for the switch.
+pub fn warnings(switch: &SwitchConfig, layout: &BufferLayout) -> Vec<String> {
+    let real = (0..switch.ports.len()).filter(|port| switch.real_port(*port) == *port);
+    let limited = real.filter(|port| queue_limit(switch, *port).is_some());
+    let of_ports = limited.flat_map(|port| {
+        let name = switch.ports[port].name.as_str();
+        [moving(switch), short(switch, port), unsafe_thresholds(switch, port)]
+            .into_iter()
+            .flatten()
+            .map(move |what| (what, name))
+    });
+    let mut warnings: Vec<String> =
+        put_together(of_ports).into_iter().map(|(what, names)| format!("{names}: {what}")).collect();
+    warnings.extend(promised(switch, layout));
+    warnings
+}
+
+/// A policy whose threshold moves.
+fn moving(switch: &SwitchConfig) -> Option<String> {
+    (!is_static(switch)).then(|| {
+        format!(
+            "the threshold of policy \"{}\" moves, so the buffer may be full before a queue is as long as its port promises (B_m, \
+             or CBFC's buffer), and lossless frames are lost then",
+            switch.buffer.policy.name()
+        )
+    })
+}
+
+/// A τ that is less than the rule asks for.
+fn short(switch: &SwitchConfig, port: usize) -> Option<String> {
+    let delay = FeedbackDelay::of(switch, port, switch.ports[port].rate.unwrap_or(RATE_UNKNOWN));
+    let given = delay.given.filter(|given| *given < delay.by_rule())?;
+    Some(format!(
+        "tau {given} is less than the {} that the rule asks for (2 MTU/C + 2 D_prop + reaction): with the real delay, thresholds that \
+         look safe may not be",
+        delay.by_rule()
+    ))
+}
+
+/// What a port's thresholds are declared unsafe for.
+fn unsafe_thresholds(switch: &SwitchConfig, port: usize) -> Option<String> {
+    let (config, rate) = (&switch.ports[port], switch.ports[port].rate.unwrap_or(RATE_UNKNOWN));
+    if !is_unsafe(&config.flow_control) {
+        return None;
+    }
+    let mechanism = mechanism(switch, port, rate).ok()?;
+    let (key, threshold) = lowest_threshold(&mechanism)?;
+    let highest = highest_threshold(switch, port, &mechanism, rate);
+    let above =
+        highest.is_none_or(|highest| threshold > highest).then(|| format!("{key} is above the highest that is safe"));
+    let longer =
+        (!has_room(switch, port)).then(|| "B_m and a frame are more than the buffer keeps for a queue".to_owned());
+    let reasons: Vec<String> = above.into_iter().chain(longer).collect();
+    Some(if reasons.is_empty() {
+        "unsafe_thresholds without need: its thresholds are safe".to_owned()
+    } else {
+        format!("unsafe_thresholds: {}, so lossless frames can be lost", reasons.join("; "))
+    })
+}
+
+/// Whether all lossless queues together may take more of the shared buffer than there is, at least one with a promise.
+fn promised(switch: &SwitchConfig, layout: &BufferLayout) -> Option<String> {
+    let ports = 0..switch.ports.len();
+    if !ports.clone().any(|port| queue_limit(switch, port).is_some()) {
+        return None;
+    }
+    let of_ports: Bytes = ports.map(|port| shared_of_a_queue(switch, layout, port)).sum();
+    let sum = of_ports * u64::from(switch.lossless_classes());
+    let pool = if let Headroom::Pool(pool) = layout.headroom_from() { pool } else { Bytes::ZERO };
+    let there_is = layout.shared() + pool;
+    let of = if pool > Bytes::ZERO { "shared buffer and the headroom pool" } else { "shared buffer" };
+    let threshold = if is_static(switch) { ", or T of those under other flow control" } else { "" };
+    (sum > there_is).then(|| {
+        format!(
+            "all lossless ingress queues together may take {} B of the {of} (B_m, or CBFC's buffer, and a frame, less what is kept \
+             for a queue alone{threshold}), which has {} B: when all are long, lossless frames can be lost",
+            count(sum.get()),
+            count(there_is.get())
+        )
+    })
+}
+
+/// What a lossless ingress queue of a port may take of the shared buffer.
+fn shared_of_a_queue(switch: &SwitchConfig, layout: &BufferLayout, port: usize) -> Bytes {
+    let phi = switch.headroom(port).unwrap_or(Bytes::ZERO);
+    match queue_limit(switch, port) {
+        Some(limit) => {
+            let alone = if layout.headroom_from() == Headroom::PerQueue { phi } else { Bytes::ZERO };
+            (limit + switch.frame_bytes_max()).saturating_sub(switch.buffer.private + alone)
+        }
+        // T, since ρ and Φ are kept for the queue alone.
+        None => switch.kept_for_a_queue(port).map_or(Bytes::ZERO, |kept| kept - switch.buffer.private - phi),
+    }
+}
+
+fn is_static(switch: &SwitchConfig) -> bool {
+    matches!(switch.buffer.policy, PolicyConfig::Static { .. })
+}
