@@ -31,7 +31,8 @@ fn good(text: &str) -> weir_config::SwitchConfig {
 
 #[test]
 fn example_files_are_accepted() {
-    for name in ["lab-veth-2", "lab-veth-4", "server-82599", "server-connectx", "spfc-testbed-82599"] {
+    for name in ["lab-gfc-veth-4", "lab-veth-2", "lab-veth-4", "server-82599", "server-connectx", "spfc-testbed-82599"]
+    {
         let config =
             load(&repository(&format!("scenarios/{name}.toml"))).unwrap_or_else(|e| panic!("{}", e.render(false)));
         assert_eq!(config.name, name);
