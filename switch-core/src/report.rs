@@ -85,6 +85,8 @@ pub struct PortReport {
     pub control_rx: ControlReport,
     /// Control frames sent.
     pub control_tx: ControlReport,
+    /// Messages obeyed that say what they should not: stages above the last, credit limits that go back.
+    pub odd_messages: u64,
 }
 
 /// One (port, class)'s part of a report.
@@ -199,6 +201,7 @@ impl Reporter {
                     ignored: transmitted.port(port, port_stat::IGNORED),
                     malformed: 0,
                 },
+                odd_messages: state.regulator.odd_messages(),
             }
         });
         Report {

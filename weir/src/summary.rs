@@ -1,18 +1,22 @@
 //! The summary of a run: for people as tables, for programs as JSON.
 
+mod tables;
+#[cfg(test)]
+mod tests;
+
+pub use tables::print_summary;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Serialize;
-use weir_config::SwitchConfig;
+use weir_config::{FlowControl, PortConfig, SwitchConfig};
 use weir_dpdk_driver::{DeviceReport, Stopped};
 use weir_mmu::PoolUse;
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
-use weir_switch_core::report::{ClassReport, PortReport};
-use weir_units::Bytes;
-
-use crate::table::{Table, count};
+use weir_switch_core::report::{ClassReport, Delay, PortReport};
+use weir_units::{BitRate, Bytes, FRAME_BYTES_MIN, Span, WIRE_OVERHEAD_BYTES};
 
 /// A finished run. Sizes are in bytes without FCS where frames are counted, as charged where buffers are.
 #[derive(Serialize)]
@@ -39,6 +43,7 @@ struct SwitchSummary {
     #[serde(skip_serializing_if = "Option::is_none")]
     egress_lossy_pool: Option<SidePoolSummary>,
     pause_delay_ns: DelaySummary,
+    reaction_delay_ns: DelaySummary,
     ports: Vec<PortSummary>,
 }
 
@@ -67,7 +72,8 @@ struct SidePoolSummary {
     used_max_bytes: u64,
 }
 
-/// From the arrival that crosses Xoff to the PAUSE handed to the port, on the switch's clock.
+/// A delay on the switch's clock. Of messages: from the arrival that crosses Xoff, or makes a GFC stage rise, to the message
+/// handed to the port. Of reactions: from a peer's message that slows a class down, to the transmitter's obeying it.
 #[derive(Serialize)]
 struct DelaySummary {
     count: u64,
@@ -81,10 +87,21 @@ struct DelaySummary {
 struct PortSummary {
     name: String,
     link_up: bool,
+    flow_control: &'static str,
+    #[serde(skip)]
+    speaks: FlowControl,
+    #[serde(skip)]
+    rate: Option<BitRate>,
     pfc_rx: u64,
     pfc_tx: u64,
     pause_rx: u64,
     pause_tx: u64,
+    credit_rx: u64,
+    credit_tx: u64,
+    /// What control frames sent took of the link, each with preamble and gap; null where the configuration gives no rate.
+    control_tx_link_percent: Option<f64>,
+    /// Messages obeyed that say what they should not: stages above the last, credit limits that go back.
+    odd_messages: u64,
     control_ignored: u64,
     control_malformed: u64,
     /// Frames that the device itself lost before the switch saw them.
@@ -125,6 +142,9 @@ struct ClassSummary {
     /// DSH: φ̂ when the run ended; adaptive headroom: Φ as measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     headroom_estimate_bytes: Option<u64>,
+    /// GFC: the rate that the peer set when the run ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rate_rx_bps: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -150,7 +170,9 @@ impl RunSummary {
             weir_version: env!("CARGO_PKG_VERSION"),
             dpdk_version: weir_dpdk_io::version(),
             ran_for_s: ran_for.as_secs_f64(),
-            switches: summaries.map(|((config, report), devices)| switch_summary(config, report, devices)).collect(),
+            switches: summaries
+                .map(|((config, report), devices)| switch_summary(config, report, devices, ran_for))
+                .collect(),
             lcores: lcores.collect(),
             mbufs_missing: stopped.mbufs_missing,
         }
@@ -179,8 +201,15 @@ impl RunSummary {
     }
 }
 
-fn switch_summary(config: &SwitchConfig, report: &Report, devices: &[DeviceReport]) -> SwitchSummary {
+fn switch_summary(
+    config: &SwitchConfig,
+    report: &Report,
+    devices: &[DeviceReport],
+    ran_for: Duration,
+) -> SwitchSummary {
     let balance = report.balance;
+    let clock_ran_for = Span::from_nanos(ran_for.as_nanos() as u64).divided_by(u64::from(config.time_dilation));
+    let ports = report.ports.iter().zip(&config.ports).zip(devices);
     SwitchSummary {
         name: config.name.clone(),
         policy: config.buffer.policy.name(),
@@ -200,15 +229,14 @@ fn switch_summary(config: &SwitchConfig, report: &Report, devices: &[DeviceRepor
         },
         headroom_pool: report.headroom_pool.map(side_pool),
         egress_lossy_pool: report.egress_lossy_pool.map(side_pool),
-        pause_delay_ns: DelaySummary {
-            count: report.message_delay.count,
-            p50: report.message_delay.p50,
-            p99: report.message_delay.p99,
-            p999: report.message_delay.p999,
-            max: report.message_delay.max,
-        },
-        ports: report.ports.iter().zip(devices).map(|(port, device)| port_summary(port, device)).collect(),
+        pause_delay_ns: delay(&report.message_delay),
+        reaction_delay_ns: delay(&report.reaction),
+        ports: ports.map(|((port, config), device)| port_summary(port, config, device, clock_ran_for)).collect(),
     }
+}
+
+fn delay(delay: &Delay) -> DelaySummary {
+    DelaySummary { count: delay.count, p50: delay.p50, p99: delay.p99, p999: delay.p999, max: delay.max }
 }
 
 fn side_pool(pool: PoolUse) -> SidePoolSummary {
@@ -219,20 +247,29 @@ fn side_pool(pool: PoolUse) -> SidePoolSummary {
     }
 }
 
-fn port_summary(port: &PortReport, device: &DeviceReport) -> PortSummary {
+fn port_summary(port: &PortReport, config: &PortConfig, device: &DeviceReport, ran_for: Span) -> PortSummary {
+    let sent = port.control_tx.pfc + port.control_tx.pause + port.control_tx.credit;
+    let is_shown = |class: &ClassReport| class.is_used() || class.rate_rx.is_some_and(|rate| Some(rate) < config.rate);
     PortSummary {
         name: port.name.clone(),
         link_up: port.link_up,
+        flow_control: config.flow_control.name(),
+        speaks: config.flow_control,
+        rate: config.rate,
         pfc_rx: port.control_rx.pfc,
         pfc_tx: port.control_tx.pfc,
         pause_rx: port.control_rx.pause,
         pause_tx: port.control_tx.pause,
+        credit_rx: port.control_rx.credit,
+        credit_tx: port.control_tx.credit,
+        control_tx_link_percent: config.rate.map(|rate| link_percent(sent, rate, ran_for)),
+        odd_messages: port.odd_messages,
         control_ignored: port.control_rx.ignored,
         control_malformed: port.control_rx.malformed,
         device_missed: device.stats.map_or(0, |stats| stats.imissed),
         device_no_mbuf: device.stats.map_or(0, |stats| stats.rx_nombuf),
         device_backlog_max: device.backlog_max,
-        classes: port.classes.iter().enumerate().filter(|(_, class)| class.is_used()).map(class_summary).collect(),
+        classes: port.classes.iter().enumerate().filter(|(_, class)| is_shown(class)).map(class_summary).collect(),
     }
 }
 
@@ -260,144 +297,17 @@ fn class_summary((class, report): (usize, &ClassReport)) -> ClassSummary {
         egress_max_bytes: report.egress_max.get(),
         victim: report.ingress.observation.victim,
         headroom_estimate_bytes: report.ingress.observation.headroom_estimate.map(Bytes::get),
+        rate_rx_bps: report.rate_rx.map(BitRate::as_bps),
     }
+}
+
+/// What so many control frames take of a link: the smallest frame, preamble and gap each.
+fn link_percent(frames: u64, rate: BitRate, span: Span) -> f64 {
+    let bits = frames as f64 * 8.0 * (FRAME_BYTES_MIN + WIRE_OVERHEAD_BYTES) as f64;
+    bits * 100.0 / (rate.as_bps() as f64 * span.as_secs_f64()).max(1.0)
 }
 
 /// The reasons that occurred.
 fn reasons(dropped: impl Fn(DropReason) -> u64) -> BTreeMap<&'static str, u64> {
     DropReason::ALL.into_iter().map(|reason| (reason.name(), dropped(reason))).filter(|(_, n)| *n > 0).collect()
-}
-
-/// Prints a summary as tables.
-pub fn print_summary(summary: &RunSummary) {
-    for switch in &summary.switches {
-        let balance = &switch.balance;
-        println!("\n{} ran for {:.1} s (policy {})", switch.name, summary.ran_for_s, switch.policy);
-        println!(
-            "  received {} + copied {} = sent {} + dropped {} + held {}{}",
-            count(balance.received),
-            count(balance.copied),
-            count(balance.sent),
-            count(balance.dropped),
-            count(balance.held),
-            if balance.holds { "" } else { "   THE BOOKS DO NOT BALANCE" }
-        );
-        let reasons: Vec<_> = switch.drops.iter().map(|(reason, n)| format!("{reason} {}", count(*n))).collect();
-        println!("  drops: {}", if reasons.is_empty() { "none".to_owned() } else { reasons.join(", ") });
-        println!(
-            "  shared buffer: peak {} of {} B",
-            count(switch.pool.used_max_bytes),
-            count(switch.pool.shared_bytes)
-        );
-        for (name, pool) in [("headroom pool", &switch.headroom_pool), ("egress lossy pool", &switch.egress_lossy_pool)]
-        {
-            if let Some(pool) = pool {
-                println!("  {name}: peak {} of {} B", count(pool.used_max_bytes), count(pool.size_bytes));
-            }
-        }
-        let delay = &switch.pause_delay_ns;
-        if delay.count > 0 {
-            println!(
-                "  Xoff to PAUSE: p50 {} ns, p99 {} ns, p99.9 {} ns, max {} ns ({} PAUSEs)",
-                count(delay.p50),
-                count(delay.p99),
-                count(delay.p999),
-                count(delay.max),
-                count(delay.count)
-            );
-        }
-        println!("{}", traffic_table(switch));
-        for table in [pause_table(switch), policy_table(switch)] {
-            if !table.is_empty() {
-                println!("{table}");
-            }
-        }
-    }
-    let lcores = summary.lcores.iter().map(|lcore| {
-        format!(
-            "CPU {}: busy {:.1} %, longest poll gap {} us",
-            lcore.cpu,
-            lcore.busy_permille as f64 / 10.0,
-            count(lcore.poll_gap_max_us)
-        )
-    });
-    println!("  {}", lcores.collect::<Vec<_>>().join("; "));
-}
-
-fn traffic_table(switch: &SwitchSummary) -> Table {
-    let mut table = Table::new([
-        "Port",
-        "Class",
-        "Rx frames",
-        "Rx bytes",
-        "Tx frames",
-        "Tx bytes",
-        "Dropped",
-        "Peak in B",
-        "Peak out B",
-    ]);
-    for port in &switch.ports {
-        for class in &port.classes {
-            table.row([
-                port.name.clone(),
-                class.class.to_string(),
-                count(class.rx_frames),
-                count(class.rx_bytes),
-                count(class.tx_frames),
-                count(class.tx_bytes),
-                count(class.drops.values().sum()),
-                count(class.ingress_max_bytes),
-                count(class.egress_max_bytes),
-            ]);
-        }
-    }
-    table
-}
-
-fn pause_table(switch: &SwitchSummary) -> Table {
-    let mut table = Table::new([
-        "Port",
-        "Class",
-        "PAUSE sent",
-        "frames",
-        "for us",
-        "PAUSE received",
-        "frames",
-        "for us",
-        "Peak headroom B",
-    ]);
-    for port in &switch.ports {
-        for class in port.classes.iter().filter(|class| class.xoff_tx + class.xoff_rx > 0) {
-            table.row([
-                port.name.clone(),
-                class.class.to_string(),
-                count(class.pauses_tx),
-                count(class.xoff_tx),
-                count(class.paused_tx_us),
-                count(class.pauses_rx),
-                count(class.xoff_rx),
-                count(class.paused_rx_us),
-                count(class.headroom_max_bytes),
-            ]);
-        }
-    }
-    table
-}
-
-/// The policy's own state of lossless queues when the run ended; empty under a policy that has none.
-fn policy_table(switch: &SwitchSummary) -> Table {
-    let classes = || switch.ports.iter().flat_map(|port| port.classes.iter().map(move |class| (port, class)));
-    let victims = classes().any(|(_, class)| class.victim.is_some()).then_some("Port state");
-    let estimates =
-        classes().any(|(_, class)| class.headroom_estimate_bytes.is_some()).then_some("Headroom estimate B");
-    let mut table = Table::new(["Port", "Class"].into_iter().chain(victims).chain(estimates));
-    for (port, class) in classes() {
-        let victim = class.victim.map(|victim| if victim { "victim" } else { "normal" }.to_owned());
-        let estimate = class.headroom_estimate_bytes.map(count);
-        if victim.is_some() || estimate.is_some() {
-            let cells = [port.name.clone(), class.class.to_string()];
-            table.row(cells.into_iter().chain(victim).chain(estimate));
-        }
-    }
-    table
 }

@@ -1,0 +1,199 @@
+//! The summary as tables.
+
+use weir_config::{FlowControl, GfcBufferConfig, GfcPeer};
+use weir_units::BitRate;
+
+use super::{PortSummary, RunSummary, SwitchSummary};
+use crate::table::{Table, count};
+
+/// Prints a summary as tables.
+pub fn print_summary(summary: &RunSummary) {
+    for switch in &summary.switches {
+        let balance = &switch.balance;
+        println!("\n{} ran for {:.1} s (policy {})", switch.name, summary.ran_for_s, switch.policy);
+        println!(
+            "  received {} + copied {} = sent {} + dropped {} + held {}{}",
+            count(balance.received),
+            count(balance.copied),
+            count(balance.sent),
+            count(balance.dropped),
+            count(balance.held),
+            if balance.holds { "" } else { "   THE BOOKS DO NOT BALANCE" }
+        );
+        let reasons: Vec<_> = switch.drops.iter().map(|(reason, n)| format!("{reason} {}", count(*n))).collect();
+        println!("  drops: {}", if reasons.is_empty() { "none".to_owned() } else { reasons.join(", ") });
+        println!(
+            "  shared buffer: peak {} of {} B",
+            count(switch.pool.used_max_bytes),
+            count(switch.pool.shared_bytes)
+        );
+        for (name, pool) in [("headroom pool", &switch.headroom_pool), ("egress lossy pool", &switch.egress_lossy_pool)]
+        {
+            if let Some(pool) = pool {
+                println!("  {name}: peak {} of {} B", count(pool.used_max_bytes), count(pool.size_bytes));
+            }
+        }
+        for (name, delay) in
+            [(message_delay(switch), &switch.pause_delay_ns), ("message received to obeyed", &switch.reaction_delay_ns)]
+        {
+            if delay.count > 0 {
+                println!(
+                    "  {name}: p50 {} ns, p99 {} ns, p99.9 {} ns, max {} ns ({} times)",
+                    count(delay.p50),
+                    count(delay.p99),
+                    count(delay.p999),
+                    count(delay.max),
+                    count(delay.count)
+                );
+            }
+        }
+        println!("{}", traffic_table(switch));
+        for table in [pause_table(switch), message_table(switch), rate_table(switch), policy_table(switch)] {
+            if !table.is_empty() {
+                println!("{table}");
+            }
+        }
+    }
+    let lcores = summary.lcores.iter().map(|lcore| {
+        format!(
+            "CPU {}: busy {:.1} %, longest poll gap {} us",
+            lcore.cpu,
+            lcore.busy_permille as f64 / 10.0,
+            count(lcore.poll_gap_max_us)
+        )
+    });
+    println!("  {}", lcores.collect::<Vec<_>>().join("; "));
+}
+
+fn traffic_table(switch: &SwitchSummary) -> Table {
+    let mut table = Table::new([
+        "Port",
+        "Class",
+        "Rx frames",
+        "Rx bytes",
+        "Tx frames",
+        "Tx bytes",
+        "Dropped",
+        "Peak in B",
+        "Peak out B",
+    ]);
+    for port in &switch.ports {
+        for class in &port.classes {
+            table.row([
+                port.name.clone(),
+                class.class.to_string(),
+                count(class.rx_frames),
+                count(class.rx_bytes),
+                count(class.tx_frames),
+                count(class.tx_bytes),
+                count(class.drops.values().sum()),
+                count(class.ingress_max_bytes),
+                count(class.egress_max_bytes),
+            ]);
+        }
+    }
+    table
+}
+
+pub(super) fn pause_table(switch: &SwitchSummary) -> Table {
+    let mut table = Table::new([
+        "Port",
+        "Class",
+        "PAUSE sent",
+        "frames",
+        "for us",
+        "PAUSE received",
+        "frames",
+        "for us",
+        "Peak headroom B",
+    ]);
+    for port in switch.ports.iter().filter(|port| !tells_stages(port)) {
+        for class in port.classes.iter().filter(|class| class.xoff_tx + class.xoff_rx > 0) {
+            table.row([
+                port.name.clone(),
+                class.class.to_string(),
+                count(class.pauses_tx),
+                count(class.xoff_tx),
+                count(class.paused_tx_us),
+                count(class.pauses_rx),
+                count(class.xoff_rx),
+                count(class.paused_rx_us),
+                count(class.headroom_max_bytes),
+            ]);
+        }
+    }
+    table
+}
+
+/// What [`SwitchSummary::pause_delay_ns`] is the delay of, for the flow control that the ports speak.
+pub(super) fn message_delay(switch: &SwitchSummary) -> &'static str {
+    let stages = switch.ports.iter().any(tells_stages);
+    let pauses = switch.ports.iter().any(|port| matches!(port.speaks, FlowControl::Pfc | FlowControl::Pause));
+    match (stages, pauses) {
+        (true, true) => "Xoff to PAUSE, or stage's start to message",
+        (true, false) => "stage's start to message",
+        (false, _) => "Xoff to PAUSE",
+    }
+}
+
+/// Whether what a port sends and obeys is stages, which stand in PFC frames and are no pauses.
+fn tells_stages(port: &PortSummary) -> bool {
+    matches!(port.speaks, FlowControl::GfcBuffer(GfcBufferConfig { peer: GfcPeer::Gfc, .. }))
+}
+
+/// The control frames of each port that had any; kinds that no port had are left out.
+pub(super) fn message_table(switch: &SwitchSummary) -> Table {
+    type Count = fn(&PortSummary) -> u64;
+    let kinds: [(&str, Count); 7] = [
+        ("PFC sent", |port| port.pfc_tx),
+        ("PFC received", |port| port.pfc_rx),
+        ("PAUSE sent", |port| port.pause_tx),
+        ("PAUSE received", |port| port.pause_rx),
+        ("Credits sent", |port| port.credit_tx),
+        ("Credits received", |port| port.credit_rx),
+        ("Odd", |port| port.odd_messages),
+    ];
+    let had = |(_, counted): &&(&str, Count)| switch.ports.iter().any(|port| counted(port) > 0);
+    let kinds: Vec<_> = kinds.iter().filter(had).collect();
+    let head = ["Port", "Flow control"].into_iter().chain(kinds.iter().map(|(name, _)| *name));
+    let mut table = Table::new(head.chain(["Sent % of link"]));
+    for port in switch.ports.iter().filter(|port| kinds.iter().any(|(_, counted)| counted(port) > 0)) {
+        let share = port.control_tx_link_percent.map_or("-".to_owned(), |percent| format!("{percent:.4}"));
+        let cells = [port.name.clone(), port.flow_control.to_owned()];
+        table.row(cells.into_iter().chain(kinds.iter().map(|(_, counted)| count(counted(port)))).chain([share]));
+    }
+    table
+}
+
+/// The classes that a peer held below line rate when the run ended, under GFC.
+pub(super) fn rate_table(switch: &SwitchSummary) -> Table {
+    let mut table = Table::new(["Port", "Class", "Rate set by peer", "of"]);
+    for port in &switch.ports {
+        for class in &port.classes {
+            let (Some(bps), Some(line)) = (class.rate_rx_bps, port.rate) else { continue };
+            if bps < line.as_bps() {
+                let rate = BitRate::bps(bps).to_string();
+                table.row([port.name.clone(), class.class.to_string(), rate, line.to_string()]);
+            }
+        }
+    }
+    table
+}
+
+/// The policy's own state of lossless queues when the run ended; empty under a policy that has none.
+fn policy_table(switch: &SwitchSummary) -> Table {
+    let classes = || switch.ports.iter().flat_map(|port| port.classes.iter().map(move |class| (port, class)));
+    let victims = classes().any(|(_, class)| class.victim.is_some()).then_some("Port state");
+    let estimates =
+        classes().any(|(_, class)| class.headroom_estimate_bytes.is_some()).then_some("Headroom estimate B");
+    let mut table = Table::new(["Port", "Class"].into_iter().chain(victims).chain(estimates));
+    for (port, class) in classes() {
+        let victim = class.victim.map(|victim| if victim { "victim" } else { "normal" }.to_owned());
+        let estimate = class.headroom_estimate_bytes.map(count);
+        if victim.is_some() || estimate.is_some() {
+            let cells = [port.name.clone(), class.class.to_string()];
+            table.row(cells.into_iter().chain(victim).chain(estimate));
+        }
+    }
+    table
+}

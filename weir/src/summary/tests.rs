@@ -1,0 +1,130 @@
+//! What the summary makes of a report.
+
+use weir_switch_core::report::{Balance, ControlReport};
+use weir_units::{CLASSES, Time};
+
+use super::*;
+
+/// Four ports of 10 Gb/s, twice slower than real time: GFC by stages, pulsed, CBFC and PFC.
+fn config() -> SwitchConfig {
+    let ports = ["\"gfc-buffer\"", "{ kind = \"gfc-buffer\", peer = \"pfc\" }", "\"cbfc\"", "\"pfc\""];
+    let port = |(n, flow_control)| {
+        format!("\n[[ports]]\nname = \"p{n}\"\ntap = \"t{n}\"\nrate = \"10Gbps\"\nflow_control = {flow_control}\n")
+    };
+    let ports: String = ports.iter().enumerate().map(port).collect();
+    let text =
+        format!("[switch]\ntime_dilation = 2\n[classes]\nlossless = [3]\n[buffer]\npolicy = \"static\"\n{ports}");
+    weir_config::parse("lab", &text).unwrap_or_else(|errors| panic!("{}", errors.render(false)))
+}
+
+/// A report of nothing.
+fn report() -> Report {
+    let port = |n: usize| PortReport {
+        name: format!("p{n}"),
+        link_up: true,
+        classes: [ClassReport::default(); CLASSES],
+        control_rx: ControlReport::default(),
+        control_tx: ControlReport::default(),
+        odd_messages: 0,
+    };
+    Report {
+        at: Time::ZERO,
+        ports: (0..4).map(port).collect(),
+        pool: PoolUse::default(),
+        headroom_pool: None,
+        egress_lossy_pool: None,
+        balance: Balance::default(),
+        message_delay: Delay::default(),
+        reaction: Delay::default(),
+    }
+}
+
+fn summary(report: &Report) -> SwitchSummary {
+    switch_summary(&config(), report, &[DeviceReport::default(); 4], Duration::from_millis(2))
+}
+
+fn lines(table: &crate::table::Table) -> Vec<String> {
+    table.to_string().lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+}
+
+#[test]
+fn messages_of_each_kind_and_what_they_take_of_the_link() {
+    let mut report = report();
+    report.ports[0].control_tx.pfc = 20;
+    report.ports[0].odd_messages = 3;
+    report.ports[2].control_tx.credit = 1_234;
+    report.ports[2].control_rx.credit = 1_200;
+    let summary = summary(&report);
+    assert_eq!(
+        lines(&tables::message_table(&summary)).join("\n").replace("-", ""),
+        // 20 x 672 bit of the 10 Mbit that pass in a millisecond of the switch's clock.
+        "Port Flow control PFC sent Credits sent Credits received Odd Sent % of link\n\n\
+         p0 GFC by stages 20 0 0 3 0.1344\n\
+         p2 CBFC 0 1,234 1,200 0 8.2925"
+    );
+    let json = serde_json::to_value(&summary).unwrap();
+    let port = |n: usize, key: &str| json["ports"][n][key].clone();
+    assert_eq!(
+        (port(2, "credit_tx"), port(2, "credit_rx"), port(0, "odd_messages")),
+        (1_234.into(), 1_200.into(), 3.into())
+    );
+    assert_eq!(
+        (port(1, "flow_control"), port(3, "control_tx_link_percent")),
+        ("GFC by stages, pulsed".into(), 0.0.into())
+    );
+    assert!((port(0, "control_tx_link_percent").as_f64().unwrap() - 0.1344).abs() < 1e-9);
+}
+
+#[test]
+fn without_a_rate_there_is_no_share() {
+    let mut config = config();
+    config.ports[3].rate = None;
+    let mut report = report();
+    report.ports[3].control_tx.pfc = 1;
+    let summary = switch_summary(&config, &report, &[DeviceReport::default(); 4], Duration::from_secs(1));
+    assert_eq!(lines(&tables::message_table(&summary)).last().unwrap(), "p3 PFC 1 -");
+    assert!(serde_json::to_value(&summary).unwrap()["ports"][3]["control_tx_link_percent"].is_null());
+}
+
+#[test]
+fn classes_that_the_peer_slows_down_are_told_even_without_traffic() {
+    let mut report = report();
+    let (line, slow) = (BitRate::gbps(10), BitRate::mbps(2_500));
+    report.ports[0].classes[3].rate_rx = Some(slow);
+    report.ports[1].classes[3].rate_rx = Some(line);
+    let summary = summary(&report);
+    assert_eq!(lines(&tables::rate_table(&summary))[2..], ["p0 3 2.5Gbps 10Gbps"]);
+    let json = serde_json::to_value(&summary).unwrap();
+    assert_eq!(json["ports"][0]["classes"][0]["rate_rx_bps"], 2_500_000_000u64);
+    assert_eq!(json["ports"][1]["classes"], serde_json::json!([]));
+    report.ports[3].classes[3].rx_frames = 1;
+    let json = serde_json::to_value(self::summary(&report)).unwrap();
+    assert!(json["ports"][3]["classes"][0].get("rate_rx_bps").is_none(), "PFC sets no rate");
+}
+
+/// A GFC stage stands in a PFC frame, which is no pause.
+#[test]
+fn stages_are_no_pauses() {
+    let mut report = report();
+    for port in &mut report.ports {
+        port.classes[3].xoff_rx = 5;
+    }
+    let told = lines(&tables::pause_table(&summary(&report)));
+    let ports: Vec<&str> = told[2..].iter().map(|line| &line[..2]).collect();
+    assert_eq!(ports, ["p1", "p2", "p3"]);
+}
+
+#[test]
+fn delays_have_names_that_fit_what_ports_speak() {
+    let mut report = report();
+    report.message_delay = Delay { count: 7, p50: 1, p99: 2, p999: 3, max: 4 };
+    report.reaction = Delay { count: 8, p50: 5, p99: 6, p999: 7, max: 8 };
+    let mut summary = summary(&report);
+    assert_eq!(tables::message_delay(&summary), "Xoff to PAUSE, or stage's start to message");
+    let json = serde_json::to_value(&summary).unwrap();
+    assert_eq!((&json["pause_delay_ns"]["count"], &json["reaction_delay_ns"]["p999"]), (&7.into(), &7.into()));
+    summary.ports.truncate(3);
+    assert_eq!(tables::message_delay(&summary), "stage's start to message");
+    summary.ports.remove(0);
+    assert_eq!(tables::message_delay(&summary), "Xoff to PAUSE");
+}
