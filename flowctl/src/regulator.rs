@@ -65,6 +65,11 @@ impl Regulator {
         true
     }
 
+    /// Whether it is PFC that the port obeys.
+    pub fn obeys_pfc(&self) -> bool {
+        matches!(self.kind, Kind::Pfc)
+    }
+
     /// The classes that a pause holds at `now`, one bit each.
     #[inline]
     pub fn paused(&self, now: Time) -> u8 {

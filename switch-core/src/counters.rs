@@ -29,6 +29,8 @@ pub enum DropReason {
     SamePort,
     /// The port of departure has no link.
     PortDown,
+    /// The egress queue, or the ingress queue that it came by, is in a PFC storm.
+    PfcWatchdog,
     /// No packet memory: a fault of the set-up, since the pool is sized for the buffer.
     NoMemory,
     /// Still held when the switch was stopped.
@@ -37,7 +39,7 @@ pub enum DropReason {
 
 impl DropReason {
     /// All of them.
-    pub const ALL: [DropReason; 10] = [
+    pub const ALL: [DropReason; 11] = [
         DropReason::HeadroomViolation,
         DropReason::EgressThreshold,
         DropReason::SharedFull,
@@ -46,6 +48,7 @@ impl DropReason {
         DropReason::LinkLocal,
         DropReason::SamePort,
         DropReason::PortDown,
+        DropReason::PfcWatchdog,
         DropReason::NoMemory,
         DropReason::Shutdown,
     ];
@@ -61,6 +64,7 @@ impl DropReason {
             DropReason::LinkLocal => "link_local",
             DropReason::SamePort => "same_port",
             DropReason::PortDown => "port_down",
+            DropReason::PfcWatchdog => "pfc_watchdog",
             DropReason::NoMemory => "no_memory",
             DropReason::Shutdown => "shutdown",
         }
@@ -174,6 +178,16 @@ impl Counters {
     #[inline]
     pub fn add(&mut self, queue: QueueId, stat: usize, n: u64) {
         self.values[queue.index() * queue_stat::WIDTH + stat] += n;
+    }
+
+    /// A queue's counter.
+    pub(crate) fn get(&self, queue: QueueId, stat: usize) -> u64 {
+        self.values[queue.index() * queue_stat::WIDTH + stat]
+    }
+
+    /// A queue's drops, for whatever reason.
+    pub(crate) fn dropped(&self, queue: QueueId) -> u64 {
+        (0..DropReason::ALL.len()).map(|reason| self.get(queue, queue_stat::DROPS + reason)).sum()
     }
 
     /// Sets what is no count.

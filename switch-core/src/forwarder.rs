@@ -127,11 +127,11 @@ impl<P: Packet> Forwarder<P> {
             for (packet, (headers, way)) in burst.iter().zip(&ways) {
                 let ingress = self.receive(clone, headers.as_ref(), packet.frame_bytes());
                 if let Way::Drop(reason) = way {
-                    self.counters.drop(ingress, *reason);
+                    self.drop(ingress, *reason);
                 } else if let Some(copy) = store.copy(packet) {
                     self.forward(now, copy, ingress, *way, store);
                 } else {
-                    self.counters.drop(ingress, DropReason::NoMemory);
+                    self.drop(ingress, DropReason::NoMemory);
                 }
             }
             self.flush(now, clone);
@@ -152,7 +152,7 @@ impl<P: Packet> Forwarder<P> {
             }
             Parsed::Malformed => {
                 let ingress = self.receive(port, None, packet.frame_bytes());
-                return self.counters.drop(ingress, DropReason::Malformed);
+                return self.drop(ingress, DropReason::Malformed);
             }
         };
         let ingress = self.receive(port, Some(&headers), packet.frame_bytes());
@@ -195,9 +195,12 @@ impl<P: Packet> Forwarder<P> {
     #[inline(always)]
     fn forward(&mut self, now: Time, packet: P, ingress: QueueId, way: Way, store: &mut impl PacketStore<P>) {
         match way {
+            Way::Drop(reason) => self.drop(ingress, reason),
+            _ if self.shared.port(ingress.port()).drops_arrivals(ingress.class()) => {
+                self.drop(ingress, DropReason::PfcWatchdog);
+            }
             Way::To(to) => self.stage(now, packet, ingress, to),
             Way::Flood => self.flood(now, packet, ingress, store),
-            Way::Drop(reason) => self.counters.drop(ingress, reason),
         }
     }
 
@@ -217,13 +220,13 @@ impl<P: Packet> Forwarder<P> {
             .take(FLOOD_MAX)
             .collect();
         let Some((last, others)) = targets.split_last() else {
-            return self.counters.drop(ingress, DropReason::PortDown);
+            return self.drop(ingress, DropReason::PortDown);
         };
         for to in others {
             self.counters.add(ingress, queue_stat::EXTRA, 1);
             match store.copy(&packet) {
                 Some(copy) => self.stage(now, copy, ingress, *to),
-                None => self.counters.drop(ingress, DropReason::NoMemory),
+                None => self.drop(ingress, DropReason::NoMemory),
             }
         }
         self.stage(now, packet, ingress, *last);
@@ -232,8 +235,8 @@ impl<P: Packet> Forwarder<P> {
     /// Queues a packet for admission.
     #[inline]
     fn stage(&mut self, now: Time, packet: P, ingress: QueueId, to: PortId) {
-        if !self.shared.port(to).link_up() {
-            return self.counters.drop(ingress, DropReason::PortDown);
+        if !self.shared.port(to).takes(ingress.class()) {
+            return self.refuse(ingress, to);
         }
         if self.staged.is_full() {
             self.flush(now, ingress.port());
@@ -241,6 +244,24 @@ impl<P: Packet> Forwarder<P> {
         let bytes = self.shared.charge.of(packet.frame_bytes());
         self.arrivals.push(Arrival { ingress, egress: QueueId::new(to, ingress.class()), bytes });
         self.staged.push(packet);
+    }
+
+    /// Drops a frame whose port of departure takes none, or none of its class.
+    #[cold]
+    fn refuse(&mut self, ingress: QueueId, to: PortId) {
+        let state = self.shared.port(to);
+        if !state.link_up() {
+            return self.drop(ingress, DropReason::PortDown);
+        }
+        if let Some(storms) = state.storms() {
+            storms.count_refused(ingress.class());
+        }
+        self.drop(ingress, DropReason::PfcWatchdog);
+    }
+
+    #[inline(never)]
+    fn drop(&mut self, ingress: QueueId, reason: DropReason) {
+        drop_arrived(&self.shared, &mut self.counters, ingress, reason);
     }
 
     /// Admits what is staged, all of it from `port`, and hands what is kept to the transmitters.
@@ -267,7 +288,11 @@ impl<P: Packet> Forwarder<P> {
             self.shared.port(self.shared.port(port).real_port).note_xoff(now);
         }
         self.shared.port(port).note_admitted(now);
-        let counters = &mut self.counters;
+        let in_storm = self.shared.port(port).in_storm();
+        if in_storm != 0 {
+            count_kept(&self.shared, in_storm, &self.arrivals, verdicts);
+        }
+        let (shared, counters) = (&self.shared, &mut self.counters);
         let packets = self.staged.drain(..).zip(self.arrivals.drain(..)).zip(verdicts);
         let mut kept = packets.filter_map(|((packet, charged), verdict)| match *verdict {
             Verdict::Keep(_) => {
@@ -275,7 +300,7 @@ impl<P: Packet> Forwarder<P> {
                 Some(Queued { frame_bytes: packet.frame_bytes(), packet, charged })
             }
             Verdict::Drop(reason) => {
-                counters.drop(charged.ingress, reason.into());
+                drop_arrived(shared, counters, charged.ingress, reason.into());
                 None
             }
         });
@@ -317,6 +342,29 @@ impl<P: Packet> Forwarder<P> {
 
     pub(crate) fn published(&self) -> Arc<Published> {
         self.counters.published()
+    }
+}
+
+/// Counts a frame that is dropped; in a storm of its port and class, there too.
+#[inline]
+fn drop_arrived(shared: &Shared, counters: &mut Counters, ingress: QueueId, reason: DropReason) {
+    counters.drop(ingress, reason);
+    let state = shared.port(ingress.port());
+    if state.in_storm() & ingress.class().bit() != 0
+        && let Some(storms) = state.storms()
+    {
+        storms.count_dropped(ingress.class());
+    }
+}
+
+/// Counts those frames of one port that are kept though their class is in a storm.
+#[cold]
+fn count_kept(shared: &Shared, in_storm: u8, arrivals: &[Arrival], verdicts: &[Verdict]) {
+    let kept = arrivals.iter().zip(verdicts).filter(|(_, verdict)| matches!(verdict, Verdict::Keep(_)));
+    for ingress in kept.map(|(arrival, _)| arrival.ingress).filter(|queue| in_storm & queue.class().bit() != 0) {
+        if let Some(storms) = shared.port(ingress.port()).storms() {
+            storms.count_kept(ingress.class());
+        }
     }
 }
 

@@ -35,6 +35,7 @@ mod scheduler;
 mod shared;
 pub mod switch;
 mod transmitter;
+mod watchdog;
 
 pub use build_error::BuildError;
 pub use forwarder::Forwarder;

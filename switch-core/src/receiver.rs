@@ -80,10 +80,10 @@ pub(crate) fn handle_control(
             return counters.add_port(port, port_stat::MALFORMED, 1);
         }
     };
-    let regulator = &shared.port(port).regulator;
+    let state = shared.port(port);
     match frame {
         // What GFC reads as stages pauses nobody.
-        ControlFrame::Pfc(_) if regulator.rated_classes() != 0 => counters.add_port(port, port_stat::PFC, 1),
+        ControlFrame::Pfc(_) if state.regulator.rated_classes() != 0 => counters.add_port(port, port_stat::PFC, 1),
         ControlFrame::Pfc(frame) => {
             counters.add_port(port, port_stat::PFC, 1);
             Class::in_mask(frame.paused())
@@ -94,7 +94,9 @@ pub(crate) fn handle_control(
         ControlFrame::Pause(_) => counters.add_port(port, port_stat::PAUSE, 1),
         ControlFrame::Credit(_) => counters.add_port(port, port_stat::CREDIT, 1),
     }
-    if !regulator.handle(now, &frame) {
+    if !state.regulator.handle(now, &frame) {
         counters.add_port(port, port_stat::IGNORED, 1);
+    } else if let (Some(storms), ControlFrame::Pfc(frame)) = (state.storms(), &frame) {
+        storms.count_pfc(frame);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use weir_flowctl::pfc::StormCounters;
 use weir_mmu::{PoolUse, QueueUse};
 use weir_units::{BitRate, Bytes, CLASSES, Class, PortId, QueueId, Span, Time};
 
@@ -127,6 +128,9 @@ pub struct ClassReport {
     /// Of an egress queue that the peer lets send nothing, the ingress ports that it holds frames of, one bit each; 0 for a queue
     /// that is empty or may send.
     pub blocked_from: u64,
+    /// What the egress queue's PFC watchdog counted; `None` where none watches. It misses frames that another lcore drops
+    /// just after a storm is over.
+    pub storms: Option<StormCounters>,
     /// The ingress queue's occupancy and watermarks.
     pub ingress: QueueUse,
     /// Bytes waiting in the egress queue, as charged.
@@ -239,6 +243,7 @@ impl Reporter {
             pauses_rx,
             paused_rx,
             rate_rx: rated.then(|| state.regulator.rates().map(|rates| rates.rate(class))).flatten(),
+            storms: state.storm_counters(class),
             blocked_from: tx.queue(queue, queue_stat::BLOCKED_FROM),
             ingress: self.shared.mmu.ingress_use(queue, now),
             egress: Bytes::new(self.shared.mmu.egress_length(queue)),

@@ -1,15 +1,17 @@
 //! What all halves of one switch share: read by every lcore, changed only through atomics.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
+use weir_flowctl::pfc::StormCounters;
 use weir_flowctl::{Mechanism, Regulator, cbfc};
 use weir_mmu::{Charge, Mmu};
-use weir_units::{BitRate, MacAddr, PortId, Time};
+use weir_units::{BitRate, Class, MacAddr, PortId, Time};
 
 use crate::classify::Classifier;
 use crate::fdb::ForwardingTable;
+use crate::watchdog::StormTally;
 
 /// The switch's common parts.
 #[derive(Debug)]
@@ -42,7 +44,10 @@ pub struct PortState {
     pub regulator: CachePadded<Regulator>,
     /// What came from its peer, in blocks: under a flow control that gives credit.
     pub(crate) arrived: Option<Box<CachePadded<cbfc::Receiver>>>,
-    link_up: AtomicBool,
+    /// One word for all that keeps frames from coming in or going out: [`DROPPING`], [`IN_STORM`] and [`LINK_DOWN`].
+    closed: AtomicU32,
+    /// Of a port whose PFC is watched.
+    storms: Option<Box<CachePadded<StormTally>>>,
     /// When the arrival came that last turned an ingress queue of this port, or of a clone, OFF, in picoseconds.
     xoff_at: AtomicU64,
     /// When packets of this port were last admitted, in picoseconds: kept under GFC by stages.
@@ -58,6 +63,13 @@ pub struct Feedback {
     /// Upstream: when the transmitter last noticed that it has to slow down, in picoseconds.
     pub applied_at: Arc<AtomicU64>,
 }
+
+/// Bits of [`PortState::closed`]: the classes whose frames are dropped in a PFC storm.
+const DROPPING: u32 = 0xff;
+/// Those that are in a storm, whatever is done about it.
+const IN_STORM: u32 = 0xff << IN_STORM_SHIFT;
+const IN_STORM_SHIFT: u32 = 8;
+const LINK_DOWN: u32 = 1 << 16;
 
 impl Shared {
     /// The ports, in the order of the configuration.
@@ -94,7 +106,8 @@ impl PortState {
             regulator: CachePadded::new(Regulator::new(&mechanism, rate, classes)),
             arrived: mechanism.credit_buffer().map(|buffer| Box::new(CachePadded::new(cbfc::Receiver::new(buffer)))),
             mechanism,
-            link_up: AtomicBool::new(true),
+            closed: AtomicU32::new(0),
+            storms: None,
             xoff_at: AtomicU64::new(0),
             admitted_at: AtomicU64::new(0),
             feedback: Feedback::default(),
@@ -105,12 +118,60 @@ impl PortState {
     /// drain would pause the whole network.
     #[inline]
     pub fn link_up(&self) -> bool {
-        self.link_up.load(Ordering::Relaxed)
+        self.closed.load(Ordering::Relaxed) & LINK_DOWN == 0
     }
 
     /// Tells the pipeline about the link, from the control thread.
     pub fn set_link_up(&self, up: bool) {
-        self.link_up.store(up, Ordering::Relaxed);
+        if up {
+            self.closed.fetch_and(!LINK_DOWN, Ordering::Relaxed);
+        } else {
+            self.closed.fetch_or(LINK_DOWN, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether frames of a class may go to its egress queue: there is a link, and no storm in which they are dropped.
+    ///
+    /// Relaxed, as for the link: a frame that is admitted nevertheless is dropped by the transmitter.
+    #[inline]
+    pub(crate) fn takes(&self, class: Class) -> bool {
+        self.closed.load(Ordering::Relaxed) & (LINK_DOWN | u32::from(class.bit())) == 0
+    }
+
+    /// Whether frames that arrive in a class are dropped, in a storm.
+    #[inline]
+    pub(crate) fn drops_arrivals(&self, class: Class) -> bool {
+        self.closed.load(Ordering::Relaxed) & u32::from(class.bit()) != 0
+    }
+
+    /// The classes in a storm, one bit each.
+    #[inline]
+    pub(crate) fn in_storm(&self) -> u8 {
+        ((self.closed.load(Ordering::Relaxed) & IN_STORM) >> IN_STORM_SHIFT) as u8
+    }
+
+    /// Tells the forwarders which classes are in a storm, and of which frames are dropped. Only the transmitter that serves
+    /// the port does, so that it knows the bits that it changes.
+    pub(crate) fn set_storms(&self, in_storm: u8, dropping: u8) {
+        let storms = u32::from(in_storm) << IN_STORM_SHIFT | u32::from(dropping);
+        let before = self.closed.load(Ordering::Relaxed) & (IN_STORM | DROPPING);
+        self.closed.fetch_xor(before ^ storms, Ordering::Relaxed);
+    }
+
+    /// Has the storms of these classes (one bit each) counted.
+    pub(crate) fn watch(&mut self, classes: u8) {
+        self.storms = Some(Box::new(CachePadded::new(StormTally::new(classes))));
+    }
+
+    /// What is counted of storms, if they are watched for.
+    #[inline]
+    pub(crate) fn storms(&self) -> Option<&StormTally> {
+        self.storms.as_ref().map(|tally| &***tally)
+    }
+
+    /// The counters of a class's PFC watchdog as of its last poll, for the control thread; `None` if it is not watched.
+    pub fn storm_counters(&self, class: Class) -> Option<StormCounters> {
+        self.storms()?.counters(class)
     }
 
     /// Relaxed: the mark that makes the transmitter look is released after this, in the MMU; at worst a delay is

@@ -22,6 +22,7 @@ use crate::report::Reporter;
 use crate::scheduler::Scheduler;
 use crate::shared::{PortState, Shared};
 use crate::transmitter::{OutPort, Transmitter};
+use crate::watchdog::PortWatchdogs;
 
 /// Addresses that the forwarding table is sized for.
 const STATIONS_MAX: usize = 16_384;
@@ -85,10 +86,15 @@ impl Switch {
                 return Err(BuildError::StaticMac(*address));
             }
         }
-        let ports = config.ports.iter().zip(real_ports).zip(rates).map(|((port, real), rate)| {
+        let ports = config.ports.iter().zip(real_ports).zip(rates).enumerate().map(|(index, ((port, real), rate))| {
             let mac = config.ports[real].mac.unwrap_or(facts[real].mac);
             let mechanism = mechanism(config, real, rate)?;
-            Ok(PortState::new(&port.name, PortId(real as u16), mac, rate, mechanism, config.classes.lossless))
+            let lossless = config.classes.lossless;
+            let mut state = PortState::new(&port.name, PortId(real as u16), mac, rate, mechanism, lossless);
+            if config.pfc_watchdog.is_some() && real == index && state.regulator.obeys_pfc() {
+                state.watch(lossless);
+            }
+            Ok(state)
         });
         let ports = ports.collect::<Result<_, BuildError>>()?;
         let shared = Shared {
@@ -179,7 +185,9 @@ impl Switch {
             let rates = queues.map(|queue| queue.rate);
             let limits = ClassLimits::new(state.rate, self.shaper_slack, rates, &state.regulator);
             let scheduler = Scheduler::new(queues);
-            OutPort::new(*id, self.shared.clones_of(*id), shaper, limits, scheduler, generator)
+            let watched = self.config.pfc_watchdog.as_ref().filter(|_| state.storms().is_some());
+            let watchdogs = PortWatchdogs::new(watched, self.config.classes.lossless);
+            OutPort::new(*id, self.shared.clones_of(*id), shaper, limits, scheduler, generator, watchdogs)
         });
         let markers = self
             .config

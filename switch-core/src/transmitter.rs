@@ -16,6 +16,7 @@ use crate::packet::{BURST_MAX, Burst, Packet, PacketStore, PortOutput};
 use crate::random::Random;
 use crate::scheduler::Scheduler;
 use crate::shared::Shared;
+use crate::watchdog::PortWatchdogs;
 
 /// Transmits on its ports.
 #[derive(Debug)]
@@ -45,11 +46,12 @@ pub(crate) struct OutPort<P> {
     pub limits: ClassLimits,
     pub scheduler: Scheduler,
     pub generator: MessageGenerator,
+    pub watchdogs: PortWatchdogs,
     /// Classes that the MMU wants paused, as last seen: the port's own.
     own_off: u8,
     /// Those of each clone. Its frames come over this port's link, so its PAUSE is this port's.
     clones_off: Box<[(PortId, u8)]>,
-    /// All of these together.
+    /// All of these together, but for those in a storm in which what comes is dropped anyway.
     off: u8,
     /// Classes that the peer pauses, as last seen.
     paused: u8,
@@ -72,6 +74,7 @@ impl<P> OutPort<P> {
         limits: ClassLimits,
         scheduler: Scheduler,
         generator: MessageGenerator,
+        watchdogs: PortWatchdogs,
     ) -> OutPort<P> {
         OutPort {
             id,
@@ -79,6 +82,7 @@ impl<P> OutPort<P> {
             limits,
             scheduler,
             generator,
+            watchdogs,
             own_off: 0,
             clones_off: clones.map(|clone| (clone, 0)).collect(),
             off: 0,
@@ -89,6 +93,12 @@ impl<P> OutPort<P> {
             lengths: ArrayVec::new(),
             off_since: [Time::ZERO; CLASSES],
         }
+    }
+
+    /// Classes that a pause holds, one bit each.
+    #[inline]
+    fn paused(&self, now: Time, regulator: &Regulator) -> u8 {
+        regulator.paused(now) & !self.watchdogs.ignoring()
     }
 }
 
@@ -159,19 +169,46 @@ impl<P: Packet> Transmitter<P> {
     /// Serves one port; returns how many frames went out.
     #[inline]
     fn serve_port<D: PortOutput<P> + PacketStore<P>>(&mut self, now: Time, index: usize, driver: &mut D) -> usize {
+        if now >= self.ports[index].watchdogs.due() {
+            self.watch(now, index);
+        }
         let control = self.send_control(now, index, driver);
         let paused = self.obey(now, index);
         let port = &mut self.ports[index];
         if !self.shared.port(port.id).link_up() {
             return control + self.discard_port(now, index, DropReason::PortDown, BURST_MAX);
         }
+        let dropping = port.watchdogs.dropping();
+        let mut moved = control;
+        if port.backlog & dropping != 0 {
+            moved += self.discard_queues(now, index, dropping, DropReason::PfcWatchdog, BURST_MAX);
+        }
+        let port = &mut self.ports[index];
         if port.staged.is_empty() {
             if port.backlog == 0 {
-                return control;
+                return moved;
             }
-            self.stage_frames(now, index, paused);
+            self.stage_frames(now, index, paused | dropping);
         }
-        control + self.send_staged(now, index, driver)
+        moved + self.send_staged(now, index, driver)
+    }
+
+    /// Has the watchdogs look at the port's queues, and starts or ends what follows.
+    #[cold]
+    fn watch(&mut self, now: Time, index: usize) {
+        let Transmitter { shared, ports, counters, .. } = self;
+        let port = &mut ports[index];
+        let dropped = port.watchdogs.dropping();
+        port.watchdogs.poll(now, port.id, shared, counters);
+        let (in_storm, dropping) = (port.watchdogs.in_storm(), port.watchdogs.dropping());
+        // What clones copy came over the same link.
+        for id in std::iter::once(port.id).chain(port.clones_off.iter().map(|(clone, _)| *clone)) {
+            shared.port(id).set_storms(in_storm, dropping);
+        }
+        if dropped & !dropping != 0 {
+            // A queue that went OFF before or in the storm is advertised only now, and no delay of the switch's.
+            shared.port(port.id).note_xoff(now);
+        }
     }
 
     /// Tells the peer what changed, or repeats what is due.
@@ -185,7 +222,9 @@ impl<P: Packet> Transmitter<P> {
             *off = off_classes(mmu, *clone, *off, now);
             port.off |= *off;
         }
-        let Some(frame) = port.generator.poll(now, demand(&self.shared, port.id, port.off)) else { return 0 };
+        let dropping = port.watchdogs.dropping();
+        port.off &= !dropping;
+        let Some(frame) = port.generator.poll(now, demand(&self.shared, port.id, port.off, dropping)) else { return 0 };
         self.send_control_frame(now, index, &frame, driver)
     }
 
@@ -220,7 +259,8 @@ impl<P: Packet> Transmitter<P> {
             state.note_slowed(now);
         }
         let (before, off) = (port.generator.advertised_off(), port.off);
-        port.generator.handle_sent(now, frame, demand(&self.shared, port.id, off));
+        let dropping = port.watchdogs.dropping();
+        port.generator.handle_sent(now, frame, demand(&self.shared, port.id, off, dropping));
         let after = port.generator.advertised_off();
         match frame {
             ControlFrame::Pfc(_) => self.counters.add_port(port.id, port_stat::PFC, 1),
@@ -247,7 +287,7 @@ impl<P: Packet> Transmitter<P> {
     fn obey(&mut self, now: Time, index: usize) -> u8 {
         let port = &mut self.ports[index];
         let state = self.shared.port(port.id);
-        let paused = state.regulator.paused(now);
+        let paused = port.paused(now, &state.regulator);
         let slower = port.limits.follow(now, &state.regulator);
         if slower || paused & !port.paused != 0 {
             state.note_obeyed(now);
@@ -257,13 +297,13 @@ impl<P: Packet> Transmitter<P> {
         paused
     }
 
-    /// Moves frames that may go now from the queues to the port's burst.
+    /// Moves frames that may go now, none of the `held` classes, from the queues to the port's burst.
     #[inline]
-    fn stage_frames(&mut self, now: Time, index: usize, paused: u8) {
+    fn stage_frames(&mut self, now: Time, index: usize, held: u8) {
         let Transmitter { shared, queues, ports, counters, markers, random, .. } = self;
         let port = &mut ports[index];
         let regulator = &shared.port(port.id).regulator;
-        let mut ready = port.backlog & !paused;
+        let mut ready = port.backlog & !held;
         ready &= !port.limits.waiting(now, ready);
         ready &= !without_credit(regulator, queues, port.id, ready);
         while ready != 0 && port.shaper.is_free(now) && !port.staged.is_full() {
@@ -329,7 +369,7 @@ impl<P: Packet> Transmitter<P> {
 
     fn discard_port(&mut self, now: Time, index: usize, reason: DropReason, limit: usize) -> usize {
         let port = &mut self.ports[index];
-        let mut discarded = port.staged.len();
+        let discarded = port.staged.len();
         port.staged.clear();
         for departure in &port.departures {
             self.counters.drop(departure.egress, reason);
@@ -337,7 +377,14 @@ impl<P: Packet> Transmitter<P> {
         self.shared.mmu.release(now, &port.departures);
         port.departures.clear();
         port.lengths.clear();
-        for class in Class::in_mask(port.backlog) {
+        discarded + self.discard_queues(now, index, u8::MAX, reason, limit.saturating_sub(discarded))
+    }
+
+    /// Gives up to `limit` frames up that wait in the queues of these classes (one bit each).
+    fn discard_queues(&mut self, now: Time, index: usize, classes: u8, reason: DropReason, limit: usize) -> usize {
+        let port = &mut self.ports[index];
+        let mut discarded = 0;
+        for class in Class::in_mask(port.backlog & classes) {
             let queue = QueueId::new(port.id, class);
             while discarded < limit
                 && let Some(queued) = self.queues.pop(queue)
@@ -348,18 +395,22 @@ impl<P: Packet> Transmitter<P> {
             }
             if self.queues.is_empty(queue) {
                 port.backlog &= !class.bit();
+                port.scheduler.handle_empty(class);
             }
         }
         discarded
     }
 
     /// The earliest instant after `now` at which there may be something to do without a packet arriving: a shaper's
-    /// wire or a queue's limiter is free, a peer's pause ends, a PAUSE is to be refreshed.
+    /// wire or a queue's limiter is free, a peer's pause ends, a PAUSE is to be refreshed, a watchdog is to look.
     pub fn next_wakeup(&self, now: Time) -> Time {
         let wakeups = self.ports.iter().map(|port| {
             let message = port.generator.next_wakeup(now);
             let regulator = &self.shared.port(port.id).regulator;
-            let open = port.backlog & !regulator.paused(now);
+            if port.backlog & port.watchdogs.dropping() != 0 {
+                return now;
+            }
+            let open = port.backlog & !port.paused(now, regulator);
             // Without credit nothing happens until a message comes.
             let open_and_paid = open & !without_credit(regulator, &self.queues, port.id, open);
             let waiting = port.limits.waiting(now, open_and_paid);
@@ -370,7 +421,7 @@ impl<P: Packet> Transmitter<P> {
             } else {
                 Time::NEVER
             };
-            message.min(data).min(port.limits.next_wakeup(waiting))
+            message.min(data).min(port.limits.next_wakeup(waiting)).min(port.watchdogs.due())
         });
         wakeups.min().unwrap_or(Time::NEVER)
     }
@@ -394,13 +445,14 @@ impl<P: Packet> Transmitter<P> {
                 self.counters.add_port(port.id, port_stat::OFF_PICOS + class.index(), off_for.as_picos());
             }
             let regulator = &self.shared.port(port.id).regulator;
-            let blocked =
-                port.backlog & (regulator.paused(now) | without_credit(regulator, &self.queues, port.id, port.backlog));
+            let held = port.paused(now, regulator) & !port.watchdogs.dropping();
+            let blocked = port.backlog & (held | without_credit(regulator, &self.queues, port.id, port.backlog));
             for class in Class::ALL {
                 let queue = QueueId::new(port.id, class);
                 let holds_from = if blocked & class.bit() != 0 { self.queues.holds_from(queue) } else { 0 };
                 self.counters.set(queue, queue_stat::BLOCKED_FROM, holds_from);
             }
+            port.watchdogs.update(port.id, &self.shared, &self.counters);
         }
         for (first, delays) in [(gauge::MESSAGE_DELAYS, &self.message_delays), (gauge::REACTIONS, &self.reactions)] {
             let quantiles = [0.5, 0.99, 0.999].map(|quantile| delays.value_at_quantile(quantile));
@@ -427,10 +479,12 @@ fn off_classes(mmu: &Mmu, port: PortId, before: u8, now: Time) -> u8 {
     mmu.off_classes(port, off)
 }
 
-/// What the buffer asks of a port's peer.
+/// What the buffer asks of a port's peer: nothing of the `dropping` classes, whose frames are not kept.
 #[inline]
-fn demand(shared: &Shared, port: PortId, off: u8) -> Demand<'_, impl Fn(Class) -> Bytes> {
-    let held = move |class| shared.mmu.held(QueueId::new(port, class));
+fn demand(shared: &Shared, port: PortId, off: u8, dropping: u8) -> Demand<'_, impl Fn(Class) -> Bytes> {
+    let held = move |class: Class| {
+        if dropping & class.bit() != 0 { Bytes::ZERO } else { shared.mmu.held(QueueId::new(port, class)) }
+    };
     Demand { off, held, arrived: shared.port(port).arrived() }
 }
 

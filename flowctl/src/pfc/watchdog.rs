@@ -308,6 +308,11 @@ pub struct StormPackets {
 }
 
 impl StormCounters {
+    /// Whether a storm is under way.
+    pub fn in_storm(&self) -> bool {
+        self.deadlock_detected != self.deadlock_restored
+    }
+
     /// Each counter with its name in SONiC's table `COUNTERS`, in the order of `show pfcwd stats`.
     pub fn named(&self) -> [(&'static str, u64); 10] {
         let StormCounters { deadlock_detected, deadlock_restored, all, last } = *self;

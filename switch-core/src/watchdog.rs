@@ -1,0 +1,236 @@
+//! The PFC watchdogs of a port: what they are shown, what follows from what they say, and what lcores tell each other of it.
+
+use std::array;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrayvec::ArrayVec;
+use weir_config::PfcWatchdogConfig;
+use weir_flowctl::frame::PfcFrame;
+use weir_flowctl::pfc::{
+    QueueObservation, StormCondition, StormCounters, StormPackets, Watchdog, WatchdogAction, WatchdogConfig,
+};
+use weir_units::{Bytes, CLASSES, Class, PortId, QueueId, Time};
+
+use crate::counters::{Counters, queue_stat};
+use crate::shared::Shared;
+
+/// The watchdogs of one port's egress queues, one for each watched class; with the transmitter that serves the port.
+#[derive(Debug)]
+pub(crate) struct PortWatchdogs {
+    watched: ArrayVec<Watched, CLASSES>,
+    action: WatchdogAction,
+    /// The earliest poll of all of them.
+    due: Time,
+    /// Classes in a storm, one bit each.
+    in_storm: u8,
+}
+
+#[derive(Debug)]
+struct Watched {
+    class: Class,
+    watchdog: Watchdog,
+    /// What had been counted when packets were last added to the watchdog's.
+    counted: StormPackets,
+}
+
+/// What lcores tell each other of the storms at a port whose classes are watched.
+///
+/// Relaxed throughout: plain counts. The transmitter may see a frame of another lcore one poll late.
+#[derive(Debug)]
+pub(crate) struct StormTally {
+    /// Classes that are watched, one bit each.
+    watched: u8,
+    classes: [ClassTally; CLASSES],
+}
+
+#[derive(Debug, Default)]
+struct ClassTally {
+    /// PFC frames obeyed that pause the class, and that resume it; from the lcore that receives.
+    xoff_frames: AtomicU64,
+    xon_frames: AtomicU64,
+    /// Frames received in the class in a storm: kept, and dropped; from the lcore that forwards.
+    kept: AtomicU64,
+    dropped: AtomicU64,
+    /// Frames for the egress queue that were dropped for its storm before they were admitted; from all that forward.
+    refused: AtomicU64,
+    /// The watchdog's counters, in the order of [`StormCounters::named`]; from the lcore that transmits.
+    counters: [AtomicU64; STORM_COUNTERS],
+}
+
+const STORM_COUNTERS: usize = 10;
+
+impl PortWatchdogs {
+    /// Watches `classes` (one bit each); none without a configuration.
+    pub(crate) fn new(config: Option<&PfcWatchdogConfig>, classes: u8) -> PortWatchdogs {
+        let config = config.map(watchdog_config);
+        let watchdogs = config.iter().flat_map(|config| {
+            Class::in_mask(classes).map(|class| Watched {
+                class,
+                watchdog: Watchdog::new(*config),
+                counted: StormPackets::default(),
+            })
+        });
+        let watched: ArrayVec<Watched, CLASSES> = watchdogs.collect();
+        PortWatchdogs {
+            due: if watched.is_empty() { Time::NEVER } else { Time::ZERO },
+            watched,
+            action: config.map_or(WatchdogAction::Alert, |config| config.action),
+            in_storm: 0,
+        }
+    }
+
+    /// When [`PortWatchdogs::poll`] is to be called next; [`Time::NEVER`] if nothing is watched.
+    #[inline]
+    pub(crate) fn due(&self) -> Time {
+        self.due
+    }
+
+    /// Classes in a storm, whatever is done about it, one bit each.
+    pub(crate) fn in_storm(&self) -> u8 {
+        self.in_storm
+    }
+
+    /// Classes whose frames are dropped, one bit each.
+    #[inline]
+    pub(crate) fn dropping(&self) -> u8 {
+        if self.action == WatchdogAction::Drop { self.in_storm } else { 0 }
+    }
+
+    /// Classes that send whatever PFC says, one bit each.
+    #[inline]
+    pub(crate) fn ignoring(&self) -> u8 {
+        if self.action == WatchdogAction::Forward { self.in_storm } else { 0 }
+    }
+
+    /// Has each watchdog look at its queue, if that is due.
+    pub(crate) fn poll(&mut self, now: Time, port: PortId, shared: &Shared, counters: &Counters) {
+        self.count(port, shared, counters);
+        for Watched { class, watchdog, .. } in &mut self.watched {
+            if watchdog.poll(now, &observe(now, QueueId::new(port, *class), shared, counters)).is_some() {
+                self.in_storm ^= class.bit();
+            }
+        }
+        self.due = self.watched.iter().map(|watched| watched.watchdog.next_wakeup()).min().unwrap_or(Time::NEVER);
+        self.publish(port, shared);
+    }
+
+    /// Brings what readers find up to now.
+    pub(crate) fn update(&mut self, port: PortId, shared: &Shared, counters: &Counters) {
+        self.count(port, shared, counters);
+        self.publish(port, shared);
+    }
+
+    /// Adds to the storms what came and went since the last call.
+    fn count(&mut self, port: PortId, shared: &Shared, counters: &Counters) {
+        let Some(tally) = shared.port(port).storms() else { return };
+        for Watched { class, watchdog, counted } in &mut self.watched {
+            let now = tally.packets(QueueId::new(port, *class), counters);
+            watchdog.count_packets(&StormPackets {
+                tx: now.tx - counted.tx,
+                tx_dropped: now.tx_dropped - counted.tx_dropped,
+                rx: now.rx - counted.rx,
+                rx_dropped: now.rx_dropped - counted.rx_dropped,
+            });
+            *counted = now;
+        }
+    }
+
+    fn publish(&self, port: PortId, shared: &Shared) {
+        let Some(tally) = shared.port(port).storms() else { return };
+        for Watched { class, watchdog, .. } in &self.watched {
+            let slots = &tally.classes[class.index()].counters;
+            let values = watchdog.counters().named();
+            slots.iter().zip(values).for_each(|(slot, (_, value))| slot.store(value, Ordering::Relaxed));
+        }
+    }
+}
+
+impl StormTally {
+    /// For a port of which `classes` (one bit each) are watched.
+    pub(crate) fn new(classes: u8) -> StormTally {
+        StormTally { watched: classes, classes: array::from_fn(|_| ClassTally::default()) }
+    }
+
+    /// Counts a PFC frame that was obeyed.
+    pub(crate) fn count_pfc(&self, frame: &PfcFrame) {
+        Class::in_mask(frame.paused()).for_each(|class| add(&self.classes[class.index()].xoff_frames));
+        Class::in_mask(frame.resumed()).for_each(|class| add(&self.classes[class.index()].xon_frames));
+    }
+
+    /// Counts a frame that came in a storm of its class and was kept.
+    pub(crate) fn count_kept(&self, class: Class) {
+        add(&self.classes[class.index()].kept);
+    }
+
+    /// Counts a frame that came in a storm of its class and was dropped.
+    pub(crate) fn count_dropped(&self, class: Class) {
+        add(&self.classes[class.index()].dropped);
+    }
+
+    /// Counts a frame that was dropped since its egress queue, at this port, is in a storm.
+    pub(crate) fn count_refused(&self, class: Class) {
+        add(&self.classes[class.index()].refused);
+    }
+
+    /// The counters of a class's watchdog, as of its last poll or the last report; `None` if it is not watched.
+    pub(crate) fn counters(&self, class: Class) -> Option<StormCounters> {
+        let slots = (self.watched & class.bit() != 0).then(|| &self.classes[class.index()].counters)?;
+        let [deadlock_detected, deadlock_restored, all @ .., tx, tx_dropped, rx, rx_dropped] =
+            slots.each_ref().map(|slot| slot.load(Ordering::Relaxed));
+        let last = StormPackets { tx, tx_dropped, rx, rx_dropped };
+        let [tx, tx_dropped, rx, rx_dropped] = all;
+        let all = StormPackets { tx, tx_dropped, rx, rx_dropped };
+        Some(StormCounters { deadlock_detected, deadlock_restored, all, last })
+    }
+
+    /// What was counted since the start of a queue; `counters` are those of its transmitter.
+    fn packets(&self, queue: QueueId, counters: &Counters) -> StormPackets {
+        let class = &self.classes[queue.class().index()];
+        StormPackets {
+            tx: counters.get(queue, queue_stat::FRAMES),
+            tx_dropped: counters.dropped(queue) + class.refused.load(Ordering::Relaxed),
+            rx: class.kept.load(Ordering::Relaxed),
+            rx_dropped: class.dropped.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// What a watchdog is shown of its queue. The regulator first, in the order that [`QueueObservation`] asks for.
+fn observe(now: Time, queue: QueueId, shared: &Shared, counters: &Counters) -> QueueObservation {
+    let (state, class) = (shared.port(queue.port()), queue.class());
+    let paused = state.regulator.paused(now) & class.bit() != 0;
+    let (paused_for, pauses) = state.regulator.pause_time(now, class);
+    let frames = |of: fn(&ClassTally) -> &AtomicU64| {
+        state.storms().map_or(0, |tally| of(&tally.classes[class.index()]).load(Ordering::Relaxed))
+    };
+    QueueObservation {
+        paused,
+        pauses,
+        paused_for,
+        xoff_frames: frames(|tally| &tally.xoff_frames),
+        xon_frames: frames(|tally| &tally.xon_frames),
+        queued: Bytes::new(shared.mmu.egress_length(queue)),
+        frames_sent: counters.get(queue, queue_stat::FRAMES),
+    }
+}
+
+fn watchdog_config(config: &PfcWatchdogConfig) -> WatchdogConfig {
+    WatchdogConfig {
+        detection_time: config.detection_time,
+        restoration_time: config.restoration_time,
+        poll_interval: config.poll_interval,
+        condition: match config.condition {
+            weir_config::StormCondition::PfcReceived => StormCondition::PfcReceived,
+            weir_config::StormCondition::QueueStalled => StormCondition::QueueStalled,
+        },
+        action: match config.action {
+            weir_config::WatchdogAction::Drop => WatchdogAction::Drop,
+            weir_config::WatchdogAction::Forward => WatchdogAction::Forward,
+            weir_config::WatchdogAction::Alert => WatchdogAction::Alert,
+        },
+    }
+}
+
+fn add(count: &AtomicU64) {
+    count.fetch_add(1, Ordering::Relaxed);
+}
