@@ -6,6 +6,7 @@ mod check;
 mod demo;
 mod exit;
 mod run;
+mod storms;
 mod summary;
 mod table;
 

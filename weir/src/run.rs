@@ -14,6 +14,7 @@ use weir_switch_core::report::PortReport;
 use weir_units::{BitRate, Bytes};
 
 use crate::exit::{Failure, load_all};
+use crate::storms::StormLog;
 use crate::summary::{RunSummary, print_summary};
 
 /// Arguments of `weir run`.
@@ -104,7 +105,7 @@ fn start_failure(arguments: &RunArguments, error: DriverError) -> Failure {
     }
 }
 
-/// Prints rates and follows links until it is time to stop.
+/// Prints rates, follows links and tells of storms until it is time to stop.
 fn watch(
     arguments: &RunArguments,
     switches: &[SwitchConfig],
@@ -117,6 +118,7 @@ fn watch(
     let mut last: Vec<Report> = (0..switches.len()).map(|index| running.report(index)).collect::<Result<_, _>>()?;
     let mut next = Instant::now() + interval;
     let mut warned = false;
+    let mut storms = StormLog::default();
     while !stop.load(Ordering::Relaxed) && arguments.duration.is_none_or(|s| started.elapsed().as_secs() < s) {
         std::thread::park_timeout(TICK);
         if running.has_failed() {
@@ -126,6 +128,7 @@ fn watch(
             let name = &running.shared(index).ports()[port.index()].name;
             tracing::info!(switch = %switches[index].name, port = %name, "link {}", if up { "up" } else { "down" });
         }
+        storms.tell(switches, running);
         if Instant::now() < next {
             continue;
         }

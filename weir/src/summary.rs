@@ -139,12 +139,24 @@ struct ClassSummary {
     /// SPFC: whether the port was in the victim state when the run ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     victim: Option<bool>,
+    /// Where the class is watched for PFC storms.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pfc_watchdog: Option<WatchdogSummary>,
     /// DSH: φ̂ when the run ended; adaptive headroom: Φ as measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     headroom_estimate_bytes: Option<u64>,
     /// GFC: the rate that the peer set when the run ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     rate_rx_bps: Option<u64>,
+}
+
+/// A queue's PFC watchdog, with SONiC's names.
+#[derive(Serialize)]
+struct WatchdogSummary {
+    #[serde(rename = "PFC_WD_STATUS")]
+    status: &'static str,
+    #[serde(flatten)]
+    counters: BTreeMap<&'static str, u64>,
 }
 
 #[derive(Serialize)]
@@ -296,6 +308,10 @@ fn class_summary((class, report): (usize, &ClassReport)) -> ClassSummary {
         headroom_max_bytes: report.ingress.headroom_max.get(),
         egress_max_bytes: report.egress_max.get(),
         victim: report.ingress.observation.victim,
+        pfc_watchdog: report.storms.map(|storms| WatchdogSummary {
+            status: if storms.in_storm() { "stormed" } else { "operational" },
+            counters: storms.named().into(),
+        }),
         headroom_estimate_bytes: report.ingress.observation.headroom_estimate.map(Bytes::get),
         rate_rx_bps: report.rate_rx.map(BitRate::as_bps),
     }

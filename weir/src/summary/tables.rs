@@ -48,7 +48,13 @@ pub fn print_summary(summary: &RunSummary) {
             }
         }
         println!("{}", traffic_table(switch));
-        for table in [pause_table(switch), message_table(switch), rate_table(switch), policy_table(switch)] {
+        for table in [
+            pause_table(switch),
+            message_table(switch),
+            rate_table(switch),
+            watchdog_table(switch),
+            policy_table(switch),
+        ] {
             if !table.is_empty() {
                 println!("{table}");
             }
@@ -175,6 +181,39 @@ pub(super) fn rate_table(switch: &SwitchSummary) -> Table {
                 let rate = BitRate::bps(bps).to_string();
                 table.row([port.name.clone(), class.class.to_string(), rate, line.to_string()]);
             }
+        }
+    }
+    table
+}
+
+/// SONiC's `show pfcwd stats`, of the watched queues that were used; empty where none is watched.
+fn watchdog_table(switch: &SwitchSummary) -> Table {
+    let mut table = Table::new([
+        "Port",
+        "Class",
+        "Status",
+        "Storm detected/restored",
+        "Tx ok/drop",
+        "Rx ok/drop",
+        "Tx last ok/drop",
+        "Rx last ok/drop",
+    ]);
+    for port in &switch.ports {
+        for class in &port.classes {
+            let Some(watchdog) = &class.pfc_watchdog else { continue };
+            let pair = |names: [&str; 2]| {
+                names.map(|name| count(watchdog.counters[format!("PFC_WD_QUEUE_STATS_{name}").as_str()])).join("/")
+            };
+            table.row([
+                port.name.clone(),
+                class.class.to_string(),
+                watchdog.status.to_owned(),
+                pair(["DEADLOCK_DETECTED", "DEADLOCK_RESTORED"]),
+                pair(["TX_PACKETS", "TX_DROPPED_PACKETS"]),
+                pair(["RX_PACKETS", "RX_DROPPED_PACKETS"]),
+                pair(["TX_PACKETS_LAST", "TX_DROPPED_PACKETS_LAST"]),
+                pair(["RX_PACKETS_LAST", "RX_DROPPED_PACKETS_LAST"]),
+            ]);
         }
     }
     table
