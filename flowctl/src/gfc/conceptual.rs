@@ -102,8 +102,8 @@ mod tests {
         assert_eq!(rates, [10_000, 10_000, 5_000, 2_000]);
         assert_eq!(mapping.rate(Bytes::kb(100)), RATE_MIN);
         assert_eq!(mapping.rate(Bytes::mb(100)), RATE_MIN);
-        let queues = [10_000, 5_000, 2_000, 0].map(|mbps| mapping.queue(BitRate::mbps(mbps)));
-        assert_eq!(queues, [50, 75, 90, 100].map(Bytes::kb));
+        let queues = [20_000, 10_000, 5_000, 2_000].map(|mbps| mapping.queue(BitRate::mbps(mbps)));
+        assert_eq!(queues, [50, 50, 75, 90].map(Bytes::kb));
     }
 
     /// gfc 6.1.1: half the rate at B_m − (B_m − B_0)/2 = 746 KB.
