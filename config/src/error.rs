@@ -51,6 +51,22 @@ impl ConfigError {
         self.labels.first().and_then(|(span, _)| self.source.text().get(span.clone())).unwrap_or("")
     }
 
+    /// What the error points at, in bytes, its own place first, each with what is said of it there.
+    pub(crate) fn spans(&self) -> &[(Range<usize>, String)] {
+        &self.labels
+    }
+
+    /// The same error with something said before its message.
+    pub fn prefixed(mut self, prefix: &str) -> ConfigError {
+        self.message.insert_str(0, prefix);
+        self
+    }
+
+    /// Whether another error says the same about the same place.
+    pub fn is_twin_of(&self, other: &ConfigError) -> bool {
+        self.message == other.message && self.file() == other.file() && self.offset() == other.offset()
+    }
+
     /// Where the error stands among those of its file.
     fn offset(&self) -> usize {
         self.labels.first().map_or(usize::MAX, |(span, _)| span.start)
@@ -102,9 +118,9 @@ impl ConfigErrors {
     const SHOWN_MAX: usize = 20;
 
     /// The errors, if there are any, sorted by place; one that is found twice is kept once.
-    pub(crate) fn of(mut errors: Vec<ConfigError>) -> Option<ConfigErrors> {
+    pub fn of(mut errors: Vec<ConfigError>) -> Option<ConfigErrors> {
         errors.sort_by_key(ConfigError::offset);
-        errors.dedup_by(|a, b| a.message == b.message && a.offset() == b.offset() && a.file() == b.file());
+        errors.dedup_by(|a, b| a.is_twin_of(b));
         (!errors.is_empty()).then_some(ConfigErrors(errors))
     }
 
@@ -112,6 +128,12 @@ impl ConfigErrors {
     pub fn joined(all: impl IntoIterator<Item = ConfigErrors>) -> Option<ConfigErrors> {
         let errors: Vec<ConfigError> = all.into_iter().flat_map(|errors| errors.0).collect();
         (!errors.is_empty()).then_some(ConfigErrors(errors))
+    }
+
+    /// Each error, to keep.
+    #[allow(clippy::should_implement_trait)]
+    pub fn into_iter(self) -> impl Iterator<Item = ConfigError> {
+        self.0.into_iter()
     }
 
     /// Each error.
@@ -177,13 +199,15 @@ impl Diagnostic for ConfigErrors {
 }
 
 /// An error before its keys are looked up in the text.
-pub(crate) struct Problem {
+#[derive(Clone, Debug)]
+pub struct Problem {
     pub(crate) message: String,
     pub(crate) help: String,
     pub(crate) marks: Vec<Mark>,
 }
 
 /// A key to point at.
+#[derive(Clone, Debug)]
 pub(crate) struct Mark {
     pub(crate) key: String,
     pub(crate) label: String,
@@ -192,18 +216,19 @@ pub(crate) struct Mark {
 }
 
 impl Problem {
-    pub(crate) fn new(message: impl Into<String>, help: impl Into<String>) -> Problem {
+    /// An error with no place in the file yet; `message` says what is wrong, `help` what to write instead.
+    pub fn new(message: impl Into<String>, help: impl Into<String>) -> Problem {
         Problem { message: message.into(), help: help.into(), marks: Vec::new() }
     }
 
     /// Points at a value. The first mark is the error's own place, others show what it clashes with.
-    pub(crate) fn at(mut self, key: impl Into<String>, label: impl Into<String>) -> Problem {
+    pub fn at(mut self, key: impl Into<String>, label: impl Into<String>) -> Problem {
         self.marks.push(Mark { key: key.into(), label: label.into(), on_key: false });
         self
     }
 
     /// Points at a key.
-    pub(crate) fn at_key(mut self, key: impl Into<String>, label: impl Into<String>) -> Problem {
+    pub fn at_key(mut self, key: impl Into<String>, label: impl Into<String>) -> Problem {
         self.marks.push(Mark { key: key.into(), label: label.into(), on_key: true });
         self
     }

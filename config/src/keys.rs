@@ -1,14 +1,53 @@
-//! Every table and key of the file, once: what is not here is unknown.
+//! Known tables and keys of a kind of file, and what to write for one that is not known.
 
-/// A table's name as the reference writes it, and its keys. The table without a name is the file's top level.
-pub(crate) type KnownTable = (&'static str, &'static [&'static str]);
+use crate::PolicyConfig;
 
-/// All tables and keys.
+/// A table that a kind of file may have, with its keys: what is not among them is unknown.
+#[derive(Clone, Copy, Debug)]
+pub struct KnownTable {
+    /// Its name as the reference writes it, `buffer.dt`; empty for the file's top level. The tables of an array share one.
+    pub name: &'static str,
+    /// Its keys; none where they are code points or the like, which whoever reads them checks.
+    pub keys: &'static [&'static str],
+    shape: Shape,
+    chosen: Option<(&'static str, &'static str)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Shape {
+    Table,
+    Array,
+    Inline(&'static str),
+}
+
+impl KnownTable {
+    /// `[name]`.
+    pub const fn table(name: &'static str, keys: &'static [&'static str]) -> KnownTable {
+        KnownTable { name, keys, shape: Shape::Table, chosen: None }
+    }
+
+    /// `[[name]]`.
+    pub const fn array(name: &'static str, keys: &'static [&'static str]) -> KnownTable {
+        KnownTable { shape: Shape::Array, ..KnownTable::table(name, keys) }
+    }
+
+    /// A table that is written as a value; messages call it `shown`.
+    pub const fn inline(name: &'static str, shown: &'static str, keys: &'static [&'static str]) -> KnownTable {
+        KnownTable { shape: Shape::Inline(shown), ..KnownTable::table(name, keys) }
+    }
+
+    /// The word at `key`, by default this one, names the table below that counts.
+    const fn choosing(self, key: &'static str, default: &'static str) -> KnownTable {
+        KnownTable { chosen: Some((key, default)), ..self }
+    }
+}
+
+/// All tables and keys of a switch's file.
 pub(crate) const TABLES: &[KnownTable] = &[
-    ("", &["switch", "lcores", "buffer", "classes", "pfc", "pfc_watchdog", "ports", "static_macs"]),
-    ("switch", &["name", "idle", "time_dilation", "mtu", "mac_ageing", "stats_interval"]),
-    ("lcores", &["layout", "cores"]),
-    (
+    KnownTable::table("", &["switch", "lcores", "buffer", "classes", "pfc", "pfc_watchdog", "ports", "static_macs"]),
+    KnownTable::table("switch", &["name", "idle", "time_dilation", "mtu", "mac_ageing", "stats_interval"]),
+    KnownTable::table("lcores", &["layout", "cores"]),
+    KnownTable::table(
         "buffer",
         &[
             "size",
@@ -29,29 +68,36 @@ pub(crate) const TABLES: &[KnownTable] = &[
             "abm",
             "reverie",
         ],
-    ),
-    ("buffer.static", &["threshold"]),
-    ("buffer.dt", &["alpha"]),
-    ("buffer.spfc", &["alpha", "k_spfc", "tc"]),
-    ("buffer.sih", &["alpha"]),
-    ("buffer.oversubscribed", &["alpha", "headroom_percent"]),
-    ("buffer.adaptive", &["alpha", "samples"]),
-    (
+    )
+    .choosing("policy", PolicyConfig::DEFAULT_NAME),
+    KnownTable::table("buffer.static", &["threshold"]),
+    KnownTable::table("buffer.dt", &["alpha"]),
+    KnownTable::table("buffer.spfc", &["alpha", "k_spfc", "tc"]),
+    KnownTable::table("buffer.sih", &["alpha"]),
+    KnownTable::table("buffer.oversubscribed", &["alpha", "headroom_percent"]),
+    KnownTable::table("buffer.adaptive", &["alpha", "samples"]),
+    KnownTable::table(
         "buffer.dsh",
         &["alpha", "estimator", "w_g", "w_v", "k", "window", "port_xon_offset", "insurance", "shared_headroom"],
     ),
-    ("buffer.sonic", &["alpha", "ingress_pool", "headroom_pool", "egress_lossy_pool"]),
-    ("buffer.abm", &["alpha", "ingress_pool", "headroom_pool", "egress_lossy_pool", "congested", "interval"]),
-    ("buffer.reverie", &["alpha", "gamma", "congested"]),
-    ("classes", &["preset", "lossless", "trust", "dscp", "pcp", "queues"]),
+    KnownTable::table("buffer.sonic", &["alpha", "ingress_pool", "headroom_pool", "egress_lossy_pool"]),
+    KnownTable::table(
+        "buffer.abm",
+        &["alpha", "ingress_pool", "headroom_pool", "egress_lossy_pool", "congested", "interval"],
+    ),
+    KnownTable::table("buffer.reverie", &["alpha", "gamma", "congested"]),
+    KnownTable::table("classes", &["preset", "lossless", "trust", "dscp", "pcp", "queues"]),
     // The keys of these two are code points.
-    ("classes.dscp", &[]),
-    ("classes.pcp", &[]),
-    ("classes.queues", &["class", "strict", "quantum", "weight", "rate", "ecn", "arbitration", "arbitration_burst"]),
-    ("classes.queues.ecn", &["kmin", "kmax", "pmax"]),
-    ("pfc", &["quanta", "refresh_percent", "reaction"]),
-    ("pfc_watchdog", &["action", "detection_time", "restoration_time", "poll_interval", "condition"]),
-    (
+    KnownTable::table("classes.dscp", &[]),
+    KnownTable::table("classes.pcp", &[]),
+    KnownTable::array(
+        "classes.queues",
+        &["class", "strict", "quantum", "weight", "rate", "ecn", "arbitration", "arbitration_burst"],
+    ),
+    KnownTable::inline("classes.queues.ecn", "`ecn` of [[classes.queues]]", &["kmin", "kmax", "pmax"]),
+    KnownTable::table("pfc", &["quanta", "refresh_percent", "reaction"]),
+    KnownTable::table("pfc_watchdog", &["action", "detection_time", "restoration_time", "poll_interval", "condition"]),
+    KnownTable::array(
         "ports",
         &[
             "name",
@@ -72,10 +118,10 @@ pub(crate) const TABLES: &[KnownTable] = &[
             "priority",
         ],
     ),
-    ("ports.memif", &["socket", "id", "role"]),
-    ("ports.pcap", &["rx", "tx", "infinite"]),
-    ("ports.null", &["frame_bytes"]),
-    (
+    KnownTable::inline("ports.memif", "`memif` of [[ports]]", &["socket", "id", "role"]),
+    KnownTable::inline("ports.pcap", "`pcap` of [[ports]]", &["rx", "tx", "infinite"]),
+    KnownTable::inline("ports.null", "`null` of [[ports]]", &["frame_bytes"]),
+    KnownTable::table(
         "ports.flow_control",
         &[
             "kind",
@@ -91,53 +137,82 @@ pub(crate) const TABLES: &[KnownTable] = &[
             "unsafe_thresholds",
         ],
     ),
-    ("static_macs", &["mac", "port"]),
+    KnownTable::array("static_macs", &["mac", "port"]),
 ];
 
 /// The keys of `[[ports]]` that name a device; a port has exactly one of them.
-pub(crate) const DEVICE_KEYS: &[&str] =
+pub const DEVICE_KEYS: &[&str] =
     &["pci", "af_packet", "af_xdp", "tap", "vhost_user", "memif", "ring", "pcap", "null", "clone_of"];
 
-/// Every table with its keys, in the order of the reference; the file's top level has an empty name.
+/// Every table of a switch's file with its keys, in the order of the reference; the file's top level has an empty name.
 pub fn known_keys() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
-    TABLES.iter().copied()
+    TABLES.iter().map(|table| (table.name, table.keys))
 }
 
-/// The keys of a table. An unlisted name has none.
-pub(crate) fn keys_of(table: &str) -> &'static [&'static str] {
-    TABLES.iter().find(|(name, _)| *name == table).map_or(&[], |(_, keys)| keys)
-}
+/// The tables that a kind of file may have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known(pub(crate) &'static [KnownTable]);
 
-/// What to write in place of a key that `table` does not have. Of several tables that have it, the one of the chosen
-/// buffer policy is meant, where that is known.
-pub(crate) fn suggestion(table: &str, key: &str, policy: Option<&str>) -> String {
-    if let Some(near) = meant(table, key) {
-        return format!("write `{near}`");
+impl Known {
+    fn find(self, table: &str) -> Option<&'static KnownTable> {
+        self.0.iter().find(|known| known.name == table)
     }
-    let homes: Vec<&str> =
-        TABLES.iter().filter(|(name, keys)| *name != table && keys.contains(&key)).map(|(name, _)| *name).collect();
-    let of_policy = |home: &&str| policy.is_some_and(|policy| home.strip_prefix("buffer.") == Some(policy));
-    let home = match (homes.iter().copied().find(of_policy), &homes[..]) {
-        (Some(home), _) | (None, &[home]) => bracketed(home),
-        (None, &[home, other]) => format!("{} or {}", bracketed(home), bracketed(other)),
-        (None, &[home, ..]) => format!("a table such as {}", bracketed(home)),
-        (None, []) => match keys_of(table) {
-            [] => return "take it out".to_owned(),
-            keys => return format!("take it out; {} has: {}", bracketed(table), keys.join(", ")),
-        },
-    };
-    format!("`{key}` belongs in {home}; or take it out")
+
+    /// The keys of a table. An unlisted name has none.
+    pub(crate) fn keys_of(self, table: &str) -> &'static [&'static str] {
+        self.find(table).map_or(&[], |known| known.keys)
+    }
+
+    /// The key of a table whose word names the table below that counts, and the word where there is none.
+    pub(crate) fn chosen_by(self, table: &str) -> Option<(&'static str, &'static str)> {
+        self.find(table)?.chosen
+    }
+
+    /// What to write in place of a key that `table` does not have. Of several tables that have it, the one of the chosen
+    /// name, such as the buffer's policy, is meant, where that is known.
+    pub(crate) fn suggestion(self, table: &str, key: &str, chosen: Option<&str>) -> String {
+        if let Some(near) = self.meant(table, key) {
+            return format!("write `{near}`");
+        }
+        let others = self.0.iter().filter(|known| known.name != table && known.keys.contains(&key));
+        let homes: Vec<&str> = others.map(|known| known.name).collect();
+        let is_chosen = |home: &&str| chosen.is_some_and(|chosen| below(home, table) == Some(chosen));
+        let home = match (homes.iter().copied().find(is_chosen), &homes[..]) {
+            (Some(home), _) | (None, &[home]) => self.bracketed(home),
+            (None, &[home, other]) => format!("{} or {}", self.bracketed(home), self.bracketed(other)),
+            (None, &[home, ..]) => format!("a table such as {}", self.bracketed(home)),
+            (None, []) => match self.keys_of(table) {
+                [] => return "take it out".to_owned(),
+                keys => return format!("take it out; {} has: {}", self.bracketed(table), keys.join(", ")),
+            },
+        };
+        format!("`{key}` belongs in {home}; or take it out")
+    }
+
+    /// The key of `table` that an unknown one is a slip of. A key that a table below has is none.
+    pub(crate) fn meant(self, table: &str, key: &str) -> Option<&'static str> {
+        let is_of_below = self.0.iter().any(|known| below(known.name, table).is_some() && known.keys.contains(&key));
+        if is_of_below { None } else { nearest(key, self.keys_of(table)) }
+    }
+
+    /// A table as it stands in a file: `[buffer]`, `[[ports]]`.
+    pub(crate) fn bracketed(self, table: &str) -> String {
+        match self.find(table).map_or(Shape::Table, |known| known.shape) {
+            _ if table.is_empty() => "the top level".to_owned(),
+            Shape::Table => format!("[{table}]"),
+            Shape::Array => format!("[[{table}]]"),
+            Shape::Inline(shown) => shown.to_owned(),
+        }
+    }
 }
 
-/// The key of `table` that an unknown one is a slip of. A key that a table below has is none.
-pub(crate) fn meant(table: &str, key: &str) -> Option<&'static str> {
-    let below = |name: &str| name.strip_prefix(table).is_some_and(|rest| rest.starts_with('.'));
-    let is_of_below = TABLES.iter().any(|(name, keys)| below(name) && keys.contains(&key));
-    if is_of_below { None } else { nearest(key, keys_of(table)) }
+/// What the name of a table has after that of a table that it is below.
+fn below<'n>(name: &'n str, table: &str) -> Option<&'n str> {
+    name.strip_prefix(table)?.strip_prefix('.')
 }
 
 /// The known word that `word` most likely should have been, if one is near enough.
-pub(crate) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
+pub fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     let same = |a: &str, b: &str| a.to_lowercase().replace('-', "_") == b.replace('-', "_");
     if let Some(near) = known.iter().find(|near| same(word, near)) {
         return Some(near);
@@ -154,22 +229,17 @@ pub(crate) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     (distance(&near) <= slips_allowed && near.len() > 1).then_some(near)
 }
 
-/// A table as it stands in a file: `[buffer]`, `[[ports]]`.
-pub(crate) fn bracketed(table: &str) -> String {
-    match table {
-        "" => "the top level".to_owned(),
-        "ports" | "static_macs" | "classes.queues" => format!("[[{table}]]"),
-        "classes.queues.ecn" => "`ecn` of [[classes.queues]]".to_owned(),
-        "ports.memif" | "ports.pcap" | "ports.null" => {
-            format!("`{}` of [[ports]]", table.trim_start_matches("ports."))
-        }
-        _ => format!("[{table}]"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn keys_of(table: &str) -> &'static [&'static str] {
+        Known(TABLES).keys_of(table)
+    }
+
+    fn suggestion(table: &str, key: &str, policy: Option<&str>) -> String {
+        Known(TABLES).suggestion(table, key, policy)
+    }
 
     #[test]
     fn slips_find_their_key() {

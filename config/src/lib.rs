@@ -4,6 +4,9 @@
 //! The types here hold only what is legal on its own and against the rest of the file. What needs the machine
 //! (does that netdev exist, is there such a core) is checked by whoever uses it, with
 //! [`SwitchConfig::error_at`] to point back at the line. `docs/CONFIGURATION.md` is the reference.
+//!
+//! Other kinds of files, such as the testbed's scenarios, are read with the same means: [`read`]; and where they hold settings
+//! of switches, [`settings`] makes those into configurations whose errors point at the lines that they came from.
 
 #![forbid(unsafe_code)]
 
@@ -16,7 +19,8 @@ mod load;
 mod memory;
 mod policy;
 mod ports;
-mod read;
+pub mod read;
+pub mod settings;
 mod source;
 mod switch;
 mod together;

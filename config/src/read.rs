@@ -1,4 +1,9 @@
 //! Reading values out of a parsed file, noting every error and going on.
+//!
+//! A [`Format`] names the tables and keys of a kind of file. [`read_text`] parses a text and hands its top level, a [`Table`],
+//! to whoever reads the kind; each wrong value is noted in the [`Doc`] and reads as if it were not there.
+
+mod text;
 
 use std::cell::RefCell;
 use std::fmt::Display;
@@ -8,13 +13,18 @@ use std::str::FromStr;
 use toml::de::{DeArray, DeTable, DeValue};
 use weir_units::{Alpha, BitRate, Bytes, Span, UnitError};
 
-use crate::error::Problem;
-use crate::keys::{bracketed, keys_of, meant, nearest, suggestion};
-use crate::{ConfigError, ConfigErrors, PolicyConfig, Source};
+pub use crate::error::Problem;
+use crate::keys::Known;
+pub use crate::keys::{DEVICE_KEYS, KnownTable, nearest};
+pub use crate::load::{check_name, is_name, read_device};
+use crate::{ConfigError, ConfigErrors, Source};
+pub use text::{Format, read_file, read_text};
 
 /// One file while it is read, and the errors found so far.
-pub(crate) struct Doc {
+#[derive(Debug)]
+pub struct Doc {
     source: Source,
+    known: Known,
     errors: RefCell<Vec<ConfigError>>,
     /// Keys without a usable value. Rules that need one of them say nothing: the message would be about a default
     /// that the user never asked for.
@@ -22,12 +32,22 @@ pub(crate) struct Doc {
 }
 
 impl Doc {
-    pub(crate) fn new(source: Source) -> Doc {
-        Doc { source, errors: RefCell::default(), spoilt: RefCell::default() }
+    fn new(source: Source, known: Known) -> Doc {
+        Doc { source, known, errors: RefCell::default(), spoilt: RefCell::default() }
+    }
+
+    /// The file's text, and where its keys stand.
+    pub fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// Notes errors that were found elsewhere on the way, such as in another file that this one names.
+    pub fn include(&self, errors: ConfigErrors) {
+        self.errors.borrow_mut().extend(errors.into_iter());
     }
 
     /// Notes an error that leaves its first key without a value.
-    pub(crate) fn refuse(&self, problem: Problem) {
+    pub fn refuse(&self, problem: Problem) {
         if let Some(mark) = problem.marks.first() {
             self.spoil(mark.key.clone());
         }
@@ -35,7 +55,7 @@ impl Doc {
     }
 
     /// Notes an error that leaves all values as they are, such as a clash of two good ones.
-    pub(crate) fn note(&self, problem: Problem) {
+    pub fn note(&self, problem: Problem) {
         let error = self.source.error(problem);
         self.errors.borrow_mut().push(error);
     }
@@ -45,7 +65,7 @@ impl Doc {
     }
 
     /// Whether all of these keys, with what is below them, have values that can be judged.
-    pub(crate) fn sound(&self, keys: &[&str]) -> bool {
+    pub fn sound(&self, keys: &[&str]) -> bool {
         let below = |path: &str, root: &str| {
             path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
         };
@@ -54,11 +74,11 @@ impl Doc {
     }
 
     /// Whether the file has this key.
-    pub(crate) fn has(&self, key: &str) -> bool {
+    pub fn has(&self, key: &str) -> bool {
         self.source.has(key)
     }
 
-    pub(crate) fn into_source(self) -> Result<Source, ConfigErrors> {
+    fn into_source(self) -> Result<Source, ConfigErrors> {
         match ConfigErrors::of(self.errors.into_inner()) {
             Some(errors) => Err(errors),
             None => Ok(self.source),
@@ -67,7 +87,8 @@ impl Doc {
 }
 
 /// A table of the file. A table that is not there reads as an empty one.
-pub(crate) struct Table<'d> {
+#[derive(Debug)]
+pub struct Table<'d> {
     doc: &'d Doc,
     entries: Option<&'d DeTable<'d>>,
     name: &'static str,
@@ -75,21 +96,22 @@ pub(crate) struct Table<'d> {
 }
 
 /// A kind of quantity, for the message about a number without a unit.
-pub(crate) struct Kind {
+#[derive(Debug)]
+pub struct Kind {
     noun: &'static str,
     units: &'static [&'static str],
 }
 
 /// Bytes.
-pub(crate) const SIZE: Kind = Kind { noun: "a size", units: &["B", "KB", "MB"] };
+pub const SIZE: Kind = Kind { noun: "a size", units: &["B", "KB", "MB"] };
 /// Bits per second.
-pub(crate) const RATE: Kind = Kind { noun: "a rate", units: &["Mbps", "Gbps"] };
+pub const RATE: Kind = Kind { noun: "a rate", units: &["Mbps", "Gbps"] };
 /// Times.
-pub(crate) const TIME: Kind = Kind { noun: "a time", units: &["ns", "us", "s"] };
+pub const TIME: Kind = Kind { noun: "a time", units: &["ns", "us", "s"] };
 
 impl<'d> Table<'d> {
     /// The file's top level.
-    pub(crate) fn root(doc: &'d Doc, entries: &'d DeTable<'d>) -> Table<'d> {
+    fn root(doc: &'d Doc, entries: &'d DeTable<'d>) -> Table<'d> {
         Table::new(doc, Some(entries), "", String::new())
     }
 
@@ -101,48 +123,53 @@ impl<'d> Table<'d> {
 
     /// Tables whose keys are code points have no list, and are read by [`Table::entries`].
     fn refuse_unknown_keys(&self) {
-        let known = keys_of(self.name);
+        let tables = self.doc.known;
+        let known = tables.keys_of(self.name);
         if known.is_empty() {
             return;
         }
-        let policy = (self.name == "buffer").then(|| self.word("policy").unwrap_or(PolicyConfig::DEFAULT_NAME));
+        let chosen = tables.chosen_by(self.name).map(|(key, default)| self.word(key).unwrap_or(default));
         for key in self.entries() {
             if known.contains(&key) {
                 continue;
             }
             // The user meant this key, so its absence is not to be complained about.
-            if let Some(near) = meant(self.name, key) {
+            if let Some(near) = tables.meant(self.name, key) {
                 self.doc.spoil(self.at(near));
             }
-            let message = format!("unknown key `{key}` in {}", bracketed(self.name));
-            self.doc
-                .note(Problem::new(message, suggestion(self.name, key, policy)).at_key(self.at(key), "not known here"));
+            let message = format!("unknown key `{key}` in {}", tables.bracketed(self.name));
+            let help = tables.suggestion(self.name, key, chosen);
+            self.doc.note(Problem::new(message, help).at_key(self.at(key), "not known here"));
         }
     }
 
     /// The file that the table is in.
-    pub(crate) fn doc(&self) -> &'d Doc {
+    pub fn doc(&self) -> &'d Doc {
         self.doc
     }
 
     /// The path of a key of this table.
-    pub(crate) fn at(&self, key: &str) -> String {
+    pub fn at(&self, key: &str) -> String {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
 
     /// The path of the table.
-    pub(crate) fn path(&self) -> &str {
+    pub fn path(&self) -> &str {
         &self.path
     }
 
     /// Whether the key is there, whatever its value.
-    pub(crate) fn has(&self, key: &str) -> bool {
+    pub fn has(&self, key: &str) -> bool {
         self.value(key).is_some()
     }
 
     /// The keys of the table.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = &'d str> {
+    pub fn entries(&self) -> impl Iterator<Item = &'d str> {
         self.entries.into_iter().flat_map(|entries| entries.keys().map(|key| &**key.get_ref()))
+    }
+
+    pub(crate) fn contents(&self) -> Option<&'d DeTable<'d>> {
+        self.entries
     }
 
     fn value(&self, key: &str) -> Option<&'d DeValue<'d>> {
@@ -150,7 +177,7 @@ impl<'d> Table<'d> {
     }
 
     /// Notes that a key's value is unusable.
-    pub(crate) fn refuse(&self, key: &str, message: impl Display, help: impl Into<String>) {
+    pub fn refuse(&self, key: &str, message: impl Display, help: impl Into<String>) {
         let message = format!("`{key}`: {message}");
         self.doc.refuse(Problem::new(message, help).at(self.at(key), ""));
     }
@@ -160,7 +187,8 @@ impl<'d> Table<'d> {
         self.refuse(key, message, format!("write {example}"));
     }
 
-    pub(crate) fn string(&self, key: &str, example: &str) -> Option<&'d str> {
+    /// A string; `example` is one, for the message about something else.
+    pub fn string(&self, key: &str, example: &str) -> Option<&'d str> {
         let value = self.value(key)?;
         if value.as_str().is_none() {
             self.wrong_type(key, "a string", value, &format!("{key} = \"{example}\""));
@@ -169,11 +197,12 @@ impl<'d> Table<'d> {
     }
 
     /// A string, where something else is no error.
-    pub(crate) fn word(&self, key: &str) -> Option<&'d str> {
+    pub fn word(&self, key: &str) -> Option<&'d str> {
         self.value(key)?.as_str()
     }
 
-    pub(crate) fn boolean(&self, key: &str) -> Option<bool> {
+    /// True or false.
+    pub fn boolean(&self, key: &str) -> Option<bool> {
         let value = self.value(key)?;
         if value.as_bool().is_none() {
             self.wrong_type(key, "true or false", value, &format!("{key} = true"));
@@ -182,7 +211,7 @@ impl<'d> Table<'d> {
     }
 
     /// One of a few words.
-    pub(crate) fn choice<T: Copy>(&self, key: &str, choices: &[(&'static str, T)]) -> Option<T> {
+    pub fn choice<T: Copy>(&self, key: &str, choices: &[(&'static str, T)]) -> Option<T> {
         let words: Vec<&'static str> = choices.iter().map(|(word, _)| *word).collect();
         let word = self.string(key, words[0])?;
         let chosen = choices.iter().find(|(choice, _)| *choice == word);
@@ -197,7 +226,7 @@ impl<'d> Table<'d> {
     }
 
     /// A whole number.
-    pub(crate) fn integer(&self, key: &str, range: RangeInclusive<u64>) -> Option<u64> {
+    pub fn integer(&self, key: &str, range: RangeInclusive<u64>) -> Option<u64> {
         let value = self.value(key)?;
         let in_range = whole(value).filter(|n| range.contains(n));
         if in_range.is_none() {
@@ -211,7 +240,7 @@ impl<'d> Table<'d> {
     }
 
     /// A number above 0 and at most 1.
-    pub(crate) fn probability(&self, key: &str) -> Option<f64> {
+    pub fn probability(&self, key: &str) -> Option<f64> {
         let value = self.value(key)?;
         let number = match value {
             DeValue::Float(float) => float.as_str().parse().unwrap_or(f64::NAN),
@@ -230,12 +259,12 @@ impl<'d> Table<'d> {
     }
 
     /// α: a string with a number or fraction, or a number.
-    pub(crate) fn alpha(&self, key: &str) -> Option<Alpha> {
+    pub fn alpha(&self, key: &str) -> Option<Alpha> {
         self.number(key, &format!("{key} = \"1/16\" or {key} = 2"))
     }
 
     /// A number of a type of its own, bare or in a string; `example` is one with its key.
-    pub(crate) fn number<T: FromStr<Err = UnitError>>(&self, key: &str, example: &str) -> Option<T> {
+    pub fn number<T: FromStr<Err = UnitError>>(&self, key: &str, example: &str) -> Option<T> {
         let value = self.value(key)?;
         let text = match value {
             DeValue::String(text) => text.to_string(),
@@ -250,7 +279,7 @@ impl<'d> Table<'d> {
     }
 
     /// A string with a number and a unit.
-    pub(crate) fn quantity<T>(&self, key: &str, kind: &Kind, range: RangeInclusive<T>) -> Option<T>
+    pub fn quantity<T>(&self, key: &str, kind: &Kind, range: RangeInclusive<T>) -> Option<T>
     where
         T: FromStr<Err = UnitError> + PartialOrd + Display,
     {
@@ -273,7 +302,7 @@ impl<'d> Table<'d> {
     }
 
     /// Bytes as a bare whole number, as every tool writes this one, or as a size with its unit.
-    pub(crate) fn byte_count(&self, key: &str, range: RangeInclusive<u64>) -> Option<u64> {
+    pub fn byte_count(&self, key: &str, range: RangeInclusive<u64>) -> Option<u64> {
         match self.value(key)? {
             DeValue::Integer(_) => self.integer(key, range),
             _ => {
@@ -284,7 +313,7 @@ impl<'d> Table<'d> {
     }
 
     /// A text with a type of its own.
-    pub(crate) fn converted<T: FromStr<Err = UnitError>>(&self, key: &str, text: &str) -> Option<T> {
+    pub fn converted<T: FromStr<Err = UnitError>>(&self, key: &str, text: &str) -> Option<T> {
         match text.parse() {
             Ok(value) => Some(value),
             Err(UnitError { text, expected, example }) => {
@@ -305,7 +334,7 @@ impl<'d> Table<'d> {
     }
 
     /// Whole numbers in brackets, each with its index in the file.
-    pub(crate) fn integers(&self, key: &str, range: RangeInclusive<u64>) -> Option<Vec<u64>> {
+    pub fn integers(&self, key: &str, range: RangeInclusive<u64>) -> Option<Vec<u64>> {
         let example = format!("{key} = [{}, {}]", range.start(), range.start() + 1);
         let mut numbers = Vec::new();
         let array = self.array(key, "a list of whole numbers", &example)?;
@@ -322,6 +351,23 @@ impl<'d> Table<'d> {
         (numbers.len() == array.len()).then_some(numbers)
     }
 
+    /// Strings in brackets, each with its index in the file.
+    pub fn strings(&self, key: &str, example: &str) -> Option<Vec<&'d str>> {
+        let example = format!("{key} = [{example}]");
+        let mut strings = Vec::new();
+        let array = self.array(key, "a list of strings", &example)?;
+        for (index, element) in array.iter().enumerate() {
+            match element.get_ref().as_str() {
+                Some(string) => strings.push(string),
+                None => {
+                    let key = format!("{key}[{index}]");
+                    self.wrong_type(&key, "a string", element.get_ref(), &format!("for example {example}"));
+                }
+            }
+        }
+        (strings.len() == array.len()).then_some(strings)
+    }
+
     fn array(&self, key: &str, wanted: &str, example: &str) -> Option<&'d DeArray<'d>> {
         let value = self.value(key)?;
         if value.as_array().is_none() {
@@ -331,10 +377,15 @@ impl<'d> Table<'d> {
     }
 
     /// A table in this one, `name` being its name among the known ones.
-    pub(crate) fn table(&self, key: &str, name: &'static str) -> Table<'d> {
+    pub fn table(&self, key: &str, name: &'static str) -> Table<'d> {
         let entries = self.value(key).and_then(|value| {
             if value.as_table().is_none() {
-                self.wrong_type(key, "a table", value, &format!("the keys below a line {}", bracketed(name)));
+                self.wrong_type(
+                    key,
+                    "a table",
+                    value,
+                    &format!("the keys below a line {}", self.doc.known.bracketed(name)),
+                );
             }
             value.as_table()
         });
@@ -342,14 +393,14 @@ impl<'d> Table<'d> {
     }
 
     /// The table that may stand in place of a word, and whether it does; if not it reads as an empty one.
-    pub(crate) fn table_or_word(&self, key: &str, name: &'static str) -> (Table<'d>, bool) {
+    pub fn table_or_word(&self, key: &str, name: &'static str) -> (Table<'d>, bool) {
         let entries = self.value(key).and_then(|value| value.as_table());
         (Table::new(self.doc, entries, name, self.at(key)), entries.is_some())
     }
 
     /// The tables of an array of tables.
-    pub(crate) fn tables(&self, key: &str, name: &'static str) -> Vec<Table<'d>> {
-        let example = format!("one {} for each", bracketed(name));
+    pub fn tables(&self, key: &str, name: &'static str) -> Vec<Table<'d>> {
+        let example = format!("one {} for each", self.doc.known.bracketed(name));
         let Some(array) = self.array(key, "an array of tables", &example) else { return Vec::new() };
         let mut tables = Vec::new();
         for (index, element) in array.iter().enumerate() {
@@ -379,11 +430,11 @@ fn with_article(noun: &str) -> String {
 }
 
 /// The bounds of rates: from the slowest that a limiter makes to twice the fastest Ethernet.
-pub(crate) fn rates() -> RangeInclusive<BitRate> {
+pub fn rates() -> RangeInclusive<BitRate> {
     BitRate::bps(8_000)..=BitRate::gbps(3_200)
 }
 
 /// Times up to 11 days, which picoseconds hold with room to spare.
-pub(crate) fn times_from(least: Span) -> RangeInclusive<Span> {
+pub fn times_from(least: Span) -> RangeInclusive<Span> {
     least..=Span::from_secs(1_000_000)
 }

@@ -73,6 +73,16 @@ impl Source {
         self.nearest_place(key).map(|(place, _)| self.line_at(place.key.start))
     }
 
+    /// Where a key's value stands, in bytes; of an element of an array and of a table, what the parser takes for it.
+    pub(crate) fn span_of(&self, key: &str) -> Option<Range<usize>> {
+        self.0.places.get(key).map(|place| place.value.clone())
+    }
+
+    /// Whether this is the very same file as another.
+    pub(crate) fn is(&self, other: &Source) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Whether the file has this key.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.0.places.contains_key(key)

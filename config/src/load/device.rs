@@ -1,8 +1,7 @@
 //! The device keys of `[[ports]]`.
 
 use crate::error::Problem;
-use crate::keys::DEVICE_KEYS;
-use crate::read::Table;
+use crate::read::{DEVICE_KEYS, Table};
 use crate::{Device, SwitchConfig};
 
 /// An Ethernet frame's least length, without FCS.
@@ -13,8 +12,9 @@ const NETDEV_BYTES_MAX: usize = 15;
 /// What `sun_path` holds without its NUL.
 const SOCKET_BYTES_MAX: usize = 107;
 
-/// Reads the one device of a port; `None` if there is none or it is wrong, which is noted.
-pub(super) fn read(table: &Table<'_>, mtu: u64) -> Option<Device> {
+/// Reads the one device of a port from the keys of its table; `None` if there is none or it is wrong, which is noted. `mtu` is
+/// the longest payload of a frame.
+pub fn read(table: &Table<'_>, mtu: u64) -> Option<Device> {
     let doc = table.doc();
     let given: Vec<&str> = DEVICE_KEYS.iter().copied().filter(|key| table.has(key)).collect();
     match given[..] {

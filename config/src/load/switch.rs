@@ -65,15 +65,15 @@ fn name(switch: &Table<'_>, file: &str) -> String {
 
 const NAME_RULE: &str = "1 to 31 letters, digits, _, . or -, the first no . or -";
 
-/// Names become names of files and of counters.
-fn is_name(name: &str) -> bool {
+/// Whether a text can be a name: names become names of files and of counters.
+pub fn is_name(name: &str) -> bool {
     (1..=31).contains(&name.len())
         && !name.starts_with(['.', '-'])
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
 }
 
 /// Refuses a name that can't be part of a file's name.
-pub(super) fn check_name(table: &Table<'_>, key: &str, name: &str) {
+pub fn check_name(table: &Table<'_>, key: &str, name: &str) {
     if !is_name(name) {
         table.refuse(key, format!("\"{name}\" can't be a name"), format!("write {NAME_RULE}"));
     }

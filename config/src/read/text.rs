@@ -1,0 +1,127 @@
+//! From a file to its top level.
+
+use std::fs;
+use std::path::Path;
+use std::thread;
+
+use toml::de::DeTable;
+
+use super::{Doc, Known, KnownTable, Problem, Table};
+use crate::{ConfigError, ConfigErrors, Source};
+
+/// No switch of 64 ports needs a hundredth of this.
+const TEXT_BYTES_MAX: usize = 1 << 20;
+/// Ten times what the deepest text needs. Only what is touched takes memory.
+const STACK_BYTES: usize = 32 << 20;
+
+/// A kind of file.
+#[derive(Clone, Copy, Debug)]
+pub struct Format {
+    /// What it is: `a switch's TOML file`.
+    pub what: &'static str,
+    /// The document with a complete example.
+    pub reference: &'static str,
+    /// A table that may stand in it more than once: `[[ports]]`.
+    pub repeated: &'static str,
+    /// Its tables. In a table that is not among them, or has no keys here, none is unknown.
+    pub tables: &'static [KnownTable],
+}
+
+/// The text of a file of this kind.
+///
+/// # Errors
+/// It can't be read, or is not UTF-8.
+pub fn read_file(path: &Path, format: &Format) -> Result<String, ConfigErrors> {
+    let name = path.display().to_string();
+    let unreadable = |message: String, help: &str| {
+        let error = Source::unread(&name, "").error(Problem::new(message, help));
+        ConfigErrors::from(error)
+    };
+    let bytes = fs::read(path)
+        .map_err(|error| unreadable(format!("can't read the file: {error}"), &format!("name {}", format.what)))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        unreadable(format!("the file is no UTF-8 text: byte {at} starts no character"), "save it as UTF-8")
+    })
+}
+
+/// Has `read` make something of a text. `name` stands for the file in messages.
+///
+/// # Errors
+/// All that `read` notes in the document. Errors of TOML's syntax come alone: what follows one can't be trusted.
+pub fn read_text<T: Send>(
+    name: &str,
+    text: &str,
+    format: &Format,
+    read: impl FnOnce(&Table<'_>) -> T + Send,
+) -> Result<(T, Source), ConfigErrors> {
+    if text.len() > TEXT_BYTES_MAX {
+        let problem = Problem::new("the file is larger than 1 MiB", format!("name {}", format.what));
+        return Err(ConfigErrors::from(Source::unread(name, "").error(problem)));
+    }
+    // The parser stops at 80 levels of inline tables and at 80 parts of a dotted key, but their product can stand in a
+    // file, and dropping such a tree overflows the stack of a usual thread.
+    let parser = thread::Builder::new().name("config".to_owned()).stack_size(STACK_BYTES);
+    thread::scope(|scope| match parser.spawn_scoped(scope, || read_in_thread(name, text, format, read)) {
+        Ok(running) => running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+        Err(error) => {
+            let problem = Problem::new(format!("can't start a thread to read the file: {error}"), "");
+            Err(ConfigErrors::from(Source::unread(name, "").error(problem)))
+        }
+    })
+}
+
+fn read_in_thread<T>(
+    name: &str,
+    text: &str,
+    format: &Format,
+    read: impl FnOnce(&Table<'_>) -> T,
+) -> Result<(T, Source), ConfigErrors> {
+    let (table, syntax_errors) = DeTable::parse_recoverable(text);
+    let errors = syntax_errors.iter().map(|error| syntax(name, text, format, error)).collect();
+    if let Some(errors) = ConfigErrors::of(errors) {
+        return Err(errors);
+    }
+    let doc = Doc::new(Source::new(name, text, table.get_ref()), Known(format.tables));
+    let made = read(&Table::root(&doc, table.get_ref()));
+    Ok((made, doc.into_source()?))
+}
+
+fn syntax(name: &str, text: &str, format: &Format, error: &toml::de::Error) -> ConfigError {
+    let source = Source::unread(name, text);
+    let message = match error.message() {
+        unquoted if unquoted.starts_with("string values must be quoted") => {
+            "a value that is no number, true or false needs quotes"
+        }
+        other => other,
+    };
+    let Some(span) = error.span().filter(|span| span.start.max(span.end) <= text.len()) else {
+        return source.error(Problem::new(message, ""));
+    };
+    // Spans of the parser may end within a character; a report needs whole ones.
+    let boundary = |at: &usize| text.is_char_boundary(*at);
+    let start = (0..=span.start).rev().find(boundary).unwrap_or(0);
+    let end = (span.end.max(start)..=text.len()).find(boundary).unwrap_or(text.len());
+    let line_start = text[..start].rfind('\n').map_or(0, |newline| newline + 1);
+    let line = text[line_start..].lines().next().unwrap_or("");
+    let help = syntax_help(message, line, format);
+    ConfigError::new(source, message.to_owned(), help, vec![(start..end, String::new())])
+}
+
+/// What to write for the slips that people make most: a quantity or a word without quotes, a key given twice.
+fn syntax_help(message: &str, line: &str, format: &Format) -> String {
+    if message.contains("duplicate key") {
+        return format!("give the key once, and each table (but {} and its like) once", format.repeated);
+    }
+    if message.contains("string") && message.contains("expected `\"`") {
+        return "close the quotes on the same line".to_owned();
+    }
+    let value = line.split_once('=').map(|(key, value)| (key.trim(), value.split('#').next().unwrap_or("").trim()));
+    match value {
+        Some((key, "")) => format!("write a value after {key} ="),
+        Some((key, value)) if !value.contains(['"', '\'', '[', '{']) && value.contains(|c: char| c.is_alphabetic()) => {
+            format!("put the value in quotes: {key} = \"{value}\"")
+        }
+        _ => format!("see {} for a complete example", format.reference),
+    }
+}

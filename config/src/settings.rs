@@ -1,0 +1,228 @@
+//! Settings of a switch that come from elsewhere than a file of its own: parts of other files, laid over each other.
+//!
+//! [`Settings`] keep each value as it was written, and where. A [`Draft`] is the switch's file that they make together; it is
+//! read as any other is, so that every rule holds, and its errors point at the lines that the settings came from.
+
+mod draft;
+
+pub use draft::Draft;
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::path::Path;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::read::{Format, Table, read_file, read_text};
+use crate::{ConfigErrors, Source};
+
+/// A table's keys and what they are set to.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    entries: Vec<Entry>,
+    origin: Option<Origin>,
+}
+
+/// A place in a file.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    source: Source,
+    span: Range<usize>,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    name: String,
+    /// The key as it was written, in quotes where it must be.
+    key: Piece,
+    setting: Setting,
+}
+
+#[derive(Clone, Debug)]
+enum Setting {
+    Value {
+        piece: Piece,
+        /// What a string says.
+        string: Option<String>,
+    },
+    Table(Settings),
+    Tables(Vec<Settings>),
+}
+
+/// A stretch of TOML, and where it came from.
+#[derive(Clone, Debug)]
+struct Piece {
+    text: String,
+    origin: Option<Origin>,
+}
+
+impl Settings {
+    /// What a table of a file has.
+    pub fn of(table: &Table<'_>) -> Settings {
+        let source = table.doc().source();
+        let origin = source.span_of(table.path()).map(|span| Origin { source: source.clone(), span });
+        table.contents().map_or_else(Settings::default, |contents| settings(source, contents, origin))
+    }
+
+    /// What a whole file has. Nothing but its syntax is checked.
+    ///
+    /// # Errors
+    /// It can't be read, or is no TOML.
+    pub fn load(path: &Path, what: &'static str) -> Result<Settings, ConfigErrors> {
+        let format = Format { what, reference: "docs/CONFIGURATION.md", repeated: "[[ports]]", tables: &[] };
+        let text = read_file(path, &format)?;
+        read_text(&path.display().to_string(), &text, &format, Settings::of).map(|(settings, _)| settings)
+    }
+
+    /// Lays other settings over these, key by key, tables within tables too; the others win. An array of tables replaces a
+    /// whole one, and so does a table of one of the keys `whole`.
+    pub fn lay_over(&mut self, others: Settings, whole: &[&str]) {
+        for entry in others.entries {
+            let own = self.entries.iter_mut().find(|own| own.name == entry.name);
+            match (own, entry) {
+                (
+                    Some(Entry { name, setting: Setting::Table(own), .. }),
+                    Entry { setting: Setting::Table(other), .. },
+                ) if !whole.contains(&name.as_str()) => own.lay_over(other, whole),
+                (Some(own), entry) => *own = entry,
+                (None, entry) => self.entries.push(entry),
+            }
+        }
+    }
+
+    /// Whether there is such a key.
+    pub fn has(&self, key: &str) -> bool {
+        self.entry(key).is_some()
+    }
+
+    /// What a key says whose value is a string.
+    pub fn string(&self, key: &str) -> Option<&str> {
+        match &self.entry(key)?.setting {
+            Setting::Value { string, .. } => string.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// The names of all keys whose value is a table.
+    pub fn table_names(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().filter(|entry| matches!(entry.setting, Setting::Table(_))).map(|entry| entry.name.as_str())
+    }
+
+    /// The table at a key, made where there is none.
+    pub fn table_mut(&mut self, key: &str) -> &mut Settings {
+        let entry = self.entry_or(key, Setting::Table(Settings::default()));
+        if !matches!(entry.setting, Setting::Table(_)) {
+            entry.setting = Setting::Table(Settings::default());
+        }
+        let Setting::Table(table) = &mut entry.setting else { unreachable!("just made a table") };
+        table
+    }
+
+    /// The tables of the array at a key, which is made where there is none.
+    pub fn tables_mut(&mut self, key: &str) -> &mut Vec<Settings> {
+        let entry = self.entry_or(key, Setting::Tables(Vec::new()));
+        if !matches!(entry.setting, Setting::Tables(_)) {
+            entry.setting = Setting::Tables(Vec::new());
+        }
+        let Setting::Tables(tables) = &mut entry.setting else { unreachable!("just made an array") };
+        tables
+    }
+
+    /// Takes a table out; an empty one where there is none.
+    pub fn take_table(&mut self, key: &str) -> Settings {
+        match self.take(key) {
+            Some(Entry { setting: Setting::Table(table), .. }) => table,
+            _ => Settings::default(),
+        }
+    }
+
+    /// The settings of some keys, leaving the others here.
+    pub fn take_keys(&mut self, keys: &[&str]) -> Settings {
+        let entries = keys.iter().filter_map(|key| self.take(key)).collect();
+        Settings { entries, origin: self.origin.clone() }
+    }
+
+    /// Sets a key to a value in TOML, which a place of a file is the reason for.
+    pub fn set(&mut self, key: &str, value: &str, origin: Option<&Origin>) {
+        let piece = |text: &str| Piece { text: text.to_owned(), origin: origin.cloned() };
+        let setting = Setting::Value { piece: piece(value), string: None };
+        self.take(key);
+        self.entries.push(Entry { name: key.to_owned(), key: piece(key), setting });
+    }
+
+    /// Sets a key to a string that has no quotes or control characters in it.
+    pub fn set_string(&mut self, key: &str, value: &str, origin: Option<&Origin>) {
+        self.set(key, &format!("\"{value}\""), origin);
+    }
+
+    /// Where the table stands; `None` for one that was made in code.
+    pub fn origin(&self) -> Option<&Origin> {
+        self.origin.as_ref()
+    }
+
+    /// The same settings, for a table that stands there.
+    pub fn at(self, origin: Option<Origin>) -> Settings {
+        Settings { origin, ..self }
+    }
+
+    fn entry(&self, key: &str) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.name == key)
+    }
+
+    fn entry_or(&mut self, key: &str, setting: Setting) -> &mut Entry {
+        let at = self.entries.iter().position(|entry| entry.name == key).unwrap_or_else(|| {
+            let key_piece = Piece { text: key.to_owned(), origin: self.origin.clone() };
+            self.entries.push(Entry { name: key.to_owned(), key: key_piece, setting });
+            self.entries.len() - 1
+        });
+        &mut self.entries[at]
+    }
+
+    fn take(&mut self, key: &str) -> Option<Entry> {
+        let at = self.entries.iter().position(|entry| entry.name == key)?;
+        Some(self.entries.remove(at))
+    }
+}
+
+impl Origin {
+    /// Where a key's value stands in the file of a document; `None` if it is not there.
+    pub fn of(table: &Table<'_>, key: &str) -> Option<Origin> {
+        let source = table.doc().source();
+        Some(Origin { source: source.clone(), span: source.span_of(&table.at(key))? })
+    }
+
+    /// How far from the beginning of its file, in bytes.
+    pub fn offset(&self) -> usize {
+        self.span.start
+    }
+}
+
+fn settings(source: &Source, table: &DeTable<'_>, origin: Option<Origin>) -> Settings {
+    // The parser sorts keys by name; here they stand as in the file.
+    let mut in_order: Vec<(&Spanned<Cow<'_, str>>, &Spanned<DeValue<'_>>)> = table.iter().collect();
+    in_order.sort_by_key(|(key, _)| key.span().start);
+    let entry = |(key, value): (&Spanned<Cow<'_, str>>, &Spanned<DeValue<'_>>)| Entry {
+        name: key.get_ref().to_string(),
+        key: piece(source, key.span()),
+        setting: setting(source, key.span(), value),
+    };
+    Settings { entries: in_order.into_iter().map(entry).collect(), origin }
+}
+
+fn setting(source: &Source, key: Range<usize>, value: &Spanned<DeValue<'_>>) -> Setting {
+    let place = |span| Some(Origin { source: source.clone(), span });
+    match value.get_ref() {
+        DeValue::Table(table) => Setting::Table(settings(source, table, place(key))),
+        DeValue::Array(array) if !array.is_empty() && array.iter().all(|element| element.get_ref().is_table()) => {
+            let tables = array.iter().filter_map(|element| Some((element.span(), element.get_ref().as_table()?)));
+            Setting::Tables(tables.map(|(span, table)| settings(source, table, place(span))).collect())
+        }
+        other => Setting::Value { piece: piece(source, value.span()), string: other.as_str().map(str::to_owned) },
+    }
+}
+
+fn piece(source: &Source, span: Range<usize>) -> Piece {
+    let text = source.text().get(span.clone()).unwrap_or("").to_owned();
+    Piece { text, origin: Some(Origin { source: source.clone(), span }) }
+}
