@@ -60,8 +60,8 @@ struct Piece {
 impl Settings {
     /// What a table of a file has.
     pub fn of(table: &Table<'_>) -> Settings {
+        let origin = Origin::of_table(table);
         let source = table.doc().source();
-        let origin = source.span_of(table.path()).map(|span| Origin { source: source.clone(), span });
         table.contents().map_or_else(Settings::default, |contents| settings(source, contents, origin))
     }
 
@@ -104,6 +104,22 @@ impl Settings {
         }
     }
 
+    /// The table at a key.
+    pub fn table(&self, key: &str) -> Option<&Settings> {
+        match &self.entry(key)?.setting {
+            Setting::Table(table) => Some(table),
+            _ => None,
+        }
+    }
+
+    /// The tables of the array at a key; none where there is no such array.
+    pub fn tables(&self, key: &str) -> &[Settings] {
+        match self.entry(key).map(|entry| &entry.setting) {
+            Some(Setting::Tables(tables)) => tables,
+            _ => &[],
+        }
+    }
+
     /// The names of all keys whose value is a table.
     pub fn table_names(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().filter(|entry| matches!(entry.setting, Setting::Table(_))).map(|entry| entry.name.as_str())
@@ -127,6 +143,11 @@ impl Settings {
         }
         let Setting::Tables(tables) = &mut entry.setting else { unreachable!("just made an array") };
         tables
+    }
+
+    /// Takes a key out, with what it is set to.
+    pub fn remove(&mut self, key: &str) {
+        self.take(key);
     }
 
     /// Takes a table out; an empty one where there is none.
@@ -154,6 +175,11 @@ impl Settings {
     /// Sets a key to a string that has no quotes or control characters in it.
     pub fn set_string(&mut self, key: &str, value: &str, origin: Option<&Origin>) {
         self.set(key, &format!("\"{value}\""), origin);
+    }
+
+    /// Sets a key to a table.
+    pub fn put_table(&mut self, key: &str, table: Settings) {
+        *self.table_mut(key) = table;
     }
 
     /// Where the table stands; `None` for one that was made in code.
@@ -190,6 +216,12 @@ impl Origin {
     pub fn of(table: &Table<'_>, key: &str) -> Option<Origin> {
         let source = table.doc().source();
         Some(Origin { source: source.clone(), span: source.span_of(&table.at(key))? })
+    }
+
+    /// Where a table stands: one of an array at its header; `None` for one that is not there.
+    pub fn of_table(table: &Table<'_>) -> Option<Origin> {
+        let source = table.doc().source();
+        Some(Origin { source: source.clone(), span: source.span_of(table.path())? })
     }
 
     /// How far from the beginning of its file, in bytes.

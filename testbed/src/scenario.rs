@@ -1,5 +1,7 @@
 //! Switches, the links between them, the hosts on their ports, and the hosts' flows: what a backend runs.
 
+pub mod file;
+
 use std::collections::BTreeMap;
 
 use weir_config::{Device, SwitchConfig};
@@ -35,6 +37,8 @@ pub struct Scenario {
     pub end: Time,
     /// The port whose frames are captured.
     pub capture: Option<CapturePlan>,
+    /// The ports whose ingress queues and input rates are drawn.
+    pub draw: Vec<PortPlace>,
     /// What a reader of the results should know, in words.
     pub notes: Vec<String>,
 }
@@ -59,22 +63,23 @@ pub struct HostPlan {
     pub switch: usize,
     /// The switch's port, by its place in the configuration.
     pub port: usize,
-    /// Propagation delay of the link, one way.
+    /// The device of its own that it sends on, where a real wire joins it to the switch's port; none for an emulated link.
+    pub device: Option<Device>,
+    /// Propagation delay of the emulated link, one way.
     pub link_delay: Span,
     /// What goes wrong on the link: toward the host, and toward the switch.
     pub faults: [FaultPlan; 2],
     /// The NIC.
     pub nic: HostConfig,
-    /// The device that the NIC is; none where the switch's port is a ring, whose far end the NIC then is.
-    pub device: Option<Device>,
 }
 
-/// A link between two switches, or two ports of one.
+/// A link between two switches, or two ports of one. It is emulated between ports on rings; between other devices it is a
+/// real wire.
 #[derive(Clone, Debug)]
 pub struct LinkPlan {
     /// The ports at its ends.
     pub ends: [PortPlace; 2],
-    /// Propagation delay, one way.
+    /// Propagation delay of an emulated link, one way.
     pub delay: Span,
     /// What goes wrong on it: in what the first end sends, and in what the second one does.
     pub faults: [FaultPlan; 2],

@@ -138,6 +138,7 @@ impl Victim {
                 data_from: self.burst_start,
                 data_frames: CAPTURED_DATA_FRAMES,
             }),
+            draw: hosts.iter().map(HostPlan::place).collect(),
             hosts,
             flows,
             windows: vec![
@@ -211,10 +212,10 @@ impl Victim {
             name,
             switch: 0,
             port: n,
+            device: None,
             link_delay: if is_receiver { self.receiver_delay } else { self.sender_delay },
             faults: Default::default(),
             nic: HostConfig::new(mac, ip, self.rate),
-            device: None,
         }
     }
 

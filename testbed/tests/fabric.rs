@@ -70,6 +70,7 @@ impl Pair {
             sample_every: Span::from_micros(200),
             end: self.end,
             capture: None,
+            draw: Vec::new(),
             notes: Vec::new(),
         }
     }

@@ -1,0 +1,101 @@
+//! A scenario as a file: a topology, its hosts and flows, and runs that differ in the switches' settings.
+//!
+//! Each run makes the switches' own files out of the scenario's, and reads them as any switch's file is read, so that every rule
+//! of theirs holds; what is wrong is told at the scenario's line. `docs/SCENARIOS.md` is the reference.
+
+mod build;
+mod complaints;
+mod compose;
+mod faults;
+mod forwarding;
+mod keys;
+mod plan;
+mod reading;
+#[cfg(test)]
+mod tests;
+mod topology;
+mod traffic;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use weir_config::ConfigErrors;
+use weir_config::read::{Table, read_file, read_text};
+
+use crate::scenario::Scenario;
+use complaints::Complaints;
+use keys::FORMAT;
+use plan::Plan;
+
+/// One run of a scenario's file.
+#[derive(Clone, Debug)]
+pub struct ScenarioRun {
+    /// Its name, in words.
+    pub name: String,
+    /// What runs. Where the file has no time dilation, it has one by which most machines follow the fastest link.
+    pub scenario: Scenario,
+    /// The time dilation that the file asks for; `None` leaves it to whoever knows the machine: [`ScenarioRun::dilated`].
+    pub time_dilation: Option<u32>,
+    plan: Arc<Plan>,
+    number: usize,
+}
+
+impl ScenarioRun {
+    /// The same run at another time dilation, on which the default of `[pfc] reaction` depends, and with it headroom and τ.
+    ///
+    /// # Errors
+    /// What no longer fits.
+    pub fn dilated(&self, time_dilation: u32) -> Result<Scenario, ConfigErrors> {
+        let mut complaints = Complaints::default();
+        let scenario = build::scenario(&self.plan, self.number, time_dilation, &mut complaints);
+        match complaints.into_errors(&self.plan) {
+            Some(errors) => Err(errors),
+            None => Ok(scenario.expect("a run that nothing is wrong with")),
+        }
+    }
+}
+
+/// Reads and checks a scenario's file, and the switches' files that it names. The runs stand in its order; there is one at
+/// least.
+///
+/// # Errors
+/// All that is wrong with it, or that a file can't be read.
+pub fn load(path: &Path) -> Result<Vec<ScenarioRun>, ConfigErrors> {
+    let text = read_file(path, &FORMAT)?;
+    parse(path, &text)
+}
+
+/// Checks a text that stands for the file at `path`: files that it names are beside that one.
+///
+/// # Errors
+/// As [`load`].
+pub fn parse(path: &Path, text: &str) -> Result<Vec<ScenarioRun>, ConfigErrors> {
+    let name = path.display().to_string();
+    let ((plan, scenarios), _) = read_text(&name, text, &FORMAT, |root| read(root, path))?;
+    let plan = Arc::new(plan);
+    let run = |(number, scenario): (usize, Scenario)| ScenarioRun {
+        name: plan.runs[number].name.clone(),
+        scenario,
+        time_dilation: plan.time_dilation,
+        plan: plan.clone(),
+        number,
+    };
+    Ok(scenarios.into_iter().enumerate().map(run).collect())
+}
+
+/// Reads the file, and makes all its runs where its topology is good. What is wrong is in the document.
+fn read(root: &Table<'_>, path: &Path) -> (Plan, Vec<Scenario>) {
+    let plan = Plan::read(root, path);
+    let mut scenarios = Vec::new();
+    if root.doc().sound(&["switches", "links", "hosts", "routes", "scenario.time_dilation"]) {
+        let mut complaints = Complaints::default();
+        let dilation = plan.dilation();
+        for run in 0..plan.runs.len() {
+            scenarios.extend(build::scenario(&plan, run, dilation, &mut complaints));
+        }
+        if let Some(errors) = complaints.into_errors(&plan) {
+            root.doc().include(errors);
+        }
+    }
+    (plan, scenarios)
+}

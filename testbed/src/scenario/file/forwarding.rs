@@ -1,0 +1,195 @@
+//! Which port of each switch leads to each host: `[[routes]]`, the flows' paths, and the shortest way for all else.
+
+use std::collections::VecDeque;
+
+use weir_config::read::{Problem, Table};
+
+use super::reading::{named, refuse_unnamed, require};
+use super::topology::{PortName, Topology};
+use super::traffic::FlowPart;
+
+/// The ports toward the hosts.
+#[derive(Debug)]
+pub(super) struct Forwarding {
+    /// By switch and host; none where there is no way.
+    ports: Vec<Vec<Option<Way>>>,
+}
+
+#[derive(Clone, Debug)]
+struct Way {
+    port: String,
+    /// The key that chose it; none for the shortest way.
+    key: Option<String>,
+}
+
+impl Forwarding {
+    /// Reads `[[routes]]`, follows the flows' paths, and fills in the shortest ways, of several the first by the order of
+    /// the links. Notes what clashes or leads nowhere.
+    pub fn read(root: &Table<'_>, topology: &Topology, flows: &[FlowPart]) -> Forwarding {
+        let mut forwarding = Forwarding { ports: vec![vec![None; topology.hosts.len()]; topology.switches.len()] };
+        for (host, part) in topology.hosts.iter().enumerate() {
+            let own = Way { port: part.port.port.clone(), key: Some(format!("hosts[{}].port", part.number)) };
+            forwarding.ports[part.port.switch][host] = Some(own);
+        }
+        for table in root.tables("routes", "routes") {
+            forwarding.add_route(&table, topology);
+        }
+        for flow in flows {
+            if let Some(path) = &flow.path {
+                forwarding.add_path(root, topology, flow, path);
+            }
+        }
+        for host in 0..topology.hosts.len() {
+            forwarding.fill_in(topology, host);
+        }
+        if root.doc().sound(&["switches", "links", "hosts", "routes", "flows"]) {
+            flows.iter().for_each(|flow| forwarding.check_both_ways(root, topology, flow));
+        }
+        forwarding
+    }
+
+    /// The name of the port of a switch that leads to a host.
+    pub fn port(&self, switch: usize, host: usize) -> Option<&str> {
+        self.ports[switch][host].as_ref().map(|way| way.port.as_str())
+    }
+
+    fn add_route(&mut self, table: &Table<'_>, topology: &Topology) {
+        for (key, example) in [("switch", "S1"), ("host", "H3"), ("port", "next")] {
+            require(table, key, "a route", &format!("{key} = \"{example}\""));
+        }
+        let switch = named(table, "switch", "switch", &topology.switch_names());
+        let host = match table.doc().sound(&["hosts"]) {
+            true => named(table, "host", "host", &topology.host_names()),
+            false => None,
+        };
+        let Some(((switch, host), port)) = switch.zip(host).zip(table.string("port", "next")) else { return };
+        let of_hosts = topology.hosts.iter().map(|host| &host.port);
+        let of_links = topology.links.iter().flat_map(|link| &link.ends);
+        let on_switch = of_links.chain(of_hosts).filter(|port| port.switch == switch);
+        let ports: Vec<&str> = on_switch.map(|port| port.port.as_str()).collect();
+        if !ports.contains(&port) {
+            let what = format!("port of switch {}", topology.switches[switch].name);
+            return refuse_unnamed(table, "port", port, &what, &ports);
+        }
+        self.choose(table, "port", (switch, host), port, topology);
+    }
+
+    fn add_path(&mut self, root: &Table<'_>, topology: &Topology, flow: &FlowPart, path: &[usize]) {
+        let tables = root.tables("flows", "flows");
+        let Some(table) = tables.get(flow.number) else { return };
+        let [first, last] = [flow.from, flow.to].map(|host| &topology.hosts[host]);
+        for (host, end, which) in [(first, path.first(), "begins"), (last, path.last(), "ends")] {
+            let own = &topology.switches[host.port.switch].name;
+            if end != Some(&host.port.switch) {
+                let message = format!("the path {which} at another switch than {}'s, {own}", host.name);
+                let help = format!("write a path that {which} with \"{own}\"");
+                return table.refuse("path", message, help);
+            }
+        }
+        for (n, pair) in path.windows(2).enumerate() {
+            let (here, next) = (pair[0], pair[1]);
+            let mut ways = topology.ways_from(here).filter(|(_, other)| *other == next).map(|(port, _)| port);
+            let chosen = self.ports[here][flow.to].as_ref();
+            // A route may choose among several links to the next switch.
+            if ways.clone().any(|port| chosen.is_some_and(|chosen| chosen.port == port.port)) {
+                continue;
+            }
+            match ways.next() {
+                Some(port) => self.choose(table, &format!("path[{}]", n + 1), (here, flow.to), &port.port, topology),
+                None => return refuse_gap(table, &format!("path[{}]", n + 1), topology, here, next),
+            }
+        }
+    }
+
+    /// Notes the way that a key chooses, or that another one chose otherwise.
+    fn choose(
+        &mut self,
+        table: &Table<'_>,
+        key: &str,
+        (switch, host): (usize, usize),
+        port: &str,
+        topology: &Topology,
+    ) {
+        let way = &mut self.ports[switch][host];
+        match way {
+            Some(chosen) if chosen.port != port => {
+                let [switch, host] = [&topology.switches[switch].name, &topology.hosts[host].name];
+                let message =
+                    format!("at switch {switch} frames for {host} can't leave by both `{port}` and `{}`", chosen.port);
+                let problem = Problem::new(message, "let all that goes to a host leave a switch by one port");
+                let problem = problem.at(table.at(key), "").at(chosen.key.clone().unwrap_or_default(), "and here");
+                table.doc().refuse(problem);
+            }
+            _ => *way = Some(Way { port: port.to_owned(), key: Some(table.at(key)) }),
+        }
+    }
+
+    /// The shortest ways to a host from the switches that have none.
+    fn fill_in(&mut self, topology: &Topology, host: usize) {
+        let mut hops = vec![usize::MAX; topology.switches.len()];
+        let own = topology.hosts[host].port.switch;
+        hops[own] = 0;
+        let mut next = VecDeque::from([own]);
+        while let Some(here) = next.pop_front() {
+            for (_, other) in topology.ways_from(here) {
+                if hops[other] == usize::MAX {
+                    hops[other] = hops[here] + 1;
+                    next.push_back(other);
+                }
+            }
+        }
+        for (switch, ports) in self.ports.iter_mut().enumerate() {
+            let nearer = |(_, other): &(&PortName, usize)| hops[*other] < hops[switch];
+            if ports[host].is_none()
+                && let Some((port, _)) = topology.ways_from(switch).find(nearer)
+            {
+                ports[host] = Some(Way { port: port.port.clone(), key: None });
+            }
+        }
+    }
+
+    /// Data goes one way, acknowledgements the other.
+    fn check_both_ways(&self, root: &Table<'_>, topology: &Topology, flow: &FlowPart) {
+        for (from, to) in [(flow.from, flow.to), (flow.to, flow.from)] {
+            let Some(wrong) = self.lost(topology, from, to) else { continue };
+            let [from, to] = [&topology.hosts[from].name, &topology.hosts[to].name];
+            let problem = Problem::new(
+                format!("there is no way from {from} to {to}: {wrong}"),
+                "write [[links]] that join their switches, and [[routes]] that lead there",
+            );
+            root.doc().note(problem.at(format!("flows[{}].to", flow.number), ""));
+        }
+    }
+
+    /// Why frames of one host do not come to another; `None` if they do.
+    fn lost(&self, topology: &Topology, from: usize, to: usize) -> Option<String> {
+        let (mut here, last) = (topology.hosts[from].port.switch, topology.hosts[to].port.switch);
+        let mut visited = Vec::new();
+        while here != last {
+            let name = &topology.switches[here].name;
+            if visited.contains(&here) {
+                return Some(format!("frames come back to switch {name}"));
+            }
+            visited.push(here);
+            let port = self.port(here, to);
+            let leads = topology.ways_from(here).find(|(way, _)| Some(way.port.as_str()) == port);
+            match leads {
+                Some((_, next)) => here = next,
+                None => return Some(format!("it ends at switch {name}")),
+            }
+        }
+        None
+    }
+}
+
+fn refuse_gap(table: &Table<'_>, key: &str, topology: &Topology, here: usize, next: usize) {
+    let [here_name, next_name] = [here, next].map(|switch| topology.switches[switch].name.as_str());
+    let mut joined: Vec<&str> =
+        topology.ways_from(here).map(|(_, other)| topology.switches[other].name.as_str()).collect();
+    joined.dedup();
+    let help = match &joined[..] {
+        [] => format!("write [[links]] from {here_name}"),
+        joined => format!("{here_name} is joined to: {}", joined.join(", ")),
+    };
+    table.refuse(key, format!("no link joins {here_name} and {next_name}"), help);
+}

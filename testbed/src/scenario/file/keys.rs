@@ -1,0 +1,82 @@
+//! Every table and key of a scenario's file.
+
+use weir_config::read::{Format, KnownTable};
+
+/// A scenario's file.
+pub(super) const FORMAT: Format =
+    Format { what: "a scenario's TOML file", reference: "docs/SCENARIOS.md", repeated: "[[hosts]]", tables: TABLES };
+
+/// The keys of `[switch]` in a switch's file that a scenario sets; its name and its clock stand elsewhere.
+pub(super) const OF_SWITCH: &[&str] = &["idle", "mtu", "mac_ageing", "stats_interval"];
+/// The other tables of a switch's file.
+pub(super) const SECTIONS: &[&str] = &["lcores", "buffer", "classes", "pfc", "pfc_watchdog"];
+/// The keys of `[[ports]]` that links and hosts have.
+pub(super) const OF_PORT: &[&str] = &["rate", "delay", "flow_control", "priority"];
+/// The devices that a real link has at its ends.
+pub(super) const OF_DEVICE: &[&str] = &["pci", "af_packet", "af_xdp", "tap", "vhost_user", "memif", "pcap", "null"];
+
+const SWITCH: &[&str] =
+    &["idle", "mtu", "mac_ageing", "stats_interval", "lcores", "buffer", "classes", "pfc", "pfc_watchdog", "port"];
+
+const FAULTS: &[&str] = &[
+    "toward",
+    "frames",
+    "dscp",
+    "loss",
+    "duplication",
+    "reordering",
+    "hold_back",
+    "until_next",
+    "from",
+    "until",
+    "seed",
+];
+
+/// All tables and keys, in the order of the reference.
+pub(super) const TABLES: &[KnownTable] = &[
+    KnownTable::table(
+        "",
+        &["scenario", "switch", "switches", "links", "hosts", "flows", "routes", "windows", "capture", "runs"],
+    ),
+    KnownTable::table("scenario", &["name", "end", "sample_every", "time_dilation", "draw"]),
+    KnownTable::table("switch", SWITCH),
+    KnownTable::table("switch.port", OF_PORT),
+    KnownTable::array("switches", &["name", "config"]),
+    KnownTable::array("links", &["ends", "rate", "delay", "flow_control", "priority", "devices", "faults"]),
+    KnownTable::inline("links.devices", "`devices` of [[links]]", OF_DEVICE),
+    KnownTable::array("links.faults", FAULTS),
+    KnownTable::array(
+        "hosts",
+        &["name", "port", "rate", "delay", "flow_control", "priority", "mtu", "device", "port_device", "faults"],
+    ),
+    KnownTable::inline("hosts.device", "`device` of [[hosts]]", OF_DEVICE),
+    KnownTable::inline("hosts.port_device", "`port_device` of [[hosts]]", OF_DEVICE),
+    KnownTable::array("hosts.faults", FAULTS),
+    // Of a host's own device, which is read as a port's is.
+    KnownTable::inline("ports.memif", "`memif`", &["socket", "id", "role"]),
+    KnownTable::inline("ports.pcap", "`pcap`", &["rx", "tx", "infinite"]),
+    KnownTable::inline("ports.null", "`null`", &["frame_bytes"]),
+    KnownTable::array(
+        "flows",
+        &[
+            "name",
+            "from",
+            "to",
+            "path",
+            "class",
+            "start",
+            "stop",
+            "message",
+            "every",
+            "total",
+            "rate",
+            "congestion_control",
+        ],
+    ),
+    KnownTable::array("routes", &["switch", "host", "port"]),
+    KnownTable::array("windows", &["name", "from", "to"]),
+    KnownTable::table("capture", &["host", "data_from", "data_frames"]),
+    KnownTable::array("runs", &["name", "switch"]),
+    KnownTable::table("runs.switch", SWITCH),
+    KnownTable::table("runs.switch.port", OF_PORT),
+];

@@ -1,0 +1,191 @@
+//! A scenario's file as read, before its runs are made.
+
+use std::path::Path;
+
+use weir_config::Source;
+use weir_config::read::{Problem, TIME, Table};
+use weir_config::settings::{Origin, Settings};
+use weir_units::{Span, Time};
+
+use super::forwarding::Forwarding;
+use super::reading::{END_MAX, instant, name, named, refuse_twins, require, stretch};
+use super::topology::{PortName, Topology, port_named};
+use super::traffic::{self, FlowPart};
+use crate::scenario::WindowPlan;
+
+const SAMPLE_EVERY_DEFAULT: Span = Span::from_micros(50);
+/// Stands in for an end that is missing or wrong, so that other times are held against none.
+const END_UNKNOWN: Time = Time::from_picos(END_MAX.as_picos());
+const CAPTURED_FRAMES_DEFAULT: u32 = 8_192;
+
+/// All that the file says.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub source: Source,
+    pub name: String,
+    pub end: Time,
+    pub sample_every: Span,
+    pub time_dilation: Option<u32>,
+    /// Where the dilation stands.
+    pub clock: Option<Origin>,
+    /// `[switch]`.
+    pub common: Settings,
+    pub topology: Topology,
+    pub flows: Vec<FlowPart>,
+    pub forwarding: Forwarding,
+    pub windows: Vec<WindowPlan>,
+    /// The ports that are drawn, where the file names them.
+    pub draw: Option<Vec<PortName>>,
+    pub capture: Option<CapturePart>,
+    /// One at least.
+    pub runs: Vec<RunPart>,
+}
+
+/// What is captured.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CapturePart {
+    /// The host, by its place in the topology.
+    pub host: usize,
+    pub data_from: Time,
+    pub data_frames: u32,
+}
+
+/// A run, and what it lays over the common settings.
+#[derive(Debug)]
+pub(super) struct RunPart {
+    pub name: String,
+    pub settings: Settings,
+}
+
+impl Plan {
+    /// Reads the whole file, which stands in `folder`.
+    pub fn read(root: &Table<'_>, file: &Path) -> Plan {
+        let scenario = root.table("scenario", "scenario");
+        require(&scenario, "end", "a scenario", "end = \"20ms\" in [scenario]");
+        let given_end = scenario.quantity("end", &TIME, Span::from_micros(1)..=END_MAX);
+        let end = given_end.map_or(END_UNKNOWN, |end| Time::ZERO + end);
+        let sample_every = scenario.quantity("sample_every", &TIME, Span::from_nanos(1)..=end.since(Time::ZERO));
+        let name = scenario_name(&scenario, file);
+        let topology = Topology::read(root, file.parent().unwrap_or(Path::new("")), end);
+        let flows = traffic::read(root, &topology, end);
+        Plan {
+            source: root.doc().source().clone(),
+            sample_every: sample_every.unwrap_or(SAMPLE_EVERY_DEFAULT.min(end.since(Time::ZERO))),
+            time_dilation: scenario.integer("time_dilation", 1..=1_000_000).map(|n| n as u32),
+            clock: Origin::of(&scenario, "time_dilation").or(Origin::of_table(&scenario)),
+            common: switch_settings(root, "switch", "switch", "switch.port"),
+            forwarding: Forwarding::read(root, &topology, &flows),
+            windows: windows(root, end),
+            draw: draw(&scenario, &topology),
+            capture: capture(root, &topology, end),
+            runs: runs(root, &name),
+            name,
+            end,
+            topology,
+            flows,
+        }
+    }
+
+    /// The dilation that the file gives, or one by which most machines follow it.
+    pub fn dilation(&self) -> u32 {
+        self.time_dilation.unwrap_or_else(|| super::compose::usual_dilation(self))
+    }
+}
+
+fn scenario_name(scenario: &Table<'_>, file: &Path) -> String {
+    if scenario.has("name") {
+        return name(scenario, "a scenario", "ring").unwrap_or_default();
+    }
+    let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or("");
+    if !weir_config::read::is_name(stem) {
+        let message = format!("the scenario has no `name`, and the file's own, \"{stem}\", can't stand for it");
+        let help = "write name = \"ring\" in [scenario]: 1 to 31 letters, digits, _, . or -, the first no . or -";
+        scenario.doc().note(Problem::new(message, help).at("scenario.name", ""));
+    }
+    stem.to_owned()
+}
+
+/// `[switch]` or `[runs.switch]`. Only the names of its keys and tables are checked here; the rest is a switch's file.
+fn switch_settings(parent: &Table<'_>, key: &str, name: &'static str, port: &'static str) -> Settings {
+    let table = parent.table(key, name);
+    table.table("port", port);
+    Settings::of(&table)
+}
+
+fn windows(root: &Table<'_>, end: Time) -> Vec<WindowPlan> {
+    let tables = root.tables("windows", "windows");
+    let names: Vec<Option<String>> = tables.iter().map(|table| name(table, "a window", "steady")).collect();
+    refuse_twins(&tables, "windows", names.iter().map(Option::as_deref));
+    let spans = tables.iter().map(|table| stretch(table, ("from", "to"), (Time::ZERO, end), end));
+    let window = |(name, span): (Option<String>, Option<(Time, Time)>)| {
+        let (from, to) = span?;
+        Some(WindowPlan { name: name?, from, to })
+    };
+    let windows: Vec<WindowPlan> = names.into_iter().zip(spans).filter_map(window).collect();
+    if !tables.is_empty() || root.has("windows") {
+        return windows;
+    }
+    let from = Time::ZERO + (end.since(Time::ZERO) * 3).divided_by(4);
+    vec![WindowPlan { name: "last-quarter".to_owned(), from, to: end }]
+}
+
+fn draw(scenario: &Table<'_>, topology: &Topology) -> Option<Vec<PortName>> {
+    let names = scenario.strings("draw", "\"S1.h1\"")?;
+    let used = |port: &PortName| {
+        let of_hosts = topology.hosts.iter().map(|host| &host.port);
+        let of_links = topology.links.iter().flat_map(|link| &link.ends);
+        of_links.chain(of_hosts).any(|other| (other.switch, &other.port) == (port.switch, &port.port))
+    };
+    let mut ports = Vec::new();
+    for (n, name) in names.into_iter().enumerate() {
+        let key = format!("draw[{n}]");
+        let Some(port) = port_named(scenario, &key, name, &topology.switches) else { continue };
+        if !used(&port) && scenario.doc().sound(&["links", "hosts"]) {
+            scenario.refuse(
+                &key,
+                format!("no link or host is on port {name}"),
+                "name a port of [[links]] or [[hosts]]",
+            );
+        }
+        ports.push(port);
+    }
+    Some(ports)
+}
+
+fn capture(root: &Table<'_>, topology: &Topology, end: Time) -> Option<CapturePart> {
+    if !root.has("capture") {
+        return None;
+    }
+    let table = root.table("capture", "capture");
+    require(&table, "host", "a capture", "host = \"H1\" in [capture]");
+    let host = named(&table, "host", "host", &topology.host_names());
+    let data_from = instant(&table, "data_from", Time::ZERO, end);
+    let data_frames = table.integer("data_frames", 0..=10_000_000).map_or(CAPTURED_FRAMES_DEFAULT, |n| n as u32);
+    Some(CapturePart { host: host?, data_from, data_frames })
+}
+
+/// The runs; without any there is one, of the scenario's name.
+fn runs(root: &Table<'_>, scenario: &str) -> Vec<RunPart> {
+    let tables = root.tables("runs", "runs");
+    let name = |table: &Table<'_>| {
+        require(table, "name", "a run", "name = \"PFC\"");
+        let name = table.string("name", "PFC")?;
+        let good = (1..=60).contains(&name.chars().count()) && !name.contains(char::is_control) && name.trim() == name;
+        if !good {
+            let help = "write 1 to 60 characters in a line, with no space before or after them";
+            table.refuse("name", format!("\"{name}\" can't be the name of a run"), help);
+        }
+        Some(name.to_owned())
+    };
+    let names: Vec<Option<String>> = tables.iter().map(name).collect();
+    refuse_twins(&tables, "runs", names.iter().map(Option::as_deref));
+    let run = |(table, name): (&Table<'_>, Option<String>)| RunPart {
+        name: name.unwrap_or_default(),
+        settings: switch_settings(table, "switch", "runs.switch", "runs.switch.port"),
+    };
+    let mut runs: Vec<RunPart> = tables.iter().zip(names).map(run).collect();
+    if runs.is_empty() {
+        runs.push(RunPart { name: scenario.to_owned(), settings: Settings::default() });
+    }
+    runs
+}

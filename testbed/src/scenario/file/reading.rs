@@ -1,0 +1,91 @@
+//! What several tables of a scenario's file have in common.
+
+use weir_config::read::{Problem, TIME, Table, is_name, nearest};
+use weir_units::{Span, Time};
+
+/// The longest scenario; picoseconds hold it with room to spare.
+pub(super) const END_MAX: Span = Span::from_secs(1_000);
+
+/// Notes that a table lacks a key that it needs, unless a wrong value of it was noted; `example` is the key with a value.
+pub(super) fn require(table: &Table<'_>, key: &str, what: &str, example: &str) {
+    if !table.has(key) && table.doc().sound(&[&table.at(key)]) {
+        let problem = Problem::new(format!("{what} needs `{key}`"), format!("write {example}"));
+        table.doc().refuse(problem.at(table.at(key), ""));
+    }
+}
+
+/// A name that tells a switch, host, flow or window apart from the others, and stands in file names.
+pub(super) fn name(table: &Table<'_>, what: &str, example: &str) -> Option<String> {
+    require(table, "name", what, &format!("name = \"{example}\""));
+    let name = table.string("name", example)?;
+    weir_config::read::check_name(table, "name", name);
+    is_name(name).then(|| name.to_owned())
+}
+
+/// Notes every name that an earlier table has too. Each table has at most one.
+pub(super) fn refuse_twins<'t>(tables: &[Table<'_>], what: &str, names: impl Iterator<Item = Option<&'t str>>) {
+    let names: Vec<Option<&str>> = names.collect();
+    for (index, name) in names.iter().enumerate() {
+        let Some(name) = name else { continue };
+        let Some(first) = names[..index].iter().position(|other| other == &Some(*name)) else { continue };
+        let (table, earlier) = (&tables[index], &tables[first]);
+        let problem = Problem::new(format!("two {what} are named \"{name}\""), "give each its own name");
+        table.doc().note(problem.at(table.at("name"), "again").at(earlier.at("name"), "first here"));
+    }
+}
+
+/// Which of several named things a key names; `what` is one of them.
+pub(super) fn named(table: &Table<'_>, key: &str, what: &str, names: &[&str]) -> Option<usize> {
+    let name = table.string(key, names.first().unwrap_or(&"H1"))?;
+    let found = position(name, names);
+    if found.is_none() {
+        refuse_unnamed(table, key, name, what, names);
+    }
+    found
+}
+
+pub(super) fn position(name: &str, names: &[&str]) -> Option<usize> {
+    names.iter().position(|other| *other == name)
+}
+
+/// Notes that nothing has this name.
+pub(super) fn refuse_unnamed(table: &Table<'_>, key: &str, name: &str, what: &str, names: &[&str]) {
+    let help = match nearest(name, names) {
+        Some(near) => format!("write \"{near}\""),
+        None if names.is_empty() => format!("write a {what} of that name"),
+        None => format!("write one of: {}", names.join(", ")),
+    };
+    table.refuse(key, format!("no {what} is named \"{name}\""), help);
+}
+
+/// An instant of the scenario.
+pub(super) fn instant(table: &Table<'_>, key: &str, default: Time, end: Time) -> Time {
+    table.quantity(key, &TIME, Span::ZERO..=end.since(Time::ZERO)).map_or(default, |span| Time::ZERO + span)
+}
+
+/// Two instants of which the later key must be later; `None` if it is not, which is noted.
+pub(super) fn stretch(
+    table: &Table<'_>,
+    (from_key, to_key): (&str, &str),
+    (from, to): (Time, Time),
+    end: Time,
+) -> Option<(Time, Time)> {
+    let (from, to) = (instant(table, from_key, from, end), instant(table, to_key, to, end));
+    let sound = table.doc().sound(&[&table.at(from_key), &table.at(to_key)]);
+    if from < to || !sound {
+        return sound.then_some((from, to));
+    }
+    let span = |time: Time| time.since(Time::ZERO);
+    let given = |key| if table.has(key) { "" } else { " (the default)" };
+    let message = format!(
+        "`{from_key}` {}{} must be before `{to_key}` {}{}",
+        span(from),
+        given(from_key),
+        span(to),
+        given(to_key)
+    );
+    let key = if table.has(from_key) { from_key } else { to_key };
+    let problem = Problem::new(message, format!("write an earlier {from_key} or a later {to_key}"));
+    table.doc().refuse(problem.at(table.at(key), "").at(table.at(to_key), "the end"));
+    None
+}

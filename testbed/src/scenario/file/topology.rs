@@ -1,0 +1,293 @@
+//! `[[switches]]`, `[[links]]` and `[[hosts]]`.
+
+use std::path::Path;
+
+use weir_config::Device;
+use weir_config::read::{Problem, Table, is_name, read_device};
+use weir_config::settings::{Origin, Settings};
+use weir_units::Time;
+
+use super::faults;
+use super::keys::{OF_DEVICE, OF_PORT};
+use super::reading::{name, position, refuse_twins, refuse_unnamed, require};
+use crate::link::FaultPlan;
+use crate::rocev2::PathMtu;
+
+/// The longest payload that a made-up frame of a host's own device may have; such a device sends nothing to a switch.
+const NULL_MTU: u64 = 1_500;
+
+/// Switches, and what is on their ports.
+#[derive(Debug, Default)]
+pub(super) struct Topology {
+    pub switches: Vec<SwitchPart>,
+    pub links: Vec<LinkPart>,
+    pub hosts: Vec<HostPart>,
+}
+
+#[derive(Debug)]
+pub(super) struct SwitchPart {
+    pub name: String,
+    /// What its own file has, where it has one.
+    pub file: Option<Settings>,
+    pub origin: Option<Origin>,
+}
+
+#[derive(Debug)]
+pub(super) struct LinkPart {
+    /// Its place among the links of the file.
+    pub number: usize,
+    pub ends: [PortName; 2],
+    /// What it says of both ports.
+    pub settings: Settings,
+    /// The devices of both ports, where a real wire joins them.
+    pub devices: Option<[Settings; 2]>,
+    pub faults: [FaultPlan; 2],
+    pub origin: Option<Origin>,
+}
+
+#[derive(Debug)]
+pub(super) struct HostPart {
+    /// Its place among the hosts of the file.
+    pub number: usize,
+    pub name: String,
+    pub port: PortName,
+    /// What it says of the port.
+    pub settings: Settings,
+    pub mtu: PathMtu,
+    pub device: Option<Device>,
+    pub port_device: Option<Settings>,
+    pub faults: [FaultPlan; 2],
+    pub origin: Option<Origin>,
+}
+
+/// A port by its name, `S1.next`.
+#[derive(Clone, Debug)]
+pub(super) struct PortName {
+    /// The switch, by its place.
+    pub switch: usize,
+    pub port: String,
+}
+
+impl Topology {
+    /// Reads the three arrays; files that it names are in `folder`. What has errors is left out.
+    pub fn read(root: &Table<'_>, folder: &Path, end: Time) -> Topology {
+        let mut topology = Topology { switches: switches(root, folder), ..Topology::default() };
+        let mut taken = Vec::new();
+        for (number, table) in root.tables("links", "links").iter().enumerate() {
+            topology.links.extend(link(table, number, &topology.switches, &mut taken, end));
+        }
+        let tables = root.tables("hosts", "hosts");
+        let first_seed = 2 * topology.links.len();
+        let mut names = Vec::new();
+        for (number, table) in tables.iter().enumerate() {
+            let name = name(table, "a host", "H1");
+            let seed = (first_seed + 2 * number) as u64 + 1;
+            topology.hosts.extend(host(table, (number, name.as_deref()), &topology.switches, &mut taken, (end, seed)));
+            names.push(name);
+        }
+        refuse_twins(&tables, "hosts", names.iter().map(Option::as_deref));
+        topology
+    }
+
+    pub fn switch_names(&self) -> Vec<&str> {
+        self.switches.iter().map(|switch| switch.name.as_str()).collect()
+    }
+
+    pub fn host_names(&self) -> Vec<&str> {
+        self.hosts.iter().map(|host| host.name.as_str()).collect()
+    }
+
+    /// A port as the file names it.
+    pub fn shown(&self, port: &PortName) -> String {
+        shown(&self.switches, port)
+    }
+
+    /// Where a link leads from a switch: by the port there, to another switch.
+    pub fn ways_from(&self, switch: usize) -> impl Iterator<Item = (&PortName, usize)> + Clone {
+        let both = self.links.iter().flat_map(|link| {
+            let [first, second] = &link.ends;
+            [(first, second.switch), (second, first.switch)]
+        });
+        both.filter(move |(port, _)| port.switch == switch)
+    }
+}
+
+impl SwitchPart {
+    /// The names of its ports, where it has a file of its own.
+    fn ports(&self) -> Option<Vec<&str>> {
+        let ports = self.file.as_ref()?.tables("ports");
+        Some(ports.iter().filter_map(|port| port.string("name")).collect())
+    }
+}
+
+fn shown(switches: &[SwitchPart], port: &PortName) -> String {
+    format!("{}.{}", switches[port.switch].name, port.port)
+}
+
+fn switches(root: &Table<'_>, folder: &Path) -> Vec<SwitchPart> {
+    let tables = root.tables("switches", "switches");
+    if tables.is_empty() && root.doc().sound(&["switches"]) {
+        let help = "write one [[switches]] for each switch, with name = \"S1\"";
+        root.doc().refuse(Problem::new("a scenario needs a switch", help).at("switches", ""));
+    }
+    let read = |table: &Table<'_>| {
+        let name = name(table, "a switch", "S1");
+        if let Some(name) = name.as_deref().filter(|name| name.contains('.')) {
+            let help = format!("write for example name = \"{}\"", name.replace('.', "-"));
+            table.refuse("name", format!("\"{name}\" has a `.` in it, which parts a switch from its port"), help);
+        }
+        let file = table.string("config", "switch.toml").and_then(|file| {
+            let loaded = Settings::load(&folder.join(file), "a switch's TOML file, beside the scenario");
+            loaded
+                .map_err(|errors| {
+                    table.doc().include(errors);
+                    let help = "name a switch's TOML file, as seen from the scenario's folder";
+                    table.refuse("config", format!("\"{file}\" can't be used"), help);
+                })
+                .ok()
+        });
+        SwitchPart { name: name.unwrap_or_default(), file, origin: Origin::of_table(table) }
+    };
+    let switches: Vec<SwitchPart> = tables.iter().map(read).collect();
+    let names = switches.iter().map(|switch| Some(switch.name.as_str()).filter(|name| !name.is_empty()));
+    refuse_twins(&tables, "switches", names);
+    switches
+}
+
+fn link(
+    table: &Table<'_>,
+    number: usize,
+    switches: &[SwitchPart],
+    taken: &mut Vec<(String, String)>,
+    end: Time,
+) -> Option<LinkPart> {
+    require(table, "ends", "a link", "ends = [\"S1.next\", \"S2.prev\"]");
+    let names = table.strings("ends", "\"S1.next\", \"S2.prev\"").unwrap_or_default();
+    let ends: Vec<Option<PortName>> =
+        (0..names.len()).map(|n| port_named(table, &format!("ends[{n}]"), names[n], switches)).collect();
+    if ends.len() != 2 && table.has("ends") && table.doc().sound(&[&table.at("ends")]) {
+        let message = format!("a link has two ends, this one has {}", ends.len());
+        table.refuse("ends", message, "write ends = [\"S1.next\", \"S2.prev\"]");
+    }
+    for (n, port) in ends.iter().enumerate() {
+        if let Some(port) = port {
+            take(table, &format!("ends[{n}]"), shown(switches, port), taken);
+        }
+    }
+    let toward = [names.get(1).copied().unwrap_or(""), names.first().copied().unwrap_or("")];
+    let faults = faults::read(table, "links.faults", [&toward[..1], &toward[1..]], end, 2 * number as u64 + 1);
+    let devices = table.has("devices").then(|| table.tables("devices", "links.devices"));
+    if let Some(devices) = devices.as_ref().filter(|_| table.doc().sound(&[&table.at("devices")])) {
+        if devices.len() != 2 {
+            let message = format!("a wire has a device at each of its two ends, this one has {}", devices.len());
+            let help = "write devices = [{ pci = \"0000:81:00.0\" }, { pci = \"0000:82:00.0\" }], or take it out";
+            table.refuse("devices", message, help);
+        }
+        refuse_faults_of_wires(table, "devices");
+    }
+    let devices = devices.map(|devices| devices.iter().map(device_settings).collect::<Vec<_>>());
+    let [Some(first), Some(second)] = <[Option<PortName>; 2]>::try_from(ends).ok()? else { return None };
+    Some(LinkPart {
+        number,
+        ends: [first, second],
+        settings: Settings::of(table).take_keys(OF_PORT),
+        devices: devices.and_then(|devices| devices.try_into().ok()),
+        faults,
+        origin: Origin::of_table(table),
+    })
+}
+
+fn host(
+    table: &Table<'_>,
+    (number, name): (usize, Option<&str>),
+    switches: &[SwitchPart],
+    taken: &mut Vec<(String, String)>,
+    (end, seed): (Time, u64),
+) -> Option<HostPart> {
+    require(table, "port", "a host", "port = \"S1.h1\"");
+    let text = table.string("port", "S1.h1");
+    let port = text.and_then(|text| port_named(table, "port", text, switches));
+    if let Some(port) = &port {
+        take(table, "port", shown(switches, port), taken);
+    }
+    let toward = [name.unwrap_or(""), text.unwrap_or("")];
+    let faults = faults::read(table, "hosts.faults", [&toward[..1], &toward[1..]], end, seed);
+    let has_file = port.as_ref().is_some_and(|port| switches[port.switch].file.is_some());
+    let device = table.has("device").then(|| read_device(&table.table("device", "hosts.device"), NULL_MTU)).flatten();
+    let port_device = table.has("port_device").then(|| table.table("port_device", "hosts.port_device"));
+    match (table.has("device"), table.has("port_device")) {
+        (true, false) if !has_file => {
+            let help = "write port_device = { pci = \"0000:81:00.0\" }, the switch's end of the wire, too";
+            table.refuse("device", "a host with a device of its own is not on an emulated link", help);
+        }
+        (false, true) => {
+            let help = "write device = { pci = \"0000:82:00.0\" }, the host's end of the wire, too, or take it out";
+            table.refuse("port_device", "the switch's end of a wire has no host's end", help);
+        }
+        (true, _) => refuse_faults_of_wires(table, "device"),
+        _ => {}
+    }
+    let mtu = mtu(table);
+    Some(HostPart {
+        number,
+        name: name?.to_owned(),
+        port: port?,
+        settings: Settings::of(table).take_keys(OF_PORT),
+        mtu,
+        device,
+        port_device: port_device.as_ref().map(device_settings),
+        faults,
+        origin: Origin::of_table(table),
+    })
+}
+
+fn mtu(table: &Table<'_>) -> PathMtu {
+    let Some(bytes) = table.byte_count("mtu", 1..=65_535) else { return PathMtu::BYTES_1024 };
+    PathMtu::new(bytes as u16).unwrap_or_else(|| {
+        let help = "write 256, 512, 1024, 2048 or 4096: InfiniBand has no others";
+        table.refuse("mtu", format!("{bytes} is no path MTU"), help);
+        PathMtu::BYTES_1024
+    })
+}
+
+fn device_settings(table: &Table<'_>) -> Settings {
+    Settings::of(table).take_keys(OF_DEVICE)
+}
+
+/// What happens on a real wire happens by itself.
+fn refuse_faults_of_wires(table: &Table<'_>, devices: &str) {
+    if table.has("faults") {
+        let message = format!("`faults` befall an emulated link, but `{devices}` makes this one a real wire");
+        let problem = Problem::new(message, format!("take `faults` or `{devices}` out"));
+        table.doc().note(problem.at_key(table.at("faults"), "").at_key(table.at(devices), "the wire"));
+    }
+}
+
+/// The port of a name such as `S1.next`.
+pub(super) fn port_named(table: &Table<'_>, key: &str, text: &str, switches: &[SwitchPart]) -> Option<PortName> {
+    let Some((switch, port)) = text.split_once('.').filter(|(_, port)| is_name(port)) else {
+        table.refuse(key, format!("\"{text}\" names no port"), "write the switch and its port: \"S1.next\"");
+        return None;
+    };
+    let names: Vec<&str> = switches.iter().map(|switch| switch.name.as_str()).collect();
+    let Some(number) = position(switch, &names) else {
+        refuse_unnamed(table, key, switch, "switch", &names);
+        return None;
+    };
+    if let Some(ports) = switches[number].ports().filter(|ports| !ports.contains(&port)) {
+        refuse_unnamed(table, key, port, &format!("port of switch {switch}"), &ports);
+        return None;
+    }
+    Some(PortName { switch: number, port: port.to_owned() })
+}
+
+/// Notes a port that is in use already. `taken` has the ports so far and the keys that name them.
+fn take(table: &Table<'_>, key: &str, port: String, taken: &mut Vec<(String, String)>) {
+    if let Some((_, first)) = taken.iter().find(|(other, _)| *other == port) {
+        let problem = Problem::new(format!("port {port} has two hosts or links"), "give each its own port")
+            .at(table.at(key), "again")
+            .at(first, "first here");
+        table.doc().refuse(problem);
+    }
+    taken.push((port, table.at(key)));
+}
