@@ -10,6 +10,7 @@
 //! | [`link`] | a link: its propagation delay, and what is made to go wrong on it |
 //! | [`scenario`] | switches, links, hosts and flows: what a backend runs |
 //! | [`victim`] | the victim experiment of the SPFC paper, as a scenario |
+//! | [`sim`] | the backend that runs scenarios in virtual time |
 //! | [`deadlock`] | finds queues of a fabric that wait for each other in a circle |
 //! | `dpdk` (feature `dpdk`) | the backend that runs scenarios with real frames on DPDK ports |
 //! | [`run_dir`] | the files that a run leaves behind |
@@ -26,4 +27,5 @@ pub mod plot;
 pub mod rocev2;
 pub mod run_dir;
 pub mod scenario;
+pub mod sim;
 pub mod victim;

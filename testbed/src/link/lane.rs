@@ -85,6 +85,11 @@ impl<T: LinkFrame> Lane<T> {
         Some(frame)
     }
 
+    /// When [`Lane::poll`] has something to do next; [`Time::NEVER`] if nothing is on the lane.
+    pub fn next_wakeup(&self) -> Time {
+        self.line.next_wakeup().min(self.faults.next_wakeup())
+    }
+
     /// Takes everything off the lane.
     pub fn clear(&mut self) {
         while self.faults.poll(Time::NEVER).is_some() {}
@@ -134,10 +139,11 @@ mod tests {
             assert_eq!(lane.room(), 3 - n);
             lane.handle(at(0), n as u32, |n| Some(*n));
         }
+        assert_eq!(lane.next_wakeup(), at(1_000));
         assert_eq!((lane.room(), lane.poll(at(999)), lane.poll(at(1_000)), lane.room()), (0, None, Some(0), 1));
         lane.handle(at(1_000), 3, |n| Some(*n));
         let rest: Vec<u32> = std::iter::from_fn(|| lane.poll(at(2_000))).collect();
-        assert_eq!((rest, lane.delivered()), (vec![1, 2, 3], 4));
+        assert_eq!((rest, lane.delivered(), lane.next_wakeup()), (vec![1, 2, 3], 4, Time::NEVER));
     }
 
     #[test]
