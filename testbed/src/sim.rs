@@ -21,9 +21,9 @@ mod wire;
 
 use weir_flowctl::frame::FRAME_BYTES;
 use weir_switch_core::{BuildError, Report, Shared};
-use weir_units::{CLASSES, PortId, Span, Time};
+use weir_units::{PortId, Span, Time};
 
-use crate::deadlock::{EgressState, FabricPort, Links, SwitchState};
+use crate::deadlock::{Links, SwitchState};
 use crate::host::{Completion, Host, HostConfig, HostError};
 use crate::link::{FaultCounters, LinkFrame};
 use crate::scenario::{PortPlace, Scenario, ScenarioError};
@@ -97,7 +97,7 @@ impl Sim {
             hosts,
             agenda,
             pool: FramePool::new(longest.unwrap_or(0).max(FRAME_BYTES)),
-            links: links(scenario),
+            links: scenario.fabric_links(),
             woken: 0,
         })
     }
@@ -176,10 +176,9 @@ impl Sim {
         &self.links
     }
 
-    /// The egress queues as they are, for a [`Detector`](crate::deadlock::Detector). Of a queue with a backlog it says one frame,
-    /// however many there are.
+    /// The egress queues as they are, for a [`Detector`](crate::deadlock::Detector).
     pub fn snapshot(&mut self) -> Vec<SwitchState> {
-        self.reports().iter().map(switch_state).collect()
+        self.reports().iter().map(SwitchState::of).collect()
     }
 
     /// How often any component was woken: what a run costs.
@@ -279,25 +278,4 @@ fn host(scenario: &Scenario, n: usize) -> Result<Host, SimError> {
     // Nobody is ever late.
     let nic = HostConfig { slack: Span::ZERO, ..plan.nic.clone() };
     Host::new(nic, &sends, &receives).map_err(|source| SimError::Host { host: plan.name.clone(), source })
-}
-
-fn links(scenario: &Scenario) -> Links {
-    let port = |place: PortPlace| FabricPort { switch: place.switch, port: PortId(place.port as u16) };
-    let mut links = Links::new();
-    scenario.links.iter().for_each(|link| links.join(port(link.ends[0]), port(link.ends[1])));
-    links
-}
-
-fn switch_state(report: &Report) -> SwitchState {
-    let state = |port: usize, class: usize| {
-        let class = &report.ports[port].classes[class];
-        EgressState {
-            blocked: class.blocked_from != 0,
-            backlog_frames: u64::from(class.egress.get() > 0),
-            holds_from: class.blocked_from,
-            frames_sent: class.tx_frames,
-        }
-    };
-    let ports = 0..report.ports.len();
-    SwitchState { ports: ports.map(|port| std::array::from_fn::<_, CLASSES, _>(|class| state(port, class))).collect() }
 }

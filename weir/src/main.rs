@@ -9,6 +9,7 @@ mod run;
 mod storms;
 mod summary;
 mod table;
+mod testbed;
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -35,6 +36,9 @@ enum Command {
     Run(run::RunArguments),
     /// The SPFC paper's victim experiment with emulated RDMA hosts and real frames: no NIC, no root, no hugepages.
     Demo(demo::DemoArguments),
+    /// Experiments of several switches and hosts, as a scenario's file describes them.
+    #[command(subcommand)]
+    Testbed(testbed::Command),
     /// Check files and print what follows from them: buffer partition, thresholds, headroom, lcores, memory.
     Check {
         /// Configurations of the switches.
@@ -56,6 +60,7 @@ fn main() -> ExitCode {
     let result = match arguments.command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Demo(arguments) => demo::demo(&arguments),
+        Command::Testbed(testbed::Command::Run(arguments)) => testbed::run(&arguments),
         Command::Check { files } => check::check(&files),
     };
     result.map_or_else(Failure::report, |()| ExitCode::SUCCESS)

@@ -27,6 +27,18 @@ use complaints::Complaints;
 use keys::FORMAT;
 use plan::Plan;
 
+/// What is expected to come of a run; anything else is a failure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Expectation {
+    /// `expect = "flow"`: no deadlock.
+    #[default]
+    Flow,
+    /// `expect = "deadlock"`: a deadlock that lasts.
+    Deadlock,
+    /// `expect = "either"`.
+    Either,
+}
+
 /// One run of a scenario's file.
 #[derive(Clone, Debug)]
 pub struct ScenarioRun {
@@ -34,6 +46,8 @@ pub struct ScenarioRun {
     pub name: String,
     /// What runs. Where the file has no time dilation, it has one by which most machines follow the fastest link.
     pub scenario: Scenario,
+    /// What the file expects to come of it.
+    pub expects: Expectation,
     /// The time dilation that the file asks for; `None` leaves it to whoever knows the machine: [`ScenarioRun::dilated`].
     pub time_dilation: Option<u32>,
     plan: Arc<Plan>,
@@ -75,6 +89,7 @@ pub fn parse(path: &Path, text: &str) -> Result<Vec<ScenarioRun>, ConfigErrors> 
     let plan = Arc::new(plan);
     let run = |(number, scenario): (usize, Scenario)| ScenarioRun {
         name: plan.runs[number].name.clone(),
+        expects: plan.runs[number].expects,
         scenario,
         time_dilation: plan.time_dilation,
         plan: plan.clone(),

@@ -22,7 +22,7 @@ fn host(n: usize) -> HostPlan {
         HostConfig::new(MacAddr([2, 0, 0, 0, 0, n as u8 + 1]), Ipv4Addr::new(10, 0, 0, n as u8 + 1), RATES[n]);
     nic.slack = Span::from_micros(5);
     let faults = Default::default();
-    HostPlan { name: format!("H{n}"), switch: 0, port: n, link_delay: DELAYS[n], faults, nic }
+    HostPlan { name: format!("H{n}"), switch: 0, port: n, link_delay: DELAYS[n], faults, nic, device: None }
 }
 
 /// Messages of this size from H0 to H1, so many; the switch's third port has no link.
@@ -60,6 +60,7 @@ fn scenario(message: Bytes, messages: u64) -> Scenario {
         sample_every: Span::from_millis(1),
         end: Time::from_nanos(1_000_000),
         capture: None,
+        draw: Vec::new(),
         notes: Vec::new(),
     }
 }

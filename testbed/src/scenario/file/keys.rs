@@ -76,7 +76,7 @@ pub(super) const TABLES: &[KnownTable] = &[
     KnownTable::array("routes", &["switch", "host", "port"]),
     KnownTable::array("windows", &["name", "from", "to"]),
     KnownTable::table("capture", &["host", "data_from", "data_frames"]),
-    KnownTable::array("runs", &["name", "switch"]),
+    KnownTable::array("runs", &["name", "expect", "switch"]),
     KnownTable::table("runs.switch", SWITCH),
     KnownTable::table("runs.switch.port", OF_PORT),
 ];

@@ -7,6 +7,7 @@ use weir_config::read::{Problem, TIME, Table};
 use weir_config::settings::{Origin, Settings};
 use weir_units::{Span, Time};
 
+use super::Expectation;
 use super::forwarding::Forwarding;
 use super::reading::{END_MAX, instant, name, named, refuse_twins, require, stretch};
 use super::topology::{PortName, Topology, port_named};
@@ -54,6 +55,7 @@ pub(super) struct CapturePart {
 #[derive(Debug)]
 pub(super) struct RunPart {
     pub name: String,
+    pub expects: Expectation,
     pub settings: Settings,
 }
 
@@ -165,6 +167,9 @@ fn capture(root: &Table<'_>, topology: &Topology, end: Time) -> Option<CapturePa
 }
 
 /// The runs; without any there is one, of the scenario's name.
+const EXPECTATIONS: [(&str, Expectation); 3] =
+    [("flow", Expectation::Flow), ("deadlock", Expectation::Deadlock), ("either", Expectation::Either)];
+
 fn runs(root: &Table<'_>, scenario: &str) -> Vec<RunPart> {
     let tables = root.tables("runs", "runs");
     let name = |table: &Table<'_>| {
@@ -181,11 +186,16 @@ fn runs(root: &Table<'_>, scenario: &str) -> Vec<RunPart> {
     refuse_twins(&tables, "runs", names.iter().map(Option::as_deref));
     let run = |(table, name): (&Table<'_>, Option<String>)| RunPart {
         name: name.unwrap_or_default(),
+        expects: table.choice("expect", &EXPECTATIONS).unwrap_or_default(),
         settings: switch_settings(table, "switch", "runs.switch", "runs.switch.port"),
     };
     let mut runs: Vec<RunPart> = tables.iter().zip(names).map(run).collect();
     if runs.is_empty() {
-        runs.push(RunPart { name: scenario.to_owned(), settings: Settings::default() });
+        runs.push(RunPart {
+            name: scenario.to_owned(),
+            expects: Expectation::default(),
+            settings: Settings::default(),
+        });
     }
     runs
 }
