@@ -33,7 +33,7 @@ impl ClassLimits {
         }
     }
 
-    /// Takes over rates that the peer has changed, at `now`; says whether one has fallen.
+    /// Takes over rates that the peer has changed, at `now`; says whether it has changed any, if only to and fro.
     #[inline]
     pub fn follow(&mut self, now: Time, regulator: &Regulator) -> bool {
         let Some(rates) = regulator.rates() else { return false };
@@ -42,14 +42,11 @@ impl ClassLimits {
             return false;
         }
         self.version = version;
-        let mut fell = false;
         for class in Class::in_mask(regulator.rated_classes()) {
-            let limiter = &mut self.limiters[class.index()];
-            let before = limiter.rate();
-            limiter.set_rate(now, rates.rate(class).min(self.configured[class.index()]));
-            fell |= limiter.rate() < before;
+            let rate = rates.rate(class).min(self.configured[class.index()]);
+            self.limiters[class.index()].set_rate(now, rate);
         }
-        fell
+        true
     }
 
     /// Those of `classes` that have to wait.
@@ -123,14 +120,14 @@ mod tests {
         let mut limits = ClassLimits::new(LINE, Span::ZERO, only(SLOW, BitRate::gbps(3)), &peer);
         let mut told = |stage: u16| {
             peer.handle(Time::ZERO, &ControlFrame::Pfc(PfcFrame { enabled: 0xff, times: [stage; CLASSES] }));
-            let fell = limits.follow(Time::ZERO, &peer);
+            let changed = limits.follow(Time::ZERO, &peer);
             assert_eq!(limits.rate(Class::new(0)), LINE, "a class that is not under GFC");
-            (limits.rate(SLOW), fell)
+            (limits.rate(SLOW), changed)
         };
         assert_eq!(told(0), (BitRate::gbps(3), false));
-        assert_eq!(told(1), (BitRate::gbps(3), false));
+        assert_eq!(told(1), (BitRate::gbps(3), true));
         assert_eq!(told(2), (BitRate::mbps(2_500), true));
         assert_eq!(told(2), (BitRate::mbps(2_500), false));
-        assert_eq!(told(0), (BitRate::gbps(3), false));
+        assert_eq!(told(0), (BitRate::gbps(3), true));
     }
 }

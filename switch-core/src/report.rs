@@ -35,7 +35,7 @@ pub struct Report {
     pub balance: Balance,
     /// From the arrival that crossed Xoff, or made a GFC stage rise, to the message handed to the port.
     pub message_delay: Delay,
-    /// From the arrival of a peer's message that slows a class down to the transmitter's obeying it.
+    /// From the arrival of a peer's message that pauses a class, or changes its rate, to the transmitter's obeying it.
     pub reaction: Delay,
 }
 

@@ -60,7 +60,7 @@ pub struct PortState {
 pub struct Feedback {
     /// Downstream: when the arrival came for which the peer was last told to slow down, in picoseconds.
     pub crossed_at: Arc<AtomicU64>,
-    /// Upstream: when the transmitter last noticed that it has to slow down, in picoseconds.
+    /// Upstream: when the transmitter last noticed that a class is paused or its rate another, in picoseconds.
     pub applied_at: Arc<AtomicU64>,
 }
 
@@ -203,7 +203,7 @@ impl PortState {
         crossed
     }
 
-    /// Notes that the transmitter slows down at `now`, as the peer said.
+    /// Notes that the transmitter does from `now` on what the peer said.
     pub(crate) fn note_obeyed(&self, now: Time) {
         self.feedback.applied_at.store(now.as_picos(), Ordering::Relaxed);
     }

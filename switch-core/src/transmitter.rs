@@ -288,8 +288,8 @@ impl<P: Packet> Transmitter<P> {
         let port = &mut self.ports[index];
         let state = self.shared.port(port.id);
         let paused = port.paused(now, &state.regulator);
-        let slower = port.limits.follow(now, &state.regulator);
-        if slower || paused & !port.paused != 0 {
+        let changed = port.limits.follow(now, &state.regulator);
+        if changed || paused & !port.paused != 0 {
             state.note_obeyed(now);
             record(&mut self.reactions, now.since(state.regulator.heard_at()));
         }

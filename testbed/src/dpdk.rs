@@ -308,9 +308,7 @@ fn conduct(
             return Err(BackendError::LcoreFailed);
         }
         if recorder.is_due(next) {
-            let reports =
-                (0..scenario.switches.len()).map(|switch| running.report(switch)).collect::<Result<Vec<_>, _>>()?;
-            let now = reports.first().and_then(|report| board.scenario_time(report.at)).unwrap_or(Time::ZERO);
+            let (now, reports) = reports(scenario, running, board)?;
             recorder.sample(now, &reports)?;
             observe(&progress.at(now, board, &reports));
         }
@@ -319,11 +317,20 @@ fn conduct(
     while !board.all_finished() && !recorder.is_deadlocked() && Instant::now() < deadline {
         std::thread::park_timeout(COLLECT_EVERY);
         recorder.collect()?;
+        let (now, reports) = reports(scenario, running, board)?;
+        recorder.look_for_deadlock(now, &reports)?;
     }
     // What is behind the last acknowledgement: RESUME frames, on their way for a link's delay.
     let settle = Duration::from_nanos((scenario.longest_delay() * 2 * dilation).as_nanos());
     std::thread::park_timeout(settle + Duration::from_millis(10));
     Ok(())
+}
+
+/// The switches' reports, and the scenario's time of the first of them.
+fn reports(scenario: &Scenario, running: &RunningFabric, board: &Board) -> Result<(Time, Vec<Report>), DriverError> {
+    let reports = (0..scenario.switches.len()).map(|switch| running.report(switch)).collect::<Result<Vec<_>, _>>()?;
+    let now = reports.first().and_then(|report| board.scenario_time(report.at)).unwrap_or(Time::ZERO);
+    Ok((now, reports))
 }
 
 /// Copies of the switches' configurations.

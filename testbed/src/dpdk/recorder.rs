@@ -204,11 +204,7 @@ impl<'a> Recorder<'a> {
             let sent = reports[place.switch].ports[place.port].control_tx;
             messages.note(at, sent.pfc + sent.pause + sent.credit);
         }
-        let states: Vec<SwitchState> = reports.iter().map(SwitchState::of).collect();
-        if let Some(deadlock) = self.detector.observe(at, &states) {
-            let cycle = self.scenario.describe(deadlock);
-            self.events.write(at, "", None, EventKind::Deadlock(&cycle))?;
-        }
+        self.look_for_deadlock(at, reports)?;
         self.watched.iter_mut().zip(&samples).for_each(|(watched, sample)| watched.note(sample));
         self.sampled_to = Some(at);
         while let Some(planned) = self.edges_ahead.pop_if(|edge| *edge <= at) {
@@ -238,6 +234,16 @@ impl<'a> Recorder<'a> {
                     *before = now;
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Shows the switches as of `at` to the detector.
+    pub(super) fn look_for_deadlock(&mut self, at: Time, reports: &[Report]) -> io::Result<()> {
+        let states: Vec<SwitchState> = reports.iter().map(SwitchState::of).collect();
+        if let Some(deadlock) = self.detector.observe(at, &states) {
+            let cycle = self.scenario.describe(deadlock);
+            self.events.write(at, "", None, EventKind::Deadlock(&cycle))?;
         }
         Ok(())
     }

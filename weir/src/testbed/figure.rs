@@ -13,16 +13,15 @@ use weir_testbed::scenario::PortPlace;
 use weir_units::{Class, Span};
 
 use super::Ended;
+use super::outcome::RUNS_SIDE_BY_SIDE;
 use crate::exit::Failure;
 
-/// Runs side by side.
-const COLUMNS_MAX: usize = 4;
 /// Rates are means over this long.
 const RATE_OVER: Span = Span::from_micros(200);
 
 /// Draws the runs, and returns the file.
 pub(super) fn draw(ended: &[Ended], title: &str, output: &Path) -> Result<PathBuf, Failure> {
-    let columns = ended.len().clamp(1, COLUMNS_MAX);
+    let columns = ended.len().clamp(1, RUNS_SIDE_BY_SIDE);
     let mut panels = Vec::new();
     for runs in ended.chunks(columns) {
         let series = runs.iter().map(|run| read_series(&run.directory)).collect::<Result<Vec<_>, _>>()?;

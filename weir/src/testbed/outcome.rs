@@ -10,13 +10,17 @@ use crate::table::{Table, count};
 
 /// A host that was polled too late for more than this share of the run makes its rates the machine's.
 const LATE_PERCENT_MAX: f64 = 5.0;
+/// Columns of a table, and of the figure.
+pub(super) const RUNS_SIDE_BY_SIDE: usize = 4;
 
 /// Prints the comparison and what a reader must know.
 pub(super) fn print(ended: &[Ended]) {
     for sentence in ended.iter().flat_map(alarms) {
         println!("{sentence}");
     }
-    println!("{}", comparison(ended));
+    for runs in ended.chunks(RUNS_SIDE_BY_SIDE) {
+        println!("{}", comparison(runs));
+    }
     for sentence in ended.iter().flat_map(remarks) {
         println!("{sentence}");
     }
