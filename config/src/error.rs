@@ -130,12 +130,6 @@ impl ConfigErrors {
         (!errors.is_empty()).then_some(ConfigErrors(errors))
     }
 
-    /// Each error, to keep.
-    #[allow(clippy::should_implement_trait)]
-    pub fn into_iter(self) -> impl Iterator<Item = ConfigError> {
-        self.0.into_iter()
-    }
-
     /// Each error.
     pub fn iter(&self) -> impl Iterator<Item = &ConfigError> {
         self.0.iter()
@@ -162,6 +156,15 @@ impl ConfigErrors {
             text.push_str(&format!("\nand {} more errors\n", self.0.len() - Self::SHOWN_MAX));
         }
         text
+    }
+}
+
+impl IntoIterator for ConfigErrors {
+    type Item = ConfigError;
+    type IntoIter = std::vec::IntoIter<ConfigError>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
     }
 }
 

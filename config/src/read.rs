@@ -43,7 +43,7 @@ impl Doc {
 
     /// Notes errors that were found elsewhere on the way, such as in another file that this one names.
     pub fn include(&self, errors: ConfigErrors) {
-        self.errors.borrow_mut().extend(errors.into_iter());
+        self.errors.borrow_mut().extend(errors);
     }
 
     /// Notes an error that leaves its first key without a value.

@@ -9,6 +9,7 @@
 //! | [`host`] | an RDMA host |
 //! | [`link`] | a link: its propagation delay, and what is made to go wrong on it |
 //! | [`scenario`] | switches, links, hosts and flows: what a backend runs |
+//! | [`scenario::file`] | the same as a TOML file, with runs that differ in the switches' settings |
 //! | [`victim`] | the victim experiment of the SPFC paper, as a scenario |
 //! | [`sim`] | the backend that runs scenarios in virtual time |
 //! | [`deadlock`] | finds queues of a fabric that wait for each other in a circle |

@@ -23,11 +23,11 @@ struct Stretch {
 }
 
 impl Draft {
-    /// The file of these settings; `name` stands for it where one is asked for.
+    /// The file of these settings. `name` stands for it where one is asked for, and in its first line.
     pub fn new(name: &str, settings: &Settings) -> Draft {
         let mut draft = Draft {
             name: name.to_owned(),
-            text: String::new(),
+            text: format!("# {}\n", name.replace(char::is_control, " ")),
             stretches: Vec::new(),
             whole: settings.origin().cloned(),
         };
@@ -112,9 +112,7 @@ impl Draft {
     }
 
     fn write_header(&mut self, text: String, origin: Option<Origin>) {
-        if !self.text.is_empty() {
-            self.text += "\n";
-        }
+        self.text += "\n";
         self.write_piece(&Piece { text, origin });
         self.text += "\n";
     }

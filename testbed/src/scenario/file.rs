@@ -39,6 +39,11 @@ pub enum Expectation {
     Either,
 }
 
+/// Every table with its keys, in the order of the reference; the file's top level has an empty name.
+pub fn known_keys() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
+    FORMAT.tables.iter().map(|table| (table.name, table.keys))
+}
+
 /// One run of a scenario's file.
 #[derive(Clone, Debug)]
 pub struct ScenarioRun {
@@ -102,7 +107,7 @@ pub fn parse(path: &Path, text: &str) -> Result<Vec<ScenarioRun>, ConfigErrors> 
 fn read(root: &Table<'_>, path: &Path) -> (Plan, Vec<Scenario>) {
     let plan = Plan::read(root, path);
     let mut scenarios = Vec::new();
-    if root.doc().sound(&["switches", "links", "hosts", "routes", "scenario.time_dilation"]) {
+    if root.doc().sound(&["switches", "links", "hosts", "routes"]) {
         let mut complaints = Complaints::default();
         let dilation = plan.dilation();
         for run in 0..plan.runs.len() {

@@ -18,7 +18,7 @@ struct Complaint {
 impl Complaints {
     /// Notes errors of a run, and of a switch in it.
     pub fn add(&mut self, run: usize, switch: Option<usize>, errors: ConfigErrors) {
-        for error in errors.into_iter() {
+        for error in errors {
             match self.0.iter_mut().find(|complaint| complaint.error.is_twin_of(&error)) {
                 Some(complaint) if complaint.subjects.contains(&(run, switch)) => {}
                 Some(complaint) => complaint.subjects.push((run, switch)),
@@ -42,30 +42,32 @@ impl Complaints {
     }
 }
 
-/// `switch S1 in run "PFC" and 5 more: `, or shorter where it is all of them.
+/// `switch S1 in run "PFC": `, `every switch in every run: `; nothing of what there is one of.
 fn subject(plan: &Plan, subjects: &[(usize, Option<usize>)]) -> String {
-    let (switches, runs) = (plan.topology.switches.len(), plan.runs.len());
-    let mut in_runs: Vec<usize> = subjects.iter().map(|(run, _)| *run).collect();
-    in_runs.dedup();
     let (first_run, first_switch) = subjects[0];
-    let run = format!("run \"{}\"", plan.runs[first_run].name);
-    let all_runs = in_runs.len() == runs;
-    let Some(first_switch) = first_switch else {
-        return match in_runs.len() {
-            _ if all_runs => String::new(),
-            1 => format!("{run}: "),
-            n => format!("{run} and {} more: ", n - 1),
-        };
+    let mut runs: Vec<usize> = subjects.iter().map(|(run, _)| *run).collect();
+    runs.dedup();
+    let in_runs = match runs.len() {
+        _ if plan.runs.len() == 1 => String::new(),
+        n if n == plan.runs.len() => "in every run".to_owned(),
+        n => format!("in run \"{}\"{}", plan.runs[first_run].name, and_more(n)),
     };
-    let switch = &plan.topology.switches[first_switch].name;
-    let of_first = subjects.iter().filter(|(run, _)| *run == first_run).count();
-    let is_product = subjects.len() == of_first * in_runs.len();
-    match (of_first == switches && switches > 1, all_runs && runs > 1) {
-        (true, true) if is_product => "every switch in every run: ".to_owned(),
-        (true, false) if is_product && in_runs.len() == 1 => format!("every switch in {run}: "),
-        (true, false) if is_product => format!("every switch in {run} and {} more: ", in_runs.len() - 1),
-        (false, true) if is_product && of_first == 1 => format!("switch {switch} in every run: "),
-        _ if subjects.len() == 1 => format!("switch {switch} in {run}: "),
-        _ => format!("switch {switch} in {run} and {} more: ", subjects.len() - 1),
+    let Some(first_switch) = first_switch else {
+        let is_said = !in_runs.is_empty() && runs.len() < plan.runs.len();
+        return if is_said { format!("{in_runs}: ") } else { String::new() };
+    };
+    let name = &plan.topology.switches[first_switch].name;
+    let in_first = subjects.iter().filter(|(run, _)| *run == first_run).count();
+    if subjects.len() != in_first * runs.len() {
+        return format!("switch {name} in run \"{}\"{}: ", plan.runs[first_run].name, and_more(subjects.len()));
     }
+    let switches = match in_first {
+        n if n == plan.topology.switches.len() && n > 1 => "every switch".to_owned(),
+        n => format!("switch {name}{}", and_more(n)),
+    };
+    if in_runs.is_empty() { format!("{switches}: ") } else { format!("{switches} {in_runs}: ") }
+}
+
+fn and_more(of: usize) -> String {
+    if of > 1 { format!(" and {} more", of - 1) } else { String::new() }
 }

@@ -42,7 +42,9 @@ pub(super) fn draft(plan: &Plan, run: &RunPart, switch: usize, time_dilation: u3
         attached.add_to(&mut file, &port, mac_of_port(switch, number));
     }
     add_static_macs(plan, switch, &mut file);
-    Draft::new(&format!("{}: {} in {}", plan.source.name(), part.name, run.name), &file.at(part.origin.clone()))
+    let of_run = if plan.runs.len() > 1 { format!(" in run \"{}\"", run.name) } else { String::new() };
+    let name = format!("{}: switch {}{of_run}", plan.source.name(), part.name);
+    Draft::new(&name, &file.at(part.origin.clone()))
 }
 
 /// The address of a host, by its number.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use weir_config::read::{Problem, Table};
+use weir_config::read::{Doc, Problem, Table};
 
 use super::reading::{named, refuse_unnamed, require};
 use super::topology::{PortName, Topology};
@@ -36,7 +36,7 @@ impl Forwarding {
         }
         for flow in flows {
             if let Some(path) = &flow.path {
-                forwarding.add_path(root, topology, flow, path);
+                forwarding.add_path(root.doc(), topology, flow, path);
             }
         }
         for host in 0..topology.hosts.len() {
@@ -71,23 +71,23 @@ impl Forwarding {
             let what = format!("port of switch {}", topology.switches[switch].name);
             return refuse_unnamed(table, "port", port, &what, &ports);
         }
-        self.choose(table, "port", (switch, host), port, topology);
+        self.choose(table.doc(), table.at("port"), (switch, host), port, topology);
     }
 
-    fn add_path(&mut self, root: &Table<'_>, topology: &Topology, flow: &FlowPart, path: &[usize]) {
-        let tables = root.tables("flows", "flows");
-        let Some(table) = tables.get(flow.number) else { return };
+    fn add_path(&mut self, doc: &Doc, topology: &Topology, flow: &FlowPart, path: &[usize]) {
+        let key = format!("flows[{}].path", flow.number);
         let [first, last] = [flow.from, flow.to].map(|host| &topology.hosts[host]);
         for (host, end, which) in [(first, path.first(), "begins"), (last, path.last(), "ends")] {
             let own = &topology.switches[host.port.switch].name;
             if end != Some(&host.port.switch) {
-                let message = format!("the path {which} at another switch than {}'s, {own}", host.name);
+                let message = format!("the path {which} at another switch than that of {}, {own}", host.name);
                 let help = format!("write a path that {which} with \"{own}\"");
-                return table.refuse("path", message, help);
+                return doc.refuse(Problem::new(message, help).at(key, ""));
             }
         }
         for (n, pair) in path.windows(2).enumerate() {
             let (here, next) = (pair[0], pair[1]);
+            let key = format!("{key}[{}]", n + 1);
             let mut ways = topology.ways_from(here).filter(|(_, other)| *other == next).map(|(port, _)| port);
             let chosen = self.ports[here][flow.to].as_ref();
             // A route may choose among several links to the next switch.
@@ -95,21 +95,14 @@ impl Forwarding {
                 continue;
             }
             match ways.next() {
-                Some(port) => self.choose(table, &format!("path[{}]", n + 1), (here, flow.to), &port.port, topology),
-                None => return refuse_gap(table, &format!("path[{}]", n + 1), topology, here, next),
+                Some(port) => self.choose(doc, key, (here, flow.to), &port.port, topology),
+                None => return refuse_gap(doc, key, topology, here, next),
             }
         }
     }
 
     /// Notes the way that a key chooses, or that another one chose otherwise.
-    fn choose(
-        &mut self,
-        table: &Table<'_>,
-        key: &str,
-        (switch, host): (usize, usize),
-        port: &str,
-        topology: &Topology,
-    ) {
+    fn choose(&mut self, doc: &Doc, key: String, (switch, host): (usize, usize), port: &str, topology: &Topology) {
         let way = &mut self.ports[switch][host];
         match way {
             Some(chosen) if chosen.port != port => {
@@ -117,10 +110,10 @@ impl Forwarding {
                 let message =
                     format!("at switch {switch} frames for {host} can't leave by both `{port}` and `{}`", chosen.port);
                 let problem = Problem::new(message, "let all that goes to a host leave a switch by one port");
-                let problem = problem.at(table.at(key), "").at(chosen.key.clone().unwrap_or_default(), "and here");
-                table.doc().refuse(problem);
+                let problem = problem.at(key, "").at(chosen.key.clone().unwrap_or_default(), "and here");
+                doc.refuse(problem);
             }
-            _ => *way = Some(Way { port: port.to_owned(), key: Some(table.at(key)) }),
+            _ => *way = Some(Way { port: port.to_owned(), key: Some(key) }),
         }
     }
 
@@ -182,7 +175,7 @@ impl Forwarding {
     }
 }
 
-fn refuse_gap(table: &Table<'_>, key: &str, topology: &Topology, here: usize, next: usize) {
+fn refuse_gap(doc: &Doc, key: String, topology: &Topology, here: usize, next: usize) {
     let [here_name, next_name] = [here, next].map(|switch| topology.switches[switch].name.as_str());
     let mut joined: Vec<&str> =
         topology.ways_from(here).map(|(_, other)| topology.switches[other].name.as_str()).collect();
@@ -191,5 +184,5 @@ fn refuse_gap(table: &Table<'_>, key: &str, topology: &Topology, here: usize, ne
         [] => format!("write [[links]] from {here_name}"),
         joined => format!("{here_name} is joined to: {}", joined.join(", ")),
     };
-    table.refuse(key, format!("no link joins {here_name} and {next_name}"), help);
+    doc.refuse(Problem::new(format!("no link joins {here_name} and {next_name}"), help).at(key, ""));
 }

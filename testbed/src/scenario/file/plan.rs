@@ -142,14 +142,12 @@ fn draw(scenario: &Table<'_>, topology: &Topology) -> Option<Vec<PortName>> {
     for (n, name) in names.into_iter().enumerate() {
         let key = format!("draw[{n}]");
         let Some(port) = port_named(scenario, &key, name, &topology.switches) else { continue };
-        if !used(&port) && scenario.doc().sound(&["links", "hosts"]) {
-            scenario.refuse(
-                &key,
-                format!("no link or host is on port {name}"),
-                "name a port of [[links]] or [[hosts]]",
-            );
+        if used(&port) {
+            ports.push(port);
+        } else if scenario.doc().sound(&["links", "hosts"]) {
+            let message = format!("no link or host is on port {name}");
+            scenario.refuse(&key, message, "name a port of [[links]] or [[hosts]]");
         }
-        ports.push(port);
     }
     Some(ports)
 }

@@ -50,7 +50,11 @@ pub(super) fn position(name: &str, names: &[&str]) -> Option<usize> {
 
 /// Notes that nothing has this name.
 pub(super) fn refuse_unnamed(table: &Table<'_>, key: &str, name: &str, what: &str, names: &[&str]) {
-    let help = match nearest(name, names) {
+    let mut names: Vec<&str> = names.iter().copied().filter(|name| !name.is_empty()).collect();
+    names.dedup();
+    // Of names like S1 each is near each.
+    const SHORT: usize = 3;
+    let help = match nearest(name, &names).filter(|_| name.len() > SHORT) {
         Some(near) => format!("write \"{near}\""),
         None if names.is_empty() => format!("write a {what} of that name"),
         None => format!("write one of: {}", names.join(", ")),
@@ -85,7 +89,7 @@ pub(super) fn stretch(
         given(to_key)
     );
     let key = if table.has(from_key) { from_key } else { to_key };
-    let problem = Problem::new(message, format!("write an earlier {from_key} or a later {to_key}"));
+    let problem = Problem::new(message, format!("write an earlier `{from_key}` or a later `{to_key}`"));
     table.doc().refuse(problem.at(table.at(key), "").at(table.at(to_key), "the end"));
     None
 }

@@ -13,8 +13,11 @@ use super::reading::{name, position, refuse_twins, refuse_unnamed, require};
 use crate::link::FaultPlan;
 use crate::rocev2::PathMtu;
 
-/// The longest payload that a made-up frame of a host's own device may have; such a device sends nothing to a switch.
-const NULL_MTU: u64 = 1_500;
+/// The largest MTU of a switch; for its own one, devices are checked with its file.
+const MTU_MAX: u64 = 16_000;
+
+/// Ports of a switch.
+const PORTS_MAX: usize = 64;
 
 /// Switches, and what is on their ports.
 #[derive(Debug, Default)]
@@ -86,7 +89,27 @@ impl Topology {
             names.push(name);
         }
         refuse_twins(&tables, "hosts", names.iter().map(Option::as_deref));
+        topology.check_counts(root);
         topology
+    }
+
+    /// Ports come from links and hosts, unless a switch has a file of its own.
+    fn check_counts(&self, root: &Table<'_>) {
+        if !root.doc().sound(&["links", "hosts", "switches"]) {
+            return;
+        }
+        for (number, switch) in self.switches.iter().enumerate().filter(|(_, switch)| switch.file.is_none()) {
+            let of_hosts = self.hosts.iter().filter(|host| host.port.switch == number).count();
+            let ports = of_hosts + self.ways_from(number).count();
+            if !(2..=PORTS_MAX).contains(&ports) {
+                let message = format!(
+                    "a switch has 2 to {PORTS_MAX} ports, for its links and hosts; {} has {ports}",
+                    switch.name
+                );
+                let help = if ports < 2 { "write more [[links]] or [[hosts]]" } else { "take some of them out" };
+                root.doc().refuse(Problem::new(message, help).at(format!("switches[{number}].name"), ""));
+            }
+        }
     }
 
     pub fn switch_names(&self) -> Vec<&str> {
@@ -185,7 +208,7 @@ fn link(
         }
         refuse_faults_of_wires(table, "devices");
     }
-    let devices = devices.map(|devices| devices.iter().map(device_settings).collect::<Vec<_>>());
+    let devices = devices.map(|devices| devices.iter().map(|device| own_device(device).1).collect::<Vec<_>>());
     let [Some(first), Some(second)] = <[Option<PortName>; 2]>::try_from(ends).ok()? else { return None };
     Some(LinkPart {
         number,
@@ -213,8 +236,8 @@ fn host(
     let toward = [name.unwrap_or(""), text.unwrap_or("")];
     let faults = faults::read(table, "hosts.faults", [&toward[..1], &toward[1..]], end, seed);
     let has_file = port.as_ref().is_some_and(|port| switches[port.switch].file.is_some());
-    let device = table.has("device").then(|| read_device(&table.table("device", "hosts.device"), NULL_MTU)).flatten();
-    let port_device = table.has("port_device").then(|| table.table("port_device", "hosts.port_device"));
+    let device = |key, name| table.has(key).then(|| own_device(&table.table(key, name)));
+    let (device, port_device) = (device("device", "hosts.device"), device("port_device", "hosts.port_device"));
     match (table.has("device"), table.has("port_device")) {
         (true, false) if !has_file => {
             let help = "write port_device = { pci = \"0000:81:00.0\" }, the switch's end of the wire, too";
@@ -234,8 +257,8 @@ fn host(
         port: port?,
         settings: Settings::of(table).take_keys(OF_PORT),
         mtu,
-        device,
-        port_device: port_device.as_ref().map(device_settings),
+        device: device.and_then(|(device, _)| device),
+        port_device: port_device.map(|(_, settings)| settings),
         faults,
         origin: Origin::of_table(table),
     })
@@ -250,8 +273,9 @@ fn mtu(table: &Table<'_>) -> PathMtu {
     })
 }
 
-fn device_settings(table: &Table<'_>) -> Settings {
-    Settings::of(table).take_keys(OF_DEVICE)
+/// A device, checked, and as it was written.
+fn own_device(table: &Table<'_>) -> (Option<Device>, Settings) {
+    (read_device(table, MTU_MAX), Settings::of(table).take_keys(OF_DEVICE))
 }
 
 /// What happens on a real wire happens by itself.
