@@ -1,0 +1,152 @@
+//! Scenario files: every file of `tests/bad` gives exactly the errors that its comments expect, all in one go; the reference
+//! and the examples are true.
+//!
+//! `#~ message | help` expects an error on its own line, whose message and help contain these texts; `#~?` any line or none.
+//! Several may share a line.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use proptest::prelude::*;
+use weir_config::ConfigErrors;
+use weir_testbed::scenario::file::{ScenarioRun, known_keys, load, parse};
+
+#[derive(Debug)]
+struct Expected {
+    line: Option<usize>,
+    message: String,
+    help: String,
+}
+
+fn expectations(text: &str) -> Vec<Expected> {
+    let mut all = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        for comment in line.split("#~").skip(1) {
+            let (line, comment) = match comment.strip_prefix('?') {
+                Some(comment) => (None, comment),
+                None => (Some(index + 1), comment),
+            };
+            let (message, help) = comment.split_once(" | ").expect("`#~ message | help`");
+            all.push(Expected { line, message: message.trim().to_owned(), help: help.trim().to_owned() });
+        }
+    }
+    all
+}
+
+fn here(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+fn files(folder: &str) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = fs::read_dir(here(folder)).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+fn good(path: &Path, text: &str) -> Vec<ScenarioRun> {
+    parse(path, text).unwrap_or_else(|errors| panic!("{}", errors.render(false)))
+}
+
+#[test]
+fn bad_files_give_the_errors_they_expect() {
+    let mut wrong = String::new();
+    for path in files("tests/bad") {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let mut expected = expectations(&fs::read_to_string(&path).unwrap());
+        assert!(!expected.is_empty(), "{name} expects nothing");
+        let Err(errors) = load(&path) else {
+            wrong += &format!("{name}: no error\n");
+            continue;
+        };
+        let report = errors.render(false);
+        assert!(report.contains(name) && report.contains("help:"), "{report}");
+        for error in errors.iter() {
+            let fits = |wanted: &Expected| {
+                (wanted.line.is_none() || wanted.line == error.line())
+                    && error.message().contains(&wanted.message)
+                    && error.help_text().contains(&wanted.help)
+            };
+            match expected.iter().position(fits) {
+                Some(index) => drop(expected.remove(index)),
+                None => wrong += &format!("{name}:{:?}: unexpected: {error} | {}\n", error.line(), error.help_text()),
+            }
+        }
+        for missing in expected {
+            wrong += &format!("{name}: missing {missing:?}\n");
+        }
+    }
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+#[test]
+fn the_reference_is_true() {
+    let text = fs::read_to_string(here("../docs/SCENARIOS.md")).unwrap();
+    let blocks: Vec<&str> = text.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    assert!(blocks.len() >= 3);
+    for block in blocks {
+        for run in good(&here("tests/good/reference.toml"), block) {
+            assert_eq!(run.scenario.check(), Ok(()));
+        }
+    }
+    for (table, keys) in known_keys().filter(|(table, _)| !table.starts_with("ports.")) {
+        let heading = match table {
+            "" | "links.devices" | "hosts.device" | "hosts.port_device" => String::new(),
+            "scenario" | "capture" => format!("`[{table}]`"),
+            _ if table.contains("switch") && table != "switches" => format!("`[{table}]`"),
+            _ => format!("`[[{table}]]`"),
+        };
+        assert!(text.contains(&heading), "{heading} is missing");
+        // A run has what all have.
+        let table = table.strip_prefix("runs.").unwrap_or(table);
+        for key in keys {
+            let written = [
+                format!("`{key}`"),
+                format!("`[{key}]`"),
+                format!("`[[{key}]]`"),
+                format!("[{table}.{key}]"),
+                format!("[{table}.{key}]]"),
+            ];
+            assert!(written.iter().any(|form| text.contains(form)), "`{key}` of [{table}] is missing");
+        }
+    }
+}
+
+#[test]
+fn unreadable_files_are_errors() {
+    let missing = load(Path::new("/nonexistent/ring.toml")).unwrap_err().to_string();
+    assert!(missing.starts_with("/nonexistent/ring.toml: can't read the file: "), "{missing}");
+    assert!(missing.ends_with("; name a scenario's TOML file"), "{missing}");
+}
+
+fn judge(result: Result<Vec<ScenarioRun>, ConfigErrors>) {
+    match result {
+        Ok(runs) => assert!(runs.iter().all(|run| run.scenario.check() == Ok(()))),
+        Err(errors) => assert!(!errors.render(false).is_empty()),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Lines left out, doubled, or with another one's value: no panic, and what is accepted holds together.
+    #[test]
+    fn no_text_makes_the_reader_panic(edits in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0..3), 1..6)) {
+        let path = here("../scenarios/gfc-ring.toml");
+        let text = fs::read_to_string(&path).unwrap();
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        for (at, other, edit) in edits {
+            let (at, other) = (at.index(lines.len()), other.index(lines.len()));
+            match edit {
+                0 => drop(lines.remove(at)),
+                1 => lines.insert(at, lines[other].clone()),
+                _ => {
+                    let value = lines[other].split_once(" = ").map(|(_, value)| value.to_owned());
+                    if let Some((key, value)) = lines[at].clone().split_once(" = ").and_then(|(key, _)| Some((key, value?))) {
+                        lines[at] = format!("{key} = {value}");
+                    }
+                }
+            }
+        }
+        judge(parse(&path, &lines.join("\n")));
+    }
+}
