@@ -17,7 +17,7 @@ use crate::frame::CreditFrame;
 #[derive(Debug)]
 pub struct Adjuster {
     mapping: Mapping,
-    /// B, in whole blocks.
+    /// B. Credit is for its whole blocks; that what they leave counts as taken makes a queue without credit a full one.
     buffer: Bytes,
     credits: Sender,
     rates: Rates,
@@ -30,7 +30,6 @@ impl Adjuster {
     /// If B_m of the mapping is more than the buffer.
     pub fn new(mapping: Mapping, buffer: Bytes) -> Adjuster {
         assert!(mapping.b_m() <= buffer, "no queue may grow beyond its buffer");
-        let buffer = BLOCK * (buffer.get() / BLOCK.get());
         Adjuster { rates: Rates::new(mapping.line()), mapping, buffer, credits: Sender::new() }
     }
 
@@ -117,10 +116,14 @@ mod tests {
 
     #[test]
     fn credit_that_has_run_out_is_the_least_rate() {
-        let adjuster = adjuster();
-        adjuster.handle_credit(&credit(1_000_000));
-        send(&adjuster, 1_100_000);
-        adjuster.handle_credit(&credit(1_000_000));
-        assert_eq!((adjuster.queue(CLASS), adjuster.rates().rate(CLASS)), (Bytes::mb(1), RATE_MIN));
+        // A buffer of whole blocks, and one of which 63 B are in none: at 10 Gb/s they would be worth a megabit a second.
+        for b_m in [Bytes::mb(1), Bytes::new(1_000_063)] {
+            let mapping = Mapping::without_guarantee(b_m, Bytes::kb(492), LINE).unwrap();
+            let adjuster = Adjuster::new(mapping, b_m);
+            adjuster.handle_credit(&credit(1_000_000));
+            send(&adjuster, 1_100_000);
+            adjuster.handle_credit(&credit(1_000_000));
+            assert_eq!((adjuster.queue(CLASS), adjuster.rates().rate(CLASS)), (b_m, RATE_MIN));
+        }
     }
 }
