@@ -46,16 +46,32 @@ pub fn headroom_by_rule(rate: BitRate, delay: Span, frame_max: Bytes) -> Bytes {
     Bytes::new(u64::try_from(rule).unwrap_or(u64::MAX))
 }
 
-/// Headroom when accounting is in cells: a frame is charged whole cells, so the same time on the wire costs more. The
-/// worst frames are the smallest, and those one byte longer than a cell; a frame of L bytes takes L + 20 on the wire.
+/// Headroom when accounting is in cells: a frame is charged whole cells, so the same time on the wire costs more.
 pub(crate) fn headroom_in_cells(headroom: Bytes, cell_bytes: u32) -> Bytes {
+    Bytes::new(in_cells(headroom.get(), cell_bytes))
+}
+
+/// What is charged at most for so many bytes of the wire. The worst frames are the smallest, and those one byte longer than
+/// a cell; a frame of L bytes takes L + 20 on the wire.
+fn in_cells(wire: u64, cell_bytes: u32) -> u64 {
     let cell = u64::from(cell_bytes);
     let charge = |frame: u64| frame.div_ceil(cell) * cell;
     [FRAME_BYTES_MIN, cell + 1]
         .into_iter()
         .filter(|frame| cell > 1 && *frame >= FRAME_BYTES_MIN)
-        .map(|frame| Bytes::new((headroom.get() * charge(frame)).div_ceil(frame + WIRE_OVERHEAD_BYTES)))
-        .fold(headroom, Bytes::max)
+        .map(|frame| {
+            let (wire, charge) = (u128::from(wire), u128::from(charge(frame)));
+            u64::try_from((wire * charge).div_ceil(u128::from(frame + WIRE_OVERHEAD_BYTES))).unwrap_or(u64::MAX)
+        })
+        .fold(wire, u64::max)
+}
+
+impl BufferConfig {
+    /// For how long a wire would have to bring bytes that are charged as they are, to fill the buffer as it may in `span`
+    /// with frames that are charged whole cells: what a bound takes for a delay that it multiplies with the wire's rate.
+    pub fn span_in_cells(&self, span: Span) -> Span {
+        Span::from_picos(in_cells(span.as_picos(), self.cell_bytes))
+    }
 }
 
 #[cfg(test)]

@@ -39,13 +39,15 @@ pub fn mechanism(config: &SwitchConfig, port: usize, rate: BitRate) -> Result<Me
     let pfc = config.pfc;
     let (quanta, refresh_percent) = (pfc.quanta, pfc.refresh_percent);
     let limit = queue_limit(config, port).unwrap_or_default();
+    // The theorems are about bytes that fill the buffer as they come over the wire.
+    let reckoned = |span| config.buffer.span_in_cells(span);
     let refused = |key, error: ThresholdError| BuildError::Threshold { port, key, error };
     Ok(match config.ports[port].flow_control {
         FlowControl::None => Mechanism::None,
         FlowControl::Pfc => Mechanism::Pfc { quanta, refresh_percent },
         FlowControl::Pause => Mechanism::Pause { quanta, refresh_percent },
         FlowControl::GfcBuffer(gfc) => {
-            let (b_m, tau) = (limit, feedback_delay(config, port, rate));
+            let (b_m, tau) = (limit, reckoned(feedback_delay(config, port, rate)));
             let highest = buffer_based_b1_max(b_m, rate, tau);
             let b_1 = gfc.b_1.or(highest);
             let make = if gfc.unsafe_thresholds {
@@ -63,14 +65,14 @@ pub fn mechanism(config: &SwitchConfig, port: usize, rate: BitRate) -> Result<Me
             }
         }
         FlowControl::GfcTime(gfc) => {
-            let (b_m, tau) = (limit, feedback_delay(config, port, rate));
+            let (b_m, tau) = (limit, reckoned(feedback_delay(config, port, rate)));
             let period = gfc.period.unwrap_or_else(|| Advertiser::period_by_default(rate));
-            let highest = time_based_b0_max(b_m, rate, tau, period);
+            let highest = time_based_b0_max(b_m, rate, tau, reckoned(period));
             let b_0 = gfc.b_0.or(highest);
             let make = if gfc.unsafe_thresholds {
                 Mapping::without_guarantee(b_m, b_0.unwrap_or(Bytes::ZERO), rate)
             } else {
-                let safe = |b_0| Mapping::time_based(b_m, b_0, rate, tau, period);
+                let safe = |b_0| Mapping::time_based(b_m, b_0, rate, tau, reckoned(period));
                 b_0.map_or(Err(ThresholdError::Theorem51 { highest }), safe)
             };
             Mechanism::GfcTime { mapping: make.map_err(|error| refused("b_0", error))?, buffer: b_m, period }
@@ -184,12 +186,13 @@ pub fn feedback_delay(config: &SwitchConfig, port: usize, rate: BitRate) -> Span
 /// The highest B_1 or B_0 of a port that keeps to its theorem, under GFC; `None` otherwise, and where the buffer is too
 /// small for any.
 pub fn highest_threshold(config: &SwitchConfig, port: usize, mechanism: &Mechanism, rate: BitRate) -> Option<Bytes> {
-    let tau = feedback_delay(config, port, rate);
+    let reckoned = |span| config.buffer.span_in_cells(span);
+    let tau = reckoned(feedback_delay(config, port, rate));
     match mechanism {
         Mechanism::GfcBuffer { stages, .. } | Mechanism::GfcPulse { stages, .. } => {
             buffer_based_b1_max(stages.b_m(), rate, tau)
         }
-        Mechanism::GfcTime { mapping, period, .. } => time_based_b0_max(mapping.b_m(), rate, tau, *period),
+        Mechanism::GfcTime { mapping, period, .. } => time_based_b0_max(mapping.b_m(), rate, tau, reckoned(*period)),
         _ => None,
     }
 }
@@ -197,11 +200,13 @@ pub fn highest_threshold(config: &SwitchConfig, port: usize, mechanism: &Mechani
 /// What must be free above B_1 or B_0, whatever B_m is: 2Cτ, or (√(τ/T) + 1)²·C·T. `None` where a port speaks no GFC.
 pub(crate) fn kept_free(config: &SwitchConfig, port: usize) -> Option<Bytes> {
     let rate = config.ports[port].rate.unwrap_or(RATE_UNKNOWN);
-    let (tau, any) = (feedback_delay(config, port, rate), Bytes::new(u64::MAX));
+    let reckoned = |span| config.buffer.span_in_cells(span);
+    let (tau, any) = (reckoned(feedback_delay(config, port, rate)), Bytes::new(u64::MAX));
     let highest = match config.ports[port].flow_control {
         FlowControl::GfcBuffer(_) => buffer_based_b1_max(any, rate, tau)?,
         FlowControl::GfcTime(gfc) => {
-            time_based_b0_max(any, rate, tau, gfc.period.unwrap_or_else(|| Advertiser::period_by_default(rate)))?
+            let period = gfc.period.unwrap_or_else(|| Advertiser::period_by_default(rate));
+            time_based_b0_max(any, rate, tau, reckoned(period))?
         }
         _ => return None,
     };
