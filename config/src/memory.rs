@@ -82,17 +82,19 @@ impl SwitchConfig {
         Some(self.buffer.private + self.static_threshold()? + headroom)
     }
 
-    /// B_m where the file gives none: what is kept for a queue less one frame of the greatest length, so that the frame
-    /// that passes B_m has room. In whole cells, rounded down; zero if no more than a frame is kept. `None` as for
-    /// [`kept_for_a_queue`](Self::kept_for_a_queue).
+    /// B_m where the file gives none: what is kept for a queue less one frame of the greatest length for each of the parts,
+    /// private buffer, threshold and headroom. A frame is placed whole, so each may end with nearly a frame free that nothing
+    /// fits, and only so the frame that passes B_m has room for sure. In whole cells, rounded down; zero if no part keeps more
+    /// than a frame. `None` as for [`kept_for_a_queue`](Self::kept_for_a_queue).
     ///
     /// # Panics
     /// If there is no port of this index.
     pub fn b_m_by_default(&self, port: usize) -> Option<Bytes> {
         let cell = u64::from(self.buffer.cell_bytes);
         let frame_cells = self.frame_bytes_max().get().div_ceil(cell);
-        let kept_cells = self.kept_for_a_queue(port)?.get() / cell;
-        Some(Bytes::new(kept_cells.saturating_sub(frame_cells) * cell))
+        let parts = [self.buffer.private, self.static_threshold()?, self.headroom(port)?];
+        let cells = parts.map(|part| (part.get() / cell).saturating_sub(frame_cells));
+        Some(Bytes::new(cells.iter().sum::<u64>() * cell))
     }
 
     /// T of the static policy, as configured or B_s / N_p rounded down; `None` for the other policies.
@@ -202,12 +204,12 @@ mod tests {
         let kept = |config: &SwitchConfig| (config.kept_for_a_queue(1), config.b_m_by_default(1));
         let sizes = |kept, b_m| (Some(Bytes::new(kept)), Some(Bytes::new(b_m)));
         let given = "policy = \"static\"\n[buffer.static]\nthreshold = \"100KB\"";
-        assert_eq!(kept(&cut(given)), sizes(162_000, 160_478));
+        assert_eq!(kept(&cut(given)), sizes(162_000, 157_434));
         // 12 MB less 16 x 2 KB and 4 x 60 KB, for two ports; odd with one byte less.
         let mut even = cut("policy = \"static\"");
-        assert_eq!(kept(&even), sizes(5_926_000, 5_924_478));
+        assert_eq!(kept(&even), sizes(5_926_000, 5_921_434));
         even.buffer.size = Bytes::new(11_999_999);
-        assert_eq!(kept(&even), sizes(5_925_999, 5_924_477));
+        assert_eq!(kept(&even), sizes(5_925_999, 5_921_433));
         for policy in ["dt", "sonic", "dsh"] {
             assert_eq!(kept(&cut(&format!("policy = \"{policy}\""))), (None, None), "{policy}");
         }
@@ -215,9 +217,9 @@ mod tests {
 
     #[test]
     fn b_m_is_whole_cells() {
-        // 162,000 B are 778 cells and a part of one, a frame of 1,522 B is charged 8.
+        // 9, 480 and 288 cells and parts of one, of each of which a frame of 1,522 B takes 8.
         let cells = cut("cell_bytes = 208\npolicy = \"static\"\n[buffer.static]\nthreshold = \"100KB\"");
-        assert_eq!(cells.b_m_by_default(0), Some(Bytes::new(770 * 208)));
+        assert_eq!(cells.b_m_by_default(0), Some(Bytes::new(753 * 208)));
         let mut small = cells;
         small.buffer.headroom = Headroom::Fixed(Bytes::ZERO);
         small.buffer.policy = PolicyConfig::Static { threshold: Some(Bytes::new(1)) };

@@ -122,7 +122,7 @@ fn has_a_limit(doc: &Doc, config: &SwitchConfig, speaker: &Speaker<'_>) {
 fn threshold_is_below(doc: &Doc, speaker: &Speaker<'_>, limit: Bytes, is_default: bool) {
     let Some((key, threshold)) = speaker.threshold.filter(|(_, threshold)| *threshold >= limit) else { return };
     let (from, larger) = if is_default {
-        (" (what the buffer keeps for a queue less a frame, the default)", "`threshold` in [buffer.static]")
+        (" (what the buffer keeps for a queue less a frame of each part, the default)", "`threshold` in [buffer.static]")
     } else {
         ("", "b_m")
     };
@@ -136,7 +136,7 @@ fn default_is_nothing(doc: &Doc, config: &SwitchConfig, speaker: &Speaker<'_>) {
     let key = speaker.limit_key;
     let message = format!(
         "`{key}` has no default: of the {kept} that the buffer keeps for a queue of port \"{}\" (`private`, `threshold` \
-         and `headroom`) a frame of {} leaves no cell",
+         and `headroom`) a frame of {} leaves no cell in any",
         speaker.port.name,
         config.frame_bytes_max()
     );
