@@ -98,7 +98,7 @@ impl fmt::Display for BuildError {
             },
             BuildError::Room { key, limit, kept, .. } => write!(
                 f,
-                "`{key}` {limit} and a frame are more than the {kept} that the buffer keeps for a queue (`private`, `threshold` \
+                "`{key}` {limit} and a frame for each part are more than the {kept} that the buffer keeps for a queue (`private`, `threshold` \
                  and headroom): the queue may overflow"
             ),
             BuildError::StaticMac(address) => {

@@ -122,7 +122,10 @@ fn has_a_limit(doc: &Doc, config: &SwitchConfig, speaker: &Speaker<'_>) {
 fn threshold_is_below(doc: &Doc, speaker: &Speaker<'_>, limit: Bytes, is_default: bool) {
     let Some((key, threshold)) = speaker.threshold.filter(|(_, threshold)| *threshold >= limit) else { return };
     let (from, larger) = if is_default {
-        (" (what the buffer keeps for a queue less a frame of each part, the default)", "`threshold` in [buffer.static]")
+        (
+            " (what the buffer keeps for a queue less a frame of each part, the default)",
+            "`threshold` in [buffer.static]",
+        )
     } else {
         ("", "b_m")
     };

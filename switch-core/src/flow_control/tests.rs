@@ -43,8 +43,8 @@ fn what_is_safe_is_accepted() {
         "\"cbfc\"",
         "{ kind = \"gfc-buffer\", peer = \"pfc\", pulse_period = \"20us\" }",
         "{ kind = \"gfc-buffer\", tau = \"60us\", b_m = \"300KB\", b_1 = \"150KB\" }",
-        "{ kind = \"gfc-buffer\", b_m = \"358.478KB\" }",
-        "{ kind = \"cbfc\", buffer = \"358478B\" }",
+        "{ kind = \"gfc-buffer\", b_m = \"356.956KB\" }",
+        "{ kind = \"cbfc\", buffer = \"356956B\" }",
     ] {
         assert_eq!(wrong(good), [], "{good}");
     }
@@ -79,14 +79,14 @@ fn a_buffer_too_small_for_any_threshold_is_refused() {
 fn queues_longer_than_what_is_kept_for_them_are_refused() {
     let message = |key: &str| {
         format!(
-            "`{key}` 358.48KB and a frame are more than the 360KB that the buffer keeps for a queue (`private`, `threshold` and \
+            "`{key}` 356957B and a frame for each part are more than the 360KB that the buffer keeps for a queue (`private`, `threshold` and \
              headroom): the queue may overflow"
         )
     };
-    let help = |key: &str| format!("write {key} = \"358478B\" or less, or a larger `threshold` in [buffer.static]");
-    only("{ kind = \"gfc-buffer\", b_m = \"358.48KB\" }", &message("b_m"), &help("b_m"));
-    only("{ kind = \"gfc-time\", b_m = \"358.48KB\" }", &message("b_m"), &help("b_m"));
-    only("{ kind = \"cbfc\", buffer = \"358.48KB\" }", &message("buffer"), &help("buffer"));
+    let help = |key: &str| format!("write {key} = \"356956B\" or less, or a larger `threshold` in [buffer.static]");
+    only("{ kind = \"gfc-buffer\", b_m = \"356.957KB\" }", &message("b_m"), &help("b_m"));
+    only("{ kind = \"gfc-time\", b_m = \"356.957KB\" }", &message("b_m"), &help("b_m"));
+    only("{ kind = \"cbfc\", buffer = \"356.957KB\" }", &message("buffer"), &help("buffer"));
     let mut moving = switch("{ kind = \"gfc-buffer\", b_m = \"1MB\" }");
     moving.buffer.policy = weir_config::PolicyConfig::Dt { alpha: weir_units::Alpha::ratio(1, 2).unwrap() };
     assert!(check(&moving).is_ok());
