@@ -97,7 +97,7 @@ fn flows_of_the_ring_go_clockwise() {
     let starts: Vec<u64> = scenario.flows.iter().map(|flow| flow.config.start.as_nanos()).collect();
     assert_eq!(starts, [0, 0, 3_000_000]);
     let drawn: Vec<String> = scenario.draw.iter().map(|place| scenario.port_name(*place)).collect();
-    assert_eq!(drawn, ["S1.prev", "S1.h1"]);
+    assert_eq!(drawn, ["S1.h1", "S1.prev"]);
 }
 
 #[test]
