@@ -31,8 +31,8 @@ pub struct RunArguments {
     /// The scenario.
     #[arg(value_name = "SCENARIO.toml")]
     file: PathBuf,
-    /// Only these of the file's runs; the beginning of a name will do.
-    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    /// Only this one of the file's runs, and others given alike; the beginning of a name will do.
+    #[arg(long = "run", value_name = "NAME")]
     runs: Vec<String>,
     /// How many times slower than real time; by default as the file says, or what this machine can follow.
     #[arg(long, value_name = "FACTOR", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
@@ -84,7 +84,7 @@ fn chosen(arguments: &RunArguments, runs: Vec<ScenarioRun>) -> Result<Vec<Scenar
     let names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
     if let Some(unknown) = arguments.runs.iter().find(|name| !names.iter().any(|run| is_meant(run, name))) {
         return Err(Failure::Argument(format!(
-            "--runs: \"{unknown}\" is the beginning of no run's name in {}; it has: {}",
+            "--run: \"{unknown}\" is the beginning of no run's name in {}; it has: {}",
             arguments.file.display(),
             names.join("; ")
         )));

@@ -1,0 +1,100 @@
+"""`weir testbed run`: the GFC paper's ring with real frames, and scenarios that are wrong. Needs no root."""
+
+import csv
+import json
+import subprocess
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+from weirlab.switch import weir_binary
+
+RING = Path(__file__).parents[2] / "scenarios" / "gfc-ring.toml"
+DEADLOCK, FLOW = "PFC, arrival", "GFC by stages, round-robin"
+
+
+def run_scenario(*arguments, timeout=120):
+    command = [weir_binary(), "testbed", "run", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+
+
+@pytest.fixture(scope="module")
+def ring(tmp_path_factory):
+    """PFC with the order of arrival, and GFC with turns: what was printed, and the directory."""
+    folder = tmp_path_factory.mktemp("ring") / "runs"
+    finished = run_scenario(RING, "--run", DEADLOCK.lower(), "--run", FLOW, "-o", folder)
+    return finished, folder
+
+
+def summary(folder, run):
+    name = "-".join(word for word in run.lower().replace(",", " ").replace("-", " ").split())
+    return json.loads((folder / name / "summary.json").read_text()), folder / name
+
+
+def test_pfc_deadlocks_and_says_so_first(ring):
+    finished, folder = ring
+    results, directory = summary(folder, DEADLOCK)
+    assert results["lossless"], finished.stdout
+    cycle = results["deadlock"]["cycle"]
+    assert cycle == "S1.next -> S2.next -> S3.next -> S1.next, class 3"
+    assert results["deadlock"]["dissolved_ns"] is None
+    last = results["windows"][-1]
+    assert [flow["bytes_received"] for flow in last["flows"]] == [0, 0, 0], "throughput is 0 for good"
+    alarm = next(line for line in finished.stdout.splitlines() if line.startswith(DEADLOCK))
+    assert "DEADLOCK" in alarm and cycle in alarm
+    with open(directory / "events.csv", newline="") as file:
+        assert [row["detail"] for row in csv.DictReader(file) if row["event"] == "deadlock"] == [cycle]
+
+
+def test_gfc_flows_on(ring):
+    finished, folder = ring
+    results, directory = summary(folder, FLOW)
+    assert results["lossless"] and results["deadlock"] is None, finished.stdout
+    last = results["windows"][-1]
+    assert all(flow["throughput_bps"] > 1_000_000_000 for flow in last["flows"]), last["flows"]
+    port = next(port for port in results["ports"] if port["name"] == "S1.h1")
+    assert (port["flow_control"], port["feedback_ns"]) == ("GFC by stages", 90_000)
+    assert 0 < port["messages"]["share_ppm"] <= port["messages"]["share_worst_ppm"]
+    lane = next(lane for lane in results["links"] if lane["to"] == "S1.h1")
+    assert lane["feedback"]["max_ns"] > 80_000, "there and back on a link of 40 us"
+    with open(directory / "events.csv", newline="") as file:
+        stages = [int(row["detail"]) for row in csv.DictReader(file) if (row["event"], row["port"]) == ("stage_sent", "S1.h1")]
+    assert stages and stages[0] == 1, stages
+
+
+def test_the_comparison_and_the_figure(ring):
+    finished, folder = ring
+    assert finished.returncode == 0, "the deadlock is what the scenario expects: " + finished.stderr
+    for text in (DEADLOCK, FLOW, "tau configured", "messages, worst millisecond"):
+        assert text in finished.stdout, finished.stdout
+    figure = ElementTree.parse(folder / "figure.svg")
+    texts = [element.text.strip() for element in figure.iter() if element.tag.endswith("text")]
+    assert "B_1 750 KB" in texts and "ingress queue (KB)" in texts and "time (ms)" in texts, texts
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("ends = [\"S1.next\", \"S2.prev\"]", "ends = [\"S1.next\", \"S4.prev\"]"), "S4"),
+        (("from = \"H1\"", "from = \"H9\""), "H9"),
+        (("b_1 = \"750KB\"", "b_1 = \"950KB\""), "b_1"),
+        (("end = ", "ende = "), "ende"),
+    ],
+)
+def test_wrong_scenarios_are_refused_with_their_line(tmp_path, change, message):
+    text = RING.read_text()
+    assert change[0] in text
+    wrong = tmp_path / "wrong.toml"
+    wrong.write_text(text.replace(*change, 1))
+    finished = run_scenario(wrong, "-o", tmp_path / "runs")
+    line = text[: text.index(change[0])].count("\n") + 1
+    assert finished.returncode == 2
+    assert message in finished.stderr and f"wrong.toml:{line}" in finished.stderr, finished.stderr
+    assert not (tmp_path / "runs").exists(), "nothing is half-started"
+
+
+def test_a_run_that_there_is_not(tmp_path):
+    finished = run_scenario(RING, "--run", "InfiniBand", "-o", tmp_path / "runs")
+    assert finished.returncode == 2
+    assert "InfiniBand" in finished.stderr and "GFC by time, arrival" in finished.stderr
