@@ -1,0 +1,12 @@
+//! Rings of switches in virtual time: with the configurations of the GFC paper, drawn at random, with peers that know PFC
+//! alone; and links that lose, double and reorder what flow control says.
+//!
+//! `PROPTEST_CASES` is how many scenarios are drawn; `RINGS_SEED` draws one of them again.
+
+mod checks;
+mod draw;
+mod fabric;
+mod faults;
+mod paper;
+mod pulses;
+mod swarm;
