@@ -125,6 +125,7 @@ impl Fabric {
             sample_every: Span::from_millis(1),
             end: Time::NEVER,
             capture: None,
+            draw: Vec::new(),
             notes: Vec::new(),
         }
     }
@@ -148,6 +149,7 @@ impl Fabric {
             link_delay: joint.delay,
             faults: joint.faults,
             nic,
+            device: None,
         }
     }
 

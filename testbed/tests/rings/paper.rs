@@ -145,6 +145,32 @@ fn in_turn_nothing_deadlocks_and_gfc_settles() {
     }
 }
 
+/// The third host starts when the ring's queue at S2 is in stage 1 and S1 sends at half the rate: for a moment H1 has only a
+/// quarter of the link. So H1 goes beyond B_2 = 875 KB, to stage 2, and comes back to stage 1, as in the paper's figure 9(b).
+#[test]
+fn a_late_flow_makes_buffer_based_gfc_overshoot_to_stage_2_and_come_back() {
+    let fabric = ring(GFC_BUFFER, "round-robin", [0, 0, 3_000]);
+    let mut sim = fabric.sim();
+    let (mut slowest, mut longest) = (RATE, Bytes::ZERO);
+    while sim.now() < at(9_000) {
+        sim.run_for(Span::from_micros(5));
+        slowest = slowest.min(sim.host(0).peer_rate(CLASS).unwrap());
+        longest = longest.max(held(&sim, 0, fabric.port_of_host(0)));
+    }
+    let last = held(&sim, 0, fabric.port_of_host(0));
+    println!("at most {longest}, then {last}; {slowest} at least");
+    assert!((875..895).contains(&(longest.get() / 1_000)), "{longest}");
+    assert_eq!(slowest, BitRate::mbps(2_500), "stage 2");
+    assert!((820..875).contains(&(last.get() / 1_000)), "{last}");
+    let before = [0, 1, 2].map(|host| sim.host(host).sender_stats(0).wire);
+    sim.run_for(Span::from_millis(2));
+    for (host, before) in before.into_iter().enumerate() {
+        let rate = BitRate::of(sim.host(host).sender_stats(0).wire - before, Span::from_millis(2)).unwrap();
+        assert!(rate.as_bps().abs_diff(5_000_000_000) < 20_000_000, "H{}: {rate}", host + 1);
+    }
+    lost_nothing(&mut sim, "a late flow");
+}
+
 /// At 7 ms, with what the hosts' queues hold; for 2 ms each has had its half.
 fn settled(flow_control: &str, starts: [u64; 3], context: &str) -> (Sim, [Bytes; 3]) {
     let fabric = ring(flow_control, "round-robin", starts);
