@@ -9,7 +9,7 @@ mod thresholds;
 pub mod time_based;
 
 pub use conceptual::Mapping;
-pub use pulse::Pulse;
+pub use pulse::{Arrivals, Pulse};
 pub use rates::Rates;
 pub use thresholds::{
     StageTable, ThresholdError, buffer_based_b1_max, conceptual_b0_max, feedback_delay_max, time_based_b0_max,

@@ -28,7 +28,7 @@ mod loom_models;
 
 pub use class_limits::ClassLimits;
 pub use mechanism::Mechanism;
-pub use message_generator::{Demand, MessageGenerator};
+pub use message_generator::{Arrived, Demand, MessageGenerator};
 pub use quanta::Quantum;
 pub use rate_limiter::{RATE_MIN, RateLimiter};
 pub use regulator::Regulator;

@@ -55,13 +55,3 @@ pub enum Mechanism {
         period: Span,
     },
 }
-
-impl Mechanism {
-    /// The buffer that credit is given for, under a mechanism that gives credit.
-    pub fn credit_buffer(&self) -> Option<Bytes> {
-        match self {
-            Mechanism::GfcTime { buffer, .. } | Mechanism::Cbfc { buffer, .. } => Some(*buffer),
-            _ => None,
-        }
-    }
-}

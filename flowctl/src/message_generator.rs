@@ -2,9 +2,9 @@
 
 use weir_units::{BitRate, Bytes, CLASSES, Class, Time};
 
-use crate::cbfc::{Advertiser, Receiver};
+use crate::cbfc::{Advertiser, Receiver, blocks};
 use crate::frame::{ControlFrame, PfcFrame};
-use crate::gfc::{Pulse, StageTable, stage};
+use crate::gfc::{Arrivals, Pulse, StageTable, stage};
 use crate::{Mechanism, Quantum, pfc};
 
 /// What the buffer asks of the peer. Each mechanism looks at what it goes by.
@@ -14,8 +14,58 @@ pub struct Demand<'a, F> {
     pub off: u8,
     /// q, what a class's ingress queue holds.
     pub held: F,
-    /// What has come in, in blocks; there under a mechanism that gives credit.
-    pub arrived: Option<&'a Receiver>,
+    /// What has come in, under a mechanism that goes by it.
+    pub arrived: &'a Arrived,
+}
+
+/// What has come in from a port's peer, as its mechanism counts it. Counted by the one lcore that receives on the port.
+#[derive(Debug)]
+pub enum Arrived {
+    /// It does not.
+    Uncounted,
+    /// In blocks: where credit is given.
+    Blocks(Receiver),
+    /// In bytes on the wire: of a peer that only knows PFC.
+    Bytes(Arrivals),
+}
+
+impl Arrived {
+    /// Nothing yet.
+    pub fn new(mechanism: &Mechanism) -> Arrived {
+        match mechanism {
+            Mechanism::GfcTime { buffer, .. } | Mechanism::Cbfc { buffer, .. } => {
+                Arrived::Blocks(Receiver::new(*buffer))
+            }
+            Mechanism::GfcPulse { .. } => Arrived::Bytes(Arrivals::new()),
+            _ => Arrived::Uncounted,
+        }
+    }
+
+    /// What a frame of this length (without FCS) counts.
+    #[inline]
+    pub fn count_of(&self, frame_bytes: u32) -> u32 {
+        match self {
+            Arrived::Uncounted => 0,
+            Arrived::Blocks(_) => blocks(frame_bytes),
+            Arrived::Bytes(_) => Arrivals::bytes_of(frame_bytes),
+        }
+    }
+
+    /// Counts frames that [count](Arrived::count_of) so much together.
+    #[inline]
+    pub fn count(&self, class: Class, count: u32) {
+        match self {
+            Arrived::Uncounted => {}
+            Arrived::Blocks(receiver) => receiver.handle_arrivals(class, count),
+            Arrived::Bytes(arrivals) => arrivals.count(class, count),
+        }
+    }
+
+    /// Whether anything is counted.
+    #[inline]
+    pub fn is_counted(&self) -> bool {
+        !matches!(self, Arrived::Uncounted)
+    }
 }
 
 /// Makes a port's messages.
@@ -37,7 +87,7 @@ enum Kind {
     Pause(pfc::Generator),
     Stages(stage::Generator),
     Pulse {
-        pulse: Pulse,
+        pulse: Box<Pulse>,
         stages: StageTable,
     },
     Credits(Advertiser),
@@ -59,7 +109,7 @@ impl MessageGenerator {
                 Kind::Stages(stage::Generator::new(stages.clone(), classes, *refresh))
             }
             Mechanism::GfcPulse { stages, period } => {
-                Kind::Pulse { pulse: Pulse::new(rate, classes, *period), stages: stages.clone() }
+                Kind::Pulse { pulse: Box::new(Pulse::new(rate, classes, *period)), stages: stages.clone() }
             }
             Mechanism::GfcTime { period, .. } | Mechanism::Cbfc { period, .. } => {
                 Kind::Credits(Advertiser::new(classes, *period))
@@ -82,7 +132,10 @@ impl MessageGenerator {
                 pulse.poll(now, &rates(self.classes, stages, demand.held)).map(ControlFrame::Pfc)
             }
             Kind::Credits(advertiser) => {
-                let receiver = demand.arrived.filter(|_| now >= advertiser.next_wakeup())?;
+                let Arrived::Blocks(receiver) = demand.arrived else { return None };
+                if now < advertiser.next_wakeup() {
+                    return None;
+                }
                 Class::in_mask(self.classes).for_each(|class| receiver.settle(class, || (demand.held)(class)));
                 advertiser.poll(now, receiver).map(ControlFrame::Credit)
             }
@@ -102,7 +155,8 @@ impl MessageGenerator {
             }
             Kind::Pulse { pulse, stages } => {
                 let rates = rates(self.classes, stages, demand.held);
-                pulse.handle_sent(now, &rates);
+                let arrived = if let Arrived::Bytes(arrivals) = demand.arrived { Some(arrivals) } else { None };
+                pulse.handle_sent(now, &rates, arrived);
             }
             Kind::Credits(advertiser) => advertiser.handle_sent(now),
         }
@@ -173,7 +227,7 @@ mod tests {
     }
 
     fn demand(off: u8, kb: u64) -> Demand<'static, impl Fn(Class) -> Bytes + Copy> {
-        Demand { off, held: move |_| Bytes::kb(kb), arrived: None }
+        Demand { off, held: move |_| Bytes::kb(kb), arrived: &Arrived::Uncounted }
     }
 
     fn stages() -> StageTable {
@@ -212,17 +266,18 @@ mod tests {
     #[test]
     fn credit_is_what_is_free() {
         let (buffer, period) = (Bytes::new(64 * 1_000), Span::from_micros(50));
-        let receiver = Receiver::new(buffer);
-        let mut credits = generator(&Mechanism::Cbfc { buffer, period });
+        let mechanism = Mechanism::Cbfc { buffer, period };
+        let arrived = Arrived::new(&mechanism);
+        let mut credits = generator(&mechanism);
         let limit = |credits: &MessageGenerator, now, held: u64| {
-            let demand = Demand { off: 0, held: |_| Bytes::new(held), arrived: Some(&receiver) };
+            let demand = Demand { off: 0, held: |_| Bytes::new(held), arrived: &arrived };
             match credits.poll(now, demand)? {
                 ControlFrame::Credit(frame) => Some(frame.limits[CLASS.index()]),
                 other => panic!("{other:?}"),
             }
         };
         assert_eq!(limit(&credits, at(0), 0), Some(1_000));
-        receiver.handle_arrivals(CLASS, 300);
+        arrived.count(CLASS, 300);
         assert_eq!(limit(&credits, at(0), 300 * 64), Some(1_000));
         assert_eq!(limit(&credits, at(0), 100 * 64), Some(1_200));
         assert_eq!(limit(&credits, at(0), 101 * 64), Some(1_200), "a limit never goes back");

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
-use weir_flowctl::cbfc::blocks;
 use weir_mmu::{Arrival, PortWriter, Verdict};
 use weir_units::{CLASSES, Class, PortId, QueueId, Time};
 
@@ -33,7 +32,7 @@ pub struct Forwarder<P> {
     clones: Box<[Box<[PortId]>]>,
     /// What the receiver handed over of a port that has clones.
     to_copy: Burst<P>,
-    /// Blocks that came in and are not credited yet, by class: of the port whose turn it is, if it gives credit.
+    /// What came in and is not counted yet, by class: of the port whose turn it is, if its flow control counts.
     arrived: [u32; CLASSES],
 }
 
@@ -169,8 +168,9 @@ impl<P: Packet> Forwarder<P> {
         let ingress = QueueId::new(port, class);
         self.counters.add(ingress, queue_stat::FRAMES, 1);
         self.counters.add(ingress, queue_stat::BYTES, u64::from(frame_bytes));
-        if self.shared.port(port).arrived.is_some() {
-            self.arrived[class.index()] += blocks(frame_bytes);
+        let arrived = &self.shared.port(port).arrived;
+        if arrived.is_counted() {
+            self.arrived[class.index()] += arrived.count_of(frame_bytes);
         }
         ingress
     }
@@ -271,10 +271,11 @@ impl<P: Packet> Forwarder<P> {
             self.admit(now, port);
         }
         // After the admission: what is counted as arrived is then counted as held, or was dropped.
-        if let Some(receiver) = self.shared.port(port).arrived() {
-            let arrived = std::mem::take(&mut self.arrived);
-            let classes = Class::ALL.into_iter().zip(arrived).filter(|(_, blocks)| *blocks > 0);
-            classes.for_each(|(class, blocks)| receiver.handle_arrivals(class, blocks));
+        let arrived = &self.shared.port(port).arrived;
+        if arrived.is_counted() {
+            let counts = std::mem::take(&mut self.arrived);
+            let classes = Class::ALL.into_iter().zip(counts).filter(|(_, count)| *count > 0);
+            classes.for_each(|(class, count)| arrived.count(class, count));
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
 use weir_flowctl::pfc::StormCounters;
-use weir_flowctl::{Mechanism, Regulator, cbfc};
+use weir_flowctl::{Arrived, Mechanism, Regulator};
 use weir_mmu::{Charge, Mmu};
 use weir_units::{BitRate, Class, MacAddr, PortId, Time};
 
@@ -42,8 +42,8 @@ pub struct PortState {
     pub mechanism: Mechanism,
     /// What its peer lets it send.
     pub regulator: CachePadded<Regulator>,
-    /// What came from its peer, in blocks: under a flow control that gives credit.
-    pub(crate) arrived: Option<Box<CachePadded<cbfc::Receiver>>>,
+    /// What came from its peer.
+    pub(crate) arrived: CachePadded<Arrived>,
     /// One word for all that keeps frames from coming in or going out: [`DROPPING`], [`IN_STORM`] and [`LINK_DOWN`].
     closed: AtomicU32,
     /// Of a port whose PFC is watched.
@@ -104,7 +104,7 @@ impl PortState {
             mac,
             rate,
             regulator: CachePadded::new(Regulator::new(&mechanism, rate, classes)),
-            arrived: mechanism.credit_buffer().map(|buffer| Box::new(CachePadded::new(cbfc::Receiver::new(buffer)))),
+            arrived: CachePadded::new(Arrived::new(&mechanism)),
             mechanism,
             closed: AtomicU32::new(0),
             storms: None,
@@ -184,12 +184,6 @@ impl PortState {
     #[inline]
     pub(crate) fn xoff_at(&self) -> Time {
         Time::from_picos(self.xoff_at.load(Ordering::Relaxed))
-    }
-
-    /// What came from the peer, under a flow control that gives credit.
-    #[inline]
-    pub(crate) fn arrived(&self) -> Option<&cbfc::Receiver> {
-        self.arrived.as_ref().map(|receiver| &***receiver)
     }
 
     /// Notes that the peer is told to slow down at `now`; returns when the arrival came that it is told for.

@@ -485,7 +485,7 @@ fn demand(shared: &Shared, port: PortId, off: u8, dropping: u8) -> Demand<'_, im
     let held = move |class: Class| {
         if dropping & class.bit() != 0 { Bytes::ZERO } else { shared.mmu.held(QueueId::new(port, class)) }
     };
-    Demand { off, held, arrived: shared.port(port).arrived() }
+    Demand { off, held, arrived: &shared.port(port).arrived }
 }
 
 /// Those of `classes` whose next frame the peer has given no credit for.

@@ -23,7 +23,7 @@ use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 
 use weir_flowctl::frame::{ControlFrame, FRAME_BYTES};
-use weir_flowctl::{ClassLimits, Demand, Mechanism, MessageGenerator, Regulator, Shaper, cbfc};
+use weir_flowctl::{Arrived, ClassLimits, Demand, Mechanism, MessageGenerator, Regulator, Shaper};
 use weir_units::{BitRate, Bytes, CLASSES, Class, MacAddr, Span, Time};
 
 use crate::rocev2::{
@@ -102,8 +102,8 @@ pub struct Host {
     regulator: Regulator,
     limits: ClassLimits,
     generator: MessageGenerator,
-    /// What came in, in blocks: under a flow control that gives credit.
-    arrived: Option<cbfc::Receiver>,
+    /// What came in.
+    arrived: Arrived,
     wire: Shaper,
     senders: Box<[Sender]>,
     receivers: Box<[Receiver]>,
@@ -172,7 +172,7 @@ impl Host {
             limits: ClassLimits::new(config.rate, config.slack, [None; CLASSES], &regulator),
             regulator,
             generator: MessageGenerator::new(mechanism, config.rate, lossless),
-            arrived: mechanism.credit_buffer().map(cbfc::Receiver::new),
+            arrived: Arrived::new(mechanism),
             wire: Shaper::new(Some(config.rate), config.slack),
             senders,
             receivers: receivers.iter().map(Receiver::new).collect(),
@@ -233,16 +233,17 @@ impl Host {
         }
     }
 
-    /// Counts a frame's blocks, in the class that its sender counts it in, and gives them back at once.
+    /// Counts a frame in the class that its sender counts it in. What is asked of the host finds that it holds nothing.
     fn count_arrival(&self, frame: &[u8]) {
-        let Some(arrived) = &self.arrived else { return };
+        if !self.arrived.is_counted() {
+            return;
+        }
         // What is no IPv4 has no code point, and is in no lossless class.
         if frame.get(ETHERTYPE) == Some(&[0x08, 0x00])
             && let Some(tos) = frame.get(IP_TOS)
         {
             let class = Class::new(self.config.class_of_dscp[usize::from(tos >> 2)]);
-            arrived.handle_arrival(class, frame.len() as u32);
-            arrived.settle(class, || Bytes::ZERO);
+            self.arrived.count(class, self.arrived.count_of(frame.len() as u32));
         }
     }
 
@@ -301,7 +302,7 @@ impl Host {
 
     /// A message of flow control, if one is due: how much room there is, or that no queue grows.
     fn poll_control(&mut self, now: Time, buffer: &mut [u8]) -> Option<usize> {
-        let demand = Demand { off: 0, held: |_| Bytes::ZERO, arrived: self.arrived.as_ref() };
+        let demand = Demand { off: 0, held: |_| Bytes::ZERO, arrived: &self.arrived };
         let frame = self.generator.poll(now, demand)?;
         self.generator.handle_sent(now, &frame, demand);
         buffer[..FRAME_BYTES].copy_from_slice(&frame.encode(self.config.mac));
