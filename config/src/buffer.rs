@@ -87,6 +87,25 @@ mod tests {
     }
 
     #[test]
+    fn cells_fill_sooner_than_bytes_come() {
+        let longer = |cell_bytes| {
+            let buffer = BufferConfig {
+                size: Bytes::mb(1),
+                cell_bytes,
+                private: Bytes::ZERO,
+                headroom: Headroom::Auto,
+                xon_offset: None,
+                policy: PolicyConfig::Static { threshold: None },
+                lossy_alpha: Alpha::ONE,
+            };
+            buffer.span_in_cells(Span::from_nanos(84 * 85))
+        };
+        assert_eq!(longer(1), Span::from_nanos(84 * 85));
+        assert_eq!(longer(64), Span::from_nanos(128 * 84), "65 B take two cells");
+        assert_eq!(longer(208), Span::from_nanos(208 * 85), "64 B take one");
+    }
+
+    #[test]
     fn cells_need_more_headroom_for_small_frames() {
         let phi = Bytes::new(84_000);
         assert_eq!(headroom_in_cells(phi, 1), phi);

@@ -25,6 +25,7 @@ pub struct Drawn {
     pub stop: Time,
     /// What the largest frame takes of a wire.
     pub frame: Bytes,
+    pub slowest: BitRate,
     /// Whether flows go on over every link between switches, so that queues may wait for each other in a circle.
     pub is_cyclic: bool,
 }
@@ -123,7 +124,7 @@ pub fn draw(seed: u64, speaks: Speaks) -> Drawn {
             fabric.flows.push(Flow { from, to, start, stop });
         }
     }
-    Drawn { fabric, stop, frame, is_cyclic }
+    Drawn { fabric, stop, frame, slowest, is_cyclic }
 }
 
 /// `flow_control` of a link's ends, and what a queue behind it may hold.
