@@ -167,14 +167,6 @@ impl MessageGenerator {
         if let Kind::Pause(generator) = &self.kind { generator.advertised() } else { 0 }
     }
 
-    /// The stage that the peer was last told, under buffer-based GFC in its own encoding.
-    pub fn advertised_stage(&self, class: Class) -> Option<u16> {
-        match &self.kind {
-            Kind::Stages(generator) if self.classes & class.bit() != 0 => Some(generator.advertised(class)),
-            _ => None,
-        }
-    }
-
     /// Whether `frame`, due now, tells the peer to slow down: a class pauses that did not, or its stage rises.
     pub fn slows(&self, frame: &ControlFrame) -> bool {
         match (&self.kind, frame) {
@@ -255,7 +247,7 @@ mod tests {
         let frame = staged.poll(at(1), demand(0xff, 900)).unwrap();
         assert_eq!((times(Some(frame)), staged.slows(&frame)), (Some(2), true));
         staged.handle_sent(at(1), &frame, demand(0xff, 900));
-        assert_eq!((staged.poll(at(2), demand(0xff, 900)), staged.advertised_stage(CLASS)), (None, Some(2)));
+        assert_eq!(staged.poll(at(2), demand(0xff, 900)), None);
         let frame = staged.poll(at(3), demand(0, 800)).unwrap();
         assert!(!staged.slows(&frame), "stage 1 is faster than 2");
         let pulsed = generator(&Mechanism::GfcPulse { stages: stages(), period: Span::from_micros(100) });

@@ -23,26 +23,17 @@ use petgraph::algo::{astar, kosaraju_scc};
 use petgraph::graphmap::DiGraphMap;
 use weir_switch_core::Report;
 use weir_switch_core::report::ClassReport;
-use weir_units::{Bytes, CLASSES, Class, PortId, Span, Time};
+use weir_units::{Bytes, CLASSES, Class, Span, Time};
+
+use crate::scenario::PortPlace;
 
 /// An egress queue of a switch in the fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EgressQueue {
-    /// The switch, by its position in the fabric.
-    pub switch: usize,
-    /// The port of the switch.
-    pub port: PortId,
+    /// The port.
+    pub place: PortPlace,
     /// The class.
     pub class: Class,
-}
-
-/// A port of a switch in the fabric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FabricPort {
-    /// The switch, by its position in the fabric.
-    pub switch: usize,
-    /// The port of the switch.
-    pub port: PortId,
 }
 
 /// Which ports are joined by the links between switches.
@@ -51,7 +42,7 @@ pub struct FabricPort {
 #[derive(Clone, Debug, Default)]
 pub struct Links {
     /// Both ways.
-    peers: BTreeMap<FabricPort, FabricPort>,
+    peers: BTreeMap<PortPlace, PortPlace>,
 }
 
 /// A switch at an instant.
@@ -119,16 +110,16 @@ impl Links {
     ///
     /// # Panics
     /// If one of the ports has a link already, or is one that [`EgressState::holds_from`] has no bit for.
-    pub fn join(&mut self, one: FabricPort, other: FabricPort) {
+    pub fn join(&mut self, one: PortPlace, other: PortPlace) {
         for (from, to) in [(one, other), (other, one)] {
-            assert!(from.port.index() < u64::BITS as usize, "port {} of switch {}", from.port.index(), from.switch);
+            assert!(from.port < u64::BITS as usize, "port {} of switch {}", from.port, from.switch);
             let before = self.peers.insert(from, to);
-            assert!(before.is_none(), "port {} of switch {} has two links", from.port.index(), from.switch);
+            assert!(before.is_none(), "port {} of switch {} has two links", from.port, from.switch);
         }
     }
 
     /// What the port is joined with; `None` if that is a host, or nothing.
-    pub fn peer(&self, port: FabricPort) -> Option<FabricPort> {
+    pub fn peer(&self, port: PortPlace) -> Option<PortPlace> {
         self.peers.get(&port).copied()
     }
 }
@@ -153,8 +144,8 @@ impl EgressState {
         self.blocked && self.backlogged
     }
 
-    fn holds_any_from(&self, ingress: PortId) -> bool {
-        self.holds_from & (1 << ingress.index()) != 0
+    fn holds_any_from(&self, ingress: usize) -> bool {
+        self.holds_from & (1 << ingress) != 0
     }
 }
 
@@ -165,28 +156,18 @@ impl Deadlock {
     }
 
     /// The cycle in words, such as `S1.p1 -> S2.p1 -> S3.p1 -> S1.p1, class 3`, with the names that `port_name` gives.
-    pub fn describe<N: Display>(&self, port_name: impl Fn(FabricPort) -> N) -> String {
+    pub fn describe<N: Display>(&self, port_name: impl Fn(PortPlace) -> N) -> String {
         let around = self.queues.iter().chain(self.queues.first());
-        let names: Vec<String> = around.map(|queue| port_name(queue.fabric_port()).to_string()).collect();
+        let names: Vec<String> = around.map(|queue| port_name(queue.place).to_string()).collect();
         // Waits stay within a class.
         let class = self.queues[0].class.index();
         format!("{}, class {class}", names.join(" -> "))
     }
 }
 
-impl FabricPort {
-    fn queue(self, class: Class) -> EgressQueue {
-        EgressQueue { switch: self.switch, port: self.port, class }
-    }
-}
-
 impl EgressQueue {
-    fn fabric_port(self) -> FabricPort {
-        FabricPort { switch: self.switch, port: self.port }
-    }
-
     fn state(self, switches: &[SwitchState]) -> &EgressState {
-        &switches[self.switch].ports[self.port.index()][self.class.index()]
+        &switches[self.place.switch].ports[self.place.port][self.class.index()]
     }
 }
 
@@ -277,15 +258,16 @@ pub fn cycles(links: &Links, switches: &[SwitchState]) -> Vec<Vec<EgressQueue>> 
 /// Who waits for whom at an instant.
 fn waits(links: &Links, switches: &[SwitchState]) -> impl Iterator<Item = Wait> {
     let between = links.peers.iter().flat_map(|link| Class::ALL.map(|class| (link, class)));
-    between.filter(|((from, _), class)| from.queue(*class).state(switches).is_stuck()).flat_map(
-        |((from, to), class)| {
-            let ports = (0..switches[to.switch].ports.len() as u16).map(PortId);
-            let egress = ports.map(move |port| EgressQueue { switch: to.switch, port, class });
+    let at = |place: &PortPlace, class: Class| EgressQueue { place: *place, class };
+    between.filter(move |((from, _), class)| at(from, *class).state(switches).is_stuck()).flat_map(
+        move |((from, to), class)| {
+            let ports = 0..switches[to.switch].ports.len();
+            let egress = ports.map(move |port| at(&PortPlace { port, ..*to }, class));
             let awaited = egress.filter(|queue| {
                 let state = queue.state(switches);
                 state.is_stuck() && state.holds_any_from(to.port)
             });
-            awaited.map(move |queue| (from.queue(class), queue))
+            awaited.map(move |queue| (at(from, class), queue))
         },
     )
 }

@@ -5,9 +5,9 @@ pub mod file;
 use std::collections::BTreeMap;
 
 use weir_config::{Device, SwitchConfig};
-use weir_units::{PortId, Span, Time};
+use weir_units::{Span, Time};
 
-use crate::deadlock::{Deadlock, FabricPort, Links};
+use crate::deadlock::{Deadlock, Links};
 use crate::host::{FlowConfig, HostConfig, ReceiverConfig};
 use crate::link::FaultPlan;
 
@@ -252,8 +252,7 @@ impl Scenario {
     pub fn fabric_links(&self) -> Links {
         let mut links = Links::new();
         for link in &self.links {
-            let [one, other] = link.ends.map(PortPlace::in_fabric);
-            links.join(one, other);
+            links.join(link.ends[0], link.ends[1]);
         }
         links
     }
@@ -266,7 +265,7 @@ impl Scenario {
 
     /// A deadlock's cycle with the names of its ports.
     pub fn describe(&self, deadlock: &Deadlock) -> String {
-        deadlock.describe(|port| self.port_name(PortPlace { switch: port.switch, port: port.port.index() }))
+        deadlock.describe(|place| self.port_name(place))
     }
 
     /// The longest that a frame may be under way on any link, faults included.
@@ -277,12 +276,6 @@ impl Scenario {
             delay + faults.iter().map(FaultPlan::longest_hold).max().unwrap_or(Span::ZERO)
         };
         of_hosts.chain(of_links).map(longest).max().unwrap_or(Span::ZERO)
-    }
-}
-
-impl PortPlace {
-    fn in_fabric(self) -> FabricPort {
-        FabricPort { switch: self.switch, port: PortId(self.port as u16) }
     }
 }
 

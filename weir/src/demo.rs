@@ -4,18 +4,18 @@ mod comparison;
 mod conclusion;
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use indicatif::{ProgressBar, ProgressStyle};
 use weir_config::ConfigErrors;
 use weir_testbed::dpdk::{BackendError, DpdkBackend, Progress, fitting_dilation};
 use weir_testbed::host::CongestionControl;
 use weir_testbed::run_dir::{Provenance, RunDir, RunDirError, Summary};
 use weir_testbed::scenario::Scenario;
 use weir_testbed::victim::{PolicyKind, Victim, VictimPolicy};
-use weir_units::BitRate;
+use weir_units::{BitRate, Time};
 
 use crate::exit::Failure;
+use crate::progress::progress_bar;
 use comparison::{Compared, comparison, lost};
 
 /// Arguments of `weir demo`.
@@ -152,12 +152,7 @@ fn introduce(arguments: &DemoArguments, bursts: &[u8], scenarios: &[Scenario], (
 }
 
 fn run_one(backend: &DpdkBackend, scenario: &Scenario, label: &str, run: RunDir) -> Result<Summary, Failure> {
-    let bar = ProgressBar::new(scenario.end.as_nanos() / 1_000);
-    let style =
-        ProgressStyle::with_template("{prefix:>12} [{bar:32}] {pos:>6} of {len} us  {msg}").expect("a valid template");
-    bar.set_style(style.progress_chars("=> "));
-    bar.set_prefix(label.to_owned());
-    bar.enable_steady_tick(Duration::from_millis(200));
+    let bar = progress_bar(label, 12, scenario.end.since(Time::ZERO));
     let summary = backend.run(scenario, run, &mut |progress: &Progress| {
         bar.set_position(progress.now.as_nanos() / 1_000);
         let state = match progress.first_port_victim {

@@ -5,6 +5,7 @@
 mod check;
 mod demo;
 mod exit;
+mod progress;
 mod run;
 mod storms;
 mod summary;

@@ -4,16 +4,17 @@ mod figure;
 mod outcome;
 
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use indicatif::{ProgressBar, ProgressStyle};
 use weir_config::{ConfigErrors, Device};
 use weir_testbed::dpdk::{DpdkBackend, Progress, fitting_dilation};
 use weir_testbed::run_dir::{Provenance, RunDir, Summary};
 use weir_testbed::scenario::Scenario;
 use weir_testbed::scenario::file::{self, Expectation, ScenarioRun};
+use weir_units::Time;
 
 use crate::exit::Failure;
+use crate::progress::progress_bar;
 
 /// What can be done with a scenario.
 #[derive(clap::Subcommand)]
@@ -156,12 +157,7 @@ fn introduce(scenarios: &[Scenario]) {
 }
 
 fn run_one(backend: &DpdkBackend, name: &str, scenario: &Scenario, run: RunDir) -> Result<Summary, Failure> {
-    let bar = ProgressBar::new(scenario.end.as_nanos() / 1_000);
-    let style =
-        ProgressStyle::with_template("{prefix:>26} [{bar:32}] {pos:>6} of {len} us  {msg}").expect("a valid template");
-    bar.set_style(style.progress_chars("=> "));
-    bar.set_prefix(name.to_owned());
-    bar.enable_steady_tick(Duration::from_millis(200));
+    let bar = progress_bar(name, 26, scenario.end.since(Time::ZERO));
     let summary = backend.run(scenario, run, &mut |progress: &Progress| {
         bar.set_position(progress.now.as_nanos() / 1_000);
         bar.set_message(format!(

@@ -8,13 +8,13 @@ fn micros(us: u64) -> Time {
     Time::ZERO + Span::from_micros(us)
 }
 
-fn port(switch: usize, port: u16) -> FabricPort {
-    FabricPort { switch, port: PortId(port) }
+fn port(switch: usize, port: u16) -> PortPlace {
+    PortPlace { switch, port: usize::from(port) }
 }
 
 /// Names from 1 for switches and from 0 for ports.
-fn name(port: FabricPort) -> String {
-    format!("S{}.p{}", port.switch + 1, port.port.index())
+fn name(port: PortPlace) -> String {
+    format!("S{}.p{}", port.switch + 1, port.port)
 }
 
 fn described(queues: Vec<EgressQueue>) -> String {
@@ -28,7 +28,7 @@ struct Fabric {
 }
 
 impl Fabric {
-    fn new(switches: usize, ports: usize, links: &[(FabricPort, FabricPort)]) -> Fabric {
+    fn new(switches: usize, ports: usize, links: &[(PortPlace, PortPlace)]) -> Fabric {
         let mut joined = Links::new();
         links.iter().for_each(|(one, other)| joined.join(*one, *other));
         let idle = SwitchState { ports: vec![[EgressState::default(); CLASSES]; ports] };
@@ -46,12 +46,12 @@ impl Fabric {
         Fabric::new(first, 3, &links)
     }
 
-    fn queue(&mut self, at: FabricPort, class: u8) -> &mut EgressState {
-        &mut self.switches[at.switch].ports[at.port.index()][usize::from(class)]
+    fn queue(&mut self, at: PortPlace, class: u8) -> &mut EgressState {
+        &mut self.switches[at.switch].ports[at.port][usize::from(class)]
     }
 
     /// The queue holds frames from these ingress ports and may not send.
-    fn stick(&mut self, at: FabricPort, class: u8, from: &[u16]) {
+    fn stick(&mut self, at: PortPlace, class: u8, from: &[u16]) {
         let queue = self.queue(at, class);
         queue.blocked = true;
         queue.backlogged = true;
@@ -257,7 +257,7 @@ fn all_queues() -> Vec<EgressQueue> {
     let mut queues = Vec::new();
     for switch in 0..SWITCHES {
         for p in 0..PORTS as u16 {
-            queues.extend(OF_CLASSES.map(|class| port(switch, p).queue(Class::new(class))));
+            queues.extend(OF_CLASSES.map(|class| EgressQueue { place: port(switch, p), class: Class::new(class) }));
         }
     }
     queues
@@ -266,16 +266,16 @@ fn all_queues() -> Vec<EgressQueue> {
 /// Whether the one waits for the other, word for word as the module says.
 fn is_wait(links: &Links, switches: &[SwitchState], one: EgressQueue, other: EgressQueue) -> bool {
     let stuck = |queue: EgressQueue| {
-        let state = &switches[queue.switch].ports[queue.port.index()][queue.class.index()];
+        let state = &switches[queue.place.switch].ports[queue.place.port][queue.class.index()];
         state.blocked && state.backlogged
     };
-    let Some(ingress) = links.peer(port(one.switch, one.port.0)) else { return false };
-    let holds = switches[other.switch].ports[other.port.index()][other.class.index()].holds_from;
+    let Some(ingress) = links.peer(one.place) else { return false };
+    let holds = switches[other.place.switch].ports[other.place.port][other.class.index()].holds_from;
     stuck(one)
         && stuck(other)
         && one.class == other.class
-        && other.switch == ingress.switch
-        && holds >> ingress.port.index() & 1 == 1
+        && other.place.switch == ingress.switch
+        && holds >> ingress.port & 1 == 1
 }
 
 /// For each pair of queues whether a way leads from the one to the other, by trying all waypoints.
@@ -332,7 +332,7 @@ proptest! {
             step.sender.into_iter().for_each(|sender| sent[sender.index(queues.len())] += 1);
             let mut switches = if step.is_usual { usual.clone() } else { other.clone() };
             for (queue, sent) in queues.iter().zip(&sent) {
-                switches[queue.switch].ports[queue.port.index()][queue.class.index()].frames_sent = *sent;
+                switches[queue.place.switch].ports[queue.place.port][queue.class.index()].frames_sent = *sent;
             }
             seen.push((now, switches.clone()));
             let declared = detector.observe(now, &switches);

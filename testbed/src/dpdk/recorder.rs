@@ -140,14 +140,11 @@ impl<'a> Recorder<'a> {
                     Note::Pfc(at, place, frame) => {
                         let (port, told) = self.told.get_mut(&place).expect("a port of the scenario");
                         let config = &self.scenario.switches[place.switch].ports[place.port];
-                        if matches!(
+                        let is_staged = matches!(
                             config.flow_control,
                             FlowControl::GfcBuffer(GfcBufferConfig { peer: GfcPeer::Gfc, .. })
-                        ) {
-                            note_stages(&mut self.events, at, port, told, &frame)?;
-                        } else {
-                            note_pfc(&mut self.events, at, port, told, &frame)?;
-                        }
+                        );
+                        note_frame(&mut self.events, at, port, told, &frame, is_staged)?;
                     }
                     Note::Done(completion) => {
                         let mut of_host = self.scenario.flows.iter().filter(|flow| Some(flow.from) == reader.host);
@@ -278,39 +275,26 @@ pub(super) fn queues(scenario: &Scenario) -> impl Iterator<Item = (PortPlace, Cl
     })
 }
 
-fn note_pfc(
+/// Notes a frame that tells pauses, or stages of GFC where `is_staged`. Of a stage told again there is nothing to say.
+fn note_frame(
     events: &mut EventWriter<Out>,
     at: Time,
     port: &str,
     told: &mut [u16; CLASSES],
     frame: &PfcFrame,
+    is_staged: bool,
 ) -> io::Result<()> {
     for class in Class::in_mask(frame.enabled) {
-        let quanta = frame.times[class.index()];
-        let before = std::mem::replace(&mut told[class.index()], quanta);
-        let kind = match (quanta, before) {
+        let time = frame.times[class.index()];
+        let before = std::mem::replace(&mut told[class.index()], time);
+        let kind = match (time, before) {
+            (stage, before) if is_staged && stage == before => continue,
+            (stage, _) if is_staged => EventKind::StageSent(stage),
             (0, _) => EventKind::ResumeSent,
-            (_, 0) => EventKind::PauseSent(quanta),
-            _ => EventKind::PauseRefreshed(quanta),
+            (quanta, 0) => EventKind::PauseSent(quanta),
+            (quanta, _) => EventKind::PauseRefreshed(quanta),
         };
         events.write(at, port, Some(class), kind)?;
-    }
-    Ok(())
-}
-
-/// Notes stages that have changed; of a stage told again there is nothing to say.
-fn note_stages(
-    events: &mut EventWriter<Out>,
-    at: Time,
-    port: &str,
-    told: &mut [u16; CLASSES],
-    frame: &PfcFrame,
-) -> io::Result<()> {
-    for class in Class::in_mask(frame.enabled) {
-        let stage = frame.times[class.index()];
-        if std::mem::replace(&mut told[class.index()], stage) != stage {
-            events.write(at, port, Some(class), EventKind::StageSent(stage))?;
-        }
     }
     Ok(())
 }

@@ -222,7 +222,7 @@ fn machine_notes(scenario: &Scenario, stopped: &Stopped) -> Vec<String> {
     for (config, report) in scenario.switches.iter().zip(&stopped.reports) {
         let of = if scenario.switches.len() == 1 { String::new() } else { format!("{}: ", config.name) };
         notes.push(format!(
-            "{of}from Xoff to the PAUSE handed to the port, scenario time: median {} ns, 99 % {} ns, longest {} ns",
+            "{of}from Xoff, or the start of a stage, to the message handed to the port, scenario time: median {} ns, 99 % {} ns, longest {} ns",
             report.message_delay.p50, report.message_delay.p99, report.message_delay.max
         ));
         if !report.balance.holds {
