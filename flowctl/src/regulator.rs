@@ -106,6 +106,12 @@ impl Regulator {
         }
     }
 
+    /// Whether [`Regulator::handle_sent`] is to be told of frames.
+    #[inline]
+    pub fn counts_sent(&self) -> bool {
+        matches!(self.kind, Kind::Credits(_) | Kind::Time(_))
+    }
+
     /// Counts a frame of this length (without FCS) that is sent.
     #[inline]
     pub fn handle_sent(&self, class: Class, frame_bytes: u32) {

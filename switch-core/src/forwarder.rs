@@ -32,8 +32,12 @@ pub struct Forwarder<P> {
     clones: Box<[Box<[PortId]>]>,
     /// What the receiver handed over of a port that has clones.
     to_copy: Burst<P>,
+    /// The ports whose flow control counts what comes in, one bit each.
+    counting: u64,
     /// What came in and is not counted yet, by class: of the port whose turn it is, if its flow control counts.
     arrived: [u32; CLASSES],
+    /// The classes of the port whose turn it is of which a storm drops what comes, as of the turn's beginning.
+    dropping: u8,
 }
 
 /// What becomes of a frame up to the MMU: decided once, for it and its copies.
@@ -59,8 +63,23 @@ impl<P: Packet> Forwarder<P> {
         let all = || (0..shared.ports().len() as u16).map(PortId);
         let (writers, clones) = (all().map(writer).collect(), all().map(clones_of).collect());
         let (staged, arrivals, to_copy) = (ArrayVec::new(), ArrayVec::new(), Burst::new());
-        let arrived = [0; CLASSES];
-        Forwarder { shared, input, outputs, output_of, writers, counters, staged, arrivals, clones, to_copy, arrived }
+        let counts = |port: &PortId| shared.port(*port).arrived.is_counted();
+        let counting = all().filter(counts).fold(0, |ports, port| ports | 1 << port.0);
+        Forwarder {
+            shared,
+            input,
+            outputs,
+            output_of,
+            writers,
+            counters,
+            staged,
+            arrivals,
+            clones,
+            to_copy,
+            counting,
+            arrived: [0; CLASSES],
+            dropping: 0,
+        }
     }
 
     /// Forwards what `port` received at `now`, and empties the burst.
@@ -68,21 +87,30 @@ impl<P: Packet> Forwarder<P> {
         if !self.clones[port.index()].is_empty() {
             return self.handle_copied(now, port, burst, store);
         }
+        self.take_turn(port);
         for packet in burst.drain(..) {
             self.handle_packet(now, port, packet, store);
         }
         self.flush(now, port);
     }
 
+    /// What follows is of this port.
+    #[inline]
+    fn take_turn(&mut self, port: PortId) {
+        self.dropping = self.shared.port(port).dropping();
+    }
+
     /// Forwards up to a burst of what the receiver handed over; returns how much it was.
     pub fn run_once(&mut self, now: Time, store: &mut impl PacketStore<P>) -> usize {
         let mut handled = 0;
         let mut port = PortId::default();
+        self.take_turn(port);
         while handled < BURST_MAX {
             let Some((from, packet)) = self.input.as_mut().and_then(|input| input.pop().ok()) else { break };
             if from != port {
                 self.finish(now, port, store);
                 port = from;
+                self.take_turn(port);
             }
             if self.clones[port.index()].is_empty() {
                 self.handle_packet(now, port, packet, store);
@@ -123,6 +151,7 @@ impl<P: Packet> Forwarder<P> {
         });
         for n in 0..self.clones[port.index()].len() {
             let clone = self.clones[port.index()][n];
+            self.take_turn(clone);
             for (packet, (headers, way)) in burst.iter().zip(&ways) {
                 let ingress = self.receive(clone, headers.as_ref(), packet.frame_bytes());
                 if let Way::Drop(reason) = way {
@@ -135,6 +164,7 @@ impl<P: Packet> Forwarder<P> {
             }
             self.flush(now, clone);
         }
+        self.take_turn(port);
         for (packet, (headers, way)) in burst.drain(..).zip(ways) {
             let ingress = self.receive(port, headers.as_ref(), packet.frame_bytes());
             self.forward(now, packet, ingress, way, store);
@@ -168,9 +198,8 @@ impl<P: Packet> Forwarder<P> {
         let ingress = QueueId::new(port, class);
         self.counters.add(ingress, queue_stat::FRAMES, 1);
         self.counters.add(ingress, queue_stat::BYTES, u64::from(frame_bytes));
-        let arrived = &self.shared.port(port).arrived;
-        if arrived.is_counted() {
-            self.arrived[class.index()] += arrived.count_of(frame_bytes);
+        if self.counting >> port.0 & 1 != 0 {
+            self.arrived[class.index()] += self.shared.port(port).arrived.count_of(frame_bytes);
         }
         ingress
     }
@@ -196,7 +225,7 @@ impl<P: Packet> Forwarder<P> {
     fn forward(&mut self, now: Time, packet: P, ingress: QueueId, way: Way, store: &mut impl PacketStore<P>) {
         match way {
             Way::Drop(reason) => self.drop(ingress, reason),
-            _ if self.shared.port(ingress.port()).drops_arrivals(ingress.class()) => {
+            _ if self.dropping & ingress.class().bit() != 0 => {
                 self.drop(ingress, DropReason::PfcWatchdog);
             }
             Way::To(to) => self.stage(now, packet, ingress, to),
@@ -271,8 +300,8 @@ impl<P: Packet> Forwarder<P> {
             self.admit(now, port);
         }
         // After the admission: what is counted as arrived is then counted as held, or was dropped.
-        let arrived = &self.shared.port(port).arrived;
-        if arrived.is_counted() {
+        if self.counting >> port.0 & 1 != 0 {
+            let arrived = &self.shared.port(port).arrived;
             let counts = std::mem::take(&mut self.arrived);
             let classes = Class::ALL.into_iter().zip(counts).filter(|(_, count)| *count > 0);
             classes.for_each(|(class, count)| arrived.count(class, count));

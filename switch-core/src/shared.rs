@@ -138,10 +138,10 @@ impl PortState {
         self.closed.load(Ordering::Relaxed) & (LINK_DOWN | u32::from(class.bit())) == 0
     }
 
-    /// Whether frames that arrive in a class are dropped, in a storm.
+    /// The classes of which frames that arrive are dropped, in a storm, one bit each.
     #[inline]
-    pub(crate) fn drops_arrivals(&self, class: Class) -> bool {
-        self.closed.load(Ordering::Relaxed) & u32::from(class.bit()) != 0
+    pub(crate) fn dropping(&self) -> u8 {
+        (self.closed.load(Ordering::Relaxed) & DROPPING) as u8
     }
 
     /// The classes in a storm, one bit each.

@@ -303,6 +303,7 @@ impl<P: Packet> Transmitter<P> {
         let Transmitter { shared, queues, ports, counters, markers, random, .. } = self;
         let port = &mut ports[index];
         let regulator = &shared.port(port.id).regulator;
+        let (counts_sent, needs_credit) = (regulator.counts_sent(), regulator.credit_classes() != 0);
         let mut ready = port.backlog & !held;
         ready &= !port.limits.waiting(now, ready);
         ready &= !without_credit(regulator, queues, port.id, ready);
@@ -319,7 +320,9 @@ impl<P: Packet> Transmitter<P> {
                 counters.add(queue, queue_stat::EXTRA, 1);
             }
             port.shaper.send(now, queued.frame_bytes);
-            regulator.handle_sent(class, queued.frame_bytes);
+            if counts_sent {
+                regulator.handle_sent(class, queued.frame_bytes);
+            }
             if port.limits.send(now, class, queued.frame_bytes) {
                 ready &= !class.bit();
             }
@@ -331,7 +334,9 @@ impl<P: Packet> Transmitter<P> {
                 ready &= !class.bit();
                 port.scheduler.handle_empty(class);
             }
-            ready &= !without_credit(regulator, queues, port.id, ready & class.bit());
+            if needs_credit {
+                ready &= !without_credit(regulator, queues, port.id, ready & class.bit());
+            }
         }
     }
 
