@@ -288,7 +288,6 @@ impl<P: Packet> Forwarder<P> {
         self.drop(ingress, DropReason::PfcWatchdog);
     }
 
-    #[inline(never)]
     fn drop(&mut self, ingress: QueueId, reason: DropReason) {
         drop_arrived(&self.shared, &mut self.counters, ingress, reason);
     }
@@ -376,7 +375,9 @@ impl<P: Packet> Forwarder<P> {
 }
 
 /// Counts a frame that is dropped; in a storm of its port and class, there too.
-#[inline]
+// Out of line: in it, the loop over frames that are kept would pay for this.
+#[cold]
+#[inline(never)]
 fn drop_arrived(shared: &Shared, counters: &mut Counters, ingress: QueueId, reason: DropReason) {
     counters.drop(ingress, reason);
     let state = shared.port(ingress.port());
