@@ -3,10 +3,12 @@
 //! `RUSTFLAGS="--cfg loom" cargo test -p weir-flowctl --release --lib loom_models`
 
 use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 use weir_units::{BitRate, Bytes, Class, Span, Time};
 
 use crate::Quantum;
+use crate::cbfc::{BLOCK, Receiver};
 use crate::frame::PfcFrame;
 use crate::gfc::StageTable;
 use crate::gfc::stage::Adjuster;
@@ -71,5 +73,32 @@ fn a_pause_is_not_lost_to_one_that_ends() {
         let _ = gate.paused(later);
         receiver.join().unwrap();
         assert_eq!(gate.paused(later), CLASS.bit());
+    });
+}
+
+/// Frames are admitted to the buffer and then counted as arrived, while the transmitter reckons what is free: it never gives
+/// credit for room that is taken, and in the end for all that is free.
+#[test]
+fn credit_is_never_given_for_room_that_is_taken() {
+    loom::model(|| {
+        let (capacity, frame) = (10, 3);
+        let (receiver, held) = (Arc::new(Receiver::new(BLOCK * capacity)), Arc::new(AtomicU64::new(0)));
+        let settled = |receiver: &Receiver, held: &AtomicU64| {
+            receiver.settle(CLASS, || BLOCK * held.load(Ordering::Relaxed));
+            receiver.limit(CLASS)
+        };
+        let (at_transmitter, in_buffer) = (receiver.clone(), held.clone());
+        // Nothing leaves: the limit is what it was at first.
+        let transmitter = thread::spawn(move || {
+            assert_eq!(settled(&at_transmitter, &in_buffer), capacity as u32);
+            assert_eq!(settled(&at_transmitter, &in_buffer), capacity as u32);
+        });
+        for _ in 0..2 {
+            held.fetch_add(frame, Ordering::Relaxed);
+            receiver.handle_arrivals(CLASS, frame as u32);
+        }
+        transmitter.join().unwrap();
+        held.fetch_sub(frame, Ordering::Relaxed);
+        assert_eq!(settled(&receiver, &held), (capacity + frame) as u32);
     });
 }

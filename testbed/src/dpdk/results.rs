@@ -225,6 +225,13 @@ fn machine_notes(scenario: &Scenario, stopped: &Stopped) -> Vec<String> {
             "{of}from Xoff, or the start of a stage, to the message handed to the port, scenario time: median {} ns, 99 % {} ns, longest {} ns",
             report.message_delay.p50, report.message_delay.p99, report.message_delay.max
         ));
+        let reaction = report.reaction;
+        if reaction.count > 0 {
+            notes.push(format!(
+                "{of}from a peer's message received to obeyed, scenario time: median {} ns, 99 % {} ns, longest {} ns",
+                reaction.p50, reaction.p99, reaction.max
+            ));
+        }
         if !report.balance.holds {
             notes.push(format!("{of}the switch's books do not balance: {:?}", report.balance));
         }
