@@ -117,6 +117,11 @@ impl Pulse {
         }
     }
 
+    /// How long the peer runs in each period of this length at least, whatever its rate.
+    pub fn open_at_least(period: Span) -> Span {
+        period.divided_by(OPEN_PART_MIN)
+    }
+
     /// The frame due at `now` for classes that should send at these rates: at the start of a period, if any class should
     /// send slower than the line. After a while at line rate a period starts at once.
     #[inline]
@@ -176,7 +181,7 @@ impl Pulse {
         let mut plan = Plan { frame: PfcFrame::default(), period_ends, owed: [Span::ZERO; CLASSES] };
         for class in Class::in_mask(self.classes).filter(|class| rates[class.index()] < self.line) {
             let pause = self.owed[class.index()] + self.overrun[class.index()] + self.pause_at(rates[class.index()]);
-            let quanta = self.quantum.in_span(pause.min(left.saturating_sub(self.period.divided_by(OPEN_PART_MIN))));
+            let quanta = self.quantum.in_span(pause.min(left.saturating_sub(Pulse::open_at_least(self.period))));
             if quanta > 0 {
                 plan.frame.enabled |= class.bit();
                 plan.frame.times[class.index()] = quanta;

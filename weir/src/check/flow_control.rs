@@ -5,7 +5,7 @@ mod tests;
 
 use weir_config::{FlowControl, SwitchConfig};
 use weir_flowctl::cbfc::BLOCK;
-use weir_flowctl::gfc::{Mapping, StageTable};
+use weir_flowctl::gfc::{Mapping, Pulse, StageTable};
 use weir_flowctl::{Mechanism, Quantum};
 use weir_switch_core::BuildError;
 use weir_switch_core::flow_control::{FeedbackDelay, highest_threshold, mechanism, queue_limit};
@@ -68,9 +68,10 @@ impl Speaker<'_> {
             Mechanism::GfcPulse { stages, period } => {
                 self.gfc("B_m - 2 C τ")
                     + &format!(
-                        "pulses: a pause of P (1 - R_k/C) in each period P = {period}, none longer than P ({} quanta); P is part \
+                        "pulses: a pause of P (1 - R_k/C) in each period P = {period}, none longer than {} ({} quanta); P is part \
                          of τ\n",
-                        count(u64::from(Quantum::at(self.rate).in_span(*period)))
+                        longest_pause(*period),
+                        count(u64::from(Quantum::at(self.rate).in_span(longest_pause(*period))))
                     )
                     + &self.stages(stages, Some(*period))
                     + &told(&format!("{} with one per P, none while all queues are below B_1", self.share(*period)))
@@ -131,7 +132,7 @@ impl Speaker<'_> {
         let mut table = Table::new(["Stage k", "From B_k B", "Rate R_k"].into_iter().chain(pause));
         for stage in 0..=stages.stages() {
             let rate = stages.rate(stage);
-            let pause = pulses.map(|period| period - at_rate(period, rate, self.rate));
+            let pause = pulses.map(|period| (period - at_rate(period, rate, self.rate)).min(longest_pause(period)));
             if stage <= STAGES_SHOWN || stage == stages.stages() {
                 let start = stages.start(stage).unwrap_or(Bytes::ZERO);
                 let cells = [stage.to_string(), count(start.get()), rate.to_string()];
@@ -179,6 +180,11 @@ fn mapped(mapping: &Mapping) -> String {
         table.row([count(queue.get()), mapping.rate(queue).to_string()]);
     }
     table.to_string()
+}
+
+/// The longest pause that a period has.
+fn longest_pause(period: Span) -> Span {
+    period - Pulse::open_at_least(period)
 }
 
 /// The part of a period that a class of this rate runs.

@@ -100,7 +100,7 @@ fn pulses() {
          + P 50us",
         "B_m = 500,000 B",
         "B_1 = 350,000 B, safe up to B_m - 2 C τ = 350,000 B",
-        "pulses: a pause of P (1 - R_k/C) in each period P = 50us, none longer than P (976 quanta); P is part of τ",
+        "pulses: a pause of P (1 - R_k/C) in each period P = 50us, none longer than 49.609us (968 quanta); P is part of τ",
         "Stage k From B_k B Rate R_k Pause in each P",
         "2 425,000 2.5Gbps 37.5us",
         "messages of 84 B on the wire: 0.134 % of the link with one per P, none while all queues are below B_1",
