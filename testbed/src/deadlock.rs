@@ -25,7 +25,7 @@ use weir_switch_core::Report;
 use weir_switch_core::report::ClassReport;
 use weir_units::{Bytes, CLASSES, Class, Span, Time};
 
-use crate::scenario::PortPlace;
+use crate::scenario::{PortPlace, Scenario};
 
 /// An egress queue of a switch in the fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -106,6 +106,13 @@ impl Links {
         Links::default()
     }
 
+    /// Those of a scenario.
+    pub fn of(scenario: &Scenario) -> Links {
+        let mut links = Links::new();
+        scenario.links.iter().for_each(|link| links.join(link.ends[0], link.ends[1]));
+        links
+    }
+
     /// Adds a link.
     ///
     /// # Panics
@@ -150,6 +157,11 @@ impl EgressState {
 }
 
 impl Deadlock {
+    /// The cycle in words, with the names that the scenario's ports have.
+    pub fn cycle_in(&self, scenario: &Scenario) -> String {
+        self.describe(|place| scenario.port_name(place))
+    }
+
     /// Whether none of the queues has sent a frame yet.
     pub fn persists(&self) -> bool {
         self.dissolved_at.is_none()
@@ -185,6 +197,12 @@ impl Detector {
             standing: BTreeMap::new(),
             deadlocks: Vec::new(),
         }
+    }
+
+    /// A detector for a scenario's switches. What stands still for far longer than any message is under way is a deadlock.
+    pub fn of(scenario: &Scenario) -> Detector {
+        let standstill = (scenario.longest_delay() * 20).max(Span::from_millis(1));
+        Detector::new(Links::of(scenario), standstill)
     }
 
     /// Takes in the switches as they are at `now`, and answers with the deadlock that is declared by it, if any.

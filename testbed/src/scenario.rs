@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use weir_config::{Device, SwitchConfig};
 use weir_units::{Span, Time};
 
-use crate::deadlock::{Deadlock, Links};
 use crate::host::{FlowConfig, HostConfig, ReceiverConfig};
 use crate::link::FaultPlan;
 
@@ -246,26 +245,6 @@ impl Scenario {
     pub fn is_emulated(&self, link: &LinkPlan) -> bool {
         let [one, other] = link.ends.map(|end| &self.switches[end.switch].ports[end.port].device);
         matches!((one, other), (Device::Ring(one), Device::Ring(other)) if one != other)
-    }
-
-    /// The links between switches, for [`Detector`](crate::deadlock::Detector).
-    pub fn fabric_links(&self) -> Links {
-        let mut links = Links::new();
-        for link in &self.links {
-            links.join(link.ends[0], link.ends[1]);
-        }
-        links
-    }
-
-    /// How long queues must have waited for each other, and nothing moved, to be called deadlocked: far longer than any message
-    /// is under way.
-    pub fn standstill(&self) -> Span {
-        (self.longest_delay() * 20).max(Span::from_millis(1))
-    }
-
-    /// A deadlock's cycle with the names of its ports.
-    pub fn describe(&self, deadlock: &Deadlock) -> String {
-        deadlock.describe(|place| self.port_name(place))
     }
 
     /// The longest that a frame may be under way on any link, faults included.

@@ -97,7 +97,7 @@ impl Sim {
             hosts,
             agenda,
             pool: FramePool::new(longest.unwrap_or(0).max(FRAME_BYTES)),
-            links: scenario.fabric_links(),
+            links: Links::of(scenario),
             woken: 0,
         })
     }

@@ -115,7 +115,7 @@ impl<'a> Recorder<'a> {
             edges_ahead: edges.into_iter().rev().collect(),
             watched: queues(scenario).map(|_| Watched::default()).collect(),
             messages: scenario.ports().map(|_| MessageRate::default()).collect(),
-            detector: Detector::new(scenario.fabric_links(), scenario.standstill()),
+            detector: Detector::of(scenario),
         })
     }
 
@@ -239,7 +239,7 @@ impl<'a> Recorder<'a> {
     pub(super) fn look_for_deadlock(&mut self, at: Time, reports: &[Report]) -> io::Result<()> {
         let states: Vec<SwitchState> = reports.iter().map(SwitchState::of).collect();
         if let Some(deadlock) = self.detector.observe(at, &states) {
-            let cycle = self.scenario.describe(deadlock);
+            let cycle = deadlock.cycle_in(self.scenario);
             self.events.write(at, "", None, EventKind::Deadlock(&cycle))?;
         }
         Ok(())

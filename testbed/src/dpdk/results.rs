@@ -108,7 +108,7 @@ pub(super) fn summary(
         late_ns: late.as_nanos(),
         lossless: arrived_or_held && dropped(scenario, reports, true) == 0,
         deadlock: deadlock.map(|deadlock| DeadlockSummary {
-            cycle: scenario.describe(&deadlock),
+            cycle: deadlock.cycle_in(scenario),
             since_ns: deadlock.since.as_nanos(),
             dissolved_ns: deadlock.dissolved_at.map(Time::as_nanos),
         }),

@@ -68,7 +68,7 @@ fn pfc_and_cbfc_deadlock_in_the_order_of_arrival() {
         let (scenario, mut sim) = (fabric.scenario(), fabric.sim());
         let deadlock = first_deadlock(&mut sim, at(within)).unwrap_or_else(|| panic!("{context}: no deadlock"));
         println!("{context}: stands still since {:?}", deadlock.since);
-        assert_eq!(scenario.describe(&deadlock), "S1.p1 -> S2.p2 -> S3.p2 -> S1.p1, class 3", "{context}");
+        assert_eq!(deadlock.cycle_in(&scenario), "S1.p1 -> S2.p2 -> S3.p2 -> S1.p1, class 3", "{context}");
         let before = sent_on(&fabric, &mut sim);
         sim.run_for(Span::from_millis(5));
         assert_eq!(sent_on(&fabric, &mut sim), before, "{context}: it goes on by itself");
