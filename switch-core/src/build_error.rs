@@ -7,8 +7,6 @@ use weir_flowctl::gfc::ThresholdError;
 use weir_mmu::LayoutError;
 use weir_units::{Bytes, MacAddr, Span};
 
-use crate::flow_control::kept_free;
-
 /// Why a configuration makes no switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BuildError {
@@ -29,6 +27,8 @@ pub enum BuildError {
         key: &'static str,
         /// Which theorem, and the bound.
         error: ThresholdError,
+        /// What must be free above the threshold, whatever B_m is.
+        kept_free: Option<Bytes>,
     },
     /// A lossless ingress queue may grow longer than what the buffer keeps for it, so that frames may be lost:
     /// of [`crate::flow_control::check`].
@@ -54,8 +54,8 @@ impl BuildError {
             BuildError::Window { key, longest } => {
                 config.error_at(key, self.to_string(), format!("write \"{longest}\" or less"))
             }
-            BuildError::Threshold { port, key, error } => {
-                let help = match (highest(error), kept_free(config, *port)) {
+            BuildError::Threshold { port, key, error, kept_free } => {
+                let help = match (highest(error), kept_free) {
                     (Some(highest), _) => format!("write {key} = \"{highest}\" or less"),
                     (None, Some(free)) => {
                         format!(

@@ -11,10 +11,9 @@ use weir_flowctl::{Mechanism, wire_bytes};
 use weir_units::{BitRate, Bytes, FCS_BYTES, Span};
 
 use crate::build_error::BuildError;
-use crate::switch::RATE_UNKNOWN;
 
-/// The period of pulses toward a peer that only knows PFC.
-pub const PULSE_PERIOD: Span = Span::from_micros(100);
+/// C of a port that neither the configuration nor the device gives a rate: for quanta only, it is not shaped.
+pub const RATE_UNKNOWN: BitRate = BitRate::gbps(10);
 
 /// Looks at what all ports of a file speak, for before anything is started. A port without a rate, which under GFC and CBFC none
 /// is, is taken for one of [`RATE_UNKNOWN`].
@@ -41,7 +40,8 @@ pub fn mechanism(config: &SwitchConfig, port: usize, rate: BitRate) -> Result<Me
     let limit = queue_limit(config, port).unwrap_or_default();
     // The theorems are about bytes that fill the buffer as they come over the wire.
     let reckoned = |span| config.buffer.span_in_cells(span);
-    let refused = |key, error: ThresholdError| BuildError::Threshold { port, key, error };
+    let refused =
+        |key, error: ThresholdError| BuildError::Threshold { port, key, error, kept_free: kept_free(config, port) };
     Ok(match config.ports[port].flow_control {
         FlowControl::None => Mechanism::None,
         FlowControl::Pfc => Mechanism::Pfc { quanta, refresh_percent },
@@ -61,7 +61,9 @@ pub fn mechanism(config: &SwitchConfig, port: usize, rate: BitRate) -> Result<Me
                     stages,
                     refresh: gfc.refresh.unwrap_or_else(|| stage::Generator::refresh_by_default(rate)),
                 },
-                GfcPeer::Pfc { period } => Mechanism::GfcPulse { stages, period: period.unwrap_or(PULSE_PERIOD) },
+                GfcPeer::Pfc { period } => {
+                    Mechanism::GfcPulse { stages, period: period.unwrap_or(GfcPeer::PULSE_PERIOD_DEFAULT) }
+                }
             }
         }
         FlowControl::GfcTime(gfc) => {
@@ -152,7 +154,7 @@ impl FeedbackDelay {
         let (given, pulses) = match config.ports[port].flow_control {
             FlowControl::GfcBuffer(gfc) => match gfc.peer {
                 GfcPeer::Gfc => (gfc.tau, Span::ZERO),
-                GfcPeer::Pfc { period } => (gfc.tau, period.unwrap_or(PULSE_PERIOD)),
+                GfcPeer::Pfc { period } => (gfc.tau, period.unwrap_or(GfcPeer::PULSE_PERIOD_DEFAULT)),
             },
             FlowControl::GfcTime(gfc) => (gfc.tau, Span::ZERO),
             _ => (None, Span::ZERO),
@@ -198,7 +200,7 @@ pub fn highest_threshold(config: &SwitchConfig, port: usize, mechanism: &Mechani
 }
 
 /// What must be free above B_1 or B_0, whatever B_m is: 2Cτ, or (√(τ/T) + 1)²·C·T. `None` where a port speaks no GFC.
-pub(crate) fn kept_free(config: &SwitchConfig, port: usize) -> Option<Bytes> {
+fn kept_free(config: &SwitchConfig, port: usize) -> Option<Bytes> {
     let rate = config.ports[port].rate.unwrap_or(RATE_UNKNOWN);
     let reckoned = |span| config.buffer.span_in_cells(span);
     let (tau, any) = (reckoned(feedback_delay(config, port, rate)), Bytes::new(u64::MAX));

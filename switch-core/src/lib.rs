@@ -33,6 +33,7 @@ mod receiver;
 pub mod report;
 mod scheduler;
 mod shared;
+mod storm_tally;
 pub mod switch;
 mod transmitter;
 mod watchdog;

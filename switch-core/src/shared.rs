@@ -11,7 +11,7 @@ use weir_units::{BitRate, Class, MacAddr, PortId, Time};
 
 use crate::classify::Classifier;
 use crate::fdb::ForwardingTable;
-use crate::watchdog::StormTally;
+use crate::storm_tally::StormTally;
 
 /// The switch's common parts.
 #[derive(Debug)]

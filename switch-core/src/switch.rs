@@ -13,7 +13,7 @@ use crate::build_error::BuildError;
 use crate::classify::Classifier;
 use crate::egress::EgressQueues;
 use crate::fdb::ForwardingTable;
-use crate::flow_control::mechanism;
+use crate::flow_control::{RATE_UNKNOWN, mechanism};
 use crate::forwarder::Forwarder;
 use crate::handoff::RECEIVED_MAX;
 use crate::plan::{LcoreRole, Plan};
@@ -26,8 +26,6 @@ use crate::watchdog::PortWatchdogs;
 
 /// Addresses that the forwarding table is sized for.
 const STATIONS_MAX: usize = 16_384;
-/// C of a port that neither the configuration nor the device gives a rate: for quanta only, it is not shaped.
-pub const RATE_UNKNOWN: BitRate = BitRate::gbps(10);
 
 /// One switch: its common parts, ready to be cut into halves.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use weir_config::{SwitchConfig, Trust};
 use weir_dpdk_driver::{Memory, Placement};
 use weir_mmu::{BufferLayout, Headroom};
 use weir_switch_core::buffer::{buffer_layout, buffer_policy};
-use weir_switch_core::switch::RATE_UNKNOWN;
+use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_units::{Bytes, Class};
 
 use crate::exit::{Failure, load_all};

@@ -7,9 +7,9 @@ use weir_config::{FlowControl, SwitchConfig};
 use weir_flowctl::Mechanism;
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
+use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_switch_core::flow_control::{feedback_delay, mechanism};
 use weir_switch_core::report::{ClassReport, PortReport};
-use weir_switch_core::switch::RATE_UNKNOWN;
 use weir_units::{BitRate, Bytes, CLASSES, Class, Span, Time};
 
 use super::Stopped;

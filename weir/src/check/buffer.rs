@@ -6,7 +6,7 @@ use std::fmt::Write;
 use weir_config::{Device, PolicyConfig, SwitchConfig};
 use weir_mmu::policy::{Load, QueueView, Spfc, SteadyState};
 use weir_mmu::{BufferLayout, Charge, Headroom, Policy};
-use weir_switch_core::switch::RATE_UNKNOWN;
+use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_units::{BitRate, Bytes, Class, PortId, QueueId, Time};
 
 use crate::table::{Table, count};

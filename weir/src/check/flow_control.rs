@@ -8,8 +8,8 @@ use weir_flowctl::cbfc::BLOCK;
 use weir_flowctl::gfc::{Mapping, Pulse, StageTable};
 use weir_flowctl::{Mechanism, Quantum};
 use weir_switch_core::BuildError;
+use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_switch_core::flow_control::{FeedbackDelay, highest_threshold, mechanism, queue_limit};
-use weir_switch_core::switch::RATE_UNKNOWN;
 use weir_units::{BitRate, Bytes, FRAME_BYTES_MIN, Span, WIRE_OVERHEAD_BYTES};
 
 use super::put_together;

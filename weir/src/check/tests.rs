@@ -2,7 +2,7 @@
 
 use weir_config::SwitchConfig;
 use weir_switch_core::buffer::{buffer_layout, buffer_policy};
-use weir_switch_core::switch::RATE_UNKNOWN;
+use weir_switch_core::flow_control::RATE_UNKNOWN;
 
 use super::{buffer, warnings};
 

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use weir_config::{FlowControl, SwitchConfig};
 use weir_flowctl::Mechanism;
+use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_switch_core::flow_control::mechanism;
-use weir_switch_core::switch::RATE_UNKNOWN;
 use weir_testbed::plot::{Figure, Line, Mark, Panel};
 use weir_testbed::run_dir::{Series, read_series};
 use weir_testbed::scenario::PortPlace;

@@ -2,8 +2,8 @@
 
 use weir_config::{PolicyConfig, SwitchConfig};
 use weir_mmu::{BufferLayout, Headroom};
+use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_switch_core::flow_control::{FeedbackDelay, has_room, highest_threshold, is_unsafe, mechanism, queue_limit};
-use weir_switch_core::switch::RATE_UNKNOWN;
 use weir_units::Bytes;
 
 use crate::check::flow_control::lowest_threshold;

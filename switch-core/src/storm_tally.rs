@@ -1,0 +1,90 @@
+//! What lcores tell each other of PFC storms.
+
+use std::array;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use weir_flowctl::frame::PfcFrame;
+use weir_flowctl::pfc::{StormCounters, StormPackets};
+use weir_units::{CLASSES, Class, QueueId};
+
+use crate::counters::{Counters, queue_stat};
+
+/// What lcores tell each other of the storms at a port whose classes are watched.
+///
+/// Relaxed throughout: plain counts. The transmitter may see a frame of another lcore one poll late.
+#[derive(Debug)]
+pub(crate) struct StormTally {
+    /// Classes that are watched, one bit each.
+    watched: u8,
+    pub(crate) classes: [ClassTally; CLASSES],
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct ClassTally {
+    /// PFC frames obeyed that pause the class, and that resume it; from the lcore that receives.
+    pub(crate) xoff_frames: AtomicU64,
+    pub(crate) xon_frames: AtomicU64,
+    /// Frames received in the class in a storm: kept, and dropped; from the lcore that forwards.
+    kept: AtomicU64,
+    dropped: AtomicU64,
+    /// Frames for the egress queue that were dropped for its storm before they were admitted; from all that forward.
+    refused: AtomicU64,
+    /// The watchdog's counters, in the order of [`StormCounters::named`]; from the lcore that transmits.
+    pub(crate) counters: [AtomicU64; STORM_COUNTERS],
+}
+
+const STORM_COUNTERS: usize = 10;
+
+impl StormTally {
+    /// For a port of which `classes` (one bit each) are watched.
+    pub(crate) fn new(classes: u8) -> StormTally {
+        StormTally { watched: classes, classes: array::from_fn(|_| ClassTally::default()) }
+    }
+
+    /// Counts a PFC frame that was obeyed.
+    pub(crate) fn count_pfc(&self, frame: &PfcFrame) {
+        Class::in_mask(frame.paused()).for_each(|class| add(&self.classes[class.index()].xoff_frames));
+        Class::in_mask(frame.resumed()).for_each(|class| add(&self.classes[class.index()].xon_frames));
+    }
+
+    /// Counts a frame that came in a storm of its class and was kept.
+    pub(crate) fn count_kept(&self, class: Class) {
+        add(&self.classes[class.index()].kept);
+    }
+
+    /// Counts a frame that came in a storm of its class and was dropped.
+    pub(crate) fn count_dropped(&self, class: Class) {
+        add(&self.classes[class.index()].dropped);
+    }
+
+    /// Counts a frame that was dropped since its egress queue, at this port, is in a storm.
+    pub(crate) fn count_refused(&self, class: Class) {
+        add(&self.classes[class.index()].refused);
+    }
+
+    /// The counters of a class's watchdog, as of its last poll or the last report; `None` if it is not watched.
+    pub(crate) fn counters(&self, class: Class) -> Option<StormCounters> {
+        let slots = (self.watched & class.bit() != 0).then(|| &self.classes[class.index()].counters)?;
+        let [deadlock_detected, deadlock_restored, all @ .., tx, tx_dropped, rx, rx_dropped] =
+            slots.each_ref().map(|slot| slot.load(Ordering::Relaxed));
+        let last = StormPackets { tx, tx_dropped, rx, rx_dropped };
+        let [tx, tx_dropped, rx, rx_dropped] = all;
+        let all = StormPackets { tx, tx_dropped, rx, rx_dropped };
+        Some(StormCounters { deadlock_detected, deadlock_restored, all, last })
+    }
+
+    /// What was counted since the start of a queue; `counters` are those of its transmitter.
+    pub(crate) fn packets(&self, queue: QueueId, counters: &Counters) -> StormPackets {
+        let class = &self.classes[queue.class().index()];
+        StormPackets {
+            tx: counters.get(queue, queue_stat::FRAMES),
+            tx_dropped: counters.dropped(queue) + class.refused.load(Ordering::Relaxed),
+            rx: class.kept.load(Ordering::Relaxed),
+            rx_dropped: class.dropped.load(Ordering::Relaxed),
+        }
+    }
+}
+
+fn add(count: &AtomicU64) {
+    count.fetch_add(1, Ordering::Relaxed);
+}
