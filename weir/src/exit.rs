@@ -1,7 +1,7 @@
 //! How the command ends: 0 well, 1 something failed or was lost, 2 the input was wrong and nothing was started.
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use weir_config::{ConfigErrors, SwitchConfig};
@@ -63,6 +63,10 @@ impl From<std::io::Error> for Failure {
 /// Reads all files, and reports what is wrong in any of them: thresholds that break their theorem too, before anything starts.
 pub fn load_all(files: &[PathBuf]) -> Result<Vec<SwitchConfig>, Failure> {
     let (mut switches, mut errors) = (Vec::new(), Vec::new());
+    if let Some(scenario) = files.iter().find(|file| is_scenario(file)) {
+        let name = scenario.display();
+        return Err(Failure::Argument(format!("{name} is a scenario of several switches: weir testbed run {name}")));
+    }
     for file in files {
         match weir_config::load(file).and_then(|switch| flow_control::check(&switch).map(|()| switch)) {
             Ok(switch) => switches.push(switch),
@@ -98,4 +102,10 @@ mod tests {
         let Err(Failure::Input(errors)) = with("151KB") else { panic!("accepted") };
         assert_eq!(errors.iter().map(|error| error.line()).collect::<Vec<_>>(), [Some(7), Some(12)]);
     }
+}
+
+/// Whether a file is a scenario's, of which a switch's reader would only say that it knows none of its tables.
+fn is_scenario(file: &Path) -> bool {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    text.lines().any(|line| matches!(line.trim(), "[scenario]" | "[[switches]]"))
 }
