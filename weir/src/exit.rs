@@ -82,6 +82,12 @@ pub fn load_all(files: &[PathBuf]) -> Result<Vec<SwitchConfig>, Failure> {
     }
 }
 
+/// Whether a file is a scenario's, of which a switch's reader would only say that it knows none of its tables.
+fn is_scenario(file: &Path) -> bool {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    text.lines().any(|line| matches!(line.trim(), "[scenario]" | "[[switches]]"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,10 +108,4 @@ mod tests {
         let Err(Failure::Input(errors)) = with("151KB") else { panic!("accepted") };
         assert_eq!(errors.iter().map(|error| error.line()).collect::<Vec<_>>(), [Some(7), Some(12)]);
     }
-}
-
-/// Whether a file is a scenario's, of which a switch's reader would only say that it knows none of its tables.
-fn is_scenario(file: &Path) -> bool {
-    let text = std::fs::read_to_string(file).unwrap_or_default();
-    text.lines().any(|line| matches!(line.trim(), "[scenario]" | "[[switches]]"))
 }
