@@ -7,17 +7,24 @@ use weir_flowctl::wire_bytes;
 use weir_units::{BitRate, Span, Time};
 
 /// The messages that one port has sent, as samples tell.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct MessageRate {
     /// The samples of the last [`WORST_OVER`]: when, and how many by then.
     recent: VecDeque<(Time, u64)>,
-    sent: u64,
-    /// The most in that time.
-    worst: u64,
+    /// The last sample.
+    last: (Time, u64),
+    /// The most in that time, or in the longer one between two samples that are further apart.
+    worst: (u64, Span),
 }
 
 /// What the worst case is taken over.
 pub(super) const WORST_OVER: Span = Span::from_millis(1);
+
+impl Default for MessageRate {
+    fn default() -> MessageRate {
+        MessageRate { recent: VecDeque::new(), last: (Time::default(), 0), worst: (0, WORST_OVER) }
+    }
+}
 
 impl MessageRate {
     /// By `now`, a sample's instant, so many were sent.
@@ -27,26 +34,36 @@ impl MessageRate {
         {
             self.recent.pop_front();
         }
-        let before = self.recent.front().map_or(self.sent, |(_, sent)| *sent);
-        self.worst = self.worst.max(sent - before);
+        let (since, before) = self.recent.front().copied().unwrap_or(self.last);
+        let (now_sent, over) = (sent - before, now.since(since).max(WORST_OVER));
+        let (worst_sent, worst_over) = self.worst;
+        if product(now_sent, worst_over) > product(worst_sent, over) {
+            self.worst = (now_sent, over);
+        }
         self.recent.push_back((now, sent));
-        self.sent = sent;
+        self.last = (now, sent);
     }
 
     /// Messages sent.
     pub(super) fn sent(&self) -> u64 {
-        self.sent
+        self.last.1
     }
 
     /// The share of a link of this rate that they took over `duration`, in millionths.
     pub(super) fn share_ppm(&self, rate: BitRate, duration: Span) -> u64 {
-        share_ppm(self.sent, rate, duration)
+        share_ppm(self.sent(), rate, duration)
     }
 
-    /// The share in the worst [`WORST_OVER`].
+    /// The share in the worst [`WORST_OVER`], or between the samples around it if they are further apart.
     pub(super) fn worst_ppm(&self, rate: BitRate) -> u64 {
-        share_ppm(self.worst, rate, WORST_OVER)
+        let (sent, over) = self.worst;
+        share_ppm(sent, rate, over)
     }
+}
+
+/// Two rates are compared by these, crosswise.
+fn product(messages: u64, over: Span) -> u128 {
+    u128::from(messages) * u128::from(over.as_picos())
 }
 
 fn share_ppm(messages: u64, rate: BitRate, span: Span) -> u64 {
@@ -72,5 +89,14 @@ mod tests {
         // 84 B each: 120 of them in 1.25 MB, 200 in 12.5 MB.
         assert_eq!(messages.worst_ppm(rate), 120 * 84 * 1_000_000 / 1_250_000);
         assert_eq!(messages.share_ppm(rate, Span::from_millis(10)), 200 * 84 * 1_000_000 / 12_500_000);
+    }
+    #[test]
+    fn messages_between_samples_far_apart_are_spread_over_that_time() {
+        let rate = BitRate::gbps(10);
+        let mut messages = MessageRate::default();
+        messages.note(Time::from_nanos(10_000_000), 500);
+        messages.note(Time::from_nanos(20_000_000), 600);
+        // 500 in ten milliseconds: 50 in one.
+        assert_eq!(messages.worst_ppm(rate), 50 * 84 * 1_000_000 / 1_250_000);
     }
 }

@@ -148,7 +148,7 @@ pub struct MessageSummary {
     pub sent: u64,
     /// The share of the link that they took, in millionths.
     pub share_ppm: u64,
-    /// The same in the worst millisecond, as samples show it.
+    /// The same in the worst millisecond, as samples show it (between two of them, where they are further apart).
     pub share_worst_ppm: u64,
 }
 
