@@ -1,8 +1,8 @@
 //! Scenario files: every file of `tests/bad` gives exactly the errors that its comments expect, all in one go; the reference
 //! and the examples are true.
-//!
-//! `#~ message | help` expects an error on its own line, whose message and help contain these texts; `#~?` any line or none.
-//! Several may share a line.
+
+#[path = "../../config/tests/expectations/mod.rs"]
+mod expectations;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,36 +11,8 @@ use proptest::prelude::*;
 use weir_config::ConfigErrors;
 use weir_testbed::scenario::file::{ScenarioRun, known_keys, load, parse};
 
-#[derive(Debug)]
-struct Expected {
-    line: Option<usize>,
-    message: String,
-    help: String,
-}
-
-fn expectations(text: &str) -> Vec<Expected> {
-    let mut all = Vec::new();
-    for (index, line) in text.lines().enumerate() {
-        for comment in line.split("#~").skip(1) {
-            let (line, comment) = match comment.strip_prefix('?') {
-                Some(comment) => (None, comment),
-                None => (Some(index + 1), comment),
-            };
-            let (message, help) = comment.split_once(" | ").expect("`#~ message | help`");
-            all.push(Expected { line, message: message.trim().to_owned(), help: help.trim().to_owned() });
-        }
-    }
-    all
-}
-
 fn here(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
-}
-
-fn files(folder: &str) -> Vec<PathBuf> {
-    let mut files: Vec<PathBuf> = fs::read_dir(here(folder)).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.sort();
-    files
 }
 
 fn good(path: &Path, text: &str) -> Vec<ScenarioRun> {
@@ -49,33 +21,7 @@ fn good(path: &Path, text: &str) -> Vec<ScenarioRun> {
 
 #[test]
 fn bad_files_give_the_errors_they_expect() {
-    let mut wrong = String::new();
-    for path in files("tests/bad") {
-        let name = path.file_name().unwrap().to_str().unwrap();
-        let mut expected = expectations(&fs::read_to_string(&path).unwrap());
-        assert!(!expected.is_empty(), "{name} expects nothing");
-        let Err(errors) = load(&path) else {
-            wrong += &format!("{name}: no error\n");
-            continue;
-        };
-        let report = errors.render(false);
-        assert!(report.contains(name) && report.contains("help:"), "{report}");
-        for error in errors.iter() {
-            let fits = |wanted: &Expected| {
-                (wanted.line.is_none() || wanted.line == error.line())
-                    && error.message().contains(&wanted.message)
-                    && error.help_text().contains(&wanted.help)
-            };
-            match expected.iter().position(fits) {
-                Some(index) => drop(expected.remove(index)),
-                None => wrong += &format!("{name}:{:?}: unexpected: {error} | {}\n", error.line(), error.help_text()),
-            }
-        }
-        for missing in expected {
-            wrong += &format!("{name}: missing {missing:?}\n");
-        }
-    }
-    assert!(wrong.is_empty(), "\n{wrong}");
+    expectations::check(&here("tests/bad"), |path, _| load(path));
 }
 
 #[test]
