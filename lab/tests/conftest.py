@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from weirlab import netns, switch
+from weirlab.wire import Wire
 
 ROOT_TOOLS = ["ip", "ethtool", "sysctl"]
 
@@ -58,6 +59,20 @@ def namespace(cleanup):
         return made[-1]
 
     return make
+
+
+@pytest.fixture
+def cables(namespace, cleanup):
+    """Makes a silent namespace with a veth pair for each port, `sw-PORT` to `host-PORT`, and a wire on each host's end."""
+
+    def lay(role, ports):
+        here = namespace(role)
+        here.be_silent()
+        for port in ports:
+            netns.veth((here, f"sw-{port}"), (here, f"host-{port}"))
+        return here, {port: cleanup.enter_context(Wire(here, f"host-{port}")) for port in ports}
+
+    return lay
 
 
 def need(tool):

@@ -10,9 +10,7 @@ from scapy.contrib.mac_control import MACControlClassBasedFlowControl
 from scapy.layers.l2 import Ether
 from scapy.utils import rdpcap
 
-from weirlab import netns
 from weirlab.switch import Switch
-from weirlab.wire import Wire
 
 pytestmark = pytest.mark.root
 
@@ -130,15 +128,11 @@ class Bench:
 
 
 @pytest.fixture
-def rig(namespace, tmp_path, cleanup):
+def rig(cables, tmp_path):
     """A switch with a bench around it, and a capture on the sender's cable."""
     need("tcpdump")
     need("tshark")
-    here = namespace("wire")
-    here.be_silent()
-    for port in ("in", "out"):
-        netns.veth((here, f"sw-{port}"), (here, f"host-{port}"))
-    wires = {port: cleanup.enter_context(Wire(here, f"host-{port}")) for port in ("in", "out")}
+    here, wires = cables("wire", ["in", "out"])
     streams = {number: Stream(SENDER, RECEIVER, dscp, FRAME_BYTES) for number, dscp in ((1, 1), (3, 3), (4, 4))}
 
     def run(script, flow_control="pfc"):

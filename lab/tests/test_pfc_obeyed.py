@@ -9,9 +9,8 @@ import time
 import pytest
 from pfc import LONGEST, Stream, is_control, pause, pfc, stamp_of
 
-from weirlab import netns
 from weirlab.switch import Switch
-from weirlab.wire import Recorder, Wire
+from weirlab.wire import Recorder
 
 pytestmark = pytest.mark.root
 
@@ -113,14 +112,9 @@ class Run:
 
 
 @pytest.fixture
-def stream(namespace, tmp_path, cleanup):
+def stream(cables, tmp_path):
     """Runs a stream of all classes while frames are sent into port "out" at given seconds."""
-    here = namespace("wire")
-    here.be_silent()
-    ports = ["in", "out", "other"]
-    for port in ports:
-        netns.veth((here, f"sw-{port}"), (here, f"host-{port}"))
-    wires = {port: cleanup.enter_context(Wire(here, f"host-{port}")) for port in ports}
+    here, wires = cables("wire", ["in", "out", "other"])
 
     def once(script, seconds, flow_control):
         config = tmp_path / "pfc.toml"

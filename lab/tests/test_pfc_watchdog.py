@@ -10,9 +10,8 @@ import time
 import pytest
 from pfc import Stream, is_control, pfc, stamp_of
 
-from weirlab import netns
 from weirlab.switch import Switch
-from weirlab.wire import Recorder, Wire
+from weirlab.wire import Recorder
 
 pytestmark = pytest.mark.root
 
@@ -114,14 +113,9 @@ class Log:
 
 
 @pytest.fixture
-def lab(namespace, tmp_path, cleanup):
+def lab(cables, tmp_path):
     """What it takes to run a switch whose watchdog takes this action."""
-    here = namespace("storm")
-    here.be_silent()
-    ports = ["in", "sick", "other"]
-    for port in ports:
-        netns.veth((here, f"sw-{port}"), (here, f"host-{port}"))
-    wires = {port: cleanup.enter_context(Wire(here, f"host-{port}")) for port in ports}
+    here, wires = cables("storm", ["in", "sick", "other"])
 
     def make(action):
         config = tmp_path / "storm.toml"

@@ -4,18 +4,17 @@ mod comparison;
 mod conclusion;
 
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use weir_config::ConfigErrors;
-use weir_testbed::dpdk::{BackendError, DpdkBackend, Progress, fitting_dilation};
+use weir_testbed::dpdk::{BackendError, DpdkBackend, fitting_dilation};
 use weir_testbed::host::CongestionControl;
-use weir_testbed::run_dir::{Provenance, RunDir, RunDirError, Summary};
+use weir_testbed::run_dir::{RunDir, RunDirError, Summary};
 use weir_testbed::scenario::Scenario;
 use weir_testbed::victim::{PolicyKind, Victim, VictimPolicy};
-use weir_units::{BitRate, Time};
+use weir_units::BitRate;
 
 use crate::exit::Failure;
-use crate::progress::progress_bar;
+use crate::experiment;
 use comparison::{Compared, comparison, lost};
 
 /// Arguments of `weir demo`.
@@ -124,8 +123,7 @@ fn too_fast(dilation: u32, errors: &ConfigErrors) -> Failure {
 }
 
 fn run_dir(label: &str, output: &Path) -> Result<RunDir, RunDirError> {
-    let provenance = Provenance::new(env!("CARGO_PKG_VERSION"), std::env::args(), SystemTime::now());
-    RunDir::create(output.join(label.replace('/', "_").replace(" N=", "-n")), &provenance)
+    experiment::directory(&output.join(label.replace('/', "_").replace(" N=", "-n")))
 }
 
 fn introduce(arguments: &DemoArguments, bursts: &[u8], scenarios: &[Scenario], (rate, dilation): (BitRate, u32)) {
@@ -145,30 +143,23 @@ fn introduce(arguments: &DemoArguments, bursts: &[u8], scenarios: &[Scenario], (
         }
     }
     println!("F1 shares no congested port, and is held up all the same whenever the switch pauses H0 on P0.");
-    let seconds: f64 =
-        scenarios.iter().map(|scenario| scenario.end.as_nanos() as f64 * 1e-9 * f64::from(dilation)).sum();
-    let runs = if scenarios.len() == 1 { "One run".to_owned() } else { format!("{} runs", scenarios.len()) };
-    println!("{runs}, about {seconds:.0} s in all.\n");
+    println!("{}\n", experiment::outlook(scenarios));
 }
 
 fn run_one(backend: &DpdkBackend, scenario: &Scenario, label: &str, run: RunDir) -> Result<Summary, Failure> {
-    let bar = progress_bar(label, 12, scenario.end.since(Time::ZERO));
-    let summary = backend.run(scenario, run, &mut |progress: &Progress| {
-        bar.set_position(progress.now.as_nanos() / 1_000);
+    experiment::run_with_bar(backend, (label, 12), scenario, run, |progress| {
         let state = match progress.first_port_victim {
             Some(true) => " (victim)",
             Some(false) => " (normal)",
             None => "",
         };
-        bar.set_message(format!(
+        format!(
             "F1 {:5.1} Gb/s  PAUSE on P0{state} {}  shared buffer {:.1} MB",
             progress.first_flow_bps as f64 / 1e9,
             progress.first_port_pauses,
             progress.pool_used.get() as f64 / 1e6
-        ));
-    })?;
-    bar.finish_and_clear();
-    Ok(summary)
+        )
+    })
 }
 
 /// Says which runs the machine held up.

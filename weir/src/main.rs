@@ -5,7 +5,7 @@
 mod check;
 mod demo;
 mod exit;
-mod progress;
+mod experiment;
 mod run;
 mod storms;
 mod summary;

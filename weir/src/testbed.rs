@@ -4,17 +4,15 @@ mod figure;
 mod outcome;
 
 use std::path::PathBuf;
-use std::time::SystemTime;
 
 use weir_config::{ConfigErrors, Device};
-use weir_testbed::dpdk::{DpdkBackend, Progress, fitting_dilation};
-use weir_testbed::run_dir::{Provenance, RunDir, Summary};
+use weir_testbed::dpdk::{DpdkBackend, fitting_dilation};
+use weir_testbed::run_dir::{RunDir, Summary};
 use weir_testbed::scenario::Scenario;
 use weir_testbed::scenario::file::{self, Expectation, ScenarioRun};
-use weir_units::Time;
 
 use crate::exit::Failure;
-use crate::progress::progress_bar;
+use crate::experiment;
 
 /// What can be done with a scenario.
 #[derive(clap::Subcommand)]
@@ -62,11 +60,7 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let name = scenarios.first().map_or("", |scenario| scenario.name.as_str()).to_owned();
     let output = arguments.output.clone().unwrap_or_else(|| PathBuf::from("runs").join(&name));
     let directories: Vec<PathBuf> = runs.iter().map(|run| output.join(slug(&run.name))).collect();
-    let run_dirs = directories.iter().map(|directory| {
-        let provenance = Provenance::new(env!("CARGO_PKG_VERSION"), std::env::args(), SystemTime::now());
-        RunDir::create(directory, &provenance)
-    });
-    let run_dirs = run_dirs.collect::<Result<Vec<_>, _>>()?;
+    let run_dirs = directories.iter().map(|path| experiment::directory(path)).collect::<Result<Vec<_>, _>>()?;
     introduce(&scenarios);
     let backend = DpdkBackend::start(&scenarios)?;
     let mut ended = Vec::new();
@@ -151,24 +145,18 @@ fn introduce(scenarios: &[Scenario]) {
         count(scenario.hosts.len(), "host"),
         count(scenario.flows.len(), "flow")
     );
-    let seconds: f64 =
-        scenarios.iter().map(|scenario| scenario.end.as_nanos() as f64 * 1e-9 * f64::from(dilation)).sum();
-    println!("{}, about {seconds:.0} s in all.\n", count(scenarios.len(), "run"));
+    println!("{}\n", experiment::outlook(scenarios));
 }
 
 fn run_one(backend: &DpdkBackend, name: &str, scenario: &Scenario, run: RunDir) -> Result<Summary, Failure> {
-    let bar = progress_bar(name, 26, scenario.end.since(Time::ZERO));
-    let summary = backend.run(scenario, run, &mut |progress: &Progress| {
-        bar.set_position(progress.now.as_nanos() / 1_000);
-        bar.set_message(format!(
+    experiment::run_with_bar(backend, (name, 26), scenario, run, |progress| {
+        format!(
             "received {:5.2} Gb/s  PAUSEs {}  buffers {:.1} MB",
             progress.received_bps as f64 / 1e9,
             progress.pauses,
             progress.pool_used.get() as f64 / 1e6
-        ));
-    })?;
-    bar.finish_and_clear();
-    Ok(summary)
+        )
+    })
 }
 
 #[cfg(test)]

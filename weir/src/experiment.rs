@@ -1,0 +1,56 @@
+//! What every experiment does with its runs: it makes their directories, says how long they take, and shows how far each is.
+
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use weir_testbed::dpdk::{DpdkBackend, Progress};
+use weir_testbed::run_dir::{Provenance, RunDir, RunDirError, Summary};
+use weir_testbed::scenario::Scenario;
+use weir_units::{Span, Time};
+
+use crate::exit::Failure;
+
+/// A new directory for the results of a run of this command.
+pub fn directory(path: &Path) -> Result<RunDir, RunDirError> {
+    let provenance = Provenance::new(env!("CARGO_PKG_VERSION"), std::env::args(), SystemTime::now());
+    RunDir::create(path, &provenance)
+}
+
+/// How many runs these are, and how long they take: `3 runs, about 64 s in all.`
+pub fn outlook(scenarios: &[Scenario]) -> String {
+    let seconds: f64 = scenarios
+        .iter()
+        .map(|scenario| scenario.end.as_nanos() as f64 * 1e-9 * f64::from(scenario.time_dilation()))
+        .sum();
+    let runs = if scenarios.len() == 1 { "One run".to_owned() } else { format!("{} runs", scenarios.len()) };
+    format!("{runs}, about {seconds:.0} s in all.")
+}
+
+/// Runs a scenario with a bar on the terminal, at whose end stands what `message` says; names are aligned to `width`.
+pub fn run_with_bar(
+    backend: &DpdkBackend,
+    (name, width): (&str, usize),
+    scenario: &Scenario,
+    directory: RunDir,
+    message: impl Fn(&Progress) -> String,
+) -> Result<Summary, Failure> {
+    let bar = progress_bar(name, width, scenario.end.since(Time::ZERO));
+    let summary = backend.run(scenario, directory, &mut |progress: &Progress| {
+        bar.set_position(progress.now.as_nanos() / 1_000);
+        bar.set_message(message(progress));
+    })?;
+    bar.finish_and_clear();
+    Ok(summary)
+}
+
+/// A bar for a run of this name and length in scenario time, of which it shows microseconds; names are aligned to `width`.
+fn progress_bar(name: &str, width: usize, length: Span) -> ProgressBar {
+    let bar = ProgressBar::new(length.as_micros());
+    let template = format!("{{prefix:>{width}}} [{{bar:32}}] {{pos:>6}} of {{len}} us  {{msg}}");
+    let style = ProgressStyle::with_template(&template).expect("a valid template");
+    bar.set_style(style.progress_chars("=> "));
+    bar.set_prefix(name.to_owned());
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
