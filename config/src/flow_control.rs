@@ -33,6 +33,21 @@ impl FlowControl {
         }
     }
 
+    /// Whether what the port sends and obeys is stages, which stand in PFC frames and are no pauses.
+    pub fn tells_stages(&self) -> bool {
+        matches!(self, FlowControl::GfcBuffer(GfcBufferConfig { peer: GfcPeer::Gfc, .. }))
+    }
+
+    /// B_m, or CBFC's buffer, with its key, as configured; `None` under flow control without one.
+    pub fn limit(&self) -> Option<(&'static str, Option<Bytes>)> {
+        match self {
+            FlowControl::GfcBuffer(gfc) => Some(("b_m", gfc.b_m)),
+            FlowControl::GfcTime(gfc) => Some(("b_m", gfc.b_m)),
+            FlowControl::Cbfc(cbfc) => Some(("buffer", cbfc.buffer)),
+            FlowControl::Pfc | FlowControl::Pause | FlowControl::None => None,
+        }
+    }
+
     /// The word that the file has for it: `kind` of `[ports.flow_control]`.
     pub(crate) fn kind(&self) -> &'static str {
         match self {

@@ -98,7 +98,7 @@ impl SwitchConfig {
     }
 
     /// T of the static policy, as configured or B_s / N_p rounded down; `None` for the other policies.
-    pub(crate) fn static_threshold(&self) -> Option<Bytes> {
+    pub fn static_threshold(&self) -> Option<Bytes> {
         match self.buffer.policy {
             PolicyConfig::Static { threshold } => {
                 Some(threshold.unwrap_or_else(|| self.shared_size().divided_by(self.ports.len() as u64)))

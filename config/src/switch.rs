@@ -60,6 +60,11 @@ impl SwitchConfig {
         real.unwrap_or(port)
     }
 
+    /// The ports that are no clones.
+    pub fn real_ports(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.ports.len()).filter(|port| self.ports[*port].clone_of().is_none())
+    }
+
     /// The ports that copy a port's ingress, in the order of the file; none for a port that is a clone itself.
     ///
     /// # Panics

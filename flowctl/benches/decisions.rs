@@ -6,7 +6,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use weir_flowctl::cbfc::Sender;
+use weir_flowctl::cbfc::{Advertiser, Sender};
 use weir_flowctl::frame::PfcFrame;
 use weir_flowctl::gfc::{StageTable, stage};
 use weir_flowctl::pfc::{Gate, Generator};
@@ -55,7 +55,7 @@ fn main() {
     report("PFC generator, nothing to say", |now| u64::from(generator.poll(now, 0).is_some()));
     let table = StageTable::new(Bytes::mb(1), Bytes::kb(500), RATE, Span::from_micros(10)).expect("safe thresholds");
     report("GFC stage of a queue", |now| u64::from(table.stage_of(Bytes::new(now.as_picos() & 0xf_ffff))));
-    let refresh = stage::Generator::refresh_by_default(RATE);
+    let refresh = Advertiser::period_by_default(RATE);
     let generator = stage::Generator::new(table, CLASS.bit(), refresh);
     let queues = [Bytes::kb(100); CLASSES];
     report("GFC generator, a queue below B_1", |now| u64::from(generator.poll(now, &queues).is_some()));

@@ -57,7 +57,7 @@ impl ClassLimits {
             return 0;
         }
         let waiting = Class::in_mask(limited).filter(|class| !self.limiters[class.index()].is_free(now));
-        waiting.fold(0, |mask, class| mask | class.bit())
+        Class::mask_of(waiting)
     }
 
     /// Counts a frame of this length without FCS; says whether the class has to wait now.

@@ -126,7 +126,7 @@ struct BufferBased {
 
 impl BufferBased {
     fn new(table: StageTable, delay: Span) -> BufferBased {
-        let refresh = stage::Generator::refresh_by_default(LINE);
+        let refresh = Advertiser::period_by_default(LINE);
         let generator = stage::Generator::new(table.clone(), CLASS.bit(), refresh);
         BufferBased { generator, messages: Delayed::new(delay), adjuster: stage::Adjuster::new(table) }
     }

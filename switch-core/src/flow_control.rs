@@ -5,7 +5,7 @@ mod tests;
 
 use weir_config::{ConfigErrors, FlowControl, GfcPeer, SwitchConfig};
 use weir_flowctl::cbfc::Advertiser;
-use weir_flowctl::gfc::{Mapping, StageTable, ThresholdError, stage};
+use weir_flowctl::gfc::{Mapping, StageTable, ThresholdError};
 use weir_flowctl::gfc::{buffer_based_b1_max, time_based_b0_max};
 use weir_flowctl::{Mechanism, wire_bytes};
 use weir_units::{BitRate, Bytes, FCS_BYTES, Span};
@@ -22,8 +22,7 @@ pub const RATE_UNKNOWN: BitRate = BitRate::gbps(10);
 /// All thresholds that break their theorem and all queues that the buffer does not keep enough for, where they are not declared
 /// unsafe; each at its line.
 pub fn check(config: &SwitchConfig) -> Result<(), ConfigErrors> {
-    let real = (0..config.ports.len()).filter(|port| config.real_port(*port) == *port);
-    let wrong = real.flat_map(|port| {
+    let wrong = config.real_ports().flat_map(|port| {
         let rate = config.ports[port].rate.unwrap_or(RATE_UNKNOWN);
         [mechanism(config, port, rate).err(), room(config, port).err()].into_iter().flatten()
     });
@@ -40,15 +39,19 @@ pub fn mechanism(config: &SwitchConfig, port: usize, rate: BitRate) -> Result<Me
     let limit = queue_limit(config, port).unwrap_or_default();
     // The theorems are about bytes that fill the buffer as they come over the wire.
     let reckoned = |span| config.buffer.span_in_cells(span);
-    let refused =
-        |key, error: ThresholdError| BuildError::Threshold { port, key, error, kept_free: kept_free(config, port) };
+    let highest = highest_threshold(config, port, rate);
+    let refused = |key, error: ThresholdError| BuildError::Threshold {
+        port,
+        key,
+        error,
+        kept_free: kept_free(config, port, rate),
+    };
     Ok(match config.ports[port].flow_control {
         FlowControl::None => Mechanism::None,
         FlowControl::Pfc => Mechanism::Pfc { quanta, refresh_percent },
         FlowControl::Pause => Mechanism::Pause { quanta, refresh_percent },
         FlowControl::GfcBuffer(gfc) => {
             let (b_m, tau) = (limit, reckoned(feedback_delay(config, port, rate)));
-            let highest = buffer_based_b1_max(b_m, rate, tau);
             let b_1 = gfc.b_1.or(highest);
             let make = if gfc.unsafe_thresholds {
                 StageTable::without_guarantee(b_m, b_1.unwrap_or(Bytes::ZERO), rate)
@@ -59,7 +62,7 @@ pub fn mechanism(config: &SwitchConfig, port: usize, rate: BitRate) -> Result<Me
             match gfc.peer {
                 GfcPeer::Gfc => Mechanism::GfcBuffer {
                     stages,
-                    refresh: gfc.refresh.unwrap_or_else(|| stage::Generator::refresh_by_default(rate)),
+                    refresh: gfc.refresh.unwrap_or_else(|| Advertiser::period_by_default(rate)),
                 },
                 GfcPeer::Pfc { period } => {
                     Mechanism::GfcPulse { stages, period: period.unwrap_or(GfcPeer::PULSE_PERIOD_DEFAULT) }
@@ -69,7 +72,6 @@ pub fn mechanism(config: &SwitchConfig, port: usize, rate: BitRate) -> Result<Me
         FlowControl::GfcTime(gfc) => {
             let (b_m, tau) = (limit, reckoned(feedback_delay(config, port, rate)));
             let period = gfc.period.unwrap_or_else(|| Advertiser::period_by_default(rate));
-            let highest = time_based_b0_max(b_m, rate, tau, reckoned(period));
             let b_0 = gfc.b_0.or(highest);
             let make = if gfc.unsafe_thresholds {
                 Mapping::without_guarantee(b_m, b_0.unwrap_or(Bytes::ZERO), rate)
@@ -89,12 +91,7 @@ pub fn mechanism(config: &SwitchConfig, port: usize, rate: BitRate) -> Result<Me
 /// How long a lossless ingress queue of a port may grow under GFC and CBFC: B_m, or CBFC's buffer, as configured or by
 /// default. `None` under all else.
 pub fn queue_limit(config: &SwitchConfig, port: usize) -> Option<Bytes> {
-    let given = match config.ports[port].flow_control {
-        FlowControl::GfcBuffer(gfc) => gfc.b_m,
-        FlowControl::GfcTime(gfc) => gfc.b_m,
-        FlowControl::Cbfc(cbfc) => cbfc.buffer,
-        FlowControl::Pfc | FlowControl::Pause | FlowControl::None => return None,
-    };
+    let (_, given) = config.ports[port].flow_control.limit()?;
     Some(given.or(config.b_m_by_default(port)).unwrap_or_default())
 }
 
@@ -104,13 +101,11 @@ pub fn queue_limit(config: &SwitchConfig, port: usize) -> Option<Bytes> {
 /// # Errors
 /// [`BuildError::Room`] if it keeps less, and that is not declared unsafe.
 pub fn room(config: &SwitchConfig, port: usize) -> Result<(), BuildError> {
-    let key = match config.ports[port].flow_control {
-        FlowControl::Cbfc(_) => "buffer",
-        flow_control if is_unsafe(&flow_control) => return Ok(()),
-        _ => "b_m",
-    };
-    match (queue_limit(config, port), config.kept_for_a_queue(port)) {
-        (Some(limit), Some(kept)) if !has_room(config, port) => Err(BuildError::Room { port, key, limit, kept }),
+    let flow_control = &config.ports[port].flow_control;
+    match (flow_control.limit(), queue_limit(config, port), config.kept_for_a_queue(port)) {
+        (Some((key, _)), Some(limit), Some(kept)) if !is_unsafe(flow_control) && !has_room(config, port) => {
+            Err(BuildError::Room { port, key, limit, kept })
+        }
         _ => Ok(()),
     }
 }
@@ -185,32 +180,27 @@ pub fn feedback_delay(config: &SwitchConfig, port: usize, rate: BitRate) -> Span
     FeedbackDelay::of(config, port, rate).total()
 }
 
-/// The highest B_1 or B_0 of a port that keeps to its theorem, under GFC; `None` otherwise, and where the buffer is too
-/// small for any.
-pub fn highest_threshold(config: &SwitchConfig, port: usize, mechanism: &Mechanism, rate: BitRate) -> Option<Bytes> {
-    let reckoned = |span| config.buffer.span_in_cells(span);
-    let tau = reckoned(feedback_delay(config, port, rate));
-    match mechanism {
-        Mechanism::GfcBuffer { stages, .. } | Mechanism::GfcPulse { stages, .. } => {
-            buffer_based_b1_max(stages.b_m(), rate, tau)
-        }
-        Mechanism::GfcTime { mapping, period, .. } => time_based_b0_max(mapping.b_m(), rate, tau, reckoned(*period)),
-        _ => None,
-    }
+/// The highest B_1 or B_0 of a port at this rate that keeps to its theorem, under GFC; `None` otherwise, and where the buffer is
+/// too small for any.
+pub fn highest_threshold(config: &SwitchConfig, port: usize, rate: BitRate) -> Option<Bytes> {
+    highest_below(config, port, rate, queue_limit(config, port)?)
 }
 
 /// What must be free above B_1 or B_0, whatever B_m is: 2Cτ, or (√(τ/T) + 1)²·C·T. `None` where a port speaks no GFC.
-fn kept_free(config: &SwitchConfig, port: usize) -> Option<Bytes> {
-    let rate = config.ports[port].rate.unwrap_or(RATE_UNKNOWN);
-    let reckoned = |span| config.buffer.span_in_cells(span);
-    let (tau, any) = (reckoned(feedback_delay(config, port, rate)), Bytes::new(u64::MAX));
-    let highest = match config.ports[port].flow_control {
-        FlowControl::GfcBuffer(_) => buffer_based_b1_max(any, rate, tau)?,
+fn kept_free(config: &SwitchConfig, port: usize, rate: BitRate) -> Option<Bytes> {
+    let any = Bytes::new(u64::MAX);
+    Some(any - highest_below(config, port, rate, any)?)
+}
+
+/// [`highest_threshold`] below this B_m. The theorems are about bytes that fill the buffer as they come over the wire.
+fn highest_below(config: &SwitchConfig, port: usize, rate: BitRate, b_m: Bytes) -> Option<Bytes> {
+    let tau = config.buffer.span_in_cells(feedback_delay(config, port, rate));
+    match config.ports[port].flow_control {
+        FlowControl::GfcBuffer(_) => buffer_based_b1_max(b_m, rate, tau),
         FlowControl::GfcTime(gfc) => {
             let period = gfc.period.unwrap_or_else(|| Advertiser::period_by_default(rate));
-            time_based_b0_max(any, rate, tau, reckoned(period))?
+            time_based_b0_max(b_m, rate, tau, config.buffer.span_in_cells(period))
         }
-        _ => return None,
-    };
-    Some(any - highest)
+        _ => None,
+    }
 }

@@ -284,11 +284,16 @@ impl Report {
     /// Frames dropped for a reason, over all ports and classes.
     pub fn dropped(&self, reason: DropReason) -> u64 {
         let classes = self.ports.iter().flat_map(|port| &port.classes);
-        classes.map(|class| class.rx_drops[reason as usize] + class.tx_drops[reason as usize]).sum()
+        classes.map(|class| class.dropped(reason)).sum()
     }
 }
 
 impl ClassReport {
+    /// Frames of the class dropped for a reason, received or to be sent.
+    pub fn dropped(&self, reason: DropReason) -> u64 {
+        self.rx_drops[reason as usize] + self.tx_drops[reason as usize]
+    }
+
     /// Whether anything happened to this class.
     pub fn is_used(&self) -> bool {
         let drops: u64 = self.rx_drops.iter().chain(&self.tx_drops).sum();

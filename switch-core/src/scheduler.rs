@@ -21,7 +21,7 @@ impl Scheduler {
     pub fn new(queues: &[QueueConfig; CLASSES]) -> Scheduler {
         let strict = Class::ALL.into_iter().filter(|class| queues[class.index()].strict);
         Scheduler {
-            strict: strict.fold(0, |mask, class| mask | class.bit()),
+            strict: Class::mask_of(strict),
             quantum: queues.map(|queue| queue.quantum.max(1)),
             deficit: [0; CLASSES],
             turn: 0,

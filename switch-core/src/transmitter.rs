@@ -502,7 +502,7 @@ fn without_credit<P>(regulator: &Regulator, queues: &EgressQueues<P>, port: Port
     }
     let next = |class: &Class| queues.front(QueueId::new(port, *class)).map_or(0, |queued| queued.frame_bytes);
     let lacking = Class::in_mask(asked).filter(|class| !regulator.has_credit(*class, next(class)));
-    lacking.fold(0, |mask, class| mask | class.bit())
+    Class::mask_of(lacking)
 }
 
 /// A histogram of delays in nanoseconds; its memory is taken now.

@@ -28,9 +28,9 @@ use weir_switch_core::Report;
 use weir_switch_core::report::PortReport;
 use weir_units::{BitRate, Bytes, Span, Time};
 
-use crate::host::{Host, HostConfig, HostError};
+use crate::host::HostError;
 use crate::run_dir::{RunDir, RunDirError, Summary};
-use crate::scenario::{HostFlows, HostPlan, LinkPlan, PortPlace, Scenario, ScenarioError};
+use crate::scenario::{HostPlan, LinkPlan, PortPlace, Scenario, ScenarioError};
 use board::Board;
 pub use fit::fitting_dilation;
 use instants::PortInstants;
@@ -228,6 +228,7 @@ impl DpdkBackend {
         };
         let mut fabric = Fabric::prepare(&self.runtime, &scenario.switches, &placement, mbufs_of(scenario))?;
         let mut readers = Vec::new();
+        let slack = HOST_SLACK.divided_by(u64::from(scenario.time_dilation()));
         for (n, plan) in scenario.hosts.iter().enumerate() {
             let queues = match &plan.device {
                 None => far_end(&mut fabric, scenario, plan.place())?,
@@ -237,7 +238,8 @@ impl DpdkBackend {
                     opened.map_err(|source| BackendError::Device { host: plan.name.clone(), source })?
                 }
             };
-            let host = host(scenario, n).map_err(|source| BackendError::Host { host: plan.name.clone(), source })?;
+            let host =
+                scenario.host(n, slack).map_err(|source| BackendError::Host { host: plan.name.clone(), source })?;
             let capture = scenario.capture.as_ref().filter(|plan| plan.host == n);
             let (shape, pool) = (host_link(scenario, plan), fabric.store().data.clone());
             let port = (plan.place(), instants(&fabric, plan.place()));
@@ -271,15 +273,6 @@ fn far_end(fabric: &mut Fabric<'_>, scenario: &Scenario, place: PortPlace) -> Re
 /// What a port tells of its flow control.
 fn instants(fabric: &Fabric<'_>, place: PortPlace) -> PortInstants {
     PortInstants::new(fabric.shared(place.switch).ports()[place.port].feedback())
-}
-
-fn host(scenario: &Scenario, number: usize) -> Result<Host, HostError> {
-    let slack = HOST_SLACK.divided_by(u64::from(scenario.time_dilation()));
-    let nic = HostConfig { slack, ..scenario.hosts[number].nic.clone() };
-    let HostFlows { sends, receives } = scenario.flows_of(number);
-    let sends: Vec<_> = sends.into_iter().map(|(_, flow)| flow).collect();
-    let receives: Vec<_> = receives.into_iter().map(|(_, receiver)| receiver).collect();
-    Host::new(nic, &sends, &receives)
 }
 
 /// Lets the scenario run, and samples it, until all hosts have finished or take too long.

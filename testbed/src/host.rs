@@ -327,7 +327,7 @@ impl Host {
         let longest = self.config.frame_bytes_max() as u32;
         let unpaid = Class::in_mask(self.regulator.credit_classes());
         let unpaid = unpaid.filter(|class| !self.regulator.has_credit(*class, longest));
-        let unpaid = unpaid.fold(0, |mask, class| mask | class.bit());
+        let unpaid = Class::mask_of(unpaid);
         self.regulator.paused(now) | self.limits.waiting(now, 0xff) | unpaid
     }
 

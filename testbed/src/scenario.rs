@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use weir_config::{Device, SwitchConfig};
 use weir_units::{Span, Time};
 
-use crate::host::{FlowConfig, HostConfig, ReceiverConfig};
+use crate::host::{FlowConfig, Host, HostConfig, HostError, ReceiverConfig};
 use crate::link::FaultPlan;
 
 /// An experiment.
@@ -169,6 +169,14 @@ impl Scenario {
             .filter(|(_, flow)| flow.to == host)
             .map(|(n, flow)| (n, flow.config.receiver(&self.hosts[flow.from].nic)));
         HostFlows { sends: sends.collect(), receives: receives.collect() }
+    }
+
+    /// A host that may be late by `slack`, with the flows that begin or end there.
+    pub(crate) fn host(&self, host: usize, slack: Span) -> Result<Host, HostError> {
+        let HostFlows { sends, receives } = self.flows_of(host);
+        let sends: Vec<_> = sends.into_iter().map(|(_, flow)| flow).collect();
+        let receives: Vec<_> = receives.into_iter().map(|(_, receiver)| receiver).collect();
+        Host::new(HostConfig { slack, ..self.hosts[host].nic.clone() }, &sends, &receives)
     }
 
     /// Whether the scenario holds together. Whoever builds one by hand should ask; a backend does.

@@ -24,7 +24,7 @@ use weir_switch_core::{BuildError, Report, Shared};
 use weir_units::{PortId, Span, Time};
 
 use crate::deadlock::{Links, SwitchState};
-use crate::host::{Completion, Host, HostConfig, HostError};
+use crate::host::{Completion, Host, HostError};
 use crate::link::{FaultCounters, LinkFrame};
 use crate::scenario::{PortPlace, Scenario, ScenarioError};
 use agenda::Agenda;
@@ -84,7 +84,12 @@ impl Sim {
             SwitchStation::new(number, config, wires.clone().into()).map_err(failed)
         });
         let switches = switches.collect::<Result<Box<[_]>, _>>()?;
-        let hosts = (0..scenario.hosts.len()).map(|n| Ok(HostStation::new(host(scenario, n)?, leaving.hosts[n])));
+        let hosts = (0..scenario.hosts.len()).map(|n| {
+            // Nobody is ever late.
+            let host = scenario.host(n, Span::ZERO);
+            let host = host.map_err(|source| SimError::Host { host: scenario.hosts[n].name.clone(), source })?;
+            Ok(HostStation::new(host, leaving.hosts[n]))
+        });
         let hosts = hosts.collect::<Result<Box<[_]>, SimError>>()?;
         let longest = hosts.iter().map(|station| station.host.config().frame_bytes_max()).max();
         let components = wires.len() + switches.len() + hosts.len();
@@ -269,13 +274,4 @@ fn wires(scenario: &Scenario) -> Result<(Box<[Wire]>, Leaving), SimError> {
         }
     }
     Ok((wires.into(), leaving))
-}
-
-fn host(scenario: &Scenario, n: usize) -> Result<Host, SimError> {
-    let (plan, flows) = (&scenario.hosts[n], scenario.flows_of(n));
-    let sends: Vec<_> = flows.sends.into_iter().map(|(_, flow)| flow).collect();
-    let receives: Vec<_> = flows.receives.into_iter().map(|(_, end)| end).collect();
-    // Nobody is ever late.
-    let nic = HostConfig { slack: Span::ZERO, ..plan.nic.clone() };
-    Host::new(nic, &sends, &receives).map_err(|source| SimError::Host { host: plan.name.clone(), source })
 }

@@ -293,7 +293,7 @@ fn class_summary((class, report): (usize, &ClassReport)) -> ClassSummary {
         tx_frames: report.tx_frames,
         tx_bytes: report.tx_bytes,
         ce_marked: report.ce_marked,
-        drops: reasons(|reason| report.rx_drops[reason as usize] + report.tx_drops[reason as usize]),
+        drops: reasons(|reason| report.dropped(reason)),
         xoff_rx: report.xoff_rx,
         xoff_tx: report.xoff_tx,
         xon_tx: report.xon_tx,

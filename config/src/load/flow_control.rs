@@ -86,8 +86,7 @@ fn refuse_strays(table: &Table<'_>, chosen: FlowControl) {
 
 /// A period of pulses toward a peer that gets none.
 fn refuse_pulses_unasked(table: &Table<'_>, chosen: FlowControl) {
-    let FlowControl::GfcBuffer(GfcBufferConfig { peer: GfcPeer::Gfc, .. }) = chosen else { return };
-    if !table.has("pulse_period") || !table.doc().sound(&[&table.at("peer")]) {
+    if !chosen.tells_stages() || !table.has("pulse_period") || !table.doc().sound(&[&table.at("peer")]) {
         return;
     }
     let given = if table.has("peer") { "" } else { " (the default)" };

@@ -6,7 +6,7 @@ use weir_units::{Bytes, Span};
 
 use crate::error::Problem;
 use crate::read::Doc;
-use crate::{FlowControl, GfcBufferConfig, GfcPeer, GfcTimeConfig, PolicyConfig, PortConfig, SwitchConfig};
+use crate::{FlowControl, GfcBufferConfig, GfcPeer, PolicyConfig, PortConfig, SwitchConfig};
 
 /// Checks what each port gives for its flow control.
 pub(super) fn check(doc: &Doc, config: &SwitchConfig) {
@@ -80,11 +80,11 @@ fn speakers<'c>(doc: &Doc, config: &'c SwitchConfig) -> Vec<Speaker<'c>> {
     let real =
         ports.filter(|(index, port)| port.clone_of().is_none() && doc.sound(&[&format!("ports[{index}].clone_of")]));
     let speaker = |(index, port): (usize, &'c PortConfig)| {
-        let (limit_key, limit, threshold) = match port.flow_control {
-            FlowControl::GfcBuffer(GfcBufferConfig { b_m, b_1, .. }) => ("b_m", b_m, b_1.map(|b_1| ("b_1", b_1))),
-            FlowControl::GfcTime(GfcTimeConfig { b_m, b_0, .. }) => ("b_m", b_m, b_0.map(|b_0| ("b_0", b_0))),
-            FlowControl::Cbfc(cbfc) => ("buffer", cbfc.buffer, None),
-            FlowControl::Pfc | FlowControl::Pause | FlowControl::None => return None,
+        let (limit_key, limit) = port.flow_control.limit()?;
+        let threshold = match port.flow_control {
+            FlowControl::GfcBuffer(gfc) => gfc.b_1.map(|b_1| ("b_1", b_1)),
+            FlowControl::GfcTime(gfc) => gfc.b_0.map(|b_0| ("b_0", b_0)),
+            _ => None,
         };
         Some(Speaker { index, port, limit_key, limit, threshold })
     };

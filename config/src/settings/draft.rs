@@ -35,11 +35,6 @@ impl Draft {
         draft
     }
 
-    /// The text, a switch's file.
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-
     /// Reads the file as any other. [`SwitchConfig::source`] is this text; errors point where its parts came from.
     ///
     /// # Errors

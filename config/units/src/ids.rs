@@ -43,6 +43,12 @@ impl Class {
         1 << self.0
     }
 
+    /// A class vector with the bits of these.
+    #[inline]
+    pub fn mask_of(classes: impl Iterator<Item = Class>) -> u8 {
+        classes.fold(0, |mask, class| mask | class.bit())
+    }
+
     /// The classes whose bits are set in `mask`, lowest first.
     pub fn in_mask(mask: u8) -> impl Iterator<Item = Class> {
         Class::ALL.into_iter().filter(move |class| mask & class.bit() != 0)

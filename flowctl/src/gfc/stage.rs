@@ -6,7 +6,7 @@
 
 use crate::sync::{AtomicU64, Ordering};
 
-use weir_units::{BitRate, Bytes, CLASSES, Class, Span, Time};
+use weir_units::{Bytes, CLASSES, Class, Span, Time};
 
 use super::{Rates, StageTable};
 use crate::frame::PfcFrame;
@@ -37,12 +37,6 @@ impl Generator {
     pub fn new(table: StageTable, classes: u8, refresh: Span) -> Generator {
         assert!(refresh > Span::ZERO, "a message without pause would fill the link");
         Generator { table, classes, refresh, advertised: [0; CLASSES], refresh_at: Time::ZERO }
-    }
-
-    /// The refresh period that CBFC's messages have, 65,535 byte times: 0.13 % of the link, a lost message heals in 52 us at
-    /// 10 Gb/s.
-    pub fn refresh_by_default(rate: BitRate) -> Span {
-        rate.time_for(Bytes::new(65_535))
     }
 
     /// The frame due at `now` for ingress queues of these lengths; every class under GFC is in it.
@@ -121,6 +115,7 @@ impl Adjuster {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use weir_units::BitRate;
 
     use super::*;
     use crate::frame::ControlFrame;

@@ -76,7 +76,7 @@ impl Gate {
 
     fn paused_among(&self, now: Time, candidates: u8) -> u8 {
         let is_paused = |class: &Class| now.as_picos() < self.classes[class.index()].until.load(Ordering::Relaxed);
-        Class::in_mask(candidates).filter(is_paused).fold(0, |mask, class| mask | class.bit())
+        Class::mask_of(Class::in_mask(candidates).filter(is_paused))
     }
 
     /// The earliest instant after `now` at which a paused class may send again; `None` if none is paused.

@@ -41,7 +41,6 @@ pub struct Watchdog {
     last: Option<(Time, QueueObservation)>,
     /// Out of a storm: the condition has held since then, as far as is known. In a storm: no PFC frame was received since.
     since: Time,
-    in_storm: bool,
     counters: StormCounters,
 }
 
@@ -131,7 +130,7 @@ impl Watchdog {
         assert!(poll_interval > Span::ZERO, "a watchdog that polls all the time sees no interval");
         assert!(poll_interval <= detection_time, "polls every {poll_interval} cannot tell {detection_time}");
         assert!(poll_interval <= restoration_time, "polls every {poll_interval} cannot tell {restoration_time}");
-        Watchdog { config, last: None, since: Time::ZERO, in_storm: false, counters: StormCounters::default() }
+        Watchdog { config, last: None, since: Time::ZERO, counters: StormCounters::default() }
     }
 
     /// Looks at the queue as it is at `now`. The first poll has nothing to compare with; one that is not due is ignored.
@@ -144,7 +143,7 @@ impl Watchdog {
             return None;
         };
         let interval = Interval { then, now, before: &before, queue };
-        let turns = if self.in_storm { self.is_over(&interval) } else { self.is_detected(&interval) };
+        let turns = if self.in_storm() { self.is_over(&interval) } else { self.is_detected(&interval) };
         turns.then(|| self.turn(now))
     }
 
@@ -158,7 +157,7 @@ impl Watchdog {
     pub fn next_wakeup(&self) -> Time {
         let Some((then, _)) = self.last else { return Time::ZERO };
         let next = then.saturating_add(self.config.poll_interval);
-        if self.in_storm && self.config.action != WatchdogAction::Alert {
+        if self.in_storm() && self.config.action != WatchdogAction::Alert {
             next.min(self.since.saturating_add(self.config.restoration_time))
         } else {
             next
@@ -168,7 +167,7 @@ impl Watchdog {
     /// Whether the queue is in a storm.
     #[inline]
     pub fn in_storm(&self) -> bool {
-        self.in_storm
+        self.counters.in_storm()
     }
 
     /// Storms detected so far.
@@ -189,7 +188,7 @@ impl Watchdog {
     /// Adds packets that came and went since the last call to the storm under way; out of a storm they count nowhere. Call
     /// it before each poll, so that the last ones of a storm are counted.
     pub fn count_packets(&mut self, packets: &StormPackets) {
-        if self.in_storm {
+        if self.in_storm() {
             self.counters.all.add(packets);
             self.counters.last.add(packets);
         }
@@ -220,14 +219,13 @@ impl Watchdog {
     /// Into a storm or out of it.
     fn turn(&mut self, now: Time) -> WatchdogEvent {
         self.since = now;
-        self.in_storm = !self.in_storm;
-        if self.in_storm {
+        if self.in_storm() {
+            self.counters.deadlock_restored += 1;
+            WatchdogEvent::StormRestored
+        } else {
             self.counters.deadlock_detected += 1;
             self.counters.last = StormPackets::default();
             WatchdogEvent::StormDetected
-        } else {
-            self.counters.deadlock_restored += 1;
-            WatchdogEvent::StormRestored
         }
     }
 }

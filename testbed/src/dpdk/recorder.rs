@@ -5,7 +5,6 @@ use std::fs::File;
 use std::io::{self, BufWriter};
 use std::sync::Arc;
 
-use weir_config::{FlowControl, GfcBufferConfig, GfcPeer};
 use weir_flowctl::frame::PfcFrame;
 use weir_flowctl::wire_bytes;
 use weir_switch_core::Report;
@@ -140,11 +139,7 @@ impl<'a> Recorder<'a> {
                     Note::Pfc(at, place, frame) => {
                         let (port, told) = self.told.get_mut(&place).expect("a port of the scenario");
                         let config = &self.scenario.switches[place.switch].ports[place.port];
-                        let is_staged = matches!(
-                            config.flow_control,
-                            FlowControl::GfcBuffer(GfcBufferConfig { peer: GfcPeer::Gfc, .. })
-                        );
-                        note_frame(&mut self.events, at, port, told, &frame, is_staged)?;
+                        note_frame(&mut self.events, at, port, told, &frame, config.flow_control.tells_stages())?;
                     }
                     Note::Done(completion) => {
                         let mut of_host = self.scenario.flows.iter().filter(|flow| Some(flow.from) == reader.host);
@@ -222,7 +217,7 @@ impl<'a> Recorder<'a> {
             let port = &reports[place.switch].ports[place.port];
             for (class, counters) in Class::ALL.into_iter().zip(&port.classes) {
                 for reason in DropReason::ALL {
-                    let now = counters.rx_drops[reason as usize] + counters.tx_drops[reason as usize];
+                    let now = counters.dropped(reason);
                     let before = before.next().expect("a counter for each port, class and reason");
                     if now > *before {
                         let kind = EventKind::Drop { reason: reason.name(), frames: now - *before };

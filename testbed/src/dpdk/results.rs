@@ -204,7 +204,7 @@ fn dropped(scenario: &Scenario, reports: &[Report], lossless: bool) -> u64 {
         let classes = report.ports.iter().flat_map(|port| Class::ALL.into_iter().zip(&port.classes));
         let while_running = |class: &ClassReport| {
             let reasons = DropReason::ALL.into_iter().filter(|reason| *reason != DropReason::Shutdown);
-            reasons.map(|reason| class.rx_drops[reason as usize] + class.tx_drops[reason as usize]).sum::<u64>()
+            reasons.map(|reason| class.dropped(reason)).sum::<u64>()
         };
         classes.filter(|(class, _)| is_asked(class)).map(|(_, class)| while_running(class)).sum()
     };
@@ -278,8 +278,7 @@ fn class_summaries(
 }
 
 fn drops(class: &ClassReport) -> BTreeMap<String, u64> {
-    let counted = DropReason::ALL
-        .map(|reason| (reason.name().to_owned(), class.rx_drops[reason as usize] + class.tx_drops[reason as usize]));
+    let counted = DropReason::ALL.map(|reason| (reason.name().to_owned(), class.dropped(reason)));
     counted.into_iter().filter(|(_, frames)| *frames > 0).collect()
 }
 

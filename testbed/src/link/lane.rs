@@ -63,7 +63,8 @@ impl<T: LinkFrame> Lane<T> {
     /// If there is no room.
     pub fn handle(&mut self, now: Time, frame: T, copy: impl FnOnce(&T) -> Option<T>) {
         assert!(self.room() > 0, "a frame for a lane that is full");
-        let is_chosen = self.faults.plan().frames.includes(frame.bytes());
+        let plan = self.faults.plan();
+        let is_chosen = !plan.is_none() && plan.frames.includes(frame.bytes());
         let Lane { faults, line, probe, .. } = self;
         faults.handle(now, frame, is_chosen, copy, |frame| enter(line, probe, now, frame));
     }

@@ -6,7 +6,7 @@ use weir_switch_core::counters::DropReason;
 use weir_units::{BitRate, Bytes, Class, MacAddr};
 
 use super::*;
-use crate::host::{CongestionControl, FlowConfig, Repeat};
+use crate::host::{CongestionControl, FlowConfig, HostConfig, Repeat};
 use crate::link::{ChosenFrames, FaultPlan};
 use crate::rocev2::{Dscp, QueuePair};
 use crate::scenario::{FlowPlan, HostPlan};

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use weir_config::{FlowControl, SwitchConfig};
+use weir_config::SwitchConfig;
 use weir_flowctl::cbfc::BLOCK;
 use weir_flowctl::gfc::{Mapping, Pulse, StageTable};
 use weir_flowctl::{Mechanism, Quantum};
@@ -20,9 +20,8 @@ const MESSAGE: Bytes = Bytes::new(FRAME_BYTES_MIN + WIRE_OVERHEAD_BYTES);
 
 /// Each port under GFC or CBFC, those that have the same put together; nothing of the others.
 pub fn flow_control(switch: &SwitchConfig) -> Result<String, BuildError> {
-    let real = (0..switch.ports.len()).filter(|port| switch.real_port(*port) == *port);
     let mut described = Vec::new();
-    for port in real {
+    for port in switch.real_ports() {
         if let Some(text) = Speaker::of(switch, port)?.describe() {
             described.push((text, switch.ports[port].name.as_str()));
         }
@@ -100,7 +99,7 @@ impl Speaker<'_> {
     fn gfc(&self, bound: &str) -> String {
         let (key, threshold) = lowest_threshold(&self.mechanism).unwrap_or_default();
         let limit = queue_limit(self.switch, self.port).unwrap_or_default();
-        let safe = match highest_threshold(self.switch, self.port, &self.mechanism, self.rate) {
+        let safe = match highest_threshold(self.switch, self.port, self.rate) {
             Some(highest) => {
                 let is_safe = if threshold > highest { "UNSAFE, above" } else { "safe up to" };
                 format!("{is_safe} {bound} = {} B", count(highest.get()))
@@ -117,12 +116,7 @@ impl Speaker<'_> {
     }
 
     fn limit_from(&self) -> &'static str {
-        let given = match self.switch.ports[self.port].flow_control {
-            FlowControl::GfcBuffer(gfc) => gfc.b_m,
-            FlowControl::GfcTime(gfc) => gfc.b_m,
-            FlowControl::Cbfc(cbfc) => cbfc.buffer,
-            FlowControl::Pfc | FlowControl::Pause | FlowControl::None => None,
-        };
+        let given = self.switch.ports[self.port].flow_control.limit().and_then(|(_, given)| given);
         if given.is_some() { "" } else { ", what the buffer keeps for a queue less a frame" }
     }
 

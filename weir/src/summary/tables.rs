@@ -1,6 +1,6 @@
 //! The summary as tables.
 
-use weir_config::{FlowControl, GfcBufferConfig, GfcPeer};
+use weir_config::FlowControl;
 use weir_units::BitRate;
 
 use super::{PortSummary, RunSummary, SwitchSummary};
@@ -113,7 +113,7 @@ pub(super) fn pause_table(switch: &SwitchSummary) -> Table {
         "for us",
         "Peak headroom B",
     ]);
-    for port in switch.ports.iter().filter(|port| !tells_stages(port)) {
+    for port in switch.ports.iter().filter(|port| !port.speaks.tells_stages()) {
         for class in port.classes.iter().filter(|class| class.xoff_tx + class.xoff_rx > 0) {
             table.row([
                 port.name.clone(),
@@ -133,18 +133,13 @@ pub(super) fn pause_table(switch: &SwitchSummary) -> Table {
 
 /// What [`SwitchSummary::pause_delay_ns`] is the delay of, for the flow control that the ports speak.
 pub(super) fn message_delay(switch: &SwitchSummary) -> &'static str {
-    let stages = switch.ports.iter().any(tells_stages);
+    let stages = switch.ports.iter().any(|port| port.speaks.tells_stages());
     let pauses = switch.ports.iter().any(|port| matches!(port.speaks, FlowControl::Pfc | FlowControl::Pause));
     match (stages, pauses) {
         (true, true) => "Xoff to PAUSE, or stage's start to message",
         (true, false) => "stage's start to message",
         (false, _) => "Xoff to PAUSE",
     }
-}
-
-/// Whether what a port sends and obeys is stages, which stand in PFC frames and are no pauses.
-fn tells_stages(port: &PortSummary) -> bool {
-    matches!(port.speaks, FlowControl::GfcBuffer(GfcBufferConfig { peer: GfcPeer::Gfc, .. }))
 }
 
 /// The control frames of each port that had any; kinds that no port had are left out.

@@ -1,6 +1,7 @@
 //! The switches' files, made of what the scenario says.
 
 use weir_config::settings::{Draft, Origin, Settings};
+use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_units::{BitRate, MacAddr};
 
 use super::keys::{OF_DEVICE, OF_SWITCH, SECTIONS};
@@ -13,8 +14,6 @@ const WHOLE: &[&str] = &["flow_control"];
 const DEVICES: &[&str] = &["ring", "clone_of"];
 /// At this rate of real time even a small machine carries a dozen links.
 const REAL_RATE: BitRate = BitRate::mbps(100);
-/// What links are taken to have of which no rate is known.
-const RATE_UNKNOWN: BitRate = BitRate::gbps(10);
 
 /// The file of a switch in a run.
 pub(super) fn draft(plan: &Plan, run: &RunPart, switch: usize, time_dilation: u32) -> Draft {

@@ -1,6 +1,6 @@
 //! Doubtful flow control: delays below the rule, thresholds declared unsafe, and promises that the buffer may not keep.
 
-use weir_config::{PolicyConfig, SwitchConfig};
+use weir_config::SwitchConfig;
 use weir_mmu::{BufferLayout, Headroom};
 use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_switch_core::flow_control::{FeedbackDelay, has_room, highest_threshold, is_unsafe, mechanism, queue_limit};
@@ -12,8 +12,7 @@ use crate::table::count;
 
 /// A sentence for each, ports that have the same put together; then for the switch.
 pub fn warnings(switch: &SwitchConfig, layout: &BufferLayout) -> Vec<String> {
-    let real = (0..switch.ports.len()).filter(|port| switch.real_port(*port) == *port);
-    let limited = real.filter(|port| queue_limit(switch, *port).is_some());
+    let limited = switch.real_ports().filter(|port| queue_limit(switch, *port).is_some());
     let of_ports = limited.flat_map(|port| {
         let name = switch.ports[port].name.as_str();
         [moving(switch), short(switch, port), unsafe_thresholds(switch, port)]
@@ -29,7 +28,7 @@ pub fn warnings(switch: &SwitchConfig, layout: &BufferLayout) -> Vec<String> {
 
 /// A policy whose threshold moves.
 fn moving(switch: &SwitchConfig) -> Option<String> {
-    (!is_static(switch)).then(|| {
+    switch.static_threshold().is_none().then(|| {
         format!(
             "the threshold of policy \"{}\" moves, so the buffer may be full before a queue is as long as its port promises (B_m, \
              or CBFC's buffer), and lossless frames are lost then",
@@ -57,7 +56,7 @@ fn unsafe_thresholds(switch: &SwitchConfig, port: usize) -> Option<String> {
     }
     let mechanism = mechanism(switch, port, rate).ok()?;
     let (key, threshold) = lowest_threshold(&mechanism)?;
-    let highest = highest_threshold(switch, port, &mechanism, rate);
+    let highest = highest_threshold(switch, port, rate);
     let above =
         highest.is_none_or(|highest| threshold > highest).then(|| format!("{key} is above the highest that is safe"));
     let longer =
@@ -81,7 +80,7 @@ fn promised(switch: &SwitchConfig, layout: &BufferLayout) -> Option<String> {
     let pool = if let Headroom::Pool(pool) = layout.headroom_from() { pool } else { Bytes::ZERO };
     let there_is = layout.shared() + pool;
     let of = if pool > Bytes::ZERO { "shared buffer and the headroom pool" } else { "shared buffer" };
-    let threshold = if is_static(switch) { ", or T of those under other flow control" } else { "" };
+    let threshold = if switch.static_threshold().is_some() { ", or T of those under other flow control" } else { "" };
     (sum > there_is).then(|| {
         format!(
             "all lossless ingress queues together may take {} B of the {of} (B_m, or CBFC's buffer, and a frame, less what is kept \
@@ -101,10 +100,6 @@ fn shared_of_a_queue(switch: &SwitchConfig, layout: &BufferLayout, port: usize) 
             (limit + switch.frame_bytes_max()).saturating_sub(switch.buffer.private + alone)
         }
         // T, since ρ and Φ are kept for the queue alone.
-        None => switch.kept_for_a_queue(port).map_or(Bytes::ZERO, |kept| kept - switch.buffer.private - phi),
+        None => switch.headroom(port).and(switch.static_threshold()).unwrap_or(Bytes::ZERO),
     }
-}
-
-fn is_static(switch: &SwitchConfig) -> bool {
-    matches!(switch.buffer.policy, PolicyConfig::Static { .. })
 }
