@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use weir_config::settings::Draft;
 use weir_config::{ConfigErrors, Device, SwitchConfig, Trust};
 use weir_flowctl::Mechanism;
-use weir_switch_core::flow_control::mechanism;
+use weir_switch_core::flow_control::{self, mechanism};
 use weir_units::{BitRate, Class, Span};
 
 use super::complaints::Complaints;
@@ -80,15 +80,11 @@ impl Build<'_> {
         complaints.add(self.run, None, self.plan.source.error_at(key, message, help));
     }
 
-    /// Thresholds that break their theorem, and links whose ends do not understand each other.
+    /// Thresholds that break their theorem, queues that the buffer does not keep enough for, and links whose ends do not understand each other.
     fn check_flow_control(&self, complaints: &mut Complaints) {
         for (switch, (config, _)) in self.switches.iter().enumerate() {
-            for (port, part) in config.ports.iter().enumerate().filter(|(_, part)| part.clone_of().is_none()) {
-                if let Some(rate) = part.rate
-                    && let Err(error) = mechanism(config, port, rate)
-                {
-                    self.refuse_of_switch(switch, error.at_line(config), complaints);
-                }
+            if let Err(errors) = flow_control::check(config) {
+                self.refuse_of_switch(switch, errors, complaints);
             }
         }
         for link in &self.plan.topology.links {
