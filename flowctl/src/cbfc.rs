@@ -10,7 +10,8 @@
 //! taken for a new one only if it is late by 2.7 s at 400 Gb/s.
 //!
 //! **Lost packets** do leak credit: a packet damaged on the wire was counted by the sender and never by the receiver.
-//! [`Receiver::handle_sent_total`] makes up for it, given the sender's own count.
+//! [`Receiver::handle_sent_total`] makes up for it, given the sender's own count; no message of
+//! ours carries that, so a switch here does not call it.
 //!
 //! **Both ends start together**, with the link, from zero. One that restarts alone would leave the other with counts that
 //! mean nothing: restart both, or take the link down.

@@ -60,7 +60,7 @@ pub(super) struct RunPart {
 }
 
 impl Plan {
-    /// Reads the whole file, which stands in `folder`.
+    /// Reads the whole file, whose path is `file`.
     pub fn read(root: &Table<'_>, file: &Path) -> Plan {
         let scenario = root.table("scenario", "scenario");
         require(&scenario, "end", "a scenario", "end = \"20ms\" in [scenario]");
@@ -164,10 +164,11 @@ fn capture(root: &Table<'_>, topology: &Topology, end: Time) -> Option<CapturePa
     Some(CapturePart { host: host?, data_from, data_frames })
 }
 
-/// The runs; without any there is one, of the scenario's name.
+/// What `expect` may say.
 const EXPECTATIONS: [(&str, Expectation); 3] =
     [("flow", Expectation::Flow), ("deadlock", Expectation::Deadlock), ("either", Expectation::Either)];
 
+/// The runs; without any there is one, of the scenario's name.
 fn runs(root: &Table<'_>, scenario: &str) -> Vec<RunPart> {
     let tables = root.tables("runs", "runs");
     let name = |table: &Table<'_>| {
