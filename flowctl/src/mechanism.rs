@@ -55,3 +55,10 @@ pub enum Mechanism {
         period: Span,
     },
 }
+
+impl Mechanism {
+    /// Whether what is told goes by the queues' lengths as they are: each arrival and departure may make a message due.
+    pub fn goes_by_length(&self) -> bool {
+        matches!(self, Mechanism::GfcBuffer { .. } | Mechanism::GfcPulse { .. })
+    }
+}

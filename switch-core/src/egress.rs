@@ -33,12 +33,17 @@ struct Turn {
 }
 
 impl<P> EgressQueues<P> {
-    /// Empty queues for a switch of `ports` ports, with room for `places` frames together.
-    pub(crate) fn new(ports: usize, places: usize, queues: &[QueueConfig; CLASSES], seed: u64) -> EgressQueues<P> {
+    /// Empty queues for a switch of `ports` ports, with room for `limit` frames together, and places for so many from the start.
+    pub(crate) fn new(
+        ports: usize,
+        (limit, places): (usize, usize),
+        queues: &[QueueConfig; CLASSES],
+        seed: u64,
+    ) -> EgressQueues<P> {
         let arbitration = queues.map(|queue| queue.arbitration);
         let lanes = if arbitration.iter().all(|by| *by == Arbitration::Arrival) { 1 } else { ports };
         EgressQueues {
-            fifos: Queues::new(ports * CLASSES * lanes, places),
+            fifos: Queues::new(ports * CLASSES * lanes, limit, places),
             lanes,
             arbitration,
             turns: vec![Turn::default(); ports * CLASSES].into(),
@@ -161,7 +166,7 @@ mod tests {
 
     fn queues(arbitration: Arbitration) -> EgressQueues<u32> {
         let config = QueueConfig { strict: false, quantum: 1_600, rate: None, ecn: None, arbitration };
-        EgressQueues::new(4, 1_000, &[config; CLASSES], 7)
+        EgressQueues::new(4, (1_000, 1_000), &[config; CLASSES], 7)
     }
 
     fn push(queues: &mut EgressQueues<u32>, from: u16, number: u32) {

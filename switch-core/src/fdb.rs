@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use weir_units::{MacAddr, PortId, Span, Time};
 
-/// Addresses learned from source fields, aged, and static ones. Lock-free: any lcore learns and looks up.
+/// Addresses learned from source fields, aged, and static ones. Lock-free: any lcore learns and looks up. A static address may
+/// be behind several ports at equal cost; each flow then goes by one of them ([`ForwardingTable::insert_route`]).
 ///
 /// Entries are one word (port and address), so that a reader sees a whole entry or none. Two lcores that learn the
 /// same address at once may take two slots; the older one ages out. A full bucket forgets its oldest entry, whose
@@ -13,11 +14,22 @@ use weir_units::{MacAddr, PortId, Span, Time};
 pub struct ForwardingTable {
     buckets: Box<[[Entry; WAYS]]>,
     ageing_seconds: u32,
+    /// Ports of equal cost; an entry names one of these by [`GROUP`] and its place.
+    groups: Vec<Box<[PortId]>>,
+}
+
+/// Where an address is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place<'t> {
+    /// Behind this port.
+    Port(PortId),
+    /// Behind each of these: a flow takes one and keeps to it.
+    AnyOf(&'t [PortId]),
 }
 
 #[derive(Debug, Default)]
 struct Entry {
-    /// Port in the high 16 bits, address in the low 48; 0 is empty, since no station has address 0.
+    /// Port, or [`GROUP`] and a group, in the high 16 bits, address in the low 48; 0 is empty, since no station has address 0.
     word: AtomicU64,
     /// Second at which the station was last heard; [`STATIC`] for one that is never forgotten.
     heard: AtomicU32,
@@ -26,13 +38,33 @@ struct Entry {
 const WAYS: usize = 4;
 const STATIC: u32 = u32::MAX;
 const ADDRESS_BITS: u32 = 48;
+/// Of the high 16 bits: the others number a group.
+const GROUP: u16 = 1 << 15;
 
 impl ForwardingTable {
     /// A table for at least `capacity` addresses; a learned one is forgotten when not heard for `ageing`.
     pub fn new(capacity: usize, ageing: Span) -> ForwardingTable {
         let buckets = (capacity * 2 / WAYS).max(1).next_power_of_two();
         let ageing_seconds = (ageing.as_micros() / 1_000_000).clamp(1, u64::from(STATIC) / 2) as u32;
-        ForwardingTable { buckets: (0..buckets).map(|_| Default::default()).collect(), ageing_seconds }
+        let buckets = (0..buckets).map(|_| Default::default()).collect();
+        ForwardingTable { buckets, ageing_seconds, groups: Vec::new() }
+    }
+
+    /// Enters an address that stays, behind several ports at equal cost; `false` if its bucket is full of such ones, or there
+    /// are too many different groups of ports.
+    ///
+    /// # Panics
+    /// If there is no port.
+    pub fn insert_route(&mut self, address: MacAddr, ports: &[PortId]) -> bool {
+        if let [port] = ports {
+            return self.insert_static(address, *port);
+        }
+        assert!(!ports.is_empty(), "a route leads to a port");
+        let group = self.groups.iter().position(|group| **group == *ports).unwrap_or_else(|| {
+            self.groups.push(ports.into());
+            self.groups.len() - 1
+        });
+        group < usize::from(GROUP) && self.insert_static(address, PortId(GROUP | group as u16))
     }
 
     /// Enters an address that stays, whatever is heard; `false` if its bucket is full of such ones.
@@ -87,28 +119,37 @@ impl ForwardingTable {
         }
     }
 
-    /// The port behind which `address` was last heard; `None` if it is unknown or has aged.
+    /// Where `address` is, or was last heard; `None` if it is unknown or has aged.
     #[inline]
-    pub fn lookup(&self, address: MacAddr, now: Time) -> Option<PortId> {
+    pub fn lookup(&self, address: MacAddr, now: Time) -> Option<Place<'_>> {
         for entry in self.bucket(address) {
             let held = entry.word.load(Ordering::Relaxed);
             if held << (64 - ADDRESS_BITS) == address.to_u64() << (64 - ADDRESS_BITS) && held != 0 {
                 let heard = entry.heard.load(Ordering::Relaxed);
                 if heard == STATIC || second(now).saturating_sub(heard) < self.ageing_seconds {
-                    return Some(PortId((held >> ADDRESS_BITS) as u16));
+                    return Some(self.place((held >> ADDRESS_BITS) as u16));
                 }
             }
         }
         None
     }
 
-    /// All entries that have not aged: address, port, whether static.
-    pub fn entries(&self, now: Time) -> Vec<(MacAddr, PortId, bool)> {
+    #[inline]
+    fn place(&self, high: u16) -> Place<'_> {
+        if high & GROUP == 0 {
+            Place::Port(PortId(high))
+        } else {
+            Place::AnyOf(&self.groups[usize::from(high & !GROUP)])
+        }
+    }
+
+    /// All entries that have not aged: address, place, whether static.
+    pub fn entries(&self, now: Time) -> Vec<(MacAddr, Place<'_>, bool)> {
         let entries = self.buckets.iter().flatten().filter_map(|entry| {
             let (held, heard) = (entry.word.load(Ordering::Relaxed), entry.heard.load(Ordering::Relaxed));
             let current = heard == STATIC || second(now).saturating_sub(heard) < self.ageing_seconds;
             (held != 0 && current)
-                .then(|| (MacAddr::from_u64(held), PortId((held >> ADDRESS_BITS) as u16), heard == STATIC))
+                .then(|| (MacAddr::from_u64(held), self.place((held >> ADDRESS_BITS) as u16), heard == STATIC))
         });
         entries.collect()
     }
@@ -152,10 +193,10 @@ mod tests {
     fn learned_addresses_age_and_are_refreshed() {
         let table = table();
         table.learn(mac(1), PortId(3), at(0));
-        assert_eq!(table.lookup(mac(1), at(299)), Some(PortId(3)));
+        assert_eq!(table.lookup(mac(1), at(299)), Some(Place::Port(PortId(3))));
         assert_eq!(table.lookup(mac(1), at(300)), None);
         table.learn(mac(1), PortId(3), at(250));
-        assert_eq!(table.lookup(mac(1), at(549)), Some(PortId(3)));
+        assert_eq!(table.lookup(mac(1), at(549)), Some(Place::Port(PortId(3))));
         assert_eq!(table.lookup(mac(2), at(0)), None);
     }
 
@@ -164,7 +205,7 @@ mod tests {
         let table = table();
         table.learn(mac(1), PortId(3), at(0));
         table.learn(mac(1), PortId(0), at(1));
-        assert_eq!(table.lookup(mac(1), at(1)), Some(PortId(0)));
+        assert_eq!(table.lookup(mac(1), at(1)), Some(Place::Port(PortId(0))));
         assert_eq!(table.entries(at(1)).len(), 1);
     }
 
@@ -173,7 +214,7 @@ mod tests {
         let table = table();
         assert!(table.insert_static(mac(1), PortId(2)));
         table.learn(mac(1), PortId(0), at(5));
-        assert_eq!(table.lookup(mac(1), at(1_000_000)), Some(PortId(2)));
+        assert_eq!(table.lookup(mac(1), at(1_000_000)), Some(Place::Port(PortId(2))));
     }
 
     #[test]
@@ -183,16 +224,17 @@ mod tests {
         for n in 1..=100 {
             table.learn(mac(n), PortId(1), at(u64::from(n)));
         }
-        assert_eq!(table.lookup(mac(100), at(100)), Some(PortId(1)));
+        assert_eq!(table.lookup(mac(100), at(100)), Some(Place::Port(PortId(1))));
         assert_eq!(table.lookup(mac(1), at(100)), None);
-        assert_eq!(table.lookup(mac(0xffff), at(100)), Some(PortId(9)));
+        assert_eq!(table.lookup(mac(0xffff), at(100)), Some(Place::Port(PortId(9))));
     }
 
     #[test]
     fn most_of_the_promised_capacity_is_kept() {
         let table = table();
         (0..1_024).for_each(|n| table.learn(mac(n + 1), PortId(n as u16), at(1)));
-        let found = (0..1_024).filter(|n| table.lookup(mac(n + 1), at(1)) == Some(PortId(*n as u16))).count();
+        let found =
+            (0..1_024).filter(|n| table.lookup(mac(n + 1), at(1)) == Some(Place::Port(PortId(*n as u16)))).count();
         assert!(found > 950, "{found} of 1024");
     }
 
@@ -201,5 +243,20 @@ mod tests {
         let table = table();
         table.learn(MacAddr::default(), PortId(1), at(1));
         assert_eq!(table.lookup(MacAddr::default(), at(1)), None);
+    }
+
+    #[test]
+    fn a_route_has_several_ports_and_equal_groups_are_one() {
+        let mut table = table();
+        let (two, three) = ([PortId(1), PortId(2)], [PortId(1), PortId(2), PortId(3)]);
+        assert!(table.insert_route(mac(1), &two) && table.insert_route(mac(2), &three));
+        assert!(table.insert_route(mac(3), &two) && table.insert_route(mac(4), &[PortId(7)]));
+        assert_eq!(table.lookup(mac(1), at(0)), Some(Place::AnyOf(&two)));
+        assert_eq!(table.lookup(mac(2), at(0)), Some(Place::AnyOf(&three)));
+        assert_eq!(table.lookup(mac(3), at(0)), Some(Place::AnyOf(&two)));
+        assert_eq!(table.lookup(mac(4), at(0)), Some(Place::Port(PortId(7))));
+        assert_eq!(table.groups.len(), 2);
+        table.learn(mac(1), PortId(0), at(1));
+        assert_eq!(table.lookup(mac(1), at(1_000_000)), Some(Place::AnyOf(&two)));
     }
 }

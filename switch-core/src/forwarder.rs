@@ -7,6 +7,8 @@ use weir_mmu::{Arrival, PortWriter, Verdict};
 use weir_units::{CLASSES, Class, PortId, QueueId, Time};
 
 use crate::counters::{Counters, DropReason, Published, queue_stat};
+use crate::ecmp;
+use crate::fdb::Place;
 use crate::handoff::{FromReceiver, Queued, ToTransmitter};
 use crate::packet::{BURST_MAX, Burst, Headers, Packet, PacketStore, Parsed};
 use crate::receiver::handle_control;
@@ -38,6 +40,10 @@ pub struct Forwarder<P> {
     arrived: [u32; CLASSES],
     /// The classes of the port whose turn it is of which a storm drops what comes, as of the turn's beginning.
     dropping: u8,
+    /// The ports whose messages go by their queues' lengths, one bit each.
+    by_length: u64,
+    /// The ports whose transmitter may find something new, one bit each.
+    stirred: u64,
 }
 
 /// What becomes of a frame up to the MMU: decided once, for it and its copies.
@@ -65,6 +71,8 @@ impl<P: Packet> Forwarder<P> {
         let (staged, arrivals, to_copy) = (ArrayVec::new(), ArrayVec::new(), Burst::new());
         let counts = |port: &PortId| shared.port(*port).arrived.is_counted();
         let counting = all().filter(counts).fold(0, |ports, port| ports | 1 << port.0);
+        let goes_by_length = |port: &PortId| shared.port(*port).mechanism.goes_by_length();
+        let by_length = all().filter(goes_by_length).fold(0, |ports, port| ports | 1 << port.0);
         Forwarder {
             shared,
             input,
@@ -79,6 +87,8 @@ impl<P: Packet> Forwarder<P> {
             counting,
             arrived: [0; CLASSES],
             dropping: 0,
+            by_length,
+            stirred: 0,
         }
     }
 
@@ -140,9 +150,10 @@ impl<P: Packet> Forwarder<P> {
         let mut ways: ArrayVec<(Option<Headers>, Way), BURST_MAX> = ArrayVec::new();
         burst.retain(|packet| {
             ways.push(match packet.parse() {
-                Parsed::Data(headers) => (Some(headers), self.way(now, port, &headers, packet.frame_bytes())),
+                Parsed::Data(headers) => (Some(headers), self.way(now, port, &headers, packet)),
                 Parsed::Malformed => (None, Way::Drop(DropReason::Malformed)),
                 Parsed::Control(control) => {
+                    self.stirred |= 1 << port.0;
                     handle_control(&self.shared, &mut self.counters, now, port, control);
                     return false;
                 }
@@ -177,6 +188,7 @@ impl<P: Packet> Forwarder<P> {
         let headers = match packet.parse() {
             Parsed::Data(headers) => headers,
             Parsed::Control(control) => {
+                self.stirred |= 1 << port.0;
                 return handle_control(&self.shared, &mut self.counters, now, port, control);
             }
             Parsed::Malformed => {
@@ -185,7 +197,7 @@ impl<P: Packet> Forwarder<P> {
             }
         };
         let ingress = self.receive(port, Some(&headers), packet.frame_bytes());
-        let way = self.way(now, port, &headers, packet.frame_bytes());
+        let way = self.way(now, port, &headers, &packet);
         self.forward(now, packet, ingress, way, store);
     }
 
@@ -206,15 +218,17 @@ impl<P: Packet> Forwarder<P> {
 
     /// Learns a frame's sender, and says what becomes of the frame.
     #[inline(always)]
-    fn way(&self, now: Time, port: PortId, headers: &Headers, frame_bytes: u32) -> Way {
-        if frame_bytes > self.shared.frame_bytes_max {
+    fn way(&self, now: Time, port: PortId, headers: &Headers, packet: &P) -> Way {
+        if packet.frame_bytes() > self.shared.frame_bytes_max {
             return Way::Drop(DropReason::Oversize);
         }
         if headers.destination.is_link_local() {
             return Way::Drop(DropReason::LinkLocal);
         }
-        self.shared.fdb.learn(headers.source, port, now);
-        match self.destination(headers, now) {
+        if self.shared.learns {
+            self.shared.fdb.learn(headers.source, port, now);
+        }
+        match self.destination(headers, packet, now) {
             Some(to) if to == port => Way::Drop(DropReason::SamePort),
             Some(to) => Way::To(to),
             None => Way::Flood,
@@ -235,8 +249,21 @@ impl<P: Packet> Forwarder<P> {
 
     /// The one port that a frame goes to; `None` for all of them.
     #[inline]
-    fn destination(&self, headers: &Headers, now: Time) -> Option<PortId> {
-        if headers.destination.is_group() { None } else { self.shared.fdb.lookup(headers.destination, now) }
+    fn destination(&self, headers: &Headers, packet: &P, now: Time) -> Option<PortId> {
+        if headers.destination.is_group() {
+            return None;
+        }
+        match self.shared.fdb.lookup(headers.destination, now)? {
+            Place::Port(port) => Some(port),
+            Place::AnyOf(ports) => Some(self.one_of(ports, packet.flow_hash())),
+        }
+    }
+
+    /// The flow's port of several; if that has no link, the next one that has.
+    fn one_of(&self, ports: &[PortId], flow_hash: u32) -> PortId {
+        let first = ecmp::choose(flow_hash, self.shared.hash_seed, ports.len());
+        let in_turn = ports[first..].iter().chain(&ports[..first]).copied();
+        in_turn.into_iter().find(|port| self.shared.port(*port).link_up()).unwrap_or(ports[first])
     }
 
     /// Sends a frame to every port but its own: copies to all but the last, itself to the last.
@@ -259,6 +286,13 @@ impl<P: Packet> Forwarder<P> {
             }
         }
         self.stage(now, packet, ingress, *last);
+    }
+
+    /// The ports whose peers said something, or may have to be told something, since the last call, one bit each: for a driver
+    /// that does not serve all ports all the time.
+    #[inline]
+    pub fn take_stirred(&mut self) -> u64 {
+        std::mem::take(&mut self.stirred)
     }
 
     /// Queues a packet for admission.
@@ -312,10 +346,13 @@ impl<P: Packet> Forwarder<P> {
         let mut verdicts = [Verdict::Drop(weir_mmu::DropReason::SharedFull); BURST_MAX];
         let verdicts = &mut verdicts[..self.arrivals.len()];
         let writer = self.writers[port.index()].as_mut().expect("a port that is forwarded here, and only here");
+        let real = self.shared.port(port).real_port;
         if self.shared.mmu.admit(writer, now, &self.arrivals, verdicts) != 0 {
             // The peer of the real port is who must pause.
-            self.shared.port(self.shared.port(port).real_port).note_xoff(now);
+            self.shared.port(real).note_xoff(now);
+            self.stirred |= 1 << real.0;
         }
+        self.stirred |= self.by_length & 1 << real.0;
         self.shared.port(port).note_admitted(now);
         let in_storm = self.shared.port(port).in_storm();
         if in_storm != 0 {

@@ -11,7 +11,8 @@
 //!
 //! [`Switch`] builds the halves for a [`Plan`] of lcores: on each, a loop of [`Forwarder::handle_burst`] (or
 //! [`Receiver::handle_burst`] where RX stands alone) and [`Transmitter::run_once`]. Halves on different lcores meet
-//! only in atomics and single-producer rings: no lock, no allocation, no float on a packet's way.
+//! only in atomics and single-producer rings: no lock, no allocation, no float on a packet's way. A driver in virtual time
+//! knows which ports have something to do, and serves those alone: [`Transmitter::run_ports`].
 
 #![forbid(unsafe_code)]
 
@@ -19,6 +20,7 @@ pub mod buffer;
 mod build_error;
 pub mod classify;
 pub mod counters;
+pub mod ecmp;
 mod egress;
 pub mod fdb;
 pub mod flow_control;
@@ -41,10 +43,10 @@ mod watchdog;
 pub use build_error::BuildError;
 pub use forwarder::Forwarder;
 pub use handoff::RECEIVED_MAX;
-pub use packet::{BURST_MAX, Burst, Packet, PacketStore, PortOutput};
+pub use packet::{BURST_MAX, Burst, Packet, PacketStore, PortOutput, Telemetry};
 pub use plan::{LcoreRole, Plan, PlanError};
 pub use receiver::Receiver;
 pub use report::Report;
 pub use shared::{Feedback, Shared};
-pub use switch::{Halves, Lcore, PortFacts, Switch};
+pub use switch::{Halves, Lcore, Memory, PortFacts, Surroundings, Switch};
 pub use transmitter::Transmitter;

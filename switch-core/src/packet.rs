@@ -2,7 +2,7 @@
 
 use arrayvec::ArrayVec;
 use weir_flowctl::frame::{ControlFrame, DecodeError};
-use weir_units::{MacAddr, PortId};
+use weir_units::{BitRate, Bytes, MacAddr, PortId, Time};
 
 /// Packets handled at once.
 pub const BURST_MAX: usize = 64;
@@ -24,6 +24,33 @@ pub trait Packet: Sized + Send + 'static {
 
     /// Sets CE if the packet is ECN-capable, and mends the checksum; returns whether it carries CE now.
     fn mark_ce(&mut self) -> bool;
+
+    /// A hash of what tells the packet's flow from others: of several ways of equal cost, all packets of a flow go the same.
+    /// Asked only where there are several.
+    fn flow_hash(&self) -> u32;
+
+    /// Whether the packet collects what switches know of the ports that it leaves by (in-band telemetry).
+    #[inline]
+    fn wants_telemetry(&self) -> bool {
+        false
+    }
+
+    /// Takes what the port that it leaves by knows. Called when it is taken from its queue.
+    #[inline]
+    fn stamp(&mut self, _telemetry: &Telemetry) {}
+}
+
+/// What a port knows when a packet leaves by it (HPCC, SIGCOMM 2019, Fig. 4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Telemetry {
+    /// When: the packet's first bit is on the wire.
+    pub at: Time,
+    /// Bytes that the port has sent up to then, without FCS, preamble and gap; control frames apart.
+    pub tx_bytes: u64,
+    /// What the packet's egress queue still holds, as the buffer charges it.
+    pub queue: Bytes,
+    /// The port's rate.
+    pub rate: BitRate,
 }
 
 /// A frame's headers, read.

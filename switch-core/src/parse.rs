@@ -3,6 +3,7 @@
 use weir_flowctl::frame::ControlFrame;
 use weir_units::MacAddr;
 
+use crate::ecmp::mix;
 use crate::packet::{Headers, Parsed};
 
 const ETHERNET_BYTES: usize = 14;
@@ -59,6 +60,31 @@ pub fn mark_ce(frame: &mut [u8]) -> bool {
         Ip::V6(at) => frame[at + 1] |= ECN_CE << 4,
     }
     true
+}
+
+/// A hash of what tells a frame's flow: the addresses of both stations, and of IP packets those of IP, the protocol, and the
+/// ports of TCP and UDP; of RoCEv2 packets these name the queue pair, by the source port.
+pub fn flow_hash(frame: &[u8]) -> u32 {
+    let add = |hash: u32, bytes: &[u8]| {
+        bytes.chunks(4).fold(hash, |hash, chunk| {
+            let mut word = [0; 4];
+            word[..chunk.len()].copy_from_slice(chunk);
+            mix(hash ^ u32::from_be_bytes(word)).wrapping_add(0x9e37_79b9)
+        })
+    };
+    let stations = add(0, frame.get(..12).unwrap_or(frame));
+    let (at, addresses, protocol, header) = match network_header(frame).1 {
+        Some(Ip::V4(at)) => (at, 12..20, 9, usize::from(frame[at] & 15) * 4),
+        Some(Ip::V6(at)) => (at, 8..40, 6, IPV6_BYTES),
+        None => return stations,
+    };
+    let ip = add(stations, &frame[at + addresses.start..at + addresses.end]);
+    let protocol = frame[at + protocol];
+    // Of a fragment but the first there are no ports, but RoCEv2 and most TCP are never fragmented.
+    match frame.get(at + header..at + header + 4) {
+        Some(ports) if matches!(protocol, 6 | 17) => add(ip ^ u32::from(protocol), ports),
+        _ => mix(ip ^ u32::from(protocol)),
+    }
 }
 
 /// Where a network header begins.
@@ -127,6 +153,30 @@ mod tests {
         frame.extend(ethertype.to_be_bytes());
         frame.extend(payload);
         frame
+    }
+
+    #[test]
+    fn frames_of_a_flow_have_one_hash() {
+        let packet = |class: u8, source: u8, length: usize| {
+            let mut ip = ipv4(class);
+            ip[15] = source;
+            ip.extend([0xc0, 0, 0x12, 0xb7]);
+            ip.resize(length, class);
+            flow_hash(&frame(&[], ETHERTYPE_IPV4, &ip))
+        };
+        assert_eq!(packet(0, 1, 60), packet(0x6b, 1, 1_000), "neither class nor length nor payload count");
+        assert_ne!(packet(0, 1, 60), packet(0, 2, 60));
+        assert_ne!(packet(0, 1, 60), packet(0, 1, 23), "with its ports cut off, it is hashed by its addresses");
+        let mut other = ipv4(0);
+        other.extend([0xc0, 1, 0x12, 0xb7]);
+        let mut one = ipv4(0);
+        one.extend([0xc0, 0, 0x12, 0xb7]);
+        assert_ne!(
+            flow_hash(&frame(&[], ETHERTYPE_IPV4, &one)),
+            flow_hash(&frame(&[], ETHERTYPE_IPV4, &other)),
+            "the source port tells flows apart"
+        );
+        assert_ne!(flow_hash(&[]), flow_hash(&frame(&[], 0x1234, &[])));
     }
 
     /// The example header of RFC 1071's literature, with this traffic class and a right checksum.

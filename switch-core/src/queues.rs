@@ -1,10 +1,14 @@
 //! The egress queues' storage: many FIFOs in one arena.
 
-/// FIFO queues that share a fixed number of places, linked by index: a queue may hold everything the buffer holds,
-/// and nothing is allocated after construction.
+/// FIFO queues that share a limited number of places, linked by index: a queue may hold everything the buffer holds.
+///
+/// Places are made at construction, or, where memory is taken as it is needed, when all that there are hold something: they
+/// are as many then as were ever held at once.
 #[derive(Debug)]
 pub(crate) struct Queues<T> {
-    places: Box<[Place<T>]>,
+    places: Vec<Place<T>>,
+    /// How many places there may be.
+    limit: usize,
     /// First free place; places are reused last in, first out, while they are still in the cache.
     free: u32,
     ends: Box<[Ends]>,
@@ -26,11 +30,13 @@ struct Ends {
 const NONE: u32 = u32::MAX;
 
 impl<T> Queues<T> {
-    /// Empty queues, `queues` of them, with `places` places together.
-    pub(crate) fn new(queues: usize, places: usize) -> Queues<T> {
+    /// Empty queues, `queues` of them, with room for `limit` items together, of which `places` have a place from the start.
+    pub(crate) fn new(queues: usize, limit: usize, places: usize) -> Queues<T> {
+        let places = places.min(limit);
         let next = |place| if place + 1 < places { place as u32 + 1 } else { NONE };
         Queues {
             places: (0..places).map(|place| Place { item: None, next: next(place) }).collect(),
+            limit,
             free: if places == 0 { NONE } else { 0 },
             ends: vec![Ends { head: NONE, tail: NONE }; queues].into(),
             held: 0,
@@ -40,10 +46,19 @@ impl<T> Queues<T> {
     /// Puts an item last; returns it if every place is taken.
     #[inline]
     pub(crate) fn push(&mut self, queue: usize, item: T) -> Result<(), T> {
-        let at = self.free;
-        let Some(place) = self.places.get_mut(at as usize) else { return Err(item) };
-        self.free = place.next;
-        *place = Place { item: Some(item), next: NONE };
+        let at = if self.free == NONE {
+            if self.places.len() == self.limit {
+                return Err(item);
+            }
+            self.places.push(Place { item: Some(item), next: NONE });
+            self.places.len() as u32 - 1
+        } else {
+            let at = self.free;
+            let place = &mut self.places[at as usize];
+            self.free = place.next;
+            *place = Place { item: Some(item), next: NONE };
+            at
+        };
         let ends = &mut self.ends[queue];
         let last = std::mem::replace(&mut ends.tail, at);
         match self.places.get_mut(last as usize) {
@@ -106,8 +121,11 @@ mod tests {
     proptest! {
         /// The queues against as many `VecDeque`s.
         #[test]
-        fn as_deques(operations in proptest::collection::vec((any::<bool>(), 0..4u8), 0..400)) {
-            let mut queues = Queues::new(4, 16);
+        fn as_deques(
+            operations in proptest::collection::vec((any::<bool>(), 0..4u8), 0..400),
+            places in prop::sample::select(vec![0, 5, 16]),
+        ) {
+            let mut queues = Queues::new(4, 16, places);
             let mut model: Vec<VecDeque<usize>> = vec![VecDeque::new(); 4];
             for (n, (push, which)) in operations.into_iter().enumerate() {
                 let deque = &mut model[usize::from(which)];

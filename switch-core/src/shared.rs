@@ -24,6 +24,10 @@ pub struct Shared {
     pub(crate) charge: Charge,
     /// The longest frame that is forwarded, without FCS.
     pub(crate) frame_bytes_max: u32,
+    /// Whether stations are learned from what they send.
+    pub(crate) learns: bool,
+    /// By which the switch chooses among ports of equal cost otherwise than its neighbours.
+    pub(crate) hash_seed: u32,
     pub(crate) ports: Box<[PortState]>,
 }
 

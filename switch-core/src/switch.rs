@@ -32,7 +32,36 @@ const STATIONS_MAX: usize = 16_384;
 pub struct Switch {
     shared: Arc<Shared>,
     config: SwitchConfig,
-    shaper_slack: Span,
+    surroundings: Surroundings,
+}
+
+/// What the driver decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Surroundings {
+    /// How far a late poll may catch up on a port's rate: zero in virtual time.
+    pub shaper_slack: Span,
+    /// Stations that the forwarding table is sized for.
+    pub stations: usize,
+    /// Whether stations are learned from what they send: not where all of them are known.
+    pub learns: bool,
+    /// By which the switch chooses among ports of equal cost otherwise than its neighbours.
+    pub hash_seed: u32,
+    /// When memory for packets' places is taken.
+    pub memory: Memory,
+}
+
+/// When memory for packets' places is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// Before the first packet, for as many as the buffer holds: nothing is allocated later, and rings between lcores are never
+    /// full.
+    Upfront,
+    /// When it is needed, where a process has many switches; and each transmitter takes over what its forwarders admit before
+    /// more than this many are admitted.
+    AsNeeded {
+        /// Packets on their way from forwarder to transmitter at most.
+        handed_over: usize,
+    },
 }
 
 /// What the driver knows of a port and the configuration may not.
@@ -66,10 +95,17 @@ pub struct Lcore<P> {
     pub transmitter: Option<Transmitter<P>>,
 }
 
+impl Surroundings {
+    /// Those of a switch that learns its stations and has its memory upfront.
+    pub fn real_time(shaper_slack: Span) -> Surroundings {
+        let memory = Memory::Upfront;
+        Surroundings { shaper_slack, stations: STATIONS_MAX, learns: true, hash_seed: 0, memory }
+    }
+}
+
 impl Switch {
-    /// A switch of this configuration. `facts` are the driver's, one for each port (a clone's are not looked at);
-    /// `shaper_slack` is how far a late poll may catch up on a port's rate (zero in virtual time).
-    pub fn new(config: &SwitchConfig, facts: &[PortFacts], shaper_slack: Span) -> Result<Switch, BuildError> {
+    /// A switch of this configuration. `facts` are the driver's, one for each port (a clone's are not looked at).
+    pub fn new(config: &SwitchConfig, facts: &[PortFacts], surroundings: Surroundings) -> Result<Switch, BuildError> {
         assert_eq!(facts.len(), config.ports.len(), "facts for each port");
         let layout = buffer_layout(config)?;
         // A clone is on its port's link.
@@ -78,7 +114,7 @@ impl Switch {
         let rates: Vec<BitRate> = real_ports.iter().map(rate).collect();
         let policy = buffer_policy(config, &layout, &rates)?;
         let frame_bytes_max = config.frame_bytes_max().get() - FCS_BYTES;
-        let fdb = ForwardingTable::new(STATIONS_MAX, config.mac_ageing);
+        let fdb = ForwardingTable::new(surroundings.stations, config.mac_ageing);
         for (address, port) in &config.static_macs {
             if !fdb.insert_static(*address, PortId(*port as u16)) {
                 return Err(BuildError::StaticMac(*address));
@@ -101,9 +137,20 @@ impl Switch {
             classifier: Classifier::new(&config.classes, config.ports.iter().map(|port| port.priority)),
             charge: Charge::in_cells(config.buffer.cell_bytes),
             frame_bytes_max: frame_bytes_max as u32,
+            learns: surroundings.learns,
+            hash_seed: surroundings.hash_seed,
             ports,
         };
-        Ok(Switch { shared: Arc::new(shared), config: config.clone(), shaper_slack })
+        Ok(Switch { shared: Arc::new(shared), config: config.clone(), surroundings })
+    }
+
+    /// Has frames to a station leave by one of these ports, by their flow's hash.
+    ///
+    /// # Panics
+    /// If there is no port, or what lcores share is shared already.
+    pub fn route(&mut self, station: MacAddr, ports: &[PortId]) -> Result<(), BuildError> {
+        let shared = Arc::get_mut(&mut self.shared).expect("routes come before the switch is shared");
+        if shared.fdb.insert_route(station, ports) { Ok(()) } else { Err(BuildError::StaticMac(station)) }
     }
 
     /// What all lcores share.
@@ -118,7 +165,11 @@ impl Switch {
 
     /// Cuts the switch for a plan. To be called once: two sets of halves would admit to the same queues.
     pub fn into_halves<P: crate::Packet>(self, plan: &Plan) -> Halves<P> {
-        let places = self.packets_max() + 1;
+        let limit = self.packets_max() + 1;
+        let (ring, places) = match self.surroundings.memory {
+            Memory::Upfront => (limit, limit),
+            Memory::AsNeeded { handed_over } => (handed_over, 0),
+        };
         let transmitting: Vec<usize> =
             (0..plan.lcores.len()).filter(|n| !plan.lcores[*n].transmits.is_empty()).collect();
         let ports = self.shared.ports().iter();
@@ -132,7 +183,7 @@ impl Switch {
         let mut forwarders = Vec::new();
         let mut receivers = Vec::new();
         for role in plan.lcores.iter().filter(|role| !role.forwards.is_empty()) {
-            let (outputs, ends): (Vec<_>, Vec<_>) = transmitting.iter().map(|_| RingBuffer::new(places)).unzip();
+            let (outputs, ends): (Vec<_>, Vec<_>) = transmitting.iter().map(|_| RingBuffer::new(ring)).unzip();
             inputs.iter_mut().zip(ends).for_each(|(input, end)| input.push(end));
             let input = (role.receives.is_empty()).then(|| {
                 let (to_forwarder, from_receiver) = RingBuffer::new(RECEIVED_MAX);
@@ -150,7 +201,7 @@ impl Switch {
         let transmitters: Vec<_> = transmitting
             .iter()
             .zip(inputs)
-            .map(|(lcore, inputs)| self.transmitter(&plan.lcores[*lcore], inputs.into(), places))
+            .map(|(lcore, inputs)| self.transmitter(&plan.lcores[*lcore], inputs.into(), (limit, places)))
             .collect();
         let reporter = Reporter::new(
             self.shared.clone(),
@@ -173,15 +224,16 @@ impl Switch {
         &self,
         role: &LcoreRole,
         inputs: Box<[crate::handoff::FromForwarder<P>]>,
-        places: usize,
+        places: (usize, usize),
     ) -> Transmitter<P> {
+        let slack = self.surroundings.shaper_slack;
         let ports = role.transmits.iter().map(|id| {
             let (state, config) = (self.shared.port(*id), &self.config.ports[id.index()]);
             let generator = MessageGenerator::new(&state.mechanism, state.rate, self.config.classes.lossless);
-            let shaper = Shaper::new(config.rate, self.shaper_slack);
+            let shaper = Shaper::new(config.rate, slack);
             let queues = &self.config.classes.queues;
             let rates = queues.map(|queue| queue.rate);
-            let limits = ClassLimits::new(state.rate, self.shaper_slack, rates, &state.regulator);
+            let limits = ClassLimits::new(state.rate, slack, rates, &state.regulator);
             let scheduler = Scheduler::new(queues);
             let watched = self.config.pfc_watchdog.as_ref().filter(|_| state.storms().is_some());
             let watchdogs = PortWatchdogs::new(watched, self.config.classes.lossless);

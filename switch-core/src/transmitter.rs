@@ -12,7 +12,7 @@ use weir_units::{Bytes, CLASSES, Class, PortId, QueueId, Span, Time};
 use crate::counters::{Counters, DropReason, Published, gauge, port_stat, queue_stat};
 use crate::egress::EgressQueues;
 use crate::handoff::FromForwarder;
-use crate::packet::{BURST_MAX, Burst, Packet, PacketStore, PortOutput};
+use crate::packet::{BURST_MAX, Burst, Packet, PacketStore, PortOutput, Telemetry};
 use crate::random::Random;
 use crate::scheduler::Scheduler;
 use crate::shared::Shared;
@@ -36,6 +36,12 @@ pub struct Transmitter<P> {
     /// Nanoseconds from the arrival of a peer's message to the transmitter's obeying it: what is sent in between still
     /// goes by the old one.
     reactions: Histogram<u64>,
+    /// The ports that may have something to do, one bit each: kept for [`Transmitter::run_ports`].
+    stirred: u64,
+    /// The ports with a class that is OFF, one bit each, as last seen.
+    off_ports: u64,
+    /// Those whose messages go by their queues' lengths, so that each departure may make one due.
+    by_length: u64,
 }
 
 /// One port's way out.
@@ -64,6 +70,8 @@ pub(crate) struct OutPort<P> {
     lengths: ArrayVec<u32, BURST_MAX>,
     /// When each class advertised OFF went OFF.
     off_since: [Time; CLASSES],
+    /// Bytes of data sent, for telemetry.
+    tx_bytes: u64,
 }
 
 impl<P> OutPort<P> {
@@ -92,6 +100,7 @@ impl<P> OutPort<P> {
             departures: ArrayVec::new(),
             lengths: ArrayVec::new(),
             off_since: [Time::ZERO; CLASSES],
+            tx_bytes: 0,
         }
     }
 
@@ -119,6 +128,8 @@ impl<P: Packet> Transmitter<P> {
         let port_count = shared.ports().len();
         let mut position_of = vec![usize::MAX; port_count];
         ports.iter().enumerate().for_each(|(position, port)| position_of[port.id.index()] = position);
+        let by_length = ports.iter().filter(|port| shared.port(port.id).mechanism.goes_by_length());
+        let by_length = by_length.fold(0, |mask, port| mask | 1 << port.id.0);
         Transmitter {
             position_of: position_of.into(),
             queues,
@@ -130,6 +141,9 @@ impl<P: Packet> Transmitter<P> {
             random: Random::new(seed),
             message_delays: delays(),
             reactions: delays(),
+            stirred: 0,
+            off_ports: 0,
+            by_length,
         }
     }
 
@@ -138,6 +152,31 @@ impl<P: Packet> Transmitter<P> {
         let taken = self.take_over(now);
         let sent: usize = (0..self.ports.len()).map(|port| self.serve_port(now, port, driver)).sum();
         taken + sent
+    }
+
+    /// Takes over what the forwarders admitted and serves these ports (one bit each) and those that this leaves something to do;
+    /// returns all that were served. For a driver that asks [`Transmitter::next_wakeup_of`] each of them afterwards, and
+    /// knows from [`Forwarder::take_stirred`](crate::Forwarder::take_stirred) which have had news.
+    ///
+    /// A departure changes thresholds for all queues, but only those of the port that the packet came by are looked at here:
+    /// the others that are OFF wait for the driver's next sweep, [`Transmitter::off_ports`].
+    pub fn run_ports<D: PortOutput<P> + PacketStore<P>>(&mut self, now: Time, ports: u64, driver: &mut D) -> u64 {
+        self.take_over(now);
+        self.stirred |= ports;
+        let mut served = 0;
+        while self.stirred != 0 {
+            let port = self.stirred.trailing_zeros();
+            self.stirred &= self.stirred - 1;
+            served |= 1 << port;
+            self.serve_port(now, self.position_of[port as usize], driver);
+        }
+        served
+    }
+
+    /// The ports with a class that is OFF, one bit each: to be served again within a bound, since nothing of their own may tell
+    /// that they resume.
+    pub fn off_ports(&self) -> u64 {
+        self.off_ports
     }
 
     /// Moves packets from the forwarders' rings into the egress queues.
@@ -153,6 +192,7 @@ impl<P: Packet> Transmitter<P> {
                     Ok(()) => {
                         let position = self.position_of[queue.port().index()];
                         self.ports[position].backlog |= queue.class().bit();
+                        self.stirred |= 1 << queue.port().0;
                     }
                     // There are as many places as the buffer holds packets, so this can't be; if it is, nothing leaks.
                     Err(queued) => {
@@ -224,6 +264,8 @@ impl<P: Packet> Transmitter<P> {
         }
         let dropping = port.watchdogs.dropping();
         port.off &= !dropping;
+        let bit = 1 << port.id.0;
+        self.off_ports = if port.off == 0 { self.off_ports & !bit } else { self.off_ports | bit };
         let Some(frame) = port.generator.poll(now, demand(&self.shared, port.id, port.off, dropping)) else { return 0 };
         self.send_control_frame(now, index, &frame, driver)
     }
@@ -319,6 +361,12 @@ impl<P: Packet> Transmitter<P> {
             {
                 counters.add(queue, queue_stat::EXTRA, 1);
             }
+            if queued.packet.wants_telemetry() {
+                let left = shared.mmu.egress_length(queue).saturating_sub(u64::from(queued.charged.bytes));
+                let (tx_bytes, rate) = (port.tx_bytes, shared.port(port.id).rate);
+                queued.packet.stamp(&Telemetry { at: now, tx_bytes, queue: Bytes::new(left), rate });
+            }
+            port.tx_bytes += u64::from(queued.frame_bytes);
             port.shaper.send(now, queued.frame_bytes);
             if counts_sent {
                 regulator.handle_sent(class, queued.frame_bytes);
@@ -353,6 +401,13 @@ impl<P: Packet> Transmitter<P> {
             self.counters.add(departure.egress, queue_stat::BYTES, u64::from(*frame_bytes));
         }
         self.shared.mmu.release(now, &port.departures[..sent]);
+        let telling = self.off_ports | self.by_length;
+        if telling != 0 {
+            for departure in &port.departures[..sent] {
+                let from = self.shared.port(departure.ingress.port()).real_port;
+                self.stirred |= telling & 1 << from.0;
+            }
+        }
         port.departures.drain(..sent);
         port.lengths.drain(..sent);
         debug_assert_eq!(port.departures.len(), port.staged.len());
@@ -409,26 +464,38 @@ impl<P: Packet> Transmitter<P> {
     /// The earliest instant after `now` at which there may be something to do without a packet arriving: a shaper's
     /// wire or a queue's limiter is free, a peer's pause ends, a PAUSE is to be refreshed, a watchdog is to look.
     pub fn next_wakeup(&self, now: Time) -> Time {
-        let wakeups = self.ports.iter().map(|port| {
-            let message = port.generator.next_wakeup(now);
-            let regulator = &self.shared.port(port.id).regulator;
-            if port.backlog & port.watchdogs.dropping() != 0 {
-                return now;
-            }
-            let open = port.backlog & !port.paused(now, regulator);
-            // Without credit nothing happens until a message comes.
-            let open_and_paid = open & !without_credit(regulator, &self.queues, port.id, open);
-            let waiting = port.limits.waiting(now, open_and_paid);
-            let data = if open_and_paid & !waiting != 0 || !port.staged.is_empty() {
-                port.shaper.free_at()
-            } else if port.backlog & !open != 0 {
-                regulator.next_wakeup(now).unwrap_or(Time::NEVER)
-            } else {
-                Time::NEVER
-            };
-            message.min(data).min(port.limits.next_wakeup(waiting)).min(port.watchdogs.due())
-        });
-        wakeups.min().unwrap_or(Time::NEVER)
+        self.ports.iter().map(|port| self.wakeup(now, port)).min().unwrap_or(Time::NEVER)
+    }
+
+    /// The same for one of the ports that are served here.
+    #[inline]
+    pub fn next_wakeup_of(&self, now: Time, port: PortId) -> Time {
+        self.wakeup(now, &self.ports[self.position_of[port.index()]])
+    }
+
+    #[inline]
+    fn wakeup(&self, now: Time, port: &OutPort<P>) -> Time {
+        let message = port.generator.next_wakeup(now);
+        let own = message.min(port.watchdogs.due());
+        if port.backlog == 0 && port.staged.is_empty() {
+            return own;
+        }
+        let regulator = &self.shared.port(port.id).regulator;
+        if port.backlog & port.watchdogs.dropping() != 0 {
+            return now;
+        }
+        let open = port.backlog & !port.paused(now, regulator);
+        // Without credit nothing happens until a message comes.
+        let open_and_paid = open & !without_credit(regulator, &self.queues, port.id, open);
+        let waiting = port.limits.waiting(now, open_and_paid);
+        let data = if open_and_paid & !waiting != 0 || !port.staged.is_empty() {
+            port.shaper.free_at()
+        } else if port.backlog & !open != 0 {
+            regulator.next_wakeup(now).unwrap_or(Time::NEVER)
+        } else {
+            Time::NEVER
+        };
+        own.min(data).min(port.limits.next_wakeup(waiting))
     }
 
     /// Answers a reader's request for counters. Called between bursts.

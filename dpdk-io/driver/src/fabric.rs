@@ -11,7 +11,7 @@ use weir_dpdk_io::{
 };
 use weir_switch_core::Shared;
 use weir_switch_core::report::{Report, Reporter};
-use weir_switch_core::switch::{Halves, PortFacts, Switch};
+use weir_switch_core::switch::{Halves, PortFacts, Surroundings, Switch};
 use weir_units::{BitRate, MacAddr, PortId, Span, Time};
 
 use crate::devices::{Devices, OpenPort};
@@ -195,7 +195,8 @@ impl<'a> Fabric<'a> {
         };
         let facts: Vec<PortFacts> = config.ports.iter().zip(&open).map(facts).collect();
         let slack = SHAPER_SLACK.divided_by(u64::from(dilation));
-        let switch = Switch::new(config, &facts, slack).map_err(|error| error.at_line(config))?;
+        let switch =
+            Switch::new(config, &facts, Surroundings::real_time(slack)).map_err(|error| error.at_line(config))?;
         let shared = switch.shared().clone();
         let Halves { lcores, reporter } = switch.into_halves::<Frame>(&placed.plan);
         let (mut rx, mut tx, mut ports) = (Vec::new(), Vec::new(), Vec::new());

@@ -30,6 +30,10 @@ impl Packet for Frame {
     fn mark_ce(&mut self) -> bool {
         parse::mark_ce(self.0.data_mut())
     }
+
+    fn flow_hash(&self) -> u32 {
+        parse::flow_hash(self.0.data())
+    }
 }
 
 /// Where frames come from that the switch makes itself.

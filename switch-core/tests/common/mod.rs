@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use weir_config::{Layout, SwitchConfig};
 use weir_flowctl::frame::{ControlFrame, PfcFrame};
 use weir_switch_core::packet::{Headers, Parsed};
-use weir_switch_core::switch::{Halves, Lcore, PortFacts, Switch};
+use weir_switch_core::switch::{Halves, Lcore, PortFacts, Surroundings, Switch};
 use weir_switch_core::{Burst, Packet, PacketStore, Plan, PortOutput, Report};
 use weir_units::{MacAddr, PortId, Span, Time};
 
@@ -33,6 +33,9 @@ impl Packet for TestFrame {
     fn mark_ce(&mut self) -> bool {
         self.ce = true;
         true
+    }
+    fn flow_hash(&self) -> u32 {
+        self.sequence as u32
     }
 }
 
@@ -78,7 +81,8 @@ impl Bench {
         let mut config: SwitchConfig = weir_config::parse("bench.toml", toml).unwrap();
         config.lcores.layout = layout;
         let ports = config.ports.len();
-        let switch = Switch::new(&config, &vec![PortFacts::default(); ports], Span::ZERO).unwrap();
+        let switch =
+            Switch::new(&config, &vec![PortFacts::default(); ports], Surroundings::real_time(Span::ZERO)).unwrap();
         let shared = switch.shared().clone();
         let plan = Plan::new(&config, Plan::lcores_min(layout)).unwrap();
         let Halves { lcores, reporter } = switch.into_halves(&plan);

@@ -108,6 +108,10 @@ impl Packet for SimFrame {
     fn mark_ce(&mut self) -> bool {
         parse::mark_ce(self.bytes_mut())
     }
+
+    fn flow_hash(&self) -> u32 {
+        parse::flow_hash(self.bytes())
+    }
 }
 
 /// A list of free memory is whole whoever panicked with it.

@@ -71,7 +71,7 @@ impl SwitchStation {
         let mac = |port: usize| MacAddr([2, 1, (number >> 8) as u8, number as u8, (port >> 8) as u8, port as u8]);
         let facts: Vec<PortFacts> =
             (0..config.ports.len()).map(|port| PortFacts { mac: mac(port), rate: None }).collect();
-        let switch = Switch::new(config, &facts, Span::ZERO)?;
+        let switch = Switch::new(config, &facts, weir_switch_core::Surroundings::real_time(Span::ZERO))?;
         let shared = switch.shared().clone();
         shared.ports().iter().zip(&wires).for_each(|(port, wire)| port.set_link_up(wire.is_some()));
         let mut halves = switch.into_halves(&on_one_lcore(config));
