@@ -1,5 +1,7 @@
 //! Reading and marking the bytes of real frames.
 
+use std::net::Ipv4Addr;
+
 use weir_flowctl::frame::ControlFrame;
 use weir_units::MacAddr;
 
@@ -15,6 +17,10 @@ const ETHERTYPE_IPV4: u16 = 0x0800;
 const ETHERTYPE_IPV6: u16 = 0x86dd;
 const ETHERTYPE_VLAN: u16 = 0x8100;
 const ETHERTYPE_QINQ: u16 = 0x88a8;
+
+/// Protocol numbers of IP.
+const TCP: u8 = 6;
+const UDP: u8 = 17;
 
 const ECN_MASK: u8 = 0b11;
 const ECN_CE: u8 = 0b11;
@@ -65,26 +71,36 @@ pub fn mark_ce(frame: &mut [u8]) -> bool {
 /// A hash of what tells a frame's flow: the addresses of both stations, and of IP packets those of IP, the protocol, and the
 /// ports of TCP and UDP; of RoCEv2 packets these name the queue pair, by the source port.
 pub fn flow_hash(frame: &[u8]) -> u32 {
-    let add = |hash: u32, bytes: &[u8]| {
-        bytes.chunks(4).fold(hash, |hash, chunk| {
-            let mut word = [0; 4];
-            word[..chunk.len()].copy_from_slice(chunk);
-            mix(hash ^ u32::from_be_bytes(word)).wrapping_add(0x9e37_79b9)
-        })
-    };
-    let stations = add(0, frame.get(..12).unwrap_or(frame));
+    let stations = hash_on(0, frame.get(..12).unwrap_or(frame));
     let (at, addresses, protocol, header) = match network_header(frame).1 {
         Some(Ip::V4(at)) => (at, 12..20, 9, usize::from(frame[at] & 15) * 4),
         Some(Ip::V6(at)) => (at, 8..40, 6, IPV6_BYTES),
         None => return stations,
     };
-    let ip = add(stations, &frame[at + addresses.start..at + addresses.end]);
+    let ip = hash_on(stations, &frame[at + addresses.start..at + addresses.end]);
     let protocol = frame[at + protocol];
     // Of a fragment but the first there are no ports, but RoCEv2 and most TCP are never fragmented.
     match frame.get(at + header..at + header + 4) {
-        Some(ports) if matches!(protocol, 6 | 17) => add(ip ^ u32::from(protocol), ports),
+        Some(ports) if matches!(protocol, TCP | UDP) => hash_on(ip ^ u32::from(protocol), ports),
         _ => mix(ip ^ u32::from(protocol)),
     }
+}
+
+/// The [`flow_hash`] of frames over UDP and IPv4: from and to which addresses, and from and to which ports.
+pub fn udp_flow_hash([from, to]: [(MacAddr, Ipv4Addr); 2], ports: [u16; 2]) -> u32 {
+    let stations = hash_on(hash_on(0, &to.0.0[..4]), &[to.0.0[4], to.0.0[5], from.0.0[0], from.0.0[1]]);
+    let ip = hash_on(hash_on(hash_on(stations, &from.0.0[2..]), &from.1.octets()), &to.1.octets());
+    let [source, destination] = ports.map(u16::to_be_bytes);
+    hash_on(ip ^ u32::from(UDP), &[source[0], source[1], destination[0], destination[1]])
+}
+
+/// Takes bytes into a hash, four at a time.
+fn hash_on(hash: u32, bytes: &[u8]) -> u32 {
+    bytes.chunks(4).fold(hash, |hash, chunk| {
+        let mut word = [0; 4];
+        word[..chunk.len()].copy_from_slice(chunk);
+        mix(hash ^ u32::from_be_bytes(word)).wrapping_add(0x9e37_79b9)
+    })
 }
 
 /// Where a network header begins.

@@ -180,7 +180,7 @@ impl<P: Packet> Transmitter<P> {
     }
 
     /// Moves packets from the forwarders' rings into the egress queues.
-    fn take_over(&mut self, now: Time) -> usize {
+    pub fn take_over(&mut self, now: Time) -> usize {
         let mut taken = 0;
         for input in 0..self.inputs.len() {
             let ready = self.inputs[input].slots().min(TAKEN_MAX);

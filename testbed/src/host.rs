@@ -1,40 +1,47 @@
 //! An emulated host with an RDMA NIC, sans-I/O.
 //!
-//! It sends RDMA WRITEs over reliable connections as RoCEv2 frames, each flow at line rate, at a pace, or under congestion
-//! control; obeys PFC with the switch's own gate; acknowledges what it receives, and notifies senders of congestion. There
-//! is no retransmission: a gap in the sequence is counted as a loss. Frames are real, so the same host runs in virtual time
-//! and on a port.
+//! It sends RDMA WRITEs over reliable connections, each flow at line rate, at a pace, or under congestion control; obeys flow
+//! control with the switch's own gate; acknowledges what it receives, and notifies senders of congestion. Where a flow asks for
+//! it, what got lost is sent again; else a gap in the sequence is counted as a loss.
+//!
+//! The same host runs in virtual time, where frames are [`NicFrame`]s without payload, and on a port, where they are RoCEv2:
+//! [`Host::handle`] and [`Host::poll`], or [`Host::handle_frame`] and [`Host::poll_transmit`].
 
+mod codec;
 mod congestion;
 mod dcqcn;
+mod packet;
 mod receiver;
+mod schedule;
 mod sender;
+mod slots;
 mod stats;
 #[cfg(test)]
 mod tests;
 
 pub use congestion::CongestionControl;
 pub use dcqcn::DcqcnConfig;
+pub use packet::{Ack, FrameSizes, HOPS_MAX, Hops, NicFrame, NicPacket, Says, Write};
 pub use receiver::{ReceiverConfig, ReceiverStats};
 pub use sender::{FctSummary, FlowConfig, Repeat, SenderStats};
 pub use stats::{ClassStats, Completion, HostStats, NicCounters};
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 use std::net::Ipv4Addr;
 
 use weir_flowctl::frame::{ControlFrame, FRAME_BYTES};
 use weir_flowctl::{Arrived, ClassLimits, Demand, Mechanism, MessageGenerator, Regulator, Shaper};
+use weir_switch_core::packet::Parsed;
+use weir_switch_core::parse;
 use weir_units::{BitRate, Bytes, CLASSES, Class, MacAddr, Span, Time};
 
-use crate::rocev2::{
-    Dscp, Ecn, OVERHEAD_BYTES_MAX, Operation, Packet, PathMtu, QueuePair, Repr, Syndrome, source_port,
-};
+use crate::rocev2::{Dscp, Ecn, Packet, PathMtu, QueuePair};
 use receiver::Receiver;
+use schedule::Schedule;
 use sender::Sender;
+use slots::{Opened, Slots};
 
-/// Where a frame without a VLAN tag has its ethertype, and an IPv4 header its code point.
-const ETHERTYPE: std::ops::Range<usize> = 12..14;
-const IP_TOS: usize = 15;
 /// Completions kept until they are drained; later ones are counted and forgotten.
 const COMPLETIONS_MAX: usize = 16_384;
 
@@ -47,8 +54,8 @@ pub struct HostConfig {
     pub ip: Ipv4Addr,
     /// Line rate. A frame takes its bytes, FCS, preamble and gap at this rate.
     pub rate: BitRate,
-    /// Payload of a full packet.
-    pub mtu: PathMtu,
+    /// Lengths of its frames: on a port, those of RoCEv2.
+    pub sizes: FrameSizes,
     /// Code point of acknowledgements and congestion notifications.
     pub ack_dscp: Dscp,
     /// Class of both, for PFC: the one that the switch gives to `ack_dscp`.
@@ -93,9 +100,9 @@ pub enum HostError {
 
 /// An emulated host.
 ///
-/// Call [`Host::handle_frame`] for each frame that arrives, then [`Host::poll_transmit`] until it returns `None`, and
-/// again at [`Host::next_wakeup`]. What `poll_transmit` returns counts as sent: poll only when the link takes it.
-/// `now` must never go back. Nothing is allocated on the way of a packet.
+/// Call [`Host::handle`] for each frame that arrives, then [`Host::poll`] until it returns `None`, and again at
+/// [`Host::next_wakeup`]. What `poll` returns counts as sent: poll only when the link takes it. `now` must never go back. Nothing
+/// is allocated on the way of a packet.
 #[derive(Debug)]
 pub struct Host {
     config: HostConfig,
@@ -105,12 +112,14 @@ pub struct Host {
     /// What came in.
     arrived: Arrived,
     wire: Shaper,
-    senders: Box<[Sender]>,
-    receivers: Box<[Receiver]>,
-    /// Ends of connections by number, sorted.
+    senders: Slots<Sender>,
+    receivers: Slots<Receiver>,
+    /// Ends of the connections that there are from the start by number, sorted.
     ends: Box<[(QueuePair, End)]>,
-    /// The sender whose turn it is, if it may.
-    turn: usize,
+    /// Whose turn it is to send.
+    schedule: Schedule,
+    /// When to look whether the acknowledgement of a sender, by place and generation, is overdue; each stands here once at most.
+    timers: BinaryHeap<Reverse<(Time, u32, u32)>>,
     /// Receivers that owe an acknowledgement; each stands here once at most.
     acks_due: VecDeque<usize>,
     /// Receivers that owe a congestion notification, alike.
@@ -127,6 +136,9 @@ enum End {
     Receiver(usize),
 }
 
+/// A frame to be sent, and what is needed to write a packet as a frame: the connection's end here, and the peer's address.
+type Outgoing = (NicFrame, QueuePair, Ipv4Addr);
+
 impl HostConfig {
     /// A NIC with an MTU of 1024 B that obeys PFC, acknowledgements at DSCP 48 in class 6, and no slack.
     pub fn new(mac: MacAddr, ip: Ipv4Addr, rate: BitRate) -> HostConfig {
@@ -134,7 +146,7 @@ impl HostConfig {
             mac,
             ip,
             rate,
-            mtu: PathMtu::BYTES_1024,
+            sizes: FrameSizes::rocev2(PathMtu::BYTES_1024.get() as u16),
             ack_dscp: Dscp::new(48),
             ack_class: Class::new(6),
             slack: Span::ZERO,
@@ -151,14 +163,14 @@ impl HostConfig {
 
     /// The longest frame that the host sends, without FCS.
     pub fn frame_bytes_max(&self) -> usize {
-        self.mtu.get() + OVERHEAD_BYTES_MAX
+        self.sizes.frame_max().max(FRAME_BYTES)
     }
 }
 
 impl Host {
     /// A host with these flows to send and these connections to receive on.
     pub fn new(config: HostConfig, flows: &[FlowConfig], receivers: &[ReceiverConfig]) -> Result<Host, HostError> {
-        let senders = flows.iter().map(|flow| Sender::new(flow, &config)).collect::<Result<Box<[Sender]>, _>>()?;
+        let senders = flows.iter().map(|flow| Sender::new(flow, &config)).collect::<Result<Vec<Sender>, _>>()?;
         let of_flows = flows.iter().enumerate().map(|(n, flow)| (flow.queue_pair, End::Sender(n)));
         let of_receivers = receivers.iter().enumerate().map(|(n, end)| (end.queue_pair, End::Receiver(n)));
         let mut ends: Vec<(QueuePair, End)> = of_flows.chain(of_receivers).collect();
@@ -168,32 +180,103 @@ impl Host {
         }
         let (mechanism, lossless) = (&config.flow_control, config.lossless);
         let regulator = Regulator::new(mechanism, config.rate, lossless);
-        Ok(Host {
+        let mut host = Host {
             limits: ClassLimits::new(config.rate, config.slack, [None; CLASSES], &regulator),
             regulator,
             generator: MessageGenerator::new(mechanism, config.rate, lossless),
             arrived: Arrived::new(mechanism),
             wire: Shaper::new(Some(config.rate), config.slack),
-            senders,
-            receivers: receivers.iter().map(Receiver::new).collect(),
+            senders: Slots::new(senders),
+            receivers: Slots::new(receivers.iter().map(|end| Receiver::new(end, &config))),
             ends: ends.into(),
-            turn: 0,
+            schedule: Schedule::default(),
+            timers: BinaryHeap::new(),
             acks_due: VecDeque::with_capacity(receivers.len()),
             cnps_due: VecDeque::with_capacity(receivers.len()),
-            payload: (0..config.mtu.get()).map(|n| n as u8).collect(),
-            completions: Vec::with_capacity(COMPLETIONS_MAX),
+            payload: (0..config.sizes.payload_max).map(|n| n as u8).collect(),
+            completions: Vec::new(),
             counters: NicCounters::default(),
             classes: [ClassStats::default(); CLASSES],
             config,
-        })
+        };
+        (0..flows.len()).for_each(|flow| host.give_turn(Time::ZERO, flow));
+        Ok(host)
     }
 
-    /// Takes a frame (without FCS) that has arrived at `now`.
+    /// Opens a connection to receive on while the host runs; the number of its end, and its place.
+    pub fn open_receiver(&mut self, config: &ReceiverConfig) -> (QueuePair, usize) {
+        let host = &self.config;
+        let make = |queue_pair| Ok::<_, HostError>(Receiver::new(&ReceiverConfig { queue_pair, ..*config }, host));
+        let place = self.receivers.open(false, make).expect("a receiver can always be made");
+        (self.receivers[place].config().queue_pair, place)
+    }
+
+    /// Opens a connection's sending end while the host runs; the number of its end, and its place, by which its completions
+    /// name it. `config`'s own queue pair is not looked at.
+    pub fn open_sender(&mut self, now: Time, config: &FlowConfig) -> Result<(QueuePair, usize), HostError> {
+        let host = &self.config;
+        let make = |queue_pair| Sender::new(&FlowConfig { queue_pair, ..config.clone() }, host);
+        let place = self.senders.open(true, make)?;
+        self.give_turn(now, place);
+        Ok((self.senders[place].config().queue_pair, place))
+    }
+
+    /// Tells a receiving end, by its place, who sends to it.
+    pub fn set_sender(&mut self, receiver: usize, queue_pair: QueuePair) {
+        self.receivers[receiver].set_peer(queue_pair, &self.config);
+    }
+
+    /// Closes a receiving end; what comes for it from now on is for nobody.
+    pub fn close_receiver(&mut self, place: usize) {
+        // While it stands in a queue its place is not used again.
+        let receiver = &mut self.receivers[place];
+        receiver.is_closing = receiver.owes();
+        if !receiver.is_closing {
+            self.receivers.close(place);
+        }
+    }
+
+    /// Closes a sending end.
+    pub fn close_sender(&mut self, place: usize) {
+        let sender = &mut self.senders[place];
+        sender.is_closing = sender.has_turn;
+        if !sender.is_closing {
+            self.senders.close(place);
+        }
+    }
+
+    /// A sender's turn has come. Returns whether it is there still.
+    #[inline]
+    fn take_turn(&mut self, flow: usize) -> bool {
+        let sender = &mut self.senders[flow];
+        sender.has_turn = false;
+        if sender.is_closing {
+            self.senders.close(flow);
+            return false;
+        }
+        true
+    }
+
+    /// A receiver has sent what it owed.
+    #[inline]
+    fn let_go(&mut self, receiver: usize) {
+        let state = &self.receivers[receiver];
+        if state.is_closing && !state.owes() {
+            self.receivers.close(receiver);
+        }
+    }
+
+    /// Takes a frame (without FCS) that has arrived at `now`, as bytes.
     pub fn handle_frame(&mut self, now: Time, frame: &[u8]) {
         if ControlFrame::is_control(frame) {
-            return self.handle_control(now, frame);
+            return match ControlFrame::decode(frame) {
+                Ok(frame) => self.handle_control(now, &frame),
+                Err(_) => self.counters.control_ignored += 1,
+            };
         }
-        self.count_arrival(frame);
+        if let Parsed::Data(headers) = parse::parse(frame) {
+            self.count_arrival(headers.dscp, frame.len() as u32);
+        }
         if frame.get(..6) != Some(&self.config.mac.0) {
             self.counters.foreign += 1;
             return;
@@ -206,18 +289,30 @@ impl Host {
             self.counters.bad_icrc += 1;
             return;
         }
-        match Repr::read(&packet) {
-            Ok(repr) => self.handle_packet(now, &repr, packet.payload().len()),
+        match codec::decode(&packet, frame.len()) {
+            Ok(packet) => self.handle_packet(now, packet),
             Err(_) => self.counters.unreadable += 1,
         }
     }
 
-    fn handle_control(&mut self, now: Time, frame: &[u8]) {
-        let Ok(frame) = ControlFrame::decode(frame) else {
-            self.counters.control_ignored += 1;
-            return;
-        };
-        if !self.regulator.handle(now, &frame) {
+    /// Takes a frame that has arrived at `now`.
+    #[inline]
+    pub fn handle(&mut self, now: Time, frame: NicFrame) {
+        match frame {
+            NicFrame::Control(frame) => self.handle_control(now, &frame),
+            NicFrame::Packet(packet) => {
+                self.count_arrival(Some(packet.dscp.get()), u32::from(packet.frame_bytes));
+                if packet.destination == self.config.mac {
+                    self.handle_packet(now, packet);
+                } else {
+                    self.counters.foreign += 1;
+                }
+            }
+        }
+    }
+
+    fn handle_control(&mut self, now: Time, frame: &ControlFrame) {
+        if !self.regulator.handle(now, frame) {
             self.counters.control_ignored += 1;
             return;
         }
@@ -234,155 +329,255 @@ impl Host {
     }
 
     /// Counts a frame in the class that its sender counts it in. What is asked of the host finds that it holds nothing.
-    fn count_arrival(&self, frame: &[u8]) {
-        if !self.arrived.is_counted() {
-            return;
-        }
-        // What is no IPv4 has no code point, and is in no lossless class.
-        if frame.get(ETHERTYPE) == Some(&[0x08, 0x00])
-            && let Some(tos) = frame.get(IP_TOS)
+    #[inline]
+    fn count_arrival(&self, dscp: Option<u8>, frame_bytes: u32) {
+        // What is no IP has no code point, and is in no lossless class.
+        if self.arrived.is_counted()
+            && let Some(dscp) = dscp
         {
-            let class = Class::new(self.config.class_of_dscp[usize::from(tos >> 2)]);
-            self.arrived.count(class, self.arrived.count_of(frame.len() as u32));
+            let class = Class::new(self.config.class_of_dscp[usize::from(dscp)]);
+            self.arrived.count(class, self.arrived.count_of(frame_bytes));
         }
     }
 
-    fn handle_packet(&mut self, now: Time, repr: &Repr, payload_bytes: usize) {
-        let place = self.ends.binary_search_by_key(&repr.queue_pair, |(number, _)| *number);
-        match (place.map(|place| self.ends[place].1), repr.operation) {
-            (Ok(End::Receiver(receiver)), Operation::Write { part, ack_request }) => {
+    fn handle_packet(&mut self, now: Time, packet: NicPacket) {
+        match (self.end(packet.queue_pair), packet.says) {
+            (Some(End::Receiver(receiver)), Says::Write(write)) => {
                 let state = &mut self.receivers[receiver];
-                let owed_before = state.ack_due().is_some();
-                let is_marked = repr.ecn == Ecn::Ce;
-                state.handle_write(now, repr.psn, part, ack_request, payload_bytes, is_marked);
+                let owed_before = state.owes_ack();
+                let is_marked = packet.ecn == Ecn::Ce;
+                state.handle_write(now, &write, is_marked);
                 if is_marked && state.handle_marked(now) {
                     self.cnps_due.push_back(receiver);
                 }
-                if state.ack_due().is_some() && !owed_before {
+                if state.owes_ack() && !owed_before {
                     self.acks_due.push_back(receiver);
                 }
             }
-            (Ok(End::Sender(flow)), Operation::Acknowledge { syndrome, .. }) => {
-                let is_ack = syndrome != Syndrome::SequenceError;
+            (Some(End::Sender(flow)), Says::Ack(ack)) => {
                 let (completions, counters) = (&mut self.completions, &mut self.counters);
-                self.senders[flow].handle_ack(now, repr.psn, is_ack, |released, size| {
+                self.senders[flow].handle_ack(now, &ack, &Hops::new(), |released, size| {
                     if completions.len() < COMPLETIONS_MAX {
                         completions.push(Completion { flow, released, size, fct: now.since(released) });
                     } else {
                         counters.completions_forgotten += 1;
                     }
                 });
+                self.give_turn(now, flow);
             }
-            (Ok(End::Sender(flow)), Operation::CongestionNotification) => self.senders[flow].handle_cnp(now),
+            (Some(End::Sender(flow)), Says::Cnp) => self.senders[flow].handle_cnp(now),
             _ => self.counters.unknown_queue_pair += 1,
         }
     }
 
-    /// Writes the next frame that may be sent at `now` into `buffer` and returns its length without FCS; `None` if
-    /// the wire is busy, or nothing is due that flow control lets pass.
-    ///
-    /// Flow control goes first, then congestion notifications, then acknowledgements; flows take turns, a frame each.
+    #[inline]
+    fn end(&self, queue_pair: QueuePair) -> Option<End> {
+        match Opened::of(queue_pair) {
+            Some(opened) if opened.sends => self.senders.place(opened).map(End::Sender),
+            Some(opened) => self.receivers.place(opened).map(End::Receiver),
+            None => {
+                let place = self.ends.binary_search_by_key(&queue_pair, |(number, _)| *number).ok()?;
+                Some(self.ends[place].1)
+            }
+        }
+    }
+
+    /// Gives a flow its turn, now or later, if it has something to send and no turn yet.
+    #[inline]
+    fn give_turn(&mut self, now: Time, flow: usize) {
+        let sender = &mut self.senders[flow];
+        let due = sender.due();
+        if !sender.has_turn && due < Time::NEVER {
+            sender.has_turn = true;
+            self.schedule.add(now, flow as u32, sender.config().class, due);
+        }
+    }
+
+    /// The next frame that may be sent at `now`, written into `buffer`: its length without FCS; `None` if the wire is busy, or
+    /// nothing is due that flow control lets pass.
     ///
     /// # Panics
-    /// If `buffer` is shorter than [`HostConfig::frame_bytes_max`].
+    /// If `buffer` is shorter than [`HostConfig::frame_bytes_max`], or the lengths of frames are not RoCEv2's.
     pub fn poll_transmit(&mut self, now: Time, buffer: &mut [u8]) -> Option<usize> {
         assert!(buffer.len() >= self.config.frame_bytes_max(), "a frame may be longer than the buffer");
+        let (frame, own, peer_ip) = self.poll_outgoing(now)?;
+        let packet = match frame {
+            NicFrame::Control(frame) => {
+                buffer[..FRAME_BYTES].copy_from_slice(&frame.encode(self.config.mac));
+                return Some(FRAME_BYTES);
+            }
+            NicFrame::Packet(packet) => packet,
+        };
+        let written = codec::encode(&packet, (self.config.ip, own), peer_ip, &self.payload, buffer);
+        assert_eq!(written, Ok(usize::from(packet.frame_bytes)), "a frame of RoCEv2's length");
+        written.ok()
+    }
+
+    /// The next frame that may be sent at `now`; `None` if the wire is busy, or nothing is due that flow control lets pass.
+    ///
+    /// Flow control goes first, then congestion notifications, then acknowledgements; flows take turns, a frame each.
+    #[inline]
+    pub fn poll(&mut self, now: Time) -> Option<NicFrame> {
+        self.poll_outgoing(now).map(|(frame, ..)| frame)
+    }
+
+    #[inline]
+    fn poll_outgoing(&mut self, now: Time) -> Option<Outgoing> {
         if now < self.wire.free_at() {
             return None;
         }
-        let frame_bytes = self.poll_control(now, buffer).or_else(|| {
+        let outgoing = self.poll_control(now).or_else(|| {
             let held_back = self.held_back(now);
-            let answer =
-                if held_back & self.config.ack_class.bit() == 0 { self.poll_answer(now, buffer) } else { None };
-            answer.or_else(|| self.poll_flows(now, held_back, buffer))
+            let answer = if held_back & self.config.ack_class.bit() == 0 { self.poll_answer(now) } else { None };
+            answer.or_else(|| self.poll_flows(now, held_back))
         })?;
-        self.wire.send(now, frame_bytes as u32);
-        Some(frame_bytes)
+        self.wire.send(now, weir_switch_core::Packet::frame_bytes(&outgoing.0));
+        Some(outgoing)
     }
 
     /// A message of flow control, if one is due: how much room there is, or that no queue grows.
-    fn poll_control(&mut self, now: Time, buffer: &mut [u8]) -> Option<usize> {
+    #[inline]
+    fn poll_control(&mut self, now: Time) -> Option<Outgoing> {
         let demand = Demand { off: 0, held: |_| Bytes::ZERO, arrived: &self.arrived };
         let frame = self.generator.poll(now, demand)?;
         self.generator.handle_sent(now, &frame, demand);
-        buffer[..FRAME_BYTES].copy_from_slice(&frame.encode(self.config.mac));
         self.counters.control_sent += 1;
-        Some(FRAME_BYTES)
+        Some((NicFrame::Control(frame), QueuePair::new(0), self.config.ip))
     }
 
-    fn poll_answer(&mut self, now: Time, buffer: &mut [u8]) -> Option<usize> {
-        let frame_bytes = self.poll_cnp(buffer).or_else(|| self.poll_ack(buffer))?;
-        self.note_sent(now, self.config.ack_class, frame_bytes);
-        Some(frame_bytes)
+    #[inline]
+    fn poll_answer(&mut self, now: Time) -> Option<Outgoing> {
+        if self.acks_due.is_empty() && self.cnps_due.is_empty() {
+            return None;
+        }
+        let outgoing = self.poll_cnp().or_else(|| self.poll_ack())?;
+        self.note_sent(now, self.config.ack_class, weir_switch_core::Packet::frame_bytes(&outgoing.0));
+        Some(outgoing)
     }
 
-    fn note_sent(&mut self, now: Time, class: Class, frame_bytes: usize) {
-        self.regulator.handle_sent(class, frame_bytes as u32);
-        self.limits.send(now, class, frame_bytes as u32);
+    #[inline]
+    fn note_sent(&mut self, now: Time, class: Class, frame_bytes: u32) {
+        self.regulator.handle_sent(class, frame_bytes);
+        self.limits.send(now, class, frame_bytes);
     }
 
     /// The classes that flow control lets send nothing now, one bit each. Without credit for the longest frame a class waits,
     /// whatever its next one is.
+    #[inline]
     fn held_back(&self, now: Time) -> u8 {
+        let paused = self.regulator.paused(now) | self.limits.waiting(now, 0xff);
+        let on_credit = self.regulator.credit_classes();
+        if on_credit == 0 {
+            return paused;
+        }
         let longest = self.config.frame_bytes_max() as u32;
-        let unpaid = Class::in_mask(self.regulator.credit_classes());
-        let unpaid = unpaid.filter(|class| !self.regulator.has_credit(*class, longest));
-        let unpaid = Class::mask_of(unpaid);
-        self.regulator.paused(now) | self.limits.waiting(now, 0xff) | unpaid
+        let unpaid = Class::in_mask(on_credit).filter(|class| !self.regulator.has_credit(*class, longest));
+        paused | Class::mask_of(unpaid)
     }
 
-    fn poll_cnp(&mut self, buffer: &mut [u8]) -> Option<usize> {
-        let receiver = &mut self.receivers[self.cnps_due.pop_front()?];
+    fn poll_cnp(&mut self) -> Option<Outgoing> {
+        let place = self.cnps_due.pop_front()?;
+        let receiver = &mut self.receivers[place];
         receiver.handle_cnp_sent();
-        let (own, peer) = (receiver.config().queue_pair, receiver.config().peer);
-        let operation = Operation::CongestionNotification;
         // No switch is to mark it.
-        let repr = Repr { ecn: Ecn::NotCapable, ..repr_to(&self.config, own, peer, self.config.ack_dscp, operation) };
-        Some(repr.write(&[], buffer).expect("the buffer holds any frame"))
+        let outgoing = answer(&self.config, receiver, self.config.sizes.cnp, Ecn::NotCapable, Says::Cnp);
+        self.let_go(place);
+        Some(outgoing)
     }
 
-    fn poll_ack(&mut self, buffer: &mut [u8]) -> Option<usize> {
-        let receiver = &mut self.receivers[self.acks_due.pop_front()?];
-        let (psn, msn) = receiver.take_ack().expect("only those that owe an acknowledgement stand in the queue");
-        let operation = Operation::Acknowledge { syndrome: Syndrome::ACK, msn };
-        let (own, peer) = (receiver.config().queue_pair, receiver.config().peer);
-        let repr = Repr { psn, ..repr_to(&self.config, own, peer, self.config.ack_dscp, operation) };
-        Some(repr.write(&[], buffer).expect("the buffer holds any frame"))
+    #[inline]
+    fn poll_ack(&mut self) -> Option<Outgoing> {
+        let place = self.acks_due.pop_front()?;
+        let receiver = &mut self.receivers[place];
+        let ack = receiver.take_ack().expect("only those that owe an acknowledgement stand in the queue");
+        let outgoing = answer(&self.config, receiver, self.config.sizes.ack, Ecn::Ect0, Says::Ack(ack));
+        self.let_go(place);
+        Some(outgoing)
     }
 
-    fn poll_flows(&mut self, now: Time, held_back: u8, buffer: &mut [u8]) -> Option<usize> {
-        let flows = self.senders.len();
-        let in_turn = (self.turn..flows).chain(0..self.turn);
-        let may_send = |flow: &usize| {
-            let sender = &self.senders[*flow];
-            sender.due() <= now && held_back & sender.config().class.bit() == 0
+    #[inline]
+    fn poll_flows(&mut self, now: Time, held_back: u8) -> Option<Outgoing> {
+        self.look_at_timers(now);
+        while let Some(flow) = self.schedule.take_due(now) {
+            if self.take_turn(flow as usize) {
+                self.give_turn(now, flow as usize);
+            }
+        }
+        let flow = loop {
+            let flow = self.schedule.next(held_back)? as usize;
+            if !self.take_turn(flow) {
+                continue;
+            }
+            if self.senders[flow].due() <= now {
+                break flow;
+            }
+            // What it was to send has been acknowledged meanwhile, or its pace has changed.
+            self.give_turn(now, flow);
         };
-        let flow = in_turn.into_iter().find(may_send)?;
-        self.turn = if flow + 1 == flows { 0 } else { flow + 1 };
         let sender = &mut self.senders[flow];
-        let segment = sender.take_segment(now);
-        let FlowConfig { queue_pair, peer, dscp, class, .. } = *sender.config();
-        let repr = Repr { psn: segment.psn, ..repr_to(&self.config, queue_pair, peer, dscp, segment.operation) };
-        let payload = &self.payload[..segment.payload_bytes];
-        let frame_bytes = repr.write(payload, buffer).expect("the buffer holds any frame");
-        sender.handle_sent(now, frame_bytes);
-        self.note_sent(now, class, frame_bytes);
-        Some(frame_bytes)
+        let write = sender.take_packet(now);
+        let frame_bytes = self.config.sizes.of_write(write.payload_bytes, write.is_first);
+        sender.handle_sent(now, u32::from(frame_bytes));
+        let flow_config = sender.config();
+        let (own, peer, class) = (flow_config.queue_pair, flow_config.peer, flow_config.class);
+        let packet = NicPacket {
+            destination: peer.mac,
+            source: self.config.mac,
+            flow_hash: sender.flow_hash(),
+            frame_bytes,
+            dscp: flow_config.dscp,
+            ecn: Ecn::Ect0,
+            queue_pair: peer.queue_pair,
+            says: Says::Write(write),
+            telemetry: None,
+        };
+        if !sender.has_timer && sender.deadline() < Time::NEVER {
+            sender.has_timer = true;
+            self.timers.push(Reverse((sender.deadline(), flow as u32, self.senders.generation(flow))));
+        }
+        self.give_turn(now, flow);
+        self.note_sent(now, class, u32::from(frame_bytes));
+        Some((NicFrame::Packet(packet), own, peer.ip))
     }
 
-    /// The earliest instant, `now` or later, at which [`Host::poll_transmit`] has a frame if nothing arrives before;
+    /// Has senders whose acknowledgement is overdue send again.
+    #[inline]
+    fn look_at_timers(&mut self, now: Time) {
+        while let Some(Reverse((at, flow, generation))) = self.timers.peek().copied()
+            && at <= now
+        {
+            self.timers.pop();
+            if self.senders.generation(flow as usize) != generation || !self.senders.is_open(flow as usize) {
+                continue;
+            }
+            let sender = &mut self.senders[flow as usize];
+            if sender.deadline() <= now {
+                sender.handle_timeout(now);
+            }
+            let deadline = sender.deadline();
+            sender.has_timer = deadline < Time::NEVER;
+            if sender.has_timer {
+                self.timers.push(Reverse((deadline, flow, generation)));
+            }
+            self.give_turn(now, flow as usize);
+        }
+    }
+
+    /// The earliest instant, `now` or later, at which [`Host::poll`] may have a frame if nothing arrives before;
     /// [`Time::NEVER`] if there is none.
+    #[inline]
     pub fn next_wakeup(&self, now: Time) -> Time {
         let free = self.wire.free_at().max(now);
         let owes = !self.acks_due.is_empty() || !self.cnps_due.is_empty();
-        let control = owes.then(|| self.opens_at(free, self.config.ack_class));
-        let flows = self.senders.iter().filter(|sender| sender.due() < Time::NEVER);
-        let flows = flows.map(|sender| self.opens_at(sender.due().max(free), sender.config().class));
-        let message = self.generator.next_wakeup(now).max(free);
-        flows.chain(control).min().unwrap_or(Time::NEVER).min(message)
+        let ready = self.schedule.ready_classes() | if owes { self.config.ack_class.bit() } else { 0 };
+        let opens = Class::in_mask(ready).map(|class| self.opens_at(free, class)).min().unwrap_or(Time::NEVER);
+        let timer = self.timers.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at);
+        let later = self.schedule.next_due().min(timer).min(self.generator.next_wakeup(now));
+        opens.min(later.max(free))
     }
 
     /// The first instant, `from` or later, at which flow control lets a class send; [`Time::NEVER`] if that takes a message.
+    #[inline]
     fn opens_at(&self, from: Time, class: Class) -> Time {
         let longest = self.config.frame_bytes_max() as u32;
         if !self.regulator.has_credit(class, longest) {
@@ -447,24 +642,32 @@ impl Host {
         }
     }
 
+    /// Whether [`Host::drain_completions`] has any.
+    #[inline]
+    pub fn has_completions(&self) -> bool {
+        !self.completions.is_empty()
+    }
+
     /// The messages completed since the last call, oldest first.
     pub fn drain_completions(&mut self) -> impl Iterator<Item = Completion> {
         self.completions.drain(..)
     }
 }
 
-/// A frame over a connection; its PSN is yet to be set where it has one.
-fn repr_to(host: &HostConfig, own: QueuePair, peer: Peer, dscp: Dscp, operation: Operation) -> Repr {
-    Repr {
+/// A packet back to the sender of a connection.
+#[inline]
+fn answer(host: &HostConfig, receiver: &Receiver, frame_bytes: u16, ecn: Ecn, says: Says) -> Outgoing {
+    let (own, peer) = (receiver.config().queue_pair, receiver.config().peer);
+    let packet = NicPacket {
         destination: peer.mac,
         source: host.mac,
-        destination_ip: peer.ip,
-        source_ip: host.ip,
-        dscp,
-        ecn: Ecn::Ect0,
-        source_port: source_port(own, peer.queue_pair),
+        flow_hash: receiver.flow_hash(),
+        frame_bytes,
+        dscp: host.ack_dscp,
+        ecn,
         queue_pair: peer.queue_pair,
-        psn: Default::default(),
-        operation,
-    }
+        says,
+        telemetry: None,
+    };
+    (NicFrame::Packet(packet), own, peer.ip)
 }

@@ -10,4 +10,4 @@ mod lane;
 pub use delay_line::DelayLine;
 pub use faults::{ChosenFrames, FaultCounters, FaultPlan, Faults, HoldBack};
 pub use feedback::{FeedbackProbe, FeedbackStats};
-pub use lane::{Lane, LinkFrame};
+pub use lane::{Lane, LinkFrame, ipv4_dscp};

@@ -3,12 +3,15 @@
 pub mod file;
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use weir_config::{Device, SwitchConfig};
-use weir_units::{Span, Time};
+use weir_units::{Bytes, Class, Span, Time};
 
-use crate::host::{FlowConfig, Host, HostConfig, HostError, ReceiverConfig};
+use crate::host::{CongestionControl, FlowConfig, Host, HostConfig, HostError, ReceiverConfig};
 use crate::link::FaultPlan;
+use crate::rocev2::Dscp;
 
 /// An experiment.
 #[derive(Clone, Debug)]
@@ -28,6 +31,10 @@ pub struct Scenario {
     pub hosts: Vec<HostPlan>,
     /// The flows.
     pub flows: Vec<FlowPlan>,
+    /// Messages that each have a connection of their own: for virtual time only.
+    pub traffic: Vec<TrafficPlan>,
+    /// How switches forward, where their own configurations do not say it.
+    pub routes: Option<Arc<Routes>>,
     /// Parts of the run that are measured by themselves.
     pub windows: Vec<WindowPlan>,
     /// How often the state is sampled.
@@ -138,6 +145,54 @@ pub struct FlowPlan {
     pub to: usize,
     /// What it sends. The peer is one of the receiving host's queue pairs.
     pub config: FlowConfig,
+}
+
+/// Messages of one kind.
+#[derive(Clone, Debug)]
+pub struct TrafficPlan {
+    /// Its name.
+    pub name: String,
+    /// Class, for flow control: the one that the switches give to `dscp`.
+    pub class: Class,
+    /// Code point of its frames.
+    pub dscp: Dscp,
+    /// What controls its senders' rates.
+    pub congestion_control: CongestionControl,
+    /// Every so many packets of a message one is to be acknowledged besides its last; `None` for the last alone.
+    pub ack_every: Option<NonZeroU32>,
+    /// Go-back-N, with this timeout; `None`: nothing is sent again.
+    pub retransmission: Option<Span>,
+    /// The messages, by their start.
+    pub messages: Arc<[Message]>,
+}
+
+/// Something that is sent once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// When.
+    pub start: Time,
+    /// The sending host, by its place.
+    pub from: u32,
+    /// The receiving host.
+    pub to: u32,
+    /// Payload.
+    pub size: Bytes,
+}
+
+/// Of each switch, the ports of equal cost that lead to each host.
+#[derive(Clone, Debug)]
+pub struct Routes {
+    /// By switch and host, the place among `groups`.
+    pub group_of: Vec<Vec<u32>>,
+    /// Ports.
+    pub groups: Vec<Vec<u16>>,
+}
+
+impl Routes {
+    /// The ports of a switch, by host.
+    pub fn of_switch(&self, switch: usize) -> impl ExactSizeIterator<Item = &[u16]> {
+        self.group_of[switch].iter().map(|group| &self.groups[*group as usize][..])
+    }
 }
 
 /// A part of the run.

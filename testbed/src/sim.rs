@@ -1,47 +1,45 @@
 //! The backend that runs a scenario in virtual time: the switches' own halves, the hosts' own code, and links, as discrete
 //! events on a clock of picoseconds.
 //!
-//! A component (a switch, a host, one direction of a link) is woken when something arrives for it and at the instant that
-//! it names itself; between two wake-ups nothing happens. A frame takes its time on its sender's wire, then the
-//! propagation delay of the link, and has arrived with its last byte. Switches and hosts react at once: write `reaction =
-//! "0s"` in `[pfc]` to have thresholds reckoned so.
+//! A station (a switch or a host) is woken when something arrives for it and at the instant that it names itself; between two
+//! wake-ups nothing happens. A frame takes its time on its sender's wire, then the propagation delay of the link, and has
+//! arrived with its last byte. Frames have no payload: they are the [`NicFrame`]s that hosts hand over. Switches and hosts react
+//! at once: write `reaction = "0s"` in `[pfc]` to have thresholds reckoned so.
 //!
-//! The same scenario gives the same run on every machine. As every frame takes time on the wire, what a component does at an
+//! The same scenario gives the same run on every machine. As every frame takes time on the wire, what a station does at an
 //! instant reaches no other at that instant, and the order in which they are woken is of no consequence; of frames that
-//! reach several ports of a switch at one instant, the ports take turns in being first.
-//!
-//! Frames are real, as on DPDK: what hosts write is what switches read. `time_dilation` has no meaning here.
+//! reach several ports of a switch at one instant, the ports take turns in being first. `time_dilation` has no meaning here.
 
 mod agenda;
-mod frame;
+mod connections;
+mod network;
 mod station;
 #[cfg(test)]
 mod tests;
 mod wire;
 
-use weir_flowctl::frame::FRAME_BYTES;
 use weir_switch_core::{BuildError, Report, Shared};
-use weir_units::{PortId, Span, Time};
+use weir_units::{MacAddr, Span, Time};
 
 use crate::deadlock::{Links, SwitchState};
-use crate::host::{Completion, Host, HostError};
-use crate::link::{FaultCounters, LinkFrame};
+use crate::host::{Host, HostError};
+use crate::link::FaultCounters;
 use crate::scenario::{PortPlace, Scenario, ScenarioError};
-use agenda::Agenda;
-use frame::FramePool;
-use station::{HostStation, Outside, SwitchStation};
-use wire::{Far, Wire};
+use connections::Connections;
+use network::Network;
+use station::{HostStation, SwitchStation};
+use wire::Wire;
+
+pub use connections::Done;
 
 /// A scenario under way in virtual time.
 #[derive(Debug)]
 pub struct Sim {
-    now: Time,
-    /// In this order, wires, switches and hosts are the components of the agenda.
-    wires: Box<[Wire]>,
+    network: Network,
+    /// In this order, switches and hosts are the stations of the network.
     switches: Box<[SwitchStation]>,
     hosts: Box<[HostStation]>,
-    agenda: Agenda,
-    pool: FramePool,
+    connections: Connections,
     links: Links,
     woken: u64,
 }
@@ -78,33 +76,27 @@ impl Sim {
     pub fn new(scenario: &Scenario) -> Result<Sim, SimError> {
         scenario.check()?;
         let (wires, leaving) = wires(scenario)?;
+        let stations: Vec<MacAddr> = scenario.hosts.iter().map(|host| host.nic.mac).collect();
         let switches = scenario.switches.iter().zip(&leaving.ports).enumerate();
         let switches = switches.map(|(number, (config, wires))| {
             let failed = |source| SimError::Switch { switch: config.name.clone(), source };
-            SwitchStation::new(number, config, wires.clone().into()).map_err(failed)
+            let routes = scenario.routes.as_ref().map(|routes| routes.of_switch(number));
+            let routes = stations.iter().zip(routes.into_iter().flatten());
+            let routes: Vec<(MacAddr, &[u16])> = routes.map(|(station, ports)| (*station, ports)).collect();
+            SwitchStation::new(number, config, wires.clone().into(), routes.into_iter()).map_err(failed)
         });
         let switches = switches.collect::<Result<Box<[_]>, _>>()?;
         let hosts = (0..scenario.hosts.len()).map(|n| {
             // Nobody is ever late.
             let host = scenario.host(n, Span::ZERO);
             let host = host.map_err(|source| SimError::Host { host: scenario.hosts[n].name.clone(), source })?;
-            Ok(HostStation::new(host, leaving.hosts[n]))
+            Ok(HostStation::new(switches.len() + n, host, leaving.hosts[n]))
         });
         let hosts = hosts.collect::<Result<Box<[_]>, SimError>>()?;
-        let longest = hosts.iter().map(|station| station.host.config().frame_bytes_max()).max();
-        let components = wires.len() + switches.len() + hosts.len();
-        let mut agenda = Agenda::new(components);
-        (wires.len()..components).for_each(|who| agenda.set(who, Time::ZERO));
-        Ok(Sim {
-            now: Time::ZERO,
-            wires,
-            switches,
-            hosts,
-            agenda,
-            pool: FramePool::new(longest.unwrap_or(0).max(FRAME_BYTES)),
-            links: Links::of(scenario),
-            woken: 0,
-        })
+        let ports = scenario.switches.iter().map(|switch| switch.ports.len());
+        let network = Network::new(wires, ports.chain(hosts.iter().map(|_| 1)));
+        let connections = Connections::new(scenario);
+        Ok(Sim { network, switches, hosts, connections, links: Links::of(scenario), woken: 0 })
     }
 
     /// Goes on until `until`, with what happens at that instant.
@@ -112,33 +104,48 @@ impl Sim {
     /// # Panics
     /// If that is past.
     pub fn run_until(&mut self, until: Time) {
-        assert!(self.now <= until, "{until:?} is past: it is {:?}", self.now);
+        let now = self.network.now;
+        assert!(now <= until, "{until:?} is past: it is {now:?}");
         loop {
-            let (at, who) = self.agenda.first();
+            let (at, station) = self.network.first();
+            let start = self.connections.next_start();
+            if start <= at && start <= until {
+                self.network.now = start;
+                self.connections.open_next(&mut self.hosts, &mut self.network, self.switches.len());
+                continue;
+            }
             // Never is no instant.
             if at > until || at == Time::NEVER {
                 break;
             }
-            self.now = at;
+            self.network.now = at;
             self.woken += 1;
-            self.wake(who);
+            match station.checked_sub(self.switches.len()) {
+                None => self.switches[station].run(&mut self.network),
+                Some(host) => {
+                    self.hosts[host].run(&mut self.network);
+                    if self.hosts[host].host.has_completions() {
+                        self.connections.close_completed(host, &mut self.hosts);
+                    }
+                }
+            }
         }
-        self.now = until;
+        self.network.now = until;
     }
 
     /// Goes on for so long.
     pub fn run_for(&mut self, span: Span) {
-        self.run_until(self.now + span);
+        self.run_until(self.now() + span);
     }
 
     /// The instant up to which the scenario has run.
     pub fn now(&self) -> Time {
-        self.now
+        self.network.now
     }
 
     /// A report of a switch, by its place in the scenario.
     pub fn report(&mut self, switch: usize) -> Report {
-        self.switches[switch].report(self.now)
+        self.switches[switch].report(self.network.now)
     }
 
     /// Reports of all switches.
@@ -161,19 +168,47 @@ impl Sim {
         self.hosts.iter().map(|station| &station.host)
     }
 
-    /// The messages of a host that were completed since the last call, oldest first.
-    pub fn drain_completions(&mut self, host: usize) -> impl Iterator<Item = Completion> {
-        self.hosts[host].host.drain_completions()
+    /// The messages that were completed since the last call, oldest first.
+    pub fn drain_completions(&mut self) -> impl Iterator<Item = Done> {
+        self.connections.drain_done()
+    }
+
+    /// Cuts a link of a host, or mends it. What is on it is lost, and the switch drops what it has for it.
+    pub fn set_host_link_up(&mut self, scenario: &Scenario, host: usize, is_up: bool) {
+        let place = scenario.hosts[host].place();
+        self.network.set_up(self.hosts[host].wire(), is_up);
+        self.set_port_up(place, is_up);
+    }
+
+    /// Cuts a link between switches, by its place in the scenario, or mends it. What is on it is lost, and both switches drop
+    /// what they have for it; of several ways of equal cost, they take another.
+    pub fn set_link_up(&mut self, scenario: &Scenario, link: usize, is_up: bool) {
+        scenario.links[link].ends.into_iter().for_each(|end| self.set_port_up(end, is_up));
+    }
+
+    fn set_port_up(&mut self, place: PortPlace, is_up: bool) {
+        let switch = &mut self.switches[place.switch];
+        switch.set_link_up(place.port, is_up);
+        if let Some(wire) = switch.wire(place.port) {
+            self.network.set_up(wire, is_up);
+        }
+        self.network.wake(place.switch);
     }
 
     /// What injected faults have done, on all links together.
     pub fn fault_counters(&self) -> FaultCounters {
-        self.wires.iter().map(Wire::fault_counters).fold(FaultCounters::default(), |sum, of_wire| FaultCounters {
+        let of_wires = self.network.wires.iter().map(Wire::fault_counters);
+        of_wires.fold(FaultCounters::default(), |sum, of_wire| FaultCounters {
             chosen: sum.chosen + of_wire.chosen,
             lost: sum.lost + of_wire.lost,
             doubled: sum.doubled + of_wire.doubled,
             reordered: sum.reordered + of_wire.reordered,
         })
+    }
+
+    /// Frames lost because a link was cut.
+    pub fn cut_off(&self) -> u64 {
+        self.network.wires.iter().map(Wire::cut_off).sum()
     }
 
     /// The links between switches, for a [`Detector`](crate::deadlock::Detector).
@@ -186,64 +221,32 @@ impl Sim {
         self.reports().iter().map(SwitchState::of).collect()
     }
 
-    /// How often any component was woken: what a run costs.
+    /// Frames put on any link so far, flow control's too: a packet that crosses a switch counts two.
+    pub fn packet_hops(&self) -> u64 {
+        self.network.hops()
+    }
+
+    /// Frames on their way on any link.
+    pub fn under_way(&self) -> usize {
+        self.network.wires.iter().map(Wire::under_way).sum()
+    }
+
+    /// Whether all flows have sent all that they will ever send, and have it acknowledged.
+    pub fn is_finished(&self) -> bool {
+        self.connections.next_start() == Time::NEVER && self.hosts().all(Host::is_finished)
+    }
+
+    /// How often any station was woken: what a run costs.
     pub fn wakeups(&self) -> u64 {
         self.woken
-    }
-
-    #[inline]
-    fn wake(&mut self, who: usize) {
-        let (wires, switches) = (self.wires.len(), self.switches.len());
-        match who.checked_sub(wires) {
-            None => self.deliver(who),
-            Some(switch) if switch < switches => self.run_switch(switch),
-            Some(station) => self.run_host(station - switches),
-        }
-    }
-
-    /// What has arrived at the end of a wire is its receiver's. A switch waits for the other wires of this instant, which come
-    /// before it.
-    #[inline]
-    fn deliver(&mut self, wire: usize) {
-        let to = self.wires[wire].to;
-        let mut arrived = false;
-        while let Some(frame) = self.wires[wire].poll(self.now, &self.pool) {
-            arrived = true;
-            match to {
-                Far::Switch(switch, port) => self.switches[switch].handle_arrival(port, frame),
-                Far::Host(host) => self.hosts[host].host.handle_frame(self.now, frame.bytes()),
-            }
-        }
-        self.agenda.set(wire, self.wires[wire].next_wakeup());
-        match to {
-            Far::Switch(switch, _) if arrived => self.agenda.wake(self.wires.len() + switch, self.now),
-            Far::Host(host) if arrived => self.run_host(host),
-            _ => {}
-        }
-    }
-
-    #[inline]
-    fn run_switch(&mut self, switch: usize) {
-        let who = self.wires.len() + switch;
-        let Sim { now, wires, agenda, pool, .. } = self;
-        let next = self.switches[switch].run(Outside { now: *now, wires, agenda, pool });
-        self.agenda.set(who, next);
-    }
-
-    #[inline]
-    fn run_host(&mut self, host: usize) {
-        let who = self.wires.len() + self.switches.len() + host;
-        let Sim { now, wires, agenda, pool, .. } = self;
-        let next = self.hosts[host].run(Outside { now: *now, wires, agenda, pool });
-        self.agenda.set(who, next);
     }
 }
 
 /// Which wire leaves where.
 struct Leaving {
     /// By switch and port.
-    ports: Vec<Vec<Option<usize>>>,
-    hosts: Vec<usize>,
+    ports: Vec<Vec<Option<u32>>>,
+    hosts: Vec<u32>,
 }
 
 /// Both directions of all links.
@@ -253,7 +256,7 @@ fn wires(scenario: &Scenario) -> Result<(Box<[Wire]>, Leaving), SimError> {
         ports: scenario.switches.iter().map(|switch| vec![None; switch.ports.len()]).collect(),
         hosts: Vec::new(),
     };
-    let far = |place: PortPlace| Far::Switch(place.switch, PortId(place.port as u16));
+    let far = |place: PortPlace| (place.switch as u32, place.port as u16);
     let rate = |place: PortPlace| {
         let rate = scenario.switches[place.switch].ports[place.port].rate;
         rate.ok_or_else(|| SimError::NoRate(scenario.port_name(place)))
@@ -261,15 +264,16 @@ fn wires(scenario: &Scenario) -> Result<(Box<[Wire]>, Leaving), SimError> {
     for (n, plan) in scenario.hosts.iter().enumerate() {
         let place = plan.place();
         let [to_host, to_switch] = plan.faults;
-        leaving.ports[place.switch][place.port] = Some(wires.len());
-        wires.push(Wire::new(rate(place)?, plan.link_delay, to_host, Far::Host(n)));
-        leaving.hosts.push(wires.len());
+        leaving.ports[place.switch][place.port] = Some(wires.len() as u32);
+        let station = (scenario.switches.len() + n) as u32;
+        wires.push(Wire::new(rate(place)?, plan.link_delay, to_host, (station, 0)));
+        leaving.hosts.push(wires.len() as u32);
         wires.push(Wire::new(plan.nic.rate, plan.link_delay, to_switch, far(place)));
     }
     for plan in &scenario.links {
         for (from, to, faults) in [(0, 1, plan.faults[0]), (1, 0, plan.faults[1])] {
             let (from, to) = (plan.ends[from], plan.ends[to]);
-            leaving.ports[from.switch][from.port] = Some(wires.len());
+            leaving.ports[from.switch][from.port] = Some(wires.len() as u32);
             wires.push(Wire::new(rate(from)?, plan.delay, faults, far(to)));
         }
     }

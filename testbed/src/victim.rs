@@ -141,6 +141,8 @@ impl Victim {
             draw: hosts.iter().map(HostPlan::place).collect(),
             hosts,
             flows,
+            traffic: Vec::new(),
+            routes: None,
             windows: vec![
                 window("before", steady, self.burst_start),
                 window("onset", self.burst_start, self.onset_end()),
@@ -235,6 +237,8 @@ impl Victim {
                 rate: None,
                 congestion_control,
                 total: None,
+                ack_every: None,
+                retransmission: None,
             };
             FlowPlan { name, from, to, config }
         };

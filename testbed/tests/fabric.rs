@@ -52,6 +52,8 @@ impl Pair {
             rate: None,
             congestion_control: CongestionControl::None,
             total: self.total,
+            ack_every: None,
+            retransmission: None,
         };
         let [first, second] = [0, 1].map(|switch| PortPlace { switch, port: 1 });
         Scenario {
@@ -66,6 +68,8 @@ impl Pair {
             }],
             hosts,
             flows: vec![FlowPlan { name: "F1".to_owned(), from: 0, to: 1, config }],
+            traffic: Vec::new(),
+            routes: None,
             windows: Vec::new(),
             sample_every: Span::from_micros(200),
             end: self.end,

@@ -54,6 +54,8 @@ fn conversation() -> Vec<(Time, Vec<u8>)> {
         rate: None,
         congestion_control: CongestionControl::None,
         total: Some(Bytes::new(2_501)),
+        ack_every: None,
+        retransmission: None,
     };
     let mut sender = Host::new(host(1), std::slice::from_ref(&flow), &[]).unwrap();
     let mut receiver = Host::new(host(2), &[], &[flow.receiver(&host(1))]).unwrap();

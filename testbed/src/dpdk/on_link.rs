@@ -7,7 +7,7 @@ use weir_units::{BitRate, Span, Time};
 use super::board::Board;
 use super::instants::PortInstants;
 use super::station::BURST;
-use crate::link::{FaultPlan, FeedbackProbe, Lane, LinkFrame};
+use crate::link::{FaultPlan, FeedbackProbe, Lane, LinkFrame, ipv4_dscp};
 
 /// A frame on a link.
 #[derive(Debug)]
@@ -29,12 +29,21 @@ pub(super) struct LinkShape {
 }
 
 impl LinkFrame for OnLink {
-    fn bytes(&self) -> &[u8] {
-        self.mbuf.data()
+    fn is_control(&self) -> bool {
+        ControlFrame::is_control(self.bytes())
+    }
+
+    fn dscp(&self) -> Option<u8> {
+        ipv4_dscp(self.bytes())
     }
 }
 
 impl OnLink {
+    /// The frame, without FCS.
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.mbuf.data()
+    }
+
     /// A frame that enters a link from the port of these instants.
     pub(super) fn from_port(mbuf: Mbuf, instants: &PortInstants, board: &Board) -> OnLink {
         let crossed = if ControlFrame::is_control(mbuf.data()) { instants.crossed(board) } else { None };

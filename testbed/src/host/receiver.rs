@@ -2,8 +2,14 @@
 
 use weir_units::{Bytes, Span, Time};
 
-use super::Peer;
-use crate::rocev2::{Part, Psn, QueuePair};
+use super::packet::{Ack, Write};
+use super::{HostConfig, Peer, codec};
+use crate::rocev2::{Psn, QueuePair};
+
+/// A packet that is missing is not asked for twice within this time (as in the public simulators of RDMA networks).
+const ASKED_AGAIN: Span = Span::from_micros(500);
+/// Added to a sequence number, the one before it.
+const PSN_BEFORE: u32 = (1 << 24) - 1;
 
 /// A connection to receive on; [`super::FlowConfig::receiver`] makes it from the flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +20,8 @@ pub struct ReceiverConfig {
     pub peer: Peer,
     /// How often at most the sender is notified of frames that a switch marked CE; `None` for never.
     pub cnp_interval: Option<Span>,
+    /// Whether what got lost is sent again: then what comes out of order is dropped, and asked for.
+    pub wants_repeats: bool,
 }
 
 /// What arrived on a connection. Each frame is in order, ahead of a gap, reordered or a duplicate.
@@ -50,16 +58,21 @@ pub(super) struct Receiver {
     expected: Psn,
     /// Which of the sequence numbers before `expected` have come, the last one lowest.
     seen: u128,
-    /// The sequence number to acknowledge.
-    ack_due: Option<Psn>,
+    /// The acknowledgement that is due.
+    ack_due: Option<Ack>,
+    /// What was asked for last, by a negative acknowledgement, and when that may be done again.
+    asked: Option<(Psn, Time)>,
+    flow_hash: u32,
     /// Whether a congestion notification is to be sent, and when the next one may be.
     cnp_due: bool,
     cnp_after: Time,
     stats: ReceiverStats,
+    /// Whether it is to be closed when it owes nothing more.
+    pub(super) is_closing: bool,
 }
 
 impl Receiver {
-    pub(super) fn new(config: &ReceiverConfig) -> Receiver {
+    pub(super) fn new(config: &ReceiverConfig, host: &HostConfig) -> Receiver {
         let stats = ReceiverStats::default();
         // Nothing before the first can be missing.
         Receiver {
@@ -67,33 +80,52 @@ impl Receiver {
             expected: Psn::default(),
             seen: u128::MAX,
             ack_due: None,
+            asked: None,
+            flow_hash: codec::flow_hash(host, config.queue_pair, &config.peer),
             cnp_due: false,
             cnp_after: Time::ZERO,
             stats,
+            is_closing: false,
         }
     }
 
-    pub(super) fn handle_write(
-        &mut self,
-        now: Time,
-        psn: Psn,
-        part: Part,
-        ack_request: bool,
-        payload_bytes: usize,
-        ce: bool,
-    ) {
+    /// Whether an acknowledgement or a notification is due.
+    pub(super) fn owes(&self) -> bool {
+        self.ack_due.is_some() || self.cnp_due
+    }
+
+    /// A packet has arrived, marked CE or not.
+    #[inline]
+    pub(super) fn handle_write(&mut self, now: Time, write: &Write, is_marked: bool) {
         self.stats.frames += 1;
-        self.stats.congestion_experienced += u64::from(ce);
+        self.stats.congestion_experienced += u64::from(is_marked);
         self.stats.last_arrival = now;
-        if self.note(psn) {
-            self.stats.payload += Bytes::new(payload_bytes as u64);
-            self.stats.messages += u64::from(matches!(part, Part::Only(_) | Part::Last));
+        if self.config.wants_repeats && write.psn.ahead_of(self.expected) > 0 {
+            self.stats.gaps += 1;
+            return self.ask(now, write);
         }
-        if ack_request {
+        if self.note(write.psn) {
+            self.stats.payload += Bytes::new(u64::from(write.payload_bytes));
+            self.stats.messages += u64::from(write.is_last);
+        }
+        if write.ack_request {
+            let ack = |psn| Ack { psn, msn: 0, is_negative: false, is_marked, echo: write.sent_at };
+            // Of a packet that came again: all before what is expected has come.
+            let psn = if self.config.wants_repeats { self.expected.plus(PSN_BEFORE) } else { write.psn };
             // One acknowledgement stands for all before it, so a later one replaces it.
-            let later = |due: &Psn| due.ahead_of(psn) > 0;
-            self.ack_due = self.ack_due.filter(later).or(Some(psn));
+            let is_later = |due: &Ack| !due.is_negative && due.psn.ahead_of(psn) > 0;
+            self.ack_due = self.ack_due.filter(is_later).or(Some(ack(psn)));
         }
+    }
+
+    /// Asks for the packet that is missing, unless that was done just now: what is under way behind it asks for it too.
+    fn ask(&mut self, now: Time, write: &Write) {
+        if self.asked.is_some_and(|(psn, until)| psn == self.expected && now < until) {
+            return;
+        }
+        self.asked = Some((self.expected, now.saturating_add(ASKED_AGAIN)));
+        self.ack_due =
+            Some(Ack { psn: self.expected, msn: 0, is_negative: true, is_marked: false, echo: write.sent_at });
     }
 
     /// Places a sequence number among those that have come; returns whether it is new.
@@ -118,15 +150,22 @@ impl Receiver {
         is_new
     }
 
-    /// The sequence number that is to be acknowledged.
-    pub(super) fn ack_due(&self) -> Option<Psn> {
-        self.ack_due
+    /// Whether an acknowledgement is due.
+    #[inline]
+    pub(super) fn owes_ack(&self) -> bool {
+        self.ack_due.is_some()
     }
 
-    /// Takes the acknowledgement that is due: sequence number, and messages completed.
-    pub(super) fn take_ack(&mut self) -> Option<(Psn, u32)> {
-        let psn = self.ack_due.take()?;
-        Some((psn, (self.stats.messages & 0xff_ffff) as u32))
+    /// Takes the acknowledgement that is due.
+    #[inline]
+    pub(super) fn take_ack(&mut self) -> Option<Ack> {
+        let ack = self.ack_due.take()?;
+        Some(Ack { msn: (self.stats.messages & 0xff_ffff) as u32, ..ack })
+    }
+
+    /// The hash of its frames.
+    pub(super) fn flow_hash(&self) -> u32 {
+        self.flow_hash
     }
 
     /// A frame came that a switch marked; returns whether a congestion notification has become due (the notification point
@@ -145,6 +184,12 @@ impl Receiver {
     pub(super) fn handle_cnp_sent(&mut self) {
         self.cnp_due = false;
         self.stats.congestion_notifications += 1;
+    }
+
+    /// Names the sender's end.
+    pub(super) fn set_peer(&mut self, queue_pair: QueuePair, host: &HostConfig) {
+        self.config.peer.queue_pair = queue_pair;
+        self.flow_hash = codec::flow_hash(host, self.config.queue_pair, &self.config.peer);
     }
 
     pub(super) fn config(&self) -> &ReceiverConfig {
@@ -166,17 +211,32 @@ mod tests {
 
     fn receiver() -> Receiver {
         let peer = Peer { mac: Default::default(), ip: [10, 0, 0, 1].into(), queue_pair: QueuePair::new(1) };
-        Receiver::new(&ReceiverConfig {
+        let host = HostConfig::new(Default::default(), [10, 0, 0, 2].into(), weir_units::BitRate::gbps(10));
+        let config = ReceiverConfig {
             queue_pair: QueuePair::new(2),
             peer,
             cnp_interval: Some(Span::from_micros(50)),
-        })
+            wants_repeats: false,
+        };
+        Receiver::new(&config, &host)
+    }
+
+    fn write(psn: u32, ends_message: bool) -> Write {
+        Write {
+            psn: Psn::new(psn),
+            message_bytes: 10,
+            payload_bytes: 10,
+            is_first: false,
+            is_last: ends_message,
+            ack_request: ends_message,
+            sent_at: Time::NEVER,
+        }
     }
 
     fn after(psns: &[u32]) -> ReceiverStats {
         let mut receiver = receiver();
         for psn in psns {
-            receiver.handle_write(Time::ZERO, Psn::new(*psn), Part::Middle, false, 10, false);
+            receiver.handle_write(Time::ZERO, &write(*psn, false), false);
         }
         *receiver.stats()
     }
@@ -202,10 +262,30 @@ mod tests {
     fn acknowledgements_coalesce_to_the_latest() {
         let mut receiver = receiver();
         for psn in [0, 2, 1] {
-            receiver.handle_write(Time::ZERO, Psn::new(psn), Part::Last, true, 10, false);
+            receiver.handle_write(Time::ZERO, &write(psn, true), false);
         }
-        assert_eq!(receiver.take_ack(), Some((Psn::new(2), 3)));
+        let ack = receiver.take_ack().unwrap();
+        assert_eq!((ack.psn, ack.msn, ack.is_negative), (Psn::new(2), 3, false));
         assert_eq!(receiver.take_ack(), None);
+    }
+
+    #[test]
+    fn what_is_missing_is_asked_for_once_and_what_came_before_it_is_dropped() {
+        let mut receiver = receiver();
+        receiver.config.wants_repeats = true;
+        let mut after = |at: u64, psn: u32| {
+            receiver.handle_write(Time::from_nanos(at), &write(psn, true), false);
+            let ack = receiver.take_ack();
+            (ack.map(|ack| (ack.psn.get(), ack.is_negative)), receiver.stats.messages)
+        };
+        assert_eq!(after(0, 0), (Some((0, false)), 1));
+        assert_eq!(after(1, 2), (Some((1, true)), 1));
+        assert_eq!(after(2, 3), (None, 1), "it has been asked for");
+        assert_eq!(after(500_001, 4), (Some((1, true)), 1), "and may be again by now");
+        assert_eq!(after(500_002, 1), (Some((1, false)), 2));
+        assert_eq!(after(500_003, 0), (Some((1, false)), 2), "a duplicate is told what has come");
+        assert_eq!(after(500_004, 3), (Some((2, true)), 2), "another one is asked for at once");
+        assert_eq!((receiver.stats.gaps, receiver.stats.duplicates, receiver.stats.lost), (4, 1, 0));
     }
 
     #[test]

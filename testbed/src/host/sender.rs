@@ -1,12 +1,15 @@
-//! The sending end of a connection: messages cut into packets, at a pace or under congestion control, and their completion.
+//! The sending end of a connection: messages cut into packets, at a pace or under congestion control, sent again where they
+//! got lost, and their completion.
 
 use std::collections::VecDeque;
+use std::num::NonZeroU32;
 
 use weir_units::{BitRate, Bytes, Class, Span, Time};
 
 use super::congestion::{CongestionControl, Controlled};
-use super::{HostConfig, HostError, Peer, ReceiverConfig};
-use crate::rocev2::{Dscp, Operation, Part, PathMtu, Psn, QueuePair, Reth};
+use super::packet::{Ack, Hops, Write};
+use super::{HostConfig, HostError, Peer, ReceiverConfig, codec};
+use crate::rocev2::{Dscp, Psn, QueuePair};
 use weir_flowctl::{Shaper, wire_bytes};
 
 /// Messages in flight at most, like the transmit depth of perftest.
@@ -15,9 +18,6 @@ const MESSAGES_IN_FLIGHT_MAX: u64 = 128;
 const PACKETS_IN_FLIGHT_MAX: u64 = 1 << 23;
 /// Bytes of the largest message (IBA 9.7.2: C9-3).
 const MESSAGE_BYTES_MAX: u64 = 1 << 31;
-/// Where the peer's memory begins, and the key to it: nobody reads them, but an RETH must name them.
-const VIRTUAL_ADDRESS: u64 = 0x1_0000_0000;
-const REMOTE_KEY: u32 = 0x1000;
 
 /// A flow: messages over one connection.
 #[derive(Clone, Debug)]
@@ -44,6 +44,11 @@ pub struct FlowConfig {
     pub congestion_control: CongestionControl,
     /// Payload of all messages together; the last message is cut to it. None: no end.
     pub total: Option<Bytes>,
+    /// Every so many packets of a message one is to be acknowledged besides its last; `None` for the last alone.
+    pub ack_every: Option<NonZeroU32>,
+    /// Go-back-N: what got lost is sent again, at a negative acknowledgement or when none has come for so long. `None`: nothing
+    /// is sent again, and each gap counts as a loss.
+    pub retransmission: Option<Span>,
 }
 
 /// When messages are released.
@@ -74,6 +79,10 @@ pub struct SenderStats {
     pub fct: FctSummary,
     /// Negative acknowledgements.
     pub naks: u64,
+    /// Of the frames, those that were sent before.
+    pub retransmitted: u64,
+    /// How often no acknowledgement came in time.
+    pub timeouts: u64,
     /// Acknowledgements of what was never sent.
     pub acks_unexpected: u64,
     /// Congestion notifications.
@@ -97,40 +106,41 @@ pub struct FctSummary {
 #[derive(Debug)]
 pub(super) struct Sender {
     config: FlowConfig,
-    mtu: PathMtu,
+    payload_max: u64,
+    flow_hash: u32,
     pacer: Option<Shaper>,
     controlled: Option<Controlled>,
-    psn: Psn,
-    message: Option<Message>,
+    /// The next packet to send.
+    next: Psn,
+    /// The first that was never sent.
+    fresh: Psn,
+    /// The first that is not acknowledged.
+    unacknowledged: Psn,
+    /// When the last acknowledgement of something new came, or the first packet after all were acknowledged was sent.
+    progress: Time,
+    /// Messages not acknowledged, oldest first, and the place among them of the one that is being sent.
+    messages: VecDeque<Message>,
+    sending: usize,
     /// When the next message is released; [`Time::NEVER`] if none is, or not before the present one is sent.
     next_release: Time,
     /// Payload that may still be put into messages.
     left: Option<Bytes>,
-    in_flight: VecDeque<InFlight>,
-    in_flight_max: usize,
+    messages_max: usize,
     stats: SenderStats,
+    /// Whether the flow has a turn among those of its host, now or later.
+    pub(super) has_turn: bool,
+    /// Whether the host is to look at it when an acknowledgement is overdue.
+    pub(super) has_timer: bool,
+    /// Whether it is to be closed when its turn has come.
+    pub(super) is_closing: bool,
 }
 
-/// A frame's worth of a message.
-pub(super) struct Segment {
-    pub psn: Psn,
-    pub operation: Operation,
-    pub payload_bytes: usize,
-}
-
-/// The message that is being sent.
-#[derive(Debug)]
+/// A message from its release to its acknowledgement.
+#[derive(Clone, Copy, Debug)]
 struct Message {
+    first: Psn,
+    packets: u32,
     size: u64,
-    sent: u64,
-    released: Time,
-}
-
-/// A message sent and not acknowledged.
-#[derive(Debug)]
-struct InFlight {
-    last: Psn,
-    size: Bytes,
     released: Time,
 }
 
@@ -141,6 +151,7 @@ impl FlowConfig {
             queue_pair: self.peer.queue_pair,
             peer: sender.peer(self.queue_pair),
             cnp_interval: self.congestion_control.cnp_interval(),
+            wants_repeats: self.retransmission.is_some(),
         }
     }
 }
@@ -171,75 +182,95 @@ impl Sender {
         if config.repeat == Repeat::Every(Span::ZERO) {
             return Err(HostError::NoPeriod(config.queue_pair));
         }
-        let packets = message.div_ceil(host.mtu.get() as u64);
+        let payload_max = u64::from(host.sizes.payload_max);
+        let packets = message.div_ceil(payload_max);
         // The largest message at the smallest MTU has 2^23 packets, so at least one fits.
-        let in_flight_max = (PACKETS_IN_FLIGHT_MAX / packets).min(MESSAGES_IN_FLIGHT_MAX) as usize;
+        let messages_max = (PACKETS_IN_FLIGHT_MAX / packets).clamp(1, MESSAGES_IN_FLIGHT_MAX) as usize;
         // A frame that found the wire busy is late, and the one after it makes up for that.
         let slack = |rate: BitRate| host.slack + rate.time_for(wire_bytes(host.frame_bytes_max() as u32));
         Ok(Sender {
-            mtu: host.mtu,
+            payload_max,
+            flow_hash: codec::flow_hash(host, config.queue_pair, &config.peer),
             pacer: config.rate.map(|rate| Shaper::new(Some(rate), slack(rate))),
             controlled: Controlled::new(&config.congestion_control, host.rate, slack(host.rate)),
-            psn: Psn::default(),
-            message: None,
+            next: Psn::default(),
+            fresh: Psn::default(),
+            unacknowledged: Psn::default(),
+            progress: Time::ZERO,
+            messages: VecDeque::new(),
+            sending: 0,
             next_release: if config.start < config.stop { config.start } else { Time::NEVER },
             left: config.total,
-            in_flight: VecDeque::with_capacity(in_flight_max),
-            in_flight_max,
+            messages_max,
             stats: SenderStats::default(),
+            has_turn: false,
+            has_timer: false,
+            is_closing: false,
             config: config.clone(),
         })
     }
 
-    /// When the flow's next frame may be sent, wire and PFC apart; [`Time::NEVER`] if it waits for an
+    /// When the flow's next frame may be sent, wire and flow control apart; [`Time::NEVER`] if it waits for an
     /// acknowledgement, or for nothing.
     #[inline]
     pub(super) fn due(&self) -> Time {
-        let released = match &self.message {
+        let released = match self.messages.get(self.sending) {
             Some(message) => message.released,
-            None if self.in_flight.len() == self.in_flight_max => Time::NEVER,
+            None if self.messages.len() == self.messages_max => return Time::NEVER,
             None => self.next_release,
         };
         let paced = self.pacer.as_ref().map_or(released, |pacer| released.max(pacer.free_at()));
         self.controlled.as_ref().map_or(paced, |controlled| paced.max(controlled.free_at()))
     }
 
-    /// The next frame's content. To be called when the flow is due.
-    pub(super) fn take_segment(&mut self, now: Time) -> Segment {
+    /// The next packet. To be called when the flow is due.
+    #[inline]
+    pub(super) fn take_packet(&mut self, now: Time) -> Write {
         debug_assert!(self.due() <= now, "a flow is asked before it is due");
-        if self.message.is_none() {
+        if self.sending == self.messages.len() {
             self.release();
         }
-        let message = self.message.as_mut().expect("just released");
-        let payload = (message.size - message.sent).min(self.mtu.get() as u64);
-        let reth =
-            Reth { virtual_address: VIRTUAL_ADDRESS, remote_key: REMOTE_KEY, message_bytes: message.size as u32 };
-        let is_first = message.sent == 0;
-        message.sent += payload;
-        let is_last = message.sent == message.size;
-        let part = match (is_first, is_last) {
-            (true, true) => Part::Only(reth),
-            (true, false) => Part::First(reth),
-            (false, false) => Part::Middle,
-            (false, true) => Part::Last,
+        let message = self.messages[self.sending];
+        let number = self.next.ahead_of(message.first) as u32;
+        let (is_first, is_last) = (number == 0, number + 1 == message.packets);
+        let payload = if is_last { message.size - u64::from(number) * self.payload_max } else { self.payload_max };
+        let is_every = self.config.ack_every.is_some_and(|every| (number + 1).is_multiple_of(every.get()));
+        let write = Write {
+            psn: self.next,
+            message_bytes: message.size as u32,
+            payload_bytes: payload as u16,
+            is_first,
+            is_last,
+            ack_request: is_last || is_every,
+            sent_at: now,
         };
-        let segment = Segment {
-            psn: self.psn,
-            operation: Operation::Write { part, ack_request: is_last },
-            payload_bytes: payload as usize,
-        };
-        if is_last {
+        if self.next == self.unacknowledged {
+            self.progress = now;
+        }
+        self.next = self.next.plus(1);
+        let is_fresh = self.next.ahead_of(self.fresh) > 0;
+        if is_fresh {
+            self.fresh = self.next;
+        } else {
+            self.stats.retransmitted += 1;
+        }
+        self.stats.payload += Bytes::new(payload);
+        self.sending += usize::from(is_last);
+        if is_last && is_fresh {
             self.finish_message(now);
         }
-        self.psn = self.psn.plus(1);
-        self.stats.payload += Bytes::new(payload);
-        segment
+        write
     }
 
     /// Makes the next message the present one, and fixes when the one after it comes.
     fn release(&mut self) {
         let size = self.left.map_or(self.config.message, |left| left.min(self.config.message));
-        self.message = Some(Message { size: size.get(), sent: 0, released: self.next_release });
+        self.messages.push_back(Message {
+            first: self.next,
+            packets: size.get().div_ceil(self.payload_max) as u32,
+            size: size.get(),
+            released: self.next_release,
+        });
         self.left = self.left.map(|left| left - size);
         self.next_release = match self.config.repeat {
             Repeat::BackToBack => Time::NEVER,
@@ -247,13 +278,8 @@ impl Sender {
         };
     }
 
+    /// The last packet of a message has been sent for the first time.
     fn finish_message(&mut self, now: Time) {
-        let message = self.message.take().expect("a message was being sent");
-        self.in_flight.push_back(InFlight {
-            last: self.psn,
-            size: Bytes::new(message.size),
-            released: message.released,
-        });
         self.stats.messages_sent += 1;
         if self.config.repeat == Repeat::BackToBack {
             self.next_release = self.unless_ended(now);
@@ -264,38 +290,75 @@ impl Sender {
         if release < self.config.stop && self.left != Some(Bytes::ZERO) { release } else { Time::NEVER }
     }
 
-    /// Notes the frame that carried the segment last taken.
-    pub(super) fn handle_sent(&mut self, now: Time, frame_bytes: usize) {
+    /// Notes the frame that carried the packet last taken.
+    #[inline]
+    pub(super) fn handle_sent(&mut self, now: Time, frame_bytes: u32) {
         self.stats.frames += 1;
-        self.stats.wire += wire_bytes(frame_bytes as u32);
+        self.stats.wire += wire_bytes(frame_bytes);
         if let Some(pacer) = &mut self.pacer {
-            pacer.send(now, frame_bytes as u32);
+            pacer.send(now, frame_bytes);
         }
         if let Some(controlled) = &mut self.controlled {
-            controlled.handle_sent(now, frame_bytes as u32);
+            controlled.handle_sent(now, frame_bytes);
         }
     }
 
-    /// Takes an acknowledgement: of all messages whose last packet is `psn` or before it. Calls `done` with the
-    /// release and the size of each.
-    pub(super) fn handle_ack(&mut self, now: Time, psn: Psn, is_ack: bool, mut done: impl FnMut(Time, Bytes)) {
-        if !is_ack {
-            self.stats.naks += 1;
-            return;
-        }
-        if psn.ahead_of(self.psn) >= 0 {
+    /// Takes an acknowledgement. Calls `done` with the release and the size of each message that it completes.
+    pub(super) fn handle_ack(&mut self, now: Time, ack: &Ack, _hops: &Hops, mut done: impl FnMut(Time, Bytes)) {
+        // A negative one acknowledges all that comes before the packet that it asks for.
+        let after = if ack.is_negative { ack.psn } else { ack.psn.plus(1) };
+        self.stats.naks += u64::from(ack.is_negative);
+        if after.ahead_of(self.fresh) > 0 {
             self.stats.acks_unexpected += 1;
             return;
         }
-        while let Some(message) = self.in_flight.front()
-            && psn.ahead_of(message.last) >= 0
+        let goes_back = self.config.retransmission.is_some();
+        if ack.is_negative && !goes_back {
+            return;
+        }
+        if after.ahead_of(self.unacknowledged) > 0 {
+            self.unacknowledged = after;
+            self.progress = now;
+        }
+        while let Some(message) = self.messages.front()
+            && self.unacknowledged.ahead_of(message.first.plus(message.packets - 1)) > 0
         {
             self.stats.messages_done += 1;
-            self.stats.payload_done += message.size;
+            self.stats.payload_done += Bytes::new(message.size);
             self.stats.fct.add(now.since(message.released));
-            done(message.released, message.size);
-            self.in_flight.pop_front();
+            done(message.released, Bytes::new(message.size));
+            self.messages.pop_front();
+            self.sending = self.sending.saturating_sub(1);
         }
+        if ack.is_negative || self.next.ahead_of(self.unacknowledged) < 0 {
+            self.go_back();
+        }
+    }
+
+    /// What is sent next is the first packet that is not acknowledged.
+    fn go_back(&mut self) {
+        self.next = self.unacknowledged;
+        let is_next = |message: &Message| {
+            let ahead = self.next.ahead_of(message.first);
+            (0..message.packets as i32).contains(&ahead)
+        };
+        self.sending = self.messages.iter().position(is_next).unwrap_or(self.messages.len());
+    }
+
+    /// When an acknowledgement is overdue; [`Time::NEVER`] if none is waited for.
+    #[inline]
+    pub(super) fn deadline(&self) -> Time {
+        match self.config.retransmission {
+            Some(timeout) if self.unacknowledged != self.fresh => self.progress.saturating_add(timeout),
+            _ => Time::NEVER,
+        }
+    }
+
+    /// An acknowledgement is overdue at `now`: all that is not acknowledged is sent again.
+    pub(super) fn handle_timeout(&mut self, now: Time) {
+        self.stats.timeouts += 1;
+        self.progress = now;
+        self.go_back();
     }
 
     pub(super) fn handle_cnp(&mut self, now: Time) {
@@ -306,7 +369,12 @@ impl Sender {
     }
 
     pub(super) fn is_finished(&self) -> bool {
-        self.message.is_none() && self.next_release == Time::NEVER && self.in_flight.is_empty()
+        self.messages.is_empty() && self.next_release == Time::NEVER
+    }
+
+    /// The hash of its frames.
+    pub(super) fn flow_hash(&self) -> u32 {
+        self.flow_hash
     }
 
     pub(super) fn config(&self) -> &FlowConfig {

@@ -7,6 +7,7 @@ use weir_flowctl::frame::PfcFrame;
 
 use super::*;
 use crate::link::DelayLine;
+use crate::rocev2::{Operation, Repr};
 
 const RATE: BitRate = BitRate::gbps(100);
 const DELAY: Span = Span::from_micros(1);
@@ -30,6 +31,8 @@ fn flow(n: u32) -> FlowConfig {
         rate: None,
         congestion_control: CongestionControl::None,
         total: None,
+        ack_every: None,
+        retransmission: None,
     }
 }
 
@@ -340,6 +343,8 @@ fn any_flow(n: u32) -> impl Strategy<Value = FlowConfig> {
         move |((message, total), start, repeat, rate, class)| FlowConfig {
             message: Bytes::new(message),
             total: Some(Bytes::new(total.min(40 * message))),
+            ack_every: None,
+            retransmission: None,
             start: at(start),
             repeat,
             rate: rate.map(BitRate::gbps),

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use weir_flowctl::frame::ControlFrame;
 use weir_units::{Span, Time};
 
+use super::LinkFrame;
 use crate::rocev2::Dscp;
 
 /// What goes wrong in one direction of a link; nothing by default.
@@ -106,18 +106,12 @@ impl FaultPlan {
 }
 
 impl ChosenFrames {
-    /// Whether a frame (without FCS) is one of them.
-    pub fn includes(self, frame: &[u8]) -> bool {
-        /// Ethertype of IPv4, the first byte of a header without options, and where the code point is.
-        const IPV4: [u8; 3] = [0x08, 0x00, 0x45];
-        const DSCP: usize = 15;
-        let is_control = ControlFrame::is_control(frame);
+    /// Whether a frame is one of them.
+    pub fn includes(self, frame: &impl LinkFrame) -> bool {
         match self {
-            ChosenFrames::Control => is_control,
-            ChosenFrames::Data => !is_control,
-            ChosenFrames::DataWith(dscp) => {
-                frame.get(12..15) == Some(&IPV4) && frame.get(DSCP).is_some_and(|byte| byte >> 2 == dscp.get())
-            }
+            ChosenFrames::Control => frame.is_control(),
+            ChosenFrames::Data => !frame.is_control(),
+            ChosenFrames::DataWith(dscp) => frame.dscp() == Some(dscp.get()),
         }
     }
 }
@@ -196,6 +190,11 @@ impl<T> Faults<T> {
         Fate::Pass
     }
 
+    /// Frames held back.
+    pub fn held(&self) -> usize {
+        self.held.len()
+    }
+
     /// The next frame that has been held back for long enough.
     pub fn poll(&mut self, now: Time) -> Option<T> {
         let (until, _) = self.held.front()?;
@@ -250,9 +249,8 @@ impl Throws {
 
 #[cfg(test)]
 mod tests {
+    use crate::link::ipv4_dscp;
     use proptest::prelude::*;
-    use weir_flowctl::frame::PfcFrame;
-    use weir_units::MacAddr;
 
     use super::*;
 
@@ -328,10 +326,20 @@ mod tests {
 
     #[test]
     fn frames_are_chosen_by_what_they_are() {
-        let pause = ControlFrame::Pfc(PfcFrame { enabled: 8, times: [9; 8] }).encode(MacAddr::default());
-        let mut data = [0; 60];
-        data[12..15].copy_from_slice(&[0x08, 0x00, 0x45]);
-        data[15] = 3 << 2 | 2;
+        struct Frame(Option<u8>);
+        impl LinkFrame for Frame {
+            fn is_control(&self) -> bool {
+                self.0.is_none()
+            }
+            fn dscp(&self) -> Option<u8> {
+                self.0
+            }
+        }
+        let mut bytes = [0; 60];
+        bytes[12..15].copy_from_slice(&[0x08, 0x00, 0x45]);
+        bytes[15] = 3 << 2 | 2;
+        assert_eq!((ipv4_dscp(&bytes), ipv4_dscp(&[0; 60]), ipv4_dscp(&bytes[..15])), (Some(3), None, None));
+        let [pause, data] = [None, ipv4_dscp(&bytes)].map(Frame);
         let [dscp_3, dscp_4] = [3, 4].map(|dscp| ChosenFrames::DataWith(Dscp::new(dscp)));
         for (frames, of_control, of_data) in [
             (ChosenFrames::Control, true, false),

@@ -1,14 +1,24 @@
 //! One direction of a link.
 
-use weir_flowctl::frame::ControlFrame;
 use weir_units::{Span, Time};
 
 use super::{DelayLine, FaultCounters, FaultPlan, Faults, FeedbackProbe, FeedbackStats};
 
 /// A frame on a link.
 pub trait LinkFrame {
-    /// Its bytes, without FCS.
-    fn bytes(&self) -> &[u8];
+    /// Whether it is a MAC control frame.
+    fn is_control(&self) -> bool;
+
+    /// The code point of an IPv4 frame.
+    fn dscp(&self) -> Option<u8>;
+}
+
+/// The code point of a frame that is IPv4 without options or a VLAN tag.
+pub fn ipv4_dscp(frame: &[u8]) -> Option<u8> {
+    /// Ethertype of IPv4, the first byte of a header without options, and where the code point is.
+    const IPV4: [u8; 3] = [0x08, 0x00, 0x45];
+    const DSCP: usize = 15;
+    if frame.get(12..15) == Some(&IPV4) { frame.get(DSCP).map(|byte| byte >> 2) } else { None }
 }
 
 /// One direction of a link: frames enter, faults befall them, and what is left comes out after the propagation delay.
@@ -64,7 +74,7 @@ impl<T: LinkFrame> Lane<T> {
     pub fn handle(&mut self, now: Time, frame: T, copy: impl FnOnce(&T) -> Option<T>) {
         assert!(self.room() > 0, "a frame for a lane that is full");
         let plan = self.faults.plan();
-        let is_chosen = !plan.is_none() && plan.frames.includes(frame.bytes());
+        let is_chosen = !plan.is_none() && plan.frames.includes(&frame);
         let Lane { faults, line, probe, .. } = self;
         faults.handle(now, frame, is_chosen, copy, |frame| enter(line, probe, now, frame));
     }
@@ -79,7 +89,7 @@ impl<T: LinkFrame> Lane<T> {
         let frame = self.line.poll(now)?;
         self.delivered += 1;
         if let Some(probe) = &mut self.probe
-            && !ControlFrame::is_control(frame.bytes())
+            && !frame.is_control()
         {
             probe.handle_data_delivered(now);
         }
@@ -97,6 +107,11 @@ impl<T: LinkFrame> Lane<T> {
         while self.line.poll(Time::NEVER).is_some() {}
     }
 
+    /// Frames on it.
+    pub fn held(&self) -> usize {
+        self.line.len() + self.faults.held()
+    }
+
     /// Frames that came out.
     pub fn delivered(&self) -> u64 {
         self.delivered
@@ -110,7 +125,7 @@ impl<T: LinkFrame> Lane<T> {
 
 fn enter<T: LinkFrame>(line: &mut DelayLine<T>, probe: &mut Option<FeedbackProbe>, now: Time, frame: T) {
     if let Some(probe) = probe
-        && !ControlFrame::is_control(frame.bytes())
+        && !frame.is_control()
     {
         probe.handle_data_entered(now);
     }
@@ -123,9 +138,12 @@ mod tests {
     use crate::link::ChosenFrames;
 
     impl LinkFrame for u32 {
-        /// Data.
-        fn bytes(&self) -> &[u8] {
-            &[0; 60]
+        fn is_control(&self) -> bool {
+            false
+        }
+
+        fn dscp(&self) -> Option<u8> {
+            None
         }
     }
 
@@ -180,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_probe_sees_the_lanes_own_data() {
-        let pause = ControlFrame::Pause(9).encode(Default::default());
+        let pause = weir_flowctl::frame::ControlFrame::Pause(9).encode(Default::default());
         let mut lane = Lane::new(Span::from_micros(1), 3, FaultPlan::default()).with_probe();
         lane.handle(at(100), 0u32, |n| Some(*n));
         let probe = lane.probe_mut().unwrap();

@@ -1,4 +1,4 @@
-//! What is woken at the ends of wires: switches and hosts.
+//! What is at the ends of wires: switches and hosts.
 
 use std::sync::Arc;
 
@@ -6,72 +6,86 @@ use weir_config::{Layout, LcoreConfig, SwitchConfig};
 use weir_flowctl::frame::ControlFrame;
 use weir_switch_core::report::{Report, Reporter};
 use weir_switch_core::{
-    BuildError, Burst, Forwarder, PacketStore, Plan, PortFacts, PortOutput, Shared, Switch, Transmitter,
+    BuildError, Burst, Forwarder, Memory, PacketStore, Plan, PortFacts, PortOutput, Shared, Surroundings, Switch,
+    Transmitter,
 };
 use weir_units::{MacAddr, PortId, Span, Time};
 
 use super::agenda::Agenda;
-use super::frame::{FramePool, SimFrame};
-use super::wire::Wire;
-use crate::host::Host;
+use super::network::Network;
+use crate::host::{Host, NicFrame};
 
 /// A switch: its halves, all on one lcore, and what has arrived for it.
 #[derive(Debug)]
 pub(super) struct SwitchStation {
+    number: usize,
     shared: Arc<Shared>,
-    forwarder: Forwarder<SimFrame>,
-    transmitter: Transmitter<SimFrame>,
+    forwarder: Forwarder<NicFrame>,
+    transmitter: Transmitter<NicFrame>,
     reporter: Reporter,
     /// The wire that leaves each port; none for a port without a link.
-    wires: Box<[Option<usize>]>,
+    wires: Box<[Option<u32>]>,
     /// What arrived at this instant.
-    arrived: Vec<(PortId, SimFrame)>,
+    arrived: Vec<(PortId, NicFrame)>,
     /// The port that is first where several have an arrival at one instant.
     turn: usize,
-    burst: Burst<SimFrame>,
+    burst: Burst<NicFrame>,
+    /// When each port has something to do though nothing arrives.
+    wakeups: Agenda,
+    /// When the ports with a class that is OFF are looked at again; [`Time::NEVER`] if there is none.
+    sweep_at: Time,
 }
 
 /// A host, and the wire that leaves it.
 #[derive(Debug)]
 pub(super) struct HostStation {
+    station: usize,
     pub(super) host: Host,
-    pub(super) wire: usize,
-    /// A frame's memory, taken before it is known whether there is a frame to send.
-    blank: Option<SimFrame>,
+    wire: u32,
 }
 
-/// The wires as a station sees them.
-pub(super) struct Outside<'s> {
-    pub(super) now: Time,
-    pub(super) wires: &'s mut [Wire],
-    pub(super) agenda: &'s mut Agenda,
-    pub(super) pool: &'s FramePool,
-}
-
-/// The same as a switch sees them, port by port.
+/// The network as a switch sees it, port by port.
 struct Ports<'s> {
-    outside: Outside<'s>,
-    wires: &'s [Option<usize>],
+    network: &'s mut Network,
+    wires: &'s [Option<u32>],
 }
 
-impl Outside<'_> {
-    fn send(&mut self, wire: usize, frame: SimFrame) {
-        self.wires[wire].send(self.now, frame);
-        self.agenda.wake(wire, self.wires[wire].next_wakeup());
-    }
-}
+/// Packets that the switch forwards before its transmitter takes them over, and the copies of one that is flooded.
+const BURST: usize = 8;
+/// Thresholds move with each departure anywhere; queues that are OFF, and have no departure of their own, are compared with them
+/// so often. A chip does this in a sweep too.
+const SWEEP: Span = Span::from_micros(1);
 
 impl SwitchStation {
-    /// Switch `number` of a scenario, with these wires at its ports.
-    pub(super) fn new(
+    /// Switch `number` of a scenario, with these wires at its ports, and routes to stations: by each, all ports of equal cost.
+    pub(super) fn new<'r>(
         number: usize,
         config: &SwitchConfig,
-        wires: Box<[Option<usize>]>,
+        wires: Box<[Option<u32>]>,
+        routes: impl ExactSizeIterator<Item = (MacAddr, &'r [u16])>,
     ) -> Result<SwitchStation, BuildError> {
         let mac = |port: usize| MacAddr([2, 1, (number >> 8) as u8, number as u8, (port >> 8) as u8, port as u8]);
-        let facts: Vec<PortFacts> =
-            (0..config.ports.len()).map(|port| PortFacts { mac: mac(port), rate: None }).collect();
-        let switch = Switch::new(config, &facts, weir_switch_core::Surroundings::real_time(Span::ZERO))?;
+        let ports = config.ports.len();
+        let facts: Vec<PortFacts> = (0..ports).map(|port| PortFacts { mac: mac(port), rate: None }).collect();
+        let known = config.static_macs.len() + routes.len();
+        let mut switch = Switch::new(
+            config,
+            &facts,
+            Surroundings {
+                shaper_slack: Span::ZERO,
+                // Buckets of static entries must not overflow; those that are learned need room only where none are known.
+                stations: if routes.len() > 0 { 4 * known } else { 4 * known + LEARNED_MAX },
+                learns: routes.len() == 0,
+                hash_seed: number as u32,
+                memory: Memory::AsNeeded { handed_over: BURST * ports.max(1) },
+            },
+        )?;
+        for (station, ports) in routes {
+            let ports: Vec<PortId> = ports.iter().copied().map(PortId).collect();
+            if !ports.is_empty() {
+                switch.route(station, &ports)?;
+            }
+        }
         let shared = switch.shared().clone();
         shared.ports().iter().zip(&wires).for_each(|(port, wire)| port.set_link_up(wire.is_some()));
         let mut halves = switch.into_halves(&on_one_lcore(config));
@@ -79,7 +93,10 @@ impl SwitchStation {
         let (Some(forwarder), Some(transmitter)) = (lcore.forwarder, lcore.transmitter) else {
             unreachable!("one lcore has all roles")
         };
+        let mut wakeups = Agenda::new(ports);
+        (0..ports).filter(|port| config.real_port(*port) == *port).for_each(|port| wakeups.set(port, Time::ZERO));
         Ok(SwitchStation {
+            number,
             shared,
             forwarder,
             transmitter,
@@ -88,33 +105,69 @@ impl SwitchStation {
             arrived: Vec::new(),
             turn: 0,
             burst: Burst::new(),
+            wakeups,
+            sweep_at: Time::NEVER,
         })
     }
 
-    /// A frame has arrived at the instant of the next [`SwitchStation::run`].
+    /// Forwards what has arrived and sends what may be sent; goes to sleep then.
     #[inline]
-    pub(super) fn handle_arrival(&mut self, port: PortId, frame: SimFrame) {
-        self.arrived.push((port, frame));
-    }
-
-    /// Forwards what has arrived and sends what may be sent; returns when it is to be woken next.
-    pub(super) fn run(&mut self, outside: Outside<'_>) -> Time {
-        let now = outside.now;
-        let mut ports = Ports { outside, wires: &self.wires };
-        take_turns(&mut self.arrived, &mut self.turn, ports.wires.len());
-        let mut arrived = self.arrived.drain(..).peekable();
-        while let Some((port, frame)) = arrived.next() {
-            self.burst.push(frame);
-            if self.burst.is_full() || arrived.peek().is_none_or(|(next, _)| *next != port) {
-                self.forwarder.handle_burst(now, port, &mut self.burst, &mut ports);
+    pub(super) fn run(&mut self, network: &mut Network) {
+        let now = network.now;
+        while let Some((port, frame)) = network.poll(self.number) {
+            self.arrived.push((PortId(port as u16), frame));
+        }
+        let mut ports = Ports { network, wires: &self.wires };
+        if !self.arrived.is_empty() {
+            take_turns(&mut self.arrived, &mut self.turn, self.wires.len());
+            let mut arrived = self.arrived.drain(..).peekable();
+            while let Some((port, frame)) = arrived.next() {
+                self.burst.push(frame);
+                if self.burst.len() == BURST || arrived.peek().is_none_or(|(next, _)| *next != port) {
+                    self.forwarder.handle_burst(now, port, &mut self.burst, &mut ports);
+                    self.transmitter.take_over(now);
+                }
             }
         }
-        drop(arrived);
-        // A departure at one port may be what another one's message waits for.
-        while self.transmitter.run_once(now, &mut ports) > 0 {}
-        let next = self.transmitter.next_wakeup(now);
-        assert!(next > now, "a switch that had nothing to do at {now:?} wants to be woken at {next:?}");
-        next
+        let mut due = self.forwarder.take_stirred();
+        if self.sweep_at <= now {
+            due |= self.transmitter.off_ports();
+            self.sweep_at = Time::NEVER;
+        }
+        loop {
+            while let (at, port) = self.wakeups.first()
+                && at <= now
+            {
+                self.wakeups.set(port, Time::NEVER);
+                due |= 1 << port;
+            }
+            let mut served = self.transmitter.run_ports(now, due, &mut ports);
+            if served == 0 {
+                break;
+            }
+            while served != 0 {
+                let port = served.trailing_zeros();
+                served &= served - 1;
+                let next = self.transmitter.next_wakeup_of(now, PortId(port as u16));
+                self.wakeups.set(port as usize, next);
+            }
+            due = 0;
+        }
+        if self.transmitter.off_ports() != 0 && self.sweep_at == Time::NEVER {
+            self.sweep_at = now + SWEEP;
+        }
+        network.sleep(self.number, self.wakeups.first().0.min(self.sweep_at));
+    }
+
+    /// The link of a port comes or goes.
+    pub(super) fn set_link_up(&mut self, port: usize, is_up: bool) {
+        self.shared.ports()[port].set_link_up(is_up);
+        self.wakeups.set(port, Time::ZERO);
+    }
+
+    /// The wire that leaves a port.
+    pub(super) fn wire(&self, port: usize) -> Option<usize> {
+        self.wires[port].map(|wire| wire as usize)
     }
 
     pub(super) fn shared(&self) -> &Shared {
@@ -132,53 +185,64 @@ impl SwitchStation {
     }
 }
 
+/// Stations that a switch may learn, where none are known from the start.
+const LEARNED_MAX: usize = 4_096;
+
 impl HostStation {
-    pub(super) fn new(host: Host, wire: usize) -> HostStation {
-        HostStation { host, wire, blank: None }
+    pub(super) fn new(station: usize, host: Host, wire: u32) -> HostStation {
+        HostStation { station, host, wire }
     }
 
-    /// Sends what may be sent; returns when the host is to be woken next.
-    pub(super) fn run(&mut self, mut outside: Outside<'_>) -> Time {
-        let now = outside.now;
+    /// Takes what has arrived and sends what may be sent; goes to sleep then.
+    #[inline]
+    pub(super) fn run(&mut self, network: &mut Network) {
+        let now = network.now;
+        while let Some((_, frame)) = network.poll(self.station) {
+            self.host.handle(now, frame);
+        }
+        let mut in_vain = 0;
         loop {
             let next = self.host.next_wakeup(now);
             if next > now {
-                return next;
+                return network.sleep(self.station, next);
             }
-            let mut frame = self.blank.take().unwrap_or_else(|| outside.pool.take());
-            let Some(frame_bytes) = self.host.poll_transmit(now, frame.bytes_mut()) else {
-                panic!("a host that had nothing to send at {now:?} wants to be woken at {next:?}");
-            };
-            frame.cut(frame_bytes);
-            outside.send(self.wire, frame);
+            match self.host.poll(now) {
+                Some(frame) => network.send(self.wire, frame),
+                // A timer may have been all that was due.
+                None => in_vain += 1,
+            }
+            assert!(in_vain < 3, "a host that had nothing to send at {now:?} wants to be woken at {next:?}");
         }
     }
-}
 
-impl PacketStore<SimFrame> for Ports<'_> {
-    fn copy(&mut self, packet: &SimFrame) -> Option<SimFrame> {
-        Some(self.outside.pool.copy(packet))
-    }
-
-    fn control(&mut self, frame: &ControlFrame, source: MacAddr) -> Option<SimFrame> {
-        Some(self.outside.pool.control(frame, source))
+    pub(super) fn wire(&self) -> usize {
+        self.wire as usize
     }
 }
 
-impl PortOutput<SimFrame> for Ports<'_> {
+impl PacketStore<NicFrame> for Ports<'_> {
+    fn copy(&mut self, packet: &NicFrame) -> Option<NicFrame> {
+        Some(packet.clone())
+    }
+
+    fn control(&mut self, frame: &ControlFrame, _source: MacAddr) -> Option<NicFrame> {
+        Some(NicFrame::Control(*frame))
+    }
+}
+
+impl PortOutput<NicFrame> for Ports<'_> {
     #[inline]
-    fn transmit(&mut self, port: PortId, burst: &mut Burst<SimFrame>) -> usize {
+    fn transmit(&mut self, port: PortId, burst: &mut Burst<NicFrame>) -> usize {
         let sent = burst.len();
         for frame in burst.drain(..) {
             // What goes to a port without a link, flow control that is, goes nowhere.
             if let Some(wire) = self.wires[port.index()] {
-                self.outside.send(wire, frame);
+                self.network.send(wire, frame);
             }
         }
         sent
     }
 }
-
 fn on_one_lcore(config: &SwitchConfig) -> Plan {
     let lcores = LcoreConfig { layout: Layout::Single, cores: Vec::new() };
     Plan::new(&SwitchConfig { lcores, ..config.clone() }, 1).expect("one lcore is enough for all roles")

@@ -47,6 +47,8 @@ fn scenario(message: Bytes, messages: u64) -> Scenario {
         rate: None,
         congestion_control: CongestionControl::None,
         total: Some(message * messages),
+        ack_every: None,
+        retransmission: None,
     };
     Scenario {
         name: "pair".to_owned(),
@@ -56,6 +58,8 @@ fn scenario(message: Bytes, messages: u64) -> Scenario {
         links: Vec::new(),
         hosts,
         flows: vec![FlowPlan { name: "F".to_owned(), from: 0, to: 1, config }],
+        traffic: Vec::new(),
+        routes: None,
         windows: Vec::new(),
         sample_every: Span::from_millis(1),
         end: Time::from_nanos(1_000_000),
@@ -71,7 +75,7 @@ fn a_frame_takes_its_time_on_each_wire_and_each_way() {
     sim.run_until(Time::from_nanos(1_000_000));
     let on_wires = |bytes: Bytes| RATES.map(|rate| rate.time_for(bytes)).into_iter().sum::<Span>();
     let way = DELAYS.into_iter().sum::<Span>();
-    let completions: Vec<_> = sim.drain_completions(0).collect();
+    let completions: Vec<_> = sim.drain_completions().collect();
     assert_eq!(completions.len(), 1);
     assert_eq!(completions[0].fct, on_wires(FRAME) + on_wires(ACK) + way * 2);
     assert!(sim.host(0).is_finished());

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use weir_config::SwitchConfig;
 use weir_flowctl::Mechanism;
 use weir_switch_core::flow_control::mechanism;
-use weir_testbed::host::{CongestionControl, FlowConfig, HostConfig, Repeat};
+use weir_testbed::host::{CongestionControl, FlowConfig, FrameSizes, HostConfig, Repeat};
 use weir_testbed::link::FaultPlan;
 use weir_testbed::rocev2::{Dscp, PathMtu, QueuePair};
 use weir_testbed::scenario::{FlowPlan, HostPlan, LinkPlan, PortPlace, Scenario};
@@ -106,6 +106,8 @@ impl Fabric {
                 rate: None,
                 congestion_control: CongestionControl::None,
                 total: None,
+                ack_every: None,
+                retransmission: None,
             },
         });
         let links = self.links.iter().enumerate().map(|(n, joint)| LinkPlan {
@@ -121,6 +123,8 @@ impl Fabric {
             flows: flows.collect(),
             switches,
             hosts,
+            traffic: Vec::new(),
+            routes: None,
             windows: Vec::new(),
             sample_every: Span::from_millis(1),
             end: Time::NEVER,
@@ -134,7 +138,7 @@ impl Fabric {
         let (switch, joint) = &self.hosts[n];
         let (config, port) = (&switches[*switch], self.port_of_host(n));
         let mut nic = HostConfig::new(mac(n), Ipv4Addr::new(10, 0, 0, n as u8 + 1), joint.rate);
-        nic.mtu = self.mtu;
+        nic.sizes = FrameSizes::rocev2(self.mtu.get() as u16);
         nic.flow_control = match mechanism(config, port, joint.rate).unwrap() {
             // Whoever is sent pulses knows PFC alone.
             Mechanism::GfcPulse { .. } => Mechanism::Pfc { quanta: u16::MAX, refresh_percent: 50 },

@@ -14,7 +14,7 @@ use super::compose::{draft, mac_of_host};
 use super::plan::Plan;
 use super::topology::{HostPart, PortName};
 use super::traffic::FlowPart;
-use crate::host::{CongestionControl, DcqcnConfig, FlowConfig, HostConfig};
+use crate::host::{CongestionControl, DcqcnConfig, FlowConfig, FrameSizes, HostConfig};
 use crate::rocev2::{Dscp, OVERHEAD_BYTES_MAX, PathMtu, QueuePair};
 use crate::scenario::{CapturePlan, FlowPlan, HostPlan, LinkPlan, PortPlace, Scenario};
 
@@ -167,7 +167,7 @@ impl Build<'_> {
                 // 10.0.0.1 and on.
                 ip: Ipv4Addr::from(0x0a00_0001 + number as u32),
                 rate,
-                mtu: host.mtu,
+                sizes: FrameSizes::rocev2(host.mtu.get() as u16),
                 ack_dscp: ACK_DSCP,
                 ack_class: Class::new(class_of_dscp[usize::from(ACK_DSCP.get())]),
                 slack: Span::ZERO,
@@ -267,6 +267,8 @@ impl Build<'_> {
             draw,
             hosts,
             flows,
+            traffic: Vec::new(),
+            routes: None,
             windows: plan.windows.clone(),
             sample_every: plan.sample_every,
             end: plan.end,
@@ -314,6 +316,8 @@ fn flow_plan(flow: &FlowPart, dscp: Dscp, hosts: &[HostPlan]) -> FlowPlan {
             false => CongestionControl::None,
         },
         total: flow.total,
+        ack_every: None,
+        retransmission: None,
     };
     FlowPlan { name: flow.name.clone(), from: flow.from, to: flow.to, config }
 }

@@ -7,9 +7,9 @@ use weir_flowctl::Mechanism;
 use weir_units::{BitRate, Bytes, Class, MacAddr, Span, Time};
 
 use super::*;
-use crate::host::{CongestionControl, Host, HostError, Repeat};
+use crate::host::{CongestionControl, FrameSizes, Host, HostError, Repeat};
 use crate::link::{ChosenFrames, HoldBack};
-use crate::rocev2::{Dscp, PathMtu};
+use crate::rocev2::Dscp;
 use crate::scenario::{HostFlows, PortPlace};
 
 fn here(path: &str) -> PathBuf {
@@ -133,7 +133,7 @@ fn defaults_are_those_of_the_reference() {
     assert_eq!((config.start, config.stop, config.total), (Time::ZERO, scenario.end, None));
     assert_eq!((config.rate, config.congestion_control), (None, CongestionControl::None));
     let host = &scenario.hosts[1];
-    assert_eq!((host.nic.rate, host.nic.mtu), (BitRate::gbps(10), PathMtu::BYTES_1024));
+    assert_eq!((host.nic.rate, host.nic.sizes), (BitRate::gbps(10), FrameSizes::rocev2(1_024)));
     assert_eq!((host.nic.mac, host.link_delay), (MacAddr([2, 0, 0, 0, 0, 2]), Span::from_nanos(100)));
     // Ports stand in the order of links and hosts in the file.
     let names: Vec<&str> = scenario.switches[1].ports.iter().map(|port| port.name.as_str()).collect();

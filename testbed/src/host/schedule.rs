@@ -1,0 +1,121 @@
+//! Which flow of a host sends next: flows that may take turns, a frame each, and those that must wait for their pace come
+//! back in time.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use weir_units::{CLASSES, Class, Time};
+
+/// The turns of a host's flows. A flow stands here once at most; one that waits for an acknowledgement, or has nothing to
+/// send, does not.
+#[derive(Debug, Default)]
+pub(super) struct Schedule {
+    /// Flows whose time has come, by class, each with the number of its turn.
+    ready: [VecDeque<(u64, u32)>; CLASSES],
+    /// The classes with such flows, one bit each.
+    ready_classes: u8,
+    turns: u64,
+    /// Flows whose time will come.
+    later: BinaryHeap<Reverse<(Time, u32)>>,
+}
+
+impl Schedule {
+    /// A flow of a class may send from `due` on.
+    #[inline]
+    pub(super) fn add(&mut self, now: Time, flow: u32, class: Class, due: Time) {
+        if due <= now {
+            self.ready[class.index()].push_back((self.turns, flow));
+            self.ready_classes |= class.bit();
+            self.turns += 1;
+        } else {
+            debug_assert!(due < Time::NEVER, "a flow that is never due has no turn");
+            self.later.push(Reverse((due, flow)));
+        }
+    }
+
+    /// The next of the flows whose time has come meanwhile: to be [added](Schedule::add) again.
+    #[inline]
+    pub(super) fn take_due(&mut self, now: Time) -> Option<u32> {
+        let Reverse((due, flow)) = *self.later.peek()?;
+        if due > now {
+            return None;
+        }
+        self.later.pop();
+        Some(flow)
+    }
+
+    /// Takes the flow whose turn it is, of none of the `held` classes.
+    #[inline]
+    pub(super) fn next(&mut self, held: u8) -> Option<u32> {
+        let open = self.ready_classes & !held;
+        let turn = |class: &Class| self.ready[class.index()].front().map_or(u64::MAX, |(turn, _)| *turn);
+        let class = Class::in_mask(open).min_by_key(turn)?;
+        let queue = &mut self.ready[class.index()];
+        let (_, flow) = queue.pop_front()?;
+        if queue.is_empty() {
+            self.ready_classes &= !class.bit();
+        }
+        Some(flow)
+    }
+
+    /// The classes of the flows whose time has come, one bit each.
+    #[inline]
+    pub(super) fn ready_classes(&self) -> u8 {
+        self.ready_classes
+    }
+
+    /// When the first of the others is due.
+    #[inline]
+    pub(super) fn next_due(&self) -> Time {
+        self.later.peek().map_or(Time::NEVER, |Reverse((due, _))| *due)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SLOW: Class = Class::new(1);
+    const FAST: Class = Class::new(3);
+
+    fn at(ns: u64) -> Time {
+        Time::from_nanos(ns)
+    }
+
+    #[test]
+    fn flows_take_turns_whatever_their_class() {
+        let mut schedule = Schedule::default();
+        for (flow, class) in [(0, SLOW), (1, FAST), (2, SLOW)] {
+            schedule.add(at(0), flow, class, at(0));
+        }
+        let mut order = Vec::new();
+        for _ in 0..6 {
+            let flow = schedule.next(0).unwrap();
+            order.push(flow);
+            schedule.add(at(0), flow, if flow == 1 { FAST } else { SLOW }, at(0));
+        }
+        assert_eq!(order, [0, 1, 2, 0, 1, 2]);
+    }
+
+    #[test]
+    fn a_held_class_keeps_its_turn() {
+        let mut schedule = Schedule::default();
+        schedule.add(at(0), 0, SLOW, at(0));
+        schedule.add(at(0), 1, FAST, at(0));
+        assert_eq!((schedule.next(SLOW.bit()), schedule.ready_classes()), (Some(1), SLOW.bit()));
+        schedule.add(at(0), 1, FAST, at(0));
+        assert_eq!((schedule.next(SLOW.bit() | FAST.bit()), schedule.next(0)), (None, Some(0)));
+    }
+
+    #[test]
+    fn those_that_wait_come_back_in_time() {
+        let mut schedule = Schedule::default();
+        schedule.add(at(0), 0, FAST, at(20));
+        schedule.add(at(0), 1, FAST, at(10));
+        assert_eq!((schedule.next(0), schedule.next_due(), schedule.take_due(at(9))), (None, at(10), None));
+        assert_eq!(
+            (schedule.take_due(at(15)), schedule.take_due(at(15)), schedule.next_due()),
+            (Some(1), None, at(20))
+        );
+    }
+}

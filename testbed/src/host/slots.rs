@@ -1,0 +1,170 @@
+//! Ends of connections, those there were from the start and those that are opened and closed on the way, by their numbers.
+
+use std::ops::{Index, IndexMut};
+
+use crate::rocev2::QueuePair;
+
+/// Items by place; places of items that were taken out are used again.
+#[derive(Debug)]
+pub(super) struct Slots<T> {
+    slots: Vec<Slot<T>>,
+    free: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct Slot<T> {
+    item: T,
+    /// How often the place was used before.
+    generation: u32,
+    is_open: bool,
+}
+
+/// An end's number says where it is, if it was opened on the way: this bit says so,
+const OPENED: u32 = 1 << 23;
+/// this one that it is a sender's, then come the generation and the place.
+const SENDS: u32 = 1 << 22;
+const GENERATION_SHIFT: u32 = 16;
+const GENERATION_MASK: u32 = 0x3f;
+const PLACE_MASK: u32 = 0xffff;
+/// Ends of one kind that a host has open at once.
+pub(super) const OPEN_MAX: usize = PLACE_MASK as usize + 1;
+
+/// The place that an end's number tells, of one that was opened on the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Opened {
+    pub sends: bool,
+    pub place: usize,
+    generation: u32,
+}
+
+impl Opened {
+    /// `None` for a number that was given to an end from the start.
+    #[inline]
+    pub(super) fn of(queue_pair: QueuePair) -> Option<Opened> {
+        let number = queue_pair.get();
+        (number & OPENED != 0).then_some(Opened {
+            sends: number & SENDS != 0,
+            place: (number & PLACE_MASK) as usize,
+            generation: number >> GENERATION_SHIFT & GENERATION_MASK,
+        })
+    }
+
+    fn number(self) -> QueuePair {
+        let kind = if self.sends { OPENED | SENDS } else { OPENED };
+        QueuePair::new(kind | self.generation << GENERATION_SHIFT | self.place as u32)
+    }
+}
+
+impl<T> Slots<T> {
+    /// With the items that there are from the start, in their order.
+    pub(super) fn new(items: impl IntoIterator<Item = T>) -> Slots<T> {
+        let slots = items.into_iter().map(|item| Slot { item, generation: 0, is_open: true });
+        Slots { slots: slots.collect(), free: Vec::new() }
+    }
+
+    /// Puts an item in, which is made with the number that it gets; returns its place.
+    ///
+    /// # Panics
+    /// If there are [`OPEN_MAX`].
+    pub(super) fn open<E>(&mut self, sends: bool, make: impl FnOnce(QueuePair) -> Result<T, E>) -> Result<usize, E> {
+        let reused = self.free.last().copied();
+        let place = reused.map_or(self.slots.len(), |place| place as usize);
+        assert!(place < OPEN_MAX, "more connections than numbers for them");
+        let generation = reused.map_or(0, |_| self.slots[place].generation + 1);
+        let slot = Slot {
+            item: make(Opened { sends, place, generation: generation & GENERATION_MASK }.number())?,
+            generation,
+            is_open: true,
+        };
+        match reused {
+            Some(_) => {
+                self.free.pop();
+                self.slots[place] = slot;
+            }
+            None => self.slots.push(slot),
+        }
+        Ok(place)
+    }
+
+    /// Gives the place of an item free. It can be asked for until the place is used again.
+    pub(super) fn close(&mut self, place: usize) {
+        let slot = &mut self.slots[place];
+        debug_assert!(slot.is_open, "closed twice");
+        slot.is_open = false;
+        self.free.push(place as u32);
+    }
+
+    /// The place that a number names, if that end is open still.
+    #[inline]
+    pub(super) fn place(&self, opened: Opened) -> Option<usize> {
+        let slot = self.slots.get(opened.place)?;
+        (slot.is_open && slot.generation & GENERATION_MASK == opened.generation).then_some(opened.place)
+    }
+
+    /// How often the place was used before; something noted of an item that is gone can be told by it.
+    #[inline]
+    pub(super) fn generation(&self, place: usize) -> u32 {
+        self.slots[place].generation
+    }
+
+    #[inline]
+    pub(super) fn is_open(&self, place: usize) -> bool {
+        self.slots[place].is_open
+    }
+
+    /// The items that are there.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.slots.iter().filter(|slot| slot.is_open).map(|slot| &slot.item)
+    }
+}
+
+impl<T> Index<usize> for Slots<T> {
+    type Output = T;
+    #[inline]
+    fn index(&self, place: usize) -> &T {
+        &self.slots[place].item
+    }
+}
+
+impl<T> IndexMut<usize> for Slots<T> {
+    #[inline]
+    fn index_mut(&mut self, place: usize) -> &mut T {
+        &mut self.slots[place].item
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(slots: &mut Slots<QueuePair>) -> (usize, QueuePair) {
+        let place = slots.open(true, Ok::<_, ()>).unwrap();
+        (place, slots[place])
+    }
+
+    #[test]
+    fn a_place_is_used_again_under_another_number() {
+        let mut slots = Slots::new([QueuePair::new(7)]);
+        let (first, number) = open(&mut slots);
+        assert_eq!((first, Opened::of(number).map(|opened| slots.place(opened))), (1, Some(Some(1))));
+        slots.close(first);
+        assert_eq!(slots.place(Opened::of(number).unwrap()), None);
+        let (again, other) = open(&mut slots);
+        assert_eq!((again, slots.generation(again)), (1, 1));
+        assert_ne!(number, other);
+        assert_eq!(slots.place(Opened::of(number).unwrap()), None, "an old number names nothing");
+        assert_eq!(slots.iter().count(), 2);
+    }
+
+    #[test]
+    fn numbers_from_the_start_are_no_places() {
+        assert_eq!(Opened::of(QueuePair::new(0x7f_ffff)), None);
+        assert!(slots_number(true).sends && !slots_number(false).sends);
+    }
+
+    fn slots_number(sends: bool) -> Opened {
+        let mut slots = Slots::new([]);
+        let place = slots.open(sends, Ok::<_, ()>).unwrap();
+        Opened::of(slots[place]).unwrap()
+    }
+}

@@ -1,0 +1,161 @@
+//! The messages of a scenario's traffic: each one has a connection of its own, from its start to its acknowledgement.
+//!
+//! Ends are opened and closed at both hosts at once, as if they had agreed on it over another network.
+
+use weir_units::{Bytes, Span, Time};
+
+use super::network::Network;
+use super::station::HostStation;
+use crate::host::{Completion, FlowConfig, Peer, ReceiverConfig, Repeat};
+use crate::rocev2::QueuePair;
+use crate::scenario::{Message, Scenario, TrafficPlan};
+
+/// A message that was completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// The host that sent it.
+    pub host: usize,
+    /// What it belongs to.
+    pub of: Sent,
+    /// When it was handed to the NIC.
+    pub released: Time,
+    /// Its payload.
+    pub size: Bytes,
+    /// Flow completion time: from then until its acknowledgement arrived.
+    pub fct: Span,
+}
+
+/// What a message belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// A flow, by its place among those that the host sends.
+    Flow(usize),
+    /// Traffic: which, and which of its messages.
+    Message(u32, u32),
+}
+
+/// Who has a connection open, and who is next.
+#[derive(Debug)]
+pub(super) struct Connections {
+    traffic: Box<[Traffic]>,
+    /// Flows of each host that are there from the start: their places come first.
+    flows: Box<[usize]>,
+    /// By host and place of the sending end.
+    open: Box<[Vec<Open>]>,
+    /// When the next message starts, of which traffic; [`Time::NEVER`] if none does.
+    next: (Time, usize),
+    completed: Vec<Completion>,
+    done: Vec<Done>,
+}
+
+#[derive(Debug)]
+struct Traffic {
+    plan: TrafficPlan,
+    started: usize,
+}
+
+/// What belongs to a sending end.
+#[derive(Clone, Copy, Debug, Default)]
+struct Open {
+    traffic: u32,
+    message: u32,
+    /// The receiving host, and its end's place.
+    to: u32,
+    receiver: u32,
+}
+
+impl Connections {
+    pub(super) fn new(scenario: &Scenario) -> Connections {
+        let traffic = scenario.traffic.iter().map(|plan| Traffic { plan: plan.clone(), started: 0 });
+        let sent_by = |host: usize| scenario.flows.iter().filter(|flow| flow.from == host).count();
+        let mut connections = Connections {
+            traffic: traffic.collect(),
+            flows: (0..scenario.hosts.len()).map(sent_by).collect(),
+            open: vec![Vec::new(); scenario.hosts.len()].into(),
+            next: (Time::NEVER, 0),
+            completed: Vec::new(),
+            done: Vec::new(),
+        };
+        connections.look_ahead();
+        connections
+    }
+
+    /// When the next message starts; [`Time::NEVER`] if none does.
+    #[inline]
+    pub(super) fn next_start(&self) -> Time {
+        self.next.0
+    }
+
+    fn look_ahead(&mut self) {
+        let starts = self.traffic.iter().map(|traffic| traffic.next().map_or(Time::NEVER, |message| message.start));
+        self.next = starts.zip(0..).min().unwrap_or((Time::NEVER, 0));
+    }
+
+    /// Starts the next message: its ends are opened, and its sender wakes up.
+    pub(super) fn open_next(&mut self, hosts: &mut [HostStation], network: &mut Network, first_host: usize) {
+        let number = self.next.1;
+        let traffic = &mut self.traffic[number];
+        let Some(Message { start, from, to, size }) = traffic.next() else { return };
+        let message = traffic.started as u32;
+        traffic.started += 1;
+        let plan = &traffic.plan;
+        let peer = |host: &HostStation, queue_pair| host.host.config().peer(queue_pair);
+        let mut flow = FlowConfig {
+            queue_pair: QueuePair::new(0),
+            peer: peer(&hosts[to as usize], QueuePair::new(0)),
+            class: plan.class,
+            dscp: plan.dscp,
+            message: size,
+            start,
+            stop: Time::NEVER,
+            repeat: Repeat::BackToBack,
+            rate: None,
+            congestion_control: plan.congestion_control,
+            total: Some(size),
+            ack_every: plan.ack_every,
+            retransmission: plan.retransmission,
+        };
+        let receiver = ReceiverConfig {
+            peer: Peer { queue_pair: QueuePair::new(0), ..peer(&hosts[from as usize], QueuePair::new(0)) },
+            ..flow.receiver(hosts[from as usize].host.config())
+        };
+        let (queue_pair, receiver) = hosts[to as usize].host.open_receiver(&receiver);
+        flow.peer.queue_pair = queue_pair;
+        let opened = hosts[from as usize].host.open_sender(start, &flow);
+        let (queue_pair, sender) = opened.expect("a message of traffic has 1 to 2^31 bytes");
+        hosts[to as usize].host.set_sender(receiver, queue_pair);
+        let open = &mut self.open[from as usize];
+        let place = sender - self.flows[from as usize];
+        open.resize(open.len().max(place + 1), Open::default());
+        open[place] = Open { traffic: number as u32, message, to, receiver: receiver as u32 };
+        network.wake(first_host + from as usize);
+        self.look_ahead();
+    }
+
+    /// Closes the ends of what a host has completed.
+    pub(super) fn close_completed(&mut self, host: usize, hosts: &mut [HostStation]) {
+        self.completed.extend(hosts[host].host.drain_completions());
+        for Completion { flow, released, size, fct } in self.completed.drain(..) {
+            let of = match flow.checked_sub(self.flows[host]) {
+                None => Sent::Flow(flow),
+                Some(place) => {
+                    let Open { traffic, message, to, receiver } = self.open[host][place];
+                    hosts[host].host.close_sender(flow);
+                    hosts[to as usize].host.close_receiver(receiver as usize);
+                    Sent::Message(traffic, message)
+                }
+            };
+            self.done.push(Done { host, of, released, size, fct });
+        }
+    }
+
+    pub(super) fn drain_done(&mut self) -> impl Iterator<Item = Done> {
+        self.done.drain(..)
+    }
+}
+
+impl Traffic {
+    fn next(&self) -> Option<Message> {
+        self.plan.messages.get(self.started).copied()
+    }
+}

@@ -1,0 +1,110 @@
+//! What is between stations: wires, and who is to be woken when.
+
+use weir_units::Time;
+
+use super::agenda::Agenda;
+use super::wire::Wire;
+use crate::host::NicFrame;
+
+/// The wires, and the agenda of all stations.
+#[derive(Debug)]
+pub(super) struct Network {
+    pub(super) now: Time,
+    pub(super) wires: Box<[Wire]>,
+    /// By station.
+    inboxes: Box<[Inbox]>,
+    agenda: Agenda,
+    /// Frames put on a wire.
+    hops: u64,
+}
+
+/// The wires that lead to a station.
+#[derive(Debug)]
+struct Inbox {
+    /// The wire that leads to each port.
+    wires: Box<[Option<u32>]>,
+    /// When the next frame arrives, by port.
+    arrivals: Agenda,
+    /// When the station itself wants to be woken.
+    own: Time,
+}
+
+impl Network {
+    /// Wires that are empty, and stations with so many ports each that want to be woken at once.
+    pub(super) fn new(wires: Box<[Wire]>, ports: impl Iterator<Item = usize>) -> Network {
+        let inbox = |ports| Inbox { wires: vec![None; ports].into(), arrivals: Agenda::new(ports), own: Time::ZERO };
+        let mut inboxes: Box<[Inbox]> = ports.map(inbox).collect();
+        for (number, wire) in (0..).zip(&wires) {
+            let (station, port) = wire.to;
+            inboxes[station as usize].wires[usize::from(port)] = Some(number);
+        }
+        let mut agenda = Agenda::new(inboxes.len());
+        (0..inboxes.len()).for_each(|station| agenda.set(station, Time::ZERO));
+        Network { now: Time::ZERO, wires, inboxes, agenda, hops: 0 }
+    }
+
+    /// The station that is to be woken first, and when.
+    #[inline]
+    pub(super) fn first(&self) -> (Time, usize) {
+        self.agenda.first()
+    }
+
+    /// Puts a frame on a wire.
+    #[inline]
+    pub(super) fn send(&mut self, wire: u32, frame: NicFrame) {
+        self.hops += 1;
+        let wire = &mut self.wires[wire as usize];
+        let before = wire.next_wakeup();
+        wire.send(self.now, frame);
+        let arrives = wire.next_wakeup();
+        if arrives != before {
+            let (station, port) = wire.to;
+            self.inboxes[station as usize].arrivals.set(usize::from(port), arrives);
+            self.agenda.wake(station as usize, arrives);
+        }
+    }
+
+    /// The next frame that has arrived for a station, and at which of its ports.
+    #[inline]
+    pub(super) fn poll(&mut self, station: usize) -> Option<(usize, NicFrame)> {
+        let inbox = &mut self.inboxes[station];
+        loop {
+            let (at, port) = inbox.arrivals.first();
+            if at > self.now {
+                return None;
+            }
+            let wire = &mut self.wires[inbox.wires[port]? as usize];
+            let frame = wire.poll(self.now);
+            inbox.arrivals.set(port, wire.next_wakeup());
+            if let Some(frame) = frame {
+                return Some((port, frame));
+            }
+        }
+    }
+
+    /// A station that has done all that it can now wants to be woken then, or when a frame arrives.
+    #[inline]
+    pub(super) fn sleep(&mut self, station: usize, until: Time) {
+        let inbox = &mut self.inboxes[station];
+        inbox.own = until;
+        self.agenda.set(station, until.min(inbox.arrivals.first().0));
+    }
+
+    /// A station is to be woken now.
+    pub(super) fn wake(&mut self, station: usize) {
+        self.agenda.wake(station, self.now);
+    }
+
+    /// Cuts a wire or mends it.
+    pub(super) fn set_up(&mut self, wire: usize, is_up: bool) {
+        self.wires[wire].set_up(is_up);
+        let (station, port) = self.wires[wire].to;
+        let inbox = &mut self.inboxes[station as usize];
+        inbox.arrivals.set(usize::from(port), self.wires[wire].next_wakeup());
+    }
+
+    /// Frames put on a wire so far.
+    pub(super) fn hops(&self) -> u64 {
+        self.hops
+    }
+}
