@@ -11,6 +11,7 @@
 //! | [`scenario`] | switches, links, hosts and flows: what a backend runs |
 //! | [`scenario::file`] | the same as a TOML file, with runs that differ in the switches' settings |
 //! | [`victim`] | the victim experiment of the SPFC paper, as a scenario |
+//! | [`topology`] | fabrics of switches, hosts and links, and the shortest ways through them |
 //! | [`sim`] | the backend that runs scenarios in virtual time |
 //! | [`deadlock`] | finds queues of a fabric that wait for each other in a circle |
 //! | `dpdk` (feature `dpdk`) | the backend that runs scenarios with real frames on DPDK ports |
@@ -29,4 +30,5 @@ pub mod rocev2;
 pub mod run_dir;
 pub mod scenario;
 pub mod sim;
+pub mod topology;
 pub mod victim;

@@ -1,0 +1,173 @@
+//! Taking links down by name.
+
+use super::Fabric;
+
+/// Why a link can't be taken down.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoLink {
+    /// No switch of this name.
+    #[error("there is no switch {name}: {help}")]
+    NoSwitch {
+        /// The name.
+        name: String,
+        /// What to write instead.
+        help: String,
+    },
+    /// Switches that are not joined.
+    #[error("no link joins {one} and {other}: {one} is joined with {joined}")]
+    NotJoined {
+        /// One switch.
+        one: String,
+        /// The other one.
+        other: String,
+        /// Whom the one has links to.
+        joined: String,
+    },
+    /// A link with a number that there is not.
+    #[error(
+        "{count} links join {one} and {other}, numbered from 0, and none is {number}: write a lower number or none"
+    )]
+    NoNumber {
+        /// One switch.
+        one: String,
+        /// The other one.
+        other: String,
+        /// The number.
+        number: String,
+        /// How many there are.
+        count: usize,
+    },
+}
+
+/// How many switches an error lists.
+const LISTED: usize = 8;
+
+impl Fabric {
+    /// Takes links between switches down, each given by the names of the switches at its ends, such as `("S0", "L3")`, in
+    /// either order. That is all links between the two; one of several is named as its ports are, by a number behind
+    /// the second name: `("S0", "L3.1")`. A link that is down already stays so.
+    ///
+    /// # Errors
+    /// For the first link that there is not; then none is taken down. A host's link can't fail: a host has but one.
+    pub fn fail(&mut self, links: &[(&str, &str)]) -> Result<(), NoLink> {
+        let mut failed = Vec::new();
+        for (one, other) in links {
+            failed.extend(self.links_named(one, other)?);
+        }
+        failed.into_iter().for_each(|link| self.links[link].is_up = false);
+        Ok(())
+    }
+
+    /// The places of the links of these names.
+    fn links_named(&self, one: &str, other: &str) -> Result<Vec<usize>, NoLink> {
+        // Names of nodes have no full stop.
+        let (other, number) = other.split_once('.').map_or((other, None), |(name, number)| (name, Some(number)));
+        let (from, to) = (self.switch_named(one)?, self.switch_named(other)?);
+        let links = self.links_between(from, to);
+        if links.is_empty() {
+            let joined = self.joined_with(from);
+            return Err(NoLink::NotJoined { one: one.to_owned(), other: other.to_owned(), joined });
+        }
+        let Some(number) = number else { return Ok(links) };
+        let chosen = number.parse().ok().and_then(|number: usize| links.get(number).copied());
+        let missing = || NoLink::NoNumber {
+            one: one.to_owned(),
+            other: other.to_owned(),
+            number: number.to_owned(),
+            count: links.len(),
+        };
+        Ok(vec![chosen.ok_or_else(missing)?])
+    }
+
+    fn switch_named(&self, name: &str) -> Result<usize, NoLink> {
+        self.switch(name).ok_or_else(|| NoLink::NoSwitch { name: name.to_owned(), help: self.help_with(name) })
+    }
+
+    /// What to write in place of a name that no switch has.
+    fn help_with(&self, name: &str) -> String {
+        if self.host(name).is_some() {
+            return "it is a host, and a host's link can't fail".to_owned();
+        }
+        let names = || self.switches.iter().map(|switch| switch.name.as_str());
+        if let Some(meant) = names().find(|known| known.eq_ignore_ascii_case(name)) {
+            return format!("write {meant}");
+        }
+        // Those of the same tier, or else all.
+        let tier = |name: &str| name.trim_end_matches(|letter: char| letter.is_ascii_digit()).to_ascii_lowercase();
+        let mut near: Vec<&str> = names().filter(|known| tier(known) == tier(name)).collect();
+        if near.is_empty() {
+            near = names().collect();
+        }
+        if near.is_empty() { "the fabric has none".to_owned() } else { format!("there are {}", listed(&near)) }
+    }
+
+    /// Whom a switch is joined with, by name.
+    fn joined_with(&self, switch: usize) -> String {
+        let peer = |ends: [usize; 2]| ends.iter().position(|end| *end == switch).map(|end| ends[1 - end]);
+        let peers = self.links.iter().filter_map(|link| peer(link.ends.map(|end| end.switch)));
+        let mut names: Vec<&str> = Vec::new();
+        for name in peers.map(|peer| self.switches[peer].name.as_str()) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        if names.is_empty() { "no switch".to_owned() } else { listed(&names) }
+    }
+}
+
+fn listed(names: &[&str]) -> String {
+    let shown = names[..names.len().min(LISTED)].join(", ");
+    if names.len() > LISTED { format!("{shown} and {} more", names.len() - LISTED) } else { shown }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::{FatTree, LeafSpine};
+
+    fn down(fabric: &Fabric) -> Vec<usize> {
+        (0..fabric.links.len()).filter(|link| !fabric.links[*link].is_up).collect()
+    }
+
+    #[test]
+    fn links_fail_by_the_names_of_their_ends() {
+        // L0-S0, L0-S1, L1-S0, ...
+        let mut fabric = LeafSpine::dsh_deadlock().fabric().unwrap();
+        fabric.fail(&[("S0", "L3"), ("L0", "S1")]).unwrap();
+        assert_eq!(down(&fabric), [1, 6]);
+        fabric.fail(&[("L3", "S0")]).unwrap();
+        assert_eq!(down(&fabric), [1, 6]);
+    }
+
+    #[test]
+    fn parallel_links_fail_together_or_by_number() {
+        let parallel = LeafSpine { parallel: 3, ..LeafSpine::dsh_deadlock() }.fabric().unwrap();
+        let mut fabric = parallel.clone();
+        fabric.fail(&[("S1", "L0.1")]).unwrap();
+        assert_eq!(down(&fabric), [4]);
+        let end = fabric.links[4].ends[1];
+        assert_eq!(fabric.place_names(&[end]), ["S1.to-L0.1"]);
+        let mut fabric = parallel;
+        fabric.fail(&[("S1", "L0")]).unwrap();
+        assert_eq!(down(&fabric), [3, 4, 5]);
+        let refused = fabric.fail(&[("S1", "L1"), ("S1", "L0.3")]).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "3 links join S1 and L0, numbered from 0, and none is 3: write a lower number or none"
+        );
+        assert_eq!(down(&fabric), [3, 4, 5], "none of them is taken down");
+    }
+
+    #[test]
+    fn links_that_there_are_not_are_refused_with_what_there_is() {
+        let mut fabric = FatTree::gfc(4).fabric().unwrap();
+        let mut refused = |one, other| fabric.fail(&[(one, other)]).unwrap_err().to_string();
+        assert_eq!(refused("SC1", "SA2"), "no link joins SC1 and SA2: SC1 is joined with SA1, SA3, SA5, SA7");
+        assert_eq!(refused("SC1", "sa1"), "there is no switch sa1: write SA1");
+        assert_eq!(refused("H3", "SE2"), "there is no switch H3: it is a host, and a host's link can't fail");
+        let known = "there is no switch SC5: there are SC1, SC2, SC3, SC4";
+        assert_eq!(refused("SC5", "SE2"), known);
+        let unknown = refused("core-router", "SE2");
+        assert!(unknown.ends_with("there are SE1, SE2, SE3, SE4, SE5, SE6, SE7, SE8 and 12 more"), "{unknown}");
+    }
+}

@@ -1,0 +1,310 @@
+//! The shortest ways through a fabric, and which of them a flow takes.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::slice;
+
+use super::ecmp::{at_switch, select};
+use super::ideal::PathDelay;
+use super::wiring::Wiring;
+use super::{Cable, Fabric};
+use crate::scenario::{Behind, PortPlace};
+
+/// For every switch and every host, the ports on shortest ways there: over links that are up, and through no host.
+///
+/// All hosts of a switch share its ways, and equal sets of ports are kept once. For a fat-tree of k = 16, with 320
+/// switches and 1,024 hosts, that is less than 1 MB. A fabric that changes is routed anew.
+#[derive(Clone, Debug)]
+pub struct Routes {
+    pub(super) wiring: Wiring,
+    hosts: Box<[HostEnd]>,
+    /// A row for each switch that has hosts, the destination.
+    pub(super) rows: Vec<Row>,
+    /// The row of each switch.
+    row_of: Box<[Option<u32>]>,
+    groups: Groups,
+}
+
+/// Hosts that no way joins.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no way joins {}: bring a link up, or join their switches", self.in_words())]
+pub struct Unreachable {
+    /// The first few pairs, by name.
+    pub pairs: Vec<(String, String)>,
+    /// How many pairs there are, each counted once.
+    pub count: u64,
+}
+
+/// Where a host is.
+#[derive(Clone, Copy, Debug)]
+struct HostEnd {
+    switch: usize,
+    port: u16,
+    cable: Cable,
+}
+
+/// The ways to one switch.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    /// The switch.
+    pub to: usize,
+    /// How many links lie between each switch and it; [`FAR`] where no way leads there.
+    pub links: Box<[u16]>,
+    /// The ports of each switch on the shortest ways, by their group.
+    groups: Box<[u32]>,
+}
+
+/// Sets of ports, each kept once.
+#[derive(Clone, Debug, Default)]
+struct Groups {
+    /// Bit i: port i.
+    masks: Vec<u64>,
+    /// Where each one's ports begin in the list, and after the last one the list's end.
+    first: Vec<u32>,
+    ports: Vec<u16>,
+}
+
+/// More links than any way has.
+const FAR: u16 = u16::MAX;
+/// How many pairs an error names.
+const NAMED: usize = 4;
+
+impl Routes {
+    /// The shortest ways, by the number of links.
+    ///
+    /// # Errors
+    /// If some hosts have no way to each other.
+    ///
+    /// # Panics
+    /// If the fabric does not hold together ([`Fabric::check`]).
+    pub fn shortest(fabric: &Fabric) -> Result<Routes, Unreachable> {
+        let wiring = Wiring::of(fabric);
+        let end = |host: &super::HostNode| HostEnd {
+            switch: host.at.switch,
+            port: u16::try_from(host.at.port).expect("a switch has 64 ports at most"),
+            cable: host.cable(),
+        };
+        let hosts: Box<[HostEnd]> = fabric.hosts.iter().map(end).collect();
+        let mut row_of = vec![None; wiring.switch_count()];
+        let mut collector = GroupCollector::default();
+        let mut rows = Vec::new();
+        for host in &hosts {
+            if row_of[host.switch].is_none() {
+                row_of[host.switch] = Some(rows.len() as u32);
+                rows.push(Row::new(&wiring, host.switch, &mut collector));
+            }
+        }
+        let routes = Routes { wiring, hosts, rows, row_of: row_of.into(), groups: collector.groups };
+        routes.check(fabric)?;
+        Ok(routes)
+    }
+
+    /// The ports by which a switch sends to a host, in ascending order: one at least for a switch that a host's way leads
+    /// through, none for one that is cut off.
+    ///
+    /// # Panics
+    /// If there is no such switch or host.
+    pub fn ports(&self, switch: usize, host: usize) -> &[u16] {
+        let end = &self.hosts[host];
+        if end.switch == switch {
+            return slice::from_ref(&end.port);
+        }
+        self.groups.ports(self.row(end.switch).groups[switch])
+    }
+
+    /// The one of [`Routes::ports`] that a flow takes: the one of place [`select`] of the flow's hash [`at_switch`].
+    ///
+    /// # Panics
+    /// If the switch is cut off.
+    pub fn port(&self, switch: usize, host: usize, hash: u32) -> u16 {
+        let ports = self.ports(switch, host);
+        ports[select(at_switch(hash, switch as u32), ports.len())]
+    }
+
+    /// The ports by which a flow of this hash leaves switches on its way from one host to another, the last one the
+    /// receiving host's.
+    ///
+    /// # Panics
+    /// If the two are one host, or there is no such host.
+    pub fn path(&self, from: usize, to: usize, hash: u32) -> Vec<PortPlace> {
+        let mut path = Vec::with_capacity(self.hops(from, to) - 1);
+        let mut switch = Some(self.hosts[from].switch);
+        while let Some(here) = switch {
+            let place = PortPlace { switch: here, port: usize::from(self.port(here, to, hash)) };
+            path.push(place);
+            switch = self.wiring.next_switch(place);
+        }
+        path
+    }
+
+    /// The number of links between two hosts, theirs included.
+    ///
+    /// # Panics
+    /// If the two are one host, or there is no such host.
+    pub fn hops(&self, from: usize, to: usize) -> usize {
+        assert!(from != to, "host {from} to itself");
+        let [from, to] = [from, to].map(|host| self.hosts[host].switch);
+        usize::from(self.row(to).links[from]) + 2
+    }
+
+    /// How many shortest ways there are from one host to another; parallel links count as ways of their own.
+    ///
+    /// # Panics
+    /// If the two are one host, or there is no such host.
+    pub fn path_count(&self, from: usize, to: usize) -> u64 {
+        assert!(from != to, "host {from} to itself");
+        let [from, to] = [from, to].map(|host| self.hosts[host].switch);
+        let row = self.row(to);
+        let mut ways = vec![0; self.wiring.switch_count()];
+        ways[from] = 1;
+        for switch in row.farthest_first() {
+            for next in self.next_switches(row, switch) {
+                ways[next] += ways[switch];
+            }
+        }
+        ways[to]
+    }
+
+    /// The links that a flow of this hash takes from one host to another.
+    ///
+    /// # Panics
+    /// If the two are one host, or there is no such host.
+    pub fn one_way(&self, from: usize, to: usize, hash: u32) -> PathDelay {
+        let path = self.path(from, to, hash);
+        let cables = path.into_iter().map(|place| self.wiring.at(place).cable);
+        PathDelay { hops: [self.hosts[from].cable].into_iter().chain(cables).collect() }
+    }
+
+    /// The ports of a switch on the ways of a row; none at the switch that it leads to.
+    pub(super) fn ports_in(&self, row: &Row, switch: usize) -> &[u16] {
+        self.groups.ports(row.groups[switch])
+    }
+
+    /// The switches behind these ports, one for each.
+    fn next_switches(&self, row: &Row, switch: usize) -> impl Iterator<Item = usize> {
+        let places = self.ports_in(row, switch).iter().map(move |port| PortPlace { switch, port: usize::from(*port) });
+        places.filter_map(|place| self.wiring.next_switch(place))
+    }
+
+    /// [`Routes::ports_in`] with a bit for each port.
+    pub(super) fn mask_in(&self, row: &Row, switch: usize) -> u64 {
+        self.groups.masks[row.groups[switch] as usize]
+    }
+
+    /// The switch that a host is on.
+    pub(super) fn switch_of(&self, host: usize) -> usize {
+        self.hosts[host].switch
+    }
+
+    /// Whether a switch has hosts.
+    pub(super) fn has_hosts(&self, switch: usize) -> bool {
+        self.row_of[switch].is_some()
+    }
+
+    pub(super) fn row(&self, to: usize) -> &Row {
+        let row = self.row_of[to].expect("a switch with hosts has a row");
+        &self.rows[row as usize]
+    }
+
+    /// Whether all hosts have ways to each other. Links go both ways: so do ways.
+    fn check(&self, fabric: &Fabric) -> Result<(), Unreachable> {
+        // Nobody is cut off from the others if nobody is from the first.
+        let is_joined = |to: &Row| self.rows.iter().all(|from| to.links[from.to] != FAR);
+        if self.rows.first().is_none_or(is_joined) {
+            return Ok(());
+        }
+        let mut unreachable = Unreachable { pairs: Vec::new(), count: 0 };
+        for (to, end) in self.hosts.iter().enumerate() {
+            let row = self.row(end.switch);
+            for from in (0..to).filter(|from| row.links[self.hosts[*from].switch] == FAR) {
+                unreachable.count += 1;
+                if unreachable.pairs.len() < NAMED {
+                    unreachable.pairs.push((fabric.hosts[from].name.clone(), fabric.hosts[to].name.clone()));
+                }
+            }
+        }
+        Err(unreachable)
+    }
+}
+
+impl Row {
+    /// Breadth first, from the destination outward.
+    fn new(wiring: &Wiring, to: usize, groups: &mut GroupCollector) -> Row {
+        let mut links = vec![FAR; wiring.switch_count()];
+        links[to] = 0;
+        let mut reached = vec![to];
+        let mut next = 0;
+        while let Some(here) = reached.get(next).copied() {
+            next += 1;
+            for (_, there) in joined(wiring, here) {
+                if links[there] == FAR {
+                    links[there] = links[here] + 1;
+                    reached.push(there);
+                }
+            }
+        }
+        let nearer = |switch: usize| {
+            let ports = joined(wiring, switch).filter(|(_, there)| links[*there] < links[switch]);
+            ports.fold(0, |mask, (port, _)| mask | 1 << port)
+        };
+        let groups = (0..links.len()).map(|switch| groups.group(nearer(switch))).collect();
+        Row { to, links: links.into(), groups }
+    }
+
+    /// The switches that have a way, from the farthest to the destination.
+    pub(super) fn farthest_first(&self) -> Vec<usize> {
+        let mut switches: Vec<usize> = (0..self.links.len()).filter(|switch| self.links[*switch] != FAR).collect();
+        switches.sort_by_key(|switch| std::cmp::Reverse(self.links[*switch]));
+        switches
+    }
+}
+
+/// The switches that a switch has links to that are up, and the ports of those.
+fn joined(wiring: &Wiring, switch: usize) -> impl Iterator<Item = (usize, usize)> {
+    wiring.of_switch(switch).iter().enumerate().filter_map(|(port, wire)| match wire.behind {
+        Behind::Port(there) if wire.is_up => Some((port, there.switch)),
+        _ => None,
+    })
+}
+
+/// Groups while they are found.
+#[derive(Default)]
+struct GroupCollector {
+    groups: Groups,
+    known: BTreeMap<u64, u32>,
+}
+
+impl GroupCollector {
+    /// The number of the group of these ports.
+    fn group(&mut self, mask: u64) -> u32 {
+        *self.known.entry(mask).or_insert_with(|| self.groups.add(mask))
+    }
+}
+
+impl Groups {
+    fn add(&mut self, mask: u64) -> u32 {
+        if self.first.is_empty() {
+            self.first.push(0);
+        }
+        self.masks.push(mask);
+        self.ports.extend((0..64_u16).filter(|port| mask & 1 << port != 0));
+        self.first.push(self.ports.len() as u32);
+        self.masks.len() as u32 - 1
+    }
+
+    fn ports(&self, group: u32) -> &[u16] {
+        let group = group as usize;
+        &self.ports[self.first[group] as usize..self.first[group + 1] as usize]
+    }
+}
+
+impl Unreachable {
+    fn in_words(&self) -> String {
+        let named: Vec<String> = self.pairs.iter().map(|(one, other)| format!("{one} and {other}")).collect();
+        let rest = self.count - self.pairs.len() as u64;
+        let more = if rest > 0 { format!(", nor {rest} more pairs of hosts") } else { String::new() };
+        format!("{}{more}", named.join(", "))
+    }
+}
