@@ -10,6 +10,7 @@
 //! | [`link`] | a link: its propagation delay, and what is made to go wrong on it |
 //! | [`scenario`] | switches, links, hosts and flows: what a backend runs |
 //! | [`scenario::file`] | the same as a TOML file, with runs that differ in the switches' settings |
+//! | [`workload`] | who sends what to whom when: flow sizes, arrivals, patterns |
 //! | [`victim`] | the victim experiment of the SPFC paper, as a scenario |
 //! | [`sim`] | the backend that runs scenarios in virtual time |
 //! | [`deadlock`] | finds queues of a fabric that wait for each other in a circle |
@@ -30,3 +31,4 @@ pub mod run_dir;
 pub mod scenario;
 pub mod sim;
 pub mod victim;
+pub mod workload;
