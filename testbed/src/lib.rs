@@ -10,6 +10,7 @@
 //! | [`link`] | a link: its propagation delay, and what is made to go wrong on it |
 //! | [`scenario`] | switches, links, hosts and flows: what a backend runs |
 //! | [`scenario::file`] | the same as a TOML file, with runs that differ in the switches' settings |
+//! | [`workload`] | who sends what to whom when: flow sizes, arrivals, patterns |
 //! | [`victim`] | the victim experiment of the SPFC paper, as a scenario |
 //! | [`topology`] | fabrics of switches, hosts and links, and the shortest ways through them |
 //! | [`sim`] | the backend that runs scenarios in virtual time |
@@ -32,3 +33,4 @@ pub mod scenario;
 pub mod sim;
 pub mod topology;
 pub mod victim;
+pub mod workload;

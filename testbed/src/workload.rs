@@ -1,0 +1,65 @@
+//! Who sends what to whom when: messages for hosts, from distributions of their sizes and processes of their arrivals.
+//!
+//! | what | is |
+//! |---|---|
+//! | [`SizeCdf`] | a distribution of sizes, from a file or built in |
+//! | [`Poisson`] | every host sends at a load, independently of the others |
+//! | [`Incast`] | bursts of many hosts to one |
+//! | [`Pairs`] | pairs of hosts: one to one, all to all, permutations |
+//! | [`list::read`] | messages one by one, as a CSV file has them |
+//! | [`merge`] | several of these as one |
+//!
+//! All are sorted by start. The same parameters and seed give the same messages on every machine: sums and products of
+//! `f64` are exact in the same way everywhere, and the logarithm is `libm`'s.
+
+mod error;
+mod incast;
+mod instants;
+pub mod list;
+mod load;
+mod merge;
+mod pairs;
+mod peers;
+mod poisson;
+mod rng;
+mod size_cdf;
+
+use weir_units::{Bytes, Time};
+
+pub use error::WorkloadError;
+pub use incast::{Incast, Senders};
+pub use instants::Instants;
+pub use load::{Framing, Load};
+pub use merge::{Merge, merge};
+pub use pairs::Pairs;
+pub use peers::Peers;
+pub use poisson::{Poisson, PoissonMessages};
+pub use rng::Rng;
+pub use size_cdf::{CdfError, CdfFault, SizeCdf};
+
+/// One message to be sent: a flow, as the papers say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Message {
+    /// When it is handed to the sending host.
+    pub start: Time,
+    /// The sending host, by its number.
+    pub from: u32,
+    /// The receiving host, by its number; never the sending one.
+    pub to: u32,
+    /// What is sent, without any header; never nothing.
+    pub size: Bytes,
+}
+
+/// The generators of one seed: what each is for. Streams of hosts are those numbers and the hosts' added.
+mod stream {
+    pub const POISSON: u64 = 1 << 32;
+    pub const INCAST: u64 = 1;
+    pub const INSTANTS: u64 = 2;
+    pub const PERMUTATION: u64 = 3;
+    pub const PAIRS: u64 = 4;
+}
+
+const _: () = assert!(size_of::<Message>() <= 32, "runs keep millions of them");
+
+#[cfg(test)]
+mod tests;

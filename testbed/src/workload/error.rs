@@ -1,0 +1,72 @@
+//! What a workload can't be made of.
+
+use weir_units::{Bytes, Span, Time};
+
+use super::SizeCdf;
+
+/// Why there are no messages.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum WorkloadError {
+    /// A load that a link can't carry, or none.
+    #[error("the load is {0}; write a share of the links' rate above 0 and up to 1, like 0.6 for 60 %")]
+    Load(f64),
+    /// A framing of empty frames.
+    #[error("a full frame carries no payload; write how much it carries, like 1000B")]
+    NoPayload,
+    /// A size of a message.
+    #[error("a message of {0} can't be sent; write 1B to {max}", max = SizeCdf::SIZE_MAX)]
+    Size(Bytes),
+    /// A stretch of time that is over before it begins.
+    #[error(
+        "messages are to start from {} on and before {}, and no time lies between; write an end after the beginning",
+        after_start(*from), after_start(*until)
+    )]
+    NoTime {
+        /// When the first message may start.
+        from: Time,
+        /// When none may start any more.
+        until: Time,
+    },
+    /// A period or a mean gap of zero.
+    #[error("the time from one burst to the next is 0; write 1ps or more")]
+    NoPeriod,
+    /// An empty list of hosts.
+    #[error("there are no {0}; write one host at least")]
+    NoHosts(&'static str),
+    /// A list with a host twice.
+    #[error("host {host} is twice among the {among}; write each host once")]
+    HostTwice {
+        /// The host.
+        host: u32,
+        /// Which list.
+        among: &'static str,
+    },
+    /// A host that is in no group.
+    #[error("host {host} is in no group: there are groups of the first {groups} hosts; write the group of every host")]
+    NoGroup {
+        /// The host.
+        host: u32,
+        /// For so many hosts there are groups.
+        groups: usize,
+    },
+    /// Fewer peers than a burst or a sender needs.
+    #[error("too few peers for host {host}: {there} of {wanted}; write more hosts, or choose fewer")]
+    TooFewPeers {
+        /// The host that sends to them or receives from them.
+        host: u32,
+        /// How many of them it needs.
+        wanted: usize,
+        /// How many there are.
+        there: usize,
+    },
+    /// A pair of a host and itself.
+    #[error("host {0} is to send to itself; write another host")]
+    ToItself(u32),
+    /// Hosts that can't be halved.
+    #[error("{0} hosts can't be paired, each of one half with one of the other; write an even number of hosts")]
+    Odd(usize),
+}
+
+fn after_start(time: Time) -> Span {
+    time.since(Time::ZERO)
+}

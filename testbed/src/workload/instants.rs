@@ -1,0 +1,152 @@
+//! When bursts begin.
+
+use weir_units::{Span, Time};
+
+use super::{Load, Rng, SizeCdf, WorkloadError};
+
+/// Instants at which bursts begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Instants {
+    /// One.
+    Once(Time),
+    /// The first, and others a period apart, before an end.
+    Every {
+        /// The first.
+        from: Time,
+        /// From one to the next; above zero.
+        every: Span,
+        /// All are earlier.
+        until: Time,
+    },
+    /// A Poisson process.
+    Poisson {
+        /// When it begins: the first burst is a gap later.
+        from: Time,
+        /// The mean gap; above zero.
+        mean_gap: Span,
+        /// All are earlier.
+        until: Time,
+    },
+}
+
+impl Instants {
+    /// A Poisson process of bursts, of `messages` each, that make a load of all links of `hosts` hosts: that share of what
+    /// these could receive together.
+    ///
+    /// # Errors
+    /// Bursts would have no messages, or not a picosecond from one to the next.
+    pub fn poisson_at(
+        load: &Load,
+        hosts: usize,
+        messages: usize,
+        sizes: &SizeCdf,
+        [from, until]: [Time; 2],
+    ) -> Result<Instants, WorkloadError> {
+        if hosts == 0 || messages == 0 {
+            return Err(WorkloadError::NoHosts(if hosts == 0 { "receivers" } else { "senders" }));
+        }
+        let gap = load.mean_gap_ps(sizes) * messages as f64 / hosts as f64;
+        let instants = Instants::Poisson { from, mean_gap: Span::from_picos((gap + 0.5) as u64), until };
+        instants.check().map(|()| instants)
+    }
+
+    /// Whether there is time between the instants, and for any.
+    pub(super) fn check(&self) -> Result<(), WorkloadError> {
+        match *self {
+            Instants::Once(_) => Ok(()),
+            Instants::Every { from, until, .. } | Instants::Poisson { from, until, .. } if until <= from => {
+                Err(WorkloadError::NoTime { from, until })
+            }
+            Instants::Every { every: Span::ZERO, .. } | Instants::Poisson { mean_gap: Span::ZERO, .. } => {
+                Err(WorkloadError::NoPeriod)
+            }
+            Instants::Every { .. } | Instants::Poisson { .. } => Ok(()),
+        }
+    }
+
+    /// The instants in their order.
+    pub(super) fn iter(self, mut rng: Rng) -> impl Iterator<Item = Time> {
+        let first = match self {
+            Instants::Once(at) => at,
+            Instants::Every { from, .. } => from,
+            Instants::Poisson { from, mean_gap, .. } => later(from, mean_gap.as_picos() as f64, &mut rng),
+        };
+        let next = move |at: Time| match self {
+            Instants::Once(_) => Time::NEVER,
+            Instants::Every { every, .. } => at.saturating_add(every),
+            Instants::Poisson { mean_gap, .. } => later(at, mean_gap.as_picos() as f64, &mut rng),
+        };
+        let until = match self {
+            Instants::Once(_) => Time::NEVER,
+            Instants::Every { until, .. } | Instants::Poisson { until, .. } => until,
+        };
+        successors(first, next).take_while(move |at| *at < until)
+    }
+}
+
+/// An instant later by a random gap of a Poisson process with this mean gap, to the nearest picosecond.
+pub(super) fn later(at: Time, mean_gap_ps: f64, rng: &mut Rng) -> Time {
+    at.saturating_add(Span::from_picos((rng.exponential() * mean_gap_ps + 0.5) as u64))
+}
+
+/// All instants from the first one on, without an end.
+fn successors(first: Time, mut next: impl FnMut(Time) -> Time) -> impl Iterator<Item = Time> {
+    std::iter::successors(Some(first), move |at| Some(next(*at)))
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_units::{BitRate, Bytes};
+
+    use super::*;
+    use crate::workload::Framing;
+
+    fn at(us: u64) -> Time {
+        Time::from_nanos(us * 1_000)
+    }
+
+    fn all(instants: Instants) -> Vec<Time> {
+        instants.check().unwrap();
+        instants.iter(Rng::new(1)).collect()
+    }
+
+    #[test]
+    fn once_and_periodic() {
+        assert_eq!(all(Instants::Once(at(5))), [at(5)]);
+        let every = Span::from_micros(10);
+        assert_eq!(all(Instants::Every { from: at(5), every, until: at(25) }), [at(5), at(15)]);
+        assert_eq!(all(Instants::Every { from: at(5), every, until: at(26) }), [at(5), at(15), at(25)]);
+    }
+
+    #[test]
+    fn bursts_at_a_load() {
+        let load = Load::new(0.02, BitRate::gbps(100), Framing::PAYLOAD_ONLY).unwrap();
+        let sizes = SizeCdf::fixed(Bytes::kb(500)).unwrap();
+        let instants = Instants::poisson_at(&load, 320, 60, &sizes, [at(0), at(1_000_000)]).unwrap();
+        // 60 x 500 KB are 240 Mbit; 2 % of 320 x 100 Gb/s are 640 Gb/s.
+        let mean_gap = Span::from_micros(375);
+        assert_eq!(instants, Instants::Poisson { from: at(0), mean_gap, until: at(1_000_000) });
+        let count = all(instants).len();
+        assert!(count.abs_diff(2_667) < 4 * 52, "{count}: four standard deviations");
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let (from, until, every) = (at(5), at(5), Span::from_micros(1));
+        let errors = [
+            Instants::Every { from, every, until },
+            Instants::Every { from: at(0), every: Span::ZERO, until },
+            Instants::Poisson { from: at(0), mean_gap: Span::ZERO, until },
+        ]
+        .map(|instants| instants.check().unwrap_err().to_string());
+        let no_period = "the time from one burst to the next is 0; write 1ps or more";
+        assert_eq!(
+            errors,
+            [
+                "messages are to start from 5us on and before 5us, and no time lies between; write an end after the beginning",
+                no_period,
+                no_period,
+            ]
+        );
+    }
+}

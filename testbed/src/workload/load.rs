@@ -1,0 +1,96 @@
+//! How much is to be sent, as a share of links' rate.
+
+use weir_units::{BitRate, Bytes};
+
+use super::{SizeCdf, WorkloadError};
+
+/// A share of a link's rate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Load {
+    share: f64,
+    rate: BitRate,
+    framing: Framing,
+}
+
+/// What a message takes of a link: whether a load counts payload or bytes on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Framing {
+    /// A full frame carries this much of a message; above zero.
+    pub payload: Bytes,
+    /// Each frame takes this much more: headers, FCS, preamble and gap, or as much of these as is to count.
+    pub overhead: Bytes,
+}
+
+impl Framing {
+    /// Only payload counts, as the public simulators have it. A load of 1 is more than a link carries then.
+    pub const PAYLOAD_ONLY: Framing = Framing { payload: SizeCdf::SIZE_MAX, overhead: Bytes::ZERO };
+
+    /// What a message takes on average, in bytes.
+    ///
+    /// # Panics
+    /// If a frame carries nothing.
+    pub fn mean(&self, sizes: &SizeCdf) -> f64 {
+        sizes.mean() + self.overhead.get() as f64 * sizes.mean_frames(self.payload)
+    }
+
+    /// What one message takes.
+    ///
+    /// # Panics
+    /// If a frame carries nothing.
+    pub fn of(&self, size: Bytes) -> Bytes {
+        size + self.overhead * size.get().div_ceil(self.payload.get())
+    }
+}
+
+impl Load {
+    /// `share` of a link of this rate, 1 for all of it.
+    ///
+    /// # Errors
+    /// The share is not above 0 and up to 1, or frames carry nothing.
+    pub fn new(share: f64, rate: BitRate, framing: Framing) -> Result<Load, WorkloadError> {
+        if !(share > 0.0 && share <= 1.0) {
+            return Err(WorkloadError::Load(share));
+        }
+        if framing.payload == Bytes::ZERO {
+            return Err(WorkloadError::NoPayload);
+        }
+        Ok(Load { share, rate, framing })
+    }
+
+    /// The mean time from one message to the next that makes this load of one link, in picoseconds.
+    pub fn mean_gap_ps(&self, sizes: &SizeCdf) -> f64 {
+        self.framing.mean(sizes) * 8e12 / (self.share * self.rate.as_bps() as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_worked_out_by_hand() {
+        let sizes = SizeCdf::fixed(Bytes::new(2_500)).unwrap();
+        let rate = BitRate::gbps(100);
+        // 20,000 bits at 50 Gb/s.
+        assert_eq!(Load::new(0.5, rate, Framing::PAYLOAD_ONLY).unwrap().mean_gap_ps(&sizes), 400_000.0);
+        // And three headers of 48 B: 21,152 bits.
+        let framing = Framing { payload: Bytes::kb(1), overhead: Bytes::new(48) };
+        assert_eq!(Load::new(0.5, rate, framing).unwrap().mean_gap_ps(&sizes), 423_040.0);
+        assert_eq!(framing.of(Bytes::new(2_500)), Bytes::new(2_644));
+        assert_eq!(framing.of(Bytes::new(1_000)), Bytes::new(1_048));
+    }
+
+    #[test]
+    fn loads_that_no_link_carries_are_refused() {
+        for share in [0.0, -0.1, 1.000_1, 60.0, f64::NAN, f64::INFINITY] {
+            let refused = Load::new(share, BitRate::gbps(1), Framing::PAYLOAD_ONLY);
+            assert!(matches!(refused, Err(WorkloadError::Load(_))), "{share}");
+        }
+        assert_eq!(
+            Load::new(60.0, BitRate::gbps(1), Framing::PAYLOAD_ONLY).unwrap_err().to_string(),
+            "the load is 60; write a share of the links' rate above 0 and up to 1, like 0.6 for 60 %"
+        );
+        let empty = Framing { payload: Bytes::ZERO, overhead: Bytes::ZERO };
+        assert_eq!(Load::new(0.6, BitRate::gbps(1), empty), Err(WorkloadError::NoPayload));
+    }
+}

@@ -1,0 +1,83 @@
+//! Hosts that send at random instants, each independently of the others.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use weir_units::Time;
+
+use super::instants::later;
+use super::peers::refuse_twins;
+use super::{Load, Message, Peers, Rng, SizeCdf, WorkloadError, stream};
+
+/// Hosts of which each is a Poisson source: the gaps between its messages are exponential, their sizes follow a
+/// distribution, and each message goes to one of its peers.
+///
+/// What a host sends does not depend on which other hosts send.
+#[derive(Clone, Debug)]
+pub struct Poisson {
+    /// The hosts that send, by number.
+    pub senders: Vec<u32>,
+    /// Whom they send to.
+    pub receivers: Peers,
+    /// How much a message has.
+    pub sizes: SizeCdf,
+    /// How much each host sends, as a share of its link.
+    pub load: Load,
+    /// When the sources begin: the first message of each is a gap later.
+    pub from: Time,
+    /// All messages start earlier.
+    pub until: Time,
+    /// The same messages for the same seed. Workloads of one run should have different ones.
+    pub seed: u64,
+}
+
+/// The messages of a [`Poisson`] workload, by their start; at one instant, in the senders' order.
+#[derive(Clone, Debug)]
+pub struct PoissonMessages {
+    receivers: Peers,
+    sizes: SizeCdf,
+    mean_gap_ps: f64,
+    until: Time,
+    sources: Vec<(u32, Rng)>,
+    /// When each source sends next, by its place.
+    next: BinaryHeap<Reverse<(Time, u32)>>,
+}
+
+impl Poisson {
+    /// The messages, made one by one as they are asked for.
+    ///
+    /// # Errors
+    /// A sender is twice in the list or has no peer, there is no sender, or no time.
+    pub fn messages(self) -> Result<PoissonMessages, WorkloadError> {
+        let Poisson { senders, receivers, sizes, load, from, until, seed } = self;
+        refuse_twins(&senders, "senders")?;
+        senders.iter().try_for_each(|host| receivers.check(*host, 1))?;
+        if until <= from {
+            return Err(WorkloadError::NoTime { from, until });
+        }
+        let mean_gap_ps = load.mean_gap_ps(&sizes);
+        let mut sources: Vec<_> =
+            senders.iter().map(|host| (*host, Rng::stream(seed, stream::POISSON + u64::from(*host)))).collect();
+        let firsts =
+            sources.iter_mut().zip(0..).map(|((_, rng), place)| Reverse((later(from, mean_gap_ps, rng), place)));
+        let next = firsts.collect();
+        Ok(PoissonMessages { receivers, sizes, mean_gap_ps, until, sources, next })
+    }
+}
+
+impl Iterator for PoissonMessages {
+    type Item = Message;
+
+    fn next(&mut self) -> Option<Message> {
+        let mut earliest = self.next.peek_mut()?;
+        let Reverse((start, place)) = *earliest;
+        if start >= self.until {
+            return None;
+        }
+        let (from, rng) = &mut self.sources[place as usize];
+        let (from, size) = (*from, self.sizes.sample(rng));
+        let to = self.receivers.choose(from, rng);
+        *earliest = Reverse((later(start, self.mean_gap_ps, rng), place));
+        Some(Message { start, from, to, size })
+    }
+}

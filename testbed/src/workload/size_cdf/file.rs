@@ -1,0 +1,106 @@
+//! Distributions as text.
+
+use super::{Point, SizeCdf};
+
+/// What is wrong with a distribution's text, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {fault}")]
+pub struct CdfError {
+    /// The line, from 1; the last one if something is missing after it.
+    pub line: usize,
+    /// What is wrong.
+    pub fault: CdfFault,
+}
+
+/// What is wrong with a line of a distribution, or with all of them.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CdfFault {
+    /// One number, or more than two.
+    #[error("{0:?} is not two numbers; write a size in bytes and a cumulative share, like `10000 15`")]
+    NotTwo(String),
+    /// A size that is no whole number, or is negative.
+    #[error("the size {0:?} is not a whole number of bytes; write for example 10000")]
+    Size(String),
+    /// A size that no message has.
+    #[error("the size {0} is too large; write {max} at most, in bytes and not in bits", max = SizeCdf::SIZE_MAX.get())]
+    TooLarge(u64),
+    /// A share that is no number.
+    #[error("the cumulative share {0:?} is not a number; write a percentage like 15, or a fraction like 0.15")]
+    Share(String),
+    /// A share below 0 or above 100.
+    #[error("the cumulative share {0} is not between 0 and 100; write a percentage, or a fraction of 1")]
+    OutOfRange(String),
+    /// A size below the one before.
+    #[error("the size {0} is below {1} of the line before; write the points by growing size")]
+    SizeFalls(u64, u64),
+    /// A share below the one before.
+    #[error(
+        "the cumulative share {0} is below {1} of the line before; write the share of all messages up to the size, not of those between"
+    )]
+    ShareFalls(String, String),
+    /// The last share is neither 100 nor 1.
+    #[error(
+        "the last cumulative share is {0}; end with 100 if the shares are percentages, with 1 if they are fractions"
+    )]
+    End(String),
+    /// Fewer than two points.
+    #[error("too few points: {0}; write two at least, like `0 0` and `10000 100`")]
+    TooFew(usize),
+    /// All messages are empty.
+    #[error("the largest size is 0; write a size of 1 byte or more")]
+    Nothing,
+}
+
+/// The points of a text, with shares of 1.
+pub(super) fn read(text: &str) -> Result<Vec<Point>, CdfError> {
+    let mut points: Vec<(u64, f64)> = Vec::new();
+    let mut last = (1, String::new());
+    for (n, line) in text.lines().enumerate() {
+        let line_number = n + 1;
+        let fault = |fault| CdfError { line: line_number, fault };
+        let line = line.split_once('#').map_or(line, |(before, _)| before).trim();
+        if line.is_empty() {
+            continue;
+        }
+        let mut words = line.split(|c: char| c.is_whitespace() || c == ',').filter(|word| !word.is_empty());
+        let (Some(size_text), Some(share_text), None) = (words.next(), words.next(), words.next()) else {
+            return Err(fault(CdfFault::NotTwo(line.to_owned())));
+        };
+        let (size, share) = (size(size_text).map_err(fault)?, share(share_text).map_err(fault)?);
+        if let Some((size_before, share_before)) = points.last() {
+            if size < *size_before {
+                return Err(fault(CdfFault::SizeFalls(size, *size_before)));
+            }
+            if share < *share_before {
+                return Err(fault(CdfFault::ShareFalls(share_text.to_owned(), last.1)));
+            }
+        }
+        points.push((size, share));
+        last = (line_number, share_text.to_owned());
+    }
+    let (line, share_text) = last;
+    let (size, whole) = match points.as_slice() {
+        [_, .., last] => *last,
+        few => return Err(CdfError { line, fault: CdfFault::TooFew(few.len()) }),
+    };
+    if whole != 100.0 && whole != 1.0 {
+        return Err(CdfError { line, fault: CdfFault::End(share_text) });
+    }
+    if size == 0 {
+        return Err(CdfError { line, fault: CdfFault::Nothing });
+    }
+    Ok(points.iter().map(|(size, share)| Point { size: *size as f64, share: share / whole }).collect())
+}
+
+fn size(text: &str) -> Result<u64, CdfFault> {
+    let size: u64 = text.parse().map_err(|_| CdfFault::Size(text.to_owned()))?;
+    if size > SizeCdf::SIZE_MAX.get() { Err(CdfFault::TooLarge(size)) } else { Ok(size) }
+}
+
+fn share(text: &str) -> Result<f64, CdfFault> {
+    match text.parse::<f64>() {
+        Ok(share) if (0.0..=100.0).contains(&share) => Ok(share),
+        Ok(share) if share.is_finite() => Err(CdfFault::OutOfRange(text.to_owned())),
+        _ => Err(CdfFault::Share(text.to_owned())),
+    }
+}
