@@ -5,16 +5,14 @@
 //! is no retransmission: a gap in the sequence is counted as a loss. Frames are real, so the same host runs in virtual time
 //! and on a port.
 
-mod congestion;
-mod dcqcn;
+pub mod congestion;
 mod receiver;
 mod sender;
 mod stats;
 #[cfg(test)]
 mod tests;
 
-pub use congestion::CongestionControl;
-pub use dcqcn::DcqcnConfig;
+pub use congestion::{CongestionControl, DcqcnConfig};
 pub use receiver::{ReceiverConfig, ReceiverStats};
 pub use sender::{FctSummary, FlowConfig, Repeat, SenderStats};
 pub use stats::{ClassStats, Completion, HostStats, NicCounters};

@@ -272,7 +272,7 @@ impl Sender {
             pacer.send(now, frame_bytes as u32);
         }
         if let Some(controlled) = &mut self.controlled {
-            controlled.handle_sent(now, frame_bytes as u32);
+            controlled.handle_sent(now, wire_bytes(frame_bytes as u32));
         }
     }
 
