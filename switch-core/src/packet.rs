@@ -45,7 +45,7 @@ pub trait Packet: Sized + Send + 'static {
 pub struct Telemetry {
     /// When: the packet's first bit is on the wire.
     pub at: Time,
-    /// Bytes that the port has sent up to then, without FCS, preamble and gap; control frames apart.
+    /// Bytes that the port has sent up to then, with FCS, preamble and gap; control frames apart.
     pub tx_bytes: u64,
     /// What the packet's egress queue still holds, as the buffer charges it.
     pub queue: Bytes,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use hdrhistogram::Histogram;
 use weir_flowctl::frame::ControlFrame;
-use weir_flowctl::{ClassLimits, Demand, MessageGenerator, Regulator, Shaper};
+use weir_flowctl::{ClassLimits, Demand, MessageGenerator, Regulator, Shaper, wire_bytes};
 use weir_mmu::{Departure, EcnMarker, Mmu};
 use weir_units::{Bytes, CLASSES, Class, PortId, QueueId, Span, Time};
 
@@ -366,7 +366,7 @@ impl<P: Packet> Transmitter<P> {
                 let (tx_bytes, rate) = (port.tx_bytes, shared.port(port.id).rate);
                 queued.packet.stamp(&Telemetry { at: now, tx_bytes, queue: Bytes::new(left), rate });
             }
-            port.tx_bytes += u64::from(queued.frame_bytes);
+            port.tx_bytes += wire_bytes(queued.frame_bytes).get();
             port.shaper.send(now, queued.frame_bytes);
             if counts_sent {
                 regulator.handle_sent(class, queued.frame_bytes);

@@ -8,8 +8,7 @@
 //! [`Host::handle`] and [`Host::poll`], or [`Host::handle_frame`] and [`Host::poll_transmit`].
 
 mod codec;
-mod congestion;
-mod dcqcn;
+pub mod congestion;
 mod packet;
 mod receiver;
 mod schedule;
@@ -19,9 +18,8 @@ mod stats;
 #[cfg(test)]
 mod tests;
 
-pub use congestion::CongestionControl;
-pub use dcqcn::DcqcnConfig;
-pub use packet::{Ack, FrameSizes, HOPS_MAX, Hops, NicFrame, NicPacket, Says, Write};
+pub use congestion::{CongestionControl, DcqcnConfig};
+pub use packet::{Ack, FrameSizes, Hops, NicFrame, NicPacket, Says, Write};
 pub use receiver::{ReceiverConfig, ReceiverStats};
 pub use sender::{FctSummary, FlowConfig, Repeat, SenderStats};
 pub use stats::{ClassStats, Completion, HostStats, NicCounters};
@@ -120,15 +118,20 @@ pub struct Host {
     schedule: Schedule,
     /// When to look whether the acknowledgement of a sender, by place and generation, is overdue; each stands here once at most.
     timers: BinaryHeap<Reverse<(Time, u32, u32)>>,
-    /// Receivers that owe an acknowledgement; each stands here once at most.
-    acks_due: VecDeque<usize>,
+    /// Receivers that owe an acknowledgement: by place, once at most, or with the acknowledgement, where each packet has its own.
+    acks_due: VecDeque<(usize, Option<Answer>)>,
     /// Receivers that owe a congestion notification, alike.
     cnps_due: VecDeque<usize>,
+    /// Memory for telemetry that has come back.
+    spare_hops: Vec<Box<Hops>>,
     payload: Box<[u8]>,
     completions: Vec<Completion>,
     counters: NicCounters,
     classes: [ClassStats; CLASSES],
 }
+
+/// An acknowledgement and the telemetry that it brings back.
+type Answer = (Ack, Option<Box<Hops>>);
 
 #[derive(Clone, Copy, Debug)]
 enum End {
@@ -193,6 +196,7 @@ impl Host {
             timers: BinaryHeap::new(),
             acks_due: VecDeque::with_capacity(receivers.len()),
             cnps_due: VecDeque::with_capacity(receivers.len()),
+            spare_hops: Vec::new(),
             payload: (0..config.sizes.payload_max).map(|n| n as u8).collect(),
             completions: Vec::new(),
             counters: NicCounters::default(),
@@ -350,19 +354,26 @@ impl Host {
                 if is_marked && state.handle_marked(now) {
                     self.cnps_due.push_back(receiver);
                 }
-                if state.owes_ack() && !owed_before {
-                    self.acks_due.push_back(receiver);
+                if !state.config().answers_each {
+                    if state.owes_ack() && !owed_before {
+                        self.acks_due.push_back((receiver, None));
+                    }
+                } else if let Some(ack) = state.take_ack() {
+                    state.queued += 1;
+                    self.acks_due.push_back((receiver, Some((ack, packet.telemetry))));
                 }
             }
             (Some(End::Sender(flow)), Says::Ack(ack)) => {
                 let (completions, counters) = (&mut self.completions, &mut self.counters);
-                self.senders[flow].handle_ack(now, &ack, &Hops::new(), |released, size| {
+                let hops = packet.telemetry.as_ref().map_or(&[][..], |hops| hops);
+                self.senders[flow].handle_ack(now, &ack, hops, |released, size| {
                     if completions.len() < COMPLETIONS_MAX {
                         completions.push(Completion { flow, released, size, fct: now.since(released) });
                     } else {
                         counters.completions_forgotten += 1;
                     }
                 });
+                self.spare_hops.extend(packet.telemetry);
                 self.give_turn(now, flow);
             }
             (Some(End::Sender(flow)), Says::Cnp) => self.senders[flow].handle_cnp(now),
@@ -487,10 +498,19 @@ impl Host {
 
     #[inline]
     fn poll_ack(&mut self) -> Option<Outgoing> {
-        let place = self.acks_due.pop_front()?;
+        let (place, own) = self.acks_due.pop_front()?;
         let receiver = &mut self.receivers[place];
-        let ack = receiver.take_ack().expect("only those that owe an acknowledgement stand in the queue");
-        let outgoing = answer(&self.config, receiver, self.config.sizes.ack, Ecn::Ect0, Says::Ack(ack));
+        let (ack, telemetry) = match own {
+            Some(own) => {
+                receiver.queued -= 1;
+                own
+            }
+            None => (receiver.take_ack().expect("only those that owe an acknowledgement stand in the queue"), None),
+        };
+        let mut outgoing = answer(&self.config, receiver, self.config.sizes.ack, Ecn::Ect0, Says::Ack(ack));
+        if let NicFrame::Packet(packet) = &mut outgoing.0 {
+            packet.telemetry = telemetry;
+        }
         self.let_go(place);
         Some(outgoing)
     }
@@ -529,7 +549,11 @@ impl Host {
             ecn: Ecn::Ect0,
             queue_pair: peer.queue_pair,
             says: Says::Write(write),
-            telemetry: None,
+            telemetry: flow_config.congestion_control.wants_telemetry().then(|| {
+                let mut hops = self.spare_hops.pop().unwrap_or_default();
+                hops.clear();
+                hops
+            }),
         };
         if !sender.has_timer && sender.deadline() < Time::NEVER {
             sender.has_timer = true;

@@ -13,7 +13,7 @@ use super::capture::{self, Captured, Tap};
 use super::instants::PortInstants;
 use super::on_link::{LinkShape, OnLink};
 use crate::host::{Completion, Host};
-use crate::link::{Lane, LinkFrame};
+use crate::link::Lane;
 use crate::run_dir::Direction;
 use crate::scenario::{CapturePlan, PortPlace};
 

@@ -8,6 +8,7 @@ use weir_switch_core::Telemetry;
 use weir_switch_core::packet::{Headers, Parsed};
 use weir_units::{MacAddr, Time};
 
+use super::congestion::HOPS_MAX;
 use crate::link::LinkFrame;
 use crate::rocev2::{Dscp, Ecn, Psn, QueuePair};
 
@@ -89,8 +90,6 @@ pub struct Ack {
     pub echo: Time,
 }
 
-/// Hops that telemetry tells apart; what a packet is stamped with beyond them is lost.
-pub const HOPS_MAX: usize = 8;
 /// What the ports on a packet's way have stamped, in their order.
 pub type Hops = ArrayVec<Telemetry, HOPS_MAX>;
 

@@ -22,6 +22,8 @@ pub struct ReceiverConfig {
     pub cnp_interval: Option<Span>,
     /// Whether what got lost is sent again: then what comes out of order is dropped, and asked for.
     pub wants_repeats: bool,
+    /// Whether each packet has an acknowledgement of its own, which one after it does not stand for.
+    pub answers_each: bool,
 }
 
 /// What arrived on a connection. Each frame is in order, ahead of a gap, reordered or a duplicate.
@@ -67,6 +69,8 @@ pub(super) struct Receiver {
     cnp_due: bool,
     cnp_after: Time,
     stats: ReceiverStats,
+    /// Acknowledgements that stand in the host's queue, where each packet has one of its own.
+    pub(super) queued: u32,
     /// Whether it is to be closed when it owes nothing more.
     pub(super) is_closing: bool,
 }
@@ -85,13 +89,14 @@ impl Receiver {
             cnp_due: false,
             cnp_after: Time::ZERO,
             stats,
+            queued: 0,
             is_closing: false,
         }
     }
 
     /// Whether an acknowledgement or a notification is due.
     pub(super) fn owes(&self) -> bool {
-        self.ack_due.is_some() || self.cnp_due
+        self.ack_due.is_some() || self.cnp_due || self.queued > 0
     }
 
     /// A packet has arrived, marked CE or not.
@@ -217,6 +222,7 @@ mod tests {
             peer,
             cnp_interval: Some(Span::from_micros(50)),
             wants_repeats: false,
+            answers_each: false,
         };
         Receiver::new(&config, &host)
     }

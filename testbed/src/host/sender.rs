@@ -6,8 +6,9 @@ use std::num::NonZeroU32;
 
 use weir_units::{BitRate, Bytes, Class, Span, Time};
 
-use super::congestion::{CongestionControl, Controlled};
-use super::packet::{Ack, Hops, Write};
+use super::congestion::HopTelemetry;
+use super::congestion::{AckSignal, CongestionControl, Controlled};
+use super::packet::{Ack, Write};
 use super::{HostConfig, HostError, Peer, ReceiverConfig, codec};
 use crate::rocev2::{Dscp, Psn, QueuePair};
 use weir_flowctl::{Shaper, wire_bytes};
@@ -116,6 +117,12 @@ pub(super) struct Sender {
     fresh: Psn,
     /// The first that is not acknowledged.
     unacknowledged: Psn,
+    /// Payload up to `next`, to the first packet that was never sent, and to the first that is not acknowledged.
+    next_byte: u64,
+    fresh_byte: u64,
+    acknowledged: u64,
+    /// Payload of all messages released so far.
+    released: u64,
     /// When the last acknowledgement of something new came, or the first packet after all were acknowledged was sent.
     progress: Time,
     /// Messages not acknowledged, oldest first, and the place among them of the one that is being sent.
@@ -141,6 +148,8 @@ struct Message {
     first: Psn,
     packets: u32,
     size: u64,
+    /// Payload of all messages before it.
+    offset: u64,
     released: Time,
 }
 
@@ -152,6 +161,7 @@ impl FlowConfig {
             peer: sender.peer(self.queue_pair),
             cnp_interval: self.congestion_control.cnp_interval(),
             wants_repeats: self.retransmission.is_some(),
+            answers_each: self.congestion_control.acks_every_packet(),
         }
     }
 }
@@ -196,6 +206,10 @@ impl Sender {
             next: Psn::default(),
             fresh: Psn::default(),
             unacknowledged: Psn::default(),
+            next_byte: 0,
+            fresh_byte: 0,
+            acknowledged: 0,
+            released: 0,
             progress: Time::ZERO,
             messages: VecDeque::new(),
             sending: 0,
@@ -220,7 +234,12 @@ impl Sender {
             None => self.next_release,
         };
         let paced = self.pacer.as_ref().map_or(released, |pacer| released.max(pacer.free_at()));
-        self.controlled.as_ref().map_or(paced, |controlled| paced.max(controlled.free_at()))
+        let Some(controlled) = &self.controlled else { return paced };
+        let in_flight = Bytes::new(self.next_byte - self.acknowledged);
+        if controlled.window().is_some_and(|window| in_flight >= window) {
+            return Time::NEVER;
+        }
+        paced.max(controlled.free_at())
     }
 
     /// The next packet. To be called when the flow is due.
@@ -241,16 +260,18 @@ impl Sender {
             payload_bytes: payload as u16,
             is_first,
             is_last,
-            ack_request: is_last || is_every,
+            ack_request: is_last || is_every || self.config.congestion_control.acks_every_packet(),
             sent_at: now,
         };
         if self.next == self.unacknowledged {
             self.progress = now;
         }
         self.next = self.next.plus(1);
+        self.next_byte += payload;
         let is_fresh = self.next.ahead_of(self.fresh) > 0;
         if is_fresh {
             self.fresh = self.next;
+            self.fresh_byte = self.next_byte;
         } else {
             self.stats.retransmitted += 1;
         }
@@ -269,8 +290,10 @@ impl Sender {
             first: self.next,
             packets: size.get().div_ceil(self.payload_max) as u32,
             size: size.get(),
+            offset: self.released,
             released: self.next_release,
         });
+        self.released += size.get();
         self.left = self.left.map(|left| left - size);
         self.next_release = match self.config.repeat {
             Repeat::BackToBack => Time::NEVER,
@@ -299,12 +322,18 @@ impl Sender {
             pacer.send(now, frame_bytes);
         }
         if let Some(controlled) = &mut self.controlled {
-            controlled.handle_sent(now, frame_bytes);
+            controlled.handle_sent(now, wire_bytes(frame_bytes));
         }
     }
 
     /// Takes an acknowledgement. Calls `done` with the release and the size of each message that it completes.
-    pub(super) fn handle_ack(&mut self, now: Time, ack: &Ack, _hops: &Hops, mut done: impl FnMut(Time, Bytes)) {
+    pub(super) fn handle_ack(
+        &mut self,
+        now: Time,
+        ack: &Ack,
+        hops: &[HopTelemetry],
+        mut done: impl FnMut(Time, Bytes),
+    ) {
         // A negative one acknowledges all that comes before the packet that it asks for.
         let after = if ack.is_negative { ack.psn } else { ack.psn.plus(1) };
         self.stats.naks += u64::from(ack.is_negative);
@@ -330,14 +359,27 @@ impl Sender {
             self.messages.pop_front();
             self.sending = self.sending.saturating_sub(1);
         }
+        self.acknowledged = match self.messages.front() {
+            Some(message) => {
+                message.offset + self.unacknowledged.ahead_of(message.first).max(0) as u64 * self.payload_max
+            }
+            None => self.released,
+        };
         if ack.is_negative || self.next.ahead_of(self.unacknowledged) < 0 {
             self.go_back();
+        }
+        if let Some(controlled) = &mut self.controlled
+            && ack.echo != Time::NEVER
+        {
+            let (acked, sent, rtt) = (self.acknowledged, self.fresh_byte, now.since(ack.echo));
+            controlled.handle_ack(now, &AckSignal { acked, sent, rtt, is_marked: ack.is_marked, hops });
         }
     }
 
     /// What is sent next is the first packet that is not acknowledged.
     fn go_back(&mut self) {
         self.next = self.unacknowledged;
+        self.next_byte = self.acknowledged;
         let is_next = |message: &Message| {
             let ahead = self.next.ahead_of(message.first);
             (0..message.packets as i32).contains(&ahead)

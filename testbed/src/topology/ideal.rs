@@ -242,7 +242,7 @@ mod tests {
             let runs = runs.unwrap_or_else(|errors| panic!("{}", errors.render(false)));
             let mut sim = Sim::new(&runs[0].scenario).unwrap();
             sim.run_until(Time::from_nanos(1_000_000));
-            let fct: Vec<Span> = sim.drain_completions(0).map(|completion| completion.fct).collect();
+            let fct: Vec<Span> = sim.drain_completions().map(|completion| completion.fct).collect();
             let there = path(&[(gbps[0] * 1_000, 3_000), (gbps[1] * 1_000, 2_000), (gbps[2] * 1_000, 1_000)]);
             let back = PathDelay { hops: there.hops.iter().rev().copied().collect() };
             assert_eq!(fct, [ideal_fct(&there, &back, Bytes::new(message), &Framing::rocev2(1_024))]);

@@ -1,9 +1,9 @@
 //! DCQCN's reaction point: what a sender makes of congestion notifications (Zhu et al., SIGCOMM 2015, section 3 and
 //! Fig. 7).
 //!
-//! The congestion point is a switch that marks by its queue's length, the notification point the receiver
-//! (`receiver.rs`). A notification cuts R_C by α/2; without further ones, a timer and a byte counter raise it again, to
-//! the rate before the cut (fast recovery) and beyond it (additive, then hyper increase).
+//! The congestion point is a switch that marks by its queue's length, the notification point the receiver. A notification
+//! cuts R_C by α/2; without further ones, a timer and a byte counter raise it again, to the rate before the cut (fast
+//! recovery) and beyond it (additive, then hyper increase).
 
 use weir_units::{BitRate, Bytes, Span, Time};
 

@@ -1,0 +1,69 @@
+//! Between what a window may move, and the rate that it is worth.
+
+use weir_units::{BitRate, Bytes, Span};
+
+use super::whole_rate;
+
+/// The bounds of a flow whose window W and rate R go together: R = W / T, T being the base round-trip time.
+///
+/// The largest window is the line's in T, as much as can be in flight without a queue. Windows are in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WindowBounds {
+    line: u64,
+    rate_min: u64,
+    base_rtt_ps: f64,
+}
+
+/// Bits in a byte times picoseconds in a second.
+const BIT_PS: f64 = 8e12;
+
+impl WindowBounds {
+    pub(super) fn new(line: BitRate, rate_min: BitRate, base_rtt: Span) -> WindowBounds {
+        let line = line.as_bps();
+        let base_rtt_ps = base_rtt.as_picos().max(1) as f64;
+        WindowBounds { line, rate_min: rate_min.as_bps().min(line), base_rtt_ps }
+    }
+
+    /// T in picoseconds.
+    pub(super) fn base_rtt_ps(&self) -> f64 {
+        self.base_rtt_ps
+    }
+
+    pub(super) fn largest(&self) -> f64 {
+        self.line as f64 * self.base_rtt_ps / BIT_PS
+    }
+
+    /// The window nearest to this one that is allowed; the least if this one is no number.
+    pub(super) fn clamp(&self, window: f64) -> f64 {
+        window.max(self.rate_min as f64 * self.base_rtt_ps / BIT_PS).min(self.largest())
+    }
+
+    pub(super) fn rate(&self, window: f64) -> BitRate {
+        BitRate::bps(whole_rate(window * BIT_PS / self.base_rtt_ps, self.rate_min, self.line))
+    }
+
+    /// The window in whole bytes, and never none, so that a frame can be sent.
+    pub(super) fn bytes(window: f64) -> Bytes {
+        Bytes::new((window as u64).max(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_and_rates_go_together() {
+        let bounds = WindowBounds::new(BitRate::gbps(100), BitRate::mbps(100), Span::from_micros(10));
+        assert_eq!(bounds.largest(), 125_000.0);
+        assert_eq!(bounds.rate(12_500.0), BitRate::gbps(10));
+        assert_eq!(
+            [0.0, f64::NAN, 1_000.0, f64::INFINITY].map(|w| bounds.clamp(w)),
+            [125.0, 125.0, 1_000.0, 125_000.0]
+        );
+        assert_eq!(bounds.rate(1.0), BitRate::mbps(100));
+        assert_eq!(WindowBounds::bytes(0.5), Bytes::new(1));
+        let slow = WindowBounds::new(BitRate::mbps(10), BitRate::gbps(1), Span::ZERO);
+        assert_eq!(slow.rate(slow.clamp(1e9)), BitRate::mbps(10), "a floor above the line is the line");
+    }
+}

@@ -1,0 +1,346 @@
+//! DCQCN as the public ns-3 simulators of lossless Ethernet have it, HPCC's and those made from it.
+//!
+//! It differs from the paper's: every acknowledgement echoes its frame's mark and there are no notifications; a rate is cut
+//! at the ends of fixed intervals, in which a mark must have come; α moves at the ends of its own; and only a timer raises
+//! the rate, there is no byte counter.
+
+use weir_units::{BitRate, Span, Time};
+
+/// Its parameters, with the paper's names where they are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DcqcnNs3Config {
+    /// g = 2^-this: the weight of new feedback in α.
+    pub gain_shift: u8,
+    /// α is updated every so often, marked or not (ALPHA_RESUME_INTERVAL).
+    pub alpha_interval: Span,
+    /// R_C is cut every so often, if a mark came since (RATE_DECREASE_INTERVAL).
+    pub decrease_interval: Span,
+    /// T: R_C is raised every so often, counted from the last cut (RP_TIMER).
+    pub increase_timer: Span,
+    /// F: steps of fast recovery (FAST_RECOVERY_TIMES).
+    pub fast_recovery: u32,
+    /// R_AI: what the one additive step adds to R_T.
+    pub additive_increase: BitRate,
+    /// R_HAI: what each step after it adds to R_T.
+    pub hyper_increase: BitRate,
+    /// R_C is never cut below this.
+    pub rate_min: BitRate,
+    /// Whether each cut makes R_C before it the target. Otherwise a cut that follows another with no raise between
+    /// them leaves the target (CLAMP_TARGET_RATE).
+    pub clamps_target: bool,
+}
+
+/// A flow's state. It sends at line rate until an acknowledgement has a mark.
+#[derive(Debug)]
+pub(super) struct DcqcnNs3 {
+    config: DcqcnNs3Config,
+    line: u64,
+    /// R_C, in bits a second.
+    current: u64,
+    /// R_T.
+    target: u64,
+    /// α in units of 2^-32.
+    alpha: u64,
+    /// When α is updated next, and when R_C may be cut next; both [`Time::NEVER`] before the first mark.
+    alpha_at: Time,
+    decrease_at: Time,
+    /// When R_C is raised next; [`Time::NEVER`] before the first cut.
+    increase_at: Time,
+    /// Raises since the last cut, counted up to the first hyper step.
+    stage: u32,
+    /// Whether a mark came since α's last update, and since the last time for a cut.
+    is_marked_for_alpha: bool,
+    is_marked_for_cut: bool,
+}
+
+/// α = 1.
+const ONE: u64 = 1 << 32;
+
+impl DcqcnNs3Config {
+    /// HPCC's simulator, `--cc dcqcn`: α every 1 us, cuts every 4 us, raises every 300 us, F = 1, R_AI = 5 Mb/s and R_HAI =
+    /// 50 Mb/s at 25 Gb/s and in proportion, at least 1 Gb/s on any line.
+    pub fn hpcc(line: BitRate) -> DcqcnNs3Config {
+        DcqcnNs3Config {
+            gain_shift: 8,
+            alpha_interval: Span::from_micros(1),
+            decrease_interval: Span::from_micros(4),
+            increase_timer: Span::from_micros(300),
+            fast_recovery: 1,
+            additive_increase: of_line(line, 5_000),
+            hyper_increase: of_line(line, 500),
+            rate_min: BitRate::gbps(1),
+            clamps_target: false,
+        }
+    }
+
+    /// HPCC's simulator, `--cc dcqcn_paper`: the same with α and cuts every 50 us and raises every 55 us.
+    pub fn hpcc_paper(line: BitRate) -> DcqcnNs3Config {
+        DcqcnNs3Config {
+            alpha_interval: Span::from_micros(50),
+            decrease_interval: Span::from_micros(50),
+            increase_timer: Span::from_micros(55),
+            ..DcqcnNs3Config::hpcc(line)
+        }
+    }
+
+    /// ConWeave's simulator: as HPCC's with R_AI = 10 Mb/s and R_HAI = 25 Mb/s at 25 Gb/s and in proportion, and at least
+    /// 100 Mb/s on any line.
+    pub fn conweave(line: BitRate) -> DcqcnNs3Config {
+        DcqcnNs3Config {
+            additive_increase: of_line(line, 2_500),
+            hyper_increase: of_line(line, 1_000),
+            rate_min: BitRate::mbps(100),
+            ..DcqcnNs3Config::hpcc(line)
+        }
+    }
+
+    /// Reverie's configuration of its simulator: raises every 900 us, R_AI = 50 Mb/s, R_HAI = 100 Mb/s and at least 100 Mb/s,
+    /// the same on any line. It was made for 25 Gb/s.
+    pub fn reverie(line: BitRate) -> DcqcnNs3Config {
+        DcqcnNs3Config {
+            increase_timer: Span::from_micros(900),
+            additive_increase: BitRate::mbps(50),
+            hyper_increase: BitRate::mbps(100),
+            rate_min: BitRate::mbps(100),
+            ..DcqcnNs3Config::hpcc(line)
+        }
+    }
+}
+
+impl DcqcnNs3 {
+    pub(super) fn new(config: &DcqcnNs3Config, line: BitRate) -> DcqcnNs3 {
+        DcqcnNs3 {
+            config: *config,
+            line: line.as_bps(),
+            current: line.as_bps(),
+            target: line.as_bps(),
+            alpha: ONE,
+            alpha_at: Time::NEVER,
+            decrease_at: Time::NEVER,
+            increase_at: Time::NEVER,
+            stage: 0,
+            is_marked_for_alpha: false,
+            is_marked_for_cut: false,
+        }
+    }
+
+    /// R_C as of the last call.
+    pub(super) fn rate(&self) -> BitRate {
+        BitRate::bps(self.current)
+    }
+
+    /// An acknowledgement has arrived.
+    pub(super) fn handle_ack(&mut self, now: Time, is_marked: bool) {
+        self.advance(now);
+        if !is_marked {
+            return;
+        }
+        self.is_marked_for_cut = true;
+        if self.decrease_at == Time::NEVER {
+            // The first mark starts the timers, and α at 1: it counts for the cut and not again for α.
+            self.alpha_at = after(now, self.config.alpha_interval);
+            self.decrease_at = after(now, self.config.decrease_interval);
+        } else {
+            self.is_marked_for_alpha = true;
+        }
+    }
+
+    /// Lets the timers run up to now, in the order in which they expire; of those that expire together α's goes first and
+    /// the cut second. Nobody need wake up for them: they matter when the next frame is sent.
+    pub(super) fn advance(&mut self, now: Time) {
+        loop {
+            let next = self.alpha_at.min(self.decrease_at).min(self.increase_at);
+            if next > now {
+                return;
+            }
+            if next == self.alpha_at {
+                self.update_alpha(now);
+            } else if next == self.decrease_at {
+                self.may_cut(now);
+            } else {
+                self.increase(now);
+            }
+        }
+    }
+
+    fn update_alpha(&mut self, now: Time) {
+        let decay = self.alpha >> self.config.gain_shift;
+        if self.is_marked_for_alpha {
+            self.alpha += (ONE >> self.config.gain_shift) - decay;
+        } else if decay == 0 {
+            // As good as zero: nothing changes until the next mark.
+            self.alpha_at = next_after(self.alpha_at, self.config.alpha_interval, now);
+            return;
+        } else {
+            self.alpha -= decay;
+        }
+        self.is_marked_for_alpha = false;
+        self.alpha_at = after(self.alpha_at, self.config.alpha_interval);
+    }
+
+    fn may_cut(&mut self, now: Time) {
+        if !self.is_marked_for_cut {
+            self.decrease_at = next_after(self.decrease_at, self.config.decrease_interval, now);
+            return;
+        }
+        self.is_marked_for_cut = false;
+        if self.config.clamps_target || self.stage > 0 {
+            self.target = self.current;
+        }
+        let cut = ((u128::from(self.current) * u128::from(self.alpha)) >> 33) as u64;
+        self.current = (self.current - cut).max(self.config.rate_min.as_bps().min(self.line));
+        self.stage = 0;
+        self.increase_at = after(self.decrease_at, self.config.increase_timer);
+        self.decrease_at = after(self.decrease_at, self.config.decrease_interval);
+    }
+
+    fn increase(&mut self, now: Time) {
+        let last = self.config.fast_recovery;
+        if self.current == self.line && self.stage > last {
+            self.increase_at = next_after(self.increase_at, self.config.increase_timer, now);
+            return;
+        }
+        let step = match self.stage {
+            stage if stage < last => 0,
+            stage if stage == last => self.config.additive_increase.as_bps(),
+            _ => self.config.hyper_increase.as_bps(),
+        };
+        self.target = self.target.saturating_add(step).min(self.line);
+        // Rounded up, so that it gets there.
+        self.current = (self.current + self.target).div_ceil(2);
+        self.stage = self.stage.saturating_add(1).min(last.saturating_add(1));
+        self.increase_at = after(self.increase_at, self.config.increase_timer);
+    }
+}
+
+/// The timer's next expiry; a timer of no time takes a picosecond.
+fn after(at: Time, interval: Span) -> Time {
+    at.saturating_add(interval.max(Span::from_picos(1)))
+}
+
+/// The first expiry after `now` of a timer that expires at `at` and runs on.
+fn next_after(at: Time, interval: Span, now: Time) -> Time {
+    let interval = interval.as_picos().max(1);
+    let missed = now.since(at).as_picos() / interval;
+    at.saturating_add(Span::from_picos(missed * interval)).saturating_add(Span::from_picos(interval))
+}
+
+fn of_line(line: BitRate, divisor: u64) -> BitRate {
+    BitRate::bps((line.as_bps() / divisor).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: BitRate = BitRate::gbps(100);
+
+    fn at(us: u64) -> Time {
+        Time::from_nanos(us * 1_000)
+    }
+
+    fn flow() -> DcqcnNs3 {
+        DcqcnNs3::new(&DcqcnNs3Config::hpcc(LINE), LINE)
+    }
+
+    fn mbps(flow: &DcqcnNs3) -> (u64, u64) {
+        (flow.current / 1_000_000, flow.target / 1_000_000)
+    }
+
+    #[test]
+    fn the_first_mark_cuts_at_the_end_of_its_interval() {
+        let mut flow = flow();
+        flow.advance(at(99));
+        flow.handle_ack(at(100), false);
+        flow.handle_ack(at(101), true);
+        flow.advance(Time::from_nanos(104_999));
+        assert_eq!(flow.rate(), LINE);
+        // By then α has been updated four times, unmarked: (255/256)^4 = 0.98447, half of that is cut.
+        flow.advance(at(105));
+        assert_eq!(mbps(&flow), (50_776, 100_000));
+        // Intervals without marks cut nothing.
+        flow.advance(at(200));
+        assert_eq!(mbps(&flow), (50_776, 100_000));
+    }
+
+    #[test]
+    fn alpha_follows_the_marks_of_each_interval() {
+        let mut flow = flow();
+        flow.handle_ack(at(0), true);
+        flow.advance(at(1));
+        assert_eq!(flow.alpha, ONE / 256 * 255);
+        flow.handle_ack(at(1), true);
+        flow.handle_ack(at(1), true);
+        flow.advance(at(2));
+        // (1 - g) α + g, once however many the marks.
+        assert_eq!(flow.alpha, ONE / 65_536 * 255 * 255 + ONE / 256);
+        flow.advance(at(3));
+        assert_eq!(flow.alpha, ONE / 65_536 * 255 * 255 + ONE / 256 - (ONE / 65_536 * 255 * 255 + ONE / 256) / 256);
+    }
+
+    #[test]
+    fn cuts_in_a_row_keep_the_target_unless_it_is_clamped() {
+        let targets = [false, true].map(|clamps_target| {
+            let mut flow = DcqcnNs3::new(&DcqcnNs3Config { clamps_target, ..DcqcnNs3Config::hpcc(LINE) }, LINE);
+            (0..8).for_each(|us| flow.handle_ack(at(us), true));
+            flow.advance(at(8));
+            mbps(&flow)
+        });
+        // At 4 us, after an unmarked and three marked updates, α = 0.996139 and 0.501930 of the rate is left. At 8 us it is
+        // 0.996199, and 0.501900 of that.
+        assert_eq!(targets, [(25_191, 100_000), (25_191, 50_193)]);
+    }
+
+    #[test]
+    fn the_timer_recovers_adds_once_then_adds_more() {
+        let mut flow = DcqcnNs3::new(&DcqcnNs3Config { clamps_target: true, ..DcqcnNs3Config::hpcc(LINE) }, LINE);
+        flow.handle_ack(at(0), true);
+        flow.advance(at(4));
+        flow.handle_ack(at(5), true);
+        flow.advance(at(8));
+        (flow.current, flow.target) = (20_000_000_000, 40_000_000_000);
+        let mut rates = Vec::new();
+        for n in 1..=4 {
+            flow.advance(at(8 + 300 * n));
+            rates.push(mbps(&flow));
+        }
+        // F = 1: one step half way to the target, one that adds 20 Mb/s to it, then 200 Mb/s a step.
+        assert_eq!(rates, [(30_000, 40_000), (35_010, 40_020), (37_615, 40_220), (39_017, 40_420)]);
+        // A cut begins anew, and after a raise it makes R_C the target, clamped or not.
+        flow.config.clamps_target = false;
+        flow.handle_ack(at(1_209), true);
+        flow.advance(at(1_212));
+        assert_eq!((flow.stage, flow.target / 1_000_000), (0, 39_017));
+        assert_eq!(flow.increase_at, at(1_512));
+    }
+
+    #[test]
+    fn a_long_silence_ends_at_line_rate_with_the_timers_in_step() {
+        let mut flow = flow();
+        (0..40).for_each(|us| flow.handle_ack(at(us), true));
+        let late = Time::from_nanos(3_600_000_000_500);
+        flow.advance(late);
+        assert_eq!(flow.rate(), LINE);
+        assert!(flow.alpha < 256, "{}", flow.alpha);
+        // Timers keep their phase: α's whole microseconds, cuts' multiples of 4, raises 300 us after the cut at 40 us.
+        assert_eq!(flow.alpha_at, at(3_600_000_001));
+        assert_eq!(flow.decrease_at, at(3_600_000_004));
+        assert_eq!((flow.increase_at.as_picos() / 1_000_000 - 40) % 300, 0);
+        assert!(flow.increase_at > late);
+        // The α that is left cuts next to nothing.
+        flow.handle_ack(late, true);
+        flow.advance(at(3_600_000_004));
+        assert!(flow.rate() > BitRate::gbps(99), "{}", flow.rate());
+    }
+
+    #[test]
+    fn the_rate_has_a_floor() {
+        let mut flow = flow();
+        (0..1_000).for_each(|us| flow.handle_ack(at(us), true));
+        assert_eq!(flow.rate(), BitRate::gbps(1));
+        let slow = BitRate::mbps(10);
+        let mut flow = DcqcnNs3::new(&DcqcnNs3Config::hpcc(slow), slow);
+        (0..1_000).for_each(|us| flow.handle_ack(at(us), true));
+        assert_eq!(flow.rate(), slow, "a floor above the line is the line");
+    }
+}

@@ -1,0 +1,111 @@
+//! What switches stamp on a frame, and what a sender remembers of it (in-band telemetry, INT).
+
+use weir_units::{BitRate, Bytes, Span, Time};
+
+/// Hops that a sender remembers. A Clos network of three stages has six links.
+pub const HOPS_MAX: usize = 8;
+
+/// What a switch's port stamps on a frame that leaves (HPCC, section 3.1).
+pub use weir_switch_core::Telemetry as HopTelemetry;
+
+/// What each hop stamped last. Only the changes since then tell anything.
+#[derive(Debug)]
+pub(super) struct HopMemory {
+    hops: [HopTelemetry; HOPS_MAX],
+    len: usize,
+}
+
+/// What happened at a hop between two frames.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HopStep {
+    pub before: HopTelemetry,
+    pub now: HopTelemetry,
+    /// Never zero.
+    pub span: Span,
+}
+
+impl HopMemory {
+    pub(super) fn new() -> HopMemory {
+        let none = HopTelemetry { at: Time::ZERO, tx_bytes: 0, queue: Bytes::ZERO, rate: BitRate::bps(1) };
+        HopMemory { hops: [none; HOPS_MAX], len: 0 }
+    }
+
+    /// Remembers these hops, and calls `each` with every one at which time has passed. Returns false, with no call, if
+    /// they are not the hops remembered: the first ones, or the path has changed.
+    ///
+    /// A path is known by how many hops it has and their rates, for stamps have no other identity.
+    pub(super) fn advance(&mut self, hops: &[HopTelemetry], mut each: impl FnMut(HopStep)) -> bool {
+        let hops = &hops[..hops.len().min(HOPS_MAX)];
+        let known = &mut self.hops[..hops.len()];
+        if self.len != hops.len() || known.iter().zip(hops).any(|(before, now)| before.rate != now.rate) {
+            known.copy_from_slice(hops);
+            self.len = hops.len();
+            return false;
+        }
+        for (before, now) in known.iter_mut().zip(hops) {
+            let span = now.at.since(before.at);
+            if span == Span::ZERO {
+                continue;
+            }
+            if now.tx_bytes >= before.tx_bytes {
+                each(HopStep { before: *before, now: *now, span });
+            }
+            *before = *now;
+        }
+        true
+    }
+}
+
+impl HopStep {
+    /// What the port sent, as a part of its rate.
+    pub(super) fn load(&self) -> f64 {
+        let bits_ps = (self.now.tx_bytes - self.before.tx_bytes) as f64 * 8e12;
+        bits_ps / self.span.as_picos() as f64 / self.now.rate.as_bps() as f64
+    }
+}
+
+/// A size as a part of what a link carries in `span_ps` picoseconds.
+pub(super) fn part_of_bdp(bytes: f64, rate: BitRate, span_ps: f64) -> f64 {
+    bytes * 8e12 / (rate.as_bps() as f64 * span_ps)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hop(us: u64, tx_bytes: u64) -> HopTelemetry {
+        HopTelemetry { at: Time::from_nanos(us * 1_000), tx_bytes, queue: Bytes::ZERO, rate: BitRate::gbps(100) }
+    }
+
+    /// Loads of the steps, and whether the path was known.
+    fn loads(memory: &mut HopMemory, hops: &[HopTelemetry]) -> (Vec<f64>, bool) {
+        let mut loads = Vec::new();
+        let known = memory.advance(hops, |step| loads.push(step.load()));
+        (loads, known)
+    }
+
+    #[test]
+    fn a_step_needs_the_same_path_and_time() {
+        let mut memory = HopMemory::new();
+        assert_eq!(loads(&mut memory, &[hop(1, 0), hop(1, 0)]), (vec![], false));
+        // 100 Gb/s are 12,500 B a microsecond.
+        assert_eq!(loads(&mut memory, &[hop(2, 12_500), hop(3, 12_500)]), (vec![1.0, 0.5], true));
+        assert_eq!(loads(&mut memory, &[hop(2, 12_500), hop(4, 12_500)]), (vec![0.0], true));
+        assert_eq!(loads(&mut memory, &[hop(9, 0)]), (vec![], false), "another path");
+        let faster = HopTelemetry { rate: BitRate::gbps(400), ..hop(10, 50_000) };
+        assert_eq!(loads(&mut memory, &[faster]), (vec![], false), "another port");
+        assert_eq!(loads(&mut memory, &[]), (vec![], false));
+        // A late stamp is passed over, a counter that began anew is remembered.
+        assert_eq!(loads(&mut memory, &[hop(5, 50_000)]), (vec![], false));
+        assert_eq!(loads(&mut memory, &[hop(4, 40_000)]), (vec![], true));
+        assert_eq!(loads(&mut memory, &[hop(6, 0)]), (vec![], true));
+        assert_eq!(loads(&mut memory, &[hop(7, 6_250)]), (vec![0.5], true));
+    }
+
+    #[test]
+    fn hops_beyond_the_memory_are_left_out() {
+        let mut memory = HopMemory::new();
+        loads(&mut memory, &[hop(1, 0); 10]);
+        assert_eq!(loads(&mut memory, &[hop(2, 12_500); 10]).0.len(), HOPS_MAX);
+    }
+}

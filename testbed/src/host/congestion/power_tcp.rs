@@ -1,0 +1,325 @@
+//! PowerTCP: a window that follows the power of the busiest link, which is current times voltage (Addanki et al., NSDI 2022,
+//! section 3, Algorithms 1 and 2).
+//!
+//! Current is what arrives at the link, voltage what is in flight on it. Their product sees both a queue and its growth,
+//! where a control that looks at one takes the other's cases for the same. θ-PowerTCP reads power from the round-trip time
+//! alone, and needs no switch.
+
+use weir_units::{BitRate, Bytes, Span, Time};
+
+use super::bounds::WindowBounds;
+use super::hops::{HopMemory, part_of_bdp};
+use super::{AckSignal, fraction};
+
+/// PowerTCP's parameters, with the paper's names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PowerTcpConfig {
+    /// τ: the round-trip time without queues, one for the whole network and no less than any flow's.
+    pub base_rtt: Span,
+    /// γ: the weight of a new window in the average, in parts per million.
+    pub gamma_ppm: u32,
+    /// β: the additive step. In equilibrium the queue is the sum of the flows' β.
+    pub additive_increase: Bytes,
+    /// The window is never cut below what this rate sends in τ.
+    pub rate_min: BitRate,
+}
+
+/// A flow's state under PowerTCP. It starts with the line's bandwidth-delay product.
+#[derive(Debug)]
+pub(super) struct PowerTcp {
+    law: ControlLaw,
+    hops: HopMemory,
+    sent: SentWindows,
+}
+
+/// A flow's state under θ-PowerTCP.
+#[derive(Debug)]
+pub(super) struct ThetaPowerTcp {
+    law: ControlLaw,
+    /// When the last acknowledgement came, and its RTT.
+    last: Option<(Time, Span)>,
+    /// The window at the end of the last round trip, and the payload that must be acknowledged to end this one.
+    old: f64,
+    update_after: u64,
+}
+
+/// What both make of power.
+#[derive(Debug)]
+struct ControlLaw {
+    bounds: WindowBounds,
+    gamma: f64,
+    additive_increase: f64,
+    /// cwnd, in bytes.
+    window: f64,
+    /// Γ_smooth, as a part of the base power C²·τ.
+    power: f64,
+}
+
+/// Under what windows the payload in flight was sent, in order (GetCwnd).
+///
+/// What power is measured is of the window under which the acknowledged packet was sent. To take one value a round trip for
+/// all of them turns what changed within one into its opposite in the next, and flows with a large β oscillate.
+#[derive(Debug)]
+struct SentWindows {
+    /// The window in force from this payload byte on; a ring.
+    windows: [(u64, f64); WINDOWS_MAX],
+    oldest: usize,
+    len: usize,
+}
+
+/// Windows remembered. A round trip is told by half as many, so that a cut window's are too.
+const WINDOWS_MAX: usize = 16;
+
+impl PowerTcpConfig {
+    /// The paper's γ = 0.9, and β by its rule, HostBw · τ / N. N is 500, which is what the paper's public simulation makes of
+    /// it with 50 Mb/s at 25 Gb/s. The lowest rate is a thousandth of the line's.
+    pub fn paper(line: BitRate, base_rtt: Span) -> PowerTcpConfig {
+        PowerTcpConfig {
+            base_rtt,
+            gamma_ppm: 900_000,
+            additive_increase: line.bytes_in(base_rtt).divided_by(500),
+            rate_min: BitRate::bps((line.as_bps() / 1_000).max(1)),
+        }
+    }
+}
+
+impl PowerTcp {
+    pub(super) fn new(config: &PowerTcpConfig, line: BitRate) -> PowerTcp {
+        let law = ControlLaw::new(config, line);
+        PowerTcp { sent: SentWindows::new(law.window), law, hops: HopMemory::new() }
+    }
+
+    /// cwnd / τ as of the last call.
+    pub(super) fn rate(&self) -> BitRate {
+        self.law.rate()
+    }
+
+    /// cwnd as of the last call.
+    pub(super) fn window(&self) -> Bytes {
+        self.law.window()
+    }
+
+    /// Algorithm 1: every acknowledgement sets the window.
+    pub(super) fn handle_ack(&mut self, ack: &AckSignal<'_>) {
+        let base_rtt_ps = self.law.bounds.base_rtt_ps();
+        let mut strongest: Option<(f64, f64)> = None;
+        self.hops.advance(ack.hops, |step| {
+            let (span_ps, rate) = (step.span.as_picos() as f64, step.now.rate);
+            let growth = step.now.queue.get() as f64 - step.before.queue.get() as f64;
+            // Both as a part of what they are on a link that is full and has no queue. What arrives is no less than nothing.
+            let current = (part_of_bdp(growth, rate, span_ps) + step.load()).max(0.0);
+            let voltage = 1.0 + part_of_bdp(step.now.queue.get() as f64, rate, base_rtt_ps);
+            let power = current * voltage;
+            if strongest.is_none_or(|(most, _)| power > most) {
+                strongest = Some((power, span_ps));
+            }
+        });
+        if let Some((power, span_ps)) = strongest {
+            self.law.smooth(power, span_ps);
+            self.law.set_window(self.sent.window_of(ack.acked));
+            self.sent.remember(ack.sent, self.law.window);
+        }
+    }
+}
+
+impl ThetaPowerTcp {
+    pub(super) fn new(config: &PowerTcpConfig, line: BitRate) -> ThetaPowerTcp {
+        let law = ControlLaw::new(config, line);
+        ThetaPowerTcp { old: law.window, law, last: None, update_after: 0 }
+    }
+
+    /// cwnd / τ as of the last call.
+    pub(super) fn rate(&self) -> BitRate {
+        self.law.rate()
+    }
+
+    /// cwnd as of the last call.
+    pub(super) fn window(&self) -> Bytes {
+        self.law.window()
+    }
+
+    /// Algorithm 2: every acknowledgement is measured, and the window set once a round trip.
+    pub(super) fn handle_ack(&mut self, now: Time, ack: &AckSignal<'_>) {
+        let Some((before, rtt_before)) = self.last.filter(|(at, _)| *at < now) else {
+            // The first one, or another of the same instant.
+            if self.last.is_none() {
+                self.last = Some((now, ack.rtt));
+                self.update_after = ack.sent;
+            }
+            return;
+        };
+        self.last = Some((now, ack.rtt));
+        let span_ps = now.since(before).as_picos() as f64;
+        let growth = ack.rtt.as_picos() as f64 - rtt_before.as_picos() as f64;
+        let current = (growth / span_ps + 1.0).max(0.0);
+        let voltage = ack.rtt.as_picos() as f64 / self.law.bounds.base_rtt_ps();
+        self.law.smooth(current * voltage, span_ps);
+        if ack.acked > self.update_after {
+            self.law.set_window(self.old);
+            (self.old, self.update_after) = (self.law.window, ack.sent);
+        }
+    }
+}
+
+impl ControlLaw {
+    fn new(config: &PowerTcpConfig, line: BitRate) -> ControlLaw {
+        let bounds = WindowBounds::new(line, config.rate_min, config.base_rtt);
+        ControlLaw {
+            bounds,
+            gamma: fraction(config.gamma_ppm.min(1_000_000)),
+            additive_increase: config.additive_increase.get() as f64,
+            window: bounds.largest(),
+            // What line rate makes of an idle network.
+            power: 1.0,
+        }
+    }
+
+    fn rate(&self) -> BitRate {
+        self.bounds.rate(self.window)
+    }
+
+    fn window(&self) -> Bytes {
+        WindowBounds::bytes(self.window)
+    }
+
+    /// The end of function NormPower: an average over a round trip.
+    fn smooth(&mut self, power: f64, span_ps: f64) {
+        let weight = (span_ps / self.bounds.base_rtt_ps()).min(1.0);
+        self.power = (1.0 - weight) * self.power + weight * power;
+    }
+
+    /// Function UpdateWindow, `old` being the window under which the acknowledged packet was sent.
+    fn set_window(&mut self, old: f64) {
+        let new = self.bounds.clamp(old / self.power + self.additive_increase);
+        self.window = self.bounds.clamp(self.gamma * new + (1.0 - self.gamma) * self.window);
+    }
+}
+
+impl SentWindows {
+    fn new(window: f64) -> SentWindows {
+        SentWindows { windows: [(0, window); WINDOWS_MAX], oldest: 0, len: 1 }
+    }
+
+    /// The window under which the packet was sent that ends with this payload byte. Forgets those before it.
+    fn window_of(&mut self, acked: u64) -> f64 {
+        while self.len > 1 && self.at(1).0 < acked {
+            self.oldest = (self.oldest + 1) % WINDOWS_MAX;
+            self.len -= 1;
+        }
+        self.at(0).1
+    }
+
+    /// What is sent after this payload byte is sent under this window. Changes within an eighth of a window's payload are
+    /// left out; where memory does not suffice, the oldest are forgotten.
+    fn remember(&mut self, sent: u64, window: f64) {
+        let since = sent.saturating_sub(self.at(self.len - 1).0);
+        if window > (since as f64) * (WINDOWS_MAX / 2) as f64 {
+            return;
+        }
+        if self.len == WINDOWS_MAX {
+            self.oldest = (self.oldest + 1) % WINDOWS_MAX;
+            self.len -= 1;
+        }
+        self.windows[(self.oldest + self.len) % WINDOWS_MAX] = (sent, window);
+        self.len += 1;
+    }
+
+    fn at(&self, place: usize) -> (u64, f64) {
+        self.windows[(self.oldest + place) % WINDOWS_MAX]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::HopTelemetry;
+    use super::*;
+
+    /// 100 Gb/s and 10 us: a window of 125,000 B, and 12,500 B a microsecond.
+    const LINE: BitRate = BitRate::gbps(100);
+    const TAU: Span = Span::from_micros(10);
+
+    fn config() -> PowerTcpConfig {
+        PowerTcpConfig { additive_increase: Bytes::new(1_000), ..PowerTcpConfig::paper(LINE, TAU) }
+    }
+
+    fn at(us: u64) -> Time {
+        Time::from_nanos(us * 1_000)
+    }
+
+    fn hop(us: u64, tx_bytes: u64, queue: u64) -> HopTelemetry {
+        HopTelemetry { at: at(us), tx_bytes, queue: Bytes::new(queue), rate: LINE }
+    }
+
+    /// Acknowledges so much payload, with so much sent; returns the window.
+    fn ack(flow: &mut PowerTcp, acked: u64, sent: u64, hops: &[HopTelemetry]) -> u64 {
+        flow.handle_ack(&AckSignal { acked, sent, rtt: TAU, is_marked: false, hops });
+        flow.window().get()
+    }
+
+    #[test]
+    fn a_queue_that_grows_is_met_before_it_is_long() {
+        let mut flow = PowerTcp::new(&config(), LINE);
+        assert_eq!(ack(&mut flow, 1_000, 125_000, &[hop(0, 0, 0)]), 125_000);
+        // In τ the port sent at its rate while 25,000 B gathered: current 1.2, voltage 1.2, power 1.44.
+        // W = 0.9 (125,000 / 1.44 + 1,000) + 0.1 * 125,000 = 91,525.
+        assert_eq!(ack(&mut flow, 2_000, 125_000, &[hop(10, 125_000, 25_000)]), 91_525);
+        assert_eq!(flow.rate(), BitRate::mbps(73_220));
+        // The same queue, at rest: power 1.2. W = 0.9 (125,000 / 1.2 + 1,000) + 0.1 * 91,525 = 103,802.5.
+        assert_eq!(ack(&mut flow, 3_000, 125_000, &[hop(20, 250_000, 25_000)]), 103_802);
+        // It drains: current 0.8, voltage 1: W = 0.9 * 125,000 (which 157,250 is cut to) + 0.1 * 103,802.5.
+        assert_eq!(ack(&mut flow, 4_000, 125_000, &[hop(30, 375_000, 0)]), 122_880);
+        // What was sent after the first 125,000 B, under 91,525: at rest with no queue, 0.9 (91,525 + 1,000) + 0.1 * 122,880.25.
+        assert_eq!(ack(&mut flow, 125_001, 200_000, &[hop(40, 500_000, 0)]), 95_560);
+    }
+
+    #[test]
+    fn windows_are_remembered_for_as_long_as_their_payload_is_in_flight() {
+        let mut sent = SentWindows::new(80_000.0);
+        // Less than an eighth is left out.
+        for (from, window) in [(9_999, 1.0e6), (10_000, 80_001.0), (10_001, 8_000.0), (11_001, 800.0), (11_100, 801.0)]
+        {
+            sent.remember(from, window);
+        }
+        let windows = [1, 10_001, 10_002, 11_001, 11_002, 99_999].map(|acked| sent.window_of(acked) as u64);
+        assert_eq!(windows, [80_000, 80_000, 8_000, 8_000, 800, 800]);
+        // The memory is bounded: what is missing is told as the oldest that is there.
+        (1..=100).for_each(|n| sent.remember(20_000 * n, 1_000.0 * n as f64));
+        assert_eq!(sent.window_of(1) as u64, 85_000);
+        assert_eq!(sent.window_of(2_000_001) as u64, 100_000);
+    }
+
+    #[test]
+    fn power_is_the_strongest_hops_and_an_average() {
+        let mut flow = PowerTcp::new(&config(), LINE);
+        ack(&mut flow, 1, 10, &[hop(0, 0, 0), hop(0, 0, 0)]);
+        let power = |flow: &PowerTcp| (flow.law.power * 1e6) as u64;
+        // In a fifth of τ half of what the ports can send. 18,750 B gathered at the second: current 0.5 + 0.75, voltage 1.15,
+        // power 1.4375. On average 0.8 + 0.2 * 1.4375.
+        ack(&mut flow, 2, 10, &[hop(2, 12_500, 0), hop(2, 12_500, 18_750)]);
+        assert_eq!(power(&flow), 1_087_500);
+        assert_eq!(flow.window(), Bytes::new(116_848), "0.9 (125,000 / 1.0875 + 1,000) + 0.1 * 125,000");
+        // More than τ counts as τ. A queue that got shorter by more than was sent is no power, and the window the largest.
+        ack(&mut flow, 3, 10, &[hop(102, 12_500, 0), hop(102, 12_500, 0)]);
+        assert_eq!(power(&flow), 0);
+        assert_eq!(flow.window(), Bytes::new(124_184), "0.9 * 125,000 + 0.1 * 116,848");
+    }
+
+    #[test]
+    fn theta_reads_the_same_from_the_rtt_once_a_round_trip() {
+        let mut flow = ThetaPowerTcp::new(&config(), LINE);
+        let mut ack = |us: u64, acked: u64, sent: u64, rtt_us: u64| {
+            let rtt = Span::from_micros(rtt_us);
+            flow.handle_ack(at(us), &AckSignal { acked, sent, rtt, is_marked: false, hops: &[] });
+            (flow.window().get(), (flow.law.power * 1e6 + 0.5) as u64)
+        };
+        assert_eq!(ack(0, 1_000, 125_000, 10), (125_000, 1_000_000));
+        // 2 us more in 10 us: current 1.2, voltage 1.2; the window waits for the round trip's end.
+        assert_eq!(ack(10, 2_000, 125_000, 12), (125_000, 1_440_000));
+        // At rest for 5 us: 0.5 * 1.44 + 0.5 * 1.2 = 1.32. W = 0.9 (125,000 / 1.32 + 1,000) + 0.1 * 125,000.
+        assert_eq!(ack(15, 125_001, 250_000, 12), (98_627, 1_320_000));
+        // Another at the same instant has no gradient.
+        assert_eq!(ack(15, 250_001, 300_000, 100), (98_627, 1_320_000));
+        // Falling faster than time passes is no power.
+        assert_eq!(ack(25, 250_001, 300_000, 1), (125_000 * 9 / 10 + 9_862, 0));
+    }
+}
