@@ -1,48 +1,111 @@
-//! Of several ports of equal cost, the one that a flow takes.
+//! Which of several equal-cost ports a flow takes.
+//!
+//! A flow has a 32-bit hash, the same in all its frames. Each switch mixes it with its own number ([`at_switch`]) and picks
+//! a port by the result ([`select`]). Without the mixing, all flows that one switch sends the same way would go the same
+//! way at the next one too, and leave its other ports idle: the fabric would be polarised.
 
 /// Which of `ports` ports a flow with this hash takes at a switch with this seed.
-///
-/// The seed is mixed into the hash, so that switches behind each other choose independently: with the same choice in every
-/// tier, half of the paths of a fat-tree would never be used (polarisation).
-///
-/// # Panics
-/// If there is no port.
 #[inline]
-pub fn choose(flow_hash: u32, seed: u32, ports: usize) -> usize {
-    assert!(ports > 0, "there is nothing to choose from");
-    // Multiply and shift in place of a division: all alike to one in a hundred million.
-    ((u64::from(mix(flow_hash ^ mix(seed.wrapping_add(0x9e37_79b9)))) * ports as u64) >> 32) as usize
+pub fn choose(hash: u32, seed: u32, ports: usize) -> usize {
+    select(at_switch(hash, seed), ports)
 }
 
-/// Spreads what differs in few bits over all of them (the finaliser of MurmurHash3).
-#[inline]
-pub fn mix(mut hash: u32) -> u32 {
-    hash ^= hash >> 16;
-    hash = hash.wrapping_mul(0x85eb_ca6b);
-    hash ^= hash >> 13;
-    hash = hash.wrapping_mul(0xc2b2_ae35);
-    hash ^ hash >> 16
+/// A flow's hash as a switch sees it, the switch given by its place in the fabric.
+///
+/// For each switch it is a permutation of the 32-bit numbers, in which each bit depends on all bits of the hash: hashes
+/// need not be random, consecutive numbers do. The constants are those of Wellons' `lowbias32`.
+pub fn at_switch(hash: u32, switch: u32) -> u32 {
+    /// Spreads small numbers over all bits: 2^32 divided by the golden ratio.
+    const SPREAD: u32 = 0x9e37_79b9;
+    let mut mixed = hash ^ switch.wrapping_add(1).wrapping_mul(SPREAD);
+    mixed = (mixed ^ (mixed >> 16)).wrapping_mul(0x7feb_352d);
+    mixed = (mixed ^ (mixed >> 15)).wrapping_mul(0x846c_a68b);
+    mixed ^ (mixed >> 16)
+}
+
+/// The place, among that many ports, of the one that a hash picks: the hash's share of 2^32, rounded down. 0 if there is no
+/// port.
+///
+/// As it takes the upper bits, the hash must be mixed; for n ports the shares differ by n/2^32 at most.
+pub fn select(hash: u32, ports: usize) -> usize {
+    ((u64::from(hash) * ports as u64) >> 32) as usize
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Steele, Lea and Flood's SplitMix64: hashes that have nothing to do with what is tested.
+    struct Hashes(u64);
+
+    impl Iterator for Hashes {
+        type Item = u32;
+
+        fn next(&mut self) -> Option<u32> {
+            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut mixed = self.0;
+            mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            Some(((mixed ^ (mixed >> 31)) >> 32) as u32)
+        }
+    }
+
+    /// χ² of what `place` makes of hashes, for as many equally likely places.
+    fn chi_squared(hashes: impl Iterator<Item = u32>, places: usize, place: impl Fn(u32) -> usize) -> f64 {
+        let mut counts = vec![0_u32; places];
+        hashes.for_each(|hash| counts[place(hash)] += 1);
+        let expected = f64::from(counts.iter().sum::<u32>()) / places as f64;
+        counts.iter().map(|count| (f64::from(*count) - expected) * (f64::from(*count) - expected) / expected).sum()
+    }
+
+    /// What χ² exceeds by chance about once in 10^9 times: six standard deviations above its mean, and some for its skew.
+    fn unlikely(places: usize) -> f64 {
+        let freedom = (places - 1) as f64;
+        freedom + 6.0 * (2.0 * freedom).sqrt() + 24.0
+    }
+
     #[test]
-    fn each_port_gets_its_share() {
-        for ports in [1, 2, 3, 4, 16] {
-            let mut flows = vec![0u32; ports];
-            (0..16_000).for_each(|flow| flows[choose(flow, 7, ports)] += 1);
-            let even = 16_000 / ports as u32;
-            assert!(flows.iter().all(|own| own.abs_diff(even) < even / 8), "{flows:?}");
+    fn a_hash_picks_by_its_share() {
+        let half = 1 << 31;
+        assert_eq!([0, half - 1, half, u32::MAX].map(|hash| select(hash, 2)), [0, 0, 1, 1]);
+        assert_eq!([0, u32::MAX / 3, u32::MAX / 3 + 1, u32::MAX].map(|hash| select(hash, 3)), [0, 0, 1, 2]);
+        assert_eq!((select(u32::MAX, 64), select(u32::MAX, 1), select(u32::MAX, 0)), (63, 0, 0));
+    }
+
+    #[test]
+    fn each_port_gets_its_share_within_5_percent() {
+        // 10,000 hashes a port: there, 5 % is five standard deviations.
+        for ports in [2, 3, 4, 8, 16, 32] {
+            let mut counts = vec![0_usize; ports];
+            Hashes(1).take(10_000 * ports).for_each(|hash| counts[select(at_switch(hash, 7), ports)] += 1);
+            assert!(counts.iter().all(|count| (9_500..=10_500).contains(count)), "{counts:?}");
         }
     }
 
     #[test]
-    fn switches_choose_independently() {
-        // Of the flows that one switch sends to its first port, another one sends a quarter to each of its four.
-        let mut flows = [0u32; 4];
-        (0..16_000).filter(|flow| choose(*flow, 1, 4) == 0).for_each(|flow| flows[choose(flow, 2, 4)] += 1);
-        assert!(flows.iter().all(|own| own.abs_diff(1_000) < 125), "{flows:?}");
+    fn hashes_that_count_up_are_spread_as_random_ones() {
+        for ports in [2, 4, 8, 16, 64] {
+            for switch in [0, 1, 319] {
+                let counted = chi_squared(0..10_000, ports, |hash| select(at_switch(hash, switch), ports));
+                assert!(counted < unlikely(ports), "{ports} ports at switch {switch}: {counted}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_one_switch_picks_tells_nothing_of_the_next_ones_pick() {
+        // Edge and aggregation, aggregation and core of a fat-tree of k = 16, and neighbours.
+        for [one, next] in [[0, 128], [5, 128], [128, 256], [0, 1], [6, 7], [255, 256]] {
+            for ports in [2, 3, 4, 8, 16] {
+                let pair = |hash| {
+                    let [first, second] = [one, next].map(|switch| select(at_switch(hash, switch), ports));
+                    first * ports + second
+                };
+                for kind in [Hashes(2).take(10_000).collect(), Vec::from_iter(0..10_000)] {
+                    let joint = chi_squared(kind.into_iter(), ports * ports, pair);
+                    assert!(joint < unlikely(ports * ports), "{ports} ports at {one} and {next}: {joint}");
+                }
+            }
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use weir_flowctl::frame::ControlFrame;
 use weir_units::MacAddr;
 
-use crate::ecmp::mix;
+use crate::ecmp::at_switch;
 use crate::packet::{Headers, Parsed};
 
 const ETHERNET_BYTES: usize = 14;
@@ -82,7 +82,7 @@ pub fn flow_hash(frame: &[u8]) -> u32 {
     // Of a fragment but the first there are no ports, but RoCEv2 and most TCP are never fragmented.
     match frame.get(at + header..at + header + 4) {
         Some(ports) if matches!(protocol, TCP | UDP) => hash_on(ip ^ u32::from(protocol), ports),
-        _ => mix(ip ^ u32::from(protocol)),
+        _ => at_switch(ip, u32::from(protocol)),
     }
 }
 
@@ -99,7 +99,7 @@ fn hash_on(hash: u32, bytes: &[u8]) -> u32 {
     bytes.chunks(4).fold(hash, |hash, chunk| {
         let mut word = [0; 4];
         word[..chunk.len()].copy_from_slice(chunk);
-        mix(hash ^ u32::from_be_bytes(word)).wrapping_add(0x9e37_79b9)
+        at_switch(hash, u32::from_be_bytes(word))
     })
 }
 

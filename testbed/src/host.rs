@@ -122,7 +122,8 @@ pub struct Host {
     acks_due: VecDeque<(usize, Option<Answer>)>,
     /// Receivers that owe a congestion notification, alike.
     cnps_due: VecDeque<usize>,
-    /// Memory for telemetry that has come back.
+    /// Memory for telemetry that has come back; it goes from packet to packet as it is.
+    #[expect(clippy::vec_box)]
     spare_hops: Vec<Box<Hops>>,
     payload: Box<[u8]>,
     completions: Vec<Completion>,

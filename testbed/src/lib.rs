@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`rocev2`] | the frames |
 //! | [`host`] | an RDMA host |
+//! | [`tcp`] | the two ends of a TCP connection, with Cubic or DCTCP |
 //! | [`link`] | a link: its propagation delay, and what is made to go wrong on it |
 //! | [`scenario`] | switches, links, hosts and flows: what a backend runs |
 //! | [`scenario::file`] | the same as a TOML file, with runs that differ in the switches' settings |
@@ -31,6 +32,7 @@ pub mod rocev2;
 pub mod run_dir;
 pub mod scenario;
 pub mod sim;
+pub mod tcp;
 pub mod topology;
 pub mod victim;
 pub mod workload;

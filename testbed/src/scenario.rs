@@ -7,11 +7,13 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use weir_config::{Device, SwitchConfig};
-use weir_units::{Bytes, Class, Span, Time};
+use weir_units::{Class, Span, Time};
 
 use crate::host::{CongestionControl, FlowConfig, Host, HostConfig, HostError, ReceiverConfig};
 use crate::link::FaultPlan;
 use crate::rocev2::Dscp;
+use crate::topology::Routes;
+use crate::workload::Message;
 
 /// An experiment.
 #[derive(Clone, Debug)]
@@ -33,7 +35,7 @@ pub struct Scenario {
     pub flows: Vec<FlowPlan>,
     /// Messages that each have a connection of their own: for virtual time only.
     pub traffic: Vec<TrafficPlan>,
-    /// How switches forward, where their own configurations do not say it.
+    /// How switches forward, where their own configurations do not say it: for virtual time only.
     pub routes: Option<Arc<Routes>>,
     /// Parts of the run that are measured by themselves.
     pub windows: Vec<WindowPlan>,
@@ -164,35 +166,6 @@ pub struct TrafficPlan {
     pub retransmission: Option<Span>,
     /// The messages, by their start.
     pub messages: Arc<[Message]>,
-}
-
-/// Something that is sent once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Message {
-    /// When.
-    pub start: Time,
-    /// The sending host, by its place.
-    pub from: u32,
-    /// The receiving host.
-    pub to: u32,
-    /// Payload.
-    pub size: Bytes,
-}
-
-/// Of each switch, the ports of equal cost that lead to each host.
-#[derive(Clone, Debug)]
-pub struct Routes {
-    /// By switch and host, the place among `groups`.
-    pub group_of: Vec<Vec<u32>>,
-    /// Ports.
-    pub groups: Vec<Vec<u16>>,
-}
-
-impl Routes {
-    /// The ports of a switch, by host.
-    pub fn of_switch(&self, switch: usize) -> impl ExactSizeIterator<Item = &[u16]> {
-        self.group_of[switch].iter().map(|group| &self.groups[*group as usize][..])
-    }
 }
 
 /// A part of the run.

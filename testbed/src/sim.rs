@@ -80,9 +80,11 @@ impl Sim {
         let switches = scenario.switches.iter().zip(&leaving.ports).enumerate();
         let switches = switches.map(|(number, (config, wires))| {
             let failed = |source| SimError::Switch { switch: config.name.clone(), source };
-            let routes = scenario.routes.as_ref().map(|routes| routes.of_switch(number));
-            let routes = stations.iter().zip(routes.into_iter().flatten());
-            let routes: Vec<(MacAddr, &[u16])> = routes.map(|(station, ports)| (*station, ports)).collect();
+            let by_routes = stations
+                .iter()
+                .zip(0..)
+                .filter_map(|(station, host)| Some((*station, scenario.routes.as_ref()?.ports(number, host))));
+            let routes: Vec<(MacAddr, &[u16])> = by_routes.collect();
             SwitchStation::new(number, config, wires.clone().into(), routes.into_iter()).map_err(failed)
         });
         let switches = switches.collect::<Result<Box<[_]>, _>>()?;

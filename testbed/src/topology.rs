@@ -7,7 +7,6 @@
 
 mod clos;
 mod dependencies;
-pub mod ecmp;
 mod failures;
 pub mod ideal;
 mod leaf_spine;

@@ -8,7 +8,8 @@ use super::network::Network;
 use super::station::HostStation;
 use crate::host::{Completion, FlowConfig, Peer, ReceiverConfig, Repeat};
 use crate::rocev2::QueuePair;
-use crate::scenario::{Message, Scenario, TrafficPlan};
+use crate::scenario::{Scenario, TrafficPlan};
+use crate::workload::Message;
 
 /// A message that was completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

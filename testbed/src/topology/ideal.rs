@@ -11,6 +11,7 @@
 use weir_units::{BitRate, Bytes, FCS_BYTES, Span, WIRE_OVERHEAD_BYTES};
 
 use super::Cable;
+use crate::host::FrameSizes;
 
 /// The links of a way from one host to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,19 +67,25 @@ impl Framing {
     /// RDMA writes over RoCEv2 as [`crate::host`] sends them, with this path MTU, and with FCS, preamble and gap: 82 bytes a
     /// frame for Ethernet, IPv4, UDP, BTH (IBA 9.2) and ICRC, 16 more for the first one's RETH, payload padded to 4 bytes,
     /// and acknowledgements of 86 bytes.
-    pub const fn rocev2(path_mtu: u32) -> Framing {
-        const ON_WIRE: u32 = (FCS_BYTES + WIRE_OVERHEAD_BYTES) as u32;
-        const HEADERS: u32 = 14 + 20 + 8 + 12;
-        const ICRC: u32 = 4;
-        const AETH: u32 = 4;
-        let header = HEADERS + ICRC + ON_WIRE;
-        Framing { payload: path_mtu, header, first_header: 16, padded_to: 4, ack: header + AETH }
+    pub const fn rocev2(path_mtu: u16) -> Framing {
+        Framing::of(&FrameSizes::rocev2(path_mtu), (FCS_BYTES + WIRE_OVERHEAD_BYTES) as u32)
+    }
+
+    /// Frames of these lengths, which take so much more of a link than that.
+    pub const fn of(sizes: &FrameSizes, overhead: u32) -> Framing {
+        Framing {
+            payload: sizes.payload_max as u32,
+            header: sizes.header as u32 + overhead,
+            first_header: sizes.first_extra as u32,
+            padded_to: sizes.padded_to as u32,
+            ack: sizes.ack as u32 + overhead,
+        }
     }
 
     /// As in the public HPCC simulator: 1,000 bytes of payload and 48 of headers, acknowledgements of 60, no FCS, preamble
     /// or gap.
     pub const fn hpcc() -> Framing {
-        Framing { payload: 1_000, header: 48, first_header: 0, padded_to: 1, ack: 60 }
+        Framing::of(&FrameSizes::ns3(1_000), 0)
     }
 
     /// What a full frame takes of a link.

@@ -6,7 +6,8 @@ mod tests;
 use std::collections::BTreeMap;
 use std::slice;
 
-use super::ecmp::{at_switch, select};
+use weir_switch_core::ecmp;
+
 use super::ideal::PathDelay;
 use super::wiring::Wiring;
 use super::{Cable, Fabric};
@@ -114,13 +115,14 @@ impl Routes {
         self.groups.ports(self.row(end.switch).groups[switch])
     }
 
-    /// The one of [`Routes::ports`] that a flow takes: the one of place [`select`] of the flow's hash [`at_switch`].
+    /// The one of [`Routes::ports`] that a flow takes: as the switches of a scenario choose it ([`ecmp::choose`], their
+    /// seeds being their places).
     ///
     /// # Panics
     /// If the switch is cut off.
     pub fn port(&self, switch: usize, host: usize, hash: u32) -> u16 {
         let ports = self.ports(switch, host);
-        ports[select(at_switch(hash, switch as u32), ports.len())]
+        ports[ecmp::choose(hash, switch as u32, ports.len())]
     }
 
     /// The ports by which a flow of this hash leaves switches on its way from one host to another, the last one the

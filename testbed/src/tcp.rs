@@ -1,0 +1,159 @@
+//! TCP for emulated hosts: the two ends of a connection, without frames and without a clock.
+//!
+//! A connection carries data one way, from a [`TcpSender`] to a [`TcpReceiver`]. It is established from the start:
+//! there is no handshake, and nothing closes it. Segments have a length and no bytes. Whoever runs the ends carries
+//! segments and acknowledgements between them, says which segments came with a CE mark, and calls back at their
+//! timeouts.
+//!
+//! Loss is found and repaired by SACK (RFC 6675) at the pace of proportional rate reduction (RFC 6937), and by a
+//! retransmission timeout (RFC 6298) from timestamps (RFC 7323). The window is governed by Reno (RFC 5681), Cubic
+//! (RFC 9438) or DCTCP (RFC 8257); with ECN (RFC 3168) marks stand for losses. `docs/TCP.md` lists what is left out.
+//!
+//! Window laws compute in `f64`, but with `+ - * /` and a cube root in software only, so that a run is the same to the
+//! bit on every machine.
+
+mod cubic;
+mod dctcp;
+mod proportional;
+mod ranges;
+mod receiver;
+mod retransmission;
+mod scoreboard;
+mod sender;
+mod window;
+
+use weir_units::{Bytes, Span, Time};
+
+pub use cubic::CubicConfig;
+pub use dctcp::DctcpConfig;
+pub use receiver::TcpReceiver;
+pub use sender::{TcpSender, TcpStats};
+
+/// A connection, as both of its ends see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TcpConfig {
+    /// What governs the window.
+    pub control: Control,
+    /// Whether data may be marked (RFC 3168). Data of DCTCP always may.
+    pub ecn: bool,
+    /// Payload of a full-sized segment in bytes; not zero.
+    pub mss: u32,
+    /// The window before the first acknowledgement, in segments (RFC 6928).
+    pub initial_window: u32,
+    /// The receiver's window: data not acknowledged at most. At least one segment is always allowed.
+    pub window_max: Bytes,
+    /// The retransmission timeout before the first measurement. A real connection has measured its handshake by then.
+    pub initial_rto: Span,
+    /// The shortest retransmission timeout,
+    pub rto_min: Span,
+    /// and the longest, however often it was doubled.
+    pub rto_max: Span,
+    /// G of RFC 6298: the timeout exceeds the smoothed round-trip time by that much at least.
+    pub granularity: Span,
+    /// None: each segment is acknowledged at once.
+    pub delayed_ack: Option<DelayedAck>,
+    /// Whether a sender that was silent for a retransmission timeout starts with the initial window again (RFC 5681,
+    /// 4.1).
+    pub restart_after_idle: bool,
+}
+
+/// What governs the window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// RFC 5681: one segment more a round trip, half the window after a loss.
+    Reno,
+    /// RFC 9438.
+    Cubic(CubicConfig),
+    /// RFC 8257.
+    Dctcp(DctcpConfig),
+}
+
+/// When data in order is acknowledged (RFC 5681, 4.2). Anything out of order is at once, and so is the end of what was
+/// written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DelayedAck {
+    /// With that many segments,
+    pub every: u32,
+    /// and so long after the first of them at the latest.
+    pub at_most: Span,
+}
+
+/// Data on its way to the receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// The offset of its first byte. It does not wrap; that is a matter of the wire.
+    pub seq: u64,
+    /// Its bytes of payload.
+    pub len: u32,
+    /// Whether any of it was sent before.
+    pub is_retransmission: bool,
+    /// Whether nothing was written beyond its end (PSH).
+    pub push: bool,
+    /// The sender has reduced its window (RFC 3168, 6.1.2).
+    pub cwr: bool,
+    /// Whether it may be marked. Data that is sent again may not (RFC 3168, 6.1.5), but for DCTCP, where it may, as in
+    /// Linux.
+    pub ect: bool,
+    /// The timestamp option.
+    pub sent_at: Time,
+}
+
+/// What the receiver tells the sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ack {
+    /// All bytes before this offset have arrived.
+    pub ack: u64,
+    /// Marks have arrived (RFC 3168; of which segments: RFC 8257, 3.2).
+    pub ece: bool,
+    /// What else has arrived, from and to (exclusive): first what came last (RFC 2018). As many blocks as fit beside
+    /// timestamps.
+    pub sack: [Option<(u64, u64)>; 3],
+    /// The timestamp that is echoed (RFC 7323, 4.3): of the first segment that this acknowledges, or of the last that
+    /// came in order.
+    pub echo: Time,
+}
+
+impl TcpConfig {
+    /// What Linux does on an Ethernet of 1500 B: 1448 B a segment beside timestamps; 10 segments to begin with;
+    /// timeouts of 1 s at first, then 200 ms to 120 s; acknowledgements every other segment, and after 40 ms; a
+    /// receiver's window of 6 MiB (`tcp_rmem`); no ECN unless it is asked for; the initial window after idle times.
+    pub const fn linux(control: Control) -> TcpConfig {
+        TcpConfig {
+            control,
+            ecn: false,
+            mss: 1_448,
+            initial_window: 10,
+            window_max: Bytes::new(6 << 20),
+            initial_rto: Span::from_secs(1),
+            rto_min: Span::from_millis(200),
+            rto_max: Span::from_secs(120),
+            granularity: Span::from_millis(1),
+            delayed_ack: Some(DelayedAck { every: 2, at_most: Span::from_millis(40) }),
+            restart_after_idle: true,
+        }
+    }
+
+    /// The same for a datacentre: timeouts of 10 ms at least and at first, as in the DCTCP paper (Alizadeh et al.,
+    /// SIGCOMM 2010), with a granularity of 10 us; acknowledgements after 1 ms; a receiver's window of 64 MiB, enough for
+    /// 400 Gb/s and a round trip of 1 ms.
+    pub const fn datacentre(control: Control) -> TcpConfig {
+        TcpConfig {
+            window_max: Bytes::new(64 << 20),
+            initial_rto: Span::from_millis(10),
+            rto_min: Span::from_millis(10),
+            granularity: Span::from_micros(10),
+            delayed_ack: Some(DelayedAck { every: 2, at_most: Span::from_millis(1) }),
+            ..TcpConfig::linux(control)
+        }
+    }
+
+    /// Whether data may be marked.
+    pub const fn is_ecn_capable(&self) -> bool {
+        self.ecn || matches!(self.control, Control::Dctcp(_))
+    }
+}
+
+#[cfg(test)]
+mod bottleneck;
+#[cfg(test)]
+mod tests;

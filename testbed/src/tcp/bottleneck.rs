@@ -1,0 +1,206 @@
+//! Flows through one queue, for tests: drop-tail or marked above a threshold, with a fixed delay each way.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use weir_units::{BitRate, Bytes, Span, Time};
+
+use super::{Ack, Segment, TcpConfig, TcpReceiver, TcpSender};
+
+/// What the flows go through.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Path {
+    pub rate: BitRate,
+    /// Of both ways together, without what the queue adds.
+    pub rtt: Span,
+    /// Segments that the queue holds at most.
+    pub room: usize,
+    /// Segments are marked that find so many or more.
+    pub mark_at: usize,
+    /// Of new segments each one of so many is lost, whatever the queue.
+    pub lose_each: u64,
+}
+
+/// Flows, the queue, and what is on its way.
+pub(super) struct Bottleneck {
+    pub now: Time,
+    pub senders: Vec<TcpSender>,
+    pub receivers: Vec<TcpReceiver>,
+    path: Path,
+    /// The segment in front is on the wire.
+    queue: VecDeque<(usize, Segment, bool)>,
+    events: BinaryHeap<Reverse<(Time, u64, What)>>,
+    /// Data and acknowledgements between the ends, by number.
+    on_their_way: VecDeque<(usize, Carried)>,
+    first: u64,
+    order: u64,
+    /// When a wake-up for a flow's timers was asked for, so that it is asked for once.
+    wake_ups: Vec<[Time; 2]>,
+    new_segments: u64,
+    pub drops: u64,
+    /// The queue's lengths, in segments, at each arrival since [`Bottleneck::measure`].
+    pub lengths: Vec<usize>,
+    received_before: Vec<u64>,
+    since: Time,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    /// The wire has sent the segment in front.
+    Sent,
+    /// Something gets to the other end.
+    Arrives(u64),
+    /// A flow's timer: its sender's or its receiver's.
+    Wake(usize, usize),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Carried {
+    Data(Segment, bool),
+    Ack(Ack),
+}
+
+/// What a frame has beside the segment, on the wire.
+const HEADERS: u64 = 90;
+
+impl Bottleneck {
+    pub(super) fn new(path: Path, flows: &[TcpConfig]) -> Bottleneck {
+        Bottleneck {
+            now: Time::ZERO,
+            senders: flows.iter().map(TcpSender::new).collect(),
+            receivers: flows.iter().map(TcpReceiver::new).collect(),
+            path,
+            queue: VecDeque::new(),
+            events: BinaryHeap::new(),
+            on_their_way: VecDeque::new(),
+            first: 0,
+            order: 0,
+            wake_ups: vec![[Time::NEVER; 2]; flows.len()],
+            new_segments: 0,
+            drops: 0,
+            lengths: Vec::new(),
+            received_before: vec![0; flows.len()],
+            since: Time::ZERO,
+        }
+    }
+
+    /// A flow has data from now on, without an end.
+    pub(super) fn start(&mut self, flow: usize) {
+        self.write(flow, 1 << 40);
+    }
+
+    pub(super) fn write(&mut self, flow: usize, bytes: u64) {
+        self.senders[flow].write(bytes);
+        self.serve(flow);
+    }
+
+    pub(super) fn run_for(&mut self, span: Span) {
+        let until = self.now + span;
+        while let Some(Reverse((at, _, what))) = self.events.peek().copied()
+            && at <= until
+        {
+            self.events.pop();
+            self.now = at;
+            self.happen(what);
+        }
+        self.now = until;
+    }
+
+    /// Goodput and queue lengths count from now on.
+    pub(super) fn measure(&mut self) {
+        self.since = self.now;
+        self.received_before = self.receivers.iter().map(TcpReceiver::received).collect();
+        self.lengths.clear();
+    }
+
+    /// Each flow's share of what the wire can carry, since [`Bottleneck::measure`].
+    pub(super) fn shares(&self, mss: u32) -> Vec<f64> {
+        let frames = self.now.since(self.since).as_picos() as f64 / self.service(mss).as_picos() as f64;
+        let received = self.receivers.iter().map(TcpReceiver::received).zip(&self.received_before);
+        received.map(|(after, before)| (after - before) as f64 / f64::from(mss) / frames).collect()
+    }
+
+    fn service(&self, len: u32) -> Span {
+        self.path.rate.time_for(Bytes::new(u64::from(len) + HEADERS))
+    }
+
+    fn happen(&mut self, what: What) {
+        match what {
+            What::Sent => {
+                let (flow, segment, is_ce) = self.queue.pop_front().unwrap();
+                self.carry(flow, Carried::Data(segment, is_ce));
+                self.begin();
+            }
+            What::Arrives(number) => {
+                assert_eq!(number, self.first, "delays are fixed");
+                self.first += 1;
+                let (flow, carried) = self.on_their_way.pop_front().unwrap();
+                match carried {
+                    Carried::Ack(ack) => self.senders[flow].handle_ack(self.now, &ack),
+                    Carried::Data(segment, is_ce) => {
+                        if let Some(ack) = self.receivers[flow].handle_segment(self.now, &segment, is_ce) {
+                            self.carry(flow, Carried::Ack(ack));
+                        }
+                    }
+                }
+                self.serve(flow);
+            }
+            What::Wake(flow, end) => {
+                self.wake_ups[flow][end] = Time::NEVER;
+                self.senders[flow].handle_timeout(self.now);
+                self.serve(flow);
+            }
+        }
+    }
+
+    /// Half of the round trip, each way.
+    fn carry(&mut self, flow: usize, carried: Carried) {
+        let number = self.first + self.on_their_way.len() as u64;
+        self.on_their_way.push_back((flow, carried));
+        self.schedule(self.now + self.path.rtt.divided_by(2), What::Arrives(number));
+    }
+
+    fn serve(&mut self, flow: usize) {
+        while let Some(ack) = self.receivers[flow].poll_ack(self.now) {
+            self.carry(flow, Carried::Ack(ack));
+        }
+        while let Some(segment) = self.senders[flow].poll_segment(self.now) {
+            self.enqueue(flow, segment);
+        }
+        let due = [self.senders[flow].next_timeout(), self.receivers[flow].next_timeout()];
+        for (end, at) in due.into_iter().enumerate() {
+            // A timer that was put off is looked at when it would have struck.
+            if at < self.wake_ups[flow][end] {
+                self.wake_ups[flow][end] = at;
+                self.schedule(at, What::Wake(flow, end));
+            }
+        }
+    }
+
+    fn enqueue(&mut self, flow: usize, segment: Segment) {
+        let length = self.queue.len();
+        self.lengths.push(length);
+        self.new_segments += u64::from(!segment.is_retransmission);
+        let is_lost = !segment.is_retransmission && self.new_segments.is_multiple_of(self.path.lose_each);
+        if is_lost || length >= self.path.room {
+            self.drops += 1;
+            return;
+        }
+        self.queue.push_back((flow, segment, segment.ect && length >= self.path.mark_at));
+        if length == 0 {
+            self.begin();
+        }
+    }
+
+    fn begin(&mut self) {
+        if let Some((_, segment, _)) = self.queue.front() {
+            let sent = self.now + self.service(segment.len);
+            self.schedule(sent, What::Sent);
+        }
+    }
+
+    fn schedule(&mut self, at: Time, what: What) {
+        self.order += 1;
+        self.events.push(Reverse((at, self.order, what)));
+    }
+}

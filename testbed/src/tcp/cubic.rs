@@ -1,0 +1,223 @@
+//! Cubic's window growth (RFC 9438).
+
+use weir_units::{Span, Time};
+
+/// Cubic's parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CubicConfig {
+    /// C in thousandths, in segments per cubed second.
+    pub c_permille: u32,
+    /// β_cubic in thousandths: what is left of the window after a loss; at most 1000.
+    pub beta_permille: u32,
+    /// Whether a flow that is cut before it reached its last W_max leaves more for others (4.7).
+    pub fast_convergence: bool,
+    /// Whether it grows at least as Reno does (4.3).
+    pub reno_friendly: bool,
+}
+
+/// A flow's state. Windows are in bytes, times in seconds.
+#[derive(Debug)]
+pub(super) struct Cubic {
+    c: f64,
+    beta: f64,
+    fast_convergence: bool,
+    reno_friendly: bool,
+    /// W_max; zero before the first loss, and after a timeout.
+    w_max: f64,
+    /// Since the window began to grow by the cubic function; none before, and in slow start.
+    epoch: Option<Epoch>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Epoch {
+    start: Time,
+    /// W_max of this epoch.
+    origin: f64,
+    /// When the window is back at the origin.
+    k: f64,
+    /// W_est: the window that Reno would have.
+    w_est: f64,
+}
+
+impl Default for CubicConfig {
+    /// The constants of the RFC (section 5): C = 0.4, β = 0.7.
+    fn default() -> CubicConfig {
+        CubicConfig { c_permille: 400, beta_permille: 700, fast_convergence: true, reno_friendly: true }
+    }
+}
+
+impl Cubic {
+    pub(super) fn new(config: &CubicConfig) -> Cubic {
+        Cubic {
+            c: f64::from(config.c_permille) / 1_000.0,
+            beta: f64::from(config.beta_permille.min(1_000)) / 1_000.0,
+            fast_convergence: config.fast_convergence,
+            reno_friendly: config.reno_friendly,
+            w_max: 0.0,
+            epoch: None,
+        }
+    }
+
+    /// β.
+    pub(super) fn beta(&self) -> f64 {
+        self.beta
+    }
+
+    /// The window is about to be cut (4.6, 4.7).
+    pub(super) fn handle_cut(&mut self, cwnd: f64) {
+        let gives_way = self.fast_convergence && cwnd < self.w_max;
+        self.w_max = if gives_way { cwnd * (1.0 + self.beta) / 2.0 } else { cwnd };
+        self.epoch = None;
+    }
+
+    /// After a timeout the window grows from where slow start ends, whatever it was (4.8).
+    pub(super) fn handle_timeout(&mut self) {
+        self.w_max = 0.0;
+        self.epoch = None;
+    }
+
+    /// Nothing was sent for so long: time stood still (5.8).
+    pub(super) fn handle_idle(&mut self, idle: Span) {
+        if let Some(epoch) = &mut self.epoch {
+            epoch.start = epoch.start.saturating_add(idle);
+        }
+    }
+
+    /// The window after so many bytes were acknowledged in congestion avoidance (4.2 to 4.5). `prior` is what it was
+    /// before the last cut.
+    pub(super) fn grown(&mut self, now: Time, rtt: Span, acked: f64, cwnd: f64, prior: f64, mss: f64) -> f64 {
+        let mut epoch = match self.epoch {
+            Some(epoch) => epoch,
+            None => self.begin(now, cwnd, mss),
+        };
+        let alpha = if epoch.w_est < prior { 3.0 * (1.0 - self.beta) / (1.0 + self.beta) } else { 1.0 };
+        epoch.w_est += alpha * mss * acked / cwnd;
+        self.epoch = Some(epoch);
+        let t = now.since(epoch.start).as_secs_f64();
+        if self.reno_friendly && self.w_cubic(&epoch, t, mss) < epoch.w_est {
+            return cwnd.max(epoch.w_est);
+        }
+        let target = self.w_cubic(&epoch, t + rtt.as_secs_f64(), mss).max(cwnd).min(1.5 * cwnd);
+        cwnd + acked * (target - cwnd) / cwnd
+    }
+
+    fn begin(&self, now: Time, cwnd: f64, mss: f64) -> Epoch {
+        let origin = self.w_max.max(cwnd);
+        let k = libm::cbrt((origin - cwnd) / (self.c * mss));
+        Epoch { start: now, origin, k, w_est: cwnd }
+    }
+
+    /// W_cubic(t) = C (t - K)^3 + W_max.
+    fn w_cubic(&self, epoch: &Epoch, t: f64, mss: f64) -> f64 {
+        let d = t - epoch.k;
+        epoch.origin + self.c * mss * (d * d * d)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: f64 = 1_000.0;
+
+    fn at(ms: u64) -> Time {
+        Time::ZERO + Span::from_millis(ms)
+    }
+
+    fn cut_at(segments: f64) -> Cubic {
+        let mut cubic = Cubic::new(&CubicConfig::default());
+        cubic.handle_cut(segments * MSS);
+        cubic
+    }
+
+    #[test]
+    fn k_and_the_cubic_function_by_hand() {
+        let cubic = cut_at(100.0);
+        let epoch = cubic.begin(at(0), 70.0 * MSS, MSS);
+        // K = cbrt(100 · 0.3 / 0.4) = cbrt(75).
+        assert!((epoch.k - 4.217_163_326_508_746).abs() < 1e-14);
+        let segments = |t: f64| cubic.w_cubic(&epoch, t, MSS) / MSS;
+        // 100 - 0.4 · 75; 100 - 0.4 · 2.217163^3 = 100 - 0.4 · 10.89902; 100; 100 + 0.4 · 8.
+        for (t, expected) in [(0.0, 70.0), (2.0, 95.640_39), (epoch.k, 100.0), (epoch.k + 2.0, 103.2)] {
+            assert!((segments(t) - expected).abs() < 1e-4, "{t}: {}", segments(t));
+        }
+    }
+
+    #[test]
+    fn a_flow_cut_below_its_last_w_max_gives_way() {
+        let mut cubic = cut_at(100.0);
+        cubic.handle_cut(80.0 * MSS);
+        assert_eq!(cubic.w_max, 80.0 * MSS * 0.85);
+        cubic.handle_cut(90.0 * MSS);
+        assert_eq!(cubic.w_max, 90.0 * MSS, "above it");
+        let mut keeps = Cubic::new(&CubicConfig { fast_convergence: false, ..CubicConfig::default() });
+        [100.0, 80.0].into_iter().for_each(|segments| keeps.handle_cut(segments * MSS));
+        assert_eq!(keeps.w_max, 80.0 * MSS);
+    }
+
+    /// The window after a number of round trips of `rtt_ms`, each of which acknowledges all of it.
+    fn after_rounds(cubic: &mut Cubic, rounds: u64, rtt_ms: u64, mut cwnd: f64, prior: f64) -> f64 {
+        for round in 0..rounds {
+            let segments = (cwnd / MSS) as u64;
+            for n in 0..segments {
+                let now = at(round * rtt_ms + rtt_ms * n / segments);
+                cwnd = cubic.grown(now, Span::from_millis(rtt_ms), MSS, cwnd, prior, MSS);
+            }
+        }
+        cwnd
+    }
+
+    #[test]
+    fn the_window_follows_the_cubic_function_over_long_paths() {
+        // 1000 segments, 100 ms: Reno would gain 0.53 a round trip; K = cbrt(750) = 9.0856 s.
+        let mut cubic = cut_at(1_000.0);
+        let cwnd = after_rounds(&mut cubic, 91, 100, 700.0 * MSS, 1_000.0 * MSS) / MSS;
+        assert!((999.0..1_000.1).contains(&cwnd), "{cwnd}");
+        // Another 5 s: 1000 + 0.4 · 5^3 = 1050.
+        let mut cubic = cut_at(1_000.0);
+        let cwnd = after_rounds(&mut cubic, 141, 100, 700.0 * MSS, 1_000.0 * MSS) / MSS;
+        assert!((1_045.0..1_051.0).contains(&cwnd), "{cwnd}");
+    }
+
+    #[test]
+    fn it_is_reno_over_short_paths() {
+        // 1 ms: 20 round trips take the cubic function nowhere; W_est gains 0.5294 in each, up to W_max, then 1.
+        let mut cubic = cut_at(20.0);
+        let cwnd = after_rounds(&mut cubic, 10, 1, 14.0 * MSS, 20.0 * MSS) / MSS;
+        assert!((18.9..19.5).contains(&cwnd), "14 + 10 · 0.5294 = 19.3: {cwnd}");
+        let cwnd = after_rounds(&mut cut_at(20.0), 20, 1, 14.0 * MSS, 20.0 * MSS) / MSS;
+        assert!((27.5..28.8).contains(&cwnd), "20 + 8.7 · 1 = 28.7: {cwnd}");
+        let mut never = Cubic::new(&CubicConfig { reno_friendly: false, ..CubicConfig::default() });
+        never.handle_cut(20.0 * MSS);
+        let cwnd = after_rounds(&mut never, 20, 1, 14.0 * MSS, 20.0 * MSS) / MSS;
+        assert!(cwnd < 15.0, "{cwnd}");
+    }
+
+    #[test]
+    fn after_a_timeout_it_starts_where_slow_start_ends() {
+        let mut cubic = cut_at(100.0);
+        cubic.handle_timeout();
+        let epoch = cubic.begin(at(5), 35.0 * MSS, MSS);
+        assert_eq!((epoch.k, epoch.origin), (0.0, 35.0 * MSS));
+    }
+
+    #[test]
+    fn idle_time_does_not_count() {
+        let rtt = Span::from_millis(100);
+        let grown = |idle: Span, now: Time| {
+            let mut cubic = cut_at(1_000.0);
+            cubic.grown(at(0), rtt, MSS, 700.0 * MSS, 1_000.0 * MSS, MSS);
+            cubic.handle_idle(idle);
+            cubic.grown(now, rtt, MSS, 700.0 * MSS, 1_000.0 * MSS, MSS)
+        };
+        assert_eq!(grown(Span::from_secs(8), at(9_000)), grown(Span::ZERO, at(1_000)));
+    }
+
+    #[test]
+    fn no_acknowledgement_grows_the_window_by_more_than_half_of_itself_a_round_trip() {
+        let mut cubic = cut_at(1_000.0);
+        cubic.grown(at(0), Span::ZERO, MSS, 700.0 * MSS, 1_000.0 * MSS, MSS);
+        let cwnd = cubic.grown(at(60_000), Span::ZERO, MSS, 700.0 * MSS, 1_000.0 * MSS, MSS);
+        assert_eq!(cwnd, 700.5 * MSS);
+    }
+}

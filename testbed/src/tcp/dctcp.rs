@@ -1,0 +1,100 @@
+//! DCTCP's estimate of how much of the data is marked (RFC 8257, 3.3).
+
+/// DCTCP's parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DctcpConfig {
+    /// g = 2^-this: the weight of the last window in α. Above 32 it is 32.
+    pub gain_shift: u8,
+}
+
+/// A flow's state.
+#[derive(Debug)]
+pub(super) struct Dctcp {
+    gain_shift: u8,
+    /// α in units of 2^-32.
+    alpha: u64,
+    /// DCTCP.BytesAcked and DCTCP.BytesMarked of this window of data,
+    acked: u64,
+    marked: u64,
+    /// which ends there.
+    window_end: u64,
+}
+
+/// α = 1.
+const ONE: u64 = 1 << 32;
+
+impl Default for DctcpConfig {
+    /// g = 1/16, as the RFC recommends (4.1).
+    fn default() -> DctcpConfig {
+        DctcpConfig { gain_shift: 4 }
+    }
+}
+
+impl Dctcp {
+    /// α is 1 at first, so that a flow's first mark is taken as seriously as a loss (4.1).
+    pub(super) fn new(config: &DctcpConfig) -> Dctcp {
+        Dctcp { gain_shift: config.gain_shift.min(32), alpha: ONE, acked: 0, marked: 0, window_end: 0 }
+    }
+
+    /// Data was acknowledged up to `una`, by an acknowledgement with ECE or without; up to `next` it is sent.
+    pub(super) fn handle_ack(&mut self, acked: u64, ece: bool, una: u64, next: u64) {
+        self.acked += acked;
+        self.marked += if ece { acked } else { 0 };
+        if una <= self.window_end || self.acked == 0 {
+            return;
+        }
+        let share = (u128::from(self.marked) << 32) / u128::from(self.acked);
+        // Rounded down, so that α gets to zero.
+        let change = (share as i64 - self.alpha as i64) >> self.gain_shift;
+        self.alpha = self.alpha.saturating_add_signed(change);
+        (self.acked, self.marked, self.window_end) = (0, 0, next);
+    }
+
+    /// α.
+    pub(super) fn alpha(&self) -> f64 {
+        self.alpha as f64 / ONE as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// α after windows of ten segments, of which the first so many are marked.
+    fn alpha_after(flow: &mut Dctcp, windows: u64, marked: u64) -> f64 {
+        let mut una = flow.window_end;
+        for _ in 0..windows {
+            let next = una + 10_000;
+            for n in 0..10 {
+                una += 1_000;
+                // The first acknowledgement of a window ends the one before.
+                flow.handle_ack(1_000, (n + 9) % 10 < marked, una, next);
+            }
+        }
+        flow.alpha()
+    }
+
+    #[test]
+    fn alpha_by_hand() {
+        let mut flow = Dctcp::new(&DctcpConfig::default());
+        assert_eq!(flow.alpha(), 1.0);
+        flow.handle_ack(1_000, false, 1_000, 10_000);
+        assert_eq!(flow.alpha(), 15.0 / 16.0);
+        // Until 10,000 is passed: 10 segments, 4 of them marked. 15/16 · 15/16 + 1/16 · 4/10.
+        (2..=10).for_each(|n| flow.handle_ack(1_000, n <= 5, n * 1_000, 20_000));
+        assert_eq!(flow.alpha(), 15.0 / 16.0);
+        flow.handle_ack(1_000, false, 11_000, 21_000);
+        assert!((flow.alpha() - (225.0 / 256.0 + 0.025)).abs() < 1e-9);
+    }
+
+    #[test]
+    fn alpha_converges_to_the_share_of_marks() {
+        let mut flow = Dctcp::new(&DctcpConfig::default());
+        assert!((alpha_after(&mut flow, 200, 3) - 0.3).abs() < 1e-5);
+        assert!((alpha_after(&mut flow, 200, 10) - 1.0).abs() < 1e-5);
+        // The first of these acknowledgements ends a window with nine marks of ten; nine windows have none.
+        let expected = (15.0 / 16.0 + 0.9 / 16.0) * f64::powi(15.0 / 16.0, 9);
+        assert!((alpha_after(&mut flow, 10, 0) - expected).abs() < 1e-5);
+        assert_eq!(alpha_after(&mut flow, 1_000, 0), 0.0);
+    }
+}

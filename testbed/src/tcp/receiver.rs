@@ -1,0 +1,267 @@
+//! The receiving end: what has arrived, and when to say so.
+
+use weir_units::{Span, Time};
+
+use super::ranges::Ranges;
+use super::{Ack, Control, Segment, TcpConfig};
+
+/// The receiving end of a connection, of an application that reads all data at once.
+///
+/// Send what [`TcpReceiver::handle_segment`] returns, then all that [`TcpReceiver::poll_ack`] does; ask it again at
+/// [`TcpReceiver::next_timeout`].
+#[derive(Debug)]
+pub struct TcpReceiver {
+    every: u32,
+    at_most: Span,
+    is_ecn_capable: bool,
+    is_dctcp: bool,
+    /// The first byte that is missing.
+    next: u64,
+    /// What arrived beyond it.
+    held: Ranges,
+    /// A byte of each range that arrived last, the last one first.
+    recent: [Option<u64>; 3],
+    /// TS.Recent and Last.ACK.sent of RFC 7323, 4.3.
+    echo: Time,
+    last_ack: u64,
+    /// Whether acknowledgements have ECE now. For DCTCP: whether the last segment was marked.
+    ece: bool,
+    /// Segments since the last acknowledgement,
+    pending: u32,
+    /// and when the next is sent; [`Time::NEVER`] if nothing is pending.
+    due: Time,
+}
+
+impl TcpReceiver {
+    /// The receiving end of an established connection over which nothing was sent.
+    pub fn new(config: &TcpConfig) -> TcpReceiver {
+        TcpReceiver {
+            every: config.delayed_ack.map_or(1, |delayed| delayed.every),
+            at_most: config.delayed_ack.map_or(Span::ZERO, |delayed| delayed.at_most),
+            is_ecn_capable: config.is_ecn_capable(),
+            is_dctcp: matches!(config.control, Control::Dctcp(_)),
+            next: 0,
+            held: Ranges::default(),
+            recent: [None; 3],
+            echo: Time::ZERO,
+            last_ack: 0,
+            ece: false,
+            pending: 0,
+            due: Time::NEVER,
+        }
+    }
+
+    /// A segment has arrived, with a CE mark or without. Returns what is to be sent at once; there may be a second one,
+    /// for [`TcpReceiver::poll_ack`].
+    ///
+    /// With DCTCP, a mark after segments without, or the other way round, is told at once: what came before is
+    /// acknowledged on its own, so that the sender knows how much was marked to the byte (RFC 8257, 3.2).
+    pub fn handle_segment(&mut self, now: Time, segment: &Segment, is_ce: bool) -> Option<Ack> {
+        let is_turn = self.is_dctcp && is_ce != self.ece;
+        let before = if is_turn && self.pending > 0 { Some(self.ack()) } else { None };
+        self.hear_mark(is_ce, segment.cwr);
+        if segment.seq <= self.last_ack && segment.sent_at >= self.echo {
+            self.echo = segment.sent_at;
+        }
+        let is_in_order = self.take(segment);
+        self.pending += 1;
+        let at_once = is_turn || !is_in_order || segment.push || self.pending >= self.every;
+        self.due = if at_once { now } else { self.due.min(now.saturating_add(self.at_most)) };
+        before.or_else(|| self.poll_ack(now))
+    }
+
+    /// When a delayed acknowledgement is due; [`Time::NEVER`] if none is pending.
+    pub fn next_timeout(&self) -> Time {
+        self.due
+    }
+
+    /// The acknowledgement that is due by now.
+    pub fn poll_ack(&mut self, now: Time) -> Option<Ack> {
+        (self.pending > 0 && self.due <= now).then(|| self.ack())
+    }
+
+    /// Bytes received in order, each counted once.
+    pub fn received(&self) -> u64 {
+        self.next
+    }
+
+    /// Bytes received beyond one that is missing.
+    pub fn held(&self) -> u64 {
+        self.held.total()
+    }
+
+    /// RFC 3168, 6.1.3: a mark is repeated until the sender says that it has heard; RFC 8257, 3.2: it is just told.
+    fn hear_mark(&mut self, is_ce: bool, cwr: bool) {
+        if self.is_dctcp {
+            self.ece = is_ce;
+        } else if self.is_ecn_capable {
+            self.ece = is_ce || (self.ece && !cwr);
+        }
+    }
+
+    /// Takes a segment in. Returns whether it continues what came before and nothing else is missing.
+    fn take(&mut self, segment: &Segment) -> bool {
+        let (start, end) = (segment.seq, segment.seq + u64::from(segment.len));
+        if start > self.next {
+            // One that opens more gaps than are kept is as good as lost.
+            if self.held.insert(start, end) {
+                self.remember(start);
+            }
+            return false;
+        }
+        if end <= self.next {
+            return false;
+        }
+        let is_only = self.held.is_empty();
+        self.next = self.held.range_of(end).map_or(end, |range| range.1);
+        self.held.remove_below(self.next);
+        is_only
+    }
+
+    /// The range of this byte is the one that arrived last.
+    fn remember(&mut self, seq: u64) {
+        let range = self.held.range_of(seq);
+        let mut others = self.recent.into_iter().flatten().filter(|other| self.held.range_of(*other) != range);
+        self.recent = [Some(seq), others.next(), others.next()];
+    }
+
+    fn ack(&mut self) -> Ack {
+        self.pending = 0;
+        self.due = Time::NEVER;
+        self.last_ack = self.next;
+        Ack { ack: self.next, ece: self.ece, sack: self.sack(), echo: self.echo }
+    }
+
+    /// What arrived last first, then as much else as there is room for.
+    fn sack(&self) -> [Option<(u64, u64)>; 3] {
+        let mut blocks = [None; 3];
+        if self.held.is_empty() {
+            return blocks;
+        }
+        let recent = self.recent.into_iter().flatten().filter_map(|seq| self.held.range_of(seq));
+        let mut count = 0;
+        for range in recent.chain(self.held.descending().take(blocks.len())) {
+            if count < blocks.len() && !blocks.contains(&Some(range)) {
+                blocks[count] = Some(range);
+                count += 1;
+            }
+        }
+        blocks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcp::{CubicConfig, DctcpConfig, DelayedAck};
+
+    const MSS: u64 = 1_000;
+
+    fn at(us: u64) -> Time {
+        Time::from_nanos(1_000 * us)
+    }
+
+    fn receiver(control: Control, ecn: bool) -> TcpReceiver {
+        let delayed_ack = Some(DelayedAck { every: 2, at_most: Span::from_micros(500) });
+        TcpReceiver::new(&TcpConfig { ecn, delayed_ack, ..TcpConfig::linux(control) })
+    }
+
+    fn cubic() -> TcpReceiver {
+        receiver(Control::Cubic(CubicConfig::default()), true)
+    }
+
+    /// The nth segment, sent at n us.
+    fn segment(n: u64) -> Segment {
+        let (is_retransmission, push, cwr) = (false, false, false);
+        Segment { seq: n * MSS, len: MSS as u32, is_retransmission, push, cwr, ect: true, sent_at: at(n) }
+    }
+
+    fn blocks(list: &[(u64, u64)]) -> [Option<(u64, u64)>; 3] {
+        [0, 1, 2].map(|n| list.get(n).map(|(start, end)| (start * MSS, end * MSS)))
+    }
+
+    #[test]
+    fn every_other_segment_is_acknowledged_and_a_single_one_after_its_time() {
+        let mut receiver = cubic();
+        assert_eq!((receiver.handle_segment(at(10), &segment(0), false), receiver.next_timeout()), (None, at(510)));
+        let ack = receiver.handle_segment(at(11), &segment(1), false).unwrap();
+        assert_eq!((ack.ack, ack.ece, ack.sack, ack.echo), (2_000, false, [None; 3], at(0)), "echoes the first");
+        assert_eq!((receiver.next_timeout(), receiver.poll_ack(at(600))), (Time::NEVER, None));
+        assert_eq!(receiver.handle_segment(at(20), &segment(2), false), None);
+        assert_eq!(receiver.poll_ack(at(519)), None);
+        let ack = receiver.poll_ack(at(520)).unwrap();
+        assert_eq!((ack.ack, ack.echo, receiver.poll_ack(at(520))), (3_000, at(2), None));
+        let last = Segment { push: true, len: 10, ..segment(3) };
+        assert_eq!(receiver.handle_segment(at(600), &last, false).unwrap().ack, 3_010, "the end of what was written");
+    }
+
+    #[test]
+    fn without_delay_each_segment_is_acknowledged() {
+        let mut receiver = TcpReceiver::new(&TcpConfig { delayed_ack: None, ..TcpConfig::linux(Control::Reno) });
+        let acks = [0, 1].map(|n| receiver.handle_segment(at(n), &segment(n), true).map(|ack| (ack.ack, ack.ece)));
+        assert_eq!(acks, [Some((1_000, false)), Some((2_000, false))], "and marks mean nothing without ECN");
+    }
+
+    #[test]
+    fn gaps_are_told_at_once_what_came_last_first() {
+        let mut receiver = cubic();
+        receiver.handle_segment(at(0), &segment(0), false);
+        let mut told = |n: u64| {
+            let ack = receiver.handle_segment(at(100 + n), &segment(n), false).expect("at once");
+            (ack.ack / MSS, ack.sack, ack.echo)
+        };
+        assert_eq!(told(2), (1, blocks(&[(2, 3)]), at(0)));
+        assert_eq!(told(4), (1, blocks(&[(4, 5), (2, 3)]), at(0)));
+        assert_eq!(told(6), (1, blocks(&[(6, 7), (4, 5), (2, 3)]), at(0)));
+        assert_eq!(told(8), (1, blocks(&[(8, 9), (6, 7), (4, 5)]), at(0)));
+        assert_eq!(told(3), (1, blocks(&[(2, 5), (8, 9), (6, 7)]), at(0)), "two became one");
+        assert_eq!(told(3), (1, blocks(&[(2, 5), (8, 9), (6, 7)]), at(0)), "a double");
+        // The gap is filled: the echo is that of the segment that did it.
+        assert_eq!(told(1), (5, blocks(&[(8, 9), (6, 7)]), at(1)));
+        assert_eq!(told(0), (5, blocks(&[(8, 9), (6, 7)]), at(1)), "an old double");
+        assert_eq!(told(5), (7, blocks(&[(8, 9)]), at(5)));
+        assert_eq!(told(7), (9, [None; 3], at(7)));
+        assert_eq!((receiver.received(), receiver.held()), (9_000, 0));
+    }
+
+    #[test]
+    fn segments_that_overlap_count_once() {
+        let mut receiver = cubic();
+        receiver.handle_segment(at(0), &Segment { len: 1_500, ..segment(2) }, false);
+        assert_eq!(receiver.held(), 1_500);
+        receiver.handle_segment(at(0), &Segment { len: 2_200, ..segment(0) }, false);
+        assert_eq!((receiver.received(), receiver.held()), (3_500, 0));
+    }
+
+    #[test]
+    fn a_mark_is_repeated_until_the_window_was_cut() {
+        let mut receiver = cubic();
+        let mut ece = |n: u64, is_ce: bool, cwr: bool| {
+            receiver.handle_segment(at(n), &Segment { cwr, push: true, ..segment(n) }, is_ce).unwrap().ece
+        };
+        let told = [ece(0, false, false), ece(1, true, false), ece(2, false, false), ece(3, false, true)];
+        assert_eq!(told, [false, true, true, false]);
+        assert_eq!([ece(4, true, true), ece(5, false, false), ece(6, false, true)], [true, true, false]);
+    }
+
+    #[test]
+    fn dctcp_tells_how_much_was_marked_to_the_byte() {
+        let mut receiver = receiver(Control::Dctcp(DctcpConfig::default()), false);
+        let mut told = |n: u64, is_ce: bool| {
+            let mut acks: Vec<_> = receiver.handle_segment(at(n), &segment(n), is_ce).into_iter().collect();
+            acks.extend(receiver.poll_ack(at(n)));
+            acks.into_iter().map(|ack| (ack.ack / MSS, ack.ece)).collect::<Vec<_>>()
+        };
+        assert_eq!(told(0, false), []);
+        assert_eq!(told(1, false), [(2, false)]);
+        assert_eq!(told(2, false), []);
+        // One without a mark was pending.
+        assert_eq!(told(3, true), [(3, false), (4, true)]);
+        assert_eq!(told(4, true), []);
+        assert_eq!(told(5, true), [(6, true)]);
+        // None was pending.
+        assert_eq!(told(6, false), [(7, false)]);
+        assert_eq!(told(7, false), []);
+        assert_eq!(told(8, true), [(8, false), (9, true)]);
+    }
+}

@@ -1,0 +1,349 @@
+//! The sending end.
+
+use weir_units::{Span, Time};
+
+use super::proportional::Proportional;
+use super::retransmission::Retransmission;
+use super::scoreboard::{DUPLICATES, Scoreboard};
+use super::window::Window;
+use super::{Ack, Control, Segment, TcpConfig};
+
+/// The sending end of a connection.
+///
+/// After any `write` and `handle_*`, [`TcpSender::can_send`] may say something else; call [`TcpSender::poll_segment`]
+/// whenever there is room for a frame, and [`TcpSender::handle_timeout`] at [`TcpSender::next_timeout`], which every
+/// call may move. Nothing is allocated on the way of a segment but what a loss needs, and that is given back.
+#[derive(Debug)]
+pub struct TcpSender {
+    mss: u32,
+    is_ecn_capable: bool,
+    is_dctcp: bool,
+    restart_after_idle: bool,
+    window_max: u64,
+    /// All that the application has written ends there.
+    written: u64,
+    board: Scoreboard,
+    /// [`Scoreboard::pipe`], which is worked out once an acknowledgement.
+    pipe: u64,
+    window: Window,
+    retransmission: Retransmission,
+    phase: Phase,
+    /// Acknowledgements since `una` moved that said that more has arrived beyond it.
+    duplicates: u32,
+    /// Timeouts since `una` moved.
+    timeouts_in_turn: u32,
+    /// When the retransmission timer strikes; [`Time::NEVER`] if it does not run.
+    timer: Time,
+    last_sent: Time,
+    /// Data below was sent before the window was last cut.
+    cut_end: u64,
+    /// The next new data says that the window was cut.
+    cwr: bool,
+    /// The largest flight of this round trip, and the data that ends it: whether the window was used.
+    flight_max: u64,
+    round_end: u64,
+    stats: TcpStats,
+}
+
+/// What a sender has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TcpStats {
+    /// Segments sent, retransmissions included.
+    pub segments: u64,
+    /// Segments sent of which something was sent before.
+    pub retransmissions: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// Recoveries that acknowledgements began.
+    pub fast_recoveries: u64,
+    /// Cuts of the window for marks.
+    pub ecn_cuts: u64,
+}
+
+#[derive(Debug)]
+enum Phase {
+    /// Nothing is known to be lost.
+    Open,
+    /// Losses are repaired until all that was sent at the beginning is acknowledged (RFC 6675, section 5).
+    Recovery { began_at: u64, point: u64, rate: Proportional, is_rescued: bool },
+    /// After a timeout the same in slow start.
+    AfterTimeout { point: u64 },
+}
+
+/// What would be sent next: from and to.
+#[derive(Clone, Copy)]
+enum Next {
+    New(u64, u64),
+    Again(u64, u64),
+    Rescue(u64, u64),
+}
+
+impl TcpSender {
+    /// The sending end of an established connection over which nothing was sent.
+    ///
+    /// # Panics
+    /// With an MSS of zero.
+    pub fn new(config: &TcpConfig) -> TcpSender {
+        assert!(config.mss > 0, "a segment has a payload");
+        TcpSender {
+            mss: config.mss,
+            is_ecn_capable: config.is_ecn_capable(),
+            is_dctcp: matches!(config.control, Control::Dctcp(_)),
+            restart_after_idle: config.restart_after_idle,
+            window_max: config.window_max.get().max(u64::from(config.mss)),
+            written: 0,
+            board: Scoreboard::default(),
+            pipe: 0,
+            window: Window::new(config),
+            retransmission: Retransmission::new(config),
+            phase: Phase::Open,
+            duplicates: 0,
+            timeouts_in_turn: 0,
+            timer: Time::NEVER,
+            last_sent: Time::ZERO,
+            cut_end: 0,
+            cwr: false,
+            flight_max: 0,
+            round_end: 0,
+            stats: TcpStats::default(),
+        }
+    }
+
+    /// The application has so many bytes more to send.
+    pub fn write(&mut self, bytes: u64) {
+        self.written = self.written.saturating_add(bytes);
+    }
+
+    /// Whether there is a segment to be sent now.
+    pub fn can_send(&self) -> bool {
+        self.next().is_some()
+    }
+
+    /// The next segment to be sent. It counts as sent now.
+    pub fn poll_segment(&mut self, now: Time) -> Option<Segment> {
+        let next = self.next()?;
+        self.wake_up(now);
+        let (start, end) = next.range();
+        let is_new = matches!(next, Next::New(..));
+        let len = end - start;
+        match next {
+            Next::New(..) => self.board.handle_sent(len),
+            Next::Again(..) => self.board.handle_sent_again(end),
+            Next::Rescue(..) => {}
+        }
+        if let Phase::Recovery { rate, is_rescued, .. } = &mut self.phase {
+            rate.handle_sent(len);
+            *is_rescued |= matches!(next, Next::Rescue(..));
+        }
+        self.pipe += len;
+        if self.board.una() >= self.round_end || self.pipe > self.flight_max {
+            (self.flight_max, self.round_end) = (self.pipe, self.board.next());
+        }
+        if self.timer == Time::NEVER {
+            self.timer = now.saturating_add(self.retransmission.timeout());
+        }
+        self.last_sent = now;
+        self.stats.segments += 1;
+        self.stats.retransmissions += u64::from(!is_new);
+        Some(Segment {
+            seq: start,
+            len: len as u32,
+            is_retransmission: !is_new,
+            push: end == self.written,
+            cwr: is_new && std::mem::take(&mut self.cwr),
+            ect: self.is_ecn_capable && (is_new || self.is_dctcp),
+            sent_at: now,
+        })
+    }
+
+    /// An acknowledgement has arrived. One of data that was never sent is ignored.
+    pub fn handle_ack(&mut self, now: Time, ack: &Ack) {
+        if ack.ack > self.board.next() {
+            return;
+        }
+        let was_cut_at = self.cut_end;
+        let news = self.board.handle_ack(ack, u64::from(self.mss));
+        self.window.handle_ack(news.acked, ack.ece, self.board.una(), self.board.next());
+        if news.acked > 0 {
+            self.handle_progress(now, ack.echo);
+        } else if news.arrived > 0 {
+            self.duplicates += 1;
+        }
+        let was_in_recovery = matches!(self.phase, Phase::Recovery { .. });
+        self.end_recovery();
+        if let Phase::Open = self.phase {
+            if self.board.is_first_lost() || self.duplicates >= DUPLICATES {
+                self.begin_recovery();
+            } else if ack.ece && self.is_ecn_capable && self.board.una() > self.cut_end {
+                self.window.cut_for_mark();
+                self.handle_cut();
+                self.stats.ecn_cuts += 1;
+            }
+        }
+        self.pipe = self.board.pipe();
+        // An ECE says that the path is full (RFC 3168, 6.1.2).
+        let is_free = news.acked > 0 && !ack.ece && self.cut_end == was_cut_at && !was_in_recovery;
+        if let Phase::Recovery { rate, .. } = &mut self.phase {
+            let is_safe = news.acked > 0 && !news.is_more_lost;
+            rate.handle_ack(news.arrived, self.pipe, self.window.bytes(), is_safe, u64::from(self.mss));
+        } else if is_free && self.is_window_used() {
+            let rtt = self.retransmission.smoothed_rtt().unwrap_or(Span::ZERO);
+            self.window.grow(now, rtt, news.arrived);
+        }
+    }
+
+    /// When [`TcpSender::handle_timeout`] is to be called; [`Time::NEVER`] if nothing is waited for.
+    pub fn next_timeout(&self) -> Time {
+        self.timer
+    }
+
+    /// The retransmission timer may have struck; does nothing if it has not. All that did not arrive is sent again (RFC
+    /// 6298, 5.4 to 5.7), but for what was SACKed.
+    pub fn handle_timeout(&mut self, now: Time) {
+        if now < self.timer {
+            return;
+        }
+        // It runs again from when the first segment is sent again.
+        self.timer = Time::NEVER;
+        if self.board.una() == self.board.next() {
+            return;
+        }
+        self.retransmission.back_off();
+        self.window.collapse(self.timeouts_in_turn > 0);
+        self.board.all_is_lost();
+        self.pipe = self.board.pipe();
+        self.phase = Phase::AfterTimeout { point: self.board.next() };
+        self.duplicates = 0;
+        self.handle_cut();
+        self.timeouts_in_turn += 1;
+        self.stats.timeouts += 1;
+    }
+
+    /// Bytes acknowledged: all before this offset.
+    pub fn acked(&self) -> u64 {
+        self.board.una()
+    }
+
+    /// Bytes written.
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Bytes that are taken to be on their way (pipe of RFC 6675).
+    pub fn in_flight(&self) -> u64 {
+        self.pipe
+    }
+
+    /// The congestion window in bytes. While losses are repaired, what it is to be afterwards.
+    pub fn window(&self) -> u64 {
+        self.window.bytes()
+    }
+
+    /// The window in bytes from which on it grows slowly; none before the first cut.
+    pub fn slow_start_threshold(&self) -> Option<u64> {
+        self.window.threshold()
+    }
+
+    /// α, if this is DCTCP.
+    pub fn alpha(&self) -> Option<f64> {
+        self.window.alpha()
+    }
+
+    /// The smoothed round-trip time, once there is one.
+    pub fn smoothed_rtt(&self) -> Option<Span> {
+        self.retransmission.smoothed_rtt()
+    }
+
+    /// What it has done.
+    pub fn stats(&self) -> TcpStats {
+        self.stats
+    }
+
+    fn next(&self) -> Option<Next> {
+        let mss = u64::from(self.mss);
+        let again = |(start, end): (u64, u64)| Next::Again(start, end.min(start + mss));
+        let (next, limit) = match &self.phase {
+            Phase::Open => (self.new_data(), self.window.bytes()),
+            Phase::AfterTimeout { .. } => {
+                (self.board.lost().map(again).or_else(|| self.new_data()), self.window.bytes())
+            }
+            Phase::Recovery { began_at, rate, is_rescued, .. } => {
+                let rescue = || {
+                    let is_due = !is_rescued && self.board.una() > *began_at;
+                    self.board.tail(mss).filter(|_| is_due).map(|(start, end)| Next::Rescue(start, end))
+                };
+                let next = self.board.lost().map(again);
+                let next = next.or_else(|| self.new_data()).or_else(|| self.board.doubtful().map(again));
+                (next.or_else(rescue), rate.window())
+            }
+        };
+        let (start, end) = next?.range();
+        // Whatever the window: something is always on its way.
+        if self.pipe == 0 || self.pipe + (end - start) <= limit { next } else { None }
+    }
+
+    /// A segment that was never sent, if the receiver's window has room for all of it.
+    fn new_data(&self) -> Option<Next> {
+        let start = self.board.next();
+        let len = (self.written - start).min(u64::from(self.mss));
+        let fits = start + len <= self.board.una() + self.window_max;
+        (len > 0 && fits).then_some(Next::New(start, start + len))
+    }
+
+    /// Nothing was on its way: the window may be outdated.
+    fn wake_up(&mut self, now: Time) {
+        let next = self.board.next();
+        if next > 0 && self.board.una() == next {
+            let idle = now.since(self.last_sent);
+            self.window.handle_idle(idle, self.restart_after_idle && idle > self.retransmission.timeout());
+        }
+    }
+
+    /// Data was acknowledged for the first time.
+    fn handle_progress(&mut self, now: Time, echo: Time) {
+        if echo <= now {
+            self.retransmission.measured(now.since(echo));
+        }
+        self.duplicates = 0;
+        self.timeouts_in_turn = 0;
+        let is_all = self.board.una() == self.board.next();
+        self.timer = if is_all { Time::NEVER } else { now.saturating_add(self.retransmission.timeout()) };
+    }
+
+    fn begin_recovery(&mut self) {
+        let una = self.board.una();
+        self.window.cut_for_loss(una < self.cut_end);
+        self.board.first_is_lost(u64::from(self.mss));
+        let (point, flight) = (self.board.next(), self.pipe);
+        self.phase = Phase::Recovery { began_at: una, point, rate: Proportional::new(flight), is_rescued: false };
+        self.handle_cut();
+        self.stats.fast_recoveries += 1;
+    }
+
+    fn end_recovery(&mut self) {
+        if let Phase::Recovery { point, .. } | Phase::AfterTimeout { point } = self.phase
+            && self.board.una() >= point
+        {
+            self.phase = Phase::Open;
+        }
+    }
+
+    /// The window was cut: not again for the data that is on its way.
+    fn handle_cut(&mut self) {
+        self.cut_end = self.board.next();
+        self.cwr = self.is_ecn_capable;
+    }
+
+    /// Whether the window was what kept this round trip from sending more.
+    fn is_window_used(&self) -> bool {
+        let window = self.window.bytes();
+        self.flight_max + u64::from(self.mss) > window || (self.window.is_slow_start() && 2 * self.flight_max > window)
+    }
+}
+
+impl Next {
+    fn range(self) -> (u64, u64) {
+        let (Next::New(start, end) | Next::Again(start, end) | Next::Rescue(start, end)) = self;
+        (start, end)
+    }
+}
