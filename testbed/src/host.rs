@@ -21,7 +21,7 @@ mod tests;
 pub use congestion::{CongestionControl, DcqcnConfig};
 pub use packet::{Ack, FrameSizes, Hops, NicFrame, NicPacket, Says, Write};
 pub use receiver::{ReceiverConfig, ReceiverStats};
-pub use sender::{FctSummary, FlowConfig, Repeat, SenderStats};
+pub use sender::{FctSummary, FlowConfig, Repeat, SenderStats, Transport};
 pub use stats::{ClassStats, Completion, HostStats, NicCounters};
 
 use std::cmp::Reverse;

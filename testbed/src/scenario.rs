@@ -7,9 +7,9 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use weir_config::{Device, SwitchConfig};
-use weir_units::{Class, Span, Time};
+use weir_units::{Bytes, Class, FCS_BYTES, Span, Time, WIRE_OVERHEAD_BYTES};
 
-use crate::host::{CongestionControl, FlowConfig, Host, HostConfig, HostError, ReceiverConfig};
+use crate::host::{CongestionControl, FlowConfig, Host, HostConfig, HostError, ReceiverConfig, Transport};
 use crate::link::FaultPlan;
 use crate::rocev2::Dscp;
 use crate::topology::Routes;
@@ -37,6 +37,12 @@ pub struct Scenario {
     pub traffic: Vec<TrafficPlan>,
     /// How switches forward, where their own configurations do not say it: for virtual time only.
     pub routes: Option<Arc<Routes>>,
+    /// When links between switches, or to hosts, are cut and mended: for virtual time only.
+    pub outages: Vec<Outage>,
+    /// What a frame takes of a link besides its bytes: FCS 4 B, preamble 8 B and gap 12 B on a real one.
+    pub link_overhead: Bytes,
+    /// Messages that start before this are no part of the statistics.
+    pub warm_up: Time,
     /// Parts of the run that are measured by themselves.
     pub windows: Vec<WindowPlan>,
     /// How often the state is sampled.
@@ -158,7 +164,9 @@ pub struct TrafficPlan {
     pub class: Class,
     /// Code point of its frames.
     pub dscp: Dscp,
-    /// What controls its senders' rates.
+    /// What carries it.
+    pub transport: Transport,
+    /// What controls its senders' rates, of RDMA.
     pub congestion_control: CongestionControl,
     /// Every so many packets of a message one is to be acknowledged besides its last; `None` for the last alone.
     pub ack_every: Option<NonZeroU32>,
@@ -166,6 +174,26 @@ pub struct TrafficPlan {
     pub retransmission: Option<Span>,
     /// The messages, by their start.
     pub messages: Arc<[Message]>,
+}
+
+/// A link that is cut for some time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outage {
+    /// Which.
+    pub link: AnyLink,
+    /// When it is cut.
+    pub at: Time,
+    /// When it is mended; [`Time::NEVER`] for not at all.
+    pub until: Time,
+}
+
+/// A link, by its place in the scenario.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnyLink {
+    /// Between switches.
+    Between(usize),
+    /// To a host.
+    ToHost(usize),
 }
 
 /// A part of the run.
@@ -187,6 +215,9 @@ pub struct HostFlows {
     /// What it receives on, and each one's place among the scenario's flows.
     pub receives: Vec<(usize, ReceiverConfig)>,
 }
+
+/// FCS, preamble and gap: [`Scenario::link_overhead`] of a real link.
+pub const REAL_LINK_OVERHEAD: Bytes = Bytes::new(FCS_BYTES + WIRE_OVERHEAD_BYTES);
 
 impl Scenario {
     /// The flows that begin or end at a host.

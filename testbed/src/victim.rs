@@ -23,9 +23,9 @@ use weir_config::{ConfigErrors, SwitchConfig};
 use weir_flowctl::wire_bytes;
 use weir_units::{BitRate, Bytes, Class, MacAddr, Span, Time};
 
-use crate::host::{CongestionControl, DcqcnConfig, FlowConfig, HostConfig, Repeat};
+use crate::host::{CongestionControl, DcqcnConfig, FlowConfig, HostConfig, Repeat, Transport};
 use crate::rocev2::{Dscp, OVERHEAD_BYTES_MAX, PathMtu, QueuePair};
-use crate::scenario::{CapturePlan, FlowPlan, HostPlan, Scenario, WindowPlan};
+use crate::scenario::{CapturePlan, FlowPlan, HostPlan, REAL_LINK_OVERHEAD, Scenario, WindowPlan};
 use policy::PolicySetting;
 
 /// The class of all data.
@@ -143,6 +143,9 @@ impl Victim {
             flows,
             traffic: Vec::new(),
             routes: None,
+            outages: Vec::new(),
+            link_overhead: REAL_LINK_OVERHEAD,
+            warm_up: Time::ZERO,
             windows: vec![
                 window("before", steady, self.burst_start),
                 window("onset", self.burst_start, self.onset_end()),
@@ -239,6 +242,7 @@ impl Victim {
                 total: None,
                 ack_every: None,
                 retransmission: None,
+                transport: Transport::Rdma,
             };
             FlowPlan { name, from, to, config }
         };

@@ -7,11 +7,11 @@ use std::time::UNIX_EPOCH;
 
 use weir_config::{Device, SwitchConfig};
 use weir_testbed::dpdk::DpdkBackend;
-use weir_testbed::host::{CongestionControl, FlowConfig, HostConfig, Repeat};
+use weir_testbed::host::{CongestionControl, FlowConfig, HostConfig, Repeat, Transport};
 use weir_testbed::link::FaultPlan;
 use weir_testbed::rocev2::{Dscp, QueuePair};
 use weir_testbed::run_dir::{PortSummary, Provenance, RunDir, Summary, read_summary};
-use weir_testbed::scenario::{FlowPlan, HostPlan, LinkPlan, PortPlace, Scenario};
+use weir_testbed::scenario::{FlowPlan, HostPlan, LinkPlan, PortPlace, REAL_LINK_OVERHEAD, Scenario};
 use weir_units::{BitRate, Bytes, Class, MacAddr, Span, Time};
 
 const DILATION: u32 = 200;
@@ -54,6 +54,7 @@ impl Pair {
             total: self.total,
             ack_every: None,
             retransmission: None,
+            transport: Transport::Rdma,
         };
         let [first, second] = [0, 1].map(|switch| PortPlace { switch, port: 1 });
         Scenario {
@@ -70,6 +71,9 @@ impl Pair {
             flows: vec![FlowPlan { name: "F1".to_owned(), from: 0, to: 1, config }],
             traffic: Vec::new(),
             routes: None,
+            outages: Vec::new(),
+            link_overhead: REAL_LINK_OVERHEAD,
+            warm_up: Time::ZERO,
             windows: Vec::new(),
             sample_every: Span::from_micros(200),
             end: self.end,

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::Command;
 
-use weir_testbed::host::{CongestionControl, FlowConfig, Host, HostConfig, Repeat};
+use weir_testbed::host::{CongestionControl, FlowConfig, Host, HostConfig, Repeat, Transport};
 use weir_testbed::rocev2::{Dscp, Ecn, Operation, Psn, QueuePair, Repr};
 use weir_testbed::run_dir::{CapturePort, CaptureWriter, Direction};
 use weir_units::{BitRate, Bytes, Class, MacAddr, Span, Time};
@@ -56,6 +56,7 @@ fn conversation() -> Vec<(Time, Vec<u8>)> {
         total: Some(Bytes::new(2_501)),
         ack_every: None,
         retransmission: None,
+        transport: Transport::Rdma,
     };
     let mut sender = Host::new(host(1), std::slice::from_ref(&flow), &[]).unwrap();
     let mut receiver = Host::new(host(2), &[], &[flow.receiver(&host(1))]).unwrap();

@@ -11,6 +11,7 @@ use super::congestion::{AckSignal, CongestionControl, Controlled};
 use super::packet::{Ack, Write};
 use super::{HostConfig, HostError, Peer, ReceiverConfig, codec};
 use crate::rocev2::{Dscp, Psn, QueuePair};
+use crate::tcp::TcpConfig;
 use weir_flowctl::{Shaper, wire_bytes};
 
 /// Messages in flight at most, like the transmit depth of perftest.
@@ -50,6 +51,17 @@ pub struct FlowConfig {
     /// Go-back-N: what got lost is sent again, at a negative acknowledgement or when none has come for so long. `None`: nothing
     /// is sent again, and each gap counts as a loss.
     pub retransmission: Option<Span>,
+    /// What carries it.
+    pub transport: Transport,
+}
+
+/// What carries a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// RDMA WRITEs over a reliable connection.
+    Rdma,
+    /// TCP.
+    Tcp(TcpConfig),
 }
 
 /// When messages are released.

@@ -33,6 +33,7 @@ fn flow(n: u32) -> FlowConfig {
         total: None,
         ack_every: None,
         retransmission: None,
+        transport: Transport::Rdma,
     }
 }
 
@@ -345,6 +346,7 @@ fn any_flow(n: u32) -> impl Strategy<Value = FlowConfig> {
             total: Some(Bytes::new(total.min(40 * message))),
             ack_every: None,
             retransmission: None,
+            transport: Transport::Rdma,
             start: at(start),
             repeat,
             rate: rate.map(BitRate::gbps),

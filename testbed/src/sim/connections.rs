@@ -115,6 +115,7 @@ impl Connections {
             total: Some(size),
             ack_every: plan.ack_every,
             retransmission: plan.retransmission,
+            transport: plan.transport,
         };
         let receiver = ReceiverConfig {
             peer: Peer { queue_pair: QueuePair::new(0), ..peer(&hosts[from as usize], QueuePair::new(0)) },

@@ -3,13 +3,13 @@
 use std::net::Ipv4Addr;
 
 use weir_switch_core::counters::DropReason;
-use weir_units::{BitRate, Bytes, Class, MacAddr};
+use weir_units::{BitRate, Bytes, Class, MacAddr, Time};
 
 use super::*;
-use crate::host::{CongestionControl, FlowConfig, HostConfig, Repeat};
+use crate::host::{CongestionControl, FlowConfig, HostConfig, Repeat, Transport};
 use crate::link::{ChosenFrames, FaultPlan};
 use crate::rocev2::{Dscp, QueuePair};
-use crate::scenario::{FlowPlan, HostPlan};
+use crate::scenario::{FlowPlan, HostPlan, REAL_LINK_OVERHEAD};
 
 const RATES: [BitRate; 2] = [BitRate::gbps(10), BitRate::gbps(40)];
 const DELAYS: [Span; 2] = [Span::from_micros(3), Span::from_nanos(250)];
@@ -49,6 +49,7 @@ fn scenario(message: Bytes, messages: u64) -> Scenario {
         total: Some(message * messages),
         ack_every: None,
         retransmission: None,
+        transport: Transport::Rdma,
     };
     Scenario {
         name: "pair".to_owned(),
@@ -60,6 +61,9 @@ fn scenario(message: Bytes, messages: u64) -> Scenario {
         flows: vec![FlowPlan { name: "F".to_owned(), from: 0, to: 1, config }],
         traffic: Vec::new(),
         routes: None,
+        outages: Vec::new(),
+        link_overhead: REAL_LINK_OVERHEAD,
+        warm_up: Time::ZERO,
         windows: Vec::new(),
         sample_every: Span::from_millis(1),
         end: Time::from_nanos(1_000_000),

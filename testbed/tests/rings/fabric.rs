@@ -6,10 +6,10 @@ use std::net::Ipv4Addr;
 use weir_config::SwitchConfig;
 use weir_flowctl::Mechanism;
 use weir_switch_core::flow_control::mechanism;
-use weir_testbed::host::{CongestionControl, FlowConfig, FrameSizes, HostConfig, Repeat};
+use weir_testbed::host::{CongestionControl, FlowConfig, FrameSizes, HostConfig, Repeat, Transport};
 use weir_testbed::link::FaultPlan;
 use weir_testbed::rocev2::{Dscp, PathMtu, QueuePair};
-use weir_testbed::scenario::{FlowPlan, HostPlan, LinkPlan, PortPlace, Scenario};
+use weir_testbed::scenario::{FlowPlan, HostPlan, LinkPlan, PortPlace, REAL_LINK_OVERHEAD, Scenario};
 use weir_testbed::sim::Sim;
 use weir_units::{BitRate, Bytes, Class, MacAddr, Span, Time};
 
@@ -108,6 +108,7 @@ impl Fabric {
                 total: None,
                 ack_every: None,
                 retransmission: None,
+                transport: Transport::Rdma,
             },
         });
         let links = self.links.iter().enumerate().map(|(n, joint)| LinkPlan {
@@ -125,6 +126,9 @@ impl Fabric {
             hosts,
             traffic: Vec::new(),
             routes: None,
+            outages: Vec::new(),
+            link_overhead: REAL_LINK_OVERHEAD,
+            warm_up: Time::ZERO,
             windows: Vec::new(),
             sample_every: Span::from_millis(1),
             end: Time::NEVER,

@@ -7,16 +7,16 @@ use weir_config::settings::Draft;
 use weir_config::{ConfigErrors, Device, SwitchConfig, Trust};
 use weir_flowctl::Mechanism;
 use weir_switch_core::flow_control::{self, mechanism};
-use weir_units::{BitRate, Class, Span};
+use weir_units::{BitRate, Class, Span, Time};
 
 use super::complaints::Complaints;
 use super::compose::{draft, mac_of_host};
 use super::plan::Plan;
 use super::topology::{HostPart, PortName};
 use super::traffic::FlowPart;
-use crate::host::{CongestionControl, DcqcnConfig, FlowConfig, FrameSizes, HostConfig};
+use crate::host::{CongestionControl, DcqcnConfig, FlowConfig, FrameSizes, HostConfig, Transport};
 use crate::rocev2::{Dscp, OVERHEAD_BYTES_MAX, PathMtu, QueuePair};
-use crate::scenario::{CapturePlan, FlowPlan, HostPlan, LinkPlan, PortPlace, Scenario};
+use crate::scenario::{CapturePlan, FlowPlan, HostPlan, LinkPlan, PortPlace, REAL_LINK_OVERHEAD, Scenario};
 
 /// Code point of acknowledgements and congestion notifications.
 const ACK_DSCP: Dscp = Dscp::new(48);
@@ -269,6 +269,9 @@ impl Build<'_> {
             flows,
             traffic: Vec::new(),
             routes: None,
+            outages: Vec::new(),
+            link_overhead: REAL_LINK_OVERHEAD,
+            warm_up: Time::ZERO,
             windows: plan.windows.clone(),
             sample_every: plan.sample_every,
             end: plan.end,
@@ -318,6 +321,7 @@ fn flow_plan(flow: &FlowPart, dscp: Dscp, hosts: &[HostPlan]) -> FlowPlan {
         total: flow.total,
         ack_every: None,
         retransmission: None,
+        transport: Transport::Rdma,
     };
     FlowPlan { name: flow.name.clone(), from: flow.from, to: flow.to, config }
 }
