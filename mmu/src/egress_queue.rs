@@ -1,19 +1,25 @@
 //! An egress queue's length, for lossy thresholds and ECN.
 
 use crate::low_pass::Average;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{Ordering, Word};
 use crate::watermark::Watermark;
 
 /// Bytes waiting for one (port of departure, class). Relaxed: a length orders nothing.
 #[derive(Debug, Default)]
 pub(crate) struct EgressQueue {
-    length: AtomicU64,
+    length: Word,
     watermark: Watermark,
     /// q̂ of the length, under a policy that compares averages; lossy classes only.
     pub(crate) average: Average,
 }
 
 impl EgressQueue {
+    /// One lcore has the queue for itself.
+    pub(crate) fn make_own(&mut self) {
+        self.length.make_own();
+        self.average.make_own();
+    }
+
     #[inline]
     pub(crate) fn add(&self, bytes: u64) {
         let length = self.length.fetch_add(bytes, Ordering::Relaxed) + bytes;

@@ -9,11 +9,11 @@
 
 use std::ops::AddAssign;
 
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{Ordering, Word};
 
 /// The word.
 #[derive(Debug, Default)]
-pub(crate) struct AtomicLevels(AtomicU64);
+pub(crate) struct AtomicLevels(Word);
 
 /// The word, unpacked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,6 +39,11 @@ pub(crate) struct Departed {
 }
 
 impl AtomicLevels {
+    /// One lcore has the levels for itself.
+    pub(crate) fn make_own(&mut self) {
+        self.0.make_own();
+    }
+
     /// Installs what `plan` makes of the current levels; `plan` runs again whenever another lcore came between.
     ///
     /// AcqRel on success pairs with itself on other lcores: who sees the new word sees what led to it. Acquire on

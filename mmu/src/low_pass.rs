@@ -1,6 +1,6 @@
 //! A first-order low-pass filter on a queue's length (reverie 3.2), in integers.
 
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{Ordering, Word};
 
 /// The filter `q̂ ← γ·q̂ + (1 − γ)·q`, one step for each packet event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub struct LowPass {
 ///
 /// Arrivals and departures both step it, from any lcore. Relaxed: it orders nothing.
 #[derive(Debug, Default)]
-pub(crate) struct Average(AtomicU64);
+pub(crate) struct Average(Word);
 
 /// Fraction bits of q̂: a queue of 2^31 bytes leaves room for a sign.
 const FRACTION_BITS: u32 = 20;
@@ -49,6 +49,11 @@ pub(crate) fn whole_bytes(average: u64) -> u64 {
 }
 
 impl Average {
+    /// One lcore has the average for itself.
+    pub(crate) fn make_own(&mut self) {
+        self.0.make_own();
+    }
+
     #[inline]
     pub(crate) fn load(&self) -> u64 {
         self.0.load(Ordering::Relaxed)

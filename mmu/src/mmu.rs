@@ -149,6 +149,20 @@ impl Mmu {
         }
     }
 
+    /// The MMU for one lcore that has it for itself, receiving and transmitting on all ports, as in virtual time: it need not
+    /// agree with others on each counter.
+    pub fn for_one_lcore(mut self) -> Mmu {
+        let pools = [Some(&mut self.shared), self.headroom.as_mut(), self.egress_lossy.as_mut()];
+        pools.into_iter().flatten().for_each(|pool| pool.make_own());
+        self.ingress.iter_mut().for_each(|queue| {
+            queue.levels.make_own();
+            queue.average.make_own();
+        });
+        self.egress.iter_mut().for_each(|queue| queue.make_own());
+        self.ports.iter_mut().for_each(|port| port.levels.make_own());
+        self
+    }
+
     /// The right to admit packets of an ingress port: given out once.
     pub fn writer(&self, port: PortId) -> Option<PortWriter> {
         let taken = self.ports[port.index()].has_writer.swap(true, Ordering::Relaxed);

@@ -1,6 +1,6 @@
 //! A pool that queues share: reserve first, roll back on refusal, so that check-then-add never overshoots.
 
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, Word};
 use crate::watermark::Watermark;
 
 /// Bytes of a pool in use, over all queues that share it.
@@ -10,7 +10,7 @@ use crate::watermark::Watermark;
 /// does a reservation have to see it move, see [`Pool::cede`].
 #[derive(Debug)]
 pub(crate) struct Pool {
-    used: AtomicU64,
+    used: Word,
     /// Moves only under a policy that adapts headroom; see [`Pool::cede`].
     capacity: AtomicU64,
     watermark: Watermark,
@@ -44,7 +44,12 @@ impl PoolLevel {
 
 impl Pool {
     pub(crate) fn new(capacity: u64) -> Pool {
-        Pool { used: AtomicU64::new(0), capacity: AtomicU64::new(capacity), watermark: Watermark::default() }
+        Pool { used: Word::new(0), capacity: AtomicU64::new(capacity), watermark: Watermark::default() }
+    }
+
+    /// One lcore has the pool for itself.
+    pub(crate) fn make_own(&mut self) {
+        self.used.make_own();
     }
 
     /// Reserves up to `want` bytes: less, or nothing, when the pool is nearly full.

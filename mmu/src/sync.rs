@@ -5,3 +5,66 @@ pub(crate) use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, 
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+/// A number that lcores change together.
+///
+/// Where one lcore has it for itself, a change is a load and a store, which others could come between: that saves what an
+/// atomic read-modify-write costs, and the processor need not wait for all memory accesses before it.
+#[derive(Debug, Default)]
+pub(crate) struct Word {
+    value: AtomicU64,
+    is_own: bool,
+}
+
+impl Word {
+    pub(crate) fn new(value: u64) -> Word {
+        Word { value: AtomicU64::new(value), is_own: false }
+    }
+
+    /// One lcore has it for itself from now on.
+    pub(crate) fn make_own(&mut self) {
+        self.is_own = true;
+    }
+
+    #[inline]
+    pub(crate) fn load(&self, ordering: Ordering) -> u64 {
+        self.value.load(ordering)
+    }
+
+    /// Returns the value before.
+    #[inline]
+    pub(crate) fn fetch_add(&self, more: u64, ordering: Ordering) -> u64 {
+        if self.is_own { self.replace(|value| value.wrapping_add(more)) } else { self.value.fetch_add(more, ordering) }
+    }
+
+    /// Returns the value before.
+    #[inline]
+    pub(crate) fn fetch_sub(&self, less: u64, ordering: Ordering) -> u64 {
+        if self.is_own { self.replace(|value| value.wrapping_sub(less)) } else { self.value.fetch_sub(less, ordering) }
+    }
+
+    /// As of the atomics. Always succeeds where one lcore has the word for itself and `current` was just loaded.
+    #[inline]
+    pub(crate) fn compare_exchange_weak(
+        &self,
+        current: u64,
+        new: u64,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<u64, u64> {
+        if self.is_own {
+            debug_assert_eq!(self.value.load(Ordering::Relaxed), current, "another lcore came between");
+            self.value.store(new, Ordering::Relaxed);
+            return Ok(current);
+        }
+        self.value.compare_exchange_weak(current, new, success, failure)
+    }
+
+    /// Relaxed: one lcore sees its own accesses in order.
+    #[inline]
+    fn replace(&self, change: impl FnOnce(u64) -> u64) -> u64 {
+        let before = self.value.load(Ordering::Relaxed);
+        self.value.store(change(before), Ordering::Relaxed);
+        before
+    }
+}

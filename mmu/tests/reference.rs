@@ -92,8 +92,9 @@ fn check(mmu: &Mmu, model: &Model, advertised: &mut [u8]) -> Result<(), TestCase
     Ok(())
 }
 
-fn run(name: &'static str, operations: &[(u64, Operation)]) -> Result<(), TestCaseError> {
+fn run(name: &'static str, is_own: bool, operations: &[(u64, Operation)]) -> Result<(), TestCaseError> {
     let mmu = policies::mmu(name, &bounds(), Bytes::new(XON_OFFSET), Alpha::ONE);
+    let mmu = if is_own { mmu.for_one_lcore() } else { mmu };
     let mut writers: Vec<PortWriter> = (0..PORTS).map(|port| mmu.writer(PortId(port)).unwrap()).collect();
     let mut model = Model::new(name, policies::layout(name, &bounds()), bounds().rate, XON_OFFSET);
     let (mut held, mut advertised) = (Vec::new(), [0; PORTS as usize]);
@@ -149,10 +150,10 @@ fn run(name: &'static str, operations: &[(u64, Operation)]) -> Result<(), TestCa
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn as_the_rules_say(operations in prop::collection::vec(operation(), 1..80)) {
+    fn as_the_rules_say(operations in prop::collection::vec(operation(), 1..80), is_own: bool) {
         // The table form of DSH's estimate is compared with the exact one beside its code.
         for name in POLICIES.into_iter().filter(|name| *name != "dsh-table") {
-            run(name, &operations).map_err(|error| TestCaseError::fail(format!("{name}: {error}")))?;
+            run(name, is_own, &operations).map_err(|error| TestCaseError::fail(format!("{name}: {error}")))?;
         }
     }
 }

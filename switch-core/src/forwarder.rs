@@ -20,8 +20,10 @@ pub struct Forwarder<P> {
     shared: Arc<Shared>,
     /// What a receiver on another lcore hands over; none where this lcore receives itself.
     input: Option<FromReceiver<P>>,
-    /// One ring to each transmitter.
+    /// One ring to each transmitter; none where the driver hands over itself.
     outputs: Box<[ToTransmitter<P>]>,
+    /// What was admitted, where the driver hands it over: [`Forwarder::drain_admitted`].
+    admitted: Vec<Queued<P>>,
     /// Which transmitter serves a port.
     output_of: Box<[usize]>,
     /// The right to admit for the ports that are forwarded here, by port.
@@ -78,6 +80,7 @@ impl<P: Packet> Forwarder<P> {
             input,
             outputs,
             output_of,
+            admitted: Vec::new(),
             writers,
             counters,
             staged,
@@ -295,6 +298,13 @@ impl<P: Packet> Forwarder<P> {
         std::mem::take(&mut self.stirred)
     }
 
+    /// What was admitted since the last call, for a driver that hands it to the transmitter itself
+    /// ([`Memory::AsNeeded`](crate::Memory::AsNeeded)).
+    #[inline]
+    pub fn drain_admitted(&mut self) -> impl Iterator<Item = Queued<P>> {
+        self.admitted.drain(..)
+    }
+
     /// Queues a packet for admission.
     #[inline]
     fn stage(&mut self, now: Time, packet: P, ingress: QueueId, to: PortId) {
@@ -371,7 +381,9 @@ impl<P: Packet> Forwarder<P> {
             }
         });
         // A ring has room for all that the buffer can hold, so a full one is a broken invariant and no traffic's fault.
-        if let [output] = &mut *self.outputs {
+        if self.outputs.is_empty() {
+            self.admitted.extend(kept);
+        } else if let [output] = &mut *self.outputs {
             let room = output.slots().min(BURST_MAX);
             let chunk = output.write_chunk_uninit(room).expect("as many slots as counted");
             chunk.fill_from_iter(&mut kept);

@@ -56,12 +56,10 @@ pub enum Memory {
     /// Before the first packet, for as many as the buffer holds: nothing is allocated later, and rings between lcores are never
     /// full.
     Upfront,
-    /// When it is needed, where a process has many switches; and each transmitter takes over what its forwarders admit before
-    /// more than this many are admitted.
-    AsNeeded {
-        /// Packets on their way from forwarder to transmitter at most.
-        handed_over: usize,
-    },
+    /// When it is needed, where a process has many switches. One lcore has each switch for itself, so there are no rings: the driver takes what the forwarder
+    /// admits and hands it to the transmitter ([`Forwarder::drain_admitted`], [`Transmitter::enqueue`]), of one lcore with all
+    /// roles.
+    AsNeeded,
 }
 
 /// What the driver knows of a port and the configuration may not.
@@ -131,8 +129,9 @@ impl Switch {
             Ok(state)
         });
         let ports = ports.collect::<Result<_, BuildError>>()?;
+        let mmu = Mmu::new(layout, policy, config.xon_offset(), config.buffer.lossy_alpha);
         let shared = Shared {
-            mmu: Mmu::new(layout, policy, config.xon_offset(), config.buffer.lossy_alpha),
+            mmu: if surroundings.memory == Memory::Upfront { mmu } else { mmu.for_one_lcore() },
             fdb,
             classifier: Classifier::new(&config.classes, config.ports.iter().map(|port| port.priority)),
             charge: Charge::in_cells(config.buffer.cell_bytes),
@@ -166,10 +165,8 @@ impl Switch {
     /// Cuts the switch for a plan. To be called once: two sets of halves would admit to the same queues.
     pub fn into_halves<P: crate::Packet>(self, plan: &Plan) -> Halves<P> {
         let limit = self.packets_max() + 1;
-        let (ring, places) = match self.surroundings.memory {
-            Memory::Upfront => (limit, limit),
-            Memory::AsNeeded { handed_over } => (handed_over, 0),
-        };
+        let upfront = self.surroundings.memory == Memory::Upfront;
+        let places = if upfront { limit } else { 0 };
         let transmitting: Vec<usize> =
             (0..plan.lcores.len()).filter(|n| !plan.lcores[*n].transmits.is_empty()).collect();
         let ports = self.shared.ports().iter();
@@ -183,7 +180,8 @@ impl Switch {
         let mut forwarders = Vec::new();
         let mut receivers = Vec::new();
         for role in plan.lcores.iter().filter(|role| !role.forwards.is_empty()) {
-            let (outputs, ends): (Vec<_>, Vec<_>) = transmitting.iter().map(|_| RingBuffer::new(ring)).unzip();
+            let (outputs, ends): (Vec<_>, Vec<_>) =
+                transmitting.iter().filter(|_| upfront).map(|_| RingBuffer::new(limit)).unzip();
             inputs.iter_mut().zip(ends).for_each(|(input, end)| input.push(end));
             let input = (role.receives.is_empty()).then(|| {
                 let (to_forwarder, from_receiver) = RingBuffer::new(RECEIVED_MAX);

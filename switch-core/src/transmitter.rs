@@ -11,7 +11,7 @@ use weir_units::{Bytes, CLASSES, Class, PortId, QueueId, Span, Time};
 
 use crate::counters::{Counters, DropReason, Published, gauge, port_stat, queue_stat};
 use crate::egress::EgressQueues;
-use crate::handoff::FromForwarder;
+use crate::handoff::{FromForwarder, Queued};
 use crate::packet::{BURST_MAX, Burst, Packet, PacketStore, PortOutput, Telemetry};
 use crate::random::Random;
 use crate::scheduler::Scheduler;
@@ -154,14 +154,13 @@ impl<P: Packet> Transmitter<P> {
         taken + sent
     }
 
-    /// Takes over what the forwarders admitted and serves these ports (one bit each) and those that this leaves something to do;
-    /// returns all that were served. For a driver that asks [`Transmitter::next_wakeup_of`] each of them afterwards, and
+    /// Serves these ports (one bit each) and those that this, or what was enqueued, leaves something to do; returns all that
+    /// were served. For a driver that asks [`Transmitter::next_wakeup_of`] each of them afterwards, and
     /// knows from [`Forwarder::take_stirred`](crate::Forwarder::take_stirred) which have had news.
     ///
     /// A departure changes thresholds for all queues, but only those of the port that the packet came by are looked at here:
     /// the others that are OFF wait for the driver's next sweep, [`Transmitter::off_ports`].
     pub fn run_ports<D: PortOutput<P> + PacketStore<P>>(&mut self, now: Time, ports: u64, driver: &mut D) -> u64 {
-        self.take_over(now);
         self.stirred |= ports;
         let mut served = 0;
         while self.stirred != 0 {
@@ -180,30 +179,37 @@ impl<P: Packet> Transmitter<P> {
     }
 
     /// Moves packets from the forwarders' rings into the egress queues.
-    pub fn take_over(&mut self, now: Time) -> usize {
+    fn take_over(&mut self, now: Time) -> usize {
+        let mut inputs = std::mem::take(&mut self.inputs);
         let mut taken = 0;
-        for input in 0..self.inputs.len() {
-            let ready = self.inputs[input].slots().min(TAKEN_MAX);
-            let Ok(chunk) = self.inputs[input].read_chunk(ready) else { continue };
-            for queued in chunk {
-                let queue = queued.charged.egress;
-                self.counters.add(queue, queue_stat::HANDED_OVER, 1);
-                match self.queues.push(queued) {
-                    Ok(()) => {
-                        let position = self.position_of[queue.port().index()];
-                        self.ports[position].backlog |= queue.class().bit();
-                        self.stirred |= 1 << queue.port().0;
-                    }
-                    // There are as many places as the buffer holds packets, so this can't be; if it is, nothing leaks.
-                    Err(queued) => {
-                        self.counters.drop(queue, DropReason::NoMemory);
-                        self.shared.mmu.release(now, &[queued.charged]);
-                    }
-                }
-            }
+        for input in &mut inputs {
+            let ready = input.slots().min(TAKEN_MAX);
+            let Ok(chunk) = input.read_chunk(ready) else { continue };
+            chunk.into_iter().for_each(|queued| self.enqueue(now, queued));
             taken += ready;
         }
+        self.inputs = inputs;
         taken
+    }
+
+    /// Puts a packet into its egress queue: from a forwarder's ring, or from a driver that hands over itself
+    /// ([`Forwarder::drain_admitted`](crate::Forwarder::drain_admitted)).
+    #[inline]
+    pub fn enqueue(&mut self, now: Time, queued: Queued<P>) {
+        let queue = queued.charged.egress;
+        self.counters.add(queue, queue_stat::HANDED_OVER, 1);
+        match self.queues.push(queued) {
+            Ok(()) => {
+                let position = self.position_of[queue.port().index()];
+                self.ports[position].backlog |= queue.class().bit();
+                self.stirred |= 1 << queue.port().0;
+            }
+            // There are as many places as the buffer holds packets, so this can't be; if it is, nothing leaks.
+            Err(queued) => {
+                self.counters.drop(queue, DropReason::NoMemory);
+                self.shared.mmu.release(now, &[queued.charged]);
+            }
+        }
     }
 
     /// Serves one port; returns how many frames went out.

@@ -6,9 +6,11 @@
 //! arrived with its last byte. Frames have no payload: they are the [`NicFrame`]s that hosts hand over. Switches and hosts react
 //! at once: write `reaction = "0s"` in `[pfc]` to have thresholds reckoned so.
 //!
-//! The same scenario gives the same run on every machine. As every frame takes time on the wire, what a station does at an
-//! instant reaches no other at that instant, and the order in which they are woken is of no consequence; of frames that
-//! reach several ports of a switch at one instant, the ports take turns in being first. `time_dilation` has no meaning here.
+//! The same scenario gives the same run on every machine. What a station does reaches no other before a frame has come over a
+//! wire: not within the shortest propagation delay that there is. So time is cut into windows of that length, and in each window
+//! every station does all that it has to do by itself, one after the other, while what it needs is in the cache; their
+//! order is of no consequence. Within a station instants follow each other in order; of frames that reach several ports of a
+//! switch at one instant, the ports take turns in being first. `time_dilation` has no meaning here.
 
 mod agenda;
 mod connections;
@@ -41,6 +43,10 @@ pub struct Sim {
     hosts: Box<[HostStation]>,
     connections: Connections,
     links: Links,
+    now: Time,
+    /// The window that time is in: so many of the network's lookaheads after the start.
+    window: Option<u64>,
+    /// Instants at which any station did something.
     woken: u64,
 }
 
@@ -97,8 +103,8 @@ impl Sim {
         let hosts = hosts.collect::<Result<Box<[_]>, SimError>>()?;
         let ports = scenario.switches.iter().map(|switch| switch.ports.len());
         let network = Network::new(wires, ports.chain(hosts.iter().map(|_| 1)));
-        let connections = Connections::new(scenario);
-        Ok(Sim { network, switches, hosts, connections, links: Links::of(scenario), woken: 0 })
+        let (connections, links) = (Connections::new(scenario), Links::of(scenario));
+        Ok(Sim { network, switches, hosts, connections, links, now: Time::ZERO, window: None, woken: 0 })
     }
 
     /// Goes on until `until`, with what happens at that instant.
@@ -106,33 +112,41 @@ impl Sim {
     /// # Panics
     /// If that is past.
     pub fn run_until(&mut self, until: Time) {
-        let now = self.network.now;
-        assert!(now <= until, "{until:?} is past: it is {now:?}");
+        assert!(self.now <= until, "{until:?} is past: it is {:?}", self.now);
+        let lookahead = self.network.lookahead().as_picos();
         loop {
-            let (at, station) = self.network.first();
-            let start = self.connections.next_start();
-            if start <= at && start <= until {
-                self.network.now = start;
-                self.connections.open_next(&mut self.hosts, &mut self.network, self.switches.len());
-                continue;
-            }
+            let next = self.network.first().0.min(self.connections.next_start());
             // Never is no instant.
-            if at > until || at == Time::NEVER {
+            if next > until || next == Time::NEVER {
                 break;
             }
-            self.network.now = at;
-            self.woken += 1;
+            let window = next.as_picos() / lookahead;
+            let end = Time::from_picos((window + 1) * lookahead);
+            if self.window != Some(window) {
+                self.window = Some(window);
+                self.connections.close_completed(&mut self.hosts);
+                self.connections.open_before(end, &mut self.hosts, &mut self.network, self.switches.len());
+            }
+            self.run_stations(until.min(Time::from_picos(end.as_picos() - 1)));
+        }
+        self.now = until;
+    }
+
+    /// Has all stations do what they have to do up to `limit`, in one window.
+    fn run_stations(&mut self, limit: Time) {
+        while let (at, station) = self.network.first()
+            && at <= limit
+        {
             match station.checked_sub(self.switches.len()) {
-                None => self.switches[station].run(&mut self.network),
+                None => self.woken += self.switches[station].run_until(limit, &mut self.network),
                 Some(host) => {
-                    self.hosts[host].run(&mut self.network);
+                    self.woken += self.hosts[host].run_until(limit, &mut self.network);
                     if self.hosts[host].host.has_completions() {
-                        self.connections.close_completed(host, &mut self.hosts);
+                        self.connections.note_completed(host, &mut self.hosts[host].host);
                     }
                 }
             }
         }
-        self.network.now = until;
     }
 
     /// Goes on for so long.
@@ -142,12 +156,12 @@ impl Sim {
 
     /// The instant up to which the scenario has run.
     pub fn now(&self) -> Time {
-        self.network.now
+        self.now
     }
 
     /// A report of a switch, by its place in the scenario.
     pub fn report(&mut self, switch: usize) -> Report {
-        self.switches[switch].report(self.network.now)
+        self.switches[switch].report(self.now)
     }
 
     /// Reports of all switches.
@@ -190,11 +204,11 @@ impl Sim {
 
     fn set_port_up(&mut self, place: PortPlace, is_up: bool) {
         let switch = &mut self.switches[place.switch];
-        switch.set_link_up(place.port, is_up);
+        switch.set_link_up(self.now, place.port, is_up);
         if let Some(wire) = switch.wire(place.port) {
             self.network.set_up(wire, is_up);
         }
-        self.network.wake(place.switch);
+        self.network.wake(place.switch, self.now);
     }
 
     /// What injected faults have done, on all links together.

@@ -18,9 +18,12 @@ impl Agenda {
     /// Nobody is to be woken.
     pub(super) fn new(components: usize) -> Agenda {
         let leaves = components.next_power_of_two().max(2);
-        let mut agenda = Agenda { due: vec![Time::NEVER; leaves].into(), first: vec![0; leaves].into() };
-        (0..leaves).for_each(|who| agenda.set(who, Time::NEVER));
-        agenda
+        let mut first: Box<[u32]> = vec![0; leaves].into();
+        for knot in (1..leaves).rev() {
+            // While all are equal the lowest number wins.
+            first[knot] = if 2 * knot >= leaves { (2 * knot - leaves) as u32 } else { first[2 * knot] };
+        }
+        Agenda { due: vec![Time::NEVER; leaves].into(), first }
     }
 
     /// The component that comes first, and when; [`Time::NEVER`] if nobody is to be woken.
@@ -33,14 +36,23 @@ impl Agenda {
     /// A component is to be woken then, and not when it was to be before.
     #[inline]
     pub(super) fn set(&mut self, who: usize, at: Time) {
+        if self.due[who] == at {
+            return;
+        }
         self.due[who] = at;
         let leaves = self.due.len();
+        // The lowest knots have leaves below them, whose numbers are known.
+        let pair = who & !1;
+        let mut winner = if self.due[pair] <= self.due[pair + 1] { pair } else { pair + 1 } as u32;
         let mut knot = (leaves + who) / 2;
-        while knot > 0 {
-            let below = |knot: usize| if knot >= leaves { (knot - leaves) as u32 } else { self.first[knot] };
-            let (left, right) = (below(2 * knot), below(2 * knot + 1));
-            let left_first = self.due[left as usize] <= self.due[right as usize];
-            self.first[knot] = if left_first { left } else { right };
+        loop {
+            let before = std::mem::replace(&mut self.first[knot], winner);
+            // Above a knot that neither was nor is won by the one that changed, nothing changes.
+            if knot == 1 || (before as usize != who && winner as usize != who) {
+                return;
+            }
+            let (left, right) = (self.first[knot & !1], self.first[knot | 1]);
+            winner = if self.due[left as usize] <= self.due[right as usize] { left } else { right };
             knot /= 2;
         }
     }

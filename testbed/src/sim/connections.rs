@@ -6,7 +6,7 @@ use weir_units::{Bytes, Span, Time};
 
 use super::network::Network;
 use super::station::HostStation;
-use crate::host::{Completion, FlowConfig, Peer, ReceiverConfig, Repeat};
+use crate::host::{Completion, FlowConfig, Host, Peer, ReceiverConfig, Repeat};
 use crate::rocev2::QueuePair;
 use crate::scenario::{Scenario, TrafficPlan};
 use crate::workload::Message;
@@ -45,7 +45,8 @@ pub(super) struct Connections {
     open: Box<[Vec<Open>]>,
     /// When the next message starts, of which traffic; [`Time::NEVER`] if none does.
     next: (Time, usize),
-    completed: Vec<Completion>,
+    /// Hosts and sending ends that have completed their message.
+    to_close: Vec<(u32, u32)>,
     done: Vec<Done>,
 }
 
@@ -74,7 +75,7 @@ impl Connections {
             flows: (0..scenario.hosts.len()).map(sent_by).collect(),
             open: vec![Vec::new(); scenario.hosts.len()].into(),
             next: (Time::NEVER, 0),
-            completed: Vec::new(),
+            to_close: Vec::new(),
             done: Vec::new(),
         };
         connections.look_ahead();
@@ -92,8 +93,21 @@ impl Connections {
         self.next = starts.zip(0..).min().unwrap_or((Time::NEVER, 0));
     }
 
-    /// Starts the next message: its ends are opened, and its sender wakes up.
-    pub(super) fn open_next(&mut self, hosts: &mut [HostStation], network: &mut Network, first_host: usize) {
+    /// Opens the connections of all messages that start before `end`.
+    pub(super) fn open_before(
+        &mut self,
+        end: Time,
+        hosts: &mut [HostStation],
+        network: &mut Network,
+        first_host: usize,
+    ) {
+        while self.next.0 < end {
+            self.open_next(hosts, network, first_host);
+        }
+    }
+
+    /// Opens the ends of the next message; its sender wakes up when it starts.
+    fn open_next(&mut self, hosts: &mut [HostStation], network: &mut Network, first_host: usize) {
         let number = self.next.1;
         let traffic = &mut self.traffic[number];
         let Some(Message { start, from, to, size }) = traffic.next() else { return };
@@ -123,35 +137,44 @@ impl Connections {
         };
         let (queue_pair, receiver) = hosts[to as usize].host.open_receiver(&receiver);
         flow.peer.queue_pair = queue_pair;
-        let opened = hosts[from as usize].host.open_sender(start, &flow);
+        let opened = hosts[from as usize].host.open_sender(Time::ZERO, &flow);
         let (queue_pair, sender) = opened.expect("a message of traffic has 1 to 2^31 bytes");
         hosts[to as usize].host.set_sender(receiver, queue_pair);
         let open = &mut self.open[from as usize];
         let place = sender - self.flows[from as usize];
         open.resize(open.len().max(place + 1), Open::default());
         open[place] = Open { traffic: number as u32, message, to, receiver: receiver as u32 };
-        network.wake(first_host + from as usize);
+        hosts[from as usize].wake(start);
+        network.wake(first_host + from as usize, start);
         self.look_ahead();
     }
 
-    /// Closes the ends of what a host has completed.
-    pub(super) fn close_completed(&mut self, host: usize, hosts: &mut [HostStation]) {
-        self.completed.extend(hosts[host].host.drain_completions());
-        for Completion { flow, released, size, fct } in self.completed.drain(..) {
-            let of = match flow.checked_sub(self.flows[host]) {
+    /// Notes what a host has completed.
+    pub(super) fn note_completed(&mut self, number: usize, host: &mut Host) {
+        for Completion { flow, released, size, fct } in host.drain_completions() {
+            let of = match flow.checked_sub(self.flows[number]) {
                 None => Sent::Flow(flow),
                 Some(place) => {
-                    let Open { traffic, message, to, receiver } = self.open[host][place];
-                    hosts[host].host.close_sender(flow);
-                    hosts[to as usize].host.close_receiver(receiver as usize);
+                    self.to_close.push((number as u32, flow as u32));
+                    let Open { traffic, message, .. } = self.open[number][place];
                     Sent::Message(traffic, message)
                 }
             };
-            self.done.push(Done { host, of, released, size, fct });
+            self.done.push(Done { host: number, of, released, size, fct });
+        }
+    }
+
+    /// Closes both ends of what has been completed. Between two windows, when all hosts are at one time.
+    pub(super) fn close_completed(&mut self, hosts: &mut [HostStation]) {
+        for (host, sender) in self.to_close.drain(..) {
+            let Open { to, receiver, .. } = self.open[host as usize][sender as usize - self.flows[host as usize]];
+            hosts[host as usize].host.close_sender(sender as usize);
+            hosts[to as usize].host.close_receiver(receiver as usize);
         }
     }
 
     pub(super) fn drain_done(&mut self) -> impl Iterator<Item = Done> {
+        self.done.sort_by_key(|done| (done.released + done.fct, done.host));
         self.done.drain(..)
     }
 }

@@ -1,6 +1,6 @@
 //! What is between stations: wires, and who is to be woken when.
 
-use weir_units::Time;
+use weir_units::{Span, Time};
 
 use super::agenda::Agenda;
 use super::wire::Wire;
@@ -9,11 +9,12 @@ use crate::host::NicFrame;
 /// The wires, and the agenda of all stations.
 #[derive(Debug)]
 pub(super) struct Network {
-    pub(super) now: Time,
     pub(super) wires: Box<[Wire]>,
     /// By station.
     inboxes: Box<[Inbox]>,
     agenda: Agenda,
+    /// What a station does reaches no other earlier than after this.
+    lookahead: Span,
     /// Frames put on a wire.
     hops: u64,
 }
@@ -25,14 +26,15 @@ struct Inbox {
     wires: Box<[Option<u32>]>,
     /// When the next frame arrives, by port.
     arrivals: Agenda,
-    /// When the station itself wants to be woken.
-    own: Time,
 }
+
+/// Where nothing joins stations.
+const NO_WIRES: Span = Span::from_secs(1_000);
 
 impl Network {
     /// Wires that are empty, and stations with so many ports each that want to be woken at once.
     pub(super) fn new(wires: Box<[Wire]>, ports: impl Iterator<Item = usize>) -> Network {
-        let inbox = |ports| Inbox { wires: vec![None; ports].into(), arrivals: Agenda::new(ports), own: Time::ZERO };
+        let inbox = |ports| Inbox { wires: vec![None; ports].into(), arrivals: Agenda::new(ports) };
         let mut inboxes: Box<[Inbox]> = ports.map(inbox).collect();
         for (number, wire) in (0..).zip(&wires) {
             let (station, port) = wire.to;
@@ -40,7 +42,13 @@ impl Network {
         }
         let mut agenda = Agenda::new(inboxes.len());
         (0..inboxes.len()).for_each(|station| agenda.set(station, Time::ZERO));
-        Network { now: Time::ZERO, wires, inboxes, agenda, hops: 0 }
+        let lookahead = wires.iter().map(Wire::lookahead).min().unwrap_or(NO_WIRES);
+        Network { wires, inboxes, agenda, lookahead, hops: 0 }
+    }
+
+    /// What a station does at an instant reaches no other earlier than so long after it.
+    pub(super) fn lookahead(&self) -> Span {
+        self.lookahead
     }
 
     /// The station that is to be woken first, and when.
@@ -49,32 +57,43 @@ impl Network {
         self.agenda.first()
     }
 
-    /// Puts a frame on a wire.
+    /// Puts a frame on a wire at `now`.
     #[inline]
-    pub(super) fn send(&mut self, wire: u32, frame: NicFrame) {
+    pub(super) fn send(&mut self, now: Time, wire: u32, frame: NicFrame) {
         self.hops += 1;
         let wire = &mut self.wires[wire as usize];
         let before = wire.next_wakeup();
-        wire.send(self.now, frame);
-        let arrives = wire.next_wakeup();
-        if arrives != before {
-            let (station, port) = wire.to;
-            self.inboxes[station as usize].arrivals.set(usize::from(port), arrives);
-            self.agenda.wake(station as usize, arrives);
+        wire.send(now, frame);
+        // Mostly there are others before it.
+        let (to, arrives) = (wire.to, wire.next_wakeup());
+        if arrives < before {
+            self.announce(to, arrives);
         }
     }
 
-    /// The next frame that has arrived for a station, and at which of its ports.
+    #[inline(never)]
+    fn announce(&mut self, (station, port): (u32, u16), arrives: Time) {
+        self.inboxes[station as usize].arrivals.set(usize::from(port), arrives);
+        self.agenda.wake(station as usize, arrives);
+    }
+
+    /// When the next frame arrives for a station.
     #[inline]
-    pub(super) fn poll(&mut self, station: usize) -> Option<(usize, NicFrame)> {
+    pub(super) fn next_arrival(&self, station: usize) -> Time {
+        self.inboxes[station].arrivals.first().0
+    }
+
+    /// The next frame that has arrived for a station by `now`, and at which of its ports.
+    #[inline]
+    pub(super) fn poll(&mut self, now: Time, station: usize) -> Option<(usize, NicFrame)> {
         let inbox = &mut self.inboxes[station];
         loop {
             let (at, port) = inbox.arrivals.first();
-            if at > self.now {
+            if at > now {
                 return None;
             }
             let wire = &mut self.wires[inbox.wires[port]? as usize];
-            let frame = wire.poll(self.now);
+            let frame = wire.poll(now);
             inbox.arrivals.set(port, wire.next_wakeup());
             if let Some(frame) = frame {
                 return Some((port, frame));
@@ -85,14 +104,12 @@ impl Network {
     /// A station that has done all that it can now wants to be woken then, or when a frame arrives.
     #[inline]
     pub(super) fn sleep(&mut self, station: usize, until: Time) {
-        let inbox = &mut self.inboxes[station];
-        inbox.own = until;
-        self.agenda.set(station, until.min(inbox.arrivals.first().0));
+        self.agenda.set(station, until.min(self.next_arrival(station)));
     }
 
-    /// A station is to be woken now.
-    pub(super) fn wake(&mut self, station: usize) {
-        self.agenda.wake(station, self.now);
+    /// A station is to be woken then at the latest.
+    pub(super) fn wake(&mut self, station: usize, at: Time) {
+        self.agenda.wake(station, at);
     }
 
     /// Cuts a wire or mends it.

@@ -42,16 +42,17 @@ pub(super) struct HostStation {
     station: usize,
     pub(super) host: Host,
     wire: u32,
+    /// When there is something to do though nothing arrives.
+    own: Time,
 }
 
 /// The network as a switch sees it, port by port.
 struct Ports<'s> {
+    now: Time,
     network: &'s mut Network,
     wires: &'s [Option<u32>],
 }
 
-/// Packets that the switch forwards before its transmitter takes them over, and the copies of one that is flooded.
-const BURST: usize = 8;
 /// Thresholds move with each departure anywhere; queues that are OFF, and have no departure of their own, are compared with them
 /// so often. A chip does this in a sweep too.
 const SWEEP: Span = Span::from_micros(1);
@@ -77,7 +78,7 @@ impl SwitchStation {
                 stations: if routes.len() > 0 { 4 * known } else { 4 * known + LEARNED_MAX },
                 learns: routes.len() == 0,
                 hash_seed: number as u32,
-                memory: Memory::AsNeeded { handed_over: BURST * ports.max(1) },
+                memory: Memory::AsNeeded,
             },
         )?;
         for (station, ports) in routes {
@@ -110,37 +111,43 @@ impl SwitchStation {
         })
     }
 
-    /// Forwards what has arrived and sends what may be sent; goes to sleep then.
+    /// Does what there is to do up to and with `limit`, instant by instant; returns how many these were.
+    pub(super) fn run_until(&mut self, limit: Time, network: &mut Network) -> u64 {
+        let mut instants = 0;
+        loop {
+            let now = network.next_arrival(self.number).min(self.wakeups.first().0).min(self.sweep_at);
+            if now > limit {
+                network.sleep(self.number, now);
+                return instants;
+            }
+            self.run(now, network);
+            instants += 1;
+        }
+    }
+
+    /// Forwards what has arrived and sends what may be sent.
     #[inline]
-    pub(super) fn run(&mut self, network: &mut Network) {
-        let now = network.now;
-        while let Some((port, frame)) = network.poll(self.number) {
+    fn run(&mut self, now: Time, network: &mut Network) {
+        while let Some((port, frame)) = network.poll(now, self.number) {
             self.arrived.push((PortId(port as u16), frame));
         }
-        let mut ports = Ports { network, wires: &self.wires };
-        if !self.arrived.is_empty() {
+        if self.arrived.len() > 1 {
             take_turns(&mut self.arrived, &mut self.turn, self.wires.len());
-            let mut arrived = self.arrived.drain(..).peekable();
-            while let Some((port, frame)) = arrived.next() {
-                self.burst.push(frame);
-                if self.burst.len() == BURST || arrived.peek().is_none_or(|(next, _)| *next != port) {
-                    self.forwarder.handle_burst(now, port, &mut self.burst, &mut ports);
-                    self.transmitter.take_over(now);
-                }
-            }
         }
+        let mut ports = Ports { now, network, wires: &self.wires };
+        for (port, frame) in self.arrived.drain(..) {
+            self.burst.push(frame);
+            self.forwarder.handle_burst(now, port, &mut self.burst, &mut ports);
+        }
+        self.forwarder.drain_admitted().for_each(|queued| self.transmitter.enqueue(now, queued));
         let mut due = self.forwarder.take_stirred();
         if self.sweep_at <= now {
             due |= self.transmitter.off_ports();
             self.sweep_at = Time::NEVER;
         }
         loop {
-            while let (at, port) = self.wakeups.first()
-                && at <= now
-            {
-                self.wakeups.set(port, Time::NEVER);
-                due |= 1 << port;
-            }
+            let (at, port) = self.wakeups.first();
+            due |= u64::from(at <= now) << port;
             let mut served = self.transmitter.run_ports(now, due, &mut ports);
             if served == 0 {
                 break;
@@ -148,21 +155,19 @@ impl SwitchStation {
             while served != 0 {
                 let port = served.trailing_zeros();
                 served &= served - 1;
-                let next = self.transmitter.next_wakeup_of(now, PortId(port as u16));
-                self.wakeups.set(port as usize, next);
+                self.wakeups.set(port as usize, self.transmitter.next_wakeup_of(now, PortId(port as u16)));
             }
             due = 0;
         }
         if self.transmitter.off_ports() != 0 && self.sweep_at == Time::NEVER {
             self.sweep_at = now + SWEEP;
         }
-        network.sleep(self.number, self.wakeups.first().0.min(self.sweep_at));
     }
 
     /// The link of a port comes or goes.
-    pub(super) fn set_link_up(&mut self, port: usize, is_up: bool) {
+    pub(super) fn set_link_up(&mut self, now: Time, port: usize, is_up: bool) {
         self.shared.ports()[port].set_link_up(is_up);
-        self.wakeups.set(port, Time::ZERO);
+        self.wakeups.set(port, now);
     }
 
     /// The wire that leaves a port.
@@ -190,29 +195,47 @@ const LEARNED_MAX: usize = 4_096;
 
 impl HostStation {
     pub(super) fn new(station: usize, host: Host, wire: u32) -> HostStation {
-        HostStation { station, host, wire }
+        HostStation { station, host, wire, own: Time::ZERO }
     }
 
-    /// Takes what has arrived and sends what may be sent; goes to sleep then.
+    /// Does what there is to do up to and with `limit`, instant by instant; returns how many these were.
+    pub(super) fn run_until(&mut self, limit: Time, network: &mut Network) -> u64 {
+        let mut instants = 0;
+        loop {
+            let now = network.next_arrival(self.station).min(self.own);
+            if now > limit {
+                network.sleep(self.station, now);
+                return instants;
+            }
+            self.own = self.run(now, network);
+            instants += 1;
+        }
+    }
+
+    /// Takes what has arrived and sends what may be sent; returns when there is more to do though nothing arrives.
     #[inline]
-    pub(super) fn run(&mut self, network: &mut Network) {
-        let now = network.now;
-        while let Some((_, frame)) = network.poll(self.station) {
+    fn run(&mut self, now: Time, network: &mut Network) -> Time {
+        while let Some((_, frame)) = network.poll(now, self.station) {
             self.host.handle(now, frame);
         }
         let mut in_vain = 0;
         loop {
             let next = self.host.next_wakeup(now);
             if next > now {
-                return network.sleep(self.station, next);
+                return next;
             }
             match self.host.poll(now) {
-                Some(frame) => network.send(self.wire, frame),
+                Some(frame) => network.send(now, self.wire, frame),
                 // A timer may have been all that was due.
                 None => in_vain += 1,
             }
             assert!(in_vain < 3, "a host that had nothing to send at {now:?} wants to be woken at {next:?}");
         }
+    }
+
+    /// Something of the host's is to be looked at then at the latest.
+    pub(super) fn wake(&mut self, at: Time) {
+        self.own = self.own.min(at);
     }
 
     pub(super) fn wire(&self) -> usize {
@@ -237,7 +260,7 @@ impl PortOutput<NicFrame> for Ports<'_> {
         for frame in burst.drain(..) {
             // What goes to a port without a link, flow control that is, goes nowhere.
             if let Some(wire) = self.wires[port.index()] {
-                self.network.send(wire, frame);
+                self.network.send(self.now, wire, frame);
             }
         }
         sent

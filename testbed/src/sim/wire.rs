@@ -40,8 +40,8 @@ struct FaultyWay {
     lane: Lane<NicFrame>,
 }
 
-/// What a frame of the least length takes of the wire.
-const FRAME_WIRE_BYTES_MIN: u64 = 84;
+/// The shortest frame, without FCS.
+const FRAME_BYTES_MIN: u32 = 60;
 /// Frames that a sender may hand over at one instant, and be it for the copies that faults make.
 const BURST: usize = 256;
 
@@ -51,7 +51,7 @@ impl Wire {
             Way::Plain(VecDeque::new())
         } else {
             // A lane with faults wants room for three of each frame.
-            let under_way = (rate.bytes_in(delay).get() / FRAME_WIRE_BYTES_MIN) as usize + BURST;
+            let under_way = (rate.bytes_in(delay).get() / wire_bytes(FRAME_BYTES_MIN).get()) as usize + BURST;
             Way::Faulty(Box::new(FaultyWay { leaving: VecDeque::new(), lane: Lane::new(delay, 3 * under_way, faults) }))
         };
         Wire { to, serialiser: Serialiser::new(rate), delay, free_at: Time::ZERO, way, is_up: true, cut_off: 0 }
@@ -70,6 +70,11 @@ impl Wire {
             Way::Plain(frames) => frames.push_back((leaves + self.delay, frame)),
             Way::Faulty(way) => way.leaving.push_back((leaves, frame)),
         }
+    }
+
+    /// A frame that is sent arrives no earlier than after this.
+    pub(super) fn lookahead(&self) -> Span {
+        self.delay + self.serialiser.time_for(wire_bytes(FRAME_BYTES_MIN))
     }
 
     /// The next frame that has arrived by `now`.
