@@ -13,6 +13,7 @@ use crate::handoff::{FromReceiver, Queued, ToTransmitter};
 use crate::packet::{BURST_MAX, Burst, Headers, Packet, PacketStore, Parsed};
 use crate::receiver::handle_control;
 use crate::shared::Shared;
+use crate::transmitter::Transmitter;
 
 /// Forwards what its ports received, and a copy of it for each of their clones.
 #[derive(Debug)]
@@ -20,9 +21,9 @@ pub struct Forwarder<P> {
     shared: Arc<Shared>,
     /// What a receiver on another lcore hands over; none where this lcore receives itself.
     input: Option<FromReceiver<P>>,
-    /// One ring to each transmitter; none where the driver hands over itself.
+    /// One ring to each transmitter; none where packets come one by one.
     outputs: Box<[ToTransmitter<P>]>,
-    /// What was admitted, where the driver hands it over: [`Forwarder::drain_admitted`].
+    /// What was admitted, where there is no ring: [`Forwarder::handle_one`].
     admitted: Vec<Queued<P>>,
     /// Which transmitter serves a port.
     output_of: Box<[usize]>,
@@ -42,8 +43,6 @@ pub struct Forwarder<P> {
     arrived: [u32; CLASSES],
     /// The classes of the port whose turn it is of which a storm drops what comes, as of the turn's beginning.
     dropping: u8,
-    /// The ports whose messages go by their queues' lengths, one bit each.
-    by_length: u64,
     /// The ports whose transmitter may find something new, one bit each.
     stirred: u64,
 }
@@ -73,8 +72,6 @@ impl<P: Packet> Forwarder<P> {
         let (staged, arrivals, to_copy) = (ArrayVec::new(), ArrayVec::new(), Burst::new());
         let counts = |port: &PortId| shared.port(*port).arrived.is_counted();
         let counting = all().filter(counts).fold(0, |ports, port| ports | 1 << port.0);
-        let goes_by_length = |port: &PortId| shared.port(*port).mechanism.goes_by_length();
-        let by_length = all().filter(goes_by_length).fold(0, |ports, port| ports | 1 << port.0);
         Forwarder {
             shared,
             input,
@@ -90,7 +87,6 @@ impl<P: Packet> Forwarder<P> {
             counting,
             arrived: [0; CLASSES],
             dropping: 0,
-            by_length,
             stirred: 0,
         }
     }
@@ -105,6 +101,40 @@ impl<P: Packet> Forwarder<P> {
             self.handle_packet(now, port, packet, store);
         }
         self.flush(now, port);
+    }
+
+    /// Forwards one frame that `port` received at `now`, as a burst of its own, and hands it to the transmitter: for a driver
+    /// that gets them one by one ([`Memory::AsNeeded`](crate::Memory::AsNeeded)).
+    #[inline]
+    pub fn handle_one(
+        &mut self,
+        now: Time,
+        port: PortId,
+        packet: P,
+        store: &mut impl PacketStore<P>,
+        transmitter: &mut Transmitter<P>,
+    ) {
+        self.take_turn(port);
+        if self.clones[port.index()].is_empty()
+            && let Parsed::Data(headers) = packet.parse()
+            && let way @ Way::To(to) = self.way(now, port, &headers, &packet)
+        {
+            let ingress = self.receive(port, Some(&headers), packet.frame_bytes());
+            if self.dropping & ingress.class().bit() == 0 && self.shared.port(to).takes(ingress.class()) {
+                let bytes = self.shared.charge.of(packet.frame_bytes());
+                let charged = Arrival { ingress, egress: QueueId::new(to, ingress.class()), bytes };
+                if let Some(queued) = self.admit_one(now, packet, charged) {
+                    transmitter.enqueue(now, queued);
+                }
+            } else {
+                self.forward(now, packet, ingress, way, store);
+            }
+            return self.count_arrived(port);
+        }
+        let mut burst = Burst::new();
+        burst.push(packet);
+        self.handle_burst(now, port, &mut burst, store);
+        self.admitted.drain(..).for_each(|queued| transmitter.enqueue(now, queued));
     }
 
     /// What follows is of this port.
@@ -298,13 +328,6 @@ impl<P: Packet> Forwarder<P> {
         std::mem::take(&mut self.stirred)
     }
 
-    /// What was admitted since the last call, for a driver that hands it to the transmitter itself
-    /// ([`Memory::AsNeeded`](crate::Memory::AsNeeded)).
-    #[inline]
-    pub fn drain_admitted(&mut self) -> impl Iterator<Item = Queued<P>> {
-        self.admitted.drain(..)
-    }
-
     /// Queues a packet for admission.
     #[inline]
     fn stage(&mut self, now: Time, packet: P, ingress: QueueId, to: PortId) {
@@ -342,7 +365,13 @@ impl<P: Packet> Forwarder<P> {
         if !self.staged.is_empty() {
             self.admit(now, port);
         }
-        // After the admission: what is counted as arrived is then counted as held, or was dropped.
+        self.count_arrived(port);
+    }
+
+    /// Counts what came of a port's peer. After the admission: what is counted as arrived is then counted as held, or was
+    /// dropped.
+    #[inline]
+    fn count_arrived(&mut self, port: PortId) {
         if self.counting >> port.0 & 1 != 0 {
             let arrived = &self.shared.port(port).arrived;
             let counts = std::mem::take(&mut self.arrived);
@@ -351,23 +380,31 @@ impl<P: Packet> Forwarder<P> {
         }
     }
 
+    /// Has the MMU decide on one packet; returns it if it is kept.
+    #[inline]
+    fn admit_one(&mut self, now: Time, packet: P, charged: Arrival) -> Option<Queued<P>> {
+        let mut verdicts = [Verdict::Drop(weir_mmu::DropReason::SharedFull)];
+        let port = charged.ingress.port();
+        let writer = self.writers[port.index()].as_mut();
+        self.stirred |= decide(&self.shared, writer, now, port, &[charged], &mut verdicts);
+        match verdicts[0] {
+            Verdict::Keep(_) => {
+                self.counters.add(charged.ingress, queue_stat::HANDED_OVER, 1);
+                Some(Queued { frame_bytes: packet.frame_bytes(), packet, charged })
+            }
+            Verdict::Drop(reason) => {
+                self.drop(charged.ingress, reason.into());
+                None
+            }
+        }
+    }
+
     #[inline]
     fn admit(&mut self, now: Time, port: PortId) {
         let mut verdicts = [Verdict::Drop(weir_mmu::DropReason::SharedFull); BURST_MAX];
         let verdicts = &mut verdicts[..self.arrivals.len()];
-        let writer = self.writers[port.index()].as_mut().expect("a port that is forwarded here, and only here");
-        let real = self.shared.port(port).real_port;
-        if self.shared.mmu.admit(writer, now, &self.arrivals, verdicts) != 0 {
-            // The peer of the real port is who must pause.
-            self.shared.port(real).note_xoff(now);
-            self.stirred |= 1 << real.0;
-        }
-        self.stirred |= self.by_length & 1 << real.0;
-        self.shared.port(port).note_admitted(now);
-        let in_storm = self.shared.port(port).in_storm();
-        if in_storm != 0 {
-            count_kept(&self.shared, in_storm, &self.arrivals, verdicts);
-        }
+        let writer = self.writers[port.index()].as_mut();
+        self.stirred |= decide(&self.shared, writer, now, port, &self.arrivals, verdicts);
         let (shared, counters) = (&self.shared, &mut self.counters);
         let packets = self.staged.drain(..).zip(self.arrivals.drain(..)).zip(verdicts);
         let mut kept = packets.filter_map(|((packet, charged), verdict)| match *verdict {
@@ -421,6 +458,33 @@ impl<P: Packet> Forwarder<P> {
     pub(crate) fn published(&self) -> Arc<Published> {
         self.counters.published()
     }
+}
+
+/// Has the MMU decide on packets of a port, and notes for flow control what follows from it. Returns the port whose peer
+/// may have to be told something, as a bit.
+#[inline]
+fn decide(
+    shared: &Shared,
+    writer: Option<&mut PortWriter>,
+    now: Time,
+    port: PortId,
+    arrivals: &[Arrival],
+    verdicts: &mut [Verdict],
+) -> u64 {
+    let writer = writer.expect("a port that is forwarded here, and only here");
+    let state = shared.port(port);
+    let mut news = state.mechanism.goes_by_length();
+    if shared.mmu.admit(writer, now, arrivals, verdicts) != 0 {
+        // The peer of the real port is who must pause.
+        shared.port(state.real_port).note_xoff(now);
+        news = true;
+    }
+    state.note_admitted(now);
+    let in_storm = state.in_storm();
+    if in_storm != 0 {
+        count_kept(shared, in_storm, arrivals, verdicts);
+    }
+    u64::from(news) << state.real_port.0
 }
 
 /// Counts a frame that is dropped; in a storm of its port and class, there too.

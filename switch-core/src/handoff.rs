@@ -6,11 +6,11 @@ use weir_units::PortId;
 
 /// A packet on its way from forwarder to transmitter, with what it was charged.
 #[derive(Debug)]
-pub struct Queued<P> {
-    pub(crate) packet: P,
+pub(crate) struct Queued<P> {
+    pub packet: P,
     /// Length without FCS, beside the packet so that the scheduler need not touch it.
-    pub(crate) frame_bytes: u32,
-    pub(crate) charged: Arrival,
+    pub frame_bytes: u32,
+    pub charged: Arrival,
 }
 
 /// From a forwarder to a transmitter. Holds as many packets as the buffer can, so that it is never full: what the MMU

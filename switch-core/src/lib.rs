@@ -42,7 +42,7 @@ mod watchdog;
 
 pub use build_error::BuildError;
 pub use forwarder::Forwarder;
-pub use handoff::{Queued, RECEIVED_MAX};
+pub use handoff::RECEIVED_MAX;
 pub use packet::{BURST_MAX, Burst, Packet, PacketStore, PortOutput, Telemetry};
 pub use plan::{LcoreRole, Plan, PlanError};
 pub use receiver::Receiver;

@@ -56,9 +56,8 @@ pub enum Memory {
     /// Before the first packet, for as many as the buffer holds: nothing is allocated later, and rings between lcores are never
     /// full.
     Upfront,
-    /// When it is needed, where a process has many switches. One lcore has each switch for itself, so there are no rings: the driver takes what the forwarder
-    /// admits and hands it to the transmitter ([`Forwarder::drain_admitted`], [`Transmitter::enqueue`]), of one lcore with all
-    /// roles.
+    /// When it is needed, where a process has many switches. One lcore has each switch for itself, so there are no rings: the
+    /// driver calls [`Forwarder::handle_one`].
     AsNeeded,
 }
 

@@ -192,17 +192,19 @@ impl<P: Packet> Transmitter<P> {
         taken
     }
 
-    /// Puts a packet into its egress queue: from a forwarder's ring, or from a driver that hands over itself
-    /// ([`Forwarder::drain_admitted`](crate::Forwarder::drain_admitted)).
+    /// Puts a packet into its egress queue.
     #[inline]
-    pub fn enqueue(&mut self, now: Time, queued: Queued<P>) {
+    pub(crate) fn enqueue(&mut self, now: Time, queued: Queued<P>) {
         let queue = queued.charged.egress;
         self.counters.add(queue, queue_stat::HANDED_OVER, 1);
         match self.queues.push(queued) {
             Ok(()) => {
-                let position = self.position_of[queue.port().index()];
-                self.ports[position].backlog |= queue.class().bit();
-                self.stirred |= 1 << queue.port().0;
+                let port = &mut self.ports[self.position_of[queue.port().index()]];
+                // Behind a frame that waits it changes nothing.
+                if port.backlog & queue.class().bit() == 0 {
+                    port.backlog |= queue.class().bit();
+                    self.stirred |= 1 << queue.port().0;
+                }
             }
             // There are as many places as the buffer holds packets, so this can't be; if it is, nothing leaks.
             Err(queued) => {

@@ -22,6 +22,9 @@ use weir_units::{BitRate, Bytes, Class, MacAddr, Span, Time};
 const CLASS: Class = Class::new(3);
 const RATE: BitRate = BitRate::gbps(100);
 
+/// After each of so many parts of the time packets are counted.
+const SLICES: u64 = 20;
+
 /// A fabric and what its hosts send.
 struct Case {
     name: &'static str,
@@ -79,6 +82,14 @@ fn cases() -> Vec<Case> {
     {
         cases.push(web(name, FatTree { k, cable: cable(1) }.fabric().expect("a fabric"), ms(1), ms(measured)));
     }
+    // Small enough to be counted instruction by instruction.
+    cases.push(Case {
+        name: "guard",
+        fabric: LeafSpine { leaves: 8, spines: 8, hosts_per_leaf: 8, ..LeafSpine::dsh() }.fabric().expect("a fabric"),
+        traffic: Traffic::WebSearch,
+        warm_up: Span::from_micros(100),
+        measured: Span::from_micros(900),
+    });
     cases
 }
 
@@ -100,14 +111,15 @@ fn run(case: &Case) {
     let empty = resident();
     sim.run_for(case.warm_up);
     let (hops, wakeups) = (sim.packet_hops(), sim.wakeups());
-    let (start, cpu) = (Instant::now(), cpu_seconds());
-    let slices = 20;
+    let (mut wall, mut cpu) = (0.0, 0.0);
     let mut under_way = 0;
-    for _ in 0..slices {
-        sim.run_for(case.measured.divided_by(slices));
+    for _ in 0..SLICES {
+        let (start, cpu_before) = (Instant::now(), cpu_seconds());
+        sim.run_for(case.measured.divided_by(SLICES));
+        wall += start.elapsed().as_secs_f64();
+        cpu += cpu_seconds() - cpu_before;
         under_way = under_way.max(sim.under_way() + held(&mut sim));
     }
-    let (wall, cpu) = (start.elapsed().as_secs_f64(), cpu_seconds() - cpu);
     let (hops, wakeups) = (sim.packet_hops() - hops, sim.wakeups() - wakeups);
     let full = resident();
     let hosts = scenario.hosts.len();

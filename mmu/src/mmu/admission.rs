@@ -297,6 +297,13 @@ impl Mmu {
     /// Adds kept packets to their egress queues.
     #[inline]
     fn charge_egress(&self, run: &[Arrival], verdicts: &[Verdict]) {
+        if let ([arrival], [verdict]) = (run, verdicts) {
+            // One alone needs no sums.
+            if matches!(verdict, Verdict::Keep(_)) {
+                self.egress[arrival.egress.index()].add(u64::from(arrival.bytes));
+            }
+            return;
+        }
         let mut tally = Tally::new();
         let charge = |queue: QueueId, bytes| self.egress[queue.index()].add(bytes);
         for (arrival, verdict) in run.iter().zip(verdicts) {

@@ -11,7 +11,18 @@ impl Mmu {
     ///
     /// First all of them leave, then the OFF queues among theirs are looked at under the thresholds that this makes.
     pub fn release(&self, now: Time, departures: &[Departure]) {
-        let (mut left, mut egress) = (Left::default(), Tally::new());
+        let mut left = Left::default();
+        if let [departure] = departures {
+            // One alone needs no sums.
+            if self.ingress[departure.ingress.index()].limits.lossless {
+                let is_off = self.release_lossless(now, departures, &mut left);
+                self.egress[departure.egress.index()].remove(u64::from(departure.bytes));
+                return self.give_back(now, departures, &left, is_off);
+            }
+            self.release_lossy(now, departures, &mut left);
+            return self.give_back(now, departures, &left, false);
+        }
+        let mut egress = Tally::new();
         let mut any_off = false;
         for run in self.runs(departures) {
             if self.ingress[run[0].ingress.index()].limits.lossless {
@@ -28,6 +39,12 @@ impl Mmu {
         egress.drain(|id, bytes| {
             self.egress[id.index()].remove(bytes);
         });
+        self.give_back(now, departures, &left, any_off);
+    }
+
+    /// Returns what has left to the pools, and looks at the OFF queues among those that it left, if any is.
+    #[inline]
+    fn give_back(&self, now: Time, departures: &[Departure], left: &Left, any_off: bool) {
         self.shared.give_back(left.shared);
         if let Some(pool) = &self.headroom {
             pool.give_back(left.headroom);

@@ -12,6 +12,8 @@ pub(super) struct Agenda {
     due: Box<[Time]>,
     /// The component that comes first of those below a knot; the whole tree's is knot 1.
     first: Box<[u32]>,
+    /// When the first of all is to be woken.
+    first_due: Time,
 }
 
 impl Agenda {
@@ -23,14 +25,13 @@ impl Agenda {
             // While all are equal the lowest number wins.
             first[knot] = if 2 * knot >= leaves { (2 * knot - leaves) as u32 } else { first[2 * knot] };
         }
-        Agenda { due: vec![Time::NEVER; leaves].into(), first }
+        Agenda { due: vec![Time::NEVER; leaves].into(), first, first_due: Time::NEVER }
     }
 
     /// The component that comes first, and when; [`Time::NEVER`] if nobody is to be woken.
     #[inline]
     pub(super) fn first(&self) -> (Time, usize) {
-        let who = self.first[1] as usize;
-        (self.due[who], who)
+        (self.first_due, self.first[1] as usize)
     }
 
     /// A component is to be woken then, and not when it was to be before.
@@ -48,7 +49,11 @@ impl Agenda {
         loop {
             let before = std::mem::replace(&mut self.first[knot], winner);
             // Above a knot that neither was nor is won by the one that changed, nothing changes.
-            if knot == 1 || (before as usize != who && winner as usize != who) {
+            if before as usize != who && winner as usize != who {
+                return;
+            }
+            if knot == 1 {
+                self.first_due = self.due[winner as usize];
                 return;
             }
             let (left, right) = (self.first[knot & !1], self.first[knot | 1]);

@@ -29,7 +29,6 @@ pub(super) struct SwitchStation {
     arrived: Vec<(PortId, NicFrame)>,
     /// The port that is first where several have an arrival at one instant.
     turn: usize,
-    burst: Burst<NicFrame>,
     /// When each port has something to do though nothing arrives.
     wakeups: Agenda,
     /// When the ports with a class that is OFF are looked at again; [`Time::NEVER`] if there is none.
@@ -105,7 +104,6 @@ impl SwitchStation {
             wires,
             arrived: Vec::new(),
             turn: 0,
-            burst: Burst::new(),
             wakeups,
             sweep_at: Time::NEVER,
         })
@@ -136,10 +134,8 @@ impl SwitchStation {
         }
         let mut ports = Ports { now, network, wires: &self.wires };
         for (port, frame) in self.arrived.drain(..) {
-            self.burst.push(frame);
-            self.forwarder.handle_burst(now, port, &mut self.burst, &mut ports);
+            self.forwarder.handle_one(now, port, frame, &mut ports, &mut self.transmitter);
         }
-        self.forwarder.drain_admitted().for_each(|queued| self.transmitter.enqueue(now, queued));
         let mut due = self.forwarder.take_stirred();
         if self.sweep_at <= now {
             due |= self.transmitter.off_ports();
