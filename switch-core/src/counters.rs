@@ -4,10 +4,12 @@
 //! them out between two bursts, so that what is published is consistent for that half. A reader that asks the
 //! transmitters before the forwarders never finds more sent than received (see [`crate::report`]).
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use weir_units::{CLASSES, PortId, QueueId};
+
+use crate::switch::Memory;
 
 /// Why a frame was not forwarded. Every frame that is lost has one of these, and a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -159,18 +161,17 @@ pub struct Counters {
 pub struct Published {
     requested: AtomicU64,
     served: AtomicU64,
-    values: Box<[AtomicU64]>,
+    values: OnceLock<Box<[AtomicU64]>>,
 }
 
 impl Counters {
-    /// All zero, for a switch of this many ports.
-    pub fn new(ports: usize) -> Counters {
+    /// All zero, for a switch of this many ports. Where memory is taken as it is needed, the copy's is at the first request.
+    pub fn new(ports: usize, memory: Memory) -> Counters {
         let len = ports * (CLASSES * queue_stat::WIDTH + port_stat::WIDTH) + gauge::WIDTH;
-        let published = Published {
-            requested: AtomicU64::new(0),
-            served: AtomicU64::new(0),
-            values: (0..len).map(|_| AtomicU64::new(0)).collect(),
-        };
+        let published = Published { requested: AtomicU64::new(0), served: AtomicU64::new(0), values: OnceLock::new() };
+        if memory == Memory::Upfront {
+            published.copy(len);
+        }
         Counters { ports, values: vec![0; len].into(), published: Arc::new(published) }
     }
 
@@ -224,7 +225,7 @@ impl Counters {
 
     /// Copies the counters out in answer to a request.
     pub fn publish(&self, requested: u64) {
-        for (slot, value) in self.published.values.iter().zip(&self.values) {
+        for (slot, value) in self.published.copy(self.values.len()).iter().zip(&self.values) {
             slot.store(*value, Ordering::Relaxed);
         }
         // Release: pairs with the Acquire in `Published::is_served`; the values are visible before the answer.
@@ -248,9 +249,14 @@ impl Published {
         self.served.load(Ordering::Acquire) >= request
     }
 
-    /// The published values.
+    /// The memory of a copy of so many values.
+    fn copy(&self, len: usize) -> &[AtomicU64] {
+        self.values.get_or_init(|| (0..len).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    /// The published values; none before the first request is answered.
     pub(crate) fn values(&self) -> impl Iterator<Item = u64> {
-        self.values.iter().map(|value| value.load(Ordering::Relaxed))
+        self.values.get().into_iter().flatten().map(|value| value.load(Ordering::Relaxed))
     }
 }
 
@@ -262,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_copy_is_made_when_asked_for() {
-        let mut counters = Counters::new(2);
+        let mut counters = Counters::new(2, Memory::Upfront);
         let queue = QueueId::new(PortId(1), Class::new(7));
         counters.add(queue, queue_stat::FRAMES, 3);
         counters.drop(queue, DropReason::Shutdown);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use weir_units::{MacAddr, PortId, Span, Time};
 
 /// Addresses learned from source fields, aged, and static ones. Lock-free: any lcore learns and looks up. A static address may
-/// be behind several ports at equal cost; each flow then goes by one of them ([`ForwardingTable::insert_route`]).
+/// be behind several ports at equal cost; each flow then goes by one of them ([`ForwardingTable::set_routes`]).
 ///
 /// Entries are one word (port and address), so that a reader sees a whole entry or none. Two lcores that learn the
 /// same address at once may take two slots; the older one ages out. A full bucket forgets its oldest entry, whose
@@ -14,7 +14,11 @@ use weir_units::{MacAddr, PortId, Span, Time};
 pub struct ForwardingTable {
     buckets: Box<[[Entry; WAYS]]>,
     ageing_seconds: u32,
-    /// Ports of equal cost; an entry names one of these by [`GROUP`] and its place.
+    /// Where stations with consecutive addresses are: a port, [`GROUP`] and a group, or [`NOWHERE`].
+    routed: Box<[u16]>,
+    /// The first one's address.
+    routed_from: u64,
+    /// Ports of equal cost.
     groups: Vec<Box<[PortId]>>,
 }
 
@@ -29,7 +33,7 @@ pub enum Place<'t> {
 
 #[derive(Debug, Default)]
 struct Entry {
-    /// Port, or [`GROUP`] and a group, in the high 16 bits, address in the low 48; 0 is empty, since no station has address 0.
+    /// Port in the high 16 bits, address in the low 48; 0 is empty, since no station has address 0.
     word: AtomicU64,
     /// Second at which the station was last heard; [`STATIC`] for one that is never forgotten.
     heard: AtomicU32,
@@ -38,8 +42,9 @@ struct Entry {
 const WAYS: usize = 4;
 const STATIC: u32 = u32::MAX;
 const ADDRESS_BITS: u32 = 48;
-/// Of the high 16 bits: the others number a group.
+/// Not a port's number: the other bits number a group.
 const GROUP: u16 = 1 << 15;
+const NOWHERE: u16 = u16::MAX;
 
 impl ForwardingTable {
     /// A table for at least `capacity` addresses; a learned one is forgotten when not heard for `ageing`.
@@ -47,24 +52,31 @@ impl ForwardingTable {
         let buckets = (capacity * 2 / WAYS).max(1).next_power_of_two();
         let ageing_seconds = (ageing.as_micros() / 1_000_000).clamp(1, u64::from(STATIC) / 2) as u32;
         let buckets = (0..buckets).map(|_| Default::default()).collect();
-        ForwardingTable { buckets, ageing_seconds, groups: Vec::new() }
+        ForwardingTable { buckets, ageing_seconds, routed: Box::default(), routed_from: 0, groups: Vec::new() }
     }
 
-    /// Enters an address that stays, behind several ports at equal cost; `false` if its bucket is full of such ones, or there
-    /// are too many different groups of ports.
+    /// Enters stations behind several ports of equal cost each, or one, or none: the first one has the address `first`, each
+    /// further one the next. What is entered or learned of them besides is not looked at.
     ///
     /// # Panics
-    /// If there is no port.
-    pub fn insert_route(&mut self, address: MacAddr, ports: &[PortId]) -> bool {
-        if let [port] = ports {
-            return self.insert_static(address, *port);
-        }
-        assert!(!ports.is_empty(), "a route leads to a port");
-        let group = self.groups.iter().position(|group| **group == *ports).unwrap_or_else(|| {
-            self.groups.push(ports.into());
-            self.groups.len() - 1
+    /// If there are more than 32,768 different sets of several ports.
+    pub fn set_routes<'r>(&mut self, first: MacAddr, ports: impl Iterator<Item = &'r [u16]>) {
+        let places = ports.map(|ports| match ports {
+            [] => NOWHERE,
+            [port] => *port,
+            several => {
+                let several: Box<[PortId]> = several.iter().copied().map(PortId).collect();
+                let known = self.groups.iter().position(|group| *group == several);
+                let group = known.unwrap_or_else(|| {
+                    self.groups.push(several);
+                    self.groups.len() - 1
+                });
+                assert!(group < usize::from(NOWHERE & !GROUP), "too many different sets of ports");
+                GROUP | group as u16
+            }
         });
-        group < usize::from(GROUP) && self.insert_static(address, PortId(GROUP | group as u16))
+        self.routed = places.collect();
+        self.routed_from = first.to_u64();
     }
 
     /// Enters an address that stays, whatever is heard; `false` if its bucket is full of such ones.
@@ -122,12 +134,16 @@ impl ForwardingTable {
     /// Where `address` is, or was last heard; `None` if it is unknown or has aged.
     #[inline]
     pub fn lookup(&self, address: MacAddr, now: Time) -> Option<Place<'_>> {
+        let routed = address.to_u64().wrapping_sub(self.routed_from);
+        if let Some(place) = self.routed.get(routed as usize) {
+            return self.place(*place);
+        }
         for entry in self.bucket(address) {
             let held = entry.word.load(Ordering::Relaxed);
             if held << (64 - ADDRESS_BITS) == address.to_u64() << (64 - ADDRESS_BITS) && held != 0 {
                 let heard = entry.heard.load(Ordering::Relaxed);
                 if heard == STATIC || second(now).saturating_sub(heard) < self.ageing_seconds {
-                    return Some(self.place((held >> ADDRESS_BITS) as u16));
+                    return Some(Place::Port(PortId((held >> ADDRESS_BITS) as u16)));
                 }
             }
         }
@@ -135,21 +151,21 @@ impl ForwardingTable {
     }
 
     #[inline]
-    fn place(&self, high: u16) -> Place<'_> {
-        if high & GROUP == 0 {
-            Place::Port(PortId(high))
-        } else {
-            Place::AnyOf(&self.groups[usize::from(high & !GROUP)])
+    fn place(&self, place: u16) -> Option<Place<'_>> {
+        match place {
+            NOWHERE => None,
+            port if port & GROUP == 0 => Some(Place::Port(PortId(port))),
+            group => Some(Place::AnyOf(&self.groups[usize::from(group & !GROUP)])),
         }
     }
 
-    /// All entries that have not aged: address, place, whether static.
-    pub fn entries(&self, now: Time) -> Vec<(MacAddr, Place<'_>, bool)> {
+    /// All entries that have not aged, routes apart: address, port, whether static.
+    pub fn entries(&self, now: Time) -> Vec<(MacAddr, PortId, bool)> {
         let entries = self.buckets.iter().flatten().filter_map(|entry| {
             let (held, heard) = (entry.word.load(Ordering::Relaxed), entry.heard.load(Ordering::Relaxed));
             let current = heard == STATIC || second(now).saturating_sub(heard) < self.ageing_seconds;
             (held != 0 && current)
-                .then(|| (MacAddr::from_u64(held), self.place((held >> ADDRESS_BITS) as u16), heard == STATIC))
+                .then(|| (MacAddr::from_u64(held), PortId((held >> ADDRESS_BITS) as u16), heard == STATIC))
         });
         entries.collect()
     }
@@ -246,17 +262,19 @@ mod tests {
     }
 
     #[test]
-    fn a_route_has_several_ports_and_equal_groups_are_one() {
+    fn routes_have_several_ports_and_equal_groups_are_one() {
         let mut table = table();
-        let (two, three) = ([PortId(1), PortId(2)], [PortId(1), PortId(2), PortId(3)]);
-        assert!(table.insert_route(mac(1), &two) && table.insert_route(mac(2), &three));
-        assert!(table.insert_route(mac(3), &two) && table.insert_route(mac(4), &[PortId(7)]));
-        assert_eq!(table.lookup(mac(1), at(0)), Some(Place::AnyOf(&two)));
-        assert_eq!(table.lookup(mac(2), at(0)), Some(Place::AnyOf(&three)));
-        assert_eq!(table.lookup(mac(3), at(0)), Some(Place::AnyOf(&two)));
-        assert_eq!(table.lookup(mac(4), at(0)), Some(Place::Port(PortId(7))));
-        assert_eq!(table.groups.len(), 2);
-        table.learn(mac(1), PortId(0), at(1));
-        assert_eq!(table.lookup(mac(1), at(1_000_000)), Some(Place::AnyOf(&two)));
+        let (two, three) = ([1, 2], [1, 2, 3]);
+        table.set_routes(mac(0xff), [&two[..], &three, &two, &[7], &[]].into_iter());
+        let ports = |ports: &[u16]| ports.iter().copied().map(PortId).collect::<Vec<_>>();
+        assert_eq!(table.lookup(mac(0xff), at(0)), Some(Place::AnyOf(&ports(&two))));
+        assert_eq!(table.lookup(mac(0x100), at(0)), Some(Place::AnyOf(&ports(&three))));
+        assert_eq!(table.lookup(mac(0x101), at(0)), Some(Place::AnyOf(&ports(&two))));
+        assert_eq!(table.lookup(mac(0x102), at(0)), Some(Place::Port(PortId(7))));
+        assert_eq!((table.lookup(mac(0x103), at(0)), table.groups.len()), (None, 2));
+        table.learn(mac(0xfe), PortId(4), at(0));
+        table.learn(mac(0x104), PortId(5), at(0));
+        let neighbours = [0xfe, 0x104].map(|n| table.lookup(mac(n), at(0)));
+        assert_eq!(neighbours, [4, 5].map(|port| Some(Place::Port(PortId(port)))));
     }
 }

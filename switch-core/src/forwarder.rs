@@ -13,6 +13,7 @@ use crate::handoff::{FromReceiver, Queued, ToTransmitter};
 use crate::packet::{BURST_MAX, Burst, Headers, Packet, PacketStore, Parsed};
 use crate::receiver::handle_control;
 use crate::shared::Shared;
+use crate::switch::Memory;
 use crate::transmitter::Transmitter;
 
 /// Forwards what its ports received, and a copy of it for each of their clones.
@@ -62,8 +63,9 @@ impl<P: Packet> Forwarder<P> {
         outputs: Box<[ToTransmitter<P>]>,
         output_of: Box<[usize]>,
         ports: &[PortId],
+        memory: Memory,
     ) -> Forwarder<P> {
-        let counters = Counters::new(shared.ports().len());
+        let counters = Counters::new(shared.ports().len(), memory);
         let is_here = |port: PortId| ports.contains(&port);
         let writer = |port: PortId| if is_here(port) { shared.mmu.writer(port) } else { None };
         let clones_of = |port: PortId| shared.clones_of(port).filter(|_| is_here(port)).collect();

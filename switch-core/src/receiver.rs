@@ -9,6 +9,7 @@ use crate::counters::{Counters, Published, port_stat};
 use crate::handoff::ToForwarder;
 use crate::packet::{Burst, Packet, Parsed};
 use crate::shared::Shared;
+use crate::switch::Memory;
 
 /// Receives for a forwarder on another lcore.
 #[derive(Debug)]
@@ -20,7 +21,7 @@ pub struct Receiver<P> {
 
 impl<P: Packet> Receiver<P> {
     pub(crate) fn new(shared: Arc<Shared>, output: ToForwarder<P>) -> Receiver<P> {
-        let counters = Counters::new(shared.ports().len());
+        let counters = Counters::new(shared.ports().len(), Memory::Upfront);
         Receiver { shared, output, counters }
     }
 

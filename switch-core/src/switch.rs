@@ -142,13 +142,14 @@ impl Switch {
         Ok(Switch { shared: Arc::new(shared), config: config.clone(), surroundings })
     }
 
-    /// Has frames to a station leave by one of these ports, by their flow's hash.
+    /// Has frames to stations leave by one of these ports each, by their flow's hash. The first station has the address `first`,
+    /// each further one the next.
     ///
     /// # Panics
-    /// If there is no port, or what lcores share is shared already.
-    pub fn route(&mut self, station: MacAddr, ports: &[PortId]) -> Result<(), BuildError> {
+    /// If what lcores share is shared already, or there are more than 32,768 different sets of ports.
+    pub fn set_routes<'r>(&mut self, first: MacAddr, ports: impl Iterator<Item = &'r [u16]>) {
         let shared = Arc::get_mut(&mut self.shared).expect("routes come before the switch is shared");
-        if shared.fdb.insert_route(station, ports) { Ok(()) } else { Err(BuildError::StaticMac(station)) }
+        shared.fdb.set_routes(first, ports);
     }
 
     /// What all lcores share.
@@ -193,6 +194,7 @@ impl Switch {
                 outputs.into(),
                 output_of.clone(),
                 &role.forwards,
+                self.surroundings.memory,
             ));
         }
         let transmitters: Vec<_> = transmitting
@@ -243,6 +245,7 @@ impl Switch {
             .map(|queue| queue.ecn.map(|ecn| EcnMarker::new(ecn.kmin, ecn.kmax, ecn.pmax_ppm)));
         let seed = u64::from(role.transmits[0].0) + 0x9e37_79b9_7f4a_7c15;
         let queues = EgressQueues::new(self.shared.ports().len(), places, &self.config.classes.queues, seed);
-        Transmitter::new(self.shared.clone(), inputs, ports.collect(), queues, markers, seed)
+        let memory = self.surroundings.memory;
+        Transmitter::new(self.shared.clone(), inputs, ports.collect(), queues, markers, seed, memory)
     }
 }

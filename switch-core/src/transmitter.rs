@@ -16,6 +16,7 @@ use crate::packet::{BURST_MAX, Burst, Packet, PacketStore, PortOutput, Telemetry
 use crate::random::Random;
 use crate::scheduler::Scheduler;
 use crate::shared::Shared;
+use crate::switch::Memory;
 use crate::watchdog::PortWatchdogs;
 
 /// Transmits on its ports.
@@ -25,17 +26,20 @@ pub struct Transmitter<P> {
     inputs: Box<[FromForwarder<P>]>,
     queues: EgressQueues<P>,
     ports: Box<[OutPort<P>]>,
+    /// Memory of what ports are offered; enough for all, unless it is taken as needed.
+    spare: Vec<Box<Staged<P>>>,
     /// Position in `ports` of each port of the switch that is served here.
     position_of: Box<[usize]>,
     counters: Counters,
     markers: [Option<EcnMarker>; CLASSES],
     /// What RED's probabilities are drawn from.
     random: Random,
-    /// Nanoseconds from the arrival that crossed a threshold to the message handed to the port.
-    message_delays: Histogram<u64>,
+    /// Nanoseconds from the arrival that crossed a threshold to the message handed to the port. Not kept in virtual time, where
+    /// there are none.
+    message_delays: Option<Histogram<u64>>,
     /// Nanoseconds from the arrival of a peer's message to the transmitter's obeying it: what is sent in between still
     /// goes by the old one.
-    reactions: Histogram<u64>,
+    reactions: Option<Histogram<u64>>,
     /// The ports that may have something to do, one bit each: kept for [`Transmitter::run_ports`].
     stirred: u64,
     /// The ports with a class that is OFF, one bit each, as last seen.
@@ -64,14 +68,26 @@ pub(crate) struct OutPort<P> {
     /// Classes with a frame in their queue.
     backlog: u8,
     /// Taken from the queues, not yet accepted by the port.
-    staged: Burst<P>,
-    /// What each of these was charged, and its length without FCS.
-    departures: ArrayVec<Departure, BURST_MAX>,
-    lengths: ArrayVec<u32, BURST_MAX>,
+    staged: Option<Box<Staged<P>>>,
     /// When each class advertised OFF went OFF.
     off_since: [Time; CLASSES],
     /// Bytes of data sent, for telemetry.
     tx_bytes: u64,
+}
+
+/// What a port is offered. The next port that has something is offered the same memory, warm in the cache.
+#[derive(Debug)]
+struct Staged<P> {
+    packets: Burst<P>,
+    /// What each of these was charged, and its length without FCS.
+    departures: ArrayVec<Departure, BURST_MAX>,
+    lengths: ArrayVec<u32, BURST_MAX>,
+}
+
+impl<P> Default for Staged<P> {
+    fn default() -> Staged<P> {
+        Staged { packets: Burst::new(), departures: ArrayVec::new(), lengths: ArrayVec::new() }
+    }
 }
 
 impl<P> OutPort<P> {
@@ -96,9 +112,7 @@ impl<P> OutPort<P> {
             off: 0,
             paused: 0,
             backlog: 0,
-            staged: Burst::new(),
-            departures: ArrayVec::new(),
-            lengths: ArrayVec::new(),
+            staged: None,
             off_since: [Time::ZERO; CLASSES],
             tx_bytes: 0,
         }
@@ -124,7 +138,9 @@ impl<P: Packet> Transmitter<P> {
         queues: EgressQueues<P>,
         markers: [Option<EcnMarker>; CLASSES],
         seed: u64,
+        memory: Memory,
     ) -> Transmitter<P> {
+        let upfront = memory == Memory::Upfront;
         let port_count = shared.ports().len();
         let mut position_of = vec![usize::MAX; port_count];
         ports.iter().enumerate().for_each(|(position, port)| position_of[port.id.index()] = position);
@@ -133,14 +149,15 @@ impl<P: Packet> Transmitter<P> {
         Transmitter {
             position_of: position_of.into(),
             queues,
-            counters: Counters::new(port_count),
+            counters: Counters::new(port_count, memory),
+            spare: (0..if upfront { ports.len() } else { 0 }).map(|_| Box::default()).collect(),
             shared,
             inputs,
             ports,
             markers,
             random: Random::new(seed),
-            message_delays: delays(),
-            reactions: delays(),
+            message_delays: upfront.then(delays),
+            reactions: upfront.then(delays),
             stirred: 0,
             off_ports: 0,
             by_length,
@@ -232,7 +249,7 @@ impl<P: Packet> Transmitter<P> {
             moved += self.discard_queues(now, index, dropping, DropReason::PfcWatchdog, BURST_MAX);
         }
         let port = &mut self.ports[index];
-        if port.staged.is_empty() {
+        if port.staged.is_none() {
             if port.backlog == 0 {
                 return moved;
             }
@@ -350,14 +367,18 @@ impl<P: Packet> Transmitter<P> {
     /// Moves frames that may go now, none of the `held` classes, from the queues to the port's burst.
     #[inline]
     fn stage_frames(&mut self, now: Time, index: usize, held: u8) {
-        let Transmitter { shared, queues, ports, counters, markers, random, .. } = self;
+        let Transmitter { shared, queues, ports, counters, markers, random, spare, .. } = self;
         let port = &mut ports[index];
         let regulator = &shared.port(port.id).regulator;
         let (counts_sent, needs_credit) = (regulator.counts_sent(), regulator.credit_classes() != 0);
         let mut ready = port.backlog & !held;
         ready &= !port.limits.waiting(now, ready);
         ready &= !without_credit(regulator, queues, port.id, ready);
-        while ready != 0 && port.shaper.is_free(now) && !port.staged.is_full() {
+        if ready == 0 || !port.shaper.is_free(now) {
+            return;
+        }
+        let mut staged = spare.pop().unwrap_or_default();
+        while ready != 0 && port.shaper.is_free(now) && !staged.packets.is_full() {
             let queue_of = |class| QueueId::new(port.id, class);
             let head = |class| queues.front(queue_of(class)).map_or(0, |queued| queued.frame_bytes);
             let Some(class) = port.scheduler.next(ready, head) else { break };
@@ -382,9 +403,9 @@ impl<P: Packet> Transmitter<P> {
             if port.limits.send(now, class, queued.frame_bytes) {
                 ready &= !class.bit();
             }
-            port.departures.push(queued.charged);
-            port.lengths.push(queued.frame_bytes);
-            port.staged.push(queued.packet);
+            staged.departures.push(queued.charged);
+            staged.lengths.push(queued.frame_bytes);
+            staged.packets.push(queued.packet);
             if queues.is_empty(queue) {
                 port.backlog &= !class.bit();
                 ready &= !class.bit();
@@ -394,31 +415,41 @@ impl<P: Packet> Transmitter<P> {
                 ready &= !without_credit(regulator, queues, port.id, ready & class.bit());
             }
         }
+        if staged.packets.is_empty() {
+            spare.push(staged);
+        } else {
+            port.staged = Some(staged);
+        }
     }
 
     /// Offers the port its burst, and releases what it accepts.
     #[inline]
     fn send_staged<D: PortOutput<P>>(&mut self, now: Time, index: usize, driver: &mut D) -> usize {
         let port = &mut self.ports[index];
-        if port.staged.is_empty() {
-            return 0;
-        }
-        let sent = driver.transmit(port.id, &mut port.staged);
-        for (departure, frame_bytes) in port.departures[..sent].iter().zip(&port.lengths) {
+        let Some(mut staged) = port.staged.take() else { return 0 };
+        let sent = driver.transmit(port.id, &mut staged.packets);
+        for (departure, frame_bytes) in staged.departures[..sent].iter().zip(&staged.lengths) {
             self.counters.add(departure.egress, queue_stat::FRAMES, 1);
             self.counters.add(departure.egress, queue_stat::BYTES, u64::from(*frame_bytes));
         }
-        self.shared.mmu.release(now, &port.departures[..sent]);
+        self.shared.mmu.release(now, &staged.departures[..sent]);
         let telling = self.off_ports | self.by_length;
         if telling != 0 {
-            for departure in &port.departures[..sent] {
+            for departure in &staged.departures[..sent] {
                 let from = self.shared.port(departure.ingress.port()).real_port;
                 self.stirred |= telling & 1 << from.0;
             }
         }
-        port.departures.drain(..sent);
-        port.lengths.drain(..sent);
-        debug_assert_eq!(port.departures.len(), port.staged.len());
+        if staged.packets.is_empty() {
+            staged.departures.clear();
+            staged.lengths.clear();
+            self.spare.push(staged);
+        } else {
+            staged.departures.drain(..sent);
+            staged.lengths.drain(..sent);
+            debug_assert_eq!(staged.departures.len(), staged.packets.len());
+            port.staged = Some(staged);
+        }
         sent
     }
 
@@ -437,14 +468,18 @@ impl<P: Packet> Transmitter<P> {
 
     fn discard_port(&mut self, now: Time, index: usize, reason: DropReason, limit: usize) -> usize {
         let port = &mut self.ports[index];
-        let discarded = port.staged.len();
-        port.staged.clear();
-        for departure in &port.departures {
-            self.counters.drop(departure.egress, reason);
+        let mut discarded = 0;
+        if let Some(mut staged) = port.staged.take() {
+            discarded = staged.packets.len();
+            staged.packets.clear();
+            for departure in &staged.departures {
+                self.counters.drop(departure.egress, reason);
+            }
+            self.shared.mmu.release(now, &staged.departures);
+            staged.departures.clear();
+            staged.lengths.clear();
+            self.spare.push(staged);
         }
-        self.shared.mmu.release(now, &port.departures);
-        port.departures.clear();
-        port.lengths.clear();
         discarded + self.discard_queues(now, index, u8::MAX, reason, limit.saturating_sub(discarded))
     }
 
@@ -485,7 +520,7 @@ impl<P: Packet> Transmitter<P> {
     fn wakeup(&self, now: Time, port: &OutPort<P>) -> Time {
         let message = port.generator.next_wakeup(now);
         let own = message.min(port.watchdogs.due());
-        if port.backlog == 0 && port.staged.is_empty() {
+        if port.backlog == 0 && port.staged.is_none() {
             return own;
         }
         let regulator = &self.shared.port(port.id).regulator;
@@ -496,7 +531,7 @@ impl<P: Packet> Transmitter<P> {
         // Without credit nothing happens until a message comes.
         let open_and_paid = open & !without_credit(regulator, &self.queues, port.id, open);
         let waiting = port.limits.waiting(now, open_and_paid);
-        let data = if open_and_paid & !waiting != 0 || !port.staged.is_empty() {
+        let data = if open_and_paid & !waiting != 0 || port.staged.is_some() {
             port.shaper.free_at()
         } else if port.backlog & !open != 0 {
             regulator.next_wakeup(now).unwrap_or(Time::NEVER)
@@ -516,7 +551,7 @@ impl<P: Packet> Transmitter<P> {
 
     #[cold]
     fn publish(&mut self, now: Time, request: u64) {
-        let staged: usize = self.ports.iter().map(|port| port.staged.len()).sum();
+        let staged: usize = self.ports.iter().flat_map(|port| &port.staged).map(|staged| staged.packets.len()).sum();
         self.counters.set_gauge(gauge::HELD, (self.queues.held() + staged) as u64);
         for port in &mut self.ports {
             for class in Class::in_mask(port.generator.advertised_off()) {
@@ -535,6 +570,7 @@ impl<P: Packet> Transmitter<P> {
             port.watchdogs.update(port.id, &self.shared, &self.counters);
         }
         for (first, delays) in [(gauge::MESSAGE_DELAYS, &self.message_delays), (gauge::REACTIONS, &self.reactions)] {
+            let Some(delays) = delays else { continue };
             let quantiles = [0.5, 0.99, 0.999].map(|quantile| delays.value_at_quantile(quantile));
             let numbers = std::iter::once(delays.len()).chain(quantiles).chain([delays.max()]);
             numbers.enumerate().for_each(|(n, number)| self.counters.set_gauge(first + n, number));
@@ -586,6 +622,7 @@ fn delays() -> Histogram<u64> {
 }
 
 #[inline]
-fn record(delays: &mut Histogram<u64>, delay: Span) {
+fn record(delays: &mut Option<Histogram<u64>>, delay: Span) {
+    let Some(delays) = delays else { return };
     delays.record(delay.as_nanos().clamp(1, DELAY_NANOS_MAX)).expect("within bounds");
 }

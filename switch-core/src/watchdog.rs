@@ -2,10 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arrayvec::ArrayVec;
 use weir_config::PfcWatchdogConfig;
 use weir_flowctl::pfc::{QueueObservation, StormCondition, StormPackets, Watchdog, WatchdogAction, WatchdogConfig};
-use weir_units::{Bytes, CLASSES, Class, PortId, QueueId, Time};
+use weir_units::{Bytes, Class, PortId, QueueId, Time};
 
 use crate::counters::{Counters, queue_stat};
 use crate::shared::Shared;
@@ -14,7 +13,7 @@ use crate::storm_tally::ClassTally;
 /// The watchdogs of one port's egress queues, one for each watched class; with the transmitter that serves the port.
 #[derive(Debug)]
 pub(crate) struct PortWatchdogs {
-    watched: ArrayVec<Watched, CLASSES>,
+    watched: Box<[Watched]>,
     action: WatchdogAction,
     /// The earliest poll of all of them.
     due: Time,
@@ -41,7 +40,7 @@ impl PortWatchdogs {
                 counted: StormPackets::default(),
             })
         });
-        let watched: ArrayVec<Watched, CLASSES> = watchdogs.collect();
+        let watched: Box<[Watched]> = watchdogs.collect();
         PortWatchdogs {
             due: if watched.is_empty() { Time::NEVER } else { Time::ZERO },
             watched,

@@ -21,7 +21,7 @@ mod tests;
 mod wire;
 
 use weir_switch_core::{BuildError, Report, Shared};
-use weir_units::{MacAddr, Span, Time};
+use weir_units::{Span, Time};
 
 use crate::deadlock::{Links, SwitchState};
 use crate::host::{Host, HostError};
@@ -82,16 +82,14 @@ impl Sim {
     pub fn new(scenario: &Scenario) -> Result<Sim, SimError> {
         scenario.check()?;
         let (wires, leaving) = wires(scenario)?;
-        let stations: Vec<MacAddr> = scenario.hosts.iter().map(|host| host.nic.mac).collect();
         let switches = scenario.switches.iter().zip(&leaving.ports).enumerate();
         let switches = switches.map(|(number, (config, wires))| {
             let failed = |source| SimError::Switch { switch: config.name.clone(), source };
-            let by_routes = stations
-                .iter()
-                .zip(0..)
-                .filter_map(|(station, host)| Some((*station, scenario.routes.as_ref()?.ports(number, host))));
-            let routes: Vec<(MacAddr, &[u16])> = by_routes.collect();
-            SwitchStation::new(number, config, wires.clone().into(), routes.into_iter()).map_err(failed)
+            let routes = scenario.routes.as_ref().map(|routes| {
+                let ports = (0..scenario.hosts.len()).map(move |host| routes.ports(number, host));
+                (scenario.hosts[0].nic.mac, ports)
+            });
+            SwitchStation::new(number, config, wires.clone().into(), routes).map_err(failed)
         });
         let switches = switches.collect::<Result<Box<[_]>, _>>()?;
         let hosts = (0..scenario.hosts.len()).map(|n| {

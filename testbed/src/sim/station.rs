@@ -57,34 +57,31 @@ struct Ports<'s> {
 const SWEEP: Span = Span::from_micros(1);
 
 impl SwitchStation {
-    /// Switch `number` of a scenario, with these wires at its ports, and routes to stations: by each, all ports of equal cost.
+    /// Switch `number` of a scenario, with these wires at its ports, and routes to stations: the address of the first, and by
+    /// each, as their addresses follow each other, all ports of equal cost.
     pub(super) fn new<'r>(
         number: usize,
         config: &SwitchConfig,
         wires: Box<[Option<u32>]>,
-        routes: impl ExactSizeIterator<Item = (MacAddr, &'r [u16])>,
+        routes: Option<(MacAddr, impl Iterator<Item = &'r [u16]>)>,
     ) -> Result<SwitchStation, BuildError> {
         let mac = |port: usize| MacAddr([2, 1, (number >> 8) as u8, number as u8, (port >> 8) as u8, port as u8]);
         let ports = config.ports.len();
         let facts: Vec<PortFacts> = (0..ports).map(|port| PortFacts { mac: mac(port), rate: None }).collect();
-        let known = config.static_macs.len() + routes.len();
         let mut switch = Switch::new(
             config,
             &facts,
             Surroundings {
                 shaper_slack: Span::ZERO,
-                // Buckets of static entries must not overflow; those that are learned need room only where none are known.
-                stations: if routes.len() > 0 { 4 * known } else { 4 * known + LEARNED_MAX },
-                learns: routes.len() == 0,
+                // Buckets of static entries must not overflow.
+                stations: if routes.is_some() { 1 } else { 4 * config.static_macs.len() + LEARNED_MAX },
+                learns: routes.is_none(),
                 hash_seed: number as u32,
                 memory: Memory::AsNeeded,
             },
         )?;
-        for (station, ports) in routes {
-            let ports: Vec<PortId> = ports.iter().copied().map(PortId).collect();
-            if !ports.is_empty() {
-                switch.route(station, &ports)?;
-            }
+        if let Some((first, ports)) = routes {
+            switch.set_routes(first, ports);
         }
         let shared = switch.shared().clone();
         shared.ports().iter().zip(&wires).for_each(|(port, wire)| port.set_link_up(wire.is_some()));
@@ -186,7 +183,7 @@ impl SwitchStation {
     }
 }
 
-/// Stations that a switch may learn, where none are known from the start.
+/// Stations that a switch may learn, where there are no routes.
 const LEARNED_MAX: usize = 4_096;
 
 impl HostStation {
