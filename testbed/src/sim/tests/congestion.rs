@@ -1,0 +1,1 @@
+//! Congestion controls on one port.
