@@ -46,7 +46,7 @@ pub struct ReceiveLimit {
     pub rate: BitRate,
     /// A lossless class with so much in the buffer is OFF. Sizes are of frames with their FCS.
     pub buffer: Bytes,
-    /// It is ON again with no more than that.
+    /// It is ON again with no more than that; less than `buffer`.
     pub xon: Bytes,
     /// What a lossless class may have beyond `buffer`. A frame that finds no room is dropped; one of another class finds
     /// none beyond `buffer`.

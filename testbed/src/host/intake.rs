@@ -79,7 +79,10 @@ impl Intake {
     }
 
     fn drain(&mut self, now: Time) {
-        while let Some((_, class, size)) = self.frames.pop_front_if(|(taken_in, ..)| *taken_in <= now) {
+        while let Some((taken_in, class, size)) = self.frames.front().copied()
+            && taken_in <= now
+        {
+            self.frames.pop_front();
             let held = &mut self.held[class.index()];
             *held -= size;
             if *held <= self.limit.xon {

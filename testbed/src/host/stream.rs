@@ -82,10 +82,11 @@ impl Sending {
 
     /// The next message that is wholly acknowledged.
     pub(super) fn take_done(&mut self) -> Option<Message> {
-        let acked = self.end.acked();
-        let message = self.messages.pop_front_if(|message| message.end <= acked)?;
+        if self.messages.front()?.end > self.end.acked() {
+            return None;
+        }
         self.sent_messages -= 1;
-        Some(message)
+        self.messages.pop_front()
     }
 }
 

@@ -41,15 +41,16 @@ fn ideal(fabric: &Fabric, message: u64) -> Span {
 #[test]
 fn one_flow_takes_what_its_frames_take_over_one_and_three_switches() {
     let cable = |gbps, ns| Cable::new(BitRate::gbps(gbps), Span::from_nanos(ns));
-    // 100 Gb/s, 80 ps a byte. All ten frames on the first link, the last one on the second, and the acknowledgement on both.
+    // 100 Gb/s, 80 ps a byte. The first frame takes its time on both links; the others follow it without a gap on the
+    // second, as it is the longest. The acknowledgement takes its time on both.
     let one = row(&[cable(100, 1_000), cable(100, 500)]);
-    let bytes = 1_122 + 9 * 1_106 + 1_106 + 2 * 86;
+    let bytes = 2 * 1_122 + 9 * 1_106 + 2 * 86;
     assert_eq!(measured(&one, 10_240), Span::from_picos(bytes * 80) + Span::from_nanos(2 * 1_500));
     assert_eq!(measured(&one, 10_240), ideal(&one, 10_240));
     // The same with two links of 400 Gb/s between the switches, 20 ps a byte.
     let three = row(&[cable(100, 1_000), cable(400, 2_000), cable(400, 2_000), cable(100, 500)]);
-    let on_hosts_links = 1_122 + 9 * 1_106 + 1_106 + 2 * 86;
-    let on_others = 2 * 1_106 + 2 * 86;
+    let on_hosts_links = 2 * 1_122 + 9 * 1_106 + 2 * 86;
+    let on_others = 2 * 1_122 + 2 * 86;
     let expected = Span::from_picos(on_hosts_links * 80 + on_others * 20) + Span::from_nanos(2 * 5_500);
     assert_eq!(measured(&three, 10_240), expected);
     assert_eq!(measured(&three, 10_240), ideal(&three, 10_240));

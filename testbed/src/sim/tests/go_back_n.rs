@@ -41,14 +41,20 @@ fn ten_packets(flow: &mut FlowConfig) {
     (flow.message, flow.total) = (Bytes::new(10_240), Some(Bytes::new(10_240)));
 }
 
-const TEN_PACKETS_FCT: Span = Span::from_picos((1_122 + 10 * 1_106 + 2 * 86) * 80 + 4_000_000);
+/// The first takes its time on both links, and the others follow without a gap on the second.
+const TEN_PACKETS_FCT: Span = Span::from_picos((2 * 1_122 + 9 * 1_106 + 2 * 86) * 80 + 4_000_000);
 
 /// A part of the time in which all data that leaves the sender is lost: that of these packets of [`ten_packets`].
 fn losing(first: u64, last: u64) -> FaultPlan {
     // Faults come at the end of the wire, when the last byte leaves.
     let leaves = |packet: u64| Time::from_picos((1_122 + packet * 1_106) * 80);
     let half = Span::from_picos(553 * 80);
-    FaultPlan { loss_ppm: 1_000_000, from: leaves(first).saturating_sub(half), until: leaves(last) + half, ..FaultPlan::default() }
+    FaultPlan {
+        loss_ppm: 1_000_000,
+        from: leaves(first).saturating_sub(half),
+        until: leaves(last) + half,
+        ..FaultPlan::default()
+    }
 }
 
 #[test]
@@ -119,8 +125,8 @@ fn an_acknowledgement_puts_the_timeout_off() {
     });
     let (mut sim, sent, arrived) = ended(&scenario);
     assert_eq!((sent.timeouts, sent.retransmitted, arrived.duplicates), (1, 1, 0), "the other nine are acknowledged");
-    // That of the ninth packet arrives a round trip after it was sent.
-    let ninth_sent = Span::from_picos((1_122 + 7 * 1_106) * 80);
+    // That of the ninth packet arrives a round trip after it was sent, and the 16 B later that the first one is longer.
+    let ninth_sent = Span::from_picos((1_122 + 7 * 1_106 + 16) * 80);
     let done: Vec<Span> = sim.drain_completions().map(|done| done.fct).collect();
     assert_eq!(done, [ninth_sent + RTT + RTO + RTT]);
 }

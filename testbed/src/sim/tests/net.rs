@@ -11,7 +11,7 @@ use crate::scenario::{FlowPlan, HostPlan, LinkPlan, REAL_LINK_OVERHEAD, Scenario
 use crate::sim::Sim;
 use crate::topology::{Cable, Fabric, Routes, SingleSwitch};
 
-/// A class that is lossless, with a code point of its number, in [`lossless`] and in [`lossy`] none is.
+/// The class of all flows, whose code point has the same number. It is lossless in [`lossless`].
 pub(super) const CLASS: Class = Class::new(3);
 
 /// Switches that react at once, with a lossless class; what else they are to be is in `settings`, tables only.
@@ -147,6 +147,6 @@ pub(super) fn jain(shares: &[f64]) -> f64 {
 }
 
 /// What waits in an egress queue.
-pub(super) fn queue(sim: &mut Sim, port: usize, class: Class) -> u64 {
-    sim.report(0).ports[port].classes[class.index()].egress.get()
+pub(super) fn queue(sim: &Sim, port: usize, class: Class) -> u64 {
+    sim.shared(0).mmu.egress_length(weir_units::QueueId::new(weir_units::PortId(port as u16), class))
 }
