@@ -2,24 +2,31 @@
 //!
 //! It sends RDMA WRITEs over reliable connections, each flow at line rate, at a pace, or under congestion control; obeys flow
 //! control with the switch's own gate; acknowledges what it receives, and notifies senders of congestion. Where a flow asks for
-//! it, what got lost is sent again; else a gap in the sequence is counted as a loss.
+//! it, what got lost is sent again; else a gap in the sequence is counted as a loss. In virtual time a flow may be TCP instead:
+//! its messages are one stream of bytes then, and what it sends and acknowledges is up to [`crate::tcp`].
+//!
+//! A host with a [`ReceiveLimit`] takes data in more slowly than it comes, and has the switch's port pause.
 //!
 //! The same host runs in virtual time, where frames are [`NicFrame`]s without payload, and on a port, where they are RoCEv2:
 //! [`Host::handle`] and [`Host::poll`], or [`Host::handle_frame`] and [`Host::poll_transmit`].
 
 mod codec;
+mod config;
 pub mod congestion;
+mod intake;
 mod packet;
 mod receiver;
 mod schedule;
 mod sender;
 mod slots;
 mod stats;
+mod stream;
 #[cfg(test)]
 mod tests;
 
+pub use config::{HostConfig, HostError, Peer, ReceiveLimit};
 pub use congestion::{CongestionControl, DcqcnConfig};
-pub use packet::{Ack, FrameSizes, Hops, NicFrame, NicPacket, Says, Write};
+pub use packet::{Ack, FrameSizes, Hops, NicFrame, NicPacket, Says, TcpAck, Write};
 pub use receiver::{ReceiverConfig, ReceiverStats};
 pub use sender::{FctSummary, FlowConfig, Repeat, SenderStats, Transport};
 pub use stats::{ClassStats, Completion, HostStats, NicCounters};
@@ -29,78 +36,28 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::net::Ipv4Addr;
 
 use weir_flowctl::frame::{ControlFrame, FRAME_BYTES};
-use weir_flowctl::{Arrived, ClassLimits, Demand, Mechanism, MessageGenerator, Regulator, Shaper};
+use weir_flowctl::{Arrived, ClassLimits, Demand, MessageGenerator, Regulator, Shaper};
 use weir_switch_core::packet::Parsed;
 use weir_switch_core::parse;
-use weir_units::{BitRate, Bytes, CLASSES, Class, MacAddr, Span, Time};
+use weir_units::{BitRate, Bytes, CLASSES, Class, Time};
 
-use crate::rocev2::{Dscp, Ecn, Packet, PathMtu, QueuePair};
+use crate::rocev2::{Ecn, Packet, QueuePair};
+use crate::tcp::TcpSender;
+use intake::Intake;
 use receiver::Receiver;
 use schedule::Schedule;
 use sender::Sender;
 use slots::{Opened, Slots};
+use stream::Acks;
 
 /// Completions kept until they are drained; later ones are counted and forgotten.
 const COMPLETIONS_MAX: usize = 16_384;
-
-/// A host's NIC.
-#[derive(Clone, Debug)]
-pub struct HostConfig {
-    /// Its MAC address.
-    pub mac: MacAddr,
-    /// Its IP address.
-    pub ip: Ipv4Addr,
-    /// Line rate. A frame takes its bytes, FCS, preamble and gap at this rate.
-    pub rate: BitRate,
-    /// Lengths of its frames: on a port, those of RoCEv2.
-    pub sizes: FrameSizes,
-    /// Code point of acknowledgements and congestion notifications.
-    pub ack_dscp: Dscp,
-    /// Class of both, for PFC: the one that the switch gives to `ack_dscp`.
-    pub ack_class: Class,
-    /// How far a late poll may catch up on rates: zero in virtual time.
-    pub slack: Span,
-    /// What it speaks with the switch's port, which must speak the same.
-    pub flow_control: Mechanism,
-    /// The classes under GFC or credit, one bit each: the switch's lossless ones.
-    pub lossless: u8,
-    /// The class that the switch gives to each code point: both ends of a link must count credit alike.
-    pub class_of_dscp: [u8; 64],
-}
-
-/// The other end of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peer {
-    /// MAC address: of the host, for hosts are on one network.
-    pub mac: MacAddr,
-    /// IP address.
-    pub ip: Ipv4Addr,
-    /// Its queue pair.
-    pub queue_pair: QueuePair,
-}
-
-/// Why a host can't be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum HostError {
-    /// Two ends of connections with one number.
-    #[error("{0:?} is used twice on one host")]
-    QueuePairTwice(QueuePair),
-    /// A message of no bytes, or of more than a WRITE can carry.
-    #[error("a message of {0} can't be sent: it has 1 to 2147483648 bytes")]
-    MessageSize(Bytes),
-    /// A flow of no bytes.
-    #[error("{0:?} has a total of no bytes")]
-    NoTotal(QueuePair),
-    /// A burst that repeats without time passing.
-    #[error("{0:?} repeats its message after no time")]
-    NoPeriod(QueuePair),
-}
 
 /// An emulated host.
 ///
 /// Call [`Host::handle`] for each frame that arrives, then [`Host::poll`] until it returns `None`, and again at
 /// [`Host::next_wakeup`]. What `poll` returns counts as sent: poll only when the link takes it. `now` must never go back. Nothing
-/// is allocated on the way of a packet.
+/// is allocated on the way of a packet, but what losses make necessary: the SACK blocks of TCP.
 #[derive(Debug)]
 pub struct Host {
     config: HostConfig,
@@ -109,6 +66,10 @@ pub struct Host {
     generator: MessageGenerator,
     /// What came in.
     arrived: Arrived,
+    /// What stands there until it is taken in, if that takes time.
+    intake: Option<Box<Intake>>,
+    /// The longest frame.
+    frame_bytes_max: u32,
     wire: Shaper,
     senders: Slots<Sender>,
     receivers: Slots<Receiver>,
@@ -116,12 +77,15 @@ pub struct Host {
     ends: Box<[(QueuePair, End)]>,
     /// Whose turn it is to send.
     schedule: Schedule,
-    /// When to look whether the acknowledgement of a sender, by place and generation, is overdue; each stands here once at most.
+    /// When to look whether the acknowledgement of a sender, by place and generation, is overdue. Each looks at the earliest
+    /// of its entries, and RDMA has one at most.
     timers: BinaryHeap<Reverse<(Time, u32, u32)>>,
     /// Receivers that owe an acknowledgement: by place, once at most, or with the acknowledgement, where each packet has its own.
     acks_due: VecDeque<(usize, Option<Answer>)>,
     /// Receivers that owe a congestion notification, alike.
     cnps_due: VecDeque<usize>,
+    /// What receivers of TCP owe.
+    tcp_acks: Acks,
     /// Memory for telemetry that has come back; it goes from packet to packet as it is.
     #[expect(clippy::vec_box)]
     spare_hops: Vec<Box<Hops>>,
@@ -143,34 +107,6 @@ enum End {
 /// A frame to be sent, and what is needed to write a packet as a frame: the connection's end here, and the peer's address.
 type Outgoing = (NicFrame, QueuePair, Ipv4Addr);
 
-impl HostConfig {
-    /// A NIC with an MTU of 1024 B that obeys PFC, acknowledgements at DSCP 48 in class 6, and no slack.
-    pub fn new(mac: MacAddr, ip: Ipv4Addr, rate: BitRate) -> HostConfig {
-        HostConfig {
-            mac,
-            ip,
-            rate,
-            sizes: FrameSizes::rocev2(PathMtu::BYTES_1024.get() as u16),
-            ack_dscp: Dscp::new(48),
-            ack_class: Class::new(6),
-            slack: Span::ZERO,
-            flow_control: Mechanism::Pfc { quanta: u16::MAX, refresh_percent: 50 },
-            lossless: 0,
-            class_of_dscp: [0; 64],
-        }
-    }
-
-    /// This host as the other end of a connection.
-    pub fn peer(&self, queue_pair: QueuePair) -> Peer {
-        Peer { mac: self.mac, ip: self.ip, queue_pair }
-    }
-
-    /// The longest frame that the host sends, without FCS.
-    pub fn frame_bytes_max(&self) -> usize {
-        self.sizes.frame_max().max(FRAME_BYTES)
-    }
-}
-
 impl Host {
     /// A host with these flows to send and these connections to receive on.
     pub fn new(config: HostConfig, flows: &[FlowConfig], receivers: &[ReceiverConfig]) -> Result<Host, HostError> {
@@ -189,6 +125,8 @@ impl Host {
             regulator,
             generator: MessageGenerator::new(mechanism, config.rate, lossless),
             arrived: Arrived::new(mechanism),
+            intake: config.receive.map(|limit| Box::new(Intake::new(limit, lossless))),
+            frame_bytes_max: longest(&senders, &config),
             wire: Shaper::new(Some(config.rate), config.slack),
             senders: Slots::new(senders),
             receivers: Slots::new(receivers.iter().map(|end| Receiver::new(end, &config))),
@@ -197,6 +135,7 @@ impl Host {
             timers: BinaryHeap::new(),
             acks_due: VecDeque::with_capacity(receivers.len()),
             cnps_due: VecDeque::with_capacity(receivers.len()),
+            tcp_acks: Acks::default(),
             spare_hops: Vec::new(),
             payload: (0..config.sizes.payload_max).map(|n| n as u8).collect(),
             completions: Vec::new(),
@@ -222,6 +161,7 @@ impl Host {
         let host = &self.config;
         let make = |queue_pair| Sender::new(&FlowConfig { queue_pair, ..config.clone() }, host);
         let place = self.senders.open(true, make)?;
+        self.frame_bytes_max = self.frame_bytes_max.max(self.senders[place].frame_bytes_max());
         self.give_turn(now, place);
         Ok((self.senders[place].config().queue_pair, place))
     }
@@ -333,7 +273,7 @@ impl Host {
         }
     }
 
-    /// Counts a frame in the class that its sender counts it in. What is asked of the host finds that it holds nothing.
+    /// Counts a frame in the class that its sender counts it in.
     #[inline]
     fn count_arrival(&self, dscp: Option<u8>, frame_bytes: u32) {
         // What is no IP has no code point, and is in no lossless class.
@@ -346,6 +286,15 @@ impl Host {
     }
 
     fn handle_packet(&mut self, now: Time, packet: NicPacket) {
+        if let Some(intake) = &mut self.intake
+            && matches!(packet.says, Says::Write(_) | Says::Segment(_))
+        {
+            let class = Class::new(self.config.class_of_dscp[usize::from(packet.dscp.get())]);
+            if !intake.take(now, class, u32::from(packet.frame_bytes)) {
+                self.counters.receive_overflow += 1;
+                return;
+            }
+        }
         match (self.end(packet.queue_pair), packet.says) {
             (Some(End::Receiver(receiver)), Says::Write(write)) => {
                 let state = &mut self.receivers[receiver];
@@ -365,19 +314,27 @@ impl Host {
                 }
             }
             (Some(End::Sender(flow)), Says::Ack(ack)) => {
-                let (completions, counters) = (&mut self.completions, &mut self.counters);
                 let hops = packet.telemetry.as_ref().map_or(&[][..], |hops| hops);
-                self.senders[flow].handle_ack(now, &ack, hops, |released, size| {
-                    if completions.len() < COMPLETIONS_MAX {
-                        completions.push(Completion { flow, released, size, fct: now.since(released) });
-                    } else {
-                        counters.completions_forgotten += 1;
-                    }
-                });
+                let done = completed(&mut self.completions, &mut self.counters, now, flow);
+                self.senders[flow].handle_ack(now, &ack, hops, done);
                 self.spare_hops.extend(packet.telemetry);
                 self.give_turn(now, flow);
             }
             (Some(End::Sender(flow)), Says::Cnp) => self.senders[flow].handle_cnp(now),
+            (Some(End::Receiver(receiver)), Says::Segment(segment)) => {
+                let generation = self.receivers.generation(receiver);
+                let state = &mut self.receivers[receiver];
+                let class = state.config().class;
+                let answer = |ack| self.tcp_acks.push(class, receiver, ack);
+                state.handle_segment(now, &segment, packet.ecn == Ecn::Ce, answer);
+                self.tcp_acks.wake(state, receiver, generation);
+            }
+            (Some(End::Sender(flow)), Says::TcpAck(ack)) => {
+                let done = completed(&mut self.completions, &mut self.counters, now, flow);
+                self.senders[flow].handle_tcp_ack(now, &ack, done);
+                self.watch(flow);
+                self.give_turn(now, flow);
+            }
             _ => self.counters.unknown_queue_pair += 1,
         }
     }
@@ -409,7 +366,8 @@ impl Host {
     /// nothing is due that flow control lets pass.
     ///
     /// # Panics
-    /// If `buffer` is shorter than [`HostConfig::frame_bytes_max`], or the lengths of frames are not RoCEv2's.
+    /// If `buffer` is shorter than [`HostConfig::frame_bytes_max`], the lengths of frames are not RoCEv2's, or a flow is TCP's,
+    /// which is for virtual time only.
     pub fn poll_transmit(&mut self, now: Time, buffer: &mut [u8]) -> Option<usize> {
         assert!(buffer.len() >= self.config.frame_bytes_max(), "a frame may be longer than the buffer");
         let (frame, own, peer_ip) = self.poll_outgoing(now)?;
@@ -427,7 +385,8 @@ impl Host {
 
     /// The next frame that may be sent at `now`; `None` if the wire is busy, or nothing is due that flow control lets pass.
     ///
-    /// Flow control goes first, then congestion notifications, then acknowledgements; flows take turns, a frame each.
+    /// Flow control goes first, then congestion notifications, then acknowledgements, RDMA's before TCP's; flows take turns, a
+    /// frame each.
     #[inline]
     pub fn poll(&mut self, now: Time) -> Option<NicFrame> {
         self.poll_outgoing(now).map(|(frame, ..)| frame)
@@ -441,7 +400,7 @@ impl Host {
         let outgoing = self.poll_control(now).or_else(|| {
             let held_back = self.held_back(now);
             let answer = if held_back & self.config.ack_class.bit() == 0 { self.poll_answer(now) } else { None };
-            answer.or_else(|| self.poll_flows(now, held_back))
+            answer.or_else(|| self.poll_tcp_ack(now, held_back)).or_else(|| self.poll_flows(now, held_back))
         })?;
         self.wire.send(now, weir_switch_core::Packet::frame_bytes(&outgoing.0));
         Some(outgoing)
@@ -450,7 +409,9 @@ impl Host {
     /// A message of flow control, if one is due: how much room there is, or that no queue grows.
     #[inline]
     fn poll_control(&mut self, now: Time) -> Option<Outgoing> {
-        let demand = Demand { off: 0, held: |_| Bytes::ZERO, arrived: &self.arrived };
+        let off = self.intake.as_mut().map_or(0, |intake| intake.off(now));
+        let held = |class| self.intake.as_ref().map_or(Bytes::ZERO, |intake| intake.held(class));
+        let demand = Demand { off, held, arrived: &self.arrived };
         let frame = self.generator.poll(now, demand)?;
         self.generator.handle_sent(now, &frame, demand);
         self.counters.control_sent += 1;
@@ -482,7 +443,7 @@ impl Host {
         if on_credit == 0 {
             return paused;
         }
-        let longest = self.config.frame_bytes_max() as u32;
+        let longest = self.frame_bytes_max;
         let unpaid = Class::in_mask(on_credit).filter(|class| !self.regulator.has_credit(*class, longest));
         paused | Class::mask_of(unpaid)
     }
@@ -524,20 +485,21 @@ impl Host {
                 self.give_turn(now, flow as usize);
             }
         }
-        let flow = loop {
+        let (flow, says, frame_bytes, ecn) = loop {
             let flow = self.schedule.next(held_back)? as usize;
             if !self.take_turn(flow) {
                 continue;
             }
-            if self.senders[flow].due() <= now {
-                break flow;
+            let sender = &mut self.senders[flow];
+            if sender.due() <= now
+                && let Some((says, frame_bytes, ecn)) = sender.take(now, &self.config.sizes)
+            {
+                break (flow, says, frame_bytes, ecn);
             }
-            // What it was to send has been acknowledged meanwhile, or its pace has changed.
+            // What it was to send has been acknowledged meanwhile, its pace has changed, or its window has no room.
             self.give_turn(now, flow);
         };
         let sender = &mut self.senders[flow];
-        let write = sender.take_packet(now);
-        let frame_bytes = self.config.sizes.of_write(write.payload_bytes, write.is_first);
         sender.handle_sent(now, u32::from(frame_bytes));
         let flow_config = sender.config();
         let (own, peer, class) = (flow_config.queue_pair, flow_config.peer, flow_config.class);
@@ -547,22 +509,30 @@ impl Host {
             flow_hash: sender.flow_hash(),
             frame_bytes,
             dscp: flow_config.dscp,
-            ecn: Ecn::Ect0,
+            ecn,
             queue_pair: peer.queue_pair,
-            says: Says::Write(write),
+            says,
             telemetry: flow_config.congestion_control.wants_telemetry().then(|| {
                 let mut hops = self.spare_hops.pop().unwrap_or_default();
                 hops.clear();
                 hops
             }),
         };
-        if !sender.has_timer && sender.deadline() < Time::NEVER {
-            sender.has_timer = true;
-            self.timers.push(Reverse((sender.deadline(), flow as u32, self.senders.generation(flow))));
-        }
+        self.watch(flow);
         self.give_turn(now, flow);
         self.note_sent(now, class, u32::from(frame_bytes));
         Some((NicFrame::Packet(packet), own, peer.ip))
+    }
+
+    /// Looks at a sender again when its acknowledgement is overdue. A deadline that was put off is found out then.
+    #[inline]
+    fn watch(&mut self, flow: usize) {
+        let sender = &mut self.senders[flow];
+        let deadline = sender.deadline();
+        if deadline < sender.watched_at {
+            sender.watched_at = deadline;
+            self.timers.push(Reverse((deadline, flow as u32, self.senders.generation(flow))));
+        }
     }
 
     /// Has senders whose acknowledgement is overdue send again.
@@ -572,20 +542,48 @@ impl Host {
             && at <= now
         {
             self.timers.pop();
-            if self.senders.generation(flow as usize) != generation || !self.senders.is_open(flow as usize) {
+            let flow = flow as usize;
+            if self.senders.generation(flow) != generation || !self.senders.is_open(flow) {
                 continue;
             }
-            let sender = &mut self.senders[flow as usize];
+            let sender = &mut self.senders[flow];
+            if at != sender.watched_at {
+                // An earlier look has taken this one's place.
+                continue;
+            }
+            sender.watched_at = Time::NEVER;
             if sender.deadline() <= now {
                 sender.handle_timeout(now);
             }
-            let deadline = sender.deadline();
-            sender.has_timer = deadline < Time::NEVER;
-            if sender.has_timer {
-                self.timers.push(Reverse((deadline, flow, generation)));
-            }
-            self.give_turn(now, flow as usize);
+            self.watch(flow);
+            self.give_turn(now, flow);
         }
+    }
+
+    /// An acknowledgement of TCP, in its flow's class.
+    #[inline]
+    fn poll_tcp_ack(&mut self, now: Time, held_back: u8) -> Option<Outgoing> {
+        while let Some((receiver, generation)) = self.tcp_acks.take_due(now) {
+            if self.receivers.generation(receiver) != generation || !self.receivers.is_open(receiver) {
+                continue;
+            }
+            let state = &mut self.receivers[receiver];
+            let class = state.config().class;
+            state.handle_delay_over(now, |ack| self.tcp_acks.push(class, receiver, ack));
+            self.tcp_acks.wake(state, receiver, generation);
+        }
+        let (class, place, ack) = self.tcp_acks.next(held_back)?;
+        let receiver = &mut self.receivers[place];
+        receiver.queued -= 1;
+        let (dscp, frame_bytes) = (receiver.config().dscp, self.config.sizes.of_tcp_ack(&ack));
+        // No switch is to mark it (RFC 3168, 6.1.4).
+        let mut outgoing = answer(&self.config, receiver, frame_bytes, Ecn::NotCapable, Says::TcpAck(ack));
+        if let NicFrame::Packet(packet) = &mut outgoing.0 {
+            packet.dscp = dscp;
+        }
+        self.let_go(place);
+        self.note_sent(now, class, u32::from(frame_bytes));
+        Some(outgoing)
     }
 
     /// The earliest instant, `now` or later, at which [`Host::poll`] may have a frame if nothing arrives before;
@@ -594,17 +592,23 @@ impl Host {
     pub fn next_wakeup(&self, now: Time) -> Time {
         let free = self.wire.free_at().max(now);
         let owes = !self.acks_due.is_empty() || !self.cnps_due.is_empty();
-        let ready = self.schedule.ready_classes() | if owes { self.config.ack_class.bit() } else { 0 };
+        let own = if owes { self.config.ack_class.bit() } else { 0 };
+        let ready = self.schedule.ready_classes() | own | self.tcp_acks.classes();
         let opens = Class::in_mask(ready).map(|class| self.opens_at(free, class)).min().unwrap_or(Time::NEVER);
         let timer = self.timers.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at);
-        let later = self.schedule.next_due().min(timer).min(self.generator.next_wakeup(now));
+        let intake = self.intake.as_ref().map_or(Time::NEVER, |intake| {
+            let demand = Demand { off: intake.off_so_far(), held: |class| intake.held(class), arrived: &self.arrived };
+            if self.generator.poll(now, demand).is_some() { now } else { intake.next_wakeup() }
+        });
+        let later = self.schedule.next_due().min(timer).min(self.tcp_acks.next_due());
+        let later = later.min(intake).min(self.generator.next_wakeup(now));
         opens.min(later.max(free))
     }
 
     /// The first instant, `from` or later, at which flow control lets a class send; [`Time::NEVER`] if that takes a message.
     #[inline]
     fn opens_at(&self, from: Time, class: Class) -> Time {
-        let longest = self.config.frame_bytes_max() as u32;
+        let longest = self.frame_bytes_max;
         if !self.regulator.has_credit(class, longest) {
             return Time::NEVER;
         }
@@ -633,6 +637,16 @@ impl Host {
     /// What arrived on a connection, by its place among those given to [`Host::new`].
     pub fn receiver_stats(&self, receiver: usize) -> &ReceiverStats {
         self.receivers[receiver].stats()
+    }
+
+    /// The TCP connection that carries a flow, by its place among those given to [`Host::new`]; `None` if RDMA does.
+    pub fn tcp_sender(&self, flow: usize) -> Option<&TcpSender> {
+        self.senders[flow].tcp()
+    }
+
+    /// What a class has in the buffer that a [`ReceiveLimit`] drains, as of the last call.
+    pub fn receive_buffer(&self, class: Class) -> Bytes {
+        self.intake.as_ref().map_or(Bytes::ZERO, |intake| intake.held(class))
     }
 
     /// A class's PFC counters as of `now`.
@@ -695,4 +709,25 @@ fn answer(host: &HostConfig, receiver: &Receiver, frame_bytes: u16, ecn: Ecn, sa
         telemetry: None,
     };
     (NicFrame::Packet(packet), own, peer.ip)
+}
+
+/// The longest frame of a host with these senders.
+fn longest(senders: &[Sender], host: &HostConfig) -> u32 {
+    senders.iter().map(Sender::frame_bytes_max).fold(host.frame_bytes_max() as u32, u32::max)
+}
+
+/// Notes messages of a flow that are completed at `now`.
+fn completed<'h>(
+    completions: &'h mut Vec<Completion>,
+    counters: &'h mut NicCounters,
+    now: Time,
+    flow: usize,
+) -> impl FnMut(Time, Bytes) + 'h {
+    move |released, size| {
+        if completions.len() < COMPLETIONS_MAX {
+            completions.push(Completion { flow, released, size, fct: now.since(released) });
+        } else {
+            counters.completions_forgotten += 1;
+        }
+    }
 }

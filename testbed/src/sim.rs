@@ -3,7 +3,7 @@
 //!
 //! A station (a switch or a host) is woken when something arrives for it and at the instant that it names itself; between two
 //! wake-ups nothing happens. A frame takes its time on its sender's wire, then the propagation delay of the link, and has
-//! arrived with its last byte. Frames have no payload: they are the [`NicFrame`]s that hosts hand over. Switches and hosts react
+//! arrived with its last byte. Frames have no payload: they are the [`NicFrame`](crate::host::NicFrame)s that hosts hand over. Switches and hosts react
 //! at once: write `reaction = "0s"` in `[pfc]` to have thresholds reckoned so.
 //!
 //! The same scenario gives the same run on every machine. What a station does reaches no other before a frame has come over a

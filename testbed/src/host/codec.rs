@@ -21,6 +21,9 @@ pub(super) fn flow_hash(host: &HostConfig, own: QueuePair, peer: &Peer) -> u32 {
 }
 
 /// Writes a packet that goes to `peer_ip` from the connection's end `own`; returns the frame's length without FCS.
+///
+/// # Panics
+/// If it is TCP's.
 pub(super) fn encode(
     packet: &NicPacket,
     (own_ip, own): (Ipv4Addr, QueuePair),
@@ -28,7 +31,7 @@ pub(super) fn encode(
     payload: &[u8],
     buffer: &mut [u8],
 ) -> Result<usize, WriteError> {
-    let (psn, operation, payload_bytes) = match packet.says {
+    let (psn, operation, payload_bytes) = match &packet.says {
         Says::Write(write) => {
             let reth =
                 Reth { virtual_address: VIRTUAL_ADDRESS, remote_key: REMOTE_KEY, message_bytes: write.message_bytes };
@@ -45,6 +48,7 @@ pub(super) fn encode(
             (ack.psn, Operation::Acknowledge { syndrome, msn: ack.msn }, 0)
         }
         Says::Cnp => (Default::default(), Operation::CongestionNotification, 0),
+        Says::Segment(_) | Says::TcpAck(_) => panic!("TCP has no frames on a port: its flows run in virtual time only"),
     };
     let repr = Repr {
         destination: packet.destination,

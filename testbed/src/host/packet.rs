@@ -11,6 +11,7 @@ use weir_units::{MacAddr, Time};
 use super::congestion::HOPS_MAX;
 use crate::link::LinkFrame;
 use crate::rocev2::{Dscp, Ecn, Psn, QueuePair};
+use crate::tcp;
 
 /// A frame without payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +47,7 @@ pub struct NicPacket {
 }
 
 /// What a packet says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Says {
     /// Part of an RDMA WRITE.
     Write(Write),
@@ -54,6 +55,42 @@ pub enum Says {
     Ack(Ack),
     /// A congestion notification.
     Cnp,
+    /// Data of TCP.
+    Segment(tcp::Segment),
+    /// An acknowledgement of TCP, without data.
+    TcpAck(TcpAck),
+}
+
+/// An acknowledgement of TCP on its way: [`tcp::Ack`], with its rare part elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TcpAck {
+    /// All bytes before this offset have arrived.
+    pub ack: u64,
+    /// Marks have arrived.
+    pub ece: bool,
+    /// The timestamp that is echoed.
+    pub echo: Time,
+    /// What else has arrived; `None` for nothing, as it is without losses. Memory for it is allocated with each such
+    /// acknowledgement.
+    pub sack: Option<Box<SackBlocks>>,
+}
+
+/// From and to (exclusive), what came last first.
+pub type SackBlocks = [Option<(u64, u64)>; 3];
+
+impl From<tcp::Ack> for TcpAck {
+    #[inline]
+    fn from(ack: tcp::Ack) -> TcpAck {
+        let tcp::Ack { ack, ece, sack, echo } = ack;
+        TcpAck { ack, ece, echo, sack: sack[0].is_some().then(|| Box::new(sack)) }
+    }
+}
+
+impl From<&TcpAck> for tcp::Ack {
+    #[inline]
+    fn from(ack: &TcpAck) -> tcp::Ack {
+        tcp::Ack { ack: ack.ack, ece: ack.ece, sack: ack.sack.as_deref().copied().unwrap_or_default(), echo: ack.echo }
+    }
 }
 
 /// Part of an RDMA WRITE.
@@ -108,18 +145,29 @@ pub struct FrameSizes {
     pub ack: u16,
     /// A congestion notification.
     pub cnp: u16,
+    /// What a segment of TCP has besides its payload, and an acknowledgement without SACK blocks all in all.
+    pub tcp_header: u16,
 }
+
+/// Ethernet 14 B, IPv4 20, TCP 20, timestamps 12 (RFC 7323, appendix A). That is no less than the least frame.
+const TCP_HEADER: u16 = 66;
+/// The SACK option without its blocks, in words of 4 B, and a block (RFC 2018, 3).
+const SACK_OPTION: u16 = 4;
+const SACK_BLOCK: u16 = 8;
+/// The longest segment.
+pub(super) const MSS_MAX: u32 = 65_000;
 
 impl FrameSizes {
     /// Those of RoCEv2 over IPv4 without VLAN tag: Ethernet 14 B, IP 20, UDP 8, BTH 12, ICRC 4; RETH 16, AETH 4, and 16 of a
     /// notification; payload in words of 4 B.
     pub const fn rocev2(payload_max: u16) -> FrameSizes {
-        FrameSizes { payload_max, padded_to: 4, header: 58, first_extra: 16, ack: 62, cnp: 74 }
+        FrameSizes { payload_max, padded_to: 4, header: 58, first_extra: 16, ack: 62, cnp: 74, tcp_header: TCP_HEADER }
     }
 
-    /// Those of the public ns-3 simulators of RDMA networks: 48 B of headers with each packet, 60 B an acknowledgement.
+    /// Those of the public ns-3 simulators of RDMA networks: 48 B of headers with each packet, 60 B an acknowledgement. They have
+    /// no TCP: its frames are as on a real link.
     pub const fn ns3(payload_max: u16) -> FrameSizes {
-        FrameSizes { payload_max, padded_to: 1, header: 48, first_extra: 0, ack: 60, cnp: 60 }
+        FrameSizes { payload_max, padded_to: 1, header: 48, first_extra: 0, ack: 60, cnp: 60, tcp_header: TCP_HEADER }
     }
 
     /// A packet with so much payload, the first of its message or not.
@@ -129,7 +177,20 @@ impl FrameSizes {
         self.header + first_extra + payload_bytes.next_multiple_of(self.padded_to)
     }
 
-    /// The longest frame.
+    /// A segment of TCP with so much payload, [`MSS_MAX`] at most.
+    #[inline]
+    pub(super) fn of_segment(&self, payload_bytes: u32) -> u16 {
+        self.tcp_header + payload_bytes as u16
+    }
+
+    /// An acknowledgement of TCP.
+    #[inline]
+    pub(super) fn of_tcp_ack(&self, ack: &TcpAck) -> u16 {
+        let blocks = ack.sack.as_ref().map_or(0, |sack| sack.iter().flatten().count() as u16);
+        self.tcp_header + if blocks == 0 { 0 } else { SACK_OPTION + SACK_BLOCK * blocks }
+    }
+
+    /// The longest frame of RDMA.
     pub fn frame_max(&self) -> usize {
         usize::from(self.payload_max + self.header + self.first_extra).max(usize::from(self.ack.max(self.cnp)))
     }

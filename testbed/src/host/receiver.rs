@@ -1,10 +1,12 @@
 //! The receiving end of a connection: what came in order, late, twice or not at all.
 
-use weir_units::{Bytes, Span, Time};
+use weir_units::{Bytes, Class, Span, Time};
 
-use super::packet::{Ack, Write};
-use super::{HostConfig, Peer, codec};
-use crate::rocev2::{Psn, QueuePair};
+use super::packet::{Ack, TcpAck, Write};
+use super::stream::Receiving;
+use super::{HostConfig, Peer, Transport, codec};
+use crate::rocev2::{Dscp, Psn, QueuePair};
+use crate::tcp::Segment;
 
 /// A packet that is missing is not asked for twice within this time (as in the public simulators of RDMA networks).
 const ASKED_AGAIN: Span = Span::from_micros(500);
@@ -24,9 +26,18 @@ pub struct ReceiverConfig {
     pub wants_repeats: bool,
     /// Whether each packet has an acknowledgement of its own, which one after it does not stand for.
     pub answers_each: bool,
+    /// What carries the flow.
+    pub transport: Transport,
+    /// The flow's class,
+    pub class: Class,
+    /// and its code point. Acknowledgements of TCP have both, too; RDMA's have the host's own.
+    pub dscp: Dscp,
 }
 
 /// What arrived on a connection. Each frame is in order, ahead of a gap, reordered or a duplicate.
+///
+/// TCP has no sequence numbers to tell a loss by: nothing counts as lost, and a frame as reordered that comes in order while
+/// something beyond it is there already. Nor can the ends of its messages be told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceiverStats {
     /// Frames, duplicates included.
@@ -68,8 +79,10 @@ pub(super) struct Receiver {
     /// Whether a congestion notification is to be sent, and when the next one may be.
     cnp_due: bool,
     cnp_after: Time,
+    /// The connection, if it is TCP's.
+    tcp: Option<Box<Receiving>>,
     stats: ReceiverStats,
-    /// Acknowledgements that stand in the host's queue, where each packet has one of its own.
+    /// Acknowledgements that stand in the host's queue, where they do one by one.
     pub(super) queued: u32,
     /// Whether it is to be closed when it owes nothing more.
     pub(super) is_closing: bool,
@@ -88,6 +101,10 @@ impl Receiver {
             flow_hash: codec::flow_hash(host, config.queue_pair, &config.peer),
             cnp_due: false,
             cnp_after: Time::ZERO,
+            tcp: match &config.transport {
+                Transport::Rdma => None,
+                Transport::Tcp(tcp) => Some(Box::new(Receiving::new(tcp))),
+            },
             stats,
             queued: 0,
             is_closing: false,
@@ -121,6 +138,61 @@ impl Receiver {
             let is_later = |due: &Ack| !due.is_negative && due.psn.ahead_of(psn) > 0;
             self.ack_due = self.ack_due.filter(is_later).or(Some(ack(psn)));
         }
+    }
+
+    /// A segment of TCP has arrived, marked CE or not. Calls `answer` with each acknowledgement that is to be sent.
+    pub(super) fn handle_segment(
+        &mut self,
+        now: Time,
+        segment: &Segment,
+        is_marked: bool,
+        mut answer: impl FnMut(TcpAck),
+    ) {
+        let Some(tcp) = &mut self.tcp else { return };
+        let (next, held) = (tcp.end.received(), tcp.end.held());
+        let first = tcp.end.handle_segment(now, segment, is_marked);
+        let second = tcp.end.poll_ack(now);
+        for ack in first.into_iter().chain(second) {
+            self.queued += 1;
+            answer(ack.into());
+        }
+        let new = tcp.end.received() + tcp.end.held() - (next + held);
+        let stats = &mut self.stats;
+        stats.frames += 1;
+        stats.congestion_experienced += u64::from(is_marked);
+        stats.last_arrival = now;
+        stats.payload += Bytes::new(new);
+        let kind = if new == 0 {
+            &mut stats.duplicates
+        } else if segment.seq > next {
+            &mut stats.gaps
+        } else if held > 0 {
+            &mut stats.reordered
+        } else {
+            &mut stats.in_order
+        };
+        *kind += 1;
+    }
+
+    /// A delayed acknowledgement may be due by now. Calls `answer` with it.
+    pub(super) fn handle_delay_over(&mut self, now: Time, mut answer: impl FnMut(TcpAck)) {
+        let Some(tcp) = &mut self.tcp else { return };
+        tcp.watched_at = Time::NEVER;
+        if let Some(ack) = tcp.end.poll_ack(now) {
+            self.queued += 1;
+            answer(ack.into());
+        }
+    }
+
+    /// When the host is to look for a delayed acknowledgement; `None` if it will do so already, or there is none.
+    pub(super) fn watch(&mut self) -> Option<Time> {
+        let tcp = self.tcp.as_mut()?;
+        let due = tcp.end.next_timeout();
+        let is_news = due < tcp.watched_at;
+        if is_news {
+            tcp.watched_at = due;
+        }
+        is_news.then_some(due)
     }
 
     /// Asks for the packet that is missing, unless that was done just now: what is under way behind it asks for it too.
@@ -223,6 +295,9 @@ mod tests {
             cnp_interval: Some(Span::from_micros(50)),
             wants_repeats: false,
             answers_each: false,
+            transport: Transport::Rdma,
+            class: Class::new(3),
+            dscp: Dscp::new(3),
         };
         Receiver::new(&config, &host)
     }

@@ -8,10 +8,11 @@ use weir_units::{BitRate, Bytes, Class, Span, Time};
 
 use super::congestion::HopTelemetry;
 use super::congestion::{AckSignal, CongestionControl, Controlled};
-use super::packet::{Ack, Write};
+use super::packet::{Ack, FrameSizes, MSS_MAX, Says, TcpAck, Write};
+use super::stream::Sending;
 use super::{HostConfig, HostError, Peer, ReceiverConfig, codec};
-use crate::rocev2::{Dscp, Psn, QueuePair};
-use crate::tcp::TcpConfig;
+use crate::rocev2::{Dscp, Ecn, Psn, QueuePair};
+use crate::tcp::{TcpConfig, TcpSender};
 use weir_flowctl::{Shaper, wire_bytes};
 
 /// Messages in flight at most, like the transmit depth of perftest.
@@ -60,7 +61,8 @@ pub struct FlowConfig {
 pub enum Transport {
     /// RDMA WRITEs over a reliable connection.
     Rdma,
-    /// TCP.
+    /// TCP, in virtual time only: its messages are one stream of bytes, and complete when all of them is acknowledged. What
+    /// is said of congestion control, acknowledgements and retransmission of RDMA does not apply.
     Tcp(TcpConfig),
 }
 
@@ -120,9 +122,12 @@ pub struct FctSummary {
 pub(super) struct Sender {
     config: FlowConfig,
     payload_max: u64,
+    frame_bytes_max: u32,
     flow_hash: u32,
     pacer: Option<Shaper>,
     controlled: Option<Controlled>,
+    /// The connection, if it is TCP's: what is said here of sequence numbers and RDMA's messages stays as it is then.
+    tcp: Option<Box<Sending>>,
     /// The next packet to send.
     next: Psn,
     /// The first that was never sent.
@@ -148,8 +153,8 @@ pub(super) struct Sender {
     stats: SenderStats,
     /// Whether the flow has a turn among those of its host, now or later.
     pub(super) has_turn: bool,
-    /// Whether the host is to look at it when an acknowledgement is overdue.
-    pub(super) has_timer: bool,
+    /// When the host looks whether an acknowledgement is overdue; [`Time::NEVER`] if it does not.
+    pub(super) watched_at: Time,
     /// Whether it is to be closed when its turn has come.
     pub(super) is_closing: bool,
 }
@@ -174,6 +179,9 @@ impl FlowConfig {
             cnp_interval: self.congestion_control.cnp_interval(),
             wants_repeats: self.retransmission.is_some(),
             answers_each: self.congestion_control.acks_every_packet(),
+            transport: self.transport,
+            class: self.class,
+            dscp: self.dscp,
         }
     }
 }
@@ -192,10 +200,23 @@ impl FctSummary {
     }
 }
 
+impl SenderStats {
+    fn note_done(&mut self, now: Time, released: Time, size: u64) {
+        self.messages_done += 1;
+        self.payload_done += Bytes::new(size);
+        self.fct.add(now.since(released));
+    }
+}
+
 impl Sender {
     pub(super) fn new(config: &FlowConfig, host: &HostConfig) -> Result<Sender, HostError> {
         let message = config.message.get();
-        if !(1..=MESSAGE_BYTES_MAX).contains(&message) {
+        let (message_max, tcp) = match &config.transport {
+            Transport::Rdma => (MESSAGE_BYTES_MAX, None),
+            Transport::Tcp(tcp) if (1..=MSS_MAX).contains(&tcp.mss) => (u64::MAX, Some(Box::new(Sending::new(tcp)))),
+            Transport::Tcp(tcp) => return Err(HostError::SegmentSize(config.queue_pair, tcp.mss)),
+        };
+        if !(1..=message_max).contains(&message) {
             return Err(HostError::MessageSize(config.message));
         }
         if config.total == Some(Bytes::ZERO) {
@@ -207,14 +228,25 @@ impl Sender {
         let payload_max = u64::from(host.sizes.payload_max);
         let packets = message.div_ceil(payload_max);
         // The largest message at the smallest MTU has 2^23 packets, so at least one fits.
-        let messages_max = (PACKETS_IN_FLIGHT_MAX / packets).clamp(1, MESSAGES_IN_FLIGHT_MAX) as usize;
+        let fitting = if tcp.is_some() { u64::MAX } else { PACKETS_IN_FLIGHT_MAX / packets };
+        let messages_max = fitting.clamp(1, MESSAGES_IN_FLIGHT_MAX) as usize;
+        // What TCP does by itself is not done twice.
+        let config = match &tcp {
+            Some(_) => {
+                FlowConfig { congestion_control: CongestionControl::None, retransmission: None, ..config.clone() }
+            }
+            None => config.clone(),
+        };
+        let frame_bytes_max = tcp.as_ref().map_or(host.frame_bytes_max() as u32, |tcp| longest(tcp, &host.sizes));
         // A frame that found the wire busy is late, and the one after it makes up for that.
-        let slack = |rate: BitRate| host.slack + rate.time_for(wire_bytes(host.frame_bytes_max() as u32));
+        let slack = |rate: BitRate| host.slack + rate.time_for(wire_bytes(frame_bytes_max));
         Ok(Sender {
             payload_max,
             flow_hash: codec::flow_hash(host, config.queue_pair, &config.peer),
             pacer: config.rate.map(|rate| Shaper::new(Some(rate), slack(rate))),
             controlled: Controlled::new(&config.congestion_control, host.rate, slack(host.rate)),
+            frame_bytes_max,
+            tcp,
             next: Psn::default(),
             fresh: Psn::default(),
             unacknowledged: Psn::default(),
@@ -230,9 +262,9 @@ impl Sender {
             messages_max,
             stats: SenderStats::default(),
             has_turn: false,
-            has_timer: false,
+            watched_at: Time::NEVER,
             is_closing: false,
-            config: config.clone(),
+            config,
         })
     }
 
@@ -240,10 +272,12 @@ impl Sender {
     /// acknowledgement, or for nothing.
     #[inline]
     pub(super) fn due(&self) -> Time {
-        let released = match self.messages.get(self.sending) {
-            Some(message) => message.released,
-            None if self.messages.len() == self.messages_max => return Time::NEVER,
-            None => self.next_release,
+        let released = match (&self.tcp, self.messages.get(self.sending)) {
+            (None, Some(message)) => message.released,
+            (None, None) if self.messages.len() == self.messages_max => return Time::NEVER,
+            (Some(tcp), _) if tcp.end.can_send() => Time::ZERO,
+            (Some(tcp), _) if tcp.messages() == self.messages_max => return Time::NEVER,
+            _ => self.next_release,
         };
         let paced = self.pacer.as_ref().map_or(released, |pacer| released.max(pacer.free_at()));
         let Some(controlled) = &self.controlled else { return paced };
@@ -254,9 +288,37 @@ impl Sender {
         paced.max(controlled.free_at())
     }
 
-    /// The next packet. To be called when the flow is due.
+    /// The next packet, the length of its frame, and whether it may be marked. To be called when the flow is due. `None` if all
+    /// that became due is a message for which a window has no room.
     #[inline]
-    pub(super) fn take_packet(&mut self, now: Time) -> Write {
+    pub(super) fn take(&mut self, now: Time, sizes: &FrameSizes) -> Option<(Says, u16, Ecn)> {
+        if self.tcp.is_some() {
+            return self.take_segment(now, sizes);
+        }
+        let write = self.take_packet(now);
+        Some((Says::Write(write), sizes.of_write(write.payload_bytes, write.is_first), Ecn::Ect0))
+    }
+
+    fn take_segment(&mut self, now: Time, sizes: &FrameSizes) -> Option<(Says, u16, Ecn)> {
+        while let Some(tcp) = &self.tcp
+            && self.next_release <= now
+            && tcp.messages() < self.messages_max
+        {
+            let (released, size) = self.next_message();
+            self.tcp.as_mut()?.write(released, size.get());
+        }
+        let tcp = self.tcp.as_mut()?;
+        let segment = tcp.end.poll_segment(now)?;
+        let messages_sent = tcp.handle_sent(&segment);
+        self.stats.payload += Bytes::new(u64::from(segment.len));
+        self.stats.retransmitted += u64::from(segment.is_retransmission);
+        (0..messages_sent).for_each(|_| self.finish_message(now));
+        let ecn = if segment.ect { Ecn::Ect0 } else { Ecn::NotCapable };
+        Some((Says::Segment(segment), sizes.of_segment(segment.len), ecn))
+    }
+
+    #[inline]
+    fn take_packet(&mut self, now: Time) -> Write {
         debug_assert!(self.due() <= now, "a flow is asked before it is due");
         if self.sending == self.messages.len() {
             self.release();
@@ -295,22 +357,29 @@ impl Sender {
         write
     }
 
-    /// Makes the next message the present one, and fixes when the one after it comes.
+    /// Makes the next message the present one.
     fn release(&mut self) {
-        let size = self.left.map_or(self.config.message, |left| left.min(self.config.message));
+        let (released, size) = self.next_message();
         self.messages.push_back(Message {
             first: self.next,
             packets: size.get().div_ceil(self.payload_max) as u32,
             size: size.get(),
             offset: self.released,
-            released: self.next_release,
+            released,
         });
         self.released += size.get();
+    }
+
+    /// When the next message is released, and its size; fixes when the one after it comes.
+    fn next_message(&mut self) -> (Time, Bytes) {
+        let size = self.left.map_or(self.config.message, |left| left.min(self.config.message));
+        let released = self.next_release;
         self.left = self.left.map(|left| left - size);
         self.next_release = match self.config.repeat {
             Repeat::BackToBack => Time::NEVER,
-            Repeat::Every(period) => self.unless_ended(self.next_release.saturating_add(period)),
+            Repeat::Every(period) => self.unless_ended(released.saturating_add(period)),
         };
+        (released, size)
     }
 
     /// The last packet of a message has been sent for the first time.
@@ -364,9 +433,7 @@ impl Sender {
         while let Some(message) = self.messages.front()
             && self.unacknowledged.ahead_of(message.first.plus(message.packets - 1)) > 0
         {
-            self.stats.messages_done += 1;
-            self.stats.payload_done += Bytes::new(message.size);
-            self.stats.fct.add(now.since(message.released));
+            self.stats.note_done(now, message.released, message.size);
             done(message.released, Bytes::new(message.size));
             self.messages.pop_front();
             self.sending = self.sending.saturating_sub(1);
@@ -388,6 +455,19 @@ impl Sender {
         }
     }
 
+    /// Takes an acknowledgement of TCP. Calls `done` as [`Sender::handle_ack`] does.
+    pub(super) fn handle_tcp_ack(&mut self, now: Time, ack: &TcpAck, mut done: impl FnMut(Time, Bytes)) {
+        let Some(tcp) = &mut self.tcp else {
+            self.stats.acks_unexpected += 1;
+            return;
+        };
+        tcp.end.handle_ack(now, &ack.into());
+        while let Some(message) = tcp.take_done() {
+            self.stats.note_done(now, message.released, message.size);
+            done(message.released, Bytes::new(message.size));
+        }
+    }
+
     /// What is sent next is the first packet that is not acknowledged.
     fn go_back(&mut self) {
         self.next = self.unacknowledged;
@@ -402,6 +482,9 @@ impl Sender {
     /// When an acknowledgement is overdue; [`Time::NEVER`] if none is waited for.
     #[inline]
     pub(super) fn deadline(&self) -> Time {
+        if let Some(tcp) = &self.tcp {
+            return tcp.end.next_timeout();
+        }
         match self.config.retransmission {
             Some(timeout) if self.unacknowledged != self.fresh => self.progress.saturating_add(timeout),
             _ => Time::NEVER,
@@ -411,8 +494,13 @@ impl Sender {
     /// An acknowledgement is overdue at `now`: all that is not acknowledged is sent again.
     pub(super) fn handle_timeout(&mut self, now: Time) {
         self.stats.timeouts += 1;
-        self.progress = now;
-        self.go_back();
+        match &mut self.tcp {
+            Some(tcp) => tcp.end.handle_timeout(now),
+            None => {
+                self.progress = now;
+                self.go_back();
+            }
+        }
     }
 
     pub(super) fn handle_cnp(&mut self, now: Time) {
@@ -423,7 +511,18 @@ impl Sender {
     }
 
     pub(super) fn is_finished(&self) -> bool {
-        self.messages.is_empty() && self.next_release == Time::NEVER
+        let is_acknowledged = self.messages.is_empty() && self.tcp.as_ref().is_none_or(|tcp| tcp.messages() == 0);
+        is_acknowledged && self.next_release == Time::NEVER
+    }
+
+    /// The connection, if it is TCP's.
+    pub(super) fn tcp(&self) -> Option<&TcpSender> {
+        self.tcp.as_ref().map(|tcp| &tcp.end)
+    }
+
+    /// Its longest frame, without FCS.
+    pub(super) fn frame_bytes_max(&self) -> u32 {
+        self.frame_bytes_max
     }
 
     /// The hash of its frames.
@@ -438,4 +537,9 @@ impl Sender {
     pub(super) fn stats(&self) -> &SenderStats {
         &self.stats
     }
+}
+
+/// The longest frame of a connection of TCP, without FCS.
+fn longest(tcp: &Sending, sizes: &FrameSizes) -> u32 {
+    u32::from(sizes.of_segment(tcp.mss))
 }

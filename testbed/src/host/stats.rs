@@ -51,6 +51,8 @@ pub struct NicCounters {
     pub bad_icrc: u64,
     /// For a queue pair that the host does not have, or that does not take such a frame.
     pub unknown_queue_pair: u64,
+    /// Data frames dropped because the receive buffer had no room ([`ReceiveLimit`](super::ReceiveLimit)).
+    pub receive_overflow: u64,
     /// Completions that were not logged, because nobody drained them. They are counted in the flow's own numbers.
     pub completions_forgotten: u64,
 }

@@ -4,10 +4,11 @@ use std::ops::Range;
 
 use proptest::prelude::*;
 use weir_flowctl::frame::PfcFrame;
+use weir_units::{MacAddr, Span};
 
 use super::*;
 use crate::link::DelayLine;
-use crate::rocev2::{Operation, Repr};
+use crate::rocev2::{Dscp, Operation, Repr};
 
 const RATE: BitRate = BitRate::gbps(100);
 const DELAY: Span = Span::from_micros(1);

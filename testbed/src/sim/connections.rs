@@ -138,7 +138,8 @@ impl Connections {
         let (queue_pair, receiver) = hosts[to as usize].host.open_receiver(&receiver);
         flow.peer.queue_pair = queue_pair;
         let opened = hosts[from as usize].host.open_sender(Time::ZERO, &flow);
-        let (queue_pair, sender) = opened.expect("a message of traffic has 1 to 2^31 bytes");
+        let (queue_pair, sender) =
+            opened.expect("a message of traffic has 1 to 2^31 bytes, and TCP an MSS that frames can carry");
         hosts[to as usize].host.set_sender(receiver, queue_pair);
         let open = &mut self.open[from as usize];
         let place = sender - self.flows[from as usize];

@@ -1,4 +1,12 @@
-//! Two hosts and a switch, to the picosecond.
+//! Two hosts and a switch, to the picosecond; transports and workloads by topic.
+
+mod congestion;
+mod fct;
+mod go_back_n;
+mod net;
+mod queueing;
+mod slow_receiver;
+mod tcp;
 
 use std::net::Ipv4Addr;
 

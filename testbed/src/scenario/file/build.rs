@@ -174,6 +174,7 @@ impl Build<'_> {
                 flow_control,
                 lossless: config.classes.lossless,
                 class_of_dscp,
+                receive: None,
             },
         })
     }

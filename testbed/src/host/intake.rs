@@ -1,0 +1,141 @@
+//! The receive buffer of a host that takes data in at a rate of its own, and the classes that it has the switch pause.
+
+use std::collections::VecDeque;
+
+use weir_flowctl::wire_bytes;
+use weir_units::{Bytes, CLASSES, Class, FCS_BYTES, Serialiser, Time};
+
+use super::ReceiveLimit;
+
+/// Frames that have arrived and are not taken in yet.
+#[derive(Debug)]
+pub(super) struct Intake {
+    limit: ReceiveLimit,
+    /// The classes that may use headroom and that pause, one bit each.
+    lossless: u8,
+    serialiser: Serialiser,
+    /// In the order of arrival: when each one is wholly taken in, its class, and what it takes of the buffer.
+    frames: VecDeque<(Time, Class, Bytes)>,
+    /// What each class has in the buffer.
+    held: [Bytes; CLASSES],
+    /// The classes that are OFF, one bit each.
+    off: u8,
+    /// When all that is there is taken in.
+    empty_at: Time,
+}
+
+impl Intake {
+    /// An empty buffer.
+    pub(super) fn new(limit: ReceiveLimit, lossless: u8) -> Intake {
+        Intake {
+            limit,
+            lossless,
+            serialiser: Serialiser::new(limit.rate),
+            frames: VecDeque::new(),
+            held: [Bytes::ZERO; CLASSES],
+            off: 0,
+            empty_at: Time::ZERO,
+        }
+    }
+
+    /// A frame of this length (without FCS) arrives. Returns whether there is room for it; it is dropped if there is none.
+    pub(super) fn take(&mut self, now: Time, class: Class, frame_bytes: u32) -> bool {
+        self.drain(now);
+        let is_lossless = self.lossless & class.bit() != 0;
+        let room = if is_lossless { self.limit.buffer + self.limit.headroom } else { self.limit.buffer };
+        let size = Bytes::new(u64::from(frame_bytes) + FCS_BYTES);
+        let held = self.held[class.index()] + size;
+        if held > room {
+            return false;
+        }
+        self.held[class.index()] = held;
+        self.empty_at = self.empty_at.max(now) + self.serialiser.time_for(wire_bytes(frame_bytes));
+        self.frames.push_back((self.empty_at, class, size));
+        if is_lossless && held >= self.limit.buffer {
+            self.off |= class.bit();
+        }
+        true
+    }
+
+    /// The classes that are OFF at `now`, one bit each.
+    pub(super) fn off(&mut self, now: Time) -> u8 {
+        self.drain(now);
+        self.off
+    }
+
+    /// The classes that are OFF as of the last call, one bit each.
+    pub(super) fn off_so_far(&self) -> u8 {
+        self.off
+    }
+
+    /// What a class has in the buffer, as of the last call.
+    pub(super) fn held(&self, class: Class) -> Bytes {
+        self.held[class.index()]
+    }
+
+    /// When the buffer holds less, whereupon something may be to be told; [`Time::NEVER`] if it is empty.
+    pub(super) fn next_wakeup(&self) -> Time {
+        self.frames.front().map_or(Time::NEVER, |(taken_in, ..)| *taken_in)
+    }
+
+    fn drain(&mut self, now: Time) {
+        while let Some((taken_in, class, size)) = self.frames.front().copied()
+            && taken_in <= now
+        {
+            self.frames.pop_front();
+            let held = &mut self.held[class.index()];
+            *held -= size;
+            if *held <= self.limit.xon {
+                self.off &= !class.bit();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_units::BitRate;
+
+    use super::*;
+
+    const LOSSLESS: Class = Class::new(3);
+    const LOSSY: Class = Class::new(0);
+
+    /// A frame of 1,000 B with FCS has 1,020 on the wire: 816 ns.
+    fn intake() -> Intake {
+        let [buffer, xon, headroom] = [3_000, 1_000, 2_000].map(Bytes::new);
+        Intake::new(ReceiveLimit { rate: BitRate::gbps(10), buffer, xon, headroom }, LOSSLESS.bit())
+    }
+
+    fn at(ns: u64) -> Time {
+        Time::from_nanos(ns)
+    }
+
+    #[test]
+    fn a_class_is_off_from_its_buffer_to_its_xon() {
+        let mut intake = intake();
+        let off: Vec<u8> = (0..3)
+            .map(|_| {
+                assert!(intake.take(at(0), LOSSLESS, 996));
+                intake.off(at(0))
+            })
+            .collect();
+        assert_eq!(off, [0, 0, LOSSLESS.bit()]);
+        assert_eq!((intake.off(at(815)), intake.held(LOSSLESS), intake.next_wakeup()), (8, Bytes::kb(3), at(816)));
+        assert_eq!((intake.off(at(816)), intake.held(LOSSLESS), intake.next_wakeup()), (8, Bytes::kb(2), at(1_632)));
+        assert_eq!((intake.off(at(1_632)), intake.held(LOSSLESS)), (0, Bytes::kb(1)));
+        assert_eq!((intake.off(at(2_448)), intake.next_wakeup()), (0, Time::NEVER));
+    }
+
+    #[test]
+    fn classes_share_the_rate_and_only_lossless_ones_have_headroom() {
+        let mut intake = intake();
+        let taken = |intake: &mut Intake, class| (0..6).filter(|_| intake.take(at(0), class, 996)).count();
+        assert_eq!((taken(&mut intake, LOSSY), taken(&mut intake, LOSSLESS)), (3, 5));
+        assert_eq!(intake.off(at(0)), LOSSLESS.bit(), "the other class has nothing to pause");
+        // The lossy ones came first.
+        assert_eq!((intake.off(at(3 * 816)), intake.held(LOSSY)), (LOSSLESS.bit(), Bytes::ZERO));
+        assert_eq!(intake.held(LOSSLESS), Bytes::kb(5));
+        assert!(intake.take(at(4 * 816), LOSSLESS, 996) && !intake.take(at(4 * 816), LOSSLESS, 996));
+    }
+}

@@ -1,0 +1,69 @@
+//! Completion times on idle paths.
+
+use weir_units::{BitRate, Bytes, Span, Time};
+
+use super::net::{flow, lossless};
+use crate::sim::Sim;
+use crate::topology::{Cable, Fabric, Framing, Routes, ideal_fct};
+
+/// Switches in a row with a host at each end, over cables in their order.
+fn row(cables: &[Cable]) -> Fabric {
+    let mut fabric = Fabric::new();
+    let switches: Vec<usize> = (1..cables.len()).map(|n| fabric.add_switch(format!("S{n}"))).collect();
+    fabric.add_host("H1", switches[0], cables[0]);
+    for (pair, cable) in switches.windows(2).zip(&cables[1..]) {
+        fabric.join(pair[0], pair[1], *cable);
+    }
+    fabric.add_host("H2", switches[switches.len() - 1], cables[cables.len() - 1]);
+    fabric
+}
+
+fn measured(fabric: &Fabric, message: u64) -> Span {
+    let mut scenario = lossless(fabric, "");
+    let mut plan = flow(&scenario, 0, 1);
+    (plan.config.message, plan.config.total) = (Bytes::new(message), Some(Bytes::new(message)));
+    plan.config.start = Time::from_nanos(777);
+    scenario.flows.push(plan);
+    let mut sim = Sim::new(&scenario).unwrap();
+    sim.run_until(Time::from_nanos(5_000_000));
+    let fcts: Vec<Span> = sim.drain_completions().map(|done| done.fct).collect();
+    assert_eq!((fcts.len(), sim.is_finished()), (1, true));
+    fcts[0]
+}
+
+fn ideal(fabric: &Fabric, message: u64) -> Span {
+    let routes = Routes::shortest(fabric).unwrap();
+    let (there, back) = (routes.one_way(0, 1, 0), routes.one_way(1, 0, 0));
+    ideal_fct(&there, &back, Bytes::new(message), &Framing::rocev2(1_024))
+}
+
+/// On the wire a first frame has 1,122 B, others have 1,106 B, and an acknowledgement has 86 B.
+#[test]
+fn one_flow_takes_what_its_frames_take_over_one_and_three_switches() {
+    let cable = |gbps, ns| Cable::new(BitRate::gbps(gbps), Span::from_nanos(ns));
+    // 100 Gb/s, 80 ps a byte. The first frame takes its time on both links; the others follow it without a gap on the
+    // second, as it is the longest. The acknowledgement takes its time on both.
+    let one = row(&[cable(100, 1_000), cable(100, 500)]);
+    let bytes = 2 * 1_122 + 9 * 1_106 + 2 * 86;
+    assert_eq!(measured(&one, 10_240), Span::from_picos(bytes * 80) + Span::from_nanos(2 * 1_500));
+    assert_eq!(measured(&one, 10_240), ideal(&one, 10_240));
+    // The same with two links of 400 Gb/s between the switches, 20 ps a byte.
+    let three = row(&[cable(100, 1_000), cable(400, 2_000), cable(400, 2_000), cable(100, 500)]);
+    let on_hosts_links = 2 * 1_122 + 9 * 1_106 + 2 * 86;
+    let on_others = 2 * 1_122 + 2 * 86;
+    let expected = Span::from_picos(on_hosts_links * 80 + on_others * 20) + Span::from_nanos(2 * 5_500);
+    assert_eq!(measured(&three, 10_240), expected);
+    assert_eq!(measured(&three, 10_240), ideal(&three, 10_240));
+}
+
+#[test]
+fn lone_flows_of_any_size_over_any_rates_are_ideal() {
+    let cable = |gbps, ns| Cable::new(BitRate::gbps(gbps), Span::from_nanos(ns));
+    for gbps in [[10, 40, 25, 100], [100, 10, 40, 25], [25, 25, 25, 10]] {
+        let cables: Vec<Cable> = gbps.into_iter().zip([300, 1_000, 70, 5_000]).map(|(g, ns)| cable(g, ns)).collect();
+        let fabric = row(&cables);
+        for message in [1, 1_023, 1_024, 1_025, 4_000, 100_001] {
+            assert_eq!(measured(&fabric, message), ideal(&fabric, message), "{message} B over {gbps:?} Gb/s");
+        }
+    }
+}
