@@ -57,6 +57,27 @@ fn the_reference_is_true() {
     }
 }
 
+/// The files of the repository that are scenarios, and not switches.
+#[test]
+fn the_examples_can_be_run() {
+    let mut seen = 0;
+    for path in expectations::files(&here("../scenarios")) {
+        let text = fs::read_to_string(&path).unwrap();
+        if !text.lines().any(|line| line == "[scenario]") {
+            continue;
+        }
+        seen += 1;
+        let runs = good(&path, &text);
+        let name = expectations::file_name(&path);
+        for ScenarioRun { scenario, .. } in &runs {
+            assert_eq!(scenario.check(), Ok(()), "{name}");
+            assert!(scenario.traffic.iter().all(|plan| !plan.messages.is_empty()), "{name}");
+            assert_eq!(scenario.needs_virtual_time().is_some(), !scenario.traffic.is_empty(), "{name}");
+        }
+    }
+    assert!(seen >= 5);
+}
+
 #[test]
 fn unreadable_files_are_errors() {
     let missing = load(Path::new("/nonexistent/ring.toml")).unwrap_err().to_string();
