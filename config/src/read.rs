@@ -374,7 +374,8 @@ impl<'d> Table<'d> {
         let array = self.array(key, "a list of lists", &example)?;
         let mut lists = Vec::new();
         for (index, element) in array.iter().enumerate() {
-            let strings = element.get_ref().as_array().and_then(|list| list.iter().map(|s| s.get_ref().as_str()).collect());
+            let strings =
+                element.get_ref().as_array().and_then(|list| list.iter().map(|s| s.get_ref().as_str()).collect());
             if strings.is_none() {
                 let key = format!("{key}[{index}]");
                 self.wrong_type(&key, "a list of strings", element.get_ref(), &format!("for example {example}"));

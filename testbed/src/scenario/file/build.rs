@@ -230,16 +230,18 @@ impl<'p> Build<'p> {
         });
         let of_workloads: Vec<Option<Dscp>> = of_workloads.collect();
         let Some(ways) = ways else { return Carried::default() };
-        let mut carriages =
-            plan.flows.iter().map(|flow| &flow.carriage).chain(plan.workloads.iter().map(|workload| &workload.carriage));
+        let mut carriages = plan
+            .flows
+            .iter()
+            .map(|flow| &flow.carriage)
+            .chain(plan.workloads.iter().map(|workload| &workload.carriage));
         let base_rtt = match carriages.any(|carriage| carriage.control != "none") {
             true => ways.base_rtt(hosts, plan.link_overhead.get() as u32),
             false => Span::ZERO,
         };
         let flow = |(flow, dscp): (&FlowPart, Option<Dscp>)| Some(flow_plan(flow, dscp?, hosts, base_rtt));
-        let workload = |(number, dscp): (usize, Option<Dscp>)| {
-            self.traffic_plan(number, dscp?, hosts, base_rtt, complaints)
-        };
+        let workload =
+            |(number, dscp): (usize, Option<Dscp>)| self.traffic_plan(number, dscp?, hosts, base_rtt, complaints);
         Carried {
             flows: plan.flows.iter().zip(of_flows).filter_map(flow).collect(),
             traffic: of_workloads.into_iter().enumerate().filter_map(workload).collect(),
@@ -314,8 +316,10 @@ impl<'p> Build<'p> {
         let has_class = |map: &[u8; 64], point: usize| usize::from(map[point]) == class;
         let common = (0..64).find(|point| maps().all(|map| has_class(map, *point)));
         if common.is_none() {
-            let without =
-                self.switches.distinct().find(|(_, config)| !(0..64).any(|point| has_class(&config.classes.dscp, point)));
+            let without = self
+                .switches
+                .distinct()
+                .find(|(_, config)| !(0..64).any(|point| has_class(&config.classes.dscp, point)));
             let message = match without {
                 Some((_, config)) => format!("switch {} gives class {class} to no DSCP", config.name),
                 None => format!("the switches give class {class} to different DSCPs"),

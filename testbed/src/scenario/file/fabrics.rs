@@ -10,9 +10,7 @@ use super::reading::{refuse_foreign_keys, refuse_told, require};
 use super::topology::{HostPart, LinkPart, PortName, SwitchPart, Topology};
 use crate::link::FaultPlan;
 use crate::scenario::PortPlace;
-use crate::topology::{
-    Cable, Clos, Dumbbell, Fabric, FatTree, LeafSpine, Ring, SingleSwitch, TopologyError, Uplinks,
-};
+use crate::topology::{Cable, Clos, Dumbbell, Fabric, FatTree, LeafSpine, Ring, SingleSwitch, TopologyError, Uplinks};
 
 /// The kinds of fabrics, and the keys of each besides those that all have.
 const KINDS: [(&str, &[&str]); 6] = [
@@ -20,7 +18,21 @@ const KINDS: [(&str, &[&str]); 6] = [
     ("dumbbell", &["left", "right", "bottleneck_rate", "bottleneck_delay"]),
     ("ring", &["switches", "hosts", "host_rate", "host_delay"]),
     ("leaf-spine", &["leaves", "spines", "hosts", "parallel", "host_rate", "host_delay"]),
-    ("clos", &["pods", "tors", "leaves", "spines", "hosts", "uplinks", "host_rate", "host_delay", "spine_rate", "spine_delay"]),
+    (
+        "clos",
+        &[
+            "pods",
+            "tors",
+            "leaves",
+            "spines",
+            "hosts",
+            "uplinks",
+            "host_rate",
+            "host_delay",
+            "spine_rate",
+            "spine_delay",
+        ],
+    ),
     ("fat-tree", &["k", "host_rate", "host_delay"]),
 ];
 const OF_ALL: &[&str] = &["kind", "rate", "delay", "failed"];
@@ -124,8 +136,7 @@ impl Shape<'_, '_> {
     fn ring(&self) -> Built {
         let (switches, hosts, cable) = (self.count("switches", 3, 3), self.count("hosts", 1, 1), self.cable());
         let host_cable = self.other("host_rate", "host_delay", cable);
-        let shape =
-            Ring { switches: switches?, hosts_per_switch: hosts?, host_cable: host_cable?, ring_cable: cable? };
+        let shape = Ring { switches: switches?, hosts_per_switch: hosts?, host_cable: host_cable?, ring_cable: cable? };
         Some(shape.fabric())
     }
 

@@ -85,14 +85,23 @@ fn links(table: &Table<'_>, topology: &Topology) -> Vec<AnyLink> {
         }
     }
     if found.is_empty() {
-        let message = match count {
-            0 => format!("no link joins {one} and {other}"),
-            _ => format!("{count} links join {one} and {other}, numbered from 0"),
-        };
-        table.refuse("link", message, joined(topology, &ends[0], one));
+        match count.checked_sub(1) {
+            None => {
+                let help = joined(topology, &ends[0], one);
+                table.refuse("link", format!("no link joins {one} and {other}"), help);
+            }
+            Some(last) => {
+                let message = format!("links that join {one} and {other} are numbered from 0 to {last}");
+                table.refuse("link", message, "write such a number, or none for all of them");
+            }
+        }
     }
     if let Some(AnyLink::Between(_)) = found.iter().find(|link| is_down(topology, **link)) {
-        table.refuse("link", format!("{one} and {other} are not joined from the start: it is in `failed`"), "take it out");
+        table.refuse(
+            "link",
+            format!("{one} and {other} are not joined from the start: it is in `failed`"),
+            "take it out",
+        );
     }
     found
 }

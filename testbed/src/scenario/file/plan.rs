@@ -119,12 +119,7 @@ impl Plan {
 }
 
 /// How switches know their ports: static MACs as `forwarding = "static"` has it, or `None` for the ways of equal cost.
-fn forwarding(
-    root: &Table<'_>,
-    scenario: &Table<'_>,
-    topology: &Topology,
-    flows: &[FlowPart],
-) -> Option<Forwarding> {
+fn forwarding(root: &Table<'_>, scenario: &Table<'_>, topology: &Topology, flows: &[FlowPart]) -> Option<Forwarding> {
     let is_static = scenario.choice("forwarding", &[("static", true), ("ecmp", false)]);
     if is_static.unwrap_or(!topology.is_fabric) {
         return Some(Forwarding::read(root, topology, flows));

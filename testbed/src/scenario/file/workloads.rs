@@ -53,9 +53,17 @@ pub(super) enum Pattern {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum When {
     Once(Time),
-    Every { from: Time, every: Span, until: Time },
+    Every {
+        from: Time,
+        every: Span,
+        until: Time,
+    },
     /// At random instants that make this load.
-    AtLoad { from: Time, load: f64, until: Time },
+    AtLoad {
+        from: Time,
+        load: f64,
+        until: Time,
+    },
 }
 
 impl Kind {
@@ -304,7 +312,9 @@ impl Reader<'_, '_> {
         let names: Vec<&str> = SizeCdf::names().collect();
         let help = match nearest(word, &names) {
             Some(near) => format!("write sizes = \"{near}\""),
-            None => format!("write a size such as \"64KB\", {{ file = \"sizes.txt\" }}, or one of: {}", names.join(", ")),
+            None => {
+                format!("write a size such as \"64KB\", {{ file = \"sizes.txt\" }}, or one of: {}", names.join(", "))
+            }
         };
         table.refuse("sizes", format!("\"{word}\" is neither a size nor a distribution of sizes"), help);
         None
