@@ -214,19 +214,24 @@ impl<'p> Build<'p> {
         }
     }
 
+    /// The flows, and the traffic but for its messages; what has errors is left out.
     fn carried(&self, hosts: &[HostPlan], ways: Option<&Ways<'_>>, complaints: &mut Complaints) -> Carried {
         let plan = self.plan;
         if plan.flows.is_empty() && plan.workloads.is_empty() || !self.trusts_dscp(complaints) {
             return Carried::default();
         }
+        let mut point = |key: String, class: Class, carriage: &Carriage| {
+            self.check_tcp(carriage, &key, complaints);
+            self.dscp(class, &key, complaints)
+        };
         let of_flows = plan.flows.iter().map(|flow| {
             let key = format!("flows[{}]", flow.number);
-            (self.dscp(flow.class, &key, complaints), self.check_tcp(&flow.carriage, &key, complaints)).0
+            point(key, flow.class, &flow.carriage)
         });
         let of_flows: Vec<Option<Dscp>> = of_flows.collect();
         let of_workloads = plan.workloads.iter().map(|workload| {
             let key = format!("workloads[{}]", workload.number);
-            (self.dscp(workload.class, &key, complaints), self.check_tcp(&workload.carriage, &key, complaints)).0
+            point(key, workload.class, &workload.carriage)
         });
         let of_workloads: Vec<Option<Dscp>> = of_workloads.collect();
         let Some(ways) = ways else { return Carried::default() };
