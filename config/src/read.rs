@@ -368,6 +368,23 @@ impl<'d> Table<'d> {
         (strings.len() == array.len()).then_some(strings)
     }
 
+    /// Lists of strings in brackets; `example` is one of the lists.
+    pub fn string_lists(&self, key: &str, example: &str) -> Option<Vec<Vec<&'d str>>> {
+        let example = format!("{key} = [[{example}]]");
+        let array = self.array(key, "a list of lists", &example)?;
+        let mut lists = Vec::new();
+        for (index, element) in array.iter().enumerate() {
+            let strings =
+                element.get_ref().as_array().and_then(|list| list.iter().map(|s| s.get_ref().as_str()).collect());
+            if strings.is_none() {
+                let key = format!("{key}[{index}]");
+                self.wrong_type(&key, "a list of strings", element.get_ref(), &format!("for example {example}"));
+            }
+            lists.extend::<Option<Vec<&str>>>(strings);
+        }
+        (lists.len() == array.len()).then_some(lists)
+    }
+
     fn array(&self, key: &str, wanted: &str, example: &str) -> Option<&'d DeArray<'d>> {
         let value = self.value(key)?;
         if value.as_array().is_none() {

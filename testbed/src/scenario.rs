@@ -2,14 +2,14 @@
 
 pub mod file;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use weir_config::{Device, SwitchConfig};
 use weir_units::{Bytes, Class, FCS_BYTES, Span, Time, WIRE_OVERHEAD_BYTES};
 
-use crate::host::{CongestionControl, FlowConfig, Host, HostConfig, HostError, ReceiverConfig, Transport};
+use crate::host::{CongestionControl, FlowConfig, FrameSizes, Host, HostConfig, HostError, ReceiverConfig, Transport};
 use crate::link::FaultPlan;
 use crate::rocev2::Dscp;
 use crate::topology::Routes;
@@ -241,26 +241,49 @@ impl Scenario {
     /// Whether the scenario holds together. Whoever builds one by hand should ask; a backend does.
     pub fn check(&self) -> Result<(), ScenarioError> {
         let first = self.switches.first().ok_or(ScenarioError::NoSwitch)?;
-        for (n, switch) in self.switches.iter().enumerate() {
-            if self.switches[..n].iter().any(|other| other.name == switch.name) {
+        let mut names = BTreeSet::new();
+        for switch in &self.switches {
+            if !names.insert(&switch.name) {
                 return Err(ScenarioError::SwitchTwice(switch.name.clone()));
             }
             if switch.time_dilation != first.time_dilation {
                 return Err(ScenarioError::Dilation(first.name.clone(), switch.name.clone()));
             }
         }
-        let mut taken = Vec::new();
+        let mut taken = BTreeSet::new();
         for place in self.hosts.iter().map(HostPlan::place).chain(self.links.iter().flat_map(|link| link.ends)) {
             let port = self.switches.get(place.switch).and_then(|switch| switch.ports.get(place.port));
             if port.is_none_or(|port| port.clone_of().is_some()) {
                 return Err(ScenarioError::NoPort { switch: place.switch, port: place.port });
             }
-            if taken.contains(&place) {
+            if !taken.insert(place) {
                 return Err(ScenarioError::PortTwice(self.port_name(place)));
             }
-            taken.push(place);
         }
         Ok(())
+    }
+
+    /// What of the scenario real frames can't do, in a sentence; `None` if it runs in real time too.
+    pub fn needs_virtual_time(&self) -> Option<String> {
+        let of_traffic = self.traffic.first().map(|plan| {
+            format!("workload {} opens a connection for each of its messages, which takes virtual time", plan.name)
+        });
+        let of_routes = || {
+            let what = "its switches choose among ports of equal cost, which takes virtual time";
+            self.routes.as_ref().map(|_| what.to_owned())
+        };
+        let of_outages = || self.outages.first().map(|_| "its links are cut in virtual time only".to_owned());
+        let of_frames = || {
+            let is_real = |host: &HostPlan| host.nic.sizes == FrameSizes::rocev2(host.nic.sizes.payload_max);
+            let is_made_up = self.link_overhead != REAL_LINK_OVERHEAD || !self.hosts.iter().all(is_real);
+            is_made_up.then(|| "its frames have lengths that real ones have not: they take virtual time".to_owned())
+        };
+        of_traffic.or_else(of_routes).or_else(of_outages).or_else(of_frames).or_else(|| {
+            self.flows.iter().find_map(|flow| {
+                let what = virtual_only(&flow.config)?;
+                Some(format!("flow {} is {what}, which takes virtual time", flow.name))
+            })
+        })
     }
 
     /// How many times slower than real time it runs.
@@ -322,6 +345,15 @@ impl Scenario {
             delay + faults.iter().map(FaultPlan::longest_hold).max().unwrap_or(Span::ZERO)
         };
         of_hosts.chain(of_links).map(longest).max().unwrap_or(Span::ZERO)
+    }
+}
+
+/// What of a flow real frames can't carry.
+fn virtual_only(flow: &FlowConfig) -> Option<String> {
+    match (flow.transport, flow.congestion_control) {
+        (Transport::Tcp(_), _) => Some("over TCP".to_owned()),
+        (Transport::Rdma, CongestionControl::None | CongestionControl::Dcqcn(_)) => None,
+        (Transport::Rdma, control) => Some(format!("under {}", control.name())),
     }
 }
 

@@ -37,7 +37,8 @@ fn the_reference_is_true() {
     for (table, keys) in known_keys().filter(|(table, _)| !table.starts_with("ports.")) {
         let heading = match table {
             "" | "links.devices" | "hosts.device" | "hosts.port_device" => String::new(),
-            "scenario" | "capture" => format!("`[{table}]`"),
+            "workloads.sizes" => String::new(),
+            "scenario" | "capture" | "topology" | "nic" => format!("`[{table}]`"),
             _ if table.contains("switch") && table != "switches" => format!("`[{table}]`"),
             _ => format!("`[[{table}]]`"),
         };
@@ -55,6 +56,27 @@ fn the_reference_is_true() {
             assert!(written.iter().any(|form| text.contains(form)), "`{key}` of [{table}] is missing");
         }
     }
+}
+
+/// The files of the repository that are scenarios, and not switches.
+#[test]
+fn the_examples_can_be_run() {
+    let mut seen = 0;
+    for path in expectations::files(&here("../scenarios")) {
+        let text = fs::read_to_string(&path).unwrap();
+        if !text.lines().any(|line| line == "[scenario]") {
+            continue;
+        }
+        seen += 1;
+        let runs = good(&path, &text);
+        let name = expectations::file_name(&path);
+        for ScenarioRun { scenario, .. } in &runs {
+            assert_eq!(scenario.check(), Ok(()), "{name}");
+            assert!(scenario.traffic.iter().all(|plan| !plan.messages.is_empty()), "{name}");
+            assert_eq!(scenario.needs_virtual_time().is_some(), !scenario.traffic.is_empty(), "{name}");
+        }
+    }
+    assert!(seen >= 5);
 }
 
 #[test]
@@ -76,23 +98,43 @@ proptest! {
 
     /// Lines left out, doubled, or with another one's value: no panic, and what is accepted holds together.
     #[test]
-    fn no_text_makes_the_reader_panic(edits in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0..3), 1..6)) {
+    fn no_text_makes_the_reader_panic(edits in edits()) {
         let path = here("../scenarios/gfc-ring.toml");
         let text = fs::read_to_string(&path).unwrap();
-        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-        for (at, other, edit) in edits {
-            let (at, other) = (at.index(lines.len()), other.index(lines.len()));
-            match edit {
-                0 => drop(lines.remove(at)),
-                1 => lines.insert(at, lines[other].clone()),
-                _ => {
-                    let value = lines[other].split_once(" = ").map(|(_, value)| value.to_owned());
-                    if let Some((key, value)) = lines[at].clone().split_once(" = ").and_then(|(key, _)| Some((key, value?))) {
-                        lines[at] = format!("{key} = {value}");
-                    }
+        judge(parse(&path, &edited(&text, edits)));
+    }
+
+    #[test]
+    fn no_fabric_or_workload_makes_the_reader_panic(edits in edits()) {
+        let text = fs::read_to_string(here("../docs/SCENARIOS.md")).unwrap();
+        let blocks = text.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+        let block = blocks.clone().find(|block| block.contains("[topology]")).unwrap();
+        judge(parse(&here("tests/good/reference.toml"), &edited(block, edits)));
+    }
+}
+
+/// Where a line is changed, another line, and how.
+type Edit = (prop::sample::Index, prop::sample::Index, i32);
+
+fn edits() -> impl Strategy<Value = Vec<Edit>> {
+    prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0..3), 1..6)
+}
+
+fn edited(text: &str, edits: Vec<Edit>) -> String {
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    for (at, other, edit) in edits {
+        let (at, other) = (at.index(lines.len()), other.index(lines.len()));
+        match edit {
+            0 => drop(lines.remove(at)),
+            1 => lines.insert(at, lines[other].clone()),
+            _ => {
+                let value = lines[other].split_once(" = ").map(|(_, value)| value.to_owned());
+                let key = lines[at].split_once(" = ").map(|(key, _)| key.to_owned());
+                if let Some((key, value)) = key.zip(value) {
+                    lines[at] = format!("{key} = {value}");
                 }
             }
         }
-        judge(parse(&path, &lines.join("\n")));
     }
+    lines.join("\n")
 }

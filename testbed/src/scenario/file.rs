@@ -6,15 +6,22 @@
 mod build;
 mod complaints;
 mod compose;
+mod fabrics;
 mod faults;
 mod forwarding;
 mod keys;
+mod messages;
+mod nic;
+mod outages;
 mod plan;
 mod reading;
+mod switches;
 #[cfg(test)]
 mod tests;
 mod topology;
 mod traffic;
+mod ways;
+mod workloads;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -105,9 +112,9 @@ pub fn parse(path: &Path, text: &str) -> Result<Vec<ScenarioRun>, ConfigErrors> 
 
 /// Reads the file, and makes all its runs where its topology is good. What is wrong is in the document.
 fn read(root: &Table<'_>, path: &Path) -> (Plan, Vec<Scenario>) {
-    let plan = Plan::read(root, path);
+    let mut plan = Plan::read(root, path);
     let mut scenarios = Vec::new();
-    if root.doc().sound(&["switches", "links", "hosts", "routes"]) {
+    if root.doc().sound(&["topology", "switches", "links", "hosts", "routes"]) {
         let mut complaints = Complaints::default();
         let dilation = plan.dilation();
         for run in 0..plan.runs.len() {
@@ -115,6 +122,13 @@ fn read(root: &Table<'_>, path: &Path) -> (Plan, Vec<Scenario>) {
         }
         if let Some(errors) = complaints.into_errors(&plan) {
             root.doc().include(errors);
+        }
+    }
+    if scenarios.len() == plan.runs.len() && root.doc().sound(&["workloads", "nic", "scenario"]) {
+        plan.messages = messages::of(root.doc(), &plan, &scenarios[0]);
+        for scenario in &mut scenarios {
+            let with_messages = scenario.traffic.iter_mut().zip(&plan.messages);
+            with_messages.for_each(|(traffic, messages)| traffic.messages = messages.clone());
         }
     }
     (plan, scenarios)

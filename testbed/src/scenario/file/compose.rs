@@ -6,7 +6,7 @@ use weir_units::{BitRate, MacAddr};
 
 use super::keys::{OF_DEVICE, OF_SWITCH, SECTIONS};
 use super::plan::{Plan, RunPart};
-use super::topology::{HostPart, LinkPart};
+use super::topology::{HostPart, LinkPart, PortName, Topology};
 
 /// Tables that replace each other as a whole: their keys depend on the kind that they name.
 const WHOLE: &[&str] = &["flow_control"];
@@ -15,8 +15,13 @@ const DEVICES: &[&str] = &["ring", "clone_of"];
 /// At this rate of real time even a small machine carries a dozen links.
 const REAL_RATE: BitRate = BitRate::mbps(100);
 
-/// The file of a switch in a run.
-pub(super) fn draft(plan: &Plan, run: &RunPart, switch: usize, time_dilation: u32) -> Draft {
+/// The file of a switch in a run, with what is on its ports.
+pub(super) fn draft(
+    plan: &Plan,
+    run: &RunPart,
+    (switch, attached): (usize, &[Attachment<'_>]),
+    time_dilation: u32,
+) -> Draft {
     let part = &plan.topology.switches[switch];
     let mut over = run.settings.clone();
     let mut file = match &part.file {
@@ -37,7 +42,7 @@ pub(super) fn draft(plan: &Plan, run: &RunPart, switch: usize, time_dilation: u3
     for table in file.tables_mut("ports") {
         table.lay_over(port.clone(), WHOLE);
     }
-    for (number, attached) in attachments(plan, switch).into_iter().enumerate() {
+    for (number, attached) in attached.iter().enumerate() {
         attached.add_to(&mut file, &port, mac_of_port(switch, number));
     }
     add_static_macs(plan, switch, &mut file);
@@ -48,12 +53,12 @@ pub(super) fn draft(plan: &Plan, run: &RunPart, switch: usize, time_dilation: u3
 
 /// The address of a host, by its number.
 pub(super) fn mac_of_host(host: usize) -> MacAddr {
-    let [high, low] = (host as u16 + 1).to_be_bytes();
-    MacAddr([2, 0, 0, 0, high, low])
+    let [_, high, middle, low] = (host as u32 + 1).to_be_bytes();
+    MacAddr([2, 0, 0, high, middle, low])
 }
 
 /// The address of a switch's port, by their numbers.
-fn mac_of_port(switch: usize, port: usize) -> MacAddr {
+pub(super) fn mac_of_port(switch: usize, port: usize) -> MacAddr {
     let [high, low] = (switch as u16 + 1).to_be_bytes();
     MacAddr([2, 0, 1, high, low, port as u8])
 }
@@ -94,47 +99,50 @@ fn of_file(mut settings: Settings) -> Settings {
 }
 
 /// What is on a port of a switch.
-struct Attachment<'p> {
-    port: &'p str,
+pub(super) struct Attachment<'p> {
+    pub port: &'p PortName,
     /// What the link or host says of the port.
-    settings: &'p Settings,
+    pub settings: &'p Settings,
+    pub ring: String,
     device: Option<&'p Settings>,
     /// Whether a device of the switch's own file stays.
     keeps_device: bool,
-    ring: String,
     origin: Option<&'p Origin>,
 }
 
-/// What is on the ports of a switch, in the order of the file.
-fn attachments(plan: &Plan, switch: usize) -> Vec<Attachment<'_>> {
-    let mut attachments = Vec::new();
-    for link in &plan.topology.links {
-        attachments.extend((0..2).filter(|end| link.ends[*end].switch == switch).map(|end| on_link(link, end)));
+/// What is on the ports of each switch: in a fabric's order, or in that of the file.
+pub(super) fn attachments(topology: &Topology) -> Vec<Vec<Attachment<'_>>> {
+    let mut all: Vec<Vec<Attachment<'_>>> = topology.switches.iter().map(|_| Vec::new()).collect();
+    for link in &topology.links {
+        (0..2).for_each(|end| all[link.ends[end].switch].push(on_link(link, end)));
     }
-    let hosts = plan.topology.hosts.iter().filter(|host| host.port.switch == switch);
-    attachments.extend(hosts.map(on_host));
-    attachments.sort_by_key(|attachment| attachment.origin.map_or(0, Origin::offset));
-    attachments
+    for host in &topology.hosts {
+        all[host.port.switch].push(on_host(host));
+    }
+    for attachments in &mut all {
+        attachments.sort_by_key(|attached| (attached.port.place, attached.origin.map_or(0, Origin::offset)));
+    }
+    all
 }
 
 fn on_link(link: &LinkPart, end: usize) -> Attachment<'_> {
     Attachment {
-        port: &link.ends[end].port,
+        port: &link.ends[end],
         settings: &link.settings,
+        ring: format!("l{}{}", link.number + 1, ["a", "b"][end]),
         device: link.devices.as_ref().map(|devices| &devices[end]),
         keeps_device: false,
-        ring: format!("l{}{}", link.number + 1, ["a", "b"][end]),
         origin: link.origin.as_ref(),
     }
 }
 
 fn on_host(host: &HostPart) -> Attachment<'_> {
     Attachment {
-        port: &host.port.port,
+        port: &host.port,
         settings: &host.settings,
+        ring: format!("h{}", host.number + 1),
         device: host.port_device.as_ref(),
         keeps_device: host.device.is_some(),
-        ring: format!("h{}", host.number + 1),
         origin: host.origin.as_ref(),
     }
 }
@@ -143,10 +151,10 @@ impl Attachment<'_> {
     /// Puts the port into the file, or what is said of it into the port that the file has.
     fn add_to(&self, file: &mut Settings, common: &Settings, mac: MacAddr) {
         let ports = file.tables_mut("ports");
-        let own = ports.iter().position(|port| port.string("name") == Some(self.port));
+        let own = ports.iter().position(|port| port.string("name") == Some(&self.port.port));
         let at = own.unwrap_or_else(|| {
             let mut port = Settings::default().at(self.origin.cloned());
-            port.set_string("name", self.port, self.origin);
+            port.set_string("name", &self.port.port, self.origin);
             port.lay_over(common.clone(), WHOLE);
             ports.push(port);
             ports.len() - 1
@@ -168,8 +176,9 @@ impl Attachment<'_> {
 }
 
 fn add_static_macs(plan: &Plan, switch: usize, file: &mut Settings) {
+    let Some(forwarding) = plan.forwarding.as_ref().filter(|_| !plan.topology.is_fabric) else { return };
     for (n, host) in plan.topology.hosts.iter().enumerate() {
-        let Some(port) = plan.forwarding.port(switch, n) else { continue };
+        let Some(port) = forwarding.port(switch, n) else { continue };
         let mut entry = Settings::default().at(host.origin.clone());
         entry.set_string("mac", &mac_of_host(n).to_string(), host.origin.as_ref());
         entry.set_string("port", port, host.origin.as_ref());

@@ -39,10 +39,12 @@ impl Forwarding {
                 forwarding.add_path(root.doc(), topology, flow, path);
             }
         }
-        for host in 0..topology.hosts.len() {
-            forwarding.fill_in(topology, host);
+        let ways: Vec<Vec<(&PortName, usize)>> =
+            (0..topology.switches.len()).map(|switch| topology.ways_from(switch).collect()).collect();
+        for (host, part) in topology.hosts.iter().enumerate() {
+            forwarding.fill_in(&ways, host, part.port.switch);
         }
-        if root.doc().sound(&["switches", "links", "hosts", "routes", "flows"]) {
+        if root.doc().sound(&["topology", "switches", "links", "hosts", "routes", "flows"]) {
             flows.iter().for_each(|flow| forwarding.check_both_ways(root, topology, flow));
         }
         forwarding
@@ -117,24 +119,23 @@ impl Forwarding {
         }
     }
 
-    /// The shortest ways to a host from the switches that have none.
-    fn fill_in(&mut self, topology: &Topology, host: usize) {
-        let mut hops = vec![usize::MAX; topology.switches.len()];
-        let own = topology.hosts[host].port.switch;
+    /// The shortest ways to a host, which is on `own`, from the switches that have none.
+    fn fill_in(&mut self, ways: &[Vec<(&PortName, usize)>], host: usize, own: usize) {
+        let mut hops = vec![usize::MAX; ways.len()];
         hops[own] = 0;
         let mut next = VecDeque::from([own]);
         while let Some(here) = next.pop_front() {
-            for (_, other) in topology.ways_from(here) {
-                if hops[other] == usize::MAX {
-                    hops[other] = hops[here] + 1;
-                    next.push_back(other);
+            for (_, other) in &ways[here] {
+                if hops[*other] == usize::MAX {
+                    hops[*other] = hops[here] + 1;
+                    next.push_back(*other);
                 }
             }
         }
         for (switch, ports) in self.ports.iter_mut().enumerate() {
-            let nearer = |(_, other): &(&PortName, usize)| hops[*other] < hops[switch];
+            let nearer = |(_, other): &&(&PortName, usize)| hops[*other] < hops[switch];
             if ports[host].is_none()
-                && let Some((port, _)) = topology.ways_from(switch).find(nearer)
+                && let Some((port, _)) = ways[switch].iter().find(nearer)
             {
                 ports[host] = Some(Way { port: port.port.clone(), key: None });
             }

@@ -1,22 +1,28 @@
 //! A scenario's file as read, before its runs are made.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use weir_config::Source;
-use weir_config::read::{Problem, TIME, Table};
+use weir_config::read::{Problem, SIZE, TIME, Table};
 use weir_config::settings::{Origin, Settings};
-use weir_units::{Span, Time};
+use weir_units::{Bytes, Span, Time};
 
 use super::Expectation;
 use super::forwarding::Forwarding;
+use super::nic::Nic;
+use super::outages;
 use super::reading::{END_MAX, instant, name, named, refuse_twins, require, stretch};
 use super::topology::{PortName, Topology, port_named};
 use super::traffic::{self, FlowPart};
-use crate::scenario::WindowPlan;
+use super::workloads::{self, WorkloadPart};
+use crate::scenario::{Outage, REAL_LINK_OVERHEAD, WindowPlan};
+use crate::workload::Message;
 
 const SAMPLE_EVERY_DEFAULT: Span = Span::from_micros(50);
 /// Stands in for an end that is missing or wrong, so that other times are held against none.
 const END_UNKNOWN: Time = Time::from_picos(END_MAX.as_picos());
+const LINK_OVERHEAD_MAX: Bytes = Bytes::new(1_000);
 const CAPTURED_FRAMES_DEFAULT: u32 = 8_192;
 
 /// All that the file says.
@@ -32,8 +38,16 @@ pub(super) struct Plan {
     /// `[switch]`.
     pub common: Settings,
     pub topology: Topology,
+    pub nic: Nic,
     pub flows: Vec<FlowPart>,
-    pub forwarding: Forwarding,
+    pub workloads: Vec<WorkloadPart>,
+    /// The messages of each workload, the same in every run.
+    pub messages: Vec<Arc<[Message]>>,
+    /// Static MACs; `None` for the ways of equal cost.
+    pub forwarding: Option<Forwarding>,
+    pub outages: Vec<Outage>,
+    pub warm_up: Time,
+    pub link_overhead: Bytes,
     pub windows: Vec<WindowPlan>,
     /// The ports that are drawn, where the file names them.
     pub draw: Option<Vec<PortName>>,
@@ -68,15 +82,24 @@ impl Plan {
         let end = given_end.map_or(END_UNKNOWN, |end| Time::ZERO + end);
         let sample_every = scenario.quantity("sample_every", &TIME, Span::from_nanos(1)..=end.since(Time::ZERO));
         let name = scenario_name(&scenario, file);
-        let topology = Topology::read(root, file.parent().unwrap_or(Path::new("")), end);
-        let flows = traffic::read(root, &topology, end);
+        let seed = scenario.integer("seed", 0..=u64::from(u32::MAX)).unwrap_or(1);
+        let nic = Nic::read(root);
+        let folder = file.parent().unwrap_or(Path::new(""));
+        let topology = Topology::read(root, folder, &nic, end, seed);
+        let flows = traffic::read(root, &topology, &nic, end);
+        let link_overhead = scenario.quantity("link_overhead", &SIZE, Bytes::ZERO..=LINK_OVERHEAD_MAX);
         Plan {
             source: root.doc().source().clone(),
             sample_every: sample_every.unwrap_or(SAMPLE_EVERY_DEFAULT.min(end.since(Time::ZERO))),
             time_dilation: scenario.integer("time_dilation", 1..=1_000_000).map(|n| n as u32),
             clock: Origin::of(&scenario, "time_dilation").or(Origin::of_table(&scenario)),
             common: switch_settings(root, "switch", "switch", "switch.port"),
-            forwarding: Forwarding::read(root, &topology, &flows),
+            workloads: workloads::read(root, &topology, &nic, (folder, end, seed)),
+            messages: Vec::new(),
+            forwarding: forwarding(root, &scenario, &topology, &flows),
+            outages: outages::read(root, &topology, end),
+            warm_up: instant(&scenario, "warm_up", Time::ZERO, end),
+            link_overhead: link_overhead.unwrap_or(REAL_LINK_OVERHEAD),
             windows: windows(root, end),
             draw: draw(&scenario, &topology),
             capture: capture(root, &topology, end),
@@ -84,6 +107,7 @@ impl Plan {
             name,
             end,
             topology,
+            nic,
             flows,
         }
     }
@@ -92,6 +116,32 @@ impl Plan {
     pub fn dilation(&self) -> u32 {
         self.time_dilation.unwrap_or_else(|| super::compose::usual_dilation(self))
     }
+}
+
+/// How switches know their ports: static MACs as `forwarding = "static"` has it, or `None` for the ways of equal cost.
+fn forwarding(root: &Table<'_>, scenario: &Table<'_>, topology: &Topology, flows: &[FlowPart]) -> Option<Forwarding> {
+    let is_static = scenario.choice("forwarding", &[("static", true), ("ecmp", false)]);
+    if is_static.unwrap_or(!topology.is_fabric) {
+        return Some(Forwarding::read(root, topology, flows));
+    }
+    let given = if scenario.has("forwarding") { "" } else { ", as it is by default with [topology]" };
+    let refuse = |key: String, what: &str, help: &str| {
+        let problem = Problem::new(format!("{what}, but `forwarding` is \"ecmp\"{given}"), help);
+        root.doc().refuse(problem.at(key, "").at("scenario.forwarding", "the forwarding"));
+    };
+    for flow in flows.iter().filter(|flow| flow.path.is_some()) {
+        let help = "write forwarding = \"static\" in [scenario], or take `path` out";
+        refuse(format!("flows[{}].path", flow.number), "a path is made of static MACs", help);
+    }
+    for number in 0..root.tables("routes", "routes").len() {
+        let help = "write forwarding = \"static\" in [scenario], or take it out";
+        refuse(format!("routes[{number}]"), "a route is a static MAC", help);
+    }
+    for (number, _) in topology.switches.iter().enumerate().filter(|(_, switch)| switch.file.is_some()) {
+        let help = "write forwarding = \"static\" in [scenario], or take `config` out";
+        refuse(format!("switches[{number}].config"), "a switch of its own file has static MACs", help);
+    }
+    None
 }
 
 fn scenario_name(scenario: &Table<'_>, file: &Path) -> String {
@@ -132,7 +182,7 @@ fn windows(root: &Table<'_>, end: Time) -> Vec<WindowPlan> {
 }
 
 fn draw(scenario: &Table<'_>, topology: &Topology) -> Option<Vec<PortName>> {
-    let names = scenario.strings("draw", "\"S1.h1\"")?;
+    let names = scenario.strings("draw", "\"S1.h1\"").filter(|_| scenario.doc().sound(&["topology"]))?;
     let used = |port: &PortName| {
         let of_hosts = topology.hosts.iter().map(|host| &host.port);
         let of_links = topology.links.iter().flat_map(|link| &link.ends);
@@ -144,7 +194,7 @@ fn draw(scenario: &Table<'_>, topology: &Topology) -> Option<Vec<PortName>> {
         let Some(port) = port_named(scenario, &key, name, &topology.switches) else { continue };
         if used(&port) {
             ports.push(port);
-        } else if scenario.doc().sound(&["links", "hosts"]) {
+        } else if scenario.doc().sound(&["topology", "links", "hosts"]) {
             let message = format!("no link or host is on port {name}");
             scenario.refuse(&key, message, "name a port of [[links]] or [[hosts]]");
         }
@@ -158,7 +208,8 @@ fn capture(root: &Table<'_>, topology: &Topology, end: Time) -> Option<CapturePa
     }
     let table = root.table("capture", "capture");
     require(&table, "host", "a capture", "host = \"H1\" in [capture]");
-    let host = named(&table, "host", "host", &topology.host_names());
+    let is_sound = root.doc().sound(&["topology"]);
+    let host = if is_sound { named(&table, "host", "host", &topology.host_names()) } else { None };
     let data_from = instant(&table, "data_from", Time::ZERO, end);
     let data_frames = table.integer("data_frames", 0..=10_000_000).map_or(CAPTURED_FRAMES_DEFAULT, |n| n as u32);
     Some(CapturePart { host: host?, data_from, data_frames })

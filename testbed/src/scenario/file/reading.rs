@@ -93,3 +93,25 @@ pub(super) fn stretch(
     table.doc().refuse(problem.at(table.at(key), "").at(table.at(to_key), "the end"));
     None
 }
+
+/// Notes the keys that a table of another kind has; `what` is one of this kind, and `all` are the keys of all kinds.
+pub(super) fn refuse_foreign_keys(table: &Table<'_>, what: &str, all: &[&str], keys: &[&str]) {
+    // What no kind has was told already.
+    for key in table.entries().filter(|key| all.contains(key) && !keys.contains(key)) {
+        let help = format!("take it out; there is: {}", keys.join(", "));
+        table.doc().note(Problem::new(format!("{what} has no `{key}`"), help).at_key(table.at(key), ""));
+    }
+}
+
+/// Notes an error that says itself what to write, behind the last `: ` or `; `.
+pub(super) fn refuse_told(table: &Table<'_>, key: &str, error: &str) {
+    let (message, help) = told(error);
+    table.doc().refuse(Problem::new(message, help).at(table.at(key), ""));
+}
+
+/// An error's message, and what it says to write instead.
+pub(super) fn told(error: &str) -> (String, String) {
+    let at = error.find("; ").or_else(|| error.rfind(": "));
+    let (message, help) = at.map_or((error, ""), |at| (&error[..at], &error[at + 2..]));
+    (message.to_owned(), help.to_owned())
+}

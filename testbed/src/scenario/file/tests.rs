@@ -1,5 +1,8 @@
 //! Good files.
 
+mod fabrics;
+mod workloads;
+
 use std::path::PathBuf;
 
 use weir_config::{Arbitration, Device, FlowControl, PolicyConfig};

@@ -7,11 +7,11 @@ use weir_config::read::{Problem, Table, is_name, read_device};
 use weir_config::settings::{Origin, Settings};
 use weir_units::Time;
 
-use super::faults;
 use super::keys::{OF_DEVICE, OF_PORT};
+use super::nic::Nic;
 use super::reading::{name, position, refuse_twins, refuse_unnamed, require};
+use super::{fabrics, faults};
 use crate::link::FaultPlan;
-use crate::rocev2::PathMtu;
 
 /// The largest MTU of a switch; for its own one, devices are checked with its file.
 const MTU_MAX: u64 = 16_000;
@@ -25,6 +25,8 @@ pub(super) struct Topology {
     pub switches: Vec<SwitchPart>,
     pub links: Vec<LinkPart>,
     pub hosts: Vec<HostPart>,
+    /// Whether it is a fabric that `[topology]` made: its links and hosts have no tables in the file.
+    pub is_fabric: bool,
 }
 
 #[derive(Debug)]
@@ -45,6 +47,8 @@ pub(super) struct LinkPart {
     /// The devices of both ports, where a real wire joins them.
     pub devices: Option<[Settings; 2]>,
     pub faults: [FaultPlan; 2],
+    /// Whether it can be used when the scenario begins.
+    pub is_up: bool,
     pub origin: Option<Origin>,
 }
 
@@ -56,7 +60,9 @@ pub(super) struct HostPart {
     pub port: PortName,
     /// What it says of the port.
     pub settings: Settings,
-    pub mtu: PathMtu,
+    /// Payload of a full frame, and whether the host says it itself.
+    pub mtu: u16,
+    pub has_own_mtu: bool,
     pub device: Option<Device>,
     pub port_device: Option<Settings>,
     pub faults: [FaultPlan; 2],
@@ -69,23 +75,31 @@ pub(super) struct PortName {
     /// The switch, by its place.
     pub switch: usize,
     pub port: String,
+    /// Its place among the switch's ports, where a fabric gives it.
+    pub place: Option<usize>,
 }
 
 impl Topology {
-    /// Reads the three arrays; files that it names are in `folder`. What has errors is left out.
-    pub fn read(root: &Table<'_>, folder: &Path, end: Time) -> Topology {
+    /// Reads `[topology]` or the three arrays; files that it names are in `folder`. What has errors is left out. `seed` is
+    /// the scenario's.
+    pub fn read(root: &Table<'_>, folder: &Path, nic: &Nic, end: Time, seed: u64) -> Topology {
+        if root.has("topology") {
+            return fabrics::read(root, nic).unwrap_or_default();
+        }
         let mut topology = Topology { switches: switches(root, folder), ..Topology::default() };
         let mut taken = Vec::new();
         for (number, table) in root.tables("links", "links").iter().enumerate() {
-            topology.links.extend(link(table, number, &topology.switches, &mut taken, end));
+            let seed = seed_of(seed, number);
+            topology.links.extend(link(table, number, &topology.switches, &mut taken, (end, seed)));
         }
         let tables = root.tables("hosts", "hosts");
-        let first_seed = 2 * topology.links.len();
+        let first_host = topology.links.len();
         let mut names = Vec::new();
         for (number, table) in tables.iter().enumerate() {
             let name = name(table, "a host", "H1");
-            let seed = (first_seed + 2 * number) as u64 + 1;
-            topology.hosts.extend(host(table, (number, name.as_deref()), &topology.switches, &mut taken, (end, seed)));
+            let names_and_ports = (&topology.switches[..], &mut taken);
+            let seed = seed_of(seed, first_host + number);
+            topology.hosts.extend(host(table, (number, name.as_deref()), names_and_ports, nic, (end, seed)));
             names.push(name);
         }
         refuse_twins(&tables, "hosts", names.iter().map(Option::as_deref));
@@ -125,9 +139,9 @@ impl Topology {
         shown(&self.switches, port)
     }
 
-    /// Where a link leads from a switch: by the port there, to another switch.
+    /// Where a link leads from a switch that is up: by the port there, to another switch.
     pub fn ways_from(&self, switch: usize) -> impl Iterator<Item = (&PortName, usize)> + Clone {
-        let both = self.links.iter().flat_map(|link| {
+        let both = self.links.iter().filter(|link| link.is_up).flat_map(|link| {
             let [first, second] = &link.ends;
             [(first, second.switch), (second, first.switch)]
         });
@@ -141,6 +155,11 @@ impl SwitchPart {
         let ports = self.file.as_ref()?.tables("ports");
         Some(ports.iter().filter_map(|port| port.string("name")).collect())
     }
+}
+
+/// Where the throws of a link's first direction begin; those of the other one come next.
+fn seed_of(scenario: u64, link: usize) -> u64 {
+    (2 * link as u64 + 1).wrapping_add(scenario.wrapping_sub(1) << 32)
 }
 
 fn shown(switches: &[SwitchPart], port: &PortName) -> String {
@@ -182,7 +201,7 @@ fn link(
     number: usize,
     switches: &[SwitchPart],
     taken: &mut Vec<(String, String)>,
-    end: Time,
+    (end, seed): (Time, u64),
 ) -> Option<LinkPart> {
     require(table, "ends", "a link", "ends = [\"S1.next\", \"S2.prev\"]");
     let names = table.strings("ends", "\"S1.next\", \"S2.prev\"").unwrap_or_default();
@@ -198,7 +217,7 @@ fn link(
         }
     }
     let toward = [names.get(1).copied().unwrap_or(""), names.first().copied().unwrap_or("")];
-    let faults = faults::read(table, "links.faults", [&toward[..1], &toward[1..]], end, 2 * number as u64 + 1);
+    let faults = faults::read(table, "links.faults", [&toward[..1], &toward[1..]], end, seed);
     let devices = table.has("devices").then(|| table.tables("devices", "links.devices"));
     if let Some(devices) = devices.as_ref().filter(|_| table.doc().sound(&[&table.at("devices")])) {
         if devices.len() != 2 {
@@ -216,6 +235,7 @@ fn link(
         settings: Settings::of(table).take_keys(OF_PORT),
         devices: devices.and_then(|devices| devices.try_into().ok()),
         faults,
+        is_up: true,
         origin: Origin::of_table(table),
     })
 }
@@ -223,8 +243,8 @@ fn link(
 fn host(
     table: &Table<'_>,
     (number, name): (usize, Option<&str>),
-    switches: &[SwitchPart],
-    taken: &mut Vec<(String, String)>,
+    (switches, taken): (&[SwitchPart], &mut Vec<(String, String)>),
+    nic: &Nic,
     (end, seed): (Time, u64),
 ) -> Option<HostPart> {
     require(table, "port", "a host", "port = \"S1.h1\"");
@@ -250,26 +270,18 @@ fn host(
         (true, _) => refuse_faults_of_wires(table, "device"),
         _ => {}
     }
-    let mtu = mtu(table);
+    let mtu = nic.mtu_of(table);
     Some(HostPart {
         number,
         name: name?.to_owned(),
         port: port?,
         settings: Settings::of(table).take_keys(OF_PORT),
-        mtu,
+        mtu: mtu.unwrap_or(nic.mtu),
+        has_own_mtu: mtu.is_some(),
         device: device.and_then(|(device, _)| device),
         port_device: port_device.map(|(_, settings)| settings),
         faults,
         origin: Origin::of_table(table),
-    })
-}
-
-fn mtu(table: &Table<'_>) -> PathMtu {
-    let Some(bytes) = table.byte_count("mtu", 1..=65_535) else { return PathMtu::BYTES_1024 };
-    PathMtu::new(bytes as u16).unwrap_or_else(|| {
-        let help = "write 256, 512, 1024, 2048 or 4096: InfiniBand has no others";
-        table.refuse("mtu", format!("{bytes} is no path MTU"), help);
-        PathMtu::BYTES_1024
     })
 }
 
@@ -302,7 +314,7 @@ pub(super) fn port_named(table: &Table<'_>, key: &str, text: &str, switches: &[S
         refuse_unnamed(table, key, port, &format!("port of switch {switch}"), &ports);
         return None;
     }
-    Some(PortName { switch: number, port: port.to_owned() })
+    Some(PortName { switch: number, port: port.to_owned(), place: None })
 }
 
 /// Notes a port that is in use already. `taken` has the ports so far and the keys that name them.

@@ -3,6 +3,7 @@
 use weir_config::read::{Problem, RATE, SIZE, TIME, Table, rates};
 use weir_units::{BitRate, Bytes, Class, Span, Time};
 
+use super::nic::{Carriage, Nic};
 use super::reading::{name, named, position, refuse_twins, refuse_unnamed, require, stretch};
 use super::topology::Topology;
 use crate::host::Repeat;
@@ -30,11 +31,11 @@ pub(super) struct FlowPart {
     pub repeat: Repeat,
     pub rate: Option<BitRate>,
     pub total: Option<Bytes>,
-    pub has_dcqcn: bool,
+    pub carriage: Carriage,
 }
 
 /// Reads the flows; what has errors is left out.
-pub(super) fn read(root: &Table<'_>, topology: &Topology, end: Time) -> Vec<FlowPart> {
+pub(super) fn read(root: &Table<'_>, topology: &Topology, nic: &Nic, end: Time) -> Vec<FlowPart> {
     let tables = root.tables("flows", "flows");
     let mut flows = Vec::new();
     let mut names = Vec::new();
@@ -44,19 +45,25 @@ pub(super) fn read(root: &Table<'_>, topology: &Topology, end: Time) -> Vec<Flow
             false => Some(format!("F{}", number + 1)),
         };
         names.push(name.clone());
-        flows.extend(flow(table, number, name, topology, end));
+        flows.extend(flow(table, (number, name), topology, nic, end));
     }
     refuse_twins(&tables, "flows", names.iter().map(Option::as_deref));
     flows
 }
 
-fn flow(table: &Table<'_>, number: usize, name: Option<String>, topology: &Topology, end: Time) -> Option<FlowPart> {
+fn flow(
+    table: &Table<'_>,
+    (number, name): (usize, Option<String>),
+    topology: &Topology,
+    nic: &Nic,
+    end: Time,
+) -> Option<FlowPart> {
     let doc = table.doc();
     let hosts = topology.host_names();
     let ends = ["from", "to"].map(|key| {
         require(table, key, "a flow", &format!("{key} = \"{}\"", hosts.first().unwrap_or(&"H1")));
         // A host with errors is not there, and that was told.
-        if doc.sound(&["hosts"]) { named(table, key, "host", &hosts) } else { None }
+        if doc.sound(&["hosts", "topology"]) { named(table, key, "host", &hosts) } else { None }
     });
     if let [Some(from), Some(to)] = ends
         && from == to
@@ -71,7 +78,7 @@ fn flow(table: &Table<'_>, number: usize, name: Option<String>, topology: &Topol
     let every = table.quantity("every", &TIME, Span::from_nanos(1)..=Span::from_secs(1_000));
     let rate = table.quantity("rate", &RATE, rates());
     let total = table.quantity("total", &SIZE, Bytes::new(1)..=TOTAL_MAX);
-    let has_dcqcn = table.choice("congestion_control", &[("none", false), ("dcqcn", true)]).unwrap_or(false);
+    let carriage = Carriage::of_flow(table, nic);
     let path = path(table, topology);
     let ((start, stop), [from, to]) = (stretch?, ends);
     Some(FlowPart {
@@ -87,12 +94,15 @@ fn flow(table: &Table<'_>, number: usize, name: Option<String>, topology: &Topol
         repeat: every.map_or(Repeat::BackToBack, Repeat::Every),
         rate,
         total,
-        has_dcqcn,
+        carriage,
     })
 }
 
 /// The switches of `path`. Whether they are joined is the forwarding's to say.
 fn path(table: &Table<'_>, topology: &Topology) -> Option<Vec<usize>> {
+    if !table.doc().sound(&["topology"]) {
+        return None;
+    }
     let switches = topology.switch_names();
     let mut path = Vec::new();
     for (n, name) in table.strings("path", "\"S1\", \"S2\"")?.into_iter().enumerate() {

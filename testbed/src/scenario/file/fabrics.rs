@@ -1,0 +1,257 @@
+//! `[topology]`: a fabric in place of `[[switches]]`, `[[links]]` and `[[hosts]]`.
+
+use weir_config::read::{Problem, RATE, TIME, Table, rates};
+use weir_config::settings::{Origin, Settings};
+use weir_units::{BitRate, Span};
+
+use super::keys::TOPOLOGY;
+use super::nic::Nic;
+use super::reading::{refuse_foreign_keys, refuse_told, require};
+use super::topology::{HostPart, LinkPart, PortName, SwitchPart, Topology};
+use crate::link::FaultPlan;
+use crate::scenario::PortPlace;
+use crate::topology::{Cable, Clos, Dumbbell, Fabric, FatTree, LeafSpine, Ring, SingleSwitch, TopologyError, Uplinks};
+
+/// The kinds of fabrics, and the keys of each besides those that all have.
+const KINDS: [(&str, &[&str]); 6] = [
+    ("single", &["hosts"]),
+    ("dumbbell", &["left", "right", "bottleneck_rate", "bottleneck_delay"]),
+    ("ring", &["switches", "hosts", "host_rate", "host_delay"]),
+    ("leaf-spine", &["leaves", "spines", "hosts", "parallel", "host_rate", "host_delay"]),
+    (
+        "clos",
+        &[
+            "pods",
+            "tors",
+            "leaves",
+            "spines",
+            "hosts",
+            "uplinks",
+            "host_rate",
+            "host_delay",
+            "spine_rate",
+            "spine_delay",
+        ],
+    ),
+    ("fat-tree", &["k", "host_rate", "host_delay"]),
+];
+const OF_ALL: &[&str] = &["kind", "rate", "delay", "failed"];
+
+/// More of anything than there can be; what fits together is the fabric's to say.
+const COUNT_MAX: u64 = 65_534;
+const DELAY_MAX: Span = Span::from_secs(1);
+
+/// Reads the fabric; `None` if it has errors.
+pub(super) fn read(root: &Table<'_>, nic: &Nic) -> Option<Topology> {
+    refuse_both(root);
+    let table = root.table("topology", "topology");
+    require(&table, "kind", "a topology", "kind = \"leaf-spine\"");
+    let kinds = KINDS.map(|(kind, _)| (kind, kind));
+    let kind = table.choice("kind", &kinds)?;
+    let (_, keys) = KINDS.iter().find(|(known, _)| *known == kind)?;
+    refuse_foreign_keys(&table, &format!("a topology of kind \"{kind}\""), TOPOLOGY, &[keys, OF_ALL].concat());
+    let shape = Shape { table: &table };
+    let fabric = match kind {
+        "single" => shape.single(),
+        "dumbbell" => shape.dumbbell(),
+        "ring" => shape.ring(),
+        "leaf-spine" => shape.leaf_spine(),
+        "clos" => shape.clos(),
+        _ => shape.fat_tree(),
+    };
+    let mut fabric = match fabric? {
+        Ok(fabric) => fabric,
+        Err(error) => {
+            refuse_told(&table, "kind", &error.to_string());
+            return None;
+        }
+    };
+    fail(&table, &mut fabric);
+    Some(parts(&table, &fabric, nic))
+}
+
+fn refuse_both(root: &Table<'_>) {
+    for key in ["switches", "links", "hosts"] {
+        if root.has(key) {
+            let message = format!("[topology] makes switches, links and hosts, and so does [[{key}]]");
+            let problem = Problem::new(message, "take one of them out");
+            root.doc().note(problem.at_key(key, "").at_key("topology", "the topology"));
+        }
+    }
+}
+
+/// A fabric's numbers.
+struct Shape<'t, 'd> {
+    table: &'t Table<'d>,
+}
+
+type Built = Option<Result<Fabric, TopologyError>>;
+
+impl Shape<'_, '_> {
+    fn count(&self, key: &str, fewest: u64, example: u64) -> Option<usize> {
+        require(self.table, key, "this kind of topology", &format!("{key} = {example}"));
+        self.table.integer(key, fewest..=COUNT_MAX).map(|count| count as usize)
+    }
+
+    fn rate(&self, key: &str) -> Option<BitRate> {
+        self.table.quantity(key, &RATE, rates())
+    }
+
+    fn delay(&self, key: &str) -> Option<Span> {
+        self.table.quantity(key, &TIME, Span::ZERO..=DELAY_MAX)
+    }
+
+    /// The links of `rate` and `delay`, which every fabric has.
+    fn cable(&self) -> Option<Cable> {
+        require(self.table, "rate", "a topology", "rate = \"100Gbps\"");
+        require(self.table, "delay", "a topology", "delay = \"2us\"");
+        let (rate, delay) = (self.rate("rate"), self.delay("delay"));
+        Some(Cable::new(rate?, delay?))
+    }
+
+    /// Links with a rate and a delay of their own, or one of both.
+    fn other(&self, rate: &str, delay: &str, usual: Option<Cable>) -> Option<Cable> {
+        let or_usual = |key: &str| !self.table.has(key);
+        let (own_rate, own_delay) = (self.rate(rate), self.delay(delay));
+        let usual = usual?;
+        Some(Cable {
+            rate: if or_usual(rate) { usual.rate } else { own_rate? },
+            delay: if or_usual(delay) { usual.delay } else { own_delay? },
+        })
+    }
+
+    fn single(&self) -> Built {
+        let (hosts, cable) = (self.count("hosts", 2, 16), self.cable());
+        let cable = cable?;
+        Some(SingleSwitch { senders: hosts?, sender_cable: cable, receivers: 0, receiver_cable: cable }.fabric())
+    }
+
+    fn dumbbell(&self) -> Built {
+        let (left, right, cable) = (self.count("left", 1, 8), self.count("right", 1, 8), self.cable());
+        let bottleneck = self.other("bottleneck_rate", "bottleneck_delay", cable);
+        let shape = Dumbbell { senders: left?, receivers: right?, host_cable: cable?, bottleneck: bottleneck? };
+        Some(shape.fabric())
+    }
+
+    fn ring(&self) -> Built {
+        let (switches, hosts, cable) = (self.count("switches", 3, 3), self.count("hosts", 1, 1), self.cable());
+        let host_cable = self.other("host_rate", "host_delay", cable);
+        let shape = Ring { switches: switches?, hosts_per_switch: hosts?, host_cable: host_cable?, ring_cable: cable? };
+        Some(shape.fabric())
+    }
+
+    fn leaf_spine(&self) -> Built {
+        let (leaves, spines) = (self.count("leaves", 1, 16), self.count("spines", 1, 8));
+        let (hosts, cable) = (self.count("hosts", 1, 16), self.cable());
+        let host_cable = self.other("host_rate", "host_delay", cable);
+        let parallel = match self.table.has("parallel") {
+            true => self.table.integer("parallel", 1..=COUNT_MAX)?,
+            false => 1,
+        };
+        let shape = LeafSpine {
+            leaves: leaves?,
+            spines: spines?,
+            hosts_per_leaf: hosts?,
+            parallel: parallel as usize,
+            host_cable: host_cable?,
+            fabric_cable: cable?,
+        };
+        Some(shape.fabric())
+    }
+
+    fn clos(&self) -> Built {
+        let [pods, tors, leaves] = [("pods", 8), ("tors", 4), ("leaves", 2)].map(|(key, n)| self.count(key, 1, n));
+        let (spines, hosts, cable) = (self.count("spines", 0, 4), self.count("hosts", 1, 16), self.cable());
+        let host_cable = self.other("host_rate", "host_delay", cable);
+        let spine_cable = self.other("spine_rate", "spine_delay", cable);
+        let uplinks = self.table.choice("uplinks", &[("every", Uplinks::Every), ("planes", Uplinks::Planes)]);
+        let uplinks = if self.table.has("uplinks") { uplinks? } else { Uplinks::Every };
+        let shape = Clos {
+            pods: pods?,
+            tors_per_pod: tors?,
+            leaves_per_pod: leaves?,
+            spines: spines?,
+            hosts_per_tor: hosts?,
+            uplinks,
+            host_cable: host_cable?,
+            pod_cable: cable?,
+            spine_cable: spine_cable?,
+        };
+        Some(shape.fabric())
+    }
+
+    fn fat_tree(&self) -> Built {
+        let (k, cable) = (self.count("k", 4, 8), self.cable());
+        let host_cable = self.other("host_rate", "host_delay", cable)?;
+        let fabric = FatTree { k: k?, cable: cable? }.fabric();
+        Some(fabric.map(|mut fabric| {
+            for host in &mut fabric.hosts {
+                (host.rate, host.delay) = (host_cable.rate, host_cable.delay);
+            }
+            fabric
+        }))
+    }
+}
+
+/// `failed`: pairs of switches.
+fn fail(table: &Table<'_>, fabric: &mut Fabric) {
+    let Some(pairs) = table.string_lists("failed", "\"S0\", \"L3\"") else { return };
+    for (n, pair) in pairs.iter().enumerate() {
+        let key = format!("failed[{n}]");
+        match pair[..] {
+            [one, other] => {
+                if let Err(error) = fabric.fail(&[(one, other)]) {
+                    refuse_told(table, &key, &error.to_string());
+                }
+            }
+            _ => {
+                let message = format!("a link joins two switches, this one {}", pair.len());
+                table.refuse(&key, message, "write for example failed = [[\"S0\", \"L3\"]]");
+            }
+        }
+    }
+}
+
+/// The fabric as if the file had listed it.
+fn parts(table: &Table<'_>, fabric: &Fabric, nic: &Nic) -> Topology {
+    let origin = Origin::of_table(table);
+    let names = fabric.port_names();
+    let port = |place: PortPlace| PortName {
+        switch: place.switch,
+        port: names[place.switch][place.port].clone(),
+        place: Some(place.port),
+    };
+    let settings = |cable: Cable| {
+        let mut settings = Settings::default();
+        settings.set_string("rate", &format!("{}bps", cable.rate.as_bps()), origin.as_ref());
+        settings.set_string("delay", &format!("{}ps", cable.delay.as_picos()), origin.as_ref());
+        settings
+    };
+    let switches = fabric.switches.iter().map(|switch| SwitchPart {
+        name: switch.name.clone(),
+        file: None,
+        origin: origin.clone(),
+    });
+    let links = fabric.links.iter().enumerate().map(|(number, link)| LinkPart {
+        number,
+        ends: link.ends.map(port),
+        settings: settings(link.cable()),
+        devices: None,
+        faults: [FaultPlan::default(); 2],
+        is_up: link.is_up,
+        origin: origin.clone(),
+    });
+    let hosts = fabric.hosts.iter().enumerate().map(|(number, host)| HostPart {
+        number,
+        name: host.name.clone(),
+        port: port(host.at),
+        settings: settings(host.cable()),
+        mtu: nic.mtu,
+        has_own_mtu: false,
+        device: None,
+        port_device: None,
+        faults: [FaultPlan::default(); 2],
+        origin: origin.clone(),
+    });
+    Topology { switches: switches.collect(), links: links.collect(), hosts: hosts.collect(), is_fabric: true }
+}

@@ -1,0 +1,186 @@
+//! The messages of the file's workloads, made once for all runs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use weir_config::read::{Doc, Problem};
+use weir_units::{BitRate, Span, Time};
+
+use super::plan::Plan;
+use super::reading::told;
+use super::workloads::{Kind, Pattern, When, WorkloadPart};
+use crate::scenario::{HostPlan, Scenario};
+use crate::workload::{
+    Framing, Incast, Instants, Load, Message, Pairs, Peers, Poisson, Senders, SizeCdf, WorkloadError, merge,
+};
+
+/// Of a scenario: what runs keep of each adds up.
+const MESSAGES_MAX: usize = 20_000_000;
+
+/// The messages of each workload of a file. Loads are of the links that `scenario`, a run of the file, has. Notes what can't
+/// be made.
+pub(super) fn of(doc: &Doc, plan: &Plan, scenario: &Scenario) -> Vec<Arc<[Message]>> {
+    let mut left = MESSAGES_MAX;
+    let mut all = Vec::new();
+    for workload in &plan.workloads {
+        let maker = Maker { plan, workload, hosts: &scenario.hosts, left };
+        let key = |key: &str| format!("workloads[{}].{key}", workload.number);
+        match maker.messages() {
+            Ok(messages) => {
+                left -= messages.len();
+                all.push(messages.into());
+            }
+            Err(Fault::TooMany) => {
+                let others = if left < MESSAGES_MAX { "with those before it, " } else { "" };
+                let message = format!("{others}workload {} has more than {MESSAGES_MAX} messages", workload.name);
+                doc.refuse(Problem::new(message, maker.what_to_lower()).at(key(maker.key_of_count()), ""));
+                return Vec::new();
+            }
+            Err(Fault::Wrong(error)) => {
+                let (message, help) = told(&error.to_string());
+                let message = format!("workload {}: {message}", workload.name);
+                doc.refuse(Problem::new(message, help).at(key("kind"), ""));
+                return Vec::new();
+            }
+        }
+    }
+    all
+}
+
+/// Why there are no messages.
+enum Fault {
+    TooMany,
+    Wrong(WorkloadError),
+}
+
+impl From<WorkloadError> for Fault {
+    fn from(error: WorkloadError) -> Fault {
+        Fault::Wrong(error)
+    }
+}
+
+/// Makes the messages of a workload, `left` at most.
+struct Maker<'p> {
+    plan: &'p Plan,
+    workload: &'p WorkloadPart,
+    hosts: &'p [HostPlan],
+    left: usize,
+}
+
+impl Maker<'_> {
+    fn messages(&self) -> Result<Vec<Message>, Fault> {
+        let seed = self.workload.seed;
+        match &self.workload.kind {
+            Kind::List(messages) if messages.len() > self.left => Err(Fault::TooMany),
+            Kind::List(messages) => Ok(messages.clone()),
+            Kind::Poisson { senders, receivers, sizes, load, from, until } => {
+                self.poisson((senders, receivers), sizes, *load, [*from, *until])
+            }
+            Kind::Incast { senders, fan_in, receivers, sizes, when } => {
+                let is_among = receivers.iter().all(|receiver| senders.contains(receiver));
+                let count = fan_in.unwrap_or(senders.len() - usize::from(is_among));
+                let instants = self.instants(*when, senders, count, sizes)?;
+                let senders = match fan_in {
+                    Some(count) => Senders::Several(Peers::others(senders)?, *count),
+                    None => Senders::These(senders.clone()),
+                };
+                let (receivers, sizes, jitter) = (receivers.clone(), sizes.clone(), Span::ZERO);
+                Ok(Incast { instants, receivers, senders, sizes, jitter, seed }.messages()?)
+            }
+            Kind::Pairs { pairs, sizes, when } => {
+                let (hosts, count) = match pairs {
+                    Pattern::Each(pairs) => (&[][..], pairs.len()),
+                    Pattern::AllToAll(hosts) => (&hosts[..], hosts.len() * (hosts.len() - 1)),
+                    Pattern::Permutation(hosts) => (&hosts[..], hosts.len()),
+                };
+                let instants = self.instants(*when, hosts, count, sizes)?;
+                let pairs = match pairs {
+                    Pattern::Each(pairs) => Pairs::new(pairs.clone())?,
+                    Pattern::AllToAll(hosts) => Pairs::all_to_all(hosts)?,
+                    Pattern::Permutation(hosts) => Pairs::permutation(hosts, seed)?,
+                };
+                Ok(pairs.messages(sizes, instants, seed)?)
+            }
+        }
+    }
+
+    /// Senders of links alike are one source; what each sends does not depend on the others.
+    fn poisson(
+        &self,
+        (senders, receivers): (&[u32], &[u32]),
+        sizes: &SizeCdf,
+        load: f64,
+        [from, until]: [Time; 2],
+    ) -> Result<Vec<Message>, Fault> {
+        let mut alike: BTreeMap<_, (Load, Vec<u32>)> = BTreeMap::new();
+        for sender in senders {
+            let host = &self.hosts[*sender as usize];
+            let framing = self.framing(host);
+            let load = Load::new(load, host.nic.rate, framing)?;
+            let key = (host.nic.rate, framing.payload);
+            alike.entry(key).or_insert_with(|| (load, Vec::new())).1.push(*sender);
+        }
+        let receivers = Peers::others(receivers)?;
+        let span = until.since(from).as_picos() as f64;
+        let expected = |(load, senders): &(Load, Vec<u32>)| senders.len() as f64 * span / load.mean_gap_ps(sizes);
+        self.check_count(alike.values().map(expected).sum())?;
+        let source = |(load, senders)| {
+            let (sizes, seed) = (sizes.clone(), self.workload.seed);
+            Poisson { senders, receivers: receivers.clone(), sizes, load, from, until, seed }.messages()
+        };
+        let sources = alike.into_values().map(source).collect::<Result<Vec<_>, _>>()?;
+        let messages: Vec<Message> = merge(sources).take(self.left + 1).collect();
+        if messages.len() > self.left { Err(Fault::TooMany) } else { Ok(messages) }
+    }
+
+    /// The bursts, of `count` messages each; of a load of what these senders' links carry.
+    fn instants(&self, when: When, senders: &[u32], count: usize, sizes: &SizeCdf) -> Result<Instants, Fault> {
+        let bursts = |span: Span, every: f64| (span.as_picos() as f64 / every).ceil();
+        let (instants, bursts) = match when {
+            When::Once(at) => (Instants::Once(at), 1.0),
+            When::Every { from, every, until } => {
+                (Instants::Every { from, every, until }, bursts(until.since(from), every.as_picos() as f64))
+            }
+            When::AtLoad { from, load, until } => {
+                let rates = senders.iter().map(|sender| self.hosts[*sender as usize].nic.rate.as_bps());
+                let mean = BitRate::bps(rates.sum::<u64>() / senders.len() as u64);
+                let load = Load::new(load, mean, self.framing(&self.hosts[senders[0] as usize]))?;
+                let gap = load.mean_gap_ps(sizes) * count as f64 / senders.len() as f64;
+                let instants = Instants::poisson_at(&load, senders.len(), count, sizes, [from, until])?;
+                (instants, bursts(until.since(from), gap))
+            }
+        };
+        self.check_count(bursts * count as f64)?;
+        Ok(instants)
+    }
+
+    fn check_count(&self, expected: f64) -> Result<(), Fault> {
+        if expected > self.left as f64 { Err(Fault::TooMany) } else { Ok(()) }
+    }
+
+    fn framing(&self, host: &HostPlan) -> Framing {
+        self.plan.nic.framing(&host.nic.sizes, self.workload.carriage.transport, self.plan.link_overhead)
+    }
+
+    /// The key that makes the number of messages.
+    fn key_of_count(&self) -> &'static str {
+        match &self.workload.kind {
+            Kind::Poisson { .. } => "load",
+            Kind::List(_) => "file",
+            Kind::Incast { when, .. } | Kind::Pairs { when, .. } => match when {
+                When::Once(_) => "senders",
+                When::Every { .. } => "every",
+                When::AtLoad { .. } => "load",
+            },
+        }
+    }
+
+    fn what_to_lower(&self) -> &'static str {
+        match self.key_of_count() {
+            "load" => "write a lower `load`, an earlier `until` or fewer `senders`",
+            "every" => "write a longer `every`, an earlier `until` or fewer `senders`",
+            "senders" => "write fewer `senders`",
+            _ => "take some of them out",
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! The switches of a run.
+
+use std::collections::BTreeMap;
+
+use weir_config::settings::Draft;
+use weir_config::{ConfigErrors, Device, SwitchConfig};
+
+use super::complaints::Complaints;
+use super::compose::{Attachment, attachments, draft, mac_of_host, mac_of_port};
+use super::plan::Plan;
+
+/// The switches' configurations, and the files that they are made of.
+///
+/// Switches of a fabric whose ports are alike share a file: they differ in names alone.
+pub(super) struct Switches {
+    pub configs: Vec<SwitchConfig>,
+    groups: Vec<Group>,
+    /// The group of each switch.
+    group_of: Vec<usize>,
+}
+
+struct Group {
+    draft: Draft,
+    members: Vec<usize>,
+}
+
+impl Switches {
+    /// Reads the switches' files; none if any of them has errors.
+    pub fn read(plan: &Plan, run: usize, time_dilation: u32, complaints: &mut Complaints) -> Option<Switches> {
+        let attached = attachments(&plan.topology);
+        let mut groups = Vec::new();
+        let mut good = Vec::new();
+        for members in alike(plan, &attached) {
+            let first = members[0];
+            let draft = draft(plan, &plan.runs[run], (first, &attached[first]), time_dilation);
+            match draft.read() {
+                Ok(config) => good.push(config),
+                Err(errors) => members.iter().for_each(|switch| complaints.add(run, Some(*switch), errors.clone())),
+            }
+            groups.push(Group { draft, members });
+        }
+        if good.len() < groups.len() {
+            return None;
+        }
+        let mut group_of = vec![0; attached.len()];
+        groups.iter().enumerate().for_each(|(n, group)| group.members.iter().for_each(|switch| group_of[*switch] = n));
+        let config = |(switch, group): (usize, &usize)| {
+            let config = good[*group].clone();
+            if groups[*group].members[0] == switch && !plan.topology.is_fabric {
+                return config;
+            }
+            let mut config = renamed(config, (switch, &plan.topology.switches[switch].name), &attached[switch]);
+            add_static_macs(plan, switch, &mut config);
+            config
+        };
+        let configs = group_of.iter().enumerate().map(config).collect();
+        Some(Switches { configs, groups, group_of })
+    }
+
+    /// One switch of each group. What is wrong with it is wrong with all of the group: [`Switches::refuse`].
+    pub fn distinct(&self) -> impl Iterator<Item = (usize, &SwitchConfig)> {
+        self.groups.iter().map(|group| (group.members[0], &self.configs[group.members[0]]))
+    }
+
+    /// Notes errors of a switch, and of all others of its group.
+    pub fn refuse(&self, run: usize, switch: usize, errors: ConfigErrors, complaints: &mut Complaints) {
+        let Group { draft, members } = &self.groups[self.group_of[switch]];
+        let traced = draft.traced(errors);
+        members.iter().for_each(|member| complaints.add(run, Some(*member), traced.clone()));
+    }
+}
+
+/// The switches in groups of those that share a file. A listed switch may have its own, and has its own places in the file.
+fn alike(plan: &Plan, attached: &[Vec<Attachment<'_>>]) -> Vec<Vec<usize>> {
+    if !plan.topology.is_fabric {
+        return (0..attached.len()).map(|switch| vec![switch]).collect();
+    }
+    let mut groups: BTreeMap<Vec<[Option<&str>; 2]>, Vec<usize>> = BTreeMap::new();
+    for (switch, ports) in attached.iter().enumerate() {
+        let cables = ports.iter().map(|port| ["rate", "delay"].map(|key| port.settings.string(key))).collect();
+        groups.entry(cables).or_default().push(switch);
+    }
+    let mut groups: Vec<Vec<usize>> = groups.into_values().collect();
+    groups.sort();
+    groups
+}
+
+/// The same configuration for a switch of another name, with ports like those.
+fn renamed(config: SwitchConfig, (switch, name): (usize, &str), attached: &[Attachment<'_>]) -> SwitchConfig {
+    let mut config = SwitchConfig { name: name.to_owned(), ..config };
+    for (number, (port, attached)) in config.ports.iter_mut().zip(attached).enumerate() {
+        port.name.clone_from(&attached.port.port);
+        port.device = Device::Ring(attached.ring.clone());
+        port.mac = Some(mac_of_port(switch, number));
+    }
+    config
+}
+
+/// The static MACs of a fabric's switch, which its group's file leaves out.
+fn add_static_macs(plan: &Plan, switch: usize, config: &mut SwitchConfig) {
+    let Some(forwarding) = &plan.forwarding else { return };
+    let ports: BTreeMap<&str, usize> = config.ports.iter().zip(0..).map(|(port, n)| (port.name.as_str(), n)).collect();
+    let macs = (0..plan.topology.hosts.len()).filter_map(|host| {
+        let port = forwarding.port(switch, host)?;
+        Some((mac_of_host(host), ports[port]))
+    });
+    config.static_macs = macs.collect();
+}

@@ -1,0 +1,410 @@
+//! `[[workloads]]` as the file has them. Their messages are made when the rates of the links are known.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use std::str::FromStr;
+
+use weir_config::read::{Problem, SIZE, TIME, Table, nearest};
+use weir_units::{Bytes, Class, Span, Time, UnitError};
+
+use super::keys::WORKLOAD;
+use super::nic::{Carriage, Nic};
+use super::reading::{name, refuse_foreign_keys, refuse_told, refuse_twins, refuse_unnamed, require, stretch};
+use super::topology::Topology;
+use crate::workload::{Message, Rng, SizeCdf, list};
+
+/// The largest message of a connection.
+const SIZE_MAX: Bytes = Bytes::new(1 << 31);
+
+/// A workload.
+#[derive(Debug)]
+pub(super) struct WorkloadPart {
+    /// Its place among the workloads of the file.
+    pub number: usize,
+    pub name: String,
+    pub class: Class,
+    pub carriage: Carriage,
+    pub seed: u64,
+    pub kind: Kind,
+}
+
+/// Who sends what to whom when. Hosts are given by their places in the topology.
+#[derive(Debug)]
+pub(super) enum Kind {
+    Poisson { senders: Vec<u32>, receivers: Vec<u32>, sizes: SizeCdf, load: f64, from: Time, until: Time },
+    Incast { senders: Vec<u32>, fan_in: Option<usize>, receivers: Vec<u32>, sizes: SizeCdf, when: When },
+    Pairs { pairs: Pattern, sizes: SizeCdf, when: When },
+    List(Vec<Message>),
+}
+
+/// Which pairs of hosts.
+#[derive(Debug)]
+pub(super) enum Pattern {
+    /// These.
+    Each(Vec<(u32, u32)>),
+    /// All of these hosts with each other.
+    AllToAll(Vec<u32>),
+    /// Each of these hosts with another one.
+    Permutation(Vec<u32>),
+}
+
+/// When bursts begin.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum When {
+    Once(Time),
+    Every {
+        from: Time,
+        every: Span,
+        until: Time,
+    },
+    /// At random instants that make this load.
+    AtLoad {
+        from: Time,
+        load: f64,
+        until: Time,
+    },
+}
+
+impl Kind {
+    /// The hosts that send, each once.
+    pub fn senders(&self) -> BTreeSet<u32> {
+        match self {
+            Kind::Poisson { senders, .. } | Kind::Incast { senders, .. } => senders.iter().copied().collect(),
+            Kind::Pairs { pairs: Pattern::Each(pairs), .. } => pairs.iter().map(|(from, _)| *from).collect(),
+            Kind::Pairs { pairs: Pattern::AllToAll(hosts) | Pattern::Permutation(hosts), .. } => {
+                hosts.iter().copied().collect()
+            }
+            Kind::List(messages) => messages.iter().map(|message| message.from).collect(),
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Word {
+    Poisson,
+    Incast,
+    OneToOne,
+    AllToAll,
+    Permutation,
+    List,
+}
+
+const OF_ALL: &[&str] = &["name", "kind", "class", "congestion_control", "transport", "seed"];
+
+/// The kinds, and the keys of each besides those of all.
+const KINDS: [(&str, Word, &[&str]); 6] = [
+    ("poisson", Word::Poisson, &["sizes", "load", "senders", "receivers", "from", "until"]),
+    ("incast", Word::Incast, &["sizes", "load", "senders", "receivers", "fan_in", "every", "from", "until"]),
+    ("one-to-one", Word::OneToOne, &["sizes", "senders", "receivers", "every", "from", "until"]),
+    ("all-to-all", Word::AllToAll, &["sizes", "senders", "every", "from", "until"]),
+    ("permutation", Word::Permutation, &["sizes", "senders", "every", "from", "until"]),
+    ("list", Word::List, &["file"]),
+];
+
+/// Reads the workloads; what has errors is left out. Files are in `folder`, and `seed` is the scenario's.
+pub(super) fn read(
+    root: &Table<'_>,
+    topology: &Topology,
+    nic: &Nic,
+    (folder, end, seed): (&Path, Time, u64),
+) -> Vec<WorkloadPart> {
+    let tables = root.tables("workloads", "workloads");
+    let hosts = Hosts {
+        by_name: topology.hosts.iter().zip(0..).map(|(host, number)| (host.name.as_str(), number)).collect(),
+        // A host with errors is not there, and that was told.
+        are_known: root.doc().sound(&["topology", "hosts"]),
+    };
+    let mut workloads = Vec::new();
+    let mut names = Vec::new();
+    for (number, table) in tables.iter().enumerate() {
+        let name = match table.has("name") {
+            true => name(table, "a workload", "background"),
+            false => Some(format!("W{}", number + 1)),
+        };
+        names.push(name.clone());
+        let reader = Reader { table, hosts: &hosts, folder, end };
+        let kind = reader.kind();
+        require(table, "class", "a workload", "class = 3");
+        let class = table.integer("class", 0..=7);
+        let carriage = Carriage::of_workload(table, nic);
+        let own_seed = table.integer("seed", 0..=u64::from(u32::MAX));
+        let seed = own_seed.unwrap_or_else(|| Rng::stream(seed, number as u64).next_u64());
+        if let (Some(name), Some(class), Some(kind)) = (name, class, kind) {
+            workloads.push(WorkloadPart { number, name, class: Class::new(class as u8), carriage, seed, kind });
+        }
+    }
+    refuse_twins(&tables, "workloads", names.iter().map(Option::as_deref));
+    workloads
+}
+
+struct Hosts<'t> {
+    by_name: BTreeMap<&'t str, u32>,
+    are_known: bool,
+}
+
+/// Reads one workload.
+struct Reader<'r, 'd> {
+    table: &'r Table<'d>,
+    hosts: &'r Hosts<'r>,
+    folder: &'r Path,
+    end: Time,
+}
+
+impl Reader<'_, '_> {
+    fn kind(&self) -> Option<Kind> {
+        let table = self.table;
+        require(table, "kind", "a workload", "kind = \"poisson\"");
+        let words = KINDS.map(|(name, word, keys)| (name, (name, word, keys)));
+        let (name, word, keys) = table.choice("kind", &words)?;
+        refuse_foreign_keys(table, &format!("a workload of kind \"{name}\""), WORKLOAD, &[OF_ALL, keys].concat());
+        match word {
+            Word::Poisson => self.poisson(),
+            Word::Incast => self.incast(),
+            Word::List => self.list(),
+            Word::OneToOne => self.pairs(self.one_to_one()),
+            Word::AllToAll => self.pairs(self.several("senders").map(Pattern::AllToAll)),
+            Word::Permutation => self.pairs(self.several("senders").map(Pattern::Permutation)),
+        }
+    }
+
+    fn poisson(&self) -> Option<Kind> {
+        require(self.table, "load", "a workload of kind \"poisson\"", "load = 0.5");
+        let (sizes, load) = (self.sizes(), self.load());
+        let (senders, receivers) = (self.hosts("senders"), self.hosts("receivers"));
+        let stretch = stretch(self.table, ("from", "until"), (Time::ZERO, self.end), self.end);
+        let (senders, receivers, (from, until)) = (senders?, receivers?, stretch?);
+        self.check_others(&senders, &receivers)?;
+        Some(Kind::Poisson { senders, receivers, sizes: sizes?, load: load?, from, until })
+    }
+
+    fn incast(&self) -> Option<Kind> {
+        let (sizes, when) = (self.sizes(), self.when());
+        let (senders, receivers) = (self.hosts("senders"), self.hosts("receivers"));
+        let fan_in = self.table.integer("fan_in", 1..=u64::from(u32::MAX)).map(|count| count as usize);
+        let (senders, receivers) = (senders?, receivers?);
+        self.check_others(&receivers, &senders)?;
+        let others = |receiver: &u32| senders.len() - usize::from(senders.contains(receiver));
+        let fewest = receivers.iter().map(others).min().unwrap_or(0);
+        if fan_in.is_some_and(|fan_in| fan_in > fewest) {
+            let message = format!("a receiver has {fewest} senders besides itself, not {}", fan_in.unwrap_or(0));
+            self.table.refuse("fan_in", message, format!("write {fewest} at most, or more `senders`"));
+            return None;
+        }
+        if self.table.has("fan_in") && fan_in.is_none() {
+            return None;
+        }
+        Some(Kind::Incast { senders, fan_in, receivers, sizes: sizes?, when: when? })
+    }
+
+    fn pairs(&self, pairs: Option<Pattern>) -> Option<Kind> {
+        let (sizes, when) = (self.sizes(), self.when());
+        Some(Kind::Pairs { pairs: pairs?, sizes: sizes?, when: when? })
+    }
+
+    /// The halves of a list, or two lists.
+    fn one_to_one(&self) -> Option<Pattern> {
+        let senders = self.hosts("senders")?;
+        if !self.table.has("receivers") {
+            if senders.len() % 2 == 1 {
+                let message = format!("{} hosts can't be halved", senders.len());
+                let help = "write an even number of `senders`, or `receivers` too";
+                self.table.refuse("senders", message, help);
+                return None;
+            }
+            let (first, second) = senders.split_at(senders.len() / 2);
+            return Some(Pattern::Each(first.iter().copied().zip(second.iter().copied()).collect()));
+        }
+        let receivers = self.hosts("receivers")?;
+        if senders.len() != receivers.len() {
+            let message = format!("there are {} receivers, but {} senders", receivers.len(), senders.len());
+            self.table.refuse("receivers", message, "write as many of both: each sender has its own receiver");
+            return None;
+        }
+        let pairs: Vec<(u32, u32)> = senders.into_iter().zip(receivers).collect();
+        if let Some(place) = pairs.iter().position(|(from, to)| from == to) {
+            self.table.refuse(&format!("receivers[{place}]"), "a host is to send to itself", "write another host");
+            return None;
+        }
+        Some(Pattern::Each(pairs))
+    }
+
+    fn list(&self) -> Option<Kind> {
+        require(self.table, "file", "a workload of kind \"list\"", "file = \"flows.csv\"");
+        let file = self.table.string("file", "flows.csv")?;
+        let text = self.text_of(self.table, "file", file)?;
+        if !self.hosts.are_known {
+            return None;
+        }
+        let host = |name: &str| {
+            let by_number = || name.parse().ok().filter(|number| (*number as usize) < self.hosts.by_name.len());
+            self.hosts.by_name.get(name).copied().or_else(by_number)
+        };
+        let messages = match list::read(&text, host) {
+            Ok(messages) => messages,
+            Err(error) => {
+                refuse_told(self.table, "file", &format!("{file}, {error}"));
+                return None;
+            }
+        };
+        let since = |time: Time| time.since(Time::ZERO);
+        if let Some(message) = messages.iter().find(|message| message.start >= self.end) {
+            let text = format!("{file} has a message that starts at {}", since(message.start));
+            let help = format!("write a later `end` than {} in [scenario]", since(message.start));
+            self.table.refuse("file", format!("{text}, but the scenario ends at {}", since(self.end)), help);
+        }
+        if let Some(message) = messages.iter().find(|message| message.size > SIZE_MAX) {
+            self.refuse_size("file", message.size);
+        }
+        Some(Kind::List(messages))
+    }
+
+    fn when(&self) -> Option<When> {
+        let table = self.table;
+        let stretch = stretch(table, ("from", "until"), (Time::ZERO, self.end), self.end);
+        let every = table.quantity("every", &TIME, Span::from_nanos(1)..=Span::from_secs(1_000));
+        let load = if table.has("load") { self.load() } else { None };
+        match (table.has("every"), table.has("load")) {
+            (true, true) => {
+                let problem = Problem::new("`every` and `load` both say when bursts come", "take one of them out");
+                table.doc().refuse(problem.at(table.at("every"), "").at(table.at("load"), "the load"));
+                None
+            }
+            (true, false) => stretch.zip(every).map(|((from, until), every)| When::Every { from, every, until }),
+            (false, true) => stretch.zip(load).map(|((from, until), load)| When::AtLoad { from, load, until }),
+            (false, false) => {
+                if table.has("until") {
+                    let help = "write every = \"1ms\" too, or take `until` out";
+                    table.refuse("until", "messages that are sent once have no end", help);
+                }
+                stretch.map(|(from, _)| When::Once(from))
+            }
+        }
+    }
+
+    fn load(&self) -> Option<f64> {
+        self.table.number::<Share>("load", "load = 0.5").map(|share| share.0)
+    }
+
+    /// A distribution by its name or file, or one size.
+    fn sizes(&self) -> Option<SizeCdf> {
+        let table = self.table;
+        let (file_table, is_file) = table.table_or_word("sizes", "workloads.sizes");
+        if is_file {
+            require(&file_table, "file", "a distribution of sizes", "sizes = { file = \"sizes.txt\" }");
+            let file = file_table.string("file", "sizes.txt")?;
+            let text = self.text_of(&file_table, "file", file)?;
+            let sizes = SizeCdf::parse(&text);
+            if let Err(error) = &sizes {
+                refuse_told(&file_table, "file", &format!("{file}, {error}"));
+            }
+            return sizes.ok().filter(|sizes| self.check_largest(sizes));
+        }
+        require(table, "sizes", "a workload", "sizes = \"web-search\" or sizes = \"64KB\"");
+        let word = table.string("sizes", "web-search")?;
+        if let Some(sizes) = SizeCdf::built_in(word) {
+            return Some(sizes).filter(|sizes| self.check_largest(sizes));
+        }
+        if word.starts_with(|first: char| first.is_ascii_digit()) {
+            let size = table.quantity("sizes", &SIZE, Bytes::new(1)..=SIZE_MAX)?;
+            return SizeCdf::fixed(size).ok();
+        }
+        let names: Vec<&str> = SizeCdf::names().collect();
+        let help = match nearest(word, &names) {
+            Some(near) => format!("write sizes = \"{near}\""),
+            None => {
+                format!("write a size such as \"64KB\", {{ file = \"sizes.txt\" }}, or one of: {}", names.join(", "))
+            }
+        };
+        table.refuse("sizes", format!("\"{word}\" is neither a size nor a distribution of sizes"), help);
+        None
+    }
+
+    fn check_largest(&self, sizes: &SizeCdf) -> bool {
+        let largest = sizes.largest();
+        if largest > SIZE_MAX {
+            self.refuse_size("sizes", largest);
+        }
+        largest <= SIZE_MAX
+    }
+
+    fn refuse_size(&self, key: &str, size: Bytes) {
+        let message = format!("there are messages of {size}, and RDMA has none above {SIZE_MAX}");
+        self.table.refuse(key, message, "write smaller sizes");
+    }
+
+    fn text_of(&self, table: &Table<'_>, key: &str, file: &str) -> Option<String> {
+        let text = fs::read_to_string(self.folder.join(file));
+        if let Err(error) = &text {
+            let help = "name a file, as seen from the scenario's folder";
+            table.refuse(key, format!("\"{file}\" can't be read: {error}"), help);
+        }
+        text.ok()
+    }
+
+    /// All hosts, unless the key names some.
+    fn hosts(&self, key: &str) -> Option<Vec<u32>> {
+        if !self.table.has(key) {
+            return self.hosts.are_known.then(|| (0..self.hosts.by_name.len() as u32).collect());
+        }
+        let names = self.table.strings(key, "\"H1\", \"H2\"")?;
+        if !self.hosts.are_known {
+            return None;
+        }
+        if names.is_empty() {
+            self.table.refuse(key, "there is no host in it", "name one at least, or take it out for all hosts");
+            return None;
+        }
+        let mut first: BTreeMap<u32, usize> = BTreeMap::new();
+        let mut hosts = Vec::new();
+        for (n, name) in names.iter().enumerate() {
+            let own = format!("{key}[{n}]");
+            let Some(host) = self.hosts.by_name.get(name).copied() else {
+                let mut known: Vec<&str> = self.hosts.by_name.keys().copied().collect();
+                known.truncate(16);
+                refuse_unnamed(self.table, &own, name, "host", &known);
+                continue;
+            };
+            if let Some(first) = first.insert(host, n) {
+                let problem = Problem::new(format!("`{key}` has {name} twice"), "name each host once");
+                let again = problem.at(self.table.at(&own), "again");
+                self.table.doc().refuse(again.at(self.table.at(&format!("{key}[{first}]")), "first here"));
+            }
+            hosts.push(host);
+        }
+        self.table.doc().sound(&[&self.table.at(key)]).then_some(hosts)
+    }
+
+    /// Hosts that there are two of at least.
+    fn several(&self, key: &str) -> Option<Vec<u32>> {
+        let hosts = self.hosts(key)?;
+        if hosts.len() < 2 {
+            self.table.refuse(key, "one host has nobody to send to", "name two at least, or take it out for all hosts");
+            return None;
+        }
+        Some(hosts)
+    }
+
+    /// Whether each of some hosts has another one among others.
+    fn check_others(&self, hosts: &[u32], others: &[u32]) -> Option<()> {
+        let [only] = others else { return Some(()) };
+        if hosts.contains(only) {
+            let key = if self.table.has("receivers") { "receivers" } else { "senders" };
+            self.table.refuse(key, "a host has only itself to send to", "write another host");
+            return None;
+        }
+        Some(())
+    }
+}
+
+/// A share of a link.
+struct Share(f64);
+
+impl FromStr for Share {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Share, UnitError> {
+        let share = text.parse().ok().filter(|share| *share > 0.0 && *share <= 1.0);
+        share.map(Share).ok_or_else(|| UnitError::new(text, "a share of the links' rate, above 0 and up to 1", "0.5"))
+    }
+}
