@@ -11,6 +11,7 @@
 //! | [`link`] | a link: its propagation delay, and what is made to go wrong on it |
 //! | [`scenario`] | switches, links, hosts and flows: what a backend runs |
 //! | [`scenario::file`] | the same as a TOML file, with runs that differ in the switches' settings |
+//! | [`import`] | experiments of other tools, made into scenarios |
 //! | [`workload`] | who sends what to whom when: flow sizes, arrivals, patterns |
 //! | [`victim`] | the victim experiment of the SPFC paper, as a scenario |
 //! | [`topology`] | fabrics of switches, hosts and links, and the shortest ways through them |
@@ -26,6 +27,7 @@ pub mod deadlock;
 #[cfg(feature = "dpdk")]
 pub mod dpdk;
 pub mod host;
+pub mod import;
 pub mod link;
 pub mod plot;
 pub mod rocev2;

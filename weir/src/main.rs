@@ -6,6 +6,7 @@ mod check;
 mod demo;
 mod exit;
 mod experiment;
+mod import;
 mod run;
 mod storms;
 mod summary;
@@ -40,6 +41,9 @@ enum Command {
     /// Experiments of several switches and hosts, as a scenario's file describes them.
     #[command(subcommand)]
     Testbed(testbed::Command),
+    /// Make a scenario of another tool's files.
+    #[command(subcommand)]
+    Import(import::Command),
     /// Check files and print what follows from them: buffer partition, thresholds, headroom, lcores, memory.
     Check {
         /// Configurations of the switches.
@@ -62,6 +66,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::run(&arguments),
         Command::Demo(arguments) => demo::demo(&arguments),
         Command::Testbed(testbed::Command::Run(arguments)) => testbed::run(&arguments),
+        Command::Import(import::Command::Ns3(arguments)) => import::ns3(&arguments),
         Command::Check { files } => check::check(&files),
     };
     result.map_or_else(Failure::report, |()| ExitCode::SUCCESS)

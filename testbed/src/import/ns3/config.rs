@@ -1,0 +1,240 @@
+//! The configuration: a key and its value on each line.
+
+use std::collections::BTreeMap;
+
+use weir_units::{BitRate, Span};
+
+use super::text::{Complaints, Source, decimal, lines, micros, rate, seconds};
+use crate::import::ImportErrors;
+
+/// A configuration, checked as far as it is used. What it does not say is `None`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Config {
+    /// The file's name.
+    pub file: String,
+    /// Each key's line, the last where a key is there twice: that one holds in the simulators.
+    lines: BTreeMap<String, usize>,
+    /// Values as they are written.
+    texts: BTreeMap<String, String>,
+    /// TOPOLOGY_FILE, FLOW_FILE, TRACE_FILE, as written.
+    pub files: BTreeMap<&'static str, String>,
+    /// Switches of the simulator and other whole numbers.
+    pub numbers: BTreeMap<&'static str, u64>,
+    /// DCQCN's timers, in microseconds as written.
+    pub timers: BTreeMap<&'static str, Span>,
+    /// Instants, in seconds as written.
+    pub instants: BTreeMap<&'static str, Span>,
+    /// Rates.
+    pub rates: BTreeMap<&'static str, BitRate>,
+    /// Shares, in units of 10^-9.
+    pub shares: BTreeMap<&'static str, u64>,
+    /// KMIN_MAP, KMAX_MAP in KB and PMAX_MAP in units of 10^-9, each by the link's rate.
+    pub maps: BTreeMap<&'static str, BTreeMap<BitRate, u64>>,
+    /// Maps whose first number is not that of their pairs.
+    pub miscounted: Vec<&'static str>,
+    /// LINK_DOWN, if there is one: when, since 2 s of the simulation, and the nodes at its ends.
+    pub link_down: Option<(Span, [u32; 2])>,
+}
+
+const FILES: &[&str] = &["TOPOLOGY_FILE", "FLOW_FILE", "TRACE_FILE"];
+const NUMBERS: &[&str] = &[
+    "ENABLE_QCN",
+    "ENABLE_PFC",
+    "ENABLE_IRN",
+    "ENABLE_TRACE",
+    "USE_DYNAMIC_PFC_THRESHOLD",
+    "PACKET_PAYLOAD_SIZE",
+    "CC_MODE",
+    "LB_MODE",
+    "CLAMP_TARGET_RATE",
+    "FAST_RECOVERY_TIMES",
+    "L2_ACK_INTERVAL",
+    "L2_BACK_TO_ZERO",
+    "HAS_WIN",
+    "VAR_WIN",
+    "GLOBAL_T",
+    "FAST_REACT",
+    "MI_THRESH",
+    "MULTI_RATE",
+    "SAMPLE_FEEDBACK",
+    "ACK_HIGH_PRIO",
+    "BUFFER_SIZE",
+    "RANDOM_SEED",
+];
+const TIMERS: &[&str] = &["ALPHA_RESUME_INTERVAL", "RATE_DECREASE_INTERVAL", "RP_TIMER"];
+const INSTANTS: &[&str] = &["SIMULATOR_STOP_TIME", "FLOWGEN_START_TIME", "FLOWGEN_STOP_TIME"];
+const RATES: &[&str] = &["RATE_AI", "RATE_HAI", "MIN_RATE", "DCTCP_RATE_AI"];
+/// With the largest that makes sense.
+const SHARES: &[(&str, u64)] = &[("EWMA_GAIN", 1), ("U_TARGET", 1), ("ERROR_RATE_PER_LINK", 1), ("LOAD", 100)];
+/// With the decimals that are kept.
+const MAPS: &[(&str, u32)] = &[("KMIN_MAP", 0), ("KMAX_MAP", 0), ("PMAX_MAP", 9)];
+/// What says where results go, how they are made and how much of them; Weir's run directory has its own.
+const OF_OUTPUT: &[&str] = &[
+    "SW_MONITORING_INTERVAL",
+    "QLEN_MON_START",
+    "QLEN_MON_END",
+    "TRACE_OUTPUT_FILE",
+    "FLOW_INPUT_FILE",
+    "MON_START",
+    "MON_END",
+];
+
+impl Config {
+    /// Reads the file: a key and its value on each line. What follows a `{` or a `#` is a comment.
+    ///
+    /// # Errors
+    /// All lines that are no key with a value, and values of keys that are used which are wrong.
+    pub fn parse(source: &Source) -> Result<Config, ImportErrors> {
+        let mut complaints = Complaints::of(&source.name);
+        let mut config = Config { file: source.name.clone(), ..Config::default() };
+        for line in lines(&source.text) {
+            let is_comment = |field: &&str| field.starts_with(['{', '#']);
+            let end = line.fields.iter().position(is_comment).unwrap_or(line.fields.len());
+            match &line.fields[..end] {
+                [] => {}
+                [key, value @ ..] if is_key(key) && !value.is_empty() => {
+                    config.lines.insert((*key).to_owned(), line.number);
+                    config.texts.insert((*key).to_owned(), value.join(" "));
+                }
+                [key, ..] if is_key(key) => {
+                    complaints.add(
+                        line.number,
+                        format!("{key} has no value"),
+                        "write one after it, or take the line out",
+                    );
+                }
+                [other, ..] => {
+                    let problem = format!("\"{other}\" is no key");
+                    complaints.add(line.number, problem, "write a key and its value, like `BUFFER_SIZE 16`");
+                }
+            }
+        }
+        config.read_values(&mut complaints);
+        complaints.result(config)
+    }
+
+    fn read_values(&mut self, complaints: &mut Complaints<'_>) {
+        self.files = FILES.iter().filter_map(|key| Some((*key, self.texts.get(*key)?.clone()))).collect();
+        let whole = |text: &str| text.parse().ok();
+        self.numbers = self.values(NUMBERS, complaints, "a whole number", "write for example 1", whole);
+        self.timers = self.values(TIMERS, complaints, "a time", "write microseconds, like 55", micros);
+        self.instants = self.values(INSTANTS, complaints, "a time", "write seconds, like 2.1", seconds);
+        self.rates = self.values(RATES, complaints, "a rate", "write for example 50Mb/s", rate);
+        for (key, most) in SHARES {
+            let share = |text: &str| decimal(text, 9).filter(|share| *share <= most * 1_000_000_000);
+            let help = format!("write a number from 0 to {most}");
+            self.shares.extend(self.values(&[*key], complaints, "a share", &help, share));
+        }
+        for (key, places) in MAPS {
+            let help = "write how many pairs follow, and then pairs of a rate in bits a second and a value: `1 100000000000 400`";
+            let map = self.values(&[*key], complaints, "a map of rates", help, |text| pairs(text, *places));
+            for (key, (announced, map)) in map {
+                if announced != map.len() {
+                    self.miscounted.push(key);
+                }
+                self.maps.insert(key, map);
+            }
+        }
+        let help = "write `time node node`, the time in microseconds: `1000 320 324`; `0 0 0` is none";
+        let down = self.values(&["LINK_DOWN"], complaints, "a link's failure", help, link_down);
+        self.link_down = down.into_values().next().filter(|(at, _)| *at > Span::ZERO);
+    }
+
+    /// The values of those keys that there are.
+    fn values<T>(
+        &self,
+        keys: &[&'static str],
+        complaints: &mut Complaints<'_>,
+        what: &str,
+        help: &str,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> BTreeMap<&'static str, T> {
+        let mut values = BTreeMap::new();
+        for key in keys {
+            let Some(text) = self.texts.get(*key) else { continue };
+            let line = self.lines[*key];
+            match read(text) {
+                Some(value) => drop(values.insert(*key, value)),
+                None => complaints.add(line, format!("{key} \"{text}\" is not {what}"), help),
+            }
+        }
+        values
+    }
+
+    /// A key's line.
+    pub fn line(&self, key: &str) -> Option<usize> {
+        self.lines.get(key).copied()
+    }
+
+    /// Whether the file has this key.
+    pub fn has(&self, key: &str) -> bool {
+        self.lines.contains_key(key)
+    }
+
+    /// What a key is, as it is written.
+    pub fn text(&self, key: &str) -> Option<&str> {
+        self.texts.get(key).map(String::as_str)
+    }
+
+    /// Whether a switch of the simulator is on; `default` where the file does not say.
+    pub fn is_on(&self, key: &str, default: bool) -> bool {
+        self.numbers.get(key).map_or(default, |value| *value != 0)
+    }
+
+    /// Keys that only say what becomes of results, in the file's order.
+    pub fn of_output(&self) -> Vec<&str> {
+        self.keys(is_of_output)
+    }
+
+    /// Keys that are not known here, in the file's order.
+    pub fn unknown(&self) -> Vec<&str> {
+        self.keys(|key| !is_of_output(key) && !is_used(key) && !OTHERS.contains(&key))
+    }
+
+    fn keys(&self, which: impl Fn(&str) -> bool) -> Vec<&str> {
+        let mut keys: Vec<(usize, &str)> = self.lines.iter().map(|(key, line)| (*line, key.as_str())).collect();
+        keys.sort();
+        keys.into_iter().map(|(_, key)| key).filter(|key| which(key)).collect()
+    }
+}
+
+/// Keys that are known and count for nothing in Weir.
+pub(super) const OTHERS: &[&str] =
+    &["L2_CHUNK_SIZE", "INT_MULTI", "PINT_LOG_BASE", "PINT_PROB", "RATE_BOUND", "PAUSE_TIME"];
+
+fn is_used(key: &str) -> bool {
+    let listed = [FILES, NUMBERS, TIMERS, INSTANTS, RATES].concat();
+    let named = SHARES.iter().map(|(name, _)| *name).chain(MAPS.iter().map(|(name, _)| *name));
+    listed.contains(&key) || named.chain(["LINK_DOWN"]).any(|name| name == key)
+}
+
+fn is_of_output(key: &str) -> bool {
+    OF_OUTPUT.contains(&key)
+        || key.ends_with("_OUTPUT_FILE")
+        || key.ends_with("_MON_FILE")
+        || key.ends_with("_DETAIL_FILE")
+}
+
+/// Whether a word is written as keys are.
+pub(super) fn is_key(word: &str) -> bool {
+    word.len() > 1
+        && word.starts_with(|c: char| c.is_ascii_uppercase())
+        && word.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
+}
+
+/// A number of pairs, and the pairs, of which there are as many or more.
+fn pairs(text: &str, places: u32) -> Option<(usize, BTreeMap<BitRate, u64>)> {
+    let mut words = text.split_whitespace();
+    let announced: usize = words.next()?.parse().ok()?;
+    let mut map = BTreeMap::new();
+    while let Some(link) = words.next() {
+        map.insert(rate(link)?, decimal(words.next()?, places)?);
+    }
+    (map.len() >= announced).then_some((announced, map))
+}
+
+fn link_down(text: &str) -> Option<(Span, [u32; 2])> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let [at, one, other] = words[..] else { return None };
+    Some((micros(at)?, [one.parse().ok()?, other.parse().ok()?]))
+}

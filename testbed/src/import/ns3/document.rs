@@ -1,0 +1,120 @@
+//! A scenario file, written.
+
+use std::fmt::{Display, Write};
+
+use weir_units::{BitRate, Bytes, Span};
+
+/// The text of a TOML file as it grows. Names and words in it are letters, digits, `_`, `.`, `-` and `/`.
+#[derive(Debug, Default)]
+pub(super) struct Document {
+    text: String,
+}
+
+impl Document {
+    /// A line of a comment.
+    pub fn comment(&mut self, words: &str) {
+        let words = format!("# {}", words.replace(['\n', '\r', '\t'], " "));
+        self.line(words.trim_end());
+    }
+
+    /// The head of a table, `[switch]` or `[[links]]`, below a blank line.
+    pub fn table(&mut self, head: &str) {
+        if !self.text.is_empty() {
+            self.line("");
+        }
+        self.line(head);
+    }
+
+    /// A key and its value as it stands: a number, a boolean, an array, an inline table.
+    pub fn bare(&mut self, key: &str, value: impl Display) {
+        self.line(&format!("{key} = {value}"));
+    }
+
+    /// A key and a word.
+    pub fn word(&mut self, key: &str, value: impl Display) {
+        self.bare(key, quoted(value));
+    }
+
+    fn line(&mut self, line: &str) {
+        writeln!(self.text, "{line}").expect("a text takes all that is written");
+    }
+
+    pub fn into_text(self) -> String {
+        self.text
+    }
+}
+
+/// A word in quotation marks.
+pub(super) fn quoted(value: impl Display) -> String {
+    let text = value.to_string();
+    debug_assert!(!text.contains(['"', '\\']), "{text} is written as it is");
+    format!("\"{text}\"")
+}
+
+/// An array of words.
+pub(super) fn array(words: impl IntoIterator<Item = impl Display>) -> String {
+    format!("[{}]", words.into_iter().map(quoted).collect::<Vec<_>>().join(", "))
+}
+
+/// A time, exactly.
+pub(super) fn exact_span(span: Span) -> String {
+    let ps = span.as_picos();
+    let units = [("s", 1_000_000_000_000), ("ms", 1_000_000_000), ("us", 1_000_000), ("ns", 1_000), ("ps", 1)];
+    exact(ps, &units)
+}
+
+/// A rate, exactly.
+pub(super) fn exact_rate(rate: BitRate) -> String {
+    exact(rate.as_bps(), &[("Gbps", 1_000_000_000), ("Mbps", 1_000_000), ("Kbps", 1_000), ("bps", 1)])
+}
+
+/// A size, exactly.
+pub(super) fn exact_size(size: Bytes) -> String {
+    exact(size.get(), &[("MiB", 1 << 20), ("MB", 1_000_000), ("KB", 1_000), ("KiB", 1 << 10), ("B", 1)])
+}
+
+/// In the first unit of which it is a whole number; nothing in the last.
+fn exact(value: u64, units: &[(&str, u64)]) -> String {
+    let fits = |(_, worth): &&(&str, u64)| value > 0 && value.is_multiple_of(*worth);
+    let unit = units.iter().find(fits).or(units.last());
+    let (name, worth) = unit.expect("there are units");
+    format!("{}{name}", value / worth)
+}
+
+/// A share of 10^9 as a decimal.
+pub(super) fn share(ppb: u64) -> String {
+    let text = format!("{}.{:09}", ppb / 1_000_000_000, ppb % 1_000_000_000);
+    let text = text.trim_end_matches('0');
+    if text.ends_with('.') { format!("{text}0") } else { text.to_owned() }
+}
+
+/// A time in microseconds, to a picosecond.
+pub(super) fn decimal_micros(span: Span) -> String {
+    let ps = span.as_picos();
+    let text = format!("{}.{:06}", ps / 1_000_000, ps % 1_000_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_are_exact() {
+        assert_eq!(exact_span(Span::from_micros(1)), "1us");
+        assert_eq!(exact_span(Span::from_picos(2_000_000_003_000)), "2000000003ns");
+        assert_eq!(exact_span(Span::ZERO), "0ps");
+        assert_eq!(exact_rate(BitRate::mbps(2_500)), "2500Mbps");
+        assert_eq!(exact_size(Bytes::new(32 << 20)), "32MiB");
+        assert_eq!(
+            (exact_size(Bytes::kb(100)), exact_size(Bytes::new(4_096))),
+            ("100KB".to_owned(), "4KiB".to_owned())
+        );
+        assert_eq!(
+            (share(200_000_000), share(1_000_000_000), share(1)),
+            ("0.2".into(), "1.0".into(), "0.000000001".into())
+        );
+        assert_eq!(decimal_micros(Span::from_picos(12_500_003)), "12.500003");
+        assert_eq!((decimal_micros(Span::ZERO), decimal_micros(Span::from_secs(2))), ("0".into(), "2000000".into()));
+    }
+}

@@ -1,0 +1,176 @@
+//! Finding the files of an experiment.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::config::Config;
+use super::detect::{EXPECTED, Kind, detect};
+use super::text::Source;
+use crate::import::{ImportErrors, Note};
+
+/// The files of an experiment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sources {
+    /// The configuration, if there is one.
+    pub config: Option<Config>,
+    /// The topology.
+    pub topology: Source,
+    /// The flow list, if there is one.
+    pub flows: Option<Source>,
+    /// The traced nodes, if they are listed.
+    pub trace: Option<Source>,
+    /// A distribution of flow sizes, if there is one.
+    pub sizes: Option<Source>,
+    /// Files that were passed over, and why.
+    pub left: Vec<Note>,
+}
+
+/// A file that was looked at.
+struct Candidate {
+    path: PathBuf,
+    source: Source,
+    kind: Option<Kind>,
+    /// Whether it was named, and not come upon in a folder.
+    is_named: bool,
+}
+
+impl Sources {
+    /// Looks at files and through folders. A configuration's TOPOLOGY_FILE, FLOW_FILE and TRACE_FILE are looked for from its
+    /// folder, in it, and from the folder above; files that are named as `paths` go before them.
+    ///
+    /// # Errors
+    /// Files that can't be read or are of no kind that is known, two of one kind, and no topology.
+    pub fn find(paths: &[PathBuf]) -> Result<Sources, ImportErrors> {
+        let mut candidates = Vec::new();
+        for path in paths {
+            if path.is_dir() {
+                candidates.extend(of_folder(path)?);
+            } else {
+                candidates.push(named(path)?);
+            }
+        }
+        let config = only(&candidates, Kind::Config)?;
+        let folder = config.and_then(|config| config.path.parent()).map(Path::to_path_buf);
+        let config = config.map(|config| Config::parse(&config.source)).transpose()?;
+        let mut found = Sources::default();
+        let has_sizes = candidates.iter().any(|one| one.kind == Some(Kind::Sizes));
+        let mut used = Vec::new();
+        let mut choose = |kind: Kind, key: &str| -> Result<Option<Source>, ImportErrors> {
+            let by_name = candidates.iter().any(|one| one.is_named && one.kind == Some(kind));
+            let of_config = config.as_ref().zip(folder.as_deref()).filter(|(config, _)| !by_name && config.has(key));
+            let source = match of_config {
+                // What would be drawn from a distribution need not be there.
+                Some((config, folder)) => referred(config, key, folder, kind == Kind::Flows && has_sizes)?,
+                None => only(&candidates, kind)?.map(|one| one.source.clone()),
+            };
+            used.extend(source.as_ref().map(|source| source.name.clone()));
+            Ok(source)
+        };
+        let topology = choose(Kind::Topology, "TOPOLOGY_FILE")?;
+        found.sizes = choose(Kind::Sizes, "")?;
+        found.flows = choose(Kind::Flows, "FLOW_FILE")?;
+        found.trace = choose(Kind::Trace, "TRACE_FILE")?;
+        found.topology = topology.ok_or_else(|| {
+            let first = paths.first().map_or(String::new(), |path| path.display().to_string());
+            ImportErrors::one(&first, None, "there is no topology", "name its file, or its folder, too")
+        })?;
+        if let Some(config) = &config {
+            for (key, source) in [("FLOW_FILE", &found.flows), ("TRACE_FILE", &found.trace)] {
+                if config.has(key) && source.is_none() {
+                    let line = config.line(key).unwrap_or(1);
+                    let text = format!("{key} {} is not there", config.text(key).unwrap_or_default());
+                    found.left.push(Note::at(&config.file, line, text));
+                }
+            }
+        }
+        for candidate in candidates {
+            let name = &candidate.source.name;
+            let is_config = config.as_ref().is_some_and(|config| config.file == *name);
+            if !is_config && !used.contains(name) {
+                let why = candidate.kind.map_or("none of the simulators' input files".to_owned(), |kind| {
+                    format!("{}, but the configuration names another", kind.name())
+                });
+                found.left.push(Note::of(name, why));
+            }
+        }
+        found.config = config;
+        Ok(found)
+    }
+}
+
+/// The text files of a folder, by name.
+fn of_folder(folder: &Path) -> Result<Vec<Candidate>, ImportErrors> {
+    let cannot = |error: std::io::Error| {
+        let problem = format!("can't look through the folder: {error}");
+        ImportErrors::one(&folder.display().to_string(), None, problem, "name one that can be read")
+    };
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(folder).map_err(cannot)? {
+        let path = entry.map_err(cannot)?.path();
+        if path.is_file() && path.extension().is_some_and(|extension| extension == "txt") {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    let read = |path: PathBuf| {
+        // A file that is no text is none of ours.
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        let source = Source { name: file_name(&path), text };
+        let kind = detect(&source.name, &source.text);
+        Candidate { path, source, kind, is_named: false }
+    };
+    Ok(paths.into_iter().map(read).collect())
+}
+
+fn named(path: &Path) -> Result<Candidate, ImportErrors> {
+    let source = read(path)?;
+    let kind = detect(&source.name, &source.text);
+    if kind.is_none() {
+        let problem = "this begins like none of the simulators' input files";
+        return Err(ImportErrors::one(&path.display().to_string(), Some(1), problem, EXPECTED));
+    }
+    Ok(Candidate { path: path.to_owned(), source, kind, is_named: true })
+}
+
+fn read(path: &Path) -> Result<Source, ImportErrors> {
+    let text = fs::read_to_string(path).map_err(|error| {
+        let problem = format!("can't read the file: {error}");
+        ImportErrors::one(&path.display().to_string(), None, problem, "name a text file of the simulator")
+    })?;
+    Ok(Source { name: file_name(path), text })
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
+/// The one candidate of a kind, those that were named before those of folders.
+fn only(candidates: &[Candidate], kind: Kind) -> Result<Option<&Candidate>, ImportErrors> {
+    for is_named in [true, false] {
+        let mut of_kind = candidates.iter().filter(|one| one.kind == Some(kind) && one.is_named == is_named);
+        if let Some(first) = of_kind.next() {
+            let Some(second) = of_kind.next() else { return Ok(Some(first)) };
+            let problem = format!("this is {}, and so is {}", kind.name(), first.source.name);
+            let help = format!("name one of them: {}", first.path.display());
+            return Err(ImportErrors::one(&second.path.display().to_string(), None, problem, help));
+        }
+    }
+    Ok(None)
+}
+
+/// The file that a key of the configuration names. It must be there, unless it may be left out.
+fn referred(config: &Config, key: &str, folder: &Path, is_spare: bool) -> Result<Option<Source>, ImportErrors> {
+    let text = config.text(key).unwrap_or_default();
+    let written = Path::new(text);
+    let mut places = vec![folder.join(written)];
+    places.extend(written.file_name().map(|name| folder.join(name)));
+    places.push(folder.join("..").join(written));
+    if let Some(path) = places.iter().find(|path| path.is_file()) {
+        return read(path).map(Some);
+    }
+    if is_spare || key == "TRACE_FILE" {
+        return Ok(None);
+    }
+    let problem = format!("{key} {text} is not there, nor beside the configuration");
+    Err(ImportErrors::one(&config.file, config.line(key), problem, "put it there, or name it on the command line too"))
+}

@@ -1,0 +1,289 @@
+//! What is wrong with files is said with its line; and what no sample has.
+
+use proptest::prelude::*;
+
+use super::config::Config;
+use super::*;
+use crate::import::ImportError;
+
+const LINKS: &str = "3 1 2\n2\n0 2 100Gbps 1us 0\n1 2 100Gbps 1us 0\n";
+
+fn source(name: &str, text: &str) -> Source {
+    Source { name: name.to_owned(), text: text.to_owned() }
+}
+
+fn topology() -> Topology {
+    Topology::parse(&source("t", LINKS)).unwrap()
+}
+
+/// A topology and the other files, imported.
+fn with(topology: &str, config: &str, flows: &str) -> Result<Imported, ImportErrors> {
+    let sources = Sources {
+        config: Some(Config::parse(&source("c", config))?),
+        topology: source("t", topology),
+        flows: Some(source("f", flows)),
+        ..Sources::default()
+    };
+    import(&sources, &Options { stem: "x".to_owned(), congestion_control: None })
+}
+
+fn problems<T: std::fmt::Debug>(result: Result<T, ImportErrors>) -> Vec<(Option<usize>, String)> {
+    let errors = result.unwrap_err().errors;
+    errors.into_iter().map(|ImportError { line, problem, .. }| (line, problem)).collect()
+}
+
+#[test]
+fn topologies_are_read() {
+    let topology = topology();
+    assert_eq!((topology.nodes, &topology.switches[..], topology.links.len()), (3, &[2][..], 2));
+    assert_eq!(topology.hosts().collect::<Vec<_>>(), [0, 1]);
+    assert!(!topology.is_extended);
+    let link = topology.links[1];
+    assert_eq!((link.ends, link.rate.as_bps(), link.delay.as_nanos(), link.line), ([1, 2], 100_000_000_000, 1_000, 4));
+    let extended = "3 1 1 2 25000000000 100000000000\n2\n0 2 25000000000.0 1us 1e-6\n1 2 25Gbps 1us 0\n\nmore\n";
+    let extended = Topology::parse(&source("t", extended)).unwrap();
+    assert_eq!((extended.is_extended, extended.left_over, extended.links[0].loss_ppb), (true, 1, 1_000));
+}
+
+#[test]
+fn wrong_topologies_are_refused_with_their_lines() {
+    for (text, line, problem) in [
+        ("", 1, "the file is empty"),
+        ("3 1\n", 1, "2 values are no topology's first line"),
+        ("3 x 2\n", 1, "\"x\" is not the number of switches, a whole number"),
+        ("3 4 2\n", 1, "3 nodes of which 4 are switches can't be"),
+        ("3 0 2\n", 1, "there is no switch"),
+        ("3 1 2\n", 1, "the first line says 1 switch, but 0 are named"),
+        ("3 1 2\n7\n", 2, "there is no node 7"),
+        ("3 1 2\n1 2\n", 2, "the first line says 1 switch, but 2 are named"),
+        ("3 1 2\n2\n0 2 100Gbps 1us 0\n", 3, "the first line says 2 links, but 1 follow"),
+        ("3 1 1\n2\n0 2 100Gbps 1us\n", 3, "a link has 5 values, this line 4"),
+        ("3 1 1\n2\n0 9 100Gbps 1us 0\n", 3, "there is no node 9"),
+        ("3 1 1\n2\n0 2 100GBps 1us 0\n", 3, "\"100GBps\" is not a rate"),
+        ("3 1 1\n2\n0 2 100Gbps 1parsec 0\n", 3, "\"1parsec\" is not a delay"),
+        ("3 1 1\n2\n0 2 100Gbps 1us 1.1\n", 3, "\"1.1\" is not an error rate"),
+        ("3 1 1\n2\n2 2 100Gbps 1us 0\n", 3, "node 2 is linked to itself"),
+        ("4 2 1\n2 2\n2 3 100Gbps 1us 0\n", 2, "switch 2 is named twice"),
+        ("3 1 3\n2\n0 2 1Gbps 1us 0\n1 2 1Gbps 1us 0\n0 1 1Gbps 1us 0\n", 5, "hosts 0 and 1 are linked to each other"),
+        (
+            "3 1 3\n2\n0 2 1Gbps 1us 0\n1 2 1Gbps 1us 0\n0 2 1Gbps 1us 0\n",
+            5,
+            "host 0 has another link on line 3: hosts have one NIC here",
+        ),
+        ("4 1 2\n2\n0 2 1Gbps 1us 0\n1 2 1Gbps 1us 0\n", 1, "host 3 has no link"),
+        ("2 1 1\n1\n0 1 1Gbps 1us 0\n", 1, "switch 1 has 1 link, and a switch 2 ports or more"),
+    ] {
+        let found = problems(Topology::parse(&source("t", text)));
+        assert_eq!(found.first(), Some(&(Some(line), problem.to_owned())), "{text}");
+    }
+}
+
+#[test]
+fn a_switch_with_too_many_ports_is_named() {
+    let links: String = (1..=65).map(|host| format!("0 {host} 100Gbps 1us 0\n")).collect();
+    let found = problems(Topology::parse(&source("t", &format!("66 1 65\n0\n{links}"))));
+    assert_eq!(found, [(Some(67), "switch 0 has 65 links, and a switch 64 ports at most".to_owned())]);
+}
+
+#[test]
+fn wrong_flows_are_refused_with_their_lines() {
+    let parse = |text: &str| FlowList::parse(&source("f", text), &topology());
+    for (text, line, problem) in [
+        ("", 1, "the file is empty"),
+        (LINKS, 1, "a flow list begins with the number of flows, not 3 values"),
+        ("x\n", 1, "\"x\" is not the number of flows, a whole number"),
+        ("2\n0 1 3 100 64000 2\n", 2, "the first line says 2 flows, but 1 follow"),
+        ("1\n0 1 3 100\n", 2, "a flow has 6 or 5 values, this line 4"),
+        ("1\n0 2 3 100 64000 2\n", 2, "node 2 is a switch"),
+        ("1\n0 7 3 100 64000 2\n", 2, "the topology has no node 7"),
+        ("1\n1 1 3 100 64000 2\n", 2, "node 1 is to send to itself"),
+        ("1\n0 1 0 100 64000 2\n", 2, "\"0\" is not a flow's priority group"),
+        ("1\n0 1 6 100 64000 2\n", 2, "\"6\" is not a flow's priority group"),
+        ("1\n0 1 3 x 64000 2\n", 2, "\"x\" is not a destination port, a whole number"),
+        ("1\n0 1 3 100 0 2\n", 2, "\"0\" is not a flow's size"),
+        ("1\n0 1 3 100 64000 -2\n", 2, "\"-2\" is not a start"),
+    ] {
+        assert_eq!(problems(parse(text)).first(), Some(&(Some(line), problem.to_owned())), "{text}");
+    }
+    let many: String = (0..30).map(|_| "0 1 3\n").collect();
+    let errors = parse(&format!("30\n{many}")).unwrap_err();
+    assert_eq!((errors.errors.len(), errors.more), (ImportErrors::SHOWN_MAX, 10));
+    assert!(errors.to_string().ends_with("\nand 10 more"));
+}
+
+#[test]
+fn wrong_configurations_and_trace_lists_are_refused_with_their_lines() {
+    let config = |text: &str| problems(Config::parse(&source("c", text)));
+    for (text, problem) in [
+        ("\nenable_qcn 1\n", "\"enable_qcn\" is no key"),
+        ("\nCC_MODE {nothing}\n", "CC_MODE has no value"),
+        ("\nCC_MODE dcqcn\n", "CC_MODE \"dcqcn\" is not a whole number"),
+        ("\nRP_TIMER 55us\n", "RP_TIMER \"55us\" is not a time"),
+        ("\nRATE_AI fast\n", "RATE_AI \"fast\" is not a rate"),
+        ("\nEWMA_GAIN 2\n", "EWMA_GAIN \"2\" is not a share"),
+        ("\nKMAX_MAP 2 100000000000 400\n", "KMAX_MAP \"2 100000000000 400\" is not a map of rates"),
+        ("\nKMAX_MAP 1 100000000000\n", "KMAX_MAP \"1 100000000000\" is not a map of rates"),
+        ("\nLINK_DOWN 1000\n", "LINK_DOWN \"1000\" is not a link's failure"),
+        ("\nSIMULATOR_STOP_TIME soon\n", "SIMULATOR_STOP_TIME \"soon\" is not a time"),
+    ] {
+        assert_eq!(config(text), [(Some(2), problem.to_owned())]);
+    }
+    let trace = |text: &str| problems(TraceList::parse(&source("t", text), &topology()));
+    assert_eq!(trace(""), [(Some(1), "the file is empty".to_owned())]);
+    assert_eq!(trace("2\n0\n"), [(Some(2), "the first line says 2 nodes, but 1 follow".to_owned())]);
+    assert_eq!(trace("1\nx\n"), [(Some(2), "\"x\" is not a node, a whole number".to_owned())]);
+}
+
+#[test]
+fn the_last_of_two_equal_keys_holds() {
+    let config = Config::parse(&source("c", "CC_MODE 1\nCC_MODE 3 {HPCC}\n")).unwrap();
+    assert_eq!((config.numbers["CC_MODE"], config.line("CC_MODE")), (3, Some(2)));
+}
+
+#[test]
+fn congestion_controls_are_the_nearest_presets() {
+    let preset = |config: &str| {
+        let imported = with(LINKS, config, "1\n0 1 3 100 64000 2\n").unwrap();
+        let differing: Vec<String> = imported.report.approximated.iter().map(|note| note.text.clone()).collect();
+        let line = imported.scenario.lines().find_map(|line| line.strip_prefix("congestion_control = ")).unwrap();
+        (line.trim_matches('"').to_owned(), differing)
+    };
+    let dcqcn = "CC_MODE 1\nRATE_AI 20Mb/s\nRATE_HAI 200Mb/s\nMIN_RATE 1000Mb/s\n";
+    for (config, name, differs) in [
+        (format!("{dcqcn}RP_TIMER 300\nRATE_DECREASE_INTERVAL 4\nALPHA_RESUME_INTERVAL 1\n"), "dcqcn-hpcc", None),
+        (
+            format!("{dcqcn}RP_TIMER 55\nRATE_DECREASE_INTERVAL 50\nALPHA_RESUME_INTERVAL 50\n"),
+            "dcqcn-hpcc-paper",
+            None,
+        ),
+        (
+            format!("{dcqcn}RP_TIMER 300\nHAS_WIN 1\n"),
+            "dcqcn-hpcc",
+            Some("HAS_WIN: the window beside the rate is left out"),
+        ),
+        ("CC_MODE 1\nRATE_AI 40Mb/s\nRATE_HAI 100Mb/s\nMIN_RATE 100Mb/s\n".to_owned(), "dcqcn-conweave", None),
+        (
+            "CC_MODE 1\nRP_TIMER 900\nRATE_AI 50Mb/s\nRATE_HAI 100Mb/s\nMIN_RATE 100Mb/s\n".to_owned(),
+            "dcqcn-reverie",
+            None,
+        ),
+        ("CC_MODE 3\nRATE_AI 40Mb/s\nMI_THRESH 0\nMIN_RATE 1000Mb/s\n".to_owned(), "hpcc-simulator", None),
+        (
+            "CC_MODE 3\nRATE_AI 80Mb/s\nMI_THRESH 5\nMIN_RATE 100Mb/s\n".to_owned(),
+            "hpcc",
+            Some("RATE_AI is 80Mbps, but 50Mbps in hpcc"),
+        ),
+        ("CC_MODE 7\nRATE_AI 100Mb/s\nRATE_HAI 500Mb/s\nMIN_RATE 1000Mb/s\n".to_owned(), "timely-hpcc", None),
+    ] {
+        let (found, differing) = preset(&config);
+        assert_eq!(found, name, "{config}");
+        let of_keys: Vec<&String> = differing
+            .iter()
+            .filter(|text| {
+                text.contains(" in ") && text.contains("is ") && text.contains(", but") || text.contains("HAS_WIN")
+            })
+            .collect();
+        assert_eq!(of_keys.first().map(|text| text.as_str()), differs, "{config}");
+    }
+    let found = problems(with(LINKS, "CC_MODE 8\n", "1\n0 1 3 100 64000 2\n"));
+    assert_eq!(
+        found,
+        [(Some(1), "CC_MODE 8, DCTCP over RDMA, is none of Weir's congestion controls for RDMA".to_owned())]
+    );
+}
+
+#[test]
+fn switches_are_as_the_configuration_has_them() {
+    let flows = "1\n0 1 5 100 64000 2\n";
+    let config = "BUFFER_SIZE 4\nACK_HIGH_PRIO 1\nKMAX_MAP 1 100000000000 400\nKMIN_MAP 1 100000000000 100\nPMAX_MAP 1 100000000000 0\n";
+    let scenario = with(LINKS, config, flows).unwrap().scenario;
+    // 4 MiB, and 7 classes of 4 KiB at 2 ports; 3 x 100 Gb/s x 1 us; nothing is marked below K_max.
+    for line in [
+        "size = \"4152KiB\"",
+        "headroom = \"37500B\"",
+        "lossless = [5]",
+        "40 = 5",
+        "ecn = { kmin = \"400KB\", kmax = \"400KB\", pmax = 1.0 }",
+    ] {
+        assert!(scenario.lines().any(|other| other == line), "{line} is not in {scenario}");
+    }
+    let off = with(LINKS, "ENABLE_PFC 0\nENABLE_QCN 0\n", flows).unwrap().scenario;
+    assert!(off.contains("lossless = []") && off.contains("flow_control = \"none\"") && !off.contains("ecn"), "{off}");
+    let found = problems(with(LINKS, "KMAX_MAP 1 1000 4\nKMIN_MAP 1 1000 1\nPMAX_MAP 1 1000 1\n", flows));
+    assert_eq!(found, [(Some(2), "KMIN_MAP has nothing for links of 100Gbps".to_owned())]);
+    let wide = LINKS.replace("1us", "1ms");
+    let found = problems(with(&wide, "BUFFER_SIZE 16\n", flows));
+    assert_eq!(found[0].0, Some(1));
+    assert!(
+        found[0].1.starts_with("private buffers and headroom of switch 2, with 2 ports, take 75065536 B"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn flows_of_a_kind_are_a_workload() {
+    let kinds = |flows: &str| {
+        let imported = with(LINKS, "SIMULATOR_STOP_TIME 3\n", flows).unwrap();
+        imported.beside.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
+    };
+    assert_eq!(kinds("2\n0 1 3 100 1 2\n1 0 3 100 1 2\n"), ["x-flows.csv"]);
+    assert_eq!(kinds("2\n0 1 3 100 1 2\n1 0 3 300 1 2\n"), ["x-background.csv", "x-dport-300.csv"]);
+    assert_eq!(kinds("2\n0 1 3 100 1 2\n1 0 4 100 1 2\n"), ["x-background-pg3.csv", "x-background-pg4.csv"]);
+    let ports: String = (0..9).map(|port| format!("0 1 3 {} 1 2\n", 10_000 + port)).collect();
+    assert_eq!(kinds(&format!("9\n{ports}")), ["x-flows.csv"]);
+    let found = problems(with(LINKS, "SIMULATOR_STOP_TIME 1\n", "1\n0 1 3 100 1 2\n"));
+    assert_eq!(
+        found,
+        [(Some(1), "SIMULATOR_STOP_TIME lets the simulation end at 1s, before its first flow".to_owned())]
+    );
+}
+
+#[test]
+fn files_are_found_by_what_is_in_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let find = |paths: &[std::path::PathBuf]| Sources::find(paths).map_err(|errors| errors.to_string());
+    let all = [folder.path().to_owned()];
+    assert!(find(&all).unwrap_err().ends_with(": there is no topology; name its file, or its folder, too"));
+    let net = write("net.txt", LINKS);
+    let load = write("load.txt", "1\n0 1 3 100 64000 2\n");
+    let found = find(&all).unwrap();
+    assert_eq!((&*found.topology.name, found.flows.map(|flows| flows.name)), ("net.txt", Some("load.txt".to_owned())));
+    let other = write("other.txt", LINKS);
+    assert!(find(&all).unwrap_err().contains("other.txt: this is a topology, and so is net.txt; name one of them"));
+    assert_eq!(find(&[other.clone(), load.clone()]).unwrap().topology.name, "other.txt");
+    // What is named goes before what the configuration names, and that before the rest of the folder.
+    let config = write("config.txt", "TOPOLOGY_FILE mix/net.txt\nTRACE_FILE mix/trace.txt\n");
+    assert_eq!(find(&all).unwrap().topology.name, "net.txt");
+    assert_eq!(find(&[config.clone(), other]).unwrap().topology.name, "other.txt");
+    let left: Vec<String> = find(&all).unwrap().left.iter().map(Note::to_string).collect();
+    let expected = [
+        "config.txt:2: TRACE_FILE mix/trace.txt is not there",
+        "other.txt: a topology, but the configuration names another",
+    ];
+    assert_eq!(left, expected);
+    write("config.txt", "FLOW_FILE mix/none.txt\n");
+    let missing = "config.txt:1: FLOW_FILE mix/none.txt is not there, nor beside the configuration";
+    assert!(find(&[config, net]).unwrap_err().starts_with(missing));
+    let fct = write("fct.txt", "0b000001 0b000101 10000 100 64000 2000000000 9000 8000\n");
+    let refused = find(&[fct, load]).unwrap_err();
+    assert!(
+        refused.contains("fct.txt:1: this begins like none of the simulators' input files; a configuration begins"),
+        "{refused}"
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_text_panics(text in "([0-9. ]{0,9}(Gbps|us|e-?|[A-Z_]{0,6})?[ \n]){0,24}") {
+        let source = source("x.txt", &text);
+        let _ = (detect("x.txt", &text), Config::parse(&source), Topology::parse(&source));
+        let _ = (FlowList::parse(&source, &topology()), TraceList::parse(&source, &topology()));
+    }
+}

@@ -1,0 +1,168 @@
+//! Lines and numbers of the simulators' text files.
+
+use weir_units::{BitRate, Span};
+
+use crate::import::{ImportError, ImportErrors};
+
+/// A file: its name, as messages show it, and its text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Source {
+    /// Its name, without folders.
+    pub name: String,
+    /// What is in it.
+    pub text: String,
+}
+
+/// A line that is not blank.
+#[derive(Clone, Debug)]
+pub(super) struct Line<'t> {
+    /// From 1.
+    pub number: usize,
+    /// What blanks part.
+    pub fields: Vec<&'t str>,
+}
+
+/// The lines of a text that are not blank.
+pub(super) fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
+    (1..)
+        .zip(text.lines())
+        .map(|(number, line)| Line { number, fields: line.split_whitespace().collect() })
+        .filter(|line| !line.fields.is_empty())
+}
+
+/// What is wrong with a file, in the order in which it is found.
+#[derive(Debug)]
+pub(super) struct Complaints<'f> {
+    file: &'f str,
+    errors: Vec<ImportError>,
+    more: usize,
+}
+
+impl<'f> Complaints<'f> {
+    pub fn of(file: &'f str) -> Complaints<'f> {
+        Complaints { file, errors: Vec::new(), more: 0 }
+    }
+
+    /// Notes an error of a line.
+    pub fn add(&mut self, line: usize, problem: impl Into<String>, help: impl Into<String>) {
+        if self.errors.len() == ImportErrors::SHOWN_MAX {
+            self.more += 1;
+            return;
+        }
+        let file = self.file.to_owned();
+        self.errors.push(ImportError { file, line: Some(line), problem: problem.into(), help: help.into() });
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.errors.is_empty()
+    }
+
+    /// The value if nothing was wrong.
+    pub fn result<T>(self, value: T) -> Result<T, ImportErrors> {
+        if self.is_empty() { Ok(value) } else { Err(ImportErrors { errors: self.errors, more: self.more }) }
+    }
+
+    /// A whole number; `what` is a noun phrase, `example` one that would be right.
+    pub fn whole(&mut self, line: usize, text: &str, what: &str, example: &str) -> Option<u32> {
+        let number = text.parse().ok();
+        if number.is_none() {
+            self.add(line, format!("\"{text}\" is not {what}, a whole number"), format!("write for example {example}"));
+        }
+        number
+    }
+
+    /// What `read` makes of the text, where it is one.
+    pub fn value<T>(&mut self, line: usize, text: &str, what: &str, help: &str, read: Option<T>) -> Option<T> {
+        if read.is_none() {
+            self.add(line, format!("\"{text}\" is not {what}"), help);
+        }
+        read
+    }
+}
+
+/// A decimal number such as `25000000000.0`, `.5` or `1e-6` in units of 10^-`places`, rounded down; `None` if it is none, is
+/// negative or does not fit.
+pub(super) fn decimal(text: &str, places: u32) -> Option<u64> {
+    let (mantissa, exponent) = match text.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
+        None => (text, 0),
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = format!("{whole}{fraction}");
+    if digits.is_empty() || digits.len() > 40 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let shift = exponent.checked_add(places as i32)?.checked_sub(fraction.len() as i32)?;
+    let digits: u128 = digits.trim_start_matches('0').parse().or_else(|_| "0".parse()).ok()?;
+    let power = |n: u32| 10u128.checked_pow(n);
+    let value = match shift {
+        0.. => digits.checked_mul(if digits == 0 { 1 } else { power(shift.unsigned_abs())? })?,
+        // What is shifted out of 40 digits leaves nothing.
+        _ => power(shift.unsigned_abs()).map_or(0, |divisor| digits / divisor),
+    };
+    u64::try_from(value).ok()
+}
+
+/// A rate as the simulators write it: `100Gbps`, `10Mb/s`, or bare bits a second such as `25000000000.0`.
+pub(super) fn rate(text: &str) -> Option<BitRate> {
+    match decimal(text, 0) {
+        Some(bps) => Some(bps).filter(|bps| *bps > 0).map(BitRate::bps),
+        None => text.parse().ok(),
+    }
+}
+
+/// A time as the simulators write it: `0.001ms`, `1000ns`, or bare seconds.
+pub(super) fn span(text: &str) -> Option<Span> {
+    seconds(text).or_else(|| text.parse().ok())
+}
+
+/// Bare seconds.
+pub(super) fn seconds(text: &str) -> Option<Span> {
+    decimal(text, 12).map(Span::from_picos)
+}
+
+/// Bare microseconds.
+pub(super) fn micros(text: &str) -> Option<Span> {
+    decimal(text, 6).map(Span::from_picos)
+}
+
+/// So many things, by their name in the singular.
+pub(super) fn count(n: usize, of: &str) -> String {
+    let plural = match of {
+        "switch" => "switches".to_owned(),
+        of => format!("{of}s"),
+    };
+    if n == 1 { format!("1 {of}") } else { format!("{n} {plural}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decimals_are_exact_or_rounded_down() {
+        assert_eq!(decimal("2.000000003", 12), Some(2_000_000_003_000));
+        assert_eq!(decimal("25000000000.0", 0), Some(25_000_000_000));
+        assert_eq!(decimal("1e-6", 9), Some(1_000));
+        assert_eq!(decimal("2.5E3", 0), Some(2_500));
+        assert_eq!(decimal("0.1300000000000000004", 12), Some(130_000_000_000));
+        assert_eq!((decimal(".5", 1), decimal("7.", 0), decimal("0.000000", 0)), (Some(5), Some(7), Some(0)));
+        assert_eq!(decimal("1e-60", 12), Some(0));
+        assert_eq!(decimal("0e60", 12), Some(0));
+        for text in ["", ".", "-1", "+1", "1.2.3", "0x10", "1e", "1e99", "1us", "18446744073709551616"] {
+            assert_eq!(decimal(text, 0), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn rates_and_times_have_units_or_the_simulators_base_units() {
+        assert_eq!(rate("100Gbps"), Some(BitRate::gbps(100)));
+        assert_eq!(rate("25000000000.0"), Some(BitRate::gbps(25)));
+        assert_eq!(rate("5Mb/s"), Some(BitRate::mbps(5)));
+        assert_eq!((rate("0"), rate("100"), rate("12GBps")), (None, Some(BitRate::bps(100)), None));
+        assert_eq!(span("0.001ms"), Some(Span::from_micros(1)));
+        assert_eq!(span("0.000001"), Some(Span::from_micros(1)));
+        assert_eq!((span("1000ns"), span("1m")), (Some(Span::from_nanos(1_000)), None));
+        assert_eq!(micros("300"), Some(Span::from_micros(300)));
+    }
+}

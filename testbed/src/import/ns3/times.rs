@@ -1,0 +1,110 @@
+//! From the simulation's clock to the scenario's: traffic begins seconds after a simulation does.
+
+use weir_units::Span;
+
+use super::config::Config;
+use super::document::exact_span;
+use super::flows::FlowList;
+use super::{Simulator, Sources};
+use crate::import::{ImportErrors, Note, Report};
+
+/// The scenario's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Times {
+    /// So much earlier than in the files is everything in the scenario.
+    pub shift: Span,
+    /// When the scenario ends.
+    pub end: Span,
+    /// Before that messages are no part of the statistics.
+    pub warm_up: Option<Span>,
+    /// How often to sample, where the default is too often.
+    pub sample_every: Option<Span>,
+}
+
+/// The instants of generated traffic begin here.
+const BASE: Span = Span::from_secs(2);
+/// For the last flows to end, where the files do not say.
+const DRAIN: Span = Span::from_millis(50);
+/// Without any file that says it.
+const END_DEFAULT: Span = Span::from_millis(100);
+/// What ConWeave's analysis leaves out.
+const WARM_UP: Span = Span::from_millis(5);
+const END_MAX: Span = Span::from_secs(1_000);
+/// Samples of a run, about.
+const SAMPLES_MAX: u64 = 10_000;
+
+impl Times {
+    /// The first flow's start, to a millisecond below, becomes the scenario's beginning.
+    pub fn of(
+        sources: &Sources,
+        config: &Config,
+        flows: Option<&FlowList>,
+        simulator: Simulator,
+        report: &mut Report,
+    ) -> Result<Times, ImportErrors> {
+        let starts = || flows.into_iter().flat_map(|list| &list.flows).map(|flow| flow.start);
+        let written = |key: &str| config.instants.get(key).copied();
+        let first = starts().min().or(written("FLOWGEN_START_TIME")).unwrap_or(BASE);
+        let millis = first.as_picos() / Span::from_millis(1).as_picos();
+        let shift = Span::from_millis(millis);
+        let last = starts().max().unwrap_or(shift);
+        let (stop, key) = match simulator {
+            Simulator::ConWeave => (written("FLOWGEN_STOP_TIME").map(|stop| stop + DRAIN), "FLOWGEN_STOP_TIME"),
+            _ => (written("SIMULATOR_STOP_TIME"), "SIMULATOR_STOP_TIME"),
+        };
+        let end = match stop {
+            Some(stop) if stop > first && stop.saturating_sub(shift) >= Span::from_micros(1) => {
+                stop.saturating_sub(shift)
+            }
+            Some(stop) => {
+                let problem = format!("{key} lets the simulation end at {}, before its first flow", exact_span(stop));
+                let help = format!("write seconds after {}", exact_span(first));
+                return Err(ImportErrors::one(&config.file, config.line(key), problem, help));
+            }
+            None if flows.is_some() => last.saturating_sub(shift) + DRAIN,
+            None => END_DEFAULT,
+        };
+        let at = |text: String| match config.line(key) {
+            Some(line) => Note::at(&config.file, line, text),
+            None => Note::on_nothing(text),
+        };
+        match (stop, simulator) {
+            (Some(_), Simulator::ConWeave) => {
+                let text = format!(
+                    "{key}: the run ends {} later, whatever is under way; the simulator waits for the last flow",
+                    exact_span(DRAIN)
+                );
+                report.approximated.push(at(text));
+            }
+            (Some(_), _) => report.taken.push(at(format!("{key}: the run ends at {}", exact_span(end)))),
+            (None, _) => report.approximated.push(at(format!("no {key}: the run ends at {}", exact_span(end)))),
+        }
+        if end > END_MAX {
+            let name = sources.flows.as_ref().map_or(&sources.topology.name, |source| &source.name);
+            let file = if config.file.is_empty() { name } else { &config.file };
+            let problem = format!("the run would take {}", exact_span(end));
+            return Err(ImportErrors::one(file, config.line(key), problem, "write 1000 s at most"));
+        }
+        if shift > Span::ZERO {
+            let text = format!("all instants are {} earlier than in the files", exact_span(shift));
+            report.taken.push(Note::on_nothing(text));
+        }
+        let warm_up = Some(WARM_UP).filter(|warm_up| simulator == Simulator::ConWeave && end > *warm_up + DRAIN);
+        Ok(Times { shift, end, warm_up, sample_every: sample_every(end) })
+    }
+
+    /// An instant of the files; `None` if it is before the scenario.
+    pub fn shifted(&self, at: Span) -> Option<Span> {
+        (at >= self.shift).then(|| at.saturating_sub(self.shift))
+    }
+}
+
+/// Seldom enough for a long run, often enough for a short one; `None` for the default of 50 us.
+fn sample_every(end: Span) -> Option<Span> {
+    if end < Span::from_millis(1) {
+        return Some(Span::from_micros(1));
+    }
+    let fits = |us: &u64| Span::from_micros(*us) * SAMPLES_MAX >= end;
+    let us = [50, 100, 200, 500, 1_000].into_iter().find(fits).unwrap_or(1_000);
+    (us != 50).then(|| Span::from_micros(us))
+}

@@ -1,0 +1,238 @@
+//! The topology file: nodes, which of them are switches, and the links.
+
+use std::collections::BTreeMap;
+
+use weir_units::{BitRate, Span};
+
+use super::text::{Complaints, Line, Source, count, lines, rate, span};
+use crate::import::ImportErrors;
+use crate::import::ns3::text::decimal;
+
+/// A topology: of nodes 0 and on some are switches, and the others hosts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Topology {
+    /// How many nodes there are.
+    pub nodes: u32,
+    /// Which of them are switches, in order.
+    pub switches: Vec<u32>,
+    /// The links. Each joins two switches, or a switch and a host; each host has one.
+    pub links: Vec<Link>,
+    /// Whether the first line has more values than HPCC's and ConWeave's.
+    pub is_extended: bool,
+    /// Lines after the last link, which the simulators do not read.
+    pub left_over: usize,
+}
+
+/// A link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// The nodes at its ends.
+    pub ends: [u32; 2],
+    /// Its rate.
+    pub rate: BitRate,
+    /// Its propagation delay, one way.
+    pub delay: Span,
+    /// Of 10^9 packets so many are lost, in each direction.
+    pub loss_ppb: u64,
+    /// Its line, from 1.
+    pub line: usize,
+}
+
+/// Ports of a switch.
+const PORTS_MAX: usize = 64;
+/// More nodes than hosts and switches can be numbered.
+const NODES_MAX: u32 = 60_000;
+const LINK_EXAMPLE: &str = "write `source destination rate delay error-rate`, like `0 320 100Gbps 1000ns 0`";
+
+impl Topology {
+    /// Reads the file: `nodes switches links`, or `nodes switches tors links` with or without the rates of servers and
+    /// fabric; then the switches' numbers; then a line for each link.
+    ///
+    /// # Errors
+    /// All lines that are wrong, and what Weir has no place for: hosts with several links, switches with more than 64 ports.
+    pub fn parse(source: &Source) -> Result<Topology, ImportErrors> {
+        let mut complaints = Complaints::of(&source.name);
+        let mut lines = lines(&source.text);
+        let topology = Topology::read(&mut lines, &mut complaints);
+        if let Some(topology) = topology.as_ref().filter(|_| complaints.is_empty()) {
+            topology.check(&mut complaints);
+        }
+        complaints.result(topology).map(|topology| topology.expect("what is left out is complained of"))
+    }
+
+    fn read<'t>(lines: &mut impl Iterator<Item = Line<'t>>, complaints: &mut Complaints<'_>) -> Option<Topology> {
+        let header = Header::read(lines.next(), complaints)?;
+        let mut switches = Vec::new();
+        let mut last = header.line;
+        while switches.len() < header.switches {
+            let Some(line) = lines.next() else {
+                let problem = format!(
+                    "the first line says {}, but {} are named",
+                    count(header.switches, "switch"),
+                    switches.len()
+                );
+                complaints.add(last, problem, "write the switches' node numbers on the second line");
+                return None;
+            };
+            last = line.number;
+            for field in line.fields {
+                let node = complaints.whole(last, field, "a switch's node", "320")?;
+                switches.push(header.node(node, last, complaints)?);
+            }
+        }
+        if switches.len() > header.switches {
+            let problem =
+                format!("the first line says {}, but {} are named", count(header.switches, "switch"), switches.len());
+            complaints.add(last, problem, "write as many as the first line says");
+            return None;
+        }
+        switches.sort();
+        if let Some(twice) = switches.windows(2).find(|pair| pair[0] == pair[1]) {
+            complaints.add(last, format!("switch {} is named twice", twice[0]), "name each switch once");
+        }
+        let mut links = Vec::new();
+        for number in 0..header.links {
+            let Some(line) = lines.next() else {
+                let problem = format!("the first line says {}, but {number} follow", count(header.links, "link"));
+                complaints.add(last, problem, format!("write a line for each, or {number} as the number of links"));
+                return None;
+            };
+            last = line.number;
+            links.extend(link(&line, &header, complaints));
+        }
+        let is_extended = header.is_extended;
+        Some(Topology { nodes: header.nodes, switches, links, is_extended, left_over: lines.count() })
+    }
+
+    /// Whether a node is a switch.
+    pub fn is_switch(&self, node: u32) -> bool {
+        self.switches.binary_search(&node).is_ok()
+    }
+
+    /// The hosts, in order.
+    pub fn hosts(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.nodes).filter(|node| !self.is_switch(*node))
+    }
+
+    /// The links at a switch's ports, in order.
+    pub fn links_of(&self, switch: u32) -> impl Iterator<Item = &Link> + '_ {
+        self.links.iter().filter(move |link| link.ends.contains(&switch))
+    }
+
+    /// The links at all switches' ports: one between switches counts twice.
+    pub fn ports(&self) -> impl Iterator<Item = &Link> + '_ {
+        let ends = |link: &Link| link.ends.iter().filter(|node| self.is_switch(**node)).count();
+        self.links.iter().flat_map(move |link| std::iter::repeat_n(link, ends(link)))
+    }
+
+    /// What a Weir scenario has no place for.
+    fn check(&self, complaints: &mut Complaints<'_>) {
+        let mut first: BTreeMap<u32, usize> = BTreeMap::new();
+        let mut ports: BTreeMap<u32, usize> = BTreeMap::new();
+        for link in &self.links {
+            let [one, other] = link.ends;
+            if !self.is_switch(one) && !self.is_switch(other) {
+                let problem = format!("hosts {one} and {other} are linked to each other");
+                complaints.add(link.line, problem, "put a switch between them");
+            }
+            for node in link.ends {
+                *ports.entry(node).or_default() += 1;
+                let before = first.entry(node).or_insert(link.line);
+                if !self.is_switch(node) && *before != link.line {
+                    let problem = format!("host {node} has another link on line {before}: hosts have one NIC here");
+                    complaints.add(link.line, problem, "leave each host one link");
+                }
+                if self.is_switch(node) && ports[&node] == PORTS_MAX + 1 {
+                    let all = self.links_of(node).count();
+                    let problem = format!("switch {node} has {all} links, and a switch {PORTS_MAX} ports at most");
+                    complaints.add(link.line, problem, "spread them over several switches");
+                }
+            }
+        }
+        let header = 1;
+        for node in 0..self.nodes {
+            let links = ports.get(&node).copied().unwrap_or(0);
+            if links == 0 && !self.is_switch(node) {
+                complaints.add(header, format!("host {node} has no link"), "write one, or fewer nodes");
+            } else if links < 2 && self.is_switch(node) {
+                let problem = format!("switch {node} has {}, and a switch 2 ports or more", count(links, "link"));
+                complaints.add(header, problem, "write more, or fewer switches");
+            }
+        }
+        if self.hosts().next().is_none() {
+            complaints.add(header, "there is no host", "write more nodes than switches");
+        }
+    }
+}
+
+/// The first line.
+struct Header {
+    nodes: u32,
+    switches: usize,
+    links: usize,
+    is_extended: bool,
+    line: usize,
+}
+
+impl Header {
+    fn read(line: Option<Line<'_>>, complaints: &mut Complaints<'_>) -> Option<Header> {
+        let help = "write `nodes switches links`, like `324 4 328`, as the first line of a topology";
+        let Some(line) = line else {
+            complaints.add(1, "the file is empty", help);
+            return None;
+        };
+        let (links, is_extended) = match line.fields.len() {
+            3 => (2, false),
+            4 | 6 => (3, true),
+            n => {
+                complaints.add(line.number, format!("{} are no topology's first line", count(n, "value")), help);
+                return None;
+            }
+        };
+        let mut number = |field: usize, what, example| complaints.whole(line.number, line.fields[field], what, example);
+        let nodes = number(0, "the number of nodes", "324")?;
+        let switches = number(1, "the number of switches", "4")?;
+        let links = number(links, "the number of links", "328")?;
+        if nodes > NODES_MAX || switches > nodes {
+            let problem = format!("{nodes} nodes of which {switches} are switches can't be");
+            complaints.add(line.number, problem, format!("write at most {NODES_MAX} nodes, and no more switches"));
+            return None;
+        }
+        if switches == 0 {
+            complaints.add(line.number, "there is no switch", "write a topology with one switch at least");
+            return None;
+        }
+        Some(Header { nodes, switches: switches as usize, links: links as usize, is_extended, line: line.number })
+    }
+
+    fn node(&self, node: u32, line: usize, complaints: &mut Complaints<'_>) -> Option<u32> {
+        if node < self.nodes {
+            return Some(node);
+        }
+        let help = format!("write 0 to {}, or more nodes on the first line", self.nodes.saturating_sub(1));
+        complaints.add(line, format!("there is no node {node}"), help);
+        None
+    }
+}
+
+fn link(line: &Line<'_>, header: &Header, complaints: &mut Complaints<'_>) -> Option<Link> {
+    let number = line.number;
+    let &[one, other, of_rate, of_delay, of_error] = &line.fields[..] else {
+        let problem = format!("a link has 5 values, this line {}", line.fields.len());
+        complaints.add(number, problem, LINK_EXAMPLE);
+        return None;
+    };
+    let ends = [one, other].map(|text| complaints.whole(number, text, "a node", "320"));
+    let ends = ends.map(|node| header.node(node?, number, complaints));
+    let rate =
+        complaints.value(number, of_rate, "a rate", "write for example 100Gbps, or bits a second", rate(of_rate));
+    let delay = complaints.value(number, of_delay, "a delay", "write for example 1000ns or 1us", span(of_delay));
+    let loss = decimal(of_error, 9).filter(|ppb| *ppb <= 1_000_000_000);
+    let loss = complaints.value(number, of_error, "an error rate", "write a share from 0 to 1, like 0.001", loss);
+    let ends = [ends[0]?, ends[1]?];
+    if ends[0] == ends[1] {
+        complaints.add(number, format!("node {} is linked to itself", ends[0]), "write another node");
+        return None;
+    }
+    Some(Link { ends, rate: rate?, delay: delay?, loss_ppb: loss?, line: number })
+}

@@ -1,0 +1,90 @@
+//! Flow lists and distributions as `[[workloads]]`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use super::Options;
+use super::document::decimal_micros;
+use super::flows::{Flow, FlowList};
+use super::text::count;
+use super::times::Times;
+use crate::import::{Note, Report};
+use crate::workload::list;
+
+/// A workload, and the file that it needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Workload {
+    pub name: String,
+    pub class: u8,
+    pub what: What,
+    /// The name and the text of the file beside the scenario.
+    pub file: String,
+    pub text: String,
+}
+
+/// What a workload's file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// Messages.
+    List,
+    /// Sizes of messages that are drawn, with a load in units of 10^-9.
+    Drawn(u64),
+}
+
+/// The class of drawn traffic, as the simulators' generators have it.
+const CLASS: u8 = 3;
+/// With more destination ports than this they are no kinds of flows.
+const KINDS_MAX: usize = 8;
+
+impl Workload {
+    pub fn drawn(options: &Options, text: String, load_ppb: u64) -> Workload {
+        let file = format!("{}-sizes.txt", options.stem);
+        Workload { name: "background".to_owned(), class: CLASS, what: What::Drawn(load_ppb), file, text }
+    }
+}
+
+/// A workload for each priority group and kind of flows; what starts after the end is left out.
+pub(super) fn of_list(list: &FlowList, times: &Times, options: &Options, report: &mut Report) -> Vec<Workload> {
+    let mut kinds: BTreeMap<(u8, Option<u32>), usize> = BTreeMap::new();
+    for flow in &list.flows {
+        *kinds.entry((flow.pg, flow.dport)).or_default() += 1;
+    }
+    let are_kinds = kinds.len() <= KINDS_MAX;
+    let kind_of = |flow: &Flow| (flow.pg, flow.dport.filter(|_| are_kinds));
+    let mut of_kind: BTreeMap<(u8, Option<u32>), Vec<&Flow>> = BTreeMap::new();
+    let mut late = 0;
+    for flow in &list.flows {
+        match times.shifted(flow.start) {
+            Some(start) if start < times.end => of_kind.entry(kind_of(flow)).or_default().push(flow),
+            _ => late += 1,
+        }
+    }
+    if late > 0 {
+        report.left.push(Note::on_nothing(format!("{} that would start after the end", count(late, "flow"))));
+    }
+    let has_several_pgs = of_kind.keys().any(|(pg, _)| Some(pg) != of_kind.keys().next().map(|(pg, _)| pg));
+    let several = of_kind.len() > 1;
+    let workload = |((pg, dport), flows): ((u8, Option<u32>), Vec<&Flow>)| {
+        let kind = match dport {
+            Some(100) if several => "background".to_owned(),
+            Some(200) if several => "incast".to_owned(),
+            Some(dport) if several => format!("dport-{dport}"),
+            _ => "flows".to_owned(),
+        };
+        let name = if has_several_pgs { format!("{kind}-pg{pg}") } else { kind };
+        report.taken.push(Note::on_nothing(format!("{}: workload {name}, class {pg}", count(flows.len(), "flow"))));
+        let file = format!("{}-{name}.csv", options.stem);
+        Workload { name, class: pg, what: What::List, file, text: csv(&flows, times) }
+    };
+    of_kind.into_iter().map(workload).collect()
+}
+
+fn csv(flows: &[&Flow], times: &Times) -> String {
+    let mut text = format!("{}\n", list::HEADER);
+    for flow in flows {
+        let start = decimal_micros(flow.start.saturating_sub(times.shift));
+        writeln!(text, "{start},H{},H{},{}", flow.from, flow.to, flow.size.get())
+            .expect("a text takes all that is written");
+    }
+    text
+}

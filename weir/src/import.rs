@@ -1,0 +1,119 @@
+//! `weir import`: other tools' experiments as scenarios, and what became of what.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use weir_testbed::import::ns3::{self, Options, Sources};
+use weir_testbed::import::{ImportErrors, Note, Report};
+
+use crate::exit::Failure;
+
+/// What can be imported.
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// An experiment of the public ns-3 simulators of RDMA: HPCC's, ConWeave's, inet-tub's.
+    ///
+    /// The files are known by what is in them: a configuration of keys and values, a topology, a flow list, a list of traced
+    /// nodes, a distribution of flow sizes. Of a folder the text files are looked at; what the configuration names is looked
+    /// for beside it.
+    Ns3(Ns3Arguments),
+}
+
+/// Arguments of `weir import ns3`.
+#[derive(clap::Args)]
+pub struct Ns3Arguments {
+    /// Files, or a folder of them.
+    #[arg(required = true, value_name = "DIR|FILE")]
+    paths: Vec<PathBuf>,
+    /// The scenario to write; its flows are written beside it.
+    #[arg(short, long, value_name = "SCENARIO.toml")]
+    output: PathBuf,
+    /// A congestion control in place of the one that CC_MODE says.
+    #[arg(long, value_name = "NAME")]
+    congestion_control: Option<String>,
+    /// Write over files that are there.
+    #[arg(long)]
+    force: bool,
+}
+
+/// Makes the scenario, writes it, and tells what it took, what it approximated and what it left.
+pub fn ns3(arguments: &Ns3Arguments) -> Result<(), Failure> {
+    let wrong = |errors: ImportErrors| Failure::Argument(errors.to_string());
+    let options = Options { stem: stem(&arguments.output)?, congestion_control: arguments.congestion_control.clone() };
+    let sources = Sources::find(&arguments.paths).map_err(wrong)?;
+    let imported = ns3::import(&sources, &options).map_err(wrong)?;
+    // The scenario comes last, so that it is never there without what it names.
+    let beside = imported.beside.iter().map(|(name, text)| (arguments.output.with_file_name(name), text));
+    let files: Vec<(PathBuf, &String)> = beside.chain([(arguments.output.clone(), &imported.scenario)]).collect();
+    if let Some((path, _)) = files.iter().find(|(path, _)| path.exists() && !arguments.force) {
+        let path = path.display();
+        return Err(Failure::Argument(format!("{path} is there already; name another output, or give --force")));
+    }
+    for (path, text) in &files {
+        let cannot = |error| Failure::Run(format!("can't write {}: {error}", path.display()));
+        fs::write(path, text).map_err(cannot)?;
+    }
+    print!("{}", shown(&imported.report));
+    let names: Vec<String> = files.iter().rev().map(|(path, _)| path.display().to_string()).collect();
+    println!("written: {}", names.join(", "));
+    Ok(())
+}
+
+/// The output's name without its ending, of characters that may stand in a scenario's names.
+fn stem(output: &Path) -> Result<String, Failure> {
+    let stem = output.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+    if stem.is_empty() || stem.starts_with(['.', '-']) || !stem.bytes().all(is_plain) {
+        let output = output.display();
+        let help = "write letters, digits, `_`, `.` and `-`, like clos.toml";
+        return Err(Failure::Argument(format!("--output {output}: this is no name of a scenario; {help}")));
+    }
+    Ok(stem.to_owned())
+}
+
+fn shown(report: &Report) -> String {
+    let lists =
+        [("taken", &report.taken), ("approximated", &report.approximated), ("refused or ignored", &report.left)];
+    let list = |(title, notes): (&str, &Vec<Note>)| {
+        let lines: String = notes.iter().map(|note| format!("  {note}\n")).collect();
+        format!("{title} ({})\n{lines}", notes.len())
+    };
+    lists.map(list).concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arguments(folder: &Path, output: PathBuf, force: bool) -> Ns3Arguments {
+        Ns3Arguments { paths: vec![folder.to_owned()], output, congestion_control: None, force }
+    }
+
+    #[test]
+    fn a_scenario_is_written_once_and_nothing_of_bad_input() {
+        let directory = tempfile::tempdir().unwrap();
+        let (input, output) = (directory.path().join("in"), directory.path().join("a.toml"));
+        fs::create_dir(&input).unwrap();
+        fs::write(input.join("topology.txt"), "3 1 2\n2\n0 2 100Gbps 1us 0\n1 2 100Gbps 1us\n").unwrap();
+        fs::write(input.join("flow.txt"), "1\n0 1 3 100 64000 2.0\n").unwrap();
+        let Err(Failure::Argument(message)) = ns3(&arguments(&input, output.clone(), false)) else { panic!() };
+        assert!(message.starts_with("topology.txt:4: a link has 5 values, this line 4; write "), "{message}");
+        assert!(!output.exists() && fs::read_dir(directory.path()).unwrap().count() == 1);
+
+        fs::write(input.join("topology.txt"), "3 1 2\n2\n0 2 100Gbps 1us 0\n1 2 100Gbps 1us 0\n").unwrap();
+        ns3(&arguments(&input, output.clone(), false)).unwrap();
+        assert!(fs::read_to_string(&output).unwrap().contains("file = \"a-flows.csv\""));
+        assert!(directory.path().join("a-flows.csv").exists());
+        let Err(Failure::Argument(message)) = ns3(&arguments(&input, output.clone(), false)) else { panic!() };
+        assert!(message.ends_with("is there already; name another output, or give --force"), "{message}");
+        ns3(&arguments(&input, output, true)).unwrap();
+    }
+
+    #[test]
+    fn outputs_have_names_that_scenarios_may_have() {
+        assert_eq!(stem(Path::new("x/clos-2.toml")).unwrap(), "clos-2");
+        for output in ["", "a b.toml", "-.toml", "\".toml"] {
+            assert!(stem(Path::new(output)).is_err(), "{output}");
+        }
+    }
+}
