@@ -140,7 +140,9 @@ pub(super) struct Sender {
     acknowledged: u64,
     /// Payload of all messages released so far.
     released: u64,
-    /// When the last acknowledgement of something new came, or the first packet after all were acknowledged was sent.
+    /// The last packet that asked for an acknowledgement since what is sent was last begun anew.
+    asked: Option<Psn>,
+    /// When the last acknowledgement of something new came, or the first packet after it was sent that asked for one.
     progress: Time,
     /// Messages not acknowledged, oldest first, and the place among them of the one that is being sent.
     messages: VecDeque<Message>,
@@ -254,6 +256,7 @@ impl Sender {
             fresh_byte: 0,
             acknowledged: 0,
             released: 0,
+            asked: None,
             progress: Time::ZERO,
             messages: VecDeque::new(),
             sending: 0,
@@ -337,8 +340,11 @@ impl Sender {
             ack_request: is_last || is_every || self.config.congestion_control.acks_every_packet(),
             sent_at: now,
         };
-        if self.next == self.unacknowledged {
-            self.progress = now;
+        if write.ack_request {
+            if !self.awaits_ack() {
+                self.progress = now;
+            }
+            self.asked = Some(self.next);
         }
         self.next = self.next.plus(1);
         self.next_byte += payload;
@@ -468,8 +474,15 @@ impl Sender {
         }
     }
 
+    /// Whether an acknowledgement is asked for that has not come.
+    #[inline]
+    fn awaits_ack(&self) -> bool {
+        self.asked.is_some_and(|asked| asked.ahead_of(self.unacknowledged) >= 0)
+    }
+
     /// What is sent next is the first packet that is not acknowledged.
     fn go_back(&mut self) {
+        self.asked = None;
         self.next = self.unacknowledged;
         self.next_byte = self.acknowledged;
         let is_next = |message: &Message| {
@@ -486,7 +499,7 @@ impl Sender {
             return tcp.end.next_timeout();
         }
         match self.config.retransmission {
-            Some(timeout) if self.unacknowledged != self.fresh => self.progress.saturating_add(timeout),
+            Some(timeout) if self.awaits_ack() => self.progress.saturating_add(timeout),
             _ => Time::NEVER,
         }
     }

@@ -7,7 +7,7 @@ use weir_switch_core::Packet;
 use weir_units::{BitRate, Serialiser, Span, Time};
 
 use crate::host::NicFrame;
-use crate::link::{FaultCounters, FaultPlan, Lane};
+use crate::link::{FaultCounters, FaultPlan, Faults};
 
 /// A frame takes its time on the wire, with FCS, preamble and gap, and then the propagation delay: it has arrived with its
 /// last byte. One that is sent while another is on the wire waits for that one's end.
@@ -33,26 +33,24 @@ enum Way {
     Faulty(Box<FaultyWay>),
 }
 
+/// What befalls a frame befalls it when its last byte leaves.
 #[derive(Debug)]
 struct FaultyWay {
-    /// With the instant at which each one's last byte leaves: what befalls a frame has to wait for that.
-    leaving: VecDeque<(Time, NicFrame)>,
-    lane: Lane<NicFrame>,
+    faults: Faults<NicFrame>,
+    delay: Span,
+    /// With the instant at which each one has arrived.
+    frames: VecDeque<(Time, NicFrame)>,
 }
 
 /// The shortest frame, without FCS.
 const FRAME_BYTES_MIN: u32 = 60;
-/// Frames that a sender may hand over at one instant, and be it for the copies that faults make.
-const BURST: usize = 256;
 
 impl Wire {
     pub(super) fn new(rate: BitRate, delay: Span, faults: FaultPlan, to: (u32, u16)) -> Wire {
         let way = if faults.is_none() {
             Way::Plain(VecDeque::new())
         } else {
-            // A lane with faults wants room for three of each frame.
-            let under_way = (rate.bytes_in(delay).get() / wire_bytes(FRAME_BYTES_MIN).get()) as usize + BURST;
-            Way::Faulty(Box::new(FaultyWay { leaving: VecDeque::new(), lane: Lane::new(delay, 3 * under_way, faults) }))
+            Way::Faulty(Box::new(FaultyWay { faults: Faults::new(faults), delay, frames: VecDeque::new() }))
         };
         Wire { to, serialiser: Serialiser::new(rate), delay, free_at: Time::ZERO, way, is_up: true, cut_off: 0 }
     }
@@ -68,7 +66,7 @@ impl Wire {
         }
         match &mut self.way {
             Way::Plain(frames) => frames.push_back((leaves + self.delay, frame)),
-            Way::Faulty(way) => way.leaving.push_back((leaves, frame)),
+            Way::Faulty(way) => way.send(leaves, frame),
         }
     }
 
@@ -110,12 +108,7 @@ impl Wire {
                     frames.clear();
                     cut_off as u64
                 }
-                Way::Faulty(way) => {
-                    let cut_off = way.leaving.len();
-                    way.leaving.clear();
-                    way.lane.clear();
-                    cut_off as u64
-                }
+                Way::Faulty(way) => way.clear() as u64,
             };
         }
     }
@@ -128,7 +121,7 @@ impl Wire {
     pub(super) fn fault_counters(&self) -> FaultCounters {
         match &self.way {
             Way::Plain(_) => FaultCounters::default(),
-            Way::Faulty(way) => way.lane.fault_counters(),
+            Way::Faulty(way) => way.faults.counters(),
         }
     }
 
@@ -136,23 +129,56 @@ impl Wire {
     pub(super) fn under_way(&self) -> usize {
         match &self.way {
             Way::Plain(frames) => frames.len(),
-            Way::Faulty(way) => way.leaving.len() + way.lane.held(),
+            Way::Faulty(way) => way.frames.len() + way.faults.held(),
         }
     }
 }
 
 impl FaultyWay {
-    fn poll(&mut self, now: Time) -> Option<NicFrame> {
-        while let Some((leaves, _)) = self.leaving.front()
-            && *leaves <= now
-            && let Some((leaves, frame)) = self.leaving.pop_front()
+    /// A frame's last byte leaves at `leaves`: no earlier than that of the one before.
+    fn send(&mut self, leaves: Time, frame: NicFrame) {
+        self.let_go(leaves);
+        let FaultyWay { faults, delay, frames } = self;
+        let is_chosen = faults.plan().frames.includes(&frame);
+        let arrives = leaves + *delay;
+        faults.handle(
+            leaves,
+            frame,
+            is_chosen,
+            |frame| Some(frame.clone()),
+            |frame| frames.push_back((arrives, frame)),
+        );
+    }
+
+    /// What was held back until `until`, or not so long, goes on.
+    fn let_go(&mut self, until: Time) {
+        while let at = self.faults.next_wakeup()
+            && at <= until
+            && let Some(frame) = self.faults.poll(at)
         {
-            self.lane.handle(leaves, frame, |frame| Some(frame.clone()));
+            self.frames.push_back((at + self.delay, frame));
         }
-        self.lane.poll(now)
+    }
+
+    fn poll(&mut self, now: Time) -> Option<NicFrame> {
+        // Nothing that is sent from now on arrives before that.
+        self.let_go(now.saturating_sub(self.delay));
+        if self.frames.front()?.0 > now {
+            return None;
+        }
+        self.frames.pop_front().map(|(_, frame)| frame)
     }
 
     fn next_wakeup(&self) -> Time {
-        self.leaving.front().map_or(Time::NEVER, |(leaves, _)| *leaves).min(self.lane.next_wakeup())
+        let first = self.frames.front().map_or(Time::NEVER, |(arrives, _)| *arrives);
+        first.min(self.faults.next_wakeup().saturating_add(self.delay))
+    }
+
+    /// Gives up all frames; returns how many these were.
+    fn clear(&mut self) -> usize {
+        let held = std::iter::from_fn(|| self.faults.poll(Time::NEVER)).count();
+        let frames = self.frames.len();
+        self.frames.clear();
+        held + frames
     }
 }

@@ -112,9 +112,10 @@ fn a_lost_last_packet_is_found_by_the_timeout_and_not_before() {
     let (mut sim, sent, arrived) = ended(&pair(losing(9, 9), ten_packets));
     assert_eq!((sent.timeouts, sent.naks, sent.retransmitted), (1, 0, 10), "nothing was acknowledged");
     assert_eq!((arrived.in_order, arrived.duplicates, arrived.payload), (10, 9, Bytes::new(10_240)));
-    // The timer runs since the first packet was sent.
+    // The timer runs since the last packet was sent, which asks for the acknowledgement.
+    let last_sent = Span::from_picos((1_122 + 8 * 1_106) * 80);
     let done: Vec<Span> = sim.drain_completions().map(|done| done.fct).collect();
-    assert_eq!(done, [RTO + TEN_PACKETS_FCT]);
+    assert_eq!(done, [last_sent + RTO + TEN_PACKETS_FCT]);
 }
 
 #[test]
