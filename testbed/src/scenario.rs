@@ -314,6 +314,20 @@ impl Scenario {
         matches!((one, other), (Device::Ring(one), Device::Ring(other)) if one != other)
     }
 
+    /// Why it runs in virtual time only, in a sentence; `None` if DPDK can run it too.
+    pub fn needs_virtual_time(&self) -> Option<String> {
+        let reason = if !self.traffic.is_empty() {
+            "it has traffic of many messages with a connection each"
+        } else if self.routes.is_some() {
+            "its switches forward over ways of equal cost"
+        } else if !self.outages.is_empty() {
+            "links of it are cut"
+        } else {
+            return None;
+        };
+        Some(format!("{} runs in virtual time only: {reason}", self.name))
+    }
+
     /// The longest that a frame may be under way on any link, faults included.
     pub fn longest_delay(&self) -> Span {
         let of_hosts = self.hosts.iter().map(|host| (host.link_delay, &host.faults));

@@ -1,10 +1,12 @@
 //! What is between stations: wires, and who is to be woken when.
 
+use weir_flowctl::frame::ControlFrame;
 use weir_units::Time;
 
 use super::agenda::Agenda;
 use super::wire::Wire;
 use crate::host::NicFrame;
+use crate::scenario::PortPlace;
 
 /// The wires, and the agenda of all stations.
 #[derive(Debug)]
@@ -16,6 +18,18 @@ pub(super) struct Network {
     agenda: Agenda,
     /// Frames put on a wire.
     hops: u64,
+    /// Flow-control frames that switches have sent, if anybody asks.
+    pub(super) told: Option<Vec<Told>>,
+}
+
+/// A flow-control frame that a switch's port has sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Told {
+    pub(super) at: Time,
+    /// When it is at the far end, but for injected faults; [`Time::NEVER`] if the link is cut.
+    pub(super) arrives: Time,
+    pub(super) place: PortPlace,
+    pub(super) frame: ControlFrame,
 }
 
 /// The wires that lead to a station.
@@ -40,7 +54,7 @@ impl Network {
         }
         let mut agenda = Agenda::new(inboxes.len());
         (0..inboxes.len()).for_each(|station| agenda.set(station, Time::ZERO));
-        Network { now: Time::ZERO, wires, inboxes, agenda, hops: 0 }
+        Network { now: Time::ZERO, wires, inboxes, agenda, hops: 0, told: None }
     }
 
     /// The station that is to be woken first, and when.

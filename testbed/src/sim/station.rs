@@ -12,8 +12,9 @@ use weir_switch_core::{
 use weir_units::{MacAddr, PortId, Span, Time};
 
 use super::agenda::Agenda;
-use super::network::Network;
+use super::network::{Network, Told};
 use crate::host::{Host, NicFrame};
+use crate::scenario::PortPlace;
 
 /// A switch: its halves, all on one lcore, and what has arrived for it.
 #[derive(Debug)]
@@ -42,10 +43,13 @@ pub(super) struct HostStation {
     station: usize,
     pub(super) host: Host,
     wire: u32,
+    /// Frames that it has sent, and received.
+    pub(super) frames: [u64; 2],
 }
 
 /// The network as a switch sees it, port by port.
 struct Ports<'s> {
+    number: usize,
     network: &'s mut Network,
     wires: &'s [Option<u32>],
 }
@@ -117,7 +121,7 @@ impl SwitchStation {
         while let Some((port, frame)) = network.poll(self.number) {
             self.arrived.push((PortId(port as u16), frame));
         }
-        let mut ports = Ports { network, wires: &self.wires };
+        let mut ports = Ports { number: self.number, network, wires: &self.wires };
         if !self.arrived.is_empty() {
             take_turns(&mut self.arrived, &mut self.turn, self.wires.len());
             let mut arrived = self.arrived.drain(..).peekable();
@@ -190,7 +194,7 @@ const LEARNED_MAX: usize = 4_096;
 
 impl HostStation {
     pub(super) fn new(station: usize, host: Host, wire: u32) -> HostStation {
-        HostStation { station, host, wire }
+        HostStation { station, host, wire, frames: [0; 2] }
     }
 
     /// Takes what has arrived and sends what may be sent; goes to sleep then.
@@ -198,6 +202,7 @@ impl HostStation {
     pub(super) fn run(&mut self, network: &mut Network) {
         let now = network.now;
         while let Some((_, frame)) = network.poll(self.station) {
+            self.frames[1] += 1;
             self.host.handle(now, frame);
         }
         let mut in_vain = 0;
@@ -207,7 +212,10 @@ impl HostStation {
                 return network.sleep(self.station, next);
             }
             match self.host.poll(now) {
-                Some(frame) => network.send(self.wire, frame),
+                Some(frame) => {
+                    self.frames[0] += 1;
+                    network.send(self.wire, frame);
+                }
                 // A timer may have been all that was due.
                 None => in_vain += 1,
             }
@@ -237,12 +245,19 @@ impl PortOutput<NicFrame> for Ports<'_> {
         for frame in burst.drain(..) {
             // What goes to a port without a link, flow control that is, goes nowhere.
             if let Some(wire) = self.wires[port.index()] {
+                let control = self.network.told.is_some().then(|| frame.as_control()).flatten();
                 self.network.send(wire, frame);
+                if let (Some(frame), Some(told)) = (control, &mut self.network.told) {
+                    let place = PortPlace { switch: self.number, port: port.index() };
+                    let arrives = self.network.wires[wire as usize].last_arrives();
+                    told.push(Told { at: self.network.now, arrives, place, frame });
+                }
             }
         }
         sent
     }
 }
+
 fn on_one_lcore(config: &SwitchConfig) -> Plan {
     let lcores = LcoreConfig { layout: Layout::Single, cores: Vec::new() };
     Plan::new(&SwitchConfig { lcores, ..config.clone() }, 1).expect("one lcore is enough for all roles")

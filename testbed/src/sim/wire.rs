@@ -106,13 +106,18 @@ impl Wire {
                     cut_off as u64
                 }
                 Way::Faulty(way) => {
-                    let cut_off = way.leaving.len();
+                    let cut_off = way.leaving.len() + way.lane.held();
                     way.leaving.clear();
                     way.lane.clear();
                     cut_off as u64
                 }
             };
         }
+    }
+
+    /// When the last frame that was sent arrives; [`Time::NEVER`] if the wire is cut.
+    pub(super) fn last_arrives(&self) -> Time {
+        if self.is_up { self.free_at + self.delay } else { Time::NEVER }
     }
 
     /// Frames lost because the wire was cut.
