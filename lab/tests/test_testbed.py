@@ -2,7 +2,9 @@
 
 import csv
 import json
+import signal
 import subprocess
+import time
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -98,3 +100,50 @@ def test_a_run_that_there_is_not(tmp_path):
     finished = run_scenario(RING, "--run", "InfiniBand", "-o", tmp_path / "runs")
     assert finished.returncode == 2
     assert "InfiniBand" in finished.stderr and "GFC by time, arrival" in finished.stderr
+
+
+VIRTUAL = ["--backend", "sim", "--ns3-files"]
+#: What a run in virtual time leaves that depends on where and when it ran.
+OF_THE_MACHINE = {"provenance.json", "speed.json"}
+
+
+def test_virtual_time_leaves_the_same_bytes_each_time(tmp_path):
+    folders = [tmp_path / "one", tmp_path / "other"]
+    for folder in folders:
+        finished = run_scenario(RING, "--run", DEADLOCK, *VIRTUAL, "-o", folder)
+        assert finished.returncode == 0, "the deadlock is what the scenario expects: " + finished.stderr
+        assert "in virtual time" in finished.stdout and "EAL" not in finished.stderr, finished.stderr
+        assert any(line.startswith(DEADLOCK + ": DEADLOCK from") for line in finished.stdout.splitlines()), finished.stdout
+    results, one = summary(folders[0], DEADLOCK)
+    other = summary(folders[1], DEADLOCK)[1]
+    assert results["failures"] == [] and results["lossless"] and results["backend"] == "sim"
+    names = {file.name for file in one.iterdir()}
+    assert OF_THE_MACHINE | {"summary.json", "fct.txt", "pfc.txt", "qlen.txt"} <= names
+    for name in names - OF_THE_MACHINE:
+        assert (one / name).read_bytes() == (other / name).read_bytes(), name
+
+
+def test_an_interrupted_run_in_virtual_time_leaves_its_results(tmp_path):
+    scenario = tmp_path / "long.toml"
+    scenario.write_text(RING.read_text().replace('end = "30ms"', 'end = "900s"').replace('sample_every = "50us"', 'sample_every = "1ms"'))
+    command = [weir_binary(), "testbed", "run", scenario, "--run", FLOW, "--run", DEADLOCK, "--backend", "sim", "-o", tmp_path / "runs"]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    # The run with a deadlock stands first, and stands still soon.
+    time.sleep(2)
+    running.send_signal(signal.SIGINT)
+    stdout, stderr = running.communicate(timeout=30)
+    assert running.returncode == 1, stderr
+    results, _ = summary(tmp_path / "runs", DEADLOCK)
+    assert results["failures"][0].startswith("interrupted at ") and results["failures"][0].endswith(" of 900s")
+    assert 0 < results["duration_ns"] < 900e9
+    assert "interrupted at" in stdout and not (tmp_path / "runs" / "gfc-by-stages-round-robin" / "summary.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(["--ns3-files"], "--ns3-files"), (["--backend", "ns3"], "ns3")],
+)
+def test_wrong_arguments_are_refused(tmp_path, arguments, message):
+    finished = run_scenario(RING, *arguments, "-o", tmp_path / "runs")
+    assert finished.returncode == 2 and message in finished.stderr, finished.stderr
+    assert not (tmp_path / "runs").exists()

@@ -8,12 +8,10 @@ mod board;
 mod capture;
 mod fit;
 mod instants;
-mod messages;
 mod on_link;
 mod recorder;
 mod results;
 mod station;
-mod watched;
 mod wire;
 
 use std::sync::Arc;
@@ -25,11 +23,12 @@ use weir_dpdk_driver::{
 };
 use weir_dpdk_io::{RxQueue, TxQueue};
 use weir_switch_core::Report;
-use weir_switch_core::report::PortReport;
-use weir_units::{BitRate, Bytes, Span, Time};
+use weir_units::{BitRate, Span, Time};
 
 use crate::host::HostError;
-use crate::run_dir::{RunDir, RunDirError, Summary};
+pub use crate::record::Progress;
+use crate::record::{ProgressOf, write_configs};
+use crate::run_dir::{FlowSample, RunDir, RunDirError, Summary};
 use crate::scenario::{HostPlan, LinkPlan, PortPlace, Scenario, ScenarioError};
 use board::Board;
 pub use fit::fitting_dilation;
@@ -61,60 +60,6 @@ pub struct DpdkBackend {
     runtime: Runtime,
     /// CPUs for hosts alone; none where hosts are polled beside the switch.
     host_cpus: Vec<u32>,
-}
-
-/// How a run goes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// Scenario time.
-    pub now: Time,
-    /// What the first flow delivered since the last sample, in bits a second.
-    pub first_flow_bps: u64,
-    /// What all flows delivered, alike.
-    pub received_bps: u64,
-    /// How often the first switch has paused the first port's host.
-    pub first_port_pauses: u64,
-    /// How often any switch has paused the peer of any port.
-    pub pauses: u64,
-    /// Whether that port is in the victim state; `None` under a policy that has none.
-    pub first_port_victim: Option<bool>,
-    /// Shared buffer in use, of all switches.
-    pub pool_used: Bytes,
-}
-
-/// Makes progress out of samples.
-#[derive(Debug, Default)]
-struct ProgressOf {
-    last: Time,
-    first_received: Bytes,
-    received: Bytes,
-}
-
-impl ProgressOf {
-    fn at(&mut self, now: Time, board: &Board, reports: &[Report]) -> Progress {
-        let span = now.since(self.last);
-        let bps = |now: Bytes, before: Bytes| BitRate::of(now.saturating_sub(before), span).map_or(0, BitRate::as_bps);
-        let first_received = board.flows().next().map_or(Bytes::ZERO, |flow| flow.received);
-        let received: Bytes = board.flows().map(|flow| flow.received).sum();
-        let (first_flow_bps, received_bps) = (bps(first_received, self.first_received), bps(received, self.received));
-        (self.last, self.first_received, self.received) = (now, first_received, received);
-        let pauses = |port: &PortReport| port.classes.iter().map(|class| class.pauses_tx).sum::<u64>();
-        let first_port = reports.first().and_then(|report| report.ports.first());
-        Progress {
-            now,
-            first_flow_bps,
-            received_bps,
-            first_port_pauses: first_port.map_or(0, pauses),
-            pauses: reports.iter().flat_map(|report| &report.ports).map(pauses).sum(),
-            first_port_victim: first_port.and_then(is_victim),
-            pool_used: reports.iter().map(|report| report.pool.used).sum(),
-        }
-    }
-}
-
-/// Whether a port is in the victim state, under a policy that has one. All its queues say the same.
-fn is_victim(port: &PortReport) -> Option<bool> {
-    port.classes.iter().find_map(|class| class.ingress.observation.victim)
 }
 
 /// Why a scenario does not run.
@@ -303,7 +248,8 @@ fn conduct(
         if recorder.is_due(next) {
             let (now, reports) = reports(scenario, running, board)?;
             recorder.sample(now, &reports)?;
-            observe(&progress.at(now, board, &reports));
+            let flows: Vec<FlowSample> = board.flows().collect();
+            observe(&progress.at(now, &flows, &reports));
         }
     }
     let deadline = Instant::now() + FINISH_WITHIN;
@@ -324,14 +270,6 @@ fn reports(scenario: &Scenario, running: &RunningFabric, board: &Board) -> Resul
     let reports = (0..scenario.switches.len()).map(|switch| running.report(switch)).collect::<Result<Vec<_>, _>>()?;
     let now = reports.first().and_then(|report| board.scenario_time(report.at)).unwrap_or(Time::ZERO);
     Ok((now, reports))
-}
-
-/// Copies of the switches' configurations.
-fn write_configs(scenario: &Scenario, run: &RunDir) -> Result<(), RunDirError> {
-    match &scenario.switches[..] {
-        [single] => run.write_config(single.source.text()),
-        several => several.iter().try_for_each(|switch| run.write_config_of(&switch.name, switch.source.text())),
-    }
 }
 
 /// Dilated, several switches share one CPU, as [`DpdkBackend::start`] has it of switch and hosts: no neighbour runs on while

@@ -18,6 +18,8 @@
 //! | [`sim`] | the backend that runs scenarios in virtual time |
 //! | [`deadlock`] | finds queues of a fabric that wait for each other in a circle |
 //! | `dpdk` (feature `dpdk`) | the backend that runs scenarios with real frames on DPDK ports |
+//! | [`record`] | what both backends write down while they run |
+//! | [`measure`] | what comes of it: completion times, slowdowns, how near queues came to a PAUSE |
 //! | [`run_dir`] | the files that a run leaves behind |
 //! | [`plot`] | draws time series |
 
@@ -29,7 +31,9 @@ pub mod dpdk;
 pub mod host;
 pub mod import;
 pub mod link;
+pub mod measure;
 pub mod plot;
+pub mod record;
 pub mod rocev2;
 pub mod run_dir;
 pub mod scenario;

@@ -8,27 +8,34 @@
 //! | `events.csv` | what happened at single instants, see [`EventWriter`] |
 //! | `fct.csv` | each completed message, see [`FctWriter`] |
 //! | `PORT.pcapng` | frames of one port, see [`CaptureWriter`] |
+//! | `fct.txt`, `pfc.txt`, `qlen.txt` | if asked for, of a run in virtual time: as public ns-3 simulators write them, see [`Ns3Files`] |
+//! | `speed.json` | of a run in virtual time, how long this machine took for it, see [`Speed`] |
 //! | `summary.json` | the results; written last, so that a directory without it is of a run that did not end |
 //!
-//! All times are scenario time. A directory of an earlier run is replaced; anything else is left alone, with an error.
+//! All times are scenario time. In virtual time all files but `provenance.json` and `speed.json` are the same, byte by byte,
+//! whenever and wherever the scenario runs. A directory of an earlier run is replaced; anything else is left alone, with an error.
 
 mod capture;
 mod events;
+mod ns3;
 mod provenance;
 mod series;
+mod speed;
 mod summary;
 #[cfg(test)]
 mod tests;
 
 pub use capture::{CapturePort, CaptureWriter, Direction};
-pub use events::{EventKind, EventWriter, FctWriter};
+pub use events::{EventKind, EventWriter, FctRow, FctWriter};
+pub use ns3::{Ns3Files, Ns3Message};
 pub use provenance::{Machine, Provenance};
 pub use series::{FlowSample, PoolSample, QueueSample, Series, SeriesColumns, SeriesWriter};
-#[cfg(feature = "dpdk")]
+pub use speed::Speed;
 pub(crate) use summary::throughput;
 pub use summary::{
-    ClassSummary, DeadlockSummary, FeedbackSummary, FlowSummary, FlowWindow, LaneSummary, MessageSummary, MessageTimes,
-    PoolSummary, PortSummary, PortWindow, Summary, SwitchSummary, Window,
+    BinSummary, ClassSummary, DeadlockSummary, Distribution, FeedbackSummary, FlowControlSummary, FlowSummary,
+    FlowWindow, FrameSummary, LaneSummary, MessageSummary, MessageTimes, PoolSummary, PortSummary, PortWindow, Summary,
+    SwitchSummary, TrafficSummary, Window,
 };
 
 use std::fs::{self, File};
@@ -44,6 +51,10 @@ const CONFIG_EXTENSION: &str = ".toml";
 const SERIES: &str = "series.csv";
 const EVENTS: &str = "events.csv";
 const FCT: &str = "fct.csv";
+const SPEED: &str = "speed.json";
+const NS3_FCT: &str = "fct.txt";
+const NS3_PFC: &str = "pfc.txt";
+const NS3_QLEN: &str = "qlen.txt";
 const SUMMARY: &str = "summary.json";
 const SUMMARY_UNFINISHED: &str = "summary.json.part";
 const CAPTURE_EXTENSION: &str = "pcapng";
@@ -170,6 +181,17 @@ impl RunDir {
         CaptureWriter::new(file, port).map_err(io_at(&path, "can't be written"))
     }
 
+    /// Starts the files that public ns-3 simulators write.
+    pub fn ns3_files(&self) -> Result<Ns3Files<BufWriter<File>>, RunDirError> {
+        let [fct, pfc, qlen] = [NS3_FCT, NS3_PFC, NS3_QLEN].map(|name| self.new_file(name));
+        Ok(Ns3Files::new(fct?.1, pfc?.1, qlen?.1))
+    }
+
+    /// Writes how fast the run was.
+    pub fn write_speed(&self, speed: &Speed) -> Result<(), RunDirError> {
+        self.write_json(SPEED, speed)
+    }
+
     /// Writes the results, and with them ends the run.
     pub fn finish(self, summary: &Summary) -> Result<PathBuf, RunDirError> {
         self.write_json(SUMMARY_UNFINISHED, summary)?;
@@ -238,7 +260,8 @@ fn clear_earlier_run(path: &Path) -> Result<(), RunDirError> {
 
 fn is_run_file(name: &str) -> bool {
     let is_config = name.starts_with(CONFIG_OF) && name.ends_with(CONFIG_EXTENSION);
-    let fixed = [PROVENANCE, CONFIG, SERIES, EVENTS, FCT, SUMMARY, SUMMARY_UNFINISHED];
+    let fixed =
+        [PROVENANCE, CONFIG, SERIES, EVENTS, FCT, NS3_FCT, NS3_PFC, NS3_QLEN, SPEED, SUMMARY, SUMMARY_UNFINISHED];
     is_config
         || fixed.contains(&name)
         || Path::new(name).extension().is_some_and(|extension| extension == CAPTURE_EXTENSION)

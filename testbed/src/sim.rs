@@ -3,8 +3,8 @@
 //!
 //! A station (a switch or a host) is woken when something arrives for it and at the instant that it names itself; between two
 //! wake-ups nothing happens. A frame takes its time on its sender's wire, then the propagation delay of the link, and has
-//! arrived with its last byte. Frames have no payload: they are the [`NicFrame`](crate::host::NicFrame)s that hosts hand over. Switches and hosts react
-//! at once: write `reaction = "0s"` in `[pfc]` to have thresholds reckoned so.
+//! arrived with its last byte. Frames have no payload: they are the [`NicFrame`](crate::host::NicFrame)s that hosts hand over.
+//! Switches and hosts react at once: write `reaction = "0s"` in `[pfc]` to have thresholds reckoned so.
 //!
 //! The same scenario gives the same run on every machine. What a station does reaches no other before a frame has come over a
 //! wire: not within the shortest propagation delay that there is. So time is cut into windows of that length, and in each window
@@ -13,6 +13,7 @@
 //! switch at one instant, the ports take turns in being first. `time_dilation` has no meaning here.
 
 mod agenda;
+mod backend;
 mod connections;
 mod network;
 mod station;
@@ -28,11 +29,13 @@ use crate::host::{Host, HostError};
 use crate::link::FaultCounters;
 use crate::scenario::{PortPlace, Scenario, ScenarioError};
 use connections::Connections;
-use network::Network;
+use network::{Network, Told};
 use station::{HostStation, SwitchStation};
 use wire::Wire;
 
-pub use connections::Done;
+pub use crate::record::Progress;
+pub use backend::{SimBackend, SimRunError};
+pub use connections::{Done, Sent};
 
 /// A scenario under way in virtual time.
 #[derive(Debug)]
@@ -223,6 +226,36 @@ impl Sim {
     /// Frames lost because a link was cut.
     pub fn cut_off(&self) -> u64 {
         self.network.wires.iter().map(Wire::cut_off).sum()
+    }
+
+    /// Frames that a host has put on its link, and taken from it, flow control's too.
+    pub fn host_frames(&self, host: usize) -> [u64; 2] {
+        self.hosts[host].frames
+    }
+
+    /// What injected faults have done to what a switch's port sends.
+    fn faults_of_port(&self, place: PortPlace) -> FaultCounters {
+        let wire = self.switches[place.switch].wire(place.port);
+        wire.map_or_else(FaultCounters::default, |wire| self.network.wires[wire].fault_counters())
+    }
+
+    /// What injected faults have done to what a host sends.
+    fn faults_of_host(&self, host: usize) -> FaultCounters {
+        self.network.wires[self.hosts[host].wire()].fault_counters()
+    }
+
+    /// From now on, the flow-control frames that switches send are kept for [`Sim::drain_told`].
+    fn keep_told(&mut self) {
+        self.network.told = Some(Vec::new());
+    }
+
+    /// Those frames, since the last call, in the order in which they were sent.
+    fn drain_told(&mut self) -> impl Iterator<Item = Told> {
+        let told = self.network.told.as_mut();
+        told.into_iter().flat_map(|told| {
+            told.sort_by_key(|told| (told.at, told.place));
+            told.drain(..)
+        })
     }
 
     /// The links between switches, for a [`Detector`](crate::deadlock::Detector).

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use weir_config::ConfigErrors;
 use weir_testbed::dpdk::{BackendError, DpdkBackend, fitting_dilation};
 use weir_testbed::host::CongestionControl;
+use weir_testbed::record::Progress;
 use weir_testbed::run_dir::{RunDir, RunDirError, Summary};
 use weir_testbed::scenario::Scenario;
 use weir_testbed::victim::{PolicyKind, Victim, VictimPolicy};
@@ -147,7 +148,7 @@ fn introduce(arguments: &DemoArguments, bursts: &[u8], scenarios: &[Scenario], (
 }
 
 fn run_one(backend: &DpdkBackend, scenario: &Scenario, label: &str, run: RunDir) -> Result<Summary, Failure> {
-    experiment::run_with_bar(backend, (label, 12), scenario, run, |progress| {
+    let message = |progress: &Progress| {
         let state = match progress.first_port_victim {
             Some(true) => " (victim)",
             Some(false) => " (normal)",
@@ -159,7 +160,8 @@ fn run_one(backend: &DpdkBackend, scenario: &Scenario, label: &str, run: RunDir)
             progress.first_port_pauses,
             progress.pool_used.get() as f64 / 1e6
         )
-    })
+    };
+    experiment::run_with_bar((label, 12), scenario, message, |observe| Ok(backend.run(scenario, run, observe)?))
 }
 
 /// Says which runs the machine held up.

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use weir_testbed::dpdk::{DpdkBackend, Progress};
+use weir_testbed::record::Progress;
 use weir_testbed::run_dir::{Provenance, RunDir, RunDirError, Summary};
 use weir_testbed::scenario::Scenario;
 use weir_units::{Span, Time};
@@ -27,27 +27,27 @@ pub fn outlook(scenarios: &[Scenario]) -> String {
     format!("{runs}, about {seconds:.0} s in all.")
 }
 
-/// Runs a scenario with a bar on the terminal, at whose end stands what `message` says; names are aligned to `width`.
+/// Runs a scenario with a bar on the terminal, at whose end stands what `message` says; names are aligned to `width`. `run` hands
+/// it to a backend, with whom to tell of its progress.
 pub fn run_with_bar(
-    backend: &DpdkBackend,
     (name, width): (&str, usize),
     scenario: &Scenario,
-    directory: RunDir,
     message: impl Fn(&Progress) -> String,
+    run: impl FnOnce(&mut dyn FnMut(&Progress)) -> Result<Summary, Failure>,
 ) -> Result<Summary, Failure> {
     let bar = progress_bar(name, width, scenario.end.since(Time::ZERO));
-    let summary = backend.run(scenario, directory, &mut |progress: &Progress| {
+    let summary = run(&mut |progress: &Progress| {
         bar.set_position(progress.now.as_nanos() / 1_000);
         bar.set_message(message(progress));
-    })?;
+    });
     bar.finish_and_clear();
-    Ok(summary)
+    summary
 }
 
 /// A bar for a run of this name and length in scenario time, of which it shows microseconds; names are aligned to `width`.
 fn progress_bar(name: &str, width: usize, length: Span) -> ProgressBar {
     let bar = ProgressBar::new(length.as_micros());
-    let template = format!("{{prefix:>{width}}} [{{bar:32}}] {{pos:>6}} of {{len}} us  {{msg}}");
+    let template = format!("{{prefix:>{width}}} [{{bar:32}}] {{pos:>6}} of {{len}} us, {{eta}} left  {{msg}}");
     let style = ProgressStyle::with_template(&template).expect("a valid template");
     bar.set_style(style.progress_chars("=> "));
     bar.set_prefix(name.to_owned());

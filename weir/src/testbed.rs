@@ -1,26 +1,37 @@
-//! `weir testbed run`: the runs of a scenario file on this machine's DPDK, each in a directory of its own, compared.
+//! `weir testbed run`: the runs of a scenario file, on this machine's DPDK or in virtual time, each in a directory of its own,
+//! compared.
 
 mod figure;
 mod outcome;
+mod traffic;
 
+use std::cell::Cell;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use weir_config::{ConfigErrors, Device};
 use weir_testbed::dpdk::{DpdkBackend, fitting_dilation};
+use weir_testbed::record::Progress;
 use weir_testbed::run_dir::{RunDir, Summary};
 use weir_testbed::scenario::Scenario;
 use weir_testbed::scenario::file::{self, Expectation, ScenarioRun};
+use weir_testbed::sim::{SimBackend, SimRunError};
+use weir_units::Time;
 
 use crate::exit::Failure;
 use crate::experiment;
+use crate::table::count;
 
 /// What can be done with a scenario.
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Run a scenario with real frames on this machine's DPDK: switches and emulated RDMA hosts in one process, by one
-    /// clock.
+    /// Run a scenario: switches and emulated RDMA hosts in one process, with real frames on this machine's DPDK, or in virtual
+    /// time.
     ///
-    /// The exit code is 1 if a lossless frame was lost, or a run came to a deadlock that the scenario does not expect.
+    /// The exit code is 1 if a lossless frame was lost, a run came to a deadlock that the scenario does not expect, not all that was
+    /// sent arrived, or the run was interrupted.
     Run(RunArguments),
 }
 
@@ -30,15 +41,30 @@ pub struct RunArguments {
     /// The scenario.
     #[arg(value_name = "SCENARIO.toml")]
     file: PathBuf,
+    /// What runs it: dpdk, with real frames by a clock of this machine; or sim, in virtual time, the same on every machine. By
+    /// default dpdk, or sim for a scenario that only that can run.
+    #[arg(long, value_name = "NAME")]
+    backend: Option<Backend>,
     /// Only this one of the file's runs, and others given alike; the beginning of a name will do.
     #[arg(long = "run", value_name = "NAME")]
     runs: Vec<String>,
-    /// How many times slower than real time; by default as the file says, or what this machine can follow.
+    /// How many times slower than real time; by default as the file says, or what this machine can follow. In virtual time, only
+    /// what the default of [pfc] reaction goes by.
     #[arg(long, value_name = "FACTOR", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     dilation: Option<u32>,
+    /// Write fct.txt, pfc.txt and qlen.txt too, as public ns-3 simulators of RDMA networks do; with sim only.
+    #[arg(long)]
+    ns3_files: bool,
     /// Directory of the results, in which each run gets one of its own; by default runs/ and the scenario's name.
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
+}
+
+/// What runs scenarios.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Backend {
+    Sim,
+    Dpdk,
 }
 
 /// A run that has ended.
@@ -50,29 +76,144 @@ pub(crate) struct Ended {
     pub directory: PathBuf,
 }
 
+/// A run that is to start.
+struct Planned {
+    run: ScenarioRun,
+    scenario: Scenario,
+    run_dir: RunDir,
+    directory: PathBuf,
+}
+
 /// Runs what the file describes, prints the comparison and draws it.
 pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let runs = chosen(arguments, file::load(&arguments.file)?)?;
-    let scenarios = at_dilation(arguments, &runs)?;
-    for scenario in &scenarios {
-        weir_dpdk_driver::check_machine(&scenario.switches)?;
+    let backend = backend(arguments, &runs)?;
+    let scenarios = at_dilation(arguments, &runs, backend)?;
+    if backend == Backend::Dpdk {
+        for scenario in &scenarios {
+            weir_dpdk_driver::check_machine(&scenario.switches)?;
+        }
     }
     let name = scenarios.first().map_or("", |scenario| scenario.name.as_str()).to_owned();
     let output = arguments.output.clone().unwrap_or_else(|| PathBuf::from("runs").join(&name));
-    let directories: Vec<PathBuf> = runs.iter().map(|run| output.join(slug(&run.name))).collect();
-    let run_dirs = directories.iter().map(|path| experiment::directory(path)).collect::<Result<Vec<_>, _>>()?;
-    introduce(&scenarios);
-    let backend = DpdkBackend::start(&scenarios)?;
-    let mut ended = Vec::new();
-    for (((run, scenario), run_dir), directory) in runs.into_iter().zip(scenarios).zip(run_dirs).zip(directories) {
-        let summary = run_one(&backend, &run.name, &scenario, run_dir)?;
-        ended.push(Ended { name: run.name, expects: run.expects, scenario, summary, directory });
+    introduce(&scenarios, backend);
+    let mut planned = Vec::new();
+    for (run, scenario) in runs.into_iter().zip(scenarios) {
+        let directory = output.join(slug(&run.name));
+        planned.push(Planned { run_dir: experiment::directory(&directory)?, run, scenario, directory });
     }
+    let ended = match backend {
+        Backend::Dpdk => run_on_dpdk(planned)?,
+        Backend::Sim => run_in_virtual_time(planned, arguments.ns3_files)?,
+    };
     outcome::print(&ended);
-    println!("figure: {}", figure::draw(&ended, &name, &output)?.display());
-    println!("results: {}/*/ (summary.json, series.csv, events.csv, the switches' configurations)", output.display());
+    if let Some(figure) = figure::draw(&ended, &name, &output)? {
+        println!("figure: {}", figure.display());
+    }
+    println!(
+        "results: {}/*/ (summary.json, series.csv, events.csv, fct.csv, the switches' configurations)",
+        output.display()
+    );
     outcome::verdict(&ended)
 }
+
+/// The backend that is asked for, or that can run them all.
+fn backend(arguments: &RunArguments, runs: &[ScenarioRun]) -> Result<Backend, Failure> {
+    let needs_virtual_time = runs.iter().find_map(|run| run.scenario.needs_virtual_time());
+    let real = runs.iter().find_map(|run| real_device(&run.scenario));
+    let backend = match (arguments.backend, needs_virtual_time, real) {
+        (Some(Backend::Dpdk), Some(reason), _) => {
+            return Err(Failure::Argument(format!("--backend dpdk: {reason}; write --backend sim, or leave it out")));
+        }
+        (Some(Backend::Sim), _, Some(device)) => {
+            return Err(Failure::Argument(format!(
+                "--backend sim: {device}, and in virtual time there are no devices; write --backend dpdk, or leave it out"
+            )));
+        }
+        (Some(asked), ..) => asked,
+        (None, Some(_), _) => Backend::Sim,
+        (None, None, _) => Backend::Dpdk,
+    };
+    if arguments.ns3_files && backend == Backend::Dpdk {
+        return Err(Failure::Argument(
+            "--ns3-files: only runs in virtual time have them; add --backend sim".to_owned(),
+        ));
+    }
+    Ok(backend)
+}
+
+/// A port or host of a scenario that is on a real device, if any is.
+fn real_device(scenario: &Scenario) -> Option<String> {
+    let is_real = |device: &Device| !matches!(device, Device::Ring(_) | Device::CloneOf(_));
+    if let Some(host) = scenario.hosts.iter().find(|host| host.device.is_some()) {
+        return Some(format!("host {} has a device of its own", host.name));
+    }
+    let place = scenario.ports().find(|place| is_real(&scenario.switches[place.switch].ports[place.port].device))?;
+    Some(format!("port {} is on a device", scenario.port_name(place)))
+}
+
+fn run_on_dpdk(planned: Vec<Planned>) -> Result<Vec<Ended>, Failure> {
+    let scenarios: Vec<Scenario> = planned.iter().map(|planned| planned.scenario.clone()).collect();
+    let backend = DpdkBackend::start(&scenarios)?;
+    let message = |progress: &Progress| {
+        format!(
+            "received {:5.2} Gb/s  PAUSEs {}  buffers {:.1} MB",
+            progress.received_bps as f64 / 1e9,
+            progress.pauses,
+            progress.pool_used.get() as f64 / 1e6
+        )
+    };
+    let mut ended = Vec::new();
+    for Planned { run, scenario, run_dir, directory } in planned {
+        let summary = experiment::run_with_bar((&run.name, NAMES), &scenario, message, |observe| {
+            Ok(backend.run(&scenario, run_dir, observe)?)
+        })?;
+        ended.push(Ended { name: run.name, expects: run.expects, scenario, summary, directory });
+    }
+    Ok(ended)
+}
+
+/// Until a signal; the runs after an interrupted one are left out.
+fn run_in_virtual_time(planned: Vec<Planned>, ns3_files: bool) -> Result<Vec<Ended>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, stop.clone())?;
+    }
+    let mut ended = Vec::new();
+    for Planned { run, scenario, run_dir, directory } in planned {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let backend = SimBackend { expects: run.expects, ns3_files };
+        let (started, last) = (Instant::now(), Cell::new((0.0, 0, 0.0)));
+        let messages: usize = scenario.traffic.iter().map(|traffic| traffic.messages.len()).sum();
+        let message = |progress: &Progress| {
+            let (at, hops, rate) = last.get();
+            let now = started.elapsed().as_secs_f64();
+            // Over half a second at least: what is told of less jumps.
+            let rate = if now - at > 0.5 || rate == 0.0 {
+                let rate = (progress.packet_hops - hops) as f64 / (now - at).max(1e-6);
+                last.set((now, progress.packet_hops, rate));
+                rate
+            } else {
+                rate
+            };
+            let done = match messages {
+                0 => String::new(),
+                all => format!("  messages {} of {}", count(progress.messages_done), count(all as u64)),
+            };
+            format!("{:.2} M packet-hops/s  PAUSEs {}{done}", rate / 1e6, count(progress.pauses))
+        };
+        let summary = experiment::run_with_bar((&run.name, NAMES), &scenario, message, |observe| {
+            Ok(backend.run(&scenario, run_dir, observe, &stop)?)
+        })?;
+        ended.push(Ended { name: run.name, expects: run.expects, scenario, summary, directory });
+    }
+    Ok(ended)
+}
+
+/// Width of runs' names before their bars.
+const NAMES: usize = 26;
 
 /// The runs that were asked for, in the file's order.
 fn chosen(arguments: &RunArguments, runs: Vec<ScenarioRun>) -> Result<Vec<ScenarioRun>, Failure> {
@@ -94,10 +235,14 @@ fn is_meant(run: &str, name: &str) -> bool {
     run.to_lowercase().starts_with(&name.trim().to_lowercase())
 }
 
-/// The runs at the time dilation that the command, the file or this machine asks for.
-fn at_dilation(arguments: &RunArguments, runs: &[ScenarioRun]) -> Result<Vec<Scenario>, Failure> {
+/// The runs at the time dilation that the command, the file or this machine asks for; the machine has no say in virtual time.
+fn at_dilation(arguments: &RunArguments, runs: &[ScenarioRun], backend: Backend) -> Result<Vec<Scenario>, Failure> {
     let asked = arguments.dilation.or(runs.iter().find_map(|run| run.time_dilation));
-    let dilation = asked.unwrap_or_else(|| fitting(runs));
+    let dilation = match (asked, backend) {
+        (Some(asked), _) => asked,
+        (None, Backend::Dpdk) => fitting(runs),
+        (None, Backend::Sim) => return Ok(runs.iter().map(|run| run.scenario.clone()).collect()),
+    };
     let (mut scenarios, mut errors) = (Vec::new(), Vec::new());
     for run in runs {
         match run.dilated(dilation) {
@@ -130,33 +275,44 @@ fn slug(name: &str) -> String {
     words.map(str::to_lowercase).collect::<Vec<_>>().join("-")
 }
 
-fn introduce(scenarios: &[Scenario]) {
+fn introduce(scenarios: &[Scenario], backend: Backend) {
     let Some(scenario) = scenarios.first() else { return };
-    let dilation = scenario.time_dilation();
-    let clock = match dilation {
-        1 => "in real time".to_owned(),
-        factor => format!("by one clock, {factor} times slower than real time"),
+    let clock = match (backend, scenario.time_dilation()) {
+        (Backend::Sim, _) => "in virtual time".to_owned(),
+        (Backend::Dpdk, 1) => "in real time".to_owned(),
+        (Backend::Dpdk, factor) => format!("by one clock, {factor} times slower than real time"),
     };
-    let count = |n: usize, of: &str| if n == 1 { format!("one {of}") } else { format!("{n} {of}s") };
+    let number = |n: usize, of: &str| {
+        if n == 1 { format!("one {of}") } else { format!("{} {of}s", count(n as u64)).replace("switchs", "switches") }
+    };
+    let messages: usize = scenario.traffic.iter().map(|traffic| traffic.messages.len()).sum();
+    let sent = match (scenario.flows.len(), messages) {
+        (flows, 0) => number(flows, "flow"),
+        (0, messages) => number(messages, "message"),
+        (flows, messages) => format!("{} and {}", number(flows, "flow"), number(messages, "message")),
+    };
     println!(
-        "{}: {}, {} and {}, {clock}.",
+        "{}: {}, {} and {sent}, {clock}.",
         scenario.name,
-        count(scenario.switches.len(), "switch").replace("switchs", "switches"),
-        count(scenario.hosts.len(), "host"),
-        count(scenario.flows.len(), "flow")
+        number(scenario.switches.len(), "switch"),
+        number(scenario.hosts.len(), "host"),
     );
-    println!("{}\n", experiment::outlook(scenarios));
+    println!(
+        "{}\n",
+        match backend {
+            Backend::Dpdk => experiment::outlook(scenarios),
+            Backend::Sim => format!("{} of {}.", number(scenarios.len(), "run"), scenario.end.since(Time::ZERO)),
+        }
+    );
 }
 
-fn run_one(backend: &DpdkBackend, name: &str, scenario: &Scenario, run: RunDir) -> Result<Summary, Failure> {
-    experiment::run_with_bar(backend, (name, 26), scenario, run, |progress| {
-        format!(
-            "received {:5.2} Gb/s  PAUSEs {}  buffers {:.1} MB",
-            progress.received_bps as f64 / 1e9,
-            progress.pauses,
-            progress.pool_used.get() as f64 / 1e6
-        )
-    })
+impl From<SimRunError> for Failure {
+    fn from(error: SimRunError) -> Failure {
+        match error {
+            SimRunError::Sim(error) => Failure::Argument(error.to_string()),
+            error => Failure::Run(error.to_string()),
+        }
+    }
 }
 
 #[cfg(test)]

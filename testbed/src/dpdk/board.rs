@@ -5,9 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use weir_units::{BitRate, Bytes, CLASSES, Class, Span, Time};
 
-use super::on_link::OnLink;
 use crate::host::{Host, HostStats};
-use crate::link::{FaultCounters, FeedbackStats, Lane};
+use crate::record::LinkWords;
 use crate::run_dir::FlowSample;
 use crate::scenario::Scenario;
 
@@ -54,27 +53,6 @@ pub(super) struct LastWords {
     pub(super) late: Span,
     /// Of the link toward the host, and toward the switch.
     pub(super) link: LinkWords,
-}
-
-/// What a link leaves, in each direction.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct LinkWords {
-    /// Frames that came out.
-    pub(super) delivered: [u64; 2],
-    pub(super) faults: [FaultCounters; 2],
-    /// τ of the data that goes in each direction; `None` where it is not measured.
-    pub(super) feedback: [Option<FeedbackStats>; 2],
-}
-
-impl LinkWords {
-    /// Of a link's two lanes.
-    pub(super) fn of(lanes: [&Lane<OnLink>; 2]) -> LinkWords {
-        LinkWords {
-            delivered: lanes.map(Lane::delivered),
-            faults: lanes.map(Lane::fault_counters),
-            feedback: lanes.map(Lane::feedback),
-        }
-    }
 }
 
 impl Board {

@@ -8,12 +8,13 @@ use weir_dpdk_io::{Batch, Clock, Mbuf, Mempool, RxQueue, TxQueue};
 use weir_flowctl::frame::{ControlFrame, PfcFrame};
 use weir_units::{Span, Time};
 
-use super::board::{Board, LastWords, LinkWords};
+use super::board::{Board, LastWords};
 use super::capture::{self, Captured, Tap};
 use super::instants::PortInstants;
 use super::on_link::{LinkShape, OnLink};
 use crate::host::{Completion, Host};
 use crate::link::Lane;
+use crate::record::LinkWords;
 use crate::run_dir::Direction;
 use crate::scenario::{CapturePlan, PortPlace};
 

@@ -8,11 +8,12 @@ use weir_dpdk_io::{Batch, Clock, Mempool, RxQueue, TxQueue};
 use weir_flowctl::frame::ControlFrame;
 use weir_units::Time;
 
-use super::board::{Board, LinkWords};
+use super::board::Board;
 use super::instants::PortInstants;
 use super::on_link::{LinkShape, OnLink};
 use super::station::{BURST, Note, Reader, notes};
 use crate::link::Lane;
+use crate::record::LinkWords;
 use crate::scenario::PortPlace;
 
 /// A link between two ports: the far ends of both, and a lane each way.

@@ -196,6 +196,16 @@ impl FrameSizes {
     }
 }
 
+impl NicFrame {
+    /// The flow-control frame that it is, if it is one.
+    pub fn as_control(&self) -> Option<ControlFrame> {
+        match self {
+            NicFrame::Control(frame) => Some(*frame),
+            NicFrame::Packet(_) => None,
+        }
+    }
+}
+
 impl LinkFrame for NicFrame {
     fn is_control(&self) -> bool {
         matches!(self, NicFrame::Control(_))

@@ -2,10 +2,9 @@
 
 use std::io::{self, Write};
 
-use weir_units::{Class, Time};
+use weir_units::{Bytes, Class, Span, Time};
 
 use super::{csv_error, micros};
-use crate::host::Completion;
 
 /// Writes a row for each event, in the order in which they are noted. Columns:
 ///
@@ -106,23 +105,45 @@ impl EventKind<'_> {
 /// | `released_us` | when the message was handed to the NIC, scenario time, microseconds to the picosecond |
 /// | `bytes` | its payload |
 /// | `fct_us` | from then until its acknowledgement arrived, microseconds |
+/// | `from`, `to` | the hosts |
+/// | `ideal_us` | how long it takes in an empty fabric, microseconds; empty where that is not known, as on DPDK |
 pub struct FctWriter<W: Write> {
     csv: csv::Writer<W>,
+}
+
+/// A completed message.
+#[derive(Clone, Copy, Debug)]
+pub struct FctRow<'a> {
+    /// The flow's or traffic's name.
+    pub flow: &'a str,
+    /// The sending host's.
+    pub from: &'a str,
+    /// The receiving host's.
+    pub to: &'a str,
+    /// When it was handed to the NIC.
+    pub released: Time,
+    /// Its payload.
+    pub size: Bytes,
+    /// Flow completion time.
+    pub fct: Span,
+    /// What that is in an empty fabric, if it is known.
+    pub ideal: Option<Span>,
 }
 
 impl<W: Write> FctWriter<W> {
     /// Writes the header.
     pub fn new(writer: W) -> io::Result<FctWriter<W>> {
         let mut csv = csv::Writer::from_writer(writer);
-        csv.write_record(["flow", "released_us", "bytes", "fct_us"]).map_err(csv_error)?;
+        csv.write_record(["flow", "released_us", "bytes", "fct_us", "from", "to", "ideal_us"]).map_err(csv_error)?;
         Ok(FctWriter { csv })
     }
 
-    /// Adds a message of the flow of this name.
-    pub fn write(&mut self, flow: &str, message: &Completion) -> io::Result<()> {
-        let fct = micros(Time::ZERO + message.fct);
-        let row = [flow.to_owned(), micros(message.released), message.size.get().to_string(), fct];
-        self.csv.write_record(row).map_err(csv_error)
+    /// Adds a message.
+    pub fn write(&mut self, row: &FctRow<'_>) -> io::Result<()> {
+        let span = |span: Span| micros(Time::ZERO + span);
+        let (released, bytes, fct) = (micros(row.released), row.size.get().to_string(), span(row.fct));
+        let ideal = row.ideal.map_or_else(String::new, span);
+        self.csv.write_record([row.flow, &released, &bytes, &fct, row.from, row.to, &ideal]).map_err(csv_error)
     }
 
     /// Writes out what is buffered.
@@ -133,8 +154,6 @@ impl<W: Write> FctWriter<W> {
 
 #[cfg(test)]
 mod tests {
-    use weir_units::{Bytes, Span};
-
     use super::*;
 
     #[test]
@@ -159,17 +178,22 @@ mod tests {
     fn messages_have_their_times() {
         let mut text = Vec::new();
         let mut fcts = FctWriter::new(&mut text).unwrap();
-        let message = Completion {
-            flow: 0,
+        let message = FctRow {
+            flow: "burst 1",
+            from: "H1",
+            to: "H2",
             released: Time::from_nanos(7),
             size: Bytes::kb(64),
             fct: Span::from_picos(5_480_001),
+            ideal: None,
         };
-        fcts.write("burst 1", &message).unwrap();
+        fcts.write(&message).unwrap();
+        fcts.write(&FctRow { ideal: Some(Span::from_micros(5)), ..message }).unwrap();
         fcts.finish().unwrap();
         assert_eq!(
             String::from_utf8(text).unwrap(),
-            "flow,released_us,bytes,fct_us\nburst 1,0.007000,64000,5.480001\n"
+            "flow,released_us,bytes,fct_us,from,to,ideal_us\nburst 1,0.007000,64000,5.480001,H1,H2,\n\
+             burst 1,0.007000,64000,5.480001,H1,H2,5.000000\n"
         );
     }
 }

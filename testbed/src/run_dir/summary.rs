@@ -13,6 +13,9 @@ use crate::link::FeedbackStats;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Summary {
+    /// Why the run is no good, in sentences: what it lost, that it stands still, that it was interrupted. None of a good run.
+    #[serde(default)]
+    pub failures: Vec<String>,
     /// The scenario's name.
     pub scenario: String,
     /// What ran it: `dpdk`, `sim` or `hosts`.
@@ -25,15 +28,25 @@ pub struct Summary {
     pub time_dilation: u64,
     /// How long it ran.
     pub duration_ns: u64,
-    /// The same in real time, in milliseconds.
-    pub wall_ms: u64,
+    /// The same in real time, in milliseconds; none in virtual time, where `speed.json` tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wall_ms: Option<u64>,
     /// Line time that a host lost at most, because the machine polled it too late: where this is no small part of the
     /// duration, rates are the machine's and not the scenario's.
     pub late_ns: u64,
-    /// Whether no lossless frame was lost anywhere.
+    /// Whether no lossless frame was lost anywhere; in virtual time, but for what injected faults and outages took.
     pub lossless: bool,
     /// Queues that waited for each other without end, if any did.
     pub deadlock: Option<DeadlockSummary>,
+    /// Flow control, over all ports and classes.
+    #[serde(default)]
+    pub flow_control: Option<FlowControlSummary>,
+    /// Each traffic: how long its messages took.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub traffic: Vec<TrafficSummary>,
+    /// Where all frames have gone; in virtual time only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frames: Option<FrameSummary>,
     /// Each flow.
     pub flows: Vec<FlowSummary>,
     /// Each port of the switches that has a host or a link.
@@ -164,6 +177,12 @@ pub struct SwitchSummary {
     pub headroom_pool: Option<PoolSummary>,
     /// Its egress lossy pool, in the four-pool model.
     pub egress_lossy_pool: Option<PoolSummary>,
+    /// The most in use of all private buffers together, as samples show it.
+    #[serde(default)]
+    pub private_max_bytes: u64,
+    /// The most in use of all headroom together, as samples show it.
+    #[serde(default)]
+    pub headroom_max_bytes: u64,
 }
 
 /// One direction of a link.
@@ -231,10 +250,114 @@ pub struct ClassSummary {
     pub headroom_estimate_bytes: Option<u64>,
     /// The highest of the samples.
     pub headroom_estimate_max_bytes: Option<u64>,
+    /// GFC: the highest stage that the switch told its peer; none under other flow controls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stage_max: Option<u64>,
     /// Whether the class is lossless.
     pub lossless: bool,
     /// Frames dropped that arrived or were to leave here, by reason.
     pub drops: BTreeMap<String, u64>,
+}
+
+/// Flow control over all ports and classes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlowControlSummary {
+    /// How often a switch paused a peer, refreshes not included.
+    pub pauses_sent: u64,
+    /// The same in a second of the run.
+    pub pauses_per_second: u64,
+    /// For how long, all ports and classes added up.
+    pub paused_ns: u64,
+    /// Messages sent, of whatever flow control.
+    pub messages_sent: u64,
+}
+
+/// What became of a traffic's messages.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrafficSummary {
+    /// Its name.
+    pub name: String,
+    /// Its class.
+    pub class: u8,
+    /// Messages started.
+    pub started: u64,
+    /// Of these, acknowledged.
+    pub completed: u64,
+    /// Of these, not.
+    pub unfinished: u64,
+    /// Completed messages that started before the warm-up's end: they are in no bin.
+    pub warm_up: u64,
+    /// Completed messages by size, first all of them; without sizes that none has.
+    pub bins: Vec<BinSummary>,
+}
+
+/// Messages of one size range.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BinSummary {
+    /// `all`, or `10KB-100KB`.
+    pub sizes: String,
+    /// Messages of this size at least,
+    pub from_bytes: u64,
+    /// and of less than this; null for no end.
+    pub below_bytes: Option<u64>,
+    /// How many.
+    pub count: u64,
+    /// Flow completion times.
+    pub fct_ns: Distribution,
+    /// Of the same, how many thousandths of the ideal completion time they are: 1000 in an empty fabric. Null if no way is
+    /// known.
+    pub slowdown_permille: Option<Distribution>,
+}
+
+/// A distribution. Percentiles are exact, by nearest rank: the least value that so many of a hundred do not exceed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Distribution {
+    /// The average, rounded down.
+    pub mean: u64,
+    /// The median.
+    pub p50: u64,
+    /// The 95th percentile.
+    pub p95: u64,
+    /// The 99th.
+    pub p99: u64,
+    /// The 99.9th.
+    pub p999: u64,
+    /// The greatest.
+    pub max: u64,
+}
+
+/// Where all frames have gone, flow control's included. What went in is what came out:
+/// `hosts_sent + control_sent + copied + doubled = hosts_received + control_received + dropped + faults_lost + cut_off + held +
+/// on_links`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FrameSummary {
+    /// Sent by hosts.
+    pub hosts_sent: u64,
+    /// Received by hosts.
+    pub hosts_received: u64,
+    /// Flow-control frames that switches sent,
+    pub control_sent: u64,
+    /// and received.
+    pub control_received: u64,
+    /// Copies that switches made of frames for unknown hosts.
+    pub copied: u64,
+    /// Frames that injected faults delivered twice.
+    pub doubled: u64,
+    /// Dropped by switches, by reason, in whatever class.
+    pub dropped: BTreeMap<String, u64>,
+    /// Taken by injected faults.
+    pub faults_lost: u64,
+    /// Lost on links that were cut.
+    pub cut_off: u64,
+    /// In the switches at the end.
+    pub held: u64,
+    /// On their way on links at the end.
+    pub on_links: u64,
 }
 
 /// A pool: the shared segment, or one beside it.
@@ -326,6 +449,15 @@ impl FlowSummary {
             fct: MessageTimes::of(&sent.fct),
             ..FlowSummary::default()
         }
+    }
+}
+
+impl FrameSummary {
+    /// What went in, and what came out or is there still.
+    pub fn sides(&self) -> [u64; 2] {
+        let dropped: u64 = self.dropped.values().sum();
+        let gone = self.hosts_received + self.control_received + dropped + self.faults_lost + self.cut_off;
+        [self.hosts_sent + self.control_sent + self.copied + self.doubled, gone + self.held + self.on_links]
     }
 }
 

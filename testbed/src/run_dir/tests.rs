@@ -4,7 +4,7 @@ use tempfile::TempDir;
 use weir_units::{BitRate, Bytes, Class, MacAddr, Span};
 
 use super::*;
-use crate::host::{Completion, ReceiverStats, SenderStats};
+use crate::host::{ReceiverStats, SenderStats};
 
 fn provenance() -> Provenance {
     Provenance::new("0.1.0", ["weir", "testbed"].map(str::to_owned), UNIX_EPOCH)
@@ -56,8 +56,8 @@ fn whole_run(path: &Path) -> PathBuf {
     events.write(Time::ZERO, "p0", Some(Class::new(3)), EventKind::ResumeSent).unwrap();
     events.finish().unwrap();
     let mut fcts = run.fcts().unwrap();
-    let message = Completion { flow: 0, released: Time::ZERO, size: Bytes::kb(64), fct: Span::from_micros(9) };
-    fcts.write("F1", &message).unwrap();
+    let (released, size, fct) = (Time::ZERO, Bytes::kb(64), Span::from_micros(9));
+    fcts.write(&FctRow { flow: "F1", from: "H1", to: "H2", released, size, fct, ideal: None }).unwrap();
     fcts.finish().unwrap();
     let port = CapturePort { name: "p0".into(), mac: MacAddr::default(), rate: BitRate::gbps(10) };
     run.capture(&port).unwrap().finish().unwrap();

@@ -1,10 +1,12 @@
 //! What is between stations: wires, and who is to be woken when.
 
+use weir_flowctl::frame::ControlFrame;
 use weir_units::{Span, Time};
 
 use super::agenda::Agenda;
 use super::wire::Wire;
 use crate::host::NicFrame;
+use crate::scenario::PortPlace;
 
 /// The wires, and the agenda of all stations.
 #[derive(Debug)]
@@ -17,6 +19,18 @@ pub(super) struct Network {
     lookahead: Span,
     /// Frames put on a wire.
     hops: u64,
+    /// Flow-control frames that switches have sent, if anybody asks.
+    pub(super) told: Option<Vec<Told>>,
+}
+
+/// A flow-control frame that a switch's port has sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Told {
+    pub(super) at: Time,
+    /// When it is at the far end, but for injected faults; [`Time::NEVER`] if the link is cut.
+    pub(super) arrives: Time,
+    pub(super) place: PortPlace,
+    pub(super) frame: ControlFrame,
 }
 
 /// The wires that lead to a station.
@@ -43,7 +57,7 @@ impl Network {
         let mut agenda = Agenda::new(inboxes.len());
         (0..inboxes.len()).for_each(|station| agenda.set(station, Time::ZERO));
         let lookahead = wires.iter().map(Wire::lookahead).min().unwrap_or(NO_WIRES);
-        Network { wires, inboxes, agenda, lookahead, hops: 0 }
+        Network { wires, inboxes, agenda, lookahead, hops: 0, told: None }
     }
 
     /// What a station does at an instant reaches no other earlier than so long after it.

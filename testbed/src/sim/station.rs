@@ -12,8 +12,9 @@ use weir_switch_core::{
 use weir_units::{MacAddr, PortId, Span, Time};
 
 use super::agenda::Agenda;
-use super::network::Network;
+use super::network::{Network, Told};
 use crate::host::{Host, NicFrame};
+use crate::scenario::PortPlace;
 
 /// A switch: its halves, all on one lcore, and what has arrived for it.
 #[derive(Debug)]
@@ -43,11 +44,14 @@ pub(super) struct HostStation {
     wire: u32,
     /// When there is something to do though nothing arrives.
     own: Time,
+    /// Frames that it has sent, and received.
+    pub(super) frames: [u64; 2],
 }
 
 /// The network as a switch sees it, port by port.
 struct Ports<'s> {
     now: Time,
+    number: usize,
     network: &'s mut Network,
     wires: &'s [Option<u32>],
 }
@@ -129,7 +133,7 @@ impl SwitchStation {
         if self.arrived.len() > 1 {
             take_turns(&mut self.arrived, &mut self.turn, self.wires.len());
         }
-        let mut ports = Ports { now, network, wires: &self.wires };
+        let mut ports = Ports { now, number: self.number, network, wires: &self.wires };
         for (port, frame) in self.arrived.drain(..) {
             self.forwarder.handle_one(now, port, frame, &mut ports, &mut self.transmitter);
         }
@@ -188,7 +192,7 @@ const LEARNED_MAX: usize = 4_096;
 
 impl HostStation {
     pub(super) fn new(station: usize, host: Host, wire: u32) -> HostStation {
-        HostStation { station, host, wire, own: Time::ZERO }
+        HostStation { station, host, wire, own: Time::ZERO, frames: [0; 2] }
     }
 
     /// Does what there is to do up to and with `limit`, instant by instant; returns how many these were.
@@ -209,6 +213,7 @@ impl HostStation {
     #[inline]
     fn run(&mut self, now: Time, network: &mut Network) -> Time {
         while let Some((_, frame)) = network.poll(now, self.station) {
+            self.frames[1] += 1;
             self.host.handle(now, frame);
         }
         let mut in_vain = 0;
@@ -218,7 +223,10 @@ impl HostStation {
                 return next;
             }
             match self.host.poll(now) {
-                Some(frame) => network.send(now, self.wire, frame),
+                Some(frame) => {
+                    self.frames[0] += 1;
+                    network.send(now, self.wire, frame);
+                }
                 // A timer may have been all that was due.
                 None => in_vain += 1,
             }
@@ -253,12 +261,19 @@ impl PortOutput<NicFrame> for Ports<'_> {
         for frame in burst.drain(..) {
             // What goes to a port without a link, flow control that is, goes nowhere.
             if let Some(wire) = self.wires[port.index()] {
+                let control = self.network.told.is_some().then(|| frame.as_control()).flatten();
                 self.network.send(self.now, wire, frame);
+                if let (Some(frame), Some(told)) = (control, &mut self.network.told) {
+                    let place = PortPlace { switch: self.number, port: port.index() };
+                    let arrives = self.network.wires[wire as usize].last_arrives();
+                    told.push(Told { at: self.now, arrives, place, frame });
+                }
             }
         }
         sent
     }
 }
+
 fn on_one_lcore(config: &SwitchConfig) -> Plan {
     let lcores = LcoreConfig { layout: Layout::Single, cores: Vec::new() };
     Plan::new(&SwitchConfig { lcores, ..config.clone() }, 1).expect("one lcore is enough for all roles")

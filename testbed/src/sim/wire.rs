@@ -113,6 +113,11 @@ impl Wire {
         }
     }
 
+    /// When the last frame that was sent arrives; [`Time::NEVER`] if the wire is cut.
+    pub(super) fn last_arrives(&self) -> Time {
+        if self.is_up { self.free_at + self.delay } else { Time::NEVER }
+    }
+
     /// Frames lost because the wire was cut.
     pub(super) fn cut_off(&self) -> u64 {
         self.cut_off

@@ -19,8 +19,14 @@ use crate::exit::Failure;
 /// Rates are means over this long.
 const RATE_OVER: Span = Span::from_micros(200);
 
-/// Draws the runs, and returns the file.
-pub(super) fn draw(ended: &[Ended], title: &str, output: &Path) -> Result<PathBuf, Failure> {
+/// Lines that a panel has at most.
+const LINES_MAX: usize = 16;
+
+/// Draws the runs, and returns the file; `None` if no ports are drawn.
+pub(super) fn draw(ended: &[Ended], title: &str, output: &Path) -> Result<Option<PathBuf>, Failure> {
+    if ended.iter().all(|run| run.scenario.draw.is_empty()) {
+        return Ok(None);
+    }
     let columns = ended.len().clamp(1, RUNS_SIDE_BY_SIDE);
     let mut panels = Vec::new();
     for runs in ended.chunks(columns) {
@@ -34,11 +40,11 @@ pub(super) fn draw(ended: &[Ended], title: &str, output: &Path) -> Result<PathBu
     let figure = Figure { title: title.to_owned(), columns, panels };
     let path = output.join("figure.svg");
     figure.write_svg(&path).map_err(|error| Failure::Run(error.to_string()))?;
-    Ok(path)
+    Ok(Some(path))
 }
 
 fn queues(run: &Ended, series: &Series) -> Panel {
-    let lines = columns(run, "ingress_bytes").map(|(name, column)| Line {
+    let lines = columns(run, "ingress_bytes").take(LINES_MAX).map(|(name, column)| Line {
         name,
         points: values(series, &column).map(|(us, bytes)| (us / 1e3, bytes / 1e3)).collect(),
     });
@@ -52,7 +58,7 @@ fn queues(run: &Ended, series: &Series) -> Panel {
 }
 
 fn rates(run: &Ended, series: &Series) -> Panel {
-    let lines = columns(run, "rx_bps").map(|(name, column)| Line {
+    let lines = columns(run, "rx_bps").take(LINES_MAX).map(|(name, column)| Line {
         name,
         points: smoothed(values(series, &column)).map(|(us, bps)| (us / 1e3, bps / 1e9)).collect(),
     });

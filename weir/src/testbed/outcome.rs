@@ -4,12 +4,15 @@ use weir_testbed::run_dir::{LaneSummary, PortSummary, PortWindow, Summary};
 use weir_testbed::scenario::file::Expectation;
 use weir_units::Span;
 
-use super::Ended;
+use super::{Ended, traffic};
 use crate::exit::Failure;
 use crate::table::{Table, count};
 
 /// A host that was polled too late for more than this share of the run makes its rates the machine's.
 const LATE_PERCENT_MAX: f64 = 5.0;
+/// Flows and ports that the comparison has lines for.
+const FLOWS_MAX: usize = 10;
+const PORTS_MAX: usize = 4;
 /// Columns of a table, and of the figure.
 pub(super) const RUNS_SIDE_BY_SIDE: usize = 4;
 
@@ -20,6 +23,11 @@ pub(super) fn print(ended: &[Ended]) {
     }
     for runs in ended.chunks(RUNS_SIDE_BY_SIDE) {
         println!("{}", comparison(runs));
+    }
+    for run in ended {
+        for (traffic, table) in traffic::tables(&run.summary) {
+            println!("{}, {traffic}:\n{table}", run.name);
+        }
     }
     for sentence in ended.iter().flat_map(remarks) {
         println!("{sentence}");
@@ -33,6 +41,9 @@ pub(super) fn verdict(ended: &[Ended]) -> Result<(), Failure> {
 }
 
 fn fault(run: &Ended) -> Option<String> {
+    if !run.summary.failures.is_empty() {
+        return Some(format!("{}: {}", run.name, run.summary.failures.join("; ")));
+    }
     let stands = is_deadlocked(&run.summary);
     if !run.summary.lossless {
         return Some(format!("{}: {}", run.name, lost(&run.summary)));
@@ -68,7 +79,9 @@ fn dropped(summary: &Summary) -> u64 {
 fn alarms(run: &Ended) -> Vec<String> {
     let (name, summary) = (&run.name, &run.summary);
     let mut alarms = Vec::new();
-    if !summary.lossless {
+    if !summary.failures.is_empty() {
+        alarms.extend(summary.failures.iter().map(|failure| format!("{name}: {failure}.")));
+    } else if !summary.lossless {
         alarms.push(format!("{name}: {}.", lost(summary)));
     }
     if let Some(deadlock) = &summary.deadlock {
@@ -101,6 +114,8 @@ fn remarks(run: &Ended) -> Vec<String> {
             ));
         }
     }
+    remarks
+        .extend(summary.notes.iter().filter(|note| note.starts_with("no PAUSE")).map(|note| format!("{name}: {note}")));
     let late = summary.late_ns as f64 * 100.0 / summary.duration_ns.max(1) as f64;
     if late > LATE_PERCENT_MAX {
         remarks.push(format!(
@@ -127,7 +142,7 @@ fn comparison(ended: &[Ended]) -> Table {
         Some(deadlock) => format!("from {:.1} ms", deadlock.since_ns as f64 / 1e6),
         None => "none".to_owned(),
     });
-    let flows = ended.first().map_or(0, |run| run.summary.flows.len());
+    let flows = ended.first().map_or(0, |run| run.summary.flows.len()).min(FLOWS_MAX);
     let window = ended.first().and_then(|run| run.summary.windows.last()).map_or("", |window| window.name.as_str());
     for n in 0..flows {
         let flow = &ended[0].summary.flows[n].name;
@@ -135,7 +150,7 @@ fn comparison(ended: &[Ended]) -> Table {
             last(&run.summary).map_or("-".to_owned(), |(flows, _)| gbps(flows[n].throughput_bps))
         });
     }
-    for port in drawn_ports(ended) {
+    for port in drawn_ports(ended).into_iter().take(PORTS_MAX) {
         let of_port = |run: &Ended| run.summary.ports.iter().find(|of| of.name == port).cloned();
         let in_window =
             |run: &Ended| last(&run.summary).and_then(|(_, ports)| ports.iter().find(|of| of.port == port).cloned());
@@ -158,6 +173,8 @@ fn comparison(ended: &[Ended]) -> Table {
             in_window(run).and_then(|port| port.reckoned_queue_bytes).map_or("-".to_owned(), kb)
         });
     }
+    row("PAUSEs sent", &|run| run.summary.flow_control.map_or("-".to_owned(), |of| count(of.pauses_sent)));
+    row("PAUSEs a second", &|run| run.summary.flow_control.map_or("-".to_owned(), |of| count(of.pauses_per_second)));
     row("lossless frames dropped", &|run| count(dropped(&run.summary)));
     row("messages, highest mean share of a link, %", &|run| {
         percent(run.summary.ports.iter().map(|port| port.messages.share_ppm).max())
@@ -165,6 +182,14 @@ fn comparison(ended: &[Ended]) -> Table {
     row("messages, worst millisecond of a link, %", &|run| {
         percent(run.summary.ports.iter().map(|port| port.messages.share_worst_ppm).max())
     });
+    if ended.iter().all(|run| run.summary.frames.is_some()) {
+        row("all frames dropped or cut off", &|run| {
+            let lost =
+                run.summary.frames.as_ref().map(|of| of.dropped.values().sum::<u64>() + of.faults_lost + of.cut_off);
+            lost.map_or("-".to_owned(), count)
+        });
+        return table;
+    }
     row("feedback delay, 99 % within / longest, us", &|run| {
         let delays = || slowed(&run.summary).filter_map(|(_, lane)| lane.feedback);
         match (delays().map(|delay| delay.p99_ns).max(), delays().map(|delay| delay.max_ns).max()) {

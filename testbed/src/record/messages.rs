@@ -8,7 +8,7 @@ use weir_units::{BitRate, Span, Time};
 
 /// The messages that one port has sent, as samples tell.
 #[derive(Clone, Debug)]
-pub(super) struct MessageRate {
+pub(crate) struct MessageRate {
     /// The samples of the last [`WORST_OVER`]: when, and how many by then.
     recent: VecDeque<(Time, u64)>,
     /// The last sample.
@@ -18,7 +18,7 @@ pub(super) struct MessageRate {
 }
 
 /// What the worst case is taken over.
-pub(super) const WORST_OVER: Span = Span::from_millis(1);
+pub(crate) const WORST_OVER: Span = Span::from_millis(1);
 
 impl Default for MessageRate {
     fn default() -> MessageRate {
@@ -28,7 +28,7 @@ impl Default for MessageRate {
 
 impl MessageRate {
     /// By `now`, a sample's instant, so many were sent.
-    pub(super) fn note(&mut self, now: Time, sent: u64) {
+    pub(crate) fn note(&mut self, now: Time, sent: u64) {
         while let Some((at, _)) = self.recent.front()
             && now.since(*at) > WORST_OVER
         {
@@ -45,17 +45,17 @@ impl MessageRate {
     }
 
     /// Messages sent.
-    pub(super) fn sent(&self) -> u64 {
+    pub(crate) fn sent(&self) -> u64 {
         self.last.1
     }
 
     /// The share of a link of this rate that they took over `duration`, in millionths.
-    pub(super) fn share_ppm(&self, rate: BitRate, duration: Span) -> u64 {
+    pub(crate) fn share_ppm(&self, rate: BitRate, duration: Span) -> u64 {
         share_ppm(self.sent(), rate, duration)
     }
 
     /// The share in the worst [`WORST_OVER`], or between the samples around it if they are further apart.
-    pub(super) fn worst_ppm(&self, rate: BitRate) -> u64 {
+    pub(crate) fn worst_ppm(&self, rate: BitRate) -> u64 {
         let (sent, over) = self.worst;
         share_ppm(sent, rate, over)
     }

@@ -1,0 +1,30 @@
+//! What comes of a run, in numbers: completion times and slowdowns by message size, PAUSEs, and how near queues came to one.
+
+mod distribution;
+mod messages;
+mod survey;
+mod ways;
+
+pub use messages::{MessageMeasures, SIZE_BINS, SizeBin};
+pub(crate) use survey::{Survey, Surveyor};
+pub use ways::Ways;
+
+use weir_switch_core::Report;
+use weir_units::Span;
+
+use crate::run_dir::FlowControlSummary;
+
+/// Flow control over all ports and classes of switches that ran for so long.
+pub fn flow_control(reports: &[Report], duration: Span) -> FlowControlSummary {
+    let ports = || reports.iter().flat_map(|report| &report.ports);
+    let classes = || ports().flat_map(|port| &port.classes);
+    let pauses_sent: u64 = classes().map(|class| class.pauses_tx).sum();
+    let second = u128::from(Span::from_secs(1).as_picos());
+    let per_second = u128::from(pauses_sent) * second / u128::from(duration.as_picos().max(1));
+    FlowControlSummary {
+        pauses_sent,
+        pauses_per_second: per_second as u64,
+        paused_ns: classes().map(|class| class.paused_tx).sum::<Span>().as_nanos(),
+        messages_sent: ports().map(|port| port.control_tx.pfc + port.control_tx.pause + port.control_tx.credit).sum(),
+    }
+}

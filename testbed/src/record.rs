@@ -1,0 +1,37 @@
+//! What both backends leave of a run: samples, events and completion times as they come, and the summary at its end.
+//!
+//! A backend hands in the reports of its switches at each sample, what its hosts have counted, and single instants; all files
+//! of a run directory are written here.
+
+mod messages;
+mod progress;
+mod queues;
+mod recorder;
+mod results;
+mod watched;
+
+pub use progress::Progress;
+pub(crate) use progress::ProgressOf;
+pub(crate) use queues::Ports;
+#[cfg(feature = "dpdk")]
+pub(crate) use recorder::Record;
+pub(crate) use recorder::{Depth, Recorder};
+pub(crate) use results::{Ended, LinkWords, dropped, lost_lossless, summary};
+
+use weir_switch_core::report::PortReport;
+
+use crate::run_dir::{RunDir, RunDirError};
+use crate::scenario::Scenario;
+
+/// Copies of the switches' configurations.
+pub(crate) fn write_configs(scenario: &Scenario, run: &RunDir) -> Result<(), RunDirError> {
+    match &scenario.switches[..] {
+        [single] => run.write_config(single.source.text()),
+        several => several.iter().try_for_each(|switch| run.write_config_of(&switch.name, switch.source.text())),
+    }
+}
+
+/// Whether a port is in the victim state, under a policy that has one. All its queues say the same.
+pub(crate) fn is_victim(port: &PortReport) -> Option<bool> {
+    port.classes.iter().find_map(|class| class.ingress.observation.victim)
+}

@@ -1,0 +1,156 @@
+//! `fct.txt`, `pfc.txt` and `qlen.txt`: results as the public HPCC simulator and its descendants write them, for their users'
+//! scripts.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use weir_units::{Bytes, Span, Time};
+
+/// Writes the three files. Nodes are numbered as in that simulator's topologies with hosts first: hosts from 0 in the order of
+/// the scenario, then the switches. Interfaces of a node are numbered from 1.
+///
+/// | file | a line is |
+/// |---|---|
+/// | `fct.txt` | `sip dip sport dport size start_ns fct_ns standalone_ns` for each completed message; addresses in hexadecimal, 0x0b000001 + 256 n of node n |
+/// | `pfc.txt` | `time_ns node nodetype ifindex type` for each change of a pause, when its frame reaches the node that it pauses: node type 0 is a host, 1 a switch; type 1 pauses, 0 resumes. A frame for several classes has a line for each; frames that only refresh a pause have none, nor have stages and credit |
+/// | `qlen.txt` | `time: NS`, and then for each switch port `node ifindex n0 n1 n2 ...`: how many samples so far found 0 to below 1 KB (of 1000 B), 1 to below 2 KB and so on in its egress queues; at each 100 ms and at the end |
+///
+/// Two things differ. `standalone_ns` is the time in an empty fabric, with each link's rate, store and forward, and the
+/// acknowledgement. Queues are sampled when the scenario's series is. Frames that an injected fault takes stand in `pfc.txt` all the
+/// same.
+pub struct Ns3Files<W: Write> {
+    fct: W,
+    pfc: W,
+    qlen: W,
+    /// Pauses that have not reached their node yet.
+    on_the_way: Vec<(Time, [usize; 4])>,
+    /// Samples by node and interface, and length in KB.
+    lengths: BTreeMap<(usize, usize), Vec<u64>>,
+    lengths_at: Time,
+}
+
+/// A completed message.
+#[derive(Clone, Copy, Debug)]
+pub struct Ns3Message {
+    /// The sending host.
+    pub from: usize,
+    /// The receiving host.
+    pub to: usize,
+    /// Numbers that tell its connection.
+    pub ports: [u16; 2],
+    /// Its payload.
+    pub size: Bytes,
+    /// When it was handed to the NIC.
+    pub start: Time,
+    /// Flow completion time.
+    pub fct: Span,
+    /// What that is in an empty fabric.
+    pub standalone: Span,
+}
+
+/// How often `qlen.txt` is written.
+const LENGTHS_EVERY: Span = Span::from_millis(100);
+/// 1 KB there.
+const LENGTH_BIN: u64 = 1_000;
+
+impl<W: Write> Ns3Files<W> {
+    /// Into `fct.txt`, `pfc.txt` and `qlen.txt`.
+    pub fn new(fct: W, pfc: W, qlen: W) -> Ns3Files<W> {
+        let lengths_at = Time::ZERO + LENGTHS_EVERY;
+        Ns3Files { fct, pfc, qlen, on_the_way: Vec::new(), lengths: BTreeMap::new(), lengths_at }
+    }
+
+    /// Adds a message.
+    pub fn message(&mut self, message: &Ns3Message) -> io::Result<()> {
+        let Ns3Message { from, to, ports: [sport, dport], size, start, fct, standalone } = message;
+        let address = |node: usize| 0x0b00_0001 + 256 * node;
+        writeln!(
+            self.fct,
+            "{:08x} {:08x} {sport} {dport} {} {} {} {}",
+            address(*from),
+            address(*to),
+            size.get(),
+            start.as_nanos(),
+            fct.as_nanos(),
+            standalone.as_nanos()
+        )
+    }
+
+    /// A frame that pauses or resumes a class is to reach an interface of a node then.
+    pub fn pause(&mut self, arrives: Time, node: usize, is_switch: bool, interface: usize, is_pause: bool) {
+        self.on_the_way.push((arrives, [node, usize::from(is_switch), interface, usize::from(is_pause)]));
+    }
+
+    /// Time has come to `now`, and what reaches its node by then has been told.
+    pub fn advance(&mut self, now: Time) -> io::Result<()> {
+        // Stable: of frames that arrive at one instant, the first to be sent is first.
+        self.on_the_way.sort_by_key(|(arrives, _)| *arrives);
+        let arrived = self.on_the_way.partition_point(|(arrives, _)| *arrives <= now);
+        for (at, [node, kind, interface, is_pause]) in self.on_the_way.drain(..arrived) {
+            writeln!(self.pfc, "{} {node} {kind} {interface} {is_pause}", at.as_nanos())?;
+        }
+        while self.lengths_at <= now {
+            self.write_lengths(self.lengths_at)?;
+            self.lengths_at += LENGTHS_EVERY;
+        }
+        Ok(())
+    }
+
+    /// Adds a sample of what waits at an interface of a switch.
+    pub fn queue(&mut self, node: usize, interface: usize, length: Bytes) {
+        let counts = self.lengths.entry((node, interface)).or_default();
+        let bin = (length.get() / LENGTH_BIN) as usize;
+        counts.resize(counts.len().max(bin + 1), 0);
+        counts[bin] += 1;
+    }
+
+    fn write_lengths(&mut self, at: Time) -> io::Result<()> {
+        writeln!(self.qlen, "time: {}", at.as_nanos())?;
+        for ((node, interface), counts) in &self.lengths {
+            write!(self.qlen, "{node} {interface}")?;
+            counts.iter().try_for_each(|count| write!(self.qlen, " {count}"))?;
+            writeln!(self.qlen)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the files at `now`.
+    pub fn finish(mut self, now: Time) -> io::Result<()> {
+        self.advance(now)?;
+        self.write_lengths(now)?;
+        [&mut self.fct, &mut self.pfc, &mut self.qlen].into_iter().try_for_each(Write::flush)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_as_scripts_read_them() {
+        let [mut fct, mut pfc, mut qlen] = [Vec::new(), Vec::new(), Vec::new()];
+        let mut files = Ns3Files::new(&mut fct, &mut pfc, &mut qlen);
+        let message = Ns3Message {
+            from: 1,
+            to: 300,
+            ports: [10_000, 100],
+            size: Bytes::kb(64),
+            start: Time::from_nanos(2_000),
+            fct: Span::from_nanos(7_500),
+            standalone: Span::from_nanos(6_000),
+        };
+        files.message(&message).unwrap();
+        files.pause(Time::from_nanos(9), 1, false, 1, true);
+        files.pause(Time::from_nanos(8), 301, true, 4, false);
+        files.pause(Time::from_nanos(20), 1, false, 1, false);
+        files.advance(Time::from_nanos(10)).unwrap();
+        for length in [0, 999, 2_000] {
+            files.queue(301, 4, Bytes::new(length));
+        }
+        files.finish(Time::from_nanos(15)).unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        assert_eq!(text(fct), "0b000101 0b012c01 10000 100 64000 2000 7500 6000\n");
+        assert_eq!(text(pfc), "8 301 1 4 0\n9 1 0 1 1\n", "what has not arrived by the end is left out");
+        assert_eq!(text(qlen), "time: 15\n301 4 2 0 1\n");
+    }
+}

@@ -1,0 +1,19 @@
+//! `speed.json`: how long a machine took for a run in virtual time.
+
+use serde::{Deserialize, Serialize};
+
+/// How long the machine took. Nothing else of a run in virtual time depends on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Speed {
+    /// Time that passed, in milliseconds.
+    pub wall_ms: u64,
+    /// Time that the run's thread was on a CPU; null if the system does not tell.
+    pub cpu_ms: Option<u64>,
+    /// Frames put on any link, flow control's too.
+    pub packet_hops: u64,
+    /// The same in a second on a CPU.
+    pub packet_hops_per_cpu_second: Option<u64>,
+    /// How often a switch or host was woken.
+    pub wakeups: u64,
+}
