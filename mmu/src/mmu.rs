@@ -252,6 +252,9 @@ impl Rules {
 /// Bytes of some packets.
 #[inline]
 fn total(packets: &[Arrival]) -> u64 {
+    if let [packet] = packets {
+        return u64::from(packet.bytes);
+    }
     packets.iter().map(|packet| u64::from(packet.bytes)).sum()
 }
 

@@ -40,6 +40,15 @@ impl Scheduler {
         if ready == 0 {
             return None;
         }
+        if ready.is_power_of_two() {
+            return Some(self.next_of_one(Class::new(ready.trailing_zeros() as u8), head));
+        }
+        Some(self.next_in_turn(ready, head))
+    }
+
+    /// The next of several classes by DWRR.
+    #[inline]
+    fn next_in_turn(&mut self, ready: u8, head: impl Fn(Class) -> u32) -> Class {
         // A frame longer than the quantum takes several rounds, so this ends after finitely many turns.
         loop {
             let class = Class::new(self.turn as u8);
@@ -51,12 +60,29 @@ impl Scheduler {
                 let length = head(class);
                 if length <= self.deficit[self.turn] {
                     self.deficit[self.turn] -= length;
-                    return Some(class);
+                    return class;
                 }
             }
             self.turn = (self.turn + 1) % CLASSES;
             self.granted = false;
         }
+    }
+
+    /// The same where one class alone is ready: it gets its quantum as often as it takes, since no other has a turn.
+    #[inline]
+    fn next_of_one(&mut self, class: Class, head: impl Fn(Class) -> u32) -> Class {
+        let turn = class.index();
+        let deficit = &mut self.deficit[turn];
+        if self.turn != turn || !self.granted {
+            *deficit += self.quantum[turn];
+        }
+        let length = head(class);
+        while *deficit < length {
+            *deficit += self.quantum[turn];
+        }
+        *deficit -= length;
+        (self.turn, self.granted) = (turn, true);
+        class
     }
 
     /// Notes that a queue has run empty: what it did not use is forfeit.
@@ -72,6 +98,7 @@ impl Scheduler {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use weir_config::Arbitration;
 
     use super::*;
@@ -119,6 +146,27 @@ mod tests {
         let bytes = serve(&mut scheduler, 0b11, [9_000, 100, 0, 0, 0, 0, 0, 0], 1_000);
         let share = bytes[0] as f64 / bytes[1] as f64;
         assert!((share - 1.0).abs() < 0.15, "{bytes:?}");
+    }
+
+    proptest! {
+        /// Of frames of whatever length.
+        #[test]
+        fn one_class_alone_is_served_as_if_turns_were_taken(
+            calls in prop::collection::vec((0..8u8, any::<u8>(), 1..9_000u32, any::<bool>()), 1..200),
+        ) {
+            let queues: [QueueConfig; 8] = std::array::from_fn(|class| queue(false, 200 + 700 * class as u32));
+            let (mut scheduler, mut in_turn) = (Scheduler::new(&queues), Scheduler::new(&queues));
+            for (alone, others, length, runs_empty) in calls {
+                // Mostly one class alone.
+                let ready = 1 << alone | if others < 64 { others << 2 } else { 0 };
+                let class = scheduler.next(ready, |_| length).unwrap();
+                prop_assert_eq!(class, in_turn.next_in_turn(ready, |_| length));
+                if runs_empty {
+                    scheduler.handle_empty(class);
+                    in_turn.handle_empty(class);
+                }
+            }
+        }
     }
 
     #[test]

@@ -163,7 +163,7 @@ impl Host {
         let place = self.senders.open(true, make)?;
         self.frame_bytes_max = self.frame_bytes_max.max(self.senders[place].frame_bytes_max());
         self.give_turn(now, place);
-        Ok((self.senders[place].config().queue_pair, place))
+        Ok((self.senders[place].terms().queue_pair, place))
     }
 
     /// Tells a receiving end, by its place, who sends to it.
@@ -358,7 +358,7 @@ impl Host {
         let due = sender.due();
         if !sender.has_turn && due < Time::NEVER {
             sender.has_turn = true;
-            self.schedule.add(now, flow as u32, sender.config().class, due);
+            self.schedule.add(now, flow as u32, sender.terms().class, due);
         }
     }
 
@@ -501,18 +501,18 @@ impl Host {
         };
         let sender = &mut self.senders[flow];
         sender.handle_sent(now, u32::from(frame_bytes));
-        let flow_config = sender.config();
-        let (own, peer, class) = (flow_config.queue_pair, flow_config.peer, flow_config.class);
+        let terms = sender.terms();
+        let (own, peer, class) = (terms.queue_pair, terms.peer, terms.class);
         let packet = NicPacket {
             destination: peer.mac,
             source: self.config.mac,
             flow_hash: sender.flow_hash(),
             frame_bytes,
-            dscp: flow_config.dscp,
+            dscp: terms.dscp,
             ecn,
             queue_pair: peer.queue_pair,
             says,
-            telemetry: flow_config.congestion_control.wants_telemetry().then(|| {
+            telemetry: terms.wants_telemetry.then(|| {
                 let mut hops = self.spare_hops.pop().unwrap_or_default();
                 hops.clear();
                 hops

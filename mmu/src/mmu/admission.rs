@@ -29,23 +29,34 @@ impl Mmu {
         }
         let mut room = Room::of(self.shared.reserve(total(arrivals)), now);
         let mut went_off = 0;
-        let mut rest = verdicts;
-        for run in self.runs(arrivals) {
-            debug_assert_eq!(run[0].ingress.port(), writer.port(), "a packet of another port");
-            let (verdicts, others) = rest.split_at_mut(run.len());
-            rest = others;
-            went_off |= if !self.ingress[run[0].ingress.index()].limits.lossless {
-                self.admit_lossy(writer, run, verdicts, &mut room);
-                0
-            } else if self.rules.port_xon_offset.is_some() {
-                self.admit_by_port(writer, run, verdicts, &mut room)
-            } else {
-                self.admit_lossless(writer, run, verdicts, &mut room)
-            };
+        if let [_] = arrivals {
+            // One alone is a run.
+            went_off = self.admit_run(writer, arrivals, verdicts, &mut room);
+        } else {
+            let mut rest = verdicts;
+            for run in self.runs(arrivals) {
+                let (verdicts, others) = rest.split_at_mut(run.len());
+                rest = others;
+                went_off |= self.admit_run(writer, run, verdicts, &mut room);
+            }
         }
         self.shared.note_level(room.pool().used);
         self.shared.give_back(room.granted - room.used);
         went_off
+    }
+
+    /// Packets of one ingress queue, and if they are lossy, to one egress queue. Returns its class if it went OFF, as a bit.
+    #[inline]
+    fn admit_run(&self, writer: &mut PortWriter, run: &[Arrival], verdicts: &mut [Verdict], room: &mut Room) -> u8 {
+        debug_assert_eq!(run[0].ingress.port(), writer.port(), "a packet of another port");
+        if !self.ingress[run[0].ingress.index()].limits.lossless {
+            self.admit_lossy(writer, run, verdicts, room);
+            0
+        } else if self.rules.port_xon_offset.is_some() {
+            self.admit_by_port(writer, run, verdicts, room)
+        } else {
+            self.admit_lossless(writer, run, verdicts, room)
+        }
     }
 
     /// Packets of one lossless ingress queue: private, shared up to T, then headroom, then a violation (dsh Algorithm 1).

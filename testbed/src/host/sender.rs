@@ -120,7 +120,7 @@ pub struct FctSummary {
 /// One end's state.
 #[derive(Debug)]
 pub(super) struct Sender {
-    config: FlowConfig,
+    terms: Terms,
     payload_max: u64,
     frame_bytes_max: u32,
     flow_hash: u32,
@@ -159,6 +159,40 @@ pub(super) struct Sender {
     pub(super) watched_at: Time,
     /// Whether it is to be closed when its turn has come.
     pub(super) is_closing: bool,
+}
+
+/// What a sender goes by of its flow's configuration: hosts may have thousands of senders.
+#[derive(Debug)]
+pub(super) struct Terms {
+    pub queue_pair: QueuePair,
+    pub peer: Peer,
+    pub class: Class,
+    pub dscp: Dscp,
+    pub wants_telemetry: bool,
+    acks_every_packet: bool,
+    message: Bytes,
+    stop: Time,
+    repeat: Repeat,
+    ack_every: Option<NonZeroU32>,
+    retransmission: Option<Span>,
+}
+
+impl Terms {
+    fn of(config: &FlowConfig) -> Terms {
+        Terms {
+            queue_pair: config.queue_pair,
+            peer: config.peer,
+            class: config.class,
+            dscp: config.dscp,
+            wants_telemetry: config.congestion_control.wants_telemetry(),
+            acks_every_packet: config.congestion_control.acks_every_packet(),
+            message: config.message,
+            stop: config.stop,
+            repeat: config.repeat,
+            ack_every: config.ack_every,
+            retransmission: config.retransmission,
+        }
+    }
 }
 
 /// A message from its release to its acknowledgement.
@@ -267,7 +301,7 @@ impl Sender {
             has_turn: false,
             watched_at: Time::NEVER,
             is_closing: false,
-            config,
+            terms: Terms::of(&config),
         })
     }
 
@@ -330,14 +364,14 @@ impl Sender {
         let number = self.next.ahead_of(message.first) as u32;
         let (is_first, is_last) = (number == 0, number + 1 == message.packets);
         let payload = if is_last { message.size - u64::from(number) * self.payload_max } else { self.payload_max };
-        let is_every = self.config.ack_every.is_some_and(|every| (number + 1).is_multiple_of(every.get()));
+        let is_every = self.terms.ack_every.is_some_and(|every| (number + 1).is_multiple_of(every.get()));
         let write = Write {
             psn: self.next,
             message_bytes: message.size as u32,
             payload_bytes: payload as u16,
             is_first,
             is_last,
-            ack_request: is_last || is_every || self.config.congestion_control.acks_every_packet(),
+            ack_request: is_last || is_every || self.terms.acks_every_packet,
             sent_at: now,
         };
         if write.ack_request {
@@ -378,10 +412,10 @@ impl Sender {
 
     /// When the next message is released, and its size; fixes when the one after it comes.
     fn next_message(&mut self) -> (Time, Bytes) {
-        let size = self.left.map_or(self.config.message, |left| left.min(self.config.message));
+        let size = self.left.map_or(self.terms.message, |left| left.min(self.terms.message));
         let released = self.next_release;
         self.left = self.left.map(|left| left - size);
-        self.next_release = match self.config.repeat {
+        self.next_release = match self.terms.repeat {
             Repeat::BackToBack => Time::NEVER,
             Repeat::Every(period) => self.unless_ended(released.saturating_add(period)),
         };
@@ -391,13 +425,13 @@ impl Sender {
     /// The last packet of a message has been sent for the first time.
     fn finish_message(&mut self, now: Time) {
         self.stats.messages_sent += 1;
-        if self.config.repeat == Repeat::BackToBack {
+        if self.terms.repeat == Repeat::BackToBack {
             self.next_release = self.unless_ended(now);
         }
     }
 
     fn unless_ended(&self, release: Time) -> Time {
-        if release < self.config.stop && self.left != Some(Bytes::ZERO) { release } else { Time::NEVER }
+        if release < self.terms.stop && self.left != Some(Bytes::ZERO) { release } else { Time::NEVER }
     }
 
     /// Notes the frame that carried the packet last taken.
@@ -428,7 +462,7 @@ impl Sender {
             self.stats.acks_unexpected += 1;
             return;
         }
-        let goes_back = self.config.retransmission.is_some();
+        let goes_back = self.terms.retransmission.is_some();
         if ack.is_negative && !goes_back {
             return;
         }
@@ -498,7 +532,7 @@ impl Sender {
         if let Some(tcp) = &self.tcp {
             return tcp.end.next_timeout();
         }
-        match self.config.retransmission {
+        match self.terms.retransmission {
             Some(timeout) if self.awaits_ack() => self.progress.saturating_add(timeout),
             _ => Time::NEVER,
         }
@@ -543,8 +577,8 @@ impl Sender {
         self.flow_hash
     }
 
-    pub(super) fn config(&self) -> &FlowConfig {
-        &self.config
+    pub(super) fn terms(&self) -> &Terms {
+        &self.terms
     }
 
     pub(super) fn stats(&self) -> &SenderStats {

@@ -127,16 +127,17 @@ impl SwitchStation {
     /// Forwards what has arrived and sends what may be sent.
     #[inline]
     fn run(&mut self, now: Time, network: &mut Network) {
-        while let Some((port, frame)) = network.poll(now, self.number) {
-            self.arrived.push((PortId(port as u16), frame));
-        }
-        if self.arrived.len() > 1 {
-            take_turns(&mut self.arrived, &mut self.turn, self.wires.len());
+        if let Some((port, frame)) = network.poll(now, self.number) {
+            let port = PortId(port as u16);
+            if network.next_arrival(self.number) > now {
+                let mut ports = Ports { now, number: self.number, network, wires: &self.wires };
+                self.forwarder.handle_one(now, port, frame, &mut ports, &mut self.transmitter);
+            } else {
+                self.arrived.push((port, frame));
+                self.handle_several(now, network);
+            }
         }
         let mut ports = Ports { now, number: self.number, network, wires: &self.wires };
-        for (port, frame) in self.arrived.drain(..) {
-            self.forwarder.handle_one(now, port, frame, &mut ports, &mut self.transmitter);
-        }
         let mut due = self.forwarder.take_stirred();
         if self.sweep_at <= now {
             due |= self.transmitter.off_ports();
@@ -158,6 +159,19 @@ impl SwitchStation {
         }
         if self.transmitter.off_ports() != 0 && self.sweep_at == Time::NEVER {
             self.sweep_at = now + SWEEP;
+        }
+    }
+
+    /// Forwards what has arrived besides at this instant.
+    #[inline(never)]
+    fn handle_several(&mut self, now: Time, network: &mut Network) {
+        while let Some((port, frame)) = network.poll(now, self.number) {
+            self.arrived.push((PortId(port as u16), frame));
+        }
+        take_turns(&mut self.arrived, &mut self.turn, self.wires.len());
+        let mut ports = Ports { now, number: self.number, network, wires: &self.wires };
+        for (port, frame) in self.arrived.drain(..) {
+            self.forwarder.handle_one(now, port, frame, &mut ports, &mut self.transmitter);
         }
     }
 
@@ -218,18 +232,16 @@ impl HostStation {
         }
         let mut in_vain = 0;
         loop {
+            while let Some(frame) = self.host.poll(now) {
+                self.frames[0] += 1;
+                network.send(now, self.wire, frame);
+            }
             let next = self.host.next_wakeup(now);
             if next > now {
                 return next;
             }
-            match self.host.poll(now) {
-                Some(frame) => {
-                    self.frames[0] += 1;
-                    network.send(now, self.wire, frame);
-                }
-                // A timer may have been all that was due.
-                None => in_vain += 1,
-            }
+            // A timer may have been all that was due.
+            in_vain += 1;
             assert!(in_vain < 3, "a host that had nothing to send at {now:?} wants to be woken at {next:?}");
         }
     }
