@@ -2,7 +2,8 @@
 //! the papers under DCQCN; and how the cost of a packet-hop grows with the number of hosts.
 //!
 //! A packet-hop is a frame put on a link: data, acknowledgements, notifications and PFC alike. `cargo bench -p weir-testbed
-//! --no-default-features --bench virtual_time [-- NAME]`.
+//! --no-default-features --bench virtual_time [-- NAME]`; with `-- --instructions` a small fabric runs under callgrind, and the
+//! instructions of a packet-hop are held against a limit, which wall time on a shared machine could not be.
 
 use std::num::NonZeroU32;
 use std::process::Command;
@@ -22,8 +23,10 @@ use weir_units::{BitRate, Bytes, Class, MacAddr, Span, Time};
 const CLASS: Class = Class::new(3);
 const RATE: BitRate = BitRate::gbps(100);
 
-/// After each of so many parts of the time packets are counted.
-const SLICES: u64 = 20;
+/// The small fabric that is counted instruction by instruction.
+const COUNTED: &str = "leaf-spine-64";
+/// Instructions that a packet-hop of it may take: what it took when this was written, and a tenth more for another compiler.
+const INSTRUCTIONS_MAX: f64 = 2_450.0;
 
 /// A fabric and what its hosts send.
 struct Case {
@@ -43,6 +46,9 @@ enum Traffic {
 }
 
 fn main() {
+    if std::env::args().any(|argument| argument == "--instructions") {
+        return count_instructions();
+    }
     let chosen: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
     let is_chosen = |name: &str| chosen.is_empty() || chosen.iter().any(|chosen| name.contains(chosen.as_str()));
     // Each in a process of its own, so that what one has taken of memory is not counted for the next.
@@ -84,7 +90,7 @@ fn cases() -> Vec<Case> {
     }
     // Small enough to be counted instruction by instruction.
     cases.push(Case {
-        name: "guard",
+        name: COUNTED,
         fabric: LeafSpine { leaves: 8, spines: 8, hosts_per_leaf: 8, ..LeafSpine::dsh() }.fabric().expect("a fabric"),
         traffic: Traffic::WebSearch,
         warm_up: Span::from_micros(100),
@@ -111,17 +117,13 @@ fn run(case: &Case) {
     let empty = resident();
     sim.run_for(case.warm_up);
     let (hops, wakeups) = (sim.packet_hops(), sim.wakeups());
-    let (mut wall, mut cpu) = (0.0, 0.0);
-    let mut under_way = 0;
-    for _ in 0..SLICES {
-        let (start, cpu_before) = (Instant::now(), cpu_seconds());
-        sim.run_for(case.measured.divided_by(SLICES));
-        wall += start.elapsed().as_secs_f64();
-        cpu += cpu_seconds() - cpu_before;
-        under_way = under_way.max(sim.under_way() + held(&mut sim));
-    }
+    let (start, cpu) = (Instant::now(), cpu_seconds());
+    sim.run_for(case.measured);
+    let (wall, cpu) = (start.elapsed().as_secs_f64(), cpu_seconds() - cpu);
+    let all_hops = sim.packet_hops();
     let (hops, wakeups) = (sim.packet_hops() - hops, sim.wakeups() - wakeups);
     let full = resident();
+    let under_way = sim.under_way() + held(&mut sim);
     let hosts = scenario.hosts.len();
     println!(
         "{:<22} {:>6} {:>9} {:>10.2} {:>10.2} {:>9.0} {:>11.1} {:>11.0} {:>8.2}",
@@ -144,11 +146,38 @@ fn run(case: &Case) {
             .map(|class| class.pauses_tx)
             .sum();
         println!(
-            "  wall {wall:.2} s, scenario {:.1} MB, empty fabric {:.1} MB, {pauses} pauses, {} messages done, {under_way} packets",
+            "  hops {all_hops}, wall {wall:.2} s, scenario {:.1} MB, empty fabric {:.1} MB, {pauses} pauses, {} messages done, {under_way} packets",
             (with_scenario - bare) as f64 / 1e6,
             (empty - with_scenario) as f64 / 1e6,
             sim.drain_completions().count()
         );
+    }
+}
+
+/// Runs the small fabric under callgrind.
+fn count_instructions() {
+    let own = std::env::current_exe().expect("this program");
+    let out = std::env::temp_dir().join(format!("weir-callgrind-{}", std::process::id()));
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--toggle-collect=weir_testbed::sim::Sim::run_until*"])
+        .arg(format!("--callgrind-out-file={}", out.display()))
+        .args([own.as_os_str(), COUNTED.as_ref()])
+        .env("WEIR_BENCH_DETAILS", "1")
+        .output()
+        .unwrap_or_else(|error| panic!("valgrind can't be run: {error}; install it, for Debian: apt install valgrind"));
+    let _ = std::fs::remove_file(&out);
+    let [told, counted] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
+    let number_after = |text: &str, word: &str| {
+        let rest = text.split(word).nth(1).unwrap_or_else(|| panic!("no `{word}` in what it printed: {text}"));
+        let digits: String =
+            rest.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
+        digits.parse::<f64>().expect("a number")
+    };
+    let each = number_after(&counted, "Collected") / number_after(&told, "hops ");
+    println!("{COUNTED}: {each:.0} instructions a packet-hop, {INSTRUCTIONS_MAX} at most");
+    if each > INSTRUCTIONS_MAX {
+        eprintln!("a packet-hop takes more instructions than it should");
+        std::process::exit(1);
     }
 }
 

@@ -65,7 +65,13 @@ impl Wire {
             return;
         }
         match &mut self.way {
-            Way::Plain(frames) => frames.push_back((leaves + self.delay, frame)),
+            Way::Plain(frames) => {
+                if frames.len() == frames.capacity() {
+                    // Not twice as many: of thousands of wires each one's share of waste counts.
+                    frames.reserve_exact((frames.len() / 4).max(4));
+                }
+                frames.push_back((leaves + self.delay, frame));
+            }
             Way::Faulty(way) => way.send(leaves, frame),
         }
     }
