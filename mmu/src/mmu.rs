@@ -48,6 +48,8 @@ struct Rules {
     /// δ_p, under a policy with port-level flow control.
     port_xon_offset: Option<u64>,
     adapts_headroom: bool,
+    /// Whether the policy is told of arrivals and departures.
+    policy_listens: bool,
 }
 
 /// What the queues of one ingress port have in common.
@@ -143,6 +145,7 @@ impl Mmu {
                 low_pass: policy.low_pass(),
                 port_xon_offset: policy.port_level().map(|level| level.xon_offset),
                 adapts_headroom: policy.adapts_headroom(),
+                policy_listens: policy.listens(),
             },
             layout,
             policy,

@@ -62,6 +62,12 @@ pub trait Policy: Debug + Send + Sync {
         alpha.of(Bytes::new(queue.shared_pool.free())).get()
     }
 
+    /// Whether the policy is to be told of what [arrives](Policy::arrive), [is admitted](Policy::admitted) and [is
+    /// released](Policy::released). One that goes by the queues' lengths alone saves the MMU the telling.
+    fn listens(&self) -> bool {
+        true
+    }
+
     /// Packets of `bytes` together arrive for a lossless ingress queue; the queue is as it was before them.
     fn arrive(&self, _writer: &mut PortWriter, _queue: &QueueView, _bytes: u64) {}
 

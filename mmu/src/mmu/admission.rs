@@ -250,16 +250,20 @@ impl Mmu {
             queue.note_levels(change.after, private + sums.private);
             egress_queue.add(sums.kept());
         }
-        view.length = length + sums.kept();
-        view.average = self.rules.compared(average, view.length);
-        self.policy.admitted(writer, &view);
+        if self.rules.policy_listens {
+            view.length = length + sums.kept();
+            view.average = self.rules.compared(average, view.length);
+            self.policy.admitted(writer, &view);
+        }
     }
 
     /// Tells the policy what arrives for a lossless ingress queue; returns the queue as the policy sees it.
     #[inline]
     fn announce(&self, writer: &mut PortWriter, run: &[Arrival], queue: &IngressQueue, room: &Room) -> QueueView {
         let view = self.ingress_view(run[0].ingress, queue.levels.load(), room.pool(), room.now);
-        self.policy.arrive(writer, &view, total(run));
+        if self.rules.policy_listens {
+            self.policy.arrive(writer, &view, total(run));
+        }
         view
     }
 
@@ -301,8 +305,10 @@ impl Mmu {
             queue.note_levels(after, queue.private());
             self.charge_egress(run, verdicts);
         }
-        self.bring_up_to_date(&mut view, after, average);
-        self.policy.admitted(writer, &view);
+        if self.rules.policy_listens {
+            self.bring_up_to_date(&mut view, after, average);
+            self.policy.admitted(writer, &view);
+        }
     }
 
     /// Adds kept packets to their egress queues.

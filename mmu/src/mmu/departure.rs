@@ -88,10 +88,12 @@ impl Mmu {
         left.shared += u64::from(departed.shared);
         left.headroom += u64::from(departed.headroom);
         let port_off = self.rules.port_xon_offset.is_some() && self.release_port(id.port(), departed);
-        let mut view = self.ingress_view(id, change.after, self.shared.level(), now);
         queue.average.advance(average_before, average);
-        view.average = self.rules.compared(average, view.length);
-        self.policy.released(id, u64::from(bytes), &view);
+        if self.rules.policy_listens {
+            let mut view = self.ingress_view(id, change.after, self.shared.level(), now);
+            view.average = self.rules.compared(average, view.length);
+            self.policy.released(id, u64::from(bytes), &view);
+        }
         change.after.off || port_off
     }
 
@@ -119,7 +121,13 @@ impl Mmu {
             let (average, _) = run.iter().fold((before, length + u64::from(bytes)), step);
             egress_queue.average.advance(before, average);
         }
-        self.policy.released(ingress, u64::from(bytes), &self.egress_view(egress, length, self.shared.level(), now));
+        if self.rules.policy_listens {
+            self.policy.released(
+                ingress,
+                u64::from(bytes),
+                &self.egress_view(egress, length, self.shared.level(), now),
+            );
+        }
     }
 
     /// Takes what left a queue out of its port; returns whether the port is OFF.

@@ -33,6 +33,10 @@ impl Policy for DynamicThreshold {
         "dt"
     }
 
+    fn listens(&self) -> bool {
+        false
+    }
+
     #[inline]
     fn threshold(&self, queue: &QueueView) -> Threshold {
         Threshold::at(self.over(queue.shared_pool))

@@ -25,6 +25,10 @@ impl Policy for Oversubscription {
         "oversubscribed"
     }
 
+    fn listens(&self) -> bool {
+        false
+    }
+
     #[inline]
     fn threshold(&self, queue: &QueueView) -> Threshold {
         self.threshold.threshold(queue)

@@ -23,6 +23,10 @@ impl Policy for Sih {
         "sih"
     }
 
+    fn listens(&self) -> bool {
+        false
+    }
+
     #[inline]
     fn threshold(&self, queue: &QueueView) -> Threshold {
         self.threshold.threshold(queue)

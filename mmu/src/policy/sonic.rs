@@ -26,6 +26,10 @@ impl Policy for Sonic {
         "sonic"
     }
 
+    fn listens(&self) -> bool {
+        false
+    }
+
     #[inline]
     fn threshold(&self, queue: &QueueView) -> Threshold {
         self.threshold.threshold(queue)

@@ -27,6 +27,10 @@ impl Policy for StaticThreshold {
         "static"
     }
 
+    fn listens(&self) -> bool {
+        false
+    }
+
     #[inline]
     fn threshold(&self, _queue: &QueueView) -> Threshold {
         Threshold::at(self.threshold.get())
