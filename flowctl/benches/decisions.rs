@@ -10,8 +10,8 @@ use weir_flowctl::cbfc::{Advertiser, Sender};
 use weir_flowctl::frame::PfcFrame;
 use weir_flowctl::gfc::{StageTable, stage};
 use weir_flowctl::pfc::{Gate, Generator};
-use weir_flowctl::{Quantum, RateLimiter};
-use weir_units::{BitRate, Bytes, CLASSES, Class, Span, Time};
+use weir_flowctl::{Quantum, RateLimiter, wire_bytes};
+use weir_units::{BitRate, Bytes, CLASSES, Class, LINK_OVERHEAD, Span, Time};
 
 const RATE: BitRate = BitRate::gbps(100);
 const CLASS: Class = Class::new(3);
@@ -39,7 +39,7 @@ fn main() {
     report("rate limiter, asked and, if free, sent", |now| {
         let free = limiter.is_free(now);
         if free {
-            limiter.send(now, FRAME_BYTES);
+            limiter.send(now, wire_bytes(FRAME_BYTES, LINK_OVERHEAD));
         }
         u64::from(free)
     });

@@ -1,6 +1,6 @@
 //! The rate limiters of a port's classes.
 
-use weir_units::{BitRate, CLASSES, Class, Span, Time};
+use weir_units::{BitRate, Bytes, CLASSES, Class, Span, Time};
 
 use crate::{RateLimiter, Regulator};
 
@@ -60,14 +60,14 @@ impl ClassLimits {
         Class::mask_of(waiting)
     }
 
-    /// Counts a frame of this length without FCS; says whether the class has to wait now.
+    /// Counts a frame that takes so much on the wire; says whether the class has to wait now.
     #[inline]
-    pub fn send(&mut self, now: Time, class: Class, frame_bytes: u32) -> bool {
+    pub fn send(&mut self, now: Time, class: Class, wire: Bytes) -> bool {
         if self.limited & class.bit() == 0 {
             return false;
         }
         let limiter = &mut self.limiters[class.index()];
-        limiter.send(now, frame_bytes);
+        limiter.send(now, wire);
         !limiter.is_free(now)
     }
 
@@ -84,8 +84,6 @@ impl ClassLimits {
 
 #[cfg(test)]
 mod tests {
-    use weir_units::Bytes;
-
     use super::*;
     use crate::Mechanism;
     use crate::frame::{ControlFrame, PfcFrame};
@@ -106,8 +104,9 @@ mod tests {
         let free = Regulator::new(&Mechanism::None, LINE, 0);
         let mut limits = ClassLimits::new(LINE, Span::ZERO, only(SLOW, BitRate::gbps(1)), &free);
         assert_eq!(limits.waiting(Time::ZERO, 0xff), 0);
-        // 1,514 bytes and FCS, preamble and gap are 1,538: 12.304 us at 1 Gb/s.
-        assert!(limits.send(Time::ZERO, SLOW, 1_514) && !limits.send(Time::ZERO, fast, 1_514));
+        // 12.304 us at 1 Gb/s.
+        let frame = Bytes::new(1_538);
+        assert!(limits.send(Time::ZERO, SLOW, frame) && !limits.send(Time::ZERO, fast, frame));
         assert_eq!(limits.waiting(Time::from_nanos(12_303), 0xff), SLOW.bit());
         assert_eq!(limits.next_wakeup(SLOW.bit()), Time::from_nanos(12_304));
         assert_eq!(limits.waiting(Time::from_nanos(12_304), 0xff), 0);

@@ -30,13 +30,13 @@ pub enum Arrived {
 }
 
 impl Arrived {
-    /// Nothing yet.
-    pub fn new(mechanism: &Mechanism) -> Arrived {
+    /// Nothing yet, on a link whose frames take so much beyond their length.
+    pub fn new(mechanism: &Mechanism, link_overhead: Bytes) -> Arrived {
         match mechanism {
             Mechanism::GfcTime { buffer, .. } | Mechanism::Cbfc { buffer, .. } => {
                 Arrived::Blocks(Receiver::new(*buffer))
             }
-            Mechanism::GfcPulse { .. } => Arrived::Bytes(Arrivals::new()),
+            Mechanism::GfcPulse { .. } => Arrived::Bytes(Arrivals::new(link_overhead)),
             _ => Arrived::Uncounted,
         }
     }
@@ -47,7 +47,7 @@ impl Arrived {
         match self {
             Arrived::Uncounted => 0,
             Arrived::Blocks(_) => blocks(frame_bytes),
-            Arrived::Bytes(_) => Arrivals::bytes_of(frame_bytes),
+            Arrived::Bytes(arrivals) => arrivals.bytes_of(frame_bytes),
         }
     }
 
@@ -207,7 +207,7 @@ fn rates(classes: u8, stages: &StageTable, held: impl Fn(Class) -> Bytes) -> [Bi
 
 #[cfg(test)]
 mod tests {
-    use weir_units::Span;
+    use weir_units::{LINK_OVERHEAD, Span};
 
     use super::*;
 
@@ -259,7 +259,7 @@ mod tests {
     fn credit_is_what_is_free() {
         let (buffer, period) = (Bytes::new(64 * 1_000), Span::from_micros(50));
         let mechanism = Mechanism::Cbfc { buffer, period };
-        let arrived = Arrived::new(&mechanism);
+        let arrived = Arrived::new(&mechanism, LINK_OVERHEAD);
         let mut credits = generator(&mechanism);
         let limit = |credits: &MessageGenerator, now, held: u64| {
             let demand = Demand { off: 0, held: |_| Bytes::new(held), arrived: &arrived };

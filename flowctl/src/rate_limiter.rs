@@ -2,8 +2,6 @@
 
 use weir_units::{BitRate, Bytes, Span, Time};
 
-use crate::wire_bytes;
-
 /// The least rate a limiter is set to, 8 kb/s, as on commodity switches (gfc 7): no limiter ever stops its queue.
 pub const RATE_MIN: BitRate = BitRate::bps(8_000);
 
@@ -15,7 +13,7 @@ pub const RATE_MIN: BitRate = BitRate::bps(8_000);
 /// swings gains nothing by the swings.
 ///
 /// As in [`Shaper`](crate::Shaper), a poll that comes late may catch up `slack`; in virtual time that is zero.
-/// Lengths are of frames without FCS; rates count FCS, preamble and gap too.
+/// Rates count what frames take on the wire, FCS, preamble and gap too.
 #[derive(Clone, Debug)]
 pub struct RateLimiter {
     line: BitRate,
@@ -37,11 +35,11 @@ impl RateLimiter {
         self.free_at <= now
     }
 
-    /// Counts a frame of this length that starts at `now`.
+    /// Counts a frame that starts at `now` and takes so much on the wire ([`wire_bytes`](crate::wire_bytes)).
     #[inline]
-    pub fn send(&mut self, now: Time, frame_bytes: u32) {
+    pub fn send(&mut self, now: Time, wire: Bytes) {
         let start = self.free_at.max(now.saturating_sub(self.slack));
-        self.free_at = start.saturating_add(self.pace.time_for(wire_bytes(frame_bytes)));
+        self.free_at = start.saturating_add(self.pace.time_for(wire));
     }
 
     /// When the next frame may start.
@@ -100,7 +98,7 @@ mod tests {
 
     const LINE: BitRate = BitRate::gbps(10);
     /// 1.23 us at 10 Gb/s.
-    const FRAME: u32 = 1_514;
+    const FRAME: Bytes = Bytes::new(1_538);
 
     fn at(ns: u64) -> Time {
         Time::from_nanos(ns)
@@ -164,7 +162,7 @@ mod tests {
         /// frame on, what has left is at most the integral of the rate and one frame.
         #[test]
         fn no_window_exceeds_the_rate_and_one_frame(
-            steps in prop::collection::vec((any_rate(), 1..50_000u64, 60..9_018u32), 1..100),
+            steps in prop::collection::vec((any_rate(), 1..50_000u64, 84..9_042u64), 1..100),
         ) {
             let mut limiter = RateLimiter::new(LINE, Span::ZERO);
             let mut now = Time::ZERO;
@@ -183,9 +181,9 @@ mod tests {
                         break;
                     }
                     prop_assert!(limiter.is_free(now));
-                    let bits = u128::from(wire_bytes(frame).get()) * 8 * 1_000_000_000_000;
+                    let bits = u128::from(frame) * 8 * 1_000_000_000_000;
                     starts.push((integral, sent));
-                    limiter.send(now, frame);
+                    limiter.send(now, Bytes::new(frame));
                     sent += bits;
                 }
             }
@@ -197,13 +195,13 @@ mod tests {
 
         /// Asked at the earliest moment, the queue gets its rate to 0.1 %.
         #[test]
-        fn the_long_run_is_the_rate(rate in any_rate(), frame in 60..9_018u32) {
+        fn the_long_run_is_the_rate(rate in any_rate(), frame in 84..9_042u64) {
             let mut limiter = limiter(rate);
             for _ in 0..1_000 {
                 let now = limiter.free_at();
-                limiter.send(now, frame);
+                limiter.send(now, Bytes::new(frame));
             }
-            let sent = wire_bytes(frame) * 1_000;
+            let sent = Bytes::new(frame) * 1_000;
             let exact = rate.time_for(sent).as_picos();
             let taken = limiter.free_at().as_picos();
             prop_assert!(taken >= exact - 1 && taken - exact <= exact / 1_000, "{taken} ps for {exact} ps");

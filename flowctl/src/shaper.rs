@@ -1,11 +1,12 @@
 //! The line-rate shaper: of a switch's port, of a host's NIC, of a paced flow.
 
-use weir_units::{BitRate, Bytes, FCS_BYTES, Serialiser, Span, Time, WIRE_OVERHEAD_BYTES};
+use weir_units::{BitRate, Bytes, Serialiser, Span, Time};
 
-/// What a frame of this length (without FCS) takes on the wire: its bytes, FCS, preamble and gap.
+/// What a frame of this length (without FCS) takes on a link whose frames take so much beyond it:
+/// [`LINK_OVERHEAD`](weir_units::LINK_OVERHEAD) on a real one.
 #[inline]
-pub fn wire_bytes(frame_bytes: u32) -> Bytes {
-    Bytes::new(u64::from(frame_bytes) + FCS_BYTES + WIRE_OVERHEAD_BYTES)
+pub fn wire_bytes(frame_bytes: u32, link_overhead: Bytes) -> Bytes {
+    Bytes::new(u64::from(frame_bytes)) + link_overhead
 }
 
 /// Lets frames out no faster than a rate. At a switch's port this keeps backlog in the egress queues, where it is counted,
@@ -32,12 +33,12 @@ impl Shaper {
         self.free_at <= now
     }
 
-    /// Puts a frame of this length (without FCS) on the wire.
+    /// Puts a frame on the wire that takes so much there ([`wire_bytes`]).
     #[inline]
-    pub fn send(&mut self, now: Time, frame_bytes: u32) {
+    pub fn send(&mut self, now: Time, wire: Bytes) {
         let Some(serialiser) = self.serialiser else { return };
         let start = self.free_at.max(now.saturating_sub(self.slack));
-        self.free_at = start + serialiser.time_for(wire_bytes(frame_bytes));
+        self.free_at = start + serialiser.time_for(wire);
     }
 
     /// When the wire is free again.
@@ -57,7 +58,7 @@ mod tests {
         let (mut now, mut sent) = (Time::ZERO, 0);
         for _ in 0..10_000 {
             while shaper.is_free(now) {
-                shaper.send(now, 1_514);
+                shaper.send(now, Bytes::new(1_538));
                 sent += 1_538;
             }
             assert!(sent <= rate.bytes_in(now.since(Time::ZERO)).get() + 1_538);
@@ -69,11 +70,11 @@ mod tests {
     fn a_late_poll_catches_up_within_its_slack() {
         let rate = BitRate::gbps(10);
         let mut shaper = Shaper::new(Some(rate), Span::from_micros(10));
-        shaper.send(Time::ZERO, 60);
+        shaper.send(Time::ZERO, Bytes::new(84));
         let late = Time::from_nanos(1_000_000);
         let mut sent = 0;
         while shaper.is_free(late) {
-            shaper.send(late, 60);
+            shaper.send(late, Bytes::new(84));
             sent += 84;
         }
         let slack = rate.bytes_in(Span::from_micros(10)).get();
@@ -81,9 +82,15 @@ mod tests {
     }
 
     #[test]
+    fn a_link_takes_what_it_is_said_to_beyond_a_frame() {
+        assert_eq!(wire_bytes(1_514, weir_units::LINK_OVERHEAD), Bytes::new(1_538));
+        assert_eq!(wire_bytes(1_514, Bytes::ZERO), Bytes::new(1_514));
+    }
+
+    #[test]
     fn no_rate_is_no_limit() {
         let mut shaper = Shaper::new(None, Span::ZERO);
-        shaper.send(Time::ZERO, 9_000);
+        shaper.send(Time::ZERO, Bytes::new(9_024));
         assert!(shaper.is_free(Time::ZERO));
     }
 }

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 
 use weir_flowctl::cbfc::{self, Advertiser};
 use weir_flowctl::gfc::{Mapping, Rates, StageTable, stage, time_based};
-use weir_flowctl::{RateLimiter, Shaper};
-use weir_units::{BitRate, Bytes, CLASSES, Class, Span, Time};
+use weir_flowctl::{RateLimiter, Shaper, wire_bytes};
+use weir_units::{BitRate, Bytes, CLASSES, Class, LINK_OVERHEAD, Span, Time};
 
 const LINE: BitRate = BitRate::gbps(10);
 const HALF: BitRate = BitRate::gbps(5);
@@ -82,7 +82,7 @@ impl<F: Feedback> Run<F> {
         self.feedback.step(now, self.queue);
         self.limiter.set_rate(now, self.feedback.rate());
         while self.limiter.is_free(now) {
-            self.limiter.send(now, FRAME);
+            self.limiter.send(now, wire_bytes(FRAME, LINK_OVERHEAD));
             self.feedback.handle_sent();
             self.data.push(now, ());
         }
@@ -91,7 +91,7 @@ impl<F: Feedback> Run<F> {
             self.feedback.handle_arrival();
         }
         while drains && self.drain.is_free(now) && self.queue > Bytes::ZERO {
-            self.drain.send(now, FRAME);
+            self.drain.send(now, wire_bytes(FRAME, LINK_OVERHEAD));
             self.queue -= Bytes::new(QUEUED);
             self.feedback.handle_departure();
         }

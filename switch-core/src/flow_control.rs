@@ -8,7 +8,7 @@ use weir_flowctl::cbfc::Advertiser;
 use weir_flowctl::gfc::{Mapping, StageTable, ThresholdError};
 use weir_flowctl::gfc::{buffer_based_b1_max, time_based_b0_max};
 use weir_flowctl::{Mechanism, wire_bytes};
-use weir_units::{BitRate, Bytes, FCS_BYTES, Span};
+use weir_units::{BitRate, Bytes, FCS_BYTES, LINK_OVERHEAD, Span};
 
 use crate::build_error::BuildError;
 
@@ -133,7 +133,7 @@ pub fn is_unsafe(flow_control: &FlowControl) -> bool {
 pub struct FeedbackDelay {
     /// As configured, in place of the rule; without pulses.
     pub given: Option<Span>,
-    /// 2·MTU/C: a frame under way at each end, as the wire counts it.
+    /// 2·MTU/C: a frame under way at each end, as a real wire counts it.
     pub frames: Span,
     /// 2·D_prop: to the peer and back.
     pub wire: Span,
@@ -154,7 +154,7 @@ impl FeedbackDelay {
             FlowControl::GfcTime(gfc) => (gfc.tau, Span::ZERO),
             _ => (None, Span::ZERO),
         };
-        let frame = wire_bytes((config.frame_bytes_max().get() - FCS_BYTES) as u32);
+        let frame = wire_bytes((config.frame_bytes_max().get() - FCS_BYTES) as u32, LINK_OVERHEAD);
         FeedbackDelay {
             given,
             frames: rate.time_for(frame) * 2,

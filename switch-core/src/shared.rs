@@ -7,7 +7,7 @@ use crossbeam_utils::CachePadded;
 use weir_flowctl::pfc::StormCounters;
 use weir_flowctl::{Arrived, Mechanism, Regulator};
 use weir_mmu::{Charge, Mmu};
-use weir_units::{BitRate, Class, MacAddr, PortId, Time};
+use weir_units::{BitRate, Bytes, Class, MacAddr, PortId, Time};
 
 use crate::classify::Classifier;
 use crate::fdb::ForwardingTable;
@@ -101,6 +101,7 @@ impl PortState {
         rate: BitRate,
         mechanism: Mechanism,
         classes: u8,
+        link_overhead: Bytes,
     ) -> PortState {
         PortState {
             name: name.to_owned(),
@@ -108,7 +109,7 @@ impl PortState {
             mac,
             rate,
             regulator: CachePadded::new(Regulator::new(&mechanism, rate, classes)),
-            arrived: CachePadded::new(Arrived::new(&mechanism)),
+            arrived: CachePadded::new(Arrived::new(&mechanism, link_overhead)),
             mechanism,
             closed: AtomicU32::new(0),
             storms: None,

@@ -6,7 +6,7 @@ use rtrb::RingBuffer;
 use weir_config::SwitchConfig;
 use weir_flowctl::{ClassLimits, MessageGenerator, Shaper};
 use weir_mmu::{Charge, EcnMarker, Mmu};
-use weir_units::{BitRate, FCS_BYTES, MacAddr, PortId, Span};
+use weir_units::{BitRate, Bytes, FCS_BYTES, LINK_OVERHEAD, MacAddr, PortId, Span};
 
 use crate::buffer::{buffer_layout, buffer_policy};
 use crate::build_error::BuildError;
@@ -46,6 +46,9 @@ pub struct Surroundings {
     pub learns: bool,
     /// By which the switch chooses among ports of equal cost otherwise than its neighbours.
     pub hash_seed: u32,
+    /// What a frame takes on a link beyond its length without FCS; on a real one, [`LINK_OVERHEAD`]. What the buffer reserves, and
+    /// the bounds of GFC's thresholds, are reckoned with a real link's.
+    pub link_overhead: Bytes,
     /// When memory for packets' places is taken.
     pub memory: Memory,
 }
@@ -95,8 +98,14 @@ pub struct Lcore<P> {
 impl Surroundings {
     /// Those of a switch that learns its stations and has its memory upfront.
     pub fn real_time(shaper_slack: Span) -> Surroundings {
-        let memory = Memory::Upfront;
-        Surroundings { shaper_slack, stations: STATIONS_MAX, learns: true, hash_seed: 0, memory }
+        Surroundings {
+            shaper_slack,
+            stations: STATIONS_MAX,
+            learns: true,
+            hash_seed: 0,
+            link_overhead: LINK_OVERHEAD,
+            memory: Memory::Upfront,
+        }
     }
 }
 
@@ -121,7 +130,8 @@ impl Switch {
             let mac = config.ports[real].mac.unwrap_or(facts[real].mac);
             let mechanism = mechanism(config, real, rate)?;
             let lossless = config.classes.lossless;
-            let mut state = PortState::new(&port.name, PortId(real as u16), mac, rate, mechanism, lossless);
+            let (id, overhead) = (PortId(real as u16), surroundings.link_overhead);
+            let mut state = PortState::new(&port.name, id, mac, rate, mechanism, lossless, overhead);
             if config.pfc_watchdog.is_some() && real == index && state.regulator.obeys_pfc() {
                 state.watch(lossless);
             }
@@ -245,7 +255,6 @@ impl Switch {
             .map(|queue| queue.ecn.map(|ecn| EcnMarker::new(ecn.kmin, ecn.kmax, ecn.pmax_ppm)));
         let seed = u64::from(role.transmits[0].0) + 0x9e37_79b9_7f4a_7c15;
         let queues = EgressQueues::new(self.shared.ports().len(), places, &self.config.classes.queues, seed);
-        let memory = self.surroundings.memory;
-        Transmitter::new(self.shared.clone(), inputs, ports.collect(), queues, markers, seed, memory)
+        Transmitter::new(self.shared.clone(), inputs, ports.collect(), queues, markers, seed, self.surroundings)
     }
 }

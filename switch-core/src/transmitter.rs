@@ -16,7 +16,7 @@ use crate::packet::{BURST_MAX, Burst, Packet, PacketStore, PortOutput, Telemetry
 use crate::random::Random;
 use crate::scheduler::Scheduler;
 use crate::shared::Shared;
-use crate::switch::Memory;
+use crate::switch::{Memory, Surroundings};
 use crate::watchdog::PortWatchdogs;
 
 /// Transmits on its ports.
@@ -46,6 +46,8 @@ pub struct Transmitter<P> {
     off_ports: u64,
     /// Those whose messages go by their queues' lengths, so that each departure may make one due.
     by_length: u64,
+    /// What a frame takes on a link beyond its length without FCS.
+    link_overhead: Bytes,
 }
 
 /// One port's way out.
@@ -71,7 +73,7 @@ pub(crate) struct OutPort<P> {
     staged: Option<Box<Staged<P>>>,
     /// When each class advertised OFF went OFF.
     off_since: [Time; CLASSES],
-    /// Bytes of data sent, for telemetry.
+    /// What data has taken on the link, for telemetry.
     tx_bytes: u64,
 }
 
@@ -138,8 +140,9 @@ impl<P: Packet> Transmitter<P> {
         queues: EgressQueues<P>,
         markers: [Option<EcnMarker>; CLASSES],
         seed: u64,
-        memory: Memory,
+        surroundings: Surroundings,
     ) -> Transmitter<P> {
+        let Surroundings { memory, link_overhead, .. } = surroundings;
         let upfront = memory == Memory::Upfront;
         let port_count = shared.ports().len();
         let mut position_of = vec![usize::MAX; port_count];
@@ -161,6 +164,7 @@ impl<P: Packet> Transmitter<P> {
             stirred: 0,
             off_ports: 0,
             by_length,
+            link_overhead,
         }
     }
 
@@ -317,7 +321,7 @@ impl<P: Packet> Transmitter<P> {
             return 0;
         }
         // A control frame is not held back by the shaper, but its time on the wire is the port's.
-        port.shaper.send(now, frame_bytes);
+        port.shaper.send(now, wire_bytes(frame_bytes, self.link_overhead));
         if port.generator.slows(frame) {
             let crossed = state.note_slowed(now);
             record(&mut self.message_delays, now.since(crossed));
@@ -367,7 +371,7 @@ impl<P: Packet> Transmitter<P> {
     /// Moves frames that may go now, none of the `held` classes, from the queues to the port's burst.
     #[inline]
     fn stage_frames(&mut self, now: Time, index: usize, held: u8) {
-        let Transmitter { shared, queues, ports, counters, markers, random, spare, .. } = self;
+        let Transmitter { shared, queues, ports, counters, markers, random, spare, link_overhead, .. } = self;
         let port = &mut ports[index];
         let regulator = &shared.port(port.id).regulator;
         let (counts_sent, needs_credit) = (regulator.counts_sent(), regulator.credit_classes() != 0);
@@ -395,12 +399,13 @@ impl<P: Packet> Transmitter<P> {
                 let (tx_bytes, rate) = (port.tx_bytes, shared.port(port.id).rate);
                 queued.packet.stamp(&Telemetry { at: now, tx_bytes, queue: Bytes::new(left), rate });
             }
-            port.tx_bytes += wire_bytes(queued.frame_bytes).get();
-            port.shaper.send(now, queued.frame_bytes);
+            let wire = wire_bytes(queued.frame_bytes, *link_overhead);
+            port.tx_bytes += wire.get();
+            port.shaper.send(now, wire);
             if counts_sent {
                 regulator.handle_sent(class, queued.frame_bytes);
             }
-            if port.limits.send(now, class, queued.frame_bytes) {
+            if port.limits.send(now, class, wire) {
                 ready &= !class.bit();
             }
             staged.departures.push(queued.charged);

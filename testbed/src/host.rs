@@ -36,7 +36,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::net::Ipv4Addr;
 
 use weir_flowctl::frame::{ControlFrame, FRAME_BYTES};
-use weir_flowctl::{Arrived, ClassLimits, Demand, MessageGenerator, Regulator, Shaper};
+use weir_flowctl::{Arrived, ClassLimits, Demand, MessageGenerator, Regulator, Shaper, wire_bytes};
 use weir_switch_core::packet::Parsed;
 use weir_switch_core::parse;
 use weir_units::{BitRate, Bytes, CLASSES, Class, Time};
@@ -124,7 +124,7 @@ impl Host {
             limits: ClassLimits::new(config.rate, config.slack, [None; CLASSES], &regulator),
             regulator,
             generator: MessageGenerator::new(mechanism, config.rate, lossless),
-            arrived: Arrived::new(mechanism),
+            arrived: Arrived::new(mechanism, config.link_overhead),
             intake: config.receive.map(|limit| Box::new(Intake::new(limit, lossless))),
             frame_bytes_max: longest(&senders, &config),
             wire: Shaper::new(Some(config.rate), config.slack),
@@ -290,7 +290,7 @@ impl Host {
             && matches!(packet.says, Says::Write(_) | Says::Segment(_))
         {
             let class = Class::new(self.config.class_of_dscp[usize::from(packet.dscp.get())]);
-            if !intake.take(now, class, u32::from(packet.frame_bytes)) {
+            if !intake.take(now, class, u32::from(packet.frame_bytes), self.config.link_overhead) {
                 self.counters.receive_overflow += 1;
                 return;
             }
@@ -402,7 +402,8 @@ impl Host {
             let answer = if held_back & self.config.ack_class.bit() == 0 { self.poll_answer(now) } else { None };
             answer.or_else(|| self.poll_tcp_ack(now, held_back)).or_else(|| self.poll_flows(now, held_back))
         })?;
-        self.wire.send(now, weir_switch_core::Packet::frame_bytes(&outgoing.0));
+        let frame_bytes = weir_switch_core::Packet::frame_bytes(&outgoing.0);
+        self.wire.send(now, wire_bytes(frame_bytes, self.config.link_overhead));
         Some(outgoing)
     }
 
@@ -431,7 +432,7 @@ impl Host {
     #[inline]
     fn note_sent(&mut self, now: Time, class: Class, frame_bytes: u32) {
         self.regulator.handle_sent(class, frame_bytes);
-        self.limits.send(now, class, frame_bytes);
+        self.limits.send(now, class, wire_bytes(frame_bytes, self.config.link_overhead));
     }
 
     /// The classes that flow control lets send nothing now, one bit each. Without credit for the longest frame a class waits,
@@ -500,7 +501,7 @@ impl Host {
             self.give_turn(now, flow);
         };
         let sender = &mut self.senders[flow];
-        sender.handle_sent(now, u32::from(frame_bytes));
+        sender.handle_sent(now, wire_bytes(u32::from(frame_bytes), self.config.link_overhead));
         let terms = sender.terms();
         let (own, peer, class) = (terms.queue_pair, terms.peer, terms.class);
         let packet = NicPacket {

@@ -7,7 +7,8 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use weir_config::{Device, SwitchConfig};
-use weir_units::{Bytes, Class, FCS_BYTES, Span, Time, WIRE_OVERHEAD_BYTES};
+use weir_flowctl::frame::FRAME_BYTES;
+use weir_units::{Bytes, Class, LINK_OVERHEAD, Span, Time};
 
 use crate::host::{CongestionControl, FlowConfig, FrameSizes, Host, HostConfig, HostError, ReceiverConfig, Transport};
 use crate::link::FaultPlan;
@@ -217,7 +218,7 @@ pub struct HostFlows {
 }
 
 /// FCS, preamble and gap: [`Scenario::link_overhead`] of a real link.
-pub const REAL_LINK_OVERHEAD: Bytes = Bytes::new(FCS_BYTES + WIRE_OVERHEAD_BYTES);
+pub const REAL_LINK_OVERHEAD: Bytes = LINK_OVERHEAD;
 
 impl Scenario {
     /// The flows that begin or end at a host.
@@ -235,7 +236,14 @@ impl Scenario {
         let HostFlows { sends, receives } = self.flows_of(host);
         let sends: Vec<_> = sends.into_iter().map(|(_, flow)| flow).collect();
         let receives: Vec<_> = receives.into_iter().map(|(_, receiver)| receiver).collect();
-        Host::new(HostConfig { slack, ..self.hosts[host].nic.clone() }, &sends, &receives)
+        let link_overhead = self.link_overhead;
+        Host::new(HostConfig { slack, link_overhead, ..self.hosts[host].nic.clone() }, &sends, &receives)
+    }
+
+    /// No frame of it is shorter, without FCS.
+    pub(crate) fn frame_bytes_min(&self) -> u32 {
+        let of_hosts = self.hosts.iter().map(|host| u32::from(host.nic.sizes.frame_min()));
+        of_hosts.fold(FRAME_BYTES as u32, u32::min)
     }
 
     /// Whether the scenario holds together. Whoever builds one by hand should ask; a backend does.

@@ -92,7 +92,7 @@ impl Sim {
                 let ports = (0..scenario.hosts.len()).map(move |host| routes.ports(number, host));
                 (scenario.hosts[0].nic.mac, ports)
             });
-            SwitchStation::new(number, config, wires.clone().into(), routes).map_err(failed)
+            SwitchStation::new(number, config, wires.clone().into(), routes, scenario.link_overhead).map_err(failed)
         });
         let switches = switches.collect::<Result<Box<[_]>, _>>()?;
         let hosts = (0..scenario.hosts.len()).map(|n| {
@@ -103,7 +103,7 @@ impl Sim {
         });
         let hosts = hosts.collect::<Result<Box<[_]>, SimError>>()?;
         let ports = scenario.switches.iter().map(|switch| switch.ports.len());
-        let network = Network::new(wires, ports.chain(hosts.iter().map(|_| 1)));
+        let network = Network::new(wires, ports.chain(hosts.iter().map(|_| 1)), scenario.frame_bytes_min());
         let (connections, links) = (Connections::new(scenario), Links::of(scenario));
         Ok(Sim { network, switches, hosts, connections, links, now: Time::ZERO, window: None, woken: 0 })
     }
@@ -218,6 +218,7 @@ impl Sim {
         of_wires.fold(FaultCounters::default(), |sum, of_wire| FaultCounters {
             chosen: sum.chosen + of_wire.chosen,
             lost: sum.lost + of_wire.lost,
+            corrupted: sum.corrupted + of_wire.corrupted,
             doubled: sum.doubled + of_wire.doubled,
             reordered: sum.reordered + of_wire.reordered,
         })
@@ -298,7 +299,7 @@ struct Leaving {
 
 /// Both directions of all links.
 fn wires(scenario: &Scenario) -> Result<(Box<[Wire]>, Leaving), SimError> {
-    let mut wires = Vec::new();
+    let (mut wires, overhead) = (Vec::new(), scenario.link_overhead);
     let mut leaving = Leaving {
         ports: scenario.switches.iter().map(|switch| vec![None; switch.ports.len()]).collect(),
         hosts: Vec::new(),
@@ -313,15 +314,15 @@ fn wires(scenario: &Scenario) -> Result<(Box<[Wire]>, Leaving), SimError> {
         let [to_host, to_switch] = plan.faults;
         leaving.ports[place.switch][place.port] = Some(wires.len() as u32);
         let station = (scenario.switches.len() + n) as u32;
-        wires.push(Wire::new(rate(place)?, plan.link_delay, to_host, (station, 0)));
+        wires.push(Wire::new(rate(place)?, overhead, plan.link_delay, to_host, (station, 0)));
         leaving.hosts.push(wires.len() as u32);
-        wires.push(Wire::new(plan.nic.rate, plan.link_delay, to_switch, far(place)));
+        wires.push(Wire::new(plan.nic.rate, overhead, plan.link_delay, to_switch, far(place)));
     }
     for plan in &scenario.links {
         for (from, to, faults) in [(0, 1, plan.faults[0]), (1, 0, plan.faults[1])] {
             let (from, to) = (plan.ends[from], plan.ends[to]);
             leaving.ports[from.switch][from.port] = Some(wires.len() as u32);
-            wires.push(Wire::new(rate(from)?, plan.delay, faults, far(to)));
+            wires.push(Wire::new(rate(from)?, overhead, plan.delay, faults, far(to)));
         }
     }
     Ok((wires.into(), leaving))

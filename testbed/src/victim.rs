@@ -21,7 +21,7 @@ use std::net::Ipv4Addr;
 
 use weir_config::{ConfigErrors, SwitchConfig};
 use weir_flowctl::wire_bytes;
-use weir_units::{BitRate, Bytes, Class, MacAddr, Span, Time};
+use weir_units::{BitRate, Bytes, Class, LINK_OVERHEAD, MacAddr, Span, Time};
 
 use crate::host::{CongestionControl, DcqcnConfig, FlowConfig, HostConfig, Repeat, Transport};
 use crate::rocev2::{Dscp, OVERHEAD_BYTES_MAX, PathMtu, QueuePair};
@@ -316,7 +316,7 @@ impl Victim {
         const FRAMES: u64 = 60;
         const STEP: Span = Span::from_micros(10);
         let round_trip = (self.sender_delay + self.receiver_delay) * 2;
-        let frame = wire_bytes((PathMtu::BYTES_1024.get() + OVERHEAD_BYTES_MAX) as u32);
+        let frame = wire_bytes((PathMtu::BYTES_1024.get() + OVERHEAD_BYTES_MAX) as u32, LINK_OVERHEAD);
         let window = (round_trip * 4).max(self.rate.time_for(frame * FRAMES));
         STEP * window.as_picos().div_ceil(STEP.as_picos())
     }

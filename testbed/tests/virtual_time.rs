@@ -236,6 +236,7 @@ fn what_outages_and_faults_take_is_accounted_for() {
     scenario.links[1].faults[1] = FaultPlan {
         frames: ChosenFrames::Data,
         loss_ppm: 20_000,
+        corruption_ppm: 20_000,
         duplication_ppm: 20_000,
         until: Time::NEVER,
         seed: 3,
@@ -244,7 +245,10 @@ fn what_outages_and_faults_take_is_accounted_for() {
     let folder = TempDir::new().unwrap();
     let summary = run(&scenario, folder.path());
     let frames = summary.frames.clone().unwrap();
-    assert!(frames.cut_off > 0 && frames.faults_lost > 0 && frames.doubled > 0, "{frames:?}");
+    assert!(
+        frames.cut_off > 0 && frames.faults_lost > 0 && frames.faults_corrupted > 0 && frames.doubled > 0,
+        "{frames:?}"
+    );
     assert_eq!((frames.held, frames.on_links, summary.lossless), (0, 0, true), "{:?}", summary.failures);
     assert_eq!(summary.traffic[0].completed, 7, "what was lost is sent again");
     let events = fs::read_to_string(folder.path().join("events.csv")).unwrap();

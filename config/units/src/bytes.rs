@@ -9,6 +9,8 @@ use std::ops::{Add, AddAssign, Mul, Sub, SubAssign};
 pub const WIRE_OVERHEAD_BYTES: u64 = 20;
 /// The frame check sequence, which the wire and the papers count and DPDK's frame lengths do not.
 pub const FCS_BYTES: u64 = 4;
+/// What a frame takes on a link beyond its bytes without FCS: FCS, preamble, start delimiter, and gap.
+pub const LINK_OVERHEAD: Bytes = Bytes(FCS_BYTES + WIRE_OVERHEAD_BYTES);
 /// The smallest Ethernet frame, with FCS.
 pub const FRAME_BYTES_MIN: u64 = 64;
 

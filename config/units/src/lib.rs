@@ -17,7 +17,7 @@ mod rate;
 mod time;
 
 pub use alpha::{Alpha, AlphaError};
-pub use bytes::{Bytes, FCS_BYTES, FRAME_BYTES_MIN, WIRE_OVERHEAD_BYTES};
+pub use bytes::{Bytes, FCS_BYTES, FRAME_BYTES_MIN, LINK_OVERHEAD, WIRE_OVERHEAD_BYTES};
 pub use ids::{CLASSES, Class, PortId, QueueId};
 pub use mac::MacAddr;
 pub use parse::UnitError;

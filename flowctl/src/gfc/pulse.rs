@@ -43,21 +43,22 @@ pub struct Pulse {
 }
 
 /// What arrived of a port's eight classes, in bytes on the wire, modulo 2^32. Counted by the one lcore that receives on the port.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Arrivals {
     bytes: [AtomicU32; CLASSES],
+    link_overhead: Bytes,
 }
 
 impl Arrivals {
-    /// None yet.
-    pub fn new() -> Arrivals {
-        Arrivals::default()
+    /// None yet, on a link whose frames take so much beyond their length.
+    pub fn new(link_overhead: Bytes) -> Arrivals {
+        Arrivals { bytes: Default::default(), link_overhead }
     }
 
     /// What a frame of this length (without FCS) counts.
     #[inline]
-    pub fn bytes_of(frame_bytes: u32) -> u32 {
-        wire_bytes(frame_bytes).get() as u32
+    pub fn bytes_of(&self, frame_bytes: u32) -> u32 {
+        wire_bytes(frame_bytes, self.link_overhead).get() as u32
     }
 
     /// Counts frames of so many bytes together.
@@ -203,6 +204,8 @@ impl Pulse {
 mod tests {
     use proptest::prelude::*;
 
+    use weir_units::LINK_OVERHEAD;
+
     use super::*;
     use crate::pfc::Gate;
 
@@ -244,9 +247,9 @@ mod tests {
         for (stage, frame) in [(1, 1_514), (2, 1_514), (3, 1_514), (4, 1_514), (3, 600), (1, 9_014)] {
             let rate = BitRate::bps(LINE.as_bps() >> stage);
             let (mut pulse, gate, arrivals) =
-                (Pulse::new(LINE, 0b1000, PERIOD), Gate::new(Quantum::at(LINE)), Arrivals::new());
+                (Pulse::new(LINE, 0b1000, PERIOD), Gate::new(Quantum::at(LINE)), Arrivals::new(LINK_OVERHEAD));
             let (mut free_at, mut sent, mut sent_before) = (Time::ZERO, 0u64, 0);
-            let bytes = Arrivals::bytes_of(frame);
+            let bytes = arrivals.bytes_of(frame);
             for ns in (0..9_000_000).step_by(10) {
                 if let Some(frame) = pulse.poll(at(ns), &[rate; CLASSES]) {
                     gate.handle_pfc(at(ns), &frame);
@@ -271,7 +274,7 @@ mod tests {
     #[test]
     fn an_idle_peer_has_no_overrun() {
         let (mut pulse, half, arrivals) =
-            (Pulse::new(LINE, 0b1000, PERIOD), [BitRate::gbps(5); CLASSES], Arrivals::new());
+            (Pulse::new(LINE, 0b1000, PERIOD), [BitRate::gbps(5); CLASSES], Arrivals::new(LINK_OVERHEAD));
         for period in 0..20 {
             let frame = pulse.poll(at(period * 100_000), &half).unwrap();
             assert!((976..=977).contains(&frame.times[3]), "period {period}: {}", frame.times[3]);

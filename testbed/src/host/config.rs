@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use weir_flowctl::Mechanism;
 use weir_flowctl::frame::FRAME_BYTES;
-use weir_units::{BitRate, Bytes, Class, MacAddr, Span};
+use weir_units::{BitRate, Bytes, Class, LINK_OVERHEAD, MacAddr, Span};
 
 use super::FrameSizes;
 use crate::rocev2::{Dscp, PathMtu, QueuePair};
@@ -16,8 +16,10 @@ pub struct HostConfig {
     pub mac: MacAddr,
     /// Its IP address.
     pub ip: Ipv4Addr,
-    /// Line rate. A frame takes its bytes, FCS, preamble and gap at this rate.
+    /// Line rate.
     pub rate: BitRate,
+    /// What a frame takes on the link beyond its length without FCS: FCS, preamble and gap, [`LINK_OVERHEAD`], on a real one.
+    pub link_overhead: Bytes,
     /// Lengths of its frames: on a port, those of RoCEv2.
     pub sizes: FrameSizes,
     /// Code point of acknowledgements and congestion notifications.
@@ -92,6 +94,7 @@ impl HostConfig {
             mac,
             ip,
             rate,
+            link_overhead: LINK_OVERHEAD,
             sizes: FrameSizes::rocev2(PathMtu::BYTES_1024.get() as u16),
             ack_dscp: Dscp::new(48),
             ack_class: Class::new(6),

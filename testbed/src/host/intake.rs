@@ -38,8 +38,8 @@ impl Intake {
         }
     }
 
-    /// A frame of this length (without FCS) arrives. Returns whether there is room for it; it is dropped if there is none.
-    pub(super) fn take(&mut self, now: Time, class: Class, frame_bytes: u32) -> bool {
+    /// A frame of this length (without FCS) arrives, over a link that takes so much beyond it. Returns whether there is room for it; it is dropped if there is none.
+    pub(super) fn take(&mut self, now: Time, class: Class, frame_bytes: u32, link_overhead: Bytes) -> bool {
         self.drain(now);
         let is_lossless = self.lossless & class.bit() != 0;
         let room = if is_lossless { self.limit.buffer + self.limit.headroom } else { self.limit.buffer };
@@ -49,7 +49,7 @@ impl Intake {
             return false;
         }
         self.held[class.index()] = held;
-        self.empty_at = self.empty_at.max(now) + self.serialiser.time_for(wire_bytes(frame_bytes));
+        self.empty_at = self.empty_at.max(now) + self.serialiser.time_for(wire_bytes(frame_bytes, link_overhead));
         self.frames.push_back((self.empty_at, class, size));
         if is_lossless && held >= self.limit.buffer {
             self.off |= class.bit();
@@ -94,7 +94,7 @@ impl Intake {
 
 #[cfg(test)]
 mod tests {
-    use weir_units::BitRate;
+    use weir_units::{BitRate, LINK_OVERHEAD};
 
     use super::*;
 
@@ -116,7 +116,7 @@ mod tests {
         let mut intake = intake();
         let off: Vec<u8> = (0..3)
             .map(|_| {
-                assert!(intake.take(at(0), LOSSLESS, 996));
+                assert!(intake.take(at(0), LOSSLESS, 996, LINK_OVERHEAD));
                 intake.off(at(0))
             })
             .collect();
@@ -130,12 +130,16 @@ mod tests {
     #[test]
     fn classes_share_the_rate_and_only_lossless_ones_have_headroom() {
         let mut intake = intake();
-        let taken = |intake: &mut Intake, class| (0..6).filter(|_| intake.take(at(0), class, 996)).count();
+        let taken =
+            |intake: &mut Intake, class| (0..6).filter(|_| intake.take(at(0), class, 996, LINK_OVERHEAD)).count();
         assert_eq!((taken(&mut intake, LOSSY), taken(&mut intake, LOSSLESS)), (3, 5));
         assert_eq!(intake.off(at(0)), LOSSLESS.bit(), "the other class has nothing to pause");
         // The lossy ones came first.
         assert_eq!((intake.off(at(3 * 816)), intake.held(LOSSY)), (LOSSLESS.bit(), Bytes::ZERO));
         assert_eq!(intake.held(LOSSLESS), Bytes::kb(5));
-        assert!(intake.take(at(4 * 816), LOSSLESS, 996) && !intake.take(at(4 * 816), LOSSLESS, 996));
+        assert!(
+            intake.take(at(4 * 816), LOSSLESS, 996, LINK_OVERHEAD)
+                && !intake.take(at(4 * 816), LOSSLESS, 996, LINK_OVERHEAD)
+        );
     }
 }

@@ -190,6 +190,11 @@ impl FrameSizes {
         self.tcp_header + if blocks == 0 { 0 } else { SACK_OPTION + SACK_BLOCK * blocks }
     }
 
+    /// The shortest frame: a byte of payload, or none.
+    pub fn frame_min(&self) -> u16 {
+        (self.header + self.padded_to).min(self.ack).min(self.cnp).min(self.tcp_header)
+    }
+
     /// The longest frame of RDMA.
     pub fn frame_max(&self) -> usize {
         usize::from(self.payload_max + self.header + self.first_extra).max(usize::from(self.ack.max(self.cnp)))

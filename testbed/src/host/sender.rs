@@ -275,7 +275,7 @@ impl Sender {
         };
         let frame_bytes_max = tcp.as_ref().map_or(host.frame_bytes_max() as u32, |tcp| longest(tcp, &host.sizes));
         // A frame that found the wire busy is late, and the one after it makes up for that.
-        let slack = |rate: BitRate| host.slack + rate.time_for(wire_bytes(frame_bytes_max));
+        let slack = |rate: BitRate| host.slack + rate.time_for(wire_bytes(frame_bytes_max, host.link_overhead));
         Ok(Sender {
             payload_max,
             flow_hash: codec::flow_hash(host, config.queue_pair, &config.peer),
@@ -434,16 +434,16 @@ impl Sender {
         if release < self.terms.stop && self.left != Some(Bytes::ZERO) { release } else { Time::NEVER }
     }
 
-    /// Notes the frame that carried the packet last taken.
+    /// Notes the frame that carried the packet last taken, and takes so much on the link.
     #[inline]
-    pub(super) fn handle_sent(&mut self, now: Time, frame_bytes: u32) {
+    pub(super) fn handle_sent(&mut self, now: Time, wire: Bytes) {
         self.stats.frames += 1;
-        self.stats.wire += wire_bytes(frame_bytes);
+        self.stats.wire += wire;
         if let Some(pacer) = &mut self.pacer {
-            pacer.send(now, frame_bytes);
+            pacer.send(now, wire);
         }
         if let Some(controlled) = &mut self.controlled {
-            controlled.handle_sent(now, wire_bytes(frame_bytes));
+            controlled.handle_sent(now, wire);
         }
     }
 

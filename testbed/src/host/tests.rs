@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use proptest::prelude::*;
 use weir_flowctl::frame::PfcFrame;
-use weir_units::{MacAddr, Span};
+use weir_units::{LINK_OVERHEAD, MacAddr, Span};
 
 use super::*;
 use crate::link::DelayLine;
@@ -382,7 +382,7 @@ proptest! {
         pair.run_until(at(3_000_000));
         prop_assert!(pair.sender.is_finished());
         for pairs in pair.sent.windows(2) {
-            let wire = RATE.time_for(weir_flowctl::wire_bytes(pairs[0].1 as u32));
+            let wire = RATE.time_for(weir_flowctl::wire_bytes(pairs[0].1 as u32, LINK_OVERHEAD));
             prop_assert!(pairs[0].0 + wire <= pairs[1].0);
         }
         for (n, flow) in flows.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Injected faults: frames that a link loses, doubles, or delivers out of order.
+//! Injected faults: frames that a link loses, corrupts, doubles, or delivers out of order.
 
 use std::collections::VecDeque;
 
@@ -17,6 +17,8 @@ pub struct FaultPlan {
     pub frames: ChosenFrames,
     /// Of a million of them so many are lost.
     pub loss_ppm: u32,
+    /// Of a million so many are corrupted: the MAC at the far end drops them for their FCS.
+    pub corruption_ppm: u32,
     /// Of a million so many come twice.
     pub duplication_ppm: u32,
     /// Of a million so many are held back.
@@ -59,6 +61,8 @@ pub struct FaultCounters {
     pub chosen: u64,
     /// Of these, frames lost.
     pub lost: u64,
+    /// Frames corrupted. Whoever sent one has taken the link's time for it, and nobody has received it.
+    pub corrupted: u64,
     /// Frames that came twice.
     pub doubled: u64,
     /// Frames held back.
@@ -82,6 +86,7 @@ pub struct Faults<T> {
 enum Fate {
     Pass,
     Lose,
+    Corrupt,
     Double,
     HoldBack,
 }
@@ -95,7 +100,8 @@ const MILLION: u32 = 1_000_000;
 impl FaultPlan {
     /// Whether nothing can go wrong.
     pub fn is_none(&self) -> bool {
-        (self.loss_ppm, self.duplication_ppm, self.reordering_ppm) == (0, 0, 0) || self.until <= self.from
+        let faulty_ppm = [self.loss_ppm, self.corruption_ppm, self.duplication_ppm, self.reordering_ppm];
+        faulty_ppm == [0; 4] || self.until <= self.from
     }
 
     /// For how long a frame may be held back.
@@ -151,6 +157,10 @@ impl<T> Faults<T> {
                 self.counters.lost += 1;
                 return;
             }
+            Fate::Corrupt => {
+                self.counters.corrupted += 1;
+                return;
+            }
             Fate::HoldBack => {
                 let span = self.plan.hold_back.span();
                 self.counters.reordered += 1;
@@ -178,6 +188,7 @@ impl<T> Faults<T> {
         let mut throw = self.throws.below_million();
         for (fate, ppm) in [
             (Fate::Lose, self.plan.loss_ppm),
+            (Fate::Corrupt, self.plan.corruption_ppm),
             (Fate::Double, self.plan.duplication_ppm),
             (Fate::HoldBack, self.plan.reordering_ppm),
         ] {
@@ -289,7 +300,9 @@ mod tests {
     #[test]
     fn certain_faults() {
         let (out, counters) = passage(always(FaultPlan { loss_ppm: MILLION, ..FaultPlan::default() }), 4);
-        assert_eq!((out, counters.lost), (vec![], 4));
+        assert_eq!((out, counters.lost, counters.corrupted), (vec![], 4, 0));
+        let (out, counters) = passage(always(FaultPlan { corruption_ppm: MILLION, ..FaultPlan::default() }), 4);
+        assert_eq!((out, counters.lost, counters.corrupted), (vec![], 0, 4));
         let (out, counters) = passage(always(FaultPlan { duplication_ppm: MILLION, ..FaultPlan::default() }), 3);
         assert_eq!((out, counters.doubled), (vec![0, 0, 1, 1, 2, 2], 3));
         let (out, counters) = passage(always(FaultPlan { reordering_ppm: MILLION, ..FaultPlan::default() }), 5);
@@ -356,7 +369,7 @@ mod tests {
         /// the time window all pass; and the same seed does the same again.
         #[test]
         fn every_frame_is_accounted_for(
-            shares in prop::array::uniform3(0..500_000u32), seed: u64, hold in 1..20_000u64, until_next: bool, window in (0..200u64, 0..200u64),
+            shares in prop::array::uniform4(0..400_000u32), seed: u64, hold in 1..20_000u64, until_next: bool, window in (0..200u64, 0..200u64),
         ) {
             let span = Span::from_nanos(hold);
             let plan = FaultPlan {
@@ -364,17 +377,19 @@ mod tests {
                 loss_ppm: shares[0],
                 duplication_ppm: shares[1],
                 reordering_ppm: shares[2],
+                corruption_ppm: shares[3],
                 hold_back: if until_next { HoldBack::UntilNext(span) } else { HoldBack::For(span) },
                 from: at(window.0 * 1_000),
                 until: at(window.1 * 1_000),
                 seed,
             };
             let (out, counters) = passage(plan, 200);
-            prop_assert_eq!(out.len() as u64, 200 - counters.lost + counters.doubled);
+            prop_assert_eq!(out.len() as u64, 200 - counters.lost - counters.corrupted + counters.doubled);
             prop_assert_eq!(counters.chosen, window.1.saturating_sub(window.0));
             let mut times = [0u64; 200];
             out.iter().for_each(|frame| times[*frame as usize] += 1);
-            prop_assert_eq!(times.iter().filter(|times| **times == 0).count() as u64, counters.lost);
+            let gone = counters.lost + counters.corrupted;
+            prop_assert_eq!(times.iter().filter(|times| **times == 0).count() as u64, gone);
             prop_assert_eq!(times.iter().filter(|times| **times == 2).count() as u64, counters.doubled);
             for (n, times) in times.iter().enumerate() {
                 prop_assert!(*times == 1 || (window.0..window.1).contains(&(n as u64)));

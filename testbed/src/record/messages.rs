@@ -2,9 +2,7 @@
 
 use std::collections::VecDeque;
 
-use weir_flowctl::frame::FRAME_BYTES;
-use weir_flowctl::wire_bytes;
-use weir_units::{BitRate, Span, Time};
+use weir_units::{BitRate, Bytes, Span, Time};
 
 /// The messages that one port has sent, as samples tell.
 #[derive(Clone, Debug)]
@@ -49,15 +47,15 @@ impl MessageRate {
         self.last.1
     }
 
-    /// The share of a link of this rate that they took over `duration`, in millionths.
-    pub(crate) fn share_ppm(&self, rate: BitRate, duration: Span) -> u64 {
-        share_ppm(self.sent(), rate, duration)
+    /// The share of a link of this rate, on which each takes so much, that they took over `duration`, in millionths.
+    pub(crate) fn share_ppm(&self, rate: BitRate, message: Bytes, duration: Span) -> u64 {
+        share_ppm(self.sent() * message.get(), rate, duration)
     }
 
     /// The share in the worst [`WORST_OVER`], or between the samples around it if they are further apart.
-    pub(crate) fn worst_ppm(&self, rate: BitRate) -> u64 {
+    pub(crate) fn worst_ppm(&self, rate: BitRate, message: Bytes) -> u64 {
         let (sent, over) = self.worst;
-        share_ppm(sent, rate, over)
+        share_ppm(sent * message.get(), rate, over)
     }
 }
 
@@ -66,9 +64,9 @@ fn product(messages: u64, over: Span) -> u128 {
     u128::from(messages) * u128::from(over.as_picos())
 }
 
-fn share_ppm(messages: u64, rate: BitRate, span: Span) -> u64 {
+fn share_ppm(bytes: u64, rate: BitRate, span: Span) -> u64 {
     let capacity = rate.bytes_in(span).get().max(1);
-    messages * wire_bytes(FRAME_BYTES as u32).get() * 1_000_000 / capacity
+    bytes * 1_000_000 / capacity
 }
 
 #[cfg(test)]
@@ -87,8 +85,8 @@ mod tests {
         messages.note(at(10_000), 200);
         assert_eq!(messages.sent(), 200);
         // 84 B each: 120 of them in 1.25 MB, 200 in 12.5 MB.
-        assert_eq!(messages.worst_ppm(rate), 120 * 84 * 1_000_000 / 1_250_000);
-        assert_eq!(messages.share_ppm(rate, Span::from_millis(10)), 200 * 84 * 1_000_000 / 12_500_000);
+        assert_eq!(messages.worst_ppm(rate, Bytes::new(84)), 120 * 84 * 1_000_000 / 1_250_000);
+        assert_eq!(messages.share_ppm(rate, Bytes::new(84), Span::from_millis(10)), 200 * 84 * 1_000_000 / 12_500_000);
     }
     #[test]
     fn messages_between_samples_far_apart_are_spread_over_that_time() {
@@ -97,6 +95,6 @@ mod tests {
         messages.note(Time::from_nanos(10_000_000), 500);
         messages.note(Time::from_nanos(20_000_000), 600);
         // 500 in ten milliseconds: 50 in one.
-        assert_eq!(messages.worst_ppm(rate), 50 * 84 * 1_000_000 / 1_250_000);
+        assert_eq!(messages.worst_ppm(rate, Bytes::new(84)), 50 * 84 * 1_000_000 / 1_250_000);
     }
 }

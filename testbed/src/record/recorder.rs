@@ -5,7 +5,6 @@ use std::fs::File;
 use std::io::{self, BufWriter};
 
 use weir_flowctl::frame::PfcFrame;
-use weir_flowctl::wire_bytes;
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::report::PortReport;
@@ -196,13 +195,14 @@ impl<'a> Recorder<'a> {
         flows: &[FlowSample],
         rate: impl Fn(usize, Class) -> Option<BitRate>,
     ) -> io::Result<()> {
+        let link_overhead = self.scenario.link_overhead;
         let sample = |queue: &Queue| {
             let peer_rate = match queue.behind {
                 Some(Behind::Host(host)) => rate(host, queue.class),
                 Some(Behind::Port(peer)) => reports[peer.switch].ports[peer.port].classes[queue.class.index()].rate_rx,
                 None => None,
             };
-            queue_sample(&reports[queue.place.switch].ports[queue.place.port], queue.class, peer_rate)
+            queue_sample(&reports[queue.place.switch].ports[queue.place.port], queue.class, peer_rate, link_overhead)
         };
         let samples: Vec<QueueSample> = self.ports.queues().iter().map(sample).collect();
         let pools: Vec<PoolSample> = reports
@@ -298,12 +298,12 @@ impl<'a> Recorder<'a> {
     }
 }
 
-fn queue_sample(port: &PortReport, class: Class, peer_rate: Option<BitRate>) -> QueueSample {
+fn queue_sample(port: &PortReport, class: Class, peer_rate: Option<BitRate>, link_overhead: Bytes) -> QueueSample {
     let class = &port.classes[class.index()];
     let ingress = &class.ingress;
     QueueSample {
         // Counted without FCS.
-        received: Bytes::new(class.rx_bytes) + wire_bytes(0) * class.rx_frames,
+        received: Bytes::new(class.rx_bytes) + link_overhead * class.rx_frames,
         ingress: ingress.private + ingress.shared + ingress.headroom,
         headroom: ingress.headroom,
         threshold: Some(ingress.threshold),

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use weir_config::{FlowControl, SwitchConfig};
-use weir_flowctl::Mechanism;
+use weir_flowctl::frame::FRAME_BYTES;
+use weir_flowctl::{Mechanism, wire_bytes};
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::flow_control::RATE_UNKNOWN;
@@ -92,6 +93,7 @@ pub(crate) fn summary(scenario: &Scenario, ended: Ended<'_>, record: Record) -> 
         let config = &scenario.switches[place.switch];
         let number = all.number(place);
         let messages = &record.messages[number];
+        let on_link = wire_bytes(FRAME_BYTES as u32, scenario.link_overhead);
         let rate = config.ports[place.port].rate.unwrap_or(RATE_UNKNOWN);
         let mut classes = class_summaries(port, &paused_there, &watched.collect::<Vec<_>>(), config.classes.lossless);
         if config.ports[place.port].flow_control.tells_stages() {
@@ -105,8 +107,8 @@ pub(crate) fn summary(scenario: &Scenario, ended: Ended<'_>, record: Record) -> 
             feedback_ns: feedback_configured(scenario, place).map(Span::as_nanos),
             messages: MessageSummary {
                 sent: messages.sent(),
-                share_ppm: messages.share_ppm(rate, ended.duration),
-                share_worst_ppm: messages.worst_ppm(rate),
+                share_ppm: messages.share_ppm(rate, on_link, ended.duration),
+                share_worst_ppm: messages.worst_ppm(rate, on_link),
             },
             classes,
         }
@@ -171,6 +173,7 @@ fn lanes(scenario: &Scenario, ended: &Ended<'_>, is_large: bool) -> Vec<LaneSumm
                 to: ends[1 - n].clone(),
                 frames: words.delivered[n],
                 lost: faults.lost,
+                corrupted: faults.corrupted,
                 doubled: faults.doubled,
                 reordered: faults.reordered,
                 feedback: words.feedback[n].as_ref().and_then(FeedbackSummary::of),

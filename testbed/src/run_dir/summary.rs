@@ -197,6 +197,9 @@ pub struct LaneSummary {
     pub frames: u64,
     /// Frames that an injected fault took.
     pub lost: u64,
+    /// Frames that an injected fault corrupted, so that they were dropped for their FCS.
+    #[serde(default)]
+    pub corrupted: u64,
     /// Frames that an injected fault delivered twice.
     pub doubled: u64,
     /// Frames that an injected fault held back.
@@ -331,8 +334,8 @@ pub struct Distribution {
 }
 
 /// Where all frames have gone, flow control's included. What went in is what came out:
-/// `hosts_sent + control_sent + copied + doubled = hosts_received + control_received + dropped + faults_lost + cut_off + held +
-/// on_links`.
+/// `hosts_sent + control_sent + copied + doubled = hosts_received + control_received + dropped + faults_lost + faults_corrupted +
+/// cut_off + held + on_links`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FrameSummary {
@@ -350,8 +353,11 @@ pub struct FrameSummary {
     pub doubled: u64,
     /// Dropped by switches, by reason, in whatever class.
     pub dropped: BTreeMap<String, u64>,
-    /// Taken by injected faults.
+    /// Taken by injected faults,
     pub faults_lost: u64,
+    /// and corrupted by them, so that they were dropped for their FCS.
+    #[serde(default)]
+    pub faults_corrupted: u64,
     /// Lost on links that were cut.
     pub cut_off: u64,
     /// In the switches at the end.
@@ -456,7 +462,8 @@ impl FrameSummary {
     /// What went in, and what came out or is there still.
     pub fn sides(&self) -> [u64; 2] {
         let dropped: u64 = self.dropped.values().sum();
-        let gone = self.hosts_received + self.control_received + dropped + self.faults_lost + self.cut_off;
+        let taken = self.faults_lost + self.faults_corrupted + self.cut_off;
+        let gone = self.hosts_received + self.control_received + dropped + taken;
         [self.hosts_sent + self.control_sent + self.copied + self.doubled, gone + self.held + self.on_links]
     }
 }

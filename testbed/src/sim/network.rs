@@ -46,8 +46,9 @@ struct Inbox {
 const NO_WIRES: Span = Span::from_secs(1_000);
 
 impl Network {
-    /// Wires that are empty, and stations with so many ports each that want to be woken at once.
-    pub(super) fn new(wires: Box<[Wire]>, ports: impl Iterator<Item = usize>) -> Network {
+    /// Wires that are empty, on which no frame will be shorter than `frame_bytes_min` (without FCS), and stations with so many
+    /// ports each that want to be woken at once.
+    pub(super) fn new(wires: Box<[Wire]>, ports: impl Iterator<Item = usize>, frame_bytes_min: u32) -> Network {
         let inbox = |ports| Inbox { wires: vec![None; ports].into(), arrivals: Agenda::new(ports) };
         let mut inboxes: Box<[Inbox]> = ports.map(inbox).collect();
         for (number, wire) in (0..).zip(&wires) {
@@ -56,7 +57,7 @@ impl Network {
         }
         let mut agenda = Agenda::new(inboxes.len());
         (0..inboxes.len()).for_each(|station| agenda.set(station, Time::ZERO));
-        let lookahead = wires.iter().map(Wire::lookahead).min().unwrap_or(NO_WIRES);
+        let lookahead = wires.iter().map(|wire| wire.lookahead(frame_bytes_min)).min().unwrap_or(NO_WIRES);
         Network { wires, inboxes, agenda, lookahead, hops: 0, told: None }
     }
 

@@ -9,7 +9,7 @@ use weir_switch_core::{
     BuildError, Burst, Forwarder, Memory, PacketStore, Plan, PortFacts, PortOutput, Shared, Surroundings, Switch,
     Transmitter,
 };
-use weir_units::{MacAddr, PortId, Span, Time};
+use weir_units::{Bytes, MacAddr, PortId, Span, Time};
 
 use super::agenda::Agenda;
 use super::network::{Network, Told};
@@ -68,6 +68,7 @@ impl SwitchStation {
         config: &SwitchConfig,
         wires: Box<[Option<u32>]>,
         routes: Option<(MacAddr, impl Iterator<Item = &'r [u16]>)>,
+        link_overhead: Bytes,
     ) -> Result<SwitchStation, BuildError> {
         let mac = |port: usize| MacAddr([2, 1, (number >> 8) as u8, number as u8, (port >> 8) as u8, port as u8]);
         let ports = config.ports.len();
@@ -81,6 +82,7 @@ impl SwitchStation {
                 stations: if routes.is_some() { 1 } else { 4 * config.static_macs.len() + LEARNED_MAX },
                 learns: routes.is_none(),
                 hash_seed: number as u32,
+                link_overhead,
                 memory: Memory::AsNeeded,
             },
         )?;

@@ -109,6 +109,21 @@ fn frames_follow_each_other_at_the_line_rate() {
     assert_eq!(report.dropped(DropReason::PortDown), 0);
 }
 
+/// With none, 10 Gb/s are a frame of 1,098 B each 878.4 ns, to the last one.
+#[test]
+fn without_an_overhead_the_line_rate_counts_frames_alone() {
+    const FRAMES: u64 = 1_000;
+    let mut scenario = scenario(Bytes::new(1_024), FRAMES);
+    scenario.link_overhead = Bytes::ZERO;
+    let mut sim = Sim::new(&scenario).unwrap();
+    sim.run_until(Time::from_nanos(10_000_000));
+    let frame = FRAME - REAL_LINK_OVERHEAD;
+    let expected = RATES[0].time_for(frame) * FRAMES + RATES[1].time_for(frame) + DELAYS[0] + DELAYS[1];
+    assert_eq!((frame, RATES[0].time_for(frame)), (Bytes::new(1_098), Span::from_picos(878_400)));
+    assert_eq!(sim.host(1).receiver_stats(0).last_arrival, Time::from_nanos(10_000) + expected);
+    assert_eq!(sim.host(0).sender_stats(0).wire, frame * FRAMES);
+}
+
 /// What is asked on the way changes nothing.
 #[test]
 fn the_same_scenario_is_the_same_run() {
@@ -116,6 +131,7 @@ fn the_same_scenario_is_the_same_run() {
     let faults = FaultPlan {
         frames: ChosenFrames::Data,
         loss_ppm: 10_000,
+        corruption_ppm: 10_000,
         duplication_ppm: 20_000,
         reordering_ppm: 30_000,
         until: Time::NEVER,
@@ -135,8 +151,15 @@ fn the_same_scenario_is_the_same_run() {
     assert_eq!(told(&at_once), told(&by_and_by));
     assert_eq!(at_once.wakeups(), by_and_by.wakeups());
     let (counters, stats) = (at_once.fault_counters(), *at_once.host(1).receiver_stats(0));
-    assert!(counters.lost > 20 && counters.doubled > 50 && counters.reordered > 100, "{counters:?}");
-    assert_eq!((stats.lost, stats.duplicates), (counters.lost, counters.doubled), "{counters:?} {stats:?}");
+    assert!(
+        counters.lost > 20 && counters.corrupted > 20 && counters.doubled > 50 && counters.reordered > 100,
+        "{counters:?}"
+    );
+    assert_eq!(
+        (stats.lost, stats.duplicates),
+        (counters.lost + counters.corrupted, counters.doubled),
+        "{counters:?} {stats:?}"
+    );
     assert!(stats.reordered > 0 && stats.reordered <= counters.reordered, "{counters:?} {stats:?}");
 }
 

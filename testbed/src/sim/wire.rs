@@ -4,18 +4,20 @@ use std::collections::VecDeque;
 
 use weir_flowctl::wire_bytes;
 use weir_switch_core::Packet;
-use weir_units::{BitRate, Serialiser, Span, Time};
+use weir_units::{BitRate, Bytes, Serialiser, Span, Time};
 
 use crate::host::NicFrame;
 use crate::link::{FaultCounters, FaultPlan, Faults};
 
-/// A frame takes its time on the wire, with FCS, preamble and gap, and then the propagation delay: it has arrived with its
+/// A frame takes its time on the wire, with what comes beyond it there, and then the propagation delay: it has arrived with its
 /// last byte. One that is sent while another is on the wire waits for that one's end.
 #[derive(Debug)]
 pub(super) struct Wire {
     /// The station at the far end, and its port.
     pub(super) to: (u32, u16),
     serialiser: Serialiser,
+    /// What a frame takes beyond its length without FCS.
+    overhead: Bytes,
     delay: Span,
     free_at: Time,
     way: Way,
@@ -42,23 +44,21 @@ struct FaultyWay {
     frames: VecDeque<(Time, NicFrame)>,
 }
 
-/// The shortest frame, without FCS.
-const FRAME_BYTES_MIN: u32 = 60;
-
 impl Wire {
-    pub(super) fn new(rate: BitRate, delay: Span, faults: FaultPlan, to: (u32, u16)) -> Wire {
+    pub(super) fn new(rate: BitRate, overhead: Bytes, delay: Span, faults: FaultPlan, to: (u32, u16)) -> Wire {
         let way = if faults.is_none() {
             Way::Plain(VecDeque::new())
         } else {
             Way::Faulty(Box::new(FaultyWay { faults: Faults::new(faults), delay, frames: VecDeque::new() }))
         };
-        Wire { to, serialiser: Serialiser::new(rate), delay, free_at: Time::ZERO, way, is_up: true, cut_off: 0 }
+        let serialiser = Serialiser::new(rate);
+        Wire { to, serialiser, overhead, delay, free_at: Time::ZERO, way, is_up: true, cut_off: 0 }
     }
 
     /// Puts a frame on the wire at `now`, or behind those that are there.
     #[inline]
     pub(super) fn send(&mut self, now: Time, frame: NicFrame) {
-        let leaves = self.free_at.max(now) + self.serialiser.time_for(wire_bytes(frame.frame_bytes()));
+        let leaves = self.free_at.max(now) + self.serialiser.time_for(wire_bytes(frame.frame_bytes(), self.overhead));
         self.free_at = leaves;
         if !self.is_up {
             self.cut_off += 1;
@@ -76,9 +76,9 @@ impl Wire {
         }
     }
 
-    /// A frame that is sent arrives no earlier than after this.
-    pub(super) fn lookahead(&self) -> Span {
-        self.delay + self.serialiser.time_for(wire_bytes(FRAME_BYTES_MIN))
+    /// A frame of this length (without FCS) that is sent arrives no earlier than after this.
+    pub(super) fn lookahead(&self, frame_bytes: u32) -> Span {
+        self.delay + self.serialiser.time_for(wire_bytes(frame_bytes, self.overhead))
     }
 
     /// The next frame that has arrived by `now`.

@@ -4,7 +4,7 @@ use weir_flowctl::cbfc::Advertiser;
 use weir_flowctl::gfc::{buffer_based_b1_max, feedback_delay_max, time_based_b0_max};
 use weir_flowctl::wire_bytes;
 use weir_testbed::rocev2::PathMtu;
-use weir_units::{BitRate, Bytes, Span, Time};
+use weir_units::{BitRate, Bytes, LINK_OVERHEAD, Span, Time};
 
 use crate::fabric::{Fabric, Flow, Joint};
 
@@ -82,7 +82,7 @@ pub fn draw(seed: u64, speaks: Speaks) -> Drawn {
         }
     }
     // As the switch has it: the MTU with its header, tag and FCS.
-    let frame = wire_bytes(fabric.mtu.get() as u32 + 74 + 18);
+    let frame = wire_bytes(fabric.mtu.get() as u32 + 74 + 18, LINK_OVERHEAD);
     let mut most = Bytes::ZERO;
     // Credit counts blocks of 64 B, and no cell may be larger.
     let by_stages = throws.between(0, 2) == 0;

@@ -184,8 +184,11 @@ fn comparison(ended: &[Ended]) -> Table {
     });
     if ended.iter().all(|run| run.summary.frames.is_some()) {
         row("all frames dropped or cut off", &|run| {
-            let lost =
-                run.summary.frames.as_ref().map(|of| of.dropped.values().sum::<u64>() + of.faults_lost + of.cut_off);
+            let lost = run
+                .summary
+                .frames
+                .as_ref()
+                .map(|of| of.dropped.values().sum::<u64>() + of.faults_lost + of.faults_corrupted + of.cut_off);
             lost.map_or("-".to_owned(), count)
         });
         return table;

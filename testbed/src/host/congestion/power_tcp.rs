@@ -67,17 +67,37 @@ struct SentWindows {
     len: usize,
 }
 
+/// What arrives at a queue that drains counts as this part of what leaves at least; so does θ-PowerTCP's power, as in the paper's
+/// public simulation.
+///
+/// A window cut below what is in flight stops its flow, and if all are, nothing arrives. That is no measure of the window that
+/// the acknowledged packet was sent under, but without a bound it makes power nothing and the next window the largest; flows that
+/// start at one instant go to and fro between both for good.
+const DRAINING_CURRENT_MIN: f64 = 0.5;
+
 /// Windows remembered. A round trip is told by half as many, so that a cut window's are too.
 const WINDOWS_MAX: usize = 16;
 
 impl PowerTcpConfig {
-    /// The paper's γ = 0.9, and β by its rule, HostBw · τ / N. N is 500, which is what the paper's public simulation makes of
-    /// it with 50 Mb/s at 25 Gb/s. The lowest rate is a thousandth of the line's.
+    /// The paper's γ = 0.9, and β by its rule, HostBw · τ / N, with N = 100. The lowest rate is a thousandth of the line's.
+    ///
+    /// A smaller β keeps a shorter queue, Σ β, and shares a port less evenly for longer: with β far below a frame what the frames
+    /// of several hosts happen to do outweighs it.
     pub fn paper(line: BitRate, base_rtt: Span) -> PowerTcpConfig {
+        PowerTcpConfig::expecting(100, line, base_rtt)
+    }
+
+    /// The same for θ-PowerTCP, with N = 50. It does not see that a link is not full, so that what frames wait for each other by
+    /// chance counts as the queue Σ β that it keeps, and a smaller β leaves the link idle.
+    pub fn theta(line: BitRate, base_rtt: Span) -> PowerTcpConfig {
+        PowerTcpConfig::expecting(50, line, base_rtt)
+    }
+
+    fn expecting(flows: u64, line: BitRate, base_rtt: Span) -> PowerTcpConfig {
         PowerTcpConfig {
             base_rtt,
             gamma_ppm: 900_000,
-            additive_increase: line.bytes_in(base_rtt).divided_by(500),
+            additive_increase: line.bytes_in(base_rtt).divided_by(flows),
             rate_min: BitRate::bps((line.as_bps() / 1_000).max(1)),
         }
     }
@@ -106,8 +126,9 @@ impl PowerTcp {
         self.hops.advance(ack.hops, |step| {
             let (span_ps, rate) = (step.span.as_picos() as f64, step.now.rate);
             let growth = step.now.queue.get() as f64 - step.before.queue.get() as f64;
-            // Both as a part of what they are on a link that is full and has no queue. What arrives is no less than nothing.
-            let current = (part_of_bdp(growth, rate, span_ps) + step.load()).max(0.0);
+            // Both as a part of what they are on a link that is full and has no queue.
+            let current = part_of_bdp(growth, rate, span_ps) + step.load();
+            let current = current.max(step.load() * DRAINING_CURRENT_MIN);
             let voltage = 1.0 + part_of_bdp(step.now.queue.get() as f64, rate, base_rtt_ps);
             let power = current * voltage;
             if strongest.is_none_or(|(most, _)| power > most) {
@@ -154,6 +175,8 @@ impl ThetaPowerTcp {
         let current = (growth / span_ps + 1.0).max(0.0);
         let voltage = ack.rtt.as_picos() as f64 / self.law.bounds.base_rtt_ps();
         self.law.smooth(current * voltage, span_ps);
+        // Of the average, for single RTTs differ by what frames wait for each other, and must add up to nothing.
+        self.law.power = self.law.power.max(DRAINING_CURRENT_MIN);
         if ack.acked > self.update_after {
             self.law.set_window(self.old);
             (self.old, self.update_after) = (self.law.window, ack.sent);
@@ -305,6 +328,19 @@ mod tests {
     }
 
     #[test]
+    fn a_queue_that_drains_counts_as_half_of_what_leaves() {
+        let mut flow = PowerTcp::new(&config(), LINE);
+        ack(&mut flow, 1, 10, &[hop(0, 0, 250_000)]);
+        // Nothing arrived in τ: current 0.5, voltage 1 + 1 of what is left.
+        ack(&mut flow, 2, 10, &[hop(10, 125_000, 125_000)]);
+        assert_eq!((flow.law.power * 1e6) as u64, 1_000_000);
+        // Then the link idles at a tenth of its rate, without a queue that could drain.
+        ack(&mut flow, 3, 10, &[hop(20, 250_000, 0)]);
+        ack(&mut flow, 4, 10, &[hop(30, 262_500, 0)]);
+        assert_eq!((flow.law.power * 1e6 + 0.5) as u64, 100_000);
+    }
+
+    #[test]
     fn theta_reads_the_same_from_the_rtt_once_a_round_trip() {
         let mut flow = ThetaPowerTcp::new(&config(), LINE);
         let mut ack = |us: u64, acked: u64, sent: u64, rtt_us: u64| {
@@ -319,7 +355,7 @@ mod tests {
         assert_eq!(ack(15, 125_001, 250_000, 12), (98_627, 1_320_000));
         // Another at the same instant has no gradient.
         assert_eq!(ack(15, 250_001, 300_000, 100), (98_627, 1_320_000));
-        // Falling faster than time passes is no power.
-        assert_eq!(ack(25, 250_001, 300_000, 1), (125_000 * 9 / 10 + 9_862, 0));
+        // Falling faster than time passes is no power, but counts as half.
+        assert_eq!(ack(25, 250_001, 300_000, 1), (125_000 * 9 / 10 + 9_862, 500_000));
     }
 }

@@ -18,8 +18,8 @@ impl CongestionControl {
         ("timely-hpcc", "HPCC's public simulator, run.py --cc timely"),
         ("hpcc", "HPCC paper (SIGCOMM 2019)"),
         ("hpcc-simulator", "HPCC's public simulator, run.py --cc hp"),
-        ("powertcp", "PowerTCP paper (NSDI 2022), additive step of its public simulation"),
-        ("theta-powertcp", "PowerTCP paper (NSDI 2022), additive step of its public simulation"),
+        ("powertcp", "PowerTCP paper (NSDI 2022), additive step for 100 flows"),
+        ("theta-powertcp", "PowerTCP paper (NSDI 2022), additive step for 50 flows"),
     ];
 
     /// The congestion control of this name for hosts on a line of this rate, in a network whose longest round trip takes
@@ -37,7 +37,7 @@ impl CongestionControl {
             "hpcc" => CongestionControl::Hpcc(HpccConfig::paper(line, base_rtt)),
             "hpcc-simulator" => CongestionControl::Hpcc(HpccConfig::simulator(line, base_rtt)),
             "powertcp" => CongestionControl::PowerTcp(PowerTcpConfig::paper(line, base_rtt)),
-            "theta-powertcp" => CongestionControl::ThetaPowerTcp(PowerTcpConfig::paper(line, base_rtt)),
+            "theta-powertcp" => CongestionControl::ThetaPowerTcp(PowerTcpConfig::theta(line, base_rtt)),
             _ => return None,
         })
     }
@@ -77,8 +77,10 @@ mod tests {
         let CongestionControl::Timely(timely) = preset("timely-hpcc", 100) else { panic!() };
         assert_eq!(timely.additive_increase, BitRate::mbps(100));
         let CongestionControl::PowerTcp(power) = preset("powertcp", 25) else { panic!() };
-        // 50 Mb/s in 13 us.
-        assert_eq!(power.additive_increase, Bytes::new(81));
+        // A hundredth of 40,625 B, and a fiftieth.
+        assert_eq!(power.additive_increase, Bytes::new(406));
+        let CongestionControl::ThetaPowerTcp(theta) = preset("theta-powertcp", 25) else { panic!() };
+        assert_eq!(theta.additive_increase, Bytes::new(812));
     }
 
     #[test]

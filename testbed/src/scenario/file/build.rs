@@ -170,6 +170,7 @@ impl<'p> Build<'p> {
                 // 10.0.0.1 and on.
                 ip: Ipv4Addr::from(0x0a00_0001 + number as u32),
                 rate,
+                link_overhead: self.plan.link_overhead,
                 sizes: self.plan.nic.sizes(host.mtu),
                 ack_dscp: ACK_DSCP,
                 ack_class: Class::new(class_of_dscp[usize::from(ACK_DSCP.get())]),

@@ -51,16 +51,19 @@ fn toward(table: &Table<'_>, directions: [&[&str]; 2]) -> Option<usize> {
 }
 
 fn plan(table: &Table<'_>, end: Time, seed: u64) -> FaultPlan {
-    let [loss, duplication, reordering] = ["loss", "duplication", "reordering"].map(|key| ppm(table, key));
+    const KINDS: [&str; 4] = ["loss", "corruption", "duplication", "reordering"];
+    let kinds = KINDS.map(|key| ppm(table, key));
+    let [loss, corruption, duplication, reordering] = kinds;
     let doc = table.doc();
-    let kinds = [loss, duplication, reordering];
-    let sound = doc.sound(&[&table.at("loss"), &table.at("duplication"), &table.at("reordering")]);
+    let places = KINDS.map(|key| table.at(key));
+    let sound = doc.sound(&places.each_ref().map(String::as_str));
     if sound && kinds.iter().all(Option::is_none) {
-        let help = "write loss = 0.01, duplication or reordering";
+        let help = "write loss = 0.01, corruption, duplication or reordering";
         doc.note(Problem::new("a table of faults says nothing that goes wrong", help).at(table.path(), ""));
     } else if sound && kinds.iter().flatten().sum::<u32>() > 1_000_000 {
         let help = "write smaller ones: a frame has one fault at most";
-        let problem = Problem::new("`loss`, `duplication` and `reordering` are more than 1 together", help);
+        let problem =
+            Problem::new("`loss`, `corruption`, `duplication` and `reordering` are more than 1 together", help);
         doc.note(problem.at(table.path(), ""));
     }
     let hold_back = table.quantity("hold_back", &TIME, Span::from_nanos(1)..=Span::from_secs(1));
@@ -69,6 +72,7 @@ fn plan(table: &Table<'_>, end: Time, seed: u64) -> FaultPlan {
     FaultPlan {
         frames: frames(table),
         loss_ppm: loss.unwrap_or(0),
+        corruption_ppm: corruption.unwrap_or(0),
         duplication_ppm: duplication.unwrap_or(0),
         reordering_ppm: reordering.unwrap_or(0),
         hold_back: match table.boolean("until_next") {

@@ -23,6 +23,7 @@ const FAULTS: &[&str] = &[
     "frames",
     "dscp",
     "loss",
+    "corruption",
     "duplication",
     "reordering",
     "hold_back",

@@ -177,7 +177,7 @@ fn faults_befall_the_direction_that_they_name() {
     let runs = pair(
         "[[links.faults]]\ntoward = \"S1.next\"\nloss = 0.5\nfrom = \"1ms\"\nuntil = \"2ms\"\nseed = 7\n\
          [[hosts]]\nname = \"H3\"\nport = \"S1.h3\"\nfaults = [{ toward = \"S1.h3\", frames = \"data\", dscp = 3, \
-         reordering = 0.001, hold_back = \"5us\", until_next = false }]\n",
+         reordering = 0.001, corruption = 0.01, hold_back = \"5us\", until_next = false }]\n",
     );
     let scenario = &runs[0].scenario;
     let [toward_second, toward_first] = scenario.links[0].faults;
@@ -186,7 +186,8 @@ fn faults_befall_the_direction_that_they_name() {
     assert_eq!((toward_first.from, toward_first.until), (Time::from_nanos(1_000_000), Time::from_nanos(2_000_000)));
     let [toward_host, toward_switch] = scenario.hosts[2].faults;
     assert!(toward_host.is_none());
-    assert_eq!((toward_switch.reordering_ppm, toward_switch.until), (1_000, scenario.end));
+    assert_eq!((toward_switch.reordering_ppm, toward_switch.corruption_ppm), (1_000, 10_000));
+    assert_eq!(toward_switch.until, scenario.end);
     assert_eq!(toward_switch.frames, ChosenFrames::DataWith(Dscp::new(3)));
     assert_eq!(toward_switch.hold_back, HoldBack::For(Span::from_micros(5)));
 }

@@ -29,6 +29,7 @@ pub(super) fn frames(scenario: &Scenario, sim: &Sim, reports: &[Report]) -> Resu
         copied: reports.iter().map(|report| report.balance.copied).sum(),
         doubled: faults.doubled,
         faults_lost: faults.lost,
+        faults_corrupted: faults.corrupted,
         cut_off: sim.cut_off(),
         held: reports.iter().map(|report| report.balance.held()).sum(),
         on_links: sim.under_way() as u64,

@@ -46,12 +46,17 @@ impl Outcome {
 }
 
 fn run(trial: &Trial) -> Outcome {
+    run_staggered(trial, Span::from_micros(50))
+}
+
+/// The same with flows that start so far apart.
+fn run_staggered(trial: &Trial, stagger: Span) -> Outcome {
     let Trial { flows, rate, payload, control, ecn, warm_up, measured } = *trial;
     let settings = ecn.map_or(String::new(), |ecn| format!("[[classes.queues]]\nclass = 3\necn = {ecn}\n"));
     let mut scenario = lossless(&star(flows, Cable::new(rate, Span::from_micros(1))), &settings);
     set_payload(&mut scenario, payload);
     all_to_last(&mut scenario, |n, flow| {
-        (flow.congestion_control, flow.start) = (control, Time::from_nanos(50_000 * n as u64));
+        (flow.congestion_control, flow.start) = (control, Time::ZERO + stagger * n as u64);
     });
     let mut sim = Sim::new(&scenario).unwrap();
     sim.run_until(Time::ZERO + warm_up);
@@ -197,4 +202,42 @@ fn timely_keeps_a_port_busy() {
         assert!(outcome.utilisation() > 0.9 && outcome.queue_max < 1_500_000, "{outcome:?}");
         assert_eq!(outcome.pauses, 0);
     }
+}
+
+/// A preset, with flows that start at once or 50 us apart: whoever starts, all are served and no queue stays.
+fn preset_serves_all(name: &str, payload: u16, flows: &[usize]) {
+    let base_rtt = Span::from_picos(4_000_000 + 2 * (u64::from(payload) + 82 + 86) * 80);
+    let control = CongestionControl::preset(name, RATE, base_rtt).expect("a preset");
+    let (warm_up, measured) = (Span::from_micros(800), Span::from_micros(800));
+    for (flows, stagger) in flows.iter().flat_map(|flows| [0, 50].map(|us| (*flows, Span::from_micros(us)))) {
+        let trial = Trial { flows, rate: RATE, payload, control, ecn: None, warm_up, measured };
+        let outcome = run_staggered(&trial, stagger);
+        let context = format!("{name}, {flows} flows {stagger} apart: {outcome:?}");
+        assert!(outcome.utilisation() > 0.95, "{context}");
+        let fair = 1.0 / flows as f64;
+        assert!(outcome.shares.iter().all(|share| *share > fair / 2.0), "{context}");
+        // Half of the bandwidth-delay product.
+        assert!(outcome.queue_mean < 26_000.0, "{context}");
+        assert_eq!(outcome.pauses, 0, "{context}");
+    }
+}
+
+#[test]
+fn powertcp_serves_all_whenever_they_start() {
+    preset_serves_all("powertcp", 1_024, &[1, 2, 3, 4, 5, 6, 16]);
+}
+
+#[test]
+fn powertcp_serves_all_with_long_frames() {
+    preset_serves_all("powertcp", 4_096, &[1, 3, 4, 8]);
+}
+
+#[test]
+fn theta_powertcp_serves_all_whenever_they_start() {
+    preset_serves_all("theta-powertcp", 1_024, &[1, 2, 4, 16]);
+}
+
+#[test]
+fn theta_powertcp_serves_all_with_long_frames() {
+    preset_serves_all("theta-powertcp", 4_096, &[1, 2, 5, 8]);
 }

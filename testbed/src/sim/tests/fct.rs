@@ -1,8 +1,9 @@
 //! Completion times on idle paths.
 
-use weir_units::{BitRate, Bytes, Span, Time};
+use weir_units::{BitRate, Bytes, LINK_OVERHEAD, Span, Time};
 
 use super::net::{flow, lossless};
+use crate::host::FrameSizes;
 use crate::sim::Sim;
 use crate::topology::{Cable, Fabric, Framing, Routes, ideal_fct};
 
@@ -19,7 +20,14 @@ fn row(cables: &[Cable]) -> Fabric {
 }
 
 fn measured(fabric: &Fabric, message: u64) -> Span {
+    measured_on(fabric, message, FrameSizes::rocev2(1_024), LINK_OVERHEAD)
+}
+
+/// On links whose frames take so much beyond their length, with frames of these lengths.
+fn measured_on(fabric: &Fabric, message: u64, sizes: FrameSizes, link_overhead: Bytes) -> Span {
     let mut scenario = lossless(fabric, "");
+    scenario.hosts.iter_mut().for_each(|host| host.nic.sizes = sizes);
+    scenario.link_overhead = link_overhead;
     let mut plan = flow(&scenario, 0, 1);
     (plan.config.message, plan.config.total) = (Bytes::new(message), Some(Bytes::new(message)));
     plan.config.start = Time::from_nanos(777);
@@ -32,9 +40,13 @@ fn measured(fabric: &Fabric, message: u64) -> Span {
 }
 
 fn ideal(fabric: &Fabric, message: u64) -> Span {
+    ideal_with(fabric, message, &Framing::rocev2(1_024))
+}
+
+fn ideal_with(fabric: &Fabric, message: u64, framing: &Framing) -> Span {
     let routes = Routes::shortest(fabric).unwrap();
     let (there, back) = (routes.one_way(0, 1, 0), routes.one_way(1, 0, 0));
-    ideal_fct(&there, &back, Bytes::new(message), &Framing::rocev2(1_024))
+    ideal_fct(&there, &back, Bytes::new(message), framing)
 }
 
 /// On the wire a first frame has 1,122 B, others have 1,106 B, and an acknowledgement has 86 B.
@@ -64,6 +76,29 @@ fn lone_flows_of_any_size_over_any_rates_are_ideal() {
         let fabric = row(&cables);
         for message in [1, 1_023, 1_024, 1_025, 4_000, 100_001] {
             assert_eq!(measured(&fabric, message), ideal(&fabric, message), "{message} B over {gbps:?} Gb/s");
+        }
+    }
+}
+
+/// As the public simulators count: a frame's own bytes, 1,048 of a full one and 60 of an acknowledgement. Messages of a byte have
+/// frames of 49, shorter than any real one.
+#[test]
+fn links_take_what_they_are_said_to_beyond_a_frame() {
+    let cable = |gbps, ns| Cable::new(BitRate::gbps(gbps), Span::from_nanos(ns));
+    let one = row(&[cable(100, 1_000), cable(100, 1_000)]);
+    let bytes = 1_048 + 10 * 1_048 + 2 * 60;
+    let expected = Span::from_picos(bytes * 80) + Span::from_nanos(4_000);
+    assert_eq!(measured_on(&one, 10_000, FrameSizes::ns3(1_000), Bytes::ZERO), expected);
+    let cables = [cable(10, 0), cable(40, 1_000), cable(25, 0), cable(100, 70)];
+    for fabric in [one, row(&cables)] {
+        for sizes in [FrameSizes::ns3(1_000), FrameSizes::rocev2(1_024)] {
+            for overhead in [0, 24, 38] {
+                let framing = Framing::of(&sizes, overhead);
+                for message in [1, 1_000, 2_049, 100_001] {
+                    let fct = measured_on(&fabric, message, sizes, Bytes::new(u64::from(overhead)));
+                    assert_eq!(fct, ideal_with(&fabric, message, &framing), "{message} B, {overhead} B, {sizes:?}");
+                }
+            }
         }
     }
 }
