@@ -13,7 +13,9 @@
 //! switch at one instant, the ports take turns in being first. `time_dilation` has no meaning here.
 
 mod agenda;
+mod audit;
 mod backend;
+mod balance;
 mod connections;
 mod network;
 mod station;
@@ -27,6 +29,7 @@ use weir_units::{Span, Time};
 use crate::deadlock::{Links, SwitchState};
 use crate::host::{Host, HostError};
 use crate::link::FaultCounters;
+use crate::run_dir::FrameSummary;
 use crate::scenario::{PortPlace, Scenario, ScenarioError};
 use connections::Connections;
 use network::{Network, Told};
@@ -51,6 +54,8 @@ pub struct Sim {
     window: Option<u64>,
     /// Instants at which any station did something.
     woken: u64,
+    /// Windows that were looked at, in debug builds.
+    audited: u64,
 }
 
 /// Why a scenario can't be run in virtual time.
@@ -105,7 +110,7 @@ impl Sim {
         let ports = scenario.switches.iter().map(|switch| switch.ports.len());
         let network = Network::new(wires, ports.chain(hosts.iter().map(|_| 1)), scenario.frame_bytes_min());
         let (connections, links) = (Connections::new(scenario), Links::of(scenario));
-        Ok(Sim { network, switches, hosts, connections, links, now: Time::ZERO, window: None, woken: 0 })
+        Ok(Sim { network, switches, hosts, connections, links, now: Time::ZERO, window: None, woken: 0, audited: 0 })
     }
 
     /// Goes on until `until`, with what happens at that instant.
@@ -128,7 +133,11 @@ impl Sim {
                 self.connections.close_completed(&mut self.hosts);
                 self.connections.open_before(end, &mut self.hosts, &mut self.network, self.switches.len());
             }
-            self.run_stations(until.min(Time::from_picos(end.as_picos() - 1)));
+            let limit = until.min(Time::from_picos(end.as_picos() - 1));
+            self.run_stations(limit);
+            if cfg!(debug_assertions) {
+                self.audit(limit);
+            }
         }
         self.now = until;
     }
@@ -227,6 +236,15 @@ impl Sim {
     /// Frames lost because a link was cut.
     pub fn cut_off(&self) -> u64 {
         self.network.wires.iter().map(Wire::cut_off).sum()
+    }
+
+    /// Where all frames have gone that were ever put on a link.
+    ///
+    /// # Errors
+    /// Which books do not balance: a fault of the program.
+    pub fn frames(&mut self) -> Result<FrameSummary, String> {
+        let reports = self.reports();
+        balance::frames(self, &reports)
     }
 
     /// Frames that a host has put on its link, and taken from it, flow control's too.

@@ -140,6 +140,9 @@ pub(super) struct Sender {
     acknowledged: u64,
     /// Payload of all messages released so far.
     released: u64,
+    /// Whether the next packet is the first one after going back: it asks for an acknowledgement, whatever `ack_every` is, so that
+    /// what has arrived is not sent again and again.
+    begins_anew: bool,
     /// The last packet that asked for an acknowledgement since what is sent was last begun anew.
     asked: Option<Psn>,
     /// When the last acknowledgement of something new came, or the first packet after it was sent that asked for one.
@@ -290,6 +293,7 @@ impl Sender {
             fresh_byte: 0,
             acknowledged: 0,
             released: 0,
+            begins_anew: false,
             asked: None,
             progress: Time::ZERO,
             messages: VecDeque::new(),
@@ -371,7 +375,7 @@ impl Sender {
             payload_bytes: payload as u16,
             is_first,
             is_last,
-            ack_request: is_last || is_every || self.terms.acks_every_packet,
+            ack_request: std::mem::take(&mut self.begins_anew) || is_last || is_every || self.terms.acks_every_packet,
             sent_at: now,
         };
         if write.ack_request {
@@ -517,6 +521,7 @@ impl Sender {
     /// What is sent next is the first packet that is not acknowledged.
     fn go_back(&mut self) {
         self.asked = None;
+        self.begins_anew = true;
         self.next = self.unacknowledged;
         self.next_byte = self.acknowledged;
         let is_next = |message: &Message| {

@@ -5,7 +5,6 @@
 //! a retransmission timeout, or the delay of a link; or when that time is over and as many frames have been put on links as
 //! before the end; or after 10 s. Then every frame must be accounted for.
 
-mod balance;
 mod end;
 mod ends;
 mod outages;
@@ -20,7 +19,7 @@ use weir_flowctl::frame::{ControlFrame, PfcFrame};
 use weir_switch_core::Report;
 use weir_units::{BitRate, Bytes, Class, PortId, QueueId, Span, Time};
 
-use super::{Done, Sent, Sim, SimError};
+use super::{Done, Sent, Sim, SimError, balance};
 use crate::host::Host;
 use crate::measure::{MessageMeasures, Ways};
 use crate::record::{self, Depth, Ended, Progress, ProgressOf, Recorder, dropped, write_configs};
@@ -342,7 +341,7 @@ impl Running<'_> {
         if let Some(ns3) = ns3 {
             ns3.finish(now)?;
         }
-        let frames = balance::frames(scenario, &sim, &reports);
+        let frames = balance::frames(&sim, &reports);
         debug_assert!(frames.is_ok(), "{frames:?}");
         let record = recorder.finish()?;
         let (sent, arrived) = ends.stats(&sim);

@@ -19,6 +19,8 @@ pub(super) struct Network {
     lookahead: Span,
     /// Frames put on a wire.
     hops: u64,
+    /// Frames taken from one: counted in debug builds.
+    taken: u64,
     /// Flow-control frames that switches have sent, if anybody asks.
     pub(super) told: Option<Vec<Told>>,
 }
@@ -58,7 +60,7 @@ impl Network {
         let mut agenda = Agenda::new(inboxes.len());
         (0..inboxes.len()).for_each(|station| agenda.set(station, Time::ZERO));
         let lookahead = wires.iter().map(|wire| wire.lookahead(frame_bytes_min)).min().unwrap_or(NO_WIRES);
-        Network { wires, inboxes, agenda, lookahead, hops: 0, told: None }
+        Network { wires, inboxes, agenda, lookahead, hops: 0, taken: 0, told: None }
     }
 
     /// What a station does at an instant reaches no other earlier than so long after it.
@@ -111,6 +113,9 @@ impl Network {
             let frame = wire.poll(now);
             inbox.arrivals.set(port, wire.next_wakeup());
             if let Some(frame) = frame {
+                if cfg!(debug_assertions) {
+                    self.taken += 1;
+                }
                 return Some((port, frame));
             }
         }
@@ -138,5 +143,10 @@ impl Network {
     /// Frames put on a wire so far.
     pub(super) fn hops(&self) -> u64 {
         self.hops
+    }
+
+    /// Frames taken from a wire so far; 0 but in debug builds.
+    pub(super) fn taken(&self) -> u64 {
+        self.taken
     }
 }

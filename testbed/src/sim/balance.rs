@@ -3,20 +3,21 @@
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
 
+use super::Sim;
 use crate::run_dir::FrameSummary;
-use crate::scenario::{PortPlace, Scenario};
-use crate::sim::Sim;
 
 /// The account of all frames, from reports of this instant.
 ///
 /// # Errors
 /// Which books do not balance: a fault of the program.
-pub(super) fn frames(scenario: &Scenario, sim: &Sim, reports: &[Report]) -> Result<FrameSummary, String> {
+pub(super) fn frames(sim: &Sim, reports: &[Report]) -> Result<FrameSummary, String> {
     let ports = || reports.iter().flat_map(|report| &report.ports);
-    let is_wired = |place: &PortPlace| sim.switches[place.switch].wire(place.port).is_some();
     // What goes to a port without a link goes nowhere, flow control that is.
-    let told = scenario.ports().filter(is_wired).map(|place| reports[place.switch].ports[place.port].control_tx);
-    let hosts = || (0..scenario.hosts.len()).map(|host| sim.host_frames(host));
+    let told = sim.switches.iter().zip(reports).flat_map(|(switch, report)| {
+        let ports = report.ports.iter().enumerate();
+        ports.filter(|(port, _)| switch.wire(*port).is_some()).map(|(_, port)| port.control_tx)
+    });
+    let hosts = || sim.hosts.iter().map(|host| host.frames);
     let faults = sim.fault_counters();
     let mut frames = FrameSummary {
         hosts_sent: hosts().map(|[sent, _]| sent).sum(),
@@ -41,8 +42,8 @@ pub(super) fn frames(scenario: &Scenario, sim: &Sim, reports: &[Report]) -> Resu
             frames.dropped.insert(reason.name().to_owned(), dropped);
         }
     }
-    if let Some((switch, report)) = scenario.switches.iter().zip(reports).find(|(_, report)| !report.balance.holds) {
-        return Err(format!("the books of switch {} do not balance: {:?}", switch.name, report.balance));
+    for (switch, report) in reports.iter().enumerate() {
+        of_switch(switch, report)?;
     }
     let forwarded: u64 = reports.iter().map(|report| report.balance.sent).sum();
     let put_on_links = frames.hosts_sent + frames.control_sent + forwarded;
@@ -55,4 +56,15 @@ pub(super) fn frames(scenario: &Scenario, sim: &Sim, reports: &[Report]) -> Resu
         return Err(format!("{went_in} frames went in, and {came_out} came out or are there: {frames:?}"));
     }
     Ok(frames)
+}
+
+/// Whether the books of a switch, the scenario's so many-th from 0, balance.
+pub(super) fn of_switch(switch: usize, report: &Report) -> Result<(), String> {
+    let balance = &report.balance;
+    let out = balance.sent + balance.dropped + balance.held();
+    if balance.holds && balance.received + balance.copied == out {
+        Ok(())
+    } else {
+        Err(format!("the books of switch {switch} do not balance: {balance:?}"))
+    }
 }

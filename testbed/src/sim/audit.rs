@@ -1,0 +1,94 @@
+//! In debug builds: whether frames and bytes are accounted for while a scenario runs, and not only at its end.
+//!
+//! All of it holds between any two instants, however far each station has got. It is looked at after a window, now and then:
+//! the more often the less it takes.
+
+use weir_switch_core::Shared;
+use weir_units::{Class, PortId, QueueId, Time};
+
+use super::{Sim, Wire, balance};
+
+/// Wires are looked at once in so many windows, and one more for each so many wires;
+const WIRES_EVERY: u64 = 4;
+const WIRES: u64 = 16;
+/// the buffer of one switch in so many, each in its turn;
+const BUFFER_EVERY: u64 = 32;
+/// the books of one switch likewise,
+const SWITCH_EVERY: u64 = 128;
+/// and all together in so many.
+const ALL_EVERY: u64 = 1_000;
+
+impl Sim {
+    /// Looks at what a window that ended at `limit` has left.
+    ///
+    /// # Panics
+    /// If anything is not accounted for: a fault of the program.
+    pub(super) fn audit(&mut self, limit: Time) {
+        self.audited += 1;
+        let windows = self.audited;
+        if windows.is_multiple_of(WIRES_EVERY + self.network.wires.len() as u64 / WIRES) {
+            self.audit_wires(limit);
+        }
+        if windows.is_multiple_of(BUFFER_EVERY) {
+            let switch = (windows / BUFFER_EVERY) as usize % self.switches.len();
+            let whole = bytes_add_up(self.switches[switch].shared(), limit);
+            whole.unwrap_or_else(|what| panic!("switch {switch} at {limit:?}: {what}"));
+        }
+        if windows.is_multiple_of(SWITCH_EVERY) {
+            let switch = (windows / SWITCH_EVERY) as usize % self.switches.len();
+            let report = self.switches[switch].report(limit);
+            balance::of_switch(switch, &report).unwrap_or_else(|what| panic!("at {limit:?}: {what}"));
+        }
+        if windows.is_multiple_of(ALL_EVERY) {
+            let reports: Vec<_> = self.switches.iter_mut().map(|switch| switch.report(limit)).collect();
+            balance::frames(self, &reports).unwrap_or_else(|what| panic!("at {limit:?}: {what}"));
+        }
+    }
+
+    /// Frames that were put on wires, and doubled there, were taken from them, lost or cut off, or are on their way.
+    fn audit_wires(&self, now: Time) {
+        let faults = self.fault_counters();
+        let under_way: usize = self.network.wires.iter().map(Wire::under_way).sum();
+        let put = self.network.hops() + faults.doubled;
+        let lost = faults.lost + faults.corrupted + self.cut_off();
+        let gone = self.network.taken() + lost + under_way as u64;
+        assert_eq!(put, gone, "frames on wires at {now:?}: {faults:?}, {under_way} under way");
+    }
+}
+
+/// Whether a buffer's queues hold what its pools say, and what is to leave is what has come.
+fn bytes_add_up(switch: &Shared, now: Time) -> Result<(), String> {
+    let mmu = &switch.mmu;
+    let ports = || (0..mmu.layout().ports().len() as u16).map(PortId);
+    let queues = || ports().flat_map(|port| Class::ALL.map(|class| QueueId::new(port, class)));
+    let held: u64 = queues().map(|queue| mmu.held(queue).get()).sum();
+    let waiting: u64 = queues().map(|queue| mmu.egress_length(queue)).sum();
+    if held != waiting {
+        return Err(format!("ingress queues hold {held} B, egress queues {waiting} B"));
+    }
+    if held > mmu.layout().size().get() {
+        return Err(format!("{held} B in a buffer of {}", mmu.layout().size()));
+    }
+    let (mut shared, mut headroom, mut lossy) = (0, 0, 0);
+    for queue in queues().filter(|queue| mmu.held(*queue).get() > 0) {
+        let part = mmu.ingress_use(queue, now);
+        shared += part.shared.get();
+        headroom += part.headroom.get();
+        if !mmu.layout().is_lossless(queue.port(), queue.class()) {
+            lossy += part.shared.get();
+        }
+    }
+    let pools = [
+        ("shared", shared, Some(mmu.pool_use())),
+        ("headroom", headroom, mmu.headroom_pool_use()),
+        ("egress lossy", lossy, mmu.egress_lossy_pool_use()),
+    ];
+    for (name, held, pool) in pools {
+        if let Some(pool) = pool
+            && pool.used.get() != held
+        {
+            return Err(format!("queues hold {held} B of the {name} pool, which says {}", pool.used));
+        }
+    }
+    Ok(())
+}

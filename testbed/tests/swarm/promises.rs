@@ -1,0 +1,74 @@
+//! What a drawn scenario promises.
+
+use std::fmt;
+
+/// How links tell their senders to slow down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Speaks {
+    Pfc,
+    /// 802.3x: all classes at once.
+    Pause,
+    /// GFC by stages.
+    Stages,
+    /// GFC by time.
+    Rates,
+    Credit,
+    /// Nothing, and no class is lossless.
+    Nothing,
+}
+
+impl Speaks {
+    /// Whether a sender is never stopped.
+    pub fn is_gentle(self) -> bool {
+        matches!(self, Speaks::Stages | Speaks::Rates)
+    }
+
+    /// Whether queues that wait for each other in a circle may wait for good.
+    pub fn may_lock(self) -> bool {
+        matches!(self, Speaks::Pfc | Speaks::Pause | Speaks::Credit)
+    }
+}
+
+/// What goes wrong on links.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wrongs {
+    pub data_lost: bool,
+    /// Or held back.
+    pub data_doubled: bool,
+    pub control_lost: bool,
+    pub control_doubled: bool,
+    pub outages: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Promises {
+    pub speaks: Speaks,
+    pub policy: &'static str,
+    /// Whether the policy keeps enough headroom for all that may come.
+    pub has_headroom: bool,
+    pub wrongs: Wrongs,
+    /// Whether what is lost is sent again.
+    pub retransmits: bool,
+    /// Whether RDMA in a lossy class may overflow queues without end: go-back-N sends whole messages again, and queues that are
+    /// full of what came out of order may drop the one frame that is missing, each time.
+    pub is_lossy: bool,
+    /// The lowest rate that congestion control may come down to is this part of the line's.
+    pub slowest_part: u64,
+}
+
+impl Promises {
+    /// Whether no lossless frame is dropped. A PAUSE or stage that is lost, or comes late, is made up for after longer than
+    /// headroom is made for; credit is absolute. What comes twice, or is held back and let go, comes faster than the line. A link
+    /// that was cut has lost what was told over it.
+    pub fn loses_nothing(&self) -> bool {
+        let Wrongs { data_doubled, control_lost, outages, .. } = self.wrongs;
+        let heard = !control_lost || self.speaks == Speaks::Credit;
+        self.speaks != Speaks::Nothing && self.has_headroom && heard && !data_doubled && !outages
+    }
+}
+
+impl fmt::Display for Promises {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}, {}, {:?}", self.speaks, self.policy, self.wrongs)
+    }
+}
