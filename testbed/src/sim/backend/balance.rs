@@ -17,6 +17,10 @@ pub(super) fn frames(scenario: &Scenario, sim: &Sim, reports: &[Report]) -> Resu
     // What goes to a port without a link goes nowhere, flow control that is.
     let told = scenario.ports().filter(is_wired).map(|place| reports[place.switch].ports[place.port].control_tx);
     let hosts = || (0..scenario.hosts.len()).map(|host| sim.host_frames(host));
+    // Each frame that a clone receives is a copy of its port's.
+    let is_clone = |place: &PortPlace| scenario.switches[place.switch].real_port(place.port) != place.port;
+    let cloned = scenario.ports().filter(is_clone).flat_map(|place| &reports[place.switch].ports[place.port].classes);
+    let cloned: u64 = cloned.map(|class| class.rx_frames).sum();
     let faults = sim.fault_counters();
     let mut frames = FrameSummary {
         hosts_sent: hosts().map(|[sent, _]| sent).sum(),
@@ -26,7 +30,7 @@ pub(super) fn frames(scenario: &Scenario, sim: &Sim, reports: &[Report]) -> Resu
             .map(|port| port.control_rx)
             .map(|heard| heard.pfc + heard.pause + heard.credit + heard.ignored + heard.malformed)
             .sum(),
-        copied: reports.iter().map(|report| report.balance.copied).sum(),
+        copied: reports.iter().map(|report| report.balance.copied).sum::<u64>() + cloned,
         doubled: faults.doubled,
         faults_lost: faults.lost,
         cut_off: sim.cut_off(),
