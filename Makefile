@@ -47,8 +47,9 @@ loom: setup ## What lcores share, under every interleaving
 	@RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom $(STEP) "loom models" \
 		$(CARGO) test -p weir-mmu -p weir-flowctl --release --lib loom_models
 
-release-tests: setup ## Tests with heavy traffic on DPDK's virtual devices
+release-tests: setup ## Tests with heavy traffic on DPDK's virtual devices, and both backends on the same scenarios
 	@$(STEP) "DPDK tests in release mode" $(CARGO) test --release -p weir-dpdk-driver -p weir
+	@$(STEP) "the same scenarios on DPDK and in virtual time" $(CARGO) test --release -p weir-testbed --test conformance
 
 wire-tests: build venv ## Frames judged by other programs: scapy, tshark, Linux
 	@WEIR_BIN=$(WEIR) $(STEP) "wire tests" $(PYTHON) -m pytest -c lab/pytest.ini lab/tests

@@ -151,6 +151,28 @@ def test_notifications_are_roce_to_wireshark(controlled):
     assert lines and {tuple(line.split()) for line in lines} == {("48", "0")}
 
 
+def test_in_virtual_time_it_is_the_same_each_time(tmp_path):
+    """With the defaults: 100 Gb/s, and 24 burst ports of which 23 are copies."""
+    for name in ("one", "other"):
+        done = demo("--backend", "sim", "-o", name, cwd=tmp_path)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "in virtual time" in done.stdout and "EAL" not in done.stderr, done.stderr
+        assert cells(done.stdout, "lossless frames lost")[-3:] == ["0", "0", "0"]
+        assert "As the burst begins spfc-1 keeps F1" in done.stdout, done.stdout
+    for policy in ("st", "dt-1", "spfc-1"):
+        result = summary(tmp_path / "one", policy)
+        assert result["backend"] == "sim" and result["failures"] == []
+        for file in ("summary.json", "series.csv", "events.csv", "fct.csv"):
+            assert (tmp_path / "one" / policy / file).read_bytes() == (tmp_path / "other" / policy / file).read_bytes(), file
+
+
+def test_virtual_time_has_room_for_more_hosts_and_no_dilation(tmp_path):
+    many = demo("--backend", "sim", "--testbed", "--bursts", "14", "--separate-hosts", "--policy", "dt", cwd=tmp_path)
+    assert many.returncode == 0, many.stdout + many.stderr
+    slowed = demo("--backend", "sim", "--dilation", "100", cwd=tmp_path)
+    assert slowed.returncode == 2 and "--dilation 100" in slowed.stderr and "--backend dpdk" in slowed.stderr, slowed.stderr
+
+
 def test_a_wrong_policy_is_told_which_there_are(tmp_path):
     done = demo("--policy", "dt:1,red", cwd=tmp_path)
     assert done.returncode == 2 and "red" in done.stderr
@@ -163,7 +185,7 @@ def test_every_policy_is_known(tmp_path):
     assert done.returncode == 2 and "--dilation 1" in done.stderr and "--policy" not in done.stderr, done.stderr
 
 
-@pytest.mark.parametrize("wrong", [["--bursts", "30"], ["--bursts", "14", "--separate-hosts"], ["--policy", "red"], ["--policy", "dt:0"], ["--policy", "st:1"], ["--dilation", "0"], ["--dilation", "1"]])
+@pytest.mark.parametrize("wrong", [["--bursts", "30"], ["--bursts", "14", "--separate-hosts"], ["--policy", "red"], ["--policy", "dt:0"], ["--policy", "st:1"], ["--dilation", "0"], ["--dilation", "1"], ["--backend", "ns3"]])
 def test_wrong_arguments(tmp_path, wrong):
     done = demo(*wrong, cwd=tmp_path)
     assert done.returncode == 2 and wrong[0] in done.stderr and "panicked" not in done.stderr

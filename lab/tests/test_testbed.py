@@ -110,17 +110,20 @@ OF_THE_MACHINE = {"provenance.json", "speed.json"}
 def test_virtual_time_leaves_the_same_bytes_each_time(tmp_path):
     folders = [tmp_path / "one", tmp_path / "other"]
     for folder in folders:
-        finished = run_scenario(RING, "--run", DEADLOCK, *VIRTUAL, "-o", folder)
-        assert finished.returncode == 0, "the deadlock is what the scenario expects: " + finished.stderr
+        finished = run_scenario(RING, *VIRTUAL, "-o", folder)
+        assert finished.returncode == 0, "the deadlocks are what the scenario expects: " + finished.stderr
         assert "in virtual time" in finished.stdout and "EAL" not in finished.stderr, finished.stderr
         assert any(line.startswith(DEADLOCK + ": DEADLOCK from") for line in finished.stdout.splitlines()), finished.stdout
-    results, one = summary(folders[0], DEADLOCK)
-    other = summary(folders[1], DEADLOCK)[1]
-    assert results["failures"] == [] and results["lossless"] and results["backend"] == "sim"
-    names = {file.name for file in one.iterdir()}
-    assert OF_THE_MACHINE | {"summary.json", "fct.txt", "pfc.txt", "qlen.txt"} <= names
-    for name in names - OF_THE_MACHINE:
-        assert (one / name).read_bytes() == (other / name).read_bytes(), name
+    runs = sorted(run.name for run in folders[0].iterdir() if run.is_dir())
+    assert len(runs) == 8, runs
+    for run in runs:
+        one, other = (folder / run for folder in folders)
+        results = json.loads((one / "summary.json").read_text())
+        assert results["failures"] == [] and results["lossless"] and results["backend"] == "sim", run
+        names = {file.name for file in one.iterdir()}
+        assert OF_THE_MACHINE | {"summary.json", "series.csv", "events.csv", "fct.csv", "fct.txt", "pfc.txt", "qlen.txt"} <= names
+        for name in names - OF_THE_MACHINE:
+            assert (one / name).read_bytes() == (other / name).read_bytes(), f"{run}: {name}"
 
 
 def test_an_interrupted_run_in_virtual_time_leaves_its_results(tmp_path):
@@ -140,10 +143,15 @@ def test_an_interrupted_run_in_virtual_time_leaves_its_results(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [(["--ns3-files"], "--ns3-files"), (["--backend", "ns3"], "ns3")],
+    ("scenario", "arguments", "messages"),
+    [
+        (RING, ["--ns3-files"], ["--ns3-files", "--backend sim"]),
+        (RING, ["--backend", "ns3"], ["ns3", "--backend", "sim", "dpdk"]),
+        (RING.with_name("leaf-spine-websearch.toml"), ["--backend", "dpdk"], ["--backend dpdk: ", "takes virtual time", "write --backend sim"]),
+    ],
 )
-def test_wrong_arguments_are_refused(tmp_path, arguments, message):
-    finished = run_scenario(RING, *arguments, "-o", tmp_path / "runs")
-    assert finished.returncode == 2 and message in finished.stderr, finished.stderr
+def test_wrong_arguments_are_refused(tmp_path, scenario, arguments, messages):
+    finished = run_scenario(scenario, *arguments, "-o", tmp_path / "runs")
+    assert finished.returncode == 2, finished.stderr
+    assert all(message in finished.stderr for message in messages), finished.stderr
     assert not (tmp_path / "runs").exists()

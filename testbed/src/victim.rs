@@ -163,6 +163,11 @@ impl Victim {
         Victim { burst_hosts: burst_ports.min(1), copies: burst_ports.saturating_sub(1), ..self }
     }
 
+    /// The same for virtual time: switch and hosts react at once, and no frame has bytes that could be captured.
+    pub fn in_virtual_time(self) -> Victim {
+        Victim { time_dilation: 1, reaction: Span::ZERO, capture: false, ..self }
+    }
+
     /// The burst's first tenth, in which the rates of F1 and F2 change.
     fn onset_end(&self) -> Time {
         self.burst_start + self.burst_stop.since(self.burst_start).divided_by(10)
@@ -184,7 +189,8 @@ impl Victim {
              each one's headroom costs is not in the comparison"
                 .to_owned(),
         ];
-        if matches!(self.policy.kind, PolicyKind::Dsh | PolicyKind::DshNoInsurance) {
+        let is_dsh = matches!(self.policy.kind, PolicyKind::Dsh | PolicyKind::DshNoInsurance);
+        if is_dsh && self.reaction > Span::ZERO {
             notes.push(
                 "DSH pauses a queue by up to Φ earlier, and Φ covers this machine's reaction in a buffer made for a chip that \
                  reacts at once: it pauses more here than there"
@@ -410,6 +416,18 @@ mod tests {
             Victim::simulation(3, VictimPolicy::new(PolicyKind::Static)).scenario().unwrap().switches.remove(0);
         let PolicyConfig::Static { threshold } = switch.buffer.policy else { panic!("another policy") };
         assert_eq!(threshold, Some(Bytes::kb(500)));
+    }
+
+    #[test]
+    fn in_virtual_time_headroom_is_the_links_alone() {
+        let dsh = VictimPolicy::new(PolicyKind::Dsh);
+        let [real, ideal] = [Victim::testbed(6, dsh), Victim::testbed(6, dsh).in_virtual_time()];
+        let [real, ideal] = [real, ideal].map(|victim| victim.scenario().unwrap());
+        let is_of_machine = |note: &&String| note.contains("this machine's reaction");
+        assert_eq!([&real, &ideal].map(|of| of.notes.iter().filter(is_of_machine).count()), [1, 0]);
+        let [real, ideal] = [real, ideal].map(|mut scenario| scenario.switches.remove(0));
+        assert!(ideal.buffer.size < real.buffer.size && ideal.shared_size() == real.shared_size());
+        assert_eq!((ideal.pfc.reaction, ideal.time_dilation), (Span::ZERO, 1));
     }
 
     #[test]

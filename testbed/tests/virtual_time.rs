@@ -17,6 +17,7 @@ use weir_testbed::scenario::file::{self, Expectation};
 use weir_testbed::scenario::{AnyLink, Outage, Scenario, TrafficPlan};
 use weir_testbed::sim::SimBackend;
 use weir_testbed::topology::{Fabric, FabricLink, HostNode, Routes, SwitchNode};
+use weir_testbed::victim::{PolicyKind, Victim, VictimPolicy};
 use weir_testbed::workload::Message;
 use weir_units::{BitRate, Bytes, Class, Span, Time};
 
@@ -273,4 +274,27 @@ fn what_is_lost_or_left_behind_fails_the_run() {
     let summary = run(&scenario, folder.path());
     assert!(summary.failures[0].starts_with("not drained 33.75ms after the end"), "{:?}", summary.failures);
     assert_eq!(summary.traffic[0].unfinished, 1);
+}
+
+/// Six ports that burst, of which five copy the first: one host fills the buffer as six do, and is paused for any of them.
+#[test]
+fn clones_receive_copies_and_every_copy_is_accounted_for() {
+    let victim = Victim {
+        congestion_control: CongestionControl::None,
+        burst_start: us(500),
+        burst_stop: us(2_000),
+        end: us(2_000),
+        sample_every: Span::from_micros(50),
+        ..Victim::testbed(0, VictimPolicy::new(PolicyKind::Dynamic))
+    };
+    let scenario = victim.copied(6).in_virtual_time().scenario().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let summary = run(&scenario, &folder.path().join("run"));
+    assert_eq!((summary.failures.len(), summary.lossless), (0, true), "{:?}", summary.failures);
+    let burst = summary.flows.iter().find(|flow| flow.name == "B1").unwrap();
+    assert!(burst.messages_done > 0 && burst.messages_done == burst.messages_sent, "{burst:?}");
+    assert_eq!((burst.frames_received, burst.duplicates), (6 * burst.frames_sent, 5 * burst.frames_sent));
+    assert_eq!(summary.frames.unwrap().copied, 5 * burst.frames_sent);
+    let paused = summary.ports.iter().find(|port| port.host == "H1").unwrap();
+    assert!(paused.classes.iter().any(|class| class.pauses_sent > 0 && class.host_paused_ns > 0), "{paused:?}");
 }

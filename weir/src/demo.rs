@@ -1,9 +1,10 @@
-//! `weir demo`: the SPFC paper's victim experiment on this machine, with emulated RDMA hosts and real frames.
+//! `weir demo`: the SPFC paper's victim experiment on this machine, with emulated RDMA hosts, with real frames or in virtual time.
 
 mod comparison;
 mod conclusion;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 use weir_config::ConfigErrors;
 use weir_testbed::dpdk::{BackendError, DpdkBackend, fitting_dilation};
@@ -11,11 +12,12 @@ use weir_testbed::host::CongestionControl;
 use weir_testbed::record::Progress;
 use weir_testbed::run_dir::{RunDir, RunDirError, Summary};
 use weir_testbed::scenario::Scenario;
+use weir_testbed::sim::SimBackend;
 use weir_testbed::victim::{PolicyKind, Victim, VictimPolicy};
-use weir_units::BitRate;
+use weir_units::{BitRate, Time};
 
 use crate::exit::Failure;
-use crate::experiment;
+use crate::experiment::{self, Backend};
 use comparison::{Compared, comparison, lost};
 
 /// Arguments of `weir demo`.
@@ -25,7 +27,11 @@ pub struct DemoArguments {
     /// --testbed 6, as in the paper.
     #[arg(long, value_delimiter = ',', value_name = "LIST", value_parser = clap::value_parser!(u8).range(0..=29))]
     bursts: Vec<u8>,
-    /// A host of its own at each burst port, up to 13, in place of one host whose port the others copy.
+    /// What runs it: dpdk, with real frames by a clock of this machine; or sim, in virtual time, which takes seconds and is the
+    /// same on every machine.
+    #[arg(long, default_value = "dpdk", value_name = "NAME")]
+    backend: Backend,
+    /// A host of its own at each burst port, up to 13 on DPDK, in place of one host whose port the others copy.
     #[arg(long)]
     separate_hosts: bool,
     /// Policies to compare: st; or dt, spfc, sih, oversubscribed, adaptive, dsh, dsh-no-insurance, dsh-no-shared, sonic,
@@ -60,13 +66,17 @@ const LATE_PERCENT_MAX: f64 = 5.0;
 pub fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
     let like = if arguments.testbed { Victim::testbed } else { Victim::simulation };
     let rate = like(0, VictimPolicy::new(PolicyKind::Static)).rate;
-    let dilation = arguments.dilation.unwrap_or_else(|| fitting_dilation(rate));
+    let dilation = dilation(arguments, rate)?;
     let mut scenarios = Vec::new();
     let mut compared = Vec::new();
     let bursts = burst_ports(arguments)?;
     for n in &bursts {
         for policy in &arguments.policy {
-            let mut victim = Victim { time_dilation: dilation, capture: true, ..like(usize::from(*n), *policy) };
+            let victim = like(usize::from(*n), *policy);
+            let mut victim = match arguments.backend {
+                Backend::Dpdk => Victim { time_dilation: dilation, capture: true, ..victim },
+                Backend::Sim => victim.in_virtual_time(),
+            };
             if !arguments.separate_hosts {
                 victim = victim.copied(usize::from(*n));
             }
@@ -82,34 +92,48 @@ pub fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
     let labels = compared.iter().map(|compared| compared.label.as_str());
     let runs = labels.map(|label| run_dir(label, &arguments.output)).collect::<Result<Vec<_>, _>>()?;
     introduce(arguments, &bursts, &scenarios, (rate, dilation));
-    let backend = DpdkBackend::start(&scenarios)?;
-    for ((scenario, run), compared) in scenarios.iter().zip(runs).zip(&mut compared) {
-        compared.summary = run_one(&backend, scenario, &compared.label, run)?;
+    let planned = scenarios.iter().zip(runs).zip(&mut compared);
+    let planned = planned.map(|((scenario, run), compared)| (scenario, run, compared));
+    match arguments.backend {
+        Backend::Dpdk => run_on_dpdk(&scenarios, planned)?,
+        Backend::Sim => run_in_virtual_time(planned)?,
     }
     println!("{}", comparison(&compared));
     disturbed(&compared);
     for sentence in conclusion::conclusions(&compared) {
         println!("{sentence}");
     }
-    println!(
-        "results: {}/*/ (summary.json, series.csv, events.csv, a capture of P0, config.toml)",
-        arguments.output.display()
-    );
+    let capture = if arguments.backend == Backend::Dpdk { "a capture of P0, " } else { "" };
+    println!("results: {}/*/ (summary.json, series.csv, events.csv, {capture}config.toml)", arguments.output.display());
     verdict(&compared)
+}
+
+/// How many times slower than real time it runs; 1 in virtual time.
+fn dilation(arguments: &DemoArguments, rate: BitRate) -> Result<u32, Failure> {
+    match (arguments.backend, arguments.dilation) {
+        (Backend::Dpdk, asked) => Ok(asked.unwrap_or_else(|| fitting_dilation(rate))),
+        (Backend::Sim, None) => Ok(1),
+        (Backend::Sim, Some(asked)) => Err(Failure::Argument(format!(
+            "--dilation {asked}: in virtual time no clock runs, and there is nothing to slow down; leave it out, or write \
+             --backend dpdk"
+        ))),
+    }
 }
 
 /// Each N.
 fn burst_ports(arguments: &DemoArguments) -> Result<Vec<u8>, Failure> {
     /// DPDK's ports, less those of H0, R1 and R2; each link takes two.
     const HOSTS_MAX: u8 = 13;
-    if let Some(n) = arguments.bursts.iter().find(|n| arguments.separate_hosts && **n > HOSTS_MAX) {
+    let is_bounded = arguments.separate_hosts && arguments.backend == Backend::Dpdk;
+    if let Some(n) = arguments.bursts.iter().find(|n| is_bounded && **n > HOSTS_MAX) {
         return Err(Failure::Argument(format!(
-            "--bursts {n}: with --separate-hosts there can be {HOSTS_MAX} burst ports; write fewer, or leave it out"
+            "--bursts {n}: with --separate-hosts there can be {HOSTS_MAX} burst ports on DPDK; write fewer, leave it out, or write \
+             --backend sim"
         )));
     }
     Ok(match arguments.bursts.as_slice() {
         [] if arguments.testbed => vec![6],
-        [] if arguments.separate_hosts => vec![HOSTS_MAX],
+        [] if is_bounded => vec![HOSTS_MAX],
         [] => vec![24],
         given => given.to_vec(),
     })
@@ -134,7 +158,11 @@ fn introduce(arguments: &DemoArguments, bursts: &[u8], scenarios: &[Scenario], (
         bursts.join(", "),
         if arguments.separate_hosts { "" } else { " (one host's, and copies of it)" }
     );
-    println!("Every host and the switch have ports of {rate}; one clock runs {dilation} times slower than real time.");
+    let clock = match arguments.backend {
+        Backend::Dpdk => format!("one clock runs {dilation} times slower than real time"),
+        Backend::Sim => "all of it happens in virtual time".to_owned(),
+    };
+    println!("Every host and the switch have ports of {rate}; {clock}.");
     match arguments.congestion_control {
         Control::Dcqcn => {
             println!("F1 and F2 are under DCQCN, the switch marks ECN; each burst message starts at line rate.")
@@ -144,10 +172,44 @@ fn introduce(arguments: &DemoArguments, bursts: &[u8], scenarios: &[Scenario], (
         }
     }
     println!("F1 shares no congested port, and is held up all the same whenever the switch pauses H0 on P0.");
-    println!("{}\n", experiment::outlook(scenarios));
+    match (arguments.backend, scenarios) {
+        (Backend::Dpdk, _) => println!("{}\n", experiment::outlook(scenarios)),
+        (Backend::Sim, [scenario]) => println!("One run of {}.\n", scenario.end.since(Time::ZERO)),
+        (Backend::Sim, several) => {
+            println!("{} runs of {}.\n", several.len(), several[0].end.since(Time::ZERO));
+        }
+    }
 }
 
-fn run_one(backend: &DpdkBackend, scenario: &Scenario, label: &str, run: RunDir) -> Result<Summary, Failure> {
+/// A run: what it is of, its directory, and where its results go.
+type Planned<'a> = (&'a Scenario, RunDir, &'a mut Compared);
+
+fn run_on_dpdk<'a>(scenarios: &[Scenario], planned: impl Iterator<Item = Planned<'a>>) -> Result<(), Failure> {
+    let backend = DpdkBackend::start(scenarios)?;
+    for (scenario, run, compared) in planned {
+        compared.summary = with_bar(&compared.label, scenario, |observe| Ok(backend.run(scenario, run, observe)?))?;
+    }
+    Ok(())
+}
+
+/// Until a signal, which is a failure: the runs after an interrupted one have no results to compare.
+fn run_in_virtual_time<'a>(planned: impl Iterator<Item = Planned<'a>>) -> Result<(), Failure> {
+    let stop = experiment::stopped_by_signals()?;
+    for (scenario, run, compared) in planned {
+        let run = |observe: &mut dyn FnMut(&Progress)| Ok(SimBackend::default().run(scenario, run, observe, &stop)?);
+        compared.summary = with_bar(&compared.label, scenario, run)?;
+        if stop.load(Ordering::Relaxed) {
+            return Err(Failure::Run(format!("{}: {}", compared.label, compared.summary.failures.join("; "))));
+        }
+    }
+    Ok(())
+}
+
+fn with_bar(
+    label: &str,
+    scenario: &Scenario,
+    run: impl FnOnce(&mut dyn FnMut(&Progress)) -> Result<Summary, Failure>,
+) -> Result<Summary, Failure> {
     let message = |progress: &Progress| {
         let state = match progress.first_port_victim {
             Some(true) => " (victim)",
@@ -161,7 +223,7 @@ fn run_one(backend: &DpdkBackend, scenario: &Scenario, label: &str, run: RunDir)
             progress.pool_used.get() as f64 / 1e6
         )
     };
-    experiment::run_with_bar((label, 12), scenario, message, |observe| Ok(backend.run(scenario, run, observe)?))
+    experiment::run_with_bar((label, 12), scenario, message, run)
 }
 
 /// Says which runs the machine held up.
@@ -176,12 +238,13 @@ fn disturbed(compared: &[Compared]) {
     }
 }
 
-/// Losses make the demonstration fail.
+/// Losses make the demonstration fail, and whatever else makes a run no good.
 fn verdict(compared: &[Compared]) -> Result<(), Failure> {
-    match compared.iter().find(|compared| !compared.summary.lossless) {
-        Some(Compared { label, summary, .. }) => {
-            Err(Failure::Run(format!("{label}: {} lossless frames were lost", lost(summary))))
-        }
+    if let Some(Compared { label, summary, .. }) = compared.iter().find(|compared| !compared.summary.lossless) {
+        return Err(Failure::Run(format!("{label}: {} lossless frames were lost", lost(summary))));
+    }
+    match compared.iter().find(|compared| !compared.summary.failures.is_empty()) {
+        Some(Compared { label, summary, .. }) => Err(Failure::Run(format!("{label}: {}", summary.failures.join("; ")))),
         None => Ok(()),
     }
 }

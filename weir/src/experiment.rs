@@ -1,6 +1,9 @@
 //! What every experiment does with its runs: it makes their directories, says how long they take, and shows how far each is.
 
+use std::io;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -10,6 +13,24 @@ use weir_testbed::scenario::Scenario;
 use weir_units::{Span, Time};
 
 use crate::exit::Failure;
+
+/// What runs scenarios.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Backend {
+    /// Virtual time.
+    Sim,
+    /// Real frames.
+    Dpdk,
+}
+
+/// What SIGINT and SIGTERM set, for a run that ends itself.
+pub fn stopped_by_signals() -> io::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, stop.clone())?;
+    }
+    Ok(stop)
+}
 
 /// A new directory for the results of a run of this command.
 pub fn directory(path: &Path) -> Result<RunDir, RunDirError> {

@@ -7,8 +7,7 @@ mod traffic;
 
 use std::cell::Cell;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use weir_config::{ConfigErrors, Device};
@@ -21,7 +20,7 @@ use weir_testbed::sim::{SimBackend, SimRunError};
 use weir_units::Time;
 
 use crate::exit::Failure;
-use crate::experiment;
+use crate::experiment::{self, Backend};
 use crate::table::count;
 
 /// What can be done with a scenario.
@@ -58,13 +57,6 @@ pub struct RunArguments {
     /// Directory of the results, in which each run gets one of its own; by default runs/ and the scenario's name.
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-}
-
-/// What runs scenarios.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Backend {
-    Sim,
-    Dpdk,
 }
 
 /// A run that has ended.
@@ -175,10 +167,7 @@ fn run_on_dpdk(planned: Vec<Planned>) -> Result<Vec<Ended>, Failure> {
 
 /// Until a signal; the runs after an interrupted one are left out.
 fn run_in_virtual_time(planned: Vec<Planned>, ns3_files: bool) -> Result<Vec<Ended>, Failure> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, stop.clone())?;
-    }
+    let stop = experiment::stopped_by_signals()?;
     let mut ended = Vec::new();
     for Planned { run, scenario, run_dir, directory } in planned {
         if stop.load(Ordering::Relaxed) {

@@ -347,7 +347,7 @@ pub struct FrameSummary {
     pub control_sent: u64,
     /// and received.
     pub control_received: u64,
-    /// Copies that switches made of frames for unknown hosts.
+    /// Copies that switches made of frames for unknown hosts, and for clones of the port that they came by.
     pub copied: u64,
     /// Frames that injected faults delivered twice.
     pub doubled: u64,

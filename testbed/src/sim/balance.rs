@@ -18,6 +18,12 @@ pub(super) fn frames(sim: &Sim, reports: &[Report]) -> Result<FrameSummary, Stri
         ports.filter(|(port, _)| switch.wire(*port).is_some()).map(|(_, port)| port.control_tx)
     });
     let hosts = || sim.hosts.iter().map(|host| host.frames);
+    // Each frame that a clone receives is a copy of its port's.
+    let cloned = sim.switches.iter().zip(reports).flat_map(|(switch, report)| {
+        let ports = switch.shared().ports().iter().zip(0..).zip(&report.ports);
+        ports.filter(|((state, port), _)| state.real_port.0 != *port).flat_map(|(_, report)| &report.classes)
+    });
+    let cloned: u64 = cloned.map(|class| class.rx_frames).sum();
     let faults = sim.fault_counters();
     let mut frames = FrameSummary {
         hosts_sent: hosts().map(|[sent, _]| sent).sum(),
@@ -27,7 +33,7 @@ pub(super) fn frames(sim: &Sim, reports: &[Report]) -> Result<FrameSummary, Stri
             .map(|port| port.control_rx)
             .map(|heard| heard.pfc + heard.pause + heard.credit + heard.ignored + heard.malformed)
             .sum(),
-        copied: reports.iter().map(|report| report.balance.copied).sum(),
+        copied: reports.iter().map(|report| report.balance.copied).sum::<u64>() + cloned,
         doubled: faults.doubled,
         faults_lost: faults.lost,
         faults_corrupted: faults.corrupted,
