@@ -16,7 +16,7 @@ AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # Cargo uses all cores by itself, and the order of the checks is the cheap ones first.
 .NOTPARALLEL:
-.PHONY: help setup venv build demo test lint docs unit loom release-tests wire-tests lab bench clean
+.PHONY: help setup venv build demo test lint docs unit loom release-tests instructions wire-tests lab bench clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -30,7 +30,7 @@ build: setup ## The release binary
 demo: build ## Set-up, build, and an experiment with emulated hosts in one process; needs no root and no NIC
 	@$(WEIR) demo
 
-test: setup lint docs unit loom release-tests wire-tests ## Set-up, then every check and test
+test: setup lint docs unit loom release-tests instructions wire-tests ## Set-up, then every check and test
 	@echo "all checks and tests passed"
 
 lint: setup ## Formatting and clippy
@@ -51,6 +51,9 @@ release-tests: setup ## Tests with heavy traffic on DPDK's virtual devices, and 
 	@$(STEP) "DPDK tests in release mode" $(CARGO) test --release -p weir-dpdk-driver -p weir
 	@$(STEP) "the same scenarios on DPDK and in virtual time" $(CARGO) test --release -p weir-testbed --test conformance
 
+instructions: setup ## What a packet-hop takes in virtual time, counted in instructions, against its limit
+	@$(STEP) "instructions of virtual time" $(CARGO) bench -p weir-testbed --no-default-features --bench virtual_time -- --instructions
+
 wire-tests: build venv ## Frames judged by other programs: scapy, tshark, Linux
 	@WEIR_BIN=$(WEIR) $(STEP) "wire tests" $(PYTHON) -m pytest -c lab/pytest.ini lab/tests
 
@@ -61,9 +64,10 @@ lab: build ## Namespaces as hosts, joined by the switch: ping and iperf3 (root)
 	@$(AS_ROOT) python3 lab/lab.py run --weir $(WEIR) --hosts 2
 	@$(AS_ROOT) python3 lab/lab.py run --weir $(WEIR) --hosts 4
 
-bench: setup ## Benchmarks: the cost of the MMU and of flow control, forwarding beside testpmd, the delay from Xoff to PAUSE
+bench: setup ## Benchmarks: the MMU, flow control, virtual time, forwarding beside testpmd, the delay from Xoff to PAUSE
 	@$(STEP) "benchmark of the MMU" $(CARGO) bench -p weir-mmu --bench admit_release
 	@$(STEP) "benchmark of flow control" $(CARGO) bench -p weir-flowctl --bench decisions
+	@$(STEP) "benchmark of virtual time" $(CARGO) bench -p weir-testbed --no-default-features --bench virtual_time
 	@$(STEP) "benchmarks on DPDK" $(CARGO) bench -p weir-dpdk-driver
 
 clean: ## Remove what was built and the Python environment
