@@ -48,7 +48,7 @@ pub struct RunArguments {
     #[arg(long = "run", value_name = "NAME")]
     runs: Vec<String>,
     /// How many times slower than real time; by default as the file says, or what this machine can follow. In virtual time, only
-    /// what the default of [pfc] reaction goes by.
+    /// what the default of `[pfc] reaction` goes by.
     #[arg(long, value_name = "FACTOR", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     dilation: Option<u32>,
     /// Write fct.txt, pfc.txt and qlen.txt too, as public ns-3 simulators of RDMA networks do; with sim only.
