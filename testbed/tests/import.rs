@@ -4,9 +4,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use tempfile::TempDir;
 use weir_testbed::import::ns3::{Options, Sources, import};
 use weir_testbed::import::{Imported, Note};
 use weir_testbed::scenario::file::parse;
+use weir_testbed::sim::Sim;
 use weir_testbed::workload::{SizeCdf, list};
 
 fn here(path: &str) -> PathBuf {
@@ -73,24 +75,23 @@ fn what_is_written_can_be_read() {
     }
 }
 
-/// The tables and keys that switches, links and hosts have always had.
-fn of_wires_and_switches(scenario: &str) -> String {
-    let is_other = |block: &&str| !["[nic]", "[[workloads]]", "[[outages]]"].iter().any(|head| block.starts_with(head));
-    let is_key = |line: &&str| {
-        let others = ["warm_up", "forwarding", "link_overhead", "seed"];
-        !others.iter().any(|key| line.split(" =").next() == Some(key))
-    };
-    let blocks = scenario.split("\n\n").filter(is_other);
-    blocks.map(|block| block.lines().filter(is_key).collect::<Vec<_>>().join("\n")).collect::<Vec<_>>().join("\n\n")
-}
-
 #[test]
-fn switches_links_and_hosts_are_a_scenarios() {
+fn each_experiment_runs_and_its_messages_arrive() {
     for (folder, switches, links, hosts) in [("hpcc", 4, 5, 6), ("conweave", 4, 4, 4), ("inet-tub", 2, 1, 4)] {
-        let text = of_wires_and_switches(&imported(folder).scenario);
-        let runs = parse(&here("x.toml"), &text).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
+        let imported = imported(folder);
+        let beside = TempDir::new().unwrap();
+        for (name, text) in &imported.beside {
+            fs::write(beside.path().join(name), text).unwrap();
+        }
+        let runs = parse(&beside.path().join("x.toml"), &imported.scenario)
+            .unwrap_or_else(|errors| panic!("{}", errors.render(false)));
         let scenario = &runs[0].scenario;
         assert_eq!(scenario.check(), Ok(()));
         assert_eq!((scenario.switches.len(), scenario.links.len(), scenario.hosts.len()), (switches, links, hosts));
+        let messages: usize = scenario.traffic.iter().map(|plan| plan.messages.len()).sum();
+        let mut sim = Sim::new(scenario).unwrap();
+        sim.run_until(scenario.end);
+        let done = sim.drain_completions().count();
+        assert!(messages > 0 && done * 10 > messages * 9, "{folder}: {done} of {messages}");
     }
 }

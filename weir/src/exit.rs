@@ -65,7 +65,7 @@ pub fn load_all(files: &[PathBuf]) -> Result<Vec<SwitchConfig>, Failure> {
     let (mut switches, mut errors) = (Vec::new(), Vec::new());
     if let Some(scenario) = files.iter().find(|file| is_scenario(file)) {
         let name = scenario.display();
-        return Err(Failure::Argument(format!("{name} is a scenario of several switches: weir testbed run {name}")));
+        return Err(Failure::Argument(format!("{name} is a scenario and not a switch: weir testbed run {name}")));
     }
     for file in files {
         match weir_config::load(file).and_then(|switch| flow_control::check(&switch).map(|()| switch)) {
