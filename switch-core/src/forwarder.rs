@@ -117,25 +117,37 @@ impl<P: Packet> Forwarder<P> {
         transmitter: &mut Transmitter<P>,
     ) {
         self.take_turn(port);
-        if self.clones[port.index()].is_empty()
-            && let Parsed::Data(headers) = packet.parse()
-            && let way @ Way::To(to) = self.way(now, port, &headers, &packet)
-        {
-            let ingress = self.receive(port, Some(&headers), packet.frame_bytes());
-            if self.dropping & ingress.class().bit() == 0 && self.shared.port(to).takes(ingress.class()) {
+        let headers = match packet.parse() {
+            Parsed::Data(headers) if self.clones[port.index()].is_empty() => headers,
+            _ => {
+                let mut burst = Burst::new();
+                burst.push(packet);
+                self.handle_burst(now, port, &mut burst, store);
+                return self.hand_over(now, transmitter);
+            }
+        };
+        let ingress = self.receive(port, Some(&headers), packet.frame_bytes());
+        match self.way(now, port, &headers, &packet) {
+            Way::To(to)
+                if self.dropping & ingress.class().bit() == 0 && self.shared.port(to).takes(ingress.class()) =>
+            {
                 let bytes = self.shared.charge.of(packet.frame_bytes());
                 let charged = Arrival { ingress, egress: QueueId::new(to, ingress.class()), bytes };
                 if let Some(queued) = self.admit_one(now, packet, charged) {
                     transmitter.enqueue(now, queued);
                 }
-            } else {
-                self.forward(now, packet, ingress, way, store);
+                self.count_arrived(port);
             }
-            return self.count_arrived(port);
+            way => {
+                self.forward(now, packet, ingress, way, store);
+                self.flush(now, port);
+                self.hand_over(now, transmitter);
+            }
         }
-        let mut burst = Burst::new();
-        burst.push(packet);
-        self.handle_burst(now, port, &mut burst, store);
+    }
+
+    /// Hands what was admitted to the transmitter, where there is no ring.
+    fn hand_over(&mut self, now: Time, transmitter: &mut Transmitter<P>) {
         self.admitted.drain(..).for_each(|queued| transmitter.enqueue(now, queued));
     }
 

@@ -14,7 +14,7 @@ use weir_config::SwitchConfig;
 use weir_testbed::host::congestion::CongestionControl;
 use weir_testbed::host::{FrameSizes, HostConfig, Transport};
 use weir_testbed::rocev2::Dscp;
-use weir_testbed::scenario::{HostPlan, LinkPlan, REAL_LINK_OVERHEAD, Scenario, TrafficPlan};
+use weir_testbed::scenario::{HostPlan, LinkPlan, Scenario, TrafficPlan};
 use weir_testbed::sim::Sim;
 use weir_testbed::topology::{Cable, Clos, Fabric, FatTree, LeafSpine, Routes, SingleSwitch};
 use weir_testbed::workload::{Framing, Load, Message, Peers, Poisson, SizeCdf};
@@ -225,28 +225,23 @@ fn scenario(case: &Case) -> Scenario {
         sizes: FrameSizes::rocev2(1_024),
         ..HostConfig::new(mac(host), ip(host), RATE)
     };
+    let plans = (0..fabric.hosts.len())
+        .map(|host| HostPlan {
+            name: fabric.hosts[host].name.clone(),
+            switch: fabric.hosts[host].at.switch,
+            port: fabric.hosts[host].at.port,
+            device: None,
+            link_delay: fabric.hosts[host].delay,
+            faults: Default::default(),
+            nic: nic(host),
+        })
+        .collect();
     Scenario {
-        name: case.name.to_owned(),
-        policy: "dt".to_owned(),
-        parameters: Default::default(),
-        switches: switches(fabric),
         links: fabric
             .links
             .iter()
             .map(|link| LinkPlan { ends: link.ends, delay: link.delay, faults: Default::default() })
             .collect(),
-        hosts: (0..fabric.hosts.len())
-            .map(|host| HostPlan {
-                name: fabric.hosts[host].name.clone(),
-                switch: fabric.hosts[host].at.switch,
-                port: fabric.hosts[host].at.port,
-                device: None,
-                link_delay: fabric.hosts[host].delay,
-                faults: Default::default(),
-                nic: nic(host),
-            })
-            .collect(),
-        flows: Vec::new(),
         traffic: vec![TrafficPlan {
             name: "traffic".to_owned(),
             class: CLASS,
@@ -258,15 +253,9 @@ fn scenario(case: &Case) -> Scenario {
             messages: messages.into(),
         }],
         routes: Some(Arc::new(Routes::shortest(fabric).expect("all hosts are joined"))),
-        outages: Vec::new(),
-        link_overhead: REAL_LINK_OVERHEAD,
-        warm_up: Time::ZERO,
-        windows: Vec::new(),
         sample_every: case.measured,
         end: until,
-        capture: None,
-        draw: Vec::new(),
-        notes: Vec::new(),
+        ..Scenario::new(case.name, "dt", switches(fabric), plans)
     }
 }
 

@@ -217,10 +217,31 @@ pub struct HostFlows {
     pub receives: Vec<(usize, ReceiverConfig)>,
 }
 
-/// FCS, preamble and gap: [`Scenario::link_overhead`] of a real link.
-pub const REAL_LINK_OVERHEAD: Bytes = LINK_OVERHEAD;
-
 impl Scenario {
+    /// Switches and their hosts for a millisecond, on real links, and nothing sent. A policy's name stands in reports.
+    pub fn new(name: &str, policy: &str, switches: Vec<SwitchConfig>, hosts: Vec<HostPlan>) -> Scenario {
+        Scenario {
+            name: name.to_owned(),
+            policy: policy.to_owned(),
+            parameters: BTreeMap::new(),
+            switches,
+            links: Vec::new(),
+            hosts,
+            flows: Vec::new(),
+            traffic: Vec::new(),
+            routes: None,
+            outages: Vec::new(),
+            link_overhead: LINK_OVERHEAD,
+            warm_up: Time::ZERO,
+            windows: Vec::new(),
+            sample_every: Span::from_millis(1),
+            end: Time::from_nanos(1_000_000),
+            capture: None,
+            draw: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
     /// The flows that begin or end at a host.
     pub fn flows_of(&self, host: usize) -> HostFlows {
         let numbered = || self.flows.iter().enumerate();
@@ -283,7 +304,7 @@ impl Scenario {
         let of_outages = || self.outages.first().map(|_| "its links are cut in virtual time only".to_owned());
         let of_frames = || {
             let is_real = |host: &HostPlan| host.nic.sizes == FrameSizes::rocev2(host.nic.sizes.payload_max);
-            let is_made_up = self.link_overhead != REAL_LINK_OVERHEAD || !self.hosts.iter().all(is_real);
+            let is_made_up = self.link_overhead != LINK_OVERHEAD || !self.hosts.iter().all(is_real);
             is_made_up.then(|| "its frames have lengths that real ones have not: they take virtual time".to_owned())
         };
         of_traffic.or_else(of_routes).or_else(of_outages).or_else(of_frames).or_else(|| {

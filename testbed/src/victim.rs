@@ -23,9 +23,9 @@ use weir_config::{ConfigErrors, SwitchConfig};
 use weir_flowctl::wire_bytes;
 use weir_units::{BitRate, Bytes, Class, LINK_OVERHEAD, MacAddr, Span, Time};
 
-use crate::host::{CongestionControl, DcqcnConfig, FlowConfig, HostConfig, Repeat, Transport};
+use crate::host::{CongestionControl, DcqcnConfig, FlowConfig, HostConfig, Repeat};
 use crate::rocev2::{Dscp, OVERHEAD_BYTES_MAX, PathMtu, QueuePair};
-use crate::scenario::{CapturePlan, FlowPlan, HostPlan, REAL_LINK_OVERHEAD, Scenario, WindowPlan};
+use crate::scenario::{CapturePlan, FlowPlan, HostPlan, Scenario, WindowPlan};
 use policy::PolicySetting;
 
 /// The class of all data.
@@ -128,24 +128,14 @@ impl Victim {
         // The flows fill the links in the first half of what is before the burst.
         let steady = Time::from_picos(self.burst_start.as_picos() / 2);
         Ok(Scenario {
-            name: "victim".to_owned(),
-            policy: self.policy.name(),
             parameters: self.parameters(),
-            switches: vec![self.switch(&hosts)?],
-            links: Vec::new(),
             capture: self.capture.then_some(CapturePlan {
                 host: 0,
                 data_from: self.burst_start,
                 data_frames: CAPTURED_DATA_FRAMES,
             }),
             draw: hosts.iter().map(HostPlan::place).collect(),
-            hosts,
             flows,
-            traffic: Vec::new(),
-            routes: None,
-            outages: Vec::new(),
-            link_overhead: REAL_LINK_OVERHEAD,
-            warm_up: Time::ZERO,
             windows: vec![
                 window("before", steady, self.burst_start),
                 window("onset", self.burst_start, self.onset_end()),
@@ -155,6 +145,7 @@ impl Victim {
             sample_every: self.sample_every,
             end: self.end,
             notes: self.notes(),
+            ..Scenario::new("victim", &self.policy.name(), vec![self.switch(&hosts)?], hosts)
         })
     }
 
@@ -235,20 +226,12 @@ impl Victim {
             // A queue pair's number tells the hosts at both ends.
             let number = |kind: usize| QueuePair::new((kind << 16 | from << 8 | to) as u32);
             let config = FlowConfig {
-                queue_pair: number(1),
-                peer: hosts[to].nic.peer(number(2)),
-                class: DATA_CLASS,
-                dscp: DATA_DSCP,
                 message: self.message,
                 start,
                 stop,
                 repeat,
-                rate: None,
                 congestion_control,
-                total: None,
-                ack_every: None,
-                retransmission: None,
-                transport: Transport::Rdma,
+                ..FlowConfig::new(number(1), hosts[to].nic.peer(number(2)), DATA_CLASS, DATA_DSCP)
             };
             FlowPlan { name, from, to, config }
         };

@@ -7,11 +7,11 @@ use std::time::UNIX_EPOCH;
 
 use weir_config::{Device, SwitchConfig};
 use weir_testbed::dpdk::DpdkBackend;
-use weir_testbed::host::{CongestionControl, FlowConfig, HostConfig, Repeat, Transport};
+use weir_testbed::host::{FlowConfig, HostConfig, Repeat};
 use weir_testbed::link::FaultPlan;
 use weir_testbed::rocev2::{Dscp, QueuePair};
 use weir_testbed::run_dir::{PortSummary, Provenance, RunDir, Summary, read_summary};
-use weir_testbed::scenario::{FlowPlan, HostPlan, LinkPlan, PortPlace, REAL_LINK_OVERHEAD, Scenario};
+use weir_testbed::scenario::{FlowPlan, HostPlan, LinkPlan, PortPlace, Scenario};
 use weir_units::{BitRate, Bytes, Class, MacAddr, Span, Time};
 
 const DILATION: u32 = 200;
@@ -40,46 +40,26 @@ impl Pair {
     fn scenario(&self) -> Scenario {
         let hosts: Vec<HostPlan> = [FAST, SLOW].into_iter().enumerate().map(|(n, rate)| self.host(n, rate)).collect();
         let config = FlowConfig {
-            queue_pair: QueuePair::new(1),
-            peer: hosts[1].nic.peer(QueuePair::new(2)),
-            class: Class::new(3),
-            dscp: Dscp::new(3),
             message: self.message,
             start: Time::from_nanos(10_000),
             // With a total the flow ends by itself, however late the machine makes it.
             stop: if self.total.is_some() { Time::NEVER } else { self.end },
             repeat: self.repeat,
-            rate: None,
-            congestion_control: CongestionControl::None,
             total: self.total,
-            ack_every: None,
-            retransmission: None,
-            transport: Transport::Rdma,
+            ..FlowConfig::new(QueuePair::new(1), hosts[1].nic.peer(QueuePair::new(2)), Class::new(3), Dscp::new(3))
         };
+        let switches = (0..2).map(|n| self.switch(n, &hosts)).collect();
         let [first, second] = [0, 1].map(|switch| PortPlace { switch, port: 1 });
         Scenario {
-            name: self.name.to_owned(),
-            policy: "static".to_owned(),
-            parameters: Default::default(),
-            switches: (0..2).map(|n| self.switch(n, &hosts)).collect(),
             links: vec![LinkPlan {
                 ends: [first, second],
                 delay: self.wire_delay,
                 faults: [FaultPlan::default(), self.faults[0]],
             }],
-            hosts,
             flows: vec![FlowPlan { name: "F1".to_owned(), from: 0, to: 1, config }],
-            traffic: Vec::new(),
-            routes: None,
-            outages: Vec::new(),
-            link_overhead: REAL_LINK_OVERHEAD,
-            warm_up: Time::ZERO,
-            windows: Vec::new(),
             sample_every: Span::from_micros(200),
             end: self.end,
-            capture: None,
-            draw: Vec::new(),
-            notes: Vec::new(),
+            ..Scenario::new(self.name, "static", switches, hosts)
         }
     }
 

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::Command;
 
-use weir_testbed::host::{CongestionControl, FlowConfig, Host, HostConfig, Repeat, Transport};
+use weir_testbed::host::{FlowConfig, Host, HostConfig};
 use weir_testbed::rocev2::{Dscp, Ecn, Operation, Psn, QueuePair, Repr};
 use weir_testbed::run_dir::{CapturePort, CaptureWriter, Direction};
 use weir_units::{BitRate, Bytes, Class, MacAddr, Span, Time};
@@ -43,20 +43,15 @@ fn host(n: u8) -> HostConfig {
 /// A message of three packets and one of one, the acknowledgements, and a CNP; each with when it was sent.
 fn conversation() -> Vec<(Time, Vec<u8>)> {
     let flow = FlowConfig {
-        queue_pair: QueuePair::new(0x000011),
-        peer: host(2).peer(QueuePair::new(0x0abcde)),
-        class: Class::new(3),
-        dscp: Dscp::new(26),
         message: Bytes::new(2_500),
         start: Time::from_nanos(1_000),
-        stop: Time::NEVER,
-        repeat: Repeat::BackToBack,
-        rate: None,
-        congestion_control: CongestionControl::None,
         total: Some(Bytes::new(2_501)),
-        ack_every: None,
-        retransmission: None,
-        transport: Transport::Rdma,
+        ..FlowConfig::new(
+            QueuePair::new(0x000011),
+            host(2).peer(QueuePair::new(0x0abcde)),
+            Class::new(3),
+            Dscp::new(26),
+        )
     };
     let mut sender = Host::new(host(1), std::slice::from_ref(&flow), &[]).unwrap();
     let mut receiver = Host::new(host(2), &[], &[flow.receiver(&host(1))]).unwrap();

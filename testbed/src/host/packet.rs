@@ -149,8 +149,6 @@ pub struct FrameSizes {
     pub tcp_header: u16,
 }
 
-/// Ethernet 14 B, IPv4 20, TCP 20, timestamps 12 (RFC 7323, appendix A). That is no less than the least frame.
-const TCP_HEADER: u16 = 66;
 /// The SACK option without its blocks, in words of 4 B, and a block (RFC 2018, 3).
 const SACK_OPTION: u16 = 4;
 const SACK_BLOCK: u16 = 8;
@@ -158,16 +156,35 @@ const SACK_BLOCK: u16 = 8;
 pub(super) const MSS_MAX: u32 = 65_000;
 
 impl FrameSizes {
+    /// Of TCP: Ethernet 14 B, IPv4 20, TCP 20, timestamps 12 (RFC 7323, appendix A). That is no less than the least frame.
+    pub const TCP_HEADER: u16 = 66;
+
     /// Those of RoCEv2 over IPv4 without VLAN tag: Ethernet 14 B, IP 20, UDP 8, BTH 12, ICRC 4; RETH 16, AETH 4, and 16 of a
     /// notification; payload in words of 4 B.
     pub const fn rocev2(payload_max: u16) -> FrameSizes {
-        FrameSizes { payload_max, padded_to: 4, header: 58, first_extra: 16, ack: 62, cnp: 74, tcp_header: TCP_HEADER }
+        FrameSizes {
+            payload_max,
+            padded_to: 4,
+            header: 58,
+            first_extra: 16,
+            ack: 62,
+            cnp: 74,
+            tcp_header: FrameSizes::TCP_HEADER,
+        }
     }
 
     /// Those of the public ns-3 simulators of RDMA networks: 48 B of headers with each packet, 60 B an acknowledgement. They have
     /// no TCP: its frames are as on a real link.
     pub const fn ns3(payload_max: u16) -> FrameSizes {
-        FrameSizes { payload_max, padded_to: 1, header: 48, first_extra: 0, ack: 60, cnp: 60, tcp_header: TCP_HEADER }
+        FrameSizes {
+            payload_max,
+            padded_to: 1,
+            header: 48,
+            first_extra: 0,
+            ack: 60,
+            cnp: 60,
+            tcp_header: FrameSizes::TCP_HEADER,
+        }
     }
 
     /// A packet with so much payload, the first of its message or not.

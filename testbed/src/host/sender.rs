@@ -210,6 +210,27 @@ struct Message {
 }
 
 impl FlowConfig {
+    /// An RDMA flow without an end, from the clock's start: messages of 1 MB back to back at line rate, of which nothing is sent
+    /// again. `class` is the one that the switch gives to `dscp`.
+    pub fn new(queue_pair: QueuePair, peer: Peer, class: Class, dscp: Dscp) -> FlowConfig {
+        FlowConfig {
+            queue_pair,
+            peer,
+            class,
+            dscp,
+            message: Bytes::mb(1),
+            start: Time::ZERO,
+            stop: Time::NEVER,
+            repeat: Repeat::BackToBack,
+            rate: None,
+            congestion_control: CongestionControl::None,
+            total: None,
+            ack_every: None,
+            retransmission: None,
+            transport: Transport::Rdma,
+        }
+    }
+
     /// The receiving end of this flow, on the host that is its peer.
     pub fn receiver(&self, sender: &HostConfig) -> ReceiverConfig {
         ReceiverConfig {

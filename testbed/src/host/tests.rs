@@ -21,20 +21,8 @@ fn config(n: u8) -> HostConfig {
 /// A flow from host 1 to host 2 without an end, its queue pairs numbered by `n`.
 fn flow(n: u32) -> FlowConfig {
     FlowConfig {
-        queue_pair: QueuePair::new(0x100 + n),
-        peer: config(2).peer(QueuePair::new(0x200 + n)),
-        class: LOSSLESS,
-        dscp: Dscp::new(3),
         message: Bytes::kb(64),
-        start: Time::ZERO,
-        stop: Time::NEVER,
-        repeat: Repeat::BackToBack,
-        rate: None,
-        congestion_control: CongestionControl::None,
-        total: None,
-        ack_every: None,
-        retransmission: None,
-        transport: Transport::Rdma,
+        ..FlowConfig::new(QueuePair::new(0x100 + n), config(2).peer(QueuePair::new(0x200 + n)), LOSSLESS, Dscp::new(3))
     }
 }
 
@@ -345,9 +333,6 @@ fn any_flow(n: u32) -> impl Strategy<Value = FlowConfig> {
         move |((message, total), start, repeat, rate, class)| FlowConfig {
             message: Bytes::new(message),
             total: Some(Bytes::new(total.min(40 * message))),
-            ack_every: None,
-            retransmission: None,
-            transport: Transport::Rdma,
             start: at(start),
             repeat,
             rate: rate.map(BitRate::gbps),

@@ -6,6 +6,7 @@ use weir_units::{Span, Time};
 
 use super::LinkFrame;
 use crate::rocev2::Dscp;
+use crate::workload::Rng;
 
 /// What goes wrong in one direction of a link; nothing by default.
 ///
@@ -76,7 +77,7 @@ pub struct FaultCounters {
 #[derive(Debug)]
 pub struct Faults<T> {
     plan: FaultPlan,
-    throws: Throws,
+    throws: Rng,
     /// Frames held back, with the instant at which each goes on at the latest, the first one first.
     held: VecDeque<(Time, T)>,
     counters: FaultCounters,
@@ -90,10 +91,6 @@ enum Fate {
     Double,
     HoldBack,
 }
-
-/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
-#[derive(Clone, Debug)]
-struct Throws(u64);
 
 const MILLION: u32 = 1_000_000;
 
@@ -133,7 +130,7 @@ impl<T> Faults<T> {
         let held = if plan.is_none() { 0 } else { Self::HELD_MAX };
         Faults {
             plan,
-            throws: Throws(plan.seed),
+            throws: Rng::new(plan.seed),
             held: VecDeque::with_capacity(held),
             counters: FaultCounters::default(),
         }
@@ -185,7 +182,7 @@ impl<T> Faults<T> {
         }
         self.counters.chosen += 1;
         let held_max = if let HoldBack::UntilNext(_) = self.plan.hold_back { 1 } else { Self::HELD_MAX };
-        let mut throw = self.throws.below_million();
+        let mut throw = below_million(&mut self.throws);
         for (fate, ppm) in [
             (Fate::Lose, self.plan.loss_ppm),
             (Fate::Corrupt, self.plan.corruption_ppm),
@@ -243,19 +240,9 @@ impl Default for HoldBack {
     }
 }
 
-impl Throws {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// One of the numbers below a million.
-    fn below_million(&mut self) -> u32 {
-        (((self.next() >> 32) * u64::from(MILLION)) >> 32) as u32
-    }
+/// One of the numbers below a million.
+fn below_million(throws: &mut Rng) -> u32 {
+    (((throws.next_u64() >> 32) * u64::from(MILLION)) >> 32) as u32
 }
 
 #[cfg(test)]

@@ -107,11 +107,6 @@ impl<T: LinkFrame> Lane<T> {
         while self.line.poll(Time::NEVER).is_some() {}
     }
 
-    /// Frames on it.
-    pub fn held(&self) -> usize {
-        self.line.len() + self.faults.held()
-    }
-
     /// Frames that came out.
     pub fn delivered(&self) -> u64 {
         self.delivered

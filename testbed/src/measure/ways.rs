@@ -2,7 +2,7 @@
 
 use weir_units::{Bytes, MacAddr, Span};
 
-use crate::host::{FrameSizes, Transport};
+use crate::host::Transport;
 use crate::scenario::{Behind, PortPlace, Scenario};
 use crate::topology::{Cable, Framing, PathDelay, ideal_fct};
 
@@ -18,8 +18,6 @@ pub struct Ways<'a> {
     cables: Vec<Vec<Option<Cable>>>,
 }
 
-/// Headers of a TCP segment: Ethernet 14 B, IP 20, TCP 20, and 12 of timestamps.
-const TCP_HEADERS: u16 = 66;
 /// More switches than any way has: where static addresses go in a circle.
 const SWITCHES_MAX: usize = 64;
 
@@ -52,9 +50,10 @@ impl<'a> Ways<'a> {
     pub fn ideal_fct(&self, from: usize, to: usize, size: Bytes, transport: &Transport) -> Option<Span> {
         let (there, back) = (self.one_way(from, to)?, self.one_way(to, from)?);
         let overhead = self.scenario.link_overhead.get() as u32;
+        let sizes = &self.scenario.hosts[from].nic.sizes;
         let framing = match transport {
-            Transport::Rdma => Framing::of(&self.scenario.hosts[from].nic.sizes, overhead),
-            Transport::Tcp(tcp) => Framing::of(&tcp_sizes(tcp.mss), overhead),
+            Transport::Rdma => Framing::of(sizes, overhead),
+            Transport::Tcp(tcp) => Framing::of_tcp(sizes, tcp.mss, overhead),
         };
         Some(ideal_fct(&there, &back, size, &framing))
     }
@@ -81,18 +80,6 @@ impl<'a> Ways<'a> {
             }
         }
         None
-    }
-}
-
-fn tcp_sizes(mss: u32) -> FrameSizes {
-    FrameSizes {
-        payload_max: mss as u16,
-        padded_to: 1,
-        header: TCP_HEADERS,
-        first_extra: 0,
-        ack: TCP_HEADERS,
-        cnp: TCP_HEADERS,
-        tcp_header: TCP_HEADERS,
     }
 }
 

@@ -6,7 +6,7 @@ use weir_units::{Bytes, Span, Time};
 
 use super::network::Network;
 use super::station::HostStation;
-use crate::host::{Completion, FlowConfig, Host, Peer, ReceiverConfig, Repeat};
+use crate::host::{Completion, FlowConfig, Host};
 use crate::rocev2::QueuePair;
 use crate::scenario::{Scenario, TrafficPlan};
 use crate::workload::Message;
@@ -114,27 +114,19 @@ impl Connections {
         let message = traffic.started as u32;
         traffic.started += 1;
         let plan = &traffic.plan;
-        let peer = |host: &HostStation, queue_pair| host.host.config().peer(queue_pair);
+        // Each end gets its number when it is opened.
+        let none = QueuePair::new(0);
         let mut flow = FlowConfig {
-            queue_pair: QueuePair::new(0),
-            peer: peer(&hosts[to as usize], QueuePair::new(0)),
-            class: plan.class,
-            dscp: plan.dscp,
             message: size,
             start,
-            stop: Time::NEVER,
-            repeat: Repeat::BackToBack,
-            rate: None,
             congestion_control: plan.congestion_control,
             total: Some(size),
             ack_every: plan.ack_every,
             retransmission: plan.retransmission,
             transport: plan.transport,
+            ..FlowConfig::new(none, hosts[to as usize].host.config().peer(none), plan.class, plan.dscp)
         };
-        let receiver = ReceiverConfig {
-            peer: Peer { queue_pair: QueuePair::new(0), ..peer(&hosts[from as usize], QueuePair::new(0)) },
-            ..flow.receiver(hosts[from as usize].host.config())
-        };
+        let receiver = flow.receiver(hosts[from as usize].host.config());
         let (queue_pair, receiver) = hosts[to as usize].host.open_receiver(&receiver);
         flow.peer.queue_pair = queue_pair;
         let opened = hosts[from as usize].host.open_sender(Time::ZERO, &flow);

@@ -11,13 +11,13 @@ mod tcp;
 use std::net::Ipv4Addr;
 
 use weir_switch_core::counters::DropReason;
-use weir_units::{BitRate, Bytes, Class, MacAddr, Time};
+use weir_units::{BitRate, Bytes, Class, LINK_OVERHEAD, MacAddr, Time};
 
 use super::*;
-use crate::host::{CongestionControl, FlowConfig, HostConfig, Repeat, Transport};
+use crate::host::{FlowConfig, HostConfig};
 use crate::link::{ChosenFrames, FaultPlan};
 use crate::rocev2::{Dscp, QueuePair};
-use crate::scenario::{FlowPlan, HostPlan, REAL_LINK_OVERHEAD};
+use crate::scenario::{FlowPlan, HostPlan};
 
 const RATES: [BitRate; 2] = [BitRate::gbps(10), BitRate::gbps(40)];
 const DELAYS: [Span; 2] = [Span::from_micros(3), Span::from_nanos(250)];
@@ -44,40 +44,14 @@ fn scenario(message: Bytes, messages: u64) -> Scenario {
         text += &format!("[[static_macs]]\nmac = \"{}\"\nport = \"p{n}\"\n", host.nic.mac);
     }
     let config = FlowConfig {
-        queue_pair: QueuePair::new(1),
-        peer: hosts[1].nic.peer(QueuePair::new(2)),
-        class: Class::new(3),
-        dscp: Dscp::new(3),
         message,
         start: Time::from_nanos(10_000),
-        stop: Time::NEVER,
-        repeat: Repeat::BackToBack,
-        rate: None,
-        congestion_control: CongestionControl::None,
         total: Some(message * messages),
-        ack_every: None,
-        retransmission: None,
-        transport: Transport::Rdma,
+        ..FlowConfig::new(QueuePair::new(1), hosts[1].nic.peer(QueuePair::new(2)), Class::new(3), Dscp::new(3))
     };
     Scenario {
-        name: "pair".to_owned(),
-        policy: "dt".to_owned(),
-        parameters: Default::default(),
-        switches: vec![weir_config::parse("S.toml", &text).unwrap()],
-        links: Vec::new(),
-        hosts,
         flows: vec![FlowPlan { name: "F".to_owned(), from: 0, to: 1, config }],
-        traffic: Vec::new(),
-        routes: None,
-        outages: Vec::new(),
-        link_overhead: REAL_LINK_OVERHEAD,
-        warm_up: Time::ZERO,
-        windows: Vec::new(),
-        sample_every: Span::from_millis(1),
-        end: Time::from_nanos(1_000_000),
-        capture: None,
-        draw: Vec::new(),
-        notes: Vec::new(),
+        ..Scenario::new("pair", "dt", vec![weir_config::parse("S.toml", &text).unwrap()], hosts)
     }
 }
 
@@ -117,7 +91,7 @@ fn without_an_overhead_the_line_rate_counts_frames_alone() {
     scenario.link_overhead = Bytes::ZERO;
     let mut sim = Sim::new(&scenario).unwrap();
     sim.run_until(Time::from_nanos(10_000_000));
-    let frame = FRAME - REAL_LINK_OVERHEAD;
+    let frame = FRAME - LINK_OVERHEAD;
     let expected = RATES[0].time_for(frame) * FRAMES + RATES[1].time_for(frame) + DELAYS[0] + DELAYS[1];
     assert_eq!((frame, RATES[0].time_for(frame)), (Bytes::new(1_098), Span::from_picos(878_400)));
     assert_eq!(sim.host(1).receiver_stats(0).last_arrival, Time::from_nanos(10_000) + expected);

@@ -82,6 +82,12 @@ impl Framing {
         }
     }
 
+    /// Segments of TCP in frames of these lengths, with so much payload at most.
+    pub const fn of_tcp(sizes: &FrameSizes, mss: u32, overhead: u32) -> Framing {
+        let header = sizes.tcp_header as u32 + overhead;
+        Framing { payload: mss, header, first_header: 0, padded_to: 1, ack: header }
+    }
+
     /// As in the public HPCC simulator: 1,000 bytes of payload and 48 of headers, acknowledgements of 60, no FCS, preamble
     /// or gap.
     pub const fn hpcc() -> Framing {

@@ -4,6 +4,7 @@ use weir_flowctl::cbfc::Advertiser;
 use weir_flowctl::gfc::{buffer_based_b1_max, feedback_delay_max, time_based_b0_max};
 use weir_flowctl::wire_bytes;
 use weir_testbed::rocev2::PathMtu;
+use weir_testbed::workload::Rng;
 use weir_units::{BitRate, Bytes, LINK_OVERHEAD, Span, Time};
 
 use crate::fabric::{Fabric, Flow, Joint};
@@ -30,20 +31,12 @@ pub struct Drawn {
     pub is_cyclic: bool,
 }
 
-/// SplitMix64.
-struct Throws(u64);
+struct Throws(Rng);
 
 impl Throws {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
     /// From `from` to `to`, both included.
     fn between(&mut self, from: u64, to: u64) -> u64 {
-        from + self.next() % (to - from + 1)
+        from + self.0.next_u64() % (to - from + 1)
     }
 
     fn one_of<T: Copy>(&mut self, of: &[T]) -> T {
@@ -56,9 +49,8 @@ const RATES: [BitRate; 3] = [BitRate::gbps(10), BitRate::gbps(40), BitRate::gbps
 /// A ring of 3 to 6 switches with a host or two at each, flows over 1 to n - 1 links between switches, and enough of them that
 /// some queue is overloaded.
 pub fn draw(seed: u64, speaks: Speaks) -> Drawn {
-    let mut throws = Throws(seed);
     // Neighbouring seeds are not to be alike.
-    throws.0 = throws.next();
+    let mut throws = Throws(Rng::new(Rng::new(seed).next_u64()));
     let n = throws.between(3, 6) as usize;
     let (ring_rate, host_rate) = (throws.one_of(&RATES), throws.one_of(&RATES));
     let slowest = ring_rate.min(host_rate);

@@ -6,10 +6,10 @@ use std::net::Ipv4Addr;
 use weir_config::SwitchConfig;
 use weir_flowctl::Mechanism;
 use weir_switch_core::flow_control::mechanism;
-use weir_testbed::host::{CongestionControl, FlowConfig, FrameSizes, HostConfig, Repeat, Transport};
+use weir_testbed::host::{FlowConfig, FrameSizes, HostConfig};
 use weir_testbed::link::FaultPlan;
 use weir_testbed::rocev2::{Dscp, PathMtu, QueuePair};
-use weir_testbed::scenario::{FlowPlan, HostPlan, LinkPlan, PortPlace, REAL_LINK_OVERHEAD, Scenario};
+use weir_testbed::scenario::{FlowPlan, HostPlan, LinkPlan, PortPlace, Scenario};
 use weir_testbed::sim::Sim;
 use weir_units::{BitRate, Bytes, Class, MacAddr, Span, Time};
 
@@ -90,26 +90,19 @@ impl Fabric {
     pub fn scenario(&self) -> Scenario {
         let switches: Vec<SwitchConfig> = (0..self.switches).map(|at| self.switch(at)).collect();
         let hosts: Vec<HostPlan> = (0..self.hosts.len()).map(|n| self.host(n, &switches)).collect();
-        let flows = self.flows.iter().enumerate().map(|(n, flow)| FlowPlan {
-            name: format!("F{}", n + 1),
-            from: flow.from,
-            to: flow.to,
-            config: FlowConfig {
-                queue_pair: QueuePair::new(1_000 + n as u32),
-                peer: hosts[flow.to].nic.peer(QueuePair::new(2_000 + n as u32)),
-                class: CLASS,
-                dscp: Dscp::new(3),
-                message: self.message,
-                start: flow.start,
-                stop: flow.stop,
-                repeat: Repeat::BackToBack,
-                rate: None,
-                congestion_control: CongestionControl::None,
-                total: None,
-                ack_every: None,
-                retransmission: None,
-                transport: Transport::Rdma,
-            },
+        let flows = self.flows.iter().zip(0..).map(|(flow, n)| {
+            let peer = hosts[flow.to].nic.peer(QueuePair::new(2_000 + n));
+            FlowPlan {
+                name: format!("F{}", n + 1),
+                from: flow.from,
+                to: flow.to,
+                config: FlowConfig {
+                    message: self.message,
+                    start: flow.start,
+                    stop: flow.stop,
+                    ..FlowConfig::new(QueuePair::new(1_000 + n), peer, CLASS, Dscp::new(3))
+                },
+            }
         });
         let links = self.links.iter().enumerate().map(|(n, joint)| LinkPlan {
             ends: [0, 1].map(|end| PortPlace { switch: joint.ends[end], port: self.port_of_link(n, end) }),
@@ -117,24 +110,10 @@ impl Fabric {
             faults: joint.faults,
         });
         Scenario {
-            name: "fabric".to_owned(),
-            policy: "static".to_owned(),
-            parameters: Default::default(),
             links: links.collect(),
             flows: flows.collect(),
-            switches,
-            hosts,
-            traffic: Vec::new(),
-            routes: None,
-            outages: Vec::new(),
-            link_overhead: REAL_LINK_OVERHEAD,
-            warm_up: Time::ZERO,
-            windows: Vec::new(),
-            sample_every: Span::from_millis(1),
             end: Time::NEVER,
-            capture: None,
-            draw: Vec::new(),
-            notes: Vec::new(),
+            ..Scenario::new("fabric", "static", switches, hosts)
         }
     }
 

@@ -13,8 +13,7 @@ use crate::workload::Framing;
 /// Of workloads, and of flows if `[nic]` says it.
 const RETRANSMIT_DEFAULT: Span = Span::from_millis(4);
 const NS3_MTU_DEFAULT: u16 = 1_000;
-/// What a TCP segment has of IPv4, TCP and its timestamps; the switch's MTU counts it.
-const TCP_HEADER: u64 = 20 + 32;
+/// What the switch's MTU does not count.
 const ETHERNET_HEADER: u64 = 14;
 
 /// What all hosts have in common.
@@ -85,7 +84,7 @@ impl Nic {
             },
             (Frames::RoceV2, Transport::Tcp(tcp)) => Framing {
                 payload: Bytes::new(u64::from(tcp.mss)),
-                overhead: Bytes::new(ETHERNET_HEADER + TCP_HEADER) + link_overhead,
+                overhead: Bytes::new(u64::from(sizes.tcp_header)) + link_overhead,
             },
         }
     }
@@ -135,7 +134,7 @@ impl Carriage {
     pub fn tcp_payload(&self) -> Option<u64> {
         match self.transport {
             Transport::Rdma => None,
-            Transport::Tcp(tcp) => Some(u64::from(tcp.mss) + TCP_HEADER),
+            Transport::Tcp(tcp) => Some(u64::from(tcp.mss) + u64::from(FrameSizes::TCP_HEADER) - ETHERNET_HEADER),
         }
     }
 }

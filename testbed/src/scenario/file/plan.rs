@@ -6,7 +6,7 @@ use std::sync::Arc;
 use weir_config::Source;
 use weir_config::read::{Problem, SIZE, TIME, Table};
 use weir_config::settings::{Origin, Settings};
-use weir_units::{Bytes, Span, Time};
+use weir_units::{Bytes, LINK_OVERHEAD, Span, Time};
 
 use super::Expectation;
 use super::forwarding::Forwarding;
@@ -16,7 +16,7 @@ use super::reading::{END_MAX, instant, name, named, refuse_twins, require, stret
 use super::topology::{PortName, Topology, port_named};
 use super::traffic::{self, FlowPart};
 use super::workloads::{self, WorkloadPart};
-use crate::scenario::{Outage, REAL_LINK_OVERHEAD, WindowPlan};
+use crate::scenario::{Outage, WindowPlan};
 use crate::workload::Message;
 
 const SAMPLE_EVERY_DEFAULT: Span = Span::from_micros(50);
@@ -99,7 +99,7 @@ impl Plan {
             forwarding: forwarding(root, &scenario, &topology, &flows),
             outages: outages::read(root, &topology, end),
             warm_up: instant(&scenario, "warm_up", Time::ZERO, end),
-            link_overhead: link_overhead.unwrap_or(REAL_LINK_OVERHEAD),
+            link_overhead: link_overhead.unwrap_or(LINK_OVERHEAD),
             windows: windows(root, end),
             draw: draw(&scenario, &topology),
             capture: capture(root, &topology, end),

@@ -3,11 +3,11 @@
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use weir_units::{BitRate, Bytes, Class, MacAddr, Span, Time};
+use weir_units::{BitRate, Class, MacAddr, Span};
 
-use crate::host::{CongestionControl, FlowConfig, FrameSizes, HostConfig, Repeat, Transport};
+use crate::host::{FlowConfig, FrameSizes, HostConfig};
 use crate::rocev2::{Dscp, QueuePair};
-use crate::scenario::{FlowPlan, HostPlan, LinkPlan, REAL_LINK_OVERHEAD, Scenario};
+use crate::scenario::{FlowPlan, HostPlan, LinkPlan, Scenario};
 use crate::sim::Sim;
 use crate::topology::{Cable, Fabric, Routes, SingleSwitch};
 
@@ -63,26 +63,12 @@ fn scenario(fabric: &Fabric, settings: &str) -> Scenario {
             device: None,
         }
     });
+    let hosts = hosts.collect();
     let links = fabric.links.iter();
     Scenario {
-        name: "by hand".to_owned(),
-        policy: "dt".to_owned(),
-        parameters: Default::default(),
-        hosts: hosts.collect(),
-        switches,
         links: links.map(|link| LinkPlan { ends: link.ends, delay: link.delay, faults: Default::default() }).collect(),
-        flows: Vec::new(),
-        traffic: Vec::new(),
         routes: Some(Arc::new(Routes::shortest(fabric).unwrap())),
-        outages: Vec::new(),
-        link_overhead: REAL_LINK_OVERHEAD,
-        warm_up: Time::ZERO,
-        windows: Vec::new(),
-        sample_every: Span::from_millis(1),
-        end: Time::from_nanos(1_000_000),
-        capture: None,
-        draw: Vec::new(),
-        notes: Vec::new(),
+        ..Scenario::new("by hand", "dt", switches, hosts)
     }
 }
 
@@ -94,22 +80,12 @@ pub(super) fn star(senders: usize, cable: Cable) -> Fabric {
 /// A flow from one host to another of RDMA without end, at line rate.
 pub(super) fn flow(scenario: &Scenario, from: usize, to: usize) -> FlowPlan {
     let number = scenario.flows.len() as u32;
-    let config = FlowConfig {
-        queue_pair: QueuePair::new(0x1000 + number),
-        peer: scenario.hosts[to].nic.peer(QueuePair::new(0x2000 + number)),
-        class: CLASS,
-        dscp: Dscp::new(CLASS.index() as u8),
-        message: Bytes::mb(1),
-        start: Time::ZERO,
-        stop: Time::NEVER,
-        repeat: Repeat::BackToBack,
-        rate: None,
-        congestion_control: CongestionControl::None,
-        total: None,
-        ack_every: None,
-        retransmission: None,
-        transport: Transport::Rdma,
-    };
+    let config = FlowConfig::new(
+        QueuePair::new(0x1000 + number),
+        scenario.hosts[to].nic.peer(QueuePair::new(0x2000 + number)),
+        CLASS,
+        Dscp::new(CLASS.index() as u8),
+    );
     FlowPlan { name: format!("F{number}"), from, to, config }
 }
 
