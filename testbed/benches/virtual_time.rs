@@ -5,23 +5,14 @@
 //! --no-default-features --bench virtual_time [-- NAME]`; with `-- --instructions` a small fabric runs under callgrind, and the
 //! instructions of a packet-hop are held against a limit, which wall time on a shared machine could not be.
 
-use std::num::NonZeroU32;
+use std::fmt::Write as _;
+use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
 use std::time::Instant;
 
-use weir_config::SwitchConfig;
-use weir_testbed::host::congestion::CongestionControl;
-use weir_testbed::host::{FrameSizes, HostConfig, Transport};
-use weir_testbed::rocev2::Dscp;
-use weir_testbed::scenario::{HostPlan, LinkPlan, Scenario, TrafficPlan};
+use weir_testbed::scenario::{Scenario, file};
 use weir_testbed::sim::Sim;
-use weir_testbed::topology::{Cable, Clos, Fabric, FatTree, LeafSpine, Routes, SingleSwitch};
-use weir_testbed::workload::{Framing, Load, Message, Peers, Poisson, SizeCdf};
-use weir_units::{BitRate, Bytes, Class, MacAddr, Span, Time};
-
-const CLASS: Class = Class::new(3);
-const RATE: BitRate = BitRate::gbps(100);
+use weir_units::Span;
 
 /// The small fabric that is counted instruction by instruction.
 const COUNTED: &str = "leaf-spine-64";
@@ -31,16 +22,18 @@ const INSTRUCTIONS_MAX: f64 = 2_450.0;
 /// A fabric and what its hosts send.
 struct Case {
     name: &'static str,
-    fabric: Fabric,
+    /// Keys of `[topology]` but the links'.
+    topology: String,
     traffic: Traffic,
     /// How long the warm-up and the measured part are, in simulated time.
     warm_up: Span,
     measured: Span,
 }
 
+/// Of class 3, under DCQCN.
 enum Traffic {
-    /// All hosts but the first send so much to it, at once.
-    Incast(Bytes),
+    /// All hosts but the last send it 4 MB each, at once.
+    Incast,
     /// Web search at load 0.5.
     WebSearch,
 }
@@ -70,43 +63,41 @@ fn main() {
 
 fn cases() -> Vec<Case> {
     let ms = Span::from_millis;
-    let web = |name, fabric, warm_up, measured| Case { name, fabric, traffic: Traffic::WebSearch, warm_up, measured };
+    let web = |name, topology: &str, warm_up, measured| Case {
+        name,
+        topology: topology.to_owned(),
+        traffic: Traffic::WebSearch,
+        warm_up,
+        measured,
+    };
+    let fat_tree = |name, k: u32, measured| web(name, &format!("kind = 'fat-tree'\nk = {k}"), ms(1), ms(measured));
     let mut cases = vec![
         Case {
             name: "incast-63",
-            fabric: single(64),
-            traffic: Traffic::Incast(Bytes::mb(4)),
+            topology: "kind = 'single'\nhosts = 64".to_owned(),
+            traffic: Traffic::Incast,
             warm_up: ms(1),
             measured: ms(15),
         },
-        web("leaf-spine-256", LeafSpine::dsh().fabric().expect("a fabric"), ms(1), ms(3)),
-        web("clos-320", Clos::hpcc().fabric().expect("a fabric"), ms(1), ms(3)),
-        web("fat-tree-1024", FatTree { k: 16, cable: cable(1) }.fabric().expect("a fabric"), ms(1), ms(1)),
+        web("leaf-spine-256", "kind = 'leaf-spine'\nleaves = 16\nspines = 16\nhosts = 16", ms(1), ms(3)),
+        web(
+            "clos-320",
+            "kind = 'clos'\npods = 5\ntors = 4\nleaves = 4\nspines = 16\nhosts = 16\nuplinks = 'planes'\n\
+             host_rate = '100Gbps'\nrate = '400Gbps'",
+            ms(1),
+            ms(3),
+        ),
+        fat_tree("fat-tree-1024", 16, 1),
     ];
     for (name, k, measured) in
         [("fat-tree-16", 4, 60), ("fat-tree-128", 8, 8), ("fat-tree-432", 12, 3), ("fat-tree-1024-again", 16, 1)]
     {
-        cases.push(web(name, FatTree { k, cable: cable(1) }.fabric().expect("a fabric"), ms(1), ms(measured)));
+        cases.push(fat_tree(name, k, measured));
     }
     // Small enough to be counted instruction by instruction.
-    cases.push(Case {
-        name: COUNTED,
-        fabric: LeafSpine { leaves: 8, spines: 8, hosts_per_leaf: 8, ..LeafSpine::dsh() }.fabric().expect("a fabric"),
-        traffic: Traffic::WebSearch,
-        warm_up: Span::from_micros(100),
-        measured: Span::from_micros(900),
-    });
+    let small = "kind = 'leaf-spine'\nleaves = 8\nspines = 8\nhosts = 8";
+    cases.push(web(COUNTED, small, Span::from_micros(100), Span::from_micros(900)));
     cases
-}
-
-fn cable(us: u64) -> Cable {
-    Cable { rate: RATE, delay: Span::from_micros(us) }
-}
-
-fn single(hosts: usize) -> Fabric {
-    SingleSwitch { senders: hosts - 1, sender_cable: cable(1), receivers: 1, receiver_cable: cable(1) }
-        .fabric()
-        .expect("a fabric")
 }
 
 fn run(case: &Case) {
@@ -197,90 +188,31 @@ fn cpu_seconds() -> f64 {
     stat.split_whitespace().next().and_then(|ns| ns.parse::<f64>().ok()).expect("nanoseconds") / 1e9
 }
 
+/// Links of 100 Gb/s, unless the fabric has others, and 1 us; switches of 32 MB, DT with α = 1, PFC on class 3, which marks between
+/// 400 KB and 1.6 MB; hosts that acknowledge each packet.
 fn scenario(case: &Case) -> Scenario {
-    let fabric = &case.fabric;
-    let hosts = (0..fabric.hosts.len() as u32).collect::<Vec<_>>();
-    let until = Time::ZERO + case.warm_up + case.measured;
-    let messages: Vec<Message> = match case.traffic {
-        Traffic::Incast(size) => {
-            let (receiver, senders) = hosts.split_last().expect("several hosts");
-            senders.iter().map(|from| Message { start: Time::ZERO, from: *from, to: *receiver, size }).collect()
-        }
-        Traffic::WebSearch => {
-            let sizes = SizeCdf::built_in("web-search").expect("a built-in one");
-            let load = Load::new(0.5, RATE, Framing::PAYLOAD_ONLY).expect("a load");
-            let receivers = Peers::others(&hosts).expect("several hosts");
-            let (from, seed) = (Time::ZERO, 1);
-            let poisson = Poisson { senders: hosts.clone(), receivers, sizes, load, from, until, seed };
-            poisson.messages().expect("sound").collect()
-        }
-    };
-    let mac = |host: usize| MacAddr([2, 0, 0, 0, ((host + 1) >> 8) as u8, (host + 1) as u8]);
-    let ip = |host: usize| [10, (host >> 16) as u8, (host >> 8) as u8, host as u8].into();
-    let mut class_of_dscp = [0; 64];
-    (class_of_dscp[26], class_of_dscp[48]) = (3, 6);
-    let nic = |host: usize| HostConfig {
-        lossless: CLASS.bit(),
-        class_of_dscp,
-        sizes: FrameSizes::rocev2(1_024),
-        ..HostConfig::new(mac(host), ip(host), RATE)
-    };
-    let plans = (0..fabric.hosts.len())
-        .map(|host| HostPlan {
-            name: fabric.hosts[host].name.clone(),
-            switch: fabric.hosts[host].at.switch,
-            port: fabric.hosts[host].at.port,
-            device: None,
-            link_delay: fabric.hosts[host].delay,
-            faults: Default::default(),
-            nic: nic(host),
-        })
-        .collect();
-    Scenario {
-        links: fabric
-            .links
-            .iter()
-            .map(|link| LinkPlan { ends: link.ends, delay: link.delay, faults: Default::default() })
-            .collect(),
-        traffic: vec![TrafficPlan {
-            name: "traffic".to_owned(),
-            class: CLASS,
-            dscp: Dscp::new(26),
-            transport: Transport::Rdma,
-            congestion_control: CongestionControl::preset("dcqcn", RATE, Span::from_micros(10)).expect("a preset"),
-            ack_every: NonZeroU32::new(1),
-            retransmission: Some(Span::from_millis(4)),
-            messages: messages.into(),
-        }],
-        routes: Some(Arc::new(Routes::shortest(fabric).expect("all hosts are joined"))),
-        sample_every: case.measured,
-        end: until,
-        ..Scenario::new(case.name, "dt", switches(fabric), plans)
+    let end = case.warm_up + case.measured;
+    let mut text = format!(
+        "[scenario]\nend = '{}ns'\nsample_every = '{}ns'\nseed = 1\n[topology]\n{}\ndelay = '1us'\n",
+        end.as_nanos(),
+        case.measured.as_nanos(),
+        case.topology
+    );
+    if !case.topology.contains("\nrate") {
+        text += "rate = '100Gbps'\n";
     }
-}
-
-/// Switches that differ in their names and numbers of ports: 32 MB, DT with α = 1, PFC on class 3, which marks between 400 KB
-/// and 1.6 MB.
-fn switches(fabric: &Fabric) -> Vec<SwitchConfig> {
-    let mut kinds: Vec<SwitchConfig> = Vec::new();
-    let switches = fabric.switches.iter().map(|switch| {
-        let known = kinds.iter().position(|kind| kind.ports.len() == switch.ports);
-        let kind = known.unwrap_or_else(|| {
-            kinds.push(switch_of(switch.ports));
-            kinds.len() - 1
-        });
-        SwitchConfig { name: switch.name.clone(), ..kinds[kind].clone() }
-    });
-    switches.collect()
-}
-
-fn switch_of(ports: usize) -> SwitchConfig {
-    let mut text = "[switch]\nmtu = 1500\n[buffer]\nsize = \"32MB\"\npolicy = \"dt\"\n[pfc]\nreaction = \"0s\"\n\
-                    [classes]\npreset = \"roce\"\n[[classes.queues]]\nclass = 3\n\
-                    ecn = { kmin = \"400KB\", kmax = \"1600KB\", pmax = 0.2 }\n"
-        .to_owned();
-    for port in 0..ports {
-        text += &format!("[[ports]]\nname = \"p{port}\"\nring = \"r{port}\"\nrate = \"100Gbps\"\ndelay = \"1us\"\n");
+    text += "[switch.buffer]\nsize = '32MB'\npolicy = 'dt'\n[switch.pfc]\nreaction = '0s'\n\
+             [switch.classes]\npreset = 'roce'\n[[switch.classes.queues]]\nclass = 3\n\
+             ecn = { kmin = '400KB', kmax = '1600KB', pmax = 0.2 }\n\
+             [nic]\nmtu = 1024\nack_every = 1\nretransmit = '4ms'\n\
+             [[workloads]]\nname = 'traffic'\nclass = 3\ncongestion_control = 'dcqcn'\n";
+    text += match case.traffic {
+        Traffic::Incast => "kind = 'incast'\nsizes = '4MB'\nreceivers = ['H63']\n",
+        Traffic::WebSearch => "kind = 'poisson'\nsizes = 'web-search'\nload = 0.5\n",
+    };
+    if matches!(case.traffic, Traffic::WebSearch) {
+        writeln!(text, "until = '{}ns'", end.as_nanos()).expect("a string takes all");
     }
-    weir_config::parse("switch.toml", &text).unwrap_or_else(|errors| panic!("{errors:?}"))
+    let runs = file::parse(Path::new(case.name), &text).unwrap_or_else(|errors| panic!("{errors}\n{text}"));
+    runs.into_iter().next().expect("one run").scenario
 }

@@ -7,9 +7,9 @@
 //! Switches and hosts react at once: write `reaction = "0s"` in `[pfc]` to have thresholds reckoned so.
 //!
 //! The same scenario gives the same run on every machine. What a station does reaches no other before a frame has come over a
-//! wire: not within the shortest propagation delay that there is. So time is cut into windows of that length, and in each window
-//! every station does all that it has to do by itself, one after the other, while what it needs is in the cache; their
-//! order is of no consequence. Within a station instants follow each other in order; of frames that reach several ports of a
+//! wire: not within the shortest propagation delay that there is. So time is cut into windows, in each of which every station
+//! does all that it has to do by itself, one after the other, while what it needs is in the cache; their order is of no
+//! consequence. Where links join only stations of two [sides](sides), these take turns, and a window is two delays long. Within a station instants follow each other in order; of frames that reach several ports of a
 //! switch at one instant, the ports take turns in being first. `time_dilation` has no meaning here.
 
 mod agenda;
@@ -18,6 +18,7 @@ mod backend;
 mod balance;
 mod connections;
 mod network;
+mod sides;
 mod station;
 #[cfg(test)]
 mod tests;
@@ -33,6 +34,7 @@ use crate::run_dir::FrameSummary;
 use crate::scenario::{PortPlace, Scenario, ScenarioError};
 use connections::Connections;
 use network::{Network, Told};
+use sides::Sides;
 use station::{HostStation, SwitchStation};
 use wire::Wire;
 
@@ -50,7 +52,9 @@ pub struct Sim {
     connections: Connections,
     links: Links,
     now: Time,
-    /// The window that time is in: so many of the network's lookaheads after the start.
+    /// How far the stations of each side have got.
+    clocks: [Time; 2],
+    /// The window that the hosts are in, or were last: so many of [`Sides::window`] after the start.
     window: Option<u64>,
     /// Instants at which any station did something.
     woken: u64,
@@ -108,9 +112,21 @@ impl Sim {
         });
         let hosts = hosts.collect::<Result<Box<[_]>, SimError>>()?;
         let ports = scenario.switches.iter().map(|switch| switch.ports.len());
-        let network = Network::new(wires, ports.chain(hosts.iter().map(|_| 1)), scenario.frame_bytes_min());
+        let sides = Sides::new(scenario);
+        let network = Network::new(wires, ports.chain(hosts.iter().map(|_| 1)), sides, scenario.frame_bytes_min());
         let (connections, links) = (Connections::new(scenario), Links::of(scenario));
-        Ok(Sim { network, switches, hosts, connections, links, now: Time::ZERO, window: None, woken: 0, audited: 0 })
+        Ok(Sim {
+            network,
+            switches,
+            hosts,
+            connections,
+            links,
+            now: Time::ZERO,
+            clocks: [Time::ZERO; 2],
+            window: None,
+            woken: 0,
+            audited: 0,
+        })
     }
 
     /// Goes on until `until`, with what happens at that instant.
@@ -120,31 +136,40 @@ impl Sim {
     pub fn run_until(&mut self, until: Time) {
         assert!(self.now <= until, "{until:?} is past: it is {:?}", self.now);
         let lookahead = self.network.lookahead().as_picos();
+        let mut turn = 0;
         loop {
-            let next = self.network.first().0.min(self.connections.next_start());
+            let next = self.network.first_due().min(self.connections.next_start());
             // Never is no instant.
             if next > until || next == Time::NEVER {
                 break;
             }
-            let window = next.as_picos() / lookahead;
-            let end = Time::from_picos((window + 1) * lookahead);
-            if self.window != Some(window) {
-                self.window = Some(window);
-                self.connections.close_completed(&mut self.hosts);
-                self.connections.open_before(end, &mut self.hosts, &mut self.network, self.switches.len());
+            // All that is before `next` has been done: so turns in which nothing would be are left out.
+            turn = turn.max(next.as_picos() / lookahead);
+            let end = Time::from_picos((turn + 1) * lookahead);
+            let side = self.network.sides().turn(turn);
+            if side == self.network.sides().of_hosts() {
+                let window = turn / self.network.sides().count() as u64;
+                if self.window != Some(window) {
+                    self.window = Some(window);
+                    self.connections.close_completed(&mut self.hosts);
+                    self.connections.open_before(end, &mut self.hosts, &mut self.network, self.switches.len());
+                }
             }
             let limit = until.min(Time::from_picos(end.as_picos() - 1));
-            self.run_stations(limit);
+            self.run_side(side, limit);
+            self.clocks[side] = limit;
             if cfg!(debug_assertions) {
-                self.audit(limit);
+                self.audit();
             }
+            turn += 1;
         }
+        self.clocks = [until; 2];
         self.now = until;
     }
 
-    /// Has all stations do what they have to do up to `limit`, in one window.
-    fn run_stations(&mut self, limit: Time) {
-        while let (at, station) = self.network.first()
+    /// Has all stations of a side do what they have to do up to `limit`.
+    fn run_side(&mut self, side: usize, limit: Time) {
+        while let (at, station) = self.network.first_of(side)
             && at <= limit
         {
             match station.checked_sub(self.switches.len()) {

@@ -19,30 +19,40 @@ const SWITCH_EVERY: u64 = 128;
 const ALL_EVERY: u64 = 1_000;
 
 impl Sim {
-    /// Looks at what a window that ended at `limit` has left.
+    /// Looks at what a window has left.
     ///
     /// # Panics
     /// If anything is not accounted for: a fault of the program.
-    pub(super) fn audit(&mut self, limit: Time) {
+    pub(super) fn audit(&mut self) {
+        let last = self.clocks[0].max(self.clocks[1]);
         self.audited += 1;
         let windows = self.audited;
         if windows.is_multiple_of(WIRES_EVERY + self.network.wires.len() as u64 / WIRES) {
-            self.audit_wires(limit);
+            self.audit_wires(last);
         }
         if windows.is_multiple_of(BUFFER_EVERY) {
             let switch = (windows / BUFFER_EVERY) as usize % self.switches.len();
-            let whole = bytes_add_up(self.switches[switch].shared(), limit);
-            whole.unwrap_or_else(|what| panic!("switch {switch} at {limit:?}: {what}"));
+            let now = self.clock_of(switch);
+            let whole = bytes_add_up(self.switches[switch].shared(), now);
+            whole.unwrap_or_else(|what| panic!("switch {switch} at {now:?}: {what}"));
         }
         if windows.is_multiple_of(SWITCH_EVERY) {
             let switch = (windows / SWITCH_EVERY) as usize % self.switches.len();
-            let report = self.switches[switch].report(limit);
-            balance::of_switch(switch, &report).unwrap_or_else(|what| panic!("at {limit:?}: {what}"));
+            let now = self.clock_of(switch);
+            let report = self.switches[switch].report(now);
+            balance::of_switch(switch, &report).unwrap_or_else(|what| panic!("at {now:?}: {what}"));
         }
         if windows.is_multiple_of(ALL_EVERY) {
-            let reports: Vec<_> = self.switches.iter_mut().map(|switch| switch.report(limit)).collect();
-            balance::frames(self, &reports).unwrap_or_else(|what| panic!("at {limit:?}: {what}"));
+            let clocks: Vec<Time> = (0..self.switches.len()).map(|switch| self.clock_of(switch)).collect();
+            let reports: Vec<_> =
+                self.switches.iter_mut().zip(clocks).map(|(switch, now)| switch.report(now)).collect();
+            balance::frames(self, &reports).unwrap_or_else(|what| panic!("at {last:?}: {what}"));
         }
+    }
+
+    /// How far a switch has got.
+    fn clock_of(&self, switch: usize) -> Time {
+        self.clocks[self.network.sides().of(switch)]
     }
 
     /// Frames that were put on wires, and doubled there, were taken from them, lost or cut off, or are on their way.

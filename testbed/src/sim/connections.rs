@@ -159,6 +159,8 @@ impl Connections {
 
     /// Closes both ends of what has been completed. Between two windows, when all hosts are at one time.
     pub(super) fn close_completed(&mut self, hosts: &mut [HostStation]) {
+        // In what order hosts had their turns may not show in which place is used next.
+        self.to_close.sort_unstable();
         for (host, sender) in self.to_close.drain(..) {
             let Open { to, receiver, .. } = self.open[host as usize][sender as usize - self.flows[host as usize]];
             hosts[host as usize].host.close_sender(sender as usize);

@@ -4,6 +4,7 @@ use weir_flowctl::frame::ControlFrame;
 use weir_units::{Span, Time};
 
 use super::agenda::Agenda;
+use super::sides::Sides;
 use super::wire::Wire;
 use crate::host::NicFrame;
 use crate::scenario::PortPlace;
@@ -14,7 +15,9 @@ pub(super) struct Network {
     pub(super) wires: Box<[Wire]>,
     /// By station.
     inboxes: Box<[Inbox]>,
-    agenda: Agenda,
+    sides: Sides,
+    /// Of the stations of each side.
+    agendas: Box<[Agenda]>,
     /// What a station does reaches no other earlier than after this.
     lookahead: Span,
     /// Frames put on a wire.
@@ -50,17 +53,22 @@ const NO_WIRES: Span = Span::from_secs(1_000);
 impl Network {
     /// Wires that are empty, on which no frame will be shorter than `frame_bytes_min` (without FCS), and stations with so many
     /// ports each that want to be woken at once.
-    pub(super) fn new(wires: Box<[Wire]>, ports: impl Iterator<Item = usize>, frame_bytes_min: u32) -> Network {
+    pub(super) fn new(
+        wires: Box<[Wire]>,
+        ports: impl Iterator<Item = usize>,
+        sides: Sides,
+        frame_bytes_min: u32,
+    ) -> Network {
         let inbox = |ports| Inbox { wires: vec![None; ports].into(), arrivals: Agenda::new(ports) };
         let mut inboxes: Box<[Inbox]> = ports.map(inbox).collect();
         for (number, wire) in (0..).zip(&wires) {
             let (station, port) = wire.to;
             inboxes[station as usize].wires[usize::from(port)] = Some(number);
         }
-        let mut agenda = Agenda::new(inboxes.len());
-        (0..inboxes.len()).for_each(|station| agenda.set(station, Time::ZERO));
+        let mut agendas: Box<[Agenda]> = (0..sides.count()).map(|_| Agenda::new(inboxes.len())).collect();
+        (0..inboxes.len()).for_each(|station| agendas[sides.of(station)].set(station, Time::ZERO));
         let lookahead = wires.iter().map(|wire| wire.lookahead(frame_bytes_min)).min().unwrap_or(NO_WIRES);
-        Network { wires, inboxes, agenda, lookahead, hops: 0, taken: 0, told: None }
+        Network { wires, inboxes, sides, agendas, lookahead, hops: 0, taken: 0, told: None }
     }
 
     /// What a station does at an instant reaches no other earlier than so long after it.
@@ -68,10 +76,19 @@ impl Network {
         self.lookahead
     }
 
-    /// The station that is to be woken first, and when.
+    pub(super) fn sides(&self) -> &Sides {
+        &self.sides
+    }
+
+    /// When the first station is to be woken.
+    pub(super) fn first_due(&self) -> Time {
+        self.agendas.iter().map(|agenda| agenda.first().0).min().unwrap_or(Time::NEVER)
+    }
+
+    /// The station of a side that is to be woken first, and when.
     #[inline]
-    pub(super) fn first(&self) -> (Time, usize) {
-        self.agenda.first()
+    pub(super) fn first_of(&self, side: usize) -> (Time, usize) {
+        self.agendas[side].first()
     }
 
     /// Puts a frame on a wire at `now`.
@@ -91,7 +108,7 @@ impl Network {
     #[inline(never)]
     fn announce(&mut self, (station, port): (u32, u16), arrives: Time) {
         self.inboxes[station as usize].arrivals.set(usize::from(port), arrives);
-        self.agenda.wake(station as usize, arrives);
+        self.wake(station as usize, arrives);
     }
 
     /// When the next frame arrives for a station.
@@ -124,12 +141,13 @@ impl Network {
     /// A station that has done all that it can now wants to be woken then, or when a frame arrives.
     #[inline]
     pub(super) fn sleep(&mut self, station: usize, until: Time) {
-        self.agenda.set(station, until.min(self.next_arrival(station)));
+        let at = until.min(self.next_arrival(station));
+        self.agendas[self.sides.of(station)].set(station, at);
     }
 
     /// A station is to be woken then at the latest.
     pub(super) fn wake(&mut self, station: usize, at: Time) {
-        self.agenda.wake(station, at);
+        self.agendas[self.sides.of(station)].wake(station, at);
     }
 
     /// Cuts a wire or mends it.

@@ -98,6 +98,30 @@ fn without_an_overhead_the_line_rate_counts_frames_alone() {
     assert_eq!(sim.host(0).sender_stats(0).wire, frame * FRAMES);
 }
 
+/// Connections are opened and closed on the way, and sides take turns: where time is stopped is of no consequence.
+#[test]
+fn traffic_on_a_fabric_is_the_same_run_however_often_it_is_looked_at() {
+    let text = "[scenario]\nend = '2ms'\n[topology]\nkind = 'leaf-spine'\nleaves = 2\nspines = 2\nhosts = 2\n\
+                rate = '100Gbps'\ndelay = '1us'\n[switch.buffer]\nsize = '1MB'\npolicy = 'dt'\n\
+                [switch.classes]\npreset = 'roce'\n[nic]\nretransmit = '100us'\n\
+                [[workloads]]\nname = 'short'\nkind = 'poisson'\nclass = 3\nsizes = '3KB'\nload = 0.6\n";
+    let runs = crate::scenario::file::parse(std::path::Path::new("fabric.toml"), text).unwrap();
+    let scenario = &runs[0].scenario;
+    let end = Time::from_nanos(2_000_000);
+    let told = |sim: &mut Sim| {
+        let done: Vec<Done> = sim.drain_completions().collect();
+        assert!(done.len() > 1_000, "{} messages", done.len());
+        format!("{done:?} {:?} {}", sim.hosts().map(|host| host.stats(end)).collect::<Vec<_>>(), sim.packet_hops())
+    };
+    let mut at_once = Sim::new(scenario).unwrap();
+    at_once.run_until(end);
+    let mut by_and_by = Sim::new(scenario).unwrap();
+    while by_and_by.now() < end {
+        by_and_by.run_until(end.min(by_and_by.now() + Span::from_nanos(377)));
+    }
+    assert!(told(&mut at_once) == told(&mut by_and_by), "two runs of one scenario differ");
+}
+
 /// What is asked on the way changes nothing.
 #[test]
 fn the_same_scenario_is_the_same_run() {
