@@ -96,11 +96,8 @@ impl Network {
     pub(super) fn send(&mut self, now: Time, wire: u32, frame: NicFrame) {
         self.hops += 1;
         let wire = &mut self.wires[wire as usize];
-        let before = wire.next_wakeup();
-        wire.send(now, frame);
-        // Mostly there are others before it.
-        let (to, arrives) = (wire.to, wire.next_wakeup());
-        if arrives < before {
+        if let Some(arrives) = wire.send(now, frame) {
+            let to = wire.to;
             self.announce(to, arrives);
         }
     }
@@ -109,6 +106,15 @@ impl Network {
     fn announce(&mut self, (station, port): (u32, u16), arrives: Time) {
         self.inboxes[station as usize].arrivals.set(usize::from(port), arrives);
         self.wake(station as usize, arrives);
+    }
+
+    /// Reads what arrives for a station by `limit`, so that it is in the cache when its turn comes. Of reads that do not wait for
+    /// each other many are under way at once.
+    #[inline]
+    pub(super) fn warm(&self, station: usize, limit: Time) {
+        let wires = self.inboxes[station].wires.iter().flatten();
+        let read = wires.fold(0, |sum, wire| sum ^ self.wires[*wire as usize].warm(limit));
+        std::hint::black_box(read);
     }
 
     /// When the next frame arrives for a station.

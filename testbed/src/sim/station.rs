@@ -114,6 +114,7 @@ impl SwitchStation {
 
     /// Does what there is to do up to and with `limit`, instant by instant; returns how many these were.
     pub(super) fn run_until(&mut self, limit: Time, network: &mut Network) -> u64 {
+        network.warm(self.number, limit);
         let mut instants = 0;
         loop {
             let now = network.next_arrival(self.number).min(self.wakeups.first().0).min(self.sweep_at);
@@ -213,6 +214,7 @@ impl HostStation {
 
     /// Does what there is to do up to and with `limit`, instant by instant; returns how many these were.
     pub(super) fn run_until(&mut self, limit: Time, network: &mut Network) -> u64 {
+        network.warm(self.station, limit);
         let mut instants = 0;
         loop {
             let now = network.next_arrival(self.station).min(self.own);

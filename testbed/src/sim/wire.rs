@@ -55,14 +55,15 @@ impl Wire {
         Wire { to, serialiser, overhead, delay, free_at: Time::ZERO, way, is_up: true, cut_off: 0 }
     }
 
-    /// Puts a frame on the wire at `now`, or behind those that are there.
+    /// Puts a frame on the wire at `now`, or behind those that are there; returns what [`Wire::next_wakeup`] is now if that is
+    /// another than before. Mostly it is not, since there are others before it.
     #[inline]
-    pub(super) fn send(&mut self, now: Time, frame: NicFrame) {
+    pub(super) fn send(&mut self, now: Time, frame: NicFrame) -> Option<Time> {
         let leaves = self.free_at.max(now) + self.serialiser.time_for(wire_bytes(frame.frame_bytes(), self.overhead));
         self.free_at = leaves;
         if !self.is_up {
             self.cut_off += 1;
-            return;
+            return None;
         }
         match &mut self.way {
             Way::Plain(frames) => {
@@ -70,9 +71,17 @@ impl Wire {
                     // Not twice as many: of thousands of wires each one's share of waste counts.
                     frames.reserve_exact((frames.len() / 4).max(4));
                 }
-                frames.push_back((leaves + self.delay, frame));
+                let arrives = leaves + self.delay;
+                let is_first = frames.is_empty();
+                frames.push_back((arrives, frame));
+                is_first.then_some(arrives)
             }
-            Way::Faulty(way) => way.send(leaves, frame),
+            Way::Faulty(way) => {
+                let before = way.next_wakeup();
+                way.send(leaves, frame);
+                let after = way.next_wakeup();
+                (after != before).then_some(after)
+            }
         }
     }
 
@@ -93,6 +102,14 @@ impl Wire {
             }
             Way::Faulty(way) => way.poll(now),
         }
+    }
+
+    /// Reads what arrives by `limit`, for the sake of the cache.
+    #[inline]
+    pub(super) fn warm(&self, limit: Time) -> u64 {
+        let Way::Plain(frames) = &self.way else { return 0 };
+        let due = frames.iter().take_while(|(arrives, _)| *arrives <= limit);
+        due.fold(0, |sum, (_, frame)| sum ^ u64::from(frame.frame_bytes()))
     }
 
     /// When [`Wire::poll`] is to be called next.
