@@ -236,7 +236,8 @@ impl<P: Packet> Forwarder<P> {
             Parsed::Data(headers) => headers,
             Parsed::Control(control) => {
                 self.stirred |= 1 << port.0;
-                return handle_control(&self.shared, &mut self.counters, now, port, control);
+                handle_control(&self.shared, &mut self.counters, now, port, control);
+                return store.take_back(packet);
             }
             Parsed::Malformed => {
                 let ingress = self.receive(port, None, packet.frame_bytes());

@@ -84,6 +84,12 @@ pub trait PacketStore<P> {
 
     /// A MAC control frame from `source`; `None` if there is no memory for it.
     fn control(&mut self, frame: &ControlFrame, source: MacAddr) -> Option<P>;
+
+    /// Takes back a packet that was for the switch itself.
+    #[inline]
+    fn take_back(&mut self, packet: P) {
+        drop(packet);
+    }
 }
 
 /// The driver's way out.

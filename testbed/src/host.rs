@@ -235,16 +235,16 @@ impl Host {
             return;
         }
         match codec::decode(&packet, frame.len()) {
-            Ok(packet) => self.handle_packet(now, packet),
+            Ok(mut packet) => self.handle_packet(now, &mut packet),
             Err(_) => self.counters.unreadable += 1,
         }
     }
 
-    /// Takes a frame that has arrived at `now`.
+    /// Reads a frame that has arrived at `now`, and takes its telemetry. What is left of it may be thrown away.
     #[inline]
-    pub fn handle(&mut self, now: Time, frame: NicFrame) {
+    pub fn handle(&mut self, now: Time, frame: &mut NicFrame) {
         match frame {
-            NicFrame::Control(frame) => self.handle_control(now, &frame),
+            NicFrame::Control(frame) => self.handle_control(now, frame),
             NicFrame::Packet(packet) => {
                 self.count_arrival(Some(packet.dscp.get()), u32::from(packet.frame_bytes));
                 if packet.destination == self.config.mac {
@@ -285,7 +285,7 @@ impl Host {
         }
     }
 
-    fn handle_packet(&mut self, now: Time, packet: NicPacket) {
+    fn handle_packet(&mut self, now: Time, packet: &mut NicPacket) {
         if let Some(intake) = &mut self.intake
             && matches!(packet.says, Says::Write(_) | Says::Segment(_))
         {
@@ -295,12 +295,12 @@ impl Host {
                 return;
             }
         }
-        match (self.end(packet.queue_pair), packet.says) {
+        match (self.end(packet.queue_pair), &packet.says) {
             (Some(End::Receiver(receiver)), Says::Write(write)) => {
                 let state = &mut self.receivers[receiver];
                 let owed_before = state.owes_ack();
                 let is_marked = packet.ecn == Ecn::Ce;
-                state.handle_write(now, &write, is_marked);
+                state.handle_write(now, write, is_marked);
                 if is_marked && state.handle_marked(now) {
                     self.cnps_due.push_back(receiver);
                 }
@@ -310,14 +310,14 @@ impl Host {
                     }
                 } else if let Some(ack) = state.take_ack() {
                     state.queued += 1;
-                    self.acks_due.push_back((receiver, Some((ack, packet.telemetry))));
+                    self.acks_due.push_back((receiver, Some((ack, packet.telemetry.take()))));
                 }
             }
             (Some(End::Sender(flow)), Says::Ack(ack)) => {
                 let hops = packet.telemetry.as_ref().map_or(&[][..], |hops| hops);
                 let done = completed(&mut self.completions, &mut self.counters, now, flow);
-                self.senders[flow].handle_ack(now, &ack, hops, done);
-                self.spare_hops.extend(packet.telemetry);
+                self.senders[flow].handle_ack(now, ack, hops, done);
+                self.spare_hops.extend(packet.telemetry.take());
                 self.give_turn(now, flow);
             }
             (Some(End::Sender(flow)), Says::Cnp) => self.senders[flow].handle_cnp(now),
@@ -326,12 +326,12 @@ impl Host {
                 let state = &mut self.receivers[receiver];
                 let class = state.config().class;
                 let answer = |ack| self.tcp_acks.push(class, receiver, ack);
-                state.handle_segment(now, &segment, packet.ecn == Ecn::Ce, answer);
+                state.handle_segment(now, segment, packet.ecn == Ecn::Ce, answer);
                 self.tcp_acks.wake(state, receiver, generation);
             }
             (Some(End::Sender(flow)), Says::TcpAck(ack)) => {
                 let done = completed(&mut self.completions, &mut self.counters, now, flow);
-                self.senders[flow].handle_tcp_ack(now, &ack, done);
+                self.senders[flow].handle_tcp_ack(now, ack, done);
                 self.watch(flow);
                 self.give_turn(now, flow);
             }

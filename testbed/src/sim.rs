@@ -17,6 +17,7 @@ mod audit;
 mod backend;
 mod balance;
 mod connections;
+mod frame;
 mod network;
 mod sides;
 mod station;

@@ -4,9 +4,9 @@ use weir_flowctl::frame::ControlFrame;
 use weir_units::{Span, Time};
 
 use super::agenda::Agenda;
+use super::frame::{Frame, Spare};
 use super::sides::Sides;
 use super::wire::Wire;
-use crate::host::NicFrame;
 use crate::scenario::PortPlace;
 
 /// The wires, and the agenda of all stations.
@@ -20,6 +20,7 @@ pub(super) struct Network {
     agendas: Box<[Agenda]>,
     /// What a station does reaches no other earlier than after this.
     lookahead: Span,
+    pub(super) spare: Spare,
     /// Frames put on a wire.
     hops: u64,
     /// Frames taken from one: counted in debug builds.
@@ -68,7 +69,7 @@ impl Network {
         let mut agendas: Box<[Agenda]> = (0..sides.count()).map(|_| Agenda::new(inboxes.len())).collect();
         (0..inboxes.len()).for_each(|station| agendas[sides.of(station)].set(station, Time::ZERO));
         let lookahead = wires.iter().map(|wire| wire.lookahead(frame_bytes_min)).min().unwrap_or(NO_WIRES);
-        Network { wires, inboxes, sides, agendas, lookahead, hops: 0, taken: 0, told: None }
+        Network { wires, inboxes, sides, agendas, lookahead, spare: Spare::default(), hops: 0, taken: 0, told: None }
     }
 
     /// What a station does at an instant reaches no other earlier than so long after it.
@@ -93,7 +94,7 @@ impl Network {
 
     /// Puts a frame on a wire at `now`.
     #[inline]
-    pub(super) fn send(&mut self, now: Time, wire: u32, frame: NicFrame) {
+    pub(super) fn send(&mut self, now: Time, wire: u32, frame: Frame) {
         self.hops += 1;
         let wire = &mut self.wires[wire as usize];
         if let Some(arrives) = wire.send(now, frame) {
@@ -125,7 +126,7 @@ impl Network {
 
     /// The next frame that has arrived for a station by `now`, and at which of its ports.
     #[inline]
-    pub(super) fn poll(&mut self, now: Time, station: usize) -> Option<(usize, NicFrame)> {
+    pub(super) fn poll(&mut self, now: Time, station: usize) -> Option<(usize, Frame)> {
         let inbox = &mut self.inboxes[station];
         loop {
             let (at, port) = inbox.arrivals.first();

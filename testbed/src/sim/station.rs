@@ -12,6 +12,7 @@ use weir_switch_core::{
 use weir_units::{Bytes, MacAddr, PortId, Span, Time};
 
 use super::agenda::Agenda;
+use super::frame::Frame;
 use super::network::{Network, Told};
 use crate::host::{Host, NicFrame};
 use crate::scenario::PortPlace;
@@ -21,13 +22,13 @@ use crate::scenario::PortPlace;
 pub(super) struct SwitchStation {
     number: usize,
     shared: Arc<Shared>,
-    forwarder: Forwarder<NicFrame>,
-    transmitter: Transmitter<NicFrame>,
+    forwarder: Forwarder<Frame>,
+    transmitter: Transmitter<Frame>,
     reporter: Reporter,
     /// The wire that leaves each port; none for a port without a link.
     wires: Box<[Option<u32>]>,
     /// What arrived at this instant.
-    arrived: Vec<(PortId, NicFrame)>,
+    arrived: Vec<(PortId, Frame)>,
     /// The port that is first where several have an arrival at one instant.
     turn: usize,
     /// When each port has something to do though nothing arrives.
@@ -230,14 +231,16 @@ impl HostStation {
     /// Takes what has arrived and sends what may be sent; returns when there is more to do though nothing arrives.
     #[inline]
     fn run(&mut self, now: Time, network: &mut Network) -> Time {
-        while let Some((_, frame)) = network.poll(now, self.station) {
+        while let Some((_, mut frame)) = network.poll(now, self.station) {
             self.frames[1] += 1;
-            self.host.handle(now, frame);
+            self.host.handle(now, frame.content());
+            network.spare.take_back(frame);
         }
         let mut in_vain = 0;
         loop {
             while let Some(frame) = self.host.poll(now) {
                 self.frames[0] += 1;
+                let frame = network.spare.frame(frame);
                 network.send(now, self.wire, frame);
             }
             let next = self.host.next_wakeup(now);
@@ -260,24 +263,29 @@ impl HostStation {
     }
 }
 
-impl PacketStore<NicFrame> for Ports<'_> {
-    fn copy(&mut self, packet: &NicFrame) -> Option<NicFrame> {
+impl PacketStore<Frame> for Ports<'_> {
+    fn copy(&mut self, packet: &Frame) -> Option<Frame> {
         Some(packet.clone())
     }
 
-    fn control(&mut self, frame: &ControlFrame, _source: MacAddr) -> Option<NicFrame> {
-        Some(NicFrame::Control(*frame))
+    fn control(&mut self, frame: &ControlFrame, _source: MacAddr) -> Option<Frame> {
+        Some(self.network.spare.frame(NicFrame::Control(*frame)))
+    }
+
+    #[inline]
+    fn take_back(&mut self, frame: Frame) {
+        self.network.spare.take_back(frame);
     }
 }
 
-impl PortOutput<NicFrame> for Ports<'_> {
+impl PortOutput<Frame> for Ports<'_> {
     #[inline]
-    fn transmit(&mut self, port: PortId, burst: &mut Burst<NicFrame>) -> usize {
+    fn transmit(&mut self, port: PortId, burst: &mut Burst<Frame>) -> usize {
         let sent = burst.len();
         for frame in burst.drain(..) {
             // What goes to a port without a link, flow control that is, goes nowhere.
             if let Some(wire) = self.wires[port.index()] {
-                let control = self.network.told.is_some().then(|| frame.as_control()).flatten();
+                let control = self.network.told.is_some().then(|| frame.says().as_control()).flatten();
                 self.network.send(self.now, wire, frame);
                 if let (Some(frame), Some(told)) = (control, &mut self.network.told) {
                     let place = PortPlace { switch: self.number, port: port.index() };

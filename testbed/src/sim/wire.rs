@@ -6,7 +6,7 @@ use weir_flowctl::wire_bytes;
 use weir_switch_core::Packet;
 use weir_units::{BitRate, Bytes, Serialiser, Span, Time};
 
-use crate::host::NicFrame;
+use super::frame::Frame;
 use crate::link::{FaultCounters, FaultPlan, Faults};
 
 /// A frame takes its time on the wire, with what comes beyond it there, and then the propagation delay: it has arrived with its
@@ -31,17 +31,17 @@ pub(super) struct Wire {
 #[derive(Debug)]
 enum Way {
     /// With the instant at which each one has arrived.
-    Plain(VecDeque<(Time, NicFrame)>),
+    Plain(VecDeque<(Time, Frame)>),
     Faulty(Box<FaultyWay>),
 }
 
 /// What befalls a frame befalls it when its last byte leaves.
 #[derive(Debug)]
 struct FaultyWay {
-    faults: Faults<NicFrame>,
+    faults: Faults<Frame>,
     delay: Span,
     /// With the instant at which each one has arrived.
-    frames: VecDeque<(Time, NicFrame)>,
+    frames: VecDeque<(Time, Frame)>,
 }
 
 impl Wire {
@@ -58,7 +58,7 @@ impl Wire {
     /// Puts a frame on the wire at `now`, or behind those that are there; returns what [`Wire::next_wakeup`] is now if that is
     /// another than before. Mostly it is not, since there are others before it.
     #[inline]
-    pub(super) fn send(&mut self, now: Time, frame: NicFrame) -> Option<Time> {
+    pub(super) fn send(&mut self, now: Time, frame: Frame) -> Option<Time> {
         let leaves = self.free_at.max(now) + self.serialiser.time_for(wire_bytes(frame.frame_bytes(), self.overhead));
         self.free_at = leaves;
         if !self.is_up {
@@ -92,7 +92,7 @@ impl Wire {
 
     /// The next frame that has arrived by `now`.
     #[inline]
-    pub(super) fn poll(&mut self, now: Time) -> Option<NicFrame> {
+    pub(super) fn poll(&mut self, now: Time) -> Option<Frame> {
         match &mut self.way {
             Way::Plain(frames) => {
                 if frames.front()?.0 > now {
@@ -164,7 +164,7 @@ impl Wire {
 
 impl FaultyWay {
     /// A frame's last byte leaves at `leaves`: no earlier than that of the one before.
-    fn send(&mut self, leaves: Time, frame: NicFrame) {
+    fn send(&mut self, leaves: Time, frame: Frame) {
         self.let_go(leaves);
         let FaultyWay { faults, delay, frames } = self;
         let is_chosen = faults.plan().frames.includes(&frame);
@@ -188,7 +188,7 @@ impl FaultyWay {
         }
     }
 
-    fn poll(&mut self, now: Time) -> Option<NicFrame> {
+    fn poll(&mut self, now: Time) -> Option<Frame> {
         // Nothing that is sent from now on arrives before that.
         self.let_go(now.saturating_sub(self.delay));
         if self.frames.front()?.0 > now {
