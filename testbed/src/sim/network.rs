@@ -1,6 +1,7 @@
 //! What is between stations: wires, and who is to be woken when.
 
 use weir_flowctl::frame::ControlFrame;
+use weir_switch_core::Packet;
 use weir_units::{Span, Time};
 
 use super::agenda::Agenda;
@@ -13,8 +14,10 @@ use crate::scenario::PortPlace;
 #[derive(Debug)]
 pub(super) struct Network {
     pub(super) wires: Box<[Wire]>,
-    /// By station.
-    inboxes: Box<[Inbox]>,
+    /// By station, the wire that leads to each port.
+    inboxes: Box<[Box<[Option<u32>]>]>,
+    /// Of the station whose turn it is.
+    arrivals: Arrivals,
     sides: Sides,
     /// Of the stations of each side.
     agendas: Box<[Agenda]>,
@@ -39,13 +42,40 @@ pub(super) struct Told {
     pub(super) frame: ControlFrame,
 }
 
-/// The wires that lead to a station.
-#[derive(Debug)]
-struct Inbox {
-    /// The wire that leads to each port.
-    wires: Box<[Option<u32>]>,
-    /// When the next frame arrives, by port.
-    arrivals: Agenda,
+/// What arrives at a station in one window: all of it is on wires when the window begins.
+#[derive(Debug, Default)]
+struct Arrivals {
+    /// In the order of time, then of ports.
+    due: Vec<Arrival>,
+    /// How many of these have been taken.
+    taken: usize,
+    /// When the next one after the window arrives.
+    later: Time,
+}
+
+/// When, in picoseconds, and at which port, in the lowest bits: one number, which is quickly sorted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Arrival(u64);
+
+impl Arrival {
+    /// A switch has 64 ports at most; and three days of simulated time are enough.
+    const PORT_BITS: u32 = 6;
+
+    #[inline]
+    fn new(at: Time, port: u64) -> Arrival {
+        debug_assert!(port < 1 << Self::PORT_BITS && at.as_picos() < u64::MAX >> Self::PORT_BITS);
+        Arrival(at.as_picos() << Self::PORT_BITS | port)
+    }
+
+    #[inline]
+    fn at(self) -> Time {
+        Time::from_picos(self.0 >> Self::PORT_BITS)
+    }
+
+    #[inline]
+    fn port(self) -> usize {
+        (self.0 & ((1 << Self::PORT_BITS) - 1)) as usize
+    }
 }
 
 /// Where nothing joins stations.
@@ -60,16 +90,26 @@ impl Network {
         sides: Sides,
         frame_bytes_min: u32,
     ) -> Network {
-        let inbox = |ports| Inbox { wires: vec![None; ports].into(), arrivals: Agenda::new(ports) };
-        let mut inboxes: Box<[Inbox]> = ports.map(inbox).collect();
+        let mut inboxes: Box<[Box<[Option<u32>]>]> = ports.map(|ports| vec![None; ports].into()).collect();
         for (number, wire) in (0..).zip(&wires) {
             let (station, port) = wire.to;
-            inboxes[station as usize].wires[usize::from(port)] = Some(number);
+            inboxes[station as usize][usize::from(port)] = Some(number);
         }
         let mut agendas: Box<[Agenda]> = (0..sides.count()).map(|_| Agenda::new(inboxes.len())).collect();
         (0..inboxes.len()).for_each(|station| agendas[sides.of(station)].set(station, Time::ZERO));
         let lookahead = wires.iter().map(|wire| wire.lookahead(frame_bytes_min)).min().unwrap_or(NO_WIRES);
-        Network { wires, inboxes, sides, agendas, lookahead, spare: Spare::default(), hops: 0, taken: 0, told: None }
+        Network {
+            wires,
+            inboxes,
+            arrivals: Arrivals::default(),
+            sides,
+            agendas,
+            lookahead,
+            spare: Spare::default(),
+            hops: 0,
+            taken: 0,
+            told: None,
+        }
     }
 
     /// What a station does at an instant reaches no other earlier than so long after it.
@@ -98,57 +138,60 @@ impl Network {
         self.hops += 1;
         let wire = &mut self.wires[wire as usize];
         if let Some(arrives) = wire.send(now, frame) {
-            let to = wire.to;
-            self.announce(to, arrives);
+            let station = wire.to.0 as usize;
+            self.wake(station, arrives);
         }
     }
 
-    #[inline(never)]
-    fn announce(&mut self, (station, port): (u32, u16), arrives: Time) {
-        self.inboxes[station as usize].arrivals.set(usize::from(port), arrives);
-        self.wake(station as usize, arrives);
-    }
-
-    /// Reads what arrives for a station by `limit`, so that it is in the cache when its turn comes. Of reads that do not wait for
-    /// each other many are under way at once.
+    /// A station's turn begins, up to `limit`: finds out what arrives for it. That reads the frames too, so that they are in the
+    /// cache when they are wanted: of reads that do not wait for each other many are under way at once.
     #[inline]
-    pub(super) fn warm(&self, station: usize, limit: Time) {
-        let wires = self.inboxes[station].wires.iter().flatten();
-        let read = wires.fold(0, |sum, wire| sum ^ self.wires[*wire as usize].warm(limit));
+    pub(super) fn begin(&mut self, station: usize, limit: Time) {
+        let Network { wires, arrivals, inboxes, .. } = self;
+        let inbox = &inboxes[station];
+        arrivals.due.clear();
+        (arrivals.taken, arrivals.later) = (0, Time::NEVER);
+        let mut read = 0;
+        for (wire, port) in inbox.iter().zip(0..) {
+            let Some(wire) = wire else { continue };
+            let first_later = wires[*wire as usize].arriving(limit, |at, frame| {
+                read ^= frame.frame_bytes();
+                arrivals.due.push(Arrival::new(at, port));
+            });
+            arrivals.later = arrivals.later.min(first_later);
+        }
         std::hint::black_box(read);
+        if inbox.len() > 1 {
+            arrivals.due.sort_unstable();
+        }
     }
 
-    /// When the next frame arrives for a station.
+    /// When the next frame arrives for the station whose turn it is.
     #[inline]
-    pub(super) fn next_arrival(&self, station: usize) -> Time {
-        self.inboxes[station].arrivals.first().0
+    pub(super) fn next_arrival(&self) -> Time {
+        self.arrivals.due.get(self.arrivals.taken).map_or(self.arrivals.later, |arrival| arrival.at())
     }
 
-    /// The next frame that has arrived for a station by `now`, and at which of its ports.
+    /// The next frame that has arrived by `now` for the station whose turn it is, and at which of its ports.
     #[inline]
     pub(super) fn poll(&mut self, now: Time, station: usize) -> Option<(usize, Frame)> {
-        let inbox = &mut self.inboxes[station];
-        loop {
-            let (at, port) = inbox.arrivals.first();
-            if at > now {
-                return None;
-            }
-            let wire = &mut self.wires[inbox.wires[port]? as usize];
-            let frame = wire.poll(now);
-            inbox.arrivals.set(port, wire.next_wakeup());
-            if let Some(frame) = frame {
-                if cfg!(debug_assertions) {
-                    self.taken += 1;
-                }
-                return Some((port, frame));
-            }
+        let arrival = *self.arrivals.due.get(self.arrivals.taken)?;
+        if arrival.at() > now {
+            return None;
         }
+        self.arrivals.taken += 1;
+        if cfg!(debug_assertions) {
+            self.taken += 1;
+        }
+        let port = arrival.port();
+        let wire = self.inboxes[station][port].expect("what arrives comes by a wire");
+        Some((port, self.wires[wire as usize].take()))
     }
 
-    /// A station that has done all that it can now wants to be woken then, or when a frame arrives.
+    /// The station whose turn it is has done all that it can now, and wants to be woken then, or when a frame arrives.
     #[inline]
     pub(super) fn sleep(&mut self, station: usize, until: Time) {
-        let at = until.min(self.next_arrival(station));
+        let at = until.min(self.next_arrival());
         self.agendas[self.sides.of(station)].set(station, at);
     }
 
@@ -160,9 +203,6 @@ impl Network {
     /// Cuts a wire or mends it.
     pub(super) fn set_up(&mut self, wire: usize, is_up: bool) {
         self.wires[wire].set_up(is_up);
-        let (station, port) = self.wires[wire].to;
-        let inbox = &mut self.inboxes[station as usize];
-        inbox.arrivals.set(usize::from(port), self.wires[wire].next_wakeup());
     }
 
     /// Frames put on a wire so far.

@@ -115,10 +115,10 @@ impl SwitchStation {
 
     /// Does what there is to do up to and with `limit`, instant by instant; returns how many these were.
     pub(super) fn run_until(&mut self, limit: Time, network: &mut Network) -> u64 {
-        network.warm(self.number, limit);
+        network.begin(self.number, limit);
         let mut instants = 0;
         loop {
-            let now = network.next_arrival(self.number).min(self.wakeups.first().0).min(self.sweep_at);
+            let now = network.next_arrival().min(self.wakeups.first().0).min(self.sweep_at);
             if now > limit {
                 network.sleep(self.number, now);
                 return instants;
@@ -133,7 +133,7 @@ impl SwitchStation {
     fn run(&mut self, now: Time, network: &mut Network) {
         if let Some((port, frame)) = network.poll(now, self.number) {
             let port = PortId(port as u16);
-            if network.next_arrival(self.number) > now {
+            if network.next_arrival() > now {
                 let mut ports = Ports { now, number: self.number, network, wires: &self.wires };
                 self.forwarder.handle_one(now, port, frame, &mut ports, &mut self.transmitter);
             } else {
@@ -215,10 +215,10 @@ impl HostStation {
 
     /// Does what there is to do up to and with `limit`, instant by instant; returns how many these were.
     pub(super) fn run_until(&mut self, limit: Time, network: &mut Network) -> u64 {
-        network.warm(self.station, limit);
+        network.begin(self.station, limit);
         let mut instants = 0;
         loop {
-            let now = network.next_arrival(self.station).min(self.own);
+            let now = network.next_arrival().min(self.own);
             if now > limit {
                 network.sleep(self.station, now);
                 return instants;

@@ -55,8 +55,8 @@ impl Wire {
         Wire { to, serialiser, overhead, delay, free_at: Time::ZERO, way, is_up: true, cut_off: 0 }
     }
 
-    /// Puts a frame on the wire at `now`, or behind those that are there; returns what [`Wire::next_wakeup`] is now if that is
-    /// another than before. Mostly it is not, since there are others before it.
+    /// Puts a frame on the wire at `now`, or behind those that are there; returns when the next one arrives if that is
+    /// another instant than before. Mostly it is not, since there are others before it.
     #[inline]
     pub(super) fn send(&mut self, now: Time, frame: Frame) -> Option<Time> {
         let leaves = self.free_at.max(now) + self.serialiser.time_for(wire_bytes(frame.frame_bytes(), self.overhead));
@@ -90,35 +90,34 @@ impl Wire {
         self.delay + self.serialiser.time_for(wire_bytes(frame_bytes, self.overhead))
     }
 
-    /// The next frame that has arrived by `now`.
+    /// Names all frames that arrive by `limit`, and when; returns when the next one does after that, as far as it is known.
+    /// Nothing that is sent from now on may arrive by then.
     #[inline]
-    pub(super) fn poll(&mut self, now: Time) -> Option<Frame> {
-        match &mut self.way {
-            Way::Plain(frames) => {
-                if frames.front()?.0 > now {
-                    return None;
-                }
-                frames.pop_front().map(|(_, frame)| frame)
+    pub(super) fn arriving(&mut self, limit: Time, mut each: impl FnMut(Time, &Frame)) -> Time {
+        let (frames, held) = match &mut self.way {
+            Way::Plain(frames) => (&*frames, Time::NEVER),
+            Way::Faulty(way) => {
+                way.let_go(limit.saturating_sub(way.delay));
+                (&way.frames, way.faults.next_wakeup().saturating_add(way.delay))
             }
-            Way::Faulty(way) => way.poll(now),
+        };
+        for (at, frame) in frames {
+            if *at > limit {
+                return held.min(*at);
+            }
+            each(*at, frame);
         }
+        held
     }
 
-    /// Reads what arrives by `limit`, for the sake of the cache.
+    /// Takes the next frame that [`Wire::arriving`] has named.
     #[inline]
-    pub(super) fn warm(&self, limit: Time) -> u64 {
-        let Way::Plain(frames) = &self.way else { return 0 };
-        let due = frames.iter().take_while(|(arrives, _)| *arrives <= limit);
-        due.fold(0, |sum, (_, frame)| sum ^ u64::from(frame.frame_bytes()))
-    }
-
-    /// When [`Wire::poll`] is to be called next.
-    #[inline]
-    pub(super) fn next_wakeup(&self) -> Time {
-        match &self.way {
-            Way::Plain(frames) => frames.front().map_or(Time::NEVER, |(arrives, _)| *arrives),
-            Way::Faulty(way) => way.next_wakeup(),
-        }
+    pub(super) fn take(&mut self) -> Frame {
+        let frames = match &mut self.way {
+            Way::Plain(frames) => frames,
+            Way::Faulty(way) => &mut way.frames,
+        };
+        frames.pop_front().expect("it was there").1
     }
 
     /// Cuts the wire, with what is on it, or mends it.
@@ -186,15 +185,6 @@ impl FaultyWay {
         {
             self.frames.push_back((at + self.delay, frame));
         }
-    }
-
-    fn poll(&mut self, now: Time) -> Option<Frame> {
-        // Nothing that is sent from now on arrives before that.
-        self.let_go(now.saturating_sub(self.delay));
-        if self.frames.front()?.0 > now {
-            return None;
-        }
-        self.frames.pop_front().map(|(_, frame)| frame)
     }
 
     fn next_wakeup(&self) -> Time {
