@@ -191,11 +191,11 @@ fn comparison(ended: &[Ended]) -> Table {
     });
     if ended.iter().all(|run| run.summary.frames.is_some()) {
         row("all frames dropped or cut off", &|run| {
-            let lost = run
-                .summary
-                .frames
-                .as_ref()
-                .map(|of| of.dropped.values().sum::<u64>() + of.faults_lost + of.faults_corrupted + of.cut_off);
+            let of_hosts = run.summary.hosts.iter().flat_map(|host| &host.classes);
+            let overflown: u64 = of_hosts.map(|class| class.receive_overflow).sum();
+            let lost = run.summary.frames.as_ref().map(|of| {
+                of.dropped.values().sum::<u64>() + of.faults_lost + of.faults_corrupted + of.cut_off + overflown
+            });
             lost.map_or("-".to_owned(), count)
         });
         return table;
