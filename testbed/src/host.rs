@@ -292,8 +292,11 @@ impl Host {
             let class = Class::new(self.config.class_of_dscp[usize::from(packet.dscp.get())]);
             if !intake.take(now, class, u32::from(packet.frame_bytes), self.config.link_overhead) {
                 self.counters.receive_overflow += 1;
+                self.classes[class.index()].receive_overflow += 1;
                 return;
             }
+            let most = &mut self.classes[class.index()].receive_buffer_max;
+            *most = intake.held(class).max(*most);
         }
         match (self.end(packet.queue_pair), &packet.says) {
             (Some(End::Receiver(receiver)), Says::Write(write)) => {
@@ -414,8 +417,11 @@ impl Host {
         let held = |class| self.intake.as_ref().map_or(Bytes::ZERO, |intake| intake.held(class));
         let demand = Demand { off, held, arrived: &self.arrived };
         let frame = self.generator.poll(now, demand)?;
+        let before = self.generator.advertised_off();
         self.generator.handle_sent(now, &frame, demand);
         self.counters.control_sent += 1;
+        let paused = Class::in_mask(self.generator.advertised_off() & !before);
+        paused.for_each(|class| self.classes[class.index()].pauses_sent += 1);
         Some((NicFrame::Control(frame), QueuePair::new(0), self.config.ip))
     }
 

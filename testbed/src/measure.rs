@@ -14,7 +14,7 @@ use weir_units::Span;
 
 use crate::run_dir::FlowControlSummary;
 
-/// Flow control over all ports and classes of switches that ran for so long.
+/// Flow control over all ports and classes of switches that ran for so long; of hosts nothing.
 pub fn flow_control(reports: &[Report], duration: Span) -> FlowControlSummary {
     let ports = || reports.iter().flat_map(|report| &report.ports);
     let classes = || ports().flat_map(|port| &port.classes);
@@ -26,5 +26,6 @@ pub fn flow_control(reports: &[Report], duration: Span) -> FlowControlSummary {
         pauses_per_second: per_second as u64,
         paused_ns: classes().map(|class| class.paused_tx).sum::<Span>().as_nanos(),
         messages_sent: ports().map(|port| port.control_tx.pfc + port.control_tx.pause + port.control_tx.credit).sum(),
+        host_pauses_sent: 0,
     }
 }

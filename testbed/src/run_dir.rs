@@ -34,8 +34,8 @@ pub use speed::Speed;
 pub(crate) use summary::throughput;
 pub use summary::{
     BinSummary, ClassSummary, DeadlockSummary, Distribution, FeedbackSummary, FlowControlSummary, FlowSummary,
-    FlowWindow, FrameSummary, LaneSummary, MessageSummary, MessageTimes, PoolSummary, PortSummary, PortWindow, Summary,
-    SwitchSummary, TrafficSummary, Window,
+    FlowWindow, FrameSummary, HostClassSummary, HostSummary, LaneSummary, MessageSummary, MessageTimes, PoolSummary,
+    PortSummary, PortWindow, Summary, SwitchSummary, TrafficSummary, Window,
 };
 
 use std::fs::{self, File};

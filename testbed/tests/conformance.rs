@@ -68,7 +68,7 @@ enum Queues {
     ignore = "without optimisation a machine may be too slow for the scenarios' clock: make release-tests"
 )]
 fn both_backends_come_to_the_same() {
-    let cases: Vec<Case> = ring().into_iter().chain(victims()).collect();
+    let cases: Vec<Case> = ring().into_iter().chain(victims()).chain([slow_receiver()]).collect();
     let scenarios: Vec<Scenario> = cases.iter().map(|case| case.scenario.clone()).collect();
     let dpdk = DpdkBackend::start(&scenarios).unwrap();
     let with_frames = |case: &Case, run, observe: &mut dyn FnMut(&Progress)| dpdk.run(&case.scenario, run, observe);
@@ -157,6 +157,13 @@ fn victims() -> Vec<Case> {
         case(PolicyKind::Dynamic, 6, 6, Queues::Thresholds),
         case(PolicyKind::Spfc, 6, 1, Queues::Moving),
     ]
+}
+
+/// A host that takes data in slowly for a while, and one whose flow suffers from it.
+fn slow_receiver() -> Case {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios/slow-receiver.toml");
+    let scenario = file::load(&file).unwrap().remove(0).scenario;
+    Case { name: "slow receiver".to_owned(), scenario, expects: Expectation::Flow, queues: Queues::Moving }
 }
 
 /// A scenario that ends with the last of these windows, in microseconds.

@@ -5,9 +5,9 @@ use std::time::Duration;
 use weir_units::Time;
 
 use super::Stopped;
-use super::board::Board;
+use super::board::{Board, LastWords};
 use crate::host::{ReceiverStats, SenderStats};
-use crate::record::{self, Ended, Record, dropped, lost_lossless};
+use crate::record::{self, Ended, NicWords, Record, dropped, lost_lossless, overflown_lossless};
 use crate::run_dir::Summary;
 use crate::scenario::Scenario;
 
@@ -41,9 +41,13 @@ pub(super) fn summary(
     let arrived_or_held =
         if is_stuck { arrived.iter().all(|arrived| arrived.lost == 0) } else { all_arrived && late_hosts.is_empty() };
     notes.extend(machine_notes(scenario, stopped));
-    let lossless = arrived_or_held && dropped(scenario, &stopped.reports, true, false) == 0;
+    let nics: Vec<NicWords> = left.iter().map(|left| left.as_ref().map_or_else(NicWords::default, words)).collect();
+    let overflown = overflown_lossless(scenario, &nics);
+    let lossless = arrived_or_held && dropped(scenario, &stopped.reports, true, false) == 0 && overflown.is_none();
     let gaps: u64 = arrived.iter().map(|arrived| arrived.lost).sum();
-    let failures = lost_lossless(scenario, &stopped.reports, false)
+    let lost: Vec<String> = lost_lossless(scenario, &stopped.reports, false).into_iter().chain(overflown).collect();
+    let failures = (!lost.is_empty())
+        .then(|| lost.join("; "))
         .or_else(|| (gaps > 0).then(|| format!("{gaps} lossless frames were lost")))
         .or_else(|| (!lossless).then(|| "not all that was sent has arrived, and no deadlock holds it".to_owned()));
     let of_host = |host: usize| left[host].as_ref().map(|(last, ..)| last);
@@ -53,11 +57,7 @@ pub(super) fn summary(
             backend: "dpdk",
             reports: &stopped.reports,
             duration: scenario.end.since(Time::ZERO),
-            paused: (0..scenario.hosts.len())
-                .map(|host| {
-                    of_host(host).map_or_else(Default::default, |last| last.stats.classes.map(|c| c.paused_for))
-                })
-                .collect(),
+            nics,
             host_links: (0..scenario.hosts.len()).map(|host| of_host(host).map(|last| last.link)).collect(),
             links: (0..scenario.links.len()).map(|link| board.left_by_link(link)).collect(),
             sent,
@@ -70,6 +70,11 @@ pub(super) fn summary(
     );
     let late = left.iter().flatten().map(|(last, ..)| last.late).max().unwrap_or_default();
     Summary { wall_ms: Some(wall.as_millis() as u64), late_ns: late.as_nanos(), ..summary }
+}
+
+/// What a host's NIC left.
+fn words((last, ..): &(LastWords, &[usize], &[usize])) -> NicWords {
+    NicWords { classes: last.stats.classes, control_sent: last.stats.counters.control_sent }
 }
 
 /// What the machine did to the run.

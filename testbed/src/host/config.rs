@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use weir_flowctl::Mechanism;
 use weir_flowctl::frame::FRAME_BYTES;
-use weir_units::{BitRate, Bytes, Class, LINK_OVERHEAD, MacAddr, Span};
+use weir_units::{BitRate, Bytes, Class, LINK_OVERHEAD, MacAddr, Span, Time};
 
 use super::FrameSizes;
 use crate::rocev2::{Dscp, PathMtu, QueuePair};
@@ -53,6 +53,11 @@ pub struct ReceiveLimit {
     /// What a lossless class may have beyond `buffer`. A frame that finds no room is dropped; one of another class finds
     /// none beyond `buffer`.
     pub headroom: Bytes,
+    /// It is so slow from then on,
+    pub from: Time,
+    /// and until then, when all that stands in the buffer is taken in at once; [`Time::NEVER`] for good. At other times it
+    /// takes in what comes as it comes.
+    pub until: Time,
 }
 
 /// The other end of a connection.

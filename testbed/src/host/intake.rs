@@ -41,6 +41,9 @@ impl Intake {
     /// A frame of this length (without FCS) arrives, over a link that takes so much beyond it. Returns whether there is room for it; it is dropped if there is none.
     pub(super) fn take(&mut self, now: Time, class: Class, frame_bytes: u32, link_overhead: Bytes) -> bool {
         self.drain(now);
+        if now < self.limit.from || now >= self.limit.until {
+            return true;
+        }
         let is_lossless = self.lossless & class.bit() != 0;
         let room = if is_lossless { self.limit.buffer + self.limit.headroom } else { self.limit.buffer };
         let size = Bytes::new(u64::from(frame_bytes) + FCS_BYTES);
@@ -49,7 +52,8 @@ impl Intake {
             return false;
         }
         self.held[class.index()] = held;
-        self.empty_at = self.empty_at.max(now) + self.serialiser.time_for(wire_bytes(frame_bytes, link_overhead));
+        let takes = self.serialiser.time_for(wire_bytes(frame_bytes, link_overhead));
+        self.empty_at = (self.empty_at.max(now) + takes).min(self.limit.until);
         self.frames.push_back((self.empty_at, class, size));
         if is_lossless && held >= self.limit.buffer {
             self.off |= class.bit();
@@ -103,8 +107,12 @@ mod tests {
 
     /// A frame of 1,000 B with FCS has 1,020 on the wire: 816 ns.
     fn intake() -> Intake {
+        within(Time::ZERO, Time::NEVER)
+    }
+
+    fn within(from: Time, until: Time) -> Intake {
         let [buffer, xon, headroom] = [3_000, 1_000, 2_000].map(Bytes::new);
-        Intake::new(ReceiveLimit { rate: BitRate::gbps(10), buffer, xon, headroom }, LOSSLESS.bit())
+        Intake::new(ReceiveLimit { rate: BitRate::gbps(10), buffer, xon, headroom, from, until }, LOSSLESS.bit())
     }
 
     fn at(ns: u64) -> Time {
@@ -141,5 +149,20 @@ mod tests {
             intake.take(at(4 * 816), LOSSLESS, 996, LINK_OVERHEAD)
                 && !intake.take(at(4 * 816), LOSSLESS, 996, LINK_OVERHEAD)
         );
+    }
+
+    #[test]
+    fn it_is_slow_for_its_time_alone() {
+        let mut intake = within(at(1_000), at(2_000));
+        let take = |intake: &mut Intake, now, frames: usize| {
+            let taken = (0..frames).filter(|_| intake.take(at(now), LOSSLESS, 996, LINK_OVERHEAD)).count();
+            (taken, intake.off(at(now)), intake.held(LOSSLESS).get())
+        };
+        assert_eq!(take(&mut intake, 999, 10), (10, 0, 0));
+        assert_eq!(take(&mut intake, 1_000, 6), (5, LOSSLESS.bit(), 5_000));
+        // The first is taken in by then, the second would be at 2,632 ns.
+        assert_eq!((intake.off(at(1_999)), intake.held(LOSSLESS), intake.next_wakeup()), (8, Bytes::kb(4), at(2_000)));
+        assert_eq!(take(&mut intake, 2_000, 10), (10, 0, 0));
+        assert_eq!(intake.next_wakeup(), Time::NEVER);
     }
 }

@@ -19,7 +19,7 @@ pub struct HostStats {
     pub counters: NicCounters,
 }
 
-/// How PFC held a class.
+/// How PFC held a class, and how its receive buffer went.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassStats {
     /// For how long it was paused.
@@ -30,6 +30,12 @@ pub struct ClassStats {
     pub xoff_frames: u64,
     /// PFC frames received that resume it.
     pub xon_frames: u64,
+    /// How often the host paused it at the switch, refreshes not included.
+    pub pauses_sent: u64,
+    /// Frames of it dropped because the receive buffer had no room ([`ReceiveLimit`](super::ReceiveLimit)).
+    pub receive_overflow: u64,
+    /// The most of it that stood in the receive buffer.
+    pub receive_buffer_max: Bytes,
 }
 
 /// Frames that belong to no flow.

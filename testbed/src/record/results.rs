@@ -15,16 +15,17 @@ use weir_units::{BitRate, Bytes, CLASSES, Class, Span, Time};
 use super::queues::Ports;
 use super::recorder::{Edge, Record};
 use super::watched::Watched;
-use crate::host::{ReceiverStats, SenderStats};
+use crate::host::{ClassStats, Host, ReceiverStats, SenderStats};
 use crate::link::{FaultCounters, FeedbackStats};
 #[cfg(feature = "dpdk")]
 use crate::link::{Lane, LinkFrame};
 use crate::measure::flow_control;
 use crate::run_dir::{
-    ClassSummary, DeadlockSummary, FeedbackSummary, FlowSummary, FlowWindow, LaneSummary, MessageSummary, PoolSummary,
-    PortSummary, PortWindow, Summary, SwitchSummary, Window, throughput,
+    ClassSummary, DeadlockSummary, FeedbackSummary, FlowControlSummary, FlowSummary, FlowWindow, HostClassSummary,
+    HostSummary, LaneSummary, MessageSummary, PoolSummary, PortSummary, PortWindow, Summary, SwitchSummary, Window,
+    throughput,
 };
-use crate::scenario::{Behind, PortPlace, Scenario, WindowPlan};
+use crate::scenario::{Behind, HostPlan, PortPlace, Scenario, WindowPlan};
 
 /// What a backend has when a run has ended.
 pub(crate) struct Ended<'a> {
@@ -35,8 +36,8 @@ pub(crate) struct Ended<'a> {
     /// Each flow's two ends.
     pub(crate) sent: Vec<SenderStats>,
     pub(crate) arrived: Vec<ReceiverStats>,
-    /// For how long each host's classes were paused.
-    pub(crate) paused: Vec<[Span; CLASSES]>,
+    /// Each host's NIC.
+    pub(crate) nics: Vec<NicWords>,
     /// Of each host's link, toward the host and toward the switch.
     pub(crate) host_links: Vec<Option<LinkWords>>,
     /// Of each link between switches.
@@ -45,6 +46,22 @@ pub(crate) struct Ended<'a> {
     /// Why the run is no good, in sentences.
     pub(crate) failures: Vec<String>,
     pub(crate) notes: Vec<String>,
+}
+
+/// What a host's NIC leaves.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct NicWords {
+    pub(crate) classes: [ClassStats; CLASSES],
+    /// Messages of flow control sent.
+    pub(crate) control_sent: u64,
+}
+
+impl NicWords {
+    /// Of a host as of `now`.
+    pub(crate) fn of(host: &Host, now: Time) -> NicWords {
+        let classes = Class::ALL.map(|class| host.class_stats(now, class));
+        NicWords { classes, control_sent: host.counters().control_sent }
+    }
 }
 
 /// What a link leaves, in each direction.
@@ -86,7 +103,7 @@ pub(crate) fn summary(scenario: &Scenario, ended: Ended<'_>, record: Record) -> 
         let place = of_port.place;
         let port = &reports[place.switch].ports[place.port];
         let paused_there: [Span; CLASSES] = match behind {
-            Behind::Host(host) => ended.paused[host],
+            Behind::Host(host) => ended.nics[host].classes.map(|class| class.paused_for),
             Behind::Port(peer) => reports[peer.switch].ports[peer.port].classes.map(|class| class.paused_rx),
         };
         let watched = all.queues_of(place).map(|n| (all.queues()[n].class, &record.watched[n]));
@@ -120,8 +137,16 @@ pub(crate) fn summary(scenario: &Scenario, ended: Ended<'_>, record: Record) -> 
     if lossy_dropped > 0 {
         notes.push(format!("{lossy_dropped} frames of classes that are not lossless were dropped"));
     }
-    let flow_control = flow_control(reports, ended.duration);
-    if flow_control.pauses_sent == 0 {
+    let lossy_overflown = overflow(scenario, &ended.nics, false).map(|(_, frames)| frames).sum::<u64>();
+    if lossy_overflown > 0 {
+        notes.push(format!(
+            "{lossy_overflown} frames of classes that are not lossless found no room in the receive buffers of hosts"
+        ));
+    }
+    let of_classes = ended.nics.iter().flat_map(|nic| &nic.classes);
+    let host_pauses_sent = of_classes.map(|class| class.pauses_sent).sum();
+    let flow_control = FlowControlSummary { host_pauses_sent, ..flow_control(reports, ended.duration) };
+    if flow_control.pauses_sent + flow_control.host_pauses_sent == 0 {
         notes.extend(record.survey.nearest_note(scenario));
     }
     let mut switches = switch_summaries(scenario, reports, &record);
@@ -150,6 +175,7 @@ pub(crate) fn summary(scenario: &Scenario, ended: Ended<'_>, record: Record) -> 
         frames: None,
         flows: flows.collect(),
         ports: ports.collect(),
+        hosts: slow_hosts(scenario, &ended.nics),
         switches,
         links: lanes(scenario, &ended, all.is_large()),
         pool,
@@ -235,6 +261,57 @@ pub(crate) fn lost_lossless(scenario: &Scenario, reports: &[Report], outages: bo
     let frames: u64 = by_reason.values().sum();
     let reasons = by_reason.iter().map(|(reason, frames)| format!("{frames} {reason}"));
     (frames > 0).then(|| format!("{frames} lossless frames were lost: {}", reasons.collect::<Vec<_>>().join(", ")))
+}
+
+/// Each host, by its place, with its frames of lossless classes, or of the others, that found no room in its receive buffer.
+fn overflow(scenario: &Scenario, nics: &[NicWords], lossless: bool) -> impl Iterator<Item = (usize, u64)> {
+    scenario.hosts.iter().zip(nics).enumerate().map(move |(host, (plan, nic))| {
+        let classes = Class::ALL.into_iter().zip(&nic.classes);
+        let asked = classes.filter(|(class, _)| (plan.nic.lossless & class.bit() != 0) == lossless);
+        (host, asked.map(|(_, class)| class.receive_overflow).sum())
+    })
+}
+
+/// A sentence on lossless frames that found no room in the receive buffers of hosts, if any did.
+pub(crate) fn overflown_lossless(scenario: &Scenario, nics: &[NicWords]) -> Option<String> {
+    /// More names than these nobody reads.
+    const NAMED: usize = 4;
+    let hosts: Vec<(usize, u64)> = overflow(scenario, nics, true).filter(|(_, frames)| *frames > 0).collect();
+    let frames: u64 = hosts.iter().map(|(_, frames)| frames).sum();
+    let named = hosts.iter().take(NAMED).map(|(host, frames)| format!("{} {frames}", scenario.hosts[*host].name));
+    let mut named: Vec<String> = named.collect();
+    if hosts.len() > NAMED {
+        named.push(format!("and {} hosts more", hosts.len() - NAMED));
+    }
+    (frames > 0).then(|| {
+        format!("{frames} lossless frames were lost, as they found no room in receive buffers: {}", named.join(", "))
+    })
+}
+
+/// The hosts that take data in slowly.
+fn slow_hosts(scenario: &Scenario, nics: &[NicWords]) -> Vec<HostSummary> {
+    let of_host = |(plan, nic): (&HostPlan, &NicWords)| {
+        let limit = plan.nic.receive?;
+        let classes = Class::ALL.into_iter().zip(&nic.classes);
+        let seen = classes.filter(|(_, class)| class.receive_buffer_max > Bytes::ZERO || class.receive_overflow > 0);
+        let class = |(number, class): (Class, &ClassStats)| HostClassSummary {
+            class: number.index() as u8,
+            lossless: plan.nic.lossless & number.bit() != 0,
+            pauses_sent: class.pauses_sent,
+            receive_buffer_max_bytes: class.receive_buffer_max.get(),
+            receive_overflow: class.receive_overflow,
+        };
+        Some(HostSummary {
+            name: plan.name.clone(),
+            receive_rate_bps: limit.rate.as_bps(),
+            xoff_bytes: limit.buffer.get(),
+            xon_bytes: limit.xon.get(),
+            receive_buffer_bytes: (limit.buffer + limit.headroom).get(),
+            messages_sent: nic.control_sent,
+            classes: seen.map(class).collect(),
+        })
+    };
+    scenario.hosts.iter().zip(nics).filter_map(of_host).collect()
 }
 
 fn by_reason(scenario: &Scenario, reports: &[Report], lossless: bool, outages: bool) -> BTreeMap<&'static str, u64> {

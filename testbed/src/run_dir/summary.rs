@@ -34,7 +34,7 @@ pub struct Summary {
     /// Line time that a host lost at most, because the machine polled it too late: where this is no small part of the
     /// duration, rates are the machine's and not the scenario's.
     pub late_ns: u64,
-    /// Whether no lossless frame was lost anywhere; in virtual time, but for what injected faults and outages took.
+    /// Whether no lossless frame was lost anywhere, in switches and in the receive buffers of hosts; in virtual time, but for what injected faults and outages took.
     pub lossless: bool,
     /// Queues that waited for each other without end, if any did.
     pub deadlock: Option<DeadlockSummary>,
@@ -51,6 +51,9 @@ pub struct Summary {
     pub flows: Vec<FlowSummary>,
     /// Each port of the switches that has a host or a link.
     pub ports: Vec<PortSummary>,
+    /// Each host that takes data in more slowly than its link brings it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostSummary>,
     /// Each switch, where there are several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub switches: Vec<SwitchSummary>,
@@ -274,6 +277,45 @@ pub struct FlowControlSummary {
     pub paused_ns: u64,
     /// Messages sent, of whatever flow control.
     pub messages_sent: u64,
+    /// How often a host paused its switch's port, refreshes not included: in none of the numbers above.
+    #[serde(default)]
+    pub host_pauses_sent: u64,
+}
+
+/// A host that takes data in more slowly than its link brings it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostSummary {
+    /// Its name.
+    pub name: String,
+    /// How fast it takes data in, counted as on the wire.
+    pub receive_rate_bps: u64,
+    /// A lossless class is paused with so much in its buffer,
+    pub xoff_bytes: u64,
+    /// and goes on with no more than that.
+    pub xon_bytes: u64,
+    /// The whole buffer of a class.
+    pub receive_buffer_bytes: u64,
+    /// Messages of flow control that it sent, of whatever kind, refreshes included.
+    pub messages_sent: u64,
+    /// The classes that stood in its buffer.
+    pub classes: Vec<HostClassSummary>,
+}
+
+/// A class in a host's receive buffer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostClassSummary {
+    /// 0 to 7.
+    pub class: u8,
+    /// Whether the class is lossless.
+    pub lossless: bool,
+    /// How often the host paused it at the switch's port, refreshes not included.
+    pub pauses_sent: u64,
+    /// The most that stood in the buffer.
+    pub receive_buffer_max_bytes: u64,
+    /// Frames dropped because they found no room there.
+    pub receive_overflow: u64,
 }
 
 /// What became of a traffic's messages.
@@ -341,7 +383,7 @@ pub struct Distribution {
 pub struct FrameSummary {
     /// Sent by hosts.
     pub hosts_sent: u64,
-    /// Received by hosts.
+    /// Received by hosts, which may have dropped them for want of room.
     pub hosts_received: u64,
     /// Flow-control frames that switches sent,
     pub control_sent: u64,

@@ -9,12 +9,14 @@ mod compose;
 mod fabrics;
 mod faults;
 mod forwarding;
+mod host_names;
 mod keys;
 mod messages;
 mod nic;
 mod outages;
 mod plan;
 mod reading;
+mod slow_receivers;
 mod switches;
 #[cfg(test)]
 mod tests;

@@ -20,9 +20,10 @@ use weir_switch_core::Report;
 use weir_units::{BitRate, Bytes, Class, PortId, QueueId, Span, Time};
 
 use super::{Done, Sent, Sim, SimError, balance};
-use crate::host::Host;
 use crate::measure::{MessageMeasures, Ways};
-use crate::record::{self, Depth, Ended, Progress, ProgressOf, Recorder, dropped, write_configs};
+use crate::record::{
+    self, Depth, Ended, NicWords, Progress, ProgressOf, Recorder, dropped, overflown_lossless, write_configs,
+};
 use crate::run_dir::{FctRow, FlowSample, Ns3Files, Ns3Message, RunDir, RunDirError, Speed, Summary, TrafficSummary};
 use crate::scenario::file::Expectation;
 use crate::scenario::{AnyLink, Behind, PortPlace, Scenario, TrafficPlan};
@@ -349,6 +350,9 @@ impl Running<'_> {
         let duration = now.min(scenario.end).since(Time::ZERO);
         let mut failures: Vec<String> = frames.as_ref().err().cloned().into_iter().collect();
         failures.extend(end::failures(scenario, &sim, &reports, record.deadlock.as_ref(), (came_to, expects)));
+        let nics: Vec<NicWords> = sim.hosts().map(|host| NicWords::of(host, now)).collect();
+        let overflown = overflown_lossless(scenario, &nics);
+        failures.extend(overflown.clone());
         if came_to == CameTo::Bound {
             failures.push(undrained(scenario, &sim, &reports, &measures));
         }
@@ -368,14 +372,14 @@ impl Running<'_> {
             backend: "sim",
             reports: &reports,
             duration,
-            paused: sim.hosts().map(|host| paused(host, now)).collect(),
             host_links: (0..scenario.hosts.len())
                 .map(|host| Some(host_words(scenario, &sim, &reports, host)))
                 .collect(),
             links: (0..scenario.links.len()).map(|link| Some(link_words(scenario, &sim, &reports, link))).collect(),
             sent,
             arrived,
-            lossless: dropped(scenario, &reports, true, has_outages) == 0,
+            lossless: dropped(scenario, &reports, true, has_outages) == 0 && overflown.is_none(),
+            nics,
             failures,
             notes,
         };
@@ -444,10 +448,6 @@ fn link_name(scenario: &Scenario, link: AnyLink) -> String {
         }
         AnyLink::ToHost(host) => format!("link to {}", scenario.hosts[host].name),
     }
-}
-
-fn paused(host: &Host, now: Time) -> [Span; weir_units::CLASSES] {
-    Class::ALL.map(|class| host.class_stats(now, class).paused_for)
 }
 
 /// For how long this thread was on a CPU; `None` if the system does not tell.

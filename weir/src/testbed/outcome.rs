@@ -68,11 +68,13 @@ fn lost(summary: &Summary) -> String {
     }
 }
 
-/// Frames of lossless classes that switches dropped while they ran.
+/// Frames of lossless classes that switches dropped while they ran, and hosts for want of room.
 fn dropped(summary: &Summary) -> u64 {
+    let of_hosts = summary.hosts.iter().flat_map(|host| &host.classes).filter(|class| class.lossless);
+    let overflown: u64 = of_hosts.map(|class| class.receive_overflow).sum();
     let classes = summary.ports.iter().flat_map(|port| &port.classes).filter(|class| class.lossless);
     let drops = classes.flat_map(|class| &class.drops).filter(|(reason, _)| *reason != "shutdown");
-    drops.map(|(_, frames)| frames).sum()
+    drops.map(|(_, frames)| frames).sum::<u64>() + overflown
 }
 
 /// What comes before all else.
@@ -114,8 +116,8 @@ fn remarks(run: &Ended) -> Vec<String> {
             ));
         }
     }
-    remarks
-        .extend(summary.notes.iter().filter(|note| note.starts_with("no PAUSE")).map(|note| format!("{name}: {note}")));
+    let is_told = |note: &&String| ["no PAUSE", "slow receiver "].iter().any(|start| note.starts_with(start));
+    remarks.extend(summary.notes.iter().filter(is_told).map(|note| format!("{name}: {note}")));
     let late = summary.late_ns as f64 * 100.0 / summary.duration_ns.max(1) as f64;
     if late > LATE_PERCENT_MAX {
         remarks.push(format!(
@@ -175,6 +177,11 @@ fn comparison(ended: &[Ended]) -> Table {
     }
     row("PAUSEs sent", &|run| run.summary.flow_control.map_or("-".to_owned(), |of| count(of.pauses_sent)));
     row("PAUSEs a second", &|run| run.summary.flow_control.map_or("-".to_owned(), |of| count(of.pauses_per_second)));
+    if ended.iter().any(|run| !run.summary.hosts.is_empty()) {
+        row("PAUSEs sent by hosts", &|run| {
+            run.summary.flow_control.map_or("-".to_owned(), |of| count(of.host_pauses_sent))
+        });
+    }
     row("lossless frames dropped", &|run| count(dropped(&run.summary)));
     row("messages, highest mean share of a link, %", &|run| {
         percent(run.summary.ports.iter().map(|port| port.messages.share_ppm).max())
@@ -184,11 +191,11 @@ fn comparison(ended: &[Ended]) -> Table {
     });
     if ended.iter().all(|run| run.summary.frames.is_some()) {
         row("all frames dropped or cut off", &|run| {
-            let lost = run
-                .summary
-                .frames
-                .as_ref()
-                .map(|of| of.dropped.values().sum::<u64>() + of.faults_lost + of.faults_corrupted + of.cut_off);
+            let of_hosts = run.summary.hosts.iter().flat_map(|host| &host.classes);
+            let overflown: u64 = of_hosts.map(|class| class.receive_overflow).sum();
+            let lost = run.summary.frames.as_ref().map(|of| {
+                of.dropped.values().sum::<u64>() + of.faults_lost + of.faults_corrupted + of.cut_off + overflown
+            });
             lost.map_or("-".to_owned(), count)
         });
         return table;

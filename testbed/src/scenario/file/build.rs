@@ -14,6 +14,7 @@ use super::compose::mac_of_host;
 use super::nic::Carriage;
 use super::plan::Plan;
 use super::reading::told;
+use super::slow_receivers;
 use super::switches::Switches;
 use super::topology::{HostPart, PortName};
 use super::traffic::FlowPart;
@@ -39,12 +40,13 @@ pub(super) fn scenario(plan: &Plan, run: usize, time_dilation: u32, complaints: 
     if !plan.topology.is_fabric {
         build.check_devices(complaints);
     }
-    let hosts = build.hosts(complaints);
+    let mut hosts = build.hosts(complaints);
     // With a host left out the others would have wrong places.
     let all_there = hosts.len() == plan.topology.hosts.len();
+    let notes = if all_there { slow_receivers::slow_down(&build, &mut hosts, complaints) } else { Vec::new() };
     let ways = if all_there { build.ways(complaints) } else { None };
     let carried = build.carried(&hosts, ways.as_ref(), complaints);
-    (complaints.len() == before).then(|| build.scenario(hosts, carried, ways))
+    (complaints.len() == before).then(|| build.scenario(hosts, carried, ways, notes))
 }
 
 /// A run whose switches are good.
@@ -77,7 +79,7 @@ impl<'p> Build<'p> {
         self.switches.refuse(self.run, switch, errors, complaints);
     }
 
-    fn refuse(&self, key: &str, message: String, help: impl Into<String>, complaints: &mut Complaints) {
+    pub fn refuse(&self, key: &str, message: String, help: impl Into<String>, complaints: &mut Complaints) {
         complaints.add(self.run, None, self.plan.source.error_at(key, message, help));
     }
 
@@ -337,7 +339,7 @@ impl<'p> Build<'p> {
         common.map(|point| Dscp::new(point as u8))
     }
 
-    fn scenario(self, hosts: Vec<HostPlan>, carried: Carried, ways: Option<Ways<'_>>) -> Scenario {
+    fn scenario(self, hosts: Vec<HostPlan>, carried: Carried, ways: Option<Ways<'_>>, notes: Vec<String>) -> Scenario {
         let plan = self.plan;
         let links = plan.topology.links.iter().map(|link| {
             let ends = link.ends.each_ref().map(|end| self.place(end));
@@ -378,7 +380,7 @@ impl<'p> Build<'p> {
             windows: plan.windows.clone(),
             sample_every: plan.sample_every,
             end: plan.end,
-            notes: Vec::new(),
+            notes,
             switches: self.switches.configs,
         }
     }

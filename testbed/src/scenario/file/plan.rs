@@ -13,6 +13,7 @@ use super::forwarding::Forwarding;
 use super::nic::Nic;
 use super::outages;
 use super::reading::{END_MAX, instant, name, named, refuse_twins, require, stretch};
+use super::slow_receivers::{self, SlowReceivers};
 use super::topology::{PortName, Topology, port_named};
 use super::traffic::{self, FlowPart};
 use super::workloads::{self, WorkloadPart};
@@ -46,6 +47,7 @@ pub(super) struct Plan {
     /// Static MACs; `None` for the ways of equal cost.
     pub forwarding: Option<Forwarding>,
     pub outages: Vec<Outage>,
+    pub slow_receivers: Vec<SlowReceivers>,
     pub warm_up: Time,
     pub link_overhead: Bytes,
     pub windows: Vec<WindowPlan>,
@@ -98,6 +100,7 @@ impl Plan {
             messages: Vec::new(),
             forwarding: forwarding(root, &scenario, &topology, &flows),
             outages: outages::read(root, &topology, end),
+            slow_receivers: slow_receivers::read(root, &topology, end),
             warm_up: instant(&scenario, "warm_up", Time::ZERO, end),
             link_overhead: link_overhead.unwrap_or(LINK_OVERHEAD),
             windows: windows(root, end),

@@ -1,6 +1,7 @@
 //! Good files.
 
 mod fabrics;
+mod slow_receivers;
 mod workloads;
 
 use std::path::PathBuf;

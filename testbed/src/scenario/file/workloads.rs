@@ -1,6 +1,6 @@
 //! `[[workloads]]` as the file has them. Their messages are made when the rates of the links are known.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::str::FromStr;
@@ -8,9 +8,10 @@ use std::str::FromStr;
 use weir_config::read::{Problem, SIZE, TIME, Table, nearest};
 use weir_units::{Bytes, Class, Span, Time, UnitError};
 
+use super::host_names::HostNames;
 use super::keys::WORKLOAD;
 use super::nic::{Carriage, Nic};
-use super::reading::{name, refuse_foreign_keys, refuse_told, refuse_twins, refuse_unnamed, require, stretch};
+use super::reading::{name, refuse_foreign_keys, refuse_told, refuse_twins, require, stretch};
 use super::topology::Topology;
 use crate::workload::{Message, Rng, SizeCdf, list};
 
@@ -110,11 +111,7 @@ pub(super) fn read(
     (folder, end, seed): (&Path, Time, u64),
 ) -> Vec<WorkloadPart> {
     let tables = root.tables("workloads", "workloads");
-    let hosts = Hosts {
-        by_name: topology.hosts.iter().zip(0..).map(|(host, number)| (host.name.as_str(), number)).collect(),
-        // A host with errors is not there, and that was told.
-        are_known: root.doc().sound(&["topology", "hosts"]),
-    };
+    let hosts = HostNames::of(root, topology);
     let mut workloads = Vec::new();
     let mut names = Vec::new();
     for (number, table) in tables.iter().enumerate() {
@@ -138,15 +135,10 @@ pub(super) fn read(
     workloads
 }
 
-struct Hosts<'t> {
-    by_name: BTreeMap<&'t str, u32>,
-    are_known: bool,
-}
-
 /// Reads one workload.
 struct Reader<'r, 'd> {
     table: &'r Table<'d>,
-    hosts: &'r Hosts<'r>,
+    hosts: &'r HostNames<'r>,
     folder: &'r Path,
     end: Time,
 }
@@ -344,35 +336,7 @@ impl Reader<'_, '_> {
 
     /// All hosts, unless the key names some.
     fn hosts(&self, key: &str) -> Option<Vec<u32>> {
-        if !self.table.has(key) {
-            return self.hosts.are_known.then(|| (0..self.hosts.by_name.len() as u32).collect());
-        }
-        let names = self.table.strings(key, "\"H1\", \"H2\"")?;
-        if !self.hosts.are_known {
-            return None;
-        }
-        if names.is_empty() {
-            self.table.refuse(key, "there is no host in it", "name one at least, or take it out for all hosts");
-            return None;
-        }
-        let mut first: BTreeMap<u32, usize> = BTreeMap::new();
-        let mut hosts = Vec::new();
-        for (n, name) in names.iter().enumerate() {
-            let own = format!("{key}[{n}]");
-            let Some(host) = self.hosts.by_name.get(name).copied() else {
-                let mut known: Vec<&str> = self.hosts.by_name.keys().copied().collect();
-                known.truncate(16);
-                refuse_unnamed(self.table, &own, name, "host", &known);
-                continue;
-            };
-            if let Some(first) = first.insert(host, n) {
-                let problem = Problem::new(format!("`{key}` has {name} twice"), "name each host once");
-                let again = problem.at(self.table.at(&own), "again");
-                self.table.doc().refuse(again.at(self.table.at(&format!("{key}[{first}]")), "first here"));
-            }
-            hosts.push(host);
-        }
-        self.table.doc().sound(&[&self.table.at(key)]).then_some(hosts)
+        self.hosts.listed(self.table, key)
     }
 
     /// Hosts that there are two of at least.

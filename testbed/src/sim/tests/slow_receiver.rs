@@ -17,6 +17,8 @@ const LIMIT: ReceiveLimit = ReceiveLimit {
     xon: Bytes::kb(90),
     // A round trip of 2 us, two frames, and some.
     headroom: Bytes::kb(30),
+    from: Time::ZERO,
+    until: Time::NEVER,
 };
 
 fn slow(mut scenario: Scenario, change: impl Fn(usize, &mut FlowConfig)) -> Scenario {

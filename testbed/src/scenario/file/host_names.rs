@@ -1,0 +1,60 @@
+//! Hosts that several tables name.
+
+use std::collections::BTreeMap;
+
+use weir_config::read::{Problem, Table};
+
+use super::reading::refuse_unnamed;
+use super::topology::Topology;
+
+/// How many names an error lists.
+const LISTED: usize = 16;
+
+/// The hosts by their names, with their places in the topology.
+pub(super) struct HostNames<'t> {
+    pub by_name: BTreeMap<&'t str, u32>,
+    /// Whether all are there: one with errors is not, and that was told.
+    pub are_known: bool,
+}
+
+impl<'t> HostNames<'t> {
+    pub fn of(root: &Table<'_>, topology: &'t Topology) -> HostNames<'t> {
+        HostNames {
+            by_name: topology.hosts.iter().zip(0..).map(|(host, number)| (host.name.as_str(), number)).collect(),
+            are_known: root.doc().sound(&["topology", "hosts"]),
+        }
+    }
+
+    /// The hosts that a key lists, or all if it is not there; `None` with errors.
+    pub fn listed(&self, table: &Table<'_>, key: &str) -> Option<Vec<u32>> {
+        if !table.has(key) {
+            return self.are_known.then(|| (0..self.by_name.len() as u32).collect());
+        }
+        let names = table.strings(key, "\"H1\", \"H2\"")?;
+        if !self.are_known {
+            return None;
+        }
+        if names.is_empty() {
+            table.refuse(key, "there is no host in it", "name one at least, or take it out for all hosts");
+            return None;
+        }
+        let mut first: BTreeMap<u32, usize> = BTreeMap::new();
+        let mut hosts = Vec::new();
+        for (n, name) in names.iter().enumerate() {
+            let own = format!("{key}[{n}]");
+            let Some(host) = self.by_name.get(name).copied() else {
+                let mut known: Vec<&str> = self.by_name.keys().copied().collect();
+                known.truncate(LISTED);
+                refuse_unnamed(table, &own, name, "host", &known);
+                continue;
+            };
+            if let Some(first) = first.insert(host, n) {
+                let problem = Problem::new(format!("`{key}` has {name} twice"), "name each host once");
+                let again = problem.at(table.at(&own), "again");
+                table.doc().refuse(again.at(table.at(&format!("{key}[{first}]")), "first here"));
+            }
+            hosts.push(host);
+        }
+        table.doc().sound(&[&table.at(key)]).then_some(hosts)
+    }
+}
