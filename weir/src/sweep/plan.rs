@@ -381,4 +381,4 @@ fn short_name(setting: &[(Path, Value)], seed: Option<u32>, run: &str) -> String
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -93,3 +93,93 @@ pub fn run(
         None => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::PathBuf;
+
+    use tempfile::TempDir;
+
+    use super::super::directory::{MadeBy, Manifest, Outcome};
+    use super::super::plan::tests::plan;
+    use super::*;
+
+    const SWEEP: &str = "runs = [\"DT\"]\nseeds = [1, 2]\n";
+
+    /// A program in place of weir's own.
+    fn program(directory: &TempDir, script: &str) -> PathBuf {
+        let path = directory.path().join("program");
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    fn sweep_dir(directory: &TempDir, plan: &Plan) -> SweepDir {
+        let manifest = Manifest {
+            format: Manifest::FORMAT.to_owned(),
+            version: "1".to_owned(),
+            name: plan.name.clone(),
+            made_by: MadeBy::Run,
+            identity: plan.identity.clone(),
+            points: plan.points.len(),
+            shard: None,
+            columns: Vec::new(),
+        };
+        let to = SweepDir::open(&directory.path().join("out"), &manifest).unwrap();
+        to.clear_unfinished().unwrap();
+        to
+    }
+
+    #[test]
+    fn a_point_that_crashes_takes_no_other_with_it_and_is_tried_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let plan = plan(&directory, SWEEP).unwrap();
+        let to = sweep_dir(&directory, &plan);
+        let points: Vec<&Point> = plan.points.iter().collect();
+        let program = program(&directory, "echo out of luck >&2; kill -9 $$");
+        let finished: Mutex<Vec<Finished>> = Mutex::default();
+        let tell = |one: Finished| finished.lock().unwrap().push(one);
+        run((&program, 2), (&plan, &points), &to, &Stop::default(), &tell).unwrap();
+        let finished = finished.into_inner().unwrap();
+        assert_eq!(finished.len(), 2);
+        for one in &finished {
+            assert_eq!(one.outcome, Outcome::Crashed);
+            assert_eq!(one.reason, "killed (signal 9), as when memory runs out: out of luck");
+            assert!(to.folder(&one.point).join("scenario.toml").exists() && to.finished(&one.point).is_none());
+        }
+    }
+
+    #[test]
+    fn points_stop_when_they_are_asked_to_and_leave_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let plan = plan(&directory, SWEEP).unwrap();
+        let to = sweep_dir(&directory, &plan);
+        let points: Vec<&Point> = plan.points.iter().collect();
+        // It ends where its standard input does.
+        let program = program(&directory, "cat");
+        let stop = Stop::default();
+        std::thread::scope(|scope| {
+            let running = scope.spawn(|| run((&program, 1), (&plan, &points), &to, &stop, &|_| panic!("finished")));
+            while stop.lines().is_empty() {
+                std::thread::yield_now();
+            }
+            stop.ask();
+            running.join().unwrap().unwrap();
+        });
+        assert_eq!(fs::read_dir(directory.path().join("out/runs")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_ends_the_sweep() {
+        let directory = tempfile::tempdir().unwrap();
+        let plan = plan(&directory, SWEEP).unwrap();
+        let to = sweep_dir(&directory, &plan);
+        let points: Vec<&Point> = plan.points.iter().collect();
+        let failed = run((Path::new("/nonexistent"), 1), (&plan, &points), &to, &Stop::default(), &|_| {});
+        let Err(Failure::Run(message)) = failed else { panic!("it ran") };
+        assert!(message.starts_with("point 1: /nonexistent can't be started: "), "{message}");
+        assert_eq!(fs::read_dir(directory.path().join("out/runs")).unwrap().count(), 0);
+    }
+}
