@@ -188,7 +188,7 @@ fn conclude(output: &Path, records: &[Record], all: usize) -> Result<(), Failure
     println!("with them: failures.csv, timings.csv");
     let crashed = bad.iter().filter(|finished| finished.outcome == Outcome::Crashed).count();
     let again =
-        if crashed > 0 { format!("; the same command tries {crashed} that crashed again") } else { String::new() };
+        if crashed > 0 { format!("; weir sweep called again tries the {crashed} that crashed") } else { String::new() };
     match (bad.len(), missing) {
         (0, 0) => Ok(()),
         (0, _) => Err(Failure::Run(format!("interrupted with {} left", points(missing)))),

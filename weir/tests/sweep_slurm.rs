@@ -109,7 +109,8 @@ fn a_job_array_makes_the_table_of_one_call() {
     // It finds sbatch by the search path, as a user's shell does.
     let weir = |arguments: &[&str]| {
         let mut command = cluster.command(env!("CARGO_BIN_EXE_weir"));
-        let Output { status, stdout, stderr } = command.arg("sweep").args(arguments).current_dir(lab.path()).output().unwrap();
+        let Output { status, stdout, stderr } =
+            command.arg("sweep").args(arguments).current_dir(lab.path()).output().unwrap();
         let said = [stdout, stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
         assert!(status.success(), "{said}");
         said
@@ -128,7 +129,8 @@ fn a_job_array_makes_the_table_of_one_call() {
     // Each task ran its own shard.
     for (shard, points) in [("1", ["1", "4"]), ("2", ["2", "5"]), ("3", ["3", "6"])] {
         let runs = fs::read_dir(lab.path().join("array/shards").join(shard).join("runs")).unwrap();
-        let mut numbers: Vec<String> = runs.map(|run| run.unwrap().file_name().to_string_lossy()[..1].to_owned()).collect();
+        let mut numbers: Vec<String> =
+            runs.map(|run| run.unwrap().file_name().to_string_lossy()[..1].to_owned()).collect();
         numbers.sort();
         assert_eq!(numbers, points);
     }

@@ -114,3 +114,14 @@ fn values_that_only_clash_together_are_all_named() {
     let said = plan(&directory, text).unwrap_err();
     assert!(said.contains("with topology.hosts = 2, workloads.incast.receivers = [\"H2\"]: "), "{said}");
 }
+
+#[test]
+fn sweeps_to_start_from_are_good() {
+    let folder = FilePath::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios/sweeps");
+    let points = |name: &str| Plan::of(&file::load(&folder.join(name)).unwrap(), 2).unwrap().points.len();
+    let mut names: Vec<String> =
+        fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    assert_eq!(names, ["incast-dcqcn.toml", "websearch-load.toml"]);
+    assert_eq!([points(&names[0]), points(&names[1])], [18, 24]);
+}
