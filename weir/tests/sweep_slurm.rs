@@ -1,7 +1,7 @@
 //! `weir sweep --slurm` on a real Slurm: a cluster of one node, this machine, with its daemons in a temporary directory.
 //!
 //! It needs Debian's `slurmctld`, `slurmd` and `slurm-client` (or `slurm-wlm`), and root, as slurmd does; without them it says so
-//! and proves nothing.
+//! and proves nothing, or fails if `WEIR_SLURM` is set.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -98,6 +98,7 @@ impl Drop for Cluster {
 #[test]
 fn a_job_array_makes_the_table_of_one_call() {
     if let Some(missing) = missing() {
+        assert!(std::env::var_os("WEIR_SLURM").is_none(), "WEIR_SLURM asks for this test: {missing}");
         eprintln!("SKIPPED: weir sweep --slurm was not tried: {missing}");
         return;
     }
