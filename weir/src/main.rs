@@ -10,6 +10,7 @@ mod import;
 mod run;
 mod storms;
 mod summary;
+mod sweep;
 mod table;
 mod testbed;
 
@@ -41,6 +42,11 @@ enum Command {
     /// Experiments of several switches and hosts, as a scenario's file describes them.
     #[command(subcommand)]
     Testbed(testbed::Command),
+    /// Many runs of a scenario in virtual time, with parameters varied, as one table.
+    ///
+    /// Each point is a run in a process of its own, and all cores are at work. A call that was stopped is gone on with by the same
+    /// call. The exit code is 1 if a point failed, or some are left.
+    Sweep(sweep::SweepArguments),
     /// Make a scenario of another tool's files.
     #[command(subcommand)]
     Import(import::Command),
@@ -66,6 +72,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::run(&arguments),
         Command::Demo(arguments) => demo::demo(&arguments),
         Command::Testbed(testbed::Command::Run(arguments)) => testbed::run(&arguments),
+        Command::Sweep(arguments) => sweep::sweep(&arguments),
         Command::Import(import::Command::Ns3(arguments)) => import::ns3(&arguments),
         Command::Check { files } => check::check(&files),
     };

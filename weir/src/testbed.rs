@@ -135,7 +135,7 @@ fn backend(arguments: &RunArguments, runs: &[ScenarioRun]) -> Result<Backend, Fa
 }
 
 /// A port or host of a scenario that is on a real device, if any is.
-fn real_device(scenario: &Scenario) -> Option<String> {
+pub(crate) fn real_device(scenario: &Scenario) -> Option<String> {
     let is_real = |device: &Device| !matches!(device, Device::Ring(_) | Device::CloneOf(_));
     if let Some(host) = scenario.hosts.iter().find(|host| host.device.is_some()) {
         return Some(format!("host {} has a device of its own", host.name));
@@ -259,7 +259,7 @@ fn fitting(runs: &[ScenarioRun]) -> u32 {
 }
 
 /// A run's name as that of a directory: `gfc-by-stages-arrival`.
-fn slug(name: &str) -> String {
+pub(crate) fn slug(name: &str) -> String {
     let words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     words.map(str::to_lowercase).collect::<Vec<_>>().join("-")
 }

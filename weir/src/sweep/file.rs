@@ -1,0 +1,329 @@
+//! A sweep's file: a scenario, the parameters that vary, seeds, and the columns of the results. `docs/SWEEPS.md` is the
+//! reference.
+
+use std::path::{Path as FilePath, PathBuf};
+
+use toml::Value;
+use toml::de::{DeTable, DeValue};
+use weir_config::read::{Format, KnownTable, Problem, Table as Keys, is_name, read_file, read_text};
+use weir_config::{ConfigErrors, Source};
+
+use super::columns::Columns;
+use super::path::Path;
+use super::values::{self, WrongValues};
+
+/// A sweep's file as it was read.
+#[derive(Clone, Debug)]
+pub struct SweepFile {
+    pub name: String,
+    /// The scenario's file, as seen from where the command runs.
+    pub scenario: PathBuf,
+    /// The scenario's runs that are wanted, by name; none for all.
+    pub runs: Vec<String>,
+    /// In its order; none to leave the scenario's.
+    pub seeds: Vec<u32>,
+    /// Each with each.
+    pub axes: Vec<Axis>,
+    pub columns: Columns,
+    /// The text, for errors that are found later.
+    pub source: Source,
+}
+
+/// Parameters that go together: the first value of one with the first of the others, and so on.
+#[derive(Clone, Debug)]
+pub struct Axis {
+    pub parameters: Vec<Parameter>,
+}
+
+/// A parameter and its values.
+#[derive(Clone, Debug)]
+pub struct Parameter {
+    pub path: Path,
+    /// Its key in the file.
+    pub key: String,
+    /// Whether the values stand there one by one.
+    pub is_list: bool,
+    pub values: Vec<Value>,
+}
+
+const FORMAT: Format = Format {
+    what: "a sweep's TOML file",
+    reference: "docs/SWEEPS.md",
+    repeated: "[[zip]]",
+    tables: &[
+        KnownTable::table("", &["name", "scenario", "runs", "seeds", "parameters", "zip", "results"]),
+        // The keys of these two are the scenario's.
+        KnownTable::table("parameters", &[]),
+        KnownTable::array("zip", &[]),
+        KnownTable::table("results", &["columns", "more"]),
+    ],
+};
+
+/// Seeds are the scenario's.
+pub const SEED: &str = "scenario.seed";
+
+/// Reads a sweep's file; the scenario is not looked at.
+pub fn load(path: &FilePath) -> Result<SweepFile, ConfigErrors> {
+    let text = read_file(path, &FORMAT)?;
+    parse(path, &text)
+}
+
+/// Checks a text that stands for the file at `path`.
+pub fn parse(path: &FilePath, text: &str) -> Result<SweepFile, ConfigErrors> {
+    let name = path.display().to_string();
+    let (read, source) = read_text(&name, text, &FORMAT, |root| read(root, path, text))?;
+    let file = read.expect("what is wrong with the file is noted");
+    Ok(SweepFile { source, ..file })
+}
+
+impl Axis {
+    /// How many values its parameters have.
+    pub fn len(&self) -> usize {
+        self.parameters.first().map_or(0, |parameter| parameter.values.len())
+    }
+}
+
+impl Parameter {
+    /// Where in the file a value stands.
+    pub fn key_of(&self, value: usize) -> String {
+        if self.is_list { format!("{}[{value}]", self.key) } else { self.key.clone() }
+    }
+}
+
+/// Notes what is wrong with the document; then nothing is returned.
+fn read(root: &Keys<'_>, path: &FilePath, text: &str) -> Option<SweepFile> {
+    // Read once more, with the order of keys and values of any kind.
+    let (document, _) = DeTable::parse_recoverable(text);
+    let document = document.get_ref();
+    let scenario = scenario(root, path);
+    let name = name(root, path);
+    let runs = root.strings("runs", "\"PFC\"").unwrap_or_default().into_iter().map(str::to_owned).collect();
+    if root.strings("runs", "\"PFC\"").is_some_and(|runs| runs.is_empty()) {
+        root.refuse("runs", "an empty list is no run", "name the runs, or leave the key out for all of them");
+    }
+    let seeds = document.get("seeds").map(|seeds| values::seeds(&value_of(seeds.get_ref())));
+    let seeds = seeds.and_then(|seeds| seeds.map_err(|wrong| refuse(root, "seeds", wrong)).ok());
+    let axes = axes(root, document);
+    refuse_twice(root, &axes, document.contains_key("seeds"));
+    let results = root.table("results", "results");
+    let columns = Columns::read(&results);
+    Some(SweepFile {
+        name: name?,
+        scenario: scenario?,
+        runs,
+        seeds: seeds.unwrap_or_default(),
+        axes,
+        columns: columns?,
+        source: Source::default(),
+    })
+}
+
+fn scenario(root: &Keys<'_>, path: &FilePath) -> Option<PathBuf> {
+    if !root.has("scenario") {
+        let help = "write scenario = \"ring.toml\", as seen from this file's folder";
+        root.doc().refuse(Problem::new("the sweep names no scenario", help).at("scenario", ""));
+    }
+    let scenario = root.string("scenario", "ring.toml")?;
+    Some(path.parent().unwrap_or(FilePath::new("")).join(scenario))
+}
+
+fn name(root: &Keys<'_>, path: &FilePath) -> Option<String> {
+    let name = if root.has("name") { root.string("name", "alpha")? } else { path.file_stem()?.to_str()? };
+    if !is_name(name) {
+        let help = "write a name of 1 to 31 letters, digits, `_`, `.` and `-`: name = \"alpha\"";
+        root.doc().refuse(Problem::new(format!("\"{name}\" is no name of a sweep"), help).at("name", ""));
+        return None;
+    }
+    Some(name.to_owned())
+}
+
+/// `[parameters]`, each an axis, and then each `[[zip]]`.
+fn axes(root: &Keys<'_>, document: &DeTable<'_>) -> Vec<Axis> {
+    let mut axes = Vec::new();
+    match document.get("parameters").map(|value| value.get_ref()) {
+        Some(DeValue::Table(table)) => {
+            let parameters = parameters(root, "parameters", table);
+            axes.extend(parameters.into_iter().map(|parameter| Axis { parameters: vec![parameter] }));
+        }
+        Some(_) => drop(root.table("parameters", "parameters")),
+        None => {}
+    }
+    match document.get("zip").map(|value| value.get_ref()) {
+        Some(DeValue::Array(array)) => {
+            for (n, element) in array.iter().enumerate() {
+                let DeValue::Table(table) = element.get_ref() else { continue };
+                axes.extend(zip(root, &format!("zip[{n}]"), table));
+            }
+            drop(root.tables("zip", "zip"));
+        }
+        Some(_) => drop(root.tables("zip", "zip")),
+        None => {}
+    }
+    axes
+}
+
+fn zip(root: &Keys<'_>, key: &str, table: &DeTable<'_>) -> Option<Axis> {
+    let parameters = parameters(root, key, table);
+    let first = parameters.first()?;
+    for other in &parameters[1..] {
+        let (have, has) = (first.values.len(), other.values.len());
+        if have != has {
+            let message =
+                format!("`{}` has {has} values, and `{}`, with which it goes, {have}", other.path, first.path);
+            let problem = Problem::new(message, "write as many values in each of a [[zip]]");
+            root.doc().refuse(problem.at(&other.key, "").at(&first.key, "goes with it"));
+        }
+    }
+    Some(Axis { parameters })
+}
+
+/// The parameters of a table, in the order of the file.
+fn parameters(root: &Keys<'_>, key: &str, table: &DeTable<'_>) -> Vec<Parameter> {
+    let mut found = Vec::new();
+    collect(root, (key, None), table, &mut found);
+    found.sort_by_key(|(place, _)| *place);
+    found.into_iter().map(|(_, parameter)| parameter).collect()
+}
+
+/// Tables are keys written without quotes, `switch.mtu = [...]`, unless they are ranges.
+fn collect(root: &Keys<'_>, above: (&str, Option<&Path>), table: &DeTable<'_>, found: &mut Vec<(usize, Parameter)>) {
+    for (name, value) in table {
+        let key = format!("{}.{}", above.0, name.get_ref());
+        let path = Path::parse(name.get_ref()).map(|path| above.1.map_or(path.clone(), |above| above.below(&path)));
+        let Some(path) = path else {
+            let help = "write the keys of the scenario with dots between them: \"switch.buffer.dt.alpha\", \"workloads.0.load\"";
+            root.doc().refuse(Problem::new(format!("\"{}\" is no parameter", name.get_ref()), help).at_key(&key, ""));
+            continue;
+        };
+        match value.get_ref() {
+            DeValue::Table(below) if !is_range(below) => collect(root, (&key, Some(&path)), below, found),
+            value_there => match values::values(&value_of(value_there)) {
+                Ok(values) => {
+                    let is_list = matches!(value_there, DeValue::Array(_));
+                    found.push((name.span().start, Parameter { path, key, is_list, values }));
+                }
+                Err(wrong) => {
+                    refuse(root, &key, WrongValues { message: format!("`{path}`: {}", wrong.message), ..wrong })
+                }
+            },
+        }
+    }
+}
+
+/// A scenario has keys `from`, too; lists stand below those.
+fn is_range(table: &DeTable<'_>) -> bool {
+    let is_single = |value: &DeValue<'_>| !matches!(value, DeValue::Table(_) | DeValue::Array(_));
+    !table.is_empty() && table.values().all(|value| is_single(value.get_ref()))
+}
+
+fn refuse(root: &Keys<'_>, key: &str, wrong: WrongValues) {
+    root.doc().refuse(Problem::new(wrong.message, wrong.help).at(key, ""));
+}
+
+fn refuse_twice(root: &Keys<'_>, axes: &[Axis], has_seeds: bool) {
+    let all: Vec<&Parameter> = axes.iter().flat_map(|axis| &axis.parameters).collect();
+    for (n, parameter) in all.iter().enumerate() {
+        let help = "leave one of them out";
+        if let Some(other) = all[..n].iter().find(|other| other.path == parameter.path) {
+            let problem = Problem::new(format!("`{}` varies twice", parameter.path), help);
+            root.doc().refuse(problem.at_key(&parameter.key, "").at_key(&other.key, "here too"));
+        }
+        if has_seeds && parameter.path.to_string() == SEED {
+            let problem = Problem::new(format!("`{SEED}` varies twice, and `seeds` sets it too"), help);
+            root.doc().refuse(problem.at_key(&parameter.key, "").at_key("seeds", "here too"));
+        }
+    }
+}
+
+fn value_of(value: &DeValue<'_>) -> Value {
+    match value {
+        DeValue::String(text) => Value::String(text.to_string()),
+        // What the parser took for a number is one, but may be too large.
+        DeValue::Integer(n) => {
+            i64::from_str_radix(n.as_str(), n.radix()).map_or_else(|_| Value::String(n.to_string()), Value::Integer)
+        }
+        DeValue::Float(x) => x.as_str().parse().map_or_else(|_| Value::String(x.to_string()), Value::Float),
+        DeValue::Boolean(is) => Value::Boolean(*is),
+        DeValue::Datetime(at) => Value::Datetime(*at),
+        DeValue::Array(list) => Value::Array(list.iter().map(|element| value_of(element.get_ref())).collect()),
+        DeValue::Table(table) => Value::Table(
+            table.iter().map(|(key, value)| (key.get_ref().to_string(), value_of(value.get_ref()))).collect(),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sweep(text: &str) -> Result<SweepFile, String> {
+        parse(FilePath::new("lab/sweep.toml"), text).map_err(|errors| errors.to_string())
+    }
+
+    #[test]
+    fn parameters_stand_in_the_order_of_the_file() {
+        let text = "scenario = \"../ring.toml\"\nseeds = { from = 3, count = 2 }\n\
+            [parameters]\nswitch.mtu = [1500, 9000]\n\"hosts.'S1.x'.rate\" = \"10Gbps\"\n\
+            workloads.0.from = [\"1us\"]\nalpha.x = { from = 1, to = 3, step = 1 }\n\
+            [[zip]]\nb = [1, 2]\na = [{ kind = \"pfc\" }, { kind = \"cbfc\" }]\n";
+        let file = sweep(text).unwrap();
+        assert_eq!((file.name.as_str(), file.scenario.to_str()), ("sweep", Some("lab/../ring.toml")));
+        assert_eq!(file.seeds, [3, 4]);
+        let axes = file.axes.iter().map(|axis| {
+            let paths: Vec<String> = axis.parameters.iter().map(|parameter| parameter.path.to_string()).collect();
+            (paths.join("+"), axis.len())
+        });
+        let expected =
+            [("switch.mtu", 2), ("hosts.'S1.x'.rate", 1), ("workloads.0.from", 1), ("alpha.x", 3), ("b+a", 2)];
+        assert_eq!(axes.collect::<Vec<_>>(), expected.map(|(path, n)| (path.to_owned(), n)));
+        assert_eq!(file.source.line_of(&file.axes[0].parameters[0].key_of(1)), Some(4));
+        assert_eq!(file.axes[3].parameters[0].key_of(1), "parameters.alpha.x");
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_line_and_what_to_write() {
+        for (text, message) in [
+            ("seeds = [1]", "lab/sweep.toml: the sweep names no scenario; write scenario = "),
+            ("scenario = \"a\"\nseed = [1]", "lab/sweep.toml:2: unknown key `seed` in the top level; write `seeds`"),
+            ("scenario = \"a\"\nseeds = [1, 1]", "lab/sweep.toml:2: seed 1 stands here twice; "),
+            ("scenario = \"a\"\nruns = []", "lab/sweep.toml:2: `runs`: an empty list is no run; name the runs"),
+            ("scenario = \"a\"\nname = \"a b\"", "lab/sweep.toml:2: \"a b\" is no name of a sweep; "),
+            (
+                "scenario = \"a\"\nparameters = 1",
+                "lab/sweep.toml:2: `parameters`: this is an integer, but must be a table",
+            ),
+            ("scenario = \"a\"\nzip = [1]", "lab/sweep.toml:2: `zip[0]`: this is an integer, but must be a table"),
+            (
+                "scenario = \"a\"\n[parameters]\n\"a.\" = [1]",
+                "lab/sweep.toml:3: \"a.\" is no parameter; write the keys",
+            ),
+            (
+                "scenario = \"a\"\n[parameters]\na = []",
+                "lab/sweep.toml:3: `a`: an empty list makes no run; write one value",
+            ),
+            (
+                "scenario = \"a\"\n[parameters]\na = { from = 1, to = 2 }",
+                "lab/sweep.toml:3: `a`: a range has `from` and `step`, and `to` or `count`; write for example",
+            ),
+            (
+                "scenario = \"a\"\n[parameters]\na = [1]\n[[zip]]\na = [2]",
+                "lab/sweep.toml:5: `a` varies twice; leave one",
+            ),
+            (
+                "scenario = \"a\"\nseeds = [1]\n[parameters]\nscenario.seed = [2]",
+                "lab/sweep.toml:4: `scenario.seed` varies twice, and `seeds` sets it too; ",
+            ),
+            (
+                "scenario = \"a\"\n[[zip]]\na = [1, 2]\nb = [1]",
+                "lab/sweep.toml:4: `b` has 1 values, and `a`, with which it goes, 2; write as many values",
+            ),
+            (
+                "scenario = \"a\"\n[results]\ncolumns = [\"pauses_sen\"]",
+                "lab/sweep.toml:3: `columns[0]`: \"pauses_sen\" is no column, and nothing in summary.json; ",
+            ),
+        ] {
+            let errors = sweep(text).unwrap_err();
+            assert!(errors.starts_with(message), "{errors}\n\nexpected: {message}");
+        }
+    }
+}

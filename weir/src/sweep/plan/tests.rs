@@ -1,0 +1,127 @@
+//! Points of small sweeps, and sweeps whose points are no scenarios.
+
+use std::fs;
+
+use tempfile::TempDir;
+
+use super::super::file;
+use super::*;
+
+const SCENARIO: &str = "[scenario]\nend = \"1ms\"\n[switch]\nmtu = 1500\n[switch.buffer]\nsize = \"4MB\"\npolicy = \"dt\"\n\
+    [switch.buffer.dt]\nalpha = \"1/4\"\n[switch.classes]\npreset = \"roce\"\n[topology]\nkind = \"single\"\nhosts = 3\n\
+    rate = \"10Gbps\"\ndelay = \"1us\"\n[[workloads]]\nname = \"incast\"\nkind = \"incast\"\nclass = 3\nsizes = \"10KB\"\n\
+    receivers = [\"H0\"]\n[[runs]]\nname = \"DT\"\n[[runs]]\nname = \"DSH\"\nswitch.buffer.policy = \"dsh\"\n\
+    switch.buffer.dsh.alpha = \"1/8\"\n";
+
+/// The plan of a sweep's file beside [`SCENARIO`], or what is said of it.
+pub fn plan(directory: &TempDir, text: &str) -> Result<Plan, String> {
+    fs::write(directory.path().join("lab.toml"), SCENARIO).unwrap();
+    let path = directory.path().join("sweep.toml");
+    fs::write(&path, format!("scenario = \"lab.toml\"\n{text}")).unwrap();
+    let file = file::load(&path).map_err(|errors| errors.to_string())?;
+    Plan::of(&file, 2).map_err(|failure| match failure {
+        Failure::Input(errors) => errors.to_string().replace(&format!("{}/", directory.path().display()), ""),
+        other => format!("{other:?}"),
+    })
+}
+
+#[test]
+fn points_are_the_product_of_axes_seeds_and_runs() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = "runs = [\"DSH\", \"DT\"]\nseeds = [7, 8]\n[parameters]\nswitch.mtu = [1500, 9000]\n\
+        [[zip]]\n\"workloads.incast.sizes\" = [\"10KB\", \"20KB\"]\ntopology.hosts = [3, 4]\n";
+    let plan = plan(&directory, text).unwrap();
+    let shown = |point: &Point| {
+        let values: Vec<String> = point.parameters.iter().map(|(_, value)| value.to_string()).collect();
+        format!("{} {} {}", values.join(" "), point.seed.unwrap(), point.run_name)
+    };
+    assert_eq!(plan.points.len(), 16);
+    assert_eq!(
+        [0, 1, 2, 4, 8].map(|n: usize| shown(&plan.points[n])),
+        [
+            "1500 \"10KB\" 3 7 DSH",
+            "1500 \"10KB\" 3 7 DT",
+            "1500 \"10KB\" 3 8 DSH",
+            "1500 \"20KB\" 4 7 DSH",
+            "9000 \"10KB\" 3 7 DSH"
+        ]
+    );
+    assert_eq!(plan.points[4].folder, "05-mtu-1500-sizes-20kb-hosts-4-seed-7-dsh");
+    let text = plan.text(&plan.points[14]);
+    let scenario = scenario_file::parse(&plan.scenario, &text).unwrap().swap_remove(1).scenario;
+    assert_eq!((scenario.hosts.len(), scenario.switches[0].mtu.get()), (4, 9_000));
+    let mut hashes: Vec<&str> = plan.points.iter().map(|point| point.hash.as_str()).collect();
+    hashes.sort_unstable();
+    hashes.dedup();
+    assert_eq!(hashes.len(), 16);
+}
+
+#[test]
+fn what_changes_the_points_changes_the_identity() {
+    let directory = tempfile::tempdir().unwrap();
+    let with = |text: &str| plan(&directory, text).unwrap().identity;
+    let one = with("seeds = [1, 2]\n");
+    assert_eq!(one, with("# A remark.\nseeds = { from = 1, count = 2 }\n[results]\ncolumns = [\"lossless\"]\n"));
+    assert_ne!(one, with("seeds = [2, 1]\n"));
+    assert_ne!(one, with("seeds = [1, 2]\nruns = [\"DT\"]\n"));
+
+    let listed = "[parameters]\n\"workloads.incast\" = [{ kind = \"list\", class = 3, file = \"list.csv\" }]\n";
+    let list = |size: u32| {
+        let row = format!("start_us,from,to,bytes\n0,H1,H0,{size}000\n");
+        fs::write(directory.path().join("list.csv"), row).unwrap();
+        plan(&directory, listed).map(|plan| plan.identity)
+    };
+    assert_ne!(list(1).unwrap(), list(2).unwrap());
+}
+
+#[test]
+fn points_that_are_no_scenarios_are_told_before_any_runs() {
+    let directory = tempfile::tempdir().unwrap();
+    for (text, message) in [
+        (
+            "[parameters]\n\"switch.buffr.size\" = [\"1MB\"]\n",
+            "sweep.toml:3: the scenario with switch.buffr.size = \"1MB\": unknown key `buffr` in [switch]; ",
+        ),
+        ("[parameters]\n\"switch.mtu\" = [1500, 64000]\n", "sweep.toml:3: the scenario with switch.mtu = 64000: "),
+        (
+            "[parameters]\n\"workloads.0.sizes\" = [\n\"1KB\",\n1000]\n",
+            "sweep.toml:5: the scenario with workloads.0.sizes = 1000: ",
+        ),
+        (
+            "[parameters]\n\"workloads.incas.sizes\" = [\"1KB\"]\n",
+            "sweep.toml:3: the scenario's `workloads` have no `incas`; write a place from 0 to 0, * for all, or one of the names: incast",
+        ),
+        (
+            "[parameters]\n\"switch.buffer.policy\" = [\"dt\"]\n",
+            "sweep.toml:3: run \"DSH\" of the scenario sets `switch.buffer.policy` itself, so that this does nothing to it; write \
+             \"runs.1.switch.buffer.policy\" for that run",
+        ),
+        ("runs = [\"PFC\"]\n", "sweep.toml:2: lab.toml has no run \"PFC\"; write one of: \"DT\", \"DSH\""),
+        (
+            "seeds = { from = 1, count = 100000 }\n[parameters]\na = { from = 1, count = 9, step = 1 }\n",
+            "sweep.toml:3: the sweep has more",
+        ),
+    ] {
+        let said = plan(&directory, text).unwrap_err();
+        assert!(said.starts_with(message), "{said}\n\nexpected: {message}");
+    }
+}
+
+#[test]
+fn values_that_only_clash_together_are_all_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = "[parameters]\n\"topology.hosts\" = [2, 3]\n\"workloads.incast.receivers\" = [[\"H1\"], [\"H2\"]]\n";
+    let said = plan(&directory, text).unwrap_err();
+    assert!(said.contains("with topology.hosts = 2, workloads.incast.receivers = [\"H2\"]: "), "{said}");
+}
+
+#[test]
+fn sweeps_to_start_from_are_good() {
+    let folder = FilePath::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios/sweeps");
+    let points = |name: &str| Plan::of(&file::load(&folder.join(name)).unwrap(), 2).unwrap().points.len();
+    let mut names: Vec<String> =
+        fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    assert_eq!(names, ["incast-dcqcn.toml", "websearch-load.toml"]);
+    assert_eq!([points(&names[0]), points(&names[1])], [18, 24]);
+}
