@@ -7,13 +7,9 @@ use crate::host::NicFrame;
 use crate::link::LinkFrame;
 
 /// A frame between two hosts, by pointer, as an mbuf is: wires and queues hold no more than that, and what the frame says stays
-/// where it is, in a cache line of its own.
+/// where it is.
 #[derive(Clone, Debug)]
-pub(super) struct Frame(Box<Line>);
-
-#[derive(Clone, Debug)]
-#[repr(align(64))]
-struct Line(NicFrame);
+pub(super) struct Frame(Box<NicFrame>);
 
 /// Memory of frames that have arrived, for the next ones; the last that came back goes first, since it is in the cache.
 #[derive(Debug, Default)]
@@ -22,11 +18,11 @@ pub(super) struct Spare(Vec<Frame>);
 impl Frame {
     #[inline]
     pub(super) fn content(&mut self) -> &mut NicFrame {
-        &mut self.0.0
+        &mut self.0
     }
 
     pub(super) fn says(&self) -> &NicFrame {
-        &self.0.0
+        &self.0
     }
 }
 
@@ -35,10 +31,10 @@ impl Spare {
     pub(super) fn frame(&mut self, content: NicFrame) -> Frame {
         match self.0.pop() {
             Some(mut frame) => {
-                frame.0.0 = content;
+                *frame.0 = content;
                 frame
             }
-            None => Frame(Box::new(Line(content))),
+            None => Frame(Box::new(content)),
         }
     }
 
@@ -61,36 +57,36 @@ impl LinkFrame for Frame {
 impl Packet for Frame {
     #[inline]
     fn frame_bytes(&self) -> u32 {
-        self.0.0.frame_bytes()
+        self.0.frame_bytes()
     }
 
     #[inline]
     fn is_control(&self) -> bool {
-        Packet::is_control(&self.0.0)
+        Packet::is_control(&*self.0)
     }
 
     #[inline]
     fn parse(&self) -> Parsed {
-        self.0.0.parse()
+        self.0.parse()
     }
 
     #[inline]
     fn mark_ce(&mut self) -> bool {
-        self.0.0.mark_ce()
+        self.0.mark_ce()
     }
 
     #[inline]
     fn flow_hash(&self) -> u32 {
-        self.0.0.flow_hash()
+        self.0.flow_hash()
     }
 
     #[inline]
     fn wants_telemetry(&self) -> bool {
-        self.0.0.wants_telemetry()
+        self.0.wants_telemetry()
     }
 
     #[inline]
     fn stamp(&mut self, telemetry: &Telemetry) {
-        self.0.0.stamp(telemetry);
+        self.0.stamp(telemetry);
     }
 }
