@@ -153,6 +153,8 @@ pub mod gauge {
 pub struct Counters {
     ports: usize,
     values: Box<[u64]>,
+    /// Of all queues together, [`queue_stat`]'s counts, drops in one; in debug builds.
+    totals: [u64; queue_stat::DROPS + 1],
     published: Arc<Published>,
 }
 
@@ -172,18 +174,27 @@ impl Counters {
         if memory == Memory::Upfront {
             published.copy(len);
         }
-        Counters { ports, values: vec![0; len].into(), published: Arc::new(published) }
+        let totals = [0; queue_stat::DROPS + 1];
+        Counters { ports, values: vec![0; len].into(), totals, published: Arc::new(published) }
     }
 
     /// Adds to a queue's counter.
     #[inline]
     pub fn add(&mut self, queue: QueueId, stat: usize, n: u64) {
+        if cfg!(debug_assertions) {
+            self.totals[stat.min(queue_stat::DROPS)] += n;
+        }
         self.values[queue.index() * queue_stat::WIDTH + stat] += n;
     }
 
     /// A queue's counter.
     pub(crate) fn get(&self, queue: QueueId, stat: usize) -> u64 {
         self.values[queue.index() * queue_stat::WIDTH + stat]
+    }
+
+    /// A count of all queues together ([`queue_stat::DROPS`]: for whatever reason); 0 but in debug builds.
+    pub(crate) fn total(&self, stat: usize) -> u64 {
+        self.totals[stat]
     }
 
     /// A queue's drops, for whatever reason.

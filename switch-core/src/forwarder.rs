@@ -336,6 +336,21 @@ impl<P: Packet> Forwarder<P> {
         self.stage(now, packet, ingress, *last);
     }
 
+    /// In debug builds: whether each frame that was received, or copied, has been handed over or dropped, or is here. Between
+    /// any two calls.
+    ///
+    /// # Panics
+    /// If one is not: a fault of the program.
+    pub fn audit(&self) {
+        if cfg!(debug_assertions) {
+            let total = |stat| self.counters.total(stat);
+            let came = total(queue_stat::FRAMES) + total(queue_stat::EXTRA);
+            let here = self.staged.len() as u64;
+            let went = total(queue_stat::HANDED_OVER) + total(queue_stat::DROPS);
+            assert_eq!(came, went + here, "frames that a forwarder received; {here} are staged");
+        }
+    }
+
     /// The ports whose peers said something, or may have to be told something, since the last call, one bit each: for a driver
     /// that does not serve all ports all the time.
     #[inline]

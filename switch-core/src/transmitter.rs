@@ -199,6 +199,29 @@ impl<P: Packet> Transmitter<P> {
         self.off_ports
     }
 
+    /// In debug builds: whether each frame that was taken over has been sent or dropped, or is here. Between any two calls.
+    ///
+    /// # Panics
+    /// If one is not: a fault of the program.
+    pub fn audit(&self) {
+        if cfg!(debug_assertions) {
+            let total = |stat| self.counters.total(stat);
+            let here = self.held() as u64;
+            let went = total(queue_stat::FRAMES) + total(queue_stat::DROPS);
+            assert_eq!(
+                total(queue_stat::HANDED_OVER),
+                went + here,
+                "frames that a transmitter took over; it holds {here}"
+            );
+        }
+    }
+
+    /// Frames in its queues, and taken from them and not yet accepted by a port.
+    fn held(&self) -> usize {
+        let staged = self.ports.iter().flat_map(|port| &port.staged).map(|staged| staged.packets.len());
+        self.queues.held() + staged.sum::<usize>()
+    }
+
     /// Moves packets from the forwarders' rings into the egress queues.
     fn take_over(&mut self, now: Time) -> usize {
         let mut inputs = std::mem::take(&mut self.inputs);
@@ -556,8 +579,7 @@ impl<P: Packet> Transmitter<P> {
 
     #[cold]
     fn publish(&mut self, now: Time, request: u64) {
-        let staged: usize = self.ports.iter().flat_map(|port| &port.staged).map(|staged| staged.packets.len()).sum();
-        self.counters.set_gauge(gauge::HELD, (self.queues.held() + staged) as u64);
+        self.counters.set_gauge(gauge::HELD, self.held() as u64);
         for port in &mut self.ports {
             for class in Class::in_mask(port.generator.advertised_off()) {
                 let since = std::mem::replace(&mut port.off_since[class.index()], now);

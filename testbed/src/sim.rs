@@ -9,7 +9,7 @@
 //! The same scenario gives the same run on every machine. What a station does reaches no other before a frame has come over a
 //! wire: not within the shortest propagation delay that there is. So time is cut into windows, in each of which every station
 //! does all that it has to do by itself, one after the other, while what it needs is in the cache; their order is of no
-//! consequence. Where links join only stations of two [sides](sides), these take turns, and a window is two delays long. Within a station instants follow each other in order; of frames that reach several ports of a
+//! consequence. Where links join only stations of two sides, as the levels of a tree, these take turns, and a window is two delays long. Within a station instants follow each other in order; of frames that reach several ports of a
 //! switch at one instant, the ports take turns in being first. `time_dilation` has no meaning here.
 
 mod agenda;

@@ -26,8 +26,6 @@ pub(super) struct Network {
     pub(super) spare: Spare,
     /// Frames put on a wire.
     hops: u64,
-    /// Frames taken from one: counted in debug builds.
-    taken: u64,
     /// Flow-control frames that switches have sent, if anybody asks.
     pub(super) told: Option<Vec<Told>>,
 }
@@ -107,7 +105,6 @@ impl Network {
             lookahead,
             spare: Spare::default(),
             hops: 0,
-            taken: 0,
             told: None,
         }
     }
@@ -180,9 +177,6 @@ impl Network {
             return None;
         }
         self.arrivals.taken += 1;
-        if cfg!(debug_assertions) {
-            self.taken += 1;
-        }
         let port = arrival.port();
         let wire = self.inboxes[station][port].expect("what arrives comes by a wire");
         Some((port, self.wires[wire as usize].take()))
@@ -208,10 +202,5 @@ impl Network {
     /// Frames put on a wire so far.
     pub(super) fn hops(&self) -> u64 {
         self.hops
-    }
-
-    /// Frames taken from a wire so far; 0 but in debug builds.
-    pub(super) fn taken(&self) -> u64 {
-        self.taken
     }
 }

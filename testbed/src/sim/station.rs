@@ -164,6 +164,8 @@ impl SwitchStation {
         if self.transmitter.off_ports() != 0 && self.sweep_at == Time::NEVER {
             self.sweep_at = now + SWEEP;
         }
+        self.forwarder.audit();
+        self.transmitter.audit();
     }
 
     /// Forwards what has arrived besides at this instant.

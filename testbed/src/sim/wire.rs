@@ -25,6 +25,9 @@ pub(super) struct Wire {
     is_up: bool,
     /// Frames that were sent while it was not, or were on the way when it went down.
     cut_off: u64,
+    /// Frames that were sent, and taken; in debug builds.
+    sent: u64,
+    taken: u64,
 }
 
 /// Frames on the wire, before it and behind it.
@@ -52,7 +55,7 @@ impl Wire {
             Way::Faulty(Box::new(FaultyWay { faults: Faults::new(faults), delay, frames: VecDeque::new() }))
         };
         let serialiser = Serialiser::new(rate);
-        Wire { to, serialiser, overhead, delay, free_at: Time::ZERO, way, is_up: true, cut_off: 0 }
+        Wire { to, serialiser, overhead, delay, free_at: Time::ZERO, way, is_up: true, cut_off: 0, sent: 0, taken: 0 }
     }
 
     /// Puts a frame on the wire at `now`, or behind those that are there; returns when the next one arrives if that is
@@ -61,11 +64,14 @@ impl Wire {
     pub(super) fn send(&mut self, now: Time, frame: Frame) -> Option<Time> {
         let leaves = self.free_at.max(now) + self.serialiser.time_for(wire_bytes(frame.frame_bytes(), self.overhead));
         self.free_at = leaves;
+        if cfg!(debug_assertions) {
+            self.sent += 1;
+        }
         if !self.is_up {
             self.cut_off += 1;
             return None;
         }
-        match &mut self.way {
+        let first = match &mut self.way {
             Way::Plain(frames) => {
                 if frames.len() == frames.capacity() {
                     // Not twice as many: of thousands of wires each one's share of waste counts.
@@ -82,7 +88,9 @@ impl Wire {
                 let after = way.next_wakeup();
                 (after != before).then_some(after)
             }
-        }
+        };
+        self.audit();
+        first
     }
 
     /// A frame of this length (without FCS) that is sent arrives no earlier than after this.
@@ -117,7 +125,29 @@ impl Wire {
             Way::Plain(frames) => frames,
             Way::Faulty(way) => &mut way.frames,
         };
-        frames.pop_front().expect("it was there").1
+        let (_, frame) = frames.pop_front().expect("it was there");
+        if cfg!(debug_assertions) {
+            self.taken += 1;
+        }
+        self.audit();
+        frame
+    }
+
+    /// In debug builds: whether each frame that was sent, or doubled, has been taken, got lost or was cut off, or is on its way.
+    ///
+    /// # Panics
+    /// If one is not: a fault of the program.
+    fn audit(&self) {
+        if cfg!(debug_assertions) {
+            let faults = self.fault_counters();
+            let gone = self.taken + faults.lost + faults.corrupted + self.cut_off;
+            let under_way = self.under_way() as u64;
+            assert_eq!(
+                self.sent + faults.doubled,
+                gone + under_way,
+                "frames on a wire: {faults:?}, {under_way} under way"
+            );
+        }
     }
 
     /// Cuts the wire, with what is on it, or mends it.
@@ -133,6 +163,7 @@ impl Wire {
                 Way::Faulty(way) => way.clear() as u64,
             };
         }
+        self.audit();
     }
 
     /// When the last frame that was sent arrives; [`Time::NEVER`] if the wire is cut.
