@@ -205,6 +205,9 @@ fn bad_input_starts_nothing() {
         assert!(said.contains(part), "{said}");
     }
     assert!(!lab.path("out").exists());
+    let (code, said) = Lab::new("seeds = [1]\nscenario = \"elsewhere.toml\"\n").sweep("out", &[]);
+    assert_eq!(code, 2);
+    assert!(said.contains("there is no file elsewhere.toml") && said.contains("sweep.toml:2:"), "{said}");
     let lab = Lab::new(SWEEP);
     for (arguments, message) in [
         (&["--shard", "3/2"] as &[&str], "write K/N with K from 1 to N: --shard 3/16"),

@@ -67,6 +67,11 @@ struct Base {
 impl Plan {
     /// All points of a sweep's file. Everything is checked: `jobs` scenarios at a time.
     pub fn of(file: &SweepFile, jobs: usize) -> Result<Plan, Failure> {
+        if !file.scenario.is_file() {
+            let message = format!("there is no file {}", file.scenario.display());
+            let help = "write scenario = \"ring.toml\", as seen from this file's folder";
+            return Err(file.source.error_at("scenario", message, help).into());
+        }
         let base = Base::load(&file.scenario)?;
         let chosen = chosen(file, &base.runs)?;
         for parameter in file.axes.iter().flat_map(|axis| &axis.parameters) {
