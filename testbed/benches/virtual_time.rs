@@ -5,7 +5,6 @@
 //! --no-default-features --bench virtual_time [-- NAME]`; with `-- --instructions` a small fabric runs under callgrind, and the
 //! instructions of a packet-hop are held against a limit, which wall time on a shared machine could not be.
 
-use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
@@ -22,7 +21,7 @@ const INSTRUCTIONS_MAX: f64 = 2_170.0;
 /// A fabric and what its hosts send.
 struct Case {
     name: &'static str,
-    /// Keys of `[topology]` but the links'.
+    /// Keys of `[topology]` but the links' delay.
     topology: String,
     traffic: Traffic,
     /// How long the warm-up and the measured part are, in simulated time.
@@ -70,16 +69,23 @@ fn cases() -> Vec<Case> {
         warm_up,
         measured,
     };
-    let fat_tree = |name, k: u32, measured| web(name, &format!("kind = 'fat-tree'\nk = {k}"), ms(1), ms(measured));
+    let fat_tree = |name, k: u32, measured| {
+        web(name, &format!("kind = 'fat-tree'\nk = {k}\nrate = '100Gbps'"), ms(1), ms(measured))
+    };
     let mut cases = vec![
         Case {
             name: "incast-63",
-            topology: "kind = 'single'\nhosts = 64".to_owned(),
+            topology: "kind = 'single'\nhosts = 64\nrate = '100Gbps'".to_owned(),
             traffic: Traffic::Incast,
             warm_up: ms(1),
             measured: ms(15),
         },
-        web("leaf-spine-256", "kind = 'leaf-spine'\nleaves = 16\nspines = 16\nhosts = 16", ms(1), ms(3)),
+        web(
+            "leaf-spine-256",
+            "kind = 'leaf-spine'\nleaves = 16\nspines = 16\nhosts = 16\nrate = '100Gbps'",
+            ms(1),
+            ms(3),
+        ),
         web(
             "clos-320",
             "kind = 'clos'\npods = 5\ntors = 4\nleaves = 4\nspines = 16\nhosts = 16\nuplinks = 'planes'\n\
@@ -95,7 +101,7 @@ fn cases() -> Vec<Case> {
         cases.push(fat_tree(name, k, measured));
     }
     // Small enough to be counted instruction by instruction.
-    let small = "kind = 'leaf-spine'\nleaves = 8\nspines = 8\nhosts = 8";
+    let small = "kind = 'leaf-spine'\nleaves = 8\nspines = 8\nhosts = 8\nrate = '100Gbps'";
     cases.push(web(COUNTED, small, Span::from_micros(100), Span::from_micros(900)));
     cases
 }
@@ -188,8 +194,8 @@ fn cpu_seconds() -> f64 {
     stat.split_whitespace().next().and_then(|ns| ns.parse::<f64>().ok()).expect("nanoseconds") / 1e9
 }
 
-/// Links of 100 Gb/s, unless the fabric has others, and 1 us; switches of 32 MB, DT with α = 1, PFC on class 3, which marks between
-/// 400 KB and 1.6 MB; hosts that acknowledge each packet.
+/// Links of 1 us; switches of 32 MB, DT with α = 1, PFC on class 3, which marks between 400 KB and 1.6 MB; hosts that acknowledge
+/// each packet.
 fn scenario(case: &Case) -> Scenario {
     let end = case.warm_up + case.measured;
     let mut text = format!(
@@ -198,21 +204,17 @@ fn scenario(case: &Case) -> Scenario {
         case.measured.as_nanos(),
         case.topology
     );
-    if !case.topology.contains("\nrate") {
-        text += "rate = '100Gbps'\n";
-    }
     text += "[switch.buffer]\nsize = '32MB'\npolicy = 'dt'\n[switch.pfc]\nreaction = '0s'\n\
              [switch.classes]\npreset = 'roce'\n[[switch.classes.queues]]\nclass = 3\n\
              ecn = { kmin = '400KB', kmax = '1600KB', pmax = 0.2 }\n\
              [nic]\nmtu = 1024\nack_every = 1\nretransmit = '4ms'\n\
              [[workloads]]\nname = 'traffic'\nclass = 3\ncongestion_control = 'dcqcn'\n";
-    text += match case.traffic {
-        Traffic::Incast => "kind = 'incast'\nsizes = '4MB'\nreceivers = ['H63']\n",
-        Traffic::WebSearch => "kind = 'poisson'\nsizes = 'web-search'\nload = 0.5\n",
+    text += &match case.traffic {
+        Traffic::Incast => "kind = 'incast'\nsizes = '4MB'\nreceivers = ['H63']\n".to_owned(),
+        Traffic::WebSearch => {
+            format!("kind = 'poisson'\nsizes = 'web-search'\nload = 0.5\nuntil = '{}ns'\n", end.as_nanos())
+        }
     };
-    if matches!(case.traffic, Traffic::WebSearch) {
-        writeln!(text, "until = '{}ns'", end.as_nanos()).expect("a string takes all");
-    }
     let runs = file::parse(Path::new(case.name), &text).unwrap_or_else(|errors| panic!("{errors}\n{text}"));
     runs.into_iter().next().expect("one run").scenario
 }

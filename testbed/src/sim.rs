@@ -9,8 +9,9 @@
 //! The same scenario gives the same run on every machine. What a station does reaches no other before a frame has come over a
 //! wire: not within the shortest propagation delay that there is. So time is cut into windows, in each of which every station
 //! does all that it has to do by itself, one after the other, while what it needs is in the cache; their order is of no
-//! consequence. Where links join only stations of two sides, as the levels of a tree, these take turns, and a window is two delays long. Within a station instants follow each other in order; of frames that reach several ports of a
-//! switch at one instant, the ports take turns in being first. `time_dilation` has no meaning here.
+//! consequence. Where links join only stations of two sides, as the levels of a tree, these take turns, and a window is two
+//! delays long. Within a station instants follow each other in order; of frames that reach several ports of a switch at one
+//! instant, the ports take turns in being first. `time_dilation` has no meaning here.
 
 mod agenda;
 mod audit;
@@ -55,7 +56,7 @@ pub struct Sim {
     now: Time,
     /// How far the stations of each side have got.
     clocks: [Time; 2],
-    /// The window that the hosts are in, or were last: so many of [`Sides::window`] after the start.
+    /// The window that the hosts are in, or were last: so many lookaheads long as there are sides, from the start.
     window: Option<u64>,
     /// Instants at which any station did something.
     woken: u64,
@@ -228,7 +229,7 @@ impl Sim {
     /// Cuts a link of a host, or mends it. What is on it is lost, and the switch drops what it has for it.
     pub fn set_host_link_up(&mut self, scenario: &Scenario, host: usize, is_up: bool) {
         let place = scenario.hosts[host].place();
-        self.network.set_up(self.hosts[host].wire(), is_up);
+        self.network.wires[self.hosts[host].wire()].set_up(is_up);
         self.set_port_up(place, is_up);
     }
 
@@ -242,7 +243,7 @@ impl Sim {
         let switch = &mut self.switches[place.switch];
         switch.set_link_up(self.now, place.port, is_up);
         if let Some(wire) = switch.wire(place.port) {
-            self.network.set_up(wire, is_up);
+            self.network.wires[wire].set_up(is_up);
         }
         self.network.wake(place.switch, self.now);
     }

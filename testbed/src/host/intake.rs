@@ -38,7 +38,8 @@ impl Intake {
         }
     }
 
-    /// A frame of this length (without FCS) arrives, over a link that takes so much beyond it. Returns whether there is room for it; it is dropped if there is none.
+    /// A frame of this length (without FCS) arrives, over a link that takes so much beyond it. Returns whether there is room for
+    /// it; it is dropped if there is none.
     pub(super) fn take(&mut self, now: Time, class: Class, frame_bytes: u32, link_overhead: Bytes) -> bool {
         self.drain(now);
         if now < self.limit.from || now >= self.limit.until {

@@ -34,7 +34,8 @@ pub struct Summary {
     /// Line time that a host lost at most, because the machine polled it too late: where this is no small part of the
     /// duration, rates are the machine's and not the scenario's.
     pub late_ns: u64,
-    /// Whether no lossless frame was lost anywhere, in switches and in the receive buffers of hosts; in virtual time, but for what injected faults and outages took.
+    /// Whether no lossless frame was lost anywhere, in switches and in the receive buffers of hosts; in virtual time, but for what
+    /// injected faults and outages took.
     pub lossless: bool,
     /// Queues that waited for each other without end, if any did.
     pub deadlock: Option<DeadlockSummary>,
@@ -475,6 +476,19 @@ pub struct PortWindow {
     pub victim_permille: Option<u64>,
     /// As in [`ClassSummary`], of the window's samples.
     pub headroom_estimate_max_bytes: Option<u64>,
+}
+
+impl Summary {
+    /// What ports have counted of lossless classes.
+    pub fn lossless_classes(&self) -> impl Iterator<Item = &ClassSummary> {
+        self.ports.iter().flat_map(|port| &port.classes).filter(|class| class.lossless)
+    }
+
+    /// Frames of lossless classes that switches dropped while they ran.
+    pub fn lossless_drops(&self) -> u64 {
+        let drops = self.lossless_classes().flat_map(|class| &class.drops);
+        drops.filter(|(reason, _)| *reason != "shutdown").map(|(_, frames)| frames).sum()
+    }
 }
 
 impl FlowSummary {

@@ -194,11 +194,6 @@ impl Network {
         self.agendas[self.sides.of(station)].wake(station, at);
     }
 
-    /// Cuts a wire or mends it.
-    pub(super) fn set_up(&mut self, wire: usize, is_up: bool) {
-        self.wires[wire].set_up(is_up);
-    }
-
     /// Frames put on a wire so far.
     pub(super) fn hops(&self) -> u64 {
         self.hops

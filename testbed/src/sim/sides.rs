@@ -58,7 +58,6 @@ fn coloured(scenario: &Scenario) -> Option<Box<[u8]>> {
             match (of[*one], of[*other]) {
                 (Some(side), None) => of[*other] = Some(1 - side),
                 (None, Some(side)) => of[*one] = Some(1 - side),
-                (Some(side), Some(same)) if side == same => return None,
                 _ => {}
             }
         }
@@ -66,7 +65,8 @@ fn coloured(scenario: &Scenario) -> Option<Box<[u8]>> {
             break;
         }
     }
-    if links.iter().any(|[one, other]| of[*one].is_none() || of[*one] == of[*other]) {
+    // A link to no host has no side either: both of its ends are alike.
+    if links.iter().any(|[one, other]| of[*one] == of[*other]) {
         return None;
     }
     let switches = of.into_iter().map(|side| side.unwrap_or(1 - HOSTS));

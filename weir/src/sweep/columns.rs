@@ -9,7 +9,7 @@ use weir_testbed::run_dir::{
 };
 use weir_testbed::scenario::Scenario;
 
-use super::path::Path;
+use super::path::{Path, quoted};
 use super::table::Cell;
 
 /// The columns that a sweep's file asks for.
@@ -32,7 +32,7 @@ const LOSSLESS: &str = "lossless";
 
 /// All by default, in this order, after [`LOSSLESS`].
 const RECKONED: &[Reckoned] = &[
-    Reckoned { name: "lossless_frames_dropped", of: |summary, _| Some(lossless_drops(summary)) },
+    Reckoned { name: "lossless_frames_dropped", of: |summary, _| Some(summary.lossless_drops()) },
     Reckoned { name: "frames_dropped", of: |summary, _| Some(summary.frames.as_ref()?.dropped.values().sum()) },
     Reckoned {
         name: "frames_lost_on_links",
@@ -48,7 +48,7 @@ const RECKONED: &[Reckoned] = &[
     Reckoned { name: "paused_ns", of: |summary, _| Some(summary.flow_control?.paused_ns) },
     Reckoned {
         name: "ingress_max_bytes",
-        of: |summary, _| classes(summary).map(|class| class.ingress_max_bytes).max(),
+        of: |summary, _| summary.lossless_classes().map(|class| class.ingress_max_bytes).max(),
     },
     Reckoned { name: "shared_max_bytes", of: |summary, _| Some(shared_max(summary)) },
     Reckoned {
@@ -132,10 +132,6 @@ fn default<'a>(scenarios: impl Iterator<Item = &'a Scenario>) -> Vec<String> {
     names
 }
 
-fn quoted(name: &str) -> String {
-    if name.contains('.') { format!("'{name}'") } else { name.to_owned() }
-}
-
 /// Whether there is such a column; else what is wrong, and what to write.
 fn check(name: &str) -> Result<(), (String, String)> {
     if name == LOSSLESS || RECKONED.iter().any(|reckoned| reckoned.name == name) {
@@ -207,16 +203,6 @@ fn complete() -> Summary {
         }],
         ..Summary::default()
     }
-}
-
-fn classes(summary: &Summary) -> impl Iterator<Item = &ClassSummary> {
-    summary.ports.iter().flat_map(|port| &port.classes).filter(|class| class.lossless)
-}
-
-/// What switches dropped of lossless classes while they ran.
-fn lossless_drops(summary: &Summary) -> u64 {
-    let drops = classes(summary).flat_map(|class| &class.drops).filter(|(reason, _)| *reason != "shutdown");
-    drops.map(|(_, frames)| frames).sum()
 }
 
 /// Most in use of any switch's shared segment.

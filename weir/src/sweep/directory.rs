@@ -112,6 +112,12 @@ impl Manifest {
         serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))
     }
 
+    /// Puts it into a directory.
+    pub fn write(&self, directory: &Path) -> Result<(), Failure> {
+        let path = directory.join(MANIFEST);
+        whole(&path, |part| fs::write(part, json_text(self))).map_err(at(&path))
+    }
+
     /// Why results of one can't stand with those of the other.
     fn clash(&self, other: &Manifest) -> Option<String> {
         if self.format != other.format || self.version != other.version {
@@ -169,7 +175,7 @@ impl SweepDir {
         for table in TABLES {
             remove(fs::remove_file(path.join(table))).map_err(at(path))?;
         }
-        write_json(&path.join(MANIFEST), manifest)?;
+        manifest.write(path)?;
         Ok(SweepDir { path: path.to_owned(), _lock: lock })
     }
 
@@ -276,10 +282,6 @@ fn read_point(folder: &Path) -> io::Result<Finished> {
     Ok(serde_json::from_str(&fs::read_to_string(folder.join(POINT))?)?)
 }
 
-fn write_json(path: &Path, content: &impl Serialize) -> Result<(), Failure> {
-    whole(path, |part| fs::write(part, json_text(content))).map_err(at(path))
-}
-
 fn json_text(content: &impl Serialize) -> String {
     let mut text = serde_json::to_string_pretty(content).expect("plain data is JSON");
     text.push('\n');
@@ -297,10 +299,10 @@ pub fn at(path: &Path) -> impl FnOnce(io::Error) -> Failure {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn manifest(identity: &str) -> Manifest {
+    pub fn manifest(identity: &str) -> Manifest {
         Manifest {
             format: Manifest::FORMAT.to_owned(),
             version: "1".to_owned(),

@@ -1,5 +1,6 @@
 //! Where a value stands in a TOML or JSON document: `switch.buffer.dt.alpha`, `workloads.0.load`, `flows.F1.throughput_bps`.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use toml::{Table, Value};
@@ -148,13 +149,15 @@ impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (n, key) in self.0.iter().enumerate() {
             let dot = if n == 0 { "" } else { "." };
-            match key.contains('.') {
-                true => write!(f, "{dot}'{key}'")?,
-                false => write!(f, "{dot}{key}")?,
-            }
+            write!(f, "{dot}{}", quoted(key))?;
         }
         Ok(())
     }
+}
+
+/// A key as a path has it.
+pub fn quoted(key: &str) -> Cow<'_, str> {
+    if key.contains('.') { Cow::Owned(format!("'{key}'")) } else { Cow::Borrowed(key) }
 }
 
 fn inner<'a>(value: &'a Value, key: &str) -> Vec<&'a Value> {

@@ -30,9 +30,7 @@ pub fn submit(jobs: &Jobs<'_>, manifest: &Manifest, is_rehearsal: bool) -> Resul
     }
     let folder = jobs.directory.join("slurm");
     fs::create_dir_all(&folder).map_err(at(&folder))?;
-    let manifest_file = jobs.directory.join("sweep.json");
-    let text = serde_json::to_string_pretty(&manifest).expect("plain data is JSON");
-    fs::write(&manifest_file, text + "\n").map_err(at(&manifest_file))?;
+    manifest.write(jobs.directory)?;
     let program = std::env::current_exe()?;
     let [array, merge] =
         [("array.sh", jobs.array(&program)?), ("merge.sh", jobs.merge(&program)?)].map(|(name, text)| {

@@ -102,7 +102,8 @@ mod tests {
 
     use tempfile::TempDir;
 
-    use super::super::directory::{MadeBy, Manifest, Outcome};
+    use super::super::directory::Outcome;
+    use super::super::directory::tests::manifest;
     use super::super::plan::tests::plan;
     use super::*;
 
@@ -117,17 +118,7 @@ mod tests {
     }
 
     fn sweep_dir(directory: &TempDir, plan: &Plan) -> SweepDir {
-        let manifest = Manifest {
-            format: Manifest::FORMAT.to_owned(),
-            version: "1".to_owned(),
-            name: plan.name.clone(),
-            made_by: MadeBy::Run,
-            identity: plan.identity.clone(),
-            points: plan.points.len(),
-            shard: None,
-            columns: Vec::new(),
-        };
-        let to = SweepDir::open(&directory.path().join("out"), &manifest).unwrap();
+        let to = SweepDir::open(&directory.path().join("out"), &manifest(&plan.identity)).unwrap();
         to.clear_unfinished().unwrap();
         to
     }

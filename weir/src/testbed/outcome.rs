@@ -72,9 +72,7 @@ fn lost(summary: &Summary) -> String {
 fn dropped(summary: &Summary) -> u64 {
     let of_hosts = summary.hosts.iter().flat_map(|host| &host.classes).filter(|class| class.lossless);
     let overflown: u64 = of_hosts.map(|class| class.receive_overflow).sum();
-    let classes = summary.ports.iter().flat_map(|port| &port.classes).filter(|class| class.lossless);
-    let drops = classes.flat_map(|class| &class.drops).filter(|(reason, _)| *reason != "shutdown");
-    drops.map(|(_, frames)| frames).sum::<u64>() + overflown
+    summary.lossless_drops() + overflown
 }
 
 /// What comes before all else.
