@@ -6,7 +6,14 @@ pub(crate) struct Random(u64);
 
 impl Random {
     pub(crate) fn new(seed: u64) -> Random {
-        Random(seed | 1)
+        // Seeds that are near each other would begin alike.
+        Random(mix(seed) | 1)
+    }
+
+    /// A seed for a part of a switch, unlike that of any other part or switch: FNV-1a of all three.
+    pub(crate) fn seed_of(switch: &str, seed: u64, part: u64) -> u64 {
+        let bytes = switch.bytes().chain(seed.to_le_bytes()).chain(part.to_le_bytes());
+        bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
     }
 
     #[inline]
@@ -21,5 +28,30 @@ impl Random {
     #[inline]
     pub(crate) fn below(&mut self, n: u32) -> u32 {
         ((u64::from(self.next()) * u64::from(n)) >> 32) as u32
+    }
+}
+
+/// The finaliser of SplitMix64: each bit of the seed goes into each of the result.
+fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn switches_and_their_parts_draw_apart() {
+        let first = |switch: &str, seed: u64, part: u64| {
+            let mut random = Random::new(Random::seed_of(switch, seed, part));
+            [random.next(), random.next()]
+        };
+        let all = [first("S1", 1, 0), first("S2", 1, 0), first("S1", 2, 0), first("S1", 1, 1)];
+        for (n, one) in all.iter().enumerate() {
+            assert!(all[n + 1..].iter().all(|other| other[0] != one[0] && other[1] != one[1]), "{all:?}");
+        }
+        assert_eq!(first("S1", 1, 0), first("S1", 1, 0));
     }
 }

@@ -17,6 +17,7 @@ use crate::flow_control::{RATE_UNKNOWN, mechanism};
 use crate::forwarder::Forwarder;
 use crate::handoff::RECEIVED_MAX;
 use crate::plan::{LcoreRole, Plan};
+use crate::random::Random;
 use crate::receiver::Receiver;
 use crate::report::Reporter;
 use crate::scheduler::Scheduler;
@@ -46,6 +47,9 @@ pub struct Surroundings {
     pub learns: bool,
     /// By which the switch chooses among ports of equal cost otherwise than its neighbours.
     pub hash_seed: u32,
+    /// Where the switch's random numbers begin, together with its name: another seed gives other marks and drawn ports, and so does
+    /// another name.
+    pub seed: u64,
     /// What a frame takes on a link beyond its length without FCS; on a real one, [`LINK_OVERHEAD`]. What the buffer reserves, and
     /// the bounds of GFC's thresholds, are reckoned with a real link's.
     pub link_overhead: Bytes,
@@ -103,6 +107,7 @@ impl Surroundings {
             stations: STATIONS_MAX,
             learns: true,
             hash_seed: 0,
+            seed: 0,
             link_overhead: LINK_OVERHEAD,
             memory: Memory::Upfront,
         }
@@ -253,7 +258,7 @@ impl Switch {
             .classes
             .queues
             .map(|queue| queue.ecn.map(|ecn| EcnMarker::new(ecn.kmin, ecn.kmax, ecn.pmax_ppm)));
-        let seed = u64::from(role.transmits[0].0) + 0x9e37_79b9_7f4a_7c15;
+        let seed = Random::seed_of(&self.config.name, self.surroundings.seed, u64::from(role.transmits[0].0));
         let queues = EgressQueues::new(self.shared.ports().len(), places, &self.config.classes.queues, seed);
         Transmitter::new(self.shared.clone(), inputs, ports.collect(), queues, markers, seed, self.surroundings)
     }

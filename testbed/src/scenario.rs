@@ -42,6 +42,8 @@ pub struct Scenario {
     pub outages: Vec<Outage>,
     /// What a frame takes of a link besides its bytes: FCS 4 B, preamble 8 B and gap 12 B on a real one.
     pub link_overhead: Bytes,
+    /// Where the switches' random numbers begin in virtual time: ECN's marks, and ports that are drawn.
+    pub seed: u64,
     /// Messages that start before this are no part of the statistics.
     pub warm_up: Time,
     /// Parts of the run that are measured by themselves.
@@ -232,6 +234,7 @@ impl Scenario {
             routes: None,
             outages: Vec::new(),
             link_overhead: LINK_OVERHEAD,
+            seed: 1,
             warm_up: Time::ZERO,
             windows: Vec::new(),
             sample_every: Span::from_millis(1),

@@ -103,7 +103,7 @@ impl Sim {
                 let ports = (0..scenario.hosts.len()).map(move |host| routes.ports(number, host));
                 (scenario.hosts[0].nic.mac, ports)
             });
-            SwitchStation::new(number, config, wires.clone().into(), routes, scenario.link_overhead).map_err(failed)
+            SwitchStation::new(number, config, wires.clone().into(), routes, scenario).map_err(failed)
         });
         let switches = switches.collect::<Result<Box<[_]>, _>>()?;
         let hosts = (0..scenario.hosts.len()).map(|n| {

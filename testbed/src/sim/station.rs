@@ -9,13 +9,13 @@ use weir_switch_core::{
     BuildError, Burst, Forwarder, Memory, PacketStore, Plan, PortFacts, PortOutput, Shared, Surroundings, Switch,
     Transmitter,
 };
-use weir_units::{Bytes, MacAddr, PortId, Span, Time};
+use weir_units::{MacAddr, PortId, Span, Time};
 
 use super::agenda::Agenda;
 use super::frame::Frame;
 use super::network::{Network, Told};
 use crate::host::{Host, NicFrame};
-use crate::scenario::PortPlace;
+use crate::scenario::{PortPlace, Scenario};
 
 /// A switch: its halves, all on one lcore, and what has arrived for it.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl SwitchStation {
         config: &SwitchConfig,
         wires: Box<[Option<u32>]>,
         routes: Option<(MacAddr, impl Iterator<Item = &'r [u16]>)>,
-        link_overhead: Bytes,
+        scenario: &Scenario,
     ) -> Result<SwitchStation, BuildError> {
         let mac = |port: usize| MacAddr([2, 1, (number >> 8) as u8, number as u8, (port >> 8) as u8, port as u8]);
         let ports = config.ports.len();
@@ -83,7 +83,8 @@ impl SwitchStation {
                 stations: if routes.is_some() { 1 } else { 4 * config.static_macs.len() + LEARNED_MAX },
                 learns: routes.is_none(),
                 hash_seed: number as u32,
-                link_overhead,
+                seed: scenario.seed,
+                link_overhead: scenario.link_overhead,
                 memory: Memory::AsNeeded,
             },
         )?;

@@ -376,6 +376,7 @@ impl<'p> Build<'p> {
             },
             outages: plan.outages.clone(),
             link_overhead: plan.link_overhead,
+            seed: plan.seed,
             warm_up: plan.warm_up,
             windows: plan.windows.clone(),
             sample_every: plan.sample_every,
