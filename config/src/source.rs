@@ -68,6 +68,13 @@ impl Source {
         ConfigErrors::from(self.error(Problem::new(message, help).at(key, "")))
     }
 
+    /// An error at a stretch of the text, in bytes, for a check by another parser of the same file.
+    pub fn error_in(&self, bytes: Range<usize>, message: impl Into<String>, help: impl Into<String>) -> ConfigErrors {
+        let end = bytes.end.min(self.0.text.len());
+        let labels = vec![(bytes.start.min(end)..end, String::new())];
+        ConfigErrors::from(ConfigError::new(self.clone(), message.into(), help.into(), labels))
+    }
+
     /// The line, from 1, on which a key of the file stands; `None` if neither it nor a table around it is there.
     pub fn line_of(&self, key: &str) -> Option<usize> {
         self.nearest_place(key).map(|(place, _)| self.line_at(place.key.start))

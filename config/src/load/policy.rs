@@ -54,7 +54,7 @@ fn read_all(buffer: &Table<'_>) -> Vec<PolicyConfig> {
         PolicyConfig::Dt { alpha: alpha(&dt) },
         PolicyConfig::Spfc {
             alpha: alpha(&spfc),
-            k_spfc: spfc.integer("k_spfc", 2..=64).map_or(5, |n| n as u32),
+            k_spfc: spfc.integer("k_spfc", 1..=64).map_or(5, |n| n as u32),
             tc: spfc.quantity("tc", &TIME, up_to(Span::from_secs(1))).unwrap_or(Span::from_micros(80)),
         },
         PolicyConfig::Sih { alpha: alpha(&sih) },
