@@ -13,6 +13,8 @@ pub enum FlowControl {
     None,
     /// Buffer-based Gentle Flow Control (GFC 4.2): the sender is slowed down by stages.
     GfcBuffer(GfcBufferConfig),
+    /// Conceptual Gentle Flow Control (GFC 4.1): the sender's rate follows the queue's length, told whenever it changes.
+    GfcConceptual(GfcConceptualConfig),
     /// Time-based Gentle Flow Control (GFC 5.2): the sender's rate follows the queue's length, told periodically.
     GfcTime(GfcTimeConfig),
     /// Credit-based flow control, as InfiniBand's.
@@ -28,6 +30,7 @@ impl FlowControl {
             FlowControl::None => "none",
             FlowControl::GfcBuffer(GfcBufferConfig { peer: GfcPeer::Gfc, .. }) => "GFC by stages",
             FlowControl::GfcBuffer(GfcBufferConfig { peer: GfcPeer::Pfc { .. }, .. }) => "GFC by stages, pulsed",
+            FlowControl::GfcConceptual(_) => "GFC, conceptual",
             FlowControl::GfcTime(_) => "GFC by time",
             FlowControl::Cbfc(_) => "CBFC",
         }
@@ -42,6 +45,7 @@ impl FlowControl {
     pub fn limit(&self) -> Option<(&'static str, Option<Bytes>)> {
         match self {
             FlowControl::GfcBuffer(gfc) => Some(("b_m", gfc.b_m)),
+            FlowControl::GfcConceptual(gfc) => Some(("b_m", gfc.b_m)),
             FlowControl::GfcTime(gfc) => Some(("b_m", gfc.b_m)),
             FlowControl::Cbfc(cbfc) => Some(("buffer", cbfc.buffer)),
             FlowControl::Pfc | FlowControl::Pause | FlowControl::None => None,
@@ -55,6 +59,7 @@ impl FlowControl {
             FlowControl::Pause => "pause",
             FlowControl::None => "none",
             FlowControl::GfcBuffer(_) => "gfc-buffer",
+            FlowControl::GfcConceptual(_) => "gfc-conceptual",
             FlowControl::GfcTime(_) => "gfc-time",
             FlowControl::Cbfc(_) => "cbfc",
         }
@@ -96,6 +101,24 @@ pub enum GfcPeer {
 impl GfcPeer {
     /// P where the file gives none.
     pub const PULSE_PERIOD_DEFAULT: Span = Span::from_micros(100);
+}
+
+/// `kind = "gfc-conceptual"`: the rate is C up to B_0, and `C (B_m − q) / (B_m − B_0)` above. With the names of GFC (4.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GfcConceptualConfig {
+    /// `tau`: τ, as for [`GfcBufferConfig`]; without the period, which adds to it.
+    pub tau: Option<Span>,
+    /// `b_m`: B_m, as for [`GfcBufferConfig`].
+    pub b_m: Option<Bytes>,
+    /// `b_0`: B_0, the length from which the sender slows down. `None` is the highest safe one, `B_m − 4 C τ` (GFC, theorem 4.1).
+    pub b_0: Option<Bytes>,
+    /// `period`: the shortest time between two messages, which the paper takes for nothing. `None` is 1,250 byte times at the
+    /// port's rate.
+    pub period: Option<Span>,
+    /// `refresh`: lengths are told again after this long. `None` is 65,535 byte times at the port's rate.
+    pub refresh: Option<Span>,
+    /// `unsafe_thresholds`: B_0 may be above the highest safe one, so that frames can be lost.
+    pub unsafe_thresholds: bool,
 }
 
 /// `kind = "gfc-time"`: the rate is C up to B_0, and `C (B_m − q) / (B_m − B_0)` above. With the names of GFC (5.2).

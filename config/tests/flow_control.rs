@@ -1,6 +1,8 @@
 //! Every kind of flow control: its defaults as the reference states them, its values, and its name.
 
-use weir_config::{CbfcConfig, FlowControl, GfcBufferConfig, GfcPeer, GfcTimeConfig, SwitchConfig, parse};
+use weir_config::{
+    CbfcConfig, FlowControl, GfcBufferConfig, GfcConceptualConfig, GfcPeer, GfcTimeConfig, SwitchConfig, parse,
+};
 use weir_units::{Bytes, Span};
 
 /// Port 0 with `flow_control`, which is all but its name, device and rate; port 1 has none.
@@ -19,6 +21,8 @@ fn flow_control(keys: &str) -> FlowControl {
 
 const GFC_BUFFER: GfcBufferConfig =
     GfcBufferConfig { tau: None, b_m: None, b_1: None, refresh: None, peer: GfcPeer::Gfc, unsafe_thresholds: false };
+const GFC_CONCEPTUAL: GfcConceptualConfig =
+    GfcConceptualConfig { tau: None, b_m: None, b_0: None, period: None, refresh: None, unsafe_thresholds: false };
 const GFC_TIME: GfcTimeConfig =
     GfcTimeConfig { tau: None, b_m: None, b_0: None, period: None, unsafe_thresholds: false };
 
@@ -29,6 +33,7 @@ fn a_word_an_inline_table_and_a_table_are_the_same() {
         ("pause", FlowControl::Pause),
         ("none", FlowControl::None),
         ("gfc-buffer", FlowControl::GfcBuffer(GFC_BUFFER)),
+        ("gfc-conceptual", FlowControl::GfcConceptual(GFC_CONCEPTUAL)),
         ("gfc-time", FlowControl::GfcTime(GFC_TIME)),
         ("cbfc", FlowControl::Cbfc(CbfcConfig { buffer: None, period: None })),
     ];
@@ -61,6 +66,17 @@ fn values_arrive_where_they_belong() {
         ..GFC_BUFFER
     };
     assert_eq!(flow_control(by_stages), FlowControl::GfcBuffer(gfc_buffer));
+    let by_length = "kind = \"gfc-conceptual\"\ntau = \"7.4us\"\nb_m = \"300KB\"\nb_0 = \"270KB\"\nperiod = \"2us\"\n\
+                     refresh = \"9us\"\nunsafe_thresholds = true";
+    let gfc_conceptual = GfcConceptualConfig {
+        tau,
+        b_m,
+        b_0: Some(Bytes::kb(270)),
+        period: Some(Span::from_micros(2)),
+        refresh: Some(Span::from_micros(9)),
+        unsafe_thresholds: true,
+    };
+    assert_eq!(flow_control(by_length), FlowControl::GfcConceptual(gfc_conceptual));
     let by_time = "kind = \"gfc-time\"\ntau = \"7.4us\"\nb_m = \"300KB\"\nb_0 = \"159KB\"\nperiod = \"52.4us\"";
     let gfc_time =
         GfcTimeConfig { tau, b_m, b_0: Some(Bytes::kb(159)), period: Some(Span::from_nanos(52_400)), ..GFC_TIME };

@@ -12,15 +12,13 @@
 //! | 18..34 | Time\[0\] to Time\[7\] in quanta | zero |
 //! | 34..60 | zero | zero |
 //!
-//! Credits have a frame of their own, [`CreditFrame`]; one codec reads and writes all three.
+//! Credits and queues' lengths have frames of their own, [`CreditFrame`] and [`QueueFrame`]; one codec reads and writes all.
 
 use std::ops::Range;
 
 use weir_units::{CLASSES, Class, MacAddr};
 
-mod credit;
-
-pub use credit::CreditFrame;
+mod extension;
 
 /// Ethertype of MAC control frames.
 pub const ETHERTYPE: u16 = 0x8808;
@@ -53,6 +51,8 @@ pub enum ControlFrame {
     Pause(u16),
     /// Credit limits, of CBFC or time-based GFC.
     Credit(CreditFrame),
+    /// Queues' lengths, of conceptual GFC.
+    Queue(QueueFrame),
 }
 
 /// A PFC frame: a pause time for each class that its vector enables.
@@ -64,6 +64,25 @@ pub struct PfcFrame {
     pub times: [u16; CLASSES],
 }
 
+/// The credit limits that a port advertises to its peer: CBFC's and time-based GFC's frame, our own, as Ethernet has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct CreditFrame {
+    /// Class-enable vector, bit j for class j. A class not enabled is left alone.
+    pub enabled: u8,
+    /// FCCL of each class: the block, counted from the link's start modulo 2^32, up to which the peer may send.
+    /// Meaningless where not enabled.
+    pub limits: [u32; CLASSES],
+}
+
+/// The lengths of a port's ingress queues: conceptual GFC's frame, our own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct QueueFrame {
+    /// Class-enable vector, bit j for class j. A class not enabled is left alone.
+    pub enabled: u8,
+    /// q of each class, in bytes. Meaningless where not enabled.
+    pub lengths: [u32; CLASSES],
+}
+
 /// Why bytes with the MAC control ethertype are no frame that Weir knows. Such frames are counted and ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeError {
@@ -73,7 +92,7 @@ pub enum DecodeError {
     Destination,
     /// An opcode that Weir does not speak.
     UnknownOpcode(u16),
-    /// A frame of PFC or credit whose vector names no class: to be ignored, and not counted as such.
+    /// A frame of PFC, credit or lengths whose vector names no class: to be ignored, and not counted as such.
     NoClass,
 }
 
@@ -104,7 +123,7 @@ impl ControlFrame {
                 let times = std::array::from_fn(|class| word(frame, time_field(class)).unwrap_or(0));
                 Ok(ControlFrame::Pfc(PfcFrame { enabled, times }))
             }
-            credit::OPCODE => CreditFrame::decode(frame).map(ControlFrame::Credit),
+            extension::OPCODE => extension::decode(frame),
             unknown => Err(DecodeError::UnknownOpcode(unknown)),
         }
     }
@@ -121,6 +140,7 @@ impl ControlFrame {
                 frame[field::PAUSE_TIME].copy_from_slice(&quanta.to_be_bytes());
             }
             ControlFrame::Credit(credit) => credit.encode(&mut frame),
+            ControlFrame::Queue(queue) => queue.encode(&mut frame),
             ControlFrame::Pfc(pfc) => {
                 frame[field::OPCODE].copy_from_slice(&OPCODE_PFC.to_be_bytes());
                 frame[field::CLASS_ENABLE].copy_from_slice(&u16::from(pfc.enabled).to_be_bytes());

@@ -2,6 +2,7 @@
 //! waits (Qian et al., "Gentle Flow Control: Avoiding Deadlock in Lossless Networks", SIGCOMM 2019; "gfc" below).
 
 mod conceptual;
+pub mod length;
 mod pulse;
 mod rates;
 pub mod stage;

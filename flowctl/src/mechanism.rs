@@ -38,6 +38,15 @@ pub enum Mechanism {
         /// P, the period of the pauses.
         period: Span,
     },
+    /// Conceptual GFC.
+    GfcConceptual {
+        /// Which rate a queue's length asks for.
+        mapping: Mapping,
+        /// The shortest time between two messages.
+        period: Span,
+        /// After this long without change the lengths are told again.
+        refresh: Span,
+    },
     /// Time-based GFC.
     GfcTime {
         /// Which rate a queue's length asks for.
@@ -59,6 +68,6 @@ pub enum Mechanism {
 impl Mechanism {
     /// Whether what is told goes by the queues' lengths as they are: each arrival and departure may make a message due.
     pub fn goes_by_length(&self) -> bool {
-        matches!(self, Mechanism::GfcBuffer { .. } | Mechanism::GfcPulse { .. })
+        matches!(self, Mechanism::GfcBuffer { .. } | Mechanism::GfcPulse { .. } | Mechanism::GfcConceptual { .. })
     }
 }

@@ -4,7 +4,7 @@ use weir_units::{BitRate, Bytes, CLASSES, Class, Time};
 
 use crate::cbfc::{Advertiser, Receiver, blocks};
 use crate::frame::{ControlFrame, PfcFrame};
-use crate::gfc::{Arrivals, Pulse, StageTable, stage};
+use crate::gfc::{Arrivals, Pulse, StageTable, length, stage};
 use crate::{Mechanism, Quantum, pfc};
 
 /// What the buffer asks of the peer. Each mechanism looks at what it goes by.
@@ -90,6 +90,7 @@ enum Kind {
         pulse: Box<Pulse>,
         stages: StageTable,
     },
+    Lengths(length::Generator),
     Credits(Advertiser),
 }
 
@@ -111,6 +112,9 @@ impl MessageGenerator {
             Mechanism::GfcPulse { stages, period } => {
                 Kind::Pulse { pulse: Box::new(Pulse::new(rate, classes, *period)), stages: stages.clone() }
             }
+            Mechanism::GfcConceptual { period, refresh, .. } => {
+                Kind::Lengths(length::Generator::new(classes, *period, *refresh))
+            }
             Mechanism::GfcTime { period, .. } | Mechanism::Cbfc { period, .. } => {
                 Kind::Credits(Advertiser::new(classes, *period))
             }
@@ -125,6 +129,9 @@ impl MessageGenerator {
             Kind::None => None,
             Kind::Pause(generator) => generator.poll(now, demand.off),
             Kind::Stages(generator) => generator.poll(now, &queues(self.classes, demand.held)).map(ControlFrame::Pfc),
+            Kind::Lengths(generator) => {
+                generator.poll(now, &queues(self.classes, demand.held)).map(ControlFrame::Queue)
+            }
             Kind::Pulse { pulse, stages } => {
                 if now < pulse.next_wakeup() {
                     return None;
@@ -150,6 +157,11 @@ impl MessageGenerator {
             Kind::Pause(generator) => generator.handle_sent(now, demand.off),
             Kind::Stages(generator) => {
                 if let ControlFrame::Pfc(frame) = frame {
+                    generator.handle_sent(now, frame);
+                }
+            }
+            Kind::Lengths(generator) => {
+                if let ControlFrame::Queue(frame) = frame {
                     generator.handle_sent(now, frame);
                 }
             }
@@ -185,6 +197,7 @@ impl MessageGenerator {
             Kind::None => Time::NEVER,
             Kind::Pause(generator) => generator.next_wakeup(),
             Kind::Stages(generator) => generator.next_wakeup(),
+            Kind::Lengths(generator) => generator.next_wakeup(now),
             // A period that has ended and was not followed by another: the peer goes at line rate until a queue grows.
             Kind::Pulse { pulse, .. } if pulse.next_wakeup() <= now => Time::NEVER,
             Kind::Pulse { pulse, .. } => pulse.next_wakeup(),
@@ -210,6 +223,7 @@ mod tests {
     use weir_units::{LINK_OVERHEAD, Span};
 
     use super::*;
+    use crate::gfc::Mapping;
 
     const RATE: BitRate = BitRate::gbps(10);
     const CLASS: Class = Class::new(3);
@@ -252,6 +266,13 @@ mod tests {
         assert!(!staged.slows(&frame), "stage 1 is faster than 2");
         let pulsed = generator(&Mechanism::GfcPulse { stages: stages(), period: Span::from_micros(100) });
         assert_eq!(times(pulsed.poll(at(1), demand(0, 900))), Some(1_464), "three quarters of 100 us");
+        let mapping = Mapping::without_guarantee(Bytes::mb(1), Bytes::kb(500), RATE).unwrap();
+        let period = Span::from_micros(1);
+        let conceptual = generator(&Mechanism::GfcConceptual { mapping, period, refresh });
+        match conceptual.poll(at(1), demand(0xff, 900)) {
+            Some(ControlFrame::Queue(frame)) => assert_eq!(frame.lengths[CLASS.index()], 900_000),
+            other => panic!("{other:?}"),
+        }
         assert_eq!(generator(&Mechanism::None).poll(at(1), demand(0xff, 1_000)), None);
     }
 

@@ -6,7 +6,7 @@ use weir_units::{BitRate, Class, Span, Time};
 
 use crate::cbfc::Sender;
 use crate::frame::ControlFrame;
-use crate::gfc::{Rates, stage, time_based};
+use crate::gfc::{Rates, length, stage, time_based};
 use crate::pfc::Gate;
 use crate::{Mechanism, Quantum};
 
@@ -30,6 +30,7 @@ enum Kind {
     Pfc,
     Pause,
     Stages(stage::Adjuster),
+    Lengths(length::Adjuster),
     Time(time_based::Adjuster),
     Credits(Sender),
 }
@@ -42,6 +43,7 @@ impl Regulator {
             Mechanism::Pfc { .. } | Mechanism::GfcPulse { .. } => Kind::Pfc,
             Mechanism::Pause { .. } => Kind::Pause,
             Mechanism::GfcBuffer { stages, .. } => Kind::Stages(stage::Adjuster::new(stages.clone())),
+            Mechanism::GfcConceptual { mapping, .. } => Kind::Lengths(length::Adjuster::new(*mapping)),
             Mechanism::GfcTime { mapping, buffer, .. } => Kind::Time(time_based::Adjuster::new(*mapping, *buffer)),
             Mechanism::Cbfc { .. } => Kind::Credits(Sender::new()),
         };
@@ -54,6 +56,7 @@ impl Regulator {
             (Kind::Pfc, ControlFrame::Pfc(frame)) => self.gate.handle_pfc(now, frame),
             (Kind::Pause, ControlFrame::Pause(quanta)) => self.gate.handle_pause(now, *quanta),
             (Kind::Stages(adjuster), ControlFrame::Pfc(frame)) => adjuster.handle_frame(frame),
+            (Kind::Lengths(adjuster), ControlFrame::Queue(frame)) => adjuster.handle_frame(frame),
             (Kind::Time(adjuster), ControlFrame::Credit(frame)) => adjuster.handle_credit(frame),
             (Kind::Credits(sender), ControlFrame::Credit(frame)) => {
                 sender.handle_credit(frame);
@@ -81,6 +84,7 @@ impl Regulator {
     pub fn rates(&self) -> Option<&Rates> {
         match &self.kind {
             Kind::Stages(adjuster) => Some(adjuster.rates()),
+            Kind::Lengths(adjuster) => Some(adjuster.rates()),
             Kind::Time(adjuster) => Some(adjuster.rates()),
             _ => None,
         }
@@ -153,7 +157,7 @@ mod tests {
     use weir_units::Bytes;
 
     use super::*;
-    use crate::frame::{CreditFrame, PfcFrame};
+    use crate::frame::{CreditFrame, PfcFrame, QueueFrame};
     use crate::gfc::{Mapping, StageTable};
 
     const RATE: BitRate = BitRate::gbps(10);
@@ -179,7 +183,7 @@ mod tests {
         StageTable::new(Bytes::mb(1), Bytes::kb(750), RATE, Span::from_micros(90)).unwrap()
     }
 
-    fn all() -> [Mechanism; 7] {
+    fn all() -> [Mechanism; 8] {
         let (buffer, period) = (Bytes::mb(1), Span::from_micros(50));
         let mapping = Mapping::without_guarantee(buffer, Bytes::kb(492), RATE).unwrap();
         [
@@ -190,15 +194,18 @@ mod tests {
             Mechanism::GfcPulse { stages: stages(), period },
             Mechanism::GfcTime { mapping, buffer, period },
             Mechanism::Cbfc { buffer, period },
+            Mechanism::GfcConceptual { mapping, period, refresh: period },
         ]
     }
 
     #[test]
     fn each_obeys_what_it_speaks_and_nothing_else() {
         let obeyed = |frame: ControlFrame| all().map(|mechanism| regulator(&mechanism).handle(at(1), &frame));
-        assert_eq!(obeyed(pfc(1)), [false, true, false, true, true, false, false]);
-        assert_eq!(obeyed(ControlFrame::Pause(1)), [false, false, true, false, false, false, false]);
-        assert_eq!(obeyed(credit(1)), [false, false, false, false, false, true, true]);
+        assert_eq!(obeyed(pfc(1)), [false, true, false, true, true, false, false, false]);
+        assert_eq!(obeyed(ControlFrame::Pause(1)), [false, false, true, false, false, false, false, false]);
+        assert_eq!(obeyed(credit(1)), [false, false, false, false, false, true, true, false]);
+        let queue = ControlFrame::Queue(QueueFrame { enabled: CLASS.bit(), lengths: [1; 8] });
+        assert_eq!(obeyed(queue), [false, false, false, false, false, false, false, true]);
     }
 
     /// A GFC stage at a gate that only knows PFC pauses for some quanta, and a PAUSE at a GFC port slows it and does not

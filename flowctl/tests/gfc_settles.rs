@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use weir_flowctl::cbfc::{self, Advertiser};
-use weir_flowctl::gfc::{Mapping, Rates, StageTable, stage, time_based};
+use weir_flowctl::gfc::{Mapping, Rates, StageTable, length, stage, time_based};
 use weir_flowctl::{RateLimiter, Shaper, wire_bytes};
 use weir_units::{BitRate, Bytes, CLASSES, Class, LINK_OVERHEAD, Span, Time};
 
@@ -98,23 +98,33 @@ impl<F: Feedback> Run<F> {
     }
 }
 
-/// Each queue length is told, and takes effect after τ.
 struct Conceptual {
-    mapping: Mapping,
-    lengths: Delayed<Bytes>,
-    rate: BitRate,
+    generator: length::Generator,
+    messages: Delayed<weir_flowctl::frame::QueueFrame>,
+    adjuster: length::Adjuster,
+}
+
+impl Conceptual {
+    fn new(mapping: Mapping, delay: Span) -> Conceptual {
+        let (period, refresh) = (length::Generator::period_by_default(LINE), Advertiser::period_by_default(LINE));
+        let generator = length::Generator::new(CLASS.bit(), period, refresh);
+        Conceptual { generator, messages: Delayed::new(delay), adjuster: length::Adjuster::new(mapping) }
+    }
 }
 
 impl Feedback for Conceptual {
     fn step(&mut self, now: Time, queue: Bytes) {
-        self.lengths.push(now, queue);
-        while let Some(queue) = self.lengths.pop(now) {
-            self.rate = self.mapping.rate(queue);
+        if let Some(frame) = self.generator.poll(now, &[queue; CLASSES]) {
+            self.generator.handle_sent(now, &frame);
+            self.messages.push(now, frame);
+        }
+        while let Some(frame) = self.messages.pop(now) {
+            self.adjuster.handle_frame(&frame);
         }
     }
 
     fn rate(&self) -> BitRate {
-        self.rate
+        rate_of(self.adjuster.rates())
     }
 }
 
@@ -224,7 +234,7 @@ fn within(range: (Bytes, Bytes), low_kb: u64, high_kb: u64) {
 fn conceptual_gfc_settles_at_75_kb() {
     let tau = Span::from_micros(25);
     let mapping = Mapping::without_guarantee(Bytes::kb(100), Bytes::kb(50), LINE).unwrap();
-    let mut run = Run::new(Conceptual { mapping, lengths: Delayed::new(tau), rate: LINE }, Span::ZERO);
+    let mut run = Run::new(Conceptual::new(mapping, tau), Span::ZERO);
     let (_, overshoot) = run.drain_at(Some(HALF), ms(2), ANY);
     within(run.drain_at(Some(HALF), ms(5), ANY), 73, 77);
     assert!(overshoot > Bytes::kb(77) && overshoot < Bytes::kb(100), "{overshoot}");
@@ -292,5 +302,5 @@ fn a_queue_that_stops_draining_exceeds_b_m_by_a_frame_at_most() {
     check(Run::new(BufferBased::new(testbed_stages(), message), wire));
     check(Run::new(TimeBased::new(testbed_mapping(), message), wire));
     let mapping = Mapping::conceptual(Bytes::mb(1), Bytes::kb(550), LINE, TAU).unwrap();
-    check(Run::new(Conceptual { mapping, lengths: Delayed::new(message), rate: LINE }, wire));
+    check(Run::new(Conceptual::new(mapping, message), wire));
 }

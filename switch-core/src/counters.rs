@@ -117,7 +117,7 @@ pub mod port_stat {
     pub const IGNORED: usize = 2;
     /// Control frames received that are broken, or enable no class.
     pub const MALFORMED: usize = 3;
-    /// Credit frames received or sent.
+    /// Frames with credit or queues' lengths, received or sent.
     pub const CREDIT: usize = 4;
     /// For each class: frames that pause it (refreshes included).
     pub const XOFF: usize = 5;

@@ -5,8 +5,8 @@ mod tests;
 
 use weir_config::{ConfigErrors, FlowControl, GfcPeer, SwitchConfig};
 use weir_flowctl::cbfc::Advertiser;
-use weir_flowctl::gfc::{Mapping, StageTable, ThresholdError};
-use weir_flowctl::gfc::{buffer_based_b1_max, time_based_b0_max};
+use weir_flowctl::gfc::{Mapping, StageTable, ThresholdError, length};
+use weir_flowctl::gfc::{buffer_based_b1_max, conceptual_b0_max, time_based_b0_max};
 use weir_flowctl::{Mechanism, wire_bytes};
 use weir_units::{BitRate, Bytes, FCS_BYTES, LINK_OVERHEAD, Span};
 
@@ -69,6 +69,21 @@ pub fn mechanism(config: &SwitchConfig, port: usize, rate: BitRate) -> Result<Me
                 }
             }
         }
+        FlowControl::GfcConceptual(gfc) => {
+            let (b_m, tau) = (limit, reckoned(feedback_delay(config, port, rate)));
+            let b_0 = gfc.b_0.or(highest);
+            let make = if gfc.unsafe_thresholds {
+                Mapping::without_guarantee(b_m, b_0.unwrap_or(Bytes::ZERO), rate)
+            } else {
+                let safe = |b_0| Mapping::conceptual(b_m, b_0, rate, tau);
+                b_0.map_or(Err(ThresholdError::Theorem41 { highest }), safe)
+            };
+            Mechanism::GfcConceptual {
+                mapping: make.map_err(|error| refused("b_0", error))?,
+                period: conceptual_period(gfc.period, rate),
+                refresh: gfc.refresh.unwrap_or_else(|| Advertiser::period_by_default(rate)),
+            }
+        }
         FlowControl::GfcTime(gfc) => {
             let (b_m, tau) = (limit, reckoned(feedback_delay(config, port, rate)));
             let period = gfc.period.unwrap_or_else(|| Advertiser::period_by_default(rate));
@@ -86,6 +101,11 @@ pub fn mechanism(config: &SwitchConfig, port: usize, rate: BitRate) -> Result<Me
             period: cbfc.period.unwrap_or_else(|| Advertiser::period_by_default(rate)),
         },
     })
+}
+
+/// The shortest time between two messages of conceptual GFC, as configured or by default.
+fn conceptual_period(given: Option<Span>, rate: BitRate) -> Span {
+    given.unwrap_or_else(|| length::Generator::period_by_default(rate))
 }
 
 /// How long a lossless ingress queue of a port may grow under GFC and CBFC: B_m, or CBFC's buffer, as configured or by
@@ -123,6 +143,7 @@ pub fn has_room(config: &SwitchConfig, port: usize) -> bool {
 pub fn is_unsafe(flow_control: &FlowControl) -> bool {
     match flow_control {
         FlowControl::GfcBuffer(gfc) => gfc.unsafe_thresholds,
+        FlowControl::GfcConceptual(gfc) => gfc.unsafe_thresholds,
         FlowControl::GfcTime(gfc) => gfc.unsafe_thresholds,
         FlowControl::Pfc | FlowControl::Pause | FlowControl::None | FlowControl::Cbfc(_) => false,
     }
@@ -131,7 +152,7 @@ pub fn is_unsafe(flow_control: &FlowControl) -> bool {
 /// τ of a port under GFC, by its terms (gfc eq. 6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FeedbackDelay {
-    /// As configured, in place of the rule; without pulses.
+    /// As configured, in place of the rule; without [`FeedbackDelay::period`].
     pub given: Option<Span>,
     /// 2·MTU/C: a frame under way at each end, as a real wire counts it.
     pub frames: Span,
@@ -139,18 +160,20 @@ pub struct FeedbackDelay {
     pub wire: Span,
     /// `[pfc] reaction`: how long a message takes to be made and obeyed.
     pub reaction: Span,
-    /// P, with a peer that only knows PFC.
-    pub pulses: Span,
+    /// How long a change may wait for its message: P, with a peer that only knows PFC; T, the shortest time between two
+    /// messages, of conceptual GFC.
+    pub period: Span,
 }
 
 impl FeedbackDelay {
     /// That of a port at this rate.
     pub fn of(config: &SwitchConfig, port: usize, rate: BitRate) -> FeedbackDelay {
-        let (given, pulses) = match config.ports[port].flow_control {
+        let (given, period) = match config.ports[port].flow_control {
             FlowControl::GfcBuffer(gfc) => match gfc.peer {
                 GfcPeer::Gfc => (gfc.tau, Span::ZERO),
                 GfcPeer::Pfc { period } => (gfc.tau, period.unwrap_or(GfcPeer::PULSE_PERIOD_DEFAULT)),
             },
+            FlowControl::GfcConceptual(gfc) => (gfc.tau, conceptual_period(gfc.period, rate)),
             FlowControl::GfcTime(gfc) => (gfc.tau, Span::ZERO),
             _ => (None, Span::ZERO),
         };
@@ -160,18 +183,18 @@ impl FeedbackDelay {
             frames: rate.time_for(frame) * 2,
             wire: config.ports[port].delay * 2,
             reaction: config.pfc.reaction,
-            pulses,
+            period,
         }
     }
 
-    /// What the rule gives, without pulses: `2·MTU/C + 2·D_prop + reaction`.
+    /// What the rule gives, without the period: `2·MTU/C + 2·D_prop + reaction`.
     pub fn by_rule(&self) -> Span {
         self.frames + self.wire + self.reaction
     }
 
-    /// τ, with the period of pulses.
+    /// τ, with the period.
     pub fn total(&self) -> Span {
-        self.given.unwrap_or(self.by_rule()) + self.pulses
+        self.given.unwrap_or(self.by_rule()) + self.period
     }
 }
 
@@ -186,7 +209,7 @@ pub fn highest_threshold(config: &SwitchConfig, port: usize, rate: BitRate) -> O
     highest_below(config, port, rate, queue_limit(config, port)?)
 }
 
-/// What must be free above B_1 or B_0, whatever B_m is: 2Cτ, or (√(τ/T) + 1)²·C·T. `None` where a port speaks no GFC.
+/// What must be free above B_1 or B_0, whatever B_m is: 2Cτ, 4Cτ, or (√(τ/T) + 1)²·C·T. `None` where a port speaks no GFC.
 fn kept_free(config: &SwitchConfig, port: usize, rate: BitRate) -> Option<Bytes> {
     let any = Bytes::new(u64::MAX);
     Some(any - highest_below(config, port, rate, any)?)
@@ -197,6 +220,7 @@ fn highest_below(config: &SwitchConfig, port: usize, rate: BitRate, b_m: Bytes) 
     let tau = config.buffer.span_in_cells(feedback_delay(config, port, rate));
     match config.ports[port].flow_control {
         FlowControl::GfcBuffer(_) => buffer_based_b1_max(b_m, rate, tau),
+        FlowControl::GfcConceptual(_) => conceptual_b0_max(b_m, rate, tau),
         FlowControl::GfcTime(gfc) => {
             let period = gfc.period.unwrap_or_else(|| Advertiser::period_by_default(rate));
             time_based_b0_max(b_m, rate, tau, config.buffer.span_in_cells(period))

@@ -93,7 +93,7 @@ pub(crate) fn handle_control(
                 .for_each(|class| counters.add_port(port, port_stat::XON + class.index(), 1));
         }
         ControlFrame::Pause(_) => counters.add_port(port, port_stat::PAUSE, 1),
-        ControlFrame::Credit(_) => counters.add_port(port, port_stat::CREDIT, 1),
+        ControlFrame::Credit(_) | ControlFrame::Queue(_) => counters.add_port(port, port_stat::CREDIT, 1),
     }
     if !state.regulator.handle(now, &frame) {
         counters.add_port(port, port_stat::IGNORED, 1);

@@ -146,7 +146,7 @@ pub struct ControlReport {
     pub pfc: u64,
     /// 802.3x PAUSE frames.
     pub pause: u64,
-    /// Credit frames.
+    /// Frames with credit or queues' lengths.
     pub credit: u64,
     /// Received: of an unknown opcode or of a flow control that the port does not speak. Sent: put off for want of
     /// memory.

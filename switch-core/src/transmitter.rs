@@ -359,7 +359,9 @@ impl<P: Packet> Transmitter<P> {
         match frame {
             ControlFrame::Pfc(_) => self.counters.add_port(port.id, port_stat::PFC, 1),
             ControlFrame::Pause(_) => self.counters.add_port(port.id, port_stat::PAUSE, 1),
-            ControlFrame::Credit(_) => self.counters.add_port(port.id, port_stat::CREDIT, 1),
+            ControlFrame::Credit(_) | ControlFrame::Queue(_) => {
+                self.counters.add_port(port.id, port_stat::CREDIT, 1);
+            }
         }
         for class in Class::in_mask(after | before) {
             let stat = if after & class.bit() != 0 { port_stat::XOFF } else { port_stat::XON };

@@ -268,7 +268,7 @@ impl Host {
                 Class::in_mask(pfc.paused()).for_each(|class| self.classes[class.index()].xoff_frames += 1);
                 Class::in_mask(pfc.resumed()).for_each(|class| self.classes[class.index()].xon_frames += 1);
             }
-            ControlFrame::Credit(_) => self.counters.credit_frames += 1,
+            ControlFrame::Credit(_) | ControlFrame::Queue(_) => self.counters.credit_frames += 1,
             ControlFrame::Pause(_) => {}
         }
     }

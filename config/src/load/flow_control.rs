@@ -5,20 +5,20 @@ use weir_units::{Bytes, Span};
 use crate::buffer::BUFFER_MAX;
 use crate::error::Problem;
 use crate::read::{SIZE, TIME, Table, times_from};
-use crate::{CbfcConfig, FlowControl, GfcBufferConfig, GfcPeer, GfcTimeConfig};
+use crate::{CbfcConfig, FlowControl, GfcBufferConfig, GfcConceptualConfig, GfcPeer, GfcTimeConfig};
 
 /// The keys that not every `kind` has, each with the kinds that do.
 const KEYS: &[(&str, &[&str])] = &[
-    ("tau", &["gfc-buffer", "gfc-time"]),
-    ("b_m", &["gfc-buffer", "gfc-time"]),
+    ("tau", &["gfc-buffer", "gfc-conceptual", "gfc-time"]),
+    ("b_m", &["gfc-buffer", "gfc-conceptual", "gfc-time"]),
     ("b_1", &["gfc-buffer"]),
-    ("b_0", &["gfc-time"]),
-    ("refresh", &["gfc-buffer"]),
-    ("period", &["gfc-time", "cbfc"]),
+    ("b_0", &["gfc-conceptual", "gfc-time"]),
+    ("refresh", &["gfc-buffer", "gfc-conceptual"]),
+    ("period", &["gfc-conceptual", "gfc-time", "cbfc"]),
     ("peer", &["gfc-buffer"]),
     ("pulse_period", &["gfc-buffer"]),
     ("buffer", &["cbfc"]),
-    ("unsafe_thresholds", &["gfc-buffer", "gfc-time"]),
+    ("unsafe_thresholds", &["gfc-buffer", "gfc-conceptual", "gfc-time"]),
 ];
 
 /// Reads the flow control of a port; what is missing or wrong reads as PFC.
@@ -42,29 +42,32 @@ pub(super) fn read(port: &Table<'_>) -> FlowControl {
 }
 
 /// Every kind as the table has it, in the order of the reference.
-fn read_all(table: &Table<'_>) -> [(&'static str, FlowControl); 6] {
+fn read_all(table: &Table<'_>) -> [(&'static str, FlowControl); 7] {
     let size = |key| table.quantity(key, &SIZE, Bytes::new(1)..=BUFFER_MAX);
     let time = |key, least| table.quantity(key, &TIME, least..=Span::from_secs(1));
     let tau = time("tau", Span::from_nanos(1));
     let period = time("period", Span::from_micros(1));
     let b_m = size("b_m");
+    let (b_0, refresh) = (size("b_0"), time("refresh", Span::from_micros(1)));
     let unsafe_thresholds = table.boolean("unsafe_thresholds").unwrap_or(false);
     let pulsed = GfcPeer::Pfc { period: table.quantity("pulse_period", &TIME, times_from(Span::from_nanos(1))) };
     let gfc_buffer = GfcBufferConfig {
         tau,
         b_m,
         b_1: size("b_1"),
-        refresh: time("refresh", Span::from_micros(1)),
+        refresh,
         peer: table.choice("peer", &[("gfc", GfcPeer::Gfc), ("pfc", pulsed)]).unwrap_or(GfcPeer::Gfc),
         unsafe_thresholds,
     };
-    let gfc_time = GfcTimeConfig { tau, b_m, b_0: size("b_0"), period, unsafe_thresholds };
+    let gfc_conceptual = GfcConceptualConfig { tau, b_m, b_0, period, refresh, unsafe_thresholds };
+    let gfc_time = GfcTimeConfig { tau, b_m, b_0, period, unsafe_thresholds };
     let cbfc = CbfcConfig { buffer: size("buffer"), period };
     [
         FlowControl::Pfc,
         FlowControl::Pause,
         FlowControl::None,
         FlowControl::GfcBuffer(gfc_buffer),
+        FlowControl::GfcConceptual(gfc_conceptual),
         FlowControl::GfcTime(gfc_time),
         FlowControl::Cbfc(cbfc),
     ]
@@ -78,9 +81,17 @@ fn refuse_strays(table: &Table<'_>, chosen: FlowControl) {
         let quoted = |kind: &&str| format!("\"{kind}\"");
         let has = if kinds.len() == 1 { "has" } else { "have" };
         let owners: Vec<String> = kinds.iter().map(quoted).collect();
-        let message = format!("`kind` \"{kind}\" has no `{key}`; {} {has} it", owners.join(" and "));
-        let help = format!("take `{key}` out, or write kind = {}", owners.join(" or "));
+        let message = format!("`kind` \"{kind}\" has no `{key}`; {} {has} it", listed(&owners, "and"));
+        let help = format!("take `{key}` out, or write kind = {}", listed(&owners, "or"));
         table.doc().note(Problem::new(message, help).at_key(table.at(key), "").at(table.at("kind"), "the kind"));
+    }
+}
+
+/// Words as a sentence has them: "a", "b" and "c".
+fn listed(words: &[String], last: &str) -> String {
+    match words {
+        [before @ .., end] if !before.is_empty() => format!("{} {last} {end}", before.join(", ")),
+        _ => words.concat(),
     }
 }
 

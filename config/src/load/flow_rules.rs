@@ -83,6 +83,7 @@ fn speakers<'c>(doc: &Doc, config: &'c SwitchConfig) -> Vec<Speaker<'c>> {
         let (limit_key, limit) = port.flow_control.limit()?;
         let threshold = match port.flow_control {
             FlowControl::GfcBuffer(gfc) => gfc.b_1.map(|b_1| ("b_1", b_1)),
+            FlowControl::GfcConceptual(gfc) => gfc.b_0.map(|b_0| ("b_0", b_0)),
             FlowControl::GfcTime(gfc) => gfc.b_0.map(|b_0| ("b_0", b_0)),
             _ => None,
         };

@@ -7,8 +7,8 @@ use crate::RATE_MIN;
 
 /// `R(q) = C` up to B_0, `C·(B_m − q)/(B_m − B_0)` above, never below [`RATE_MIN`].
 ///
-/// In conceptual GFC the downstream port tells q at every moment: no switch can, but this is what the others come
-/// close to. Asked once a message, so a division is in place.
+/// In conceptual GFC the downstream port tells q at every moment; [`length`](super::length) comes close to that. Asked once a
+/// message, so a division is in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mapping {
     b_m: Bytes,

@@ -97,6 +97,22 @@ fn experiments_may_be_unsafe() {
     let unsafe_thresholds = "tau = \"60us\", b_m = \"1MB\", unsafe_thresholds = true";
     assert_eq!(wrong(&format!("{{ kind = \"gfc-buffer\", b_1 = \"990KB\", {unsafe_thresholds} }}")), []);
     assert_eq!(wrong(&format!("{{ kind = \"gfc-time\", b_0 = \"990KB\", {unsafe_thresholds} }}")), []);
+    assert_eq!(wrong(&format!("{{ kind = \"gfc-conceptual\", b_0 = \"990KB\", {unsafe_thresholds} }}")), []);
+}
+
+/// 4 C (τ + T), with T = 1 us by default: 305 KB at 10 Gb/s and 60 us.
+#[test]
+fn conceptual_gfc_keeps_theorem_4_1() {
+    let with = |b_0: &str| format!("{{ kind = \"gfc-conceptual\", tau = \"60us\", b_m = \"350KB\"{b_0} }}");
+    assert_eq!(wrong(&with(", b_0 = \"45KB\"")), []);
+    assert_eq!(wrong(&with(", b_0 = \"45001B\"")).len(), 1);
+    let config = switch(&with(""));
+    assert_eq!(highest_threshold(&config, 1, RATE), Some(Bytes::kb(45)));
+    let Ok(Mechanism::GfcConceptual { mapping, period, refresh }) = mechanism(&config, 1, RATE) else {
+        panic!("no conceptual GFC")
+    };
+    assert_eq!((mapping.b_m(), mapping.b_0()), (Bytes::kb(350), Bytes::kb(45)));
+    assert_eq!((period, refresh), (Span::from_micros(1), Span::from_nanos(52_428)));
 }
 
 #[test]
@@ -114,7 +130,7 @@ fn all_of_a_port_and_all_ports_are_told_at_once() {
 fn the_feedback_delay_has_the_papers_terms() {
     let config = switch("{ kind = \"gfc-buffer\", peer = \"pfc\", tau = \"60us\" }");
     let delay = FeedbackDelay::of(&config, 1, RATE);
-    assert_eq!((delay.given, delay.pulses), (Some(Span::from_micros(60)), Span::from_micros(100)));
+    assert_eq!((delay.given, delay.period), (Some(Span::from_micros(60)), Span::from_micros(100)));
     assert_eq!(delay.total(), Span::from_micros(160));
     let (wire, reaction) = (config.ports[1].delay, config.pfc.reaction);
     assert_eq!(delay.by_rule(), feedback_delay_max(RATE, Bytes::new(1_542), wire, reaction));

@@ -43,7 +43,7 @@ pub struct ClassStats {
 pub struct NicCounters {
     /// PFC frames, and GFC's stages.
     pub pfc_frames: u64,
-    /// Credit frames.
+    /// Frames with credit or queues' lengths.
     pub credit_frames: u64,
     /// Messages of flow control sent.
     pub control_sent: u64,

@@ -142,7 +142,8 @@ impl FeedbackProbe {
                 self.waiting.clear();
                 true
             }
-            Err(_) => false,
+            // Lengths come in so fast that many are on the way at once, and what is obeyed can't be told apart.
+            Ok(ControlFrame::Queue(_)) | Err(_) => false,
         }
     }
 

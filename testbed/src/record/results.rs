@@ -235,7 +235,10 @@ fn switch_summaries(scenario: &Scenario, reports: &[Report], record: &Record) ->
 fn feedback_configured(scenario: &Scenario, place: PortPlace) -> Option<Span> {
     let config = &scenario.switches[place.switch];
     let port = &config.ports[place.port];
-    let is_gfc = matches!(port.flow_control, FlowControl::GfcBuffer(_) | FlowControl::GfcTime(_));
+    let is_gfc = matches!(
+        port.flow_control,
+        FlowControl::GfcBuffer(_) | FlowControl::GfcConceptual(_) | FlowControl::GfcTime(_)
+    );
     is_gfc.then(|| feedback_delay(config, place.port, port.rate.unwrap_or(RATE_UNKNOWN)))
 }
 

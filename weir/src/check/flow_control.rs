@@ -33,7 +33,7 @@ pub fn flow_control(switch: &SwitchConfig) -> Result<String, BuildError> {
 pub fn lowest_threshold(mechanism: &Mechanism) -> Option<(&'static str, Bytes)> {
     match mechanism {
         Mechanism::GfcBuffer { stages, .. } | Mechanism::GfcPulse { stages, .. } => Some(("B_1", stages.start(1)?)),
-        Mechanism::GfcTime { mapping, .. } => Some(("B_0", mapping.b_0())),
+        Mechanism::GfcConceptual { mapping, .. } | Mechanism::GfcTime { mapping, .. } => Some(("B_0", mapping.b_0())),
         Mechanism::None | Mechanism::Pfc { .. } | Mechanism::Pause { .. } | Mechanism::Cbfc { .. } => None,
     }
 }
@@ -75,6 +75,15 @@ impl Speaker<'_> {
                     + &self.stages(stages, Some(*period))
                     + &told(&format!("{} with one per P, none while all queues are below B_1", self.share(*period)))
             }
+            Mechanism::GfcConceptual { mapping, period, refresh } => {
+                let (changing, at_rest) = (self.share(*period), self.share(*refresh));
+                let messages = format!(
+                    "{changing} with one per T while lengths change; {at_rest} with one each {refresh} at rest"
+                );
+                self.gfc("B_m - 4 C τ")
+                    + &format!("T = {period} between two messages at least; it is part of τ\n{}", mapped(mapping))
+                    + &told(&messages)
+            }
             Mechanism::GfcTime { mapping, period, .. } => {
                 self.gfc("B_m - (√(τ/T) + 1)² C T")
                     + &format!("T = {period}\n{}", mapped(mapping))
@@ -99,6 +108,7 @@ impl Speaker<'_> {
     fn gfc(&self, bound: &str) -> String {
         let (key, threshold) = lowest_threshold(&self.mechanism).unwrap_or_default();
         let limit = queue_limit(self.switch, self.port).unwrap_or_default();
+        let is_conceptual = matches!(self.mechanism, Mechanism::GfcConceptual { .. });
         let safe = match highest_threshold(self.switch, self.port, self.rate) {
             Some(highest) => {
                 let is_safe = if threshold > highest { "UNSAFE, above" } else { "safe up to" };
@@ -108,7 +118,7 @@ impl Speaker<'_> {
         };
         format!(
             "{}B_m = {} B{}\n{key} = {} B, {safe}\n",
-            feedback_delay(&self.delay()),
+            feedback_delay(&self.delay(), if is_conceptual { "T" } else { "P" }),
             count(limit.get()),
             self.limit_from(),
             count(threshold.get())
@@ -145,17 +155,18 @@ impl Speaker<'_> {
     }
 }
 
-fn feedback_delay(delay: &FeedbackDelay) -> String {
+/// τ with its terms; `period` is what the paper or Weir calls the last one.
+fn feedback_delay(delay: &FeedbackDelay, period: &str) -> String {
     let rule = format!("2 MTU/C {} + 2 D_prop {} + reaction {}", delay.frames, delay.wire, delay.reaction);
-    let pulses = if delay.pulses > Span::ZERO { format!(" + P {}", delay.pulses) } else { String::new() };
+    let waits = if delay.period > Span::ZERO { format!(" + {period} {}", delay.period) } else { String::new() };
     match delay.given {
-        None => format!("τ = {} by the rule: {rule}{pulses}\n", delay.total()),
+        None => format!("τ = {} by the rule: {rule}{waits}\n", delay.total()),
         Some(given) => {
-            let sum = if pulses.is_empty() { String::new() } else { format!(": {given}{pulses}") };
+            let sum = if waits.is_empty() { String::new() } else { format!(": {given}{waits}") };
             format!(
-                "τ = {} as configured{sum}; the rule asks for {}: {rule}{pulses}\n",
+                "τ = {} as configured{sum}; the rule asks for {}: {rule}{waits}\n",
                 delay.total(),
-                delay.by_rule() + delay.pulses
+                delay.by_rule() + delay.period
             )
         }
     }

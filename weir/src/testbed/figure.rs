@@ -108,7 +108,9 @@ fn thresholds(run: &Ended) -> Vec<Mark> {
             let starts = (1..=2).filter_map(|k| Some((k, stages.start(k)?)));
             starts.map(|(k, start)| mark(&format!("B_{k}"), start.get())).collect()
         }
-        Ok(Mechanism::GfcTime { mapping, .. }) => vec![mark("B_0", mapping.b_0().get())],
+        Ok(Mechanism::GfcConceptual { mapping, .. } | Mechanism::GfcTime { mapping, .. }) => {
+            vec![mark("B_0", mapping.b_0().get())]
+        }
         Ok(Mechanism::Cbfc { buffer, .. }) => vec![mark("B", buffer.get())],
         _ if matches!(config.ports[port].flow_control, FlowControl::None) => Vec::new(),
         _ => match config.buffer.policy {

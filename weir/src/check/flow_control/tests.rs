@@ -136,6 +136,32 @@ fn the_time_based_testbed_of_the_paper() {
     assert_eq!(warnings, [""; 0]);
 }
 
+/// gfc 4.1: 100 KB, 25 us, and 50 KB where theorem 4.1 has no safe B_0 at all.
+#[test]
+fn the_conceptual_example_of_the_paper() {
+    let example =
+        "{ kind = \"gfc-conceptual\", tau = \"25us\", b_m = \"100KB\", b_0 = \"50KB\", unsafe_thresholds = true }";
+    let (lines, _) = told(&switch("policy = \"static\"\n[buffer.static]\nthreshold = \"1MB\"", &[example, "\"pfc\""]));
+    let expected = [
+        "p0: GFC, conceptual at 10Gbps",
+        "τ = 26us as configured: 25us + T 1us; the rule asks for 8.467us: 2 MTU/C 2.467us + 2 D_prop 2us + reaction 3us + T 1us",
+        "B_m = 100,000 B",
+        "B_0 = 50,000 B, UNSAFE, as any is: B_m is less than what B_m - 4 C τ takes off",
+        "T = 1us between two messages at least; it is part of τ",
+        "Queue q B Rate R(q)",
+        "50,000 10Gbps",
+        "62,500 7.5Gbps",
+        "75,000 5Gbps",
+        "87,500 2.5Gbps",
+        "93,750 1.25Gbps",
+        "96,875 625Mbps",
+        "100,000 8Kbps",
+        "messages of 84 B on the wire: 6.720 % of the link with one per T while lengths change; 0.128 % of the link with one each \
+         52.428us at rest",
+    ];
+    assert_eq!(lines, expected, "{}", lines.join("\n"));
+}
+
 #[test]
 fn credit() {
     check(

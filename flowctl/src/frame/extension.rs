@@ -1,6 +1,5 @@
-//! The credit frame of CBFC and time-based GFC: our own, as Ethernet has none.
-//!
-//! A MAC control frame with the organisation-specific extension opcode (IEEE 802.3 Annexes 31A and 31C), without its FCS:
+//! Frames of our own: MAC control frames with the organisation-specific extension opcode (IEEE 802.3 Annexes 31A and 31C). Without
+//! its FCS one is
 //!
 //! | bytes | content |
 //! |---|---|
@@ -9,9 +8,9 @@
 //! | 12..14 | 0x8808 |
 //! | 14..16 | opcode 0xFFFE |
 //! | 16..19 | identifier 02-57-52 |
-//! | 19 | message: 1, credit |
+//! | 19 | which message |
 //! | 20..22 | class-enable vector, low byte used |
-//! | 22..54 | FCCL\[0\] to FCCL\[7\], 32 bits each, in blocks of 64 B |
+//! | 22..54 | a number of 32 bits for each class |
 //! | 54..60 | zero |
 //!
 //! Why this opcode: all others that are free are the standard's to assign, this one it leaves to organisations, told apart by
@@ -23,7 +22,7 @@ use std::ops::Range;
 
 use weir_units::{CLASSES, Class};
 
-use super::{DecodeError, FRAME_BYTES};
+use super::{ControlFrame, CreditFrame, DecodeError, FRAME_BYTES, QueueFrame};
 
 mod field {
     use super::Range;
@@ -32,63 +31,68 @@ mod field {
     pub const IDENTIFIER: Range<usize> = 16..19;
     pub const MESSAGE: usize = 19;
     pub const CLASS_ENABLE: Range<usize> = 20..22;
-    /// Where FCCL\[0\] begins.
-    pub const LIMITS: usize = 22;
+    /// Where the number of class 0 begins.
+    pub const NUMBERS: usize = 22;
     pub const END: usize = 54;
 }
 
 pub(super) const OPCODE: u16 = 0xfffe;
 const IDENTIFIER: [u8; 3] = [0x02, 0x57, 0x52];
 const MESSAGE_CREDIT: u8 = 1;
+// 2 is meant for the sender's own count of its credit blocks.
+const MESSAGE_QUEUE: u8 = 3;
 
-/// The credit limits that a port advertises to its peer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct CreditFrame {
-    /// Class-enable vector, bit j for class j. A class not enabled is left alone.
-    pub enabled: u8,
-    /// FCCL of each class: the block, counted from the link's start modulo 2^32, up to which the peer may send.
-    /// Meaningless where not enabled.
-    pub limits: [u32; CLASSES],
+/// Reads what stands behind the opcode.
+pub(super) fn decode(frame: &[u8]) -> Result<ControlFrame, DecodeError> {
+    if frame.len() < field::END {
+        return Err(DecodeError::Truncated);
+    }
+    if frame[field::IDENTIFIER] != IDENTIFIER {
+        return Err(DecodeError::UnknownOpcode(OPCODE));
+    }
+    let enabled = frame[field::CLASS_ENABLE.start + 1];
+    let numbers = std::array::from_fn(|class| {
+        let bytes = &frame[number_field(class)];
+        u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
+    });
+    let read = match frame[field::MESSAGE] {
+        MESSAGE_CREDIT => ControlFrame::Credit(CreditFrame { enabled, limits: numbers }),
+        MESSAGE_QUEUE => ControlFrame::Queue(QueueFrame { enabled, lengths: numbers }),
+        _ => return Err(DecodeError::UnknownOpcode(OPCODE)),
+    };
+    if enabled == 0 { Err(DecodeError::NoClass) } else { Ok(read) }
 }
 
 impl CreditFrame {
-    /// Reads what stands behind the opcode.
-    pub(super) fn decode(frame: &[u8]) -> Result<CreditFrame, DecodeError> {
-        if frame.len() < field::END {
-            return Err(DecodeError::Truncated);
-        }
-        if frame[field::IDENTIFIER] != IDENTIFIER || frame[field::MESSAGE] != MESSAGE_CREDIT {
-            return Err(DecodeError::UnknownOpcode(OPCODE));
-        }
-        let enabled = frame[field::CLASS_ENABLE.start + 1];
-        if enabled == 0 {
-            return Err(DecodeError::NoClass);
-        }
-        let limit = |class| {
-            let bytes = &frame[limit_field(class)];
-            u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
-        };
-        Ok(CreditFrame { enabled, limits: std::array::from_fn(limit) })
-    }
-
     /// Writes opcode and what stands behind it.
     pub(super) fn encode(&self, frame: &mut [u8; FRAME_BYTES]) {
-        frame[field::OPCODE].copy_from_slice(&OPCODE.to_be_bytes());
-        frame[field::IDENTIFIER].copy_from_slice(&IDENTIFIER);
-        frame[field::MESSAGE] = MESSAGE_CREDIT;
-        frame[field::CLASS_ENABLE].copy_from_slice(&u16::from(self.enabled).to_be_bytes());
-        for class in Class::in_mask(self.enabled) {
-            frame[limit_field(class.index())].copy_from_slice(&self.limits[class.index()].to_be_bytes());
-        }
+        encode(frame, MESSAGE_CREDIT, self.enabled, &self.limits);
     }
 }
 
-fn limit_field(class: usize) -> Range<usize> {
-    let start = field::LIMITS + 4 * class;
+impl QueueFrame {
+    /// Writes opcode and what stands behind it.
+    pub(super) fn encode(&self, frame: &mut [u8; FRAME_BYTES]) {
+        encode(frame, MESSAGE_QUEUE, self.enabled, &self.lengths);
+    }
+}
+
+fn encode(frame: &mut [u8; FRAME_BYTES], message: u8, enabled: u8, numbers: &[u32; CLASSES]) {
+    frame[field::OPCODE].copy_from_slice(&OPCODE.to_be_bytes());
+    frame[field::IDENTIFIER].copy_from_slice(&IDENTIFIER);
+    frame[field::MESSAGE] = message;
+    frame[field::CLASS_ENABLE].copy_from_slice(&u16::from(enabled).to_be_bytes());
+    for class in Class::in_mask(enabled) {
+        frame[number_field(class.index())].copy_from_slice(&numbers[class.index()].to_be_bytes());
+    }
+}
+
+fn number_field(class: usize) -> Range<usize> {
+    let start = field::NUMBERS + 4 * class;
     start..start + 4
 }
 
-const _: () = assert!(field::LIMITS + 4 * CLASSES == field::END && field::END <= FRAME_BYTES);
+const _: () = assert!(field::NUMBERS + 4 * CLASSES == field::END && field::END <= FRAME_BYTES);
 
 #[cfg(test)]
 mod tests {
@@ -142,6 +146,17 @@ mod tests {
         assert_eq!(with(20, 0xff).map(|frame| frame.enabled), Ok(1), "the vector's upper half is ignored");
     }
 
+    #[test]
+    fn a_queue_frame_is_message_3() {
+        let lengths = [9, 0, 0, 75_000, 0, 0, 0, 0];
+        let frame = ControlFrame::Queue(QueueFrame { enabled: 8, lengths }).encode(SOURCE);
+        let mut expected = encoded(CreditFrame { enabled: 8, limits: lengths });
+        expected[19] = 3;
+        assert_eq!((frame, &frame[34..38]), (expected, &[0x00, 0x01, 0x24, 0xf8][..]));
+        let read = QueueFrame { enabled: 8, lengths: [0, 0, 0, 75_000, 0, 0, 0, 0] };
+        assert_eq!(ControlFrame::decode(&frame), Ok(ControlFrame::Queue(read)));
+    }
+
     proptest! {
         #[test]
         fn what_is_encoded_is_decoded(enabled in 1..=255u8, limits: [u32; CLASSES]) {
@@ -157,7 +172,7 @@ mod tests {
             damage.iter().for_each(|(at, byte)| frame[*at] = *byte);
                         if let Ok(ControlFrame::Credit(credit)) = ControlFrame::decode(&frame[..cut]) {
                 for class in Class::in_mask(credit.enabled) {
-                    let field = limit_field(class.index());
+                    let field = number_field(class.index());
                     prop_assert_eq!(&encoded(credit)[field.clone()], &frame[field]);
                 }
             }

@@ -1,0 +1,182 @@
+//! Conceptual GFC: the downstream port tells the length of each class's queue whenever it changes, the upstream port sends at
+//! the rate that the linear mapping has for it (gfc 4.1).
+//!
+//! The paper's port tells it at every moment. Here a message follows the one before no sooner than a shortest time, so that
+//! messages leave room for data; that time adds to the feedback delay.
+
+use weir_units::{BitRate, Bytes, CLASSES, Class, Span, Time};
+
+use super::{Mapping, Rates};
+use crate::frame::QueueFrame;
+
+/// The downstream side: says which frame is due for the queues' lengths.
+///
+/// A frame is due when the length of any class's queue has changed and `period` has passed since the last frame, and after
+/// `refresh` without change: a length has no timer, so a message lost while queues drain would leave the peer slow for ever.
+/// The first poll sends one too.
+///
+/// Call [`Generator::poll`], send what it returns, and confirm with [`Generator::handle_sent`]; a frame that could not be sent
+/// is due again at the next poll.
+#[derive(Debug)]
+pub struct Generator {
+    /// Classes under GFC, one bit each.
+    classes: u8,
+    period: Span,
+    refresh: Span,
+    told: [u32; CLASSES],
+    /// When the next frame may follow.
+    free_at: Time,
+    refresh_at: Time,
+}
+
+impl Generator {
+    /// The shortest time between two frames by default, 1,250 byte times: 1 us at 10 Gb/s. A frame takes 84, 6.7 % of the link.
+    pub fn period_by_default(rate: BitRate) -> Span {
+        rate.time_for(Bytes::new(1_250))
+    }
+
+    /// A generator for `classes` (one bit each) whose frames have `period` between them at least, and `refresh` at most.
+    ///
+    /// # Panics
+    /// If one of both is zero.
+    pub fn new(classes: u8, period: Span, refresh: Span) -> Generator {
+        assert!(period > Span::ZERO && refresh > Span::ZERO, "a message without pause would fill the link");
+        Generator { classes, period, refresh, told: [0; CLASSES], free_at: Time::ZERO, refresh_at: Time::ZERO }
+    }
+
+    /// The frame due at `now` for ingress queues of these lengths; every class under GFC is in it.
+    #[inline]
+    pub fn poll(&self, now: Time, queues: &[Bytes; CLASSES]) -> Option<QueueFrame> {
+        if now < self.free_at {
+            return None;
+        }
+        let changed = |class: Class| length(queues[class.index()]) != self.told[class.index()];
+        (now >= self.refresh_at || Class::in_mask(self.classes).any(changed)).then(|| self.frame(queues)).flatten()
+    }
+
+    fn frame(&self, queues: &[Bytes; CLASSES]) -> Option<QueueFrame> {
+        let mut lengths = [0; CLASSES];
+        Class::in_mask(self.classes).for_each(|class| lengths[class.index()] = length(queues[class.index()]));
+        (self.classes != 0).then_some(QueueFrame { enabled: self.classes, lengths })
+    }
+
+    /// Notes that a frame that [`Generator::poll`] returned has been sent at `now`.
+    pub fn handle_sent(&mut self, now: Time, frame: &QueueFrame) {
+        self.told = frame.lengths;
+        self.free_at = now.saturating_add(self.period);
+        self.refresh_at = now.saturating_add(self.refresh);
+    }
+
+    /// When a frame may be due though nothing changes after `now`: one for what changed too soon after the last frame, or the
+    /// last one again.
+    pub fn next_wakeup(&self, now: Time) -> Time {
+        if now < self.free_at { self.free_at } else { self.refresh_at }
+    }
+}
+
+/// No buffer is longer than what a frame can tell.
+fn length(queue: Bytes) -> u32 {
+    u32::try_from(queue.get()).unwrap_or(u32::MAX)
+}
+
+/// The upstream side: turns received lengths into the rates of the classes' limiters.
+///
+/// Written by the one lcore that receives on the port; the one that transmits reads [`Adjuster::rates`]. A rate holds until the
+/// next message.
+#[derive(Debug)]
+pub struct Adjuster {
+    mapping: Mapping,
+    rates: Rates,
+}
+
+impl Adjuster {
+    /// All classes at the line rate.
+    pub fn new(mapping: Mapping) -> Adjuster {
+        Adjuster { rates: Rates::new(mapping.line()), mapping }
+    }
+
+    /// Obeys a message: each class that it names goes to the rate of its queue.
+    pub fn handle_frame(&self, frame: &QueueFrame) {
+        for class in Class::in_mask(frame.enabled) {
+            let queue = Bytes::new(u64::from(frame.lengths[class.index()]));
+            self.rates.set(class, self.mapping.rate(queue));
+        }
+    }
+
+    /// What the classes may send at.
+    pub fn rates(&self) -> &Rates {
+        &self.rates
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RATE_MIN;
+
+    const LINE: BitRate = BitRate::gbps(10);
+    const CLASS: Class = Class::new(3);
+
+    fn at(ns: u64) -> Time {
+        Time::from_nanos(ns)
+    }
+
+    fn queue(bytes: u64) -> [Bytes; CLASSES] {
+        [Bytes::new(bytes); CLASSES]
+    }
+
+    fn generator() -> Generator {
+        Generator::new(CLASS.bit(), Span::from_micros(1), Span::from_micros(50))
+    }
+
+    fn send(generator: &mut Generator, now: Time, bytes: u64) -> Option<u32> {
+        let frame = generator.poll(now, &queue(bytes))?;
+        generator.handle_sent(now, &frame);
+        assert_eq!(frame.enabled, CLASS.bit());
+        assert!(Class::ALL.into_iter().all(|class| class == CLASS || frame.lengths[class.index()] == 0));
+        Some(frame.lengths[CLASS.index()])
+    }
+
+    #[test]
+    fn each_change_is_told_once_and_none_too_soon() {
+        let mut generator = generator();
+        assert_eq!(send(&mut generator, at(0), 0), Some(0), "the first sets the peer right");
+        assert_eq!(generator.next_wakeup(at(0)), at(1_000));
+        assert_eq!(send(&mut generator, at(300), 1_500), None);
+        assert_eq!(send(&mut generator, at(1_000), 3_000), Some(3_000));
+        assert_eq!(send(&mut generator, at(2_500), 3_000), None, "no change");
+        assert_eq!(generator.next_wakeup(at(2_500)), at(51_000));
+        assert_eq!(send(&mut generator, at(2_600), 2_999), Some(2_999));
+        assert_eq!(send(&mut generator, at(52_599), 2_999), None);
+        assert_eq!(send(&mut generator, at(52_600), 2_999), Some(2_999), "told again");
+    }
+
+    #[test]
+    fn what_was_not_sent_is_due_again() {
+        let mut generator = generator();
+        assert!(generator.poll(at(0), &queue(0)).is_some() && generator.poll(at(5), &queue(7)).is_some());
+        assert_eq!(send(&mut generator, at(5), 7), Some(7));
+        assert_eq!(Generator::new(0, Span::from_micros(1), Span::from_micros(1)).poll(at(0), &queue(9)), None);
+    }
+
+    #[test]
+    fn a_message_each_microsecond_at_10_gbps() {
+        assert_eq!(Generator::period_by_default(LINE), Span::from_micros(1));
+    }
+
+    /// gfc 4.1: 100 KB, B_0 = 50 KB.
+    #[test]
+    fn the_rate_is_that_of_the_length() {
+        let adjuster = Adjuster::new(Mapping::without_guarantee(Bytes::kb(100), Bytes::kb(50), LINE).unwrap());
+        let rate = |length: u32| {
+            adjuster.handle_frame(&QueueFrame { enabled: CLASS.bit(), lengths: [length; CLASSES] });
+            adjuster.rates().rate(CLASS)
+        };
+        assert_eq!(
+            [0, 50_000, 75_000, 90_000].map(|length| rate(length).as_bps() / 1_000_000),
+            [10_000, 10_000, 5_000, 2_000]
+        );
+        assert_eq!(rate(u32::MAX), RATE_MIN);
+        assert_eq!(adjuster.rates().rate(Class::new(0)), LINE, "a class that no message names");
+    }
+}
