@@ -1,3 +1,6 @@
+mod axes;
+mod shapes;
+
 use proptest::prelude::*;
 use roxmltree::{Document, Node};
 
