@@ -1,5 +1,5 @@
-//! Draws time series: panels in a grid over one time axis, such as queues and rates (rows) under several flow controls
-//! (columns).
+//! Draws the figures of experiments: panels in a grid, with lines over time or over a parameter, distributions, and
+//! bars by category.
 //!
 //! The picture is SVG with text as text, in the viewer's sans-serif. To lay it out, text is measured in DejaVu Sans, a
 //! wide font, and PNG (feature `png`) has its text in it; it is built in, as its licence allows (Bitstream Vera's), so
@@ -7,9 +7,44 @@
 //!
 //! A name stands for the same colour in all panels, and the legend under the title says for which. The colours are
 //! those that Okabe and Ito chose for colour-blind readers ("Color Universal Design", 2008) but for their yellow, which
-//! is lost on white. After the seventh name they come again, dashed.
+//! is lost on white. After the seventh name they come again: dashed, with squares for markers, and on pale bars.
+//!
+//! ```
+//! use weir_testbed::plot::{Figure, Interval, Line, Marker, Panel, Style, XAxis};
+//!
+//! let categories = ["PFC", "GFC"].map(str::to_owned).to_vec();
+//! let measured = Line {
+//!     name: "measured".to_owned(),
+//!     style: Style::Bars,
+//!     points: vec![(0.0, 4.1), (1.0, 9.6)],
+//!     intervals: vec![Interval { x: 1.0, low: 9.3, high: 9.9 }],
+//!     ..Line::default()
+//! };
+//! let stated = Line {
+//!     name: "as the paper states".to_owned(),
+//!     compared_with: Some("measured".to_owned()),
+//!     style: Style::Markers(Marker::Hollow),
+//!     points: vec![(1.0, 9.5)],
+//!     ..Line::default()
+//! };
+//! let panel = Panel {
+//!     x_axis: XAxis::Categories(categories),
+//!     y_label: "goodput (Gb/s)".to_owned(),
+//!     lines: vec![measured, stated],
+//!     ..Panel::default()
+//! };
+//! let figure = Figure { title: "A ring".to_owned(), columns: 1, panels: vec![panel] };
+//! assert!(figure.to_svg()?.contains("as the paper states"));
+//! # Ok::<(), weir_testbed::plot::PlotError>(())
+//! ```
 
+mod axis;
+mod bars;
 mod layout;
+mod legend;
+mod line;
+mod panel;
+mod ranges;
 #[cfg(test)]
 mod tests;
 
@@ -17,61 +52,146 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use plotters::chart::{ChartBuilder, ChartContext};
+use plotters::chart::ChartContext;
 use plotters::coord::Shift;
 use plotters::coord::cartesian::Cartesian2d;
-use plotters::coord::types::RangedCoordf64;
 use plotters::drawing::{DrawingArea, DrawingAreaErrorKind, IntoDrawingArea};
-use plotters::element::{Circle, PathElement};
-use plotters::prelude::{DashedLineSeries, SVGBackend};
+use plotters::prelude::SVGBackend;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use plotters::style::{Color, IntoFont, RGBColor, TRANSPARENT, TextStyle, WHITE};
+use plotters::style::{IntoFont, RGBColor, TextStyle, WHITE};
 
-use layout::{Cell, LEGEND_LINE, LEGEND_SPACING, Layout, LegendEntry, MARGIN, MARK_LEADER, Ticks, X_TICKS, Y_TICKS};
+use axis::Axis;
+use layout::{Layout, MARGIN};
 
-/// Panels in a grid, with one time axis for all.
+/// Panels in a grid.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figure {
     /// Above all.
     pub title: String,
     /// How many panels stand side by side.
     pub columns: usize,
-    /// Row by row.
+    /// Row by row. A default one leaves its place empty.
     pub panels: Vec<Panel>,
 }
 
-/// Lines over time.
+/// Lines and bars over one pair of axes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Panel {
     /// Above the panel.
     pub title: String,
+    /// What the lines depend on, with its unit: `time (ms)`. Left out, with the numbers, where the panel below has the
+    /// same axis.
+    pub x_label: String,
+    /// What the horizontal axis is made of.
+    pub x_axis: XAxis,
+    /// First and last of the numbers across, finite, and above 0 on a logarithmic axis; what lies beyond is left out.
+    /// `None`: what lines and marks need; the same for all panels of the figure that have this label and axis and no
+    /// range. Without effect on categories.
+    pub x_range: Option<(f64, f64)>,
     /// What the lines show, with its unit: `queue (KB)`. Left out where the panel to the left has the same.
     pub y_label: String,
-    /// Lowest and highest value, both finite; what lies beyond is drawn at the edge. `None`: what lines and marks need,
-    /// and 0; the same for all panels in the row that have this label and no range.
+    /// How values go up.
+    pub y_scale: Scale,
+    /// Lowest and highest value, finite, and above 0 on a logarithmic axis; what lies beyond is drawn at the edge.
+    /// `None`: what lines and marks need, and 0 on a linear axis; the same for all panels in the row that have this
+    /// label and scale and no range.
     pub y_range: Option<(f64, f64)>,
-    /// Drawn in this order, one over the other.
+    /// Drawn in this order, one over the other, but bars under all others.
     pub lines: Vec<Line>,
     /// Drawn under the lines.
     pub marks: Vec<Mark>,
 }
 
-/// A value over time.
+/// What a horizontal axis is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum XAxis {
+    /// Numbers, such as times.
+    Numbers(Scale),
+    /// Names, the first at 0, the next at 1. Long ones are written upright.
+    Categories(Vec<String>),
+}
+
+/// How numbers go along an axis.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scale {
+    /// Equal differences are equally long.
+    #[default]
+    Linear,
+    /// Equal quotients are equally long. What is not above 0 is left out.
+    Log,
+}
+
+/// Values of one kind, over what the panel has across.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Line {
     /// In the legend.
     pub name: String,
-    /// Milliseconds, which don't decrease, and the value then. A value that is not finite interrupts the line.
+    /// The name of lines that these values are to be compared with, such as measured ones if these are stated ones: this
+    /// line has their colour, or stands on their bars.
+    pub compared_with: Option<String>,
+    /// How the points are drawn.
+    pub style: Style,
+    /// Each a place across, and the value there: milliseconds, which don't decrease, and the value then; or the number
+    /// of a category. A value that is not finite interrupts the line.
     pub points: Vec<(f64, f64)>,
+    /// Between which values a point's true one is; for none, some or all points.
+    pub intervals: Vec<Interval>,
 }
 
-/// A value to compare lines with, such as a threshold: a horizontal line.
+/// How a line's points are drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Style {
+    /// A stroke through the points.
+    #[default]
+    Stroke,
+    /// A stroke, and a marker at each point.
+    StrokeAndMarkers(Marker),
+    /// A marker at each point.
+    Markers(Marker),
+    /// A bar for each point, from 0, or from the axis' end if that is logarithmic. Those of several lines stand side by
+    /// side.
+    Bars,
+}
+
+/// What stands at a point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Marker {
+    /// A disc.
+    Filled,
+    /// A ring.
+    Hollow,
+}
+
+/// Where a value is with some confidence, such as 95 %: a vertical line with a cap at each end.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Interval {
+    /// The place across, as the point's.
+    pub x: f64,
+    /// The lower end.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+}
+
+/// A value to compare lines with, such as a threshold.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Mark {
-    /// To the right of it: `B_1 750 KB`.
+    /// To the right of a horizontal one, above a vertical one: `B_1 750 KB`.
     pub label: String,
     /// Where it is; without effect if that is outside the panel's range.
     pub value: f64,
+    /// Whether it is a value that lines show, or one that they depend on.
+    pub direction: Direction,
+}
+
+/// Which way a mark's line goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Direction {
+    /// At a value of the vertical axis.
+    #[default]
+    Horizontal,
+    /// At a value of the horizontal axis.
+    Vertical,
 }
 
 /// Why a figure can't be drawn or written.
@@ -97,7 +217,7 @@ impl Figure {
     /// The figure as an SVG document.
     ///
     /// # Panics
-    /// If a panel's range is not finite.
+    /// If a panel's range is not finite, or not above 0 on a logarithmic axis.
     pub fn to_svg(&self) -> Result<String, PlotError> {
         let layout = Layout::new(self);
         let (width, height) = (layout.size.0 as u32, layout.size.1 as u32);
@@ -138,148 +258,48 @@ impl Figure {
         root.fill(&WHITE)?;
         let title_at = (layout.size.0 / 2, px(MARGIN));
         root.draw_text(&self.title, &text(FIGURE_TITLE, HPos::Center, VPos::Top), title_at)?;
-        layout.legend.iter().try_for_each(|entry| draw_legend_entry(root, entry))?;
-        for (panel, cell) in self.panels.iter().zip(&layout.cells) {
-            panel.draw(root, layout, cell)?;
-        }
+        layout.legend.draw(root)?;
+        let cells = self.panels.iter().zip(&layout.cells).filter(|(panel, _)| !panel.is_empty());
+        cells.into_iter().try_for_each(|(panel, cell)| panel.draw(root, layout, cell))?;
         root.present()
     }
 }
 
 type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Chart<'a> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+type Chart<'a> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<Axis, Axis>>;
 type Drawn = Result<(), DrawingAreaErrorKind<io::Error>>;
 
 impl Panel {
-    fn draw(&self, root: &Canvas<'_>, layout: &Layout, cell: &Cell) -> Drawn {
-        let title_at = (cell.plot_at.0 + cell.plot.0 / 2, cell.plot_at.1 - cell.title_area);
-        root.draw_text(&self.title, &text(PANEL_TITLE, HPos::Center, VPos::Top), title_at)?;
+    /// Whether it only leaves a place.
+    fn is_empty(&self) -> bool {
+        *self == Panel::default()
+    }
 
-        let at = (cell.plot_at.0 - cell.y_area, cell.plot_at.1);
-        let size = ((cell.y_area + cell.plot.0) as u32, (cell.plot.1 + cell.x_area) as u32);
-        let mut chart = ChartBuilder::on(&root.clone().shrink(at, size))
-            .x_label_area_size(cell.x_area)
-            .y_label_area_size(cell.y_area)
-            .build_cartesian_2d(layout.x_range.0..layout.x_range.1, cell.y_range.0..cell.y_range.1)?;
-        draw_axes(&mut chart, layout, cell)?;
-        self.draw_marks(root, &mut chart, layout, cell)?;
-        for (i, line) in self.lines.iter().enumerate() {
-            // The later, the thinner: a line shows under others that coincide with it.
-            let covered_by = (self.lines.len() - 1 - i).min(LINE_COVERED_MAX as usize) as i32;
-            line.draw(&mut chart, layout, cell, LINE_WIDTH + covered_by * LINE_WIDTH_STEP)?;
+    fn x_position(&self, x: f64) -> f64 {
+        match self.x_axis {
+            XAxis::Numbers(scale) => scale.position(x),
+            XAxis::Categories(_) => x,
         }
-        Ok(())
+    }
+}
+
+impl Default for XAxis {
+    fn default() -> XAxis {
+        XAxis::Numbers(Scale::Linear)
+    }
+}
+
+impl Style {
+    fn has_stroke(self) -> bool {
+        matches!(self, Style::Stroke | Style::StrokeAndMarkers(_))
     }
 
-    /// Draws marks, and to the right of the plot their labels, moved apart where they would overlap.
-    fn draw_marks(&self, root: &Canvas<'_>, chart: &mut Chart<'_>, layout: &Layout, cell: &Cell) -> Drawn {
-        let (low, high) = cell.y_range;
-        let mut marks: Vec<&Mark> = self.marks.iter().filter(|mark| (low..=high).contains(&mark.value)).collect();
-        marks.sort_by(|one, other| other.value.total_cmp(&one.value));
-        let ends: Vec<_> = marks.iter().map(|mark| chart.backend_coord(&(layout.x_range.1, mark.value))).collect();
-        let wanted: Vec<i32> = ends.iter().map(|(_, y)| *y).collect();
-        let levels = moved_apart(&wanted, px(TICK), cell.plot_at.1 + cell.plot.1);
-        let style = MARK.stroke_width(px(1) as u32);
-        for ((mark, end), level) in marks.iter().zip(ends).zip(levels) {
-            let across = [layout.x_range.0, layout.x_range.1].map(|at| (at, mark.value));
-            chart.draw_series(DashedLineSeries::new(across, px(MARK_DASH), px(MARK_DASH), style))?;
-            let text_x = end.0 + px(MARK_LEADER);
-            root.draw(&PathElement::new([end, (text_x - px(3), level)], style))?;
-            root.draw_text(&mark.label, &text(TICK, HPos::Left, VPos::Center), (text_x, level))?;
+    fn marker(self) -> Option<Marker> {
+        match self {
+            Style::StrokeAndMarkers(marker) | Style::Markers(marker) => Some(marker),
+            Style::Stroke | Style::Bars => None,
         }
-        Ok(())
     }
-}
-
-impl Line {
-    fn draw(&self, chart: &mut Chart<'_>, layout: &Layout, cell: &Cell, width: i32) -> Drawn {
-        let stroke = layout.stroke(&self.name);
-        let style = stroke.color.stroke_width(width as u32);
-        let (low, high) = cell.y_range;
-        for piece in self.points.split(|(at, value)| !at.is_finite() || !value.is_finite()) {
-            let mut points = thinned(piece, layout.x_range, (cell.plot.0 / COLUMN_WIDTH) as usize);
-            points.iter_mut().for_each(|(_, value)| *value = value.clamp(low, high));
-            if let [alone] = points[..] {
-                chart.draw_series([Circle::new(alone, width, style.filled())])?;
-            } else if stroke.is_dashed {
-                chart.draw_series(DashedLineSeries::new(points, px(DASH), px(DASH_SPACING), style))?;
-            } else {
-                chart.draw_series([PathElement::new(points, style)])?;
-            }
-        }
-        Ok(())
-    }
-}
-
-fn draw_axes(chart: &mut Chart<'_>, layout: &Layout, cell: &Cell) -> Drawn {
-    let (x_ticks, y_ticks) = (Ticks::new(layout.x_range, X_TICKS), Ticks::new(cell.y_range, Y_TICKS));
-    let x_label = |at: &f64| if cell.has_time_axis { x_ticks.label(*at) } else { String::new() };
-    let y_label = |value: &f64| y_ticks.label(*value);
-    let mut mesh = chart.configure_mesh();
-    mesh.bold_line_style(GRID.stroke_width(px(1) as u32))
-        .light_line_style(TRANSPARENT)
-        .axis_style(AXIS.stroke_width(px(1) as u32))
-        .x_labels(X_TICKS)
-        .y_labels(Y_TICKS)
-        .x_label_formatter(&x_label)
-        .y_label_formatter(&y_label)
-        .label_style(text(TICK, HPos::Center, VPos::Center))
-        .axis_desc_style(text(LABEL, HPos::Center, VPos::Center))
-        .set_all_tick_mark_size(px(4));
-    if cell.has_time_axis {
-        mesh.x_desc(TIME_LABEL);
-    }
-    if let Some(label) = &cell.y_label {
-        mesh.y_desc(label);
-    }
-    mesh.draw()
-}
-
-fn draw_legend_entry(root: &Canvas<'_>, entry: &LegendEntry) -> Drawn {
-    let (x, y) = entry.at;
-    let end = x + px(LEGEND_LINE);
-    let dash = if entry.stroke.is_dashed { px(DASH) } else { end - x };
-    for from in (x..end).step_by((dash + px(DASH_SPACING)) as usize) {
-        let style = entry.stroke.color.stroke_width(px(2) as u32);
-        root.draw(&PathElement::new([(from, y), ((from + dash).min(end), y)], style))?;
-    }
-    root.draw_text(&entry.name, &text(LABEL, HPos::Left, VPos::Center), (end + px(LEGEND_SPACING), y))
-}
-
-/// At most four points for each column of the plot: the first, the lowest, the highest and the last.
-///
-/// A line through them covers what one through all points covers, so that no peak is lost.
-fn thinned(points: &[(f64, f64)], x_range: (f64, f64), columns: usize) -> Vec<(f64, f64)> {
-    if points.len() <= 4 * columns {
-        return points.to_vec();
-    }
-    let column = |at: f64| ((at - x_range.0) / (x_range.1 - x_range.0) * columns as f64) as usize;
-    let mut kept = Vec::new();
-    for points in points.chunk_by(|one, other| column(one.0) == column(other.0)) {
-        let by_value = |one: &usize, other: &usize| points[*one].1.total_cmp(&points[*other].1);
-        let all = 0..points.len();
-        let extremes = [all.clone().min_by(by_value), all.clone().max_by(by_value)].into_iter().flatten();
-        let mut indices: Vec<usize> = extremes.chain([all.start, all.end - 1]).collect();
-        indices.sort_unstable();
-        indices.dedup();
-        kept.extend(indices.into_iter().map(|i| points[i]));
-    }
-    kept
-}
-
-/// Levels of labels no closer than `distance`, none beyond `end`, and else as near to the wanted ones, which ascend, as
-/// those before allow.
-fn moved_apart(wanted: &[i32], distance: i32, end: i32) -> Vec<i32> {
-    let mut levels = wanted.to_vec();
-    for i in 1..levels.len() {
-        levels[i] = levels[i].max(levels[i - 1] + distance);
-    }
-    let mut end = end;
-    for level in levels.iter_mut().rev() {
-        *level = (*level).min(end);
-        end = *level - distance;
-    }
-    levels
 }
 
 fn text(size: i32, h: HPos, v: VPos) -> TextStyle<'static> {
@@ -296,12 +316,8 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), PlotError> {
 }
 
 const FONT: &str = "sans-serif";
-const TIME_LABEL: &str = "time (ms)";
 
 const TEXT: RGBColor = RGBColor(0x22, 0x22, 0x22);
-const AXIS: RGBColor = RGBColor(0x55, 0x55, 0x55);
-const MARK: RGBColor = RGBColor(0x77, 0x77, 0x77);
-const GRID: RGBColor = RGBColor(0xe4, 0xe4, 0xe4);
 
 const SCALE: i32 = 4;
 
@@ -310,12 +326,5 @@ const FIGURE_TITLE: i32 = 22;
 const PANEL_TITLE: i32 = 17;
 const LABEL: i32 = 15;
 const TICK: i32 = 14;
-const MARK_DASH: i32 = 4;
 const DASH: i32 = 8;
 const DASH_SPACING: i32 = 4;
-
-// Widths of lines, and of the columns that they are thinned by, as drawn.
-const LINE_WIDTH: i32 = 6;
-const LINE_WIDTH_STEP: i32 = 4;
-const LINE_COVERED_MAX: i32 = 3;
-const COLUMN_WIDTH: i32 = 2;

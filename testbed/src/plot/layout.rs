@@ -2,34 +2,20 @@
 
 use std::sync::Once;
 
-use plotters::coord::ranged1d::{BoldPoints, Ranged};
-use plotters::coord::types::RangedCoordf64;
-use plotters::style::{FontStyle, IntoFont, RGBColor, register_font};
+use plotters::style::{FontStyle, IntoFont, register_font};
 
-use super::{FIGURE_TITLE, FONT, Figure, LABEL, PANEL_TITLE, Panel, TICK, px};
+use super::axis::{Axis, Room};
+use super::bars::Bars;
+use super::legend::Legend;
+use super::ranges::{x_ranges, y_ranges};
+use super::{Direction, FIGURE_TITLE, FONT, Figure, LABEL, PANEL_TITLE, Panel, Scale, TICK, XAxis, px};
 
 /// All in [`px`].
 pub(super) struct Layout {
     pub(super) size: (i32, i32),
-    pub(super) legend: Vec<LegendEntry>,
+    pub(super) legend: Legend,
     /// One for each panel.
     pub(super) cells: Vec<Cell>,
-    pub(super) x_range: (f64, f64),
-}
-
-/// A name that lines have, and what they look like.
-pub(super) struct LegendEntry {
-    pub(super) name: String,
-    /// The left end, half way up.
-    pub(super) at: (i32, i32),
-    pub(super) stroke: Stroke,
-}
-
-/// What a line looks like.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Stroke {
-    pub(super) color: RGBColor,
-    pub(super) is_dashed: bool,
 }
 
 /// Where a panel goes.
@@ -41,39 +27,61 @@ pub(super) struct Cell {
     pub(super) title_area: i32,
     pub(super) y_area: i32,
     pub(super) x_area: i32,
-    pub(super) y_range: (f64, f64),
+    pub(super) x: Axis,
+    pub(super) x_scale: Scale,
+    pub(super) x_labels: XLabels,
+    pub(super) y: Axis,
+    pub(super) y_scale: Scale,
+    /// `None` if another panel has it for this one too.
     pub(super) y_label: Option<String>,
-    /// Whether no other panel is below.
-    pub(super) has_time_axis: bool,
+    pub(super) vertical_marks: Vec<VerticalMark>,
 }
 
-/// Where an axis has numbers, and how they are written.
-pub(super) struct Ticks {
-    at: Vec<f64>,
-    decimals: usize,
+/// How the labels of a horizontal axis are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum XLabels {
+    /// Not at all, as the panel below has the same.
+    Hidden,
+    /// One beside the other.
+    Across,
+    /// Each upright, as they are too long.
+    Upright,
+}
+
+/// A vertical mark that the panel has on it.
+pub(super) struct VerticalMark {
+    /// Its position.
+    pub(super) at: f64,
+    pub(super) label: String,
+    /// Where the label's middle is, right of the plot's left end.
+    pub(super) middle: i32,
+    /// How many labels are below it.
+    pub(super) row: usize,
 }
 
 impl Layout {
     pub(super) fn new(figure: &Figure) -> Layout {
-        register_fonts();
         let panels = &figure.panels;
         let columns = figure.columns.max(1);
-        let y_ranges = y_ranges(figure, columns);
         // Plots are all of one size, large enough for the longest title and axis label.
         let plot = (
-            widest(panels.iter().map(|panel| panel.title.as_str()), PANEL_TITLE).max(px(PLOT_WIDTH)),
+            panels.iter().map(plot_width).max().unwrap_or(0).max(px(PLOT_WIDTH)),
             widest(panels.iter().map(|panel| panel.y_label.as_str()), LABEL).max(px(PLOT_HEIGHT)),
         );
-        let y_labels: Vec<Option<String>> = (0..panels.len()).map(|i| y_label(panels, columns, i)).collect();
+        let x_ranges = x_ranges(figure);
+        let y_ranges = y_ranges(figure, columns, &x_ranges);
+        let unplaced = |i: usize| Cell::unplaced(figure, columns, i, plot, x_ranges[i], y_ranges[i]);
+        let mut cells: Vec<Cell> = (0..panels.len()).map(unplaced).collect();
         // Panels one above the other line up.
         let column_of = |column: usize| (column..panels.len()).step_by(columns);
         let y_area = |column: usize| {
-            let ticks = column_of(column).map(|i| Ticks::new(y_ranges[i], Y_TICKS).width()).max().unwrap_or(0);
-            let has_label = column_of(column).any(|i| y_labels[i].is_some());
+            let ticks = column_of(column).map(|i| cells[i].y.label_width()).max().unwrap_or(0);
+            let has_label = column_of(column).any(|i| cells[i].y_label.is_some());
             ticks + px(TICK_AREA) + if has_label { px(AXIS_LABEL_AREA) } else { 0 }
         };
         let mark_area = |column: usize| {
-            let labels = column_of(column).flat_map(|i| &panels[i].marks).map(|mark| mark.label.as_str());
+            let marks = column_of(column).flat_map(|i| &panels[i].marks);
+            let labels = marks.filter(|mark| mark.direction == Direction::Horizontal).map(|mark| mark.label.as_str());
             px(GAP).max(widest(labels, TICK) + px(MARK_LEADER + MARK_GAP))
         };
         let column_areas: Vec<(i32, i32)> =
@@ -81,104 +89,106 @@ impl Layout {
 
         let grid_width: i32 = column_areas.iter().map(|(y_area, mark_area)| y_area + plot.0 + mark_area).sum();
         let width = grid_width.max(text_width(&figure.title, FIGURE_TITLE)) + 2 * px(MARGIN);
-        let (legend, mut y) = legend(figure, width);
-        let mut cells = Vec::new();
-        for row in (0..panels.len()).step_by(columns) {
-            let of_row = row..panels.len().min(row + columns);
-            let title_area =
-                if panels[of_row.clone()].iter().all(|panel| panel.title.is_empty()) { 0 } else { TITLE_AREA };
-            let has_time_axis = |i: usize| i + columns >= panels.len();
-            let x_area = if of_row.clone().any(has_time_axis) { TIME_AREA } else { GAP };
-            y += px(title_area);
+        let legend = Legend::new(figure, width);
+        let mut y = legend.end;
+        let mut has_labels_above = false;
+        for (panels, cells) in panels.chunks(columns).zip(cells.chunks_mut(columns)) {
+            let has_titles = panels.iter().any(|panel| !panel.title.is_empty());
+            let mark_rows = cells.iter().map(Cell::mark_rows).max().unwrap_or(0) as i32;
+            let title_area = if has_titles { px(TITLE_AREA) } else { 0 } + px(MARK_ROW) * mark_rows;
+            y += title_area + if has_labels_above { px(GAP) / 2 } else { 0 };
+            has_labels_above = cells.iter().any(|cell| cell.x_labels != XLabels::Hidden);
             let mut x = px(MARGIN);
-            for (i, (y_area, mark_area)) in of_row.zip(&column_areas) {
-                cells.push(Cell {
-                    plot_at: (x + y_area, y),
-                    plot,
-                    title_area: px(title_area),
-                    y_area: *y_area,
-                    x_area: px(x_area),
-                    y_range: y_ranges[i],
-                    y_label: y_labels[i].clone(),
-                    has_time_axis: has_time_axis(i),
-                });
+            for (cell, (y_area, mark_area)) in cells.iter_mut().zip(&column_areas) {
+                (cell.plot_at, cell.title_area, cell.y_area) = ((x + y_area, y), title_area, *y_area);
                 x += y_area + plot.0 + mark_area;
             }
-            y += plot.1 + px(x_area);
+            y += plot.1 + cells.iter().map(|cell| cell.x_area).max().unwrap_or(0);
         }
-        Layout { size: (width, y + px(MARGIN)), legend, cells, x_range: x_range(figure) }
-    }
-
-    /// What lines of that name look like.
-    pub(super) fn stroke(&self, name: &str) -> Stroke {
-        let entry = self.legend.iter().find(|entry| entry.name == name);
-        entry.expect("the legend has all names").stroke
+        Layout { size: (width, y + px(MARGIN)), legend, cells }
     }
 }
 
-impl Ticks {
-    pub(super) fn new(range: (f64, f64), at_most: usize) -> Ticks {
-        let at = RangedCoordf64::from(range.0..range.1).key_points(BoldPoints(at_most));
-        let step = at.windows(2).map(|pair| pair[1] - pair[0]).fold(f64::INFINITY, f64::min);
-        // Steps are 1, 2 or 5 times a power of ten; there is none if there is but one tick.
-        let decimals = if step.is_finite() { (-step.log10() - 1e-9).ceil().max(0.0) as usize } else { 0 };
-        Ticks { at, decimals }
+impl Cell {
+    /// The cell of a panel, without what depends on others' sizes.
+    fn unplaced(
+        figure: &Figure,
+        columns: usize,
+        i: usize,
+        plot: (i32, i32),
+        x_range: (f64, f64),
+        y_range: (f64, f64),
+    ) -> Cell {
+        let panels = &figure.panels;
+        let panel = &panels[i];
+        let (x_scale, x) = match &panel.x_axis {
+            XAxis::Numbers(scale) => (*scale, Axis::numbers(*scale, x_range, Room::Across(plot.0))),
+            XAxis::Categories(names) => (Scale::Linear, Axis::categories(names)),
+        };
+        let x_labels = match &panel.x_axis {
+            _ if panels.get(i + columns).is_some_and(|below| !below.is_empty() && below.has_x_axis_of(panel)) => {
+                XLabels::Hidden
+            }
+            XAxis::Categories(names) if categories_width(names) > plot.0 => XLabels::Upright,
+            _ => XLabels::Across,
+        };
+        let label_area = if panel.x_label.is_empty() { 0 } else { AXIS_LABEL_AREA };
+        let x_area = match x_labels {
+            XLabels::Hidden => px(GAP),
+            XLabels::Across => px(X_TICK_AREA + label_area),
+            XLabels::Upright => px(TICK_AREA + label_area) + x.label_width(),
+        };
+        let vertical_marks = vertical_marks(panel, &x, plot.0);
+        Cell {
+            plot_at: (0, 0),
+            plot,
+            title_area: 0,
+            y_area: 0,
+            x_area,
+            x,
+            x_scale,
+            x_labels,
+            y: Axis::numbers(panel.y_scale, y_range, Room::Up(plot.1)),
+            y_scale: panel.y_scale,
+            y_label: y_label(panels, columns, i),
+            vertical_marks,
+        }
     }
 
-    pub(super) fn label(&self, value: f64) -> String {
-        let text = format!("{value:.*}", self.decimals);
-        // No "-0.0".
-        if text.contains(|digit: char| ('1'..='9').contains(&digit)) { text } else { text.replace('-', "") }
+    /// Where the points are on the panel's axes; not finite where they are not on them.
+    pub(super) fn positions(&self, points: &[(f64, f64)]) -> impl Iterator<Item = (f64, f64)> {
+        points.iter().map(|(x, y)| (self.x_scale.position(*x), self.y_scale.position(*y)))
     }
 
-    pub(super) fn labels(&self) -> impl Iterator<Item = String> {
-        self.at.iter().map(|value| self.label(*value))
-    }
-
-    /// Of the widest label.
-    fn width(&self) -> i32 {
-        self.labels().map(|label| text_width(&label, TICK)).max().unwrap_or(0)
-    }
-
-    fn step(&self) -> Option<f64> {
-        Some(self.at.get(1)? - self.at[0])
+    fn mark_rows(&self) -> usize {
+        self.vertical_marks.iter().map(|mark| mark.row + 1).max().unwrap_or(0)
     }
 }
 
-/// The legend of a figure so wide, in as many lines as it takes, and where what follows it begins.
-fn legend(figure: &Figure, width: i32) -> (Vec<LegendEntry>, i32) {
-    let mut names: Vec<&str> = Vec::new();
-    for line in figure.panels.iter().flat_map(|panel| &panel.lines) {
-        if !names.contains(&line.name.as_str()) {
-            names.push(&line.name);
-        }
+impl Panel {
+    fn has_x_axis_of(&self, other: &Panel) -> bool {
+        self.shows_on_x(other) && self.x_range == other.x_range
     }
-    let entry_width = |name: &str| px(LEGEND_LINE + LEGEND_SPACING + LEGEND_GAP) + text_width(name, LABEL);
-    let mut rows: Vec<Vec<&str>> = Vec::new();
-    let mut row_end = i32::MAX;
-    for name in names {
-        let entry = entry_width(name);
-        if row_end.saturating_add(entry) > width - 2 * px(MARGIN) {
-            rows.push(Vec::new());
-            row_end = 0;
+}
+
+/// How wide a panel's plot must be for its title, names and bars.
+fn plot_width(panel: &Panel) -> i32 {
+    let marks = panel.marks.iter().filter(|mark| mark.direction == Direction::Vertical);
+    let for_labels = widest(marks.map(|mark| mark.label.as_str()).chain([panel.x_label.as_str()]), LABEL);
+    let for_categories = match &panel.x_axis {
+        XAxis::Numbers(_) => 0,
+        XAxis::Categories(names) => {
+            let (across, upright) = (categories_width(names), px(UPRIGHT_LABEL) * names.len() as i32);
+            let for_names = if across <= px(WIDENED_PLOT_WIDTH) { across } else { upright };
+            for_names.max(Bars::new(panel).panel_width(names.len()))
         }
-        rows.last_mut().expect("the first name starts a row").push(name);
-        row_end += entry;
-    }
-    let mut y = px(MARGIN + FIGURE_TITLE_AREA);
-    let mut entries = Vec::new();
-    for row in rows {
-        let row_width = row.iter().map(|name| entry_width(name)).sum::<i32>() - px(LEGEND_GAP);
-        let mut x = (width - row_width) / 2;
-        for name in row {
-            let i = entries.len();
-            let stroke = Stroke { color: COLORS[i % COLORS.len()], is_dashed: i / COLORS.len() % 2 == 1 };
-            entries.push(LegendEntry { name: name.to_owned(), at: (x, y + px(LEGEND_HEIGHT) / 2), stroke });
-            x += entry_width(name);
-        }
-        y += px(LEGEND_HEIGHT);
-    }
-    (entries, y + px(LEGEND_BELOW))
+    };
+    text_width(&panel.title, PANEL_TITLE).max(for_labels).max(for_categories)
+}
+
+/// How wide a plot must be for these names one beside the other.
+fn categories_width(names: &[String]) -> i32 {
+    (widest(names.iter().map(String::as_str), TICK) + px(CATEGORY_SPACING)) * names.len() as i32
 }
 
 /// The panel's label, if the panel to the left does not have it already.
@@ -188,44 +198,24 @@ fn y_label(panels: &[Panel], columns: usize, i: usize) -> Option<String> {
     (!is_repeated && !label.is_empty()).then(|| label.clone())
 }
 
-/// From the first to the last instant of all lines, and on to the ticks before and after if these are near.
-fn x_range(figure: &Figure) -> (f64, f64) {
-    let points = figure.panels.iter().flat_map(|panel| &panel.lines).flat_map(|line| &line.points);
-    let (first, last) = extent(points.map(|(at, _)| *at)).map_or((0.0, 1.0), not_empty);
-    let Some(step) = Ticks::new((first, last), X_TICKS).step() else { return (first, last) };
-    let (before, after) = ((first / step).floor() * step, (last / step).ceil() * step);
-    let is_near = |distance: f64| distance < 0.02 * (last - first);
-    (if is_near(first - before) { before } else { first }, if is_near(after - last) { after } else { last })
-}
-
-/// Each panel's range, as it says or as its row needs it.
-fn y_ranges(figure: &Figure, columns: usize) -> Vec<(f64, f64)> {
-    let mut ranges = Vec::new();
-    for row in figure.panels.chunks(columns) {
-        let automatic = |label: &str| {
-            let panels = || row.iter().filter(move |panel| panel.y_range.is_none() && panel.y_label == label);
-            let of_lines = panels().flat_map(|panel| &panel.lines).flat_map(|line| &line.points).map(|point| point.1);
-            let of_marks = panels().flat_map(|panel| &panel.marks).map(|mark| mark.value);
-            let (low, high) = extent(of_lines.chain(of_marks).chain([0.0])).expect("0 is finite");
-            // Some air, so that no line hides in the frame.
-            let air = 0.05 * (high - low);
-            (if low < 0.0 { low - air } else { low }, if high > 0.0 { high + air } else { high })
-        };
-        ranges.extend(row.iter().map(|panel| not_empty(panel.y_range.unwrap_or_else(|| automatic(&panel.y_label)))));
-    }
-    ranges
-}
-
-/// The lowest and the highest of the finite values.
-fn extent(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
-    let mut finite = values.filter(|value| value.is_finite());
-    let first = finite.next()?;
-    Some(finite.fold((first, first), |(low, high), value| (low.min(value), high.max(value))))
-}
-
-fn not_empty((low, high): (f64, f64)) -> (f64, f64) {
-    assert!(low.is_finite() && high.is_finite(), "a range from {low} to {high}");
-    if low < high { (low, high) } else { (low, low + 1.0) }
+/// Labels above the plot, from left to right each in the lowest row where it is apart from those before.
+fn vertical_marks(panel: &Panel, x: &Axis, plot_width: i32) -> Vec<VerticalMark> {
+    let of_direction = panel.marks.iter().filter(|mark| mark.direction == Direction::Vertical);
+    let mut marks: Vec<_> = of_direction.map(|mark| (panel.x_position(mark.value), &mark.label)).collect();
+    marks.retain(|(at, _)| x.contains(*at));
+    marks.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let mut row_ends: Vec<i32> = Vec::new();
+    let placed = marks.into_iter().map(|(at, label)| {
+        let half = text_width(label, TICK) / 2;
+        let middle = ((x.part(at) * f64::from(plot_width)) as i32).min(plot_width - half).max(half);
+        let row = row_ends.iter().position(|end| end + px(MARK_GAP) <= middle - half).unwrap_or(row_ends.len());
+        if row == row_ends.len() {
+            row_ends.push(0);
+        }
+        row_ends[row] = middle + half;
+        VerticalMark { at, label: label.clone(), middle, row }
+    });
+    placed.collect()
 }
 
 /// How wide the widest of the texts is; 0 if there is none.
@@ -234,7 +224,8 @@ fn widest<'a>(texts: impl Iterator<Item = &'a str>, size: i32) -> i32 {
 }
 
 /// How wide the text is in a font that is wider than most.
-fn text_width(text: &str, size: i32) -> i32 {
+pub(super) fn text_width(text: &str, size: i32) -> i32 {
+    register_fonts();
     let ((left, _), (right, _)) = (FONT, px(size)).into_font().layout_box(text).expect("the font is registered");
     right - left
 }
@@ -247,33 +238,19 @@ fn register_fonts() {
     });
 }
 
-const COLORS: [RGBColor; 7] = [
-    RGBColor(0x00, 0x72, 0xb2), // blue
-    RGBColor(0xd5, 0x5e, 0x00), // vermilion
-    RGBColor(0x00, 0x9e, 0x73), // bluish green
-    RGBColor(0xcc, 0x79, 0xa7), // reddish purple
-    RGBColor(0xe6, 0x9f, 0x00), // orange
-    RGBColor(0x56, 0xb4, 0xe9), // sky blue
-    RGBColor(0x00, 0x00, 0x00), // black
-];
-
-pub(super) const X_TICKS: usize = 6;
-pub(super) const Y_TICKS: usize = 6;
-
 // Lengths as shown.
 const PLOT_WIDTH: i32 = 270;
 const PLOT_HEIGHT: i32 = 180;
+/// How wide a plot may become for names one beside the other.
+const WIDENED_PLOT_WIDTH: i32 = 400;
 pub(super) const MARGIN: i32 = 12;
 const GAP: i32 = 18;
-const FIGURE_TITLE_AREA: i32 = 28;
 const TITLE_AREA: i32 = 26;
 const TICK_AREA: i32 = 10;
+const X_TICK_AREA: i32 = 20;
 const AXIS_LABEL_AREA: i32 = 20;
-const TIME_AREA: i32 = 40;
-const LEGEND_HEIGHT: i32 = 20;
-pub(super) const LEGEND_LINE: i32 = 24;
-pub(super) const LEGEND_SPACING: i32 = 6;
-const LEGEND_GAP: i32 = 22;
-const LEGEND_BELOW: i32 = 8;
+const CATEGORY_SPACING: i32 = 10;
+const UPRIGHT_LABEL: i32 = 18;
 pub(super) const MARK_LEADER: i32 = 12;
+pub(super) const MARK_ROW: i32 = 18;
 const MARK_GAP: i32 = 8;

@@ -1,18 +1,25 @@
+mod axes;
+mod shapes;
+
 use proptest::prelude::*;
 use roxmltree::{Document, Node};
 
+use super::axis::Room;
+use super::line::thinned;
+use super::panel::moved_apart;
 use super::*;
 
 fn line(name: &str, points: impl IntoIterator<Item = (f64, f64)>) -> Line {
-    Line { name: name.into(), points: points.into_iter().collect() }
+    Line { name: name.into(), points: points.into_iter().collect(), ..Line::default() }
 }
 
 fn mark(label: &str, value: f64) -> Mark {
-    Mark { label: label.into(), value }
+    Mark { label: label.into(), value, ..Mark::default() }
 }
 
 fn panel(title: &str, y_label: &str, lines: Vec<Line>) -> Panel {
-    Panel { title: title.into(), y_label: y_label.into(), lines, ..Panel::default() }
+    let x_label = "time (ms)".to_owned();
+    Panel { title: title.into(), x_label, y_label: y_label.into(), lines, ..Panel::default() }
 }
 
 fn figure(columns: usize, panels: Vec<Panel>) -> Figure {
@@ -154,10 +161,10 @@ fn name_has_one_look_in_all_panels() {
     let all = names.iter().map(|name| line(name, points)).collect();
     let figure = figure(2, vec![panel("all", "rate (Gb/s)", all), panel("last", "", vec![line("flow 2", points)])]);
     let layout = Layout::new(&figure);
-    let strokes: Vec<_> = names.iter().map(|name| layout.stroke(name)).collect();
-    for (i, stroke) in strokes.iter().enumerate() {
-        assert!(!strokes[..i].contains(stroke), "{} looks as another", names[i]);
-        assert_eq!(stroke.is_dashed, i >= 7);
+    let looks: Vec<_> = names.iter().map(|name| layout.legend.look(name)).collect();
+    for (i, look) in looks.iter().enumerate() {
+        assert!(!looks[..i].contains(look), "{} looks as another", names[i]);
+        assert_eq!(look.comes_again, i >= 7);
     }
     with_svg(&figure, |svg| {
         let of_color = elements(svg, "polyline").filter(|line| line.attribute("stroke") == Some("#009E73"));
@@ -253,15 +260,15 @@ fn panels_of_a_row_share_the_range_of_what_they_show() {
     let fixed = Panel { y_range: Some((2.0, 3.0)), ..queue(9_999.0) };
     let marked = Panel { marks: vec![mark("capacity", 2_000.0)], ..queue(5.0) };
     let layout = Layout::new(&figure(4, vec![queue(100.0), marked, rate, fixed, queue(10.0)]));
-    let ranges: Vec<_> = layout.cells.iter().map(|cell| cell.y_range).collect();
+    let ranges: Vec<_> = layout.cells.iter().map(|cell| cell.y.range()).collect();
     assert_eq!(ranges, [(0.0, 2_100.0), (0.0, 2_100.0), (-1.2, 3.2), (2.0, 3.0), (0.0, 10.5)]);
 }
 
 #[test]
 fn ticks_have_the_decimals_that_tell_them_apart() {
     let labels = |low: f64, high: f64| {
-        let ticks = Ticks::new((low, high), Y_TICKS);
-        ticks.labels().collect::<Vec<_>>().join(" ")
+        let axis = Axis::numbers(Scale::Linear, (low, high), Room::Up(px(180)));
+        axis.labels().map(|(_, label)| label.to_owned()).collect::<Vec<_>>().join(" ")
     };
     assert_eq!(labels(0.0, 1_050.0), "0 200 400 600 800 1000");
     assert_eq!(labels(0.0, 1.05), "0.0 0.2 0.4 0.6 0.8 1.0");

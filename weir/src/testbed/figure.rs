@@ -16,6 +16,8 @@ use super::Ended;
 use super::outcome::RUNS_SIDE_BY_SIDE;
 use crate::exit::Failure;
 
+const TIME_LABEL: &str = "time (ms)";
+
 /// Rates are means over this long.
 const RATE_OVER: Span = Span::from_micros(200);
 
@@ -47,13 +49,15 @@ fn queues(run: &Ended, series: &Series) -> Panel {
     let lines = columns(run, "ingress_bytes").take(LINES_MAX).map(|(name, column)| Line {
         name,
         points: values(series, &column).map(|(us, bytes)| (us / 1e3, bytes / 1e3)).collect(),
+        ..Line::default()
     });
     Panel {
         title: run.name.clone(),
+        x_label: TIME_LABEL.to_owned(),
         y_label: "ingress queue (KB)".to_owned(),
-        y_range: None,
         lines: lines.collect(),
         marks: thresholds(run),
+        ..Panel::default()
     }
 }
 
@@ -61,8 +65,14 @@ fn rates(run: &Ended, series: &Series) -> Panel {
     let lines = columns(run, "rx_bps").take(LINES_MAX).map(|(name, column)| Line {
         name,
         points: smoothed(values(series, &column)).map(|(us, bps)| (us / 1e3, bps / 1e9)).collect(),
+        ..Line::default()
     });
-    Panel { y_label: "comes in (Gb/s)".to_owned(), lines: lines.collect(), ..Panel::default() }
+    Panel {
+        x_label: TIME_LABEL.to_owned(),
+        y_label: "comes in (Gb/s)".to_owned(),
+        lines: lines.collect(),
+        ..Panel::default()
+    }
 }
 
 /// The drawn ports' columns of a kind, each with the name of its line.
@@ -100,8 +110,11 @@ fn smoothed(samples: impl Iterator<Item = (f64, f64)>) -> impl Iterator<Item = (
 fn thresholds(run: &Ended) -> Vec<Mark> {
     let Some(PortPlace { switch, port }) = run.scenario.draw.first().copied() else { return Vec::new() };
     let config: &SwitchConfig = &run.scenario.switches[switch];
-    let mark =
-        |name: &str, bytes: u64| Mark { label: format!("{name} {} KB", bytes / 1_000), value: bytes as f64 / 1e3 };
+    let mark = |name: &str, bytes: u64| Mark {
+        label: format!("{name} {} KB", bytes / 1_000),
+        value: bytes as f64 / 1e3,
+        ..Mark::default()
+    };
     let rate = config.ports[port].rate.unwrap_or(RATE_UNKNOWN);
     match mechanism(config, port, rate) {
         Ok(Mechanism::GfcBuffer { stages, .. } | Mechanism::GfcPulse { stages, .. }) => {

@@ -1,0 +1,244 @@
+//! Axes as drawn: what they cover, and where they have which label.
+
+use std::ops::Range;
+
+use plotters::coord::ranged1d::{BoldPoints, KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
+use plotters::coord::types::RangedCoordf64;
+
+use super::layout::text_width;
+use super::{Scale, TICK, px};
+
+/// An axis. Things on it have a position: their value, or its logarithm.
+#[derive(Clone)]
+pub(super) struct Axis {
+    /// The positions at its ends.
+    range: (f64, f64),
+    ticks: Vec<Tick>,
+}
+
+/// A number or a name on an axis.
+#[derive(Clone)]
+struct Tick {
+    at: f64,
+    label: String,
+}
+
+/// How long an axis is in [`px`], and how its labels stand: one beside the other, or one above the other.
+#[derive(Clone, Copy)]
+pub(super) enum Room {
+    Across(i32),
+    Up(i32),
+}
+
+impl Axis {
+    /// Of numbers, with as many ticks as there is room for.
+    ///
+    /// # Panics
+    /// If the positions are not finite.
+    pub(super) fn numbers(scale: Scale, range: (f64, f64), room: Room) -> Axis {
+        let range = not_empty(range);
+        let ticks = match scale {
+            Scale::Linear => linear_ticks(range, |ticks| room.is_enough(ticks, range)),
+            Scale::Log => log_ticks(range, |ticks| room.is_enough(ticks, range)),
+        };
+        Axis { range, ticks }
+    }
+
+    /// Of names, the first at 0.
+    pub(super) fn categories(names: &[String]) -> Axis {
+        let ticks = names.iter().enumerate().map(|(i, name)| Tick { at: i as f64, label: name.clone() });
+        Axis { range: (-0.5, names.len().max(1) as f64 - 0.5), ticks: ticks.collect() }
+    }
+
+    pub(super) fn range(&self) -> (f64, f64) {
+        self.range
+    }
+
+    pub(super) fn contains(&self, position: f64) -> bool {
+        (self.range.0..=self.range.1).contains(&position)
+    }
+
+    pub(super) fn clamp(&self, position: f64) -> f64 {
+        position.clamp(self.range.0, self.range.1)
+    }
+
+    /// How far from the axis' start that is, of its whole length.
+    pub(super) fn part(&self, position: f64) -> f64 {
+        (position - self.range.0) / (self.range.1 - self.range.0)
+    }
+
+    pub(super) fn labels(&self) -> impl Iterator<Item = (f64, &str)> {
+        self.ticks.iter().map(|tick| (tick.at, tick.label.as_str()))
+    }
+
+    /// Of the widest label.
+    pub(super) fn label_width(&self) -> i32 {
+        self.ticks.iter().map(|tick| text_width(&tick.label, TICK)).max().unwrap_or(0)
+    }
+
+    /// The same with ticks alone.
+    pub(super) fn without_labels(&self) -> Axis {
+        let mut axis = self.clone();
+        axis.ticks.iter_mut().for_each(|tick| tick.label.clear());
+        axis
+    }
+}
+
+impl Ranged for Axis {
+    type FormatOption = NoDefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, position: &f64, limit: (i32, i32)) -> i32 {
+        RangedCoordf64::from(Ranged::range(self)).map(position, limit)
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, _hint: Hint) -> Vec<f64> {
+        self.ticks.iter().map(|tick| tick.at).collect()
+    }
+
+    fn range(&self) -> Range<f64> {
+        self.range.0..self.range.1
+    }
+}
+
+impl ValueFormatter<f64> for Axis {
+    fn format_ext(&self, position: &f64) -> String {
+        self.ticks.iter().find(|tick| tick.at == *position).map_or_else(String::new, |tick| tick.label.clone())
+    }
+}
+
+impl Room {
+    /// Whether these labels stand apart and none far beyond the ends.
+    fn is_enough(self, ticks: &[Tick], range: (f64, f64)) -> bool {
+        let length = match self {
+            Room::Across(length) | Room::Up(length) => f64::from(length),
+        };
+        let ends = |tick: &Tick| {
+            let middle = (tick.at - range.0) / (range.1 - range.0) * length;
+            let size = match self {
+                Room::Across(_) => text_width(&tick.label, TICK),
+                Room::Up(_) => px(TICK),
+            };
+            (middle - f64::from(size) / 2.0, middle + f64::from(size) / 2.0)
+        };
+        let is_apart = |pair: &[Tick]| ends(&pair[1]).0 - ends(&pair[0]).1 >= f64::from(px(LABEL_SPACING));
+        ticks.windows(2).all(is_apart)
+            && ticks.first().is_none_or(|tick| ends(tick).0 >= -f64::from(px(BEYOND.0)))
+            && ticks.last().is_none_or(|tick| ends(tick).1 <= length + f64::from(px(BEYOND.1)))
+    }
+}
+
+impl Scale {
+    /// For what is not above 0 on a logarithmic axis, below all finite positions.
+    pub(super) fn position(self, value: f64) -> f64 {
+        match self {
+            Scale::Linear => value,
+            Scale::Log if value <= 0.0 => f64::NEG_INFINITY,
+            Scale::Log => libm::log10(value),
+        }
+    }
+}
+
+/// How far apart the ticks of a linear axis are if there is room for all; `None` if there is but one.
+pub(super) fn tick_step(range: (f64, f64)) -> Option<f64> {
+    let ticks = key_points(range, TICKS_MAX);
+    Some(ticks.get(1)? - ticks[0])
+}
+
+/// The most ticks that fit, or else the first and the last of the fewest.
+fn linear_ticks(range: (f64, f64), fit: impl Fn(&[Tick]) -> bool) -> Vec<Tick> {
+    let mut fewest = numbered(&key_points(range, TICKS_MAX));
+    for at_most in (2..=TICKS_MAX).rev() {
+        let ticks = numbered(&key_points(range, at_most));
+        // Fewer may be none: of few steps, none may start in the range.
+        if ticks.len() < 2 {
+            break;
+        }
+        if fit(&ticks) {
+            return ticks;
+        }
+        fewest = ticks;
+    }
+    if fewest.len() > 2 {
+        fewest.drain(1..fewest.len() - 1);
+    }
+    fewest
+}
+
+fn key_points(range: (f64, f64), at_most: usize) -> Vec<f64> {
+    RangedCoordf64::from(range.0..range.1).key_points(BoldPoints(at_most))
+}
+
+/// Numbers with the decimals that tell them apart.
+fn numbered(at: &[f64]) -> Vec<Tick> {
+    let step = at.windows(2).map(|pair| pair[1] - pair[0]).fold(f64::INFINITY, f64::min);
+    // Steps are 1, 2 or 5 times a power of ten; there is none if there is but one tick.
+    let decimals = if step.is_finite() { (-libm::log10(step) - 1e-9).ceil().max(0.0) as usize } else { 0 };
+    at.iter().map(|value| Tick { at: *value, label: number(*value, decimals) }).collect()
+}
+
+fn number(value: f64, decimals: usize) -> String {
+    let text = format!("{value:.decimals$}");
+    // No "-0.0".
+    if text.contains(|digit: char| ('1'..='9').contains(&digit)) { text } else { text.replace('-', "") }
+}
+
+/// 1, 2 and 5 times the powers of ten; if these don't fit, the powers alone, or each second of them, and so on. Numbers
+/// at equal distances where the range has not two of all these.
+fn log_ticks(range: (f64, f64), fit: impl Fn(&[Tick]) -> bool) -> Vec<Tick> {
+    let (first, last) = (range.0.floor() as i32, range.1.ceil() as i32);
+    let written_out =
+        |digit: i32, power: i32| number(f64::from(digit) * libm::exp10(f64::from(power)), (-power).max(0) as usize);
+    let as_power = |_: i32, power: i32| format!("10{}", superscript(power));
+    let ticks = |digits: &[i32], step: i32, label: &dyn Fn(i32, i32) -> String| -> Vec<Tick> {
+        let powers = (first..=last).filter(|power| power.rem_euclid(step) == 0);
+        let of_power = |power: i32| {
+            let tick = move |digit: &i32| (f64::from(power) + libm::log10(f64::from(*digit)), label(*digit, power));
+            digits.iter().map(tick).collect::<Vec<_>>()
+        };
+        // A logarithm may be off by its last bit.
+        let is_within = |at: f64| (range.0 - 1e-9..=range.1 + 1e-9).contains(&at);
+        let within = powers.flat_map(of_power).filter(|(at, _)| is_within(*at));
+        within.map(|(at, label)| Tick { at: at.clamp(range.0, range.1), label }).collect()
+    };
+    let is_short = first >= WRITTEN_OUT.0 && last <= WRITTEN_OUT.1;
+    let short = [&[1, 2, 5][..], &[1]].into_iter().filter(|_| is_short).map(|digits| ticks(digits, 1, &written_out));
+    let mut choices = short.chain((1..=last - first).map(|step| ticks(&[1], step, &as_power)));
+    let chosen = choices.find(|ticks| ticks.len() >= 2 && fit(ticks));
+    chosen.unwrap_or_else(|| {
+        let on_axis = |ticks: &[Tick]| -> Vec<Tick> {
+            let positions =
+                ticks.iter().map(|tick| Tick { at: Scale::Log.position(tick.at), label: tick.label.clone() });
+            positions.filter(|tick| tick.at.is_finite()).collect()
+        };
+        on_axis(&linear_ticks((libm::exp10(range.0), libm::exp10(range.1)), |ticks| fit(&on_axis(ticks))))
+    })
+}
+
+fn superscript(power: i32) -> String {
+    let raised = |digit: char| match digit {
+        '-' => '⁻',
+        '1' => '¹',
+        '2' => '²',
+        '3' => '³',
+        digit => char::from_u32('⁰' as u32 + digit.to_digit(10).unwrap_or(0)).unwrap_or(digit),
+    };
+    power.to_string().chars().map(raised).collect()
+}
+
+fn not_empty((low, high): (f64, f64)) -> (f64, f64) {
+    assert!(low.is_finite() && high.is_finite(), "a range from {low} to {high}");
+    if low < high { (low, high) } else { (low, low + 1.0) }
+}
+
+/// Linear axes have no more ticks.
+const TICKS_MAX: usize = 6;
+
+/// The powers of ten within which all numbers are written out.
+const WRITTEN_OUT: (i32, i32) = (-3, 6);
+
+/// How far beyond the start and the end of an axis labels may be, as shown.
+const BEYOND: (i32, i32) = (18, 24);
+
+/// Between labels, as shown.
+const LABEL_SPACING: i32 = 5;

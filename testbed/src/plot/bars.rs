@@ -1,0 +1,108 @@
+//! Bars: side by side where several lines have one at the same place.
+
+use plotters::element::{PathElement, Rectangle};
+use plotters::style::{Color, RGBColor, ShapeStyle};
+
+use super::layout::Cell;
+use super::legend::Look;
+use super::line::DrawnLine;
+use super::{Canvas, Chart, Drawn, Line, Panel, Scale, Style, XAxis, px};
+
+/// The bars of a panel. Lengths are positions' distances.
+pub(super) struct Bars<'a> {
+    /// From left to right in each group.
+    looks: Vec<&'a str>,
+    step: f64,
+}
+
+impl Bars<'_> {
+    pub(super) fn new(panel: &Panel) -> Bars<'_> {
+        let lines = || panel.lines.iter().filter(|line| line.style == Style::Bars);
+        let mut looks: Vec<&str> = Vec::new();
+        for line in lines() {
+            if !looks.contains(&line.looks_as()) {
+                looks.push(line.looks_as());
+            }
+        }
+        let mut at: Vec<f64> = lines().flat_map(|line| &line.points).map(|(x, _)| panel.x_position(*x)).collect();
+        at.retain(|x| x.is_finite());
+        at.sort_by(f64::total_cmp);
+        let apart = at.windows(2).map(|pair| pair[1] - pair[0]).filter(|distance| *distance > 0.0);
+        let step = match panel.x_axis {
+            XAxis::Numbers(_) if !looks.is_empty() => apart.reduce(f64::min).unwrap_or(1.0),
+            XAxis::Numbers(_) => 0.0,
+            XAxis::Categories(_) => 1.0,
+        };
+        Bars { looks, step }
+    }
+
+    /// From group to group; 0 where a panel of numbers has no bars.
+    pub(super) fn step(&self) -> f64 {
+        self.step
+    }
+
+    /// How wide a panel must be for bars that can be seen, in [`px`].
+    pub(super) fn panel_width(&self, groups: usize) -> i32 {
+        let least = f64::from(px(BAR_WIDTH_MIN)) * self.looks.len() as f64 / GROUP_PART;
+        (least * groups as f64).ceil() as i32
+    }
+
+    /// Whether the line is one of bars, or has bars to be compared with.
+    pub(super) fn has(&self, line: &Line) -> bool {
+        self.looks.contains(&line.looks_as())
+    }
+
+    /// How far right of their places the middles of the line's bars are.
+    pub(super) fn offset(&self, line: &Line) -> f64 {
+        let i = self.looks.iter().position(|look| *look == line.looks_as());
+        i.map_or(0.0, |i| (i as f64 + 0.5) * self.width() - GROUP_PART * self.step / 2.0)
+    }
+
+    fn width(&self) -> f64 {
+        GROUP_PART * self.step / self.looks.len().max(1) as f64
+    }
+
+    /// Draws the bars of a line, which start at 0, or at the end of a logarithmic axis.
+    pub(super) fn draw(&self, root: &Canvas<'_>, chart: &Chart<'_>, cell: &Cell, bars: &DrawnLine<'_>) -> Drawn {
+        let base = match cell.y_scale {
+            Scale::Linear => cell.y.clamp(0.0),
+            Scale::Log => cell.y.range().0,
+        };
+        for (x, y) in cell.positions(&bars.line.points).filter(|(x, y)| y.is_finite() && cell.x.contains(*x)) {
+            let left = x + bars.offset - self.width() / 2.0;
+            let corner = chart.backend_coord(&(cell.x.clamp(left), cell.y.clamp(y)));
+            let opposite = chart.backend_coord(&(cell.x.clamp(left + self.width()), base));
+            let space = if self.looks.len() > 1 { px(1) / 2 } else { 0 };
+            draw_box(root, (corner.0 + space, corner.1), (opposite.0 - space, opposite.1), bars.look)?;
+        }
+        Ok(())
+    }
+}
+
+/// A bar; of colours that come again the inside is pale.
+pub(super) fn draw_box(root: &Canvas<'_>, one: (i32, i32), other: (i32, i32), look: Look) -> Drawn {
+    let pale = |part: u8| part / 3 + 170;
+    let RGBColor(red, green, blue) = look.color;
+    let inside = if look.comes_again { RGBColor(pale(red), pale(green), pale(blue)) } else { look.color };
+    let (top_left, bottom_right) = ((one.0.min(other.0), one.1.min(other.1)), (one.0.max(other.0), one.1.max(other.1)));
+    root.draw(&Rectangle::new([top_left, bottom_right], inside.filled()))?;
+    if look.comes_again {
+        let half = px(1) / 2;
+        let (inner_start, inner_end) =
+            ((top_left.0 + half, top_left.1 + half), (bottom_right.0 - half, bottom_right.1 - half));
+        draw_frame(root, inner_start, inner_end, look.color.stroke_width(px(1) as u32))?;
+    }
+    Ok(())
+}
+
+/// The backend's own frames are always as thin as can be.
+pub(super) fn draw_frame(root: &Canvas<'_>, one: (i32, i32), other: (i32, i32), style: ShapeStyle) -> Drawn {
+    // The first side comes twice, so that the last corner is joined as the others are.
+    root.draw(&PathElement::new([one, (other.0, one.1), other, (one.0, other.1), one, (other.0, one.1)], style))
+}
+
+/// How much of the step from group to group the bars take.
+const GROUP_PART: f64 = 0.8;
+
+/// As shown.
+const BAR_WIDTH_MIN: i32 = 7;

@@ -1,0 +1,159 @@
+//! The legend: what stands for which name.
+
+use plotters::element::PathElement;
+use plotters::style::text_anchor::{HPos, VPos};
+use plotters::style::{Color, RGBColor};
+
+use super::bars::{Bars, draw_box};
+use super::layout::{MARGIN, text_width};
+use super::line::draw_marker;
+use super::{Canvas, DASH, DASH_SPACING, Drawn, Figure, LABEL, Line, Style, TEXT, px, text};
+
+pub(super) struct Legend {
+    pub(super) entries: Vec<Entry>,
+    /// Where what follows the legend begins, in [`px`].
+    pub(super) end: i32,
+    looks: Vec<(String, Look)>,
+}
+
+/// A name that lines have, and how they are drawn.
+pub(super) struct Entry {
+    name: String,
+    /// The left end, half way up.
+    at: (i32, i32),
+    look: Look,
+    style: Style,
+}
+
+/// What tells a line from others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Look {
+    pub(super) color: RGBColor,
+    /// Whether another line has the colour too, so that this one's is dashed, its markers are squares, its bars pale.
+    pub(super) comes_again: bool,
+}
+
+impl Legend {
+    /// The legend of a figure so wide, in as many lines as it takes.
+    pub(super) fn new(figure: &Figure, width: i32) -> Legend {
+        let mut looks: Vec<(String, Look)> = Vec::new();
+        let mut lines: Vec<&Line> = Vec::new();
+        for line in figure.panels.iter().flat_map(|panel| &panel.lines) {
+            if looks.iter().all(|(name, _)| name != line.looks_as()) {
+                let i = looks.len();
+                let look = Look { color: COLORS[i % COLORS.len()], comes_again: i / COLORS.len() % 2 == 1 };
+                looks.push((line.looks_as().to_owned(), look));
+            }
+            if lines.iter().all(|other| other.name != line.name) {
+                lines.push(line);
+            }
+        }
+        let mut legend = Legend { entries: Vec::new(), end: 0, looks };
+        legend.place(figure, &lines, width);
+        legend
+    }
+
+    /// What lines of that name look like, and those to be compared with them.
+    pub(super) fn look(&self, name: &str) -> Look {
+        let found = self.looks.iter().find(|(other, _)| other == name);
+        found.expect("the legend has all names").1
+    }
+
+    pub(super) fn draw(&self, root: &Canvas<'_>) -> Drawn {
+        self.entries.iter().try_for_each(|entry| entry.draw(root))
+    }
+
+    fn place(&mut self, figure: &Figure, lines: &[&Line], width: i32) {
+        let entry_width = |name: &str| px(LINE_LENGTH + SPACING + GAP) + text_width(name, LABEL);
+        let mut rows: Vec<Vec<&Line>> = Vec::new();
+        let mut row_end = i32::MAX;
+        for line in lines {
+            let entry = entry_width(&line.name);
+            if row_end.saturating_add(entry) > width - 2 * px(MARGIN) {
+                rows.push(Vec::new());
+                row_end = 0;
+            }
+            rows.last_mut().expect("the first name starts a row").push(line);
+            row_end += entry;
+        }
+        let mut y = px(MARGIN + FIGURE_TITLE_AREA);
+        for row in rows {
+            let row_width = row.iter().map(|line| entry_width(&line.name)).sum::<i32>() - px(GAP);
+            let mut x = (width - row_width) / 2;
+            for line in row {
+                let look = self.look_of_all(figure, &line.name);
+                let at = (x, y + px(ROW_HEIGHT) / 2);
+                self.entries.push(Entry { name: line.name.clone(), at, look, style: line.style });
+                x += entry_width(&line.name);
+            }
+            y += px(ROW_HEIGHT);
+        }
+        self.end = y + px(BELOW);
+    }
+
+    /// How all lines of that name look, if they look the same.
+    fn look_of_all(&self, figure: &Figure, name: &str) -> Look {
+        let lines = figure.panels.iter().flat_map(|panel| panel.lines.iter().map(move |line| (panel, line)));
+        let mut looks =
+            lines.filter(|(_, line)| line.name == name).map(|(panel, line)| self.look_in(&Bars::new(panel), line));
+        let first = looks.next().expect("the name is a line's");
+        if looks.all(|look| look == first) { first } else { NEUTRAL }
+    }
+
+    /// What a line looks like in a panel with these bars, on which its colour would not be seen.
+    pub(super) fn look_in(&self, bars: &Bars<'_>, line: &Line) -> Look {
+        if bars.has(line) && line.style != Style::Bars { NEUTRAL } else { self.look(line.looks_as()) }
+    }
+}
+
+impl Entry {
+    fn draw(&self, root: &Canvas<'_>) -> Drawn {
+        let (x, y) = self.at;
+        let end = x + px(LINE_LENGTH);
+        let middle = (x + end) / 2;
+        if self.style == Style::Bars {
+            let half = (px(BOX.0) / 2, px(BOX.1) / 2);
+            draw_box(root, (middle - half.0, y - half.1), (middle + half.0, y + half.1), self.look)?;
+        }
+        if self.style.has_stroke() {
+            let dash = if self.look.comes_again { px(DASH) } else { end - x };
+            for from in (x..end).step_by((dash + px(DASH_SPACING)) as usize) {
+                let style = self.look.color.stroke_width(px(2) as u32);
+                root.draw(&PathElement::new([(from, y), ((from + dash).min(end), y)], style))?;
+            }
+        }
+        if let Some(marker) = self.style.marker() {
+            draw_marker(root, (middle, y), marker, self.look)?;
+        }
+        root.draw_text(&self.name, &text(LABEL, HPos::Left, VPos::Center), (end + px(SPACING), y))
+    }
+}
+
+impl Line {
+    /// The name that stands for its colour.
+    pub(super) fn looks_as(&self) -> &str {
+        self.compared_with.as_ref().unwrap_or(&self.name)
+    }
+}
+
+/// Of what is compared with lines that look different.
+pub(super) const NEUTRAL: Look = Look { color: TEXT, comes_again: false };
+
+const COLORS: [RGBColor; 7] = [
+    RGBColor(0x00, 0x72, 0xb2), // blue
+    RGBColor(0xd5, 0x5e, 0x00), // vermilion
+    RGBColor(0x00, 0x9e, 0x73), // bluish green
+    RGBColor(0xcc, 0x79, 0xa7), // reddish purple
+    RGBColor(0xe6, 0x9f, 0x00), // orange
+    RGBColor(0x56, 0xb4, 0xe9), // sky blue
+    RGBColor(0x00, 0x00, 0x00), // black
+];
+
+// Lengths as shown.
+const FIGURE_TITLE_AREA: i32 = 28;
+const ROW_HEIGHT: i32 = 20;
+const LINE_LENGTH: i32 = 24;
+const BOX: (i32, i32) = (16, 11);
+const SPACING: i32 = 6;
+const GAP: i32 = 22;
+const BELOW: i32 = 8;

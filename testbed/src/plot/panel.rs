@@ -1,0 +1,149 @@
+//! A panel as drawn.
+
+use plotters::chart::ChartBuilder;
+use plotters::element::PathElement;
+use plotters::prelude::DashedLineSeries;
+use plotters::style::text_anchor::{HPos, VPos};
+use plotters::style::{Color, FontTransform, RGBColor, TRANSPARENT};
+
+use super::bars::Bars;
+use super::layout::{Cell, Layout, MARK_LEADER, MARK_ROW, XLabels};
+use super::legend::NEUTRAL;
+use super::line::DrawnLine;
+use super::{Canvas, Chart, Direction, Drawn, LABEL, Mark, PANEL_TITLE, Panel, Style, TICK, XAxis, px, text};
+
+impl Panel {
+    pub(super) fn draw(&self, root: &Canvas<'_>, layout: &Layout, cell: &Cell) -> Drawn {
+        let title_at = (cell.plot_at.0 + cell.plot.0 / 2, cell.plot_at.1 - cell.title_area);
+        root.draw_text(&self.title, &text(PANEL_TITLE, HPos::Center, VPos::Top), title_at)?;
+
+        let at = (cell.plot_at.0 - cell.y_area, cell.plot_at.1);
+        let size = ((cell.y_area + cell.plot.0) as u32, (cell.plot.1 + cell.x_area) as u32);
+        let x = if cell.x_labels == XLabels::Across { cell.x.clone() } else { cell.x.without_labels() };
+        let mut chart = ChartBuilder::on(&root.clone().shrink(at, size))
+            .x_label_area_size(cell.x_area)
+            .y_label_area_size(cell.y_area)
+            .build_cartesian_2d(x, cell.y.clone())?;
+        self.draw_axes(&mut chart, cell)?;
+        if cell.x_labels == XLabels::Upright {
+            draw_upright_labels(root, cell)?;
+        }
+        self.draw_lines(root, &mut chart, layout, cell)
+    }
+
+    fn draw_axes(&self, chart: &mut Chart<'_>, cell: &Cell) -> Drawn {
+        let mut mesh = chart.configure_mesh();
+        mesh.bold_line_style(GRID.stroke_width(px(1) as u32))
+            .light_line_style(TRANSPARENT)
+            .axis_style(AXIS.stroke_width(px(1) as u32))
+            .label_style(text(TICK, HPos::Center, VPos::Center))
+            .axis_desc_style(text(LABEL, HPos::Center, VPos::Center))
+            .set_all_tick_mark_size(px(TICK_LENGTH));
+        if matches!(self.x_axis, XAxis::Categories(_)) {
+            mesh.disable_x_mesh();
+        }
+        if cell.x_labels != XLabels::Hidden && !self.x_label.is_empty() {
+            mesh.x_desc(&self.x_label);
+        }
+        if let Some(label) = &cell.y_label {
+            mesh.y_desc(label);
+        }
+        mesh.draw()
+    }
+
+    /// Bars are under all else but for their intervals, which are on top.
+    fn draw_lines(&self, root: &Canvas<'_>, chart: &mut Chart<'_>, layout: &Layout, cell: &Cell) -> Drawn {
+        let bars = Bars::new(self);
+        let drawn_line = |line| DrawnLine { line, look: layout.legend.look_in(&bars, line), offset: bars.offset(line) };
+        let (of_bars, others): (Vec<_>, Vec<_>) =
+            self.lines.iter().map(drawn_line).partition(|drawn| drawn.line.style == Style::Bars);
+        of_bars.iter().try_for_each(|drawn| bars.draw(root, chart, cell, drawn))?;
+        self.draw_horizontal_marks(root, chart, cell)?;
+        draw_vertical_marks(root, chart, cell)?;
+        let mut covered_by = others.iter().filter(|drawn| drawn.line.style.has_stroke()).count() as i32;
+        for drawn in &others {
+            if drawn.line.style.has_stroke() {
+                // The later, the thinner: a line shows under others that coincide with it. Markers must stand out.
+                covered_by -= 1;
+                let step = if drawn.line.style.marker().is_some() { LINE_WIDTH_STEP / 2 } else { LINE_WIDTH_STEP };
+                drawn.draw_stroke(chart, cell, LINE_WIDTH + covered_by.min(LINE_COVERED_MAX) * step)?;
+            }
+            drawn.draw_intervals(root, chart, cell)?;
+            drawn.draw_markers(root, chart, cell)?;
+        }
+        let on_bars = of_bars.into_iter().map(|drawn| DrawnLine { look: NEUTRAL, ..drawn });
+        on_bars.into_iter().try_for_each(|drawn| drawn.draw_intervals(root, chart, cell))
+    }
+
+    /// Draws horizontal marks, and to the right of the plot their labels, moved apart where they would overlap.
+    fn draw_horizontal_marks(&self, root: &Canvas<'_>, chart: &mut Chart<'_>, cell: &Cell) -> Drawn {
+        let of_direction = self.marks.iter().filter(|mark| mark.direction == Direction::Horizontal);
+        let at = |mark: &Mark| self.y_scale.position(mark.value);
+        let mut marks: Vec<_> =
+            of_direction.map(|mark| (mark, at(mark))).filter(|(_, y)| cell.y.contains(*y)).collect();
+        marks.sort_by(|one, other| other.1.total_cmp(&one.1));
+        let (left, right) = cell.x.range();
+        let ends: Vec<_> = marks.iter().map(|(_, y)| chart.backend_coord(&(right, *y))).collect();
+        let wanted: Vec<i32> = ends.iter().map(|(_, y)| *y).collect();
+        let levels = moved_apart(&wanted, px(TICK), cell.plot_at.1 + cell.plot.1);
+        let style = MARK.stroke_width(px(1) as u32);
+        for (((mark, y), end), level) in marks.iter().zip(ends).zip(levels) {
+            let across = [left, right].map(|x| (x, *y));
+            chart.draw_series(DashedLineSeries::new(across, px(MARK_DASH), px(MARK_DASH), style))?;
+            let text_x = end.0 + px(MARK_LEADER);
+            root.draw(&PathElement::new([end, (text_x - px(3), level)], style))?;
+            root.draw_text(&mark.label, &text(TICK, HPos::Left, VPos::Center), (text_x, level))?;
+        }
+        Ok(())
+    }
+}
+
+/// Draws vertical marks, and their labels above the plot.
+fn draw_vertical_marks(root: &Canvas<'_>, chart: &mut Chart<'_>, cell: &Cell) -> Drawn {
+    let (bottom, top) = cell.y.range();
+    for mark in &cell.vertical_marks {
+        let style = MARK.stroke_width(px(1) as u32);
+        let upwards = [bottom, top].map(|y| (mark.at, y));
+        chart.draw_series(DashedLineSeries::new(upwards, px(MARK_DASH), px(MARK_DASH), style))?;
+        let text_at = (cell.plot_at.0 + mark.middle, cell.plot_at.1 - px(MARK_ROW * mark.row as i32 + 3));
+        root.draw_text(&mark.label, &text(TICK, HPos::Center, VPos::Bottom), text_at)?;
+    }
+    Ok(())
+}
+
+fn draw_upright_labels(root: &Canvas<'_>, cell: &Cell) -> Drawn {
+    let style = text(TICK, HPos::Right, VPos::Center).transform(FontTransform::Rotate270);
+    for (at, label) in cell.x.labels() {
+        let x = cell.plot_at.0 + (cell.x.part(at) * f64::from(cell.plot.0)) as i32;
+        root.draw_text(label, &style, (x, cell.plot_at.1 + cell.plot.1 + 2 * px(TICK_LENGTH)))?;
+    }
+    Ok(())
+}
+
+/// Levels of labels no closer than `distance`, none beyond `end`, and else as near to the wanted ones, which ascend, as
+/// those before allow.
+pub(super) fn moved_apart(wanted: &[i32], distance: i32, end: i32) -> Vec<i32> {
+    let mut levels = wanted.to_vec();
+    for i in 1..levels.len() {
+        levels[i] = levels[i].max(levels[i - 1] + distance);
+    }
+    let mut end = end;
+    for level in levels.iter_mut().rev() {
+        *level = (*level).min(end);
+        end = *level - distance;
+    }
+    levels
+}
+
+const AXIS: RGBColor = RGBColor(0x55, 0x55, 0x55);
+const MARK: RGBColor = RGBColor(0x77, 0x77, 0x77);
+const GRID: RGBColor = RGBColor(0xe4, 0xe4, 0xe4);
+
+// Lengths as shown.
+const MARK_DASH: i32 = 4;
+const TICK_LENGTH: i32 = 4;
+
+// Widths of lines as drawn.
+const LINE_WIDTH: i32 = 6;
+const LINE_WIDTH_STEP: i32 = 4;
+const LINE_COVERED_MAX: i32 = 3;

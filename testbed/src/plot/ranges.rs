@@ -1,0 +1,116 @@
+//! What axes cover: as panels say, or as their lines need it.
+
+use super::axis::tick_step;
+use super::bars::Bars;
+use super::{Direction, Figure, Line, Panel, Scale, Style, XAxis};
+
+/// Positions: where an axis starts and ends.
+type Range = (f64, f64);
+
+/// Each panel's range across, which those that show the same share; of categories it is not known here.
+pub(super) fn x_ranges(figure: &Figure) -> Vec<Range> {
+    let all = &figure.panels;
+    let range = |panel: &Panel| {
+        let XAxis::Numbers(scale) = panel.x_axis else { return (0.0, 1.0) };
+        let alike = |other: &&Panel| other.x_range.is_none() && other.shows_on_x(panel);
+        let given = panel.x_range.map(|(low, high)| (scale.position(low), scale.position(high)));
+        given.unwrap_or_else(|| automatic_x_range(&all.iter().filter(alike).collect::<Vec<_>>(), scale))
+    };
+    all.iter().map(range).collect()
+}
+
+/// Each panel's range upwards, which those side by side that show the same share.
+pub(super) fn y_ranges(figure: &Figure, columns: usize, x_ranges: &[Range]) -> Vec<Range> {
+    let mut ranges = Vec::new();
+    for (row, x_ranges) in figure.panels.chunks(columns).zip(x_ranges.chunks(columns)) {
+        let range = |panel: &Panel| {
+            let scale = panel.y_scale;
+            let alike = |(other, _): &(&Panel, &Range)| {
+                other.y_range.is_none() && (&other.y_label, other.y_scale) == (&panel.y_label, scale)
+            };
+            let given = panel.y_range.map(|(low, high)| (scale.position(low), scale.position(high)));
+            given.unwrap_or_else(|| {
+                automatic_y_range(&row.iter().zip(x_ranges).filter(alike).collect::<Vec<_>>(), scale)
+            })
+        };
+        ranges.extend(row.iter().map(range));
+    }
+    ranges
+}
+
+/// From the first to the last point of all lines, and on to the ticks before and after if these are near; with bars and
+/// markers there is air for the halves of the outermost.
+fn automatic_x_range(panels: &[&Panel], scale: Scale) -> Range {
+    let lines = || panels.iter().flat_map(|panel| &panel.lines);
+    let points =
+        lines().flat_map(Line::all_x).chain(panels.iter().flat_map(|panel| panel.marks_of(Direction::Vertical)));
+    let (first, last) = extent(points.map(|at| scale.position(at))).unwrap_or((0.0, 1.0));
+    let (mut low, mut high) = (first, if first < last { last } else { first + 1.0 });
+    if scale == Scale::Linear
+        && let Some(step) = tick_step((low, high))
+    {
+        let is_near = |distance: f64| distance < 0.02 * (high - low);
+        let (before, after) = ((low / step).floor() * step, (high / step).ceil() * step);
+        let near = (is_near(low - before), is_near(after - high));
+        (low, high) = (if near.0 { before } else { low }, if near.1 { after } else { high });
+    }
+    let for_bars = panels.iter().map(|panel| Bars::new(panel).step() / 2.0).fold(0.0, f64::max);
+    let for_markers = if lines().any(|line| line.style.marker().is_some()) { 0.04 * (high - low) } else { 0.0 };
+    let air = for_bars.max(for_markers);
+    (low - air, high + air)
+}
+
+/// What lines and marks take, and some air, so that no line hides in the frame; linear axes have 0 on them, and
+/// logarithmic ones under bars the power of ten below.
+fn automatic_y_range(panels: &[(&Panel, &Range)], scale: Scale) -> Range {
+    let of_lines = panels.iter().flat_map(|(panel, x_range)| {
+        let is_shown = |x: f64| match panel.x_axis {
+            XAxis::Numbers(scale) => (x_range.0..=x_range.1).contains(&scale.position(x)) || panel.x_range.is_none(),
+            XAxis::Categories(_) => true,
+        };
+        let points = panel.lines.iter().flat_map(|line| &line.points).filter(move |point| is_shown(point.0));
+        let intervals =
+            panel.lines.iter().flat_map(|line| &line.intervals).filter(move |interval| is_shown(interval.x));
+        points.map(|point| point.1).chain(intervals.flat_map(|interval| [interval.low, interval.high]))
+    });
+    let of_marks = panels.iter().flat_map(|(panel, _)| panel.marks_of(Direction::Horizontal));
+    let values = of_lines.chain(of_marks).map(|value| scale.position(value));
+    match scale {
+        Scale::Linear => {
+            let (low, high) = extent(values.chain([0.0])).expect("0 is finite");
+            let air = 0.05 * (high - low);
+            (if low < 0.0 { low - air } else { low }, if high > 0.0 { high + air } else { high })
+        }
+        Scale::Log => {
+            let Some((low, high)) = extent(values) else { return (0.0, 1.0) };
+            let has_bars = panels.iter().any(|(panel, _)| panel.lines.iter().any(|line| line.style == Style::Bars));
+            let (low, high) = if low < high { (low, high) } else { (low - 0.5, high + 0.5) };
+            let air = 0.05 * (high - low);
+            (if has_bars { (low - 1e-9).floor() } else { low - air }, high + air)
+        }
+    }
+}
+
+impl Panel {
+    /// Whether the horizontal axes of both show the same, and so cover the same if neither says what.
+    pub(super) fn shows_on_x(&self, other: &Panel) -> bool {
+        (&self.x_label, &self.x_axis) == (&other.x_label, &other.x_axis)
+    }
+
+    pub(super) fn marks_of(&self, direction: Direction) -> impl Iterator<Item = f64> {
+        self.marks.iter().filter(move |mark| mark.direction == direction).map(|mark| mark.value)
+    }
+}
+
+impl Line {
+    fn all_x(&self) -> impl Iterator<Item = f64> {
+        self.points.iter().map(|point| point.0).chain(self.intervals.iter().map(|interval| interval.x))
+    }
+}
+
+/// The lowest and the highest of the finite values.
+fn extent(values: impl Iterator<Item = f64>) -> Option<Range> {
+    let mut finite = values.filter(|value| value.is_finite());
+    let first = finite.next()?;
+    Some(finite.fold((first, first), |(low, high), value| (low.min(value), high.max(value))))
+}

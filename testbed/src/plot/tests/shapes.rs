@@ -1,0 +1,224 @@
+//! Of strokes, markers, bars and intervals, and what the legend shows of them.
+
+use super::*;
+
+const BLUE: &str = "#0072B2";
+const VERMILION: &str = "#D55E00";
+const NEUTRAL: &str = "#222222";
+
+fn styled(name: &str, style: Style, points: impl IntoIterator<Item = (f64, f64)>) -> Line {
+    Line { style, ..line(name, points) }
+}
+
+fn categories(names: &[&str]) -> XAxis {
+    XAxis::Categories(names.iter().map(|name| (*name).to_owned()).collect())
+}
+
+/// Two controls by three workloads, with what a paper states of two of these.
+fn comparison() -> Panel {
+    let interval = |x: f64, low: f64, high: f64| Interval { x, low, high };
+    let mut pfc = styled("PFC", Style::Bars, [(0.0, 4.0), (1.0, 6.0), (2.0, 3.0)]);
+    pfc.intervals = vec![interval(0.0, 3.5, 4.5), interval(1.0, 5.0, 7.0), interval(2.0, 2.9, 3.1)];
+    let gfc = styled("GFC", Style::Bars, [(0.0, 8.0), (1.0, 9.0), (2.0, 9.5)]);
+    let paper = |of: &str, points: [(f64, f64); 2]| Line {
+        compared_with: Some(of.into()),
+        ..styled("as the paper states", Style::Markers(Marker::Hollow), points)
+    };
+    let stated = [paper("PFC", [(0.0, 4.2), (1.0, 5.5)]), paper("GFC", [(0.0, 8.4), (1.0, 9.0)])];
+    Panel {
+        x_label: "workload".into(),
+        x_axis: categories(&["websearch", "storage", "mining"]),
+        ..panel("goodput", "goodput (Gb/s)", [pfc, gfc].into_iter().chain(stated).collect())
+    }
+}
+
+/// The boxes of that colour, each with left, top, right and bottom, but for the legend's.
+fn boxes(figure: &Figure, color: &str) -> Vec<(f64, f64, f64, f64)> {
+    with_svg(figure, |svg| {
+        let drawn = elements(svg, "rect").filter(|node| node.attribute("fill") == Some(color));
+        let sides = drawn.map(|node| {
+            let (x, y) = (number(node, "x"), number(node, "y"));
+            (x, y, x + number(node, "width"), y + number(node, "height"))
+        });
+        sides.skip(1).collect()
+    })
+}
+
+/// The circles with such an attribute: their middles.
+fn circles(figure: &Figure, attribute: &'static str, color: &str) -> Vec<(f64, f64)> {
+    with_svg(figure, |svg| {
+        let drawn = elements(svg, "circle").filter(|node| node.attribute(attribute) == Some(color));
+        drawn.map(|node| (number(node, "cx"), number(node, "cy"))).collect()
+    })
+}
+
+fn stroke_count(figure: &Figure, color: &str) -> usize {
+    with_svg(figure, |svg| elements(svg, "polyline").filter(|node| node.attribute("stroke") == Some(color)).count())
+}
+
+fn height(cell: &layout::Cell, y: f64) -> f64 {
+    f64::from(cell.plot_at.1) + f64::from(cell.plot.1) * (1.0 - cell.y.part(y))
+}
+
+#[test]
+fn bars_stand_side_by_side_from_zero_to_their_values() {
+    let figure = figure(1, vec![comparison()]);
+    assert_readable(&figure);
+    let cell = &Layout::new(&figure).cells[0];
+    let (pfc, gfc) = (boxes(&figure, BLUE), boxes(&figure, VERMILION));
+    assert_eq!((pfc.len(), gfc.len()), (3, 3));
+    for (i, ((one, other), values)) in pfc.iter().zip(&gfc).zip([(4.0, 8.0), (6.0, 9.0), (3.0, 9.5)]).enumerate() {
+        for (bar, value) in [(one, values.0), (other, values.1)] {
+            assert!((bar.1 - height(cell, value)).abs() <= 2.0, "bar {i} ends at {}", bar.1);
+            assert!((bar.3 - height(cell, 0.0)).abs() <= 2.0, "bar {i} starts at {}", bar.3);
+        }
+        let middle = f64::from(cell.plot_at.0) + cell.x.part(i as f64) * f64::from(cell.plot.0);
+        assert!(one.2 < middle && middle < other.0, "{one:?} {middle} {other:?}");
+        assert!((middle - one.0 - (other.2 - middle)).abs() <= 4.0, "the group is centred");
+    }
+    assert!(pfc[1].0 - gfc[0].2 > 5.0 * (gfc[0].0 - pfc[0].2), "groups are apart");
+}
+
+#[test]
+fn values_to_compare_with_stand_on_their_bars() {
+    let figure = figure(1, vec![comparison()]);
+    let cell = &Layout::new(&figure).cells[0];
+    let rings = circles(&figure, "stroke", NEUTRAL);
+    assert_eq!(rings.len(), 5, "four, and the legend's");
+    let bars = [boxes(&figure, BLUE), boxes(&figure, VERMILION)].map(|bars| bars[..2].to_vec()).concat();
+    for ((ring, bar), value) in rings[1..].iter().zip(&bars).zip([4.2, 5.5, 8.4, 9.0]) {
+        assert!((ring.0 - (bar.0 + bar.2) / 2.0).abs() <= 3.0, "{ring:?} is not on {bar:?}");
+        assert!((ring.1 - height(cell, value)).abs() <= 2.0);
+    }
+    assert_eq!(circles(&figure, "fill", "#FFFFFF").len(), 5, "rings are white within, so that bars don't hide them");
+}
+
+#[test]
+fn values_to_compare_with_have_the_colour_of_lines() {
+    let points = [(1.0, 1.0), (2.0, 4.0)];
+    let stated = |name: &str, of: &str| Line {
+        compared_with: Some(of.into()),
+        ..styled(name, Style::Markers(Marker::Hollow), points)
+    };
+    let measured = |name: &str| styled(name, Style::StrokeAndMarkers(Marker::Filled), points);
+    let separate = vec![measured("a"), measured("b"), stated("a, stated", "a"), stated("b, stated", "b")];
+    let separate = figure(1, vec![panel("", "", separate)]);
+    assert_eq!(circles(&separate, "fill", BLUE).len(), 3, "two, and the legend's");
+    assert_eq!(circles(&separate, "stroke", BLUE).len(), 3);
+    assert_eq!(circles(&separate, "stroke", VERMILION).len(), 3);
+    assert_eq!((stroke_count(&separate, BLUE), stroke_count(&separate, VERMILION)), (2, 2), "rings have no stroke");
+    let common = vec![measured("a"), measured("b"), stated("stated", "a"), stated("stated", "b")];
+    let common = figure(1, vec![panel("", "", common)]);
+    assert_eq!(circles(&common, "stroke", VERMILION).len(), 2);
+    assert_eq!(circles(&common, "stroke", NEUTRAL).len(), 1, "one entry for both");
+    assert_eq!(with_svg(&common, labels).iter().filter(|label| *label == "stated").count(), 1);
+    let alone = figure(1, vec![panel("", "", vec![stated("stated", "what is not there")])]);
+    assert_eq!(circles(&alone, "stroke", BLUE).len(), 3);
+}
+
+#[test]
+fn interval_has_a_cap_at_each_end_within_the_plot() {
+    let interval = |x: f64, low: f64, high: f64| Interval { x, low, high };
+    let marked = |interval: Interval, y_scale: Scale| {
+        let mut line = styled("a", Style::Markers(Marker::Filled), [(1.0, 5.0)]);
+        line.intervals = vec![interval];
+        let y_range = Some((1.0, 10.0));
+        let panel = Panel { y_range, y_scale, x_range: Some((0.0, 2.0)), ..panel("", "", vec![line]) };
+        stroke_count(&figure(1, vec![panel]), BLUE)
+    };
+    let linear = |interval| marked(interval, Scale::Linear);
+    assert_eq!(linear(interval(1.0, 4.0, 6.0)), 3, "a line and two caps");
+    assert_eq!(linear(interval(1.0, -4.0, 6.0)), 2);
+    assert_eq!(linear(interval(1.0, -4.0, 60.0)), 1);
+    assert_eq!(linear(interval(1.0, 11.0, 12.0)), 0);
+    assert_eq!(linear(interval(3.0, 4.0, 6.0)), 0);
+    assert_eq!(linear(interval(1.0, f64::NAN, 6.0)) + linear(interval(1.0, 4.0, f64::NAN)), 0);
+    assert_eq!(marked(interval(1.0, -1.0, 6.0), Scale::Log), 2, "down to the edge");
+    assert_eq!(marked(interval(1.0, -1.0, 0.0), Scale::Log), 0);
+}
+
+#[test]
+fn intervals_count_for_the_range() {
+    let mut line = styled("a", Style::Markers(Marker::Filled), [(1.0, 5.0)]);
+    line.intervals = vec![Interval { x: 1.0, low: -1.0, high: 9.0 }];
+    let layout = Layout::new(&figure(1, vec![panel("", "", vec![line])]));
+    assert_eq!(layout.cells[0].y.range(), (-1.5, 9.5));
+}
+
+#[test]
+fn bars_on_a_logarithmic_axis_start_at_its_end() {
+    let bars = styled("a", Style::Bars, [(0.0, 20.0), (1.0, 0.0), (2.0, 3_000.0)]);
+    let x_axis = categories(&["a", "b", "c"]);
+    let figure = figure(1, vec![Panel { x_axis, y_scale: Scale::Log, ..panel("", "", vec![bars]) }]);
+    let cell = &Layout::new(&figure).cells[0];
+    let drawn = boxes(&figure, BLUE);
+    assert_eq!(drawn.len(), 2, "none for 0");
+    assert_eq!(cell.y.range().0, 1.0);
+    assert!((drawn[0].3 - height(cell, 1.0)).abs() <= 2.0);
+    assert!((drawn[0].1 - height(cell, 20_f64.log10())).abs() <= 2.0);
+}
+
+#[test]
+fn colours_that_come_again_are_told_apart() {
+    let of_style = |style| {
+        let lines = (0..8).map(|i| styled(&format!("control {i}"), style, [(1.0, f64::from(i)), (2.0, 3.0)]));
+        figure(1, vec![panel("", "", lines.collect())])
+    };
+    let bars = of_style(Style::Bars);
+    assert_eq!(boxes(&bars, BLUE).len(), 2);
+    assert_eq!(boxes(&bars, "#AAD0E5").len(), 2, "pale");
+    let marked = of_style(Style::Markers(Marker::Filled));
+    assert_eq!((circles(&marked, "fill", BLUE).len(), boxes(&marked, BLUE).len()), (3, 2), "squares");
+    [bars, marked].iter().for_each(assert_readable);
+}
+
+#[test]
+fn bars_can_be_seen_however_many_there_are() {
+    let names: Vec<String> = (0..20).map(|i| format!("{i}")).collect();
+    let bar = |i: i32| styled(&format!("control {i}"), Style::Bars, (0..20).map(|x| (f64::from(x), 1.0)));
+    let many = Panel { x_axis: XAxis::Categories(names), ..panel("", "", (0..6).map(bar).collect()) };
+    let figure = figure(1, vec![many]);
+    let bars = boxes(&figure, BLUE);
+    assert_eq!(bars.len(), 20);
+    assert!(bars.iter().all(|bar| bar.2 - bar.0 >= f64::from(px(5))), "{bars:?}");
+    assert_readable(&figure);
+}
+
+#[test]
+fn figure_of_all_kinds_can_be_read() {
+    assert_readable(&all_kinds());
+}
+
+/// A parameter, a distribution and categories, with what a paper states.
+fn all_kinds() -> Figure {
+    let fan_in = || [2, 4, 8, 16, 32, 64, 128].map(f64::from);
+    let measured = |name: &str, delay: f64| Line {
+        intervals: fan_in().map(|x| Interval { x, low: delay * x * 0.8, high: delay * x * 1.3 }).to_vec(),
+        ..styled(name, Style::StrokeAndMarkers(Marker::Filled), fan_in().map(|x| (x, delay * x)))
+    };
+    let stated = |of: &str, delay: f64| Line {
+        compared_with: Some(of.into()),
+        ..styled("as the paper states", Style::Markers(Marker::Hollow), [4.0, 16.0, 64.0].map(|x| (x, delay * x)))
+    };
+    let parameter = Panel {
+        x_label: "fan-in N".into(),
+        x_axis: XAxis::Numbers(Scale::Log),
+        y_scale: Scale::Log,
+        ..panel(
+            "delay",
+            "delay (µs)",
+            vec![measured("PFC", 30.0), measured("GFC", 4.0), stated("PFC", 33.0), stated("GFC", 4.4)],
+        )
+    };
+    let distribution = |name: &str, spread: f64| {
+        let step = move |i: i32| (1.0 + spread * (f64::from(i) / 100.0).powi(6), f64::from(i) / 100.0);
+        line(name, (0..=100).map(step))
+    };
+    let distribution = Panel {
+        x_label: "slowdown".into(),
+        x_axis: XAxis::Numbers(Scale::Log),
+        marks: vec![Mark { direction: Direction::Vertical, ..mark("target", 5.0) }, mark("median", 0.5)],
+        ..panel("slowdown", "part of flows", vec![distribution("PFC", 300.0), distribution("GFC", 20.0)])
+    };
+    figure(3, vec![parameter, distribution, comparison()])
+}
