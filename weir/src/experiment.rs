@@ -15,12 +15,23 @@ use weir_units::{Span, Time};
 use crate::exit::Failure;
 
 /// What runs scenarios.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Backend {
     /// Virtual time.
     Sim,
     /// Real frames.
     Dpdk,
+}
+
+impl Backend {
+    /// As options have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Backend::Sim => "sim",
+            Backend::Dpdk => "dpdk",
+        }
+    }
 }
 
 /// What SIGINT and SIGTERM set, for a run that ends itself.

@@ -7,6 +7,7 @@ mod demo;
 mod exit;
 mod experiment;
 mod import;
+mod reproduce;
 mod run;
 mod storms;
 mod summary;
@@ -47,6 +48,10 @@ enum Command {
     /// Each point is a run in a process of its own, and all cores are at work. A call that was stopped is gone on with by the same
     /// call. The exit code is 1 if a point failed, or some are left.
     Sweep(sweep::SweepArguments),
+    /// A paper's figure, by one command: the paper's numbers beside Weir's, the figure, and whether the findings hold.
+    ///
+    /// What does not hold is a result: the exit code is 1 only if the command itself failed or was interrupted.
+    Reproduce(reproduce::ReproduceArguments),
     /// Make a scenario of another tool's files.
     #[command(subcommand)]
     Import(import::Command),
@@ -59,6 +64,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    end_quietly_without_reader();
     let arguments = Arguments::parse();
     let filter = EnvFilter::try_from_env("WEIR_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     let color = std::io::stderr().is_terminal();
@@ -73,8 +79,21 @@ fn main() -> ExitCode {
         Command::Demo(arguments) => demo::demo(&arguments),
         Command::Testbed(testbed::Command::Run(arguments)) => testbed::run(&arguments),
         Command::Sweep(arguments) => sweep::sweep(&arguments),
+        Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
         Command::Import(import::Command::Ns3(arguments)) => import::ns3(&arguments),
         Command::Check { files } => check::check(&files),
     };
     result.map_or_else(Failure::report, |()| ExitCode::SUCCESS)
+}
+
+/// Printing to a pipe that nobody reads any more, as in `weir ... | head`, ends the program, and is no panic to tell of.
+fn end_quietly_without_reader() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let message = panic.payload().downcast_ref::<String>();
+        if message.is_some_and(|message| message.starts_with("failed printing to stdout: Broken pipe")) {
+            std::process::exit(1);
+        }
+        usual(panic);
+    }));
 }

@@ -19,15 +19,23 @@ mod values;
 mod workers;
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use self::directory::{Finished, MadeBy, Manifest, Outcome, Shard, SweepDir};
-use self::plan::{Plan, Point};
-use self::results::Record;
+pub use self::columns::{Columns, check as check_column};
+pub use self::directory::{Finished, Outcome};
+pub use self::file::{SweepFile, load, parse};
+pub use self::hash::Hash;
+pub use self::path::Path as KeyPath;
+pub use self::plan::{Plan, Point};
+pub use self::results::Record;
+pub use self::table::{Cell, Table, whole};
+
+use self::directory::{MadeBy, Manifest, Shard, SweepDir};
 use self::workers::Stop;
 use crate::exit::Failure;
 use crate::table::count;
@@ -95,19 +103,9 @@ fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let path = arguments.file.as_deref().expect("required");
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let jobs = arguments.jobs.map_or(cores, |jobs| jobs as usize);
-    let file = file::load(path)?;
-    let plan = Plan::of(&file, jobs)?;
+    let plan = Plan::of(&file::load(path)?, jobs)?;
     let output = arguments.output.clone().unwrap_or_else(|| PathBuf::from("runs").join(&plan.name));
-    let manifest = Manifest {
-        format: Manifest::FORMAT.to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        name: plan.name.clone(),
-        made_by: MadeBy::Run,
-        identity: plan.identity.clone(),
-        points: plan.points.len(),
-        shard: arguments.shard,
-        columns: plan.columns.clone(),
-    };
+    let manifest = Manifest { shard: arguments.shard, ..manifest(&plan, env!("CARGO_PKG_VERSION").to_owned()) };
     println!("{}: {} of {}.", plan.name, points(plan.points.len()), plan.scenario.display());
     if arguments.slurm {
         let tasks = arguments.tasks.map_or(TASKS_MAX, |tasks| tasks as usize).min(plan.points.len());
@@ -118,11 +116,42 @@ fn run(arguments: &RunArguments) -> Result<(), Failure> {
     if arguments.dry_run {
         return directory::check(&output, &manifest);
     }
-    run_points(&plan, (&output, &manifest), jobs)
+    let (records, all) = run_points(&plan, (&output, &manifest), jobs)?;
+    conclude(&output, &records, all)
 }
 
-/// Runs what is not finished, and makes the tables of all that is.
-fn run_points(plan: &Plan, (output, manifest): (&Path, &Manifest), jobs: usize) -> Result<(), Failure> {
+/// Runs a plan on behalf of another command, in a directory of its own, and returns what came of each of its points, in their
+/// order; fewer than all if it was interrupted. `version` is that of the program: results of another one, or of another sweep, are
+/// removed.
+pub fn run_plan(plan: &Plan, output: &Path, version: String, jobs: usize) -> Result<Vec<Record>, Failure> {
+    let manifest = manifest(plan, version);
+    let is_others = Manifest::read(output).is_ok_and(|there| manifest.clash(&there).is_some());
+    if is_others {
+        println!("Other runs stood in {}: they are removed.", output.display());
+        fs::remove_dir_all(output)?;
+    }
+    Ok(run_points(plan, (output, &manifest), jobs)?.0)
+}
+
+fn manifest(plan: &Plan, version: String) -> Manifest {
+    Manifest {
+        format: Manifest::FORMAT.to_owned(),
+        version,
+        name: plan.name.clone(),
+        made_by: MadeBy::Run,
+        identity: plan.identity.clone(),
+        points: plan.points.len(),
+        shard: None,
+        columns: plan.columns.clone(),
+    }
+}
+
+/// Runs what is not finished, and makes the tables of all that is. Returns that, and how many there should be.
+fn run_points(
+    plan: &Plan,
+    (output, manifest): (&Path, &Manifest),
+    jobs: usize,
+) -> Result<(Vec<Record>, usize), Failure> {
     let to = SweepDir::open(output, manifest)?;
     to.clear_unfinished()?;
     let program = std::env::current_exe()?;
@@ -158,7 +187,7 @@ fn run_points(plan: &Plan, (output, manifest): (&Path, &Manifest), jobs: usize) 
     ran.and(read)?;
     let records: Vec<Record> = records.into_values().collect();
     results::write(output, &plan.points[0], &plan.columns, &records)?;
-    conclude(output, &records, mine.len())
+    Ok((records, mine.len()))
 }
 
 fn record(to: &SweepDir, finished: Finished, columns: &[String]) -> Result<Record, Failure> {

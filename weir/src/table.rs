@@ -6,12 +6,18 @@ use std::fmt;
 #[derive(Debug, Default)]
 pub struct Table {
     rows: Vec<Vec<String>>,
+    has_text_last: bool,
 }
 
 impl Table {
     /// A table with this head.
     pub fn new<S: Into<String>>(head: impl IntoIterator<Item = S>) -> Table {
-        Table { rows: vec![head.into_iter().map(Into::into).collect()] }
+        Table { rows: vec![head.into_iter().map(Into::into).collect()], has_text_last: false }
+    }
+
+    /// The last column is of words, and aligned left too.
+    pub fn with_text_last(self) -> Table {
+        Table { has_text_last: true, ..self }
     }
 
     /// Adds a row.
@@ -33,7 +39,8 @@ impl fmt::Display for Table {
         let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
         for (n, row) in self.rows.iter().enumerate() {
             let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
-                if column == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+                let is_text = column == 0 || (self.has_text_last && column + 1 == columns);
+                if is_text { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
             });
             writeln!(f, "  {}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
             if n == 0 {

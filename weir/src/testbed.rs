@@ -246,7 +246,7 @@ fn at_dilation(arguments: &RunArguments, runs: &[ScenarioRun], backend: Backend)
 }
 
 /// What this machine can follow: real time where a device is real, else as slow as the links ask for.
-fn fitting(runs: &[ScenarioRun]) -> u32 {
+pub(crate) fn fitting(runs: &[ScenarioRun]) -> u32 {
     let scenarios = || runs.iter().map(|run| &run.scenario);
     let ports = || scenarios().flat_map(|scenario| &scenario.switches).flat_map(|switch| &switch.ports);
     if ports().any(|port| !matches!(port.device, Device::Ring(_) | Device::CloneOf(_))) {

@@ -77,6 +77,11 @@ const OF_TRAFFIC: &[&str] = &[
 const FLOWS_MAX: usize = 8;
 
 impl Columns {
+    /// These alone, which are checked already.
+    pub fn only(names: Vec<String>) -> Columns {
+        Columns { chosen: Some(names), more: Vec::new() }
+    }
+
     /// Of `[results]`; `None` if something is wrong with it.
     pub fn read(table: &Keys<'_>) -> Option<Columns> {
         let chosen = table.strings("columns", "\"lossless\", \"pauses_sent\"");
@@ -133,7 +138,7 @@ fn default<'a>(scenarios: impl Iterator<Item = &'a Scenario>) -> Vec<String> {
 }
 
 /// Whether there is such a column; else what is wrong, and what to write.
-fn check(name: &str) -> Result<(), (String, String)> {
+pub fn check(name: &str) -> Result<(), (String, String)> {
     if name == LOSSLESS || RECKONED.iter().any(|reckoned| reckoned.name == name) {
         return Ok(());
     }

@@ -119,7 +119,7 @@ impl Manifest {
     }
 
     /// Why results of one can't stand with those of the other.
-    fn clash(&self, other: &Manifest) -> Option<String> {
+    pub fn clash(&self, other: &Manifest) -> Option<String> {
         if self.format != other.format || self.version != other.version {
             return Some(format!("weir {} began it, and this is weir {}", other.version, self.version));
         }
@@ -246,11 +246,14 @@ pub fn all_finished(directory: &Path) -> Result<BTreeMap<usize, (Finished, PathB
     Ok(all)
 }
 
-/// A run's results, and how long it took.
+/// A run's results, and how long it took: nothing is known of that on DPDK.
 pub fn read_results(folder: &Path) -> Result<(Summary, Speed), Failure> {
     let summary = read_summary(folder).map_err(|error| Failure::Run(error.to_string()))?;
     let path = folder.join("speed.json");
-    let text = fs::read_to_string(&path).map_err(at(&path))?;
+    let text = match fs::read_to_string(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((summary, Speed::default())),
+        text => text.map_err(at(&path))?,
+    };
     let speed = serde_json::from_str(&text).map_err(|error| Failure::Run(format!("{}: {error}", path.display())))?;
     Ok((summary, speed))
 }

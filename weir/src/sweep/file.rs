@@ -11,6 +11,7 @@ use weir_config::{ConfigErrors, Source};
 use super::columns::Columns;
 use super::path::Path;
 use super::values::{self, WrongValues};
+use crate::experiment::Backend;
 
 /// A sweep's file as it was read.
 #[derive(Clone, Debug)]
@@ -25,6 +26,10 @@ pub struct SweepFile {
     /// Each with each.
     pub axes: Vec<Axis>,
     pub columns: Columns,
+    /// Laid over the scenario at every point, after its parameters.
+    pub overrides: Vec<(Path, Value)>,
+    /// What runs the points.
+    pub backend: Backend,
     /// The text, for errors that are found later.
     pub source: Source,
 }
@@ -114,6 +119,8 @@ fn read(root: &Keys<'_>, path: &FilePath, text: &str) -> Option<SweepFile> {
         seeds: seeds.unwrap_or_default(),
         axes,
         columns: columns?,
+        overrides: Vec::new(),
+        backend: Backend::Sim,
         source: Source::default(),
     })
 }

@@ -16,6 +16,7 @@ use super::file::{Parameter, SEED, SweepFile};
 use super::hash::Hash;
 use super::path::{NoPlace, Path};
 use crate::exit::Failure;
+use crate::experiment::Backend;
 use crate::testbed::{real_device, slug};
 
 /// A sweep has no more points than this.
@@ -33,8 +34,11 @@ pub struct Plan {
     pub columns: Vec<String>,
     /// What tells this sweep from others: its points.
     pub identity: String,
+    /// What runs the points.
+    pub backend: Backend,
     base: Table,
     settings: Vec<Vec<(Path, Value)>>,
+    overrides: Vec<(Path, Value)>,
 }
 
 /// One run of the scenario with values for its parameters, as it is written down beside its results.
@@ -87,6 +91,8 @@ impl Plan {
             columns,
             identity: String::new(),
             settings: combinations.iter().map(|combination| setting(file, combination)).collect(),
+            overrides: file.overrides.clone(),
+            backend: file.backend,
             base: base.table,
         };
         plan.points = plan.all_points(file, &chosen, &base.runs)?;
@@ -99,7 +105,8 @@ impl Plan {
     /// The scenario's text at a point.
     pub fn text(&self, point: &Point) -> String {
         let mut table = self.base.clone();
-        set_all(&mut table, &self.settings[point.setting], point.seed).expect("checked when the plan was made");
+        set_all(&mut table, &self.settings[point.setting], point.seed, &self.overrides)
+            .expect("checked when the plan was made");
         text_of(&table)
     }
 
@@ -113,9 +120,12 @@ impl Plan {
         for (setting, values) in self.settings.iter().enumerate() {
             for seed in &seeds {
                 let mut table = self.base.clone();
-                set_all(&mut table, values, *seed).expect("checked before");
+                set_all(&mut table, values, *seed, &self.overrides).expect("checked before");
                 let mut hash = Hash::new();
                 hash.add(text_of(&table).as_bytes());
+                if self.backend == Backend::Dpdk {
+                    hash.add(b"dpdk");
+                }
                 add_files(&mut hash, &Value::Table(table), &self.scenario, &mut files)?;
                 for run in chosen {
                     let mut hash = hash.clone();
@@ -222,7 +232,13 @@ fn setting(file: &SweepFile, combination: &[usize]) -> Vec<(Path, Value)> {
     parameters.map(|(parameter, place)| (parameter.path.clone(), parameter.values[place].clone())).collect()
 }
 
-fn set_all(table: &mut Table, setting: &[(Path, Value)], seed: Option<u32>) -> Result<(), (usize, NoPlace)> {
+/// Sets all values; of the first that can't be set, its place among parameters, seed and overrides.
+fn set_all(
+    table: &mut Table,
+    setting: &[(Path, Value)],
+    seed: Option<u32>,
+    overrides: &[(Path, Value)],
+) -> Result<(), (usize, NoPlace)> {
     for (n, (path, value)) in setting.iter().enumerate() {
         path.set(table, value).map_err(|wrong| (n, wrong))?;
     }
@@ -230,7 +246,10 @@ fn set_all(table: &mut Table, setting: &[(Path, Value)], seed: Option<u32>) -> R
         let path = Path::parse(SEED).expect("two keys");
         path.set(table, &Value::Integer(i64::from(seed))).map_err(|wrong| (setting.len(), wrong))?;
     }
-    Ok(())
+    overrides
+        .iter()
+        .try_for_each(|(path, value)| path.set(table, value))
+        .map_err(|wrong| (setting.len() + usize::from(seed.is_some()), wrong))
 }
 
 /// Has the scenario's reader check each combination, with the first seed: another one is as good. Returns the scenarios of the
@@ -280,7 +299,7 @@ fn check_one(
     let setting = setting(file, combination);
     let keys = keys(file, combination);
     let mut table = base.table.clone();
-    if let Err((n, wrong)) = set_all(&mut table, &setting, file.seeds.first().copied()) {
+    if let Err((n, wrong)) = set_all(&mut table, &setting, file.seeds.first().copied(), &file.overrides) {
         let key = keys.get(n).map_or("seeds", String::as_str);
         return Err(file.source.error_at(key, wrong.message, wrong.help));
     }
@@ -290,6 +309,7 @@ fn check_one(
     for run in chosen {
         let problem = match runs.get(*run) {
             None => Some(format!("the scenario has no run number {run} any more")),
+            Some(run) if file.backend == Backend::Dpdk => run.scenario.needs_virtual_time(),
             Some(run) => real_device(&run.scenario).map(|device| format!("{device}, and a sweep runs in virtual time")),
         };
         if let Some(problem) = problem {

@@ -9,15 +9,17 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use weir_config::ConfigErrors;
-use weir_testbed::run_dir::read_summary;
-use weir_testbed::scenario::file as scenario_file;
+use weir_testbed::dpdk::DpdkBackend;
+use weir_testbed::run_dir::{RunDir, read_summary};
+use weir_testbed::scenario::file::{self as scenario_file, ScenarioRun};
 use weir_testbed::sim::SimBackend;
 
 use super::directory::{Finished, Outcome, SweepDir};
 use super::plan::{Plan, Point};
 use super::workers::Stop;
 use crate::exit::Failure;
-use crate::experiment;
+use crate::experiment::{self, Backend};
+use crate::testbed::fitting;
 
 /// Arguments of the process.
 #[derive(clap::Args)]
@@ -34,6 +36,9 @@ pub struct PointArguments {
     /// The run's directory.
     #[arg(long)]
     output: PathBuf,
+    /// What runs it.
+    #[arg(long, default_value = "sim")]
+    backend: Backend,
 }
 
 /// Runs the point, until standard input ends: then whoever started it is gone, or wants no more.
@@ -51,11 +56,26 @@ pub fn run(arguments: &PointArguments) -> Result<(), Failure> {
         return Err(Failure::Run(format!("the scenario has no run {}", arguments.run)));
     }
     let run = runs.swap_remove(arguments.run);
-    let backend = SimBackend { expects: run.expects, ns3_files: false };
     let directory = experiment::directory(&arguments.output).map_err(|error| Failure::Run(error.to_string()))?;
-    backend
-        .run(&run.scenario, directory, &mut |_| {}, &AtomicBool::new(false))
-        .map_err(|error| Failure::Run(error.to_string()))?;
+    match arguments.backend {
+        Backend::Sim => in_virtual_time(&run, directory),
+        Backend::Dpdk => on_dpdk(run, directory),
+    }
+}
+
+fn in_virtual_time(run: &ScenarioRun, directory: RunDir) -> Result<(), Failure> {
+    let backend = SimBackend { expects: run.expects, ns3_files: false };
+    let ran = backend.run(&run.scenario, directory, &mut |_| {}, &AtomicBool::new(false));
+    ran.map(drop).map_err(|error| Failure::Run(error.to_string()))
+}
+
+/// As slow as the scenario says, or as this machine needs it.
+fn on_dpdk(run: ScenarioRun, directory: RunDir) -> Result<(), Failure> {
+    let run = [run];
+    let dilation = run[0].time_dilation.unwrap_or_else(|| fitting(&run));
+    let scenario = run[0].dilated(dilation).map_err(|errors: ConfigErrors| Failure::Run(errors.to_string()))?;
+    weir_dpdk_driver::check_machine(&scenario.switches)?;
+    DpdkBackend::start(std::slice::from_ref(&scenario))?.run(&scenario, directory, &mut |_| {})?;
     Ok(())
 }
 
@@ -79,6 +99,7 @@ fn start(program: &Path, plan: &Plan, point: &Point, to: &SweepDir) -> io::Resul
     let mut command = Command::new(program);
     command.args(["sweep", "point", "--scenario"]).arg(&plan.scenario).arg("--text").arg(text);
     command.arg("--run").arg(point.run.to_string()).arg("--output").arg(part);
+    command.arg("--backend").arg(plan.backend.name());
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(File::create(log)?);
     // The terminal's Ctrl-C is for the sweep, which then stops its points.
     command.process_group(0);

@@ -1,6 +1,6 @@
 //! The tables of a sweep: results, failures, and how long it took.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::columns;
 use super::directory::{Finished, Outcome, at, read_results};
@@ -12,9 +12,12 @@ use crate::exit::Failure;
 #[derive(Clone, Debug)]
 pub struct Record {
     pub finished: Finished,
+    /// Where its run directory is.
+    pub folder: PathBuf,
     /// Of the results' columns; empty ones of a point without results.
-    cells: Vec<Cell>,
-    cpu_ms: Option<u64>,
+    pub cells: Vec<Cell>,
+    /// None on DPDK.
+    pub cpu_ms: Option<u64>,
     packet_hops_per_cpu_second: Option<u64>,
 }
 
@@ -23,6 +26,7 @@ impl Record {
     pub fn read(finished: Finished, folder: &Path, columns: &[String]) -> Result<Record, Failure> {
         let mut record = Record {
             finished,
+            folder: folder.to_owned(),
             cells: vec![Cell::Empty; columns.len()],
             cpu_ms: None,
             packet_hops_per_cpu_second: None,

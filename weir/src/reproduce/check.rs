@@ -1,0 +1,263 @@
+//! What may be wrong with an experiment's `paper.toml`, found before anything runs.
+
+use std::collections::BTreeSet;
+use std::str::FromStr;
+
+use weir_config::ConfigErrors;
+use weir_units::Bytes;
+
+use super::experiment::{Claim, Experiment, Level, Line, Measure, Over, Panel, PanelKind, Statistic};
+use super::rows::{Selection, combination, parameter};
+use super::units;
+use crate::experiment::Backend;
+use crate::sweep::{Plan, Point, check_column};
+
+/// A mistake: the key that it is at, what is wrong, and what to write.
+type Mistake = (String, String, String);
+
+/// What needs nothing but the file.
+pub fn of_itself(experiment: &Experiment) -> Result<(), ConfigErrors> {
+    let paper = &experiment.paper;
+    let mut mistakes = Vec::new();
+    let mut wrong = |key: &str, message: String, help: &str| mistakes.push((key.to_owned(), message, help.to_owned()));
+    let takes = [("takes.full", Some(&paper.takes.full)), ("takes.quick", paper.takes.quick.as_ref())];
+    for (key, text) in takes.into_iter().filter_map(|(key, text)| Some((key, text?))) {
+        if units::seconds(text).is_none() {
+            wrong(key, format!("\"{text}\" is no time"), "write the CPU time on one core: full = \"40s\"");
+        }
+    }
+    if experiment.has_quick() != paper.quick.is_some() {
+        let help = "write [quick] leaves_out = \"...\" beside a quick.toml, and not without one";
+        wrong("quick", "quick.toml and the table [quick] go together".to_owned(), help);
+    }
+    if !paper.backends.contains(&Backend::Sim) {
+        wrong("backends", "an experiment runs in virtual time".to_owned(), "write backends = [\"sim\"]");
+    }
+    if paper.columns == 0 {
+        wrong("columns", "no panels stand side by side".to_owned(), "write columns = 2");
+    }
+    if !paper.claims.iter().any(|claim| claim.conclusion) {
+        let help = "write conclusion = true in what the paper is about";
+        wrong("claims", "no claim is a conclusion, on which the verdict hangs".to_owned(), help);
+    }
+    let mut names = BTreeSet::new();
+    for (n, measure) in paper.measures.iter().enumerate() {
+        if !names.insert(measure.name.as_str()) {
+            let message = format!("a measure \"{}\" stands here twice", measure.name);
+            wrong(&format!("measures[{n}].name"), message, "write another name");
+        }
+    }
+    for (n, measure) in paper.measures.iter().enumerate() {
+        mistakes.extend(of_measure(&format!("measures[{n}]"), measure, &paper.measures));
+    }
+    for (n, claim) in paper.claims.iter().enumerate() {
+        mistakes.extend(of_claim(&format!("claims[{n}]"), claim, &names));
+    }
+    for (n, panel) in paper.panels.iter().enumerate() {
+        mistakes.extend(of_panel(&format!("panels[{n}]"), panel));
+    }
+    told(experiment, mistakes)
+}
+
+/// What needs the points: a measure or line of which there is none says nothing. A quick sweep may lack some.
+pub fn of_plan(experiment: &Experiment, plan: &Plan, quick: bool) -> Result<(), ConfigErrors> {
+    let mut mistakes = Vec::new();
+    let look = |key: String, of: Selection<'_>, over: Option<Over>| {
+        let selected: Vec<&Point> = plan.points.iter().filter(|point| of.has(point)).collect();
+        let (message, help) = if let Some(unknown) = of.unknown(plan).filter(|_| selected.is_empty()) {
+            unknown
+        } else if selected.is_empty() && !quick {
+            let help = "write runs and where as the sweep has them";
+            ("the sweep has no such point".to_owned(), help.to_owned())
+        } else if over == Some(Over::Mean)
+            && selected.iter().any(|point| combination(point) != combination(selected[0]))
+        {
+            let help = "name one run, and a value of each parameter in `where`; or write over = \"max\", \"min\" or \"median\"";
+            ("a mean is over seeds alone, and this is of several runs or parameters".to_owned(), help.to_owned())
+        } else {
+            return None;
+        };
+        Some((key, message, help))
+    };
+    for (n, measure) in experiment.paper.measures.iter().enumerate().filter(|(_, measure)| measure.parts().is_none()) {
+        let over = (measure.share.is_none()).then(|| measure.over.unwrap_or_default());
+        mistakes.extend(look(format!("measures[{n}]"), measure.selection(), over));
+    }
+    for (n, panel) in experiment.paper.panels.iter().enumerate() {
+        for (m, line) in panel.lines.iter().enumerate() {
+            mistakes.extend(look(format!("panels[{n}].lines[{m}]"), line.selection(), None));
+        }
+        if let Some(x) = panel.x.as_ref().filter(|x| plan.points.iter().any(|point| parameter(point, x).is_none())) {
+            let message = format!("the sweep has no parameter \"{x}\"");
+            mistakes.push((format!("panels[{n}].x"), message, known_parameters(plan)));
+        }
+    }
+    told(experiment, mistakes)
+}
+
+impl Line {
+    pub fn selection(&self) -> Selection<'_> {
+        Selection { runs: &self.runs, parameters: &self.parameters }
+    }
+}
+
+impl Selection<'_> {
+    /// A run or a parameter that the sweep does not have.
+    fn unknown(&self, plan: &Plan) -> Option<(String, String)> {
+        let names: BTreeSet<&str> = plan.points.iter().map(|point| point.run_name.as_str()).collect();
+        if let Some(run) = self.runs.iter().find(|run| !names.contains(run.as_str())) {
+            let known: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
+            return Some((format!("the sweep has no run \"{run}\""), format!("write one of: {}", known.join(", "))));
+        }
+        let path =
+            self.parameters.keys().find(|path| plan.points.iter().all(|point| parameter(point, path).is_none()))?;
+        Some((format!("the sweep has no parameter \"{path}\""), known_parameters(plan)))
+    }
+}
+
+fn known_parameters(plan: &Plan) -> String {
+    let paths: Vec<&str> =
+        plan.points.iter().take(1).flat_map(|point| &point.parameters).map(|(path, _)| path.as_str()).collect();
+    if paths.is_empty() { "it has none".to_owned() } else { format!("write one of: {}", paths.join(", ")) }
+}
+
+fn of_measure(key: &str, measure: &Measure, all: &[Measure]) -> Vec<Mistake> {
+    let mut mistakes = Vec::new();
+    let mut wrong = |what: &str, message: String, help: &str| {
+        mistakes.push((format!("{key}{what}"), message, help.to_owned()));
+    };
+    let kinds = [measure.value.is_some(), measure.series.is_some(), measure.share.is_some(), measure.ratio.is_some()];
+    let kinds = kinds.into_iter().chain([measure.reduction.is_some()]).filter(|is| *is).count();
+    if kinds != 1 {
+        let help = "write value, series, share, ratio or reduction";
+        wrong(
+            "",
+            format!("the measure \"{}\" is {}", measure.name, if kinds == 0 { "of nothing" } else { "two things" }),
+            help,
+        );
+        return mistakes;
+    }
+    for (what, column) in [(".value", &measure.value), (".share", &measure.share)] {
+        if let Some(Err((message, help))) = column.as_ref().map(|column| check_column(column)) {
+            wrong(what, message, &help);
+        }
+    }
+    let is_time = matches!(measure.statistic, Some(Statistic::FirstAtLeast | Statistic::FirstBelow));
+    let column = measure.value.as_deref().or(measure.series.as_deref());
+    if let Some(Err(units)) = column.map(|column| units::divisor(if is_time { "t_us" } else { column }, &measure.unit))
+    {
+        wrong(".unit", format!("\"{}\" is no unit of this", measure.unit), &format!("write one of: {units}"));
+    }
+    if measure.series.is_some() != measure.statistic.is_some() {
+        let help = "write statistic = \"mean\" beside a series, and not without one";
+        wrong("", "series and statistic go together".to_owned(), help);
+    }
+    if is_time != measure.level.as_ref().and_then(Level::of_column).is_some() {
+        let help = "write level = \"5Gbps\", \"100KB\", or a number in the column's own unit, beside \"first-at-least\" and \"first-below\"";
+        wrong(".level", "this statistic and a level go together".to_owned(), help);
+    }
+    for (what, text) in [(".from", &measure.from), (".to", &measure.to), (".smooth", &measure.smooth)] {
+        mistakes.extend(of_time(&format!("{key}{what}"), text));
+    }
+    for part in measure.parts().into_iter().flatten() {
+        let found = all.iter().find(|other| other.name == *part);
+        if !found.is_some_and(|other| other.value.is_some() || other.series.is_some()) {
+            let help = "write the names of two measures with a value or a series";
+            mistakes.push((key.to_owned(), format!("\"{part}\" can't be divided"), help.to_owned()));
+        }
+    }
+    if measure.paper.is_some() && (measure.allowed().is_none() || measure.source.is_none()) {
+        let help = "write tolerance = 0.05 or within = 10, and source = \"6.1\"";
+        let message = "a paper's number has a tolerance and a source".to_owned();
+        mistakes.push((format!("{key}.paper"), message, help.to_owned()));
+    }
+    mistakes
+}
+
+fn of_claim(key: &str, claim: &Claim, names: &BTreeSet<&str>) -> Vec<Mistake> {
+    let mut mistakes = Vec::new();
+    if claim.comparison_count() == 0 {
+        let help = "write is, at_least, at_most, above or below: at_most = 0.8, at_most = { measure = \"PAUSEs, DT\", times = 0.8 }";
+        mistakes.push((key.to_owned(), format!("nothing is claimed of \"{}\"", claim.measure), help.to_owned()));
+    }
+    for unknown in claim.measures().filter(|name| !names.contains(name)) {
+        let known: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
+        let help = format!("write one of: {}", known.join(", "));
+        mistakes.push((format!("{key}.measure"), format!("there is no measure \"{unknown}\""), help));
+    }
+    mistakes
+}
+
+fn of_panel(key: &str, panel: &Panel) -> Vec<Mistake> {
+    let mut mistakes = Vec::new();
+    let mut wrong = |what: &str, message: &str, help: &str| {
+        mistakes.push((format!("{key}{what}"), message.to_owned(), help.to_owned()));
+    };
+    if (panel.kind == PanelKind::Sweep) != panel.x.is_some() {
+        wrong(".x", "a panel of kind \"sweep\", and no other, has an x", "write x = \"workloads.0.load\"");
+    }
+    let of_cdf = ["fct", "slowdown", "throughput"];
+    let is_cdf = panel.value.as_ref().is_some_and(|value| of_cdf.contains(&value.as_str()));
+    if (panel.kind == PanelKind::Cdf) != is_cdf {
+        let help = "write value = \"fct\", \"slowdown\" or \"throughput\" in a panel of kind \"cdf\"";
+        wrong(".value", "a panel of kind \"cdf\", and no other, has a value of its own", help);
+    }
+    for (n, line) in panel.lines.iter().enumerate() {
+        let key = format!("{key}.lines[{n}]");
+        let (has, help) = match panel.kind {
+            PanelKind::Time => {
+                (line.series.is_some() && line.value.is_none(), "write series = \"S1.p0.3.ingress_bytes\"")
+            }
+            PanelKind::Sweep => (line.value.is_some() && line.series.is_none(), "write value = \"pauses_sent\""),
+            PanelKind::Cdf => (line.value.is_none() && line.series.is_none(), "write neither series nor value"),
+        };
+        if !has {
+            mistakes.push((key.clone(), "this is no line of such a panel".to_owned(), help.to_owned()));
+            continue;
+        }
+        if let Some(Err((message, help))) = line.value.as_ref().map(|column| check_column(column)) {
+            mistakes.push((format!("{key}.value"), message, help));
+        }
+        let column = line.value.as_ref().or(line.series.as_ref());
+        if let Some(Err(units)) = column.map(|column| units::divisor(column, &panel.unit)) {
+            let message = format!("\"{}\" is no unit of this", panel.unit);
+            mistakes.push((key.clone(), message, format!("write in the panel a unit of: {units}")));
+        }
+        mistakes.extend(of_time(&format!("{key}.smooth"), &line.smooth));
+    }
+    let unit = match panel.value.as_deref() {
+        Some("fct") => units::divisor("_us", &panel.unit).err(),
+        Some("throughput") => units::divisor("_bps", &panel.unit).err(),
+        _ => None,
+    };
+    if let Some(known) = unit {
+        let message = format!("\"{}\" is no unit of this", panel.unit);
+        mistakes.push((format!("{key}.unit"), message, format!("write one of: {known}")));
+    }
+    for (n, text) in panel.sizes.iter().flatten().enumerate() {
+        if Bytes::from_str(text).is_err() {
+            let help = "write sizes = [\"100KB\", \"1MB\"], from the one and below the other";
+            mistakes.push((format!("{key}.sizes[{n}]"), format!("\"{text}\" is no size"), help.to_owned()));
+        }
+    }
+    for (n, stated) in panel.paper.iter().enumerate() {
+        if let Some(of) = stated.of.as_ref().filter(|of| panel.lines.iter().all(|line| line.name != **of)) {
+            let help = "write the name of one of the panel's lines, or leave it out".to_owned();
+            mistakes.push((format!("{key}.paper[{n}].of"), format!("the panel has no line \"{of}\""), help));
+        }
+    }
+    for (what, text) in [(".from", &panel.from), (".to", &panel.to)] {
+        mistakes.extend(of_time(&format!("{key}{what}"), text));
+    }
+    mistakes
+}
+
+fn of_time(key: &str, text: &Option<String>) -> Option<Mistake> {
+    let text = text.as_ref().filter(|text| units::micros(text).is_none())?;
+    Some((key.to_owned(), format!("\"{text}\" is no time"), "write a number with its unit: \"20ms\"".to_owned()))
+}
+
+fn told(experiment: &Experiment, mistakes: Vec<Mistake>) -> Result<(), ConfigErrors> {
+    let errors = mistakes.into_iter().map(|(key, message, help)| experiment.source.error_at(&key, message, help));
+    ConfigErrors::joined(errors).map_or(Ok(()), Err)
+}

@@ -1,0 +1,203 @@
+//! `docs/REPRODUCTION.md`, of the results that earlier calls have left.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use super::experiment::Experiment;
+use super::outcome::{self, MadeOn, duration};
+use super::units::shown;
+use super::verdict::{Number, Outcome, Verdict, spaced};
+use crate::exit::Failure;
+use crate::sweep::whole;
+
+/// An experiment, and what its last call has left.
+type Entry<'a> = (&'a Experiment, Option<(Outcome, MadeOn)>);
+
+/// Writes the document of all experiments, with the results that stand below `results`.
+pub fn write(file: &Path, experiments: &[Experiment], results: &Path) -> Result<(), Failure> {
+    let mut entries: Vec<Entry<'_>> = Vec::new();
+    for experiment in experiments {
+        entries.push((experiment, outcome::read(&results.join(&experiment.id))?));
+    }
+    if entries.iter().all(|(_, result)| result.is_none()) {
+        let results = results.display();
+        return Err(Failure::Argument(format!(
+            "{results}: there are no results of experiments; run weir reproduce all first, or name their directory: -o DIR"
+        )));
+    }
+    let text = document(&entries);
+    whole(file, |part| fs::write(part, text)).map_err(|error| Failure::Run(format!("{}: {error}", file.display())))?;
+    println!(
+        "{} of {} experiments: {}",
+        entries.iter().filter(|it| it.1.is_some()).count(),
+        entries.len(),
+        file.display()
+    );
+    Ok(())
+}
+
+fn document(entries: &[Entry<'_>]) -> String {
+    let mut text = String::from(HEAD);
+    summary(&mut text, entries);
+    text.push_str(
+        "\n| id | what | verdict | key numbers: paper / Weir | runs, CPU time | made |\n|---|---|---|---|---|---|\n",
+    );
+    for (experiment, result) in entries {
+        row(&mut text, experiment, result.as_ref());
+    }
+    machines(&mut text, entries);
+    for (experiment, result) in entries {
+        section(&mut text, experiment, result.as_ref());
+    }
+    text
+}
+
+const HEAD: &str = "# The papers' figures, out of Weir
+
+Made by `weir reproduce --document docs/REPRODUCTION.md` of what `weir reproduce all` left; not written by hand. [EXPERIMENTS.md](EXPERIMENTS.md) says how
+experiments are run and written, and how a verdict comes about. Each is a folder of data, [`scenarios/papers/ID`](../scenarios/papers): a scenario, its sweep, the paper's
+numbers with their sources. Nothing is tuned to a figure: a parameter that is not the paper's is listed with its reason below.
+
+**Holds**: each claim, and each number that the paper states, within its tolerance. **Holds in part**: what the paper concludes, but not all else, or these
+runs do not decide it. **Does not hold**: a conclusion does not come out, or a run failed. Intervals are of 95 %: Student's t over seeds, Wilson's of shares, the jackknife's of ratios.
+
+";
+
+fn summary(text: &mut String, entries: &[Entry<'_>]) {
+    let of = |verdict: Verdict| {
+        entries
+            .iter()
+            .filter(|(_, result)| result.as_ref().is_some_and(|(outcome, _)| outcome.verdict == verdict))
+            .count()
+    };
+    let (holds, in_part, not) = (of(Verdict::Holds), of(Verdict::HoldsInPart), of(Verdict::DoesNotHold));
+    let _ = writeln!(text, "Of {} experiments {holds} hold, {in_part} hold in part, {not} do not hold.", entries.len());
+}
+
+fn row(text: &mut String, experiment: &Experiment, result: Option<&(Outcome, MadeOn)>) {
+    let paper = &experiment.paper;
+    let id = format!("[{0}](#{1})", experiment.id, anchor(experiment));
+    let what = format!("{}, {}", paper.title, paper.figure);
+    let Some((outcome, made_on)) = result else {
+        let _ = writeln!(text, "| {id} | {} | not run | | | |", escaped(&what));
+        return;
+    };
+    let key: Vec<String> = outcome.numbers.iter().filter(|number| number.paper.is_some()).map(paper_and_weir).collect();
+    let quick = if outcome.left_out.is_some() { ", quick" } else { "" };
+    let date = made_on.provenance.started.split('T').next().unwrap_or("");
+    let _ = writeln!(
+        text,
+        "| {id} | {} | **{}** | {} | {}{quick}, {} | {date}, `{}` |",
+        escaped(&what),
+        outcome.verdict,
+        escaped(&key.join("; ")),
+        outcome.points,
+        duration(made_on.cpu_ms as f64 / 1e3),
+        made_on.commit,
+    );
+}
+
+fn paper_and_weir(number: &Number) -> String {
+    let unit = spaced(&number.unit);
+    let paper = number.paper.map_or_else(String::new, shown);
+    format!("{} {paper} / {}{unit}", number.name, weir(number))
+}
+
+fn weir(number: &Number) -> String {
+    match (number.weir, &number.none, number.holds_for) {
+        (Some(_), _, Some(holds_for)) if number.runs > 1 => format!("{holds_for} of {}", number.runs),
+        (Some(value), ..) => shown(value),
+        (None, none, _) => none.clone().unwrap_or_default(),
+    }
+}
+
+fn machines(text: &mut String, entries: &[Entry<'_>]) {
+    let results = || entries.iter().filter_map(|(_, result)| result.as_ref());
+    let machine = |made_on: &MadeOn| {
+        let machine = &made_on.provenance.machine;
+        format!("{} ({} cores)", machine.cpu, machine.cores)
+    };
+    let machines: BTreeSet<String> = results().map(|(_, made_on)| machine(made_on)).collect();
+    let cpu: u64 = results().map(|(_, made_on)| made_on.cpu_ms).sum();
+    let machines: Vec<String> = machines.into_iter().collect();
+    let _ =
+        writeln!(text, "\nAll together took {} of CPU time on {}.", duration(cpu as f64 / 1e3), machines.join(", "));
+}
+
+fn section(text: &mut String, experiment: &Experiment, result: Option<&(Outcome, MadeOn)>) {
+    let paper = &experiment.paper;
+    let place =
+        if paper.section.is_empty() { paper.figure.clone() } else { format!("{}, {}", paper.figure, paper.section) };
+    let _ = writeln!(text, "\n## {}: {}\n", experiment.id, paper.title);
+    let _ = writeln!(text, "{}: {place}. {}\n", paper.paper.citation(), paper.setting);
+    let _ = writeln!(text, "The paper: {}", paper.found);
+    if let Some((outcome, _)) = result {
+        let _ = writeln!(text, "\nWeir: **{}**{}", outcome.verdict, if outcome.reasons.is_empty() { "." } else { ":" });
+        for reason in &outcome.reasons {
+            let _ = writeln!(text, "- {reason}");
+        }
+        if let Some(left_out) = &outcome.left_out {
+            let _ = writeln!(text, "\nThis was the quick run, without {left_out}.");
+        }
+        numbers(text, outcome);
+        claims(text, outcome);
+    }
+    if !paper.departures.is_empty() {
+        text.push_str("\nNot as in the paper:\n");
+        for it in &paper.departures {
+            let _ = writeln!(text, "- {}: {}", it.what, it.why);
+        }
+    }
+    if !paper.disagreements.is_empty() {
+        text.push_str("\nWhere the paper is at odds with itself or with public code:\n");
+        for it in &paper.disagreements {
+            let _ = writeln!(text, "- {}: {}. Chosen: {}", it.place, it.says, it.choice);
+        }
+    }
+}
+
+fn numbers(text: &mut String, outcome: &Outcome) {
+    text.push_str("\n| | paper | Weir | 95 % interval | ratio | |\n|---|---|---|---|---|---|\n");
+    for number in &outcome.numbers {
+        let unit = spaced(&number.unit);
+        let paper = number.paper.map_or_else(String::new, |paper| format!("{}{unit}", shown(paper)));
+        let unit = if number.holds_for.is_some() || number.weir.is_none() { "" } else { unit.as_str() };
+        let interval =
+            number.interval.map_or_else(String::new, |(low, high)| format!("{} to {}", shown(low), shown(high)));
+        let ratio = number.weir.zip(number.paper).filter(|(_, paper)| *paper != 0.0);
+        let ratio = ratio.map_or_else(String::new, |(weir, paper)| format!("{:.2}", weir / paper));
+        let source = number.source.iter().chain(&number.why).map(String::as_str).collect::<Vec<_>>().join("; ");
+        let source = if source.is_empty() { source } else { format!(" ({source})") };
+        let judgement = number.judgement.map_or_else(String::new, |judgement| judgement.to_string());
+        let _ = writeln!(
+            text,
+            "| {} | {paper}{} | {}{unit} | {interval} | {ratio} | {judgement} |",
+            escaped(&number.name),
+            escaped(&source),
+            escaped(&weir(number)),
+        );
+    }
+}
+
+fn claims(text: &mut String, outcome: &Outcome) {
+    text.push('\n');
+    for claim in &outcome.claims {
+        let conclusion = if claim.conclusion { "conclusion, " } else { "" };
+        let source = if claim.source.is_empty() { String::new() } else { format!(" [{}]", claim.source) };
+        let _ = writeln!(text, "- {conclusion}{}: {}{source} ({})", claim.judgement, claim.says, claim.because);
+    }
+}
+
+/// As GitHub makes it of a heading.
+fn anchor(experiment: &Experiment) -> String {
+    let heading = format!("{}: {}", experiment.id, experiment.paper.title).to_lowercase();
+    let kept = heading.chars().filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+/// For a cell of a table.
+fn escaped(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
+}

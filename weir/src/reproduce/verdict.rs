@@ -1,0 +1,377 @@
+//! Whether what the paper found holds: every claim and number against what the runs came to.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::experiment::{Bound, Claim, Measure, PaperFile};
+use super::measure::Reading;
+use super::statistics::Estimate;
+use super::units::shown;
+
+/// What came of an experiment: `verdict.json`. The same on every machine, for the same points.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Outcome {
+    /// [`Outcome::FORMAT`].
+    pub format: String,
+    pub id: String,
+    pub verdict: Verdict,
+    /// Why it is no better, in sentences.
+    pub reasons: Vec<String>,
+    /// What a quick run left out.
+    pub left_out: Option<String>,
+    /// `PATH=VALUE` that was laid over the scenario: it is another experiment then.
+    pub set: Vec<String>,
+    pub backend: String,
+    /// How many points ran.
+    pub points: usize,
+    /// With how many seeds each; 1 of an experiment without chance.
+    pub seeds: usize,
+    pub numbers: Vec<Number>,
+    pub claims: Vec<JudgedClaim>,
+}
+
+/// Whether a paper's findings come out again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// A conclusion fails, or a run does.
+    DoesNotHold,
+    /// The conclusions hold; another claim or a number does not, or is open.
+    HoldsInPart,
+    /// All claims and all numbers.
+    Holds,
+}
+
+/// A measure's value, beside the paper's if that has one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Number {
+    pub name: String,
+    pub unit: String,
+    /// None if there is none, and why.
+    pub weir: Option<f64>,
+    pub none: Option<String>,
+    /// 95 %.
+    pub interval: Option<(f64, f64)>,
+    pub runs: usize,
+    /// Of a share.
+    pub holds_for: Option<usize>,
+    pub paper: Option<f64>,
+    /// How far from the paper's it may be, in its unit.
+    pub within: Option<f64>,
+    pub source: Option<String>,
+    /// Why it may be that far from it.
+    pub why: Option<String>,
+    pub judgement: Option<Judgement>,
+}
+
+/// A claim with what came of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JudgedClaim {
+    pub says: String,
+    pub conclusion: bool,
+    /// Where the paper says so.
+    pub source: String,
+    pub judgement: Judgement,
+    /// The comparison in numbers.
+    pub because: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Judgement {
+    Holds,
+    Fails,
+    /// The interval lies on both sides.
+    Undecided,
+    /// A quick run has no point for it.
+    LeftOut,
+}
+
+impl Outcome {
+    pub const FORMAT: &str = "weir-verdict-1";
+}
+
+/// The numbers and claims of an experiment, judged.
+pub fn judge(paper: &PaperFile, readings: &BTreeMap<String, Reading>) -> (Vec<Number>, Vec<JudgedClaim>) {
+    let numbers = paper.measures.iter().map(|measure| number(measure, &readings[&measure.name])).collect();
+    let claims = paper.claims.iter().map(|claim| judged(claim, paper, readings)).collect();
+    (numbers, claims)
+}
+
+/// The verdict and its reasons. `failed` are runs that came to no good end, and `matters` says whether a conclusion is read off any.
+pub fn conclude(
+    (failed, matters): (Vec<String>, bool),
+    numbers: &[Number],
+    claims: &[JudgedClaim],
+) -> (Verdict, Vec<String>) {
+    let mut verdict = match (failed.is_empty(), matters) {
+        (true, _) => Verdict::Holds,
+        (false, false) => Verdict::HoldsInPart,
+        (false, true) => Verdict::DoesNotHold,
+    };
+    let mut reasons = failed;
+    for claim in claims {
+        let (worst, how) = match claim.judgement {
+            Judgement::Holds | Judgement::LeftOut => continue,
+            Judgement::Fails if claim.conclusion => (Verdict::DoesNotHold, "it is not so that"),
+            Judgement::Fails => (Verdict::HoldsInPart, "it is not so that"),
+            Judgement::Undecided => (Verdict::HoldsInPart, "these runs do not decide whether"),
+        };
+        verdict = verdict.min(worst);
+        reasons.push(format!("{how} {}: {}", lower_first(&claim.says), claim.because));
+    }
+    for number in numbers {
+        let (Some(Judgement::Fails | Judgement::Undecided), Some(paper)) = (number.judgement, number.paper) else {
+            continue;
+        };
+        verdict = verdict.min(Verdict::HoldsInPart);
+        let unit = spaced(&number.unit);
+        let is = match (&number.weir, number.judgement) {
+            (None, _) => format!("none ({})", number.none.as_deref().unwrap_or("")),
+            (Some(value), Some(Judgement::Undecided)) => {
+                format!("{}{unit}, and these runs do not decide", shown(*value))
+            }
+            (Some(value), _) => format!("{}{unit}", shown(*value)),
+        };
+        let within = number.within.map_or_else(String::new, |within| format!(" within {}", shown(within)));
+        reasons.push(format!("{} is {is}, where the paper has {}{unit}{within}", number.name, shown(paper)));
+    }
+    // In a hurry all of what the paper is about may be left out.
+    if !claims.iter().any(|claim| claim.conclusion && claim.judgement != Judgement::LeftOut) {
+        verdict = verdict.min(Verdict::HoldsInPart);
+        reasons.push("no conclusion was looked at".to_owned());
+    }
+    (verdict, reasons)
+}
+
+fn number(measure: &Measure, reading: &Reading) -> Number {
+    let mut number = Number {
+        name: measure.name.clone(),
+        unit: measure.unit.clone(),
+        weir: None,
+        none: None,
+        interval: None,
+        runs: 0,
+        holds_for: None,
+        paper: measure.paper,
+        within: measure.allowed(),
+        source: measure.source.clone(),
+        why: measure.why.clone(),
+        judgement: None,
+    };
+    let judgement = match reading {
+        Reading::Is(estimate) => {
+            number.weir = Some(estimate.value);
+            number.interval = estimate.interval;
+            number.runs = estimate.runs;
+            number.holds_for = estimate.holds_for;
+            let range = measure.paper.zip(measure.allowed()).map(|(paper, within)| (paper - within, paper + within));
+            range.map_or(Judgement::Holds, |range| inside(estimate.value, estimate.bounds(), range))
+        }
+        Reading::LeftOut => {
+            number.none = Some("left out".to_owned());
+            Judgement::LeftOut
+        }
+        Reading::None(why) => {
+            number.none = Some(why.clone());
+            Judgement::Fails
+        }
+    };
+    number.judgement = measure.paper.map(|_| judgement);
+    number
+}
+
+impl Measure {
+    /// How far from the paper's number it may be.
+    pub fn allowed(&self) -> Option<f64> {
+        let relative = self.paper.zip(self.tolerance).map(|(paper, tolerance)| (paper * tolerance).abs());
+        self.within.or(relative)
+    }
+}
+
+/// A value in the range holds; one beside it whose interval reaches into it is undecided.
+fn inside(value: f64, (low, high): (f64, f64), range: (f64, f64)) -> Judgement {
+    // Decimals such as 0.05 have no exact double.
+    let slack = 1e-9 * (range.1 - range.0).abs().max(range.0.abs());
+    let range = (range.0 - slack, range.1 + slack);
+    if (range.0..=range.1).contains(&value) {
+        Judgement::Holds
+    } else if low <= range.1 && high >= range.0 {
+        Judgement::Undecided
+    } else {
+        Judgement::Fails
+    }
+}
+
+/// A claim holds if all of its comparisons do.
+fn judged(claim: &Claim, paper: &PaperFile, readings: &BTreeMap<String, Reading>) -> JudgedClaim {
+    let mut all = Judgement::Holds;
+    let mut because = Vec::new();
+    let unit = paper.measures.iter().find(|it| it.name == claim.measure).map_or("", |it| it.unit.as_str());
+    for (relation, bound) in claim.comparisons() {
+        let (judgement, text) = compare(claim, (relation, bound), readings, unit);
+        because.push(text);
+        // The worst of them; what is left out says nothing.
+        all = [Judgement::Fails, Judgement::Undecided, Judgement::LeftOut, Judgement::Holds]
+            .into_iter()
+            .find(|one| [all, judgement].contains(one))
+            .expect("one of four");
+    }
+    JudgedClaim {
+        says: claim.says.clone(),
+        conclusion: claim.conclusion,
+        source: claim.source.clone(),
+        judgement: all,
+        because: because.join("; "),
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Relation {
+    Is,
+    AtLeast,
+    AtMost,
+    Above,
+    Below,
+}
+
+impl Claim {
+    fn comparisons(&self) -> impl Iterator<Item = (Relation, &Bound)> {
+        let all = [
+            (Relation::Is, &self.is),
+            (Relation::AtLeast, &self.at_least),
+            (Relation::AtMost, &self.at_most),
+            (Relation::Above, &self.above),
+            (Relation::Below, &self.below),
+        ];
+        all.into_iter().filter_map(|(relation, bound)| Some((relation, bound.as_ref()?)))
+    }
+
+    /// How many comparisons it has.
+    pub fn comparison_count(&self) -> usize {
+        self.comparisons().count()
+    }
+
+    /// The names of the measures that it needs.
+    pub fn measures(&self) -> impl Iterator<Item = &str> {
+        let bounds = self.comparisons().filter_map(|(_, bound)| match bound {
+            Bound::Number(_) => None,
+            Bound::Measure { measure, .. } => Some(measure.as_str()),
+        });
+        std::iter::once(self.measure.as_str()).chain(bounds)
+    }
+}
+
+fn compare(
+    claim: &Claim,
+    (relation, bound): (Relation, &Bound),
+    readings: &BTreeMap<String, Reading>,
+    unit: &str,
+) -> (Judgement, String) {
+    let (other, other_name) = match bound {
+        Bound::Number(number) => (Reading::Is(Estimate::exactly(*number, 1)), String::new()),
+        Bound::Measure { measure, times } => {
+            let reading = match &readings[measure] {
+                Reading::Is(estimate) => Reading::Is(estimate.clone().divided_by(1.0 / times)),
+                other => other.clone(),
+            };
+            let name = if *times == 1.0 { measure.clone() } else { format!("{} x {measure}", shown(*times)) };
+            (reading, format!(" ({name})"))
+        }
+    };
+    let (one, other) = match (&readings[&claim.measure], other) {
+        (Reading::Is(one), Reading::Is(other)) => (one, other),
+        (Reading::None(why), _) => return (Judgement::Fails, format!("{}: {why}", claim.measure)),
+        (_, Reading::None(why)) => return (Judgement::Fails, format!("{other_name}: {why}")),
+        _ => return (Judgement::LeftOut, "left out".to_owned()),
+    };
+    let text =
+        format!("{} {} {}{}{other_name}", with_interval(one, unit), relation.words(), shown(other.value), spaced(unit));
+    (relation.judge(one, &other), text)
+}
+
+impl Relation {
+    fn words(self) -> &'static str {
+        match self {
+            Relation::Is => "is to be",
+            Relation::AtLeast => "is to be at least",
+            Relation::AtMost => "is to be at most",
+            Relation::Above => "is to be above",
+            Relation::Below => "is to be below",
+        }
+    }
+
+    /// By the values; undecided if the intervals do not keep to one side. What is to be a number is that number, whatever the
+    /// interval.
+    fn judge(self, one: &Estimate, other: &Estimate) -> Judgement {
+        let ((low, high), (other_low, other_high)) = (one.bounds(), other.bounds());
+        let (for_sure, never) = match self {
+            Relation::Is => {
+                let is = (one.value - other.value).abs() <= 1e-9 * other.value.abs();
+                (is, !is)
+            }
+            Relation::AtLeast => (low >= other_high, high < other_low),
+            Relation::Above => (low > other_high, high <= other_low),
+            Relation::AtMost => (high <= other_low, low > other_high),
+            Relation::Below => (high < other_low, low >= other_high),
+        };
+        match (for_sure, never) {
+            (true, _) => Judgement::Holds,
+            (_, true) => Judgement::Fails,
+            _ => Judgement::Undecided,
+        }
+    }
+}
+
+/// `884 KB`, `0.4 (0.22 to 0.61; 8 of 20)`.
+pub fn with_interval(estimate: &Estimate, unit: &str) -> String {
+    let value = format!("{}{}", shown(estimate.value), spaced(unit));
+    let interval = estimate.interval.map(|(low, high)| format!("{} to {}", shown(low), shown(high)));
+    let count = estimate.holds_for.map(|holds_for| format!("{holds_for} of {}", estimate.runs));
+    match interval.into_iter().chain(count).collect::<Vec<_>>() {
+        notes if notes.is_empty() => value,
+        notes => format!("{value} ({})", notes.join("; ")),
+    }
+}
+
+/// A sentence's beginning within another sentence; an abbreviation stays.
+fn lower_first(sentence: &str) -> String {
+    let mut letters = sentence.chars();
+    match (letters.next(), letters.clone().next()) {
+        (Some(first), Some(second)) if second.is_lowercase() || second == ' ' => {
+            first.to_lowercase().chain(letters).collect()
+        }
+        _ => sentence.to_owned(),
+    }
+}
+
+/// A unit behind its number.
+pub fn spaced(unit: &str) -> String {
+    if unit.is_empty() { String::new() } else { format!(" {unit}") }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Verdict::Holds => "holds",
+            Verdict::HoldsInPart => "holds in part",
+            Verdict::DoesNotHold => "does not hold",
+        })
+    }
+}
+
+impl fmt::Display for Judgement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Judgement::Holds => "holds",
+            Judgement::Fails => "fails",
+            Judgement::Undecided => "open",
+            Judgement::LeftOut => "left out",
+        })
+    }
+}

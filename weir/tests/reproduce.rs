@@ -1,0 +1,254 @@
+//! `weir reproduce` through the command: an experiment of one's own, verdicts that follow the runs, and mistakes told by their lines.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+/// Two hosts send to a third for a while: PFC has its senders wait, and loses nothing.
+const SCENARIO: &str = r#"
+[scenario]
+end = "400us"
+sample_every = "10us"
+
+[switch.buffer]
+size = "1MB"
+policy = "static"
+headroom = "20KB"
+
+[switch.buffer.static]
+threshold = "50KB"
+
+[switch.classes]
+preset = "roce"
+
+[switch.pfc]
+reaction = "0s"
+
+[topology]
+kind = "single"
+hosts = 3
+rate = "10Gbps"
+delay = "1us"
+
+[[workloads]]
+name = "bursts"
+kind = "poisson"
+class = 3
+senders = ["H0", "H1"]
+receivers = ["H2"]
+sizes = "64KB"
+load = 0.9
+
+[[runs]]
+name = "low"
+
+[[runs]]
+name = "high"
+
+[runs.switch.buffer.static]
+threshold = "300KB"
+"#;
+
+const SWEEP: &str =
+    "scenario = \"scenario.toml\"\nseeds = [1, 2, 3]\n[parameters]\n\"workloads.bursts.load\" = [0.5, 0.9]\n";
+
+const QUICK: &str = "scenario = \"scenario.toml\"\nseeds = [1]\n[parameters]\n\"workloads.bursts.load\" = [0.9]\n";
+
+const PAPER: &str = r#"title = "More buffer, fewer PAUSEs"
+paper = "spfc"
+figure = "Fig. 0"
+setting = "Two hosts send to a third."
+found = "A higher threshold spares PAUSEs."
+
+[takes]
+full = "2s"
+
+[quick]
+leaves_out = "the lower load, and two seeds of three"
+
+[[measures]]
+name = "PAUSEs, low"
+unit = "PAUSEs"
+value = "pauses_sent"
+runs = "low"
+where = { "workloads.bursts.load" = 0.9 }
+
+[[measures]]
+name = "PAUSEs, high"
+unit = "PAUSEs"
+value = "pauses_sent"
+runs = "high"
+where = { "workloads.bursts.load" = 0.9 }
+
+[[measures]]
+name = "PAUSEs spared"
+unit = "%"
+reduction = ["PAUSEs, high", "PAUSEs, low"]
+
+[[measures]]
+name = "longest queue, low"
+unit = "KB"
+value = "ingress_max_bytes"
+over = "max"
+runs = "low"
+paper = 55
+tolerance = 0.5
+source = "by hand"
+
+[[measures]]
+name = "PAUSEs at half the load"
+value = "pauses_sent"
+runs = "high"
+where = { "workloads.bursts.load" = 0.5 }
+
+[[claims]]
+says = "A higher threshold spares PAUSEs"
+conclusion = true
+measure = "PAUSEs, high"
+below = { measure = "PAUSEs, low" }
+
+[[claims]]
+says = "At half the load there are few"
+measure = "PAUSEs at half the load"
+at_most = 50
+
+[[panels]]
+kind = "sweep"
+x = "workloads.bursts.load"
+x_label = "load"
+y = "PAUSEs"
+lines = [{ name = "low", runs = "low", value = "pauses_sent" }, { name = "high", runs = "high", value = "pauses_sent" }]
+
+[[panels]]
+kind = "time"
+y = "queue"
+unit = "KB"
+lines = [{ name = "low", runs = "low", series = "p0.3.ingress_bytes" }]
+
+[[panels]]
+kind = "cdf"
+value = "slowdown"
+unit = "x"
+y = "messages"
+lines = [{ name = "low", runs = "low" }, { name = "high", runs = "high" }]
+"#;
+
+struct Lab(TempDir);
+
+impl Lab {
+    fn new(paper: &str) -> Lab {
+        let lab = Lab(tempfile::tempdir().unwrap());
+        fs::create_dir(lab.path("more.0")).unwrap();
+        let files = [("scenario", SCENARIO), ("sweep", SWEEP), ("quick", QUICK), ("paper", paper)];
+        for (name, text) in files {
+            fs::write(lab.path(&format!("more.0/{name}.toml")), text).unwrap();
+        }
+        lab
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Exit code and all that was printed.
+    fn reproduce(&self, arguments: &[&str]) -> (i32, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        let output = command.arg("reproduce").args(arguments).current_dir(self.0.path()).output().unwrap();
+        let Output { status, stdout, stderr } = output;
+        let said = [stdout, stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+        (status.code().unwrap_or(-1), said)
+    }
+
+    fn verdict(&self, output: &str, more: &[&str]) -> serde_json::Value {
+        let (code, said) = self.reproduce(&[&["more.0", "-o", output], more].concat());
+        assert_eq!(code, 0, "{said}");
+        let text = fs::read_to_string(self.path(output).join("more.0/verdict.json")).unwrap();
+        serde_json::from_str(&text).unwrap()
+    }
+
+    fn bytes(&self, name: &str) -> Vec<u8> {
+        fs::read(self.path(name)).unwrap()
+    }
+}
+
+#[test]
+fn an_experiment_has_a_verdict_numbers_and_a_figure_and_is_the_same_again() {
+    let lab = Lab::new(PAPER);
+    let verdict = lab.verdict("a", &["-j", "2"]);
+    assert_eq!(verdict["verdict"], "holds", "{verdict:#}");
+    assert_eq!((&verdict["points"], &verdict["seeds"]), (&12.into(), &3.into()));
+    let spared = &verdict["numbers"][2];
+    let (low, high) = (spared["interval"][0].as_f64().unwrap(), spared["interval"][1].as_f64().unwrap());
+    assert!(low < spared["weir"].as_f64().unwrap() && spared["weir"].as_f64().unwrap() < high, "{spared}");
+    for file in ["figure.svg", "figure.png", "numbers.csv", "provenance.json", "sweep/results.csv"] {
+        assert!(!lab.bytes(&format!("a/more.0/{file}")).is_empty(), "{file}");
+    }
+    let svg = String::from_utf8(lab.bytes("a/more.0/figure.svg")).unwrap();
+    assert!(svg.contains("queue (KB)") && svg.contains("time (ms)") && svg.contains("messages (%)"));
+    // Another directory, one core: the same bytes.
+    lab.verdict("b", &["-j", "1"]);
+    for file in ["verdict.json", "numbers.csv", "figure.svg", "sweep/results.csv"] {
+        assert_eq!(lab.bytes(&format!("a/more.0/{file}")), lab.bytes(&format!("b/more.0/{file}")), "{file}");
+    }
+}
+
+#[test]
+fn what_is_broken_on_purpose_does_not_hold() {
+    let lab = Lab::new(PAPER);
+    // Both have the same threshold then.
+    let verdict = lab.verdict("a", &["--set", "runs.high.switch.buffer.static.threshold=50KB"]);
+    assert_eq!(verdict["verdict"], "does-not-hold", "{verdict:#}");
+    assert_eq!(verdict["set"][0], "runs.high.switch.buffer.static.threshold=50KB");
+    let claim = &verdict["claims"][0];
+    assert_eq!(claim["judgement"], "fails", "{claim}");
+    // Without flow control frames are lost, which no number can make good.
+    let verdict = lab.verdict("b", &["--set", "switch.port.flow_control=none"]);
+    assert_eq!(verdict["verdict"], "does-not-hold");
+    assert!(verdict["reasons"][0].as_str().unwrap().contains("lossless"), "{verdict:#}");
+}
+
+#[test]
+fn a_number_beside_the_papers_makes_it_hold_in_part() {
+    let lab = Lab::new(&PAPER.replace("paper = 55", "paper = 550"));
+    let verdict = lab.verdict("a", &[]);
+    assert_eq!(verdict["verdict"], "holds-in-part");
+    assert!(verdict["reasons"][0].as_str().unwrap().starts_with("longest queue, low is"), "{verdict:#}");
+}
+
+#[test]
+fn a_quick_run_says_what_it_left_out() {
+    let lab = Lab::new(PAPER);
+    let verdict = lab.verdict("a", &["--quick"]);
+    assert_eq!((&verdict["points"], &verdict["claims"][1]["judgement"]), (&2.into(), &"left-out".into()));
+    assert_eq!(verdict["left_out"], "the lower load, and two seeds of three");
+    let (code, said) = lab.reproduce(&["more.0", "--quick", "-o", "b"]);
+    assert!(code == 0 && said.contains("quick:   without the lower load"), "{said}");
+}
+
+#[test]
+fn mistakes_are_told_with_their_lines_before_anything_runs() {
+    let refused = |paper: &str, arguments: &[&str], wanted: &[&str]| {
+        let lab = Lab::new(paper);
+        let (code, said) = lab.reproduce(&[&["more.0", "-o", "a"], arguments].concat());
+        assert_eq!(code, 2, "{said}");
+        let one_line = said.split_whitespace().filter(|word| *word != "|").collect::<Vec<_>>().join(" ");
+        wanted.iter().for_each(|wanted| assert!(one_line.contains(wanted), "{wanted}: {said}"));
+        assert!(!lab.path("a").exists());
+    };
+    let with = |from: &str, to: &str| PAPER.replacen(from, to, 1);
+    let line = |text: &str| PAPER.lines().position(|line| line == text).unwrap() + 1;
+    let at = format!("paper.toml:{}:", line("value = \"pauses_sent\""));
+    refused(&with("pauses_sent", "pauses"), &[], &[&at, "\"pauses\" is no column", "write \""]);
+    refused(&with("unit = \"KB\"", "unit = \"ms\""), &[], &["\"ms\" is no unit of this", "write one of: B, KB, MB"]);
+    refused(&with("runs = \"low\"", "runs = \"lower\""), &[], &["the sweep has no run \"lower\"", "\"low\""]);
+    refused(&with("over = \"max\"\n", ""), &[], &["a mean is over seeds alone"]);
+    refused(&with("tolerance = 0.5\n", ""), &[], &["a paper's number has a tolerance and a source"]);
+    refused(&with("conclusion = true\n", ""), &[], &["no claim is a conclusion"]);
+    refused(&with("below = { measure = \"PAUSEs, low\" }", "below = { measure = \"x\" }"), &[], &["no measure \"x\""]);
+    refused(&with("title =", "titel ="), &[], &["unknown field `titel`", "paper.toml:1:"]);
+    refused(PAPER, &["--set", "switch.buffer.size"], &["write PATH=VALUE"]);
+    refused(PAPER, &["--set", "switch.buffer.size=1KB"], &["--set switch.buffer.size=1KB:"]);
+    refused(PAPER, &["--backend", "dpdk"], &["more.0 can't run with real frames"]);
+}
