@@ -7,6 +7,7 @@ mod demo;
 mod exit;
 mod experiment;
 mod import;
+mod report;
 mod run;
 mod storms;
 mod summary;
@@ -47,6 +48,10 @@ enum Command {
     /// Each point is a run in a process of its own, and all cores are at work. A call that was stopped is gone on with by the same
     /// call. The exit code is 1 if a point failed, or some are left.
     Sweep(sweep::SweepArguments),
+    /// The results of runs as one page: a summary, plots, topology, configuration. It needs no network.
+    ///
+    /// Several runs stand side by side. With --text, the summary and tables on the terminal.
+    Report(report::ReportArguments),
     /// Make a scenario of another tool's files.
     #[command(subcommand)]
     Import(import::Command),
@@ -73,6 +78,7 @@ fn main() -> ExitCode {
         Command::Demo(arguments) => demo::demo(&arguments),
         Command::Testbed(testbed::Command::Run(arguments)) => testbed::run(&arguments),
         Command::Sweep(arguments) => sweep::sweep(&arguments),
+        Command::Report(arguments) => report::report(&arguments),
         Command::Import(import::Command::Ns3(arguments)) => import::ns3(&arguments),
         Command::Check { files } => check::check(&files),
     };
