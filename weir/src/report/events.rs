@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use weir_testbed::run_dir::DeadlockSummary;
+
 use super::series::unreadable;
 use crate::exit::Failure;
 
@@ -73,6 +75,13 @@ impl Events {
             queue.paused_by_peer.end(end_ms, merged);
         }
         Ok(events)
+    }
+
+    /// The instant from which nothing moved, in place of that at which this was found.
+    pub fn tell_deadlock(&mut self, deadlock: Option<&DeadlockSummary>) {
+        let Some(deadlock) = deadlock else { return };
+        self.marks.retain(|(_, text)| !text.starts_with("deadlock: "));
+        self.marks.push((deadlock.since_ns as f64 / 1e6, format!("deadlock from here on: {}", deadlock.cycle)));
     }
 
     fn add(&mut self, at: f64, (port, class): (&str, &str), kind: &str, detail: &str) {

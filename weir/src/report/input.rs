@@ -13,7 +13,7 @@ use crate::exit::Failure;
 
 /// All runs of a report.
 pub struct Input {
-    /// In the order of the arguments, those of one folder by their names.
+    /// In the order of the arguments, those of one folder in the scenario's or the sweep's order.
     pub runs: Vec<Run>,
     /// Directories without results, and why.
     pub left_out: Vec<String>,
@@ -98,13 +98,20 @@ fn find(directory: &Path, found: &mut Vec<PathBuf>, left_out: &mut Vec<String>) 
         Kind::Unfinished(why) => return Err(Failure::Argument(format!("{shown}: {why}"))),
         Kind::Other => {
             let before = found.len() + left_out.len();
+            let mut runs = Vec::new();
             for folder in folders(directory)?.into_iter().chain(folders(&directory.join("runs")).unwrap_or_default()) {
                 match kind(&folder) {
-                    Kind::Run => found.push(folder),
+                    Kind::Run => runs.push(folder),
                     Kind::Unfinished(why) => left_out.push(format!("{}: {why}", folder.display())),
                     Kind::Other => {}
                 }
             }
+            // A scenario's runs in its order, which is that of their start; points of a sweep by their numbers.
+            if !runs.iter().any(|run| run.join("point.json").exists()) {
+                let started = |run: &PathBuf| read_provenance(run).map_or_else(|_| String::new(), |of| of.started);
+                runs.sort_by_cached_key(|run| started(run).trim_end_matches('Z').to_owned());
+            }
+            found.append(&mut runs);
             if found.len() + left_out.len() == before {
                 return Err(Failure::Argument(format!(
                     "{shown}: no run's directory: summary.json is missing, and there is none in a folder below; {}",

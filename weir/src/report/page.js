@@ -26,6 +26,11 @@
   const style = (name) => getComputedStyle(root).getPropertyValue(name).trim();
   const colorOf = (n) => style(`--color-${n}`);
   const scaled = (length) => isPrinting ? length * PRINT_SCALE : length;
+  /** So much of one color in the other, both `#rrggbb`: areas over one another must not shine through. */
+  const mixed = (one, other, share) => "#" + [1, 3, 5].map((at) => {
+    const [a, b] = [one, other].map((color) => parseInt(color.slice(at, at + 2), 16));
+    return Math.round(a * share + b * (1 - share)).toString(16).padStart(2, "0");
+  }).join("");
   const font = (size) => `${scaled(size)}px ${getComputedStyle(document.body).fontFamily}`;
 
   /** With thousands parted, and as many decimals as `step` needs, or the number's size. */
@@ -37,18 +42,29 @@
   }
 
   const tickLabels = (_, values, __, ___, step) => values.map((value) => value == null ? "" : shown(value, step));
-  /** Of a logarithmic axis, as many as can be read. */
-  const logLabels = (u, values) => values.map((value) => {
-    if (value == null) return "";
-    const first = Number(value.toExponential()[0]);
-    const decades = Math.log10(u.scales.x.max / u.scales.x.min);
-    return first === 1 || (decades < 2.2 && (first === 2 || first === 5)) || decades < 0.7 ? shown(value) : "";
-  });
+
+  /** Of a logarithmic axis: powers of ten, with 2 and 5 times them between few; of a short one, as of any other. */
+  function logTicks(_, __, min, max) {
+    const decades = Math.log10(max / min);
+    const steps = decades > 4 ? [1] : [1, 2, 5];
+    let ticks = [];
+    if (decades > 1.2) {
+      for (let n = Math.floor(Math.log10(min)); n <= Math.ceil(Math.log10(max)); n++) steps.forEach((step) => ticks.push(step * 10 ** n));
+    } else {
+      const rough = 10 ** Math.floor(Math.log10((max - min) / 4));
+      const step = [1, 2, 5, 10].map((times) => times * rough).find((step) => (max - min) / step <= 5);
+      for (let n = Math.ceil(min / step); n * step <= max; n++) ticks.push(n * step);
+    }
+    return ticks.filter((tick) => tick >= min && tick <= max);
+  }
+
+  /** Steps between ticks. */
+  const STEPS = Array.from({ length: 48 }, (_, n) => [1, 2, 5][n % 3] * 10 ** (Math.floor(n / 3) - 6));
 
   function axis(more) {
     const grid = { stroke: () => style("--grid"), width: scaled(1) };
     return {
-      stroke: () => style("--dim"), font: font(12), labelFont: font(12), labelSize: scaled(18), gap: scaled(4),
+      stroke: () => style("--dim"), incrs: STEPS, font: font(12), labelFont: font(12), labelSize: scaled(18), gap: scaled(4),
       grid, ticks: { ...grid, size: scaled(4) }, border: { show: true, stroke: () => style("--rule"), width: scaled(1) }, ...more,
     };
   }
@@ -68,7 +84,7 @@
       stroke: colorOf(line.color),
       width: scaled(line.is_filled ? 1 : 1.6),
       dash: line.is_dashed ? DASH.map(scaled) : undefined,
-      fill: line.is_filled ? colorOf(line.color) + (line.color === 0 ? "b0" : "90") : undefined,
+      fill: line.is_filled ? mixed(colorOf(line.color), style("--paper"), 0.6) : undefined,
       paths: line.is_stepped ? uPlot.paths.stepped({ align: 1 }) : undefined,
       points: { show: false },
       spanGaps: false,
@@ -189,7 +205,8 @@
     if (categories) series.forEach((one) => { one.points = { show: true, size: scaled(7) }; });
     const { min, max } = yRange(plot);
     const isWide = width / scaled(1) > 500;
-    const x = axis({ label: chart.x.label, size: scaled(30), space: scaled(60), values: chart.x.is_log ? logLabels : tickLabels });
+    const x = axis({ label: chart.x.label, size: scaled(30), space: scaled(60), values: tickLabels });
+    if (chart.x.is_log) Object.assign(x, { splits: logTicks, filter: (_, values) => values, values: (_, values) => values.map((value) => shown(value)) });
     if (categories) Object.assign(x, { splits: () => categories.map((_, n) => n), values: () => categories, grid: { show: false } });
     const y = axis({ label: chart.y.label, space: scaled(34), values: tickLabels, size: (_, labels) => widthOf(labels) });
     if (rows) {
@@ -251,10 +268,10 @@
     return (place.closest(".plots").classList.contains("single") ? 690 : 338) * PRINT_SCALE;
   }
 
-  /** uPlot knows the mouse only: a finger that moves sideways does what the mouse does. */
+  /** uPlot knows the mouse only: a finger that moves sideways does what the mouse does. It leaves out moves of no length. */
   function byTouch({ uplot }) {
     const { over } = uplot;
-    const pass = (type, touch) => over.dispatchEvent(new MouseEvent(type, { clientX: touch.clientX, clientY: touch.clientY, button: 0, bubbles: true }));
+    const pass = (type, touch) => over.dispatchEvent(new MouseEvent(type, { clientX: touch.clientX, clientY: touch.clientY, movementX: 1, button: 0, bubbles: true }));
     over.addEventListener("touchstart", (event) => { pass("mousemove", event.touches[0]); pass("mousedown", event.touches[0]); }, { passive: true });
     over.addEventListener("touchmove", (event) => pass("mousemove", event.touches[0]), { passive: true });
     over.addEventListener("touchend", (event) => pass("mouseup", event.changedTouches[0]), { passive: true });

@@ -1,6 +1,5 @@
 //! The page: one HTML file with all that it needs.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Serialize;
@@ -23,8 +22,8 @@ const PLOT_LICENCE: &str = include_str!("vendor/LICENSE-uPlot");
 const SCRIPT: &str = include_str!("page.js");
 const STYLE: &str = include_str!("page.css");
 
-/// The switches' configurations that a page has, in bytes of text: of a large fabric they are all alike.
-const CONFIGS_MAX: usize = 200_000;
+/// The switches' configurations that a page has, in bytes of text: those of a large fabric are all alike.
+const CONFIGS_MAX: usize = 30_000;
 
 /// The page of these runs.
 pub fn page(input: &Input, lead: Option<&Lead>) -> Result<String, Failure> {
@@ -141,7 +140,7 @@ fn traffic_tables(html: &mut String, runs: &[Run]) {
         let _ = write!(
             html,
             "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"Messages of {0}\"><table class=\"figures\">\n\
-             <caption>{0}: messages by size</caption>\n<thead><tr><th scope=\"col\">size</th><th scope=\"col\">run</th>",
+             <caption>{0}: messages by size</caption>\n<thead><tr><th scope=\"col\">size</th><th scope=\"col\" class=\"name\">run</th>",
             escaped(name)
         );
         for head in ["messages", "slowdown: mean", "50 %", "95 %", "99 %", "99.9 %", "FCT, us: mean", "50 %", "99 %"] {
@@ -254,12 +253,14 @@ fn plot_sections(html: &mut String, plots: &Plots, runs: &[Run]) {
     );
     let mut number = 0;
     for section in &plots.sections {
-        let _ = write!(html, "<section id=\"{}\">\n<h2>{}</h2>\n", section.id, escaped(section.title));
+        let _ =
+            write!(html, "<section id=\"{}\">\n<div class=\"intro\"><h2>{}</h2>\n", section.id, escaped(section.title));
         for note in &section.notes {
             let _ = writeln!(html, "<p class=\"note\">{}</p>", escaped(note));
         }
         choices(html, section);
-        let _ = writeln!(html, "<div class=\"plots{}\">", if section.plots.len() == 1 { " single" } else { "" });
+        let _ =
+            writeln!(html, "</div>\n<div class=\"plots{}\">", if section.plots.len() == 1 { " single" } else { "" });
         for plot in &section.plots {
             let _ = write!(
                 html,
@@ -292,7 +293,7 @@ fn topology(html: &mut String, runs: &[Run]) {
     if drawings.is_empty() {
         return;
     }
-    *html += "<section id=\"topology\">\n<h2>Topology</h2>\n<p class=\"note\">Rounded boxes: switches; below or outside them their \
+    *html += "<section id=\"topology\">\n<h2>Topology</h2>\n<p class=\"note\">Blue: switches; below or outside them their \
               hosts, those of large fabrics together. Vermilion arrows: the cycle of a deadlock, each egress queue waiting for the next. \
               Dashed: links that are cut. Orange: hosts that take data in slowly.</p>\n<div class=\"drawings\">\n";
     for drawing in &drawings {
@@ -324,26 +325,29 @@ fn configurations(html: &mut String, runs: &[Run]) {
         let of = if labels.len() == runs.len() { String::new() } else { format!(" of {}", labels.join("; ")) };
         folded(html, &format!("The scenario{of}"), text);
     }
-    // Files of several switches that differ in their ports' addresses alone can't be told apart here: one stands for a run.
-    let mut texts: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut shown: Vec<(String, &str)> = Vec::new();
-    let (mut bytes, mut left_out) = (0, 0);
-    for run in runs {
-        for (name, text) in &run.configs {
-            let title = if runs.len() == 1 { name.clone() } else { format!("{name} of {}", run.label) };
-            match texts.get(text.as_str()) {
-                Some(place) => shown[*place].0 += &format!("; {title}"),
-                None if bytes + text.len() > CONFIGS_MAX => left_out += 1,
-                None => {
-                    bytes += text.len();
-                    texts.insert(text, shown.len());
-                    shown.push((title, text));
-                }
-            }
+    // Runs with the same files share them.
+    let mut shown: Vec<(&[(String, String)], Vec<&str>)> = Vec::new();
+    for run in runs.iter().filter(|run| !run.configs.is_empty()) {
+        match shown.iter_mut().find(|(configs, _)| *configs == run.configs.as_slice()) {
+            Some((_, labels)) => labels.push(&run.label),
+            None => shown.push((&run.configs, vec![&run.label])),
         }
     }
-    for (title, text) in &shown {
-        folded(html, title, text);
+    let (mut bytes, mut left_out) = (0, 0);
+    for (configs, labels) in &shown {
+        let what = if configs.len() == 1 { "The switch".to_owned() } else { format!("{} switches", configs.len()) };
+        let of = if labels.len() == runs.len() { String::new() } else { format!(" of {}", labels.join("; ")) };
+        let _ = write!(html, "<details class=\"file\"><summary>{}</summary>", escaped(&format!("{what}{of}")));
+        for (name, text) in *configs {
+            // The first of each run is there however long it is.
+            if bytes + text.len() > CONFIGS_MAX && *name != configs[0].0 {
+                left_out += 1;
+                continue;
+            }
+            bytes += text.len();
+            let _ = write!(html, "<h3>{}</h3><pre>{}</pre>", escaped(name), escaped(text));
+        }
+        *html += "</details>\n";
     }
     if left_out > 0 {
         let files = if left_out == 1 { "file".to_owned() } else { format!("{} files", count(left_out)) };
@@ -386,6 +390,12 @@ fn provenance(html: &mut String, runs: &[Run]) {
     *html += "</tbody></table></div>\n</section>\n";
 }
 
+/// To the second.
+fn started(run: &Run) -> String {
+    let started = &run.provenance.started;
+    started.split_once('.').map_or_else(|| started.clone(), |(seconds, _)| format!("{seconds}Z"))
+}
+
 /// Where runs came from, a cell for each; lines that none has are left out.
 pub fn origins(runs: &[Run]) -> Vec<(&'static str, Vec<String>)> {
     let rows: [(&'static str, &dyn Fn(&Run) -> Option<String>); 9] = [
@@ -403,7 +413,7 @@ pub fn origins(runs: &[Run]) -> Vec<(&'static str, Vec<String>)> {
         }),
         ("seed", &Run::seed),
         ("command", &|run| Some(run.provenance.command_line.join(" "))),
-        ("started", &|run| Some(run.provenance.started.clone())),
+        ("started", &|run| Some(started(run))),
         ("machine", &|run| {
             let machine = &run.provenance.machine;
             Some(format!(

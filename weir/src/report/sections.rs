@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::charts::{Axis, Chart, ChartMark, Column, Columns};
 use super::events::Events;
-use super::input::Run;
+use super::input::{Run, natural};
 use super::series::SeriesFile;
 use crate::exit::Failure;
 use crate::table::count;
@@ -94,8 +94,8 @@ pub fn plots(runs: &[Run]) -> Result<Plots, Failure> {
         runs.iter().filter_map(|run| run.topology.as_ref()).flat_map(|of| &of.drawn).map(String::as_str).collect();
     let is_asked = |queue: &str| queue.rsplit_once('.').is_some_and(|(port, _)| asked.contains(&port));
     let queues = Chosen::of(&files, &["ingress_bytes", "egress_bytes", "rx_bps"], is_asked);
-    let flows = Chosen::of(&files, &["received_bps"], |_| false);
-    let pools = Chosen::of(&files, &["used_bytes"], |_| false);
+    let flows = Chosen::of(&files, &["received_bps"], |_| false).by_name();
+    let pools = Chosen::of(&files, &["used_bytes"], |_| false).by_name();
     let (mut columns, mut thinned, mut drawn) = (Columns::default(), Vec::new(), Vec::new());
     for (run, file) in runs.iter().zip(&files) {
         let mut of_run = Drawn {
@@ -109,6 +109,7 @@ pub fn plots(runs: &[Run]) -> Result<Plots, Failure> {
             means: BTreeMap::new(),
             over_us: 0.0,
         };
+        of_run.events.tell_deadlock(run.summary.deadlock.as_ref());
         if let Some(file) = file {
             thinned.extend(of_run.read(file, [&queues, &flows, &pools], runs.len(), &mut columns)?);
         }
@@ -205,14 +206,15 @@ impl Chosen {
         Chosen { names: ranked.into_iter().map(|(name, _)| name.to_owned()).collect(), of }
     }
 
-    /// Says that not all are drawn, if so.
-    fn note(&self, what: &str) -> Option<String> {
+    fn by_name(mut self) -> Chosen {
+        self.names.sort_by_cached_key(|name| natural(name));
+        self
+    }
+
+    /// Says that not all are drawn, if so: `what` there are, and which of them are.
+    fn note(&self, what: &str, which: &str) -> Option<String> {
         (self.of > self.names.len()).then(|| {
-            format!(
-                "{} of {} {what}: those that the scenario has drawn, and else the largest; the others are in series.csv.",
-                self.names.len(),
-                count(self.of as u64)
-            )
+            format!("{} of {} {what}: {which}; the others are in series.csv.", self.names.len(), count(self.of as u64))
         })
     }
 }
@@ -223,4 +225,11 @@ fn queue_name(queue: &str) -> String {
         Some((port, class)) => format!("{port}, class {class}"),
         None => queue.to_owned(),
     }
+}
+
+/// The same for several queues, with the class only where they differ in it.
+fn queue_names(queues: &[(&str, &str)]) -> Vec<String> {
+    let one = queues.windows(2).all(|pair| pair[0].1 == pair[1].1);
+    let name = |(port, class): &(&str, &str)| if one { (*port).to_owned() } else { format!("{port}, class {class}") };
+    queues.iter().map(name).collect()
 }

@@ -52,11 +52,10 @@ pub fn words(topology: &Topology) -> String {
         1 => format!("one {one}"),
         n => format!("{} {several}", crate::table::count(n as u64)),
     };
-    let mut words = vec![
-        of(topology.switches.len(), "switch", "switches"),
-        of(topology.hosts.len(), "host", "hosts"),
-        of(topology.links.len(), "link between switches", "links between switches"),
-    ];
+    let mut words = vec![of(topology.switches.len(), "switch", "switches"), of(topology.hosts.len(), "host", "hosts")];
+    if !topology.links.is_empty() {
+        words.push(of(topology.links.len(), "link between switches", "links between switches"));
+    }
     let outages =
         topology.hosts.iter().map(|host| &host.outages).chain(topology.links.iter().map(|link| &link.outages));
     match outages.filter(|outages| !outages.is_empty()).count() {
@@ -198,9 +197,9 @@ fn draw_node(svg: &mut String, node: &Node, class: &str, label: &str, detail: &s
         node.height
     );
     // A letter is about 7 wide.
-    let fits = |text: &str| text.chars().count() as f64 * 6.8 < node.width + 1.0;
-    if fits(label) {
-        let two = !detail.is_empty() && fits(detail) && node.height > 30.0;
+    let fits = |text: &str, letter: f64| text.chars().count() as f64 * letter < node.width + 1.0;
+    if fits(label, 6.8) {
+        let two = !detail.is_empty() && fits(detail, 5.7) && node.height > 30.0;
         let y = if two { node.at.1 - 3.0 } else { node.at.1 + 4.5 };
         let _ = write!(svg, "<text x=\"{:.1}\" y=\"{y:.1}\">{}</text>", node.at.0, escaped(label));
         if two {

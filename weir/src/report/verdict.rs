@@ -33,6 +33,7 @@ pub fn verdict(runs: &[Run]) -> Verdict {
     let failed = runs.iter().filter(|run| !is_good(&run.summary)).count();
     let headline = match (failed, runs.len()) {
         (0, 1) => "The run came to what it should.".to_owned(),
+        (0, 2) => "Both runs came to what they should.".to_owned(),
         (0, all) => format!("All {all} runs came to what they should."),
         (1, 1) => "The run failed.".to_owned(),
         (failed, all) => format!("{failed} of {all} runs failed."),

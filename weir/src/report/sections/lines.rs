@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Chosen, Drawn, LINES_MAX, POINTS, Plot, Section, queue_name};
+use super::{Chosen, Drawn, LINES_MAX, POINTS, Plot, Section, queue_name, queue_names};
 use crate::report::charts::{Axis, Chart, ChartLine, Column, Columns, color};
 use crate::report::series::Thinner;
 
@@ -74,7 +74,9 @@ impl Lines<'_> {
         let values = |drawn: &'_ Drawn<'_>, name: &String| -> Option<Vec<f64>> {
             let key = key(name);
             let values = drawn.means.get(&key).or_else(|| drawn.samples.get(&key))?;
-            (greatest(values) > 0.0).then(|| values.clone())
+            // A rate that never changes slows nobody down.
+            let is_idle = self.kind == "peer_rate_bps" && values.iter().all(|value| *value == values[0]);
+            (greatest(values) > 0.0 && !is_idle).then(|| values.clone())
         };
         let of_all = drawn.iter().flat_map(|run| self.names.iter().filter_map(|name| values(run, name)));
         let max = of_all.map(|values| greatest(&values)).fold(f64::NAN, f64::max);
@@ -82,7 +84,7 @@ impl Lines<'_> {
             return None;
         }
         let unit = self.quantity.unit(max);
-        let (mut plots, mut top) = (Vec::new(), max);
+        let (mut plots, mut top, names) = (Vec::new(), max, self.shown());
         for run in drawn {
             let mut chart = run.chart(Axis { label: unit.label(self.what), ..Axis::default() });
             let mut told = Vec::new();
@@ -91,8 +93,8 @@ impl Lines<'_> {
                 chart.at = if is_rate(run, &key(name)) { run.means_at } else { run.at };
                 let column = unit.column(columns, &values);
                 let is_stepped = self.is_stepped;
-                chart.lines.push(ChartLine { is_stepped, ..ChartLine::nth(n, &self.shown(name), column) });
-                told.push(format!("{} up to {}", self.shown(name), unit.shown(greatest(&values))));
+                chart.lines.push(ChartLine { is_stepped, ..ChartLine::nth(n, &names[n], column) });
+                told.push(format!("{} up to {}", names[n], unit.shown(greatest(&values))));
             }
             if chart.lines.is_empty() {
                 continue;
@@ -110,14 +112,13 @@ impl Lines<'_> {
         Some(Section { id: self.id, title: self.title, notes: self.notes, choices: Vec::new(), plots })
     }
 
-    /// A class is told where not all are of one.
-    fn shown(&self, name: &str) -> String {
-        let class = |name: &str| name.rsplit_once('.').map(|(_, class)| class.to_owned());
-        if matches!(self.kind, "received_bps" | "used_bytes") {
-            return name.to_owned();
+    /// The names as the legend has them.
+    fn shown(&self) -> Vec<String> {
+        let parts: Option<Vec<_>> = self.names.iter().map(|name| name.rsplit_once('.')).collect();
+        match parts {
+            Some(queues) if !matches!(self.kind, "received_bps" | "used_bytes") => queue_names(&queues),
+            _ => self.names.to_vec(),
         }
-        let one = self.names.iter().all(|other| class(other) == class(name));
-        if one { name.rsplit_once('.').map_or(name, |(port, _)| port).to_owned() } else { queue_name(name) }
     }
 }
 
@@ -128,7 +129,7 @@ pub fn ingress(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -> O
          of the fullest queue is compared."
             .to_owned(),
     ];
-    notes.extend(queues.note("lossless queues"));
+    notes.extend(queues.note("lossless queues", "those that the scenario has drawn, and else the longest"));
     let lines = Lines {
         id: "ingress",
         title: "Ingress queues",
@@ -173,7 +174,7 @@ pub fn segments(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -> 
                 let headroom = run.sample(name, "headroom_bytes");
                 if let Some(headroom) = headroom.filter(|headroom| greatest(headroom) > 0.0) {
                     let column = unit.column(columns, ingress);
-                    lines.push(filled("with headroom", column, color::ORANGE));
+                    lines.push(filled("all, with headroom", column, color::ORANGE));
                     let stored: Vec<f64> = ingress.iter().zip(headroom).map(|(all, of)| (all - of).max(0.0)).collect();
                     lines.push(filled("private and shared", unit.column(columns, &stored), color::BLUE));
                 } else {
@@ -209,7 +210,7 @@ pub fn segments(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -> 
 pub fn pools(drawn: &[Drawn<'_>], columns: &mut Columns, pools: &Chosen) -> Option<Section> {
     let mut notes =
         vec!["Of each switch's shared segment, in use. Dashed: the segment's size, where that is near.".to_owned()];
-    notes.extend(pools.note("shared segments"));
+    notes.extend(pools.note("shared segments", "the fullest"));
     let lines = Lines {
         id: "pool",
         title: "Shared buffer",
@@ -234,7 +235,7 @@ pub fn pools(drawn: &[Drawn<'_>], columns: &mut Columns, pools: &Chosen) -> Opti
 /// What flows deliver.
 pub fn flow_rates(drawn: &[Drawn<'_>], columns: &mut Columns, flows: &Chosen) -> Option<Section> {
     let mut notes = vec![format!("Payload that arrives at each flow's receiver, {}.", means_over(drawn))];
-    notes.extend(flows.note("flows"));
+    notes.extend(flows.note("flows", "the fastest"));
     let lines = Lines {
         id: "flows",
         title: "Rates of flows",
@@ -274,7 +275,10 @@ pub fn peer_rates(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -
         names: &queues.names,
         kind: "peer_rate_bps",
         is_stepped: true,
-        notes: vec!["The rate at which the switch lets its peer at each port send.".to_owned()],
+        notes: vec![
+            "The rate at which the switch lets its peer at each port send; without those that it never slowed down."
+                .to_owned(),
+        ],
     };
     lines.section(drawn, columns, |_, _, _, _| 0.0)
 }
@@ -308,6 +312,7 @@ pub fn stages(drawn: &[Drawn<'_>], columns: &mut Columns) -> Option<Section> {
     ranked.sort_by_key(|(_, stages)| std::cmp::Reverse(*stages));
     ranked.truncate(LINES_MAX);
     let queues: Vec<&(String, String)> = ranked.into_iter().map(|(queue, _)| queue).collect();
+    let names = queue_names(&queues.iter().map(|queue| (queue.0.as_str(), queue.1.as_str())).collect::<Vec<_>>());
     for run in drawn {
         let of_queue = |queue: &&(String, String)| run.events.queues.get(*queue).filter(|of| !of.stages.is_empty());
         if !queues.iter().any(|queue| of_queue(queue).is_some()) {
@@ -333,8 +338,7 @@ pub fn stages(drawn: &[Drawn<'_>], columns: &mut Columns) -> Option<Section> {
         chart.at = Some(columns.add(samples.at));
         for (n, (queue, values)) in queues.iter().zip(samples.values).enumerate() {
             if of_queue(queue).is_some() {
-                let name = format!("{}, class {}", queue.0, queue.1);
-                chart.lines.push(ChartLine { is_stepped: true, ..ChartLine::nth(n, &name, columns.add(values)) });
+                chart.lines.push(ChartLine { is_stepped: true, ..ChartLine::nth(n, &names[n], columns.add(values)) });
             }
         }
         let alt = format!("Stages over time of {} ports", chart.lines.len());
