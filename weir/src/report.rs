@@ -69,8 +69,8 @@ pub fn report(arguments: &ReportArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The page of the runs in these directories, or below them; with `lead`, that first.
-#[allow(dead_code)]
+/// The page of the runs in these directories, or below them; with `lead`, that first. For commands that run and then report.
+#[allow(dead_code, reason = "an entry for other commands")]
 pub fn page(directories: &[PathBuf], lead: Option<&Lead>) -> Result<String, Failure> {
     page::page(&input::read(directories)?, lead)
 }
@@ -89,4 +89,33 @@ pub fn write(file: &Path, text: &str) -> Result<(), Failure> {
         let _ = fs::remove_file(&part);
     }
     written.map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use weir_testbed::run_dir::{Provenance, RunDir, Summary};
+
+    use super::*;
+
+    #[test]
+    fn a_lead_stands_before_the_summary() {
+        let folder = tempfile::tempdir().unwrap();
+        let provenance = Provenance::new("0.1.0", ["weir".to_owned()], UNIX_EPOCH);
+        let run = RunDir::create(folder.path().join("a"), &provenance).unwrap();
+        let summary = Summary { scenario: "ring".into(), lossless: true, ..Summary::default() };
+        let directory = run.finish(&summary).unwrap();
+        let lead = Lead {
+            title: "Figure <9>".into(),
+            sentences: vec!["As the paper has it, a < b.".into()],
+            figure_svg: Some("<?xml version=\"1.0\"?>\n<svg width=\"7\"></svg>".into()),
+        };
+        let page = page(&[directory], Some(&lead)).unwrap();
+        let parts =
+            ["<h1>Figure &lt;9&gt;</h1>", "a &lt; b.", "<svg width=\"7\">", "<h2>Summary</h2>", "Provenance</h2>"];
+        let places: Vec<usize> = parts.iter().map(|part| page.find(part).unwrap_or_else(|| panic!("{part}"))).collect();
+        assert!(places.is_sorted(), "{places:?}");
+        assert!(!page.contains("<?xml") && !page.contains("id=\"zoom\""), "a run without series has no plots");
+    }
 }

@@ -30,8 +30,8 @@ pub struct Run {
     pub topology: Option<Topology>,
     /// The scenario's text.
     pub scenario: Option<String>,
-    /// The switches' configurations: file name and text.
-    pub configs: Vec<(String, String)>,
+    /// The switches' configurations.
+    pub configs: Vec<ConfigFile>,
     /// Its place in a sweep.
     pub point: Option<SweepPoint>,
 }
@@ -49,6 +49,12 @@ pub struct SweepValues {
     pub seed: Option<u32>,
     pub parameters: Vec<(String, serde_json::Value)>,
 }
+
+/// A file's name and text.
+pub type ConfigFile = (String, String);
+
+/// What a line of a table says of a run; `None` if it has nothing to say there.
+pub type OfRun<'a> = &'a dyn Fn(&Run) -> Option<String>;
 
 /// A page has no more runs than this.
 const RUNS_MAX: usize = 100;
@@ -234,7 +240,7 @@ impl Run {
     }
 }
 
-fn configs(directory: &Path) -> Result<Vec<(String, String)>, Failure> {
+fn configs(directory: &Path) -> Result<Vec<ConfigFile>, Failure> {
     let failed = |error: io::Error| Failure::Argument(format!("{}: can't be listed: {error}", directory.display()));
     let mut names = Vec::new();
     for entry in fs::read_dir(directory).map_err(failed)? {
@@ -287,7 +293,7 @@ fn labels(runs: &[Run]) -> Vec<String> {
         let parent = run.directory.parent()?.file_name()?.to_string_lossy().into_owned();
         Some(format!("{parent}/{}", folder(run)?))
     };
-    let candidates: [&dyn Fn(&Run) -> Option<String>; 3] = [&of_scenario, &folder, &last_two];
+    let candidates: [OfRun<'_>; 3] = [&of_scenario, &folder, &last_two];
     for candidate in candidates {
         let Some(labels) = runs.iter().map(candidate).collect::<Option<Vec<_>>>() else { continue };
         let mut unique = labels.clone();

@@ -3,7 +3,7 @@
 use weir_testbed::run_dir::{BinSummary, ClassSummary, PoolSummary, Summary};
 use weir_units::Span;
 
-use super::input::Run;
+use super::input::{OfRun, Run};
 use super::verdict::{is_good, lossless_dropped};
 use crate::table::count;
 
@@ -22,7 +22,7 @@ const NONE: &str = "-";
 /// All lines that any run has a figure for.
 pub fn key_figures(runs: &[Run]) -> Vec<KeyFigure> {
     let mut figures = Vec::new();
-    let mut row = |name: &str, cell: &dyn Fn(&Run) -> Option<String>| {
+    let mut row = |name: &str, cell: OfRun<'_>| {
         let cells: Vec<String> = runs.iter().map(|run| cell(run).unwrap_or_else(|| NONE.to_owned())).collect();
         if cells.iter().any(|cell| cell != NONE) {
             figures.push(KeyFigure { name: name.to_owned(), cells });

@@ -44,10 +44,11 @@
   const tickLabels = (_, values, __, ___, step) => values.map((value) => value == null ? "" : shown(value, step));
 
   /** Of a logarithmic axis: powers of ten, with 2 and 5 times them between few; of a short one, as of any other. */
-  function logTicks(_, __, min, max) {
+  function logTicks(u, _, min, max) {
     const decades = Math.log10(max / min);
-    const steps = decades > 4 ? [1] : [1, 2, 5];
-    let ticks = [];
+    // Each decade takes some room for three numbers.
+    const steps = u.width / scaled(1) / decades < 125 ? [1] : [1, 2, 5];
+    const ticks = [];
     if (decades > 1.2) {
       for (let n = Math.floor(Math.log10(min)); n <= Math.ceil(Math.log10(max)); n++) steps.forEach((step) => ticks.push(step * 10 ** n));
     } else {
@@ -202,12 +203,16 @@
     const series = [{ label: chart.x.is_time ? "ms" : chart.x.label, value: (_, value) => categories ? categories[value] ?? "–" : shown(value) }];
     if (rows) series.push({ label: "", points: { show: false } });
     else linesOf(plot).forEach((line) => series.push(seriesOf(line)));
+    // A line through one sample can't be seen.
+    if (!rows && (columns[chart.at] ?? []).length < 3) series.forEach((one) => { one.points = { show: true, size: scaled(6) }; });
     if (categories) series.forEach((one) => { one.points = { show: true, size: scaled(7) }; });
     const { min, max } = yRange(plot);
     const isWide = width / scaled(1) > 500;
     const x = axis({ label: chart.x.label, size: scaled(30), space: scaled(60), values: tickLabels });
     if (chart.x.is_log) Object.assign(x, { splits: logTicks, filter: (_, values) => values, values: (_, values) => values.map((value) => shown(value)) });
     if (categories) Object.assign(x, { splits: () => categories.map((_, n) => n), values: () => categories, grid: { show: false } });
+    // Side by side the sizes would touch on a narrow screen.
+    if (categories && width / scaled(1) < 90 * categories.length) Object.assign(x, { rotate: 35, size: scaled(62) });
     const y = axis({ label: chart.y.label, space: scaled(34), values: tickLabels, size: (_, labels) => widthOf(labels) });
     if (rows) {
       Object.assign(y, { label: undefined, splits: () => rows.map((_, n) => n + 0.5), values: () => rows.map((row) => row.name), space: 1, grid: { show: false }, ticks: { show: false } });

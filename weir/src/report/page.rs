@@ -8,7 +8,7 @@ use weir_testbed::run_dir::{BinSummary, Distribution, TrafficSummary};
 use super::Lead;
 use super::charts::Chart;
 use super::html::{escaped, in_script};
-use super::input::{Input, Run};
+use super::input::{ConfigFile, Input, OfRun, Run};
 use super::key_figures::key_figures;
 use super::sections::{Plots, Section, plots};
 use super::topology::drawings;
@@ -51,9 +51,9 @@ pub fn page(input: &Input, lead: Option<&Lead>) -> Result<String, Failure> {
     provenance(&mut html, runs);
     html += "</main>\n";
     data(&mut html, &plots);
-    let _ = write!(
+    let _ = writeln!(
         html,
-        "<!-- Plots: uPlot. {} -->\n<script>{PLOT_SCRIPT}</script>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
+        "<!-- Plots: uPlot. {} -->\n<script>{PLOT_SCRIPT}</script>\n<script>\n{SCRIPT}</script>\n</body>\n</html>",
         PLOT_LICENCE.replace("--", "- -")
     );
     Ok(html)
@@ -89,9 +89,9 @@ fn summary(html: &mut String, input: &Input, plots: &Plots) {
     let runs = &input.runs;
     let verdict = verdict(runs);
     let class = if verdict.is_good { "good" } else { "failed" };
-    let _ = write!(
+    let _ = writeln!(
         html,
-        "<section id=\"summary\">\n<h2>Summary</h2>\n<div class=\"verdict {class}\" role=\"status\"><p><strong>{}</strong></p>\n",
+        "<section id=\"summary\">\n<h2>Summary</h2>\n<div class=\"verdict {class}\" role=\"status\"><p><strong>{}</strong></p>",
         escaped(&verdict.headline)
     );
     if !verdict.findings.is_empty() {
@@ -136,7 +136,11 @@ fn traffic_tables(html: &mut String, runs: &[Run]) {
             names.push(&traffic.name);
         }
     }
-    for name in names {
+    let has_bins = |name: &str| {
+        let traffics = runs.iter().flat_map(|run| &run.summary.traffic);
+        traffics.filter(|of| of.name == name).any(|traffic| !traffic.bins.is_empty())
+    };
+    for name in names.into_iter().filter(|name| has_bins(name)) {
         let _ = write!(
             html,
             "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"Messages of {0}\"><table class=\"figures\">\n\
@@ -160,9 +164,9 @@ fn traffic_tables(html: &mut String, runs: &[Run]) {
         for (_, _, size) in sizes {
             for (run, traffic) in &traffics {
                 let Some(bin) = traffic.bins.iter().find(|bin| bin.sizes == size) else { continue };
-                let _ = write!(
+                let _ = writeln!(
                     html,
-                    "<tr><th scope=\"row\">{}</th><td class=\"name\">{}</td>{}</tr>\n",
+                    "<tr><th scope=\"row\">{}</th><td class=\"name\">{}</td>{}</tr>",
                     escaped(&size),
                     escaped(&run.label),
                     bin_cells(bin)
@@ -201,7 +205,7 @@ fn notes(html: &mut String, input: &Input, plots: &Plots) {
         return;
     }
     let open = if notes.len() <= 6 { " open" } else { "" };
-    let _ = write!(html, "<details{open}><summary>Notes ({})</summary><ul>\n", notes.len());
+    let _ = writeln!(html, "<details{open}><summary>Notes ({})</summary><ul>", notes.len());
     for note in notes {
         let _ = writeln!(html, "<li>{}</li>", escaped(&note));
     }
@@ -254,7 +258,7 @@ fn plot_sections(html: &mut String, plots: &Plots, runs: &[Run]) {
     let mut number = 0;
     for section in &plots.sections {
         let _ =
-            write!(html, "<section id=\"{}\">\n<div class=\"intro\"><h2>{}</h2>\n", section.id, escaped(section.title));
+            writeln!(html, "<section id=\"{}\">\n<div class=\"intro\"><h2>{}</h2>", section.id, escaped(section.title));
         for note in &section.notes {
             let _ = writeln!(html, "<p class=\"note\">{}</p>", escaped(note));
         }
@@ -262,9 +266,9 @@ fn plot_sections(html: &mut String, plots: &Plots, runs: &[Run]) {
         let _ =
             writeln!(html, "</div>\n<div class=\"plots{}\">", if section.plots.len() == 1 { " single" } else { "" });
         for plot in &section.plots {
-            let _ = write!(
+            let _ = writeln!(
                 html,
-                "<figure><figcaption>{}</figcaption><div class=\"plot\" data-chart=\"{number}\" role=\"img\" aria-label=\"{}: {}\"></div></figure>\n",
+                "<figure><figcaption>{}</figcaption><div class=\"plot\" data-chart=\"{number}\" role=\"img\" aria-label=\"{}: {}\"></div></figure>",
                 escaped(&plot.caption),
                 escaped(&plot.caption),
                 escaped(&plot.alt)
@@ -293,15 +297,15 @@ fn topology(html: &mut String, runs: &[Run]) {
     if drawings.is_empty() {
         return;
     }
-    *html += "<section id=\"topology\">\n<h2>Topology</h2>\n<p class=\"note\">Blue: switches; below or outside them their \
+    *html += "<section id=\"topology\">\n<div class=\"intro\"><h2>Topology</h2>\n<p class=\"note\">Blue: switches; below or outside them their \
               hosts, those of large fabrics together. Vermilion arrows: the cycle of a deadlock, each egress queue waiting for the next. \
-              Dashed: links that are cut. Orange: hosts that take data in slowly.</p>\n<div class=\"drawings\">\n";
+              Dashed: links that are cut. Orange: hosts that take data in slowly.</p></div>\n<div class=\"drawings\">\n";
     for drawing in &drawings {
         let of =
             if drawing.runs.len() == runs.len() { String::new() } else { format!("{}: ", drawing.runs.join("; ")) };
-        let _ = write!(
+        let _ = writeln!(
             html,
-            "<figure><figcaption>{}{}</figcaption><div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"Topology\">{}</div></figure>\n",
+            "<figure><figcaption>{}{}</figcaption><div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"Topology\">{}</div></figure>",
             escaped(&of),
             escaped(&drawing.words),
             drawing.svg
@@ -326,9 +330,9 @@ fn configurations(html: &mut String, runs: &[Run]) {
         folded(html, &format!("The scenario{of}"), text);
     }
     // Runs with the same files share them.
-    let mut shown: Vec<(&[(String, String)], Vec<&str>)> = Vec::new();
+    let mut shown: Vec<(&Vec<ConfigFile>, Vec<&str>)> = Vec::new();
     for run in runs.iter().filter(|run| !run.configs.is_empty()) {
-        match shown.iter_mut().find(|(configs, _)| *configs == run.configs.as_slice()) {
+        match shown.iter_mut().find(|(configs, _)| **configs == run.configs) {
             Some((_, labels)) => labels.push(&run.label),
             None => shown.push((&run.configs, vec![&run.label])),
         }
@@ -360,9 +364,9 @@ fn configurations(html: &mut String, runs: &[Run]) {
 }
 
 fn folded(html: &mut String, title: &str, text: &str) {
-    let _ = write!(
+    let _ = writeln!(
         html,
-        "<details class=\"file\"><summary>{}</summary><pre>{}</pre></details>\n",
+        "<details class=\"file\"><summary>{}</summary><pre>{}</pre></details>",
         escaped(title),
         escaped(text)
     );
@@ -398,7 +402,7 @@ fn started(run: &Run) -> String {
 
 /// Where runs came from, a cell for each; lines that none has are left out.
 pub fn origins(runs: &[Run]) -> Vec<(&'static str, Vec<String>)> {
-    let rows: [(&'static str, &dyn Fn(&Run) -> Option<String>); 9] = [
+    let rows: [(&'static str, OfRun<'_>); 9] = [
         ("directory", &|run| Some(run.directory.display().to_string())),
         ("weir", &|run| Some(run.provenance.version.clone())),
         ("run by", &|run| {
@@ -445,9 +449,9 @@ fn data(html: &mut String, plots: &Plots) {
     let charts =
         Charts { charts: plots.sections.iter().flat_map(|section| &section.plots).map(|plot| &plot.chart).collect() };
     let charts = serde_json::to_string(&charts).expect("numbers and names only");
-    let _ = write!(
+    let _ = writeln!(
         html,
-        "<script type=\"application/json\" id=\"columns\">{}</script>\n<script type=\"application/json\" id=\"charts\">{}</script>\n",
+        "<script type=\"application/json\" id=\"columns\">{}</script>\n<script type=\"application/json\" id=\"charts\">{}</script>",
         in_script(&plots.columns.json()),
         in_script(&charts)
     );

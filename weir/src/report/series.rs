@@ -113,7 +113,7 @@ impl SeriesFile {
             // The row at a span's very end belongs to it.
             let of_row = (row[0] / over_us - 1e-9).floor().max(0.0);
             if span != Some(of_row) {
-                means.close(span, length, &sums);
+                means.close(self.end_us, span, length, &sums);
                 (span, length) = (Some(of_row), 0.0);
                 sums.fill(0.0);
             }
@@ -123,7 +123,7 @@ impl SeriesFile {
             sums.iter_mut().zip(places).for_each(|(sum, place)| *sum += row[*place] * since);
             Ok(())
         })?;
-        means.close(span, length, &sums);
+        means.close(self.end_us, span, length, &sums);
         Ok(means)
     }
 
@@ -206,9 +206,9 @@ impl Thinner {
 }
 
 impl Means {
-    fn close(&mut self, span: Option<f64>, length: f64, sums: &[f64]) {
+    fn close(&mut self, end_us: f64, span: Option<f64>, length: f64, sums: &[f64]) {
         let Some(span) = span else { return };
-        self.at.push((span + 0.5) * self.over_us / 1e3);
+        self.at.push(((span + 0.5) * self.over_us).min(end_us) / 1e3);
         let mean = |sum: &f64| if length > 0.0 { sum / length } else { 0.0 };
         self.values.iter_mut().zip(sums).for_each(|(values, sum)| values.push(mean(sum)));
     }
@@ -218,11 +218,10 @@ impl Means {
 fn extremes(values: impl Iterator<Item = f64>) -> [f64; 2] {
     let (mut least, mut greatest) = ((0, f64::NAN), (0, f64::NAN));
     for (n, value) in values.enumerate().filter(|(_, value)| !value.is_nan()) {
-        // Comparisons with what is not a number are false.
-        if !(value >= least.1) {
+        if least.1.is_nan() || value < least.1 {
             least = (n, value);
         }
-        if !(value <= greatest.1) {
+        if greatest.1.is_nan() || value > greatest.1 {
             greatest = (n, value);
         }
     }

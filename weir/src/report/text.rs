@@ -97,6 +97,9 @@ fn comparison(text: &mut String, runs: &[Run]) {
 /// Slowdown and FCT by size.
 fn messages(text: &mut String, run: &Run, is_alone: bool) {
     for traffic in &run.summary.traffic {
+        if traffic.bins.is_empty() {
+            continue;
+        }
         let of = if is_alone { String::new() } else { format!("{}, ", run.label) };
         let _ = writeln!(
             text,

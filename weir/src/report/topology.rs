@@ -23,6 +23,9 @@ pub struct Drawing {
 /// Drawings at most; runs beyond share none.
 const DRAWINGS_MAX: usize = 8;
 
+/// A fabric with more links than this is drawn with thin lines that have no names.
+const LARGE: usize = 200;
+
 /// A drawing for each topology and deadlock that there is.
 pub fn drawings(runs: &[Run]) -> Vec<Drawing> {
     let mut drawings: Vec<(&Topology, Vec<String>, Drawing)> = Vec::new();
@@ -111,6 +114,7 @@ fn svg(topology: &Topology, cycle: &[String], slow: &BTreeSet<&str>) -> String {
 fn links(svg: &mut String, topology: &Topology, layout: &Layout, cycle: &[String]) {
     let place: BTreeMap<&str, usize> =
         topology.switches.iter().enumerate().map(|(n, name)| (name.as_str(), n)).collect();
+    let is_large = topology.links.len() > LARGE;
     let mut plain = String::new();
     let (mut special, mut labels) = (String::new(), String::new());
     let mut drawn: BTreeMap<(usize, usize), usize> = BTreeMap::new();
@@ -119,7 +123,12 @@ fn links(svg: &mut String, topology: &Topology, layout: &Layout, cycle: &[String
         let (Some(from), Some(to)) = (place.get(ends[0].switch.as_str()), place.get(ends[1].switch.as_str())) else {
             continue;
         };
-        let (a, b) = (layout.switches[*from].at, layout.switches[*to].at);
+        let (mut a, mut b) = (layout.switches[*from].at, layout.switches[*to].at);
+        if is_large && a.1 != b.1 {
+            // From edge to edge: narrow boxes would not cover so many.
+            let half = layout.switches[*from].height / 2.0 * if a.1 < b.1 { 1.0 } else { -1.0 };
+            (a.1, b.1) = (a.1 + half, b.1 - half);
+        }
         // Parallel links beside each other.
         let nth = drawn.entry((*from.min(to), *from.max(to))).or_default();
         let bend =
@@ -157,14 +166,14 @@ fn links(svg: &mut String, topology: &Topology, layout: &Layout, cycle: &[String
                     escaped(&outage_words(&link.outages))
                 );
             }
-        } else if topology.links.len() <= 200 {
+        } else if !is_large {
             let _ =
                 write!(special, "<path class=\"link\" d=\"{}\"><title>{}</title></path>", path(a, b), escaped(&title));
         } else {
             plain += &path(a, b);
         }
     }
-    let class = if topology.links.len() > 200 { "link many" } else { "link" };
+    let class = if is_large { "link many" } else { "link" };
     if !plain.is_empty() {
         let _ = write!(svg, "<path class=\"{class}\" d=\"{plain}\"/>");
     }

@@ -1,8 +1,8 @@
 //! Plots of bars over time, a row for each port and class: PAUSEs, drops, port states.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use super::{Chosen, Drawn, Plot, Section, queue_name};
+use super::{Chosen, Drawn, Plot, Section, queue_names};
 use crate::report::charts::{Axis, Bars, Row, color};
 use crate::report::events::{QueueEvents, Spans};
 use crate::report::input::natural;
@@ -26,15 +26,14 @@ pub fn pauses(drawn: &[Drawn<'_>]) -> Option<Section> {
     ranked.truncate(ROWS_MAX);
     let mut queues: Vec<&(String, String)> = ranked.into_iter().map(|(queue, _)| queue).collect();
     queues.sort_by_cached_key(|queue| (natural(&queue.0), queue.1.clone()));
-    let classes: BTreeSet<&str> = queues.iter().map(|queue| queue.1.as_str()).collect();
+    let names = queue_names(&queues.iter().map(|queue| (queue.0.as_str(), queue.1.as_str())).collect::<Vec<_>>());
     let mut plots = Vec::new();
     for run in drawn.iter().filter(|run| queues.iter().any(|queue| run.events.queues.get(*queue).is_some_and(has_bars)))
     {
         let mut chart = run.chart(Axis::default());
-        for queue in &queues {
-            let name = if classes.len() == 1 { queue.0.clone() } else { format!("{}, class {}", queue.0, queue.1) };
+        for (queue, name) in queues.iter().zip(&names) {
             let bars = run.events.queues.get(*queue).map_or_else(Vec::new, bars);
-            chart.rows.push(Row { name, bars });
+            chart.rows.push(Row { name: name.clone(), bars });
         }
         let length =
             |queue: &&&(String, String)| run.events.queues.get(**queue).map_or(0.0, |of| of.paused_peer.length);
@@ -64,9 +63,10 @@ pub fn pauses(drawn: &[Drawn<'_>]) -> Option<Section> {
 /// SPFC: when ports were in the victim state.
 pub fn port_states(drawn: &[Drawn<'_>], queues: &Chosen) -> Option<Section> {
     let mut plots = Vec::new();
+    let names = queue_names(&queues.names.iter().filter_map(|name| name.rsplit_once('.')).collect::<Vec<_>>());
     for run in drawn {
         let mut chart = run.chart(Axis::default());
-        for name in &queues.names {
+        for (name, shown) in queues.names.iter().zip(&names) {
             let Some(victim) = run.sample(name, "victim") else { continue };
             let mut spans = Spans::default();
             for (at, victim) in run.at_ms.iter().zip(victim) {
@@ -74,7 +74,7 @@ pub fn port_states(drawn: &[Drawn<'_>], queues: &Chosen) -> Option<Section> {
             }
             spans.end(run.end_ms, run.events.merged_ms);
             let bars = Bars { what: "victim".to_owned(), color: color::GREEN, are_ticks: false, spans: spans.spans };
-            chart.rows.push(Row { name: queue_name(name), bars: vec![bars] });
+            chart.rows.push(Row { name: shown.clone(), bars: vec![bars] });
         }
         if chart.rows.iter().any(|row| row.bars.iter().any(|bars| !bars.spans.is_empty())) {
             let alt = "When ports were in the victim state".to_owned();
