@@ -20,11 +20,12 @@ pub(crate) use results::{Ended, LinkWords, NicWords, dropped, lost_lossless, ove
 
 use weir_switch_core::report::PortReport;
 
-use crate::run_dir::{RunDir, RunDirError};
+use crate::run_dir::{RunDir, RunDirError, Topology};
 use crate::scenario::Scenario;
 
-/// Copies of the switches' configurations.
+/// What runs: copies of the switches' configurations, and what is joined to what.
 pub(crate) fn write_configs(scenario: &Scenario, run: &RunDir) -> Result<(), RunDirError> {
+    run.write_topology(&Topology::of(scenario))?;
     match &scenario.switches[..] {
         [single] => run.write_config(single.source.text()),
         several => several.iter().try_for_each(|switch| run.write_config_of(&switch.name, switch.source.text())),

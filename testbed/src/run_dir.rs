@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `provenance.json` | what ran, when, how it was called and on which machine; written first |
 //! | `config.toml` | a copy of the switch's configuration; of several switches `config-NAME.toml` |
+//! | `topology.json` | its switches, hosts and links, see [`Topology`] |
+//! | `scenario.toml` | the text of the scenario's file, of a run that has one |
 //! | `series.csv` | rates, occupancy, thresholds and pauses over time, see [`SeriesWriter`] |
 //! | `events.csv` | what happened at single instants, see [`EventWriter`] |
 //! | `fct.csv` | each completed message, see [`FctWriter`] |
@@ -24,6 +26,7 @@ mod speed;
 mod summary;
 #[cfg(test)]
 mod tests;
+mod topology;
 
 pub use capture::{CapturePort, CaptureWriter, Direction};
 pub use events::{EventKind, EventWriter, FctRow, FctWriter};
@@ -37,6 +40,7 @@ pub use summary::{
     FlowWindow, FrameSummary, HostClassSummary, HostSummary, LaneSummary, MessageSummary, MessageTimes, PoolSummary,
     PortSummary, PortWindow, Summary, SwitchSummary, TrafficSummary, Window,
 };
+pub use topology::{HostPlace, OutageTimes, PortName, SwitchLink, Topology};
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -48,6 +52,8 @@ const PROVENANCE: &str = "provenance.json";
 const CONFIG: &str = "config.toml";
 const CONFIG_OF: &str = "config-";
 const CONFIG_EXTENSION: &str = ".toml";
+const TOPOLOGY: &str = "topology.json";
+const SCENARIO: &str = "scenario.toml";
 const SERIES: &str = "series.csv";
 const EVENTS: &str = "events.csv";
 const FCT: &str = "fct.csv";
@@ -149,6 +155,19 @@ impl RunDir {
         self.write_text(&format!("{CONFIG_OF}{switch}{CONFIG_EXTENSION}"), toml)
     }
 
+    /// Writes what is joined to what.
+    pub fn write_topology(&self, topology: &Topology) -> Result<(), RunDirError> {
+        // In one line: large fabrics have thousands of links, and every point of a sweep has this file.
+        let path = self.path.join(TOPOLOGY);
+        let text = serde_json::to_string(topology).map_err(|source| RunDirError::Json { path, source })?;
+        self.write_text(TOPOLOGY, &(text + "\n"))
+    }
+
+    /// Keeps the text of the scenario's file.
+    pub fn write_scenario(&self, toml: &str) -> Result<(), RunDirError> {
+        self.write_text(SCENARIO, toml)
+    }
+
     fn write_text(&self, name: &str, toml: &str) -> Result<(), RunDirError> {
         let path = self.path.join(name);
         fs::write(&path, toml).map_err(io_at(&path, "can't be written"))
@@ -226,6 +245,16 @@ pub fn read_series(run: &Path) -> Result<Series, RunDirError> {
     Series::read(file).map_err(io_at(&path, "can't be read"))
 }
 
+/// Reads what the run in a directory had joined to what.
+pub fn read_topology(run: &Path) -> Result<Topology, RunDirError> {
+    read_json(&run.join(TOPOLOGY))
+}
+
+/// Reads how fast the run in a directory was.
+pub fn read_speed(run: &Path) -> Result<Speed, RunDirError> {
+    read_json(&run.join(SPEED))
+}
+
 /// Reads where the run in a directory came from.
 pub fn read_provenance(run: &Path) -> Result<Provenance, RunDirError> {
     read_json(&run.join(PROVENANCE))
@@ -260,8 +289,21 @@ fn clear_earlier_run(path: &Path) -> Result<(), RunDirError> {
 
 fn is_run_file(name: &str) -> bool {
     let is_config = name.starts_with(CONFIG_OF) && name.ends_with(CONFIG_EXTENSION);
-    let fixed =
-        [PROVENANCE, CONFIG, SERIES, EVENTS, FCT, NS3_FCT, NS3_PFC, NS3_QLEN, SPEED, SUMMARY, SUMMARY_UNFINISHED];
+    let fixed = [
+        PROVENANCE,
+        CONFIG,
+        TOPOLOGY,
+        SCENARIO,
+        SERIES,
+        EVENTS,
+        FCT,
+        NS3_FCT,
+        NS3_PFC,
+        NS3_QLEN,
+        SPEED,
+        SUMMARY,
+        SUMMARY_UNFINISHED,
+    ];
     is_config
         || fixed.contains(&name)
         || Path::new(name).extension().is_some_and(|extension| extension == CAPTURE_EXTENSION)

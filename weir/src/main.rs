@@ -7,6 +7,7 @@ mod demo;
 mod exit;
 mod experiment;
 mod import;
+mod report;
 mod reproduce;
 mod run;
 mod storms;
@@ -52,6 +53,10 @@ enum Command {
     ///
     /// What does not hold is a result: the exit code is 1 only if the command itself failed or was interrupted.
     Reproduce(reproduce::ReproduceArguments),
+    /// The results of runs as one page: a summary, plots, topology, configuration. It needs no network.
+    ///
+    /// Several runs stand side by side. With --text, the summary and tables on the terminal.
+    Report(report::ReportArguments),
     /// Make a scenario of another tool's files.
     #[command(subcommand)]
     Import(import::Command),
@@ -80,6 +85,7 @@ fn main() -> ExitCode {
         Command::Testbed(testbed::Command::Run(arguments)) => testbed::run(&arguments),
         Command::Sweep(arguments) => sweep::sweep(&arguments),
         Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
+        Command::Report(arguments) => report::report(&arguments),
         Command::Import(import::Command::Ns3(arguments)) => import::ns3(&arguments),
         Command::Check { files } => check::check(&files),
     };

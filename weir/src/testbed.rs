@@ -6,6 +6,7 @@ mod outcome;
 mod traffic;
 
 use std::cell::Cell;
+use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -89,10 +90,13 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let name = scenarios.first().map_or("", |scenario| scenario.name.as_str()).to_owned();
     let output = arguments.output.clone().unwrap_or_else(|| PathBuf::from("runs").join(&name));
     introduce(&scenarios, backend);
+    let text = fs::read_to_string(&arguments.file)?;
     let mut planned = Vec::new();
     for (run, scenario) in runs.into_iter().zip(scenarios) {
         let directory = output.join(slug(&run.name));
-        planned.push(Planned { run_dir: experiment::directory(&directory)?, run, scenario, directory });
+        let run_dir = experiment::directory(&directory)?;
+        run_dir.write_scenario(&text)?;
+        planned.push(Planned { run_dir, run, scenario, directory });
     }
     let ended = match backend {
         Backend::Dpdk => run_on_dpdk(planned)?,
@@ -103,7 +107,7 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
         println!("figure: {}", figure.display());
     }
     println!(
-        "results: {}/*/ (summary.json, series.csv, events.csv, fct.csv, the switches' configurations)",
+        "results: {0}/*/ (summary.json, series.csv, events.csv, fct.csv, the switches' configurations); as a page: weir report {0}",
         output.display()
     );
     outcome::verdict(&ended)

@@ -39,6 +39,13 @@ fn summary() -> Summary {
     }
 }
 
+fn topology() -> Topology {
+    let at = PortName { switch: "a".into(), port: "p0".into() };
+    let outages = vec![OutageTimes { from_ns: 5, until_ns: None }];
+    let host = HostPlace { name: "H0".into(), at, rate_bps: 1_000, outages, ..HostPlace::default() };
+    Topology { switches: vec!["a".into()], hosts: vec![host], ..Topology::default() }
+}
+
 fn names(path: &Path) -> Vec<String> {
     let mut names: Vec<String> =
         fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -50,6 +57,8 @@ fn names(path: &Path) -> Vec<String> {
 fn whole_run(path: &Path) -> PathBuf {
     let run = RunDir::create(path, &provenance()).unwrap();
     run.write_config("[switch]\nname = \"a\"\n").unwrap();
+    run.write_topology(&topology()).unwrap();
+    run.write_scenario("[scenario]\n").unwrap();
     let series = run.series(Time::ZERO, &SeriesColumns::default()).unwrap();
     series.finish().unwrap();
     let mut events = run.events().unwrap();
@@ -64,8 +73,17 @@ fn whole_run(path: &Path) -> PathBuf {
     run.finish(&summary()).unwrap()
 }
 
-const ALL: [&str; 7] =
-    ["config.toml", "events.csv", "fct.csv", "p0.pcapng", "provenance.json", "series.csv", "summary.json"];
+const ALL: [&str; 9] = [
+    "config.toml",
+    "events.csv",
+    "fct.csv",
+    "p0.pcapng",
+    "provenance.json",
+    "scenario.toml",
+    "series.csv",
+    "summary.json",
+    "topology.json",
+];
 
 #[test]
 fn a_run_leaves_its_files_and_they_are_read_back() {
@@ -74,6 +92,7 @@ fn a_run_leaves_its_files_and_they_are_read_back() {
     assert_eq!(names(&path), ALL);
     assert_eq!(read_summary(&path).unwrap(), summary());
     assert_eq!(read_provenance(&path).unwrap(), provenance());
+    assert_eq!(read_topology(&path).unwrap(), topology());
     assert_eq!(summary().flows[0].throughput_bps, 8_000_000_000);
 }
 

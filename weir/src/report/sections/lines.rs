@@ -1,0 +1,375 @@
+//! Plots of lines over time: queues, pools, rates, stages.
+
+use std::collections::BTreeMap;
+
+use super::{Chosen, Drawn, LINES_MAX, POINTS, Plot, Section, queue_name, queue_names};
+use crate::report::charts::{Axis, Chart, ChartLine, Column, Columns, color};
+use crate::report::series::Thinner;
+
+/// A limit is drawn as long as the axis need not reach further than this many times what it limits.
+const LIMIT_SHOWN: f64 = 2.5;
+
+/// What numbers are of, which gives an axis its unit.
+#[derive(Clone, Copy)]
+enum Quantity {
+    Bytes,
+    Rate,
+}
+
+/// A unit, and how many of the file's it is.
+struct Unit {
+    name: &'static str,
+    of: f64,
+}
+
+/// A plot of each run.
+struct Lines<'a> {
+    id: &'static str,
+    title: &'static str,
+    what: &'a str,
+    quantity: Quantity,
+    names: &'a [String],
+    kind: &'a str,
+    is_stepped: bool,
+    notes: Vec<String>,
+}
+
+impl Quantity {
+    fn unit(self, max: f64) -> Unit {
+        let (name, of) = match self {
+            Quantity::Bytes if max >= 20e6 => ("MB", 1e6),
+            Quantity::Bytes => ("KB", 1e3),
+            Quantity::Rate if max < 1e9 => ("Mb/s", 1e6),
+            Quantity::Rate => ("Gb/s", 1e9),
+        };
+        Unit { name, of }
+    }
+}
+
+impl Unit {
+    fn column(&self, columns: &mut Columns, values: &[f64]) -> Column {
+        columns.add(values.iter().map(|value| value / self.of).collect())
+    }
+
+    fn label(&self, what: &str) -> String {
+        format!("{what} ({})", self.name)
+    }
+
+    fn shown(&self, value: f64) -> String {
+        format!("{} {}", crate::table::count((value / self.of).round() as u64), self.name)
+    }
+}
+
+impl Lines<'_> {
+    /// Of the runs that have one of these columns with any number but 0; `more` adds to a run's chart, and says how far up that
+    /// reaches.
+    fn section(
+        self,
+        drawn: &[Drawn<'_>],
+        columns: &mut Columns,
+        mut more: impl FnMut(&Drawn<'_>, &Unit, &mut Chart, &mut Columns) -> f64,
+    ) -> Option<Section> {
+        let key = |name: &String| format!("{name}.{}", self.kind);
+        let is_rate = |drawn: &Drawn<'_>, key: &str| drawn.means.contains_key(key);
+        let values = |drawn: &'_ Drawn<'_>, name: &String| -> Option<Vec<f64>> {
+            let key = key(name);
+            let values = drawn.means.get(&key).or_else(|| drawn.samples.get(&key))?;
+            // A rate that never changes slows nobody down.
+            let is_idle = self.kind == "peer_rate_bps" && values.iter().all(|value| *value == values[0]);
+            (greatest(values) > 0.0 && !is_idle).then(|| values.clone())
+        };
+        let of_all = drawn.iter().flat_map(|run| self.names.iter().filter_map(|name| values(run, name)));
+        let max = of_all.map(|values| greatest(&values)).fold(f64::NAN, f64::max);
+        if max.is_nan() {
+            return None;
+        }
+        let unit = self.quantity.unit(max);
+        let (mut plots, mut top, names) = (Vec::new(), max, self.shown());
+        for run in drawn {
+            let mut chart = run.chart(Axis { label: unit.label(self.what), ..Axis::default() });
+            let mut told = Vec::new();
+            for (n, name) in self.names.iter().enumerate() {
+                let Some(values) = values(run, name) else { continue };
+                chart.at = if is_rate(run, &key(name)) { run.means_at } else { run.at };
+                let column = unit.column(columns, &values);
+                let is_stepped = self.is_stepped;
+                chart.lines.push(ChartLine { is_stepped, ..ChartLine::nth(n, &names[n], column) });
+                told.push(format!("{} up to {}", names[n], unit.shown(greatest(&values))));
+            }
+            if chart.lines.is_empty() {
+                continue;
+            }
+            top = top.max(more(run, &unit, &mut chart, columns));
+            plots.push(Plot {
+                caption: run.run.label.clone(),
+                alt: format!("{} over time: {}", self.what, told.join("; ")),
+                chart,
+            });
+        }
+        for plot in &mut plots {
+            plot.chart.y = Axis::up_to(&plot.chart.y.label, top / unit.of);
+        }
+        Some(Section { id: self.id, title: self.title, notes: self.notes, choices: Vec::new(), plots })
+    }
+
+    /// The names as the legend has them.
+    fn shown(&self) -> Vec<String> {
+        let parts: Option<Vec<_>> = self.names.iter().map(|name| name.rsplit_once('.')).collect();
+        match parts {
+            Some(queues) if !matches!(self.kind, "received_bps" | "used_bytes") => queue_names(&queues),
+            _ => self.names.to_vec(),
+        }
+    }
+}
+
+/// The queues, with T(t) of the fullest.
+pub fn ingress(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -> Option<Section> {
+    let mut notes = vec![
+        "What each ingress queue holds: private buffer, shared segment and headroom together. Dashed: T(t), with which the shared part \
+         of the fullest queue is compared."
+            .to_owned(),
+    ];
+    notes.extend(queues.note("lossless queues", "those that the scenario has drawn, and else the longest"));
+    let lines = Lines {
+        id: "ingress",
+        title: "Ingress queues",
+        what: "ingress queue",
+        quantity: Quantity::Bytes,
+        names: &queues.names,
+        kind: "ingress_bytes",
+        is_stepped: false,
+        notes,
+    };
+    lines.section(drawn, columns, |run, unit, chart, columns| {
+        let max = |name: &String| run.sample(name, "ingress_bytes").map_or(0.0, |values| greatest(values));
+        let fullest = queues.names.iter().max_by(|one, other| max(one).total_cmp(&max(other)));
+        let Some((name, values)) = fullest.and_then(|name| Some((name, run.sample(name, "threshold_bytes")?))) else {
+            return 0.0;
+        };
+        let column = unit.column(columns, values);
+        chart.lines.push(limit(&format!("T(t) of {}", queue_name(name)), column));
+        greatest(values).min(LIMIT_SHOWN * max(name))
+    })
+}
+
+/// One queue in its parts.
+pub fn segments(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -> Option<Section> {
+    let has = |run: &Drawn<'_>, name: &String| run.sample(name, "ingress_bytes").is_some_and(|all| greatest(all) > 0.0);
+    let names: Vec<&String> = queues.names.iter().filter(|name| drawn.iter().any(|run| has(run, name))).collect();
+    let all = |run: &Drawn<'_>| {
+        names.iter().filter_map(|name| run.sample(name, "ingress_bytes")).map(|of| greatest(of)).fold(0.0, f64::max)
+    };
+    let max = drawn.iter().map(all).fold(0.0, f64::max);
+    if names.is_empty() {
+        return None;
+    }
+    let unit = Quantity::Bytes.unit(max);
+    let (mut plots, mut top) = (Vec::new(), max);
+    for run in drawn.iter().filter(|run| names.iter().any(|name| has(run, name))) {
+        let mut chart = run.chart(Axis { label: unit.label("ingress queue"), ..Axis::default() });
+        chart.at = run.at;
+        for name in &names {
+            let mut lines = Vec::new();
+            if let Some(ingress) = run.sample(name, "ingress_bytes") {
+                let headroom = run.sample(name, "headroom_bytes");
+                if let Some(headroom) = headroom.filter(|headroom| greatest(headroom) > 0.0) {
+                    let column = unit.column(columns, ingress);
+                    lines.push(filled("all, with headroom", column, color::ORANGE));
+                    let stored: Vec<f64> = ingress.iter().zip(headroom).map(|(all, of)| (all - of).max(0.0)).collect();
+                    lines.push(filled("private and shared", unit.column(columns, &stored), color::BLUE));
+                } else {
+                    lines.push(filled("private and shared", unit.column(columns, ingress), color::BLUE));
+                }
+            }
+            if let Some(threshold) = run.sample(name, "threshold_bytes") {
+                lines.push(limit("T(t)", unit.column(columns, threshold)));
+                top = top.max(greatest(threshold).min(LIMIT_SHOWN * max));
+            }
+            if let Some(egress) = run.sample(name, "egress_bytes").filter(|egress| greatest(egress) > 0.0) {
+                let column = unit.column(columns, egress);
+                let line = ChartLine::nth(color::GREEN, "egress queue there", column);
+                lines.push(line);
+            }
+            chart.choices.push(lines);
+        }
+        let alt = "One ingress queue over time, split into what is in the private buffer and the shared segment, and what is in headroom";
+        plots.push(Plot { caption: run.run.label.clone(), alt: alt.to_owned(), chart });
+    }
+    for plot in &mut plots {
+        plot.chart.y = Axis::up_to(&plot.chart.y.label, top / unit.of);
+    }
+    let notes = vec![
+        "One queue at a time. Blue: in the private buffer and the shared segment; orange on top: in headroom. Dashed: T(t)."
+            .to_owned(),
+    ];
+    let choices = names.iter().map(|name| queue_name(name)).collect();
+    Some(Section { id: "segments", title: "One queue by segment", notes, choices, plots })
+}
+
+/// Shared segments and their sizes.
+pub fn pools(drawn: &[Drawn<'_>], columns: &mut Columns, pools: &Chosen) -> Option<Section> {
+    let mut notes =
+        vec!["Of each switch's shared segment, in use. Dashed: the segment's size, where that is near.".to_owned()];
+    notes.extend(pools.note("shared segments", "the fullest"));
+    let lines = Lines {
+        id: "pool",
+        title: "Shared buffer",
+        what: "shared segment in use",
+        quantity: Quantity::Bytes,
+        names: &pools.names,
+        kind: "used_bytes",
+        is_stepped: false,
+        notes,
+    };
+    lines.section(drawn, columns, |run, unit, chart, columns| {
+        let fullest = |name: &String| run.sample(name, "used_bytes").map_or(0.0, |values| greatest(values));
+        let Some(name) = pools.names.iter().max_by(|one, other| fullest(one).total_cmp(&fullest(other))) else {
+            return 0.0;
+        };
+        let Some(capacity) = run.sample(name, "capacity_bytes") else { return 0.0 };
+        chart.lines.push(limit(&format!("size of {name}"), unit.column(columns, capacity)));
+        greatest(capacity).min(LIMIT_SHOWN * fullest(name))
+    })
+}
+
+/// What flows deliver.
+pub fn flow_rates(drawn: &[Drawn<'_>], columns: &mut Columns, flows: &Chosen) -> Option<Section> {
+    let mut notes = vec![format!("Payload that arrives at each flow's receiver, {}.", means_over(drawn))];
+    notes.extend(flows.note("flows", "the fastest"));
+    let lines = Lines {
+        id: "flows",
+        title: "Rates of flows",
+        what: "received",
+        quantity: Quantity::Rate,
+        names: &flows.names,
+        kind: "received_bps",
+        is_stepped: false,
+        notes,
+    };
+    lines.section(drawn, columns, |_, _, _, _| 0.0)
+}
+
+/// What comes in at the queues.
+pub fn queue_rates(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -> Option<Section> {
+    let note = "What comes in at each port and class, as on the wire";
+    let lines = Lines {
+        id: "rates",
+        title: "Rates into queues",
+        what: "comes in",
+        quantity: Quantity::Rate,
+        names: &queues.names,
+        kind: "rx_bps",
+        is_stepped: false,
+        notes: vec![format!("{note}, {}.", means_over(drawn))],
+    };
+    lines.section(drawn, columns, |_, _, _, _| 0.0)
+}
+
+/// GFC: the rates that peers were set.
+pub fn peer_rates(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -> Option<Section> {
+    let lines = Lines {
+        id: "peer-rates",
+        title: "Rates set to peers (GFC)",
+        what: "rate set to the peer",
+        quantity: Quantity::Rate,
+        names: &queues.names,
+        kind: "peer_rate_bps",
+        is_stepped: true,
+        notes: vec![
+            "The rate at which the switch lets its peer at each port send; without those that it never slowed down."
+                .to_owned(),
+        ],
+    };
+    lines.section(drawn, columns, |_, _, _, _| 0.0)
+}
+
+/// DSH and adaptive headroom: what the switch reckons that a queue needs.
+pub fn headroom_estimates(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -> Option<Section> {
+    let lines = Lines {
+        id: "headroom-estimate",
+        title: "Headroom as the policy reckons it",
+        what: "headroom estimate",
+        quantity: Quantity::Bytes,
+        names: &queues.names,
+        kind: "headroom_estimate_bytes",
+        is_stepped: true,
+        notes: vec!["DSH: the estimate φ̂ of each queue; adaptive headroom: Φ as measured.".to_owned()],
+    };
+    lines.section(drawn, columns, |_, _, _, _| 0.0)
+}
+
+/// GFC by stages: the stage that each port told its peer last.
+pub fn stages(drawn: &[Drawn<'_>], columns: &mut Columns) -> Option<Section> {
+    let (mut plots, mut top) = (Vec::new(), 0.0_f64);
+    let mut told: BTreeMap<&(String, String), usize> = BTreeMap::new();
+    for run in drawn {
+        for (queue, events) in run.events.queues.iter().filter(|(_, events)| !events.stages.is_empty()) {
+            *told.entry(queue).or_default() += events.stages.len();
+        }
+    }
+    let all = told.len();
+    let mut ranked: Vec<_> = told.into_iter().collect();
+    ranked.sort_by_key(|(_, stages)| std::cmp::Reverse(*stages));
+    ranked.truncate(LINES_MAX);
+    let queues: Vec<&(String, String)> = ranked.into_iter().map(|(queue, _)| queue).collect();
+    let names = queue_names(&queues.iter().map(|queue| (queue.0.as_str(), queue.1.as_str())).collect::<Vec<_>>());
+    for run in drawn {
+        let of_queue = |queue: &&(String, String)| run.events.queues.get(*queue).filter(|of| !of.stages.is_empty());
+        if !queues.iter().any(|queue| of_queue(queue).is_some()) {
+            continue;
+        }
+        // All instants, and the stage of each queue since its last.
+        let changes = queues.iter().enumerate().flat_map(|(n, queue)| {
+            of_queue(queue).into_iter().flat_map(move |of| of.stages.iter().map(move |(at, stage)| (*at, n, *stage)))
+        });
+        let mut changes: Vec<(f64, usize, f64)> = changes.collect();
+        changes.sort_by(|one, other| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1)));
+        let mut now: Vec<f64> = vec![0.0; queues.len()];
+        let mut thinner = Thinner::new(queues.len(), changes.len() + 2, POINTS[1] / drawn.len().min(4));
+        thinner.push(0.0, now.iter().copied());
+        for (at, n, stage) in changes {
+            now[n] = stage;
+            top = top.max(stage);
+            thinner.push(at, now.iter().copied());
+        }
+        thinner.push(run.end_ms, now.iter().copied());
+        let samples = thinner.finish();
+        let mut chart = run.chart(Axis { label: "stage".to_owned(), ..Axis::default() });
+        chart.at = Some(columns.add(samples.at));
+        for (n, (queue, values)) in queues.iter().zip(samples.values).enumerate() {
+            if of_queue(queue).is_some() {
+                chart.lines.push(ChartLine { is_stepped: true, ..ChartLine::nth(n, &names[n], columns.add(values)) });
+            }
+        }
+        let alt = format!("Stages over time of {} ports", chart.lines.len());
+        plots.push(Plot { caption: run.run.label.clone(), alt, chart });
+    }
+    for plot in &mut plots {
+        plot.chart.y = Axis::up_to("stage", top);
+    }
+    let mut notes = vec!["The stage that each port told its peer last; 0 is full rate.".to_owned()];
+    if all > queues.len() {
+        notes.push(format!("{} of {all} ports: those that told most.", queues.len()));
+    }
+    (!plots.is_empty()).then_some(Section { id: "stages", title: "Stages (GFC)", notes, choices: Vec::new(), plots })
+}
+
+fn filled(name: &str, column: Column, color: usize) -> ChartLine {
+    ChartLine { is_filled: true, ..ChartLine::nth(color, name, column) }
+}
+
+fn limit(name: &str, column: Column) -> ChartLine {
+    ChartLine { is_dashed: true, ..ChartLine::nth(color::BLACK, name, column) }
+}
+
+/// `means over 200 us`.
+fn means_over(drawn: &[Drawn<'_>]) -> String {
+    let over = drawn.iter().map(|run| run.over_us).fold(0.0, f64::max);
+    let digits = if over < 10.0 { 1 } else { 0 };
+    format!("means over {over:.digits$} us")
+}
+
+/// The greatest number; not a number if there is none.
+fn greatest(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::NAN, f64::max)
+}
