@@ -21,7 +21,7 @@
 //! | [`record`] | what both backends write down while they run |
 //! | [`measure`] | what comes of it: completion times, slowdowns, how near queues came to a PAUSE |
 //! | [`run_dir`] | the files that a run leaves behind |
-//! | [`plot`] | draws time series |
+//! | [`plot`] | draws figures |
 
 #![forbid(unsafe_code)]
 

@@ -24,6 +24,9 @@ pub enum Backend {
     Dpdk,
 }
 
+/// Which program this is: its version, and the commit that it is built of.
+pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("WEIR_COMMIT"), ")");
+
 impl Backend {
     /// As options have it.
     pub fn name(self) -> &'static str {
@@ -45,7 +48,7 @@ pub fn stopped_by_signals() -> io::Result<Arc<AtomicBool>> {
 
 /// A new directory for the results of a run of this command.
 pub fn directory(path: &Path) -> Result<RunDir, RunDirError> {
-    let provenance = Provenance::new(env!("CARGO_PKG_VERSION"), std::env::args(), SystemTime::now());
+    let provenance = Provenance::new(VERSION, std::env::args(), SystemTime::now());
     RunDir::create(path, &provenance)
 }
 

@@ -27,7 +27,7 @@ use crate::exit::Failure;
 
 /// A lossless-Ethernet lab switch on DPDK: shared-buffer MMU, PFC, every port that DPDK has.
 #[derive(Parser)]
-#[command(name = "weir", version, arg_required_else_help = true)]
+#[command(name = "weir", version = experiment::VERSION, arg_required_else_help = true)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

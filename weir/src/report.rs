@@ -70,7 +70,6 @@ pub fn report(arguments: &ReportArguments) -> Result<(), Failure> {
 }
 
 /// The page of the runs in these directories, or below them; with `lead`, that first. For commands that run and then report.
-#[allow(dead_code, reason = "an entry for other commands")]
 pub fn page(directories: &[PathBuf], lead: Option<&Lead>) -> Result<String, Failure> {
     page::page(&input::read(directories)?, lead)
 }

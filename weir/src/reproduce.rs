@@ -1,7 +1,8 @@
 //! `weir reproduce`: a paper's figure out of Weir, by one command, with a verdict.
 //!
 //! An [`experiment`] is a folder of data: a scenario, its sweeps, and what the paper says. Its points run as a sweep's do; what
-//! they came to are [`rows`], of which [`measure`]s are read, and of these the [`verdict`]. [`figure`] draws, [`outcome`] prints.
+//! they came to are [`rows`], of which [`measure`]s are read, and of these the [`verdict`]. [`figure`] draws, [`outcome`] prints, [`page`] is for
+//! colleagues.
 
 mod check;
 mod document;
@@ -9,6 +10,7 @@ mod experiment;
 mod figure;
 mod measure;
 mod outcome;
+mod page;
 mod paper;
 mod rows;
 mod statistics;
@@ -27,7 +29,7 @@ use self::outcome::MadeOn;
 use self::rows::Rows;
 use self::verdict::Outcome;
 use crate::exit::Failure;
-use crate::experiment::Backend;
+use crate::experiment::{Backend, VERSION};
 use crate::sweep::{self, Columns, Hash, KeyPath, Plan, SweepFile};
 use crate::sweep::{Outcome as PointOutcome, Record};
 
@@ -164,11 +166,12 @@ fn run(
         commit: env!("WEIR_COMMIT").to_owned(),
         wall_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
         cpu_ms,
-        provenance: Provenance::new(env!("CARGO_PKG_VERSION"), std::env::args(), began),
+        provenance: Provenance::new(VERSION, std::env::args(), began),
     };
     outcome::write(directory, &outcome, &made_on)?;
-    let figures = figure::draw(experiment, &rows, directory)?;
-    outcome::print(&outcome, &figures, directory);
+    let figure = figure::draw(experiment, &rows, directory)?;
+    let page = page::write(experiment, &outcome, &rows, figure.as_ref(), directory)?;
+    outcome::print(&outcome, figure.iter().chain([&page]), directory);
     Ok(outcome)
 }
 

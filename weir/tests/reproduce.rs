@@ -182,7 +182,7 @@ fn an_experiment_has_a_verdict_numbers_and_a_figure_and_is_the_same_again() {
     let spared = &verdict["numbers"][2];
     let (low, high) = (spared["interval"][0].as_f64().unwrap(), spared["interval"][1].as_f64().unwrap());
     assert!(low < spared["weir"].as_f64().unwrap() && spared["weir"].as_f64().unwrap() < high, "{spared}");
-    for file in ["figure.svg", "figure.png", "numbers.csv", "provenance.json", "sweep/results.csv"] {
+    for file in ["figure.svg", "figure.png", "numbers.csv", "made-on.json", "report.html", "sweep/results.csv"] {
         assert!(!lab.bytes(&format!("a/more.0/{file}")).is_empty(), "{file}");
     }
     let svg = String::from_utf8(lab.bytes("a/more.0/figure.svg")).unwrap();

@@ -85,6 +85,10 @@ pub(super) fn draw_box(root: &Canvas<'_>, one: (i32, i32), other: (i32, i32), lo
     let RGBColor(red, green, blue) = look.color;
     let inside = if look.comes_again { RGBColor(pale(red), pale(green), pale(blue)) } else { look.color };
     let (top_left, bottom_right) = ((one.0.min(other.0), one.1.min(other.1)), (one.0.max(other.0), one.1.max(other.1)));
+    if top_left.0 == bottom_right.0 || top_left.1 == bottom_right.1 {
+        // A value of 0 has no bar; PNG's renderer would complain of one without height.
+        return Ok(());
+    }
     root.draw(&Rectangle::new([top_left, bottom_right], inside.filled()))?;
     if look.comes_again {
         let half = px(1) / 2;

@@ -56,7 +56,10 @@ impl DrawnLine<'_> {
                 continue;
             }
             let at = |y: f64| chart.backend_coord(&(x, cell.y.clamp(y)));
-            root.draw(&PathElement::new([at(low), at(high)], style))?;
+            // PNG's renderer complains of a stroke without length.
+            if at(low) != at(high) {
+                root.draw(&PathElement::new([at(low), at(high)], style))?;
+            }
             for (x, y) in [low, high].into_iter().filter(|end| cell.y.contains(*end)).map(at) {
                 root.draw(&PathElement::new([(x - px(CAP), y), (x + px(CAP), y)], style))?;
             }

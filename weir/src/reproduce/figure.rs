@@ -12,11 +12,11 @@ use super::rows::{Row, Rows, parameter};
 use super::{statistics, units};
 use crate::exit::Failure;
 
-/// Draws an experiment's panels, and returns the files; none of an experiment without any.
-pub fn draw(experiment: &Experiment, rows: &Rows, directory: &Path) -> Result<Vec<PathBuf>, Failure> {
+/// Draws an experiment's panels, and returns the SVG's file; `None` of an experiment without any.
+pub fn draw(experiment: &Experiment, rows: &Rows, directory: &Path) -> Result<Option<PathBuf>, Failure> {
     let paper = &experiment.paper;
     if paper.panels.is_empty() {
-        return Ok(Vec::new());
+        return Ok(None);
     }
     let figure = Figure {
         title: format!("{}: {}", experiment.id, paper.title),
@@ -27,7 +27,7 @@ pub fn draw(experiment: &Experiment, rows: &Rows, directory: &Path) -> Result<Ve
     let failed = |error: plot::PlotError| Failure::Run(error.to_string());
     figure.write_svg(&svg).map_err(failed)?;
     figure.write_png(&png).map_err(failed)?;
-    Ok(vec![svg, png])
+    Ok(Some(svg))
 }
 
 fn drawn(panel: &Panel, rows: &Rows) -> Result<plot::Panel, Failure> {

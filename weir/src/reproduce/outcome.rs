@@ -14,7 +14,7 @@ use crate::experiment::Backend;
 use crate::sweep::{Cell, Table as Columns, whole};
 use crate::table::Table;
 
-/// What made the results: `provenance.json`.
+/// What made the results: `made-on.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MadeOn {
@@ -29,13 +29,13 @@ pub struct MadeOn {
 
 const VERDICT: &str = "verdict.json";
 const NUMBERS: &str = "numbers.csv";
-const PROVENANCE: &str = "provenance.json";
+const MADE_ON: &str = "made-on.json";
 
 /// Writes an experiment's results; the figure is drawn apart.
 pub fn write(directory: &Path, outcome: &Outcome, made_on: &MadeOn) -> Result<(), Failure> {
     let path = directory.join(NUMBERS);
     numbers(&outcome.numbers).write_csv(&path).map_err(at(&path))?;
-    write_json(&directory.join(PROVENANCE), made_on)?;
+    write_json(&directory.join(MADE_ON), made_on)?;
     write_json(&directory.join(VERDICT), outcome)
 }
 
@@ -45,7 +45,7 @@ pub fn read(directory: &Path) -> Result<Option<(Outcome, MadeOn)>, Failure> {
     if !path.exists() {
         return Ok(None);
     }
-    Ok(Some((read_json(&path)?, read_json(&directory.join(PROVENANCE))?)))
+    Ok(Some((read_json(&path)?, read_json(&directory.join(MADE_ON))?)))
 }
 
 fn numbers(all: &[Number]) -> Columns {
@@ -111,7 +111,7 @@ pub fn head(experiment: &Experiment) {
 }
 
 /// Paper beside Weir, the claims, and last the verdict.
-pub fn print(outcome: &Outcome, figures: &[PathBuf], directory: &Path) {
+pub fn print<'a>(outcome: &Outcome, pictures: impl Iterator<Item = &'a PathBuf>, directory: &Path) {
     let seeds = if outcome.seeds > 1 { format!(", {} seeds", outcome.seeds) } else { String::new() };
     println!("  runs:    {}{seeds}", outcome.points);
     if let Some(left_out) = &outcome.left_out {
@@ -156,8 +156,8 @@ pub fn print(outcome: &Outcome, figures: &[PathBuf], directory: &Path) {
     for reason in &outcome.reasons {
         println!("  - {reason}");
     }
-    for figure in figures {
-        println!("figure: {}", figure.display());
+    for picture in pictures {
+        println!("look at: {}", picture.display());
     }
     println!("results: {} (verdict.json, numbers.csv, sweep/results.csv)", directory.display());
 }

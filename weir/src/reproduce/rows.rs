@@ -57,6 +57,12 @@ impl Rows {
         self.rows.iter().filter(move |row| of.has(&row.point))
     }
 
+    /// Of each of the scenario's runs the first point.
+    pub fn first_of_each_run(&self) -> impl Iterator<Item = &Row> {
+        let is_first = |n: usize| self.rows[..n].iter().all(|row| row.point.run_name != self.rows[n].point.run_name);
+        (0..self.rows.len()).filter(move |n| is_first(*n)).map(|n| &self.rows[n])
+    }
+
     /// A row's value in a column; `None` of an empty cell, and of a text.
     pub fn number(&self, row: &Row, column: &str) -> Option<f64> {
         let place = self.columns.iter().position(|name| name == column)?;

@@ -1,0 +1,61 @@
+//! A page of an experiment for colleagues: `report.html`, with the verdict, the figure, and some of the runs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::experiment::Experiment;
+use super::rows::Rows;
+use super::verdict::Outcome;
+use crate::exit::Failure;
+use crate::report::{self, Lead};
+
+/// More runs than this make no page to read.
+const RUNS_MAX: usize = 6;
+
+/// Writes the page, and returns its file.
+pub fn write(
+    experiment: &Experiment,
+    outcome: &Outcome,
+    rows: &Rows,
+    figure: Option<&PathBuf>,
+    directory: &Path,
+) -> Result<PathBuf, Failure> {
+    let figure_svg = figure.map(fs::read_to_string).transpose()?;
+    let lead = Lead {
+        title: format!("{}: {}", experiment.id, experiment.paper.title),
+        sentences: sentences(experiment, outcome),
+        figure_svg,
+    };
+    let file = directory.join("report.html");
+    report::write(&file, &report::page(&runs(experiment, rows), Some(&lead))?)?;
+    Ok(file)
+}
+
+/// The runs that the figure's lines are of, and else the first of each name.
+fn runs(experiment: &Experiment, rows: &Rows) -> Vec<PathBuf> {
+    let lines = experiment.paper.panels.iter().flat_map(|panel| &panel.lines);
+    let drawn = lines.filter(|line| line.series.is_some()).filter_map(|line| rows.select(line.selection()).next());
+    let mut chosen: Vec<PathBuf> = Vec::new();
+    for row in drawn.chain(rows.first_of_each_run()) {
+        if !chosen.contains(&row.folder) && chosen.len() < RUNS_MAX {
+            chosen.push(row.folder.clone());
+        }
+    }
+    chosen
+}
+
+fn sentences(experiment: &Experiment, outcome: &Outcome) -> Vec<String> {
+    let paper = &experiment.paper;
+    let section = if paper.section.is_empty() { String::new() } else { format!(", {}", paper.section) };
+    let mut sentences = vec![
+        format!("{}: {}{section}. {}", paper.paper.citation(), paper.figure, paper.setting),
+        format!("The paper: {}", paper.found),
+        format!("Weir, {} runs: it {}.", outcome.points, outcome.verdict),
+    ];
+    if !outcome.set.is_empty() {
+        sentences.push(format!("With {}: this is not the paper's experiment.", outcome.set.join(", ")));
+    }
+    sentences.extend(outcome.left_out.iter().map(|left_out| format!("A quick run, without {left_out}.")));
+    sentences.extend(outcome.reasons.iter().cloned());
+    sentences
+}
