@@ -11,18 +11,34 @@ pub struct Estimate {
     pub runs: usize,
     /// Of a share: how many runs it holds for.
     pub holds_for: Option<usize>,
+    /// Of a mean: the runs' values, in the order of the seeds.
+    pub values: Vec<f64>,
 }
 
 impl Estimate {
     /// Of one number alone.
     pub fn exactly(value: f64, runs: usize) -> Estimate {
-        Estimate { value, interval: None, runs, holds_for: None }
+        Estimate { value, interval: None, runs, holds_for: None, values: Vec::new() }
     }
 
     /// The same in another unit.
     pub fn divided_by(self, divisor: f64) -> Estimate {
         let interval = self.interval.map(|(low, high)| (low / divisor, high / divisor));
-        Estimate { value: self.value / divisor, interval, ..self }
+        let values = self.values.iter().map(|value| value / divisor).collect();
+        Estimate { value: self.value / divisor, interval, values, ..self }
+    }
+
+    /// How much more it is than another one. Of two means over the same seeds, run by run: both had the same messages, and what these
+    /// make of both is no difference.
+    pub fn less(&self, other: &Estimate) -> Estimate {
+        if self.values.len() > 1 && self.values.len() == other.values.len() {
+            let differences: Vec<f64> = self.values.iter().zip(&other.values).map(|(one, other)| one - other).collect();
+            return mean(&differences).expect("there are some");
+        }
+        let ((low, high), (other_low, other_high)) = (self.bounds(), other.bounds());
+        let interval =
+            (self.interval.is_some() || other.interval.is_some()).then_some((low - other_high, high - other_low));
+        Estimate { interval, ..Estimate::exactly(self.value - other.value, self.runs) }
     }
 
     /// The interval, or the value alone.
@@ -40,7 +56,7 @@ pub fn mean(values: &[f64]) -> Option<Estimate> {
         let half = t_975(n - 1) * (squares / (n - 1) as f64 / n as f64).sqrt();
         (mean - half, mean + half)
     });
-    Some(Estimate { value: mean, interval, runs: n, holds_for: None })
+    Some(Estimate { value: mean, interval, runs: n, holds_for: None, values: values.to_vec() })
 }
 
 /// The share of the runs that something holds for, with Wilson's score interval (Wilson, JASA 1927). `None` of no runs.
@@ -55,7 +71,7 @@ pub fn share(holds_for: usize, runs: usize) -> Option<Estimate> {
     let low = if holds_for == 0 { 0.0 } else { (middle - half).max(0.0) };
     let high = if holds_for == runs { 1.0 } else { (middle + half).min(1.0) };
     let interval = (runs > 1).then_some((low, high));
-    Some(Estimate { value: p, interval, runs, holds_for: Some(holds_for) })
+    Some(Estimate { value: p, interval, runs, holds_for: Some(holds_for), values: Vec::new() })
 }
 
 /// The ratio of the means of two numbers that each run has, with an interval by the jackknife over the runs (Miller, Biometrika
@@ -72,7 +88,7 @@ pub fn ratio(pairs: &[(f64, f64)]) -> Option<Estimate> {
         let half = t_975(n - 1) * (squares * (n - 1) as f64 / n as f64).sqrt();
         Some((value - half, value + half))
     });
-    Some(Estimate { value, interval, runs: n, holds_for: None })
+    Some(Estimate { value, interval, runs: n, holds_for: None, values: Vec::new() })
 }
 
 /// The middle value, or the mean of the two in the middle.
@@ -118,9 +134,18 @@ mod tests {
         let of = mean(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
         let (low, high) = of.interval.unwrap();
         assert!(of.value == 3.0 && near(low, 1.0371) && near(high, 4.9629), "{of:?}");
-        assert_eq!(mean(&[7.0]).unwrap(), Estimate::exactly(7.0, 1));
+        assert_eq!(mean(&[7.0]).unwrap(), Estimate { values: vec![7.0], ..Estimate::exactly(7.0, 1) });
         assert_eq!(mean(&[]), None);
         assert!(near(t_975(40), 2.021) && near(t_975(120), 1.980) && near(t_975(1), 12.706));
+    }
+
+    #[test]
+    fn differences_are_taken_run_by_run() {
+        let (one, other) = (mean(&[10.0, 20.0, 30.0]).unwrap(), mean(&[9.0, 19.0, 29.0]).unwrap());
+        assert_eq!(one.less(&other).interval, Some((1.0, 1.0)));
+        // Against a number by the interval alone.
+        let (low, high) = one.less(&Estimate::exactly(15.0, 1)).bounds();
+        assert!(near(low, 5.0 - 24.841) && near(high, 5.0 + 24.841), "{low} {high}");
     }
 
     #[test]

@@ -306,19 +306,20 @@ impl Relation {
         }
     }
 
-    /// By the values; undecided if the intervals do not keep to one side. What is to be a number is that number, whatever the
+    /// By the difference; undecided if its interval lies on both sides. What is to be a number is that number, whatever the
     /// interval.
     fn judge(self, one: &Estimate, other: &Estimate) -> Judgement {
-        let ((low, high), (other_low, other_high)) = (one.bounds(), other.bounds());
+        let difference = one.less(other);
+        let (low, high) = difference.bounds();
         let (for_sure, never) = match self {
             Relation::Is => {
-                let is = (one.value - other.value).abs() <= 1e-9 * other.value.abs();
+                let is = difference.value.abs() <= 1e-9 * other.value.abs();
                 (is, !is)
             }
-            Relation::AtLeast => (low >= other_high, high < other_low),
-            Relation::Above => (low > other_high, high <= other_low),
-            Relation::AtMost => (high <= other_low, low > other_high),
-            Relation::Below => (high < other_low, low >= other_high),
+            Relation::AtLeast => (low >= 0.0, high < 0.0),
+            Relation::Above => (low > 0.0, high <= 0.0),
+            Relation::AtMost => (high <= 0.0, low > 0.0),
+            Relation::Below => (high < 0.0, low >= 0.0),
         };
         match (for_sure, never) {
             (true, _) => Judgement::Holds,
