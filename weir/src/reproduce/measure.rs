@@ -192,7 +192,7 @@ fn statistic(measure: &Measure, series: &[(f64, f64)]) -> Option<f64> {
         Statistic::Mean => over_time(&smoothed, (from, to)),
         Statistic::Max => values().reduce(f64::max),
         Statistic::Min => values().reduce(f64::min),
-        Statistic::Last => values().last(),
+        Statistic::Last => values().next_back(),
         Statistic::FirstAtLeast => samples.find(|(_, value)| *value >= level).map(|(at, _)| at),
         Statistic::FirstBelow => samples.find(|(_, value)| *value < level).map(|(at, _)| at),
     }
