@@ -40,6 +40,10 @@ pub struct Lead {
     pub title: String,
     /// What it comes to, in sentences.
     pub sentences: Vec<String>,
+    /// What a list has below.
+    pub findings: Vec<String>,
+    /// Rows of a table, the first its head.
+    pub numbers: Vec<Vec<String>>,
     /// A figure: SVG, which is put into the page as it is.
     pub figure_svg: Option<String>,
 }
@@ -108,11 +112,20 @@ mod tests {
         let lead = Lead {
             title: "Figure <9>".into(),
             sentences: vec!["As the paper has it, a < b.".into()],
+            findings: vec!["c > d".into()],
+            numbers: vec![vec!["".into(), "paper".into()], vec!["peak".into(), "<884>".into()]],
             figure_svg: Some("<?xml version=\"1.0\"?>\n<svg width=\"7\"></svg>".into()),
         };
         let page = page(&[directory], Some(&lead)).unwrap();
-        let parts =
-            ["<h1>Figure &lt;9&gt;</h1>", "a &lt; b.", "<svg width=\"7\">", "<h2>Summary</h2>", "Provenance</h2>"];
+        let parts = [
+            "<h1>Figure &lt;9&gt;</h1>",
+            "a &lt; b.",
+            "<li>c &gt; d</li>",
+            "<td>&lt;884&gt;</td>",
+            "<svg width=\"7\">",
+            "<h2>Summary</h2>",
+            "Provenance</h2>",
+        ];
         let places: Vec<usize> = parts.iter().map(|part| page.find(part).unwrap_or_else(|| panic!("{part}"))).collect();
         assert!(places.is_sorted(), "{places:?}");
         assert!(!page.contains("<?xml") && !page.contains("id=\"zoom\""), "a run without series has no plots");

@@ -76,12 +76,36 @@ fn lead_section(html: &mut String, lead: &Lead) {
     for sentence in &lead.sentences {
         let _ = writeln!(html, "<p>{}</p>", escaped(sentence));
     }
+    if !lead.findings.is_empty() {
+        *html += "<ul>\n";
+        for finding in &lead.findings {
+            let _ = writeln!(html, "<li>{}</li>", escaped(finding));
+        }
+        *html += "</ul>\n";
+    }
+    if let Some((head, rows)) = lead.numbers.split_first() {
+        *html += "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"Numbers\"><table class=\"figures\">\n<thead>";
+        lead_row(html, head, "th scope=\"col\"");
+        *html += "</thead>\n<tbody>\n";
+        rows.iter().for_each(|row| lead_row(html, row, "td"));
+        *html += "</tbody></table></div>\n";
+    }
     if let Some(svg) = &lead.figure_svg {
         // Within HTML there is no declaration.
         let from = svg.find("<svg").unwrap_or(0);
         let _ = writeln!(html, "<figure class=\"lead\">{}</figure>", &svg[from..]);
     }
     *html += "</section>\n";
+}
+
+/// A row of the numbers: its first cell is a heading.
+fn lead_row(html: &mut String, cells: &[String], tag: &str) {
+    *html += "<tr>";
+    for (n, cell) in cells.iter().enumerate() {
+        let tag = if n == 0 { "th scope=\"row\"" } else { tag };
+        let _ = write!(html, "<{tag}>{}</{}>", escaped(cell), &tag[..2]);
+    }
+    *html += "</tr>\n";
 }
 
 /// The verdict, the comparison, and what a reader should know.

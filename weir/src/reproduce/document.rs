@@ -8,7 +8,7 @@ use std::path::Path;
 use super::experiment::Experiment;
 use super::outcome::{self, MadeOn, duration};
 use super::units::shown;
-use super::verdict::{Number, Outcome, Verdict, spaced};
+use super::verdict::{Number, Outcome, Verdict};
 use crate::exit::Failure;
 use crate::sweep::whole;
 
@@ -100,17 +100,8 @@ fn row(text: &mut String, experiment: &Experiment, result: Option<&(Outcome, Mad
 }
 
 fn paper_and_weir(number: &Number) -> String {
-    let unit = spaced(&number.unit);
-    let paper = number.paper.map_or_else(String::new, shown);
-    format!("{} {paper} / {}{unit}", number.name, weir(number))
-}
-
-fn weir(number: &Number) -> String {
-    match (number.weir, &number.none, number.holds_for) {
-        (Some(_), _, Some(holds_for)) if number.runs > 1 => format!("{holds_for} of {}", number.runs),
-        (Some(value), ..) => shown(value),
-        (None, none, _) => none.clone().unwrap_or_default(),
-    }
+    let [_, weir, ..] = number.shown();
+    format!("{} {} / {weir}", number.name, number.paper.map_or_else(String::new, shown))
 }
 
 fn machines(text: &mut String, entries: &[Entry<'_>]) {
@@ -161,22 +152,16 @@ fn section(text: &mut String, experiment: &Experiment, result: Option<&(Outcome,
 fn numbers(text: &mut String, outcome: &Outcome) {
     text.push_str("\n| | paper | Weir | 95 % interval | ratio | |\n|---|---|---|---|---|---|\n");
     for number in &outcome.numbers {
-        let unit = spaced(&number.unit);
-        let paper = number.paper.map_or_else(String::new, |paper| format!("{}{unit}", shown(paper)));
-        let unit = if number.holds_for.is_some() || number.weir.is_none() { "" } else { unit.as_str() };
-        let interval =
-            number.interval.map_or_else(String::new, |(low, high)| format!("{} to {}", shown(low), shown(high)));
-        let ratio = number.weir.zip(number.paper).filter(|(_, paper)| *paper != 0.0);
-        let ratio = ratio.map_or_else(String::new, |(weir, paper)| format!("{:.2}", weir / paper));
+        let [paper, weir, interval, ratio] = number.shown();
         let source = number.source.iter().chain(&number.why).map(String::as_str).collect::<Vec<_>>().join("; ");
         let source = if source.is_empty() { source } else { format!(" ({source})") };
         let judgement = number.judgement.map_or_else(String::new, |judgement| judgement.to_string());
         let _ = writeln!(
             text,
-            "| {} | {paper}{} | {}{unit} | {interval} | {ratio} | {judgement} |",
+            "| {} | {paper}{} | {} | {interval} | {ratio} | {judgement} |",
             escaped(&number.name),
             escaped(&source),
-            escaped(&weir(number)),
+            escaped(&weir),
         );
     }
 }

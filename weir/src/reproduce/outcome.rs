@@ -7,8 +7,7 @@ use serde::{Deserialize, Serialize};
 use weir_testbed::run_dir::Provenance;
 
 use super::experiment::Experiment;
-use super::units::shown;
-use super::verdict::{Judgement, Number, Outcome, spaced};
+use super::verdict::{Judgement, Number, Outcome};
 use crate::exit::Failure;
 use crate::experiment::Backend;
 use crate::sweep::{Cell, Table as Columns, whole};
@@ -123,27 +122,12 @@ pub fn print<'a>(outcome: &Outcome, pictures: impl Iterator<Item = &'a PathBuf>,
     println!();
     let mut table = Table::new(["", "paper", "Weir", "95 % interval", "ratio", ""]).with_text_last();
     for number in &outcome.numbers {
-        let unit = spaced(&number.unit);
-        let shown_with_unit = |value: f64| format!("{}{unit}", shown(value));
-        let weir = match (&number.weir, number.holds_for) {
-            (Some(_), Some(holds_for)) if number.runs > 1 => format!("{holds_for} of {}", number.runs),
-            (Some(value), _) => shown_with_unit(*value),
-            (None, _) => number.none.clone().unwrap_or_default(),
-        };
-        let interval = number.interval.map(|(low, high)| format!("{} to {}", shown(low), shown(high)));
-        let ratio = number.weir.zip(number.paper).filter(|(_, paper)| *paper != 0.0);
+        let [paper, weir, interval, ratio] = number.shown();
         let judgement = match number.judgement {
             None | Some(Judgement::Holds | Judgement::LeftOut) => String::new(),
             Some(judgement) => judgement.to_string(),
         };
-        table.row([
-            number.name.clone(),
-            number.paper.map_or_else(String::new, shown_with_unit),
-            weir,
-            interval.unwrap_or_default(),
-            ratio.map_or_else(String::new, |(weir, paper)| format!("{:.2}", weir / paper)),
-            judgement,
-        ]);
+        table.row([number.name.clone(), paper, weir, interval, ratio, judgement]);
     }
     println!("{table}");
     for claim in &outcome.claims {

@@ -24,6 +24,8 @@ pub fn write(
     let lead = Lead {
         title: format!("{}: {}", experiment.id, experiment.paper.title),
         sentences: sentences(experiment, outcome),
+        findings: outcome.reasons.clone(),
+        numbers: numbers(outcome),
         figure_svg,
     };
     let file = directory.join("report.html");
@@ -50,12 +52,21 @@ fn sentences(experiment: &Experiment, outcome: &Outcome) -> Vec<String> {
     let mut sentences = vec![
         format!("{}: {}{section}. {}", paper.paper.citation(), paper.figure, paper.setting),
         format!("The paper: {}", paper.found),
-        format!("Weir, {} runs: it {}.", outcome.points, outcome.verdict),
+        format!("Weir: it {}, in {} runs of {} seeds.", outcome.verdict, outcome.points, outcome.seeds),
     ];
     if !outcome.set.is_empty() {
         sentences.push(format!("With {}: this is not the paper's experiment.", outcome.set.join(", ")));
     }
     sentences.extend(outcome.left_out.iter().map(|left_out| format!("A quick run, without {left_out}.")));
-    sentences.extend(outcome.reasons.iter().cloned());
     sentences
+}
+
+/// The paper's beside Weir's.
+fn numbers(outcome: &Outcome) -> Vec<Vec<String>> {
+    let mut rows = vec![["", "paper", "Weir", "95 % interval", "ratio"].map(str::to_owned).to_vec()];
+    rows.extend(outcome.numbers.iter().map(|number| {
+        let [paper, weir, interval, ratio] = number.shown();
+        vec![number.name.clone(), paper, weir, interval, ratio]
+    }));
+    rows
 }

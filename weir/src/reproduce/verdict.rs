@@ -68,6 +68,26 @@ pub struct Number {
     pub judgement: Option<Judgement>,
 }
 
+impl Number {
+    /// For a table: the paper's number, Weir's, the interval, and the ratio of the two; empty where there is none.
+    pub fn shown(&self) -> [String; 4] {
+        let with_unit = |value: f64| format!("{}{}", shown(value), spaced(&self.unit));
+        let weir = match (self.weir, self.holds_for) {
+            (Some(_), Some(holds_for)) if self.runs > 1 => format!("{holds_for} of {}", self.runs),
+            (Some(value), _) => with_unit(value),
+            (None, _) => self.none.clone().unwrap_or_default(),
+        };
+        let interval = self.interval.map(|(low, high)| format!("{} to {}", shown(low), shown(high)));
+        let ratio = self.weir.zip(self.paper).filter(|(_, paper)| *paper != 0.0);
+        [
+            self.paper.map_or_else(String::new, with_unit),
+            weir,
+            interval.unwrap_or_default(),
+            ratio.map_or_else(String::new, |(weir, paper)| format!("{:.2}", weir / paper)),
+        ]
+    }
+}
+
 /// A claim with what came of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

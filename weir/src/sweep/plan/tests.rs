@@ -125,3 +125,15 @@ fn sweeps_to_start_from_are_good() {
     assert_eq!(names, ["incast-dcqcn.toml", "websearch-load.toml"]);
     assert_eq!([points(&names[0]), points(&names[1])], [18, 24]);
 }
+
+#[test]
+fn a_points_scenario_has_its_tables_in_the_order_of_the_file() {
+    // Ports of a switch are numbered as links and hosts stand in the file.
+    let directory = tempfile::tempdir().unwrap();
+    let text = "runs = [\"DT\"]\n[parameters]\nswitch.mtu = [1500]\n";
+    let plan = plan(&directory, text).unwrap();
+    let written = plan.text(&plan.points[0]);
+    let tables = ["[scenario]", "[switch]", "[switch.buffer]", "[topology]", "[[workloads]]", "[[runs]]"];
+    let places: Vec<usize> = tables.iter().map(|table| written.find(table).unwrap()).collect();
+    assert!(places.is_sorted(), "{written}");
+}
