@@ -45,6 +45,9 @@ pub struct ReproduceArguments {
     /// Less of each: below a minute, with a word on what is left out.
     #[arg(long)]
     quick: bool,
+    /// Check everything, and say how much there is to run.
+    #[arg(long)]
+    dry_run: bool,
     /// What runs it: in virtual time, or with real frames where the experiment may.
     #[arg(long, value_name = "NAME", default_value = "sim")]
     backend: Backend,
@@ -83,6 +86,10 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
         planned.push((experiment, plan(experiment, arguments, &overrides, jobs)?));
     }
     outcome::introduce(&chosen, arguments.quick, jobs, arguments.backend);
+    if arguments.dry_run {
+        planned.iter().for_each(|(experiment, plan)| println!("{}: {} runs", experiment.id, plan.points.len()));
+        return Ok(());
+    }
     let mut outcomes = Vec::new();
     for (experiment, plan) in planned {
         let directory = output.join(&experiment.id);

@@ -104,6 +104,18 @@ fn each_comes_to_its_verdict_and_what_is_broken_on_purpose_to_another() {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "in release builds")]
+fn all_points_of_the_full_sweeps_are_good_scenarios() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    let output = command.args(["reproduce", "all", "--dry-run", "--experiments"]).arg(papers()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    for (id, _) in VERDICTS {
+        assert!(said.contains(&format!("\n{id}: ")), "{id}: {said}");
+    }
+}
+
+#[test]
 fn every_experiment_says_where_it_is_from_and_is_in_order() {
     // Reads and checks all paper.toml files, scenarios not.
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
