@@ -161,7 +161,7 @@ fn bars_on_a_logarithmic_axis_start_at_its_end() {
 #[test]
 fn colours_that_come_again_are_told_apart() {
     let of_style = |style| {
-        let lines = (0..8).map(|i| styled(&format!("control {i}"), style, [(1.0, f64::from(i)), (2.0, 3.0)]));
+        let lines = (0..8).map(|i| styled(&format!("control {i}"), style, [(1.0, f64::from(i + 1)), (2.0, 3.0)]));
         figure(1, vec![panel("", "", lines.collect())])
     };
     let bars = of_style(Style::Bars);
