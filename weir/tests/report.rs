@@ -162,10 +162,7 @@ fn files_that_are_missing_or_wrong_are_named() {
     };
     let provenance = fs::read_to_string(file("provenance.json")).unwrap();
     let said = with("provenance.json", &provenance.replace("weir-run-1", "weir-run-9").replace("0.1.0", "9.9.9"));
-    assert!(
-        said.contains("provenance.json: the run's files are of format weir-run-9, which weir 9.9.9 wrote"),
-        "{said}"
-    );
+    assert!(said.contains("provenance.json: the run's files are of format weir-run-9, which weir 9.9.9 ("), "{said}");
     assert!(said.contains("run the scenario again"), "{said}");
     let said = with("summary.json", "{\"failures\": []}");
     assert!(

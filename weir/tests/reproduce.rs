@@ -250,5 +250,6 @@ fn mistakes_are_told_with_their_lines_before_anything_runs() {
     refused(&with("title =", "titel ="), &[], &["unknown field `titel`", "paper.toml:1:"]);
     refused(PAPER, &["--set", "switch.buffer.size"], &["write PATH=VALUE"]);
     refused(PAPER, &["--set", "switch.buffer.size=1KB"], &["--set switch.buffer.size=1KB:"]);
+    refused(PAPER, &["--set", "nonsense.path=3"], &["--set nonsense.path=3:", "nonsense"]);
     refused(PAPER, &["--backend", "dpdk"], &["more.0 can't run with real frames"]);
 }

@@ -88,7 +88,8 @@ pub fn read(directories: &[PathBuf]) -> Result<Input, Failure> {
     Ok(Input { runs, left_out })
 }
 
-/// The runs at or below a directory: itself, its folders, or those in its `runs`, as a sweep has them.
+/// The runs at or below a directory: itself, its folders, or those in its `runs`, as a sweep has them; of a reproduced experiment
+/// those of its sweep.
 fn find(directory: &Path, found: &mut Vec<PathBuf>, left_out: &mut Vec<String>) -> Result<(), Failure> {
     let shown = directory.display();
     if !directory.is_dir() {
@@ -105,7 +106,8 @@ fn find(directory: &Path, found: &mut Vec<PathBuf>, left_out: &mut Vec<String>) 
         Kind::Other => {
             let before = found.len() + left_out.len();
             let mut runs = Vec::new();
-            for folder in folders(directory)?.into_iter().chain(folders(&directory.join("runs")).unwrap_or_default()) {
+            let of_sweep = ["runs", "sweep/runs"].map(|below| folders(&directory.join(below)).unwrap_or_default());
+            for folder in folders(directory)?.into_iter().chain(of_sweep.into_iter().flatten()) {
                 match kind(&folder) {
                     Kind::Run => runs.push(folder),
                     Kind::Unfinished(why) => left_out.push(format!("{}: {why}", folder.display())),

@@ -61,7 +61,7 @@ experiments are run and written, and how a verdict comes about. Each is a folder
 numbers with their sources. Nothing is tuned to a figure: a parameter that is not the paper's is listed with its reason below.
 
 **Holds**: each claim, and each number that the paper states, within its tolerance. **Holds in part**: what the paper concludes, but not all else, or these
-runs do not decide it. **Does not hold**: a conclusion does not come out, or a run failed. Intervals are of 95 %: Student's t over seeds, Wilson's of shares, the jackknife's of ratios.
+runs do not decide it. **Does not hold**: a conclusion does not come out, or none does for sure, or a run failed. Intervals are of 95 %: Student's t over seeds, Wilson's of shares, the jackknife's of ratios.
 
 ";
 

@@ -37,9 +37,9 @@ pub struct Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// A conclusion fails, or a run does.
+    /// A conclusion fails, or a run that one is read off; or no conclusion holds for sure.
     DoesNotHold,
-    /// The conclusions hold; another claim or a number does not, or is open.
+    /// No conclusion fails; another claim, a number or a run does, or something is open.
     HoldsInPart,
     /// All claims and all numbers.
     Holds,
@@ -161,10 +161,16 @@ pub fn conclude(
         let within = number.within.map_or_else(String::new, |within| format!(" within {}", shown(within)));
         reasons.push(format!("{} is {is}, where the paper has {}{unit}{within}", number.name, shown(paper)));
     }
-    // In a hurry all of what the paper is about may be left out.
-    if !claims.iter().any(|claim| claim.conclusion && claim.judgement != Judgement::LeftOut) {
+    let of_conclusions =
+        |judgement: Judgement| claims.iter().filter(|claim| claim.conclusion && claim.judgement == judgement).count();
+    let all = claims.iter().filter(|claim| claim.conclusion).count();
+    if of_conclusions(Judgement::LeftOut) == all {
+        // In a hurry all of what the paper is about may be left out.
         verdict = verdict.min(Verdict::HoldsInPart);
         reasons.push("no conclusion was looked at".to_owned());
+    } else if of_conclusions(Judgement::Holds) == 0 {
+        verdict = Verdict::DoesNotHold;
+        reasons.push("none of the conclusions holds for sure".to_owned());
     }
     (verdict, reasons)
 }

@@ -303,8 +303,12 @@ fn check_one(
         let key = keys.get(n).map_or("seeds", String::as_str);
         return Err(file.source.error_at(key, wrong.message, wrong.help));
     }
-    let runs = scenario_file::parse(&file.scenario, &text_of(&table))
-        .map_err(|errors| at_parameters(file, base, (&setting, &keys), errors))?;
+    let runs =
+        scenario_file::parse(&file.scenario, &text_of(&table)).map_err(|errors| match file.overrides.is_empty() {
+            true => at_parameters(file, base, (&setting, &keys), errors),
+            // What was laid over it is not the file's doing, and has no line there.
+            false => errors,
+        })?;
     let mut scenarios = Vec::new();
     for run in chosen {
         let problem = match runs.get(*run) {
