@@ -37,6 +37,11 @@ impl Backend {
     }
 }
 
+/// How many cores this process may use.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// What SIGINT and SIGTERM set, for a run that ends itself.
 pub fn stopped_by_signals() -> io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));

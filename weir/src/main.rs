@@ -6,6 +6,7 @@ mod check;
 mod demo;
 mod exit;
 mod experiment;
+mod files;
 mod import;
 mod report;
 mod reproduce;

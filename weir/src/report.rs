@@ -18,6 +18,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use crate::exit::Failure;
+use crate::files::whole;
 
 /// Arguments of `weir report`.
 #[derive(clap::Args)]
@@ -83,15 +84,10 @@ pub fn write(file: &Path, text: &str) -> Result<(), Failure> {
     let failed = |error: std::io::Error| {
         Failure::Argument(format!("{}: can't be written: {error}; name another file with -o", file.display()))
     };
-    let Some(name) = file.file_name() else {
+    if file.file_name().is_none() {
         return Err(Failure::Argument(format!("-o {}: name a file", file.display())));
-    };
-    let part = file.with_file_name(format!(".{}.part", name.to_string_lossy()));
-    let written = fs::write(&part, text).and_then(|()| fs::rename(&part, file));
-    if written.is_err() {
-        let _ = fs::remove_file(&part);
     }
-    written.map_err(failed)
+    whole(file, |part| fs::write(part, text)).map_err(failed)
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ use self::outcome::MadeOn;
 use self::rows::Rows;
 use self::verdict::Outcome;
 use crate::exit::Failure;
-use crate::experiment::{Backend, VERSION};
+use crate::experiment::{Backend, VERSION, cores};
 use crate::sweep::{self, Columns, Hash, KeyPath, Plan, SweepFile};
 use crate::sweep::{Outcome as PointOutcome, Record};
 
@@ -90,10 +90,10 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
         planned.iter().for_each(|(experiment, plan)| println!("{}: {} runs", experiment.id, plan.points.len()));
         return Ok(());
     }
-    let mut outcomes = Vec::new();
+    let (mut outcomes, version) = (Vec::new(), version()?);
     for (experiment, plan) in planned {
         let directory = output.join(&experiment.id);
-        outcomes.push(run(experiment, &plan, arguments, &directory, jobs)?);
+        outcomes.push(run(experiment, &plan, arguments, &directory, (&version, jobs))?);
     }
     if outcomes.len() > 1 {
         outcome::print_all(&outcomes);
@@ -132,14 +132,14 @@ fn run(
     plan: &Plan,
     arguments: &ReproduceArguments,
     directory: &Path,
-    jobs: usize,
+    (version, jobs): (&str, usize),
 ) -> Result<Outcome, Failure> {
     outcome::head(experiment);
     let (started, began) = (Instant::now(), SystemTime::now());
     // Real frames need the whole machine.
     let jobs = if arguments.backend == Backend::Dpdk { 1 } else { jobs };
     fs::create_dir_all(directory).map_err(|error| Failure::Argument(format!("{}: {error}", directory.display())))?;
-    let records = sweep::run_plan(plan, &directory.join("sweep"), version()?, jobs)?;
+    let records = sweep::run_plan(plan, &directory.join("sweep"), version.to_owned(), jobs)?;
     if records.len() < plan.points.len() {
         let left = plan.points.len() - records.len();
         return Err(Failure::Run(format!(
@@ -260,8 +260,8 @@ fn overrides(set: &[String]) -> Result<Vec<(KeyPath, toml::Value)>, Failure> {
         let (path, value) = text.split_once('=').ok_or_else(|| wrong(text))?;
         let path = KeyPath::parse(path.trim()).ok_or_else(|| wrong(text))?;
         let parsed = format!("value = {value}").parse::<toml::Table>();
-        let value = parsed.ok().and_then(|mut table| table.remove("value"));
-        Ok((path, value.unwrap_or_else(|| toml::Value::String(text.split_once('=').map_or("", |it| it.1).to_owned()))))
+        let parsed = parsed.ok().and_then(|mut table| table.remove("value"));
+        Ok((path, parsed.unwrap_or_else(|| toml::Value::String(value.to_owned()))))
     };
     set.iter().map(parse).collect()
 }
@@ -282,8 +282,4 @@ fn blamed(failure: Failure, set: &[String]) -> Failure {
 fn version() -> Result<String, Failure> {
     let program = fs::read(std::env::current_exe()?)?;
     Ok(format!("{} ({})", env!("CARGO_PKG_VERSION"), Hash::of(&program).text()))
-}
-
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
 }

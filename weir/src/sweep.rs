@@ -33,11 +33,12 @@ pub use self::hash::Hash;
 pub use self::path::Path as KeyPath;
 pub use self::plan::{Plan, Point};
 pub use self::results::Record;
-pub use self::table::{Cell, Table, whole};
+pub use self::table::{Cell, Table};
 
 use self::directory::{MadeBy, Manifest, Shard, SweepDir};
 use self::workers::Stop;
 use crate::exit::Failure;
+use crate::experiment::cores;
 use crate::table::count;
 
 /// Arguments of `weir sweep`, or one of its commands.
@@ -101,8 +102,7 @@ pub fn sweep(arguments: &SweepArguments) -> Result<(), Failure> {
 
 fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let path = arguments.file.as_deref().expect("required");
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let jobs = arguments.jobs.map_or(cores, |jobs| jobs as usize);
+    let jobs = arguments.jobs.map_or_else(cores, |jobs| jobs as usize);
     let plan = Plan::of(&file::load(path)?, jobs)?;
     let output = arguments.output.clone().unwrap_or_else(|| PathBuf::from("runs").join(&plan.name));
     let manifest = Manifest { shard: arguments.shard, ..manifest(&plan, env!("CARGO_PKG_VERSION").to_owned()) };

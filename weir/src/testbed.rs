@@ -3,7 +3,7 @@
 
 mod figure;
 mod outcome;
-mod traffic;
+pub(crate) mod traffic;
 
 use std::cell::Cell;
 use std::fs;

@@ -489,6 +489,12 @@ impl Summary {
         let drops = self.lossless_classes().flat_map(|class| &class.drops);
         drops.filter(|(reason, _)| *reason != "shutdown").map(|(_, frames)| frames).sum()
     }
+
+    /// The same, and those that hosts dropped for want of room.
+    pub fn lossless_drops_with_hosts(&self) -> u64 {
+        let of_hosts = self.hosts.iter().flat_map(|host| &host.classes).filter(|class| class.lossless);
+        self.lossless_drops() + of_hosts.map(|class| class.receive_overflow).sum::<u64>()
+    }
 }
 
 impl FlowSummary {

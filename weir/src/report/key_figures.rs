@@ -4,7 +4,7 @@ use weir_testbed::run_dir::{BinSummary, ClassSummary, PoolSummary, Summary};
 use weir_units::Span;
 
 use super::input::{OfRun, Run};
-use super::verdict::{is_good, lossless_dropped};
+use super::verdict::is_good;
 use crate::table::count;
 
 /// A line of the comparison.
@@ -47,7 +47,7 @@ pub fn key_figures(runs: &[Run]) -> Vec<KeyFigure> {
         row("PAUSEs sent by hosts", &|run| Some(count(run.summary.flow_control?.host_pauses_sent)));
     }
     row("messages of flow control sent", &|run| Some(count(run.summary.flow_control?.messages_sent)));
-    row("lossless frames dropped", &|run| Some(count(lossless_dropped(&run.summary))));
+    row("lossless frames dropped", &|run| Some(count(run.summary.lossless_drops_with_hosts())));
     row("all frames dropped or lost", &|run| {
         let frames = run.summary.frames.as_ref()?;
         let taken = frames.faults_lost + frames.faults_corrupted + frames.cut_off;

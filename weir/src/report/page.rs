@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use weir_testbed::run_dir::{BinSummary, Distribution, TrafficSummary};
+use weir_testbed::run_dir::TrafficSummary;
 
 use super::Lead;
 use super::charts::Chart;
@@ -15,6 +15,7 @@ use super::topology::drawings;
 use super::verdict::verdict;
 use crate::exit::Failure;
 use crate::table::count;
+use crate::testbed::traffic::{BIN_HEAD, bin_cells};
 
 const PLOT_SCRIPT: &str = include_str!("vendor/uPlot.iife.min.js");
 const PLOT_STYLE: &str = include_str!("vendor/uPlot.min.css");
@@ -171,7 +172,7 @@ fn traffic_tables(html: &mut String, runs: &[Run]) {
              <caption>{0}: messages by size</caption>\n<thead><tr><th scope=\"col\">size</th><th scope=\"col\" class=\"name\">run</th>",
             escaped(name)
         );
-        for head in ["messages", "slowdown: mean", "50 %", "95 %", "99 %", "99.9 %", "FCT, us: mean", "50 %", "99 %"] {
+        for head in BIN_HEAD {
             let _ = write!(html, "<th scope=\"col\">{head}</th>");
         }
         *html += "</tr></thead>\n<tbody>\n";
@@ -188,36 +189,17 @@ fn traffic_tables(html: &mut String, runs: &[Run]) {
         for (_, _, size) in sizes {
             for (run, traffic) in &traffics {
                 let Some(bin) = traffic.bins.iter().find(|bin| bin.sizes == size) else { continue };
+                let cells: String = bin_cells(bin).iter().map(|cell| format!("<td>{cell}</td>")).collect();
                 let _ = writeln!(
                     html,
-                    "<tr><th scope=\"row\">{}</th><td class=\"name\">{}</td>{}</tr>",
+                    "<tr><th scope=\"row\">{}</th><td class=\"name\">{}</td>{cells}</tr>",
                     escaped(&size),
                     escaped(&run.label),
-                    bin_cells(bin)
                 );
             }
         }
         *html += "</tbody></table></div>\n";
     }
-}
-
-fn bin_cells(bin: &BinSummary) -> String {
-    let slowdown = |value: fn(&Distribution) -> u64| {
-        bin.slowdown_permille.as_ref().map_or("-".to_owned(), |of| format!("{:.2}", value(of) as f64 / 1e3))
-    };
-    let fct = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
-    let cells = [
-        count(bin.count),
-        slowdown(|of| of.mean),
-        slowdown(|of| of.p50),
-        slowdown(|of| of.p95),
-        slowdown(|of| of.p99),
-        slowdown(|of| of.p999),
-        fct(bin.fct_ns.mean),
-        fct(bin.fct_ns.p50),
-        fct(bin.fct_ns.p99),
-    ];
-    cells.iter().map(|cell| format!("<td>{cell}</td>")).collect()
 }
 
 /// What runs note about themselves, what was left out, and what was thinned.

@@ -50,19 +50,13 @@ fn failures(summary: &Summary) -> Vec<String> {
     if !summary.failures.is_empty() || summary.lossless {
         return summary.failures.clone();
     }
-    let dropped = lossless_dropped(summary);
+    let dropped = summary.lossless_drops_with_hosts();
     let gaps: u64 = summary.flows.iter().map(|flow| flow.lost).sum();
     vec![match dropped.max(gaps) {
         0 => "not all that was sent has arrived".to_owned(),
         1 => "one lossless frame was lost".to_owned(),
         frames => format!("{} lossless frames were lost", count(frames)),
     }]
-}
-
-/// Frames of lossless classes that switches dropped while they ran, and hosts for want of room.
-pub fn lossless_dropped(summary: &Summary) -> u64 {
-    let of_hosts = summary.hosts.iter().flat_map(|host| &host.classes).filter(|class| class.lossless);
-    summary.lossless_drops() + of_hosts.map(|class| class.receive_overflow).sum::<u64>()
 }
 
 fn deadlock(summary: &Summary) -> Option<String> {

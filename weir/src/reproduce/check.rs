@@ -6,7 +6,7 @@ use std::str::FromStr;
 use weir_config::ConfigErrors;
 use weir_units::Bytes;
 
-use super::experiment::{Claim, Experiment, Level, Line, Measure, Over, Panel, PanelKind, Statistic};
+use super::experiment::{Claim, Experiment, Level, Measure, Over, Panel, PanelKind, Statistic};
 use super::rows::{Selection, combination, parameter};
 use super::units;
 use crate::experiment::Backend;
@@ -93,12 +93,6 @@ pub fn of_plan(experiment: &Experiment, plan: &Plan, quick: bool) -> Result<(), 
         }
     }
     told(experiment, mistakes)
-}
-
-impl Line {
-    pub fn selection(&self) -> Selection<'_> {
-        Selection { runs: &self.runs, parameters: &self.parameters }
-    }
 }
 
 impl Selection<'_> {

@@ -10,7 +10,7 @@ use super::outcome::{self, MadeOn, duration};
 use super::units::shown;
 use super::verdict::{Number, Outcome, Verdict};
 use crate::exit::Failure;
-use crate::sweep::whole;
+use crate::files::{at, whole};
 
 /// An experiment, and what its last call has left.
 type Entry<'a> = (&'a Experiment, Option<(Outcome, MadeOn)>);
@@ -28,7 +28,7 @@ pub fn write(file: &Path, experiments: &[Experiment], results: &Path) -> Result<
         )));
     }
     let text = document(&entries);
-    whole(file, |part| fs::write(part, text)).map_err(|error| Failure::Run(format!("{}: {error}", file.display())))?;
+    whole(file, |part| fs::write(part, text)).map_err(at(file))?;
     println!(
         "{} of {} experiments: {}",
         entries.iter().filter(|it| it.1.is_some()).count(),
@@ -119,10 +119,8 @@ fn machines(text: &mut String, entries: &[Entry<'_>]) {
 
 fn section(text: &mut String, experiment: &Experiment, result: Option<&(Outcome, MadeOn)>) {
     let paper = &experiment.paper;
-    let place =
-        if paper.section.is_empty() { paper.figure.clone() } else { format!("{}, {}", paper.figure, paper.section) };
     let _ = writeln!(text, "\n## {}: {}\n", experiment.id, paper.title);
-    let _ = writeln!(text, "{}: {place}. {}\n", paper.paper.citation(), paper.setting);
+    let _ = writeln!(text, "{}: {}. {}\n", paper.paper.citation(), paper.place(), paper.setting);
     let _ = writeln!(text, "The paper: {}", paper.found);
     if let Some((outcome, _)) = result {
         let _ = writeln!(text, "\nWeir: **{}**{}", outcome.verdict, if outcome.reasons.is_empty() { "." } else { ":" });

@@ -12,6 +12,7 @@ use weir_config::{ConfigErrors, Source};
 use weir_units::{BitRate, Bytes};
 
 use super::paper::PaperName;
+use super::rows::Selection;
 use crate::exit::Failure;
 use crate::experiment::Backend;
 use crate::sweep::SweepFile;
@@ -271,6 +272,30 @@ pub struct Stated {
     /// The line that has the same of Weir.
     pub of: Option<String>,
     pub points: Vec<(toml::Value, f64)>,
+}
+
+impl PaperFile {
+    /// Where it stands: `Fig. 9, 6.1`.
+    pub fn place(&self) -> String {
+        if self.section.is_empty() { self.figure.clone() } else { format!("{}, {}", self.figure, self.section) }
+    }
+}
+
+impl Measure {
+    pub fn selection(&self) -> Selection<'_> {
+        Selection { runs: &self.runs, parameters: &self.parameters }
+    }
+
+    /// The two measures that it is of.
+    pub fn parts(&self) -> Option<&[String; 2]> {
+        self.ratio.as_ref().or(self.reduction.as_ref())
+    }
+}
+
+impl Line {
+    pub fn selection(&self) -> Selection<'_> {
+        Selection { runs: &self.runs, parameters: &self.parameters }
+    }
 }
 
 const FORMAT: Format = Format {

@@ -51,23 +51,18 @@ fn drawn(panel: &Panel, rows: &Rows) -> Result<plot::Panel, Failure> {
             for line in &panel.lines {
                 drawn.lines.extend(over_time(panel, line, rows)?);
             }
-            let stated = panel.paper.iter().map(|stated| of_paper(stated, &mut Vec::new()));
-            drawn.lines.extend(stated);
+            drawn.lines.extend(panel.paper.iter().map(|stated| of_paper(stated, &mut Vec::new())));
         }
         PanelKind::Sweep => {
             drawn.x_label = x_label(panel.x.as_deref().unwrap_or(""));
             let mut categories = Vec::new();
-            let lines: Vec<plot::Line> =
-                panel.lines.iter().filter_map(|line| over_parameter(panel, line, rows, &mut categories)).collect();
-            drawn.lines.extend(lines);
-            let stated: Vec<plot::Line> = panel.paper.iter().map(|stated| of_paper(stated, &mut categories)).collect();
-            drawn.lines.extend(stated);
+            let measured = panel.lines.iter().filter_map(|line| over_parameter(panel, line, rows, &mut categories));
+            drawn.lines = measured.collect();
+            let measured = drawn.lines.len();
+            drawn.lines.extend(panel.paper.iter().map(|stated| of_paper(stated, &mut categories)));
             if !categories.is_empty() {
-                drawn.lines.iter_mut().filter(|line| line.compared_with.is_none()).for_each(|line| {
-                    if line.style == Style::StrokeAndMarkers(Marker::Filled) {
-                        line.style = Style::Bars;
-                    }
-                });
+                // What the paper states stays marks upon the bars.
+                drawn.lines[..measured].iter_mut().for_each(|line| line.style = Style::Bars);
                 drawn.x_axis = XAxis::Categories(categories);
             }
         }

@@ -18,24 +18,6 @@ pub enum Reading {
     None(String),
 }
 
-/// A value of one point.
-struct Sample {
-    seed: Option<u32>,
-    combination: (String, String),
-    value: f64,
-}
-
-impl Measure {
-    pub fn selection(&self) -> Selection<'_> {
-        Selection { runs: &self.runs, parameters: &self.parameters }
-    }
-
-    /// The two measures that it is of.
-    pub fn parts(&self) -> Option<&[String; 2]> {
-        self.ratio.as_ref().or(self.reduction.as_ref())
-    }
-}
-
 impl Experiment {
     /// The points that conclusions are read off.
     pub fn concluded_from(&self) -> Vec<Selection<'_>> {
@@ -87,11 +69,10 @@ fn single(measure: &Measure, rows: &Rows) -> Result<Reading, Failure> {
         let share = share.map(|share| Estimate { interval: share.interval.filter(|_| is_by_chance), ..share });
         return Ok(share.map_or(Reading::LeftOut, Reading::Is));
     }
-    let samples = match samples(measure, &selected, rows)? {
-        Ok(samples) => samples,
+    let values = match values(measure, &selected, rows)? {
+        Ok(values) => values,
         Err(none) => return Ok(Reading::None(none)),
     };
-    let values: Vec<f64> = samples.iter().map(|sample| sample.value).collect();
     let of_all = |value: Option<f64>| value.map(|value| Estimate::exactly(value, values.len()));
     let estimate = match measure.over.unwrap_or_default() {
         Over::Mean => statistics::mean(&values),
@@ -106,28 +87,19 @@ fn single(measure: &Measure, rows: &Rows) -> Result<Reading, Failure> {
 fn quotient(measure: &Measure, parts: [&Measure; 2], rows: &Rows) -> Result<Reading, Failure> {
     let mut of_parts = Vec::new();
     for part in parts {
-        let selected: Vec<&Row> = rows.select(part.selection()).collect();
-        if selected.is_empty() {
-            return Ok(Reading::LeftOut);
-        }
-        // What is made of all points has no seeds to pair.
-        if part.over.unwrap_or_default() != Over::Mean {
-            match single(part, rows)? {
-                Reading::Is(estimate) => of_parts.push(vec![(None, estimate.value)]),
-                other => return Ok(other),
-            }
-            continue;
-        }
-        match samples(part, &selected, rows)? {
-            Ok(samples) => of_parts.push(samples.iter().map(|sample| (sample.seed, sample.value)).collect()),
-            Err(none) => return Ok(Reading::None(none)),
+        match single(part, rows)? {
+            // What is made of all points has no seeds to pair.
+            Reading::Is(estimate) if estimate.values.is_empty() => of_parts.push(vec![estimate.value]),
+            Reading::Is(estimate) => of_parts.push(estimate.values),
+            other => return Ok(other),
         }
     }
     let [one, other] = [&of_parts[0], &of_parts[1]];
-    if one.iter().map(|sample| sample.0).ne(other.iter().map(|sample| sample.0)) {
+    // Points of a sweep have all its seeds.
+    if one.len() != other.len() {
         return Ok(Reading::None(format!("\"{}\" and \"{}\" have not the same seeds", parts[0].name, parts[1].name)));
     }
-    let pairs: Vec<(f64, f64)> = one.iter().zip(other).map(|(one, other)| (one.1, other.1)).collect();
+    let pairs: Vec<(f64, f64)> = one.iter().copied().zip(other.iter().copied()).collect();
     let Some(ratio) = statistics::ratio(&pairs) else {
         return Ok(Reading::None(format!("\"{}\" is 0", parts[1].name)));
     };
@@ -141,40 +113,23 @@ fn spared(ratio: Estimate) -> Estimate {
 }
 
 /// A value for each point, or why one has none.
-fn samples(measure: &Measure, selected: &[&Row], rows: &Rows) -> Result<Result<Vec<Sample>, String>, Failure> {
-    let mut samples = Vec::new();
-    let mut without = 0;
+fn values(measure: &Measure, selected: &[&Row], rows: &Rows) -> Result<Result<Vec<f64>, String>, Failure> {
+    let is_time = matches!(measure.statistic, Some(Statistic::FirstAtLeast | Statistic::FirstBelow));
+    let column = measure.value.as_deref().or(measure.series.as_deref()).expect("checked before: it has one of them");
+    let divisor = units::divisor(if is_time { "t_us" } else { column }, &measure.unit).expect("checked before");
+    let mut values = Vec::new();
     for row in selected {
-        let (column, value) = match (&measure.value, &measure.series) {
-            (Some(column), _) => (column, rows.number(row, column)),
-            (_, Some(column)) => (column, statistic(measure, &row.series(column)?)),
-            _ => unreachable!("checked before: a measure has a value, a series, a share or two parts"),
+        let value = match measure.series {
+            None => rows.number(row, column),
+            Some(_) => statistic(measure, &row.series(column)?),
         };
-        let is_time = matches!(measure.statistic, Some(Statistic::FirstAtLeast | Statistic::FirstBelow));
-        let column = if is_time { "t_us" } else { column.as_str() };
-        let divisor = units::divisor(column, &measure.unit).expect("checked before");
-        let (run, parameters) = combination(&row.point);
-        match value {
-            Some(value) => samples.push(Sample {
-                seed: row.point.seed,
-                combination: (run.to_owned(), parameters),
-                value: value / divisor,
-            }),
-            None => without += 1,
-        }
+        values.extend(value.map(|value| value / divisor));
     }
-    if without > 0 {
-        return Ok(Err(match selected.len() {
-            1 => "never".to_owned(),
-            all => format!("never in {without} of {all} runs"),
-        }));
-    }
-    let first = samples.first().map(|sample| &sample.combination);
-    if measure.over.unwrap_or_default() == Over::Mean && samples.iter().any(|sample| Some(&sample.combination) != first)
-    {
-        return Ok(Err("the points differ in more than their seeds".to_owned()));
-    }
-    Ok(Ok(samples))
+    Ok(match (selected.len() - values.len(), selected.len()) {
+        (0, _) => Ok(values),
+        (_, 1) => Err("never".to_owned()),
+        (without, all) => Err(format!("never in {without} of {all} runs")),
+    })
 }
 
 /// Of a series between `from` and `to`; `None` if there is no sample, or no such one.

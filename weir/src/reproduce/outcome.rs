@@ -9,8 +9,9 @@ use weir_testbed::run_dir::Provenance;
 use super::experiment::Experiment;
 use super::verdict::{Judgement, Number, Outcome};
 use crate::exit::Failure;
-use crate::experiment::Backend;
-use crate::sweep::{Cell, Table as Columns, whole};
+use crate::experiment::{Backend, cores};
+use crate::files::{at, json_text, whole};
+use crate::sweep::{Cell, Table as Columns};
 use crate::table::Table;
 
 /// What made the results: `made-on.json`.
@@ -87,7 +88,7 @@ pub fn list(all: &[Experiment]) {
 
 /// What is to run, and how long it takes.
 pub fn introduce(chosen: &[Experiment], quick: bool, jobs: usize, backend: Backend) {
-    let cores = jobs.min(super::cores()).max(1);
+    let cores = jobs.min(cores()).max(1);
     let cpu: f64 = chosen.iter().map(|experiment| experiment.cpu_seconds(quick)).sum();
     let what = if chosen.len() == 1 { "One experiment".to_owned() } else { format!("{} experiments", chosen.len()) };
     match backend {
@@ -102,9 +103,8 @@ pub fn introduce(chosen: &[Experiment], quick: bool, jobs: usize, backend: Backe
 /// What it is about.
 pub fn head(experiment: &Experiment) {
     let paper = &experiment.paper;
-    let section = if paper.section.is_empty() { String::new() } else { format!(", {}", paper.section) };
     println!("\n{}  {}", experiment.id, paper.title);
-    println!("  {}: {}{section}", paper.paper.citation(), paper.figure);
+    println!("  {}: {}", paper.paper.citation(), paper.place());
     println!("  setting: {}", paper.setting);
     println!("  found:   {}", paper.found);
 }
@@ -176,16 +176,10 @@ pub fn duration(seconds: f64) -> String {
 }
 
 fn write_json(path: &Path, content: &impl Serialize) -> Result<(), Failure> {
-    let mut text = serde_json::to_string_pretty(content).expect("plain data is JSON");
-    text.push('\n');
-    whole(path, |part| fs::write(part, text)).map_err(at(path))
+    whole(path, |part| fs::write(part, json_text(content))).map_err(at(path))
 }
 
 fn read_json<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<T, Failure> {
     let text = fs::read_to_string(path).map_err(at(path))?;
     serde_json::from_str(&text).map_err(|error| Failure::Argument(format!("{}: {error}", path.display())))
-}
-
-fn at(path: &Path) -> impl FnOnce(std::io::Error) -> Failure {
-    move |error| Failure::Run(format!("{}: {error}", path.display()))
 }

@@ -48,9 +48,8 @@ fn runs(experiment: &Experiment, rows: &Rows) -> Vec<PathBuf> {
 
 fn sentences(experiment: &Experiment, outcome: &Outcome) -> Vec<String> {
     let paper = &experiment.paper;
-    let section = if paper.section.is_empty() { String::new() } else { format!(", {}", paper.section) };
     let mut sentences = vec![
-        format!("{}: {}{section}. {}", paper.paper.citation(), paper.figure, paper.setting),
+        format!("{}: {}. {}", paper.paper.citation(), paper.place(), paper.setting),
         format!("The paper: {}", paper.found),
         format!("Weir: it {}, in {} runs of {} seeds.", outcome.verdict, outcome.points, outcome.seeds),
     ];

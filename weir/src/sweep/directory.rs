@@ -20,8 +20,8 @@ use serde::{Deserialize, Serialize};
 use weir_testbed::run_dir::{Speed, Summary, read_summary};
 
 use super::plan::Point;
-use super::table::whole;
 use crate::exit::Failure;
+use crate::files::{at, json_text, whole};
 
 const MANIFEST: &str = "sweep.json";
 const POINT: &str = "point.json";
@@ -285,20 +285,9 @@ fn read_point(folder: &Path) -> io::Result<Finished> {
     Ok(serde_json::from_str(&fs::read_to_string(folder.join(POINT))?)?)
 }
 
-fn json_text(content: &impl Serialize) -> String {
-    let mut text = serde_json::to_string_pretty(content).expect("plain data is JSON");
-    text.push('\n');
-    text
-}
-
 /// What is not there need not be removed.
 fn remove(removed: io::Result<()>) -> io::Result<()> {
     removed.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
-}
-
-/// An error with the file that it is about.
-pub fn at(path: &Path) -> impl FnOnce(io::Error) -> Failure {
-    move |error| Failure::Run(format!("{}: {error}", path.display()))
 }
 
 #[cfg(test)]

@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use super::columns;
-use super::directory::{Finished, Outcome, at, read_results};
+use super::directory::{Finished, Outcome, read_results};
 use super::plan::Point;
 use super::table::{Cell, Table};
 use crate::exit::Failure;
+use crate::files::at;
 
 /// A finished point and its row.
 #[derive(Clone, Debug)]

@@ -5,8 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf, absolute};
 use std::process::{Command, Output};
 
-use super::directory::{MadeBy, Manifest, at, check};
+use super::directory::{MadeBy, Manifest, check};
 use crate::exit::Failure;
+use crate::files::at;
 
 /// What goes into the job scripts.
 pub struct Jobs<'a> {

@@ -12,6 +12,8 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{Type, TypePtr};
 
+use crate::files::whole;
+
 /// A value of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
@@ -183,15 +185,6 @@ fn kind_of(cells: &[Cell]) -> Kind {
         _ => Kind::Text,
     };
     cells.iter().filter_map(Cell::kind).reduce(join).unwrap_or(Kind::Whole)
-}
-
-/// Has a file written beside its place, and then put there.
-pub fn whole(path: &Path, write: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
-    let mut part = path.as_os_str().to_owned();
-    part.push(".part");
-    let part = Path::new(&part);
-    write(part)?;
-    fs::rename(part, path)
 }
 
 #[cfg(test)]

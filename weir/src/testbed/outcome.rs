@@ -62,17 +62,10 @@ fn is_deadlocked(summary: &Summary) -> bool {
 
 fn lost(summary: &Summary) -> String {
     let gaps: u64 = summary.flows.iter().map(|flow| flow.lost).sum();
-    match dropped(summary).max(gaps) {
+    match summary.lossless_drops_with_hosts().max(gaps) {
         0 => "not all that was sent has arrived, and no deadlock holds it".to_owned(),
         frames => format!("{} lossless frames were lost", count(frames)),
     }
-}
-
-/// Frames of lossless classes that switches dropped while they ran, and hosts for want of room.
-fn dropped(summary: &Summary) -> u64 {
-    let of_hosts = summary.hosts.iter().flat_map(|host| &host.classes).filter(|class| class.lossless);
-    let overflown: u64 = of_hosts.map(|class| class.receive_overflow).sum();
-    summary.lossless_drops() + overflown
 }
 
 /// What comes before all else.
@@ -180,7 +173,7 @@ fn comparison(ended: &[Ended]) -> Table {
             run.summary.flow_control.map_or("-".to_owned(), |of| count(of.host_pauses_sent))
         });
     }
-    row("lossless frames dropped", &|run| count(dropped(&run.summary)));
+    row("lossless frames dropped", &|run| count(run.summary.lossless_drops_with_hosts()));
     row("messages, highest mean share of a link, %", &|run| {
         percent(run.summary.ports.iter().map(|port| port.messages.share_ppm).max())
     });

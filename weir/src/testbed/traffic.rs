@@ -16,23 +16,25 @@ pub(super) fn tables(summary: &Summary) -> Vec<(String, Table)> {
             messages => format!(", {} of them before the warm-up's end", count(messages)),
         };
         let line = format!("{}: {} messages completed{warm_up}{unfinished}", traffic.name, count(traffic.completed));
-        let head =
-            ["size", "messages", "slowdown: mean", "50 %", "95 %", "99 %", "99.9 %", "FCT, us: mean", "50 %", "99 %"];
-        let mut table = Table::new(head);
-        traffic.bins.iter().for_each(|bin| table.row(row(bin)));
+        let mut table = Table::new(std::iter::once("size").chain(BIN_HEAD));
+        traffic.bins.iter().for_each(|bin| table.row(std::iter::once(bin.sizes.clone()).chain(bin_cells(bin))));
         (line, table)
     });
     tables.collect()
 }
 
-fn row(bin: &BinSummary) -> Vec<String> {
+/// What is told of the messages of a size.
+pub(crate) const BIN_HEAD: [&str; 9] =
+    ["messages", "slowdown: mean", "50 %", "95 %", "99 %", "99.9 %", "FCT, us: mean", "50 %", "99 %"];
+
+/// Under [`BIN_HEAD`].
+pub(crate) fn bin_cells(bin: &BinSummary) -> [String; BIN_HEAD.len()] {
     let slowdown = |value: fn(&Distribution) -> u64| {
         let of_bin = bin.slowdown_permille.as_ref().map(value);
         of_bin.map_or("-".to_owned(), |permille| format!("{:.2}", permille as f64 / 1e3))
     };
     let fct = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
-    vec![
-        bin.sizes.clone(),
+    [
         count(bin.count),
         slowdown(|of| of.mean),
         slowdown(|of| of.p50),
