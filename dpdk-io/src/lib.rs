@@ -9,7 +9,7 @@
 //! | [`Mempool`] | fixed-size packet buffers |
 //! | [`Mbuf`], [`Batch`] | one owned packet, and a short array of them |
 //! | [`Port`], [`RxQueue`], [`TxQueue`] | an Ethernet device and its queues |
-//! | [`ring_pair`], [`vdev`] | devices without hardware |
+//! | [`ring_port`], [`ring_pair`], [`vdev`] | devices without hardware |
 //! | [`Clock`] | calibrated time-stamp counter |
 //!
 //! # Ownership
@@ -56,8 +56,8 @@ pub use lcore::{Lcore, LcoreHandle, LcorePanic};
 pub use mbuf::Mbuf;
 pub use mempool::{DEFAULT_DATA_ROOM, HEADROOM, Mempool, MempoolConfig, data_room_for, mempool_bytes};
 pub use pdump::pdump_init;
-pub use port::{DeviceInfo, Link, Port, PortEntry};
+pub use port::{DeviceInfo, Link, PORTS_MAX, Port, PortEntry};
 pub use port_config::PortConfig;
 pub use queue::{RxQueue, TxQueue};
-pub use ring_port::ring_pair;
+pub use ring_port::{RingEnd, ring_pair, ring_port};
 pub use xstats::PortStats;

@@ -28,6 +28,9 @@ pub struct Port {
     pub(crate) shared: Arc<PortShared>,
 }
 
+/// Ports that this DPDK can have in a process; it is built with the number (`RTE_MAX_ETHPORTS`).
+pub const PORTS_MAX: usize = sys::WEIR_MAX_PORTS as usize;
+
 /// One line of [`Port::list`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortEntry {

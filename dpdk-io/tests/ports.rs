@@ -3,7 +3,9 @@
 mod common;
 
 use common::{frame, mbuf, pool, receive_all, temporary_path};
-use weir_dpdk_io::{Batch, FlowControlStep, MacControlTransmit, Port, PortConfig, PortError, ring_pair, vdev};
+use weir_dpdk_io::{
+    Batch, FlowControlStep, MacControlTransmit, Port, PortConfig, PortError, ring_pair, ring_port, vdev,
+};
 
 #[test]
 fn ports_without_hardware() {
@@ -13,6 +15,8 @@ fn ports_without_hardware() {
     ring_pair_passes_frames_in_order();
     full_ring_keeps_the_tail();
     ring_pairs_can_be_made_again_and_again();
+    far_ends_are_no_ports_of_dpdks();
+    far_ends_keep_the_tail_and_free_what_is_left();
     pcap_files();
     assert!(Port::list().is_empty(), "{:?}", Port::list());
     assert!(!eal.is_in_use());
@@ -178,6 +182,57 @@ fn ring_pairs_can_be_made_again_and_again() {
     assert!(ring_pair("twin", 64).is_err());
     assert!(ring_pair("no/slash", 64).is_err());
     assert!(ring_pair("none", 0).is_err());
+}
+
+fn far_ends_are_no_ports_of_dpdks() {
+    let pool = pool("far", 511);
+    let before = Port::list().len();
+    let (mut port, mut far_end) = ring_port("far", 128).expect("a port");
+    assert_eq!(Port::list().len(), before + 1);
+    let (mut rx, mut tx) = port.configure(PortConfig::new(&pool)).expect("configured");
+    port.start().expect("started");
+
+    let mut batch = Batch::new();
+    for number in 0..60 {
+        batch.push(mbuf(&pool, &frame(number, 64 + number as usize))).expect("room");
+    }
+    assert_eq!(tx[0].send(&mut batch), 60);
+    assert_eq!(far_end.receive(&mut batch, 7), 7, "no more than were asked for");
+    assert_eq!(far_end.receive(&mut batch, 60), 53);
+    assert_eq!(far_end.receive(&mut batch, 60), 0, "no room, and no more");
+    for (number, received) in (0..60).zip(&batch) {
+        assert_eq!(received.data(), frame(number, 64 + number as usize));
+    }
+    // From another thread.
+    batch = std::thread::spawn(move || {
+        assert_eq!(far_end.send(&mut batch), 60);
+        batch
+    })
+    .join()
+    .expect("no panic");
+    assert_eq!(receive_all(&mut rx[0], &mut batch, 60), 60);
+    batch.clear();
+    assert_eq!(pool.in_use(), 0);
+}
+
+fn far_ends_keep_the_tail_and_free_what_is_left() {
+    let pool = pool("tails", 511);
+    let (mut port, mut far_end) = ring_port("tails", 40).expect("a port");
+    let (rx, tx) = port.configure(PortConfig::new(&pool)).expect("configured");
+    port.start().expect("started");
+    let mut batch = Batch::new();
+    assert_eq!(far_end.send(&mut batch), 0);
+    assert!(pool.alloc_bulk(&mut batch, 60));
+    assert_eq!((far_end.send(&mut batch), batch.len()), (40, 20));
+    assert_eq!((far_end.send(&mut batch), batch.len()), (0, 20));
+    batch.clear();
+    drop((port, rx, tx));
+    assert_eq!(pool.in_use(), 40, "what it sent waits in the ring");
+    drop(far_end);
+    assert_eq!(pool.in_use(), 0);
+    // The name is free again, and a far end can be a port too.
+    let (_port, far_end) = ring_port("tails", 40).expect("a port");
+    assert_eq!(far_end.into_port().expect("a port").name(), "net_ring_tailsb");
 }
 
 fn pcap_files() {

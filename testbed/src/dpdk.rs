@@ -4,8 +4,10 @@
 //! Switches, hosts and links go by one clock, which runs slower than real time by the scenario's dilation, so that a
 //! small machine keeps up with fast links. Every time that is reported is the scenario's.
 
+mod attachment;
 mod board;
 mod capture;
+mod connections;
 mod fit;
 mod instants;
 mod on_link;
@@ -21,16 +23,18 @@ use weir_config::{Device, SwitchConfig};
 use weir_dpdk_driver::{
     DriverError, Fabric, FabricOptions, Memory, Placement, RunningFabric, Runtime, Stopped, pci_addresses_of,
 };
-use weir_dpdk_io::{RxQueue, TxQueue};
+use weir_dpdk_io::RingEnd;
 use weir_switch_core::Report;
 use weir_units::{BitRate, Span, Time};
 
-use crate::host::HostError;
+use crate::host::{Host, HostError};
 pub use crate::record::Progress;
 use crate::record::{ProgressOf, write_configs};
 use crate::run_dir::{FlowSample, RunDir, RunDirError, Summary};
 use crate::scenario::{HostPlan, LinkPlan, PortPlace, Scenario, ScenarioError};
+use attachment::Attachment;
 use board::Board;
+use connections::Connections;
 pub use fit::fitting_dilation;
 use instants::PortInstants;
 use on_link::LinkShape;
@@ -149,21 +153,21 @@ impl DpdkBackend {
         scenario.check()?;
         write_configs(scenario, &run)?;
         let board = Arc::new(Board::new(scenario));
-        let (fabric, readers) = self.prepare(scenario, &board)?;
-        let mut recorder = Recorder::new(scenario, &run, board.clone(), readers)?;
+        let Prepared { fabric, readers, connections } = self.prepare(scenario, &board)?;
+        let mut recorder = Recorder::new(scenario, &run, board.clone(), readers, connections)?;
         let running = fabric.start()?;
         let outcome = conduct(scenario, &running, &board, &mut recorder, observe);
         let stopped = running.stop(DRAIN_WITHIN)?;
         recorder.collect()?;
-        let record = recorder.finish()?;
+        let (record, traffic) = recorder.finish()?;
         outcome?;
-        let summary = results::summary(scenario, &board, &stopped, record, started.elapsed());
+        let summary = results::summary(scenario, &board, &stopped, (record, traffic), started.elapsed());
         run.finish(&summary)?;
         Ok(summary)
     }
 
     /// Opens the ports and puts hosts and wires behind them.
-    fn prepare(&self, scenario: &Scenario, board: &Arc<Board>) -> Result<(Fabric<'_>, Vec<Reader>), BackendError> {
+    fn prepare(&self, scenario: &Scenario, board: &Arc<Board>) -> Result<Prepared<'_>, BackendError> {
         let mut placement = placement(scenario, &weir_dpdk_io::cpu::allowed())?;
         let of_switches = placement.cpus.len();
         placement.cpus.extend(&self.host_cpus);
@@ -174,28 +178,31 @@ impl DpdkBackend {
         let mut fabric = Fabric::prepare(&self.runtime, &scenario.switches, &placement, mbufs_of(scenario))?;
         let mut readers = Vec::new();
         let slack = HOST_SLACK.divided_by(u64::from(scenario.time_dilation()));
-        for (n, plan) in scenario.hosts.iter().enumerate() {
-            let queues = match &plan.device {
-                None => far_end(&mut fabric, scenario, plan.place())?,
+        let of_host = |n: usize, source| BackendError::Host { host: scenario.hosts[n].name.clone(), source };
+        let hosts = (0..scenario.hosts.len()).map(|n| scenario.host(n, slack).map_err(|error| of_host(n, error)));
+        let mut hosts = hosts.collect::<Result<Vec<Host>, _>>()?;
+        let connections = Connections::open(scenario, &mut hosts).map_err(|(n, error)| of_host(n, error))?;
+        for (n, (plan, host)) in scenario.hosts.iter().zip(hosts).enumerate() {
+            let attachment = match &plan.device {
+                None => Attachment::Ring(far_end(&mut fabric, scenario, plan.place())?),
                 Some(device) => {
                     let mtu = scenario.switches[plan.switch].mtu.get() as u16;
                     let opened = fabric.open_device(device, mtu);
-                    opened.map_err(|source| BackendError::Device { host: plan.name.clone(), source })?
+                    let (rx, tx) = opened.map_err(|source| BackendError::Device { host: plan.name.clone(), source })?;
+                    Attachment::Device(rx, tx)
                 }
             };
-            let host =
-                scenario.host(n, slack).map_err(|source| BackendError::Host { host: plan.name.clone(), source })?;
             let capture = scenario.capture.as_ref().filter(|plan| plan.host == n);
             let (shape, pool) = (host_link(scenario, plan), fabric.store().data.clone());
             let port = (plan.place(), instants(&fabric, plan.place()));
-            let (station, reader) = Station::new((n, host), port, shape, queues, pool, board.clone(), capture);
+            let (station, reader) = Station::new((n, host), port, shape, attachment, pool, board.clone(), capture);
             fabric.add_task(cpu(n), Box::new(station));
             readers.push(reader);
         }
         for (n, plan) in scenario.links.iter().enumerate().filter(|(_, plan)| scenario.is_emulated(plan)) {
             let mut end = |place| -> Result<WireEnd, BackendError> {
-                let queues = far_end(&mut fabric, scenario, place)?;
-                Ok(WireEnd::new(place, instants(&fabric, place), queues))
+                let ring = far_end(&mut fabric, scenario, place)?;
+                Ok(WireEnd::new(place, instants(&fabric, place), ring))
             };
             let ends = [end(plan.ends[0])?, end(plan.ends[1])?];
             let (shape, pool) = (switch_link(scenario, plan), fabric.store().data.clone());
@@ -203,12 +210,19 @@ impl DpdkBackend {
             fabric.add_task(cpu(scenario.hosts.len() + n), Box::new(wire));
             readers.push(reader);
         }
-        Ok((fabric, readers))
+        Ok(Prepared { fabric, readers, connections })
     }
 }
 
-/// The queues behind a port.
-fn far_end(fabric: &mut Fabric<'_>, scenario: &Scenario, place: PortPlace) -> Result<(RxQueue, TxQueue), BackendError> {
+/// Switches, hosts and wires, about to run.
+struct Prepared<'a> {
+    fabric: Fabric<'a>,
+    readers: Vec<Reader>,
+    connections: Connections,
+}
+
+/// The far end of a port's ring.
+fn far_end(fabric: &mut Fabric<'_>, scenario: &Scenario, place: PortPlace) -> Result<RingEnd, BackendError> {
     let Device::Ring(ring) = &scenario.switches[place.switch].ports[place.port].device else {
         return Err(BackendError::NoRing(scenario.port_name(place)));
     };

@@ -13,6 +13,7 @@
 mod codec;
 mod config;
 pub mod congestion;
+mod connection;
 mod intake;
 mod packet;
 mod receiver;
@@ -26,6 +27,7 @@ mod tests;
 
 pub use config::{HostConfig, HostError, Peer, ReceiveLimit};
 pub use congestion::{CongestionControl, DcqcnConfig};
+pub use connection::Connection;
 pub use packet::{Ack, FrameSizes, Hops, NicFrame, NicPacket, Says, TcpAck, Write};
 pub use receiver::{ReceiverConfig, ReceiverStats};
 pub use sender::{FctSummary, FlowConfig, Repeat, SenderStats, Transport};

@@ -10,11 +10,16 @@ use weir_config::{Device, SwitchConfig};
 use weir_flowctl::frame::FRAME_BYTES;
 use weir_units::{Bytes, Class, LINK_OVERHEAD, Span, Time};
 
-use crate::host::{CongestionControl, FlowConfig, FrameSizes, Host, HostConfig, HostError, ReceiverConfig, Transport};
+use crate::host::{
+    CongestionControl, FlowConfig, FrameSizes, Host, HostConfig, HostError, Peer, ReceiverConfig, Transport,
+};
 use crate::link::FaultPlan;
 use crate::rocev2::Dscp;
 use crate::topology::Routes;
 use crate::workload::Message;
+
+/// Messages of workloads with real frames.
+const REAL_MESSAGES_MAX: usize = 10_000;
 
 /// An experiment.
 #[derive(Clone, Debug)]
@@ -34,7 +39,7 @@ pub struct Scenario {
     pub hosts: Vec<HostPlan>,
     /// The flows.
     pub flows: Vec<FlowPlan>,
-    /// Messages that each have a connection of their own: for virtual time only.
+    /// Messages that each have a connection of their own.
     pub traffic: Vec<TrafficPlan>,
     /// How switches forward, where their own configurations do not say it: for virtual time only.
     pub routes: Option<Arc<Routes>>,
@@ -297,9 +302,6 @@ impl Scenario {
 
     /// What of the scenario real frames can't do, in a sentence; `None` if it runs in real time too.
     pub fn needs_virtual_time(&self) -> Option<String> {
-        let of_traffic = self.traffic.first().map(|plan| {
-            format!("workload {} opens a connection for each of its messages, which takes virtual time", plan.name)
-        });
         let of_routes = || {
             let what = "its switches choose among ports of equal cost, which takes virtual time";
             self.routes.as_ref().map(|_| what.to_owned())
@@ -310,12 +312,28 @@ impl Scenario {
             let is_made_up = self.link_overhead != LINK_OVERHEAD || !self.hosts.iter().all(is_real);
             is_made_up.then(|| "its frames have lengths that real ones have not: they take virtual time".to_owned())
         };
-        of_traffic.or_else(of_routes).or_else(of_outages).or_else(of_frames).or_else(|| {
-            self.flows.iter().find_map(|flow| {
-                let what = virtual_only(&flow.config)?;
-                Some(format!("flow {} is {what}, which takes virtual time", flow.name))
+        let of_flows = || {
+            self.flows.iter().find_map(|FlowPlan { name, config, .. }| {
+                let what = virtual_only(config.transport, config.congestion_control)?;
+                Some(format!("flow {name} is {what}, which takes virtual time"))
             })
-        })
+        };
+        let of_traffic = || {
+            self.traffic.iter().find_map(|TrafficPlan { name, transport, congestion_control, .. }| {
+                let what = virtual_only(*transport, *congestion_control)?;
+                Some(format!("workload {name} is {what}, which takes virtual time"))
+            })
+        };
+        let of_messages = || {
+            let messages: usize = self.traffic.iter().map(|plan| plan.messages.len()).sum();
+            (messages > REAL_MESSAGES_MAX).then(|| {
+                format!(
+                    "its workloads have {messages} messages, and with real frames no more than {REAL_MESSAGES_MAX} are possible, \
+                     as the connection of each is open from the start: they take virtual time"
+                )
+            })
+        };
+        of_routes().or_else(of_outages).or_else(of_frames).or_else(of_flows).or_else(of_traffic).or_else(of_messages)
     }
 
     /// How many times slower than real time it runs.
@@ -380,12 +398,28 @@ impl Scenario {
     }
 }
 
-/// What of a flow real frames can't carry.
-fn virtual_only(flow: &FlowConfig) -> Option<String> {
-    match (flow.transport, flow.congestion_control) {
+/// What real frames can't carry.
+fn virtual_only(transport: Transport, control: CongestionControl) -> Option<String> {
+    match (transport, control) {
         (Transport::Tcp(_), _) => Some("over TCP".to_owned()),
         (Transport::Rdma, CongestionControl::None | CongestionControl::Dcqcn(_)) => None,
         (Transport::Rdma, control) => Some(format!("under {}", control.name())),
+    }
+}
+
+impl TrafficPlan {
+    /// What the connection of one of its messages carries. Who has its ends is up to whoever opens it.
+    pub(crate) fn flow(&self, message: &Message) -> FlowConfig {
+        FlowConfig {
+            message: message.size,
+            start: message.start,
+            congestion_control: self.congestion_control,
+            total: Some(message.size),
+            ack_every: self.ack_every,
+            retransmission: self.retransmission,
+            transport: self.transport,
+            ..FlowConfig::new(Peer::UNKNOWN.queue_pair, Peer::UNKNOWN, self.class, self.dscp)
+        }
     }
 }
 

@@ -78,8 +78,7 @@ pub struct Victim {
 
 impl Victim {
     /// As in the paper's simulation: 100 Gb/s, links of 9 us to the senders and 1 us to the receivers, 16 MB, a static
-    /// threshold of B/32, bursts from 1 ms to 12 ms. DPDK as it is usually built has 32 ports in a process, and each
-    /// link takes two, so that there can't be more than 13 burst hosts there; of copies there can.
+    /// threshold of B/32, bursts from 1 ms to 12 ms.
     pub fn simulation(burst_hosts: usize, policy: VictimPolicy) -> Victim {
         Victim {
             burst_hosts,

@@ -31,7 +31,7 @@ pub struct DemoArguments {
     /// same on every machine.
     #[arg(long, default_value = "dpdk", value_name = "NAME")]
     backend: Backend,
-    /// A host of its own at each burst port, up to 13 on DPDK, in place of one host whose port the others copy.
+    /// A host of its own at each burst port, in place of one host whose port the others copy.
     #[arg(long)]
     separate_hosts: bool,
     /// Policies to compare: st; or dt, spfc, sih, oversubscribed, adaptive, dsh, dsh-no-insurance, dsh-no-shared, sonic,
@@ -69,7 +69,7 @@ pub fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
     let dilation = dilation(arguments, rate)?;
     let mut scenarios = Vec::new();
     let mut compared = Vec::new();
-    let bursts = burst_ports(arguments)?;
+    let bursts = burst_ports(arguments);
     for n in &bursts {
         for policy in &arguments.policy {
             let victim = like(usize::from(*n), *policy);
@@ -121,22 +121,12 @@ fn dilation(arguments: &DemoArguments, rate: BitRate) -> Result<u32, Failure> {
 }
 
 /// Each N.
-fn burst_ports(arguments: &DemoArguments) -> Result<Vec<u8>, Failure> {
-    /// DPDK's ports, less those of H0, R1 and R2; each link takes two.
-    const HOSTS_MAX: u8 = 13;
-    let is_bounded = arguments.separate_hosts && arguments.backend == Backend::Dpdk;
-    if let Some(n) = arguments.bursts.iter().find(|n| is_bounded && **n > HOSTS_MAX) {
-        return Err(Failure::Argument(format!(
-            "--bursts {n}: with --separate-hosts there can be {HOSTS_MAX} burst ports on DPDK; write fewer, leave it out, or write \
-             --backend sim"
-        )));
-    }
-    Ok(match arguments.bursts.as_slice() {
+fn burst_ports(arguments: &DemoArguments) -> Vec<u8> {
+    match arguments.bursts.as_slice() {
         [] if arguments.testbed => vec![6],
-        [] if is_bounded => vec![HOSTS_MAX],
         [] => vec![24],
         given => given.to_vec(),
-    })
+    }
 }
 
 /// The faster the clock, the more arrives while this machine reacts, and the more headroom that takes.

@@ -168,9 +168,14 @@ unsigned int weir_ring_count(const struct rte_ring *ring)
 	return rte_ring_count(ring);
 }
 
-unsigned int weir_ring_drain(struct rte_ring *ring, struct rte_mbuf **mbufs, unsigned int n)
+unsigned int weir_ring_dequeue(struct rte_ring *ring, struct rte_mbuf **mbufs, unsigned int n)
 {
 	return rte_ring_dequeue_burst(ring, (void **)mbufs, n, NULL);
+}
+
+unsigned int weir_ring_enqueue(struct rte_ring *ring, struct rte_mbuf **mbufs, unsigned int n)
+{
+	return rte_ring_enqueue_burst(ring, (void **)mbufs, n, NULL);
 }
 
 /* Ports */

@@ -88,7 +88,9 @@ uint16_t weir_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, u
 int weir_tx_queue_count(uint16_t port, uint16_t queue);
 
 unsigned int weir_ring_count(const struct rte_ring *ring);
-unsigned int weir_ring_drain(struct rte_ring *ring, struct rte_mbuf **mbufs, unsigned int n);
+/** Takes up to n from the ring, or adds them to it; returns how many. */
+unsigned int weir_ring_dequeue(struct rte_ring *ring, struct rte_mbuf **mbufs, unsigned int n);
+unsigned int weir_ring_enqueue(struct rte_ring *ring, struct rte_mbuf **mbufs, unsigned int n);
 
 struct weir_port_info {
 	char name[RTE_ETH_NAME_MAX_LEN];

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use weir_config::{ConfigErrors, Device, SwitchConfig};
+use weir_dpdk_io::PORTS_MAX;
 
 /// Kernel drivers through which DPDK reaches a device, or which share it with DPDK (mlx).
 const USABLE_PCI_DRIVERS: [&str; 6] = ["vfio-pci", "uio_pci_generic", "igb_uio", "mlx5_core", "mlx4_core", "hv_netvsc"];
@@ -11,8 +12,20 @@ const USABLE_PCI_DRIVERS: [&str; 6] = ["vfio-pci", "uio_pci_generic", "igb_uio",
 const CAP_NET_ADMIN: u32 = 12;
 const CAP_NET_RAW: u32 = 13;
 
-/// Checks that netdevs, PCI devices, files and permissions are there; each failure points at its line.
+/// Checks that netdevs, PCI devices, files and permissions are there, and that DPDK has as many ports; each failure points at
+/// its line.
 pub fn check_machine(switches: &[SwitchConfig]) -> Result<(), ConfigErrors> {
+    let own = |switch: &SwitchConfig| {
+        let ports = switch.ports.iter().enumerate();
+        ports.filter(|(_, port)| port.clone_of().is_none()).map(|(index, _)| index).collect::<Vec<_>>()
+    };
+    let all = switches.iter().flat_map(|switch| own(switch).into_iter().map(move |index| (switch, index)));
+    let too_many = all.clone().nth(PORTS_MAX).map(|(switch, index)| {
+        let message =
+            format!("there are {} ports, and DPDK as it is built here has {PORTS_MAX} in a process", all.count());
+        let help = "write fewer ports; clones of ports take none of DPDK's".to_owned();
+        switch.error_at(&format!("ports[{index}]"), message, help)
+    });
     let problems = switches.iter().flat_map(|switch| {
         let ports = switch.ports.iter().enumerate();
         ports.filter_map(|(index, port)| {
@@ -21,7 +34,7 @@ pub fn check_machine(switches: &[SwitchConfig]) -> Result<(), ConfigErrors> {
             Some(switch.error_at(&key, problem.message, problem.help))
         })
     });
-    ConfigErrors::joined(problems).map_or(Ok(()), Err)
+    ConfigErrors::joined(too_many.into_iter().chain(problems)).map_or(Ok(()), Err)
 }
 
 struct Problem {
@@ -129,5 +142,19 @@ mod tests {
             let text = problem(port);
             assert!(text.contains(message) && text.contains("test.toml:4"), "{text}");
         }
+    }
+
+    #[test]
+    fn dpdks_ports_are_counted_over_all_switches() {
+        let ports = |count: usize, clones: usize| {
+            let own = (0..count).map(|n| format!("[[ports]]\nname = \"p{n}\"\nring = \"p{n}\"\nrate = \"1Gbps\"\n"));
+            let clones = (0..clones).map(|n| format!("[[ports]]\nname = \"c{n}\"\nclone_of = \"p0\"\n"));
+            weir_config::parse("test.toml", &own.chain(clones).collect::<String>()).unwrap()
+        };
+        let half = PORTS_MAX / 2;
+        assert!(check_machine(&[ports(half, 3), ports(half, 0)]).is_ok());
+        let text = check_machine(&[ports(half, 3), ports(half + 2, 0)]).unwrap_err().to_string();
+        let line = format!("test.toml:{}:", 4 * half + 1);
+        assert!(text.contains(&format!("there are {} ports", PORTS_MAX + 2)) && text.contains(&line), "{text}");
     }
 }

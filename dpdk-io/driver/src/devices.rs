@@ -6,7 +6,7 @@ use std::path::Path;
 use weir_config::{Device, FlowControl, PortConfig, SwitchConfig};
 use weir_dpdk_io::vdev::{self, MemifRole};
 use weir_dpdk_io::{
-    MacControlTransmit, Mempool, Port, PortConfig as DpdkPortConfig, PortError, RxQueue, TxQueue, ring_pair,
+    MacControlTransmit, Mempool, Port, PortConfig as DpdkPortConfig, PortError, RingEnd, RxQueue, TxQueue, ring_port,
 };
 
 use crate::error::DriverError;
@@ -19,7 +19,7 @@ const MEMIF_RING_LOG2: u8 = 10;
 #[derive(Debug, Default)]
 pub struct Devices {
     /// Made with the other end, and not asked for yet.
-    far_ends: HashMap<String, Port>,
+    far_ends: HashMap<String, RingEnd>,
     opened: usize,
 }
 
@@ -54,9 +54,8 @@ impl Devices {
     }
 
     /// The far end of a link inside the process that no switch has taken, for something else in the process.
-    pub fn open_far_end(&mut self, ring: &str, pool: &Mempool) -> Result<OpenPort, PortError> {
-        let port = self.far_ends.remove(ring).ok_or_else(|| PortError::NotFound(ring.to_owned()))?;
-        start(port, pool, None)
+    pub fn open_far_end(&mut self, ring: &str) -> Result<RingEnd, PortError> {
+        self.far_ends.remove(ring).ok_or_else(|| PortError::NotFound(ring.to_owned()))
     }
 
     /// A device that is no switch's port, for something else in the process. Its hardware is kept out of flow control too.
@@ -87,9 +86,9 @@ impl Devices {
             Device::Null { frame_bytes } => vdev::null(&name, *frame_bytes, false)?,
             Device::Ring(link) => {
                 if let Some(far_end) = self.far_ends.remove(link) {
-                    return Ok(far_end);
+                    return far_end.into_port();
                 }
-                let (near, far) = ring_pair(&format!("link{name}"), RING_SLOTS)?;
+                let (near, far) = ring_port(&format!("link{name}"), RING_SLOTS)?;
                 self.far_ends.insert(link.clone(), far);
                 return Ok(near);
             }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use weir_config::{Device, Idle, PortConfig, SwitchConfig};
 use weir_dpdk_io::{
-    Clock, Eal, EalArgs, LcoreHandle, MemoryMode, Mempool, MempoolConfig, Port, PortError, PortStats, RxQueue, TxQueue,
-    cpu,
+    Clock, Eal, EalArgs, LcoreHandle, MemoryMode, Mempool, MempoolConfig, Port, PortError, PortStats, RingEnd, RxQueue,
+    TxQueue, cpu,
 };
 use weir_switch_core::Shared;
 use weir_switch_core::report::{Report, Reporter};
@@ -55,7 +55,7 @@ pub struct Fabric<'a> {
     tasks: Vec<Vec<TaskBox>>,
     switches: Vec<RunningSwitch>,
     devices: Devices,
-    far_ends: Vec<Port>,
+    other_ports: Vec<Port>,
     store: FrameStore,
     cpus: Vec<u32>,
 }
@@ -66,7 +66,7 @@ pub struct RunningFabric {
     control: Arc<LoopControl>,
     lcores: Vec<(u32, LcoreHandle, Arc<LcoreStats>)>,
     switches: Vec<RunningSwitch>,
-    far_ends: Vec<Port>,
+    other_ports: Vec<Port>,
     store: FrameStore,
     clock: Clock,
 }
@@ -167,7 +167,7 @@ impl<'a> Fabric<'a> {
             tasks: placement.cpus.iter().map(|_| Vec::new()).collect(),
             switches: Vec::new(),
             devices: Devices::default(),
-            far_ends: Vec::new(),
+            other_ports: Vec::new(),
             store,
             cpus: placement.cpus.clone(),
         };
@@ -219,17 +219,15 @@ impl<'a> Fabric<'a> {
         Ok(())
     }
 
-    /// The queues of the far end of a link inside the process that only one switch port names.
-    pub fn open_far_end(&mut self, ring: &str) -> Result<(RxQueue, TxQueue), PortError> {
-        let OpenPort { rx, tx, port } = self.devices.open_far_end(ring, &self.store.data)?;
-        self.far_ends.push(port);
-        Ok((rx, tx))
+    /// The far end of a link inside the process that only one switch port names.
+    pub fn open_far_end(&mut self, ring: &str) -> Result<RingEnd, PortError> {
+        self.devices.open_far_end(ring)
     }
 
     /// The queues of a device that is no switch's port.
     pub fn open_device(&mut self, device: &Device, mtu: u16) -> Result<(RxQueue, TxQueue), PortError> {
         let OpenPort { rx, tx, port } = self.devices.open_device(device, mtu, &self.store.data)?;
-        self.far_ends.push(port);
+        self.other_ports.push(port);
         Ok((rx, tx))
     }
 
@@ -261,7 +259,7 @@ impl<'a> Fabric<'a> {
             control: control.clone(),
             lcores: Vec::new(),
             switches: self.switches,
-            far_ends: self.far_ends,
+            other_ports: self.other_ports,
             store: self.store,
             clock: self.clock,
         };
@@ -373,9 +371,9 @@ impl RunningFabric {
         }
         panicked?;
         let devices = (0..self.switches.len()).map(|index| self.device_reports(index)).collect();
-        let far_ends = std::mem::take(&mut self.far_ends);
+        let others = std::mem::take(&mut self.other_ports);
         let ports = std::mem::take(&mut self.switches).into_iter().flat_map(|switch| switch.ports).flatten();
-        for port in ports.chain(far_ends) {
+        for port in ports.chain(others) {
             port.close()?;
         }
         let mbufs_missing = self.store.data.in_use() + self.store.control.in_use();

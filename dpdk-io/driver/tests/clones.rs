@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use common::{Sender, Tally};
 use weir_config::SwitchConfig;
 use weir_dpdk_driver::{Fabric, FabricOptions, Memory, Phase, Placement, Runtime, Task};
-use weir_dpdk_io::{Batch, Clock, RxQueue, TxQueue, cpu};
+use weir_dpdk_io::{Batch, Clock, RingEnd, cpu};
 use weir_units::{BitRate, Bytes, PortId};
 
 const CLONES: usize = 5;
@@ -38,8 +38,7 @@ fn config(layout: &str) -> SwitchConfig {
 
 /// Receives the copies. In a mixture of streams that are each in order, the n-th copies of all numbers are in order too.
 struct Collector {
-    rx: RxQueue,
-    _tx: TxQueue,
+    link: RingEnd,
     tally: Arc<Tally>,
     next: [u64; COPIES],
     batch: Batch,
@@ -47,7 +46,7 @@ struct Collector {
 
 impl Task for Collector {
     fn poll(&mut self, _clock: &Clock, _phase: Phase) -> usize {
-        let received = self.rx.receive(&mut self.batch, 64);
+        let received = self.link.receive(&mut self.batch, 64);
         for mbuf in self.batch.iter() {
             let bytes = mbuf.data();
             let sequence = u64::from_be_bytes(bytes[34..42].try_into().expect("eight bytes"));
@@ -71,8 +70,8 @@ fn run(runtime: &Runtime, config: &SwitchConfig) {
     let mut fabric = Fabric::prepare(runtime, switches, &placement, 2_048).unwrap();
     let store = fabric.store().clone();
     let tally = Arc::new(Tally::default());
-    let (rx, tx) = fabric.open_far_end("receiver").unwrap();
-    let collector = Collector { rx, _tx: tx, tally: tally.clone(), next: [0; COPIES], batch: Batch::new() };
+    let link = fabric.open_far_end("receiver").unwrap();
+    let collector = Collector { link, tally: tally.clone(), next: [0; COPIES], batch: Batch::new() };
     let sender = fabric.open_far_end("burst").unwrap();
     let sender = Sender::new(sender, store, tally.clone(), (0, 1), 3, FRAMES, BitRate::mbps(300));
     fabric.add_task(placement.cpus.len() - 1, Box::new(collector));

@@ -57,6 +57,9 @@ pub(super) struct LastWords {
 
 impl Board {
     pub(super) fn new(scenario: &Scenario) -> Board {
+        let mut has_messages = vec![false; scenario.hosts.len()];
+        let messages = scenario.traffic.iter().flat_map(|plan| plan.messages.iter());
+        messages.for_each(|message| has_messages[message.from as usize] |= message.start < scenario.end);
         let hosts = scenario.hosts.iter().enumerate().map(|(n, plan)| {
             let flows = scenario.flows_of(n);
             HostCell {
@@ -64,7 +67,7 @@ impl Board {
                 sends: flows.sends.iter().map(|(flow, _)| *flow).collect(),
                 receives: flows.receives.iter().map(|(flow, _)| *flow).collect(),
                 // A host that sends nothing may never tell.
-                finished: AtomicBool::new(flows.sends.is_empty()),
+                finished: AtomicBool::new(flows.sends.is_empty() && !has_messages[n]),
                 rates: Default::default(),
                 last: Mutex::new(None),
             }

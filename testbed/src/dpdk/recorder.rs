@@ -8,9 +8,11 @@ use weir_switch_core::Report;
 use weir_units::Time;
 
 use super::board::Board;
+use super::connections::Connections;
 use super::station::{Note, Reader};
+use crate::host::Completion;
 use crate::record::{self, Depth, Record};
-use crate::run_dir::{CapturePort, CaptureWriter, FctRow, FlowSample, RunDir, RunDirError};
+use crate::run_dir::{CapturePort, CaptureWriter, FctRow, FlowSample, RunDir, RunDirError, TrafficSummary};
 use crate::scenario::Scenario;
 
 /// Writes the files of a run while it runs.
@@ -18,6 +20,7 @@ pub(super) struct Recorder<'a> {
     scenario: &'a Scenario,
     board: Arc<Board>,
     readers: Vec<Reader>,
+    connections: Connections,
     capture: Option<CaptureWriter<BufWriter<File>>>,
     record: record::Recorder<'a>,
 }
@@ -28,6 +31,7 @@ impl<'a> Recorder<'a> {
         run: &RunDir,
         board: Arc<Board>,
         readers: Vec<Reader>,
+        connections: Connections,
     ) -> Result<Recorder<'a>, RunDirError> {
         let capture = scenario.capture.map(|plan| {
             let host = &scenario.hosts[plan.host];
@@ -37,7 +41,7 @@ impl<'a> Recorder<'a> {
             run.capture(&CapturePort { name, mac: port.mac.unwrap_or_default(), rate })
         });
         let capture = capture.transpose()?;
-        Ok(Recorder { scenario, board, readers, capture, record: record::Recorder::new(scenario, run)? })
+        Ok(Recorder { scenario, board, readers, connections, capture, record: record::Recorder::new(scenario, run)? })
     }
 
     /// When samples are to be taken.
@@ -57,17 +61,8 @@ impl<'a> Recorder<'a> {
                 match note {
                     Note::Pfc(at, place, frame) => self.record.note_told(at, place, &frame)?,
                     Note::Done(completion) => {
-                        let mut of_host = self.scenario.flows.iter().filter(|flow| Some(flow.from) == reader.host);
-                        let Some(flow) = of_host.nth(completion.flow) else { continue };
-                        self.record.note_completed(&FctRow {
-                            flow: &flow.name,
-                            from: &self.scenario.hosts[flow.from].name,
-                            to: &self.scenario.hosts[flow.to].name,
-                            released: completion.released,
-                            size: completion.size,
-                            fct: completion.fct,
-                            ideal: None,
-                        })?;
+                        let Some(host) = reader.host else { continue };
+                        note_completed(self.scenario, &mut self.connections, &mut self.record, host, &completion)?;
                     }
                 }
             }
@@ -98,11 +93,42 @@ impl<'a> Recorder<'a> {
     }
 
     /// Ends the files, and returns what is left of the samples.
-    pub(super) fn finish(self) -> io::Result<Record> {
+    pub(super) fn finish(self) -> io::Result<(Record, Vec<TrafficSummary>)> {
+        let traffic = self.connections.summaries(self.scenario);
         let record = self.record.finish()?;
         if let Some(capture) = self.capture {
             capture.finish()?;
         }
-        Ok(record)
+        Ok((record, traffic))
     }
+}
+
+/// A host has completed a message, of a flow or of traffic.
+///
+/// What it would have taken on an idle path is not told: a frame is at a port with its first byte here, so that it could be less.
+fn note_completed(
+    scenario: &Scenario,
+    connections: &mut Connections,
+    record: &mut record::Recorder<'_>,
+    host: usize,
+    completion: &Completion,
+) -> io::Result<()> {
+    let Completion { flow: end, released, size, fct } = *completion;
+    let sends = scenario.flows.iter().filter(|flow| flow.from == host);
+    let of_flows = sends.clone().count();
+    let (flow, ends) = match end.checked_sub(of_flows) {
+        None => {
+            let Some(flow) = sends.clone().nth(end) else { return Ok(()) };
+            (&flow.name, [flow.from, flow.to])
+        }
+        Some(end) => {
+            let Some((traffic, message)) = connections.message(host, end) else { return Ok(()) };
+            connections.measures(traffic).note(scenario.warm_up, released, size, fct, None);
+            let plan = &scenario.traffic[traffic];
+            let message = &plan.messages[message];
+            (&plan.name, [message.from, message.to].map(|host| host as usize))
+        }
+    };
+    let [from, to] = ends.map(|host| scenario.hosts[host].name.as_str());
+    record.note_completed(&FctRow { flow, from, to, released, size, fct, ideal: None })
 }

@@ -8,7 +8,7 @@ use super::Stopped;
 use super::board::{Board, LastWords};
 use crate::host::{ReceiverStats, SenderStats};
 use crate::record::{self, Ended, NicWords, Record, dropped, lost_lossless, overflown_lossless};
-use crate::run_dir::Summary;
+use crate::run_dir::{Summary, TrafficSummary};
 use crate::scenario::Scenario;
 
 /// The summary of a run that has stopped.
@@ -16,14 +16,17 @@ pub(super) fn summary(
     scenario: &Scenario,
     board: &Board,
     stopped: &Stopped,
-    record: Record,
+    (record, traffic): (Record, Vec<TrafficSummary>),
     wall: Duration,
 ) -> Summary {
     let left: Vec<_> = (0..scenario.hosts.len()).map(|host| board.left_by(host)).collect();
     let mut sent = vec![SenderStats::default(); scenario.flows.len()];
     let mut arrived = vec![ReceiverStats::default(); scenario.flows.len()];
+    // Of messages' own connections, that all has arrived is known by their acknowledgements.
+    let mut gaps = 0;
     for (last, sends, receives) in left.iter().flatten() {
         let stats = &last.stats;
+        gaps += stats.receivers[receives.len()..].iter().map(|arrived| arrived.lost).sum::<u64>();
         sends.iter().zip(&stats.flows).for_each(|(flow, stats)| sent[*flow] = *stats);
         receives.iter().zip(&stats.receivers).for_each(|(flow, stats)| arrived[*flow] = *stats);
     }
@@ -37,14 +40,13 @@ pub(super) fn summary(
     if !late_hosts.is_empty() && !is_stuck {
         notes.push(format!("{} did not finish: frames were lost, or a class stays paused", late_hosts.join(", ")));
     }
+    gaps += arrived.iter().map(|arrived| arrived.lost).sum::<u64>();
     // What a deadlock holds is not lost: the switches still had it when they were stopped.
-    let arrived_or_held =
-        if is_stuck { arrived.iter().all(|arrived| arrived.lost == 0) } else { all_arrived && late_hosts.is_empty() };
+    let arrived_or_held = if is_stuck { gaps == 0 } else { all_arrived && gaps == 0 && late_hosts.is_empty() };
     notes.extend(machine_notes(scenario, stopped));
     let nics: Vec<NicWords> = left.iter().map(|left| left.as_ref().map_or_else(NicWords::default, words)).collect();
     let overflown = overflown_lossless(scenario, &nics);
     let lossless = arrived_or_held && dropped(scenario, &stopped.reports, true, false) == 0 && overflown.is_none();
-    let gaps: u64 = arrived.iter().map(|arrived| arrived.lost).sum();
     let lost: Vec<String> = lost_lossless(scenario, &stopped.reports, false).into_iter().chain(overflown).collect();
     let failures = (!lost.is_empty())
         .then(|| lost.join("; "))
@@ -69,7 +71,7 @@ pub(super) fn summary(
         record,
     );
     let late = left.iter().flatten().map(|(last, ..)| last.late).max().unwrap_or_default();
-    Summary { wall_ms: Some(wall.as_millis() as u64), late_ns: late.as_nanos(), ..summary }
+    Summary { traffic, wall_ms: Some(wall.as_millis() as u64), late_ns: late.as_nanos(), ..summary }
 }
 
 /// What a host's NIC left.

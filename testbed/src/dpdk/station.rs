@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use rtrb::{Consumer, Producer, RingBuffer};
 use weir_dpdk_driver::{Phase, Task};
-use weir_dpdk_io::{Batch, Clock, Mbuf, Mempool, RxQueue, TxQueue};
+use weir_dpdk_io::{Batch, Clock, Mbuf, Mempool};
 use weir_flowctl::frame::{ControlFrame, PfcFrame};
 use weir_units::{Span, Time};
 
+use super::attachment::Attachment;
 use super::board::{Board, LastWords};
 use super::capture::{self, Captured, Tap};
 use super::instants::PortInstants;
@@ -47,7 +48,7 @@ pub(super) fn notes(host: Option<usize>, capture: Option<Captured>) -> (Producer
     (notes, Reader { host, notes: notes_out, capture })
 }
 
-/// A host, its link, and the queues at the far end of a switch's port.
+/// A host, its link, and what is at the far end of a switch's port.
 ///
 /// A frame counts as arrived when its first byte is, on either side: its time on the wire is kept by the sender's
 /// line rate alone.
@@ -57,8 +58,7 @@ pub(super) struct Station {
     /// The switch's port, and what it tells of its flow control.
     port: PortPlace,
     instants: PortInstants,
-    rx: RxQueue,
-    tx: TxQueue,
+    attachment: Attachment,
     pool: Mempool,
     /// A frame's memory, taken before it is known whether there is a frame to send.
     blank: Option<Mbuf>,
@@ -81,7 +81,7 @@ impl Station {
         (number, host): (usize, Host),
         (port, instants): (PortPlace, PortInstants),
         shape: LinkShape,
-        (rx, tx): (RxQueue, TxQueue),
+        attachment: Attachment,
         pool: Mempool,
         board: Arc<Board>,
         capture: Option<&CapturePlan>,
@@ -94,8 +94,7 @@ impl Station {
             number,
             port,
             instants,
-            rx,
-            tx,
+            attachment,
             pool,
             blank: None,
             to_switch: to_switch.with_probe(),
@@ -114,7 +113,7 @@ impl Station {
 
     /// Frames from the switch enter the link, and those at its end reach the host.
     fn receive(&mut self, now: Time) -> usize {
-        let received = self.rx.receive(&mut self.arrived, BURST.min(self.to_host.room()));
+        let received = self.attachment.receive(&mut self.arrived, BURST.min(self.to_host.room()));
         for mbuf in self.arrived.drain() {
             if let Ok(ControlFrame::Pfc(pfc)) = ControlFrame::decode(mbuf.data()) {
                 // Full only if the control thread is stuck; the counters are exact all the same.
@@ -157,7 +156,7 @@ impl Station {
             }
             assert!(self.unsent.push(mbuf).is_ok(), "a burst fits a batch");
         }
-        if self.unsent.is_empty() { moved } else { moved + self.tx.send(&mut self.unsent) }
+        if self.unsent.is_empty() { moved } else { moved + self.attachment.send(&mut self.unsent) }
     }
 
     fn next_frame(&mut self, now: Time) -> Option<Mbuf> {

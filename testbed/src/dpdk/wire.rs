@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rtrb::Producer;
 use weir_dpdk_driver::{Phase, Task};
-use weir_dpdk_io::{Batch, Clock, Mempool, RxQueue, TxQueue};
+use weir_dpdk_io::{Batch, Clock, Mempool, RingEnd};
 use weir_flowctl::frame::ControlFrame;
 use weir_units::Time;
 
@@ -35,16 +35,15 @@ pub(super) struct Wire {
 pub(super) struct WireEnd {
     port: PortPlace,
     instants: PortInstants,
-    rx: RxQueue,
-    tx: TxQueue,
+    ring: RingEnd,
     /// Frames at the end of their way, which the port has not taken yet.
     unsent: Batch,
 }
 
 impl WireEnd {
-    /// The queues at the far end of this port, and what the port tells of its flow control.
-    pub(super) fn new(port: PortPlace, instants: PortInstants, (rx, tx): (RxQueue, TxQueue)) -> WireEnd {
-        WireEnd { port, instants, rx, tx, unsent: Batch::new() }
+    /// The far end of this port's ring, and what the port tells of its flow control.
+    pub(super) fn new(port: PortPlace, instants: PortInstants, ring: RingEnd) -> WireEnd {
+        WireEnd { port, instants, ring, unsent: Batch::new() }
     }
 }
 
@@ -65,7 +64,7 @@ impl Wire {
     /// Frames from an end's port enter its lane.
     fn receive(&mut self, now: Time, from: usize) -> usize {
         let (end, lane) = (&mut self.ends[from], &mut self.lanes[from]);
-        let received = end.rx.receive(&mut self.arrived, BURST.min(lane.room()));
+        let received = end.ring.receive(&mut self.arrived, BURST.min(lane.room()));
         for mbuf in self.arrived.drain() {
             if let Ok(ControlFrame::Pfc(pfc)) = ControlFrame::decode(mbuf.data()) {
                 // Full only if the control thread is stuck; the counters are exact all the same.
@@ -86,7 +85,7 @@ impl Wire {
             frame.tell(now, self.lanes[1 - from].probe_mut());
             assert!(to.unsent.push(frame.mbuf).is_ok(), "a burst fits a batch");
         }
-        if to.unsent.is_empty() { 0 } else { to.tx.send(&mut to.unsent) }
+        if to.unsent.is_empty() { 0 } else { to.ring.send(&mut to.unsent) }
     }
 
     /// How far an end's port has obeyed, before more of its frames enter its lane.

@@ -71,6 +71,11 @@ pub struct Peer {
     pub queue_pair: QueuePair,
 }
 
+impl Peer {
+    /// Of a connection that is to be opened still.
+    pub const UNKNOWN: Peer = Peer { mac: MacAddr([0; 6]), ip: Ipv4Addr::UNSPECIFIED, queue_pair: QueuePair::new(0) };
+}
+
 /// Why a host can't be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {

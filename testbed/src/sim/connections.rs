@@ -6,8 +6,7 @@ use weir_units::{Bytes, Span, Time};
 
 use super::network::Network;
 use super::station::HostStation;
-use crate::host::{Completion, FlowConfig, Host};
-use crate::rocev2::QueuePair;
+use crate::host::{Completion, Connection, Host};
 use crate::scenario::{Scenario, TrafficPlan};
 use crate::workload::Message;
 
@@ -110,29 +109,14 @@ impl Connections {
     fn open_next(&mut self, hosts: &mut [HostStation], network: &mut Network, first_host: usize) {
         let number = self.next.1;
         let traffic = &mut self.traffic[number];
-        let Some(Message { start, from, to, size }) = traffic.next() else { return };
+        let Some(next) = traffic.next() else { return };
         let message = traffic.started as u32;
         traffic.started += 1;
-        let plan = &traffic.plan;
-        // Each end gets its number when it is opened.
-        let none = QueuePair::new(0);
-        let mut flow = FlowConfig {
-            message: size,
-            start,
-            congestion_control: plan.congestion_control,
-            total: Some(size),
-            ack_every: plan.ack_every,
-            retransmission: plan.retransmission,
-            transport: plan.transport,
-            ..FlowConfig::new(none, hosts[to as usize].host.config().peer(none), plan.class, plan.dscp)
-        };
-        let receiver = flow.receiver(hosts[from as usize].host.config());
-        let (queue_pair, receiver) = hosts[to as usize].host.open_receiver(&receiver);
-        flow.peer.queue_pair = queue_pair;
-        let opened = hosts[from as usize].host.open_sender(Time::ZERO, &flow);
-        let (queue_pair, sender) =
+        let (flow, Message { start, from, to, .. }) = (traffic.plan.flow(&next), next);
+        let ends = hosts.get_disjoint_mut([from as usize, to as usize]).expect("a message goes to another host");
+        let opened = Connection::open(ends.map(|station| &mut station.host), &flow);
+        let Connection { sender, receiver } =
             opened.expect("a message of traffic has 1 to 2^31 bytes, and TCP an MSS that frames can carry");
-        hosts[to as usize].host.set_sender(receiver, queue_pair);
         let open = &mut self.open[from as usize];
         let place = sender - self.flows[from as usize];
         open.resize(open.len().max(place + 1), Open::default());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_dpdk_driver::{FrameStore, Phase, Task};
-use weir_dpdk_io::{Batch, Clock, Mbuf, RxQueue, TxQueue};
+use weir_dpdk_io::{Batch, Clock, Mbuf, RingEnd};
 use weir_flowctl::Quantum;
 use weir_flowctl::frame::{ControlFrame, PfcFrame};
 use weir_flowctl::pfc::Gate;
@@ -29,8 +29,7 @@ pub struct Tally {
 
 /// Sends numbered frames of one class at a rate, as long as it is not paused.
 pub struct Sender {
-    pub rx: RxQueue,
-    pub tx: TxQueue,
+    pub link: RingEnd,
     pub store: FrameStore,
     pub tally: Arc<Tally>,
     station: u8,
@@ -53,7 +52,7 @@ pub fn station(n: u8) -> MacAddr {
 
 impl Sender {
     pub fn new(
-        (rx, tx): (RxQueue, TxQueue),
+        link: RingEnd,
         store: FrameStore,
         tally: Arc<Tally>,
         (station, destination): (u8, u8),
@@ -62,8 +61,7 @@ impl Sender {
         rate: BitRate,
     ) -> Sender {
         Sender {
-            rx,
-            tx,
+            link,
             store,
             tally,
             station,
@@ -98,7 +96,7 @@ impl Sender {
 impl Task for Sender {
     fn poll(&mut self, clock: &Clock, phase: Phase) -> usize {
         let now = Time::from_picos(clock.now_ps());
-        self.rx.receive(&mut self.received, BURST);
+        self.link.receive(&mut self.received, BURST);
         for mbuf in self.received.iter() {
             if !self.deaf
                 && let Ok(ControlFrame::Pfc(pfc)) = ControlFrame::decode(mbuf.data())
@@ -120,7 +118,7 @@ impl Task for Sender {
             self.next += 1;
             self.left -= 1;
         }
-        let sent = if self.unsent.is_empty() { 0 } else { self.tx.send(&mut self.unsent) };
+        let sent = if self.unsent.is_empty() { 0 } else { self.link.send(&mut self.unsent) };
         self.tally.sent.fetch_add(sent as u64, Ordering::Relaxed);
         sent
     }
@@ -128,8 +126,7 @@ impl Task for Sender {
 
 /// Receives, and checks that each sender's frames come in order and complete.
 pub struct Receiver {
-    rx: RxQueue,
-    tx: TxQueue,
+    link: RingEnd,
     store: FrameStore,
     tally: Arc<Tally>,
     expected: [u64; 256],
@@ -141,10 +138,9 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    pub fn new((rx, tx): (RxQueue, TxQueue), store: FrameStore, tally: Arc<Tally>, station: u8) -> Receiver {
+    pub fn new(link: RingEnd, store: FrameStore, tally: Arc<Tally>, station: u8) -> Receiver {
         Receiver {
-            rx,
-            tx,
+            link,
             store,
             tally,
             expected: [0; 256],
@@ -160,7 +156,7 @@ impl Receiver {
         mbuf.append(60).expect("an empty mbuf").copy_from_slice(bytes);
         let mut batch = Batch::new();
         assert!(batch.push(mbuf).is_ok());
-        self.tx.send(&mut batch) == 1
+        self.link.send(&mut batch) == 1
     }
 }
 
@@ -176,7 +172,7 @@ impl Task for Receiver {
             let pfc = ControlFrame::Pfc(PfcFrame { enabled: classes, times: [u16::MAX; 8] });
             self.send(&pfc.encode(station(self.station)));
         }
-        let received = self.rx.receive(&mut self.batch, 64);
+        let received = self.link.receive(&mut self.batch, 64);
         for mbuf in self.batch.iter() {
             let bytes = mbuf.data();
             if bytes.len() < 60 || bytes[12..14] != [8, 0] {
