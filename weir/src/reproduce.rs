@@ -85,7 +85,10 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
     for experiment in &chosen {
         planned.push((experiment, plan(experiment, arguments, &overrides, jobs)?));
     }
-    outcome::introduce(&chosen, arguments.quick, jobs, arguments.backend);
+    match arguments.backend {
+        Backend::Sim => outcome::introduce(&chosen, arguments.quick, jobs),
+        Backend::Dpdk => outcome::introduce_real(&chosen, planned.iter().map(|(_, plan)| plan.real_time()).sum()),
+    }
     if arguments.dry_run {
         planned.iter().for_each(|(experiment, plan)| println!("{}: {} runs", experiment.id, plan.points.len()));
         return Ok(());
@@ -119,10 +122,11 @@ fn plan(
         columns: Columns::only(experiment.columns()),
         overrides: overrides.to_vec(),
         backend: arguments.backend,
-        ..experiment.sweep(arguments.quick)?
+        ..experiment.sweep(arguments.quick, arguments.backend)?
     };
     let plan = Plan::of(&file, jobs).map_err(|failure| blamed(failure, &arguments.set))?;
-    check::of_plan(experiment, &plan, arguments.quick)?;
+    let is_full = experiment.less(arguments.quick, arguments.backend).is_none();
+    check::of_plan(experiment, &plan, is_full)?;
     Ok(plan)
 }
 
@@ -155,13 +159,13 @@ fn run(
     let (numbers, claims) = verdict::judge(&experiment.paper, &readings);
     let (verdict, reasons) = verdict::conclude((failed, matters), &numbers, &claims);
     let seeds: BTreeSet<Option<u32>> = plan.points.iter().map(|point| point.seed).collect();
-    let quick = experiment.paper.quick.as_ref().filter(|_| arguments.quick);
+    let less = experiment.less(arguments.quick, arguments.backend);
     let outcome = Outcome {
         format: Outcome::FORMAT.to_owned(),
         id: experiment.id.clone(),
         verdict,
         reasons,
-        left_out: quick.map(|quick| quick.leaves_out.clone()),
+        left_out: less.map(|less| less.leaves_out.clone()),
         set: arguments.set.clone(),
         backend: arguments.backend.name().to_owned(),
         points: plan.points.len(),

@@ -115,6 +115,19 @@ fn all_points_of_the_full_sweeps_are_good_scenarios() {
     }
 }
 
+/// What the papers have on testbeds, or could have had, real frames may run.
+#[test]
+fn real_frames_may_run_six_of_them() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    let arguments = ["reproduce", "all", "--backend", "dpdk", "--dry-run", "--experiments"];
+    let output = command.args(arguments).arg(papers()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let runs: Vec<&str> = said.lines().filter(|line| line.ends_with(" runs")).collect();
+    let ids: Vec<&str> = runs.iter().filter_map(|line| line.split(':').next()).collect();
+    assert_eq!(ids, ["gfc.9", "gfc.10", "dsh.14", "spfc.4", "spfc.5", "spfc.12"], "{said}");
+}
+
 #[test]
 fn every_experiment_says_where_it_is_from_and_is_in_order() {
     // Reads and checks all paper.toml files, scenarios not.

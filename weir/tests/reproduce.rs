@@ -252,4 +252,34 @@ fn mistakes_are_told_with_their_lines_before_anything_runs() {
     refused(PAPER, &["--set", "switch.buffer.size=1KB"], &["--set switch.buffer.size=1KB:"]);
     refused(PAPER, &["--set", "nonsense.path=3"], &["--set nonsense.path=3:", "nonsense"]);
     refused(PAPER, &["--backend", "dpdk"], &["more.0 can't run with real frames"]);
+    let real = with("[takes]", "[dpdk]\nleaves_out = \"much\"\n\n[takes]");
+    refused(&real, &[], &["dpdk.toml and the table [dpdk] go together"]);
+    refused(&real, &[], &["dpdk.toml is for real frames", "write backends = [\"sim\", \"dpdk\"]"]);
+}
+
+/// What is left of a sweep with real frames is checked as one, and told as one.
+#[test]
+fn real_frames_may_have_a_sweep_of_their_own() {
+    let table = "backends = [\"sim\", \"dpdk\"]\n\n[dpdk]\nleaves_out = \"four of five seeds\"\n\n[takes]";
+    let lab = Lab::new(&PAPER.replacen("[takes]", table, 1));
+    let call = |arguments: &[&str]| {
+        lab.reproduce(&[&["more.0", "-o", "a", "--backend", "dpdk", "--dry-run"], arguments].concat())
+    };
+    fs::write(
+        lab.path("more.0/dpdk.toml"),
+        "scenario = \"scenario.toml\"\nseeds = [1]\n[parameters]\n\"workloads.bursts.load\" = [0.9]\n",
+    )
+    .unwrap();
+    let (code, said) = call(&[]);
+    assert_eq!(code, 2, "{said}");
+    assert!(said.contains("ports of equal cost"), "{said}");
+    let scenario = SCENARIO.replacen("[scenario]", "[scenario]\nforwarding = \"static\"\ntime_dilation = 100", 1);
+    fs::write(lab.path("more.0/scenario.toml"), scenario).unwrap();
+    for arguments in [&[][..], &["--quick"]] {
+        let (code, said) = call(arguments);
+        assert_eq!(code, 0, "{said}");
+        // Two runs of 2 ms, a hundred times slower, and what DPDK takes to start.
+        assert!(said.contains("One experiment with real frames, one run after the other, about 6 s in all."), "{said}");
+        assert!(said.contains("more.0: 2 runs"), "{said}");
+    }
 }

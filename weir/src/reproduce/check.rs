@@ -30,6 +30,13 @@ pub fn of_itself(experiment: &Experiment) -> Result<(), ConfigErrors> {
         let help = "write [quick] leaves_out = \"...\" beside a quick.toml, and not without one";
         wrong("quick", "quick.toml and the table [quick] go together".to_owned(), help);
     }
+    if experiment.has_own_for_dpdk() != paper.dpdk.is_some() {
+        let help = "write [dpdk] leaves_out = \"...\" beside a dpdk.toml, and not without one";
+        wrong("dpdk", "dpdk.toml and the table [dpdk] go together".to_owned(), help);
+    }
+    if paper.dpdk.is_some() && !paper.backends.contains(&Backend::Dpdk) {
+        wrong("backends", "dpdk.toml is for real frames".to_owned(), "write backends = [\"sim\", \"dpdk\"]");
+    }
     if !paper.backends.contains(&Backend::Sim) {
         wrong("backends", "an experiment runs in virtual time".to_owned(), "write backends = [\"sim\"]");
     }
@@ -59,14 +66,14 @@ pub fn of_itself(experiment: &Experiment) -> Result<(), ConfigErrors> {
     told(experiment, mistakes)
 }
 
-/// What needs the points: a measure or line of which there is none says nothing. A quick sweep may lack some.
-pub fn of_plan(experiment: &Experiment, plan: &Plan, quick: bool) -> Result<(), ConfigErrors> {
+/// What needs the points: a measure or line of which there is none says nothing. A sweep that leaves something out may lack some.
+pub fn of_plan(experiment: &Experiment, plan: &Plan, is_full: bool) -> Result<(), ConfigErrors> {
     let mut mistakes = Vec::new();
     let look = |key: String, of: Selection<'_>, over: Option<Over>| {
         let selected: Vec<&Point> = plan.points.iter().filter(|point| of.has(point)).collect();
         let (message, help) = if let Some(unknown) = of.unknown(plan).filter(|_| selected.is_empty()) {
             unknown
-        } else if selected.is_empty() && !quick {
+        } else if selected.is_empty() && is_full {
             let help = "write runs and where as the sweep has them";
             ("the sweep has no such point".to_owned(), help.to_owned())
         } else if over == Some(Over::Mean)

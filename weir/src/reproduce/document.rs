@@ -85,11 +85,15 @@ fn row(text: &mut String, experiment: &Experiment, result: Option<&(Outcome, Mad
         return;
     };
     let key: Vec<String> = outcome.numbers.iter().filter(|number| number.paper.is_some()).map(paper_and_weir).collect();
-    let quick = if outcome.left_out.is_some() { ", quick" } else { "" };
+    let less = match (&outcome.left_out, outcome.is_real()) {
+        (_, true) => ", with real frames",
+        (Some(_), false) => ", quick",
+        (None, false) => "",
+    };
     let date = made_on.provenance.started.split('T').next().unwrap_or("");
     let _ = writeln!(
         text,
-        "| {id} | {} | **{}** | {} | {}{quick}, {} | {date}, `{}` |",
+        "| {id} | {} | **{}** | {} | {}{less}, {} | {date}, `{}` |",
         escaped(&what),
         outcome.verdict,
         escaped(&key.join("; ")),
@@ -127,8 +131,8 @@ fn section(text: &mut String, experiment: &Experiment, result: Option<&(Outcome,
         for reason in &outcome.reasons {
             let _ = writeln!(text, "- {reason}");
         }
-        if let Some(left_out) = &outcome.left_out {
-            let _ = writeln!(text, "\nThis was the quick run, without {left_out}.");
+        if let Some(lessened) = outcome.lessened() {
+            let _ = writeln!(text, "\n{lessened}");
         }
         numbers(text, outcome);
         claims(text, outcome);

@@ -42,7 +42,8 @@ pub struct PaperFile {
     #[serde(default = "virtual_time_alone")]
     pub backends: Vec<Backend>,
     pub takes: Takes,
-    pub quick: Option<Quick>,
+    pub quick: Option<Less>,
+    pub dpdk: Option<Less>,
     #[serde(default)]
     pub departures: Vec<Departure>,
     #[serde(default)]
@@ -64,9 +65,10 @@ pub struct Takes {
     pub quick: Option<String>,
 }
 
+/// What a sweep that stands for the full one does not have.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Quick {
+pub struct Less {
     pub leaves_out: String,
 }
 
@@ -309,6 +311,7 @@ const PAPER: &str = "paper.toml";
 const SCENARIO: &str = "scenario.toml";
 const SWEEP: &str = "sweep.toml";
 const QUICK: &str = "quick.toml";
+const DPDK: &str = "dpdk.toml";
 
 impl Experiment {
     /// Reads an experiment's folder; its scenario is not looked at.
@@ -327,13 +330,27 @@ impl Experiment {
         folder.join(PAPER).is_file()
     }
 
-    /// The quick sweep, or the full one, which is what there is if there is no quick one.
-    pub fn sweep(&self, quick: bool) -> Result<SweepFile, Failure> {
-        let path = self.folder.join(if quick && self.has_quick() { QUICK } else { SWEEP });
+    /// The sweep that stands for the full one, if there is one for this case.
+    fn instead(&self, quick: bool, backend: Backend) -> Option<&'static str> {
+        let wanted = [(backend == Backend::Dpdk, DPDK), (quick, QUICK)];
+        wanted.into_iter().find(|(is_wanted, file)| *is_wanted && self.has(file)).map(|(_, file)| file)
+    }
+
+    /// What that sweep leaves out; `None` if the full one runs.
+    pub fn less(&self, quick: bool, backend: Backend) -> Option<&Less> {
+        match self.instead(quick, backend)? {
+            DPDK => self.paper.dpdk.as_ref(),
+            _ => self.paper.quick.as_ref(),
+        }
+    }
+
+    /// What runs: the sweep for real frames or the quick one, where there is one, or the full one.
+    pub fn sweep(&self, quick: bool, backend: Backend) -> Result<SweepFile, Failure> {
+        let path = self.folder.join(self.instead(quick, backend).unwrap_or(SWEEP));
         if path.is_file() {
             return Ok(crate::sweep::load(&path)?);
         }
-        if !self.folder.join(SCENARIO).is_file() {
+        if !self.has(SCENARIO) {
             let folder = self.folder.display();
             return Err(Failure::Argument(format!(
                 "{folder}: an experiment has a {SCENARIO}, or a {SWEEP} that names another one's"
@@ -343,9 +360,18 @@ impl Experiment {
         Ok(crate::sweep::parse(&path, &text)?)
     }
 
+    fn has(&self, file: &str) -> bool {
+        self.folder.join(file).is_file()
+    }
+
     /// Whether there is less to run in a hurry.
     pub fn has_quick(&self) -> bool {
-        self.folder.join(QUICK).is_file()
+        self.has(QUICK)
+    }
+
+    /// Whether real frames run another sweep.
+    pub fn has_own_for_dpdk(&self) -> bool {
+        self.has(DPDK)
     }
 
     /// The columns of the sweep's table that measures and panels need.

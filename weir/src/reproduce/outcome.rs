@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use weir_testbed::run_dir::Provenance;
@@ -9,7 +10,7 @@ use weir_testbed::run_dir::Provenance;
 use super::experiment::Experiment;
 use super::verdict::{Judgement, Number, Outcome};
 use crate::exit::Failure;
-use crate::experiment::{Backend, cores};
+use crate::experiment::cores;
 use crate::files::{at, json_text, whole};
 use crate::sweep::{Cell, Table as Columns};
 use crate::table::Table;
@@ -87,17 +88,21 @@ pub fn list(all: &[Experiment]) {
 }
 
 /// What is to run, and how long it takes.
-pub fn introduce(chosen: &[Experiment], quick: bool, jobs: usize, backend: Backend) {
+pub fn introduce(chosen: &[Experiment], quick: bool, jobs: usize) {
     let cores = jobs.min(cores()).max(1);
     let cpu: f64 = chosen.iter().map(|experiment| experiment.cpu_seconds(quick)).sum();
-    let what = if chosen.len() == 1 { "One experiment".to_owned() } else { format!("{} experiments", chosen.len()) };
-    match backend {
-        Backend::Sim => {
-            let with = if cores == 1 { "one core".to_owned() } else { format!("{cores} cores") };
-            println!("{what}, about {} on {with}.", duration(cpu / cores as f64));
-        }
-        Backend::Dpdk => println!("{what} with real frames, one run after the other."),
-    }
+    let with = if cores == 1 { "one core".to_owned() } else { format!("{cores} cores") };
+    println!("{}, about {} on {with}.", number(chosen), duration(cpu / cores as f64));
+}
+
+/// The same with real frames.
+pub fn introduce_real(chosen: &[Experiment], takes: Duration) {
+    let takes = duration(takes.as_secs_f64());
+    println!("{} with real frames, one run after the other, about {takes} in all.", number(chosen));
+}
+
+fn number(chosen: &[Experiment]) -> String {
+    if chosen.len() == 1 { "One experiment".to_owned() } else { format!("{} experiments", chosen.len()) }
 }
 
 /// What it is about.
@@ -114,7 +119,7 @@ pub fn print<'a>(outcome: &Outcome, pictures: impl Iterator<Item = &'a PathBuf>,
     let seeds = if outcome.seeds > 1 { format!(", {} seeds", outcome.seeds) } else { String::new() };
     println!("  runs:    {}{seeds}", outcome.points);
     if let Some(left_out) = &outcome.left_out {
-        println!("  quick:   without {left_out}");
+        println!("  {}   without {left_out}", if outcome.is_real() { "real: " } else { "quick:" });
     }
     if !outcome.set.is_empty() {
         println!("  CHANGED: with {}: this is not the paper's experiment", outcome.set.join(", "));

@@ -56,7 +56,7 @@ fn sentences(experiment: &Experiment, outcome: &Outcome) -> Vec<String> {
     if !outcome.set.is_empty() {
         sentences.push(format!("With {}: this is not the paper's experiment.", outcome.set.join(", ")));
     }
-    sentences.extend(outcome.left_out.iter().map(|left_out| format!("A quick run, without {left_out}.")));
+    sentences.extend(outcome.lessened());
     sentences
 }
 

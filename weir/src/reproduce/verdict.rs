@@ -9,6 +9,7 @@ use super::experiment::{Bound, Claim, Measure, PaperFile};
 use super::measure::Reading;
 use super::statistics::Estimate;
 use super::units::shown;
+use crate::experiment::Backend;
 
 /// What came of an experiment: `verdict.json`. The same on every machine, for the same points.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -20,7 +21,7 @@ pub struct Outcome {
     pub verdict: Verdict,
     /// Why it is no better, in sentences.
     pub reasons: Vec<String>,
-    /// What a quick run left out.
+    /// What a quick run left out, or one with real frames.
     pub left_out: Option<String>,
     /// `PATH=VALUE` that was laid over the scenario: it is another experiment then.
     pub set: Vec<String>,
@@ -114,6 +115,17 @@ pub enum Judgement {
 
 impl Outcome {
     pub const FORMAT: &str = "weir-verdict-1";
+
+    /// Whether real frames ran it.
+    pub fn is_real(&self) -> bool {
+        self.backend == Backend::Dpdk.name()
+    }
+
+    /// What another sweep than the full one left out, as a sentence.
+    pub fn lessened(&self) -> Option<String> {
+        let kind = if self.is_real() { "A run with real frames" } else { "A quick run" };
+        self.left_out.as_ref().map(|left_out| format!("{kind}, without {left_out}."))
+    }
 }
 
 /// The numbers and claims of an experiment, judged.

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
@@ -17,7 +18,7 @@ use super::hash::Hash;
 use super::path::{NoPlace, Path};
 use crate::exit::Failure;
 use crate::experiment::Backend;
-use crate::testbed::{real_device, slug};
+use crate::testbed::{fitting, real_device, slug};
 
 /// A sweep has no more points than this.
 const POINTS_MAX: usize = 1_000_000;
@@ -36,6 +37,8 @@ pub struct Plan {
     pub identity: String,
     /// What runs the points.
     pub backend: Backend,
+    /// The scenario's first run, as it is without the sweep.
+    first: ScenarioRun,
     base: Table,
     settings: Vec<Vec<(Path, Value)>>,
     overrides: Vec<(Path, Value)>,
@@ -93,6 +96,7 @@ impl Plan {
             settings: combinations.iter().map(|combination| setting(file, combination)).collect(),
             overrides: file.overrides.clone(),
             backend: file.backend,
+            first: base.runs[chosen[0]].clone(),
             base: base.table,
         };
         plan.points = plan.all_points(file, &chosen, &base.runs)?;
@@ -108,6 +112,16 @@ impl Plan {
         set_all(&mut table, &self.settings[point.setting], point.seed, &self.overrides)
             .expect("checked when the plan was made");
         text_of(&table)
+    }
+
+    /// How long all points take with real frames on this machine, if parameters leave the scenario's length and rates alone.
+    pub fn real_time(&self) -> Duration {
+        /// DPDK's start and end, and what is under way at a run's end.
+        const BESIDES: Duration = Duration::from_secs(3);
+        let run = std::slice::from_ref(&self.first);
+        let dilation = self.first.time_dilation.unwrap_or_else(|| fitting(run));
+        let each = Duration::from_nanos(self.first.scenario.end.as_nanos()) * dilation + BESIDES;
+        each * self.points.len() as u32
     }
 
     /// Each combination, for each seed, in each run.
