@@ -51,7 +51,7 @@ pub struct ReproduceArguments {
     /// What runs it: in virtual time, or with real frames where the experiment may.
     #[arg(long, value_name = "NAME", default_value = "sim")]
     backend: Backend,
-    /// Directory of the results, in which each experiment gets one of its own; by default runs/papers.
+    /// Directory of the results, in which each experiment gets one of its own; by default runs/papers, or runs/papers-dpdk.
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// How many runs at a time, each on a core; by default as many as there are cores.
@@ -70,13 +70,17 @@ pub struct ReproduceArguments {
 
 /// Does what is asked for. What does not hold is a result, and no failure.
 pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
-    let output = arguments.output.clone().unwrap_or_else(|| PathBuf::from("runs/papers"));
+    let usual = match arguments.backend {
+        Backend::Sim => "runs/papers",
+        Backend::Dpdk => "runs/papers-dpdk",
+    };
+    let output = arguments.output.clone().unwrap_or_else(|| PathBuf::from(usual));
     if arguments.list {
         outcome::list(&experiment::catalogue(&folder(arguments)?)?);
         return Ok(());
     }
     if let Some(file) = &arguments.document {
-        return document::write(file, &experiment::catalogue(&folder(arguments)?)?, &output);
+        return document::write(file, &experiment::catalogue(&folder(arguments)?)?, &output, arguments.backend);
     }
     let jobs = arguments.jobs.map_or_else(cores, |jobs| jobs as usize);
     let overrides = overrides(&arguments.set)?;

@@ -1,4 +1,4 @@
-//! `docs/REPRODUCTION.md`, of the results that earlier calls have left.
+//! `docs/REPRODUCTION.md` and `docs/REAL_FRAMES.md`, of the results that earlier calls have left.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -8,17 +8,18 @@ use std::path::Path;
 use super::experiment::Experiment;
 use super::outcome::{self, MadeOn, duration};
 use super::units::shown;
-use super::verdict::{Number, Outcome, Verdict};
+use super::verdict::{Judgement, Number, Outcome, Verdict};
 use crate::exit::Failure;
+use crate::experiment::Backend;
 use crate::files::{at, whole};
 
 /// An experiment, and what its last call has left.
 type Entry<'a> = (&'a Experiment, Option<(Outcome, MadeOn)>);
 
-/// Writes the document of all experiments, with the results that stand below `results`.
-pub fn write(file: &Path, experiments: &[Experiment], results: &Path) -> Result<(), Failure> {
+/// Writes the document of all experiments that the backend may run, with its results, which stand below `results`.
+pub fn write(file: &Path, experiments: &[Experiment], results: &Path, backend: Backend) -> Result<(), Failure> {
     let mut entries: Vec<Entry<'_>> = Vec::new();
-    for experiment in experiments {
+    for experiment in experiments.iter().filter(|experiment| experiment.paper.backends.contains(&backend)) {
         entries.push((experiment, outcome::read(&results.join(&experiment.id))?));
     }
     if entries.iter().all(|(_, result)| result.is_none()) {
@@ -27,7 +28,7 @@ pub fn write(file: &Path, experiments: &[Experiment], results: &Path) -> Result<
             "{results}: there are no results of experiments; run weir reproduce all first, or name their directory: -o DIR"
         )));
     }
-    let text = document(&entries);
+    let text = document(&entries, backend);
     whole(file, |part| fs::write(part, text)).map_err(at(file))?;
     println!(
         "{} of {} experiments: {}",
@@ -38,11 +39,16 @@ pub fn write(file: &Path, experiments: &[Experiment], results: &Path) -> Result<
     Ok(())
 }
 
-fn document(entries: &[Entry<'_>]) -> String {
-    let mut text = String::from(HEAD);
+fn document(entries: &[Entry<'_>], backend: Backend) -> String {
+    let (head, time) = match backend {
+        Backend::Sim => (HEAD, "CPU time"),
+        Backend::Dpdk => (HEAD_REAL, "time"),
+    };
+    let mut text = String::from(head);
     summary(&mut text, entries);
-    text.push_str(
-        "\n| id | what | verdict | key numbers: paper / Weir | runs, CPU time | made |\n|---|---|---|---|---|---|\n",
+    let _ = writeln!(
+        text,
+        "\n| id | what | verdict | key numbers: paper / Weir | runs, {time} | made |\n|---|---|---|---|---|---|"
     );
     for (experiment, result) in entries {
         row(&mut text, experiment, result.as_ref());
@@ -65,6 +71,14 @@ runs do not decide it. **Does not hold**: a conclusion does not come out, or non
 
 ";
 
+const HEAD_REAL: &str = "# The papers' figures with real frames
+
+Made by `weir reproduce --document docs/REAL_FRAMES.md --backend dpdk` of what `weir reproduce all --backend dpdk` left; not written by hand. The same experiments as in
+[REPRODUCTION.md](REPRODUCTION.md), which has what is not as in the paper, run by the same switch on DPDK lcores, with hosts that send RoCEv2 frames, by a clock as slow as the machine needs it:
+[EXPERIMENTS.md](EXPERIMENTS.md#real-frames). What a machine takes of the time shows in them, so that they differ from one time to the next.
+
+";
+
 fn summary(text: &mut String, entries: &[Entry<'_>]) {
     let of = |verdict: Verdict| {
         entries
@@ -84,12 +98,13 @@ fn row(text: &mut String, experiment: &Experiment, result: Option<&(Outcome, Mad
         let _ = writeln!(text, "| {id} | {} | not run | | | |", escaped(&what));
         return;
     };
-    let key: Vec<String> = outcome.numbers.iter().filter(|number| number.paper.is_some()).map(paper_and_weir).collect();
-    let less = match (&outcome.left_out, outcome.is_real()) {
-        (_, true) => ", with real frames",
-        (Some(_), false) => ", quick",
-        (None, false) => "",
-    };
+    let key: Vec<String> = outcome
+        .numbers
+        .iter()
+        .filter(|number| number.paper.is_some() && !number.is_left_out())
+        .map(paper_and_weir)
+        .collect();
+    let less = if outcome.left_out.is_some() && !outcome.is_real() { ", quick" } else { "" };
     let date = made_on.provenance.started.split('T').next().unwrap_or("");
     let _ = writeln!(
         text,
@@ -98,7 +113,7 @@ fn row(text: &mut String, experiment: &Experiment, result: Option<&(Outcome, Mad
         outcome.verdict,
         escaped(&key.join("; ")),
         outcome.points,
-        duration(made_on.cpu_ms as f64 / 1e3),
+        duration(taken(outcome, made_on)),
         made_on.commit,
     );
 }
@@ -115,10 +130,15 @@ fn machines(text: &mut String, entries: &[Entry<'_>]) {
         format!("{} ({} cores)", machine.cpu, machine.cores)
     };
     let machines: BTreeSet<String> = results().map(|(_, made_on)| machine(made_on)).collect();
-    let cpu: u64 = results().map(|(_, made_on)| made_on.cpu_ms).sum();
+    let all: f64 = results().map(|(outcome, made_on)| taken(outcome, made_on)).sum();
+    let of_cpu = if results().all(|(outcome, _)| outcome.is_real()) { "" } else { " of CPU time" };
     let machines: Vec<String> = machines.into_iter().collect();
-    let _ =
-        writeln!(text, "\nAll together took {} of CPU time on {}.", duration(cpu as f64 / 1e3), machines.join(", "));
+    let _ = writeln!(text, "\nAll together took {}{of_cpu} on {}.", duration(all), machines.join(", "));
+}
+
+/// In seconds: of CPU time in virtual time, and of a clock with real frames.
+fn taken(outcome: &Outcome, made_on: &MadeOn) -> f64 {
+    (if outcome.is_real() { made_on.wall_ms } else { made_on.cpu_ms }) as f64 / 1e3
 }
 
 fn section(text: &mut String, experiment: &Experiment, result: Option<&(Outcome, MadeOn)>) {
@@ -137,6 +157,9 @@ fn section(text: &mut String, experiment: &Experiment, result: Option<&(Outcome,
         numbers(text, outcome);
         claims(text, outcome);
     }
+    if result.is_some_and(|(outcome, _)| outcome.is_real()) {
+        return;
+    }
     if !paper.departures.is_empty() {
         text.push_str("\nNot as in the paper:\n");
         for it in &paper.departures {
@@ -153,7 +176,7 @@ fn section(text: &mut String, experiment: &Experiment, result: Option<&(Outcome,
 
 fn numbers(text: &mut String, outcome: &Outcome) {
     text.push_str("\n| | paper | Weir | 95 % interval | ratio | |\n|---|---|---|---|---|---|\n");
-    for number in &outcome.numbers {
+    for number in outcome.numbers.iter().filter(|number| !number.is_left_out()) {
         let [paper, weir, interval, ratio] = number.shown();
         let source = number.source.iter().chain(&number.why).map(String::as_str).collect::<Vec<_>>().join("; ");
         let source = if source.is_empty() { source } else { format!(" ({source})") };
@@ -170,7 +193,7 @@ fn numbers(text: &mut String, outcome: &Outcome) {
 
 fn claims(text: &mut String, outcome: &Outcome) {
     text.push('\n');
-    for claim in &outcome.claims {
+    for claim in outcome.claims.iter().filter(|claim| claim.judgement != Judgement::LeftOut) {
         let conclusion = if claim.conclusion { "conclusion, " } else { "" };
         let source = if claim.source.is_empty() { String::new() } else { format!(" [{}]", claim.source) };
         let _ = writeln!(text, "- {conclusion}{}: {}{source} ({})", claim.judgement, claim.says, claim.because);

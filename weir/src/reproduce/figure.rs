@@ -12,16 +12,19 @@ use super::rows::{Row, Rows, parameter};
 use super::{statistics, units};
 use crate::exit::Failure;
 
-/// Draws an experiment's panels, and returns the SVG's file; `None` of an experiment without any.
+/// Draws an experiment's panels, and returns the SVG's file; `None` if there are none.
 pub fn draw(experiment: &Experiment, rows: &Rows, directory: &Path) -> Result<Option<PathBuf>, Failure> {
     let paper = &experiment.paper;
-    if paper.panels.is_empty() {
+    // A sweep that leaves something out may have nothing for a panel.
+    let has_points = |panel: &&Panel| panel.lines.iter().any(|line| rows.select(line.selection()).next().is_some());
+    let panels: Vec<&Panel> = paper.panels.iter().filter(has_points).collect();
+    if panels.is_empty() {
         return Ok(None);
     }
     let figure = Figure {
         title: format!("{}: {}", experiment.id, paper.title),
-        columns: paper.columns.min(paper.panels.len()),
-        panels: paper.panels.iter().map(|panel| drawn(panel, rows)).collect::<Result<_, _>>()?,
+        columns: paper.columns.min(panels.len()),
+        panels: panels.into_iter().map(|panel| drawn(panel, rows)).collect::<Result<_, _>>()?,
     };
     let [svg, png] = ["figure.svg", "figure.png"].map(|name| directory.join(name));
     let failed = |error: plot::PlotError| Failure::Run(error.to_string());

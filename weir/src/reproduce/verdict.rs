@@ -113,6 +113,15 @@ pub enum Judgement {
     LeftOut,
 }
 
+/// Why there is no number that these runs are not to give.
+const LEFT_OUT: &str = "left out";
+
+impl Number {
+    pub fn is_left_out(&self) -> bool {
+        self.none.as_deref() == Some(LEFT_OUT)
+    }
+}
+
 impl Outcome {
     pub const FORMAT: &str = "weir-verdict-1";
 
@@ -212,7 +221,7 @@ fn number(measure: &Measure, reading: &Reading) -> Number {
             range.map_or(Judgement::Holds, |range| inside(estimate.value, estimate.bounds(), range))
         }
         Reading::LeftOut => {
-            number.none = Some("left out".to_owned());
+            number.none = Some(LEFT_OUT.to_owned());
             Judgement::LeftOut
         }
         Reading::None(why) => {
