@@ -70,6 +70,11 @@ pub struct Number {
 }
 
 impl Number {
+    /// Whether these runs are not to give it.
+    pub fn is_left_out(&self) -> bool {
+        self.none.as_deref() == Some(LEFT_OUT)
+    }
+
     /// For a table: the paper's number, Weir's, the interval, and the ratio of the two; empty where there is none.
     pub fn shown(&self) -> [String; 4] {
         let with_unit = |value: f64| format!("{}{}", shown(value), spaced(&self.unit));
@@ -115,12 +120,6 @@ pub enum Judgement {
 
 /// Why there is no number that these runs are not to give.
 const LEFT_OUT: &str = "left out";
-
-impl Number {
-    pub fn is_left_out(&self) -> bool {
-        self.none.as_deref() == Some(LEFT_OUT)
-    }
-}
 
 impl Outcome {
     pub const FORMAT: &str = "weir-verdict-1";
