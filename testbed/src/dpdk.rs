@@ -151,6 +151,7 @@ impl DpdkBackend {
     ) -> Result<Summary, BackendError> {
         let started = Instant::now();
         scenario.check()?;
+        let scenario = &scenario.with_static_macs();
         write_configs(scenario, &run)?;
         let board = Arc::new(Board::new(scenario));
         let Prepared { fabric, readers, connections } = self.prepare(scenario, &board)?;

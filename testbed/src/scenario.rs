@@ -41,7 +41,7 @@ pub struct Scenario {
     pub flows: Vec<FlowPlan>,
     /// Messages that each have a connection of their own.
     pub traffic: Vec<TrafficPlan>,
-    /// How switches forward, where their own configurations do not say it: for virtual time only.
+    /// How switches forward, where their own configurations do not say it; with choices for virtual time only.
     pub routes: Option<Arc<Routes>>,
     /// When links between switches, or to hosts, are cut and mended: for virtual time only.
     pub outages: Vec<Outage>,
@@ -300,11 +300,26 @@ impl Scenario {
         Ok(())
     }
 
+    /// The same scenario with its routes as static MACs, if switches have no choices.
+    pub fn with_static_macs(&self) -> Scenario {
+        let mut scenario = self.clone();
+        if let Some(routes) = self.routes.as_ref().filter(|routes| !routes.have_choices()) {
+            for (number, switch) in scenario.switches.iter_mut().enumerate() {
+                let port = |host: usize| routes.ports(number, host).first().copied();
+                let macs =
+                    self.hosts.iter().enumerate().filter_map(|(n, host)| Some((host.nic.mac, usize::from(port(n)?))));
+                switch.static_macs.extend(macs);
+            }
+            scenario.routes = None;
+        }
+        scenario
+    }
+
     /// What of the scenario real frames can't do, in a sentence; `None` if it runs in real time too.
     pub fn needs_virtual_time(&self) -> Option<String> {
         let of_routes = || {
             let what = "its switches choose among ports of equal cost, which takes virtual time";
-            self.routes.as_ref().map(|_| what.to_owned())
+            self.routes.as_ref().filter(|routes| routes.have_choices()).map(|_| what.to_owned())
         };
         let of_outages = || self.outages.first().map(|_| "its links are cut in virtual time only".to_owned());
         let of_frames = || {

@@ -17,7 +17,6 @@ const SCENARIO: &str = r#"
 name = "workloads"
 end = "4ms"
 sample_every = "500us"
-forwarding = "static"
 time_dilation = 100
 warm_up = "500us"
 

@@ -42,7 +42,7 @@ pub struct RunArguments {
     #[arg(value_name = "SCENARIO.toml")]
     file: PathBuf,
     /// What runs it: dpdk, with real frames by a clock of this machine; or sim, in virtual time, the same on every machine. By
-    /// default dpdk, or sim for a scenario with workloads, or that only sim can run.
+    /// default dpdk; sim for fabrics and workloads, and for what only sim can run.
     #[arg(long, value_name = "NAME")]
     backend: Option<Backend>,
     /// Only this one of the file's runs, and others given alike; the beginning of a name will do.
@@ -128,8 +128,7 @@ fn backend(arguments: &RunArguments, runs: &[ScenarioRun]) -> Result<Backend, Fa
         }
         (Some(asked), ..) => asked,
         (None, Some(_), _) => Backend::Sim,
-        // Workloads are mostly of more than a machine carries in real time.
-        (None, None, None) if runs.iter().any(|run| !run.scenario.traffic.is_empty()) => Backend::Sim,
+        (None, None, None) if runs.iter().any(|run| is_usually_virtual(&run.scenario)) => Backend::Sim,
         (None, None, _) => Backend::Dpdk,
     };
     if arguments.ns3_files && backend == Backend::Dpdk {
@@ -138,6 +137,11 @@ fn backend(arguments: &RunArguments, runs: &[ScenarioRun]) -> Result<Backend, Fa
         ));
     }
     Ok(backend)
+}
+
+/// Whether a scenario is of a kind that is mostly more than a machine carries in real time: a fabric, or workloads.
+fn is_usually_virtual(scenario: &Scenario) -> bool {
+    scenario.routes.is_some() || !scenario.traffic.is_empty()
 }
 
 /// A port or host of a scenario that is on a real device, if any is.

@@ -102,6 +102,11 @@ impl Routes {
         Ok(routes)
     }
 
+    /// Whether a switch anywhere has several ports for a host.
+    pub fn have_choices(&self) -> bool {
+        self.groups.masks.iter().any(|mask| mask.count_ones() > 1)
+    }
+
     /// The ports by which a switch sends to a host, in ascending order: one at least for a switch that a host's way leads
     /// through, none for one that is cut off.
     ///

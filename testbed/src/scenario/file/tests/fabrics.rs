@@ -170,6 +170,27 @@ fn listed_switches_may_have_ways_of_equal_cost() {
 }
 
 #[test]
+fn routes_without_a_choice_are_static_macs_too() {
+    let text = "scenario.end = \"1ms\"\n[topology]\nkind = \"dumbbell\"\nleft = 2\nright = 3\nrate = \"10Gbps\"\ndelay = \"1us\"\n";
+    let scenario = good(text).remove(0).scenario;
+    assert_eq!((scenario.routes.is_some(), scenario.needs_virtual_time()), (true, None));
+    let pinned = scenario.with_static_macs();
+    assert!(pinned.routes.is_none());
+    let told = |switch: usize| {
+        let of = &pinned.switches[switch];
+        let macs = of.static_macs.iter().zip(&pinned.hosts).map(|((mac, port), host)| {
+            assert_eq!(*mac, host.nic.mac);
+            of.ports[*port].name.as_str()
+        });
+        macs.collect::<Vec<_>>()
+    };
+    assert_eq!(told(0), ["H0", "H1", "to-S1", "to-S1", "to-S1"]);
+    assert_eq!(told(1), ["to-S0", "to-S0", "R1", "R2", "R3"]);
+    let chooses = one(LEAF_SPINE, "").with_static_macs();
+    assert!(chooses.routes.is_some() && chooses.switches.iter().all(|switch| switch.static_macs.is_empty()));
+}
+
+#[test]
 fn flows_are_pinned_where_forwarding_is_static() {
     let scenario = good(
         "[scenario]\nend = \"1ms\"\nforwarding = \"static\"\n[topology]\nkind = \"fat-tree\"\nk = 4\nrate = \"10Gbps\"\n\
