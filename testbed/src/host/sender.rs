@@ -43,7 +43,7 @@ pub struct FlowConfig {
     pub repeat: Repeat,
     /// A pace, counted in bytes on the wire (FCS, preamble and gap included) as the line rate is; none: line rate.
     pub rate: Option<BitRate>,
-    /// What controls its rate besides.
+    /// What controls its rate besides. Where it goes by what hops stamp, switches must be told to.
     pub congestion_control: CongestionControl,
     /// Payload of all messages together; the last message is cut to it. None: no end.
     pub total: Option<Bytes>,
