@@ -50,7 +50,7 @@ loom: setup ## What lcores share, under every interleaving
 release-tests: setup ## Heavy traffic on DPDK's virtual devices, both backends on the same scenarios, allocations
 	@$(STEP) "DPDK tests in release mode" $(CARGO) test --release -p weir-dpdk-driver -p weir
 	@$(STEP) "the same scenarios on DPDK and in virtual time" \
-		$(CARGO) test --release -p weir-testbed --test conformance --test allocation
+		$(CARGO) test --release -p weir-testbed --test conformance --test feedback --test allocation
 
 instructions: setup ## What a packet-hop takes in virtual time, counted in instructions, against its limit
 	@$(STEP) "instructions of virtual time" $(CARGO) bench -p weir-testbed --no-default-features --bench virtual_time -- --instructions

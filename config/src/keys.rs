@@ -45,7 +45,7 @@ impl KnownTable {
 /// All tables and keys of a switch's file.
 pub(crate) const TABLES: &[KnownTable] = &[
     KnownTable::table("", &["switch", "lcores", "buffer", "classes", "pfc", "pfc_watchdog", "ports", "static_macs"]),
-    KnownTable::table("switch", &["name", "idle", "time_dilation", "mtu", "mac_ageing", "stats_interval"]),
+    KnownTable::table("switch", &["name", "idle", "time_dilation", "mtu", "mac_ageing", "stats_interval", "telemetry"]),
     KnownTable::table("lcores", &["layout", "cores"]),
     KnownTable::table(
         "buffer",

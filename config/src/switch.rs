@@ -19,6 +19,8 @@ pub struct SwitchConfig {
     pub mac_ageing: Span,
     /// `[switch] stats_interval`, in real time.
     pub stats_interval: Span,
+    /// `[switch] telemetry`: stamps frames that ask for it with what the port knows that they leave by.
+    pub telemetry: bool,
     /// `[lcores]`.
     pub lcores: LcoreConfig,
     /// `[buffer]`.

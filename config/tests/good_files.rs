@@ -78,7 +78,7 @@ fn the_reference_is_true() {
 fn defaults_are_those_of_the_reference() {
     let config = good(LEAST);
     assert_eq!(config.name, "lab");
-    assert_eq!((config.idle, config.time_dilation), (Idle::Yield, 1));
+    assert_eq!((config.idle, config.time_dilation, config.telemetry), (Idle::Yield, 1, false));
     assert_eq!(config.mtu, Bytes::new(1_500));
     assert_eq!((config.mac_ageing, config.stats_interval), (Span::from_secs(300), Span::from_secs(1)));
     assert_eq!((config.lcores.layout, config.lcores.cores.len()), (Layout::Auto, 0));
@@ -107,6 +107,7 @@ fn values_arrive_where_they_belong() {
         "[switch]
 name = \"rack.1\"
 mtu = \"9000B\"
+telemetry = true
 [buffer]
 headroom = \"60KB\"
 policy = \"static\"
@@ -139,7 +140,7 @@ port = \"b\"
 ",
     );
     assert_eq!(config.name, "rack.1");
-    assert_eq!(config.frame_bytes_max(), Bytes::new(9_022));
+    assert_eq!((config.frame_bytes_max(), config.telemetry), (Bytes::new(9_022), true));
     assert_eq!(config.buffer.policy, PolicyConfig::Static { threshold: Some(Bytes::kb(100)) });
     assert_eq!(config.buffer.xon_offset, Some(Bytes::new(2_048)));
     assert_eq!((config.classes.dscp[24], config.classes.dscp[31], config.classes.dscp[48]), (4, 4, 6));

@@ -37,6 +37,7 @@ mod scheduler;
 mod shared;
 mod storm_tally;
 pub mod switch;
+pub mod trailer;
 mod transmitter;
 mod watchdog;
 

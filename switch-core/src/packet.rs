@@ -29,7 +29,8 @@ pub trait Packet: Sized + Send + 'static {
     /// Asked only where there are several.
     fn flow_hash(&self) -> u32;
 
-    /// Whether the packet collects what switches know of the ports that it leaves by (in-band telemetry).
+    /// Whether the packet collects what switches know of the ports that it leaves by (in-band telemetry). Asked only where
+    /// the switch is to stamp.
     #[inline]
     fn wants_telemetry(&self) -> bool {
         false

@@ -94,6 +94,17 @@ pub fn udp_flow_hash([from, to]: [(MacAddr, Ipv4Addr); 2], ports: [u16; 2]) -> u
     hash_on(ip ^ u32::from(UDP), &[source[0], source[1], destination[0], destination[1]])
 }
 
+/// Where the IPv4 packet of a frame without VLAN tag ends by its own length; `None` for other frames, and for a length that has no
+/// room for a header. It may be beyond the frame.
+#[inline]
+pub(crate) fn behind_ipv4(frame: &[u8]) -> Option<usize> {
+    let (ethernet, packet) = frame.split_first_chunk::<ETHERNET_BYTES>()?;
+    let [version, _, high, low, ..] = *packet.first_chunk::<IPV4_BYTES_MIN>()?;
+    let length = usize::from(u16::from_be_bytes([high, low]));
+    let is_ipv4 = word(ethernet, ETHERNET_BYTES - 2) == Some(ETHERTYPE_IPV4) && version >> 4 == 4;
+    (is_ipv4 && length >= IPV4_BYTES_MIN).then_some(ETHERNET_BYTES + length)
+}
+
 /// Takes bytes into a hash, four at a time.
 fn hash_on(hash: u32, bytes: &[u8]) -> u32 {
     bytes.chunks(4).fold(hash, |hash, chunk| {

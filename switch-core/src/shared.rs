@@ -24,6 +24,8 @@ pub struct Shared {
     pub(crate) charge: Charge,
     /// The longest frame that is forwarded, without FCS.
     pub(crate) frame_bytes_max: u32,
+    /// Whether frames that ask for it are stamped with what the port knows that they leave by.
+    pub(crate) stamps: bool,
     /// Whether stations are learned from what they send.
     pub(crate) learns: bool,
     /// By which the switch chooses among ports of equal cost otherwise than its neighbours.

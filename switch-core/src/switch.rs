@@ -150,6 +150,7 @@ impl Switch {
             classifier: Classifier::new(&config.classes, config.ports.iter().map(|port| port.priority)),
             charge: Charge::in_cells(config.buffer.cell_bytes),
             frame_bytes_max: frame_bytes_max as u32,
+            stamps: config.telemetry,
             learns: surroundings.learns,
             hash_seed: surroundings.hash_seed,
             ports,

@@ -46,6 +46,8 @@ pub struct Transmitter<P> {
     off_ports: u64,
     /// Those whose messages go by their queues' lengths, so that each departure may make one due.
     by_length: u64,
+    /// Whether frames are looked at for what they want stamped.
+    stamps: bool,
     /// What a frame takes on a link beyond its length without FCS.
     link_overhead: Bytes,
 }
@@ -154,6 +156,7 @@ impl<P: Packet> Transmitter<P> {
             queues,
             counters: Counters::new(port_count, memory),
             spare: (0..if upfront { ports.len() } else { 0 }).map(|_| Box::default()).collect(),
+            stamps: shared.stamps,
             shared,
             inputs,
             ports,
@@ -396,7 +399,7 @@ impl<P: Packet> Transmitter<P> {
     /// Moves frames that may go now, none of the `held` classes, from the queues to the port's burst.
     #[inline]
     fn stage_frames(&mut self, now: Time, index: usize, held: u8) {
-        let Transmitter { shared, queues, ports, counters, markers, random, spare, link_overhead, .. } = self;
+        let Transmitter { shared, queues, ports, counters, markers, random, spare, stamps, link_overhead, .. } = self;
         let port = &mut ports[index];
         let regulator = &shared.port(port.id).regulator;
         let (counts_sent, needs_credit) = (regulator.counts_sent(), regulator.credit_classes() != 0);
@@ -419,7 +422,7 @@ impl<P: Packet> Transmitter<P> {
             {
                 counters.add(queue, queue_stat::EXTRA, 1);
             }
-            if queued.packet.wants_telemetry() {
+            if *stamps && queued.packet.wants_telemetry() {
                 let left = shared.mmu.egress_length(queue).saturating_sub(u64::from(queued.charged.bytes));
                 let (tx_bytes, rate) = (port.tx_bytes, shared.port(port.id).rate);
                 queued.packet.stamp(&Telemetry { at: now, tx_bytes, queue: Bytes::new(left), rate });

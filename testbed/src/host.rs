@@ -28,7 +28,7 @@ mod tests;
 pub use config::{HostConfig, HostError, Peer, ReceiveLimit};
 pub use congestion::{CongestionControl, DcqcnConfig};
 pub use connection::Connection;
-pub use packet::{Ack, FrameSizes, Hops, NicFrame, NicPacket, Says, TcpAck, Write};
+pub use packet::{Ack, FrameSizes, Hops, NicFrame, NicPacket, Says, Stamps, TcpAck, Write};
 pub use receiver::{ReceiverConfig, ReceiverStats};
 pub use sender::{FctSummary, FlowConfig, Repeat, SenderStats, Transport};
 pub use stats::{ClassStats, Completion, HostStats, NicCounters};
@@ -128,7 +128,7 @@ impl Host {
             generator: MessageGenerator::new(mechanism, config.rate, lossless),
             arrived: Arrived::new(mechanism, config.link_overhead),
             intake: config.receive.map(|limit| Box::new(Intake::new(limit, lossless))),
-            frame_bytes_max: longest(&senders, &config),
+            frame_bytes_max: longest(&senders, receivers, &config),
             wire: Shaper::new(Some(config.rate), config.slack),
             senders: Slots::new(senders),
             receivers: Slots::new(receivers.iter().map(|end| Receiver::new(end, &config))),
@@ -154,6 +154,7 @@ impl Host {
         let host = &self.config;
         let make = |queue_pair| Ok::<_, HostError>(Receiver::new(&ReceiverConfig { queue_pair, ..*config }, host));
         let place = self.receivers.open(false, make).expect("a receiver can always be made");
+        self.frame_bytes_max = self.frame_bytes_max.max(longest_answer(config.stamps, host));
         (self.receivers[place].config().queue_pair, place)
     }
 
@@ -236,8 +237,11 @@ impl Host {
             self.counters.bad_icrc += 1;
             return;
         }
-        match codec::decode(&packet, frame.len()) {
-            Ok(mut packet) => self.handle_packet(now, &mut packet),
+        match codec::decode(&packet, frame, || self.spare_hops.pop().unwrap_or_default()) {
+            Ok(mut packet) => {
+                self.handle_packet(now, &mut packet);
+                self.spare_hops.extend(packet.telemetry);
+            }
             Err(_) => self.counters.unreadable += 1,
         }
     }
@@ -371,10 +375,10 @@ impl Host {
     /// nothing is due that flow control lets pass.
     ///
     /// # Panics
-    /// If `buffer` is shorter than [`HostConfig::frame_bytes_max`], the lengths of frames are not RoCEv2's, or a flow is TCP's,
+    /// If `buffer` is shorter than [`Host::frame_bytes_max`], the lengths of frames are not RoCEv2's, or a flow is TCP's,
     /// which is for virtual time only.
     pub fn poll_transmit(&mut self, now: Time, buffer: &mut [u8]) -> Option<usize> {
-        assert!(buffer.len() >= self.config.frame_bytes_max(), "a frame may be longer than the buffer");
+        assert!(buffer.len() >= self.frame_bytes_max(), "a frame may be longer than the buffer");
         let (frame, own, peer_ip) = self.poll_outgoing(now)?;
         let packet = match frame {
             NicFrame::Control(frame) => {
@@ -385,6 +389,7 @@ impl Host {
         };
         let written = codec::encode(&packet, (self.config.ip, own), peer_ip, &self.payload, buffer);
         assert_eq!(written, Ok(usize::from(packet.frame_bytes)), "a frame of RoCEv2's length");
+        self.spare_hops.extend(packet.telemetry);
         written.ok()
     }
 
@@ -478,7 +483,9 @@ impl Host {
             }
             None => (receiver.take_ack().expect("only those that owe an acknowledgement stand in the queue"), None),
         };
-        let mut outgoing = answer(&self.config, receiver, self.config.sizes.ack, Ecn::Ect0, Says::Ack(ack));
+        let sizes = &self.config.sizes;
+        let frame_bytes = sizes.ack + sizes.of_stamps(receiver.config().stamps);
+        let mut outgoing = answer(&self.config, receiver, frame_bytes, Ecn::Ect0, Says::Ack(ack));
         if let NicFrame::Packet(packet) = &mut outgoing.0 {
             packet.telemetry = telemetry;
         }
@@ -521,7 +528,7 @@ impl Host {
             ecn,
             queue_pair: peer.queue_pair,
             says,
-            telemetry: terms.wants_telemetry.then(|| {
+            telemetry: (terms.stamps == Stamps::Hops).then(|| {
                 let mut hops = self.spare_hops.pop().unwrap_or_default();
                 hops.clear();
                 hops
@@ -633,6 +640,11 @@ impl Host {
         self.senders.iter().all(Sender::is_finished)
     }
 
+    /// No frame that the host sends is longer, without FCS.
+    pub fn frame_bytes_max(&self) -> usize {
+        self.frame_bytes_max as usize
+    }
+
     /// How the host was configured.
     pub fn config(&self) -> &HostConfig {
         &self.config
@@ -720,9 +732,16 @@ fn answer(host: &HostConfig, receiver: &Receiver, frame_bytes: u16, ecn: Ecn, sa
     (NicFrame::Packet(packet), own, peer.ip)
 }
 
-/// The longest frame of a host with these senders.
-fn longest(senders: &[Sender], host: &HostConfig) -> u32 {
-    senders.iter().map(Sender::frame_bytes_max).fold(host.frame_bytes_max() as u32, u32::max)
+/// The longest frame of a host with these senders and receivers.
+fn longest(senders: &[Sender], receivers: &[ReceiverConfig], host: &HostConfig) -> u32 {
+    let answers = receivers.iter().map(|receiver| longest_answer(receiver.stamps, host));
+    let all = senders.iter().map(Sender::frame_bytes_max).chain(answers);
+    all.fold(host.frame_bytes_max(Stamps::None) as u32, u32::max)
+}
+
+/// The longest answer of a receiver of RDMA.
+fn longest_answer(stamps: Stamps, host: &HostConfig) -> u32 {
+    u32::from(host.sizes.bringing(stamps).ack)
 }
 
 /// Notes messages of a flow that are completed at `now`.

@@ -75,6 +75,9 @@ const AETH_BYTES: usize = 4;
 const CNP_RESERVED_BYTES: usize = 16;
 const ICRC_BYTES: usize = 4;
 
+/// Backward explicit congestion notification, in the byte that the ICRC leaves out.
+const BECN: u8 = 0x40;
+
 mod opcode {
     pub const WRITE_FIRST: u8 = 0x06;
     pub const WRITE_MIDDLE: u8 = 0x07;

@@ -328,16 +328,12 @@ impl Scenario {
             is_made_up.then(|| "its frames have lengths that real ones have not: they take virtual time".to_owned())
         };
         let of_flows = || {
-            self.flows.iter().find_map(|FlowPlan { name, config, .. }| {
-                let what = virtual_only(config.transport, config.congestion_control)?;
-                Some(format!("flow {name} is {what}, which takes virtual time"))
-            })
+            let over_tcp = self.flows.iter().find(|flow| matches!(flow.config.transport, Transport::Tcp(_)))?;
+            Some(format!("flow {} is over TCP, which takes virtual time", over_tcp.name))
         };
         let of_traffic = || {
-            self.traffic.iter().find_map(|TrafficPlan { name, transport, congestion_control, .. }| {
-                let what = virtual_only(*transport, *congestion_control)?;
-                Some(format!("workload {name} is {what}, which takes virtual time"))
-            })
+            let over_tcp = self.traffic.iter().find(|plan| matches!(plan.transport, Transport::Tcp(_)))?;
+            Some(format!("workload {} is over TCP, which takes virtual time", over_tcp.name))
         };
         let of_messages = || {
             let messages: usize = self.traffic.iter().map(|plan| plan.messages.len()).sum();
@@ -410,15 +406,6 @@ impl Scenario {
             delay + faults.iter().map(FaultPlan::longest_hold).max().unwrap_or(Span::ZERO)
         };
         of_hosts.chain(of_links).map(longest).max().unwrap_or(Span::ZERO)
-    }
-}
-
-/// What real frames can't carry.
-fn virtual_only(transport: Transport, control: CongestionControl) -> Option<String> {
-    match (transport, control) {
-        (Transport::Tcp(_), _) => Some("over TCP".to_owned()),
-        (Transport::Rdma, CongestionControl::None | CongestionControl::Dcqcn(_)) => None,
-        (Transport::Rdma, control) => Some(format!("under {}", control.name())),
     }
 }
 

@@ -34,6 +34,7 @@ pub(super) fn read(root: &Table<'_>, file: &str) -> SwitchConfig {
         stats_interval: switch
             .quantity("stats_interval", &TIME, Span::from_millis(1)..=Span::from_secs(3_600))
             .unwrap_or(Span::from_secs(1)),
+        telemetry: switch.boolean("telemetry").unwrap_or(false),
         lcores: lcores(&root.table("lcores", "lcores")),
         buffer: buffer::read(&root.table("buffer", "buffer")),
         classes,

@@ -3,7 +3,7 @@
 use weir_dpdk_io::{Mbuf, Mempool};
 use weir_flowctl::frame::ControlFrame;
 use weir_switch_core::packet::Parsed;
-use weir_switch_core::{Packet, PacketStore, parse};
+use weir_switch_core::{Packet, PacketStore, Telemetry, parse, trailer};
 use weir_units::MacAddr;
 
 /// A frame in an mbuf.
@@ -33,6 +33,16 @@ impl Packet for Frame {
 
     fn flow_hash(&self) -> u32 {
         parse::flow_hash(self.0.data())
+    }
+
+    #[inline]
+    fn wants_telemetry(&self) -> bool {
+        trailer::has_place(self.0.data())
+    }
+
+    #[inline]
+    fn stamp(&mut self, telemetry: &Telemetry) {
+        trailer::stamp(self.0.data_mut(), telemetry);
     }
 }
 

@@ -8,7 +8,7 @@ use weir_config::{Layout, SwitchConfig};
 use weir_flowctl::frame::{ControlFrame, PfcFrame};
 use weir_switch_core::packet::{Headers, Parsed};
 use weir_switch_core::switch::{Halves, Lcore, PortFacts, Surroundings, Switch};
-use weir_switch_core::{Burst, Packet, PacketStore, Plan, PortOutput, Report};
+use weir_switch_core::{Burst, Packet, PacketStore, Plan, PortOutput, Report, Telemetry};
 use weir_units::{MacAddr, PortId, Span, Time};
 
 /// A frame as a few numbers.
@@ -18,6 +18,8 @@ pub struct TestFrame {
     pub parsed: Parsed,
     pub sequence: u64,
     pub ce: bool,
+    /// What switches have stamped; `None` where it does not ask for that.
+    pub stamps: Option<Vec<Telemetry>>,
 }
 
 impl Packet for TestFrame {
@@ -37,6 +39,12 @@ impl Packet for TestFrame {
     fn flow_hash(&self) -> u32 {
         self.sequence as u32
     }
+    fn wants_telemetry(&self) -> bool {
+        self.stamps.is_some()
+    }
+    fn stamp(&mut self, telemetry: &Telemetry) {
+        self.stamps.as_mut().expect("asked for").push(*telemetry);
+    }
 }
 
 /// The world around the switch: what each port sent, and whether it accepts more.
@@ -53,7 +61,7 @@ impl PacketStore<TestFrame> for World {
         (!self.copies_fail).then(|| packet.clone())
     }
     fn control(&mut self, frame: &ControlFrame, _source: MacAddr) -> Option<TestFrame> {
-        Some(TestFrame { frame_bytes: 60, parsed: Parsed::Control(Ok(*frame)), sequence: 0, ce: false })
+        Some(TestFrame { frame_bytes: 60, parsed: Parsed::Control(Ok(*frame)), sequence: 0, ce: false, stamps: None })
     }
 }
 
@@ -213,12 +221,12 @@ pub fn station(n: u16) -> MacAddr {
 /// A frame from the station behind `from` to the one behind `to`, in a class by DSCP.
 pub fn frame(from: u16, to: u16, dscp: u8, sequence: u64) -> TestFrame {
     let headers = Headers { destination: station(to), source: station(from), pcp: None, dscp: Some(dscp) };
-    TestFrame { frame_bytes: 1_514, parsed: Parsed::Data(headers), sequence, ce: false }
+    TestFrame { frame_bytes: 1_514, parsed: Parsed::Data(headers), sequence, ce: false, stamps: None }
 }
 
 pub fn pfc(enabled: u8, quanta: u16) -> TestFrame {
     let frame = ControlFrame::Pfc(PfcFrame { enabled, times: [quanta; 8] });
-    TestFrame { frame_bytes: 60, parsed: Parsed::Control(Ok(frame)), sequence: 0, ce: false }
+    TestFrame { frame_bytes: 60, parsed: Parsed::Control(Ok(frame)), sequence: 0, ce: false, stamps: None }
 }
 
 /// Lets every station speak once, so that nothing is flooded.

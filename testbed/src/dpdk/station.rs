@@ -164,7 +164,7 @@ impl Station {
             return None;
         }
         let mut mbuf = self.blank.take().or_else(|| self.pool.alloc())?;
-        assert!(mbuf.set_len(self.host.config().frame_bytes_max() as u16), "the pool's mbufs hold any frame");
+        assert!(mbuf.set_len(self.host.frame_bytes_max() as u16), "the pool's mbufs hold any frame");
         match self.host.poll_transmit(now, mbuf.data_mut()) {
             Some(frame_bytes) => {
                 assert!(mbuf.set_len(frame_bytes as u16), "shorter than before");

@@ -6,7 +6,7 @@ use weir_flowctl::Mechanism;
 use weir_flowctl::frame::FRAME_BYTES;
 use weir_units::{BitRate, Bytes, Class, LINK_OVERHEAD, MacAddr, Span, Time};
 
-use super::FrameSizes;
+use super::{FrameSizes, Stamps};
 use crate::rocev2::{Dscp, PathMtu, QueuePair};
 
 /// A host's NIC.
@@ -121,8 +121,8 @@ impl HostConfig {
         Peer { mac: self.mac, ip: self.ip, queue_pair }
     }
 
-    /// The longest frame of RDMA that the host sends, without FCS.
-    pub fn frame_bytes_max(&self) -> usize {
-        self.sizes.frame_max().max(FRAME_BYTES)
+    /// The longest frame of RDMA of a flow with such stamps, without FCS.
+    pub fn frame_bytes_max(&self, stamps: Stamps) -> usize {
+        self.sizes.bringing(stamps).frame_max().max(FRAME_BYTES)
     }
 }

@@ -24,6 +24,7 @@ pub use timely::{Completion, TimelyConfig};
 
 use weir_units::{BitRate, Bytes, Span, Time};
 
+use super::Stamps;
 use dcqcn::Dcqcn;
 use dcqcn_ns3::DcqcnNs3;
 use hpcc::Hpcc;
@@ -116,9 +117,18 @@ impl CongestionControl {
         matches!(self, CongestionControl::DcqcnNs3(_))
     }
 
+    /// What its frames are to bring.
+    pub fn stamps(&self) -> Stamps {
+        match self {
+            CongestionControl::None | CongestionControl::Dcqcn(_) | CongestionControl::DcqcnNs3(_) => Stamps::None,
+            CongestionControl::Timely(_) | CongestionControl::ThetaPowerTcp(_) => Stamps::Time,
+            CongestionControl::Hpcc(_) | CongestionControl::PowerTcp(_) => Stamps::Hops,
+        }
+    }
+
     /// Whether switches are to stamp its frames (INT).
     pub fn wants_telemetry(&self) -> bool {
-        matches!(self, CongestionControl::Hpcc(_) | CongestionControl::PowerTcp(_))
+        self.stamps() == Stamps::Hops
     }
 
     /// Whether the receiver acknowledges every packet, for each acknowledgement is feedback.

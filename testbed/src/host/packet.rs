@@ -6,6 +6,7 @@ use arrayvec::ArrayVec;
 use weir_flowctl::frame::{ControlFrame, FRAME_BYTES};
 use weir_switch_core::Telemetry;
 use weir_switch_core::packet::{Headers, Parsed};
+use weir_switch_core::trailer;
 use weir_units::{MacAddr, Time};
 
 use super::congestion::HOPS_MAX;
@@ -32,7 +33,7 @@ pub struct NicPacket {
     /// The same for all packets of a connection in this direction, and that of their frames
     /// ([`weir_switch_core::parse::flow_hash`]).
     pub flow_hash: u32,
-    /// Length of the frame, without FCS.
+    /// Length of the frame, without FCS. On a port, what it is longer than its IP packet is the trailer that has its stamps.
     pub frame_bytes: u16,
     /// Differentiated services code point.
     pub dscp: Dscp,
@@ -108,7 +109,8 @@ pub struct Write {
     pub is_last: bool,
     /// Whether the receiver is to acknowledge it.
     pub ack_request: bool,
-    /// When it was sent: a stamp that the acknowledgement brings back. [`Time::NEVER`] if it is not known, as of a real frame.
+    /// When it was sent: a stamp that the acknowledgement brings back. [`Time::NEVER`] if it is not known, as of a real frame
+    /// without stamps.
     pub sent_at: Time,
 }
 
@@ -121,7 +123,7 @@ pub struct Ack {
     pub msn: u32,
     /// Whether a packet was missing: the sender is to go back to it.
     pub is_negative: bool,
-    /// Whether the packet that it answers was marked CE.
+    /// Whether the packet that it answers was marked CE, where the flow's congestion control asks for that.
     pub is_marked: bool,
     /// When that was sent; [`Time::NEVER`] if it is not known.
     pub echo: Time,
@@ -129,6 +131,18 @@ pub struct Ack {
 
 /// What the ports on a packet's way have stamped, in their order.
 pub type Hops = ArrayVec<Telemetry, HOPS_MAX>;
+
+/// What the frames of a flow bring besides, as its congestion control asks for it, and acknowledgements bring back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stamps {
+    /// Nothing.
+    #[default]
+    None,
+    /// When they were sent.
+    Time,
+    /// That, and what the ports on their way stamp.
+    Hops,
+}
 
 /// Lengths of the frames of a host, without FCS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,7 +161,14 @@ pub struct FrameSizes {
     pub cnp: u16,
     /// What a segment of TCP has besides its payload, and an acknowledgement without SACK blocks all in all.
     pub tcp_header: u16,
+    /// What a packet and its acknowledgement have besides where they bring [`Stamps::Time`],
+    pub time_stamp: u16,
+    /// and where they bring [`Stamps::Hops`].
+    pub hop_stamps: u16,
 }
+
+/// Places for hops in a real frame: a Clos network of three stages has no longer ways.
+const PLACES: usize = 5;
 
 /// The SACK option without its blocks, in words of 4 B, and a block (RFC 2018, 3).
 const SACK_OPTION: u16 = 4;
@@ -160,7 +181,7 @@ impl FrameSizes {
     pub const TCP_HEADER: u16 = 66;
 
     /// Those of RoCEv2 over IPv4 without VLAN tag: Ethernet 14 B, IP 20, UDP 8, BTH 12, ICRC 4; RETH 16, AETH 4, and 16 of a
-    /// notification; payload in words of 4 B.
+    /// notification; payload in words of 4 B. Stamps are in a [`trailer`].
     pub const fn rocev2(payload_max: u16) -> FrameSizes {
         FrameSizes {
             payload_max,
@@ -170,11 +191,13 @@ impl FrameSizes {
             ack: 62,
             cnp: 74,
             tcp_header: FrameSizes::TCP_HEADER,
+            time_stamp: trailer::bytes_with(0) as u16,
+            hop_stamps: trailer::bytes_with(PLACES) as u16,
         }
     }
 
-    /// Those of the public ns-3 simulators of RDMA networks: 48 B of headers with each packet, 60 B an acknowledgement. They have
-    /// no TCP: its frames are as on a real link.
+    /// Those of the public ns-3 simulators of RDMA networks: 48 B of headers with each packet, 60 B an acknowledgement, stamps or
+    /// not. They have no TCP: its frames are as on a real link.
     pub const fn ns3(payload_max: u16) -> FrameSizes {
         FrameSizes {
             payload_max,
@@ -184,10 +207,27 @@ impl FrameSizes {
             ack: 60,
             cnp: 60,
             tcp_header: FrameSizes::TCP_HEADER,
+            time_stamp: 0,
+            hop_stamps: 0,
         }
     }
 
-    /// A packet with so much payload, the first of its message or not.
+    /// What stamps take.
+    pub const fn of_stamps(&self, stamps: Stamps) -> u16 {
+        match stamps {
+            Stamps::None => 0,
+            Stamps::Time => self.time_stamp,
+            Stamps::Hops => self.hop_stamps,
+        }
+    }
+
+    /// The lengths of frames of which all packets and acknowledgements bring these stamps.
+    pub const fn bringing(self, stamps: Stamps) -> FrameSizes {
+        let more = self.of_stamps(stamps);
+        FrameSizes { header: self.header + more, ack: self.ack + more, ..self }
+    }
+
+    /// A packet with so much payload, the first of its message or not, without stamps.
     #[inline]
     pub fn of_write(&self, payload_bytes: u16, is_first: bool) -> u16 {
         let first_extra = if is_first { self.first_extra } else { 0 };
@@ -207,12 +247,12 @@ impl FrameSizes {
         self.tcp_header + if blocks == 0 { 0 } else { SACK_OPTION + SACK_BLOCK * blocks }
     }
 
-    /// The shortest frame: a byte of payload, or none.
+    /// The shortest frame: a byte of payload, or none, and no stamps.
     pub fn frame_min(&self) -> u16 {
         (self.header + self.padded_to).min(self.ack).min(self.cnp).min(self.tcp_header)
     }
 
-    /// The longest frame of RDMA.
+    /// The longest frame of RDMA without stamps.
     pub fn frame_max(&self) -> usize {
         usize::from(self.payload_max + self.header + self.first_extra).max(usize::from(self.ack.max(self.cnp)))
     }

@@ -4,7 +4,7 @@ use weir_units::{Bytes, Class, Span, Time};
 
 use super::packet::{Ack, TcpAck, Write};
 use super::stream::Receiving;
-use super::{HostConfig, Peer, Transport, codec};
+use super::{HostConfig, Peer, Stamps, Transport, codec};
 use crate::rocev2::{Dscp, Psn, QueuePair};
 use crate::tcp::Segment;
 
@@ -26,6 +26,10 @@ pub struct ReceiverConfig {
     pub wants_repeats: bool,
     /// Whether each packet has an acknowledgement of its own, which one after it does not stand for.
     pub answers_each: bool,
+    /// Whether an acknowledgement echoes the mark of the packet that it answers.
+    pub echoes_ecn: bool,
+    /// What packets bring and acknowledgements bring back.
+    pub stamps: Stamps,
     /// What carries the flow.
     pub transport: Transport,
     /// The flow's class,
@@ -131,6 +135,7 @@ impl Receiver {
             self.stats.messages += u64::from(write.is_last);
         }
         if write.ack_request {
+            let is_marked = is_marked && self.config.echoes_ecn;
             let ack = |psn| Ack { psn, msn: 0, is_negative: false, is_marked, echo: write.sent_at };
             // Of a packet that came again: all before what is expected has come.
             let psn = if self.config.wants_repeats { self.expected.plus(PSN_BEFORE) } else { write.psn };
@@ -295,6 +300,8 @@ mod tests {
             cnp_interval: Some(Span::from_micros(50)),
             wants_repeats: false,
             answers_each: false,
+            echoes_ecn: false,
+            stamps: Stamps::None,
             transport: Transport::Rdma,
             class: Class::new(3),
             dscp: Dscp::new(3),

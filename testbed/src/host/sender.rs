@@ -8,7 +8,7 @@ use weir_units::{BitRate, Bytes, Class, Span, Time};
 
 use super::congestion::HopTelemetry;
 use super::congestion::{AckSignal, CongestionControl, Controlled};
-use super::packet::{Ack, FrameSizes, MSS_MAX, Says, TcpAck, Write};
+use super::packet::{Ack, FrameSizes, MSS_MAX, Says, Stamps, TcpAck, Write};
 use super::stream::Sending;
 use super::{HostConfig, HostError, Peer, ReceiverConfig, codec};
 use crate::rocev2::{Dscp, Ecn, Psn, QueuePair};
@@ -43,7 +43,7 @@ pub struct FlowConfig {
     pub repeat: Repeat,
     /// A pace, counted in bytes on the wire (FCS, preamble and gap included) as the line rate is; none: line rate.
     pub rate: Option<BitRate>,
-    /// What controls its rate besides.
+    /// What controls its rate besides. Where it goes by what hops stamp, switches must be told to.
     pub congestion_control: CongestionControl,
     /// Payload of all messages together; the last message is cut to it. None: no end.
     pub total: Option<Bytes>,
@@ -171,7 +171,7 @@ pub(super) struct Terms {
     pub peer: Peer,
     pub class: Class,
     pub dscp: Dscp,
-    pub wants_telemetry: bool,
+    pub stamps: Stamps,
     acks_every_packet: bool,
     message: Bytes,
     stop: Time,
@@ -187,7 +187,7 @@ impl Terms {
             peer: config.peer,
             class: config.class,
             dscp: config.dscp,
-            wants_telemetry: config.congestion_control.wants_telemetry(),
+            stamps: config.congestion_control.stamps(),
             acks_every_packet: config.congestion_control.acks_every_packet(),
             message: config.message,
             stop: config.stop,
@@ -239,6 +239,8 @@ impl FlowConfig {
             cnp_interval: self.congestion_control.cnp_interval(),
             wants_repeats: self.retransmission.is_some(),
             answers_each: self.congestion_control.acks_every_packet(),
+            echoes_ecn: self.congestion_control.echoes_ecn(),
+            stamps: self.congestion_control.stamps(),
             transport: self.transport,
             class: self.class,
             dscp: self.dscp,
@@ -297,7 +299,8 @@ impl Sender {
             }
             None => config.clone(),
         };
-        let frame_bytes_max = tcp.as_ref().map_or(host.frame_bytes_max() as u32, |tcp| longest(tcp, &host.sizes));
+        let stamps = config.congestion_control.stamps();
+        let frame_bytes_max = tcp.as_ref().map_or(host.frame_bytes_max(stamps) as u32, |tcp| longest(tcp, &host.sizes));
         // A frame that found the wire busy is late, and the one after it makes up for that.
         let slack = |rate: BitRate| host.slack + rate.time_for(wire_bytes(frame_bytes_max, host.link_overhead));
         Ok(Sender {
@@ -358,7 +361,8 @@ impl Sender {
             return self.take_segment(now, sizes);
         }
         let write = self.take_packet(now);
-        Some((Says::Write(write), sizes.of_write(write.payload_bytes, write.is_first), Ecn::Ect0))
+        let frame_bytes = sizes.of_write(write.payload_bytes, write.is_first) + sizes.of_stamps(self.terms.stamps);
+        Some((Says::Write(write), frame_bytes, Ecn::Ect0))
     }
 
     fn take_segment(&mut self, now: Time, sizes: &FrameSizes) -> Option<(Says, u16, Ecn)> {
@@ -513,7 +517,7 @@ impl Sender {
             self.go_back();
         }
         if let Some(controlled) = &mut self.controlled
-            && ack.echo != Time::NEVER
+            && (ack.echo != Time::NEVER || self.terms.stamps == Stamps::None)
         {
             let (acked, sent, rtt) = (self.acknowledged, self.fresh_byte, now.since(ack.echo));
             controlled.handle_ack(now, &AckSignal { acked, sent, rtt, is_marked: ack.is_marked, hops });

@@ -1,5 +1,7 @@
 //! Hosts over links of some delay, in virtual time.
 
+mod stamps;
+
 use std::ops::Range;
 
 use proptest::prelude::*;
@@ -54,7 +56,12 @@ struct Pair {
     loses: Vec<usize>,
     /// From when to when every frame is marked on its way, as by a congested switch.
     marks: Range<Time>,
+    /// What else happens to a frame on its way there.
+    meddler: Option<Meddler>,
 }
+
+/// Changes frames.
+type Meddler = Box<dyn FnMut(Time, &mut Vec<u8>)>;
 
 impl Pair {
     fn new(flows: &[FlowConfig]) -> Pair {
@@ -68,6 +75,7 @@ impl Pair {
             sent: Vec::new(),
             loses: Vec::new(),
             marks: Time::ZERO..Time::ZERO,
+            meddler: None,
         }
     }
 
@@ -86,6 +94,9 @@ impl Pair {
                     let mut frame = buffer[..length].to_vec();
                     if self.marks.contains(&self.now) {
                         mark(&mut frame);
+                    }
+                    if let Some(meddler) = &mut self.meddler {
+                        meddler(self.now, &mut frame);
                     }
                     self.there.push(self.now, frame).unwrap();
                 }

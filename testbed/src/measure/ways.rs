@@ -2,7 +2,7 @@
 
 use weir_units::{Bytes, MacAddr, Span};
 
-use crate::host::Transport;
+use crate::host::{Stamps, Transport};
 use crate::scenario::{Behind, PortPlace, Scenario};
 use crate::topology::{Cable, Framing, PathDelay, ideal_fct};
 
@@ -46,13 +46,20 @@ impl<'a> Ways<'a> {
         self.cables[place.switch][place.port] = rate.map(|rate| Cable::new(rate, delay));
     }
 
-    /// The completion time of a message in an empty fabric, at the rate of the sender's link; `None` if no way is known.
-    pub fn ideal_fct(&self, from: usize, to: usize, size: Bytes, transport: &Transport) -> Option<Span> {
+    /// The completion time of a message in an empty fabric, at the rate of the sender's link; `None` if no way is known. Frames of
+    /// RDMA bring these stamps.
+    pub fn ideal_fct(
+        &self,
+        [from, to]: [usize; 2],
+        size: Bytes,
+        transport: &Transport,
+        stamps: Stamps,
+    ) -> Option<Span> {
         let (there, back) = (self.one_way(from, to)?, self.one_way(to, from)?);
         let overhead = self.scenario.link_overhead.get() as u32;
         let sizes = &self.scenario.hosts[from].nic.sizes;
         let framing = match transport {
-            Transport::Rdma => Framing::of(sizes, overhead),
+            Transport::Rdma => Framing::of(&sizes.bringing(stamps), overhead),
             Transport::Tcp(tcp) => Framing::of_tcp(sizes, tcp.mss, overhead),
         };
         Some(ideal_fct(&there, &back, size, &framing))
@@ -105,7 +112,10 @@ mod tests {
         let there = PathDelay { hops: vec![cable; 4] };
         let back = ways.one_way(2, 0).unwrap();
         let expected = ideal_fct(&there, &back, Bytes::kb(64), &framing);
-        assert_eq!(ways.ideal_fct(0, 2, Bytes::kb(64), &Transport::Rdma), Some(expected));
+        assert_eq!(ways.ideal_fct([0, 2], Bytes::kb(64), &Transport::Rdma, Stamps::None), Some(expected));
+        // 63 frames that are 96 B longer each, and so are the last on three links more and the acknowledgement on three.
+        let longer = expected + BitRate::gbps(10).time_for(Bytes::new(96 * (63 + 3 + 3)));
+        assert_eq!(ways.ideal_fct([0, 2], Bytes::kb(64), &Transport::Rdma, Stamps::Hops), Some(longer));
     }
 
     #[test]
@@ -113,6 +123,6 @@ mod tests {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios/gfc-ring.toml");
         let mut scenario = file::load(&path).unwrap().remove(0).scenario;
         scenario.switches[1].static_macs.clear();
-        assert_eq!(Ways::of(&scenario).ideal_fct(0, 2, Bytes::kb(64), &Transport::Rdma), None);
+        assert_eq!(Ways::of(&scenario).ideal_fct([0, 2], Bytes::kb(64), &Transport::Rdma, Stamps::None), None);
     }
 }

@@ -8,8 +8,8 @@ use weir_units::MacAddr;
 
 use super::icrc::icrc;
 use super::{
-    AETH_BYTES, CNP_RESERVED_BYTES, Dscp, ETHERTYPE_IPV4, Ecn, ICRC_BYTES, PROTOCOL_UDP, Psn, QueuePair, RETH_BYTES,
-    UDP_PORT, field, ipv4_checksum, opcode,
+    AETH_BYTES, BECN, CNP_RESERVED_BYTES, Dscp, ETHERTYPE_IPV4, Ecn, ICRC_BYTES, PROTOCOL_UDP, Psn, QueuePair,
+    RETH_BYTES, UDP_PORT, field, ipv4_checksum, opcode,
 };
 
 /// A view of a RoCEv2 frame whose lengths and checksums are right and whose opcode is known, so that every accessor
@@ -139,6 +139,11 @@ impl<'a> Packet<'a> {
         self.frame[field::BTH_OPCODE]
     }
 
+    /// Whether BECN is set.
+    pub fn becn(&self) -> bool {
+        self.frame[field::BTH_CONGESTION] & BECN != 0
+    }
+
     /// Destination queue pair.
     pub fn queue_pair(&self) -> QueuePair {
         QueuePair::new(word24(self.frame, field::BTH_QUEUE_PAIR))
@@ -162,6 +167,11 @@ impl<'a> Packet<'a> {
     /// The header behind the BTH: RETH, AETH, reserved bytes of a CNP, or nothing.
     pub(super) fn extension(&self) -> &'a [u8] {
         &self.frame[field::AFTER_BTH..self.payload_start]
+    }
+
+    /// Where the IP packet ends: what follows is no part of it.
+    pub fn end(&self) -> usize {
+        self.frame.len()
     }
 
     /// The payload, without padding.

@@ -7,7 +7,7 @@ use weir_units::MacAddr;
 
 use super::icrc::icrc;
 use super::{
-    AETH_BYTES, CNP_RESERVED_BYTES, Dscp, ETHERTYPE_IPV4, Ecn, ICRC_BYTES, PROTOCOL_UDP, Packet, Psn, QueuePair,
+    AETH_BYTES, BECN, CNP_RESERVED_BYTES, Dscp, ETHERTYPE_IPV4, Ecn, ICRC_BYTES, PROTOCOL_UDP, Packet, Psn, QueuePair,
     RETH_BYTES, ReadError, UDP_PORT, field, ipv4_checksum, opcode,
 };
 
@@ -55,6 +55,9 @@ pub enum Operation {
         syndrome: Syndrome,
         /// Message sequence number: messages that the responder completed, modulo 2^24.
         msn: u32,
+        /// BECN: a switch marked the packet that it answers. NICs leave it clear, and tell of marks by congestion
+        /// notifications.
+        becn: bool,
     },
     /// A congestion notification packet (A17.9.2): the queue pair is to slow down.
     CongestionNotification,
@@ -168,7 +171,7 @@ impl Operation {
                 extension[12..16].copy_from_slice(&reth.message_bytes.to_be_bytes());
             }
             Operation::Write { .. } => {}
-            Operation::Acknowledge { syndrome, msn } => {
+            Operation::Acknowledge { syndrome, msn, .. } => {
                 put24(extension, 1..4, msn);
                 extension[0] = syndrome.to_byte();
             }
@@ -192,6 +195,7 @@ impl Operation {
             opcode::ACKNOWLEDGE => Operation::Acknowledge {
                 syndrome: Syndrome::from_byte(extension[0])?,
                 msn: u32::from_be_bytes([0, extension[1], extension[2], extension[3]]),
+                becn: packet.becn(),
             },
             opcode::CNP => Operation::CongestionNotification,
             unknown => return Err(ReadError::Opcode(unknown)),
@@ -271,14 +275,14 @@ impl Repr {
 
     fn write_transport(&self, frame: &mut [u8], payload_bytes: usize) {
         const MIGRATED: u8 = 0x40;
-        const BECN: u8 = 0x40;
         const PARTITION_DEFAULT: u16 = 0xffff;
         let is_cnp = self.operation == Operation::CongestionNotification;
         let padding = (payload_bytes.next_multiple_of(4) - payload_bytes) as u8;
         frame[field::BTH_OPCODE] = self.operation.opcode();
         frame[field::BTH_FLAGS] = if is_cnp { 0 } else { MIGRATED } | padding << 4;
         put(frame, field::BTH_PARTITION, PARTITION_DEFAULT);
-        frame[field::BTH_CONGESTION] = if is_cnp { BECN } else { 0 };
+        let becn = is_cnp || matches!(self.operation, Operation::Acknowledge { becn: true, .. });
+        frame[field::BTH_CONGESTION] = if becn { BECN } else { 0 };
         put24(frame, field::BTH_QUEUE_PAIR, self.queue_pair.get());
         let ack_request = matches!(self.operation, Operation::Write { ack_request: true, .. });
         frame[field::BTH_ACK_REQUEST] = u8::from(ack_request) << 7;

@@ -75,6 +75,16 @@ fn marking_ce_and_routing_leave_the_icrc_alone() {
 }
 
 #[test]
+fn an_acknowledgement_may_echo_a_mark_outside_its_icrc() {
+    let ack = |becn| written(&repr(Operation::Acknowledge { syndrome: Syndrome::ACK, msn: 7, becn }), &[]);
+    let (unmarked, mut marked) = (ack(false), ack(true));
+    assert_eq!((unmarked[46], marked[46], marked.len()), (0, 0x40, 62));
+    assert_eq!(unmarked[54..], marked[54..], "of one ICRC");
+    marked[46] = 0;
+    assert_eq!(marked, unmarked);
+}
+
+#[test]
 fn odd_frames_are_refused_with_their_reason() {
     let good = written(&repr(Operation::Write { part: Part::Last, ack_request: true }), &[7; 64]);
     let changed = |byte: usize, value: u8| {
@@ -106,7 +116,7 @@ fn what_may_follow_the_packet_is_no_payload() {
     let mut frame = written(&repr(Operation::Write { part: Part::Last, ack_request: true }), &[7; 4]);
     frame.extend([0xee; 9]);
     let packet = Packet::new(&frame).unwrap();
-    assert_eq!((packet.payload(), packet.icrc_holds()), (&[7; 4][..], true));
+    assert_eq!((packet.payload(), packet.icrc_holds(), packet.end()), (&[7; 4][..], true, 62));
 }
 
 #[test]
@@ -139,7 +149,11 @@ fn any_operation() -> impl Strategy<Value = Operation> {
     let syndrome = prop_oneof![(0..32u8).prop_map(|credits| Syndrome::Ack { credits }), Just(Syndrome::SequenceError)];
     prop_oneof![
         (part, any::<bool>()).prop_map(|(part, ack_request)| Operation::Write { part, ack_request }),
-        (syndrome, 0..1u32 << 24).prop_map(|(syndrome, msn)| Operation::Acknowledge { syndrome, msn }),
+        (syndrome, 0..1u32 << 24, any::<bool>()).prop_map(|(syndrome, msn, becn)| Operation::Acknowledge {
+            syndrome,
+            msn,
+            becn
+        }),
         Just(Operation::CongestionNotification),
     ]
 }

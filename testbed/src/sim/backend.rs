@@ -213,21 +213,23 @@ impl Running<'_> {
 
     fn note_done(&mut self, done: &Done) -> Result<(), SimRunError> {
         let scenario = self.scenario;
-        let (flow, [from, to], transport, ports) = match done.of {
+        let (flow, [from, to], (transport, control), ports) = match done.of {
             Sent::Flow(n) => {
                 let place = self.ends.sends[done.host][n];
                 let plan = &scenario.flows[place];
                 let (first, message) = (scenario.traffic.len() + place, self.ends.note_message(place));
-                (&plan.name, [plan.from, plan.to], &plan.config.transport, numbers(first, message))
+                let carried_by = (&plan.config.transport, &plan.config.congestion_control);
+                (&plan.name, [plan.from, plan.to], carried_by, numbers(first, message))
             }
             Sent::Message(traffic, message) => {
                 let plan = &scenario.traffic[traffic as usize];
                 let ends = &plan.messages[message as usize];
                 let ends = [ends.from, ends.to].map(|host| host as usize);
-                (&plan.name, ends, &plan.transport, numbers(traffic as usize, message as usize))
+                let carried_by = (&plan.transport, &plan.congestion_control);
+                (&plan.name, ends, carried_by, numbers(traffic as usize, message as usize))
             }
         };
-        let ideal = self.ways.ideal_fct(from, to, done.size, transport);
+        let ideal = self.ways.ideal_fct([from, to], done.size, transport, control.stamps());
         if let Sent::Message(traffic, _) = done.of {
             let measures = &mut self.measures[traffic as usize];
             measures.note(scenario.warm_up, done.released, done.size, done.fct, ideal);

@@ -105,7 +105,7 @@ impl Drawing {
             _ => Speaks::Nothing,
         };
         let (payload, mtu) =
-            one_of(&mut rng, &[(256, 1_500), (512, 1_500), (1_024, 1_500), (1_024, 9_000), (4_096, 4_200)]);
+            one_of(&mut rng, &[(256, 1_500), (512, 1_500), (1_024, 1_500), (1_024, 9_000), (4_096, 4_300)]);
         // Credit counts blocks of 64 B, and no cell may be larger.
         let cells: &[u64] =
             if matches!(speaks, Speaks::Rates | Speaks::Credit) { &[1, 64] } else { &[1, 1, 64, 208, 256] };

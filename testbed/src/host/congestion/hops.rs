@@ -1,9 +1,13 @@
 //! What switches stamp on a frame, and what a sender remembers of it (in-band telemetry, INT).
 
+use weir_switch_core::trailer::TIME_WRAPS;
 use weir_units::{BitRate, Bytes, Span, Time};
 
 /// Hops that a sender remembers. A Clos network of three stages has six links.
 pub const HOPS_MAX: usize = 8;
+
+/// No stamp comes so late behind others of its port: one that seems to is of a clock that wrapped.
+const LATE_MAX: Span = Span::from_secs(1);
 
 /// What a switch's port stamps on a frame that leaves (HPCC, section 3.1).
 pub use weir_switch_core::Telemetry as HopTelemetry;
@@ -33,7 +37,8 @@ impl HopMemory {
     /// Remembers these hops, and calls `each` with every one at which time has passed. Returns false, with no call, if
     /// they are not the hops remembered: the first ones, or the path has changed.
     ///
-    /// A path is known by how many hops it has and their rates, for stamps have no other identity.
+    /// A path is known by how many hops it has and their rates, for stamps have no other identity. On real frames instants and
+    /// bytes sent wrap: instants go on from there, and a step in which the bytes did is left out.
     pub(super) fn advance(&mut self, hops: &[HopTelemetry], mut each: impl FnMut(HopStep)) -> bool {
         let hops = &hops[..hops.len().min(HOPS_MAX)];
         let known = &mut self.hops[..hops.len()];
@@ -43,7 +48,7 @@ impl HopMemory {
             return false;
         }
         for (before, now) in known.iter_mut().zip(hops) {
-            let span = now.at.since(before.at);
+            let span = elapsed(before.at, now.at);
             if span == Span::ZERO {
                 continue;
             }
@@ -62,6 +67,12 @@ impl HopStep {
         let bits_ps = (self.now.tx_bytes - self.before.tx_bytes) as f64 * 8e12;
         bits_ps / self.span.as_picos() as f64 / self.now.rate.as_bps() as f64
     }
+}
+
+/// From one stamp to another of the same clock; nothing if that is an earlier one.
+fn elapsed(before: Time, now: Time) -> Span {
+    let back = before.since(now);
+    if back > LATE_MAX { TIME_WRAPS.saturating_sub(back) } else { now.since(before) }
 }
 
 /// A size as a part of what a link carries in `span_ps` picoseconds.
@@ -100,6 +111,36 @@ mod tests {
         assert_eq!(loads(&mut memory, &[hop(4, 40_000)]), (vec![], true));
         assert_eq!(loads(&mut memory, &[hop(6, 0)]), (vec![], true));
         assert_eq!(loads(&mut memory, &[hop(7, 6_250)]), (vec![0.5], true));
+    }
+
+    /// Instants wrap after 2^40 ns, 1,099,511,627.776 us; bytes sent after 2^40.
+    #[test]
+    fn what_wraps_costs_a_step_at_most() {
+        let mut memory = HopMemory::new();
+        let wraps = 1 << 40;
+        loads(&mut memory, &[hop(1_099_511_627, wraps - 12_500)]);
+        assert_eq!(loads(&mut memory, &[hop(1, wraps - 1)]), (vec![12_499.0 / 22_200.0], true), "1.776 us");
+        assert_eq!(loads(&mut memory, &[hop(2, 12_499)]), (vec![], true), "the bytes have wrapped");
+        assert_eq!(loads(&mut memory, &[hop(4, 24_999)]), (vec![0.5], true));
+        // After a pause it does not matter how far the clock has come.
+        for pause in [1_000_000, 500_000_000, 1_000_000_000, 1_099_000_000] {
+            let at = (4 + pause) % 1_099_511_627;
+            loads(&mut memory, &[hop(at, 24_999)]);
+            assert_eq!(loads(&mut memory, &[hop(at + 1, 37_499)]), (vec![1.0], true), "{pause} us");
+            loads(&mut memory, &[hop(4, 24_999)]);
+        }
+    }
+
+    /// Stamps of one burst may have one instant, to the nanosecond: the step goes from the first of one to the first of another.
+    #[test]
+    fn stamps_of_one_instant_are_one_step() {
+        let mut memory = HopMemory::new();
+        let at = |ns: u64, tx_bytes| HopTelemetry { at: Time::from_nanos(ns), ..hop(0, tx_bytes) };
+        loads(&mut memory, &[at(10, 1_000)]);
+        assert_eq!(loads(&mut memory, &[at(10, 2_000)]), (vec![], true));
+        assert_eq!(loads(&mut memory, &[at(10, 3_000)]), (vec![], true));
+        assert_eq!(loads(&mut memory, &[at(250, 4_000)]), (vec![1.0], true));
+        assert_eq!(loads(&mut memory, &[at(251, 4_000)]), (vec![0.0], true));
     }
 
     #[test]

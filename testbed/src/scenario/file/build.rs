@@ -186,13 +186,14 @@ impl<'p> Build<'p> {
     }
 
     fn check_mtu(&self, host: &HostPart, config: &SwitchConfig, complaints: &mut Complaints) {
-        let sizes = self.plan.nic.sizes(host.mtu);
+        let sizes = self.plan.nic.sizes(host.mtu).bringing(self.plan.stamps());
         let payload = |sizes: &FrameSizes| sizes.frame_max() as u64 - ETHERNET_BYTES;
         let (all, mtu) = (payload(&sizes), host.mtu);
         if all > config.mtu.get() {
             let (name, of_switch) = (&host.name, config.mtu.get());
+            let with = if sizes == self.plan.nic.sizes(mtu) { "headers" } else { "headers and telemetry trailer" };
             let message = format!(
-                "frames of host {name} carry {all} B with the headers of a path MTU of {mtu} B, but the switch's `mtu` is {of_switch}"
+                "frames of host {name} carry {all} B with the {with} of a path MTU of {mtu} B, but the switch's `mtu` is {of_switch}"
             );
             let help = format!("write mtu = {all} or more in [switch], or a smaller mtu in [[hosts]] or [nic]");
             let own = format!("hosts[{}].mtu", host.number);
@@ -239,13 +240,8 @@ impl<'p> Build<'p> {
         });
         let of_workloads: Vec<Option<Dscp>> = of_workloads.collect();
         let Some(ways) = ways else { return Carried::default() };
-        let mut carriages = plan
-            .flows
-            .iter()
-            .map(|flow| &flow.carriage)
-            .chain(plan.workloads.iter().map(|workload| &workload.carriage));
-        let base_rtt = match carriages.any(|carriage| carriage.control != "none") {
-            true => ways.base_rtt(hosts, plan.link_overhead.get() as u32),
+        let base_rtt = match plan.carriages().any(|carriage| carriage.control != "none") {
+            true => ways.base_rtt(hosts, plan.link_overhead.get() as u32, plan.stamps()),
             false => Span::ZERO,
         };
         let flow = |(flow, dscp): (&FlowPart, Option<Dscp>)| Some(flow_plan(flow, dscp?, hosts, base_rtt));

@@ -7,6 +7,7 @@ use weir_units::{BitRate, MacAddr};
 use super::keys::{OF_DEVICE, OF_SWITCH, SECTIONS};
 use super::plan::{Plan, RunPart};
 use super::topology::{HostPart, LinkPart, PortName, Topology};
+use crate::host::Stamps;
 
 /// Tables that replace each other as a whole: their keys depend on the kind that they name.
 const WHOLE: &[&str] = &["flow_control"];
@@ -39,6 +40,9 @@ pub(super) fn draft(
     switch_table.set_string("name", &part.name, part.origin.as_ref());
     let clock = plan.clock.as_ref().or(part.origin.as_ref());
     switch_table.set("time_dilation", &time_dilation.to_string(), clock);
+    if plan.stamps() == Stamps::Hops {
+        switch_table.set("telemetry", "true", part.origin.as_ref());
+    }
     for table in file.tables_mut("ports") {
         table.lay_over(port.clone(), WHOLE);
     }

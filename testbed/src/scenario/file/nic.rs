@@ -3,9 +3,9 @@
 use std::num::NonZeroU32;
 
 use weir_config::read::{Problem, TIME, Table};
-use weir_units::{Bytes, Span};
+use weir_units::{BitRate, Bytes, Span};
 
-use crate::host::{CongestionControl, FrameSizes, Transport};
+use crate::host::{CongestionControl, FrameSizes, Stamps, Transport};
 use crate::rocev2::PathMtu;
 use crate::tcp::{Control, CubicConfig, DctcpConfig, TcpConfig};
 use crate::workload::Framing;
@@ -74,7 +74,8 @@ impl Nic {
         }
     }
 
-    /// What counts for a load. The public simulators count payload alone.
+    /// What counts for a load. The public simulators count payload alone; stamps never count, so that the same messages are sent
+    /// under every congestion control.
     pub fn framing(&self, sizes: &FrameSizes, transport: Transport, link_overhead: Bytes) -> Framing {
         match (self.frames, transport) {
             (Frames::Ns3, _) => Framing::PAYLOAD_ONLY,
@@ -128,6 +129,13 @@ impl Carriage {
             refuse_of_rdma(table, "congestion_control");
         }
         Carriage { transport, control, ack_every: None, retransmission: None }
+    }
+
+    /// What its frames bring.
+    pub fn stamps(&self) -> Stamps {
+        // They are the same at any rate and round trip.
+        let control = CongestionControl::preset(self.control, BitRate::gbps(1), Span::from_micros(1));
+        control.map_or(Stamps::None, |control| control.stamps())
     }
 
     /// What the switch's MTU counts of a TCP segment; `None` for RDMA, whose frames are the host's.

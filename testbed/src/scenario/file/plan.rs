@@ -10,13 +10,14 @@ use weir_units::{Bytes, LINK_OVERHEAD, Span, Time};
 
 use super::Expectation;
 use super::forwarding::Forwarding;
-use super::nic::Nic;
+use super::nic::{Carriage, Nic};
 use super::outages;
 use super::reading::{END_MAX, instant, name, named, refuse_twins, require, stretch};
 use super::slow_receivers::{self, SlowReceivers};
 use super::topology::{PortName, Topology, port_named};
 use super::traffic::{self, FlowPart};
 use super::workloads::{self, WorkloadPart};
+use crate::host::Stamps;
 use crate::scenario::{Outage, WindowPlan};
 use crate::workload::Message;
 
@@ -120,6 +121,17 @@ impl Plan {
     /// The dilation that the file gives, or one by which most machines follow it.
     pub fn dilation(&self) -> u32 {
         self.time_dilation.unwrap_or_else(|| super::compose::usual_dilation(self))
+    }
+
+    /// How flows and workloads are carried.
+    pub fn carriages(&self) -> impl Iterator<Item = &Carriage> {
+        let of_flows = self.flows.iter().map(|flow| &flow.carriage);
+        of_flows.chain(self.workloads.iter().map(|workload| &workload.carriage))
+    }
+
+    /// The most that frames bring.
+    pub fn stamps(&self) -> Stamps {
+        self.carriages().map(Carriage::stamps).max().unwrap_or_default()
     }
 }
 

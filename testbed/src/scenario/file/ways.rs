@@ -7,6 +7,7 @@ use weir_units::{BitRate, Bytes, Span};
 
 use super::build::Build;
 use super::forwarding::Forwarding;
+use crate::host::Stamps;
 use crate::scenario::{Behind, HostPlan, PortPlace};
 use crate::topology::{Cable, Fabric, FabricLink, Framing, HostNode, PathDelay, Routes, SwitchNode, base_rtt};
 
@@ -92,9 +93,10 @@ impl<'p> StaticWays<'p> {
 }
 
 impl Ways<'_> {
-    /// The longest round trip without queues that two hosts have: a full frame there, and its acknowledgement back.
-    pub fn base_rtt(&self, hosts: &[HostPlan], link_overhead: u32) -> Span {
-        let framing = |host: &HostPlan| Framing::of(&host.nic.sizes, link_overhead);
+    /// The longest round trip without queues that two hosts have: a full frame there, and its acknowledgement back, both with these
+    /// stamps.
+    pub fn base_rtt(&self, hosts: &[HostPlan], link_overhead: u32, stamps: Stamps) -> Span {
+        let framing = |host: &HostPlan| Framing::of(&host.nic.sizes.bringing(stamps), link_overhead);
         let mut longest = Span::ZERO;
         for [from, to] in self.pairs(hosts) {
             let there_and_back = match self {

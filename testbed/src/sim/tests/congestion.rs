@@ -4,7 +4,7 @@ use weir_units::{BitRate, Span, Time};
 
 use super::net::{CLASS, all_to_last, jain, lossless, queue, received, set_payload, shares, star};
 use crate::host::congestion::{HpccConfig, PowerTcpConfig, TimelyConfig};
-use crate::host::{CongestionControl, DcqcnConfig};
+use crate::host::{CongestionControl, DcqcnConfig, Stamps};
 use crate::sim::Sim;
 use crate::topology::Cable;
 
@@ -55,6 +55,7 @@ fn run_staggered(trial: &Trial, stagger: Span) -> Outcome {
     let settings = ecn.map_or(String::new(), |ecn| format!("[[classes.queues]]\nclass = 3\necn = {ecn}\n"));
     let mut scenario = lossless(&star(flows, Cable::new(rate, Span::from_micros(1))), &settings);
     set_payload(&mut scenario, payload);
+    scenario.switches.iter_mut().for_each(|switch| switch.telemetry = control.wants_telemetry());
     all_to_last(&mut scenario, |n, flow| {
         (flow.congestion_control, flow.start) = (control, Time::ZERO + stagger * n as u64);
     });
@@ -76,7 +77,14 @@ fn run_staggered(trial: &Trial, stagger: Span) -> Outcome {
         assert_eq!((stats.lost, stats.gaps, stats.duplicates), (0, 0, 0));
     }
     Outcome {
-        shares: shares(&before, &received(&sim, flows), rate, measured, payload.into(), u64::from(payload) + 82),
+        shares: shares(
+            &before,
+            &received(&sim, flows),
+            rate,
+            measured,
+            payload.into(),
+            frame_bytes(payload, control.stamps()),
+        ),
         queue_mean: queue_sum as f64 / samples as f64,
         queue_max,
         pauses,
@@ -150,8 +158,26 @@ fn eight_flows_of_the_simulators_dcqcn_share_a_port() {
 }
 
 const RATE: BitRate = BitRate::gbps(100);
-/// Two links each way, 1 us and a frame's or an acknowledgement's time each: 52 KB at 100 Gb/s.
-const BASE_RTT: Span = Span::from_picos(4_000_000 + 2 * (1_106 + 86) * 80);
+/// 53 KB at 100 Gb/s.
+const BASE_RTT: Span = base_rtt(1_024, Stamps::Hops);
+
+/// What a frame takes of a link: 58 B of headers, 24 B around it, and a trailer.
+const fn frame_bytes(payload: u16, stamps: Stamps) -> u64 {
+    payload as u64 + 82 + trailer_bytes(stamps)
+}
+
+const fn trailer_bytes(stamps: Stamps) -> u64 {
+    match stamps {
+        Stamps::None => 0,
+        Stamps::Time => 16,
+        Stamps::Hops => 16 + 5 * 16,
+    }
+}
+
+/// Two links each way at 100 Gb/s, 1 us and a frame's or an acknowledgement's time each.
+const fn base_rtt(payload: u16, stamps: Stamps) -> Span {
+    Span::from_picos(4_000_000 + 2 * (frame_bytes(payload, stamps) + 86 + trailer_bytes(stamps)) * 80)
+}
 
 fn by_telemetry(flows: usize, control: CongestionControl) -> Outcome {
     let (warm_up, measured) = (Span::from_micros(1_000), Span::from_micros(500));
@@ -206,8 +232,8 @@ fn timely_keeps_a_port_busy() {
 
 /// A preset, with flows that start at once or 50 us apart: whoever starts, all are served and no queue stays.
 fn preset_serves_all(name: &str, payload: u16, flows: &[usize]) {
-    let base_rtt = Span::from_picos(4_000_000 + 2 * (u64::from(payload) + 82 + 86) * 80);
-    let control = CongestionControl::preset(name, RATE, base_rtt).expect("a preset");
+    let stamps = CongestionControl::preset(name, RATE, Span::from_micros(1)).expect("a preset").stamps();
+    let control = CongestionControl::preset(name, RATE, base_rtt(payload, stamps)).expect("a preset");
     let (warm_up, measured) = (Span::from_micros(800), Span::from_micros(800));
     for (flows, stagger) in flows.iter().flat_map(|flows| [0, 50].map(|us| (*flows, Span::from_micros(us)))) {
         let trial = Trial { flows, rate: RATE, payload, control, ecn: None, warm_up, measured };

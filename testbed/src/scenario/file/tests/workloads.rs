@@ -131,8 +131,8 @@ fn a_seed_makes_the_messages() {
 fn workloads_have_presets_and_transports() {
     let at = |text: &str| plan(&format!("kind = \"permutation\"\nsizes = \"1KB\"\n{text}"));
     let hpcc = at("congestion_control = \"hpcc\"\n");
-    // Two links of 1 us there, a full frame and an acknowledgement.
-    let t = Span::from_micros(4) + Span::from_picos((1_106 + 86) * 80 * 2);
+    // Two links of 1 us there, a full frame and an acknowledgement, both with a trailer of 96 B.
+    let t = Span::from_micros(4) + Span::from_picos((1_202 + 182) * 80 * 2);
     assert_eq!(hpcc.congestion_control, CongestionControl::preset("hpcc", BitRate::gbps(100), t).unwrap());
     assert!(matches!(at("transport = \"tcp-cubic\"\n").transport, Transport::Tcp(_)));
 }
