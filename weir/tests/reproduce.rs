@@ -253,8 +253,12 @@ fn mistakes_are_told_with_their_lines_before_anything_runs() {
     refused(PAPER, &["--set", "nonsense.path=3"], &["--set nonsense.path=3:", "nonsense"]);
     refused(PAPER, &["--backend", "dpdk"], &["more.0 can't run with real frames"]);
     let real = with("[takes]", "[dpdk]\nleaves_out = \"much\"\n\n[takes]");
-    refused(&real, &[], &["dpdk.toml and the table [dpdk] go together"]);
-    refused(&real, &[], &["dpdk.toml is for real frames", "write backends = [\"sim\", \"dpdk\"]"]);
+    refused(&real, &[], &["the table [dpdk] is about a dpdk.toml, and there is none"]);
+    let lab = Lab::new(PAPER);
+    fs::write(lab.path("more.0/dpdk.toml"), QUICK).unwrap();
+    let (code, said) = lab.reproduce(&["more.0", "-o", "a"]);
+    assert_eq!(code, 2, "{said}");
+    assert!(said.contains("dpdk.toml is for real frames"), "{said}");
 }
 
 /// What is left of a sweep with real frames is checked as one, and told as one.

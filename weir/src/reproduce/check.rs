@@ -30,11 +30,11 @@ pub fn of_itself(experiment: &Experiment) -> Result<(), ConfigErrors> {
         let help = "write [quick] leaves_out = \"...\" beside a quick.toml, and not without one";
         wrong("quick", "quick.toml and the table [quick] go together".to_owned(), help);
     }
-    if experiment.has_own_for_dpdk() != paper.dpdk.is_some() {
-        let help = "write [dpdk] leaves_out = \"...\" beside a dpdk.toml, and not without one";
-        wrong("dpdk", "dpdk.toml and the table [dpdk] go together".to_owned(), help);
+    if paper.dpdk.is_some() && !experiment.has_own_for_dpdk() {
+        let help = "write a dpdk.toml, the sweep that leaves it out";
+        wrong("dpdk", "the table [dpdk] is about a dpdk.toml, and there is none".to_owned(), help);
     }
-    if paper.dpdk.is_some() && !paper.backends.contains(&Backend::Dpdk) {
+    if experiment.has_own_for_dpdk() && !paper.backends.contains(&Backend::Dpdk) {
         wrong("backends", "dpdk.toml is for real frames".to_owned(), "write backends = [\"sim\", \"dpdk\"]");
     }
     if !paper.backends.contains(&Backend::Sim) {
