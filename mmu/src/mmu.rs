@@ -13,7 +13,7 @@ use crate::egress_queue::EgressQueue;
 use crate::ingress_queue::{IngressQueue, Limits};
 use crate::layout::{BufferLayout, Headroom};
 use crate::levels::{AtomicLevels, Levels};
-use crate::low_pass::{LowPass, whole_bytes};
+use crate::low_pass::{Average, LowPass, whole_bytes};
 use crate::one_writer::PortWriter;
 use crate::policy::{Policy, QueueView};
 use crate::pool::{Pool, PoolLevel};
@@ -196,7 +196,7 @@ impl Mmu {
             queue: id,
             lossless: true,
             length,
-            average: self.rules.compared(self.ingress[id.index()].average.load(), length),
+            average: self.rules.compared(self.rules.filtered(&self.ingress[id.index()].average), length),
             headroom: u64::from(levels.headroom),
             off: levels.off,
             port_off: self.ports[id.port().index()].off_queues.any(),
@@ -213,7 +213,7 @@ impl Mmu {
             queue: id,
             lossless: false,
             length,
-            average: self.rules.compared(self.egress[id.index()].average.load(), length),
+            average: self.rules.compared(self.rules.filtered(&self.egress[id.index()].average), length),
             headroom: 0,
             off: false,
             port_off: false,
@@ -245,6 +245,12 @@ impl Mmu {
 }
 
 impl Rules {
+    /// q̂ under a policy that filters; else 0, and nothing is read.
+    #[inline]
+    fn filtered(&self, average: &Average) -> u64 {
+        if self.low_pass.is_some() { average.load() } else { 0 }
+    }
+
     /// What thresholds are compared with: q̂ in whole bytes under a policy that filters, else the length itself.
     #[inline]
     fn compared(&self, average: u64, length: u64) -> u64 {

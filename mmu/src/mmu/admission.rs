@@ -24,29 +24,49 @@ impl Mmu {
     /// If the slices differ in length.
     pub fn admit(&self, writer: &mut PortWriter, now: Time, arrivals: &[Arrival], verdicts: &mut [Verdict]) -> u8 {
         assert_eq!(arrivals.len(), verdicts.len(), "a verdict for each arrival");
+        if let ([arrival], [verdict]) = (arrivals, &mut *verdicts) {
+            let went_off;
+            (*verdict, went_off) = self.admit_one(writer, now, arrival);
+            return went_off;
+        }
         if self.rules.adapts_headroom {
             self.runs(arrivals).for_each(|run| self.adapt_headroom(run[0].ingress));
         }
         let mut room = Room::of(self.shared.reserve(total(arrivals)), now);
         let mut went_off = 0;
-        if let [_] = arrivals {
-            // One alone is a run.
-            went_off = self.admit_run(writer, arrivals, verdicts, &mut room);
-        } else {
-            let mut rest = verdicts;
-            for run in self.runs(arrivals) {
-                let (verdicts, others) = rest.split_at_mut(run.len());
-                rest = others;
-                went_off |= self.admit_run(writer, run, verdicts, &mut room);
-            }
+        let mut rest = verdicts;
+        for run in self.runs(arrivals) {
+            let (verdicts, others) = rest.split_at_mut(run.len());
+            rest = others;
+            went_off |= self.admit_run(writer, run, verdicts, &mut room);
         }
-        self.shared.note_level(room.pool().used);
-        self.shared.give_back(room.granted - room.used);
+        self.leave(&room);
         went_off
     }
 
-    /// Packets of one ingress queue, and if they are lossy, to one egress queue. Returns its class if it went OFF, as a bit.
+    /// The same for one arrival. Returns its class if that went OFF with it, as a bit.
     #[inline]
+    pub fn admit_one(&self, writer: &mut PortWriter, now: Time, arrival: &Arrival) -> (Verdict, u8) {
+        if self.rules.adapts_headroom {
+            self.adapt_headroom(arrival.ingress);
+        }
+        let mut room = Room::of(self.shared.reserve(u64::from(arrival.bytes)), now);
+        let mut verdicts = [Verdict::Drop(DropReason::SharedFull)];
+        let went_off = self.admit_run(writer, std::slice::from_ref(arrival), &mut verdicts, &mut room);
+        self.leave(&room);
+        (verdicts[0], went_off)
+    }
+
+    /// Returns what a burst reserved and did not use.
+    #[inline]
+    fn leave(&self, room: &Room) {
+        self.shared.note_level(room.pool().used);
+        self.shared.give_back(room.granted - room.used);
+    }
+
+    /// Packets of one ingress queue, and if they are lossy, to one egress queue. Returns its class if it went OFF, as a bit.
+    // Always: of one packet alone, what is done for many is known to be done once.
+    #[inline(always)]
     fn admit_run(&self, writer: &mut PortWriter, run: &[Arrival], verdicts: &mut [Verdict], room: &mut Room) -> u8 {
         debug_assert_eq!(run[0].ingress.port(), writer.port(), "a packet of another port");
         if !self.ingress[run[0].ingress.index()].limits.lossless {
@@ -60,6 +80,7 @@ impl Mmu {
     }
 
     /// Packets of one lossless ingress queue: private, shared up to T, then headroom, then a violation (dsh Algorithm 1).
+    #[inline(always)]
     fn admit_lossless(
         &self,
         writer: &mut PortWriter,
@@ -71,7 +92,7 @@ impl Mmu {
         let queue = &*self.ingress[id.index()];
         let mut view = self.announce(writer, run, queue, room);
         let (private, limit) = (queue.private(), queue.headroom_limit());
-        let average_before = queue.average.load();
+        let average_before = self.rules.filtered(&queue.average);
         let mut average = average_before;
         let mut sums = Placed::default();
         // Where headroom is a pool of its own, a part of it is reserved only when a packet turns out to need it.
@@ -198,6 +219,7 @@ impl Mmu {
     }
 
     /// Packets of one lossy ingress queue to one egress queue.
+    #[inline(always)]
     fn admit_lossy(&self, writer: &mut PortWriter, run: &[Arrival], verdicts: &mut [Verdict], room: &mut Room) {
         let (ingress, egress) = (run[0].ingress, run[0].egress);
         let (queue, egress_queue) = (&*self.ingress[ingress.index()], &*self.egress[egress.index()]);
@@ -206,7 +228,7 @@ impl Mmu {
         let lossy_grant = self.egress_lossy.as_ref().map(|pool| pool.reserve(total(run)));
         let lossy_room = lossy_grant.map_or(u64::MAX, |grant| grant.bytes);
         let private = queue.private();
-        let average_before = egress_queue.average.load();
+        let average_before = self.rules.filtered(&egress_queue.average);
         let mut average = average_before;
         let mut sums = Placed::default();
         let change = queue.levels.update(|levels| {

@@ -11,17 +11,10 @@ impl Mmu {
     ///
     /// First all of them leave, then the OFF queues among theirs are looked at under the thresholds that this makes.
     pub fn release(&self, now: Time, departures: &[Departure]) {
-        let mut left = Left::default();
         if let [departure] = departures {
-            // One alone needs no sums.
-            if self.ingress[departure.ingress.index()].limits.lossless {
-                let is_off = self.release_lossless(now, departures, &mut left);
-                self.egress[departure.egress.index()].remove(u64::from(departure.bytes));
-                return self.give_back(now, departures, &left, is_off);
-            }
-            self.release_lossy(now, departures, &mut left);
-            return self.give_back(now, departures, &left, false);
+            return self.release_one(now, departure);
         }
+        let mut left = Left::default();
         let mut egress = Tally::new();
         let mut any_off = false;
         for run in self.runs(departures) {
@@ -42,6 +35,20 @@ impl Mmu {
         self.give_back(now, departures, &left, any_off);
     }
 
+    /// The same for one packet.
+    #[inline]
+    pub fn release_one(&self, now: Time, departure: &Departure) {
+        let (mut left, mut is_off) = (Left::default(), false);
+        let alone = std::slice::from_ref(departure);
+        if self.ingress[departure.ingress.index()].limits.lossless {
+            is_off = self.release_lossless(now, alone, &mut left);
+            self.egress[departure.egress.index()].remove(u64::from(departure.bytes));
+        } else {
+            self.release_lossy(now, alone, &mut left);
+        }
+        self.give_back(now, alone, &left, is_off);
+    }
+
     /// Returns what has left to the pools, and looks at the OFF queues among those that it left, if any is.
     #[inline]
     fn give_back(&self, now: Time, departures: &[Departure], left: &Left, any_off: bool) {
@@ -53,20 +60,27 @@ impl Mmu {
             pool.give_back(left.lossy);
         }
         if any_off {
-            let lossless = |run: &&[Departure]| self.ingress[run[0].ingress.index()].limits.lossless;
-            for run in self.runs(departures).filter(lossless) {
-                self.reconsider_queue(run[0].ingress, now);
-                self.reconsider_port(run[0].ingress.port());
-            }
+            self.reconsider_those_of(now, departures);
+        }
+    }
+
+    #[inline(never)]
+    fn reconsider_those_of(&self, now: Time, departures: &[Departure]) {
+        let lossless = |run: &&[Departure]| self.ingress[run[0].ingress.index()].limits.lossless;
+        for run in self.runs(departures).filter(lossless) {
+            self.reconsider_queue(run[0].ingress, now);
+            self.reconsider_port(run[0].ingress.port());
         }
     }
 
     /// Takes packets out of a lossless ingress queue; returns whether it, or its port, is OFF.
+    // Always: of one packet alone, what is done for many is known to be done once.
+    #[inline(always)]
     fn release_lossless(&self, now: Time, run: &[Departure], left: &mut Left) -> bool {
         let id = run[0].ingress;
         let queue = &*self.ingress[id.index()];
         let bytes = run.iter().map(|departure| departure.bytes).sum();
-        let average_before = queue.average.load();
+        let average_before = self.rules.filtered(&queue.average);
         let (mut average, mut departed) = (average_before, Departed::default());
         let change = queue.levels.update(|levels| {
             let mut after = levels;
@@ -98,6 +112,7 @@ impl Mmu {
     }
 
     /// Takes packets out of a lossy ingress queue and the egress queue that they left by.
+    #[inline(always)]
     fn release_lossy(&self, now: Time, run: &[Departure], left: &mut Left) {
         let (ingress, egress) = (run[0].ingress, run[0].egress);
         let (queue, egress_queue) = (&*self.ingress[ingress.index()], &*self.egress[egress.index()]);
