@@ -9,6 +9,8 @@ use crate::{RateLimiter, Regulator};
 #[derive(Debug)]
 pub struct ClassLimits {
     limited: u8,
+    /// Of these, the ones whose rate the peer sets, one bit each.
+    rated: u8,
     configured: [BitRate; CLASSES],
     limiters: [RateLimiter; CLASSES],
     /// The version of the peer's rates that the limiters follow.
@@ -29,6 +31,7 @@ impl ClassLimits {
                 limiter
             }),
             configured,
+            rated: regulator.rated_classes(),
             version: 0,
         }
     }
@@ -36,13 +39,16 @@ impl ClassLimits {
     /// Takes over rates that the peer has changed, at `now`; says whether it has changed any, if only to and fro.
     #[inline]
     pub fn follow(&mut self, now: Time, regulator: &Regulator) -> bool {
+        if self.rated == 0 {
+            return false;
+        }
         let Some(rates) = regulator.rates() else { return false };
         let version = rates.version();
         if version == self.version {
             return false;
         }
         self.version = version;
-        for class in Class::in_mask(regulator.rated_classes()) {
+        for class in Class::in_mask(self.rated) {
             let rate = rates.rate(class).min(self.configured[class.index()]);
             self.limiters[class.index()].set_rate(now, rate);
         }
@@ -77,6 +83,7 @@ impl ClassLimits {
     }
 
     /// When the first of `classes`, all waiting, may send.
+    #[inline]
     pub fn next_wakeup(&self, classes: u8) -> Time {
         Class::in_mask(classes).map(|class| self.limiters[class.index()].free_at()).min().unwrap_or(Time::NEVER)
     }

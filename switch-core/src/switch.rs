@@ -251,7 +251,7 @@ impl Switch {
             let scheduler = Scheduler::new(queues);
             let watched = self.config.pfc_watchdog.as_ref().filter(|_| state.storms().is_some());
             let watchdogs = PortWatchdogs::new(watched, self.config.classes.lossless);
-            OutPort::new(*id, self.shared.clones_of(*id), shaper, limits, scheduler, generator, watchdogs)
+            OutPort::new(state, self.shared.clones_of(*id), shaper, limits, scheduler, generator, watchdogs)
         });
         let markers = self
             .config
