@@ -113,9 +113,8 @@ impl Sim {
             Ok(HostStation::new(switches.len() + n, host, leaving.hosts[n]))
         });
         let hosts = hosts.collect::<Result<Box<[_]>, SimError>>()?;
-        let ports = scenario.switches.iter().map(|switch| switch.ports.len());
-        let sides = Sides::new(scenario);
-        let network = Network::new(wires, ports.chain(hosts.iter().map(|_| 1)), sides, scenario.frame_bytes_min());
+        let (stations, sides) = (switches.len() + hosts.len(), Sides::new(scenario));
+        let network = Network::new(wires, stations, sides, scenario.frame_bytes_min());
         let (connections, links) = (Connections::new(scenario), Links::of(scenario));
         Ok(Sim {
             network,
@@ -342,7 +341,8 @@ struct Leaving {
     hosts: Vec<u32>,
 }
 
-/// Both directions of all links.
+/// Both directions of all links, in the order of the stations and ports that they lead to: a station whose turn begins looks at
+/// all that lead to it.
 fn wires(scenario: &Scenario) -> Result<(Box<[Wire]>, Leaving), SimError> {
     let (mut wires, overhead) = (Vec::new(), scenario.link_overhead);
     let mut leaving = Leaving {
@@ -370,5 +370,11 @@ fn wires(scenario: &Scenario) -> Result<(Box<[Wire]>, Leaving), SimError> {
             wires.push(Wire::new(rate(from)?, overhead, plan.delay, faults, far(to)));
         }
     }
-    Ok((wires.into(), leaving))
+    let mut numbered: Vec<(u32, Wire)> = (0..).zip(wires).collect();
+    numbered.sort_by_key(|(_, wire)| wire.to);
+    let mut place_of = vec![0; numbered.len()];
+    (0..).zip(&numbered).for_each(|(place, (number, _))| place_of[*number as usize] = place);
+    let of_ports = leaving.ports.iter_mut().flatten().flatten();
+    of_ports.chain(&mut leaving.hosts).for_each(|wire| *wire = place_of[*wire as usize]);
+    Ok((numbered.into_iter().map(|(_, wire)| wire).collect(), leaving))
 }
