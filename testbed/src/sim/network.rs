@@ -86,10 +86,10 @@ impl Network {
     /// Wires that are empty, on which no frame will be shorter than `frame_bytes_min` (without FCS), in the order of what they
     /// lead to; and so many stations that want to be woken at once.
     pub(super) fn new(wires: Box<[Wire]>, stations: usize, sides: Sides, frame_bytes_min: u32) -> Network {
-        debug_assert!(wires.is_sorted_by_key(|wire| wire.to));
+        debug_assert!(wires.is_sorted_by_key(|wire| wire.to()));
         let mut inboxes: Box<[(u32, u32)]> = vec![(0, 0); stations].into();
         for (number, wire) in (0..).zip(&wires) {
-            let (first, count) = &mut inboxes[wire.to.0 as usize];
+            let (first, count) = &mut inboxes[wire.to().0 as usize];
             if *count == 0 {
                 *first = number;
             }
@@ -137,7 +137,7 @@ impl Network {
         self.hops += 1;
         let wire = &mut self.wires[wire as usize];
         if let Some(arrives) = wire.send(now, frame) {
-            let station = wire.to.0 as usize;
+            let station = wire.to().0 as usize;
             self.wake(station, arrives);
         }
     }
@@ -179,7 +179,7 @@ impl Network {
         }
         self.arrivals.taken += 1;
         let wire = &mut self.wires[self.arrivals.first_wire + arrival.wire()];
-        Some((wire.to.1, wire.take()))
+        Some((wire.to().1, wire.take()))
     }
 
     /// The station whose turn it is has done all that it can now, and wants to be woken then, or when a frame arrives.
