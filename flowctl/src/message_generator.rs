@@ -80,17 +80,18 @@ pub struct MessageGenerator {
     kind: Kind,
 }
 
+/// What is long is boxed: a switch has many ports, and most speak PFC.
 #[derive(Debug)]
 enum Kind {
     None,
     /// PFC or PAUSE.
     Pause(pfc::Generator),
-    Stages(stage::Generator),
+    Stages(Box<stage::Generator>),
     Pulse {
         pulse: Box<Pulse>,
-        stages: StageTable,
+        stages: Box<StageTable>,
     },
-    Lengths(length::Generator),
+    Lengths(Box<length::Generator>),
     Credits(Advertiser),
 }
 
@@ -107,13 +108,13 @@ impl MessageGenerator {
                 Kind::Pause(pfc::Generator::pause(quantum, *quanta, *refresh_percent))
             }
             Mechanism::GfcBuffer { stages, refresh } => {
-                Kind::Stages(stage::Generator::new(stages.clone(), classes, *refresh))
+                Kind::Stages(Box::new(stage::Generator::new(stages.clone(), classes, *refresh)))
             }
             Mechanism::GfcPulse { stages, period } => {
-                Kind::Pulse { pulse: Box::new(Pulse::new(rate, classes, *period)), stages: stages.clone() }
+                Kind::Pulse { pulse: Box::new(Pulse::new(rate, classes, *period)), stages: Box::new(stages.clone()) }
             }
             Mechanism::GfcConceptual { period, refresh, .. } => {
-                Kind::Lengths(length::Generator::new(classes, *period, *refresh))
+                Kind::Lengths(Box::new(length::Generator::new(classes, *period, *refresh)))
             }
             Mechanism::GfcTime { period, .. } | Mechanism::Cbfc { period, .. } => {
                 Kind::Credits(Advertiser::new(classes, *period))
@@ -192,6 +193,7 @@ impl MessageGenerator {
     }
 
     /// The earliest instant at which a message is due though nothing changes; [`Time::NEVER`] if none is.
+    #[inline]
     pub fn next_wakeup(&self, now: Time) -> Time {
         match &self.kind {
             Kind::None => Time::NEVER,

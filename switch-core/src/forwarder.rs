@@ -513,7 +513,7 @@ fn note_decided(
     verdicts: &[Verdict],
 ) -> u64 {
     let state = shared.port(port);
-    let mut news = state.mechanism.goes_by_length();
+    let mut news = state.by_length;
     if went_off != 0 {
         // The peer of the real port is who must pause.
         shared.port(state.real_port).note_xoff(now);

@@ -12,13 +12,14 @@ use crate::storm_tally::ClassTally;
 
 /// The watchdogs of one port's egress queues, one for each watched class; with the transmitter that serves the port.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct PortWatchdogs {
-    watched: Box<[Watched]>,
-    action: WatchdogAction,
     /// The earliest poll of all of them.
     due: Time,
     /// Classes in a storm, one bit each.
     in_storm: u8,
+    action: WatchdogAction,
+    watched: Box<[Watched]>,
 }
 
 #[derive(Debug)]
