@@ -127,8 +127,16 @@ impl MessageGenerator {
     #[inline]
     pub fn poll(&self, now: Time, demand: Demand<'_, impl Fn(Class) -> Bytes>) -> Option<ControlFrame> {
         match &self.kind {
-            Kind::None => None,
+            // Apart from the others, as it is what most ports speak.
             Kind::Pause(generator) => generator.poll(now, demand.off),
+            _ => self.poll_other(now, demand),
+        }
+    }
+
+    #[inline(never)]
+    fn poll_other(&self, now: Time, demand: Demand<'_, impl Fn(Class) -> Bytes>) -> Option<ControlFrame> {
+        match &self.kind {
+            Kind::None | Kind::Pause(_) => None,
             Kind::Stages(generator) => generator.poll(now, &queues(self.classes, demand.held)).map(ControlFrame::Pfc),
             Kind::Lengths(generator) => {
                 generator.poll(now, &queues(self.classes, demand.held)).map(ControlFrame::Queue)
@@ -196,8 +204,15 @@ impl MessageGenerator {
     #[inline]
     pub fn next_wakeup(&self, now: Time) -> Time {
         match &self.kind {
-            Kind::None => Time::NEVER,
             Kind::Pause(generator) => generator.next_wakeup(),
+            _ => self.next_wakeup_of_other(now),
+        }
+    }
+
+    #[inline(never)]
+    fn next_wakeup_of_other(&self, now: Time) -> Time {
+        match &self.kind {
+            Kind::None | Kind::Pause(_) => Time::NEVER,
             Kind::Stages(generator) => generator.next_wakeup(),
             Kind::Lengths(generator) => generator.next_wakeup(now),
             // A period that has ended and was not followed by another: the peer goes at line rate until a queue grows.

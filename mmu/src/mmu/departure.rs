@@ -104,7 +104,7 @@ impl Mmu {
         let port_off = self.rules.port_xon_offset.is_some() && self.release_port(id.port(), departed);
         queue.average.advance(average_before, average);
         if self.rules.policy_listens {
-            let mut view = self.ingress_view(id, change.after, self.shared.level(), now);
+            let mut view = self.ingress_view(&self.rules, id, change.after, self.shared.level(), now);
             view.average = self.rules.compared(average, view.length);
             self.policy.released(id, u64::from(bytes), &view);
         }
@@ -140,7 +140,7 @@ impl Mmu {
             self.policy.released(
                 ingress,
                 u64::from(bytes),
-                &self.egress_view(egress, length, self.shared.level(), now),
+                &self.egress_view(&self.terms(), egress, length, self.shared.level(), now),
             );
         }
     }
@@ -173,7 +173,7 @@ impl Mmu {
             if !levels.off {
                 return levels;
             }
-            let view = self.ingress_view(id, levels, self.shared.level(), now);
+            let view = self.ingress_view(&self.rules, id, levels, self.shared.level(), now);
             Levels { off: !levels.resumes(self.policy.threshold(&view).xoff, self.rules.xon_offset), ..levels }
         });
         if change.went_on() {
