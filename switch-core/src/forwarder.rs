@@ -266,8 +266,7 @@ impl<P: Packet> Forwarder<P> {
         let classifier = &self.shared.classifier;
         let class = headers.map_or_else(|| classifier.port_class(port), |headers| classifier.class(port, headers));
         let ingress = QueueId::new(port, class);
-        self.counters.add(ingress, queue_stat::FRAMES, 1);
-        self.counters.add(ingress, queue_stat::BYTES, u64::from(frame_bytes));
+        self.counters.add_frame(ingress, frame_bytes);
         if self.counting >> port.0 & 1 != 0 {
             self.arrived[class.index()] += self.shared.port(port).arrived.count_of(frame_bytes);
         }
@@ -413,11 +412,16 @@ impl<P: Packet> Forwarder<P> {
     #[inline]
     fn count_arrived(&mut self, port: PortId) {
         if self.counting >> port.0 & 1 != 0 {
-            let arrived = &self.shared.port(port).arrived;
-            let counts = std::mem::take(&mut self.arrived);
-            let classes = Class::ALL.into_iter().zip(counts).filter(|(_, count)| *count > 0);
-            classes.for_each(|(class, count)| arrived.count(class, count));
+            self.count_arrived_of(port);
         }
+    }
+
+    #[inline(never)]
+    fn count_arrived_of(&mut self, port: PortId) {
+        let arrived = &self.shared.port(port).arrived;
+        let counts = std::mem::take(&mut self.arrived);
+        let classes = Class::ALL.into_iter().zip(counts).filter(|(_, count)| *count > 0);
+        classes.for_each(|(class, count)| arrived.count(class, count));
     }
 
     /// Has the MMU decide on one packet; returns it if it is kept.

@@ -320,9 +320,17 @@ impl<P: Packet> Transmitter<P> {
             self.watch(now, index);
         }
         let mut moved = self.send_control(now, index, driver);
-        let paused = self.obey(now, index);
         let port = &mut self.ports[index];
-        if !self.shared.port(port.id).link_up() {
+        let state = self.shared.port(port.id);
+        // What the peer has said is taken over.
+        let paused = port.paused(now, &state.regulator);
+        let changed = port.limits.follow(now, &state.regulator);
+        if changed || paused & !port.paused != 0 {
+            state.note_obeyed(now);
+            record(&mut self.reactions, now.since(state.regulator.heard_at()));
+        }
+        port.paused = paused;
+        if !state.link_up() {
             return (moved + self.discard_port(now, index, DropReason::PortDown, BURST_MAX), None);
         }
         let dropping = port.watchdogs.dropping();
@@ -356,15 +364,18 @@ impl<P: Packet> Transmitter<P> {
         let port = &mut self.ports[index];
         let mmu = &self.shared.mmu;
         port.own_off = off_classes(mmu, port.id, port.own_off, now);
-        port.off = port.own_off;
-        for (clone, off) in &mut port.clones_off {
-            *off = off_classes(mmu, *clone, *off, now);
-            port.off |= *off;
+        let mut off = port.own_off;
+        for (clone, own) in &mut port.clones_off {
+            *own = off_classes(mmu, *clone, *own, now);
+            off |= *own;
         }
         let dropping = port.watchdogs.dropping();
-        port.off &= !dropping;
-        let bit = 1 << port.id.0;
-        self.off_ports = if port.off == 0 { self.off_ports & !bit } else { self.off_ports | bit };
+        off &= !dropping;
+        if off != port.off {
+            port.off = off;
+            let bit = 1 << port.id.0;
+            self.off_ports = if off == 0 { self.off_ports & !bit } else { self.off_ports | bit };
+        }
         let Some(frame) = port.generator.poll(now, demand(&self.shared, port.id, port.off, dropping)) else { return 0 };
         self.send_control_frame(now, index, &frame, driver)
     }
@@ -423,21 +434,6 @@ impl<P: Packet> Transmitter<P> {
             self.counters.add_port(port.id, port_stat::OFF_PICOS + class.index(), off_for.as_picos());
         }
         1
-    }
-
-    /// Takes over what the peer has said; returns the classes that a pause holds, one bit each.
-    #[inline]
-    fn obey(&mut self, now: Time, index: usize) -> u8 {
-        let port = &mut self.ports[index];
-        let state = self.shared.port(port.id);
-        let paused = port.paused(now, &state.regulator);
-        let changed = port.limits.follow(now, &state.regulator);
-        if changed || paused & !port.paused != 0 {
-            state.note_obeyed(now);
-            record(&mut self.reactions, now.since(state.regulator.heard_at()));
-        }
-        port.paused = paused;
-        paused
     }
 
     /// Moves frames that may go now, none of the `held` classes, from the queues to the port's burst.
@@ -514,9 +510,11 @@ impl<P: Packet> Transmitter<P> {
     #[inline]
     fn without_credit(&self, port: &OutPort<P>, classes: u8) -> u8 {
         let asked = classes & port.credit_classes;
-        if asked == 0 {
-            return 0;
-        }
+        if asked == 0 { 0 } else { self.without_credit_of(port, asked) }
+    }
+
+    #[inline(never)]
+    fn without_credit_of(&self, port: &OutPort<P>, asked: u8) -> u8 {
         let regulator = &self.shared.port(port.id).regulator;
         let next = |class| self.queues.front(QueueId::new(port.id, class)).map_or(0, |queued| queued.frame_bytes);
         Class::mask_of(Class::in_mask(asked).filter(|class| !regulator.has_credit(*class, next(*class))))
@@ -567,8 +565,7 @@ impl<P: Packet> Transmitter<P> {
 
     #[inline]
     fn count_sent(&mut self, departure: &Departure, frame_bytes: u32) {
-        self.counters.add(departure.egress, queue_stat::FRAMES, 1);
-        self.counters.add(departure.egress, queue_stat::BYTES, u64::from(frame_bytes));
+        self.counters.add_frame(departure.egress, frame_bytes);
     }
 
     /// A departure may make a message due to the peer of the port that the packet came by.
@@ -717,9 +714,11 @@ impl<P: Packet> Transmitter<P> {
 #[inline]
 fn off_classes(mmu: &Mmu, port: PortId, before: u8, now: Time) -> u8 {
     let off = mmu.off_classes(port, before);
-    if off == 0 {
-        return 0;
-    }
+    if off == 0 { 0 } else { still_off_classes(mmu, port, off, now) }
+}
+
+#[inline(never)]
+fn still_off_classes(mmu: &Mmu, port: PortId, off: u8, now: Time) -> u8 {
     mmu.reconsider(port, off, now);
     mmu.off_classes(port, off)
 }

@@ -132,17 +132,17 @@ impl SwitchStation {
     /// Forwards what has arrived and sends what may be sent.
     #[inline]
     fn run(&mut self, now: Time, network: &mut Network) {
-        if let Some((port, frame)) = network.poll(now) {
+        let mut ports = Ports { now, number: self.number, network, wires: &self.wires };
+        if let Some((port, frame)) = ports.network.poll(now) {
             let port = PortId(port);
-            if network.next_arrival() > now {
-                let mut ports = Ports { now, number: self.number, network, wires: &self.wires };
+            if ports.network.next_arrival() > now {
                 self.forwarder.handle_one(now, port, frame, &mut ports, &mut self.transmitter);
             } else {
                 self.arrived.push((port, frame));
                 self.handle_several(now, network);
+                ports = Ports { now, number: self.number, network, wires: &self.wires };
             }
         }
-        let mut ports = Ports { now, number: self.number, network, wires: &self.wires };
         let mut due = self.forwarder.take_stirred();
         if self.sweep_at <= now {
             due |= self.transmitter.off_ports();
