@@ -55,7 +55,7 @@ struct Rules {
     is_plain: bool,
 }
 
-/// What an admission goes by.
+/// What an admission, or a departure, goes by.
 struct Terms<'m> {
     rules: Rules,
     headroom: Option<&'m Pool>,

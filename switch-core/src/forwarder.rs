@@ -305,7 +305,7 @@ impl<P: Packet> Forwarder<P> {
     }
 
     /// The one port that a frame goes to; `None` for all of them.
-    #[inline]
+    #[inline(always)]
     fn destination(&self, headers: &Headers, packet: &P, now: Time) -> Option<PortId> {
         if headers.destination.is_group() {
             return None;
@@ -425,7 +425,7 @@ impl<P: Packet> Forwarder<P> {
     }
 
     /// Has the MMU decide on one packet; returns it if it is kept.
-    #[inline]
+    #[inline(always)]
     fn admit_one(&mut self, now: Time, packet: P, charged: Arrival) -> Option<Queued<P>> {
         let port = charged.ingress.port();
         let writer = self.writers[port.index()].as_mut().expect(FORWARDED_HERE);

@@ -44,7 +44,7 @@ impl<T> Queues<T> {
     }
 
     /// Puts an item last; returns it if every place is taken.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&mut self, queue: usize, item: T) -> Result<(), T> {
         if self.free == NONE && !self.make_place() {
             return Err(item);

@@ -273,11 +273,14 @@ impl<P: Packet> Transmitter<P> {
                 }
             }
             // There are as many places as the buffer holds packets, so this can't be; if it is, nothing leaks.
-            Err(queued) => {
-                self.counters.drop(queue, DropReason::NoMemory);
-                self.shared.mmu.release(now, &[queued.charged]);
-            }
+            Err(queued) => self.give_up(now, &queued),
         }
+    }
+
+    #[cold]
+    fn give_up(&mut self, now: Time, queued: &Queued<P>) {
+        self.counters.drop(queued.charged.egress, DropReason::NoMemory);
+        self.shared.mmu.release(now, &[queued.charged]);
     }
 
     /// Serves one port; returns how many frames went out.
