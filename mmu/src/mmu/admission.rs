@@ -33,12 +33,16 @@ impl Mmu {
             self.runs(arrivals).for_each(|run| self.adapt_headroom(run[0].ingress));
         }
         let mut room = Room::of(self.shared.reserve(total(arrivals)), now);
-        let (terms, mut went_off) = (self.terms(), 0);
+        let mut went_off = 0;
         let mut rest = verdicts;
         for run in self.runs(arrivals) {
             let (verdicts, others) = rest.split_at_mut(run.len());
             rest = others;
-            went_off |= self.admit_run(&terms, writer, run, verdicts, &mut room);
+            went_off |= if self.rules.is_plain {
+                self.admit_plain_run(writer, run, verdicts, &mut room)
+            } else {
+                self.admit_any_run(writer, run, verdicts, &mut room)
+            };
         }
         self.leave(&room);
         went_off
@@ -56,21 +60,26 @@ impl Mmu {
         let went_off = if self.rules.is_plain {
             self.admit_run(&self.plain_terms(), writer, alone, &mut verdicts, &mut room)
         } else {
-            self.admit_one_by_all_terms(writer, alone, &mut verdicts, &mut room)
+            self.admit_any_run(writer, alone, &mut verdicts, &mut room)
         };
         self.leave(&room);
         (verdicts[0], went_off)
     }
 
     #[inline(never)]
-    fn admit_one_by_all_terms(
+    fn admit_plain_run(
         &self,
         writer: &mut PortWriter,
-        alone: &[Arrival],
-        verdicts: &mut [Verdict; 1],
+        run: &[Arrival],
+        verdicts: &mut [Verdict],
         room: &mut Room,
     ) -> u8 {
-        self.admit_run(&self.terms(), writer, alone, verdicts, room)
+        self.admit_run(&self.plain_terms(), writer, run, verdicts, room)
+    }
+
+    #[inline(never)]
+    fn admit_any_run(&self, writer: &mut PortWriter, run: &[Arrival], verdicts: &mut [Verdict], room: &mut Room) -> u8 {
+        self.admit_run(&self.terms(), writer, run, verdicts, room)
     }
 
     /// Returns what a burst reserved and did not use.

@@ -14,25 +14,34 @@ impl Mmu {
         if let [departure] = departures {
             return self.release_one(now, departure);
         }
-        let (terms, mut left) = (self.terms(), Left::default());
+        if self.rules.is_plain {
+            self.release_all(&self.plain_terms(), now, departures);
+        } else {
+            self.release_all(&self.terms(), now, departures);
+        }
+    }
+
+    #[inline(always)]
+    fn release_all(&self, terms: &Terms<'_>, now: Time, departures: &[Departure]) {
+        let mut left = Left::default();
         let mut egress = Tally::new();
         let mut any_off = false;
         for run in self.runs(departures) {
             if self.ingress[run[0].ingress.index()].limits.lossless {
-                any_off |= self.release_lossless(&terms, now, run, &mut left);
+                any_off |= self.release_lossless(terms, now, run, &mut left);
                 for departure in run {
                     egress.add(departure.egress, u64::from(departure.bytes), |id, bytes| {
                         self.egress[id.index()].remove(bytes);
                     });
                 }
             } else {
-                self.release_lossy(&terms, now, run, &mut left);
+                self.release_lossy(terms, now, run, &mut left);
             }
         }
         egress.drain(|id, bytes| {
             self.egress[id.index()].remove(bytes);
         });
-        self.give_back(&terms, now, departures, &left, any_off);
+        self.give_back(terms, now, departures, &left, any_off);
     }
 
     /// The same for one packet.
