@@ -8,43 +8,53 @@ use crate::{RateLimiter, Regulator};
 /// their rate.
 #[derive(Debug)]
 pub struct ClassLimits {
-    limited: u8,
-    configured: [BitRate; CLASSES],
-    limiters: [RateLimiter; CLASSES],
+    /// Of each class; none where no class has a limit, as at most ports.
+    classes: Option<Box<[ClassLimit; CLASSES]>>,
     /// The version of the peer's rates that the limiters follow.
     version: u32,
+    limited: u8,
+    /// Of these, the ones whose rate the peer sets, one bit each.
+    rated: u8,
+}
+
+#[derive(Debug)]
+struct ClassLimit {
+    configured: BitRate,
+    limiter: RateLimiter,
 }
 
 impl ClassLimits {
     /// Limits at these rates for classes of a port of rate `line`, and at the peer's for those of `regulator`; `slack` is how
     /// far a late poll may catch up.
     pub fn new(line: BitRate, slack: Span, rates: [Option<BitRate>; CLASSES], regulator: &Regulator) -> ClassLimits {
-        let limited = Class::ALL.into_iter().filter(|class| rates[class.index()].is_some());
-        let configured = rates.map(|rate| rate.unwrap_or(line));
-        ClassLimits {
-            limited: limited.fold(regulator.rated_classes(), |mask, class| mask | class.bit()),
-            limiters: configured.map(|rate| {
-                let mut limiter = RateLimiter::new(line, slack);
-                limiter.set_rate(Time::ZERO, rate);
-                limiter
-            }),
-            configured,
-            version: 0,
-        }
+        let configured = Class::ALL.into_iter().filter(|class| rates[class.index()].is_some());
+        let rated = regulator.rated_classes();
+        let limited = rated | Class::mask_of(configured);
+        let classes = || {
+            rates.map(|rate| {
+                let (configured, mut limiter) = (rate.unwrap_or(line), RateLimiter::new(line, slack));
+                limiter.set_rate(Time::ZERO, configured);
+                ClassLimit { configured, limiter }
+            })
+        };
+        ClassLimits { classes: (limited != 0).then(|| Box::new(classes())), version: 0, limited, rated }
     }
 
     /// Takes over rates that the peer has changed, at `now`; says whether it has changed any, if only to and fro.
     #[inline]
     pub fn follow(&mut self, now: Time, regulator: &Regulator) -> bool {
-        let Some(rates) = regulator.rates() else { return false };
+        if self.rated == 0 {
+            return false;
+        }
+        let (Some(rates), Some(classes)) = (regulator.rates(), &mut self.classes) else { return false };
         let version = rates.version();
         if version == self.version {
             return false;
         }
         self.version = version;
-        for class in Class::in_mask(regulator.rated_classes()) {
-            let rate = rates.rate(class).min(self.configured[class.index()]);
-            self.limiters[class.index()].set_rate(now, rate);
+        for class in Class::in_mask(self.rated) {
+            let ClassLimit { configured, limiter } = &mut classes[class.index()];
+            limiter.set_rate(now, rates.rate(class).min(*configured));
         }
         true
     }
@@ -56,8 +66,8 @@ impl ClassLimits {
         if limited == 0 {
             return 0;
         }
-        let waiting = Class::in_mask(limited).filter(|class| !self.limiters[class.index()].is_free(now));
-        Class::mask_of(waiting)
+        let waiting = self.limiters(limited).filter(|(_, limiter)| !limiter.is_free(now));
+        Class::mask_of(waiting.map(|(class, _)| class))
     }
 
     /// Counts a frame that takes so much on the wire; says whether the class has to wait now.
@@ -66,19 +76,30 @@ impl ClassLimits {
         if self.limited & class.bit() == 0 {
             return false;
         }
-        let limiter = &mut self.limiters[class.index()];
+        let Some(classes) = &mut self.classes else { return false };
+        let limiter = &mut classes[class.index()].limiter;
         limiter.send(now, wire);
         !limiter.is_free(now)
     }
 
-    /// R_r of a class; the line rate for one without a limit.
-    pub fn rate(&self, class: Class) -> BitRate {
-        self.limiters[class.index()].rate()
+    /// R_r of a class; `None` for one without a limit.
+    pub fn rate(&self, class: Class) -> Option<BitRate> {
+        self.limiters(self.limited & class.bit()).map(|(_, limiter)| limiter.rate()).next()
     }
 
     /// When the first of `classes`, all waiting, may send.
+    #[inline]
     pub fn next_wakeup(&self, classes: u8) -> Time {
-        Class::in_mask(classes).map(|class| self.limiters[class.index()].free_at()).min().unwrap_or(Time::NEVER)
+        if classes == 0 {
+            return Time::NEVER;
+        }
+        self.limiters(classes).map(|(_, limiter)| limiter.free_at()).min().unwrap_or(Time::NEVER)
+    }
+
+    /// The limiters of these classes, all limited.
+    fn limiters(&self, classes: u8) -> impl Iterator<Item = (Class, &RateLimiter)> {
+        let limits = self.classes.iter();
+        limits.flat_map(move |limits| Class::in_mask(classes).map(|class| (class, &limits[class.index()].limiter)))
     }
 }
 
@@ -120,8 +141,8 @@ mod tests {
         let mut told = |stage: u16| {
             peer.handle(Time::ZERO, &ControlFrame::Pfc(PfcFrame { enabled: 0xff, times: [stage; CLASSES] }));
             let changed = limits.follow(Time::ZERO, &peer);
-            assert_eq!(limits.rate(Class::new(0)), LINE, "a class that is not under GFC");
-            (limits.rate(SLOW), changed)
+            assert_eq!(limits.rate(Class::new(0)), None, "a class that is not under GFC");
+            (limits.rate(SLOW).unwrap(), changed)
         };
         assert_eq!(told(0), (BitRate::gbps(3), false));
         assert_eq!(told(1), (BitRate::gbps(3), true));

@@ -80,17 +80,18 @@ pub struct MessageGenerator {
     kind: Kind,
 }
 
+/// What is long is boxed: a switch has many ports, and most speak PFC.
 #[derive(Debug)]
 enum Kind {
     None,
     /// PFC or PAUSE.
     Pause(pfc::Generator),
-    Stages(stage::Generator),
+    Stages(Box<stage::Generator>),
     Pulse {
         pulse: Box<Pulse>,
-        stages: StageTable,
+        stages: Box<StageTable>,
     },
-    Lengths(length::Generator),
+    Lengths(Box<length::Generator>),
     Credits(Advertiser),
 }
 
@@ -107,13 +108,13 @@ impl MessageGenerator {
                 Kind::Pause(pfc::Generator::pause(quantum, *quanta, *refresh_percent))
             }
             Mechanism::GfcBuffer { stages, refresh } => {
-                Kind::Stages(stage::Generator::new(stages.clone(), classes, *refresh))
+                Kind::Stages(Box::new(stage::Generator::new(stages.clone(), classes, *refresh)))
             }
             Mechanism::GfcPulse { stages, period } => {
-                Kind::Pulse { pulse: Box::new(Pulse::new(rate, classes, *period)), stages: stages.clone() }
+                Kind::Pulse { pulse: Box::new(Pulse::new(rate, classes, *period)), stages: Box::new(stages.clone()) }
             }
             Mechanism::GfcConceptual { period, refresh, .. } => {
-                Kind::Lengths(length::Generator::new(classes, *period, *refresh))
+                Kind::Lengths(Box::new(length::Generator::new(classes, *period, *refresh)))
             }
             Mechanism::GfcTime { period, .. } | Mechanism::Cbfc { period, .. } => {
                 Kind::Credits(Advertiser::new(classes, *period))
@@ -126,8 +127,16 @@ impl MessageGenerator {
     #[inline]
     pub fn poll(&self, now: Time, demand: Demand<'_, impl Fn(Class) -> Bytes>) -> Option<ControlFrame> {
         match &self.kind {
-            Kind::None => None,
+            // Apart from the others, as it is what most ports speak.
             Kind::Pause(generator) => generator.poll(now, demand.off),
+            _ => self.poll_other(now, demand),
+        }
+    }
+
+    #[inline(never)]
+    fn poll_other(&self, now: Time, demand: Demand<'_, impl Fn(Class) -> Bytes>) -> Option<ControlFrame> {
+        match &self.kind {
+            Kind::None | Kind::Pause(_) => None,
             Kind::Stages(generator) => generator.poll(now, &queues(self.classes, demand.held)).map(ControlFrame::Pfc),
             Kind::Lengths(generator) => {
                 generator.poll(now, &queues(self.classes, demand.held)).map(ControlFrame::Queue)
@@ -192,10 +201,18 @@ impl MessageGenerator {
     }
 
     /// The earliest instant at which a message is due though nothing changes; [`Time::NEVER`] if none is.
+    #[inline]
     pub fn next_wakeup(&self, now: Time) -> Time {
         match &self.kind {
-            Kind::None => Time::NEVER,
             Kind::Pause(generator) => generator.next_wakeup(),
+            _ => self.next_wakeup_of_other(now),
+        }
+    }
+
+    #[inline(never)]
+    fn next_wakeup_of_other(&self, now: Time) -> Time {
+        match &self.kind {
+            Kind::None | Kind::Pause(_) => Time::NEVER,
             Kind::Stages(generator) => generator.next_wakeup(),
             Kind::Lengths(generator) => generator.next_wakeup(now),
             // A period that has ended and was not followed by another: the peer goes at line rate until a queue grows.

@@ -13,7 +13,9 @@ use crate::{Mechanism, Quantum};
 /// Obeys a port's peer.
 ///
 /// Messages are handled by the one lcore that receives on the port, all else is asked by the one that transmits.
+// What is asked for each frame comes first.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Regulator {
     /// Of the pauses of PFC and PAUSE; open under all else.
     gate: Gate,
@@ -29,10 +31,10 @@ enum Kind {
     None,
     Pfc,
     Pause,
-    Stages(stage::Adjuster),
-    Lengths(length::Adjuster),
-    Time(time_based::Adjuster),
-    Credits(Sender),
+    Stages(Box<stage::Adjuster>),
+    Lengths(Box<length::Adjuster>),
+    Time(Box<time_based::Adjuster>),
+    Credits(Box<Sender>),
 }
 
 impl Regulator {
@@ -42,10 +44,12 @@ impl Regulator {
             Mechanism::None => Kind::None,
             Mechanism::Pfc { .. } | Mechanism::GfcPulse { .. } => Kind::Pfc,
             Mechanism::Pause { .. } => Kind::Pause,
-            Mechanism::GfcBuffer { stages, .. } => Kind::Stages(stage::Adjuster::new(stages.clone())),
-            Mechanism::GfcConceptual { mapping, .. } => Kind::Lengths(length::Adjuster::new(*mapping)),
-            Mechanism::GfcTime { mapping, buffer, .. } => Kind::Time(time_based::Adjuster::new(*mapping, *buffer)),
-            Mechanism::Cbfc { .. } => Kind::Credits(Sender::new()),
+            Mechanism::GfcBuffer { stages, .. } => Kind::Stages(Box::new(stage::Adjuster::new(stages.clone()))),
+            Mechanism::GfcConceptual { mapping, .. } => Kind::Lengths(Box::new(length::Adjuster::new(*mapping))),
+            Mechanism::GfcTime { mapping, buffer, .. } => {
+                Kind::Time(Box::new(time_based::Adjuster::new(*mapping, *buffer)))
+            }
+            Mechanism::Cbfc { .. } => Kind::Credits(Box::new(Sender::new())),
         };
         Regulator { gate: Gate::new(Quantum::at(rate)), classes, kind, heard_at: AtomicU64::new(0) }
     }

@@ -19,7 +19,7 @@ impl Charge {
     }
 
     /// The charge of a frame of `frame_bytes` bytes without FCS.
-    #[inline]
+    #[inline(always)]
     pub fn of(self, frame_bytes: u32) -> u32 {
         let stored = (frame_bytes + FCS_BYTES as u32).max(FRAME_BYTES_MIN as u32);
         if self.cell_bytes == 1 { stored } else { stored.next_multiple_of(self.cell_bytes) }

@@ -5,23 +5,27 @@ use crate::low_pass::Average;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::watermark::Watermark;
 
-/// The counters of one ingress queue (port of arrival, class).
+/// The counters of one ingress queue (port of arrival, class). What every packet touches comes first, in one cache line.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct IngressQueue {
     pub(crate) levels: AtomicLevels,
+    pub(crate) held_max: Watermark,
+    pub(crate) shared_max: Watermark,
+    pub(crate) headroom_max: Watermark,
+    pub(crate) limits: Limits,
     /// Bytes in private buffer. Added to by the one lcore that admits, taken from by any.
     private: AtomicU32,
     /// Φ now. Written by the one lcore that admits, and only under a policy that adapts it.
     headroom_limit: AtomicU32,
-    pub(crate) limits: Limits,
     /// q̂ of w_s, under a policy that compares averages.
     pub(crate) average: Average,
     /// How often the queue went from ON to OFF.
     pauses: AtomicU64,
-    pub(crate) held_max: Watermark,
-    pub(crate) shared_max: Watermark,
-    pub(crate) headroom_max: Watermark,
 }
+
+#[cfg(not(loom))]
+const _: () = assert!(std::mem::offset_of!(IngressQueue, average) <= 64);
 
 /// What bounds one ingress queue, whatever the policy says.
 #[derive(Clone, Copy, Debug)]
@@ -38,14 +42,14 @@ impl IngressQueue {
     pub(crate) fn new(limits: Limits) -> IngressQueue {
         IngressQueue {
             levels: AtomicLevels::default(),
-            private: AtomicU32::new(0),
-            headroom_limit: AtomicU32::new(limits.headroom),
-            limits,
-            average: Average::default(),
-            pauses: AtomicU64::new(0),
             held_max: Watermark::default(),
             shared_max: Watermark::default(),
             headroom_max: Watermark::default(),
+            limits,
+            private: AtomicU32::new(0),
+            headroom_limit: AtomicU32::new(limits.headroom),
+            average: Average::default(),
+            pauses: AtomicU64::new(0),
         }
     }
 

@@ -48,7 +48,8 @@ impl AtomicLevels {
     ///
     /// AcqRel on success pairs with itself on other lcores: who sees the new word sees what led to it. Acquire on
     /// the loads, so that a plan reads thresholds no older than the levels it saw.
-    #[inline]
+    // Always: what `plan` works on would go through memory.
+    #[inline(always)]
     pub(crate) fn update(&self, mut plan: impl FnMut(Levels) -> Levels) -> Change {
         let mut word = self.0.load(Ordering::Acquire);
         loop {

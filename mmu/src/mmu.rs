@@ -13,7 +13,7 @@ use crate::egress_queue::EgressQueue;
 use crate::ingress_queue::{IngressQueue, Limits};
 use crate::layout::{BufferLayout, Headroom};
 use crate::levels::{AtomicLevels, Levels};
-use crate::low_pass::{LowPass, whole_bytes};
+use crate::low_pass::{Average, LowPass, whole_bytes};
 use crate::one_writer::PortWriter;
 use crate::policy::{Policy, QueueView};
 use crate::pool::{Pool, PoolLevel};
@@ -38,7 +38,7 @@ pub struct Mmu {
 }
 
 /// What does not change after construction, asked of the policy once.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Rules {
     /// α of the threshold at which lossy classes drop.
     lossy_alpha: Alpha,
@@ -50,6 +50,16 @@ struct Rules {
     adapts_headroom: bool,
     /// Whether the policy is told of arrivals and departures.
     policy_listens: bool,
+    /// Whether there is no more to it than queues' lengths, thresholds, and headroom of each queue's own: nothing is filtered or
+    /// told, and no pool but the shared segment.
+    is_plain: bool,
+}
+
+/// What an admission, or a departure, goes by.
+struct Terms<'m> {
+    rules: Rules,
+    headroom: Option<&'m Pool>,
+    egress_lossy: Option<&'m Pool>,
 }
 
 /// What the queues of one ingress port have in common.
@@ -129,6 +139,8 @@ impl Mmu {
         let queues = port_ids.flat_map(|port| Class::ALL.map(|class| (port, class)));
         let pool = |size: Bytes| CachePadded::new(Pool::new(size.get()));
         let port = |id: PortId| IngressPort::new(&layout, id);
+        let has_pools = matches!(layout.headroom_from(), Headroom::Pool(_)) || layout.egress_lossy().is_some();
+        let goes_beyond = policy.low_pass().is_some() || policy.port_level().is_some() || policy.adapts_headroom();
         Mmu {
             shared: pool(layout.shared()),
             headroom: match layout.headroom_from() {
@@ -146,6 +158,7 @@ impl Mmu {
                 port_xon_offset: policy.port_level().map(|level| level.xon_offset),
                 adapts_headroom: policy.adapts_headroom(),
                 policy_listens: policy.listens(),
+                is_plain: !has_pools && !goes_beyond && !policy.listens(),
             },
             layout,
             policy,
@@ -176,11 +189,13 @@ impl Mmu {
     /// changed since, it is returned as it is.
     #[inline]
     pub fn off_classes(&self, port: PortId, before: u8) -> u8 {
+        let changed = self.ports[port.index()].changed.take();
+        if changed == 0 { before } else { self.off_classes_now(port, before, changed) }
+    }
+
+    #[inline(never)]
+    fn off_classes_now(&self, port: PortId, before: u8, changed: u8) -> u8 {
         let own = &self.ports[port.index()];
-        let changed = own.changed.take();
-        if changed == 0 {
-            return before;
-        }
         let whole_port = self.rules.port_xon_offset.is_some() && own.levels.load().off;
         Class::in_mask(changed).fold(before, |off, class| {
             let queue = &self.ingress[QueueId::new(port, class).index()];
@@ -188,15 +203,37 @@ impl Mmu {
         })
     }
 
+    #[inline]
+    fn terms(&self) -> Terms<'_> {
+        Terms { rules: self.rules, headroom: self.headroom.as_deref(), egress_lossy: self.egress_lossy.as_deref() }
+    }
+
+    /// The same where [`Rules::is_plain`]: as constants, so that what there is not costs nothing.
+    #[inline(always)]
+    fn plain_terms(&self) -> Terms<'_> {
+        debug_assert!(self.rules.is_plain);
+        let Rules { lossy_alpha, xon_offset, .. } = self.rules;
+        let rules = Rules {
+            lossy_alpha,
+            xon_offset,
+            low_pass: None,
+            port_xon_offset: None,
+            adapts_headroom: false,
+            policy_listens: false,
+            is_plain: true,
+        };
+        Terms { rules, headroom: None, egress_lossy: None }
+    }
+
     /// What the policy is told of a lossless ingress queue with these levels.
     #[inline]
-    fn ingress_view(&self, id: QueueId, levels: Levels, pool: PoolLevel, now: Time) -> QueueView {
+    fn ingress_view(&self, rules: &Rules, id: QueueId, levels: Levels, pool: PoolLevel, now: Time) -> QueueView {
         let length = u64::from(levels.shared);
         QueueView {
             queue: id,
             lossless: true,
             length,
-            average: self.rules.compared(self.ingress[id.index()].average.load(), length),
+            average: rules.compared(rules.filtered(&self.ingress[id.index()].average), length),
             headroom: u64::from(levels.headroom),
             off: levels.off,
             port_off: self.ports[id.port().index()].off_queues.any(),
@@ -208,17 +245,18 @@ impl Mmu {
 
     /// What the policy is told of a lossy egress queue of this length.
     #[inline]
-    fn egress_view(&self, id: QueueId, length: u64, pool: PoolLevel, now: Time) -> QueueView {
+    fn egress_view(&self, terms: &Terms<'_>, id: QueueId, length: u64, pool: PoolLevel, now: Time) -> QueueView {
+        let rules = &terms.rules;
         QueueView {
             queue: id,
             lossless: false,
             length,
-            average: self.rules.compared(self.egress[id.index()].average.load(), length),
+            average: rules.compared(rules.filtered(&self.egress[id.index()].average), length),
             headroom: 0,
             off: false,
             port_off: false,
             shared_pool: pool,
-            egress_lossy_pool: self.egress_lossy.as_ref().map_or(PoolLevel::default(), |pool| pool.level()),
+            egress_lossy_pool: terms.egress_lossy.map_or(PoolLevel::default(), |pool| pool.level()),
             now,
         }
     }
@@ -245,6 +283,12 @@ impl Mmu {
 }
 
 impl Rules {
+    /// q̂ under a policy that filters; else 0, and nothing is read.
+    #[inline]
+    fn filtered(&self, average: &Average) -> u64 {
+        if self.low_pass.is_some() { average.load() } else { 0 }
+    }
+
     /// What thresholds are compared with: q̂ in whole bytes under a policy that filters, else the length itself.
     #[inline]
     fn compared(&self, average: u64, length: u64) -> u64 {

@@ -187,6 +187,18 @@ impl Counters {
         self.values[queue.index() * queue_stat::WIDTH + stat] += n;
     }
 
+    /// Counts a frame of so many bytes.
+    #[inline]
+    pub fn add_frame(&mut self, queue: QueueId, frame_bytes: u32) {
+        if cfg!(debug_assertions) {
+            self.totals[queue_stat::FRAMES] += 1;
+            self.totals[queue_stat::BYTES] += u64::from(frame_bytes);
+        }
+        let row = &mut self.values[queue.index() * queue_stat::WIDTH..][..queue_stat::WIDTH];
+        row[queue_stat::FRAMES] += 1;
+        row[queue_stat::BYTES] += u64::from(frame_bytes);
+    }
+
     /// A queue's counter.
     pub(crate) fn get(&self, queue: QueueId, stat: usize) -> u64 {
         self.values[queue.index() * queue_stat::WIDTH + stat]

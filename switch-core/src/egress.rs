@@ -55,9 +55,11 @@ impl<P> EgressQueues<P> {
     #[inline]
     pub(crate) fn push(&mut self, queued: Queued<P>) -> Result<(), Queued<P>> {
         let queue = queued.charged.egress;
-        if self.lanes == 1 {
-            return self.fifos.push(queue.index(), queued);
-        }
+        if self.lanes == 1 { self.fifos.push(queue.index(), queued) } else { self.push_to_lane(queue, queued) }
+    }
+
+    #[inline(never)]
+    fn push_to_lane(&mut self, queue: QueueId, queued: Queued<P>) -> Result<(), Queued<P>> {
         let lane = self.lane_of(&queued);
         self.fifos.push(queue.index() * self.lanes + usize::from(lane), queued)?;
         let arbitration = self.arbitration[queue.class().index()];

@@ -36,6 +36,8 @@ pub struct Forwarder<P> {
     arrivals: ArrayVec<Arrival, BURST_MAX>,
     /// The clones of each port that is forwarded here; none for most.
     clones: Box<[Box<[PortId]>]>,
+    /// The ports that have clones, one bit each.
+    cloned: u64,
     /// What the receiver handed over of a port that has clones.
     to_copy: Burst<P>,
     /// The ports whose flow control counts what comes in, one bit each.
@@ -70,7 +72,9 @@ impl<P: Packet> Forwarder<P> {
         let writer = |port: PortId| if is_here(port) { shared.mmu.writer(port) } else { None };
         let clones_of = |port: PortId| shared.clones_of(port).filter(|_| is_here(port)).collect();
         let all = || (0..shared.ports().len() as u16).map(PortId);
-        let (writers, clones) = (all().map(writer).collect(), all().map(clones_of).collect());
+        let (writers, clones): (_, Box<[Box<[PortId]>]>) =
+            (all().map(writer).collect(), all().map(clones_of).collect());
+        let cloned = (0..).zip(&clones).fold(0, |ports, (port, clones)| ports | u64::from(!clones.is_empty()) << port);
         let (staged, arrivals, to_copy) = (ArrayVec::new(), ArrayVec::new(), Burst::new());
         let counts = |port: &PortId| shared.port(*port).arrived.is_counted();
         let counting = all().filter(counts).fold(0, |ports, port| ports | 1 << port.0);
@@ -85,6 +89,7 @@ impl<P: Packet> Forwarder<P> {
             staged,
             arrivals,
             clones,
+            cloned,
             to_copy,
             counting,
             arrived: [0; CLASSES],
@@ -95,7 +100,7 @@ impl<P: Packet> Forwarder<P> {
 
     /// Forwards what `port` received at `now`, and empties the burst.
     pub fn handle_burst(&mut self, now: Time, port: PortId, burst: &mut Burst<P>, store: &mut impl PacketStore<P>) {
-        if !self.clones[port.index()].is_empty() {
+        if self.has_clones(port) {
             return self.handle_copied(now, port, burst, store);
         }
         self.take_turn(port);
@@ -118,7 +123,7 @@ impl<P: Packet> Forwarder<P> {
     ) {
         self.take_turn(port);
         let headers = match packet.parse() {
-            Parsed::Data(headers) if self.clones[port.index()].is_empty() => headers,
+            Parsed::Data(headers) if !self.has_clones(port) => headers,
             _ => {
                 let mut burst = Burst::new();
                 burst.push(packet);
@@ -151,6 +156,11 @@ impl<P: Packet> Forwarder<P> {
         self.admitted.drain(..).for_each(|queued| transmitter.enqueue(now, queued));
     }
 
+    #[inline]
+    fn has_clones(&self, port: PortId) -> bool {
+        self.cloned >> port.0 & 1 != 0
+    }
+
     /// What follows is of this port.
     #[inline]
     fn take_turn(&mut self, port: PortId) {
@@ -169,10 +179,10 @@ impl<P: Packet> Forwarder<P> {
                 port = from;
                 self.take_turn(port);
             }
-            if self.clones[port.index()].is_empty() {
-                self.handle_packet(now, port, packet, store);
-            } else {
+            if self.has_clones(port) {
                 self.to_copy.push(packet);
+            } else {
+                self.handle_packet(now, port, packet, store);
             }
             handled += 1;
         }
@@ -256,8 +266,7 @@ impl<P: Packet> Forwarder<P> {
         let classifier = &self.shared.classifier;
         let class = headers.map_or_else(|| classifier.port_class(port), |headers| classifier.class(port, headers));
         let ingress = QueueId::new(port, class);
-        self.counters.add(ingress, queue_stat::FRAMES, 1);
-        self.counters.add(ingress, queue_stat::BYTES, u64::from(frame_bytes));
+        self.counters.add_frame(ingress, frame_bytes);
         if self.counting >> port.0 & 1 != 0 {
             self.arrived[class.index()] += self.shared.port(port).arrived.count_of(frame_bytes);
         }
@@ -296,7 +305,7 @@ impl<P: Packet> Forwarder<P> {
     }
 
     /// The one port that a frame goes to; `None` for all of them.
-    #[inline]
+    #[inline(always)]
     fn destination(&self, headers: &Headers, packet: &P, now: Time) -> Option<PortId> {
         if headers.destination.is_group() {
             return None;
@@ -403,21 +412,26 @@ impl<P: Packet> Forwarder<P> {
     #[inline]
     fn count_arrived(&mut self, port: PortId) {
         if self.counting >> port.0 & 1 != 0 {
-            let arrived = &self.shared.port(port).arrived;
-            let counts = std::mem::take(&mut self.arrived);
-            let classes = Class::ALL.into_iter().zip(counts).filter(|(_, count)| *count > 0);
-            classes.for_each(|(class, count)| arrived.count(class, count));
+            self.count_arrived_of(port);
         }
     }
 
+    #[inline(never)]
+    fn count_arrived_of(&mut self, port: PortId) {
+        let arrived = &self.shared.port(port).arrived;
+        let counts = std::mem::take(&mut self.arrived);
+        let classes = Class::ALL.into_iter().zip(counts).filter(|(_, count)| *count > 0);
+        classes.for_each(|(class, count)| arrived.count(class, count));
+    }
+
     /// Has the MMU decide on one packet; returns it if it is kept.
-    #[inline]
+    #[inline(always)]
     fn admit_one(&mut self, now: Time, packet: P, charged: Arrival) -> Option<Queued<P>> {
-        let mut verdicts = [Verdict::Drop(weir_mmu::DropReason::SharedFull)];
         let port = charged.ingress.port();
-        let writer = self.writers[port.index()].as_mut();
-        self.stirred |= decide(&self.shared, writer, now, port, &[charged], &mut verdicts);
-        match verdicts[0] {
+        let writer = self.writers[port.index()].as_mut().expect(FORWARDED_HERE);
+        let (verdict, went_off) = self.shared.mmu.admit_one(writer, now, &charged);
+        self.stirred |= note_decided(&self.shared, now, port, went_off, &[charged], &[verdict]);
+        match verdict {
             Verdict::Keep(_) => {
                 self.counters.add(charged.ingress, queue_stat::HANDED_OVER, 1);
                 Some(Queued { frame_bytes: packet.frame_bytes(), packet, charged })
@@ -433,8 +447,9 @@ impl<P: Packet> Forwarder<P> {
     fn admit(&mut self, now: Time, port: PortId) {
         let mut verdicts = [Verdict::Drop(weir_mmu::DropReason::SharedFull); BURST_MAX];
         let verdicts = &mut verdicts[..self.arrivals.len()];
-        let writer = self.writers[port.index()].as_mut();
-        self.stirred |= decide(&self.shared, writer, now, port, &self.arrivals, verdicts);
+        let writer = self.writers[port.index()].as_mut().expect(FORWARDED_HERE);
+        let went_off = self.shared.mmu.admit(writer, now, &self.arrivals, verdicts);
+        self.stirred |= note_decided(&self.shared, now, port, went_off, &self.arrivals, verdicts);
         let (shared, counters) = (&self.shared, &mut self.counters);
         let packets = self.staged.drain(..).zip(self.arrivals.drain(..)).zip(verdicts);
         let mut kept = packets.filter_map(|((packet, charged), verdict)| match *verdict {
@@ -490,21 +505,20 @@ impl<P: Packet> Forwarder<P> {
     }
 }
 
-/// Has the MMU decide on packets of a port, and notes for flow control what follows from it. Returns the port whose peer
-/// may have to be told something, as a bit.
+/// Notes for flow control what follows from what the MMU has decided on packets of a port, of which these classes went OFF.
+/// Returns the port whose peer may have to be told something, as a bit.
 #[inline]
-fn decide(
+fn note_decided(
     shared: &Shared,
-    writer: Option<&mut PortWriter>,
     now: Time,
     port: PortId,
+    went_off: u8,
     arrivals: &[Arrival],
-    verdicts: &mut [Verdict],
+    verdicts: &[Verdict],
 ) -> u64 {
-    let writer = writer.expect("a port that is forwarded here, and only here");
     let state = shared.port(port);
-    let mut news = state.mechanism.goes_by_length();
-    if shared.mmu.admit(writer, now, arrivals, verdicts) != 0 {
+    let mut news = state.by_length;
+    if went_off != 0 {
         // The peer of the real port is who must pause.
         shared.port(state.real_port).note_xoff(now);
         news = true;
@@ -542,5 +556,7 @@ fn count_kept(shared: &Shared, in_storm: u8, arrivals: &[Arrival], verdicts: &[V
     }
 }
 
+/// Who admits has the port's writer.
+const FORWARDED_HERE: &str = "a port that is forwarded here, and only here";
 /// Ports that one frame is flooded to at most: as many as a switch may have.
 const FLOOD_MAX: usize = 64;

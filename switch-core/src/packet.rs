@@ -97,4 +97,13 @@ pub trait PacketStore<P> {
 pub trait PortOutput<P> {
     /// Sends from the front of `burst` what the port accepts now, and leaves the rest; returns how many went.
     fn transmit(&mut self, port: PortId, burst: &mut Burst<P>) -> usize;
+
+    /// Sends one packet; returns it if the port does not accept it now.
+    #[inline]
+    fn transmit_one(&mut self, port: PortId, packet: P) -> Result<(), P> {
+        let mut burst = Burst::new();
+        burst.push(packet);
+        self.transmit(port, &mut burst);
+        burst.pop().map_or(Ok(()), Err)
+    }
 }

@@ -44,25 +44,15 @@ impl<T> Queues<T> {
     }
 
     /// Puts an item last; returns it if every place is taken.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&mut self, queue: usize, item: T) -> Result<(), T> {
-        let at = if self.free == NONE {
-            if self.places.len() == self.limit {
-                return Err(item);
-            }
-            if self.places.len() == self.places.capacity() {
-                // Not twice as many: of hundreds of switches each one's share of waste counts.
-                self.places.reserve_exact((self.places.len() / 4).max(32));
-            }
-            self.places.push(Place { item: Some(item), next: NONE });
-            self.places.len() as u32 - 1
-        } else {
-            let at = self.free;
-            let place = &mut self.places[at as usize];
-            self.free = place.next;
-            *place = Place { item: Some(item), next: NONE };
-            at
-        };
+        if self.free == NONE && !self.make_place() {
+            return Err(item);
+        }
+        let at = self.free;
+        let place = &mut self.places[at as usize];
+        self.free = std::mem::replace(&mut place.next, NONE);
+        place.item = Some(item);
         let ends = &mut self.ends[queue];
         let last = std::mem::replace(&mut ends.tail, at);
         match self.places.get_mut(last as usize) {
@@ -71,6 +61,21 @@ impl<T> Queues<T> {
         }
         self.held += 1;
         Ok(())
+    }
+
+    /// Makes a free place, as none is; says whether there may be one more.
+    #[cold]
+    fn make_place(&mut self) -> bool {
+        if self.places.len() == self.limit {
+            return false;
+        }
+        if self.places.len() == self.places.capacity() {
+            // Not twice as many: of hundreds of switches each one's share of waste counts.
+            self.places.reserve_exact((self.places.len() / 4).max(32));
+        }
+        self.free = self.places.len() as u32;
+        self.places.push(Place { item: None, next: NONE });
+        true
     }
 
     /// Takes the first item.

@@ -1,30 +1,33 @@
 //! Which class sends next: strict priority over deficit weighted round robin.
 
+use std::sync::Arc;
+
 use weir_config::QueueConfig;
 use weir_units::{CLASSES, Class};
 
 /// One port's scheduler. Strict classes come first, the highest of them; the rest share what is left by DWRR
 /// (Shreedhar and Varghese 1995), each getting its quantum a round, so every class with a backlog gets a minimum.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Scheduler {
-    strict: u8,
-    quantum: [u32; CLASSES],
+    /// The same for all ports of a switch.
+    quantum: Arc<[u32; CLASSES]>,
     deficit: [u32; CLASSES],
+    strict: u8,
     /// The class whose turn it is.
-    turn: usize,
+    turn: Class,
     /// Whether it has had its quantum for this turn.
     granted: bool,
 }
 
 impl Scheduler {
-    /// A scheduler for queues served as configured.
+    /// A scheduler for queues served as configured; a clone of it does for another port.
     pub fn new(queues: &[QueueConfig; CLASSES]) -> Scheduler {
         let strict = Class::ALL.into_iter().filter(|class| queues[class.index()].strict);
         Scheduler {
-            strict: Class::mask_of(strict),
-            quantum: queues.map(|queue| queue.quantum.max(1)),
+            quantum: Arc::new(queues.map(|queue| queue.quantum.max(1))),
             deficit: [0; CLASSES],
-            turn: 0,
+            strict: Class::mask_of(strict),
+            turn: Class::new(0),
             granted: false,
         }
     }
@@ -51,37 +54,36 @@ impl Scheduler {
     fn next_in_turn(&mut self, ready: u8, head: impl Fn(Class) -> u32) -> Class {
         // A frame longer than the quantum takes several rounds, so this ends after finitely many turns.
         loop {
-            let class = Class::new(self.turn as u8);
+            let class = self.turn;
             if ready & class.bit() != 0 {
+                let deficit = &mut self.deficit[class.index()];
                 if !self.granted {
-                    self.deficit[self.turn] += self.quantum[self.turn];
+                    *deficit += self.quantum[class.index()];
                     self.granted = true;
                 }
                 let length = head(class);
-                if length <= self.deficit[self.turn] {
-                    self.deficit[self.turn] -= length;
+                if length <= *deficit {
+                    *deficit -= length;
                     return class;
                 }
             }
-            self.turn = (self.turn + 1) % CLASSES;
-            self.granted = false;
+            self.pass_turn();
         }
     }
 
     /// The same where one class alone is ready: it gets its quantum as often as it takes, since no other has a turn.
     #[inline]
     fn next_of_one(&mut self, class: Class, head: impl Fn(Class) -> u32) -> Class {
-        let turn = class.index();
-        let deficit = &mut self.deficit[turn];
-        if self.turn != turn || !self.granted {
-            *deficit += self.quantum[turn];
+        let (deficit, quantum) = (&mut self.deficit[class.index()], self.quantum[class.index()]);
+        if self.turn != class || !self.granted {
+            *deficit += quantum;
         }
         let length = head(class);
         while *deficit < length {
-            *deficit += self.quantum[turn];
+            *deficit += quantum;
         }
         *deficit -= length;
-        (self.turn, self.granted) = (turn, true);
+        (self.turn, self.granted) = (class, true);
         class
     }
 
@@ -89,10 +91,15 @@ impl Scheduler {
     #[inline]
     pub fn handle_empty(&mut self, class: Class) {
         self.deficit[class.index()] = 0;
-        if self.turn == class.index() {
-            self.turn = (self.turn + 1) % CLASSES;
-            self.granted = false;
+        if self.turn == class {
+            self.pass_turn();
         }
+    }
+
+    #[inline]
+    fn pass_turn(&mut self) {
+        self.turn = Class::new(self.turn.index() as u8 + 1);
+        self.granted = false;
     }
 }
 

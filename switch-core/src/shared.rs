@@ -33,25 +33,30 @@ pub struct Shared {
     pub(crate) ports: Box<[PortState]>,
 }
 
-/// One port, as all lcores see it.
+/// One port, as all lcores see it. What is asked for each frame comes first, and what is written apart from that.
 #[derive(Debug)]
+#[repr(C)]
 pub struct PortState {
-    /// The port's name in the configuration.
-    pub name: String,
+    /// One word for all that keeps frames from coming in or going out: [`DROPPING`], [`IN_STORM`] and [`LINK_DOWN`].
+    closed: AtomicU32,
     /// The port whose ingress this one copies; itself where this is no clone.
     pub real_port: PortId,
+    /// Whether each arrival may make a message due: [`Mechanism::goes_by_length`].
+    pub(crate) by_length: bool,
+    /// Whether `admitted_at` is kept.
+    notes_admitted: bool,
     /// Source address of control frames.
     pub mac: MacAddr,
     /// C, for quanta and the shaper.
     pub rate: BitRate,
+    /// The port's name in the configuration.
+    pub name: String,
     /// Which flow control it speaks.
     pub mechanism: Mechanism,
     /// What its peer lets it send.
     pub regulator: CachePadded<Regulator>,
     /// What came from its peer.
     pub(crate) arrived: CachePadded<Arrived>,
-    /// One word for all that keeps frames from coming in or going out: [`DROPPING`], [`IN_STORM`] and [`LINK_DOWN`].
-    closed: AtomicU32,
     /// Of a port whose PFC is watched.
     storms: Option<Box<CachePadded<StormTally>>>,
     /// When the arrival came that last turned an ingress queue of this port, or of a clone, OFF, in picoseconds.
@@ -112,6 +117,8 @@ impl PortState {
             rate,
             regulator: CachePadded::new(Regulator::new(&mechanism, rate, classes)),
             arrived: CachePadded::new(Arrived::new(&mechanism, link_overhead)),
+            by_length: mechanism.goes_by_length(),
+            notes_admitted: matches!(mechanism, Mechanism::GfcBuffer { .. }),
             mechanism,
             closed: AtomicU32::new(0),
             storms: None,
@@ -212,7 +219,7 @@ impl PortState {
     /// Notes that packets of this port were admitted.
     #[inline]
     pub(crate) fn note_admitted(&self, now: Time) {
-        if matches!(self.mechanism, Mechanism::GfcBuffer { .. }) {
+        if self.notes_admitted {
             self.admitted_at.store(now.as_picos(), Ordering::Relaxed);
         }
     }

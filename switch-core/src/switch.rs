@@ -242,17 +242,17 @@ impl Switch {
         places: (usize, usize),
     ) -> Transmitter<P> {
         let slack = self.surroundings.shaper_slack;
+        let scheduler = Scheduler::new(&self.config.classes.queues);
         let ports = role.transmits.iter().map(|id| {
             let (state, config) = (self.shared.port(*id), &self.config.ports[id.index()]);
             let generator = MessageGenerator::new(&state.mechanism, state.rate, self.config.classes.lossless);
             let shaper = Shaper::new(config.rate, slack);
-            let queues = &self.config.classes.queues;
-            let rates = queues.map(|queue| queue.rate);
+            let rates = self.config.classes.queues.map(|queue| queue.rate);
             let limits = ClassLimits::new(state.rate, slack, rates, &state.regulator);
-            let scheduler = Scheduler::new(queues);
             let watched = self.config.pfc_watchdog.as_ref().filter(|_| state.storms().is_some());
             let watchdogs = PortWatchdogs::new(watched, self.config.classes.lossless);
-            OutPort::new(*id, self.shared.clones_of(*id), shaper, limits, scheduler, generator, watchdogs)
+            let clones = self.shared.clones_of(*id);
+            OutPort::new(state, clones, shaper, limits, scheduler.clone(), generator, watchdogs)
         });
         let markers = self
             .config

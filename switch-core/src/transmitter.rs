@@ -15,7 +15,7 @@ use crate::handoff::{FromForwarder, Queued};
 use crate::packet::{BURST_MAX, Burst, Packet, PacketStore, PortOutput, Telemetry};
 use crate::random::Random;
 use crate::scheduler::Scheduler;
-use crate::shared::Shared;
+use crate::shared::{PortState, Shared};
 use crate::switch::{Memory, Surroundings};
 use crate::watchdog::PortWatchdogs;
 
@@ -52,31 +52,36 @@ pub struct Transmitter<P> {
     link_overhead: Bytes,
 }
 
-/// One port's way out.
+/// One port's way out. What is touched for each frame comes first, in few cache lines.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct OutPort<P> {
-    pub id: PortId,
-    pub shaper: Shaper,
-    pub limits: ClassLimits,
-    pub scheduler: Scheduler,
-    pub generator: MessageGenerator,
-    pub watchdogs: PortWatchdogs,
-    /// Classes that the MMU wants paused, as last seen: the port's own.
-    own_off: u8,
-    /// Those of each clone. Its frames come over this port's link, so its PAUSE is this port's.
-    clones_off: Box<[(PortId, u8)]>,
-    /// All of these together, but for those in a storm in which what comes is dropped anyway.
-    off: u8,
-    /// Classes that the peer pauses, as last seen.
-    paused: u8,
+    id: PortId,
     /// Classes with a frame in their queue.
     backlog: u8,
-    /// Taken from the queues, not yet accepted by the port.
-    staged: Option<Box<Staged<P>>>,
-    /// When each class advertised OFF went OFF.
-    off_since: [Time; CLASSES],
+    /// Classes that the peer pauses, as last seen.
+    paused: u8,
+    /// Classes that the MMU wants paused, as last seen: the port's own.
+    own_off: u8,
+    /// These and those of each clone, but for those in a storm in which what comes is dropped anyway.
+    off: u8,
+    /// The classes that need the peer's credit, one bit each.
+    credit_classes: u8,
+    /// Whether the port's regulator is to be told of frames that are sent.
+    counts_sent: bool,
+    shaper: Shaper,
     /// What data has taken on the link, for telemetry.
     tx_bytes: u64,
+    /// Taken from the queues, not yet accepted by the port.
+    staged: Option<Box<Staged<P>>>,
+    limits: ClassLimits,
+    generator: MessageGenerator,
+    scheduler: Scheduler,
+    watchdogs: PortWatchdogs,
+    /// Of each clone, the classes that the MMU wants paused. Its frames come over this port's link, so its PAUSE is this port's.
+    clones_off: Box<[(PortId, u8)]>,
+    /// When each class advertised OFF went OFF.
+    off_since: [Time; CLASSES],
 }
 
 /// What a port is offered. The next port that has something is offered the same memory, warm in the cache.
@@ -88,6 +93,15 @@ struct Staged<P> {
     lengths: ArrayVec<u32, BURST_MAX>,
 }
 
+impl<P> Staged<P> {
+    #[inline]
+    fn push(&mut self, queued: Queued<P>) {
+        self.departures.push(queued.charged);
+        self.lengths.push(queued.frame_bytes);
+        self.packets.push(queued.packet);
+    }
+}
+
 impl<P> Default for Staged<P> {
     fn default() -> Staged<P> {
         Staged { packets: Burst::new(), departures: ArrayVec::new(), lengths: ArrayVec::new() }
@@ -96,7 +110,7 @@ impl<P> Default for Staged<P> {
 
 impl<P> OutPort<P> {
     pub(crate) fn new(
-        id: PortId,
+        state: &PortState,
         clones: impl Iterator<Item = PortId>,
         shaper: Shaper,
         limits: ClassLimits,
@@ -105,7 +119,7 @@ impl<P> OutPort<P> {
         watchdogs: PortWatchdogs,
     ) -> OutPort<P> {
         OutPort {
-            id,
+            id: state.real_port,
             shaper,
             limits,
             scheduler,
@@ -119,6 +133,8 @@ impl<P> OutPort<P> {
             staged: None,
             off_since: [Time::ZERO; CLASSES],
             tx_bytes: 0,
+            credit_classes: state.regulator.credit_classes(),
+            counts_sent: state.regulator.counts_sent(),
         }
     }
 
@@ -149,7 +165,7 @@ impl<P: Packet> Transmitter<P> {
         let port_count = shared.ports().len();
         let mut position_of = vec![usize::MAX; port_count];
         ports.iter().enumerate().for_each(|(position, port)| position_of[port.id.index()] = position);
-        let by_length = ports.iter().filter(|port| shared.port(port.id).mechanism.goes_by_length());
+        let by_length = ports.iter().filter(|port| shared.port(port.id).by_length);
         let by_length = by_length.fold(0, |mask, port| mask | 1 << port.id.0);
         Transmitter {
             position_of: position_of.into(),
@@ -191,9 +207,15 @@ impl<P: Packet> Transmitter<P> {
             let port = self.stirred.trailing_zeros();
             self.stirred &= self.stirred - 1;
             served |= 1 << port;
-            self.serve_port(now, self.position_of[port as usize], driver);
+            self.serve_port_singly(now, self.position_of[port as usize], driver);
         }
         served
+    }
+
+    /// Whether [`Transmitter::run_ports`] would serve a port though it is told of none.
+    #[inline]
+    pub fn is_stirred(&self) -> bool {
+        self.stirred != 0
     }
 
     /// The ports with a class that is OFF, one bit each: to be served again within a bound, since nothing of their own may tell
@@ -254,38 +276,74 @@ impl<P: Packet> Transmitter<P> {
                 }
             }
             // There are as many places as the buffer holds packets, so this can't be; if it is, nothing leaks.
-            Err(queued) => {
-                self.counters.drop(queue, DropReason::NoMemory);
-                self.shared.mmu.release(now, &[queued.charged]);
-            }
+            Err(queued) => self.give_up(now, &queued),
         }
+    }
+
+    #[cold]
+    fn give_up(&mut self, now: Time, queued: &Queued<P>) {
+        self.counters.drop(queued.charged.egress, DropReason::NoMemory);
+        self.shared.mmu.release(now, &[queued.charged]);
     }
 
     /// Serves one port; returns how many frames went out.
     #[inline]
     fn serve_port<D: PortOutput<P> + PacketStore<P>>(&mut self, now: Time, index: usize, driver: &mut D) -> usize {
-        if now >= self.ports[index].watchdogs.due() {
-            self.watch(now, index);
-        }
-        let control = self.send_control(now, index, driver);
-        let paused = self.obey(now, index);
-        let port = &mut self.ports[index];
-        if !self.shared.port(port.id).link_up() {
-            return control + self.discard_port(now, index, DropReason::PortDown, BURST_MAX);
-        }
-        let dropping = port.watchdogs.dropping();
-        let mut moved = control;
-        if port.backlog & dropping != 0 {
-            moved += self.discard_queues(now, index, dropping, DropReason::PfcWatchdog, BURST_MAX);
-        }
+        let (moved, held) = self.prepare_port(now, index, driver);
+        let Some(held) = held else { return moved };
         let port = &mut self.ports[index];
         if port.staged.is_none() {
             if port.backlog == 0 {
                 return moved;
             }
-            self.stage_frames(now, index, paused | dropping);
+            self.stage_frames(now, index, held);
         }
         moved + self.send_staged(now, index, driver)
+    }
+
+    /// Serves one port, for a driver that takes frames one by one.
+    #[inline]
+    fn serve_port_singly<D: PortOutput<P> + PacketStore<P>>(&mut self, now: Time, index: usize, driver: &mut D) {
+        let (_, Some(held)) = self.prepare_port(now, index, driver) else { return };
+        let port = &self.ports[index];
+        if port.staged.is_some() {
+            self.send_staged(now, index, driver);
+        } else if port.backlog != 0 {
+            self.send_singly(now, index, held, driver);
+        }
+    }
+
+    /// Tells a port's peer what is to be told, obeys it, and gives up frames that can't be sent. Returns how many frames moved,
+    /// and the classes that are held back, one bit each; `None` if the port has no link.
+    #[inline]
+    fn prepare_port<D: PortOutput<P> + PacketStore<P>>(
+        &mut self,
+        now: Time,
+        index: usize,
+        driver: &mut D,
+    ) -> (usize, Option<u8>) {
+        if now >= self.ports[index].watchdogs.due() {
+            self.watch(now, index);
+        }
+        let mut moved = self.send_control(now, index, driver);
+        let port = &mut self.ports[index];
+        let state = self.shared.port(port.id);
+        // What the peer has said is taken over.
+        let paused = port.paused(now, &state.regulator);
+        let changed = port.limits.follow(now, &state.regulator);
+        if changed || paused & !port.paused != 0 {
+            state.note_obeyed(now);
+            record(&mut self.reactions, now.since(state.regulator.heard_at()));
+        }
+        port.paused = paused;
+        if !state.link_up() {
+            return (moved + self.discard_port(now, index, DropReason::PortDown, BURST_MAX), None);
+        }
+        let dropping = port.watchdogs.dropping();
+        if port.backlog & dropping != 0 {
+            moved += self.discard_queues(now, index, dropping, DropReason::PfcWatchdog, BURST_MAX);
+        }
+        (moved, Some(paused | dropping))
     }
 
     /// Has the watchdogs look at the port's queues, and starts or ends what follows.
@@ -312,15 +370,18 @@ impl<P: Packet> Transmitter<P> {
         let port = &mut self.ports[index];
         let mmu = &self.shared.mmu;
         port.own_off = off_classes(mmu, port.id, port.own_off, now);
-        port.off = port.own_off;
-        for (clone, off) in &mut port.clones_off {
-            *off = off_classes(mmu, *clone, *off, now);
-            port.off |= *off;
+        let mut off = port.own_off;
+        for (clone, own) in &mut port.clones_off {
+            *own = off_classes(mmu, *clone, *own, now);
+            off |= *own;
         }
         let dropping = port.watchdogs.dropping();
-        port.off &= !dropping;
-        let bit = 1 << port.id.0;
-        self.off_ports = if port.off == 0 { self.off_ports & !bit } else { self.off_ports | bit };
+        off &= !dropping;
+        if off != port.off {
+            port.off = off;
+            let bit = 1 << port.id.0;
+            self.off_ports = if off == 0 { self.off_ports & !bit } else { self.off_ports | bit };
+        }
         let Some(frame) = port.generator.poll(now, demand(&self.shared, port.id, port.off, dropping)) else { return 0 };
         self.send_control_frame(now, index, &frame, driver)
     }
@@ -381,78 +442,88 @@ impl<P: Packet> Transmitter<P> {
         1
     }
 
-    /// Takes over what the peer has said; returns the classes that a pause holds, one bit each.
-    #[inline]
-    fn obey(&mut self, now: Time, index: usize) -> u8 {
-        let port = &mut self.ports[index];
-        let state = self.shared.port(port.id);
-        let paused = port.paused(now, &state.regulator);
-        let changed = port.limits.follow(now, &state.regulator);
-        if changed || paused & !port.paused != 0 {
-            state.note_obeyed(now);
-            record(&mut self.reactions, now.since(state.regulator.heard_at()));
-        }
-        port.paused = paused;
-        paused
-    }
-
     /// Moves frames that may go now, none of the `held` classes, from the queues to the port's burst.
     #[inline]
     fn stage_frames(&mut self, now: Time, index: usize, held: u8) {
-        let Transmitter { shared, queues, ports, counters, markers, random, spare, stamps, link_overhead, .. } = self;
-        let port = &mut ports[index];
-        let regulator = &shared.port(port.id).regulator;
-        let (counts_sent, needs_credit) = (regulator.counts_sent(), regulator.credit_classes() != 0);
-        let mut ready = port.backlog & !held;
-        ready &= !port.limits.waiting(now, ready);
-        ready &= !without_credit(regulator, queues, port.id, ready);
-        if ready == 0 || !port.shaper.is_free(now) {
+        let mut ready = self.ready(now, index, held);
+        if ready == 0 || !self.ports[index].shaper.is_free(now) {
             return;
         }
-        let mut staged = spare.pop().unwrap_or_default();
-        while ready != 0 && port.shaper.is_free(now) && !staged.packets.is_full() {
-            let queue_of = |class| QueueId::new(port.id, class);
-            let head = |class| queues.front(queue_of(class)).map_or(0, |queued| queued.frame_bytes);
-            let Some(class) = port.scheduler.next(ready, head) else { break };
-            let queue = queue_of(class);
-            let Some(mut queued) = queues.pop(queue) else { break };
-            if let Some(marker) = &markers[class.index()]
-                && marker.marks(shared.mmu.egress_length(queue), random.next())
-                && queued.packet.mark_ce()
-            {
-                counters.add(queue, queue_stat::EXTRA, 1);
-            }
-            if *stamps && queued.packet.wants_telemetry() {
-                let left = shared.mmu.egress_length(queue).saturating_sub(u64::from(queued.charged.bytes));
-                let (tx_bytes, rate) = (port.tx_bytes, shared.port(port.id).rate);
-                queued.packet.stamp(&Telemetry { at: now, tx_bytes, queue: Bytes::new(left), rate });
-            }
-            let wire = wire_bytes(queued.frame_bytes, *link_overhead);
-            port.tx_bytes += wire.get();
-            port.shaper.send(now, wire);
-            if counts_sent {
-                regulator.handle_sent(class, queued.frame_bytes);
-            }
-            if port.limits.send(now, class, wire) {
-                ready &= !class.bit();
-            }
-            staged.departures.push(queued.charged);
-            staged.lengths.push(queued.frame_bytes);
-            staged.packets.push(queued.packet);
-            if queues.is_empty(queue) {
-                port.backlog &= !class.bit();
-                ready &= !class.bit();
-                port.scheduler.handle_empty(class);
-            }
-            if needs_credit {
-                ready &= !without_credit(regulator, queues, port.id, ready & class.bit());
-            }
+        let mut staged = self.spare.pop().unwrap_or_default();
+        while ready != 0 && self.ports[index].shaper.is_free(now) && !staged.packets.is_full() {
+            let Some(queued) = self.take_next(now, index, &mut ready) else { break };
+            staged.push(queued);
         }
         if staged.packets.is_empty() {
-            spare.push(staged);
+            self.spare.push(staged);
         } else {
-            port.staged = Some(staged);
+            self.ports[index].staged = Some(staged);
         }
+    }
+
+    /// The classes with a frame that may go, the wire apart, none of the `held` ones, one bit each.
+    #[inline]
+    fn ready(&self, now: Time, index: usize, held: u8) -> u8 {
+        let port = &self.ports[index];
+        let mut ready = port.backlog & !held;
+        ready &= !port.limits.waiting(now, ready);
+        ready & !self.without_credit(port, ready)
+    }
+
+    /// Takes the frame that goes next, of one of the `ready` classes, from its queue, and puts it on the port's wire: it is
+    /// marked, stamped and counted against what limits the port. Classes that have to wait after it are ready no more.
+    #[inline(always)]
+    fn take_next(&mut self, now: Time, index: usize, ready: &mut u8) -> Option<Queued<P>> {
+        let Transmitter { shared, queues, ports, counters, markers, random, stamps, link_overhead, .. } = self;
+        let port = &mut ports[index];
+        let queue_of = |class| QueueId::new(port.id, class);
+        let head = |class| queues.front(queue_of(class)).map_or(0, |queued| queued.frame_bytes);
+        let class = port.scheduler.next(*ready, head)?;
+        let queue = queue_of(class);
+        let mut queued = queues.pop(queue)?;
+        if let Some(marker) = &markers[class.index()]
+            && marker.marks(shared.mmu.egress_length(queue), random.next())
+            && queued.packet.mark_ce()
+        {
+            counters.add(queue, queue_stat::EXTRA, 1);
+        }
+        if *stamps && queued.packet.wants_telemetry() {
+            let left = shared.mmu.egress_length(queue).saturating_sub(u64::from(queued.charged.bytes));
+            let (tx_bytes, rate) = (port.tx_bytes, shared.port(port.id).rate);
+            queued.packet.stamp(&Telemetry { at: now, tx_bytes, queue: Bytes::new(left), rate });
+        }
+        let wire = wire_bytes(queued.frame_bytes, *link_overhead);
+        port.tx_bytes += wire.get();
+        port.shaper.send(now, wire);
+        if port.counts_sent {
+            shared.port(port.id).regulator.handle_sent(class, queued.frame_bytes);
+        }
+        if port.limits.send(now, class, wire) {
+            *ready &= !class.bit();
+        }
+        if queues.is_empty(queue) {
+            port.backlog &= !class.bit();
+            *ready &= !class.bit();
+            port.scheduler.handle_empty(class);
+        }
+        if port.credit_classes != 0 {
+            *ready &= !self.without_credit(&self.ports[index], *ready & class.bit());
+        }
+        Some(queued)
+    }
+
+    /// Those of `classes` whose next frame the peer has given no credit for.
+    #[inline]
+    fn without_credit(&self, port: &OutPort<P>, classes: u8) -> u8 {
+        let asked = classes & port.credit_classes;
+        if asked == 0 { 0 } else { self.without_credit_of(port, asked) }
+    }
+
+    #[inline(never)]
+    fn without_credit_of(&self, port: &OutPort<P>, asked: u8) -> u8 {
+        let regulator = &self.shared.port(port.id).regulator;
+        let next = |class| self.queues.front(QueueId::new(port.id, class)).map_or(0, |queued| queued.frame_bytes);
+        Class::mask_of(Class::in_mask(asked).filter(|class| !regulator.has_credit(*class, next(*class))))
     }
 
     /// Offers the port its burst, and releases what it accepts.
@@ -462,17 +533,10 @@ impl<P: Packet> Transmitter<P> {
         let Some(mut staged) = port.staged.take() else { return 0 };
         let sent = driver.transmit(port.id, &mut staged.packets);
         for (departure, frame_bytes) in staged.departures[..sent].iter().zip(&staged.lengths) {
-            self.counters.add(departure.egress, queue_stat::FRAMES, 1);
-            self.counters.add(departure.egress, queue_stat::BYTES, u64::from(*frame_bytes));
+            self.count_sent(departure, *frame_bytes);
         }
         self.shared.mmu.release(now, &staged.departures[..sent]);
-        let telling = self.off_ports | self.by_length;
-        if telling != 0 {
-            for departure in &staged.departures[..sent] {
-                let from = self.shared.port(departure.ingress.port()).real_port;
-                self.stirred |= telling & 1 << from.0;
-            }
-        }
+        staged.departures[..sent].iter().for_each(|departure| self.stir_for(departure));
         if staged.packets.is_empty() {
             staged.departures.clear();
             staged.lengths.clear();
@@ -481,9 +545,43 @@ impl<P: Packet> Transmitter<P> {
             staged.departures.drain(..sent);
             staged.lengths.drain(..sent);
             debug_assert_eq!(staged.departures.len(), staged.packets.len());
-            port.staged = Some(staged);
+            self.ports[index].staged = Some(staged);
         }
         sent
+    }
+
+    /// Offers the port frames that may go now, none of the `held` classes, one by one, and releases them. One that it does not
+    /// accept is its burst then.
+    #[inline]
+    fn send_singly<D: PortOutput<P>>(&mut self, now: Time, index: usize, held: u8, driver: &mut D) {
+        let mut ready = self.ready(now, index, held);
+        while ready != 0 && self.ports[index].shaper.is_free(now) {
+            let Some(Queued { packet, frame_bytes, charged }) = self.take_next(now, index, &mut ready) else { break };
+            if let Err(packet) = driver.transmit_one(self.ports[index].id, packet) {
+                let mut staged = self.spare.pop().unwrap_or_default();
+                staged.push(Queued { packet, frame_bytes, charged });
+                self.ports[index].staged = Some(staged);
+                break;
+            }
+            self.count_sent(&charged, frame_bytes);
+            self.shared.mmu.release_one(now, &charged);
+            self.stir_for(&charged);
+        }
+    }
+
+    #[inline]
+    fn count_sent(&mut self, departure: &Departure, frame_bytes: u32) {
+        self.counters.add_frame(departure.egress, frame_bytes);
+    }
+
+    /// A departure may make a message due to the peer of the port that the packet came by.
+    #[inline]
+    fn stir_for(&mut self, departure: &Departure) {
+        let telling = self.off_ports | self.by_length;
+        if telling != 0 {
+            let from = self.shared.port(departure.ingress.port()).real_port;
+            self.stirred |= telling & 1 << from.0;
+        }
     }
 
     /// Gives up everything that is held, counting it; returns how much.
@@ -562,7 +660,7 @@ impl<P: Packet> Transmitter<P> {
         }
         let open = port.backlog & !port.paused(now, regulator);
         // Without credit nothing happens until a message comes.
-        let open_and_paid = open & !without_credit(regulator, &self.queues, port.id, open);
+        let open_and_paid = open & !self.without_credit(port, open);
         let waiting = port.limits.waiting(now, open_and_paid);
         let data = if open_and_paid & !waiting != 0 || port.staged.is_some() {
             port.shaper.free_at()
@@ -585,20 +683,22 @@ impl<P: Packet> Transmitter<P> {
     #[cold]
     fn publish(&mut self, now: Time, request: u64) {
         self.counters.set_gauge(gauge::HELD, self.held() as u64);
-        for port in &mut self.ports {
+        for index in 0..self.ports.len() {
+            let port = &mut self.ports[index];
             for class in Class::in_mask(port.generator.advertised_off()) {
                 let since = std::mem::replace(&mut port.off_since[class.index()], now);
                 let off_for: Span = now.since(since);
                 self.counters.add_port(port.id, port_stat::OFF_PICOS + class.index(), off_for.as_picos());
             }
-            let regulator = &self.shared.port(port.id).regulator;
-            let held = port.paused(now, regulator) & !port.watchdogs.dropping();
-            let blocked = port.backlog & (held | without_credit(regulator, &self.queues, port.id, port.backlog));
+            let port = &self.ports[index];
+            let held = port.paused(now, &self.shared.port(port.id).regulator) & !port.watchdogs.dropping();
+            let blocked = port.backlog & (held | self.without_credit(port, port.backlog));
             for class in Class::ALL {
                 let queue = QueueId::new(port.id, class);
                 let holds_from = if blocked & class.bit() != 0 { self.queues.holds_from(queue) } else { 0 };
                 self.counters.set(queue, queue_stat::BLOCKED_FROM, holds_from);
             }
+            let port = &mut self.ports[index];
             port.watchdogs.update(port.id, &self.shared, &self.counters);
         }
         for (first, delays) in [(gauge::MESSAGE_DELAYS, &self.message_delays), (gauge::REACTIONS, &self.reactions)] {
@@ -620,9 +720,11 @@ impl<P: Packet> Transmitter<P> {
 #[inline]
 fn off_classes(mmu: &Mmu, port: PortId, before: u8, now: Time) -> u8 {
     let off = mmu.off_classes(port, before);
-    if off == 0 {
-        return 0;
-    }
+    if off == 0 { 0 } else { still_off_classes(mmu, port, off, now) }
+}
+
+#[inline(never)]
+fn still_off_classes(mmu: &Mmu, port: PortId, off: u8, now: Time) -> u8 {
     mmu.reconsider(port, off, now);
     mmu.off_classes(port, off)
 }
@@ -634,18 +736,6 @@ fn demand(shared: &Shared, port: PortId, off: u8, dropping: u8) -> Demand<'_, im
         if dropping & class.bit() != 0 { Bytes::ZERO } else { shared.mmu.held(QueueId::new(port, class)) }
     };
     Demand { off, held, arrived: &shared.port(port).arrived }
-}
-
-/// Those of `classes` whose next frame the peer has given no credit for.
-#[inline]
-fn without_credit<P>(regulator: &Regulator, queues: &EgressQueues<P>, port: PortId, classes: u8) -> u8 {
-    let asked = classes & regulator.credit_classes();
-    if asked == 0 {
-        return 0;
-    }
-    let next = |class: &Class| queues.front(QueueId::new(port, *class)).map_or(0, |queued| queued.frame_bytes);
-    let lacking = Class::in_mask(asked).filter(|class| !regulator.has_credit(*class, next(class)));
-    Class::mask_of(lacking)
 }
 
 /// A histogram of delays in nanoseconds; its memory is taken now.

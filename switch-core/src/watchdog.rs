@@ -12,13 +12,16 @@ use crate::storm_tally::ClassTally;
 
 /// The watchdogs of one port's egress queues, one for each watched class; with the transmitter that serves the port.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct PortWatchdogs {
-    watched: Box<[Watched]>,
-    action: WatchdogAction,
     /// The earliest poll of all of them.
     due: Time,
-    /// Classes in a storm, one bit each.
+    /// Classes in a storm, one bit each: all; those whose frames are dropped, and those that send whatever PFC says.
     in_storm: u8,
+    dropping: u8,
+    ignoring: u8,
+    action: WatchdogAction,
+    watched: Box<[Watched]>,
 }
 
 #[derive(Debug)]
@@ -46,6 +49,8 @@ impl PortWatchdogs {
             watched,
             action: config.map_or(WatchdogAction::Alert, |config| config.action),
             in_storm: 0,
+            dropping: 0,
+            ignoring: 0,
         }
     }
 
@@ -63,13 +68,13 @@ impl PortWatchdogs {
     /// Classes whose frames are dropped, one bit each.
     #[inline]
     pub(crate) fn dropping(&self) -> u8 {
-        if self.action == WatchdogAction::Drop { self.in_storm } else { 0 }
+        self.dropping
     }
 
     /// Classes that send whatever PFC says, one bit each.
     #[inline]
     pub(crate) fn ignoring(&self) -> u8 {
-        if self.action == WatchdogAction::Forward { self.in_storm } else { 0 }
+        self.ignoring
     }
 
     /// Has each watchdog look at its queue, if that is due.
@@ -80,6 +85,8 @@ impl PortWatchdogs {
                 self.in_storm ^= class.bit();
             }
         }
+        let classes_under = |action| if self.action == action { self.in_storm } else { 0 };
+        (self.dropping, self.ignoring) = (classes_under(WatchdogAction::Drop), classes_under(WatchdogAction::Forward));
         self.due = self.watched.iter().map(|watched| watched.watchdog.next_wakeup()).min().unwrap_or(Time::NEVER);
         self.publish(port, shared);
     }

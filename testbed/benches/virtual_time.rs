@@ -100,6 +100,9 @@ fn cases() -> Vec<Case> {
     {
         cases.push(fat_tree(name, k, measured));
     }
+    // Short enough for a simulation of caches, `valgrind --tool=callgrind --cache-sim=yes`.
+    let tree = "kind = 'fat-tree'\nk = 12\nrate = '100Gbps'";
+    cases.push(web("fat-tree-432-short", tree, Span::from_micros(30), Span::from_micros(60)));
     // Small enough to be counted instruction by instruction.
     let small = "kind = 'leaf-spine'\nleaves = 8\nspines = 8\nhosts = 8\nrate = '100Gbps'";
     cases.push(web(COUNTED, small, Span::from_micros(100), Span::from_micros(900)));

@@ -26,8 +26,10 @@ mod station;
 mod tests;
 mod wire;
 
+use std::sync::Arc;
+
 use weir_switch_core::{BuildError, Report, Shared};
-use weir_units::{Span, Time};
+use weir_units::{BitRate, Serialiser, Span, Time};
 
 use crate::deadlock::{Links, SwitchState};
 use crate::host::{Host, HostError};
@@ -38,7 +40,7 @@ use connections::Connections;
 use network::{Network, Told};
 use sides::Sides;
 use station::{HostStation, SwitchStation};
-use wire::Wire;
+use wire::{Kind, Wire};
 
 pub use crate::record::Progress;
 pub use backend::{SimBackend, SimRunError};
@@ -113,9 +115,8 @@ impl Sim {
             Ok(HostStation::new(switches.len() + n, host, leaving.hosts[n]))
         });
         let hosts = hosts.collect::<Result<Box<[_]>, SimError>>()?;
-        let ports = scenario.switches.iter().map(|switch| switch.ports.len());
-        let sides = Sides::new(scenario);
-        let network = Network::new(wires, ports.chain(hosts.iter().map(|_| 1)), sides, scenario.frame_bytes_min());
+        let (stations, sides) = (switches.len() + hosts.len(), Sides::new(scenario));
+        let network = Network::new(wires, stations, sides, scenario.frame_bytes_min());
         let (connections, links) = (Connections::new(scenario), Links::of(scenario));
         Ok(Sim {
             network,
@@ -342,9 +343,19 @@ struct Leaving {
     hosts: Vec<u32>,
 }
 
-/// Both directions of all links.
+/// Both directions of all links, in the order of the stations and ports that they lead to: a station whose turn begins looks at
+/// all that lead to it.
 fn wires(scenario: &Scenario) -> Result<(Box<[Wire]>, Leaving), SimError> {
-    let (mut wires, overhead) = (Vec::new(), scenario.link_overhead);
+    let mut wires = Vec::new();
+    let mut kinds: Vec<Arc<Kind>> = Vec::new();
+    let mut kind = |rate: BitRate, delay: Span| {
+        let kind = Kind { rate: Serialiser::new(rate), overhead: scenario.link_overhead, delay };
+        let known = kinds.iter().find(|known| ***known == kind).cloned();
+        known.unwrap_or_else(|| {
+            kinds.push(Arc::new(kind));
+            kinds[kinds.len() - 1].clone()
+        })
+    };
     let mut leaving = Leaving {
         ports: scenario.switches.iter().map(|switch| vec![None; switch.ports.len()]).collect(),
         hosts: Vec::new(),
@@ -359,16 +370,22 @@ fn wires(scenario: &Scenario) -> Result<(Box<[Wire]>, Leaving), SimError> {
         let [to_host, to_switch] = plan.faults;
         leaving.ports[place.switch][place.port] = Some(wires.len() as u32);
         let station = (scenario.switches.len() + n) as u32;
-        wires.push(Wire::new(rate(place)?, overhead, plan.link_delay, to_host, (station, 0)));
+        wires.push(Wire::new(kind(rate(place)?, plan.link_delay), to_host, (station, 0)));
         leaving.hosts.push(wires.len() as u32);
-        wires.push(Wire::new(plan.nic.rate, overhead, plan.link_delay, to_switch, far(place)));
+        wires.push(Wire::new(kind(plan.nic.rate, plan.link_delay), to_switch, far(place)));
     }
     for plan in &scenario.links {
         for (from, to, faults) in [(0, 1, plan.faults[0]), (1, 0, plan.faults[1])] {
             let (from, to) = (plan.ends[from], plan.ends[to]);
             leaving.ports[from.switch][from.port] = Some(wires.len() as u32);
-            wires.push(Wire::new(rate(from)?, overhead, plan.delay, faults, far(to)));
+            wires.push(Wire::new(kind(rate(from)?, plan.delay), faults, far(to)));
         }
     }
-    Ok((wires.into(), leaving))
+    let mut numbered: Vec<(u32, Wire)> = (0..).zip(wires).collect();
+    numbered.sort_by_key(|(_, wire)| wire.to());
+    let mut place_of = vec![0; numbered.len()];
+    (0..).zip(&numbered).for_each(|(place, (number, _))| place_of[*number as usize] = place);
+    let of_ports = leaving.ports.iter_mut().flatten().flatten();
+    of_ports.chain(&mut leaving.hosts).for_each(|wire| *wire = place_of[*wire as usize]);
+    Ok((numbered.into_iter().map(|(_, wire)| wire).collect(), leaving))
 }

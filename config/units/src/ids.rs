@@ -50,8 +50,13 @@ impl Class {
     }
 
     /// The classes whose bits are set in `mask`, lowest first.
-    pub fn in_mask(mask: u8) -> impl Iterator<Item = Class> {
-        Class::ALL.into_iter().filter(move |class| mask & class.bit() != 0)
+    #[inline]
+    pub fn in_mask(mut mask: u8) -> impl Iterator<Item = Class> {
+        std::iter::from_fn(move || {
+            let class = (mask != 0).then(|| Class::new(mask.trailing_zeros() as u8));
+            mask &= mask.wrapping_sub(1);
+            class
+        })
     }
 }
 

@@ -16,9 +16,11 @@ impl MacAddr {
     pub const MAC_CONTROL: MacAddr = MacAddr([0x01, 0x80, 0xc2, 0, 0, 0x01]);
 
     /// The address in the low 48 bits of a word, first octet highest.
+    // From two words: the compiler would put eight octets together one by one.
+    #[inline]
     pub const fn to_u64(self) -> u64 {
         let [a, b, c, d, e, f] = self.0;
-        u64::from_be_bytes([0, 0, a, b, c, d, e, f])
+        (u16::from_be_bytes([a, b]) as u64) << 32 | u32::from_be_bytes([c, d, e, f]) as u64
     }
 
     /// The address in the low 48 bits of `word`; the high 16 are ignored.

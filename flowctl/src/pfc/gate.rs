@@ -13,11 +13,12 @@ use crate::frame::PfcFrame;
 /// timer runs out; a new frame replaces the timer. Relaxed throughout: each timer stands alone, and the transmitter
 /// may see it a poll late, as it may see a frame a poll late.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Gate {
-    quantum: Quantum,
-    classes: [PauseTimer; CLASSES],
     /// Classes with a timer that may still run: lets the transmitter ask about all eight with one load.
     maybe_paused: AtomicU8,
+    quantum: Quantum,
+    classes: [PauseTimer; CLASSES],
 }
 
 /// When one class may send again, and how long it was held so far.
@@ -36,7 +37,7 @@ struct PauseTimer {
 impl Gate {
     /// An open gate; pause times count in quanta of the port's rate.
     pub fn new(quantum: Quantum) -> Gate {
-        Gate { quantum, classes: Default::default(), maybe_paused: AtomicU8::new(0) }
+        Gate { maybe_paused: AtomicU8::new(0), quantum, classes: Default::default() }
     }
 
     /// Obeys a PFC frame received at `now`.

@@ -2,7 +2,7 @@
 
 use weir_units::{QueueId, Time};
 
-use super::{Arrival, DropReason, Mmu, Segment, Verdict, total};
+use super::{Arrival, DropReason, Mmu, Rules, Segment, Terms, Verdict, total};
 use crate::ingress_queue::IngressQueue;
 use crate::levels::Levels;
 use crate::one_writer::PortWriter;
@@ -24,44 +24,98 @@ impl Mmu {
     /// If the slices differ in length.
     pub fn admit(&self, writer: &mut PortWriter, now: Time, arrivals: &[Arrival], verdicts: &mut [Verdict]) -> u8 {
         assert_eq!(arrivals.len(), verdicts.len(), "a verdict for each arrival");
+        if let ([arrival], [verdict]) = (arrivals, &mut *verdicts) {
+            let went_off;
+            (*verdict, went_off) = self.admit_one(writer, now, arrival);
+            return went_off;
+        }
         if self.rules.adapts_headroom {
             self.runs(arrivals).for_each(|run| self.adapt_headroom(run[0].ingress));
         }
         let mut room = Room::of(self.shared.reserve(total(arrivals)), now);
         let mut went_off = 0;
-        if let [_] = arrivals {
-            // One alone is a run.
-            went_off = self.admit_run(writer, arrivals, verdicts, &mut room);
-        } else {
-            let mut rest = verdicts;
-            for run in self.runs(arrivals) {
-                let (verdicts, others) = rest.split_at_mut(run.len());
-                rest = others;
-                went_off |= self.admit_run(writer, run, verdicts, &mut room);
-            }
+        let mut rest = verdicts;
+        for run in self.runs(arrivals) {
+            let (verdicts, others) = rest.split_at_mut(run.len());
+            rest = others;
+            went_off |= if self.rules.is_plain {
+                self.admit_plain_run(writer, run, verdicts, &mut room)
+            } else {
+                self.admit_any_run(writer, run, verdicts, &mut room)
+            };
         }
-        self.shared.note_level(room.pool().used);
-        self.shared.give_back(room.granted - room.used);
+        self.leave(&room);
         went_off
     }
 
-    /// Packets of one ingress queue, and if they are lossy, to one egress queue. Returns its class if it went OFF, as a bit.
+    /// The same for one arrival. Returns its class if that went OFF with it, as a bit.
     #[inline]
-    fn admit_run(&self, writer: &mut PortWriter, run: &[Arrival], verdicts: &mut [Verdict], room: &mut Room) -> u8 {
+    pub fn admit_one(&self, writer: &mut PortWriter, now: Time, arrival: &Arrival) -> (Verdict, u8) {
+        if self.rules.adapts_headroom {
+            self.adapt_headroom(arrival.ingress);
+        }
+        let mut room = Room::of(self.shared.reserve(u64::from(arrival.bytes)), now);
+        let mut verdicts = [Verdict::Drop(DropReason::SharedFull)];
+        let alone = std::slice::from_ref(arrival);
+        let went_off = if self.rules.is_plain {
+            self.admit_run(&self.plain_terms(), writer, alone, &mut verdicts, &mut room)
+        } else {
+            self.admit_any_run(writer, alone, &mut verdicts, &mut room)
+        };
+        self.leave(&room);
+        (verdicts[0], went_off)
+    }
+
+    #[inline(never)]
+    fn admit_plain_run(
+        &self,
+        writer: &mut PortWriter,
+        run: &[Arrival],
+        verdicts: &mut [Verdict],
+        room: &mut Room,
+    ) -> u8 {
+        self.admit_run(&self.plain_terms(), writer, run, verdicts, room)
+    }
+
+    #[inline(never)]
+    fn admit_any_run(&self, writer: &mut PortWriter, run: &[Arrival], verdicts: &mut [Verdict], room: &mut Room) -> u8 {
+        self.admit_run(&self.terms(), writer, run, verdicts, room)
+    }
+
+    /// Returns what a burst reserved and did not use.
+    #[inline]
+    fn leave(&self, room: &Room) {
+        self.shared.note_level(room.pool().used);
+        self.shared.give_back(room.granted - room.used);
+    }
+
+    /// Packets of one ingress queue, and if they are lossy, to one egress queue. Returns its class if it went OFF, as a bit.
+    // Always: of one packet alone, what is done for many is known to be done once.
+    #[inline(always)]
+    fn admit_run(
+        &self,
+        terms: &Terms<'_>,
+        writer: &mut PortWriter,
+        run: &[Arrival],
+        verdicts: &mut [Verdict],
+        room: &mut Room,
+    ) -> u8 {
         debug_assert_eq!(run[0].ingress.port(), writer.port(), "a packet of another port");
         if !self.ingress[run[0].ingress.index()].limits.lossless {
-            self.admit_lossy(writer, run, verdicts, room);
+            self.admit_lossy(terms, writer, run, verdicts, room);
             0
-        } else if self.rules.port_xon_offset.is_some() {
-            self.admit_by_port(writer, run, verdicts, room)
+        } else if terms.rules.port_xon_offset.is_some() {
+            self.admit_by_port(terms, writer, run, verdicts, room)
         } else {
-            self.admit_lossless(writer, run, verdicts, room)
+            self.admit_lossless(terms, writer, run, verdicts, room)
         }
     }
 
     /// Packets of one lossless ingress queue: private, shared up to T, then headroom, then a violation (dsh Algorithm 1).
+    #[inline(always)]
     fn admit_lossless(
         &self,
+        terms: &Terms<'_>,
         writer: &mut PortWriter,
         run: &[Arrival],
         verdicts: &mut [Verdict],
@@ -69,14 +123,16 @@ impl Mmu {
     ) -> u8 {
         let id = run[0].ingress;
         let queue = &*self.ingress[id.index()];
-        let mut view = self.announce(writer, run, queue, room);
+        let mut view = self.announce(terms, writer, run, queue, room);
         let (private, limit) = (queue.private(), queue.headroom_limit());
-        let average_before = queue.average.load();
+        let average_before = terms.rules.filtered(&queue.average);
         let mut average = average_before;
         let mut sums = Placed::default();
         // Where headroom is a pool of its own, a part of it is reserved only when a packet turns out to need it.
-        let mut headroom =
-            HeadroomGrant { bytes: if self.headroom.is_some() { 0 } else { u64::MAX }, asked: self.headroom.is_none() };
+        let mut headroom = HeadroomGrant {
+            bytes: if terms.headroom.is_some() { 0 } else { u64::MAX },
+            asked: terms.headroom.is_none(),
+        };
         let change = loop {
             let mut short = false;
             let change = queue.levels.update(|levels| {
@@ -88,7 +144,7 @@ impl Mmu {
                     *verdict = if sums.fits_private(queue, private, bytes) {
                         Verdict::Keep(Segment::Private)
                     } else {
-                        let threshold = self.threshold(&mut view, after, average, room, sums.shared);
+                        let threshold = self.threshold(terms, &mut view, after, average, room, sums.shared);
                         if after.shared as u64 + u64::from(bytes) <= threshold.admit && room.fits(sums.shared, bytes) {
                             after.shared += bytes;
                             after.off |= u64::from(after.shared) >= threshold.xoff;
@@ -106,21 +162,21 @@ impl Mmu {
                         }
                     };
                     sums.count(*verdict, bytes);
-                    if let Some(filter) = self.rules.low_pass {
+                    if let Some(filter) = terms.rules.low_pass {
                         average = filter.step(average, u64::from(after.shared));
                     }
                 }
                 // Not to be installed: it is done again with a reservation.
                 if short && !headroom.asked { levels } else { after }
             });
-            match &self.headroom {
+            match terms.headroom {
                 Some(pool) if short && !headroom.asked => {
                     headroom = HeadroomGrant { bytes: pool.reserve(total(run)).bytes, asked: true };
                 }
                 _ => break change,
             }
         };
-        if let Some(pool) = self.headroom.as_ref().filter(|_| headroom.asked) {
+        if let Some(pool) = terms.headroom.filter(|_| headroom.asked) {
             pool.give_back(headroom.bytes - sums.headroom);
             pool.note_level(pool.level().used);
         }
@@ -128,7 +184,7 @@ impl Mmu {
         if change.went_off() {
             self.note_turn(id, true);
         }
-        self.settle(writer, run, verdicts, view, change.after, average, sums, room);
+        self.settle(terms, writer, run, verdicts, view, change.after, average, sums, room);
         if change.went_off() { id.class().bit() } else { 0 }
     }
 
@@ -136,10 +192,17 @@ impl Mmu {
     /// threshold, then insurance headroom, which pauses the whole port.
     ///
     /// The port is charged before the queue, and released after it, so it never has less than its queues.
-    fn admit_by_port(&self, writer: &mut PortWriter, run: &[Arrival], verdicts: &mut [Verdict], room: &mut Room) -> u8 {
+    fn admit_by_port(
+        &self,
+        terms: &Terms<'_>,
+        writer: &mut PortWriter,
+        run: &[Arrival],
+        verdicts: &mut [Verdict],
+        room: &mut Room,
+    ) -> u8 {
         let id = run[0].ingress;
         let (queue, port) = (&*self.ingress[id.index()], &*self.ports[id.port().index()]);
-        let mut view = self.announce(writer, run, queue, room);
+        let mut view = self.announce(terms, writer, run, queue, room);
         let private = queue.private();
         // Others only take from the queue, so what it is counted with here is the most that it can have.
         let before = queue.levels.load();
@@ -152,7 +215,7 @@ impl Mmu {
                 *verdict = if sums.fits_private(queue, private, bytes) {
                     Verdict::Keep(Segment::Private)
                 } else {
-                    let threshold = self.threshold(&mut view, own, 0, room, sums.shared);
+                    let threshold = self.threshold(terms, &mut view, own, 0, room, sums.shared);
                     let port_threshold = self.policy.port_threshold(id.port(), view.shared_pool);
                     if u64::from(own.shared) + u64::from(bytes) <= threshold.admit
                         && u64::from(after.shared) + u64::from(bytes) <= port_threshold
@@ -180,7 +243,7 @@ impl Mmu {
             let mut after = levels;
             after.shared += sums.shared as u32;
             after.headroom += sums.headroom as u32;
-            let threshold = self.threshold(&mut view, after, 0, room, sums.shared);
+            let threshold = self.threshold(terms, &mut view, after, 0, room, sums.shared);
             // A queue that all went to private buffer has not been compared with anything.
             after.off |= sums.beyond_private && u64::from(after.shared) >= threshold.xoff;
             after
@@ -193,20 +256,28 @@ impl Mmu {
             port.changed.mark(port.lossless);
             went_off |= port.lossless;
         }
-        self.settle(writer, run, verdicts, view, change.after, 0, sums, room);
+        self.settle(terms, writer, run, verdicts, view, change.after, 0, sums, room);
         went_off
     }
 
     /// Packets of one lossy ingress queue to one egress queue.
-    fn admit_lossy(&self, writer: &mut PortWriter, run: &[Arrival], verdicts: &mut [Verdict], room: &mut Room) {
+    #[inline(always)]
+    fn admit_lossy(
+        &self,
+        terms: &Terms<'_>,
+        writer: &mut PortWriter,
+        run: &[Arrival],
+        verdicts: &mut [Verdict],
+        room: &mut Room,
+    ) {
         let (ingress, egress) = (run[0].ingress, run[0].egress);
         let (queue, egress_queue) = (&*self.ingress[ingress.index()], &*self.egress[egress.index()]);
-        let mut view = self.egress_view(egress, egress_queue.length(), room.pool(), room.now);
+        let mut view = self.egress_view(terms, egress, egress_queue.length(), room.pool(), room.now);
         let (length, lossy_used) = (view.length, view.egress_lossy_pool.used);
-        let lossy_grant = self.egress_lossy.as_ref().map(|pool| pool.reserve(total(run)));
+        let lossy_grant = terms.egress_lossy.map(|pool| pool.reserve(total(run)));
         let lossy_room = lossy_grant.map_or(u64::MAX, |grant| grant.bytes);
         let private = queue.private();
-        let average_before = egress_queue.average.load();
+        let average_before = terms.rules.filtered(&egress_queue.average);
         let mut average = average_before;
         let mut sums = Placed::default();
         let change = queue.levels.update(|levels| {
@@ -219,10 +290,10 @@ impl Mmu {
                     Verdict::Keep(Segment::Private)
                 } else {
                     view.length = length + sums.kept();
-                    view.average = self.rules.compared(average, view.length);
+                    view.average = terms.rules.compared(average, view.length);
                     view.shared_pool.used = room.pool().used + sums.shared;
                     view.egress_lossy_pool.used = lossy_used + sums.shared;
-                    let threshold = self.policy.lossy_threshold(&view, self.rules.lossy_alpha);
+                    let threshold = self.policy.lossy_threshold(&view, terms.rules.lossy_alpha);
                     if view.length + u64::from(bytes) > threshold || sums.shared + u64::from(bytes) > lossy_room {
                         Verdict::Drop(DropReason::EgressThreshold)
                     } else if room.fits(sums.shared, bytes) {
@@ -233,13 +304,13 @@ impl Mmu {
                     }
                 };
                 sums.count(*verdict, bytes);
-                if let Some(filter) = self.rules.low_pass {
+                if let Some(filter) = terms.rules.low_pass {
                     average = filter.step(average, length + sums.kept());
                 }
             }
             after
         });
-        if let (Some(pool), Some(grant)) = (&self.egress_lossy, lossy_grant) {
+        if let (Some(pool), Some(grant)) = (terms.egress_lossy, lossy_grant) {
             pool.note_level(grant.before.used + sums.shared);
             pool.give_back(grant.bytes - sums.shared);
         }
@@ -250,18 +321,25 @@ impl Mmu {
             queue.note_levels(change.after, private + sums.private);
             egress_queue.add(sums.kept());
         }
-        if self.rules.policy_listens {
+        if terms.rules.policy_listens {
             view.length = length + sums.kept();
-            view.average = self.rules.compared(average, view.length);
+            view.average = terms.rules.compared(average, view.length);
             self.policy.admitted(writer, &view);
         }
     }
 
     /// Tells the policy what arrives for a lossless ingress queue; returns the queue as the policy sees it.
     #[inline]
-    fn announce(&self, writer: &mut PortWriter, run: &[Arrival], queue: &IngressQueue, room: &Room) -> QueueView {
-        let view = self.ingress_view(run[0].ingress, queue.levels.load(), room.pool(), room.now);
-        if self.rules.policy_listens {
+    fn announce(
+        &self,
+        terms: &Terms<'_>,
+        writer: &mut PortWriter,
+        run: &[Arrival],
+        queue: &IngressQueue,
+        room: &Room,
+    ) -> QueueView {
+        let view = self.ingress_view(&terms.rules, run[0].ingress, queue.levels.load(), room.pool(), room.now);
+        if terms.rules.policy_listens {
             self.policy.arrive(writer, &view, total(run));
         }
         view
@@ -269,19 +347,18 @@ impl Mmu {
 
     /// T for a queue in the midst of a run.
     #[inline]
-    fn threshold(&self, view: &mut QueueView, levels: Levels, average: u64, room: &Room, placed: u64) -> Threshold {
-        self.bring_up_to_date(view, levels, average);
+    fn threshold(
+        &self,
+        terms: &Terms<'_>,
+        view: &mut QueueView,
+        levels: Levels,
+        average: u64,
+        room: &Room,
+        placed: u64,
+    ) -> Threshold {
+        bring_up_to_date(&terms.rules, view, levels, average);
         view.shared_pool.used = room.pool().used + placed;
         self.policy.threshold(view)
-    }
-
-    /// What a run has made of its queue so far.
-    #[inline]
-    fn bring_up_to_date(&self, view: &mut QueueView, levels: Levels, average: u64) {
-        view.length = u64::from(levels.shared);
-        view.average = self.rules.compared(average, view.length);
-        view.headroom = u64::from(levels.headroom);
-        view.off = levels.off;
     }
 
     /// What is left to do when a run of lossless packets has been placed.
@@ -289,6 +366,7 @@ impl Mmu {
     #[expect(clippy::too_many_arguments, reason = "the state of a run, taken apart so that it stays in registers")]
     fn settle(
         &self,
+        terms: &Terms<'_>,
         writer: &mut PortWriter,
         run: &[Arrival],
         verdicts: &[Verdict],
@@ -305,8 +383,8 @@ impl Mmu {
             queue.note_levels(after, queue.private());
             self.charge_egress(run, verdicts);
         }
-        if self.rules.policy_listens {
-            self.bring_up_to_date(&mut view, after, average);
+        if terms.rules.policy_listens {
+            bring_up_to_date(&terms.rules, &mut view, after, average);
             self.policy.admitted(writer, &view);
         }
     }
@@ -350,6 +428,15 @@ impl Mmu {
             queue.set_headroom_limit(limit + ceded);
         }
     }
+}
+
+/// Tells a view what a run has made of its queue so far.
+#[inline]
+fn bring_up_to_date(rules: &Rules, view: &mut QueueView, levels: Levels, average: u64) {
+    view.length = u64::from(levels.shared);
+    view.average = rules.compared(average, view.length);
+    view.headroom = u64::from(levels.headroom);
+    view.off = levels.off;
 }
 
 /// What of the shared segment a burst may use, and has.

@@ -2,7 +2,7 @@
 
 use weir_units::{Class, PortId, QueueId, Time};
 
-use super::{Departure, Mmu};
+use super::{Departure, Mmu, Terms};
 use crate::levels::{Departed, Levels};
 use crate::tally::Tally;
 
@@ -11,66 +11,103 @@ impl Mmu {
     ///
     /// First all of them leave, then the OFF queues among theirs are looked at under the thresholds that this makes.
     pub fn release(&self, now: Time, departures: &[Departure]) {
-        let mut left = Left::default();
         if let [departure] = departures {
-            // One alone needs no sums.
-            if self.ingress[departure.ingress.index()].limits.lossless {
-                let is_off = self.release_lossless(now, departures, &mut left);
-                self.egress[departure.egress.index()].remove(u64::from(departure.bytes));
-                return self.give_back(now, departures, &left, is_off);
-            }
-            self.release_lossy(now, departures, &mut left);
-            return self.give_back(now, departures, &left, false);
+            return self.release_one(now, departure);
         }
+        if self.rules.is_plain {
+            self.release_all(&self.plain_terms(), now, departures);
+        } else {
+            self.release_all(&self.terms(), now, departures);
+        }
+    }
+
+    #[inline(always)]
+    fn release_all(&self, terms: &Terms<'_>, now: Time, departures: &[Departure]) {
+        let mut left = Left::default();
         let mut egress = Tally::new();
         let mut any_off = false;
         for run in self.runs(departures) {
             if self.ingress[run[0].ingress.index()].limits.lossless {
-                any_off |= self.release_lossless(now, run, &mut left);
+                any_off |= self.release_lossless(terms, now, run, &mut left);
                 for departure in run {
                     egress.add(departure.egress, u64::from(departure.bytes), |id, bytes| {
                         self.egress[id.index()].remove(bytes);
                     });
                 }
             } else {
-                self.release_lossy(now, run, &mut left);
+                self.release_lossy(terms, now, run, &mut left);
             }
         }
         egress.drain(|id, bytes| {
             self.egress[id.index()].remove(bytes);
         });
-        self.give_back(now, departures, &left, any_off);
+        self.give_back(terms, now, departures, &left, any_off);
+    }
+
+    /// The same for one packet.
+    #[inline]
+    pub fn release_one(&self, now: Time, departure: &Departure) {
+        if self.rules.is_plain {
+            self.release_alone(&self.plain_terms(), now, departure);
+        } else {
+            self.release_alone_by_all_terms(now, departure);
+        }
+    }
+
+    #[inline(never)]
+    fn release_alone_by_all_terms(&self, now: Time, departure: &Departure) {
+        self.release_alone(&self.terms(), now, departure);
+    }
+
+    #[inline(always)]
+    fn release_alone(&self, terms: &Terms<'_>, now: Time, departure: &Departure) {
+        let (mut left, mut is_off) = (Left::default(), false);
+        let alone = std::slice::from_ref(departure);
+        if self.ingress[departure.ingress.index()].limits.lossless {
+            is_off = self.release_lossless(terms, now, alone, &mut left);
+            self.egress[departure.egress.index()].remove(u64::from(departure.bytes));
+        } else {
+            self.release_lossy(terms, now, alone, &mut left);
+        }
+        self.give_back(terms, now, alone, &left, is_off);
     }
 
     /// Returns what has left to the pools, and looks at the OFF queues among those that it left, if any is.
     #[inline]
-    fn give_back(&self, now: Time, departures: &[Departure], left: &Left, any_off: bool) {
+    fn give_back(&self, terms: &Terms<'_>, now: Time, departures: &[Departure], left: &Left, any_off: bool) {
         self.shared.give_back(left.shared);
-        if let Some(pool) = &self.headroom {
+        if let Some(pool) = terms.headroom {
             pool.give_back(left.headroom);
         }
-        if let Some(pool) = &self.egress_lossy {
+        if let Some(pool) = terms.egress_lossy {
             pool.give_back(left.lossy);
         }
         if any_off {
-            let lossless = |run: &&[Departure]| self.ingress[run[0].ingress.index()].limits.lossless;
-            for run in self.runs(departures).filter(lossless) {
-                self.reconsider_queue(run[0].ingress, now);
-                self.reconsider_port(run[0].ingress.port());
-            }
+            self.reconsider_those_of(now, departures);
+        }
+    }
+
+    #[inline(never)]
+    fn reconsider_those_of(&self, now: Time, departures: &[Departure]) {
+        let lossless = |run: &&[Departure]| self.ingress[run[0].ingress.index()].limits.lossless;
+        for run in self.runs(departures).filter(lossless) {
+            self.reconsider_queue(run[0].ingress, now);
+            self.reconsider_port(run[0].ingress.port());
         }
     }
 
     /// Takes packets out of a lossless ingress queue; returns whether it, or its port, is OFF.
-    fn release_lossless(&self, now: Time, run: &[Departure], left: &mut Left) -> bool {
+    // Always: of one packet alone, what is done for many is known to be done once.
+    #[inline(always)]
+    fn release_lossless(&self, terms: &Terms<'_>, now: Time, run: &[Departure], left: &mut Left) -> bool {
         let id = run[0].ingress;
         let queue = &*self.ingress[id.index()];
         let bytes = run.iter().map(|departure| departure.bytes).sum();
-        let average_before = queue.average.load();
+        let average_before = terms.rules.filtered(&queue.average);
         let (mut average, mut departed) = (average_before, Departed::default());
         let change = queue.levels.update(|levels| {
             let mut after = levels;
-            match self.rules.low_pass {
+            match terms.rules.low_pass {
                 // Every packet is a step of its own.
                 Some(filter) => {
                     average = average_before;
@@ -87,18 +124,19 @@ impl Mmu {
         queue.take_private(departed.private);
         left.shared += u64::from(departed.shared);
         left.headroom += u64::from(departed.headroom);
-        let port_off = self.rules.port_xon_offset.is_some() && self.release_port(id.port(), departed);
+        let port_off = terms.rules.port_xon_offset.is_some() && self.release_port(id.port(), departed);
         queue.average.advance(average_before, average);
-        if self.rules.policy_listens {
-            let mut view = self.ingress_view(id, change.after, self.shared.level(), now);
-            view.average = self.rules.compared(average, view.length);
+        if terms.rules.policy_listens {
+            let mut view = self.ingress_view(&terms.rules, id, change.after, self.shared.level(), now);
+            view.average = terms.rules.compared(average, view.length);
             self.policy.released(id, u64::from(bytes), &view);
         }
         change.after.off || port_off
     }
 
     /// Takes packets out of a lossy ingress queue and the egress queue that they left by.
-    fn release_lossy(&self, now: Time, run: &[Departure], left: &mut Left) {
+    #[inline(always)]
+    fn release_lossy(&self, terms: &Terms<'_>, now: Time, run: &[Departure], left: &mut Left) {
         let (ingress, egress) = (run[0].ingress, run[0].egress);
         let (queue, egress_queue) = (&*self.ingress[ingress.index()], &*self.egress[egress.index()]);
         let bytes: u32 = run.iter().map(|departure| departure.bytes).sum();
@@ -112,7 +150,7 @@ impl Mmu {
         left.shared += u64::from(departed.shared);
         left.lossy += u64::from(departed.shared);
         let length = egress_queue.remove(u64::from(bytes));
-        if let Some(filter) = self.rules.low_pass {
+        if let Some(filter) = terms.rules.low_pass {
             let before = egress_queue.average.load();
             let step = |(average, length): (u64, u64), departure: &Departure| {
                 let length = length - u64::from(departure.bytes);
@@ -121,11 +159,11 @@ impl Mmu {
             let (average, _) = run.iter().fold((before, length + u64::from(bytes)), step);
             egress_queue.average.advance(before, average);
         }
-        if self.rules.policy_listens {
+        if terms.rules.policy_listens {
             self.policy.released(
                 ingress,
                 u64::from(bytes),
-                &self.egress_view(egress, length, self.shared.level(), now),
+                &self.egress_view(terms, egress, length, self.shared.level(), now),
             );
         }
     }
@@ -158,7 +196,7 @@ impl Mmu {
             if !levels.off {
                 return levels;
             }
-            let view = self.ingress_view(id, levels, self.shared.level(), now);
+            let view = self.ingress_view(&self.rules, id, levels, self.shared.level(), now);
             Levels { off: !levels.resumes(self.policy.threshold(&view).xoff, self.rules.xon_offset), ..levels }
         });
         if change.went_on() {

@@ -52,7 +52,7 @@ impl Mmu {
     pub fn ingress_use(&self, id: QueueId, now: Time) -> QueueUse {
         let queue = &*self.ingress[id.index()];
         let levels = queue.levels.load();
-        let view = self.ingress_view(id, levels, self.shared.level(), now);
+        let view = self.ingress_view(&self.rules, id, levels, self.shared.level(), now);
         let port_off = self.rules.port_xon_offset.is_some()
             && queue.limits.lossless
             && self.ports[id.port().index()].levels.load().off;

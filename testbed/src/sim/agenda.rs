@@ -12,8 +12,9 @@ pub(super) struct Agenda {
     due: Box<[Time]>,
     /// The component that comes first of those below a knot; the whole tree's is knot 1.
     first: Box<[u32]>,
-    /// When the first of all is to be woken.
+    /// When the first of all is to be woken, and which it is.
     first_due: Time,
+    first_of_all: u32,
 }
 
 impl Agenda {
@@ -25,13 +26,13 @@ impl Agenda {
             // While all are equal the lowest number wins.
             first[knot] = if 2 * knot >= leaves { (2 * knot - leaves) as u32 } else { first[2 * knot] };
         }
-        Agenda { due: vec![Time::NEVER; leaves].into(), first, first_due: Time::NEVER }
+        Agenda { due: vec![Time::NEVER; leaves].into(), first_of_all: first[1], first, first_due: Time::NEVER }
     }
 
     /// The component that comes first, and when; [`Time::NEVER`] if nobody is to be woken.
     #[inline]
     pub(super) fn first(&self) -> (Time, usize) {
-        (self.first_due, self.first[1] as usize)
+        (self.first_due, self.first_of_all as usize)
     }
 
     /// A component is to be woken then, and not when it was to be before.
@@ -53,7 +54,7 @@ impl Agenda {
                 return;
             }
             if knot == 1 {
-                self.first_due = self.due[winner as usize];
+                (self.first_due, self.first_of_all) = (self.due[winner as usize], winner);
                 return;
             }
             let (left, right) = (self.first[knot & !1], self.first[knot | 1]);

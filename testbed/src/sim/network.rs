@@ -13,9 +13,10 @@ use crate::scenario::PortPlace;
 /// The wires, and the agenda of all stations.
 #[derive(Debug)]
 pub(super) struct Network {
+    /// In the order of the stations and ports that they lead to.
     pub(super) wires: Box<[Wire]>,
-    /// By station, the wire that leads to each port.
-    inboxes: Box<[Box<[Option<u32>]>]>,
+    /// By station, the first of the wires that lead to it, and how many these are.
+    inboxes: Box<[(u32, u32)]>,
     /// Of the station whose turn it is.
     arrivals: Arrivals,
     sides: Sides,
@@ -49,30 +50,32 @@ struct Arrivals {
     taken: usize,
     /// When the next one after the window arrives.
     later: Time,
+    /// The first of the station's wires.
+    first_wire: usize,
 }
 
-/// When, in picoseconds, and at which port, in the lowest bits: one number, which is quickly sorted.
+/// When, in picoseconds, and by which of the station's wires, in the lowest bits: one number, which is quickly sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Arrival(u64);
 
 impl Arrival {
     /// A switch has 64 ports at most; and three days of simulated time are enough.
-    const PORT_BITS: u32 = 6;
+    const WIRE_BITS: u32 = 6;
 
     #[inline]
-    fn new(at: Time, port: u64) -> Arrival {
-        debug_assert!(port < 1 << Self::PORT_BITS && at.as_picos() < u64::MAX >> Self::PORT_BITS);
-        Arrival(at.as_picos() << Self::PORT_BITS | port)
+    fn new(at: Time, wire: u64) -> Arrival {
+        debug_assert!(wire < 1 << Self::WIRE_BITS && at.as_picos() < u64::MAX >> Self::WIRE_BITS);
+        Arrival(at.as_picos() << Self::WIRE_BITS | wire)
     }
 
     #[inline]
     fn at(self) -> Time {
-        Time::from_picos(self.0 >> Self::PORT_BITS)
+        Time::from_picos(self.0 >> Self::WIRE_BITS)
     }
 
     #[inline]
-    fn port(self) -> usize {
-        (self.0 & ((1 << Self::PORT_BITS) - 1)) as usize
+    fn wire(self) -> usize {
+        (self.0 & ((1 << Self::WIRE_BITS) - 1)) as usize
     }
 }
 
@@ -80,18 +83,17 @@ impl Arrival {
 const NO_WIRES: Span = Span::from_secs(1_000);
 
 impl Network {
-    /// Wires that are empty, on which no frame will be shorter than `frame_bytes_min` (without FCS), and stations with so many
-    /// ports each that want to be woken at once.
-    pub(super) fn new(
-        wires: Box<[Wire]>,
-        ports: impl Iterator<Item = usize>,
-        sides: Sides,
-        frame_bytes_min: u32,
-    ) -> Network {
-        let mut inboxes: Box<[Box<[Option<u32>]>]> = ports.map(|ports| vec![None; ports].into()).collect();
+    /// Wires that are empty, on which no frame will be shorter than `frame_bytes_min` (without FCS), in the order of what they
+    /// lead to; and so many stations that want to be woken at once.
+    pub(super) fn new(wires: Box<[Wire]>, stations: usize, sides: Sides, frame_bytes_min: u32) -> Network {
+        debug_assert!(wires.is_sorted_by_key(|wire| wire.to()));
+        let mut inboxes: Box<[(u32, u32)]> = vec![(0, 0); stations].into();
         for (number, wire) in (0..).zip(&wires) {
-            let (station, port) = wire.to;
-            inboxes[station as usize][usize::from(port)] = Some(number);
+            let (first, count) = &mut inboxes[wire.to().0 as usize];
+            if *count == 0 {
+                *first = number;
+            }
+            *count += 1;
         }
         let mut agendas: Box<[Agenda]> = (0..sides.count()).map(|_| Agenda::new(inboxes.len())).collect();
         (0..inboxes.len()).for_each(|station| agendas[sides.of(station)].set(station, Time::ZERO));
@@ -135,7 +137,7 @@ impl Network {
         self.hops += 1;
         let wire = &mut self.wires[wire as usize];
         if let Some(arrives) = wire.send(now, frame) {
-            let station = wire.to.0 as usize;
+            let station = wire.to().0 as usize;
             self.wake(station, arrives);
         }
     }
@@ -145,20 +147,19 @@ impl Network {
     #[inline]
     pub(super) fn begin(&mut self, station: usize, limit: Time) {
         let Network { wires, arrivals, inboxes, .. } = self;
-        let inbox = &inboxes[station];
+        let (first, count) = inboxes[station];
         arrivals.due.clear();
-        (arrivals.taken, arrivals.later) = (0, Time::NEVER);
+        (arrivals.taken, arrivals.later, arrivals.first_wire) = (0, Time::NEVER, first as usize);
         let mut read = 0;
-        for (wire, port) in inbox.iter().zip(0..) {
-            let Some(wire) = wire else { continue };
-            let first_later = wires[*wire as usize].arriving(limit, |at, frame| {
+        for (wire, number) in wires[first as usize..][..count as usize].iter_mut().zip(0..) {
+            let first_later = wire.arriving(limit, |at, frame| {
                 read ^= frame.frame_bytes();
-                arrivals.due.push(Arrival::new(at, port));
+                arrivals.due.push(Arrival::new(at, number));
             });
             arrivals.later = arrivals.later.min(first_later);
         }
         std::hint::black_box(read);
-        if inbox.len() > 1 {
+        if count > 1 {
             arrivals.due.sort_unstable();
         }
     }
@@ -171,15 +172,14 @@ impl Network {
 
     /// The next frame that has arrived by `now` for the station whose turn it is, and at which of its ports.
     #[inline]
-    pub(super) fn poll(&mut self, now: Time, station: usize) -> Option<(usize, Frame)> {
+    pub(super) fn poll(&mut self, now: Time) -> Option<(u16, Frame)> {
         let arrival = *self.arrivals.due.get(self.arrivals.taken)?;
         if arrival.at() > now {
             return None;
         }
         self.arrivals.taken += 1;
-        let port = arrival.port();
-        let wire = self.inboxes[station][port].expect("what arrives comes by a wire");
-        Some((port, self.wires[wire as usize].take()))
+        let wire = &mut self.wires[self.arrivals.first_wire + arrival.wire()];
+        Some((wire.to().1, wire.take()))
     }
 
     /// The station whose turn it is has done all that it can now, and wants to be woken then, or when a frame arrives.

@@ -132,17 +132,17 @@ impl SwitchStation {
     /// Forwards what has arrived and sends what may be sent.
     #[inline]
     fn run(&mut self, now: Time, network: &mut Network) {
-        if let Some((port, frame)) = network.poll(now, self.number) {
-            let port = PortId(port as u16);
-            if network.next_arrival() > now {
-                let mut ports = Ports { now, number: self.number, network, wires: &self.wires };
+        let mut ports = Ports { now, number: self.number, network, wires: &self.wires };
+        if let Some((port, frame)) = ports.network.poll(now) {
+            let port = PortId(port);
+            if ports.network.next_arrival() > now {
                 self.forwarder.handle_one(now, port, frame, &mut ports, &mut self.transmitter);
             } else {
                 self.arrived.push((port, frame));
                 self.handle_several(now, network);
+                ports = Ports { now, number: self.number, network, wires: &self.wires };
             }
         }
-        let mut ports = Ports { now, number: self.number, network, wires: &self.wires };
         let mut due = self.forwarder.take_stirred();
         if self.sweep_at <= now {
             due |= self.transmitter.off_ports();
@@ -151,10 +151,10 @@ impl SwitchStation {
         loop {
             let (at, port) = self.wakeups.first();
             due |= u64::from(at <= now) << port;
-            let mut served = self.transmitter.run_ports(now, due, &mut ports);
-            if served == 0 {
+            if due == 0 && !self.transmitter.is_stirred() {
                 break;
             }
+            let mut served = self.transmitter.run_ports(now, due, &mut ports);
             while served != 0 {
                 let port = served.trailing_zeros();
                 served &= served - 1;
@@ -172,8 +172,8 @@ impl SwitchStation {
     /// Forwards what has arrived besides at this instant.
     #[inline(never)]
     fn handle_several(&mut self, now: Time, network: &mut Network) {
-        while let Some((port, frame)) = network.poll(now, self.number) {
-            self.arrived.push((PortId(port as u16), frame));
+        while let Some((port, frame)) = network.poll(now) {
+            self.arrived.push((PortId(port), frame));
         }
         take_turns(&mut self.arrived, &mut self.turn, self.wires.len());
         let mut ports = Ports { now, number: self.number, network, wires: &self.wires };
@@ -234,7 +234,7 @@ impl HostStation {
     /// Takes what has arrived and sends what may be sent; returns when there is more to do though nothing arrives.
     #[inline]
     fn run(&mut self, now: Time, network: &mut Network) -> Time {
-        while let Some((_, mut frame)) = network.poll(now, self.station) {
+        while let Some((_, mut frame)) = network.poll(now) {
             self.frames[1] += 1;
             self.host.handle(now, frame.content());
             network.spare.take_back(frame);
@@ -282,22 +282,40 @@ impl PacketStore<Frame> for Ports<'_> {
 }
 
 impl PortOutput<Frame> for Ports<'_> {
-    #[inline]
     fn transmit(&mut self, port: PortId, burst: &mut Burst<Frame>) -> usize {
         let sent = burst.len();
-        for frame in burst.drain(..) {
-            // What goes to a port without a link, flow control that is, goes nowhere.
-            if let Some(wire) = self.wires[port.index()] {
-                let control = self.network.told.is_some().then(|| frame.says().as_control()).flatten();
-                self.network.send(self.now, wire, frame);
-                if let (Some(frame), Some(told)) = (control, &mut self.network.told) {
-                    let place = PortPlace { switch: self.number, port: port.index() };
-                    let arrives = self.network.wires[wire as usize].last_arrives();
-                    told.push(Told { at: self.now, arrives, place, frame });
-                }
-            }
-        }
+        burst.drain(..).for_each(|frame| self.send(port, frame));
         sent
+    }
+
+    #[inline]
+    fn transmit_one(&mut self, port: PortId, frame: Frame) -> Result<(), Frame> {
+        self.send(port, frame);
+        Ok(())
+    }
+}
+
+impl Ports<'_> {
+    #[inline]
+    fn send(&mut self, port: PortId, frame: Frame) {
+        // What goes to a port without a link, flow control that is, goes nowhere.
+        let Some(wire) = self.wires[port.index()] else { return };
+        if self.network.told.is_some() {
+            return self.send_and_tell(port, wire, frame);
+        }
+        self.network.send(self.now, wire, frame);
+    }
+
+    /// Sends a frame, and notes it if it is flow control.
+    #[inline(never)]
+    fn send_and_tell(&mut self, port: PortId, wire: u32, frame: Frame) {
+        let control = frame.says().as_control();
+        self.network.send(self.now, wire, frame);
+        if let (Some(frame), Some(told)) = (control, &mut self.network.told) {
+            let place = PortPlace { switch: self.number, port: port.index() };
+            let arrives = self.network.wires[wire as usize].last_arrives();
+            told.push(Told { at: self.now, arrives, place, frame });
+        }
     }
 }
 

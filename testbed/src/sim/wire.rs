@@ -1,34 +1,47 @@
 //! One direction of a link in virtual time: its sender's wire, and the way from there.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use weir_flowctl::wire_bytes;
 use weir_switch_core::Packet;
-use weir_units::{BitRate, Bytes, Serialiser, Span, Time};
+use weir_units::{Bytes, Serialiser, Span, Time};
 
 use super::frame::Frame;
 use crate::link::{FaultCounters, FaultPlan, Faults};
 
 /// A frame takes its time on the wire, with what comes beyond it there, and then the propagation delay: it has arrived with its
 /// last byte. One that is sent while another is on the wire waits for that one's end.
+// In a cache line of its own, which each frame touches.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(super) struct Wire {
     /// The station at the far end, and its port.
-    pub(super) to: (u32, u16),
-    serialiser: Serialiser,
-    /// What a frame takes beyond its length without FCS.
-    overhead: Bytes,
-    delay: Span,
-    free_at: Time,
-    way: Way,
+    station: u32,
+    port: u16,
     /// Whether frames come through.
     is_up: bool,
-    /// Frames that were sent while it was not, or were on the way when it went down.
+    kind: Arc<Kind>,
+    free_at: Time,
+    way: Way,
+    /// Frames that were sent while it was not up, or were on the way when it went down.
     cut_off: u64,
-    /// Frames that were sent, and taken; in debug builds.
-    sent: u64,
-    taken: u64,
+    /// Frames that were sent, less those that were taken: faults double some.
+    #[cfg(debug_assertions)]
+    not_taken: i64,
 }
+
+/// What many wires have in common.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Kind {
+    pub(super) rate: Serialiser,
+    /// What a frame takes beyond its length without FCS.
+    pub(super) overhead: Bytes,
+    pub(super) delay: Span,
+}
+
+#[cfg(not(debug_assertions))]
+const _: () = assert!(size_of::<Wire>() == 64);
 
 /// Frames on the wire, before it and behind it.
 #[derive(Debug)]
@@ -48,24 +61,42 @@ struct FaultyWay {
 }
 
 impl Wire {
-    pub(super) fn new(rate: BitRate, overhead: Bytes, delay: Span, faults: FaultPlan, to: (u32, u16)) -> Wire {
+    pub(super) fn new(kind: Arc<Kind>, faults: FaultPlan, to: (u32, u16)) -> Wire {
         let way = if faults.is_none() {
             Way::Plain(VecDeque::new())
         } else {
-            Way::Faulty(Box::new(FaultyWay { faults: Faults::new(faults), delay, frames: VecDeque::new() }))
+            let (faults, delay) = (Faults::new(faults), kind.delay);
+            Way::Faulty(Box::new(FaultyWay { faults, delay, frames: VecDeque::new() }))
         };
-        let serialiser = Serialiser::new(rate);
-        Wire { to, serialiser, overhead, delay, free_at: Time::ZERO, way, is_up: true, cut_off: 0, sent: 0, taken: 0 }
+        let (station, port) = to;
+        Wire {
+            station,
+            port,
+            is_up: true,
+            kind,
+            free_at: Time::ZERO,
+            way,
+            cut_off: 0,
+            #[cfg(debug_assertions)]
+            not_taken: 0,
+        }
+    }
+
+    /// The station at the far end, and its port.
+    #[inline]
+    pub(super) fn to(&self) -> (u32, u16) {
+        (self.station, self.port)
     }
 
     /// Puts a frame on the wire at `now`, or behind those that are there; returns when the next one arrives if that is
     /// another instant than before. Mostly it is not, since there are others before it.
     #[inline]
     pub(super) fn send(&mut self, now: Time, frame: Frame) -> Option<Time> {
-        let leaves = self.free_at.max(now) + self.serialiser.time_for(wire_bytes(frame.frame_bytes(), self.overhead));
+        let leaves = self.free_at.max(now) + self.kind.time_for(frame.frame_bytes());
         self.free_at = leaves;
-        if cfg!(debug_assertions) {
-            self.sent += 1;
+        #[cfg(debug_assertions)]
+        {
+            self.not_taken += 1;
         }
         if !self.is_up {
             self.cut_off += 1;
@@ -77,7 +108,7 @@ impl Wire {
                     // Not twice as many: of thousands of wires each one's share of waste counts.
                     frames.reserve_exact((frames.len() / 4).max(4));
                 }
-                let arrives = leaves + self.delay;
+                let arrives = leaves + self.kind.delay;
                 let is_first = frames.is_empty();
                 frames.push_back((arrives, frame));
                 is_first.then_some(arrives)
@@ -95,7 +126,7 @@ impl Wire {
 
     /// A frame of this length (without FCS) that is sent arrives no earlier than after this.
     pub(super) fn lookahead(&self, frame_bytes: u32) -> Span {
-        self.delay + self.serialiser.time_for(wire_bytes(frame_bytes, self.overhead))
+        self.kind.delay + self.kind.time_for(frame_bytes)
     }
 
     /// Names all frames that arrive by `limit`, and when; returns when the next one does after that, as far as it is known.
@@ -126,8 +157,9 @@ impl Wire {
             Way::Faulty(way) => &mut way.frames,
         };
         let (_, frame) = frames.pop_front().expect("it was there");
-        if cfg!(debug_assertions) {
-            self.taken += 1;
+        #[cfg(debug_assertions)]
+        {
+            self.not_taken -= 1;
         }
         self.audit();
         frame
@@ -138,13 +170,14 @@ impl Wire {
     /// # Panics
     /// If one is not: a fault of the program.
     fn audit(&self) {
-        if cfg!(debug_assertions) {
+        #[cfg(debug_assertions)]
+        {
             let faults = self.fault_counters();
-            let gone = self.taken + faults.lost + faults.corrupted + self.cut_off;
+            let gone = faults.lost + faults.corrupted + self.cut_off;
             let under_way = self.under_way() as u64;
             assert_eq!(
-                self.sent + faults.doubled,
-                gone + under_way,
+                self.not_taken + faults.doubled as i64,
+                (gone + under_way) as i64,
                 "frames on a wire: {faults:?}, {under_way} under way"
             );
         }
@@ -168,7 +201,7 @@ impl Wire {
 
     /// When the last frame that was sent arrives; [`Time::NEVER`] if the wire is cut.
     pub(super) fn last_arrives(&self) -> Time {
-        if self.is_up { self.free_at + self.delay } else { Time::NEVER }
+        if self.is_up { self.free_at + self.kind.delay } else { Time::NEVER }
     }
 
     /// Frames lost because the wire was cut.
@@ -189,6 +222,14 @@ impl Wire {
             Way::Plain(frames) => frames.len(),
             Way::Faulty(way) => way.frames.len() + way.faults.held(),
         }
+    }
+}
+
+impl Kind {
+    /// What a frame of this length (without FCS) takes on the wire.
+    #[inline]
+    fn time_for(&self, frame_bytes: u32) -> Span {
+        self.rate.time_for(wire_bytes(frame_bytes, self.overhead))
     }
 }
 
