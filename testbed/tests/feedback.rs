@@ -1,8 +1,8 @@
 //! Congestion controls that need feedback, with real frames: two senders share a receiver's link through one switch.
 //!
-//! Compared is with two senders that nothing controls, which fill the queue up to its PAUSE threshold, and with the same in virtual time.
+//! Compared is with two senders that nothing controls, which fill the queue up to its PAUSE threshold; the same is run in virtual time.
 //! A machine that has something else to do takes line time from everybody, and round trips seem longer than they are. Such a run is done
-//! once more; where more than a tenth was lost again, what is left to say is that nothing else was.
+//! once more; where more than a twentieth was lost again, what is left to say is that nothing else was.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -15,7 +15,7 @@ use weir_testbed::scenario::file::{self, Expectation};
 use weir_testbed::sim::SimBackend;
 
 /// Where a host lost more of its line time, rates are the machine's.
-const LATE_PERCENT_MAX: u64 = 10;
+const LATE_PERCENT_MAX: u64 = 5;
 /// What an uncontrolled sender's queue is held at.
 const THRESHOLD: u64 = 150_000;
 
@@ -96,7 +96,7 @@ fn controlled_flows_keep_the_queue_short_and_share_the_link() {
     let folder = tempfile::tempdir().unwrap();
     let run =
         |name: String| RunDir::create(folder.path().join(name), &Provenance::new("test", [], UNIX_EPOCH)).unwrap();
-    let mut uncontrolled: Option<[Outcome; 2]> = None;
+    let mut uncontrolled: Option<Outcome> = None;
     for (scenario, (control, _, shares)) in scenarios.iter().zip(controls) {
         let with_frames =
             |name: &str| Outcome::of(&dpdk.run(scenario, run(format!("{control}-{name}")), &mut |_| {}).unwrap());
@@ -108,16 +108,18 @@ fn controlled_flows_keep_the_queue_short_and_share_the_link() {
         }
         println!("{control}: {both:?}");
         let Some(before) = &uncontrolled else {
-            uncontrolled = Some(both);
+            // However slow the machine is.
+            assert!(both.iter().all(|outcome| outcome.queue > THRESHOLD * 3 / 4 && outcome.pauses > 0));
+            let [in_virtual_time, _] = both;
+            uncontrolled = Some(in_virtual_time);
             continue;
         };
-        for (outcome, before) in both.iter().zip(before) {
-            if outcome.late_percent.max(before.late_percent) > LATE_PERCENT_MAX {
+        for outcome in &both {
+            if outcome.late_percent > LATE_PERCENT_MAX {
                 println!("{control}: held up by the machine, and not compared");
                 continue;
             }
             let told = format!("{control}: {outcome:?}, and without control {before:?}");
-            assert!(before.queue > THRESHOLD * 3 / 4 && before.pauses > 0, "{told}");
             assert!(outcome.queue < before.queue / 2 && outcome.pauses < before.pauses / 4, "{told}");
             // Windows that nobody changes would keep a third of it.
             assert!(!shares || outcome.queue < before.queue / 6, "{told}");
