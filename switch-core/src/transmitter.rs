@@ -533,7 +533,7 @@ impl<P: Packet> Transmitter<P> {
         let Some(mut staged) = port.staged.take() else { return 0 };
         let sent = driver.transmit(port.id, &mut staged.packets);
         for (departure, frame_bytes) in staged.departures[..sent].iter().zip(&staged.lengths) {
-            self.count_sent(departure, *frame_bytes);
+            self.counters.add_frame(departure.egress, *frame_bytes);
         }
         self.shared.mmu.release(now, &staged.departures[..sent]);
         staged.departures[..sent].iter().for_each(|departure| self.stir_for(departure));
@@ -563,15 +563,10 @@ impl<P: Packet> Transmitter<P> {
                 self.ports[index].staged = Some(staged);
                 break;
             }
-            self.count_sent(&charged, frame_bytes);
+            self.counters.add_frame(charged.egress, frame_bytes);
             self.shared.mmu.release_one(now, &charged);
             self.stir_for(&charged);
         }
-    }
-
-    #[inline]
-    fn count_sent(&mut self, departure: &Departure, frame_bytes: u32) {
-        self.counters.add_frame(departure.egress, frame_bytes);
     }
 
     /// A departure may make a message due to the peer of the port that the packet came by.

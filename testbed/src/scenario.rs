@@ -410,6 +410,11 @@ impl Scenario {
 }
 
 impl TrafficPlan {
+    /// The messages that start before this.
+    pub(crate) fn before(&self, end: Time) -> &[Message] {
+        &self.messages[..self.messages.partition_point(|message| message.start < end)]
+    }
+
     /// What the connection of one of its messages carries. Who has its ends is up to whoever opens it.
     pub(crate) fn flow(&self, message: &Message) -> FlowConfig {
         FlowConfig {

@@ -15,11 +15,10 @@ const CAP_NET_RAW: u32 = 13;
 /// Checks that netdevs, PCI devices, files and permissions are there, and that DPDK has as many ports; each failure points at
 /// its line.
 pub fn check_machine(switches: &[SwitchConfig]) -> Result<(), ConfigErrors> {
-    let own = |switch: &SwitchConfig| {
-        let ports = switch.ports.iter().enumerate();
-        ports.filter(|(_, port)| port.clone_of().is_none()).map(|(index, _)| index).collect::<Vec<_>>()
-    };
-    let all = switches.iter().flat_map(|switch| own(switch).into_iter().map(move |index| (switch, index)));
+    let all = switches.iter().flat_map(|switch| {
+        let own = switch.ports.iter().enumerate().filter(|(_, port)| port.clone_of().is_none());
+        own.map(move |(index, _)| (switch, index))
+    });
     let too_many = all.clone().nth(PORTS_MAX).map(|(switch, index)| {
         let message =
             format!("there are {} ports, and DPDK as it is built here has {PORTS_MAX} in a process", all.count());

@@ -58,8 +58,8 @@ pub(super) struct LastWords {
 impl Board {
     pub(super) fn new(scenario: &Scenario) -> Board {
         let mut has_messages = vec![false; scenario.hosts.len()];
-        let messages = scenario.traffic.iter().flat_map(|plan| plan.messages.iter());
-        messages.for_each(|message| has_messages[message.from as usize] |= message.start < scenario.end);
+        let messages = scenario.traffic.iter().flat_map(|plan| plan.before(scenario.end));
+        messages.for_each(|message| has_messages[message.from as usize] = true);
         let hosts = scenario.hosts.iter().enumerate().map(|(n, plan)| {
             let flows = scenario.flows_of(n);
             HostCell {

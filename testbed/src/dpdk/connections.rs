@@ -1,12 +1,9 @@
 //! The connections of a scenario's messages, which on DPDK are open from the start.
 
-use weir_units::Time;
-
 use crate::host::{Connection, Host, HostError};
 use crate::measure::MessageMeasures;
 use crate::run_dir::TrafficSummary;
-use crate::scenario::{Scenario, TrafficPlan};
-use crate::workload::Message;
+use crate::scenario::Scenario;
 
 /// Which message each host's sending ends belong to, and how the messages went.
 #[derive(Debug)]
@@ -22,7 +19,7 @@ impl Connections {
     pub(super) fn open(scenario: &Scenario, hosts: &mut [Host]) -> Result<Connections, (usize, HostError)> {
         let mut of_hosts = vec![Vec::new(); hosts.len()];
         for (number, plan) in scenario.traffic.iter().enumerate() {
-            for (n, message) in started(plan, scenario.end).iter().enumerate() {
+            for (n, message) in plan.before(scenario.end).iter().enumerate() {
                 let ends = [message.from, message.to].map(|host| host as usize);
                 let both = hosts.get_disjoint_mut(ends).expect("a message goes to another host");
                 Connection::open(both, &plan.flow(message)).map_err(|error| (ends[0], error))?;
@@ -48,11 +45,6 @@ impl Connections {
     /// What became of each traffic.
     pub(super) fn summaries(&self, scenario: &Scenario) -> Vec<TrafficSummary> {
         let plans = scenario.traffic.iter().zip(&self.measures);
-        plans.map(|(plan, measures)| measures.summary(plan, started(plan, scenario.end).len() as u64)).collect()
+        plans.map(|(plan, measures)| measures.summary(plan, plan.before(scenario.end).len() as u64)).collect()
     }
-}
-
-/// The messages that start before the end.
-fn started(plan: &TrafficPlan, end: Time) -> &[Message] {
-    &plan.messages[..plan.messages.partition_point(|message| message.start < end)]
 }

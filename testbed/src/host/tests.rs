@@ -184,15 +184,22 @@ fn a_controlled_flow_recovers_when_marks_end() {
     assert_eq!((stats.lost, stats.congestion_notifications), (0, 1));
 }
 
-#[test]
-fn notifications_go_before_acknowledgements_and_obey_pfc() {
-    let one = FlowConfig { message: Bytes::new(100), total: Some(Bytes::new(100)), ..dcqcn(0) };
+/// Sender and receiver of a message of one frame, which was marked and has arrived.
+fn after_a_marked_frame(flow: FlowConfig) -> [Host; 2] {
+    let one = FlowConfig { message: Bytes::new(100), total: Some(Bytes::new(100)), ..flow };
     let mut sender = Host::new(config(1), std::slice::from_ref(&one), &[]).unwrap();
     let mut receiver = Host::new(config(2), &[], &[one.receiver(&config(1))]).unwrap();
     let mut buffer = [0; 2_000];
     let length = sender.poll_transmit(at(0), &mut buffer).unwrap();
     mark(&mut buffer[..length]);
     receiver.handle_frame(at(1), &buffer[..length]);
+    [sender, receiver]
+}
+
+#[test]
+fn notifications_go_before_acknowledgements_and_obey_pfc() {
+    let [mut sender, mut receiver] = after_a_marked_frame(dcqcn(0));
+    let mut buffer = [0; 2_000];
     receiver.handle_frame(at(1), &pfc(Class::new(6), 1_000));
     assert_eq!((receiver.poll_transmit(at(1), &mut buffer), receiver.next_wakeup(at(1))), (None, at(5_121)));
     let mut said = Vec::new();

@@ -134,13 +134,8 @@ fn marks_come_back_on_acknowledgements_where_they_are_asked_for() {
 #[test]
 fn other_receivers_echo_no_mark() {
     for flow in [flow(0), dcqcn(0), hpcc()] {
-        let one = FlowConfig { message: Bytes::new(100), total: Some(Bytes::new(100)), ..flow };
-        let mut sender = Host::new(config(1), std::slice::from_ref(&one), &[]).unwrap();
-        let mut receiver = Host::new(config(2), &[], &[one.receiver(&config(1))]).unwrap();
+        let [_, mut receiver] = after_a_marked_frame(flow);
         let mut buffer = [0; 2_000];
-        let length = sender.poll_transmit(at(0), &mut buffer).unwrap();
-        mark(&mut buffer[..length]);
-        receiver.handle_frame(at(1), &buffer[..length]);
         let mut now = at(1);
         while let Some(length) = receiver.poll_transmit(now, &mut buffer) {
             let packet = Packet::new(&buffer[..length]).unwrap();

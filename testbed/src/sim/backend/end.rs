@@ -35,9 +35,9 @@ pub(super) fn until_end(scenario: &Scenario) -> Scenario {
     let mut scenario = scenario.clone();
     let end = scenario.end;
     for traffic in &mut scenario.traffic {
-        let before = traffic.messages.partition_point(|message| message.start < end);
-        if before < traffic.messages.len() {
-            traffic.messages = traffic.messages[..before].into();
+        let before = traffic.before(end);
+        if before.len() < traffic.messages.len() {
+            traffic.messages = before.into();
         }
     }
     scenario.flows.iter_mut().for_each(|flow| flow.config.stop = flow.config.stop.min(end));
