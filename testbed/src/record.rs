@@ -15,7 +15,7 @@ pub(crate) use progress::ProgressOf;
 pub(crate) use queues::Ports;
 #[cfg(feature = "dpdk")]
 pub(crate) use recorder::Record;
-pub(crate) use recorder::{Depth, Recorder};
+pub(crate) use recorder::{Depth, Recorder, Teller};
 pub(crate) use results::{Ended, LinkWords, NicWords, dropped, lost_lossless, overflown_lossless, summary};
 
 use weir_switch_core::report::PortReport;

@@ -112,7 +112,7 @@ impl Sim {
             // Nobody is ever late.
             let host = scenario.host(n, Span::ZERO);
             let host = host.map_err(|source| SimError::Host { host: scenario.hosts[n].name.clone(), source })?;
-            Ok(HostStation::new(switches.len() + n, host, leaving.hosts[n]))
+            Ok(HostStation::new(switches.len() + n, scenario.hosts[n].place(), host, leaving.hosts[n]))
         });
         let hosts = hosts.collect::<Result<Box<[_]>, SimError>>()?;
         let (stations, sides) = (switches.len() + hosts.len(), Sides::new(scenario));
@@ -291,17 +291,19 @@ impl Sim {
         self.network.wires[self.hosts[host].wire()].fault_counters()
     }
 
-    /// From now on, the flow-control frames that switches send are kept for [`Sim::drain_told`].
+    /// From now on, the flow-control frames that are sent are kept for [`Sim::drain_told`].
     fn keep_told(&mut self) {
         self.network.told = Some(Vec::new());
     }
 
-    /// Those frames, since the last call, in the order in which they were sent.
+    /// Those that the switches' ports have come to know of since the last call, in that order.
     fn drain_told(&mut self) -> impl Iterator<Item = Told> {
-        let told = self.network.told.as_mut();
-        told.into_iter().flat_map(|told| {
-            told.sort_by_key(|told| (told.at, told.place));
-            told.drain(..)
+        let (now, told) = (self.now, self.network.told.as_mut());
+        told.into_iter().flat_map(move |told| {
+            told.retain(|told| told.at < Time::NEVER);
+            told.sort_by_key(|told| (told.at, told.place, told.by));
+            let known = told.partition_point(|told| told.at <= now);
+            told.drain(..known)
         })
     }
 

@@ -185,6 +185,9 @@ fn conduct(case: &Case, backend: &Backend, folder: &Path) -> Summary {
     assert!(told.is_sorted_by_key(|progress| (progress.now, progress.pauses)), "{}: {told:?}", case.name);
     assert!(told.last().unwrap().now >= case.scenario.end, "{}: {:?}", case.name, told.last());
     assert_eq!(read_summary(folder).unwrap(), summary);
+    let events = std::fs::read_to_string(folder.join("events.csv")).unwrap();
+    let host_pauses = summary.flow_control.as_ref().map_or(0, |of_all| of_all.host_pauses_sent);
+    assert_eq!(events.contains(",pause_received,"), host_pauses > 0, "{}: {host_pauses} pauses of hosts", case.name);
     summary
 }
 

@@ -213,6 +213,38 @@ fn other_simulators_files_say_the_same() {
 }
 
 #[test]
+fn what_hosts_tell_ports_is_told_when_it_has_arrived() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios/slow-receiver.toml");
+    let mut scenario = file::load(&path).unwrap().remove(0).scenario;
+    scenario.end = us(2_000);
+    scenario.windows.clear();
+    let folder = TempDir::new().unwrap();
+    let summary = run(&scenario, folder.path());
+    let events = fs::read_to_string(folder.path().join("events.csv")).unwrap();
+    let rows: Vec<Vec<&str>> = events.lines().skip(1).map(|line| line.split(',').collect()).collect();
+    assert!(rows.iter().map(|row| row[0].parse::<f64>().unwrap()).is_sorted(), "in order of time");
+    let received: Vec<&Vec<&str>> = rows.iter().filter(|row| row[3].ends_with("_received")).collect();
+    assert!(received.iter().all(|row| row[1] == "S1.R1" && row[2] == "3"), "{received:?}");
+    let pauses = received.iter().filter(|row| row[3] == "pause_received").count() as u64;
+    let told = summary.flow_control.unwrap();
+    assert!(told.host_pauses_sent > 1 && pauses == told.host_pauses_sent, "{pauses} rows, {told:?}");
+    assert!(received.windows(2).all(|pair| pair[0][3] != pair[1][3]), "{received:?}");
+
+    // The same, as pauses of the second switch's interface, and those of switches.
+    let text = fs::read_to_string(folder.path().join("pfc.txt")).unwrap();
+    let port = scenario.switches[1].ports.iter().position(|port| port.name == "R1").unwrap();
+    let of_port = format!(" {} 1 {} ", scenario.hosts.len() + 1, port + 1);
+    let lines: Vec<&str> = text.lines().filter(|line| line.contains(&of_port)).collect();
+    let row = |row: &&Vec<&str>| {
+        let whole = row[0].replace('.', "").parse::<u64>().unwrap() / 1_000;
+        format!("{whole}{of_port}{}", u8::from(row[3] == "pause_received"))
+    };
+    assert_eq!(lines, received.iter().map(row).collect::<Vec<String>>());
+    let begun = text.lines().filter(|line| line.ends_with(" 1")).count() as u64;
+    assert_eq!(begun, told.pauses_sent + told.host_pauses_sent);
+}
+
+#[test]
 fn a_run_that_is_stopped_leaves_what_there_is() {
     let scenario = leaf_spine(incasts());
     let folder = TempDir::new().unwrap();

@@ -59,7 +59,7 @@ impl<'a> Recorder<'a> {
         for reader in &mut self.readers {
             while let Ok(note) = reader.notes.pop() {
                 match note {
-                    Note::Pfc(at, place, frame) => self.record.note_told(at, place, &frame)?,
+                    Note::Pfc(at, by, place, frame) => self.record.note_told(at, by, place, &frame)?,
                     Note::Done(completion) => {
                         let Some(host) = reader.host else { continue };
                         note_completed(self.scenario, &mut self.connections, &mut self.record, host, &completion)?;

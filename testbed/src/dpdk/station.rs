@@ -15,7 +15,7 @@ use super::instants::PortInstants;
 use super::on_link::{LinkShape, OnLink};
 use crate::host::{Completion, Host};
 use crate::link::Lane;
-use crate::record::LinkWords;
+use crate::record::{LinkWords, Teller};
 use crate::run_dir::Direction;
 use crate::scenario::{CapturePlan, PortPlace};
 
@@ -27,8 +27,8 @@ const NOTES: usize = 4_096;
 /// What a host or a wire tells the control thread of single instants.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Note {
-    /// A switch's port sent a PFC frame.
-    Pfc(Time, PortPlace, PfcFrame),
+    /// A switch's port, or the host behind it, sent a PFC frame.
+    Pfc(Time, Teller, PortPlace, PfcFrame),
     /// A message was acknowledged; the flow is the host's own number.
     Done(Completion),
 }
@@ -46,6 +46,14 @@ pub(super) struct Reader {
 pub(super) fn notes(host: Option<usize>, capture: Option<Captured>) -> (Producer<Note>, Reader) {
     let (notes, notes_out) = RingBuffer::new(NOTES);
     (notes, Reader { host, notes: notes_out, capture })
+}
+
+/// Notes a frame that a port sends or gets, if it is PFC.
+pub(super) fn note_told(notes: &mut Producer<Note>, now: Time, by: Teller, port: PortPlace, frame: &Mbuf) {
+    if let Ok(ControlFrame::Pfc(pfc)) = ControlFrame::decode(frame.data()) {
+        // Full only if the control thread is stuck; the counters are exact all the same.
+        let _ = notes.push(Note::Pfc(now, by, port, pfc));
+    }
 }
 
 /// A host, its link, and what is at the far end of a switch's port.
@@ -115,10 +123,7 @@ impl Station {
     fn receive(&mut self, now: Time) -> usize {
         let received = self.attachment.receive(&mut self.arrived, BURST.min(self.to_host.room()));
         for mbuf in self.arrived.drain() {
-            if let Ok(ControlFrame::Pfc(pfc)) = ControlFrame::decode(mbuf.data()) {
-                // Full only if the control thread is stuck; the counters are exact all the same.
-                let _ = self.notes.push(Note::Pfc(now, self.port, pfc));
-            }
+            note_told(&mut self.notes, now, Teller::Port, self.port, &mbuf);
             if let Some(tap) = &mut self.tap {
                 tap.note(now, Direction::Outbound, &mbuf);
             }
@@ -151,6 +156,7 @@ impl Station {
         while self.unsent.len() < BURST
             && let Some(OnLink { mbuf, .. }) = self.to_switch.poll(now)
         {
+            note_told(&mut self.notes, now, Teller::Host, self.port, &mbuf);
             if let Some(tap) = &mut self.tap {
                 tap.note(now, Direction::Inbound, &mbuf);
             }

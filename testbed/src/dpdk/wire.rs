@@ -5,15 +5,14 @@ use std::sync::Arc;
 use rtrb::Producer;
 use weir_dpdk_driver::{Phase, Task};
 use weir_dpdk_io::{Batch, Clock, Mempool, RingEnd};
-use weir_flowctl::frame::ControlFrame;
 use weir_units::Time;
 
 use super::board::Board;
 use super::instants::PortInstants;
 use super::on_link::{LinkShape, OnLink};
-use super::station::{BURST, Note, Reader, notes};
+use super::station::{BURST, Note, Reader, note_told, notes};
 use crate::link::Lane;
-use crate::record::LinkWords;
+use crate::record::{LinkWords, Teller};
 use crate::scenario::PortPlace;
 
 /// A link between two ports: the far ends of both, and a lane each way.
@@ -66,10 +65,7 @@ impl Wire {
         let (end, lane) = (&mut self.ends[from], &mut self.lanes[from]);
         let received = end.ring.receive(&mut self.arrived, BURST.min(lane.room()));
         for mbuf in self.arrived.drain() {
-            if let Ok(ControlFrame::Pfc(pfc)) = ControlFrame::decode(mbuf.data()) {
-                // Full only if the control thread is stuck; the counters are exact all the same.
-                let _ = self.notes.push(Note::Pfc(now, end.port, pfc));
-            }
+            note_told(&mut self.notes, now, Teller::Port, end.port, &mbuf);
             let frame = OnLink::from_port(mbuf, &end.instants, &self.board);
             lane.handle(now, frame, |frame| frame.copy(&self.pool));
         }

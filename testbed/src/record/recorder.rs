@@ -31,8 +31,8 @@ pub(crate) struct Recorder<'a> {
     series: SeriesWriter<Out>,
     events: EventWriter<Out>,
     fcts: FctWriter<Out>,
-    /// Of each port, what its peer was last told of each class, a time or a stage.
-    told: Vec<[u16; CLASSES]>,
+    /// By teller, of each port, what was last told of each class, a time or a stage.
+    told: [Vec<[u16; CLASSES]>; 2],
     /// The highest stage of GFC that each port told of each class.
     stages: Vec<[u16; CLASSES]>,
     /// Drops at the sample before, by switch, port, class and reason.
@@ -49,6 +49,15 @@ pub(crate) struct Recorder<'a> {
     messages: Vec<MessageRate>,
     surveyor: Surveyor,
     detector: Detector,
+}
+
+/// Whose flow control it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Teller {
+    /// A switch's port tells its peer.
+    Port,
+    /// The host behind it tells the port.
+    Host,
 }
 
 /// How far a sample goes.
@@ -109,7 +118,7 @@ impl<'a> Recorder<'a> {
             series: run.series(Time::ZERO, &columns)?,
             events: run.events()?,
             fcts: run.fcts()?,
-            told: vec![[0; CLASSES]; ports.len()],
+            told: [vec![[0; CLASSES]; ports.len()], vec![[0; CLASSES]; ports.len()]],
             stages: vec![[0; CLASSES]; ports.len()],
             dropped: vec![0; ports.len() * CLASSES * DropReason::ALL.len()],
             sampled_to: None,
@@ -146,24 +155,28 @@ impl<'a> Recorder<'a> {
         &self.ports
     }
 
-    /// A port has sent a frame that tells pauses, or stages of GFC. Of a stage told again there is nothing to say.
-    pub(crate) fn note_told(&mut self, at: Time, place: PortPlace, frame: &PfcFrame) -> io::Result<()> {
+    /// A port has sent a frame that tells pauses, or stages of GFC, or has got one from the host behind it. Of a stage told again
+    /// there is nothing to say.
+    pub(crate) fn note_told(&mut self, at: Time, by: Teller, place: PortPlace, frame: &PfcFrame) -> io::Result<()> {
         let number = self.ports.number(place);
         let config = &self.scenario.switches[place.switch].ports[place.port];
         let is_staged = config.flow_control.tells_stages();
         for class in Class::in_mask(frame.enabled) {
             let time = frame.times[class.index()];
-            let before = std::mem::replace(&mut self.told[number][class.index()], time);
-            let kind = match (time, before) {
-                (stage, before) if is_staged && stage == before => continue,
-                (stage, _) if is_staged => {
+            let before = std::mem::replace(&mut self.told[by as usize][number][class.index()], time);
+            let kind = match (by, time, before) {
+                (_, stage, before) if is_staged && stage == before => continue,
+                (Teller::Port, stage, _) if is_staged => {
                     let highest = &mut self.stages[number][class.index()];
                     *highest = stage.max(*highest);
                     EventKind::StageSent(stage)
                 }
-                (0, _) => EventKind::ResumeSent,
-                (quanta, 0) => EventKind::PauseSent(quanta),
-                (quanta, _) => EventKind::PauseRefreshed(quanta),
+                (Teller::Port, 0, _) => EventKind::ResumeSent,
+                (Teller::Port, quanta, 0) => EventKind::PauseSent(quanta),
+                (Teller::Port, quanta, _) => EventKind::PauseRefreshed(quanta),
+                (Teller::Host, stage, _) if is_staged => EventKind::StageReceived(stage),
+                (Teller::Host, 0, _) => EventKind::ResumeReceived,
+                (Teller::Host, quanta, _) => EventKind::PauseReceived(quanta),
             };
             self.events.write(at, &self.ports.at(place).name, Some(class), kind)?;
         }
@@ -171,8 +184,8 @@ impl<'a> Recorder<'a> {
     }
 
     /// The classes of a frame that tells pauses for which it says other than the one before.
-    pub(crate) fn changes(&self, place: PortPlace, frame: &PfcFrame) -> impl Iterator<Item = Class> {
-        let (told, frame) = (self.told[self.ports.number(place)], *frame);
+    pub(crate) fn changes(&self, by: Teller, place: PortPlace, frame: &PfcFrame) -> impl Iterator<Item = Class> {
+        let (told, frame) = (self.told[by as usize][self.ports.number(place)], *frame);
         Class::in_mask(frame.enabled).filter(move |class| (told[class.index()] > 0) != (frame.times[class.index()] > 0))
     }
 

@@ -28,9 +28,10 @@ pub enum EventKind<'a> {
     PauseRefreshed(u16),
     /// `resume_sent`: the switch told its peer to go on.
     ResumeSent,
-    /// `pause_received`: the peer told the switch to pause; detail: quanta.
+    /// `pause_received`: the host behind the port told the switch to pause the class, for the first time or again; detail:
+    /// quanta.
     PauseReceived(u16),
-    /// `resume_received`: the peer told the switch to go on.
+    /// `resume_received`: it told the switch to go on.
     ResumeReceived,
     /// `drop`: the switch dropped frames that arrived there; detail: reason and number, `headroom_violation 3`.
     Drop {
@@ -41,6 +42,8 @@ pub enum EventKind<'a> {
     },
     /// `stage_sent`: the switch told its peer another stage of GFC; detail: the stage.
     StageSent(u16),
+    /// `stage_received`: the host behind the port told the switch another stage of GFC; detail: the stage.
+    StageReceived(u16),
     /// `deadlock`: queues were found to wait for each other without end; detail: the cycle.
     Deadlock(&'a str),
     /// `mark`: the scenario reached a point; detail: its name.
@@ -79,6 +82,7 @@ impl EventKind<'_> {
             EventKind::ResumeReceived => "resume_received",
             EventKind::Drop { .. } => "drop",
             EventKind::StageSent(_) => "stage_sent",
+            EventKind::StageReceived(_) => "stage_received",
             EventKind::Deadlock(_) => "deadlock",
             EventKind::Mark(_) => "mark",
         }
@@ -89,7 +93,8 @@ impl EventKind<'_> {
             EventKind::PauseSent(number)
             | EventKind::PauseRefreshed(number)
             | EventKind::PauseReceived(number)
-            | EventKind::StageSent(number) => number.to_string(),
+            | EventKind::StageSent(number)
+            | EventKind::StageReceived(number) => number.to_string(),
             EventKind::ResumeSent | EventKind::ResumeReceived => String::new(),
             EventKind::Drop { reason, frames } => format!("{reason} {frames}"),
             EventKind::Mark(text) | EventKind::Deadlock(text) => (*text).to_owned(),

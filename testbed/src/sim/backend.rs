@@ -19,10 +19,11 @@ use weir_flowctl::frame::{ControlFrame, PfcFrame};
 use weir_switch_core::Report;
 use weir_units::{BitRate, Bytes, Class, PortId, QueueId, Span, Time};
 
+use super::network::Told;
 use super::{Done, Sent, Sim, SimError, balance};
 use crate::measure::{MessageMeasures, Ways};
 use crate::record::{
-    self, Depth, Ended, NicWords, Progress, ProgressOf, Recorder, dropped, overflown_lossless, write_configs,
+    self, Depth, Ended, NicWords, Progress, ProgressOf, Recorder, Teller, dropped, overflown_lossless, write_configs,
 };
 use crate::run_dir::{FctRow, FlowSample, Ns3Files, Ns3Message, RunDir, RunDirError, Speed, Summary, TrafficSummary};
 use crate::scenario::file::Expectation;
@@ -197,9 +198,9 @@ impl Running<'_> {
         for told in sim.drain_told() {
             let ControlFrame::Pfc(frame) = told.frame else { continue };
             if let Some(ns3) = ns3 {
-                note_pause(ns3, scenario, recorder, &frame, told.place, told.arrives);
+                note_pause(ns3, scenario, recorder, &told, &frame);
             }
-            recorder.note_told(told.at, told.place, &frame)?;
+            recorder.note_told(told.at, told.by, told.place, &frame)?;
         }
         let done: Vec<Done> = self.sim.drain_completions().collect();
         for done in &done {
@@ -425,20 +426,22 @@ fn note_pause(
     ns3: &mut Ns3Files<BufWriter<File>>,
     scenario: &Scenario,
     recorder: &Recorder<'_>,
+    told: &Told,
     frame: &PfcFrame,
-    place: PortPlace,
-    arrives: Time,
 ) {
+    let (by, place) = (told.by, told.place);
     if scenario.switches[place.switch].ports[place.port].flow_control.tells_stages() {
         return;
     }
-    let (node, is_switch, interface) = match recorder.ports().at(place).behind {
-        Some(Behind::Host(host)) => (host, false, 1),
-        Some(Behind::Port(peer)) => (scenario.hosts.len() + peer.switch, true, peer.port + 1),
-        None => return,
+    let port = |place: PortPlace| (scenario.hosts.len() + place.switch, true, place.port + 1);
+    let (node, is_switch, interface) = match (by, recorder.ports().at(place).behind) {
+        (Teller::Host, _) => port(place),
+        (Teller::Port, Some(Behind::Host(host))) => (host, false, 1),
+        (Teller::Port, Some(Behind::Port(peer))) => port(peer),
+        (Teller::Port, None) => return,
     };
-    for class in recorder.changes(place, frame) {
-        ns3.pause(arrives, node, is_switch, interface, frame.times[class.index()] > 0);
+    for class in recorder.changes(by, place, frame) {
+        ns3.pause(told.arrives, node, is_switch, interface, frame.times[class.index()] > 0);
     }
 }
 

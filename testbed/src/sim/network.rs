@@ -8,6 +8,7 @@ use super::agenda::Agenda;
 use super::frame::{Frame, Spare};
 use super::sides::Sides;
 use super::wire::Wire;
+use crate::record::Teller;
 use crate::scenario::PortPlace;
 
 /// The wires, and the agenda of all stations.
@@ -27,17 +28,19 @@ pub(super) struct Network {
     pub(super) spare: Spare,
     /// Frames put on a wire.
     hops: u64,
-    /// Flow-control frames that switches have sent, if anybody asks.
+    /// Flow-control frames that were sent, if anybody asks.
     pub(super) told: Option<Vec<Told>>,
 }
 
-/// A flow-control frame that a switch's port has sent.
+/// A flow-control frame that a switch's port, or the host behind it, has sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Told {
+    pub(super) by: Teller,
+    pub(super) place: PortPlace,
+    /// When the port knows of it, but for injected faults: when it sends it, or when it has arrived there.
     pub(super) at: Time,
     /// When it is at the far end, but for injected faults; [`Time::NEVER`] if the link is cut.
     pub(super) arrives: Time,
-    pub(super) place: PortPlace,
     pub(super) frame: ControlFrame,
 }
 
@@ -140,6 +143,18 @@ impl Network {
             let station = wire.to().0 as usize;
             self.wake(station, arrives);
         }
+    }
+
+    /// Notes flow control that was put on a wire at `now`, last of all, and leads from this port or to it.
+    #[cold]
+    pub(super) fn note_told(&mut self, now: Time, wire: u32, frame: ControlFrame, by: Teller, place: PortPlace) {
+        let Some(told) = &mut self.told else { return };
+        let arrives = self.wires[wire as usize].last_arrives();
+        let at = match by {
+            Teller::Port => now,
+            Teller::Host => arrives,
+        };
+        told.push(Told { by, place, at, arrives, frame });
     }
 
     /// A station's turn begins, up to `limit`: finds out what arrives for it. That reads the frames too, so that they are in the

@@ -13,8 +13,9 @@ use weir_units::{MacAddr, PortId, Span, Time};
 
 use super::agenda::Agenda;
 use super::frame::Frame;
-use super::network::{Network, Told};
+use super::network::Network;
 use crate::host::{Host, NicFrame};
+use crate::record::Teller;
 use crate::scenario::{PortPlace, Scenario};
 
 /// A switch: its halves, all on one lcore, and what has arrived for it.
@@ -41,6 +42,8 @@ pub(super) struct SwitchStation {
 #[derive(Debug)]
 pub(super) struct HostStation {
     station: usize,
+    /// The switch's port that it is behind.
+    place: PortPlace,
     pub(super) host: Host,
     wire: u32,
     /// When there is something to do though nothing arrives.
@@ -212,8 +215,8 @@ impl SwitchStation {
 const LEARNED_MAX: usize = 4_096;
 
 impl HostStation {
-    pub(super) fn new(station: usize, host: Host, wire: u32) -> HostStation {
-        HostStation { station, host, wire, own: Time::ZERO, frames: [0; 2] }
+    pub(super) fn new(station: usize, place: PortPlace, host: Host, wire: u32) -> HostStation {
+        HostStation { station, place, host, wire, own: Time::ZERO, frames: [0; 2] }
     }
 
     /// Does what there is to do up to and with `limit`, instant by instant; returns how many these were.
@@ -243,8 +246,12 @@ impl HostStation {
         loop {
             while let Some(frame) = self.host.poll(now) {
                 self.frames[0] += 1;
+                let control = if network.told.is_some() { frame.as_control() } else { None };
                 let frame = network.spare.frame(frame);
                 network.send(now, self.wire, frame);
+                if let Some(control) = control {
+                    network.note_told(now, self.wire, control, Teller::Host, self.place);
+                }
             }
             let next = self.host.next_wakeup(now);
             if next > now {
@@ -300,21 +307,11 @@ impl Ports<'_> {
     fn send(&mut self, port: PortId, frame: Frame) {
         // What goes to a port without a link, flow control that is, goes nowhere.
         let Some(wire) = self.wires[port.index()] else { return };
-        if self.network.told.is_some() {
-            return self.send_and_tell(port, wire, frame);
-        }
+        let control = if self.network.told.is_some() { frame.says().as_control() } else { None };
         self.network.send(self.now, wire, frame);
-    }
-
-    /// Sends a frame, and notes it if it is flow control.
-    #[inline(never)]
-    fn send_and_tell(&mut self, port: PortId, wire: u32, frame: Frame) {
-        let control = frame.says().as_control();
-        self.network.send(self.now, wire, frame);
-        if let (Some(frame), Some(told)) = (control, &mut self.network.told) {
+        if let Some(control) = control {
             let place = PortPlace { switch: self.number, port: port.index() };
-            let arrives = self.network.wires[wire as usize].last_arrives();
-            told.push(Told { at: self.now, arrives, place, frame });
+            self.network.note_told(self.now, wire, control, Teller::Port, place);
         }
     }
 }

@@ -38,14 +38,14 @@ pub fn pauses(drawn: &[Drawn<'_>]) -> Option<Section> {
         let length =
             |queue: &&&(String, String)| run.events.queues.get(**queue).map_or(0.0, |of| of.paused_peer.length);
         let longest = queues.iter().max_by(|one, other| length(one).total_cmp(&length(other)));
-        let told = longest.map_or(String::new(), |queue| {
+        let told = longest.filter(|queue| length(queue) > 0.0).map_or(String::new(), |queue| {
             format!(": {} paused its peer longest, {:.3} ms in all", queue.0, length(&queue))
         });
         let alt = format!("When the switches' ports paused their peers{told}");
         plots.push(Plot { caption: run.run.label.clone(), alt, chart });
     }
     let mut notes = vec![
-        "Vermilion: the switch had its peer at that port paused. Blue: the peer had the switch paused. Black ticks: frames dropped."
+        "Vermilion: the switch had its peer at that port paused. Blue: the host behind the port had the switch paused. Black ticks: frames dropped."
             .to_owned(),
     ];
     let merged = drawn.iter().map(|run| run.events.merged_ms).fold(0.0, f64::max) * 1e3;
