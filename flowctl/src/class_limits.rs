@@ -59,6 +59,12 @@ impl ClassLimits {
         true
     }
 
+    /// Whether no class has a limit, nor can get one.
+    #[inline]
+    pub fn are_none(&self) -> bool {
+        self.limited == 0
+    }
+
     /// Those of `classes` that have to wait.
     #[inline]
     pub fn waiting(&self, now: Time, classes: u8) -> u8 {

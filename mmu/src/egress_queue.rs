@@ -26,6 +26,12 @@ impl EgressQueue {
         self.watermark.note(length);
     }
 
+    /// Notes a length that the queue has for no longer than an instant.
+    #[inline]
+    pub(crate) fn note_length(&self, length: u64) {
+        self.watermark.note(length);
+    }
+
     /// Returns what is left.
     #[inline]
     pub(crate) fn remove(&self, bytes: u64) -> u64 {

@@ -1,7 +1,9 @@
-//! The memory management unit itself. [`admission`] charges, [`departure`] releases, [`report`] reads.
+//! The memory management unit itself. [`admission`] charges, [`departure`] releases, [`passage`] does both at once, [`report`]
+//! reads.
 
 mod admission;
 mod departure;
+mod passage;
 mod report;
 
 use std::fmt;
@@ -53,6 +55,8 @@ struct Rules {
     /// Whether there is no more to it than queues' lengths, thresholds, and headroom of each queue's own: nothing is filtered or
     /// told, and no pool but the shared segment.
     is_plain: bool,
+    /// Whether [`Mmu::pass`] may find that a packet can pass: where that is so, and one lcore has all of it for itself.
+    passes: bool,
 }
 
 /// What an admission, or a departure, goes by.
@@ -159,6 +163,7 @@ impl Mmu {
                 adapts_headroom: policy.adapts_headroom(),
                 policy_listens: policy.listens(),
                 is_plain: !has_pools && !goes_beyond && !policy.listens(),
+                passes: false,
             },
             layout,
             policy,
@@ -176,6 +181,7 @@ impl Mmu {
         });
         self.egress.iter_mut().for_each(|queue| queue.make_own());
         self.ports.iter_mut().for_each(|port| port.levels.make_own());
+        self.rules.passes = self.rules.is_plain;
         self
     }
 
@@ -221,6 +227,7 @@ impl Mmu {
             adapts_headroom: false,
             policy_listens: false,
             is_plain: true,
+            passes: true,
         };
         Terms { rules, headroom: None, egress_lossy: None }
     }

@@ -10,7 +10,7 @@ use crate::counters::{Counters, DropReason, Published, queue_stat};
 use crate::ecmp;
 use crate::fdb::Place;
 use crate::handoff::{FromReceiver, Queued, ToTransmitter};
-use crate::packet::{BURST_MAX, Burst, Headers, Packet, PacketStore, Parsed};
+use crate::packet::{BURST_MAX, Burst, Headers, Packet, PacketStore, Parsed, PortOutput};
 use crate::receiver::handle_control;
 use crate::shared::Shared;
 use crate::switch::Memory;
@@ -112,13 +112,18 @@ impl<P: Packet> Forwarder<P> {
 
     /// Forwards one frame that `port` received at `now`, as a burst of its own, and hands it to the transmitter: for a driver
     /// that gets them one by one ([`Memory::AsNeeded`](crate::Memory::AsNeeded)).
+    ///
+    /// A frame is `alone` if nothing else is to be done at this instant, neither for another frame nor for a port. If it can
+    /// leave at once, it does: it is sent here, and nothing follows from it. That it was in the buffer shows in the highest
+    /// levels, and in all counters, as it would otherwise.
     #[inline]
-    pub fn handle_one(
+    pub fn handle_one<D: PacketStore<P> + PortOutput<P>>(
         &mut self,
         now: Time,
         port: PortId,
         packet: P,
-        store: &mut impl PacketStore<P>,
+        alone: bool,
+        driver: &mut D,
         transmitter: &mut Transmitter<P>,
     ) {
         self.take_turn(port);
@@ -127,7 +132,7 @@ impl<P: Packet> Forwarder<P> {
             _ => {
                 let mut burst = Burst::new();
                 burst.push(packet);
-                self.handle_burst(now, port, &mut burst, store);
+                self.handle_burst(now, port, &mut burst, driver);
                 return self.hand_over(now, transmitter);
             }
         };
@@ -138,13 +143,20 @@ impl<P: Packet> Forwarder<P> {
             {
                 let bytes = self.shared.charge.of(packet.frame_bytes());
                 let charged = Arrival { ingress, egress: QueueId::new(to, ingress.class()), bytes };
-                if let Some(queued) = self.admit_one(now, packet, charged) {
-                    transmitter.enqueue(now, queued);
+                let passes = alone && self.counting >> port.0 & 1 == 0 && transmitter.lets_pass(now, &charged);
+                let stays = if passes { transmitter.pass(now, packet, charged, driver) } else { Some(packet) };
+                match stays {
+                    None => self.counters.add(ingress, queue_stat::HANDED_OVER, 1),
+                    Some(packet) => {
+                        if let Some(queued) = self.admit_one(now, packet, charged) {
+                            transmitter.enqueue(now, queued);
+                        }
+                        self.count_arrived(port);
+                    }
                 }
-                self.count_arrived(port);
             }
             way => {
-                self.forward(now, packet, ingress, way, store);
+                self.forward(now, packet, ingress, way, driver);
                 self.flush(now, port);
                 self.hand_over(now, transmitter);
             }

@@ -1,4 +1,7 @@
-//! The TX half: flow-control frames first, then the queues whose gate is open, within the port's rate.
+//! The TX half: flow-control frames first, then the queues whose gate is open, within the port's rate. A frame that finds all
+//! of this open may not have to wait in a queue: [`passage`].
+
+mod passage;
 
 use std::sync::Arc;
 
@@ -136,6 +139,20 @@ impl<P> OutPort<P> {
             credit_classes: state.regulator.credit_classes(),
             counts_sent: state.regulator.counts_sent(),
         }
+    }
+
+    /// What a frame is stamped with that leaves so much behind it in its queue.
+    fn telemetry(&self, now: Time, left: u64, shared: &Shared) -> Telemetry {
+        Telemetry { at: now, tx_bytes: self.tx_bytes, queue: Bytes::new(left), rate: shared.port(self.id).rate }
+    }
+
+    /// Puts a frame of this length on the wire; returns what it takes there.
+    #[inline]
+    fn put_on_wire(&mut self, now: Time, frame_bytes: u32, link_overhead: Bytes) -> Bytes {
+        let wire = wire_bytes(frame_bytes, link_overhead);
+        self.tx_bytes += wire.get();
+        self.shaper.send(now, wire);
+        wire
     }
 
     /// Classes that a pause holds, one bit each.
@@ -489,12 +506,9 @@ impl<P: Packet> Transmitter<P> {
         }
         if *stamps && queued.packet.wants_telemetry() {
             let left = shared.mmu.egress_length(queue).saturating_sub(u64::from(queued.charged.bytes));
-            let (tx_bytes, rate) = (port.tx_bytes, shared.port(port.id).rate);
-            queued.packet.stamp(&Telemetry { at: now, tx_bytes, queue: Bytes::new(left), rate });
+            queued.packet.stamp(&port.telemetry(now, left, shared));
         }
-        let wire = wire_bytes(queued.frame_bytes, *link_overhead);
-        port.tx_bytes += wire.get();
-        port.shaper.send(now, wire);
+        let wire = port.put_on_wire(now, queued.frame_bytes, *link_overhead);
         if port.counts_sent {
             shared.port(port.id).regulator.handle_sent(class, queued.frame_bytes);
         }

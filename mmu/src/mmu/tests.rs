@@ -1,3 +1,6 @@
+use std::collections::VecDeque;
+
+use proptest::prelude::*;
 use weir_units::Alpha;
 
 use super::*;
@@ -176,4 +179,74 @@ fn lossy_classes_drop_at_the_egress_threshold_and_never_pause() {
     assert_eq!(verdicts.iter().filter(|v| matches!(v, Verdict::Keep(_))).count(), 10);
     assert_eq!(verdicts[10], Verdict::Drop(DropReason::EgressThreshold));
     assert_eq!(mmu.off_classes(PortId(0), 0), 0);
+}
+
+/// What is reported of all queues and the pool.
+fn all_use(mmu: &Mmu, ports: u16) -> (PoolUse, Vec<(QueueUse, u64, Bytes)>) {
+    let queues = (0..ports).flat_map(|port| [LOSSLESS, LOSSY].map(|class| queue(port, class)));
+    let of_queue = |id| (ingress_use(mmu, id), mmu.egress_length(id), mmu.egress_length_max(id));
+    (mmu.pool_use(), queues.map(of_queue).collect())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Two MMUs: of one, packets pass where they can; of the other, they are admitted and released. Others stay for a while.
+    #[test]
+    fn what_passes_leaves_what_admission_and_release_do(
+        steps in prop::collection::vec((0..2u16, 0..2u16, any::<bool>(), 64..9_000u32, 0..4u8), 1..120),
+        is_static in any::<bool>(),
+        private in prop::sample::select(vec![0, 3_000]),
+    ) {
+        let make = || {
+            let mmu = if is_static {
+                static_mmu(40_000, 2, private, 4_000, 9_000)
+            } else {
+                dt_mmu(30_000, 2, 4_000, "1/2")
+            };
+            mmu.for_one_lcore()
+        };
+        let (mmu, model) = (make(), make());
+        let mut waiting = VecDeque::new();
+        for (from, to, lossless, bytes, kind) in steps {
+            let class = if lossless { LOSSLESS } else { LOSSY };
+            let packet = Arrival { bytes, ..arrival(from, to, class) };
+            match kind {
+                0 => if let Some(first) = waiting.pop_front() {
+                    release(&mmu, &[first]);
+                    release(&model, &[first]);
+                },
+                1 => {
+                    let verdict = admit_one(&model, packet);
+                    prop_assert_eq!(admit_one(&mmu, packet), verdict);
+                    if matches!(verdict, Verdict::Keep(_)) {
+                        waiting.push_back(packet);
+                    }
+                }
+                _ => {
+                    let (before, verdict) = (all_use(&model, 2), admit_one(&model, packet));
+                    if matches!(verdict, Verdict::Keep(_)) {
+                        release(&model, &[packet]);
+                    }
+                    if !mmu.pass(Time::ZERO, &packet) {
+                        prop_assert_eq!(all_use(&mmu, 2), before, "what can't pass leaves no trace");
+                        prop_assert_eq!(admit_one(&mmu, packet), verdict);
+                        if matches!(verdict, Verdict::Keep(_)) {
+                            release(&mmu, &[packet]);
+                        }
+                    }
+                }
+            }
+            prop_assert_eq!(all_use(&mmu, 2), all_use(&model, 2));
+        }
+    }
+}
+
+#[test]
+fn packets_pass_an_empty_buffer_that_one_lcore_has() {
+    let one_lcore = dt_mmu(100_000, 2, 4_000, "1").for_one_lcore();
+    assert!(one_lcore.pass(Time::ZERO, &arrival(0, 1, LOSSLESS)) && one_lcore.pass(Time::ZERO, &arrival(0, 1, LOSSY)));
+    assert_eq!(one_lcore.pool_use().used_max, Bytes::new(u64::from(FRAME)));
+    let shared = dt_mmu(100_000, 2, 4_000, "1");
+    assert!(!shared.pass(Time::ZERO, &arrival(0, 1, LOSSLESS)), "other lcores would not see it");
 }

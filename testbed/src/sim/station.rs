@@ -139,7 +139,8 @@ impl SwitchStation {
         if let Some((port, frame)) = ports.network.poll(now) {
             let port = PortId(port);
             if ports.network.next_arrival() > now {
-                self.forwarder.handle_one(now, port, frame, &mut ports, &mut self.transmitter);
+                let alone = self.wakeups.first().0.min(self.sweep_at) > now;
+                self.forwarder.handle_one(now, port, frame, alone, &mut ports, &mut self.transmitter);
             } else {
                 self.arrived.push((port, frame));
                 self.handle_several(now, network);
@@ -181,7 +182,7 @@ impl SwitchStation {
         take_turns(&mut self.arrived, &mut self.turn, self.wires.len());
         let mut ports = Ports { now, number: self.number, network, wires: &self.wires };
         for (port, frame) in self.arrived.drain(..) {
-            self.forwarder.handle_one(now, port, frame, &mut ports, &mut self.transmitter);
+            self.forwarder.handle_one(now, port, frame, false, &mut ports, &mut self.transmitter);
         }
     }
 
