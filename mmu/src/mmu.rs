@@ -243,7 +243,7 @@ impl Mmu {
             average: rules.compared(rules.filtered(&self.ingress[id.index()].average), length),
             headroom: u64::from(levels.headroom),
             off: levels.off,
-            port_off: self.ports[id.port().index()].off_queues.any(),
+            port_off: rules.policy_listens && self.ports[id.port().index()].off_queues.any(),
             shared_pool: pool,
             egress_lossy_pool: PoolLevel::default(),
             now,

@@ -137,7 +137,7 @@ pub struct QueueView {
     pub headroom: u64,
     /// Whether the queue is OFF.
     pub off: bool,
-    /// Whether any queue of the ingress port is.
+    /// Whether any queue of the ingress port is; told to a policy that [listens](Policy::listens).
     pub port_off: bool,
     /// The shared segment.
     pub shared_pool: PoolLevel,

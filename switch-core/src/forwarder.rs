@@ -129,12 +129,7 @@ impl<P: Packet> Forwarder<P> {
         self.take_turn(port);
         let headers = match packet.parse() {
             Parsed::Data(headers) if !self.has_clones(port) => headers,
-            _ => {
-                let mut burst = Burst::new();
-                burst.push(packet);
-                self.handle_burst(now, port, &mut burst, driver);
-                return self.hand_over(now, transmitter);
-            }
+            _ => return self.handle_another(now, port, packet, driver, transmitter),
         };
         let ingress = self.receive(port, Some(&headers), packet.frame_bytes());
         match self.way(now, port, &headers, &packet) {
@@ -155,12 +150,40 @@ impl<P: Packet> Forwarder<P> {
                     }
                 }
             }
-            way => {
-                self.forward(now, packet, ingress, way, driver);
-                self.flush(now, port);
-                self.hand_over(now, transmitter);
-            }
+            way => self.forward_one(now, packet, ingress, way, driver, transmitter),
         }
+    }
+
+    /// What is no data, or is copied.
+    #[inline(never)]
+    fn handle_another(
+        &mut self,
+        now: Time,
+        port: PortId,
+        packet: P,
+        store: &mut impl PacketStore<P>,
+        transmitter: &mut Transmitter<P>,
+    ) {
+        let mut burst = Burst::new();
+        burst.push(packet);
+        self.handle_burst(now, port, &mut burst, store);
+        self.hand_over(now, transmitter);
+    }
+
+    /// What goes to no port, to several, or to one that does not take it.
+    #[inline(never)]
+    fn forward_one(
+        &mut self,
+        now: Time,
+        packet: P,
+        ingress: QueueId,
+        way: Way,
+        store: &mut impl PacketStore<P>,
+        transmitter: &mut Transmitter<P>,
+    ) {
+        self.forward(now, packet, ingress, way, store);
+        self.flush(now, ingress.port());
+        self.hand_over(now, transmitter);
     }
 
     /// Hands what was admitted to the transmitter, where there is no ring.

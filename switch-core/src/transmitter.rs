@@ -55,7 +55,8 @@ pub struct Transmitter<P> {
     link_overhead: Bytes,
 }
 
-/// One port's way out. What is touched for each frame comes first, in few cache lines.
+/// One port's way out. What is touched for each frame that passes is in the first two cache lines; what is told to the peer, or
+/// looked at when the port is served, comes next.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct OutPort<P> {
@@ -75,17 +76,19 @@ pub(crate) struct OutPort<P> {
     shaper: Shaper,
     /// What data has taken on the link, for telemetry.
     tx_bytes: u64,
+    limits: ClassLimits,
+    scheduler: Scheduler,
     /// Taken from the queues, not yet accepted by the port.
     staged: Option<Box<Staged<P>>>,
-    limits: ClassLimits,
-    generator: MessageGenerator,
-    scheduler: Scheduler,
     watchdogs: PortWatchdogs,
+    generator: MessageGenerator,
     /// Of each clone, the classes that the MMU wants paused. Its frames come over this port's link, so its PAUSE is this port's.
     clones_off: Box<[(PortId, u8)]>,
     /// When each class advertised OFF went OFF.
     off_since: [Time; CLASSES],
 }
+
+const _: () = assert!(std::mem::offset_of!(OutPort<u64>, watchdogs) <= 128);
 
 /// What a port is offered. The next port that has something is offered the same memory, warm in the cache.
 #[derive(Debug)]
@@ -158,7 +161,8 @@ impl<P> OutPort<P> {
     /// Classes that a pause holds, one bit each.
     #[inline]
     fn paused(&self, now: Time, regulator: &Regulator) -> u8 {
-        regulator.paused(now) & !self.watchdogs.ignoring()
+        let paused = regulator.paused(now);
+        if paused == 0 { 0 } else { paused & !self.watchdogs.ignoring() }
     }
 }
 

@@ -185,10 +185,11 @@ fn held(sim: &mut Sim) -> usize {
     sim.reports().iter().map(|report| report.balance.held() as usize).sum()
 }
 
-/// Resident memory in bytes.
+/// Resident memory in bytes, but for what is mapped from files: the program itself is no host's.
 fn resident() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux");
-    statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok()).expect("pages") * 4_096
+    let pages: Vec<u64> = statm.split_whitespace().map(|pages| pages.parse().expect("pages")).collect();
+    (pages[1] - pages[2]) * 4_096
 }
 
 /// CPU time of this process so far.
