@@ -56,8 +56,7 @@ mod tests {
 
     #[test]
     fn each_trust_reads_its_own_field() {
-        let headers =
-            Headers { destination: MacAddr::BROADCAST, source: MacAddr::default(), pcp: Some(6), dscp: Some(26) };
+        let headers = Headers { destination: MacAddr::BROADCAST, pcp: Some(6), dscp: Some(26) };
         assert_eq!(classifier(Trust::Dscp).class(PortId(1), &headers), Class::new(3));
         assert_eq!(classifier(Trust::Pcp).class(PortId(1), &headers), Class::new(6));
         assert_eq!(classifier(Trust::Port).class(PortId(1), &headers), Class::new(5));
@@ -65,7 +64,7 @@ mod tests {
 
     #[test]
     fn what_lacks_the_field_gets_the_ports_class() {
-        let headers = Headers { destination: MacAddr::BROADCAST, source: MacAddr::default(), pcp: None, dscp: None };
+        let headers = Headers { destination: MacAddr::BROADCAST, pcp: None, dscp: None };
         assert_eq!(classifier(Trust::Dscp).class(PortId(1), &headers), Class::new(5));
         assert_eq!(classifier(Trust::Pcp).class(PortId(0), &headers), Class::new(0));
     }

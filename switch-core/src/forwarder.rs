@@ -318,7 +318,7 @@ impl<P: Packet> Forwarder<P> {
             return Way::Drop(DropReason::LinkLocal);
         }
         if self.shared.learns {
-            self.shared.fdb.learn(headers.source, port, now);
+            self.shared.fdb.learn(packet.source(), port, now);
         }
         match self.destination(headers, packet, now) {
             Some(to) if to == port => Way::Drop(DropReason::SamePort),

@@ -22,6 +22,9 @@ pub trait Packet: Sized + Send + 'static {
     /// Reads what the switch needs of the headers.
     fn parse(&self) -> Parsed;
 
+    /// Source address of what [`Packet::parse`] says is data. Asked only where stations are learned.
+    fn source(&self) -> MacAddr;
+
     /// Sets CE if the packet is ECN-capable, and mends the checksum; returns whether it carries CE now.
     fn mark_ce(&mut self) -> bool;
 
@@ -70,8 +73,6 @@ pub enum Parsed {
 pub struct Headers {
     /// Destination address.
     pub destination: MacAddr,
-    /// Source address.
-    pub source: MacAddr,
     /// Priority code point of the outer VLAN tag.
     pub pcp: Option<u8>,
     /// Differentiated services code point of the IPv4 or IPv6 header.

@@ -33,14 +33,21 @@ pub fn parse(frame: &[u8]) -> Parsed {
     if ControlFrame::is_control(frame) {
         return Parsed::Control(ControlFrame::decode(frame));
     }
-    let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, _, _] = *ethernet;
-    let source = MacAddr([s0, s1, s2, s3, s4, s5]);
-    if source.is_group() {
+    if source(ethernet).is_group() {
         return Parsed::Malformed;
     }
+    let [d0, d1, d2, d3, d4, d5, ..] = *ethernet;
     let (pcp, ip) = network_header(frame);
     let dscp = ip.and_then(|ip| traffic_class(frame, ip)).map(|class| class >> 2);
-    Parsed::Data(Headers { destination: MacAddr([d0, d1, d2, d3, d4, d5]), source, pcp, dscp })
+    Parsed::Data(Headers { destination: MacAddr([d0, d1, d2, d3, d4, d5]), pcp, dscp })
+}
+
+/// Source address of a frame; all zero of one without a header.
+#[inline]
+pub fn source(frame: &[u8]) -> MacAddr {
+    frame.first_chunk().map_or(MacAddr::default(), |[_, _, _, _, _, _, s0, s1, s2, s3, s4, s5]| {
+        MacAddr([*s0, *s1, *s2, *s3, *s4, *s5])
+    })
 }
 
 /// Sets CE on an ECN-capable IPv4 or IPv6 packet, and mends the IPv4 header checksum (RFC 1624, RFC 3168); returns

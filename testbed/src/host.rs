@@ -412,7 +412,7 @@ impl Host {
             let answer = if held_back & self.config.ack_class.bit() == 0 { self.poll_answer(now) } else { None };
             answer.or_else(|| self.poll_tcp_ack(now, held_back)).or_else(|| self.poll_flows(now, held_back))
         })?;
-        let frame_bytes = weir_switch_core::Packet::frame_bytes(&outgoing.0);
+        let frame_bytes = outgoing.0.frame_bytes();
         self.wire.send(now, wire_bytes(frame_bytes, self.config.link_overhead));
         Some(outgoing)
     }
@@ -438,7 +438,7 @@ impl Host {
             return None;
         }
         let outgoing = self.poll_cnp().or_else(|| self.poll_ack())?;
-        self.note_sent(now, self.config.ack_class, weir_switch_core::Packet::frame_bytes(&outgoing.0));
+        self.note_sent(now, self.config.ack_class, outgoing.0.frame_bytes());
         Some(outgoing)
     }
 

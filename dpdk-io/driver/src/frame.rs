@@ -27,6 +27,11 @@ impl Packet for Frame {
         parse::parse(self.0.data())
     }
 
+    #[inline]
+    fn source(&self) -> MacAddr {
+        parse::source(self.0.data())
+    }
+
     fn mark_ce(&mut self) -> bool {
         parse::mark_ce(self.0.data_mut())
     }

@@ -16,6 +16,7 @@ use weir_units::{MacAddr, PortId, Span, Time};
 pub struct TestFrame {
     pub frame_bytes: u32,
     pub parsed: Parsed,
+    pub source: MacAddr,
     pub sequence: u64,
     pub ce: bool,
     /// What switches have stamped; `None` where it does not ask for that.
@@ -31,6 +32,9 @@ impl Packet for TestFrame {
     }
     fn parse(&self) -> Parsed {
         self.parsed
+    }
+    fn source(&self) -> MacAddr {
+        self.source
     }
     fn mark_ce(&mut self) -> bool {
         self.ce = true;
@@ -61,7 +65,7 @@ impl PacketStore<TestFrame> for World {
         (!self.copies_fail).then(|| packet.clone())
     }
     fn control(&mut self, frame: &ControlFrame, _source: MacAddr) -> Option<TestFrame> {
-        Some(TestFrame { frame_bytes: 60, parsed: Parsed::Control(Ok(*frame)), sequence: 0, ce: false, stamps: None })
+        Some(control(*frame))
     }
 }
 
@@ -220,13 +224,18 @@ pub fn station(n: u16) -> MacAddr {
 
 /// A frame from the station behind `from` to the one behind `to`, in a class by DSCP.
 pub fn frame(from: u16, to: u16, dscp: u8, sequence: u64) -> TestFrame {
-    let headers = Headers { destination: station(to), source: station(from), pcp: None, dscp: Some(dscp) };
-    TestFrame { frame_bytes: 1_514, parsed: Parsed::Data(headers), sequence, ce: false, stamps: None }
+    let headers = Headers { destination: station(to), pcp: None, dscp: Some(dscp) };
+    let (parsed, source) = (Parsed::Data(headers), station(from));
+    TestFrame { frame_bytes: 1_514, parsed, source, sequence, ce: false, stamps: None }
 }
 
 pub fn pfc(enabled: u8, quanta: u16) -> TestFrame {
-    let frame = ControlFrame::Pfc(PfcFrame { enabled, times: [quanta; 8] });
-    TestFrame { frame_bytes: 60, parsed: Parsed::Control(Ok(frame)), sequence: 0, ce: false, stamps: None }
+    control(ControlFrame::Pfc(PfcFrame { enabled, times: [quanta; 8] }))
+}
+
+fn control(frame: ControlFrame) -> TestFrame {
+    let (parsed, source) = (Parsed::Control(Ok(frame)), MacAddr::default());
+    TestFrame { frame_bytes: 60, parsed, source, sequence: 0, ce: false, stamps: None }
 }
 
 /// Lets every station speak once, so that nothing is flooded.

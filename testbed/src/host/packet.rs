@@ -5,12 +5,10 @@
 use arrayvec::ArrayVec;
 use weir_flowctl::frame::{ControlFrame, FRAME_BYTES};
 use weir_switch_core::Telemetry;
-use weir_switch_core::packet::{Headers, Parsed};
 use weir_switch_core::trailer;
 use weir_units::{MacAddr, Time};
 
 use super::congestion::HOPS_MAX;
-use crate::link::LinkFrame;
 use crate::rocev2::{Dscp, Ecn, Psn, QueuePair};
 use crate::tcp;
 
@@ -259,6 +257,15 @@ impl FrameSizes {
 }
 
 impl NicFrame {
+    /// Its length, without FCS.
+    #[inline]
+    pub fn frame_bytes(&self) -> u32 {
+        match self {
+            NicFrame::Control(_) => FRAME_BYTES as u32,
+            NicFrame::Packet(packet) => u32::from(packet.frame_bytes),
+        }
+    }
+
     /// The flow-control frame that it is, if it is one.
     pub fn as_control(&self) -> Option<ControlFrame> {
         match self {
@@ -268,71 +275,16 @@ impl NicFrame {
     }
 }
 
-impl LinkFrame for NicFrame {
-    fn is_control(&self) -> bool {
-        matches!(self, NicFrame::Control(_))
-    }
-
-    fn dscp(&self) -> Option<u8> {
-        match self {
-            NicFrame::Control(_) => None,
-            NicFrame::Packet(packet) => Some(packet.dscp.get()),
-        }
-    }
-}
-
-impl weir_switch_core::Packet for NicFrame {
+impl NicPacket {
+    /// Whether ports on its way are to stamp it.
     #[inline]
-    fn frame_bytes(&self) -> u32 {
-        match self {
-            NicFrame::Control(_) => FRAME_BYTES as u32,
-            NicFrame::Packet(packet) => u32::from(packet.frame_bytes),
-        }
+    pub fn collects_stamps(&self) -> bool {
+        self.telemetry.is_some() && matches!(self.says, Says::Write(_))
     }
 
-    #[inline]
-    fn is_control(&self) -> bool {
-        matches!(self, NicFrame::Control(_))
-    }
-
-    #[inline]
-    fn parse(&self) -> Parsed {
-        match self {
-            NicFrame::Control(frame) => Parsed::Control(Ok(*frame)),
-            NicFrame::Packet(packet) => Parsed::Data(Headers {
-                destination: packet.destination,
-                source: packet.source,
-                pcp: None,
-                dscp: Some(packet.dscp.get()),
-            }),
-        }
-    }
-
-    #[inline]
-    fn mark_ce(&mut self) -> bool {
-        let NicFrame::Packet(packet) = self else { return false };
-        if packet.ecn != Ecn::NotCapable {
-            packet.ecn = Ecn::Ce;
-        }
-        packet.ecn == Ecn::Ce
-    }
-
-    #[inline]
-    fn flow_hash(&self) -> u32 {
-        match self {
-            NicFrame::Control(_) => 0,
-            NicFrame::Packet(packet) => packet.flow_hash,
-        }
-    }
-
-    #[inline]
-    fn wants_telemetry(&self) -> bool {
-        matches!(self, NicFrame::Packet(NicPacket { telemetry: Some(_), says: Says::Write(_), .. }))
-    }
-
-    #[inline]
-    fn stamp(&mut self, telemetry: &Telemetry) {
-        if let NicFrame::Packet(NicPacket { telemetry: Some(hops), .. }) = self {
+    /// Takes what a port on its way knows.
+    pub fn stamp(&mut self, telemetry: &Telemetry) {
+        if let Some(hops) = &mut self.telemetry {
             // A longer way is not told to its end.
             let _ = hops.try_push(*telemetry);
         }

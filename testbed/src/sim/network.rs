@@ -1,7 +1,6 @@
 //! What is between stations: wires, and who is to be woken when.
 
 use weir_flowctl::frame::ControlFrame;
-use weir_switch_core::Packet;
 use weir_units::{Span, Time};
 
 use super::agenda::Agenda;
@@ -157,8 +156,9 @@ impl Network {
         told.push(Told { by, place, at, arrives, frame });
     }
 
-    /// A station's turn begins, up to `limit`: finds out what arrives for it. That reads the frames too, so that they are in the
-    /// cache when they are wanted: of reads that do not wait for each other many are under way at once.
+    /// A station's turn begins, up to `limit`: finds out what arrives for it. A host's frames are read too, so that they are in the
+    /// cache when they are wanted: of reads that do not wait for each other many are under way at once. A switch goes by their
+    /// labels.
     #[inline]
     pub(super) fn begin(&mut self, station: usize, limit: Time) {
         let Network { wires, arrivals, inboxes, .. } = self;
@@ -166,9 +166,13 @@ impl Network {
         arrivals.due.clear();
         (arrivals.taken, arrivals.later, arrivals.first_wire) = (0, Time::NEVER, first as usize);
         let mut read = 0;
+        // A host has one wire; of a switch with no more it would not matter.
+        let is_host = count == 1;
         for (wire, number) in wires[first as usize..][..count as usize].iter_mut().zip(0..) {
             let first_later = wire.arriving(limit, |at, frame| {
-                read ^= frame.frame_bytes();
+                if is_host {
+                    read ^= frame.says().frame_bytes();
+                }
                 arrivals.due.push(Arrival::new(at, number));
             });
             arrivals.later = arrivals.later.min(first_later);
