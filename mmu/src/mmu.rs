@@ -218,7 +218,7 @@ impl Mmu {
     #[inline(always)]
     fn plain_terms(&self) -> Terms<'_> {
         debug_assert!(self.rules.is_plain);
-        let Rules { lossy_alpha, xon_offset, .. } = self.rules;
+        let Rules { lossy_alpha, xon_offset, passes, .. } = self.rules;
         let rules = Rules {
             lossy_alpha,
             xon_offset,
@@ -227,7 +227,7 @@ impl Mmu {
             adapts_headroom: false,
             policy_listens: false,
             is_plain: true,
-            passes: true,
+            passes,
         };
         Terms { rules, headroom: None, egress_lossy: None }
     }

@@ -1,5 +1,5 @@
 //! Frames that leave at the very instant at which they arrive: nothing waits before them, nothing holds them back, and nothing
-//! has to be told. Queues, buffer and scheduler would be as before, so that they are not asked.
+//! has to be told. Queues and buffer would be as before, so that they are left as they are.
 
 use weir_mmu::Arrival;
 use weir_units::Time;

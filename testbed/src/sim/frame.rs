@@ -105,13 +105,14 @@ impl Spare {
     #[inline]
     pub(super) fn frame(&mut self, content: NicFrame) -> Frame {
         let label = Label::of(&content);
-        match self.0.pop() {
+        let content = match self.0.pop() {
             Some(mut place) => {
                 *place = content;
-                Frame { content: place, label }
+                place
             }
-            None => Frame { content: Box::new(content), label },
-        }
+            None => Box::new(content),
+        };
+        Frame { content, label }
     }
 
     #[inline]

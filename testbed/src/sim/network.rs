@@ -133,20 +133,24 @@ impl Network {
         self.agendas[side].first()
     }
 
-    /// Puts a frame on a wire at `now`.
+    /// Puts a frame on a wire at `now` that leads from this port or to it; flow control is noted, if anybody asks.
     #[inline]
-    pub(super) fn send(&mut self, now: Time, wire: u32, frame: Frame) {
+    pub(super) fn send(&mut self, now: Time, wire: u32, frame: Frame, by: Teller, place: PortPlace) {
+        let control = if self.told.is_some() { frame.says().as_control() } else { None };
         self.hops += 1;
-        let wire = &mut self.wires[wire as usize];
-        if let Some(arrives) = wire.send(now, frame) {
-            let station = wire.to().0 as usize;
+        let on = &mut self.wires[wire as usize];
+        if let Some(arrives) = on.send(now, frame) {
+            let station = on.to().0 as usize;
             self.wake(station, arrives);
+        }
+        if let Some(control) = control {
+            self.note_told(now, wire, control, by, place);
         }
     }
 
-    /// Notes flow control that was put on a wire at `now`, last of all, and leads from this port or to it.
+    /// Notes flow control that was put on a wire at `now`, last of all.
     #[cold]
-    pub(super) fn note_told(&mut self, now: Time, wire: u32, frame: ControlFrame, by: Teller, place: PortPlace) {
+    fn note_told(&mut self, now: Time, wire: u32, frame: ControlFrame, by: Teller, place: PortPlace) {
         let Some(told) = &mut self.told else { return };
         let arrives = self.wires[wire as usize].last_arrives();
         let at = match by {

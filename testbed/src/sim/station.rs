@@ -247,12 +247,8 @@ impl HostStation {
         loop {
             while let Some(frame) = self.host.poll(now) {
                 self.frames[0] += 1;
-                let control = if network.told.is_some() { frame.as_control() } else { None };
                 let frame = network.spare.frame(frame);
-                network.send(now, self.wire, frame);
-                if let Some(control) = control {
-                    network.note_told(now, self.wire, control, Teller::Host, self.place);
-                }
+                network.send(now, self.wire, frame, Teller::Host, self.place);
             }
             let next = self.host.next_wakeup(now);
             if next > now {
@@ -308,12 +304,8 @@ impl Ports<'_> {
     fn send(&mut self, port: PortId, frame: Frame) {
         // What goes to a port without a link, flow control that is, goes nowhere.
         let Some(wire) = self.wires[port.index()] else { return };
-        let control = if self.network.told.is_some() { frame.says().as_control() } else { None };
-        self.network.send(self.now, wire, frame);
-        if let Some(control) = control {
-            let place = PortPlace { switch: self.number, port: port.index() };
-            self.network.note_told(self.now, wire, control, Teller::Port, place);
-        }
+        let place = PortPlace { switch: self.number, port: port.index() };
+        self.network.send(self.now, wire, frame, Teller::Port, place);
     }
 }
 
