@@ -1,9 +1,10 @@
 //! The memory management unit itself. [`admission`] charges, [`departure`] releases, [`passage`] does both at once, [`report`]
-//! reads.
+//! reads; [`prefetch`] has the cache fetch what these will touch.
 
 mod admission;
 mod departure;
 mod passage;
+mod prefetch;
 mod report;
 
 use std::fmt;

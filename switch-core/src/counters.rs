@@ -7,6 +7,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use prefetch_index::prefetch_index;
 use weir_units::{CLASSES, PortId, QueueId};
 
 use crate::switch::Memory;
@@ -151,12 +152,20 @@ pub mod gauge {
 /// The live counters of one half, for all queues and ports of the switch.
 #[derive(Debug)]
 pub struct Counters {
-    ports: usize,
-    values: Box<[u64]>,
+    queues: Box<[QueueRow]>,
+    ports: Box<[[u64; port_stat::WIDTH]]>,
+    gauges: [u64; gauge::WIDTH],
     /// Of all queues together, [`queue_stat`]'s counts, drops in one; in debug builds.
     totals: [u64; queue_stat::DROPS + 1],
     published: Arc<Published>,
 }
+
+/// One queue's counters. What is counted for each frame comes first, and is in one cache line.
+#[derive(Clone, Debug)]
+#[repr(align(64))]
+struct QueueRow([u64; queue_stat::WIDTH]);
+
+const _: () = assert!(queue_stat::HANDED_OVER < 8);
 
 /// The last published copy, and the request for a new one.
 #[derive(Debug)]
@@ -169,13 +178,18 @@ pub struct Published {
 impl Counters {
     /// All zero, for a switch of this many ports. Where memory is taken as it is needed, the copy's is at the first request.
     pub fn new(ports: usize, memory: Memory) -> Counters {
-        let len = ports * (CLASSES * queue_stat::WIDTH + port_stat::WIDTH) + gauge::WIDTH;
         let published = Published { requested: AtomicU64::new(0), served: AtomicU64::new(0), values: OnceLock::new() };
+        let counters = Counters {
+            queues: vec![QueueRow([0; queue_stat::WIDTH]); ports * CLASSES].into(),
+            ports: vec![[0; port_stat::WIDTH]; ports].into(),
+            gauges: [0; gauge::WIDTH],
+            totals: [0; queue_stat::DROPS + 1],
+            published: Arc::new(published),
+        };
         if memory == Memory::Upfront {
-            published.copy(len);
+            counters.copy();
         }
-        let totals = [0; queue_stat::DROPS + 1];
-        Counters { ports, values: vec![0; len].into(), totals, published: Arc::new(published) }
+        counters
     }
 
     /// Adds to a queue's counter.
@@ -184,7 +198,13 @@ impl Counters {
         if cfg!(debug_assertions) {
             self.totals[stat.min(queue_stat::DROPS)] += n;
         }
-        self.values[queue.index() * queue_stat::WIDTH + stat] += n;
+        self.queues[queue.index()].0[stat] += n;
+    }
+
+    /// Asks for what a queue's frames are counted in, ahead of its use.
+    #[inline]
+    pub(crate) fn prefetch(&self, queue: QueueId) {
+        prefetch_index(&self.queues, queue.index());
     }
 
     /// Counts a frame of so many bytes.
@@ -194,14 +214,14 @@ impl Counters {
             self.totals[queue_stat::FRAMES] += 1;
             self.totals[queue_stat::BYTES] += u64::from(frame_bytes);
         }
-        let row = &mut self.values[queue.index() * queue_stat::WIDTH..][..queue_stat::WIDTH];
+        let QueueRow(row) = &mut self.queues[queue.index()];
         row[queue_stat::FRAMES] += 1;
         row[queue_stat::BYTES] += u64::from(frame_bytes);
     }
 
     /// A queue's counter.
     pub(crate) fn get(&self, queue: QueueId, stat: usize) -> u64 {
-        self.values[queue.index() * queue_stat::WIDTH + stat]
+        self.queues[queue.index()].0[stat]
     }
 
     /// A count of all queues together ([`queue_stat::DROPS`]: for whatever reason); 0 but in debug builds.
@@ -216,7 +236,7 @@ impl Counters {
 
     /// Sets what is no count.
     pub fn set(&mut self, queue: QueueId, stat: usize, value: u64) {
-        self.values[queue.index() * queue_stat::WIDTH + stat] = value;
+        self.queues[queue.index()].0[stat] = value;
     }
 
     /// Counts a dropped frame.
@@ -228,13 +248,12 @@ impl Counters {
     /// Adds to a port's counter.
     #[inline]
     pub fn add_port(&mut self, port: PortId, stat: usize, n: u64) {
-        self.values[self.ports * CLASSES * queue_stat::WIDTH + port.index() * port_stat::WIDTH + stat] += n;
+        self.ports[port.index()][stat] += n;
     }
 
     /// Sets a gauge.
     pub fn set_gauge(&mut self, gauge: usize, value: u64) {
-        let first = self.values.len() - gauge::WIDTH;
-        self.values[first + gauge] = value;
+        self.gauges[gauge] = value;
     }
 
     /// The number of a reader's request that has not been answered. Asked between bursts; answer with
@@ -248,11 +267,18 @@ impl Counters {
 
     /// Copies the counters out in answer to a request.
     pub fn publish(&self, requested: u64) {
-        for (slot, value) in self.published.copy(self.values.len()).iter().zip(&self.values) {
+        let queues = self.queues.iter().flat_map(|QueueRow(row)| row);
+        let values = queues.chain(self.ports.as_flattened()).chain(&self.gauges);
+        for (slot, value) in self.copy().iter().zip(values) {
             slot.store(*value, Ordering::Relaxed);
         }
         // Release: pairs with the Acquire in `Published::is_served`; the values are visible before the answer.
         self.published.served.store(requested, Ordering::Release);
+    }
+
+    /// Where they are copied to: queue by queue, then port by port, then gauges.
+    fn copy(&self) -> &[AtomicU64] {
+        self.published.copy(self.queues.len() * queue_stat::WIDTH + self.ports.as_flattened().len() + gauge::WIDTH)
     }
 
     /// Where readers find the published copy.

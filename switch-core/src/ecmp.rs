@@ -14,6 +14,7 @@ pub fn choose(hash: u32, seed: u32, ports: usize) -> usize {
 ///
 /// For each switch it is a permutation of the 32-bit numbers, in which each bit depends on all bits of the hash: hashes
 /// need not be random, consecutive numbers do. The constants are those of Wellons' `lowbias32`.
+#[inline]
 pub fn at_switch(hash: u32, switch: u32) -> u32 {
     /// Spreads small numbers over all bits: 2^32 divided by the golden ratio.
     const SPREAD: u32 = 0x9e37_79b9;
@@ -27,6 +28,7 @@ pub fn at_switch(hash: u32, switch: u32) -> u32 {
 /// port.
 ///
 /// As it takes the upper bits, the hash must be mixed; for n ports the shares differ by n/2^32 at most.
+#[inline]
 pub fn select(hash: u32, ports: usize) -> usize {
     ((u64::from(hash) * ports as u64) >> 32) as usize
 }

@@ -134,6 +134,18 @@ impl<P> EgressQueues<P> {
         };
     }
 
+    /// Asks for where the frame that leaves next is to be found, ahead of its use.
+    #[inline]
+    pub(crate) fn prefetch(&self, queue: QueueId) {
+        self.fifos.prefetch(queue.index() * self.lanes);
+    }
+
+    /// Asks for the frame that leaves next.
+    #[inline]
+    pub(crate) fn prefetch_front(&self, queue: QueueId) {
+        self.fifos.prefetch_front(self.served(queue));
+    }
+
     #[inline]
     pub(crate) fn is_empty(&self, queue: QueueId) -> bool {
         if self.lanes == 1 { self.fifos.is_empty(queue.index()) } else { self.turns[queue.index()].waiting == 0 }

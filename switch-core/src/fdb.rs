@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use prefetch_index::prefetch_index;
 use weir_units::{MacAddr, PortId, Span, Time};
 
 /// Addresses learned from source fields, aged, and static ones. Lock-free: any lcore learns and looks up. A static address may
@@ -14,11 +15,11 @@ use weir_units::{MacAddr, PortId, Span, Time};
 pub struct ForwardingTable {
     buckets: Box<[[Entry; WAYS]]>,
     ageing_seconds: u32,
-    /// Where stations with consecutive addresses are: a port, [`GROUP`] and a group, or [`NOWHERE`].
+    /// Where stations with consecutive addresses are: ports in a row, [`GROUP`] and a group, or [`NOWHERE`].
     routed: Box<[u16]>,
     /// The first one's address.
     routed_from: u64,
-    /// Ports of equal cost.
+    /// Ports of equal cost that are not in a row.
     groups: Vec<Box<[PortId]>>,
 }
 
@@ -42,9 +43,28 @@ struct Entry {
 const WAYS: usize = 4;
 const STATIC: u32 = u32::MAX;
 const ADDRESS_BITS: u32 = 48;
-/// Not a port's number: the other bits number a group.
+/// Not ports in a row: the other bits number a group.
 const GROUP: u16 = 1 << 15;
 const NOWHERE: u16 = u16::MAX;
+/// Of ports in a row the lower bits are how many, and the upper ones the first.
+const COUNT_BITS: u32 = 7;
+const PORTS_MAX: usize = 1 << (COUNT_BITS - 1);
+/// All ports that there may be, so that those in a row are a slice, which is in the cache whatever the table.
+static PORTS: [PortId; PORTS_MAX] = {
+    let mut ports = [PortId(0); PORTS_MAX];
+    let mut port = 0;
+    while port < PORTS_MAX {
+        ports[port] = PortId(port as u16);
+        port += 1;
+    }
+    ports
+};
+
+/// Whether each port follows the one before.
+fn is_range(ports: &[u16]) -> bool {
+    ports.windows(2).all(|pair| pair[0] + 1 == pair[1])
+        && ports.last().is_some_and(|last| usize::from(*last) < PORTS_MAX)
+}
 
 impl ForwardingTable {
     /// A table for at least `capacity` addresses; a learned one is forgotten when not heard for `ageing`.
@@ -63,7 +83,8 @@ impl ForwardingTable {
     pub fn set_routes<'r>(&mut self, first: MacAddr, ports: impl Iterator<Item = &'r [u16]>) {
         let places = ports.map(|ports| match ports {
             [] => NOWHERE,
-            [port] => *port,
+            // One, too: whether there are several is as good as random, and would be guessed wrong.
+            [first, ..] if is_range(ports) => first << COUNT_BITS | ports.len() as u16,
             several => {
                 let several: Box<[PortId]> = several.iter().copied().map(PortId).collect();
                 let known = self.groups.iter().position(|group| *group == several);
@@ -77,6 +98,14 @@ impl ForwardingTable {
         });
         self.routed = places.collect();
         self.routed_from = first.to_u64();
+    }
+
+    /// Asks for what is looked up for each frame, ahead of its use: as far as there are few stations.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        const LINE: usize = 64 / size_of::<u16>();
+        const LINES_MAX: usize = 32;
+        (0..self.routed.len().div_ceil(LINE).min(LINES_MAX)).for_each(|line| prefetch_index(&self.routed, line * LINE));
     }
 
     /// Enters an address that stays, whatever is heard; `false` if its bucket is full of such ones.
@@ -154,7 +183,10 @@ impl ForwardingTable {
     fn place(&self, place: u16) -> Option<Place<'_>> {
         match place {
             NOWHERE => None,
-            port if port & GROUP == 0 => Some(Place::Port(PortId(port))),
+            range if range & GROUP == 0 => {
+                let (first, count) = (range >> COUNT_BITS, range & ((1 << COUNT_BITS) - 1));
+                Some(Place::AnyOf(&PORTS[usize::from(first)..][..usize::from(count)]))
+            }
             group => Some(Place::AnyOf(&self.groups[usize::from(group & !GROUP)])),
         }
     }
@@ -264,17 +296,20 @@ mod tests {
     #[test]
     fn routes_have_several_ports_and_equal_groups_are_one() {
         let mut table = table();
-        let (two, three) = ([1, 2], [1, 2, 3]);
-        table.set_routes(mac(0xff), [&two[..], &three, &two, &[7], &[]].into_iter());
+        let (two, three) = ([1, 3], [1, 2, 4]);
+        let row: Vec<u16> = (0..64).collect();
+        table.set_routes(mac(0xff), [&two[..], &three, &two, &[63], &[], &row, &row[62..]].into_iter());
         let ports = |ports: &[u16]| ports.iter().copied().map(PortId).collect::<Vec<_>>();
         assert_eq!(table.lookup(mac(0xff), at(0)), Some(Place::AnyOf(&ports(&two))));
         assert_eq!(table.lookup(mac(0x100), at(0)), Some(Place::AnyOf(&ports(&three))));
         assert_eq!(table.lookup(mac(0x101), at(0)), Some(Place::AnyOf(&ports(&two))));
-        assert_eq!(table.lookup(mac(0x102), at(0)), Some(Place::Port(PortId(7))));
+        assert_eq!(table.lookup(mac(0x102), at(0)), Some(Place::AnyOf(&[PortId(63)])));
+        assert_eq!(table.lookup(mac(0x104), at(0)), Some(Place::AnyOf(&ports(&row))));
+        assert_eq!(table.lookup(mac(0x105), at(0)), Some(Place::AnyOf(&[PortId(62), PortId(63)])));
         assert_eq!((table.lookup(mac(0x103), at(0)), table.groups.len()), (None, 2));
         table.learn(mac(0xfe), PortId(4), at(0));
-        table.learn(mac(0x104), PortId(5), at(0));
-        let neighbours = [0xfe, 0x104].map(|n| table.lookup(mac(n), at(0)));
+        table.learn(mac(0x106), PortId(5), at(0));
+        let neighbours = [0xfe, 0x106].map(|n| table.lookup(mac(n), at(0)));
         assert_eq!(neighbours, [4, 5].map(|port| Some(Place::Port(PortId(port)))));
     }
 }

@@ -1,5 +1,7 @@
 //! The forwarder: classify, learn, look up, admit, hand over to the transmitter's lcore.
 
+mod prefetch;
+
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
@@ -16,38 +18,42 @@ use crate::shared::Shared;
 use crate::switch::Memory;
 use crate::transmitter::Transmitter;
 
-/// Forwards what its ports received, and a copy of it for each of their clones.
+/// Forwards what its ports received, and a copy of it for each of their clones. What is touched for each frame comes first, and
+/// bursts last.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Forwarder<P> {
     shared: Arc<Shared>,
+    /// The right to admit for the ports that are forwarded here, by port.
+    writers: Box<[Option<PortWriter>]>,
+    /// The ports whose transmitter may find something new, one bit each.
+    stirred: u64,
+    /// The ports whose flow control counts what comes in, one bit each.
+    counting: u64,
+    /// The ports that have clones, one bit each.
+    cloned: u64,
+    /// The classes of the port whose turn it is of which a storm drops what comes, as of the turn's beginning.
+    dropping: u8,
+    /// The classes of which frames have come one by one, one bit each.
+    seen: u8,
+    counters: Counters,
+    /// What was admitted, where there is no ring: [`Forwarder::handle_one`].
+    admitted: Vec<Queued<P>>,
     /// What a receiver on another lcore hands over; none where this lcore receives itself.
     input: Option<FromReceiver<P>>,
     /// One ring to each transmitter; none where packets come one by one.
     outputs: Box<[ToTransmitter<P>]>,
-    /// What was admitted, where there is no ring: [`Forwarder::handle_one`].
-    admitted: Vec<Queued<P>>,
     /// Which transmitter serves a port.
     output_of: Box<[usize]>,
-    /// The right to admit for the ports that are forwarded here, by port.
-    writers: Box<[Option<PortWriter>]>,
-    counters: Counters,
+    /// The clones of each port that is forwarded here; none for most.
+    clones: Box<[Box<[PortId]>]>,
+    /// What came in and is not counted yet, by class: of the port whose turn it is, if its flow control counts.
+    arrived: [u32; CLASSES],
     /// Packets that ask to be admitted, and their arrivals.
     staged: ArrayVec<P, BURST_MAX>,
     arrivals: ArrayVec<Arrival, BURST_MAX>,
-    /// The clones of each port that is forwarded here; none for most.
-    clones: Box<[Box<[PortId]>]>,
-    /// The ports that have clones, one bit each.
-    cloned: u64,
     /// What the receiver handed over of a port that has clones.
     to_copy: Burst<P>,
-    /// The ports whose flow control counts what comes in, one bit each.
-    counting: u64,
-    /// What came in and is not counted yet, by class: of the port whose turn it is, if its flow control counts.
-    arrived: [u32; CLASSES],
-    /// The classes of the port whose turn it is of which a storm drops what comes, as of the turn's beginning.
-    dropping: u8,
-    /// The ports whose transmitter may find something new, one bit each.
-    stirred: u64,
 }
 
 /// What becomes of a frame up to the MMU: decided once, for it and its copies.
@@ -94,6 +100,7 @@ impl<P: Packet> Forwarder<P> {
             counting,
             arrived: [0; CLASSES],
             dropping: 0,
+            seen: 0,
             stirred: 0,
         }
     }
@@ -132,10 +139,9 @@ impl<P: Packet> Forwarder<P> {
             _ => return self.handle_another(now, port, packet, driver, transmitter),
         };
         let ingress = self.receive(port, Some(&headers), packet.frame_bytes());
+        self.seen |= ingress.class().bit();
         match self.way(now, port, &headers, &packet) {
-            Way::To(to)
-                if self.dropping & ingress.class().bit() == 0 && self.shared.port(to).takes(ingress.class()) =>
-            {
+            Way::To(to) if self.dropping & ingress.class().bit() == 0 && self.shared.takes(to, ingress.class()) => {
                 let bytes = self.shared.charge.of(packet.frame_bytes());
                 let charged = Arrival { ingress, egress: QueueId::new(to, ingress.class()), bytes };
                 let passes = alone && self.counting >> port.0 & 1 == 0 && transmitter.lets_pass(now, &charged);
@@ -199,7 +205,7 @@ impl<P: Packet> Forwarder<P> {
     /// What follows is of this port.
     #[inline]
     fn take_turn(&mut self, port: PortId) {
-        self.dropping = self.shared.port(port).dropping();
+        self.dropping = self.shared.dropping(port);
     }
 
     /// Forwards up to a burst of what the receiver handed over; returns how much it was.
@@ -352,10 +358,16 @@ impl<P: Packet> Forwarder<P> {
     }
 
     /// The flow's port of several; if that has no link, the next one that has.
+    #[inline]
     fn one_of(&self, ports: &[PortId], flow_hash: u32) -> PortId {
-        let first = ecmp::choose(flow_hash, self.shared.hash_seed, ports.len());
-        let in_turn = ports[first..].iter().chain(&ports[..first]).copied();
-        in_turn.into_iter().find(|port| self.shared.port(*port).link_up()).unwrap_or(ports[first])
+        let chosen = ecmp::choose(flow_hash, self.shared.hash_seed, ports.len());
+        if self.shared.link_up(ports[chosen]) { ports[chosen] } else { self.next_of(ports, chosen) }
+    }
+
+    #[cold]
+    fn next_of(&self, ports: &[PortId], chosen: usize) -> PortId {
+        let in_turn = ports[chosen..].iter().chain(&ports[..chosen]).copied();
+        in_turn.into_iter().find(|port| self.shared.link_up(*port)).unwrap_or(ports[chosen])
     }
 
     /// Sends a frame to every port but its own: copies to all but the last, itself to the last.
@@ -405,7 +417,7 @@ impl<P: Packet> Forwarder<P> {
     /// Queues a packet for admission.
     #[inline]
     fn stage(&mut self, now: Time, packet: P, ingress: QueueId, to: PortId) {
-        if !self.shared.port(to).takes(ingress.class()) {
+        if !self.shared.takes(to, ingress.class()) {
             return self.refuse(ingress, to);
         }
         if self.staged.is_full() {

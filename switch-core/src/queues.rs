@@ -1,5 +1,9 @@
 //! The egress queues' storage: many FIFOs in one arena.
 
+use std::slice::from_ref;
+
+use prefetch_index::prefetch_index;
+
 /// FIFO queues that share a limited number of places, linked by index: a queue may hold everything the buffer holds.
 ///
 /// Places are made at construction, or, where memory is taken as it is needed, when all that there are hold something: they
@@ -90,7 +94,25 @@ impl<T> Queues<T> {
         }
         self.free = at;
         self.held -= 1;
-        place.item.take()
+        let item = place.item.take();
+        // What is next is looked at when its turn has come, and may have lain for long.
+        self.prefetch_front(queue);
+        item
+    }
+
+    /// Asks for where the first item is to be found, ahead of its use.
+    #[inline]
+    pub(crate) fn prefetch(&self, queue: usize) {
+        prefetch_index(&self.ends, queue);
+    }
+
+    /// Asks for the first item, if there is one.
+    #[inline]
+    pub(crate) fn prefetch_front(&self, queue: usize) {
+        if let Some(place) = self.places.get(self.ends[queue].head as usize) {
+            prefetch_index(from_ref(&place.item), 0);
+            prefetch_index(from_ref(&place.next), 0);
+        }
     }
 
     /// The first item.

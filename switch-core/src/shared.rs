@@ -1,9 +1,11 @@
 //! What all halves of one switch share: read by every lcore, changed only through atomics.
 
+use std::slice::from_ref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
+use prefetch_index::prefetch_index;
 use weir_flowctl::pfc::StormCounters;
 use weir_flowctl::{Arrived, Mechanism, Regulator};
 use weir_mmu::{Charge, Mmu};
@@ -30,6 +32,8 @@ pub struct Shared {
     pub(crate) learns: bool,
     /// By which the switch chooses among ports of equal cost otherwise than its neighbours.
     pub(crate) hash_seed: u32,
+    /// The ports that were ever closed to anything, one bit each. Mostly none was, and frames need not look at their ports.
+    pub(crate) ever_closed: Arc<AtomicU64>,
     pub(crate) ports: Box<[PortState]>,
 }
 
@@ -39,6 +43,8 @@ pub struct Shared {
 pub struct PortState {
     /// One word for all that keeps frames from coming in or going out: [`DROPPING`], [`IN_STORM`] and [`LINK_DOWN`].
     closed: AtomicU32,
+    /// This port's number.
+    id: PortId,
     /// The port whose ingress this one copies; itself where this is no clone.
     pub real_port: PortId,
     /// Whether each arrival may make a message due: [`Mechanism::goes_by_length`].
@@ -64,6 +70,8 @@ pub struct PortState {
     /// When packets of this port were last admitted, in picoseconds: kept under GFC by stages.
     admitted_at: AtomicU64,
     feedback: Feedback,
+    /// [`Shared::ever_closed`].
+    ever_closed: Arc<AtomicU64>,
 }
 
 /// Two instants of a port's flow control, from which, at both ends of a link, its feedback delay τ is measured.
@@ -93,6 +101,49 @@ impl Shared {
         &self.ports[port.index()]
     }
 
+    /// Whether a port may be closed to anything.
+    #[inline]
+    fn may_be_closed(&self, port: PortId) -> bool {
+        self.ever_closed.load(Ordering::Relaxed) >> port.0 & 1 != 0
+    }
+
+    /// Whether a port has a link.
+    #[inline]
+    pub(crate) fn link_up(&self, port: PortId) -> bool {
+        !self.may_be_closed(port) || self.port(port).link_up()
+    }
+
+    /// Whether frames of a class may go to a port's egress queue: there is a link, and no storm in which they are dropped.
+    ///
+    /// Relaxed, as for the link: a frame that is admitted nevertheless is dropped by the transmitter.
+    #[inline]
+    pub(crate) fn takes(&self, port: PortId, class: Class) -> bool {
+        !self.may_be_closed(port) || self.port(port).takes(class)
+    }
+
+    /// The classes of a port of which frames that arrive are dropped, in a storm, one bit each.
+    #[inline]
+    pub(crate) fn dropping(&self, port: PortId) -> u8 {
+        if self.may_be_closed(port) { self.port(port).dropping() } else { 0 }
+    }
+
+    /// Asks for itself, ahead of its use.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        self.mmu.prefetch();
+        prefetch_index(from_ref(&self.classifier), 0);
+        prefetch_index(from_ref(&self.fdb), 0);
+        prefetch_index(from_ref(&self.ports), 0);
+    }
+
+    /// Asks for what frames of these classes (one bit each) touch of a port, ahead of its use.
+    #[inline]
+    pub(crate) fn prefetch_port(&self, port: PortId, classes: u8) {
+        prefetch_index(from_ref(&self.port(port).closed), 0);
+        prefetch_index(from_ref(&self.port(port).regulator), 0);
+        self.mmu.prefetch_port(port, classes);
+    }
+
     /// The ports that copy this one's ingress.
     pub(crate) fn clones_of(&self, port: PortId) -> impl Iterator<Item = PortId> {
         let ports = self.ports.iter().zip(0..).map(|(state, id)| (state.real_port, PortId(id)));
@@ -103,7 +154,7 @@ impl Shared {
 impl PortState {
     pub(crate) fn new(
         name: &str,
-        real_port: PortId,
+        [id, real_port]: [PortId; 2],
         mac: MacAddr,
         rate: BitRate,
         mechanism: Mechanism,
@@ -121,11 +172,18 @@ impl PortState {
             notes_admitted: matches!(mechanism, Mechanism::GfcBuffer { .. }),
             mechanism,
             closed: AtomicU32::new(0),
+            id,
+            ever_closed: Arc::default(),
             storms: None,
             xoff_at: AtomicU64::new(0),
             admitted_at: AtomicU64::new(0),
             feedback: Feedback::default(),
         }
+    }
+
+    /// The same port as one of a switch that keeps [`Shared::ever_closed`] there.
+    pub(crate) fn noted_in(self, ever_closed: &Arc<AtomicU64>) -> PortState {
+        PortState { ever_closed: ever_closed.clone(), ..self }
     }
 
     /// Whether the port has a link. Frames for a port without one are dropped, since a lossless queue that can't
@@ -140,21 +198,24 @@ impl PortState {
         if up {
             self.closed.fetch_and(!LINK_DOWN, Ordering::Relaxed);
         } else {
+            self.note_closing();
             self.closed.fetch_or(LINK_DOWN, Ordering::Relaxed);
         }
     }
 
-    /// Whether frames of a class may go to its egress queue: there is a link, and no storm in which they are dropped.
-    ///
-    /// Relaxed, as for the link: a frame that is admitted nevertheless is dropped by the transmitter.
+    /// Notes that the port is to be looked at from now on, whatever becomes of it: forwarders may go by the note or by an older
+    /// state of the port, as they may when they look at it.
+    fn note_closing(&self) {
+        self.ever_closed.fetch_or(1 << self.id.0, Ordering::Relaxed);
+    }
+
     #[inline]
-    pub(crate) fn takes(&self, class: Class) -> bool {
+    fn takes(&self, class: Class) -> bool {
         self.closed.load(Ordering::Relaxed) & (LINK_DOWN | u32::from(class.bit())) == 0
     }
 
-    /// The classes of which frames that arrive are dropped, in a storm, one bit each.
     #[inline]
-    pub(crate) fn dropping(&self) -> u8 {
+    fn dropping(&self) -> u8 {
         (self.closed.load(Ordering::Relaxed) & DROPPING) as u8
     }
 
@@ -168,6 +229,9 @@ impl PortState {
     /// the port does, so that it knows the bits that it changes.
     pub(crate) fn set_storms(&self, in_storm: u8, dropping: u8) {
         let storms = u32::from(in_storm) << IN_STORM_SHIFT | u32::from(dropping);
+        if storms != 0 {
+            self.note_closing();
+        }
         let before = self.closed.load(Ordering::Relaxed) & (IN_STORM | DROPPING);
         self.closed.fetch_xor(before ^ storms, Ordering::Relaxed);
     }

@@ -131,12 +131,14 @@ impl Switch {
                 return Err(BuildError::StaticMac(*address));
             }
         }
+        let ever_closed = Arc::default();
         let ports = config.ports.iter().zip(real_ports).zip(rates).enumerate().map(|(index, ((port, real), rate))| {
             let mac = config.ports[real].mac.unwrap_or(facts[real].mac);
             let mechanism = mechanism(config, real, rate)?;
             let lossless = config.classes.lossless;
-            let (id, overhead) = (PortId(real as u16), surroundings.link_overhead);
-            let mut state = PortState::new(&port.name, id, mac, rate, mechanism, lossless, overhead);
+            let (ids, overhead) = ([index, real].map(|port| PortId(port as u16)), surroundings.link_overhead);
+            let state = PortState::new(&port.name, ids, mac, rate, mechanism, lossless, overhead);
+            let mut state = state.noted_in(&ever_closed);
             if config.pfc_watchdog.is_some() && real == index && state.regulator.obeys_pfc() {
                 state.watch(lossless);
             }
@@ -154,6 +156,7 @@ impl Switch {
             learns: surroundings.learns,
             hash_seed: surroundings.hash_seed,
             ports,
+            ever_closed,
         };
         Ok(Switch { shared: Arc::new(shared), config: config.clone(), surroundings })
     }

@@ -2,6 +2,7 @@
 //! of this open may not have to wait in a queue: [`passage`].
 
 mod passage;
+mod prefetch;
 
 use std::sync::Arc;
 

@@ -36,7 +36,9 @@ pub use stats::{ClassStats, Completion, HostStats, NicCounters};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::net::Ipv4Addr;
+use std::slice::from_ref;
 
+use prefetch_index::prefetch_index;
 use weir_flowctl::frame::{ControlFrame, FRAME_BYTES};
 use weir_flowctl::{Arrived, ClassLimits, Demand, MessageGenerator, Regulator, Shaper, wire_bytes};
 use weir_switch_core::packet::Parsed;
@@ -167,6 +169,23 @@ impl Host {
         self.frame_bytes_max = self.frame_bytes_max.max(self.senders[place].frame_bytes_max());
         self.give_turn(now, place);
         Ok((self.senders[place].terms().queue_pair, place))
+    }
+
+    /// Asks for itself, ahead of its use.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        prefetch_index(from_ref(&self.config), 0);
+        prefetch_index(from_ref(&self.wire), 0);
+        prefetch_index(from_ref(&self.generator), 0);
+        prefetch_index(from_ref(&self.regulator), 0);
+        prefetch_index(from_ref(&self.senders), 0);
+        prefetch_index(from_ref(&self.schedule), 0);
+        prefetch_index(from_ref(&self.timers), 0);
+        prefetch_index(from_ref(&self.acks_due), 0);
+        prefetch_index(from_ref(&self.tcp_acks), 0);
+        prefetch_index(from_ref(&self.limits), 0);
+        prefetch_index(from_ref(&self.counters), 0);
+        prefetch_index(from_ref(&self.intake), 0);
     }
 
     /// Tells a receiving end, by its place, who sends to it.

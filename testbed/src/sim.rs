@@ -8,18 +8,21 @@
 //!
 //! The same scenario gives the same run on every machine. What a station does reaches no other before a frame has come over a
 //! wire: not within the shortest propagation delay that there is. So time is cut into windows, in each of which every station
-//! does all that it has to do by itself, one after the other, while what it needs is in the cache; their order is of no
-//! consequence. Where links join only stations of two sides, as the levels of a tree, these take turns, and a window is two
-//! delays long. Within a station instants follow each other in order; of frames that reach several ports of a switch at one
-//! instant, the ports take turns in being first. `time_dilation` has no meaning here.
+//! does all that it has to do by itself, one after the other, while what it needs is in the cache, and what the next ones need
+//! is fetched (`sim/ahead.rs`); their order is of no consequence. Where links join only stations of two sides, as the levels of
+//! a tree, these take turns, and a window is two delays long. Within a station instants follow each other in order; of frames
+//! that reach several ports of a switch at one instant, the ports take turns in being first. `time_dilation` has no meaning
+//! here.
 
 mod agenda;
+mod ahead;
 mod audit;
 mod backend;
 mod balance;
 mod connections;
 mod frame;
 mod network;
+mod roster;
 mod sides;
 mod station;
 #[cfg(test)]
@@ -36,6 +39,7 @@ use crate::host::{Host, HostError};
 use crate::link::FaultCounters;
 use crate::run_dir::FrameSummary;
 use crate::scenario::{PortPlace, Scenario, ScenarioError};
+use ahead::{Ahead, Later};
 use connections::Connections;
 use network::{Network, Told};
 use sides::Sides;
@@ -64,6 +68,8 @@ pub struct Sim {
     woken: u64,
     /// Windows that were looked at, in debug builds.
     audited: u64,
+    /// Memory for the stations that are due in a turn.
+    due: Vec<u32>,
 }
 
 /// Why a scenario can't be run in virtual time.
@@ -129,6 +135,7 @@ impl Sim {
             window: None,
             woken: 0,
             audited: 0,
+            due: Vec::new(),
         })
     }
 
@@ -170,20 +177,34 @@ impl Sim {
         self.now = until;
     }
 
-    /// Has all stations of a side do what they have to do up to `limit`.
+    /// Has all stations of a side do what they have to do up to `limit`. What others do in the meantime makes none of them due.
     fn run_side(&mut self, side: usize, limit: Time) {
-        while let (at, station) = self.network.first_of(side)
-            && at <= limit
-        {
-            match station.checked_sub(self.switches.len()) {
-                None => self.woken += self.switches[station].run_until(limit, &mut self.network),
-                Some(host) => {
-                    self.woken += self.hosts[host].run_until(limit, &mut self.network);
-                    if self.hosts[host].host.has_completions() {
-                        self.connections.note_completed(host, &mut self.hosts[host].host);
-                    }
+        let Sim { network, switches, hosts, connections, woken, due, .. } = self;
+        network.list_due(side, limit, due);
+        let first_host = switches.len();
+        for at in 0..due.len() + ahead::STEPS {
+            let mut ahead = Ahead::new(due, at);
+            let station = at.checked_sub(ahead::STEPS).map(|at| due[at] as usize);
+            // They are listed in order, so that those that are to come stand behind the one whose turn it is.
+            let later = match station.map(|station| (station, station.checked_sub(first_host))) {
+                None => Later { first_switch: 0, switches, first_host, hosts },
+                Some((number, None)) => {
+                    let (station, switches) = switches[number..].split_first_mut().expect("a switch");
+                    let later = Later { first_switch: number + 1, switches, first_host, hosts };
+                    *woken += station.run_until(limit, network, |network| _ = ahead.next(&later, network));
+                    later
                 }
-            }
+                Some((number, Some(host))) => {
+                    let (station, hosts) = hosts[host..].split_first_mut().expect("a host");
+                    let later = Later { first_switch: number, switches: &[], first_host: number + 1, hosts };
+                    *woken += station.run_until(limit, network, |network| _ = ahead.next(&later, network));
+                    if station.host.has_completions() {
+                        connections.note_completed(host, &mut station.host);
+                    }
+                    later
+                }
+            };
+            while ahead.next(&later, network) {}
         }
     }
 

@@ -16,10 +16,12 @@ impl<P: Packet> Transmitter<P> {
         let port = &self.ports[self.position_of[frame.egress.port().index()]];
         let is_idle = port.backlog == 0 && port.staged.is_none() && port.shaper.is_free(now);
         let is_free = port.limits.are_none() && port.credit_classes == 0 && !port.counts_sent;
-        // A departure may be news for a port whose peer is told of it; and a pause that ends or begins is to be noted.
+        // A departure may be news for a port whose peer is told of it.
         let is_quiet = self.stirred | self.off_ports | self.by_length == 0;
-        let paused = port.paused(now, &self.shared.port(port.id).regulator);
-        let is_open = paused == port.paused && paused & frame.egress.class().bit() == 0;
+        // What the peer has said was taken over when it came; but a pause that ends by itself is to be noted.
+        let paused = || port.paused(now, &self.shared.port(port.id).regulator);
+        debug_assert!(port.paused != 0 || paused() == 0, "a peer's message that was not taken over");
+        let is_open = port.paused == 0 || paused() == port.paused && port.paused & frame.egress.class().bit() == 0;
         is_idle && is_free && is_quiet && is_open && self.shared.mmu.pass(now, frame)
     }
 

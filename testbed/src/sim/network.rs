@@ -1,10 +1,11 @@
 //! What is between stations: wires, and who is to be woken when.
 
+use prefetch_index::prefetch_index;
 use weir_flowctl::frame::ControlFrame;
 use weir_units::{Span, Time};
 
-use super::agenda::Agenda;
 use super::frame::{Frame, Spare};
+use super::roster::Roster;
 use super::sides::Sides;
 use super::wire::Wire;
 use crate::record::Teller;
@@ -20,8 +21,8 @@ pub(super) struct Network {
     /// Of the station whose turn it is.
     arrivals: Arrivals,
     sides: Sides,
-    /// Of the stations of each side.
-    agendas: Box<[Agenda]>,
+    /// Of each side.
+    rosters: Box<[Roster]>,
     /// What a station does reaches no other earlier than after this.
     lookahead: Span,
     pub(super) spare: Spare,
@@ -97,15 +98,15 @@ impl Network {
             }
             *count += 1;
         }
-        let mut agendas: Box<[Agenda]> = (0..sides.count()).map(|_| Agenda::new(inboxes.len())).collect();
-        (0..inboxes.len()).for_each(|station| agendas[sides.of(station)].set(station, Time::ZERO));
+        let mut rosters: Box<[Roster]> = (0..sides.count()).map(|_| Roster::new(inboxes.len())).collect();
+        (0..inboxes.len()).for_each(|station| rosters[sides.of(station)].set(station, Time::ZERO));
         let lookahead = wires.iter().map(|wire| wire.lookahead(frame_bytes_min)).min().unwrap_or(NO_WIRES);
         Network {
             wires,
             inboxes,
             arrivals: Arrivals::default(),
             sides,
-            agendas,
+            rosters,
             lookahead,
             spare: Spare::default(),
             hops: 0,
@@ -123,14 +124,51 @@ impl Network {
     }
 
     /// When the first station is to be woken.
-    pub(super) fn first_due(&self) -> Time {
-        self.agendas.iter().map(|agenda| agenda.first().0).min().unwrap_or(Time::NEVER)
+    pub(super) fn first_due(&mut self) -> Time {
+        self.rosters.iter_mut().map(Roster::first).min().unwrap_or(Time::NEVER)
     }
 
-    /// The station of a side that is to be woken first, and when.
+    /// Lists the stations of a side that are to be woken by `limit`.
+    pub(super) fn list_due(&self, side: usize, limit: Time, due: &mut Vec<u32>) {
+        self.rosters[side].list_due(limit, due);
+    }
+
+    /// Asks for the wires that lead to a station, ahead of their use.
     #[inline]
-    pub(super) fn first_of(&self, side: usize) -> (Time, usize) {
-        self.agendas[side].first()
+    pub(super) fn prefetch_wires(&self, station: usize) {
+        let (first, count) = self.inboxes[station];
+        (first..first + count).for_each(|wire| self.prefetch_wire(wire));
+    }
+
+    /// Asks for a wire, ahead of its use.
+    #[inline]
+    pub(super) fn prefetch_wire(&self, wire: u32) {
+        prefetch_index(&self.wires, wire as usize);
+    }
+
+    /// Asks for where the frames are kept that are on their way to a station by the `n`th of the wires that lead there, ahead of
+    /// their use.
+    #[inline]
+    pub(super) fn prefetch_arrivals(&self, station: usize, n: usize) {
+        self.leading_to(station).get(n).into_iter().for_each(Wire::prefetch);
+    }
+
+    /// How many frames are on their way to a station.
+    #[inline]
+    pub(super) fn arriving_at(&self, station: usize) -> usize {
+        self.leading_to(station).iter().map(Wire::under_way).sum()
+    }
+
+    /// Asks for the frames themselves.
+    #[inline]
+    pub(super) fn prefetch_frames(&self, station: usize) {
+        self.leading_to(station).iter().for_each(Wire::prefetch_frames);
+    }
+
+    #[inline]
+    fn leading_to(&self, station: usize) -> &[Wire] {
+        let (first, count) = self.inboxes[station];
+        &self.wires[first as usize..][..count as usize]
     }
 
     /// Puts a frame on a wire at `now` that leads from this port or to it; flow control is noted, if anybody asks.
@@ -160,28 +198,17 @@ impl Network {
         told.push(Told { by, place, at, arrives, frame });
     }
 
-    /// A station's turn begins, up to `limit`: finds out what arrives for it. A host's frames are read too, so that they are in the
-    /// cache when they are wanted: of reads that do not wait for each other many are under way at once. A switch goes by their
-    /// labels.
+    /// A station's turn begins, up to `limit`: finds out what arrives for it.
     #[inline]
     pub(super) fn begin(&mut self, station: usize, limit: Time) {
         let Network { wires, arrivals, inboxes, .. } = self;
         let (first, count) = inboxes[station];
         arrivals.due.clear();
         (arrivals.taken, arrivals.later, arrivals.first_wire) = (0, Time::NEVER, first as usize);
-        let mut read = 0;
-        // A host has one wire; of a switch with no more it would not matter.
-        let is_host = count == 1;
         for (wire, number) in wires[first as usize..][..count as usize].iter_mut().zip(0..) {
-            let first_later = wire.arriving(limit, |at, frame| {
-                if is_host {
-                    read ^= frame.says().frame_bytes();
-                }
-                arrivals.due.push(Arrival::new(at, number));
-            });
+            let first_later = wire.arriving(limit, |at| arrivals.due.push(Arrival::new(at, number)));
             arrivals.later = arrivals.later.min(first_later);
         }
-        std::hint::black_box(read);
         if count > 1 {
             arrivals.due.sort_unstable();
         }
@@ -209,12 +236,13 @@ impl Network {
     #[inline]
     pub(super) fn sleep(&mut self, station: usize, until: Time) {
         let at = until.min(self.next_arrival());
-        self.agendas[self.sides.of(station)].set(station, at);
+        self.rosters[self.sides.of(station)].set(station, at);
     }
 
     /// A station is to be woken then at the latest.
+    #[inline]
     pub(super) fn wake(&mut self, station: usize, at: Time) {
-        self.agendas[self.sides.of(station)].wake(station, at);
+        self.rosters[self.sides.of(station)].wake(station, at);
     }
 
     /// Frames put on a wire so far.

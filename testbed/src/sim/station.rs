@@ -1,7 +1,9 @@
 //! What is at the ends of wires: switches and hosts.
 
+use std::slice::from_ref;
 use std::sync::Arc;
 
+use prefetch_index::prefetch_index;
 use weir_config::{Layout, LcoreConfig, SwitchConfig};
 use weir_flowctl::frame::ControlFrame;
 use weir_switch_core::report::{Report, Reporter};
@@ -117,8 +119,47 @@ impl SwitchStation {
         })
     }
 
-    /// Does what there is to do up to and with `limit`, instant by instant; returns how many these were.
-    pub(super) fn run_until(&mut self, limit: Time, network: &mut Network) -> u64 {
+    /// Asks for what its turn will need, a step of [`ahead`](super::ahead) after the other, and in each port by port; it is
+    /// station `number`. Says whether there is another port.
+    #[inline]
+    pub(super) fn prefetch(&self, step: usize, port: usize, number: usize, network: &Network) -> bool {
+        let SwitchStation { forwarder, transmitter, wires, wakeups, .. } = self;
+        if step == 0 {
+            forwarder.prefetch();
+            transmitter.prefetch();
+            prefetch_index(from_ref(wires), 0);
+            prefetch_index(from_ref(wakeups), 0);
+            network.prefetch_wires(number);
+            return false;
+        }
+        // Few arrivals need little of what a switch has.
+        if port == 0 && network.arriving_at(number) < wires.len().max(1) {
+            return false;
+        }
+        let (id, classes) = (PortId(port as u16), forwarder.classes_seen());
+        if step == 1 {
+            if port == 0 {
+                forwarder.prefetch_shared();
+                wakeups.prefetch();
+            }
+            prefetch_index(wires, port);
+            network.prefetch_arrivals(number, port);
+            forwarder.prefetch_counters(id);
+            transmitter.prefetch_port(id, classes);
+        } else {
+            if port == 0 {
+                forwarder.prefetch_routes();
+            }
+            forwarder.prefetch_port(id);
+            transmitter.prefetch_frames(id, classes);
+            wires[port].into_iter().for_each(|wire| network.prefetch_wire(wire));
+        }
+        port + 1 < wires.len()
+    }
+
+    /// Does what there is to do up to and with `limit`, instant by instant, and `meanwhile` after each; returns how many these
+    /// were.
+    pub(super) fn run_until(&mut self, limit: Time, network: &mut Network, mut meanwhile: impl FnMut(&Network)) -> u64 {
         network.begin(self.number, limit);
         let mut instants = 0;
         loop {
@@ -128,6 +169,7 @@ impl SwitchStation {
                 return instants;
             }
             self.run(now, network);
+            meanwhile(network);
             instants += 1;
         }
     }
@@ -220,8 +262,26 @@ impl HostStation {
         HostStation { station, place, host, wire, own: Time::ZERO, frames: [0; 2] }
     }
 
-    /// Does what there is to do up to and with `limit`, instant by instant; returns how many these were.
-    pub(super) fn run_until(&mut self, limit: Time, network: &mut Network) -> u64 {
+    /// Asks for what its turn will need, a step of [`ahead`](super::ahead) after the other; it is station `number`.
+    #[inline]
+    pub(super) fn prefetch(&self, step: usize, number: usize, network: &Network) {
+        match step {
+            0 => {
+                prefetch_index(from_ref(&self.wire), 0);
+                self.host.prefetch();
+                network.prefetch_wires(number);
+            }
+            1 => {
+                network.prefetch_wire(self.wire);
+                network.prefetch_arrivals(number, 0);
+            }
+            _ => network.prefetch_frames(number),
+        }
+    }
+
+    /// Does what there is to do up to and with `limit`, instant by instant, and `meanwhile` after each; returns how many these
+    /// were.
+    pub(super) fn run_until(&mut self, limit: Time, network: &mut Network, mut meanwhile: impl FnMut(&Network)) -> u64 {
         network.begin(self.station, limit);
         let mut instants = 0;
         loop {
@@ -231,6 +291,7 @@ impl HostStation {
                 return instants;
             }
             self.own = self.run(now, network);
+            meanwhile(network);
             instants += 1;
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use prefetch_index::prefetch_index;
 use weir_flowctl::wire_bytes;
 use weir_switch_core::Packet;
 use weir_units::{Bytes, Serialiser, Span, Time};
@@ -50,6 +51,9 @@ enum Way {
     Plain(VecDeque<(Time, Frame)>),
     Faulty(Box<FaultyWay>),
 }
+
+/// Of more frames than this that are on their way to a station it is not asked for all ahead.
+const FRAMES_AHEAD: usize = 40;
 
 /// What befalls a frame befalls it when its last byte leaves.
 #[derive(Debug)]
@@ -129,10 +133,10 @@ impl Wire {
         self.kind.delay + self.kind.time_for(frame_bytes)
     }
 
-    /// Names all frames that arrive by `limit`, and when; returns when the next one does after that, as far as it is known.
+    /// Tells when all frames arrive that do by `limit`; returns when the next one does after that, as far as it is known.
     /// Nothing that is sent from now on may arrive by then.
     #[inline]
-    pub(super) fn arriving(&mut self, limit: Time, mut each: impl FnMut(Time, &Frame)) -> Time {
+    pub(super) fn arriving(&mut self, limit: Time, mut each: impl FnMut(Time)) -> Time {
         let (frames, held) = match &mut self.way {
             Way::Plain(frames) => (&*frames, Time::NEVER),
             Way::Faulty(way) => {
@@ -140,16 +144,40 @@ impl Wire {
                 (&way.frames, way.faults.next_wakeup().saturating_add(way.delay))
             }
         };
-        for (at, frame) in frames {
+        for (at, _) in frames {
             if *at > limit {
                 return held.min(*at);
             }
-            each(*at, frame);
+            each(*at);
         }
         held
     }
 
-    /// Takes the next frame that [`Wire::arriving`] has named.
+    /// Asks for where the first frames on it are kept, ahead of their use.
+    #[inline]
+    pub(super) fn prefetch(&self) {
+        let (first, others) = self.frames().as_slices();
+        for frames in [first, others] {
+            // Two in a line.
+            (0..frames.len().min(FRAMES_AHEAD)).step_by(2).for_each(|place| prefetch_index(frames, place));
+        }
+    }
+
+    /// Asks for these frames themselves.
+    #[inline]
+    pub(super) fn prefetch_frames(&self) {
+        self.frames().iter().take(FRAMES_AHEAD).for_each(|(_, frame)| frame.prefetch());
+    }
+
+    #[inline]
+    fn frames(&self) -> &VecDeque<(Time, Frame)> {
+        match &self.way {
+            Way::Plain(frames) => frames,
+            Way::Faulty(way) => &way.frames,
+        }
+    }
+
+    /// Takes the next frame that [`Wire::arriving`] has told of.
     #[inline]
     pub(super) fn take(&mut self) -> Frame {
         let frames = match &mut self.way {
@@ -217,6 +245,7 @@ impl Wire {
     }
 
     /// Frames on their way.
+    #[inline]
     pub(super) fn under_way(&self) -> usize {
         match &self.way {
             Way::Plain(frames) => frames.len(),

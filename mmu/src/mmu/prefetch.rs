@@ -1,0 +1,29 @@
+//! What packets will touch, asked for ahead of them: for one lcore that has many switches, none of which stays in its cache.
+
+use std::slice::from_ref;
+
+use prefetch_index::prefetch_index;
+use weir_units::{Class, PortId, QueueId};
+
+use super::Mmu;
+
+impl Mmu {
+    /// Has the cache fetch what is common to all packets.
+    #[inline]
+    pub fn prefetch(&self) {
+        prefetch_index(from_ref(&self.shared), 0);
+        prefetch_index(from_ref(&self.ingress), 0);
+        prefetch_index(from_ref(&self.rules), 0);
+    }
+
+    /// Has the cache fetch what packets of these classes (one bit each) touch when they come in or go out by this port.
+    #[inline]
+    pub fn prefetch_port(&self, port: PortId, classes: u8) {
+        prefetch_index(&self.ports, port.index());
+        for class in Class::in_mask(classes) {
+            let queue = QueueId::new(port, class).index();
+            prefetch_index(&self.ingress, queue);
+            prefetch_index(&self.egress, queue);
+        }
+    }
+}

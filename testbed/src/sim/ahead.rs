@@ -1,0 +1,57 @@
+//! What stations will touch in their turns, asked for while others have theirs.
+//!
+//! In a large fabric the cache has nothing of a station any more when its turn comes. A switch that is busy then touches some
+//! hundred cache lines, and would wait for one after the other. So they are asked for ahead, a few at each instant of the turns
+//! before, which costs little: memory is slow to answer and not to be asked. Nothing else comes of it.
+
+use super::network::Network;
+use super::station::{HostStation, SwitchStation};
+
+/// A station is asked for in so many steps, in one turn of another after the other, each of which goes by what the one before
+/// has fetched: the station itself with the wires that lead to it; what these point to; and what that points to.
+pub(super) const STEPS: usize = 3;
+
+/// What is asked for in one turn: a step of each of the next stations, and of a switch port by port.
+#[derive(Debug)]
+pub(super) struct Ahead<'d> {
+    /// The stations in the order of their turns.
+    due: &'d [u32],
+    /// The one of which the first step is due, further ones of those before.
+    at: usize,
+    /// Steps that are left, the last of which comes first: its station is next.
+    steps: usize,
+    port: usize,
+}
+
+/// The stations that are still to have their turns, by their numbers in the network.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Later<'s> {
+    pub(super) first_switch: usize,
+    pub(super) switches: &'s [SwitchStation],
+    pub(super) first_host: usize,
+    pub(super) hosts: &'s [HostStation],
+}
+
+impl<'d> Ahead<'d> {
+    /// The turn of the station that is [`STEPS`] before this one.
+    #[inline]
+    pub(super) fn new(due: &'d [u32], at: usize) -> Ahead<'d> {
+        Ahead { due, at, steps: STEPS, port: 0 }
+    }
+
+    /// Asks for some more; says whether there was any.
+    #[inline]
+    pub(super) fn next(&mut self, later: &Later<'_>, network: &Network) -> bool {
+        let Some(step) = self.steps.checked_sub(1) else { return false };
+        let station = self.at.checked_sub(step).and_then(|at| self.due.get(at)).map(|station| *station as usize);
+        let has_more = station.is_some_and(|station| match station.checked_sub(later.first_host) {
+            None => later.switches[station - later.first_switch].prefetch(step, self.port, station, network),
+            Some(host) => {
+                later.hosts[host].prefetch(step, station, network);
+                false
+            }
+        });
+        (self.port, self.steps) = if has_more { (self.port + 1, self.steps) } else { (0, step) };
+        true
+    }
+}
