@@ -57,6 +57,7 @@ impl<T> Queues<T> {
         let place = &mut self.places[at as usize];
         self.free = std::mem::replace(&mut place.next, NONE);
         place.item = Some(item);
+        self.prefetch_place(self.free);
         let ends = &mut self.ends[queue];
         let last = std::mem::replace(&mut ends.tail, at);
         match self.places.get_mut(last as usize) {
@@ -109,7 +110,13 @@ impl<T> Queues<T> {
     /// Asks for the first item, if there is one.
     #[inline]
     pub(crate) fn prefetch_front(&self, queue: usize) {
-        if let Some(place) = self.places.get(self.ends[queue].head as usize) {
+        self.prefetch_place(self.ends[queue].head);
+    }
+
+    /// Asks for a place, if it is one.
+    #[inline]
+    fn prefetch_place(&self, place: u32) {
+        if let Some(place) = self.places.get(place as usize) {
             prefetch_index(from_ref(&place.item), 0);
             prefetch_index(from_ref(&place.next), 0);
         }
