@@ -33,7 +33,7 @@ pub struct Shared {
     /// By which the switch chooses among ports of equal cost otherwise than its neighbours.
     pub(crate) hash_seed: u32,
     /// The ports that were ever closed to anything, one bit each. Mostly none was, and frames need not look at their ports.
-    pub(crate) ever_closed: Arc<AtomicU64>,
+    pub(crate) ever_closed: AtomicU64,
     pub(crate) ports: Box<[PortState]>,
 }
 
@@ -43,8 +43,6 @@ pub struct Shared {
 pub struct PortState {
     /// One word for all that keeps frames from coming in or going out: [`DROPPING`], [`IN_STORM`] and [`LINK_DOWN`].
     closed: AtomicU32,
-    /// This port's number.
-    id: PortId,
     /// The port whose ingress this one copies; itself where this is no clone.
     pub real_port: PortId,
     /// Whether each arrival may make a message due: [`Mechanism::goes_by_length`].
@@ -70,8 +68,6 @@ pub struct PortState {
     /// When packets of this port were last admitted, in picoseconds: kept under GFC by stages.
     admitted_at: AtomicU64,
     feedback: Feedback,
-    /// [`Shared::ever_closed`].
-    ever_closed: Arc<AtomicU64>,
 }
 
 /// Two instants of a port's flow control, from which, at both ends of a link, its feedback delay τ is measured.
@@ -127,6 +123,34 @@ impl Shared {
         if self.may_be_closed(port) { self.port(port).dropping() } else { 0 }
     }
 
+    /// Tells the pipeline about a port's link, from the control thread.
+    pub fn set_link_up(&self, port: PortId, up: bool) {
+        if up {
+            self.port(port).closed.fetch_and(!LINK_DOWN, Ordering::Relaxed);
+        } else {
+            self.note_closing(port);
+            self.port(port).closed.fetch_or(LINK_DOWN, Ordering::Relaxed);
+        }
+    }
+
+    /// Tells the forwarders which classes of a port are in a storm, and of which frames are dropped. Only the transmitter that
+    /// serves the port does, so that it knows the bits that it changes.
+    pub(crate) fn set_storms(&self, port: PortId, in_storm: u8, dropping: u8) {
+        let storms = u32::from(in_storm) << IN_STORM_SHIFT | u32::from(dropping);
+        if storms != 0 {
+            self.note_closing(port);
+        }
+        let closed = &self.port(port).closed;
+        let before = closed.load(Ordering::Relaxed) & (IN_STORM | DROPPING);
+        closed.fetch_xor(before ^ storms, Ordering::Relaxed);
+    }
+
+    /// Notes that a port is to be looked at from now on, whatever becomes of it: forwarders may go by the note or by an older
+    /// state of the port, as they may when they look at it.
+    fn note_closing(&self, port: PortId) {
+        self.ever_closed.fetch_or(1 << port.0, Ordering::Relaxed);
+    }
+
     /// Asks for itself, ahead of its use.
     #[inline]
     pub(crate) fn prefetch(&self) {
@@ -154,7 +178,7 @@ impl Shared {
 impl PortState {
     pub(crate) fn new(
         name: &str,
-        [id, real_port]: [PortId; 2],
+        real_port: PortId,
         mac: MacAddr,
         rate: BitRate,
         mechanism: Mechanism,
@@ -172,8 +196,6 @@ impl PortState {
             notes_admitted: matches!(mechanism, Mechanism::GfcBuffer { .. }),
             mechanism,
             closed: AtomicU32::new(0),
-            id,
-            ever_closed: Arc::default(),
             storms: None,
             xoff_at: AtomicU64::new(0),
             admitted_at: AtomicU64::new(0),
@@ -181,32 +203,11 @@ impl PortState {
         }
     }
 
-    /// The same port as one of a switch that keeps [`Shared::ever_closed`] there.
-    pub(crate) fn noted_in(self, ever_closed: &Arc<AtomicU64>) -> PortState {
-        PortState { ever_closed: ever_closed.clone(), ..self }
-    }
-
     /// Whether the port has a link. Frames for a port without one are dropped, since a lossless queue that can't
     /// drain would pause the whole network.
     #[inline]
     pub fn link_up(&self) -> bool {
         self.closed.load(Ordering::Relaxed) & LINK_DOWN == 0
-    }
-
-    /// Tells the pipeline about the link, from the control thread.
-    pub fn set_link_up(&self, up: bool) {
-        if up {
-            self.closed.fetch_and(!LINK_DOWN, Ordering::Relaxed);
-        } else {
-            self.note_closing();
-            self.closed.fetch_or(LINK_DOWN, Ordering::Relaxed);
-        }
-    }
-
-    /// Notes that the port is to be looked at from now on, whatever becomes of it: forwarders may go by the note or by an older
-    /// state of the port, as they may when they look at it.
-    fn note_closing(&self) {
-        self.ever_closed.fetch_or(1 << self.id.0, Ordering::Relaxed);
     }
 
     #[inline]
@@ -223,17 +224,6 @@ impl PortState {
     #[inline]
     pub(crate) fn in_storm(&self) -> u8 {
         ((self.closed.load(Ordering::Relaxed) & IN_STORM) >> IN_STORM_SHIFT) as u8
-    }
-
-    /// Tells the forwarders which classes are in a storm, and of which frames are dropped. Only the transmitter that serves
-    /// the port does, so that it knows the bits that it changes.
-    pub(crate) fn set_storms(&self, in_storm: u8, dropping: u8) {
-        let storms = u32::from(in_storm) << IN_STORM_SHIFT | u32::from(dropping);
-        if storms != 0 {
-            self.note_closing();
-        }
-        let before = self.closed.load(Ordering::Relaxed) & (IN_STORM | DROPPING);
-        self.closed.fetch_xor(before ^ storms, Ordering::Relaxed);
     }
 
     /// Has the storms of these classes (one bit each) counted.

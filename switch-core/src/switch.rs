@@ -1,6 +1,7 @@
 //! From a configuration to a switch, and from a plan to the halves that its lcores run.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use rtrb::RingBuffer;
 use weir_config::SwitchConfig;
@@ -131,14 +132,12 @@ impl Switch {
                 return Err(BuildError::StaticMac(*address));
             }
         }
-        let ever_closed = Arc::default();
         let ports = config.ports.iter().zip(real_ports).zip(rates).enumerate().map(|(index, ((port, real), rate))| {
             let mac = config.ports[real].mac.unwrap_or(facts[real].mac);
             let mechanism = mechanism(config, real, rate)?;
             let lossless = config.classes.lossless;
-            let (ids, overhead) = ([index, real].map(|port| PortId(port as u16)), surroundings.link_overhead);
-            let state = PortState::new(&port.name, ids, mac, rate, mechanism, lossless, overhead);
-            let mut state = state.noted_in(&ever_closed);
+            let (id, overhead) = (PortId(real as u16), surroundings.link_overhead);
+            let mut state = PortState::new(&port.name, id, mac, rate, mechanism, lossless, overhead);
             if config.pfc_watchdog.is_some() && real == index && state.regulator.obeys_pfc() {
                 state.watch(lossless);
             }
@@ -156,7 +155,7 @@ impl Switch {
             learns: surroundings.learns,
             hash_seed: surroundings.hash_seed,
             ports,
-            ever_closed,
+            ever_closed: AtomicU64::new(0),
         };
         Ok(Switch { shared: Arc::new(shared), config: config.clone(), surroundings })
     }

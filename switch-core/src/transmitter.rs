@@ -378,7 +378,7 @@ impl<P: Packet> Transmitter<P> {
         let (in_storm, dropping) = (port.watchdogs.in_storm(), port.watchdogs.dropping());
         // What clones copy came over the same link.
         for id in std::iter::once(port.id).chain(port.clones_off.iter().map(|(clone, _)| *clone)) {
-            shared.port(id).set_storms(in_storm, dropping);
+            shared.set_storms(id, in_storm, dropping);
         }
         if dropped & !dropping != 0 {
             // A queue that went OFF before or in the storm is advertised only now, and no delay of the switch's.

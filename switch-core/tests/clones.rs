@@ -287,7 +287,7 @@ fn stopping_counts_the_copies_too() {
 #[test]
 fn a_clone_has_a_link_while_its_port_has() {
     let mut bench = Bench::new(&cloned(""), Layout::Single);
-    bench.shared.ports()[0].set_link_up(false);
+    bench.shared.set_link_up(PortId(0), false);
     let report = bench.report();
     assert_eq!(report.ports.iter().map(|port| port.link_up).collect::<Vec<_>>(), [false, true, true, false, false]);
 }

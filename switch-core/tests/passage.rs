@@ -35,7 +35,7 @@ impl Stepper {
         let mut switch = Switch::new(&config, &vec![PortFacts::default(); usize::from(PORTS)], surroundings).unwrap();
         let ways: Vec<[u16; 1]> = (0..PORTS).map(|port| [port]).collect();
         switch.set_routes(station(0), ways.iter().map(|way| &way[..]));
-        switch.shared().ports().iter().for_each(|port| port.set_link_up(true));
+        (0..PORTS).for_each(|port| switch.shared().set_link_up(PortId(port), true));
         let one = SwitchConfig { lcores: LcoreConfig { cores: Vec::new(), ..config.lcores.clone() }, ..config.clone() };
         let mut halves = switch.into_halves(&Plan::new(&one, 1).unwrap());
         let lcore = halves.lcores.remove(0);

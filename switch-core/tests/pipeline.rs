@@ -227,7 +227,7 @@ fn frames_for_a_port_without_a_link_are_dropped_with_their_reason() {
     bench.step(STEP);
     (0..10).for_each(|n| bench.arrive(0, frame(0, 1, 3, n)));
     bench.run(5, STEP);
-    bench.shared.ports()[1].set_link_up(false);
+    bench.shared.set_link_up(PortId(1), false);
     bench.run(5, STEP);
     bench.arrive(0, frame(0, 1, 3, 99));
     bench.run(5, STEP);

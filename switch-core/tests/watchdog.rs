@@ -7,7 +7,7 @@ use weir_config::Layout;
 use weir_flowctl::pfc::{StormCounters, StormPackets};
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
-use weir_units::{Class, Span, Time};
+use weir_units::{Class, PortId, Span, Time};
 
 const CLASS: Class = Class::new(3);
 const DETECTION: Span = Span::from_micros(200);
@@ -376,17 +376,17 @@ fn a_storm_on_a_dead_link_is_a_dead_link() {
     when_turned(&mut bench, storm(), Span::from_millis(1));
     let shared = bench.shared.clone();
     let port = &shared.ports()[usize::from(SICK)];
-    port.set_link_up(false);
+    shared.set_link_up(PortId(SICK), false);
     send(&mut bench, 0, SICK, 3, 10, storm());
     assert_eq!(bench.report().dropped(DropReason::PortDown), 10);
-    port.set_link_up(true);
+    shared.set_link_up(PortId(SICK), true);
     assert!(port.link_up() && port.storm_counters(CLASS).unwrap().in_storm());
     send(&mut bench, 0, SICK, 3, 10, storm());
     assert_eq!(bench.report().dropped(DropReason::PfcWatchdog), 10);
-    port.set_link_up(false);
+    shared.set_link_up(PortId(SICK), false);
     when_turned(&mut bench, None, Span::from_millis(1));
     assert!(!port.link_up());
-    port.set_link_up(true);
+    shared.set_link_up(PortId(SICK), true);
     bench.run(10, STEP);
     assert!(port.link_up());
 }

@@ -326,8 +326,9 @@ impl RunningFabric {
             for (state, (number, port)) in switch.shared.ports().iter().zip(switch.ports.iter().enumerate()) {
                 let Some(Ok(link)) = port.as_ref().map(Port::link) else { continue };
                 if link.up != state.link_up() {
-                    state.set_link_up(link.up);
-                    changed.push((index, PortId(number as u16), link.up));
+                    let id = PortId(number as u16);
+                    switch.shared.set_link_up(id, link.up);
+                    changed.push((index, id, link.up));
                 }
             }
         }

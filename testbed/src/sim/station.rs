@@ -97,7 +97,7 @@ impl SwitchStation {
             switch.set_routes(first, ports);
         }
         let shared = switch.shared().clone();
-        shared.ports().iter().zip(&wires).for_each(|(port, wire)| port.set_link_up(wire.is_some()));
+        (0..).map(PortId).zip(&wires).for_each(|(port, wire)| shared.set_link_up(port, wire.is_some()));
         let mut halves = switch.into_halves(&on_one_lcore(config));
         let lcore = halves.lcores.remove(0);
         let (Some(forwarder), Some(transmitter)) = (lcore.forwarder, lcore.transmitter) else {
@@ -230,7 +230,7 @@ impl SwitchStation {
 
     /// The link of a port comes or goes.
     pub(super) fn set_link_up(&mut self, now: Time, port: usize, is_up: bool) {
-        self.shared.ports()[port].set_link_up(is_up);
+        self.shared.set_link_up(PortId(port as u16), is_up);
         self.wakeups.set(port, now);
     }
 
