@@ -82,6 +82,12 @@ impl Eal {
         unsafe { sys::rte_eal_has_hugepages() != 0 }
     }
 
+    /// By which addresses devices reach the memory.
+    pub fn io_addresses(&self) -> IoAddresses {
+        // SAFETY: EAL is running.
+        if unsafe { sys::weir_iova_is_virtual() } != 0 { IoAddresses::Virtual } else { IoAddresses::Physical }
+    }
+
     /// Runs `f` on an idle worker lcore.
     ///
     /// # Errors
@@ -126,6 +132,15 @@ impl Drop for Eal {
         // this is the thread that started it.
         unsafe { sys::rte_eal_cleanup() };
     }
+}
+
+/// The addresses by which devices reach memory: DPDK's IOVA mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IoAddresses {
+    /// The program's own (`VA`): an IOMMU translates them, or no device needs any.
+    Virtual,
+    /// The machine's (`PA`): devices reach all memory, and hugepages are needed.
+    Physical,
 }
 
 /// The version string of the DPDK library in use, e.g. `DPDK 22.11.11`.

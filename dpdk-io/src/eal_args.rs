@@ -178,7 +178,7 @@ impl EalArgs {
 }
 
 /// Bytes of hugepages of any size that are free now.
-fn free_hugepage_bytes() -> u64 {
+pub fn free_hugepage_bytes() -> u64 {
     let Ok(sizes) = fs::read_dir("/sys/kernel/mm/hugepages") else {
         return 0;
     };

@@ -176,6 +176,12 @@ pub enum PortError {
         /// The pool's data room.
         data_room: u16,
     },
+    /// The receive pool lies where the device cannot reach it.
+    #[error("port {port}: the receive pool has no addresses for devices, which would write elsewhere in memory")]
+    NoDeviceMemory {
+        /// The port's name.
+        port: String,
+    },
     /// DPDK or the driver refused.
     #[error("port {port}: {step}: {errno}")]
     Driver {

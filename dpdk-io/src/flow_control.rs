@@ -6,6 +6,7 @@ use std::fmt;
 use weir_dpdk_sys as sys;
 
 use crate::error::Errno;
+use crate::kernel_pause;
 use crate::port::Port;
 
 /// What [`Port::take_over_flow_control`] could do.
@@ -45,6 +46,49 @@ pub enum MacControlTransmit {
     DroppedByDevice,
     /// Not known for this driver: try it on the wire.
     Unknown,
+}
+
+/// What a device's own flow control was found to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PauseState {
+    /// Off, or the device has none.
+    Off,
+    /// The device cannot be asked.
+    Unknown,
+    /// The device pauses its peer, or obeys its peer's PAUSE, by itself.
+    On,
+}
+
+/// A device's own flow control, as read back from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceFlowControl {
+    /// PAUSE of the whole link, IEEE 802.3x.
+    pub link: PauseState,
+    /// PFC, IEEE 802.1Qbb.
+    pub priority: PauseState,
+}
+
+impl DeviceFlowControl {
+    /// Off only if both are.
+    pub fn state(self) -> PauseState {
+        self.link.max(self.priority)
+    }
+}
+
+impl fmt::Display for DeviceFlowControl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "link PAUSE {}, PFC {}", self.link, self.priority)
+    }
+}
+
+impl fmt::Display for PauseState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            PauseState::Off => "off",
+            PauseState::Unknown => "unknown",
+            PauseState::On => "on",
+        })
+    }
 }
 
 impl FlowControlReport {
@@ -103,6 +147,10 @@ impl Port {
         // Priority pause first: the link's setting has the last word on which
         // control frames are passed on.
         let priority_pause_off = self.priority_pause_off();
+        self.priority_pause = match priority_pause_off {
+            FlowControlStep::Done => PauseState::Off,
+            _ => PauseState::Unknown,
+        };
         let mut link_pause_off = self.flow_control_off(true);
         let mut control_frames_received = link_pause_off;
         if let FlowControlStep::Failed(errno) = link_pause_off {
@@ -129,6 +177,41 @@ impl Port {
         mac_control_of(&self.driver_name())
     }
 
+    /// Reads back what the device does by itself. Links that come up may
+    /// negotiate anew, so ask again then.
+    pub fn device_flow_control(&self) -> DeviceFlowControl {
+        let interface = self.device_info().ok().and_then(|info| info.if_index).and_then(kernel_pause::interface_name);
+        if let Some(interface) = interface {
+            return DeviceFlowControl {
+                link: kernel_pause::link_pause(&interface),
+                priority: kernel_pause::priority_pause(&interface),
+            };
+        }
+        let driver = self.driver_name();
+        if HAVE_NO_PAUSE.contains(&driver.as_str()) {
+            return DeviceFlowControl { link: PauseState::Off, priority: PauseState::Off };
+        }
+        // DPDK can set PFC and cannot ask for it.
+        let priority = if HAVE_NO_PFC.contains(&driver.as_str()) { PauseState::Off } else { self.priority_pause };
+        DeviceFlowControl { link: self.link_pause(), priority }
+    }
+
+    /// The mode in the device's registers, where its driver reads them.
+    fn link_pause(&self) -> PauseState {
+        match self.flow_control_settings() {
+            Some(settings) if settings.mode == 0 => PauseState::Off,
+            Some(_) => PauseState::On,
+            None => PauseState::Unknown,
+        }
+    }
+
+    fn flow_control_settings(&self) -> Option<sys::weir_flow_control> {
+        let mut settings = sys::weir_flow_control::default();
+        // SAFETY: `settings` is writable.
+        let ret = unsafe { sys::weir_flow_control_get(self.id(), &mut settings) };
+        (ret == 0).then_some(settings)
+    }
+
     fn flow_control_off(&mut self, forward: bool) -> FlowControlStep {
         // SAFETY: the port is ours.
         step(unsafe { sys::weir_flow_control_off(self.id(), c_int::from(forward)) })
@@ -147,12 +230,17 @@ impl Port {
     }
 
     fn forwards_control_frames(&self) -> bool {
-        let mut settings = sys::weir_flow_control::default();
-        // SAFETY: `settings` is writable.
-        let ret = unsafe { sys::weir_flow_control_get(self.id(), &mut settings) };
-        ret == 0 && settings.mac_ctrl_frame_fwd != 0
+        self.flow_control_settings().is_some_and(|settings| settings.mac_ctrl_frame_fwd != 0)
     }
 }
+
+/// Drivers of devices that are memory: they can't pause a peer, nor be paused.
+const HAVE_NO_PAUSE: [&str; 10] = [
+    "net_ring", "net_null", "net_pcap", "net_af_packet", "net_af_xdp", "net_tap", "net_memif", "net_vhost",
+    "net_virtio", "net_vmxnet3",
+];
+/// Drivers of NICs whose hardware knows no PFC.
+const HAVE_NO_PFC: [&str; 3] = ["net_e1000_igb", "net_e1000_em", "net_igc"];
 
 fn step(ret: c_int) -> FlowControlStep {
     match Errno::from_return(ret) {

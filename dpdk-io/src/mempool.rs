@@ -40,12 +40,16 @@ pub struct MempoolConfig {
     pub data_room: u16,
     /// NUMA node; `None` for any.
     pub socket: Option<i32>,
+    /// Whether devices that read and write memory by themselves (PCI) use the
+    /// pool. On ordinary pages such a pool is slower, as each page holds one mbuf
+    /// and all their headers share a few cache sets.
+    pub for_devices: bool,
 }
 
 impl Default for MempoolConfig {
     /// 16383 mbufs (some 38 MB) for frames of up to 2048 bytes.
     fn default() -> MempoolConfig {
-        MempoolConfig { count: 16_383, cache: 256, data_room: DEFAULT_DATA_ROOM, socket: None }
+        MempoolConfig { count: 16_383, cache: 256, data_room: DEFAULT_DATA_ROOM, socket: None, for_devices: false }
     }
 }
 
@@ -80,7 +84,7 @@ impl Mempool {
             name: name.to_owned(),
             count: config.count,
             data_room: config.data_room,
-            bytes: mempool_bytes(config.count, config.data_room),
+            bytes: mempool_bytes(config.count, config.data_room, Placement::Dense),
             errno,
         })?;
         Ok(Mempool(Arc::new(Inner { pool, config, runtime })))
@@ -106,6 +110,13 @@ impl Mempool {
     /// Bytes of an mbuf for a frame and [`HEADROOM`].
     pub fn data_room(&self) -> u16 {
         self.0.config.data_room
+    }
+
+    /// Whether devices that read and write memory by themselves can use it: with
+    /// [`MempoolConfig::for_devices`], and mostly in hugepages.
+    pub fn is_for_devices(&self) -> bool {
+        // SAFETY: the pool is alive as long as its handles; reads a flag.
+        unsafe { sys::weir_mempool_is_for_devices(self.as_ptr()) != 0 }
     }
 
     /// Memory that the pool takes, in bytes.
@@ -142,11 +153,24 @@ impl Mempool {
     }
 }
 
+/// How the mbufs of a pool lie in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// One behind the other: in hugepages, or where no device needs addresses.
+    Dense,
+    /// None across an ordinary page, as devices need it.
+    WithinPages,
+}
+
 /// Bytes that a pool of this size would take, its ring and caches included;
 /// DPDK's allocator adds up to one page for each chunk.
-pub fn mempool_bytes(count: u32, data_room: u16) -> u64 {
+pub fn mempool_bytes(count: u32, data_room: u16, placement: Placement) -> u64 {
+    let page = match placement {
+        Placement::Dense => 0,
+        Placement::WithinPages => ORDINARY_PAGE,
+    };
     // SAFETY: arithmetic; needs no EAL.
-    unsafe { sys::weir_mempool_estimate(count, data_room) }
+    unsafe { sys::weir_mempool_estimate(count, data_room, page) }
 }
 
 /// The data room for frames of this many bytes (without FCS) in one mbuf,
@@ -192,6 +216,7 @@ fn create(name: &CString, config: &MempoolConfig) -> Result<NonNull<sys::rte_mem
             config.cache.min(cache_max),
             config.data_room,
             config.socket.unwrap_or(ANY_SOCKET),
+            i32::from(config.for_devices),
         )
     };
     NonNull::new(pool).ok_or_else(Errno::last)
@@ -199,3 +224,4 @@ fn create(name: &CString, config: &MempoolConfig) -> Result<NonNull<sys::rte_mem
 
 static SERIAL: AtomicU32 = AtomicU32::new(1);
 const ANY_SOCKET: i32 = -1;
+const ORDINARY_PAGE: u32 = 4096;

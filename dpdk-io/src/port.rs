@@ -8,6 +8,7 @@ use weir_dpdk_sys as sys;
 
 use crate::eal::{Runtime, lock};
 use crate::error::{Errno, PortError};
+use crate::flow_control::PauseState;
 use crate::mempool::Mempool;
 use crate::port_config::PortConfig;
 use crate::queue::{RxQueue, TxQueue};
@@ -26,6 +27,8 @@ use crate::ring_port::RingPair;
 #[derive(Debug)]
 pub struct Port {
     pub(crate) shared: Arc<PortShared>,
+    /// Whether the device's own PFC was switched off.
+    pub(crate) priority_pause: PauseState,
 }
 
 /// Ports that this DPDK can have in a process; it is built with the number (`RTE_MAX_ETHPORTS`).
@@ -162,6 +165,7 @@ impl Port {
                 rings,
                 runtime,
             }),
+            priority_pause: PauseState::Unknown,
         })
     }
 
@@ -408,6 +412,9 @@ impl Port {
             if u32::from(asked) > max {
                 return Err(PortError::TooManyQueues { port: self.name().to_owned(), direction, asked, max });
             }
+        }
+        if info.bus == "pci" && !config.rx_pool.is_for_devices() {
+            return Err(PortError::NoDeviceMemory { port: self.name().to_owned() });
         }
         let Some(mtu) = config.mtu else { return Ok(()) };
         if mtu < info.mtu.0 || mtu > info.mtu.1 {

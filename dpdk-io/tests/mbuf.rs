@@ -3,7 +3,7 @@
 mod common;
 
 use common::{frame, mbuf, pool};
-use weir_dpdk_io::{Batch, MAX_BURST, Mempool, MempoolConfig, data_room_for, mempool_bytes};
+use weir_dpdk_io::{Batch, MAX_BURST, Mempool, MempoolConfig, Placement, data_room_for, mempool_bytes};
 
 #[test]
 fn mbufs_batches_and_pools() {
@@ -41,7 +41,7 @@ fn contents() {
 
 fn copies_are_deep() {
     let big = pool("big", 15);
-    let config = MempoolConfig { count: 63, cache: 0, data_room: 256, socket: None };
+    let config = MempoolConfig { count: 63, cache: 0, data_room: 256, ..MempoolConfig::default() };
     let small = Mempool::new("small", config).expect("fits");
     let original = mbuf(&big, &frame(9, 1000));
     let mut copy = original.copy(&big).expect("room");
@@ -121,8 +121,14 @@ fn batch_keeps_order() {
 
 fn sizes() {
     let pool = pool("sizes", 1023);
-    let estimate = mempool_bytes(1023, pool.data_room());
+    let estimate = mempool_bytes(1023, pool.data_room(), Placement::Dense);
     assert!(pool.memory_bytes().abs_diff(estimate) < estimate / 50);
+    assert!(mempool_bytes(1023, pool.data_room(), Placement::WithinPages) > estimate * 3 / 2);
+    let config = MempoolConfig { count: 1023, cache: 0, for_devices: true, ..MempoolConfig::default() };
+    let for_devices = Mempool::new("devices", config).expect("there is memory");
+    assert!(for_devices.is_for_devices());
+    let estimate = mempool_bytes(1023, pool.data_room(), Placement::WithinPages);
+    assert!(for_devices.memory_bytes() < estimate * 51 / 50, "{} {estimate}", for_devices.memory_bytes());
     assert_eq!(data_room_for(2048), Some(2176));
     assert_eq!(data_room_for(70_000), None);
     let twin = Mempool::new("sizes", MempoolConfig { count: 63, ..MempoolConfig::default() });

@@ -121,11 +121,17 @@ impl DpdkBackend {
     /// still together, and only time is lost. On CPUs of their own, hosts would go on sending to a switch that stands.
     pub fn start(scenarios: &[Scenario]) -> Result<DpdkBackend, DriverError> {
         let allowed = weir_dpdk_io::cpu::allowed();
+        let of_switches = scenarios.iter().flat_map(|scenario| &scenario.switches).flat_map(|switch| &switch.ports);
+        let of_hosts = scenarios.iter().flat_map(|scenario| &scenario.hosts).filter_map(|host| host.device.as_ref());
+        let mut pci = pci_addresses_of(of_switches.map(|port| &port.device).chain(of_hosts));
+        pci.sort();
+        pci.dedup();
         let mut cpus = Vec::new();
         let mut memory_mb = 0;
         for scenario in scenarios {
             let placement = placement(scenario, &allowed)?;
-            let memory = Memory::of(&scenario.switches, HOST_CPUS_MAX + 3, mbufs_of(scenario));
+            let mut memory = Memory::of(&scenario.switches, HOST_CPUS_MAX + 3, mbufs_of(scenario));
+            memory.for_devices = !pci.is_empty();
             memory_mb = memory_mb.max(memory.megabytes());
             cpus.extend(placement.cpus.into_iter().filter(|cpu| !cpus.contains(cpu)).collect::<Vec<_>>());
         }
@@ -134,11 +140,6 @@ impl DpdkBackend {
         let others = allowed.iter().copied().filter(|cpu| in_real_time && !cpus.contains(cpu));
         let host_cpus: Vec<u32> = others.take(HOST_CPUS_MAX).collect();
         cpus.extend(&host_cpus);
-        let of_switches = scenarios.iter().flat_map(|scenario| &scenario.switches).flat_map(|switch| &switch.ports);
-        let of_hosts = scenarios.iter().flat_map(|scenario| &scenario.hosts).filter_map(|host| host.device.as_ref());
-        let mut pci = pci_addresses_of(of_switches.map(|port| &port.device).chain(of_hosts));
-        pci.sort();
-        pci.dedup();
         Ok(DpdkBackend { runtime: Runtime::start("weir-testbed", &cpus, &pci, &options)?, host_cpus })
     }
 

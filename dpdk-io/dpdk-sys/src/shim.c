@@ -41,6 +41,11 @@ int weir_lcore_is_idle(unsigned int lcore)
 	return rte_eal_get_lcore_state(lcore) == WAIT;
 }
 
+int weir_iova_is_virtual(void)
+{
+	return rte_eal_iova_mode() == RTE_IOVA_VA;
+}
+
 /* Mempools and mbufs */
 
 static unsigned int element_size(uint16_t data_room)
@@ -49,13 +54,14 @@ static unsigned int element_size(uint16_t data_room)
 }
 
 struct rte_mempool *weir_mempool_create(const char *name, unsigned int count,
-		unsigned int cache, uint16_t data_room, int socket)
+		unsigned int cache, uint16_t data_room, int socket, int for_devices)
 {
-	/* rte_pktmbuf_pool_create takes no flags. Without NO_IOVA_CONTIG and
-	 * hugepages each page holds one mbuf, and all mbuf headers fall into the
-	 * same few cache sets. With physical addresses an mbuf must not cross a
-	 * page, for a NIC would write past its first half: no flag there. */
-	unsigned int flags = !rte_eal_has_hugepages() || rte_eal_iova_mode() == RTE_IOVA_VA
+	/* rte_pktmbuf_pool_create takes no flags. On ordinary pages each page would
+	 * hold one mbuf, and all mbuf headers would fall into the same few cache
+	 * sets. NO_IOVA_CONTIG has them lie densely, but takes the addresses away by
+	 * which devices find them: RTE_BAD_IOVA, so that NICs write to address 0xff,
+	 * and mlx5 registers nothing. */
+	unsigned int flags = !rte_eal_has_hugepages() && !for_devices
 		? RTE_MEMPOOL_F_NO_IOVA_CONTIG : 0;
 	struct rte_pktmbuf_pool_private private_data = {
 		.mbuf_data_room_size = data_room,
@@ -77,6 +83,11 @@ struct rte_mempool *weir_mempool_create(const char *name, unsigned int count,
 	}
 	rte_mempool_obj_iter(pool, rte_pktmbuf_init, NULL);
 	return pool;
+}
+
+int weir_mempool_is_for_devices(const struct rte_mempool *pool)
+{
+	return (pool->flags & RTE_MEMPOOL_F_NON_IO) == 0;
 }
 
 static void add_chunk(struct rte_mempool *pool, void *sum, struct rte_mempool_memhdr *chunk,
@@ -103,11 +114,15 @@ uint64_t weir_mempool_bytes(struct rte_mempool *pool)
 	return sum + overhead_bytes(pool->size);
 }
 
-uint64_t weir_mempool_estimate(unsigned int count, uint16_t data_room)
+uint64_t weir_mempool_estimate(unsigned int count, uint16_t data_room, uint32_t page)
 {
-	uint32_t each = rte_mempool_calc_obj_size(element_size(data_room),
-			RTE_MEMPOOL_F_NO_IOVA_CONTIG, NULL);
-	return (uint64_t)each * count + overhead_bytes(count);
+	uint64_t each = rte_mempool_calc_obj_size(element_size(data_room), 0, NULL);
+	if (page == 0)
+		return each * count + overhead_bytes(count);
+	uint64_t per_page = page / each;
+	uint64_t pages = per_page == 0 ? (each + page - 1) / page * count
+		: (count + per_page - 1) / per_page;
+	return pages * page + overhead_bytes(count);
 }
 
 struct rte_mbuf *weir_mbuf_alloc(struct rte_mempool *pool)
@@ -198,6 +213,8 @@ static int find_port(const char *devargs, uint16_t *port)
 	copy_name(name, RTE_MIN(sizeof(name), strcspn(devargs, ",") + 1), devargs);
 	if (rte_eth_dev_get_port_by_name(name, port) == 0)
 		return 0;
+	if (rte_eth_dev_count_avail() == 0)
+		return -ENODEV;
 	RTE_ETH_FOREACH_MATCHING_DEV(found, devargs, &iterator) {
 		*port = found;
 		rte_eth_iterator_cleanup(&iterator);
@@ -209,7 +226,11 @@ static int find_port(const char *devargs, uint16_t *port)
 int weir_port_attach(const char *devargs, uint16_t *port, int *attached)
 {
 	*attached = 0;
-	int ret = rte_dev_probe(devargs);
+	/* EAL has probed the PCI devices that it was told of. */
+	int ret = find_port(devargs, port);
+	if (ret == 0)
+		return 0;
+	ret = rte_dev_probe(devargs);
 	if (ret == 0)
 		*attached = 1;
 	else if (ret != -EEXIST)
@@ -424,10 +445,18 @@ int weir_flow_control_off(uint16_t port, int forward)
 	int ret = rte_eth_dev_flow_ctrl_get(port, &conf);
 	if (ret != 0)
 		return ret;
+	uint8_t autoneg = conf.autoneg;
 	conf.mode = RTE_ETH_FC_NONE;
 	conf.autoneg = 0;
 	conf.mac_ctrl_frame_fwd = forward != 0;
-	return rte_eth_dev_flow_ctrl_set(port, &conf);
+	ret = rte_eth_dev_flow_ctrl_set(port, &conf);
+	if (ret == -ENOTSUP && autoneg != 0) {
+		/* igb, em and igc take no other autoneg than they have; what they
+		 * advertise follows the mode all the same. */
+		conf.autoneg = autoneg;
+		ret = rte_eth_dev_flow_ctrl_set(port, &conf);
+	}
+	return ret;
 }
 
 int weir_priority_flow_control_off(uint16_t port, uint8_t priority)

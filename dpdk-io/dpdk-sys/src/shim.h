@@ -62,14 +62,21 @@ int weir_lcore_cpu(unsigned int lcore);
 /** 1 if the lcore has no function to run (an acquire load), else 0. */
 int weir_lcore_is_idle(unsigned int lcore);
 
-/** A pktmbuf pool whose mbufs lie densely where that is allowed (without
- * hugepages, or with virtual IO addresses); or NULL and rte_errno. */
+/** Whether devices reach memory by virtual addresses: 0 or 1. */
+int weir_iova_is_virtual(void);
+
+/** A pktmbuf pool, or NULL and rte_errno. for_devices: whether devices that read
+ * and write memory by themselves use it; then no mbuf crosses a page, and without
+ * hugepages it is slower. */
 struct rte_mempool *weir_mempool_create(const char *name, unsigned int count,
-		unsigned int cache, uint16_t data_room, int socket);
+		unsigned int cache, uint16_t data_room, int socket, int for_devices);
+/** Whether devices know where the pool's mbufs are: 0 or 1. */
+int weir_mempool_is_for_devices(const struct rte_mempool *pool);
 /** Bytes the pool's objects, ring and caches take. */
 uint64_t weir_mempool_bytes(struct rte_mempool *pool);
-/** Bytes that a pool of this size would take. */
-uint64_t weir_mempool_estimate(unsigned int count, uint16_t data_room);
+/** Bytes that a pool of this size would take; if page is not 0, with no mbuf
+ * across pages of that size. */
+uint64_t weir_mempool_estimate(unsigned int count, uint16_t data_room, uint32_t page);
 
 struct rte_mbuf *weir_mbuf_alloc(struct rte_mempool *pool);
 /** All or nothing; 0 on success. */

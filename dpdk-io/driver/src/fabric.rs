@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use weir_config::{Device, Idle, PortConfig, SwitchConfig};
 use weir_dpdk_io::{
-    Clock, Eal, EalArgs, LcoreHandle, MemoryMode, Mempool, MempoolConfig, Port, PortError, PortStats, RingEnd, RxQueue,
+    Clock, Eal, EalArgs, IoAddresses, LcoreHandle, MemoryMode, Mempool, MempoolConfig, Port, PortError, PortStats, RingEnd, RxQueue,
     TxQueue, cpu,
 };
 use weir_switch_core::Shared;
@@ -44,6 +44,8 @@ pub struct FabricOptions {
 pub struct Runtime {
     clock: Clock,
     eal: Eal,
+    /// Whether NICs were named, which read and write packet memory by themselves.
+    has_nics: bool,
 }
 
 /// Switches with their ports open, not running yet.
@@ -126,7 +128,13 @@ impl Runtime {
         if let Err(error) = cpu::set_affinity(&allowed) {
             tracing::debug!("the main thread stays on its CPU: {error}");
         }
-        Ok(Runtime { clock: Clock::new(), eal })
+        let pages = if eal.has_hugepages() { "hugepages" } else { "ordinary pages" };
+        let addresses = match eal.io_addresses() {
+            IoAddresses::Virtual => "virtual addresses",
+            IoAddresses::Physical => "physical addresses",
+        };
+        tracing::info!("memory in {pages}; devices reach it by {addresses}");
+        Ok(Runtime { clock: Clock::new(), eal, has_nics: !pci.is_empty() })
     }
 
     /// DPDK itself.
@@ -154,10 +162,11 @@ impl<'a> Fabric<'a> {
         placement: &Placement,
         extra_mbufs: u32,
     ) -> Result<Fabric<'a>, DriverError> {
-        let memory = Memory::of(switches, placement.cpus.len(), extra_mbufs);
+        let mut memory = Memory::of(switches, placement.cpus.len(), extra_mbufs);
+        memory.for_devices |= runtime.has_nics;
         let store = FrameStore {
-            data: pool("weir_data", memory.mbufs(), memory.data_room)?,
-            control: pool("weir_control", memory.control, memory.control_data_room())?,
+            data: pool("weir_data", memory.mbufs(), memory.data_room, memory.for_devices)?,
+            control: pool("weir_control", memory.control, memory.control_data_room(), memory.for_devices)?,
         };
         let dilation = switches.first().map_or(1, |switch| switch.time_dilation);
         let mut fabric = Fabric {
@@ -405,8 +414,8 @@ impl std::fmt::Debug for TaskBox {
     }
 }
 
-fn pool(name: &str, count: u32, data_room: u16) -> Result<Mempool, DriverError> {
-    Ok(Mempool::new(name, MempoolConfig { count, cache: CACHE, data_room, socket: None })?)
+fn pool(name: &str, count: u32, data_room: u16, for_devices: bool) -> Result<Mempool, DriverError> {
+    Ok(Mempool::new(name, MempoolConfig { count, cache: CACHE, data_room, socket: None, for_devices })?)
 }
 
 /// Switches that share lcores share the idle policy: the one that burns most.

@@ -1,7 +1,7 @@
 //! Packet memory: sized so that the MMU, and never a lack of mbufs, decides what is kept.
 
 use weir_config::{Device, SwitchConfig};
-use weir_dpdk_io::{DEFAULT_DATA_ROOM, MAX_BURST, data_room_for, mempool_bytes};
+use weir_dpdk_io::{DEFAULT_DATA_ROOM, MAX_BURST, Placement, data_room_for, free_hugepage_bytes, mempool_bytes};
 use weir_mmu::Charge;
 use weir_switch_core::{BURST_MAX, RECEIVED_MAX};
 use weir_units::Bytes;
@@ -17,6 +17,8 @@ pub(crate) const CACHE: u32 = 256;
 /// For each lcore of switches with clones: a burst that is to be copied, one clone's copies of it that wait to be admitted,
 /// and two in hand while one is flooded.
 const COPYING: u32 = 2 * BURST_MAX as u32 + 2;
+/// Bytes that some drivers put before a received frame (virtio 12).
+const DRIVER_HEADER: u32 = 16;
 /// Mbufs for flow-control frames, for each port.
 const CONTROL_FRAMES: u32 = 64;
 /// Bytes of an mbuf for a flow-control frame, behind DPDK's headroom.
@@ -35,6 +37,8 @@ pub struct Memory {
     pub data_room: u16,
     /// Mbufs for flow-control frames, in a pool of their own.
     pub control: u32,
+    /// Whether NICs read and write it by themselves.
+    pub for_devices: bool,
 }
 
 impl Memory {
@@ -50,7 +54,7 @@ impl Memory {
         let per_lcore = CACHE * 3 / 2 + RECEIVED_MAX as u32 + if clones > 0 { COPYING } else { 0 };
         let in_flight = ports as u32 * per_port + (lcores as u32 + 1) * per_lcore + extra;
         let frame_max = switches.iter().map(|switch| switch.frame_bytes_max().get()).max().unwrap_or(0);
-        let data_room = data_room_for(frame_max as u32).unwrap_or(u16::MAX).max(DEFAULT_DATA_ROOM);
+        let data_room = data_room_for(frame_max as u32 + DRIVER_HEADER).unwrap_or(u16::MAX).max(DEFAULT_DATA_ROOM);
         // The af_packet driver wants room for a whole frame of its ring, a power of two.
         let af_packet =
             switches.iter().flat_map(|switch| &switch.ports).any(|port| matches!(port.device, Device::AfPacket(_)));
@@ -64,6 +68,7 @@ impl Memory {
             in_flight,
             data_room,
             control: ports as u32 * CONTROL_FRAMES + 2 * CACHE,
+            for_devices: has_nics(switches),
         }
     }
 
@@ -77,16 +82,37 @@ impl Memory {
         data_room_for(CONTROL_FRAME_BYTES).unwrap_or(DEFAULT_DATA_ROOM)
     }
 
-    /// What the pools take.
+    /// What the pools take of the pages that will be used.
     pub fn bytes(&self) -> Bytes {
-        let data = mempool_bytes(self.mbufs(), self.data_room);
-        Bytes::new(data + mempool_bytes(self.control, self.control_data_room()))
+        let dense = self.bytes_placed(Placement::Dense);
+        if !self.for_devices || free_hugepage_bytes() >= u64::from(to_ask_for(dense)) << 20 {
+            return dense;
+        }
+        self.bytes_placed(Placement::WithinPages)
+    }
+
+    /// Whether the free hugepages hold it, or it will lie in ordinary pages.
+    pub fn fits_hugepages(&self) -> bool {
+        free_hugepage_bytes() >= u64::from(self.megabytes()) << 20
     }
 
     /// What to ask EAL for, in MiB: the pools, a fifth for pages not filled, and EAL's own.
     pub fn megabytes(&self) -> u32 {
-        ((self.bytes().get() * 6 / 5 + EAL_BYTES) >> 20) as u32 + 1
+        to_ask_for(self.bytes())
     }
+
+    fn bytes_placed(&self, placement: Placement) -> Bytes {
+        let data = mempool_bytes(self.mbufs(), self.data_room, placement);
+        Bytes::new(data + mempool_bytes(self.control, self.control_data_room(), placement))
+    }
+}
+
+fn to_ask_for(pools: Bytes) -> u32 {
+    ((pools.get() * 6 / 5 + EAL_BYTES) >> 20) as u32 + 1
+}
+
+fn has_nics(switches: &[SwitchConfig]) -> bool {
+    switches.iter().flat_map(|switch| &switch.ports).any(|port| matches!(port.device, Device::Pci(_)))
 }
 
 #[cfg(test)]

@@ -1,0 +1,253 @@
+"""NICs on a PCI bus behind an IOMMU, in a guest: every frame as it was sent, PFC both ways, links, crashes.
+
+The guest's NICs are QEMU's. They write to memory by themselves through an emulated IOMMU, which stops what may not be
+written, so a wrong address is seen here as on a server. What QEMU's models lack, a PAUSE engine of their own and receive
+queues that overflow, can't be tried: their registers are read instead.
+"""
+
+import time
+
+import pytest
+from pfc import LONGEST, pfc
+
+from weirlab.guest import machine, packages
+from weirlab.guest.switch import GuestSwitch
+from weirlab.switch import weir_binary
+
+pytestmark = pytest.mark.guest
+
+NICS = [
+    ("igb0", "igb", 4),
+    ("igb1", "igb", 6),
+    ("e1000e0", "e1000e", 8),
+    ("e1000e1", "e1000e", 9),
+    ("vmxnet0", "vmxnet3", 10),
+    ("virtio0", "virtio-net-pci", 11),
+]
+# 200 pages of 2 MiB.
+HUGEPAGES = 200
+JUMBO_MTU = 9_000
+# Registers of 82576 and 82574 alike: the device's control register, and the NIC's own PAUSE in it.
+CTRL, RFCE, TFCE = 0x0, 1 << 27, 1 << 28
+ROCE_DSCP = 26
+
+CONFIG = """
+[switch]
+idle = "sleep"
+mtu = {mtu}
+[lcores]
+layout = "single"
+[buffer]
+size = "{buffer}"
+cell_bytes = 208
+headroom = "{headroom}"
+[buffer.dt]
+alpha = "1/2"
+[classes]
+preset = "roce"
+"""
+
+
+def config(guest, names, rates=(), buffer="2MB", headroom="400KB", mtu=JUMBO_MTU):
+    """A switch on these NICs; a rate is 1 Gb/s where none is given."""
+    text = CONFIG.format(buffer=buffer, headroom=headroom, mtu=mtu)
+    rates = list(rates) + ["1Gbps"] * (len(names) - len(rates))
+    for name, rate in zip(names, rates):
+        text += f'[[ports]]\nname = "{name}"\npci = "{guest.address(name)}"\nrate = "{rate}"\n'
+    return text
+
+
+@pytest.fixture(scope="module")
+def guest(binary):
+    try:
+        packages.parts()
+    except packages.Unavailable as reason:
+        pytest.skip(f"no guest: {reason}")
+    with machine.Machine(weir_binary(), NICS) as guest:
+        yield guest
+
+
+@pytest.fixture
+def nics(guest):
+    """Binds NICs to a driver, with that many hugepages reserved; skips where the emulator lacks one."""
+
+    def bound(names, driver="vfio-pci", hugepages=0):
+        lacking = [name for name in names if name not in guest.nics]
+        if lacking:
+            pytest.skip(f"this emulator has no {', '.join(lacking)}")
+        guest.bind(names, driver)
+        guest.reserve_hugepages(hugepages)
+        return [guest.cables[name] for name in names]
+
+    yield bound
+    guest.reserve_hugepages(0)
+
+
+def mac(number):
+    return bytes([2, 0, 0, 0, 0, number])
+
+
+def frame(destination, source, length, number=0, dscp=ROCE_DSCP, tags=b""):
+    """A UDP frame of this length without FCS, whose every byte hangs on its number."""
+    body = length - 14 - len(tags) - 20
+    ip = bytes([0x45, dscp << 2]) + (20 + body).to_bytes(2) + bytes([0, 0, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, source, 10, 0, 0, destination])
+    checksum = sum(int.from_bytes(ip[at : at + 2]) for at in range(0, 20, 2))
+    checksum = 0xFFFF - (checksum % 0xFFFF)
+    ip = ip[:10] + checksum.to_bytes(2) + ip[12:]
+    udp = (4791).to_bytes(2) * 2 + body.to_bytes(2) + b"\0\0" + number.to_bytes(4)
+    filler = bytes((number * 131 + at * 7) & 0xFF for at in range(256)) * (body // 256 + 1)
+    return mac(destination) + mac(source) + tags + b"\x08\x00" + ip + (udp + filler)[:body]
+
+
+def teach(cables, within=30):
+    """Has the switch learn where everybody is: port n has station n + 1. Links may take their time to come up."""
+    for number, cable in enumerate(cables):
+        others = [other for other in cables if other is not cable]
+        deadline = time.monotonic() + within
+        while not all(other.wait_for(1, 0.3) for other in others):
+            assert time.monotonic() < deadline, "an unknown address is flooded to every port"
+            cable.send(frame(0xEE, number + 1, 60, dscp=0))
+    # What is still on its way has the same addresses.
+    time.sleep(0.5)
+    for cable in cables:
+        cable.clear()
+
+
+def check_identical(left, right, count, mtu=JUMBO_MTU, first=1, second=2, within=20.0):
+    """`count` frames each way, of all lengths from 60 B to the MTU's, arrive byte for byte and in order."""
+    longest = mtu + 18
+    lengths = [60, 61, 64, 65, 1514, 1518, longest] + [60 + n * 1237 % (longest - 59) for n in range(count)]
+    there, back = [], []
+    for number, length in enumerate(lengths[:count]):
+        there.append(frame(second, first, length, number, tags=bytes.fromhex("81006064") if length > mtu + 14 else b""))
+        back.append(frame(first, second, length, number, tags=bytes.fromhex("81006064") if length > mtu + 14 else b""))
+        left.send(there[-1])
+        right.send(back[-1])
+    for cable, sent in ((right, there), (left, back)):
+        received = cable.wait_for(len(sent), within)
+        wrong = [n for n, (is_, was) in enumerate(zip(received, sent)) if is_ != was]
+        assert received == sent, f"{len(received)} of {len(sent)} frames arrived, changed: {wrong[:10]}"
+        cable.clear()
+
+
+def check_tags(left, right):
+    """One tag, a service tag, and both, pass unchanged."""
+    for tags in (bytes.fromhex("81006064"), bytes.fromhex("88a86064"), bytes.fromhex("88a8606481000065")):
+        sent = frame(2, 1, 200, tags=tags)
+        left.send(sent)
+        assert right.wait_for(1) == [sent], f"tags {tags.hex()}"
+        right.clear()
+
+
+def check_pauses(sender, receiver, count=450):
+    """A sender that obeys PFC into a port of 10 Mb/s loses nothing, and was paused."""
+    for number in range(count):
+        sender.send_obeying(frame(2, 1, 1_000, number), 3)
+    received = receiver.wait_for(count, within=60)
+    assert received == [frame(2, 1, 1_000, number) for number in range(count)]
+    messages = [frame for _, frame in sender.control]
+    assert len(messages) >= 2, "the switch sent no PFC"
+    for message in messages:
+        assert (len(message), message[:6], message[12:18]) == (60, bytes.fromhex("0180c2000001"), bytes.fromhex("880801010008"))
+        assert message[24:26] in (b"\xff\xff", b"\0\0")
+    receiver.clear()
+
+
+def check_obeys(sender, receiver):
+    """Class 3 stands from XOFF to XON and goes on then; class 0 goes on all the while. Port rates are of 10 Mb/s: a pause
+    lasts 3.3 s."""
+    sent = 0
+    receiver.clear()
+    receiver.send(pfc({3: LONGEST}))
+    # Long against the way into the guest.
+    time.sleep(0.5)
+    start = time.monotonic()
+    while time.monotonic() < start + 1:
+        for dscp in (ROCE_DSCP, 0):
+            sender.send(frame(2, 1, 300, sent, dscp))
+        sent += 1
+        time.sleep(0.005)
+    resume = time.monotonic()
+    receiver.send(pfc({3: 0}))
+    receiver.wait_for(2 * sent)
+    arrived = {dscp: [(at, data) for at, data in receiver.frames if data[15] >> 2 == dscp] for dscp in (ROCE_DSCP, 0)}
+    for dscp, frames in arrived.items():
+        assert [data for _, data in frames] == [frame(2, 1, 300, number, dscp) for number in range(sent)]
+    assert arrived[ROCE_DSCP][0][0] > resume, "class 3 went on while it was paused"
+    assert arrived[ROCE_DSCP][0][0] < start + 3, "class 3 waited for its pause's end, and not for XON"
+    assert sum(at < resume for at, _ in arrived[0]) > sent // 2, "class 0 stood still"
+    receiver.clear()
+
+
+def check_flow_control_off(guest, names):
+    for name in names:
+        control = guest.register(name, CTRL)
+        assert control & (RFCE | TFCE) == 0, f"{name} obeys or sends PAUSE by itself: CTRL {control:#x}"
+
+
+@pytest.mark.parametrize(
+    "kind, hugepages", [("igb", 0), ("e1000e", HUGEPAGES)], ids=["igb-ordinary-pages", "e1000e-hugepages"]
+)
+def test_behind_the_iommu(guest, nics, kind, hugepages):
+    names = [f"{kind}0", f"{kind}1"]
+    left, right = cables = nics(names, hugepages=hugepages)
+    with GuestSwitch(guest, config(guest, names)) as switch:
+        check_flow_control_off(guest, names)
+        teach(cables)
+        check_identical(left, right, 100)
+        check_tags(left, right)
+        guest.set_link(names[1], False)
+        wait_for_log(switch, "link down")
+        guest.set_link(names[1], True)
+        wait_for_log(switch, "link up", after="link down")
+        check_identical(left, right, 20)
+        switch.stop().check_sound()
+    with GuestSwitch(guest, config(guest, names, ["1Gbps", "10Mbps"], "600KB", "100KB", 1_500)) as switch:
+        teach(cables)
+        check_pauses(left, right)
+        check_obeys(left, right)
+        finished = switch.stop()
+    finished.check_sound()
+    assert finished.traffic_class(names[0], 3)["pauses_tx"] >= 1
+    assert finished.traffic_class(names[1], 3)["xoff_rx"] == 1
+    assert finished.traffic_class(names[1], 3)["paused_rx_us"] >= 1_000_000
+
+
+def test_a_crashed_switch_starts_again(guest, nics):
+    names = ["e1000e0", "e1000e1"]
+    cables = nics(names)
+    with GuestSwitch(guest, config(guest, names)) as switch:
+        teach(cables)
+        switch.kill()
+        switch.start()
+        teach(cables)
+        check_identical(*cables, 20)
+        switch.stop().check_sound()
+
+
+@pytest.mark.parametrize("other", ["vmxnet0", "virtio0"])
+def test_ports_of_two_kinds(guest, nics, other):
+    names = ["e1000e0", other]
+    cables = nics(names, hugepages=HUGEPAGES)
+    with GuestSwitch(guest, config(guest, names)) as switch:
+        teach(cables)
+        check_identical(*cables, 60)
+        check_tags(*cables)
+        switch.stop().check_sound()
+
+
+@pytest.mark.parametrize("driver, eal", [("vfio-pci", ["--iova-mode=pa"]), ("uio_pci_generic", [])], ids=["vfio", "uio"])
+def test_physical_addresses(guest, nics, driver, eal):
+    names = ["e1000e0", "e1000e1"]
+    cables = nics(names, driver, HUGEPAGES)
+    with GuestSwitch(guest, config(guest, names), eal) as switch:
+        teach(cables)
+        check_identical(*cables, 60)
+        switch.stop().check_sound()
+
+
+def wait_for_log(switch, text, after="", within=20):
+    deadline = time.monotonic() + within
+    while text not in (log := switch.log()).partition(after)[2]:
+        assert time.monotonic() < deadline, f"the log does not say {text!r}:\n{log}"
+        time.sleep(0.1)

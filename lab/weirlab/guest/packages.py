@@ -1,0 +1,213 @@
+"""Gets QEMU, a kernel and busybox from Debian's archive, and unpacks them below `target/guest` without installing anything."""
+
+import functools
+import hashlib
+import lzma
+import os
+import pathlib
+import re
+import shutil
+import struct
+import subprocess
+import tempfile
+import zlib
+
+from ..switch import REPOSITORY
+
+STORE = pathlib.Path(os.environ.get("WEIR_GUEST_DIR") or REPOSITORY / "target" / "guest")
+# igb, the 82576, is there from QEMU 8.0 on; Debian 12 has 7.2, and its backports have a newer one.
+BACKPORTS = {"bookworm": "bookworm-backports"}
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+# What the guest's kernel needs: the agent's serial port, what binds a NIC to DPDK, and drivers of the emulated NICs.
+MODULES = [
+    "virtio_pci", "virtio_console", "vfio", "vfio_iommu_type1", "vfio-pci", "uio_pci_generic",
+    "igb", "e1000e", "vmxnet3", "virtio_net",
+]  # fmt: skip
+
+
+class Unavailable(Exception):
+    """The guest can't be had here, and why."""
+
+
+class Parts:
+    """The unpacked parts: the emulator's command line, the kernel, its modules in the order to load them, busybox."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.kernel = folder / "vmlinux"
+        self.busybox = folder / "busybox"
+        self.modules = [folder / "modules" / name for name in (folder / "modules.order").read_text().split()]
+        self._root = folder / "qemu"
+
+    def qemu(self):
+        """The emulator's command and environment."""
+        libraries = ":".join(str(path) for path in self._root.glob("usr/lib/*-linux-gnu*"))
+        environment = os.environ | {
+            "LD_LIBRARY_PATH": libraries,
+            "QEMU_MODULE_DIR": str(next(self._root.glob("usr/lib/*/qemu"))),
+        }
+        share = self._root / "usr/share"
+        folders = [name for name in ("qemu", "seabios") if (share / name).is_dir()]
+        command = [str(self._root / "usr/bin/qemu-system-x86_64")]
+        return command + [word for name in folders for word in ("-L", str(share / name))], environment
+
+    def has_device(self, name):
+        """Whether the emulator knows a device."""
+        command, environment = self.qemu()
+        asked = subprocess.run([*command, "-device", f"{name},help"], env=environment, capture_output=True, text=True)
+        return asked.returncode == 0
+
+
+@functools.cache
+def parts():
+    """Everything unpacked; from the network the first time, later from the store."""
+    for tool in ("apt-get", "dpkg-deb", "dpkg-query"):
+        if not shutil.which(tool):
+            raise Unavailable(f"there is no {tool}: the guest is made of Debian's packages")
+    STORE.mkdir(parents=True, exist_ok=True)
+    key = hashlib.sha256(pathlib.Path(__file__).read_bytes()).hexdigest()[:12]
+    folder = STORE / f"parts-{key}"
+    if not folder.is_dir():
+        with tempfile.TemporaryDirectory(prefix="making-", dir=STORE) as making:
+            made = pathlib.Path(making) / "parts"
+            made.mkdir()
+            _make(pathlib.Path(making), made)
+            made.rename(folder)
+        for old in STORE.glob("parts-*"):
+            if old != folder:
+                shutil.rmtree(old)
+    return Parts(folder)
+
+
+def _make(work, folder):
+    apt = _Apt(work / "apt")
+    kernel = apt.dependency("linux-image-amd64")
+    debs = apt.download(work / "debs", [kernel, "busybox-static", *apt.missing_for("qemu-system-x86")])
+    (kernel_deb,) = [deb for deb in debs if deb.name.startswith("linux-image-")]
+    busybox_deb = next(deb for deb in debs if deb.name.startswith("busybox-static"))
+    _unpack(kernel_deb, work / "kernel")
+    _unpack(busybox_deb, work / "busybox")
+    for deb in debs:
+        if deb not in (kernel_deb, busybox_deb):
+            _unpack(deb, folder / "qemu")
+    (image,) = (work / "kernel/boot").glob("vmlinuz-*")
+    (folder / "vmlinux").write_bytes(_vmlinux(image.read_bytes()))
+    shutil.copy(work / "busybox/bin/busybox", folder / "busybox")
+    _keep_modules(work / "kernel", folder)
+
+
+class _Apt:
+    """apt with lists and cache of its own, so that nothing of the machine's changes, and no root is needed."""
+
+    def __init__(self, folder):
+        for part in ("lists/partial", "cache/archives/partial", "empty"):
+            (folder / part).mkdir(parents=True)
+        sources = folder / "sources.list"
+        options = {
+            "Dir::State::lists": folder / "lists",
+            "Dir::Cache": folder / "cache",
+            "Dir::Etc::sourcelist": sources,
+            "Dir::Etc::sourceparts": folder / "empty",
+            "APT::Sandbox::User": "root" if os.geteuid() == 0 else "",
+            "APT::Install-Recommends": "false",
+            "Debug::NoLocking": "true",
+        }
+        self._options = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
+        sources.write_text("".join(self._lines()))
+        self._run("apt-get", "update")
+        self._release = self._backports
+
+    def _lines(self):
+        """The machine's own Debian archives, and the backports of its release beside them."""
+        asked = subprocess.run(
+            ["apt-get", "indextargets", "--format", "$(REPO_URI) $(CODENAME) $(COMPONENT)", "Created-By: Packages"],
+            capture_output=True,
+            text=True,
+        )
+        archives = sorted({tuple(line.split()) for line in asked.stdout.splitlines() if len(line.split()) == 3})
+        codename = re.search(r"^VERSION_CODENAME=(\S+)", pathlib.Path("/etc/os-release").read_text(), re.M)
+        codename = codename[1] if codename else ""
+        archives = [entry for entry in archives if entry[1].startswith(codename) and entry[2] == "main"]
+        mains = [uri for uri, suite, _ in archives if suite == codename]
+        if not mains:
+            raise Unavailable("apt knows no archive of this Debian release (apt-get update?)")
+        signed = f"[signed-by={KEYRING}]" if os.path.exists(KEYRING) else ""
+        self._backports = BACKPORTS.get(codename)
+        suites = [(uri, suite) for uri, suite, _ in archives]
+        if self._backports:
+            suites.append((mains[0], self._backports))
+        return [f"deb {signed} {uri} {suite} main\n" for uri, suite in suites]
+
+    def _run(self, program, *arguments, cwd=None):
+        done = subprocess.run(
+            [program, *self._options, *arguments],
+            capture_output=True,
+            text=True,
+            cwd=cwd,
+            env=os.environ | {"LC_ALL": "C"},
+        )
+        if done.returncode != 0:
+            lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
+            raise Unavailable(f"{program} {arguments[0]} failed: {lines[-1] if lines else 'no reason given'}")
+        return done.stdout
+
+    def dependency(self, package):
+        """The package that a meta package stands for."""
+        found = re.search(r"Depends: (\S+)", self._run("apt-cache", "depends", package))
+        if not found:
+            raise Unavailable(f"{package} depends on nothing")
+        return found[1]
+
+    def missing_for(self, package):
+        """A package and what else it needs that is not installed here."""
+        release = ["-t", self._release] if self._release else []
+        planned = self._run("apt-get", *release, "install", "--simulate", "--reinstall", package)
+        names = re.findall(r"^Inst (\S+) (?:\[\S+\] )?\((\S+)", planned, re.M)
+        return [f"{name}={version}" for name, version in names]
+
+    def download(self, folder, packages):
+        folder.mkdir()
+        self._run("apt-get", "download", *packages, cwd=folder)
+        return sorted(folder.glob("*.deb"))
+
+
+def _unpack(deb, folder):
+    subprocess.run(["dpkg-deb", "--extract", deb, folder], check=True, capture_output=True)
+
+
+def _vmlinux(image):
+    """The kernel inside a bzImage. Booted directly (PVH), it spares the emulator the decompression."""
+    setup_sectors = image[0x1F1] or 4
+    offset, length = struct.unpack_from("<II", image, 0x248)
+    start = (setup_sectors + 1) * 512 + offset
+    payload = image[start : start + length]
+    if payload[:6] == b"\xfd7zXZ\0":
+        return lzma.LZMADecompressor().decompress(payload)
+    if payload[:2] == b"\x1f\x8b":
+        return zlib.decompress(payload, 31)
+    raise Unavailable("the kernel is packed in a way that is not known here")
+
+
+def _keep_modules(root, folder):
+    """Copies the modules that are needed, and writes in which order they are loaded."""
+    (modules,) = (path for path in root.glob("**/lib/modules/*") if path.is_dir())
+    by_name = {path.name.removesuffix(".ko").replace("-", "_"): path for path in modules.rglob("*.ko")}
+    order = []
+
+    def add(name):
+        path = by_name.get(name.replace("-", "_"))
+        if path is None or path in order:
+            return  # Built into the kernel, or known already.
+        depends = re.search(rb"\0depends=([^\0]*)\0", path.read_bytes())
+        for other in depends[1].decode().split(",") if depends else []:
+            if other:
+                add(other)
+        order.append(path)
+
+    for name in MODULES:
+        add(name)
+    (folder / "modules").mkdir()
+    for path in order:
+        shutil.copy(path, folder / "modules" / path.name)
+        subprocess.run(["strip", "--strip-debug", folder / "modules" / path.name], check=False, capture_output=True)
+    (folder / "modules.order").write_text("".join(f"{path.name}\n" for path in order))
