@@ -16,7 +16,7 @@ AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # Cargo uses all cores by itself, and the order of the checks is the cheap ones first.
 .NOTPARALLEL:
-.PHONY: help setup venv build demo test lint docs unit loom release-tests instructions wire-tests slurm-test lab bench clean
+.PHONY: help setup venv build demo test lint docs unit loom release-tests instructions wire-tests pci-test slurm-test lab bench clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -57,6 +57,9 @@ instructions: setup ## What a packet-hop takes in virtual time, counted in instr
 
 wire-tests: build venv ## Frames judged by other programs: scapy, tshark, Linux
 	@WEIR_BIN=$(WEIR) $(STEP) "wire tests" $(PYTHON) -m pytest -c lab/pytest.ini lab/tests
+
+pci-test: build venv ## NICs behind an IOMMU, in a guest under QEMU that Debian's packages make (no root; part of wire-tests)
+	@WEIR_BIN=$(WEIR) $(STEP) "PCI NICs in a guest" $(PYTHON) -m pytest -c lab/pytest.ini lab/tests/test_pci.py
 
 slurm-test: setup ## A sweep as a job array on a Slurm cluster of one node, this machine (root; apt-get install slurm-wlm)
 	@WEIR_SLURM=1 $(STEP) "a sweep on Slurm" $(CARGO) test -p weir --test sweep_slurm

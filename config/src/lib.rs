@@ -33,7 +33,7 @@ pub use flow_control::{CbfcConfig, FlowControl, GfcBufferConfig, GfcConceptualCo
 pub use keys::known_keys;
 pub use load::{load, parse};
 pub use policy::{DshConfig, Estimator, PolicyConfig, PoolsConfig};
-pub use ports::{Device, PortConfig};
+pub use ports::{Device, DeviceFlowControl, PciDevice, PortConfig};
 pub use source::Source;
 pub use switch::{Idle, Layout, LcoreConfig, SwitchConfig};
 pub use together::check_together;

@@ -21,8 +21,38 @@ pub struct PortConfig {
     pub mac: Option<MacAddr>,
     /// Which flow control the port speaks.
     pub flow_control: FlowControl,
+    /// What is to be done where the device's own flow control is not off.
+    pub device_flow_control: DeviceFlowControl,
+    /// Receive descriptors of a NIC; `None` chooses them by rate and poll gap.
+    pub rx_descriptors: Option<u16>,
     /// Class of frames that `trust` finds no class in.
     pub priority: u8,
+}
+
+/// What a port makes of a device that pauses, or is paused, by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DeviceFlowControl {
+    /// Tells of it, and goes on.
+    #[default]
+    Warn,
+    /// `device_flow_control = { require = "off" }`: does not start.
+    RequireOff,
+}
+
+/// A NIC on the PCI bus.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PciDevice {
+    /// `0000:81:00.0`.
+    pub address: String,
+    /// Arguments for its DPDK driver, `KEY=VALUE` parted by commas.
+    pub devargs: Option<String>,
+}
+
+impl PciDevice {
+    /// As DPDK wants it: the address, a comma and the arguments.
+    pub fn with_devargs(&self) -> String {
+        [Some(&self.address), self.devargs.as_ref()].into_iter().flatten().cloned().collect::<Vec<_>>().join(",")
+    }
 }
 
 impl PortConfig {
@@ -39,7 +69,7 @@ impl PortConfig {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Device {
     /// `pci = "0000:81:00.0"`.
-    Pci(String),
+    Pci(PciDevice),
     /// `af_packet = "veth0"`: any Linux netdev; needs root.
     AfPacket(String),
     /// `af_xdp = "veth0"`.
@@ -103,6 +133,7 @@ impl Device {
                 same(tx, other_tx) || same(rx, other_tx) || same(tx, other_rx)
             }
             (Device::Null { .. } | Device::CloneOf(_), _) => false,
+            (Device::Pci(pci), Device::Pci(other)) => pci.address == other.address,
             _ => match (self.netdev(), other.netdev()) {
                 (Some(netdev), Some(other)) => netdev == other,
                 _ => self == other,
@@ -123,8 +154,8 @@ impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let key = self.key();
         match self {
-            Device::Pci(name)
-            | Device::AfPacket(name)
+            Device::Pci(pci) => write!(f, "{key} \"{}\"", pci.address),
+            Device::AfPacket(name)
             | Device::AfXdp(name)
             | Device::Tap(name)
             | Device::VhostUser(name)

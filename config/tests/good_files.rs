@@ -4,7 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use weir_config::{
-    Device, EcnConfig, FlowControl, Headroom, Idle, Layout, PolicyConfig, Trust, known_keys, load, parse,
+    Device, DeviceFlowControl, EcnConfig, FlowControl, Headroom, Idle, Layout, PciDevice, PolicyConfig, Trust,
+    known_keys, load, parse,
 };
 use weir_units::{Alpha, BitRate, Bytes, MacAddr, Span};
 
@@ -50,7 +51,13 @@ fn the_reference_is_true() {
     }
     for (table, keys) in known_keys() {
         let heading = match table {
-            "" | "classes.queues.ecn" | "ports.memif" | "ports.pcap" | "ports.null" => String::new(),
+            ""
+            | "classes.queues.ecn"
+            | "ports.pci"
+            | "ports.device_flow_control"
+            | "ports.memif"
+            | "ports.pcap"
+            | "ports.null" => String::new(),
             "ports" | "static_macs" | "classes.queues" => format!("`[[{table}]]`"),
             _ => format!("`[{table}]`"),
         };
@@ -132,7 +139,9 @@ memif = { socket = \"/run/m\", id = 7, role = \"client\" }
 flow_control = \"pause\"
 [[ports]]
 name = \"b\"
-pci = \"81:00.1\"
+pci = { address = \"81:00.1\", devargs = \"a=1,b=2\" }
+device_flow_control = { require = \"off\" }
+rx_descriptors = 2048
 mac = \"02:00:00:00:00:02\"
 [[static_macs]]
 mac = \"02:00:00:00:00:09\"
@@ -149,7 +158,12 @@ port = \"b\"
     assert_eq!((queue.strict, queue.quantum), (false, 18_044));
     assert_eq!(ecn, Some(EcnConfig { kmin: Bytes::kb(100), kmax: Bytes::kb(400), pmax_ppm: 200_000 }));
     assert_eq!(config.ports[0].device, Device::Memif { socket: "/run/m".into(), id: 7, server: false });
-    assert_eq!(config.ports[1].device, Device::Pci("0000:81:00.1".into()));
+    assert_eq!(
+        config.ports[1].device,
+        Device::Pci(PciDevice { address: "0000:81:00.1".into(), devargs: Some("a=1,b=2".into()) })
+    );
+    assert_eq!(config.ports[1].device_flow_control, DeviceFlowControl::RequireOff);
+    assert_eq!((config.ports[1].rx_descriptors, config.ports[0].rx_descriptors), (Some(2_048), None));
     assert_eq!(config.static_macs, [(MacAddr([2, 0, 0, 0, 0, 9]), 1)]);
 }
 

@@ -236,8 +236,16 @@ impl Port {
 
 /// Drivers of devices that are memory: they can't pause a peer, nor be paused.
 const HAVE_NO_PAUSE: [&str; 10] = [
-    "net_ring", "net_null", "net_pcap", "net_af_packet", "net_af_xdp", "net_tap", "net_memif", "net_vhost",
-    "net_virtio", "net_vmxnet3",
+    "net_ring",
+    "net_null",
+    "net_pcap",
+    "net_af_packet",
+    "net_af_xdp",
+    "net_tap",
+    "net_memif",
+    "net_vhost",
+    "net_virtio",
+    "net_vmxnet3",
 ];
 /// Drivers of NICs whose hardware knows no PFC.
 const HAVE_NO_PFC: [&str; 3] = ["net_e1000_igb", "net_e1000_em", "net_igc"];

@@ -2,6 +2,7 @@
 
 mod buffer;
 mod flow_control;
+mod nics;
 #[cfg(test)]
 mod tests;
 mod warnings;
@@ -42,7 +43,9 @@ pub fn check(files: &[PathBuf]) -> Result<(), Failure> {
         println!();
     }
     let lcores = placement.as_ref().map_or(1, |placement| placement.cpus.len());
-    print_memory(&switches, Memory::of(&switches, lcores, 0));
+    let memory = Memory::of(&switches, lcores, 0);
+    print_memory(&switches, memory);
+    nics::print_nics(&switches, memory, placement.as_ref().map_or(&[], |placement| &placement.cpus));
     placement?;
     weir_dpdk_driver::check_machine(&switches)?;
     println!("everything that the configuration names is on this machine");

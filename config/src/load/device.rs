@@ -2,7 +2,7 @@
 
 use crate::error::Problem;
 use crate::read::{DEVICE_KEYS, Table};
-use crate::{Device, SwitchConfig};
+use crate::{Device, PciDevice, SwitchConfig};
 
 /// An Ethernet frame's least length, without FCS.
 pub(super) const FRAME_BYTES_MIN: u16 = 60;
@@ -61,9 +61,35 @@ fn device(table: &Table<'_>, key: &str, mtu: u64) -> Option<Device> {
     }
 }
 
+/// An address, or a table with it and arguments for the driver.
+fn pci(port: &Table<'_>) -> Option<PciDevice> {
+    let (table, is_table) = port.table_or_word("pci", "ports.pci");
+    if !is_table {
+        return Some(PciDevice { address: pci_address(port, "pci")?, devargs: None });
+    }
+    let address = pci_address(&table, "address");
+    if !table.has("address") && table.doc().sound(&[table.path()]) {
+        let help = "write pci = { address = \"0000:81:00.0\", devargs = \"KEY=VALUE\" }";
+        table.doc().refuse(Problem::new("`pci` needs `address`", help).at(table.path(), ""));
+    }
+    let devargs = table.string("devargs", "KEY=VALUE");
+    if let Some(text) = devargs {
+        let is_pair = |pair: &str| {
+            let (key, value) = pair.split_once('=').unwrap_or_default();
+            !key.is_empty() && !value.is_empty()
+        };
+        if text.contains(|c: char| c.is_whitespace() || c.is_control()) || !text.split(',').all(is_pair) {
+            let help =
+                "write KEY=VALUE pairs parted by commas, for example devargs = \"rx_vec_en=0,txq_inline_max=128\"";
+            table.refuse("devargs", format!("\"{text}\" are no device arguments"), help);
+        }
+    }
+    Some(PciDevice { address: address?, devargs: devargs.map(str::to_owned) })
+}
+
 /// `0000:81:00.0`; without a domain it is domain 0.
-fn pci(table: &Table<'_>) -> Option<String> {
-    let text = table.string("pci", "0000:81:00.0")?;
+fn pci_address(table: &Table<'_>, key: &str) -> Option<String> {
+    let text = table.string(key, "0000:81:00.0")?;
     let hex = |part: &str, digits: usize| {
         let good = part.len() == digits && part.bytes().all(|byte| byte.is_ascii_hexdigit());
         good.then(|| u32::from_str_radix(part, 16).ok()).flatten()
@@ -83,8 +109,8 @@ fn pci(table: &Table<'_>) -> Option<String> {
     };
     let address = address();
     if address.is_none() {
-        let help = "write it as lspci -D does: pci = \"0000:81:00.0\"";
-        table.refuse("pci", format!("\"{text}\" is no PCI address"), help);
+        let help = format!("write it as lspci -D does: {key} = \"0000:81:00.0\"");
+        table.refuse(key, format!("\"{text}\" is no PCI address"), help);
     }
     address
 }

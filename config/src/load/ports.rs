@@ -6,7 +6,7 @@ use super::switch::{check_name, unicast};
 use super::{clones, device, flow_control};
 use crate::error::Problem;
 use crate::read::{Doc, RATE, TIME, Table, rates};
-use crate::{Device, PortConfig};
+use crate::{Device, DeviceFlowControl, PortConfig};
 
 const PORTS_MAX: usize = 64;
 const EXAMPLE: &str = "for example with name = \"p1\", af_packet = \"veth1\"";
@@ -60,8 +60,25 @@ fn port(table: &Table<'_>, mtu: u64) -> PortConfig {
         delay: table.quantity("delay", &TIME, Span::ZERO..=Span::from_secs(1)).unwrap_or(Span::from_nanos(100)),
         mac: unicast(table, "mac"),
         flow_control: flow_control::read(table),
+        device_flow_control: device_flow_control(table),
+        rx_descriptors: rx_descriptors(table),
         priority: table.integer("priority", 0..=7).map_or(0, |n| n as u8),
     }
+}
+
+fn device_flow_control(port: &Table<'_>) -> DeviceFlowControl {
+    let table = port.table("device_flow_control", "ports.device_flow_control");
+    table.choice("require", &[("off", DeviceFlowControl::RequireOff)]).unwrap_or_default()
+}
+
+/// Other devices than NICs have rings of their own.
+fn rx_descriptors(port: &Table<'_>) -> Option<u16> {
+    let number = port.integer("rx_descriptors", 64..=32_768)?;
+    if !port.has("pci") && port.doc().sound(&[&port.at("pci")]) {
+        port.refuse("rx_descriptors", "only `pci` ports have receive descriptors", "take it out");
+        return None;
+    }
+    Some(number as u16)
 }
 
 /// Names and devices that two ports share.

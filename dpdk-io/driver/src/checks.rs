@@ -6,8 +6,9 @@ use std::path::Path;
 use weir_config::{ConfigErrors, Device, SwitchConfig};
 use weir_dpdk_io::PORTS_MAX;
 
-/// Kernel drivers through which DPDK reaches a device, or which share it with DPDK (mlx).
-const USABLE_PCI_DRIVERS: [&str; 6] = ["vfio-pci", "uio_pci_generic", "igb_uio", "mlx5_core", "mlx4_core", "hv_netvsc"];
+use crate::memory::Memory;
+use crate::nics::System;
+
 /// Bits of the effective capabilities: CAP_NET_ADMIN, CAP_NET_RAW.
 const CAP_NET_ADMIN: u32 = 12;
 const CAP_NET_RAW: u32 = 13;
@@ -25,10 +26,11 @@ pub fn check_machine(switches: &[SwitchConfig]) -> Result<(), ConfigErrors> {
         let help = "write fewer ports; clones of ports take none of DPDK's".to_owned();
         switch.error_at(&format!("ports[{index}]"), message, help)
     });
+    let memory = Memory::of(switches, 1, 0);
     let problems = switches.iter().flat_map(|switch| {
         let ports = switch.ports.iter().enumerate();
-        ports.filter_map(|(index, port)| {
-            let problem = check_device(&port.device)?;
+        ports.filter_map(move |(index, port)| {
+            let problem = check_device(&port.device, memory)?;
             let key = format!("ports[{index}].{}", port.device.key());
             Some(switch.error_at(&key, problem.message, problem.help))
         })
@@ -41,12 +43,12 @@ struct Problem {
     help: String,
 }
 
-fn check_device(device: &Device) -> Option<Problem> {
+fn check_device(device: &Device, memory: Memory) -> Option<Problem> {
     match device {
         Device::AfPacket(netdev) => check_netdev(netdev).or_else(|| needs(CAP_NET_RAW, "af_packet", "CAP_NET_RAW")),
         Device::AfXdp(netdev) => check_netdev(netdev).or_else(|| needs(CAP_NET_ADMIN, "af_xdp", "CAP_NET_ADMIN")),
         Device::Tap(_) => needs(CAP_NET_ADMIN, "tap", "CAP_NET_ADMIN"),
-        Device::Pci(address) => check_pci(address),
+        Device::Pci(pci) => check_pci(&pci.address, memory),
         Device::VhostUser(socket) | Device::Memif { socket, .. } => check_parent(socket),
         Device::Pcap { rx, tx, .. } => {
             let missing = rx.as_deref().filter(|file| fs::File::open(file).is_err()).map(|file| Problem {
@@ -76,27 +78,15 @@ fn check_netdev(netdev: &str) -> Option<Problem> {
     })
 }
 
-fn check_pci(address: &str) -> Option<Problem> {
-    let device = Path::new("/sys/bus/pci/devices").join(address);
-    if !device.exists() {
+fn check_pci(address: &str, memory: Memory) -> Option<Problem> {
+    let Some(facts) = System::here().nic(address) else {
         return Some(Problem {
             message: format!("there is no PCI device {address}"),
             help: "list the devices with: dpdk-devbind.py --status-dev net".into(),
         });
-    }
-    let driver = fs::read_link(device.join("driver")).ok();
-    let driver = driver.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
-    match driver {
-        Some(driver) if USABLE_PCI_DRIVERS.contains(&driver.as_str()) => None,
-        Some(driver) => Some(Problem {
-            message: format!("PCI device {address} belongs to the kernel's driver {driver}"),
-            help: format!("give it to DPDK with: dpdk-devbind.py --bind=vfio-pci {address}"),
-        }),
-        None => Some(Problem {
-            message: format!("PCI device {address} has no driver"),
-            help: format!("bind one with: modprobe vfio-pci && dpdk-devbind.py --bind=vfio-pci {address}"),
-        }),
-    }
+    };
+    let found = facts.problem(memory.fits_hugepages(), memory.hugepages())?;
+    Some(Problem { message: found.message, help: found.help })
 }
 
 fn check_parent(file: &str) -> Option<Problem> {

@@ -3,14 +3,17 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use weir_config::{Device, FlowControl, PortConfig, SwitchConfig};
+use weir_config::{Device, DeviceFlowControl, FlowControl, PortConfig, SwitchConfig};
 use weir_dpdk_io::vdev::{self, MemifRole};
 use weir_dpdk_io::{
     MacControlTransmit, Mempool, Port, PortConfig as DpdkPortConfig, PortError, RingEnd, RxQueue, TxQueue, ring_port,
 };
 
+use weir_units::Span;
+
+use crate::device_pause::DevicePause;
 use crate::error::DriverError;
-use crate::memory::{RING_SLOTS, RX_DESCRIPTORS, TX_DESCRIPTORS};
+use crate::memory::{RING_SLOTS, RX_DESCRIPTORS, TX_DESCRIPTORS, rx_descriptors};
 
 /// memif's ring has this power of two of places.
 const MEMIF_RING_LOG2: u8 = 10;
@@ -21,6 +24,8 @@ pub struct Devices {
     /// Made with the other end, and not asked for yet.
     far_ends: HashMap<String, RingEnd>,
     opened: usize,
+    /// The longest time between two polls that NICs' descriptors are to cover.
+    poll_gap: Span,
 }
 
 /// A port, started, with its queues.
@@ -35,6 +40,11 @@ pub struct OpenPort {
 }
 
 impl Devices {
+    /// With NICs' receive descriptors for this poll gap.
+    pub fn new(poll_gap: Span) -> Devices {
+        Devices { poll_gap, ..Devices::default() }
+    }
+
     /// Opens and starts port `index` of a switch, and takes the flow control out of the hardware's hands.
     ///
     /// # Panics
@@ -48,7 +58,8 @@ impl Devices {
             DriverError::Config(switch.error_at(&key, format!("port {}: {error}", config.name), help))
         };
         let port = self.attach(&config.device, mtu).map_err(at_line)?;
-        let mut open = start(port, pool, device_mtu(&config.device, mtu)).map_err(at_line)?;
+        let descriptors = rx_descriptors(config, self.poll_gap);
+        let mut open = start(port, pool, device_mtu(&config.device, mtu), descriptors).map_err(at_line)?;
         self.take_over_flow_control(switch, config, &key, &mut open.port)?;
         Ok(open)
     }
@@ -61,7 +72,7 @@ impl Devices {
     /// A device that is no switch's port, for something else in the process. Its hardware is kept out of flow control too.
     pub fn open_device(&mut self, device: &Device, mtu: u16, pool: &Mempool) -> Result<OpenPort, PortError> {
         let port = self.attach(device, mtu)?;
-        let mut open = start(port, pool, device_mtu(device, mtu))?;
+        let mut open = start(port, pool, device_mtu(device, mtu), RX_DESCRIPTORS)?;
         let report = open.port.take_over_flow_control();
         tracing::debug!(%device, "flow control: {report}");
         Ok(open)
@@ -71,7 +82,7 @@ impl Devices {
         self.opened += 1;
         let name = self.opened.to_string();
         let devargs = match device {
-            Device::Pci(address) => address.clone(),
+            Device::Pci(pci) => pci.with_devargs(),
             Device::AfPacket(netdev) => vdev::af_packet(&name, netdev, 1, mtu)?,
             Device::AfXdp(netdev) => vdev::af_xdp(&name, netdev, 1)?,
             Device::Tap(netdev) => vdev::tap(&name, netdev)?,
@@ -111,6 +122,14 @@ impl Devices {
         } else {
             tracing::debug!(switch = %switch.name, port = %config.name, "flow control: {report}");
         }
+        let found = DevicePause::read(switch, config, port);
+        found.tell(&switch.name);
+        if config.device_flow_control == DeviceFlowControl::RequireOff
+            && let Some(danger) = found.danger()
+        {
+            let key = key.replace(config.device.key(), "device_flow_control");
+            return Err(switch.error_at(&key, danger, found.help()).into());
+        }
         if config.flow_control != FlowControl::None && report.control_frames_sent == MacControlTransmit::DroppedByDevice
         {
             let message = format!(
@@ -130,8 +149,8 @@ fn device_mtu(device: &Device, mtu: u16) -> Option<u16> {
     matches!(device, Device::Pci(_)).then_some(mtu)
 }
 
-fn start(mut port: Port, pool: &Mempool, mtu: Option<u16>) -> Result<OpenPort, PortError> {
-    let config = DpdkPortConfig { rx_desc: RX_DESCRIPTORS, tx_desc: TX_DESCRIPTORS, mtu, ..DpdkPortConfig::new(pool) };
+fn start(mut port: Port, pool: &Mempool, mtu: Option<u16>, rx_desc: u16) -> Result<OpenPort, PortError> {
+    let config = DpdkPortConfig { rx_desc, tx_desc: TX_DESCRIPTORS, mtu, ..DpdkPortConfig::new(pool) };
     let (rx, tx) = port.configure(config)?;
     port.start()?;
     let missing = || PortError::NotFound("queue 0".to_owned());

@@ -6,20 +6,22 @@ use std::time::{Duration, Instant};
 
 use weir_config::{Device, Idle, PortConfig, SwitchConfig};
 use weir_dpdk_io::{
-    Clock, Eal, EalArgs, IoAddresses, LcoreHandle, MemoryMode, Mempool, MempoolConfig, Port, PortError, PortStats, RingEnd, RxQueue,
-    TxQueue, cpu,
+    Clock, Eal, EalArgs, IoAddresses, LcoreHandle, MemoryMode, Mempool, MempoolConfig, Port, PortError, PortStats,
+    RingEnd, RxQueue, TxQueue, cpu,
 };
 use weir_switch_core::Shared;
 use weir_switch_core::report::{Report, Reporter};
 use weir_switch_core::switch::{Halves, PortFacts, Surroundings, Switch};
 use weir_units::{BitRate, MacAddr, PortId, Span, Time};
 
+use crate::device_pause::DevicePause;
 use crate::devices::{Devices, OpenPort};
 use crate::error::DriverError;
 use crate::frame::{Frame, FrameStore};
 use crate::lcore_loop::{self, LcoreStats, LoopControl, Phase, Task};
 use crate::memory::{CACHE, Memory};
 use crate::placement::Placement;
+use crate::poll_gap;
 use crate::switch_lcore::{DeviceBacklog, SwitchLcore};
 
 /// How far a late poll may catch up on a port's rate, in real time.
@@ -98,6 +100,7 @@ pub struct DeviceReport {
 /// One switch, as the control thread has it.
 #[derive(Debug)]
 struct RunningSwitch {
+    config: SwitchConfig,
     shared: Arc<Shared>,
     reporter: Reporter,
     /// `None` for clones, which have no device.
@@ -143,14 +146,14 @@ impl Runtime {
     }
 }
 
-/// PCI addresses that the switches use, for EAL to probe.
+/// NICs that the switches use, with their devargs, for EAL to probe.
 pub fn pci_addresses(switches: &[SwitchConfig]) -> Vec<String> {
     pci_addresses_of(switches.iter().flat_map(|switch| &switch.ports).map(|port| &port.device))
 }
 
-/// PCI addresses among devices.
+/// NICs among devices, with their devargs.
 pub fn pci_addresses_of<'a>(devices: impl Iterator<Item = &'a Device>) -> Vec<String> {
-    devices.filter_map(|device| if let Device::Pci(address) = device { Some(address.clone()) } else { None }).collect()
+    devices.filter_map(|device| if let Device::Pci(pci) = device { Some(pci.with_devargs()) } else { None }).collect()
 }
 
 impl<'a> Fabric<'a> {
@@ -168,6 +171,8 @@ impl<'a> Fabric<'a> {
             data: pool("weir_data", memory.mbufs(), memory.data_room, memory.for_devices)?,
             control: pool("weir_control", memory.control, memory.control_data_room(), memory.for_devices)?,
         };
+        let poll_gap =
+            if runtime.has_nics { poll_gap::measure(&placement.cpus, poll_gap::LONG_ENOUGH) } else { Span::ZERO };
         let dilation = switches.first().map_or(1, |switch| switch.time_dilation);
         let mut fabric = Fabric {
             runtime,
@@ -175,7 +180,7 @@ impl<'a> Fabric<'a> {
             clock: runtime.clock.with_dilation(dilation),
             tasks: placement.cpus.iter().map(|_| Vec::new()).collect(),
             switches: Vec::new(),
-            devices: Devices::default(),
+            devices: Devices::new(poll_gap),
             other_ports: Vec::new(),
             store,
             cpus: placement.cpus.clone(),
@@ -224,7 +229,7 @@ impl<'a> Fabric<'a> {
             let tx = take_queues::<TxQueue>(&lcore.role.transmits, &mut tx);
             self.tasks[*on].push(TaskBox(Box::new(SwitchLcore::new(lcore, rx, tx, &backlogs, self.store.clone()))));
         }
-        self.switches.push(RunningSwitch { shared, reporter, ports, backlogs });
+        self.switches.push(RunningSwitch { config: config.clone(), shared, reporter, ports, backlogs });
         Ok(())
     }
 
@@ -337,6 +342,15 @@ impl RunningFabric {
                 if link.up != state.link_up() {
                     let id = PortId(number as u16);
                     switch.shared.set_link_up(id, link.up);
+                    if link.up
+                        && let Some(port) = port
+                    {
+                        // A link that comes up may have negotiated PAUSE.
+                        let found = DevicePause::read(&switch.config, &switch.config.ports[number], port);
+                        if found.danger().is_some() {
+                            found.tell(&switch.config.name);
+                        }
+                    }
                     changed.push((index, id, link.up));
                 }
             }

@@ -11,13 +11,16 @@
 #![forbid(unsafe_code)]
 
 mod checks;
-pub mod devices;
+pub mod device_pause;
+mod devices;
 mod error;
 mod fabric;
 mod frame;
 mod lcore_loop;
 mod memory;
+mod nics;
 mod placement;
+pub mod poll_gap;
 mod switch_lcore;
 
 pub use checks::check_machine;
@@ -27,6 +30,7 @@ pub use fabric::{
 };
 pub use frame::{Frame, FrameStore};
 pub use lcore_loop::{LcoreStats, LoopControl, Phase, Task};
-pub use memory::Memory;
+pub use memory::{Memory, rx_descriptors};
+pub use nics::{Access, Finding, NicFacts, System};
 pub use placement::{Placement, SwitchPlacement};
 pub use switch_lcore::SwitchLcore;

@@ -1,13 +1,20 @@
 //! Packet memory: sized so that the MMU, and never a lack of mbufs, decides what is kept.
 
-use weir_config::{Device, SwitchConfig};
+use weir_config::{Device, PortConfig, SwitchConfig};
 use weir_dpdk_io::{DEFAULT_DATA_ROOM, MAX_BURST, Placement, data_room_for, free_hugepage_bytes, mempool_bytes};
 use weir_mmu::Charge;
+use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_switch_core::{BURST_MAX, RECEIVED_MAX};
-use weir_units::Bytes;
+use weir_units::{Bytes, LINK_OVERHEAD, Span};
 
-/// Receive descriptors of a port: mbufs that wait for frames.
+/// Receive descriptors of a port, mbufs that wait for frames, where nothing asks for more.
 pub(crate) const RX_DESCRIPTORS: u16 = 512;
+/// What NICs have at most (ixgbe, igb, e1000: 4096; others are cut to theirs).
+const RX_DESCRIPTORS_MAX: u16 = 4_096;
+/// No gap that descriptors could cover is longer.
+const POLL_GAP_MAX: Span = Span::from_secs(1);
+/// Frames that descriptors are chosen for: smaller ones fill them sooner.
+const RX_FRAME: Bytes = Bytes::new(512);
 /// Transmit descriptors of a port. Frames in there are out of the MMU's sight, so there are few.
 pub(crate) const TX_DESCRIPTORS: u16 = 128;
 /// Places in each direction of a link inside the process: what is "on the wire".
@@ -50,9 +57,11 @@ impl Memory {
         let clones = switches.iter().flat_map(|switch| &switch.ports).filter(|port| port.clone_of().is_some()).count();
         // Clones have no devices and send no control frames.
         let ports = all - clones;
-        let per_port = u32::from(RX_DESCRIPTORS) + u32::from(TX_DESCRIPTORS) + 2 * RING_SLOTS + 2 * MAX_BURST as u32;
+        let per_port = u32::from(TX_DESCRIPTORS) + 2 * RING_SLOTS + 2 * MAX_BURST as u32;
+        let own = switches.iter().flat_map(|switch| &switch.ports).filter(|port| port.clone_of().is_none());
+        let descriptors: u32 = own.map(|port| u32::from(rx_descriptors(port, POLL_GAP_MAX))).sum();
         let per_lcore = CACHE * 3 / 2 + RECEIVED_MAX as u32 + if clones > 0 { COPYING } else { 0 };
-        let in_flight = ports as u32 * per_port + (lcores as u32 + 1) * per_lcore + extra;
+        let in_flight = ports as u32 * per_port + descriptors + (lcores as u32 + 1) * per_lcore + extra;
         let frame_max = switches.iter().map(|switch| switch.frame_bytes_max().get()).max().unwrap_or(0);
         let data_room = data_room_for(frame_max as u32 + DRIVER_HEADER).unwrap_or(u16::MAX).max(DEFAULT_DATA_ROOM);
         // The af_packet driver wants room for a whole frame of its ring, a power of two.
@@ -96,6 +105,11 @@ impl Memory {
         free_hugepage_bytes() >= u64::from(self.megabytes()) << 20
     }
 
+    /// How many hugepages of 2 MiB hold it.
+    pub fn hugepages(&self) -> u32 {
+        to_ask_for(self.bytes_placed(Placement::Dense)).div_ceil(2)
+    }
+
     /// What to ask EAL for, in MiB: the pools, a fifth for pages not filled, and EAL's own.
     pub fn megabytes(&self) -> u32 {
         to_ask_for(self.bytes())
@@ -105,6 +119,20 @@ impl Memory {
         let data = mempool_bytes(self.mbufs(), self.data_room, placement);
         Bytes::new(data + mempool_bytes(self.control, self.control_data_room(), placement))
     }
+}
+
+/// Receive descriptors of a port: as configured, or for a NIC as many as frames of 512 B come in while the longest gap
+/// between two polls lasts, from 512 to 4096. A NIC drops what finds none, of lossless classes too, before any PAUSE.
+pub fn rx_descriptors(port: &PortConfig, poll_gap: Span) -> u16 {
+    if !matches!(port.device, Device::Pci(_)) {
+        return RX_DESCRIPTORS;
+    }
+    port.rx_descriptors.unwrap_or_else(|| {
+        let rate = port.rate.unwrap_or(RATE_UNKNOWN);
+        let gap = poll_gap.min(POLL_GAP_MAX);
+        let frames = rate.bytes_in(gap).get() / (RX_FRAME + LINK_OVERHEAD).get();
+        frames.next_power_of_two().clamp(u64::from(RX_DESCRIPTORS), u64::from(RX_DESCRIPTORS_MAX)) as u16
+    })
 }
 
 fn to_ask_for(pools: Bytes) -> u32 {
@@ -149,5 +177,24 @@ mod tests {
     fn cells_save_memory() {
         let memory = Memory::of(&[switch("size = \"16MB\"\ncell_bytes = 250")], 1, 0);
         assert_eq!(memory.buffered, 64_001);
+    }
+
+    #[test]
+    fn descriptors_cover_the_poll_gap() {
+        let config = |port: &str| {
+            let text = format!(
+                "[buffer]\nheadroom = \"10KB\"\n[[ports]]\nname = \"a\"\n{port}\n[[ports]]\nname = \"b\"\nring = \"b\"\n"
+            );
+            weir_config::parse("test.toml", &text).unwrap().ports[0].clone()
+        };
+        let nic = config("pci = \"81:00.0\"\nrate = \"10Gbps\"");
+        let chosen = |us| rx_descriptors(&nic, Span::from_micros(us));
+        // 532 B on the wire each: 2350 frames in a millisecond.
+        assert_eq!(
+            (chosen(0), chosen(100), chosen(400), chosen(1_000), chosen(50_000)),
+            (512, 512, 1_024, 4_096, 4_096)
+        );
+        assert_eq!(rx_descriptors(&config("pci = \"81:00.0\"\nrx_descriptors = 128"), Span::ZERO), 128);
+        assert_eq!(rx_descriptors(&config("ring = \"a\""), Span::from_secs(1)), 512);
     }
 }

@@ -118,6 +118,7 @@ pub(super) const TABLES: &[KnownTable] = &[
     KnownTable::inline("hosts.port_device", "`port_device` of [[hosts]]", OF_DEVICE),
     KnownTable::array("hosts.faults", FAULTS),
     // Of a host's own device, which is read as a port's is.
+    KnownTable::inline("ports.pci", "`pci`", &["address", "devargs"]),
     KnownTable::inline("ports.memif", "`memif`", &["socket", "id", "role"]),
     KnownTable::inline("ports.pcap", "`pcap`", &["rx", "tx", "infinite"]),
     KnownTable::inline("ports.null", "`null`", &["frame_bytes"]),

@@ -6,7 +6,7 @@ mod workloads;
 
 use std::path::PathBuf;
 
-use weir_config::{Arbitration, Device, FlowControl, PolicyConfig};
+use weir_config::{Arbitration, Device, FlowControl, PciDevice, PolicyConfig};
 use weir_flowctl::Mechanism;
 use weir_units::{BitRate, Bytes, Class, MacAddr, Span, Time};
 
@@ -207,7 +207,10 @@ fn real_wires_have_devices_and_no_delay() {
     assert_eq!((scenario.is_emulated(wire), scenario.is_emulated(link)), (false, true));
     assert_eq!((wire.delay, link.delay), (Span::ZERO, Span::from_micros(2)));
     let ports = &scenario.switches[0].ports;
-    assert_eq!((&ports[0].device, ports[0].delay), (&Device::Pci("0000:81:00.0".into()), Span::from_micros(2)));
+    assert_eq!(
+        (&ports[0].device, ports[0].delay),
+        (&Device::Pci(PciDevice { address: "0000:81:00.0".into(), devargs: None }), Span::from_micros(2))
+    );
     assert_eq!(ports[2].device, Device::AfPacket("veth0".into()));
     assert_eq!(scenario.hosts[0].device, Some(Device::Tap("t0".into())));
     assert_eq!(scenario.hosts[0].link_delay, Span::ZERO);

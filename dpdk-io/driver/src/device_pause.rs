@@ -1,0 +1,76 @@
+//! What a device's own flow control is after the start, and what it means for the port.
+
+use weir_config::{Device, FlowControl, PortConfig, SwitchConfig};
+use weir_dpdk_io::{DeviceFlowControl, PauseState, Port};
+
+/// A port's device, as it was found. Weir pauses peers and obeys them by itself; a device that does so too does it for all
+/// classes, or behind the buffer's back.
+#[derive(Clone, Debug)]
+pub struct DevicePause {
+    port: String,
+    driver: String,
+    netdev: Option<String>,
+    found: DeviceFlowControl,
+    is_lossless: bool,
+}
+
+impl DevicePause {
+    /// Asks the device.
+    pub fn read(switch: &SwitchConfig, config: &PortConfig, port: &Port) -> DevicePause {
+        let netdev = match &config.device {
+            Device::AfPacket(name) | Device::AfXdp(name) | Device::Tap(name) => Some(name.clone()),
+            _ => None,
+        };
+        DevicePause {
+            port: config.name.clone(),
+            driver: port.driver_name(),
+            netdev,
+            found: port.device_flow_control(),
+            is_lossless: switch.classes.lossless != 0 && config.flow_control != FlowControl::None,
+        }
+    }
+
+    /// Off, on or unknown.
+    pub fn state(&self) -> PauseState {
+        self.found.state()
+    }
+
+    /// Says what was found: a warning where lossless classes are at stake.
+    pub fn tell(&self, switch: &str) {
+        let (port, found) = (&self.port, self.found);
+        match self.danger() {
+            Some(danger) => tracing::warn!(%switch, %port, "{danger}; {}", self.help()),
+            None => tracing::info!(%switch, %port, "the device's own flow control: {found}"),
+        }
+    }
+
+    /// What may go wrong, unless nothing may.
+    pub fn danger(&self) -> Option<String> {
+        if !self.is_lossless {
+            return None;
+        }
+        let found = self.found;
+        match self.state() {
+            PauseState::Off => None,
+            PauseState::On => Some(format!(
+                "the device's own flow control is on ({found}): it stops all classes for one, and pauses its peer for its own \
+                 queue, which no buffer policy sees"
+            )),
+            PauseState::Unknown => Some(format!(
+                "whether the device pauses by itself can't be read ({found}): if it does, it stops all classes for one"
+            )),
+        }
+    }
+
+    /// The command that helps.
+    pub fn help(&self) -> String {
+        let interface = self.netdev.as_deref().unwrap_or("IFACE");
+        if self.netdev.is_some() || self.driver.starts_with("mlx") || self.driver.starts_with("net_mlx") {
+            return format!(
+                "switch it off: ethtool -A {interface} autoneg off rx off tx off; dcb pfc set dev {interface} prio-pfc all:off \
+                 (firmware DCBX may switch it on again: mlxconfig -d DEVICE set LLDP_NB_DCBX_P1=0 DCBX_IEEE_P1=0 DCBX_CEE_P1=0)"
+            );
+        }
+        "switch it off at the peer (ethtool -A IFACE autoneg off rx off tx off there), or use another NIC".to_owned()
+    }
+}

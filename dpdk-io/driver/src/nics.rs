@@ -1,0 +1,355 @@
+//! What the system says of NICs on the PCI bus, before DPDK takes them: driver, IOMMU, permissions, NUMA node, slot.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Where the system tells of its devices; another folder in tests.
+#[derive(Clone, Debug)]
+pub struct System {
+    sys: PathBuf,
+    dev: PathBuf,
+}
+
+/// A NIC, as the system has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NicFacts {
+    /// `0000:81:00.0`.
+    pub address: String,
+    /// The kernel's driver that it is bound to.
+    pub driver: Option<String>,
+    /// The IOMMU group, of devices that can only be given to DPDK together.
+    pub group: Option<u32>,
+    /// Others of the group, with their drivers, that keep it from being used.
+    pub in_the_way: Vec<(String, String)>,
+    /// The NUMA node that it is plugged into.
+    pub node: Option<u32>,
+    /// What the slot gives and what the NIC could do, where that is more: `("8.0 GT/s x4", "8.0 GT/s x8")`.
+    pub slot: Option<(String, String)>,
+    /// The network interface that the kernel keeps on it.
+    pub netdev: Option<String>,
+    /// That interface's carrier; `None` where there is none or it is down.
+    pub carrier: Option<bool>,
+    /// Whether this process may open the group's file.
+    pub may_open: bool,
+    /// Whether vfio goes without an IOMMU here.
+    pub no_iommu: bool,
+}
+
+/// How DPDK reaches a NIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// vfio, by an IOMMU.
+    Iommu,
+    /// uio, or vfio without an IOMMU: by physical addresses, for which hugepages are needed.
+    Physical,
+    /// The kernel's driver shares the NIC with DPDK (mlx).
+    Shared,
+}
+
+/// What keeps a NIC from being used, or should be known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What is the matter.
+    pub message: String,
+    /// The command that mends it.
+    pub help: String,
+}
+
+const VFIO: &str = "vfio-pci";
+const UIO: [&str; 2] = ["uio_pci_generic", "igb_uio"];
+const SHARED: [&str; 3] = ["mlx5_core", "mlx4_core", "hv_netvsc"];
+/// Bridges may stay with their drivers.
+const HARMLESS: [&str; 2] = ["pcieport", "vfio-pci"];
+
+impl System {
+    /// This machine.
+    pub fn here() -> System {
+        System { sys: "/sys".into(), dev: "/dev".into() }
+    }
+
+    /// The NIC at an address; `None` if there is no device.
+    pub fn nic(&self, address: &str) -> Option<NicFacts> {
+        let device = self.sys.join("bus/pci/devices").join(address);
+        if !device.exists() {
+            return None;
+        }
+        let group_folder = device.join("iommu_group");
+        let group = fs::read_link(&group_folder).ok().and_then(|link| link.file_name()?.to_str()?.parse().ok());
+        let no_iommu =
+            read(&self.sys.join("module/vfio/parameters/enable_unsafe_noiommu_mode")).as_deref() == Some("Y");
+        let netdev = first_entry(&device.join("net"));
+        let carrier = netdev.as_ref().and_then(|name| read(&device.join("net").join(name).join("carrier")));
+        Some(NicFacts {
+            address: address.to_owned(),
+            driver: driver_of(&device),
+            group,
+            in_the_way: in_the_way(&group_folder.join("devices"), address),
+            node: read(&device.join("numa_node")).and_then(|node| node.parse().ok()),
+            slot: slot(&device),
+            carrier: carrier.map(|text| text == "1"),
+            netdev,
+            may_open: group.is_none_or(|group| may_open(&self.dev.join("vfio").join(group.to_string()))),
+            no_iommu,
+        })
+    }
+
+    /// The NUMA node of a CPU, where the machine has several.
+    pub fn node_of_cpu(&self, cpu: u32) -> Option<u32> {
+        let folder = self.sys.join("devices/system/cpu").join(format!("cpu{cpu}"));
+        let names = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.filter_map(|name| name.strip_prefix("node")?.parse().ok()).next()
+    }
+}
+
+impl NicFacts {
+    /// How DPDK will reach it; `None` if it can't.
+    pub fn access(&self) -> Option<Access> {
+        match self.driver.as_deref()? {
+            VFIO if self.no_iommu => Some(Access::Physical),
+            VFIO => Some(Access::Iommu),
+            driver if UIO.contains(&driver) => Some(Access::Physical),
+            driver if SHARED.contains(&driver) => Some(Access::Shared),
+            _ => None,
+        }
+    }
+
+    /// What keeps it from being used. `has_hugepages` is whether the free ones hold the packet memory, `hugepages` how
+    /// many of 2 MiB would.
+    pub fn problem(&self, has_hugepages: bool, hugepages: u32) -> Option<Finding> {
+        let address = &self.address;
+        let finding = |message: String, help: String| Some(Finding { message, help });
+        let Some(driver) = &self.driver else {
+            return finding(
+                format!("PCI device {address} has no driver"),
+                format!("bind one with: modprobe vfio-pci && dpdk-devbind.py --bind=vfio-pci {address}"),
+            );
+        };
+        match self.access() {
+            None => finding(
+                format!("PCI device {address} belongs to the kernel's driver {driver}"),
+                format!("give it to DPDK with: modprobe vfio-pci && dpdk-devbind.py --bind=vfio-pci {address}"),
+            ),
+            Some(Access::Iommu) if self.group.is_none() => finding(
+                format!("PCI device {address} is bound to vfio-pci, but no IOMMU is on"),
+                "switch it on in the firmware (VT-d, AMD-Vi) and boot with intel_iommu=on iommu=pt; without one: \
+                 modprobe uio_pci_generic, dpdk-devbind.py --bind=uio_pci_generic, and hugepages"
+                    .to_owned(),
+            ),
+            Some(Access::Iommu) if !self.in_the_way.is_empty() => {
+                let others: Vec<String> =
+                    self.in_the_way.iter().map(|(other, driver)| format!("{other} ({driver})")).collect();
+                let addresses: Vec<&str> = self.in_the_way.iter().map(|(other, _)| other.as_str()).collect();
+                finding(
+                    format!("PCI device {address} shares its IOMMU group with {}", others.join(", ")),
+                    format!("give these to vfio-pci too: dpdk-devbind.py --bind=vfio-pci {}", addresses.join(" ")),
+                )
+            }
+            Some(Access::Iommu) if !self.may_open => {
+                let group = self.group.unwrap_or(0);
+                finding(
+                    format!("this process may not open /dev/vfio/{group}, the IOMMU group of {address}"),
+                    format!(
+                        "run as root, or: chown $USER /dev/vfio/{group}, and let it lock memory (ulimit -l unlimited)"
+                    ),
+                )
+            }
+            Some(Access::Physical) if !has_hugepages => finding(
+                format!(
+                    "PCI device {address} is reached by physical addresses ({driver}), for which hugepages are needed"
+                ),
+                format!(
+                    "echo {hugepages} > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages; or bind it to vfio-pci with an IOMMU"
+                ),
+            ),
+            Some(_) => None,
+        }
+    }
+
+    /// What slows it down, or may surprise. `cpu_nodes` are the NUMA nodes of the CPUs in use.
+    pub fn warnings(&self, cpu_nodes: &[u32]) -> Vec<Finding> {
+        let address = &self.address;
+        let mut found = Vec::new();
+        if let Some(node) = self.node
+            && !cpu_nodes.is_empty()
+            && !cpu_nodes.contains(&node)
+        {
+            found.push(Finding {
+                message: format!("PCI device {address} is on NUMA node {node}, and the cores are on {cpu_nodes:?}"),
+                help: format!(
+                    "write cores of node {node} in [lcores]: cat /sys/devices/system/node/node{node}/cpulist"
+                ),
+            });
+        }
+        if let Some((now, most)) = &self.slot {
+            found.push(Finding {
+                message: format!("PCI device {address} has a slot of {now}, and could use {most}"),
+                help: "plug it into a wider slot".to_owned(),
+            });
+        }
+        if let (Some(netdev), Some(false)) = (&self.netdev, self.carrier) {
+            found.push(Finding {
+                message: format!("{netdev} ({address}) has no link"),
+                help: format!("ip link set {netdev} up; look at the cable and the peer"),
+            });
+        }
+        found
+    }
+}
+
+fn read(file: &Path) -> Option<String> {
+    Some(fs::read_to_string(file).ok()?.trim().to_owned())
+}
+
+fn driver_of(device: &Path) -> Option<String> {
+    let link = fs::read_link(device.join("driver")).ok()?;
+    Some(link.file_name()?.to_string_lossy().into_owned())
+}
+
+fn first_entry(folder: &Path) -> Option<String> {
+    Some(fs::read_dir(folder).ok()?.flatten().next()?.file_name().to_string_lossy().into_owned())
+}
+
+/// Others of an IOMMU group with a driver of the kernel's: vfio gives the group to nobody then.
+fn in_the_way(group: &Path, address: &str) -> Vec<(String, String)> {
+    let Ok(entries) = fs::read_dir(group) else { return Vec::new() };
+    let mut others: Vec<_> = entries
+        .flatten()
+        .filter(|entry| entry.file_name().to_string_lossy() != address)
+        .filter_map(|entry| Some((entry.file_name().to_string_lossy().into_owned(), driver_of(&entry.path())?)))
+        .filter(|(_, driver)| !HARMLESS.contains(&driver.as_str()))
+        .collect();
+    others.sort();
+    others
+}
+
+fn slot(device: &Path) -> Option<(String, String)> {
+    let link = |which: &str| {
+        let speed = read(&device.join(format!("{which}_link_speed")))?;
+        let width = read(&device.join(format!("{which}_link_width")))?;
+        Some(format!("{} x{width}", speed.trim_end_matches(" PCIe")))
+    };
+    let (now, most) = (link("current")?, link("max")?);
+    (now != most && !now.starts_with("Unknown")).then_some((now, most))
+}
+
+fn may_open(file: &Path) -> bool {
+    // A group can be opened once: where another process has it, that is another problem.
+    match fs::OpenOptions::new().read(true).write(true).open(file) {
+        Ok(_) => true,
+        Err(error) => error.kind() != std::io::ErrorKind::PermissionDenied,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    const NIC: &str = "0000:81:00.0";
+
+    /// A made-up machine with a NIC.
+    struct Machine(tempfile::TempDir);
+
+    impl Machine {
+        fn new() -> Machine {
+            let machine = Machine(tempfile::tempdir().unwrap());
+            machine.device(NIC);
+            machine
+        }
+
+        fn device(&self, address: &str) -> PathBuf {
+            let folder = self.0.path().join("sys/bus/pci/devices").join(address);
+            fs::create_dir_all(&folder).unwrap();
+            folder
+        }
+
+        fn bind(&self, address: &str, driver: &str) {
+            symlink(format!("../../../../bus/pci/drivers/{driver}"), self.device(address).join("driver")).unwrap();
+        }
+
+        fn group(&self, number: u32, addresses: &[&str]) {
+            let group = self.0.path().join(format!("sys/kernel/iommu_groups/{number}"));
+            fs::create_dir_all(group.join("devices")).unwrap();
+            for address in addresses {
+                symlink(self.device(address), group.join("devices").join(address)).unwrap();
+                symlink(&group, self.device(address).join("iommu_group")).unwrap();
+            }
+        }
+
+        fn write(&self, file: &str, text: &str) {
+            fs::write(self.device(NIC).join(file), text).unwrap();
+        }
+
+        fn facts(&self) -> NicFacts {
+            System { sys: self.0.path().join("sys"), dev: self.0.path().join("dev") }.nic(NIC).unwrap()
+        }
+
+        fn problem(&self, has_hugepages: bool) -> String {
+            self.facts()
+                .problem(has_hugepages, 300)
+                .map_or(String::new(), |found| format!("{} | {}", found.message, found.help))
+        }
+    }
+
+    #[test]
+    fn each_problem_has_its_command() {
+        let machine = Machine::new();
+        assert!(machine.problem(true).contains("no driver | bind one with: modprobe vfio-pci"));
+        machine.bind(NIC, "ixgbe");
+        assert!(machine.problem(true).contains("kernel's driver ixgbe | give it to DPDK"));
+        fs::remove_file(machine.device(NIC).join("driver")).unwrap();
+        machine.bind(NIC, VFIO);
+        assert!(machine.problem(true).contains("no IOMMU is on | switch it on in the firmware"));
+        machine.bind("0000:81:00.1", "ixgbe");
+        machine.bind("0000:80:00.0", "pcieport");
+        machine.group(17, &[NIC, "0000:81:00.1", "0000:80:00.0"]);
+        let text = machine.problem(true);
+        assert!(
+            text.contains("group with 0000:81:00.1 (ixgbe) |") && text.ends_with("vfio-pci 0000:81:00.1"),
+            "{text}"
+        );
+        fs::remove_file(machine.device("0000:81:00.1").join("driver")).unwrap();
+        assert_eq!(machine.problem(false), "", "an IOMMU needs no hugepages");
+        assert_eq!((machine.facts().group, machine.facts().access()), (Some(17), Some(Access::Iommu)));
+    }
+
+    #[test]
+    fn uio_needs_hugepages() {
+        let machine = Machine::new();
+        machine.bind(NIC, "uio_pci_generic");
+        assert_eq!(machine.problem(true), "");
+        let text = machine.problem(false);
+        assert!(text.contains("hugepages are needed") && text.contains("echo 300 >"), "{text}");
+    }
+
+    #[test]
+    fn a_shared_nic_is_usable_as_it_is() {
+        let machine = Machine::new();
+        machine.bind(NIC, "mlx5_core");
+        fs::create_dir_all(machine.device(NIC).join("net/ens1")).unwrap();
+        machine.write("net/ens1/carrier", "0\n");
+        assert_eq!((machine.problem(false), machine.facts().access()), (String::new(), Some(Access::Shared)));
+        assert!(machine.facts().warnings(&[])[0].message.contains("ens1 (0000:81:00.0) has no link"));
+    }
+
+    #[test]
+    fn nodes_and_slots_are_compared() {
+        let machine = Machine::new();
+        machine.bind(NIC, VFIO);
+        for (file, text) in [
+            ("numa_node", "1"),
+            ("current_link_speed", "8.0 GT/s PCIe"),
+            ("max_link_speed", "8.0 GT/s PCIe"),
+            ("current_link_width", "4"),
+            ("max_link_width", "8"),
+        ] {
+            machine.write(file, text);
+        }
+        let found: Vec<String> = machine.facts().warnings(&[0]).into_iter().map(|found| found.message).collect();
+        assert!(found[0].contains("on NUMA node 1, and the cores are on [0]"), "{found:?}");
+        assert!(found[1].contains("8.0 GT/s x4, and could use 8.0 GT/s x8"), "{found:?}");
+        assert_eq!(machine.facts().warnings(&[1]).len(), 1);
+        machine.write("numa_node", "-1");
+        assert_eq!(machine.facts().node, None);
+    }
+}
