@@ -23,7 +23,11 @@ NICS = [
     ("e1000e1", "e1000e", 9),
     ("vmxnet0", "vmxnet3", 10),
     ("virtio0", "virtio-net-pci", 11),
+    ("joined0", "e1000e", 12),
+    ("joined1", "e1000e", 13),
 ]
+# One cable between the two.
+JOINED = [("joined0", "joined1")]
 # 200 pages of 2 MiB.
 HUGEPAGES = 200
 JUMBO_MTU = 9_000
@@ -63,7 +67,7 @@ def guest(binary):
         packages.parts()
     except packages.Unavailable as reason:
         pytest.skip(f"no guest: {reason}")
-    with machine.Machine(weir_binary(), NICS) as guest:
+    with machine.Machine(weir_binary(), NICS, JOINED) as guest:
         yield guest
 
 
@@ -79,7 +83,7 @@ def nics(guest):
         for name in names:
             guest.set_link(name, True)
         guest.reserve_hugepages(hugepages)
-        return [guest.cables[name] for name in names]
+        return [guest.cables.get(name) for name in names]
 
     yield bound
     guest.reserve_hugepages(0)
@@ -284,6 +288,20 @@ def test_without_hugepages_uio_is_refused(guest, nics):
     guest.write("/root/uio.toml", config(guest, ["e1000e0", "e1000e1"]))
     code, output = guest.run("weir run uio.toml 2>&1")
     assert code == 2 and "nr_hugepages" in output, output
+
+
+def test_two_cabled_ports_are_tried(guest, nics):
+    names = ["joined0", "joined1"]
+    nics(names, hugepages=HUGEPAGES)
+    guest.write("/root/try.toml", config(guest, names))
+    code, output = guest.run("weir check --try try.toml 2>/tmp/try.log")
+    assert code == 0, output + guest.must_run("cat /tmp/try.log")
+    row = [cell.strip() for cell in output.splitlines()[-1].strip("|").split("|")]
+    assert row[1:3] == ["net_e1000_em", "hugepages, virtual addresses"], row
+    assert row[3:9] == ["up, 1000 Mb/s", "200 of 200", "802.1Q, 802.1ad, both", "yes / yes", "off", "no"], row
+    guest.set_link("joined1", False)
+    code, output = guest.run("weir check --try try.toml 2>/dev/null")
+    assert code == 1 and "0 of 200" in output, output
 
 
 def link_changes(switch, name, up):

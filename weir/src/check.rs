@@ -5,7 +5,10 @@ mod flow_control;
 mod nics;
 #[cfg(test)]
 mod tests;
+mod trial;
 mod warnings;
+
+pub use trial::try_devices;
 
 use std::path::PathBuf;
 

@@ -62,10 +62,20 @@ enum Command {
     #[command(subcommand)]
     Import(import::Command),
     /// Check files and print what follows from them: buffer partition, thresholds, headroom, lcores, memory.
+    ///
+    /// With --try it starts DPDK and tries the first two ports of a file, which are cabled to each other: frames of all lengths
+    /// and tags both ways, PFC and PAUSE, link and counters. It prints a row for the table in docs/DEVICES.md; the exit code is
+    /// 1 if the devices are not fit for lossless ports.
     Check {
         /// Configurations of the switches.
         #[arg(required = true, value_name = "SWITCH.toml")]
         files: Vec<PathBuf>,
+        /// Try the first two ports, which are cabled to each other.
+        #[arg(long = "try")]
+        try_devices: bool,
+        /// Arguments for DPDK's EAL, with --try.
+        #[arg(last = true, value_name = "EAL ARGS", requires = "try_devices")]
+        eal: Vec<String>,
     },
 }
 
@@ -88,7 +98,8 @@ fn main() -> ExitCode {
         Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
         Command::Report(arguments) => report::report(&arguments),
         Command::Import(import::Command::Ns3(arguments)) => import::ns3(&arguments),
-        Command::Check { files } => check::check(&files),
+        Command::Check { files, try_devices: true, eal } => check::try_devices(&files, &eal),
+        Command::Check { files, .. } => check::check(&files),
     };
     result.map_or_else(Failure::report, |()| ExitCode::SUCCESS)
 }

@@ -428,7 +428,7 @@ impl std::fmt::Debug for TaskBox {
     }
 }
 
-fn pool(name: &str, count: u32, data_room: u16, for_devices: bool) -> Result<Mempool, DriverError> {
+pub(crate) fn pool(name: &str, count: u32, data_room: u16, for_devices: bool) -> Result<Mempool, DriverError> {
     Ok(Mempool::new(name, MempoolConfig { count, cache: CACHE, data_room, socket: None, for_devices })?)
 }
 

@@ -22,6 +22,7 @@ mod nics;
 mod placement;
 pub mod poll_gap;
 mod switch_lcore;
+pub mod trial;
 
 pub use checks::check_machine;
 pub use error::DriverError;

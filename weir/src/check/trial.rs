@@ -1,0 +1,107 @@
+//! `weir check --try`: two ports cabled to each other, tried, and the row of the table in docs/DEVICES.md that says what came out.
+
+use std::path::PathBuf;
+
+use weir_config::Device;
+use weir_dpdk_driver::trial::{DeviceTried, Passed, TrialReport, try_ports};
+use weir_dpdk_driver::{FabricOptions, Memory, Placement, Runtime, check_machine, pci_addresses};
+use weir_dpdk_io::IoAddresses;
+
+use crate::exit::{Failure, load_all};
+
+/// Columns of the table in docs/DEVICES.md.
+const HEAD: [&str; 10] = [
+    "Devices",
+    "Driver",
+    "Memory",
+    "Link",
+    "Frames identical",
+    "Tags kept",
+    "PFC / PAUSE reach the program",
+    "Own flow control",
+    "Obeys PAUSE by itself",
+    "Counters",
+];
+
+/// Tries the first two ports of a file.
+pub fn try_devices(files: &[PathBuf], eal: &[String]) -> Result<(), Failure> {
+    let switches = load_all(files)?;
+    let [switch] = &switches[..] else {
+        return Err(Failure::Argument("--try takes one file, whose first two ports are cabled to each other".into()));
+    };
+    if let Some(clone) = switch.ports[..2].iter().find(|port| matches!(port.device, Device::CloneOf(_))) {
+        let message = format!("--try needs two ports with devices first in the file; {} is a clone", clone.name);
+        return Err(Failure::Argument(message));
+    }
+    check_machine(&switches)?;
+    let placement = Placement::new(&switches, &weir_dpdk_io::cpu::allowed(), 0)?;
+    let memory_mb = Memory::of(&switches, placement.cpus.len(), 0).megabytes();
+    let options = FabricOptions { memory_mb, eal_args: eal.to_vec(), ..FabricOptions::default() };
+    let runtime = Runtime::start("weir-try", &placement.cpus, &pci_addresses(&switches), &options)?;
+    let report = try_ports(&runtime, switch, &placement.cpus)?;
+    print(&report);
+    if report.is_fit() { Ok(()) } else { Err(Failure::Run("these devices are not fit for lossless ports".into())) }
+}
+
+fn print(report: &TrialReport) {
+    for (way, [from, to]) in report.passed.iter().zip([[0, 1], [1, 0]]) {
+        if way.identical < way.sent {
+            let lengths = way.wrong.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+            println!(
+                "{} to {}: {} of {} frames did not arrive as they were; the first have {lengths} B",
+                report.devices[from].port,
+                report.devices[to].port,
+                way.sent - way.identical,
+                way.sent
+            );
+        }
+    }
+    println!("| {} |", HEAD.join(" | "));
+    println!("|{}", "---|".repeat(HEAD.len()));
+    println!("| {} |", row(report).join(" | "));
+}
+
+/// What holds for both ends is said once.
+fn row(report: &TrialReport) -> [String; 10] {
+    let [a, b] = &report.devices;
+    let of_devices = |of: fn(&DeviceTried) -> String| once(of(a), of(b));
+    let [there, back] = &report.passed;
+    let of_ways = |of: fn(&Passed) -> String| once(of(there), of(back));
+    let pages = if report.hugepages { "hugepages" } else { "ordinary pages" };
+    let addresses = match report.addresses {
+        IoAddresses::Virtual => "virtual",
+        IoAddresses::Physical => "physical",
+    };
+    [
+        of_devices(|device| device.device.replace('"', "")),
+        of_devices(|device| device.driver.clone()),
+        format!("{pages}, {addresses} addresses"),
+        of_devices(link),
+        of_ways(|way| format!("{} of {}", way.identical, way.sent)),
+        of_ways(|way| {
+            let kept = |kept: bool, name: &'static str| if kept { name } else { "-" };
+            let [customer, service, both] = way.tags;
+            [kept(customer, "802.1Q"), kept(service, "802.1ad"), kept(both, "both")].join(", ")
+        }),
+        of_ways(|way| format!("{} / {}", yes(way.pfc), yes(way.pause))),
+        of_devices(|device| device.pause.to_string()),
+        of_ways(|way| way.obeys.map_or("unknown", yes).to_owned()),
+        of_devices(|device| device.counted.to_string()),
+    ]
+}
+
+fn once(first: String, second: String) -> String {
+    if first == second { first } else { format!("{first}; {second}") }
+}
+
+fn yes(is: bool) -> &'static str {
+    if is { "yes" } else { "no" }
+}
+
+fn link(device: &DeviceTried) -> String {
+    match device.link {
+        Some(link) if link.up => link.speed_mbps.map_or("up".to_owned(), |mbps| format!("up, {mbps} Mb/s")),
+        Some(_) => "down".to_owned(),
+        None => "unknown".to_owned(),
+    }
+}
