@@ -72,6 +72,28 @@ pub struct CreditFrame {
     /// FCCL of each class: the block, counted from the link's start modulo 2^32, up to which the peer may send.
     /// Meaningless where not enabled.
     pub limits: [u32; CLASSES],
+    /// By which both ends' counts are set right.
+    pub account: Account,
+}
+
+/// What a credit frame tells besides limits, in turn: a frame has room for one number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Account {
+    /// Nothing.
+    #[default]
+    None,
+    /// What one class's queue may hold at the frame's sender, in credit blocks.
+    Buffer {
+        /// B, in blocks.
+        blocks: u32,
+    },
+    /// FCTBS: what the frame's sender has itself sent of a class.
+    Sent {
+        /// The class.
+        class: Class,
+        /// Blocks from the link's start on, modulo 2^32, up to the frame.
+        blocks: u32,
+    },
 }
 
 /// The lengths of a port's ingress queues: conceptual GFC's frame, our own.
