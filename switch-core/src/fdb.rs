@@ -99,7 +99,13 @@ impl ForwardingTable {
     pub fn new(capacity: usize, ageing: Span) -> ForwardingTable {
         let buckets = (capacity * 2 / WAYS).max(1).next_power_of_two();
         let buckets = (0..buckets).map(|_| Default::default()).collect();
-        ForwardingTable { buckets, ticks: Ticks::of(ageing), routed: Box::default(), routed_from: 0, groups: Vec::new() }
+        ForwardingTable {
+            buckets,
+            ticks: Ticks::of(ageing),
+            routed: Box::default(),
+            routed_from: 0,
+            groups: Vec::new(),
+        }
     }
 
     /// Enters stations behind several ports of equal cost each, or one, or none: the first one has the address `first`, each
@@ -272,7 +278,9 @@ mod tests {
     /// From a millisecond to eleven days, whenever a station was heard: not before the time, and at most 1 % after it.
     #[test]
     fn ageing_holds_to_a_hundredth_whatever_it_is() {
-        for ageing in [Span::from_millis(1), Span::from_micros(1_999), Span::from_millis(700), Span::from_secs(1_000_000)] {
+        for ageing in
+            [Span::from_millis(1), Span::from_micros(1_999), Span::from_millis(700), Span::from_secs(1_000_000)]
+        {
             let (table, hundredth) = (ForwardingTable::new(16, ageing), ageing.divided_by(100));
             for n in 0..100 {
                 let heard = Time::from_nanos(7) + hundredth * n;

@@ -82,7 +82,7 @@ pub(crate) fn handle_control(
     let frame = match control {
         Ok(frame) => frame,
         Err(DecodeError::UnknownOpcode(_)) => return counters.add_port(port, port_stat::IGNORED, 1),
-        Err(DecodeError::Truncated | DecodeError::Destination | DecodeError::NoClass) => {
+        Err(DecodeError::Truncated | DecodeError::Destination | DecodeError::Tagged | DecodeError::NoClass) => {
             return counters.add_port(port, port_stat::MALFORMED, 1);
         }
     };
