@@ -41,6 +41,16 @@ impl FlowControl {
         matches!(self, FlowControl::GfcBuffer(GfcBufferConfig { peer: GfcPeer::Gfc, .. }))
     }
 
+    /// Whether what the port sends is what its queues hold or have room for: credits, or lengths.
+    pub fn tells_room(&self) -> bool {
+        matches!(self, FlowControl::GfcConceptual(_) | FlowControl::GfcTime(_) | FlowControl::Cbfc(_))
+    }
+
+    /// Whether what the port sends is pauses, or would be if it spoke.
+    pub fn tells_pauses(&self) -> bool {
+        !self.tells_stages() && !self.tells_room()
+    }
+
     /// B_m, or CBFC's buffer, with its key, as configured; `None` under flow control without one.
     pub fn limit(&self) -> Option<(&'static str, Option<Bytes>)> {
         match self {
