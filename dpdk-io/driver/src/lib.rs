@@ -18,6 +18,7 @@ mod frame;
 mod lcore_loop;
 mod memory;
 mod placement;
+mod replay;
 mod switch_lcore;
 
 pub use checks::check_machine;

@@ -6,6 +6,8 @@ use weir_mmu::Charge;
 use weir_switch_core::{BURST_MAX, RECEIVED_MAX};
 use weir_units::Bytes;
 
+use crate::replay::replayed;
+
 /// Receive descriptors of a port: mbufs that wait for frames.
 pub(crate) const RX_DESCRIPTORS: u16 = 512;
 /// Transmit descriptors of a port. Frames in there are out of the MMU's sight, so there are few.
@@ -31,6 +33,8 @@ pub struct Memory {
     pub buffered: u32,
     /// Mbufs on their way in and out: descriptors, bursts, rings, the lcores' caches.
     pub in_flight: u32,
+    /// Mbufs that hold the capture files that ports replay without end.
+    pub replayed: u32,
     /// Bytes of one mbuf's data, with DPDK's headroom.
     pub data_room: u16,
     /// Mbufs for flow-control frames, in a pool of their own.
@@ -38,7 +42,13 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// The memory for these switches on this many lcores, and `extra` mbufs for others in the process.
+    /// The longest frame, without FCS, that an mbuf holds.
+    pub fn frame_bytes_max(&self) -> usize {
+        usize::from(self.data_room.saturating_sub(weir_dpdk_io::HEADROOM))
+    }
+
+    /// The memory for these switches on this many lcores, and `extra` mbufs for others in the process. Reads the capture files
+    /// that ports replay without end.
     pub fn of(switches: &[SwitchConfig], lcores: usize, extra: u32) -> Memory {
         let buffered =
             switches.iter().map(|switch| Charge::in_cells(switch.buffer.cell_bytes).frames_max(switch.buffer.size) + 1);
@@ -62,6 +72,7 @@ impl Memory {
         Memory {
             buffered: buffered.sum::<u64>().min(u64::from(u32::MAX / 2)) as u32,
             in_flight,
+            replayed: replayed(switches).min(u64::from(u32::MAX / 4)) as u32,
             data_room,
             control: ports as u32 * CONTROL_FRAMES + 2 * CACHE,
         }
@@ -69,7 +80,7 @@ impl Memory {
 
     /// All mbufs of the data pool.
     pub fn mbufs(&self) -> u32 {
-        self.buffered + self.in_flight
+        self.buffered + self.in_flight + self.replayed
     }
 
     /// Data room of the control pool's mbufs.
@@ -80,7 +91,9 @@ impl Memory {
     /// What the pools take.
     pub fn bytes(&self) -> Bytes {
         let data = mempool_bytes(self.mbufs(), self.data_room);
-        Bytes::new(data + mempool_bytes(self.control, self.control_data_room()))
+        // The driver keeps replayed mbufs in a ring, of a power of two.
+        let rings = u64::from(self.replayed) * 2 * size_of::<usize>() as u64;
+        Bytes::new(data + rings + mempool_bytes(self.control, self.control_data_room()))
     }
 
     /// What to ask EAL for, in MiB: the pools, a fifth for pages not filled, and EAL's own.
@@ -117,6 +130,25 @@ mod tests {
         let (plain, cloned) = (Memory::of(&[plain], 2, 0), Memory::of(&[cloned], 2, 0));
         assert_eq!(cloned.in_flight, plain.in_flight + 3 * COPYING);
         assert_eq!((cloned.buffered, cloned.control), (plain.buffered, plain.control));
+    }
+
+    #[test]
+    fn replayed_files_have_mbufs_of_their_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("in.pcap");
+        crate::replay::tests::write(&file, &[60; 3_000]);
+        let memory = |infinite: bool| {
+            let text = format!(
+                "[[ports]]\nname = \"a\"\npcap = {{ rx = \"{}\", infinite = {infinite} }}\nrate = \"1Gbps\"\n\
+                 [[ports]]\nname = \"b\"\nring = \"b\"\nrate = \"1Gbps\"\n",
+                file.display()
+            );
+            Memory::of(&[weir_config::parse("test.toml", &text).unwrap()], 1, 0)
+        };
+        let (once, forever) = (memory(false), memory(true));
+        assert_eq!((once.replayed, forever.replayed), (0, 3_000));
+        assert_eq!(forever.mbufs(), once.mbufs() + 3_000);
+        assert!(forever.bytes() > once.bytes());
     }
 
     #[test]
