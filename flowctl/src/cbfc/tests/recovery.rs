@@ -139,8 +139,11 @@ impl Link {
     fn advertise(&mut self) {
         self.receiver.settle(CLASS, || BLOCK * u64::from(self.queued()));
         self.made += 1;
-        let account =
-            if self.made % 2 == 0 { Account::Buffer { blocks: self.receiver.capacity() } } else { Account::None };
+        let account = if self.made.is_multiple_of(2) {
+            Account::Buffer { blocks: self.receiver.capacity() }
+        } else {
+            Account::None
+        };
         self.messages.extend(self.receiver.frame(MASK).map(|frame| CreditFrame { account, ..frame }));
     }
 
