@@ -41,6 +41,16 @@ impl FlowControl {
         matches!(self, FlowControl::GfcBuffer(GfcBufferConfig { peer: GfcPeer::Gfc, .. }))
     }
 
+    /// Whether what the port sends is what its queues hold or have room for: credits, or lengths.
+    pub fn tells_room(&self) -> bool {
+        matches!(self, FlowControl::GfcConceptual(_) | FlowControl::GfcTime(_) | FlowControl::Cbfc(_))
+    }
+
+    /// Whether what the port sends is pauses, or would be if it spoke.
+    pub fn tells_pauses(&self) -> bool {
+        !self.tells_stages() && !self.tells_room()
+    }
+
     /// B_m, or CBFC's buffer, with its key, as configured; `None` under flow control without one.
     pub fn limit(&self) -> Option<(&'static str, Option<Bytes>)> {
         match self {
@@ -80,11 +90,19 @@ pub struct GfcBufferConfig {
     pub b_1: Option<Bytes>,
     /// `refresh`: a stage is told again after this long. `None` is 65,535 byte times at the port's rate.
     pub refresh: Option<Span>,
+    /// `ageing`: a stage that is not told again is forgotten after this long. `None` is [`GFC_AGEING_REFRESHES`] times `refresh`.
+    pub ageing: Option<Span>,
     /// `peer`: what the other end understands.
     pub peer: GfcPeer,
     /// `unsafe_thresholds`: B_1 may be above the highest safe one, so that frames can be lost.
     pub unsafe_thresholds: bool,
 }
+
+/// `ageing` where the file gives none, in refresh periods: with their default of 65,535 byte times as long as a PAUSE of PFC
+/// lasts at most, 65,535 quanta of 64 B.
+pub const GFC_AGEING_REFRESHES: u64 = 64;
+/// `ageing` is at least so many refresh periods, so that messages may be lost.
+pub const GFC_AGEING_REFRESHES_MIN: u64 = 4;
 
 /// What the other end of a link with buffer-based GFC understands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +135,8 @@ pub struct GfcConceptualConfig {
     pub period: Option<Span>,
     /// `refresh`: lengths are told again after this long. `None` is 65,535 byte times at the port's rate.
     pub refresh: Option<Span>,
+    /// `ageing`: a length that is not told again is forgotten after this long. `None` is [`GFC_AGEING_REFRESHES`] times `refresh`.
+    pub ageing: Option<Span>,
     /// `unsafe_thresholds`: B_0 may be above the highest safe one, so that frames can be lost.
     pub unsafe_thresholds: bool,
 }
@@ -133,6 +153,8 @@ pub struct GfcTimeConfig {
     pub b_0: Option<Bytes>,
     /// `period`: T, the time between two messages. `None` is 65,535 byte times at the port's rate.
     pub period: Option<Span>,
+    /// `ageing`: a rate that no message sets again is forgotten after this long. `None` is [`GFC_AGEING_REFRESHES`] times T.
+    pub ageing: Option<Span>,
     /// `unsafe_thresholds`: B_0 may be above the highest safe one, so that frames can be lost.
     pub unsafe_thresholds: bool,
 }

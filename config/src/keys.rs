@@ -134,6 +134,7 @@ pub(crate) const TABLES: &[KnownTable] = &[
             "b_1",
             "b_0",
             "refresh",
+            "ageing",
             "period",
             "peer",
             "pulse_period",

@@ -29,7 +29,10 @@ mod watchdog;
 pub use buffer::{BufferConfig, Headroom, headroom_by_rule};
 pub use classes::{Arbitration, ClassConfig, EcnConfig, PfcConfig, QueueConfig, Trust};
 pub use error::{ConfigError, ConfigErrors};
-pub use flow_control::{CbfcConfig, FlowControl, GfcBufferConfig, GfcConceptualConfig, GfcPeer, GfcTimeConfig};
+pub use flow_control::{
+    CbfcConfig, FlowControl, GFC_AGEING_REFRESHES, GFC_AGEING_REFRESHES_MIN, GfcBufferConfig, GfcConceptualConfig,
+    GfcPeer, GfcTimeConfig,
+};
 pub use keys::known_keys;
 pub use load::{load, parse};
 pub use policy::{DshConfig, Estimator, PolicyConfig, PoolsConfig};

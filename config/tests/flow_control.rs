@@ -19,12 +19,26 @@ fn flow_control(keys: &str) -> FlowControl {
     switch("dt", &format!("[ports.flow_control]\n{keys}")).ports[0].flow_control
 }
 
-const GFC_BUFFER: GfcBufferConfig =
-    GfcBufferConfig { tau: None, b_m: None, b_1: None, refresh: None, peer: GfcPeer::Gfc, unsafe_thresholds: false };
-const GFC_CONCEPTUAL: GfcConceptualConfig =
-    GfcConceptualConfig { tau: None, b_m: None, b_0: None, period: None, refresh: None, unsafe_thresholds: false };
+const GFC_BUFFER: GfcBufferConfig = GfcBufferConfig {
+    tau: None,
+    b_m: None,
+    b_1: None,
+    refresh: None,
+    ageing: None,
+    peer: GfcPeer::Gfc,
+    unsafe_thresholds: false,
+};
+const GFC_CONCEPTUAL: GfcConceptualConfig = GfcConceptualConfig {
+    tau: None,
+    b_m: None,
+    b_0: None,
+    period: None,
+    refresh: None,
+    ageing: None,
+    unsafe_thresholds: false,
+};
 const GFC_TIME: GfcTimeConfig =
-    GfcTimeConfig { tau: None, b_m: None, b_0: None, period: None, unsafe_thresholds: false };
+    GfcTimeConfig { tau: None, b_m: None, b_0: None, period: None, ageing: None, unsafe_thresholds: false };
 
 #[test]
 fn a_word_an_inline_table_and_a_table_are_the_same() {
@@ -55,31 +69,39 @@ fn a_word_an_inline_table_and_a_table_are_the_same() {
 #[test]
 fn values_arrive_where_they_belong() {
     let (tau, b_m) = (Some(Span::from_nanos(7_400)), Some(Bytes::kb(300)));
-    let by_stages = "kind = \"gfc-buffer\"\ntau = \"7.4us\"\nb_m = \"300KB\"\nb_1 = \"281KB\"\nrefresh = \"1us\"\n\
+    let by_stages = "kind = \"gfc-buffer\"\ntau = \"7.4us\"\nb_m = \"300KB\"\nb_1 = \"281KB\"\nrefresh = \"1us\"\nageing = \"4us\"\n\
                      unsafe_thresholds = true";
     let gfc_buffer = GfcBufferConfig {
         tau,
         b_m,
         b_1: Some(Bytes::kb(281)),
         refresh: Some(Span::from_micros(1)),
+        ageing: Some(Span::from_micros(4)),
         unsafe_thresholds: true,
         ..GFC_BUFFER
     };
     assert_eq!(flow_control(by_stages), FlowControl::GfcBuffer(gfc_buffer));
     let by_length = "kind = \"gfc-conceptual\"\ntau = \"7.4us\"\nb_m = \"300KB\"\nb_0 = \"270KB\"\nperiod = \"2us\"\n\
-                     refresh = \"9us\"\nunsafe_thresholds = true";
+                     refresh = \"9us\"\nageing = \"1000s\"\nunsafe_thresholds = true";
     let gfc_conceptual = GfcConceptualConfig {
         tau,
         b_m,
         b_0: Some(Bytes::kb(270)),
         period: Some(Span::from_micros(2)),
         refresh: Some(Span::from_micros(9)),
+        ageing: Some(Span::from_secs(1_000)),
         unsafe_thresholds: true,
     };
     assert_eq!(flow_control(by_length), FlowControl::GfcConceptual(gfc_conceptual));
-    let by_time = "kind = \"gfc-time\"\ntau = \"7.4us\"\nb_m = \"300KB\"\nb_0 = \"159KB\"\nperiod = \"52.4us\"";
-    let gfc_time =
-        GfcTimeConfig { tau, b_m, b_0: Some(Bytes::kb(159)), period: Some(Span::from_nanos(52_400)), ..GFC_TIME };
+    let by_time = "kind = \"gfc-time\"\ntau = \"7.4us\"\nb_m = \"300KB\"\nb_0 = \"159KB\"\nperiod = \"52.4us\"\nageing = \"210us\"";
+    let gfc_time = GfcTimeConfig {
+        tau,
+        b_m,
+        b_0: Some(Bytes::kb(159)),
+        period: Some(Span::from_nanos(52_400)),
+        ageing: Some(Span::from_micros(210)),
+        ..GFC_TIME
+    };
     assert_eq!(flow_control(by_time), FlowControl::GfcTime(gfc_time));
     let by_credit = "kind = \"cbfc\"\nbuffer = \"300KB\"\nperiod = \"1s\"";
     let cbfc = CbfcConfig { buffer: b_m, period: Some(Span::from_secs(1)) };

@@ -2,19 +2,20 @@
 //! may send, again and again; the sending side sends no further.
 //!
 //! Credit counts in blocks of 64 B from the link's start. The limit, FCCL, is absolute: a message that is lost, doubled or late
-//! takes or gives no credit, the next one says all. FCCL never goes back, so of two messages the one further on is
+//! takes or gives no credit, the next one says all. FCCL does not go back, so of two messages the one further on is
 //! the later (serial numbers, RFC 1982); one that is behind is stale and ignored.
 //!
 //! **Width.** InfiniBand counts in 12 bits, of which serial numbers can use half: 2,047 blocks or 131 KB, less than
 //! the megabyte that one queue has here. We count in 32: half of that is 137 GB, so any buffer fits, and a stale message is
 //! taken for a new one only if it is late by 2.7 s at 400 Gb/s.
 //!
-//! **Lost packets** do leak credit: a packet damaged on the wire was counted by the sender and never by the receiver.
-//! [`Receiver::handle_sent_total`] makes up for it, given the sender's own count; no message of
-//! ours carries that, so a switch here does not call it.
+//! **Counts that no longer match**, because data was lost on the wire or one end was restarted, are set right as InfiniBand
+//! does it: each message also carries the sender's own count, FCTBS, of one class in turn ([`Account`](crate::frame::Account)),
+//! and the receiver takes it for its own ([`Receiver::handle_sent_total`]). [`CONFIRMATIONS`] messages in a row must agree where
+//! a count is to go back, as one alone may be late.
 //!
-//! **Both ends start together**, with the link, from zero. One that restarts alone would leave the other with counts that
-//! mean nothing: restart both, or take the link down.
+//! **Credit is bounded** by the buffer that it is for: a sender never has more than that, whatever a message says
+//! ([`Sender::handle_credit`]). So one forged message lets at most one buffer too much through.
 
 use weir_units::{Bytes, FCS_BYTES};
 
@@ -26,6 +27,9 @@ pub use sender::Sender;
 
 /// A credit block.
 pub const BLOCK: Bytes = Bytes::new(64);
+/// Messages in a row that must agree before a count goes back: a limit at the sender, the count of arrivals at the receiver.
+/// One or two may be late; three that say the same mean that an end was restarted, or believed a forged message.
+pub const CONFIRMATIONS: u8 = 3;
 
 /// What a frame of this length (without FCS) takes: its bytes with FCS in whole blocks. Both ends must count alike.
 #[inline]

@@ -2,6 +2,7 @@
 
 use weir_units::{BitRate, Bytes, CLASSES, Class, Span, Time};
 
+use crate::gfc::Rates;
 use crate::{RateLimiter, Regulator};
 
 /// The rate limiters of one port's eight classes, for those that have one: by configuration, or because their peer sets
@@ -15,6 +16,19 @@ pub struct ClassLimits {
     limited: u8,
     /// Of these, the ones whose rate the peer sets, one bit each.
     rated: u8,
+    /// Of these, the ones at the line rate because what the peer told has aged.
+    aged: u8,
+    /// When the first of the peer's rates ages, as last seen.
+    ages_at: Time,
+}
+
+/// What [`ClassLimits::follow`] took over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Followed {
+    /// Whether the peer has changed a rate, if only to and fro.
+    pub changed: bool,
+    /// The classes whose rate has aged, so that they have the line's, one bit each.
+    pub aged: u8,
 }
 
 #[derive(Debug)]
@@ -37,26 +51,52 @@ impl ClassLimits {
                 ClassLimit { configured, limiter }
             })
         };
-        ClassLimits { classes: (limited != 0).then(|| Box::new(classes())), version: 0, limited, rated }
+        ClassLimits {
+            classes: (limited != 0).then(|| Box::new(classes())),
+            version: 0,
+            limited,
+            rated,
+            aged: 0,
+            ages_at: Time::NEVER,
+        }
     }
 
-    /// Takes over rates that the peer has changed, at `now`; says whether it has changed any, if only to and fro.
+    /// Takes over rates that the peer has changed, at `now`, and ends those that have aged.
     #[inline]
-    pub fn follow(&mut self, now: Time, regulator: &Regulator) -> bool {
+    pub fn follow(&mut self, now: Time, regulator: &Regulator) -> Followed {
         if self.rated == 0 {
-            return false;
+            return Followed::default();
         }
-        let (Some(rates), Some(classes)) = (regulator.rates(), &mut self.classes) else { return false };
+        let Some(rates) = regulator.rates() else { return Followed::default() };
         let version = rates.version();
-        if version == self.version {
-            return false;
+        // A message that repeats a rate that has aged does not move the version.
+        if version == self.version && self.aged == 0 && now < self.ages_at {
+            return Followed::default();
         }
-        self.version = version;
+        let aged = self.take_over(now, rates);
+        let followed = Followed { changed: version != self.version, aged: aged & !self.aged };
+        (self.version, self.aged) = (version, aged);
+        followed
+    }
+
+    /// Sets the limiters by what the peer told; returns the classes that it told too long ago.
+    #[inline(never)]
+    fn take_over(&mut self, now: Time, rates: &Rates) -> u8 {
+        let Some(classes) = &mut self.classes else { return 0 };
+        let mut aged = 0;
+        self.ages_at = Time::NEVER;
         for class in Class::in_mask(self.rated) {
             let ClassLimit { configured, limiter } = &mut classes[class.index()];
-            limiter.set_rate(now, rates.rate(class).min(*configured));
+            let told = rates.told(class);
+            if told.until <= now {
+                aged |= class.bit();
+                limiter.set_rate(now, *configured);
+            } else {
+                self.ages_at = self.ages_at.min(told.until);
+                limiter.set_rate(now, told.rate.min(*configured));
+            }
         }
-        true
+        aged
     }
 
     /// Whether no class has a limit, nor can get one.
@@ -93,13 +133,19 @@ impl ClassLimits {
         self.limiters(self.limited & class.bit()).map(|(_, limiter)| limiter.rate()).next()
     }
 
-    /// When the first of `classes`, all waiting, may send.
+    /// When the first of `classes`, all waiting, may send: at its rate, or because that has aged.
     #[inline]
-    pub fn next_wakeup(&self, classes: u8) -> Time {
+    pub fn next_wakeup(&self, classes: u8, regulator: &Regulator) -> Time {
         if classes == 0 {
             return Time::NEVER;
         }
-        self.limiters(classes).map(|(_, limiter)| limiter.free_at()).min().unwrap_or(Time::NEVER)
+        let free_at = self.limiters(classes).map(|(_, limiter)| limiter.free_at()).min().unwrap_or(Time::NEVER);
+        let rated = classes & self.rated & !self.aged;
+        if rated == 0 {
+            return free_at;
+        }
+        let Some(rates) = regulator.rates() else { return free_at };
+        Class::in_mask(rated).map(|class| rates.told(class).until).fold(free_at, Time::min)
     }
 
     /// The limiters of these classes, all limited.
@@ -135,18 +181,19 @@ mod tests {
         let frame = Bytes::new(1_538);
         assert!(limits.send(Time::ZERO, SLOW, frame) && !limits.send(Time::ZERO, fast, frame));
         assert_eq!(limits.waiting(Time::from_nanos(12_303), 0xff), SLOW.bit());
-        assert_eq!(limits.next_wakeup(SLOW.bit()), Time::from_nanos(12_304));
+        assert_eq!(limits.next_wakeup(SLOW.bit(), &free), Time::from_nanos(12_304));
         assert_eq!(limits.waiting(Time::from_nanos(12_304), 0xff), 0);
     }
 
     #[test]
     fn the_peers_rate_and_the_configured_one_both_hold() {
         let stages = StageTable::without_guarantee(Bytes::mb(1), Bytes::kb(750), LINE).unwrap();
-        let peer = Regulator::new(&Mechanism::GfcBuffer { stages, refresh: Span::from_micros(50) }, LINE, SLOW.bit());
+        let (refresh, ageing) = (Span::from_micros(50), Span::from_millis(3));
+        let peer = Regulator::new(&Mechanism::GfcBuffer { stages, refresh, ageing }, LINE, SLOW.bit());
         let mut limits = ClassLimits::new(LINE, Span::ZERO, only(SLOW, BitRate::gbps(3)), &peer);
         let mut told = |stage: u16| {
             peer.handle(Time::ZERO, &ControlFrame::Pfc(PfcFrame { enabled: 0xff, times: [stage; CLASSES] }));
-            let changed = limits.follow(Time::ZERO, &peer);
+            let Followed { changed, .. } = limits.follow(Time::ZERO, &peer);
             assert_eq!(limits.rate(Class::new(0)), None, "a class that is not under GFC");
             (limits.rate(SLOW).unwrap(), changed)
         };
@@ -155,5 +202,31 @@ mod tests {
         assert_eq!(told(2), (BitRate::mbps(2_500), true));
         assert_eq!(told(2), (BitRate::mbps(2_500), false));
         assert_eq!(told(0), (BitRate::gbps(3), true));
+    }
+
+    #[test]
+    fn a_rate_that_has_aged_is_followed_and_so_is_the_next_message() {
+        let stages = StageTable::without_guarantee(Bytes::mb(1), Bytes::kb(750), LINE).unwrap();
+        let (refresh, ageing) = (Span::from_micros(50), Span::from_millis(3));
+        let peer = Regulator::new(&Mechanism::GfcBuffer { stages, refresh, ageing }, LINE, SLOW.bit());
+        let mut limits = ClassLimits::new(LINE, Span::ZERO, [None; CLASSES], &peer);
+        let ms = |n: u64| Time::from_nanos(n * 1_000_000);
+        let tell = |now| peer.handle(now, &ControlFrame::Pfc(PfcFrame { enabled: 0xff, times: [19; CLASSES] }));
+        tell(ms(0));
+        assert_eq!(limits.follow(ms(0), &peer), Followed { changed: true, aged: 0 });
+        // A frame at 19 kb/s takes 0.6 s, but the stage is over before.
+        assert!(limits.send(ms(0), SLOW, Bytes::new(1_538)));
+        assert_eq!(limits.next_wakeup(SLOW.bit(), &peer), ms(3));
+        tell(ms(2));
+        assert_eq!((limits.follow(ms(3), &peer), limits.next_wakeup(SLOW.bit(), &peer)), (Followed::default(), ms(5)));
+        assert_eq!(limits.waiting(ms(4), 0xff), SLOW.bit());
+        assert_eq!(limits.follow(ms(5), &peer), Followed { changed: false, aged: SLOW.bit() });
+        assert_eq!((limits.rate(SLOW), limits.follow(ms(6), &peer)), (Some(LINE), Followed::default()));
+        // What is left of the wait passes at the line's rate.
+        assert_eq!(limits.waiting(ms(5) + Span::from_micros(2), 0xff), 0);
+        // The message after that says the same as the one before.
+        tell(ms(7));
+        assert_eq!(limits.follow(ms(7), &peer), Followed::default());
+        assert!(limits.rate(SLOW).unwrap() < BitRate::mbps(1));
     }
 }

@@ -25,6 +25,10 @@ pub const ETHERTYPE: u16 = 0x8808;
 /// Length of the control frames that Weir sends, without FCS: the smallest frame.
 pub const FRAME_BYTES: usize = 60;
 
+const ETHERTYPE_VLAN: u16 = 0x8100;
+const ETHERTYPE_QINQ: u16 = 0x88a8;
+const TAG_BYTES: usize = 4;
+
 mod field {
     use super::Range;
 
@@ -72,6 +76,28 @@ pub struct CreditFrame {
     /// FCCL of each class: the block, counted from the link's start modulo 2^32, up to which the peer may send.
     /// Meaningless where not enabled.
     pub limits: [u32; CLASSES],
+    /// By which both ends' counts are set right.
+    pub account: Account,
+}
+
+/// What a credit frame tells besides limits, in turn: a frame has room for one number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Account {
+    /// Nothing.
+    #[default]
+    None,
+    /// What one class's queue may hold at the frame's sender, in credit blocks.
+    Buffer {
+        /// B, in blocks.
+        blocks: u32,
+    },
+    /// FCTBS: what the frame's sender has itself sent of a class.
+    Sent {
+        /// The class.
+        class: Class,
+        /// Blocks from the link's start on, modulo 2^32, up to the frame.
+        blocks: u32,
+    },
 }
 
 /// The lengths of a port's ingress queues: conceptual GFC's frame, our own.
@@ -90,6 +116,9 @@ pub enum DecodeError {
     Truncated,
     /// Another destination than 01-80-C2-00-00-01.
     Destination,
+    /// Behind a VLAN tag: no MAC control frame (IEEE 802.3 clause 31 has its type behind the addresses), and none that may be
+    /// forwarded, since who takes the tag off would make it one.
+    Tagged,
     /// An opcode that Weir does not speak.
     UnknownOpcode(u16),
     /// A frame of PFC, credit or lengths whose vector names no class: to be ignored, and not counted as such.
@@ -97,16 +126,23 @@ pub enum DecodeError {
 }
 
 impl ControlFrame {
-    /// Whether a frame is a MAC control frame, well-formed or not: never to be forwarded.
+    /// Whether a frame is a MAC control frame, well-formed or not, or would be one without its VLAN tags: never to be forwarded.
     #[inline]
     pub fn is_control(frame: &[u8]) -> bool {
-        frame.get(field::ETHERTYPE) == Some(&ETHERTYPE.to_be_bytes())
+        match word(frame, field::ETHERTYPE) {
+            Some(ETHERTYPE) => true,
+            Some(ETHERTYPE_VLAN | ETHERTYPE_QINQ) => is_tagged_control(frame),
+            _ => false,
+        }
     }
 
     /// Reads a frame that [`ControlFrame::is_control`] recognises. A zero source address is accepted, as test
     /// generators send it.
     pub fn decode(frame: &[u8]) -> Result<ControlFrame, DecodeError> {
         let opcode = word(frame, field::OPCODE).ok_or(DecodeError::Truncated)?;
+        if word(frame, field::ETHERTYPE) != Some(ETHERTYPE) {
+            return Err(DecodeError::Tagged);
+        }
         if frame[field::DESTINATION] != MacAddr::MAC_CONTROL.0 {
             return Err(DecodeError::Destination);
         }
@@ -166,6 +202,12 @@ impl PfcFrame {
     pub fn resumed(&self) -> u8 {
         self.enabled & !self.paused()
     }
+}
+
+/// Whether MAC control's type stands behind a frame's VLAN tags, however many they are.
+fn is_tagged_control(frame: &[u8]) -> bool {
+    let mut types = (field::ETHERTYPE.start..).step_by(TAG_BYTES).map(|at| word(frame, at..at + 2));
+    types.find(|kind| !matches!(kind, Some(ETHERTYPE_VLAN | ETHERTYPE_QINQ))) == Some(Some(ETHERTYPE))
 }
 
 fn time_field(class: usize) -> Range<usize> {

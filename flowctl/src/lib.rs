@@ -26,7 +26,7 @@ mod sync;
 #[cfg(all(test, loom))]
 mod loom_models;
 
-pub use class_limits::ClassLimits;
+pub use class_limits::{ClassLimits, Followed};
 pub use mechanism::Mechanism;
 pub use message_generator::{Arrived, Demand, MessageGenerator};
 pub use quanta::Quantum;

@@ -8,7 +8,7 @@ use loom::thread;
 use weir_units::{BitRate, Bytes, Class, Span, Time};
 
 use crate::Quantum;
-use crate::cbfc::{BLOCK, Receiver};
+use crate::cbfc::{BLOCK, CONFIRMATIONS, Receiver};
 use crate::frame::PfcFrame;
 use crate::gfc::StageTable;
 use crate::gfc::stage::Adjuster;
@@ -16,6 +16,7 @@ use crate::pfc::Gate;
 
 const CLASS: Class = Class::new(3);
 const LINE: BitRate = BitRate::gbps(10);
+const AGEING: Span = Span::from_millis(3);
 
 fn frame(class: Class, time: u16) -> PfcFrame {
     let mut times = [0; 8];
@@ -23,24 +24,97 @@ fn frame(class: Class, time: u16) -> PfcFrame {
     PfcFrame { enabled: class.bit(), times }
 }
 
+fn adjuster() -> Arc<Adjuster> {
+    let table = StageTable::new(Bytes::mb(1), Bytes::kb(750), LINE, Span::from_micros(90)).unwrap();
+    Arc::new(Adjuster::new(table, AGEING, Quantum::at(LINE)))
+}
+
+/// The transmitter's look at the rates, as [`ClassLimits::follow`](crate::ClassLimits::follow) has it: what it goes by.
+#[derive(Clone, Copy)]
+struct Look {
+    version: u32,
+    rate: BitRate,
+    ages_at: Time,
+    is_aged: bool,
+}
+
+impl Look {
+    const FIRST: Look = Look { version: 0, rate: LINE, ages_at: Time::NEVER, is_aged: false };
+
+    fn again(self, now: Time, adjuster: &Adjuster) -> Look {
+        let version = adjuster.rates().version();
+        if version == self.version && !self.is_aged && now < self.ages_at {
+            return self;
+        }
+        let told = adjuster.rates().told(CLASS);
+        if told.until <= now {
+            Look { version, rate: LINE, ages_at: Time::NEVER, is_aged: true }
+        } else {
+            Look { version, rate: told.rate, ages_at: told.until, is_aged: false }
+        }
+    }
+}
+
 /// The receiver sets stages while the transmitter follows the version: in the end the transmitter's limiter has the rate
 /// of the last message, with no more than one look after it.
 #[test]
 fn the_last_stage_is_followed() {
     loom::model(|| {
-        let table = StageTable::new(Bytes::mb(1), Bytes::kb(750), LINE, Span::from_micros(90)).unwrap();
-        let adjuster = Arc::new(Adjuster::new(table));
-        let look = |adjuster: &Adjuster, (seen, rate): (u32, BitRate)| {
-            let version = adjuster.rates().version();
-            if version == seen { (seen, rate) } else { (version, adjuster.rates().rate(CLASS)) }
-        };
+        let adjuster = adjuster();
         let transmitter = adjuster.clone();
-        let transmitter = thread::spawn(move || look(&transmitter, look(&transmitter, (0, LINE))));
-        adjuster.handle_frame(&frame(CLASS, 1));
-        adjuster.handle_frame(&frame(CLASS, 2));
+        let look = |look: Look, adjuster: &Adjuster| look.again(Time::ZERO, adjuster);
+        let transmitter = thread::spawn(move || look(look(Look::FIRST, &transmitter), &transmitter));
+        adjuster.handle_frame(Time::ZERO, &frame(CLASS, 1));
+        adjuster.handle_frame(Time::ZERO, &frame(CLASS, 2));
         let seen = transmitter.join().unwrap();
-        assert_eq!(look(&adjuster, seen).1, BitRate::mbps(2_500), "stage 2 is C/4");
+        assert_eq!(look(seen, &adjuster).rate, BitRate::mbps(2_500), "stage 2 is C/4");
     });
+}
+
+/// A stage is told again while the transmitter finds that it has aged: the transmitter comes back to it, though the rate that
+/// was told is the one before.
+#[test]
+fn a_stage_that_is_told_again_as_it_ages_is_followed() {
+    loom::model(|| {
+        let adjuster = adjuster();
+        adjuster.handle_frame(Time::ZERO, &frame(CLASS, 1));
+        let first = Look::FIRST.again(Time::ZERO, &adjuster);
+        assert_eq!(first.rate, BitRate::gbps(5));
+        let later = Time::ZERO + AGEING;
+        let transmitter = adjuster.clone();
+        let transmitter = thread::spawn(move || first.again(later, &transmitter).again(later, &transmitter));
+        adjuster.handle_frame(later, &frame(CLASS, 1));
+        let seen = transmitter.join().unwrap();
+        assert_eq!(seen.again(later, &adjuster).rate, BitRate::gbps(5));
+        assert_eq!(seen.again(later, &adjuster).again(later + AGEING, &adjuster).rate, LINE);
+    });
+}
+
+/// The receiver's count of arrivals is set to the peer's, forward and back, while the transmitter reckons what is free: in the
+/// end it gives credit for all that is free, and meanwhile never for more than by one of the counts.
+#[test]
+fn counts_set_anew_are_settled() {
+    for (received, told) in [(4, 10), (10, 4)] {
+        loom::model(move || {
+            let capacity = 100;
+            let receiver = Arc::new(Receiver::new(BLOCK * capacity));
+            receiver.handle_arrivals(CLASS, received);
+            let settled = |receiver: &Receiver| {
+                receiver.settle(CLASS, || Bytes::ZERO);
+                receiver.limit(CLASS)
+            };
+            assert_eq!(settled(&receiver), capacity as u32 + received);
+            let at_transmitter = receiver.clone();
+            let transmitter = thread::spawn(move || {
+                let limits = [settled(&at_transmitter), settled(&at_transmitter)];
+                assert!(limits.iter().all(|limit| [received, told].contains(&(limit - capacity as u32))), "{limits:?}");
+            });
+            let told_thrice = (0..CONFIRMATIONS).map(|_| receiver.handle_sent_total(CLASS, told, 0));
+            assert!(told_thrice.fold(false, |set, more| set || more));
+            transmitter.join().unwrap();
+            assert_eq!(settled(&receiver), capacity as u32 + told);
+        });
+    }
 }
 
 /// A PAUSE and its RESUME arrive while the transmitter looks: once both are there the class may send, and a class that

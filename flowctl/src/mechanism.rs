@@ -30,6 +30,8 @@ pub enum Mechanism {
         stages: StageTable,
         /// After this long without change the stages are told again.
         refresh: Span,
+        /// A stage that is not told again is forgotten after this long: the class has the line rate then.
+        ageing: Span,
     },
     /// Buffer-based GFC toward a peer that only knows PFC, which is what is obeyed in turn.
     GfcPulse {
@@ -46,6 +48,8 @@ pub enum Mechanism {
         period: Span,
         /// After this long without change the lengths are told again.
         refresh: Span,
+        /// A length that is not told again is forgotten after this long: the class has the line rate then.
+        ageing: Span,
     },
     /// Time-based GFC.
     GfcTime {
@@ -55,10 +59,12 @@ pub enum Mechanism {
         buffer: Bytes,
         /// T, between two messages.
         period: Span,
+        /// A rate that is not set again is forgotten after this long: the class has the line rate then.
+        ageing: Span,
     },
     /// CBFC.
     Cbfc {
-        /// What one class's queue may hold.
+        /// What one class's queue may hold, and so the most credit that this end makes use of.
         buffer: Bytes,
         /// T, between two messages.
         period: Span,

@@ -3,17 +3,20 @@
 use weir_units::{BitRate, Bytes, CLASSES, Class, Time};
 
 use crate::cbfc::{Advertiser, Receiver, blocks};
-use crate::frame::{ControlFrame, PfcFrame};
+use crate::frame::{Account, ControlFrame, CreditFrame, PfcFrame};
 use crate::gfc::{Arrivals, Pulse, StageTable, length, stage};
 use crate::{Mechanism, Quantum, pfc};
 
 /// What the buffer asks of the peer. Each mechanism looks at what it goes by.
 #[derive(Clone, Copy, Debug)]
-pub struct Demand<'a, F> {
+pub struct Demand<'a, F, S> {
     /// The classes that should pause, one bit each: PFC's and PAUSE's.
     pub off: u8,
     /// q, what a class's ingress queue holds.
     pub held: F,
+    /// FCTBS, the blocks of a class that this end has sent: of frames that are ahead of the message on the wire, and of no others.
+    /// Asked where credit is given.
+    pub sent: S,
     /// What has come in, under a mechanism that goes by it.
     pub arrived: &'a Arrived,
 }
@@ -59,6 +62,20 @@ impl Arrived {
             Arrived::Blocks(receiver) => receiver.handle_arrivals(class, count),
             Arrived::Bytes(arrivals) => arrivals.count(class, count),
         }
+    }
+
+    /// Takes what the peer says of itself in a credit frame, of which all that came before it has been handled; `uncounted` is what
+    /// of a class is yet to be [counted](Arrived::count).
+    pub fn handle_account(&self, frame: &CreditFrame, uncounted: impl FnOnce(Class) -> u32) {
+        if let (Arrived::Blocks(receiver), Account::Sent { class, blocks }) = (self, frame.account) {
+            receiver.handle_sent_total(class, blocks, uncounted(class));
+        }
+    }
+
+    /// How often the count of arrivals was set to what the peer says that it sent, where credit is given: after frames were lost
+    /// on the link, a restart of an end, or a forged message.
+    pub fn resyncs(&self) -> u64 {
+        if let Arrived::Blocks(receiver) = self { receiver.resyncs() } else { 0 }
     }
 
     /// Whether anything is counted.
@@ -107,7 +124,7 @@ impl MessageGenerator {
             Mechanism::Pause { quanta, refresh_percent } => {
                 Kind::Pause(pfc::Generator::pause(quantum, *quanta, *refresh_percent))
             }
-            Mechanism::GfcBuffer { stages, refresh } => {
+            Mechanism::GfcBuffer { stages, refresh, .. } => {
                 Kind::Stages(Box::new(stage::Generator::new(stages.clone(), classes, *refresh)))
             }
             Mechanism::GfcPulse { stages, period } => {
@@ -125,7 +142,11 @@ impl MessageGenerator {
 
     /// The frame due at `now`.
     #[inline]
-    pub fn poll(&self, now: Time, demand: Demand<'_, impl Fn(Class) -> Bytes>) -> Option<ControlFrame> {
+    pub fn poll(
+        &self,
+        now: Time,
+        demand: Demand<'_, impl Fn(Class) -> Bytes, impl Fn(Class) -> u32>,
+    ) -> Option<ControlFrame> {
         match &self.kind {
             // Apart from the others, as it is what most ports speak.
             Kind::Pause(generator) => generator.poll(now, demand.off),
@@ -134,7 +155,11 @@ impl MessageGenerator {
     }
 
     #[inline(never)]
-    fn poll_other(&self, now: Time, demand: Demand<'_, impl Fn(Class) -> Bytes>) -> Option<ControlFrame> {
+    fn poll_other(
+        &self,
+        now: Time,
+        demand: Demand<'_, impl Fn(Class) -> Bytes, impl Fn(Class) -> u32>,
+    ) -> Option<ControlFrame> {
         match &self.kind {
             Kind::None | Kind::Pause(_) => None,
             Kind::Stages(generator) => generator.poll(now, &queues(self.classes, demand.held)).map(ControlFrame::Pfc),
@@ -153,14 +178,19 @@ impl MessageGenerator {
                     return None;
                 }
                 Class::in_mask(self.classes).for_each(|class| receiver.settle(class, || (demand.held)(class)));
-                advertiser.poll(now, receiver).map(ControlFrame::Credit)
+                advertiser.poll(now, receiver, demand.sent).map(ControlFrame::Credit)
             }
         }
     }
 
     /// Notes that the frame that [`MessageGenerator::poll`] returned for this demand has been sent at `now`, the instant of
     /// the poll.
-    pub fn handle_sent(&mut self, now: Time, frame: &ControlFrame, demand: Demand<'_, impl Fn(Class) -> Bytes>) {
+    pub fn handle_sent(
+        &mut self,
+        now: Time,
+        frame: &ControlFrame,
+        demand: Demand<'_, impl Fn(Class) -> Bytes, impl Fn(Class) -> u32>,
+    ) {
         match &mut self.kind {
             Kind::None => {}
             Kind::Pause(generator) => generator.handle_sent(now, demand.off),
@@ -249,8 +279,8 @@ mod tests {
         Time::from_nanos(us * 1_000)
     }
 
-    fn demand(off: u8, kb: u64) -> Demand<'static, impl Fn(Class) -> Bytes + Copy> {
-        Demand { off, held: move |_| Bytes::kb(kb), arrived: &Arrived::Uncounted }
+    fn demand(off: u8, kb: u64) -> Demand<'static, impl Fn(Class) -> Bytes + Copy, impl Fn(Class) -> u32 + Copy> {
+        Demand { off, held: move |_| Bytes::kb(kb), sent: |_| 0, arrived: &Arrived::Uncounted }
     }
 
     fn stages() -> StageTable {
@@ -270,11 +300,11 @@ mod tests {
 
     #[test]
     fn each_goes_by_its_own_part_of_the_demand() {
-        let refresh = Span::from_micros(50);
+        let (refresh, ageing) = (Span::from_micros(50), Span::from_micros(3_200));
         let pfc = generator(&Mechanism::Pfc { quanta: 100, refresh_percent: 50 });
         assert_eq!(times(pfc.poll(at(1), demand(CLASS.bit(), 0))), Some(100));
         assert_eq!(pfc.poll(at(1), demand(0, 900)), None);
-        let mut staged = generator(&Mechanism::GfcBuffer { stages: stages(), refresh });
+        let mut staged = generator(&Mechanism::GfcBuffer { stages: stages(), refresh, ageing });
         let frame = staged.poll(at(1), demand(0xff, 900)).unwrap();
         assert_eq!((times(Some(frame)), staged.slows(&frame)), (Some(2), true));
         staged.handle_sent(at(1), &frame, demand(0xff, 900));
@@ -285,7 +315,7 @@ mod tests {
         assert_eq!(times(pulsed.poll(at(1), demand(0, 900))), Some(1_464), "three quarters of 100 us");
         let mapping = Mapping::without_guarantee(Bytes::mb(1), Bytes::kb(500), RATE).unwrap();
         let period = Span::from_micros(1);
-        let conceptual = generator(&Mechanism::GfcConceptual { mapping, period, refresh });
+        let conceptual = generator(&Mechanism::GfcConceptual { mapping, period, refresh, ageing });
         match conceptual.poll(at(1), demand(0xff, 900)) {
             Some(ControlFrame::Queue(frame)) => assert_eq!(frame.lengths[CLASS.index()], 900_000),
             other => panic!("{other:?}"),
@@ -300,7 +330,7 @@ mod tests {
         let arrived = Arrived::new(&mechanism, LINK_OVERHEAD);
         let mut credits = generator(&mechanism);
         let limit = |credits: &MessageGenerator, now, held: u64| {
-            let demand = Demand { off: 0, held: |_| Bytes::new(held), arrived: &arrived };
+            let demand = Demand { off: 0, held: |_| Bytes::new(held), sent: |_| 0, arrived: &arrived };
             match credits.poll(now, demand)? {
                 ControlFrame::Credit(frame) => Some(frame.limits[CLASS.index()]),
                 other => panic!("{other:?}"),

@@ -44,12 +44,16 @@ impl Regulator {
             Mechanism::None => Kind::None,
             Mechanism::Pfc { .. } | Mechanism::GfcPulse { .. } => Kind::Pfc,
             Mechanism::Pause { .. } => Kind::Pause,
-            Mechanism::GfcBuffer { stages, .. } => Kind::Stages(Box::new(stage::Adjuster::new(stages.clone()))),
-            Mechanism::GfcConceptual { mapping, .. } => Kind::Lengths(Box::new(length::Adjuster::new(*mapping))),
-            Mechanism::GfcTime { mapping, buffer, .. } => {
-                Kind::Time(Box::new(time_based::Adjuster::new(*mapping, *buffer)))
+            Mechanism::GfcBuffer { stages, ageing, .. } => {
+                Kind::Stages(Box::new(stage::Adjuster::new(stages.clone(), *ageing, Quantum::at(rate))))
             }
-            Mechanism::Cbfc { .. } => Kind::Credits(Box::new(Sender::new())),
+            Mechanism::GfcConceptual { mapping, ageing, .. } => {
+                Kind::Lengths(Box::new(length::Adjuster::new(*mapping, *ageing)))
+            }
+            Mechanism::GfcTime { mapping, buffer, ageing, .. } => {
+                Kind::Time(Box::new(time_based::Adjuster::new(*mapping, *buffer, *ageing)))
+            }
+            Mechanism::Cbfc { buffer, .. } => Kind::Credits(Box::new(Sender::new(*buffer))),
         };
         Regulator { gate: Gate::new(Quantum::at(rate)), classes, kind, heard_at: AtomicU64::new(0) }
     }
@@ -59,9 +63,9 @@ impl Regulator {
         match (&self.kind, frame) {
             (Kind::Pfc, ControlFrame::Pfc(frame)) => self.gate.handle_pfc(now, frame),
             (Kind::Pause, ControlFrame::Pause(quanta)) => self.gate.handle_pause(now, *quanta),
-            (Kind::Stages(adjuster), ControlFrame::Pfc(frame)) => adjuster.handle_frame(frame),
-            (Kind::Lengths(adjuster), ControlFrame::Queue(frame)) => adjuster.handle_frame(frame),
-            (Kind::Time(adjuster), ControlFrame::Credit(frame)) => adjuster.handle_credit(frame),
+            (Kind::Stages(adjuster), ControlFrame::Pfc(frame)) => adjuster.handle_frame(now, frame),
+            (Kind::Lengths(adjuster), ControlFrame::Queue(frame)) => adjuster.handle_frame(now, frame),
+            (Kind::Time(adjuster), ControlFrame::Credit(frame)) => adjuster.handle_credit(now, frame),
             (Kind::Credits(sender), ControlFrame::Credit(frame)) => {
                 sender.handle_credit(frame);
             }
@@ -92,6 +96,11 @@ impl Regulator {
             Kind::Time(adjuster) => Some(adjuster.rates()),
             _ => None,
         }
+    }
+
+    /// The rate that a class has at `now`, under GFC.
+    pub fn rate(&self, now: Time, class: Class) -> Option<BitRate> {
+        self.rates().map(|rates| rates.at(now, class))
     }
 
     /// The classes whose rates [`Regulator::rates`] gives, one bit each.
@@ -130,6 +139,16 @@ impl Regulator {
         }
     }
 
+    /// FCTBS, the blocks of a class that were counted as sent; 0 under flow control that counts none.
+    #[inline]
+    pub fn sent_total(&self, class: Class) -> u32 {
+        match &self.kind {
+            Kind::Credits(sender) => sender.sent_total(class),
+            Kind::Time(adjuster) => adjuster.credits().sent_total(class),
+            _ => 0,
+        }
+    }
+
     /// The earliest instant after `now` at which a pause ends; `None` if none is under way.
     pub fn next_wakeup(&self, now: Time) -> Option<Time> {
         self.gate.next_wakeup(now)
@@ -145,12 +164,28 @@ impl Regulator {
         Time::from_picos(self.heard_at.load(Ordering::Relaxed))
     }
 
-    /// Messages that say what they should not: stages above the last, credit limits that go back.
+    /// Messages that say what they should not: stages above the last, pauses at a port that takes them for stages, credit limits
+    /// that go back or are beyond the buffer.
     pub fn odd_messages(&self) -> u64 {
+        let odd = |sender: &Sender| sender.stale() + sender.excessive();
         match &self.kind {
-            Kind::Stages(adjuster) => adjuster.stages_above_last(),
-            Kind::Time(adjuster) => adjuster.credits().stale(),
-            Kind::Credits(sender) => sender.stale(),
+            Kind::Stages(adjuster) => adjuster.stages_above_last() + adjuster.pauses(),
+            Kind::Time(adjuster) => odd(adjuster.credits()),
+            Kind::Credits(sender) => odd(sender),
+            _ => 0,
+        }
+    }
+
+    /// Pauses received by a port that obeys stages, in the same frames: its peer speaks PFC.
+    pub fn pauses_for_stages(&self) -> u64 {
+        if let Kind::Stages(adjuster) = &self.kind { adjuster.pauses() } else { 0 }
+    }
+
+    /// Messages received with credit for more than a buffer has.
+    pub fn excessive_credits(&self) -> u64 {
+        match &self.kind {
+            Kind::Time(adjuster) => adjuster.credits().excessive(),
+            Kind::Credits(sender) => sender.excessive(),
             _ => 0,
         }
     }
@@ -180,7 +215,7 @@ mod tests {
     }
 
     fn credit(limit: u32) -> ControlFrame {
-        ControlFrame::Credit(CreditFrame { enabled: CLASS.bit(), limits: [limit; 8] })
+        ControlFrame::Credit(CreditFrame { enabled: CLASS.bit(), limits: [limit; 8], ..CreditFrame::default() })
     }
 
     fn stages() -> StageTable {
@@ -190,15 +225,16 @@ mod tests {
     fn all() -> [Mechanism; 8] {
         let (buffer, period) = (Bytes::mb(1), Span::from_micros(50));
         let mapping = Mapping::without_guarantee(buffer, Bytes::kb(492), RATE).unwrap();
+        let ageing = period * 64;
         [
             Mechanism::None,
             Mechanism::Pfc { quanta: 100, refresh_percent: 50 },
             Mechanism::Pause { quanta: 100, refresh_percent: 50 },
-            Mechanism::GfcBuffer { stages: stages(), refresh: period },
+            Mechanism::GfcBuffer { stages: stages(), refresh: period, ageing },
             Mechanism::GfcPulse { stages: stages(), period },
-            Mechanism::GfcTime { mapping, buffer, period },
+            Mechanism::GfcTime { mapping, buffer, period, ageing },
             Mechanism::Cbfc { buffer, period },
-            Mechanism::GfcConceptual { mapping, period, refresh: period },
+            Mechanism::GfcConceptual { mapping, period, refresh: period, ageing },
         ]
     }
 
@@ -225,11 +261,11 @@ mod tests {
         let gfc = regulator(&all()[3]);
         gfc.handle(at(0), &pfc(u16::MAX));
         assert_eq!(gfc.paused(at(1)), 0);
-        let rates = gfc.rates().unwrap();
-        assert_eq!((rates.rate(CLASS), gfc.odd_messages()), (stages().rate(u16::MAX), 1));
-        assert!(rates.rate(CLASS) >= crate::RATE_MIN);
+        let rate = |now| gfc.rate(now, CLASS).unwrap();
+        assert_eq!((rate(at(1)), gfc.odd_messages(), gfc.pauses_for_stages()), (stages().rate(u16::MAX), 1, 1));
+        assert!(rate(at(1)) >= crate::RATE_MIN);
         gfc.handle(at(2), &pfc(0));
-        assert_eq!(rates.rate(CLASS), RATE, "RESUME is stage 0");
+        assert_eq!(rate(at(2)), RATE, "RESUME is stage 0");
     }
 
     #[test]
@@ -241,5 +277,33 @@ mod tests {
         port.handle_sent(CLASS, 60);
         assert!(!port.has_credit(CLASS, 60));
         assert_eq!((port.heard_at(), port.credit_classes()), (at(1), CLASS.bit()));
+    }
+
+    /// One forged PAUSE on a port whose peer says nothing more.
+    #[test]
+    fn no_single_message_holds_a_gfc_class_for_good() {
+        let queue = ControlFrame::Queue(QueueFrame { enabled: 0xff, lengths: [u32::MAX; 8] });
+        let none = ControlFrame::Credit(CreditFrame { enabled: 0xff, limits: [0; 8], ..CreditFrame::default() });
+        for (mechanism, forged) in [(&all()[3], pfc(u16::MAX)), (&all()[5], none), (&all()[7], queue)] {
+            let port = regulator(mechanism);
+            port.handle_sent(CLASS, 1_000_000);
+            assert!(port.handle(at(0), &forged));
+            assert!(port.rate(at(3_199), CLASS).unwrap() < BitRate::mbps(1), "{mechanism:?}");
+            assert_eq!(port.rate(at(3_200), CLASS), Some(RATE), "{mechanism:?}");
+        }
+    }
+
+    /// One forged credit of 2^31 - 1 blocks.
+    #[test]
+    fn no_single_message_gives_more_credit_than_the_buffer() {
+        let port = regulator(&all()[6]);
+        let whole = 15_625 * 64 - 4;
+        for limit in [(1 << 31) - 1, 1 << 30, 15_626] {
+            port.handle(at(0), &credit(limit));
+            assert!(!port.has_credit(CLASS, 60), "{limit}: beyond what the peer's buffer has");
+        }
+        port.handle(at(0), &credit(15_625));
+        assert!(port.has_credit(CLASS, whole) && !port.has_credit(CLASS, whole + 1));
+        assert_eq!((port.odd_messages(), port.excessive_credits()), (3, 3));
     }
 }

@@ -3,9 +3,9 @@
 
 use std::collections::VecDeque;
 
-use weir_flowctl::cbfc::{self, Advertiser};
+use weir_flowctl::cbfc::{self, Advertiser, BLOCK, blocks};
 use weir_flowctl::gfc::{Mapping, Rates, StageTable, length, stage, time_based};
-use weir_flowctl::{RateLimiter, Shaper, wire_bytes};
+use weir_flowctl::{Quantum, RateLimiter, Shaper, wire_bytes};
 use weir_units::{BitRate, Bytes, CLASSES, Class, LINK_OVERHEAD, Span, Time};
 
 const LINE: BitRate = BitRate::gbps(10);
@@ -15,6 +15,7 @@ const CLASS: Class = Class::new(3);
 const FRAME: u32 = 1_514;
 const QUEUED: u64 = 1_536;
 const STEP: Span = Span::from_nanos(200);
+const AGEING: Span = Span::from_millis(3);
 
 /// Messages under way.
 struct Delayed<T> {
@@ -108,7 +109,7 @@ impl Conceptual {
     fn new(mapping: Mapping, delay: Span) -> Conceptual {
         let (period, refresh) = (length::Generator::period_by_default(LINE), Advertiser::period_by_default(LINE));
         let generator = length::Generator::new(CLASS.bit(), period, refresh);
-        Conceptual { generator, messages: Delayed::new(delay), adjuster: length::Adjuster::new(mapping) }
+        Conceptual { generator, messages: Delayed::new(delay), adjuster: length::Adjuster::new(mapping, AGEING) }
     }
 }
 
@@ -119,7 +120,7 @@ impl Feedback for Conceptual {
             self.messages.push(now, frame);
         }
         while let Some(frame) = self.messages.pop(now) {
-            self.adjuster.handle_frame(&frame);
+            self.adjuster.handle_frame(now, &frame);
         }
     }
 
@@ -138,7 +139,11 @@ impl BufferBased {
     fn new(table: StageTable, delay: Span) -> BufferBased {
         let refresh = Advertiser::period_by_default(LINE);
         let generator = stage::Generator::new(table.clone(), CLASS.bit(), refresh);
-        BufferBased { generator, messages: Delayed::new(delay), adjuster: stage::Adjuster::new(table) }
+        BufferBased {
+            generator,
+            messages: Delayed::new(delay),
+            adjuster: stage::Adjuster::new(table, AGEING, Quantum::at(LINE)),
+        }
     }
 }
 
@@ -149,7 +154,7 @@ impl Feedback for BufferBased {
             self.messages.push(now, frame);
         }
         while let Some(frame) = self.messages.pop(now) {
-            self.adjuster.handle_frame(&frame);
+            self.adjuster.handle_frame(now, &frame);
         }
     }
 
@@ -163,6 +168,7 @@ struct TimeBased {
     advertiser: Advertiser,
     messages: Delayed<weir_flowctl::frame::CreditFrame>,
     adjuster: time_based::Adjuster,
+    held_blocks: u64,
 }
 
 impl TimeBased {
@@ -171,19 +177,22 @@ impl TimeBased {
             receiver: cbfc::Receiver::new(Bytes::mb(1)),
             advertiser: Advertiser::new(CLASS.bit(), Advertiser::period_by_default(LINE)),
             messages: Delayed::new(delay),
-            adjuster: time_based::Adjuster::new(mapping, Bytes::mb(1)),
+            adjuster: time_based::Adjuster::new(mapping, Bytes::mb(1), AGEING),
+            held_blocks: 0,
         }
     }
 }
 
 impl Feedback for TimeBased {
     fn step(&mut self, now: Time, _queue: Bytes) {
-        if let Some(frame) = self.advertiser.poll(now, &self.receiver) {
+        self.receiver.settle(CLASS, || BLOCK * self.held_blocks);
+        let sent = |class| self.adjuster.credits().sent_total(class);
+        if let Some(frame) = self.advertiser.poll(now, &self.receiver, sent) {
             self.advertiser.handle_sent(now);
             self.messages.push(now, frame);
         }
         while let Some(frame) = self.messages.pop(now) {
-            self.adjuster.handle_credit(&frame);
+            self.adjuster.handle_credit(now, &frame);
         }
     }
 
@@ -197,15 +206,17 @@ impl Feedback for TimeBased {
 
     fn handle_arrival(&mut self) {
         self.receiver.handle_arrival(CLASS, FRAME);
+        self.held_blocks += u64::from(blocks(FRAME));
     }
 
     fn handle_departure(&mut self) {
-        self.receiver.handle_departure(CLASS, FRAME);
+        self.held_blocks -= u64::from(blocks(FRAME));
     }
 }
 
 fn rate_of(rates: &Rates) -> BitRate {
-    rates.rate(CLASS)
+    // Stages and lengths are told again long before they age.
+    rates.told(CLASS).rate
 }
 
 fn ms(n: u64) -> Span {

@@ -101,17 +101,21 @@ def test_stages_rise_and_fall_with_the_queue(captures):
 @pytest.mark.parametrize("name", ["time", "credit"])
 def test_credit_counts_blocks(captures, name):
     _, sent, finished = captures
-    limits = []
+    limits, accounts = [], []
     for frame in sent[name]:
         assert len(frame) == MINIMUM_BYTES
         destination, source, ethertype, opcode = struct.unpack(">6s6sHH", frame[:16])
         assert destination == bytes.fromhex("0180c2000001")
         assert source == bytes.fromhex(port_mac(list(PORTS).index(name)).replace(":", ""))
         assert (ethertype, opcode, frame[16:20]) == (0x8808, 0xFFFE, bytes.fromhex("02575201"))
-        assert frame[20:22] == bytes([0, 1 << 3]) and not any(frame[54:])
+        assert frame[20:22] == bytes([0, 1 << 3])
+        accounts.append(struct.unpack(">BBI", frame[54:]))
         credit = struct.unpack(">8I", frame[22:54])
         assert not any(credit[number] for number in range(8) if number != 3)
         limits.append(credit[3])
+    # In turn: what a queue may hold, and what the port itself has sent of class 3.
+    assert {account for account in accounts[::2]} == {(1, 0, BUFFER_BLOCKS)}
+    assert {account for account in accounts[1::2]} == {(2, 3, 0)}
     # What the buffer charges for the frames is less than the blocks that they were sent for.
     assert BUFFER_BLOCKS <= limits[0] <= BUFFER_BLOCKS + FRAMES
     assert limits == sorted(limits), "a limit never goes back"

@@ -56,6 +56,9 @@ def kinds(mtu):
         Ether(**to) / Dot1AD(vlan=100) / Dot1Q(vlan=7) / IP(**ip) / UDP(),
         Ether(**to) / Dot1Q(vlan=1) / Dot1Q(vlan=2) / Dot1Q(vlan=3) / IP(**ip) / UDP(),
         Ether(**to) / Dot1Q(vlan=7),
+        # Behind a tag, these are no flow control, and go nowhere.
+        Ether(src=here, dst="01:80:c2:00:00:01") / Dot1Q(vlan=7) / Raw(bytes.fromhex("880801010008") + b"\xff" * 40),
+        Ether(**to) / Dot1AD(vlan=7) / Dot1Q(vlan=8) / Raw(bytes.fromhex("88080001ffff") + bytes(40)),
         # RoCEv2, lossless by SONiC's map.
         Ether(**to) / IP(tos=3 << 2 | 2, **ip) / UDP(sport=49152, dport=4791) / BTH(opcode=4, dqpn=17, psn=1) / Raw(b"R" * 64),
         Ether(**to, type=0x88B5) / Raw(b"experimental"),

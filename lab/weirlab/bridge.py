@@ -1,12 +1,13 @@
 """A learning bridge on paper: what a switch must do with each frame.
 
 Written from IEEE 802.1Q and Weir's configuration page, and not from its source, so that both can't be wrong alike.
-The bridge knows no VLANs: tags are carried, and not looked at.
+The bridge knows no VLANs: tags are carried, and not looked at. But what would be MAC control without its tags goes nowhere.
 """
 
 from collections import Counter
 
 CONTROL_TYPE = bytes([0x88, 0x08])
+TAG_TYPES = (bytes([0x81, 0x00]), bytes([0x88, 0xA8]))
 CONTROL_ADDRESS = bytes([0x01, 0x80, 0xC2, 0x00, 0x00, 0x01])
 RESERVED_ADDRESSES = bytes([0x01, 0x80, 0xC2, 0x00, 0x00])
 HEADER_BYTES = 14
@@ -30,7 +31,7 @@ class Bridge:
         if len(frame) < HEADER_BYTES:
             return self._drop("malformed")
         destination, source = frame[:6], frame[6:12]
-        if frame[12:14] == CONTROL_TYPE:
+        if type_behind_tags(frame) == CONTROL_TYPE:
             self.control[port][control_kind(frame)] += 1
             return []
         if source[0] & 1:
@@ -56,9 +57,17 @@ class Bridge:
         return []
 
 
+def type_behind_tags(frame):
+    """The Ethertype behind all VLAN tags."""
+    at = HEADER_BYTES - 2
+    while frame[at : at + 2] in TAG_TYPES:
+        at += TAG_BYTES
+    return frame[at : at + 2]
+
+
 def control_kind(frame):
     """How a port that speaks PFC counts a MAC control frame."""
-    if len(frame) < 16 or frame[:6] != CONTROL_ADDRESS:
+    if len(frame) < 16 or frame[:6] != CONTROL_ADDRESS or frame[12:14] != CONTROL_TYPE:
         return "malformed"
     opcode = int.from_bytes(frame[14:16], "big")
     if opcode == 0x0101:

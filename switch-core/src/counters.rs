@@ -130,8 +130,12 @@ pub mod port_stat {
     pub const OFF_PICOS: usize = PAUSES + CLASSES;
     /// RX lcore: frames passed on to the forwarder.
     pub const PASSED_ON: usize = OFF_PICOS + CLASSES;
+    /// Control frames received that are [`IGNORED`] because they are of another flow control than the port's.
+    pub const FOREIGN: usize = PASSED_ON + 1;
+    /// Classes that went back to the line rate because the peer's last word on them had aged (sent side).
+    pub const AGED: usize = FOREIGN + 1;
     /// Numbers in a row.
-    pub const WIDTH: usize = PASSED_ON + 1;
+    pub const WIDTH: usize = AGED + 1;
 }
 
 /// Told by a transmitter about itself, after the rows.
@@ -332,7 +336,8 @@ mod tests {
         let values: Vec<u64> = published.values().collect();
         assert_eq!(values.iter().sum::<u64>(), 16);
         let gauges = values.len() - gauge::WIDTH;
-        assert_eq!(values[gauges - 1], 5, "the last number of the last port's row");
+        let row = gauges - port_stat::WIDTH;
+        assert_eq!(values[row + port_stat::PASSED_ON], 5, "in the last port's row");
         assert_eq!(values[gauges + gauge::HELD], 7);
     }
 

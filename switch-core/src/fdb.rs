@@ -1,6 +1,6 @@
 //! The forwarding database: which station is behind which port.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use prefetch_index::prefetch_index;
 use weir_units::{MacAddr, PortId, Span, Time};
@@ -14,7 +14,7 @@ use weir_units::{MacAddr, PortId, Span, Time};
 #[derive(Debug)]
 pub struct ForwardingTable {
     buckets: Box<[[Entry; WAYS]]>,
-    ageing_seconds: u32,
+    ticks: Ticks,
     /// Where stations with consecutive addresses are: ports in a row, [`GROUP`] and a group, or [`NOWHERE`].
     routed: Box<[u16]>,
     /// The first one's address.
@@ -36,12 +36,40 @@ pub enum Place<'t> {
 struct Entry {
     /// Port in the high 16 bits, address in the low 48; 0 is empty, since no station has address 0.
     word: AtomicU64,
-    /// Second at which the station was last heard; [`STATIC`] for one that is never forgotten.
-    heard: AtomicU32,
+    /// [Tick](Ticks) in which the station was last heard; [`STATIC`] for one that is never forgotten.
+    heard: AtomicU64,
+}
+
+/// The clock of ageing: coarse, so that a station that speaks all the time is noted now and then, and not with each packet.
+#[derive(Clone, Copy, Debug)]
+struct Ticks {
+    /// A tick has two to the power of this many picoseconds: a 256th of the ageing time at most.
+    shift: u32,
+    /// Ticks after which an address is forgotten: never before its time, and less than 1 % of it later.
+    ageing: u64,
+}
+
+impl Ticks {
+    fn of(ageing: Span) -> Ticks {
+        let shift = (ageing.as_picos() / 256).max(1).ilog2();
+        // The tick in which a station was heard may have been about to end.
+        Ticks { shift, ageing: (ageing.as_picos() >> shift) + 2 }
+    }
+
+    #[inline]
+    fn at(self, now: Time) -> u64 {
+        now.as_picos() >> self.shift
+    }
+
+    /// Whether what was heard in that tick has not aged.
+    #[inline]
+    fn is_current(self, heard: u64, now: Time) -> bool {
+        heard == STATIC || self.at(now).saturating_sub(heard) < self.ageing
+    }
 }
 
 const WAYS: usize = 4;
-const STATIC: u32 = u32::MAX;
+const STATIC: u64 = u64::MAX;
 const ADDRESS_BITS: u32 = 48;
 /// Not ports in a row: the other bits number a group.
 const GROUP: u16 = 1 << 15;
@@ -67,12 +95,17 @@ fn is_range(ports: &[u16]) -> bool {
 }
 
 impl ForwardingTable {
-    /// A table for at least `capacity` addresses; a learned one is forgotten when not heard for `ageing`.
+    /// A table for at least `capacity` addresses; a learned one is forgotten when not heard for `ageing`, and up to 1 % longer.
     pub fn new(capacity: usize, ageing: Span) -> ForwardingTable {
         let buckets = (capacity * 2 / WAYS).max(1).next_power_of_two();
-        let ageing_seconds = (ageing.as_micros() / 1_000_000).clamp(1, u64::from(STATIC) / 2) as u32;
         let buckets = (0..buckets).map(|_| Default::default()).collect();
-        ForwardingTable { buckets, ageing_seconds, routed: Box::default(), routed_from: 0, groups: Vec::new() }
+        ForwardingTable {
+            buckets,
+            ticks: Ticks::of(ageing),
+            routed: Box::default(),
+            routed_from: 0,
+            groups: Vec::new(),
+        }
     }
 
     /// Enters stations behind several ports of equal cost each, or one, or none: the first one has the address `first`, each
@@ -121,7 +154,7 @@ impl ForwardingTable {
     /// Notes that `address` spoke on `port`.
     #[inline]
     pub fn learn(&self, address: MacAddr, port: PortId, now: Time) {
-        let second = second(now);
+        let tick = self.ticks.at(now);
         let bucket = self.bucket(address);
         for entry in bucket {
             let held = entry.word.load(Ordering::Relaxed);
@@ -135,28 +168,28 @@ impl ForwardingTable {
             if held != word(address, port) {
                 entry.word.store(word(address, port), Ordering::Relaxed);
             }
-            // Written once a second, not once a packet: other lcores read this cache line.
-            if heard != second {
-                entry.heard.store(second, Ordering::Relaxed);
+            // Written once a tick, not once a packet: other lcores read this cache line.
+            if heard != tick {
+                entry.heard.store(tick, Ordering::Relaxed);
             }
             return;
         }
-        self.learn_new(bucket, address, port, second);
+        self.learn_new(bucket, address, port, tick);
     }
 
     #[cold]
-    fn learn_new(&self, bucket: &[Entry; WAYS], address: MacAddr, port: PortId, second: u32) {
+    fn learn_new(&self, bucket: &[Entry; WAYS], address: MacAddr, port: PortId, tick: u64) {
         let age = |entry: &Entry| match (entry.word.load(Ordering::Relaxed), entry.heard.load(Ordering::Relaxed)) {
             (_, STATIC) => None,
-            (0, _) => Some(u32::MAX),
-            (_, heard) => Some(second.saturating_sub(heard)),
+            (0, _) => Some(u64::MAX),
+            (_, heard) => Some(tick.saturating_sub(heard)),
         };
         let oldest = bucket.iter().filter_map(|entry| age(entry).map(|age| (age, entry))).max_by_key(|(age, _)| *age);
         if let Some((_, entry)) = oldest
             && address != MacAddr::default()
         {
             entry.word.store(word(address, port), Ordering::Relaxed);
-            entry.heard.store(second, Ordering::Relaxed);
+            entry.heard.store(tick, Ordering::Relaxed);
         }
     }
 
@@ -171,7 +204,7 @@ impl ForwardingTable {
             let held = entry.word.load(Ordering::Relaxed);
             if held << (64 - ADDRESS_BITS) == address.to_u64() << (64 - ADDRESS_BITS) && held != 0 {
                 let heard = entry.heard.load(Ordering::Relaxed);
-                if heard == STATIC || second(now).saturating_sub(heard) < self.ageing_seconds {
+                if self.ticks.is_current(heard, now) {
                     return Some(Place::Port(PortId((held >> ADDRESS_BITS) as u16)));
                 }
             }
@@ -195,8 +228,7 @@ impl ForwardingTable {
     pub fn entries(&self, now: Time) -> Vec<(MacAddr, PortId, bool)> {
         let entries = self.buckets.iter().flatten().filter_map(|entry| {
             let (held, heard) = (entry.word.load(Ordering::Relaxed), entry.heard.load(Ordering::Relaxed));
-            let current = heard == STATIC || second(now).saturating_sub(heard) < self.ageing_seconds;
-            (held != 0 && current)
+            (held != 0 && self.ticks.is_current(heard, now))
                 .then(|| (MacAddr::from_u64(held), PortId((held >> ADDRESS_BITS) as u16), heard == STATIC))
         });
         entries.collect()
@@ -213,11 +245,6 @@ impl ForwardingTable {
 #[inline]
 fn word(address: MacAddr, port: PortId) -> u64 {
     u64::from(port.0) << ADDRESS_BITS | address.to_u64()
-}
-
-#[inline]
-fn second(now: Time) -> u32 {
-    (now.as_nanos() / 1_000_000_000) as u32
 }
 
 #[cfg(test)]
@@ -242,10 +269,26 @@ mod tests {
         let table = table();
         table.learn(mac(1), PortId(3), at(0));
         assert_eq!(table.lookup(mac(1), at(299)), Some(Place::Port(PortId(3))));
-        assert_eq!(table.lookup(mac(1), at(300)), None);
+        assert_eq!(table.lookup(mac(1), at(303)), None);
         table.learn(mac(1), PortId(3), at(250));
         assert_eq!(table.lookup(mac(1), at(549)), Some(Place::Port(PortId(3))));
         assert_eq!(table.lookup(mac(2), at(0)), None);
+    }
+
+    /// From a millisecond to eleven days, whenever a station was heard: not before the time, and at most 1 % after it.
+    #[test]
+    fn ageing_holds_to_a_hundredth_whatever_it_is() {
+        for ageing in
+            [Span::from_millis(1), Span::from_micros(1_999), Span::from_millis(700), Span::from_secs(1_000_000)]
+        {
+            let (table, hundredth) = (ForwardingTable::new(16, ageing), ageing.divided_by(100));
+            for n in 0..100 {
+                let heard = Time::from_nanos(7) + hundredth * n;
+                table.learn(mac(n as u32 + 1), PortId(3), heard);
+                let is_known = |after: Span| table.lookup(mac(n as u32 + 1), heard + after).is_some();
+                assert!(is_known(ageing) && !is_known(ageing + hundredth), "{ageing}, {n}");
+            }
+        }
     }
 
     #[test]

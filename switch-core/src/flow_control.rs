@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use weir_config::{ConfigErrors, FlowControl, GfcPeer, SwitchConfig};
+use weir_config::{ConfigErrors, FlowControl, GFC_AGEING_REFRESHES, GfcPeer, SwitchConfig};
 use weir_flowctl::cbfc::Advertiser;
 use weir_flowctl::gfc::{Mapping, StageTable, ThresholdError, length};
 use weir_flowctl::gfc::{buffer_based_b1_max, conceptual_b0_max, time_based_b0_max};
@@ -60,10 +60,10 @@ pub fn mechanism(config: &SwitchConfig, port: usize, rate: BitRate) -> Result<Me
             };
             let stages = make.map_err(|error| refused("b_1", error))?;
             match gfc.peer {
-                GfcPeer::Gfc => Mechanism::GfcBuffer {
-                    stages,
-                    refresh: gfc.refresh.unwrap_or_else(|| Advertiser::period_by_default(rate)),
-                },
+                GfcPeer::Gfc => {
+                    let refresh = gfc.refresh.unwrap_or_else(|| Advertiser::period_by_default(rate));
+                    Mechanism::GfcBuffer { stages, refresh, ageing: gfc.ageing.unwrap_or(ageing_by_default(refresh)) }
+                }
                 GfcPeer::Pfc { period } => {
                     Mechanism::GfcPulse { stages, period: period.unwrap_or(GfcPeer::PULSE_PERIOD_DEFAULT) }
                 }
@@ -78,10 +78,12 @@ pub fn mechanism(config: &SwitchConfig, port: usize, rate: BitRate) -> Result<Me
                 let safe = |b_0| Mapping::conceptual(b_m, b_0, rate, tau);
                 b_0.map_or(Err(ThresholdError::Theorem41 { highest }), safe)
             };
+            let refresh = gfc.refresh.unwrap_or_else(|| Advertiser::period_by_default(rate));
             Mechanism::GfcConceptual {
                 mapping: make.map_err(|error| refused("b_0", error))?,
                 period: conceptual_period(gfc.period, rate),
-                refresh: gfc.refresh.unwrap_or_else(|| Advertiser::period_by_default(rate)),
+                refresh,
+                ageing: gfc.ageing.unwrap_or(ageing_by_default(refresh)),
             }
         }
         FlowControl::GfcTime(gfc) => {
@@ -94,13 +96,19 @@ pub fn mechanism(config: &SwitchConfig, port: usize, rate: BitRate) -> Result<Me
                 let safe = |b_0| Mapping::time_based(b_m, b_0, rate, tau, reckoned(period));
                 b_0.map_or(Err(ThresholdError::Theorem51 { highest }), safe)
             };
-            Mechanism::GfcTime { mapping: make.map_err(|error| refused("b_0", error))?, buffer: b_m, period }
+            let (mapping, ageing) = (make.map_err(|error| refused("b_0", error))?, gfc.ageing);
+            Mechanism::GfcTime { mapping, buffer: b_m, period, ageing: ageing.unwrap_or(ageing_by_default(period)) }
         }
         FlowControl::Cbfc(cbfc) => Mechanism::Cbfc {
             buffer: limit,
             period: cbfc.period.unwrap_or_else(|| Advertiser::period_by_default(rate)),
         },
     })
+}
+
+/// How long GFC goes by a message that is not repeated, where the file says nothing.
+fn ageing_by_default(refresh: Span) -> Span {
+    refresh * GFC_AGEING_REFRESHES
 }
 
 /// The shortest time between two messages of conceptual GFC, as configured or by default.

@@ -5,6 +5,7 @@ mod prefetch;
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
+use weir_flowctl::frame::{ControlFrame, CreditFrame, DecodeError};
 use weir_mmu::{Arrival, PortWriter, Verdict};
 use weir_units::{CLASSES, Class, PortId, QueueId, Time};
 
@@ -246,13 +247,17 @@ impl<P: Packet> Forwarder<P> {
     #[inline(never)]
     fn handle_copied(&mut self, now: Time, port: PortId, burst: &mut Burst<P>, store: &mut impl PacketStore<P>) {
         let mut ways: ArrayVec<(Option<Headers>, Way), BURST_MAX> = ArrayVec::new();
+        // What the peer says of itself, and how many data frames came before it.
+        let mut accounts: ArrayVec<(usize, CreditFrame), BURST_MAX> = ArrayVec::new();
         burst.retain(|packet| {
             ways.push(match packet.parse() {
                 Parsed::Data(headers) => (Some(headers), self.way(now, port, &headers, packet)),
                 Parsed::Malformed => (None, Way::Drop(DropReason::Malformed)),
                 Parsed::Control(control) => {
-                    self.stirred |= 1 << port.0;
-                    handle_control(&self.shared, &mut self.counters, now, port, control);
+                    self.handle_control(now, port, control);
+                    if let Ok(ControlFrame::Credit(frame)) = control {
+                        accounts.push((ways.len(), frame));
+                    }
                     return false;
                 }
             });
@@ -274,10 +279,15 @@ impl<P: Packet> Forwarder<P> {
             self.flush(now, clone);
         }
         self.take_turn(port);
-        for (packet, (headers, way)) in burst.drain(..).zip(ways) {
+        let mut accounts = accounts.iter().peekable();
+        for (n, (packet, (headers, way))) in burst.drain(..).zip(ways).enumerate() {
+            while let Some((_, frame)) = accounts.next_if(|(behind, _)| *behind <= n) {
+                self.compare_counts(port, frame);
+            }
             let ingress = self.receive(port, headers.as_ref(), packet.frame_bytes());
             self.forward(now, packet, ingress, way, store);
         }
+        accounts.for_each(|(_, frame)| self.compare_counts(port, frame));
         self.flush(now, port);
     }
 
@@ -286,8 +296,10 @@ impl<P: Packet> Forwarder<P> {
         let headers = match packet.parse() {
             Parsed::Data(headers) => headers,
             Parsed::Control(control) => {
-                self.stirred |= 1 << port.0;
-                handle_control(&self.shared, &mut self.counters, now, port, control);
+                self.handle_control(now, port, control);
+                if let Ok(ControlFrame::Credit(frame)) = control {
+                    self.compare_counts(port, &frame);
+                }
                 return store.take_back(packet);
             }
             Parsed::Malformed => {
@@ -298,6 +310,20 @@ impl<P: Packet> Forwarder<P> {
         let ingress = self.receive(port, Some(&headers), packet.frame_bytes());
         let way = self.way(now, port, &headers, &packet);
         self.forward(now, packet, ingress, way, store);
+    }
+
+    /// Obeys a control frame, unless the receiver on another lcore did.
+    fn handle_control(&mut self, now: Time, port: PortId, control: Result<ControlFrame, DecodeError>) {
+        if self.input.is_none() {
+            self.stirred |= 1 << port.0;
+            handle_control(&self.shared, &mut self.counters, now, port, control);
+        }
+    }
+
+    /// Compares what a port's peer has sent with what came from it, all of which has been handled up to here.
+    #[cold]
+    fn compare_counts(&self, port: PortId, frame: &CreditFrame) {
+        self.shared.port(port).arrived.handle_account(frame, |class| self.arrived[class.index()]);
     }
 
     /// Counts a frame as received, and finds its ingress queue; without headers it is in the port's own class.
@@ -537,6 +563,9 @@ impl<P: Packet> Forwarder<P> {
     pub fn discard(&mut self) -> usize {
         let mut discarded = 0;
         while let Some((port, packet)) = self.input.as_mut().and_then(|input| input.pop().ok()) {
+            if packet.is_control() {
+                continue;
+            }
             for n in 0..=self.clones[port.index()].len() {
                 let at = if n == 0 { port } else { self.clones[port.index()][n - 1] };
                 let queue = self.receive(at, None, packet.frame_bytes());

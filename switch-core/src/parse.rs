@@ -175,6 +175,7 @@ fn mend_checksum(checksum: u16, before: u16, after: u16) -> u16 {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use weir_flowctl::frame::{DecodeError, PfcFrame};
 
     use super::*;
 
@@ -260,6 +261,22 @@ mod tests {
         assert_eq!(headers(&frame(&[], 0x0800, &ipv4(104)[..19])).dscp, None);
         assert_eq!(headers(&frame(&[], 0x0800, &ipv6(104))).dscp, None, "version 6 under IPv4's ethertype");
         assert_eq!(headers(&frame(&[(0x8100, 0x6000)], 0x8100, &[])).pcp, Some(3), "tag without an end");
+    }
+
+    /// To whatever address, behind whatever tags: a switch behind this one may take the tags off.
+    #[test]
+    fn tagged_control_frames_are_no_data() {
+        let pfc = ControlFrame::Pfc(PfcFrame { enabled: 8, times: [u16::MAX; 8] }).encode(MacAddr([2, 0, 0, 0, 0, 1]));
+        let tags = [&[(0x8100, 0x6064)][..], &[(0x88a8, 1), (0x8100, 2)], &[(0x8100, 1), (0x8100, 2), (0x88a8, 3)]];
+        for tags in tags {
+            let mut tagged = frame(tags, 0x8808, &pfc[14..]);
+            for destination in [MacAddr::MAC_CONTROL, MacAddr([2, 0, 0, 0, 0, 2]), MacAddr::BROADCAST] {
+                tagged[..6].copy_from_slice(&destination.0);
+                assert!(ControlFrame::is_control(&tagged), "{tagged:?}");
+                assert_eq!(parse(&tagged), Parsed::Control(Err(DecodeError::Tagged)));
+            }
+            assert!(matches!(parse(&tagged[..14 + 4 * tags.len() - 1]), Parsed::Data(_)), "a tag without an end");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_flowctl::frame::{ControlFrame, DecodeError};
+use weir_flowctl::frame::{Account, ControlFrame, CreditFrame, DecodeError};
 use weir_units::{Class, PortId, Time};
 
 use crate::counters::{Counters, Published, port_stat};
@@ -38,16 +38,16 @@ impl<P: Packet> Receiver<P> {
         let mut passed_on = 0;
         for packet in burst.drain(..) {
             if packet.is_control() {
-                if let Parsed::Control(control) = packet.parse() {
-                    handle_control(&self.shared, &mut self.counters, now, port, control);
+                let Parsed::Control(control) = packet.parse() else { continue };
+                handle_control(&self.shared, &mut self.counters, now, port, control);
+                // What it says of the data before it is compared where that is counted.
+                if !has_account(control) {
+                    continue;
                 }
             } else {
-                assert!(
-                    self.output.push((port, packet)).is_ok(),
-                    "a burst larger than the forwarder's ring has room for"
-                );
                 passed_on += 1;
             }
+            assert!(self.output.push((port, packet)).is_ok(), "a burst larger than the forwarder's ring has room for");
         }
         self.counters.add_port(port, port_stat::PASSED_ON, passed_on);
     }
@@ -65,6 +65,11 @@ impl<P: Packet> Receiver<P> {
     }
 }
 
+/// Whether a control frame tells what its sender has sent, which counts at its place among the data.
+pub(crate) fn has_account(control: Result<ControlFrame, DecodeError>) -> bool {
+    matches!(control, Ok(ControlFrame::Credit(CreditFrame { account: Account::Sent { .. }, .. })))
+}
+
 /// Obeys a MAC control frame that `port` received, or counts why not. A port obeys the one flow control it speaks; the
 /// others are counted and ignored.
 pub(crate) fn handle_control(
@@ -77,7 +82,7 @@ pub(crate) fn handle_control(
     let frame = match control {
         Ok(frame) => frame,
         Err(DecodeError::UnknownOpcode(_)) => return counters.add_port(port, port_stat::IGNORED, 1),
-        Err(DecodeError::Truncated | DecodeError::Destination | DecodeError::NoClass) => {
+        Err(DecodeError::Truncated | DecodeError::Destination | DecodeError::Tagged | DecodeError::NoClass) => {
             return counters.add_port(port, port_stat::MALFORMED, 1);
         }
     };
@@ -97,6 +102,7 @@ pub(crate) fn handle_control(
     }
     if !state.regulator.handle(now, &frame) {
         counters.add_port(port, port_stat::IGNORED, 1);
+        counters.add_port(port, port_stat::FOREIGN, 1);
     } else if let (Some(storms), ControlFrame::Pfc(frame)) = (state.storms(), &frame) {
         storms.count_pfc(frame);
     }

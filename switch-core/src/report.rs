@@ -86,8 +86,27 @@ pub struct PortReport {
     pub control_rx: ControlReport,
     /// Control frames sent.
     pub control_tx: ControlReport,
-    /// Messages obeyed that say what they should not: stages above the last, credit limits that go back.
+    /// Messages obeyed that say what they should not: stages above the last, pauses taken for stages, credit limits that go back
+    /// or are beyond the buffer.
     pub odd_messages: u64,
+    /// How the port and its peer get on.
+    pub accord: Accord,
+}
+
+/// Signs that a port and its peer do not speak the same flow control, or not alike.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Accord {
+    /// Frames received of another flow control than the port's: ignored. PFC's pauses at a port that obeys stages too: they slow
+    /// a class for the time that they ask for.
+    pub foreign: u64,
+    /// Frames with credit for more than a buffer has: the peer has a larger one, was restarted, or did not send them.
+    pub excessive_credits: u64,
+    /// How often counts of credit were set to the peer's: after frames were lost on the link, or an end was restarted.
+    pub resyncs: u64,
+    /// How often a class went back to the line rate, because the peer's last word had aged (GFC).
+    pub aged: u64,
+    /// When the last message came that was obeyed; the clock's start if none did.
+    pub heard_at: Time,
 }
 
 /// One (port, class)'s part of a report.
@@ -186,18 +205,19 @@ impl Reporter {
     fn report(&self, now: Time, transmitted: &Sum, forwarded: &Sum, received: &Sum) -> Report {
         let ports = self.shared.ports().iter().enumerate().map(|(index, state)| {
             let port = PortId(index as u16);
-            let control = |sums: [&Sum; 2]| ControlReport {
-                pfc: sums.iter().map(|sum| sum.port(port, port_stat::PFC)).sum(),
-                pause: sums.iter().map(|sum| sum.port(port, port_stat::PAUSE)).sum(),
-                credit: sums.iter().map(|sum| sum.port(port, port_stat::CREDIT)).sum(),
-                ignored: sums.iter().map(|sum| sum.port(port, port_stat::IGNORED)).sum(),
-                malformed: sums.iter().map(|sum| sum.port(port, port_stat::MALFORMED)).sum(),
-            };
+            // Where RX has an lcore of its own, control frames are counted there.
+            let came = |stat: usize| forwarded.port(port, stat) + received.port(port, stat);
             PortReport {
                 name: state.name.clone(),
                 link_up: self.shared.port(state.real_port).link_up(),
                 classes: Class::ALL.map(|class| self.class_report(now, port, class, transmitted, forwarded, received)),
-                control_rx: control([forwarded, received]),
+                control_rx: ControlReport {
+                    pfc: came(port_stat::PFC),
+                    pause: came(port_stat::PAUSE),
+                    credit: came(port_stat::CREDIT),
+                    ignored: came(port_stat::IGNORED),
+                    malformed: came(port_stat::MALFORMED),
+                },
                 control_tx: ControlReport {
                     pfc: transmitted.port(port, port_stat::PFC),
                     pause: transmitted.port(port, port_stat::PAUSE),
@@ -206,6 +226,13 @@ impl Reporter {
                     malformed: 0,
                 },
                 odd_messages: state.regulator.odd_messages(),
+                accord: Accord {
+                    foreign: came(port_stat::FOREIGN) + state.regulator.pauses_for_stages(),
+                    excessive_credits: state.regulator.excessive_credits(),
+                    resyncs: state.arrived.resyncs(),
+                    aged: transmitted.port(port, port_stat::AGED),
+                    heard_at: state.regulator.heard_at(),
+                },
             }
         });
         Report {
@@ -242,7 +269,7 @@ impl Reporter {
             paused_tx: Span::from_picos(by_class(tx, port_stat::OFF_PICOS)),
             pauses_rx,
             paused_rx,
-            rate_rx: rated.then(|| state.regulator.rates().map(|rates| rates.rate(class))).flatten(),
+            rate_rx: rated.then(|| state.regulator.rate(now, class)).flatten(),
             storms: state.storm_counters(class),
             blocked_from: tx.queue(queue, queue_stat::BLOCKED_FROM),
             ingress: self.shared.mmu.ingress_use(queue, now),

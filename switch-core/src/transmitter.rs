@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use hdrhistogram::Histogram;
+use weir_flowctl::cbfc::blocks;
 use weir_flowctl::frame::ControlFrame;
 use weir_flowctl::{ClassLimits, Demand, MessageGenerator, Regulator, Shaper, wire_bytes};
 use weir_mmu::{Departure, EcnMarker, Mmu};
@@ -106,6 +107,12 @@ impl<P> Staged<P> {
         self.departures.push(queued.charged);
         self.lengths.push(queued.frame_bytes);
         self.packets.push(queued.packet);
+    }
+
+    /// The credit blocks of a class's frames.
+    fn blocks_of(&self, class: Class) -> u32 {
+        let frames = self.departures.iter().zip(&self.lengths);
+        frames.filter(|(departure, _)| departure.egress.class() == class).map(|(_, bytes)| blocks(*bytes)).sum()
     }
 }
 
@@ -352,8 +359,11 @@ impl<P: Packet> Transmitter<P> {
         let state = self.shared.port(port.id);
         // What the peer has said is taken over.
         let paused = port.paused(now, &state.regulator);
-        let changed = port.limits.follow(now, &state.regulator);
-        if changed || paused & !port.paused != 0 {
+        let followed = port.limits.follow(now, &state.regulator);
+        if followed.aged != 0 {
+            self.counters.add_port(port.id, port_stat::AGED, u64::from(followed.aged.count_ones()));
+        }
+        if followed.changed || paused & !port.paused != 0 {
             state.note_obeyed(now);
             record(&mut self.reactions, now.since(state.regulator.heard_at()));
         }
@@ -404,7 +414,11 @@ impl<P: Packet> Transmitter<P> {
             let bit = 1 << port.id.0;
             self.off_ports = if off == 0 { self.off_ports & !bit } else { self.off_ports | bit };
         }
-        let Some(frame) = port.generator.poll(now, demand(&self.shared, port.id, port.off, dropping)) else { return 0 };
+        let Some(frame) =
+            port.generator.poll(now, demand(&self.shared, port.id, port.off, dropping, port.staged.as_deref()))
+        else {
+            return 0;
+        };
         self.send_control_frame(now, index, &frame, driver)
     }
 
@@ -440,7 +454,7 @@ impl<P: Packet> Transmitter<P> {
         }
         let (before, off) = (port.generator.advertised_off(), port.off);
         let dropping = port.watchdogs.dropping();
-        port.generator.handle_sent(now, frame, demand(&self.shared, port.id, off, dropping));
+        port.generator.handle_sent(now, frame, demand(&self.shared, port.id, off, dropping, port.staged.as_deref()));
         let after = port.generator.advertised_off();
         match frame {
             ControlFrame::Pfc(_) => self.counters.add_port(port.id, port_stat::PFC, 1),
@@ -683,7 +697,7 @@ impl<P: Packet> Transmitter<P> {
         } else {
             Time::NEVER
         };
-        own.min(data).min(port.limits.next_wakeup(waiting))
+        own.min(data).min(port.limits.next_wakeup(waiting, regulator))
     }
 
     /// Answers a reader's request for counters. Called between bursts.
@@ -743,13 +757,24 @@ fn still_off_classes(mmu: &Mmu, port: PortId, off: u8, now: Time) -> u8 {
     mmu.off_classes(port, off)
 }
 
-/// What the buffer asks of a port's peer: nothing of the `dropping` classes, whose frames are not kept.
+/// What the buffer asks of a port's peer: nothing of the `dropping` classes, whose frames are not kept. What is `staged` counts as
+/// sent and is not: a message goes ahead of it.
 #[inline]
-fn demand(shared: &Shared, port: PortId, off: u8, dropping: u8) -> Demand<'_, impl Fn(Class) -> Bytes> {
+fn demand<'a, P>(
+    shared: &'a Shared,
+    port: PortId,
+    off: u8,
+    dropping: u8,
+    staged: Option<&'a Staged<P>>,
+) -> Demand<'a, impl Fn(Class) -> Bytes + 'a, impl Fn(Class) -> u32 + 'a> {
     let held = move |class: Class| {
         if dropping & class.bit() != 0 { Bytes::ZERO } else { shared.mmu.held(QueueId::new(port, class)) }
     };
-    Demand { off, held, arrived: &shared.port(port).arrived }
+    let sent = move |class: Class| {
+        let ahead = staged.map_or(0, |staged| staged.blocks_of(class));
+        shared.port(port).regulator.sent_total(class).wrapping_sub(ahead)
+    };
+    Demand { off, held, sent, arrived: &shared.port(port).arrived }
 }
 
 /// A histogram of delays in nanoseconds; its memory is taken now.

@@ -4,10 +4,10 @@ mod common;
 
 use common::{Bench, LAYOUTS, STEP, Senders, TestFrame, clones, frame, introduce, pfc, toml};
 use weir_config::Layout;
-use weir_flowctl::frame::ControlFrame;
+use weir_flowctl::frame::{ControlFrame, DecodeError};
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::packet::Parsed;
-use weir_units::{Class, PortId, Span};
+use weir_units::{Class, MacAddr, PortId, Span};
 
 #[test]
 fn frames_find_their_port_and_strangers_are_flooded() {
@@ -50,6 +50,36 @@ fn what_a_bridge_must_not_forward_has_a_reason() {
     }
     assert_eq!(report.dropped(DropReason::SamePort), 3 + 1, "three introductions and a frame to its own port");
     assert_eq!((report.ports[0].control_rx.pfc, report.balance.holds), (1, true));
+}
+
+/// The whole reserved block, and only that (IEEE 802.1Q table 8-1).
+#[test]
+fn no_reserved_address_is_forwarded() {
+    let mut bench = Bench::new(&toml(3, ""), Layout::Single);
+    for last in 0..=0x20 {
+        let mut reserved = frame(0, 1, 0, 1);
+        if let Parsed::Data(headers) = &mut reserved.parsed {
+            headers.destination = MacAddr([0x01, 0x80, 0xc2, 0, 0, last]);
+        }
+        bench.arrive(0, reserved);
+        bench.step(Span::from_micros(50));
+        let forwarded = bench.world.sent.iter().map(Vec::len).sum::<usize>();
+        assert_eq!(forwarded, 2 * (usize::from(last) + 1).saturating_sub(16), "{last:#x}");
+    }
+    assert_eq!(bench.report().dropped(DropReason::LinkLocal), 16);
+}
+
+/// What would be a control frame without its tags is counted, obeyed by nobody and forwarded nowhere, in every layout.
+#[test]
+fn tagged_control_frames_go_nowhere() {
+    for layout in LAYOUTS {
+        let mut bench = Bench::new(&toml(3, ""), layout);
+        bench.arrive(0, TestFrame { parsed: Parsed::Control(Err(DecodeError::Tagged)), ..frame(0, 1, 0, 1) });
+        (0..5).for_each(|_| bench.step(Span::from_micros(50)));
+        let report = bench.report();
+        assert_eq!((report.ports[0].control_rx.malformed, report.balance.received), (1, 0), "{layout:?}");
+        assert!(report.balance.holds && bench.world.sent.iter().all(Vec::is_empty), "{layout:?}");
+    }
 }
 
 #[test]

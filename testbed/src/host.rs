@@ -287,6 +287,9 @@ impl Host {
             return;
         }
         self.limits.follow(now, &self.regulator);
+        if let ControlFrame::Credit(credit) = frame {
+            self.arrived.handle_account(credit, |_| 0);
+        }
         match frame {
             ControlFrame::Pfc(pfc) => {
                 self.counters.pfc_frames += 1;
@@ -426,6 +429,7 @@ impl Host {
         if now < self.wire.free_at() {
             return None;
         }
+        self.limits.follow(now, &self.regulator);
         let outgoing = self.poll_control(now).or_else(|| {
             let held_back = self.held_back(now);
             let answer = if held_back & self.config.ack_class.bit() == 0 { self.poll_answer(now) } else { None };
@@ -441,7 +445,7 @@ impl Host {
     fn poll_control(&mut self, now: Time) -> Option<Outgoing> {
         let off = self.intake.as_mut().map_or(0, |intake| intake.off(now));
         let held = |class| self.intake.as_ref().map_or(Bytes::ZERO, |intake| intake.held(class));
-        let demand = Demand { off, held, arrived: &self.arrived };
+        let demand = Demand { off, held, sent: |class| self.regulator.sent_total(class), arrived: &self.arrived };
         let frame = self.generator.poll(now, demand)?;
         let before = self.generator.advertised_off();
         self.generator.handle_sent(now, &frame, demand);
@@ -632,7 +636,12 @@ impl Host {
         let opens = Class::in_mask(ready).map(|class| self.opens_at(free, class)).min().unwrap_or(Time::NEVER);
         let timer = self.timers.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at);
         let intake = self.intake.as_ref().map_or(Time::NEVER, |intake| {
-            let demand = Demand { off: intake.off_so_far(), held: |class| intake.held(class), arrived: &self.arrived };
+            let demand = Demand {
+                off: intake.off_so_far(),
+                held: |class| intake.held(class),
+                sent: |class| self.regulator.sent_total(class),
+                arrived: &self.arrived,
+            };
             if self.generator.poll(now, demand).is_some() { now } else { intake.next_wakeup() }
         });
         let later = self.schedule.next_due().min(timer).min(self.tcp_acks.next_due());
@@ -651,7 +660,11 @@ impl Host {
         while self.regulator.paused(at) & class.bit() != 0 {
             at = self.regulator.next_wakeup(at).expect("a paused class has a timer");
         }
-        if self.limits.waiting(at, class.bit()) != 0 { self.limits.next_wakeup(class.bit()) } else { at }
+        if self.limits.waiting(at, class.bit()) != 0 {
+            self.limits.next_wakeup(class.bit(), &self.regulator)
+        } else {
+            at
+        }
     }
 
     /// Whether all flows have sent all that they will ever send, and have it acknowledged.
@@ -700,9 +713,9 @@ impl Host {
         self.regulator.paused(now)
     }
 
-    /// The rate that the peer sets a class, under GFC.
-    pub fn peer_rate(&self, class: Class) -> Option<BitRate> {
-        self.regulator.rates().map(|rates| rates.rate(class))
+    /// The rate that the peer sets a class, as of `now`, under GFC.
+    pub fn peer_rate(&self, now: Time, class: Class) -> Option<BitRate> {
+        self.regulator.rate(now, class)
     }
 
     /// What concerns no single flow.

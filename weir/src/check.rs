@@ -118,8 +118,12 @@ fn print_memory(switches: &[SwitchConfig], memory: Memory) {
     } else {
         "one for each cell of the buffer, so the cells and never the mbufs run out"
     };
+    let replayed = match memory.replayed {
+        0 => String::new(),
+        frames => format!(", {} for the capture files that are replayed without end", count(u64::from(frames))),
+    };
     println!(
-        "packet memory: {} mbufs for the buffer ({by}), {} on their way in and out, {} for control frames: {} in all",
+        "packet memory: {} mbufs for the buffer ({by}), {} on their way in and out{replayed}, {} for control frames: {} in all",
         count(u64::from(memory.buffered)),
         count(u64::from(memory.in_flight)),
         count(u64::from(memory.control)),

@@ -7,13 +7,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use weir_config::SwitchConfig;
+use weir_config::{FlowControl, SwitchConfig};
 use weir_dpdk_driver::{DriverError, Fabric, FabricOptions, Memory, Placement, RunningFabric, Runtime, Stopped};
 use weir_switch_core::Report;
+use weir_switch_core::counters::DropReason;
 use weir_switch_core::report::PortReport;
 use weir_units::{BitRate, Bytes};
 
 use crate::exit::{Failure, load_all};
+use crate::peers::{PeerLog, overrun};
 use crate::storms::StormLog;
 use crate::summary::{RunSummary, print_summary};
 
@@ -118,7 +120,7 @@ fn watch(
     let mut last: Vec<Report> = (0..switches.len()).map(|index| running.report(index)).collect::<Result<_, _>>()?;
     let mut next = Instant::now() + interval;
     let mut warned = false;
-    let mut storms = StormLog::default();
+    let (mut storms, mut peers) = (StormLog::default(), PeerLog::default());
     while !stop.load(Ordering::Relaxed) && arguments.duration.is_none_or(|s| started.elapsed().as_secs() < s) {
         std::thread::park_timeout(TICK);
         if running.has_failed() {
@@ -136,17 +138,18 @@ fn watch(
         for (index, last) in last.iter_mut().enumerate() {
             let report = running.report(index)?;
             if !arguments.quiet {
-                println!("{}", rates_line(&switches[index].name, last, &report));
+                println!("{}", rates_line(&switches[index], last, &report));
                 std::io::stdout().flush()?;
             }
-            let violations = report.dropped(weir_switch_core::counters::DropReason::HeadroomViolation);
-            if violations > 0 && !warned {
+            if !warned && let Some((port, violations)) = overrun_port(&report) {
                 warned = true;
+                let (what, look_at) = overrun(&switches[index].ports[port].flow_control);
                 tracing::error!(
-                    switch = %switches[index].name,
-                    "{violations} lossless frames dropped: headroom violated; does every peer obey PFC, and is delay right?"
+                    switch = %switches[index].name, port = %report.ports[port].name,
+                    "{violations} lossless frames dropped: {what}; {look_at}"
                 );
             }
+            peers.tell(index, &switches[index], &report);
             if !report.balance.holds {
                 tracing::error!(switch = %switches[index].name, "the books do not balance: {:?}", report.balance);
             }
@@ -156,20 +159,21 @@ fn watch(
     Ok(())
 }
 
-/// `lab  rx 1.2 Mpps 9.8 Gb/s  tx …  held 12  PAUSE +3/-3  drops 0`
-fn rates_line(name: &str, before: &Report, now: &Report) -> String {
+/// The port at which most lossless frames found no room, if any did, and how many.
+fn overrun_port(report: &Report) -> Option<(usize, u64)> {
+    let dropped =
+        |port: &PortReport| port.classes.iter().map(|class| class.dropped(DropReason::HeadroomViolation)).sum();
+    report.ports.iter().map(dropped).enumerate().max_by_key(|(_, n)| *n).filter(|(_, n)| *n > 0)
+}
+
+/// `lab  rx 1.2 Mpps 9.8 Gb/s  tx …  held 12  PAUSE sent 3 received 3  dropped 0`
+fn rates_line(switch: &SwitchConfig, before: &Report, now: &Report) -> String {
+    let name = &switch.name;
     let span = now.at.since(before.at);
     let sums = |report: &Report| {
         let classes = report.ports.iter().flat_map(|port| &port.classes);
-        classes.fold([0u64; 6], |[rx, rxb, tx, txb, xoff, got], class| {
-            [
-                rx + class.rx_frames,
-                rxb + class.rx_bytes,
-                tx + class.tx_frames,
-                txb + class.tx_bytes,
-                xoff + class.pauses_tx,
-                got + class.xoff_rx,
-            ]
+        classes.fold([0u64; 4], |[rx, rxb, tx, txb], class| {
+            [rx + class.rx_frames, rxb + class.rx_bytes, tx + class.tx_frames, txb + class.tx_bytes]
         })
     };
     let (was, is) = (sums(before), sums(now));
@@ -179,17 +183,39 @@ fn rates_line(name: &str, before: &Report, now: &Report) -> String {
     let kpps = |frames: u64| frames as f64 / seconds / 1e3;
     let policy = policy_state(now);
     format!(
-        "{name}  rx {:.1} kpps {}  tx {:.1} kpps {}  held {} frames {}  PAUSE sent {} received {}  dropped {}{policy}",
+        "{name}  rx {:.1} kpps {}  tx {:.1} kpps {}  held {} frames {}{}  dropped {}{policy}",
         kpps(delta(0)),
         rate(delta(1)),
         kpps(delta(2)),
         rate(delta(3)),
         now.balance.held(),
         now.pool.used,
-        delta(4),
-        delta(5),
+        told(switch, before, now),
         now.balance.dropped - before.balance.dropped,
     )
+}
+
+/// What ports and their peers told each other: pauses, stages and credits, as far as ports speak these.
+fn told(switch: &SwitchConfig, before: &Report, now: &Report) -> String {
+    type Count = fn(&PortReport) -> [u64; 2];
+    type Speaks = fn(&FlowControl) -> bool;
+    let kinds: [(&str, Speaks, Count); 3] = [
+        ("PAUSE", FlowControl::tells_pauses, |port| {
+            port.classes.iter().fold([0; 2], |[sent, got], class| [sent + class.pauses_tx, got + class.xoff_rx])
+        }),
+        ("stages", FlowControl::tells_stages, |port| [port.control_tx.pfc, port.control_rx.pfc]),
+        ("credits", FlowControl::tells_room, |port| [port.control_tx.credit, port.control_rx.credit]),
+    ];
+    let mut text = String::new();
+    for (name, speaks, count) in kinds {
+        let ports: Vec<usize> = switch.real_ports().filter(|port| speaks(&switch.ports[*port].flow_control)).collect();
+        let sum = |report: &Report, way: usize| ports.iter().map(|port| count(&report.ports[*port])[way]).sum::<u64>();
+        if !ports.is_empty() {
+            let [sent, received] = [0, 1].map(|way| sum(now, way) - sum(before, way));
+            text += &format!("  {name} sent {sent} received {received}");
+        }
+    }
+    text
 }
 
 /// What the policy makes of its queues just now, if it says: SPFC's victims, the highest headroom that one is estimated to

@@ -18,6 +18,8 @@ use weir_switch_core::counters::DropReason;
 use weir_switch_core::report::{ClassReport, Delay, PortReport};
 use weir_units::{BitRate, Bytes, FRAME_BYTES_MIN, Span, WIRE_OVERHEAD_BYTES};
 
+use crate::peers::overrun;
+
 /// A finished run. Sizes are in bytes without FCS where frames are counted, as charged where buffers are.
 #[derive(Serialize)]
 pub struct RunSummary {
@@ -100,8 +102,17 @@ struct PortSummary {
     credit_tx: u64,
     /// What control frames sent took of the link, each with preamble and gap; null where the configuration gives no rate.
     control_tx_link_percent: Option<f64>,
-    /// Messages obeyed that say what they should not: stages above the last, credit limits that go back.
+    /// Messages obeyed that say what they should not: stages above the last, pauses taken for stages, credit limits that go back
+    /// or are beyond the buffer.
     odd_messages: u64,
+    /// Messages of another flow control than the port's.
+    foreign_messages: u64,
+    /// Messages with credit for more than a buffer has.
+    excessive_credits: u64,
+    /// How often counts of credit were set to the peer's: frames were lost on the link, or an end was restarted.
+    credit_resyncs: u64,
+    /// How often a class went back to the line rate, as the peer did not repeat what it told last (GFC).
+    rates_aged: u64,
     control_ignored: u64,
     control_malformed: u64,
     /// Frames that the device itself lost before the switch saw them.
@@ -196,7 +207,9 @@ impl RunSummary {
             let name = &switch.name;
             let violations = switch.drops.get(DropReason::HeadroomViolation.name()).copied().unwrap_or(0);
             if violations > 0 {
-                return Some(format!("{name}: {violations} lossless frames were dropped (headroom violated)"));
+                let most = |port: &&PortSummary| port.dropped(DropReason::HeadroomViolation);
+                let what = switch.ports.iter().max_by_key(most).map_or("", |port| overrun(&port.speaks).0);
+                return Some(format!("{name}: {violations} lossless frames were dropped ({what})"));
             }
             let without_memory = switch.drops.get(DropReason::NoMemory.name()).copied().unwrap_or(0)
                 + switch.ports.iter().map(|port| port.device_no_mbuf).sum::<u64>();
@@ -210,6 +223,13 @@ impl RunSummary {
             }
         }
         (self.mbufs_missing > 0).then(|| format!("{} packet buffers did not come back", self.mbufs_missing))
+    }
+}
+
+impl PortSummary {
+    /// Frames of all classes that were dropped for a reason.
+    fn dropped(&self, reason: DropReason) -> u64 {
+        self.classes.iter().filter_map(|class| class.drops.get(reason.name())).sum()
     }
 }
 
@@ -276,6 +296,10 @@ fn port_summary(port: &PortReport, config: &PortConfig, device: &DeviceReport, r
         credit_tx: port.control_tx.credit,
         control_tx_link_percent: config.rate.map(|rate| link_percent(sent, rate, ran_for)),
         odd_messages: port.odd_messages,
+        foreign_messages: port.accord.foreign,
+        excessive_credits: port.accord.excessive_credits,
+        credit_resyncs: port.accord.resyncs,
+        rates_aged: port.accord.aged,
         control_ignored: port.control_rx.ignored,
         control_malformed: port.control_rx.malformed,
         device_missed: device.stats.map_or(0, |stats| stats.imissed),

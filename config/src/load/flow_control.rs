@@ -14,6 +14,7 @@ const KEYS: &[(&str, &[&str])] = &[
     ("b_1", &["gfc-buffer"]),
     ("b_0", &["gfc-conceptual", "gfc-time"]),
     ("refresh", &["gfc-buffer", "gfc-conceptual"]),
+    ("ageing", &["gfc-buffer", "gfc-conceptual", "gfc-time"]),
     ("period", &["gfc-conceptual", "gfc-time", "cbfc"]),
     ("peer", &["gfc-buffer"]),
     ("pulse_period", &["gfc-buffer"]),
@@ -46,6 +47,7 @@ fn read_all(table: &Table<'_>) -> [(&'static str, FlowControl); 7] {
     let size = |key| table.quantity(key, &SIZE, Bytes::new(1)..=BUFFER_MAX);
     let time = |key, least| table.quantity(key, &TIME, least..=Span::from_secs(1));
     let tau = time("tau", Span::from_nanos(1));
+    let ageing = table.quantity("ageing", &TIME, Span::from_micros(1)..=Span::from_secs(1_000));
     let period = time("period", Span::from_micros(1));
     let b_m = size("b_m");
     let (b_0, refresh) = (size("b_0"), time("refresh", Span::from_micros(1)));
@@ -56,11 +58,12 @@ fn read_all(table: &Table<'_>) -> [(&'static str, FlowControl); 7] {
         b_m,
         b_1: size("b_1"),
         refresh,
+        ageing,
         peer: table.choice("peer", &[("gfc", GfcPeer::Gfc), ("pfc", pulsed)]).unwrap_or(GfcPeer::Gfc),
         unsafe_thresholds,
     };
-    let gfc_conceptual = GfcConceptualConfig { tau, b_m, b_0, period, refresh, unsafe_thresholds };
-    let gfc_time = GfcTimeConfig { tau, b_m, b_0, period, unsafe_thresholds };
+    let gfc_conceptual = GfcConceptualConfig { tau, b_m, b_0, period, refresh, ageing, unsafe_thresholds };
+    let gfc_time = GfcTimeConfig { tau, b_m, b_0, period, ageing, unsafe_thresholds };
     let cbfc = CbfcConfig { buffer: size("buffer"), period };
     [
         FlowControl::Pfc,

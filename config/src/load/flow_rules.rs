@@ -6,7 +6,7 @@ use weir_units::{Bytes, Span};
 
 use crate::error::Problem;
 use crate::read::Doc;
-use crate::{FlowControl, GfcBufferConfig, GfcPeer, PolicyConfig, PortConfig, SwitchConfig};
+use crate::{FlowControl, GFC_AGEING_REFRESHES_MIN, GfcBufferConfig, GfcPeer, PolicyConfig, PortConfig, SwitchConfig};
 
 /// Checks what each port gives for its flow control.
 pub(super) fn check(doc: &Doc, config: &SwitchConfig) {
@@ -17,6 +17,7 @@ pub(super) fn check(doc: &Doc, config: &SwitchConfig) {
             threshold_is_below(doc, &speaker, limit, false);
         }
         pulses_have_quanta(doc, &speaker);
+        outlives_its_refresh(doc, &speaker);
     }
     blocks_hold_whole_cells(doc, config);
 }
@@ -177,6 +178,30 @@ fn pulses_have_quanta(doc: &Doc, speaker: &Speaker<'_>) {
     doc.note(problem.at(key, "").at(format!("ports[{}].rate", speaker.index), "the rate"));
 }
 
+/// What ages is told again in time, though messages may be lost.
+fn outlives_its_refresh(doc: &Doc, speaker: &Speaker<'_>) {
+    let (key, given, ageing) = match speaker.port.flow_control {
+        FlowControl::GfcBuffer(gfc) => ("refresh", gfc.refresh, gfc.ageing),
+        FlowControl::GfcConceptual(gfc) => ("refresh", gfc.refresh, gfc.ageing),
+        FlowControl::GfcTime(gfc) => ("period", gfc.period, gfc.ageing),
+        _ => return,
+    };
+    let (Some(ageing), Some(rate)) = (ageing, speaker.port.rate) else { return };
+    let refresh = given.unwrap_or_else(|| rate.time_for(GFC_REFRESH_DEFAULT));
+    let least = refresh * GFC_AGEING_REFRESHES_MIN;
+    if ageing >= least || !doc.sound(&[&speaker.key("ageing"), &speaker.key(key)]) {
+        return;
+    }
+    let from = if given.is_some() { "" } else { " (the default)" };
+    let message = format!(
+        "`ageing` {ageing} is less than {GFC_AGEING_REFRESHES_MIN} times `{key}` {refresh}{from}: a peer that is still there would be \
+         taken for gone"
+    );
+    let problem =
+        Problem::new(message, format!("write ageing = \"{}\" or more, or a shorter {key}", as_shown(least.as_picos())));
+    doc.note(problem.at(speaker.key("ageing"), "").at(speaker.key(key), "what it is measured by"));
+}
+
 /// A time rounded up to what is shown of it, three decimals.
 fn as_shown(picos: u64) -> Span {
     let mut step = 1;
@@ -205,6 +230,8 @@ fn blocks_hold_whole_cells(doc: &Doc, config: &SwitchConfig) {
     doc.note(Problem::new(message, help).at("buffer.cell_bytes", "").at(speaker.flow_control(), "the flow control"));
 }
 
+/// Of messages that the file gives no time for, and of T: InfiniBand's, 65,535 byte times at the port's rate.
+const GFC_REFRESH_DEFAULT: Bytes = Bytes::new(65_535);
 const PULSE_QUANTA: RangeInclusive<u64> = 100..=65_535;
 const QUANTUM_BITS_PS: u128 = 512 * 1_000_000_000_000;
 const CREDIT_BLOCK_BYTES: u32 = 64;

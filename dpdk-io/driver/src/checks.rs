@@ -8,6 +8,7 @@ use weir_dpdk_io::PORTS_MAX;
 
 use crate::memory::Memory;
 use crate::nics::System;
+use crate::replay::{FRAMES_MAX, Replay};
 
 /// Bits of the effective capabilities: CAP_NET_ADMIN, CAP_NET_RAW.
 const CAP_NET_ADMIN: u32 = 12;
@@ -30,7 +31,7 @@ pub fn check_machine(switches: &[SwitchConfig]) -> Result<(), ConfigErrors> {
     let problems = switches.iter().flat_map(|switch| {
         let ports = switch.ports.iter().enumerate();
         ports.filter_map(move |(index, port)| {
-            let problem = check_device(&port.device, memory)?;
+            let problem = check_device(&port.device, memory).or_else(|| check_replay(&port.device, &memory))?;
             let key = format!("ports[{index}].{}", port.device.key());
             Some(switch.error_at(&key, problem.message, problem.help))
         })
@@ -58,6 +59,49 @@ fn check_device(device: &Device, memory: Memory) -> Option<Problem> {
             missing.or_else(|| tx.as_deref().and_then(check_parent))
         }
         Device::Ring(_) | Device::Null { .. } | Device::CloneOf(_) => None,
+    }
+}
+
+/// A file that is replayed without end is kept in packet memory, each frame in an mbuf.
+fn check_replay(device: &Device, memory: &Memory) -> Option<Problem> {
+    let Device::Pcap { rx: Some(file), infinite: true, .. } = device else { return None };
+    let problem = |message: String, help: &str| Some(Problem { message, help: help.into() });
+    let replay = match Replay::of(file) {
+        Ok(replay) => replay,
+        Err(error) => {
+            return problem(format!("{file} can't be read as a capture file: {error}"), "name a pcap or pcapng file");
+        }
+    };
+    let longest = replay.frame_bytes_max;
+    if replay.frames == 0 {
+        problem(
+            format!("{file} has no frame, so none can be repeated"),
+            "name a file with frames, or take infinite out",
+        )
+    } else if replay.frames > FRAMES_MAX {
+        problem(
+            format!(
+                "{file} has {} frames, and with infinite each is kept in memory: at most {FRAMES_MAX}",
+                replay.frames
+            ),
+            &format!(
+                "take infinite out, or take the first part of the file: editcap -r {file} part.pcap 1-{FRAMES_MAX}"
+            ),
+        )
+    } else if longest > memory.frame_bytes_max() {
+        let help = match longest.saturating_sub(14) {
+            mtu if mtu <= 16_000 => format!("write mtu = {mtu} in [switch], or take infinite out"),
+            _ => "take infinite out: such frames are then dropped as oversize".to_owned(),
+        };
+        problem(
+            format!(
+                "{file} has a frame of {longest} B, longer than the {} B of a packet buffer: with infinite it must fit one",
+                memory.frame_bytes_max()
+            ),
+            &help,
+        )
+    } else {
+        None
     }
 }
 
@@ -131,6 +175,35 @@ mod tests {
             let text = problem(port);
             assert!(text.contains(message) && text.contains("test.toml:4"), "{text}");
         }
+    }
+
+    #[test]
+    fn files_that_cannot_be_replayed_without_end_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, lengths: &[usize]| {
+            let file = folder.path().join(name);
+            crate::replay::tests::write(&file, lengths);
+            format!("pcap = {{ rx = \"{}\", infinite = true }}", file.display())
+        };
+        let text = problem(&file("empty.pcap", &[]));
+        assert!(text.contains("empty.pcap has no frame") && text.contains("test.toml:4"), "{text}");
+        let text = problem(&file("jumbo.pcap", &[60, 9_014, 60]));
+        assert!(text.contains("has a frame of 9014 B, longer than the 2048 B of a packet buffer"), "{text}");
+        assert!(text.contains("write mtu = 9000 in [switch]"), "{text}");
+        let text = problem(&file("giant.pcap", &[60_000]));
+        assert!(text.contains("take infinite out: such frames"), "{text}");
+        let nothing = folder.path().join("no.pcap");
+        std::fs::write(&nothing, "[switch]\nmtu = 9000\n and so on").unwrap();
+        let text = problem(&format!("pcap = {{ rx = \"{}\", infinite = true }}", nothing.display()));
+        assert!(text.contains("can't be read as a capture file"), "{text}");
+        let good = |mtu: u32| {
+            let text = format!(
+                "[switch]\nmtu = {mtu}\n[[ports]]\nname = \"a\"\nrate = \"1Gbps\"\n{}\n[[ports]]\nname = \"b\"\nring = \"b\"\nrate = \"1Gbps\"\n",
+                file("jumbo.pcap", &[60, 9_014, 60])
+            );
+            check_machine(&[weir_config::parse("test.toml", &text).unwrap()]).is_ok()
+        };
+        assert!(good(9_000) && !good(1_500));
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod memory;
 mod nics;
 mod placement;
 pub mod poll_gap;
+mod replay;
 mod switch_lcore;
 pub mod trial;
 

@@ -7,6 +7,8 @@ use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_switch_core::{BURST_MAX, RECEIVED_MAX};
 use weir_units::{Bytes, LINK_OVERHEAD, Span};
 
+use crate::replay::replayed;
+
 /// Receive descriptors of a port, mbufs that wait for frames, where nothing asks for more.
 pub(crate) const RX_DESCRIPTORS: u16 = 512;
 /// What NICs have at most (ixgbe, igb, e1000: 4096; others are cut to theirs).
@@ -40,6 +42,8 @@ pub struct Memory {
     pub buffered: u32,
     /// Mbufs on their way in and out: descriptors, bursts, rings, the lcores' caches.
     pub in_flight: u32,
+    /// Mbufs that hold the capture files that ports replay without end.
+    pub replayed: u32,
     /// Bytes of one mbuf's data, with DPDK's headroom.
     pub data_room: u16,
     /// Mbufs for flow-control frames, in a pool of their own.
@@ -49,7 +53,13 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// The memory for these switches on this many lcores, and `extra` mbufs for others in the process.
+    /// The longest frame, without FCS, that an mbuf holds.
+    pub fn frame_bytes_max(&self) -> usize {
+        usize::from(self.data_room.saturating_sub(weir_dpdk_io::HEADROOM))
+    }
+
+    /// The memory for these switches on this many lcores, and `extra` mbufs for others in the process. Reads the capture files
+    /// that ports replay without end.
     pub fn of(switches: &[SwitchConfig], lcores: usize, extra: u32) -> Memory {
         let buffered =
             switches.iter().map(|switch| Charge::in_cells(switch.buffer.cell_bytes).frames_max(switch.buffer.size) + 1);
@@ -75,6 +85,7 @@ impl Memory {
         Memory {
             buffered: buffered.sum::<u64>().min(u64::from(u32::MAX / 2)) as u32,
             in_flight,
+            replayed: replayed(switches).min(u64::from(u32::MAX / 4)) as u32,
             data_room,
             control: ports as u32 * CONTROL_FRAMES + 2 * CACHE,
             for_devices: has_nics(switches),
@@ -83,7 +94,7 @@ impl Memory {
 
     /// All mbufs of the data pool.
     pub fn mbufs(&self) -> u32 {
-        self.buffered + self.in_flight
+        self.buffered + self.in_flight + self.replayed
     }
 
     /// Data room of the control pool's mbufs.
@@ -117,7 +128,9 @@ impl Memory {
 
     fn bytes_placed(&self, placement: Placement) -> Bytes {
         let data = mempool_bytes(self.mbufs(), self.data_room, placement);
-        Bytes::new(data + mempool_bytes(self.control, self.control_data_room(), placement))
+        // The driver keeps replayed mbufs in a ring, of a power of two.
+        let rings = u64::from(self.replayed) * 2 * size_of::<usize>() as u64;
+        Bytes::new(data + rings + mempool_bytes(self.control, self.control_data_room(), placement))
     }
 }
 
@@ -171,6 +184,25 @@ mod tests {
         let (plain, cloned) = (Memory::of(&[plain], 2, 0), Memory::of(&[cloned], 2, 0));
         assert_eq!(cloned.in_flight, plain.in_flight + 3 * COPYING);
         assert_eq!((cloned.buffered, cloned.control), (plain.buffered, plain.control));
+    }
+
+    #[test]
+    fn replayed_files_have_mbufs_of_their_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("in.pcap");
+        crate::replay::tests::write(&file, &[60; 3_000]);
+        let memory = |infinite: bool| {
+            let text = format!(
+                "[[ports]]\nname = \"a\"\npcap = {{ rx = \"{}\", infinite = {infinite} }}\nrate = \"1Gbps\"\n\
+                 [[ports]]\nname = \"b\"\nring = \"b\"\nrate = \"1Gbps\"\n",
+                file.display()
+            );
+            Memory::of(&[weir_config::parse("test.toml", &text).unwrap()], 1, 0)
+        };
+        let (once, forever) = (memory(false), memory(true));
+        assert_eq!((once.replayed, forever.replayed), (0, 3_000));
+        assert_eq!(forever.mbufs(), once.mbufs() + 3_000);
+        assert!(forever.bytes() > once.bytes());
     }
 
     #[test]

@@ -1,28 +1,36 @@
 //! The downstream side: counts blocks and advertises the limit.
 
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use weir_units::{BitRate, Bytes, CLASSES, Class, Span, Time};
 
-use super::{BLOCK, ahead, blocks};
-use crate::frame::CreditFrame;
+use super::{BLOCK, CONFIRMATIONS, ahead, blocks};
+use crate::frame::{self, CreditFrame};
 
 /// The blocks of a port's eight classes, as received and as freed.
 ///
-/// Arrivals are counted by the one lcore that receives on the port, departures by any that transmits what came
-/// from it. Relaxed: only the sum of departures is advertised, and one seen late is credit given late.
+/// Arrivals are counted by the one lcore that forwards what the port receives, and so is what the peer says that it sent;
+/// what is freed is found out by the one that transmits on the port.
 #[derive(Debug)]
 pub struct Receiver {
     capacity: u32,
     classes: [Account; CLASSES],
+    resyncs: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct Account {
     /// ABR: blocks received since the link's start.
     received: AtomicU32,
-    /// Blocks that have left, or never came.
+    /// How often `received` was set to what the peer says.
+    resyncs: AtomicU32,
+    /// How far `received` was ahead of the peer's count when that was last told, and in how many messages in a row.
+    ahead_by: AtomicU32,
+    confirmations: AtomicU8,
+    /// Blocks that have left, or never came: the transmitter's.
     freed: AtomicU32,
+    /// `resyncs` as `freed` goes by it: the transmitter's.
+    settled: AtomicU32,
 }
 
 impl Receiver {
@@ -33,7 +41,7 @@ impl Receiver {
     pub fn new(buffer: Bytes) -> Receiver {
         let capacity = buffer.get() / BLOCK.get();
         assert!(capacity < 1 << 30, "credit counters must tell a full buffer from an empty one");
-        Receiver { capacity: capacity as u32, classes: Default::default() }
+        Receiver { capacity: capacity as u32, classes: Default::default(), resyncs: AtomicU64::new(0) }
     }
 
     /// Counts a frame of this length (without FCS) that came in.
@@ -50,43 +58,61 @@ impl Receiver {
         received.store(received.load(Ordering::Relaxed).wrapping_add(blocks), Ordering::Release);
     }
 
-    /// Counts a frame that left, by the length with which it came in.
-    #[inline]
-    pub fn handle_departure(&self, class: Class, frame_bytes: u32) {
-        self.classes[class.index()].freed.fetch_add(blocks(frame_bytes), Ordering::Relaxed);
-    }
-
-    /// In place of departures one by one: takes over that of all that came in, `held` is still there. For those who keep
-    /// that account anyway; it counts an arrival no later than [`Receiver::handle_arrivals`] does, and never more for it than its
-    /// blocks. A lower limit than before is never made of it.
+    /// Takes over that of all that came in, `held` is still there. It counts an arrival no later than
+    /// [`Receiver::handle_arrivals`] does, and never more for it than its blocks. A lower limit than before is made of it only
+    /// where the count of arrivals was set anew.
     #[inline]
     pub fn settle(&self, class: Class, held: impl FnOnce() -> Bytes) {
         let account = &self.classes[class.index()];
+        // Acquire; pairs with Release in `set_received`: who sees the number sees the count that was set.
+        let resyncs = account.resyncs.load(Ordering::Acquire);
         // In this order: `held` then has all that `received` has.
         let received = account.received.load(Ordering::Acquire);
         let freed = received.wrapping_sub(held().get().div_ceil(BLOCK.get()) as u32);
-        if ahead(freed, account.freed.load(Ordering::Relaxed)).is_some() {
+        let is_anew = resyncs != account.settled.load(Ordering::Relaxed);
+        if is_anew || ahead(freed, account.freed.load(Ordering::Relaxed)).is_some() {
             account.freed.store(freed, Ordering::Relaxed);
+            account.settled.store(resyncs, Ordering::Relaxed);
         }
     }
 
-    /// Takes the sender's own count, FCTBS, told behind all that it counts: blocks that it sent and that never came are
-    /// credit again. Returns how many those are.
-    ///
-    /// On the wire nothing overtakes, so told there, between two frames, the count is exact. Told ahead of frames that it
-    /// counts it would give their credit twice.
-    pub fn handle_sent_total(&self, class: Class, sent: u32) -> u32 {
+    /// Takes the sender's own count, FCTBS, told behind all that it counts and ahead of all else: as on a wire, where nothing
+    /// overtakes. `uncounted` blocks have come before it and are yet to be counted. Says whether the count of arrivals was set
+    /// to it:
+    /// - at once if the peer sent more than came. Those blocks were lost, or this end was restarted; they are credit again;
+    /// - after [`CONFIRMATIONS`] messages in a row with one difference, if more came than the peer sent: it was restarted. One
+    ///   such message may just be late.
+    pub fn handle_sent_total(&self, class: Class, sent: u32, uncounted: u32) -> bool {
         let account = &self.classes[class.index()];
-        let lost = ahead(sent, account.received.load(Ordering::Relaxed)).unwrap_or(0);
-        if lost > 0 {
-            account.received.store(sent, Ordering::Relaxed);
-            account.freed.fetch_add(lost, Ordering::Relaxed);
+        let received = account.received.load(Ordering::Relaxed).wrapping_add(uncounted);
+        let confirmed = match ahead(received, sent) {
+            Some(0) => {
+                account.confirmations.store(0, Ordering::Relaxed);
+                return false;
+            }
+            Some(more) => account.confirm(more) >= CONFIRMATIONS,
+            None => true,
+        };
+        if confirmed {
+            account.set_received(sent.wrapping_sub(uncounted));
+            // One writer; read for reports only.
+            self.resyncs.store(self.resyncs.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         }
-        lost
+        confirmed
+    }
+
+    /// How often a class's count of arrivals was set to what the peer says that it sent.
+    pub fn resyncs(&self) -> u64 {
+        self.resyncs.load(Ordering::Relaxed)
+    }
+
+    /// What one class's queue may hold, in blocks.
+    pub fn capacity(&self) -> u32 {
+        self.capacity
     }
 
     /// FCCL, the block up to which the peer may send: ABR and the free blocks. Arrivals move one as the other, so
-    /// it is the capacity and what was freed, and never goes back.
+    /// it is the capacity and what was freed. As of the last [`Receiver::settle`].
     #[inline]
     pub fn limit(&self, class: Class) -> u32 {
         self.capacity.wrapping_add(self.classes[class.index()].freed.load(Ordering::Relaxed))
@@ -104,7 +130,7 @@ impl Receiver {
     pub fn frame(&self, classes: u8) -> Option<CreditFrame> {
         let mut limits = [0; CLASSES];
         Class::in_mask(classes).for_each(|class| limits[class.index()] = self.limit(class));
-        (classes != 0).then_some(CreditFrame { enabled: classes, limits })
+        (classes != 0).then_some(CreditFrame { enabled: classes, limits, account: frame::Account::None })
     }
 
     /// Starts all counts at `count`, for tests of the wrap.
@@ -119,12 +145,37 @@ impl Receiver {
     }
 }
 
-/// Says when the message is due: at once, and then each period, whatever happened.
+impl Account {
+    /// Notes by how much the peer's count is behind; in how many messages in a row it was by that.
+    fn confirm(&self, behind_by: u32) -> u8 {
+        let before = if self.ahead_by.load(Ordering::Relaxed) == behind_by {
+            self.confirmations.load(Ordering::Relaxed)
+        } else {
+            0
+        };
+        self.ahead_by.store(behind_by, Ordering::Relaxed);
+        self.confirmations.store(before + 1, Ordering::Relaxed);
+        before + 1
+    }
+
+    fn set_received(&self, received: u32) {
+        self.confirmations.store(0, Ordering::Relaxed);
+        // Release; pairs with Acquire in `settle`, as in `handle_arrivals`.
+        self.received.store(received, Ordering::Release);
+        // Release; pairs with Acquire in `settle`: after the count that it stands for.
+        self.resyncs.store(self.resyncs.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
+    }
+}
+
+/// Says when the message is due, at once, and then each period, whatever happened; and whose turn it is that it has an
+/// account of, the buffer's or a class's.
 #[derive(Debug)]
 pub struct Advertiser {
     classes: u8,
     period: Span,
     due_at: Time,
+    /// The class whose count the next message has; `None` for the buffer's size.
+    turn: Option<Class>,
 }
 
 impl Advertiser {
@@ -134,7 +185,7 @@ impl Advertiser {
     /// If `period` is zero.
     pub fn new(classes: u8, period: Span) -> Advertiser {
         assert!(period > Span::ZERO, "a message without pause would fill the link");
-        Advertiser { classes, period, due_at: Time::ZERO }
+        Advertiser { classes, period, due_at: Time::ZERO, turn: None }
     }
 
     /// The period that InfiniBand recommends, 65,535 byte times: 52.4 us at 10 Gb/s (gfc 5.4).
@@ -142,10 +193,18 @@ impl Advertiser {
         rate.time_for(Bytes::new(65_535))
     }
 
-    /// The frame due at `now`. Confirm it with [`Advertiser::handle_sent`]; one that could not be sent is due again.
+    /// The frame due at `now`; `sent` is FCTBS, what this end has sent of a class ahead of the frame. Confirm it with
+    /// [`Advertiser::handle_sent`]; one that could not be sent is due again.
     #[inline]
-    pub fn poll(&self, now: Time, receiver: &Receiver) -> Option<CreditFrame> {
-        if now < self.due_at { None } else { receiver.frame(self.classes) }
+    pub fn poll(&self, now: Time, receiver: &Receiver, sent: impl FnOnce(Class) -> u32) -> Option<CreditFrame> {
+        if now < self.due_at {
+            return None;
+        }
+        let account = match self.turn {
+            None => frame::Account::Buffer { blocks: receiver.capacity() },
+            Some(class) => frame::Account::Sent { class, blocks: sent(class) },
+        };
+        receiver.frame(self.classes).map(|frame| CreditFrame { account, ..frame })
     }
 
     /// Notes that the frame that was due has been sent at `now`. Periods follow each other without drift; after
@@ -153,6 +212,8 @@ impl Advertiser {
     pub fn handle_sent(&mut self, now: Time) {
         let next = self.due_at.saturating_add(self.period);
         self.due_at = if next > now { next } else { now.saturating_add(self.period) };
+        let later = |class: &Class| self.turn.is_none_or(|turn| turn.index() < class.index());
+        self.turn = Class::in_mask(self.classes).find(later);
     }
 
     /// When the next message is due.

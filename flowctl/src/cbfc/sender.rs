@@ -1,20 +1,25 @@
 //! The upstream side: what the peer's credit still allows.
 
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-use weir_units::{CLASSES, Class};
+use weir_units::{Bytes, CLASSES, Class};
 
-use super::{ahead, blocks};
-use crate::frame::CreditFrame;
+use super::{BLOCK, CONFIRMATIONS, ahead, blocks};
+use crate::frame::{Account, CreditFrame};
 
 /// The credit of a port's eight classes.
 ///
-/// Limits are written by the one lcore that receives on the port, counts by the one that transmits. Relaxed: both only
-/// move on, so whoever sees the other's late sees less credit than there is.
-#[derive(Debug, Default)]
+/// Limits are written by the one lcore that receives on the port, counts by the one that transmits. Relaxed: whoever sees the
+/// other's late sees less credit than there is, but for a limit that goes back.
+#[derive(Debug)]
 pub struct Sender {
     classes: [Credit; CLASSES],
+    /// The most credit that a class ever has, in blocks.
+    buffer: u32,
+    /// What the peer says that a class's buffer has there.
+    peers_buffer: AtomicU32,
     stale: AtomicU64,
+    excessive: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -23,30 +28,59 @@ struct Credit {
     limit: AtomicU32,
     /// FCTBS: blocks sent since the link's start.
     sent: AtomicU32,
+    /// Messages in a row that were behind the limit: the receiving lcore's alone.
+    behind: AtomicU8,
 }
 
 impl Sender {
-    /// No credit until the first message: nothing may be sent. Both ends start with the link, from zero.
-    pub fn new() -> Sender {
-        Sender::default()
+    /// No credit until the first message: nothing may be sent. `buffer` is what one class's queue has at the peer, so that no
+    /// class ever has credit for more.
+    pub fn new(buffer: Bytes) -> Sender {
+        let blocks = u32::try_from(buffer.get() / BLOCK.get()).unwrap_or(u32::MAX);
+        Sender {
+            classes: Default::default(),
+            buffer: blocks,
+            peers_buffer: AtomicU32::new(blocks),
+            stale: AtomicU64::new(0),
+            excessive: AtomicU64::new(0),
+        }
     }
 
-    /// Takes a received message. Returns the classes (one bit each) for which it is news or a repetition; for the others it
-    /// is behind an earlier message and was ignored.
+    /// Takes a received message. Returns the classes (one bit each) for which it was taken. For the others
+    /// - it is behind an earlier message, and so stale: ignored, unless [`CONFIRMATIONS`] in a row are. Then the earlier one was
+    ///   no word of the peer, or its counts were set anew;
+    /// - it gives more credit than the peer says that its buffer has: its counts do not match those here, as after a restart.
+    ///   Ignored, as the peer will set them right by what it is told of this side.
+    ///
+    /// Credit beyond the buffer that this sender was made for is cut to that, whatever the peer says that it has.
     pub fn handle_credit(&self, frame: &CreditFrame) -> u8 {
-        let mut current = 0;
+        if let Account::Buffer { blocks } = frame.account {
+            self.peers_buffer.store(blocks, Ordering::Relaxed);
+        }
+        let (mut taken, mut is_excessive) = (0, false);
         for class in Class::in_mask(frame.enabled) {
-            let (limit, credit) = (frame.limits[class.index()], &self.classes[class.index()]);
-            // One writer, so load and store need not be one operation.
-            if ahead(limit, credit.limit.load(Ordering::Relaxed)).is_some() {
-                credit.limit.store(limit, Ordering::Relaxed);
-                current |= class.bit();
+            let credit = &self.classes[class.index()];
+            let (mut limit, sent) = (frame.limits[class.index()], credit.sent.load(Ordering::Relaxed));
+            let more = ahead(limit, sent).unwrap_or(0);
+            if more > self.buffer.min(self.peers_buffer.load(Ordering::Relaxed)) {
+                is_excessive = true;
+                if more > self.peers_buffer.load(Ordering::Relaxed) {
+                    continue;
+                }
+                limit = sent.wrapping_add(self.buffer);
+            }
+            if credit.take(limit) {
+                taken |= class.bit();
             }
         }
-        if current != frame.enabled {
-            self.stale.store(self.stale.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        let add = |count: &AtomicU64| count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        // One writer; read for reports only.
+        if is_excessive {
+            add(&self.excessive);
+        } else if taken != frame.enabled {
+            add(&self.stale);
         }
-        current
+        taken
     }
 
     /// Blocks that a class may still send, FCCL − FCTBS.
@@ -82,14 +116,37 @@ impl Sender {
         self.stale.load(Ordering::Relaxed)
     }
 
+    /// Messages with credit for more than a buffer has, ignored or cut: forged, or of a peer that was restarted or has another
+    /// buffer.
+    pub fn excessive(&self) -> u64 {
+        self.excessive.load(Ordering::Relaxed)
+    }
+
     /// Starts all counts at `count`, for tests of the wrap.
     #[cfg(test)]
-    pub(super) fn starting_at(count: u32) -> Sender {
-        let sender = Sender::new();
+    pub(super) fn starting_at(buffer: Bytes, count: u32) -> Sender {
+        let sender = Sender::new(buffer);
         for credit in &sender.classes {
             credit.limit.store(count, Ordering::Relaxed);
             credit.sent.store(count, Ordering::Relaxed);
         }
         sender
+    }
+}
+
+impl Credit {
+    /// Takes a limit, unless it is stale; says whether.
+    fn take(&self, limit: u32) -> bool {
+        // One writer, so load and store need not be one operation.
+        let behind = match ahead(limit, self.limit.load(Ordering::Relaxed)) {
+            Some(_) => 0,
+            None => self.behind.load(Ordering::Relaxed) + 1,
+        };
+        let is_taken = behind == 0 || behind >= CONFIRMATIONS;
+        self.behind.store(if is_taken { 0 } else { behind }, Ordering::Relaxed);
+        if is_taken {
+            self.limit.store(limit, Ordering::Relaxed);
+        }
+        is_taken
     }
 }

@@ -11,7 +11,9 @@
 //! | 19 | which message |
 //! | 20..22 | class-enable vector, low byte used |
 //! | 22..54 | a number of 32 bits for each class |
-//! | 54..60 | zero |
+//! | 54 | of a credit frame, what the account is: 0, none; 1, the buffer; 2, what was sent of a class |
+//! | 55 | the class, or zero |
+//! | 56..60 | the account, 32 bits |
 //!
 //! Why this opcode: all others that are free are the standard's to assign, this one it leaves to organisations, told apart by
 //! three bytes. Ours are an address block administered locally (the U/L bit is set, IEEE 802c's AAI quadrant), which
@@ -22,7 +24,7 @@ use std::ops::Range;
 
 use weir_units::{CLASSES, Class};
 
-use super::{ControlFrame, CreditFrame, DecodeError, FRAME_BYTES, QueueFrame};
+use super::{Account, ControlFrame, CreditFrame, DecodeError, FRAME_BYTES, QueueFrame};
 
 mod field {
     use super::Range;
@@ -34,13 +36,17 @@ mod field {
     /// Where the number of class 0 begins.
     pub const NUMBERS: usize = 22;
     pub const END: usize = 54;
+    pub const ACCOUNT: usize = 54;
+    pub const ACCOUNT_CLASS: usize = 55;
+    pub const ACCOUNT_NUMBER: Range<usize> = 56..60;
 }
 
 pub(super) const OPCODE: u16 = 0xfffe;
 const IDENTIFIER: [u8; 3] = [0x02, 0x57, 0x52];
 const MESSAGE_CREDIT: u8 = 1;
-// 2 is meant for the sender's own count of its credit blocks.
 const MESSAGE_QUEUE: u8 = 3;
+const ACCOUNT_BUFFER: u8 = 1;
+const ACCOUNT_SENT: u8 = 2;
 
 /// Reads what stands behind the opcode.
 pub(super) fn decode(frame: &[u8]) -> Result<ControlFrame, DecodeError> {
@@ -51,22 +57,38 @@ pub(super) fn decode(frame: &[u8]) -> Result<ControlFrame, DecodeError> {
         return Err(DecodeError::UnknownOpcode(OPCODE));
     }
     let enabled = frame[field::CLASS_ENABLE.start + 1];
-    let numbers = std::array::from_fn(|class| {
-        let bytes = &frame[number_field(class)];
-        u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
-    });
+    let numbers = std::array::from_fn(|class| number(&frame[number_field(class)]));
     let read = match frame[field::MESSAGE] {
-        MESSAGE_CREDIT => ControlFrame::Credit(CreditFrame { enabled, limits: numbers }),
+        MESSAGE_CREDIT => ControlFrame::Credit(CreditFrame { enabled, limits: numbers, account: account(frame) }),
         MESSAGE_QUEUE => ControlFrame::Queue(QueueFrame { enabled, lengths: numbers }),
         _ => return Err(DecodeError::UnknownOpcode(OPCODE)),
     };
     if enabled == 0 { Err(DecodeError::NoClass) } else { Ok(read) }
 }
 
+/// The account of a credit frame; none of one that ends before it, or that has one of another kind.
+fn account(frame: &[u8]) -> Account {
+    let Some(blocks) = frame.get(field::ACCOUNT_NUMBER).map(number) else { return Account::None };
+    let class = usize::from(frame[field::ACCOUNT_CLASS]);
+    match frame[field::ACCOUNT] {
+        ACCOUNT_BUFFER => Account::Buffer { blocks },
+        ACCOUNT_SENT if class < CLASSES => Account::Sent { class: Class::ALL[class], blocks },
+        _ => Account::None,
+    }
+}
+
 impl CreditFrame {
     /// Writes opcode and what stands behind it.
     pub(super) fn encode(&self, frame: &mut [u8; FRAME_BYTES]) {
         encode(frame, MESSAGE_CREDIT, self.enabled, &self.limits);
+        let (kind, class, blocks) = match self.account {
+            Account::None => return,
+            Account::Buffer { blocks } => (ACCOUNT_BUFFER, 0, blocks),
+            Account::Sent { class, blocks } => (ACCOUNT_SENT, class.index() as u8, blocks),
+        };
+        frame[field::ACCOUNT] = kind;
+        frame[field::ACCOUNT_CLASS] = class;
+        frame[field::ACCOUNT_NUMBER].copy_from_slice(&blocks.to_be_bytes());
     }
 }
 
@@ -92,7 +114,13 @@ fn number_field(class: usize) -> Range<usize> {
     start..start + 4
 }
 
+/// Reads four bytes.
+fn number(bytes: &[u8]) -> u32 {
+    u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
+}
+
 const _: () = assert!(field::NUMBERS + 4 * CLASSES == field::END && field::END <= FRAME_BYTES);
+const _: () = assert!(field::ACCOUNT == field::END && field::ACCOUNT_NUMBER.end == FRAME_BYTES);
 
 #[cfg(test)]
 mod tests {
@@ -103,6 +131,10 @@ mod tests {
     use crate::frame::ControlFrame;
 
     const SOURCE: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
+
+    fn credits(enabled: u8, limits: [u32; CLASSES]) -> CreditFrame {
+        CreditFrame { enabled, limits, account: Account::None }
+    }
 
     fn encoded(frame: CreditFrame) -> [u8; FRAME_BYTES] {
         ControlFrame::Credit(frame).encode(SOURCE)
@@ -118,7 +150,7 @@ mod tests {
     #[test]
     fn a_credit_frame_byte_by_byte() {
         let limits = [9, 0, 0, 0x1234_5678, 0, 0, 0, u32::MAX];
-        let frame = encoded(CreditFrame { enabled: 0x88, limits });
+        let frame = encoded(credits(0x88, limits));
         let mut expected = [0; 60];
         expected[..22].copy_from_slice(&[
             0x01, 0x80, 0xc2, 0, 0, 0x01, 2, 0, 0, 0, 0, 9, 0x88, 0x08, 0xff, 0xfe, 0x02, 0x57, 0x52, 1, 0x00, 0x88,
@@ -130,7 +162,7 @@ mod tests {
 
     #[test]
     fn odd_frames_are_refused_with_their_reason() {
-        let credit = encoded(CreditFrame { enabled: 1, limits: [1; CLASSES] });
+        let credit = encoded(credits(1, [1; CLASSES]));
         let with = |at: usize, byte: u8| {
             let mut frame = credit;
             frame[at] = byte;
@@ -150,27 +182,52 @@ mod tests {
     fn a_queue_frame_is_message_3() {
         let lengths = [9, 0, 0, 75_000, 0, 0, 0, 0];
         let frame = ControlFrame::Queue(QueueFrame { enabled: 8, lengths }).encode(SOURCE);
-        let mut expected = encoded(CreditFrame { enabled: 8, limits: lengths });
+        let mut expected = encoded(credits(8, lengths));
         expected[19] = 3;
         assert_eq!((frame, &frame[34..38]), (expected, &[0x00, 0x01, 0x24, 0xf8][..]));
         let read = QueueFrame { enabled: 8, lengths: [0, 0, 0, 75_000, 0, 0, 0, 0] };
         assert_eq!(ControlFrame::decode(&frame), Ok(ControlFrame::Queue(read)));
     }
 
+    #[test]
+    fn accounts_byte_by_byte() {
+        let with = |account| encoded(CreditFrame { account, ..credits(1, [1; CLASSES]) })[54..].to_vec();
+        assert_eq!(with(Account::None), [0; 6]);
+        assert_eq!(with(Account::Buffer { blocks: 0x1234 }), [1, 0, 0, 0, 0x12, 0x34]);
+        assert_eq!(with(Account::Sent { class: Class::new(3), blocks: u32::MAX }), [2, 3, 0xff, 0xff, 0xff, 0xff]);
+        // What is cut off, of no kind that there is, or of no class, says nothing.
+        let whole = encoded(CreditFrame { account: Account::Buffer { blocks: 7 }, ..credits(1, [1; CLASSES]) });
+        let read = |frame: &[u8]| decoded(frame).unwrap().account;
+        assert_eq!((read(&whole), read(&whole[..59])), (Account::Buffer { blocks: 7 }, Account::None));
+        for (kind, class) in [(3, 0), (2, 8), (2, 0xff)] {
+            let mut odd = whole;
+            (odd[54], odd[55]) = (kind, class);
+            assert_eq!(read(&odd), Account::None);
+        }
+    }
+
+    fn any_account() -> impl Strategy<Value = Account> {
+        prop_oneof![
+            Just(Account::None),
+            any::<u32>().prop_map(|blocks| Account::Buffer { blocks }),
+            (0..CLASSES, any::<u32>()).prop_map(|(class, blocks)| Account::Sent { class: Class::ALL[class], blocks }),
+        ]
+    }
+
     proptest! {
         #[test]
-        fn what_is_encoded_is_decoded(enabled in 1..=255u8, limits: [u32; CLASSES]) {
+        fn what_is_encoded_is_decoded(enabled in 1..=255u8, limits: [u32; CLASSES], account in any_account()) {
             let limits = std::array::from_fn(|class| if enabled >> class & 1 == 1 { limits[class] } else { 0 });
-            let frame = CreditFrame { enabled, limits };
+            let frame = CreditFrame { enabled, limits, account };
             prop_assert_eq!(decoded(&encoded(frame)), Ok(frame));
         }
 
         /// Damage anywhere in a good frame: what is still accepted is a frame that encodes to what was read.
         #[test]
         fn damaged_frames_are_decoded_or_refused(cut in 0..61usize, damage in prop::collection::vec((0..60usize, any::<u8>()), 0..4)) {
-            let mut frame = encoded(CreditFrame { enabled: 0xff, limits: [7; CLASSES] });
+            let mut frame = encoded(credits(0xff, [7; CLASSES]));
             damage.iter().for_each(|(at, byte)| frame[*at] = *byte);
-                        if let Ok(ControlFrame::Credit(credit)) = ControlFrame::decode(&frame[..cut]) {
+            if let Ok(ControlFrame::Credit(credit)) = ControlFrame::decode(&frame[..cut]) {
                 for class in Class::in_mask(credit.enabled) {
                     let field = number_field(class.index());
                     prop_assert_eq!(&encoded(credit)[field.clone()], &frame[field]);

@@ -12,7 +12,8 @@ use crate::frame::QueueFrame;
 /// The downstream side: says which frame is due for the queues' lengths.
 ///
 /// A frame is due when the length of any class's queue has changed and `period` has passed since the last frame, and after
-/// `refresh` without change: a length has no timer, so a message lost while queues drain would leave the peer slow for ever.
+/// `refresh` without change: the peer forgets a length that is not repeated, and a message lost while queues drain would leave it
+/// slow until then.
 /// The first poll sends one too.
 ///
 /// Call [`Generator::poll`], send what it returns, and confirm with [`Generator::handle_sent`]; a frame that could not be sent
@@ -82,24 +83,26 @@ fn length(queue: Bytes) -> u32 {
 /// The upstream side: turns received lengths into the rates of the classes' limiters.
 ///
 /// Written by the one lcore that receives on the port; the one that transmits reads [`Adjuster::rates`]. A rate holds until the
-/// next message.
+/// next message, or until the length has aged.
 #[derive(Debug)]
 pub struct Adjuster {
     mapping: Mapping,
+    /// How long a length holds that is not told again.
+    ageing: Span,
     rates: Rates,
 }
 
 impl Adjuster {
     /// All classes at the line rate.
-    pub fn new(mapping: Mapping) -> Adjuster {
-        Adjuster { rates: Rates::new(mapping.line()), mapping }
+    pub fn new(mapping: Mapping, ageing: Span) -> Adjuster {
+        Adjuster { rates: Rates::new(mapping.line()), mapping, ageing }
     }
 
-    /// Obeys a message: each class that it names goes to the rate of its queue.
-    pub fn handle_frame(&self, frame: &QueueFrame) {
+    /// Obeys a message received at `now`: each class that it names goes to the rate of its queue, until the length has aged.
+    pub fn handle_frame(&self, now: Time, frame: &QueueFrame) {
         for class in Class::in_mask(frame.enabled) {
             let queue = Bytes::new(u64::from(frame.lengths[class.index()]));
-            self.rates.set(class, self.mapping.rate(queue));
+            self.rates.set(class, self.mapping.rate(queue), now.saturating_add(self.ageing));
         }
     }
 
@@ -167,16 +170,18 @@ mod tests {
     /// gfc 4.1: 100 KB, B_0 = 50 KB.
     #[test]
     fn the_rate_is_that_of_the_length() {
-        let adjuster = Adjuster::new(Mapping::without_guarantee(Bytes::kb(100), Bytes::kb(50), LINE).unwrap());
+        let mapping = Mapping::without_guarantee(Bytes::kb(100), Bytes::kb(50), LINE).unwrap();
+        let adjuster = Adjuster::new(mapping, Span::from_micros(100));
         let rate = |length: u32| {
-            adjuster.handle_frame(&QueueFrame { enabled: CLASS.bit(), lengths: [length; CLASSES] });
-            adjuster.rates().rate(CLASS)
+            adjuster.handle_frame(at(0), &QueueFrame { enabled: CLASS.bit(), lengths: [length; CLASSES] });
+            adjuster.rates().at(at(99_999), CLASS)
         };
         assert_eq!(
             [0, 50_000, 75_000, 90_000].map(|length| rate(length).as_bps() / 1_000_000),
             [10_000, 10_000, 5_000, 2_000]
         );
         assert_eq!(rate(u32::MAX), RATE_MIN);
-        assert_eq!(adjuster.rates().rate(Class::new(0)), LINE, "a class that no message names");
+        assert_eq!(adjuster.rates().at(at(0), Class::new(0)), LINE, "a class that no message names");
+        assert_eq!(adjuster.rates().at(at(100_000), CLASS), LINE, "a length has aged");
     }
 }

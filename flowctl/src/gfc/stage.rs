@@ -9,12 +9,13 @@ use crate::sync::{AtomicU64, Ordering};
 use weir_units::{Bytes, CLASSES, Class, Span, Time};
 
 use super::{Rates, StageTable};
+use crate::Quantum;
 use crate::frame::PfcFrame;
 
 /// The downstream side: says which frame is due for the queues' lengths.
 ///
-/// A frame is due when the stage of any class has changed, and again after `refresh` without change, stage 0 included: a
-/// stage has no timer that would end it, so a message lost while queues drain would leave the peer slow for ever.
+/// A frame is due when the stage of any class has changed, and again after `refresh` without change, stage 0 included: the
+/// peer forgets a stage that is not repeated, and a message lost while queues drain would leave it slow until then.
 /// The first poll sends one too, which sets a peer right that this port slowed before it was restarted.
 ///
 /// Call [`Generator::poll`], send what it returns, and confirm with [`Generator::handle_sent`]; a frame that could not be sent
@@ -73,31 +74,48 @@ impl Generator {
 /// The upstream side: turns received stages into the rates of the classes' limiters.
 ///
 /// Written by the one lcore that receives on the port; the one that transmits reads [`Adjuster::rates`]. A rate holds until
-/// the next message: no timer, and no stage that stops the class.
+/// the next message, or until the stage has aged; no stage stops the class.
 #[derive(Debug)]
 pub struct Adjuster {
     table: StageTable,
+    /// How long a stage holds that is not told again.
+    ageing: Span,
+    quantum: Quantum,
     rates: Rates,
     stages_above_last: AtomicU64,
+    pauses: AtomicU64,
 }
 
+/// No table has more stages: the rates of the fastest links (3.2 Tb/s) reach [`RATE_MIN`](crate::RATE_MIN) after 29, and a buffer
+/// of 2^63 B the last length after 64. A longer time is a pause that a peer asks for that speaks PFC.
+pub const STAGES_MAX: u16 = 64;
+
 impl Adjuster {
-    /// All classes in stage 0. The table must be that of the peer; of its thresholds only their number counts here.
-    pub fn new(table: StageTable) -> Adjuster {
-        Adjuster { rates: Rates::new(table.rate(0)), table, stages_above_last: AtomicU64::new(0) }
+    /// All classes in stage 0, on a link with pauses of this quantum. The table must be that of the peer; of its thresholds only
+    /// their number counts here.
+    pub fn new(table: StageTable, ageing: Span, quantum: Quantum) -> Adjuster {
+        let rates = Rates::new(table.rate(0));
+        Adjuster { table, ageing, quantum, rates, stages_above_last: AtomicU64::new(0), pauses: AtomicU64::new(0) }
     }
 
-    /// Obeys a message: each class that it names goes to the rate of its stage, or of the last stage for one that does not
-    /// exist. A PAUSE of a peer that speaks PFC slows a class to that rate too.
-    pub fn handle_frame(&self, frame: &PfcFrame) {
+    /// Obeys a message received at `now`: each class that it names goes to the rate of its stage, or of the last stage for one
+    /// that does not exist, until the stage has aged.
+    ///
+    /// A PAUSE of a peer that speaks PFC slows a class to the last stage's rate for as long as it asks for, if that is less. One
+    /// of up to [`STAGES_MAX`] quanta can't be told from a stage.
+    pub fn handle_frame(&self, now: Time, frame: &PfcFrame) {
         for class in Class::in_mask(frame.enabled) {
             let stage = frame.times[class.index()];
-            if stage > self.table.stages() {
-                // One writer; read for reports only.
-                let before = self.stages_above_last.load(Ordering::Relaxed);
-                self.stages_above_last.store(before + 1, Ordering::Relaxed);
+            let mut holds = self.ageing;
+            // One writer; read for reports only.
+            let add = |count: &AtomicU64| count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            if stage > STAGES_MAX {
+                add(&self.pauses);
+                holds = holds.min(self.quantum.times(stage));
+            } else if stage > self.table.stages() {
+                add(&self.stages_above_last);
             }
-            self.rates.set(class, self.table.rate(stage));
+            self.rates.set(class, self.table.rate(stage), now.saturating_add(holds));
         }
     }
 
@@ -110,6 +128,11 @@ impl Adjuster {
     pub fn stages_above_last(&self) -> u64 {
         self.stages_above_last.load(Ordering::Relaxed)
     }
+
+    /// Classes that a received message paused: the peer speaks PFC.
+    pub fn pauses(&self) -> u64 {
+        self.pauses.load(Ordering::Relaxed)
+    }
 }
 
 #[cfg(test)]
@@ -119,6 +142,7 @@ mod tests {
 
     use super::*;
     use crate::frame::ControlFrame;
+    use crate::gfc::Told;
 
     const RATE: BitRate = BitRate::gbps(10);
 
@@ -188,45 +212,87 @@ mod tests {
         assert_eq!((gate.paused(at(10)), gate.paused(at(11))), (0b1000, 0));
     }
 
+    const AGEING: Span = Span::from_micros(400);
+
+    fn adjuster() -> Adjuster {
+        Adjuster::new(table(), AGEING, Quantum::at(RATE))
+    }
+
     #[test]
     fn the_named_classes_get_the_rate_of_their_stage() {
-        let adjuster = Adjuster::new(table());
-        adjuster.handle_frame(&PfcFrame { enabled: 0b110, times: [9, 1, 3, 9, 9, 9, 9, 9] });
-        let rates = [0, 1, 2, 3].map(|class| adjuster.rates().rate(Class::new(class)));
+        let adjuster = adjuster();
+        adjuster.handle_frame(at(1), &PfcFrame { enabled: 0b110, times: [9, 1, 3, 9, 9, 9, 9, 9] });
+        let rates = [0, 1, 2, 3].map(|class| adjuster.rates().at(at(2), Class::new(class)));
         assert_eq!(rates, [RATE, BitRate::gbps(5), BitRate::mbps(1_250), RATE]);
-        assert_eq!(adjuster.stages_above_last(), 0);
+        assert_eq!((adjuster.stages_above_last(), adjuster.pauses()), (0, 0));
     }
 
     #[test]
     fn a_stage_that_does_not_exist_is_the_last_and_counted() {
-        let adjuster = Adjuster::new(table());
-        adjuster.handle_frame(&PfcFrame { enabled: 1, times: [u16::MAX; CLASSES] });
-        assert_eq!(adjuster.rates().rate(Class::new(0)), table().rate(19));
-        assert_eq!(adjuster.stages_above_last(), 1);
+        let adjuster = adjuster();
+        adjuster.handle_frame(at(0), &PfcFrame { enabled: 1, times: [STAGES_MAX; CLASSES] });
+        assert_eq!(adjuster.rates().told(Class::new(0)), Told { rate: table().rate(19), until: Time::ZERO + AGEING });
+        assert_eq!((adjuster.stages_above_last(), adjuster.pauses()), (1, 0));
+    }
+
+    #[test]
+    fn a_stage_ages_unless_it_is_told_again() {
+        let (adjuster, class) = (adjuster(), Class::new(3));
+        let stage = PfcFrame { enabled: class.bit(), times: [2; CLASSES] };
+        let rate = |us| adjuster.rates().at(at(us), class);
+        adjuster.handle_frame(at(10), &stage);
+        assert_eq!([409, 410].map(rate), [BitRate::mbps(2_500), RATE]);
+        adjuster.handle_frame(at(300), &stage);
+        assert_eq!([410, 699, 700].map(rate), [BitRate::mbps(2_500), BitRate::mbps(2_500), RATE]);
+        // Another class's message is none of this one's.
+        adjuster.handle_frame(at(690), &PfcFrame { enabled: 1, times: [2; CLASSES] });
+        assert_eq!(rate(700), RATE);
+    }
+
+    /// A PAUSE of 1,000 quanta is 51.2 us at 10 Gb/s.
+    #[test]
+    fn a_pause_of_pfc_slows_for_as_long_as_it_asks_for() {
+        let (adjuster, class) = (adjuster(), Class::new(3));
+        let pause = |quanta| PfcFrame { enabled: class.bit(), times: [quanta; CLASSES] };
+        let rate = |us| adjuster.rates().at(at(us), class);
+        adjuster.handle_frame(at(0), &pause(1_000));
+        assert_eq!([51, 52].map(rate), [table().rate(19), RATE]);
+        adjuster.handle_frame(at(100), &pause(u16::MAX));
+        assert_eq!([499, 500].map(rate), [table().rate(19), RATE], "no longer than a stage");
+        adjuster.handle_frame(at(120), &pause(0));
+        assert_eq!((rate(120), adjuster.pauses(), adjuster.stages_above_last()), (RATE, 2, 0));
     }
 
     proptest! {
-        /// Whatever is lost, one refresh period after the losses end the peer has the rate of the queue's stage.
+        /// Whatever is lost, and whatever is forged, one refresh period after that the peer has the rate of the queue's stage; and
+        /// if it hears nothing more, that of the line when the stage has aged.
         #[test]
-        fn lost_messages_heal_in_a_refresh_period(kbs in prop::collection::vec((0..1_000u64, any::<bool>()), 1..200)) {
-            let (mut generator, adjuster) = (generator(), Adjuster::new(table()));
+        fn lost_and_forged_messages_heal_in_a_refresh_period(
+            steps in prop::collection::vec((0..1_000u64, any::<bool>(), prop::option::weighted(0.1, any::<u16>())), 1..200),
+        ) {
+            let (mut generator, adjuster) = (generator(), adjuster());
             let mut now = at(0);
-            let mut step = |queues: &[Bytes; CLASSES], lost: bool| {
+            let mut step = |queues: &[Bytes; CLASSES], lost: bool, forged: Option<u16>| {
                 now += Span::from_micros(7);
-                let Some(frame) = generator.poll(now, queues) else { return };
+                if let Some(time) = forged {
+                    adjuster.handle_frame(now, &PfcFrame { enabled: 0xff, times: [time; CLASSES] });
+                }
+                let Some(frame) = generator.poll(now, queues) else { return now };
                 generator.handle_sent(now, &frame);
                 let bytes = ControlFrame::Pfc(frame).encode(Default::default());
                 if let (Ok(ControlFrame::Pfc(frame)), false) = (ControlFrame::decode(&bytes), lost) {
-                    adjuster.handle_frame(&frame);
+                    adjuster.handle_frame(now, &frame);
                 }
+                now
             };
-            for (kb, lost) in &kbs {
-                step(&queue(*kb), *lost);
+            for (kb, lost, forged) in &steps {
+                step(&queue(*kb), *lost, *forged);
             }
-            let last = queue(kbs.last().unwrap().0);
-            (0..8).for_each(|_| step(&last, false));
+            let last = queue(steps.last().unwrap().0);
+            let now = (0..8).map(|_| step(&last, false, None)).last().unwrap();
             let stage = table().stage_of(last[3]);
-            prop_assert_eq!(adjuster.rates().rate(Class::new(3)), table().rate(stage));
+            prop_assert_eq!(adjuster.rates().at(now, Class::new(3)), table().rate(stage));
+            prop_assert_eq!(adjuster.rates().at(now + AGEING, Class::new(3)), RATE);
         }
     }
 }

@@ -3,7 +3,7 @@
 //! The downstream side is CBFC's, [`cbfc::Receiver`](crate::cbfc::Receiver) and
 //! [`cbfc::Advertiser`](crate::cbfc::Advertiser), as it is.
 
-use weir_units::{Bytes, Class};
+use weir_units::{Bytes, Class, Span, Time};
 
 use super::{Mapping, Rates};
 use crate::cbfc::{BLOCK, Sender};
@@ -12,13 +12,15 @@ use crate::frame::CreditFrame;
 /// The upstream side: turns the credit left into the rates of the classes' limiters.
 ///
 /// Written by the one lcore that receives on the port, but for [`Adjuster::handle_sent`], which is the transmitter's; that one
-/// reads [`Adjuster::rates`]. A rate holds until the next message; it is never zero, so credit that has run out slows
-/// a class to [`RATE_MIN`](crate::RATE_MIN) and never stops it.
+/// reads [`Adjuster::rates`]. A rate holds until the next message, or until the last one has aged; it is never zero, so credit
+/// that has run out slows a class to [`RATE_MIN`](crate::RATE_MIN) and never stops it.
 #[derive(Debug)]
 pub struct Adjuster {
     mapping: Mapping,
     /// B. Credit is for its whole blocks; that what they leave counts as taken makes a queue without credit a full one.
     buffer: Bytes,
+    /// How long a rate holds that no message sets again.
+    ageing: Span,
     credits: Sender,
     rates: Rates,
 }
@@ -28,16 +30,16 @@ impl Adjuster {
     ///
     /// # Panics
     /// If B_m of the mapping is more than the buffer.
-    pub fn new(mapping: Mapping, buffer: Bytes) -> Adjuster {
+    pub fn new(mapping: Mapping, buffer: Bytes, ageing: Span) -> Adjuster {
         assert!(mapping.b_m() <= buffer, "no queue may grow beyond its buffer");
-        Adjuster { rates: Rates::new(mapping.line()), mapping, buffer, credits: Sender::new() }
+        Adjuster { rates: Rates::new(mapping.line()), mapping, buffer, ageing, credits: Sender::new(buffer) }
     }
 
-    /// Obeys a message: each class that it names, unless it is stale, goes to the rate of its queue. A repeated limit is no
-    /// repeated message: what was sent since has made the queue longer.
-    pub fn handle_credit(&self, frame: &CreditFrame) {
+    /// Obeys a message received at `now`: each class that it names, unless it is stale, goes to the rate of its queue, until that
+    /// has aged. A repeated limit is no repeated message: what was sent since has made the queue longer.
+    pub fn handle_credit(&self, now: Time, frame: &CreditFrame) {
         for class in Class::in_mask(self.credits.handle_credit(frame)) {
-            self.rates.set(class, self.mapping.rate(self.queue(class)));
+            self.rates.set(class, self.mapping.rate(self.queue(class)), now.saturating_add(self.ageing));
         }
     }
 
@@ -73,15 +75,17 @@ mod tests {
 
     const LINE: BitRate = BitRate::gbps(10);
     const CLASS: Class = Class::new(3);
+    const NOW: Time = Time::from_nanos(1_000);
+    const AGEING: Span = Span::from_micros(100);
 
     fn adjuster() -> Adjuster {
         let mapping = Mapping::without_guarantee(Bytes::mb(1), Bytes::kb(492), LINE).unwrap();
-        Adjuster::new(mapping, Bytes::mb(1))
+        Adjuster::new(mapping, Bytes::mb(1), AGEING)
     }
 
     /// A message with credit for this many bytes from the start.
     fn credit(bytes: u64) -> CreditFrame {
-        CreditFrame { enabled: CLASS.bit(), limits: [(bytes / 64) as u32; CLASSES] }
+        CreditFrame { enabled: CLASS.bit(), limits: [(bytes / 64) as u32; CLASSES], ..CreditFrame::default() }
     }
 
     /// Frames of 64 blocks.
@@ -92,25 +96,26 @@ mod tests {
     #[test]
     fn the_rate_follows_the_credit_left() {
         let adjuster = adjuster();
-        adjuster.handle_credit(&credit(1_000_000));
-        assert_eq!((adjuster.queue(CLASS), adjuster.rates().rate(CLASS)), (Bytes::ZERO, LINE));
+        adjuster.handle_credit(NOW, &credit(1_000_000));
+        assert_eq!((adjuster.queue(CLASS), adjuster.rates().at(NOW, CLASS)), (Bytes::ZERO, LINE));
         send(&adjuster, 746_000);
-        assert_eq!(adjuster.rates().rate(CLASS), LINE, "a rate changes with a message");
-        adjuster.handle_credit(&credit(1_000_000));
-        let rate = adjuster.rates().rate(CLASS);
+        assert_eq!(adjuster.rates().at(NOW, CLASS), LINE, "a rate changes with a message");
+        adjuster.handle_credit(NOW, &credit(1_000_000));
+        let rate = adjuster.rates().at(NOW, CLASS);
         let queue = adjuster.queue(CLASS).get();
         assert_eq!(queue, 182 * 4_096);
         assert_eq!(rate.as_bps(), 10_000_000_000 * (1_000_000 - queue) / 508_000);
-        assert_eq!(adjuster.rates().rate(Class::new(0)), LINE);
+        assert_eq!(adjuster.rates().at(NOW, Class::new(0)), LINE);
     }
 
     #[test]
     fn stale_messages_change_no_rate() {
         let adjuster = adjuster();
-        adjuster.handle_credit(&credit(1_500_000));
-        let version = adjuster.rates().version();
+        adjuster.handle_credit(NOW, &credit(1_000_000));
         send(&adjuster, 900_000);
-        adjuster.handle_credit(&credit(1_000_000));
+        adjuster.handle_credit(NOW, &credit(1_500_000));
+        let version = adjuster.rates().version();
+        adjuster.handle_credit(NOW, &credit(1_000_000));
         assert_eq!((adjuster.rates().version(), adjuster.credits().stale()), (version, 1));
     }
 
@@ -119,11 +124,23 @@ mod tests {
         // A buffer of whole blocks, and one of which 63 B are in none: at 10 Gb/s they would be worth a megabit a second.
         for b_m in [Bytes::mb(1), Bytes::new(1_000_063)] {
             let mapping = Mapping::without_guarantee(b_m, Bytes::kb(492), LINE).unwrap();
-            let adjuster = Adjuster::new(mapping, b_m);
-            adjuster.handle_credit(&credit(1_000_000));
+            let adjuster = Adjuster::new(mapping, b_m, AGEING);
+            adjuster.handle_credit(NOW, &credit(1_000_000));
             send(&adjuster, 1_100_000);
-            adjuster.handle_credit(&credit(1_000_000));
-            assert_eq!((adjuster.queue(CLASS), adjuster.rates().rate(CLASS)), (b_m, RATE_MIN));
+            adjuster.handle_credit(NOW, &credit(1_000_000));
+            assert_eq!((adjuster.queue(CLASS), adjuster.rates().at(NOW, CLASS)), (b_m, RATE_MIN));
         }
+    }
+
+    #[test]
+    fn a_rate_ages_and_a_stale_message_does_not_put_that_off() {
+        let adjuster = adjuster();
+        send(&adjuster, 900_000);
+        adjuster.handle_credit(NOW, &credit(1_000_000));
+        let slow = adjuster.rates().at(NOW, CLASS);
+        adjuster.handle_credit(NOW + Span::from_micros(50), &credit(900_000));
+        let rate = |us| adjuster.rates().at(NOW + Span::from_micros(us), CLASS);
+        assert!(slow < LINE);
+        assert_eq!((rate(99), rate(100)), (slow, LINE));
     }
 }

@@ -1,6 +1,7 @@
 //! What a file's flow control is refused for, and what is written instead.
 
 use weir_config::SwitchConfig;
+use weir_flowctl::Quantum;
 use weir_flowctl::gfc::feedback_delay_max;
 
 use super::*;
@@ -108,11 +109,12 @@ fn conceptual_gfc_keeps_theorem_4_1() {
     assert_eq!(wrong(&with(", b_0 = \"45001B\"")).len(), 1);
     let config = switch(&with(""));
     assert_eq!(highest_threshold(&config, 1, RATE), Some(Bytes::kb(45)));
-    let Ok(Mechanism::GfcConceptual { mapping, period, refresh }) = mechanism(&config, 1, RATE) else {
+    let Ok(Mechanism::GfcConceptual { mapping, period, refresh, ageing }) = mechanism(&config, 1, RATE) else {
         panic!("no conceptual GFC")
     };
     assert_eq!((mapping.b_m(), mapping.b_0()), (Bytes::kb(350), Bytes::kb(45)));
     assert_eq!((period, refresh), (Span::from_micros(1), Span::from_nanos(52_428)));
+    assert_eq!(ageing, Quantum::at(RATE).times(u16::MAX), "as long as the longest PAUSE");
 }
 
 #[test]

@@ -233,7 +233,7 @@ pub fn pfc(enabled: u8, quanta: u16) -> TestFrame {
     control(ControlFrame::Pfc(PfcFrame { enabled, times: [quanta; 8] }))
 }
 
-fn control(frame: ControlFrame) -> TestFrame {
+pub fn control(frame: ControlFrame) -> TestFrame {
     let (parsed, source) = (Parsed::Control(Ok(frame)), MacAddr::default());
     TestFrame { frame_bytes: 60, parsed, source, sequence: 0, ce: false, stamps: None }
 }

@@ -92,7 +92,7 @@ impl Board {
     }
 
     /// A host tells how far its flows are.
-    pub(super) fn publish(&self, host: usize, state: &Host) {
+    pub(super) fn publish(&self, now: Time, host: usize, state: &Host) {
         let cell = &self.hosts[host];
         for (n, flow) in cell.sends.iter().enumerate() {
             self.flows[*flow].sent.store(state.sender_stats(n).payload.get(), Ordering::Relaxed);
@@ -101,7 +101,7 @@ impl Board {
             self.flows[*flow].received.store(state.receiver_stats(n).payload.get(), Ordering::Relaxed);
         }
         for class in Class::in_mask(state.config().lossless) {
-            let rate = state.peer_rate(class).map_or(0, BitRate::as_bps);
+            let rate = state.peer_rate(now, class).map_or(0, BitRate::as_bps);
             cell.rates[class.index()].store(rate, Ordering::Relaxed);
         }
         cell.finished.store(state.is_finished(), Ordering::Relaxed);

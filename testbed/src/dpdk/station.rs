@@ -223,7 +223,7 @@ impl Task for Station {
         let moved = self.receive(now) + self.transmit(now);
         if moved > 0 {
             self.note_completions();
-            self.board.publish(self.number, &self.host);
+            self.board.publish(now, self.number, &self.host);
         }
         moved
     }

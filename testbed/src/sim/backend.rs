@@ -258,7 +258,8 @@ impl Running<'_> {
         let depth = if is_wanted { Depth::All } else { Depth::Series };
         self.report(depth);
         let flows: Vec<FlowSample> = self.ends.samples(&self.sim).collect();
-        let hosts = |host: usize, class: Class| -> Option<BitRate> { self.sim.host(host).peer_rate(class) };
+        let hosts =
+            |host: usize, class: Class| -> Option<BitRate> { self.sim.host(host).peer_rate(self.sim.now(), class) };
         self.recorder.sample(at, depth, &self.reports, &flows, hosts)?;
         self.progress = self.progress_of.at(at, &flows, &self.reports);
         self.tell_progress();

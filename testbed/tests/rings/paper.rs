@@ -125,7 +125,7 @@ fn in_turn_nothing_deadlocks_and_gfc_settles() {
         // B_1 = 750 KB is passed at 10 Gb/s in and 5 out, and reached τ later by frames at 5 Gb/s.
         for (host, queue) in queues.iter().enumerate() {
             assert!((800..815).contains(&(queue.get() / 1_000)), "{context}: {queues:?}");
-            assert_eq!(sim.host(host).peer_rate(CLASS), Some(BitRate::gbps(5)), "{context}: stage 1");
+            assert_eq!(sim.host(host).peer_rate(sim.now(), CLASS), Some(BitRate::gbps(5)), "{context}: stage 1");
         }
         assert_eq!(first_deadlock(&mut sim, at(10_000)), None, "{context}");
 
@@ -135,7 +135,7 @@ fn in_turn_nothing_deadlocks_and_gfc_settles() {
         for (host, queue) in queues.iter().enumerate() {
             // The sender counts what is under way too, half of 10 Gb/s for τ.
             assert!((688..700).contains(&(queue.get() / 1_000)), "{context}: {queues:?}");
-            let rate = sim.host(host).peer_rate(CLASS).unwrap();
+            let rate = sim.host(host).peer_rate(sim.now(), CLASS).unwrap();
             assert!(mapping.rate(Bytes::kb(748)) <= rate && rate <= mapping.rate(Bytes::kb(744)), "{context}: {rate}");
         }
         assert_eq!(first_deadlock(&mut sim, at(10_000)), None, "{context}");
@@ -151,7 +151,7 @@ fn a_late_flow_makes_buffer_based_gfc_overshoot_to_stage_2_and_come_back() {
     let (mut slowest, mut longest) = (RATE, Bytes::ZERO);
     while sim.now() < at(9_000) {
         sim.run_for(Span::from_micros(5));
-        slowest = slowest.min(sim.host(0).peer_rate(CLASS).unwrap());
+        slowest = slowest.min(sim.host(0).peer_rate(sim.now(), CLASS).unwrap());
         longest = longest.max(held(&sim, 0, fabric.port_of_host(0)));
     }
     let last = held(&sim, 0, fabric.port_of_host(0));

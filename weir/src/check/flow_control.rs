@@ -56,13 +56,13 @@ impl Speaker<'_> {
     fn describe(&self) -> Option<String> {
         let lines = match &self.mechanism {
             Mechanism::None | Mechanism::Pfc { .. } | Mechanism::Pause { .. } => return None,
-            Mechanism::GfcBuffer { stages, refresh } => {
+            Mechanism::GfcBuffer { stages, refresh, ageing } => {
                 let (changing, at_rest) = (self.share(self.delay().total()), self.share(*refresh));
                 let messages = format!(
                     "{changing} with one per τ while stages change, as the paper reckons; {at_rest} with one each {refresh} at rest; \
                      more if a queue swings about the start of a stage"
                 );
-                self.gfc("B_m - 2 C τ") + &self.stages(stages, None) + &told(&messages)
+                self.gfc("B_m - 2 C τ") + &self.stages(stages, None) + &told(&messages) + &ages(*ageing)
             }
             Mechanism::GfcPulse { stages, period } => {
                 self.gfc("B_m - 2 C τ")
@@ -75,7 +75,7 @@ impl Speaker<'_> {
                     + &self.stages(stages, Some(*period))
                     + &told(&format!("{} with one per P, none while all queues are below B_1", self.share(*period)))
             }
-            Mechanism::GfcConceptual { mapping, period, refresh } => {
+            Mechanism::GfcConceptual { mapping, period, refresh, ageing } => {
                 let (changing, at_rest) = (self.share(*period), self.share(*refresh));
                 let messages = format!(
                     "{changing} with one per T while lengths change; {at_rest} with one each {refresh} at rest"
@@ -83,11 +83,13 @@ impl Speaker<'_> {
                 self.gfc("B_m - 4 C τ")
                     + &format!("T = {period} between two messages at least; it is part of τ\n{}", mapped(mapping))
                     + &told(&messages)
+                    + &ages(*ageing)
             }
-            Mechanism::GfcTime { mapping, period, .. } => {
+            Mechanism::GfcTime { mapping, period, ageing, .. } => {
                 self.gfc("B_m - (√(τ/T) + 1)² C T")
                     + &format!("T = {period}\n{}", mapped(mapping))
                     + &told(&format!("{} with one per T", self.share(*period)))
+                    + &ages(*ageing)
             }
             Mechanism::Cbfc { buffer, period } => {
                 let blocks = format!("{} blocks of {} B", count(buffer.get() / BLOCK.get()), BLOCK.get());
@@ -174,6 +176,10 @@ fn feedback_delay(delay: &FeedbackDelay, period: &str) -> String {
 
 fn told(messages: &str) -> String {
     format!("messages of {} B on the wire: {messages}\n", MESSAGE.get())
+}
+
+fn ages(ageing: Span) -> String {
+    format!("ageing: back to the line rate after {ageing} without a message\n")
 }
 
 /// R(q) from B_0 to B_m.

@@ -172,3 +172,15 @@ fn a_lossy_switch_has_no_xoff() {
     assert!(text.contains("5,000,000") && !text.contains("4,99"), "{text}");
     assert_eq!(warnings::warnings(&switch, &layout), [""; 0]);
 }
+
+#[test]
+fn a_queue_faster_than_its_port_is_told() {
+    let text = |rate: &str| format!("policy = \"dt\"\n[[classes.queues]]\nclass = 5\nrate = \"{rate}\"");
+    check(&text("10Gbps"), &[], &[]);
+    check(
+        &text("10.1Gbps"),
+        &[],
+        &["`rate` 10.1Gbps of class 5's queue is above the port's own of p4 (10Gbps): it limits"],
+    );
+    check(&(text("101Gbps") + "\n[classes]\nlossless = []"), &[], &["p0 (100Gbps), p1 (100Gbps), p2 (100Gbps)"]);
+}

@@ -1,20 +1,22 @@
 //! What is legal and probably not meant.
 
 mod flow_control;
+mod pauses;
 
 use weir_config::{FlowControl, PolicyConfig, SwitchConfig};
 use weir_mmu::{BufferLayout, Headroom};
 use weir_switch_core::flow_control::queue_limit;
-use weir_units::Bytes;
+use weir_units::{BitRate, Bytes};
 
 use crate::table::count;
 
 /// A sentence for each doubtful thing of a configuration.
 pub fn warnings(switch: &SwitchConfig, layout: &BufferLayout) -> Vec<String> {
+    let mut warnings = fast_queues(switch);
     if switch.classes.lossless == 0 {
-        return Vec::new();
+        return warnings;
     }
-    let mut warnings: Vec<String> = not_lossless(switch, layout).into_iter().collect();
+    warnings.extend(not_lossless(switch, layout));
     for (index, port) in switch.ports.iter().enumerate() {
         // Φ is for what comes after Xoff; under GFC and CBFC it is but a part of what is kept for a queue.
         if queue_limit(switch, index).is_some() {
@@ -39,8 +41,25 @@ pub fn warnings(switch: &SwitchConfig, layout: &BufferLayout) -> Vec<String> {
             warnings.push(format!("{}: no headroom, so every frame that arrives after Xoff is lost", port.name));
         }
     }
+    warnings.extend(pauses::warnings(switch));
     warnings.extend(flow_control::warnings(switch, layout));
     warnings
+}
+
+/// Limits of queues that their port never lets them reach.
+fn fast_queues(switch: &SwitchConfig) -> Vec<String> {
+    let of_classes = switch.classes.queues.iter().enumerate().filter_map(|(class, queue)| Some((class, queue.rate?)));
+    let of_class = |(class, limit): (usize, BitRate)| {
+        let slower = switch.real_ports().map(|port| &switch.ports[port]).filter(|port| port.rate < Some(limit));
+        let names: Vec<String> = slower.filter_map(|port| Some(format!("{} ({})", port.name, port.rate?))).collect();
+        (!names.is_empty()).then(|| {
+            format!(
+                "`rate` {limit} of class {class}'s queue is above the port's own of {}: it limits nothing there",
+                names.join(", ")
+            )
+        })
+    };
+    of_classes.filter_map(of_class).collect()
 }
 
 /// Why the policy itself can lose lossless frames, if it can.

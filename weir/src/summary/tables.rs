@@ -113,7 +113,7 @@ pub(super) fn pause_table(switch: &SwitchSummary) -> Table {
         "for us",
         "Peak headroom B",
     ]);
-    for port in switch.ports.iter().filter(|port| !port.speaks.tells_stages()) {
+    for port in switch.ports.iter().filter(|port| port.speaks.tells_pauses()) {
         for class in port.classes.iter().filter(|class| class.xoff_tx + class.xoff_rx > 0) {
             table.row([
                 port.name.clone(),
@@ -142,10 +142,10 @@ pub(super) fn message_delay(switch: &SwitchSummary) -> &'static str {
     }
 }
 
-/// The control frames of each port that had any; kinds that no port had are left out.
+/// The control frames of each port that had any, and what was wrong with them; kinds that no port had are left out.
 pub(super) fn message_table(switch: &SwitchSummary) -> Table {
     type Count = fn(&PortSummary) -> u64;
-    let kinds: [(&str, Count); 7] = [
+    let kinds: [(&str, Count); 10] = [
         ("PFC sent", |port| port.pfc_tx),
         ("PFC received", |port| port.pfc_rx),
         ("PAUSE sent", |port| port.pause_tx),
@@ -153,6 +153,9 @@ pub(super) fn message_table(switch: &SwitchSummary) -> Table {
         ("Credits sent", |port| port.credit_tx),
         ("Credits received", |port| port.credit_rx),
         ("Odd", |port| port.odd_messages),
+        ("Of another kind", |port| port.foreign_messages),
+        ("Counts set anew", |port| port.credit_resyncs),
+        ("Aged", |port| port.rates_aged),
     ];
     let had = |(_, counted): &&(&str, Count)| switch.ports.iter().any(|port| counted(port) > 0);
     let kinds: Vec<_> = kinds.iter().filter(had).collect();

@@ -1,6 +1,6 @@
 //! What the summary makes of a report.
 
-use weir_switch_core::report::{Balance, ControlReport};
+use weir_switch_core::report::{Accord, Balance, ControlReport};
 use weir_units::{CLASSES, Time};
 
 use super::*;
@@ -26,6 +26,7 @@ fn report() -> Report {
         control_rx: ControlReport::default(),
         control_tx: ControlReport::default(),
         odd_messages: 0,
+        accord: Accord::default(),
     };
     Report {
         at: Time::ZERO,
@@ -76,6 +77,43 @@ fn messages_of_each_kind_and_what_they_take_of_the_link() {
 }
 
 #[test]
+fn what_is_wrong_between_peers_is_told() {
+    let mut report = report();
+    report.ports[2].accord = Accord { foreign: 4, excessive_credits: 5, resyncs: 6, aged: 0, heard_at: Time::ZERO };
+    let summary = summary(&report);
+    assert_eq!(
+        lines(&tables::message_table(&summary)).join("\n").replace("-", ""),
+        "Port Flow control Of another kind Counts set anew Sent % of link\n\np2 CBFC 4 6 0.0000"
+    );
+    let json = serde_json::to_value(&summary).unwrap();
+    let of = |key: &str| json["ports"][2][key].as_u64().unwrap();
+    let keys = ["foreign_messages", "excessive_credits", "credit_resyncs", "rates_aged"];
+    assert_eq!(keys.map(of), [4, 5, 6, 0]);
+}
+
+/// Who loses lossless frames under credit has no headroom violated.
+#[test]
+fn a_fault_speaks_of_what_the_port_speaks() {
+    let fault = |port: usize| {
+        let mut report = report();
+        report.ports[port].classes[3].rx_drops[DropReason::HeadroomViolation as usize] = 9;
+        let switch = summary(&report);
+        let summary = RunSummary {
+            weir_version: "",
+            dpdk_version: String::new(),
+            ran_for_s: 1.0,
+            switches: vec![switch],
+            lcores: Vec::new(),
+            mbufs_missing: 0,
+        };
+        summary.fault().unwrap()
+    };
+    assert_eq!(fault(0), "lab: 9 lossless frames were dropped (a queue went beyond b_m)");
+    assert_eq!(fault(2), "lab: 9 lossless frames were dropped (more came than credit was given for)");
+    assert_eq!(fault(3), "lab: 9 lossless frames were dropped (headroom violated)");
+}
+
+#[test]
 fn without_a_rate_there_is_no_share() {
     let mut config = config();
     config.ports[3].rate = None;
@@ -111,7 +149,7 @@ fn stages_are_no_pauses() {
     }
     let told = lines(&tables::pause_table(&summary(&report)));
     let ports: Vec<&str> = told[2..].iter().map(|line| &line[..2]).collect();
-    assert_eq!(ports, ["p1", "p2", "p3"]);
+    assert_eq!(ports, ["p1", "p3"], "nor are they at a port that speaks credits");
 }
 
 #[test]

@@ -75,6 +75,8 @@ fn stages() {
             // 672 bit of 74,670 and of 524,280.
             "messages of 84 B on the wire: 0.900 % of the link with one per τ while stages change, as the paper reckons; \
              0.128 % of the link with one each 52.428us at rest; more if a queue swings about the start of a stage",
+            // 65,535 quanta, as 64 times 65,535 byte times.
+            "ageing: back to the line rate after 3.355ms without a message",
         ],
     );
 }
@@ -131,6 +133,7 @@ fn the_time_based_testbed_of_the_paper() {
         "968,250 625Mbps",
         "1,000,000 8Kbps",
         "messages of 84 B on the wire: 0.128 % of the link with one per T",
+        "ageing: back to the line rate after 3.355ms without a message",
     ];
     assert_eq!(lines, expected, "{}", lines.join("\n"));
     assert_eq!(warnings, [""; 0]);
@@ -158,6 +161,7 @@ fn the_conceptual_example_of_the_paper() {
         "100,000 8Kbps",
         "messages of 84 B on the wire: 6.720 % of the link with one per T while lengths change; 0.128 % of the link with one each \
          52.428us at rest",
+        "ageing: back to the line rate after 3.355ms without a message",
     ];
     assert_eq!(lines, expected, "{}", lines.join("\n"));
 }

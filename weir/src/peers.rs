@@ -1,0 +1,233 @@
+//! Says how ports and their peers get on: peers that speak another flow control, that are silent, or whose counts are not ours.
+
+use std::collections::BTreeMap;
+
+use weir_config::{FlowControl, GfcBufferConfig, GfcPeer, SwitchConfig};
+use weir_switch_core::Report;
+use weir_switch_core::report::{Accord, PortReport};
+use weir_units::{Span, Time};
+
+/// What was told of each (switch, port), and when.
+#[derive(Default)]
+pub struct PeerLog(BTreeMap<(usize, usize), Told>);
+
+#[derive(Default)]
+struct Told {
+    /// Counts as of the last look, and when each was told.
+    before: Accord,
+    foreign_at: Option<Time>,
+    excessive_at: Option<Time>,
+    resyncs_at: Option<Time>,
+    aged_at: Option<Time>,
+    is_silent: bool,
+}
+
+/// What goes on is told again after this long, on the switch's clock.
+const AGAIN_AFTER: Span = Span::from_secs(10);
+/// A peer that has said nothing for this long is silent: messages come far more often.
+const SILENT_AFTER: Span = Span::from_secs(1);
+
+impl PeerLog {
+    /// Logs what is news in a switch's report. Called with each report.
+    pub fn tell(&mut self, index: usize, switch: &SwitchConfig, report: &Report) {
+        for number in switch.real_ports() {
+            let (port, flow_control) = (&report.ports[number], &switch.ports[number].flow_control);
+            let told = self.0.entry((index, number)).or_default();
+            for (is_news, what) in told.news(report.at, port, flow_control) {
+                if is_news {
+                    tracing::warn!(switch = %switch.name, port = %port.name, "{what}");
+                } else {
+                    tracing::info!(switch = %switch.name, port = %port.name, "{what}");
+                }
+            }
+        }
+    }
+}
+
+impl Told {
+    /// What is to be told as of `now`, and whether it is a warning.
+    fn news(&mut self, now: Time, port: &PortReport, flow_control: &FlowControl) -> Vec<(bool, String)> {
+        let (is, was) = (port.accord, std::mem::replace(&mut self.before, port.accord));
+        let mut news = Vec::new();
+        if is_due(&mut self.foreign_at, now, is.foreign > was.foreign) {
+            news.push((true, foreign(port, flow_control)));
+        }
+        if is_due(&mut self.excessive_at, now, is.excessive_credits > was.excessive_credits) {
+            news.push((true, "the peer gives credit for more than the buffer: cut to it, or ignored; do both ends have the same `buffer` \
+                              (b_m), and was the peer restarted?".to_owned()));
+        }
+        if is_due(&mut self.resyncs_at, now, is.resyncs > was.resyncs) {
+            let times = is.resyncs;
+            news.push((true, format!("counts of credit were set to the peer's ({times} times so far): frames were lost on the link, or an \
+                                      end was restarted")));
+        }
+        if is_due(&mut self.aged_at, now, is.aged > was.aged) {
+            let times = is.aged;
+            news.push((
+                true,
+                format!("the peer did not repeat what it told last: back to the line rate ({times} times so far)"),
+            ));
+        }
+        let is_silent = port.link_up && expects_messages(flow_control) && now.since(is.heard_at) > SILENT_AFTER;
+        if is_silent && !self.is_silent {
+            news.push((
+                true,
+                format!("the peer says nothing of {}: {}", flow_control.name(), without_messages(flow_control)),
+            ));
+        } else if self.is_silent && !is_silent && port.link_up {
+            news.push((false, format!("the peer speaks {} again", flow_control.name())));
+        }
+        self.is_silent = is_silent;
+        news
+    }
+}
+
+/// Whether something that has happened is to be told, as it is the first time or long after the last.
+fn is_due(told_at: &mut Option<Time>, now: Time, has_happened: bool) -> bool {
+    let is_due = has_happened && told_at.is_none_or(|at| now.since(at) >= AGAIN_AFTER);
+    if is_due {
+        *told_at = Some(now);
+    }
+    is_due
+}
+
+fn foreign(port: &PortReport, flow_control: &FlowControl) -> String {
+    let came = port.control_rx;
+    let others = [("PFC", came.pfc), ("PAUSE", came.pause), ("credits or queues' lengths", came.credit)];
+    let is_own = |kind: &str| match flow_control {
+        FlowControl::Pfc | FlowControl::GfcBuffer(_) => kind == "PFC",
+        FlowControl::Pause => kind == "PAUSE",
+        _ => false,
+    };
+    let others: Vec<&str> = others.iter().filter(|(kind, n)| *n > 0 && !is_own(kind)).map(|(kind, _)| *kind).collect();
+    let name = flow_control.name();
+    let (what, so) = match (&others[..], flow_control) {
+        ([], FlowControl::GfcBuffer(_)) => {
+            ("pauses of PFC".to_owned(), "they slow its classes down for the time that they ask for")
+        }
+        _ if matches!(flow_control, FlowControl::GfcTime(_) | FlowControl::GfcConceptual(_) | FlowControl::Cbfc(_)) => {
+            (format!("messages of another flow control ({} among what came)", others.join(", ")), "they are ignored")
+        }
+        _ => (others.join(" and "), "they are ignored"),
+    };
+    format!("the port speaks {name}, and its peer sends {what}: {so}; write the same flow_control at both ends")
+}
+
+/// Whether the peer of a port sends messages all the time, whatever its queues hold.
+fn expects_messages(flow_control: &FlowControl) -> bool {
+    match flow_control {
+        FlowControl::GfcBuffer(GfcBufferConfig { peer, .. }) => *peer == GfcPeer::Gfc,
+        FlowControl::GfcConceptual(_) | FlowControl::GfcTime(_) | FlowControl::Cbfc(_) => true,
+        FlowControl::Pfc | FlowControl::Pause | FlowControl::None => false,
+    }
+}
+
+fn without_messages(flow_control: &FlowControl) -> &'static str {
+    match flow_control {
+        FlowControl::Cbfc(_) => "without credit nothing of its classes is sent",
+        _ => "its classes are sent at the line rate",
+    }
+}
+
+/// How frames of a lossless class could find no room at a port that speaks this, and what to look at.
+pub fn overrun(flow_control: &FlowControl) -> (&'static str, &'static str) {
+    match flow_control {
+        FlowControl::Cbfc(_) => (
+            "more came than credit was given for",
+            "does the peer speak CBFC, with the same `buffer`, and has the buffer room for that?",
+        ),
+        FlowControl::GfcBuffer(GfcBufferConfig { peer: GfcPeer::Gfc, .. })
+        | FlowControl::GfcConceptual(_)
+        | FlowControl::GfcTime(_) => {
+            ("a queue went beyond b_m", "does the peer speak GFC with the same thresholds, and is tau right?")
+        }
+        _ => ("headroom violated", "does every peer obey PFC, and is delay right?"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_switch_core::report::{ClassReport, ControlReport};
+    use weir_units::CLASSES;
+
+    use super::*;
+
+    fn port(accord: Accord, control_rx: ControlReport) -> PortReport {
+        PortReport {
+            name: "p0".to_owned(),
+            link_up: true,
+            classes: [ClassReport::default(); CLASSES],
+            control_rx,
+            control_tx: ControlReport::default(),
+            odd_messages: 0,
+            accord,
+        }
+    }
+
+    fn flow_control(text: &str) -> FlowControl {
+        let text = format!(
+            "[classes]\nlossless = [3]\n[buffer]\npolicy = \"static\"\n[[ports]]\nname = \"p0\"\ntap = \"t0\"\nrate = \"10Gbps\"\n\
+             flow_control = {text}\n[[ports]]\nname = \"p1\"\ntap = \"t1\"\nrate = \"10Gbps\"\n"
+        );
+        weir_config::parse("lab", &text).unwrap().ports[0].flow_control
+    }
+
+    fn at(seconds: u64) -> Time {
+        Time::ZERO + Span::from_secs(seconds)
+    }
+
+    #[test]
+    fn each_is_told_once_and_again_after_a_while_if_it_goes_on() {
+        let (mut told, credit) = (Told::default(), flow_control("\"cbfc\""));
+        let mut accord = Accord { heard_at: at(100), ..Accord::default() };
+        let mut news = |seconds, accord| {
+            let control = ControlReport { pause: 3, credit: 100, ..ControlReport::default() };
+            told.news(at(seconds), &port(accord, control), &credit)
+                .into_iter()
+                .map(|(_, what)| what)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(news(1, accord), [""; 0]);
+        accord.resyncs = 1;
+        assert!(news(2, accord)[0].contains("(1 times so far)"));
+        accord.resyncs = 3;
+        assert_eq!((news(3, accord), news(20, accord)), (vec![], vec![]));
+        accord.resyncs = 4;
+        assert_eq!(news(21, accord).len(), 1);
+        (accord.foreign, accord.excessive_credits, accord.aged) = (1, 1, 1);
+        let all = news(22, accord);
+        assert_eq!(all.len(), 3);
+        assert!(all[0].contains("speaks CBFC") && all[0].contains("PAUSE"), "{all:?}");
+    }
+
+    #[test]
+    fn a_silent_peer_is_told_with_what_follows_from_it() {
+        for (text, follows) in [
+            ("\"cbfc\"", Some("nothing of its classes is sent")),
+            ("\"gfc-buffer\"", Some("line rate")),
+            ("\"pfc\"", None),
+            ("{ kind = \"gfc-buffer\", peer = \"pfc\" }", None),
+        ] {
+            let (mut told, flow_control) = (Told::default(), flow_control(text));
+            let mut news = |seconds, heard| {
+                let accord = Accord { heard_at: at(heard), ..Accord::default() };
+                told.news(at(seconds), &port(accord, ControlReport::default()), &flow_control)
+            };
+            assert_eq!(news(1, 0), []);
+            let silent = news(2, 0);
+            assert_eq!(silent.len(), usize::from(follows.is_some()), "{text}: {silent:?}");
+            assert!(silent.iter().all(|(_, what)| what.contains(follows.unwrap())), "{silent:?}");
+            assert_eq!(news(3, 0), []);
+            assert_eq!(news(4, 4).len(), usize::from(follows.is_some()), "{text}: it is heard again");
+        }
+    }
+
+    #[test]
+    fn pauses_at_a_port_with_stages_are_told_as_that() {
+        let (gfc, control) = (flow_control("\"gfc-buffer\""), ControlReport { pfc: 9, ..ControlReport::default() });
+        let told = |control| foreign(&port(Accord::default(), control), &gfc);
+        assert!(told(control).contains("sends pauses of PFC: they slow"), "{}", told(control));
+        let other = ControlReport { pause: 1, ..control };
+        assert!(told(other).contains("sends PAUSE: they are ignored"), "{}", told(other));
+    }
+}
