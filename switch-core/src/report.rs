@@ -7,6 +7,7 @@ use weir_mmu::{PoolUse, QueueUse};
 use weir_units::{BitRate, Bytes, CLASSES, Class, PortId, QueueId, Span, Time};
 
 use crate::counters::{DropReason, Published, gauge, port_stat, queue_stat};
+use crate::line_time::LineTime;
 use crate::shared::Shared;
 
 /// Asks the halves for their counters.
@@ -88,6 +89,8 @@ pub struct PortReport {
     pub control_tx: ControlReport,
     /// Messages obeyed that say what they should not: stages above the last, credit limits that go back.
     pub odd_messages: u64,
+    /// How it used its wire; `None` of a port that is not shaped, and in virtual time, where no poll is late.
+    pub line_time: Option<LineTime>,
 }
 
 /// One (port, class)'s part of a report.
@@ -206,6 +209,7 @@ impl Reporter {
                     malformed: 0,
                 },
                 odd_messages: state.regulator.odd_messages(),
+                line_time: state.line_time(),
             }
         });
         Report {

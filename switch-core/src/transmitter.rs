@@ -1,6 +1,7 @@
 //! The TX half: flow-control frames first, then the queues whose gate is open, within the port's rate. A frame that finds all
 //! of this open may not have to wait in a queue: [`passage`].
 
+mod lateness;
 mod passage;
 mod prefetch;
 
@@ -9,7 +10,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use hdrhistogram::Histogram;
 use weir_flowctl::frame::ControlFrame;
-use weir_flowctl::{ClassLimits, Demand, MessageGenerator, Regulator, Shaper, wire_bytes};
+use weir_flowctl::{ClassLimits, Demand, LatePolls, MessageGenerator, Regulator, Shaper, wire_bytes};
 use weir_mmu::{Departure, EcnMarker, Mmu};
 use weir_units::{Bytes, CLASSES, Class, PortId, QueueId, Span, Time};
 
@@ -22,6 +23,7 @@ use crate::scheduler::Scheduler;
 use crate::shared::{PortState, Shared};
 use crate::switch::{Memory, Surroundings};
 use crate::watchdog::PortWatchdogs;
+use lateness::Waits;
 
 /// Transmits on its ports.
 #[derive(Debug)]
@@ -54,6 +56,8 @@ pub struct Transmitter<P> {
     stamps: bool,
     /// What a frame takes on a link beyond its length without FCS.
     link_overhead: Bytes,
+    /// How late this poll is: kept for [`Transmitter::run_once`].
+    late: LatePolls,
 }
 
 /// One port's way out. What is touched for each frame that passes is in the first two cache lines; what is told to the peer, or
@@ -87,6 +91,12 @@ pub(crate) struct OutPort<P> {
     clones_off: Box<[(PortId, u8)]>,
     /// When each class advertised OFF went OFF.
     off_since: [Time; CLASSES],
+    /// What the last poll left, for a driver whose polls may be late.
+    waits: Waits,
+    /// The classes that had a frame then which neither a pause nor credit held back, one bit each; of a port with limits.
+    open: u8,
+    /// Whether the device is no faster than the rate, so that nothing can be made up.
+    at_line_rate: bool,
 }
 
 const _: () = assert!(std::mem::offset_of!(OutPort<u64>, watchdogs) <= 128);
@@ -119,7 +129,7 @@ impl<P> OutPort<P> {
     pub(crate) fn new(
         state: &PortState,
         clones: impl Iterator<Item = PortId>,
-        shaper: Shaper,
+        (shaper, at_line_rate): (Shaper, bool),
         limits: ClassLimits,
         scheduler: Scheduler,
         generator: MessageGenerator,
@@ -140,6 +150,9 @@ impl<P> OutPort<P> {
             staged: None,
             off_since: [Time::ZERO; CLASSES],
             tx_bytes: 0,
+            waits: Waits::Nothing,
+            open: 0,
+            at_line_rate,
             credit_classes: state.regulator.credit_classes(),
             counts_sent: state.regulator.counts_sent(),
         }
@@ -179,7 +192,7 @@ impl<P: Packet> Transmitter<P> {
         ports: Box<[OutPort<P>]>,
         queues: EgressQueues<P>,
         markers: [Option<EcnMarker>; CLASSES],
-        seed: u64,
+        (seed, late): (u64, LatePolls),
         surroundings: Surroundings,
     ) -> Transmitter<P> {
         let Surroundings { memory, link_overhead, .. } = surroundings;
@@ -206,11 +219,13 @@ impl<P: Packet> Transmitter<P> {
             off_ports: 0,
             by_length,
             link_overhead,
+            late,
         }
     }
 
     /// Takes over what the forwarders admitted and serves every port once; returns how many frames moved.
     pub fn run_once<D: PortOutput<P> + PacketStore<P>>(&mut self, now: Time, driver: &mut D) -> usize {
+        self.late.poll(now);
         let taken = self.take_over(now);
         let sent: usize = (0..self.ports.len()).map(|port| self.serve_port(now, port, driver)).sum();
         taken + sent
@@ -311,16 +326,20 @@ impl<P: Packet> Transmitter<P> {
     /// Serves one port; returns how many frames went out.
     #[inline]
     fn serve_port<D: PortOutput<P> + PacketStore<P>>(&mut self, now: Time, index: usize, driver: &mut D) -> usize {
+        let missed = self.make_up(now, index);
         let (moved, held) = self.prepare_port(now, index, driver);
-        let Some(held) = held else { return moved };
         let port = &mut self.ports[index];
+        let (Some(held), true) = (held, port.backlog != 0 || port.staged.is_some()) else {
+            port.waits = Waits::Nothing;
+            port.open = 0;
+            return moved;
+        };
         if port.staged.is_none() {
-            if port.backlog == 0 {
-                return moved;
-            }
             self.stage_frames(now, index, held);
         }
-        moved + self.send_staged(now, index, driver)
+        let sent = self.send_staged(now, index, driver);
+        self.note_waiting(now, index, held, (missed, sent));
+        moved + sent
     }
 
     /// Serves one port, for a driver that takes frames one by one.
