@@ -10,7 +10,9 @@
 
 #![forbid(unsafe_code)]
 
+mod catch_up;
 mod checks;
+mod cpu_use;
 pub mod devices;
 mod error;
 mod fabric;
@@ -18,9 +20,12 @@ mod frame;
 mod lcore_loop;
 mod memory;
 mod placement;
+mod poll_gaps;
 mod switch_lcore;
 
+pub use catch_up::{CATCH_UP_AUTO_MOST, CATCH_UP_BASE, catch_up};
 pub use checks::check_machine;
+pub use cpu_use::CpuUse;
 pub use error::DriverError;
 pub use fabric::{
     DeviceReport, Fabric, FabricOptions, RunningFabric, Runtime, Stopped, pci_addresses, pci_addresses_of,
@@ -29,4 +34,5 @@ pub use frame::{Frame, FrameStore};
 pub use lcore_loop::{LcoreStats, LoopControl, Phase, Task};
 pub use memory::Memory;
 pub use placement::{Placement, SwitchPlacement};
+pub use poll_gaps::{GapReport, PollGaps};
 pub use switch_lcore::SwitchLcore;

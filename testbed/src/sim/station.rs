@@ -372,7 +372,7 @@ impl Ports<'_> {
 }
 
 fn on_one_lcore(config: &SwitchConfig) -> Plan {
-    let lcores = LcoreConfig { layout: Layout::Single, cores: Vec::new() };
+    let lcores = LcoreConfig { layout: Layout::Single, cores: Vec::new(), ..config.lcores };
     Plan::new(&SwitchConfig { lcores, ..config.clone() }, 1).expect("one lcore is enough for all roles")
 }
 
