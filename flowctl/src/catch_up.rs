@@ -2,10 +2,14 @@
 
 use weir_units::{Span, Time};
 
+/// How many times faster than its rate a line sends while it catches up, at most: a loop that runs for an eighth of the time
+/// keeps up.
+pub const CATCH_UP_PEAK: u64 = 8;
+
 /// A rule for it. All spans are on the clock that polls are told.
 ///
-/// A catch-up is a burst: whoever receives it gets up to `most` times the rate at once, as fast as the device sends, beyond
-/// what the rate alone would have brought.
+/// A catch-up is a burst. Whoever receives it gets, beyond what the rate C brings, up to C · `most` in all; of that up to
+/// C · `base` as fast as the device sends, and the rest at no more than [`CATCH_UP_PEAK`] · C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CatchUp {
     /// What is always made up of a poll's lateness. More is made up only by what waited for its rate when it was last
@@ -30,8 +34,16 @@ pub struct LatePolls {
     longest: [Span; 2],
     turns_at: Time,
     bound: Span,
+    /// How far a peak may lag: the base, at the peak's rate.
+    peak_floor: Time,
     /// For what waited; for what waited and gets no more than the base; for what did not wait.
     floors: [Time; 3],
+}
+
+/// Keeps a line that catches up from sending faster than [`CATCH_UP_PEAK`] times its rate, the base apart.
+#[derive(Clone, Debug, Default)]
+pub struct Peak {
+    free_at: Time,
 }
 
 /// How much of what it missed something may make up.
@@ -65,6 +77,7 @@ impl LatePolls {
             longest: [Span::ZERO; 2],
             turns_at: Time::ZERO,
             bound: if rule.memory.is_some() { rule.base.min(rule.most) } else { rule.most },
+            peak_floor: Time::ZERO,
             floors: [Time::ZERO; 3],
         }
     }
@@ -77,7 +90,9 @@ impl LatePolls {
         if self.rule.memory.is_some() && (self.gap > self.longest[0] || now >= self.turns_at) {
             self.follow(now);
         }
-        let based = now.saturating_sub(self.rule.base.min(self.rule.most));
+        let base = self.rule.base.min(self.rule.most);
+        let based = now.saturating_sub(base);
+        self.peak_floor = now.saturating_sub(base.divided_by(CATCH_UP_PEAK));
         self.floors = [now.saturating_sub(self.bound), based, based.max(polled)];
     }
 
@@ -111,6 +126,26 @@ impl LatePolls {
     #[inline]
     pub fn floor(&self, claim: Claim) -> Time {
         self.floors[claim as usize]
+    }
+}
+
+impl Peak {
+    /// To be called at the beginning of each poll.
+    #[inline]
+    pub fn poll(&mut self, late: &LatePolls) {
+        self.free_at = self.free_at.max(late.peak_floor);
+    }
+
+    /// Whether a frame may go at `now`.
+    #[inline]
+    pub fn is_free(&self, now: Time) -> bool {
+        self.free_at <= now
+    }
+
+    /// Counts a frame that takes so long at the line's rate.
+    #[inline]
+    pub fn send(&mut self, line_time: Span) {
+        self.free_at += line_time.divided_by(CATCH_UP_PEAK);
     }
 }
 
@@ -149,6 +184,24 @@ mod tests {
         polls.poll(ms(500));
         polls.poll(ms(500));
         assert_eq!((polls.bound(), polls.floor(Claim::Bound)), (RULE.most, ms(400)));
+    }
+
+    #[test]
+    fn a_peak_lets_the_base_go_at_once_and_then_eight_times_the_rate() {
+        let (mut polls, mut peak, frame) = (LatePolls::new(RULE), Peak::default(), Span::from_micros(10));
+        let mut sent = |now: Time| {
+            polls.poll(now);
+            peak.poll(&polls);
+            let mut frames = 0;
+            while peak.is_free(now) {
+                peak.send(frame);
+                frames += 1;
+            }
+            frames
+        };
+        assert_eq!([sent(ms(500)), sent(ms(500)), sent(ms(501))], [21, 0, 21]);
+        let soon: u32 = (1..=100).map(|us| sent(ms(501) + Span::from_micros(us))).sum();
+        assert_eq!(soon, 80, "of 10 us each in 100 us");
     }
 
     #[test]

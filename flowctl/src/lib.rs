@@ -27,7 +27,7 @@ mod sync;
 #[cfg(all(test, loom))]
 mod loom_models;
 
-pub use catch_up::{CatchUp, Claim, LatePolls};
+pub use catch_up::{CATCH_UP_PEAK, CatchUp, Claim, LatePolls, Peak};
 pub use class_limits::ClassLimits;
 pub use mechanism::Mechanism;
 pub use message_generator::{Arrived, Demand, MessageGenerator};

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use hdrhistogram::Histogram;
 use weir_flowctl::frame::ControlFrame;
-use weir_flowctl::{ClassLimits, Demand, LatePolls, MessageGenerator, Regulator, Shaper, wire_bytes};
+use weir_flowctl::{ClassLimits, Demand, LatePolls, MessageGenerator, Peak, Regulator, Shaper, wire_bytes};
 use weir_mmu::{Departure, EcnMarker, Mmu};
 use weir_units::{Bytes, CLASSES, Class, PortId, QueueId, Span, Time};
 
@@ -97,6 +97,8 @@ pub(crate) struct OutPort<P> {
     open: u8,
     /// Whether the device is no faster than the rate, so that nothing can be made up.
     at_line_rate: bool,
+    /// Of what is made up.
+    peak: Peak,
 }
 
 const _: () = assert!(std::mem::offset_of!(OutPort<u64>, watchdogs) <= 128);
@@ -153,6 +155,7 @@ impl<P> OutPort<P> {
             waits: Waits::Nothing,
             open: 0,
             at_line_rate,
+            peak: Peak::default(),
             credit_classes: state.regulator.credit_classes(),
             counts_sent: state.regulator.counts_sent(),
         }
@@ -487,12 +490,15 @@ impl<P: Packet> Transmitter<P> {
     #[inline]
     fn stage_frames(&mut self, now: Time, index: usize, held: u8) {
         let mut ready = self.ready(now, index, held);
-        if ready == 0 || !self.ports[index].shaper.is_free(now) {
+        if ready == 0 || !self.ports[index].may_send(now) {
             return;
         }
         let mut staged = self.spare.pop().unwrap_or_default();
-        while ready != 0 && self.ports[index].shaper.is_free(now) && !staged.packets.is_full() {
+        while ready != 0 && self.ports[index].may_send(now) && !staged.packets.is_full() {
+            let free_at = self.ports[index].shaper.free_at();
             let Some(queued) = self.take_next(now, index, &mut ready) else { break };
+            let port = &mut self.ports[index];
+            port.peak.send(port.shaper.free_at().since(free_at));
             staged.push(queued);
         }
         if staged.packets.is_empty() {

@@ -28,6 +28,7 @@ impl<P: Packet> Transmitter<P> {
         if !port.limits.are_none() {
             port.limits.poll(&self.late, port.open);
         }
+        port.peak.poll(&self.late);
         let given_up = port.shaper.give_up_before(self.late.floor(port.claim()));
         if port.waits == Waits::Nothing {
             return Span::ZERO;
@@ -77,6 +78,12 @@ impl<P: Packet> Transmitter<P> {
 }
 
 impl<P> OutPort<P> {
+    /// Whether the wire is free, and what was missed not made up too fast.
+    #[inline]
+    pub(super) fn may_send(&self, now: Time) -> bool {
+        self.shaper.is_free(now) && self.peak.is_free(now)
+    }
+
     /// What the port may make up of the time since its last poll.
     #[inline]
     fn claim(&self) -> Claim {
