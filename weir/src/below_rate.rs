@@ -69,8 +69,9 @@ impl RateLog {
 
     fn of(&mut self, cpu: u32, stats: &LcoreStats) -> Lateness {
         let now = stats.cpu_use(cpu);
-        let before = self.lcores.insert(cpu, now).unwrap_or_default();
-        Lateness { cpu, gap_max: stats.gaps().take_recent_max(), cpu_use: now.since(&before) }
+        let before = self.lcores.insert(cpu, now);
+        let cpu_use = before.map_or(now, |before| now.since(&before));
+        Lateness { cpu, gap_max: stats.gaps().take_recent_max(), cpu_use }
     }
 }
 
