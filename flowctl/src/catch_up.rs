@@ -117,6 +117,12 @@ impl LatePolls {
         self.gap
     }
 
+    /// Whether anything is ever made up.
+    #[inline]
+    pub fn makes_up(&self) -> bool {
+        self.rule.most > Span::ZERO
+    }
+
     /// The most that is made up now.
     pub fn bound(&self) -> Span {
         self.bound

@@ -58,6 +58,8 @@ pub struct Transmitter<P> {
     link_overhead: Bytes,
     /// How late this poll is: kept for [`Transmitter::run_once`].
     late: LatePolls,
+    /// Whether the last poll left a port frames that were to have left by now.
+    is_behind: bool,
 }
 
 /// One port's way out. What is touched for each frame that passes is in the first two cache lines; what is told to the peer, or
@@ -223,15 +225,24 @@ impl<P: Packet> Transmitter<P> {
             by_length,
             link_overhead,
             late,
+            is_behind: false,
         }
     }
 
     /// Takes over what the forwarders admitted and serves every port once; returns how many frames moved.
     pub fn run_once<D: PortOutput<P> + PacketStore<P>>(&mut self, now: Time, driver: &mut D) -> usize {
         self.late.poll(now);
+        self.is_behind = false;
         let taken = self.take_over(now);
         let sent: usize = (0..self.ports.len()).map(|port| self.serve_port(now, port, driver)).sum();
         taken + sent
+    }
+
+    /// Whether the last [`Transmitter::run_once`] left a port frames that were to have left by now: they go with the next
+    /// polls, before which an lcore should not give its CPU away.
+    #[inline]
+    pub fn is_behind(&self) -> bool {
+        self.is_behind
     }
 
     /// Serves these ports (one bit each) and those that this, or what was enqueued, leaves something to do; returns all that

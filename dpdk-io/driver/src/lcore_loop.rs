@@ -13,7 +13,8 @@ use crate::poll_gaps::PollGaps;
 
 /// Something that an lcore polls: one lcore's part of a switch, or emulated hosts.
 pub trait Task: Send {
-    /// Does a bounded amount of work; returns how many frames moved.
+    /// Does a bounded amount of work; returns how many frames moved, and at least 1 while some are overdue: the loop polls on at
+    /// once then.
     fn poll(&mut self, clock: &Clock, phase: Phase) -> usize;
 }
 
@@ -40,7 +41,7 @@ pub struct LoopControl(AtomicU8);
 pub struct LcoreStats {
     /// Polls of all tasks.
     loops: AtomicU64,
-    /// Polls in which a frame moved.
+    /// Polls in which a frame moved, or was overdue.
     busy_loops: AtomicU64,
     /// The times between two polls.
     gaps: PollGaps,
@@ -75,7 +76,7 @@ impl LoopControl {
 }
 
 impl LcoreStats {
-    /// Share of the loops in which a frame moved, in thousandths.
+    /// Share of the loops in which a frame moved or was overdue, in thousandths.
     pub fn busy_permille(&self) -> u64 {
         let loops = self.loops.load(Ordering::Relaxed);
         (self.busy_loops.load(Ordering::Relaxed) * 1_000).checked_div(loops).unwrap_or(0)

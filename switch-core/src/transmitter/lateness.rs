@@ -61,6 +61,7 @@ impl<P: Packet> Transmitter<P> {
             (None, 0) => Waits::Nothing,
             (None, _) => Waits::Wire,
         };
+        self.is_behind |= port.waits == Waits::Wire && port.shaper.is_free(now) && self.late.makes_up();
     }
 
     #[cold]
