@@ -46,7 +46,7 @@ impl KnownTable {
 pub(crate) const TABLES: &[KnownTable] = &[
     KnownTable::table("", &["switch", "lcores", "buffer", "classes", "pfc", "pfc_watchdog", "ports", "static_macs"]),
     KnownTable::table("switch", &["name", "idle", "time_dilation", "mtu", "mac_ageing", "stats_interval", "telemetry"]),
-    KnownTable::table("lcores", &["layout", "cores"]),
+    KnownTable::table("lcores", &["layout", "cores", "catch_up"]),
     KnownTable::table(
         "buffer",
         &[

@@ -38,6 +38,6 @@ pub use load::{load, parse};
 pub use policy::{DshConfig, Estimator, PolicyConfig, PoolsConfig};
 pub use ports::{Device, DeviceFlowControl, PciDevice, PortConfig};
 pub use source::Source;
-pub use switch::{Idle, Layout, LcoreConfig, SwitchConfig};
+pub use switch::{CatchUp, Idle, Layout, LcoreConfig, SwitchConfig};
 pub use together::check_together;
 pub use watchdog::{PfcWatchdogConfig, StormCondition, WatchdogAction};

@@ -100,6 +100,17 @@ pub struct LcoreConfig {
     pub layout: Layout,
     /// `[lcores] cores`: CPUs to pin to, in the order of the layout's roles; empty for the process's own.
     pub cores: Vec<usize>,
+    /// `[lcores] catch_up`.
+    pub catch_up: CatchUp,
+}
+
+/// The most that a poll which comes late makes up on the rates of ports and queues, in real time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CatchUp {
+    /// As much as polls have lately been late, within a bound that the driver sets.
+    Auto,
+    /// So much.
+    AtMost(Span),
 }
 
 /// How the pipeline is cut across lcores.

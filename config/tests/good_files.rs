@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use weir_config::{
-    Device, DeviceFlowControl, EcnConfig, FlowControl, Headroom, Idle, Layout, PciDevice, PolicyConfig, Trust,
+    CatchUp, Device, DeviceFlowControl, EcnConfig, FlowControl, Headroom, Idle, Layout, PciDevice, PolicyConfig, Trust,
     known_keys, load, parse,
 };
 use weir_units::{Alpha, BitRate, Bytes, MacAddr, Span};
@@ -89,6 +89,12 @@ fn defaults_are_those_of_the_reference() {
     assert_eq!(config.mtu, Bytes::new(1_500));
     assert_eq!((config.mac_ageing, config.stats_interval), (Span::from_secs(300), Span::from_secs(1)));
     assert_eq!((config.lcores.layout, config.lcores.cores.len()), (Layout::Auto, 0));
+    assert_eq!(config.lcores.catch_up, CatchUp::Auto);
+    for (text, is) in
+        [("auto", CatchUp::Auto), ("0s", CatchUp::AtMost(Span::ZERO)), ("5ms", CatchUp::AtMost(Span::from_millis(5)))]
+    {
+        assert_eq!(good(&format!("[lcores]\ncatch_up = \"{text}\"\n{LEAST}")).lcores.catch_up, is);
+    }
     assert_eq!((config.buffer.size, config.buffer.cell_bytes), (Bytes::mb(12), 1));
     assert_eq!((config.buffer.private, config.buffer.headroom), (Bytes::ZERO, Headroom::Auto));
     assert_eq!((config.buffer.xon_offset, config.buffer.lossy_alpha), (None, Alpha::ONE));

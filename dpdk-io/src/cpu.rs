@@ -46,6 +46,18 @@ pub fn thread_time_ns() -> u64 {
     crate::clock::read_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
+/// The calling thread's number, by which `/proc/self/task` names it.
+pub fn thread_id() -> u32 {
+    // SAFETY: no arguments, no memory; it can't fail.
+    unsafe { libc::gettid() as u32 }
+}
+
+/// Ticks a second in which `/proc/stat` counts.
+pub fn proc_ticks_per_second() -> u64 {
+    // SAFETY: no memory; a name that the system does not know gives -1.
+    u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).unwrap_or(100).max(1)
+}
+
 /// Tells the CPU that this is a polling loop.
 #[inline(always)]
 pub fn pause() {

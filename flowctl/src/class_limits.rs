@@ -3,7 +3,7 @@
 use weir_units::{BitRate, Bytes, CLASSES, Class, Span, Time};
 
 use crate::gfc::Rates;
-use crate::{RateLimiter, Regulator};
+use crate::{Claim, LatePolls, RateLimiter, Regulator};
 
 /// The rate limiters of one port's eight classes, for those that have one: by configuration, or because their peer sets
 /// their rate.
@@ -99,6 +99,25 @@ impl ClassLimits {
         aged
     }
 
+    /// To be called at the beginning of each poll, where polls may be late: `waited` are the classes (one bit each) that had a
+    /// frame when they were last polled which nothing but a rate held back.
+    ///
+    /// A rate that is configured is to be met, so these catch up as their port does. One that the peer has set below it is a
+    /// promise not to send more: its classes make up no more than the base, and a peer whose queue then runs low allows more.
+    #[inline]
+    pub fn poll(&mut self, late: &LatePolls, waited: u8) {
+        let Some(classes) = &mut self.classes else { return };
+        for class in Class::in_mask(self.limited) {
+            let ClassLimit { configured, limiter } = &mut classes[class.index()];
+            let claim = match waited & class.bit() != 0 {
+                true if limiter.rate() < *configured => Claim::Base,
+                true => Claim::Bound,
+                false => Claim::Idle,
+            };
+            limiter.give_up_before(late.floor(claim));
+        }
+    }
+
     /// Whether no class has a limit, nor can get one.
     #[inline]
     pub fn are_none(&self) -> bool {
@@ -183,6 +202,45 @@ mod tests {
         assert_eq!(limits.waiting(Time::from_nanos(12_303), 0xff), SLOW.bit());
         assert_eq!(limits.next_wakeup(SLOW.bit(), &free), Time::from_nanos(12_304));
         assert_eq!(limits.waiting(Time::from_nanos(12_304), 0xff), 0);
+    }
+
+    /// 20 ms after the last poll, of which all may be made up.
+    #[test]
+    fn a_configured_rate_is_caught_up_and_the_peers_is_not() {
+        let stages = StageTable::without_guarantee(Bytes::mb(1), Bytes::kb(750), LINE).unwrap();
+        let peer = Regulator::new(&Mechanism::GfcBuffer { stages, refresh: Span::from_micros(50) }, LINE, SLOW.bit());
+        let other = Class::new(1);
+        let (base, most) = (Span::from_micros(200), Span::from_millis(100));
+        let sent = |waited: u8, stage: u16| {
+            let mut limits = ClassLimits::new(LINE, most, only(other, BitRate::mbps(100)), &peer);
+            let mut late = LatePolls::new(crate::CatchUp { base, most, memory: None });
+            let mut now = Time::ZERO + Span::from_secs(1);
+            peer.handle(now, &ControlFrame::Pfc(PfcFrame { enabled: 0xff, times: [stage; CLASSES] }));
+            late.poll(now);
+            limits.follow(now, &peer);
+            for class in [SLOW, other] {
+                limits.poll(&late, 0);
+                while !limits.send(now, class, Bytes::new(1_538)) {}
+            }
+            now += Span::from_millis(20);
+            late.poll(now);
+            limits.poll(&late, waited);
+            [SLOW, other].map(|class| {
+                let mut frames = 1;
+                while !limits.send(now, class, Bytes::new(1_538)) {
+                    frames += 1;
+                }
+                frames
+            })
+        };
+        // 20 ms are 16,254 frames at 10 Gb/s, 162 at 100 Mb/s; 200 us are 41 at 2.5 Gb/s, 1 at 100 Mb/s.
+        let both = SLOW.bit() | other.bit();
+        let [line, limited] = sent(both, 0);
+        assert!((16_253..=16_256).contains(&line) && (162..=164).contains(&limited), "{line}, {limited}");
+        let [slowed, limited] = sent(both, 2);
+        assert!((41..=42).contains(&slowed) && (162..=164).contains(&limited), "{slowed}, {limited}");
+        let [line, limited] = sent(0, 0);
+        assert!((162..=164).contains(&line) && (1..=3).contains(&limited), "idle: {line}, {limited}");
     }
 
     #[test]

@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod catch_up;
 pub mod cbfc;
 mod class_limits;
 pub mod frame;
@@ -26,6 +27,7 @@ mod sync;
 #[cfg(all(test, loom))]
 mod loom_models;
 
+pub use catch_up::{CATCH_UP_PEAK, CatchUp, Claim, LatePolls, Peak};
 pub use class_limits::{ClassLimits, Followed};
 pub use mechanism::Mechanism;
 pub use message_generator::{Arrived, Demand, MessageGenerator};

@@ -12,7 +12,7 @@ pub const RATE_MIN: BitRate = BitRate::bps(8_000);
 /// of that, so that over any window the queue sends at most the rates' integral and one frame: a peer whose rate
 /// swings gains nothing by the swings.
 ///
-/// As in [`Shaper`](crate::Shaper), a poll that comes late may catch up `slack`; in virtual time that is zero.
+/// As in [`Shaper`](crate::Shaper), a poll that comes late may catch up `slack`, or less; in virtual time that is zero.
 /// Rates count what frames take on the wire, FCS, preamble and gap too.
 #[derive(Clone, Debug)]
 pub struct RateLimiter {
@@ -40,6 +40,12 @@ impl RateLimiter {
     pub fn send(&mut self, now: Time, wire: Bytes) {
         let start = self.free_at.max(now.saturating_sub(self.slack));
         self.free_at = start.saturating_add(self.pace.time_for(wire));
+    }
+
+    /// What the rate allowed before `floor` and nobody sent is not made up any more.
+    #[inline]
+    pub fn give_up_before(&mut self, floor: Time) {
+        self.free_at = self.free_at.max(floor);
     }
 
     /// When the next frame may start.

@@ -13,7 +13,8 @@ pub fn wire_bytes(frame_bytes: u32, link_overhead: Bytes) -> Bytes {
 /// and out of the device's ring.
 ///
 /// Keeps the instant at which the wire is free again. A poll that comes late may catch up what it missed, but no
-/// more than `slack`: in virtual time polls are never late and the slack is zero.
+/// more than `slack`: in virtual time polls are never late and the slack is zero. Who knows more of how late a poll is, and
+/// whether anything waited, gives up more of it before the first frame: [`Shaper::give_up_before`].
 #[derive(Clone, Debug)]
 pub struct Shaper {
     serialiser: Option<Serialiser>,
@@ -41,7 +42,24 @@ impl Shaper {
         self.free_at = start + serialiser.time_for(wire);
     }
 
+    /// Line time before `floor` is not made up any more; returns how much of it nothing was sent in.
+    #[inline]
+    pub fn give_up_before(&mut self, floor: Time) -> Span {
+        let given_up = floor.since(self.free_at);
+        if given_up == Span::ZERO || self.serialiser.is_none() {
+            return Span::ZERO;
+        }
+        self.free_at = floor;
+        given_up
+    }
+
+    /// What so much takes on the wire; no time without a rate.
+    pub fn time_for(&self, wire: Bytes) -> Span {
+        self.serialiser.map_or(Span::ZERO, |serialiser| serialiser.time_for(wire))
+    }
+
     /// When the wire is free again.
+    #[inline]
     pub fn free_at(&self) -> Time {
         self.free_at
     }
@@ -79,6 +97,19 @@ mod tests {
         }
         let slack = rate.bytes_in(Span::from_micros(10)).get();
         assert!((slack..=slack + 84).contains(&sent), "{sent} B after a gap of 1 ms, {slack} B of slack");
+    }
+
+    #[test]
+    fn what_is_given_up_is_told_to_the_picosecond() {
+        let mut shaper = Shaper::new(Some(BitRate::gbps(10)), Span::from_millis(100));
+        shaper.send(Time::from_nanos(1_000), Bytes::new(1_538));
+        assert_eq!(shaper.free_at(), Time::from_picos(1_230_400), "from the start, within the slack");
+        assert_eq!(shaper.give_up_before(Time::from_nanos(1_000)), Span::ZERO);
+        assert_eq!(shaper.give_up_before(Time::from_nanos(5_000)), Span::from_picos(3_769_600));
+        assert_eq!(shaper.give_up_before(Time::from_nanos(5_000)), Span::ZERO);
+        shaper.send(Time::from_nanos(9_000), Bytes::new(1_538));
+        assert_eq!(shaper.free_at(), Time::from_picos(6_230_400));
+        assert_eq!(Shaper::new(None, Span::ZERO).give_up_before(Time::from_nanos(9)), Span::ZERO);
     }
 
     #[test]

@@ -26,6 +26,7 @@ pub mod fdb;
 pub mod flow_control;
 mod forwarder;
 mod handoff;
+pub mod line_time;
 pub mod packet;
 pub mod parse;
 pub mod plan;

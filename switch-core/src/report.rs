@@ -7,6 +7,7 @@ use weir_mmu::{PoolUse, QueueUse};
 use weir_units::{BitRate, Bytes, CLASSES, Class, PortId, QueueId, Span, Time};
 
 use crate::counters::{DropReason, Published, gauge, port_stat, queue_stat};
+use crate::line_time::LineTime;
 use crate::shared::Shared;
 
 /// Asks the halves for their counters.
@@ -91,6 +92,8 @@ pub struct PortReport {
     pub odd_messages: u64,
     /// How the port and its peer get on.
     pub accord: Accord,
+    /// How it used its wire; `None` of a port that is not shaped, and in virtual time, where no poll is late.
+    pub line_time: Option<LineTime>,
 }
 
 /// Signs that a port and its peer do not speak the same flow control, or not alike.
@@ -233,6 +236,7 @@ impl Reporter {
                     aged: transmitted.port(port, port_stat::AGED),
                     heard_at: state.regulator.heard_at(),
                 },
+                line_time: state.line_time(),
             }
         });
         Report {

@@ -13,6 +13,7 @@ use weir_units::{BitRate, Bytes, Class, MacAddr, PortId, Time};
 
 use crate::classify::Classifier;
 use crate::fdb::ForwardingTable;
+use crate::line_time::{LineTally, LineTime};
 use crate::storm_tally::StormTally;
 
 /// The switch's common parts.
@@ -63,6 +64,8 @@ pub struct PortState {
     pub(crate) arrived: CachePadded<Arrived>,
     /// Of a port whose PFC is watched.
     storms: Option<Box<CachePadded<StormTally>>>,
+    /// Of a shaped port that polls may come late to.
+    line: Option<Box<LineTally>>,
     /// When the arrival came that last turned an ingress queue of this port, or of a clone, OFF, in picoseconds.
     xoff_at: AtomicU64,
     /// When packets of this port were last admitted, in picoseconds: kept under GFC by stages.
@@ -197,6 +200,7 @@ impl PortState {
             mechanism,
             closed: AtomicU32::new(0),
             storms: None,
+            line: None,
             xoff_at: AtomicU64::new(0),
             admitted_at: AtomicU64::new(0),
             feedback: Feedback::default(),
@@ -240,6 +244,21 @@ impl PortState {
     /// The counters of a class's PFC watchdog as of its last poll, for the control thread; `None` if it is not watched.
     pub fn storm_counters(&self, class: Class) -> Option<StormCounters> {
         self.storms()?.counters(class)
+    }
+
+    /// Has the port's line time counted.
+    pub(crate) fn count_line_time(&mut self) {
+        self.line = Some(Box::default());
+    }
+
+    #[inline]
+    pub(crate) fn line_tally(&self) -> Option<&LineTally> {
+        self.line.as_deref()
+    }
+
+    /// How the port used its wire, as of its last poll; `None` of a port that is not shaped, or never polled late.
+    pub fn line_time(&self) -> Option<LineTime> {
+        Some(self.line_tally()?.read())
     }
 
     /// Relaxed: the mark that makes the transmitter look is released after this, in the MMU; at worst a delay is

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use rtrb::RingBuffer;
-use weir_config::SwitchConfig;
-use weir_flowctl::{ClassLimits, MessageGenerator, Shaper};
+use weir_config::{PortConfig, SwitchConfig};
+use weir_flowctl::{CatchUp, ClassLimits, LatePolls, MessageGenerator, Shaper};
 use weir_mmu::{Charge, EcnMarker, Mmu};
-use weir_units::{BitRate, Bytes, FCS_BYTES, LINK_OVERHEAD, MacAddr, PortId, Span};
+use weir_units::{BitRate, Bytes, FCS_BYTES, LINK_OVERHEAD, MacAddr, PortId};
 
 use crate::buffer::{buffer_layout, buffer_policy};
 use crate::build_error::BuildError;
@@ -35,13 +35,15 @@ pub struct Switch {
     shared: Arc<Shared>,
     config: SwitchConfig,
     surroundings: Surroundings,
+    /// Of each port, whether its device is no faster than its rate.
+    at_line_rate: Vec<bool>,
 }
 
 /// What the driver decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Surroundings {
-    /// How far a late poll may catch up on a port's rate: zero in virtual time.
-    pub shaper_slack: Span,
+    /// How far a late poll may catch up on rates: not at all in virtual time.
+    pub catch_up: CatchUp,
     /// Stations that the forwarding table is sized for.
     pub stations: usize,
     /// Whether stations are learned from what they send: not where all of them are known.
@@ -102,9 +104,9 @@ pub struct Lcore<P> {
 
 impl Surroundings {
     /// Those of a switch that learns its stations and has its memory upfront.
-    pub fn real_time(shaper_slack: Span) -> Surroundings {
+    pub fn real_time(catch_up: CatchUp) -> Surroundings {
         Surroundings {
-            shaper_slack,
+            catch_up,
             stations: STATIONS_MAX,
             learns: true,
             hash_seed: 0,
@@ -138,6 +140,9 @@ impl Switch {
             let lossless = config.classes.lossless;
             let (id, overhead) = (PortId(real as u16), surroundings.link_overhead);
             let mut state = PortState::new(&port.name, id, mac, rate, mechanism, lossless, overhead);
+            if surroundings.catch_up != CatchUp::NONE && real == index && port.rate.is_some() {
+                state.count_line_time();
+            }
             if config.pfc_watchdog.is_some() && real == index && state.regulator.obeys_pfc() {
                 state.watch(lossless);
             }
@@ -157,7 +162,11 @@ impl Switch {
             ports,
             ever_closed: AtomicU64::new(0),
         };
-        Ok(Switch { shared: Arc::new(shared), config: config.clone(), surroundings })
+        let is_slow = |(port, facts): (&PortConfig, &PortFacts)| {
+            facts.rate.zip(port.rate).is_some_and(|(device, shaped)| device <= shaped)
+        };
+        let at_line_rate = config.ports.iter().zip(facts).map(is_slow).collect();
+        Ok(Switch { shared: Arc::new(shared), config: config.clone(), surroundings, at_line_rate })
     }
 
     /// Has frames to stations leave by one of these ports each, by their flow's hash. The first station has the address `first`,
@@ -243,7 +252,8 @@ impl Switch {
         inputs: Box<[crate::handoff::FromForwarder<P>]>,
         places: (usize, usize),
     ) -> Transmitter<P> {
-        let slack = self.surroundings.shaper_slack;
+        // Of this, each poll gives up what it may not make up.
+        let slack = self.surroundings.catch_up.most;
         let scheduler = Scheduler::new(&self.config.classes.queues);
         let ports = role.transmits.iter().map(|id| {
             let (state, config) = (self.shared.port(*id), &self.config.ports[id.index()]);
@@ -254,7 +264,8 @@ impl Switch {
             let watched = self.config.pfc_watchdog.as_ref().filter(|_| state.storms().is_some());
             let watchdogs = PortWatchdogs::new(watched, self.config.classes.lossless);
             let clones = self.shared.clones_of(*id);
-            OutPort::new(state, clones, shaper, limits, scheduler.clone(), generator, watchdogs)
+            let at_line_rate = self.at_line_rate[id.index()];
+            OutPort::new(state, clones, (shaper, at_line_rate), limits, scheduler.clone(), generator, watchdogs)
         });
         let markers = self
             .config
@@ -263,6 +274,7 @@ impl Switch {
             .map(|queue| queue.ecn.map(|ecn| EcnMarker::new(ecn.kmin, ecn.kmax, ecn.pmax_ppm)));
         let seed = Random::seed_of(&self.config.name, self.surroundings.seed, u64::from(role.transmits[0].0));
         let queues = EgressQueues::new(self.shared.ports().len(), places, &self.config.classes.queues, seed);
-        Transmitter::new(self.shared.clone(), inputs, ports.collect(), queues, markers, seed, self.surroundings)
+        let late = LatePolls::new(self.surroundings.catch_up);
+        Transmitter::new(self.shared.clone(), inputs, ports.collect(), queues, markers, (seed, late), self.surroundings)
     }
 }

@@ -1,6 +1,7 @@
 //! The TX half: flow-control frames first, then the queues whose gate is open, within the port's rate. A frame that finds all
 //! of this open may not have to wait in a queue: [`passage`].
 
+mod lateness;
 mod passage;
 mod prefetch;
 
@@ -10,7 +11,7 @@ use arrayvec::ArrayVec;
 use hdrhistogram::Histogram;
 use weir_flowctl::cbfc::blocks;
 use weir_flowctl::frame::ControlFrame;
-use weir_flowctl::{ClassLimits, Demand, MessageGenerator, Regulator, Shaper, wire_bytes};
+use weir_flowctl::{ClassLimits, Demand, LatePolls, MessageGenerator, Peak, Regulator, Shaper, wire_bytes};
 use weir_mmu::{Departure, EcnMarker, Mmu};
 use weir_units::{Bytes, CLASSES, Class, PortId, QueueId, Span, Time};
 
@@ -23,6 +24,7 @@ use crate::scheduler::Scheduler;
 use crate::shared::{PortState, Shared};
 use crate::switch::{Memory, Surroundings};
 use crate::watchdog::PortWatchdogs;
+use lateness::Waits;
 
 /// Transmits on its ports.
 #[derive(Debug)]
@@ -55,6 +57,10 @@ pub struct Transmitter<P> {
     stamps: bool,
     /// What a frame takes on a link beyond its length without FCS.
     link_overhead: Bytes,
+    /// How late this poll is: kept for [`Transmitter::run_once`].
+    late: LatePolls,
+    /// Whether the last poll left a port frames that were to have left by now.
+    is_behind: bool,
 }
 
 /// One port's way out. What is touched for each frame that passes is in the first two cache lines; what is told to the peer, or
@@ -88,6 +94,14 @@ pub(crate) struct OutPort<P> {
     clones_off: Box<[(PortId, u8)]>,
     /// When each class advertised OFF went OFF.
     off_since: [Time; CLASSES],
+    /// What the last poll left, for a driver whose polls may be late.
+    waits: Waits,
+    /// The classes that had a frame then which neither a pause nor credit held back, one bit each; of a port with limits.
+    open: u8,
+    /// Whether the device is no faster than the rate, so that nothing can be made up.
+    at_line_rate: bool,
+    /// Of what is made up.
+    peak: Peak,
 }
 
 const _: () = assert!(std::mem::offset_of!(OutPort<u64>, watchdogs) <= 128);
@@ -126,7 +140,7 @@ impl<P> OutPort<P> {
     pub(crate) fn new(
         state: &PortState,
         clones: impl Iterator<Item = PortId>,
-        shaper: Shaper,
+        (shaper, at_line_rate): (Shaper, bool),
         limits: ClassLimits,
         scheduler: Scheduler,
         generator: MessageGenerator,
@@ -147,6 +161,10 @@ impl<P> OutPort<P> {
             staged: None,
             off_since: [Time::ZERO; CLASSES],
             tx_bytes: 0,
+            waits: Waits::Nothing,
+            open: 0,
+            at_line_rate,
+            peak: Peak::default(),
             credit_classes: state.regulator.credit_classes(),
             counts_sent: state.regulator.counts_sent(),
         }
@@ -186,7 +204,7 @@ impl<P: Packet> Transmitter<P> {
         ports: Box<[OutPort<P>]>,
         queues: EgressQueues<P>,
         markers: [Option<EcnMarker>; CLASSES],
-        seed: u64,
+        (seed, late): (u64, LatePolls),
         surroundings: Surroundings,
     ) -> Transmitter<P> {
         let Surroundings { memory, link_overhead, .. } = surroundings;
@@ -213,14 +231,25 @@ impl<P: Packet> Transmitter<P> {
             off_ports: 0,
             by_length,
             link_overhead,
+            late,
+            is_behind: false,
         }
     }
 
     /// Takes over what the forwarders admitted and serves every port once; returns how many frames moved.
     pub fn run_once<D: PortOutput<P> + PacketStore<P>>(&mut self, now: Time, driver: &mut D) -> usize {
+        self.late.poll(now);
+        self.is_behind = false;
         let taken = self.take_over(now);
         let sent: usize = (0..self.ports.len()).map(|port| self.serve_port(now, port, driver)).sum();
         taken + sent
+    }
+
+    /// Whether the last [`Transmitter::run_once`] left a port frames that were to have left by now: they go with the next
+    /// polls, before which an lcore should not give its CPU away.
+    #[inline]
+    pub fn is_behind(&self) -> bool {
+        self.is_behind
     }
 
     /// Serves these ports (one bit each) and those that this, or what was enqueued, leaves something to do; returns all that
@@ -318,16 +347,20 @@ impl<P: Packet> Transmitter<P> {
     /// Serves one port; returns how many frames went out.
     #[inline]
     fn serve_port<D: PortOutput<P> + PacketStore<P>>(&mut self, now: Time, index: usize, driver: &mut D) -> usize {
+        let missed = self.make_up(now, index);
         let (moved, held) = self.prepare_port(now, index, driver);
-        let Some(held) = held else { return moved };
         let port = &mut self.ports[index];
+        let (Some(held), true) = (held, port.backlog != 0 || port.staged.is_some()) else {
+            port.waits = Waits::Nothing;
+            port.open = 0;
+            return moved;
+        };
         if port.staged.is_none() {
-            if port.backlog == 0 {
-                return moved;
-            }
             self.stage_frames(now, index, held);
         }
-        moved + self.send_staged(now, index, driver)
+        let sent = self.send_staged(now, index, driver);
+        self.note_waiting(now, index, held, (missed, sent));
+        moved + sent
     }
 
     /// Serves one port, for a driver that takes frames one by one.
@@ -482,12 +515,15 @@ impl<P: Packet> Transmitter<P> {
     #[inline]
     fn stage_frames(&mut self, now: Time, index: usize, held: u8) {
         let mut ready = self.ready(now, index, held);
-        if ready == 0 || !self.ports[index].shaper.is_free(now) {
+        if ready == 0 || !self.ports[index].may_send(now) {
             return;
         }
         let mut staged = self.spare.pop().unwrap_or_default();
-        while ready != 0 && self.ports[index].shaper.is_free(now) && !staged.packets.is_full() {
+        while ready != 0 && self.ports[index].may_send(now) && !staged.packets.is_full() {
+            let free_at = self.ports[index].shaper.free_at();
             let Some(queued) = self.take_next(now, index, &mut ready) else { break };
+            let port = &mut self.ports[index];
+            port.peak.send(port.shaper.free_at().since(free_at));
             staged.push(queued);
         }
         if staged.packets.is_empty() {

@@ -6,6 +6,7 @@ mod common;
 use common::{TestFrame, World, frame, pfc, station, toml};
 use proptest::prelude::*;
 use weir_config::{LcoreConfig, SwitchConfig};
+use weir_flowctl::CatchUp;
 use weir_switch_core::switch::{PortFacts, Surroundings, Switch};
 use weir_switch_core::{Forwarder, Memory, Plan, Transmitter, report::Reporter};
 use weir_units::{Bytes, PortId, Span, Time};
@@ -30,7 +31,7 @@ impl Stepper {
             learns: false,
             link_overhead: Bytes::new(24),
             memory: Memory::AsNeeded,
-            ..Surroundings::real_time(Span::ZERO)
+            ..Surroundings::real_time(CatchUp::NONE)
         };
         let mut switch = Switch::new(&config, &vec![PortFacts::default(); usize::from(PORTS)], surroundings).unwrap();
         let ways: Vec<[u16; 1]> = (0..PORTS).map(|port| [port]).collect();

@@ -19,9 +19,10 @@ mod wire;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use weir_config::{Device, SwitchConfig};
+use weir_config::{CatchUp, Device, SwitchConfig};
 use weir_dpdk_driver::{
-    DriverError, Fabric, FabricOptions, Memory, Placement, RunningFabric, Runtime, Stopped, pci_addresses_of,
+    CATCH_UP_BASE, DriverError, Fabric, FabricOptions, Memory, Placement, RunningFabric, Runtime, Stopped,
+    pci_addresses_of,
 };
 use weir_dpdk_io::RingEnd;
 use weir_switch_core::Report;
@@ -42,9 +43,6 @@ use recorder::Recorder;
 use station::{Reader, Station};
 use wire::{Wire, WireEnd};
 
-/// How far a host that was polled late may catch up, in real time: as much as the switch's ports may. With more, hosts
-/// would outrun a switch that lost the same time, and congest it.
-const HOST_SLACK: Span = Span::from_micros(200);
 /// CPUs that hosts are spread over, where there are as many besides the switch's.
 const HOST_CPUS_MAX: usize = 4;
 /// What a ring port is taken to send at that has no rate.
@@ -152,7 +150,7 @@ impl DpdkBackend {
     ) -> Result<Summary, BackendError> {
         let started = Instant::now();
         scenario.check()?;
-        let scenario = &scenario.with_static_macs();
+        let scenario = &in_step(scenario.with_static_macs());
         write_configs(scenario, &run)?;
         let board = Arc::new(Board::new(scenario));
         let Prepared { fabric, readers, connections } = self.prepare(scenario, &board)?;
@@ -179,9 +177,10 @@ impl DpdkBackend {
         };
         let mut fabric = Fabric::prepare(&self.runtime, &scenario.switches, &placement, mbufs_of(scenario))?;
         let mut readers = Vec::new();
-        let slack = HOST_SLACK.divided_by(u64::from(scenario.time_dilation()));
         let of_host = |n: usize, source| BackendError::Host { host: scenario.hosts[n].name.clone(), source };
-        let hosts = (0..scenario.hosts.len()).map(|n| scenario.host(n, slack).map_err(|error| of_host(n, error)));
+        let hosts = (0..scenario.hosts.len()).map(|n| {
+            scenario.host(n, slack(&scenario.switches[scenario.hosts[n].switch])).map_err(|error| of_host(n, error))
+        });
         let mut hosts = hosts.collect::<Result<Vec<Host>, _>>()?;
         let connections = Connections::open(scenario, &mut hosts).map_err(|(n, error)| of_host(n, error))?;
         for (n, (plan, host)) in scenario.hosts.iter().zip(hosts).enumerate() {
@@ -297,9 +296,30 @@ fn placement(scenario: &Scenario, allowed: &[u32]) -> Result<Placement, DriverEr
     Placement::new(&scenario.switches, allowed, 0)
 }
 
-/// How late who is polled may be and still catch up.
+/// How far ports of a switch that are polled late may catch up, and hosts on them: both alike, since with more, hosts would
+/// outrun a switch that lost the same time, and congest it. Unless something else is configured that is little: who is polled
+/// in turn on one CPU stands still together, as if the clock stood, and it is a burst that would disturb.
+fn slack(switch: &SwitchConfig) -> Span {
+    let real = match switch.lcores.catch_up {
+        CatchUp::Auto => CATCH_UP_BASE,
+        CatchUp::AtMost(most) => most,
+    };
+    real.divided_by(u64::from(switch.time_dilation))
+}
+
+/// Tells the switches so.
+fn in_step(mut scenario: Scenario) -> Scenario {
+    for switch in &mut scenario.switches {
+        if switch.lcores.catch_up == CatchUp::Auto {
+            switch.lcores.catch_up = CatchUp::AtMost(CATCH_UP_BASE);
+        }
+    }
+    scenario
+}
+
+/// How late who is polled may be; a link has room for that.
 fn late(scenario: &Scenario) -> Span {
-    (HOST_SLACK * 4).divided_by(u64::from(scenario.time_dilation()))
+    scenario.switches.iter().map(slack).max().unwrap_or(Span::ZERO) * 4
 }
 
 fn host_link(scenario: &Scenario, plan: &HostPlan) -> LinkShape {

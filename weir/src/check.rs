@@ -19,6 +19,7 @@ use weir_switch_core::buffer::{buffer_layout, buffer_policy};
 use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_units::{Bytes, Class};
 
+use crate::below_rate;
 use crate::exit::{Failure, load_all};
 use crate::table::{Table, count};
 
@@ -40,6 +41,7 @@ pub fn check(files: &[PathBuf]) -> Result<(), Failure> {
         if let Ok(placement) = &placement {
             print_lcores(placement, index);
         }
+        println!("  {}", below_rate::catch_up(switch));
         for warning in warnings::warnings(switch, &layout) {
             println!("  warning: {warning}");
         }
@@ -101,7 +103,7 @@ fn print_ports(switch: &SwitchConfig, layout: &BufferLayout) {
 }
 
 /// What is said of several, once, with all their names: `p0, p1`.
-fn put_together<'n>(said: impl IntoIterator<Item = (String, &'n str)>) -> Vec<(String, String)> {
+pub(crate) fn put_together<'n>(said: impl IntoIterator<Item = (String, &'n str)>) -> Vec<(String, String)> {
     let mut together: Vec<(String, String)> = Vec::new();
     for (what, name) in said {
         match together.iter_mut().find(|(known, _)| *known == what) {

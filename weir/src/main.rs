@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod below_rate;
 mod check;
 mod demo;
 mod exit;

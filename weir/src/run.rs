@@ -14,6 +14,7 @@ use weir_switch_core::counters::DropReason;
 use weir_switch_core::report::PortReport;
 use weir_units::{BitRate, Bytes};
 
+use crate::below_rate::{self, RateLog};
 use crate::exit::{Failure, load_all};
 use crate::peers::{PeerLog, overrun};
 use crate::storms::StormLog;
@@ -76,14 +77,15 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
         let roles =
             placed.plan.lcores.iter().zip(&placed.on).map(|(role, on)| format!("CPU {}: {role}", placement.cpus[*on]));
         tracing::info!(switch = %switch.name, "{}", roles.collect::<Vec<_>>().join("; "));
+        tracing::info!(switch = %switch.name, "{}", below_rate::catch_up(switch));
     }
     let running = fabric.start()?;
     let started = Instant::now();
     tracing::info!("forwarding; stop with SIGINT or SIGTERM");
-    let watched = watch(arguments, &switches, &running, &stop, started);
+    let watched = watch(arguments, (&switches, &placement), &running, &stop, started);
     let stopped = running.stop(DRAIN_WITHIN)?;
     watched?;
-    finish(&switches, &stopped, started.elapsed(), json)
+    finish((&switches, &placement), &stopped, started.elapsed(), json)
 }
 
 fn create_json(path: &Path) -> Result<(&Path, File), Failure> {
@@ -107,10 +109,10 @@ fn start_failure(arguments: &RunArguments, error: DriverError) -> Failure {
     }
 }
 
-/// Prints rates, follows links and tells of storms until it is time to stop.
+/// Prints rates, follows links, tells of storms and of ports below their rate until it is time to stop.
 fn watch(
     arguments: &RunArguments,
-    switches: &[SwitchConfig],
+    (switches, placement): (&[SwitchConfig], &Placement),
     running: &RunningFabric,
     stop: &AtomicBool,
     started: Instant,
@@ -121,6 +123,7 @@ fn watch(
     let mut next = Instant::now() + interval;
     let mut warned = false;
     let (mut storms, mut peers) = (StormLog::default(), PeerLog::default());
+    let mut rates = RateLog::new();
     while !stop.load(Ordering::Relaxed) && arguments.duration.is_none_or(|s| started.elapsed().as_secs() < s) {
         std::thread::park_timeout(TICK);
         if running.has_failed() {
@@ -131,6 +134,7 @@ fn watch(
             tracing::info!(switch = %switches[index].name, port = %name, "link {}", if up { "up" } else { "down" });
         }
         storms.tell(switches, running);
+        rates.tell(switches, placement, running);
         if Instant::now() < next {
             continue;
         }
@@ -238,12 +242,12 @@ fn policy_state(now: &Report) -> String {
 
 /// Prints and writes the summary; a run that lost what it must not lose fails.
 fn finish(
-    switches: &[SwitchConfig],
+    (switches, placement): (&[SwitchConfig], &Placement),
     stopped: &Stopped,
     ran_for: Duration,
     json: Option<(&Path, File)>,
 ) -> Result<(), Failure> {
-    let summary = RunSummary::new(switches, stopped, ran_for);
+    let summary = RunSummary::new(switches, placement, stopped, ran_for);
     print_summary(&summary);
     if let Some((path, mut file)) = json {
         let text = serde_json::to_string_pretty(&summary).map_err(|error| Failure::Run(error.to_string()))?;

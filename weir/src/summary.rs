@@ -11,12 +11,15 @@ use std::time::Duration;
 
 use serde::Serialize;
 use weir_config::{FlowControl, PortConfig, SwitchConfig};
-use weir_dpdk_driver::{DeviceReport, Stopped};
+use weir_dpdk_driver::{DeviceReport, GapReport, LcoreStats, Placement, Stopped};
 use weir_mmu::PoolUse;
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
+use weir_switch_core::line_time::LineTime;
 use weir_switch_core::report::{ClassReport, Delay, PortReport};
-use weir_units::{BitRate, Bytes, FRAME_BYTES_MIN, Span, WIRE_OVERHEAD_BYTES};
+use weir_units::{BitRate, Bytes, FRAME_BYTES_MIN, PortId, Span, WIRE_OVERHEAD_BYTES};
+
+use crate::below_rate::{Lateness, below_rate};
 
 use crate::peers::overrun;
 
@@ -122,7 +125,25 @@ struct PortSummary {
     /// The most frames that stood in the device's own transmit queue, out of the buffer's sight; null where the device
     /// does not tell.
     device_backlog_max: Option<u32>,
+    /// How a shaped port used its wire; null for one without a rate.
+    line_time: Option<LineSummary>,
     classes: Vec<ClassSummary>,
+}
+
+/// Line time of a port, on the switch's clock.
+#[derive(Serialize)]
+struct LineSummary {
+    /// For how long frames waited for the wire.
+    waited_us: u64,
+    /// How much of that was lost for good: to polls that came late, and to a device that took no frames.
+    lost_to_late_polls_us: u64,
+    lost_to_device_us: u64,
+    /// Both, of the time that frames waited.
+    below_rate_percent: f64,
+    /// The most that one poll had to make up: a burst of so much time's frames.
+    burst_max_us: u64,
+    /// That the port was served below its rate, and why; null where it was not by 1 %.
+    below_rate: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -176,27 +197,52 @@ struct LcoreSummary {
     busy_permille: u64,
     /// The longest time between two polls: what the machine adds to any latency.
     poll_gap_max_us: u64,
+    poll_gaps_ns: GapSummary,
     cpu_time_ms: u64,
+    /// How long others had the CPU while the lcore was ready to run; null where the kernel does not tell.
+    cpu_waited_ms: Option<u64>,
+    /// How often the CPU was taken from it.
+    cpu_preempted: Option<u64>,
+    /// How long a hypervisor had the CPU.
+    cpu_stolen_ms: Option<u64>,
+    #[serde(skip)]
+    lateness: Lateness,
+}
+
+/// The times between two polls: percentiles of all gaps, and of the gaps that an instant at any time falls into.
+#[derive(Serialize)]
+struct GapSummary {
+    polls: u64,
+    p50: u64,
+    p99: u64,
+    p999: u64,
+    max: u64,
+    by_time_p50: u64,
+    by_time_p99: u64,
+    by_time_p999: u64,
 }
 
 impl RunSummary {
     /// Puts together what a stopped fabric left.
-    pub fn new(switches: &[SwitchConfig], stopped: &Stopped, ran_for: Duration) -> RunSummary {
-        let lcores = stopped.lcores.iter().map(|(cpu, stats)| LcoreSummary {
-            cpu: *cpu,
-            busy_permille: stats.busy_permille(),
-            poll_gap_max_us: stats.gap_max().as_micros(),
-            cpu_time_ms: stats.cpu_time_ns() / 1_000_000,
+    pub fn new(switches: &[SwitchConfig], placement: &Placement, stopped: &Stopped, ran_for: Duration) -> RunSummary {
+        let lcores: Vec<LcoreSummary> = stopped.lcores.iter().map(|(cpu, stats)| lcore_summary(*cpu, stats)).collect();
+        let lateness_of = |switch: usize| {
+            let lcores = &lcores;
+            move |port: PortId| {
+                let cpu = placement.transmits_on(switch, port)?;
+                lcores.iter().find(|lcore| lcore.cpu == cpu).map(|lcore| lcore.lateness)
+            }
+        };
+        let summaries = switches.iter().zip(&stopped.reports).zip(&stopped.devices).enumerate();
+        let summaries = summaries.map(|(index, ((config, report), devices))| {
+            switch_summary(config, report, devices, ran_for, lateness_of(index))
         });
-        let summaries = switches.iter().zip(&stopped.reports).zip(&stopped.devices);
         RunSummary {
             weir_version: env!("CARGO_PKG_VERSION"),
             dpdk_version: weir_dpdk_io::version(),
             ran_for_s: ran_for.as_secs_f64(),
-            switches: summaries
-                .map(|((config, report), devices)| switch_summary(config, report, devices, ran_for))
-                .collect(),
-            lcores: lcores.collect(),
+            switches: summaries.collect(),
+            lcores,
             mbufs_missing: stopped.mbufs_missing,
         }
     }
@@ -233,15 +279,47 @@ impl PortSummary {
     }
 }
 
+fn lcore_summary(cpu: u32, stats: &LcoreStats) -> LcoreSummary {
+    let lateness = Lateness::of_run(cpu, stats);
+    let GapReport { polls, p50, p99, p999, max, by_time_p50, by_time_p99, by_time_p999 } = stats.gaps().report();
+    let millis = |span: Duration| span.as_millis() as u64;
+    LcoreSummary {
+        cpu,
+        busy_permille: stats.busy_permille(),
+        poll_gap_max_us: stats.gap_max().as_micros(),
+        poll_gaps_ns: GapSummary {
+            polls,
+            p50: p50.as_nanos(),
+            p99: p99.as_nanos(),
+            p999: p999.as_nanos(),
+            max: max.as_nanos(),
+            by_time_p50: by_time_p50.as_nanos(),
+            by_time_p99: by_time_p99.as_nanos(),
+            by_time_p999: by_time_p999.as_nanos(),
+        },
+        cpu_time_ms: stats.cpu_time_ns() / 1_000_000,
+        cpu_waited_ms: lateness.cpu_use.waited.map(millis),
+        cpu_preempted: lateness.cpu_use.preempted,
+        cpu_stolen_ms: lateness.cpu_use.stolen.map(millis),
+        lateness,
+    }
+}
+
+/// `lateness` is that of the lcore that a port transmits on.
 fn switch_summary(
     config: &SwitchConfig,
     report: &Report,
     devices: &[DeviceReport],
     ran_for: Duration,
+    lateness: impl Fn(PortId) -> Option<Lateness>,
 ) -> SwitchSummary {
     let balance = report.balance;
     let clock_ran_for = Span::from_nanos(ran_for.as_nanos() as u64).divided_by(u64::from(config.time_dilation));
-    let ports = report.ports.iter().zip(&config.ports).zip(devices);
+    let ports = report.ports.iter().zip(&config.ports).zip(devices).enumerate();
+    let ports = ports.map(|(number, ((port, config), device))| {
+        let line = port.line_time.map(|line| line_summary(&line, lateness(PortId(number as u16)).as_ref()));
+        PortSummary { line_time: line, ..port_summary(port, config, device, clock_ran_for) }
+    });
     SwitchSummary {
         name: config.name.clone(),
         policy: config.buffer.policy.name(),
@@ -263,7 +341,18 @@ fn switch_summary(
         egress_lossy_pool: report.egress_lossy_pool.map(side_pool),
         pause_delay_ns: delay(&report.message_delay),
         reaction_delay_ns: delay(&report.reaction),
-        ports: ports.map(|((port, config), device)| port_summary(port, config, device, clock_ran_for)).collect(),
+        ports: ports.collect(),
+    }
+}
+
+fn line_summary(line: &LineTime, lateness: Option<&Lateness>) -> LineSummary {
+    LineSummary {
+        waited_us: line.waited.as_micros(),
+        lost_to_late_polls_us: line.lost_late.as_micros(),
+        lost_to_device_us: line.lost_refused.as_micros(),
+        below_rate_percent: line.percent_below_rate(),
+        burst_max_us: line.burst_max.as_micros(),
+        below_rate: below_rate(line, lateness),
     }
 }
 
@@ -305,6 +394,7 @@ fn port_summary(port: &PortReport, config: &PortConfig, device: &DeviceReport, r
         device_missed: device.stats.map_or(0, |stats| stats.imissed),
         device_no_mbuf: device.stats.map_or(0, |stats| stats.rx_nombuf),
         device_backlog_max: device.backlog_max,
+        line_time: None,
         classes: port.classes.iter().enumerate().filter(|(_, class)| is_shown(class)).map(class_summary).collect(),
     }
 }

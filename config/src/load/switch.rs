@@ -7,7 +7,7 @@ use weir_units::{Bytes, MacAddr, Span};
 use super::{buffer, classes, clones, ports, watchdog};
 use crate::error::Problem;
 use crate::read::{TIME, Table, times_from};
-use crate::{Idle, Layout, LcoreConfig, PortConfig, Source, SwitchConfig};
+use crate::{CatchUp, Idle, Layout, LcoreConfig, PortConfig, Source, SwitchConfig};
 
 const MTU_DEFAULT: u64 = 1_500;
 /// DPDK itself knows lcores up to its build's limit, which is lower; that is for the machine to say.
@@ -94,7 +94,14 @@ fn lcores(table: &Table<'_>) -> LcoreConfig {
             table.doc().note(problem);
         }
     }
-    LcoreConfig { layout, cores }
+    LcoreConfig { layout, cores, catch_up: catch_up(table) }
+}
+
+fn catch_up(table: &Table<'_>) -> CatchUp {
+    if !table.has("catch_up") || table.word("catch_up") == Some("auto") {
+        return CatchUp::Auto;
+    }
+    table.quantity("catch_up", &TIME, Span::ZERO..=Span::from_secs(1)).map_or(CatchUp::Auto, CatchUp::AtMost)
 }
 
 fn static_macs(root: &Table<'_>, ports: &[PortConfig]) -> Vec<(MacAddr, usize)> {

@@ -14,6 +14,7 @@ use weir_switch_core::report::{Report, Reporter};
 use weir_switch_core::switch::{Halves, PortFacts, Surroundings, Switch};
 use weir_units::{BitRate, MacAddr, PortId, Span, Time};
 
+use crate::catch_up::catch_up;
 use crate::device_pause::DevicePause;
 use crate::devices::{Devices, OpenPort};
 use crate::error::DriverError;
@@ -24,8 +25,6 @@ use crate::placement::Placement;
 use crate::poll_gap;
 use crate::switch_lcore::{DeviceBacklog, SwitchLcore};
 
-/// How far a late poll may catch up on a port's rate, in real time.
-const SHAPER_SLACK: Span = Span::from_micros(200);
 /// How long an lcore may take to answer a request for counters.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
@@ -186,7 +185,7 @@ impl<'a> Fabric<'a> {
             cpus: placement.cpus.clone(),
         };
         for (config, placed) in switches.iter().zip(&placement.switches) {
-            fabric.add_switch(config, placed, dilation)?;
+            fabric.add_switch(config, placed)?;
         }
         Ok(fabric)
     }
@@ -195,7 +194,6 @@ impl<'a> Fabric<'a> {
         &mut self,
         config: &SwitchConfig,
         placed: &crate::placement::SwitchPlacement,
-        dilation: u32,
     ) -> Result<(), DriverError> {
         let mut open: Vec<Option<OpenPort>> = Vec::new();
         for (index, port) in config.ports.iter().enumerate() {
@@ -208,9 +206,8 @@ impl<'a> Fabric<'a> {
             open.as_ref().map_or_else(PortFacts::default, |open| port_facts(&port.device, &open.port))
         };
         let facts: Vec<PortFacts> = config.ports.iter().zip(&open).map(facts).collect();
-        let slack = SHAPER_SLACK.divided_by(u64::from(dilation));
-        let switch =
-            Switch::new(config, &facts, Surroundings::real_time(slack)).map_err(|error| error.at_line(config))?;
+        let surroundings = Surroundings::real_time(catch_up(config));
+        let switch = Switch::new(config, &facts, surroundings).map_err(|error| error.at_line(config))?;
         let shared = switch.shared().clone();
         let Halves { lcores, reporter } = switch.into_halves::<Frame>(&placed.plan);
         let (mut rx, mut tx, mut ports) = (Vec::new(), Vec::new(), Vec::new());
@@ -384,6 +381,7 @@ impl RunningFabric {
         }
         self.control.enter(Phase::Discard);
         let reports = (0..self.switches.len()).map(|index| self.report_discarded(index)).collect::<Result<Vec<_>, _>>();
+        self.lcores.iter().for_each(|(cpu, _, stats)| stats.note_last_cpu_use(*cpu));
         self.control.enter(Phase::Stop);
         let mut lcores = Vec::new();
         let mut panicked = Ok(());

@@ -1,16 +1,20 @@
 //! The loop that an lcore runs: poll every task in turn, idle when there is nothing to do.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use weir_config::Idle;
 use weir_dpdk_io::{Clock, cpu};
 use weir_units::{Span, Time};
 
+use crate::cpu_use::CpuUse;
+use crate::poll_gaps::PollGaps;
+
 /// Something that an lcore polls: one lcore's part of a switch, or emulated hosts.
 pub trait Task: Send {
-    /// Does a bounded amount of work; returns how many frames moved.
+    /// Does a bounded amount of work; returns how many frames moved, and at least 1 while some are overdue: the loop polls on at
+    /// once then.
     fn poll(&mut self, clock: &Clock, phase: Phase) -> usize;
 }
 
@@ -37,10 +41,14 @@ pub struct LoopControl(AtomicU8);
 pub struct LcoreStats {
     /// Polls of all tasks.
     loops: AtomicU64,
-    /// Polls in which a frame moved.
+    /// Polls in which a frame moved, or was overdue.
     busy_loops: AtomicU64,
-    /// The longest time between two polls, in real picoseconds.
-    gap_max: AtomicU64,
+    /// The times between two polls.
+    gaps: PollGaps,
+    /// The loop's thread; 0 before it has begun.
+    thread: AtomicU32,
+    /// What the kernel told of the thread and its CPU when the loop began, and before it was stopped.
+    cpu_use: [OnceLock<CpuUse>; 2],
     /// CPU time that the loop's thread used, in nanoseconds.
     cpu_time: AtomicU64,
 }
@@ -68,7 +76,7 @@ impl LoopControl {
 }
 
 impl LcoreStats {
-    /// Share of the loops in which a frame moved, in thousandths.
+    /// Share of the loops in which a frame moved or was overdue, in thousandths.
     pub fn busy_permille(&self) -> u64 {
         let loops = self.loops.load(Ordering::Relaxed);
         (self.busy_loops.load(Ordering::Relaxed) * 1_000).checked_div(loops).unwrap_or(0)
@@ -76,7 +84,24 @@ impl LcoreStats {
 
     /// The longest time between two polls, in real time: what the machine, and not the switch, adds to any latency.
     pub fn gap_max(&self) -> Span {
-        Span::from_picos(self.gap_max.load(Ordering::Relaxed))
+        self.gaps.max()
+    }
+
+    /// The times between two polls, in real time.
+    pub fn gaps(&self) -> &PollGaps {
+        &self.gaps
+    }
+
+    /// What has kept the loop from its CPU since it began; as of the stop, once it is stopped.
+    pub fn cpu_use(&self, cpu: u32) -> CpuUse {
+        let [before, last] = &self.cpu_use;
+        let now = last.get().copied().unwrap_or_else(|| CpuUse::read(self.thread.load(Ordering::Relaxed), cpu));
+        before.get().map_or(CpuUse::default(), |before| now.since(before))
+    }
+
+    /// Notes what the kernel tells while the loop still runs: its thread takes that along.
+    pub(crate) fn note_last_cpu_use(&self, cpu: u32) {
+        self.cpu_use[1].get_or_init(|| CpuUse::read(self.thread.load(Ordering::Relaxed), cpu));
     }
 
     /// CPU time that the loop's thread used, in nanoseconds; known when the loop has ended, since asking is a system call.
@@ -93,7 +118,11 @@ pub(crate) fn run(
     control: &LoopControl,
     stats: &Arc<LcoreStats>,
 ) {
-    let (mut loops, mut busy, mut gap_max, mut empty_polls) = (0u64, 0u64, Span::ZERO, 0u32);
+    let (mut loops, mut busy, mut empty_polls) = (0u64, 0u64, 0u32);
+    let thread = cpu::thread_id();
+    stats.thread.store(thread, Ordering::Relaxed);
+    stats.cpu_use[0].get_or_init(|| CpuUse::read(thread, cpu::current().unwrap_or(u32::MAX)));
+    let dilation = u64::from(clock.dilation());
     let mut last = Time::from_picos(clock.now_ps());
     let started = cpu::thread_time_ns();
     loop {
@@ -103,10 +132,7 @@ pub(crate) fn run(
         // One writer, so plain stores; the readers want only the numbers.
         stats.loops.store(loops, Ordering::Relaxed);
         let now = Time::from_picos(clock.now_ps());
-        if now.since(last) > gap_max {
-            gap_max = now.since(last);
-            stats.gap_max.store(gap_max.as_picos() * u64::from(clock.dilation()), Ordering::Relaxed);
-        }
+        stats.gaps.note(now.since(last) * dilation);
         last = now;
         if moved > 0 {
             busy += 1;

@@ -10,9 +10,11 @@
 
 #![forbid(unsafe_code)]
 
+mod catch_up;
 mod checks;
-pub mod device_pause;
-mod devices;
+mod cpu_use;
+mod device_pause;
+pub mod devices;
 mod error;
 mod fabric;
 mod frame;
@@ -21,11 +23,14 @@ mod memory;
 mod nics;
 mod placement;
 pub mod poll_gap;
+mod poll_gaps;
 mod replay;
 mod switch_lcore;
 pub mod trial;
 
+pub use catch_up::{CATCH_UP_AUTO_MOST, CATCH_UP_BASE, catch_up};
 pub use checks::check_machine;
+pub use cpu_use::CpuUse;
 pub use error::DriverError;
 pub use fabric::{
     DeviceReport, Fabric, FabricOptions, RunningFabric, Runtime, Stopped, pci_addresses, pci_addresses_of,
@@ -35,4 +40,5 @@ pub use lcore_loop::{LcoreStats, LoopControl, Phase, Task};
 pub use memory::{Memory, rx_descriptors};
 pub use nics::{Access, Finding, NicFacts, System};
 pub use placement::{Placement, SwitchPlacement};
+pub use poll_gaps::{GapReport, PollGaps};
 pub use switch_lcore::SwitchLcore;

@@ -2,6 +2,7 @@
 
 use weir_config::{Layout, SwitchConfig};
 use weir_switch_core::Plan;
+use weir_units::PortId;
 
 use crate::error::DriverError;
 
@@ -64,6 +65,18 @@ impl Placement {
     }
 }
 
+impl Placement {
+    /// The CPU on which a switch transmits on a port; `None` for a clone, which sends nothing.
+    ///
+    /// # Panics
+    /// If there is no switch of this index.
+    pub fn transmits_on(&self, switch: usize, port: PortId) -> Option<u32> {
+        let SwitchPlacement { plan, on } = &self.switches[switch];
+        let lcore = plan.lcores.iter().position(|role| role.transmits.contains(&port))?;
+        Some(self.cpus[on[lcore]])
+    }
+}
+
 /// Lcores that a layout is given when the configuration names none: what it needs, and for `auto` as much as there is,
 /// up to three.
 fn lcores_for(layout: Layout, cpus: usize) -> usize {
@@ -93,6 +106,7 @@ mod tests {
         let placement = Placement::new(&[switch("layout = \"rx-tx\"\ncores = [5, 3]")], &[3, 4, 5], 1).unwrap();
         assert_eq!(placement.cpus, [5, 3]);
         assert_eq!(placement.switches[0].on, [0, 1]);
+        assert_eq!([0, 1, 2].map(|port| placement.transmits_on(0, PortId(port))), [Some(3), Some(3), None]);
     }
 
     #[test]

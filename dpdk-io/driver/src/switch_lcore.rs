@@ -80,7 +80,7 @@ impl SwitchLcore {
         SwitchLcore { halves, rx, world, batch: Batch::new(), burst: Burst::new() }
     }
 
-    /// One round: receive from every port, forward, transmit on every port. Returns how many frames moved.
+    /// One round: receive from every port, forward, transmit on every port. Returns how many frames moved, or are overdue.
     #[inline]
     fn run_once(&mut self, clock: &Clock) -> usize {
         let mut moved = 0;
@@ -115,6 +115,9 @@ impl SwitchLcore {
         }
         if let Some(transmitter) = &mut self.halves.transmitter {
             moved += transmitter.run_once(now(clock), &mut self.world);
+            if transmitter.is_behind() {
+                moved = moved.max(1);
+            }
         }
         moved
     }

@@ -18,6 +18,8 @@ const CONFIG: &str = r#"
 name = "deaf"
 [lcores]
 layout = "single"
+# As the senders: a port that caught up further would keep up with a sender that lost what it was not polled for.
+catch_up = "200us"
 [buffer]
 size = "2MB"
 headroom = "50KB"

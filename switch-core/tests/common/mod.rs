@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 
 use weir_config::{Layout, SwitchConfig};
+use weir_flowctl::CatchUp;
 use weir_flowctl::frame::{ControlFrame, PfcFrame};
 use weir_switch_core::packet::{Headers, Parsed};
 use weir_switch_core::switch::{Halves, Lcore, PortFacts, Surroundings, Switch};
@@ -90,11 +91,14 @@ pub struct Bench {
 
 impl Bench {
     pub fn new(toml: &str, layout: Layout) -> Bench {
+        Bench::with(toml, layout, Surroundings::real_time(CatchUp::NONE))
+    }
+
+    pub fn with(toml: &str, layout: Layout, surroundings: Surroundings) -> Bench {
         let mut config: SwitchConfig = weir_config::parse("bench.toml", toml).unwrap();
         config.lcores.layout = layout;
         let ports = config.ports.len();
-        let switch =
-            Switch::new(&config, &vec![PortFacts::default(); ports], Surroundings::real_time(Span::ZERO)).unwrap();
+        let switch = Switch::new(&config, &vec![PortFacts::default(); ports], surroundings).unwrap();
         let shared = switch.shared().clone();
         let plan = Plan::new(&config, Plan::lcores_min(layout)).unwrap();
         let Halves { lcores, reporter } = switch.into_halves(&plan);

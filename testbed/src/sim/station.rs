@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use prefetch_index::prefetch_index;
 use weir_config::{Layout, LcoreConfig, SwitchConfig};
+use weir_flowctl::CatchUp;
 use weir_flowctl::frame::ControlFrame;
 use weir_switch_core::report::{Report, Reporter};
 use weir_switch_core::{
@@ -83,7 +84,7 @@ impl SwitchStation {
             config,
             &facts,
             Surroundings {
-                shaper_slack: Span::ZERO,
+                catch_up: CatchUp::NONE,
                 // Buckets of static entries must not overflow.
                 stations: if routes.is_some() { 1 } else { 4 * config.static_macs.len() + LEARNED_MAX },
                 learns: routes.is_none(),
@@ -371,7 +372,7 @@ impl Ports<'_> {
 }
 
 fn on_one_lcore(config: &SwitchConfig) -> Plan {
-    let lcores = LcoreConfig { layout: Layout::Single, cores: Vec::new() };
+    let lcores = LcoreConfig { layout: Layout::Single, cores: Vec::new(), ..config.lcores };
     Plan::new(&SwitchConfig { lcores, ..config.clone() }, 1).expect("one lcore is enough for all roles")
 }
 

@@ -4,6 +4,7 @@ use weir_config::FlowControl;
 use weir_units::BitRate;
 
 use super::{PortSummary, RunSummary, SwitchSummary};
+use crate::below_rate::who_had;
 use crate::table::{Table, count};
 
 /// Prints a summary as tables.
@@ -52,6 +53,7 @@ pub fn print_summary(summary: &RunSummary) {
             pause_table(switch),
             message_table(switch),
             rate_table(switch),
+            line_table(switch),
             watchdog_table(switch),
             policy_table(switch),
         ] {
@@ -59,16 +61,22 @@ pub fn print_summary(summary: &RunSummary) {
                 println!("{table}");
             }
         }
+        for port in &switch.ports {
+            if let Some(told) = port.line_time.as_ref().and_then(|line| line.below_rate.as_ref()) {
+                println!("  {}: {told}", port.name);
+            }
+        }
     }
-    let lcores = summary.lcores.iter().map(|lcore| {
-        format!(
-            "CPU {}: busy {:.1} %, longest poll gap {} us",
+    for lcore in &summary.lcores {
+        println!(
+            "  CPU {}: busy {:.1} %, longest poll gap {} us, 99 % of the time in gaps up to {} us; {}",
             lcore.cpu,
             lcore.busy_permille as f64 / 10.0,
-            count(lcore.poll_gap_max_us)
-        )
-    });
-    println!("  {}", lcores.collect::<Vec<_>>().join("; "));
+            count(lcore.poll_gap_max_us),
+            count(lcore.poll_gaps_ns.by_time_p99.div_ceil(1_000)),
+            who_had(lcore.cpu, &lcore.lateness.cpu_use)
+        );
+    }
 }
 
 fn traffic_table(switch: &SwitchSummary) -> Table {
@@ -179,6 +187,34 @@ pub(super) fn rate_table(switch: &SwitchSummary) -> Table {
                 let rate = BitRate::bps(bps).to_string();
                 table.row([port.name.clone(), class.class.to_string(), rate, line.to_string()]);
             }
+        }
+    }
+    table
+}
+
+/// The shaped ports that lost line time while frames waited.
+pub(super) fn line_table(switch: &SwitchSummary) -> Table {
+    let mut table = Table::new([
+        "Port",
+        "Rate",
+        "Frames waited us",
+        "Below rate %",
+        "Lost to late polls us",
+        "Lost to device us",
+        "Largest catch-up us",
+    ]);
+    for port in &switch.ports {
+        let (Some(line), Some(rate)) = (&port.line_time, port.rate) else { continue };
+        if line.lost_to_late_polls_us + line.lost_to_device_us > 0 {
+            table.row([
+                port.name.clone(),
+                rate.to_string(),
+                count(line.waited_us),
+                format!("{:.2}", line.below_rate_percent),
+                count(line.lost_to_late_polls_us),
+                count(line.lost_to_device_us),
+                count(line.burst_max_us),
+            ]);
         }
     }
     table

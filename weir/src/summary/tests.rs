@@ -27,6 +27,7 @@ fn report() -> Report {
         control_tx: ControlReport::default(),
         odd_messages: 0,
         accord: Accord::default(),
+        line_time: None,
     };
     Report {
         at: Time::ZERO,
@@ -41,7 +42,7 @@ fn report() -> Report {
 }
 
 fn summary(report: &Report) -> SwitchSummary {
-    switch_summary(&config(), report, &[DeviceReport::default(); 4], Duration::from_millis(2))
+    switch_summary(&config(), report, &[DeviceReport::default(); 4], Duration::from_millis(2), |_| None)
 }
 
 fn lines(table: &crate::table::Table) -> Vec<String> {
@@ -119,7 +120,7 @@ fn without_a_rate_there_is_no_share() {
     config.ports[3].rate = None;
     let mut report = report();
     report.ports[3].control_tx.pfc = 1;
-    let summary = switch_summary(&config, &report, &[DeviceReport::default(); 4], Duration::from_secs(1));
+    let summary = switch_summary(&config, &report, &[DeviceReport::default(); 4], Duration::from_secs(1), |_| None);
     assert_eq!(lines(&tables::message_table(&summary)).last().unwrap(), "p3 PFC 1 -");
     assert!(serde_json::to_value(&summary).unwrap()["ports"][3]["control_tx_link_percent"].is_null());
 }
@@ -138,6 +139,26 @@ fn classes_that_the_peer_slows_down_are_told_even_without_traffic() {
     report.ports[3].classes[3].rx_frames = 1;
     let json = serde_json::to_value(self::summary(&report)).unwrap();
     assert!(json["ports"][3]["classes"][0].get("rate_rx_bps").is_none(), "PFC sets no rate");
+}
+
+#[test]
+fn a_port_below_its_rate_is_told_with_the_cause() {
+    let mut report = report();
+    let (ms, us) = (Span::from_millis, Span::from_micros);
+    let line = LineTime { waited: ms(200), lost_late: ms(50), lost_refused: us(1_250), burst_max: ms(20) };
+    report.ports[1].line_time = Some(line);
+    report.ports[2].line_time = Some(LineTime { lost_late: Span::ZERO, lost_refused: Span::ZERO, ..line });
+    let late = |port: PortId| (port.0 == 1).then(|| Lateness { cpu: 7, gap_max: ms(30), ..Lateness::default() });
+    let summary = switch_summary(&config(), &report, &[DeviceReport::default(); 4], Duration::from_millis(400), late);
+    assert_eq!(lines(&tables::line_table(&summary))[2..], ["p1 10Gbps 200,000 25.62 50,000 1,250 20,000"]);
+    let json = serde_json::to_value(&summary).unwrap();
+    let line = |n: usize, key: &str| json["ports"][n]["line_time"][key].clone();
+    assert_eq!((line(1, "below_rate_percent"), line(2, "below_rate_percent")), (25.625.into(), 0.0.into()));
+    let told = line(1, "below_rate").as_str().unwrap().to_owned();
+    assert!(
+        told.contains("below its rate, 25.6 %: 50.0 ms of its line time lost to late polls (longest poll gap 30.0 ms")
+    );
+    assert!(line(2, "below_rate").is_null() && json["ports"][0]["line_time"].is_null());
 }
 
 /// A GFC stage stands in a PFC frame, which is no pause.

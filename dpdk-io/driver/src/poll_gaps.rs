@@ -1,0 +1,148 @@
+//! The times between an lcore's polls, as a histogram that its loop fills without a lock and anybody reads.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use weir_units::Span;
+
+/// Counts of gaps in real time, in buckets of a quarter of a power of two, from a nanosecond to half an hour.
+///
+/// Relaxed throughout: the loop alone writes, each number stands alone, and a reader may be a gap behind.
+#[derive(Debug)]
+pub struct PollGaps {
+    buckets: [AtomicU64; BUCKETS],
+    max: AtomicU64,
+    /// The longest since the control thread last asked.
+    recent: AtomicU64,
+}
+
+/// Percentiles of the gaps, each up to a quarter above the true one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GapReport {
+    /// How many there were.
+    pub polls: u64,
+    /// The median, of all gaps.
+    pub p50: Span,
+    /// The 99th percentile.
+    pub p99: Span,
+    /// The 99.9th percentile.
+    pub p999: Span,
+    /// The longest, exact.
+    pub max: Span,
+    /// Half of the *time* was spent in gaps no longer than this: how long the gap is that a frame finds which comes at any time.
+    pub by_time_p50: Span,
+    /// 99 % of the time was.
+    pub by_time_p99: Span,
+    /// 99.9 % of the time was: what descriptors have to cover.
+    pub by_time_p999: Span,
+}
+
+const BUCKETS: usize = 164;
+
+impl Default for PollGaps {
+    fn default() -> PollGaps {
+        PollGaps {
+            buckets: std::array::from_fn(|_| AtomicU64::new(0)),
+            max: AtomicU64::new(0),
+            recent: AtomicU64::new(0),
+        }
+    }
+}
+
+impl PollGaps {
+    /// Counts a gap, in real time. From the loop alone.
+    #[inline]
+    pub(crate) fn note(&self, gap: Span) {
+        let bucket = &self.buckets[bucket_of(gap.as_nanos())];
+        bucket.store(bucket.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        let ps = gap.as_picos();
+        if ps > self.recent.load(Ordering::Relaxed) {
+            self.recent.store(ps, Ordering::Relaxed);
+            if ps > self.max.load(Ordering::Relaxed) {
+                self.max.store(ps, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// The longest.
+    pub fn max(&self) -> Span {
+        Span::from_picos(self.max.load(Ordering::Relaxed))
+    }
+
+    /// The longest since the last call, which one thread makes. One that ends at the same moment may be told the next time.
+    pub fn take_recent_max(&self) -> Span {
+        Span::from_picos(self.recent.swap(0, Ordering::Relaxed))
+    }
+
+    /// What they were so far.
+    pub fn report(&self) -> GapReport {
+        let counts: [u64; BUCKETS] = std::array::from_fn(|n| self.buckets[n].load(Ordering::Relaxed));
+        let times: [u64; BUCKETS] = std::array::from_fn(|n| counts[n].saturating_mul(last_of(n)));
+        let max = self.max();
+        let percentile = |weights: &[u64; BUCKETS], permille: u64| {
+            let total: u128 = weights.iter().copied().map(u128::from).sum();
+            let mut sum = 0u128;
+            let reached = |weight: &u64| {
+                sum += u128::from(*weight);
+                sum * 1_000 >= total * u128::from(permille)
+            };
+            let bucket = if total == 0 { None } else { weights.iter().position(reached) };
+            bucket.map_or(Span::ZERO, |n| Span::from_nanos(last_of(n)).min(max))
+        };
+        GapReport {
+            polls: counts.iter().sum(),
+            p50: percentile(&counts, 500),
+            p99: percentile(&counts, 990),
+            p999: percentile(&counts, 999),
+            max,
+            by_time_p50: percentile(&times, 500),
+            by_time_p99: percentile(&times, 990),
+            by_time_p999: percentile(&times, 999),
+        }
+    }
+}
+
+/// Nanoseconds by their highest bit and the two below it.
+#[inline]
+fn bucket_of(ns: u64) -> usize {
+    if ns < 4 {
+        return ns as usize;
+    }
+    let high = 63 - ns.leading_zeros() as usize;
+    ((high - 1) * 4 + (ns >> (high - 2) & 3) as usize).min(BUCKETS - 1)
+}
+
+/// The longest gap of a bucket, in nanoseconds.
+fn last_of(bucket: usize) -> u64 {
+    if bucket < 4 { bucket as u64 } else { ((4 + bucket as u64 % 4 + 1) << (bucket / 4 - 1)) - 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_follow_each_other_without_holes() {
+        for bucket in 0..BUCKETS - 1 {
+            assert_eq!((bucket_of(last_of(bucket)), bucket_of(last_of(bucket) + 1)), (bucket, bucket + 1));
+        }
+        assert!(last_of(BUCKETS - 1) > 1_800_000_000_000);
+        assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
+        assert!((4..BUCKETS).all(|n| last_of(n) - last_of(n - 1) <= last_of(n - 1).div_ceil(4) + 1));
+    }
+
+    #[test]
+    fn a_few_long_gaps_are_most_of_the_time() {
+        let gaps = PollGaps::default();
+        assert_eq!(gaps.report(), GapReport::default());
+        (0..10_000).for_each(|_| gaps.note(Span::from_micros(1)));
+        (0..10).for_each(|_| gaps.note(Span::from_millis(8)));
+        let report = gaps.report();
+        assert_eq!(report.polls, 10_010);
+        let near = |span: Span, us: u64| (us * 1_000..=us * 1_280).contains(&span.as_nanos());
+        assert!(near(report.p50, 1) && near(report.p99, 1), "{report:?}");
+        assert!(report.by_time_p50 == Span::from_millis(8) && report.max == Span::from_millis(8), "{report:?}");
+        assert_eq!((gaps.take_recent_max(), gaps.take_recent_max()), (Span::from_millis(8), Span::ZERO));
+        gaps.note(Span::from_micros(5));
+        assert_eq!((gaps.take_recent_max(), gaps.max()), (Span::from_micros(5), Span::from_millis(8)));
+    }
+}

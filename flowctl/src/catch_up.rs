@@ -1,0 +1,227 @@
+//! How far a poll that comes late may catch up on a rate.
+
+use weir_units::{Span, Time};
+
+/// How many times faster than its rate a line sends while it catches up, at most: a loop that runs for an eighth of the time
+/// keeps up.
+pub const CATCH_UP_PEAK: u64 = 8;
+
+/// A rule for it. All spans are on the clock that polls are told.
+///
+/// A catch-up is a burst. Whoever receives it gets, beyond what the rate C brings, up to C · `most` in all; of that up to
+/// C · `base` as fast as the device sends, and the rest at no more than [`CATCH_UP_PEAK`] · C.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CatchUp {
+    /// What is always made up of a poll's lateness. More is made up only by what waited for its rate when it was last
+    /// polled: what was idle, or held by its peer, saves nothing up.
+    pub base: Span,
+    /// The most that is made up.
+    pub most: Span,
+    /// With a memory, no more is made up than twice the longest gap between polls that lies no further back than this (up to
+    /// twice as far), and [`CatchUp::base`] at least. Without one it is always up to [`CatchUp::most`].
+    pub memory: Option<Span>,
+}
+
+/// Watches how late polls come, and says from when on what they missed is made up.
+///
+/// Call [`LatePolls::poll`] once at the beginning of each poll; the other answers hold until the next.
+#[derive(Clone, Debug)]
+pub struct LatePolls {
+    rule: CatchUp,
+    polled: Option<Time>,
+    gap: Span,
+    /// The longest gap since the last turn, and in the time before it.
+    longest: [Span; 2],
+    turns_at: Time,
+    bound: Span,
+    /// How far a peak may lag: the base, at the peak's rate.
+    peak_floor: Time,
+    /// For what waited; for what waited and gets no more than the base; for what did not wait.
+    floors: [Time; 3],
+}
+
+/// Keeps a line that catches up from sending faster than [`CATCH_UP_PEAK`] times its rate, the base apart.
+#[derive(Clone, Debug, Default)]
+pub struct Peak {
+    free_at: Time,
+}
+
+/// How much of what it missed something may make up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// All, within the bound: it waited for its rate since the last poll.
+    Bound = 0,
+    /// It waited, but no more than the base is made up.
+    Base = 1,
+    /// It did not wait: at most the time since the last poll, in which its frames may have come, and no more than the base.
+    Idle = 2,
+}
+
+impl CatchUp {
+    /// Nothing is made up, as in virtual time, where no poll is late.
+    pub const NONE: CatchUp = CatchUp::at_most(Span::ZERO);
+
+    /// The same bound for all: `most`.
+    pub const fn at_most(most: Span) -> CatchUp {
+        CatchUp { base: most, most, memory: None }
+    }
+}
+
+impl LatePolls {
+    /// Polls under this rule.
+    pub fn new(rule: CatchUp) -> LatePolls {
+        LatePolls {
+            rule,
+            polled: None,
+            gap: Span::ZERO,
+            longest: [Span::ZERO; 2],
+            turns_at: Time::ZERO,
+            bound: if rule.memory.is_some() { rule.base.min(rule.most) } else { rule.most },
+            peak_floor: Time::ZERO,
+            floors: [Time::ZERO; 3],
+        }
+    }
+
+    /// Takes note of a poll at `now`, no earlier than the one before.
+    #[inline]
+    pub fn poll(&mut self, now: Time) {
+        let polled = self.polled.replace(now).unwrap_or(now);
+        self.gap = now.since(polled);
+        if self.rule.memory.is_some() && (self.gap > self.longest[0] || now >= self.turns_at) {
+            self.follow(now);
+        }
+        let base = self.rule.base.min(self.rule.most);
+        let based = now.saturating_sub(base);
+        self.peak_floor = now.saturating_sub(base.divided_by(CATCH_UP_PEAK));
+        self.floors = [now.saturating_sub(self.bound), based, based.max(polled)];
+    }
+
+    #[cold]
+    fn follow(&mut self, now: Time) {
+        if let Some(memory) = self.rule.memory
+            && now >= self.turns_at
+        {
+            // After a gap longer than the memory nothing of before is recent.
+            let before = if now.since(self.turns_at) < memory { self.longest[0] } else { Span::ZERO };
+            self.longest = [Span::ZERO, before];
+            self.turns_at = now.saturating_add(memory);
+        }
+        self.longest[0] = self.longest[0].max(self.gap);
+        let longest = self.longest[0].max(self.longest[1]);
+        self.bound = (longest * 2).max(self.rule.base).min(self.rule.most);
+    }
+
+    /// The time since the poll before.
+    #[inline]
+    pub fn gap(&self) -> Span {
+        self.gap
+    }
+
+    /// Whether anything is ever made up.
+    #[inline]
+    pub fn makes_up(&self) -> bool {
+        self.rule.most > Span::ZERO
+    }
+
+    /// The most that is made up now.
+    pub fn bound(&self) -> Span {
+        self.bound
+    }
+
+    /// Line time before this instant is not made up.
+    #[inline]
+    pub fn floor(&self, claim: Claim) -> Time {
+        self.floors[claim as usize]
+    }
+}
+
+impl Peak {
+    /// To be called at the beginning of each poll.
+    #[inline]
+    pub fn poll(&mut self, late: &LatePolls) {
+        self.free_at = self.free_at.max(late.peak_floor);
+    }
+
+    /// Whether a frame may go at `now`.
+    #[inline]
+    pub fn is_free(&self, now: Time) -> bool {
+        self.free_at <= now
+    }
+
+    /// Counts a frame that takes so long at the line's rate.
+    #[inline]
+    pub fn send(&mut self, line_time: Span) {
+        self.free_at += line_time.divided_by(CATCH_UP_PEAK);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RULE: CatchUp =
+        CatchUp { base: Span::from_micros(200), most: Span::from_millis(100), memory: Some(Span::from_secs(1)) };
+
+    fn ms(ms: u64) -> Time {
+        Time::ZERO + Span::from_millis(ms)
+    }
+
+    #[test]
+    fn the_bound_follows_the_gaps_up_and_down() {
+        let mut polls = LatePolls::new(RULE);
+        let mut bounds = Vec::new();
+        for at in [1_000, 1_020, 1_021, 1_900, 1_901, 2_500, 3_200, 4_300, 4_301] {
+            polls.poll(ms(at));
+            bounds.push(polls.bound().as_micros());
+        }
+        // 20 ms, twice; then gaps of hundreds of milliseconds, cut to the most.
+        assert_eq!(bounds, [200, 40_000, 40_000, 100_000, 100_000, 100_000, 100_000, 100_000, 100_000]);
+        let mut now = ms(4_301);
+        for _ in 0..4_000 {
+            now += Span::from_millis(1);
+            polls.poll(now);
+        }
+        assert_eq!(polls.bound(), Span::from_millis(2), "forgotten");
+    }
+
+    #[test]
+    fn without_a_memory_the_bound_stays() {
+        let mut polls = LatePolls::new(CatchUp { memory: None, ..RULE });
+        polls.poll(ms(500));
+        polls.poll(ms(500));
+        assert_eq!((polls.bound(), polls.floor(Claim::Bound)), (RULE.most, ms(400)));
+    }
+
+    #[test]
+    fn a_peak_lets_the_base_go_at_once_and_then_eight_times_the_rate() {
+        let (mut polls, mut peak, frame) = (LatePolls::new(RULE), Peak::default(), Span::from_micros(10));
+        let mut sent = |now: Time| {
+            polls.poll(now);
+            peak.poll(&polls);
+            let mut frames = 0;
+            while peak.is_free(now) {
+                peak.send(frame);
+                frames += 1;
+            }
+            frames
+        };
+        assert_eq!([sent(ms(500)), sent(ms(500)), sent(ms(501))], [21, 0, 21]);
+        let soon: u32 = (1..=100).map(|us| sent(ms(501) + Span::from_micros(us))).sum();
+        assert_eq!(soon, 80, "of 10 us each in 100 us");
+    }
+
+    #[test]
+    fn only_what_waited_has_a_claim_beyond_the_base() {
+        let mut polls = LatePolls::new(RULE);
+        polls.poll(ms(500));
+        assert_eq!(polls.floor(Claim::Idle), ms(500), "no poll before");
+        polls.poll(ms(520));
+        assert_eq!(polls.gap(), Span::from_millis(20));
+        let before = |claim| ms(520).since(polls.floor(claim)).as_micros();
+        assert_eq!([Claim::Bound, Claim::Base, Claim::Idle].map(before), [40_000, 200, 200]);
+        polls.poll(ms(520) + Span::from_micros(5));
+        let now = ms(520) + Span::from_micros(5);
+        let before = |claim| now.since(polls.floor(claim)).as_micros();
+        assert_eq!([Claim::Bound, Claim::Base, Claim::Idle].map(before), [40_000, 200, 5]);
+    }
+}

@@ -1,0 +1,77 @@
+//! How a shaped port used its wire: the time that frames waited for it, and what of that was lost for good.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crossbeam_utils::CachePadded;
+use weir_units::Span;
+
+/// Of one port. Its transmitter writes, anybody reads; each number stands alone, so that Relaxed suffices.
+#[derive(Debug, Default)]
+pub(crate) struct LineTally(CachePadded<[AtomicU64; 4]>);
+
+/// The line time of a shaped port, on the switch's clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LineTime {
+    /// For how long it had frames that nothing but its rate or its device kept it from sending.
+    pub waited: Span,
+    /// Of this, the time in which its wire stood idle because the lcore polled late, longer than it may make up.
+    pub lost_late: Span,
+    /// The time in which its wire stood idle because the device took no frames.
+    pub lost_refused: Span,
+    /// The most that one poll had to make up: a burst of so much time's frames.
+    pub burst_max: Span,
+}
+
+impl LineTime {
+    /// What was lost, for whatever reason.
+    pub fn lost(&self) -> Span {
+        self.lost_late + self.lost_refused
+    }
+
+    /// How far below its rate the port was served while frames waited, in percent.
+    pub fn percent_below_rate(&self) -> f64 {
+        self.lost().as_picos() as f64 * 100.0 / self.waited.as_picos().max(1) as f64
+    }
+
+    /// What came since `before`. The longest burst is no sum: it stays.
+    pub fn since(&self, before: &LineTime) -> LineTime {
+        LineTime {
+            waited: self.waited.saturating_sub(before.waited),
+            lost_late: self.lost_late.saturating_sub(before.lost_late),
+            lost_refused: self.lost_refused.saturating_sub(before.lost_refused),
+            burst_max: self.burst_max,
+        }
+    }
+}
+
+impl LineTally {
+    const WAITED: usize = 0;
+    const LATE: usize = 1;
+    const REFUSED: usize = 2;
+    const BURST_MAX: usize = 3;
+
+    /// Frames waited for so long, and a poll has so much to make up.
+    #[inline]
+    pub(crate) fn note_waited(&self, waited: Span, to_make_up: Span) {
+        self.add(Self::WAITED, waited);
+        if to_make_up.as_picos() > self.0[Self::BURST_MAX].load(Ordering::Relaxed) {
+            self.0[Self::BURST_MAX].store(to_make_up.as_picos(), Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn note_lost(&self, lost: Span, refused: bool) {
+        self.add(if refused { Self::REFUSED } else { Self::LATE }, lost);
+    }
+
+    /// One writer, so a load and a store.
+    #[inline]
+    fn add(&self, n: usize, span: Span) {
+        self.0[n].store(self.0[n].load(Ordering::Relaxed) + span.as_picos(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn read(&self) -> LineTime {
+        let [waited, lost_late, lost_refused, burst_max] =
+            std::array::from_fn(|n| Span::from_picos(self.0[n].load(Ordering::Relaxed)));
+        LineTime { waited, lost_late, lost_refused, burst_max }
+    }
+}
