@@ -9,6 +9,7 @@ use weir_dpdk_sys as sys;
 use crate::eal::{Runtime, lock};
 use crate::error::{Errno, PortError};
 use crate::mempool::Mempool;
+use crate::netdev::{self, Netdev, NetdevOptions};
 use crate::port_config::PortConfig;
 use crate::queue::{RxQueue, TxQueue};
 use crate::ring_port::RingPair;
@@ -23,6 +24,10 @@ use crate::ring_port::RingPair;
 ///
 /// When the port and its queues are gone the device is stopped and closed; a
 /// virtual device, or one that `attach` probed, is detached as well.
+///
+/// A port is DPDK's, or a network interface of the kernel that this crate drives
+/// itself ([`Port::attach_netdev`]); callers see no other difference than the
+/// driver's name.
 #[derive(Debug)]
 pub struct Port {
     pub(crate) shared: Arc<PortShared>,
@@ -96,6 +101,45 @@ impl Port {
         Port::claim(runtime, id, attached != 0, None)
     }
 
+    /// Attaches a network interface of the kernel, by sockets of this crate's own
+    /// (needs CAP_NET_RAW). It has one queue each way, and takes none of DPDK's
+    /// ports.
+    ///
+    /// Frames pass as they are on the wire: fragments are not put together, VLAN
+    /// tags keep their type, checksums that a local sender has left to the
+    /// device are completed. The interface must allow what is sent: it refuses
+    /// frames longer than its MTU and one tag of type 0x8100.
+    ///
+    /// The kernel keeps answering for the interface's own addresses, so give it
+    /// none; GRO, LRO and a peer's segmentation offload must be off, since
+    /// several segments in one frame are no frame: they are dropped and counted
+    /// in [`crate::PortStats::ierrors`].
+    ///
+    /// # Errors
+    /// [`PortError::Attach`]: no such interface, or no permission.
+    pub fn attach_netdev(interface: &str, options: NetdevOptions) -> Result<Port, PortError> {
+        let runtime = Runtime::current().ok_or_else(|| PortError::NoEal(interface.to_owned()))?;
+        if options.mtu > netdev::MTU_MAX {
+            let (mtu, max) = (options.mtu, netdev::MTU_MAX);
+            return Err(PortError::Mtu { port: interface.to_owned(), mtu, min: 0, max });
+        }
+        let failed = |errno| PortError::Attach { devargs: format!("{} {interface}", netdev::DRIVER), errno };
+        let netdev = Netdev::open(interface, options).map_err(failed)?;
+        Ok(Port {
+            shared: Arc::new(PortShared {
+                id: NO_DPDK_PORT,
+                netdev: Some(netdev),
+                name: interface.to_owned(),
+                detach: false,
+                closed: AtomicBool::new(false),
+                started: AtomicBool::new(false),
+                pools: Mutex::new(Vec::new()),
+                rings: None,
+                runtime,
+            }),
+        })
+    }
+
     /// Takes a port that EAL has already, by its device name.
     ///
     /// # Errors
@@ -113,7 +157,7 @@ impl Port {
         Port::claim(runtime, id, false, None)
     }
 
-    /// All ports of this process. Empty before [`crate::Eal::init`].
+    /// All of DPDK's ports in this process. Empty before [`crate::Eal::init`].
     pub fn list() -> Vec<PortEntry> {
         let Some(runtime) = Runtime::current() else {
             return Vec::new();
@@ -154,6 +198,7 @@ impl Port {
         Ok(Port {
             shared: Arc::new(PortShared {
                 id,
+                netdev: None,
                 name,
                 detach: attached || is_virtual,
                 closed: AtomicBool::new(false),
@@ -180,6 +225,9 @@ impl Port {
         // Before the driver learns of the pool, so that an error cannot leave
         // it with one that is gone.
         lock(&self.shared.pools).push(config.rx_pool.clone());
+        if let Some(netdev) = self.netdev() {
+            return self.configure_netdev(netdev, &config);
+        }
 
         let mut conf = sys::weir_port_conf {
             rx_queues: config.rx_queues,
@@ -201,6 +249,21 @@ impl Port {
         Ok((rx, tx))
     }
 
+    /// Its receive ring is as long as [`NetdevOptions`] say, its MTU the
+    /// interface's: both are left as they are.
+    fn configure_netdev(
+        &self,
+        netdev: &Netdev,
+        config: &PortConfig<'_>,
+    ) -> Result<(Vec<RxQueue>, Vec<TxQueue>), PortError> {
+        let queues = netdev.queues(config.rx_pool, config.tx_desc);
+        let (receiver, transmitter) = queues.map_err(|errno| self.failed("receive ring", errno))?;
+        netdev.set_promiscuous(config.promiscuous).map_err(|errno| self.failed("promiscuous mode", errno))?;
+        let rx = (config.rx_queues > 0).then(|| RxQueue::of_netdev(Arc::clone(&self.shared), receiver));
+        let tx = (config.tx_queues > 0).then(|| TxQueue::of_netdev(Arc::clone(&self.shared), transmitter));
+        Ok((rx.into_iter().collect(), tx.into_iter().collect()))
+    }
+
     /// Starts the device; its queues give and take nothing before.
     ///
     /// # Errors
@@ -209,9 +272,13 @@ impl Port {
         if self.is_started() {
             return Ok(());
         }
-        // SAFETY: the port is ours; its queues do not call DPDK before `started`.
-        let ret = unsafe { sys::rte_eth_dev_start(self.id()) };
-        self.check("start", ret)?;
+        if let Some(netdev) = self.netdev() {
+            netdev.start().map_err(|errno| self.failed("start", errno))?;
+        } else {
+            // SAFETY: the port is ours; its queues do not call DPDK before `started`.
+            let ret = unsafe { sys::rte_eth_dev_start(self.id()) };
+            self.check("start", ret)?;
+        }
         // Release: pairs with the Acquire in the queues' `is_started`, so that
         // they see the burst functions that the start installed.
         self.shared.started.store(true, Ordering::Release);
@@ -248,9 +315,16 @@ impl Port {
         self.shared.is_started()
     }
 
-    /// DPDK's port number.
-    pub fn id(&self) -> u16 {
+    /// DPDK's port number, which a netdev port has not: its operations must
+    /// have gone another way before they ask for it.
+    pub(crate) fn id(&self) -> u16 {
+        debug_assert!(self.shared.netdev.is_none(), "a netdev port is none of DPDK's");
         self.shared.id
+    }
+
+    /// The kernel's interface, if the port is one.
+    pub(crate) fn netdev(&self) -> Option<&Netdev> {
+        self.shared.netdev.as_ref()
     }
 
     /// The device's name.
@@ -260,6 +334,9 @@ impl Port {
 
     /// The driver's name, e.g. `net_ixgbe`; empty if the device is gone.
     pub fn driver_name(&self) -> String {
+        if self.netdev().is_some() {
+            return netdev::DRIVER.to_owned();
+        }
         raw_info(self.id()).map_or_else(|_| String::new(), |info| text(&info.driver))
     }
 
@@ -268,6 +345,9 @@ impl Port {
     /// # Errors
     /// The driver's.
     pub fn device_info(&self) -> Result<DeviceInfo, PortError> {
+        if let Some(netdev) = self.netdev() {
+            return Ok(netdev.info());
+        }
         let info = raw_info(self.id()).map_err(|errno| self.failed("device information", errno))?;
         Ok(DeviceInfo {
             driver: text(&info.driver),
@@ -283,15 +363,22 @@ impl Port {
 
     /// NUMA node; `None` if the device belongs to none.
     pub fn socket(&self) -> Option<u32> {
+        if self.netdev().is_some() {
+            return None;
+        }
         // SAFETY: EAL runs; a wrong id gives an error.
         u32::try_from(unsafe { sys::rte_eth_dev_socket_id(self.id()) }).ok()
     }
 
-    /// Link state as the driver knows it now, without waiting.
+    /// Link state as the driver knows it now, without waiting. A netdev port's is
+    /// the interface's: down if that is down, without carrier, or gone.
     ///
     /// # Errors
     /// The driver's.
     pub fn link(&self) -> Result<Link, PortError> {
+        if let Some(netdev) = self.netdev() {
+            return Ok(netdev.link());
+        }
         let mut link = sys::weir_link::default();
         // SAFETY: `link` is writable.
         let ret = unsafe { sys::weir_port_link(self.id(), &mut link) };
@@ -306,8 +393,12 @@ impl Port {
     /// Switches the link on or off, queues running.
     ///
     /// # Errors
-    /// The driver's, often that it is not supported.
+    /// The driver's, often that it is not supported: a netdev's is its
+    /// administrator's.
     pub fn set_link(&mut self, up: bool) -> Result<(), PortError> {
+        if self.netdev().is_some() {
+            return Err(self.failed("setting the link", Errno(libc::ENOTSUP)));
+        }
         // SAFETY: the port is ours.
         let ret = unsafe {
             if up { sys::rte_eth_dev_set_link_up(self.id()) } else { sys::rte_eth_dev_set_link_down(self.id()) }
@@ -320,6 +411,9 @@ impl Port {
     /// # Errors
     /// The driver's.
     pub fn mac(&self) -> Result<[u8; 6], PortError> {
+        if let Some(netdev) = self.netdev() {
+            return netdev.mac().map_err(|errno| self.failed("reading the MAC address", errno));
+        }
         let mut mac = [0; 6];
         // SAFETY: six writable bytes.
         let ret = unsafe { sys::weir_port_mac(self.id(), mac.as_mut_ptr()) };
@@ -330,8 +424,11 @@ impl Port {
     /// Sets the port's own address.
     ///
     /// # Errors
-    /// The driver's, e.g. for a multicast address.
+    /// The driver's, e.g. for a multicast address; a netdev's is not changed.
     pub fn set_mac(&mut self, mac: [u8; 6]) -> Result<(), PortError> {
+        if self.netdev().is_some() {
+            return Err(self.failed("setting the MAC address", Errno(libc::ENOTSUP)));
+        }
         // SAFETY: six readable bytes.
         let ret = unsafe { sys::weir_port_set_mac(self.id(), mac.as_ptr()) };
         self.check("setting the MAC address", ret)
@@ -342,6 +439,9 @@ impl Port {
     /// # Errors
     /// The driver's.
     pub fn mtu(&self) -> Result<u16, PortError> {
+        if let Some(netdev) = self.netdev() {
+            return netdev.mtu().map_err(|errno| self.failed("reading the MTU", errno));
+        }
         let mut mtu = 0;
         // SAFETY: `mtu` is writable.
         let ret = unsafe { sys::rte_eth_dev_get_mtu(self.id(), &mut mtu) };
@@ -354,6 +454,9 @@ impl Port {
     /// # Errors
     /// The driver's.
     pub fn set_mtu(&mut self, mtu: u16) -> Result<(), PortError> {
+        if let Some(netdev) = self.netdev() {
+            return netdev.set_mtu(mtu).map_err(|errno| self.failed("setting the MTU", errno));
+        }
         // SAFETY: the port is ours.
         let ret = unsafe { sys::rte_eth_dev_set_mtu(self.id(), mtu) };
         self.check("setting the MTU", ret)
@@ -361,6 +464,9 @@ impl Port {
 
     /// Whether frames to any address are received.
     pub fn promiscuous(&self) -> bool {
+        if let Some(netdev) = self.netdev() {
+            return netdev.promiscuous();
+        }
         // SAFETY: reads a flag.
         unsafe { sys::rte_eth_promiscuous_get(self.id()) == 1 }
     }
@@ -371,6 +477,9 @@ impl Port {
     /// # Errors
     /// The driver's.
     pub fn set_promiscuous(&mut self, on: bool) -> Result<(), PortError> {
+        if let Some(netdev) = self.netdev() {
+            return netdev.set_promiscuous(on).map_err(|errno| self.failed("promiscuous mode", errno));
+        }
         // SAFETY: the port is ours.
         let ret = unsafe {
             if on { sys::rte_eth_promiscuous_enable(self.id()) } else { sys::rte_eth_promiscuous_disable(self.id()) }
@@ -380,6 +489,9 @@ impl Port {
 
     /// Whether frames to any group address are received.
     pub fn allmulticast(&self) -> bool {
+        if let Some(netdev) = self.netdev() {
+            return netdev.promiscuous();
+        }
         // SAFETY: reads a flag.
         unsafe { sys::rte_eth_allmulticast_get(self.id()) == 1 }
     }
@@ -390,6 +502,9 @@ impl Port {
     /// # Errors
     /// The driver's.
     pub fn set_allmulticast(&mut self, on: bool) -> Result<(), PortError> {
+        if self.netdev().is_some() {
+            return self.check_supported("all-multicast mode", -libc::ENOTSUP);
+        }
         // SAFETY: the port is ours.
         let ret = unsafe {
             if on { sys::rte_eth_allmulticast_enable(self.id()) } else { sys::rte_eth_allmulticast_disable(self.id()) }
@@ -409,7 +524,7 @@ impl Port {
                 return Err(PortError::TooManyQueues { port: self.name().to_owned(), direction, asked, max });
             }
         }
-        let Some(mtu) = config.mtu else { return Ok(()) };
+        let Some(mtu) = config.mtu.or(self.netdev().map(Netdev::frame_mtu)) else { return Ok(()) };
         if mtu < info.mtu.0 || mtu > info.mtu.1 {
             return Err(PortError::Mtu { port: self.name().to_owned(), mtu, min: info.mtu.0, max: info.mtu.1 });
         }
@@ -441,7 +556,10 @@ impl Port {
 /// What the port and its queues share. The device closes with the last of them.
 #[derive(Debug)]
 pub(crate) struct PortShared {
+    /// DPDK's port number, or [`NO_DPDK_PORT`].
     pub(crate) id: u16,
+    /// A port that is not DPDK's.
+    netdev: Option<Netdev>,
     name: String,
     detach: bool,
     closed: AtomicBool,
@@ -461,6 +579,10 @@ impl PortShared {
         self.started.load(Ordering::Acquire)
     }
 
+    pub(crate) fn dpdk_id(&self) -> Option<u16> {
+        (self.id != NO_DPDK_PORT).then_some(self.id)
+    }
+
     /// The port holds one reference, each queue one; `&mut Port` makes queues,
     /// and a queue cannot be cloned, so a count of 1 is the truth.
     fn queues_are_held(self: &Arc<Self>) -> bool {
@@ -471,6 +593,10 @@ impl PortShared {
     fn stop(&self) -> c_int {
         // Relaxed: no queue is left to see it.
         if !self.started.swap(false, Ordering::Relaxed) {
+            return 0;
+        }
+        if let Some(netdev) = &self.netdev {
+            netdev.stop();
             return 0;
         }
         // SAFETY: the port is ours and nobody polls it.
@@ -484,6 +610,9 @@ impl PortShared {
             return 0;
         }
         let stopped = self.stop();
+        if self.netdev.is_some() {
+            return stopped;
+        }
         // SAFETY: the port is ours, nobody polls it, and this is its end.
         let closed = unsafe { sys::weir_port_close(self.id, c_int::from(self.detach)) };
         self.runtime.release_port(self.id);
@@ -529,4 +658,8 @@ fn configure_step(step: c_int) -> &'static str {
 }
 
 /// Header and two VLAN tags.
-const FRAME_OVERHEAD: u32 = 14 + 2 * 4;
+pub(crate) const FRAME_OVERHEAD: u32 = 14 + 2 * 4;
+
+/// Above all that DPDK gives.
+const NO_DPDK_PORT: u16 = u16::MAX;
+const _: () = assert!(PORTS_MAX < NO_DPDK_PORT as usize);

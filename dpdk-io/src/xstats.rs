@@ -19,10 +19,13 @@ pub struct PortStats {
     pub obytes: u64,
     /// Frames dropped because the receive queue was full.
     pub imissed: u64,
-    /// Frames received damaged.
+    /// Frames received damaged; of a netdev port also those longer than it
+    /// takes, and several segments in one.
     pub ierrors: u64,
-    /// Frames that could not be sent. Drivers count here what
-    /// [`crate::TxQueue::send`] left in the batch too, if at all.
+    /// Frames that could not be sent. Drivers of DPDK's count here what
+    /// [`crate::TxQueue::send`] left in the batch too, if at all. A netdev port
+    /// counts each frame that it took and lost: longer than the interface's MTU,
+    /// or refused by the device again and again.
     pub oerrors: u64,
     /// Frames dropped because the receive pool was empty.
     pub rx_nombuf: u64,
@@ -34,6 +37,9 @@ impl Port {
     /// # Errors
     /// The driver's.
     pub fn stats(&self) -> Result<PortStats, PortError> {
+        if let Some(netdev) = self.netdev() {
+            return Ok(netdev.stats());
+        }
         let mut stats = sys::weir_port_stats::default();
         // SAFETY: `stats` is writable.
         let ret = unsafe { sys::weir_port_stats(self.id(), &mut stats) };
@@ -55,6 +61,10 @@ impl Port {
     /// # Errors
     /// The driver's.
     pub fn reset_stats(&mut self) -> Result<(), PortError> {
+        if let Some(netdev) = self.netdev() {
+            netdev.reset_stats();
+            return Ok(());
+        }
         // SAFETY: the port is ours.
         let ret = unsafe { sys::rte_eth_stats_reset(self.id()) };
         self.check("resetting statistics", ret)
@@ -66,6 +76,9 @@ impl Port {
     /// # Errors
     /// The driver's.
     pub fn xstats(&self) -> Result<Vec<(String, u64)>, PortError> {
+        if let Some(netdev) = self.netdev() {
+            return Ok(netdev.xstats());
+        }
         // SAFETY: with no room the call only tells the count.
         let count = unsafe { sys::weir_port_xstats(self.id(), std::ptr::null_mut(), 0) };
         let room = u32::try_from(count).map_err(|_| self.failed("reading statistics", Errno::from_return(count)))?;

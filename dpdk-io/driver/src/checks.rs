@@ -16,13 +16,14 @@ const CAP_NET_RAW: u32 = 13;
 /// its line.
 pub fn check_machine(switches: &[SwitchConfig]) -> Result<(), ConfigErrors> {
     let all = switches.iter().flat_map(|switch| {
-        let own = switch.ports.iter().enumerate().filter(|(_, port)| port.clone_of().is_none());
+        let takes_one = |device: &Device| !matches!(device, Device::CloneOf(_) | Device::AfPacket(_));
+        let own = switch.ports.iter().enumerate().filter(move |(_, port)| takes_one(&port.device));
         own.map(move |(index, _)| (switch, index))
     });
     let too_many = all.clone().nth(PORTS_MAX).map(|(switch, index)| {
         let message =
             format!("there are {} ports, and DPDK as it is built here has {PORTS_MAX} in a process", all.count());
-        let help = "write fewer ports; clones of ports take none of DPDK's".to_owned();
+        let help = "write fewer ports; clones of ports and af_packet ports take none of DPDK's".to_owned();
         switch.error_at(&format!("ports[{index}]"), message, help)
     });
     let problems = switches.iter().flat_map(|switch| {

@@ -1,6 +1,6 @@
 //! Packet memory: sized so that the MMU, and never a lack of mbufs, decides what is kept.
 
-use weir_config::{Device, SwitchConfig};
+use weir_config::SwitchConfig;
 use weir_dpdk_io::{DEFAULT_DATA_ROOM, MAX_BURST, data_room_for, mempool_bytes};
 use weir_mmu::Charge;
 use weir_switch_core::{BURST_MAX, RECEIVED_MAX};
@@ -12,6 +12,9 @@ pub(crate) const RX_DESCRIPTORS: u16 = 512;
 pub(crate) const TX_DESCRIPTORS: u16 = 128;
 /// Places in each direction of a link inside the process: what is "on the wire".
 pub(crate) const RING_SLOTS: u32 = 256;
+/// How long an `af_packet` port's receive ring takes all that its link brings, in real time, if the port is not polled:
+/// longer than the poll gaps of a busy machine. The ring is the kernel's memory, and its size is bounded.
+pub(crate) const NETDEV_GAP_MS: u32 = 50;
 /// Mbufs that each lcore keeps at hand; at least twice the burst.
 pub(crate) const CACHE: u32 = 256;
 /// For each lcore of switches with clones: a burst that is to be copied, one clone's copies of it that wait to be admitted,
@@ -51,14 +54,6 @@ impl Memory {
         let in_flight = ports as u32 * per_port + (lcores as u32 + 1) * per_lcore + extra;
         let frame_max = switches.iter().map(|switch| switch.frame_bytes_max().get()).max().unwrap_or(0);
         let data_room = data_room_for(frame_max as u32).unwrap_or(u16::MAX).max(DEFAULT_DATA_ROOM);
-        // The af_packet driver wants room for a whole frame of its ring, a power of two.
-        let af_packet =
-            switches.iter().flat_map(|switch| &switch.ports).any(|port| matches!(port.device, Device::AfPacket(_)));
-        let data_room = if af_packet && data_room > DEFAULT_DATA_ROOM {
-            (data_room.next_power_of_two() / 2).max(2_048).saturating_mul(2) + weir_dpdk_io::HEADROOM
-        } else {
-            data_room
-        };
         Memory {
             buffered: buffered.sum::<u64>().min(u64::from(u32::MAX / 2)) as u32,
             in_flight,
