@@ -46,6 +46,7 @@ mod port_config;
 mod queue;
 mod ring_port;
 pub mod vdev;
+mod xdp_sockets;
 mod xstats;
 
 pub use batch::{Batch, Drain, MAX_BURST};

@@ -13,6 +13,7 @@ use crate::netdev::{self, Netdev, NetdevOptions};
 use crate::port_config::PortConfig;
 use crate::queue::{RxQueue, TxQueue};
 use crate::ring_port::RingPair;
+use crate::xdp_sockets::XdpSockets;
 
 /// An Ethernet device that this value alone controls.
 ///
@@ -134,6 +135,7 @@ impl Port {
                 closed: AtomicBool::new(false),
                 started: AtomicBool::new(false),
                 pools: Mutex::new(Vec::new()),
+                xdp: Mutex::default(),
                 rings: None,
                 runtime,
             }),
@@ -204,6 +206,7 @@ impl Port {
                 closed: AtomicBool::new(false),
                 started: AtomicBool::new(false),
                 pools: Mutex::new(Vec::new()),
+                xdp: Mutex::default(),
                 rings,
                 runtime,
             }),
@@ -237,10 +240,12 @@ impl Port {
             mtu: config.mtu.unwrap_or(0),
         };
         let mut step: c_int = 0;
+        let sockets_before = XdpSockets::of_process();
         // SAFETY: the port is ours, stopped, and has no queue handles; the pool
         // outlives it (kept above).
         let ret = unsafe { sys::weir_port_configure(self.id(), &mut conf, config.rx_pool.as_ptr(), &mut step) };
         self.check(configure_step(step), ret)?;
+        *lock(&self.shared.xdp) = XdpSockets::of_process().since(&sockets_before);
         self.set_promiscuous(config.promiscuous)?;
 
         let rx = (0..config.rx_queues).map(|queue| RxQueue::new(Arc::clone(&self.shared), queue)).collect();
@@ -308,6 +313,17 @@ impl Port {
         self.no_queues_held("close")?;
         let ret = self.shared.close();
         self.check("close", ret)
+    }
+
+    /// Mbufs that the device may keep for good when it is closed, at most: DPDK's
+    /// driver for AF_XDP does not give back those of its fill queues, nor those
+    /// that wait in its completion queues. 0 for all others.
+    pub fn mbufs_kept_max(&self) -> u32 {
+        if self.driver_name() != "net_af_xdp" {
+            return 0;
+        }
+        let queues = lock(&self.shared.xdp).len() as u32;
+        queues * (AF_XDP_FILL_MBUFS + AF_XDP_COMPLETION_MBUFS)
     }
 
     /// Whether it was started.
@@ -567,6 +583,8 @@ pub(crate) struct PortShared {
     /// Pools that the driver may take mbufs from; declared, and so dropped,
     /// before the runtime.
     pools: Mutex<Vec<Mempool>>,
+    /// For a port of the driver `net_af_xdp`: its sockets.
+    pub(crate) xdp: Mutex<XdpSockets>,
     /// For a port made of rings: the rings, and which of them it sends to.
     pub(crate) rings: Option<(Arc<RingPair>, usize)>,
     runtime: Arc<Runtime>,
@@ -610,6 +628,7 @@ impl PortShared {
             return 0;
         }
         let stopped = self.stop();
+        *lock(&self.xdp) = XdpSockets::default();
         if self.netdev.is_some() {
             return stopped;
         }
@@ -659,6 +678,11 @@ fn configure_step(step: c_int) -> &'static str {
 
 /// Header and two VLAN tags.
 pub(crate) const FRAME_OVERHEAD: u32 = 14 + 2 * 4;
+
+/// What `net_af_xdp` puts in a fill queue, and the places of a completion queue
+/// (`XSK_RING_CONS__DEFAULT_NUM_DESCS`).
+const AF_XDP_FILL_MBUFS: u32 = 2048;
+const AF_XDP_COMPLETION_MBUFS: u32 = 2048;
 
 /// Above all that DPDK gives.
 const NO_DPDK_PORT: u16 = u16::MAX;

@@ -2,6 +2,7 @@
 
 use weir_dpdk_sys as sys;
 
+use crate::eal::lock;
 use crate::error::{Errno, PortError};
 use crate::port::{Port, text};
 
@@ -44,7 +45,7 @@ impl Port {
         // SAFETY: `stats` is writable.
         let ret = unsafe { sys::weir_port_stats(self.id(), &mut stats) };
         self.check("reading statistics", ret)?;
-        Ok(PortStats {
+        let mut stats = PortStats {
             ipackets: stats.ipackets,
             opackets: stats.opackets,
             ibytes: stats.ibytes,
@@ -53,7 +54,9 @@ impl Port {
             ierrors: stats.ierrors,
             oerrors: stats.oerrors,
             rx_nombuf: stats.rx_nombuf,
-        })
+        };
+        lock(&self.shared.xdp).complete(&mut stats);
+        Ok(stats)
     }
 
     /// Sets the basic counters to 0, as far as the driver can.
@@ -91,6 +94,8 @@ impl Port {
             usize::try_from(filled).map_err(|_| self.failed("reading statistics", Errno::from_return(filled)))?;
         // More than there is room for: the set grew meanwhile, nothing was written.
         xstats.truncate(if filled > room as usize { 0 } else { filled });
-        Ok(xstats.iter().map(|xstat| (text(&xstat.name), xstat.value)).collect())
+        let mut named: Vec<_> = xstats.iter().map(|xstat| (text(&xstat.name), xstat.value)).collect();
+        named.append(&mut lock(&self.shared.xdp).named());
+        Ok(named)
     }
 }

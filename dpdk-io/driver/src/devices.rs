@@ -12,7 +12,7 @@ use weir_dpdk_io::{
 use weir_units::BitRate;
 
 use crate::error::DriverError;
-use crate::memory::{NETDEV_GAP_MS, RING_SLOTS, RX_DESCRIPTORS, TX_DESCRIPTORS};
+use crate::memory::{AF_XDP_RX_DESCRIPTORS, NETDEV_GAP_MS, RING_SLOTS, RX_DESCRIPTORS, TX_DESCRIPTORS};
 
 /// What a netdev port's receive ring is made for where the configuration gives no rate.
 const NETDEV_RATE_UNKNOWN: BitRate = BitRate::gbps(10);
@@ -52,7 +52,7 @@ impl Devices {
             DriverError::Config(switch.error_at(&key, format!("port {}: {error}", config.name), help))
         };
         let port = self.attach(&config.device, mtu, config.rate).map_err(at_line)?;
-        let mut open = start(port, pool, device_mtu(&config.device, mtu)).map_err(at_line)?;
+        let mut open = start(port, pool, &config.device, mtu).map_err(at_line)?;
         self.take_over_flow_control(switch, config, &key, &mut open.port)?;
         Ok(open)
     }
@@ -65,7 +65,7 @@ impl Devices {
     /// A device that is no switch's port, for something else in the process. Its hardware is kept out of flow control too.
     pub fn open_device(&mut self, device: &Device, mtu: u16, pool: &Mempool) -> Result<OpenPort, PortError> {
         let port = self.attach(device, mtu, None)?;
-        let mut open = start(port, pool, device_mtu(device, mtu))?;
+        let mut open = start(port, pool, device, mtu)?;
         let report = open.port.take_over_flow_control();
         tracing::debug!(%device, "flow control: {report}");
         Ok(open)
@@ -138,8 +138,10 @@ fn device_mtu(device: &Device, mtu: u16) -> Option<u16> {
     matches!(device, Device::Pci(_)).then_some(mtu)
 }
 
-fn start(mut port: Port, pool: &Mempool, mtu: Option<u16>) -> Result<OpenPort, PortError> {
-    let config = DpdkPortConfig { rx_desc: RX_DESCRIPTORS, tx_desc: TX_DESCRIPTORS, mtu, ..DpdkPortConfig::new(pool) };
+fn start(mut port: Port, pool: &Mempool, device: &Device, mtu: u16) -> Result<OpenPort, PortError> {
+    let mtu = device_mtu(device, mtu);
+    let rx_desc = if matches!(device, Device::AfXdp(_)) { AF_XDP_RX_DESCRIPTORS } else { RX_DESCRIPTORS };
+    let config = DpdkPortConfig { rx_desc, tx_desc: TX_DESCRIPTORS, mtu, ..DpdkPortConfig::new(pool) };
     let (rx, tx) = port.configure(config)?;
     port.start()?;
     let missing = || PortError::NotFound("queue 0".to_owned());

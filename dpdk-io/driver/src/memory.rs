@@ -1,6 +1,6 @@
 //! Packet memory: sized so that the MMU, and never a lack of mbufs, decides what is kept.
 
-use weir_config::SwitchConfig;
+use weir_config::{Device, SwitchConfig};
 use weir_dpdk_io::{DEFAULT_DATA_ROOM, MAX_BURST, data_room_for, mempool_bytes};
 use weir_mmu::Charge;
 use weir_switch_core::{BURST_MAX, RECEIVED_MAX};
@@ -8,6 +8,10 @@ use weir_units::Bytes;
 
 /// Receive descriptors of a port: mbufs that wait for frames.
 pub(crate) const RX_DESCRIPTORS: u16 = 512;
+/// The same of an AF_XDP port.
+pub(crate) const AF_XDP_RX_DESCRIPTORS: u16 = 2048;
+/// Mbufs that an AF_XDP port takes beside: its driver's fill queue, and sent frames in its completion queue.
+const AF_XDP_MBUFS: u32 = 2 * 2048;
 /// Transmit descriptors of a port. Frames in there are out of the MMU's sight, so there are few.
 pub(crate) const TX_DESCRIPTORS: u16 = 128;
 /// Places in each direction of a link inside the process: what is "on the wire".
@@ -51,7 +55,10 @@ impl Memory {
         let ports = all - clones;
         let per_port = u32::from(RX_DESCRIPTORS) + u32::from(TX_DESCRIPTORS) + 2 * RING_SLOTS + 2 * MAX_BURST as u32;
         let per_lcore = CACHE * 3 / 2 + RECEIVED_MAX as u32 + if clones > 0 { COPYING } else { 0 };
-        let in_flight = ports as u32 * per_port + (lcores as u32 + 1) * per_lcore + extra;
+        let all_ports = switches.iter().flat_map(|switch| &switch.ports);
+        let xdp = all_ports.filter(|port| matches!(port.device, Device::AfXdp(_))).count();
+        let per_xdp = u32::from(AF_XDP_RX_DESCRIPTORS) + AF_XDP_MBUFS;
+        let in_flight = ports as u32 * per_port + xdp as u32 * per_xdp + (lcores as u32 + 1) * per_lcore + extra;
         let frame_max = switches.iter().map(|switch| switch.frame_bytes_max().get()).max().unwrap_or(0);
         let data_room = data_room_for(frame_max as u32).unwrap_or(u16::MAX).max(DEFAULT_DATA_ROOM);
         Memory {
