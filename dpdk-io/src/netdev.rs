@@ -22,7 +22,7 @@ use crate::mempool::Mempool;
 use crate::port::{DeviceInfo, Link};
 use crate::xstats::PortStats;
 
-use counters::Counters;
+use counters::{ADVICE, Counters};
 use interface::Interface;
 pub(crate) use receiver::Receiver;
 use ring::RxRing;
@@ -74,6 +74,8 @@ pub(crate) struct Netdev {
     /// The speed in Mb/s as of when the link came up, 0 if unknown; asking takes a lock of the whole kernel's.
     speed_mbps: AtomicU32,
     was_up: AtomicBool,
+    /// Which advice was given.
+    advised: [AtomicBool; ADVICE],
 }
 
 impl Netdev {
@@ -91,6 +93,7 @@ impl Netdev {
             promiscuous: AtomicBool::new(false),
             speed_mbps: AtomicU32::new(0),
             was_up: AtomicBool::new(false),
+            advised: [const { AtomicBool::new(false) }; ADVICE],
         })
     }
 
@@ -184,8 +187,16 @@ impl Netdev {
         }
     }
 
+    /// Also logs, the first time that frames are lost for a reason, what to do about it.
     pub(crate) fn stats(&self) -> PortStats {
         self.count_missed();
+        for ((lost, advice), advised) in self.counters.with_advice().into_iter().zip(&self.advised) {
+            // Relaxed: at worst it is said twice.
+            if lost > 0 && !advised.swap(true, Ordering::Relaxed) {
+                let name = self.interface.name(&self.socket).unwrap_or_else(|_| "that is gone".to_owned());
+                tracing::warn!("interface {name}: {lost} {advice}");
+            }
+        }
         self.counters.port_stats()
     }
 

@@ -139,18 +139,16 @@ def test_frames_that_a_stopped_switch_does_not_fetch_are_counted(switch_between)
     switch.process.send_signal(signal.SIGSTOP)
     for _ in range(frames):
         wires["left"].send(stream.next())
-    with Recorder(wires["right"]) as right:
-        switch.process.send_signal(signal.SIGCONT)
-        deadline, seen = time.monotonic() + 10, -1
-        while seen != len(right.frames) and time.monotonic() < deadline:
-            seen = len(right.frames)
-            time.sleep(0.5)
+    switch.process.send_signal(signal.SIGCONT)
+    arrived = 0
+    while received := wires["right"].receive(timeout=2):
+        arrived += stamp_of(received[1]) is not None
     finished = switch.stop()
     missed = finished.port("left")["device_missed"]
     balance = finished.switch["balance"]
     assert missed > 0
     assert balance["received"] + missed == frames
-    assert balance["sent"] == len([frame for _, frame in right.frames if stamp_of(frame)])
+    assert balance["sent"] == arrived
 
 
 def test_a_pause_shorter_than_the_ring_loses_nothing(switch_between):
@@ -162,20 +160,11 @@ def test_a_pause_shorter_than_the_ring_loses_nothing(switch_between):
     for _ in range(frames):
         wires["left"].send(stream.next())
     switch.process.send_signal(signal.SIGCONT)
-    deadline = time.monotonic() + 10
-    time.sleep(1)
-    while time.monotonic() < deadline and interface_counter(switch, "sw-right", "tx_packets") < frames:
-        time.sleep(0.1)
+    while wires["right"].receive(timeout=2):
+        pass
     finished = switch.stop()
     assert finished.port("left")["device_missed"] == 0
     assert finished.switch["balance"]["received"] == frames
-
-
-def interface_counter(switch, interface, name):
-    """A counter of an interface in the switch's namespace; `/sys` there is that of the switch's process."""
-    path = f"/proc/{switch.process.pid}/root/sys/class/net/{interface}/statistics/{name}"
-    with open(path, encoding="ascii") as file:
-        return int(file.read())
 
 
 def test_an_mtu_lowered_in_mid_run(switch_between):

@@ -59,6 +59,9 @@ pub(super) struct TxCounters {
     pub down: Counter,
 }
 
+/// Entries of [`Counters::with_advice`].
+pub(super) const ADVICE: usize = 5;
+
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub rx: RxCounters,
@@ -107,6 +110,35 @@ impl Counters {
             // Frames wait in the ring for mbufs: if any is lost, then as missed.
             rx_nombuf: 0,
         }
+    }
+
+    /// Losses that somebody can do something about, and what.
+    pub(super) fn with_advice(&self) -> [(u64, &'static str); ADVICE] {
+        let (rx, tx) = (&self.rx, &self.tx);
+        [
+            (
+                rx.superframes.get(),
+                "frames received with several segments in one were dropped, since no wire carries such; switch off \
+                 what makes them: ethtool -K IFACE gro off lro off here, and ethtool -K IFACE tso off gso off at the \
+                 other end of a veth pair",
+            ),
+            (rx.too_long.get(), "frames received are longer than the switch's MTU allows and were dropped"),
+            (
+                rx.bad_checksums.get(),
+                "frames received without their checksum were dropped; at the other end of a veth pair: ethtool -K \
+                 IFACE tx off",
+            ),
+            (
+                tx.too_long.get(),
+                "frames were longer than the interface's MTU and one 802.1Q tag, which the kernel does not send; set \
+                 its MTU to the switch's, or 8 more for frames with two tags or 802.1ad",
+            ),
+            (
+                tx.refused.get(),
+                "frames were given up, since the device did not take them; is the MTU of a veth pair's other end as \
+                 large, and is that end up?",
+            ),
+        ]
     }
 
     /// Since start, resets left out of account.

@@ -5,6 +5,7 @@ use std::ffi::c_ulong;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use crate::error::Errno;
+use crate::port::text;
 
 /// An interface by its index.
 #[derive(Debug)]
@@ -30,6 +31,11 @@ impl Interface {
     pub(super) fn index(&self) -> u32 {
         // The kernel's indices are positive.
         self.index as u32
+    }
+
+    /// Its name now.
+    pub(super) fn name(&self, socket: &OwnedFd) -> Result<String, Errno> {
+        Ok(text(&self.named(socket)?.ifr_name))
     }
 
     /// Whether it is up and has a carrier.
