@@ -1,5 +1,5 @@
 //! Frames a CPU-second that a thread forwards between two veth pairs: this crate's netdev ports beside DPDK's
-//! `net_af_packet`, in turn.
+//! `net_af_packet` and `net_af_xdp`, in turn.
 //!
 //! `cargo bench -p weir-dpdk-io --bench netdev`, as root. A round fills the receive ring from the far end, which is not
 //! counted, then takes the thread's CPU time until all of it has left again: there are no idle polls in it, and a busy
@@ -22,36 +22,37 @@ fn main() {
     let args = EalArgs::new("netdev").lcores(&[(0, lcore)]).memory(MemoryMode::NoHuge).memory_mb(256).build();
     let _eal = Eal::init(&args).expect("DPDK");
     let pool = Mempool::new("frames", MempoolConfig { cache: 512, ..MempoolConfig::default() }).expect("memory");
-    let pairs = ["a", "b", "c", "d"].map(Veth::new);
+    let pairs = ["a", "b", "c", "d", "e", "f"].map(Veth::new);
     if pairs.iter().any(Option::is_none) {
         println!("skipped: making veth pairs needs root and the ip command");
         return;
     }
-    let [own_in, own_out, dpdk_in, dpdk_out] = pairs.map(|pair| pair.expect("made"));
+    let [own_in, own_out, dpdk_in, dpdk_out, xdp_in, xdp_out] = pairs.map(|pair| pair.expect("made"));
     let own = |name: &str| Port::attach_netdev(name, NetdevOptions::default()).expect("an interface");
     let dpdk = |name: &str| Port::attach(&vdev::af_packet(name, name, 1, 1500).expect("valid")).expect("an interface");
+    let xdp = |name: &str| Port::attach(&vdev::af_xdp(name, name, 1).expect("valid")).expect("an interface");
     let mut kinds = [
-        ("own", Forwarder::new(&pool, own(&own_in.near), own(&own_out.near), own(&own_in.far))),
-        ("DPDK's", Forwarder::new(&pool, dpdk(&dpdk_in.near), dpdk(&dpdk_out.near), own(&dpdk_in.far))),
+        Forwarder::new(&pool, own(&own_in.near), own(&own_out.near), own(&own_in.far)),
+        Forwarder::new(&pool, dpdk(&dpdk_in.near), dpdk(&dpdk_out.near), own(&dpdk_in.far)),
+        Forwarder::new(&pool, xdp(&xdp_in.near), xdp(&xdp_out.near), own(&xdp_in.far)),
     ];
     for frame_bytes in [60, 1000, 1514] {
         for burst in [1, 4, 32] {
-            let mut costs = [const { Vec::new() }; 2];
+            let mut costs = [const { Vec::new() }; 3];
             for _ in 0..ROUNDS {
-                for ((_, forwarder), costs) in kinds.iter_mut().zip(&mut costs) {
+                for (forwarder, costs) in kinds.iter_mut().zip(&mut costs) {
                     costs.push(forwarder.round(&pool, frame_bytes, burst));
                 }
             }
-            let mut ratios: Vec<f64> = costs[0].iter().zip(&costs[1]).map(|(own, dpdk)| dpdk / own).collect();
-            let [own, dpdk] = costs.map(|mut costs| median(&mut costs));
+            let ratio = |other: usize| median(costs[0].iter().zip(&costs[other]).map(|(own, other)| other / own));
+            let [own, dpdk, xdp] = [0, 1, 2].map(|kind| median(costs[kind].iter().copied()));
             println!(
-                "{frame_bytes:>5} B, bursts of {burst:>2}: own {own:>5.0} ns a frame, DPDK's {dpdk:>5.0}; frames a CPU-second {:.2} times",
-                median(&mut ratios)
+                "{frame_bytes:>5} B, bursts of {burst:>2}: own {own:>5.0} ns a frame, net_af_packet {dpdk:>5.0}, net_af_xdp \
+                 {xdp:>5.0}; frames a CPU-second {:.2} and {:.2} times theirs",
+                ratio(1),
+                ratio(2),
             );
         }
-    }
-    for (name, forwarder) in &kinds {
-        println!("{name}: {:?}", forwarder.output.stats().expect("statistics"));
     }
 }
 
@@ -60,21 +61,20 @@ struct Forwarder {
     rx: RxQueue,
     tx: TxQueue,
     filler: TxQueue,
-    output: Port,
-    _others: [Port; 2],
+    _ports: [Port; 3],
 }
 
 impl Forwarder {
     fn new(pool: &Mempool, mut input: Port, mut output: Port, mut source: Port) -> Forwarder {
         let start = |port: &mut Port| {
-            let (rx, tx) = port.configure(PortConfig::new(pool)).expect("configured");
+            let (rx, tx) = port.configure(PortConfig { rx_desc: 2048, ..PortConfig::new(pool) }).expect("configured");
             port.start().expect("started");
             (rx.into_iter().next().expect("a queue"), tx.into_iter().next().expect("a queue"))
         };
         let (rx, _) = start(&mut input);
         let (_, tx) = start(&mut output);
         let (_, filler) = start(&mut source);
-        Forwarder { rx, tx, filler, output, _others: [input, source] }
+        Forwarder { rx, tx, filler, _ports: [input, output, source] }
     }
 
     /// CPU time for each frame of a round, in nanoseconds.
@@ -133,7 +133,8 @@ fn ip(args: &[&str]) -> bool {
     Command::new("ip").args(args).output().is_ok_and(|output| output.status.success())
 }
 
-fn median(values: &mut [f64]) -> f64 {
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }

@@ -54,6 +54,17 @@ impl Devices {
         let port = self.attach(&config.device, mtu, config.rate).map_err(at_line)?;
         let mut open = start(port, pool, &config.device, mtu).map_err(at_line)?;
         self.take_over_flow_control(switch, config, &key, &mut open.port)?;
+        if let Device::AfPacket(netdev) = &config.device
+            && let Ok(interface_mtu) = open.port.mtu()
+            && interface_mtu < mtu
+        {
+            tracing::warn!(
+                switch = %switch.name,
+                port = %config.name,
+                "interface {netdev} has an MTU of {interface_mtu}, the switch one of {mtu}: longer frames can't leave \
+                 there; set it with: ip link set {netdev} mtu {mtu}"
+            );
+        }
         Ok(open)
     }
 
