@@ -157,7 +157,7 @@ fn a_lowered_mtu_is_counted(pool: &Mempool) {
     let (short, long) = (frame(1, 300), frame(2, 1000));
     let sent = [long.clone(), short.clone(), long.clone(), short.clone(), long];
     assert_eq!(left.send(pool, &sent), 5);
-    assert_eq!(right.receive_those_of(&[short.clone()], 2), [short.clone(), short]);
+    assert_eq!(right.receive_those_of(std::slice::from_ref(&short), 2), [short.clone(), short]);
     let stats = left.port.stats().expect("statistics");
     assert_eq!(stats.oerrors, 3, "{stats:?}");
     assert!(left.port.xstats().expect("statistics").contains(&("tx_too_long".to_owned(), 3)));
@@ -178,7 +178,7 @@ fn a_far_end_that_takes_no_long_frames_blocks_no_others(pool: &Mempool) {
     let (short, long) = (frame(1, 300), frame(2, 1000));
     let sent = [long.clone(), short.clone(), long.clone(), short.clone()];
     assert_eq!(left.send_all(pool, &sent), 4);
-    assert_eq!(right.receive_those_of(&[short.clone()], 2), [short.clone(), short]);
+    assert_eq!(right.receive_those_of(std::slice::from_ref(&short), 2), [short.clone(), short]);
     let stats = left.port.stats().expect("statistics");
     assert_eq!((stats.oerrors, stats.opackets), (2, 2), "{stats:?}");
 }

@@ -3,20 +3,25 @@
 import os
 import signal
 import socket
+import struct
 import time
 
 import pytest
 from conftest import need
 from pfc import Stream, stamp_of
-from scapy.layers.inet import IP, UDP
+from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.l2 import Dot1AD, Dot1Q, Ether
 
 from weirlab.lab import Hosts
 from weirlab.switch import Switch
-from weirlab.wire import Recorder, Wire
+from weirlab.wire import SOL_PACKET, Recorder, Wire
 
 pytestmark = pytest.mark.root
 
+PACKET_VNET_HDR = 15
+# struct virtio_net_hdr: flags, kind of segments, bytes of headers and of a segment, where the checksum begins, and its field.
+VIRTIO_NET_HDR = struct.Struct("=BBHHHH")
+NEEDS_CSUM, GSO_TCPV4 = 1, 1
 LEFT, RIGHT = "02:00:00:00:00:01", "02:00:00:00:00:02"
 TAGS = {
     "untagged": [],
@@ -202,6 +207,24 @@ def test_checksums_left_to_the_device_are_completed(cleanup):
         del packet[UDP].chksum
         assert Ether(bytes(packet))[UDP].chksum == told != 0
     finished.check_sound()
+
+
+def test_several_segments_in_one_frame_are_dropped_and_told(switch_between):
+    """What a sender with segmentation offload hands over: 3 segments in one frame, which no wire carries."""
+    here, wires, switch = switch_between()
+    here.must_run("ethtool", "-K", "host-left", "tx", "on", "tso", "on", "gso", "on", "sg", "on")
+    segments = Ether(src=LEFT, dst=RIGHT) / IP(src="10.0.0.1", dst="10.0.0.2") / TCP() / bytes(3 * 400)
+    with here.entered():
+        out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+    with out:
+        out.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
+        out.bind(("host-left", 0))
+        out.send(VIRTIO_NET_HDR.pack(NEEDS_CSUM, GSO_TCPV4, 54, 400, 34, 16) + bytes(segments))
+    one = [Stream(LEFT, RIGHT, dscp=0).next()]
+    assert exchange(wires, one, [])[0] == one
+    finished = switch.stop()
+    assert finished.switch["balance"]["received"] == 1
+    assert "sw-left: 1 frames received with several segments in one were dropped" in finished.stderr
 
 
 def receive_datagrams(sender, receiver, payloads):
