@@ -120,6 +120,26 @@ impl Netdev {
         }
     }
 
+    /// If the interface was removed, and one of its name is there again: both sockets go to that one, queues running.
+    /// False if nothing was to be done.
+    pub(crate) fn reattach(&self, started: bool) -> Result<bool, Errno> {
+        if !self.interface.find_again(&self.socket)? {
+            return Ok(false);
+        }
+        ring::bind(&self.socket, self.interface.index(), 0)?;
+        if let Some(receiving) = &*lock(&self.receiving) {
+            // The membership went with the interface.
+            if self.promiscuous() {
+                ring::set_promiscuous(receiving, self.interface.index(), true)?;
+            }
+            if started {
+                ring::bind(receiving, self.interface.index(), libc::ETH_P_ALL as u16)?;
+            }
+        }
+        self.was_up.store(false, Ordering::Relaxed);
+        Ok(true)
+    }
+
     /// No more frames come. The queues are gone.
     pub(crate) fn stop(&self) {
         self.count_missed();

@@ -406,6 +406,20 @@ impl Port {
         })
     }
 
+    /// For a netdev port whose interface was removed: goes over to the one that
+    /// has its name now, queues running; counters and what the receive ring
+    /// holds stay. False if its interface is there, and for all other ports.
+    ///
+    /// # Errors
+    /// ENODEV if there is no interface of the name (yet).
+    pub fn reattach(&mut self) -> Result<bool, PortError> {
+        let started = self.is_started();
+        match self.netdev() {
+            Some(netdev) => netdev.reattach(started).map_err(|errno| self.failed("attaching again", errno)),
+            None => Ok(false),
+        }
+    }
+
     /// Switches the link on or off, queues running.
     ///
     /// # Errors

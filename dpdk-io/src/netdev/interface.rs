@@ -3,34 +3,37 @@
 
 use std::ffi::c_ulong;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use crate::error::Errno;
 use crate::port::text;
 
-/// An interface by its index.
+/// An interface by its index, and the name that it was found by.
 #[derive(Debug)]
 pub(super) struct Interface {
-    index: i32,
+    index: AtomicI32,
+    found_by: String,
 }
 
 impl Interface {
     /// The interface of this name now.
     pub(super) fn find(socket: &OwnedFd, name: &str) -> Result<Interface, Errno> {
-        let mut request = empty_request();
-        if name.is_empty() || name.len() >= request.ifr_name.len() || name.contains('\0') {
-            return Err(Errno(libc::ENODEV));
+        Ok(Interface { index: AtomicI32::new(index_of(socket, name)?), found_by: name.to_owned() })
+    }
+
+    /// Becomes the interface that has the name now, if the old one is gone. False if that is still there.
+    pub(super) fn find_again(&self, socket: &OwnedFd) -> Result<bool, Errno> {
+        if self.named(socket).is_ok() {
+            return Ok(false);
         }
-        for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
-            *to = from as libc::c_char;
-        }
-        ioctl(socket, libc::SIOCGIFINDEX, &mut request)?;
-        // SAFETY: the call wrote this member of the union.
-        Ok(Interface { index: unsafe { request.ifr_ifru.ifru_ifindex } })
+        // Relaxed: a number that guards nothing.
+        self.index.store(index_of(socket, &self.found_by)?, Ordering::Relaxed);
+        Ok(true)
     }
 
     pub(super) fn index(&self) -> u32 {
         // The kernel's indices are positive.
-        self.index as u32
+        self.index.load(Ordering::Relaxed) as u32
     }
 
     /// Its name now.
@@ -88,10 +91,23 @@ impl Interface {
     /// A request with the name that the interface has now; ENODEV if it is gone.
     fn named(&self, socket: &OwnedFd) -> Result<libc::ifreq, Errno> {
         let mut request = empty_request();
-        request.ifr_ifru.ifru_ifindex = self.index;
+        request.ifr_ifru.ifru_ifindex = self.index.load(Ordering::Relaxed);
         ioctl(socket, libc::SIOCGIFNAME, &mut request)?;
         Ok(request)
     }
+}
+
+fn index_of(socket: &OwnedFd, name: &str) -> Result<i32, Errno> {
+    let mut request = empty_request();
+    if name.is_empty() || name.len() >= request.ifr_name.len() || name.contains('\0') {
+        return Err(Errno(libc::ENODEV));
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    ioctl(socket, libc::SIOCGIFINDEX, &mut request)?;
+    // SAFETY: the call wrote this member of the union.
+    Ok(unsafe { request.ifr_ifru.ifru_ifindex })
 }
 
 fn ioctl(socket: &OwnedFd, what: c_ulong, request: &mut libc::ifreq) -> Result<(), Errno> {
