@@ -5,6 +5,7 @@
 //! group with defragmentation, so that IPv4 fragments are put together and incomplete ones vanish; it writes 0x8100
 //! for any outer tag; and neither the ring's overruns nor frames that a device refuses are counted.
 
+mod attach;
 mod checksum;
 mod counters;
 mod interface;
