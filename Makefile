@@ -75,6 +75,7 @@ bench: setup ## Benchmarks: the MMU, flow control, virtual time, forwarding besi
 	@$(STEP) "benchmark of the MMU" $(CARGO) bench -p weir-mmu --bench admit_release
 	@$(STEP) "benchmark of flow control" $(CARGO) bench -p weir-flowctl --bench decisions
 	@$(STEP) "benchmark of virtual time" $(CARGO) bench -p weir-testbed --no-default-features --bench virtual_time
+	@$(STEP) "benchmark of netdev ports" $(CARGO) bench -p weir-dpdk-io --bench netdev
 	@$(STEP) "benchmarks on DPDK" $(CARGO) bench -p weir-dpdk-driver
 
 clean: ## Remove what was built and the Python environment

@@ -136,10 +136,18 @@ impl Batch {
     /// Frees all packets, in bulk.
     #[inline]
     pub fn clear(&mut self) {
-        let n = self.len();
-        if n == 0 {
-            return;
+        if !self.is_empty() {
+            self.free_front(self.len());
         }
+    }
+
+    /// Frees the `n` packets at the front, in bulk.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    #[inline]
+    pub(crate) fn free_front(&mut self, n: usize) {
+        assert!(n <= self.len(), "fewer packets than are to be freed");
         // SAFETY: the front `n` packets are ours, and `consume` forgets them.
         unsafe {
             sys::rte_pktmbuf_free_bulk(self.front(), n as u32);

@@ -21,6 +21,11 @@ impl Errno {
         Errno::from_return(unsafe { sys::weir_errno() })
     }
 
+    /// `errno` of this thread, after a system call that failed.
+    pub(crate) fn of_system() -> Errno {
+        Errno(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
+    }
+
     /// Whether the device or driver just does not know the operation.
     pub fn is_unsupported(self) -> bool {
         matches!(self.0, libc::ENOTSUP | libc::ENOSYS)

@@ -144,6 +144,17 @@ impl Port {
     /// Call it after every [`Port::start`], which resets some devices, and keep
     /// the port promiscuous: these frames go to a group address.
     pub fn take_over_flow_control(&mut self) -> FlowControlReport {
+        if self.netdev().is_some() {
+            // The interface's own settings stay its administrator's.
+            let unsupported = FlowControlStep::Unsupported;
+            return FlowControlReport {
+                driver: self.driver_name(),
+                link_pause_off: unsupported,
+                priority_pause_off: unsupported,
+                control_frames_received: unsupported,
+                control_frames_sent: self.sends_mac_control(),
+            };
+        }
         // Priority pause first: the link's setting has the last word on which
         // control frames are passed on.
         let priority_pause_off = self.priority_pause_off();
@@ -235,7 +246,8 @@ impl Port {
 }
 
 /// Drivers of devices that are memory: they can't pause a peer, nor be paused.
-const HAVE_NO_PAUSE: [&str; 10] = [
+const HAVE_NO_PAUSE: [&str; 11] = [
+    "af_packet",
     "net_ring",
     "net_null",
     "net_pcap",
@@ -262,8 +274,8 @@ fn mac_control_of(driver: &str) -> MacControlTransmit {
     match driver {
         // Its initialisation installs a drop filter for the EtherType.
         "net_i40e" => MacControlTransmit::DroppedByDevice,
-        "net_ring" | "net_null" | "net_pcap" | "net_af_packet" | "net_af_xdp" | "net_tap" | "net_memif"
-        | "net_vhost" | "net_virtio_user" => MacControlTransmit::Sent,
+        "af_packet" | "net_ring" | "net_null" | "net_pcap" | "net_af_packet" | "net_af_xdp" | "net_tap"
+        | "net_memif" | "net_vhost" | "net_virtio_user" => MacControlTransmit::Sent,
         // ixgbe filters them only for virtual functions of X550.
         "net_ixgbe" => MacControlTransmit::Sent,
         _ => MacControlTransmit::Unknown,

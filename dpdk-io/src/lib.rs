@@ -10,6 +10,7 @@
 //! | [`Mbuf`], [`Batch`] | one owned packet, and a short array of them |
 //! | [`Port`], [`RxQueue`], [`TxQueue`] | an Ethernet device and its queues |
 //! | [`ring_port`], [`ring_pair`], [`vdev`] | devices without hardware |
+//! | [`Port::attach_netdev`] | an interface of the kernel, without DPDK's driver |
 //! | [`Clock`] | calibrated time-stamp counter |
 //!
 //! # Ownership
@@ -39,12 +40,14 @@ mod kernel_pause;
 mod lcore;
 mod mbuf;
 mod mempool;
+mod netdev;
 mod pdump;
 mod port;
 mod port_config;
 mod queue;
 mod ring_port;
 pub mod vdev;
+mod xdp_sockets;
 mod xstats;
 
 pub use batch::{Batch, Drain, MAX_BURST};
@@ -56,6 +59,7 @@ pub use flow_control::{DeviceFlowControl, FlowControlReport, FlowControlStep, Ma
 pub use lcore::{Lcore, LcoreHandle, LcorePanic};
 pub use mbuf::Mbuf;
 pub use mempool::{DEFAULT_DATA_ROOM, HEADROOM, Mempool, MempoolConfig, Placement, data_room_for, mempool_bytes};
+pub use netdev::{NetdevOptions, ring_slots};
 pub use pdump::pdump_init;
 pub use port::{DeviceInfo, Link, PORTS_MAX, Port, PortEntry};
 pub use port_config::PortConfig;

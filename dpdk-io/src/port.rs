@@ -10,9 +10,11 @@ use crate::eal::{Runtime, lock};
 use crate::error::{Errno, PortError};
 use crate::flow_control::PauseState;
 use crate::mempool::Mempool;
+use crate::netdev::{self, Netdev};
 use crate::port_config::PortConfig;
 use crate::queue::{RxQueue, TxQueue};
 use crate::ring_port::RingPair;
+use crate::xdp_sockets::XdpSockets;
 
 /// An Ethernet device that this value alone controls.
 ///
@@ -24,6 +26,10 @@ use crate::ring_port::RingPair;
 ///
 /// When the port and its queues are gone the device is stopped and closed; a
 /// virtual device, or one that `attach` probed, is detached as well.
+///
+/// A port is DPDK's, or a network interface of the kernel that this crate drives
+/// itself ([`Port::attach_netdev`]); callers see no other difference than the
+/// driver's name.
 #[derive(Debug)]
 pub struct Port {
     pub(crate) shared: Arc<PortShared>,
@@ -116,7 +122,7 @@ impl Port {
         Port::claim(runtime, id, false, None)
     }
 
-    /// All ports of this process. Empty before [`crate::Eal::init`].
+    /// All of DPDK's ports in this process. Empty before [`crate::Eal::init`].
     pub fn list() -> Vec<PortEntry> {
         let Some(runtime) = Runtime::current() else {
             return Vec::new();
@@ -142,6 +148,24 @@ impl Port {
         entries
     }
 
+    pub(crate) fn of_netdev(runtime: Arc<Runtime>, netdev: Netdev, name: &str) -> Port {
+        Port {
+            shared: Arc::new(PortShared {
+                id: NO_DPDK_PORT,
+                netdev: Some(netdev),
+                name: name.to_owned(),
+                detach: false,
+                closed: AtomicBool::new(false),
+                started: AtomicBool::new(false),
+                pools: Mutex::new(Vec::new()),
+                xdp: Mutex::default(),
+                rings: None,
+                runtime,
+            }),
+            priority_pause: PauseState::Unknown,
+        }
+    }
+
     pub(crate) fn claim(
         runtime: Arc<Runtime>,
         id: u16,
@@ -157,11 +181,13 @@ impl Port {
         Ok(Port {
             shared: Arc::new(PortShared {
                 id,
+                netdev: None,
                 name,
                 detach: attached || is_virtual,
                 closed: AtomicBool::new(false),
                 started: AtomicBool::new(false),
                 pools: Mutex::new(Vec::new()),
+                xdp: Mutex::default(),
                 rings,
                 runtime,
             }),
@@ -184,6 +210,9 @@ impl Port {
         // Before the driver learns of the pool, so that an error cannot leave
         // it with one that is gone.
         lock(&self.shared.pools).push(config.rx_pool.clone());
+        if let Some(netdev) = self.netdev() {
+            return self.configure_netdev(netdev, &config);
+        }
 
         let mut conf = sys::weir_port_conf {
             rx_queues: config.rx_queues,
@@ -193,10 +222,12 @@ impl Port {
             mtu: config.mtu.unwrap_or(0),
         };
         let mut step: c_int = 0;
+        let sockets_before = XdpSockets::of_process();
         // SAFETY: the port is ours, stopped, and has no queue handles; the pool
         // outlives it (kept above).
         let ret = unsafe { sys::weir_port_configure(self.id(), &mut conf, config.rx_pool.as_ptr(), &mut step) };
         self.check(configure_step(step), ret)?;
+        *lock(&self.shared.xdp) = XdpSockets::of_process().since(&sockets_before);
         self.set_promiscuous(config.promiscuous)?;
 
         let rx = (0..config.rx_queues).map(|queue| RxQueue::new(Arc::clone(&self.shared), queue)).collect();
@@ -213,9 +244,13 @@ impl Port {
         if self.is_started() {
             return Ok(());
         }
-        // SAFETY: the port is ours; its queues do not call DPDK before `started`.
-        let ret = unsafe { sys::rte_eth_dev_start(self.id()) };
-        self.check("start", ret)?;
+        if let Some(netdev) = self.netdev() {
+            netdev.start().map_err(|errno| self.failed("start", errno))?;
+        } else {
+            // SAFETY: the port is ours; its queues do not call DPDK before `started`.
+            let ret = unsafe { sys::rte_eth_dev_start(self.id()) };
+            self.check("start", ret)?;
+        }
         // Release: pairs with the Acquire in the queues' `is_started`, so that
         // they see the burst functions that the start installed.
         self.shared.started.store(true, Ordering::Release);
@@ -247,14 +282,32 @@ impl Port {
         self.check("close", ret)
     }
 
+    /// Mbufs that the device may keep for good when it is closed, at most: DPDK's
+    /// driver for AF_XDP does not give back those of its fill queues, nor those
+    /// that wait in its completion queues. 0 for all others.
+    pub fn mbufs_kept_max(&self) -> u32 {
+        if self.driver_name() != "net_af_xdp" {
+            return 0;
+        }
+        let queues = lock(&self.shared.xdp).len() as u32;
+        queues * (AF_XDP_FILL_MBUFS + AF_XDP_COMPLETION_MBUFS)
+    }
+
     /// Whether it was started.
     pub fn is_started(&self) -> bool {
         self.shared.is_started()
     }
 
-    /// DPDK's port number.
-    pub fn id(&self) -> u16 {
+    /// DPDK's port number, which a netdev port has not: its operations must
+    /// have gone another way before they ask for it.
+    pub(crate) fn id(&self) -> u16 {
+        debug_assert!(self.shared.netdev.is_none(), "a netdev port is none of DPDK's");
         self.shared.id
+    }
+
+    /// The kernel's interface, if the port is one.
+    pub(crate) fn netdev(&self) -> Option<&Netdev> {
+        self.shared.netdev.as_ref()
     }
 
     /// The device's name.
@@ -264,6 +317,9 @@ impl Port {
 
     /// The driver's name, e.g. `net_ixgbe`; empty if the device is gone.
     pub fn driver_name(&self) -> String {
+        if self.netdev().is_some() {
+            return netdev::DRIVER.to_owned();
+        }
         raw_info(self.id()).map_or_else(|_| String::new(), |info| text(&info.driver))
     }
 
@@ -272,6 +328,9 @@ impl Port {
     /// # Errors
     /// The driver's.
     pub fn device_info(&self) -> Result<DeviceInfo, PortError> {
+        if let Some(netdev) = self.netdev() {
+            return Ok(netdev.info());
+        }
         let info = raw_info(self.id()).map_err(|errno| self.failed("device information", errno))?;
         Ok(DeviceInfo {
             driver: text(&info.driver),
@@ -287,15 +346,22 @@ impl Port {
 
     /// NUMA node; `None` if the device belongs to none.
     pub fn socket(&self) -> Option<u32> {
+        if self.netdev().is_some() {
+            return None;
+        }
         // SAFETY: EAL runs; a wrong id gives an error.
         u32::try_from(unsafe { sys::rte_eth_dev_socket_id(self.id()) }).ok()
     }
 
-    /// Link state as the driver knows it now, without waiting.
+    /// Link state as the driver knows it now, without waiting. A netdev port's is
+    /// the interface's: down if that is down, without carrier, or gone.
     ///
     /// # Errors
     /// The driver's.
     pub fn link(&self) -> Result<Link, PortError> {
+        if let Some(netdev) = self.netdev() {
+            return Ok(netdev.link());
+        }
         let mut link = sys::weir_link::default();
         // SAFETY: `link` is writable.
         let ret = unsafe { sys::weir_port_link(self.id(), &mut link) };
@@ -310,8 +376,12 @@ impl Port {
     /// Switches the link on or off, queues running.
     ///
     /// # Errors
-    /// The driver's, often that it is not supported.
+    /// The driver's, often that it is not supported: a netdev's is its
+    /// administrator's.
     pub fn set_link(&mut self, up: bool) -> Result<(), PortError> {
+        if self.netdev().is_some() {
+            return Err(self.failed("setting the link", Errno(libc::ENOTSUP)));
+        }
         // SAFETY: the port is ours.
         let ret = unsafe {
             if up { sys::rte_eth_dev_set_link_up(self.id()) } else { sys::rte_eth_dev_set_link_down(self.id()) }
@@ -324,6 +394,9 @@ impl Port {
     /// # Errors
     /// The driver's.
     pub fn mac(&self) -> Result<[u8; 6], PortError> {
+        if let Some(netdev) = self.netdev() {
+            return netdev.mac().map_err(|errno| self.failed("reading the MAC address", errno));
+        }
         let mut mac = [0; 6];
         // SAFETY: six writable bytes.
         let ret = unsafe { sys::weir_port_mac(self.id(), mac.as_mut_ptr()) };
@@ -334,8 +407,11 @@ impl Port {
     /// Sets the port's own address.
     ///
     /// # Errors
-    /// The driver's, e.g. for a multicast address.
+    /// The driver's, e.g. for a multicast address; a netdev's is not changed.
     pub fn set_mac(&mut self, mac: [u8; 6]) -> Result<(), PortError> {
+        if self.netdev().is_some() {
+            return Err(self.failed("setting the MAC address", Errno(libc::ENOTSUP)));
+        }
         // SAFETY: six readable bytes.
         let ret = unsafe { sys::weir_port_set_mac(self.id(), mac.as_ptr()) };
         self.check("setting the MAC address", ret)
@@ -346,6 +422,9 @@ impl Port {
     /// # Errors
     /// The driver's.
     pub fn mtu(&self) -> Result<u16, PortError> {
+        if let Some(netdev) = self.netdev() {
+            return netdev.mtu().map_err(|errno| self.failed("reading the MTU", errno));
+        }
         let mut mtu = 0;
         // SAFETY: `mtu` is writable.
         let ret = unsafe { sys::rte_eth_dev_get_mtu(self.id(), &mut mtu) };
@@ -358,6 +437,9 @@ impl Port {
     /// # Errors
     /// The driver's.
     pub fn set_mtu(&mut self, mtu: u16) -> Result<(), PortError> {
+        if let Some(netdev) = self.netdev() {
+            return netdev.set_mtu(mtu).map_err(|errno| self.failed("setting the MTU", errno));
+        }
         // SAFETY: the port is ours.
         let ret = unsafe { sys::rte_eth_dev_set_mtu(self.id(), mtu) };
         self.check("setting the MTU", ret)
@@ -365,6 +447,9 @@ impl Port {
 
     /// Whether frames to any address are received.
     pub fn promiscuous(&self) -> bool {
+        if let Some(netdev) = self.netdev() {
+            return netdev.promiscuous();
+        }
         // SAFETY: reads a flag.
         unsafe { sys::rte_eth_promiscuous_get(self.id()) == 1 }
     }
@@ -375,6 +460,9 @@ impl Port {
     /// # Errors
     /// The driver's.
     pub fn set_promiscuous(&mut self, on: bool) -> Result<(), PortError> {
+        if let Some(netdev) = self.netdev() {
+            return netdev.set_promiscuous(on).map_err(|errno| self.failed("promiscuous mode", errno));
+        }
         // SAFETY: the port is ours.
         let ret = unsafe {
             if on { sys::rte_eth_promiscuous_enable(self.id()) } else { sys::rte_eth_promiscuous_disable(self.id()) }
@@ -384,6 +472,9 @@ impl Port {
 
     /// Whether frames to any group address are received.
     pub fn allmulticast(&self) -> bool {
+        if let Some(netdev) = self.netdev() {
+            return netdev.promiscuous();
+        }
         // SAFETY: reads a flag.
         unsafe { sys::rte_eth_allmulticast_get(self.id()) == 1 }
     }
@@ -394,6 +485,9 @@ impl Port {
     /// # Errors
     /// The driver's.
     pub fn set_allmulticast(&mut self, on: bool) -> Result<(), PortError> {
+        if self.netdev().is_some() {
+            return self.check_supported("all-multicast mode", -libc::ENOTSUP);
+        }
         // SAFETY: the port is ours.
         let ret = unsafe {
             if on { sys::rte_eth_allmulticast_enable(self.id()) } else { sys::rte_eth_allmulticast_disable(self.id()) }
@@ -416,7 +510,7 @@ impl Port {
         if info.bus == "pci" && !config.rx_pool.is_for_devices() {
             return Err(PortError::NoDeviceMemory { port: self.name().to_owned() });
         }
-        let Some(mtu) = config.mtu else { return Ok(()) };
+        let Some(mtu) = config.mtu.or(self.netdev().map(Netdev::frame_mtu)) else { return Ok(()) };
         if mtu < info.mtu.0 || mtu > info.mtu.1 {
             return Err(PortError::Mtu { port: self.name().to_owned(), mtu, min: info.mtu.0, max: info.mtu.1 });
         }
@@ -448,7 +542,10 @@ impl Port {
 /// What the port and its queues share. The device closes with the last of them.
 #[derive(Debug)]
 pub(crate) struct PortShared {
+    /// DPDK's port number, or [`NO_DPDK_PORT`].
     pub(crate) id: u16,
+    /// A port that is not DPDK's.
+    netdev: Option<Netdev>,
     name: String,
     detach: bool,
     closed: AtomicBool,
@@ -456,6 +553,8 @@ pub(crate) struct PortShared {
     /// Pools that the driver may take mbufs from; declared, and so dropped,
     /// before the runtime.
     pools: Mutex<Vec<Mempool>>,
+    /// For a port of the driver `net_af_xdp`: its sockets.
+    pub(crate) xdp: Mutex<XdpSockets>,
     /// For a port made of rings: the rings, and which of them it sends to.
     pub(crate) rings: Option<(Arc<RingPair>, usize)>,
     runtime: Arc<Runtime>,
@@ -466,6 +565,10 @@ impl PortShared {
     pub(crate) fn is_started(&self) -> bool {
         // Acquire: pairs with the Release in `Port::start`.
         self.started.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn dpdk_id(&self) -> Option<u16> {
+        (self.id != NO_DPDK_PORT).then_some(self.id)
     }
 
     /// The port holds one reference, each queue one; `&mut Port` makes queues,
@@ -480,6 +583,10 @@ impl PortShared {
         if !self.started.swap(false, Ordering::Relaxed) {
             return 0;
         }
+        if let Some(netdev) = &self.netdev {
+            netdev.stop();
+            return 0;
+        }
         // SAFETY: the port is ours and nobody polls it.
         unsafe { sys::rte_eth_dev_stop(self.id) }
     }
@@ -491,6 +598,10 @@ impl PortShared {
             return 0;
         }
         let stopped = self.stop();
+        *lock(&self.xdp) = XdpSockets::default();
+        if self.netdev.is_some() {
+            return stopped;
+        }
         // SAFETY: the port is ours, nobody polls it, and this is its end.
         let closed = unsafe { sys::weir_port_close(self.id, c_int::from(self.detach)) };
         self.runtime.release_port(self.id);
@@ -536,4 +647,13 @@ fn configure_step(step: c_int) -> &'static str {
 }
 
 /// Header and two VLAN tags.
-const FRAME_OVERHEAD: u32 = 14 + 2 * 4;
+pub(crate) const FRAME_OVERHEAD: u32 = 14 + 2 * 4;
+
+/// What `net_af_xdp` puts in a fill queue, and the places of a completion queue
+/// (`XSK_RING_CONS__DEFAULT_NUM_DESCS`).
+const AF_XDP_FILL_MBUFS: u32 = 2048;
+const AF_XDP_COMPLETION_MBUFS: u32 = 2048;
+
+/// Above all that DPDK gives.
+const NO_DPDK_PORT: u16 = u16::MAX;
+const _: () = assert!(PORTS_MAX < NO_DPDK_PORT as usize);

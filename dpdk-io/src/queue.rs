@@ -5,19 +5,26 @@ use std::sync::Arc;
 use weir_dpdk_sys as sys;
 
 use crate::batch::{Batch, MAX_BURST};
+use crate::netdev;
 use crate::port::PortShared;
 
 /// A receive queue. One thread at a time polls it; it can move between threads.
 /// It keeps its port open.
 #[derive(Debug)]
 pub struct RxQueue {
+    /// Before the port, so that it goes first.
+    netdev: Option<Box<netdev::Receiver>>,
     port: Arc<PortShared>,
     queue: u16,
 }
 
 impl RxQueue {
     pub(crate) fn new(port: Arc<PortShared>, queue: u16) -> RxQueue {
-        RxQueue { port, queue }
+        RxQueue { netdev: None, port, queue }
+    }
+
+    pub(crate) fn of_netdev(port: Arc<PortShared>, receiver: netdev::Receiver) -> RxQueue {
+        RxQueue { netdev: Some(Box::new(receiver)), port, queue: 0 }
     }
 
     /// Appends up to `max` received frames to the batch, as many as it has room
@@ -28,6 +35,9 @@ impl RxQueue {
         let wanted = max.min(batch.room());
         if wanted == 0 || !self.port.is_started() {
             return 0;
+        }
+        if let Some(netdev) = &mut self.netdev {
+            return netdev.receive(batch, wanted);
         }
         let slots = batch.spare(wanted);
         // SAFETY: the port is started and this queue was set up on it; nobody
@@ -40,9 +50,9 @@ impl RxQueue {
         n
     }
 
-    /// DPDK's port number.
-    pub fn port_id(&self) -> u16 {
-        self.port.id
+    /// DPDK's port number; `None` for a netdev port, which is none of DPDK's.
+    pub fn port_id(&self) -> Option<u16> {
+        self.port.dpdk_id()
     }
 
     /// This queue's number in its port.
@@ -55,23 +65,32 @@ impl RxQueue {
 /// It keeps its port open.
 #[derive(Debug)]
 pub struct TxQueue {
+    netdev: Option<Box<netdev::Transmitter>>,
     port: Arc<PortShared>,
     queue: u16,
 }
 
 impl TxQueue {
     pub(crate) fn new(port: Arc<PortShared>, queue: u16) -> TxQueue {
-        TxQueue { port, queue }
+        TxQueue { netdev: None, port, queue }
+    }
+
+    pub(crate) fn of_netdev(port: Arc<PortShared>, transmitter: netdev::Transmitter) -> TxQueue {
+        TxQueue { netdev: Some(Box::new(transmitter)), port, queue: 0 }
     }
 
     /// Sends from the front of the batch and returns how many the device took.
     /// The others stay in the batch, in order: send them again, or drop them
-    /// and count that. 0 if the port is not started.
+    /// and count that. 0 if the port is not started. A frame that was taken and
+    /// can't be sent is in [`crate::PortStats::oerrors`].
     #[inline]
     pub fn send(&mut self, batch: &mut Batch) -> usize {
         let len = batch.len();
         if len == 0 || !self.port.is_started() {
             return 0;
+        }
+        if let Some(netdev) = &mut self.netdev {
+            return netdev.send(batch);
         }
         // SAFETY: the port is started and this queue was set up on it; nobody
         // else uses it (`&mut self`, no clones), and the port cannot be stopped
@@ -87,7 +106,7 @@ impl TxQueue {
     /// program's sight. `None` where it cannot be told: ring ports can, other
     /// drivers from DPDK 24.03 on if they implement it.
     pub fn backlog(&self) -> Option<u32> {
-        if !self.port.is_started() {
+        if !self.port.is_started() || self.netdev.is_some() {
             return None;
         }
         if let Some((rings, sends_to)) = &self.port.rings {
@@ -102,7 +121,7 @@ impl TxQueue {
     /// so by themselves only when they need the descriptors. `None` if the
     /// driver cannot.
     pub fn free_sent(&mut self) -> Option<u32> {
-        if !self.port.is_started() {
+        if !self.port.is_started() || self.netdev.is_some() {
             return None;
         }
         // SAFETY: as in `send`; 0 means all that can be freed.
@@ -110,9 +129,9 @@ impl TxQueue {
         u32::try_from(freed).ok()
     }
 
-    /// DPDK's port number.
-    pub fn port_id(&self) -> u16 {
-        self.port.id
+    /// DPDK's port number; `None` for a netdev port, which is none of DPDK's.
+    pub fn port_id(&self) -> Option<u16> {
+        self.port.dpdk_id()
     }
 
     /// This queue's number in its port.

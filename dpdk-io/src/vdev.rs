@@ -9,15 +9,16 @@ use std::path::Path;
 
 use crate::error::PortError;
 
-/// A host interface through `AF_PACKET` (needs CAP_NET_RAW), with one queue
-/// pair for each of `queues`, for frames of an `mtu` up to 16000.
+/// A host interface through DPDK's driver for `AF_PACKET` (needs CAP_NET_ADMIN),
+/// with one queue pair for each of `queues`, for frames of an `mtu` up to 16000.
+/// It is there to compare with: use [`crate::Port::attach_netdev`], since this
+/// driver has the kernel put IPv4 fragments together, and counts no losses.
 ///
 /// The receive pool's data room must hold what the driver calls a frame: the
 /// default does up to an MTU of 1898, then use `data_room_for` of 4096, 8192
 /// (MTU 4000, 8000) or 16384.
 ///
-/// The kernel replaces an outer tag of type 0x88a8 by 0x8100; [`af_xdp`] and
-/// [`tap`] keep it.
+/// An outer tag of type 0x88a8 is replaced by 0x8100.
 pub fn af_packet(name: &str, interface: &str, queues: u16, mtu: u16) -> Result<String, PortError> {
     // A ring frame holds the kernel's header (up to 98 bytes here) as well.
     let frame_size = (u32::from(mtu) + 128 + 22).next_power_of_two().clamp(2048, 16_384);
@@ -31,11 +32,11 @@ pub fn af_packet(name: &str, interface: &str, queues: u16, mtu: u16) -> Result<S
         .finish())
 }
 
-/// A host interface through `AF_XDP` (needs CAP_NET_ADMIN and CAP_BPF), from
-/// its queue 0 on.
+/// A host interface through `AF_XDP` (needs CAP_NET_ADMIN, CAP_NET_RAW,
+/// CAP_IPC_LOCK and CAP_SYS_ADMIN), from its queue 0 on.
 ///
-/// The driver keeps mbufs of its fill queue when it closes, so the pool's memory
-/// stays, and DPDK runs until the process ends.
+/// The driver keeps mbufs when it closes ([`crate::Port::mbufs_kept_max`]), so
+/// the pool's memory stays, and DPDK runs until the process ends.
 pub fn af_xdp(name: &str, interface: &str, queues: u16) -> Result<String, PortError> {
     Ok(Devargs::new("net_af_xdp", name)?
         .set("iface", checked("interface", interface)?)

@@ -2,6 +2,7 @@
 
 use weir_dpdk_sys as sys;
 
+use crate::eal::lock;
 use crate::error::{Errno, PortError};
 use crate::port::{Port, text};
 
@@ -19,10 +20,13 @@ pub struct PortStats {
     pub obytes: u64,
     /// Frames dropped because the receive queue was full.
     pub imissed: u64,
-    /// Frames received damaged.
+    /// Frames received damaged; of a netdev port also those longer than it
+    /// takes, and several segments in one.
     pub ierrors: u64,
-    /// Frames that could not be sent. Drivers count here what
-    /// [`crate::TxQueue::send`] left in the batch too, if at all.
+    /// Frames that could not be sent. Drivers of DPDK's count here what
+    /// [`crate::TxQueue::send`] left in the batch too, if at all. A netdev port
+    /// counts each frame that it took and lost: longer than the interface's MTU,
+    /// or refused by the device again and again.
     pub oerrors: u64,
     /// Frames dropped because the receive pool was empty.
     pub rx_nombuf: u64,
@@ -34,11 +38,14 @@ impl Port {
     /// # Errors
     /// The driver's.
     pub fn stats(&self) -> Result<PortStats, PortError> {
+        if let Some(netdev) = self.netdev() {
+            return Ok(netdev.stats());
+        }
         let mut stats = sys::weir_port_stats::default();
         // SAFETY: `stats` is writable.
         let ret = unsafe { sys::weir_port_stats(self.id(), &mut stats) };
         self.check("reading statistics", ret)?;
-        Ok(PortStats {
+        let mut stats = PortStats {
             ipackets: stats.ipackets,
             opackets: stats.opackets,
             ibytes: stats.ibytes,
@@ -47,7 +54,9 @@ impl Port {
             ierrors: stats.ierrors,
             oerrors: stats.oerrors,
             rx_nombuf: stats.rx_nombuf,
-        })
+        };
+        lock(&self.shared.xdp).complete(&mut stats);
+        Ok(stats)
     }
 
     /// Sets the basic counters to 0, as far as the driver can.
@@ -55,6 +64,10 @@ impl Port {
     /// # Errors
     /// The driver's.
     pub fn reset_stats(&mut self) -> Result<(), PortError> {
+        if let Some(netdev) = self.netdev() {
+            netdev.reset_stats();
+            return Ok(());
+        }
         // SAFETY: the port is ours.
         let ret = unsafe { sys::rte_eth_stats_reset(self.id()) };
         self.check("resetting statistics", ret)
@@ -66,6 +79,9 @@ impl Port {
     /// # Errors
     /// The driver's.
     pub fn xstats(&self) -> Result<Vec<(String, u64)>, PortError> {
+        if let Some(netdev) = self.netdev() {
+            return Ok(netdev.xstats());
+        }
         // SAFETY: with no room the call only tells the count.
         let count = unsafe { sys::weir_port_xstats(self.id(), std::ptr::null_mut(), 0) };
         let room = u32::try_from(count).map_err(|_| self.failed("reading statistics", Errno::from_return(count)))?;
@@ -78,6 +94,8 @@ impl Port {
             usize::try_from(filled).map_err(|_| self.failed("reading statistics", Errno::from_return(filled)))?;
         // More than there is room for: the set grew meanwhile, nothing was written.
         xstats.truncate(if filled > room as usize { 0 } else { filled });
-        Ok(xstats.iter().map(|xstat| (text(&xstat.name), xstat.value)).collect())
+        let mut named: Vec<_> = xstats.iter().map(|xstat| (text(&xstat.name), xstat.value)).collect();
+        named.append(&mut lock(&self.shared.xdp).named());
+        Ok(named)
     }
 }

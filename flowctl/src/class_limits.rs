@@ -208,7 +208,11 @@ mod tests {
     #[test]
     fn a_configured_rate_is_caught_up_and_the_peers_is_not() {
         let stages = StageTable::without_guarantee(Bytes::mb(1), Bytes::kb(750), LINE).unwrap();
-        let peer = Regulator::new(&Mechanism::GfcBuffer { stages, refresh: Span::from_micros(50) }, LINE, SLOW.bit());
+        let peer = Regulator::new(
+            &Mechanism::GfcBuffer { stages, refresh: Span::from_micros(50), ageing: Span::from_secs(1) },
+            LINE,
+            SLOW.bit(),
+        );
         let other = Class::new(1);
         let (base, most) = (Span::from_micros(200), Span::from_millis(100));
         let sent = |waited: u8, stage: u16| {

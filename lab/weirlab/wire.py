@@ -8,9 +8,16 @@ import time
 
 ETH_P_ALL = 3
 SO_TIMESTAMPNS = 35
+SOL_PACKET = 263
+PACKET_AUXDATA = 8
 SO_RCVBUFFORCE = 33
 PACKET_OUTGOING = 4
 TIMESPEC = struct.Struct("qq")
+# struct tpacket_auxdata: status, length, captured length, MAC and network offset, VLAN control word and type.
+AUXDATA = struct.Struct("=IIIHHHH")
+TP_STATUS_VLAN_VALID = 1 << 4
+# Destination and source.
+ADDRESSES_BYTES = 12
 RECEIVE_BUFFER_BYTES = 64 << 20
 
 
@@ -21,6 +28,7 @@ class Wire:
         with namespace.entered():
             self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         self.socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        self.socket.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
         self.socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES)
         self.socket.bind((interface, ETH_P_ALL))
 
@@ -43,10 +51,9 @@ class Wire:
             frame, ancillary, _, address = self.socket.recvmsg(65536, 256)
             if address[2] == PACKET_OUTGOING:
                 continue
-            for level, kind, data in ancillary:
-                if (level, kind) == (socket.SOL_SOCKET, SO_TIMESTAMPNS):
-                    seconds, nanos = TIMESPEC.unpack(data)
-                    return seconds * 1_000_000_000 + nanos, frame
+            told = {(level, kind): data for level, kind, data in ancillary}
+            seconds, nanos = TIMESPEC.unpack(told[socket.SOL_SOCKET, SO_TIMESTAMPNS])
+            return seconds * 1_000_000_000 + nanos, with_tag(frame, told[SOL_PACKET, PACKET_AUXDATA])
 
     def receive_until(self, wanted, timeout):
         """The first frame within `timeout` seconds that `wanted` says yes to, others thrown away; or None."""
@@ -56,6 +63,14 @@ class Wire:
             if received and wanted(received[1]):
                 return received
         return None
+
+
+def with_tag(frame, auxdata):
+    """The frame as it was on the wire: the kernel takes an outer VLAN tag out and tells it beside."""
+    status, *_, control, kind = AUXDATA.unpack(auxdata)
+    if not status & TP_STATUS_VLAN_VALID:
+        return frame
+    return frame[:ADDRESSES_BYTES] + struct.pack(">HH", kind, control) + frame[ADDRESSES_BYTES:]
 
 
 class Recorder:

@@ -161,6 +161,7 @@ mod tests {
             control_tx: ControlReport::default(),
             odd_messages: 0,
             accord,
+            line_time: None,
         }
     }
 

@@ -10,21 +10,27 @@ use crate::memory::Memory;
 use crate::nics::System;
 use crate::replay::{FRAMES_MAX, Replay};
 
-/// Bits of the effective capabilities: CAP_NET_ADMIN, CAP_NET_RAW.
-const CAP_NET_ADMIN: u32 = 12;
-const CAP_NET_RAW: u32 = 13;
+/// A capability (linux/capability.h): its bit and name.
+type Capability = (u32, &'static str);
+const CAP_NET_ADMIN: Capability = (12, "CAP_NET_ADMIN");
+const CAP_NET_RAW: Capability = (13, "CAP_NET_RAW");
+const CAP_IPC_LOCK: Capability = (14, "CAP_IPC_LOCK");
+const CAP_SYS_ADMIN: Capability = (21, "CAP_SYS_ADMIN");
+/// What DPDK's driver for AF_XDP was found to need: to load and attach its program, to open sockets, to lock memory.
+const AF_XDP: [Capability; 4] = [CAP_NET_ADMIN, CAP_NET_RAW, CAP_IPC_LOCK, CAP_SYS_ADMIN];
 
 /// Checks that netdevs, PCI devices, files and permissions are there, and that DPDK has as many ports; each failure points at
 /// its line.
 pub fn check_machine(switches: &[SwitchConfig]) -> Result<(), ConfigErrors> {
     let all = switches.iter().flat_map(|switch| {
-        let own = switch.ports.iter().enumerate().filter(|(_, port)| port.clone_of().is_none());
+        let takes_one = |device: &Device| !matches!(device, Device::CloneOf(_) | Device::AfPacket(_));
+        let own = switch.ports.iter().enumerate().filter(move |(_, port)| takes_one(&port.device));
         own.map(move |(index, _)| (switch, index))
     });
     let too_many = all.clone().nth(PORTS_MAX).map(|(switch, index)| {
         let message =
             format!("there are {} ports, and DPDK as it is built here has {PORTS_MAX} in a process", all.count());
-        let help = "write fewer ports; clones of ports take none of DPDK's".to_owned();
+        let help = "write fewer ports; clones of ports and af_packet ports take none of DPDK's".to_owned();
         switch.error_at(&format!("ports[{index}]"), message, help)
     });
     let memory = Memory::of(switches, 1, 0);
@@ -46,9 +52,9 @@ struct Problem {
 
 fn check_device(device: &Device, memory: Memory) -> Option<Problem> {
     match device {
-        Device::AfPacket(netdev) => check_netdev(netdev).or_else(|| needs(CAP_NET_RAW, "af_packet", "CAP_NET_RAW")),
-        Device::AfXdp(netdev) => check_netdev(netdev).or_else(|| needs(CAP_NET_ADMIN, "af_xdp", "CAP_NET_ADMIN")),
-        Device::Tap(_) => needs(CAP_NET_ADMIN, "tap", "CAP_NET_ADMIN"),
+        Device::AfPacket(netdev) => check_netdev(netdev).or_else(|| needs("af_packet", &[CAP_NET_RAW])),
+        Device::AfXdp(netdev) => check_netdev(netdev).or_else(|| needs("af_xdp", &AF_XDP)),
+        Device::Tap(_) => needs("tap", &[CAP_NET_ADMIN]),
         Device::Pci(pci) => check_pci(&pci.address, memory),
         Device::VhostUser(socket) | Device::Memif { socket, .. } => check_parent(socket),
         Device::Pcap { rx, tx, .. } => {
@@ -141,14 +147,32 @@ fn check_parent(file: &str) -> Option<Problem> {
     })
 }
 
-/// Whether the process lacks a capability, and what to do.
-fn needs(capability: u32, device: &str, name: &str) -> Option<Problem> {
+/// Whether the process lacks capabilities, and what to do. An `af_packet` port needs no other than CAP_NET_RAW: neither
+/// promiscuous mode nor the way past the queueing discipline asks for CAP_NET_ADMIN.
+fn needs(device: &str, needed: &[Capability]) -> Option<Problem> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
-    let effective = u64::from_str_radix(effective.trim(), 16).ok()?;
-    (effective >> capability & 1 == 0).then(|| Problem {
-        message: format!("{device} ports need the capability {name}, which this process does not have"),
-        help: "run as root, or use ring, pcap, null, memif or vhost_user ports".into(),
+    lacks(device, needed, u64::from_str_radix(effective.trim(), 16).ok()?)
+}
+
+fn lacks(device: &str, needed: &[Capability], effective: u64) -> Option<Problem> {
+    let lacking = needed.iter().filter(|(bit, _)| effective >> bit & 1 == 0);
+    let names: Vec<&str> = lacking.map(|(_, name)| *name).collect();
+    let all: Vec<&str> = needed.iter().map(|(_, name)| *name).collect();
+    let set = all.join(",").to_lowercase();
+    (!names.is_empty()).then(|| Problem {
+        message: format!(
+            "{device} ports need {}, which this process does not have",
+            if names.len() == 1 {
+                format!("the capability {}", names[0])
+            } else {
+                format!("the capabilities {}", names.join(", "))
+            }
+        ),
+        help: format!(
+            "run as root, or give the program what such ports need, as root: setcap {set}+ep $(command -v weir); or use \
+             ring, pcap, null, memif or vhost_user ports"
+        ),
     })
 }
 
@@ -204,6 +228,18 @@ mod tests {
             check_machine(&[weir_config::parse("test.toml", &text).unwrap()]).is_ok()
         };
         assert!(good(9_000) && !good(1_500));
+    }
+
+    #[test]
+    fn capabilities_that_are_lacking_are_named() {
+        let raw_alone = 1 << CAP_NET_RAW.0;
+        assert!(lacks("af_packet", &[CAP_NET_RAW], raw_alone).is_none());
+        assert!(lacks("af_xdp", &AF_XDP, u64::MAX).is_none());
+        let problem = lacks("af_packet", &[CAP_NET_RAW], 1 << CAP_NET_ADMIN.0).unwrap();
+        assert!(problem.message.contains("need the capability CAP_NET_RAW,"), "{}", problem.message);
+        assert!(problem.help.contains("setcap cap_net_raw+ep"), "{}", problem.help);
+        let problem = lacks("af_xdp", &AF_XDP, raw_alone).unwrap();
+        assert!(problem.message.contains("CAP_NET_ADMIN, CAP_IPC_LOCK, CAP_SYS_ADMIN"), "{}", problem.message);
     }
 
     #[test]

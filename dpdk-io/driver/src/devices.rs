@@ -6,15 +6,17 @@ use std::path::Path;
 use weir_config::{Device, DeviceFlowControl, FlowControl, PortConfig, SwitchConfig};
 use weir_dpdk_io::vdev::{self, MemifRole};
 use weir_dpdk_io::{
-    MacControlTransmit, Mempool, Port, PortConfig as DpdkPortConfig, PortError, RingEnd, RxQueue, TxQueue, ring_port,
+    MacControlTransmit, Mempool, NetdevOptions, Port, PortConfig as DpdkPortConfig, PortError, RingEnd, RxQueue,
+    TxQueue, ring_port, ring_slots,
 };
-
-use weir_units::Span;
+use weir_units::{BitRate, Span};
 
 use crate::device_pause::DevicePause;
 use crate::error::DriverError;
-use crate::memory::{RING_SLOTS, RX_DESCRIPTORS, TX_DESCRIPTORS, rx_descriptors};
+use crate::memory::{NETDEV_GAP_MS, RING_SLOTS, TX_DESCRIPTORS, default_descriptors, rx_descriptors};
 
+/// What a netdev port's receive ring is made for where the configuration gives no rate.
+const NETDEV_RATE_UNKNOWN: BitRate = BitRate::gbps(10);
 /// memif's ring has this power of two of places.
 const MEMIF_RING_LOG2: u8 = 10;
 
@@ -57,10 +59,21 @@ impl Devices {
             let help = help_for(&config.device);
             DriverError::Config(switch.error_at(&key, format!("port {}: {error}", config.name), help))
         };
-        let port = self.attach(&config.device, mtu).map_err(at_line)?;
+        let port = self.attach(&config.device, mtu, config.rate).map_err(at_line)?;
         let descriptors = rx_descriptors(config, self.poll_gap);
         let mut open = start(port, pool, device_mtu(&config.device, mtu), descriptors).map_err(at_line)?;
         self.take_over_flow_control(switch, config, &key, &mut open.port)?;
+        if let Device::AfPacket(netdev) = &config.device
+            && let Ok(interface_mtu) = open.port.mtu()
+            && interface_mtu < mtu
+        {
+            tracing::warn!(
+                switch = %switch.name,
+                port = %config.name,
+                "interface {netdev} has an MTU of {interface_mtu}, the switch one of {mtu}: longer frames can't leave \
+                 there; set it with: ip link set {netdev} mtu {mtu}"
+            );
+        }
         Ok(open)
     }
 
@@ -71,19 +84,23 @@ impl Devices {
 
     /// A device that is no switch's port, for something else in the process. Its hardware is kept out of flow control too.
     pub fn open_device(&mut self, device: &Device, mtu: u16, pool: &Mempool) -> Result<OpenPort, PortError> {
-        let port = self.attach(device, mtu)?;
-        let mut open = start(port, pool, device_mtu(device, mtu), RX_DESCRIPTORS)?;
+        let port = self.attach(device, mtu, None)?;
+        let mut open = start(port, pool, device_mtu(device, mtu), default_descriptors(device))?;
         let report = open.port.take_over_flow_control();
         tracing::debug!(%device, "flow control: {report}");
         Ok(open)
     }
 
-    fn attach(&mut self, device: &Device, mtu: u16) -> Result<Port, PortError> {
+    fn attach(&mut self, device: &Device, mtu: u16, rate: Option<BitRate>) -> Result<Port, PortError> {
         self.opened += 1;
         let name = self.opened.to_string();
         let devargs = match device {
             Device::Pci(pci) => pci.with_devargs(),
-            Device::AfPacket(netdev) => vdev::af_packet(&name, netdev, 1, mtu)?,
+            Device::AfPacket(netdev) => {
+                let rate = rate.unwrap_or(NETDEV_RATE_UNKNOWN);
+                let ring_slots = ring_slots(rate.as_bps(), NETDEV_GAP_MS, mtu);
+                return Port::attach_netdev(netdev, NetdevOptions { mtu, ring_slots });
+            }
             Device::AfXdp(netdev) => vdev::af_xdp(&name, netdev, 1)?,
             Device::Tap(netdev) => vdev::tap(&name, netdev)?,
             Device::VhostUser(socket) => vdev::vhost(&name, Path::new(socket), false, 1)?,
@@ -165,7 +182,7 @@ fn help_for(device: &Device) -> &'static str {
     match device {
         Device::Pci(_) => "see dpdk-devbind.py --status-dev net; DPDK's own messages stand above",
         Device::AfXdp(_) => "is the driver librte_net_af_xdp installed, and the interface up?",
-        Device::AfPacket(_) => "is the interface up, and is its MTU that of the switch?",
+        Device::AfPacket(_) => "is the interface there, and is there kernel memory for its receive ring?",
         _ => "DPDK's own messages stand above; is the driver installed (dpdk-pmdinfo.py, /usr/lib/*/dpdk/pmds-*)?",
     }
 }

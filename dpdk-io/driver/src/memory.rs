@@ -17,10 +17,17 @@ const RX_DESCRIPTORS_MAX: u16 = 4_096;
 const POLL_GAP_MAX: Span = Span::from_secs(1);
 /// Frames that descriptors are chosen for: smaller ones fill them sooner.
 const RX_FRAME: Bytes = Bytes::new(512);
+/// The same of an AF_XDP port.
+pub(crate) const AF_XDP_RX_DESCRIPTORS: u16 = 2048;
+/// Mbufs that an AF_XDP port takes beside: its driver's fill queue, and sent frames in its completion queue.
+const AF_XDP_MBUFS: u32 = 2 * 2048;
 /// Transmit descriptors of a port. Frames in there are out of the MMU's sight, so there are few.
 pub(crate) const TX_DESCRIPTORS: u16 = 128;
 /// Places in each direction of a link inside the process: what is "on the wire".
 pub(crate) const RING_SLOTS: u32 = 256;
+/// How long an `af_packet` port's receive ring takes all that its link brings, in real time, if the port is not polled:
+/// longer than the poll gaps of a busy machine. The ring is the kernel's memory, and its size is bounded.
+pub(crate) const NETDEV_GAP_MS: u32 = 50;
 /// Mbufs that each lcore keeps at hand; at least twice the burst.
 pub(crate) const CACHE: u32 = 256;
 /// For each lcore of switches with clones: a burst that is to be copied, one clone's copies of it that wait to be admitted,
@@ -71,17 +78,12 @@ impl Memory {
         let own = switches.iter().flat_map(|switch| &switch.ports).filter(|port| port.clone_of().is_none());
         let descriptors: u32 = own.map(|port| u32::from(rx_descriptors(port, POLL_GAP_MAX))).sum();
         let per_lcore = CACHE * 3 / 2 + RECEIVED_MAX as u32 + if clones > 0 { COPYING } else { 0 };
-        let in_flight = ports as u32 * per_port + descriptors + (lcores as u32 + 1) * per_lcore + extra;
+        let xdp =
+            switches.iter().flat_map(|switch| &switch.ports).filter(|port| matches!(port.device, Device::AfXdp(_)));
+        let xdp = xdp.count() as u32 * AF_XDP_MBUFS;
+        let in_flight = ports as u32 * per_port + descriptors + xdp + (lcores as u32 + 1) * per_lcore + extra;
         let frame_max = switches.iter().map(|switch| switch.frame_bytes_max().get()).max().unwrap_or(0);
         let data_room = data_room_for(frame_max as u32 + DRIVER_HEADER).unwrap_or(u16::MAX).max(DEFAULT_DATA_ROOM);
-        // The af_packet driver wants room for a whole frame of its ring, a power of two.
-        let af_packet =
-            switches.iter().flat_map(|switch| &switch.ports).any(|port| matches!(port.device, Device::AfPacket(_)));
-        let data_room = if af_packet && data_room > DEFAULT_DATA_ROOM {
-            (data_room.next_power_of_two() / 2).max(2_048).saturating_mul(2) + weir_dpdk_io::HEADROOM
-        } else {
-            data_room
-        };
         Memory {
             buffered: buffered.sum::<u64>().min(u64::from(u32::MAX / 2)) as u32,
             in_flight,
@@ -138,7 +140,7 @@ impl Memory {
 /// between two polls lasts, from 512 to 4096. A NIC drops what finds none, of lossless classes too, before any PAUSE.
 pub fn rx_descriptors(port: &PortConfig, poll_gap: Span) -> u16 {
     if !matches!(port.device, Device::Pci(_)) {
-        return RX_DESCRIPTORS;
+        return default_descriptors(&port.device);
     }
     port.rx_descriptors.unwrap_or_else(|| {
         let rate = port.rate.unwrap_or(RATE_UNKNOWN);
@@ -146,6 +148,11 @@ pub fn rx_descriptors(port: &PortConfig, poll_gap: Span) -> u16 {
         let frames = rate.bytes_in(gap).get() / (RX_FRAME + LINK_OVERHEAD).get();
         frames.next_power_of_two().clamp(u64::from(RX_DESCRIPTORS), u64::from(RX_DESCRIPTORS_MAX)) as u16
     })
+}
+
+/// Receive descriptors of a device where nothing asks for others.
+pub(crate) fn default_descriptors(device: &Device) -> u16 {
+    if matches!(device, Device::AfXdp(_)) { AF_XDP_RX_DESCRIPTORS } else { RX_DESCRIPTORS }
 }
 
 fn to_ask_for(pools: Bytes) -> u32 {

@@ -25,6 +25,14 @@ pub fn pool(name: &str, count: u32) -> Mempool {
     Mempool::new(name, config).expect("a small pool fits")
 }
 
+/// A pool for frames of up to 9,100 bytes.
+#[allow(dead_code, reason = "not every test binary uses every helper")]
+pub fn jumbo_pool(name: &str, count: u32) -> Mempool {
+    let data_room = weir_dpdk_io::data_room_for(9_100).expect("it fits 16 bits");
+    let config = MempoolConfig { count, cache: 0, data_room, ..MempoolConfig::default() };
+    Mempool::new(name, config).expect("a small pool fits")
+}
+
 /// Polls until `wanted` frames have come or a second has passed.
 #[allow(dead_code, reason = "not every test binary uses every helper")]
 pub fn receive_all(queue: &mut RxQueue, batch: &mut Batch, wanted: usize) -> usize {

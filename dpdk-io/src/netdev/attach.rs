@@ -1,0 +1,68 @@
+//! What a [`Port`] does otherwise if it is an interface of the kernel.
+
+use std::sync::Arc;
+
+use crate::eal::Runtime;
+use crate::error::PortError;
+use crate::netdev::{DRIVER, MTU_MAX, Netdev, NetdevOptions};
+use crate::port::Port;
+use crate::port_config::PortConfig;
+use crate::queue::{RxQueue, TxQueue};
+
+impl Port {
+    /// Attaches a network interface of the kernel, by sockets of this crate's own
+    /// (needs CAP_NET_RAW). It has one queue each way, and takes none of DPDK's
+    /// ports.
+    ///
+    /// Frames pass as they are on the wire: fragments are not put together, VLAN
+    /// tags keep their type, checksums that a local sender has left to the
+    /// device are completed. The interface must allow what is sent: it refuses
+    /// frames longer than its MTU and one tag of type 0x8100.
+    ///
+    /// The kernel keeps answering for the interface's own addresses, so give it
+    /// none; GRO, LRO and a peer's segmentation offload must be off, since
+    /// several segments in one frame are no frame: they are dropped and counted
+    /// in [`crate::PortStats::ierrors`].
+    ///
+    /// # Errors
+    /// [`PortError::Attach`]: no such interface, or no permission.
+    pub fn attach_netdev(interface: &str, options: NetdevOptions) -> Result<Port, PortError> {
+        let runtime = Runtime::current().ok_or_else(|| PortError::NoEal(interface.to_owned()))?;
+        if options.mtu > MTU_MAX {
+            let (mtu, max) = (options.mtu, MTU_MAX);
+            return Err(PortError::Mtu { port: interface.to_owned(), mtu, min: 0, max });
+        }
+        let failed = |errno| PortError::Attach { devargs: format!("{} {interface}", DRIVER), errno };
+        let netdev = Netdev::open(interface, options).map_err(failed)?;
+        Ok(Port::of_netdev(runtime, netdev, interface))
+    }
+
+    /// For a netdev port whose interface was removed: goes over to the one that
+    /// has its name now, queues running; counters and what the receive ring
+    /// holds stay. False if its interface is there, and for all other ports.
+    ///
+    /// # Errors
+    /// ENODEV if there is no interface of the name (yet).
+    pub fn reattach(&self) -> Result<bool, PortError> {
+        let started = self.is_started();
+        match self.netdev() {
+            Some(netdev) => netdev.reattach(started).map_err(|errno| self.failed("attaching again", errno)),
+            None => Ok(false),
+        }
+    }
+
+    /// Its receive ring is as long as [`NetdevOptions`] say, its MTU the
+    /// interface's: both are left as they are.
+    pub(crate) fn configure_netdev(
+        &self,
+        netdev: &Netdev,
+        config: &PortConfig<'_>,
+    ) -> Result<(Vec<RxQueue>, Vec<TxQueue>), PortError> {
+        let queues = netdev.queues(config.rx_pool, config.tx_desc);
+        let (receiver, transmitter) = queues.map_err(|errno| self.failed("receive ring", errno))?;
+        netdev.set_promiscuous(config.promiscuous).map_err(|errno| self.failed("promiscuous mode", errno))?;
+        let rx = (config.rx_queues > 0).then(|| RxQueue::of_netdev(Arc::clone(&self.shared), receiver));
+        let tx = (config.tx_queues > 0).then(|| TxQueue::of_netdev(Arc::clone(&self.shared), transmitter));
+        Ok((rx.into_iter().collect(), tx.into_iter().collect()))
+    }
+}

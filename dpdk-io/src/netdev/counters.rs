@@ -1,0 +1,166 @@
+//! What a netdev port counts: each frame that came, left, or was lost, under its cause.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::eal::lock;
+use crate::xstats::PortStats;
+
+/// A counter with one writer.
+#[derive(Debug, Default)]
+pub(super) struct Counter(AtomicU64);
+
+impl Counter {
+    // Relaxed: readers want the number only; a snapshot of several is not consistent.
+    fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// The writer alone adds, so it is no read-modify-write for the CPU.
+    #[inline(always)]
+    pub(super) fn add(&self, n: u64) {
+        self.0.store(self.get().wrapping_add(n), Ordering::Relaxed);
+    }
+}
+
+/// Written by the receive queue's thread.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(super) struct RxCounters {
+    pub frames: Counter,
+    pub bytes: Counter,
+    /// Frames whose checksum a local sender had left to the device, and was completed here.
+    pub checksums: Counter,
+    /// Several segments in one (GSO, GRO, LRO), which no wire carries: dropped.
+    pub superframes: Counter,
+    /// Longer than the ring or an mbuf can hold: dropped.
+    pub too_long: Counter,
+    /// With a checksum left to the device that is no sum of 16 bits (SCTP's), or outside of the frame: dropped.
+    pub bad_checksums: Counter,
+    /// Polls that found a frame, and no free mbuf for it. The frame waits in the ring.
+    pub no_mbuf: Counter,
+}
+
+/// Written by the transmit queue's thread.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(super) struct TxCounters {
+    pub frames: Counter,
+    pub bytes: Counter,
+    /// Longer than the interface's MTU allows: dropped.
+    pub too_long: Counter,
+    /// The device did not take it again and again: dropped.
+    pub refused: Counter,
+    /// Any other error of the kernel's for this frame: dropped.
+    pub failed: Counter,
+    /// Calls that found the device's queue or the socket's memory full. The frame stays with the program.
+    pub busy: Counter,
+    /// Calls that found the interface down or gone. The frame stays with the program.
+    pub down: Counter,
+}
+
+/// Entries of [`Counters::with_advice`].
+pub(super) const ADVICE: usize = 5;
+
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub rx: RxCounters,
+    pub tx: TxCounters,
+    /// Frames that found the ring full, as the kernel counts them. Any thread adds.
+    missed: AtomicU64,
+    /// What was there at the last reset.
+    base: Mutex<PortStats>,
+}
+
+impl Counters {
+    pub(super) fn add_missed(&self, n: u32) {
+        self.missed.fetch_add(u64::from(n), Ordering::Relaxed);
+    }
+
+    pub(super) fn port_stats(&self) -> PortStats {
+        let all = self.since_start();
+        let base = *lock(&self.base);
+        PortStats {
+            ipackets: all.ipackets - base.ipackets,
+            opackets: all.opackets - base.opackets,
+            ibytes: all.ibytes - base.ibytes,
+            obytes: all.obytes - base.obytes,
+            imissed: all.imissed - base.imissed,
+            ierrors: all.ierrors - base.ierrors,
+            oerrors: all.oerrors - base.oerrors,
+            rx_nombuf: 0,
+        }
+    }
+
+    /// The counters have one writer each, so that a reset only notes where they stand.
+    pub(super) fn reset(&self) {
+        *lock(&self.base) = self.since_start();
+    }
+
+    fn since_start(&self) -> PortStats {
+        let (rx, tx) = (&self.rx, &self.tx);
+        PortStats {
+            ipackets: rx.frames.get(),
+            opackets: tx.frames.get(),
+            ibytes: rx.bytes.get(),
+            obytes: tx.bytes.get(),
+            imissed: self.missed.load(Ordering::Relaxed),
+            ierrors: rx.superframes.get() + rx.too_long.get() + rx.bad_checksums.get(),
+            oerrors: tx.too_long.get() + tx.refused.get() + tx.failed.get(),
+            // Frames wait in the ring for mbufs: if any is lost, then as missed.
+            rx_nombuf: 0,
+        }
+    }
+
+    /// Losses that somebody can do something about, and what.
+    pub(super) fn with_advice(&self) -> [(u64, &'static str); ADVICE] {
+        let (rx, tx) = (&self.rx, &self.tx);
+        [
+            (
+                rx.superframes.get(),
+                "frames received with several segments in one were dropped, since no wire carries such; switch off \
+                 what makes them: ethtool -K IFACE gro off lro off here, and ethtool -K IFACE tso off gso off at the \
+                 other end of a veth pair",
+            ),
+            (rx.too_long.get(), "frames received are longer than the switch's MTU allows and were dropped"),
+            (
+                rx.bad_checksums.get(),
+                "frames received without their checksum were dropped; at the other end of a veth pair: ethtool -K \
+                 IFACE tx off",
+            ),
+            (
+                tx.too_long.get(),
+                "frames were longer than the interface's MTU and one 802.1Q tag, which the kernel does not send; set \
+                 its MTU to the switch's, or 8 more for frames with two tags or 802.1ad",
+            ),
+            (
+                tx.refused.get(),
+                "frames were given up, since the device did not take them; is the MTU of a veth pair's other end as \
+                 large, and is that end up?",
+            ),
+        ]
+    }
+
+    /// Since start, resets left out of account.
+    pub(super) fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let (rx, tx) = (&self.rx, &self.tx);
+        [
+            ("rx_good_packets", rx.frames.get()),
+            ("rx_good_bytes", rx.bytes.get()),
+            ("rx_missed_errors", self.missed.load(Ordering::Relaxed)),
+            ("rx_superframes", rx.superframes.get()),
+            ("rx_too_long", rx.too_long.get()),
+            ("rx_bad_checksums", rx.bad_checksums.get()),
+            ("rx_checksums_completed", rx.checksums.get()),
+            ("rx_waits_for_mbufs", rx.no_mbuf.get()),
+            ("tx_good_packets", tx.frames.get()),
+            ("tx_good_bytes", tx.bytes.get()),
+            ("tx_too_long", tx.too_long.get()),
+            ("tx_refused", tx.refused.get()),
+            ("tx_failed", tx.failed.get()),
+            ("tx_busy", tx.busy.get()),
+            ("tx_interface_down", tx.down.get()),
+        ]
+        .into_iter()
+    }
+}

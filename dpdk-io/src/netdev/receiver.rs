@@ -1,0 +1,107 @@
+//! From the ring into mbufs.
+
+use crate::batch::Batch;
+use crate::mbuf::Mbuf;
+use crate::mempool::Mempool;
+use crate::netdev::checksum;
+use crate::netdev::counters::Counters;
+use crate::netdev::ring::{Received, RxRing};
+
+use std::sync::Arc;
+
+/// The receiving part of a netdev port.
+#[derive(Debug)]
+pub(crate) struct Receiver {
+    ring: RxRing,
+    pool: Mempool,
+    /// Mbufs in hand, empty: taken in bulk, and those that a poll does not fill stay for the next.
+    empty: Batch,
+    counters: Arc<Counters>,
+}
+
+impl Receiver {
+    pub(super) fn new(ring: RxRing, pool: Mempool, counters: Arc<Counters>) -> Receiver {
+        Receiver { ring, pool, empty: Batch::new(), counters }
+    }
+
+    /// Appends up to `wanted` frames, which the batch has room for. A frame for which there is no mbuf stays in the ring.
+    #[inline]
+    pub(crate) fn receive(&mut self, batch: &mut Batch, wanted: usize) -> usize {
+        if !self.ring.has_frame() {
+            return 0;
+        }
+        self.receive_some(batch, wanted)
+    }
+
+    fn receive_some(&mut self, batch: &mut Batch, wanted: usize) -> usize {
+        let missing = wanted.saturating_sub(self.empty.len());
+        if !self.pool.alloc_bulk(&mut self.empty, missing)
+            && self.empty.is_empty()
+            && !self.pool.alloc_bulk(&mut self.empty, 1)
+        {
+            self.counters.rx.no_mbuf.add(1);
+            return 0;
+        }
+        let (mut frames, mut bytes) = (0, 0);
+        while frames < wanted && self.ring.has_frame() {
+            let Some(mut mbuf) = self.empty.pop_front() else { break };
+            self.ring.prefetch();
+            let is_whole = fill(&mut mbuf, &self.ring.frame(), &self.counters);
+            self.ring.release();
+            if is_whole {
+                bytes += u64::from(mbuf.len());
+                frames += 1;
+                batch.push(mbuf).expect("the caller left room");
+            } else {
+                self.empty.push_front(mbuf).expect("its place is free");
+            }
+        }
+        self.counters.rx.frames.add(frames as u64);
+        self.counters.rx.bytes.add(bytes);
+        frames
+    }
+}
+
+/// Copies a frame and makes of it what was on the wire. False, and it is counted why, if that can't be done.
+#[inline]
+fn fill(mbuf: &mut Mbuf, received: &Received<'_>, counters: &Counters) -> bool {
+    let bytes = received.bytes;
+    if received.superframe {
+        counters.rx.superframes.add(1);
+        return false;
+    }
+    let tag_bytes = if received.tag.is_some() { TAG_BYTES } else { 0 };
+    let len = bytes.len() + tag_bytes;
+    if bytes.len() != received.len as usize || bytes.len() < ADDRESSES_BYTES || !fits(mbuf, len) {
+        counters.rx.too_long.add(1);
+        return false;
+    }
+    let data = mbuf.data_mut();
+    if let Some([tag_type, control]) = received.tag {
+        data[..ADDRESSES_BYTES].copy_from_slice(&bytes[..ADDRESSES_BYTES]);
+        data[ADDRESSES_BYTES..][..2].copy_from_slice(&tag_type.to_be_bytes());
+        data[ADDRESSES_BYTES + 2..][..2].copy_from_slice(&control.to_be_bytes());
+        data[ADDRESSES_BYTES + TAG_BYTES..].copy_from_slice(&bytes[ADDRESSES_BYTES..]);
+    } else {
+        data.copy_from_slice(bytes);
+    }
+    let Some([start, offset]) = received.checksum else { return true };
+    let (start, offset) = (usize::from(start) + tag_bytes, usize::from(offset));
+    if offset == SCTP_OFFSET || !checksum::complete(data, start, offset) {
+        counters.rx.bad_checksums.add(1);
+        return false;
+    }
+    counters.rx.checksums.add(1);
+    true
+}
+
+#[inline(always)]
+fn fits(mbuf: &mut Mbuf, len: usize) -> bool {
+    u16::try_from(len).is_ok_and(|len| mbuf.set_len(len))
+}
+
+/// Destination and source.
+const ADDRESSES_BYTES: usize = 12;
+const TAG_BYTES: usize = 4;
+/// Where SCTP has its CRC-32C; TCP and UDP have their sums at 16 and 6.
+const SCTP_OFFSET: usize = 8;
