@@ -11,6 +11,8 @@
 //! | [`Port`], [`RxQueue`], [`TxQueue`] | an Ethernet device and its queues |
 //! | [`ring_port`], [`ring_pair`], [`vdev`] | devices without hardware |
 //! | [`Clock`] | calibrated time-stamp counter |
+//! | [`LossMeter`] | what a port's device lost, by cause |
+//! | [`NetdevEvents`], [`Interface`] | the kernel's interfaces |
 //!
 //! # Ownership
 //! An [`Mbuf`] or [`Batch`] frees what it holds on drop. I/O never drops a
@@ -36,14 +38,17 @@ mod eal_args;
 mod error;
 mod flow_control;
 mod lcore;
+mod losses;
 mod mbuf;
 mod mempool;
+mod netlink;
 mod pdump;
 mod port;
 mod port_config;
 mod queue;
 mod ring_port;
 pub mod vdev;
+mod xsk;
 mod xstats;
 
 pub use batch::{Batch, Drain, MAX_BURST};
@@ -53,11 +58,14 @@ pub use eal_args::{EalArgs, MemoryMode};
 pub use error::{EalError, Errno, MempoolError, PdumpError, PortError};
 pub use flow_control::{FlowControlReport, FlowControlStep, MacControlTransmit};
 pub use lcore::{Lcore, LcoreHandle, LcorePanic};
+pub use losses::{DeviceLosses, DriverKnowledge, LossCause, LossMeter, Losses, driver_knowledge};
 pub use mbuf::Mbuf;
 pub use mempool::{DEFAULT_DATA_ROOM, HEADROOM, Mempool, MempoolConfig, data_room_for, mempool_bytes};
+pub use netlink::{Interface, InterfaceCounters, NetdevEvent, NetdevEvents};
 pub use pdump::pdump_init;
 pub use port::{DeviceInfo, Link, PORTS_MAX, Port, PortEntry};
 pub use port_config::PortConfig;
 pub use queue::{RxQueue, TxQueue};
 pub use ring_port::{RingEnd, ring_pair, ring_port};
+pub use xsk::XskStatistics;
 pub use xstats::PortStats;

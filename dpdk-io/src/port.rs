@@ -1,6 +1,7 @@
 //! Ethernet devices: found or attached, configured, started, closed.
 
 use std::ffi::{CStr, CString, c_char, c_int};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -12,6 +13,7 @@ use crate::mempool::Mempool;
 use crate::port_config::PortConfig;
 use crate::queue::{RxQueue, TxQueue};
 use crate::ring_port::RingPair;
+use crate::xsk::{self, XskStatistics};
 
 /// An Ethernet device that this value alone controls.
 ///
@@ -159,6 +161,7 @@ impl Port {
                 closed: AtomicBool::new(false),
                 started: AtomicBool::new(false),
                 pools: Mutex::new(Vec::new()),
+                xsks: Mutex::new(Vec::new()),
                 rings,
                 runtime,
             }),
@@ -189,10 +192,15 @@ impl Port {
             mtu: config.mtu.unwrap_or(0),
         };
         let mut step: c_int = 0;
+        lock(&self.shared.xsks).clear();
+        let before = (info.driver == XDP_DRIVER).then(xsk::sockets);
         // SAFETY: the port is ours, stopped, and has no queue handles; the pool
         // outlives it (kept above).
         let ret = unsafe { sys::weir_port_configure(self.id(), &mut conf, config.rx_pool.as_ptr(), &mut step) };
         self.check(configure_step(step), ret)?;
+        if let Some(before) = before {
+            *lock(&self.shared.xsks) = xsk::new_sockets(&before);
+        }
         self.set_promiscuous(config.promiscuous)?;
 
         let rx = (0..config.rx_queues).map(|queue| RxQueue::new(Arc::clone(&self.shared), queue)).collect();
@@ -313,6 +321,12 @@ impl Port {
             if up { sys::rte_eth_dev_set_link_up(self.id()) } else { sys::rte_eth_dev_set_link_down(self.id()) }
         };
         self.check("setting the link", ret)
+    }
+
+    /// What the kernel counted on the port's AF_XDP sockets; `None` for other
+    /// ports.
+    pub fn xsk_statistics(&self) -> Option<XskStatistics> {
+        xsk::statistics(&lock(&self.shared.xsks))
     }
 
     /// The port's own address.
@@ -449,6 +463,8 @@ pub(crate) struct PortShared {
     /// Pools that the driver may take mbufs from; declared, and so dropped,
     /// before the runtime.
     pools: Mutex<Vec<Mempool>>,
+    /// For a port of AF_XDP: duplicates of its sockets, for their statistics.
+    xsks: Mutex<Vec<OwnedFd>>,
     /// For a port made of rings: the rings, and which of them it sends to.
     pub(crate) rings: Option<(Arc<RingPair>, usize)>,
     runtime: Arc<Runtime>,
@@ -484,6 +500,7 @@ impl PortShared {
             return 0;
         }
         let stopped = self.stop();
+        lock(&self.xsks).clear();
         // SAFETY: the port is ours, nobody polls it, and this is its end.
         let closed = unsafe { sys::weir_port_close(self.id, c_int::from(self.detach)) };
         self.runtime.release_port(self.id);
@@ -528,5 +545,7 @@ fn configure_step(step: c_int) -> &'static str {
     }
 }
 
+/// The driver whose ports have AF_XDP sockets.
+const XDP_DRIVER: &str = "net_af_xdp";
 /// Header and two VLAN tags.
 const FRAME_OVERHEAD: u32 = 14 + 2 * 4;
