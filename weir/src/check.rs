@@ -2,6 +2,7 @@
 
 mod buffer;
 mod flow_control;
+mod losses;
 #[cfg(test)]
 mod tests;
 mod warnings;
@@ -35,6 +36,9 @@ pub fn check(files: &[PathBuf]) -> Result<(), Failure> {
         print!("{}", flow_control::flow_control(switch).map_err(|error| error.at_line(switch))?);
         if let Ok(placement) = &placement {
             print_lcores(placement, index);
+        }
+        for unknown in losses::unknown_losses(switch) {
+            println!("  {unknown}");
         }
         for warning in warnings::warnings(switch, &layout) {
             println!("  warning: {warning}");

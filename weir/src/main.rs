@@ -8,6 +8,7 @@ mod exit;
 mod experiment;
 mod files;
 mod import;
+mod losses;
 mod report;
 mod reproduce;
 mod run;

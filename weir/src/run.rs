@@ -14,6 +14,7 @@ use weir_switch_core::report::PortReport;
 use weir_units::{BitRate, Bytes};
 
 use crate::exit::{Failure, load_all};
+use crate::losses::LossLog;
 use crate::storms::StormLog;
 use crate::summary::{RunSummary, print_summary};
 
@@ -119,6 +120,7 @@ fn watch(
     let mut next = Instant::now() + interval;
     let mut warned = false;
     let mut storms = StormLog::default();
+    let mut losses = LossLog::new(switches, running);
     while !stop.load(Ordering::Relaxed) && arguments.duration.is_none_or(|s| started.elapsed().as_secs() < s) {
         std::thread::park_timeout(TICK);
         if running.has_failed() {
@@ -129,6 +131,7 @@ fn watch(
             tracing::info!(switch = %switches[index].name, port = %name, "link {}", if up { "up" } else { "down" });
         }
         storms.tell(switches, running);
+        losses.tell(switches, running);
         if Instant::now() < next {
             continue;
         }
@@ -136,7 +139,7 @@ fn watch(
         for (index, last) in last.iter_mut().enumerate() {
             let report = running.report(index)?;
             if !arguments.quiet {
-                println!("{}", rates_line(&switches[index].name, last, &report));
+                println!("{}{}", rates_line(&switches[index].name, last, &report), losses.in_line(index));
                 std::io::stdout().flush()?;
             }
             let violations = report.dropped(weir_switch_core::counters::DropReason::HeadroomViolation);

@@ -18,6 +18,8 @@ use weir_switch_core::counters::DropReason;
 use weir_switch_core::report::{ClassReport, Delay, PortReport};
 use weir_units::{BitRate, Bytes, FRAME_BYTES_MIN, Span, WIRE_OVERHEAD_BYTES};
 
+use crate::losses::LossSummary;
+
 /// A finished run. Sizes are in bytes without FCS where frames are counted, as charged where buffers are.
 #[derive(Serialize)]
 pub struct RunSummary {
@@ -111,6 +113,8 @@ struct PortSummary {
     /// The most frames that stood in the device's own transmit queue, out of the buffer's sight; null where the device
     /// does not tell.
     device_backlog_max: Option<u32>,
+    /// Frames lost before the switch had them, and after it handed them over; they are not in the books.
+    device_losses: LossSummary,
     classes: Vec<ClassSummary>,
 }
 
@@ -205,6 +209,11 @@ impl RunSummary {
                     "{name}: {without_memory} frames were lost for want of packet memory: a fault of the set-up"
                 ));
             }
+            if let Some((port, fault)) =
+                switch.ports.iter().find_map(|port| Some((&port.name, port.device_losses.fault()?)))
+            {
+                return Some(format!("{name}: port {port}: {fault}"));
+            }
             if !switch.balance.holds {
                 return Some(format!("{name}: the books do not balance"));
             }
@@ -243,7 +252,12 @@ fn switch_summary(
         egress_lossy_pool: report.egress_lossy_pool.map(side_pool),
         pause_delay_ns: delay(&report.message_delay),
         reaction_delay_ns: delay(&report.reaction),
-        ports: ports.map(|((port, config), device)| port_summary(port, config, device, clock_ran_for)).collect(),
+        ports: ports
+            .map(|((port, own), device)| {
+                let losses = LossSummary::new(config, port, &device.losses);
+                port_summary(port, own, device, losses, clock_ran_for)
+            })
+            .collect(),
     }
 }
 
@@ -259,7 +273,13 @@ fn side_pool(pool: PoolUse) -> SidePoolSummary {
     }
 }
 
-fn port_summary(port: &PortReport, config: &PortConfig, device: &DeviceReport, ran_for: Span) -> PortSummary {
+fn port_summary(
+    port: &PortReport,
+    config: &PortConfig,
+    device: &DeviceReport,
+    device_losses: LossSummary,
+    ran_for: Span,
+) -> PortSummary {
     let sent = port.control_tx.pfc + port.control_tx.pause + port.control_tx.credit;
     let is_shown = |class: &ClassReport| class.is_used() || class.rate_rx.is_some_and(|rate| Some(rate) < config.rate);
     PortSummary {
@@ -281,6 +301,7 @@ fn port_summary(port: &PortReport, config: &PortConfig, device: &DeviceReport, r
         device_missed: device.stats.map_or(0, |stats| stats.imissed),
         device_no_mbuf: device.stats.map_or(0, |stats| stats.rx_nombuf),
         device_backlog_max: device.backlog_max,
+        device_losses,
         classes: port.classes.iter().enumerate().filter(|(_, class)| is_shown(class)).map(class_summary).collect(),
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use weir_config::{Device, Idle, PortConfig, SwitchConfig};
 use weir_dpdk_io::{
-    Clock, Eal, EalArgs, LcoreHandle, MemoryMode, Mempool, MempoolConfig, Port, PortError, PortStats, RingEnd, RxQueue,
+    Clock, DeviceLosses, Eal, EalArgs, LcoreHandle, MemoryMode, Mempool, MempoolConfig, Port, PortError, PortStats, RingEnd, RxQueue,
     TxQueue, cpu,
 };
 use weir_switch_core::Shared;
@@ -18,6 +18,7 @@ use crate::devices::{Devices, OpenPort};
 use crate::error::DriverError;
 use crate::frame::{Frame, FrameStore};
 use crate::lcore_loop::{self, LcoreStats, LoopControl, Phase, Task};
+use crate::losses::LossMeters;
 use crate::memory::{CACHE, Memory};
 use crate::placement::Placement;
 use crate::switch_lcore::{DeviceBacklog, SwitchLcore};
@@ -91,6 +92,8 @@ pub struct DeviceReport {
     pub stats: Option<PortStats>,
     /// The most frames that stood in its transmit queue, out of the MMU's sight; `None` where it does not tell.
     pub backlog_max: Option<u32>,
+    /// What it lost.
+    pub losses: DeviceLosses,
 }
 
 /// One switch, as the control thread has it.
@@ -101,6 +104,7 @@ struct RunningSwitch {
     /// `None` for clones, which have no device.
     ports: Vec<Option<Port>>,
     backlogs: Vec<Arc<DeviceBacklog>>,
+    losses: LossMeters,
 }
 
 struct TaskBox(Box<dyn Task>);
@@ -215,7 +219,11 @@ impl<'a> Fabric<'a> {
             let tx = take_queues::<TxQueue>(&lcore.role.transmits, &mut tx);
             self.tasks[*on].push(TaskBox(Box::new(SwitchLcore::new(lcore, rx, tx, &backlogs, self.store.clone()))));
         }
-        self.switches.push(RunningSwitch { shared, reporter, ports, backlogs });
+        let losses = LossMeters::default();
+        for (port, open) in config.ports.iter().zip(&ports) {
+            losses.add(&port.device, open.as_ref());
+        }
+        self.switches.push(RunningSwitch { shared, reporter, ports, backlogs, losses });
         Ok(())
     }
 
@@ -335,15 +343,22 @@ impl RunningFabric {
         changed
     }
 
+    /// What the device of each port of switch `index` lost since the start; nothing for a clone. To be called every second or
+    /// so, see [`weir_dpdk_io::LossMeter::read`].
+    pub fn device_losses(&self, index: usize) -> Vec<DeviceLosses> {
+        let switch = &self.switches[index];
+        switch.losses.read(&switch.ports)
+    }
+
     /// What the device of each port of switch `index` tells of itself; nothing for a clone.
     pub fn device_reports(&self, index: usize) -> Vec<DeviceReport> {
         let switch = &self.switches[index];
-        let report = |(port, backlog): (&Option<Port>, &Arc<DeviceBacklog>)| {
+        let report = |((port, backlog), losses): ((&Option<Port>, &Arc<DeviceBacklog>), DeviceLosses)| {
             let frames = backlog.frames_max();
             let stats = port.as_ref().and_then(|port| port.stats().ok());
-            DeviceReport { stats, backlog_max: (frames > 0).then_some(frames) }
+            DeviceReport { stats, backlog_max: (frames > 0).then_some(frames), losses }
         };
-        switch.ports.iter().zip(&switch.backlogs).map(report).collect()
+        switch.ports.iter().zip(&switch.backlogs).zip(self.device_losses(index)).map(report).collect()
     }
 
     /// Stops: no more frames are received, what is held is sent for up to `drain`, the rest is given up and counted.

@@ -16,6 +16,7 @@ mod error;
 mod fabric;
 mod frame;
 mod lcore_loop;
+mod losses;
 mod memory;
 mod placement;
 mod switch_lcore;
@@ -27,6 +28,7 @@ pub use fabric::{
 };
 pub use frame::{Frame, FrameStore};
 pub use lcore_loop::{LcoreStats, LoopControl, Phase, Task};
+pub use losses::loss_knowledge;
 pub use memory::Memory;
 pub use placement::{Placement, SwitchPlacement};
 pub use switch_lcore::SwitchLcore;
