@@ -49,6 +49,9 @@ pub fn check(files: &[PathBuf]) -> Result<(), Failure> {
     print_memory(&switches, Memory::of(&switches, lcores, 0));
     placement?;
     weir_dpdk_driver::check_machine(&switches)?;
+    for socket in weir_dpdk_driver::check_devices(&switches)? {
+        println!("{} is left by an instance that is dead; weir run removes it", socket.display());
+    }
     println!("everything that the configuration names is on this machine");
     Ok(())
 }

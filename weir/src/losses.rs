@@ -177,7 +177,11 @@ fn amount(frames: u64, is_complete: bool) -> String {
 }
 
 fn causes(losses: &Losses) -> String {
-    losses.causes().map(|(cause, frames)| format!("{} {}", cause.phrase(), count(frames))).collect::<Vec<_>>().join(", ")
+    losses
+        .causes()
+        .map(|(cause, frames)| format!("{} {}", cause.phrase(), count(frames)))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 fn directions(losses: &DeviceLosses) -> [(&'static str, &Losses); 2] {

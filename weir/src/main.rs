@@ -9,6 +9,7 @@ mod experiment;
 mod files;
 mod import;
 mod losses;
+mod netdevs;
 mod report;
 mod reproduce;
 mod run;

@@ -15,6 +15,7 @@ use weir_units::{BitRate, Bytes};
 
 use crate::exit::{Failure, load_all};
 use crate::losses::LossLog;
+use crate::netdevs;
 use crate::storms::StormLog;
 use crate::summary::{RunSummary, print_summary};
 
@@ -50,6 +51,8 @@ const TICK: Duration = Duration::from_millis(20);
 pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let switches = load_all(&arguments.files)?;
     weir_dpdk_driver::check_machine(&switches)?;
+    // Until the ports are closed.
+    let _locks = weir_dpdk_driver::claim_devices(&switches)?;
     let placement = Placement::new(&switches, &weir_dpdk_io::cpu::allowed(), 0)?;
     let memory = Memory::of(&switches, placement.cpus.len(), 0);
     // Opened before anything starts: a summary that can't be written is wrong input.
@@ -126,6 +129,7 @@ fn watch(
         if running.has_failed() {
             return Ok(());
         }
+        netdevs::tell(switches, running);
         for (index, port, up) in running.update_links() {
             let name = &running.shared(index).ports()[port.index()].name;
             tracing::info!(switch = %switches[index].name, port = %name, "link {}", if up { "up" } else { "down" });

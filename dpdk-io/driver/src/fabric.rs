@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use weir_config::{Device, Idle, PortConfig, SwitchConfig};
 use weir_dpdk_io::{
-    Clock, DeviceLosses, Eal, EalArgs, LcoreHandle, MemoryMode, Mempool, MempoolConfig, Port, PortError, PortStats, RingEnd, RxQueue,
-    TxQueue, cpu,
+    Clock, DeviceLosses, Eal, EalArgs, LcoreHandle, MemoryMode, Mempool, MempoolConfig, Port, PortError, PortStats,
+    RingEnd, RxQueue, TxQueue, cpu,
 };
 use weir_switch_core::Shared;
 use weir_switch_core::report::{Report, Reporter};
@@ -18,8 +18,9 @@ use crate::devices::{Devices, OpenPort};
 use crate::error::DriverError;
 use crate::frame::{Frame, FrameStore};
 use crate::lcore_loop::{self, LcoreStats, LoopControl, Phase, Task};
-use crate::losses::LossMeters;
+use crate::losses::{LossMeters, netdev};
 use crate::memory::{CACHE, Memory};
+use crate::netdevs::{Netdevs, PortEvent};
 use crate::placement::Placement;
 use crate::switch_lcore::{DeviceBacklog, SwitchLcore};
 
@@ -65,6 +66,7 @@ pub struct Fabric<'a> {
 #[derive(Debug)]
 pub struct RunningFabric {
     control: Arc<LoopControl>,
+    netdevs: Netdevs,
     lcores: Vec<(u32, LcoreHandle, Arc<LcoreStats>)>,
     switches: Vec<RunningSwitch>,
     other_ports: Vec<Port>,
@@ -105,6 +107,8 @@ struct RunningSwitch {
     ports: Vec<Option<Port>>,
     backlogs: Vec<Arc<DeviceBacklog>>,
     losses: LossMeters,
+    /// By port: the kernel's interface, if it drives one.
+    interfaces: Vec<Option<String>>,
 }
 
 struct TaskBox(Box<dyn Task>);
@@ -223,7 +227,8 @@ impl<'a> Fabric<'a> {
         for (port, open) in config.ports.iter().zip(&ports) {
             losses.add(&port.device, open.as_ref());
         }
-        self.switches.push(RunningSwitch { shared, reporter, ports, backlogs, losses });
+        let interfaces = config.ports.iter().map(|port| netdev(&port.device).map(str::to_owned)).collect();
+        self.switches.push(RunningSwitch { shared, reporter, ports, backlogs, losses, interfaces });
         Ok(())
     }
 
@@ -265,6 +270,7 @@ impl<'a> Fabric<'a> {
         let control = Arc::new(LoopControl::default());
         let mut running = RunningFabric {
             control: control.clone(),
+            netdevs: Netdevs::new(self.switches.iter().map(|switch| switch.interfaces.clone()).collect()),
             lcores: Vec::new(),
             switches: self.switches,
             other_ports: self.other_ports,
@@ -327,12 +333,19 @@ impl RunningFabric {
         self.lcores.iter().any(|(_, handle, _)| handle.is_finished())
     }
 
+    /// What became of the kernel's interfaces below ports since the last call. A port whose interface is gone has no link from
+    /// then on. To be called before [`RunningFabric::update_links`].
+    pub fn netdev_events(&self) -> Vec<PortEvent> {
+        self.netdevs.poll()
+    }
+
     /// Looks at every port's link and tells the pipeline; returns the ports whose link changed.
     pub fn update_links(&self) -> Vec<(usize, PortId, bool)> {
         let mut changed = Vec::new();
         for (index, switch) in self.switches.iter().enumerate() {
             for (state, (number, port)) in switch.shared.ports().iter().zip(switch.ports.iter().enumerate()) {
-                let Some(Ok(link)) = port.as_ref().map(Port::link) else { continue };
+                let Some(Ok(mut link)) = port.as_ref().map(Port::link) else { continue };
+                link.up &= !self.netdevs.is_gone(index, number);
                 if link.up != state.link_up() {
                     let id = PortId(number as u16);
                     switch.shared.set_link_up(id, link.up);

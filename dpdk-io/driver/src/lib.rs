@@ -15,9 +15,11 @@ pub mod devices;
 mod error;
 mod fabric;
 mod frame;
+mod instance;
 mod lcore_loop;
 mod losses;
 mod memory;
+mod netdevs;
 mod placement;
 mod switch_lcore;
 
@@ -27,8 +29,10 @@ pub use fabric::{
     DeviceReport, Fabric, FabricOptions, RunningFabric, Runtime, Stopped, pci_addresses, pci_addresses_of,
 };
 pub use frame::{Frame, FrameStore};
+pub use instance::{DeviceLocks, check_devices, claim_devices};
 pub use lcore_loop::{LcoreStats, LoopControl, Phase, Task};
 pub use losses::loss_knowledge;
 pub use memory::Memory;
+pub use netdevs::PortEvent;
 pub use placement::{Placement, SwitchPlacement};
 pub use switch_lcore::SwitchLcore;

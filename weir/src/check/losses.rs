@@ -9,7 +9,8 @@ use super::put_together;
 pub fn unknown_losses(switch: &SwitchConfig) -> Vec<String> {
     let said = switch.ports.iter().flat_map(|port| {
         let told_at_start = matches!(port.device, Device::Pci(_));
-        let at_start = "losses at the device: whether it tells all of them is said at the start, when its driver is known";
+        let at_start =
+            "losses at the device: whether it tells all of them is said at the start, when its driver is known";
         let unknown = loss_knowledge(&port.device).map_or([None, None], |knowledge| knowledge.untold());
         let unknown = ["receive", "transmit"].into_iter().zip(unknown).filter_map(|(direction, untold)| {
             Some(format!("losses at the device on {direction} are unknown: it does not tell of {}", untold?))
