@@ -190,3 +190,41 @@ fn directions(losses: &DeviceLosses) -> [(&'static str, &Losses); 2] {
 
 const RECEIVE: &str = "receive";
 const TRANSMIT: &str = "transmit";
+
+#[cfg(test)]
+mod tests {
+    use weir_dpdk_io::LossCause;
+
+    use super::*;
+
+    fn lost(frames: u64, untold: Option<&'static str>) -> Losses {
+        let mut losses = Losses { untold, ..Losses::default() };
+        losses.add(LossCause::ReceiveFull, frames);
+        losses
+    }
+
+    #[test]
+    fn what_is_unknown_is_no_zero() {
+        let json = |losses, lossless| serde_json::to_value(DirectionSummary::new(&losses, lossless)).unwrap();
+        let unknown = json(lost(0, Some("its ring")), true);
+        assert_eq!((&unknown["frames"], &unknown["complete"]), (&serde_json::Value::Null, &false.into()));
+        assert_eq!(json(lost(0, None), true)["frames"], 0);
+        assert_eq!(json(lost(5, None), true)["lossless_at_most"], 5);
+        assert_eq!(json(lost(5, None), false)["lossless_at_most"], 0);
+        assert_eq!([amount(0, false), amount(5, false), amount(0, true)], ["unknown", "at least 5", "0"]);
+    }
+
+    #[test]
+    fn a_run_fails_only_where_lossless_frames_may_be_lost() {
+        let summary = |lossless| LossSummary {
+            receive: DirectionSummary::new(&lost(1_200, None), lossless),
+            transmit: DirectionSummary::new(&lost(0, Some("all")), true),
+        };
+        let fault = "its device lost 1,200 frames on receive (receive queue full 1,200), up to 1,200 of them lossless";
+        assert_eq!(summary(true).fault().as_deref(), Some(fault));
+        assert_eq!(summary(false).fault(), None);
+        let both = summary(false);
+        let table = loss_table([("p0", &both)].into_iter()).to_string();
+        assert!(table.contains("1,200") && table.contains("unknown"), "{table}");
+    }
+}
