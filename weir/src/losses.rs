@@ -198,7 +198,8 @@ mod tests {
     use super::*;
 
     fn lost(frames: u64, untold: Option<&'static str>) -> Losses {
-        let mut losses = Losses { untold, ..Losses::default() };
+        let mut losses = Losses::default();
+        losses.untold = untold;
         losses.add(LossCause::ReceiveFull, frames);
         losses
     }
