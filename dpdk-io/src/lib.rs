@@ -12,6 +12,8 @@
 //! | [`ring_port`], [`ring_pair`], [`vdev`] | devices without hardware |
 //! | [`Port::attach_netdev`] | an interface of the kernel, without DPDK's driver |
 //! | [`Clock`] | calibrated time-stamp counter |
+//! | [`LossMeter`] | what a port's device lost, by cause |
+//! | [`NetdevEvents`], [`Interface`] | the kernel's interfaces |
 //!
 //! # Ownership
 //! An [`Mbuf`] or [`Batch`] frees what it holds on drop. I/O never drops a
@@ -38,9 +40,11 @@ mod error;
 mod flow_control;
 mod kernel_pause;
 mod lcore;
+mod losses;
 mod mbuf;
 mod mempool;
 mod netdev;
+mod netlink;
 mod pdump;
 mod port;
 mod port_config;
@@ -57,9 +61,11 @@ pub use eal_args::{EalArgs, MemoryMode, free_hugepage_bytes};
 pub use error::{EalError, Errno, MempoolError, PdumpError, PortError};
 pub use flow_control::{DeviceFlowControl, FlowControlReport, FlowControlStep, MacControlTransmit, PauseState};
 pub use lcore::{Lcore, LcoreHandle, LcorePanic};
+pub use losses::{DeviceLosses, DriverKnowledge, LossCause, LossMeter, Losses, driver_knowledge};
 pub use mbuf::Mbuf;
 pub use mempool::{DEFAULT_DATA_ROOM, HEADROOM, Mempool, MempoolConfig, Placement, data_room_for, mempool_bytes};
 pub use netdev::{NetdevOptions, ring_slots};
+pub use netlink::{Interface, InterfaceCounters, NetdevEvent, NetdevEvents};
 pub use pdump::pdump_init;
 pub use port::{DeviceInfo, Link, PORTS_MAX, Port, PortEntry};
 pub use port_config::PortConfig;

@@ -2,6 +2,7 @@
 
 mod buffer;
 mod flow_control;
+mod losses;
 mod nics;
 #[cfg(test)]
 mod tests;
@@ -42,6 +43,9 @@ pub fn check(files: &[PathBuf]) -> Result<(), Failure> {
             print_lcores(placement, index);
         }
         println!("  {}", below_rate::catch_up(switch));
+        for unknown in losses::unknown_losses(switch) {
+            println!("  {unknown}");
+        }
         for warning in warnings::warnings(switch, &layout) {
             println!("  warning: {warning}");
         }
@@ -53,6 +57,9 @@ pub fn check(files: &[PathBuf]) -> Result<(), Failure> {
     nics::print_nics(&switches, memory, placement.as_ref().map_or(&[], |placement| &placement.cpus));
     placement?;
     weir_dpdk_driver::check_machine(&switches)?;
+    for socket in weir_dpdk_driver::check_devices(&switches)? {
+        println!("{} is left by an instance that is dead; weir run removes it", socket.display());
+    }
     println!("everything that the configuration names is on this machine");
     Ok(())
 }

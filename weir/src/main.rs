@@ -9,6 +9,8 @@ mod exit;
 mod experiment;
 mod files;
 mod import;
+mod losses;
+mod netdevs;
 mod peers;
 mod report;
 mod reproduce;

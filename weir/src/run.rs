@@ -16,6 +16,8 @@ use weir_units::{BitRate, Bytes};
 
 use crate::below_rate::{self, RateLog};
 use crate::exit::{Failure, load_all};
+use crate::losses::LossLog;
+use crate::netdevs;
 use crate::peers::{PeerLog, overrun};
 use crate::storms::StormLog;
 use crate::summary::{RunSummary, print_summary};
@@ -52,6 +54,8 @@ const TICK: Duration = Duration::from_millis(20);
 pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let switches = load_all(&arguments.files)?;
     weir_dpdk_driver::check_machine(&switches)?;
+    // Until the ports are closed.
+    let _locks = weir_dpdk_driver::claim_devices(&switches)?;
     let placement = Placement::new(&switches, &weir_dpdk_io::cpu::allowed(), 0)?;
     let memory = Memory::of(&switches, placement.cpus.len(), 0);
     // Opened before anything starts: a summary that can't be written is wrong input.
@@ -124,17 +128,20 @@ fn watch(
     let mut warned = false;
     let (mut storms, mut peers) = (StormLog::default(), PeerLog::default());
     let mut rates = RateLog::new();
+    let mut losses = LossLog::new(switches, running);
     while !stop.load(Ordering::Relaxed) && arguments.duration.is_none_or(|s| started.elapsed().as_secs() < s) {
         std::thread::park_timeout(TICK);
         if running.has_failed() {
             return Ok(());
         }
+        netdevs::tell(switches, running);
         for (index, port, up) in running.update_links() {
             let name = &running.shared(index).ports()[port.index()].name;
             tracing::info!(switch = %switches[index].name, port = %name, "link {}", if up { "up" } else { "down" });
         }
         storms.tell(switches, running);
         rates.tell(switches, placement, running);
+        losses.tell(switches, running);
         if Instant::now() < next {
             continue;
         }
@@ -142,7 +149,7 @@ fn watch(
         for (index, last) in last.iter_mut().enumerate() {
             let report = running.report(index)?;
             if !arguments.quiet {
-                println!("{}", rates_line(&switches[index], last, &report));
+                println!("{}{}", rates_line(&switches[index], last, &report), losses.in_line(index));
                 std::io::stdout().flush()?;
             }
             if !warned && let Some((port, violations)) = overrun_port(&report) {

@@ -23,6 +23,8 @@ use crate::below_rate::{Lateness, below_rate};
 
 use crate::peers::overrun;
 
+use crate::losses::LossSummary;
+
 /// A finished run. Sizes are in bytes without FCS where frames are counted, as charged where buffers are.
 #[derive(Serialize)]
 pub struct RunSummary {
@@ -127,6 +129,8 @@ struct PortSummary {
     device_backlog_max: Option<u32>,
     /// How a shaped port used its wire; null for one without a rate.
     line_time: Option<LineSummary>,
+    /// Frames lost before the switch had them, and after it handed them over; they are not in the books.
+    device_losses: LossSummary,
     classes: Vec<ClassSummary>,
 }
 
@@ -264,6 +268,11 @@ impl RunSummary {
                     "{name}: {without_memory} frames were lost for want of packet memory: a fault of the set-up"
                 ));
             }
+            if let Some((port, fault)) =
+                switch.ports.iter().find_map(|port| Some((&port.name, port.device_losses.fault()?)))
+            {
+                return Some(format!("{name}: port {port}: {fault}"));
+            }
             if !switch.balance.holds {
                 return Some(format!("{name}: the books do not balance"));
             }
@@ -316,9 +325,10 @@ fn switch_summary(
     let balance = report.balance;
     let clock_ran_for = Span::from_nanos(ran_for.as_nanos() as u64).divided_by(u64::from(config.time_dilation));
     let ports = report.ports.iter().zip(&config.ports).zip(devices).enumerate();
-    let ports = ports.map(|(number, ((port, config), device))| {
+    let ports = ports.map(|(number, ((port, own), device))| {
         let line = port.line_time.map(|line| line_summary(&line, lateness(PortId(number as u16)).as_ref()));
-        PortSummary { line_time: line, ..port_summary(port, config, device, clock_ran_for) }
+        let losses = LossSummary::new(config, port, &device.losses);
+        PortSummary { line_time: line, ..port_summary(port, own, device, losses, clock_ran_for) }
     });
     SwitchSummary {
         name: config.name.clone(),
@@ -368,7 +378,13 @@ fn side_pool(pool: PoolUse) -> SidePoolSummary {
     }
 }
 
-fn port_summary(port: &PortReport, config: &PortConfig, device: &DeviceReport, ran_for: Span) -> PortSummary {
+fn port_summary(
+    port: &PortReport,
+    config: &PortConfig,
+    device: &DeviceReport,
+    device_losses: LossSummary,
+    ran_for: Span,
+) -> PortSummary {
     let sent = port.control_tx.pfc + port.control_tx.pause + port.control_tx.credit;
     let is_shown = |class: &ClassReport| class.is_used() || class.rate_rx.is_some_and(|rate| Some(rate) < config.rate);
     PortSummary {
@@ -394,6 +410,7 @@ fn port_summary(port: &PortReport, config: &PortConfig, device: &DeviceReport, r
         device_missed: device.stats.map_or(0, |stats| stats.imissed),
         device_no_mbuf: device.stats.map_or(0, |stats| stats.rx_nombuf),
         device_backlog_max: device.backlog_max,
+        device_losses,
         line_time: None,
         classes: port.classes.iter().enumerate().filter(|(_, class)| is_shown(class)).map(class_summary).collect(),
     }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use weir_config::{Device, Idle, PortConfig, SwitchConfig};
 use weir_dpdk_io::{
-    Clock, Eal, EalArgs, IoAddresses, LcoreHandle, MemoryMode, Mempool, MempoolConfig, Port, PortError, PortStats,
-    RingEnd, RxQueue, TxQueue, cpu,
+    Clock, DeviceLosses, Eal, EalArgs, IoAddresses, LcoreHandle, MemoryMode, Mempool, MempoolConfig, Port, PortError,
+    PortStats, RingEnd, RxQueue, TxQueue, cpu,
 };
 use weir_switch_core::Shared;
 use weir_switch_core::report::{Report, Reporter};
@@ -20,7 +20,9 @@ use crate::devices::{Devices, OpenPort};
 use crate::error::DriverError;
 use crate::frame::{Frame, FrameStore};
 use crate::lcore_loop::{self, LcoreStats, LoopControl, Phase, Task};
+use crate::losses::{LossMeters, netdev};
 use crate::memory::{CACHE, Memory};
+use crate::netdevs::{Netdevs, PortEvent};
 use crate::placement::Placement;
 use crate::poll_gap;
 use crate::switch_lcore::{DeviceBacklog, SwitchLcore};
@@ -67,6 +69,7 @@ pub struct Fabric<'a> {
 #[derive(Debug)]
 pub struct RunningFabric {
     control: Arc<LoopControl>,
+    netdevs: Netdevs,
     lcores: Vec<(u32, LcoreHandle, Arc<LcoreStats>)>,
     switches: Vec<RunningSwitch>,
     other_ports: Vec<Port>,
@@ -95,6 +98,8 @@ pub struct DeviceReport {
     pub stats: Option<PortStats>,
     /// The most frames that stood in its transmit queue, out of the MMU's sight; `None` where it does not tell.
     pub backlog_max: Option<u32>,
+    /// What it lost.
+    pub losses: DeviceLosses,
 }
 
 /// One switch, as the control thread has it.
@@ -106,6 +111,9 @@ struct RunningSwitch {
     /// `None` for clones, which have no device.
     ports: Vec<Option<Port>>,
     backlogs: Vec<Arc<DeviceBacklog>>,
+    losses: LossMeters,
+    /// By port: the kernel's interface, if it drives one.
+    interfaces: Vec<Option<String>>,
 }
 
 struct TaskBox(Box<dyn Task>);
@@ -227,7 +235,13 @@ impl<'a> Fabric<'a> {
             let tx = take_queues::<TxQueue>(&lcore.role.transmits, &mut tx);
             self.tasks[*on].push(TaskBox(Box::new(SwitchLcore::new(lcore, rx, tx, &backlogs, self.store.clone()))));
         }
-        self.switches.push(RunningSwitch { config: config.clone(), shared, reporter, ports, backlogs });
+        let losses = LossMeters::default();
+        for (port, open) in config.ports.iter().zip(&ports) {
+            losses.add(&port.device, open.as_ref());
+        }
+        let interfaces = config.ports.iter().map(|port| netdev(&port.device).map(str::to_owned)).collect();
+        let config = config.clone();
+        self.switches.push(RunningSwitch { config, shared, reporter, ports, backlogs, losses, interfaces });
         Ok(())
     }
 
@@ -269,6 +283,7 @@ impl<'a> Fabric<'a> {
         let control = Arc::new(LoopControl::default());
         let mut running = RunningFabric {
             control: control.clone(),
+            netdevs: Netdevs::new(self.switches.iter().map(|switch| switch.interfaces.clone()).collect()),
             lcores: Vec::new(),
             switches: self.switches,
             other_ports: self.other_ports,
@@ -331,12 +346,19 @@ impl RunningFabric {
         self.lcores.iter().any(|(_, handle, _)| handle.is_finished())
     }
 
+    /// What became of the kernel's interfaces below ports since the last call. A port whose interface is gone has no link from
+    /// then on. To be called before [`RunningFabric::update_links`].
+    pub fn netdev_events(&self) -> Vec<PortEvent> {
+        self.netdevs.poll()
+    }
+
     /// Looks at every port's link and tells the pipeline; returns the ports whose link changed.
     pub fn update_links(&self) -> Vec<(usize, PortId, bool)> {
         let mut changed = Vec::new();
         for (index, switch) in self.switches.iter().enumerate() {
             for (state, (number, port)) in switch.shared.ports().iter().zip(switch.ports.iter().enumerate()) {
-                let Some(Ok(link)) = port.as_ref().map(Port::link) else { continue };
+                let Some(Ok(mut link)) = port.as_ref().map(Port::link) else { continue };
+                link.up &= !self.netdevs.is_gone(index, number);
                 if link.up != state.link_up() {
                     let id = PortId(number as u16);
                     switch.shared.set_link_up(id, link.up);
@@ -356,15 +378,22 @@ impl RunningFabric {
         changed
     }
 
+    /// What the device of each port of switch `index` lost since the start; nothing for a clone. To be called every second or
+    /// so, see [`weir_dpdk_io::LossMeter::read`].
+    pub fn device_losses(&self, index: usize) -> Vec<DeviceLosses> {
+        let switch = &self.switches[index];
+        switch.losses.read(&switch.ports)
+    }
+
     /// What the device of each port of switch `index` tells of itself; nothing for a clone.
     pub fn device_reports(&self, index: usize) -> Vec<DeviceReport> {
         let switch = &self.switches[index];
-        let report = |(port, backlog): (&Option<Port>, &Arc<DeviceBacklog>)| {
+        let report = |((port, backlog), losses): ((&Option<Port>, &Arc<DeviceBacklog>), DeviceLosses)| {
             let frames = backlog.frames_max();
             let stats = port.as_ref().and_then(|port| port.stats().ok());
-            DeviceReport { stats, backlog_max: (frames > 0).then_some(frames) }
+            DeviceReport { stats, backlog_max: (frames > 0).then_some(frames), losses }
         };
-        switch.ports.iter().zip(&switch.backlogs).map(report).collect()
+        switch.ports.iter().zip(&switch.backlogs).zip(self.device_losses(index)).map(report).collect()
     }
 
     /// Stops: no more frames are received, what is held is sent for up to `drain`, the rest is given up and counted.

@@ -18,8 +18,11 @@ pub mod devices;
 mod error;
 mod fabric;
 mod frame;
+mod instance;
 mod lcore_loop;
+mod losses;
 mod memory;
+mod netdevs;
 mod nics;
 mod placement;
 pub mod poll_gap;
@@ -36,8 +39,11 @@ pub use fabric::{
     DeviceReport, Fabric, FabricOptions, RunningFabric, Runtime, Stopped, pci_addresses, pci_addresses_of,
 };
 pub use frame::{Frame, FrameStore};
+pub use instance::{DeviceLocks, check_devices, claim_devices};
 pub use lcore_loop::{LcoreStats, LoopControl, Phase, Task};
+pub use losses::loss_knowledge;
 pub use memory::{Memory, rx_descriptors};
+pub use netdevs::PortEvent;
 pub use nics::{Access, Finding, NicFacts, System};
 pub use placement::{Placement, SwitchPlacement};
 pub use poll_gaps::{GapReport, PollGaps};

@@ -5,6 +5,7 @@ use weir_units::BitRate;
 
 use super::{PortSummary, RunSummary, SwitchSummary};
 use crate::below_rate::who_had;
+use crate::losses::loss_table;
 use crate::table::{Table, count};
 
 /// Prints a summary as tables.
@@ -23,6 +24,8 @@ pub fn print_summary(summary: &RunSummary) {
         );
         let reasons: Vec<_> = switch.drops.iter().map(|(reason, n)| format!("{reason} {}", count(*n))).collect();
         println!("  drops: {}", if reasons.is_empty() { "none".to_owned() } else { reasons.join(", ") });
+        let losses = loss_table(switch.ports.iter().map(|port| (port.name.as_str(), &port.device_losses)));
+        println!("  lost at devices: {}", if losses.is_empty() { "none" } else { "see the table" });
         println!(
             "  shared buffer: peak {} of {} B",
             count(switch.pool.used_max_bytes),
@@ -50,6 +53,7 @@ pub fn print_summary(summary: &RunSummary) {
         }
         println!("{}", traffic_table(switch));
         for table in [
+            losses,
             pause_table(switch),
             message_table(switch),
             rate_table(switch),

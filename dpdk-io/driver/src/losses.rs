@@ -1,0 +1,78 @@
+//! What ports' devices lost, and which of them can't tell.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use weir_config::Device;
+use weir_dpdk_io::{DeviceLosses, DriverKnowledge, LossMeter, Port, driver_knowledge};
+
+/// The meters of a switch's ports, for the control thread.
+#[derive(Debug, Default)]
+pub(crate) struct LossMeters(Mutex<Vec<Option<LossMeter>>>);
+
+impl LossMeters {
+    /// Counts the losses of one more port from now on; nothing for a clone, which has no device.
+    pub(crate) fn add(&self, device: &Device, port: Option<&Port>) {
+        self.lock().push(port.map(|port| LossMeter::new(port, netdev(device))));
+    }
+
+    /// Reads the devices of `ports`, which are the ports that were added, in their order.
+    pub(crate) fn read(&self, ports: &[Option<Port>]) -> Vec<DeviceLosses> {
+        let mut meters = self.lock();
+        let read = |(meter, port): (&mut Option<LossMeter>, &Option<Port>)| match (meter, port) {
+            (Some(meter), Some(port)) => meter.read(port),
+            _ => DeviceLosses::default(),
+        };
+        meters.iter_mut().zip(ports).map(read).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Option<LossMeter>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The kernel's interface that a device drives or makes.
+pub(crate) fn netdev(device: &Device) -> Option<&str> {
+    match device {
+        Device::AfPacket(name) | Device::AfXdp(name) | Device::Tap(name) => Some(name),
+        _ => None,
+    }
+}
+
+/// What is known, before anything starts, of the losses of a device; `None` where only the start shows the driver (PCI), and
+/// for clones.
+pub fn loss_knowledge(device: &Device) -> Option<&'static DriverKnowledge> {
+    let driver = match device {
+        Device::AfPacket(_) => "af_packet",
+        Device::AfXdp(_) => "net_af_xdp",
+        Device::Tap(_) => "net_tap",
+        Device::VhostUser(_) => "net_vhost",
+        Device::Memif { .. } => "net_memif",
+        Device::Ring(_) => "net_ring",
+        Device::Pcap { .. } => "net_pcap",
+        Device::Null { .. } => "net_null",
+        Device::Pci(_) | Device::CloneOf(_) => return None,
+    };
+    Some(driver_knowledge(driver))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drivers_without_hardware_have_a_row() {
+        let devices = [
+            Device::AfPacket("a".into()),
+            Device::AfXdp("a".into()),
+            Device::Tap("a".into()),
+            Device::VhostUser("a".into()),
+            Device::Memif { socket: "a".into(), id: 0, server: true },
+            Device::Ring("a".into()),
+            Device::Pcap { rx: None, tx: None, infinite: false },
+            Device::Null { frame_bytes: 60 },
+        ];
+        for device in devices {
+            assert!(!loss_knowledge(&device).expect("known").driver.is_empty(), "{device}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! The kernel's interfaces below ports, while the switches run.
+
+use std::sync::{Mutex, PoisonError};
+
+use weir_dpdk_io::{NetdevEvent, NetdevEvents};
+
+/// What became of the interface below a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortEvent {
+    /// The switch's number.
+    pub switch: usize,
+    /// The port's number.
+    pub port: usize,
+    /// The interface's name.
+    pub interface: String,
+    /// What became of it.
+    pub event: NetdevEvent,
+}
+
+/// Watches the interfaces; knows which ports have lost theirs.
+#[derive(Debug)]
+pub(crate) struct Netdevs(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    /// `None` where there is nothing to watch, or the kernel does not let us.
+    events: Option<NetdevEvents>,
+    /// By switch and port.
+    ports: Vec<Vec<Option<String>>>,
+    gone: Vec<Vec<bool>>,
+}
+
+impl Netdevs {
+    pub(crate) fn new(ports: Vec<Vec<Option<String>>>) -> Netdevs {
+        let names: Vec<String> = ports.iter().flatten().flatten().cloned().collect();
+        let events = (!names.is_empty()).then(|| NetdevEvents::new(names));
+        let events = events
+            .and_then(|events| events.inspect_err(|error| tracing::warn!("interfaces are not watched: {error}")).ok());
+        let gone = ports.iter().map(|ports| vec![false; ports.len()]).collect();
+        Netdevs(Mutex::new(State { events, ports, gone }))
+    }
+
+    /// What has happened since the last call.
+    pub(crate) fn poll(&self) -> Vec<PortEvent> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(events) = &mut state.events else { return Vec::new() };
+        let events = events.poll().unwrap_or_else(|error| {
+            tracing::warn!("interfaces can't be watched: {error}");
+            Vec::new()
+        });
+        events.into_iter().flat_map(|(interface, event)| state.handle(&interface, &event)).collect()
+    }
+
+    /// Whether the interface that the port was attached to is no more.
+    pub(crate) fn is_gone(&self, switch: usize, port: usize) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).gone[switch][port]
+    }
+}
+
+impl State {
+    fn handle(&mut self, interface: &str, event: &NetdevEvent) -> Vec<PortEvent> {
+        let mut told = Vec::new();
+        for (switch, ports) in self.ports.iter().enumerate() {
+            for (port, _) in ports.iter().enumerate().filter(|(_, name)| name.as_deref() == Some(interface)) {
+                // The port's sockets are bound to the interface that was there; one of the same name is another.
+                self.gone[switch][port] |= *event == NetdevEvent::Gone;
+                told.push(PortEvent { switch, port, interface: interface.to_owned(), event: event.clone() });
+            }
+        }
+        told
+    }
+}

@@ -1,0 +1,461 @@
+//! Frames that a device lost, before the program saw them or after it handed them over.
+//!
+//! What a driver's counters mean is known here alone, in [`DRIVERS`]: which of
+//! them count lost frames, and whether that is all that its device can lose.
+
+use crate::netlink::{Interface, InterfaceCounters};
+use crate::port::Port;
+use crate::xstats::PortStats;
+
+/// Frames that a port's device lost, since [`LossMeter::new`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceLosses {
+    /// On their way in: no queue of the port ever had them.
+    pub receive: Losses,
+    /// On their way out: the device took them, and they did not leave.
+    pub transmit: Losses,
+}
+
+/// Lost frames of one direction, by cause. The default is: none, and that is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    by_cause: [u64; LossCause::ALL.len()],
+    /// What the device can lose without telling, as a phrase; `None` where it tells all.
+    pub untold: Option<&'static str>,
+}
+
+/// Why a device lost a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LossCause {
+    /// The receive queue, ring or buffer of the device was full.
+    ReceiveFull,
+    /// Damaged on the wire, or of a length that the device does not take.
+    Damaged,
+    /// There was no packet memory.
+    NoMemory,
+    /// The kernel's interface dropped it before the device's driver had it.
+    InterfaceReceive,
+    /// The device could not send it.
+    NotSent,
+    /// The kernel's interface, or its peer behind a veth pair, dropped it after the device's driver handed it over.
+    InterfaceTransmit,
+}
+
+impl LossCause {
+    /// All causes.
+    pub const ALL: [LossCause; 6] = [
+        LossCause::ReceiveFull,
+        LossCause::Damaged,
+        LossCause::NoMemory,
+        LossCause::InterfaceReceive,
+        LossCause::NotSent,
+        LossCause::InterfaceTransmit,
+    ];
+
+    /// A name for programs.
+    pub fn name(self) -> &'static str {
+        match self {
+            LossCause::ReceiveFull => "receive_queue_full",
+            LossCause::Damaged => "damaged",
+            LossCause::NoMemory => "no_memory",
+            LossCause::InterfaceReceive => "interface_rx_dropped",
+            LossCause::NotSent => "not_sent",
+            LossCause::InterfaceTransmit => "interface_tx_dropped",
+        }
+    }
+
+    /// A phrase for people.
+    pub fn phrase(self) -> &'static str {
+        match self {
+            LossCause::ReceiveFull => "receive queue full",
+            LossCause::Damaged => "damaged",
+            LossCause::NoMemory => "no packet memory",
+            LossCause::InterfaceReceive => "dropped by the interface",
+            LossCause::NotSent => "not sent",
+            LossCause::InterfaceTransmit => "dropped by the interface or behind it",
+        }
+    }
+}
+
+impl Losses {
+    /// Lost frames that the device told of.
+    pub fn told(&self) -> u64 {
+        self.by_cause.iter().sum()
+    }
+
+    /// Causes that occurred, with their frames.
+    pub fn causes(&self) -> impl Iterator<Item = (LossCause, u64)> {
+        LossCause::ALL.into_iter().zip(self.by_cause).filter(|(_, frames)| *frames > 0)
+    }
+
+    /// Adds frames lost for a cause.
+    pub fn add(&mut self, cause: LossCause, frames: u64) {
+        self.by_cause[cause as usize] += frames;
+    }
+
+    /// What was lost since `earlier`, a value of the same meter.
+    pub fn since(&self, earlier: &Losses) -> Losses {
+        let mut since = *self;
+        for (now, was) in since.by_cause.iter_mut().zip(earlier.by_cause) {
+            *now = now.saturating_sub(was);
+        }
+        since
+    }
+}
+
+/// What the losses of a driver's devices are known by.
+#[derive(Debug)]
+pub struct DriverKnowledge {
+    /// The driver's name; empty for the row of drivers that have none.
+    pub driver: &'static str,
+    receive: Direction,
+    transmit: Direction,
+}
+
+#[derive(Debug)]
+struct Direction {
+    /// Counters of lost frames. No frame is in two of them.
+    counters: &'static [(Counter, LossCause)],
+    untold: Option<&'static str>,
+}
+
+/// Where a number is read.
+#[derive(Clone, Copy, Debug)]
+enum Counter {
+    Missed,
+    Errors,
+    NoMbuf,
+    OutErrors,
+    /// By its name in [`Port::xstats`].
+    Extended(&'static str),
+    Interface(fn(&InterfaceCounters) -> u64),
+    /// What the interface dropped on its way out without a word to the driver: its `tx_dropped`, less what the driver counts
+    /// under this name, frames that it was told of and kept.
+    InterfaceSilent(&'static str),
+}
+
+/// Nothing is lost: what there is no room for stays with the sender.
+const NOTHING: Direction = Direction { counters: &[], untold: None };
+
+const MISSED: (Counter, LossCause) = (Counter::Missed, LossCause::ReceiveFull);
+const DAMAGED: (Counter, LossCause) = (Counter::Errors, LossCause::Damaged);
+const NO_MEMORY: (Counter, LossCause) = (Counter::NoMbuf, LossCause::NoMemory);
+const NOT_SENT: (Counter, LossCause) = (Counter::OutErrors, LossCause::NotSent);
+
+/// Frames that the NIC below an interface had no room for.
+const NIC_MISSED: (Counter, LossCause) = (Counter::Interface(|i| i.rx_missed), LossCause::ReceiveFull);
+const NIC_DAMAGED: (Counter, LossCause) = (Counter::Interface(|i| i.rx_errors), LossCause::Damaged);
+/// Frames that reached no packet socket, ours included: the stack counts what some socket took elsewhere.
+const INTERFACE_RX: (Counter, LossCause) = (Counter::Interface(|i| i.rx_dropped), LossCause::InterfaceReceive);
+const INTERFACE_TX: (Counter, LossCause) = (Counter::Interface(|i| i.tx_dropped), LossCause::InterfaceTransmit);
+/// Lost carriers are among them.
+const INTERFACE_TX_ERRORS: (Counter, LossCause) = (Counter::Interface(|i| i.tx_errors), LossCause::InterfaceTransmit);
+
+/// A NIC of the driver's own, which counts what it has no descriptor for, and what came damaged. `rx_nombuf` is none of its
+/// losses: the frame waits in its descriptor, and what comes after it is missed.
+const NIC_RECEIVE: Direction = Direction { counters: &[MISSED, DAMAGED], untold: None };
+const NIC_TRANSMIT: Direction = Direction { counters: &[NOT_SENT], untold: None };
+
+/// What each driver tells, from its sources (DPDK 22.11 to 24.11). `oerrors` stands only where the driver counts frames that it
+/// took: af_xdp, tap and others count those that it left with the program too.
+static DRIVERS: &[DriverKnowledge] = &[
+    // Its rings are in memory: what they have no room for stays with the sender.
+    DriverKnowledge { driver: "net_ring", receive: NOTHING, transmit: NOTHING },
+    DriverKnowledge { driver: "net_null", receive: NOTHING, transmit: NOTHING },
+    DriverKnowledge { driver: "net_memif", receive: NOTHING, transmit: NOTHING },
+    DriverKnowledge { driver: "net_vhost", receive: NOTHING, transmit: NOTHING },
+    DriverKnowledge {
+        driver: "net_pcap",
+        receive: Direction { counters: &[MISSED, DAMAGED, NO_MEMORY], untold: None },
+        transmit: NIC_TRANSMIT,
+    },
+    // The interface is the host's end of the cable: what it could not send is what the port did not receive.
+    DriverKnowledge {
+        driver: "net_tap",
+        receive: Direction {
+            counters: &[
+                (Counter::Interface(|i| i.tx_dropped), LossCause::ReceiveFull),
+                (Counter::Interface(|i| i.tx_errors), LossCause::Damaged),
+                DAMAGED,
+                NO_MEMORY,
+            ],
+            untold: None,
+        },
+        transmit: NOTHING,
+    },
+    DriverKnowledge {
+        driver: "net_af_packet",
+        receive: Direction {
+            counters: &[NIC_MISSED, NIC_DAMAGED, INTERFACE_RX],
+            untold: Some("frames that found the packet socket's ring full"),
+        },
+        transmit: Direction {
+            counters: &[NOT_SENT, INTERFACE_TX, INTERFACE_TX_ERRORS],
+            untold: Some("frames longer than the interface's MTU"),
+        },
+    },
+    // Our own port on an interface. Drivers of the kernel's that refuse a frame count it as dropped each time, and it stays with us.
+    DriverKnowledge {
+        driver: "af_packet",
+        receive: Direction { counters: &[MISSED, DAMAGED, NIC_MISSED, NIC_DAMAGED], untold: None },
+        transmit: Direction {
+            counters: &[
+                NOT_SENT,
+                (Counter::InterfaceSilent("tx_busy"), LossCause::InterfaceTransmit),
+                INTERFACE_TX_ERRORS,
+            ],
+            untold: None,
+        },
+    },
+    // The interface's rx_dropped has some of what the socket counts, by the mode of XDP.
+    DriverKnowledge {
+        driver: "net_af_xdp",
+        receive: Direction { counters: &[MISSED, NIC_MISSED, NIC_DAMAGED], untold: None },
+        transmit: Direction {
+            counters: &[(Counter::Extended("xsk_tx_invalid"), LossCause::NotSent), INTERFACE_TX, INTERFACE_TX_ERRORS],
+            untold: None,
+        },
+    },
+    DriverKnowledge { driver: "net_ixgbe", receive: NIC_RECEIVE, transmit: NIC_TRANSMIT },
+    DriverKnowledge { driver: "net_e1000_igb", receive: NIC_RECEIVE, transmit: NIC_TRANSMIT },
+    DriverKnowledge { driver: "net_e1000_em", receive: NIC_RECEIVE, transmit: NIC_TRANSMIT },
+    DriverKnowledge { driver: "net_igc", receive: NIC_RECEIVE, transmit: NIC_TRANSMIT },
+    DriverKnowledge { driver: "net_i40e", receive: NIC_RECEIVE, transmit: NIC_TRANSMIT },
+    DriverKnowledge { driver: "net_ice", receive: NIC_RECEIVE, transmit: NIC_TRANSMIT },
+    DriverKnowledge { driver: "net_bnxt", receive: NIC_RECEIVE, transmit: NIC_TRANSMIT },
+    // The driver gives the buffer of such a frame back to the device.
+    DriverKnowledge {
+        driver: "net_vmxnet3",
+        receive: Direction { counters: &[MISSED, DAMAGED, NO_MEMORY], untold: None },
+        transmit: NIC_TRANSMIT,
+    },
+    // imissed has what no descriptor was there for, the discards of the wire's side what no buffer of the NIC was there for.
+    DriverKnowledge {
+        driver: "mlx5_pci",
+        receive: Direction {
+            counters: &[
+                MISSED,
+                DAMAGED,
+                (Counter::Extended("rx_phy_discard_packets"), LossCause::ReceiveFull),
+                (Counter::Extended("rx_phy_crc_errors"), LossCause::Damaged),
+            ],
+            untold: None,
+        },
+        transmit: Direction {
+            counters: &[NOT_SENT, (Counter::Extended("tx_phy_discard_packets"), LossCause::NotSent)],
+            untold: None,
+        },
+    },
+    DriverKnowledge {
+        driver: "net_virtio",
+        receive: Direction { counters: &[DAMAGED], untold: Some("frames that its backend had no room for") },
+        transmit: Direction { counters: &[], untold: Some("frames that its backend could not send") },
+    },
+    UNKNOWN_DRIVER,
+];
+
+/// For a driver without a row: what it counts is a part of the truth.
+const UNKNOWN_DRIVER: DriverKnowledge = DriverKnowledge {
+    driver: "",
+    receive: Direction { counters: &[MISSED, DAMAGED], untold: Some("what this driver's counters mean is not known") },
+    transmit: Direction { counters: &[], untold: Some("what this driver's counters mean is not known") },
+};
+
+/// What is known of a driver's losses.
+pub fn driver_knowledge(driver: &str) -> &'static DriverKnowledge {
+    static UNKNOWN: DriverKnowledge = UNKNOWN_DRIVER;
+    DRIVERS.iter().find(|row| row.driver == driver).unwrap_or(&UNKNOWN)
+}
+
+impl DriverKnowledge {
+    /// What devices of this driver can lose without telling, on receive and on transmit.
+    pub fn untold(&self) -> [Option<&'static str>; 2] {
+        [self.receive.untold, self.transmit.untold]
+    }
+
+    fn counters(&self) -> impl Iterator<Item = (bool, Counter, LossCause)> {
+        let receive = self.receive.counters.iter().map(|(counter, cause)| (true, *counter, *cause));
+        receive.chain(self.transmit.counters.iter().map(|(counter, cause)| (false, *counter, *cause)))
+    }
+
+    fn reads(&self, wanted: impl Fn(&Counter) -> bool) -> bool {
+        self.counters().any(|(_, counter, _)| wanted(&counter))
+    }
+}
+
+/// Follows the counters of one port's device. They may start again from 0, as those of an interface that is made again do.
+#[derive(Debug)]
+pub struct LossMeter {
+    knowledge: &'static DriverKnowledge,
+    interface: Option<String>,
+    /// What each counter of the row read last; `None` before it was ever read.
+    last: Vec<Option<u64>>,
+    losses: DeviceLosses,
+}
+
+impl LossMeter {
+    /// Counts from now on. `interface` is the kernel's interface that the port drives, or makes, if there is one.
+    pub fn new(port: &Port, interface: Option<&str>) -> LossMeter {
+        let knowledge = driver_knowledge(&port.driver_name());
+        let mut meter = LossMeter::of(knowledge, interface);
+        meter.read(port);
+        meter
+    }
+
+    fn of(knowledge: &'static DriverKnowledge, interface: Option<&str>) -> LossMeter {
+        let losses = DeviceLosses {
+            receive: Losses { untold: knowledge.receive.untold, ..Losses::default() },
+            transmit: Losses { untold: knowledge.transmit.untold, ..Losses::default() },
+        };
+        LossMeter {
+            knowledge,
+            interface: interface.map(str::to_owned),
+            last: vec![None; knowledge.counters().count()],
+            losses,
+        }
+    }
+
+    /// Reads the device's counters: every second at least, or those of some NICs stick at their highest value. Takes some
+    /// system calls, and is no matter for an lcore. Returns what was lost since the start.
+    pub fn read(&mut self, port: &Port) -> DeviceLosses {
+        let row = self.knowledge;
+        let interface = || self.interface.as_deref().and_then(|name| Interface::by_name(name).ok().flatten());
+        self.take(&Reading {
+            stats: port.stats().ok(),
+            extended: if row.reads(|counter| matches!(counter, Counter::Extended(_) | Counter::InterfaceSilent(_))) {
+                port.xstats().unwrap_or_default()
+            } else {
+                Vec::new()
+            },
+            interface: if row.reads(|counter| matches!(counter, Counter::Interface(_) | Counter::InterfaceSilent(_))) {
+                interface().map(|interface| interface.counters)
+            } else {
+                None
+            },
+        })
+    }
+
+    /// The driver's row.
+    pub fn knowledge(&self) -> &'static DriverKnowledge {
+        self.knowledge
+    }
+
+    fn take(&mut self, reading: &Reading) -> DeviceLosses {
+        for ((is_receive, counter, cause), last) in self.knowledge.counters().zip(&mut self.last) {
+            let losses = if is_receive { &mut self.losses.receive } else { &mut self.losses.transmit };
+            match (reading.value(counter), *last) {
+                // The two that it is the difference of do not move at one instant.
+                (Some(now), Some(before)) if matches!(counter, Counter::InterfaceSilent(_)) => {
+                    losses.add(cause, now.saturating_sub(before));
+                    *last = Some(now.max(before));
+                }
+                (Some(now), Some(before)) => {
+                    // Less than before: it has started again from 0.
+                    losses.add(cause, now.checked_sub(before).unwrap_or(now));
+                    *last = Some(now);
+                }
+                (Some(now), None) => *last = Some(now),
+                // It is gone for now, with its interface; what it had is kept.
+                (None, Some(_)) => {}
+                (None, None) => losses.untold = losses.untold.or(Some("a counter of the device can't be read")),
+            }
+        }
+        self.losses
+    }
+}
+
+/// All that counters are read from, at one instant.
+#[derive(Debug, Default)]
+struct Reading {
+    stats: Option<PortStats>,
+    extended: Vec<(String, u64)>,
+    interface: Option<InterfaceCounters>,
+}
+
+impl Reading {
+    fn value(&self, counter: Counter) -> Option<u64> {
+        let stats = self.stats.as_ref();
+        match counter {
+            Counter::Missed => stats.map(|stats| stats.imissed),
+            Counter::Errors => stats.map(|stats| stats.ierrors),
+            Counter::NoMbuf => stats.map(|stats| stats.rx_nombuf),
+            Counter::OutErrors => stats.map(|stats| stats.oerrors),
+            Counter::Extended(name) => self.extended(name),
+            Counter::Interface(value) => self.interface.as_ref().map(value),
+            Counter::InterfaceSilent(refused) => {
+                Some(self.interface.as_ref()?.tx_dropped.saturating_sub(self.extended(refused)?))
+            }
+        }
+    }
+}
+
+impl Reading {
+    fn extended(&self, name: &str) -> Option<u64> {
+        self.extended.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reading(imissed: u64, ierrors: u64, oerrors: u64) -> Reading {
+        let stats = PortStats { imissed, ierrors, oerrors, rx_nombuf: 77, ..PortStats::default() };
+        Reading { stats: Some(stats), ..Reading::default() }
+    }
+
+    #[test]
+    fn losses_are_counted_from_the_start_by_cause() {
+        let mut meter = LossMeter::of(driver_knowledge("net_ixgbe"), None);
+        assert_eq!(meter.take(&reading(5, 2, 1)), DeviceLosses::default());
+        let losses = meter.take(&reading(15, 2, 4));
+        assert_eq!(losses.receive.causes().collect::<Vec<_>>(), [(LossCause::ReceiveFull, 10)]);
+        assert_eq!(losses.transmit.causes().collect::<Vec<_>>(), [(LossCause::NotSent, 3)]);
+        assert_eq!((losses.receive.untold, losses.transmit.untold), (None, None));
+        let later = meter.take(&reading(15, 3, 4));
+        assert_eq!(later.receive.since(&losses.receive).causes().collect::<Vec<_>>(), [(LossCause::Damaged, 1)]);
+    }
+
+    #[test]
+    fn counters_that_start_again_lose_nothing() {
+        let mut meter = LossMeter::of(driver_knowledge("net_ixgbe"), None);
+        for missed in [100, 110, 3, 4] {
+            meter.take(&reading(missed, 0, 0));
+        }
+        // 10, then 3 since the new start, then 1.
+        assert_eq!(meter.take(&reading(4, 0, 0)).receive.told(), 14);
+    }
+
+    #[test]
+    fn an_interface_that_is_gone_keeps_its_losses() {
+        let with = |tx_dropped| Reading {
+            interface: Some(InterfaceCounters { tx_dropped, ..InterfaceCounters::default() }),
+            ..reading(0, 0, 0)
+        };
+        let mut meter = LossMeter::of(driver_knowledge("net_af_packet"), Some("veth0"));
+        meter.take(&with(10));
+        meter.take(&with(12));
+        meter.take(&reading(0, 0, 0));
+        let losses = meter.take(&with(1));
+        assert_eq!(losses.transmit.causes().collect::<Vec<_>>(), [(LossCause::InterfaceTransmit, 3)]);
+    }
+
+    #[test]
+    fn what_can_not_be_read_or_is_no_driver_of_ours_is_unknown() {
+        let mut meter = LossMeter::of(driver_knowledge("net_af_xdp"), Some("veth0"));
+        let losses = meter.take(&reading(0, 0, 0));
+        assert!(losses.receive.untold.is_some() && losses.transmit.untold.is_some());
+        let mut meter = LossMeter::of(driver_knowledge("net_new"), None);
+        meter.take(&reading(0, 0, 0));
+        let losses = meter.take(&reading(4, 0, 9));
+        assert_eq!((losses.receive.told(), losses.transmit.told()), (4, 0));
+        assert!(losses.receive.untold.is_some() && losses.transmit.untold.is_some());
+    }
+
+    #[test]
+    fn each_driver_has_one_row() {
+        for (index, row) in DRIVERS.iter().enumerate() {
+            assert!(DRIVERS[..index].iter().all(|earlier| earlier.driver != row.driver), "{}", row.driver);
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! The kernel's interfaces: what they are now, and what becomes of them (rtnetlink).
+
+use std::collections::BTreeMap;
+use std::io;
+
+use netlink_packet_core::{NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use netlink_sys::protocols::NETLINK_ROUTE;
+use netlink_sys::{Socket, SocketAddr};
+
+/// An interface of the process's network namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Its number, which another interface of the name does not have.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// Whether it is switched on.
+    pub is_on: bool,
+    /// Whether it has a carrier: a cable with somebody at the other end.
+    pub has_carrier: bool,
+    /// Bytes of payload in the largest frame.
+    pub mtu: u32,
+    /// The kernel's counters of what it lost.
+    pub counters: InterfaceCounters,
+}
+
+/// Frames that an interface lost, since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InterfaceCounters {
+    /// `rx_dropped`: nobody in the kernel took them, or the driver had no memory.
+    pub rx_dropped: u64,
+    /// `rx_missed_errors`: the NIC had no descriptor for them.
+    pub rx_missed: u64,
+    /// `rx_errors`: damaged.
+    pub rx_errors: u64,
+    /// `tx_dropped`: handed over, not sent; of a veth pair also what its peer did not take.
+    pub tx_dropped: u64,
+    /// `tx_errors`: sending failed, for want of a carrier too.
+    pub tx_errors: u64,
+}
+
+impl Interface {
+    /// The interface of this name; `None` if there is none.
+    ///
+    /// # Errors
+    /// The kernel's, or a message of it that can't be read.
+    pub fn by_name(name: &str) -> io::Result<Option<Interface>> {
+        let mut link = LinkMessage::default();
+        link.attributes.push(LinkAttribute::IfName(name.to_owned()));
+        let mut question =
+            NetlinkMessage::new(NetlinkHeader::default(), NetlinkPayload::from(RouteNetlinkMessage::GetLink(link)));
+        question.header.flags = NLM_F_REQUEST;
+        question.finalize();
+        let mut bytes = vec![0; question.buffer_len()];
+        question.serialize(&mut bytes);
+        let mut socket = Socket::new(NETLINK_ROUTE)?;
+        socket.bind_auto()?;
+        socket.connect(&SocketAddr::new(0, 0))?;
+        socket.send(&bytes, 0)?;
+        let (answer, _) = socket.recv_from_full()?;
+        let mut found = None;
+        let told = each_message(&answer, |message| {
+            if let RouteNetlinkMessage::NewLink(link) = message {
+                found = Some(interface_of(&link));
+            }
+        });
+        match told {
+            Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Ok(None),
+            told => told.map(|()| found),
+        }
+    }
+
+    /// Whether frames can pass.
+    pub fn is_up(&self) -> bool {
+        self.is_on && self.has_carrier
+    }
+}
+
+/// What became of an interface that is watched by its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NetdevEvent {
+    /// It was removed, or left the namespace, or has another name now.
+    Gone,
+    /// There is one of the name again: not the one that was there before.
+    Made(Interface),
+    /// Its carrier came or went, or it was switched on or off.
+    Link(Interface),
+    /// Its MTU is another.
+    Mtu(Interface),
+}
+
+/// Tells of changes of interfaces, by name. Never waits.
+#[derive(Debug)]
+pub struct NetdevEvents {
+    socket: Socket,
+    /// What each watched name was last; `None` while there is none.
+    known: BTreeMap<String, Option<Interface>>,
+}
+
+impl NetdevEvents {
+    /// Watches the interfaces of these names, from what they are now on.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn new(names: impl IntoIterator<Item = String>) -> io::Result<NetdevEvents> {
+        let mut socket = Socket::new(NETLINK_ROUTE)?;
+        // Membership first, so that nothing between the first look and the first message is missed.
+        socket.bind(&SocketAddr::new(0, RTMGRP_LINK))?;
+        socket.set_non_blocking(true)?;
+        let mut events = NetdevEvents { socket, known: names.into_iter().map(|name| (name, None)).collect() };
+        let names: Vec<String> = events.known.keys().cloned().collect();
+        for name in names {
+            let now = Interface::by_name(&name)?;
+            events.known.insert(name, now);
+        }
+        Ok(events)
+    }
+
+    /// What a watched interface is, as last told; `None` if there is none.
+    pub fn interface(&self, name: &str) -> Option<&Interface> {
+        self.known.get(name)?.as_ref()
+    }
+
+    /// What has changed since the last call, with the names, in order.
+    ///
+    /// # Errors
+    /// The kernel's. What was missed for want of room is asked for, and is no error.
+    pub fn poll(&mut self) -> io::Result<Vec<(String, NetdevEvent)>> {
+        let mut events = Vec::new();
+        loop {
+            match self.socket.recv_from_full() {
+                Ok((bytes, _)) => {
+                    each_message(&bytes, |message| self.handle(message, &mut events))?;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(events),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // The kernel had more to say than the socket's buffer holds.
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => self.look_again(&mut events)?,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn handle(&mut self, message: RouteNetlinkMessage, events: &mut Vec<(String, NetdevEvent)>) {
+        match message {
+            RouteNetlinkMessage::NewLink(link) => {
+                let interface = interface_of(&link);
+                // It may have had a watched name until now.
+                let renamed = self.known.iter().filter(|(name, _)| **name != interface.name);
+                let renamed = renamed.filter(|(_, was)| was.as_ref().is_some_and(|was| was.index == interface.index));
+                if let Some(name) = renamed.map(|(name, _)| name.clone()).next() {
+                    self.note(&name, None, events);
+                }
+                self.note(&interface.name.clone(), Some(interface), events);
+            }
+            RouteNetlinkMessage::DelLink(link) => {
+                let gone = interface_of(&link);
+                let is_known = self.interface(&gone.name).is_some_and(|known| known.index == gone.index);
+                if is_known {
+                    self.note(&gone.name, None, events);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn look_again(&mut self, events: &mut Vec<(String, NetdevEvent)>) -> io::Result<()> {
+        let names: Vec<String> = self.known.keys().cloned().collect();
+        for name in names {
+            let now = Interface::by_name(&name)?;
+            self.note(&name, now, events);
+        }
+        Ok(())
+    }
+
+    /// Takes what a name is now, and tells how that differs from what it was.
+    fn note(&mut self, name: &str, now: Option<Interface>, events: &mut Vec<(String, NetdevEvent)>) {
+        let Some(known) = self.known.get_mut(name) else { return };
+        let mut tell = |event| events.push((name.to_owned(), event));
+        match (known.as_ref(), &now) {
+            (Some(was), Some(is)) if was.index == is.index => {
+                if was.mtu != is.mtu {
+                    tell(NetdevEvent::Mtu(is.clone()));
+                }
+                if was.is_up() != is.is_up() {
+                    tell(NetdevEvent::Link(is.clone()));
+                }
+            }
+            (was, Some(is)) => {
+                if was.is_some() {
+                    tell(NetdevEvent::Gone);
+                }
+                tell(NetdevEvent::Made(is.clone()));
+            }
+            (Some(_), None) => tell(NetdevEvent::Gone),
+            (None, None) => {}
+        }
+        *known = now;
+    }
+}
+
+/// Hands over the messages in a datagram.
+fn each_message(datagram: &[u8], mut each: impl FnMut(RouteNetlinkMessage)) -> io::Result<()> {
+    let mut rest = datagram;
+    while rest.len() >= NETLINK_HEADER_BYTES {
+        let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
+        let length = (message.header.length as usize).next_multiple_of(4);
+        match message.payload {
+            NetlinkPayload::InnerMessage(inner) => each(inner),
+            NetlinkPayload::Error(error) if error.code.is_some() => return Err(error.to_io()),
+            _ => {}
+        }
+        rest = rest.get(length..).unwrap_or_default();
+    }
+    Ok(())
+}
+
+fn interface_of(link: &LinkMessage) -> Interface {
+    let flags = link.header.flags;
+    let mut interface = Interface {
+        index: link.header.index,
+        name: String::new(),
+        is_on: flags.contains(LinkFlags::Up),
+        has_carrier: flags.contains(LinkFlags::LowerUp),
+        mtu: 0,
+        counters: InterfaceCounters::default(),
+    };
+    for attribute in &link.attributes {
+        match attribute {
+            LinkAttribute::IfName(name) => interface.name.clone_from(name),
+            LinkAttribute::Mtu(mtu) => interface.mtu = *mtu,
+            LinkAttribute::Stats64(stats) => {
+                interface.counters = InterfaceCounters {
+                    rx_dropped: stats.rx_dropped,
+                    rx_missed: stats.rx_missed_errors,
+                    rx_errors: stats.rx_errors,
+                    tx_dropped: stats.tx_dropped,
+                    tx_errors: stats.tx_errors,
+                };
+            }
+            _ => {}
+        }
+    }
+    interface
+}
+
+/// The multicast group of link changes.
+const RTMGRP_LINK: u32 = 1;
+const NETLINK_HEADER_BYTES: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interface(index: u32, mtu: u32, has_carrier: bool) -> Interface {
+        let counters = InterfaceCounters::default();
+        Interface { index, name: "veth0".to_owned(), is_on: true, has_carrier, mtu, counters }
+    }
+
+    fn watching() -> NetdevEvents {
+        let socket = Socket::new(NETLINK_ROUTE).unwrap();
+        NetdevEvents { socket, known: BTreeMap::from([("veth0".to_owned(), Some(interface(3, 1500, true)))]) }
+    }
+
+    #[test]
+    fn each_change_is_told_once() {
+        let mut watching = watching();
+        let mut told = |now: Option<Interface>| {
+            let mut events = Vec::new();
+            watching.note("veth0", now.clone(), &mut events);
+            watching.note("veth0", now, &mut events);
+            events.into_iter().map(|(_, event)| event).collect::<Vec<_>>()
+        };
+        assert_eq!(told(Some(interface(3, 1500, true))), []);
+        assert_eq!(told(Some(interface(3, 1500, false))), [NetdevEvent::Link(interface(3, 1500, false))]);
+        assert_eq!(told(Some(interface(3, 900, false))), [NetdevEvent::Mtu(interface(3, 900, false))]);
+        assert_eq!(told(None), [NetdevEvent::Gone]);
+        assert_eq!(told(Some(interface(7, 900, true))), [NetdevEvent::Made(interface(7, 900, true))]);
+        // Removed and made again between two looks.
+        let again = interface(8, 900, true);
+        assert_eq!(told(Some(again.clone())), [NetdevEvent::Gone, NetdevEvent::Made(again)]);
+    }
+
+    #[test]
+    fn an_interface_that_takes_another_name_is_gone() {
+        let mut watching = watching();
+        let mut link = LinkMessage::default();
+        link.header.index = 3;
+        link.attributes.push(LinkAttribute::IfName("other".to_owned()));
+        let mut events = Vec::new();
+        watching.handle(RouteNetlinkMessage::NewLink(link), &mut events);
+        assert_eq!(events, [("veth0".to_owned(), NetdevEvent::Gone)]);
+    }
+
+    #[test]
+    fn the_loopback_is_found_and_nothing_else_is_made_up() {
+        let lo = Interface::by_name("lo").unwrap().expect("every namespace has it");
+        assert_eq!((lo.name.as_str(), lo.mtu > 0), ("lo", true));
+        assert_eq!(Interface::by_name("nosuch0").unwrap(), None);
+    }
+}

@@ -1,0 +1,141 @@
+"""Frames lost before and behind the switch: counted, told, and a failed run where they may have been lossless."""
+
+import contextlib
+import signal
+import time
+
+import pytest
+from pfc import Stream
+
+from weirlab.switch import Switch, check_balance
+
+pytestmark = pytest.mark.root
+
+LOSSLESS_DSCP, LOSSY_DSCP = 3, 10
+MACS = {"p0": "02:00:00:00:00:01", "p1": "02:00:00:00:00:02"}
+STOPPED_S = 2
+FRAMES = 30_000
+
+
+def config(directory, device):
+    ports = "".join(f'[[ports]]\nname = "{name}"\n{device} = "sw-{name}"\nrate = "1Gbps"\n' for name in MACS)
+    macs = "".join(f'[[static_macs]]\nmac = "{mac}"\nport = "{name}"\n' for name, mac in MACS.items())
+    file = directory / "switch.toml"
+    file.write_text(f'[switch]\n[lcores]\nlayout = "single"\n[buffer]\nsize = "12MB"\n{ports}{macs}')
+    return file
+
+
+def losses(finished, port, direction):
+    return finished.port(port)["device_losses"][direction]
+
+
+def received(finished, port):
+    return sum(number["rx_frames"] for number in finished.port(port)["classes"])
+
+
+def check_told(finished, port, direction):
+    """Beside the JSON, people are told: in the log, in the table, and by how the command ends."""
+    assert f"frames on {direction}" in finished.stderr, finished.stderr
+    assert "lost at devices: see the table" in finished.stdout
+    assert finished.code == 1 and f"port {port}: its device lost" in finished.stderr, finished.stderr
+
+
+@pytest.mark.parametrize("device", ["af_xdp", "af_packet"])
+def test_what_comes_while_the_switch_does_not_poll_is_lost_and_told(cables, tmp_path, device):
+    here, wires = cables(f"stop-{device}", MACS)
+    stream = Stream(MACS["p0"], MACS["p1"], LOSSLESS_DSCP)
+    with Switch(config(tmp_path, device), namespace=here) as switch:
+        for _ in range(50):
+            wires["p0"].send(stream.next())
+        time.sleep(0.5)
+        switch.process.send_signal(signal.SIGSTOP)
+        for _ in range(FRAMES):
+            wires["p0"].send(stream.next())
+        switch.process.send_signal(signal.SIGCONT)
+        time.sleep(2.5)
+        finished = switch.stop()
+    check_balance(finished.switch)
+    lost = losses(finished, "p0", "receive")
+    came = received(finished, "p0")
+    assert came < stream.sent, "the device's ring has no room for all"
+    if not lost["complete"]:
+        # A device that can't tell says so, from the start to the summary, and never 0.
+        assert lost["frames"] is None and "losses there are unknown" in finished.stderr
+        assert "unknown" in finished.stdout
+        return
+    assert came + lost["frames"] == stream.sent, lost
+    assert lost["lossless_at_most"] == lost["frames"]
+    check_told(finished, "p0", "receive")
+
+
+def test_lossy_frames_that_a_device_lost_fail_no_run(cables, tmp_path):
+    here, wires = cables("lossy", MACS)
+    stream = Stream(MACS["p0"], MACS["p1"], LOSSY_DSCP)
+    with Switch(config(tmp_path, "af_xdp"), namespace=here) as switch:
+        switch.process.send_signal(signal.SIGSTOP)
+        for _ in range(FRAMES):
+            wires["p0"].send(stream.next())
+        switch.process.send_signal(signal.SIGCONT)
+        time.sleep(2.5)
+        finished = switch.stop()
+    check_balance(finished.switch)
+    assert "its device lost" not in finished.stderr, finished.stderr
+    lost = losses(finished, "p0", "receive")
+    assert lost["frames"] == stream.sent - received(finished, "p0") > 0
+    assert lost["lossless_at_most"] == 0
+
+
+@pytest.mark.parametrize("device", ["af_xdp", "af_packet"])
+def test_frames_behind_the_switch_that_its_peer_does_not_take(cables, tmp_path, device):
+    """The far end's MTU is lowered: the veth pair drops what is longer, and nobody else counts it."""
+    here, wires = cables(f"mtu-{device}", MACS)
+    stream = Stream(MACS["p0"], MACS["p1"], LOSSLESS_DSCP, length=1400)
+    with Switch(config(tmp_path, device), namespace=here) as switch:
+        here.ip("link", "set", "host-p1", "mtu", "1000")
+        for _ in range(100):
+            wires["p0"].send(stream.next())
+        time.sleep(2.5)
+        finished = switch.stop()
+    check_balance(finished.switch)
+    lost = losses(finished, "p1", "transmit")
+    # A driver that can't tell all may also leave some in its ring.
+    assert lost["frames"] == 100 or not lost["complete"] and 0 < lost["frames"] < 100, lost
+    assert lost["lossless_at_most"] == lost["frames"]
+    check_told(finished, "p1", "transmit")
+
+
+def test_the_switchs_own_interface_has_its_mtu_lowered(cables, tmp_path):
+    here, wires = cables("own-mtu", MACS)
+    forth = Stream(MACS["p0"], MACS["p1"], LOSSLESS_DSCP, length=1400)
+    back = Stream(MACS["p1"], MACS["p0"], LOSSLESS_DSCP, length=1400)
+    with Switch(config(tmp_path, "af_packet"), namespace=here) as switch:
+        wires["p1"].send(back.next())
+        time.sleep(0.3)
+        here.ip("link", "set", "sw-p1", "mtu", "1000")
+        for _ in range(100):
+            wires["p0"].send(forth.next())
+        time.sleep(0.5)
+        for _ in range(100):
+            # The veth pair drops it and says so to the sender.
+            with contextlib.suppress(OSError):
+                wires["p1"].send(back.next())
+        time.sleep(2.5)
+        finished = switch.stop()
+    check_balance(finished.switch)
+    lost = losses(finished, "p1", "transmit")
+    assert not lost["complete"] or lost["frames"] == 100, lost
+    assert losses(finished, "p1", "receive")["frames"] == 100
+    assert finished.code == 1
+
+
+def test_nothing_lost_is_said_as_that(cables, tmp_path):
+    here, wires = cables("none", MACS)
+    stream = Stream(MACS["p0"], MACS["p1"], LOSSLESS_DSCP)
+    with Switch(config(tmp_path, "af_xdp"), namespace=here) as switch:
+        for _ in range(100):
+            wires["p0"].send(stream.next())
+        time.sleep(1.5)
+        finished = switch.stop()
+    check_balance(finished.switch)
+    assert "lost at devices: none" in finished.stdout and "lost at devices 0" in finished.stdout
+    assert "its device lost" not in finished.stderr, finished.stderr

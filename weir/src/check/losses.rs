@@ -1,0 +1,38 @@
+//! Which ports' devices can't tell all that they lose.
+
+use weir_config::{Device, SwitchConfig};
+use weir_dpdk_driver::loss_knowledge;
+
+use super::put_together;
+
+/// A sentence for each kind of loss that stays unknown, with the ports.
+pub fn unknown_losses(switch: &SwitchConfig) -> Vec<String> {
+    let said = switch.ports.iter().flat_map(|port| {
+        let told_at_start = matches!(port.device, Device::Pci(_));
+        let at_start =
+            "losses at the device: whether it tells all of them is said at the start, when its driver is known";
+        let unknown = loss_knowledge(&port.device).map_or([None, None], |knowledge| knowledge.untold());
+        let unknown = ["receive", "transmit"].into_iter().zip(unknown).filter_map(|(direction, untold)| {
+            Some(format!("losses at the device on {direction} are unknown: it does not tell of {}", untold?))
+        });
+        let said = unknown.chain(told_at_start.then(|| at_start.to_owned()));
+        said.map(|what| (what, port.name.as_str())).collect::<Vec<_>>()
+    });
+    put_together(said).into_iter().map(|(what, ports)| format!("{ports}: {what}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_that_can_not_tell_are_named() {
+        let port = |name, device| format!("[[ports]]\nname = \"{name}\"\n{device}\nrate = \"1Gbps\"\n");
+        let text = [("a", "af_packet = \"x\""), ("b", "tap = \"y\""), ("c", "pci = \"0000:01:00.0\"")]
+            .map(|(name, device)| port(name, device))
+            .concat();
+        let told = unknown_losses(&weir_config::parse("lab", &text).unwrap());
+        assert!(told.iter().any(|line| line.starts_with("c: ") && line.contains("at the start")), "{told:?}");
+        assert!(!told.iter().any(|line| line.starts_with("b") || line.contains(", b")), "{told:?}");
+    }
+}

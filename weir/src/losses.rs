@@ -1,0 +1,231 @@
+//! Frames that ports' devices lost: told in the log while they grow, judged at the end.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use weir_config::SwitchConfig;
+use weir_dpdk_driver::RunningFabric;
+use weir_dpdk_io::{DeviceLosses, Losses};
+use weir_switch_core::report::{ClassReport, PortReport};
+use weir_units::Class;
+
+use crate::table::{Table, count};
+
+/// How often devices are read. Some NICs' counters stick at their highest value if they are not read for minutes.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Reads the devices once a second, and logs what they lost since.
+pub struct LossLog {
+    next: Instant,
+    /// By switch and port, as last read.
+    last: Vec<Vec<DeviceLosses>>,
+    /// As of the last line of rates.
+    in_line: Vec<u64>,
+}
+
+impl LossLog {
+    /// Logs which devices can't tell all their losses.
+    pub fn new(switches: &[SwitchConfig], running: &RunningFabric) -> LossLog {
+        let last: Vec<Vec<DeviceLosses>> = (0..switches.len()).map(|index| running.device_losses(index)).collect();
+        for (config, losses) in switches.iter().zip(&last) {
+            for (port, losses) in config.ports.iter().zip(losses) {
+                for (direction, losses) in directions(losses) {
+                    if let Some(untold) = losses.untold {
+                        tracing::warn!(
+                            switch = %config.name, port = %port.name,
+                            "{} does not tell all that it loses on {direction} ({untold}): losses there are unknown",
+                            port.device
+                        );
+                    }
+                }
+            }
+        }
+        LossLog { next: Instant::now() + INTERVAL, in_line: vec![0; last.len()], last }
+    }
+
+    /// To be called often; reads the devices when it is time.
+    pub fn tell(&mut self, switches: &[SwitchConfig], running: &RunningFabric) {
+        if Instant::now() < self.next {
+            return;
+        }
+        self.next = Instant::now() + INTERVAL;
+        for (index, config) in switches.iter().enumerate() {
+            let now = running.device_losses(index);
+            for ((port, is), was) in config.ports.iter().zip(&now).zip(&self.last[index]) {
+                for ((direction, is), (_, was)) in directions(is).into_iter().zip(directions(was)) {
+                    let new = is.since(was);
+                    if new.told() == 0 {
+                        continue;
+                    }
+                    let of = if config.classes.lossless == 0 { "" } else { "; lossless frames may be among them" };
+                    tracing::error!(
+                        switch = %config.name, port = %port.name,
+                        "the device lost {} frames on {direction} ({}), {} since the start{of}",
+                        new.told(), causes(&new), is.told()
+                    );
+                }
+            }
+            self.last[index] = now;
+        }
+    }
+
+    /// What the line of rates says of switch `index`: the frames lost since the line before.
+    pub fn in_line(&mut self, index: usize) -> String {
+        let all = || self.last[index].iter().flat_map(directions);
+        let told: u64 = all().map(|(_, losses)| losses.told()).sum();
+        let since = told - std::mem::replace(&mut self.in_line[index], told);
+        let is_complete = all().all(|(_, losses)| losses.untold.is_none());
+        format!("  lost at devices {}", amount(since, is_complete))
+    }
+}
+
+/// What a port's device lost, in the summary.
+#[derive(Serialize)]
+pub struct LossSummary {
+    receive: DirectionSummary,
+    transmit: DirectionSummary,
+}
+
+#[derive(Serialize)]
+struct DirectionSummary {
+    /// Frames lost, as far as the device tells; null where it tells of none and can't tell all.
+    frames: Option<u64>,
+    /// Whether the device tells all that it loses.
+    complete: bool,
+    /// What it does not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    untold: Option<&'static str>,
+    /// No more than so many of `frames` were of lossless classes.
+    lossless_at_most: u64,
+    by_cause: BTreeMap<&'static str, u64>,
+    #[serde(skip)]
+    causes: String,
+}
+
+impl LossSummary {
+    /// Judges what a device lost. A device does not tell the classes of lost frames: if a frame of a lossless class ever went the
+    /// same way on the port, all of them may have been lossless, and else none is taken for one.
+    pub fn new(config: &SwitchConfig, port: &PortReport, losses: &DeviceLosses) -> LossSummary {
+        let lossless = |frames: fn(&ClassReport) -> u64| {
+            Class::in_mask(config.classes.lossless).any(|class| frames(&port.classes[class.index()]) > 0)
+        };
+        LossSummary {
+            receive: DirectionSummary::new(&losses.receive, lossless(|class| class.rx_frames)),
+            transmit: DirectionSummary::new(&losses.transmit, lossless(|class| class.tx_frames)),
+        }
+    }
+
+    /// Why the run failed, if frames of a lossless class may have been lost.
+    pub fn fault(&self) -> Option<String> {
+        self.directions().into_iter().find(|(_, losses)| losses.lossless_at_most > 0).map(|(direction, losses)| {
+            format!(
+                "its device lost {} frames on {direction} ({}), up to {} of them lossless",
+                count(losses.frames.unwrap_or(0)),
+                losses.causes,
+                count(losses.lossless_at_most)
+            )
+        })
+    }
+
+    fn directions(&self) -> [(&'static str, &DirectionSummary); 2] {
+        [(RECEIVE, &self.receive), (TRANSMIT, &self.transmit)]
+    }
+}
+
+impl DirectionSummary {
+    fn new(losses: &Losses, carries_lossless: bool) -> DirectionSummary {
+        let told = losses.told();
+        DirectionSummary {
+            frames: (told > 0 || losses.untold.is_none()).then_some(told),
+            complete: losses.untold.is_none(),
+            untold: losses.untold,
+            lossless_at_most: if carries_lossless { told } else { 0 },
+            by_cause: losses.causes().map(|(cause, frames)| (cause.name(), frames)).collect(),
+            causes: causes(losses),
+        }
+    }
+}
+
+/// The losses of the ports that had any, or can't tell; empty if no device lost a frame.
+pub fn loss_table<'s>(ports: impl Iterator<Item = (&'s str, &'s LossSummary)>) -> Table {
+    let mut table = Table::new(["Port", "Lost at device on", "Frames", "Lossless at most", "Why", "Not told"]);
+    for (port, losses) in ports {
+        for (direction, losses) in losses.directions() {
+            if losses.frames != Some(0) {
+                table.row([
+                    port.to_owned(),
+                    direction.to_owned(),
+                    amount(losses.frames.unwrap_or(0), losses.complete),
+                    if losses.frames.is_some() { count(losses.lossless_at_most) } else { "unknown".to_owned() },
+                    losses.causes.clone(),
+                    losses.untold.unwrap_or("").to_owned(),
+                ]);
+            }
+        }
+    }
+    table
+}
+
+/// `12`, `at least 12`, or `unknown`.
+fn amount(frames: u64, is_complete: bool) -> String {
+    match (frames, is_complete) {
+        (frames, true) => count(frames),
+        (0, false) => "unknown".to_owned(),
+        (frames, false) => format!("at least {}", count(frames)),
+    }
+}
+
+fn causes(losses: &Losses) -> String {
+    losses
+        .causes()
+        .map(|(cause, frames)| format!("{} {}", cause.phrase(), count(frames)))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+fn directions(losses: &DeviceLosses) -> [(&'static str, &Losses); 2] {
+    [(RECEIVE, &losses.receive), (TRANSMIT, &losses.transmit)]
+}
+
+const RECEIVE: &str = "receive";
+const TRANSMIT: &str = "transmit";
+
+#[cfg(test)]
+mod tests {
+    use weir_dpdk_io::LossCause;
+
+    use super::*;
+
+    fn lost(frames: u64, untold: Option<&'static str>) -> Losses {
+        let mut losses = Losses::default();
+        losses.untold = untold;
+        losses.add(LossCause::ReceiveFull, frames);
+        losses
+    }
+
+    #[test]
+    fn what_is_unknown_is_no_zero() {
+        let json = |losses, lossless| serde_json::to_value(DirectionSummary::new(&losses, lossless)).unwrap();
+        let unknown = json(lost(0, Some("its ring")), true);
+        assert_eq!((&unknown["frames"], &unknown["complete"]), (&serde_json::Value::Null, &false.into()));
+        assert_eq!(json(lost(0, None), true)["frames"], 0);
+        assert_eq!(json(lost(5, None), true)["lossless_at_most"], 5);
+        assert_eq!(json(lost(5, None), false)["lossless_at_most"], 0);
+        assert_eq!([amount(0, false), amount(5, false), amount(0, true)], ["unknown", "at least 5", "0"]);
+    }
+
+    #[test]
+    fn a_run_fails_only_where_lossless_frames_may_be_lost() {
+        let summary = |lossless| LossSummary {
+            receive: DirectionSummary::new(&lost(1_200, None), lossless),
+            transmit: DirectionSummary::new(&lost(0, Some("all")), true),
+        };
+        let fault = "its device lost 1,200 frames on receive (receive queue full 1,200), up to 1,200 of them lossless";
+        assert_eq!(summary(true).fault().as_deref(), Some(fault));
+        assert_eq!(summary(false).fault(), None);
+        let both = summary(false);
+        let table = loss_table([("p0", &both)].into_iter()).to_string();
+        assert!(table.contains("1,200") && table.contains("unknown"), "{table}");
+    }
+}

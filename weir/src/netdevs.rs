@@ -1,0 +1,33 @@
+//! Says what becomes of the kernel's interfaces below ports.
+
+use weir_config::SwitchConfig;
+use weir_dpdk_driver::RunningFabric;
+use weir_dpdk_io::NetdevEvent;
+
+/// Logs what changed since the last call.
+pub fn tell(switches: &[SwitchConfig], running: &RunningFabric) {
+    for told in running.netdev_events() {
+        let config = &switches[told.switch];
+        let (switch, port, interface) = (&config.name, &config.ports[told.port].name, &told.interface);
+        match told.event {
+            NetdevEvent::Gone => tracing::error!(
+                switch = %switch, port = %port,
+                "the interface {interface} is gone: frames for the port are dropped as port_down"
+            ),
+            NetdevEvent::Made(_) => tracing::warn!(
+                switch = %switch, port = %port,
+                "there is an interface {interface} again, and the port is not attached to it: start weir again to use it"
+            ),
+            NetdevEvent::Mtu(now) if u64::from(now.mtu) < config.mtu.get() => tracing::warn!(
+                switch = %switch, port = %port,
+                "the MTU of {interface} is {} now, less than the switch's {}: longer frames are lost at the device",
+                now.mtu, config.mtu.get()
+            ),
+            NetdevEvent::Mtu(now) => {
+                tracing::info!(switch = %switch, port = %port, "the MTU of {interface} is {} now", now.mtu);
+            }
+            // The link is told of by the port.
+            NetdevEvent::Link(_) => {}
+        }
+    }
+}
