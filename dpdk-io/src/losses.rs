@@ -197,7 +197,7 @@ static DRIVERS: &[DriverKnowledge] = &[
     // Our own port on an interface. Drivers of the kernel's that refuse a frame count it as dropped each time, and it stays with us.
     DriverKnowledge {
         driver: "af_packet",
-        receive: Direction { counters: &[MISSED, DAMAGED, NIC_MISSED, NIC_DAMAGED], untold: None },
+        receive: Direction { counters: &[MISSED, DAMAGED, NIC_MISSED, NIC_DAMAGED, INTERFACE_RX], untold: None },
         transmit: Direction {
             counters: &[
                 NOT_SENT,

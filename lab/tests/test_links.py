@@ -29,12 +29,15 @@ def test_a_peers_namespace_is_deleted(namespace, cleanup, tmp_path):
     macs = "".join(f'[[static_macs]]\nmac = "{mac}"\nport = "{name}"\n' for name, mac in MACS.items())
     file = tmp_path / "switch.toml"
     file.write_text(f'[lcores]\nlayout = "single"\n[buffer]\nsize = "1MB"\n{ports}{macs}')
-    gone, down, again = threading.Event(), threading.Event(), threading.Event()
+    gone, down, again, up = (threading.Event() for _ in range(4))
 
     def note(line):
-        for word, event in (("is gone", gone), ("link down", down), ("there is an interface sw-p1 again", again)):
+        uses = "there is an interface sw-p1 again: the port uses it"
+        for word, event in (("is gone", gone), ("link down", down), (uses, again)):
             if word in line:
                 event.set()
+        if again.is_set() and "link up" in line:
+            up.set()
 
     stream = Stream(MACS["p0"], MACS["p1"], dscp=10)
     with Switch(file, namespace=here, arguments=["--quiet"], on_line=note) as switch:
@@ -45,11 +48,16 @@ def test_a_peers_namespace_is_deleted(namespace, cleanup, tmp_path):
         assert gone.wait(WITHIN_S) and down.wait(WITHIN_S)
         for _ in range(50):
             wire.send(stream.next())
-        netns.veth((here, "sw-p1"), (here, "host-p1"))
-        assert again.wait(WITHIN_S)
         time.sleep(0.3)
+        netns.veth((here, "sw-p1"), (here, "host-p1"))
+        assert again.wait(WITHIN_S) and up.wait(WITHIN_S)
+        with Wire(here, "host-p1") as back:
+            for wire_in, wire_out, sent in ((wire, back, stream), (back, wire, Stream(MACS["p1"], MACS["p0"], dscp=10))):
+                frame = sent.next()
+                wire_in.send(frame)
+                assert wire_out.receive_until(lambda got, frame=frame: got == frame, WITHIN_S)
         finished = switch.stop()
     check_balance(finished.switch)
     assert finished.switch["drops"] == {"port_down": 50}
     assert "the MTU of sw-p0 is 1400 now" in finished.stderr
-    assert not finished.port("p1")["link_up"]
+    assert finished.port("p1")["link_up"]

@@ -262,6 +262,18 @@ def test_physical_addresses(guest, nics, driver, eal):
         switch.stop().check_sound()
 
 
+def test_a_port_without_a_rate_has_its_links(guest, nics):
+    names = ["e1000e0", "e1000e1"]
+    cables = nics(names, hugepages=HUGEPAGES)
+    text = config(guest, names).replace('rate = "1Gbps"\n', "")
+    with GuestSwitch(guest, text) as switch:
+        teach(cables)
+        check_identical(*cables, 20)
+        log = switch.log()
+        switch.stop().check_sound()
+    assert log.count("the port has its link's rate, 1Gbps") == 2, log
+
+
 def check_output(guest, text):
     guest.write("/root/check.toml", text)
     return guest.run("weir check check.toml 2>&1")

@@ -14,6 +14,9 @@ pub fn tell(switches: &[SwitchConfig], running: &RunningFabric) {
                 switch = %switch, port = %port,
                 "the interface {interface} is gone: frames for the port are dropped as port_down"
             ),
+            NetdevEvent::Made(_) if told.attached => {
+                tracing::info!(switch = %switch, port = %port, "there is an interface {interface} again: the port uses it");
+            }
             NetdevEvent::Made(_) => tracing::warn!(
                 switch = %switch, port = %port,
                 "there is an interface {interface} again, and the port is not attached to it: start weir again to use it"

@@ -4,15 +4,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use weir_config::{Device, Idle, PortConfig, SwitchConfig};
+use weir_config::{Device, Idle, SwitchConfig};
 use weir_dpdk_io::{
-    Clock, DeviceLosses, Eal, EalArgs, IoAddresses, LcoreHandle, MemoryMode, Mempool, MempoolConfig, Port, PortError,
-    PortStats, RingEnd, RxQueue, TxQueue, cpu,
+    Clock, DeviceLosses, Eal, EalArgs, IoAddresses, LcoreHandle, MemoryMode, Mempool, MempoolConfig, NetdevEvent, Port,
+    PortError, PortStats, RingEnd, RxQueue, TxQueue, cpu,
 };
 use weir_switch_core::Shared;
 use weir_switch_core::report::{Report, Reporter};
-use weir_switch_core::switch::{Halves, PortFacts, Surroundings, Switch};
-use weir_units::{BitRate, MacAddr, PortId, Span, Time};
+use weir_switch_core::switch::{Halves, Surroundings, Switch};
+use weir_units::{PortId, Span, Time};
 
 use crate::catch_up::catch_up;
 use crate::device_pause::DevicePause;
@@ -20,6 +20,7 @@ use crate::devices::{Devices, OpenPort};
 use crate::error::DriverError;
 use crate::frame::{Frame, FrameStore};
 use crate::lcore_loop::{self, LcoreStats, LoopControl, Phase, Task};
+use crate::link_rate::{other_rate, port_facts};
 use crate::losses::{LossMeters, netdev};
 use crate::memory::{CACHE, Memory};
 use crate::netdevs::{Netdevs, PortEvent};
@@ -211,10 +212,7 @@ impl<'a> Fabric<'a> {
                 Some(_) => None,
             });
         }
-        let facts = |(port, open): (&PortConfig, &Option<OpenPort>)| {
-            open.as_ref().map_or_else(PortFacts::default, |open| port_facts(&port.device, &open.port))
-        };
-        let facts: Vec<PortFacts> = config.ports.iter().zip(&open).map(facts).collect();
+        let facts = port_facts(config, &open);
         let surroundings = Surroundings::real_time(catch_up(config));
         let switch = Switch::new(config, &facts, surroundings).map_err(|error| error.at_line(config))?;
         let shared = switch.shared().clone();
@@ -347,9 +345,22 @@ impl RunningFabric {
     }
 
     /// What became of the kernel's interfaces below ports since the last call. A port whose interface is gone has no link from
-    /// then on. To be called before [`RunningFabric::update_links`].
+    /// then on, until one of its name is made again: ports that are ours and not DPDK's then go over to that. To be called
+    /// before [`RunningFabric::update_links`].
     pub fn netdev_events(&self) -> Vec<PortEvent> {
-        self.netdevs.poll()
+        let mut events = self.netdevs.poll();
+        for told in events.iter_mut().filter(|told| matches!(told.event, NetdevEvent::Made(_))) {
+            let port = self.switches[told.switch].ports[told.port].as_ref();
+            match port.map(Port::reattach) {
+                Some(Ok(true)) => {
+                    told.attached = true;
+                    self.netdevs.attached_again(told.switch, told.port);
+                }
+                Some(Err(error)) => tracing::debug!("{error}"),
+                Some(Ok(false)) | None => {}
+            }
+        }
+        events
     }
 
     /// Looks at every port's link and tells the pipeline; returns the ports whose link changed.
@@ -365,8 +376,12 @@ impl RunningFabric {
                     if link.up
                         && let Some(port) = port
                     {
+                        let config = &switch.config.ports[number];
+                        if let Some(told) = other_rate(config, state.rate, &link) {
+                            tracing::warn!(switch = %switch.config.name, port = %config.name, "{told}");
+                        }
                         // A link that comes up may have negotiated PAUSE.
-                        let found = DevicePause::read(&switch.config, &switch.config.ports[number], port);
+                        let found = DevicePause::read(&switch.config, config, port);
                         if found.danger().is_some() {
                             found.tell(&switch.config.name);
                         }
@@ -466,16 +481,6 @@ pub(crate) fn pool(name: &str, count: u32, data_room: u16, for_devices: bool) ->
 fn idlest(switches: &[SwitchConfig]) -> Idle {
     let policies = switches.iter().map(|switch| switch.idle);
     policies.min_by_key(|idle| *idle as u8).unwrap_or(Idle::Yield)
-}
-
-fn port_facts(device: &Device, port: &Port) -> PortFacts {
-    let speed = port.link().ok().and_then(|link| link.speed_mbps);
-    // Devices without hardware report a made-up speed.
-    let is_hardware = matches!(device, Device::Pci(_));
-    PortFacts {
-        mac: port.mac().map(MacAddr).unwrap_or_default(),
-        rate: speed.filter(|mbps| is_hardware && *mbps > 0).map(|mbps| BitRate::mbps(u64::from(mbps))),
-    }
 }
 
 fn take_queues<Q>(ports: &[PortId], queues: &mut [Option<Q>]) -> Vec<(PortId, Q)> {

@@ -20,6 +20,7 @@ mod fabric;
 mod frame;
 mod instance;
 mod lcore_loop;
+mod link_rate;
 mod losses;
 mod memory;
 mod netdevs;

@@ -15,6 +15,8 @@ pub struct PortEvent {
     pub interface: String,
     /// What became of it.
     pub event: NetdevEvent,
+    /// Whether the port went over to it: to an interface that was made again.
+    pub attached: bool,
 }
 
 /// Watches the interfaces; knows which ports have lost theirs.
@@ -51,6 +53,11 @@ impl Netdevs {
         events.into_iter().flat_map(|(interface, event)| state.handle(&interface, &event)).collect()
     }
 
+    /// The port is attached to the interface of the name that there is now.
+    pub(crate) fn attached_again(&self, switch: usize, port: usize) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).gone[switch][port] = false;
+    }
+
     /// Whether the interface that the port was attached to is no more.
     pub(crate) fn is_gone(&self, switch: usize, port: usize) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).gone[switch][port]
@@ -64,7 +71,13 @@ impl State {
             for (port, _) in ports.iter().enumerate().filter(|(_, name)| name.as_deref() == Some(interface)) {
                 // The port's sockets are bound to the interface that was there; one of the same name is another.
                 self.gone[switch][port] |= *event == NetdevEvent::Gone;
-                told.push(PortEvent { switch, port, interface: interface.to_owned(), event: event.clone() });
+                told.push(PortEvent {
+                    switch,
+                    port,
+                    interface: interface.to_owned(),
+                    event: event.clone(),
+                    attached: false,
+                });
             }
         }
         told
