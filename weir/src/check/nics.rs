@@ -42,7 +42,9 @@ pub fn print_nics(switches: &[SwitchConfig], memory: Memory, cpus: &[u32]) {
     for finding in facts.iter().flatten().flat_map(|facts| facts.warnings(&nodes)) {
         println!("  warning: {}; {}", finding.message, finding.help);
     }
-    print_descriptors(&nics, poll_gap::measure(cpus, poll_gap::LONG_ENOUGH));
+    if !cpus.is_empty() {
+        print_descriptors(&nics, poll_gap::measure(cpus, poll_gap::LONG_ENOUGH));
+    }
 }
 
 fn address(port: &PortConfig) -> Option<&str> {
