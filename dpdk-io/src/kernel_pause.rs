@@ -3,9 +3,13 @@
 //! Ports that share their device with the kernel (ConnectX, AF_PACKET, AF_XDP) are asked here: DPDK knows nothing of PFC
 //! on them. `ethtool -a` and `dcb pfc show` ask the same questions.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::c_char;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixDatagram;
+
+use netlink_sys::protocols::NETLINK_ROUTE;
+use netlink_sys::{Socket, SocketAddr};
 
 use crate::flow_control::PauseState;
 
@@ -55,7 +59,8 @@ struct PauseParameters {
 }
 
 fn pause_parameters(interface: &str) -> io::Result<PauseParameters> {
-    let socket = socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
+    // Any socket will do: the request is about the interface.
+    let socket = UnixDatagram::unbound()?;
     let mut parameters = PauseParameters { command: ETHTOOL_GPAUSEPARAM, ..PauseParameters::default() };
     // SAFETY: all zero is a valid value of this plain structure.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
@@ -74,39 +79,12 @@ fn pause_parameters(interface: &str) -> io::Result<PauseParameters> {
 
 /// Bit n set: PFC is on for class n. `None` if the answer has no word of PFC.
 fn pfc_classes(interface: &str) -> io::Result<Option<u8>> {
-    let socket = socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE)?;
-    let timeout = libc::timeval { tv_sec: 1, tv_usec: 0 };
-    // SAFETY: the option's value is a `timeval`, which outlives the call.
-    let ret = unsafe {
-        let size = size_of::<libc::timeval>() as libc::socklen_t;
-        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVTIMEO, (&raw const timeout).cast(), size)
-    };
-    if ret < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let question = ieee_get(interface);
-    // SAFETY: the buffer outlives the call; an unconnected netlink socket sends to the kernel.
-    let sent = unsafe { libc::send(socket.as_raw_fd(), question.as_ptr().cast(), question.len(), 0) };
-    if sent < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let mut answer = [0u8; 8192];
-    // SAFETY: `answer` is writable for its whole length.
-    let received = unsafe { libc::recv(socket.as_raw_fd(), answer.as_mut_ptr().cast(), answer.len(), 0) };
-    match usize::try_from(received) {
-        Ok(received) => pfc_of(&answer[..received]),
-        Err(_) => Err(io::Error::last_os_error()),
-    }
-}
-
-fn socket(domain: c_int, kind: c_int, protocol: c_int) -> io::Result<OwnedFd> {
-    // SAFETY: takes no pointers.
-    let fd = unsafe { libc::socket(domain, kind | libc::SOCK_CLOEXEC, protocol) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor was just made, and nobody else has it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    let mut socket = Socket::new(NETLINK_ROUTE)?;
+    socket.bind_auto()?;
+    socket.connect(&SocketAddr::new(0, 0))?;
+    socket.send(&ieee_get(interface), 0)?;
+    let (answer, _) = socket.recv_from_full()?;
+    pfc_of(&answer)
 }
 
 /// A `RTM_GETDCB` request with the command `DCB_CMD_IEEE_GET` for an interface.
