@@ -141,7 +141,8 @@ impl Device {
         }
     }
 
-    fn netdev(&self) -> Option<&str> {
+    /// The interface of the kernel that it drives or makes, by name.
+    pub fn netdev(&self) -> Option<&str> {
         match self {
             Device::AfPacket(name) | Device::AfXdp(name) | Device::Tap(name) => Some(name),
             _ => None,

@@ -222,12 +222,15 @@ impl Port {
             mtu: config.mtu.unwrap_or(0),
         };
         let mut step: c_int = 0;
-        let sockets_before = XdpSockets::of_process();
+        // Looking for sockets is only worth it where the driver opens any.
+        let sockets_before = (info.driver == XDP_DRIVER).then(XdpSockets::of_process);
         // SAFETY: the port is ours, stopped, and has no queue handles; the pool
         // outlives it (kept above).
         let ret = unsafe { sys::weir_port_configure(self.id(), &mut conf, config.rx_pool.as_ptr(), &mut step) };
         self.check(configure_step(step), ret)?;
-        *lock(&self.shared.xdp) = XdpSockets::of_process().since(&sockets_before);
+        if let Some(before) = sockets_before {
+            *lock(&self.shared.xdp) = XdpSockets::of_process().since(&before);
+        }
         self.set_promiscuous(config.promiscuous)?;
 
         let rx = (0..config.rx_queues).map(|queue| RxQueue::new(Arc::clone(&self.shared), queue)).collect();
@@ -286,7 +289,7 @@ impl Port {
     /// driver for AF_XDP does not give back those of its fill queues, nor those
     /// that wait in its completion queues. 0 for all others.
     pub fn mbufs_kept_max(&self) -> u32 {
-        if self.driver_name() != "net_af_xdp" {
+        if self.driver_name() != XDP_DRIVER {
             return 0;
         }
         let queues = lock(&self.shared.xdp).len() as u32;
@@ -646,6 +649,8 @@ fn configure_step(step: c_int) -> &'static str {
     }
 }
 
+/// The driver whose ports have AF_XDP sockets.
+const XDP_DRIVER: &str = "net_af_xdp";
 /// Header and two VLAN tags.
 pub(crate) const FRAME_OVERHEAD: u32 = 14 + 2 * 4;
 

@@ -33,6 +33,16 @@ def received(finished, port):
     return sum(number["rx_frames"] for number in finished.port(port)["classes"])
 
 
+def flood_while_stopped(switch, wire, stream):
+    """Sends more than any device keeps while the switch does not poll; what the switch left when it ended."""
+    switch.process.send_signal(signal.SIGSTOP)
+    for _ in range(FRAMES):
+        wire.send(stream.next())
+    switch.process.send_signal(signal.SIGCONT)
+    time.sleep(2.5)
+    return switch.stop()
+
+
 def check_told(finished, port, direction):
     """Beside the JSON, people are told: in the log, in the table, and by how the command ends."""
     assert f"frames on {direction}" in finished.stderr, finished.stderr
@@ -48,12 +58,7 @@ def test_what_comes_while_the_switch_does_not_poll_is_lost_and_told(cables, tmp_
         for _ in range(50):
             wires["p0"].send(stream.next())
         time.sleep(0.5)
-        switch.process.send_signal(signal.SIGSTOP)
-        for _ in range(FRAMES):
-            wires["p0"].send(stream.next())
-        switch.process.send_signal(signal.SIGCONT)
-        time.sleep(2.5)
-        finished = switch.stop()
+        finished = flood_while_stopped(switch, wires["p0"], stream)
     check_balance(finished.switch)
     lost = losses(finished, "p0", "receive")
     came = received(finished, "p0")
@@ -67,12 +72,7 @@ def test_lossy_frames_that_a_device_lost_fail_no_run(cables, tmp_path):
     here, wires = cables("lossy", MACS)
     stream = Stream(MACS["p0"], MACS["p1"], LOSSY_DSCP)
     with Switch(config(tmp_path, "af_xdp"), namespace=here) as switch:
-        switch.process.send_signal(signal.SIGSTOP)
-        for _ in range(FRAMES):
-            wires["p0"].send(stream.next())
-        switch.process.send_signal(signal.SIGCONT)
-        time.sleep(2.5)
-        finished = switch.stop()
+        finished = flood_while_stopped(switch, wires["p0"], stream)
     check_balance(finished.switch)
     assert "its device lost" not in finished.stderr, finished.stderr
     lost = losses(finished, "p0", "receive")

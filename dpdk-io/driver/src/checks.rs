@@ -7,7 +7,7 @@ use weir_config::{ConfigErrors, Device, SwitchConfig};
 use weir_dpdk_io::PORTS_MAX;
 
 use crate::memory::Memory;
-use crate::nics::System;
+use crate::nics::{Finding, System};
 use crate::replay::{FRAMES_MAX, Replay};
 
 /// A capability (linux/capability.h): its bit and name.
@@ -45,12 +45,7 @@ pub fn check_machine(switches: &[SwitchConfig]) -> Result<(), ConfigErrors> {
     ConfigErrors::joined(too_many.into_iter().chain(problems)).map_or(Ok(()), Err)
 }
 
-struct Problem {
-    message: String,
-    help: String,
-}
-
-fn check_device(device: &Device, memory: Memory) -> Option<Problem> {
+fn check_device(device: &Device, memory: Memory) -> Option<Finding> {
     match device {
         Device::AfPacket(netdev) => check_netdev(netdev).or_else(|| needs("af_packet", &[CAP_NET_RAW])),
         Device::AfXdp(netdev) => check_netdev(netdev).or_else(|| needs("af_xdp", &AF_XDP)),
@@ -58,7 +53,7 @@ fn check_device(device: &Device, memory: Memory) -> Option<Problem> {
         Device::Pci(pci) => check_pci(&pci.address, memory),
         Device::VhostUser(socket) | Device::Memif { socket, .. } => check_parent(socket),
         Device::Pcap { rx, tx, .. } => {
-            let missing = rx.as_deref().filter(|file| fs::File::open(file).is_err()).map(|file| Problem {
+            let missing = rx.as_deref().filter(|file| fs::File::open(file).is_err()).map(|file| Finding {
                 message: format!("the capture file {file} can't be read"),
                 help: "name a readable pcap file; paths are relative to the directory that weir is started in".into(),
             });
@@ -69,9 +64,9 @@ fn check_device(device: &Device, memory: Memory) -> Option<Problem> {
 }
 
 /// A file that is replayed without end is kept in packet memory, each frame in an mbuf.
-fn check_replay(device: &Device, memory: &Memory) -> Option<Problem> {
+fn check_replay(device: &Device, memory: &Memory) -> Option<Finding> {
     let Device::Pcap { rx: Some(file), infinite: true, .. } = device else { return None };
-    let problem = |message: String, help: &str| Some(Problem { message, help: help.into() });
+    let problem = |message: String, help: &str| Some(Finding { message, help: help.into() });
     let replay = match Replay::of(file) {
         Ok(replay) => replay,
         Err(error) => {
@@ -111,7 +106,7 @@ fn check_replay(device: &Device, memory: &Memory) -> Option<Problem> {
     }
 }
 
-fn check_netdev(netdev: &str) -> Option<Problem> {
+fn check_netdev(netdev: &str) -> Option<Finding> {
     if Path::new("/sys/class/net").join(netdev).exists() {
         return None;
     }
@@ -119,7 +114,7 @@ fn check_netdev(netdev: &str) -> Option<Problem> {
         .map(|entries| entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
         .unwrap_or_default();
     known.sort();
-    Some(Problem {
+    Some(Finding {
         message: format!("there is no network interface {netdev}"),
         help: format!(
             "interfaces here: {}; make a veth pair with: ip link add {netdev} type veth peer name …",
@@ -128,20 +123,19 @@ fn check_netdev(netdev: &str) -> Option<Problem> {
     })
 }
 
-fn check_pci(address: &str, memory: Memory) -> Option<Problem> {
+fn check_pci(address: &str, memory: Memory) -> Option<Finding> {
     let Some(facts) = System::here().nic(address) else {
-        return Some(Problem {
+        return Some(Finding {
             message: format!("there is no PCI device {address}"),
             help: "list the devices with: dpdk-devbind.py --status-dev net".into(),
         });
     };
-    let found = facts.problem(memory.fits_hugepages(), memory.hugepages())?;
-    Some(Problem { message: found.message, help: found.help })
+    facts.problem(memory.fits_hugepages(), memory.hugepages())
 }
 
-fn check_parent(file: &str) -> Option<Problem> {
+fn check_parent(file: &str) -> Option<Finding> {
     let parent = Path::new(file).parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    (!parent.is_dir()).then(|| Problem {
+    (!parent.is_dir()).then(|| Finding {
         message: format!("the directory of {file} does not exist"),
         help: format!("make it with: mkdir -p {}", parent.display()),
     })
@@ -149,18 +143,18 @@ fn check_parent(file: &str) -> Option<Problem> {
 
 /// Whether the process lacks capabilities, and what to do. An `af_packet` port needs no other than CAP_NET_RAW: neither
 /// promiscuous mode nor the way past the queueing discipline asks for CAP_NET_ADMIN.
-fn needs(device: &str, needed: &[Capability]) -> Option<Problem> {
+fn needs(device: &str, needed: &[Capability]) -> Option<Finding> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
     lacks(device, needed, u64::from_str_radix(effective.trim(), 16).ok()?)
 }
 
-fn lacks(device: &str, needed: &[Capability], effective: u64) -> Option<Problem> {
+fn lacks(device: &str, needed: &[Capability], effective: u64) -> Option<Finding> {
     let lacking = needed.iter().filter(|(bit, _)| effective >> bit & 1 == 0);
     let names: Vec<&str> = lacking.map(|(_, name)| *name).collect();
     let all: Vec<&str> = needed.iter().map(|(_, name)| *name).collect();
     let set = all.join(",").to_lowercase();
-    (!names.is_empty()).then(|| Problem {
+    (!names.is_empty()).then(|| Finding {
         message: format!(
             "{device} ports need {}, which this process does not have",
             if names.len() == 1 {

@@ -1,6 +1,6 @@
 //! What a device's own flow control is after the start, and what it means for the port.
 
-use weir_config::{Device, FlowControl, PortConfig, SwitchConfig};
+use weir_config::{FlowControl, PortConfig, SwitchConfig};
 use weir_dpdk_io::{DeviceFlowControl, PauseState, Port};
 
 /// A port's device, as it was found. Weir pauses peers and obeys them by itself; a device that does so too does it for all
@@ -17,14 +17,10 @@ pub struct DevicePause {
 impl DevicePause {
     /// Asks the device.
     pub fn read(switch: &SwitchConfig, config: &PortConfig, port: &Port) -> DevicePause {
-        let netdev = match &config.device {
-            Device::AfPacket(name) | Device::AfXdp(name) | Device::Tap(name) => Some(name.clone()),
-            _ => None,
-        };
         DevicePause {
             port: config.name.clone(),
             driver: port.driver_name(),
-            netdev,
+            netdev: config.device.netdev().map(str::to_owned),
             found: port.device_flow_control(),
             is_lossless: switch.classes.lossless != 0 && config.flow_control != FlowControl::None,
         }

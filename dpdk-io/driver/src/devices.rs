@@ -9,14 +9,13 @@ use weir_dpdk_io::{
     MacControlTransmit, Mempool, NetdevOptions, Port, PortConfig as DpdkPortConfig, PortError, RingEnd, RxQueue,
     TxQueue, ring_port, ring_slots,
 };
+use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_units::{BitRate, Span};
 
 use crate::device_pause::DevicePause;
 use crate::error::DriverError;
 use crate::memory::{NETDEV_GAP_MS, RING_SLOTS, TX_DESCRIPTORS, default_descriptors, rx_descriptors};
 
-/// What a netdev port's receive ring is made for where the configuration gives no rate.
-const NETDEV_RATE_UNKNOWN: BitRate = BitRate::gbps(10);
 /// memif's ring has this power of two of places.
 const MEMIF_RING_LOG2: u8 = 10;
 
@@ -97,7 +96,7 @@ impl Devices {
         let devargs = match device {
             Device::Pci(pci) => pci.with_devargs(),
             Device::AfPacket(netdev) => {
-                let rate = rate.unwrap_or(NETDEV_RATE_UNKNOWN);
+                let rate = rate.unwrap_or(RATE_UNKNOWN);
                 let ring_slots = ring_slots(rate.as_bps(), NETDEV_GAP_MS, mtu);
                 return Port::attach_netdev(netdev, NetdevOptions { mtu, ring_slots });
             }

@@ -21,7 +21,7 @@ use crate::error::DriverError;
 use crate::frame::{Frame, FrameStore};
 use crate::lcore_loop::{self, LcoreStats, LoopControl, Phase, Task};
 use crate::link_rate::{other_rate, port_facts};
-use crate::losses::{LossMeters, netdev};
+use crate::losses::LossMeters;
 use crate::memory::{CACHE, Memory};
 use crate::netdevs::{Netdevs, PortEvent};
 use crate::placement::Placement;
@@ -237,7 +237,7 @@ impl<'a> Fabric<'a> {
         for (port, open) in config.ports.iter().zip(&ports) {
             losses.add(&port.device, open.as_ref());
         }
-        let interfaces = config.ports.iter().map(|port| netdev(&port.device).map(str::to_owned)).collect();
+        let interfaces = config.ports.iter().map(|port| port.device.netdev().map(str::to_owned)).collect();
         let config = config.clone();
         self.switches.push(RunningSwitch { config, shared, reporter, ports, backlogs, losses, interfaces });
         Ok(())

@@ -12,7 +12,7 @@ pub(crate) struct LossMeters(Mutex<Vec<Option<LossMeter>>>);
 impl LossMeters {
     /// Counts the losses of one more port from now on; nothing for a clone, which has no device.
     pub(crate) fn add(&self, device: &Device, port: Option<&Port>) {
-        self.lock().push(port.map(|port| LossMeter::new(port, netdev(device))));
+        self.lock().push(port.map(|port| LossMeter::new(port, device.netdev())));
     }
 
     /// Reads the devices of `ports`, which are the ports that were added, in their order.
@@ -27,14 +27,6 @@ impl LossMeters {
 
     fn lock(&self) -> MutexGuard<'_, Vec<Option<LossMeter>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The kernel's interface that a device drives or makes.
-pub(crate) fn netdev(device: &Device) -> Option<&str> {
-    match device {
-        Device::AfPacket(name) | Device::AfXdp(name) | Device::Tap(name) => Some(name),
-        _ => None,
     }
 }
 
