@@ -11,6 +11,8 @@ WEIR := $(abspath $(TARGET))/release/weir
 PYTHON := .venv/bin/python
 # Says what it does and how long it took.
 STEP := scripts/step
+# What is tested in release mode is chosen in one way, so that Cargo resolves one set of features and builds each crate once.
+IN_RELEASE := -p weir-dpdk-driver -p weir -p weir-testbed
 # Network namespaces need root.
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 
@@ -50,10 +52,10 @@ loom: setup ## What lcores share, under every interleaving
 release-tests: setup ## Heavy traffic on DPDK's virtual devices, both backends on the same scenarios, allocations
 	@$(STEP) "DPDK tests in release mode" $(CARGO) test --release -p weir-dpdk-driver -p weir
 	@$(STEP) "the same scenarios on DPDK and in virtual time" \
-		$(CARGO) test --release -p weir-testbed --test conformance --test feedback --test allocation
+		$(CARGO) test --release $(IN_RELEASE) --test conformance --test feedback --test allocation
 
 instructions: setup ## What a packet-hop takes in virtual time, counted in instructions, against its limit
-	@$(STEP) "instructions of virtual time" $(CARGO) bench -p weir-testbed --no-default-features --bench virtual_time -- --instructions
+	@$(STEP) "instructions of virtual time" $(CARGO) bench $(IN_RELEASE) --bench virtual_time -- --instructions
 
 wire-tests: build venv ## Frames judged by other programs: scapy, tshark, Linux
 	@WEIR_BIN=$(WEIR) $(STEP) "wire tests" $(PYTHON) -m pytest -c lab/pytest.ini lab/tests

@@ -5,7 +5,9 @@ written, so a wrong address is seen here as on a server. What QEMU's models lack
 queues that overflow, can't be tried: their registers are read instead.
 """
 
+import contextlib
 import time
+import warnings
 
 import pytest
 from pfc import LONGEST, pfc
@@ -14,7 +16,8 @@ from weirlab.guest import machine, packages
 from weirlab.guest.switch import GuestSwitch
 from weirlab.switch import weir_binary
 
-pytestmark = pytest.mark.guest
+# An emulator that crashes is not what is tested here; one that crashes twice in the same test is a failure.
+pytestmark = [pytest.mark.guest, pytest.mark.flaky(reruns=1, only_rerun=["EmulatorEnded"])]
 
 NICS = [
     ("igb0", "igb", 4),
@@ -64,13 +67,28 @@ def config(guest, names, rates=(), mtu=JUMBO_MTU):
 
 
 @pytest.fixture(scope="module")
-def guest(binary):
+def guests(binary):
+    """A guest for all tests, and another one where an emulator came to its end."""
     try:
         packages.parts()
     except packages.Unavailable as reason:
         pytest.skip(f"no guest: {reason}")
-    with machine.Machine(weir_binary(), NICS, JOINED) as guest:
+    with contextlib.ExitStack() as stack:
+        running = []
+
+        def guest():
+            if not (running and running[-1].alive()):
+                if running:
+                    warnings.warn(running[-1].last_words())
+                running.append(stack.enter_context(machine.Machine(weir_binary(), NICS, JOINED)))
+            return running[-1]
+
         yield guest
+
+
+@pytest.fixture
+def guest(guests):
+    return guests()
 
 
 @pytest.fixture
@@ -88,7 +106,8 @@ def nics(guest):
         return [guest.cables.get(name) for name in names]
 
     yield bound
-    guest.reserve_hugepages(0)
+    if guest.alive():
+        guest.reserve_hugepages(0)
 
 
 def mac(number):

@@ -1,5 +1,6 @@
 """The guest, running: its NICs, its shell, its links."""
 
+import contextlib
 import json
 import pathlib
 import re
@@ -12,9 +13,15 @@ from . import image, packages
 from .cable import Cable
 
 MEMORY_MB = 1280
+# Of translated code; QEMU would take a gigabyte.
+TRANSLATED_MB = 256
 BOOT_S = 120
 # The machine under emulation is slow, and others may want the CPUs besides.
 COMMAND_S = 120
+
+
+class EmulatorEnded(Exception):
+    """The emulator is gone, and what it and the guest's kernel said last."""
 
 
 class Machine:
@@ -40,7 +47,7 @@ class Machine:
 
     def _boot(self, joined):
         command, environment = self.parts.qemu()
-        command += ["-machine", "q35", "-accel", "tcg", "-cpu", "max", "-smp", "2", "-m", str(MEMORY_MB)]
+        command += ["-machine", "q35", "-accel", f"tcg,tb-size={TRANSLATED_MB}", "-cpu", "max", "-smp", "2", "-m", str(MEMORY_MB)]
         command += ["-nodefaults", "-display", "none", "-no-reboot", "-serial", f"file:{self.folder / 'console'}"]
         command += ["-kernel", str(self.parts.kernel), "-initrd", str(self.folder / "image")]
         # iommu=pt: a NIC that is not given to a guest or to DPDK's vfio sees physical memory, as uio_pci_generic needs it.
@@ -58,7 +65,7 @@ class Machine:
                 command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
         self._shell = _Shell(self._connect("agent"))
-        self._shell.wait_until_ready(BOOT_S)
+        self._or_ended(self._shell.wait_until_ready, BOOT_S)
 
     def _nic(self, name, model, slot, peer):
         # Behind an IOMMU virtio needs its modern form.
@@ -73,8 +80,8 @@ class Machine:
     def _connect(self, name):
         deadline = time.monotonic() + BOOT_S
         while True:
-            if self._process.poll() is not None:
-                raise RuntimeError(f"the emulator ended:\n{(self.folder / 'qemu.log').read_text()}")
+            if not self.alive():
+                raise EmulatorEnded(self.last_words())
             try:
                 connection = socket.socket(socket.AF_UNIX)
                 connection.connect(str(self.folder / name))
@@ -98,6 +105,26 @@ class Machine:
             cable.close()
         self._directory.cleanup()
 
+    def alive(self):
+        return self._process.poll() is None
+
+    def _or_ended(self, action, *arguments):
+        """Does something, and where the emulator has ended (as it does too when the guest's kernel gives up) says all that
+        is known of its end."""
+        try:
+            return action(*arguments)
+        except ConnectionError:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(5)
+            raise EmulatorEnded(self.last_words()) from None
+
+    def last_words(self):
+        """What a guest that is of no use any more said last."""
+        log = (self.folder / "qemu.log").read_text(errors="replace")
+        code = self._process.poll()
+        end = "closed the guest's port" if code is None else f"ended with {code}"
+        return f"the emulator {end}:\n{log[-2000:]}\nthe guest's console:\n{self.console()[-6000:]}"
+
     def console(self):
         return (self.folder / "console").read_text(errors="replace")
 
@@ -107,7 +134,7 @@ class Machine:
 
     def run(self, command, within=COMMAND_S):
         """Runs a shell command to its end: (exit code, output)."""
-        return self._shell.run(command, within)
+        return self._or_ended(self._shell.run, command, within)
 
     def must_run(self, command, within=COMMAND_S):
         code, output = self.run(command, within)
@@ -192,7 +219,10 @@ class _Shell:
                 raise TimeoutError(f"{command}: no end within {within} s\n{self._buffer.decode(errors='replace')}")
             self._socket.settimeout(left)
             try:
-                self._buffer += self._socket.recv(65536)
+                received = self._socket.recv(65536)
             except TimeoutError:
                 continue
+            if not received:
+                raise ConnectionResetError("the emulator closed the guest's port")
+            self._buffer += received
         return int(end[1]), self._buffer[: end.start()].decode(errors="replace").replace("\r", "")
