@@ -5,10 +5,9 @@ use std::time::{Duration, Instant};
 
 use weir_config::{CatchUp, SwitchConfig};
 use weir_dpdk_driver::{CATCH_UP_AUTO_MOST, CATCH_UP_BASE, CpuUse, LcoreStats, Placement, RunningFabric};
+use weir_experiments::table::count;
 use weir_switch_core::line_time::LineTime;
 use weir_units::{PortId, Span};
-
-use crate::table::count;
 
 /// Less than this is no news.
 const TOLD_FROM_PERCENT: f64 = 1.0;

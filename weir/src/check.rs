@@ -15,14 +15,15 @@ use std::path::PathBuf;
 
 use weir_config::{SwitchConfig, Trust};
 use weir_dpdk_driver::{Memory, Placement};
+use weir_experiments::Failure;
+use weir_experiments::table::{Table, count};
 use weir_mmu::{BufferLayout, Headroom};
 use weir_switch_core::buffer::{buffer_layout, buffer_policy};
 use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_units::{Bytes, Class};
 
 use crate::below_rate;
-use crate::exit::{Failure, load_all};
-use crate::table::{Table, count};
+use crate::switches::load_all;
 
 /// Checks the files and prints what they mean.
 pub fn check(files: &[PathBuf]) -> Result<(), Failure> {

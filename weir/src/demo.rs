@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use weir_config::ConfigErrors;
-use weir_testbed::dpdk::{BackendError, DpdkBackend, fitting_dilation};
-use weir_testbed::host::CongestionControl;
-use weir_testbed::record::Progress;
-use weir_testbed::run_dir::{RunDir, RunDirError, Summary};
-use weir_testbed::scenario::Scenario;
-use weir_testbed::sim::SimBackend;
-use weir_testbed::victim::{PolicyKind, Victim, VictimPolicy};
+use weir_experiments::Failure;
+use weir_experiments::experiment::{self, Backend};
+use weir_nic::host::CongestionControl;
+use weir_real::{DpdkBackend, fitting_dilation};
+use weir_results::record::Progress;
+use weir_results::run_dir::{RunDir, RunDirError, Summary};
+use weir_scenario::Scenario;
+use weir_scenario::victim::{PolicyKind, Victim, VictimPolicy};
+use weir_sim::SimBackend;
 use weir_units::{BitRate, Time};
 
-use crate::exit::Failure;
-use crate::experiment::{self, Backend};
 use comparison::{Compared, comparison, lost};
 
 /// Arguments of `weir demo`.
@@ -236,20 +236,5 @@ fn verdict(compared: &[Compared]) -> Result<(), Failure> {
     match compared.iter().find(|compared| !compared.summary.failures.is_empty()) {
         Some(Compared { label, summary, .. }) => Err(Failure::Run(format!("{label}: {}", summary.failures.join("; ")))),
         None => Ok(()),
-    }
-}
-
-impl From<BackendError> for Failure {
-    fn from(error: BackendError) -> Failure {
-        match error {
-            BackendError::Driver(error) => error.into(),
-            error => Failure::Run(error.to_string()),
-        }
-    }
-}
-
-impl From<RunDirError> for Failure {
-    fn from(error: RunDirError) -> Failure {
-        Failure::Argument(error.to_string())
     }
 }

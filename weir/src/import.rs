@@ -3,10 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use weir_testbed::import::ns3::{self, Options, Sources};
-use weir_testbed::import::{ImportErrors, Note, Report};
-
-use crate::exit::Failure;
+use weir_experiments::Failure;
+use weir_scenario::import::ns3::{self, Options, Sources};
+use weir_scenario::import::{ImportErrors, Note, Report};
 
 /// What can be imported.
 #[derive(clap::Subcommand)]

@@ -7,10 +7,9 @@ use serde::Serialize;
 use weir_config::SwitchConfig;
 use weir_dpdk_driver::RunningFabric;
 use weir_dpdk_io::{DeviceLosses, Losses};
+use weir_experiments::table::{Table, count};
 use weir_switch_core::report::{ClassReport, PortReport};
 use weir_units::Class;
-
-use crate::table::{Table, count};
 
 /// How often devices are read. Some NICs' counters stick at their highest value if they are not read for minutes.
 const INTERVAL: Duration = Duration::from_secs(1);

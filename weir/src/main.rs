@@ -5,21 +5,14 @@
 mod below_rate;
 mod check;
 mod demo;
-mod exit;
-mod experiment;
-mod files;
 mod import;
 mod losses;
 mod netdevs;
 mod peers;
-mod report;
-mod reproduce;
 mod run;
 mod storms;
 mod summary;
-mod sweep;
-mod table;
-mod testbed;
+mod switches;
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -27,8 +20,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
-
-use crate::exit::Failure;
+use weir_experiments::{Failure, experiment, report, reproduce, run as testbed, sweep};
 
 /// A lossless-Ethernet lab switch on DPDK: shared-buffer MMU, PFC, every port that DPDK has.
 #[derive(Parser)]

@@ -9,18 +9,19 @@ use std::time::{Duration, Instant};
 
 use weir_config::{FlowControl, SwitchConfig};
 use weir_dpdk_driver::{DriverError, Fabric, FabricOptions, Memory, Placement, RunningFabric, Runtime, Stopped};
+use weir_experiments::Failure;
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::report::PortReport;
 use weir_units::{BitRate, Bytes};
 
 use crate::below_rate::{self, RateLog};
-use crate::exit::{Failure, load_all};
 use crate::losses::LossLog;
 use crate::netdevs;
 use crate::peers::{PeerLog, overrun};
 use crate::storms::StormLog;
 use crate::summary::{RunSummary, print_summary};
+use crate::switches::load_all;
 
 /// Arguments of `weir run`.
 #[derive(clap::Args)]

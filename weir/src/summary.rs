@@ -20,10 +20,8 @@ use weir_switch_core::report::{ClassReport, Delay, PortReport};
 use weir_units::{BitRate, Bytes, FRAME_BYTES_MIN, PortId, Span, WIRE_OVERHEAD_BYTES};
 
 use crate::below_rate::{Lateness, below_rate};
-
-use crate::peers::overrun;
-
 use crate::losses::LossSummary;
+use crate::peers::overrun;
 
 /// A finished run. Sizes are in bytes without FCS where frames are counted, as charged where buffers are.
 #[derive(Serialize)]

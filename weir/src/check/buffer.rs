@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use weir_config::{Device, PolicyConfig, SwitchConfig};
+use weir_experiments::table::{Table, count};
 use weir_mmu::policy::{Load, QueueView, Spfc, SteadyState};
 use weir_mmu::{BufferLayout, Charge, Headroom, Policy};
 use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_units::{BitRate, Bytes, Class, PortId, QueueId, Time};
-
-use crate::table::{Table, count};
 
 /// What each segment and pool of the buffer has.
 pub fn partition(switch: &SwitchConfig, layout: &BufferLayout) -> String {

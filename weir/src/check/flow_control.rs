@@ -4,6 +4,7 @@
 mod tests;
 
 use weir_config::SwitchConfig;
+use weir_experiments::table::{Table, count};
 use weir_flowctl::cbfc::BLOCK;
 use weir_flowctl::gfc::{Mapping, Pulse, StageTable};
 use weir_flowctl::{Mechanism, Quantum};
@@ -13,7 +14,6 @@ use weir_switch_core::flow_control::{FeedbackDelay, highest_threshold, mechanism
 use weir_units::{BitRate, Bytes, FRAME_BYTES_MIN, Span, WIRE_OVERHEAD_BYTES};
 
 use super::put_together;
-use crate::table::{Table, count};
 
 /// What a message takes on the wire: the smallest frame with FCS, preamble and gap.
 const MESSAGE: Bytes = Bytes::new(FRAME_BYTES_MIN + WIRE_OVERHEAD_BYTES);

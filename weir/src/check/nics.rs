@@ -2,10 +2,9 @@
 
 use weir_config::{Device, PortConfig, SwitchConfig};
 use weir_dpdk_driver::{Access, Memory, NicFacts, System, poll_gap, rx_descriptors};
+use weir_experiments::table::{Table, count};
 use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_units::{Bytes, LINK_OVERHEAD, Span};
-
-use crate::table::{Table, count};
 
 /// Prints a table of the NICs, the memory that they will have, and what their descriptors cover; nothing without NICs.
 pub fn print_nics(switches: &[SwitchConfig], memory: Memory, cpus: &[u32]) {

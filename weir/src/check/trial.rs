@@ -6,8 +6,9 @@ use weir_config::Device;
 use weir_dpdk_driver::trial::{DeviceTried, Passed, TrialReport, try_ports};
 use weir_dpdk_driver::{FabricOptions, Memory, Placement, Runtime, check_machine, pci_addresses};
 use weir_dpdk_io::IoAddresses;
+use weir_experiments::Failure;
 
-use crate::exit::{Failure, load_all};
+use crate::switches::load_all;
 
 /// Columns of the table in docs/DEVICES.md.
 const HEAD: [&str; 10] = [

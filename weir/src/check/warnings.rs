@@ -4,11 +4,10 @@ mod flow_control;
 mod pauses;
 
 use weir_config::{FlowControl, PolicyConfig, SwitchConfig};
+use weir_experiments::table::count;
 use weir_mmu::{BufferLayout, Headroom};
 use weir_switch_core::flow_control::queue_limit;
 use weir_units::{BitRate, Bytes};
-
-use crate::table::count;
 
 /// A sentence for each doubtful thing of a configuration.
 pub fn warnings(switch: &SwitchConfig, layout: &BufferLayout) -> Vec<String> {

@@ -1,9 +1,8 @@
 //! The table: what each policy did to the victim.
 
-use weir_testbed::run_dir::{PortWindow, Summary, Window};
-use weir_testbed::victim::VictimPolicy;
-
-use crate::table::{Table, count};
+use weir_experiments::table::{Table, count};
+use weir_results::run_dir::{PortWindow, Summary, Window};
+use weir_scenario::victim::VictimPolicy;
 
 /// A run.
 pub struct Compared {

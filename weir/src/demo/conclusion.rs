@@ -1,9 +1,9 @@
 //! Whether the runs show what the paper concludes, in a sentence made of their figures.
 
-use weir_testbed::victim::PolicyKind;
+use weir_experiments::table::count;
+use weir_scenario::victim::PolicyKind;
 
 use super::comparison::{Compared, first_port, flow_bps, gbps};
-use crate::table::count;
 
 /// SPFC pauses P0 hardly at all: for no more of the burst than this.
 const PAUSED_PERCENT_MAX: f64 = 1.0;
@@ -93,7 +93,7 @@ fn listed(words: impl Iterator<Item = String>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use weir_testbed::run_dir::{FlowWindow, PortWindow, Summary, Window};
+    use weir_results::run_dir::{FlowWindow, PortWindow, Summary, Window};
 
     use super::*;
 

@@ -1,12 +1,12 @@
 //! The summary as tables.
 
 use weir_config::FlowControl;
+use weir_experiments::table::{Table, count};
 use weir_units::BitRate;
 
 use super::{PortSummary, RunSummary, SwitchSummary};
 use crate::below_rate::who_had;
 use crate::losses::loss_table;
-use crate::table::{Table, count};
 
 /// Prints a summary as tables.
 pub fn print_summary(summary: &RunSummary) {

@@ -45,7 +45,7 @@ fn summary(report: &Report) -> SwitchSummary {
     switch_summary(&config(), report, &[DeviceReport::default(); 4], Duration::from_millis(2), |_| None)
 }
 
-fn lines(table: &crate::table::Table) -> Vec<String> {
+fn lines(table: &weir_experiments::table::Table) -> Vec<String> {
     table.to_string().lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }
 

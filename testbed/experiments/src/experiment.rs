@@ -1,0 +1,96 @@
+//! What every experiment does with its runs: it makes their directories, says how long they take, and shows how far each is.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, SystemTime};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use weir_results::record::Progress;
+use weir_results::run_dir::{Provenance, RunDir, RunDirError, Summary};
+use weir_scenario::Scenario;
+use weir_units::{Span, Time};
+
+use crate::Failure;
+
+/// What runs scenarios.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Backend {
+    /// Virtual time.
+    Sim,
+    /// Real frames.
+    Dpdk,
+}
+
+/// Which program this is: its version, and the commit that it is built of.
+pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("WEIR_COMMIT"), ")");
+
+impl Backend {
+    /// As options have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Backend::Sim => "sim",
+            Backend::Dpdk => "dpdk",
+        }
+    }
+}
+
+/// How many cores this process may use.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// What SIGINT and SIGTERM set, for a run that ends itself.
+pub fn stopped_by_signals() -> io::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, stop.clone())?;
+    }
+    Ok(stop)
+}
+
+/// A new directory for the results of a run of this command.
+pub fn directory(path: &Path) -> Result<RunDir, RunDirError> {
+    let provenance = Provenance::new(VERSION, std::env::args(), SystemTime::now());
+    RunDir::create(path, &provenance)
+}
+
+/// How many runs these are, and how long they take: `3 runs, about 64 s in all.`
+pub fn outlook(scenarios: &[Scenario]) -> String {
+    let seconds: f64 = scenarios
+        .iter()
+        .map(|scenario| scenario.end.as_nanos() as f64 * 1e-9 * f64::from(scenario.time_dilation()))
+        .sum();
+    let runs = if scenarios.len() == 1 { "One run".to_owned() } else { format!("{} runs", scenarios.len()) };
+    format!("{runs}, about {seconds:.0} s in all.")
+}
+
+/// Runs a scenario with a bar on the terminal, at whose end stands what `message` says; names are aligned to `width`. `run` hands
+/// it to a backend, with whom to tell of its progress.
+pub fn run_with_bar(
+    (name, width): (&str, usize),
+    scenario: &Scenario,
+    message: impl Fn(&Progress) -> String,
+    run: impl FnOnce(&mut dyn FnMut(&Progress)) -> Result<Summary, Failure>,
+) -> Result<Summary, Failure> {
+    let bar = progress_bar(name, width, scenario.end.since(Time::ZERO));
+    let summary = run(&mut |progress: &Progress| {
+        bar.set_position(progress.now.as_nanos() / 1_000);
+        bar.set_message(message(progress));
+    });
+    bar.finish_and_clear();
+    summary
+}
+
+/// A bar for a run of this name and length in scenario time, of which it shows microseconds; names are aligned to `width`.
+fn progress_bar(name: &str, width: usize, length: Span) -> ProgressBar {
+    let bar = ProgressBar::new(length.as_micros());
+    let template = format!("{{prefix:>{width}}} [{{bar:32}}] {{pos:>6}} of {{len}} us, {{eta}} left  {{msg}}");
+    let style = ProgressStyle::with_template(&template).expect("a valid template");
+    bar.set_style(style.progress_chars("=> "));
+    bar.set_prefix(name.to_owned());
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}

@@ -1,0 +1,22 @@
+//! Experiments, as people run them: scenarios, sweeps of them, the papers' figures, and reports on what came of it.
+//!
+//! | module | is |
+//! |---|---|
+//! | [`run`] | the runs of a scenario file, compared |
+//! | [`sweep`] | many runs with parameters varied, as one table |
+//! | [`reproduce`] | a paper's figure: its numbers beside ours, and whether its findings hold |
+//! | [`report`] | the results of runs as one page |
+
+#![forbid(unsafe_code)]
+
+pub mod experiment;
+mod failure;
+pub mod files;
+mod real_frames;
+pub mod report;
+pub mod reproduce;
+pub mod run;
+pub mod sweep;
+pub mod table;
+
+pub use failure::Failure;

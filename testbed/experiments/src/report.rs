@@ -1,0 +1,129 @@
+//! `weir report`: the results of one run, or of several side by side, as one page that needs no network, or as text.
+
+mod charts;
+mod completion;
+mod events;
+mod html;
+mod input;
+mod key_figures;
+mod page;
+mod sections;
+mod series;
+mod text;
+mod topology;
+mod verdict;
+
+use std::fs;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+
+use crate::Failure;
+use crate::files::whole;
+
+/// Arguments of `weir report`.
+#[derive(clap::Args)]
+pub struct ReportArguments {
+    /// Directories of runs, as `weir testbed run`, `weir demo` and `weir sweep` leave them, or folders of several such.
+    #[arg(required = true, value_name = "DIR")]
+    directories: Vec<PathBuf>,
+    /// The page's file; by default report.html. With --text, the text's file.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Print a plain report in place of the page.
+    #[arg(long)]
+    text: bool,
+}
+
+/// What a page begins with, before the summary of its runs.
+#[derive(Debug, Default)]
+pub struct Lead {
+    /// The page's title.
+    pub title: String,
+    /// What it comes to, in sentences.
+    pub sentences: Vec<String>,
+    /// What a list has below.
+    pub findings: Vec<String>,
+    /// Rows of a table, the first its head.
+    pub numbers: Vec<Vec<String>>,
+    /// A figure: SVG, which is put into the page as it is.
+    pub figure_svg: Option<String>,
+}
+
+/// Writes the page, or prints the text.
+pub fn report(arguments: &ReportArguments) -> Result<(), Failure> {
+    let input = input::read(&arguments.directories)?;
+    for reason in &input.left_out {
+        eprintln!("weir: left out: {reason}");
+    }
+    if arguments.text {
+        let is_terminal = arguments.output.is_none() && std::io::stdout().is_terminal();
+        let text = text::report(&input, is_terminal)?;
+        return match &arguments.output {
+            Some(file) => write(file, &text),
+            None => {
+                print!("{text}");
+                Ok(())
+            }
+        };
+    }
+    let file = arguments.output.clone().unwrap_or_else(|| PathBuf::from("report.html"));
+    let page = page::page(&input, None)?;
+    write(&file, &page)?;
+    let runs = if input.runs.len() == 1 { "one run".to_owned() } else { format!("{} runs", input.runs.len()) };
+    println!("report of {runs}: {} ({:.1} MB)", file.display(), page.len() as f64 / 1e6);
+    Ok(())
+}
+
+/// The page of the runs in these directories, or below them; with `lead`, that first. For commands that run and then report.
+pub fn page(directories: &[PathBuf], lead: Option<&Lead>) -> Result<String, Failure> {
+    page::page(&input::read(directories)?, lead)
+}
+
+/// Writes a file whole, or not at all.
+pub fn write(file: &Path, text: &str) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| {
+        Failure::Argument(format!("{}: can't be written: {error}; name another file with -o", file.display()))
+    };
+    if file.file_name().is_none() {
+        return Err(Failure::Argument(format!("-o {}: name a file", file.display())));
+    }
+    whole(file, |part| fs::write(part, text)).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use weir_results::run_dir::{Provenance, RunDir, Summary};
+
+    use super::*;
+
+    #[test]
+    fn a_lead_stands_before_the_summary() {
+        let folder = tempfile::tempdir().unwrap();
+        let provenance = Provenance::new("0.1.0", ["weir".to_owned()], UNIX_EPOCH);
+        let run = RunDir::create(folder.path().join("a"), &provenance).unwrap();
+        let summary = Summary { scenario: "ring".into(), lossless: true, ..Summary::default() };
+        let directory = run.finish(&summary).unwrap();
+        let lead = Lead {
+            title: "Figure <9>".into(),
+            sentences: vec!["As the paper has it, a < b.".into()],
+            findings: vec!["c > d".into()],
+            numbers: vec![vec!["".into(), "paper".into()], vec!["peak".into(), "<884>".into()]],
+            figure_svg: Some("<?xml version=\"1.0\"?>\n<svg width=\"7\"></svg>".into()),
+        };
+        let page = page(&[directory], Some(&lead)).unwrap();
+        let parts = [
+            "<h1>Figure &lt;9&gt;</h1>",
+            "a &lt; b.",
+            "<li>c &gt; d</li>",
+            "<td>&lt;884&gt;</td>",
+            "<svg width=\"7\">",
+            "<h2>Summary</h2>",
+            "Provenance</h2>",
+        ];
+        let places: Vec<usize> = parts.iter().map(|part| page.find(part).unwrap_or_else(|| panic!("{part}"))).collect();
+        assert!(places.is_sorted(), "{places:?}");
+        assert!(!page.contains("<?xml") && !page.contains("id=\"zoom\""), "a run without series has no plots");
+    }
+}

@@ -1,0 +1,130 @@
+//! `fct.csv`: how messages' completion times and slowdowns are distributed.
+
+use std::path::Path;
+
+use super::series::unreadable;
+use crate::Failure;
+
+/// Completed messages of a run under each name.
+#[derive(Default)]
+pub struct Completed {
+    pub flows: Vec<CompletedFlow>,
+}
+
+/// Of one flow or traffic, in no order.
+#[derive(Default)]
+pub struct CompletedFlow {
+    pub name: String,
+    pub fct_us: Vec<f64>,
+    /// FCT over what it is in an empty fabric, where that is known.
+    pub slowdown: Vec<f64>,
+}
+
+impl Completed {
+    /// Of a run; nothing if it has no messages.
+    pub fn read(run: &Path) -> Result<Completed, Failure> {
+        let path = run.join("fct.csv");
+        let mut completed = Completed::default();
+        if !path.exists() {
+            return Ok(completed);
+        }
+        let mut reader = csv::Reader::from_path(&path).map_err(|error| unreadable(&path, &error))?;
+        let header = reader.headers().map_err(|error| unreadable(&path, &error))?;
+        let place = |name: &str| header.iter().position(|column| column == name);
+        let (Some(flow), Some(fct), Some(ideal)) = (place("flow"), place("fct_us"), place("ideal_us")) else {
+            return Err(unreadable(&path, &"the columns flow, fct_us and ideal_us are not all there"));
+        };
+        let mut record = csv::StringRecord::new();
+        while reader.read_record(&mut record).map_err(|error| unreadable(&path, &error))? {
+            let line = record.position().map_or(0, csv::Position::line);
+            let number = |place: usize| match &record[place] {
+                "" => Ok(f64::NAN),
+                field => {
+                    field.parse::<f64>().map_err(|_| unreadable(&path, &format!("line {line}: `{field}` is no number")))
+                }
+            };
+            let (fct, ideal) = (number(fct)?, number(ideal)?);
+            let of_flow = completed.of(&record[flow]);
+            of_flow.fct_us.push(fct);
+            if ideal > 0.0 {
+                of_flow.slowdown.push(fct / ideal);
+            }
+        }
+        Ok(completed)
+    }
+
+    fn of(&mut self, name: &str) -> &mut CompletedFlow {
+        // Few names, and mostly the same one again.
+        let place = self.flows.iter().position(|flow| flow.name == name).unwrap_or_else(|| {
+            self.flows.push(CompletedFlow { name: name.to_owned(), ..CompletedFlow::default() });
+            self.flows.len() - 1
+        });
+        &mut self.flows[place]
+    }
+
+    /// All as if they had one name.
+    pub fn merged(self) -> Completed {
+        let mut merged = CompletedFlow { name: "all".to_owned(), ..CompletedFlow::default() };
+        for flow in self.flows {
+            merged.fct_us.extend(flow.fct_us);
+            merged.slowdown.extend(flow.slowdown);
+        }
+        Completed { flows: vec![merged] }
+    }
+}
+
+/// What share of the values, in percent, is no greater than each of the points, which ascend.
+pub fn distribution(values: &[f64], points: &[f64]) -> Vec<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let share = |point: &f64| {
+        // What falls on a point up to rounding counts as no greater.
+        let below = sorted.partition_point(|value| *value <= point * (1.0 + 1e-9));
+        below as f64 * 100.0 / sorted.len().max(1) as f64
+    };
+    points.iter().map(share).collect()
+}
+
+/// Points from the least to the greatest value with equal ratios between them, and the values themselves if they are few.
+pub fn points<'a>(values: impl Iterator<Item = &'a f64>) -> Vec<f64> {
+    const FEW: usize = 600;
+    let mut values: Vec<f64> = values.copied().filter(|value| *value > 0.0).collect();
+    values.sort_by(f64::total_cmp);
+    values.dedup();
+    let (Some(first), Some(last)) = (values.first().copied(), values.last().copied()) else { return Vec::new() };
+    if values.len() <= FEW {
+        return values;
+    }
+    let step = (last / first).ln() / (FEW - 1) as f64;
+    (0..FEW).map(|n| if n + 1 == FEW { last } else { first * (step * n as f64).exp() }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_of_what_is_no_greater() {
+        assert_eq!(distribution(&[4.0, 1.0, 2.0, 2.0], &[0.5, 1.0, 2.0, 3.0, 4.0]), [0.0, 25.0, 75.0, 75.0, 100.0]);
+    }
+
+    #[test]
+    fn points_reach_from_end_to_end() {
+        assert_eq!(points([3.0, 1.0, 3.0].iter()), [1.0, 3.0]);
+        let many: Vec<f64> = (1..=1_000).map(f64::from).collect();
+        let points = points(many.iter());
+        assert_eq!((points.len(), points[0], points[599]), (600, 1.0, 1_000.0));
+        assert!(points.windows(2).all(|pair| pair[0] < pair[1]));
+    }
+
+    #[test]
+    fn messages_are_told_apart_by_their_flow() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = "flow,released_us,bytes,fct_us,from,to,ideal_us\na,0,1,10,x,y,5\nb,0,1,7,x,y,\na,1,1,5,x,y,5\n";
+        std::fs::write(folder.path().join("fct.csv"), text).unwrap();
+        let completed = Completed::read(folder.path()).unwrap();
+        assert_eq!(completed.flows[0].slowdown, [2.0, 1.0]);
+        assert_eq!((completed.flows[1].fct_us.as_slice(), completed.flows[1].slowdown.len()), (&[7.0][..], 0));
+        assert_eq!(completed.merged().flows[0].fct_us, [10.0, 5.0, 7.0]);
+    }
+}

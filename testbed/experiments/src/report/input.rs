@@ -1,0 +1,321 @@
+//! The runs that a report is of, read from their directories.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use weir_results::run_dir::{
+    Provenance, RunDirError, Speed, Summary, Topology, read_provenance, read_speed, read_summary, read_topology,
+};
+
+use crate::Failure;
+
+/// All runs of a report.
+pub struct Input {
+    /// In the order of the arguments, those of one folder in the scenario's or the sweep's order.
+    pub runs: Vec<Run>,
+    /// Directories without results, and why.
+    pub left_out: Vec<String>,
+}
+
+/// One run, without what is read only when it is drawn.
+pub struct Run {
+    /// What tells it from the others.
+    pub label: String,
+    pub directory: PathBuf,
+    pub summary: Summary,
+    pub provenance: Provenance,
+    pub speed: Option<Speed>,
+    pub topology: Option<Topology>,
+    /// The scenario's text.
+    pub scenario: Option<String>,
+    /// The switches' configurations.
+    pub configs: Vec<ConfigFile>,
+    /// Its place in a sweep.
+    pub point: Option<SweepPoint>,
+}
+
+/// `point.json` of a sweep's point, as far as a report needs it.
+#[derive(Deserialize)]
+pub struct SweepPoint {
+    pub point: SweepValues,
+    pub reason: String,
+}
+
+/// What a point of a sweep is of.
+#[derive(Deserialize)]
+pub struct SweepValues {
+    pub seed: Option<u32>,
+    pub parameters: Vec<(String, serde_json::Value)>,
+}
+
+/// A file's name and text.
+pub type ConfigFile = (String, String);
+
+/// What a line of a table says of a run; `None` if it has nothing to say there.
+pub type OfRun<'a> = &'a dyn Fn(&Run) -> Option<String>;
+
+/// A page has no more runs than this.
+const RUNS_MAX: usize = 100;
+
+/// What a directory is.
+enum Kind {
+    Run,
+    /// A run without results, and why.
+    Unfinished(String),
+    /// Nothing of a run.
+    Other,
+}
+
+/// Reads all runs of these directories. What is wrong with one that was named is an error; a run without results in a folder of
+/// several is left out.
+pub fn read(directories: &[PathBuf]) -> Result<Input, Failure> {
+    let (mut found, mut left_out) = (Vec::new(), Vec::new());
+    for directory in directories {
+        find(directory, &mut found, &mut left_out)?;
+    }
+    if found.len() > RUNS_MAX {
+        return Err(Failure::Argument(format!(
+            "these are {} runs, and a report has {RUNS_MAX} at most: name fewer of their directories",
+            found.len()
+        )));
+    }
+    let mut runs = found.iter().map(|directory| Run::read(directory)).collect::<Result<Vec<_>, _>>()?;
+    for (run, label) in labels(&runs).into_iter().enumerate() {
+        runs[run].label = label;
+    }
+    Ok(Input { runs, left_out })
+}
+
+/// The runs at or below a directory: itself, its folders, or those in its `runs`, as a sweep has them; of a reproduced experiment
+/// those of its sweep.
+fn find(directory: &Path, found: &mut Vec<PathBuf>, left_out: &mut Vec<String>) -> Result<(), Failure> {
+    let shown = directory.display();
+    if !directory.is_dir() {
+        let what = match fs::metadata(directory) {
+            Ok(_) => "is a file".to_owned(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => "there is no such directory".to_owned(),
+            Err(error) => format!("can't be read: {error}"),
+        };
+        return Err(Failure::Argument(format!("{shown}: {what}; {}", what_to_name())));
+    }
+    match kind(directory) {
+        Kind::Run => found.push(directory.to_owned()),
+        Kind::Unfinished(why) => return Err(Failure::Argument(format!("{shown}: {why}"))),
+        Kind::Other => {
+            let before = found.len() + left_out.len();
+            let mut runs = Vec::new();
+            let of_sweep = ["runs", "sweep/runs"].map(|below| folders(&directory.join(below)).unwrap_or_default());
+            for folder in folders(directory)?.into_iter().chain(of_sweep.into_iter().flatten()) {
+                match kind(&folder) {
+                    Kind::Run => runs.push(folder),
+                    Kind::Unfinished(why) => left_out.push(format!("{}: {why}", folder.display())),
+                    Kind::Other => {}
+                }
+            }
+            // A scenario's runs in its order, which is that of their start; points of a sweep by their numbers.
+            if !runs.iter().any(|run| run.join("point.json").exists()) {
+                let started = |run: &PathBuf| read_provenance(run).map_or_else(|_| String::new(), |of| of.started);
+                runs.sort_by_cached_key(|run| started(run).trim_end_matches('Z').to_owned());
+            }
+            found.append(&mut runs);
+            if found.len() + left_out.len() == before {
+                return Err(Failure::Argument(format!(
+                    "{shown}: no run's directory: summary.json is missing, and there is none in a folder below; {}",
+                    what_to_name()
+                )));
+            }
+            if found.is_empty() {
+                return Err(Failure::Argument(format!("no run has results: {}", left_out.join("; "))));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn what_to_name() -> &'static str {
+    "name a directory that weir testbed run -o, weir demo -o or weir sweep -o has left"
+}
+
+fn kind(directory: &Path) -> Kind {
+    let has = |name: &str| directory.join(name).is_file();
+    if has("summary.json") {
+        return Kind::Run;
+    }
+    let reason = |point: SweepPoint| if point.reason.is_empty() { None } else { Some(point.reason) };
+    match fs::read_to_string(directory.join("point.json")) {
+        Ok(text) => {
+            let reason = serde_json::from_str(&text).ok().and_then(reason).unwrap_or_else(|| "no results".to_owned());
+            Kind::Unfinished(format!("the sweep's point has no summary.json: {reason}"))
+        }
+        Err(_) if has("provenance.json") => Kind::Unfinished(
+            "summary.json is missing, as the run did not end; run it again, or leave it out".to_owned(),
+        ),
+        Err(_) => Kind::Other,
+    }
+}
+
+/// The folders in one, by name: of names with numbers, `2` before `10`. What begins with a dot is under way.
+fn folders(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let failed = |error: io::Error| Failure::Argument(format!("{}: can't be listed: {error}", directory.display()));
+    let mut folders = Vec::new();
+    for entry in fs::read_dir(directory).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let is_hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+        if path.is_dir() && !is_hidden {
+            folders.push(path);
+        }
+    }
+    folders.sort_by_cached_key(|path| natural(&path.file_name().unwrap_or_default().to_string_lossy()));
+    Ok(folders)
+}
+
+/// A name's words and numbers, to sort by.
+pub fn natural(name: &str) -> Vec<(u64, String)> {
+    let mut parts = Vec::new();
+    let is_digit = |c: char| c.is_ascii_digit();
+    let mut rest = name;
+    while !rest.is_empty() {
+        let word = &rest[..rest.find(is_digit).unwrap_or(rest.len())];
+        rest = &rest[word.len()..];
+        let digits = &rest[..rest.find(|c| !is_digit(c)).unwrap_or(rest.len())];
+        rest = &rest[digits.len()..];
+        parts.push((0, word.to_owned()));
+        parts.push((digits.parse().unwrap_or(u64::MAX), String::new()));
+    }
+    parts
+}
+
+impl Run {
+    fn read(directory: &Path) -> Result<Run, Failure> {
+        let provenance = read_provenance(directory).map_err(|error| foreign(directory, error, None))?;
+        if provenance.format != Provenance::FORMAT {
+            return Err(Failure::Argument(format!(
+                "{}: the run's files are of format {}, which weir {} wrote, and weir {} reads {}: make the report with that version, \
+                 or run the scenario again",
+                directory.join("provenance.json").display(),
+                provenance.format,
+                provenance.version,
+                env!("CARGO_PKG_VERSION"),
+                Provenance::FORMAT
+            )));
+        }
+        let version = Some(provenance.version.as_str());
+        let summary = read_summary(directory).map_err(|error| foreign(directory, error, version))?;
+        let speed = optional(read_speed(directory)).map_err(|error| foreign(directory, error, version))?;
+        let topology = optional(read_topology(directory)).map_err(|error| foreign(directory, error, version))?;
+        let text = |name: &str| fs::read_to_string(directory.join(name));
+        let point =
+            match text("point.json") {
+                Ok(text) => Some(serde_json::from_str(&text).map_err(|error| {
+                    Failure::Argument(format!("{}: {error}", directory.join("point.json").display()))
+                })?),
+                Err(_) => None,
+            };
+        Ok(Run {
+            label: String::new(),
+            directory: directory.to_owned(),
+            summary,
+            speed,
+            topology,
+            scenario: text("scenario.toml").ok(),
+            configs: configs(directory)?,
+            point,
+            provenance,
+        })
+    }
+
+    /// When the last sample may be, in microseconds.
+    pub fn end_us(&self) -> f64 {
+        self.summary.duration_ns as f64 / 1e3
+    }
+
+    /// Where the scenario's random numbers begin, as far as the directory tells.
+    pub fn seed(&self) -> Option<String> {
+        if let Some(seed) = self.point.as_ref().and_then(|point| point.point.seed) {
+            return Some(seed.to_string());
+        }
+        let table: toml::Table = self.scenario.as_ref()?.parse().ok()?;
+        let seed = table.get("scenario").and_then(|scenario| scenario.get("seed")).and_then(toml::Value::as_integer);
+        Some(seed.map_or_else(|| "1 (default)".to_owned(), |seed| seed.to_string()))
+    }
+}
+
+fn configs(directory: &Path) -> Result<Vec<ConfigFile>, Failure> {
+    let failed = |error: io::Error| Failure::Argument(format!("{}: can't be listed: {error}", directory.display()));
+    let mut names = Vec::new();
+    for entry in fs::read_dir(directory).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name().to_string_lossy().into_owned();
+        if name == "config.toml" || (name.starts_with("config-") && name.ends_with(".toml")) {
+            names.push(name);
+        }
+    }
+    names.sort_by_cached_key(|name| natural(name));
+    let read = |name: String| {
+        let path = directory.join(&name);
+        let text = fs::read_to_string(&path)
+            .map_err(|error| Failure::Argument(format!("{}: can't be read: {error}", path.display())))?;
+        Ok((name, text))
+    };
+    names.into_iter().map(read).collect()
+}
+
+/// `None` if there is no such file.
+fn optional<T>(read: Result<T, RunDirError>) -> Result<Option<T>, RunDirError> {
+    match read {
+        Err(RunDirError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+        read => read.map(Some),
+    }
+}
+
+/// A file that is missing, or says what this version does not know.
+fn foreign(directory: &Path, error: RunDirError, version: Option<&str>) -> Failure {
+    let here = env!("CARGO_PKG_VERSION");
+    let by = version.map_or_else(String::new, |version| format!(", and weir {version} wrote it"));
+    Failure::Argument(match error {
+        RunDirError::Io { path, source, .. } if source.kind() == io::ErrorKind::NotFound => {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            format!("{}: {name} is missing, so this is not a whole run: {}", directory.display(), what_to_name())
+        }
+        RunDirError::Json { .. } => {
+            format!(
+                "{error}; this is weir {here}{by}: make the report with the version that ran it, or run the scenario again"
+            )
+        }
+        error => format!("{error}; {}", what_to_name()),
+    })
+}
+
+/// The shortest names that tell the runs apart: the scenario's, the folders', or the whole paths.
+fn labels(runs: &[Run]) -> Vec<String> {
+    let of_scenario = |run: &Run| run.summary.parameters.get("run").cloned();
+    let folder = |run: &Run| run.directory.file_name().map(|name| name.to_string_lossy().into_owned());
+    let last_two = |run: &Run| {
+        let parent = run.directory.parent()?.file_name()?.to_string_lossy().into_owned();
+        Some(format!("{parent}/{}", folder(run)?))
+    };
+    let candidates: [OfRun<'_>; 3] = [&of_scenario, &folder, &last_two];
+    for candidate in candidates {
+        let Some(labels) = runs.iter().map(candidate).collect::<Option<Vec<_>>>() else { continue };
+        let mut unique = labels.clone();
+        unique.sort();
+        unique.dedup();
+        if unique.len() == labels.len() {
+            return labels;
+        }
+    }
+    runs.iter().map(|run| run.directory.display().to_string()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_in_names_count() {
+        let mut names = ["config-L10.toml", "config-L2.toml", "config-K.toml", "10-a", "9-b"];
+        names.sort_by_cached_key(|name| natural(name));
+        assert_eq!(names, ["9-b", "10-a", "config-K.toml", "config-L2.toml", "config-L10.toml"]);
+    }
+}

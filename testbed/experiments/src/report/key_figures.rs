@@ -1,0 +1,180 @@
+//! The figures that runs are compared by, a column for each run.
+
+use weir_results::run_dir::{BinSummary, ClassSummary, PoolSummary, Summary};
+use weir_units::Span;
+
+use super::input::{OfRun, Run};
+use super::verdict::is_good;
+use crate::table::count;
+
+/// A line of the comparison.
+pub struct KeyFigure {
+    pub name: String,
+    /// One for each run; `-` where it has none.
+    pub cells: Vec<String>,
+}
+
+/// Flows that have lines of their own.
+const FLOWS_MAX: usize = 8;
+
+const NONE: &str = "-";
+
+/// All lines that any run has a figure for.
+pub fn key_figures(runs: &[Run]) -> Vec<KeyFigure> {
+    let mut figures = Vec::new();
+    let mut row = |name: &str, cell: OfRun<'_>| {
+        let cells: Vec<String> = runs.iter().map(|run| cell(run).unwrap_or_else(|| NONE.to_owned())).collect();
+        if cells.iter().any(|cell| cell != NONE) {
+            figures.push(KeyFigure { name: name.to_owned(), cells });
+        }
+    };
+    row("result", &|run| Some(if is_good(&run.summary) { "good" } else { "FAILED" }.to_owned()));
+    row("deadlock", &|run| {
+        Some(match &run.summary.deadlock {
+            None => "none".to_owned(),
+            Some(deadlock) => format!("from {} ms", milli(deadlock.since_ns)),
+        })
+    });
+    row("buffer policy", &|run| Some(run.summary.policy.clone()));
+    row("flow control", &|run| flow_control(&run.summary));
+    for name in parameters(runs) {
+        row(&name, &|run| parameter(run, &name));
+    }
+    row("PAUSEs sent by switches", &|run| Some(count(run.summary.flow_control?.pauses_sent)));
+    row("PAUSEs a second", &|run| Some(count(run.summary.flow_control?.pauses_per_second)));
+    row("paused, all ports added up, ms", &|run| Some(milli(run.summary.flow_control?.paused_ns)));
+    if runs.iter().any(|run| !run.summary.hosts.is_empty()) {
+        row("PAUSEs sent by hosts", &|run| Some(count(run.summary.flow_control?.host_pauses_sent)));
+    }
+    row("messages of flow control sent", &|run| Some(count(run.summary.flow_control?.messages_sent)));
+    row("lossless frames dropped", &|run| Some(count(run.summary.lossless_drops_with_hosts())));
+    row("all frames dropped or lost", &|run| {
+        let frames = run.summary.frames.as_ref()?;
+        let taken = frames.faults_lost + frames.faults_corrupted + frames.cut_off;
+        Some(count(frames.dropped.values().sum::<u64>() + taken))
+    });
+    for flow in flows(runs) {
+        let name = format!("{flow}, Gb/s of payload");
+        row(&name, &|run| {
+            let of_run = run.summary.flows.iter().find(|of| of.name == flow)?;
+            Some(gbps(of_run.throughput_bps))
+        });
+        if let Some(window) = common_last_window(runs) {
+            row(&format!("{flow}, {window}, Gb/s"), &|run| {
+                let last = run.summary.windows.last()?;
+                Some(gbps(last.flows.iter().find(|of| of.flow == flow)?.throughput_bps))
+            });
+        }
+    }
+    if flows(runs).is_empty() {
+        row("all flows, Gb/s of payload", &|run| {
+            let flows = &run.summary.flows;
+            (!flows.is_empty()).then(|| gbps(flows.iter().map(|flow| flow.throughput_bps).sum()))
+        });
+    }
+    row("flows' messages completed", &|run| {
+        let done: u64 = run.summary.flows.iter().map(|flow| flow.messages_done).sum();
+        (done > 0).then(|| count(done))
+    });
+    for traffic in traffics(runs) {
+        let of = |run: &Run| run.summary.traffic.iter().find(|of| of.name == traffic).cloned();
+        let all = |run: &Run| of(run)?.bins.into_iter().find(|bin| bin.sizes == "all");
+        row(&format!("{traffic}: messages completed"), &|run| Some(count(of(run)?.completed)));
+        row(&format!("{traffic}: unfinished"), &|run| Some(count(of(run)?.unfinished)));
+        row(&format!("{traffic}: FCT mean, us"), &|run| Some(format!("{:.1}", all(run)?.fct_ns.mean as f64 / 1e3)));
+        row(&format!("{traffic}: FCT 99 %, us"), &|run| Some(format!("{:.1}", all(run)?.fct_ns.p99 as f64 / 1e3)));
+        row(&format!("{traffic}: slowdown mean"), &|run| slowdown(&all(run)?, |of| of.mean));
+        row(&format!("{traffic}: slowdown 99 %"), &|run| slowdown(&all(run)?, |of| of.p99));
+    }
+    row("most in a shared segment, KB (of its size)", &|run| {
+        let pool = fullest(&run.summary)?;
+        let share = pool.used_max_bytes as f64 * 100.0 / pool.capacity_bytes.max(1) as f64;
+        Some(format!("{} ({share:.0} %)", kb(pool.used_max_bytes)))
+    });
+    row("most in an ingress queue, KB", &|run| Some(kb(most(&run.summary, |class| class.ingress_max_bytes)?)));
+    row("most in a queue's headroom, KB", &|run| Some(kb(most(&run.summary, |class| class.headroom_max_bytes)?)));
+    row("most in an egress queue, KB", &|run| Some(kb(most(&run.summary, |class| class.egress_max_bytes)?)));
+    row("length of the run", &|run| Some(Span::from_nanos(run.summary.duration_ns).to_string()));
+    figures
+}
+
+/// The runs' flows by name, if they are few enough to be told one by one.
+fn flows(runs: &[Run]) -> Vec<String> {
+    let mut names = Vec::new();
+    for flow in runs.iter().flat_map(|run| &run.summary.flows) {
+        if !names.contains(&flow.name) {
+            names.push(flow.name.clone());
+        }
+    }
+    if names.len() > FLOWS_MAX { Vec::new() } else { names }
+}
+
+fn traffics(runs: &[Run]) -> Vec<String> {
+    let mut names = Vec::new();
+    for traffic in runs.iter().flat_map(|run| &run.summary.traffic) {
+        if !names.contains(&traffic.name) {
+            names.push(traffic.name.clone());
+        }
+    }
+    names
+}
+
+/// The last window's name, if all runs have it.
+fn common_last_window(runs: &[Run]) -> Option<&str> {
+    let name = |run: &Run| run.summary.windows.last().map(|window| window.name.clone());
+    let first = runs.first()?.summary.windows.last()?.name.as_str();
+    runs.iter().all(|run| name(run).as_deref() == Some(first)).then_some(first)
+}
+
+/// The parameters of a sweep that differ between the runs.
+fn parameters(runs: &[Run]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for (name, _) in runs.iter().filter_map(|run| run.point.as_ref()).flat_map(|point| &point.point.parameters) {
+        if !names.contains(name) {
+            names.push(name.clone());
+        }
+    }
+    names
+}
+
+fn parameter(run: &Run, name: &str) -> Option<String> {
+    let (_, value) = run.point.as_ref()?.point.parameters.iter().find(|(of, _)| of == name)?;
+    Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+}
+
+/// What the ports with traffic speak.
+fn flow_control(summary: &Summary) -> Option<String> {
+    let mut kinds: Vec<&str> = summary.ports.iter().map(|port| port.flow_control.as_str()).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    (!kinds.is_empty()).then(|| kinds.join(", "))
+}
+
+/// The shared segment that was fullest for its size.
+fn fullest(summary: &Summary) -> Option<PoolSummary> {
+    let pools = summary.switches.iter().map(|switch| switch.pool).chain([summary.pool]);
+    pools.filter(|pool| pool.capacity_bytes > 0).max_by(|one, other| {
+        let share = |pool: &PoolSummary| pool.used_max_bytes as f64 / pool.capacity_bytes as f64;
+        share(one).total_cmp(&share(other))
+    })
+}
+
+fn most(summary: &Summary, value: impl Fn(&ClassSummary) -> u64) -> Option<u64> {
+    summary.lossless_classes().map(value).max()
+}
+
+fn slowdown(bin: &BinSummary, value: fn(&weir_results::run_dir::Distribution) -> u64) -> Option<String> {
+    Some(format!("{:.2}", value(bin.slowdown_permille.as_ref()?) as f64 / 1e3))
+}
+
+fn gbps(bps: u64) -> String {
+    if bps != 0 && bps < 100_000_000 { format!("{:.4}", bps as f64 / 1e9) } else { format!("{:.2}", bps as f64 / 1e9) }
+}
+
+fn kb(bytes: u64) -> String {
+    if bytes < 10_000 { format!("{:.1}", bytes as f64 / 1e3) } else { count((bytes + 500) / 1_000) }
+}
+
+fn milli(ns: u64) -> String {
+    format!("{:.2}", ns as f64 / 1e6)
+}

@@ -1,0 +1,235 @@
+//! The report's plots, section by section. A run that has nothing for a plot has none there.
+
+mod bars;
+mod lines;
+mod messages;
+
+use std::collections::BTreeMap;
+
+use super::charts::{Axis, Chart, ChartMark, Column, Columns};
+use super::events::Events;
+use super::input::{Run, natural};
+use super::series::SeriesFile;
+use crate::Failure;
+use crate::table::count;
+
+/// Plots of one kind.
+pub struct Section {
+    /// What links lead to.
+    pub id: &'static str,
+    pub title: &'static str,
+    /// What the plots show, and what is left out.
+    pub notes: Vec<String>,
+    /// What a reader chooses among, if anything.
+    pub choices: Vec<String>,
+    pub plots: Vec<Plot>,
+}
+
+/// A plot with its caption.
+pub struct Plot {
+    pub caption: String,
+    /// What it shows, in words.
+    pub alt: String,
+    pub chart: Chart,
+}
+
+/// The sections, and the numbers that their plots refer to.
+pub struct Plots {
+    pub sections: Vec<Section>,
+    pub columns: Columns,
+    /// What was thinned, in sentences.
+    pub thinned: Vec<String>,
+}
+
+/// Lines that a plot has at most.
+const LINES_MAX: usize = 8;
+/// Numbers of series that a page has, so that it stays below a few MB.
+const NUMBERS_MAX: usize = 450_000;
+/// Points of a line: never fewer, and never more.
+const POINTS: [usize; 2] = [240, 4_000];
+/// Rates are means over this long.
+const RATE_OVER_US: f64 = 200.0;
+/// In a short run they are means over this share of it.
+const RATE_SHARE: f64 = 1.0 / 50.0;
+
+/// What columns of queues are called after port and class, but for the rates.
+const OF_QUEUE: [&str; 7] = [
+    "ingress_bytes",
+    "headroom_bytes",
+    "threshold_bytes",
+    "egress_bytes",
+    "peer_rate_bps",
+    "victim",
+    "headroom_estimate_bytes",
+];
+
+/// What is drawn of one run.
+struct Drawn<'a> {
+    run: &'a Run,
+    end_ms: f64,
+    events: Events,
+    /// Columns of the series: their instants, and their numbers by their names.
+    at: Option<Column>,
+    at_ms: Vec<f64>,
+    samples: BTreeMap<String, Vec<f64>>,
+    /// Rates: the same.
+    means_at: Option<Column>,
+    means: BTreeMap<String, Vec<f64>>,
+    /// What the means are over.
+    over_us: f64,
+}
+
+/// Queues, flows or pools that have lines.
+pub struct Chosen {
+    /// By their size.
+    names: Vec<String>,
+    /// How many there would be.
+    of: usize,
+}
+
+/// All plots of the runs.
+pub fn plots(runs: &[Run]) -> Result<Plots, Failure> {
+    let files = runs.iter().map(|run| SeriesFile::survey(&run.directory)).collect::<Result<Vec<_>, _>>()?;
+    let asked: Vec<&str> =
+        runs.iter().filter_map(|run| run.topology.as_ref()).flat_map(|of| &of.drawn).map(String::as_str).collect();
+    let is_asked = |queue: &str| queue.rsplit_once('.').is_some_and(|(port, _)| asked.contains(&port));
+    let queues = Chosen::of(&files, &["ingress_bytes", "egress_bytes", "rx_bps"], is_asked);
+    let flows = Chosen::of(&files, &["received_bps"], |_| false).by_name();
+    let pools = Chosen::of(&files, &["used_bytes"], |_| false).by_name();
+    let (mut columns, mut thinned, mut drawn) = (Columns::default(), Vec::new(), Vec::new());
+    for (run, file) in runs.iter().zip(&files) {
+        let mut of_run = Drawn {
+            run,
+            end_ms: run.end_us() / 1e3,
+            events: Events::read(&run.directory, run.end_us() / 1e3)?,
+            at: None,
+            at_ms: Vec::new(),
+            samples: BTreeMap::new(),
+            means_at: None,
+            means: BTreeMap::new(),
+            over_us: 0.0,
+        };
+        of_run.events.tell_deadlock(run.summary.deadlock.as_ref());
+        if let Some(file) = file {
+            thinned.extend(of_run.read(file, [&queues, &flows, &pools], runs.len(), &mut columns)?);
+        }
+        drawn.push(of_run);
+    }
+    let mut sections = Vec::new();
+    sections.extend(lines::ingress(&drawn, &mut columns, &queues));
+    sections.extend(lines::segments(&drawn, &mut columns, &queues));
+    sections.extend(lines::pools(&drawn, &mut columns, &pools));
+    sections.extend(lines::flow_rates(&drawn, &mut columns, &flows));
+    sections.extend(lines::queue_rates(&drawn, &mut columns, &queues));
+    sections.extend(bars::pauses(&drawn));
+    sections.extend(bars::port_states(&drawn, &queues));
+    sections.extend(lines::peer_rates(&drawn, &mut columns, &queues));
+    sections.extend(lines::stages(&drawn, &mut columns));
+    sections.extend(lines::headroom_estimates(&drawn, &mut columns, &queues));
+    sections.extend(messages::by_size(runs, &mut columns));
+    sections.extend(messages::distributions(runs, &mut columns)?);
+    Ok(Plots { sections, columns, thinned })
+}
+
+impl Drawn<'_> {
+    /// Reads what is drawn, and says what of it was thinned.
+    fn read(
+        &mut self,
+        file: &SeriesFile,
+        [queues, flows, pools]: [&Chosen; 3],
+        runs: usize,
+        columns: &mut Columns,
+    ) -> Result<Option<String>, Failure> {
+        let joined = |names: &[String], kinds: &[&str]| -> Vec<String> {
+            names.iter().flat_map(|name| kinds.iter().map(move |kind| format!("{name}.{kind}"))).collect()
+        };
+        let is_used = |name: &String| file.place(name).is_some_and(|place| !file.columns()[place].max.is_nan());
+        let mut sampled = joined(&queues.names, &OF_QUEUE);
+        sampled.extend(joined(&pools.names, &["used_bytes", "capacity_bytes"]));
+        let mut rates = joined(&queues.names, &["rx_bps"]);
+        rates.extend(joined(&flows.names, &["received_bps"]));
+        sampled.retain(is_used);
+        rates.retain(is_used);
+        let numbers = runs * (sampled.len() + rates.len() + 2);
+        let points = (NUMBERS_MAX / numbers).clamp(POINTS[0], POINTS[1]);
+        let places = |names: &[String]| names.iter().filter_map(|name| file.place(name)).collect::<Vec<_>>();
+        let samples = file.samples(&places(&sampled), points)?;
+        self.at = Some(columns.add(samples.at.clone()));
+        self.at_ms = samples.at;
+        self.samples = sampled.into_iter().zip(samples.values).collect();
+        let over_us = RATE_OVER_US.min(self.end_ms * 1e3 * RATE_SHARE);
+        let means = file.means(&places(&rates), over_us, points)?;
+        self.means_at = Some(columns.add(means.at));
+        self.means = rates.into_iter().zip(means.values).collect();
+        self.over_us = means.over_us;
+        Ok((samples.rows_each > 1).then(|| {
+            format!(
+                "{}: series.csv has {} samples; of each {} the plots show the least and the greatest",
+                self.run.label,
+                count(file.rows() as u64),
+                count(samples.rows_each as u64)
+            )
+        }))
+    }
+
+    fn sample(&self, name: &str, kind: &str) -> Option<&Vec<f64>> {
+        self.samples.get(&format!("{name}.{kind}"))
+    }
+
+    /// A chart over the run's time, with what happened marked.
+    fn chart(&self, y: Axis) -> Chart {
+        let marks = self.events.marks.iter().map(|(at, text)| ChartMark { at: *at, text: text.clone() });
+        Chart { x: Axis::time(self.end_ms), y, marks: marks.collect(), ..Chart::default() }
+    }
+}
+
+impl Chosen {
+    /// Those with the largest numbers in columns of the first kind, then of the others; `is_first` before all. Of those with no
+    /// number but 0 none.
+    fn of(files: &[Option<SeriesFile>], kinds: &[&str], is_first: impl Fn(&str) -> bool) -> Chosen {
+        let mut max: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+        for column in files.iter().flatten().flat_map(SeriesFile::columns) {
+            let Some((name, kind)) = column.name.rsplit_once('.') else { continue };
+            let Some(place) = kinds.iter().position(|of| *of == kind) else { continue };
+            let of_name = max.entry(name).or_insert_with(|| vec![0.0; kinds.len()]);
+            of_name[place] = of_name[place].max(column.max);
+        }
+        max.retain(|_, max| max.iter().any(|max| *max > 0.0));
+        let mut ranked: Vec<(&str, Vec<f64>)> = max.into_iter().collect();
+        let of = ranked.len();
+        // A stable sort: equals stay in the order of their names.
+        ranked.sort_by(|(one, max_of_one), (other, max_of_other)| {
+            let by_size = max_of_other.partial_cmp(max_of_one).unwrap_or(std::cmp::Ordering::Equal);
+            is_first(other).cmp(&is_first(one)).then(by_size)
+        });
+        ranked.truncate(LINES_MAX);
+        Chosen { names: ranked.into_iter().map(|(name, _)| name.to_owned()).collect(), of }
+    }
+
+    fn by_name(mut self) -> Chosen {
+        self.names.sort_by_cached_key(|name| natural(name));
+        self
+    }
+
+    /// Says that not all are drawn, if so: `what` there are, and which of them are.
+    fn note(&self, what: &str, which: &str) -> Option<String> {
+        (self.of > self.names.len()).then(|| {
+            format!("{} of {} {what}: {which}; the others are in series.csv.", self.names.len(), count(self.of as u64))
+        })
+    }
+}
+
+/// A queue's name for readers: `S1.h1, class 3` of the column's `S1.h1.3`.
+fn queue_name(queue: &str) -> String {
+    match queue.rsplit_once('.') {
+        Some((port, class)) => format!("{port}, class {class}"),
+        None => queue.to_owned(),
+    }
+}
+
+/// The same for several queues, with the class only where they differ in it.
+fn queue_names(queues: &[(&str, &str)]) -> Vec<String> {
+    let one = queues.windows(2).all(|pair| pair[0].1 == pair[1].1);
+    let name = |(port, class): &(&str, &str)| if one { (*port).to_owned() } else { format!("{port}, class {class}") };
+    queues.iter().map(name).collect()
+}

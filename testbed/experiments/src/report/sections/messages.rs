@@ -1,0 +1,125 @@
+//! Plots of messages: slowdown by size, and distributions.
+
+use super::{Plot, Section};
+use crate::Failure;
+use crate::report::charts::{Axis, Chart, ChartLine, Columns, color};
+use crate::report::completion::{Completed, distribution, points};
+use crate::report::input::Run;
+
+/// Lines that a distribution's plot has at most; beyond them each run has one.
+const DISTRIBUTIONS_MAX: usize = 14;
+
+/// Slowdown by size of the message: the mean, and the 99th percentile.
+pub fn by_size(runs: &[Run], columns: &mut Columns) -> Option<Section> {
+    let mut traffics: Vec<&str> = Vec::new();
+    for traffic in runs.iter().flat_map(|run| &run.summary.traffic) {
+        if !traffics.contains(&traffic.name.as_str()) {
+            traffics.push(&traffic.name);
+        }
+    }
+    let mut plots = Vec::new();
+    for name in traffics {
+        let of = |run: &Run| run.summary.traffic.iter().find(|of| of.name == name).cloned().unwrap_or_default();
+        let bins = |run: &Run| of(run).bins.into_iter().filter(|bin| bin.sizes != "all");
+        let mut sizes: Vec<(u64, String)> = runs.iter().flat_map(bins).map(|bin| (bin.from_bytes, bin.sizes)).collect();
+        sizes.sort();
+        sizes.dedup();
+        if sizes.len() < 2 {
+            continue;
+        }
+        let mut chart = Chart {
+            x: Axis {
+                label: "size of the message".to_owned(),
+                from: -0.4,
+                to: sizes.len() as f64 - 0.6,
+                ..Axis::default()
+            },
+            at: Some(columns.add((0..sizes.len()).map(|n| n as f64).collect())),
+            categories: sizes.iter().map(|(_, size)| size.clone()).collect(),
+            ..Chart::default()
+        };
+        let mut max = f64::NAN;
+        for (n, run) in runs.iter().enumerate() {
+            let slowdowns = |value: fn(&weir_results::run_dir::Distribution) -> u64| -> Vec<f64> {
+                let of_size = |size: &String| bins(run).find(|bin| bin.sizes == *size)?.slowdown_permille;
+                sizes.iter().map(|(_, size)| of_size(size).map_or(f64::NAN, |of| value(&of) as f64 / 1e3)).collect()
+            };
+            let (mean, p99) = (slowdowns(|of| of.mean), slowdowns(|of| of.p99));
+            if mean.iter().all(|value| value.is_nan()) {
+                continue;
+            }
+            max = mean.iter().chain(&p99).copied().fold(max, f64::max);
+            let line = |what: &str, values: Vec<f64>, is_dashed: bool, columns: &mut Columns| {
+                let name = if runs.len() == 1 { what.to_owned() } else { format!("{}, {what}", run.label) };
+                ChartLine { is_dashed, ..ChartLine::nth(n % color::COUNT, &name, columns.add(values)) }
+            };
+            chart.lines.push(line("mean", mean, false, columns));
+            chart.lines.push(line("99 %", p99, true, columns));
+        }
+        if !chart.lines.is_empty() {
+            chart.y = Axis::up_to("slowdown", max);
+            let alt = format!("Slowdown of {name} by size; the same figures are in the table below");
+            plots.push(Plot { caption: name.to_owned(), alt, chart });
+        }
+    }
+    let notes = vec![
+        "How many times longer than in an empty fabric messages took. Solid: the mean; dashed: 99 % took no longer."
+            .to_owned(),
+    ];
+    let title = "Slowdown by size";
+    (!plots.is_empty()).then_some(Section { id: "slowdown", title, notes, choices: Vec::new(), plots })
+}
+
+/// The distributions of FCT and slowdown.
+pub fn distributions(runs: &[Run], columns: &mut Columns) -> Result<Option<Section>, Failure> {
+    let mut completed = Vec::new();
+    for run in runs {
+        completed.push(Completed::read(&run.directory)?);
+    }
+    let lines: usize = completed.iter().map(|of| of.flows.len()).sum();
+    if lines > DISTRIBUTIONS_MAX {
+        completed = completed.into_iter().map(Completed::merged).collect();
+    }
+    let one_name = completed.iter().all(|of| of.flows.len() <= 1);
+    let mut named: Vec<(String, &Vec<f64>, &Vec<f64>)> = Vec::new();
+    for (run, completed) in runs.iter().zip(&completed) {
+        for flow in &completed.flows {
+            let name = match (runs.len(), one_name) {
+                (1, _) => flow.name.clone(),
+                (_, true) => run.label.clone(),
+                _ => format!("{}, {}", run.label, flow.name),
+            };
+            named.push((name, &flow.fct_us, &flow.slowdown));
+        }
+    }
+    let mut plots = Vec::new();
+    let of_fct: Vec<(&str, &Vec<f64>)> = named.iter().map(|(name, fct, _)| (name.as_str(), *fct)).collect();
+    plots.extend(plot("Flow completion time", "FCT (us)", &of_fct, columns));
+    let of_slowdown: Vec<(&str, &Vec<f64>)> =
+        named.iter().map(|(name, _, slowdown)| (name.as_str(), *slowdown)).collect();
+    plots.extend(plot("Slowdown", "slowdown", &of_slowdown, columns));
+    let notes =
+        vec!["What share of the messages took no longer (cumulative distribution), of all completed ones.".to_owned()];
+    let title = "Distributions";
+    Ok((!plots.is_empty()).then_some(Section { id: "distributions", title, notes, choices: Vec::new(), plots }))
+}
+
+fn plot(caption: &str, label: &str, values: &[(&str, &Vec<f64>)], columns: &mut Columns) -> Option<Plot> {
+    let at = points(values.iter().flat_map(|(_, values)| values.iter()));
+    let (first, last) = (*at.first()?, *at.last()?);
+    let mut chart = Chart {
+        x: Axis { label: label.to_owned(), from: first, to: last.max(first * 1.01), is_log: true, ..Axis::default() },
+        y: Axis { label: "of the messages (%)".to_owned(), to: 101.0, ..Axis::default() },
+        ..Chart::default()
+    };
+    let mut told = Vec::new();
+    for (n, (name, values)) in values.iter().enumerate().filter(|(_, (_, values))| !values.is_empty()) {
+        let shares = distribution(values, &at);
+        let half = at.iter().zip(&shares).find(|(_, share)| **share >= 50.0).map_or(last, |(at, _)| *at);
+        told.push(format!("{name}: half within {half:.1}"));
+        chart.lines.push(ChartLine { is_stepped: true, ..ChartLine::nth(n, name, columns.add(shares)) });
+    }
+    chart.at = Some(columns.add(at));
+    let alt = format!("Cumulative distribution of {label}. {}", told.join("; "));
+    (!chart.lines.is_empty()).then(|| Plot { caption: caption.to_owned(), alt, chart })
+}

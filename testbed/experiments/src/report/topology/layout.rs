@@ -1,0 +1,197 @@
+//! Where switches and hosts go in a drawing.
+
+use std::collections::BTreeMap;
+use std::f64::consts::TAU;
+
+use weir_results::run_dir::{HostPlace, Topology};
+use weir_units::BitRate;
+
+/// Places of all nodes.
+pub struct Layout {
+    pub width: f64,
+    pub height: f64,
+    /// As the topology has them.
+    pub switches: Vec<Node>,
+    pub hosts: Vec<Hosts>,
+}
+
+/// A box, by its middle.
+#[derive(Clone, Copy, Default)]
+pub struct Node {
+    pub at: (f64, f64),
+    pub width: f64,
+    pub height: f64,
+}
+
+/// Hosts of one switch that are drawn as one box: one, or all that are alike.
+pub struct Hosts {
+    pub names: Vec<String>,
+    pub label: String,
+    pub detail: String,
+    /// By its place.
+    pub switch: usize,
+    pub is_cut: bool,
+    pub node: Node,
+}
+
+/// A switch with more hosts than this has them in one box,
+const HOSTS_MAX: usize = 8;
+/// and so have all switches of a fabric with more hosts than this.
+const ALL_HOSTS_MAX: usize = 28;
+
+const WIDTH: f64 = 1_000.0;
+const MARGIN: f64 = 12.0;
+const SWITCH: (f64, f64) = (70.0, 34.0);
+const HOST: (f64, f64) = (66.0, 36.0);
+const BETWEEN_LAYERS: f64 = 120.0;
+
+impl Layout {
+    /// Switches without hosts stand above those that they are joined to; where all have hosts and links go round, in a ring.
+    pub fn of(topology: &Topology) -> Layout {
+        let hosts = hosts(topology);
+        let levels = levels(topology);
+        let top = levels.iter().copied().max().unwrap_or(0);
+        let is_ring = top == 0 && topology.switches.len() > 2 && topology.switches.len() <= 12;
+        if is_ring { ring(topology, hosts) } else { layers(hosts, &levels, top) }
+    }
+}
+
+/// How far each switch is from hosts: 0 with some of its own.
+fn levels(topology: &Topology) -> Vec<usize> {
+    let place: BTreeMap<&str, usize> =
+        topology.switches.iter().enumerate().map(|(n, name)| (name.as_str(), n)).collect();
+    let mut neighbours = vec![Vec::new(); topology.switches.len()];
+    for link in &topology.links {
+        let ends = [0, 1].map(|n| place.get(link.ends[n].switch.as_str()).copied());
+        if let [Some(one), Some(other)] = ends {
+            neighbours[one].push(other);
+            neighbours[other].push(one);
+        }
+    }
+    let mut levels = vec![usize::MAX; topology.switches.len()];
+    let mut reached: Vec<usize> = Vec::new();
+    for host in &topology.hosts {
+        if let Some(switch) = place.get(host.at.switch.as_str()).filter(|switch| levels[**switch] != 0) {
+            levels[*switch] = 0;
+            reached.push(*switch);
+        }
+    }
+    let mut next = 0;
+    while next < reached.len() {
+        let switch = reached[next];
+        next += 1;
+        for neighbour in &neighbours[switch] {
+            if levels[*neighbour] == usize::MAX {
+                levels[*neighbour] = levels[switch] + 1;
+                reached.push(*neighbour);
+            }
+        }
+    }
+    // Without hosts there are no layers.
+    levels.into_iter().map(|level| if level == usize::MAX { 0 } else { level }).collect()
+}
+
+/// The hosts' boxes, without places.
+fn hosts(topology: &Topology) -> Vec<Hosts> {
+    let mut boxes = Vec::new();
+    for (switch, name) in topology.switches.iter().enumerate() {
+        let here: Vec<&HostPlace> = topology.hosts.iter().filter(|host| host.at.switch == *name).collect();
+        let together = here.len() > HOSTS_MAX || (topology.hosts.len() > ALL_HOSTS_MAX && here.len() > 1);
+        let mut alike: Vec<(u64, Vec<&HostPlace>)> = Vec::new();
+        for host in here {
+            let is_plain = host.outages.is_empty() && host.copies == 0;
+            match alike.iter_mut().find(|(rate, _)| together && is_plain && *rate == host.rate_bps) {
+                Some((_, others)) => others.push(host),
+                // What differs is never found again.
+                None => alike.push((if is_plain { host.rate_bps } else { u64::MAX }, vec![host])),
+            }
+        }
+        boxes.extend(alike.into_iter().map(|(_, hosts)| one_box(switch, &hosts)));
+    }
+    boxes
+}
+
+fn one_box(switch: usize, hosts: &[&HostPlace]) -> Hosts {
+    let first = hosts[0];
+    let rate = rate_words(first.rate_bps);
+    let (label, detail) = match hosts {
+        [_] if first.copies > 0 => (first.name.clone(), format!("+{} copies", first.copies)),
+        [_] => (first.name.clone(), rate),
+        [.., last] => (format!("{} hosts", hosts.len()), format!("{}…{}", first.name, last.name)),
+        [] => Default::default(),
+    };
+    Hosts {
+        names: hosts.iter().map(|host| host.name.clone()).collect(),
+        label,
+        detail,
+        switch,
+        is_cut: hosts.iter().any(|host| !host.outages.is_empty()),
+        node: Node { width: HOST.0, height: HOST.1, ..Node::default() },
+    }
+}
+
+/// `10Gbps`; nothing of a file that says 0.
+pub fn rate_words(bps: u64) -> String {
+    if bps == 0 { String::new() } else { BitRate::bps(bps).to_string() }
+}
+
+/// The lowest layer's hosts decide how wide everything is.
+fn layers(mut hosts: Vec<Hosts>, levels: &[usize], top: usize) -> Layout {
+    let y = |level: usize| MARGIN + SWITCH.1 / 2.0 + (top - level) as f64 * BETWEEN_LAYERS;
+    let hosts_y = y(0) + if levels.len() == 1 { 110.0 } else { 90.0 };
+    let slots = |switch: usize, hosts: &[Hosts]| hosts.iter().filter(|of| of.switch == switch).count().max(1);
+    let bottom: Vec<usize> = (0..levels.len()).filter(|switch| levels[*switch] == 0).collect();
+    let all_slots: usize = bottom.iter().map(|switch| slots(*switch, &hosts)).sum();
+    let wanted = all_slots as f64 * (HOST.0 + 12.0) + 2.0 * MARGIN;
+    let widest = (0..=top).map(|level| levels.iter().filter(|of| **of == level).count()).max().unwrap_or(1);
+    let width = wanted.max(widest as f64 * (SWITCH.0 + 16.0)).clamp(320.0, WIDTH);
+    let slot = (width - 2.0 * MARGIN) / all_slots.max(1) as f64;
+    let mut switches = vec![Node::default(); levels.len()];
+    let mut next = 0.0;
+    for switch in bottom {
+        let own = slots(switch, &hosts) as f64;
+        let from = MARGIN + next * slot;
+        next += own;
+        let node_width = SWITCH.0.min(own * slot - 4.0).max(2.0);
+        switches[switch] = Node { at: (from + own * slot / 2.0, y(0)), width: node_width, height: SWITCH.1 };
+        for (n, of_switch) in hosts.iter_mut().filter(|of| of.switch == switch).enumerate() {
+            let node_width = of_switch.node.width.min(slot - 4.0).max(2.0);
+            let at = (from + (n as f64 + 0.5) * slot, hosts_y);
+            of_switch.node = Node { at, width: node_width, ..of_switch.node };
+        }
+    }
+    for level in 1..=top {
+        let of_level: Vec<usize> = (0..levels.len()).filter(|switch| levels[*switch] == level).collect();
+        let slot = (width - 2.0 * MARGIN) / of_level.len().max(1) as f64;
+        for (n, switch) in of_level.into_iter().enumerate() {
+            let at = (MARGIN + (n as f64 + 0.5) * slot, y(level));
+            switches[switch] = Node { at, width: SWITCH.0.min(slot - 4.0).max(2.0), height: SWITCH.1 };
+        }
+    }
+    let has_hosts = !hosts.is_empty();
+    Layout { width, height: if has_hosts { hosts_y + HOST.1 } else { y(0) + SWITCH.1 } + MARGIN, switches, hosts }
+}
+
+/// Switches on a circle, their hosts outside.
+fn ring(topology: &Topology, mut hosts: Vec<Hosts>) -> Layout {
+    let count = topology.switches.len();
+    let radius = 70.0 + 22.0 * count as f64;
+    let far = radius + 90.0;
+    let half = (far + HOST.0 / 2.0 + MARGIN, far + HOST.1 / 2.0 + MARGIN);
+    let place = |angle: f64, radius: f64| (half.0 + radius * angle.sin(), half.1 - radius * angle.cos());
+    let angle = |switch: usize| switch as f64 / count as f64 * TAU;
+    let switches =
+        (0..count).map(|switch| Node { at: place(angle(switch), radius), width: SWITCH.0, height: SWITCH.1 }).collect();
+    for switch in 0..count {
+        let own = hosts.iter().filter(|of| of.switch == switch).count();
+        // No further than to the neighbours' hosts.
+        let apart = (TAU / count as f64 / own.max(1) as f64).min(80.0 / far);
+        for (n, of_switch) in hosts.iter_mut().filter(|of| of.switch == switch).enumerate() {
+            of_switch.node.at = place(angle(switch) + apart * (n as f64 - (own as f64 - 1.0) / 2.0), far);
+        }
+    }
+    // Nothing may stand below the lowest node.
+    let nodes = || hosts.iter().map(|of| of.node.at.1);
+    let lowest = nodes().fold(half.1, f64::max) + HOST.1 / 2.0 + MARGIN;
+    Layout { width: 2.0 * half.0, height: lowest, switches, hosts }
+}

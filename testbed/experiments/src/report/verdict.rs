@@ -1,0 +1,105 @@
+//! Whether runs came to what they should, in sentences.
+
+use weir_results::run_dir::Summary;
+use weir_units::Span;
+
+use super::input::Run;
+use crate::table::count;
+
+/// What a report begins with.
+pub struct Verdict {
+    pub is_good: bool,
+    pub headline: String,
+    /// Failures, then deadlocks; each run's in its order.
+    pub findings: Vec<Finding>,
+}
+
+/// A sentence about a run.
+pub struct Finding {
+    pub run: String,
+    pub text: String,
+    pub is_failure: bool,
+}
+
+/// Of all runs.
+pub fn verdict(runs: &[Run]) -> Verdict {
+    let mut findings: Vec<Finding> = Vec::new();
+    for run in runs {
+        let of_run = |text: String, is_failure: bool| Finding { run: run.label.clone(), text, is_failure };
+        findings.extend(failures(&run.summary).into_iter().map(|text| of_run(text, true)));
+        findings.extend(deadlock(&run.summary).map(|text| of_run(text, false)));
+    }
+    findings.sort_by_key(|finding| !finding.is_failure);
+    let failed = runs.iter().filter(|run| !is_good(&run.summary)).count();
+    let headline = match (failed, runs.len()) {
+        (0, 1) => "The run came to what it should.".to_owned(),
+        (0, 2) => "Both runs came to what they should.".to_owned(),
+        (0, all) => format!("All {all} runs came to what they should."),
+        (1, 1) => "The run failed.".to_owned(),
+        (failed, all) => format!("{failed} of {all} runs failed."),
+    };
+    Verdict { is_good: failed == 0, headline, findings }
+}
+
+/// Whether a run kept what it promises.
+pub fn is_good(summary: &Summary) -> bool {
+    failures(summary).is_empty()
+}
+
+fn failures(summary: &Summary) -> Vec<String> {
+    if !summary.failures.is_empty() || summary.lossless {
+        return summary.failures.clone();
+    }
+    let dropped = summary.lossless_drops_with_hosts();
+    let gaps: u64 = summary.flows.iter().map(|flow| flow.lost).sum();
+    vec![match dropped.max(gaps) {
+        0 => "not all that was sent has arrived".to_owned(),
+        1 => "one lossless frame was lost".to_owned(),
+        frames => format!("{} lossless frames were lost", count(frames)),
+    }]
+}
+
+fn deadlock(summary: &Summary) -> Option<String> {
+    let deadlock = summary.deadlock.as_ref()?;
+    let since = Span::from_nanos(deadlock.since_ns);
+    Some(match deadlock.dissolved_ns {
+        // A run in virtual time knows what its scenario expects, and would have failed.
+        None if summary.backend == "sim" && is_good(summary) => {
+            format!("deadlock from {since} on, for good, as the scenario expects: {}", deadlock.cycle)
+        }
+        None => format!("deadlock from {since} on, for good: {}", deadlock.cycle),
+        Some(at) => format!("deadlock from {since} to {}: {}", Span::from_nanos(at), deadlock.cycle),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_results::run_dir::DeadlockSummary;
+
+    use super::*;
+
+    #[test]
+    fn what_failed_is_told() {
+        let summary = Summary { lossless: true, ..Summary::default() };
+        assert!(is_good(&summary));
+        let summary = Summary { lossless: false, ..summary };
+        assert_eq!(failures(&summary), ["not all that was sent has arrived"]);
+        let summary = Summary { failures: vec!["not drained".into()], ..summary };
+        assert_eq!(failures(&summary), ["not drained"]);
+    }
+
+    #[test]
+    fn deadlocks_are_told_with_their_cycle() {
+        let cycle = || DeadlockSummary { cycle: "a -> b -> a, class 3".into(), since_ns: 5_000, dissolved_ns: None };
+        let summary = Summary { lossless: true, backend: "sim".into(), deadlock: Some(cycle()), ..Summary::default() };
+        assert_eq!(
+            deadlock(&summary).unwrap(),
+            "deadlock from 5us on, for good, as the scenario expects: a -> b -> a, class 3"
+        );
+        let summary = Summary { backend: "dpdk".into(), ..summary };
+        assert_eq!(deadlock(&summary).unwrap(), "deadlock from 5us on, for good: a -> b -> a, class 3");
+        let dissolved = DeadlockSummary { dissolved_ns: Some(7_000), ..cycle() };
+        let summary = Summary { deadlock: Some(dissolved), ..summary };
+        assert_eq!(deadlock(&summary).unwrap(), "deadlock from 5us to 7us: a -> b -> a, class 3");
+    }
+}

@@ -1,0 +1,293 @@
+//! `weir reproduce`: a paper's figure out of Weir, by one command, with a verdict.
+//!
+//! An [`experiment`] is a folder of data: a scenario, its sweeps, and what the paper says. Its points run as a sweep's do; what
+//! they came to are [`rows`], of which [`measure`]s are read, and of these the [`verdict`]. [`figure`] draws, [`outcome`] prints, [`page`] is for
+//! colleagues.
+
+mod check;
+mod document;
+mod experiment;
+mod figure;
+mod measure;
+mod outcome;
+mod page;
+mod paper;
+mod rows;
+mod statistics;
+mod units;
+mod verdict;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Instant, SystemTime};
+
+use weir_results::run_dir::Provenance;
+
+use self::experiment::Experiment;
+use self::outcome::MadeOn;
+use self::rows::Rows;
+use self::verdict::Outcome;
+use crate::Failure;
+use crate::experiment::{Backend, VERSION, cores};
+use crate::sweep::{self, Columns, Hash, KeyPath, Plan, SweepFile};
+use crate::sweep::{Outcome as PointOutcome, Record};
+
+/// Arguments of `weir reproduce`.
+#[derive(clap::Args)]
+pub struct ReproduceArguments {
+    /// What to reproduce: gfc.9, all of a paper (gfc), all; or the folder of an experiment of your own.
+    #[arg(value_name = "ID", required_unless_present_any = ["list", "document"])]
+    ids: Vec<String>,
+    /// List all experiments.
+    #[arg(long, conflicts_with_all = ["ids", "document"])]
+    list: bool,
+    /// Less of each: below a minute, with a word on what is left out.
+    #[arg(long)]
+    quick: bool,
+    /// Check everything, and say how much there is to run.
+    #[arg(long)]
+    dry_run: bool,
+    /// What runs it: in virtual time, or with real frames where the experiment may.
+    #[arg(long, value_name = "NAME", default_value = "sim")]
+    backend: Backend,
+    /// Directory of the results, in which each experiment gets one of its own; by default runs/papers, or runs/papers-dpdk.
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// How many runs at a time, each on a core; by default as many as there are cores.
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4_096))]
+    jobs: Option<u32>,
+    /// Lay a value over the scenario at every point, to see what becomes of the verdict: switch.buffer.spfc.k_spfc=1
+    #[arg(long, value_name = "PATH=VALUE")]
+    set: Vec<String>,
+    /// Where the experiments are; by default scenarios/papers, here or where Weir was built.
+    #[arg(long, value_name = "DIR")]
+    experiments: Option<PathBuf>,
+    /// Write a table of the results that an earlier call left in the output directory, as Markdown, to this file.
+    #[arg(long, value_name = "FILE", conflicts_with = "ids")]
+    document: Option<PathBuf>,
+}
+
+/// Does what is asked for. What does not hold is a result, and no failure.
+pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
+    let usual = match arguments.backend {
+        Backend::Sim => "runs/papers",
+        Backend::Dpdk => "runs/papers-dpdk",
+    };
+    let output = arguments.output.clone().unwrap_or_else(|| PathBuf::from(usual));
+    if arguments.list {
+        outcome::list(&experiment::catalogue(&folder(arguments)?)?);
+        return Ok(());
+    }
+    if let Some(file) = &arguments.document {
+        return document::write(file, &experiment::catalogue(&folder(arguments)?)?, &output, arguments.backend);
+    }
+    let jobs = arguments.jobs.map_or_else(cores, |jobs| jobs as usize);
+    let overrides = overrides(&arguments.set)?;
+    let chosen = chosen(arguments)?;
+    let mut planned = Vec::new();
+    for experiment in &chosen {
+        planned.push((experiment, plan(experiment, arguments, &overrides, jobs)?));
+    }
+    match arguments.backend {
+        Backend::Sim => outcome::introduce(&chosen, arguments.quick, jobs),
+        Backend::Dpdk => outcome::introduce_real(&chosen, planned.iter().map(|(_, plan)| plan.real_time()).sum()),
+    }
+    if arguments.dry_run {
+        planned.iter().for_each(|(experiment, plan)| println!("{}: {} runs", experiment.id, plan.points.len()));
+        return Ok(());
+    }
+    let (mut outcomes, version) = (Vec::new(), version()?);
+    for (experiment, plan) in planned {
+        let directory = output.join(&experiment.id);
+        outcomes.push(run(experiment, &plan, arguments, &directory, (&version, jobs))?);
+    }
+    if outcomes.len() > 1 {
+        outcome::print_all(&outcomes);
+    }
+    Ok(())
+}
+
+/// All points of an experiment, checked.
+fn plan(
+    experiment: &Experiment,
+    arguments: &ReproduceArguments,
+    overrides: &[(KeyPath, toml::Value)],
+    jobs: usize,
+) -> Result<Plan, Failure> {
+    if !experiment.paper.backends.contains(&arguments.backend) {
+        return Err(Failure::Argument(format!(
+            "--backend {}: {} can't run with real frames; leave it out",
+            arguments.backend.name(),
+            experiment.id
+        )));
+    }
+    let file = SweepFile {
+        columns: Columns::only(experiment.columns()),
+        overrides: overrides.to_vec(),
+        backend: arguments.backend,
+        ..experiment.sweep(arguments.quick, arguments.backend)?
+    };
+    let plan = Plan::of(&file, jobs).map_err(|failure| blamed(failure, &arguments.set))?;
+    let is_full = experiment.less(arguments.quick, arguments.backend).is_none();
+    check::of_plan(experiment, &plan, is_full)?;
+    Ok(plan)
+}
+
+/// Runs what is not finished, and says what came of it.
+fn run(
+    experiment: &Experiment,
+    plan: &Plan,
+    arguments: &ReproduceArguments,
+    directory: &Path,
+    (version, jobs): (&str, usize),
+) -> Result<Outcome, Failure> {
+    outcome::head(experiment);
+    let (started, began) = (Instant::now(), SystemTime::now());
+    // Real frames need the whole machine.
+    let jobs = if arguments.backend == Backend::Dpdk { 1 } else { jobs };
+    fs::create_dir_all(directory).map_err(|error| Failure::Argument(format!("{}: {error}", directory.display())))?;
+    let records = sweep::run_plan(plan, &directory.join("sweep"), version.to_owned(), jobs)?;
+    if records.len() < plan.points.len() {
+        let left = plan.points.len() - records.len();
+        return Err(Failure::Run(format!(
+            "{}: interrupted with {left} of {} runs left; the same command goes on with them",
+            experiment.id,
+            plan.points.len()
+        )));
+    }
+    let cpu_ms = records.iter().filter_map(|record| record.cpu_ms).sum();
+    let (failed, matters) = failed(experiment, &records);
+    let rows = Rows::new(plan.columns.clone(), records);
+    let readings = measure::read(&experiment.paper.measures, &rows)?;
+    let (numbers, claims) = verdict::judge(&experiment.paper, &readings);
+    let (verdict, reasons) = verdict::conclude((failed, matters), &numbers, &claims);
+    let seeds: BTreeSet<Option<u32>> = plan.points.iter().map(|point| point.seed).collect();
+    let less = experiment.less(arguments.quick, arguments.backend);
+    let outcome = Outcome {
+        format: Outcome::FORMAT.to_owned(),
+        id: experiment.id.clone(),
+        verdict,
+        reasons,
+        left_out: less.map(|less| less.leaves_out.clone()),
+        set: arguments.set.clone(),
+        backend: arguments.backend.name().to_owned(),
+        points: plan.points.len(),
+        seeds: seeds.len(),
+        numbers,
+        claims,
+    };
+    let made_on = MadeOn {
+        commit: env!("WEIR_COMMIT").to_owned(),
+        wall_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+        cpu_ms,
+        provenance: Provenance::new(VERSION, std::env::args(), began),
+    };
+    outcome::write(directory, &outcome, &made_on)?;
+    let figure = figure::draw(experiment, &rows, directory)?;
+    let page = page::write(experiment, &outcome, &rows, figure.as_ref(), directory)?;
+    outcome::print(&outcome, figure.iter().chain([&page]), directory);
+    Ok(outcome)
+}
+
+/// The runs that came to no good end, in sentences; and whether a conclusion is read off any of them.
+fn failed(experiment: &Experiment, records: &[Record]) -> (Vec<String>, bool) {
+    const NAMED_MAX: usize = 3;
+    let bad: Vec<&Record> = records.iter().filter(|record| record.finished.outcome != PointOutcome::Good).collect();
+    let tell = |record: &&Record| {
+        let finished = &record.finished;
+        format!("the run {} failed: {}", finished.point.folder, finished.reason)
+    };
+    let mut told: Vec<String> = bad.iter().take(NAMED_MAX).map(tell).collect();
+    if bad.len() > NAMED_MAX {
+        told.push(format!("{} more of {} runs failed, see sweep/failures.csv", bad.len() - NAMED_MAX, records.len()));
+    }
+    let concluded_from = experiment.concluded_from();
+    let matters = bad.iter().any(|record| concluded_from.iter().any(|of| of.has(&record.finished.point)));
+    (told, matters)
+}
+
+/// The experiments that are asked for.
+fn chosen(arguments: &ReproduceArguments) -> Result<Vec<Experiment>, Failure> {
+    let mut chosen: Vec<Experiment> = Vec::new();
+    let mut known: Option<Vec<Experiment>> = None;
+    for id in &arguments.ids {
+        let own = Path::new(id);
+        if Experiment::is_one(own) {
+            chosen.push(Experiment::load(own)?);
+            continue;
+        }
+        if known.is_none() {
+            known = Some(experiment::catalogue(&folder(arguments)?)?);
+        }
+        let known = known.as_deref().unwrap_or_default();
+        let is_meant = |experiment: &&Experiment| {
+            id == "all" || experiment.id == *id || experiment.id.split('.').next() == Some(id)
+        };
+        let meant: Vec<&Experiment> = known.iter().filter(is_meant).collect();
+        if meant.is_empty() {
+            let ids: Vec<&str> = known.iter().map(|experiment| experiment.id.as_str()).collect();
+            return Err(Failure::Argument(format!(
+                "\"{id}\" is no experiment, and no folder with a paper.toml; write all, the name of a paper, or one of: {}",
+                ids.join(", ")
+            )));
+        }
+        // Only what can run with real frames, unless it is named.
+        let may =
+            |experiment: &&&Experiment| experiment.id == *id || experiment.paper.backends.contains(&arguments.backend);
+        chosen.extend(meant.iter().filter(may).map(|experiment| (*experiment).clone()));
+    }
+    let mut seen = BTreeSet::new();
+    chosen.retain(|experiment| seen.insert(experiment.id.clone()));
+    Ok(chosen)
+}
+
+/// The folder of all experiments: as it is said, below the current directory, or above the program's file.
+fn folder(arguments: &ReproduceArguments) -> Result<PathBuf, Failure> {
+    const USUAL: &str = "scenarios/papers";
+    if let Some(folder) = &arguments.experiments {
+        return Ok(folder.clone());
+    }
+    let program = std::env::current_exe()?;
+    let here = Path::new("");
+    let found = std::iter::once(here).chain(program.ancestors().skip(1)).map(|above| above.join(USUAL));
+    let mut found = found.filter(|folder| folder.is_dir());
+    found.next().ok_or_else(|| {
+        let message = format!(
+            "there is no {USUAL}, here or above the program; write --experiments DIR, or go to Weir's own directory"
+        );
+        Failure::Argument(message)
+    })
+}
+
+/// `PATH=VALUE`, where a value that is not TOML is a text.
+fn overrides(set: &[String]) -> Result<Vec<(KeyPath, toml::Value)>, Failure> {
+    let wrong =
+        |text: &String| Failure::Argument(format!("--set {text}: write PATH=VALUE: --set switch.buffer.spfc.k_spfc=1"));
+    let parse = |text: &String| {
+        let (path, value) = text.split_once('=').ok_or_else(|| wrong(text))?;
+        let path = KeyPath::parse(path.trim()).ok_or_else(|| wrong(text))?;
+        let parsed = format!("value = {value}").parse::<toml::Table>();
+        let parsed = parsed.ok().and_then(|mut table| table.remove("value"));
+        Ok((path, parsed.unwrap_or_else(|| toml::Value::String(value.to_owned()))))
+    };
+    set.iter().map(parse).collect()
+}
+
+/// What is wrong with the scenario is the fault of what was laid over it, if something was: by itself it is good.
+fn blamed(failure: Failure, set: &[String]) -> Failure {
+    match failure {
+        Failure::Input(errors) if !set.is_empty() => {
+            let told: Vec<String> =
+                errors.iter().take(1).map(|error| format!("{}; {}", error.message(), error.help_text())).collect();
+            Failure::Argument(format!("--set {}: {}", set.join(" --set "), told.concat()))
+        }
+        other => other,
+    }
+}
+
+/// Of this very program: what another build has left is not gone on with.
+fn version() -> Result<String, Failure> {
+    let program = fs::read(std::env::current_exe()?)?;
+    Ok(format!("{} ({})", env!("CARGO_PKG_VERSION"), Hash::of(&program).text()))
+}

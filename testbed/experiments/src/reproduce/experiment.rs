@@ -1,0 +1,457 @@
+//! An experiment of a paper as its files say it: `paper.toml` beside a scenario and its sweeps. `docs/EXPERIMENTS.md` is the
+//! reference.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use serde::Deserialize;
+use weir_config::read::{Format, KnownTable, read_file, read_text};
+use weir_config::{ConfigErrors, Source};
+use weir_units::{BitRate, Bytes};
+
+use super::paper::PaperName;
+use super::rows::Selection;
+use crate::Failure;
+use crate::experiment::Backend;
+use crate::sweep::SweepFile;
+
+/// An experiment's folder, read.
+#[derive(Clone, Debug)]
+pub struct Experiment {
+    /// Its name: `gfc.9`.
+    pub id: String,
+    pub paper: PaperFile,
+    /// Of `paper.toml`, for errors that are found later.
+    pub source: Source,
+    folder: PathBuf,
+}
+
+/// `paper.toml`: what the paper says, how Weir's numbers are read, and what is concluded.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PaperFile {
+    pub title: String,
+    pub paper: PaperName,
+    pub figure: String,
+    #[serde(default)]
+    pub section: String,
+    pub setting: String,
+    pub found: String,
+    #[serde(default = "virtual_time_alone")]
+    pub backends: Vec<Backend>,
+    pub takes: Takes,
+    pub quick: Option<Less>,
+    pub dpdk: Option<Less>,
+    #[serde(default)]
+    pub departures: Vec<Departure>,
+    #[serde(default)]
+    pub disagreements: Vec<Disagreement>,
+    pub measures: Vec<Measure>,
+    pub claims: Vec<Claim>,
+    /// How many panels stand side by side.
+    #[serde(default = "two")]
+    pub columns: usize,
+    #[serde(default)]
+    pub panels: Vec<Panel>,
+}
+
+/// CPU time on one core, as it was measured.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Takes {
+    pub full: String,
+    pub quick: Option<String>,
+}
+
+/// What a sweep that stands for the full one does not have.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Less {
+    pub leaves_out: String,
+}
+
+/// What is not as in the paper.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Departure {
+    pub what: String,
+    pub why: String,
+}
+
+/// Where the paper is at odds with itself or with public code.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Disagreement {
+    #[serde(rename = "where")]
+    pub place: String,
+    pub says: String,
+    pub choice: String,
+}
+
+/// A number that is read off the runs, and the paper's if it has one.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Measure {
+    pub name: String,
+    #[serde(default)]
+    pub unit: String,
+    /// One of these five says what it is.
+    pub value: Option<String>,
+    pub series: Option<String>,
+    pub share: Option<String>,
+    pub ratio: Option<[String; 2]>,
+    pub reduction: Option<[String; 2]>,
+    /// The points that it is of, by the names of their runs; none for all,
+    #[serde(default, deserialize_with = "one_or_more")]
+    pub runs: Vec<String>,
+    /// and by the values of parameters.
+    #[serde(default, rename = "where")]
+    pub parameters: BTreeMap<String, toml::Value>,
+    pub over: Option<Over>,
+    /// Of a series.
+    pub statistic: Option<Statistic>,
+    pub level: Option<Level>,
+    pub from: Option<String>,
+    pub to: Option<String>,
+    pub smooth: Option<String>,
+    pub paper: Option<f64>,
+    pub tolerance: Option<f64>,
+    pub within: Option<f64>,
+    pub source: Option<String>,
+    pub why: Option<String>,
+}
+
+/// What is made of the values of several points.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Over {
+    #[default]
+    Mean,
+    Min,
+    Max,
+    Median,
+}
+
+/// What is made of a series.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Statistic {
+    /// Over time.
+    Mean,
+    Max,
+    Min,
+    Last,
+    /// The instant of the first sample that is `level` or more,
+    FirstAtLeast,
+    /// or less than `level`.
+    FirstBelow,
+}
+
+/// What a series reaches.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Level {
+    /// In the column's own unit.
+    Number(f64),
+    /// With its unit: `"5Gbps"`, `"840KB"`.
+    Text(String),
+}
+
+impl Level {
+    /// In the column's own unit; `None` of a text that is neither a rate nor a size.
+    pub fn of_column(&self) -> Option<f64> {
+        match self {
+            Level::Number(number) => Some(*number),
+            Level::Text(text) => {
+                let rate = BitRate::from_str(text).map(|rate| rate.as_bps() as f64);
+                rate.or_else(|_| Bytes::from_str(text).map(|bytes| bytes.get() as f64)).ok()
+            }
+        }
+    }
+}
+
+/// A conclusion of the paper, judged by a measure.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    pub says: String,
+    /// Whether it is what the paper is about.
+    #[serde(default)]
+    pub conclusion: bool,
+    pub measure: String,
+    pub is: Option<Bound>,
+    pub at_least: Option<Bound>,
+    pub at_most: Option<Bound>,
+    pub above: Option<Bound>,
+    pub below: Option<Bound>,
+    #[serde(default)]
+    pub source: String,
+}
+
+/// What a measure is compared with.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Bound {
+    Number(f64),
+    Measure {
+        measure: String,
+        #[serde(default = "one")]
+        times: f64,
+    },
+}
+
+/// A part of the figure.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Panel {
+    #[serde(default)]
+    pub title: String,
+    pub kind: PanelKind,
+    /// What the vertical axis shows, without its unit.
+    pub y: String,
+    #[serde(default)]
+    pub unit: String,
+    /// Of a sweep: the parameter.
+    pub x: Option<String>,
+    pub x_label: Option<String>,
+    #[serde(default)]
+    pub x_log: bool,
+    #[serde(default)]
+    pub y_log: bool,
+    /// Of a series: from and to when.
+    pub from: Option<String>,
+    pub to: Option<String>,
+    /// Of a CDF: `fct`, `slowdown` or `throughput`, of which traffic and sizes.
+    pub value: Option<String>,
+    pub traffic: Option<String>,
+    pub sizes: Option<[String; 2]>,
+    pub lines: Vec<Line>,
+    #[serde(default)]
+    pub marks: Vec<Mark>,
+    #[serde(default)]
+    pub paper: Vec<Stated>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PanelKind {
+    Time,
+    Sweep,
+    Cdf,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Line {
+    pub name: String,
+    /// As of a measure.
+    #[serde(default, deserialize_with = "one_or_more")]
+    pub runs: Vec<String>,
+    #[serde(default, rename = "where")]
+    pub parameters: BTreeMap<String, toml::Value>,
+    /// A column of series.csv,
+    pub series: Option<String>,
+    /// or of the results.
+    pub value: Option<String>,
+    pub smooth: Option<String>,
+}
+
+/// A horizontal line.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mark {
+    pub label: String,
+    pub value: f64,
+}
+
+/// Points that the paper states.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stated {
+    pub name: String,
+    /// The line that has the same of Weir.
+    pub of: Option<String>,
+    pub points: Vec<(toml::Value, f64)>,
+}
+
+impl PaperFile {
+    /// Where it stands: `Fig. 9, 6.1`.
+    pub fn place(&self) -> String {
+        if self.section.is_empty() { self.figure.clone() } else { format!("{}, {}", self.figure, self.section) }
+    }
+}
+
+impl Measure {
+    pub fn selection(&self) -> Selection<'_> {
+        Selection { runs: &self.runs, parameters: &self.parameters }
+    }
+
+    /// The two measures that it is of.
+    pub fn parts(&self) -> Option<&[String; 2]> {
+        self.ratio.as_ref().or(self.reduction.as_ref())
+    }
+}
+
+impl Line {
+    pub fn selection(&self) -> Selection<'_> {
+        Selection { runs: &self.runs, parameters: &self.parameters }
+    }
+}
+
+const FORMAT: Format = Format {
+    what: "an experiment's paper.toml",
+    reference: "docs/EXPERIMENTS.md",
+    repeated: "[[measures]]",
+    tables: &[KnownTable::table("", &[])],
+};
+
+const PAPER: &str = "paper.toml";
+const SCENARIO: &str = "scenario.toml";
+const SWEEP: &str = "sweep.toml";
+const QUICK: &str = "quick.toml";
+const DPDK: &str = "dpdk.toml";
+
+impl Experiment {
+    /// Reads an experiment's folder; its scenario is not looked at.
+    pub fn load(folder: &Path) -> Result<Experiment, Failure> {
+        let path = folder.join(PAPER);
+        let text = read_file(&path, &FORMAT)?;
+        let id = folder.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        let (paper, source) = parse(&path.display().to_string(), &text)?;
+        let experiment = Experiment { id, paper, source, folder: folder.to_owned() };
+        super::check::of_itself(&experiment)?;
+        Ok(experiment)
+    }
+
+    /// Whether a folder is an experiment's.
+    pub fn is_one(folder: &Path) -> bool {
+        folder.join(PAPER).is_file()
+    }
+
+    /// The sweep that stands for the full one, if there is one for this case.
+    fn instead(&self, quick: bool, backend: Backend) -> Option<&'static str> {
+        let wanted = [(backend == Backend::Dpdk, DPDK), (quick, QUICK)];
+        wanted.into_iter().find(|(is_wanted, file)| *is_wanted && self.has(file)).map(|(_, file)| file)
+    }
+
+    /// What that sweep leaves out; `None` if the full one runs.
+    pub fn less(&self, quick: bool, backend: Backend) -> Option<&Less> {
+        match self.instead(quick, backend)? {
+            DPDK => self.paper.dpdk.as_ref(),
+            _ => self.paper.quick.as_ref(),
+        }
+    }
+
+    /// What runs: the sweep for real frames or the quick one, where there is one, or the full one.
+    pub fn sweep(&self, quick: bool, backend: Backend) -> Result<SweepFile, Failure> {
+        let path = self.folder.join(self.instead(quick, backend).unwrap_or(SWEEP));
+        if path.is_file() {
+            return Ok(crate::sweep::load(&path)?);
+        }
+        if !self.has(SCENARIO) {
+            let folder = self.folder.display();
+            return Err(Failure::Argument(format!(
+                "{folder}: an experiment has a {SCENARIO}, or a {SWEEP} that names another one's"
+            )));
+        }
+        let text = format!("name = \"{}\"\nscenario = \"{SCENARIO}\"\n", self.id);
+        Ok(crate::sweep::parse(&path, &text)?)
+    }
+
+    fn has(&self, file: &str) -> bool {
+        self.folder.join(file).is_file()
+    }
+
+    /// Whether there is less to run in a hurry.
+    pub fn has_quick(&self) -> bool {
+        self.has(QUICK)
+    }
+
+    /// Whether real frames run another sweep.
+    pub fn has_own_for_dpdk(&self) -> bool {
+        self.has(DPDK)
+    }
+
+    /// The columns of the sweep's table that measures and panels need.
+    pub fn columns(&self) -> Vec<String> {
+        let of_measures =
+            self.paper.measures.iter().flat_map(|measure| [&measure.value, &measure.share]).filter_map(Option::as_ref);
+        let sweeps = self.paper.panels.iter().filter(|panel| panel.kind == PanelKind::Sweep);
+        let of_lines = sweeps.flat_map(|panel| &panel.lines).filter_map(|line| line.value.as_ref());
+        let mut columns: Vec<String> = Vec::new();
+        for column in of_measures.chain(of_lines) {
+            if !columns.contains(column) {
+                columns.push(column.clone());
+            }
+        }
+        columns
+    }
+
+    /// CPU time that it takes on one core, in seconds, as it was measured.
+    pub fn cpu_seconds(&self, quick: bool) -> f64 {
+        let takes = &self.paper.takes;
+        let text = if quick { takes.quick.as_ref().unwrap_or(&takes.full) } else { &takes.full };
+        super::units::seconds(text).expect("checked when it was read")
+    }
+}
+
+fn parse(name: &str, text: &str) -> Result<(PaperFile, Source), ConfigErrors> {
+    let ((), source) = read_text(name, text, &FORMAT, |_| ())?;
+    match toml::from_str::<PaperFile>(text) {
+        Ok(paper) => Ok((paper, source)),
+        Err(error) => {
+            let place = error.span().unwrap_or(0..0);
+            let help = "docs/EXPERIMENTS.md has all keys of the file";
+            Err(source.error_in(place, error.message().to_owned(), help))
+        }
+    }
+}
+
+/// All experiments of a folder, in the order of papers and figures.
+pub fn catalogue(folder: &Path) -> Result<Vec<Experiment>, Failure> {
+    let failed = |error: std::io::Error| Failure::Argument(format!("{}: {error}", folder.display()));
+    let mut all = Vec::new();
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if Experiment::is_one(&path) {
+            all.push(Experiment::load(&path)?);
+        }
+    }
+    all.sort_by_key(Experiment::place);
+    Ok(all)
+}
+
+impl Experiment {
+    /// `gfc.9` before `gfc.10`, and papers by their age.
+    fn place(&self) -> (PaperName, Option<u32>, String) {
+        let number = self.id.rsplit('.').next().and_then(|number| number.parse().ok());
+        (self.paper.paper, number, self.id.clone())
+    }
+}
+
+fn one_or_more<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum OneOrMore {
+        One(String),
+        More(Vec<String>),
+    }
+    Ok(match OneOrMore::deserialize(from)? {
+        OneOrMore::One(one) => vec![one],
+        OneOrMore::More(more) => more,
+    })
+}
+
+fn virtual_time_alone() -> Vec<Backend> {
+    vec![Backend::Sim]
+}
+
+fn two() -> usize {
+    2
+}
+
+fn one() -> f64 {
+    1.0
+}

@@ -1,0 +1,204 @@
+//! The paper's figure, of what the runs came to: `figure.svg` and `figure.png`.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use weir_results::plot::{self, Figure, Interval, Mark, Marker, Scale, Style, XAxis};
+use weir_units::Bytes;
+
+use super::experiment::{Experiment, Line, Panel, PanelKind, Stated};
+use super::measure::smoothed;
+use super::rows::{Row, Rows, parameter};
+use super::{statistics, units};
+use crate::Failure;
+
+/// Draws an experiment's panels, and returns the SVG's file; `None` if there are none.
+pub fn draw(experiment: &Experiment, rows: &Rows, directory: &Path) -> Result<Option<PathBuf>, Failure> {
+    let paper = &experiment.paper;
+    // A sweep that leaves something out may have nothing for a panel.
+    let has_points = |panel: &&Panel| panel.lines.iter().any(|line| rows.select(line.selection()).next().is_some());
+    let panels: Vec<&Panel> = paper.panels.iter().filter(has_points).collect();
+    if panels.is_empty() {
+        return Ok(None);
+    }
+    let figure = Figure {
+        title: format!("{}: {}", experiment.id, paper.title),
+        columns: paper.columns.min(panels.len()),
+        panels: panels.into_iter().map(|panel| drawn(panel, rows)).collect::<Result<_, _>>()?,
+    };
+    let svg = directory.join("figure.svg");
+    let failed = |error: plot::PlotError| Failure::Run(error.to_string());
+    figure.write_svg(&svg).map_err(failed)?;
+    #[cfg(feature = "png")]
+    figure.write_png(&directory.join("figure.png")).map_err(failed)?;
+    Ok(Some(svg))
+}
+
+fn drawn(panel: &Panel, rows: &Rows) -> Result<plot::Panel, Failure> {
+    let scale = |is_log: bool| if is_log { Scale::Log } else { Scale::Linear };
+    let mut drawn = plot::Panel {
+        title: panel.title.clone(),
+        x_axis: XAxis::Numbers(scale(panel.x_log)),
+        y_label: with_unit(&panel.y, &panel.unit),
+        y_scale: scale(panel.y_log),
+        marks: panel
+            .marks
+            .iter()
+            .map(|mark| Mark { label: mark.label.clone(), value: mark.value, ..Mark::default() })
+            .collect(),
+        ..plot::Panel::default()
+    };
+    let x_label = |usual: &str| panel.x_label.clone().unwrap_or_else(|| usual.to_owned());
+    match panel.kind {
+        PanelKind::Time => {
+            drawn.x_label = x_label("time (ms)");
+            for line in &panel.lines {
+                drawn.lines.extend(over_time(panel, line, rows)?);
+            }
+            drawn.lines.extend(panel.paper.iter().map(|stated| of_paper(stated, &mut Vec::new())));
+        }
+        PanelKind::Sweep => {
+            drawn.x_label = x_label(panel.x.as_deref().unwrap_or(""));
+            let mut categories = Vec::new();
+            let measured = panel.lines.iter().filter_map(|line| over_parameter(panel, line, rows, &mut categories));
+            drawn.lines = measured.collect();
+            let measured = drawn.lines.len();
+            drawn.lines.extend(panel.paper.iter().map(|stated| of_paper(stated, &mut categories)));
+            if !categories.is_empty() {
+                // What the paper states stays marks upon the bars.
+                drawn.lines[..measured].iter_mut().for_each(|line| line.style = Style::Bars);
+                drawn.x_axis = XAxis::Categories(categories);
+            }
+        }
+        PanelKind::Cdf => {
+            drawn.x_label = x_label(&with_unit(panel.value.as_deref().unwrap_or(""), &panel.unit));
+            drawn.y_label = format!("{} (%)", panel.y);
+            for line in &panel.lines {
+                drawn.lines.extend(distribution(panel, line, rows)?);
+            }
+        }
+    }
+    Ok(drawn)
+}
+
+/// Of the first point that is meant; `None` if there is none.
+fn over_time(panel: &Panel, line: &Line, rows: &Rows) -> Result<Option<plot::Line>, Failure> {
+    let (Some(column), Some(row)) = (&line.series, rows.select(line.selection()).next()) else { return Ok(None) };
+    let divisor = units::divisor(column, &panel.unit).expect("checked before");
+    let time = |text: &Option<String>| text.as_ref().and_then(|text| units::micros(text));
+    let (from, to) = (time(&panel.from).unwrap_or(0.0), time(&panel.to).unwrap_or(f64::INFINITY));
+    let series = row.series(column)?;
+    let series = match time(&line.smooth) {
+        Some(over) => smoothed(series.into_iter(), over),
+        None => series,
+    };
+    let within = series.into_iter().filter(|(at, _)| (from..=to).contains(at));
+    let points = within.map(|(at, value)| (at / 1e3, value / divisor)).collect();
+    Ok(Some(plot::Line { name: line.name.clone(), points, ..plot::Line::default() }))
+}
+
+/// A point for each value of the parameter, with its interval over the seeds. Values that are texts are `categories`.
+fn over_parameter(panel: &Panel, line: &Line, rows: &Rows, categories: &mut Vec<String>) -> Option<plot::Line> {
+    let (x, column) = (panel.x.as_ref()?, line.value.as_ref()?);
+    let divisor = units::divisor(column, &panel.unit).expect("checked before");
+    let mut places: Vec<(f64, Vec<f64>)> = Vec::new();
+    for row in rows.select(line.selection()) {
+        let Some(value) = rows.number(row, column) else { continue };
+        let Some(at) = parameter(&row.point, x).and_then(|value| place(value, categories)) else { continue };
+        match places.iter_mut().find(|(place, _)| *place == at) {
+            Some((_, values)) => values.push(value / divisor),
+            None => places.push((at, vec![value / divisor])),
+        }
+    }
+    places.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let means: Vec<_> = places.iter().filter_map(|(at, values)| Some((*at, statistics::mean(values)?))).collect();
+    let interval =
+        |(x, mean): &(f64, statistics::Estimate)| mean.interval.map(|(low, high)| Interval { x: *x, low, high });
+    (!means.is_empty()).then(|| plot::Line {
+        name: line.name.clone(),
+        style: Style::StrokeAndMarkers(Marker::Filled),
+        points: means.iter().map(|(at, mean)| (*at, mean.value)).collect(),
+        intervals: means.iter().filter_map(interval).collect(),
+        ..plot::Line::default()
+    })
+}
+
+/// Where a parameter's value is across: a number where it is, a text at its place among the categories.
+fn place(value: &serde_json::Value, categories: &mut Vec<String>) -> Option<f64> {
+    match value {
+        serde_json::Value::Number(number) => number.as_f64(),
+        serde_json::Value::String(text) => Some(category(text, categories)),
+        other => Some(category(&other.to_string(), categories)),
+    }
+}
+
+fn category(text: &str, categories: &mut Vec<String>) -> f64 {
+    let place = categories.iter().position(|known| known == text).unwrap_or_else(|| {
+        categories.push(text.to_owned());
+        categories.len() - 1
+    });
+    place as f64
+}
+
+/// What the paper states, as hollow markers.
+fn of_paper(stated: &Stated, categories: &mut Vec<String>) -> plot::Line {
+    let point = |(x, value): &(toml::Value, f64)| {
+        let x = serde_json::to_value(x).ok()?;
+        Some((place(&x, categories)?, *value))
+    };
+    plot::Line {
+        name: stated.name.clone(),
+        compared_with: stated.of.clone(),
+        style: Style::Markers(Marker::Hollow),
+        points: stated.points.iter().filter_map(point).collect(),
+        ..plot::Line::default()
+    }
+}
+
+/// The share of the messages of all points that are meant up to each value.
+fn distribution(panel: &Panel, line: &Line, rows: &Rows) -> Result<Option<plot::Line>, Failure> {
+    const STEPS: usize = 500;
+    let mut values = Vec::new();
+    for row in rows.select(line.selection()) {
+        values.extend(messages(panel, row)?);
+    }
+    values.sort_by(f64::total_cmp);
+    let Some(last) = values.len().checked_sub(1) else { return Ok(None) };
+    let step = |n: usize| last * n / STEPS;
+    let mut points: Vec<(f64, f64)> =
+        (0..=STEPS).map(|n| (values[step(n)], 100.0 * (step(n) + 1) as f64 / values.len() as f64)).collect();
+    points.dedup();
+    Ok(Some(plot::Line { name: line.name.clone(), points, ..plot::Line::default() }))
+}
+
+/// A value of each completed message that the panel is about.
+fn messages(panel: &Panel, row: &Row) -> Result<Vec<f64>, Failure> {
+    let path = row.folder.join("fct.csv");
+    let wrong = |what: String| Failure::Run(format!("{}: {what}", path.display()));
+    let mut csv = csv::Reader::from_path(&path).map_err(|error| wrong(error.to_string()))?;
+    let bound = |n: usize| {
+        let text = &panel.sizes.as_ref()?[n];
+        Some(Bytes::from_str(text).ok()?.get() as f64)
+    };
+    let (from, below) = (bound(0).unwrap_or(0.0), bound(1).unwrap_or(f64::INFINITY));
+    let mut values = Vec::new();
+    for record in csv.records() {
+        let record = record.map_err(|error| wrong(error.to_string()))?;
+        let number = |column: usize| record.get(column).and_then(|field| field.parse::<f64>().ok());
+        let (Some(bytes), Some(fct_us)) = (number(2), number(3)) else { continue };
+        let is_other = panel.traffic.as_deref().is_some_and(|traffic| record.get(0) != Some(traffic));
+        if is_other || bytes < from || bytes >= below {
+            continue;
+        }
+        values.extend(match panel.value.as_deref() {
+            Some("slowdown") => number(6).map(|ideal_us| fct_us / ideal_us),
+            Some("throughput") => Some(bytes * 8e6 / fct_us / units::divisor("_bps", &panel.unit).unwrap_or(1.0)),
+            _ => Some(fct_us / units::divisor("_us", &panel.unit).unwrap_or(1.0)),
+        });
+    }
+    Ok(values)
+}
+
+fn with_unit(what: &str, unit: &str) -> String {
+    if unit.is_empty() { what.to_owned() } else { format!("{what} ({unit})") }
+}

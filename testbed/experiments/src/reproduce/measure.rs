@@ -1,0 +1,183 @@
+//! The numbers that an experiment reads off its runs.
+
+use std::collections::BTreeMap;
+
+use super::experiment::{Experiment, Level, Measure, Over, Statistic};
+use super::rows::{Row, Rows, Selection, combination};
+use super::statistics::{self, Estimate};
+use super::units;
+use crate::Failure;
+
+/// What came of a measure.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reading {
+    Is(Estimate),
+    /// A quick run has no such point.
+    LeftOut,
+    /// Why there is no number.
+    None(String),
+}
+
+impl Experiment {
+    /// The points that conclusions are read off.
+    pub fn concluded_from(&self) -> Vec<Selection<'_>> {
+        let measures = &self.paper.measures;
+        let conclusions = self.paper.claims.iter().filter(|claim| claim.conclusion);
+        let parts = |name: &'_ str| {
+            let measure = named(measures, name);
+            match measure.parts() {
+                Some(parts) => parts.iter().map(|part| named(measures, part).selection()).collect(),
+                None => vec![measure.selection()],
+            }
+        };
+        conclusions
+            .flat_map(|claim| claim.measures().map(str::to_owned).collect::<Vec<_>>())
+            .flat_map(|name| parts(&name))
+            .collect()
+    }
+}
+
+/// All measures by their names.
+pub fn read(measures: &[Measure], rows: &Rows) -> Result<BTreeMap<String, Reading>, Failure> {
+    let mut readings = BTreeMap::new();
+    for measure in measures {
+        let reading = match measure.parts() {
+            Some([one, other]) => quotient(measure, [named(measures, one), named(measures, other)], rows)?,
+            None => single(measure, rows)?,
+        };
+        readings.insert(measure.name.clone(), reading);
+    }
+    Ok(readings)
+}
+
+/// The measure of this name, which is there: that was checked.
+fn named<'a>(measures: &'a [Measure], name: &str) -> &'a Measure {
+    measures.iter().find(|measure| measure.name == name).expect("checked before")
+}
+
+fn single(measure: &Measure, rows: &Rows) -> Result<Reading, Failure> {
+    let selected: Vec<&Row> = rows.select(measure.selection()).collect();
+    if selected.is_empty() {
+        return Ok(Reading::LeftOut);
+    }
+    if let Some(column) = &measure.share {
+        let holds_for =
+            selected.iter().filter(|row| rows.number(row, column).is_some_and(|value| value != 0.0)).count();
+        let is_by_chance = selected.iter().all(|row| combination(&row.point) == combination(&selected[0].point));
+        let share = statistics::share(holds_for, selected.len());
+        // Points of several parameters are no sample of anything.
+        let share = share.map(|share| Estimate { interval: share.interval.filter(|_| is_by_chance), ..share });
+        return Ok(share.map_or(Reading::LeftOut, Reading::Is));
+    }
+    let values = match values(measure, &selected, rows)? {
+        Ok(values) => values,
+        Err(none) => return Ok(Reading::None(none)),
+    };
+    let of_all = |value: Option<f64>| value.map(|value| Estimate::exactly(value, values.len()));
+    let estimate = match measure.over.unwrap_or_default() {
+        Over::Mean => statistics::mean(&values),
+        Over::Min => of_all(values.iter().copied().reduce(f64::min)),
+        Over::Max => of_all(values.iter().copied().reduce(f64::max)),
+        Over::Median => of_all(statistics::median(&values)),
+    };
+    Ok(estimate.map_or(Reading::LeftOut, Reading::Is))
+}
+
+/// A ratio, or a reduction in percent, of what the same seeds came to.
+fn quotient(measure: &Measure, parts: [&Measure; 2], rows: &Rows) -> Result<Reading, Failure> {
+    let mut of_parts = Vec::new();
+    for part in parts {
+        match single(part, rows)? {
+            // What is made of all points has no seeds to pair.
+            Reading::Is(estimate) if estimate.values.is_empty() => of_parts.push(vec![estimate.value]),
+            Reading::Is(estimate) => of_parts.push(estimate.values),
+            other => return Ok(other),
+        }
+    }
+    let [one, other] = [&of_parts[0], &of_parts[1]];
+    // Points of a sweep have all its seeds.
+    if one.len() != other.len() {
+        return Ok(Reading::None(format!("\"{}\" and \"{}\" have not the same seeds", parts[0].name, parts[1].name)));
+    }
+    let pairs: Vec<(f64, f64)> = one.iter().copied().zip(other.iter().copied()).collect();
+    let Some(ratio) = statistics::ratio(&pairs) else {
+        return Ok(Reading::None(format!("\"{}\" is 0", parts[1].name)));
+    };
+    Ok(Reading::Is(if measure.reduction.is_some() { spared(ratio) } else { ratio }))
+}
+
+/// 1 - ratio in percent.
+fn spared(ratio: Estimate) -> Estimate {
+    let of = |ratio: f64| 100.0 * (1.0 - ratio);
+    Estimate { value: of(ratio.value), interval: ratio.interval.map(|(low, high)| (of(high), of(low))), ..ratio }
+}
+
+/// A value for each point, or why one has none.
+fn values(measure: &Measure, selected: &[&Row], rows: &Rows) -> Result<Result<Vec<f64>, String>, Failure> {
+    let is_time = matches!(measure.statistic, Some(Statistic::FirstAtLeast | Statistic::FirstBelow));
+    let column = measure.value.as_deref().or(measure.series.as_deref()).expect("checked before: it has one of them");
+    let divisor = units::divisor(if is_time { "t_us" } else { column }, &measure.unit).expect("checked before");
+    let mut values = Vec::new();
+    for row in selected {
+        let value = match measure.series {
+            None => rows.number(row, column),
+            Some(_) => statistic(measure, &row.series(column)?),
+        };
+        values.extend(value.map(|value| value / divisor));
+    }
+    Ok(match (selected.len() - values.len(), selected.len()) {
+        (0, _) => Ok(values),
+        (_, 1) => Err("never".to_owned()),
+        (without, all) => Err(format!("never in {without} of {all} runs")),
+    })
+}
+
+/// Of a series between `from` and `to`; `None` if there is no sample, or no such one.
+fn statistic(measure: &Measure, series: &[(f64, f64)]) -> Option<f64> {
+    let time = |text: &Option<String>| text.as_ref().and_then(|text| units::micros(text));
+    let (from, to) = (time(&measure.from).unwrap_or(0.0), time(&measure.to).unwrap_or(f64::INFINITY));
+    let smoothed = match time(&measure.smooth) {
+        Some(over) => smoothed(series.iter().copied(), over),
+        None => series.to_vec(),
+    };
+    let level = measure.level.as_ref().and_then(Level::of_column).unwrap_or(0.0);
+    let mut samples = smoothed.iter().copied().filter(|(at, value)| (from..=to).contains(at) && value.is_finite());
+    let values = || smoothed.iter().filter(|(at, value)| (from..=to).contains(at) && value.is_finite()).map(|it| it.1);
+    match measure.statistic? {
+        Statistic::Mean => over_time(&smoothed, (from, to)),
+        Statistic::Max => values().reduce(f64::max),
+        Statistic::Min => values().reduce(f64::min),
+        Statistic::Last => values().next_back(),
+        Statistic::FirstAtLeast => samples.find(|(_, value)| *value >= level).map(|(at, _)| at),
+        Statistic::FirstBelow => samples.find(|(_, value)| *value < level).map(|(at, _)| at),
+    }
+}
+
+/// The mean over time: each sample stands for the time since the one before.
+fn over_time(series: &[(f64, f64)], (from, to): (f64, f64)) -> Option<f64> {
+    let (mut sum, mut time) = (0.0, 0.0);
+    let mut before: f64 = 0.0;
+    for (at, value) in series {
+        let span = at.min(to) - before.max(from);
+        before = *at;
+        if span > 0.0 && value.is_finite() {
+            sum += value * span;
+            time += span;
+        }
+    }
+    (time > 0.0).then(|| sum / time)
+}
+
+/// Means over `span` microseconds each, at its middle: of single samples a rate is as rough as a frame is long.
+pub fn smoothed(samples: impl Iterator<Item = (f64, f64)>, span: f64) -> Vec<(f64, f64)> {
+    let mut spans: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
+    let mut last = 0.0;
+    for (at, value) in samples {
+        // A sample stands for the time before it, which may begin in the span before.
+        let sum = spans.entry(((at + last) / 2.0 / span) as u64).or_default();
+        *sum = (sum.0 + value * (at - last), sum.1 + at - last);
+        last = at;
+    }
+    let mean = |(n, (sum, time)): (u64, (f64, f64))| ((n as f64 + 0.5) * span, sum / time.max(f64::MIN_POSITIVE));
+    spans.into_iter().map(mean).collect()
+}

@@ -1,0 +1,190 @@
+//! What `weir reproduce` prints, and the files that it leaves beside the figure.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use weir_results::run_dir::Provenance;
+
+use super::experiment::Experiment;
+use super::verdict::{Judgement, Number, Outcome};
+use crate::Failure;
+use crate::experiment::cores;
+use crate::files::{at, json_text, whole};
+use crate::sweep::{Cell, Table as Columns};
+use crate::table::Table;
+
+/// What made the results: `made-on.json`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MadeOn {
+    /// Of the program's source; with `+changes` if there were some.
+    pub commit: String,
+    /// Of this call: runs that an earlier one finished take none.
+    pub wall_ms: u64,
+    /// Of all runs, in virtual time.
+    pub cpu_ms: u64,
+    pub provenance: Provenance,
+}
+
+const VERDICT: &str = "verdict.json";
+const NUMBERS: &str = "numbers.csv";
+const MADE_ON: &str = "made-on.json";
+
+/// Writes an experiment's results; the figure is drawn apart.
+pub fn write(directory: &Path, outcome: &Outcome, made_on: &MadeOn) -> Result<(), Failure> {
+    let path = directory.join(NUMBERS);
+    numbers(&outcome.numbers).write_csv(&path).map_err(at(&path))?;
+    write_json(&directory.join(MADE_ON), made_on)?;
+    write_json(&directory.join(VERDICT), outcome)
+}
+
+/// What an earlier call has left; `None` if nothing.
+pub fn read(directory: &Path) -> Result<Option<(Outcome, MadeOn)>, Failure> {
+    let path = directory.join(VERDICT);
+    if !path.exists() {
+        return Ok(None);
+    }
+    Ok(Some((read_json(&path)?, read_json(&directory.join(MADE_ON))?)))
+}
+
+fn numbers(all: &[Number]) -> Columns {
+    let column = |name: &str, of: &dyn Fn(&Number) -> Cell| (name.to_owned(), all.iter().map(of).collect());
+    let float = |value: Option<f64>| value.map_or(Cell::Empty, Cell::Float);
+    Columns {
+        columns: vec![
+            column("name", &|number| Cell::Text(number.name.clone())),
+            column("unit", &|number| Cell::Text(number.unit.clone())),
+            column("paper", &|number| float(number.paper)),
+            column("weir", &|number| float(number.weir)),
+            column("low", &|number| float(number.interval.map(|interval| interval.0))),
+            column("high", &|number| float(number.interval.map(|interval| interval.1))),
+            column("runs", &|number| Cell::whole(number.runs as u64)),
+            column("within", &|number| float(number.within)),
+            column("judgement", &|number| number.judgement.map_or(Cell::Empty, |it| Cell::Text(it.to_string()))),
+            column("source", &|number| number.source.clone().map_or(Cell::Empty, Cell::Text)),
+        ],
+    }
+}
+
+/// All experiments, a line each.
+pub fn list(all: &[Experiment]) {
+    let mut table = Table::new(["id", "quick", "full", "with", "what"]).with_text_last();
+    for experiment in all {
+        let backends: Vec<&str> = experiment.paper.backends.iter().map(|backend| backend.name()).collect();
+        table.row([
+            experiment.id.clone(),
+            duration(experiment.cpu_seconds(true)),
+            duration(experiment.cpu_seconds(false)),
+            backends.join(", "),
+            experiment.paper.title.clone(),
+        ]);
+    }
+    print!("{table}");
+    println!(
+        "\nTimes are of one core. weir reproduce ID --quick, or without --quick; docs/REPRODUCTION.md has what came out."
+    );
+}
+
+/// What is to run, and how long it takes.
+pub fn introduce(chosen: &[Experiment], quick: bool, jobs: usize) {
+    let cores = jobs.min(cores()).max(1);
+    let cpu: f64 = chosen.iter().map(|experiment| experiment.cpu_seconds(quick)).sum();
+    let with = if cores == 1 { "one core".to_owned() } else { format!("{cores} cores") };
+    println!("{}, about {} on {with}.", number(chosen), duration(cpu / cores as f64));
+}
+
+/// The same with real frames.
+pub fn introduce_real(chosen: &[Experiment], takes: Duration) {
+    let takes = duration(takes.as_secs_f64());
+    println!("{} with real frames, one run after the other, about {takes} in all.", number(chosen));
+}
+
+fn number(chosen: &[Experiment]) -> String {
+    if chosen.len() == 1 { "One experiment".to_owned() } else { format!("{} experiments", chosen.len()) }
+}
+
+/// What it is about.
+pub fn head(experiment: &Experiment) {
+    let paper = &experiment.paper;
+    println!("\n{}  {}", experiment.id, paper.title);
+    println!("  {}: {}", paper.paper.citation(), paper.place());
+    println!("  setting: {}", paper.setting);
+    println!("  found:   {}", paper.found);
+}
+
+/// Paper beside Weir, the claims, and last the verdict.
+pub fn print<'a>(outcome: &Outcome, pictures: impl Iterator<Item = &'a PathBuf>, directory: &Path) {
+    let seeds = if outcome.seeds > 1 { format!(", {} seeds", outcome.seeds) } else { String::new() };
+    println!("  runs:    {}{seeds}", outcome.points);
+    if let Some(left_out) = &outcome.left_out {
+        println!("  {}   without {left_out}", if outcome.is_real() { "real: " } else { "quick:" });
+    }
+    if !outcome.set.is_empty() {
+        println!("  CHANGED: with {}: this is not the paper's experiment", outcome.set.join(", "));
+    }
+    println!();
+    let mut table = Table::new(["", "paper", "Weir", "95 % interval", "ratio", ""]).with_text_last();
+    for number in &outcome.numbers {
+        let [paper, weir, interval, ratio] = number.shown();
+        let judgement = match number.judgement {
+            None | Some(Judgement::Holds | Judgement::LeftOut) => String::new(),
+            Some(judgement) => judgement.to_string(),
+        };
+        table.row([number.name.clone(), paper, weir, interval, ratio, judgement]);
+    }
+    println!("{table}");
+    for claim in &outcome.claims {
+        let mark = if claim.conclusion { "*" } else { " " };
+        println!("  {mark} {:<8}  {}", claim.judgement.to_string(), claim.says);
+        println!("              {}", claim.because);
+    }
+    println!("  (* what the verdict hangs on)\n");
+    println!("{}: {}", outcome.id, outcome.verdict.to_string().to_uppercase());
+    for reason in &outcome.reasons {
+        println!("  - {reason}");
+    }
+    for picture in pictures {
+        println!("look at: {}", picture.display());
+    }
+    println!("results: {} (verdict.json, numbers.csv, sweep/results.csv)", directory.display());
+}
+
+/// One line each.
+pub fn print_all(outcomes: &[Outcome]) {
+    let mut table = Table::new(["id", "verdict", "numbers", "claims"]);
+    for outcome in outcomes {
+        let held = |judgements: Vec<Judgement>| {
+            let judged = judgements.iter().filter(|judgement| **judgement != Judgement::LeftOut).count();
+            let held = judgements.iter().filter(|judgement| **judgement == Judgement::Holds).count();
+            if judged == 0 { String::new() } else { format!("{held} of {judged}") }
+        };
+        table.row([
+            outcome.id.clone(),
+            outcome.verdict.to_string(),
+            held(outcome.numbers.iter().filter_map(|number| number.judgement).collect()),
+            held(outcome.claims.iter().map(|claim| claim.judgement).collect()),
+        ]);
+    }
+    print!("\n{table}");
+}
+
+/// `8 s`, `3 min`, `1.5 h`.
+pub fn duration(seconds: f64) -> String {
+    match seconds {
+        few if few < 1.0 => "1 s".to_owned(),
+        some if some < 100.0 => format!("{some:.0} s"),
+        many if many < 6_000.0 => format!("{:.0} min", many / 60.0),
+        hours => format!("{:.1} h", hours / 3_600.0),
+    }
+}
+
+fn write_json(path: &Path, content: &impl Serialize) -> Result<(), Failure> {
+    whole(path, |part| fs::write(part, json_text(content))).map_err(at(path))
+}
+
+fn read_json<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<T, Failure> {
+    let text = fs::read_to_string(path).map_err(at(path))?;
+    serde_json::from_str(&text).map_err(|error| Failure::Argument(format!("{}: {error}", path.display())))
+}

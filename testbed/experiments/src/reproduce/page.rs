@@ -1,0 +1,71 @@
+//! A page of an experiment for colleagues: `report.html`, with the verdict, the figure, and some of the runs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::experiment::Experiment;
+use super::rows::Rows;
+use super::verdict::Outcome;
+use crate::Failure;
+use crate::report::{self, Lead};
+
+/// More runs than this make no page to read.
+const RUNS_MAX: usize = 6;
+
+/// Writes the page, and returns its file.
+pub fn write(
+    experiment: &Experiment,
+    outcome: &Outcome,
+    rows: &Rows,
+    figure: Option<&PathBuf>,
+    directory: &Path,
+) -> Result<PathBuf, Failure> {
+    let figure_svg = figure.map(fs::read_to_string).transpose()?;
+    let lead = Lead {
+        title: format!("{}: {}", experiment.id, experiment.paper.title),
+        sentences: sentences(experiment, outcome),
+        findings: outcome.reasons.clone(),
+        numbers: numbers(outcome),
+        figure_svg,
+    };
+    let file = directory.join("report.html");
+    report::write(&file, &report::page(&runs(experiment, rows), Some(&lead))?)?;
+    Ok(file)
+}
+
+/// The runs that the figure's lines are of, and else the first of each name.
+fn runs(experiment: &Experiment, rows: &Rows) -> Vec<PathBuf> {
+    let lines = experiment.paper.panels.iter().flat_map(|panel| &panel.lines);
+    let drawn = lines.filter(|line| line.series.is_some()).filter_map(|line| rows.select(line.selection()).next());
+    let mut chosen: Vec<PathBuf> = Vec::new();
+    for row in drawn.chain(rows.first_of_each_run()) {
+        if !chosen.contains(&row.folder) && chosen.len() < RUNS_MAX {
+            chosen.push(row.folder.clone());
+        }
+    }
+    chosen
+}
+
+fn sentences(experiment: &Experiment, outcome: &Outcome) -> Vec<String> {
+    let paper = &experiment.paper;
+    let mut sentences = vec![
+        format!("{}: {}. {}", paper.paper.citation(), paper.place(), paper.setting),
+        format!("The paper: {}", paper.found),
+        format!("Weir: it {}, in {} runs of {} seeds.", outcome.verdict, outcome.points, outcome.seeds),
+    ];
+    if !outcome.set.is_empty() {
+        sentences.push(format!("With {}: this is not the paper's experiment.", outcome.set.join(", ")));
+    }
+    sentences.extend(outcome.lessened());
+    sentences
+}
+
+/// The paper's beside Weir's.
+fn numbers(outcome: &Outcome) -> Vec<Vec<String>> {
+    let mut rows = vec![["", "paper", "Weir", "95 % interval", "ratio"].map(str::to_owned).to_vec()];
+    rows.extend(outcome.numbers.iter().map(|number| {
+        let [paper, weir, interval, ratio] = number.shown();
+        vec![number.name.clone(), paper, weir, interval, ratio]
+    }));
+    rows
+}

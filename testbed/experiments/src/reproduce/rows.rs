@@ -1,0 +1,108 @@
+//! What the points of an experiment's sweep came to.
+
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use weir_results::run_dir::{Series, read_series};
+
+use crate::Failure;
+use crate::sweep::{Cell, Point, Record};
+
+/// All points that ran, in the sweep's order.
+#[derive(Debug)]
+pub struct Rows {
+    columns: Vec<String>,
+    rows: Vec<Row>,
+}
+
+/// A point that ran.
+#[derive(Debug)]
+pub struct Row {
+    pub point: Point,
+    /// Its run directory.
+    pub folder: PathBuf,
+    cells: Vec<Cell>,
+    series: OnceCell<Series>,
+}
+
+/// Which points are meant: by their runs, none for all, and by values of parameters.
+#[derive(Clone, Copy, Debug)]
+pub struct Selection<'a> {
+    pub runs: &'a [String],
+    pub parameters: &'a BTreeMap<String, toml::Value>,
+}
+
+impl Selection<'_> {
+    pub fn has(&self, point: &Point) -> bool {
+        let is_run = self.runs.is_empty() || self.runs.contains(&point.run_name);
+        is_run
+            && self.parameters.iter().all(|(path, wanted)| parameter(point, path).is_some_and(|it| is_same(it, wanted)))
+    }
+}
+
+impl Rows {
+    pub fn new(columns: Vec<String>, records: Vec<Record>) -> Rows {
+        let row = |record: Record| Row {
+            point: record.finished.point,
+            folder: record.folder,
+            cells: record.cells,
+            series: OnceCell::new(),
+        };
+        Rows { columns, rows: records.into_iter().map(row).collect() }
+    }
+
+    /// The points that are meant, in their order.
+    pub fn select<'a>(&'a self, of: Selection<'a>) -> impl Iterator<Item = &'a Row> {
+        self.rows.iter().filter(move |row| of.has(&row.point))
+    }
+
+    /// Of each of the scenario's runs the first point.
+    pub fn first_of_each_run(&self) -> impl Iterator<Item = &Row> {
+        let is_first = |n: usize| self.rows[..n].iter().all(|row| row.point.run_name != self.rows[n].point.run_name);
+        (0..self.rows.len()).filter(move |n| is_first(*n)).map(|n| &self.rows[n])
+    }
+
+    /// A row's value in a column; `None` of an empty cell, and of a text.
+    pub fn number(&self, row: &Row, column: &str) -> Option<f64> {
+        let place = self.columns.iter().position(|name| name == column)?;
+        match row.cells.get(place)? {
+            Cell::Bool(is) => Some(f64::from(u8::from(*is))),
+            Cell::Whole(n) => Some(*n as f64),
+            Cell::Float(x) => Some(*x),
+            Cell::Empty | Cell::Text(_) => None,
+        }
+    }
+}
+
+impl Row {
+    /// The values of a column of series.csv, each with its instant in microseconds.
+    pub fn series(&self, column: &str) -> Result<Vec<(f64, f64)>, Failure> {
+        if self.series.get().is_none() {
+            let series = read_series(&self.folder).map_err(|error| Failure::Run(error.to_string()))?;
+            let _ = self.series.set(series);
+        }
+        let found = self.series.get().and_then(|series| Some(series.column(column)?.collect()));
+        found.ok_or_else(|| {
+            Failure::Argument(format!("{}: series.csv has no column \"{column}\"", self.folder.display()))
+        })
+    }
+}
+
+/// The value of a point's parameter.
+pub fn parameter<'a>(point: &'a Point, path: &str) -> Option<&'a serde_json::Value> {
+    point.parameters.iter().find(|(name, _)| name == path).map(|(_, value)| value)
+}
+
+/// What two points have in common that differ in the seed alone.
+pub fn combination(point: &Point) -> (&str, String) {
+    (&point.run_name, serde_json::to_string(&point.parameters).expect("plain data is JSON"))
+}
+
+/// Numbers are compared as numbers: 1 is 1.0.
+fn is_same(is: &serde_json::Value, wanted: &toml::Value) -> bool {
+    match (is.as_f64(), wanted.as_float().or(wanted.as_integer().map(|n| n as f64))) {
+        (Some(one), Some(other)) => one == other,
+        _ => serde_json::to_value(wanted).is_ok_and(|wanted| wanted == *is),
+    }
+}

@@ -1,0 +1,317 @@
+//! `weir testbed run`: the runs of a scenario file, on this machine's DPDK or in virtual time, each in a directory of its own,
+//! compared.
+
+mod figure;
+mod outcome;
+pub(crate) mod traffic;
+
+use std::cell::Cell;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use weir_config::{ConfigErrors, Device};
+use weir_results::record::Progress;
+use weir_results::run_dir::{RunDir, Summary};
+use weir_scenario::Scenario;
+use weir_scenario::file::{self, Expectation, ScenarioRun};
+use weir_sim::SimBackend;
+use weir_units::Time;
+
+use crate::Failure;
+use crate::experiment::{self, Backend};
+use crate::real_frames;
+use crate::table::count;
+
+/// What can be done with a scenario.
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// Run a scenario: switches and emulated RDMA hosts in one process, with real frames on this machine's DPDK, or in virtual
+    /// time.
+    ///
+    /// The exit code is 1 if a lossless frame was lost, a run came to a deadlock that the scenario does not expect, not all that was
+    /// sent arrived, or the run was interrupted.
+    Run(RunArguments),
+}
+
+/// Arguments of `weir testbed run`.
+#[derive(clap::Args)]
+pub struct RunArguments {
+    /// The scenario.
+    #[arg(value_name = "SCENARIO.toml")]
+    file: PathBuf,
+    /// What runs it: dpdk, with real frames by a clock of this machine; or sim, in virtual time, the same on every machine. By
+    /// default dpdk; sim for fabrics and workloads, and for what only sim can run.
+    #[arg(long, value_name = "NAME")]
+    backend: Option<Backend>,
+    /// Only this one of the file's runs, and others given alike; the beginning of a name will do.
+    #[arg(long = "run", value_name = "NAME")]
+    runs: Vec<String>,
+    /// How many times slower than real time; by default as the file says, or what this machine can follow. In virtual time, only
+    /// what the default of `[pfc] reaction` goes by.
+    #[arg(long, value_name = "FACTOR", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    dilation: Option<u32>,
+    /// Write fct.txt, pfc.txt and qlen.txt too, as public ns-3 simulators of RDMA networks do; with sim only.
+    #[arg(long)]
+    ns3_files: bool,
+    /// Directory of the results, in which each run gets one of its own; by default runs/ and the scenario's name.
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+}
+
+/// A run that has ended.
+pub(crate) struct Ended {
+    pub name: String,
+    pub expects: Expectation,
+    pub scenario: Scenario,
+    pub summary: Summary,
+    pub directory: PathBuf,
+}
+
+/// A run that is to start.
+struct Planned {
+    run: ScenarioRun,
+    scenario: Scenario,
+    run_dir: RunDir,
+    directory: PathBuf,
+}
+
+/// Runs what the file describes, prints the comparison and draws it.
+pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
+    let runs = chosen(arguments, file::load(&arguments.file)?)?;
+    let backend = backend(arguments, &runs)?;
+    let scenarios = at_dilation(arguments, &runs, backend)?;
+    if backend == Backend::Dpdk {
+        real_frames::check_machine(&scenarios)?;
+    }
+    let name = scenarios.first().map_or("", |scenario| scenario.name.as_str()).to_owned();
+    let output = arguments.output.clone().unwrap_or_else(|| PathBuf::from("runs").join(&name));
+    introduce(&scenarios, backend);
+    let text = fs::read_to_string(&arguments.file)?;
+    let mut planned = Vec::new();
+    for (run, scenario) in runs.into_iter().zip(scenarios) {
+        let directory = output.join(slug(&run.name));
+        let run_dir = experiment::directory(&directory)?;
+        run_dir.write_scenario(&text)?;
+        planned.push(Planned { run_dir, run, scenario, directory });
+    }
+    let ended = match backend {
+        Backend::Dpdk => run_on_dpdk(planned)?,
+        Backend::Sim => run_in_virtual_time(planned, arguments.ns3_files)?,
+    };
+    outcome::print(&ended);
+    if let Some(figure) = figure::draw(&ended, &name, &output)? {
+        println!("figure: {}", figure.display());
+    }
+    println!(
+        "results: {0}/*/ (summary.json, series.csv, events.csv, fct.csv, the switches' configurations); as a page: weir report {0}",
+        output.display()
+    );
+    outcome::verdict(&ended)
+}
+
+/// The backend that is asked for, or that can run them all.
+fn backend(arguments: &RunArguments, runs: &[ScenarioRun]) -> Result<Backend, Failure> {
+    let needs_virtual_time = runs.iter().find_map(|run| run.scenario.needs_virtual_time());
+    let real = runs.iter().find_map(|run| real_device(&run.scenario));
+    let backend = match (arguments.backend, needs_virtual_time, real) {
+        (Some(Backend::Dpdk), Some(reason), _) => {
+            return Err(Failure::Argument(format!("--backend dpdk: {reason}; write --backend sim, or leave it out")));
+        }
+        (Some(Backend::Sim), _, Some(device)) => {
+            return Err(Failure::Argument(format!(
+                "--backend sim: {device}, and in virtual time there are no devices; write --backend dpdk, or leave it out"
+            )));
+        }
+        (Some(asked), ..) => asked,
+        (None, Some(_), _) => Backend::Sim,
+        (None, None, None) if !real_frames::ARE_BUILT => Backend::Sim,
+        (None, None, None) if runs.iter().any(|run| is_usually_virtual(&run.scenario)) => Backend::Sim,
+        (None, None, _) => Backend::Dpdk,
+    };
+    if arguments.ns3_files && backend == Backend::Dpdk {
+        return Err(Failure::Argument(
+            "--ns3-files: only runs in virtual time have them; add --backend sim".to_owned(),
+        ));
+    }
+    Ok(backend)
+}
+
+/// Whether a scenario is of a kind that is mostly more than a machine carries in real time: a fabric, or workloads.
+fn is_usually_virtual(scenario: &Scenario) -> bool {
+    scenario.routes.is_some() || !scenario.traffic.is_empty()
+}
+
+/// A port or host of a scenario that is on a real device, if any is.
+pub(crate) fn real_device(scenario: &Scenario) -> Option<String> {
+    let is_real = |device: &Device| !matches!(device, Device::Ring(_) | Device::CloneOf(_));
+    if let Some(host) = scenario.hosts.iter().find(|host| host.device.is_some()) {
+        return Some(format!("host {} has a device of its own", host.name));
+    }
+    let place = scenario.ports().find(|place| is_real(&scenario.switches[place.switch].ports[place.port].device))?;
+    Some(format!("port {} is on a device", scenario.port_name(place)))
+}
+
+fn run_on_dpdk(planned: Vec<Planned>) -> Result<Vec<Ended>, Failure> {
+    let scenarios: Vec<Scenario> = planned.iter().map(|planned| planned.scenario.clone()).collect();
+    let backend = real_frames::Backend::start(&scenarios)?;
+    let message = |progress: &Progress| {
+        format!(
+            "received {:5.2} Gb/s  PAUSEs {}  buffers {:.1} MB",
+            progress.received_bps as f64 / 1e9,
+            progress.pauses,
+            progress.pool_used.get() as f64 / 1e6
+        )
+    };
+    let mut ended = Vec::new();
+    for Planned { run, scenario, run_dir, directory } in planned {
+        let summary = experiment::run_with_bar((&run.name, NAMES), &scenario, message, |observe| {
+            backend.run(&scenario, run_dir, observe)
+        })?;
+        ended.push(Ended { name: run.name, expects: run.expects, scenario, summary, directory });
+    }
+    Ok(ended)
+}
+
+/// Until a signal; the runs after an interrupted one are left out.
+fn run_in_virtual_time(planned: Vec<Planned>, ns3_files: bool) -> Result<Vec<Ended>, Failure> {
+    let stop = experiment::stopped_by_signals()?;
+    let mut ended = Vec::new();
+    for Planned { run, scenario, run_dir, directory } in planned {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let backend = SimBackend { expects: run.expects, ns3_files };
+        let (started, last) = (Instant::now(), Cell::new((0.0, 0, 0.0)));
+        let messages: usize = scenario.traffic.iter().map(|traffic| traffic.messages.len()).sum();
+        let message = |progress: &Progress| {
+            let (at, hops, rate) = last.get();
+            let now = started.elapsed().as_secs_f64();
+            // Over half a second at least: what is told of less jumps.
+            let rate = if now - at > 0.5 || rate == 0.0 {
+                let rate = (progress.packet_hops - hops) as f64 / (now - at).max(1e-6);
+                last.set((now, progress.packet_hops, rate));
+                rate
+            } else {
+                rate
+            };
+            let done = match messages {
+                0 => String::new(),
+                all => format!("  messages {} of {}", count(progress.messages_done), count(all as u64)),
+            };
+            format!("{:.2} M packet-hops/s  PAUSEs {}{done}", rate / 1e6, count(progress.pauses))
+        };
+        let summary = experiment::run_with_bar((&run.name, NAMES), &scenario, message, |observe| {
+            Ok(backend.run(&scenario, run_dir, observe, &stop)?)
+        })?;
+        ended.push(Ended { name: run.name, expects: run.expects, scenario, summary, directory });
+    }
+    Ok(ended)
+}
+
+/// Width of runs' names before their bars.
+const NAMES: usize = 26;
+
+/// The runs that were asked for, in the file's order.
+fn chosen(arguments: &RunArguments, runs: Vec<ScenarioRun>) -> Result<Vec<ScenarioRun>, Failure> {
+    let names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
+    if let Some(unknown) = arguments.runs.iter().find(|name| !names.iter().any(|run| is_meant(run, name))) {
+        return Err(Failure::Argument(format!(
+            "--run: \"{unknown}\" is the beginning of no run's name in {}; it has: {}",
+            arguments.file.display(),
+            names.join("; ")
+        )));
+    }
+    let is_chosen =
+        |run: &ScenarioRun| arguments.runs.is_empty() || arguments.runs.iter().any(|name| is_meant(&run.name, name));
+    Ok(runs.into_iter().filter(is_chosen).collect())
+}
+
+/// Whether `name` is how the name of a run begins, in whatever case.
+fn is_meant(run: &str, name: &str) -> bool {
+    run.to_lowercase().starts_with(&name.trim().to_lowercase())
+}
+
+/// The runs at the time dilation that the command, the file or this machine asks for; the machine has no say in virtual time.
+fn at_dilation(arguments: &RunArguments, runs: &[ScenarioRun], backend: Backend) -> Result<Vec<Scenario>, Failure> {
+    let asked = arguments.dilation.or(runs.iter().find_map(|run| run.time_dilation));
+    let dilation = match (asked, backend) {
+        (Some(asked), _) => asked,
+        (None, Backend::Dpdk) => fitting(runs),
+        (None, Backend::Sim) => return Ok(runs.iter().map(|run| run.scenario.clone()).collect()),
+    };
+    let (mut scenarios, mut errors) = (Vec::new(), Vec::new());
+    for run in runs {
+        match run.dilated(dilation) {
+            Ok(scenario) => scenarios.push(scenario),
+            Err(wrong) => errors.push(wrong),
+        }
+    }
+    match ConfigErrors::joined(errors) {
+        Some(errors) => Err(errors.into()),
+        None => Ok(scenarios),
+    }
+}
+
+/// What this machine can follow: real time where a device is real, else as slow as the links ask for.
+pub(crate) fn fitting(runs: &[ScenarioRun]) -> u32 {
+    let scenarios = || runs.iter().map(|run| &run.scenario);
+    let ports = || scenarios().flat_map(|scenario| &scenario.switches).flat_map(|switch| &switch.ports);
+    if ports().any(|port| !matches!(port.device, Device::Ring(_) | Device::CloneOf(_))) {
+        return 1;
+    }
+    let rates = ports()
+        .filter_map(|port| port.rate)
+        .chain(scenarios().flat_map(|scenario| &scenario.hosts).map(|host| host.nic.rate));
+    rates.max().map_or(1, real_frames::fitting_dilation)
+}
+
+/// A run's name as that of a directory: `gfc-by-stages-arrival`.
+pub(crate) fn slug(name: &str) -> String {
+    let words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    words.map(str::to_lowercase).collect::<Vec<_>>().join("-")
+}
+
+fn introduce(scenarios: &[Scenario], backend: Backend) {
+    let Some(scenario) = scenarios.first() else { return };
+    let clock = match (backend, scenario.time_dilation()) {
+        (Backend::Sim, _) => "in virtual time".to_owned(),
+        (Backend::Dpdk, 1) => "in real time".to_owned(),
+        (Backend::Dpdk, factor) => format!("by one clock, {factor} times slower than real time"),
+    };
+    let number = |n: usize, of: &str| {
+        if n == 1 { format!("one {of}") } else { format!("{} {of}s", count(n as u64)).replace("switchs", "switches") }
+    };
+    let messages: usize = scenario.traffic.iter().map(|traffic| traffic.messages.len()).sum();
+    let sent = match (scenario.flows.len(), messages) {
+        (flows, 0) => number(flows, "flow"),
+        (0, messages) => number(messages, "message"),
+        (flows, messages) => format!("{} and {}", number(flows, "flow"), number(messages, "message")),
+    };
+    println!(
+        "{}: {}, {} and {sent}, {clock}.",
+        scenario.name,
+        number(scenario.switches.len(), "switch"),
+        number(scenario.hosts.len(), "host"),
+    );
+    println!(
+        "{}\n",
+        match backend {
+            Backend::Dpdk => experiment::outlook(scenarios),
+            Backend::Sim => format!("{} of {}.", number(scenarios.len(), "run"), scenario.end.since(Time::ZERO)),
+        }
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_named_by_their_beginning() {
+        assert!(is_meant("GFC by stages, arrival", "gfc by stages") && is_meant("PFC, arrival", " PFC"));
+        assert!(!is_meant("PFC, arrival", "arrival"));
+        assert_eq!(slug("GFC by stages, round-robin"), "gfc-by-stages-round-robin");
+    }
+}

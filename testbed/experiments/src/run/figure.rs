@@ -1,0 +1,134 @@
+//! The figure of a scenario's runs: the ingress queue of the drawn ports and what comes in there, over time.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use weir_config::{FlowControl, SwitchConfig};
+use weir_flowctl::Mechanism;
+use weir_results::plot::{Figure, Line, Mark, Panel};
+use weir_results::run_dir::{Series, read_series};
+use weir_scenario::PortPlace;
+use weir_switch_core::flow_control::RATE_UNKNOWN;
+use weir_switch_core::flow_control::mechanism;
+use weir_units::{Class, Span};
+
+use super::Ended;
+use super::outcome::RUNS_SIDE_BY_SIDE;
+use crate::Failure;
+
+const TIME_LABEL: &str = "time (ms)";
+
+/// Rates are means over this long.
+const RATE_OVER: Span = Span::from_micros(200);
+
+/// Lines that a panel has at most.
+const LINES_MAX: usize = 16;
+
+/// Draws the runs, and returns the file; `None` if no ports are drawn.
+pub(super) fn draw(ended: &[Ended], title: &str, output: &Path) -> Result<Option<PathBuf>, Failure> {
+    if ended.iter().all(|run| run.scenario.draw.is_empty()) {
+        return Ok(None);
+    }
+    let columns = ended.len().clamp(1, RUNS_SIDE_BY_SIDE);
+    let mut panels = Vec::new();
+    for runs in ended.chunks(columns) {
+        let series = runs.iter().map(|run| read_series(&run.directory)).collect::<Result<Vec<_>, _>>()?;
+        let drawn = || runs.iter().zip(&series);
+        panels.extend(drawn().map(|(run, series)| queues(run, series)));
+        panels.extend((runs.len()..columns).map(|_| Panel::default()));
+        panels.extend(drawn().map(|(run, series)| rates(run, series)));
+        panels.extend((runs.len()..columns).map(|_| Panel::default()));
+    }
+    let figure = Figure { title: title.to_owned(), columns, panels };
+    let path = output.join("figure.svg");
+    figure.write_svg(&path).map_err(|error| Failure::Run(error.to_string()))?;
+    Ok(Some(path))
+}
+
+fn queues(run: &Ended, series: &Series) -> Panel {
+    let lines = columns(run, "ingress_bytes").take(LINES_MAX).map(|(name, column)| Line {
+        name,
+        points: values(series, &column).map(|(us, bytes)| (us / 1e3, bytes / 1e3)).collect(),
+        ..Line::default()
+    });
+    Panel {
+        title: run.name.clone(),
+        x_label: TIME_LABEL.to_owned(),
+        y_label: "ingress queue (KB)".to_owned(),
+        lines: lines.collect(),
+        marks: thresholds(run),
+        ..Panel::default()
+    }
+}
+
+fn rates(run: &Ended, series: &Series) -> Panel {
+    let lines = columns(run, "rx_bps").take(LINES_MAX).map(|(name, column)| Line {
+        name,
+        points: smoothed(values(series, &column)).map(|(us, bps)| (us / 1e3, bps / 1e9)).collect(),
+        ..Line::default()
+    });
+    Panel {
+        x_label: TIME_LABEL.to_owned(),
+        y_label: "comes in (Gb/s)".to_owned(),
+        lines: lines.collect(),
+        ..Panel::default()
+    }
+}
+
+/// The drawn ports' columns of a kind, each with the name of its line.
+fn columns(run: &Ended, kind: &str) -> impl Iterator<Item = (String, String)> {
+    let scenario = &run.scenario;
+    scenario.draw.iter().flat_map(move |place| {
+        let port = scenario.port_name(*place);
+        let lossless = Class::in_mask(scenario.switches[place.switch].classes.lossless).collect::<Vec<_>>();
+        let one = lossless.len() == 1;
+        lossless.into_iter().map(move |class| {
+            let name = if one { port.clone() } else { format!("{port}, class {}", class.index()) };
+            (name, format!("{port}.{}.{kind}", class.index()))
+        })
+    })
+}
+
+fn values<'a>(series: &'a Series, column: &str) -> impl Iterator<Item = (f64, f64)> + 'a {
+    series.column(column).into_iter().flatten()
+}
+
+/// Means over [`RATE_OVER`], each at its middle: of single samples a rate is as rough as a frame is long.
+fn smoothed(samples: impl Iterator<Item = (f64, f64)>) -> impl Iterator<Item = (f64, f64)> {
+    let over = RATE_OVER.as_nanos() as f64 / 1e3;
+    let mut spans: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
+    let mut last = 0.0;
+    for (us, rate) in samples {
+        let sum = spans.entry((us / over) as u64).or_default();
+        *sum = (sum.0 + rate * (us - last), sum.1 + us - last);
+        last = us;
+    }
+    spans.into_iter().map(move |(n, (bits, us))| ((n as f64 + 0.5) * over, bits / us.max(f64::MIN_POSITIVE)))
+}
+
+/// What the drawn queues are to be compared with: those of the first port stand for all.
+fn thresholds(run: &Ended) -> Vec<Mark> {
+    let Some(PortPlace { switch, port }) = run.scenario.draw.first().copied() else { return Vec::new() };
+    let config: &SwitchConfig = &run.scenario.switches[switch];
+    let mark = |name: &str, bytes: u64| Mark {
+        label: format!("{name} {} KB", bytes / 1_000),
+        value: bytes as f64 / 1e3,
+        ..Mark::default()
+    };
+    let rate = config.ports[port].rate.unwrap_or(RATE_UNKNOWN);
+    match mechanism(config, port, rate) {
+        Ok(Mechanism::GfcBuffer { stages, .. } | Mechanism::GfcPulse { stages, .. }) => {
+            let starts = (1..=2).filter_map(|k| Some((k, stages.start(k)?)));
+            starts.map(|(k, start)| mark(&format!("B_{k}"), start.get())).collect()
+        }
+        Ok(Mechanism::GfcConceptual { mapping, .. } | Mechanism::GfcTime { mapping, .. }) => {
+            vec![mark("B_0", mapping.b_0().get())]
+        }
+        Ok(Mechanism::Cbfc { buffer, .. }) => vec![mark("B", buffer.get())],
+        _ if matches!(config.ports[port].flow_control, FlowControl::None) => Vec::new(),
+        _ => match config.buffer.policy {
+            weir_config::PolicyConfig::Static { threshold: Some(xoff) } => vec![mark("Xoff", xoff.get())],
+            _ => Vec::new(),
+        },
+    }
+}

@@ -1,0 +1,233 @@
+//! What the runs of a scenario came to: a table, sentences on what stands out, and whether all is as it should be.
+
+use weir_results::run_dir::{LaneSummary, PortSummary, PortWindow, Summary};
+use weir_scenario::file::Expectation;
+use weir_units::Span;
+
+use super::{Ended, traffic};
+use crate::Failure;
+use crate::table::{Table, count};
+
+/// A host that was polled too late for more than this share of the run makes its rates the machine's.
+const LATE_PERCENT_MAX: f64 = 5.0;
+/// Flows and ports that the comparison has lines for.
+const FLOWS_MAX: usize = 10;
+const PORTS_MAX: usize = 4;
+/// Columns of a table, and of the figure.
+pub(super) const RUNS_SIDE_BY_SIDE: usize = 4;
+
+/// Prints the comparison and what a reader must know.
+pub(super) fn print(ended: &[Ended]) {
+    for sentence in ended.iter().flat_map(alarms) {
+        println!("{sentence}");
+    }
+    for runs in ended.chunks(RUNS_SIDE_BY_SIDE) {
+        println!("{}", comparison(runs));
+    }
+    for run in ended {
+        for (traffic, table) in traffic::tables(&run.summary) {
+            println!("{}, {traffic}:\n{table}", run.name);
+        }
+    }
+    for sentence in ended.iter().flat_map(remarks) {
+        println!("{sentence}");
+    }
+}
+
+/// A run that lost what it must not lose, or stands still without being expected to, makes the command fail.
+pub(super) fn verdict(ended: &[Ended]) -> Result<(), Failure> {
+    let faults: Vec<String> = ended.iter().filter_map(fault).collect();
+    if faults.is_empty() { Ok(()) } else { Err(Failure::Run(faults.join("; "))) }
+}
+
+fn fault(run: &Ended) -> Option<String> {
+    if !run.summary.failures.is_empty() {
+        return Some(format!("{}: {}", run.name, run.summary.failures.join("; ")));
+    }
+    let stands = is_deadlocked(&run.summary);
+    if !run.summary.lossless {
+        return Some(format!("{}: {}", run.name, lost(&run.summary)));
+    }
+    match (stands, run.expects) {
+        (true, Expectation::Flow) => Some(format!("{}: deadlock", run.name)),
+        (false, Expectation::Deadlock) => Some(format!("{}: no deadlock, and the scenario expects one", run.name)),
+        _ => None,
+    }
+}
+
+/// Whether queues wait for each other to the end.
+fn is_deadlocked(summary: &Summary) -> bool {
+    summary.deadlock.as_ref().is_some_and(|deadlock| deadlock.dissolved_ns.is_none())
+}
+
+fn lost(summary: &Summary) -> String {
+    let gaps: u64 = summary.flows.iter().map(|flow| flow.lost).sum();
+    match summary.lossless_drops_with_hosts().max(gaps) {
+        0 => "not all that was sent has arrived, and no deadlock holds it".to_owned(),
+        frames => format!("{} lossless frames were lost", count(frames)),
+    }
+}
+
+/// What comes before all else.
+fn alarms(run: &Ended) -> Vec<String> {
+    let (name, summary) = (&run.name, &run.summary);
+    let mut alarms = Vec::new();
+    if !summary.failures.is_empty() {
+        alarms.extend(summary.failures.iter().map(|failure| format!("{name}: {failure}.")));
+    } else if !summary.lossless {
+        alarms.push(format!("{name}: {}.", lost(summary)));
+    }
+    if let Some(deadlock) = &summary.deadlock {
+        let since = Span::from_nanos(deadlock.since_ns);
+        alarms.push(match deadlock.dissolved_ns {
+            None => format!("{name}: DEADLOCK from {since} on, for good: {}.", deadlock.cycle),
+            Some(at) => {
+                format!("{name}: deadlock from {since} to {}: {}.", Span::from_nanos(at), deadlock.cycle)
+            }
+        });
+    }
+    alarms
+}
+
+/// Whether thresholds were safe on this machine, and whether the machine held anything up.
+fn remarks(run: &Ended) -> Vec<String> {
+    let (name, summary) = (&run.name, &run.summary);
+    let mut remarks = Vec::new();
+    for (port, lane) in slowed(summary) {
+        let (Some(configured), Some(feedback)) = (port.feedback_ns, lane.feedback) else { continue };
+        if feedback.max_ns > configured {
+            remarks.push(format!(
+                "{name}: {}: the feedback delay was up to {} ({} of 100 messages within {}), tau is configured as {}: the thresholds are \
+                 not safe on this machine; a larger time dilation, or tau, makes them so",
+                port.name,
+                micros(feedback.max_ns),
+                99,
+                micros(feedback.p99_ns),
+                micros(configured)
+            ));
+        }
+    }
+    let is_told = |note: &&String| ["no PAUSE", "slow receiver "].iter().any(|start| note.starts_with(start));
+    remarks.extend(summary.notes.iter().filter(is_told).map(|note| format!("{name}: {note}")));
+    let late = summary.late_ns as f64 * 100.0 / summary.duration_ns.max(1) as f64;
+    if late > LATE_PERCENT_MAX {
+        remarks.push(format!(
+            "{name}: a host lost {late:.1} % of its line time to the machine; a larger time dilation makes the rates truer"
+        ));
+    }
+    remarks
+}
+
+/// The ports whose peers were told to slow down, with the link's direction that their peers' data takes.
+fn slowed(summary: &Summary) -> impl Iterator<Item = (&PortSummary, &LaneSummary)> {
+    let lane_to = |port: &PortSummary| summary.links.iter().find(|lane| lane.to == port.name);
+    summary.ports.iter().filter_map(move |port| Some((port, lane_to(port)?)))
+}
+
+/// A column for each run.
+fn comparison(ended: &[Ended]) -> Table {
+    let head = std::iter::once("").chain(ended.iter().map(|run| run.name.as_str()));
+    let mut table = Table::new(head);
+    let mut row = |name: &str, cell: &dyn Fn(&Ended) -> String| {
+        table.row(std::iter::once(name.to_owned()).chain(ended.iter().map(cell)));
+    };
+    row("deadlock", &|run| match &run.summary.deadlock {
+        Some(deadlock) => format!("from {:.1} ms", deadlock.since_ns as f64 / 1e6),
+        None => "none".to_owned(),
+    });
+    let flows = ended.first().map_or(0, |run| run.summary.flows.len()).min(FLOWS_MAX);
+    let window = ended.first().and_then(|run| run.summary.windows.last()).map_or("", |window| window.name.as_str());
+    for n in 0..flows {
+        let flow = &ended[0].summary.flows[n].name;
+        row(&format!("{flow}, {window}, Gb/s of payload"), &|run| {
+            last(&run.summary).map_or("-".to_owned(), |(flows, _)| gbps(flows[n].throughput_bps))
+        });
+    }
+    for port in drawn_ports(ended).into_iter().take(PORTS_MAX) {
+        let of_port = |run: &Ended| run.summary.ports.iter().find(|of| of.name == port).cloned();
+        let in_window =
+            |run: &Ended| last(&run.summary).and_then(|(_, ports)| ports.iter().find(|of| of.port == port).cloned());
+        row(&format!("{port}: longest ingress queue, KB"), &|run| {
+            let longest = of_port(run).and_then(|port| port.classes.iter().map(|class| class.ingress_max_bytes).max());
+            longest.map_or("-".to_owned(), kb)
+        });
+        row(&format!("{port}, {window}: ingress queue, KB"), &|run| {
+            in_window(run).map_or("-".to_owned(), |port| {
+                format!("{} to {}", kb(port.ingress_min_bytes), kb(port.ingress_max_bytes))
+            })
+        });
+        row(&format!("{port}, {window}: comes in, Gb/s on the wire"), &|run| {
+            in_window(run).map_or("-".to_owned(), |port| gbps(port.rx_bps))
+        });
+        row(&format!("{port}, {window}: rate set to the peer, Gb/s"), &|run| {
+            in_window(run).and_then(|port| port.peer_rate_bps).map_or("-".to_owned(), gbps)
+        });
+        row(&format!("{port}, {window}: queue as the peer reckons it, KB"), &|run| {
+            in_window(run).and_then(|port| port.reckoned_queue_bytes).map_or("-".to_owned(), kb)
+        });
+    }
+    row("PAUSEs sent", &|run| run.summary.flow_control.map_or("-".to_owned(), |of| count(of.pauses_sent)));
+    row("PAUSEs a second", &|run| run.summary.flow_control.map_or("-".to_owned(), |of| count(of.pauses_per_second)));
+    if ended.iter().any(|run| !run.summary.hosts.is_empty()) {
+        row("PAUSEs sent by hosts", &|run| {
+            run.summary.flow_control.map_or("-".to_owned(), |of| count(of.host_pauses_sent))
+        });
+    }
+    row("lossless frames dropped", &|run| count(run.summary.lossless_drops_with_hosts()));
+    row("messages, highest mean share of a link, %", &|run| {
+        percent(run.summary.ports.iter().map(|port| port.messages.share_ppm).max())
+    });
+    row("messages, worst millisecond of a link, %", &|run| {
+        percent(run.summary.ports.iter().map(|port| port.messages.share_worst_ppm).max())
+    });
+    if ended.iter().all(|run| run.summary.frames.is_some()) {
+        row("all frames dropped or cut off", &|run| {
+            let of_hosts = run.summary.hosts.iter().flat_map(|host| &host.classes);
+            let overflown: u64 = of_hosts.map(|class| class.receive_overflow).sum();
+            let lost = run.summary.frames.as_ref().map(|of| {
+                of.dropped.values().sum::<u64>() + of.faults_lost + of.faults_corrupted + of.cut_off + overflown
+            });
+            lost.map_or("-".to_owned(), count)
+        });
+        return table;
+    }
+    row("feedback delay, 99 % within / longest, us", &|run| {
+        let delays = || slowed(&run.summary).filter_map(|(_, lane)| lane.feedback);
+        match (delays().map(|delay| delay.p99_ns).max(), delays().map(|delay| delay.max_ns).max()) {
+            (Some(p99), Some(longest)) => format!("{:.0} / {:.0}", p99 as f64 / 1e3, longest as f64 / 1e3),
+            _ => "-".to_owned(),
+        }
+    });
+    row("tau configured, us", &|run| {
+        let configured = run.summary.ports.iter().filter_map(|port| port.feedback_ns).max();
+        configured.map_or("-".to_owned(), |ns| format!("{:.0}", ns as f64 / 1e3))
+    });
+    table
+}
+
+/// The ports that the scenario has drawn, by name.
+pub(super) fn drawn_ports(ended: &[Ended]) -> Vec<String> {
+    let names = |run: &Ended| run.scenario.draw.iter().map(|place| run.scenario.port_name(*place)).collect();
+    ended.first().map(names).unwrap_or_default()
+}
+
+/// The last window.
+fn last(summary: &Summary) -> Option<(&[weir_results::run_dir::FlowWindow], &[PortWindow])> {
+    summary.windows.last().map(|window| (&window.flows[..], &window.ports[..]))
+}
+
+fn gbps(bps: u64) -> String {
+    format!("{:.2}", bps as f64 / 1e9)
+}
+
+fn kb(bytes: u64) -> String {
+    format!("{:.0}", bytes as f64 / 1e3)
+}
+
+fn percent(ppm: Option<u64>) -> String {
+    ppm.map_or("-".to_owned(), |ppm| format!("{:.3}", ppm as f64 / 1e4))
+}
+
+fn micros(ns: u64) -> String {
+    format!("{:.1} us", ns as f64 / 1e3)
+}

@@ -1,0 +1,252 @@
+//! `weir sweep`: many runs of one scenario in virtual time, with parameters varied, as one table.
+//!
+//! [`mod@file`] is what the user writes, [`plan`] all its points, checked. Each [`point`] runs in a process of its own, some at a time
+//! ([`workers`]), and leaves a folder in the sweep's [`directory`]; [`results`] are made of those alone, so that it does not matter
+//! which machine or call ran which point.
+
+mod columns;
+mod directory;
+mod file;
+mod hash;
+mod merge;
+#[cfg(feature = "parquet")]
+mod parquet;
+mod path;
+mod plan;
+mod point;
+mod results;
+mod slurm;
+mod table;
+mod values;
+mod workers;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use self::directory::{MadeBy, Manifest, Shard, SweepDir};
+use self::workers::Stop;
+use crate::Failure;
+use crate::experiment::cores;
+use crate::table::count;
+
+pub(crate) use self::columns::{Columns, check as check_column};
+pub(crate) use self::directory::{Finished, Outcome};
+pub(crate) use self::file::{SweepFile, load, parse};
+pub(crate) use self::hash::Hash;
+pub(crate) use self::path::Path as KeyPath;
+pub(crate) use self::plan::{Plan, Point};
+pub(crate) use self::results::Record;
+pub(crate) use self::table::{Cell, Table};
+
+/// Arguments of `weir sweep`, or one of its commands.
+#[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct SweepArguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    run: RunArguments,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Make one table of the shards of a sweep.
+    Merge(merge::MergeArguments),
+    /// Run one point.
+    #[command(hide = true)]
+    Point(point::PointArguments),
+}
+
+#[derive(clap::Args)]
+struct RunArguments {
+    /// The sweep.
+    #[arg(required = true, value_name = "SWEEP.toml")]
+    file: Option<PathBuf>,
+    /// Directory of the results; by default runs/ and the sweep's name. If the same sweep was begun there, it goes on.
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// How many points run at a time, each on a core; by default as many as there are cores, and with --slurm 1.
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4_096))]
+    jobs: Option<u32>,
+    /// Only every N-th point, from the K-th on, for one of several machines; see `weir sweep merge`.
+    #[arg(long, value_name = "K/N", conflicts_with = "slurm")]
+    shard: Option<Shard>,
+    /// Check everything, and say how many points there are; with --slurm also write the job scripts.
+    #[arg(long)]
+    dry_run: bool,
+    /// Submit a job array to Slurm, and a job that merges its results.
+    #[arg(long)]
+    slurm: bool,
+    /// Tasks of the job array; by default one for each point, and 64 at most.
+    #[arg(long, value_name = "N", requires = "slurm", value_parser = clap::value_parser!(u32).range(1..))]
+    tasks: Option<u32>,
+    /// A further option of sbatch, as it is: --sbatch=--partition=long
+    #[arg(long, value_name = "OPTION", requires = "slurm", allow_hyphen_values = true)]
+    sbatch: Vec<String>,
+}
+
+/// Tasks of a job array, unless it is said.
+const TASKS_MAX: usize = 64;
+
+/// Does what is asked for.
+pub fn sweep(arguments: &SweepArguments) -> Result<(), Failure> {
+    match &arguments.command {
+        Some(Command::Merge(arguments)) => merge::merge(arguments),
+        Some(Command::Point(arguments)) => point::run(arguments),
+        None => run(&arguments.run),
+    }
+}
+
+fn run(arguments: &RunArguments) -> Result<(), Failure> {
+    let path = arguments.file.as_deref().expect("required");
+    let jobs = arguments.jobs.map_or_else(cores, |jobs| jobs as usize);
+    let plan = Plan::of(&file::load(path)?, jobs)?;
+    let output = arguments.output.clone().unwrap_or_else(|| PathBuf::from("runs").join(&plan.name));
+    let manifest = Manifest { shard: arguments.shard, ..manifest(&plan, env!("CARGO_PKG_VERSION").to_owned()) };
+    println!("{}: {} of {}.", plan.name, points(plan.points.len()), plan.scenario.display());
+    if arguments.slurm {
+        let tasks = arguments.tasks.map_or(TASKS_MAX, |tasks| tasks as usize).min(plan.points.len());
+        let cores = arguments.jobs.map_or(1, |jobs| jobs as usize);
+        let jobs = slurm::Jobs { file: path, directory: &output, tasks, cores, options: &arguments.sbatch };
+        return slurm::submit(&jobs, &manifest, arguments.dry_run);
+    }
+    if arguments.dry_run {
+        return directory::check(&output, &manifest);
+    }
+    let (records, all) = run_points(&plan, (&output, &manifest), jobs)?;
+    conclude(&output, &records, all)
+}
+
+/// Runs a plan on behalf of another command, in a directory of its own, and returns what came of each of its points, in their
+/// order; fewer than all if it was interrupted. `version` is that of the program: results of another one, or of another sweep, are
+/// removed.
+pub fn run_plan(plan: &Plan, output: &Path, version: String, jobs: usize) -> Result<Vec<Record>, Failure> {
+    let manifest = manifest(plan, version);
+    let is_others = Manifest::read(output).is_ok_and(|there| manifest.clash(&there).is_some());
+    if is_others {
+        println!("Other runs stood in {}: they are removed.", output.display());
+        fs::remove_dir_all(output)?;
+    }
+    Ok(run_points(plan, (output, &manifest), jobs)?.0)
+}
+
+fn manifest(plan: &Plan, version: String) -> Manifest {
+    Manifest {
+        format: Manifest::FORMAT.to_owned(),
+        version,
+        name: plan.name.clone(),
+        made_by: MadeBy::Run,
+        identity: plan.identity.clone(),
+        points: plan.points.len(),
+        shard: None,
+        columns: plan.columns.clone(),
+    }
+}
+
+/// Runs what is not finished, and makes the tables of all that is. Returns that, and how many there should be.
+fn run_points(
+    plan: &Plan,
+    (output, manifest): (&Path, &Manifest),
+    jobs: usize,
+) -> Result<(Vec<Record>, usize), Failure> {
+    let to = SweepDir::open(output, manifest)?;
+    to.clear_unfinished()?;
+    let program = std::env::current_exe()?;
+    let mine: Vec<&Point> =
+        plan.points.iter().filter(|point| manifest.shard.is_none_or(|shard| shard.has(point.number))).collect();
+    let (mut records, mut pending) = (BTreeMap::new(), Vec::new());
+    for point in &mine {
+        match to.finished(point) {
+            Some(finished) => drop(records.insert(point.number, record(&to, finished, &plan.columns)?)),
+            None => pending.push(*point),
+        }
+    }
+    if !records.is_empty() {
+        println!("{} of them finished by an earlier call.", count(records.len() as u64));
+    }
+    let stop = Stop::by_signals()?;
+    let bar = progress_bar(&plan.name, mine.len(), &records);
+    let records = Mutex::new((records, Ok(())));
+    let tell = |finished: Finished| {
+        let number = finished.point.number;
+        let read = record(&to, finished, &plan.columns);
+        let mut records = records.lock().unwrap_or_else(PoisonError::into_inner);
+        match read {
+            Ok(record) => drop(records.0.insert(number, record)),
+            Err(failure) => records.1 = Err(failure),
+        }
+        bar.set_message(failed_so_far(&records.0));
+        bar.inc(1);
+    };
+    let ran = workers::run((&program, jobs), (plan, &pending), &to, &stop, &tell);
+    bar.finish_and_clear();
+    let (records, read) = records.into_inner().unwrap_or_else(PoisonError::into_inner);
+    ran.and(read)?;
+    let records: Vec<Record> = records.into_values().collect();
+    results::write(output, &plan.points[0], &plan.columns, &records)?;
+    Ok((records, mine.len()))
+}
+
+fn record(to: &SweepDir, finished: Finished, columns: &[String]) -> Result<Record, Failure> {
+    let folder = to.folder(&finished.point);
+    Record::read(finished, &folder, columns)
+}
+
+/// What failed comes first.
+fn conclude(output: &Path, records: &[Record], all: usize) -> Result<(), Failure> {
+    const NAMED_MAX: usize = 5;
+    let bad: Vec<&Finished> =
+        records.iter().filter(|record| !record.is_good()).map(|record| &record.finished).collect();
+    if !bad.is_empty() {
+        println!("{} of {} FAILED:", count(bad.len() as u64), points(all));
+    }
+    for finished in bad.iter().take(NAMED_MAX) {
+        println!("  {}: {}", finished.point.folder, finished.reason);
+    }
+    if bad.len() > NAMED_MAX {
+        println!("  and {} more, see failures.csv", bad.len() - NAMED_MAX);
+    }
+    let missing = all - records.len();
+    if missing > 0 {
+        println!("INTERRUPTED: {} are left; the same command goes on with them.", points(missing));
+    }
+    let parquet = if cfg!(feature = "parquet") { " and results.parquet" } else { "" };
+    println!("results: {}/results.csv{parquet} ({})", output.display(), points(records.len() - bad.len()));
+    println!("with them: failures.csv, timings.csv");
+    let crashed = bad.iter().filter(|finished| finished.outcome == Outcome::Crashed).count();
+    let again =
+        if crashed > 0 { format!("; weir sweep called again tries the {crashed} that crashed") } else { String::new() };
+    match (bad.len(), missing) {
+        (0, 0) => Ok(()),
+        (0, _) => Err(Failure::Run(format!("interrupted with {} left", points(missing)))),
+        (bad, _) => Err(Failure::Run(format!("{bad} of {} failed{again}", points(all)))),
+    }
+}
+
+fn points(n: usize) -> String {
+    if n == 1 { "1 point".to_owned() } else { format!("{} points", count(n as u64)) }
+}
+
+fn failed_so_far(records: &BTreeMap<usize, Record>) -> String {
+    match records.values().filter(|record| !record.is_good()).count() {
+        0 => String::new(),
+        failed => format!("{} failed", count(failed as u64)),
+    }
+}
+
+fn progress_bar(name: &str, points: usize, records: &BTreeMap<usize, Record>) -> ProgressBar {
+    let bar = ProgressBar::new(points as u64);
+    let template = "{prefix} [{bar:32}] {pos:>6} of {len} points, {eta} left  {msg}";
+    bar.set_style(ProgressStyle::with_template(template).expect("a valid template").progress_chars("=> "));
+    bar.set_prefix(name.to_owned());
+    bar.set_position(records.len() as u64);
+    bar.reset_eta();
+    bar.set_message(failed_so_far(records));
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}

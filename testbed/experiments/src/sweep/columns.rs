@@ -1,0 +1,270 @@
+//! What of a run's results stands in the table.
+
+use serde_json::Value;
+use weir_config::read::{Problem, Table as Keys};
+use weir_results::run_dir::{
+    BinSummary, ClassSummary, DeadlockSummary, Distribution, FeedbackSummary, FlowControlSummary, FlowSummary,
+    FlowWindow, FrameSummary, LaneSummary, MessageTimes, PoolSummary, PortSummary, PortWindow, Speed, Summary,
+    SwitchSummary, TrafficSummary, Window,
+};
+use weir_scenario::Scenario;
+
+use super::path::{Path, quoted};
+use super::table::Cell;
+
+/// The columns that a sweep's file asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Columns {
+    /// None for the default.
+    chosen: Option<Vec<String>>,
+    /// After the others.
+    more: Vec<String>,
+}
+
+/// A column that is reckoned from the results.
+struct Reckoned {
+    name: &'static str,
+    of: fn(&Summary, &Speed) -> Option<u64>,
+}
+
+/// Whether a lossless frame was lost, and the deadlock.
+const LOSSLESS: &str = "lossless";
+
+/// All by default, in this order, after [`LOSSLESS`].
+const RECKONED: &[Reckoned] = &[
+    Reckoned { name: "lossless_frames_dropped", of: |summary, _| Some(summary.lossless_drops()) },
+    Reckoned { name: "frames_dropped", of: |summary, _| Some(summary.frames.as_ref()?.dropped.values().sum()) },
+    Reckoned {
+        name: "frames_lost_on_links",
+        of: |summary, _| summary.frames.as_ref().map(|of| of.faults_lost + of.faults_corrupted + of.cut_off),
+    },
+    Reckoned {
+        name: "deadlock_since_ns",
+        of: |summary, _| summary.deadlock.as_ref().map(|deadlock| deadlock.since_ns),
+    },
+    Reckoned { name: "deadlock_dissolved_ns", of: |summary, _| summary.deadlock.as_ref()?.dissolved_ns },
+    Reckoned { name: "pauses_sent", of: |summary, _| Some(summary.flow_control?.pauses_sent) },
+    Reckoned { name: "pauses_per_second", of: |summary, _| Some(summary.flow_control?.pauses_per_second) },
+    Reckoned { name: "paused_ns", of: |summary, _| Some(summary.flow_control?.paused_ns) },
+    Reckoned {
+        name: "ingress_max_bytes",
+        of: |summary, _| summary.lossless_classes().map(|class| class.ingress_max_bytes).max(),
+    },
+    Reckoned { name: "shared_max_bytes", of: |summary, _| Some(shared_max(summary)) },
+    Reckoned {
+        name: "flows_throughput_bps",
+        of: |summary, _| {
+            (!summary.flows.is_empty()).then(|| summary.flows.iter().map(|flow| flow.throughput_bps).sum())
+        },
+    },
+    Reckoned { name: "messages_completed", of: |summary, _| messages(summary, |of| of.completed) },
+    Reckoned { name: "messages_unfinished", of: |summary, _| messages(summary, |of| of.unfinished) },
+    Reckoned { name: "packet_hops", of: |_, speed| Some(speed.packet_hops) },
+];
+
+/// Of each traffic, by default.
+const OF_TRAFFIC: &[&str] = &[
+    "bins.all.fct_ns.mean",
+    "bins.all.fct_ns.p99",
+    "bins.all.slowdown_permille.mean",
+    "bins.all.slowdown_permille.p50",
+    "bins.all.slowdown_permille.p95",
+    "bins.all.slowdown_permille.p99",
+    "bins.all.slowdown_permille.p999",
+];
+
+/// By default so many flows have a column of their own.
+const FLOWS_MAX: usize = 8;
+
+impl Columns {
+    /// These alone, which are checked already.
+    pub fn only(names: Vec<String>) -> Columns {
+        Columns { chosen: Some(names), more: Vec::new() }
+    }
+
+    /// Of `[results]`; `None` if something is wrong with it.
+    pub fn read(table: &Keys<'_>) -> Option<Columns> {
+        let chosen = table.strings("columns", "\"lossless\", \"pauses_sent\"");
+        let more = table.strings("more", "\"frames.hosts_sent\"").unwrap_or_default();
+        let mut is_good = true;
+        for (key, names) in [("columns", chosen.clone().unwrap_or_default()), ("more", more.clone())] {
+            for (n, name) in names.iter().enumerate() {
+                let Err((message, help)) = check(name) else { continue };
+                let key = format!("{key}[{n}]");
+                let problem = Problem::new(format!("`{key}`: {message}"), help).at(table.at(&key), "");
+                table.doc().refuse(problem);
+                is_good = false;
+            }
+        }
+        let owned = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect::<Vec<_>>();
+        is_good.then(|| Columns { chosen: chosen.map(owned), more: owned(more) })
+    }
+
+    /// The columns' names, for these scenarios.
+    pub fn names<'a>(&self, scenarios: impl Iterator<Item = &'a Scenario>) -> Vec<String> {
+        let mut names = self.chosen.clone().unwrap_or_else(|| default(scenarios));
+        names.extend(self.more.iter().cloned());
+        let mut seen = std::collections::BTreeSet::new();
+        names.retain(|name| seen.insert(name.clone()));
+        names
+    }
+}
+
+/// The value of a column; a name that nothing has is an empty cell, as a run may have no deadlock.
+pub fn cell(name: &str, (summary, json): (&Summary, &Value), speed: &Speed) -> Cell {
+    if name == LOSSLESS {
+        return Cell::Bool(summary.lossless);
+    }
+    if let Some(reckoned) = RECKONED.iter().find(|reckoned| reckoned.name == name) {
+        return (reckoned.of)(summary, speed).map_or(Cell::Empty, Cell::whole);
+    }
+    let found = Path::parse(name).and_then(|path| path.find(json).cloned());
+    found.map_or(Cell::Empty, |value| Cell::of_json(&value))
+}
+
+fn default<'a>(scenarios: impl Iterator<Item = &'a Scenario>) -> Vec<String> {
+    let mut names: Vec<String> =
+        std::iter::once(LOSSLESS).chain(RECKONED.iter().map(|of| of.name)).map(str::to_owned).collect();
+    for scenario in scenarios {
+        let flows = scenario.flows.iter().map(|flow| format!("flows.{}.throughput_bps", quoted(&flow.name)));
+        if scenario.flows.len() <= FLOWS_MAX {
+            names.extend(flows);
+        }
+        for traffic in &scenario.traffic {
+            names.extend(OF_TRAFFIC.iter().map(|what| format!("traffic.{}.{what}", quoted(&traffic.name))));
+        }
+    }
+    names
+}
+
+/// Whether there is such a column; else what is wrong, and what to write.
+pub fn check(name: &str) -> Result<(), (String, String)> {
+    if name == LOSSLESS || RECKONED.iter().any(|reckoned| reckoned.name == name) {
+        return Ok(());
+    }
+    let path = Path::parse(name);
+    let whole = serde_json::to_value(complete()).expect("a summary is JSON");
+    let mut at = &whole;
+    for key in path.iter().flat_map(Path::keys) {
+        at = match at {
+            Value::Object(map) => match map.get(key).or(map.get(ANY)) {
+                Some(inner) => inner,
+                None => return Err(unknown(name, map.keys().map(String::as_str), at == &whole)),
+            },
+            Value::Array(elements) if !elements.is_empty() => &elements[0],
+            _ => return Err((format!("\"{name}\" goes below a value"), "name the value".to_owned())),
+        };
+    }
+    match (path, at) {
+        (None, _) => Err(unknown(name, std::iter::empty(), true)),
+        (_, Value::Object(map)) => {
+            let keys: Vec<&str> = map.keys().map(String::as_str).collect();
+            Err((format!("\"{name}\" is a whole table"), format!("name one of its values: {name}.{}", keys.join(", "))))
+        }
+        (_, Value::Array(list)) if list.first().is_some_and(Value::is_object) => {
+            let help = format!("name one of them, and a value of it: \"{name}.0.name\"");
+            Err((format!("\"{name}\" is a list of tables"), help))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn unknown<'a>(name: &str, keys: impl Iterator<Item = &'a str>, is_top: bool) -> (String, String) {
+    let own = std::iter::once(LOSSLESS).chain(RECKONED.iter().map(|of| of.name));
+    let known: Vec<&str> = keys.chain(own.filter(|_| is_top)).collect();
+    let what = if is_top { "is no column, and nothing in summary.json" } else { "is nothing in summary.json" };
+    let nearest = weir_config::read::nearest(name, &known);
+    let help = match nearest {
+        Some(near) => format!("write \"{near}\""),
+        None => format!("write one of: {}", known.join(", ")),
+    };
+    (format!("\"{name}\" {what}"), help)
+}
+
+/// Any key of a map.
+const ANY: &str = "*";
+
+/// A summary with one of everything.
+fn complete() -> Summary {
+    let any = || std::iter::once((ANY.to_owned(), 0)).collect();
+    let class = ClassSummary { stage_max: Some(0), drops: any(), ..ClassSummary::default() };
+    let bin = BinSummary { slowdown_permille: Some(Distribution::default()), ..BinSummary::default() };
+    let pools = Some(PoolSummary::default());
+    Summary {
+        deadlock: Some(DeadlockSummary::default()),
+        flow_control: Some(FlowControlSummary::default()),
+        traffic: vec![TrafficSummary { bins: vec![bin], ..TrafficSummary::default() }],
+        frames: Some(FrameSummary { dropped: any(), ..FrameSummary::default() }),
+        flows: vec![FlowSummary { fct: Some(MessageTimes::default()), ..FlowSummary::default() }],
+        ports: vec![PortSummary { classes: vec![class], ..PortSummary::default() }],
+        switches: vec![SwitchSummary { headroom_pool: pools, egress_lossy_pool: pools, ..SwitchSummary::default() }],
+        links: vec![LaneSummary { feedback: Some(FeedbackSummary::default()), ..LaneSummary::default() }],
+        headroom_pool: pools,
+        egress_lossy_pool: pools,
+        windows: vec![Window {
+            flows: vec![FlowWindow::default()],
+            ports: vec![PortWindow::default()],
+            ..Window::default()
+        }],
+        ..Summary::default()
+    }
+}
+
+/// Most in use of any switch's shared segment.
+fn shared_max(summary: &Summary) -> u64 {
+    let of_switches = summary.switches.iter().map(|switch| switch.pool.used_max_bytes);
+    of_switches.chain([summary.pool.used_max_bytes]).max().unwrap_or(0)
+}
+
+fn messages(summary: &Summary, what: fn(&TrafficSummary) -> u64) -> Option<u64> {
+    (!summary.traffic.is_empty()).then(|| summary.traffic.iter().map(what).sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_checked_before_anything_runs() {
+        for good in [
+            "lossless",
+            "pauses_sent",
+            "deadlock.cycle",
+            "failures",
+            "flows.F1.fct.mean_ns",
+            "traffic.web-search.bins.'10KB-100KB'.slowdown_permille.p99",
+            "ports.'S1.h1'.classes.0.drops.admission",
+            "windows.last-quarter.ports.0.ingress_max_bytes",
+        ] {
+            assert_eq!(check(good), Ok(()), "{good}");
+        }
+        for (bad, message) in [
+            ("deadlock", "\"deadlock\" is a whole table"),
+            ("flows", "\"flows\" is a list of tables"),
+            ("flows.F1.throughput", "\"flows.F1.throughput\" is nothing in summary.json"),
+            ("pauses", "\"pauses\" is no column, and nothing in summary.json"),
+            ("lossless.x", "\"lossless.x\" goes below a value"),
+            ("", "\"\" is no column, and nothing in summary.json"),
+        ] {
+            assert_eq!(check(bad).unwrap_err().0, message);
+        }
+    }
+
+    #[test]
+    fn cells_are_of_the_run() {
+        let mut summary = complete();
+        summary.flow_control = Some(FlowControlSummary { pauses_sent: 7, ..FlowControlSummary::default() });
+        summary.ports[0].classes[0].lossless = true;
+        summary.ports[0].classes[0].drops = [("admission".to_owned(), 3), ("shutdown".to_owned(), 5)].into();
+        summary.deadlock = None;
+        let json = serde_json::to_value(&summary).unwrap();
+        let speed = Speed { packet_hops: 9, ..Speed::default() };
+        let of = |name: &str| cell(name, (&summary, &json), &speed);
+        assert_eq!(of("pauses_sent"), Cell::Whole(7));
+        assert_eq!(of("lossless_frames_dropped"), Cell::Whole(3));
+        assert_eq!(of("packet_hops"), Cell::Whole(9));
+        assert_eq!(of("lossless"), Cell::Bool(false));
+        assert_eq!([of("deadlock_since_ns"), of("deadlock.since_ns")], [Cell::Empty, Cell::Empty]);
+        assert_eq!(of("flow_control.pauses_sent"), Cell::Whole(7));
+    }
+}

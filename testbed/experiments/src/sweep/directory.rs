@@ -1,0 +1,351 @@
+//! A sweep's directory: what it is of, and the points that are finished.
+//!
+//! | file | is |
+//! |---|---|
+//! | `sweep.json` | which sweep this is, see [`Manifest`] |
+//! | `runs/NUMBER-NAME/` | a finished point: the run's directory, its `scenario.toml`, and `point.json` |
+//! | `results.csv`, `results.parquet` | a row for each point that came to what it should |
+//! | `failures.csv` | a row for each other one, with the reason |
+//! | `timings.csv` | how long this machine took for each |
+//!
+//! A point's folder gets its name when all is in it. What begins with a dot is under way.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+use weir_results::run_dir::{Speed, Summary, read_summary};
+
+use super::plan::Point;
+use crate::Failure;
+use crate::files::{at, json_text, whole};
+
+const MANIFEST: &str = "sweep.json";
+const POINT: &str = "point.json";
+const SCENARIO: &str = "scenario.toml";
+const RUNS: &str = "runs";
+const LOCK: &str = ".lock";
+/// The tables that are written at the end.
+pub const TABLES: [&str; 4] = ["results.csv", "results.parquet", "failures.csv", "timings.csv"];
+
+/// Which sweep a directory is of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// [`Manifest::FORMAT`].
+    pub format: String,
+    /// The program's version.
+    pub version: String,
+    pub name: String,
+    pub made_by: MadeBy,
+    /// The same for the same points.
+    pub identity: String,
+    /// In the whole sweep.
+    pub points: usize,
+    pub shard: Option<Shard>,
+    pub columns: Vec<String>,
+}
+
+/// What filled a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MadeBy {
+    /// Runs of its points.
+    Run,
+    /// Merging other directories; those of a job array are below it.
+    Merge,
+}
+
+/// Every `of`-th point from the `number`-th on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shard {
+    /// From 1.
+    pub number: usize,
+    pub of: usize,
+}
+
+/// A point that was run, and what became of it: `point.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Finished {
+    pub point: Point,
+    pub outcome: Outcome,
+    /// Why it is no good; empty of a good one.
+    pub reason: String,
+    /// Real time, with the start of the process.
+    pub wall_ms: u64,
+}
+
+/// What became of a point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// What the scenario expects.
+    Good,
+    /// It ran to its end, and something was lost, stood still or did not drain. It would again.
+    Failed,
+    /// Its process ended without results, which may be the machine's doing: it is tried again by the next call.
+    Crashed,
+}
+
+/// A directory that no other process works on.
+#[derive(Debug)]
+pub struct SweepDir {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl Manifest {
+    pub const FORMAT: &str = "weir-sweep-1";
+
+    /// Reads that of a directory.
+    pub fn read(directory: &Path) -> Result<Manifest, Failure> {
+        let path = directory.join(MANIFEST);
+        let wrong = |what: String| {
+            Failure::Argument(format!("{}: {what}; name a directory that weir sweep wrote", path.display()))
+        };
+        let text = fs::read_to_string(&path).map_err(|error| wrong(format!("can't read the file: {error}")))?;
+        serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))
+    }
+
+    /// Puts it into a directory.
+    pub fn write(&self, directory: &Path) -> Result<(), Failure> {
+        let path = directory.join(MANIFEST);
+        whole(&path, |part| fs::write(part, json_text(self))).map_err(at(&path))
+    }
+
+    /// Why results of one can't stand with those of the other.
+    pub fn clash(&self, other: &Manifest) -> Option<String> {
+        if self.format != other.format || self.version != other.version {
+            return Some(format!("weir {} began it, and this is weir {}", other.version, self.version));
+        }
+        if self.identity != other.identity {
+            let what = "the sweep, its scenario or a file that this names has changed since, or it is another sweep";
+            return Some(format!("{what} ({} points there, {} now)", other.points, self.points));
+        }
+        match (self.made_by, other.made_by) {
+            (MadeBy::Run, MadeBy::Merge) => Some("it is of a merged sweep".to_owned()),
+            (MadeBy::Merge, MadeBy::Run) => Some("it is of a sweep that was run there".to_owned()),
+            _ if self.shard != other.shard => Some(format!("it is of {}, and this is {}", shard(other), shard(self))),
+            _ => None,
+        }
+    }
+}
+
+fn shard(manifest: &Manifest) -> String {
+    manifest.shard.map_or("the whole sweep".to_owned(), |shard| format!("shard {}/{}", shard.number, shard.of))
+}
+
+impl Shard {
+    /// Whether a point, by its number, is one of this shard's.
+    pub fn has(self, number: usize) -> bool {
+        (number - 1) % self.of == self.number - 1
+    }
+}
+
+impl std::str::FromStr for Shard {
+    type Err = String;
+
+    /// `3/16`.
+    fn from_str(text: &str) -> Result<Shard, String> {
+        let parts = text.split_once('/').and_then(|(number, of)| Some((number.parse().ok()?, of.parse().ok()?)));
+        let shard = parts.map(|(number, of)| Shard { number, of });
+        let help = "write K/N with K from 1 to N: --shard 3/16";
+        shard.filter(|shard| (1..=shard.of).contains(&shard.number)).ok_or(help.to_owned())
+    }
+}
+
+impl SweepDir {
+    /// A new directory, or one in which the same sweep was begun; nothing is written if it is another's.
+    pub fn open(path: &Path, manifest: &Manifest) -> Result<SweepDir, Failure> {
+        check(path, manifest)?;
+        fs::create_dir_all(path).map_err(at(path))?;
+        let lock = File::create(path.join(LOCK)).map_err(at(&path.join(LOCK)))?;
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            let path = path.display();
+            return Err(Failure::Argument(format!(
+                "{path}: another weir sweep works there; wait for it, or name another directory"
+            )));
+        }
+        // Tables are never older than the points.
+        for table in TABLES {
+            remove(fs::remove_file(path.join(table))).map_err(at(path))?;
+        }
+        manifest.write(path)?;
+        Ok(SweepDir { path: path.to_owned(), _lock: lock })
+    }
+
+    /// Removes what was under way when an earlier call ended.
+    pub fn clear_unfinished(&self) -> Result<(), Failure> {
+        let runs = self.path.join(RUNS);
+        fs::create_dir_all(&runs).map_err(at(&runs))?;
+        for entry in fs::read_dir(&runs).map_err(at(&runs))? {
+            let path = entry.map_err(at(&runs))?.path();
+            let is_hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+            if is_hidden {
+                let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+                removed.map_err(at(&path))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The point as an earlier call finished it; `None` if none did, or it is to be tried again.
+    pub fn finished(&self, point: &Point) -> Option<Finished> {
+        let finished = read_point(&self.folder(point)).ok()?;
+        let is_this = finished.point.hash == point.hash && finished.point.number == point.number;
+        (is_this && finished.outcome != Outcome::Crashed).then_some(finished)
+    }
+
+    /// The point's folder.
+    pub fn folder(&self, point: &Point) -> PathBuf {
+        self.path.join(RUNS).join(&point.folder)
+    }
+
+    /// Where a point's run writes until it is finished; its scenario; and what its process has to say.
+    pub fn under_way(&self, point: &Point) -> [PathBuf; 3] {
+        ["part", "toml", "log"].map(|what| self.path.join(RUNS).join(format!(".{}.{what}", point.number)))
+    }
+
+    /// Gives a point its folder, with all that belongs in it.
+    pub fn finish(&self, finished: &Finished) -> io::Result<()> {
+        let [part, scenario, log] = self.under_way(&finished.point);
+        let folder = self.folder(&finished.point);
+        fs::create_dir_all(&part)?;
+        fs::rename(&scenario, part.join(SCENARIO))?;
+        fs::remove_file(log)?;
+        fs::write(part.join(POINT), json_text(finished))?;
+        remove(fs::remove_dir_all(&folder))?;
+        fs::rename(part, folder)
+    }
+
+    /// Removes what a point has left that was not finished.
+    pub fn abandon(&self, point: &Point) {
+        let [part, scenario, log] = self.under_way(point);
+        // What can't be removed now is removed by the next call, or complained about there.
+        let _ = (fs::remove_dir_all(part), fs::remove_file(scenario), fs::remove_file(log));
+    }
+}
+
+/// All finished points of a directory, by their numbers.
+pub fn all_finished(directory: &Path) -> Result<BTreeMap<usize, (Finished, PathBuf)>, Failure> {
+    let runs = directory.join(RUNS);
+    let mut all = BTreeMap::new();
+    for entry in fs::read_dir(&runs).map_err(at(&runs))? {
+        let path = entry.map_err(at(&runs))?.path();
+        if path.join(POINT).exists() {
+            let finished =
+                read_point(&path).map_err(|error| Failure::Run(format!("{}: {error}", path.join(POINT).display())))?;
+            all.insert(finished.point.number, (finished, path));
+        }
+    }
+    Ok(all)
+}
+
+/// A run's results, and how long it took: nothing is known of that on DPDK.
+pub fn read_results(folder: &Path) -> Result<(Summary, Speed), Failure> {
+    let summary = read_summary(folder).map_err(|error| Failure::Run(error.to_string()))?;
+    let path = folder.join("speed.json");
+    let text = match fs::read_to_string(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((summary, Speed::default())),
+        text => text.map_err(at(&path))?,
+    };
+    let speed = serde_json::from_str(&text).map_err(|error| Failure::Run(format!("{}: {error}", path.display())))?;
+    Ok((summary, speed))
+}
+
+/// Whether this sweep may write to the directory.
+pub fn check(path: &Path, manifest: &Manifest) -> Result<(), Failure> {
+    let shown = path.display();
+    let is_empty = match fs::read_dir(path) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+        Err(error) => return Err(Failure::Argument(format!("{shown}: {error}; name a directory"))),
+    };
+    if is_empty {
+        return Ok(());
+    }
+    if !path.join(MANIFEST).exists() {
+        let what = format!("{shown} is not empty, and no sweep's directory; name another one, or empty it");
+        return Err(Failure::Argument(what));
+    }
+    match manifest.clash(&Manifest::read(path)?) {
+        Some(clash) => Err(Failure::Argument(format!(
+            "{shown} holds results that do not belong to this sweep: {clash}; name another directory, or remove that one"
+        ))),
+        None => Ok(()),
+    }
+}
+
+fn read_point(folder: &Path) -> io::Result<Finished> {
+    Ok(serde_json::from_str(&fs::read_to_string(folder.join(POINT))?)?)
+}
+
+/// What is not there need not be removed.
+fn remove(removed: io::Result<()>) -> io::Result<()> {
+    removed.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub fn manifest(identity: &str) -> Manifest {
+        Manifest {
+            format: Manifest::FORMAT.to_owned(),
+            version: "1".to_owned(),
+            name: "a".to_owned(),
+            made_by: MadeBy::Run,
+            identity: identity.to_owned(),
+            points: 4,
+            shard: None,
+            columns: Vec::new(),
+        }
+    }
+
+    fn refused(path: &Path, manifest: &Manifest) -> String {
+        match SweepDir::open(path, manifest) {
+            Err(Failure::Argument(message)) => message,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_directory_is_of_one_sweep() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a/b");
+        let open = SweepDir::open(&path, &manifest("1")).unwrap();
+        assert!(refused(&path, &manifest("1")).contains("another weir sweep works there"));
+        drop(open);
+        fs::write(path.join("results.csv"), "old").unwrap();
+        assert!(refused(&path, &manifest("2")).contains("has changed since, or it is another sweep"));
+        let of_shard = Manifest { shard: Some(Shard { number: 1, of: 2 }), ..manifest("1") };
+        assert!(refused(&path, &of_shard).contains("it is of the whole sweep, and this is shard 1/2"));
+        assert!(refused(&path, &Manifest { made_by: MadeBy::Merge, ..manifest("1") }).contains("was run there"));
+        assert!(refused(&path, &Manifest { version: "2".to_owned(), ..manifest("1") }).contains("weir 1 began it"));
+        assert!(path.join("results.csv").exists());
+        SweepDir::open(&path, &manifest("1")).unwrap();
+        assert!(!path.join("results.csv").exists());
+    }
+
+    #[test]
+    fn other_peoples_files_are_left_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("thesis.tex"), "").unwrap();
+        assert!(refused(directory.path(), &manifest("1")).contains("no sweep's directory"));
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn shards_take_turns() {
+        let shard: Shard = "2/3".parse().unwrap();
+        assert_eq!((1..=8).filter(|number| shard.has(*number)).collect::<Vec<_>>(), [2, 5, 8]);
+        for bad in ["", "3", "0/2", "3/2", "1/0", "-1/2", "a/b"] {
+            assert!(bad.parse::<Shard>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! `weir sweep merge`: the shards of a sweep as one table.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::conclude;
+use super::directory::{Finished, MadeBy, Manifest, SweepDir, all_finished};
+use super::results::{self, Record};
+use crate::Failure;
+
+/// Arguments of `weir sweep merge`.
+#[derive(clap::Args)]
+pub struct MergeArguments {
+    /// Directories of the shards, in any order.
+    #[arg(required = true, value_name = "DIR")]
+    directories: Vec<PathBuf>,
+    /// Directory of the tables. The runs stay where they are.
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
+}
+
+/// Puts the tables together, if every point is there once.
+pub fn merge(arguments: &MergeArguments) -> Result<(), Failure> {
+    let mut manifests = Vec::new();
+    for directory in &arguments.directories {
+        manifests.push((directory.as_path(), Manifest::read(directory)?));
+    }
+    let first = &manifests[0];
+    for other in &manifests[1..] {
+        refuse_other(first, other)?;
+    }
+    let mut points: BTreeMap<usize, (Finished, PathBuf, &Path)> = BTreeMap::new();
+    for directory in &arguments.directories {
+        for (number, (finished, folder)) in all_finished(directory)? {
+            if let Some((_, _, other)) = points.get(&number) {
+                return Err(Failure::Argument(format!(
+                    "point {number} is in {} and in {}; name each shard's directory once",
+                    other.display(),
+                    directory.display()
+                )));
+            }
+            points.insert(number, (finished, folder, directory));
+        }
+    }
+    refuse_missing(&manifests, &points)?;
+    let manifest = Manifest { made_by: MadeBy::Merge, shard: None, ..first.1.clone() };
+    let mut records = Vec::new();
+    for (finished, folder, _) in points.into_values() {
+        records.push(Record::read(finished, &folder, &manifest.columns)?);
+    }
+    let _open = SweepDir::open(&arguments.output, &manifest)?;
+    let any = &records[0].finished.point;
+    results::write(&arguments.output, any, &manifest.columns, &records)?;
+    conclude(&arguments.output, &records, manifest.points)
+}
+
+fn refuse_other((one, of_one): &(&Path, Manifest), (other, of_other): &(&Path, Manifest)) -> Result<(), Failure> {
+    let [one, other] = [one.display(), other.display()];
+    if of_one.identity != of_other.identity || of_one.version != of_other.version {
+        let help = "name the shards of one sweep, run by one version of weir";
+        return Err(Failure::Argument(format!("{one} and {other} are of different sweeps; {help}")));
+    }
+    if of_one.columns != of_other.columns {
+        let help = "call the shards' sweeps again with one file: what is finished is not run again";
+        return Err(Failure::Argument(format!("{one} and {other} have different [results]; {help}")));
+    }
+    Ok(())
+}
+
+fn refuse_missing(
+    manifests: &[(&Path, Manifest)],
+    points: &BTreeMap<usize, (Finished, PathBuf, &Path)>,
+) -> Result<(), Failure> {
+    const NAMED_MAX: usize = 10;
+    let all = manifests[0].1.points;
+    let missing: Vec<usize> = (1..=all).filter(|number| !points.contains_key(number)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let named: Vec<String> = missing.iter().take(NAMED_MAX).map(usize::to_string).collect();
+    let more = if missing.len() > NAMED_MAX { ", ..." } else { "" };
+    let of = manifests.iter().find_map(|(_, manifest)| manifest.shard).map(|shard| shard.of);
+    let shards = of.map(|of| {
+        let mut shards: Vec<String> = missing.iter().map(|number| format!("{}/{of}", (number - 1) % of + 1)).collect();
+        shards.sort();
+        shards.dedup();
+        shards.truncate(NAMED_MAX);
+        format!(" (of shard {})", shards.join(", "))
+    });
+    Err(Failure::Argument(format!(
+        "{} of {all} points are missing: {}{more}{}; name the other shards too, or call the unfinished ones again",
+        missing.len(),
+        named.join(", "),
+        shards.unwrap_or_default()
+    )))
+}

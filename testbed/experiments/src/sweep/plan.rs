@@ -1,0 +1,427 @@
+//! All points of a sweep, each a scenario's text and one of its runs, checked before any of them runs.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path as FilePath, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
+use weir_config::ConfigErrors;
+use weir_scenario::Scenario;
+use weir_scenario::file::{self as scenario_file, ScenarioRun};
+
+use super::file::{Parameter, SEED, SweepFile};
+use super::hash::Hash;
+use super::path::{NoPlace, Path};
+use crate::Failure;
+use crate::experiment::Backend;
+use crate::run::{fitting, real_device, slug};
+
+/// A sweep has no more points than this.
+const POINTS_MAX: usize = 1_000_000;
+
+/// A sweep, ready to run.
+#[derive(Debug)]
+pub struct Plan {
+    pub name: String,
+    /// The scenario's file: what it names stands beside it.
+    pub scenario: PathBuf,
+    /// In the order of the table.
+    pub points: Vec<Point>,
+    /// The names of the results' columns.
+    pub columns: Vec<String>,
+    /// What tells this sweep from others: its points.
+    pub identity: String,
+    /// What runs the points.
+    pub backend: Backend,
+    /// The scenario's first run, as it is without the sweep.
+    first: ScenarioRun,
+    base: Table,
+    settings: Vec<Vec<(Path, Value)>>,
+    overrides: Vec<(Path, Value)>,
+}
+
+/// One run of the scenario with values for its parameters, as it is written down beside its results.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Point {
+    /// From 1.
+    pub number: usize,
+    /// The scenario's run, by its place and its name.
+    pub run: usize,
+    pub run_name: String,
+    /// The sweep's own, if it has seeds.
+    pub seed: Option<u32>,
+    /// The parameters by their paths, in the sweep's order.
+    pub parameters: Vec<(String, serde_json::Value)>,
+    /// Of the scenario's text, of the files that it names, and of the run.
+    pub hash: String,
+    /// The name of its folder, with the number in front.
+    pub folder: String,
+    #[serde(skip)]
+    setting: usize,
+}
+
+/// The scenario as it is without the sweep.
+struct Base {
+    table: Table,
+    runs: Vec<ScenarioRun>,
+}
+
+impl Plan {
+    /// All points of a sweep's file. Everything is checked: `jobs` scenarios at a time.
+    pub fn of(file: &SweepFile, jobs: usize) -> Result<Plan, Failure> {
+        if !file.scenario.is_file() {
+            let message = format!("there is no file {}", file.scenario.display());
+            let help = "write scenario = \"ring.toml\", as seen from this file's folder";
+            return Err(file.source.error_at("scenario", message, help).into());
+        }
+        let base = Base::load(&file.scenario)?;
+        let chosen = chosen(file, &base.runs)?;
+        for parameter in file.axes.iter().flat_map(|axis| &axis.parameters) {
+            refuse_hidden(file, parameter, &base, &chosen)?;
+        }
+        let combinations = combinations(file, chosen.len())?;
+        let checked = check(file, &base, &combinations, &chosen, jobs)?;
+        let columns = file.columns.names(checked.iter());
+        let mut plan = Plan {
+            name: file.name.clone(),
+            scenario: file.scenario.clone(),
+            points: Vec::new(),
+            columns,
+            identity: String::new(),
+            settings: combinations.iter().map(|combination| setting(file, combination)).collect(),
+            overrides: file.overrides.clone(),
+            backend: file.backend,
+            first: base.runs[chosen[0]].clone(),
+            base: base.table,
+        };
+        plan.points = plan.all_points(file, &chosen, &base.runs)?;
+        let mut identity = Hash::new();
+        plan.points.iter().for_each(|point| identity.add(point.hash.as_bytes()));
+        plan.identity = identity.text();
+        Ok(plan)
+    }
+
+    /// The scenario's text at a point.
+    pub fn text(&self, point: &Point) -> String {
+        let mut table = self.base.clone();
+        set_all(&mut table, &self.settings[point.setting], point.seed, &self.overrides)
+            .expect("checked when the plan was made");
+        text_of(&table)
+    }
+
+    /// How long all points take with real frames on this machine, if parameters leave the scenario's length and rates alone.
+    pub fn real_time(&self) -> Duration {
+        /// DPDK's start and end, and what is under way at a run's end.
+        const BESIDES: Duration = Duration::from_secs(3);
+        let run = std::slice::from_ref(&self.first);
+        let dilation = self.first.time_dilation.unwrap_or_else(|| fitting(run));
+        let each = Duration::from_nanos(self.first.scenario.end.as_nanos()) * dilation + BESIDES;
+        each * self.points.len() as u32
+    }
+
+    /// Each combination, for each seed, in each run.
+    fn all_points(&self, file: &SweepFile, chosen: &[usize], runs: &[ScenarioRun]) -> Result<Vec<Point>, Failure> {
+        let seeds: Vec<Option<u32>> =
+            if file.seeds.is_empty() { vec![None] } else { file.seeds.iter().copied().map(Some).collect() };
+        let mut files = BTreeMap::new();
+        let width = (self.settings.len() * seeds.len() * chosen.len()).to_string().len();
+        let mut points = Vec::new();
+        for (setting, values) in self.settings.iter().enumerate() {
+            for seed in &seeds {
+                let mut table = self.base.clone();
+                set_all(&mut table, values, *seed, &self.overrides).expect("checked before");
+                let mut hash = Hash::new();
+                hash.add(text_of(&table).as_bytes());
+                if self.backend == Backend::Dpdk {
+                    hash.add(b"dpdk");
+                }
+                add_files(&mut hash, &Value::Table(table), &self.scenario, &mut files)?;
+                for run in chosen {
+                    let mut hash = hash.clone();
+                    hash.add(&(*run as u64).to_le_bytes());
+                    let number = points.len() + 1;
+                    let run_name = if runs.len() > 1 { runs[*run].name.as_str() } else { "" };
+                    points.push(Point {
+                        number,
+                        run: *run,
+                        run_name: runs[*run].name.clone(),
+                        seed: *seed,
+                        parameters: values.iter().map(|(path, value)| (path.to_string(), json(value))).collect(),
+                        hash: hash.text(),
+                        folder: format!("{number:0>width$}{}", short_name(values, *seed, run_name)),
+                        setting,
+                    });
+                }
+            }
+        }
+        Ok(points)
+    }
+}
+
+impl Base {
+    /// The scenario must be good by itself.
+    fn load(path: &FilePath) -> Result<Base, Failure> {
+        let runs = scenario_file::load(path)?;
+        let text =
+            fs::read_to_string(path).map_err(|error| Failure::Argument(format!("{}: {error}", path.display())))?;
+        let table = text.parse().map_err(|error| Failure::Argument(format!("{}: {error}", path.display())))?;
+        Ok(Base { table, runs })
+    }
+}
+
+/// The runs that are wanted, by their places.
+fn chosen(file: &SweepFile, runs: &[ScenarioRun]) -> Result<Vec<usize>, Failure> {
+    if file.runs.is_empty() {
+        return Ok((0..runs.len()).collect());
+    }
+    let mut chosen = Vec::new();
+    for (n, name) in file.runs.iter().enumerate() {
+        let key = format!("runs[{n}]");
+        let Some(run) = runs.iter().position(|run| run.name == *name) else {
+            let names: Vec<String> = runs.iter().map(|run| format!("\"{}\"", run.name)).collect();
+            let message = format!("{} has no run \"{name}\"", file.scenario.display());
+            return Err(file.source.error_at(&key, message, format!("write one of: {}", names.join(", "))).into());
+        };
+        if chosen.contains(&run) {
+            let message = format!("run \"{name}\" stands here twice");
+            return Err(file.source.error_at(&key, message, "leave one of them out").into());
+        }
+        chosen.push(run);
+    }
+    Ok(chosen)
+}
+
+/// A run's own settings win over those of all: what only stands under these would vary without effect.
+fn refuse_hidden(file: &SweepFile, parameter: &Parameter, base: &Base, chosen: &[usize]) -> Result<(), ConfigErrors> {
+    let Some(runs) = base.table.get("runs").and_then(Value::as_array) else { return Ok(()) };
+    if parameter.path.after("switch").is_none() {
+        return Ok(());
+    }
+    for run in chosen {
+        let Some(table) = runs.get(*run).and_then(Value::as_table) else { continue };
+        if parameter.path.is_in(table) {
+            let name = &base.runs[*run].name;
+            let own = Path::parse(&format!("runs.{run}")).expect("two keys").below(&parameter.path);
+            let message = format!(
+                "run \"{name}\" of the scenario sets `{}` itself, so that this does nothing to it",
+                parameter.path
+            );
+            let help = format!(
+                "write \"{own}\" for that run, and in a [[zip]] beside this for both; or choose other runs: runs = [...]"
+            );
+            return Err(file.source.error_at(&parameter.key_of(0), message, help));
+        }
+    }
+    Ok(())
+}
+
+/// Of each axis the place of a value, the last axis fastest.
+fn combinations(file: &SweepFile, runs: usize) -> Result<Vec<Vec<usize>>, ConfigErrors> {
+    let each = file.axes.iter().try_fold(1_usize, |points, axis| points.checked_mul(axis.len()));
+    let points = each.and_then(|each| each.checked_mul(runs.max(1))?.checked_mul(file.seeds.len().max(1)));
+    let Some((each, _)) = each.zip(points).filter(|(_, points)| *points <= POINTS_MAX) else {
+        let message = format!("the sweep has more than {POINTS_MAX} points");
+        return Err(file.source.error_at("parameters", message, "write fewer values, or several sweeps"));
+    };
+    let combination = |mut n: usize| {
+        let mut places = vec![0; file.axes.len()];
+        for (place, axis) in places.iter_mut().zip(&file.axes).rev() {
+            *place = n % axis.len();
+            n /= axis.len();
+        }
+        places
+    };
+    Ok((0..each).map(combination).collect())
+}
+
+/// The parameters' values of a combination.
+fn setting(file: &SweepFile, combination: &[usize]) -> Vec<(Path, Value)> {
+    let of_axis = file.axes.iter().zip(combination);
+    let parameters = of_axis.flat_map(|(axis, place)| axis.parameters.iter().map(move |parameter| (parameter, *place)));
+    parameters.map(|(parameter, place)| (parameter.path.clone(), parameter.values[place].clone())).collect()
+}
+
+/// Sets all values; of the first that can't be set, its place among parameters, seed and overrides.
+fn set_all(
+    table: &mut Table,
+    setting: &[(Path, Value)],
+    seed: Option<u32>,
+    overrides: &[(Path, Value)],
+) -> Result<(), (usize, NoPlace)> {
+    for (n, (path, value)) in setting.iter().enumerate() {
+        path.set(table, value).map_err(|wrong| (n, wrong))?;
+    }
+    if let Some(seed) = seed {
+        let path = Path::parse(SEED).expect("two keys");
+        path.set(table, &Value::Integer(i64::from(seed))).map_err(|wrong| (setting.len(), wrong))?;
+    }
+    overrides
+        .iter()
+        .try_for_each(|(path, value)| path.set(table, value))
+        .map_err(|wrong| (setting.len() + usize::from(seed.is_some()), wrong))
+}
+
+/// Has the scenario's reader check each combination, with the first seed: another one is as good. Returns the scenarios of the
+/// first combination, or what is wrong, at the sweep's lines.
+fn check(
+    file: &SweepFile,
+    base: &Base,
+    combinations: &[Vec<usize>],
+    chosen: &[usize],
+    jobs: usize,
+) -> Result<Vec<Scenario>, Failure> {
+    let next = AtomicUsize::new(0);
+    let found: Mutex<BTreeMap<usize, ConfigErrors>> = Mutex::default();
+    let first: Mutex<Vec<Scenario>> = Mutex::default();
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.min(combinations.len()) {
+            scope.spawn(|| {
+                loop {
+                    let n = next.fetch_add(1, Ordering::Relaxed);
+                    let enough = || found.lock().is_ok_and(|found| found.len() >= ERRORS_MAX);
+                    let Some(combination) = combinations.get(n).filter(|_| !enough()) else { break };
+                    match check_one(file, base, combination, chosen) {
+                        Ok(scenarios) if n == 0 => *first.lock().expect("no thread panics with it") = scenarios,
+                        Ok(_) => {}
+                        Err(wrong) => drop(found.lock().expect("no thread panics with it").insert(n, wrong)),
+                    }
+                }
+            });
+        }
+    });
+    let found = found.into_inner().expect("no thread panics with it");
+    match ConfigErrors::joined(found.into_values()) {
+        Some(errors) => Err(ConfigErrors::of(errors.into_iter().collect()).expect("some").into()),
+        None => Ok(first.into_inner().expect("no thread panics with it")),
+    }
+}
+
+/// Combinations with errors after which the others are not looked at.
+const ERRORS_MAX: usize = 50;
+
+fn check_one(
+    file: &SweepFile,
+    base: &Base,
+    combination: &[usize],
+    chosen: &[usize],
+) -> Result<Vec<Scenario>, ConfigErrors> {
+    let setting = setting(file, combination);
+    let keys = keys(file, combination);
+    let mut table = base.table.clone();
+    if let Err((n, wrong)) = set_all(&mut table, &setting, file.seeds.first().copied(), &file.overrides) {
+        let key = keys.get(n).map_or("seeds", String::as_str);
+        return Err(file.source.error_at(key, wrong.message, wrong.help));
+    }
+    let runs =
+        scenario_file::parse(&file.scenario, &text_of(&table)).map_err(|errors| match file.overrides.is_empty() {
+            true => at_parameters(file, base, (&setting, &keys), errors),
+            // What was laid over it is not the file's doing, and has no line there.
+            false => errors,
+        })?;
+    let mut scenarios = Vec::new();
+    for run in chosen {
+        let problem = match runs.get(*run) {
+            None => Some(format!("the scenario has no run number {run} any more")),
+            Some(run) if file.backend == Backend::Dpdk => run.scenario.needs_virtual_time(),
+            Some(run) => real_device(&run.scenario).map(|device| format!("{device}, and a sweep runs in virtual time")),
+        };
+        if let Some(problem) = problem {
+            return Err(file.source.error_at("scenario", problem, "write another scenario, or choose other runs"));
+        }
+        scenarios.extend(runs.get(*run).map(|run| run.scenario.clone()));
+    }
+    Ok(scenarios)
+}
+
+/// Where the values of a combination stand.
+fn keys(file: &SweepFile, combination: &[usize]) -> Vec<String> {
+    let of_axis = file.axes.iter().zip(combination);
+    of_axis.flat_map(|(axis, place)| axis.parameters.iter().map(|parameter| parameter.key_of(*place))).collect()
+}
+
+/// What the scenario's reader finds wrong, at the value that does it; or where several do it together, at the last, with all
+/// that go into it.
+fn at_parameters(
+    file: &SweepFile,
+    base: &Base,
+    (setting, keys): (&[(Path, Value)], &[String]),
+    errors: ConfigErrors,
+) -> ConfigErrors {
+    let alone = |n: usize| {
+        let mut table = base.table.clone();
+        let (path, value) = &setting[n];
+        path.set(&mut table, value).ok()?;
+        scenario_file::parse(&file.scenario, &text_of(&table)).err()
+    };
+    let alone: Vec<Option<ConfigErrors>> =
+        if setting.len() > 1 { (0..setting.len()).map(alone).collect() } else { vec![Some(errors.clone())] };
+    let all: Vec<String> = setting.iter().map(|(path, value)| format!("{path} = {value}")).collect();
+    let told = errors.iter().map(|error| {
+        let same = |errors: &Option<ConfigErrors>| {
+            errors.iter().flat_map(ConfigErrors::iter).any(|other| other.message() == error.message())
+        };
+        let culprit = alone.iter().position(same);
+        let (key, with) = match culprit {
+            Some(n) => (keys[n].as_str(), all[n].clone()),
+            None => (keys.last().map_or("seeds", String::as_str), all.join(", ")),
+        };
+        // The reader knows of no sweep: its message is about the scenario's own key.
+        let message = format!("the scenario with {with}: {}", error.message());
+        file.source.error_at(key, message, error.help_text())
+    });
+    ConfigErrors::joined(told.collect::<Vec<_>>()).unwrap_or(errors)
+}
+
+/// The files that a scenario names, switches' and messages', are part of it.
+fn add_files(
+    hash: &mut Hash,
+    value: &Value,
+    scenario: &FilePath,
+    read: &mut BTreeMap<PathBuf, String>,
+) -> Result<(), Failure> {
+    match value {
+        Value::Table(table) => {
+            for (key, value) in table {
+                if let (true, Value::String(name)) = (["file", "config"].contains(&key.as_str()), value) {
+                    let path = scenario.parent().unwrap_or(FilePath::new("")).join(name);
+                    if !read.contains_key(&path) {
+                        let failed = |error| Failure::Argument(format!("{}: {error}", path.display()));
+                        read.insert(path.clone(), Hash::of(&fs::read(&path).map_err(failed)?).text());
+                    }
+                    hash.add(read[&path].as_bytes());
+                }
+                add_files(hash, value, scenario, read)?;
+            }
+            Ok(())
+        }
+        Value::Array(list) => list.iter().try_for_each(|value| add_files(hash, value, scenario, read)),
+        _ => Ok(()),
+    }
+}
+
+fn text_of(table: &Table) -> String {
+    toml::to_string(table).expect("what was read from TOML can be written")
+}
+
+fn json(value: &Value) -> serde_json::Value {
+    // A date is no scenario's.
+    serde_json::to_value(value).unwrap_or_else(|_| serde_json::Value::String(value.to_string()))
+}
+
+/// `-alpha-1-16-seed-3-dsh`, for people; the number alone tells points apart.
+fn short_name(setting: &[(Path, Value)], seed: Option<u32>, run: &str) -> String {
+    const LENGTH_MAX: usize = 60;
+    let values = setting.iter().map(|(path, value)| format!("{} {value}", path.last()));
+    let words: Vec<String> = values.chain(seed.map(|seed| format!("seed {seed}"))).chain([run.to_owned()]).collect();
+    let name = slug(&words.join(" "));
+    let name = &name[..name.len().min(LENGTH_MAX)];
+    if name.is_empty() { String::new() } else { format!("-{}", name.trim_end_matches('-')) }
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,170 @@
+//! One point in a process of its own: what a panic or the lack of memory takes is one point.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use weir_config::ConfigErrors;
+use weir_results::run_dir::{RunDir, read_summary};
+use weir_scenario::file::{self as scenario_file, ScenarioRun};
+use weir_sim::SimBackend;
+
+use super::directory::{Finished, Outcome, SweepDir};
+use super::plan::{Plan, Point};
+use super::workers::Stop;
+use crate::Failure;
+use crate::experiment::{self, Backend};
+use crate::real_frames;
+use crate::run::fitting;
+
+/// Arguments of the process.
+#[derive(clap::Args)]
+pub struct PointArguments {
+    /// The scenario's own file, beside which stands what it names.
+    #[arg(long)]
+    scenario: PathBuf,
+    /// The point's scenario.
+    #[arg(long)]
+    text: PathBuf,
+    /// Which of its runs, from 0.
+    #[arg(long)]
+    run: usize,
+    /// The run's directory.
+    #[arg(long)]
+    output: PathBuf,
+    /// What runs it.
+    #[arg(long, default_value = "sim")]
+    backend: Backend,
+}
+
+/// Runs the point, until standard input ends: then whoever started it is gone, or wants no more.
+pub fn run(arguments: &PointArguments) -> Result<(), Failure> {
+    // A signal to all processes of a job is for the one that started this.
+    let _deaf = experiment::stopped_by_signals()?;
+    std::thread::spawn(|| {
+        let _ = io::stdin().read_to_end(&mut Vec::new());
+        std::process::exit(1);
+    });
+    let text = fs::read_to_string(&arguments.text)?;
+    let mut runs = scenario_file::parse(&arguments.scenario, &text)
+        .map_err(|errors: ConfigErrors| Failure::Run(errors.to_string()))?;
+    if arguments.run >= runs.len() {
+        return Err(Failure::Run(format!("the scenario has no run {}", arguments.run)));
+    }
+    let run = runs.swap_remove(arguments.run);
+    let directory = experiment::directory(&arguments.output).map_err(|error| Failure::Run(error.to_string()))?;
+    match arguments.backend {
+        Backend::Sim => in_virtual_time(&run, directory),
+        Backend::Dpdk => on_dpdk(run, directory),
+    }
+}
+
+fn in_virtual_time(run: &ScenarioRun, directory: RunDir) -> Result<(), Failure> {
+    let backend = SimBackend { expects: run.expects, ns3_files: false };
+    let ran = backend.run(&run.scenario, directory, &mut |_| {}, &AtomicBool::new(false));
+    ran.map(drop).map_err(|error| Failure::Run(error.to_string()))
+}
+
+/// As slow as the scenario says, or as this machine needs it.
+fn on_dpdk(run: ScenarioRun, directory: RunDir) -> Result<(), Failure> {
+    let run = [run];
+    let dilation = run[0].time_dilation.unwrap_or_else(|| fitting(&run));
+    let scenario = run[0].dilated(dilation).map_err(|errors: ConfigErrors| Failure::Run(errors.to_string()))?;
+    let scenarios = std::slice::from_ref(&scenario);
+    real_frames::check_machine(scenarios)?;
+    real_frames::Backend::start(scenarios)?.run(&scenario, directory, &mut |_| {}).map(drop)
+}
+
+/// Has a point run by `program`, and writes down what became of it. `None` if it was stopped.
+pub fn finish(program: &Path, plan: &Plan, point: &Point, to: &SweepDir, stop: &Stop) -> io::Result<Option<Finished>> {
+    let started = Instant::now();
+    let status = start(program, plan, point, to).and_then(|child| wait(child, point, stop));
+    if stop.is_asked() || status.is_err() {
+        to.abandon(point);
+        return status.map(|_| None);
+    }
+    let (outcome, reason) = came_to(status?, point, to)?;
+    let finished = Finished { point: point.clone(), outcome, reason, wall_ms: millis(started.elapsed()) };
+    to.finish(&finished)?;
+    Ok(Some(finished))
+}
+
+fn start(program: &Path, plan: &Plan, point: &Point, to: &SweepDir) -> io::Result<Child> {
+    let [part, text, log] = to.under_way(point);
+    fs::write(&text, plan.text(point))?;
+    let mut command = Command::new(program);
+    command.args(["sweep", "point", "--scenario"]).arg(&plan.scenario).arg("--text").arg(text);
+    command.arg("--run").arg(point.run.to_string()).arg("--output").arg(part);
+    command.arg("--backend").arg(plan.backend.name());
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(File::create(log)?);
+    // The terminal's Ctrl-C is for the sweep, which then stops its points.
+    command.process_group(0);
+    let failed =
+        |error: io::Error| io::Error::new(error.kind(), format!("{} can't be started: {error}", program.display()));
+    command.spawn().map_err(failed)
+}
+
+fn wait(mut child: Child, point: &Point, stop: &Stop) -> io::Result<ExitStatus> {
+    // `Child::wait` would close it, and with it end the process.
+    if let Some(line) = child.stdin.take() {
+        stop.hold(point.number, line);
+    }
+    let status = child.wait();
+    stop.release(point.number);
+    status
+}
+
+/// From what the process has left behind.
+fn came_to(status: ExitStatus, point: &Point, to: &SweepDir) -> io::Result<(Outcome, String)> {
+    let [part, _, log] = to.under_way(point);
+    if !status.success() {
+        let said = String::from_utf8_lossy(&fs::read(log)?).into_owned();
+        return Ok((Outcome::Crashed, reason(status, &said)));
+    }
+    Ok(match read_summary(&part) {
+        Ok(summary) if summary.failures.is_empty() => (Outcome::Good, String::new()),
+        Ok(summary) => (Outcome::Failed, summary.failures.join("; ")),
+        Err(error) => (Outcome::Crashed, error.to_string()),
+    })
+}
+
+/// How the process ended, and its last words: of a panic, where and why.
+fn reason(status: ExitStatus, said: &str) -> String {
+    const WORDS_MAX: usize = 600;
+    let how = match (status.code(), status.signal()) {
+        (Some(101), _) => "panic".to_owned(),
+        (Some(code), _) => format!("exit code {code}"),
+        // What the kernel does to the largest process when memory runs out.
+        (None, Some(9)) => "killed (signal 9), as when memory runs out".to_owned(),
+        (None, signal) => format!("killed (signal {})", signal.unwrap_or(0)),
+    };
+    let hints = ["note: run with `RUST_BACKTRACE", "stack backtrace"];
+    let lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
+    let words: Vec<&str> = lines.filter(|line| !hints.iter().any(|hint| line.starts_with(hint))).collect();
+    let words: String = words.join(" ").chars().take(WORDS_MAX).collect();
+    if words.is_empty() { how } else { format!("{how}: {words}") }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_say_how_a_process_ended_and_why() {
+        let said =
+            "\nthread 'main' panicked at a.rs:7:\nattempt to divide by zero\nnote: run with `RUST_BACKTRACE=1`\n";
+        let exit = |code: i32| ExitStatus::from_raw(code << 8);
+        assert_eq!(reason(exit(101), said), "panic: thread 'main' panicked at a.rs:7: attempt to divide by zero");
+        assert_eq!(reason(exit(1), "weir: no\n"), "exit code 1: weir: no");
+        assert_eq!(reason(ExitStatus::from_raw(9), ""), "killed (signal 9), as when memory runs out");
+        assert_eq!(reason(ExitStatus::from_raw(11), ""), "killed (signal 11)");
+    }
+}

@@ -1,0 +1,113 @@
+//! The tables of a sweep: results, failures, and how long it took.
+
+use std::path::{Path, PathBuf};
+
+use super::columns;
+use super::directory::{Finished, Outcome, read_results};
+use super::plan::Point;
+use super::table::{Cell, Table};
+use crate::Failure;
+use crate::files::at;
+
+/// A finished point and its row.
+#[derive(Clone, Debug)]
+pub struct Record {
+    pub finished: Finished,
+    /// Where its run directory is.
+    pub folder: PathBuf,
+    /// Of the results' columns; empty ones of a point without results.
+    pub cells: Vec<Cell>,
+    /// None on DPDK.
+    pub cpu_ms: Option<u64>,
+    packet_hops_per_cpu_second: Option<u64>,
+}
+
+impl Record {
+    /// Of what a point has left in its folder.
+    pub fn read(finished: Finished, folder: &Path, columns: &[String]) -> Result<Record, Failure> {
+        let mut record = Record {
+            finished,
+            folder: folder.to_owned(),
+            cells: vec![Cell::Empty; columns.len()],
+            cpu_ms: None,
+            packet_hops_per_cpu_second: None,
+        };
+        if record.finished.outcome == Outcome::Crashed {
+            return Ok(record);
+        }
+        let (summary, speed) = read_results(folder)?;
+        let json = serde_json::to_value(&summary).map_err(|error| Failure::Run(error.to_string()))?;
+        record.cells = columns.iter().map(|name| columns::cell(name, (&summary, &json), &speed)).collect();
+        record.cpu_ms = speed.cpu_ms;
+        record.packet_hops_per_cpu_second = speed.packet_hops_per_cpu_second;
+        Ok(record)
+    }
+
+    pub fn is_good(&self) -> bool {
+        self.finished.outcome == Outcome::Good
+    }
+}
+
+/// Writes all tables; records stand in the order of their points. `first` is any point of the sweep, of which all have the same
+/// parameters.
+pub fn write(directory: &Path, first: &Point, columns: &[String], records: &[Record]) -> Result<(), Failure> {
+    let (good, bad): (Vec<&Record>, Vec<&Record>) = records.iter().partition(|record| record.is_good());
+    let mut results = head(first, &good);
+    results.columns.extend(of_results(columns, &good));
+    let path = directory.join("results.csv");
+    results.write_csv(&path).map_err(at(&path))?;
+    #[cfg(feature = "parquet")]
+    {
+        let path = directory.join("results.parquet");
+        results.write_parquet(&path).map_err(at(&path))?;
+    }
+
+    let mut failures = head(first, &bad);
+    let column = |name: &str, of: fn(&Finished) -> &str| {
+        (name.to_owned(), bad.iter().map(|record| Cell::Text(of(&record.finished).to_owned())).collect())
+    };
+    failures.columns.push(column("outcome", |finished| match finished.outcome {
+        Outcome::Crashed => "crashed",
+        _ => "failed",
+    }));
+    failures.columns.push(column("reason", |finished| &finished.reason));
+    failures.columns.push(column("folder", |finished| &finished.point.folder));
+    failures.columns.extend(of_results(columns, &bad));
+    let path = directory.join("failures.csv");
+    failures.write_csv(&path).map_err(at(&path))?;
+
+    let all: Vec<&Record> = records.iter().collect();
+    let mut timings = head(first, &all);
+    let mut timing = |name: &str, of: fn(&Record) -> Option<u64>| {
+        let cells = records.iter().map(|record| of(record).map_or(Cell::Empty, Cell::whole));
+        timings.columns.push((name.to_owned(), cells.collect()));
+    };
+    timing("wall_ms", |record| Some(record.finished.wall_ms));
+    timing("cpu_ms", |record| record.cpu_ms);
+    timing("packet_hops_per_cpu_second", |record| record.packet_hops_per_cpu_second);
+    let path = directory.join("timings.csv");
+    timings.write_csv(&path).map_err(at(&path))
+}
+
+/// Which point a row is of.
+fn head(first: &Point, records: &[&Record]) -> Table {
+    let points = || records.iter().map(|record| &record.finished.point);
+    let mut columns = vec![
+        ("point".to_owned(), points().map(|point| Cell::whole(point.number as u64)).collect()),
+        ("run".to_owned(), points().map(|point| Cell::Text(point.run_name.clone())).collect()),
+    ];
+    if first.seed.is_some() {
+        let seed = |point: &Point| point.seed.map_or(Cell::Empty, |seed| Cell::whole(u64::from(seed)));
+        columns.push(("seed".to_owned(), points().map(seed).collect()));
+    }
+    for (n, (name, _)) in first.parameters.iter().enumerate() {
+        let value = |point: &Point| point.parameters.get(n).map_or(Cell::Empty, |(_, value)| Cell::of_json(value));
+        columns.push((name.clone(), points().map(value).collect()));
+    }
+    Table { columns }
+}
+
+fn of_results<'a>(names: &'a [String], records: &'a [&Record]) -> impl Iterator<Item = (String, Vec<Cell>)> + 'a {
+    let column = |n: usize| records.iter().map(|record| record.cells[n].clone()).collect();
+    names.iter().enumerate().map(move |(n, name)| (name.clone(), column(n)))
+}

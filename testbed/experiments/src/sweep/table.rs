@@ -1,0 +1,121 @@
+//! A table of typed columns, and how it is written as CSV.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use crate::files::whole;
+
+/// A value of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell {
+    Empty,
+    Bool(bool),
+    Whole(i64),
+    Float(f64),
+    Text(String),
+}
+
+/// Columns, each with its name and as many cells as the others.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Table {
+    pub columns: Vec<(String, Vec<Cell>)>,
+}
+
+impl Cell {
+    /// A counter; a text if it is too large for a whole number of Parquet.
+    pub fn whole(n: u64) -> Cell {
+        i64::try_from(n).map_or_else(|_| Cell::Text(n.to_string()), Cell::Whole)
+    }
+
+    /// Lists of texts are joined; other lists and tables stay JSON.
+    pub fn of_json(value: &serde_json::Value) -> Cell {
+        use serde_json::Value;
+        match value {
+            Value::Null => Cell::Empty,
+            Value::Bool(is) => Cell::Bool(*is),
+            Value::Number(n) => match (n.as_i64(), n.as_u64(), n.as_f64()) {
+                (Some(n), ..) => Cell::Whole(n),
+                (_, Some(n), _) => Cell::whole(n),
+                (.., Some(x)) => Cell::Float(x),
+                _ => Cell::Text(n.to_string()),
+            },
+            Value::String(text) => Cell::Text(text.clone()),
+            Value::Array(list) if !list.is_empty() && list.iter().all(Value::is_string) => {
+                Cell::Text(list.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("; "))
+            }
+            other => Cell::Text(other.to_string()),
+        }
+    }
+
+    /// As in CSV. A float has the fewest digits that are read as the same one, in whatever column: `1` or `0.1`.
+    pub fn text(&self) -> String {
+        match self {
+            Cell::Empty => String::new(),
+            Cell::Bool(is) => is.to_string(),
+            Cell::Whole(n) => n.to_string(),
+            Cell::Float(x) => x.to_string(),
+            Cell::Text(text) => text.clone(),
+        }
+    }
+}
+
+impl Table {
+    /// How many rows it has.
+    pub fn rows(&self) -> usize {
+        self.columns.first().map_or(0, |(_, cells)| cells.len())
+    }
+
+    /// Writes it as CSV, whole or not at all.
+    pub fn write_csv(&self, path: &Path) -> io::Result<()> {
+        let mut csv = csv::Writer::from_writer(Vec::new());
+        csv.write_record(self.columns.iter().map(|(name, _)| name))?;
+        for row in 0..self.rows() {
+            csv.write_record(self.columns.iter().map(|(_, cells)| cells[row].text()))?;
+        }
+        let text = csv.into_inner().map_err(|error| io::Error::other(error.to_string()))?;
+        whole(path, |part| fs::write(part, &text))
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub fn table() -> Table {
+        let text = |text: &str| Cell::Text(text.to_owned());
+        Table {
+            columns: vec![
+                ("point".to_owned(), vec![Cell::Whole(1), Cell::Whole(2)]),
+                ("load".to_owned(), vec![Cell::Float(0.1), Cell::Whole(1)]),
+                ("run".to_owned(), vec![text("PFC, arrival"), text("DT \"a\"")]),
+                ("lossless".to_owned(), vec![Cell::Bool(true), Cell::Bool(false)]),
+                ("deadlock_since_ns".to_owned(), vec![Cell::Empty, Cell::Empty]),
+                ("mtu".to_owned(), vec![Cell::Whole(9_000), text("jumbo")]),
+            ],
+        }
+    }
+
+    #[test]
+    fn csv_has_every_cell() {
+        let directory = tempfile::tempdir().unwrap();
+        let csv = directory.path().join("a.csv");
+        table().write_csv(&csv).unwrap();
+        assert_eq!(
+            fs::read_to_string(&csv).unwrap(),
+            "point,load,run,lossless,deadlock_since_ns,mtu\n1,0.1,\"PFC, arrival\",true,,9000\n\
+             2,1,\"DT \"\"a\"\"\",false,,jumbo\n"
+        );
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn numbers_of_json_keep_their_kind() {
+        let of = |text: &str| Cell::of_json(&serde_json::from_str(text).unwrap());
+        assert_eq!(of("18446744073709551615"), Cell::Text("18446744073709551615".to_owned()));
+        assert_eq!(
+            [of("-1"), of("0.5"), of("null"), of("[\"a\",\"b\"]")],
+            [Cell::Whole(-1), Cell::Float(0.5), Cell::Empty, Cell::Text("a; b".to_owned())]
+        );
+    }
+}

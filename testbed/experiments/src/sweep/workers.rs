@@ -1,0 +1,176 @@
+//! As many points at a time as there are cores.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::ChildStdin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::directory::{Finished, SweepDir};
+use super::plan::{Plan, Point};
+use super::point;
+use crate::Failure;
+
+/// Asks all workers to stop, and their processes with them.
+#[derive(Debug, Default)]
+pub struct Stop {
+    asked: AtomicBool,
+    /// Standard input of each process, by its point: where that ends, so does the process.
+    lines: Mutex<BTreeMap<usize, ChildStdin>>,
+}
+
+impl Stop {
+    /// Set by SIGINT and SIGTERM, from now on.
+    pub fn by_signals() -> Result<Arc<Stop>, Failure> {
+        let stop = Arc::new(Stop::default());
+        let mut signals =
+            signal_hook::iterator::Signals::new([signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM])?;
+        let asked = stop.clone();
+        std::thread::spawn(move || signals.forever().for_each(|_| asked.ask()));
+        Ok(stop)
+    }
+
+    pub fn ask(&self) {
+        self.asked.store(true, Ordering::SeqCst);
+        self.lines().clear();
+    }
+
+    pub fn is_asked(&self) -> bool {
+        self.asked.load(Ordering::SeqCst)
+    }
+
+    /// Keeps a process going until it is to stop, which it may be already.
+    pub fn hold(&self, point: usize, line: ChildStdin) {
+        let mut lines = self.lines();
+        if !self.is_asked() {
+            lines.insert(point, line);
+        }
+    }
+
+    /// A process has ended.
+    pub fn release(&self, point: usize) {
+        self.lines().remove(&point);
+    }
+
+    fn lines(&self) -> MutexGuard<'_, BTreeMap<usize, ChildStdin>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Has these points run by `program`, `jobs` at a time; each that is finished is told of, from whatever thread. Returns early
+/// when it is asked to.
+///
+/// # Errors
+/// The first that is not a point's own, such as a full disk; then nothing more is started.
+pub fn run(
+    (program, jobs): (&Path, usize),
+    (plan, points): (&Plan, &[&Point]),
+    to: &SweepDir,
+    stop: &Stop,
+    tell: &(dyn Fn(Finished) + Sync),
+) -> Result<(), Failure> {
+    let next = AtomicUsize::new(0);
+    let failed: Mutex<Option<Failure>> = Mutex::default();
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.min(points.len()) {
+            scope.spawn(|| {
+                while let Some(point) = points.get(next.fetch_add(1, Ordering::Relaxed)).filter(|_| !stop.is_asked()) {
+                    match point::finish(program, plan, point, to, stop) {
+                        Ok(Some(finished)) => tell(finished),
+                        Ok(None) => {}
+                        Err(error) => {
+                            let failure = Failure::Run(format!("point {}: {error}", point.number));
+                            failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure);
+                            stop.ask();
+                        }
+                    }
+                }
+            });
+        }
+    });
+    match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(failure) => Err(failure),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::PathBuf;
+
+    use tempfile::TempDir;
+
+    use super::super::directory::Outcome;
+    use super::super::directory::tests::manifest;
+    use super::super::plan::tests::plan;
+    use super::*;
+
+    const SWEEP: &str = "runs = [\"DT\"]\nseeds = [1, 2]\n";
+
+    /// A program in place of weir's own.
+    fn program(directory: &TempDir, script: &str) -> PathBuf {
+        let path = directory.path().join("program");
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    fn sweep_dir(directory: &TempDir, plan: &Plan) -> SweepDir {
+        let to = SweepDir::open(&directory.path().join("out"), &manifest(&plan.identity)).unwrap();
+        to.clear_unfinished().unwrap();
+        to
+    }
+
+    #[test]
+    fn a_point_that_crashes_takes_no_other_with_it_and_is_tried_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let plan = plan(&directory, SWEEP).unwrap();
+        let to = sweep_dir(&directory, &plan);
+        let points: Vec<&Point> = plan.points.iter().collect();
+        let program = program(&directory, "echo out of luck >&2; kill -9 $$");
+        let finished: Mutex<Vec<Finished>> = Mutex::default();
+        let tell = |one: Finished| finished.lock().unwrap().push(one);
+        run((&program, 2), (&plan, &points), &to, &Stop::default(), &tell).unwrap();
+        let finished = finished.into_inner().unwrap();
+        assert_eq!(finished.len(), 2);
+        for one in &finished {
+            assert_eq!(one.outcome, Outcome::Crashed);
+            assert_eq!(one.reason, "killed (signal 9), as when memory runs out: out of luck");
+            assert!(to.folder(&one.point).join("scenario.toml").exists() && to.finished(&one.point).is_none());
+        }
+    }
+
+    #[test]
+    fn points_stop_when_they_are_asked_to_and_leave_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let plan = plan(&directory, SWEEP).unwrap();
+        let to = sweep_dir(&directory, &plan);
+        let points: Vec<&Point> = plan.points.iter().collect();
+        // It ends where its standard input does.
+        let program = program(&directory, "cat");
+        let stop = Stop::default();
+        std::thread::scope(|scope| {
+            let running = scope.spawn(|| run((&program, 1), (&plan, &points), &to, &stop, &|_| panic!("finished")));
+            while stop.lines().is_empty() {
+                std::thread::yield_now();
+            }
+            stop.ask();
+            running.join().unwrap().unwrap();
+        });
+        assert_eq!(fs::read_dir(directory.path().join("out/runs")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_ends_the_sweep() {
+        let directory = tempfile::tempdir().unwrap();
+        let plan = plan(&directory, SWEEP).unwrap();
+        let to = sweep_dir(&directory, &plan);
+        let points: Vec<&Point> = plan.points.iter().collect();
+        let failed = run((Path::new("/nonexistent"), 1), (&plan, &points), &to, &Stop::default(), &|_| {});
+        let Err(Failure::Run(message)) = failed else { panic!("it ran") };
+        assert!(message.starts_with("point 1: /nonexistent can't be started: "), "{message}");
+        assert_eq!(fs::read_dir(directory.path().join("out/runs")).unwrap().count(), 0);
+    }
+}

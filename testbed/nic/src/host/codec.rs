@@ -1,0 +1,263 @@
+//! Packets of hosts as RoCEv2 frames, their stamps in a [`trailer`], and back.
+
+use std::net::Ipv4Addr;
+
+use weir_switch_core::parse::udp_flow_hash;
+use weir_switch_core::trailer::{self, Trailer};
+use weir_units::Time;
+
+use super::congestion::HOPS_MAX;
+use super::packet::{Ack, Hops, NicPacket, Says, Write};
+use super::{HostConfig, Peer};
+use crate::rocev2::{
+    Operation, Packet, Part, QueuePair, ReadError, Repr, Reth, Syndrome, UDP_PORT, WriteError, source_port,
+};
+
+/// Where the peer's memory begins, and the key to it: nobody reads them, but an RETH must name them.
+const VIRTUAL_ADDRESS: u64 = 0x1_0000_0000;
+const REMOTE_KEY: u32 = 0x1000;
+
+/// The hash of a connection's frames toward `peer`.
+pub(super) fn flow_hash(host: &HostConfig, own: QueuePair, peer: &Peer) -> u32 {
+    udp_flow_hash([(host.mac, host.ip), (peer.mac, peer.ip)], [source_port(own, peer.queue_pair), UDP_PORT])
+}
+
+/// Writes a packet that goes to `peer_ip` from the connection's end `own`; returns the frame's length without FCS. What the packet
+/// says that it is longer than a RoCEv2 frame is its trailer.
+///
+/// # Panics
+/// If it is TCP's.
+pub(super) fn encode(
+    packet: &NicPacket,
+    (own_ip, own): (Ipv4Addr, QueuePair),
+    peer_ip: Ipv4Addr,
+    payload: &[u8],
+    buffer: &mut [u8],
+) -> Result<usize, WriteError> {
+    let (psn, operation, payload_bytes) = match &packet.says {
+        Says::Write(write) => {
+            let reth =
+                Reth { virtual_address: VIRTUAL_ADDRESS, remote_key: REMOTE_KEY, message_bytes: write.message_bytes };
+            let part = match (write.is_first, write.is_last) {
+                (true, true) => Part::Only(reth),
+                (true, false) => Part::First(reth),
+                (false, false) => Part::Middle,
+                (false, true) => Part::Last,
+            };
+            (write.psn, Operation::Write { part, ack_request: write.ack_request }, usize::from(write.payload_bytes))
+        }
+        Says::Ack(ack) => {
+            let syndrome = if ack.is_negative { Syndrome::SequenceError } else { Syndrome::ACK };
+            (ack.psn, Operation::Acknowledge { syndrome, msn: ack.msn, becn: ack.is_marked }, 0)
+        }
+        Says::Cnp => (Default::default(), Operation::CongestionNotification, 0),
+        Says::Segment(_) | Says::TcpAck(_) => panic!("TCP has no frames on a port: its flows run in virtual time only"),
+    };
+    let repr = Repr {
+        destination: packet.destination,
+        source: packet.source,
+        destination_ip: peer_ip,
+        source_ip: own_ip,
+        dscp: packet.dscp,
+        ecn: packet.ecn,
+        source_port: source_port(own, packet.queue_pair),
+        queue_pair: packet.queue_pair,
+        psn,
+        operation,
+    };
+    let end = repr.write(&payload[..payload_bytes], buffer)?;
+    let trailer = buffer.get_mut(end..usize::from(packet.frame_bytes)).unwrap_or_default();
+    let hops = packet.telemetry.as_deref().map_or(&[][..], |hops| hops);
+    match &packet.says {
+        Says::Write(write) => trailer::write(trailer, write.sent_at, packet.telemetry.is_some(), hops),
+        Says::Ack(ack) => trailer::write(trailer, ack.echo, false, hops),
+        _ => {}
+    }
+    Ok(end + trailer.len())
+}
+
+/// Reads a frame whose checksum holds, and its trailer. `frame` is all of it, and `memory` is asked for where it is stamped.
+pub(super) fn decode(
+    packet: &Packet<'_>,
+    frame: &[u8],
+    memory: impl FnOnce() -> Box<Hops>,
+) -> Result<NicPacket, ReadError> {
+    let repr = Repr::read(packet)?;
+    let trailer = frame.get(packet.end()..).and_then(Trailer::read);
+    let stamped_at = trailer.map_or(Time::NEVER, |trailer| trailer.sent_at());
+    let says = match repr.operation {
+        Operation::Write { part, ack_request } => Says::Write(Write {
+            psn: repr.psn,
+            message_bytes: if let Part::Only(reth) | Part::First(reth) = part { reth.message_bytes } else { 0 },
+            payload_bytes: packet.payload().len() as u16,
+            is_first: matches!(part, Part::Only(_) | Part::First(_)),
+            is_last: matches!(part, Part::Only(_) | Part::Last),
+            ack_request,
+            sent_at: stamped_at,
+        }),
+        Operation::Acknowledge { syndrome, msn, becn } => Says::Ack(Ack {
+            psn: repr.psn,
+            msn,
+            is_negative: syndrome == Syndrome::SequenceError,
+            is_marked: becn,
+            echo: stamped_at,
+        }),
+        Operation::CongestionNotification => Says::Cnp,
+    };
+    Ok(NicPacket {
+        destination: repr.destination,
+        source: repr.source,
+        flow_hash: udp_flow_hash(
+            [(repr.source, repr.source_ip), (repr.destination, repr.destination_ip)],
+            [repr.source_port, UDP_PORT],
+        ),
+        frame_bytes: frame.len() as u16,
+        dscp: repr.dscp,
+        ecn: repr.ecn,
+        queue_pair: repr.queue_pair,
+        says,
+        telemetry: trailer.filter(|trailer| trailer.hops().len() > 0).map(|trailer| {
+            let mut hops = memory();
+            hops.clear();
+            hops.extend(trailer.hops().take(HOPS_MAX));
+            hops
+        }),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use weir_switch_core::Telemetry;
+    use weir_units::{BitRate, Bytes, Class, MacAddr};
+
+    use super::super::{FlowConfig, FrameSizes, Stamps};
+    use super::*;
+    use crate::rocev2::{Dscp, Ecn, Psn};
+
+    const SIZES: FrameSizes = FrameSizes::rocev2(1_024);
+
+    fn any_stamps() -> impl Strategy<Value = (Stamps, Time, Option<Box<Hops>>)> {
+        let hop =
+            (0..1u64 << 40, 0..1u64 << 40, 0..1u64 << 24, 1..1u64 << 24).prop_map(|(ns, tx_bytes, queue, mbps)| {
+                Telemetry { at: Time::from_nanos(ns), tx_bytes, queue: Bytes::new(queue), rate: BitRate::mbps(mbps) }
+            });
+        let hops = prop::collection::vec(hop, 1..6).prop_map(|hops| Box::new(hops.into_iter().collect::<Hops>()));
+        let instant = || (0..1u64 << 50).prop_map(Time::from_nanos);
+        prop_oneof![
+            Just((Stamps::None, Time::NEVER, None)),
+            instant().prop_map(|at| (Stamps::Time, at, None)),
+            (instant(), prop::option::of(hops)).prop_map(|(at, hops)| (Stamps::Hops, at, hops)),
+        ]
+    }
+
+    /// Of every kind, with the length that hosts give it.
+    fn any_packet() -> impl Strategy<Value = NicPacket> {
+        let flags = (any::<bool>(), any::<bool>(), any::<bool>());
+        let numbers = (0..1u32 << 24, 0..1u32 << 24, 1..1u32 << 31, 1..257u16);
+        (flags, numbers, 0..3u8, any_stamps()).prop_map(
+            |((first, last, flag), (psn, msn, message_bytes, words), kind, (stamps, at, hops))| {
+                let psn = Psn::new(psn);
+                let (says, frame_bytes, telemetry) = match kind {
+                    0 => {
+                        let write = Write {
+                            psn,
+                            message_bytes: if first { message_bytes } else { 0 },
+                            payload_bytes: words * 4 - u16::from(last),
+                            is_first: first,
+                            is_last: last,
+                            ack_request: flag,
+                            sent_at: at,
+                        };
+                        let sizes = SIZES.bringing(stamps);
+                        (Says::Write(write), sizes.of_write(write.payload_bytes, first), hops)
+                    }
+                    1 => {
+                        let ack = Ack { psn, msn, is_negative: first, is_marked: last, echo: at };
+                        (Says::Ack(ack), SIZES.bringing(stamps).ack, hops)
+                    }
+                    _ => (Says::Cnp, SIZES.cnp, None),
+                };
+                let packet = packet(says, frame_bytes);
+                NicPacket { telemetry, ..packet }
+            },
+        )
+    }
+
+    fn host(n: u8) -> HostConfig {
+        HostConfig::new(MacAddr([2, 0, 0, 0, 0, n]), Ipv4Addr::new(10, 0, 0, n), BitRate::gbps(10))
+    }
+
+    const OWN: QueuePair = QueuePair::new(0x11);
+    const PEER: QueuePair = QueuePair::new(0x22);
+
+    fn packet(says: Says, frame_bytes: u16) -> NicPacket {
+        let flow = FlowConfig::new(OWN, host(2).peer(PEER), Class::new(3), Dscp::new(26));
+        NicPacket {
+            destination: host(2).mac,
+            source: host(1).mac,
+            flow_hash: flow_hash(&host(1), OWN, &flow.peer),
+            frame_bytes,
+            dscp: Dscp::new(26),
+            ecn: Ecn::Ect0,
+            queue_pair: PEER,
+            says,
+            telemetry: None,
+        }
+    }
+
+    fn written(packet: &NicPacket) -> Vec<u8> {
+        let mut buffer = vec![0xaa; 2_000];
+        let length = encode(packet, (host(1).ip, OWN), host(2).ip, &[7; 1_024], &mut buffer).unwrap();
+        buffer.truncate(length);
+        buffer
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(packet in any_packet()) {
+            let frame = written(&packet);
+            prop_assert_eq!(frame.len(), usize::from(packet.frame_bytes));
+            let view = Packet::new(&frame).unwrap();
+            prop_assert!(view.icrc_holds());
+            prop_assert_eq!(decode(&view, &frame, Box::default), Ok(packet));
+        }
+    }
+
+    #[test]
+    fn an_acknowledgement_under_hpcc_byte_by_byte() {
+        let ack = Ack { psn: Psn::new(5), msn: 1, is_negative: false, is_marked: true, echo: Time::from_nanos(0x1234) };
+        let hop = Telemetry {
+            at: Time::from_nanos(0x99),
+            tx_bytes: 0x1_0000,
+            queue: Bytes::new(0x2233),
+            rate: BitRate::gbps(25),
+        };
+        let hops = Some(Box::new([hop].into_iter().collect::<Hops>()));
+        let frame = written(&NicPacket { telemetry: hops, ..packet(Says::Ack(ack), 62 + 96) });
+        assert_eq!((frame.len(), frame[46]), (158, 0x40));
+        assert_eq!(frame[62..78], [b'W', b'I', b'N', b'T', 1, 1, 5, 0, 0, 0, 0, 0, 0, 0, 0x12, 0x34]);
+        assert_eq!(frame[78..94], [0, 0, 0, 0, 0x99, 0, 0, 1, 0, 0, 0, 0x22, 0x33, 0, 0x61, 0xa8]);
+        assert_eq!(frame[94..], [0; 64]);
+        // Its IP packet says nothing of the trailer.
+        assert_eq!(frame[16..18], [0, 48]);
+    }
+
+    const HOP_LEFT: Telemetry =
+        Telemetry { at: Time::from_nanos(9), tx_bytes: 9, queue: Bytes::new(9), rate: BitRate::gbps(9) };
+
+    /// What came back is used for what comes next, and only where there is something.
+    #[test]
+    fn memory_for_stamps_is_used_again() {
+        let ack = Ack { psn: Psn::new(5), msn: 1, is_negative: false, is_marked: false, echo: Time::ZERO };
+        let hop = Telemetry { at: Time::ZERO, tx_bytes: 0, queue: Bytes::ZERO, rate: BitRate::gbps(25) };
+        let hops = Some(Box::new([hop].into_iter().collect::<Hops>()));
+        let frame = written(&NicPacket { telemetry: hops, ..packet(Says::Ack(ack), 62 + 96) });
+        let read =
+            |frame: &[u8], memory: fn() -> Box<Hops>| decode(&Packet::new(frame).unwrap(), frame, memory).unwrap();
+        let used = read(&frame, || Box::new([HOP_LEFT; 3].into_iter().collect()));
+        assert_eq!(used.telemetry.unwrap().as_slice(), [hop]);
+        let bare = written(&packet(Says::Ack(ack), 62));
+        assert_eq!(read(&bare, || panic!("nothing was stamped")).telemetry, None);
+    }
+}

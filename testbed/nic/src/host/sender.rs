@@ -1,0 +1,622 @@
+//! The sending end of a connection: messages cut into packets, at a pace or under congestion control, sent again where they
+//! got lost, and their completion.
+
+use std::collections::VecDeque;
+use std::num::NonZeroU32;
+
+use weir_flowctl::{Shaper, wire_bytes};
+use weir_units::{BitRate, Bytes, Class, Span, Time};
+
+use super::congestion::HopTelemetry;
+use super::congestion::{AckSignal, CongestionControl, Controlled};
+use super::packet::{Ack, FrameSizes, MSS_MAX, Says, Stamps, TcpAck, Write};
+use super::stream::Sending;
+use super::{HostConfig, HostError, Peer, ReceiverConfig, codec};
+use crate::rocev2::{Dscp, Ecn, Psn, QueuePair};
+use crate::tcp::{TcpConfig, TcpSender};
+
+/// Messages in flight at most, like the transmit depth of perftest.
+const MESSAGES_IN_FLIGHT_MAX: u64 = 128;
+/// Packets in flight at most: half the sequence space, so that an acknowledgement has one meaning.
+const PACKETS_IN_FLIGHT_MAX: u64 = 1 << 23;
+/// Bytes of the largest message (IBA 9.7.2: C9-3).
+const MESSAGE_BYTES_MAX: u64 = 1 << 31;
+
+/// A flow: messages over one connection.
+#[derive(Clone, Debug)]
+pub struct FlowConfig {
+    /// The connection's end at the sender, unique on that host.
+    pub queue_pair: QueuePair,
+    /// Its end at the receiver.
+    pub peer: Peer,
+    /// Class, for PFC: the one that the switch gives to `dscp`.
+    pub class: Class,
+    /// Code point of its frames.
+    pub dscp: Dscp,
+    /// Payload of a message.
+    pub message: Bytes,
+    /// When the first message is released.
+    pub start: Time,
+    /// No message is released from here on.
+    pub stop: Time,
+    /// When the messages after the first are released.
+    pub repeat: Repeat,
+    /// A pace, counted in bytes on the wire (FCS, preamble and gap included) as the line rate is; none: line rate.
+    pub rate: Option<BitRate>,
+    /// What controls its rate besides. Where it goes by what hops stamp, switches must be told to.
+    pub congestion_control: CongestionControl,
+    /// Payload of all messages together; the last message is cut to it. None: no end.
+    pub total: Option<Bytes>,
+    /// Every so many packets of a message one is to be acknowledged besides its last; `None` for the last alone.
+    pub ack_every: Option<NonZeroU32>,
+    /// Go-back-N: what got lost is sent again, at a negative acknowledgement or when none has come for so long. `None`: nothing
+    /// is sent again, and each gap counts as a loss.
+    pub retransmission: Option<Span>,
+    /// What carries it.
+    pub transport: Transport,
+}
+
+/// What carries a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// RDMA WRITEs over a reliable connection.
+    Rdma,
+    /// TCP, in virtual time only: its messages are one stream of bytes, and complete when all of them is acknowledged. What
+    /// is said of congestion control, acknowledgements and retransmission of RDMA does not apply.
+    Tcp(TcpConfig),
+}
+
+/// When messages are released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repeat {
+    /// Each one when the last frame of the one before has been sent: a long-lived flow.
+    BackToBack,
+    /// One every so often, whether the ones before are sent or not: repeated bursts.
+    Every(Span),
+}
+
+/// What a flow has sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SenderStats {
+    /// Frames.
+    pub frames: u64,
+    /// Their payload.
+    pub payload: Bytes,
+    /// Their bytes on the wire, with FCS, preamble and gap.
+    pub wire: Bytes,
+    /// Messages wholly sent.
+    pub messages_sent: u64,
+    /// Messages acknowledged.
+    pub messages_done: u64,
+    /// Payload of the messages acknowledged.
+    pub payload_done: Bytes,
+    /// Their completion times.
+    pub fct: FctSummary,
+    /// Negative acknowledgements.
+    pub naks: u64,
+    /// Of the frames, those that were sent before.
+    pub retransmitted: u64,
+    /// How often no acknowledgement came in time.
+    pub timeouts: u64,
+    /// Acknowledgements of what was never sent.
+    pub acks_unexpected: u64,
+    /// Congestion notifications.
+    pub congestion_notifications: u64,
+}
+
+/// Flow completion times in a few numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FctSummary {
+    /// How many.
+    pub count: u64,
+    /// All added up.
+    pub sum: Span,
+    /// The shortest.
+    pub min: Span,
+    /// The longest.
+    pub max: Span,
+}
+
+/// One end's state.
+#[derive(Debug)]
+pub(super) struct Sender {
+    terms: Terms,
+    payload_max: u64,
+    frame_bytes_max: u32,
+    flow_hash: u32,
+    pacer: Option<Shaper>,
+    controlled: Option<Controlled>,
+    /// The connection, if it is TCP's: what is said here of sequence numbers and RDMA's messages stays as it is then.
+    tcp: Option<Box<Sending>>,
+    /// The next packet to send.
+    next: Psn,
+    /// The first that was never sent.
+    fresh: Psn,
+    /// The first that is not acknowledged.
+    unacknowledged: Psn,
+    /// Payload up to `next`, to the first packet that was never sent, and to the first that is not acknowledged.
+    next_byte: u64,
+    fresh_byte: u64,
+    acknowledged: u64,
+    /// Payload of all messages released so far.
+    released: u64,
+    /// Whether the next packet is the first one after going back: it asks for an acknowledgement, whatever `ack_every` is, so that
+    /// what has arrived is not sent again and again.
+    begins_anew: bool,
+    /// The last packet that asked for an acknowledgement since what is sent was last begun anew.
+    asked: Option<Psn>,
+    /// When the last acknowledgement of something new came, or the first packet after it was sent that asked for one.
+    progress: Time,
+    /// Messages not acknowledged, oldest first, and the place among them of the one that is being sent.
+    messages: VecDeque<Message>,
+    sending: usize,
+    /// When the next message is released; [`Time::NEVER`] if none is, or not before the present one is sent.
+    next_release: Time,
+    /// Payload that may still be put into messages.
+    left: Option<Bytes>,
+    messages_max: usize,
+    stats: SenderStats,
+    /// Whether the flow has a turn among those of its host, now or later.
+    pub(super) has_turn: bool,
+    /// When the host looks whether an acknowledgement is overdue; [`Time::NEVER`] if it does not.
+    pub(super) watched_at: Time,
+    /// Whether it is to be closed when its turn has come.
+    pub(super) is_closing: bool,
+}
+
+/// What a sender goes by of its flow's configuration: hosts may have thousands of senders.
+#[derive(Debug)]
+pub(super) struct Terms {
+    pub queue_pair: QueuePair,
+    pub peer: Peer,
+    pub class: Class,
+    pub dscp: Dscp,
+    pub stamps: Stamps,
+    acks_every_packet: bool,
+    message: Bytes,
+    stop: Time,
+    repeat: Repeat,
+    ack_every: Option<NonZeroU32>,
+    retransmission: Option<Span>,
+}
+
+impl Terms {
+    fn of(config: &FlowConfig) -> Terms {
+        Terms {
+            queue_pair: config.queue_pair,
+            peer: config.peer,
+            class: config.class,
+            dscp: config.dscp,
+            stamps: config.congestion_control.stamps(),
+            acks_every_packet: config.congestion_control.acks_every_packet(),
+            message: config.message,
+            stop: config.stop,
+            repeat: config.repeat,
+            ack_every: config.ack_every,
+            retransmission: config.retransmission,
+        }
+    }
+}
+
+/// A message from its release to its acknowledgement.
+#[derive(Clone, Copy, Debug)]
+struct Message {
+    first: Psn,
+    packets: u32,
+    size: u64,
+    /// Payload of all messages before it.
+    offset: u64,
+    released: Time,
+}
+
+impl FlowConfig {
+    /// An RDMA flow without an end, from the clock's start: messages of 1 MB back to back at line rate, of which nothing is sent
+    /// again. `class` is the one that the switch gives to `dscp`.
+    pub fn new(queue_pair: QueuePair, peer: Peer, class: Class, dscp: Dscp) -> FlowConfig {
+        FlowConfig {
+            queue_pair,
+            peer,
+            class,
+            dscp,
+            message: Bytes::mb(1),
+            start: Time::ZERO,
+            stop: Time::NEVER,
+            repeat: Repeat::BackToBack,
+            rate: None,
+            congestion_control: CongestionControl::None,
+            total: None,
+            ack_every: None,
+            retransmission: None,
+            transport: Transport::Rdma,
+        }
+    }
+
+    /// The receiving end of this flow, on the host that is its peer.
+    pub fn receiver(&self, sender: &HostConfig) -> ReceiverConfig {
+        ReceiverConfig {
+            queue_pair: self.peer.queue_pair,
+            peer: sender.peer(self.queue_pair),
+            cnp_interval: self.congestion_control.cnp_interval(),
+            wants_repeats: self.retransmission.is_some(),
+            answers_each: self.congestion_control.acks_every_packet(),
+            echoes_ecn: self.congestion_control.echoes_ecn(),
+            stamps: self.congestion_control.stamps(),
+            transport: self.transport,
+            class: self.class,
+            dscp: self.dscp,
+        }
+    }
+}
+
+impl FctSummary {
+    /// The average, rounded down; zero if there is none.
+    pub fn mean(&self) -> Span {
+        if self.count == 0 { Span::ZERO } else { self.sum.divided_by(self.count) }
+    }
+
+    fn add(&mut self, fct: Span) {
+        self.min = if self.count == 0 { fct } else { self.min.min(fct) };
+        self.max = self.max.max(fct);
+        self.sum += fct;
+        self.count += 1;
+    }
+}
+
+impl SenderStats {
+    fn note_done(&mut self, now: Time, released: Time, size: u64) {
+        self.messages_done += 1;
+        self.payload_done += Bytes::new(size);
+        self.fct.add(now.since(released));
+    }
+}
+
+impl Sender {
+    pub(super) fn new(config: &FlowConfig, host: &HostConfig) -> Result<Sender, HostError> {
+        let message = config.message.get();
+        let (message_max, tcp) = match &config.transport {
+            Transport::Rdma => (MESSAGE_BYTES_MAX, None),
+            Transport::Tcp(tcp) if (1..=MSS_MAX).contains(&tcp.mss) => (u64::MAX, Some(Box::new(Sending::new(tcp)))),
+            Transport::Tcp(tcp) => return Err(HostError::SegmentSize(config.queue_pair, tcp.mss)),
+        };
+        if !(1..=message_max).contains(&message) {
+            return Err(HostError::MessageSize(config.message));
+        }
+        if config.total == Some(Bytes::ZERO) {
+            return Err(HostError::NoTotal(config.queue_pair));
+        }
+        if config.repeat == Repeat::Every(Span::ZERO) {
+            return Err(HostError::NoPeriod(config.queue_pair));
+        }
+        let payload_max = u64::from(host.sizes.payload_max);
+        let packets = message.div_ceil(payload_max);
+        // The largest message at the smallest MTU has 2^23 packets, so at least one fits.
+        let fitting = if tcp.is_some() { u64::MAX } else { PACKETS_IN_FLIGHT_MAX / packets };
+        let messages_max = fitting.clamp(1, MESSAGES_IN_FLIGHT_MAX) as usize;
+        // What TCP does by itself is not done twice.
+        let config = match &tcp {
+            Some(_) => {
+                FlowConfig { congestion_control: CongestionControl::None, retransmission: None, ..config.clone() }
+            }
+            None => config.clone(),
+        };
+        let stamps = config.congestion_control.stamps();
+        let frame_bytes_max = tcp.as_ref().map_or(host.frame_bytes_max(stamps) as u32, |tcp| longest(tcp, &host.sizes));
+        // A frame that found the wire busy is late, and the one after it makes up for that.
+        let slack = |rate: BitRate| host.slack + rate.time_for(wire_bytes(frame_bytes_max, host.link_overhead));
+        Ok(Sender {
+            payload_max,
+            flow_hash: codec::flow_hash(host, config.queue_pair, &config.peer),
+            pacer: config.rate.map(|rate| Shaper::new(Some(rate), slack(rate))),
+            controlled: Controlled::new(&config.congestion_control, host.rate, slack(host.rate)),
+            frame_bytes_max,
+            tcp,
+            next: Psn::default(),
+            fresh: Psn::default(),
+            unacknowledged: Psn::default(),
+            next_byte: 0,
+            fresh_byte: 0,
+            acknowledged: 0,
+            released: 0,
+            begins_anew: false,
+            asked: None,
+            progress: Time::ZERO,
+            messages: VecDeque::new(),
+            sending: 0,
+            next_release: if config.start < config.stop { config.start } else { Time::NEVER },
+            left: config.total,
+            messages_max,
+            stats: SenderStats::default(),
+            has_turn: false,
+            watched_at: Time::NEVER,
+            is_closing: false,
+            terms: Terms::of(&config),
+        })
+    }
+
+    /// When the flow's next frame may be sent, wire and flow control apart; [`Time::NEVER`] if it waits for an
+    /// acknowledgement, or for nothing.
+    #[inline]
+    pub(super) fn due(&self) -> Time {
+        let released = match (&self.tcp, self.messages.get(self.sending)) {
+            (None, Some(message)) => message.released,
+            (None, None) if self.messages.len() == self.messages_max => return Time::NEVER,
+            (Some(tcp), _) if tcp.end.can_send() => Time::ZERO,
+            (Some(tcp), _) if tcp.messages() == self.messages_max => return Time::NEVER,
+            _ => self.next_release,
+        };
+        let paced = self.pacer.as_ref().map_or(released, |pacer| released.max(pacer.free_at()));
+        let Some(controlled) = &self.controlled else { return paced };
+        let in_flight = Bytes::new(self.next_byte - self.acknowledged);
+        if controlled.window().is_some_and(|window| in_flight >= window) {
+            return Time::NEVER;
+        }
+        paced.max(controlled.free_at())
+    }
+
+    /// The next packet, the length of its frame, and whether it may be marked. To be called when the flow is due. `None` if all
+    /// that became due is a message for which a window has no room.
+    #[inline]
+    pub(super) fn take(&mut self, now: Time, sizes: &FrameSizes) -> Option<(Says, u16, Ecn)> {
+        if self.tcp.is_some() {
+            return self.take_segment(now, sizes);
+        }
+        let write = self.take_packet(now);
+        let frame_bytes = sizes.of_write(write.payload_bytes, write.is_first) + sizes.of_stamps(self.terms.stamps);
+        Some((Says::Write(write), frame_bytes, Ecn::Ect0))
+    }
+
+    fn take_segment(&mut self, now: Time, sizes: &FrameSizes) -> Option<(Says, u16, Ecn)> {
+        while let Some(tcp) = &self.tcp
+            && self.next_release <= now
+            && tcp.messages() < self.messages_max
+        {
+            let (released, size) = self.next_message();
+            self.tcp.as_mut()?.write(released, size.get());
+        }
+        let tcp = self.tcp.as_mut()?;
+        let segment = tcp.end.poll_segment(now)?;
+        let messages_sent = tcp.handle_sent(&segment);
+        self.stats.payload += Bytes::new(u64::from(segment.len));
+        self.stats.retransmitted += u64::from(segment.is_retransmission);
+        (0..messages_sent).for_each(|_| self.finish_message(now));
+        let ecn = if segment.ect { Ecn::Ect0 } else { Ecn::NotCapable };
+        Some((Says::Segment(segment), sizes.of_segment(segment.len), ecn))
+    }
+
+    #[inline]
+    fn take_packet(&mut self, now: Time) -> Write {
+        debug_assert!(self.due() <= now, "a flow is asked before it is due");
+        if self.sending == self.messages.len() {
+            self.release();
+        }
+        let message = self.messages[self.sending];
+        let number = self.next.ahead_of(message.first) as u32;
+        let (is_first, is_last) = (number == 0, number + 1 == message.packets);
+        let payload = if is_last { message.size - u64::from(number) * self.payload_max } else { self.payload_max };
+        let is_every = self.terms.ack_every.is_some_and(|every| (number + 1).is_multiple_of(every.get()));
+        let write = Write {
+            psn: self.next,
+            message_bytes: message.size as u32,
+            payload_bytes: payload as u16,
+            is_first,
+            is_last,
+            ack_request: std::mem::take(&mut self.begins_anew) || is_last || is_every || self.terms.acks_every_packet,
+            sent_at: now,
+        };
+        if write.ack_request {
+            if !self.awaits_ack() {
+                self.progress = now;
+            }
+            self.asked = Some(self.next);
+        }
+        self.next = self.next.plus(1);
+        self.next_byte += payload;
+        let is_fresh = self.next.ahead_of(self.fresh) > 0;
+        if is_fresh {
+            self.fresh = self.next;
+            self.fresh_byte = self.next_byte;
+        } else {
+            self.stats.retransmitted += 1;
+        }
+        self.stats.payload += Bytes::new(payload);
+        self.sending += usize::from(is_last);
+        if is_last && is_fresh {
+            self.finish_message(now);
+        }
+        write
+    }
+
+    /// Makes the next message the present one.
+    fn release(&mut self) {
+        let (released, size) = self.next_message();
+        self.messages.push_back(Message {
+            first: self.next,
+            packets: size.get().div_ceil(self.payload_max) as u32,
+            size: size.get(),
+            offset: self.released,
+            released,
+        });
+        self.released += size.get();
+    }
+
+    /// When the next message is released, and its size; fixes when the one after it comes.
+    fn next_message(&mut self) -> (Time, Bytes) {
+        let size = self.left.map_or(self.terms.message, |left| left.min(self.terms.message));
+        let released = self.next_release;
+        self.left = self.left.map(|left| left - size);
+        self.next_release = match self.terms.repeat {
+            Repeat::BackToBack => Time::NEVER,
+            Repeat::Every(period) => self.unless_ended(released.saturating_add(period)),
+        };
+        (released, size)
+    }
+
+    /// The last packet of a message has been sent for the first time.
+    fn finish_message(&mut self, now: Time) {
+        self.stats.messages_sent += 1;
+        if self.terms.repeat == Repeat::BackToBack {
+            self.next_release = self.unless_ended(now);
+        }
+    }
+
+    fn unless_ended(&self, release: Time) -> Time {
+        if release < self.terms.stop && self.left != Some(Bytes::ZERO) { release } else { Time::NEVER }
+    }
+
+    /// Notes the frame that carried the packet last taken, and takes so much on the link.
+    #[inline]
+    pub(super) fn handle_sent(&mut self, now: Time, wire: Bytes) {
+        self.stats.frames += 1;
+        self.stats.wire += wire;
+        if let Some(pacer) = &mut self.pacer {
+            pacer.send(now, wire);
+        }
+        if let Some(controlled) = &mut self.controlled {
+            controlled.handle_sent(now, wire);
+        }
+    }
+
+    /// Takes an acknowledgement. Calls `done` with the release and the size of each message that it completes.
+    pub(super) fn handle_ack(
+        &mut self,
+        now: Time,
+        ack: &Ack,
+        hops: &[HopTelemetry],
+        mut done: impl FnMut(Time, Bytes),
+    ) {
+        // A negative one acknowledges all that comes before the packet that it asks for.
+        let after = if ack.is_negative { ack.psn } else { ack.psn.plus(1) };
+        self.stats.naks += u64::from(ack.is_negative);
+        if after.ahead_of(self.fresh) > 0 {
+            self.stats.acks_unexpected += 1;
+            return;
+        }
+        let goes_back = self.terms.retransmission.is_some();
+        if ack.is_negative && !goes_back {
+            return;
+        }
+        if after.ahead_of(self.unacknowledged) > 0 {
+            self.unacknowledged = after;
+            self.progress = now;
+        }
+        while let Some(message) = self.messages.front()
+            && self.unacknowledged.ahead_of(message.first.plus(message.packets - 1)) > 0
+        {
+            self.stats.note_done(now, message.released, message.size);
+            done(message.released, Bytes::new(message.size));
+            self.messages.pop_front();
+            self.sending = self.sending.saturating_sub(1);
+        }
+        self.acknowledged = match self.messages.front() {
+            Some(message) => {
+                message.offset + self.unacknowledged.ahead_of(message.first).max(0) as u64 * self.payload_max
+            }
+            None => self.released,
+        };
+        if ack.is_negative || self.next.ahead_of(self.unacknowledged) < 0 {
+            self.go_back();
+        }
+        if let Some(controlled) = &mut self.controlled
+            && (ack.echo != Time::NEVER || self.terms.stamps == Stamps::None)
+        {
+            let (acked, sent, rtt) = (self.acknowledged, self.fresh_byte, now.since(ack.echo));
+            controlled.handle_ack(now, &AckSignal { acked, sent, rtt, is_marked: ack.is_marked, hops });
+        }
+    }
+
+    /// Takes an acknowledgement of TCP. Calls `done` as [`Sender::handle_ack`] does.
+    pub(super) fn handle_tcp_ack(&mut self, now: Time, ack: &TcpAck, mut done: impl FnMut(Time, Bytes)) {
+        let Some(tcp) = &mut self.tcp else {
+            self.stats.acks_unexpected += 1;
+            return;
+        };
+        tcp.end.handle_ack(now, &ack.into());
+        while let Some(message) = tcp.take_done() {
+            self.stats.note_done(now, message.released, message.size);
+            done(message.released, Bytes::new(message.size));
+        }
+    }
+
+    /// Whether an acknowledgement is asked for that has not come.
+    #[inline]
+    fn awaits_ack(&self) -> bool {
+        self.asked.is_some_and(|asked| asked.ahead_of(self.unacknowledged) >= 0)
+    }
+
+    /// What is sent next is the first packet that is not acknowledged.
+    fn go_back(&mut self) {
+        self.asked = None;
+        self.begins_anew = true;
+        self.next = self.unacknowledged;
+        self.next_byte = self.acknowledged;
+        let is_next = |message: &Message| {
+            let ahead = self.next.ahead_of(message.first);
+            (0..message.packets as i32).contains(&ahead)
+        };
+        self.sending = self.messages.iter().position(is_next).unwrap_or(self.messages.len());
+    }
+
+    /// When an acknowledgement is overdue; [`Time::NEVER`] if none is waited for.
+    #[inline]
+    pub(super) fn deadline(&self) -> Time {
+        if let Some(tcp) = &self.tcp {
+            return tcp.end.next_timeout();
+        }
+        match self.terms.retransmission {
+            Some(timeout) if self.awaits_ack() => self.progress.saturating_add(timeout),
+            _ => Time::NEVER,
+        }
+    }
+
+    /// An acknowledgement is overdue at `now`: all that is not acknowledged is sent again.
+    pub(super) fn handle_timeout(&mut self, now: Time) {
+        self.stats.timeouts += 1;
+        match &mut self.tcp {
+            Some(tcp) => tcp.end.handle_timeout(now),
+            None => {
+                self.progress = now;
+                self.go_back();
+            }
+        }
+    }
+
+    pub(super) fn handle_cnp(&mut self, now: Time) {
+        self.stats.congestion_notifications += 1;
+        if let Some(controlled) = &mut self.controlled {
+            controlled.handle_cnp(now);
+        }
+    }
+
+    pub(super) fn is_finished(&self) -> bool {
+        let is_acknowledged = self.messages.is_empty() && self.tcp.as_ref().is_none_or(|tcp| tcp.messages() == 0);
+        is_acknowledged && self.next_release == Time::NEVER
+    }
+
+    /// The connection, if it is TCP's.
+    pub(super) fn tcp(&self) -> Option<&TcpSender> {
+        self.tcp.as_ref().map(|tcp| &tcp.end)
+    }
+
+    /// Its longest frame, without FCS.
+    pub(super) fn frame_bytes_max(&self) -> u32 {
+        self.frame_bytes_max
+    }
+
+    /// The hash of its frames.
+    pub(super) fn flow_hash(&self) -> u32 {
+        self.flow_hash
+    }
+
+    pub(super) fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    pub(super) fn stats(&self) -> &SenderStats {
+        &self.stats
+    }
+}
+
+/// The longest frame of a connection of TCP, without FCS.
+fn longest(tcp: &Sending, sizes: &FrameSizes) -> u32 {
+    u32::from(sizes.of_segment(tcp.mss))
+}

@@ -1,0 +1,154 @@
+//! What hosts and the control thread share while a scenario runs.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use weir_nic::host::{Host, HostStats};
+use weir_results::record::LinkWords;
+use weir_results::run_dir::FlowSample;
+use weir_scenario::Scenario;
+use weir_units::{BitRate, Bytes, CLASSES, Class, Span, Time};
+
+/// Counters of the hosts, for samples, the last words of hosts and wires, and the scenario's beginning.
+///
+/// Relaxed throughout: each number stands alone, and a sample may be a poll old. A snapshot is not consistent as a
+/// whole; what must be exact is taken from the hosts when they are done.
+#[derive(Debug)]
+pub(super) struct Board {
+    /// The clock's reading at the scenario's start, in picoseconds; until then [`NOT_BEGUN`].
+    begins: AtomicU64,
+    flows: Box<[FlowCell]>,
+    hosts: Box<[HostCell]>,
+    /// What each link between switches leaves.
+    links: Box<[Mutex<Option<LinkWords>>]>,
+}
+
+const NOT_BEGUN: u64 = u64::MAX;
+
+/// A flow: one writer for each field, the sending and the receiving host.
+#[derive(Debug, Default)]
+struct FlowCell {
+    sent: AtomicU64,
+    received: AtomicU64,
+}
+
+#[derive(Debug)]
+struct HostCell {
+    name: String,
+    /// The scenario's flows that the host sends and receives, in its own order.
+    sends: Vec<usize>,
+    receives: Vec<usize>,
+    finished: AtomicBool,
+    /// The rate that the switch sets each class, in bits a second; 0 under a flow control that sets none.
+    rates: [AtomicU64; CLASSES],
+    last: Mutex<Option<LastWords>>,
+}
+
+/// What a host leaves when it is done.
+#[derive(Clone, Debug)]
+pub(super) struct LastWords {
+    pub(super) stats: HostStats,
+    /// Line time that the host lost, because it was polled too late to catch up.
+    pub(super) late: Span,
+    /// Of the link toward the host, and toward the switch.
+    pub(super) link: LinkWords,
+}
+
+impl Board {
+    pub(super) fn new(scenario: &Scenario) -> Board {
+        let mut has_messages = vec![false; scenario.hosts.len()];
+        let messages = scenario.traffic.iter().flat_map(|plan| plan.before(scenario.end));
+        messages.for_each(|message| has_messages[message.from as usize] = true);
+        let hosts = scenario.hosts.iter().enumerate().map(|(n, plan)| {
+            let flows = scenario.flows_of(n);
+            HostCell {
+                name: plan.name.clone(),
+                sends: flows.sends.iter().map(|(flow, _)| *flow).collect(),
+                receives: flows.receives.iter().map(|(flow, _)| *flow).collect(),
+                // A host that sends nothing may never tell.
+                finished: AtomicBool::new(flows.sends.is_empty() && !has_messages[n]),
+                rates: Default::default(),
+                last: Mutex::new(None),
+            }
+        });
+        Board {
+            begins: AtomicU64::new(NOT_BEGUN),
+            flows: scenario.flows.iter().map(|_| FlowCell::default()).collect(),
+            hosts: hosts.collect(),
+            links: scenario.links.iter().map(|_| Mutex::new(None)).collect(),
+        }
+    }
+
+    /// Sets the clock's reading at which the scenario begins.
+    pub(super) fn begin(&self, at: Time) {
+        self.begins.store(at.as_picos(), Ordering::Relaxed);
+    }
+
+    /// The scenario's time at a reading of the clock; `None` before its start.
+    #[inline]
+    pub(super) fn scenario_time(&self, clock: Time) -> Option<Time> {
+        clock.as_picos().checked_sub(self.begins.load(Ordering::Relaxed)).map(Time::from_picos)
+    }
+
+    /// A host tells how far its flows are.
+    pub(super) fn publish(&self, now: Time, host: usize, state: &Host) {
+        let cell = &self.hosts[host];
+        for (n, flow) in cell.sends.iter().enumerate() {
+            self.flows[*flow].sent.store(state.sender_stats(n).payload.get(), Ordering::Relaxed);
+        }
+        for (n, flow) in cell.receives.iter().enumerate() {
+            self.flows[*flow].received.store(state.receiver_stats(n).payload.get(), Ordering::Relaxed);
+        }
+        for class in Class::in_mask(state.config().lossless) {
+            let rate = state.peer_rate(now, class).map_or(0, BitRate::as_bps);
+            cell.rates[class.index()].store(rate, Ordering::Relaxed);
+        }
+        cell.finished.store(state.is_finished(), Ordering::Relaxed);
+    }
+
+    /// The rate that the switch has set a host's class, under GFC.
+    pub(super) fn rate(&self, host: usize, class: Class) -> Option<BitRate> {
+        let bps = self.hosts[host].rates[class.index()].load(Ordering::Relaxed);
+        (bps > 0).then(|| BitRate::bps(bps))
+    }
+
+    /// A host leaves its last counters.
+    pub(super) fn leave(&self, host: usize, last: LastWords) {
+        *self.hosts[host].last.lock().expect("nobody panics with this lock held") = Some(last);
+    }
+
+    /// The counters that a host left, and the places of its flows among the scenario's: sent, received.
+    pub(super) fn left_by(&self, host: usize) -> Option<(LastWords, &[usize], &[usize])> {
+        let cell = &self.hosts[host];
+        let last = cell.last.lock().expect("nobody panics with this lock held").clone()?;
+        Some((last, &cell.sends, &cell.receives))
+    }
+
+    /// A wire leaves its last counters.
+    pub(super) fn leave_link(&self, link: usize, last: LinkWords) {
+        *self.links[link].lock().expect("nobody panics with this lock held") = Some(last);
+    }
+
+    /// The counters that a wire left.
+    pub(super) fn left_by_link(&self, link: usize) -> Option<LinkWords> {
+        *self.links[link].lock().expect("nobody panics with this lock held")
+    }
+
+    /// How far each flow is.
+    pub(super) fn flows(&self) -> impl Iterator<Item = FlowSample> {
+        self.flows.iter().map(|flow| FlowSample {
+            sent: Bytes::new(flow.sent.load(Ordering::Relaxed)),
+            received: Bytes::new(flow.received.load(Ordering::Relaxed)),
+        })
+    }
+
+    pub(super) fn all_finished(&self) -> bool {
+        self.hosts.iter().all(|host| host.finished.load(Ordering::Relaxed))
+    }
+
+    /// The names of the hosts that have not finished.
+    pub(super) fn unfinished(&self) -> Vec<String> {
+        let late = self.hosts.iter().filter(|host| !host.finished.load(Ordering::Relaxed));
+        late.map(|host| host.name.clone()).collect()
+    }
+}

@@ -1,0 +1,201 @@
+//! One direction of a link.
+
+use weir_results::feedback::{FeedbackProbe, FeedbackStats};
+use weir_results::record::LinkWords;
+use weir_scenario::link::{DelayLine, FaultCounters, FaultPlan, Faults, LinkFrame};
+use weir_units::{Span, Time};
+
+/// One direction of a link: frames enter, faults befall them, and what is left comes out after the propagation delay.
+///
+/// It holds no more than its capacity. Offer no more frames than there is [`Lane::room`] for: they wait with their sender, and
+/// none is lost but by a fault.
+#[derive(Debug)]
+pub struct Lane<T> {
+    faults: Faults<T>,
+    line: DelayLine<T>,
+    delivered: u64,
+    /// Of the data on this lane.
+    probe: Option<FeedbackProbe>,
+}
+
+impl<T: LinkFrame> Lane<T> {
+    /// A lane of this delay that holds `capacity` frames, and what goes wrong on it.
+    pub fn new(delay: Span, capacity: usize, faults: FaultPlan) -> Lane<T> {
+        Lane { faults: Faults::new(faults), line: DelayLine::new(delay, capacity), delivered: 0, probe: None }
+    }
+
+    /// The lane with a probe of the feedback delay of its data.
+    pub fn with_probe(mut self) -> Lane<T> {
+        self.probe = Some(FeedbackProbe::new(self.line.room()));
+        self
+    }
+
+    /// The probe, to be told of the messages that come back on the other lane.
+    pub fn probe_mut(&mut self) -> Option<&mut FeedbackProbe> {
+        self.probe.as_mut()
+    }
+
+    /// What the probe has measured.
+    pub fn feedback(&self) -> Option<FeedbackStats> {
+        self.probe.as_ref().map(FeedbackProbe::stats)
+    }
+
+    /// Frames that may be on a lane of this capacity at once, held ones included.
+    pub fn frames_max(capacity: usize, faults: &FaultPlan) -> usize {
+        capacity + if faults.is_none() { 0 } else { Faults::<T>::HELD_MAX }
+    }
+
+    /// How many more frames the lane takes now.
+    pub fn room(&self) -> usize {
+        let room = self.line.room();
+        if self.faults.plan().is_none() { room } else { room / Faults::<T>::OUT_MAX }
+    }
+
+    /// Takes a frame that enters at `now`, which must not be earlier than at the call before. `copy` doubles it, or can't.
+    ///
+    /// # Panics
+    /// If there is no room.
+    pub fn handle(&mut self, now: Time, frame: T, copy: impl FnOnce(&T) -> Option<T>) {
+        assert!(self.room() > 0, "a frame for a lane that is full");
+        let plan = self.faults.plan();
+        let is_chosen = !plan.is_none() && plan.frames.includes(&frame);
+        let Lane { faults, line, probe, .. } = self;
+        faults.handle(now, frame, is_chosen, copy, |frame| enter(line, probe, now, frame));
+    }
+
+    /// The next frame that has arrived by `now`.
+    pub fn poll(&mut self, now: Time) -> Option<T> {
+        while self.line.room() > 0
+            && let Some(frame) = self.faults.poll(now)
+        {
+            enter(&mut self.line, &mut self.probe, now, frame);
+        }
+        let frame = self.line.poll(now)?;
+        self.delivered += 1;
+        if let Some(probe) = &mut self.probe
+            && !frame.is_control()
+        {
+            probe.handle_data_delivered(now);
+        }
+        Some(frame)
+    }
+
+    /// Takes everything off the lane.
+    pub fn clear(&mut self) {
+        while self.faults.poll(Time::NEVER).is_some() {}
+        while self.line.poll(Time::NEVER).is_some() {}
+    }
+
+    /// Frames that came out.
+    pub fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
+    /// What has gone wrong.
+    pub fn fault_counters(&self) -> FaultCounters {
+        self.faults.counters()
+    }
+}
+
+fn enter<T: LinkFrame>(line: &mut DelayLine<T>, probe: &mut Option<FeedbackProbe>, now: Time, frame: T) {
+    if let Some(probe) = probe
+        && !frame.is_control()
+    {
+        probe.handle_data_entered(now);
+    }
+    assert!(line.push(now, frame).is_ok(), "there was room");
+}
+
+/// What a link's two lanes leave.
+pub fn words<F: LinkFrame>(lanes: [&Lane<F>; 2]) -> LinkWords {
+    LinkWords {
+        delivered: lanes.map(Lane::delivered),
+        faults: lanes.map(Lane::fault_counters),
+        feedback: lanes.map(Lane::feedback),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_scenario::link::ChosenFrames;
+
+    /// A frame of data that has nothing but a number.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    struct Numbered(u32);
+
+    impl LinkFrame for Numbered {
+        fn is_control(&self) -> bool {
+            false
+        }
+
+        fn dscp(&self) -> Option<u8> {
+            None
+        }
+    }
+
+    fn at(ns: u64) -> Time {
+        Time::from_nanos(ns)
+    }
+
+    #[test]
+    fn a_full_lane_has_no_room_and_loses_nothing() {
+        let mut lane = Lane::new(Span::from_micros(1), 3, FaultPlan::default());
+        for n in 0..3 {
+            assert_eq!(lane.room(), 3 - n);
+            lane.handle(at(0), Numbered(n as u32), |n| Some(*n));
+        }
+        assert_eq!(
+            (lane.room(), lane.poll(at(999)), lane.poll(at(1_000)), lane.room()),
+            (0, None, Some(Numbered(0)), 1)
+        );
+        lane.handle(at(1_000), Numbered(3), |n| Some(*n));
+        let rest: Vec<u32> = std::iter::from_fn(|| lane.poll(at(2_000))).map(|frame| frame.0).collect();
+        assert_eq!((rest, lane.delivered(), lane.poll(Time::NEVER)), (vec![1, 2, 3], 4, None));
+    }
+
+    #[test]
+    fn there_is_room_for_what_faults_add() {
+        let twice = FaultPlan {
+            frames: ChosenFrames::Data,
+            duplication_ppm: 400_000,
+            reordering_ppm: 400_000,
+            until: Time::NEVER,
+            seed: 3,
+            ..FaultPlan::default()
+        };
+        let mut lane = Lane::new(Span::from_micros(5), 16, twice);
+        let (mut entered, mut left) = (0u32, 0);
+        for now in 0..2_000 {
+            if lane.room() > 0 {
+                lane.handle(at(now * 100), Numbered(entered), |n| Some(*n));
+                entered += 1;
+            }
+            while lane.poll(at(now * 100)).is_some() {
+                left += 1;
+            }
+        }
+        while lane.poll(at(1_000_000)).is_some() {
+            left += 1;
+        }
+        let counters = lane.fault_counters();
+        // What was held to the end enters the line then.
+        left += std::iter::from_fn(|| lane.poll(Time::NEVER)).count() as u64;
+        assert!(counters.doubled > 100 && counters.reordered > 100, "{counters:?}");
+        assert_eq!(left, u64::from(entered) + counters.doubled);
+    }
+
+    #[test]
+    fn a_probe_sees_the_lanes_own_data() {
+        let pause = weir_flowctl::frame::ControlFrame::Pause(9).encode(Default::default());
+        let mut lane = Lane::new(Span::from_micros(1), 3, FaultPlan::default()).with_probe();
+        lane.handle(at(100), Numbered(0), |n| Some(*n));
+        let probe = lane.probe_mut().unwrap();
+        probe.handle_message(at(200), at(50), &pause);
+        probe.handle_applied(at(200));
+        lane.handle(at(300), Numbered(1), |n| Some(*n));
+        assert_eq!((lane.poll(at(1_100)), lane.poll(at(1_300))), (Some(Numbered(0)), Some(Numbered(1))));
+        let feedback = lane.feedback().unwrap();
+        assert_eq!((feedback.count, feedback.longest), (1, Span::from_nanos(1_050)));
+    }
+}

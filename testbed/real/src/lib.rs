@@ -1,0 +1,346 @@
+//! The backend that runs a scenario with real frames: the switches on DPDK lcores, and at the far end of each of their
+//! ring ports a host, or a wire to another switch.
+//!
+//! Switches, hosts and links go by one clock, which runs slower than real time by the scenario's dilation, so that a
+//! small machine keeps up with fast links. Every time that is reported is the scenario's.
+
+#![forbid(unsafe_code)]
+
+mod attachment;
+mod board;
+mod capture;
+mod connections;
+mod fit;
+mod instants;
+mod lane;
+mod on_link;
+mod recorder;
+mod results;
+mod station;
+mod wire;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use weir_config::{CatchUp, Device, SwitchConfig};
+use weir_dpdk_driver::{
+    CATCH_UP_BASE, DriverError, Fabric, FabricOptions, Memory, Placement, RunningFabric, Runtime, Stopped,
+    pci_addresses_of,
+};
+use weir_dpdk_io::RingEnd;
+use weir_nic::host::{Host, HostError};
+use weir_results::record::{ProgressOf, write_configs};
+use weir_results::run_dir::{FlowSample, RunDir, RunDirError, Summary};
+use weir_scenario::{HostPlan, LinkPlan, PortPlace, Scenario, ScenarioError};
+use weir_switch_core::Report;
+use weir_units::{BitRate, Span, Time};
+
+use attachment::Attachment;
+use board::Board;
+use connections::Connections;
+use instants::PortInstants;
+use on_link::LinkShape;
+use recorder::Recorder;
+use station::{Reader, Station};
+use wire::{Wire, WireEnd};
+
+pub use fit::fitting_dilation;
+pub use weir_results::record::Progress;
+
+/// CPUs that hosts are spread over, where there are as many besides the switch's.
+const HOST_CPUS_MAX: usize = 4;
+/// What a ring port is taken to send at that has no rate.
+const UNSHAPED: BitRate = BitRate::gbps(100);
+/// Between the start of the loops and the scenario's start, in real time.
+const LEAD: Duration = Duration::from_millis(20);
+/// How often the hosts' notes are collected, in real time.
+const COLLECT_EVERY: Duration = Duration::from_millis(2);
+/// How long hosts may take to finish after the scenario's end, in real time.
+const FINISH_WITHIN: Duration = Duration::from_secs(20);
+/// How long the switch may take to send what it holds.
+const DRAIN_WITHIN: Duration = Duration::from_secs(2);
+
+/// DPDK, started, to run scenarios one after another. Once a process.
+#[derive(Debug)]
+pub struct DpdkBackend {
+    runtime: Runtime,
+    /// CPUs for hosts alone; none where hosts are polled beside the switch.
+    host_cpus: Vec<u32>,
+}
+
+/// Why a scenario does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum BackendError {
+    /// The scenario does not hold together.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// DPDK, a port or the switch.
+    #[error(transparent)]
+    Driver(#[from] DriverError),
+    /// A host.
+    #[error("host {host}: {source}")]
+    Host {
+        /// Its name.
+        host: String,
+        /// Why.
+        source: HostError,
+    },
+    /// The results can't be written.
+    #[error(transparent)]
+    RunDir(#[from] RunDirError),
+    /// A file of the results can't be written.
+    #[error("the results can't be written: {0}")]
+    Write(#[from] std::io::Error),
+    /// The port of a host or a link is no ring.
+    #[error("port {0} has its peer in this process, so its device must be a ring")]
+    NoRing(String),
+    /// The ring is another port's too.
+    #[error("the far end of port {port} can't be had: {source}")]
+    FarEnd {
+        /// The port.
+        port: String,
+        /// Why.
+        source: weir_dpdk_io::PortError,
+    },
+    /// A host's own device.
+    #[error("host {host}: its device can't be had: {source}")]
+    Device {
+        /// The host.
+        host: String,
+        /// Why.
+        source: weir_dpdk_io::PortError,
+    },
+    /// An lcore's loop ended.
+    #[error("an lcore stopped in the middle of the run")]
+    LcoreFailed,
+}
+
+impl DpdkBackend {
+    /// Starts DPDK with the memory that the largest of `scenarios` needs; only scenarios of that size can run.
+    ///
+    /// Hosts get CPUs of their own only where all scenarios run in real time. A dilated scenario has the time to poll
+    /// its hosts in turn with the switch on one CPU, and should: when the machine takes that CPU away, everybody stands
+    /// still together, and only time is lost. On CPUs of their own, hosts would go on sending to a switch that stands.
+    pub fn start(scenarios: &[Scenario]) -> Result<DpdkBackend, DriverError> {
+        let allowed = weir_dpdk_io::cpu::allowed();
+        let of_switches = scenarios.iter().flat_map(|scenario| &scenario.switches).flat_map(|switch| &switch.ports);
+        let of_hosts = scenarios.iter().flat_map(|scenario| &scenario.hosts).filter_map(|host| host.device.as_ref());
+        let mut pci = pci_addresses_of(of_switches.map(|port| &port.device).chain(of_hosts));
+        pci.sort();
+        pci.dedup();
+        let mut cpus = Vec::new();
+        let mut memory_mb = 0;
+        for scenario in scenarios {
+            let placement = placement(scenario, &allowed)?;
+            let mut memory = Memory::of(&scenario.switches, HOST_CPUS_MAX + 3, mbufs_of(scenario));
+            memory.for_devices = !pci.is_empty();
+            memory_mb = memory_mb.max(memory.megabytes());
+            cpus.extend(placement.cpus.into_iter().filter(|cpu| !cpus.contains(cpu)).collect::<Vec<_>>());
+        }
+        let options = FabricOptions { memory_mb, ..FabricOptions::default() };
+        let in_real_time = scenarios.iter().all(|scenario| scenario.time_dilation() == 1);
+        let others = allowed.iter().copied().filter(|cpu| in_real_time && !cpus.contains(cpu));
+        let host_cpus: Vec<u32> = others.take(HOST_CPUS_MAX).collect();
+        cpus.extend(&host_cpus);
+        Ok(DpdkBackend { runtime: Runtime::start("weir-testbed", &cpus, &pci, &options)?, host_cpus })
+    }
+
+    /// Runs a scenario and writes its results; returns them too. `observe` is told how it goes at every sample.
+    pub fn run(
+        &self,
+        scenario: &Scenario,
+        run: RunDir,
+        observe: &mut dyn FnMut(&Progress),
+    ) -> Result<Summary, BackendError> {
+        let started = Instant::now();
+        scenario.check()?;
+        let scenario = &in_step(scenario.with_static_macs());
+        write_configs(scenario, &run)?;
+        let board = Arc::new(Board::new(scenario));
+        let Prepared { fabric, readers, connections } = self.prepare(scenario, &board)?;
+        let mut recorder = Recorder::new(scenario, &run, board.clone(), readers, connections)?;
+        let running = fabric.start()?;
+        let outcome = conduct(scenario, &running, &board, &mut recorder, observe);
+        let stopped = running.stop(DRAIN_WITHIN)?;
+        recorder.collect()?;
+        let (record, traffic) = recorder.finish()?;
+        outcome?;
+        let summary = results::summary(scenario, &board, &stopped, (record, traffic), started.elapsed());
+        run.finish(&summary)?;
+        Ok(summary)
+    }
+
+    /// Opens the ports and puts hosts and wires behind them.
+    fn prepare(&self, scenario: &Scenario, board: &Arc<Board>) -> Result<Prepared<'_>, BackendError> {
+        let mut placement = placement(scenario, &weir_dpdk_io::cpu::allowed())?;
+        let of_switches = placement.cpus.len();
+        placement.cpus.extend(&self.host_cpus);
+        let cpu = |n: usize| match self.host_cpus.len() {
+            0 => of_switches - 1,
+            cpus => of_switches + n % cpus,
+        };
+        let mut fabric = Fabric::prepare(&self.runtime, &scenario.switches, &placement, mbufs_of(scenario))?;
+        let mut readers = Vec::new();
+        let of_host = |n: usize, source| BackendError::Host { host: scenario.hosts[n].name.clone(), source };
+        let hosts = (0..scenario.hosts.len()).map(|n| {
+            scenario.host(n, slack(&scenario.switches[scenario.hosts[n].switch])).map_err(|error| of_host(n, error))
+        });
+        let mut hosts = hosts.collect::<Result<Vec<Host>, _>>()?;
+        let connections = Connections::open(scenario, &mut hosts).map_err(|(n, error)| of_host(n, error))?;
+        for (n, (plan, host)) in scenario.hosts.iter().zip(hosts).enumerate() {
+            let attachment = match &plan.device {
+                None => Attachment::Ring(far_end(&mut fabric, scenario, plan.place())?),
+                Some(device) => {
+                    let mtu = scenario.switches[plan.switch].mtu.get() as u16;
+                    let opened = fabric.open_device(device, mtu);
+                    let (rx, tx) = opened.map_err(|source| BackendError::Device { host: plan.name.clone(), source })?;
+                    Attachment::Device(rx, tx)
+                }
+            };
+            let capture = scenario.capture.as_ref().filter(|plan| plan.host == n);
+            let (shape, pool) = (host_link(scenario, plan), fabric.store().data.clone());
+            let port = (plan.place(), instants(&fabric, plan.place()));
+            let (station, reader) = Station::new((n, host), port, shape, attachment, pool, board.clone(), capture);
+            fabric.add_task(cpu(n), Box::new(station));
+            readers.push(reader);
+        }
+        for (n, plan) in scenario.links.iter().enumerate().filter(|(_, plan)| scenario.is_emulated(plan)) {
+            let mut end = |place| -> Result<WireEnd, BackendError> {
+                let ring = far_end(&mut fabric, scenario, place)?;
+                Ok(WireEnd::new(place, instants(&fabric, place), ring))
+            };
+            let ends = [end(plan.ends[0])?, end(plan.ends[1])?];
+            let (shape, pool) = (switch_link(scenario, plan), fabric.store().data.clone());
+            let (wire, reader) = Wire::new(n, ends, shape, pool, board.clone());
+            fabric.add_task(cpu(scenario.hosts.len() + n), Box::new(wire));
+            readers.push(reader);
+        }
+        Ok(Prepared { fabric, readers, connections })
+    }
+}
+
+/// Switches, hosts and wires, about to run.
+struct Prepared<'a> {
+    fabric: Fabric<'a>,
+    readers: Vec<Reader>,
+    connections: Connections,
+}
+
+/// The far end of a port's ring.
+fn far_end(fabric: &mut Fabric<'_>, scenario: &Scenario, place: PortPlace) -> Result<RingEnd, BackendError> {
+    let Device::Ring(ring) = &scenario.switches[place.switch].ports[place.port].device else {
+        return Err(BackendError::NoRing(scenario.port_name(place)));
+    };
+    fabric.open_far_end(ring).map_err(|source| BackendError::FarEnd { port: scenario.port_name(place), source })
+}
+
+/// What a port tells of its flow control.
+fn instants(fabric: &Fabric<'_>, place: PortPlace) -> PortInstants {
+    PortInstants::new(fabric.shared(place.switch).ports()[place.port].feedback())
+}
+
+/// Lets the scenario run, and samples it, until all hosts have finished or take too long.
+fn conduct(
+    scenario: &Scenario,
+    running: &RunningFabric,
+    board: &Board,
+    recorder: &mut Recorder<'_>,
+    observe: &mut dyn FnMut(&Progress),
+) -> Result<(), BackendError> {
+    let mut progress = ProgressOf::default();
+    let dilation = u64::from(scenario.time_dilation());
+    let lead = Span::from_nanos(LEAD.as_nanos() as u64).divided_by(dilation);
+    board.begin(running.now() + lead);
+    for next in recorder.schedule() {
+        loop {
+            let left = next.since(board.scenario_time(running.now()).unwrap_or(Time::ZERO));
+            if left == Span::ZERO {
+                break;
+            }
+            let left = Duration::from_nanos((left * dilation).as_nanos().max(1_000));
+            std::thread::park_timeout(left.min(COLLECT_EVERY));
+            recorder.collect()?;
+        }
+        if running.has_failed() {
+            return Err(BackendError::LcoreFailed);
+        }
+        if recorder.is_due(next) {
+            let (now, reports) = reports(scenario, running, board)?;
+            recorder.sample(now, &reports)?;
+            let flows: Vec<FlowSample> = board.flows().collect();
+            observe(&progress.at(now, &flows, &reports));
+        }
+    }
+    let deadline = Instant::now() + FINISH_WITHIN;
+    while !board.all_finished() && !recorder.is_deadlocked() && Instant::now() < deadline {
+        std::thread::park_timeout(COLLECT_EVERY);
+        recorder.collect()?;
+        let (now, reports) = reports(scenario, running, board)?;
+        recorder.look_for_deadlock(now, &reports)?;
+    }
+    // What is behind the last acknowledgement: RESUME frames, on their way for a link's delay.
+    let settle = Duration::from_nanos((scenario.longest_delay() * 2 * dilation).as_nanos());
+    std::thread::park_timeout(settle + Duration::from_millis(10));
+    Ok(())
+}
+
+/// The switches' reports, and the scenario's time of the first of them.
+fn reports(scenario: &Scenario, running: &RunningFabric, board: &Board) -> Result<(Time, Vec<Report>), DriverError> {
+    let reports = (0..scenario.switches.len()).map(|switch| running.report(switch)).collect::<Result<Vec<_>, _>>()?;
+    let now = reports.first().and_then(|report| board.scenario_time(report.at)).unwrap_or(Time::ZERO);
+    Ok((now, reports))
+}
+
+/// Dilated, several switches share one CPU, as [`DpdkBackend::start`] has it of switch and hosts: no neighbour runs on while
+/// another one stands.
+fn placement(scenario: &Scenario, allowed: &[u32]) -> Result<Placement, DriverError> {
+    let names_cores = |switch: &SwitchConfig| !switch.lcores.cores.is_empty();
+    let together = scenario.switches.len() > 1 && scenario.time_dilation() > 1;
+    let allowed = if together && !scenario.switches.iter().any(names_cores) { &allowed[..1] } else { allowed };
+    Placement::new(&scenario.switches, allowed, 0)
+}
+
+/// How far ports of a switch that are polled late may catch up, and hosts on them: both alike, since with more, hosts would
+/// outrun a switch that lost the same time, and congest it. Unless something else is configured that is little: who is polled
+/// in turn on one CPU stands still together, as if the clock stood, and it is a burst that would disturb.
+fn slack(switch: &SwitchConfig) -> Span {
+    let real = match switch.lcores.catch_up {
+        CatchUp::Auto => CATCH_UP_BASE,
+        CatchUp::AtMost(most) => most,
+    };
+    real.divided_by(u64::from(switch.time_dilation))
+}
+
+/// Tells the switches so.
+fn in_step(mut scenario: Scenario) -> Scenario {
+    for switch in &mut scenario.switches {
+        if switch.lcores.catch_up == CatchUp::Auto {
+            switch.lcores.catch_up = CatchUp::AtMost(CATCH_UP_BASE);
+        }
+    }
+    scenario
+}
+
+/// How late who is polled may be; a link has room for that.
+fn late(scenario: &Scenario) -> Span {
+    scenario.switches.iter().map(slack).max().unwrap_or(Span::ZERO) * 4
+}
+
+fn host_link(scenario: &Scenario, plan: &HostPlan) -> LinkShape {
+    // A device has a cable of its own.
+    let delay = if plan.device.is_some() { Span::ZERO } else { plan.link_delay };
+    LinkShape::new(plan.nic.rate, delay, late(scenario), plan.faults)
+}
+
+fn switch_link(scenario: &Scenario, plan: &LinkPlan) -> LinkShape {
+    let rates = plan.ends.iter().filter_map(|end| scenario.switches[end.switch].ports[end.port].rate);
+    let rate = rates.max().unwrap_or(UNSHAPED);
+    LinkShape::new(rate, plan.delay, late(scenario), plan.faults)
+}
+
+/// Mbufs that hosts and links hold.
+fn mbufs_of(scenario: &Scenario) -> u32 {
+    let of_hosts = scenario.hosts.iter().map(|plan| host_link(scenario, plan));
+    let of_links = scenario.links.iter().map(|plan| switch_link(scenario, plan));
+    of_hosts.chain(of_links).map(|shape| shape.mbufs()).sum::<usize>() as u32
+}

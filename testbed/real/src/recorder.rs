@@ -1,0 +1,134 @@
+//! The control thread's notebook: what lcores have noted, and the capture, on their way to the run's files.
+
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::sync::Arc;
+
+use weir_nic::host::Completion;
+use weir_results::record::{self, Depth, Record};
+use weir_results::run_dir::{CapturePort, CaptureWriter, FctRow, FlowSample, RunDir, RunDirError, TrafficSummary};
+use weir_scenario::Scenario;
+use weir_switch_core::Report;
+use weir_units::Time;
+
+use super::board::Board;
+use super::connections::Connections;
+use super::station::{Note, Reader};
+
+/// Writes the files of a run while it runs.
+pub(super) struct Recorder<'a> {
+    scenario: &'a Scenario,
+    board: Arc<Board>,
+    readers: Vec<Reader>,
+    connections: Connections,
+    capture: Option<CaptureWriter<BufWriter<File>>>,
+    record: record::Recorder<'a>,
+}
+
+impl<'a> Recorder<'a> {
+    pub(super) fn new(
+        scenario: &'a Scenario,
+        run: &RunDir,
+        board: Arc<Board>,
+        readers: Vec<Reader>,
+        connections: Connections,
+    ) -> Result<Recorder<'a>, RunDirError> {
+        let capture = scenario.capture.map(|plan| {
+            let host = &scenario.hosts[plan.host];
+            let port = &scenario.switches[host.switch].ports[host.port];
+            let rate = port.rate.unwrap_or(host.nic.rate);
+            let name = scenario.port_name(host.place());
+            run.capture(&CapturePort { name, mac: port.mac.unwrap_or_default(), rate })
+        });
+        let capture = capture.transpose()?;
+        Ok(Recorder { scenario, board, readers, connections, capture, record: record::Recorder::new(scenario, run)? })
+    }
+
+    /// When samples are to be taken.
+    pub(super) fn schedule(&self) -> Vec<Time> {
+        self.record.schedule()
+    }
+
+    /// Whether a sample planned for `planned` is still to be taken.
+    pub(super) fn is_due(&self, planned: Time) -> bool {
+        self.record.is_due(planned)
+    }
+
+    /// Writes down what hosts and wires have noted.
+    pub(super) fn collect(&mut self) -> io::Result<()> {
+        for reader in &mut self.readers {
+            while let Ok(note) = reader.notes.pop() {
+                match note {
+                    Note::Pfc(at, by, place, frame) => self.record.note_told(at, by, place, &frame)?,
+                    Note::Done(completion) => {
+                        let Some(host) = reader.host else { continue };
+                        note_completed(self.scenario, &mut self.connections, &mut self.record, host, &completion)?;
+                    }
+                }
+            }
+            if let (Some(ring), Some(capture)) = (&mut reader.capture, &mut self.capture) {
+                while let Some((at, direction, frame)) = ring.next() {
+                    capture.write(at, direction, &frame)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a sample: the switches' reports as of `at`, and the hosts' counters now.
+    pub(super) fn sample(&mut self, at: Time, reports: &[Report]) -> io::Result<()> {
+        let flows: Vec<FlowSample> = self.board.flows().collect();
+        let board = &self.board;
+        self.record.sample(at, Depth::All, reports, &flows, |host, class| board.rate(host, class))
+    }
+
+    /// Shows the switches as of `at` to the detector.
+    pub(super) fn look_for_deadlock(&mut self, at: Time, reports: &[Report]) -> io::Result<()> {
+        self.record.look_for_deadlock(at, reports)
+    }
+
+    /// Whether queues of the fabric wait for each other without end.
+    pub(super) fn is_deadlocked(&self) -> bool {
+        self.record.is_deadlocked()
+    }
+
+    /// Ends the files, and returns what is left of the samples.
+    pub(super) fn finish(self) -> io::Result<(Record, Vec<TrafficSummary>)> {
+        let traffic = self.connections.summaries(self.scenario);
+        let record = self.record.finish()?;
+        if let Some(capture) = self.capture {
+            capture.finish()?;
+        }
+        Ok((record, traffic))
+    }
+}
+
+/// A host has completed a message, of a flow or of traffic.
+///
+/// What it would have taken on an idle path is not told: a frame is at a port with its first byte here, so that it could be less.
+fn note_completed(
+    scenario: &Scenario,
+    connections: &mut Connections,
+    record: &mut record::Recorder<'_>,
+    host: usize,
+    completion: &Completion,
+) -> io::Result<()> {
+    let Completion { flow: end, released, size, fct } = *completion;
+    let sends = scenario.flows.iter().filter(|flow| flow.from == host);
+    let of_flows = sends.clone().count();
+    let (flow, ends) = match end.checked_sub(of_flows) {
+        None => {
+            let Some(flow) = sends.clone().nth(end) else { return Ok(()) };
+            (&flow.name, [flow.from, flow.to])
+        }
+        Some(end) => {
+            let Some((traffic, message)) = connections.message(host, end) else { return Ok(()) };
+            connections.measures(traffic).note(scenario.warm_up, released, size, fct, None);
+            let plan = &scenario.traffic[traffic];
+            let message = &plan.messages[message];
+            (&plan.name, [message.from, message.to].map(|host| host as usize))
+        }
+    };
+    let [from, to] = ends.map(|host| scenario.hosts[host].name.as_str());
+    record.note_completed(&FctRow { flow, from, to, released, size, fct, ideal: None })
+}

@@ -1,0 +1,107 @@
+//! What a stopped run left, for its summary.
+
+use std::time::Duration;
+
+use weir_nic::host::{ReceiverStats, SenderStats};
+use weir_results::record::{self, Ended, NicWords, Record, dropped, lost_lossless, overflown_lossless};
+use weir_results::run_dir::{Summary, TrafficSummary};
+use weir_scenario::Scenario;
+use weir_units::Time;
+
+use super::Stopped;
+use super::board::{Board, LastWords};
+
+/// The summary of a run that has stopped.
+pub(super) fn summary(
+    scenario: &Scenario,
+    board: &Board,
+    stopped: &Stopped,
+    (record, traffic): (Record, Vec<TrafficSummary>),
+    wall: Duration,
+) -> Summary {
+    let left: Vec<_> = (0..scenario.hosts.len()).map(|host| board.left_by(host)).collect();
+    let mut sent = vec![SenderStats::default(); scenario.flows.len()];
+    let mut arrived = vec![ReceiverStats::default(); scenario.flows.len()];
+    // Of messages' own connections, that all has arrived is known by their acknowledgements.
+    let mut gaps = 0;
+    for (last, sends, receives) in left.iter().flatten() {
+        let stats = &last.stats;
+        gaps += stats.receivers[receives.len()..].iter().map(|arrived| arrived.lost).sum::<u64>();
+        sends.iter().zip(&stats.flows).for_each(|(flow, stats)| sent[*flow] = *stats);
+        receives.iter().zip(&stats.receivers).for_each(|(flow, stats)| arrived[*flow] = *stats);
+    }
+    let all_arrived = sent
+        .iter()
+        .zip(&arrived)
+        .all(|(sent, arrived)| (arrived.lost, arrived.in_order, arrived.payload) == (0, sent.frames, sent.payload));
+    let late_hosts = board.unfinished();
+    let is_stuck = record.deadlock.as_ref().is_some_and(|deadlock| deadlock.persists());
+    let mut notes = Vec::new();
+    if !late_hosts.is_empty() && !is_stuck {
+        notes.push(format!("{} did not finish: frames were lost, or a class stays paused", late_hosts.join(", ")));
+    }
+    gaps += arrived.iter().map(|arrived| arrived.lost).sum::<u64>();
+    // What a deadlock holds is not lost: the switches still had it when they were stopped.
+    let arrived_or_held = if is_stuck { gaps == 0 } else { all_arrived && gaps == 0 && late_hosts.is_empty() };
+    notes.extend(machine_notes(scenario, stopped));
+    let nics: Vec<NicWords> = left.iter().map(|left| left.as_ref().map_or_else(NicWords::default, words)).collect();
+    let overflown = overflown_lossless(scenario, &nics);
+    let lossless = arrived_or_held && dropped(scenario, &stopped.reports, true, false) == 0 && overflown.is_none();
+    let lost: Vec<String> = lost_lossless(scenario, &stopped.reports, false).into_iter().chain(overflown).collect();
+    let failures = (!lost.is_empty())
+        .then(|| lost.join("; "))
+        .or_else(|| (gaps > 0).then(|| format!("{gaps} lossless frames were lost")))
+        .or_else(|| (!lossless).then(|| "not all that was sent has arrived, and no deadlock holds it".to_owned()));
+    let of_host = |host: usize| left[host].as_ref().map(|(last, ..)| last);
+    let summary = record::summary(
+        scenario,
+        Ended {
+            backend: "dpdk",
+            reports: &stopped.reports,
+            duration: scenario.end.since(Time::ZERO),
+            nics,
+            host_links: (0..scenario.hosts.len()).map(|host| of_host(host).map(|last| last.link)).collect(),
+            links: (0..scenario.links.len()).map(|link| board.left_by_link(link)).collect(),
+            sent,
+            arrived,
+            lossless,
+            failures: failures.into_iter().collect(),
+            notes,
+        },
+        record,
+    );
+    let late = left.iter().flatten().map(|(last, ..)| last.late).max().unwrap_or_default();
+    Summary { traffic, wall_ms: Some(wall.as_millis() as u64), late_ns: late.as_nanos(), ..summary }
+}
+
+/// What a host's NIC left.
+fn words((last, ..): &(LastWords, &[usize], &[usize])) -> NicWords {
+    NicWords { classes: last.stats.classes, control_sent: last.stats.counters.control_sent }
+}
+
+/// What the machine did to the run.
+fn machine_notes(scenario: &Scenario, stopped: &Stopped) -> Vec<String> {
+    let gap = stopped.lcores.iter().map(|(_, stats)| stats.gap_max()).max().unwrap_or_default();
+    let mut notes = vec![format!("longest time between two polls, real: {gap}")];
+    for (config, report) in scenario.switches.iter().zip(&stopped.reports) {
+        let of = if scenario.switches.len() == 1 { String::new() } else { format!("{}: ", config.name) };
+        notes.push(format!(
+            "{of}from Xoff, or the start of a stage, to the message handed to the port, scenario time: median {} ns, 99 % {} ns, longest {} ns",
+            report.message_delay.p50, report.message_delay.p99, report.message_delay.max
+        ));
+        let reaction = report.reaction;
+        if reaction.count > 0 {
+            notes.push(format!(
+                "{of}from a peer's message received to obeyed, scenario time: median {} ns, 99 % {} ns, longest {} ns",
+                reaction.p50, reaction.p99, reaction.max
+            ));
+        }
+        if !report.balance.holds {
+            notes.push(format!("{of}the switch's books do not balance: {:?}", report.balance));
+        }
+    }
+    if stopped.mbufs_missing > 0 {
+        notes.push(format!("{} packet buffers were not given back", stopped.mbufs_missing));
+    }
+    notes
+}

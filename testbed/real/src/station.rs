@@ -1,0 +1,230 @@
+//! A host on a DPDK port: polled by an lcore, its link's delay on either side.
+
+use std::sync::Arc;
+
+use rtrb::{Consumer, Producer, RingBuffer};
+use weir_dpdk_driver::{Phase, Task};
+use weir_dpdk_io::{Batch, Clock, Mbuf, Mempool};
+use weir_flowctl::frame::{ControlFrame, PfcFrame};
+use weir_nic::host::{Completion, Host};
+use weir_results::record::Teller;
+use weir_results::run_dir::Direction;
+use weir_scenario::{CapturePlan, PortPlace};
+use weir_units::{Span, Time};
+
+use super::attachment::Attachment;
+use super::board::{Board, LastWords};
+use super::capture::{self, Captured, Tap};
+use super::instants::PortInstants;
+use super::on_link::{LinkShape, OnLink};
+use crate::lane::{self, Lane};
+
+/// Frames that one poll moves in each direction at most.
+pub(super) const BURST: usize = 32;
+/// Notes that wait for the control thread.
+const NOTES: usize = 4_096;
+
+/// What a host or a wire tells the control thread of single instants.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Note {
+    /// A switch's port, or the host behind it, sent a PFC frame.
+    Pfc(Time, Teller, PortPlace, PfcFrame),
+    /// A message was acknowledged; the flow is the host's own number.
+    Done(Completion),
+}
+
+/// The control thread's end.
+#[derive(Debug)]
+pub(super) struct Reader {
+    /// The host whose notes these are, by its place in the scenario; `None` of a wire.
+    pub(super) host: Option<usize>,
+    pub(super) notes: Consumer<Note>,
+    pub(super) capture: Option<Captured>,
+}
+
+/// A way for notes, and the control thread's end of it.
+pub(super) fn notes(host: Option<usize>, capture: Option<Captured>) -> (Producer<Note>, Reader) {
+    let (notes, notes_out) = RingBuffer::new(NOTES);
+    (notes, Reader { host, notes: notes_out, capture })
+}
+
+/// Notes a frame that a port sends or gets, if it is PFC.
+pub(super) fn note_told(notes: &mut Producer<Note>, now: Time, by: Teller, port: PortPlace, frame: &Mbuf) {
+    if let Ok(ControlFrame::Pfc(pfc)) = ControlFrame::decode(frame.data()) {
+        // Full only if the control thread is stuck; the counters are exact all the same.
+        let _ = notes.push(Note::Pfc(now, by, port, pfc));
+    }
+}
+
+/// A host, its link, and what is at the far end of a switch's port.
+///
+/// A frame counts as arrived when its first byte is, on either side: its time on the wire is kept by the sender's
+/// line rate alone.
+pub(super) struct Station {
+    host: Host,
+    number: usize,
+    /// The switch's port, and what it tells of its flow control.
+    port: PortPlace,
+    instants: PortInstants,
+    attachment: Attachment,
+    pool: Mempool,
+    /// A frame's memory, taken before it is known whether there is a frame to send.
+    blank: Option<Mbuf>,
+    to_switch: Lane<OnLink>,
+    to_host: Lane<OnLink>,
+    arrived: Batch,
+    unsent: Batch,
+    board: Arc<Board>,
+    notes: Producer<Note>,
+    tap: Option<Tap>,
+    polled: Time,
+    /// Line time lost to late polls.
+    late: Span,
+    has_left: bool,
+}
+
+impl Station {
+    /// Host `number` at the far end of a port, its lanes toward the host and toward the switch of this shape.
+    pub(super) fn new(
+        (number, host): (usize, Host),
+        (port, instants): (PortPlace, PortInstants),
+        shape: LinkShape,
+        attachment: Attachment,
+        pool: Mempool,
+        board: Arc<Board>,
+        capture: Option<&CapturePlan>,
+    ) -> (Station, Reader) {
+        let (tap, captured) = capture.map(capture::tap).unzip();
+        let (notes, reader) = notes(Some(number), captured);
+        let [to_host, to_switch] = shape.lanes();
+        let station = Station {
+            host,
+            number,
+            port,
+            instants,
+            attachment,
+            pool,
+            blank: None,
+            to_switch: to_switch.with_probe(),
+            to_host,
+            arrived: Batch::new(),
+            unsent: Batch::new(),
+            board,
+            notes,
+            tap,
+            polled: Time::ZERO,
+            late: Span::ZERO,
+            has_left: false,
+        };
+        (station, reader)
+    }
+
+    /// Frames from the switch enter the link, and those at its end reach the host.
+    fn receive(&mut self, now: Time) -> usize {
+        let received = self.attachment.receive(&mut self.arrived, BURST.min(self.to_host.room()));
+        for mbuf in self.arrived.drain() {
+            note_told(&mut self.notes, now, Teller::Port, self.port, &mbuf);
+            if let Some(tap) = &mut self.tap {
+                tap.note(now, Direction::Outbound, &mbuf);
+            }
+            let frame = OnLink::from_port(mbuf, &self.instants, &self.board);
+            self.to_host.handle(now, frame, |frame| frame.copy(&self.pool));
+        }
+        let mut delivered = 0;
+        while delivered < BURST
+            && let Some(frame) = self.to_host.poll(now)
+        {
+            frame.tell(now, self.to_switch.probe_mut());
+            self.host.handle_frame(now, frame.bytes());
+            delivered += 1;
+        }
+        // A host obeys at once, and only then sends more.
+        if let Some(probe) = self.to_switch.probe_mut() {
+            probe.handle_applied(now);
+        }
+        received + delivered
+    }
+
+    /// The host's frames enter the link, and those at its end reach the switch.
+    fn transmit(&mut self, now: Time) -> usize {
+        let mut moved = 0;
+        while moved < BURST && self.to_switch.room() > 0 {
+            let Some(frame) = self.next_frame(now) else { break };
+            self.to_switch.handle(now, OnLink { mbuf: frame, crossed: None }, |frame| frame.copy(&self.pool));
+            moved += 1;
+        }
+        while self.unsent.len() < BURST
+            && let Some(OnLink { mbuf, .. }) = self.to_switch.poll(now)
+        {
+            note_told(&mut self.notes, now, Teller::Host, self.port, &mbuf);
+            if let Some(tap) = &mut self.tap {
+                tap.note(now, Direction::Inbound, &mbuf);
+            }
+            assert!(self.unsent.push(mbuf).is_ok(), "a burst fits a batch");
+        }
+        if self.unsent.is_empty() { moved } else { moved + self.attachment.send(&mut self.unsent) }
+    }
+
+    fn next_frame(&mut self, now: Time) -> Option<Mbuf> {
+        if self.host.next_wakeup(now) > now {
+            return None;
+        }
+        let mut mbuf = self.blank.take().or_else(|| self.pool.alloc())?;
+        assert!(mbuf.set_len(self.host.frame_bytes_max() as u16), "the pool's mbufs hold any frame");
+        match self.host.poll_transmit(now, mbuf.data_mut()) {
+            Some(frame_bytes) => {
+                assert!(mbuf.set_len(frame_bytes as u16), "shorter than before");
+                Some(mbuf)
+            }
+            None => {
+                self.blank = Some(mbuf);
+                None
+            }
+        }
+    }
+
+    fn note_completions(&mut self) {
+        for completion in self.host.drain_completions() {
+            let _ = self.notes.push(Note::Done(completion));
+        }
+    }
+
+    /// Gives up what is under way and leaves the last counters.
+    fn leave(&mut self, now: Time) {
+        if self.has_left {
+            return;
+        }
+        self.has_left = true;
+        self.arrived.clear();
+        self.unsent.clear();
+        self.to_switch.clear();
+        self.to_host.clear();
+        self.blank = None;
+        self.board.leave(
+            self.number,
+            LastWords {
+                stats: self.host.stats(now),
+                late: self.late,
+                link: lane::words([&self.to_host, &self.to_switch]),
+            },
+        );
+    }
+}
+
+impl Task for Station {
+    fn poll(&mut self, clock: &Clock, phase: Phase) -> usize {
+        let Some(now) = self.board.scenario_time(Time::from_picos(clock.now_ps())) else { return 0 };
+        if phase >= Phase::Discard {
+            self.leave(now);
+            return 0;
+        }
+        self.late += now.since(self.polled).saturating_sub(self.host.config().slack);
+        self.polled = now;
+        let moved = self.receive(now) + self.transmit(now);
+        if moved > 0 {
+            self.note_completions();
+            self.board.publish(now, self.number, &self.host);
+        }
+        moved
+    }
+}

@@ -1,0 +1,123 @@
+//! A link between two switches' DPDK ports: polled by an lcore, the propagation delay between them.
+
+use std::sync::Arc;
+
+use rtrb::Producer;
+use weir_dpdk_driver::{Phase, Task};
+use weir_dpdk_io::{Batch, Clock, Mempool, RingEnd};
+use weir_results::record::Teller;
+use weir_scenario::PortPlace;
+use weir_units::Time;
+
+use super::board::Board;
+use super::instants::PortInstants;
+use super::on_link::{LinkShape, OnLink};
+use super::station::{BURST, Note, Reader, note_told, notes};
+use crate::lane::{self, Lane};
+
+/// A link between two ports: the far ends of both, and a lane each way.
+///
+/// What a lane or a port does not take stays where it is, in order: a wire loses nothing but by the faults of its plan.
+pub(super) struct Wire {
+    number: usize,
+    ends: [WireEnd; 2],
+    /// What each end's port sends.
+    lanes: [Lane<OnLink>; 2],
+    pool: Mempool,
+    arrived: Batch,
+    board: Arc<Board>,
+    notes: Producer<Note>,
+    has_left: bool,
+}
+
+/// The far end of a port.
+pub(super) struct WireEnd {
+    port: PortPlace,
+    instants: PortInstants,
+    ring: RingEnd,
+    /// Frames at the end of their way, which the port has not taken yet.
+    unsent: Batch,
+}
+
+impl WireEnd {
+    /// The far end of this port's ring, and what the port tells of its flow control.
+    pub(super) fn new(port: PortPlace, instants: PortInstants, ring: RingEnd) -> WireEnd {
+        WireEnd { port, instants, ring, unsent: Batch::new() }
+    }
+}
+
+impl Wire {
+    /// Link `number` of the scenario.
+    pub(super) fn new(
+        number: usize,
+        ends: [WireEnd; 2],
+        shape: LinkShape,
+        pool: Mempool,
+        board: Arc<Board>,
+    ) -> (Wire, Reader) {
+        let (notes, reader) = notes(None, None);
+        let (lanes, arrived) = (shape.lanes().map(Lane::with_probe), Batch::new());
+        (Wire { number, ends, lanes, pool, arrived, board, notes, has_left: false }, reader)
+    }
+
+    /// Frames from an end's port enter its lane.
+    fn receive(&mut self, now: Time, from: usize) -> usize {
+        let (end, lane) = (&mut self.ends[from], &mut self.lanes[from]);
+        let received = end.ring.receive(&mut self.arrived, BURST.min(lane.room()));
+        for mbuf in self.arrived.drain() {
+            note_told(&mut self.notes, now, Teller::Port, end.port, &mbuf);
+            let frame = OnLink::from_port(mbuf, &end.instants, &self.board);
+            lane.handle(now, frame, |frame| frame.copy(&self.pool));
+        }
+        received
+    }
+
+    /// What is at the end of an end's lane goes to the other end's port.
+    fn deliver(&mut self, now: Time, from: usize) -> usize {
+        let to = &mut self.ends[1 - from];
+        while to.unsent.len() < BURST
+            && let Some(frame) = self.lanes[from].poll(now)
+        {
+            frame.tell(now, self.lanes[1 - from].probe_mut());
+            assert!(to.unsent.push(frame.mbuf).is_ok(), "a burst fits a batch");
+        }
+        if to.unsent.is_empty() { 0 } else { to.ring.send(&mut to.unsent) }
+    }
+
+    /// How far an end's port has obeyed, before more of its frames enter its lane.
+    fn note_applied(&mut self, end: usize) {
+        if let (Some(probe), Some(applied)) =
+            (self.lanes[end].probe_mut(), self.ends[end].instants.applied(&self.board))
+        {
+            probe.handle_applied(applied);
+        }
+    }
+
+    /// Gives up what is under way and leaves the last counters.
+    fn leave(&mut self) {
+        if self.has_left {
+            return;
+        }
+        self.has_left = true;
+        self.arrived.clear();
+        self.ends.iter_mut().for_each(|end| end.unsent.clear());
+        self.lanes.iter_mut().for_each(Lane::clear);
+        self.board.leave_link(self.number, lane::words(self.lanes.each_ref()));
+    }
+}
+
+impl Task for Wire {
+    fn poll(&mut self, clock: &Clock, phase: Phase) -> usize {
+        let Some(now) = self.board.scenario_time(Time::from_picos(clock.now_ps())) else { return 0 };
+        if phase >= Phase::Discard {
+            self.leave();
+            return 0;
+        }
+        let mut moved = 0;
+        for from in 0..2 {
+            self.note_applied(from);
+            moved += self.receive(now, from) + self.deliver(now, from);
+        }
+        moved
+    }
+}

@@ -1,0 +1,147 @@
+//! Completion times and slowdowns of a traffic's messages, by their size.
+
+use weir_scenario::TrafficPlan;
+use weir_units::{Bytes, Span, Time};
+
+use crate::run_dir::{BinSummary, Distribution, TrafficSummary};
+
+/// A range of message sizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SizeBin {
+    /// Its name.
+    pub name: &'static str,
+    /// Sizes from here,
+    pub from: Bytes,
+    /// to below this; `None` for no end.
+    pub below: Option<Bytes>,
+}
+
+/// All messages, and then by decades, as the papers have them.
+pub const SIZE_BINS: [SizeBin; 6] = [
+    SizeBin { name: "all", from: Bytes::ZERO, below: None },
+    SizeBin { name: "below 10KB", from: Bytes::ZERO, below: Some(Bytes::kb(10)) },
+    SizeBin { name: "10KB-100KB", from: Bytes::kb(10), below: Some(Bytes::kb(100)) },
+    SizeBin { name: "100KB-1MB", from: Bytes::kb(100), below: Some(Bytes::mb(1)) },
+    SizeBin { name: "1MB-10MB", from: Bytes::mb(1), below: Some(Bytes::mb(10)) },
+    SizeBin { name: "from 10MB", from: Bytes::mb(10), below: None },
+];
+
+/// Collects the messages of one traffic as they complete.
+#[derive(Clone, Debug, Default)]
+pub struct MessageMeasures {
+    measured: Vec<Measured>,
+    warm_up: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Measured {
+    size: Bytes,
+    fct: Span,
+    ideal: Option<Span>,
+}
+
+impl MessageMeasures {
+    /// Nothing yet.
+    pub fn new() -> MessageMeasures {
+        MessageMeasures::default()
+    }
+
+    /// A message was completed that was released then. One from before `warm_up` is only counted.
+    pub fn note(&mut self, warm_up: Time, released: Time, size: Bytes, fct: Span, ideal: Option<Span>) {
+        if released < warm_up {
+            self.warm_up += 1;
+        } else {
+            self.measured.push(Measured { size, fct, ideal });
+        }
+    }
+
+    /// Messages completed.
+    pub fn completed(&self) -> u64 {
+        self.warm_up + self.measured.len() as u64
+    }
+
+    /// The traffic's part of a run's summary, of which so many messages have started.
+    pub fn summary(&self, plan: &TrafficPlan, started: u64) -> TrafficSummary {
+        TrafficSummary {
+            name: plan.name.clone(),
+            class: plan.class.index() as u8,
+            started,
+            completed: self.completed(),
+            unfinished: started.saturating_sub(self.completed()),
+            warm_up: self.warm_up,
+            bins: SIZE_BINS.iter().filter_map(|bin| self.bin(bin)).collect(),
+        }
+    }
+
+    fn bin(&self, bin: &SizeBin) -> Option<BinSummary> {
+        let inside = || self.measured.iter().filter(|message| bin.holds(message.size));
+        let mut fcts: Vec<u64> = inside().map(|message| message.fct.as_nanos()).collect();
+        let slowdowns: Option<Vec<u64>> = inside().map(Measured::slowdown_permille).collect();
+        Some(BinSummary {
+            sizes: bin.name.to_owned(),
+            from_bytes: bin.from.get(),
+            below_bytes: bin.below.map(Bytes::get),
+            count: fcts.len() as u64,
+            fct_ns: Distribution::of(&mut fcts)?,
+            slowdown_permille: slowdowns.and_then(|mut slowdowns| Distribution::of(&mut slowdowns)),
+        })
+    }
+}
+
+impl SizeBin {
+    /// Whether a message of this size is in it.
+    pub fn holds(&self, size: Bytes) -> bool {
+        size >= self.from && self.below.is_none_or(|below| size < below)
+    }
+}
+
+impl Measured {
+    /// FCT over ideal FCT, in thousandths, rounded to the nearest.
+    fn slowdown_permille(&self) -> Option<u64> {
+        let ideal = u128::from(self.ideal?.as_picos().max(1));
+        Some(((u128::from(self.fct.as_picos()) * 1_000 + ideal / 2) / ideal) as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_size_is_in_one_bin_besides_all() {
+        for (size, name) in [
+            (1, "below 10KB"),
+            (9_999, "below 10KB"),
+            (10_000, "10KB-100KB"),
+            (100_000, "100KB-1MB"),
+            (1_000_000, "1MB-10MB"),
+            (10_000_000, "from 10MB"),
+        ] {
+            let bins: Vec<&str> =
+                SIZE_BINS.iter().filter(|bin| bin.holds(Bytes::new(size))).map(|bin| bin.name).collect();
+            assert_eq!(bins, ["all", name]);
+        }
+    }
+
+    #[test]
+    fn slowdowns_are_over_the_ideal_and_the_warm_up_is_left_out() {
+        let mut messages = MessageMeasures::new();
+        let us = Span::from_micros;
+        let warm_up = Time::from_nanos(1_000);
+        let mut note = |released, kb, fct, ideal| {
+            messages.note(warm_up, Time::from_nanos(released), Bytes::kb(kb), us(fct), Some(us(ideal)));
+        };
+        note(999, 1, 900, 1);
+        note(1_000, 1, 10, 8);
+        note(2_000, 2, 30, 10);
+        note(3_000, 50, 10, 3);
+        let bins: Vec<BinSummary> = SIZE_BINS.iter().filter_map(|bin| messages.bin(bin)).collect();
+        let told =
+            |bin: &BinSummary| (bin.count, bin.fct_ns.mean, bin.slowdown_permille.map(|slow| (slow.p50, slow.max)));
+        assert_eq!(bins.len(), 3, "bins without messages are left out");
+        assert_eq!(told(&bins[0]), (3, 16_666, Some((3_000, 3_333))));
+        assert_eq!(told(&bins[1]), (2, 20_000, Some((1_250, 3_000))));
+        assert_eq!(told(&bins[2]), (1, 10_000, Some((3_333, 3_333))));
+        assert_eq!((messages.completed(), messages.warm_up), (4, 1));
+    }
+}

@@ -1,0 +1,116 @@
+//! What samples of all switches show: how much of each segment is used, and how near queues come to a PAUSE.
+
+use weir_config::SwitchConfig;
+use weir_scenario::{PortPlace, Scenario};
+use weir_switch_core::Report;
+use weir_units::{Bytes, Class, Time};
+
+use crate::record::Ports;
+
+/// Takes in samples.
+#[derive(Debug)]
+pub(crate) struct Surveyor {
+    /// The lossless classes of each switch, one bit each.
+    lossless: Vec<u8>,
+    /// Of each switch, the most in private buffers and in headroom.
+    used: Vec<[Bytes; 2]>,
+    nearest: Option<Nearest>,
+    samples: u64,
+}
+
+/// What they showed.
+#[derive(Debug)]
+pub(crate) struct Survey {
+    used: Vec<[Bytes; 2]>,
+    nearest: Option<(Nearest, String)>,
+    samples: u64,
+}
+
+/// The ingress queue that was nearest to its threshold.
+#[derive(Clone, Copy, Debug)]
+struct Nearest {
+    place: PortPlace,
+    class: Class,
+    at: Time,
+    shared: Bytes,
+    threshold: Bytes,
+}
+
+impl Surveyor {
+    pub(crate) fn new(scenario: &Scenario) -> Surveyor {
+        let lossless = |switch: &SwitchConfig| switch.classes.lossless;
+        Surveyor {
+            lossless: scenario.switches.iter().map(lossless).collect(),
+            used: vec![[Bytes::ZERO; 2]; scenario.switches.len()],
+            nearest: None,
+            samples: 0,
+        }
+    }
+
+    /// All switches as of `at`.
+    pub(crate) fn note(&mut self, at: Time, reports: &[Report]) {
+        self.samples += 1;
+        for (switch, report) in reports.iter().enumerate() {
+            let mut used = [Bytes::ZERO; 2];
+            for (port, of_port) in report.ports.iter().enumerate() {
+                for (class, of_class) in Class::ALL.into_iter().zip(&of_port.classes) {
+                    let ingress = &of_class.ingress;
+                    used[0] += ingress.private;
+                    used[1] += ingress.headroom;
+                    if self.lossless[switch] & class.bit() != 0 && ingress.shared > Bytes::ZERO {
+                        let (shared, threshold) = (ingress.shared, ingress.threshold);
+                        let queue = Nearest { place: PortPlace { switch, port }, class, at, shared, threshold };
+                        if self.nearest.is_none_or(|nearest| queue.is_nearer_than(&nearest)) {
+                            self.nearest = Some(queue);
+                        }
+                    }
+                }
+            }
+            self.used[switch].iter_mut().zip(used).for_each(|(most, now)| *most = now.max(*most));
+        }
+    }
+
+    pub(crate) fn finish(self, ports: &Ports) -> Survey {
+        let nearest = self.nearest.map(|nearest| (nearest, ports.at(nearest.place).name.clone()));
+        Survey { used: self.used, nearest, samples: self.samples }
+    }
+}
+
+impl Nearest {
+    fn is_nearer_than(&self, other: &Nearest) -> bool {
+        let product = |shared: Bytes, threshold: Bytes| u128::from(shared.get()) * u128::from(threshold.get());
+        product(self.shared, other.threshold) > product(other.shared, self.threshold)
+    }
+}
+
+impl Survey {
+    /// The most that all private buffers of a switch held together.
+    pub(crate) fn private_max(&self, switch: usize) -> Bytes {
+        self.used[switch][0]
+    }
+
+    /// The most that all headroom of a switch held together.
+    pub(crate) fn headroom_max(&self, switch: usize) -> Bytes {
+        self.used[switch][1]
+    }
+
+    /// How near a queue came to a PAUSE, of a run in which none was sent; `None` if no port speaks PFC.
+    pub(crate) fn nearest_note(&self, scenario: &Scenario) -> Option<String> {
+        let mut ports = scenario.switches.iter().flat_map(|switch| &switch.ports);
+        if self.samples == 0 || !ports.any(|port| port.flow_control.name() == "PFC") {
+            return None;
+        }
+        let Some((nearest, name)) = &self.nearest else {
+            return Some("no PAUSE was sent: no sample found a lossless queue beyond its private buffer".to_owned());
+        };
+        let percent = u128::from(nearest.shared.get()) * 100 / u128::from(nearest.threshold.get().max(1));
+        Some(format!(
+            "no PAUSE was sent: of all samples, the fullest ingress queue reached {percent} % of its threshold ({name} class {}, \
+             {} of {} at {})",
+            nearest.class.index(),
+            nearest.shared,
+            nearest.threshold,
+            nearest.at.since(Time::ZERO)
+        ))
+    }
+}

@@ -1,0 +1,37 @@
+//! What both backends leave of a run: samples, events and completion times as they come, and the summary at its end.
+//!
+//! A backend hands in the reports of its switches at each sample, what its hosts have counted, and single instants; all files
+//! of a run directory are written here.
+
+mod messages;
+mod progress;
+mod queues;
+mod recorder;
+mod results;
+mod watched;
+
+pub use progress::Progress;
+pub use progress::ProgressOf;
+pub use queues::Ports;
+pub use recorder::Record;
+pub use recorder::{Depth, Recorder, Teller};
+pub use results::{Ended, LinkWords, NicWords, dropped, lost_lossless, overflown_lossless, summary};
+
+use weir_scenario::Scenario;
+use weir_switch_core::report::PortReport;
+
+use crate::run_dir::{RunDir, RunDirError, Topology};
+
+/// What runs: copies of the switches' configurations, and what is joined to what.
+pub fn write_configs(scenario: &Scenario, run: &RunDir) -> Result<(), RunDirError> {
+    run.write_topology(&Topology::of(scenario))?;
+    match &scenario.switches[..] {
+        [single] => run.write_config(single.source.text()),
+        several => several.iter().try_for_each(|switch| run.write_config_of(&switch.name, switch.source.text())),
+    }
+}
+
+/// Whether a port is in the victim state, under a policy that has one. All its queues say the same.
+pub fn is_victim(port: &PortReport) -> Option<bool> {
+    port.classes.iter().find_map(|class| class.ingress.observation.victim)
+}

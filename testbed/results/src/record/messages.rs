@@ -1,0 +1,100 @@
+//! How much of a link a port's flow-control messages take.
+
+use std::collections::VecDeque;
+
+use weir_units::{BitRate, Bytes, Span, Time};
+
+/// The messages that one port has sent, as samples tell.
+#[derive(Clone, Debug)]
+pub struct MessageRate {
+    /// The samples of the last [`WORST_OVER`]: when, and how many by then.
+    recent: VecDeque<(Time, u64)>,
+    /// The last sample.
+    last: (Time, u64),
+    /// The most in that time, or in the longer one between two samples that are further apart.
+    worst: (u64, Span),
+}
+
+/// What the worst case is taken over.
+pub const WORST_OVER: Span = Span::from_millis(1);
+
+impl Default for MessageRate {
+    fn default() -> MessageRate {
+        MessageRate { recent: VecDeque::new(), last: (Time::default(), 0), worst: (0, WORST_OVER) }
+    }
+}
+
+impl MessageRate {
+    /// By `now`, a sample's instant, so many were sent.
+    pub fn note(&mut self, now: Time, sent: u64) {
+        while let Some((at, _)) = self.recent.front()
+            && now.since(*at) > WORST_OVER
+        {
+            self.recent.pop_front();
+        }
+        let (since, before) = self.recent.front().copied().unwrap_or(self.last);
+        let (now_sent, over) = (sent - before, now.since(since).max(WORST_OVER));
+        let (worst_sent, worst_over) = self.worst;
+        if product(now_sent, worst_over) > product(worst_sent, over) {
+            self.worst = (now_sent, over);
+        }
+        self.recent.push_back((now, sent));
+        self.last = (now, sent);
+    }
+
+    /// Messages sent.
+    pub fn sent(&self) -> u64 {
+        self.last.1
+    }
+
+    /// The share of a link of this rate, on which each takes so much, that they took over `duration`, in millionths.
+    pub fn share_ppm(&self, rate: BitRate, message: Bytes, duration: Span) -> u64 {
+        share_ppm(self.sent() * message.get(), rate, duration)
+    }
+
+    /// The share in the worst [`WORST_OVER`], or between the samples around it if they are further apart.
+    pub fn worst_ppm(&self, rate: BitRate, message: Bytes) -> u64 {
+        let (sent, over) = self.worst;
+        share_ppm(sent * message.get(), rate, over)
+    }
+}
+
+/// Two rates are compared by these, crosswise.
+fn product(messages: u64, over: Span) -> u128 {
+    u128::from(messages) * u128::from(over.as_picos())
+}
+
+fn share_ppm(bytes: u64, rate: BitRate, span: Span) -> u64 {
+    let capacity = rate.bytes_in(span).get().max(1);
+    bytes * 1_000_000 / capacity
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_millisecond_and_the_mean() {
+        let rate = BitRate::gbps(10);
+        let mut messages = MessageRate::default();
+        let at = |us: u64| Time::from_nanos(us * 1_000);
+        messages.note(at(100), 0);
+        messages.note(at(600), 100);
+        messages.note(at(1_100), 120);
+        messages.note(at(5_000), 180);
+        messages.note(at(10_000), 200);
+        assert_eq!(messages.sent(), 200);
+        // 84 B each: 120 of them in 1.25 MB, 200 in 12.5 MB.
+        assert_eq!(messages.worst_ppm(rate, Bytes::new(84)), 120 * 84 * 1_000_000 / 1_250_000);
+        assert_eq!(messages.share_ppm(rate, Bytes::new(84), Span::from_millis(10)), 200 * 84 * 1_000_000 / 12_500_000);
+    }
+    #[test]
+    fn messages_between_samples_far_apart_are_spread_over_that_time() {
+        let rate = BitRate::gbps(10);
+        let mut messages = MessageRate::default();
+        messages.note(Time::from_nanos(10_000_000), 500);
+        messages.note(Time::from_nanos(20_000_000), 600);
+        // 500 in ten milliseconds: 50 in one.
+        assert_eq!(messages.worst_ppm(rate, Bytes::new(84)), 50 * 84 * 1_000_000 / 1_250_000);
+    }
+}

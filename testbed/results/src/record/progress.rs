@@ -1,0 +1,64 @@
+//! How far a run is.
+
+use weir_switch_core::Report;
+use weir_switch_core::report::PortReport;
+use weir_units::{BitRate, Bytes, Time};
+
+use super::is_victim;
+use crate::run_dir::FlowSample;
+
+/// How a run goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Scenario time.
+    pub now: Time,
+    /// What the first flow delivered since the last sample, in bits a second.
+    pub first_flow_bps: u64,
+    /// What all flows delivered, alike.
+    pub received_bps: u64,
+    /// How often the first switch has paused the first port's host.
+    pub first_port_pauses: u64,
+    /// How often any switch has paused the peer of any port.
+    pub pauses: u64,
+    /// Whether that port is in the victim state; `None` under a policy that has none.
+    pub first_port_victim: Option<bool>,
+    /// Shared buffer in use, of all switches.
+    pub pool_used: Bytes,
+    /// Frames put on any link so far; 0 on DPDK, where nobody counts them while they run.
+    pub packet_hops: u64,
+    /// Messages of traffic completed so far.
+    pub messages_done: u64,
+}
+
+/// Makes progress out of samples.
+#[derive(Debug, Default)]
+pub struct ProgressOf {
+    last: Time,
+    first_received: Bytes,
+    received: Bytes,
+}
+
+impl ProgressOf {
+    /// The progress at this sample.
+    pub fn at(&mut self, now: Time, flows: &[FlowSample], reports: &[Report]) -> Progress {
+        let span = now.since(self.last);
+        let bps = |now: Bytes, before: Bytes| BitRate::of(now.saturating_sub(before), span).map_or(0, BitRate::as_bps);
+        let first_received = flows.first().map_or(Bytes::ZERO, |flow| flow.received);
+        let received: Bytes = flows.iter().map(|flow| flow.received).sum();
+        let (first_flow_bps, received_bps) = (bps(first_received, self.first_received), bps(received, self.received));
+        (self.last, self.first_received, self.received) = (now, first_received, received);
+        let pauses = |port: &PortReport| port.classes.iter().map(|class| class.pauses_tx).sum::<u64>();
+        let first_port = reports.first().and_then(|report| report.ports.first());
+        Progress {
+            now,
+            first_flow_bps,
+            received_bps,
+            first_port_pauses: first_port.map_or(0, pauses),
+            pauses: reports.iter().flat_map(|report| &report.ports).map(pauses).sum(),
+            first_port_victim: first_port.and_then(is_victim),
+            pool_used: reports.iter().map(|report| report.pool.used).sum(),
+            packet_hops: 0,
+            messages_done: 0,
+        }
+    }
+}

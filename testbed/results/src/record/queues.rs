@@ -1,0 +1,206 @@
+//! The ports of a scenario, what is behind each, and the queues that its series shows: looked up once.
+
+use weir_scenario::{Behind, PortPlace, Scenario};
+use weir_units::Class;
+
+/// Queues that a series has columns for at most; of a larger fabric it shows the drawn ports.
+pub const QUEUES_MAX: usize = 64;
+
+/// The ports of a scenario, switch by switch.
+#[derive(Debug)]
+pub struct Ports {
+    ports: Vec<Port>,
+    /// Where each switch's ports begin.
+    first: Vec<usize>,
+    queues: Vec<Queue>,
+    /// How many queues there are, of which a large fabric's series shows some.
+    queues_in_all: usize,
+    /// By switch, whether the series shows a queue of its.
+    shown: Vec<bool>,
+}
+
+/// A port.
+#[derive(Debug)]
+pub struct Port {
+    pub place: PortPlace,
+    pub name: String,
+    /// `None` for a port without host or link, as clones are.
+    pub behind: Option<Behind>,
+    /// Its queues in the series: from, to.
+    queues: (usize, usize),
+}
+
+/// A queue of the series: a lossless class of a port that has a host or a link, or of one that copies such a port.
+#[derive(Clone, Copy, Debug)]
+pub struct Queue {
+    pub place: PortPlace,
+    pub class: Class,
+    pub behind: Option<Behind>,
+}
+
+impl Ports {
+    /// The ports of these switches.
+    pub fn of(scenario: &Scenario) -> Ports {
+        let mut behind: Vec<Vec<Option<Behind>>> =
+            scenario.switches.iter().map(|switch| vec![None; switch.ports.len()]).collect();
+        for link in &scenario.links {
+            for (end, other) in [(0, 1), (1, 0)] {
+                behind[link.ends[end].switch][link.ends[end].port] = Some(Behind::Port(link.ends[other]));
+            }
+        }
+        for (number, host) in scenario.hosts.iter().enumerate() {
+            behind[host.switch][host.port] = Some(Behind::Host(number));
+        }
+        let (mut ports, mut first) = (Vec::new(), Vec::new());
+        for (switch, behind) in behind.iter().enumerate() {
+            first.push(ports.len());
+            for (port, behind) in behind.iter().enumerate() {
+                let place = PortPlace { switch, port };
+                let name = scenario.port_name(place);
+                ports.push(Port { place, name, behind: *behind, queues: (0, 0) });
+            }
+        }
+        let shown = vec![false; scenario.switches.len()];
+        let mut all = Ports { ports, first, queues: Vec::new(), queues_in_all: 0, shown };
+        all.choose_queues(scenario);
+        all
+    }
+
+    fn choose_queues(&mut self, scenario: &Scenario) {
+        let lossless = |place: PortPlace| scenario.switches[place.switch].classes.lossless;
+        let is_linked = |ports: &Ports, place: PortPlace| {
+            let real = scenario.switches[place.switch].real_port(place.port);
+            ports.at(PortPlace { port: real, ..place }).behind.is_some()
+        };
+        let linked: Vec<bool> = self.ports.iter().map(|port| is_linked(self, port.place)).collect();
+        let of_linked = self.ports.iter().zip(&linked).filter(|(_, linked)| **linked);
+        self.queues_in_all = of_linked.map(|(port, _)| lossless(port.place).count_ones() as usize).sum();
+        let drawn = |place: PortPlace| self.queues_in_all <= QUEUES_MAX || scenario.draw.contains(&place);
+        for (port, linked) in self.ports.iter_mut().zip(linked) {
+            let from = self.queues.len();
+            let place = port.place;
+            if linked && drawn(place) {
+                let queues = Class::in_mask(lossless(place)).map(|class| Queue { place, class, behind: port.behind });
+                self.queues.extend(queues.take(QUEUES_MAX - from));
+            }
+            port.queues = (from, self.queues.len());
+        }
+        for queue in &self.queues {
+            self.shown[queue.place.switch] = true;
+            // The rate that a queue's peer has been set is the peer's to tell.
+            if let Some(Behind::Port(peer)) = queue.behind {
+                self.shown[peer.switch] = true;
+            }
+        }
+    }
+
+    /// A port's place in the list.
+    pub fn number(&self, place: PortPlace) -> usize {
+        self.first[place.switch] + place.port
+    }
+
+    /// The port at this place.
+    pub fn at(&self, place: PortPlace) -> &Port {
+        &self.ports[self.number(place)]
+    }
+
+    /// All ports, switch by switch.
+    pub fn iter(&self) -> impl Iterator<Item = &Port> {
+        self.ports.iter()
+    }
+
+    /// How many ports there are.
+    #[allow(clippy::len_without_is_empty, reason = "a scenario has ports")]
+    pub fn len(&self) -> usize {
+        self.ports.len()
+    }
+
+    /// The ports that have a host or a link, and what is behind each.
+    pub fn linked(&self) -> impl Iterator<Item = (&Port, Behind)> {
+        self.ports.iter().filter_map(|port| Some((port, port.behind?)))
+    }
+
+    /// The queues of the series.
+    pub fn queues(&self) -> &[Queue] {
+        &self.queues
+    }
+
+    /// The places of a port's queues in the series.
+    pub fn queues_of(&self, place: PortPlace) -> std::ops::Range<usize> {
+        let (from, to) = self.at(place).queues;
+        from..to
+    }
+
+    /// Whether the series leaves queues out.
+    pub fn is_large(&self) -> bool {
+        self.queues_in_all > QUEUES_MAX
+    }
+
+    /// Whether the series needs reports of a switch.
+    pub fn shows(&self, switch: usize) -> bool {
+        self.shown[switch]
+    }
+
+    /// What a reader of a large fabric's series should know.
+    pub fn note(&self) -> Option<String> {
+        self.is_large().then(|| {
+            format!(
+                "series.csv shows {} of {} queues, those of ports that are drawn, and the switches' pools",
+                self.queues.len(),
+                self.queues_in_all
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use weir_scenario::file;
+
+    /// Two switches with so many hosts each, and a link between them: a lossless class for each port.
+    fn pair(hosts: usize, draw: &str) -> Scenario {
+        let mut text = format!("[scenario]\nend = \"1ms\"\n{draw}\n[switch.buffer]\nsize = \"40MB\"\n").to_owned();
+        text += "[switch.classes]\npreset = \"roce\"\n[switch.port]\nrate = \"10Gbps\"\ndelay = \"1us\"\n";
+        for switch in ["S1", "S2"] {
+            text += &format!("[[switches]]\nname = \"{switch}\"\n");
+            for n in 0..hosts {
+                text += &format!("[[hosts]]\nname = \"{switch}H{n}\"\nport = \"{switch}.h{n}\"\n");
+            }
+        }
+        text += "[[links]]\nends = [\"S1.next\", \"S2.prev\"]\n";
+        text += "[[flows]]\nfrom = \"S1H0\"\nto = \"S2H0\"\nclass = 3\n";
+        let runs = file::parse(Path::new("pair.toml"), &text);
+        runs.unwrap_or_else(|errors| panic!("{}", errors.render(false))).remove(0).scenario
+    }
+
+    #[test]
+    fn a_small_fabric_is_shown_whole() {
+        let scenario = pair(31, "");
+        let ports = Ports::of(&scenario);
+        assert_eq!((ports.len(), ports.queues().len(), ports.is_large()), (64, 64, false));
+        assert!(ports.note().is_none() && ports.linked().count() == 64);
+        for port in ports.iter() {
+            assert_eq!((port.behind, &port.name), (scenario.behind(port.place), &scenario.port_name(port.place)));
+            let of_port = ports.queues_of(port.place).map(|n| ports.queues()[n].place);
+            assert_eq!(of_port.collect::<Vec<_>>(), [port.place]);
+        }
+    }
+
+    #[test]
+    fn of_a_large_fabric_the_drawn_ports_are() {
+        let ports = Ports::of(&pair(32, "draw = [\"S1.h1\", \"S1.next\"]"));
+        let names: Vec<&str> = ports.queues().iter().map(|queue| ports.at(queue.place).name.as_str()).collect();
+        assert_eq!((names.len(), ports.is_large()), (2, true));
+        assert!(names.contains(&"S1.h1") && names.contains(&"S1.next"));
+        assert!(ports.shows(0) && ports.shows(1), "the peer's rate is told at its other end");
+        let note = ports.note().unwrap();
+        assert!(note.starts_with("series.csv shows 2 of 66 queues"), "{note}");
+        // All ports with hosts are drawn where nothing is said.
+        assert_eq!(Ports::of(&pair(60, "")).queues().len(), QUEUES_MAX);
+        let one_side = Ports::of(&pair(40, "draw = [\"S1.h1\"]"));
+        assert!(one_side.shows(0) && !one_side.shows(1));
+    }
+}

@@ -1,0 +1,332 @@
+//! The notebook of a run: samples, events and completion times, as they come.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, BufWriter};
+
+use weir_flowctl::frame::PfcFrame;
+use weir_scenario::{Behind, PortPlace, Scenario};
+use weir_switch_core::Report;
+use weir_switch_core::counters::DropReason;
+use weir_switch_core::report::PortReport;
+use weir_units::{BitRate, Bytes, CLASSES, Class, Span, Time};
+
+use super::is_victim;
+use super::messages::MessageRate;
+use super::queues::{Ports, Queue};
+use super::watched::Watched;
+use crate::deadlock::{Deadlock, Detector, SwitchState};
+use crate::measure::{Survey, Surveyor};
+use crate::run_dir::{
+    EventKind, EventWriter, FctRow, FctWriter, FlowSample, PoolSample, QueueSample, RunDir, RunDirError, SeriesColumns,
+    SeriesWriter,
+};
+
+type Out = BufWriter<File>;
+
+/// Writes the files of a run while it runs.
+pub struct Recorder<'a> {
+    scenario: &'a Scenario,
+    ports: Ports,
+    series: SeriesWriter<Out>,
+    events: EventWriter<Out>,
+    fcts: FctWriter<Out>,
+    /// By teller, of each port, what was last told of each class, a time or a stage.
+    told: [Vec<[u16; CLASSES]>; 2],
+    /// The highest stage of GFC that each port told of each class.
+    stages: Vec<[u16; CLASSES]>,
+    /// Drops at the sample before, by switch, port, class and reason.
+    dropped: Vec<u64>,
+    /// Up to where samples have been taken.
+    sampled_to: Option<Time>,
+    flows: Vec<FlowSample>,
+    edges: Vec<Edge>,
+    /// Window edges not passed yet, the next one last.
+    edges_ahead: Vec<Time>,
+    /// Of each queue of the series.
+    watched: Vec<Watched>,
+    /// Of each port, switch by switch.
+    messages: Vec<MessageRate>,
+    surveyor: Surveyor,
+    detector: Detector,
+}
+
+/// Whose flow control it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Teller {
+    /// A switch's port tells its peer.
+    Port,
+    /// The host behind it tells the port.
+    Host,
+}
+
+/// How far a sample goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// All reports are of this instant.
+    All,
+    /// Reports of the switches that the series shows are, and the pools of all.
+    Series,
+}
+
+/// What is left of the samples.
+#[derive(Debug)]
+pub struct Record {
+    pub(crate) ports: Ports,
+    /// How far each flow was at the last sample.
+    pub(crate) flows: Vec<FlowSample>,
+    /// At the windows' edges.
+    pub(crate) edges: Vec<Edge>,
+    /// Over the whole run, of each queue of the series.
+    pub(crate) watched: Vec<Watched>,
+    /// Of each port, switch by switch.
+    pub(crate) messages: Vec<MessageRate>,
+    /// The highest stage of GFC that each port told of each class.
+    pub(crate) stages: Vec<[u16; CLASSES]>,
+    /// What samples showed of all switches.
+    pub(crate) survey: Survey,
+    /// The deadlock that persists, or else the first one there was.
+    pub deadlock: Option<Deadlock>,
+}
+
+/// What windows are measured from.
+#[derive(Clone, Debug)]
+pub struct Edge {
+    /// When the sample was to be taken.
+    pub(crate) planned: Time,
+    /// When it was.
+    pub(crate) at: Time,
+    /// How far each flow was.
+    pub(crate) flows: Vec<FlowSample>,
+    /// How often and for how long each port had paused its peer, over all classes.
+    pub(crate) pauses: Vec<(u64, Span)>,
+    /// The samples up to there, of each queue of the series.
+    pub(crate) watched: Vec<Watched>,
+}
+
+impl<'a> Recorder<'a> {
+    /// Files for the samples of a run in its directory.
+    pub fn new(scenario: &'a Scenario, run: &RunDir) -> Result<Recorder<'a>, RunDirError> {
+        let ports = Ports::of(scenario);
+        let columns = SeriesColumns {
+            flows: scenario.flows.iter().map(|flow| flow.name.clone()).collect(),
+            queues: ports.queues().iter().map(|queue| (ports.at(queue.place).name.clone(), queue.class)).collect(),
+            pools: scenario.pool_names(),
+        };
+        let edges: BTreeSet<Time> = scenario.windows.iter().flat_map(|window| [window.from, window.to]).collect();
+        Ok(Recorder {
+            scenario,
+            series: run.series(Time::ZERO, &columns)?,
+            events: run.events()?,
+            fcts: run.fcts()?,
+            told: [vec![[0; CLASSES]; ports.len()], vec![[0; CLASSES]; ports.len()]],
+            stages: vec![[0; CLASSES]; ports.len()],
+            dropped: vec![0; ports.len() * CLASSES * DropReason::ALL.len()],
+            sampled_to: None,
+            flows: vec![FlowSample::default(); scenario.flows.len()],
+            edges: Vec::new(),
+            edges_ahead: edges.into_iter().rev().collect(),
+            watched: vec![Watched::default(); ports.queues().len()],
+            messages: vec![MessageRate::default(); ports.len()],
+            surveyor: Surveyor::new(scenario),
+            detector: Detector::of(scenario),
+            ports,
+        })
+    }
+
+    /// When samples are to be taken: at regular times, and at the windows' edges.
+    pub fn schedule(&self) -> Vec<Time> {
+        let (step, end) = (self.scenario.sample_every.as_picos().max(1), self.scenario.end.as_picos());
+        let regular = (1..=end / step).map(|n| Time::from_picos(n * step));
+        let all: BTreeSet<Time> = regular.chain(self.edges_ahead.iter().copied()).collect();
+        all.into_iter().collect()
+    }
+
+    /// Whether a sample planned for `planned` is still to be taken: not if the one before came so late that it is past.
+    pub fn is_due(&self, planned: Time) -> bool {
+        self.sampled_to.is_none_or(|sampled_to| sampled_to < planned)
+    }
+
+    /// Whether a window begins or ends by `at` that has not been noted: such a sample must go to all switches.
+    pub fn is_edge(&self, at: Time) -> bool {
+        self.edges_ahead.last().is_some_and(|edge| *edge <= at)
+    }
+
+    /// The ports of all switches.
+    pub fn ports(&self) -> &Ports {
+        &self.ports
+    }
+
+    /// A port has sent a frame that tells pauses, or stages of GFC, or has got one from the host behind it. Of a stage told again
+    /// there is nothing to say.
+    pub fn note_told(&mut self, at: Time, by: Teller, place: PortPlace, frame: &PfcFrame) -> io::Result<()> {
+        let number = self.ports.number(place);
+        let config = &self.scenario.switches[place.switch].ports[place.port];
+        let is_staged = config.flow_control.tells_stages();
+        for class in Class::in_mask(frame.enabled) {
+            let time = frame.times[class.index()];
+            let before = std::mem::replace(&mut self.told[by as usize][number][class.index()], time);
+            let kind = match (by, time, before) {
+                (_, stage, before) if is_staged && stage == before => continue,
+                (Teller::Port, stage, _) if is_staged => {
+                    let highest = &mut self.stages[number][class.index()];
+                    *highest = stage.max(*highest);
+                    EventKind::StageSent(stage)
+                }
+                (Teller::Port, 0, _) => EventKind::ResumeSent,
+                (Teller::Port, quanta, 0) => EventKind::PauseSent(quanta),
+                (Teller::Port, quanta, _) => EventKind::PauseRefreshed(quanta),
+                (Teller::Host, stage, _) if is_staged => EventKind::StageReceived(stage),
+                (Teller::Host, 0, _) => EventKind::ResumeReceived,
+                (Teller::Host, quanta, _) => EventKind::PauseReceived(quanta),
+            };
+            self.events.write(at, &self.ports.at(place).name, Some(class), kind)?;
+        }
+        Ok(())
+    }
+
+    /// The classes of a frame that tells pauses for which it says other than the one before.
+    pub fn changes(&self, by: Teller, place: PortPlace, frame: &PfcFrame) -> impl Iterator<Item = Class> {
+        let (told, frame) = (self.told[by as usize][self.ports.number(place)], *frame);
+        Class::in_mask(frame.enabled).filter(move |class| (told[class.index()] > 0) != (frame.times[class.index()] > 0))
+    }
+
+    /// A message was completed.
+    pub fn note_completed(&mut self, row: &FctRow<'_>) -> io::Result<()> {
+        self.fcts.write(row)
+    }
+
+    /// The scenario reached a point.
+    pub fn note_mark(&mut self, at: Time, text: &str) -> io::Result<()> {
+        self.events.write(at, "", None, EventKind::Mark(text))
+    }
+
+    /// Takes a sample: the switches' reports as of `at`, what flows have counted, and the rates that hosts have been set.
+    pub fn sample(
+        &mut self,
+        at: Time,
+        depth: Depth,
+        reports: &[Report],
+        flows: &[FlowSample],
+        rate: impl Fn(usize, Class) -> Option<BitRate>,
+    ) -> io::Result<()> {
+        let link_overhead = self.scenario.link_overhead;
+        let sample = |queue: &Queue| {
+            let peer_rate = match queue.behind {
+                Some(Behind::Host(host)) => rate(host, queue.class),
+                Some(Behind::Port(peer)) => reports[peer.switch].ports[peer.port].classes[queue.class.index()].rate_rx,
+                None => None,
+            };
+            queue_sample(&reports[queue.place.switch].ports[queue.place.port], queue.class, peer_rate, link_overhead)
+        };
+        let samples: Vec<QueueSample> = self.ports.queues().iter().map(sample).collect();
+        let pools: Vec<PoolSample> = reports
+            .iter()
+            .map(|report| PoolSample { used: report.pool.used, capacity: report.pool.capacity })
+            .collect();
+        self.series.write(at, flows, &samples, &pools)?;
+        self.watched.iter_mut().zip(&samples).for_each(|(watched, sample)| watched.note(sample));
+        self.flows.copy_from_slice(flows);
+        self.sampled_to = Some(at);
+        if depth == Depth::Series {
+            return Ok(());
+        }
+        self.survey(at, reports)?;
+        while let Some(planned) = self.edges_ahead.pop_if(|edge| *edge <= at) {
+            let of_port = |port: &PortReport| {
+                let classes = port.classes.iter();
+                (classes.clone().map(|class| class.pauses_tx).sum(), classes.map(|class| class.paused_tx).sum())
+            };
+            let pauses = reports.iter().flat_map(|report| report.ports.iter().map(of_port)).collect();
+            let watched = self.watched.clone();
+            self.edges.push(Edge { planned, at, flows: flows.to_vec(), pauses, watched });
+        }
+        Ok(())
+    }
+
+    /// Takes in what all switches report as of `at`: drops, messages, how full they are, whether they wait for each other.
+    fn survey(&mut self, at: Time, reports: &[Report]) -> io::Result<()> {
+        self.note_drops(at, reports)?;
+        for (port, messages) in self.ports.iter().zip(&mut self.messages) {
+            let sent = reports[port.place.switch].ports[port.place.port].control_tx;
+            messages.note(at, sent.pfc + sent.pause + sent.credit);
+        }
+        self.surveyor.note(at, reports);
+        self.look_for_deadlock(at, reports)
+    }
+
+    /// After the last sample: drops are noted still, and deadlocks.
+    pub fn note_after_end(&mut self, at: Time, reports: &[Report]) -> io::Result<()> {
+        self.note_drops(at, reports)?;
+        self.look_for_deadlock(at, reports)
+    }
+
+    fn note_drops(&mut self, at: Time, reports: &[Report]) -> io::Result<()> {
+        let mut before = self.dropped.iter_mut();
+        for of_port in self.ports.iter() {
+            let port = &reports[of_port.place.switch].ports[of_port.place.port];
+            for (class, counters) in Class::ALL.into_iter().zip(&port.classes) {
+                for reason in DropReason::ALL {
+                    let now = counters.dropped(reason);
+                    let before = before.next().expect("a counter for each port, class and reason");
+                    if now > *before {
+                        let kind = EventKind::Drop { reason: reason.name(), frames: now - *before };
+                        self.events.write(at, &of_port.name, Some(class), kind)?;
+                    }
+                    *before = now;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows the switches as of `at` to the detector.
+    pub fn look_for_deadlock(&mut self, at: Time, reports: &[Report]) -> io::Result<()> {
+        let states: Vec<SwitchState> = reports.iter().map(SwitchState::of).collect();
+        if let Some(deadlock) = self.detector.observe(at, &states) {
+            let cycle = deadlock.cycle_in(self.scenario);
+            self.events.write(at, "", None, EventKind::Deadlock(&cycle))?;
+        }
+        Ok(())
+    }
+
+    /// Whether queues of the fabric wait for each other without end.
+    pub fn is_deadlocked(&self) -> bool {
+        self.detector.deadlock().is_some_and(Deadlock::persists)
+    }
+
+    /// Ends the files, and returns what is left of the samples.
+    pub fn finish(self) -> io::Result<Record> {
+        self.series.finish()?;
+        self.events.finish()?;
+        self.fcts.finish()?;
+        Ok(Record {
+            deadlock: self.detector.deadlock().cloned(),
+            survey: self.surveyor.finish(&self.ports),
+            ports: self.ports,
+            flows: self.flows,
+            edges: self.edges,
+            watched: self.watched,
+            messages: self.messages,
+            stages: self.stages,
+        })
+    }
+}
+
+fn queue_sample(port: &PortReport, class: Class, peer_rate: Option<BitRate>, link_overhead: Bytes) -> QueueSample {
+    let class = &port.classes[class.index()];
+    let ingress = &class.ingress;
+    QueueSample {
+        // Counted without FCS.
+        received: Bytes::new(class.rx_bytes) + link_overhead * class.rx_frames,
+        ingress: ingress.private + ingress.shared + ingress.headroom,
+        headroom: ingress.headroom,
+        threshold: Some(ingress.threshold),
+        egress: class.egress,
+        paused: ingress.off,
+        paused_for: class.paused_tx,
+        peer_rate,
+        victim: is_victim(port),
+        headroom_estimate: ingress.observation.headroom_estimate,
+    }
+}

@@ -1,0 +1,421 @@
+//! From counters to the summary.
+
+use std::collections::BTreeMap;
+
+use weir_config::{FlowControl, SwitchConfig};
+use weir_flowctl::frame::FRAME_BYTES;
+use weir_flowctl::{Mechanism, wire_bytes};
+use weir_nic::host::{ClassStats, Host, ReceiverStats, SenderStats};
+use weir_scenario::link::FaultCounters;
+use weir_scenario::{Behind, HostPlan, PortPlace, Scenario, WindowPlan};
+use weir_switch_core::Report;
+use weir_switch_core::counters::DropReason;
+use weir_switch_core::flow_control::RATE_UNKNOWN;
+use weir_switch_core::flow_control::{feedback_delay, mechanism};
+use weir_switch_core::report::{ClassReport, PortReport};
+use weir_units::{BitRate, Bytes, CLASSES, Class, Span, Time};
+
+use super::queues::Ports;
+use super::recorder::{Edge, Record};
+use super::watched::Watched;
+use crate::feedback::FeedbackStats;
+use crate::measure::flow_control;
+use crate::run_dir::{
+    ClassSummary, DeadlockSummary, FeedbackSummary, FlowControlSummary, FlowSummary, FlowWindow, HostClassSummary,
+    HostSummary, LaneSummary, MessageSummary, PoolSummary, PortSummary, PortWindow, Summary, SwitchSummary, Window,
+    throughput,
+};
+
+/// What a backend has when a run has ended.
+pub struct Ended<'a> {
+    /// What ran it.
+    pub backend: &'static str,
+    /// Of each switch, at the end.
+    pub reports: &'a [Report],
+    /// How long the scenario ran.
+    pub duration: Span,
+    /// What was sent of each flow.
+    pub sent: Vec<SenderStats>,
+    /// What arrived of each flow.
+    pub arrived: Vec<ReceiverStats>,
+    /// Each host's NIC.
+    pub nics: Vec<NicWords>,
+    /// Of each host's link, toward the host and toward the switch.
+    pub host_links: Vec<Option<LinkWords>>,
+    /// Of each link between switches.
+    pub links: Vec<Option<LinkWords>>,
+    /// Whether no frame of a lossless class was lost.
+    pub lossless: bool,
+    /// Why the run is no good, in sentences.
+    pub failures: Vec<String>,
+    /// What is to be known besides, in sentences.
+    pub notes: Vec<String>,
+}
+
+/// What a host's NIC leaves.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NicWords {
+    /// Of each class.
+    pub classes: [ClassStats; CLASSES],
+    /// Messages of flow control sent.
+    pub control_sent: u64,
+}
+
+impl NicWords {
+    /// Of a host as of `now`.
+    pub fn of(host: &Host, now: Time) -> NicWords {
+        let classes = Class::ALL.map(|class| host.class_stats(now, class));
+        NicWords { classes, control_sent: host.counters().control_sent }
+    }
+}
+
+/// What a link leaves, in each direction.
+#[derive(Clone, Copy, Debug)]
+pub struct LinkWords {
+    /// Frames that came out.
+    pub delivered: [u64; 2],
+    /// What went wrong.
+    pub faults: [FaultCounters; 2],
+    /// τ of the data that goes in each direction; `None` where it is not measured.
+    pub feedback: [Option<FeedbackStats>; 2],
+}
+
+/// The summary of a run that has ended.
+pub fn summary(scenario: &Scenario, ended: Ended<'_>, record: Record) -> Summary {
+    let reports = ended.reports;
+    let all = &record.ports;
+    let flows = scenario.flows.iter().zip(ended.sent.iter().zip(&ended.arrived)).zip(&record.flows).map(
+        |((plan, (sent, arrived)), by_the_end)| FlowSummary {
+            from: scenario.hosts[plan.from].name.clone(),
+            to: scenario.hosts[plan.to].name.clone(),
+            class: plan.config.class.index() as u8,
+            throughput_bps: throughput(by_the_end.received, ended.duration),
+            ..FlowSummary::new(&plan.name, sent, arrived, ended.duration)
+        },
+    );
+    let ports = all.linked().map(|(of_port, behind)| {
+        let place = of_port.place;
+        let port = &reports[place.switch].ports[place.port];
+        let paused_there: [Span; CLASSES] = match behind {
+            Behind::Host(host) => ended.nics[host].classes.map(|class| class.paused_for),
+            Behind::Port(peer) => reports[peer.switch].ports[peer.port].classes.map(|class| class.paused_rx),
+        };
+        let watched = all.queues_of(place).map(|n| (all.queues()[n].class, &record.watched[n]));
+        let config = &scenario.switches[place.switch];
+        let number = all.number(place);
+        let messages = &record.messages[number];
+        let on_link = wire_bytes(FRAME_BYTES as u32, scenario.link_overhead);
+        let rate = config.ports[place.port].rate.unwrap_or(RATE_UNKNOWN);
+        let mut classes = class_summaries(port, &paused_there, &watched.collect::<Vec<_>>(), config.classes.lossless);
+        if config.ports[place.port].flow_control.tells_stages() {
+            let stage = |class: &ClassSummary| record.stages[number][usize::from(class.class)];
+            classes.iter_mut().for_each(|class| class.stage_max = Some(u64::from(stage(class))));
+        }
+        PortSummary {
+            name: of_port.name.clone(),
+            host: scenario.name_behind(behind),
+            flow_control: config.ports[place.port].flow_control.name().to_owned(),
+            feedback_ns: feedback_configured(scenario, place).map(Span::as_nanos),
+            messages: MessageSummary {
+                sent: messages.sent(),
+                share_ppm: messages.share_ppm(rate, on_link, ended.duration),
+                share_worst_ppm: messages.worst_ppm(rate, on_link),
+            },
+            classes,
+        }
+    });
+    let mut notes = scenario.notes.clone();
+    notes.extend(ended.notes.iter().cloned());
+    notes.extend(all.note());
+    let lossy_dropped = dropped(scenario, reports, false, false);
+    if lossy_dropped > 0 {
+        notes.push(format!("{lossy_dropped} frames of classes that are not lossless were dropped"));
+    }
+    let lossy_overflown = overflow(scenario, &ended.nics, false).map(|(_, frames)| frames).sum::<u64>();
+    if lossy_overflown > 0 {
+        notes.push(format!(
+            "{lossy_overflown} frames of classes that are not lossless found no room in the receive buffers of hosts"
+        ));
+    }
+    let of_classes = ended.nics.iter().flat_map(|nic| &nic.classes);
+    let host_pauses_sent = of_classes.map(|class| class.pauses_sent).sum();
+    let flow_control = FlowControlSummary { host_pauses_sent, ..flow_control(reports, ended.duration) };
+    if flow_control.pauses_sent + flow_control.host_pauses_sent == 0 {
+        notes.extend(record.survey.nearest_note(scenario));
+    }
+    let mut switches = switch_summaries(scenario, reports, &record);
+    let SwitchSummary { pool, headroom_pool, egress_lossy_pool, .. } = switches.first().cloned().unwrap_or_default();
+    if scenario.switches.len() == 1 {
+        switches.clear();
+    }
+    Summary {
+        failures: ended.failures.clone(),
+        scenario: scenario.name.clone(),
+        backend: ended.backend.to_owned(),
+        policy: scenario.policy.clone(),
+        parameters: scenario.parameters.clone(),
+        time_dilation: u64::from(scenario.time_dilation()),
+        duration_ns: ended.duration.as_nanos(),
+        wall_ms: None,
+        late_ns: 0,
+        lossless: ended.lossless,
+        deadlock: record.deadlock.as_ref().map(|deadlock| DeadlockSummary {
+            cycle: deadlock.cycle_in(scenario),
+            since_ns: deadlock.since.as_nanos(),
+            dissolved_ns: deadlock.dissolved_at.map(Time::as_nanos),
+        }),
+        flow_control: Some(flow_control),
+        traffic: Vec::new(),
+        frames: None,
+        flows: flows.collect(),
+        ports: ports.collect(),
+        hosts: slow_hosts(scenario, &ended.nics),
+        switches,
+        links: lanes(scenario, &ended, all.is_large()),
+        pool,
+        headroom_pool,
+        egress_lossy_pool,
+        windows: scenario.windows.iter().filter_map(|plan| window(scenario, plan, &record)).collect(),
+        notes,
+    }
+}
+
+/// Each direction of the links, where there are several switches or something was to go wrong; in a large fabric, only where
+/// something was.
+fn lanes(scenario: &Scenario, ended: &Ended<'_>, is_large: bool) -> Vec<LaneSummary> {
+    let mut lanes = Vec::new();
+    let mut add = |ends: [String; 2], words: Option<LinkWords>, asked: [bool; 2]| {
+        let Some(words) = words else { return };
+        for (n, _) in asked.iter().enumerate().filter(|(_, asked)| **asked) {
+            let faults = words.faults[n];
+            lanes.push(LaneSummary {
+                from: ends[n].clone(),
+                to: ends[1 - n].clone(),
+                frames: words.delivered[n],
+                lost: faults.lost,
+                corrupted: faults.corrupted,
+                doubled: faults.doubled,
+                reordered: faults.reordered,
+                feedback: words.feedback[n].as_ref().and_then(FeedbackSummary::of),
+            });
+        }
+    };
+    for (plan, words) in scenario.links.iter().zip(&ended.links) {
+        let asked = plan.faults.map(|faults| !is_large || !faults.is_none());
+        add(plan.ends.map(|end| scenario.port_name(end)), *words, asked);
+    }
+    let several = scenario.switches.len() > 1 && !is_large;
+    for (plan, words) in scenario.hosts.iter().zip(&ended.host_links) {
+        let ends = [scenario.port_name(plan.place()), plan.name.clone()];
+        add(ends, *words, plan.faults.map(|faults| several || !faults.is_none()));
+    }
+    lanes
+}
+
+/// Each switch.
+fn switch_summaries(scenario: &Scenario, reports: &[Report], record: &Record) -> Vec<SwitchSummary> {
+    let of_switch = |(n, (config, report)): (usize, (&SwitchConfig, &Report))| SwitchSummary {
+        private_max_bytes: record.survey.private_max(n).get(),
+        headroom_max_bytes: record.survey.headroom_max(n).get(),
+        name: config.name.clone(),
+        pool: pool(report.pool.capacity, report.pool.used_max),
+        headroom_pool: report.headroom_pool.map(|of| pool(of.capacity, of.used_max)),
+        egress_lossy_pool: report.egress_lossy_pool.map(|of| pool(of.capacity, of.used_max)),
+    };
+    scenario.switches.iter().zip(reports).enumerate().map(of_switch).collect()
+}
+
+/// τ of a port under GFC, as configured or by the rule.
+fn feedback_configured(scenario: &Scenario, place: PortPlace) -> Option<Span> {
+    let config = &scenario.switches[place.switch];
+    let port = &config.ports[place.port];
+    let is_gfc = matches!(
+        port.flow_control,
+        FlowControl::GfcBuffer(_) | FlowControl::GfcConceptual(_) | FlowControl::GfcTime(_)
+    );
+    is_gfc.then(|| feedback_delay(config, place.port, port.rate.unwrap_or(RATE_UNKNOWN)))
+}
+
+/// The queue that time-based GFC sets a rate for.
+fn reckoned_queue(scenario: &Scenario, place: PortPlace, rate: BitRate) -> Option<Bytes> {
+    let config = &scenario.switches[place.switch];
+    let line = config.ports[place.port].rate.unwrap_or(RATE_UNKNOWN);
+    match mechanism(config, place.port, line) {
+        Ok(Mechanism::GfcTime { mapping, .. }) => Some(mapping.queue(rate)),
+        _ => None,
+    }
+}
+
+/// Frames that the switches dropped while they ran, of the lossless classes or of the others; with `outages`, but for those that
+/// found their port without a link.
+pub fn dropped(scenario: &Scenario, reports: &[Report], lossless: bool, outages: bool) -> u64 {
+    by_reason(scenario, reports, lossless, outages).into_values().sum()
+}
+
+/// A sentence on lossless frames that were dropped, if any were.
+pub fn lost_lossless(scenario: &Scenario, reports: &[Report], outages: bool) -> Option<String> {
+    let by_reason = by_reason(scenario, reports, true, outages);
+    let frames: u64 = by_reason.values().sum();
+    let reasons = by_reason.iter().map(|(reason, frames)| format!("{frames} {reason}"));
+    (frames > 0).then(|| format!("{frames} lossless frames were lost: {}", reasons.collect::<Vec<_>>().join(", ")))
+}
+
+/// Each host, by its place, with its frames of lossless classes, or of the others, that found no room in its receive buffer.
+fn overflow(scenario: &Scenario, nics: &[NicWords], lossless: bool) -> impl Iterator<Item = (usize, u64)> {
+    scenario.hosts.iter().zip(nics).enumerate().map(move |(host, (plan, nic))| {
+        let classes = Class::ALL.into_iter().zip(&nic.classes);
+        let asked = classes.filter(|(class, _)| (plan.nic.lossless & class.bit() != 0) == lossless);
+        (host, asked.map(|(_, class)| class.receive_overflow).sum())
+    })
+}
+
+/// A sentence on lossless frames that found no room in the receive buffers of hosts, if any did.
+pub fn overflown_lossless(scenario: &Scenario, nics: &[NicWords]) -> Option<String> {
+    /// More names than these nobody reads.
+    const NAMED: usize = 4;
+    let hosts: Vec<(usize, u64)> = overflow(scenario, nics, true).filter(|(_, frames)| *frames > 0).collect();
+    let frames: u64 = hosts.iter().map(|(_, frames)| frames).sum();
+    let named = hosts.iter().take(NAMED).map(|(host, frames)| format!("{} {frames}", scenario.hosts[*host].name));
+    let mut named: Vec<String> = named.collect();
+    if hosts.len() > NAMED {
+        named.push(format!("and {} hosts more", hosts.len() - NAMED));
+    }
+    (frames > 0).then(|| {
+        format!("{frames} lossless frames were lost, as they found no room in receive buffers: {}", named.join(", "))
+    })
+}
+
+/// The hosts that take data in slowly.
+fn slow_hosts(scenario: &Scenario, nics: &[NicWords]) -> Vec<HostSummary> {
+    let of_host = |(plan, nic): (&HostPlan, &NicWords)| {
+        let limit = plan.nic.receive?;
+        let classes = Class::ALL.into_iter().zip(&nic.classes);
+        let seen = classes.filter(|(_, class)| class.receive_buffer_max > Bytes::ZERO || class.receive_overflow > 0);
+        let class = |(number, class): (Class, &ClassStats)| HostClassSummary {
+            class: number.index() as u8,
+            lossless: plan.nic.lossless & number.bit() != 0,
+            pauses_sent: class.pauses_sent,
+            receive_buffer_max_bytes: class.receive_buffer_max.get(),
+            receive_overflow: class.receive_overflow,
+        };
+        Some(HostSummary {
+            name: plan.name.clone(),
+            receive_rate_bps: limit.rate.as_bps(),
+            xoff_bytes: limit.buffer.get(),
+            xon_bytes: limit.xon.get(),
+            receive_buffer_bytes: (limit.buffer + limit.headroom).get(),
+            messages_sent: nic.control_sent,
+            classes: seen.map(class).collect(),
+        })
+    };
+    scenario.hosts.iter().zip(nics).filter_map(of_host).collect()
+}
+
+fn by_reason(scenario: &Scenario, reports: &[Report], lossless: bool, outages: bool) -> BTreeMap<&'static str, u64> {
+    let mut sums = BTreeMap::new();
+    for (config, report) in scenario.switches.iter().zip(reports) {
+        let classes = report.ports.iter().flat_map(|port| Class::ALL.into_iter().zip(&port.classes));
+        for (_, counters) in classes.filter(|(class, _)| (config.classes.lossless & class.bit() != 0) == lossless) {
+            for reason in DropReason::ALL {
+                let is_asked_for = outages && reason == DropReason::PortDown;
+                let frames = counters.dropped(reason);
+                if frames > 0 && reason != DropReason::Shutdown && !is_asked_for {
+                    *sums.entry(reason.name()).or_insert(0) += frames;
+                }
+            }
+        }
+    }
+    sums
+}
+
+fn pool(capacity: Bytes, used_max: Bytes) -> PoolSummary {
+    PoolSummary { capacity_bytes: capacity.get(), used_max_bytes: used_max.get() }
+}
+
+/// The classes of a port that saw anything.
+fn class_summaries(
+    port: &PortReport,
+    paused_there: &[Span; CLASSES],
+    watched: &[(Class, &Watched)],
+    lossless: u8,
+) -> Vec<ClassSummary> {
+    let has_traffic = |class: &ClassReport| {
+        class.rx_frames + class.tx_frames + class.xoff_tx > 0 || drops(class).values().any(|frames| *frames > 0)
+    };
+    let classes = Class::ALL.into_iter().zip(&port.classes).filter(|(_, class)| has_traffic(class));
+    classes
+        .map(|(number, class)| {
+            let watched = watched.iter().find(|(class, _)| *class == number).map(|(_, watched)| *watched);
+            ClassSummary {
+                class: number.index() as u8,
+                lossless: lossless & number.bit() != 0,
+                pauses_sent: class.pauses_tx,
+                xoff_frames_sent: class.xoff_tx,
+                xon_frames_sent: class.xon_tx,
+                paused_ns: class.paused_tx.as_nanos(),
+                host_paused_ns: paused_there[number.index()].as_nanos(),
+                ingress_max_bytes: class.ingress.held_max.get(),
+                shared_max_bytes: class.ingress.shared_max.get(),
+                headroom_max_bytes: class.ingress.headroom_max.get(),
+                egress_max_bytes: class.egress_max.get(),
+                victim_permille: watched.and_then(|watched| watched.victim_permille(&Watched::default())),
+                headroom_estimate_bytes: watched.and_then(Watched::estimate),
+                headroom_estimate_max_bytes: watched.and_then(|watched| watched.estimate_max(&Watched::default())),
+                stage_max: None,
+                drops: drops(class),
+            }
+        })
+        .collect()
+}
+
+fn drops(class: &ClassReport) -> BTreeMap<String, u64> {
+    let counted = DropReason::ALL.map(|reason| (reason.name().to_owned(), class.dropped(reason)));
+    counted.into_iter().filter(|(_, frames)| *frames > 0).collect()
+}
+
+/// What happened between a window's edges; `None` if the run ended before.
+fn window(scenario: &Scenario, plan: &WindowPlan, record: &Record) -> Option<Window> {
+    let edge_at = |planned: Time| record.edges.iter().find(|edge| edge.planned == planned);
+    let (from, to) = (edge_at(plan.from)?, edge_at(plan.to)?);
+    let all = &record.ports;
+    let span = to.at.since(from.at);
+    let received: Vec<Bytes> = from.flows.iter().zip(&to.flows).map(|(from, to)| to.received - from.received).collect();
+    let flows = scenario.flows.iter().zip(&received).map(|(flow, bytes)| FlowWindow::new(&flow.name, *bytes, span));
+    // What a large fabric's series does not show was not measured in between.
+    let measured = all.linked().filter(|(port, _)| !all.is_large() || !all.queues_of(port.place).is_empty());
+    let ports = measured.map(|(port, behind)| {
+        let of_host = scenario.flows.iter().zip(&received).filter(|(flow, _)| behind == Behind::Host(flow.from));
+        let throughput_bps = throughput(of_host.map(|(_, bytes)| *bytes).sum(), span);
+        PortWindow { throughput_bps, ..port_window(scenario, all, port.place, [from, to]) }
+    });
+    Some(Window {
+        name: plan.name.clone(),
+        from_ns: from.at.as_nanos(),
+        to_ns: to.at.as_nanos(),
+        flows: flows.collect(),
+        ports: ports.collect(),
+    })
+}
+
+/// A port's part of a window, but for what its host delivered.
+fn port_window(scenario: &Scenario, all: &Ports, place: PortPlace, [from, to]: [&Edge; 2]) -> PortWindow {
+    let span = to.at.since(from.at);
+    let [before, after] = [from, to].map(|edge| edge.pauses[all.number(place)]);
+    let of_port = || all.queues_of(place).map(|n| (&from.watched[n], &to.watched[n]));
+    let peer_rate = of_port().filter_map(|(from, to)| to.peer_rate(from)).min();
+    let lengths = || of_port().filter_map(|(from, to)| to.ingress(from));
+    PortWindow {
+        port: all.at(place).name.clone(),
+        throughput_bps: 0,
+        victim_permille: of_port().filter_map(|(from, to)| to.victim_permille(from)).max(),
+        headroom_estimate_max_bytes: of_port().filter_map(|(from, to)| to.estimate_max(from)).max(),
+        pauses_sent: after.0 - before.0,
+        paused_ns: after.1.saturating_sub(before.1).as_nanos(),
+        rx_bps: throughput(of_port().map(|(from, to)| to.received(from)).sum(), span),
+        ingress_min_bytes: lengths().map(|[min, ..]| min.get()).min().unwrap_or(0),
+        ingress_mean_bytes: lengths().map(|[_, mean, _]| mean.get()).max().unwrap_or(0),
+        ingress_max_bytes: lengths().map(|[.., max]| max.get()).max().unwrap_or(0),
+        peer_rate_bps: peer_rate.map(BitRate::as_bps),
+        reckoned_queue_bytes: peer_rate.and_then(|rate| reckoned_queue(scenario, place, rate)).map(Bytes::get),
+    }
+}

@@ -1,0 +1,117 @@
+//! `topology.json`: the switches, hosts and links of a run, for drawing them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use weir_scenario::{AnyLink, PortPlace, Scenario};
+use weir_units::Time;
+
+/// What is joined to what.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Topology {
+    /// The switches' names.
+    pub switches: Vec<String>,
+    /// Each host.
+    pub hosts: Vec<HostPlace>,
+    /// Each link between switches.
+    pub links: Vec<SwitchLink>,
+    /// The ports that the scenario has drawn, by the names that they have in `series.csv`.
+    pub drawn: Vec<String>,
+}
+
+/// A host and its link.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostPlace {
+    /// Its name.
+    pub name: String,
+    /// The port that it is at.
+    pub at: PortName,
+    /// Its NIC's rate, bits a second.
+    pub rate_bps: u64,
+    /// Propagation delay of its link, one way.
+    pub delay_ns: u64,
+    /// How many ports copy what comes in at its port.
+    pub copies: u64,
+    /// When its link is cut.
+    pub outages: Vec<OutageTimes>,
+}
+
+/// A link between switches.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SwitchLink {
+    /// The ports at its ends.
+    pub ends: [PortName; 2],
+    /// The rate of the first end's port, bits a second; null if its configuration does not say.
+    pub rate_bps: Option<u64>,
+    /// Propagation delay, one way.
+    pub delay_ns: u64,
+    /// When it is cut.
+    pub outages: Vec<OutageTimes>,
+}
+
+/// A switch's port.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PortName {
+    /// The switch.
+    pub switch: String,
+    /// Its port.
+    pub port: String,
+}
+
+/// When a link is cut.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OutageTimes {
+    /// From then on,
+    pub from_ns: u64,
+    /// and until it is mended; null for good.
+    pub until_ns: Option<u64>,
+}
+
+impl Topology {
+    /// Of a scenario.
+    pub fn of(scenario: &Scenario) -> Topology {
+        let port_name = |place: PortPlace| {
+            let switch = &scenario.switches[place.switch];
+            PortName { switch: switch.name.clone(), port: switch.ports[place.port].name.clone() }
+        };
+        let outages = |link: AnyLink| {
+            let of_link = scenario.outages.iter().filter(move |outage| outage.link == link);
+            let until = |until: Time| (until != Time::NEVER).then(|| until.as_nanos());
+            of_link.map(|outage| OutageTimes { from_ns: outage.at.as_nanos(), until_ns: until(outage.until) }).collect()
+        };
+        let mut copies: BTreeMap<(usize, &str), u64> = BTreeMap::new();
+        for (switch, config) in scenario.switches.iter().enumerate() {
+            for copied in config.ports.iter().filter_map(|port| port.clone_of()) {
+                *copies.entry((switch, copied)).or_default() += 1;
+            }
+        }
+        let hosts = scenario.hosts.iter().enumerate().map(|(n, host)| {
+            let at = port_name(host.place());
+            HostPlace {
+                name: host.name.clone(),
+                rate_bps: host.nic.rate.as_bps(),
+                delay_ns: host.link_delay.as_nanos(),
+                copies: copies.get(&(host.switch, at.port.as_str())).copied().unwrap_or(0),
+                outages: outages(AnyLink::ToHost(n)),
+                at,
+            }
+        });
+        let links = scenario.links.iter().enumerate().map(|(n, link)| SwitchLink {
+            ends: link.ends.map(port_name),
+            rate_bps: scenario.switches[link.ends[0].switch].ports[link.ends[0].port].rate.map(|rate| rate.as_bps()),
+            delay_ns: link.delay.as_nanos(),
+            outages: outages(AnyLink::Between(n)),
+        });
+        Topology {
+            switches: scenario.switches.iter().map(|switch| switch.name.clone()).collect(),
+            hosts: hosts.collect(),
+            links: links.collect(),
+            drawn: scenario.draw.iter().map(|place| scenario.port_name(*place)).collect(),
+        }
+    }
+}

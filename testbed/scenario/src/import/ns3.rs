@@ -1,0 +1,325 @@
+//! Experiments of the public RDMA simulators on ns-3, made into scenarios: HPCC's (alibaba-edu/High-Precision-Congestion-Control),
+//! ConWeave's (conweave-project/conweave-ns3) and those of inet-tub/ns3-datacenter.
+//!
+//! ```no_run
+//! use crate::import::ns3::{Options, Sources, import};
+//!
+//! let sources = Sources::find(&["mix".into()])?;
+//! let imported = import(&sources, &Options { stem: "clos".to_owned(), ..Options::default() })?;
+//! # Ok::<(), crate::import::ImportErrors>(())
+//! ```
+//!
+//! `docs/IMPORT.md` has what becomes of what.
+
+mod config;
+mod control;
+mod detect;
+mod document;
+mod flows;
+mod sources;
+mod switches;
+#[cfg(test)]
+mod tests;
+mod text;
+mod times;
+mod topology;
+mod workloads;
+mod write;
+
+use super::{ImportErrors, Imported, Note, Report};
+use crate::workload::SizeCdf;
+use text::count;
+use times::Times;
+use workloads::Workload;
+
+pub use config::Config;
+pub use detect::{Kind, detect};
+pub use flows::{Flow, FlowList, TraceList};
+pub use sources::Sources;
+pub use text::Source;
+pub use topology::{Link, Topology};
+
+/// What a caller chooses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// The scenario file's name without `.toml`: files beside it begin with it.
+    pub stem: String,
+    /// A preset of [`CongestionControl`](weir_nic::host::CongestionControl) in place of CC_MODE.
+    pub congestion_control: Option<String>,
+}
+
+/// Whose simulator the files are for. Its switches and hosts have properties that no file says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Simulator {
+    /// HPCC's, and those made from it without another's marks.
+    Hpcc,
+    /// ConWeave's: FLOWGEN_START_TIME, LB_MODE, flows without a dport.
+    ConWeave,
+    /// inet-tub's: a longer first line of the topology.
+    InetTub,
+}
+
+/// All that is known of an experiment.
+struct Experiment {
+    simulator: Simulator,
+    config: Config,
+    topology: Topology,
+    trace: Vec<u32>,
+    control: String,
+    switches: switches::Switches,
+    /// Payload of a full packet.
+    payload: u64,
+    times: Times,
+    workloads: Vec<Workload>,
+    /// Classes of flows, which are lossless under PFC.
+    classes: Vec<u8>,
+    /// Whether acknowledgements wait with data.
+    has_low_acks: bool,
+}
+
+/// Makes a scenario.
+///
+/// # Errors
+/// What is wrong in a file, and what can't be a scenario of Weir.
+pub fn import(sources: &Sources, options: &Options) -> Result<Imported, ImportErrors> {
+    let mut report = Report { left: sources.left.clone(), ..Report::default() };
+    let topology = Topology::parse(&sources.topology)?;
+    let flows = sources.flows.as_ref().map(|source| FlowList::parse(source, &topology)).transpose()?;
+    let trace = sources.trace.as_ref().map(|source| TraceList::parse(source, &topology)).transpose()?;
+    let config = sources.config.clone().unwrap_or_default();
+    let simulator = Simulator::of(&config, &topology, flows.as_ref());
+    tell_of_files(sources, simulator, &topology, flows.as_ref(), trace.as_ref(), &mut report);
+
+    let first_host = topology.links.iter().find(|link| link.ends.iter().any(|node| !topology.is_switch(*node)));
+    let line = first_host.expect("each host has a link, and there is one").rate;
+    let payload = payload(&config)?;
+    let control = control::choose(&config, simulator, line, options.congestion_control.as_deref(), &mut report)?;
+    let times = Times::of(sources, &config, flows.as_ref(), simulator, &mut report)?;
+    let workloads = match (&flows, &sources.sizes) {
+        (Some(list), sizes) => {
+            if let Some(sizes) = sizes {
+                report.left.push(Note::of(&sizes.name, "the flow list says the sizes"));
+            }
+            workloads::of_list(list, &times, options, &mut report)
+        }
+        (None, Some(sizes)) => vec![of_sizes(sizes, &config, options, &mut report)?],
+        (None, None) => {
+            report.left.push(Note::on_nothing("there is no flow list: write [[workloads]] or [[flows]]"));
+            Vec::new()
+        }
+    };
+    let mut classes: Vec<u8> = workloads.iter().map(|workload| workload.class).collect();
+    // By default as dcqcn is run, which is the congestion control without a configuration.
+    let has_low_acks = simulator != Simulator::ConWeave && !config.is_on("ACK_HIGH_PRIO", !config.has("CC_MODE"));
+    classes.extend(Some(3).filter(|_| has_low_acks || classes.is_empty()));
+    classes.sort();
+    classes.dedup();
+    let switches = switches::settings(&config, &topology, simulator, payload, classes.len(), &mut report)?;
+    let experiment = Experiment {
+        simulator,
+        trace: trace.map_or(Vec::new(), |trace| trace.nodes),
+        control,
+        switches,
+        payload,
+        times,
+        workloads,
+        classes,
+        has_low_acks,
+        config,
+        topology,
+    };
+    experiment.tell_of_links(&sources.topology.name, &mut report);
+    experiment.tell_of_keys(&mut report);
+    let scenario = write::scenario(&experiment, sources, &mut report);
+    let beside = experiment.workloads.into_iter().map(|workload| (workload.file, workload.text)).collect();
+    Ok(Imported { scenario, beside, report })
+}
+
+impl Simulator {
+    fn of(config: &Config, topology: &Topology, flows: Option<&FlowList>) -> Simulator {
+        let has_no_dport = flows.is_some_and(|list| list.flows.iter().any(|flow| flow.dport.is_none()));
+        if topology.is_extended {
+            Simulator::InetTub
+        } else if has_no_dport || ["FLOWGEN_START_TIME", "LB_MODE"].iter().any(|key| config.has(key)) {
+            Simulator::ConWeave
+        } else {
+            Simulator::Hpcc
+        }
+    }
+
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Simulator::Hpcc => "HPCC's simulator",
+            Simulator::ConWeave => "ConWeave's simulator",
+            Simulator::InetTub => "inet-tub's simulator",
+        }
+    }
+}
+
+/// PACKET_PAYLOAD_SIZE, which frames of any Ethernet must carry.
+fn payload(config: &Config) -> Result<u64, ImportErrors> {
+    let payload = config.numbers.get("PACKET_PAYLOAD_SIZE").copied().unwrap_or(1_000);
+    if (64..=9_000).contains(&payload) {
+        return Ok(payload);
+    }
+    let problem = format!("PACKET_PAYLOAD_SIZE {payload} is no payload of an Ethernet frame");
+    let line = config.line("PACKET_PAYLOAD_SIZE");
+    Err(ImportErrors::one(&config.file, line, problem, "write 64 to 9000, like 1000"))
+}
+
+/// Poisson arrivals with the sizes of a distribution, where there is no list.
+fn of_sizes(sizes: &Source, config: &Config, options: &Options, report: &mut Report) -> Result<Workload, ImportErrors> {
+    SizeCdf::parse(&sizes.text).map_err(|error| {
+        let problem = format!("this is no distribution of sizes: {error}");
+        ImportErrors::one(&sizes.name, None, problem, "write a size and a cumulative share on each line")
+    })?;
+    let load = config.shares.get("LOAD").map(|share| share / 100).filter(|ppb| *ppb > 0);
+    let how = match load {
+        Some(load) => format!("at a load of {}", document::share(load)),
+        None => "at a load of 0.5, which no file says".to_owned(),
+    };
+    let text = format!("no flow list: Poisson arrivals of its sizes {how}, between all hosts");
+    report.approximated.push(Note::of(&sizes.name, text));
+    Ok(Workload::drawn(options, sizes.text.clone(), load.unwrap_or(500_000_000)))
+}
+
+fn tell_of_files(
+    sources: &Sources,
+    simulator: Simulator,
+    topology: &Topology,
+    flows: Option<&FlowList>,
+    trace: Option<&TraceList>,
+    report: &mut Report,
+) {
+    match &sources.config {
+        Some(config) => {
+            report.taken.push(Note::of(&config.file, format!("the configuration, of {}", simulator.name())))
+        }
+        None => report
+            .approximated
+            .push(Note::on_nothing(format!("no configuration: as {} is by default", simulator.name()))),
+    }
+    let text = format!(
+        "{}, {} and {}",
+        count(topology.switches.len(), "switch"),
+        count(topology.hosts().count(), "host"),
+        count(topology.links.len(), "link")
+    );
+    report.taken.push(Note::of(&sources.topology.name, text));
+    if topology.left_over > 0 {
+        let text = format!("{} after the last link", count(topology.left_over, "line"));
+        report.left.push(Note::of(&sources.topology.name, text));
+    }
+    if let (Some(source), Some(list)) = (&sources.flows, flows)
+        && list.left_over > 0
+    {
+        let text = format!("{} after the last flow", count(list.left_over, "line"));
+        report.left.push(Note::of(&source.name, text));
+    }
+    if let (Some(source), Some(trace)) = (&sources.trace, trace) {
+        let is_on = sources.config.as_ref().is_none_or(|config| config.is_on("ENABLE_TRACE", true));
+        match is_on {
+            true => {
+                let text = format!("the ports of {} are drawn", count(trace.nodes.len(), "node"));
+                report.taken.push(Note::of(&source.name, text));
+            }
+            false => report.left.push(Note::of(&source.name, "ENABLE_TRACE is 0")),
+        }
+        if !trace.unknown.is_empty() {
+            let unknown: Vec<String> = trace.unknown.iter().map(u32::to_string).collect();
+            report.left.push(Note::of(&source.name, format!("no nodes: {}", unknown.join(", "))));
+        }
+    }
+}
+
+impl Experiment {
+    /// The share of a link's packets that are lost, in units of 10^-9.
+    fn loss_ppb(&self, link: &Link) -> u64 {
+        let of_all = self.config.shares.get("ERROR_RATE_PER_LINK").copied().unwrap_or(0);
+        if link.loss_ppb > 0 { link.loss_ppb } else { of_all }
+    }
+
+    fn tell_of_links(&self, file: &str, report: &mut Report) {
+        let lossy = self.topology.links.iter().filter(|link| self.loss_ppb(link) > 0);
+        let (count_lossy, is_odd) =
+            lossy.fold((0, false), |(n, odd), link| (n + 1, odd || !self.loss_ppb(link).is_multiple_of(1_000)));
+        if count_lossy > 0 {
+            let mut text = format!(
+                "{} lose data frames, but none of flow control's, which the simulator loses too",
+                count(count_lossy, "link")
+            );
+            if is_odd {
+                text += "; shares are rounded to 0.000001";
+            }
+            report.approximated.push(Note::of(file, text));
+        }
+        let between = |link: &&Link| link.ends.iter().all(|node| self.topology.is_switch(*node));
+        let mut pairs: Vec<[u32; 2]> =
+            self.topology.links.iter().filter(between).map(|link| sorted(link.ends)).collect();
+        pairs.sort();
+        let parallel = pairs.windows(2).filter(|pair| pair[0] == pair[1]).count();
+        if parallel > 0 {
+            let text = format!(
+                "{} parallel to another: all of them carry flows, in the simulator the last one alone",
+                count(parallel, "link")
+            );
+            report.approximated.push(Note::of(file, text));
+        }
+    }
+
+    /// Keys that no other part tells of.
+    fn tell_of_keys(&self, report: &mut Report) {
+        let config = &self.config;
+        let line = |key: &str| config.line(key).unwrap_or(1);
+        let number = |key: &str| config.numbers.get(key).copied();
+        if let Some(mode) = number("LB_MODE").filter(|mode| *mode != 0) {
+            let text = format!("LB_MODE {mode}: Weir balances by flow, with equal-cost paths");
+            report.approximated.push(Note::at(&config.file, line("LB_MODE"), text));
+        }
+        if config.is_on("ENABLE_IRN", false) {
+            let text = "ENABLE_IRN 1: senders go back N, and do not retransmit selectively";
+            report.approximated.push(Note::at(&config.file, line("ENABLE_IRN"), text));
+        }
+        if let Some(interval) = number("L2_ACK_INTERVAL") {
+            let text =
+                format!("L2_ACK_INTERVAL {interval}: each packet is acknowledged, as in the simulator at any value");
+            report.taken.push(Note::at(&config.file, line("L2_ACK_INTERVAL"), text));
+        }
+        if config.is_on("L2_BACK_TO_ZERO", false) {
+            let text = "L2_BACK_TO_ZERO 1: senders go back N, and not to the beginning of a chunk";
+            report.approximated.push(Note::at(&config.file, line("L2_BACK_TO_ZERO"), text));
+        }
+        if self.simulator != Simulator::ConWeave {
+            let text =
+                "senders retransmit after 4 ms too, and not on a NACK alone: a lost last packet does not hang a flow";
+            report.approximated.push(Note::on_nothing(text));
+        }
+        let text = match self.has_low_acks {
+            true => "acknowledgements are in class 3, with data".to_owned(),
+            false => "acknowledgements go first in class 6, through the buffer, which they bypass in the simulator"
+                .to_owned(),
+        };
+        match self.has_low_acks {
+            true => report.taken.push(Note::on_nothing(text)),
+            false => report.approximated.push(Note::on_nothing(text)),
+        }
+        let here: Vec<&str> = config::OTHERS.iter().copied().filter(|key| config.has(key)).collect();
+        for (keys, why) in
+            [(here, "count for nothing here"), (config.of_output(), "Weir's run directory has its own results")]
+        {
+            if !keys.is_empty() {
+                report.left.push(Note::of(&config.file, format!("{}: {why}", keys.join(", "))));
+            }
+        }
+        for key in config.unknown() {
+            report.left.push(Note::at(&config.file, line(key), format!("{key} is not known")));
+        }
+    }
+}
+
+/// Two nodes, the smaller first.
+fn sorted(mut ends: [u32; 2]) -> [u32; 2] {
+    ends.sort();
+    ends
+}

@@ -1,0 +1,253 @@
+//! The scenario file.
+
+use std::collections::BTreeMap;
+
+use weir_units::Bytes;
+use weir_units::Span;
+
+use super::document::{Document, array, exact_rate, exact_size, exact_span, quoted, share};
+use super::switches::Ecn;
+use super::times::Times;
+use super::topology::{Link, Topology};
+use super::workloads::What;
+use super::{Experiment, Sources, sorted};
+use crate::import::{Note, Report};
+
+/// Code point of acknowledgements.
+const ACK_DSCP: u8 = 48;
+/// LINK_DOWN's times count from this instant of the simulation.
+const LINK_DOWN_BASE: Span = Span::from_secs(2);
+
+/// The text. What can't be written is added to the report.
+pub(super) fn scenario(experiment: &Experiment, sources: &Sources, report: &mut Report) -> String {
+    let names = Names::of(&experiment.topology);
+    let outage = outage(experiment, &names, report);
+    let mut document = Document::default();
+    introduce(&mut document, sources, &experiment.times, report);
+    head(&mut document, experiment, &names);
+    switch(&mut document, experiment);
+    for switch in &experiment.topology.switches {
+        document.table("[[switches]]");
+        document.word("name", format!("S{switch}"));
+    }
+    for (number, link) in experiment.topology.links.iter().enumerate() {
+        wire(&mut document, experiment, number, link, &names);
+    }
+    for workload in &experiment.workloads {
+        document.table("[[workloads]]");
+        document.word("name", &workload.name);
+        match workload.what {
+            What::List => {
+                document.word("kind", "list");
+                document.word("file", &workload.file);
+            }
+            What::Drawn(load) => {
+                document.word("kind", "poisson");
+                document.bare("sizes", format!("{{ file = {} }}", quoted(&workload.file)));
+                document.bare("load", share(load));
+            }
+        }
+        document.bare("class", workload.class);
+        document.word("congestion_control", &experiment.control);
+    }
+    if let Some((link, at)) = outage {
+        document.table("[[outages]]");
+        document.bare("link", array(link));
+        document.word("at", exact_span(at));
+    }
+    document.into_text()
+}
+
+/// What it was made from, and how it differs.
+fn introduce(document: &mut Document, sources: &Sources, times: &Times, report: &Report) {
+    let config = sources.config.as_ref().map(|config| &config.file);
+    let others = [Some(&sources.topology), sources.flows.as_ref(), sources.trace.as_ref(), sources.sizes.as_ref()];
+    let files: Vec<&str> =
+        config.into_iter().chain(others.into_iter().flatten().map(|source| &source.name)).map(String::as_str).collect();
+    document.comment(&format!("Made by `weir import ns3` from {}.", files.join(", ")));
+    if times.shift > Span::ZERO {
+        document.comment(&format!("Instants are {} earlier than there.", exact_span(times.shift)));
+    }
+    for (title, notes) in [("Approximated:", &report.approximated), ("Left out:", &report.left)] {
+        if !notes.is_empty() {
+            document.comment("");
+            document.comment(title);
+        }
+        for note in notes {
+            document.comment(&format!("- {note}"));
+        }
+    }
+}
+
+fn head(document: &mut Document, experiment: &Experiment, names: &Names) {
+    let (config, times) = (&experiment.config, &experiment.times);
+    document.table("[scenario]");
+    document.word("end", exact_span(times.end));
+    if let Some(every) = times.sample_every {
+        document.word("sample_every", exact_span(every));
+    }
+    if let Some(warm_up) = times.warm_up {
+        document.word("warm_up", exact_span(warm_up));
+    }
+    document.word("forwarding", "ecmp");
+    document.word("link_overhead", "0B");
+    if let Some(seed) = config.numbers.get("RANDOM_SEED") {
+        document.bare("seed", seed);
+    }
+    if !experiment.trace.is_empty() && config.is_on("ENABLE_TRACE", true) {
+        document.bare("draw", array(names.ports_of(&experiment.trace, &experiment.topology)));
+    }
+    document.table("[nic]");
+    document.word("frames", "ns3");
+    document.bare("mtu", experiment.payload);
+    document.bare("ack_every", 1);
+    document.word("retransmit", "4ms");
+}
+
+fn switch(document: &mut Document, experiment: &Experiment) {
+    let switches = &experiment.switches;
+    document.table("[switch]");
+    document.bare("mtu", switches.mtu);
+    document.table("[switch.buffer]");
+    document.word("size", exact_size(switches.size));
+    document.word("private", exact_size(switches.private));
+    document.word("headroom", switches.headroom.map_or("auto".to_owned(), exact_size));
+    document.word("xon_offset", exact_size(switches.xon_offset));
+    document.word("policy", "dt");
+    document.table("[switch.buffer.dt]");
+    document.word("alpha", switches.alpha);
+    document.table("[switch.classes]");
+    document.word("preset", "roce");
+    let lossless: Vec<String> = experiment.classes.iter().filter(|_| switches.has_pfc).map(u8::to_string).collect();
+    document.bare("lossless", format!("[{}]", lossless.join(", ")));
+    // The preset has code points for class 3; others have 8 times the class.
+    let mut points: Vec<(u8, u8)> =
+        experiment.classes.iter().filter(|class| **class != 3).map(|class| (class * 8, *class)).collect();
+    points.extend(experiment.has_low_acks.then_some((ACK_DSCP, 3)));
+    points.sort();
+    if !points.is_empty() {
+        document.table("[switch.classes.dscp]");
+        points.iter().for_each(|(point, class)| document.bare(&point.to_string(), class));
+    }
+    if let Some(Ecn { kmin, kmax, pmax_ppb }) = switches.ecn {
+        let least = Bytes::new(1);
+        let [kmin, kmax] = [kmin, kmax].map(|size| quoted(exact_size(size.max(least))));
+        for class in &experiment.classes {
+            document.table("[[switch.classes.queues]]");
+            document.bare("class", class);
+            document.bare("ecn", format!("{{ kmin = {kmin}, kmax = {kmax}, pmax = {} }}", share(pmax_ppb)));
+        }
+    }
+    document.table("[switch.pfc]");
+    document.word("reaction", exact_span(switches.reaction));
+    if !switches.has_pfc {
+        document.table("[switch.port]");
+        document.word("flow_control", "none");
+    }
+}
+
+/// A link between switches, or a host.
+fn wire(document: &mut Document, experiment: &Experiment, number: usize, link: &Link, names: &Names) {
+    let topology = &experiment.topology;
+    let host = link.ends.into_iter().find(|node| !topology.is_switch(*node));
+    let (table, toward) = match host {
+        Some(host) => {
+            let port = names.host_port(host, link);
+            document.table("[[hosts]]");
+            document.word("name", format!("H{host}"));
+            document.word("port", &port);
+            ("hosts", [format!("H{host}"), port])
+        }
+        None => {
+            let ends = names.link_ends(number, link);
+            document.table("[[links]]");
+            document.bare("ends", array(&ends));
+            ("links", ends)
+        }
+    };
+    document.word("rate", exact_rate(link.rate));
+    document.word("delay", exact_span(link.delay));
+    let loss = experiment.loss_ppb(link);
+    for end in toward.iter().filter(|_| loss > 0) {
+        document.table(&format!("[[{table}.faults]]"));
+        document.word("toward", end);
+        document.word("frames", "data");
+        document.bare("loss", share(loss));
+    }
+}
+
+/// What LINK_DOWN says: the link's ends, and when.
+fn outage(experiment: &Experiment, names: &Names, report: &mut Report) -> Option<([String; 2], Span)> {
+    let config = &experiment.config;
+    let (after, [one, other]) = config.link_down?;
+    let at = |text: String| Note::at(&config.file, config.line("LINK_DOWN").unwrap_or(1), text);
+    let links = experiment.topology.links.iter().enumerate();
+    let mut joining = links.filter(|(_, link)| sorted(link.ends) == sorted([one, other])).collect::<Vec<_>>();
+    let Some((number, link)) = joining.pop() else {
+        report.left.push(at(format!("LINK_DOWN: no link joins {one} and {other}")));
+        return None;
+    };
+    let Some(when) = experiment.times.shifted(LINK_DOWN_BASE + after).filter(|when| *when < experiment.times.end)
+    else {
+        report.left.push(at("LINK_DOWN: that is before the scenario begins or after it ends".to_owned()));
+        return None;
+    };
+    let is_host = |node: &u32| !experiment.topology.is_switch(*node);
+    let ends = match joining.is_empty() || link.ends.iter().any(is_host) {
+        true => link.ends.map(|node| if is_host(&node) { format!("H{node}") } else { format!("S{node}") }),
+        // Of parallel links the last one.
+        false => names.link_ends(number, link),
+    };
+    report.taken.push(at(format!("LINK_DOWN: {} and {} are parted at {}", ends[0], ends[1], exact_span(when))));
+    Some((ends, when))
+}
+
+/// Names of ports: `S320.to-S321`, with a number where several links lead there; `S320.H0`.
+struct Names {
+    /// The number of each link, by its place, that is not the only one between its switches.
+    parallel: BTreeMap<usize, usize>,
+}
+
+impl Names {
+    fn of(topology: &Topology) -> Names {
+        let mut bundles: BTreeMap<[u32; 2], Vec<usize>> = BTreeMap::new();
+        for (number, link) in topology.links.iter().enumerate() {
+            bundles.entry(sorted(link.ends)).or_default().push(number);
+        }
+        let several = bundles.into_values().filter(|bundle| bundle.len() > 1);
+        let numbered = several.flat_map(|bundle| bundle.into_iter().enumerate().map(|(n, link)| (link, n)));
+        Names { parallel: numbered.collect() }
+    }
+
+    /// The ports at both ends of a link between switches.
+    fn link_ends(&self, number: usize, link: &Link) -> [String; 2] {
+        let [one, other] = link.ends;
+        let suffix = self.parallel.get(&number).map_or(String::new(), |n| format!(".{n}"));
+        [format!("S{one}.to-S{other}{suffix}"), format!("S{other}.to-S{one}{suffix}")]
+    }
+
+    /// The switch's port that a host is on.
+    fn host_port(&self, host: u32, link: &Link) -> String {
+        let switch = if link.ends[0] == host { link.ends[1] } else { link.ends[0] };
+        format!("S{switch}.H{host}")
+    }
+
+    /// The switches' ports at these nodes: all of a switch, and the one that a host is on. Each once.
+    fn ports_of(&self, nodes: &[u32], topology: &Topology) -> Vec<String> {
+        let mut ports = Vec::new();
+        for (number, link) in topology.links.iter().enumerate() {
+            match link.ends.iter().find(|node| !topology.is_switch(**node)) {
+                Some(host) if link.ends.iter().any(|node| nodes.contains(node)) => {
+                    ports.push(self.host_port(*host, link))
+                }
+                Some(_) => {}
+                None => {
+                    let ends = self.link_ends(number, link);
+                    let at_node = ends.into_iter().zip(link.ends).filter(|(_, node)| nodes.contains(node));
+                    ports.extend(at_node.map(|(port, _)| port));
+                }
+            }
+        }
+        ports
+    }
+}

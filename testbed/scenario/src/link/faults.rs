@@ -1,0 +1,397 @@
+//! Injected faults: frames that a link loses, corrupts, doubles, or delivers out of order.
+
+use std::collections::VecDeque;
+
+use weir_nic::rocev2::Dscp;
+use weir_units::{Span, Time};
+
+use super::LinkFrame;
+use crate::workload::Rng;
+
+/// What goes wrong in one direction of a link; nothing by default.
+///
+/// A frame has one fault at most: the probabilities are shares of one throw, and what they have beyond a million together is
+/// cut off the later ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FaultPlan {
+    /// Frames that may have faults.
+    pub frames: ChosenFrames,
+    /// Of a million of them so many are lost.
+    pub loss_ppm: u32,
+    /// Of a million so many are corrupted: the MAC at the far end drops them for their FCS.
+    pub corruption_ppm: u32,
+    /// Of a million so many come twice.
+    pub duplication_ppm: u32,
+    /// Of a million so many are held back.
+    pub reordering_ppm: u32,
+    /// For how long.
+    pub hold_back: HoldBack,
+    /// Frames that enter from then on have faults,
+    pub from: Time,
+    /// and until then; what is held back goes on after that too.
+    pub until: Time,
+    /// Where the throws begin: the same faults for the same seed and frames.
+    pub seed: u64,
+}
+
+/// Which frames may have faults.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ChosenFrames {
+    /// MAC control frames: PAUSE, PFC, credits.
+    #[default]
+    Control,
+    /// All others.
+    Data,
+    /// IPv4 frames with this code point.
+    DataWith(Dscp),
+}
+
+/// How long a frame is held back that is to come out of order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HoldBack {
+    /// Until the next chosen frame has passed; so long if none does. Only one frame is held at a time.
+    UntilNext(Span),
+    /// So long, whatever passes meanwhile.
+    For(Span),
+}
+
+/// What has gone wrong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FaultCounters {
+    /// Frames that might have had a fault.
+    pub chosen: u64,
+    /// Of these, frames lost.
+    pub lost: u64,
+    /// Frames corrupted. Whoever sent one has taken the link's time for it, and nobody has received it.
+    pub corrupted: u64,
+    /// Frames that came twice.
+    pub doubled: u64,
+    /// Frames held back.
+    pub reordered: u64,
+}
+
+/// Carries out a [`FaultPlan`].
+///
+/// Call [`Faults::handle`] for each frame that enters, and [`Faults::poll`] until it returns `None`, again at
+/// [`Faults::next_wakeup`]. Nothing is allocated on the way of a frame.
+#[derive(Debug)]
+pub struct Faults<T> {
+    plan: FaultPlan,
+    throws: Rng,
+    /// Frames held back, with the instant at which each goes on at the latest, the first one first.
+    held: VecDeque<(Time, T)>,
+    counters: FaultCounters,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Pass,
+    Lose,
+    Corrupt,
+    Double,
+    HoldBack,
+}
+
+const MILLION: u32 = 1_000_000;
+
+impl FaultPlan {
+    /// Whether nothing can go wrong.
+    pub fn is_none(&self) -> bool {
+        let faulty_ppm = [self.loss_ppm, self.corruption_ppm, self.duplication_ppm, self.reordering_ppm];
+        faulty_ppm == [0; 4] || self.until <= self.from
+    }
+
+    /// For how long a frame may be held back.
+    pub fn longest_hold(&self) -> Span {
+        let span = self.hold_back.span();
+        if self.is_none() || self.reordering_ppm == 0 { Span::ZERO } else { span }
+    }
+}
+
+impl ChosenFrames {
+    /// Whether a frame is one of them.
+    pub fn includes(self, frame: &impl LinkFrame) -> bool {
+        match self {
+            ChosenFrames::Control => frame.is_control(),
+            ChosenFrames::Data => !frame.is_control(),
+            ChosenFrames::DataWith(dscp) => frame.dscp() == Some(dscp.get()),
+        }
+    }
+}
+
+impl<T> Faults<T> {
+    /// Frames that come out for one that enters, at most: that one, its double, and one that was held back for it.
+    pub const OUT_MAX: usize = 3;
+    /// Frames held back at most; while there are so many, others pass.
+    pub const HELD_MAX: usize = 64;
+
+    /// Carries out this plan.
+    pub fn new(plan: FaultPlan) -> Faults<T> {
+        let held = if plan.is_none() { 0 } else { Self::HELD_MAX };
+        Faults {
+            plan,
+            throws: Rng::new(plan.seed),
+            held: VecDeque::with_capacity(held),
+            counters: FaultCounters::default(),
+        }
+    }
+
+    /// Takes a frame that enters at `now`, which must not be earlier than at the call before, and hands `out` what goes on.
+    /// `is_chosen` says whether [`FaultPlan::frames`] includes it; `copy` doubles it, or can't.
+    pub fn handle(
+        &mut self,
+        now: Time,
+        frame: T,
+        is_chosen: bool,
+        copy: impl FnOnce(&T) -> Option<T>,
+        mut out: impl FnMut(T),
+    ) {
+        if !is_chosen || self.plan.is_none() {
+            return out(frame);
+        }
+        match self.fate(now) {
+            Fate::Lose => {
+                self.counters.lost += 1;
+                return;
+            }
+            Fate::Corrupt => {
+                self.counters.corrupted += 1;
+                return;
+            }
+            Fate::HoldBack => {
+                let span = self.plan.hold_back.span();
+                self.counters.reordered += 1;
+                return self.held.push_back((now.saturating_add(span), frame));
+            }
+            Fate::Double => {
+                let double = copy(&frame);
+                self.counters.doubled += u64::from(double.is_some());
+                out(frame);
+                double.into_iter().for_each(&mut out);
+            }
+            Fate::Pass => out(frame),
+        }
+        if let HoldBack::UntilNext(_) = self.plan.hold_back {
+            self.held.drain(..).for_each(|(_, frame)| out(frame));
+        }
+    }
+
+    fn fate(&mut self, now: Time) -> Fate {
+        if now < self.plan.from || now >= self.plan.until {
+            return Fate::Pass;
+        }
+        self.counters.chosen += 1;
+        let held_max = if let HoldBack::UntilNext(_) = self.plan.hold_back { 1 } else { Self::HELD_MAX };
+        let mut throw = below_million(&mut self.throws);
+        for (fate, ppm) in [
+            (Fate::Lose, self.plan.loss_ppm),
+            (Fate::Corrupt, self.plan.corruption_ppm),
+            (Fate::Double, self.plan.duplication_ppm),
+            (Fate::HoldBack, self.plan.reordering_ppm),
+        ] {
+            match throw.checked_sub(ppm) {
+                Some(rest) => throw = rest,
+                None if fate == Fate::HoldBack && self.held.len() >= held_max => return Fate::Pass,
+                None => return fate,
+            }
+        }
+        Fate::Pass
+    }
+
+    /// Frames held back.
+    pub fn held(&self) -> usize {
+        self.held.len()
+    }
+
+    /// The next frame that has been held back for long enough.
+    pub fn poll(&mut self, now: Time) -> Option<T> {
+        let (until, _) = self.held.front()?;
+        if *until <= now { self.held.pop_front().map(|(_, frame)| frame) } else { None }
+    }
+
+    /// When the next frame has been held back for long enough; [`Time::NEVER`] if none is held.
+    pub fn next_wakeup(&self) -> Time {
+        self.held.front().map_or(Time::NEVER, |(until, _)| *until)
+    }
+
+    /// What is to go wrong.
+    pub fn plan(&self) -> &FaultPlan {
+        &self.plan
+    }
+
+    /// What has gone wrong.
+    pub fn counters(&self) -> FaultCounters {
+        self.counters
+    }
+}
+
+impl HoldBack {
+    /// The longest.
+    fn span(self) -> Span {
+        match self {
+            HoldBack::UntilNext(span) | HoldBack::For(span) => span,
+        }
+    }
+}
+
+impl Default for HoldBack {
+    fn default() -> HoldBack {
+        HoldBack::UntilNext(Span::from_micros(100))
+    }
+}
+
+/// One of the numbers below a million.
+fn below_million(throws: &mut Rng) -> u32 {
+    (((throws.next_u64() >> 32) * u64::from(MILLION)) >> 32) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::link::ipv4_dscp;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(ns: u64) -> Time {
+        Time::from_nanos(ns)
+    }
+
+    fn always(plan: FaultPlan) -> FaultPlan {
+        FaultPlan { until: Time::NEVER, ..plan }
+    }
+
+    /// What comes out for each of the frames 0, 1, ... that enter a microsecond apart; then what is left.
+    fn passage(plan: FaultPlan, frames: u32) -> (Vec<u32>, FaultCounters) {
+        let mut faults = Faults::new(plan);
+        let mut out = Vec::new();
+        for n in 0..frames {
+            let now = at(u64::from(n) * 1_000);
+            while let Some(frame) = faults.poll(now) {
+                out.push(frame);
+            }
+            faults.handle(now, n, true, |n| Some(*n), |frame| out.push(frame));
+        }
+        while let Some(frame) = faults.poll(Time::NEVER) {
+            out.push(frame);
+        }
+        (out, faults.counters())
+    }
+
+    #[test]
+    fn without_a_plan_everything_passes() {
+        let plan = FaultPlan::default();
+        assert!(plan.is_none() && FaultPlan { loss_ppm: MILLION, ..plan }.is_none(), "the time window is empty");
+        assert_eq!(passage(plan, 5), ((0..5).collect(), FaultCounters::default()));
+    }
+
+    #[test]
+    fn certain_faults() {
+        let (out, counters) = passage(always(FaultPlan { loss_ppm: MILLION, ..FaultPlan::default() }), 4);
+        assert_eq!((out, counters.lost, counters.corrupted), (vec![], 4, 0));
+        let (out, counters) = passage(always(FaultPlan { corruption_ppm: MILLION, ..FaultPlan::default() }), 4);
+        assert_eq!((out, counters.lost, counters.corrupted), (vec![], 0, 4));
+        let (out, counters) = passage(always(FaultPlan { duplication_ppm: MILLION, ..FaultPlan::default() }), 3);
+        assert_eq!((out, counters.doubled), (vec![0, 0, 1, 1, 2, 2], 3));
+        let (out, counters) = passage(always(FaultPlan { reordering_ppm: MILLION, ..FaultPlan::default() }), 5);
+        assert_eq!((out, counters.reordered), (vec![1, 0, 3, 2, 4], 3), "every other frame is overtaken");
+    }
+
+    #[test]
+    fn a_frame_held_for_a_time_is_overtaken_by_all_that_pass_meanwhile() {
+        let plan = always(FaultPlan {
+            reordering_ppm: MILLION,
+            hold_back: HoldBack::For(Span::from_nanos(2_500)),
+            until: Time::NEVER,
+            ..FaultPlan::default()
+        });
+        let mut faults = Faults::new(FaultPlan { until: at(1), ..plan });
+        faults.handle(at(0), 'a', true, |_| None, |_| panic!("held back"));
+        let mut passed = Vec::new();
+        for (now, frame) in [(1_000, 'b'), (2_000, 'c')] {
+            faults.handle(at(now), frame, true, |_| None, |frame| passed.push(frame));
+        }
+        assert_eq!((passed, faults.poll(at(2_499)), faults.next_wakeup()), (vec!['b', 'c'], None, at(2_500)));
+        assert_eq!((faults.poll(at(2_500)), faults.next_wakeup()), (Some('a'), Time::NEVER));
+    }
+
+    #[test]
+    fn a_frame_that_no_other_follows_goes_on_after_its_time() {
+        let hold_back = HoldBack::UntilNext(Span::from_micros(7));
+        let plan = always(FaultPlan { reordering_ppm: MILLION, hold_back, ..FaultPlan::default() });
+        let mut faults = Faults::new(plan);
+        faults.handle(at(1_000), 'a', true, |_| None, |_| panic!("held back"));
+        assert_eq!((faults.poll(at(7_999)), faults.poll(at(8_000))), (None, Some('a')));
+        assert_eq!(plan.longest_hold(), Span::from_micros(7));
+    }
+
+    #[test]
+    fn frames_are_chosen_by_what_they_are() {
+        struct Frame(Option<u8>);
+        impl LinkFrame for Frame {
+            fn is_control(&self) -> bool {
+                self.0.is_none()
+            }
+            fn dscp(&self) -> Option<u8> {
+                self.0
+            }
+        }
+        let mut bytes = [0; 60];
+        bytes[12..15].copy_from_slice(&[0x08, 0x00, 0x45]);
+        bytes[15] = 3 << 2 | 2;
+        assert_eq!((ipv4_dscp(&bytes), ipv4_dscp(&[0; 60]), ipv4_dscp(&bytes[..15])), (Some(3), None, None));
+        let [pause, data] = [None, ipv4_dscp(&bytes)].map(Frame);
+        let [dscp_3, dscp_4] = [3, 4].map(|dscp| ChosenFrames::DataWith(Dscp::new(dscp)));
+        for (frames, of_control, of_data) in [
+            (ChosenFrames::Control, true, false),
+            (ChosenFrames::Data, false, true),
+            (dscp_3, false, true),
+            (dscp_4, false, false),
+        ] {
+            assert_eq!((frames.includes(&pause), frames.includes(&data)), (of_control, of_data), "{frames:?}");
+        }
+    }
+
+    proptest! {
+        /// Whatever the plan: what comes out is what went in, less the lost and with the doubles, by the counters; outside
+        /// the time window all pass; and the same seed does the same again.
+        #[test]
+        fn every_frame_is_accounted_for(
+            shares in prop::array::uniform4(0..400_000u32), seed: u64, hold in 1..20_000u64, until_next: bool, window in (0..200u64, 0..200u64),
+        ) {
+            let span = Span::from_nanos(hold);
+            let plan = FaultPlan {
+                frames: ChosenFrames::Control,
+                loss_ppm: shares[0],
+                duplication_ppm: shares[1],
+                reordering_ppm: shares[2],
+                corruption_ppm: shares[3],
+                hold_back: if until_next { HoldBack::UntilNext(span) } else { HoldBack::For(span) },
+                from: at(window.0 * 1_000),
+                until: at(window.1 * 1_000),
+                seed,
+            };
+            let (out, counters) = passage(plan, 200);
+            prop_assert_eq!(out.len() as u64, 200 - counters.lost - counters.corrupted + counters.doubled);
+            prop_assert_eq!(counters.chosen, window.1.saturating_sub(window.0));
+            let mut times = [0u64; 200];
+            out.iter().for_each(|frame| times[*frame as usize] += 1);
+            let gone = counters.lost + counters.corrupted;
+            prop_assert_eq!(times.iter().filter(|times| **times == 0).count() as u64, gone);
+            prop_assert_eq!(times.iter().filter(|times| **times == 2).count() as u64, counters.doubled);
+            for (n, times) in times.iter().enumerate() {
+                prop_assert!(*times == 1 || (window.0..window.1).contains(&(n as u64)));
+            }
+            if counters.reordered == 0 {
+                prop_assert!(out.is_sorted());
+            }
+            prop_assert_eq!(passage(plan, 200), (out, counters));
+        }
+
+        #[test]
+        fn shares_are_kept(ppm in 0..=MILLION, seed: u64) {
+            let (_, counters) = passage(always(FaultPlan { loss_ppm: ppm, seed, ..FaultPlan::default() }), 20_000);
+            // Eight standard deviations of 20,000 throws, at most.
+            prop_assert!(counters.lost.abs_diff(u64::from(ppm) * 20_000 / u64::from(MILLION)) < 570);
+        }
+    }
+}

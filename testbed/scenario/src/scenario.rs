@@ -1,0 +1,499 @@
+//! Switches, the links between them, the hosts on their ports, and the hosts' flows: what a backend runs.
+
+pub mod file;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use weir_config::{Device, SwitchConfig};
+use weir_flowctl::frame::FRAME_BYTES;
+use weir_nic::host::{
+    CongestionControl, FlowConfig, FrameSizes, Host, HostConfig, HostError, Peer, ReceiverConfig, Transport,
+};
+use weir_nic::rocev2::Dscp;
+use weir_units::{Bytes, Class, LINK_OVERHEAD, Span, Time};
+
+use crate::link::FaultPlan;
+use crate::topology::Routes;
+use crate::workload::Message;
+
+/// Messages of workloads with real frames.
+const REAL_MESSAGES_MAX: usize = 10_000;
+
+/// An experiment.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// Its name.
+    pub name: String,
+    /// The buffer's policy, as reports name it.
+    pub policy: String,
+    /// What it was made from, by name: for reports only.
+    pub parameters: BTreeMap<String, String>,
+    /// The switches, of different names where there are several. Their clock is the scenario's: all have the same
+    /// [`SwitchConfig::time_dilation`], and it counts for the hosts too.
+    pub switches: Vec<SwitchConfig>,
+    /// The links between switches.
+    pub links: Vec<LinkPlan>,
+    /// The hosts. A port has one host or one link at most.
+    pub hosts: Vec<HostPlan>,
+    /// The flows.
+    pub flows: Vec<FlowPlan>,
+    /// Messages that each have a connection of their own.
+    pub traffic: Vec<TrafficPlan>,
+    /// How switches forward, where their own configurations do not say it; with choices for virtual time only.
+    pub routes: Option<Arc<Routes>>,
+    /// When links between switches, or to hosts, are cut and mended: for virtual time only.
+    pub outages: Vec<Outage>,
+    /// What a frame takes of a link besides its bytes: FCS 4 B, preamble 8 B and gap 12 B on a real one.
+    pub link_overhead: Bytes,
+    /// Where the switches' random numbers begin in virtual time: ECN's marks, and ports that are drawn.
+    pub seed: u64,
+    /// Messages that start before this are no part of the statistics.
+    pub warm_up: Time,
+    /// Parts of the run that are measured by themselves.
+    pub windows: Vec<WindowPlan>,
+    /// How often the state is sampled.
+    pub sample_every: Span,
+    /// When the samples end. Flows should have stopped by then.
+    pub end: Time,
+    /// The port whose frames are captured.
+    pub capture: Option<CapturePlan>,
+    /// The ports whose ingress queues and input rates are drawn.
+    pub draw: Vec<PortPlace>,
+    /// What a reader of the results should know, in words.
+    pub notes: Vec<String>,
+}
+
+/// What is captured of one port: every flow-control frame, and a stretch of data.
+#[derive(Clone, Copy, Debug)]
+pub struct CapturePlan {
+    /// The host behind the port, by its place in the scenario's hosts.
+    pub host: usize,
+    /// Data frames are captured from then on,
+    pub data_from: Time,
+    /// and no more than this many.
+    pub data_frames: u32,
+}
+
+/// A host and its link.
+#[derive(Clone, Debug)]
+pub struct HostPlan {
+    /// Its name.
+    pub name: String,
+    /// The switch, by its place in the scenario.
+    pub switch: usize,
+    /// The switch's port, by its place in the configuration.
+    pub port: usize,
+    /// The device of its own that it sends on, where a real wire joins it to the switch's port; none for an emulated link.
+    pub device: Option<Device>,
+    /// Propagation delay of the emulated link, one way.
+    pub link_delay: Span,
+    /// What goes wrong on the link: toward the host, and toward the switch.
+    pub faults: [FaultPlan; 2],
+    /// The NIC.
+    pub nic: HostConfig,
+}
+
+/// A link between two switches, or two ports of one. It is emulated between ports on rings; between other devices it is a
+/// real wire.
+#[derive(Clone, Debug)]
+pub struct LinkPlan {
+    /// The ports at its ends.
+    pub ends: [PortPlace; 2],
+    /// Propagation delay of an emulated link, one way.
+    pub delay: Span,
+    /// What goes wrong on it: in what the first end sends, and in what the second one does.
+    pub faults: [FaultPlan; 2],
+}
+
+/// A port of a scenario.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PortPlace {
+    /// The switch, by its place in the scenario.
+    pub switch: usize,
+    /// The port, by its place in the switch's configuration.
+    pub port: usize,
+}
+
+/// What is behind a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Behind {
+    /// A host, by its place in the scenario.
+    Host(usize),
+    /// Another switch's port.
+    Port(PortPlace),
+}
+
+/// Why a scenario can't be run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ScenarioError {
+    /// No switch at all.
+    #[error("a scenario has one switch at least")]
+    NoSwitch,
+    /// Two switches of one name.
+    #[error("two switches are named {0}: ports are told apart by their switch's name")]
+    SwitchTwice(String),
+    /// Switches with clocks of their own.
+    #[error("{0} and {1} differ in time_dilation: all switches of a scenario go by one clock")]
+    Dilation(String, String),
+    /// A host or a link on a port that there is not, or a clone.
+    #[error("switch {switch}, port {port}: there is no such port with a link of its own")]
+    NoPort {
+        /// The switch, by its place.
+        switch: usize,
+        /// The port, by its place.
+        port: usize,
+    },
+    /// A port with two links.
+    #[error("port {0} has more than one host or link")]
+    PortTwice(String),
+}
+
+/// A flow and its ends.
+#[derive(Clone, Debug)]
+pub struct FlowPlan {
+    /// Its name.
+    pub name: String,
+    /// The sending host, by its place.
+    pub from: usize,
+    /// The receiving host, by its place.
+    pub to: usize,
+    /// What it sends. The peer is one of the receiving host's queue pairs.
+    pub config: FlowConfig,
+}
+
+/// Messages of one kind.
+#[derive(Clone, Debug)]
+pub struct TrafficPlan {
+    /// Its name.
+    pub name: String,
+    /// Class, for flow control: the one that the switches give to `dscp`.
+    pub class: Class,
+    /// Code point of its frames.
+    pub dscp: Dscp,
+    /// What carries it.
+    pub transport: Transport,
+    /// What controls its senders' rates, of RDMA.
+    pub congestion_control: CongestionControl,
+    /// Every so many packets of a message one is to be acknowledged besides its last; `None` for the last alone.
+    pub ack_every: Option<NonZeroU32>,
+    /// Go-back-N, with this timeout; `None`: nothing is sent again.
+    pub retransmission: Option<Span>,
+    /// The messages, by their start.
+    pub messages: Arc<[Message]>,
+}
+
+/// A link that is cut for some time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outage {
+    /// Which.
+    pub link: AnyLink,
+    /// When it is cut.
+    pub at: Time,
+    /// When it is mended; [`Time::NEVER`] for not at all.
+    pub until: Time,
+}
+
+/// A link, by its place in the scenario.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnyLink {
+    /// Between switches.
+    Between(usize),
+    /// To a host.
+    ToHost(usize),
+}
+
+/// A part of the run.
+#[derive(Clone, Debug)]
+pub struct WindowPlan {
+    /// Its name.
+    pub name: String,
+    /// When it begins.
+    pub from: Time,
+    /// When it ends.
+    pub to: Time,
+}
+
+/// The ends of flows that one host has.
+#[derive(Clone, Debug, Default)]
+pub struct HostFlows {
+    /// What it sends, and each one's place among the scenario's flows.
+    pub sends: Vec<(usize, FlowConfig)>,
+    /// What it receives on, and each one's place among the scenario's flows.
+    pub receives: Vec<(usize, ReceiverConfig)>,
+}
+
+impl Scenario {
+    /// Switches and their hosts for a millisecond, on real links, and nothing sent. A policy's name stands in reports.
+    pub fn new(name: &str, policy: &str, switches: Vec<SwitchConfig>, hosts: Vec<HostPlan>) -> Scenario {
+        Scenario {
+            name: name.to_owned(),
+            policy: policy.to_owned(),
+            parameters: BTreeMap::new(),
+            switches,
+            links: Vec::new(),
+            hosts,
+            flows: Vec::new(),
+            traffic: Vec::new(),
+            routes: None,
+            outages: Vec::new(),
+            link_overhead: LINK_OVERHEAD,
+            seed: 1,
+            warm_up: Time::ZERO,
+            windows: Vec::new(),
+            sample_every: Span::from_millis(1),
+            end: Time::from_nanos(1_000_000),
+            capture: None,
+            draw: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// The flows that begin or end at a host.
+    pub fn flows_of(&self, host: usize) -> HostFlows {
+        let numbered = || self.flows.iter().enumerate();
+        let sends = numbered().filter(|(_, flow)| flow.from == host).map(|(n, flow)| (n, flow.config.clone()));
+        let receives = numbered()
+            .filter(|(_, flow)| flow.to == host)
+            .map(|(n, flow)| (n, flow.config.receiver(&self.hosts[flow.from].nic)));
+        HostFlows { sends: sends.collect(), receives: receives.collect() }
+    }
+
+    /// A host that may be late by `slack`, with the flows that begin or end there.
+    pub fn host(&self, host: usize, slack: Span) -> Result<Host, HostError> {
+        let HostFlows { sends, receives } = self.flows_of(host);
+        let sends: Vec<_> = sends.into_iter().map(|(_, flow)| flow).collect();
+        let receives: Vec<_> = receives.into_iter().map(|(_, receiver)| receiver).collect();
+        let link_overhead = self.link_overhead;
+        Host::new(HostConfig { slack, link_overhead, ..self.hosts[host].nic.clone() }, &sends, &receives)
+    }
+
+    /// No frame of it is shorter, without FCS.
+    pub fn frame_bytes_min(&self) -> u32 {
+        let of_hosts = self.hosts.iter().map(|host| u32::from(host.nic.sizes.frame_min()));
+        of_hosts.fold(FRAME_BYTES as u32, u32::min)
+    }
+
+    /// Whether the scenario holds together. Whoever builds one by hand should ask; a backend does.
+    pub fn check(&self) -> Result<(), ScenarioError> {
+        let first = self.switches.first().ok_or(ScenarioError::NoSwitch)?;
+        let mut names = BTreeSet::new();
+        for switch in &self.switches {
+            if !names.insert(&switch.name) {
+                return Err(ScenarioError::SwitchTwice(switch.name.clone()));
+            }
+            if switch.time_dilation != first.time_dilation {
+                return Err(ScenarioError::Dilation(first.name.clone(), switch.name.clone()));
+            }
+        }
+        let mut taken = BTreeSet::new();
+        for place in self.hosts.iter().map(HostPlan::place).chain(self.links.iter().flat_map(|link| link.ends)) {
+            let port = self.switches.get(place.switch).and_then(|switch| switch.ports.get(place.port));
+            if port.is_none_or(|port| port.clone_of().is_some()) {
+                return Err(ScenarioError::NoPort { switch: place.switch, port: place.port });
+            }
+            if !taken.insert(place) {
+                return Err(ScenarioError::PortTwice(self.port_name(place)));
+            }
+        }
+        Ok(())
+    }
+
+    /// The same scenario with its routes as static MACs, if switches have no choices.
+    pub fn with_static_macs(&self) -> Scenario {
+        let mut scenario = self.clone();
+        if let Some(routes) = self.routes.as_ref().filter(|routes| !routes.have_choices()) {
+            for (number, switch) in scenario.switches.iter_mut().enumerate() {
+                let port = |host: usize| routes.ports(number, host).first().copied();
+                let macs =
+                    self.hosts.iter().enumerate().filter_map(|(n, host)| Some((host.nic.mac, usize::from(port(n)?))));
+                switch.static_macs.extend(macs);
+            }
+            scenario.routes = None;
+        }
+        scenario
+    }
+
+    /// What of the scenario real frames can't do, in a sentence; `None` if it runs in real time too.
+    pub fn needs_virtual_time(&self) -> Option<String> {
+        let of_routes = || {
+            let what = "its switches choose among ports of equal cost, which takes virtual time";
+            self.routes.as_ref().filter(|routes| routes.have_choices()).map(|_| what.to_owned())
+        };
+        let of_outages = || self.outages.first().map(|_| "its links are cut in virtual time only".to_owned());
+        let of_frames = || {
+            let is_real = |host: &HostPlan| host.nic.sizes == FrameSizes::rocev2(host.nic.sizes.payload_max);
+            let is_made_up = self.link_overhead != LINK_OVERHEAD || !self.hosts.iter().all(is_real);
+            is_made_up.then(|| "its frames have lengths that real ones have not: they take virtual time".to_owned())
+        };
+        let of_flows = || {
+            let over_tcp = self.flows.iter().find(|flow| matches!(flow.config.transport, Transport::Tcp(_)))?;
+            Some(format!("flow {} is over TCP, which takes virtual time", over_tcp.name))
+        };
+        let of_traffic = || {
+            let over_tcp = self.traffic.iter().find(|plan| matches!(plan.transport, Transport::Tcp(_)))?;
+            Some(format!("workload {} is over TCP, which takes virtual time", over_tcp.name))
+        };
+        let of_messages = || {
+            let messages: usize = self.traffic.iter().map(|plan| plan.messages.len()).sum();
+            (messages > REAL_MESSAGES_MAX).then(|| {
+                format!(
+                    "its workloads have {messages} messages, and with real frames no more than {REAL_MESSAGES_MAX} are possible, \
+                     as the connection of each is open from the start: they take virtual time"
+                )
+            })
+        };
+        of_routes().or_else(of_outages).or_else(of_frames).or_else(of_flows).or_else(of_traffic).or_else(of_messages)
+    }
+
+    /// How many times slower than real time it runs.
+    pub fn time_dilation(&self) -> u32 {
+        self.switches.first().map_or(1, |switch| switch.time_dilation)
+    }
+
+    /// The name of a port: `p0` where there is one switch, `S1.p0` where there are several.
+    pub fn port_name(&self, place: PortPlace) -> String {
+        let switch = &self.switches[place.switch];
+        let port = &switch.ports[place.port].name;
+        if self.switches.len() == 1 { port.clone() } else { format!("{}.{port}", switch.name) }
+    }
+
+    /// The names of the switches' shared segments: `pool` where there is one switch, `S1.pool` where there are several.
+    pub fn pool_names(&self) -> Vec<String> {
+        match &self.switches[..] {
+            [_] => vec!["pool".to_owned()],
+            several => several.iter().map(|switch| format!("{}.pool", switch.name)).collect(),
+        }
+    }
+
+    /// All ports, switch by switch.
+    pub fn ports(&self) -> impl Iterator<Item = PortPlace> + '_ {
+        let switches = self.switches.iter().enumerate();
+        switches.flat_map(|(switch, config)| (0..config.ports.len()).map(move |port| PortPlace { switch, port }))
+    }
+
+    /// What is behind a port; `None` for a port without host or link, as clones are.
+    pub fn behind(&self, place: PortPlace) -> Option<Behind> {
+        let host = self.hosts.iter().position(|host| host.place() == place).map(Behind::Host);
+        let across = |link: &LinkPlan| {
+            let end = link.ends.iter().position(|end| *end == place)?;
+            Some(Behind::Port(link.ends[1 - end]))
+        };
+        host.or_else(|| self.links.iter().find_map(across))
+    }
+
+    /// The name of what is behind a port: a host, or another switch's port.
+    pub fn name_behind(&self, behind: Behind) -> String {
+        match behind {
+            Behind::Host(host) => self.hosts[host].name.clone(),
+            Behind::Port(place) => self.port_name(place),
+        }
+    }
+
+    /// Whether a link is emulated, between the far ends of two rings. Otherwise its ends are joined by a cable, or by a
+    /// ring that both name.
+    pub fn is_emulated(&self, link: &LinkPlan) -> bool {
+        let [one, other] = link.ends.map(|end| &self.switches[end.switch].ports[end.port].device);
+        matches!((one, other), (Device::Ring(one), Device::Ring(other)) if one != other)
+    }
+
+    /// The longest that a frame may be under way on any link, faults included.
+    pub fn longest_delay(&self) -> Span {
+        let of_hosts = self.hosts.iter().map(|host| (host.link_delay, &host.faults));
+        let of_links = self.links.iter().map(|link| (link.delay, &link.faults));
+        let longest = |(delay, faults): (Span, &[FaultPlan; 2])| {
+            delay + faults.iter().map(FaultPlan::longest_hold).max().unwrap_or(Span::ZERO)
+        };
+        of_hosts.chain(of_links).map(longest).max().unwrap_or(Span::ZERO)
+    }
+}
+
+impl TrafficPlan {
+    /// The messages that start before this.
+    pub fn before(&self, end: Time) -> &[Message] {
+        &self.messages[..self.messages.partition_point(|message| message.start < end)]
+    }
+
+    /// What the connection of one of its messages carries. Who has its ends is up to whoever opens it.
+    pub fn flow(&self, message: &Message) -> FlowConfig {
+        FlowConfig {
+            message: message.size,
+            start: message.start,
+            congestion_control: self.congestion_control,
+            total: Some(message.size),
+            ack_every: self.ack_every,
+            retransmission: self.retransmission,
+            transport: self.transport,
+            ..FlowConfig::new(Peer::UNKNOWN.queue_pair, Peer::UNKNOWN, self.class, self.dscp)
+        }
+    }
+}
+
+impl HostPlan {
+    /// Its port.
+    pub fn place(&self) -> PortPlace {
+        PortPlace { switch: self.switch, port: self.port }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::victim::{PolicyKind, Victim, VictimPolicy};
+
+    /// The victim experiment's switch as often as there are names; the last port of each linked to the next one's next-to-last.
+    fn ring(names: &[&str]) -> Scenario {
+        let victim = Victim::testbed(3, VictimPolicy::new(PolicyKind::Dynamic));
+        let mut scenario = victim.scenario().unwrap();
+        let switch = scenario.switches.remove(0);
+        scenario.hosts.truncate(4);
+        scenario.flows.truncate(2);
+        scenario.switches = names.iter().map(|name| SwitchConfig { name: (*name).into(), ..switch.clone() }).collect();
+        scenario.links = (0..names.len())
+            .map(|n| LinkPlan {
+                ends: [PortPlace { switch: n, port: 5 }, PortPlace { switch: (n + 1) % names.len(), port: 4 }],
+                delay: Span::from_micros(2),
+                faults: Default::default(),
+            })
+            .collect();
+        scenario
+    }
+
+    #[test]
+    fn ports_are_named_with_their_switch_where_there_are_several() {
+        let (one, three) = (ring(&["S1"]), ring(&["S1", "S2", "S3"]));
+        assert_eq!((one.check(), three.check()), (Ok(()), Ok(())));
+        let place = PortPlace { switch: 0, port: 5 };
+        assert_eq!((one.port_name(place), three.port_name(place)), ("p5".to_owned(), "S1.p5".to_owned()));
+        assert_eq!((one.pool_names(), three.pool_names()[2].as_str()), (vec!["pool".to_owned()], "S3.pool"));
+        assert_eq!(three.ports().count(), 18);
+    }
+
+    #[test]
+    fn both_ends_of_a_link_know_each_other() {
+        let three = ring(&["S1", "S2", "S3"]);
+        let [last, first] = [PortPlace { switch: 2, port: 5 }, PortPlace { switch: 0, port: 4 }];
+        assert_eq!((three.behind(last), three.behind(first)), (Some(Behind::Port(first)), Some(Behind::Port(last))));
+        let of_host = PortPlace { switch: 0, port: 1 };
+        assert_eq!(three.behind(of_host).map(|behind| three.name_behind(behind)), Some("R1".to_owned()));
+        assert_eq!(three.name_behind(Behind::Port(first)), "S1.p4");
+        assert_eq!(three.behind(PortPlace { switch: 1, ..of_host }), None);
+        assert_eq!(three.longest_delay(), Span::from_micros(2));
+    }
+
+    #[test]
+    fn what_does_not_hold_together_is_refused() {
+        assert_eq!(ring(&[]).check(), Err(ScenarioError::NoSwitch));
+        assert_eq!(ring(&["S1", "S1"]).check(), Err(ScenarioError::SwitchTwice("S1".into())));
+        let mut clocks = ring(&["S1", "S2"]);
+        clocks.switches[1].time_dilation += 1;
+        assert_eq!(clocks.check(), Err(ScenarioError::Dilation("S1".into(), "S2".into())));
+        let mut missing = ring(&["S1", "S2"]);
+        missing.hosts[0].port = 6;
+        assert_eq!(missing.check(), Err(ScenarioError::NoPort { switch: 0, port: 6 }));
+        let mut twice = ring(&["S1", "S2"]);
+        twice.hosts[3].port = 5;
+        assert_eq!(twice.check(), Err(ScenarioError::PortTwice("S1.p5".into())));
+    }
+}

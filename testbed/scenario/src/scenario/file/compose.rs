@@ -1,0 +1,191 @@
+//! The switches' files, made of what the scenario says.
+
+use weir_config::settings::{Draft, Origin, Settings};
+use weir_nic::host::Stamps;
+use weir_switch_core::flow_control::RATE_UNKNOWN;
+use weir_units::{BitRate, MacAddr};
+
+use super::keys::{OF_DEVICE, OF_SWITCH, SECTIONS};
+use super::plan::{Plan, RunPart};
+use super::topology::{HostPart, LinkPart, PortName, Topology};
+
+/// Tables that replace each other as a whole: their keys depend on the kind that they name.
+const WHOLE: &[&str] = &["flow_control"];
+/// Keys that a port may have and that name its device.
+const DEVICES: &[&str] = &["ring", "clone_of"];
+/// At this rate of real time even a small machine carries a dozen links.
+const REAL_RATE: BitRate = BitRate::mbps(100);
+
+/// The file of a switch in a run, with what is on its ports.
+pub(super) fn draft(
+    plan: &Plan,
+    run: &RunPart,
+    (switch, attached): (usize, &[Attachment<'_>]),
+    time_dilation: u32,
+) -> Draft {
+    let part = &plan.topology.switches[switch];
+    let mut over = run.settings.clone();
+    let mut file = match &part.file {
+        Some(file) => file.clone(),
+        None => {
+            let mut common = plan.common.clone();
+            lay_over(&mut common, over);
+            over = common;
+            Settings::default()
+        }
+    };
+    let port = over.take_table("port");
+    lay_over(&mut file, of_file(over));
+    let switch_table = file.table_mut("switch");
+    switch_table.set_string("name", &part.name, part.origin.as_ref());
+    let clock = plan.clock.as_ref().or(part.origin.as_ref());
+    switch_table.set("time_dilation", &time_dilation.to_string(), clock);
+    if plan.stamps() == Stamps::Hops {
+        switch_table.set("telemetry", "true", part.origin.as_ref());
+    }
+    for table in file.tables_mut("ports") {
+        table.lay_over(port.clone(), WHOLE);
+    }
+    for (number, attached) in attached.iter().enumerate() {
+        attached.add_to(&mut file, &port, mac_of_port(switch, number));
+    }
+    add_static_macs(plan, switch, &mut file);
+    let of_run = if plan.runs.len() > 1 { format!(" in run \"{}\"", run.name) } else { String::new() };
+    let name = format!("{}: switch {}{of_run}", plan.source.name(), part.name);
+    Draft::new(&name, &file.at(part.origin.clone()))
+}
+
+/// The address of a host, by its number.
+pub(super) fn mac_of_host(host: usize) -> MacAddr {
+    let [_, high, middle, low] = (host as u32 + 1).to_be_bytes();
+    MacAddr([2, 0, 0, high, middle, low])
+}
+
+/// The address of a switch's port, by their numbers.
+pub(super) fn mac_of_port(switch: usize, port: usize) -> MacAddr {
+    let [high, low] = (switch as u16 + 1).to_be_bytes();
+    MacAddr([2, 0, 1, high, low, port as u8])
+}
+
+/// A dilation by which most machines follow the fastest link that the file names.
+pub(super) fn usual_dilation(plan: &Plan) -> u32 {
+    let topology = &plan.topology;
+    let of_ports =
+        topology.links.iter().map(|link| &link.settings).chain(topology.hosts.iter().map(|host| &host.settings));
+    let of_files =
+        topology.switches.iter().filter_map(|switch| switch.file.as_ref()).flat_map(|file| file.tables("ports"));
+    let common =
+        [&plan.common].into_iter().chain(plan.runs.iter().map(|run| &run.settings)).filter_map(|all| all.table("port"));
+    let rates = of_ports.chain(of_files).chain(common).filter_map(|settings| settings.string("rate")?.parse().ok());
+    let fastest = rates.max().unwrap_or(RATE_UNKNOWN);
+    (fastest.as_bps() / REAL_RATE.as_bps()).clamp(1, 1_000_000) as u32
+}
+
+/// Lays settings of `[runs.switch]` over common ones. A run that chooses another policy leaves the others' tables behind.
+fn lay_over(common: &mut Settings, run: Settings) {
+    let policy = run.table("buffer").and_then(|buffer| buffer.string("policy"));
+    if let Some(policy) = policy {
+        let buffer = common.table_mut("buffer");
+        let others: Vec<String> = buffer.table_names().filter(|name| *name != policy).map(str::to_owned).collect();
+        others.iter().for_each(|name| buffer.remove(name));
+    }
+    common.lay_over(run, WHOLE);
+}
+
+/// A switch's file of what `[switch]` has: its own keys go one table down.
+fn of_file(mut settings: Settings) -> Settings {
+    let sections = settings.take_keys(SECTIONS);
+    let own = settings.take_keys(OF_SWITCH);
+    let mut file = Settings::default().at(settings.origin().cloned());
+    file.put_table("switch", own);
+    file.lay_over(sections, WHOLE);
+    file
+}
+
+/// What is on a port of a switch.
+pub(super) struct Attachment<'p> {
+    pub port: &'p PortName,
+    /// What the link or host says of the port.
+    pub settings: &'p Settings,
+    pub ring: String,
+    device: Option<&'p Settings>,
+    /// Whether a device of the switch's own file stays.
+    keeps_device: bool,
+    origin: Option<&'p Origin>,
+}
+
+/// What is on the ports of each switch: in a fabric's order, or in that of the file.
+pub(super) fn attachments(topology: &Topology) -> Vec<Vec<Attachment<'_>>> {
+    let mut all: Vec<Vec<Attachment<'_>>> = topology.switches.iter().map(|_| Vec::new()).collect();
+    for link in &topology.links {
+        (0..2).for_each(|end| all[link.ends[end].switch].push(on_link(link, end)));
+    }
+    for host in &topology.hosts {
+        all[host.port.switch].push(on_host(host));
+    }
+    for attachments in &mut all {
+        attachments.sort_by_key(|attached| (attached.port.place, attached.origin.map_or(0, Origin::offset)));
+    }
+    all
+}
+
+fn on_link(link: &LinkPart, end: usize) -> Attachment<'_> {
+    Attachment {
+        port: &link.ends[end],
+        settings: &link.settings,
+        ring: format!("l{}{}", link.number + 1, ["a", "b"][end]),
+        device: link.devices.as_ref().map(|devices| &devices[end]),
+        keeps_device: false,
+        origin: link.origin.as_ref(),
+    }
+}
+
+fn on_host(host: &HostPart) -> Attachment<'_> {
+    Attachment {
+        port: &host.port,
+        settings: &host.settings,
+        ring: format!("h{}", host.number + 1),
+        device: host.port_device.as_ref(),
+        keeps_device: host.device.is_some(),
+        origin: host.origin.as_ref(),
+    }
+}
+
+impl Attachment<'_> {
+    /// Puts the port into the file, or what is said of it into the port that the file has.
+    fn add_to(&self, file: &mut Settings, common: &Settings, mac: MacAddr) {
+        let ports = file.tables_mut("ports");
+        let own = ports.iter().position(|port| port.string("name") == Some(&self.port.port));
+        let at = own.unwrap_or_else(|| {
+            let mut port = Settings::default().at(self.origin.cloned());
+            port.set_string("name", &self.port.port, self.origin);
+            port.lay_over(common.clone(), WHOLE);
+            ports.push(port);
+            ports.len() - 1
+        });
+        let port = &mut ports[at];
+        if self.device.is_some() || !self.keeps_device {
+            OF_DEVICE.iter().chain(DEVICES).for_each(|key| port.remove(key));
+        }
+        match self.device {
+            Some(device) => port.lay_over(device.clone(), WHOLE),
+            None if self.keeps_device => {}
+            None => port.set_string("ring", &self.ring, self.origin),
+        }
+        if self.device.is_none() && !self.keeps_device && !port.has("mac") {
+            port.set_string("mac", &mac.to_string(), self.origin);
+        }
+        port.lay_over(self.settings.clone(), WHOLE);
+    }
+}
+
+fn add_static_macs(plan: &Plan, switch: usize, file: &mut Settings) {
+    let Some(forwarding) = plan.forwarding.as_ref().filter(|_| !plan.topology.is_fabric) else { return };
+    for (n, host) in plan.topology.hosts.iter().enumerate() {
+        let Some(port) = forwarding.port(switch, n) else { continue };
+        let mut entry = Settings::default().at(host.origin.clone());
+        entry.set_string("mac", &mac_of_host(n).to_string(), host.origin.as_ref());
+        entry.set_string("port", port, host.origin.as_ref());
+        file.tables_mut("static_macs").push(entry);
+    }
+}

@@ -1,0 +1,107 @@
+//! `[[links.faults]]` and `[[hosts.faults]]`.
+
+use weir_config::read::{Problem, TIME, Table};
+use weir_nic::rocev2::Dscp;
+use weir_units::{Span, Time};
+
+use super::reading::{refuse_unnamed, require, stretch};
+use crate::link::{ChosenFrames, FaultPlan, HoldBack};
+
+const HOLD_BACK_DEFAULT: Span = Span::from_micros(100);
+
+/// What goes wrong on a link, by what its directions lead to, each under its names. `first_seed` makes the throws of links
+/// differ that name no seed.
+pub(super) fn read(
+    link: &Table<'_>,
+    name: &'static str,
+    directions: [&[&str]; 2],
+    end: Time,
+    first_seed: u64,
+) -> [FaultPlan; 2] {
+    let mut plans = [FaultPlan::default(); 2];
+    let mut given: [Option<String>; 2] = Default::default();
+    if !link.has("faults") {
+        return plans;
+    }
+    for table in link.tables("faults", name) {
+        let direction = toward(&table, directions);
+        let plan = plan(&table, end, first_seed + direction.unwrap_or(0) as u64);
+        let Some(direction) = direction else { continue };
+        if let Some(first) = given[direction].replace(table.at("toward")) {
+            let problem = Problem::new(
+                format!("two tables of faults are toward {}", directions[direction][0]),
+                "put all keys of a direction into one of them",
+            );
+            table.doc().note(problem.at(table.at("toward"), "again").at(first, "first here"));
+        }
+        plans[direction] = plan;
+    }
+    plans
+}
+
+fn toward(table: &Table<'_>, directions: [&[&str]; 2]) -> Option<usize> {
+    let example = directions[0].first().copied().unwrap_or("H1");
+    require(table, "toward", "a table of faults", &format!("toward = \"{example}\": the end that its frames go to"));
+    let name = table.string("toward", example)?;
+    let found = directions.iter().position(|names| names.contains(&name));
+    if found.is_none() {
+        refuse_unnamed(table, "toward", name, "end of this link", &directions.concat());
+    }
+    found
+}
+
+fn plan(table: &Table<'_>, end: Time, seed: u64) -> FaultPlan {
+    const KINDS: [&str; 4] = ["loss", "corruption", "duplication", "reordering"];
+    let kinds = KINDS.map(|key| ppm(table, key));
+    let [loss, corruption, duplication, reordering] = kinds;
+    let doc = table.doc();
+    let places = KINDS.map(|key| table.at(key));
+    let sound = doc.sound(&places.each_ref().map(String::as_str));
+    if sound && kinds.iter().all(Option::is_none) {
+        let help = "write loss = 0.01, corruption, duplication or reordering";
+        doc.note(Problem::new("a table of faults says nothing that goes wrong", help).at(table.path(), ""));
+    } else if sound && kinds.iter().flatten().sum::<u32>() > 1_000_000 {
+        let help = "write smaller ones: a frame has one fault at most";
+        let problem =
+            Problem::new("`loss`, `corruption`, `duplication` and `reordering` are more than 1 together", help);
+        doc.note(problem.at(table.path(), ""));
+    }
+    let hold_back = table.quantity("hold_back", &TIME, Span::from_nanos(1)..=Span::from_secs(1));
+    let hold_back = hold_back.unwrap_or(HOLD_BACK_DEFAULT);
+    let (from, until) = stretch(table, ("from", "until"), (Time::ZERO, end), end).unwrap_or((Time::ZERO, end));
+    FaultPlan {
+        frames: frames(table),
+        loss_ppm: loss.unwrap_or(0),
+        corruption_ppm: corruption.unwrap_or(0),
+        duplication_ppm: duplication.unwrap_or(0),
+        reordering_ppm: reordering.unwrap_or(0),
+        hold_back: match table.boolean("until_next") {
+            Some(false) => HoldBack::For(hold_back),
+            _ => HoldBack::UntilNext(hold_back),
+        },
+        from,
+        until,
+        seed: table.integer("seed", 0..=u64::from(u32::MAX)).unwrap_or(seed),
+    }
+}
+
+fn frames(table: &Table<'_>) -> ChosenFrames {
+    let choices = [("control", ChosenFrames::Control), ("data", ChosenFrames::Data)];
+    let frames = table.choice("frames", &choices).unwrap_or_default();
+    let dscp = table.integer("dscp", 0..=63);
+    match (frames, dscp) {
+        (ChosenFrames::Data, Some(dscp)) => ChosenFrames::DataWith(Dscp::new(dscp as u8)),
+        (ChosenFrames::Control, Some(_)) if table.doc().sound(&[&table.at("frames")]) => {
+            let given = if table.has("frames") { "" } else { " (the default)" };
+            let message = format!("`dscp` chooses among data, but `frames` is \"control\"{given}");
+            let problem = Problem::new(message, "write frames = \"data\", or take `dscp` out");
+            table.doc().note(problem.at(table.at("dscp"), "").at(table.at("frames"), "the frames"));
+            frames
+        }
+        _ => frames,
+    }
+}
+
+fn ppm(table: &Table<'_>, key: &str) -> Option<u32> {
+    table.probability(key).map(|share| ((share * 1e6).round() as u32).max(1))
+}

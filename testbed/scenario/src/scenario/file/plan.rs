@@ -1,0 +1,268 @@
+//! A scenario's file as read, before its runs are made.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use weir_config::Source;
+use weir_config::read::{Problem, SIZE, TIME, Table};
+use weir_config::settings::{Origin, Settings};
+use weir_nic::host::Stamps;
+use weir_units::{Bytes, LINK_OVERHEAD, Span, Time};
+
+use super::Expectation;
+use super::forwarding::Forwarding;
+use super::nic::{Carriage, Nic};
+use super::outages;
+use super::reading::{END_MAX, instant, name, named, refuse_twins, require, stretch};
+use super::slow_receivers::{self, SlowReceivers};
+use super::topology::{PortName, Topology, port_named};
+use super::traffic::{self, FlowPart};
+use super::workloads::{self, WorkloadPart};
+use crate::scenario::{Outage, WindowPlan};
+use crate::workload::Message;
+
+const SAMPLE_EVERY_DEFAULT: Span = Span::from_micros(50);
+/// Stands in for an end that is missing or wrong, so that other times are held against none.
+const END_UNKNOWN: Time = Time::from_picos(END_MAX.as_picos());
+const LINK_OVERHEAD_MAX: Bytes = Bytes::new(1_000);
+const CAPTURED_FRAMES_DEFAULT: u32 = 8_192;
+
+/// All that the file says.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub source: Source,
+    pub name: String,
+    pub end: Time,
+    pub sample_every: Span,
+    pub time_dilation: Option<u32>,
+    /// Where the dilation stands.
+    pub clock: Option<Origin>,
+    /// `[switch]`.
+    pub common: Settings,
+    pub topology: Topology,
+    pub nic: Nic,
+    pub flows: Vec<FlowPart>,
+    pub workloads: Vec<WorkloadPart>,
+    /// The messages of each workload, the same in every run.
+    pub messages: Vec<Arc<[Message]>>,
+    /// Static MACs; `None` for the ways of equal cost.
+    pub forwarding: Option<Forwarding>,
+    pub outages: Vec<Outage>,
+    pub slow_receivers: Vec<SlowReceivers>,
+    pub seed: u64,
+    pub warm_up: Time,
+    pub link_overhead: Bytes,
+    pub windows: Vec<WindowPlan>,
+    /// The ports that are drawn, where the file names them.
+    pub draw: Option<Vec<PortName>>,
+    pub capture: Option<CapturePart>,
+    /// One at least.
+    pub runs: Vec<RunPart>,
+}
+
+/// What is captured.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CapturePart {
+    /// The host, by its place in the topology.
+    pub host: usize,
+    pub data_from: Time,
+    pub data_frames: u32,
+}
+
+/// A run, and what it lays over the common settings.
+#[derive(Debug)]
+pub(super) struct RunPart {
+    pub name: String,
+    pub expects: Expectation,
+    pub settings: Settings,
+}
+
+impl Plan {
+    /// Reads the whole file, whose path is `file`.
+    pub fn read(root: &Table<'_>, file: &Path) -> Plan {
+        let scenario = root.table("scenario", "scenario");
+        require(&scenario, "end", "a scenario", "end = \"20ms\" in [scenario]");
+        let given_end = scenario.quantity("end", &TIME, Span::from_micros(1)..=END_MAX);
+        let end = given_end.map_or(END_UNKNOWN, |end| Time::ZERO + end);
+        let sample_every = scenario.quantity("sample_every", &TIME, Span::from_nanos(1)..=end.since(Time::ZERO));
+        let name = scenario_name(&scenario, file);
+        let seed = scenario.integer("seed", 0..=u64::from(u32::MAX)).unwrap_or(1);
+        let nic = Nic::read(root);
+        let folder = file.parent().unwrap_or(Path::new(""));
+        let topology = Topology::read(root, folder, &nic, end, seed);
+        let flows = traffic::read(root, &topology, &nic, end);
+        let link_overhead = scenario.quantity("link_overhead", &SIZE, Bytes::ZERO..=LINK_OVERHEAD_MAX);
+        Plan {
+            source: root.doc().source().clone(),
+            sample_every: sample_every.unwrap_or(SAMPLE_EVERY_DEFAULT.min(end.since(Time::ZERO))),
+            time_dilation: scenario.integer("time_dilation", 1..=1_000_000).map(|n| n as u32),
+            clock: Origin::of(&scenario, "time_dilation").or(Origin::of_table(&scenario)),
+            common: switch_settings(root, "switch", "switch", "switch.port"),
+            workloads: workloads::read(root, &topology, &nic, (folder, end, seed)),
+            messages: Vec::new(),
+            forwarding: forwarding(root, &scenario, &topology, &flows),
+            outages: outages::read(root, &topology, end),
+            slow_receivers: slow_receivers::read(root, &topology, end),
+            warm_up: instant(&scenario, "warm_up", Time::ZERO, end),
+            link_overhead: link_overhead.unwrap_or(LINK_OVERHEAD),
+            windows: windows(root, end),
+            draw: draw(&scenario, &topology),
+            capture: capture(root, &topology, end),
+            runs: runs(root, &name),
+            name,
+            seed,
+            end,
+            topology,
+            nic,
+            flows,
+        }
+    }
+
+    /// The dilation that the file gives, or one by which most machines follow it.
+    pub fn dilation(&self) -> u32 {
+        self.time_dilation.unwrap_or_else(|| super::compose::usual_dilation(self))
+    }
+
+    /// How flows and workloads are carried.
+    pub fn carriages(&self) -> impl Iterator<Item = &Carriage> {
+        let of_flows = self.flows.iter().map(|flow| &flow.carriage);
+        of_flows.chain(self.workloads.iter().map(|workload| &workload.carriage))
+    }
+
+    /// The most that frames bring.
+    pub fn stamps(&self) -> Stamps {
+        self.carriages().map(Carriage::stamps).max().unwrap_or_default()
+    }
+}
+
+/// How switches know their ports: static MACs as `forwarding = "static"` has it, or `None` for the ways of equal cost.
+fn forwarding(root: &Table<'_>, scenario: &Table<'_>, topology: &Topology, flows: &[FlowPart]) -> Option<Forwarding> {
+    let is_static = scenario.choice("forwarding", &[("static", true), ("ecmp", false)]);
+    if is_static.unwrap_or(!topology.is_fabric) {
+        return Some(Forwarding::read(root, topology, flows));
+    }
+    let given = if scenario.has("forwarding") { "" } else { ", as it is by default with [topology]" };
+    let refuse = |key: String, what: &str, help: &str| {
+        let problem = Problem::new(format!("{what}, but `forwarding` is \"ecmp\"{given}"), help);
+        root.doc().refuse(problem.at(key, "").at("scenario.forwarding", "the forwarding"));
+    };
+    for flow in flows.iter().filter(|flow| flow.path.is_some()) {
+        let help = "write forwarding = \"static\" in [scenario], or take `path` out";
+        refuse(format!("flows[{}].path", flow.number), "a path is made of static MACs", help);
+    }
+    for number in 0..root.tables("routes", "routes").len() {
+        let help = "write forwarding = \"static\" in [scenario], or take it out";
+        refuse(format!("routes[{number}]"), "a route is a static MAC", help);
+    }
+    for (number, _) in topology.switches.iter().enumerate().filter(|(_, switch)| switch.file.is_some()) {
+        let help = "write forwarding = \"static\" in [scenario], or take `config` out";
+        refuse(format!("switches[{number}].config"), "a switch of its own file has static MACs", help);
+    }
+    None
+}
+
+fn scenario_name(scenario: &Table<'_>, file: &Path) -> String {
+    if scenario.has("name") {
+        return name(scenario, "a scenario", "ring").unwrap_or_default();
+    }
+    let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or("");
+    if !weir_config::read::is_name(stem) {
+        let message = format!("the scenario has no `name`, and the file's own, \"{stem}\", can't stand for it");
+        let help = "write name = \"ring\" in [scenario]: 1 to 31 letters, digits, _, . or -, the first no . or -";
+        scenario.doc().note(Problem::new(message, help).at("scenario.name", ""));
+    }
+    stem.to_owned()
+}
+
+/// `[switch]` or `[runs.switch]`. Only the names of its keys and tables are checked here; the rest is a switch's file.
+fn switch_settings(parent: &Table<'_>, key: &str, name: &'static str, port: &'static str) -> Settings {
+    let table = parent.table(key, name);
+    table.table("port", port);
+    Settings::of(&table)
+}
+
+fn windows(root: &Table<'_>, end: Time) -> Vec<WindowPlan> {
+    let tables = root.tables("windows", "windows");
+    let names: Vec<Option<String>> = tables.iter().map(|table| name(table, "a window", "steady")).collect();
+    refuse_twins(&tables, "windows", names.iter().map(Option::as_deref));
+    let spans = tables.iter().map(|table| stretch(table, ("from", "to"), (Time::ZERO, end), end));
+    let window = |(name, span): (Option<String>, Option<(Time, Time)>)| {
+        let (from, to) = span?;
+        Some(WindowPlan { name: name?, from, to })
+    };
+    let windows: Vec<WindowPlan> = names.into_iter().zip(spans).filter_map(window).collect();
+    if !tables.is_empty() || root.has("windows") {
+        return windows;
+    }
+    let from = Time::ZERO + (end.since(Time::ZERO) * 3).divided_by(4);
+    vec![WindowPlan { name: "last-quarter".to_owned(), from, to: end }]
+}
+
+fn draw(scenario: &Table<'_>, topology: &Topology) -> Option<Vec<PortName>> {
+    let names = scenario.strings("draw", "\"S1.h1\"").filter(|_| scenario.doc().sound(&["topology"]))?;
+    let used = |port: &PortName| {
+        let of_hosts = topology.hosts.iter().map(|host| &host.port);
+        let of_links = topology.links.iter().flat_map(|link| &link.ends);
+        of_links.chain(of_hosts).any(|other| (other.switch, &other.port) == (port.switch, &port.port))
+    };
+    let mut ports = Vec::new();
+    for (n, name) in names.into_iter().enumerate() {
+        let key = format!("draw[{n}]");
+        let Some(port) = port_named(scenario, &key, name, &topology.switches) else { continue };
+        if used(&port) {
+            ports.push(port);
+        } else if scenario.doc().sound(&["topology", "links", "hosts"]) {
+            let message = format!("no link or host is on port {name}");
+            scenario.refuse(&key, message, "name a port of [[links]] or [[hosts]]");
+        }
+    }
+    Some(ports)
+}
+
+fn capture(root: &Table<'_>, topology: &Topology, end: Time) -> Option<CapturePart> {
+    if !root.has("capture") {
+        return None;
+    }
+    let table = root.table("capture", "capture");
+    require(&table, "host", "a capture", "host = \"H1\" in [capture]");
+    let is_sound = root.doc().sound(&["topology"]);
+    let host = if is_sound { named(&table, "host", "host", &topology.host_names()) } else { None };
+    let data_from = instant(&table, "data_from", Time::ZERO, end);
+    let data_frames = table.integer("data_frames", 0..=10_000_000).map_or(CAPTURED_FRAMES_DEFAULT, |n| n as u32);
+    Some(CapturePart { host: host?, data_from, data_frames })
+}
+
+/// What `expect` may say.
+const EXPECTATIONS: [(&str, Expectation); 3] =
+    [("flow", Expectation::Flow), ("deadlock", Expectation::Deadlock), ("either", Expectation::Either)];
+
+/// The runs; without any there is one, of the scenario's name.
+fn runs(root: &Table<'_>, scenario: &str) -> Vec<RunPart> {
+    let tables = root.tables("runs", "runs");
+    let name = |table: &Table<'_>| {
+        require(table, "name", "a run", "name = \"PFC\"");
+        let name = table.string("name", "PFC")?;
+        let good = (1..=60).contains(&name.chars().count()) && !name.contains(char::is_control) && name.trim() == name;
+        if !good {
+            let help = "write 1 to 60 characters in a line, with no space before or after them";
+            table.refuse("name", format!("\"{name}\" can't be the name of a run"), help);
+        }
+        Some(name.to_owned())
+    };
+    let names: Vec<Option<String>> = tables.iter().map(name).collect();
+    refuse_twins(&tables, "runs", names.iter().map(Option::as_deref));
+    let run = |(table, name): (&Table<'_>, Option<String>)| RunPart {
+        name: name.unwrap_or_default(),
+        expects: table.choice("expect", &EXPECTATIONS).unwrap_or_default(),
+        settings: switch_settings(table, "switch", "runs.switch", "runs.switch.port"),
+    };
+    let mut runs: Vec<RunPart> = tables.iter().zip(names).map(run).collect();
+    if runs.is_empty() {
+        runs.push(RunPart {
+            name: scenario.to_owned(),
+            expects: Expectation::default(),
+            settings: Settings::default(),
+        });
+    }
+    runs
+}

@@ -1,0 +1,287 @@
+//! `[topology]`, ways of equal cost, and outages.
+
+use weir_nic::host::Transport;
+
+use super::*;
+use crate::scenario::{AnyLink, Outage};
+
+/// A fabric with PFC on class 3.
+fn fabric(topology: &str, more: &str) -> Vec<ScenarioRun> {
+    good(&format!(
+        "[scenario]\nend = \"1ms\"\n[switch.classes]\npreset = \"roce\"\n[switch.pfc]\nreaction = \"0s\"\n\
+         [topology]\n{topology}\n{more}"
+    ))
+}
+
+fn one(topology: &str, more: &str) -> Scenario {
+    let scenario = fabric(topology, more).remove(0).scenario;
+    assert_eq!(scenario.check(), Ok(()));
+    scenario
+}
+
+const LEAF_SPINE: &str =
+    "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts = 2\nrate = \"100Gbps\"\ndelay = \"2us\"\n";
+
+#[test]
+fn each_kind_has_its_switches_hosts_and_links() {
+    let links = "rate = \"40Gbps\"\ndelay = \"1us\"\n";
+    let host_links = "host_rate = \"10Gbps\"\nhost_delay = \"500ns\"\n";
+    for (keys, sizes, host) in [
+        ("kind = \"single\"\nhosts = 64\n".to_owned(), (1, 64, 0), (40, 1_000)),
+        ("kind = \"dumbbell\"\nleft = 3\nright = 1\nbottleneck_rate = \"10Gbps\"\n".to_owned(), (2, 4, 1), (40, 1_000)),
+        (format!("kind = \"ring\"\nswitches = 5\nhosts = 2\n{host_links}"), (5, 10, 5), (10, 500)),
+        (
+            format!("kind = \"leaf-spine\"\nleaves = 4\nspines = 2\nhosts = 3\nparallel = 2\n{host_links}"),
+            (6, 12, 16),
+            (10, 500),
+        ),
+        (
+            "kind = \"clos\"\npods = 2\ntors = 2\nleaves = 2\nspines = 4\nhosts = 3\nuplinks = \"planes\"\n\
+             spine_rate = \"100Gbps\"\n"
+                .to_owned(),
+            (12, 12, 16),
+            (40, 1_000),
+        ),
+        (format!("kind = \"fat-tree\"\nk = 4\n{host_links}"), (20, 16, 32), (10, 500)),
+    ] {
+        let scenario = one(&format!("{keys}{links}"), "");
+        let counts = (scenario.switches.len(), scenario.hosts.len(), scenario.links.len());
+        assert_eq!(counts, sizes, "{keys}");
+        let plan = &scenario.hosts[0];
+        assert_eq!((plan.nic.rate, plan.link_delay), (BitRate::gbps(host.0), Span::from_nanos(host.1)), "{keys}");
+        let routes = scenario.routes.as_ref().unwrap();
+        assert_eq!(routes.ports(plan.switch, 0), [plan.port as u16], "{keys}");
+        assert!(scenario.switches.iter().all(|switch| switch.static_macs.is_empty()));
+    }
+}
+
+#[test]
+fn ports_are_named_and_paced_after_their_cables() {
+    let scenario = one(&format!("{LEAF_SPINE}host_rate = \"25Gbps\"\nhost_delay = \"1us\"\n"), "");
+    let ports = |switch: usize| {
+        let ports = scenario.switches[switch].ports.iter();
+        ports.map(|port| (port.name.as_str(), port.rate.unwrap().as_bps() / 1_000_000_000)).collect::<Vec<_>>()
+    };
+    let names: Vec<&str> = scenario.switches.iter().map(|switch| switch.name.as_str()).collect();
+    assert_eq!(names, ["L0", "L1", "S0", "S1"]);
+    assert_eq!(ports(1), [("H2", 25), ("H3", 25), ("to-S0", 100), ("to-S1", 100)]);
+    assert_eq!(ports(3), [("to-L0", 100), ("to-L1", 100)]);
+    let leaf = &scenario.switches[1];
+    let place = |port| scenario.behind(PortPlace { switch: 1, port }).map(|behind| scenario.name_behind(behind));
+    assert_eq!([place(1), place(3)], [Some("H3".to_owned()), Some("S1.to-L1".to_owned())]);
+    // Each port has an address and a ring of its own.
+    let all = || scenario.switches.iter().flat_map(|switch| &switch.ports);
+    let macs: std::collections::BTreeSet<_> = all().map(|port| port.mac.unwrap().0).collect();
+    let rings: std::collections::BTreeSet<_> = all().map(|port| port.device.to_string()).collect();
+    assert_eq!((macs.len(), rings.len()), (12, 12));
+    assert_eq!((leaf.ports[0].delay, leaf.ports[2].delay), (Span::from_micros(1), Span::from_micros(2)));
+    assert_eq!(scenario.links[0].delay, Span::from_micros(2));
+}
+
+#[test]
+fn hosts_beyond_255_have_addresses_of_their_own() {
+    let scenario = one("kind = \"fat-tree\"\nk = 16\nrate = \"100Gbps\"\ndelay = \"1us\"\n", "");
+    assert_eq!((scenario.switches.len(), scenario.hosts.len()), (320, 1_024));
+    let last = &scenario.hosts[1_023].nic;
+    assert_eq!((last.mac, last.ip.octets()), (MacAddr([2, 0, 0, 0, 4, 0]), [10, 0, 4, 0]));
+    assert!(scenario.switches.iter().all(|switch| switch.ports.len() == 16));
+    assert_eq!(scenario.switches[0].ports[8].name, "to-SA1");
+    assert_eq!(scenario.draw.len(), 8);
+}
+
+#[test]
+fn runs_of_a_fabric_differ_in_their_switches_settings() {
+    let runs = fabric(
+        LEAF_SPINE,
+        "[[runs]]\nname = \"DT\"\n[[runs]]\nname = \"small\"\n[runs.switch.buffer]\nsize = \"1MB\"\n",
+    );
+    let size = |run: usize| runs[run].scenario.switches.iter().map(|switch| switch.buffer.size).collect::<Vec<_>>();
+    assert_eq!((size(0), size(1)), (vec![Bytes::mb(12); 4], vec![Bytes::mb(1); 4]));
+    let errors = runs[1].dilated(1);
+    assert!(errors.is_ok(), "reaction is given");
+}
+
+#[test]
+fn what_is_wrong_with_a_fabrics_switches_is_said_once() {
+    let text = format!(
+        "[scenario]\nend = \"1ms\"\n[switch.buffer]\nsize = \"100KB\"\n[switch.classes]\npreset = \"roce\"\n[topology]\n{LEAF_SPINE}"
+    );
+    let errors = parse(&here("tests/good/text.toml"), &text).unwrap_err();
+    let messages: Vec<&str> = errors.iter().map(|error| error.message()).collect();
+    assert!(messages.iter().all(|message| message.contains("`size` 100KB must be more than")), "{messages:?}");
+    // Leaves and spines have different headroom.
+    assert_eq!(messages.len(), 2, "{messages:?}");
+    assert!(messages[0].starts_with("switch L0 and 1 more: "), "{messages:?}");
+}
+
+#[test]
+fn failed_links_are_on_no_way() {
+    let scenario = one(&format!("{LEAF_SPINE}failed = [[\"S0\", \"L1\"]]\n"), "");
+    let routes = scenario.routes.as_ref().unwrap();
+    // Of L0 the ports 2 and 3 lead to S0 and S1.
+    assert_eq!((routes.ports(0, 2), routes.ports(0, 1)), (&[3][..], &[1][..]));
+    assert_eq!(scenario.links.len(), 4);
+    let static_one = good(&format!(
+        "[scenario]\nend = \"1ms\"\nforwarding = \"static\"\n[topology]\n{LEAF_SPINE}failed = [[\"S0\", \"L1\"]]\n"
+    ));
+    let macs = &static_one[0].scenario.switches[0].static_macs;
+    assert_eq!(macs[2], (MacAddr([2, 0, 0, 0, 0, 3]), 3));
+    assert!(static_one[0].scenario.needs_virtual_time().is_none());
+}
+
+#[test]
+fn static_and_equal_cost_ways_lead_to_the_same_hosts() {
+    let pair = pair("[[links]]\nends = [\"S1.second\", \"S2.second\"]\n").remove(0).scenario;
+    let text = std::fs::read_to_string(here("../../scenarios/gfc-ring.toml")).unwrap();
+    let text = text.lines().filter(|line| !line.starts_with("path")).collect::<Vec<_>>().join("\n");
+    let ecmp = text.replacen("[scenario]", "[scenario]\nforwarding = \"ecmp\"", 1);
+    let [of_static, of_ecmp] = [text, ecmp].map(|text| good(&text).remove(0).scenario);
+    assert!(of_static.routes.is_none() && of_ecmp.switches.iter().all(|switch| switch.static_macs.is_empty()));
+    let routes = of_ecmp.routes.as_ref().unwrap();
+    for (number, switch) in of_static.switches.iter().enumerate() {
+        for (host, (_, port)) in switch.static_macs.iter().enumerate() {
+            assert_eq!(routes.ports(number, host), [*port as u16], "{} to {host}", switch.name);
+        }
+    }
+    // Ports stand in the file's order, of which the second link is the last.
+    let names: Vec<&str> = pair.switches[0].ports.iter().map(|port| port.name.as_str()).collect();
+    assert_eq!(names, ["h1", "next", "second"]);
+}
+
+#[test]
+fn listed_switches_may_have_ways_of_equal_cost() {
+    let text = "[[links]]\nends = [\"S1.second\", \"S2.second\"]\n[[hosts]]\nname = \"H3\"\nport = \"S2.h3\"\n";
+    let runs = good(&format!(
+        "scenario.end = \"10ms\"\nscenario.forwarding = \"ecmp\"\nswitch.port.rate = \"10Gbps\"\n[[switches]]\nname = \"S1\"\n\
+         [[switches]]\nname = \"S2\"\n[[hosts]]\nname = \"H1\"\nport = \"S1.h1\"\n[[hosts]]\nname = \"H2\"\nport = \"S2.h2\"\n\
+         [[links]]\nends = [\"S1.next\", \"S2.prev\"]\n{text}"
+    ));
+    let scenario = &runs[0].scenario;
+    let routes = scenario.routes.as_ref().unwrap();
+    let names = |host: usize| {
+        let ports = routes.ports(0, host).iter();
+        ports.map(|port| scenario.switches[0].ports[usize::from(*port)].name.as_str()).collect::<Vec<_>>()
+    };
+    assert_eq!((names(0), names(1), names(2)), (vec!["h1"], vec!["next", "second"], vec!["next", "second"]));
+    assert_eq!(
+        scenario.needs_virtual_time().unwrap(),
+        "its switches choose among ports of equal cost, which takes virtual time"
+    );
+}
+
+#[test]
+fn routes_without_a_choice_are_static_macs_too() {
+    let text = "scenario.end = \"1ms\"\n[topology]\nkind = \"dumbbell\"\nleft = 2\nright = 3\nrate = \"10Gbps\"\ndelay = \"1us\"\n";
+    let scenario = good(text).remove(0).scenario;
+    assert_eq!((scenario.routes.is_some(), scenario.needs_virtual_time()), (true, None));
+    let pinned = scenario.with_static_macs();
+    assert!(pinned.routes.is_none());
+    let told = |switch: usize| {
+        let of = &pinned.switches[switch];
+        let macs = of.static_macs.iter().zip(&pinned.hosts).map(|((mac, port), host)| {
+            assert_eq!(*mac, host.nic.mac);
+            of.ports[*port].name.as_str()
+        });
+        macs.collect::<Vec<_>>()
+    };
+    assert_eq!(told(0), ["H0", "H1", "to-S1", "to-S1", "to-S1"]);
+    assert_eq!(told(1), ["to-S0", "to-S0", "R1", "R2", "R3"]);
+    let chooses = one(LEAF_SPINE, "").with_static_macs();
+    assert!(chooses.routes.is_some() && chooses.switches.iter().all(|switch| switch.static_macs.is_empty()));
+}
+
+#[test]
+fn flows_are_pinned_where_forwarding_is_static() {
+    let scenario = good(
+        "[scenario]\nend = \"1ms\"\nforwarding = \"static\"\n[topology]\nkind = \"fat-tree\"\nk = 4\nrate = \"10Gbps\"\n\
+         delay = \"1us\"\n[[flows]]\nfrom = \"H0\"\nto = \"H4\"\npath = [\"SE1\", \"SA2\", \"SC3\", \"SA4\", \"SE3\"]\nclass = 3\n",
+    )
+    .remove(0)
+    .scenario;
+    let port = |switch: &str| {
+        let switch = scenario.switches.iter().find(|other| other.name == switch).unwrap();
+        let (mac, port) = switch.static_macs[4];
+        assert_eq!(mac, scenario.hosts[4].nic.mac);
+        switch.ports[port].name.clone()
+    };
+    assert_eq!(["SE1", "SA2", "SC3", "SA4", "SE3"].map(port), ["to-SA2", "to-SC3", "to-SA4", "to-SE3", "H4"]);
+    assert!(scenario.routes.is_none());
+}
+
+#[test]
+fn links_are_cut_by_the_names_of_their_ends() {
+    let cut = |link: &str| {
+        let more = format!("[[outages]]\nlink = {link}\nat = \"10us\"\nuntil = \"20us\"\n");
+        let scenario = one(&format!("{LEAF_SPINE}parallel = 2\n"), &more);
+        scenario.outages.iter().map(|outage| outage.link).collect::<Vec<_>>()
+    };
+    // L0-S0 twice, L0-S1 twice, L1-S0 twice, ...
+    assert_eq!(cut("[\"S0\", \"L1\"]"), [AnyLink::Between(4), AnyLink::Between(5)]);
+    assert_eq!(cut("[\"L1\", \"S0.1\"]"), [AnyLink::Between(5)]);
+    assert_eq!(cut("[\"S1.to-L0.1\", \"L0\"]"), [AnyLink::Between(3)]);
+    assert_eq!(cut("[\"L1\", \"H2\"]"), [AnyLink::ToHost(2)]);
+    let scenario = one(LEAF_SPINE, "[[outages]]\nlink = [\"S0\", \"L1\"]\nat = \"10us\"\n");
+    let at = Time::from_nanos(10_000);
+    assert_eq!(scenario.outages, [Outage { link: AnyLink::Between(2), at, until: Time::NEVER }]);
+}
+
+#[test]
+fn hosts_frames_may_be_those_of_simulators() {
+    let scenario = one(LEAF_SPINE, "[nic]\nframes = \"ns3\"\n");
+    assert_eq!(scenario.hosts[3].nic.sizes, FrameSizes::ns3(1_000));
+    assert!(scenario.needs_virtual_time().unwrap().contains("ports of equal cost"));
+    let listed = pair("[nic]\nmtu = 256\nack_every = 4\n[[flows]]\nfrom = \"H1\"\nto = \"H2\"\nclass = 3\n").remove(0);
+    assert_eq!(listed.scenario.hosts[0].nic.sizes, FrameSizes::rocev2(256));
+    assert_eq!(listed.scenario.flows[0].config.ack_every.map(|every| every.get()), Some(4));
+    assert_eq!(listed.scenario.flows[0].config.retransmission, None);
+    assert_eq!(listed.scenario.needs_virtual_time(), None);
+    let made_up = pair("[nic]\nframes = \"ns3\"\nmtu = 1234\n").remove(0).scenario;
+    assert_eq!(made_up.hosts[0].nic.sizes, FrameSizes::ns3(1_234));
+    assert!(made_up.needs_virtual_time().unwrap().starts_with("its frames have lengths"));
+}
+
+#[test]
+fn flows_have_presets_and_transports() {
+    let flow = |more: &str| {
+        let text = format!("[[flows]]\nfrom = \"H1\"\nto = \"H2\"\nclass = 3\n{more}");
+        let scenario = pair(&text).remove(0).scenario;
+        (scenario.flows[0].config.clone(), scenario.needs_virtual_time())
+    };
+    let (dcqcn, why) = flow("congestion_control = \"dcqcn\"\nretransmit = \"1ms\"\n");
+    assert_eq!((dcqcn.congestion_control.name(), dcqcn.retransmission), ("dcqcn", Some(Span::from_millis(1))));
+    assert_eq!(why, None);
+    let (timely, why) = flow("congestion_control = \"timely-hpcc\"\n");
+    assert_eq!(timely.congestion_control.name(), "timely");
+    assert_eq!(why, None);
+    let (tcp, why) = flow("transport = \"tcp-dctcp\"\n");
+    assert!(matches!(tcp.transport, Transport::Tcp(tcp) if tcp.is_ecn_capable()));
+    assert_eq!(why.unwrap(), "flow F1 is over TCP, which takes virtual time");
+}
+
+/// HPCC's T: twice three links of 2 us, a full frame of 1,024 + 82 B and an acknowledgement of 62 + 24 B on each, both with a trailer of
+/// 96 B. In the simulators' frames stamps take nothing.
+#[test]
+fn windows_are_made_for_the_longest_round_trip() {
+    let scenario = one(
+        &format!("{LEAF_SPINE}host_delay = \"1us\"\n"),
+        "[[flows]]\nfrom = \"H0\"\nto = \"H1\"\nclass = 3\ncongestion_control = \"hpcc\"\n",
+    );
+    let line = BitRate::gbps(100);
+    let t = Span::from_micros(2 * 6) + Span::from_picos((1_202 + 182) * 80 * 4);
+    assert_eq!(scenario.flows[0].config.congestion_control, CongestionControl::preset("hpcc", line, t).unwrap());
+    assert!(scenario.switches.iter().all(|switch| switch.telemetry));
+    let scenario = one(
+        &format!("{LEAF_SPINE}host_delay = \"1us\"\n"),
+        "[nic]\nframes = \"ns3\"\n[[flows]]\nfrom = \"H0\"\nto = \"H1\"\nclass = 3\ncongestion_control = \"hpcc\"\n",
+    );
+    let t = Span::from_micros(2 * 6) + Span::from_picos((1_072 + 84) * 80 * 4);
+    assert_eq!(scenario.flows[0].config.congestion_control, CongestionControl::preset("hpcc", line, t).unwrap());
+    assert!(scenario.switches.iter().all(|switch| switch.telemetry));
+    // By the ring's static MACs frames go clockwise: over four links of 40 us, and acknowledgements over three.
+    let text = std::fs::read_to_string(here("../../scenarios/gfc-ring.toml")).unwrap();
+    let scenario =
+        good(&text.replacen("class = 3", "class = 3\ncongestion_control = \"powertcp\"", 3)).remove(0).scenario;
+    let tau = Span::from_micros(7 * 40) + Span::from_picos((4 * 1_202 + 3 * 182) * 800);
+    let expected = CongestionControl::preset("powertcp", BitRate::gbps(10), tau).unwrap();
+    assert!(scenario.flows.iter().any(|flow| flow.config.congestion_control == expected));
+}

@@ -1,0 +1,146 @@
+//! `[[workloads]]`.
+
+use std::sync::Arc;
+
+use weir_nic::host::Transport;
+
+use super::*;
+use crate::scenario::TrafficPlan;
+use crate::workload::Message;
+
+/// Four hosts on a switch, 100 Gb/s.
+fn four(more: &str) -> Vec<ScenarioRun> {
+    good(&format!(
+        "[topology]\nkind = \"single\"\nhosts = 4\nrate = \"100Gbps\"\ndelay = \"1us\"\n[switch.classes]\npreset = \"roce\"\n\
+         [scenario]\nend = \"10ms\"\n{more}"
+    ))
+}
+
+fn plan(workload: &str) -> TrafficPlan {
+    four(&format!("[[workloads]]\nclass = 3\n{workload}")).remove(0).scenario.traffic.remove(0)
+}
+
+fn messages(workload: &str) -> Vec<Message> {
+    plan(workload).messages.to_vec()
+}
+
+/// Start in us, sender, receiver, KB.
+fn told(messages: &[Message]) -> Vec<(u64, u32, u32, u64)> {
+    messages.iter().map(|m| (m.start.as_nanos() / 1_000, m.from, m.to, m.size.get() / 1_000)).collect()
+}
+
+#[test]
+fn defaults_of_a_workload() {
+    let plan = plan("kind = \"one-to-one\"\nsizes = \"64KB\"\n");
+    assert_eq!((plan.name.as_str(), plan.class, plan.dscp), ("W1", Class::new(3), Dscp::new(26)));
+    assert_eq!((plan.transport, plan.congestion_control), (Transport::Rdma, CongestionControl::None));
+    assert_eq!((plan.ack_every.map(|n| n.get()), plan.retransmission), (Some(1), Some(Span::from_millis(4))));
+    assert_eq!(told(&plan.messages), [(0, 0, 2, 64), (0, 1, 3, 64)]);
+    let with_nic = four(
+        "[nic]\nack_every = 8\nretransmit = \"none\"\n[[workloads]]\nname = \"bg\"\nkind = \"permutation\"\nclass = 3\nsizes = \"1KB\"\n",
+    );
+    let plan = &with_nic[0].scenario.traffic[0];
+    assert_eq!((plan.name.as_str(), plan.ack_every.map(|n| n.get()), plan.retransmission), ("bg", Some(8), None));
+}
+
+#[test]
+fn poisson_offers_its_load_of_what_counts() {
+    // Of 100 Gb/s four hosts send half in 10 ms: 250 MB, in messages of 10 KB with 82 B for each of 10 frames.
+    let count = messages("kind = \"poisson\"\nsizes = \"10KB\"\nload = 0.5\n").len();
+    let expected = 250_000_000 / (10_000 + 10 * 82);
+    assert!(count.abs_diff(expected) < 4 * 152, "{count} of {expected}: four standard deviations");
+    // As the simulators count, payload alone, and half of the hosts.
+    let text = "link_overhead = \"0B\"\n[nic]\nframes = \"ns3\"\n[[workloads]]\nkind = \"poisson\"\nclass = 3\n\
+                sizes = \"10KB\"\nload = 0.5\nsenders = [\"H1\", \"H3\"]\nreceivers = [\"H0\"]\nfrom = \"2ms\"\nuntil = \"6ms\"\n";
+    let scenario = four(text).remove(0).scenario;
+    let messages = &scenario.traffic[0].messages;
+    assert!(messages.len().abs_diff(5_000) < 4 * 71, "{}", messages.len());
+    assert!(messages.iter().all(|m| m.to == 0 && [1, 3].contains(&m.from)));
+    assert!(
+        messages[0].start >= Time::from_nanos(2_000_000)
+            && messages.last().unwrap().start < Time::from_nanos(6_000_000)
+    );
+    assert_eq!(scenario.link_overhead, Bytes::ZERO);
+}
+
+#[test]
+fn bursts_come_once_or_every_so_often_or_at_a_load() {
+    let once = messages("kind = \"incast\"\nsizes = \"2MB\"\nreceivers = [\"H2\"]\nfrom = \"5us\"\n");
+    let mut senders: Vec<u32> = once.iter().map(|m| m.from).collect();
+    senders.sort_unstable();
+    assert_eq!(senders, [0, 1, 3]);
+    assert!(once.iter().all(|m| (m.start, m.to, m.size) == (Time::from_nanos(5_000), 2, Bytes::mb(2))));
+    let every = messages("kind = \"incast\"\nsizes = \"1KB\"\nfan_in = 2\nevery = \"1ms\"\nuntil = \"3ms\"\n");
+    assert_eq!(every.len(), 6);
+    // A load of 0.5 of 4 x 100 Gb/s: 250 MB in 10 ms, in bursts of 2 x 104 KB, of 102 frames.
+    let at_load = messages("kind = \"incast\"\nsizes = \"104KB\"\nfan_in = 2\nload = 0.5\n").len();
+    let expected = 250_000_000 / (104_000 + 102 * 82);
+    assert!(at_load.abs_diff(expected) < 2 * 4 * 34, "{at_load} of {expected}");
+}
+
+#[test]
+fn pairs_are_all_or_some() {
+    let two = "sizes = \"5KB\"\nsenders = [\"H1\", \"H0\"]\n";
+    let one_to_one = messages(&format!("kind = \"one-to-one\"\n{two}receivers = [\"H0\", \"H3\"]\nevery = \"5ms\"\n"));
+    assert_eq!(told(&one_to_one), [(0, 1, 0, 5), (0, 0, 3, 5), (5_000, 1, 0, 5), (5_000, 0, 3, 5)]);
+    assert_eq!(told(&messages(&format!("kind = \"all-to-all\"\n{two}"))), [(0, 1, 0, 5), (0, 0, 1, 5)]);
+    assert_eq!(messages("kind = \"all-to-all\"\nsizes = \"5KB\"\n").len(), 12);
+    let permutation = messages("kind = \"permutation\"\nsizes = \"5KB\"\nevery = \"5ms\"\n");
+    assert_eq!(permutation.len(), 8);
+}
+
+#[test]
+fn sizes_and_lists_come_from_files_beside_the_scenario() {
+    let drawn = messages("kind = \"poisson\"\nsizes = { file = \"sizes.txt\" }\nload = 0.5\nuntil = \"1ms\"\n");
+    let small = drawn.iter().filter(|m| m.size == Bytes::kb(1)).count() as f64 / drawn.len() as f64;
+    assert!((small - 0.5).abs() < 0.05, "{small}");
+    let listed = messages("kind = \"list\"\nfile = \"flows.csv\"\n");
+    assert_eq!(told(&listed), [(12, 1, 2, 1), (20, 0, 3, 64)]);
+}
+
+#[test]
+fn every_run_has_the_same_messages() {
+    let text = "[[workloads]]\nkind = \"poisson\"\nclass = 3\nsizes = \"web-search\"\nload = 0.5\n[[runs]]\nname = \"A\"\n\
+                [[runs]]\nname = \"B\"\n[runs.switch.buffer]\nsize = \"4MB\"\n";
+    let runs = four(text);
+    let of = |scenario: &Scenario| scenario.traffic[0].messages.clone();
+    assert!(!of(&runs[0].scenario).is_empty());
+    assert!(Arc::ptr_eq(&of(&runs[0].scenario), &of(&runs[1].scenario)));
+    assert!(Arc::ptr_eq(&of(&runs[0].scenario), &of(&runs[1].dilated(7).unwrap())));
+}
+
+#[test]
+fn a_seed_makes_the_messages() {
+    let with = |scenario: &str, workload: &str| {
+        let one = "[[workloads]]\nkind = \"poisson\"\nclass = 3\nsizes = \"web-search\"\nload = 0.5\n";
+        let runs = four(&format!("{scenario}\n{one}{workload}\n{one}"));
+        let [first, second] = &runs[0].scenario.traffic[..] else { panic!("two workloads") };
+        [first.messages.to_vec(), second.messages.to_vec()]
+    };
+    let [first, second] = with("", "");
+    assert_ne!(first, second);
+    assert_eq!(with("seed = 1", ""), [first.clone(), second.clone()]);
+    let [other_first, other_second] = with("seed = 2", "");
+    assert!(first != other_first && second != other_second);
+    // One with a seed of its own leaves the other one as it is.
+    let [own, still] = with("", "seed = 7");
+    assert!(own != first && still == second);
+    assert_eq!(with("seed = 2", "seed = 7")[0], own);
+}
+
+#[test]
+fn workloads_have_presets_and_transports() {
+    let at = |text: &str| plan(&format!("kind = \"permutation\"\nsizes = \"1KB\"\n{text}"));
+    let hpcc = at("congestion_control = \"hpcc\"\n");
+    // Two links of 1 us there, a full frame and an acknowledgement, both with a trailer of 96 B.
+    let t = Span::from_micros(4) + Span::from_picos((1_202 + 182) * 80 * 2);
+    assert_eq!(hpcc.congestion_control, CongestionControl::preset("hpcc", BitRate::gbps(100), t).unwrap());
+    assert!(matches!(at("transport = \"tcp-cubic\"\n").transport, Transport::Tcp(_)));
+}
+
+#[test]
+fn warm_up_is_part_of_the_scenario() {
+    let scenario = four("warm_up = \"2ms\"\n").remove(0).scenario;
+    assert_eq!(scenario.warm_up, Time::from_nanos(2_000_000));
+    assert_eq!(four("")[0].scenario.warm_up, Time::ZERO);
+}

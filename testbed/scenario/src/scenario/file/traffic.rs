@@ -1,0 +1,120 @@
+//! `[[flows]]`.
+
+use weir_config::read::{Problem, RATE, SIZE, TIME, Table, rates};
+use weir_nic::host::Repeat;
+use weir_units::{BitRate, Bytes, Class, Span, Time};
+
+use super::nic::{Carriage, Nic};
+use super::reading::{name, named, position, refuse_twins, refuse_unnamed, require, stretch};
+use super::topology::Topology;
+
+const MESSAGE_DEFAULT: Bytes = Bytes::mb(1);
+const MESSAGE_MAX: Bytes = Bytes::new(1 << 31);
+/// More than any run sends.
+const TOTAL_MAX: Bytes = Bytes::mb(1_000_000_000);
+
+/// A flow as the file has it; its code point depends on the switches' maps.
+#[derive(Debug)]
+pub(super) struct FlowPart {
+    /// Its place among the flows of the file.
+    pub number: usize,
+    pub name: String,
+    /// The hosts, by their places in the topology.
+    pub from: usize,
+    pub to: usize,
+    /// The switches that it goes over, where it names them.
+    pub path: Option<Vec<usize>>,
+    pub class: Class,
+    pub start: Time,
+    pub stop: Time,
+    pub message: Bytes,
+    pub repeat: Repeat,
+    pub rate: Option<BitRate>,
+    pub total: Option<Bytes>,
+    pub carriage: Carriage,
+}
+
+/// Reads the flows; what has errors is left out.
+pub(super) fn read(root: &Table<'_>, topology: &Topology, nic: &Nic, end: Time) -> Vec<FlowPart> {
+    let tables = root.tables("flows", "flows");
+    let mut flows = Vec::new();
+    let mut names = Vec::new();
+    for (number, table) in tables.iter().enumerate() {
+        let name = match table.has("name") {
+            true => name(table, "a flow", "F1"),
+            false => Some(format!("F{}", number + 1)),
+        };
+        names.push(name.clone());
+        flows.extend(flow(table, (number, name), topology, nic, end));
+    }
+    refuse_twins(&tables, "flows", names.iter().map(Option::as_deref));
+    flows
+}
+
+fn flow(
+    table: &Table<'_>,
+    (number, name): (usize, Option<String>),
+    topology: &Topology,
+    nic: &Nic,
+    end: Time,
+) -> Option<FlowPart> {
+    let doc = table.doc();
+    let hosts = topology.host_names();
+    let ends = ["from", "to"].map(|key| {
+        require(table, key, "a flow", &format!("{key} = \"{}\"", hosts.first().unwrap_or(&"H1")));
+        // A host with errors is not there, and that was told.
+        if doc.sound(&["hosts", "topology"]) { named(table, key, "host", &hosts) } else { None }
+    });
+    if let [Some(from), Some(to)] = ends
+        && from == to
+    {
+        let problem = Problem::new("a flow goes to another host", "write another host in `from` or `to`");
+        doc.refuse(problem.at(table.at("to"), "").at(table.at("from"), "from here"));
+    }
+    require(table, "class", "a flow", "class = 3");
+    let class = table.integer("class", 0..=7);
+    let stretch = stretch(table, ("start", "stop"), (Time::ZERO, end), end);
+    let message = table.quantity("message", &SIZE, Bytes::new(1)..=MESSAGE_MAX).unwrap_or(MESSAGE_DEFAULT);
+    let every = table.quantity("every", &TIME, Span::from_nanos(1)..=Span::from_secs(1_000));
+    let rate = table.quantity("rate", &RATE, rates());
+    let total = table.quantity("total", &SIZE, Bytes::new(1)..=TOTAL_MAX);
+    let carriage = Carriage::of_flow(table, nic);
+    let path = path(table, topology);
+    let ((start, stop), [from, to]) = (stretch?, ends);
+    Some(FlowPart {
+        number,
+        name: name?,
+        from: from?,
+        to: to.filter(|to| Some(*to) != from)?,
+        path,
+        class: Class::new(class? as u8),
+        start,
+        stop,
+        message,
+        repeat: every.map_or(Repeat::BackToBack, Repeat::Every),
+        rate,
+        total,
+        carriage,
+    })
+}
+
+/// The switches of `path`. Whether they are joined is the forwarding's to say.
+fn path(table: &Table<'_>, topology: &Topology) -> Option<Vec<usize>> {
+    if !table.doc().sound(&["topology"]) {
+        return None;
+    }
+    let switches = topology.switch_names();
+    let mut path = Vec::new();
+    for (n, name) in table.strings("path", "\"S1\", \"S2\"")?.into_iter().enumerate() {
+        let key = format!("path[{n}]");
+        let Some(switch) = position(name, &switches) else {
+            refuse_unnamed(table, &key, name, "switch", &switches);
+            continue;
+        };
+        if path.contains(&switch) {
+            table.refuse(&key, format!("the path comes to {name} twice"), "name each switch once");
+        }
+        path.push(switch);
+    }
+    table.doc().sound(&[&table.at("path")]).then_some(path)
+}

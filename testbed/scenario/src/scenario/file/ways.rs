@@ -1,0 +1,154 @@
+//! The ways of a run's frames: those of equal cost, and how long the longest takes.
+
+use std::collections::BTreeMap;
+
+use weir_nic::host::Stamps;
+use weir_switch_core::flow_control::RATE_UNKNOWN;
+use weir_units::{BitRate, Bytes, Span};
+
+use super::build::Build;
+use super::forwarding::Forwarding;
+use crate::scenario::{Behind, HostPlan, PortPlace};
+use crate::topology::{Cable, Fabric, FabricLink, Framing, HostNode, PathDelay, Routes, SwitchNode, base_rtt};
+
+/// How frames find their way.
+pub(super) enum Ways<'p> {
+    Routes(Routes),
+    Static(StaticWays<'p>),
+}
+
+/// Ways by static MACs.
+pub(super) struct StaticWays<'p> {
+    forwarding: &'p Forwarding,
+    behind: BTreeMap<PortPlace, (Cable, Behind)>,
+    hosts: Vec<(Cable, PortPlace)>,
+    places: Vec<BTreeMap<String, usize>>,
+}
+
+/// The fabric of a run, its ports those of the switches' configurations.
+pub(super) fn fabric(build: &Build<'_>) -> Fabric {
+    let topology = &build.plan.topology;
+    let switches = topology.switches.iter().zip(&build.switches.configs);
+    let links = topology.links.iter().map(|link| {
+        let ends = link.ends.each_ref().map(|end| build.place(end));
+        let Cable { rate, delay } = cable(build, ends[0], ends[1]);
+        FabricLink { ends, rate, delay, is_up: link.is_up }
+    });
+    let hosts = topology.hosts.iter().map(|host| {
+        let at = build.place(&host.port);
+        let Cable { rate, delay } = cable(build, at, at);
+        HostNode { name: host.name.clone(), at, rate, delay }
+    });
+    Fabric {
+        links: links.collect(),
+        hosts: hosts.collect(),
+        switches: switches
+            .map(|(switch, config)| SwitchNode { name: switch.name.clone(), ports: config.ports.len() })
+            .collect(),
+    }
+}
+
+/// The link of two ports.
+fn cable(build: &Build<'_>, one: PortPlace, other: PortPlace) -> Cable {
+    let [one, other] = [one, other].map(|place| &build.switches.configs[place.switch].ports[place.port]);
+    Cable { rate: one.rate.or(other.rate).unwrap_or(RATE_UNKNOWN), delay: one.delay.max(other.delay) }
+}
+
+impl<'p> StaticWays<'p> {
+    pub fn new(build: &Build<'p>, forwarding: &'p Forwarding) -> StaticWays<'p> {
+        let fabric = fabric(build);
+        let mut behind = BTreeMap::new();
+        for (number, host) in fabric.hosts.iter().enumerate() {
+            behind.insert(host.at, (host.cable(), Behind::Host(number)));
+        }
+        for link in &fabric.links {
+            let [one, other] = link.ends;
+            behind.insert(one, (link.cable(), Behind::Port(other)));
+            behind.insert(other, (link.cable(), Behind::Port(one)));
+        }
+        let names = |config: &weir_config::SwitchConfig| {
+            config.ports.iter().zip(0..).map(|(port, n)| (port.name.clone(), n)).collect()
+        };
+        let places = build.switches.configs.iter().map(names).collect();
+        let hosts = fabric.hosts.iter().map(|host| (host.cable(), host.at)).collect();
+        StaticWays { forwarding, behind, hosts, places }
+    }
+
+    /// The links from one host to another; `None` where frames don't arrive.
+    fn one_way(&self, from: usize, to: usize) -> Option<PathDelay> {
+        let (cable, at) = self.hosts[from];
+        let mut hops = vec![cable];
+        let mut switch = at.switch;
+        while hops.len() <= self.places.len() + 1 {
+            let port = *self.places[switch].get(self.forwarding.port(switch, to)?)?;
+            let (cable, behind) = self.behind.get(&PortPlace { switch, port })?;
+            hops.push(*cable);
+            match behind {
+                Behind::Host(_) => return Some(PathDelay { hops }),
+                Behind::Port(there) => switch = there.switch,
+            }
+        }
+        None
+    }
+}
+
+impl Ways<'_> {
+    /// The longest round trip without queues that two hosts have: a full frame there, and its acknowledgement back, both with these
+    /// stamps.
+    pub fn base_rtt(&self, hosts: &[HostPlan], link_overhead: u32, stamps: Stamps) -> Span {
+        let framing = |host: &HostPlan| Framing::of(&host.nic.sizes.bringing(stamps), link_overhead);
+        let mut longest = Span::ZERO;
+        for [from, to] in self.pairs(hosts) {
+            let there_and_back = match self {
+                Ways::Routes(routes) => Some((routes.one_way(from, to, 1), routes.one_way(to, from, 2))),
+                Ways::Static(ways) => ways.one_way(from, to).zip(ways.one_way(to, from)),
+            };
+            let rtt = there_and_back.map(|(there, back)| base_rtt(&there, &back, &framing(&hosts[from])));
+            longest = longest.max(rtt.unwrap_or(Span::ZERO));
+        }
+        longest
+    }
+
+    /// Pairs of hosts of which one has the longest round trip. Static MACs may send the hosts of a switch different ways.
+    fn pairs(&self, hosts: &[HostPlan]) -> Vec<[usize; 2]> {
+        let Ways::Routes(_) = self else {
+            let all = (0..hosts.len()).flat_map(|from| (0..hosts.len()).map(move |to| [from, to]));
+            return all.filter(|[from, to]| from != to).collect();
+        };
+        let farthest = farthest_of_each_switch(hosts);
+        let across = farthest.iter().flat_map(|one| farthest.iter().map(move |other| [one[0], other[0]]));
+        let within = farthest.iter().filter_map(|two| two.get(..2).map(|two| [two[0], two[1]]));
+        across.filter(|[from, to]| from != to).chain(within).collect()
+    }
+}
+
+/// The two hosts of each switch whose links are the slowest and longest, or one. Ways between switches are the same for all
+/// hosts of one; those of equal cost are taken to be equally long.
+fn farthest_of_each_switch(hosts: &[HostPlan]) -> Vec<Vec<usize>> {
+    let mut by_switch: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (number, host) in hosts.iter().enumerate() {
+        by_switch.entry(host.switch).or_default().push(number);
+    }
+    let time = |host: &HostPlan| {
+        let frame = u64::from(host.nic.sizes.payload_max) + u64::from(host.nic.sizes.header);
+        host.nic.rate.time_for(Bytes::new(frame)) + host.link_delay
+    };
+    let two = |mut of_switch: Vec<usize>| {
+        of_switch.sort_by_key(|host| std::cmp::Reverse(time(&hosts[*host])));
+        of_switch.truncate(2);
+        of_switch
+    };
+    by_switch.into_values().map(two).collect()
+}
+
+/// The rate that senders have in common; two that differ if they do not.
+pub(super) fn common_rate(rates: impl Iterator<Item = BitRate>) -> Result<Option<BitRate>, [BitRate; 2]> {
+    let mut common = None;
+    for rate in rates {
+        match common {
+            Some(other) if other != rate => return Err([other, rate]),
+            _ => common = Some(rate),
+        }
+    }
+    Ok(common)
+}

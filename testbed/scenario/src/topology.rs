@@ -1,0 +1,341 @@
+//! Fabrics of switches, hosts and links, and the shortest ways through them, as plain data.
+//!
+//! A [`Fabric`] is a graph: it says which port is joined to what, how fast and how far. Builders make the papers' ones
+//! ([`SingleSwitch`], [`Dumbbell`], [`Ring`], [`LeafSpine`], [`Clos`], [`FatTree`]); others are put together with
+//! [`Fabric::add_switch`], [`Fabric::add_host`] and [`Fabric::join`], and checked with [`Fabric::check`]. Links fail by
+//! name ([`Fabric::fail`]). [`Routes`] has the equal-cost next ports of every switch toward every host.
+
+mod clos;
+mod dependencies;
+mod failures;
+pub mod ideal;
+mod leaf_spine;
+mod names;
+mod routes;
+mod small;
+mod wiring;
+
+use weir_units::{BitRate, Span};
+
+use self::wiring::Wiring;
+use crate::scenario::{Behind, PortPlace};
+
+pub use self::clos::{Clos, FatTree, Uplinks};
+pub use self::dependencies::cycle_of_paths;
+pub use self::failures::NoLink;
+pub use self::ideal::{Framing, PathDelay, base_rtt, delivery, ideal_fct};
+pub use self::leaf_spine::LeafSpine;
+pub use self::routes::{Routes, Unreachable};
+pub use self::small::{Dumbbell, Ring, SingleSwitch};
+
+/// The most ports that a switch has.
+pub const PORTS_MAX: usize = 64;
+/// The most switches that a fabric has.
+pub const SWITCHES_MAX: usize = 65_534;
+
+/// Switches, hosts and links.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fabric {
+    /// The switches.
+    pub switches: Vec<SwitchNode>,
+    /// The hosts, each with a link of its own.
+    pub hosts: Vec<HostNode>,
+    /// The links between switches.
+    pub links: Vec<FabricLink>,
+}
+
+/// A switch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SwitchNode {
+    /// Its name.
+    pub name: String,
+    /// How many ports it has, numbered from 0 in the order in which hosts and links were attached: [`PORTS_MAX`] at most.
+    pub ports: usize,
+}
+
+/// A host, and its link to a switch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostNode {
+    /// Its name.
+    pub name: String,
+    /// The switch's port.
+    pub at: PortPlace,
+    /// The link's rate, both ways.
+    pub rate: BitRate,
+    /// Its propagation delay, one way.
+    pub delay: Span,
+}
+
+/// A link between two switches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FabricLink {
+    /// The ports at its ends.
+    pub ends: [PortPlace; 2],
+    /// Its rate, both ways.
+    pub rate: BitRate,
+    /// Its propagation delay, one way.
+    pub delay: Span,
+    /// Whether frames can take it.
+    pub is_up: bool,
+}
+
+/// How fast a link is, and how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Cable {
+    /// Its rate, both ways.
+    pub rate: BitRate,
+    /// Its propagation delay, one way.
+    pub delay: Span,
+}
+
+/// Why there can be no such fabric.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TopologyError {
+    /// A name that can't be part of a port's name.
+    #[error(
+        "\"{0}\" can't name a switch or host: write 1 to 24 letters, digits, _ or -, the first not -, not `to-...`"
+    )]
+    Name(String),
+    /// Two nodes of one name.
+    #[error("two nodes are named {0}: give each switch and each host a name of its own")]
+    NameTwice(String),
+    /// Too few of something.
+    #[error("{of} takes {fewest} {what} at least, not {given}")]
+    TooFew {
+        /// The fabric.
+        of: &'static str,
+        /// What there are too few of.
+        what: &'static str,
+        /// How many there are.
+        given: usize,
+        /// How many there must be.
+        fewest: usize,
+    },
+    /// A switch with too many ports.
+    #[error("{switch} would have {ports} ports: take fewer hosts, switches or parallel links, for {PORTS_MAX} at most")]
+    TooManyPorts {
+        /// The switch, or what it is in the fabric.
+        switch: String,
+        /// How many ports it would have.
+        ports: usize,
+    },
+    /// More switches than routes can number.
+    #[error("{0} switches: take {SWITCHES_MAX} at most")]
+    TooManySwitches(usize),
+    /// A fat-tree that can't be cabled.
+    #[error("a fat-tree has no k = {0}: write an even number from 4 to {PORTS_MAX}")]
+    FatTree(usize),
+    /// Spines that can't be shared out.
+    #[error(
+        "{spines} spines can't be shared out evenly among a pod's {leaves} leaves: write a multiple of {leaves}, or \
+         join every leaf with every spine"
+    )]
+    Planes {
+        /// The spines.
+        spines: usize,
+        /// The leaves of a pod.
+        leaves: usize,
+    },
+    /// Pods that nothing joins.
+    #[error("{0} pods without spines are not joined: give them spines, or take one pod")]
+    Apart(usize),
+    /// A port that no one host or link is on.
+    #[error("port {port} of switch {switch} has {cables} hosts and links: put one on each port")]
+    Port {
+        /// The switch, by its place.
+        switch: usize,
+        /// The port.
+        port: usize,
+        /// How many hosts and links are on it: none, or several.
+        cables: usize,
+    },
+    /// A host or a link on a port that there is not.
+    #[error(
+        "a host or link is on port {port} of switch {switch}, which there is not: raise the switch's number of ports"
+    )]
+    NoPort {
+        /// The switch, by its place.
+        switch: usize,
+        /// The port.
+        port: usize,
+    },
+    /// A link from a switch to itself.
+    #[error("a link joins {0} with itself: join it with another switch")]
+    Loop(String),
+}
+
+impl Cable {
+    /// A link of this rate and this delay, one way.
+    pub const fn new(rate: BitRate, delay: Span) -> Cable {
+        Cable { rate, delay }
+    }
+}
+
+impl Fabric {
+    /// Nothing yet.
+    pub fn new() -> Fabric {
+        Fabric::default()
+    }
+
+    /// Adds a switch without ports; answers with its place.
+    pub fn add_switch(&mut self, name: impl Into<String>) -> usize {
+        self.switches.push(SwitchNode { name: name.into(), ports: 0 });
+        self.switches.len() - 1
+    }
+
+    /// Adds a host on the switch's next port; answers with its place.
+    ///
+    /// # Panics
+    /// If there is no such switch.
+    pub fn add_host(&mut self, name: impl Into<String>, switch: usize, cable: Cable) -> usize {
+        let at = self.next_port(switch);
+        self.hosts.push(HostNode { name: name.into(), at, rate: cable.rate, delay: cable.delay });
+        self.hosts.len() - 1
+    }
+
+    /// Joins the next ports of two switches; answers with the link's place.
+    ///
+    /// # Panics
+    /// If there is no such switch.
+    pub fn join(&mut self, one: usize, other: usize, cable: Cable) -> usize {
+        let ends = [self.next_port(one), self.next_port(other)];
+        self.links.push(FabricLink { ends, rate: cable.rate, delay: cable.delay, is_up: true });
+        self.links.len() - 1
+    }
+
+    /// The place of the switch of this name.
+    pub fn switch(&self, name: &str) -> Option<usize> {
+        self.switches.iter().position(|switch| switch.name == name)
+    }
+
+    /// The place of the host of this name.
+    pub fn host(&self, name: &str) -> Option<usize> {
+        self.hosts.iter().position(|host| host.name == name)
+    }
+
+    /// What is behind each port, switch by switch.
+    ///
+    /// # Panics
+    /// If the fabric does not hold together ([`Fabric::check`]).
+    pub fn behind(&self) -> Vec<Vec<Behind>> {
+        Wiring::of(self).switches().map(|wires| wires.iter().map(|wire| wire.behind).collect()).collect()
+    }
+
+    /// Whether it holds together. Whoever puts one together by hand should ask; what a builder makes does.
+    pub fn check(&self) -> Result<(), TopologyError> {
+        if self.switches.len() > SWITCHES_MAX {
+            return Err(TopologyError::TooManySwitches(self.switches.len()));
+        }
+        names::check(self)?;
+        for switch in &self.switches {
+            check_ports(&switch.name, switch.ports)?;
+        }
+        let loops = |link: &&FabricLink| link.ends[0].switch == link.ends[1].switch;
+        if let Some(name) = self.links.iter().find(loops).and_then(|link| self.switches.get(link.ends[0].switch)) {
+            return Err(TopologyError::Loop(name.name.clone()));
+        }
+        let mut cables: Vec<Vec<usize>> = self.switches.iter().map(|switch| vec![0; switch.ports]).collect();
+        for PortPlace { switch, port } in self.places() {
+            match cables.get_mut(switch).and_then(|ports| ports.get_mut(port)) {
+                Some(cables) => *cables += 1,
+                None => return Err(TopologyError::NoPort { switch, port }),
+            }
+        }
+        for (switch, ports) in cables.iter().enumerate() {
+            if let Some(port) = ports.iter().position(|cables| *cables != 1) {
+                return Err(TopologyError::Port { switch, port, cables: ports[port] });
+            }
+        }
+        Ok(())
+    }
+
+    /// The ports that hosts and links are on.
+    fn places(&self) -> impl Iterator<Item = PortPlace> + '_ {
+        self.hosts.iter().map(|host| host.at).chain(self.links.iter().flat_map(|link| link.ends))
+    }
+
+    fn next_port(&mut self, switch: usize) -> PortPlace {
+        let node = &mut self.switches[switch];
+        node.ports += 1;
+        PortPlace { switch, port: node.ports - 1 }
+    }
+}
+
+impl HostNode {
+    /// Its link.
+    pub fn cable(&self) -> Cable {
+        Cable { rate: self.rate, delay: self.delay }
+    }
+}
+
+impl FabricLink {
+    /// Its rate and its delay.
+    pub fn cable(&self) -> Cable {
+        Cable { rate: self.rate, delay: self.delay }
+    }
+}
+
+fn check_ports(switch: &str, ports: usize) -> Result<(), TopologyError> {
+    let too_many = || TopologyError::TooManyPorts { switch: switch.to_owned(), ports };
+    if ports > PORTS_MAX { Err(too_many()) } else { Ok(()) }
+}
+
+fn check_fewest(of: &'static str, what: &'static str, given: usize, fewest: usize) -> Result<(), TopologyError> {
+    if given < fewest { Err(TopologyError::TooFew { of, what, given, fewest }) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CABLE: Cable = Cable::new(BitRate::gbps(10), Span::from_micros(1));
+
+    /// Two switches with a host each, joined by two links.
+    fn pair() -> Fabric {
+        let mut fabric = Fabric::new();
+        let [one, other] = ["one", "other"].map(|name| fabric.add_switch(name));
+        fabric.add_host("a", one, CABLE);
+        fabric.join(one, other, CABLE);
+        fabric.add_host("b", other, CABLE);
+        fabric.join(one, other, CABLE);
+        fabric
+    }
+
+    #[test]
+    fn ports_are_numbered_as_they_are_attached() {
+        let fabric = pair();
+        assert_eq!(fabric.check(), Ok(()));
+        let place = |switch, port| PortPlace { switch, port };
+        let (host, port) = (Behind::Host, |switch, port| Behind::Port(place(switch, port)));
+        assert_eq!(fabric.behind()[0], [host(0), port(1, 0), port(1, 2)]);
+        assert_eq!(fabric.behind()[1], [port(0, 1), host(1), port(0, 2)]);
+        assert_eq!((fabric.switch("other"), fabric.host("b"), fabric.host("one")), (Some(1), Some(1), None));
+    }
+
+    #[test]
+    fn what_does_not_hold_together_is_refused() {
+        let refused = |change: &dyn Fn(&mut Fabric)| {
+            let mut fabric = pair();
+            change(&mut fabric);
+            fabric.check().unwrap_err()
+        };
+        let twice = refused(&|fabric| fabric.hosts[1].at = fabric.hosts[0].at);
+        assert_eq!(twice, TopologyError::Port { switch: 0, port: 0, cables: 2 });
+        let missing = refused(&|fabric| fabric.links[0].ends[1] = PortPlace { switch: 2, port: 0 });
+        assert_eq!(missing, TopologyError::NoPort { switch: 2, port: 0 });
+        let open = refused(&|fabric| fabric.switches[1].ports = 4);
+        assert_eq!(open, TopologyError::Port { switch: 1, port: 3, cables: 0 });
+        let wide = refused(&|fabric| fabric.switches[0].ports = 65);
+        assert_eq!(
+            wide.to_string(),
+            "one would have 65 ports: take fewer hosts, switches or parallel links, for 64 at most"
+        );
+        let around = refused(&|fabric| {
+            fabric.join(1, 1, CABLE);
+        });
+        assert_eq!(around, TopologyError::Loop("other".into()));
+        assert_eq!(refused(&|fabric| fabric.hosts[0].name = "one".into()), TopologyError::NameTwice("one".into()));
+        let crowd = refused(&|fabric| fabric.switches.extend(vec![fabric.switches[0].clone(); SWITCHES_MAX]));
+        assert_eq!(crowd, TopologyError::TooManySwitches(SWITCHES_MAX + 2));
+    }
+}

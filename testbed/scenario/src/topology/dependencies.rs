@@ -1,0 +1,175 @@
+//! Cyclic buffer dependency: whether the ways through a fabric can lock each other up.
+//!
+//! A frame that leaves switch A by port p waits in the buffer of the switch behind it, B, until it can leave B by port q:
+//! p depends on q. With lossless links, a cycle of such dependencies is what a deadlock takes (Dally and Seitz, IEEE
+//! Transactions on Computers 1987; cyclic buffer dependency, CBD, in the GFC, DSH and SPFC papers). Ports toward hosts
+//! depend on nothing. Whether a deadlock comes about is up to the traffic: see [`weir_results::deadlock`].
+
+use petgraph::algo::{astar, kosaraju_scc};
+use petgraph::graphmap::DiGraphMap;
+
+use super::routes::{Routes, Row};
+use crate::scenario::PortPlace;
+
+impl Routes {
+    /// A cycle among the ports on all shortest ways between all pairs of hosts: each depends on the next one, and the last
+    /// on the first. `None` if there is no cycle, and hence no deadlock.
+    ///
+    /// Of several, it is a shortest one through the lowest port of all that are in a cycle.
+    pub fn cyclic_dependency(&self) -> Option<Vec<PortPlace>> {
+        let mut dependencies = Dependencies::new(self);
+        let with_hosts: Vec<usize> = (0..self.wiring.switch_count()).filter(|switch| self.has_hosts(*switch)).collect();
+        self.rows.iter().for_each(|row| dependencies.add(row, &with_hosts));
+        cycle(dependencies.pairs())
+    }
+
+    /// The same among the ports on all shortest ways that these flows may take, each given by its two hosts.
+    ///
+    /// # Panics
+    /// If there is no such host.
+    pub fn cyclic_dependency_among(&self, flows: &[(usize, usize)]) -> Option<Vec<PortPlace>> {
+        let mut dependencies = Dependencies::new(self);
+        for (from, to) in flows {
+            dependencies.add(self.row(self.switch_of(*to)), &[self.switch_of(*from)]);
+        }
+        cycle(dependencies.pairs())
+    }
+}
+
+/// The same among the ports on these very ways, each as [`Routes::path`] has it.
+pub fn cycle_of_paths<'p>(paths: impl IntoIterator<Item = &'p [PortPlace]>) -> Option<Vec<PortPlace>> {
+    let pairs = |path: &'p [PortPlace]| path.windows(2).map(|pair| (pair[0], pair[1]));
+    cycle(paths.into_iter().flat_map(pairs))
+}
+
+/// What each port depends on.
+struct Dependencies<'r> {
+    routes: &'r Routes,
+    /// For each port, a bit for each port of the switch behind it.
+    next: Vec<u64>,
+    /// Which switches the ways of a row lead through.
+    is_on_way: Vec<bool>,
+}
+
+impl<'r> Dependencies<'r> {
+    fn new(routes: &'r Routes) -> Dependencies<'r> {
+        let is_on_way = vec![false; routes.wiring.switch_count()];
+        Dependencies { routes, next: vec![0; routes.wiring.port_count()], is_on_way }
+    }
+
+    /// Adds those of the ways from these switches to the row's.
+    fn add(&mut self, row: &Row, from: &[usize]) {
+        self.is_on_way.fill(false);
+        from.iter().for_each(|switch| self.is_on_way[*switch] = true);
+        let routes = self.routes;
+        for switch in row.farthest_first() {
+            if !self.is_on_way[switch] {
+                continue;
+            }
+            for port in routes.ports_in(row, switch) {
+                let place = PortPlace { switch, port: usize::from(*port) };
+                let there = routes.wiring.next_switch(place).expect("only links lead to a switch");
+                self.next[routes.wiring.number(place)] |= routes.mask_in(row, there);
+                self.is_on_way[there] = true;
+            }
+        }
+    }
+
+    /// Each port with one that it depends on.
+    fn pairs(&self) -> impl Iterator<Item = (PortPlace, PortPlace)> {
+        let wiring = &self.routes.wiring;
+        let ports = |switch| (0..wiring.of_switch(switch).len()).map(move |port| PortPlace { switch, port });
+        let linked =
+            (0..wiring.switch_count()).flat_map(ports).filter_map(|place| Some((place, wiring.next_switch(place)?)));
+        linked.flat_map(|(place, there)| {
+            let next = self.next[wiring.number(place)];
+            let ports = (0..64).filter(move |port| next & 1 << port != 0);
+            ports.map(move |port| (place, PortPlace { switch: there, port }))
+        })
+    }
+}
+
+/// A shortest cycle through the lowest port that is in one.
+fn cycle(dependencies: impl Iterator<Item = (PortPlace, PortPlace)>) -> Option<Vec<PortPlace>> {
+    let graph: DiGraphMap<PortPlace, ()> = DiGraphMap::from_edges(dependencies);
+    // Not Tarjan's, which petgraph does by recursion: ways may be as long as the fabric is large. No port depends on itself.
+    let components = kosaraju_scc(&graph);
+    let lowest = components.into_iter().filter(|ports| ports.len() > 1).flatten().min()?;
+    let around = |closes: PortPlace| graph.contains_edge(closes, lowest);
+    Some(astar(&graph, lowest, around, |_| 1_u32, |_| 0).expect("a port of a component reaches itself").1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::{Clos, Fabric, FatTree, LeafSpine, Ring};
+
+    fn cycle_in(fabric: &Fabric) -> Option<Vec<String>> {
+        let cycle = Routes::shortest(fabric).unwrap().cyclic_dependency()?;
+        Some(fabric.place_names(&cycle))
+    }
+
+    /// Ways that go up and then down depend on each other in that order alone.
+    #[test]
+    fn trees_without_failures_have_no_cycle() {
+        for fabric in
+            [LeafSpine::dsh().fabric(), Clos::spfc().fabric(), Clos::hpcc().fabric(), FatTree::gfc(16).fabric()]
+        {
+            assert_eq!(cycle_in(&fabric.unwrap()), None);
+        }
+    }
+
+    /// With three switches every way is one link long; with four, two links both ways around; with five, the shorter way.
+    #[test]
+    fn rings_of_more_than_three_have_one() {
+        let ring = |switches| Ring { switches, ..Ring::gfc() }.fabric().unwrap();
+        assert_eq!(cycle_in(&ring(3)), None);
+        assert_eq!(cycle_in(&ring(4)).unwrap(), ["S1.to-S2", "S2.to-S3", "S3.to-S4", "S4.to-S1"]);
+        assert_eq!(cycle_in(&ring(5)).unwrap().len(), 5);
+    }
+
+    /// The GFC paper's Fig. 1: each host of three sends over two switches to the one after the next.
+    #[test]
+    fn a_ring_of_three_has_one_where_flows_go_around() {
+        let fabric = Ring::gfc().fabric().unwrap();
+        let place = |name: &str, port: &str| {
+            let switch = fabric.switch(name).unwrap();
+            let port = fabric.port_names()[switch].iter().position(|name| name == port).unwrap();
+            PortPlace { switch, port }
+        };
+        let paths = [
+            [place("S1", "to-S2"), place("S2", "to-S3"), place("S3", "H3")],
+            [place("S2", "to-S3"), place("S3", "to-S1"), place("S1", "H1")],
+            [place("S3", "to-S1"), place("S1", "to-S2"), place("S2", "H2")],
+        ];
+        let cycle = cycle_of_paths(paths.iter().map(|path| path.as_slice())).unwrap();
+        assert_eq!(fabric.place_names(&cycle), ["S1.to-S2", "S2.to-S3", "S3.to-S1"]);
+        assert_eq!(cycle_of_paths(paths[..2].iter().map(|path| path.as_slice())), None);
+    }
+
+    /// The DSH paper's Fig. 16(a): S0, L1, S1, L2 and back, or the other way around.
+    #[test]
+    fn two_failed_links_of_a_leaf_spine_make_one() {
+        let mut fabric = LeafSpine::dsh_deadlock().fabric().unwrap();
+        fabric.fail(&[("S0", "L3"), ("S1", "L0")]).unwrap();
+        assert_eq!(cycle_in(&fabric).unwrap(), ["L1.to-S0", "S0.to-L2", "L2.to-S1", "S1.to-L1"]);
+        // The paper's four directions make one; with any of them left out there is none.
+        let routes = Routes::shortest(&fabric).unwrap();
+        let of_leaf = |leaf: usize| 16 * leaf;
+        let flows = [(0, 3), (3, 0), (1, 2), (2, 1)].map(|(from, to)| (of_leaf(from), of_leaf(to)));
+        assert_eq!(routes.cyclic_dependency_among(&flows).unwrap().len(), 4);
+        for without in flows {
+            let rest: Vec<_> = flows.into_iter().filter(|flow| *flow != without).collect();
+            assert_eq!(routes.cyclic_dependency_among(&rest), None);
+        }
+    }
+
+    /// The SPFC paper's Fig. 17(a).
+    #[test]
+    fn two_failed_links_of_a_pod_make_one() {
+        let mut fabric = Clos::spfc_deadlock().fabric().unwrap();
+        assert_eq!(cycle_in(&fabric), None);
+        fabric.fail(&[("L0", "T3"), ("L1", "T0")]).unwrap();
+        assert_eq!(cycle_in(&fabric).unwrap().len(), 4);
+    }
+}

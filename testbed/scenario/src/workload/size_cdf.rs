@@ -1,0 +1,159 @@
+//! Distributions of message sizes.
+
+mod file;
+
+use weir_units::Bytes;
+
+use super::{Rng, WorkloadError};
+
+pub use file::{CdfError, CdfFault};
+
+/// A distribution of sizes: cumulative shares at some sizes, and straight lines between them.
+///
+/// Two shares at one size are a step: the share between them has just that size. So has a first share above 0.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SizeCdf {
+    /// Sizes with their cumulative shares, both not falling. The shares end at 1 and, of several 0 or 1, there is one.
+    points: Vec<Point>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Point {
+    /// In bytes.
+    size: f64,
+    /// Of all messages so many are no larger; 1 for all.
+    share: f64,
+}
+
+/// Name and file of each built-in distribution.
+const BUILT_IN: [(&str, &str); 11] = [
+    ("cache", include_str!("../../workloads/cache.txt")),
+    ("data-mining", include_str!("../../workloads/data-mining.txt")),
+    ("enterprise", include_str!("../../workloads/enterprise.txt")),
+    ("google-rpc", include_str!("../../workloads/google-rpc.txt")),
+    ("hadoop", include_str!("../../workloads/hadoop.txt")),
+    ("hadoop-2015", include_str!("../../workloads/hadoop-2015.txt")),
+    ("solar2022", include_str!("../../workloads/solar2022.txt")),
+    ("storage", include_str!("../../workloads/storage.txt")),
+    ("web-search", include_str!("../../workloads/web-search.txt")),
+    ("web-search-reverie", include_str!("../../workloads/web-search-reverie.txt")),
+    ("web-server", include_str!("../../workloads/web-server.txt")),
+];
+
+impl SizeCdf {
+    /// No message may be larger than this.
+    pub const SIZE_MAX: Bytes = Bytes::mb(1_000_000_000);
+
+    /// All messages have this size.
+    ///
+    /// # Errors
+    /// It is nothing, or above [`SizeCdf::SIZE_MAX`].
+    pub fn fixed(size: Bytes) -> Result<SizeCdf, WorkloadError> {
+        if size == Bytes::ZERO || size > SizeCdf::SIZE_MAX {
+            return Err(WorkloadError::Size(size));
+        }
+        Ok(SizeCdf { points: vec![Point { size: size.get() as f64, share: 1.0 }] })
+    }
+
+    /// The distribution of this name; `None` if there is none. Its file says where it is from.
+    pub fn built_in(name: &str) -> Option<SizeCdf> {
+        let (_, text) = BUILT_IN.iter().find(|(known, _)| *known == name)?;
+        Some(SizeCdf::parse(text).expect("a test reads them all"))
+    }
+
+    /// The names that [`SizeCdf::built_in`] knows, sorted.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        BUILT_IN.iter().map(|(name, _)| *name)
+    }
+
+    /// Reads lines of a size in whole bytes and a cumulative share, both not falling, with blanks or a comma between
+    /// them. Shares are percentages that end at 100, or fractions that end at 1. What follows a `#` is a comment.
+    ///
+    /// # Errors
+    /// The first line that is wrong, or what is missing after the last one.
+    pub fn parse(text: &str) -> Result<SizeCdf, CdfError> {
+        let mut points = file::read(text)?;
+        // Lines along 0 and along 1 are no message's.
+        let first = points.iter().take_while(|point| point.share == 0.0).count().saturating_sub(1);
+        points.drain(..first);
+        let all = points.iter().position(|point| point.share == 1.0).expect("the shares end at 1");
+        points.truncate(all + 1);
+        Ok(SizeCdf { points })
+    }
+
+    /// The mean, in bytes: that of the straight lines, but not below 1.
+    pub fn mean(&self) -> f64 {
+        self.integral(|size| size * size / 2.0, |size| size).max(1.0)
+    }
+
+    /// The mean number of frames of a message, of which each carries `payload` at most.
+    ///
+    /// # Panics
+    /// If a frame carries nothing.
+    pub fn mean_frames(&self, payload: Bytes) -> f64 {
+        assert!(payload > Bytes::ZERO, "a frame carries something");
+        let payload = payload.get() as f64;
+        let frames = |size: f64| (size / payload).ceil();
+        // Where the k frames before are full, the rest of the size counts k + 1 times.
+        let area = |size: f64| {
+            let full = (size / payload).floor();
+            payload * full * (full + 1.0) / 2.0 + (size - full * payload) * (full + 1.0)
+        };
+        self.integral(area, frames).max(1.0)
+    }
+
+    /// The mean of a function of the size, given its integral from 0 on, and itself for steps.
+    fn integral(&self, area: impl Fn(f64) -> f64, at: impl Fn(f64) -> f64) -> f64 {
+        let first = self.points[0];
+        let between = self.points.windows(2).map(|pair| {
+            let [low, high] = [pair[0], pair[1]];
+            let share = high.share - low.share;
+            if low.size == high.size {
+                share * at(low.size)
+            } else {
+                share * (area(high.size) - area(low.size)) / (high.size - low.size)
+            }
+        });
+        first.share * at(first.size) + between.sum::<f64>()
+    }
+
+    /// The smallest size that a share of all messages does not exceed, to the nearest byte and 1 at least; `share` is
+    /// 0.5 for the median, and what is below 0 or above 1 counts as 0 or 1.
+    pub fn quantile(&self, share: f64) -> Bytes {
+        let place = self.points.partition_point(|point| point.share < share).min(self.points.len() - 1);
+        let high = self.points[place];
+        let size = match place.checked_sub(1) {
+            None => high.size,
+            Some(before) => {
+                let low = self.points[before];
+                let along = ((share - low.share) / (high.share - low.share)).min(1.0);
+                low.size + (high.size - low.size) * along
+            }
+        };
+        Bytes::new((size + 0.5) as u64).max(Bytes::new(1))
+    }
+
+    /// The share of messages that are no larger than this, 1 for all.
+    pub fn share_up_to(&self, size: Bytes) -> f64 {
+        let size = size.get() as f64;
+        let place = self.points.partition_point(|point| point.size <= size);
+        let (Some(before), Some(high)) = (place.checked_sub(1), self.points.get(place)) else {
+            return if place == 0 { 0.0 } else { 1.0 };
+        };
+        let low = self.points[before];
+        low.share + (high.share - low.share) * (size - low.size) / (high.size - low.size)
+    }
+
+    /// The size of a message; never nothing.
+    pub fn sample(&self, rng: &mut Rng) -> Bytes {
+        self.quantile(rng.unit())
+    }
+
+    /// The largest size.
+    pub fn largest(&self) -> Bytes {
+        self.quantile(1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests;

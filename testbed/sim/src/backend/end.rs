@@ -1,0 +1,104 @@
+//! How a scenario ends: nothing starts, what is under way arrives, and what does not is told.
+
+use weir_config::FlowControl;
+use weir_nic::host::Transport;
+use weir_results::deadlock::Deadlock;
+use weir_results::measure::MessageMeasures;
+use weir_results::record::lost_lossless;
+use weir_scenario::Scenario;
+use weir_scenario::file::Expectation;
+use weir_switch_core::Report;
+use weir_units::{Bytes, Span, Time};
+
+use crate::Sim;
+
+/// A run may stand still for this many times the longest time that anything waits for,
+const WAITS: u64 = 10;
+/// and for this long.
+const STILL_MIN: Span = Span::from_millis(10);
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CameTo {
+    /// All that was sent has arrived.
+    Rest,
+    /// The time for that ran out.
+    Bound,
+    /// Queues wait for each other for good.
+    Deadlock,
+    /// It was told to stop.
+    Interruption,
+}
+
+/// The scenario, where nothing starts from its end on.
+pub(super) fn until_end(scenario: &Scenario) -> Scenario {
+    let mut scenario = scenario.clone();
+    let end = scenario.end;
+    for traffic in &mut scenario.traffic {
+        let before = traffic.before(end);
+        if before.len() < traffic.messages.len() {
+            traffic.messages = before.into();
+        }
+    }
+    scenario.flows.iter_mut().for_each(|flow| flow.config.stop = flow.config.stop.min(end));
+    scenario
+}
+
+/// For how long nothing may arrive at any host while a run drains.
+pub(super) fn drain_time(scenario: &Scenario) -> Span {
+    let ports = scenario.switches.iter().flat_map(|switch| &switch.ports);
+    let pauses = ports.filter(|port| !matches!(port.flow_control, FlowControl::None)).filter_map(|port| {
+        // 65535 quanta of 512 bit times.
+        port.rate.map(|rate| rate.time_for(Bytes::new(u64::from(u16::MAX) * 64)))
+    });
+    let timeouts = scenario.traffic.iter().map(|plan| (plan.retransmission, &plan.transport));
+    let timeouts =
+        timeouts.chain(scenario.flows.iter().map(|flow| (flow.config.retransmission, &flow.config.transport)));
+    let timeouts = timeouts.filter_map(|(retransmission, transport)| match transport {
+        Transport::Rdma => retransmission,
+        Transport::Tcp(tcp) => Some(tcp.rto_min.max(tcp.initial_rto)),
+    });
+    let longest = pauses.chain(timeouts).chain([scenario.longest_delay()]).max().unwrap_or(Span::ZERO);
+    (longest * WAITS).max(STILL_MIN).max(scenario.end.since(Time::ZERO))
+}
+
+/// Why the run is no good, but for what did not drain.
+pub(super) fn failures(
+    scenario: &Scenario,
+    sim: &Sim,
+    reports: &[Report],
+    deadlock: Option<&Deadlock>,
+    (came_to, expects): (CameTo, Expectation),
+) -> Vec<String> {
+    let mut failures = Vec::new();
+    if came_to == CameTo::Interruption {
+        let (now, end) = (sim.now().since(Time::ZERO), scenario.end.since(Time::ZERO));
+        failures.push(format!("interrupted at {now} of {end}"));
+    }
+    failures.extend(lost_lossless(scenario, reports, !scenario.outages.is_empty()));
+    match (deadlock.filter(|deadlock| deadlock.persists()), expects) {
+        (Some(deadlock), Expectation::Flow) => {
+            let since = deadlock.since.since(Time::ZERO);
+            failures.push(format!("deadlock from {since} on, for good: {}", deadlock.cycle_in(scenario)));
+        }
+        (None, Expectation::Deadlock) if came_to != CameTo::Interruption => {
+            failures.push("no deadlock, and the scenario expects one".to_owned());
+        }
+        _ => {}
+    }
+    failures
+}
+
+/// What is left in a run that did not drain.
+pub(super) fn undrained(scenario: &Scenario, sim: &Sim, reports: &[Report], measures: &[MessageMeasures]) -> String {
+    let held: u64 = reports.iter().map(|report| report.balance.held()).sum();
+    let all: usize = scenario.traffic.iter().map(|plan| plan.messages.len()).sum();
+    let done: u64 = measures.iter().map(MessageMeasures::completed).sum();
+    let waiting = sim.hosts().filter(|host| !host.is_finished()).count();
+    format!(
+        "not drained {} after the end: messages unfinished: {}; hosts that have more to send, or wait for acknowledgements: \
+         {waiting}; frames held by switches: {held}",
+        sim.now().since(scenario.end),
+        all as u64 - done
+    )
+}

@@ -1,0 +1,51 @@
+//! The two ends of each flow.
+
+use weir_nic::host::{ReceiverStats, SenderStats};
+use weir_results::run_dir::FlowSample;
+use weir_scenario::Scenario;
+
+use crate::Sim;
+
+/// Where the ends of the scenario's flows are at its hosts.
+pub(super) struct FlowEnds {
+    /// By host, the flows that it sends.
+    pub(super) sends: Vec<Vec<usize>>,
+    /// Of each flow: its sender's host and place there, and its receiver's.
+    ends: Vec<[(usize, usize); 2]>,
+    /// Messages that each has completed.
+    completed: Vec<usize>,
+}
+
+impl FlowEnds {
+    pub(super) fn of(scenario: &Scenario) -> FlowEnds {
+        let mut sends = vec![Vec::new(); scenario.hosts.len()];
+        let mut receives = vec![0; scenario.hosts.len()];
+        let mut ends = Vec::new();
+        for (number, flow) in scenario.flows.iter().enumerate() {
+            ends.push([(flow.from, sends[flow.from].len()), (flow.to, receives[flow.to])]);
+            sends[flow.from].push(number);
+            receives[flow.to] += 1;
+        }
+        FlowEnds { sends, completed: vec![0; ends.len()], ends }
+    }
+
+    pub(super) fn samples(&self, sim: &Sim) -> impl Iterator<Item = FlowSample> {
+        self.ends.iter().map(|[(from, sender), (to, receiver)]| FlowSample {
+            sent: sim.host(*from).sender_stats(*sender).payload,
+            received: sim.host(*to).receiver_stats(*receiver).payload,
+        })
+    }
+
+    pub(super) fn stats(&mut self, sim: &Sim) -> (Vec<SenderStats>, Vec<ReceiverStats>) {
+        let stats = |[(from, sender), (to, receiver)]: &[(usize, usize); 2]| {
+            (*sim.host(*from).sender_stats(*sender), *sim.host(*to).receiver_stats(*receiver))
+        };
+        self.ends.iter().map(stats).unzip()
+    }
+
+    /// A flow has completed one more message; how many it had before.
+    pub(super) fn note_message(&mut self, flow: usize) -> usize {
+        self.completed[flow] += 1;
+        self.completed[flow] - 1
+    }
+}

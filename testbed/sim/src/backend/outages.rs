@@ -1,0 +1,52 @@
+//! When links are cut and mended.
+
+use weir_scenario::{AnyLink, Outage, Scenario};
+use weir_units::Time;
+
+use crate::Sim;
+
+/// The outages of a scenario that are still to come, and those that last.
+#[derive(Debug)]
+pub(super) struct Outages {
+    /// When which link is cut (`true`) or mended, the next one last.
+    ahead: Vec<(Time, AnyLink, bool)>,
+    /// The links that are cut, as often as an outage says so.
+    cut: Vec<AnyLink>,
+}
+
+impl Outages {
+    pub(super) fn of(scenario: &Scenario) -> Outages {
+        let edges = |outage: &Outage| [(outage.at, outage.link, true), (outage.until, outage.link, false)];
+        let mut ahead: Vec<_> = scenario.outages.iter().flat_map(edges).filter(|(at, ..)| *at < Time::NEVER).collect();
+        ahead.sort_by_key(|(at, ..)| *at);
+        ahead.reverse();
+        Outages { ahead, cut: Vec::new() }
+    }
+
+    /// When a link is next cut or mended; [`Time::NEVER`] if none is.
+    pub(super) fn next(&self) -> Time {
+        self.ahead.last().map_or(Time::NEVER, |(at, ..)| *at)
+    }
+
+    /// Cuts and mends what is due by now. Returns each link that went down or came up.
+    pub(super) fn apply(&mut self, scenario: &Scenario, sim: &mut Sim) -> Vec<(AnyLink, bool)> {
+        let mut changed = Vec::new();
+        while let Some((_, link, is_cut)) = self.ahead.pop_if(|(at, ..)| *at <= sim.now()) {
+            let was_up = !self.cut.contains(&link);
+            if is_cut {
+                self.cut.push(link);
+            } else if let Some(place) = self.cut.iter().position(|of| *of == link) {
+                self.cut.remove(place);
+            }
+            let is_up = !self.cut.contains(&link);
+            if is_up != was_up {
+                match link {
+                    AnyLink::Between(link) => sim.set_link_up(scenario, link, is_up),
+                    AnyLink::ToHost(host) => sim.set_host_link_up(scenario, host, is_up),
+                }
+                changed.push((link, is_up));
+            }
+        }
+        changed
+    }
+}

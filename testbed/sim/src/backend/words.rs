@@ -1,0 +1,36 @@
+//! What links leave.
+
+use weir_results::record::LinkWords;
+use weir_scenario::{PortPlace, Scenario};
+use weir_switch_core::Report;
+
+use crate::Sim;
+
+/// Frames that a switch's port has taken from its link.
+fn taken(reports: &[Report], place: PortPlace) -> u64 {
+    let port = &reports[place.switch].ports[place.port];
+    let control = port.control_rx;
+    let data: u64 = port.classes.iter().map(|class| class.rx_frames).sum();
+    data + control.pfc + control.pause + control.credit + control.ignored + control.malformed
+}
+
+/// What a host's link leaves.
+pub(super) fn host_words(scenario: &Scenario, sim: &Sim, reports: &[Report], host: usize) -> LinkWords {
+    let place = scenario.hosts[host].place();
+    let [_, received] = sim.host_frames(host);
+    LinkWords {
+        delivered: [received, taken(reports, place)],
+        faults: [sim.faults_of_port(place), sim.faults_of_host(host)],
+        feedback: [None; 2],
+    }
+}
+
+/// What a link between switches leaves.
+pub(super) fn link_words(scenario: &Scenario, sim: &Sim, reports: &[Report], link: usize) -> LinkWords {
+    let [one, other] = scenario.links[link].ends;
+    LinkWords {
+        delivered: [other, one].map(|end| taken(reports, end)),
+        faults: [one, other].map(|end| sim.faults_of_port(end)),
+        feedback: [None; 2],
+    }
+}

@@ -1,0 +1,76 @@
+//! Where all frames have gone, and whether none has gone nowhere.
+
+use weir_results::run_dir::FrameSummary;
+use weir_switch_core::Report;
+use weir_switch_core::counters::DropReason;
+
+use super::Sim;
+
+/// The account of all frames, from reports of this instant.
+///
+/// # Errors
+/// Which books do not balance: a fault of the program.
+pub(super) fn frames(sim: &Sim, reports: &[Report]) -> Result<FrameSummary, String> {
+    let ports = || reports.iter().flat_map(|report| &report.ports);
+    // What goes to a port without a link goes nowhere, flow control that is.
+    let told = sim.switches.iter().zip(reports).flat_map(|(switch, report)| {
+        let ports = report.ports.iter().enumerate();
+        ports.filter(|(port, _)| switch.wire(*port).is_some()).map(|(_, port)| port.control_tx)
+    });
+    let hosts = || sim.hosts.iter().map(|host| host.frames);
+    // Each frame that a clone receives is a copy of its port's.
+    let cloned = sim.switches.iter().zip(reports).flat_map(|(switch, report)| {
+        let ports = switch.shared().ports().iter().zip(0..).zip(&report.ports);
+        ports.filter(|((state, port), _)| state.real_port.0 != *port).flat_map(|(_, report)| &report.classes)
+    });
+    let cloned: u64 = cloned.map(|class| class.rx_frames).sum();
+    let faults = sim.fault_counters();
+    let mut frames = FrameSummary {
+        hosts_sent: hosts().map(|[sent, _]| sent).sum(),
+        hosts_received: hosts().map(|[_, received]| received).sum(),
+        control_sent: told.map(|told| told.pfc + told.pause + told.credit).sum(),
+        control_received: ports()
+            .map(|port| port.control_rx)
+            .map(|heard| heard.pfc + heard.pause + heard.credit + heard.ignored + heard.malformed)
+            .sum(),
+        copied: reports.iter().map(|report| report.balance.copied).sum::<u64>() + cloned,
+        doubled: faults.doubled,
+        faults_lost: faults.lost,
+        faults_corrupted: faults.corrupted,
+        cut_off: sim.cut_off(),
+        held: reports.iter().map(|report| report.balance.held()).sum(),
+        on_links: sim.under_way() as u64,
+        ..FrameSummary::default()
+    };
+    for reason in DropReason::ALL {
+        let dropped: u64 = reports.iter().map(|report| report.dropped(reason)).sum();
+        if dropped > 0 {
+            frames.dropped.insert(reason.name().to_owned(), dropped);
+        }
+    }
+    for (switch, report) in reports.iter().enumerate() {
+        of_switch(switch, report)?;
+    }
+    let forwarded: u64 = reports.iter().map(|report| report.balance.sent).sum();
+    let put_on_links = frames.hosts_sent + frames.control_sent + forwarded;
+    if put_on_links != sim.packet_hops() {
+        let hops = sim.packet_hops();
+        return Err(format!("{put_on_links} frames were sent, and {hops} put on links: {frames:?}"));
+    }
+    let [went_in, came_out] = frames.sides();
+    if went_in != came_out {
+        return Err(format!("{went_in} frames went in, and {came_out} came out or are there: {frames:?}"));
+    }
+    Ok(frames)
+}
+
+/// Whether the books of a switch, the scenario's so many-th from 0, balance.
+pub(super) fn of_switch(switch: usize, report: &Report) -> Result<(), String> {
+    let balance = &report.balance;
+    let out = balance.sent + balance.dropped + balance.held();
+    if balance.holds && balance.received + balance.copied == out {
+        Ok(())
+    } else {
+        Err(format!("the books of switch {switch} do not balance: {balance:?}"))
+    }
+}

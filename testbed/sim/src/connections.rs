@@ -1,0 +1,165 @@
+//! The messages of a scenario's traffic: each one has a connection of its own, from its start to its acknowledgement.
+//!
+//! Ends are opened and closed at both hosts at once, as if they had agreed on it over another network.
+
+use weir_nic::host::{Completion, Connection, Host};
+use weir_scenario::workload::Message;
+use weir_scenario::{Scenario, TrafficPlan};
+use weir_units::{Bytes, Span, Time};
+
+use super::network::Network;
+use super::station::HostStation;
+
+/// A message that was completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// The host that sent it.
+    pub host: usize,
+    /// What it belongs to.
+    pub of: Sent,
+    /// When it was handed to the NIC.
+    pub released: Time,
+    /// Its payload.
+    pub size: Bytes,
+    /// Flow completion time: from then until its acknowledgement arrived.
+    pub fct: Span,
+}
+
+/// What a message belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// A flow, by its place among those that the host sends.
+    Flow(usize),
+    /// Traffic: which, and which of its messages.
+    Message(u32, u32),
+}
+
+/// Who has a connection open, and who is next.
+#[derive(Debug)]
+pub(super) struct Connections {
+    traffic: Box<[Traffic]>,
+    /// Flows of each host that are there from the start: their places come first.
+    flows: Box<[usize]>,
+    /// By host and place of the sending end.
+    open: Box<[Vec<Open>]>,
+    /// When the next message starts, of which traffic; [`Time::NEVER`] if none does.
+    next: (Time, usize),
+    /// Hosts and sending ends that have completed their message.
+    to_close: Vec<(u32, u32)>,
+    done: Vec<Done>,
+}
+
+#[derive(Debug)]
+struct Traffic {
+    plan: TrafficPlan,
+    started: usize,
+}
+
+/// What belongs to a sending end.
+#[derive(Clone, Copy, Debug, Default)]
+struct Open {
+    traffic: u32,
+    message: u32,
+    /// The receiving host, and its end's place.
+    to: u32,
+    receiver: u32,
+}
+
+impl Connections {
+    pub(super) fn new(scenario: &Scenario) -> Connections {
+        let traffic = scenario.traffic.iter().map(|plan| Traffic { plan: plan.clone(), started: 0 });
+        let sent_by = |host: usize| scenario.flows.iter().filter(|flow| flow.from == host).count();
+        let mut connections = Connections {
+            traffic: traffic.collect(),
+            flows: (0..scenario.hosts.len()).map(sent_by).collect(),
+            open: vec![Vec::new(); scenario.hosts.len()].into(),
+            next: (Time::NEVER, 0),
+            to_close: Vec::new(),
+            done: Vec::new(),
+        };
+        connections.look_ahead();
+        connections
+    }
+
+    /// When the next message starts; [`Time::NEVER`] if none does.
+    #[inline]
+    pub(super) fn next_start(&self) -> Time {
+        self.next.0
+    }
+
+    fn look_ahead(&mut self) {
+        let starts = self.traffic.iter().map(|traffic| traffic.next().map_or(Time::NEVER, |message| message.start));
+        self.next = starts.zip(0..).min().unwrap_or((Time::NEVER, 0));
+    }
+
+    /// Opens the connections of all messages that start before `end`.
+    pub(super) fn open_before(
+        &mut self,
+        end: Time,
+        hosts: &mut [HostStation],
+        network: &mut Network,
+        first_host: usize,
+    ) {
+        while self.next.0 < end {
+            self.open_next(hosts, network, first_host);
+        }
+    }
+
+    /// Opens the ends of the next message; its sender wakes up when it starts.
+    fn open_next(&mut self, hosts: &mut [HostStation], network: &mut Network, first_host: usize) {
+        let number = self.next.1;
+        let traffic = &mut self.traffic[number];
+        let Some(next) = traffic.next() else { return };
+        let message = traffic.started as u32;
+        traffic.started += 1;
+        let (flow, Message { start, from, to, .. }) = (traffic.plan.flow(&next), next);
+        let ends = hosts.get_disjoint_mut([from as usize, to as usize]).expect("a message goes to another host");
+        let opened = Connection::open(ends.map(|station| &mut station.host), &flow);
+        let Connection { sender, receiver } =
+            opened.expect("a message of traffic has 1 to 2^31 bytes, and TCP an MSS that frames can carry");
+        let open = &mut self.open[from as usize];
+        let place = sender - self.flows[from as usize];
+        open.resize(open.len().max(place + 1), Open::default());
+        open[place] = Open { traffic: number as u32, message, to, receiver: receiver as u32 };
+        hosts[from as usize].wake(start);
+        network.wake(first_host + from as usize, start);
+        self.look_ahead();
+    }
+
+    /// Notes what a host has completed.
+    pub(super) fn note_completed(&mut self, number: usize, host: &mut Host) {
+        for Completion { flow, released, size, fct } in host.drain_completions() {
+            let of = match flow.checked_sub(self.flows[number]) {
+                None => Sent::Flow(flow),
+                Some(place) => {
+                    self.to_close.push((number as u32, flow as u32));
+                    let Open { traffic, message, .. } = self.open[number][place];
+                    Sent::Message(traffic, message)
+                }
+            };
+            self.done.push(Done { host: number, of, released, size, fct });
+        }
+    }
+
+    /// Closes both ends of what has been completed. Between two windows, when all hosts are at one time.
+    pub(super) fn close_completed(&mut self, hosts: &mut [HostStation]) {
+        // In what order hosts had their turns may not show in which place is used next.
+        self.to_close.sort_unstable();
+        for (host, sender) in self.to_close.drain(..) {
+            let Open { to, receiver, .. } = self.open[host as usize][sender as usize - self.flows[host as usize]];
+            hosts[host as usize].host.close_sender(sender as usize);
+            hosts[to as usize].host.close_receiver(receiver as usize);
+        }
+    }
+
+    pub(super) fn drain_done(&mut self) -> impl Iterator<Item = Done> {
+        self.done.sort_by_key(|done| (done.released + done.fct, done.host));
+        self.done.drain(..)
+    }
+}
+
+impl Traffic {
+    fn next(&self) -> Option<Message> {
+        self.plan.messages.get(self.started).copied()
+    }
+}

@@ -1,0 +1,416 @@
+//! The backend that runs a scenario in virtual time: the switches' own halves, the hosts' own code, and links, as discrete
+//! events on a clock of picoseconds.
+//!
+//! A station (a switch or a host) is woken when something arrives for it and at the instant that it names itself; between two
+//! wake-ups nothing happens. A frame takes its time on its sender's wire, then the propagation delay of the link, and has
+//! arrived with its last byte. Frames have no payload: they are the [`NicFrame`](weir_nic::host::NicFrame)s that hosts hand over.
+//! Switches and hosts react at once: write `reaction = "0s"` in `[pfc]` to have thresholds reckoned so.
+//!
+//! The same scenario gives the same run on every machine. What a station does reaches no other before a frame has come over a
+//! wire: not within the shortest propagation delay that there is. So time is cut into windows, in each of which every station
+//! does all that it has to do by itself, one after the other, while what it needs is in the cache, and what the next ones need
+//! is fetched (`sim/ahead.rs`); their order is of no consequence. Where links join only stations of two sides, as the levels of
+//! a tree, these take turns, and a window is two delays long. Within a station instants follow each other in order; of frames
+//! that reach several ports of a switch at one instant, the ports take turns in being first. `time_dilation` has no meaning
+//! here.
+
+#![forbid(unsafe_code)]
+
+mod agenda;
+mod ahead;
+mod audit;
+mod backend;
+mod balance;
+mod connections;
+mod frame;
+mod network;
+mod roster;
+mod sides;
+mod station;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+use std::sync::Arc;
+
+use weir_nic::host::{Host, HostError};
+use weir_results::deadlock::{Links, SwitchState};
+use weir_results::run_dir::FrameSummary;
+use weir_scenario::link::FaultCounters;
+use weir_scenario::{PortPlace, Scenario, ScenarioError};
+use weir_switch_core::{BuildError, Report, Shared};
+use weir_units::{BitRate, Serialiser, Span, Time};
+
+use ahead::{Ahead, Later};
+use connections::Connections;
+use network::{Network, Told};
+use sides::Sides;
+use station::{HostStation, SwitchStation};
+use wire::{Kind, Wire};
+
+pub use backend::{SimBackend, SimRunError};
+pub use connections::{Done, Sent};
+pub use weir_results::record::Progress;
+
+/// A scenario under way in virtual time.
+#[derive(Debug)]
+pub struct Sim {
+    network: Network,
+    /// In this order, switches and hosts are the stations of the network.
+    switches: Box<[SwitchStation]>,
+    hosts: Box<[HostStation]>,
+    connections: Connections,
+    links: Links,
+    now: Time,
+    /// How far the stations of each side have got.
+    clocks: [Time; 2],
+    /// The window that the hosts are in, or were last: so many lookaheads long as there are sides, from the start.
+    window: Option<u64>,
+    /// Instants at which any station did something.
+    woken: u64,
+    /// Windows that were looked at, in debug builds.
+    audited: u64,
+    /// Memory for the stations that are due in a turn.
+    due: Vec<u32>,
+}
+
+/// Why a scenario can't be run in virtual time.
+#[derive(Debug, thiserror::Error)]
+pub enum SimError {
+    /// The scenario does not hold together.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// A port with a link and no rate: there is no device to ask.
+    #[error("port {0} has no rate, which its wire needs")]
+    NoRate(String),
+    /// A switch can't be built.
+    #[error("switch {switch}: {source}")]
+    Switch {
+        /// Its name.
+        switch: String,
+        /// Why.
+        source: BuildError,
+    },
+    /// A host can't be.
+    #[error("host {host}: {source}")]
+    Host {
+        /// Its name.
+        host: String,
+        /// Why.
+        source: HostError,
+    },
+}
+
+impl Sim {
+    /// The scenario before its first instant.
+    pub fn new(scenario: &Scenario) -> Result<Sim, SimError> {
+        scenario.check()?;
+        let (wires, leaving) = wires(scenario)?;
+        let switches = scenario.switches.iter().zip(&leaving.ports).enumerate();
+        let switches = switches.map(|(number, (config, wires))| {
+            let failed = |source| SimError::Switch { switch: config.name.clone(), source };
+            let routes = scenario.routes.as_ref().map(|routes| {
+                let ports = (0..scenario.hosts.len()).map(move |host| routes.ports(number, host));
+                (scenario.hosts[0].nic.mac, ports)
+            });
+            SwitchStation::new(number, config, wires.clone().into(), routes, scenario).map_err(failed)
+        });
+        let switches = switches.collect::<Result<Box<[_]>, _>>()?;
+        let hosts = (0..scenario.hosts.len()).map(|n| {
+            // Nobody is ever late.
+            let host = scenario.host(n, Span::ZERO);
+            let host = host.map_err(|source| SimError::Host { host: scenario.hosts[n].name.clone(), source })?;
+            Ok(HostStation::new(switches.len() + n, scenario.hosts[n].place(), host, leaving.hosts[n]))
+        });
+        let hosts = hosts.collect::<Result<Box<[_]>, SimError>>()?;
+        let (stations, sides) = (switches.len() + hosts.len(), Sides::new(scenario));
+        let network = Network::new(wires, stations, sides, scenario.frame_bytes_min());
+        let (connections, links) = (Connections::new(scenario), Links::of(scenario));
+        Ok(Sim {
+            network,
+            switches,
+            hosts,
+            connections,
+            links,
+            now: Time::ZERO,
+            clocks: [Time::ZERO; 2],
+            window: None,
+            woken: 0,
+            audited: 0,
+            due: Vec::new(),
+        })
+    }
+
+    /// Goes on until `until`, with what happens at that instant.
+    ///
+    /// # Panics
+    /// If that is past.
+    pub fn run_until(&mut self, until: Time) {
+        assert!(self.now <= until, "{until:?} is past: it is {:?}", self.now);
+        let lookahead = self.network.lookahead().as_picos();
+        let mut turn = 0;
+        loop {
+            let next = self.network.first_due().min(self.connections.next_start());
+            // Never is no instant.
+            if next > until || next == Time::NEVER {
+                break;
+            }
+            // All that is before `next` has been done: so turns in which nothing would be are left out.
+            turn = turn.max(next.as_picos() / lookahead);
+            let end = Time::from_picos((turn + 1) * lookahead);
+            let side = self.network.sides().turn(turn);
+            if side == self.network.sides().of_hosts() {
+                let window = turn / self.network.sides().count() as u64;
+                if self.window != Some(window) {
+                    self.window = Some(window);
+                    self.connections.close_completed(&mut self.hosts);
+                    self.connections.open_before(end, &mut self.hosts, &mut self.network, self.switches.len());
+                }
+            }
+            let limit = until.min(Time::from_picos(end.as_picos() - 1));
+            self.run_side(side, limit);
+            self.clocks[side] = limit;
+            if cfg!(debug_assertions) {
+                self.audit();
+            }
+            turn += 1;
+        }
+        self.clocks = [until; 2];
+        self.now = until;
+    }
+
+    /// Has all stations of a side do what they have to do up to `limit`. What others do in the meantime makes none of them due.
+    fn run_side(&mut self, side: usize, limit: Time) {
+        let Sim { network, switches, hosts, connections, woken, due, .. } = self;
+        network.list_due(side, limit, due);
+        let first_host = switches.len();
+        for at in 0..due.len() + ahead::STEPS {
+            let mut ahead = Ahead::new(due, at);
+            let station = at.checked_sub(ahead::STEPS).map(|at| due[at] as usize);
+            // They are listed in order, so that those that are to come stand behind the one whose turn it is.
+            let later = match station.map(|station| (station, station.checked_sub(first_host))) {
+                None => Later { first_switch: 0, switches, first_host, hosts },
+                Some((number, None)) => {
+                    let (station, switches) = switches[number..].split_first_mut().expect("a switch");
+                    let later = Later { first_switch: number + 1, switches, first_host, hosts };
+                    *woken += station.run_until(limit, network, |network| _ = ahead.next(&later, network));
+                    later
+                }
+                Some((number, Some(host))) => {
+                    let (station, hosts) = hosts[host..].split_first_mut().expect("a host");
+                    let later = Later { first_switch: number, switches: &[], first_host: number + 1, hosts };
+                    *woken += station.run_until(limit, network, |network| _ = ahead.next(&later, network));
+                    if station.host.has_completions() {
+                        connections.note_completed(host, &mut station.host);
+                    }
+                    later
+                }
+            };
+            while ahead.next(&later, network) {}
+        }
+    }
+
+    /// Goes on for so long.
+    pub fn run_for(&mut self, span: Span) {
+        self.run_until(self.now() + span);
+    }
+
+    /// The instant up to which the scenario has run.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// A report of a switch, by its place in the scenario.
+    pub fn report(&mut self, switch: usize) -> Report {
+        self.switches[switch].report(self.now)
+    }
+
+    /// Reports of all switches.
+    pub fn reports(&mut self) -> Vec<Report> {
+        (0..self.switches.len()).map(|switch| self.report(switch)).collect()
+    }
+
+    /// What a switch's halves share, its buffer and what its peers let it send: for what is asked too often for a report.
+    pub fn shared(&self, switch: usize) -> &Shared {
+        self.switches[switch].shared()
+    }
+
+    /// A host, by its place in the scenario.
+    pub fn host(&self, host: usize) -> &Host {
+        &self.hosts[host].host
+    }
+
+    /// All hosts, in the order of the scenario.
+    pub fn hosts(&self) -> impl Iterator<Item = &Host> {
+        self.hosts.iter().map(|station| &station.host)
+    }
+
+    /// The messages that were completed since the last call, oldest first.
+    pub fn drain_completions(&mut self) -> impl Iterator<Item = Done> {
+        self.connections.drain_done()
+    }
+
+    /// Cuts a link of a host, or mends it. What is on it is lost, and the switch drops what it has for it.
+    pub fn set_host_link_up(&mut self, scenario: &Scenario, host: usize, is_up: bool) {
+        let place = scenario.hosts[host].place();
+        self.network.wires[self.hosts[host].wire()].set_up(is_up);
+        self.set_port_up(place, is_up);
+    }
+
+    /// Cuts a link between switches, by its place in the scenario, or mends it. What is on it is lost, and both switches drop
+    /// what they have for it; of several ways of equal cost, they take another.
+    pub fn set_link_up(&mut self, scenario: &Scenario, link: usize, is_up: bool) {
+        scenario.links[link].ends.into_iter().for_each(|end| self.set_port_up(end, is_up));
+    }
+
+    fn set_port_up(&mut self, place: PortPlace, is_up: bool) {
+        let switch = &mut self.switches[place.switch];
+        switch.set_link_up(self.now, place.port, is_up);
+        if let Some(wire) = switch.wire(place.port) {
+            self.network.wires[wire].set_up(is_up);
+        }
+        self.network.wake(place.switch, self.now);
+    }
+
+    /// What injected faults have done, on all links together.
+    pub fn fault_counters(&self) -> FaultCounters {
+        let of_wires = self.network.wires.iter().map(Wire::fault_counters);
+        of_wires.fold(FaultCounters::default(), |sum, of_wire| FaultCounters {
+            chosen: sum.chosen + of_wire.chosen,
+            lost: sum.lost + of_wire.lost,
+            corrupted: sum.corrupted + of_wire.corrupted,
+            doubled: sum.doubled + of_wire.doubled,
+            reordered: sum.reordered + of_wire.reordered,
+        })
+    }
+
+    /// Frames lost because a link was cut.
+    pub fn cut_off(&self) -> u64 {
+        self.network.wires.iter().map(Wire::cut_off).sum()
+    }
+
+    /// Where all frames have gone that were ever put on a link.
+    ///
+    /// # Errors
+    /// Which books do not balance: a fault of the program.
+    pub fn frames(&mut self) -> Result<FrameSummary, String> {
+        let reports = self.reports();
+        balance::frames(self, &reports)
+    }
+
+    /// Frames that a host has put on its link, and taken from it, flow control's too.
+    pub fn host_frames(&self, host: usize) -> [u64; 2] {
+        self.hosts[host].frames
+    }
+
+    /// What injected faults have done to what a switch's port sends.
+    fn faults_of_port(&self, place: PortPlace) -> FaultCounters {
+        let wire = self.switches[place.switch].wire(place.port);
+        wire.map_or_else(FaultCounters::default, |wire| self.network.wires[wire].fault_counters())
+    }
+
+    /// What injected faults have done to what a host sends.
+    fn faults_of_host(&self, host: usize) -> FaultCounters {
+        self.network.wires[self.hosts[host].wire()].fault_counters()
+    }
+
+    /// From now on, the flow-control frames that are sent are kept for [`Sim::drain_told`].
+    fn keep_told(&mut self) {
+        self.network.told = Some(Vec::new());
+    }
+
+    /// Those that the switches' ports have come to know of since the last call, in that order.
+    fn drain_told(&mut self) -> impl Iterator<Item = Told> {
+        let (now, told) = (self.now, self.network.told.as_mut());
+        told.into_iter().flat_map(move |told| {
+            told.retain(|told| told.at < Time::NEVER);
+            told.sort_by_key(|told| (told.at, told.place, told.by));
+            let known = told.partition_point(|told| told.at <= now);
+            told.drain(..known)
+        })
+    }
+
+    /// The links between switches, for a [`Detector`](weir_results::deadlock::Detector).
+    pub fn links(&self) -> &Links {
+        &self.links
+    }
+
+    /// The egress queues as they are, for a [`Detector`](weir_results::deadlock::Detector).
+    pub fn snapshot(&mut self) -> Vec<SwitchState> {
+        self.reports().iter().map(SwitchState::of).collect()
+    }
+
+    /// Frames put on any link so far, flow control's too: a packet that crosses a switch counts two.
+    pub fn packet_hops(&self) -> u64 {
+        self.network.hops()
+    }
+
+    /// Frames on their way on any link.
+    pub fn under_way(&self) -> usize {
+        self.network.wires.iter().map(Wire::under_way).sum()
+    }
+
+    /// Whether all flows have sent all that they will ever send, and have it acknowledged.
+    pub fn is_finished(&self) -> bool {
+        self.connections.next_start() == Time::NEVER && self.hosts().all(Host::is_finished)
+    }
+
+    /// How often any station was woken: what a run costs.
+    pub fn wakeups(&self) -> u64 {
+        self.woken
+    }
+}
+
+/// Which wire leaves where.
+struct Leaving {
+    /// By switch and port.
+    ports: Vec<Vec<Option<u32>>>,
+    hosts: Vec<u32>,
+}
+
+/// Both directions of all links, in the order of the stations and ports that they lead to: a station whose turn begins looks at
+/// all that lead to it.
+fn wires(scenario: &Scenario) -> Result<(Box<[Wire]>, Leaving), SimError> {
+    let mut wires = Vec::new();
+    let mut kinds: Vec<Arc<Kind>> = Vec::new();
+    let mut kind = |rate: BitRate, delay: Span| {
+        let kind = Kind { rate: Serialiser::new(rate), overhead: scenario.link_overhead, delay };
+        let known = kinds.iter().find(|known| ***known == kind).cloned();
+        known.unwrap_or_else(|| {
+            kinds.push(Arc::new(kind));
+            kinds[kinds.len() - 1].clone()
+        })
+    };
+    let mut leaving = Leaving {
+        ports: scenario.switches.iter().map(|switch| vec![None; switch.ports.len()]).collect(),
+        hosts: Vec::new(),
+    };
+    let far = |place: PortPlace| (place.switch as u32, place.port as u16);
+    let rate = |place: PortPlace| {
+        let rate = scenario.switches[place.switch].ports[place.port].rate;
+        rate.ok_or_else(|| SimError::NoRate(scenario.port_name(place)))
+    };
+    for (n, plan) in scenario.hosts.iter().enumerate() {
+        let place = plan.place();
+        let [to_host, to_switch] = plan.faults;
+        leaving.ports[place.switch][place.port] = Some(wires.len() as u32);
+        let station = (scenario.switches.len() + n) as u32;
+        wires.push(Wire::new(kind(rate(place)?, plan.link_delay), to_host, (station, 0)));
+        leaving.hosts.push(wires.len() as u32);
+        wires.push(Wire::new(kind(plan.nic.rate, plan.link_delay), to_switch, far(place)));
+    }
+    for plan in &scenario.links {
+        for (from, to, faults) in [(0, 1, plan.faults[0]), (1, 0, plan.faults[1])] {
+            let (from, to) = (plan.ends[from], plan.ends[to]);
+            leaving.ports[from.switch][from.port] = Some(wires.len() as u32);
+            wires.push(Wire::new(kind(rate(from)?, plan.delay), faults, far(to)));
+        }
+    }
+    let mut numbered: Vec<(u32, Wire)> = (0..).zip(wires).collect();
+    numbered.sort_by_key(|(_, wire)| wire.to());
+    let mut place_of = vec![0; numbered.len()];
+    (0..).zip(&numbered).for_each(|(place, (number, _))| place_of[*number as usize] = place);
+    let of_ports = leaving.ports.iter_mut().flatten().flatten();
+    of_ports.chain(&mut leaving.hosts).for_each(|wire| *wire = place_of[*wire as usize]);
+    Ok((numbered.into_iter().map(|(_, wire)| wire).collect(), leaving))
+}

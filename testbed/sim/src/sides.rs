@@ -1,0 +1,109 @@
+//! Which stations take turns.
+//!
+//! Where every link joins a station of one side with one of the other, as in trees whose hosts are all on the lowest level,
+//! the sides take turns: when one has got to an instant, the other can go on to a lookahead beyond it, since nothing reaches
+//! it earlier; and so each goes on by two lookaheads at a time. That makes windows twice as long, in which a station does twice
+//! as much with what it has in the cache.
+
+use weir_scenario::Scenario;
+
+/// The side of each station: one for all, or two.
+#[derive(Debug)]
+pub(super) struct Sides {
+    of: Box<[u8]>,
+    count: usize,
+}
+
+impl Sides {
+    /// Two where links allow it and all hosts are on one, so that they are at one instant between their windows.
+    pub(super) fn new(scenario: &Scenario) -> Sides {
+        let stations = scenario.switches.len() + scenario.hosts.len();
+        match coloured(scenario) {
+            Some(of) => Sides { of, count: 2 },
+            None => Sides { of: vec![0; stations].into(), count: 1 },
+        }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// A station's side.
+    #[inline]
+    pub(super) fn of(&self, station: usize) -> usize {
+        usize::from(self.of[station])
+    }
+
+    /// The side of all hosts.
+    pub(super) fn of_hosts(&self) -> usize {
+        self.count - 1
+    }
+
+    /// The side whose turn it is in the `turn`th lookahead: it goes on to the lookahead's end.
+    pub(super) fn turn(&self, turn: u64) -> usize {
+        (turn % self.count as u64) as usize
+    }
+}
+
+/// Switches and hosts by side, hosts all on side 1; `None` if a link would join stations of one side.
+fn coloured(scenario: &Scenario) -> Option<Box<[u8]>> {
+    const HOSTS: u8 = 1;
+    let mut of: Vec<Option<u8>> = vec![None; scenario.switches.len()];
+    let links: Vec<[usize; 2]> = scenario.links.iter().map(|link| link.ends.map(|end| end.switch)).collect();
+    scenario.hosts.iter().for_each(|host| of[host.switch] = Some(1 - HOSTS));
+    // What no host leads to has no frames, unless links lead there.
+    loop {
+        let before = of.iter().flatten().count();
+        for [one, other] in &links {
+            match (of[*one], of[*other]) {
+                (Some(side), None) => of[*other] = Some(1 - side),
+                (None, Some(side)) => of[*one] = Some(1 - side),
+                _ => {}
+            }
+        }
+        if of.iter().flatten().count() == before {
+            break;
+        }
+    }
+    // A link to no host has no side either: both of its ends are alike.
+    if links.iter().any(|[one, other]| of[*one] == of[*other]) {
+        return None;
+    }
+    let switches = of.into_iter().map(|side| side.unwrap_or(1 - HOSTS));
+    Some(switches.chain(scenario.hosts.iter().map(|_| HOSTS)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use weir_scenario::file;
+
+    fn sides(topology: &str) -> Sides {
+        let text = format!(
+            "[scenario]\nend = '1ms'\n[topology]\n{topology}\nrate = '100Gbps'\ndelay = '1us'\n[switch.buffer]\nsize = '9MB'\n\
+             policy = 'dt'\n[switch.classes]\npreset = 'roce'\n[[workloads]]\nname = 'w'\nkind = 'permutation'\nsizes = '1KB'\nclass = 3\n"
+        );
+        let runs = file::parse(Path::new("sides.toml"), &text).unwrap_or_else(|errors| panic!("{errors}"));
+        Sides::new(&runs[0].scenario)
+    }
+
+    #[test]
+    fn levels_of_a_tree_take_turns() {
+        let sides = sides("kind = 'leaf-spine'\nleaves = 2\nspines = 3\nhosts = 2");
+        assert_eq!(sides.count(), 2);
+        assert_eq!((0..9).map(|station| sides.of(station)).collect::<Vec<_>>(), [0, 0, 1, 1, 1, 1, 1, 1, 1]);
+        assert_eq!((sides.of_hosts(), sides.turn(6), sides.turn(7)), (1, 0, 1));
+        let three_levels = self::sides("kind = 'fat-tree'\nk = 4");
+        assert_eq!((three_levels.count(), three_levels.of(0), three_levels.of(8), three_levels.of(16)), (2, 0, 1, 0));
+    }
+
+    #[test]
+    fn rings_and_hosts_on_two_levels_make_one_side() {
+        assert_eq!(sides("kind = 'ring'\nswitches = 3\nhosts = 1").count(), 1, "an odd ring");
+        assert_eq!(sides("kind = 'ring'\nswitches = 4\nhosts = 1").count(), 1, "hosts at neighbours");
+        assert_eq!(sides("kind = 'dumbbell'\nleft = 2\nright = 2").count(), 1, "hosts at neighbours");
+        assert_eq!(sides("kind = 'single'\nhosts = 2").count(), 2);
+    }
+}

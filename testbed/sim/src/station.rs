@@ -1,0 +1,410 @@
+//! What is at the ends of wires: switches and hosts.
+
+use std::slice::from_ref;
+use std::sync::Arc;
+
+use prefetch_index::prefetch_index;
+use weir_config::{Layout, LcoreConfig, SwitchConfig};
+use weir_flowctl::CatchUp;
+use weir_flowctl::frame::ControlFrame;
+use weir_nic::host::{Host, NicFrame};
+use weir_results::record::Teller;
+use weir_scenario::{PortPlace, Scenario};
+use weir_switch_core::report::{Report, Reporter};
+use weir_switch_core::{
+    BuildError, Burst, Forwarder, Memory, PacketStore, Plan, PortFacts, PortOutput, Shared, Surroundings, Switch,
+    Transmitter,
+};
+use weir_units::{MacAddr, PortId, Span, Time};
+
+use super::agenda::Agenda;
+use super::frame::Frame;
+use super::network::Network;
+
+/// A switch: its halves, all on one lcore, and what has arrived for it.
+#[derive(Debug)]
+pub(super) struct SwitchStation {
+    number: usize,
+    shared: Arc<Shared>,
+    forwarder: Forwarder<Frame>,
+    transmitter: Transmitter<Frame>,
+    reporter: Reporter,
+    /// The wire that leaves each port; none for a port without a link.
+    wires: Box<[Option<u32>]>,
+    /// What arrived at this instant.
+    arrived: Vec<(PortId, Frame)>,
+    /// The port that is first where several have an arrival at one instant.
+    turn: usize,
+    /// When each port has something to do though nothing arrives.
+    wakeups: Agenda,
+    /// When the ports with a class that is OFF are looked at again; [`Time::NEVER`] if there is none.
+    sweep_at: Time,
+}
+
+/// A host, and the wire that leaves it.
+#[derive(Debug)]
+pub(super) struct HostStation {
+    station: usize,
+    /// The switch's port that it is behind.
+    place: PortPlace,
+    pub(super) host: Host,
+    wire: u32,
+    /// When there is something to do though nothing arrives.
+    own: Time,
+    /// Frames that it has sent, and received.
+    pub(super) frames: [u64; 2],
+}
+
+/// The network as a switch sees it, port by port.
+struct Ports<'s> {
+    now: Time,
+    number: usize,
+    network: &'s mut Network,
+    wires: &'s [Option<u32>],
+}
+
+/// Thresholds move with each departure anywhere; queues that are OFF, and have no departure of their own, are compared with them
+/// so often. A chip does this in a sweep too.
+const SWEEP: Span = Span::from_micros(1);
+
+impl SwitchStation {
+    /// Switch `number` of a scenario, with these wires at its ports, and routes to stations: the address of the first, and by
+    /// each, as their addresses follow each other, all ports of equal cost.
+    pub(super) fn new<'r>(
+        number: usize,
+        config: &SwitchConfig,
+        wires: Box<[Option<u32>]>,
+        routes: Option<(MacAddr, impl Iterator<Item = &'r [u16]>)>,
+        scenario: &Scenario,
+    ) -> Result<SwitchStation, BuildError> {
+        let mac = |port: usize| MacAddr([2, 1, (number >> 8) as u8, number as u8, (port >> 8) as u8, port as u8]);
+        let ports = config.ports.len();
+        let facts: Vec<PortFacts> = (0..ports).map(|port| PortFacts { mac: mac(port), rate: None }).collect();
+        let mut switch = Switch::new(
+            config,
+            &facts,
+            Surroundings {
+                catch_up: CatchUp::NONE,
+                // Buckets of static entries must not overflow.
+                stations: if routes.is_some() { 1 } else { 4 * config.static_macs.len() + LEARNED_MAX },
+                learns: routes.is_none(),
+                hash_seed: number as u32,
+                seed: scenario.seed,
+                link_overhead: scenario.link_overhead,
+                memory: Memory::AsNeeded,
+            },
+        )?;
+        if let Some((first, ports)) = routes {
+            switch.set_routes(first, ports);
+        }
+        let shared = switch.shared().clone();
+        (0..).map(PortId).zip(&wires).for_each(|(port, wire)| shared.set_link_up(port, wire.is_some()));
+        let mut halves = switch.into_halves(&on_one_lcore(config));
+        let lcore = halves.lcores.remove(0);
+        let (Some(forwarder), Some(transmitter)) = (lcore.forwarder, lcore.transmitter) else {
+            unreachable!("one lcore has all roles")
+        };
+        let mut wakeups = Agenda::new(ports);
+        (0..ports).filter(|port| config.real_port(*port) == *port).for_each(|port| wakeups.set(port, Time::ZERO));
+        Ok(SwitchStation {
+            number,
+            shared,
+            forwarder,
+            transmitter,
+            reporter: halves.reporter,
+            wires,
+            arrived: Vec::new(),
+            turn: 0,
+            wakeups,
+            sweep_at: Time::NEVER,
+        })
+    }
+
+    /// Asks for what its turn will need, a step of [`ahead`](super::ahead) after the other, and in each port by port; it is
+    /// station `number`. Says whether there is another port.
+    #[inline]
+    pub(super) fn prefetch(&self, step: usize, port: usize, number: usize, network: &Network) -> bool {
+        let SwitchStation { forwarder, transmitter, wires, wakeups, .. } = self;
+        if step == 0 {
+            forwarder.prefetch();
+            transmitter.prefetch();
+            prefetch_index(from_ref(wires), 0);
+            prefetch_index(from_ref(wakeups), 0);
+            network.prefetch_wires(number);
+            return false;
+        }
+        // Few arrivals need little of what a switch has.
+        if port == 0 && network.arriving_at(number) < wires.len().max(1) {
+            return false;
+        }
+        let (id, classes) = (PortId(port as u16), forwarder.classes_seen());
+        if step == 1 {
+            if port == 0 {
+                forwarder.prefetch_shared();
+                wakeups.prefetch();
+            }
+            prefetch_index(wires, port);
+            network.prefetch_arrivals(number, port);
+            forwarder.prefetch_counters(id);
+            transmitter.prefetch_port(id, classes);
+        } else {
+            if port == 0 {
+                forwarder.prefetch_routes();
+            }
+            forwarder.prefetch_port(id);
+            transmitter.prefetch_frames(id, classes);
+            wires[port].into_iter().for_each(|wire| network.prefetch_wire(wire));
+        }
+        port + 1 < wires.len()
+    }
+
+    /// Does what there is to do up to and with `limit`, instant by instant, and `meanwhile` after each; returns how many these
+    /// were.
+    pub(super) fn run_until(&mut self, limit: Time, network: &mut Network, mut meanwhile: impl FnMut(&Network)) -> u64 {
+        network.begin(self.number, limit);
+        let mut instants = 0;
+        loop {
+            let now = network.next_arrival().min(self.wakeups.first().0).min(self.sweep_at);
+            if now > limit {
+                network.sleep(self.number, now);
+                return instants;
+            }
+            self.run(now, network);
+            meanwhile(network);
+            instants += 1;
+        }
+    }
+
+    /// Forwards what has arrived and sends what may be sent.
+    #[inline]
+    fn run(&mut self, now: Time, network: &mut Network) {
+        let mut ports = Ports { now, number: self.number, network, wires: &self.wires };
+        if let Some((port, frame)) = ports.network.poll(now) {
+            let port = PortId(port);
+            if ports.network.next_arrival() > now {
+                let alone = self.wakeups.first().0.min(self.sweep_at) > now;
+                self.forwarder.handle_one(now, port, frame, alone, &mut ports, &mut self.transmitter);
+            } else {
+                self.arrived.push((port, frame));
+                self.handle_several(now, network);
+                ports = Ports { now, number: self.number, network, wires: &self.wires };
+            }
+        }
+        let mut due = self.forwarder.take_stirred();
+        if self.sweep_at <= now {
+            due |= self.transmitter.off_ports();
+            self.sweep_at = Time::NEVER;
+        }
+        loop {
+            let (at, port) = self.wakeups.first();
+            due |= u64::from(at <= now) << port;
+            if due == 0 && !self.transmitter.is_stirred() {
+                break;
+            }
+            let mut served = self.transmitter.run_ports(now, due, &mut ports);
+            while served != 0 {
+                let port = served.trailing_zeros();
+                served &= served - 1;
+                self.wakeups.set(port as usize, self.transmitter.next_wakeup_of(now, PortId(port as u16)));
+            }
+            due = 0;
+        }
+        if self.transmitter.off_ports() != 0 && self.sweep_at == Time::NEVER {
+            self.sweep_at = now + SWEEP;
+        }
+        self.forwarder.audit();
+        self.transmitter.audit();
+    }
+
+    /// Forwards what has arrived besides at this instant.
+    #[inline(never)]
+    fn handle_several(&mut self, now: Time, network: &mut Network) {
+        while let Some((port, frame)) = network.poll(now) {
+            self.arrived.push((PortId(port), frame));
+        }
+        take_turns(&mut self.arrived, &mut self.turn, self.wires.len());
+        let mut ports = Ports { now, number: self.number, network, wires: &self.wires };
+        for (port, frame) in self.arrived.drain(..) {
+            self.forwarder.handle_one(now, port, frame, false, &mut ports, &mut self.transmitter);
+        }
+    }
+
+    /// The link of a port comes or goes.
+    pub(super) fn set_link_up(&mut self, now: Time, port: usize, is_up: bool) {
+        self.shared.set_link_up(PortId(port as u16), is_up);
+        self.wakeups.set(port, now);
+    }
+
+    /// The wire that leaves a port.
+    pub(super) fn wire(&self, port: usize) -> Option<usize> {
+        self.wires[port].map(|wire| wire as usize)
+    }
+
+    pub(super) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    pub(super) fn report(&mut self, now: Time) -> Report {
+        let SwitchStation { reporter, forwarder, transmitter, .. } = self;
+        let serve = || {
+            forwarder.serve();
+            transmitter.serve(now);
+            true
+        };
+        reporter.collect(now, serve).expect("the halves answer at once")
+    }
+}
+
+/// Stations that a switch may learn, where there are no routes.
+const LEARNED_MAX: usize = 4_096;
+
+impl HostStation {
+    pub(super) fn new(station: usize, place: PortPlace, host: Host, wire: u32) -> HostStation {
+        HostStation { station, place, host, wire, own: Time::ZERO, frames: [0; 2] }
+    }
+
+    /// Asks for what its turn will need, a step of [`ahead`](super::ahead) after the other; it is station `number`.
+    #[inline]
+    pub(super) fn prefetch(&self, step: usize, number: usize, network: &Network) {
+        match step {
+            0 => {
+                prefetch_index(from_ref(&self.wire), 0);
+                self.host.prefetch();
+                network.prefetch_wires(number);
+            }
+            1 => {
+                network.prefetch_wire(self.wire);
+                network.prefetch_arrivals(number, 0);
+            }
+            _ => network.prefetch_frames(number),
+        }
+    }
+
+    /// Does what there is to do up to and with `limit`, instant by instant, and `meanwhile` after each; returns how many these
+    /// were.
+    pub(super) fn run_until(&mut self, limit: Time, network: &mut Network, mut meanwhile: impl FnMut(&Network)) -> u64 {
+        network.begin(self.station, limit);
+        let mut instants = 0;
+        loop {
+            let now = network.next_arrival().min(self.own);
+            if now > limit {
+                network.sleep(self.station, now);
+                return instants;
+            }
+            self.own = self.run(now, network);
+            meanwhile(network);
+            instants += 1;
+        }
+    }
+
+    /// Takes what has arrived and sends what may be sent; returns when there is more to do though nothing arrives.
+    #[inline]
+    fn run(&mut self, now: Time, network: &mut Network) -> Time {
+        while let Some((_, mut frame)) = network.poll(now) {
+            self.frames[1] += 1;
+            self.host.handle(now, frame.content());
+            network.spare.take_back(frame);
+        }
+        let mut in_vain = 0;
+        loop {
+            while let Some(frame) = self.host.poll(now) {
+                self.frames[0] += 1;
+                let frame = network.spare.frame(frame);
+                network.send(now, self.wire, frame, Teller::Host, self.place);
+            }
+            let next = self.host.next_wakeup(now);
+            if next > now {
+                return next;
+            }
+            // A timer may have been all that was due.
+            in_vain += 1;
+            assert!(in_vain < 3, "a host that had nothing to send at {now:?} wants to be woken at {next:?}");
+        }
+    }
+
+    /// Something of the host's is to be looked at then at the latest.
+    pub(super) fn wake(&mut self, at: Time) {
+        self.own = self.own.min(at);
+    }
+
+    pub(super) fn wire(&self) -> usize {
+        self.wire as usize
+    }
+}
+
+impl PacketStore<Frame> for Ports<'_> {
+    fn copy(&mut self, packet: &Frame) -> Option<Frame> {
+        Some(packet.clone())
+    }
+
+    fn control(&mut self, frame: &ControlFrame, _source: MacAddr) -> Option<Frame> {
+        Some(self.network.spare.frame(NicFrame::Control(*frame)))
+    }
+
+    #[inline]
+    fn take_back(&mut self, frame: Frame) {
+        self.network.spare.take_back(frame);
+    }
+}
+
+impl PortOutput<Frame> for Ports<'_> {
+    fn transmit(&mut self, port: PortId, burst: &mut Burst<Frame>) -> usize {
+        let sent = burst.len();
+        burst.drain(..).for_each(|frame| self.send(port, frame));
+        sent
+    }
+
+    #[inline]
+    fn transmit_one(&mut self, port: PortId, frame: Frame) -> Result<(), Frame> {
+        self.send(port, frame);
+        Ok(())
+    }
+}
+
+impl Ports<'_> {
+    #[inline]
+    fn send(&mut self, port: PortId, frame: Frame) {
+        // What goes to a port without a link, flow control that is, goes nowhere.
+        let Some(wire) = self.wires[port.index()] else { return };
+        let place = PortPlace { switch: self.number, port: port.index() };
+        self.network.send(self.now, wire, frame, Teller::Port, place);
+    }
+}
+
+fn on_one_lcore(config: &SwitchConfig) -> Plan {
+    let lcores = LcoreConfig { layout: Layout::Single, cores: Vec::new(), ..config.lcores };
+    Plan::new(&SwitchConfig { lcores, ..config.clone() }, 1).expect("one lcore is enough for all roles")
+}
+
+/// Puts arrivals of one instant in order: by port, beginning with the one whose turn it is. The turn goes on when it has
+/// made a difference, so that of ports whose frames always arrive together none is always first.
+#[inline]
+fn take_turns<T>(arrived: &mut [(PortId, T)], turn: &mut usize, ports: usize) {
+    let [(first, _), rest @ ..] = &*arrived else { return };
+    if rest.iter().all(|(port, _)| port == first) {
+        return;
+    }
+    arrived.sort_by_key(|(port, _)| (port.index() + ports - *turn) % ports);
+    *turn = (arrived[0].0.index() + 1) % ports;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_take_turns_in_being_first() {
+        let mut turn = 0;
+        let mut order = |ports: &[u16]| {
+            let mut arrived: Vec<(PortId, usize)> = ports.iter().map(|port| PortId(*port)).zip(0..).collect();
+            take_turns(&mut arrived, &mut turn, 4);
+            arrived.into_iter().map(|(port, n)| (port.0, n)).collect::<Vec<_>>()
+        };
+        assert_eq!(order(&[0, 3, 0]), [(0, 0), (0, 2), (3, 1)], "frames of a port keep their order");
+        assert_eq!(order(&[0, 3]), [(3, 1), (0, 0)]);
+        assert_eq!(order(&[3, 3]), [(3, 0), (3, 1)]);
+        assert_eq!(order(&[0, 3]), [(0, 0), (3, 1)]);
+        assert_eq!(order(&[0, 2, 3]), [(2, 1), (3, 2), (0, 0)]);
+        assert_eq!(order(&[0, 2, 3]), [(3, 2), (0, 0), (2, 1)]);
+    }
+}

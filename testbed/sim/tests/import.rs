@@ -1,0 +1,97 @@
+//! The small experiments of `tests/import`, in the formats of the public simulators, become just these scenarios. After a
+//! change that is meant, `WEIR_BLESS=1` writes them anew.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+use weir_scenario::file::parse;
+use weir_scenario::import::ns3::{Options, Sources, import};
+use weir_scenario::import::{Imported, Note};
+use weir_scenario::workload::{SizeCdf, list};
+use weir_sim::Sim;
+
+fn here(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/import").join(path)
+}
+
+fn imported(folder: &str) -> Imported {
+    let sources = Sources::find(&[here(folder)]).unwrap_or_else(|errors| panic!("{errors}"));
+    let options = Options { stem: folder.to_owned(), ..Options::default() };
+    import(&sources, &options).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+/// As the file beside the folder has it.
+fn check(name: &str, text: &str) {
+    let path = here(name);
+    if std::env::var_os("WEIR_BLESS").is_some() {
+        fs::write(&path, text).unwrap();
+    }
+    assert_eq!(text, fs::read_to_string(&path).unwrap(), "{name}");
+}
+
+fn report(imported: &Imported) -> String {
+    let report = &imported.report;
+    let all = [("taken", &report.taken), ("approximated", &report.approximated), ("left", &report.left)];
+    let lines = |(title, notes): (&str, &Vec<Note>)| {
+        let notes: String = notes.iter().map(|note| format!("  {note}\n")).collect();
+        format!("{title}\n{notes}")
+    };
+    all.map(lines).concat()
+}
+
+#[test]
+fn each_experiment_becomes_its_scenario() {
+    for folder in ["hpcc", "conweave", "inet-tub"] {
+        let imported = imported(folder);
+        check(&format!("{folder}.toml"), &imported.scenario);
+        check(&format!("{folder}.report.txt"), &report(&imported));
+        for (name, text) in &imported.beside {
+            check(name, text);
+        }
+    }
+}
+
+#[test]
+fn what_is_written_can_be_read() {
+    for folder in ["hpcc", "conweave", "inet-tub"] {
+        let imported = imported(folder);
+        let scenario: toml::Table = imported.scenario.parse().unwrap();
+        let names = |key: &str| -> Vec<String> {
+            let tables = scenario[key].as_array().unwrap().iter();
+            tables.map(|table| table["name"].as_str().unwrap().to_owned()).collect()
+        };
+        let hosts = names("hosts");
+        for workload in scenario["workloads"].as_array().unwrap() {
+            let file = workload.get("file").or_else(|| workload["sizes"].get("file")).unwrap().as_str().unwrap();
+            let (_, text) = imported.beside.iter().find(|(name, _)| name == file).unwrap();
+            if workload["kind"].as_str() == Some("list") {
+                let place = |name: &str| hosts.iter().position(|host| host == name).map(|n| n as u32);
+                assert!(!list::read(text, place).unwrap().is_empty());
+            } else {
+                SizeCdf::parse(text).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn each_experiment_runs_and_its_messages_arrive() {
+    for (folder, switches, links, hosts) in [("hpcc", 4, 5, 6), ("conweave", 4, 4, 4), ("inet-tub", 2, 1, 4)] {
+        let imported = imported(folder);
+        let beside = TempDir::new().unwrap();
+        for (name, text) in &imported.beside {
+            fs::write(beside.path().join(name), text).unwrap();
+        }
+        let runs = parse(&beside.path().join("x.toml"), &imported.scenario)
+            .unwrap_or_else(|errors| panic!("{}", errors.render(false)));
+        let scenario = &runs[0].scenario;
+        assert_eq!(scenario.check(), Ok(()));
+        assert_eq!((scenario.switches.len(), scenario.links.len(), scenario.hosts.len()), (switches, links, hosts));
+        let messages: usize = scenario.traffic.iter().map(|plan| plan.messages.len()).sum();
+        let mut sim = Sim::new(scenario).unwrap();
+        sim.run_until(scenario.end);
+        let done = sim.drain_completions().count();
+        assert!(messages > 0 && done * 10 > messages * 9, "{folder}: {done} of {messages}");
+    }
+}

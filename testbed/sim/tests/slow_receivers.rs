@@ -1,0 +1,111 @@
+//! Scenarios with slow receivers in virtual time: what they leave in their summaries.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::SystemTime;
+
+use weir_results::run_dir::{Provenance, RunDir, Summary, Window, read_summary};
+use weir_scenario::Scenario;
+use weir_scenario::file::{self, Expectation};
+use weir_sim::SimBackend;
+
+fn run(scenario: &Scenario) -> Summary {
+    let folder = tempfile::tempdir().unwrap();
+    let provenance = Provenance::new("0.1.0", ["weir".to_owned()], SystemTime::now());
+    let run = RunDir::create(folder.path(), &provenance).unwrap();
+    let backend = SimBackend { expects: Expectation::Flow, ns3_files: false };
+    let summary = backend.run(scenario, run, &mut |_| (), &AtomicBool::new(false)).unwrap();
+    assert_eq!(read_summary(folder.path()).unwrap(), summary);
+    let frames = summary.frames.as_ref().unwrap();
+    assert_eq!(frames.sides()[0], frames.sides()[1], "{frames:?}");
+    summary
+}
+
+/// Two hosts at a switch, of which H1 is slow while H0 sends to it, 1 MB at 40 Gb/s.
+fn pair(switch: &str, slow: &str, flow: &str) -> Summary {
+    let text = format!(
+        "[scenario]\nname = \"pair\"\nend = \"1ms\"\n[switch]\n{switch}\n[switch.pfc]\nreaction = \"0s\"\n\
+         [topology]\nkind = \"single\"\nhosts = 2\nrate = \"40Gbps\"\ndelay = \"1us\"\n\
+         [[slow_receivers]]\nhosts = [\"H1\"]\nrate = \"10Gbps\"\n{slow}\n\
+         [[flows]]\nfrom = \"H0\"\nto = \"H1\"\ntotal = \"1MB\"\n{flow}\n"
+    );
+    let runs = file::parse(Path::new("pair.toml"), &text);
+    run(&runs.unwrap_or_else(|errors| panic!("{}", errors.render(false))).remove(0).scenario)
+}
+
+fn gbps(window: &Window) -> [f64; 2] {
+    [0, 1].map(|flow| window.flows[flow].throughput_bps as f64 / 1e9)
+}
+
+/// Payload of so many Gb/s on the wire: 1,024 in 1,106 B.
+fn payload(gbps: f64) -> f64 {
+    gbps * 1_024.0 / 1_106.0
+}
+
+#[test]
+fn a_slow_receiver_slows_a_flow_to_another_host_down() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/slow-receiver.toml");
+    let summary = run(&file::load(&path).unwrap().remove(0).scenario);
+    assert_eq!((summary.failures.len(), summary.lossless), (0, true), "{:?}", summary.failures);
+    let [before, slow, after] = &summary.windows[..] else { panic!("three windows") };
+    for (flow, rate) in gbps(before).into_iter().enumerate() {
+        assert!((rate / payload(20.0) - 1.0).abs() < 0.02, "half of the link for flow {flow}: {rate}");
+    }
+    let [own, victim] = gbps(slow);
+    assert!((own / payload(10.0) - 1.0).abs() < 0.01, "{own}");
+    // Without PFC's head-of-line blocking it would have 30.
+    assert!(victim < payload(15.0), "{victim}");
+    let all: f64 = gbps(after).iter().sum();
+    assert!((all / payload(40.0) - 1.0).abs() < 0.02, "{all}");
+    let flow_control = summary.flow_control.unwrap();
+    assert!(flow_control.host_pauses_sent > 100 && flow_control.pauses_sent > 100, "{flow_control:?}");
+    let [host] = &summary.hosts[..] else { panic!("one slow host: {:?}", summary.hosts) };
+    let [class] = host.classes[..] else { panic!("one class: {host:?}") };
+    assert_eq!((host.name.as_str(), host.receive_rate_bps, class.class), ("R1", 10_000_000_000, 3));
+    assert_eq!((class.pauses_sent, class.receive_overflow), (flow_control.host_pauses_sent, 0));
+    assert!((host.xoff_bytes..=host.receive_buffer_bytes).contains(&class.receive_buffer_max_bytes), "{host:?}");
+}
+
+/// Without flow control a slow receiver loses what a lossless class must not lose, even if it is sent again.
+#[test]
+fn an_overflown_receive_buffer_of_a_lossless_class_fails_the_run() {
+    let none = "port.flow_control = \"none\"\n[switch.classes]\npreset = \"roce\"";
+    for again in ["", "retransmit = \"100us\"\nack_every = 1"] {
+        let summary = pair(none, "buffer = \"20KB\"", &format!("class = 3\n{again}"));
+        let [host] = &summary.hosts[..] else { panic!("one slow host") };
+        let lost = host.classes[0].receive_overflow;
+        let expected = format!("{lost} lossless frames were lost, as they found no room in receive buffers: H1 {lost}");
+        assert!(lost > 0 && summary.failures.contains(&expected), "{lost}: {:?}", summary.failures);
+        assert!(!summary.lossless);
+        let note = "slow receiver H1: no flow control, so that its buffer overflows";
+        assert!(summary.notes.iter().any(|of| of == note), "{:?}", summary.notes);
+        assert_eq!(summary.flow_control.unwrap().host_pauses_sent, 0);
+    }
+}
+
+#[test]
+fn a_class_that_is_not_lossless_may_lose_frames() {
+    let summary =
+        pair("[switch.classes]\npreset = \"roce\"", "buffer = \"60KB\"", "class = 0\ntransport = \"tcp-cubic\"");
+    assert_eq!((summary.failures.len(), summary.lossless), (0, true), "{:?}", summary.failures);
+    let lost = summary.hosts[0].classes[0].receive_overflow;
+    let note = format!("{lost} frames of classes that are not lossless found no room in the receive buffers of hosts");
+    assert!(lost > 0 && summary.notes.contains(&note), "{lost}: {:?}", summary.notes);
+}
+
+/// Each flow control slows the sender down in its own way, and none loses a frame.
+#[test]
+fn every_flow_control_protects_a_receive_buffer() {
+    let buffer = "[switch.buffer]\nsize = \"2MB\"\npolicy = \"static\"\n[switch.buffer.static]\nthreshold = \"300KB\"\n\
+                  [switch.classes]\npreset = \"roce\"";
+    for (kind, least) in [("pfc", 0), ("pause", 0), ("gfc-buffer", 1), ("gfc-time", 1), ("cbfc", 1)] {
+        let summary = pair(&format!("port.flow_control = \"{kind}\"\n{buffer}"), "", "class = 3\nmessage = \"1MB\"");
+        assert_eq!((summary.failures.len(), summary.lossless), (0, true), "{kind}: {:?}", summary.failures);
+        let host = &summary.hosts[0];
+        assert_eq!(host.classes[0].receive_overflow, 0, "{kind}");
+        assert!(host.messages_sent > 0, "{kind}: {host:?}");
+        let pauses = summary.flow_control.unwrap().host_pauses_sent;
+        assert_eq!(pauses == 0, least > 0, "{kind}: {pauses}");
+        assert!(!summary.notes.iter().any(|note| note.starts_with("slow receiver")), "{kind}: {:?}", summary.notes);
+    }
+}

@@ -1,0 +1,57 @@
+//! The switches that a command is given.
+
+use std::path::{Path, PathBuf};
+
+use weir_config::{ConfigErrors, SwitchConfig};
+use weir_experiments::Failure;
+use weir_switch_core::flow_control;
+
+/// Reads all files, and reports what is wrong in any of them: thresholds that break their theorem too, before anything starts.
+pub fn load_all(files: &[PathBuf]) -> Result<Vec<SwitchConfig>, Failure> {
+    let (mut switches, mut errors) = (Vec::new(), Vec::new());
+    if let Some(scenario) = files.iter().find(|file| is_scenario(file)) {
+        let name = scenario.display();
+        return Err(Failure::Argument(format!("{name} is a scenario and not a switch: weir testbed run {name}")));
+    }
+    for file in files {
+        match weir_config::load(file).and_then(|switch| flow_control::check(&switch).map(|()| switch)) {
+            Ok(switch) => switches.push(switch),
+            Err(wrong) => errors.push(wrong),
+        }
+    }
+    match ConfigErrors::joined(errors) {
+        Some(errors) => Err(errors.into()),
+        None => {
+            weir_config::check_together(&switches)?;
+            Ok(switches)
+        }
+    }
+}
+
+/// Whether a file is a scenario's, of which a switch's reader would only say that it knows none of its tables.
+fn is_scenario(file: &Path) -> bool {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    text.lines().any(|line| matches!(line.trim(), "[scenario]" | "[[switches]]"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unsafe_thresholds_are_wrong_input_of_every_command() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("lab.toml");
+        let with = |b_1: &str| {
+            let gfc = format!("{{ kind = \"gfc-buffer\", tau = \"60us\", b_m = \"300KB\", b_1 = \"{b_1}\" }}");
+            let port = |name| {
+                format!("[[ports]]\nname = \"{name}\"\ntap = \"{name}\"\nrate = \"10Gbps\"\nflow_control = {gfc}\n")
+            };
+            std::fs::write(&file, format!("[classes]\nlossless = [3]\n{}{}", port("a"), port("b"))).unwrap();
+            load_all(std::slice::from_ref(&file))
+        };
+        assert!(with("150KB").is_ok());
+        let Err(Failure::Input(errors)) = with("151KB") else { panic!("accepted") };
+        assert_eq!(errors.iter().map(|error| error.line()).collect::<Vec<_>>(), [Some(7), Some(12)]);
+    }
+}
