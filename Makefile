@@ -12,7 +12,7 @@ PYTHON := .venv/bin/python
 # Says what it does and how long it took.
 STEP := scripts/step
 # What is tested in release mode is chosen in one way, so that Cargo resolves one set of features and builds each crate once.
-IN_RELEASE := -p weir-dpdk-driver -p weir -p weir-testbed
+IN_RELEASE := -p weir-dpdk-driver -p weir-real -p weir-sim -p weir
 # Network namespaces need root.
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 
@@ -76,7 +76,7 @@ lab: build ## Namespaces as hosts, joined by the switch: ping and iperf3 (root)
 bench: setup ## Benchmarks: the MMU, flow control, virtual time, forwarding beside testpmd, the delay from Xoff to PAUSE
 	@$(STEP) "benchmark of the MMU" $(CARGO) bench -p weir-mmu --bench admit_release
 	@$(STEP) "benchmark of flow control" $(CARGO) bench -p weir-flowctl --bench decisions
-	@$(STEP) "benchmark of virtual time" $(CARGO) bench -p weir-testbed --no-default-features --bench virtual_time
+	@$(STEP) "benchmark of virtual time" $(CARGO) bench -p weir-sim --bench virtual_time
 	@$(STEP) "benchmark of netdev ports" $(CARGO) bench -p weir-dpdk-io --bench netdev
 	@$(STEP) "benchmarks on DPDK" $(CARGO) bench -p weir-dpdk-driver
 

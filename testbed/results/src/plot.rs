@@ -10,7 +10,7 @@
 //! is lost on white. After the seventh name they come again: dashed, with squares for markers, and on pale bars.
 //!
 //! ```
-//! use crate::plot::{Figure, Interval, Line, Marker, Panel, Style, XAxis};
+//! use weir_results::plot::{Figure, Interval, Line, Marker, Panel, Style, XAxis};
 //!
 //! let categories = ["PFC", "GFC"].map(str::to_owned).to_vec();
 //! let measured = Line {

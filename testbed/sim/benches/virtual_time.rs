@@ -1,8 +1,8 @@
 //! What virtual time costs: packet-hops a CPU-second of one core, and memory a host and a packet in flight, for fabrics of
 //! the papers under DCQCN; and how the cost of a packet-hop grows with the number of hosts.
 //!
-//! A packet-hop is a frame put on a link: data, acknowledgements, notifications and PFC alike. `cargo bench -p weir-testbed
-//! --no-default-features --bench virtual_time [-- NAME]`; with `-- --instructions` a small fabric runs under callgrind, and the
+//! A packet-hop is a frame put on a link: data, acknowledgements, notifications and PFC alike. `cargo bench -p weir-sim
+//! --bench virtual_time [-- NAME]`; with `-- --instructions` a small fabric runs under callgrind, and the
 //! instructions of a packet-hop are held against a limit, which wall time on a shared machine could not be.
 
 use std::path::Path;

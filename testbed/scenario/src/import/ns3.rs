@@ -2,11 +2,11 @@
 //! ConWeave's (conweave-project/conweave-ns3) and those of inet-tub/ns3-datacenter.
 //!
 //! ```no_run
-//! use crate::import::ns3::{Options, Sources, import};
+//! use weir_scenario::import::ns3::{Options, Sources, import};
 //!
 //! let sources = Sources::find(&["mix".into()])?;
 //! let imported = import(&sources, &Options { stem: "clos".to_owned(), ..Options::default() })?;
-//! # Ok::<(), crate::import::ImportErrors>(())
+//! # Ok::<(), weir_scenario::import::ImportErrors>(())
 //! ```
 //!
 //! `docs/IMPORT.md` has what becomes of what.

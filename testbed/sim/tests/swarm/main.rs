@@ -32,7 +32,7 @@ fn whatever_is_drawn_keeps_its_promises() {
             Ok(outcome) => println!("seed {seed}: {outcome}; {}", case.promises),
             Err(panic) => {
                 println!(
-                    "# seed {seed}, again: SWARM_SEED={seed} cargo test -p weir-testbed --no-default-features --test swarm\n\
+                    "# seed {seed}, again: SWARM_SEED={seed} cargo test -p weir-sim --test swarm\n\
                      # {}\n{}",
                     case.promises, case.text
                 );
