@@ -35,7 +35,7 @@
 //! };
 //! let figure = Figure { title: "A ring".to_owned(), columns: 1, panels: vec![panel] };
 //! assert!(figure.to_svg()?.contains("as the paper states"));
-//! # Ok::<(), crate::plot::PlotError>(())
+//! # Ok::<(), weir_results::plot::PlotError>(())
 //! ```
 
 mod axis;

@@ -3,7 +3,7 @@
 //! | module | is |
 //! |---|---|
 //! | [`Scenario`] | switches, links, hosts and flows: what a backend runs |
-//! | [`file`] | the same as a TOML file, with runs that differ in the switches' settings |
+//! | [`mod@file`] | the same as a TOML file, with runs that differ in the switches' settings |
 //! | [`topology`] | fabrics of switches, hosts and links, and the shortest ways through them |
 //! | [`workload`] | who sends what to whom when: flow sizes, arrivals, patterns |
 //! | [`link`] | what is made to go wrong on a link |
