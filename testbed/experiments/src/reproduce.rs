@@ -1,7 +1,7 @@
 //! `weir reproduce`: a paper's figure out of Weir, by one command, with a verdict.
 //!
-//! An [`experiment`] is a folder of data: a scenario, its sweeps, and what the paper says. Its points run as a sweep's do; what
-//! they came to are [`rows`], of which [`measure`]s are read, and of these the [`verdict`]. [`figure`] draws, [`outcome`] prints, [`page`] is for
+//! An `experiment` is a folder of data: a scenario, its sweeps, and what the paper says. Its points run as a sweep's do; what
+//! they came to are `rows`, of which `measure`s are read, and of these the `verdict`. `figure` draws, `outcome` prints, `page` is for
 //! colleagues.
 
 mod check;

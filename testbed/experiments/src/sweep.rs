@@ -1,7 +1,7 @@
 //! `weir sweep`: many runs of one scenario in virtual time, with parameters varied, as one table.
 //!
-//! [`mod@file`] is what the user writes, [`plan`] all its points, checked. Each [`point`] runs in a process of its own, some at a time
-//! ([`workers`]), and leaves a folder in the sweep's [`directory`]; [`results`] are made of those alone, so that it does not matter
+//! `file` is what the user writes, `plan` all its points, checked. Each `point` runs in a process of its own, some at a time
+//! (`workers`), and leaves a folder in the sweep's `directory`; `results` are made of those alone, so that it does not matter
 //! which machine or call ran which point.
 
 mod columns;
