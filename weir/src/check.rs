@@ -2,19 +2,24 @@
 
 mod buffer;
 mod flow_control;
+#[cfg(feature = "dpdk")]
 mod losses;
+#[cfg_attr(not(feature = "dpdk"), path = "check/no_machine.rs")]
+mod machine;
+#[cfg(feature = "dpdk")]
 mod nics;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "dpdk")]
 mod trial;
 mod warnings;
 
+#[cfg(feature = "dpdk")]
 pub use trial::try_devices;
 
 use std::path::PathBuf;
 
 use weir_config::{SwitchConfig, Trust};
-use weir_dpdk_driver::{Memory, Placement};
 use weir_experiments::Failure;
 use weir_experiments::table::{Table, count};
 use weir_mmu::{BufferLayout, Headroom};
@@ -22,14 +27,14 @@ use weir_switch_core::buffer::{buffer_layout, buffer_policy};
 use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_units::{Bytes, Class};
 
-use crate::below_rate;
 use crate::switches::load_all;
+use machine::Machine;
 
 /// Checks the files and prints what they mean.
 pub fn check(files: &[PathBuf]) -> Result<(), Failure> {
     let switches = load_all(files)?;
     // What the file says is of interest even where this machine lacks what it names, so that comes last.
-    let placement = Placement::new(&switches, &weir_dpdk_io::cpu::allowed(), 0);
+    let machine = Machine::new(&switches);
     for (index, switch) in switches.iter().enumerate() {
         let layout = buffer_layout(switch).map_err(|error| error.at_line(switch))?;
         let rates: Vec<_> = switch.ports.iter().map(|port| port.rate.unwrap_or(RATE_UNKNOWN)).collect();
@@ -40,37 +45,13 @@ pub fn check(files: &[PathBuf]) -> Result<(), Failure> {
         print!("{}", buffer::thresholds(switch, &layout, &*policy));
         print_ports(switch, &layout);
         print!("{}", flow_control::flow_control(switch).map_err(|error| error.at_line(switch))?);
-        if let Ok(placement) = &placement {
-            print_lcores(placement, index);
-        }
-        println!("  {}", below_rate::catch_up(switch));
-        for unknown in losses::unknown_losses(switch) {
-            println!("  {unknown}");
-        }
+        machine.print_switch(index, switch);
         for warning in warnings::warnings(switch, &layout) {
             println!("  warning: {warning}");
         }
         println!();
     }
-    let lcores = placement.as_ref().map_or(1, |placement| placement.cpus.len());
-    let memory = Memory::of(&switches, lcores, 0);
-    print_memory(&switches, memory);
-    nics::print_nics(&switches, memory, placement.as_ref().map_or(&[], |placement| &placement.cpus));
-    placement?;
-    weir_dpdk_driver::check_machine(&switches)?;
-    for socket in weir_dpdk_driver::check_devices(&switches)? {
-        println!("{} is left by an instance that is dead; weir run removes it", socket.display());
-    }
-    println!("everything that the configuration names is on this machine");
-    Ok(())
-}
-
-fn print_lcores(placement: &Placement, switch: usize) {
-    let placed = &placement.switches[switch];
-    println!("  lcores ({}):", layout_name(placed.plan.layout));
-    for (role, on) in placed.plan.lcores.iter().zip(&placed.on) {
-        println!("    CPU {}: {role}", placement.cpus[*on]);
-    }
+    machine.conclude(&switches)
 }
 
 fn print_classes(switch: &SwitchConfig) {
@@ -120,32 +101,4 @@ pub(crate) fn put_together<'n>(said: impl IntoIterator<Item = (String, &'n str)>
         }
     }
     together
-}
-
-fn print_memory(switches: &[SwitchConfig], memory: Memory) {
-    let by = if switches.iter().all(|switch| switch.buffer.cell_bytes == 1) {
-        "one for each smallest frame (64 B) that the buffer holds, since accounting is in bytes"
-    } else {
-        "one for each cell of the buffer, so the cells and never the mbufs run out"
-    };
-    let replayed = match memory.replayed {
-        0 => String::new(),
-        frames => format!(", {} for the capture files that are replayed without end", count(u64::from(frames))),
-    };
-    println!(
-        "packet memory: {} mbufs for the buffer ({by}), {} on their way in and out{replayed}, {} for control frames: {} in all",
-        count(u64::from(memory.buffered)),
-        count(u64::from(memory.in_flight)),
-        count(u64::from(memory.control)),
-        format_args!("{} MiB", memory.bytes().get() >> 20)
-    );
-}
-
-fn layout_name(layout: weir_config::Layout) -> &'static str {
-    match layout {
-        weir_config::Layout::Auto => "auto",
-        weir_config::Layout::Single => "all on one lcore",
-        weir_config::Layout::RxTx => "RX+FWD / TX",
-        weir_config::Layout::RxFwdTx => "RX / FWD / TX",
-    }
 }

@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering;
 use weir_config::ConfigErrors;
 use weir_experiments::Failure;
 use weir_experiments::experiment::{self, Backend};
+use weir_experiments::real_frames::{self, fitting_dilation};
 use weir_nic::host::CongestionControl;
-use weir_real::{DpdkBackend, fitting_dilation};
 use weir_results::record::Progress;
 use weir_results::run_dir::{RunDir, RunDirError, Summary};
 use weir_scenario::Scenario;
@@ -29,7 +29,7 @@ pub struct DemoArguments {
     bursts: Vec<u8>,
     /// What runs it: dpdk, with real frames by a clock of this machine; or sim, in virtual time, which takes seconds and is the
     /// same on every machine.
-    #[arg(long, default_value = "dpdk", value_name = "NAME")]
+    #[arg(long, default_value_t = Backend::best(), value_enum, value_name = "NAME")]
     backend: Backend,
     /// A host of its own at each burst port, in place of one host whose port the others copy.
     #[arg(long)]
@@ -175,9 +175,9 @@ fn introduce(arguments: &DemoArguments, bursts: &[u8], scenarios: &[Scenario], (
 type Planned<'a> = (&'a Scenario, RunDir, &'a mut Compared);
 
 fn run_on_dpdk<'a>(scenarios: &[Scenario], planned: impl Iterator<Item = Planned<'a>>) -> Result<(), Failure> {
-    let backend = DpdkBackend::start(scenarios)?;
+    let backend = real_frames::Backend::start(scenarios)?;
     for (scenario, run, compared) in planned {
-        compared.summary = with_bar(&compared.label, scenario, |observe| Ok(backend.run(scenario, run, observe)?))?;
+        compared.summary = with_bar(&compared.label, scenario, |observe| backend.run(scenario, run, observe))?;
     }
     Ok(())
 }

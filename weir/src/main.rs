@@ -2,15 +2,22 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "dpdk")]
 mod below_rate;
 mod check;
 mod demo;
 mod import;
+#[cfg(feature = "dpdk")]
 mod losses;
+#[cfg(feature = "dpdk")]
 mod netdevs;
+#[cfg(feature = "dpdk")]
 mod peers;
+#[cfg(feature = "dpdk")]
 mod run;
+#[cfg(feature = "dpdk")]
 mod storms;
+#[cfg(feature = "dpdk")]
 mod summary;
 mod switches;
 
@@ -35,7 +42,15 @@ enum Command {
     /// Run the switches of these files until SIGINT or SIGTERM.
     ///
     /// Several files are several switches in one process. What follows `--` goes to DPDK's EAL as it is.
+    #[cfg(feature = "dpdk")]
     Run(run::RunArguments),
+    /// Runs switches where this command is built with DPDK, which it is not.
+    #[cfg(not(feature = "dpdk"))]
+    #[command(hide = true)]
+    Run {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        _arguments: Vec<String>,
+    },
     /// The SPFC paper's victim experiment with emulated RDMA hosts and real frames: no NIC, no root, no hugepages.
     Demo(demo::DemoArguments),
     /// Experiments of several switches and hosts, as a scenario's file describes them.
@@ -58,18 +73,23 @@ enum Command {
     #[command(subcommand)]
     Import(import::Command),
     /// Check files and print what follows from them: buffer partition, thresholds, headroom, lcores, memory.
-    ///
-    /// With --try it starts DPDK and tries the first two ports of a file, which are cabled to each other: frames of all lengths
-    /// and tags both ways, PFC and PAUSE, link and counters. It prints a row for the table in docs/DEVICES.md; the exit code is
-    /// 1 if the devices are not fit for lossless ports.
+    #[cfg_attr(
+        feature = "dpdk",
+        doc = "",
+        doc = "With --try it starts DPDK and tries the first two ports of a file, which are cabled to each other: frames of all",
+        doc = "lengths and tags both ways, PFC and PAUSE, link and counters. It prints a row for the table in docs/DEVICES.md; the",
+        doc = "exit code is 1 if the devices are not fit for lossless ports."
+    )]
     Check {
         /// Configurations of the switches.
         #[arg(required = true, value_name = "SWITCH.toml")]
         files: Vec<PathBuf>,
         /// Try the first two ports, which are cabled to each other.
+        #[cfg(feature = "dpdk")]
         #[arg(long = "try")]
         try_devices: bool,
         /// Arguments for DPDK's EAL, with --try.
+        #[cfg(feature = "dpdk")]
         #[arg(last = true, value_name = "EAL ARGS", requires = "try_devices")]
         eal: Vec<String>,
     },
@@ -87,13 +107,17 @@ fn main() -> ExitCode {
         .with_writer(std::io::stderr)
         .init();
     let result = match arguments.command {
+        #[cfg(feature = "dpdk")]
         Command::Run(arguments) => run::run(&arguments),
+        #[cfg(not(feature = "dpdk"))]
+        Command::Run { .. } => weir_experiments::real_frames::check_machine(&[]),
         Command::Demo(arguments) => demo::demo(&arguments),
         Command::Testbed(testbed::Command::Run(arguments)) => testbed::run(&arguments),
         Command::Sweep(arguments) => sweep::sweep(&arguments),
         Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
         Command::Report(arguments) => report::report(&arguments),
         Command::Import(import::Command::Ns3(arguments)) => import::ns3(&arguments),
+        #[cfg(feature = "dpdk")]
         Command::Check { files, try_devices: true, eal } => check::try_devices(&files, &eal),
         Command::Check { files, .. } => check::check(&files),
     };

@@ -12,7 +12,7 @@ use weir_results::run_dir::{Provenance, RunDir, RunDirError, Summary};
 use weir_scenario::Scenario;
 use weir_units::{Span, Time};
 
-use crate::Failure;
+use crate::{Failure, real_frames};
 
 /// What runs scenarios.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Deserialize)]
@@ -28,6 +28,11 @@ pub enum Backend {
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("WEIR_COMMIT"), ")");
 
 impl Backend {
+    /// Real frames, where they are built in.
+    pub fn best() -> Backend {
+        if real_frames::ARE_BUILT { Backend::Dpdk } else { Backend::Sim }
+    }
+
     /// As options have it.
     pub fn name(self) -> &'static str {
         match self {

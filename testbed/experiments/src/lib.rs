@@ -12,7 +12,7 @@
 pub mod experiment;
 mod failure;
 pub mod files;
-mod real_frames;
+pub mod real_frames;
 pub mod report;
 pub mod reproduce;
 pub mod run;

@@ -67,10 +67,9 @@ mod left_out {
 
     /// Refuses them all.
     pub fn check_machine(_: &[Scenario]) -> Result<(), Failure> {
-        Err(Failure::Argument(
-            "real frames need DPDK, and this weir is built without it (feature `dpdk`); virtual time needs none: --backend sim"
-                .to_owned(),
-        ))
+        let words = "ports and real frames need DPDK, and this weir is built without it: install libdpdk and clang (make setup does) \
+                     and build with the feature `dpdk`, which is the default; virtual time needs none: --backend sim";
+        Err(Failure::Argument(words.to_owned()))
     }
 
     impl Backend {

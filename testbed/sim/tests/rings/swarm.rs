@@ -33,9 +33,7 @@ fn seeds(by_default: u64) -> std::ops::Range<u64> {
 }
 
 fn context(seed: u64, test: &str) -> String {
-    format!(
-        "seed {seed} (again: RINGS_SEED={seed} cargo test -p weir-sim --test rings {test})"
-    )
+    format!("seed {seed} (again: RINGS_SEED={seed} cargo test -p weir-sim --test rings {test})")
 }
 
 #[test]

@@ -1,0 +1,87 @@
+//! What the switches take of this machine: lcores, memory, devices.
+
+use weir_config::SwitchConfig;
+use weir_dpdk_driver::{DriverError, Memory, Placement};
+use weir_experiments::Failure;
+use weir_experiments::table::count;
+
+use super::{losses, nics};
+use crate::below_rate;
+
+/// This machine, and where the switches' lcores are on it, if it has the CPUs for them.
+pub struct Machine {
+    placement: Result<Placement, DriverError>,
+}
+
+impl Machine {
+    /// The machine for these switches.
+    pub fn new(switches: &[SwitchConfig]) -> Machine {
+        Machine { placement: Placement::new(switches, &weir_dpdk_io::cpu::allowed(), 0) }
+    }
+
+    /// Prints a switch's lcores, what they may catch up, and what its devices can't tell.
+    pub fn print_switch(&self, index: usize, switch: &SwitchConfig) {
+        if let Ok(placement) = &self.placement {
+            print_lcores(placement, index);
+        }
+        println!("  {}", below_rate::catch_up(switch));
+        for unknown in losses::unknown_losses(switch) {
+            println!("  {unknown}");
+        }
+    }
+
+    /// Prints the memory and the NICs of all switches.
+    ///
+    /// # Errors
+    /// What the configuration names and this machine lacks.
+    pub fn conclude(self, switches: &[SwitchConfig]) -> Result<(), Failure> {
+        let placement = self.placement;
+        let lcores = placement.as_ref().map_or(1, |placement| placement.cpus.len());
+        let memory = Memory::of(switches, lcores, 0);
+        print_memory(switches, memory);
+        nics::print_nics(switches, memory, placement.as_ref().map_or(&[], |placement| &placement.cpus));
+        placement?;
+        weir_dpdk_driver::check_machine(switches)?;
+        for socket in weir_dpdk_driver::check_devices(switches)? {
+            println!("{} is left by an instance that is dead; weir run removes it", socket.display());
+        }
+        println!("everything that the configuration names is on this machine");
+        Ok(())
+    }
+}
+
+fn print_lcores(placement: &Placement, switch: usize) {
+    let placed = &placement.switches[switch];
+    println!("  lcores ({}):", layout_name(placed.plan.layout));
+    for (role, on) in placed.plan.lcores.iter().zip(&placed.on) {
+        println!("    CPU {}: {role}", placement.cpus[*on]);
+    }
+}
+
+fn print_memory(switches: &[SwitchConfig], memory: Memory) {
+    let by = if switches.iter().all(|switch| switch.buffer.cell_bytes == 1) {
+        "one for each smallest frame (64 B) that the buffer holds, since accounting is in bytes"
+    } else {
+        "one for each cell of the buffer, so the cells and never the mbufs run out"
+    };
+    let replayed = match memory.replayed {
+        0 => String::new(),
+        frames => format!(", {} for the capture files that are replayed without end", count(u64::from(frames))),
+    };
+    println!(
+        "packet memory: {} mbufs for the buffer ({by}), {} on their way in and out{replayed}, {} for control frames: {} in all",
+        count(u64::from(memory.buffered)),
+        count(u64::from(memory.in_flight)),
+        count(u64::from(memory.control)),
+        format_args!("{} MiB", memory.bytes().get() >> 20)
+    );
+}
+
+fn layout_name(layout: weir_config::Layout) -> &'static str {
+    match layout {
+        weir_config::Layout::Auto => "auto",
+        weir_config::Layout::Single => "all on one lcore",
+        weir_config::Layout::RxTx => "RX+FWD / TX",
+        weir_config::Layout::RxFwdTx => "RX / FWD / TX",
+    }
+}
