@@ -70,7 +70,9 @@ impl ClassLimits {
     /// In debug builds, if the peer sets any.
     pub fn set_line(&mut self, now: Time, line: BitRate) {
         debug_assert!(self.rated == 0, "GFC is made for a rate");
-        for ClassLimit { configured, is_line, limiter } in self.classes.iter_mut().flat_map(|classes| classes.iter_mut()) {
+        for ClassLimit { configured, is_line, limiter } in
+            self.classes.iter_mut().flat_map(|classes| classes.iter_mut())
+        {
             if *is_line {
                 *configured = line;
             }

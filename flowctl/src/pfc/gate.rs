@@ -38,11 +38,7 @@ struct PauseTimer {
 impl Gate {
     /// An open gate; pause times count in quanta of the port's rate.
     pub fn new(quantum: Quantum) -> Gate {
-        Gate {
-            maybe_paused: AtomicU8::new(0),
-            quantum: AtomicU64::new(quantum.to_bits()),
-            classes: Default::default(),
-        }
+        Gate { maybe_paused: AtomicU8::new(0), quantum: AtomicU64::new(quantum.to_bits()), classes: Default::default() }
     }
 
     /// Pauses that come from now on count in these quanta. One under way keeps its end. From any thread.
