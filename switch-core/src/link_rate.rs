@@ -34,7 +34,7 @@ pub(crate) struct LinkRate {
 /// What became of a port's rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateChange {
-    /// C until now.
+    /// C until now. The same where the link has the speed that was assumed.
     pub before: BitRate,
     /// Whether the buffer's policy goes by the new one. It can't where it counts no window of so many bytes.
     pub policy_follows: bool,
@@ -42,7 +42,7 @@ pub struct RateChange {
 
 impl Shared {
     /// Tells the pipeline the speed of a port's link, from the control thread. Says what became of the rate of a port that has
-    /// none configured; `None` if that is as it was, and for a port with a rate.
+    /// none configured; `None` if this speed was told before, and for a port with a rate.
     ///
     /// Lcores take it over without waiting for each other. A pause under way keeps its end, at either end of the link; one that
     /// the port has out is repeated at once. A driver that serves ports singly has this one served now
@@ -52,20 +52,18 @@ impl Shared {
         if link.of_link() == Some(speed) {
             return None;
         }
-        let before = link.get();
-        let changes = link.follows && speed != before;
-        let mut change = RateChange { before, policy_follows: true };
+        let mut change = RateChange { before: link.get(), policy_follows: true };
         for id in std::iter::once(port).chain(self.clones_of(port)) {
             let state = self.port(id);
             state.rate.set(speed);
-            if changes {
+            if link.follows {
                 state.regulator.set_rate(speed);
                 let rate = PortRate { line: speed, fill: self.charge.fill_rate(speed) };
                 change.policy_follows &= self.mmu.set_rate(id, rate);
             }
         }
         self.port(port).note_new_rate();
-        changes.then_some(change)
+        link.follows.then_some(change)
     }
 }
 

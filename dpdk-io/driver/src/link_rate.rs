@@ -83,11 +83,15 @@ impl Turn {
     }
 }
 
-/// Says that a port has its link's new rate, and what can't follow.
+/// Says that a port has its link's rate, and what can't follow.
 pub(crate) fn tell(switch: &SwitchConfig, config: &PortConfig, rate: BitRate, change: &RateChange) {
     let (switch_name, port) = (&switch.name, &config.name);
-    tracing::info!(switch = %switch_name, %port, "the port has its link's new rate, {rate} (was {})", change.before);
-    if rate > change.before {
+    if rate == change.before {
+        tracing::info!(switch = %switch_name, %port, "the port has its link's rate, {rate}, as was assumed");
+    } else {
+        tracing::info!(switch = %switch_name, %port, "the port has its link's new rate, {rate} (was {})", change.before);
+    }
+    if rate >= change.before {
         warn_of_headroom(switch, config, rate);
     }
     if !change.policy_follows {

@@ -50,7 +50,10 @@ impl Abm {
             windows: Windows::of(interval),
             ingress: side(),
             egress: side(),
-            reciprocal: rates.iter().map(|rate| Some(reciprocal(*rate, interval)?.into())).collect::<Option<_>>()?,
+            reciprocal: rates
+                .iter()
+                .map(|rate| Some(AtomicU64::new(reciprocal(*rate, interval)?)))
+                .collect::<Option<_>>()?,
         })
     }
 

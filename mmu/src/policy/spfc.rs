@@ -36,7 +36,10 @@ impl Spfc {
     /// than [`Windows::BYTES_MAX`] at C, more than it counts.
     pub fn new(alpha: Alpha, k_spfc: u32, tc: Span, rates: &[BitRate]) -> Option<Spfc> {
         let port = |rate: &BitRate| {
-            Some(Port { departures: CachePadded::default(), victim_from: victim_from(*rate, k_spfc, tc)?.into() })
+            Some(Port {
+                departures: CachePadded::default(),
+                victim_from: AtomicU64::new(victim_from(*rate, k_spfc, tc)?),
+            })
         };
         let ports = rates.iter().map(port).collect::<Option<_>>()?;
         Some(Spfc { threshold: DynamicThreshold::new(alpha), k_spfc, tc, windows: Windows::of(tc), ports })
