@@ -212,9 +212,9 @@ mod tests {
     fn headroom_that_is_too_small_for_the_new_rate_is_told() {
         let told = |more, rate| short_headroom(&switch("pci = \"81:00.0\"", more), &port("pci = \"81:00.0\""), rate);
         assert_eq!(told("", BitRate::gbps(1)), None);
-        let warning = told("", BitRate::gbps(100)).unwrap();
-        assert!(warning.starts_with("headroom is 10KB, less than the ") && warning.contains("at 100Gbps"), "{warning}");
-        assert_eq!(told("[classes]\nlossless = []\n", BitRate::gbps(100)), None);
+        let warning = told("", BitRate::gbps(400)).unwrap();
+        assert!(warning.starts_with("headroom is 10KB, less than the ") && warning.contains("at 400Gbps"), "{warning}");
+        assert_eq!(told("[classes]\nlossless = []\n", BitRate::gbps(400)), None);
     }
 
     #[test]
