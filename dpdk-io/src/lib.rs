@@ -64,7 +64,7 @@ pub use lcore::{Lcore, LcoreHandle, LcorePanic};
 pub use losses::{DeviceLosses, DriverKnowledge, LossCause, LossMeter, Losses, driver_knowledge};
 pub use mbuf::Mbuf;
 pub use mempool::{DEFAULT_DATA_ROOM, HEADROOM, Mempool, MempoolConfig, Placement, data_room_for, mempool_bytes};
-pub use netdev::{NetdevOptions, ring_slots};
+pub use netdev::{NetdevOptions, netdev_speed_mbps, ring_slots};
 pub use netlink::{Interface, InterfaceCounters, NetdevEvent, NetdevEvents};
 pub use pdump::pdump_init;
 pub use port::{DeviceInfo, Link, PORTS_MAX, Port, PortEntry};

@@ -14,6 +14,7 @@ mod ring;
 mod transmitter;
 
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixDatagram;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -60,6 +61,15 @@ pub fn ring_slots(rate_bps: u64, gap_ms: u32, mtu: u16) -> u32 {
 const RING_SLOTS_MIN: u32 = 2048;
 const RING_FRAME_BYTES: u64 = 256;
 const RING_BYTES_MAX: u64 = 32 << 20;
+
+/// The speed in Mb/s that the kernel's interface of this name has now, as its driver says: virtual ones make one up. `None` if
+/// it has none, or is gone. Takes a lock of the whole kernel's, so that it is not to be asked all the time.
+pub fn netdev_speed_mbps(name: &str) -> Option<u32> {
+    // Any socket will do.
+    let socket = OwnedFd::from(UnixDatagram::unbound().ok()?);
+    let interface = Interface::find(&socket, name).ok()?;
+    interface.speed_mbps(&socket).ok().filter(|mbps| *mbps > 0)
+}
 
 /// The interface behind a port, from attaching to closing. Its queues have parts of their own.
 #[derive(Debug)]

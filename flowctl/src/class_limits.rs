@@ -33,7 +33,9 @@ pub struct Followed {
 
 #[derive(Debug)]
 struct ClassLimit {
+    /// Without a limit by configuration, the line's.
     configured: BitRate,
+    is_line: bool,
     limiter: RateLimiter,
 }
 
@@ -48,7 +50,7 @@ impl ClassLimits {
             rates.map(|rate| {
                 let (configured, mut limiter) = (rate.unwrap_or(line), RateLimiter::new(line, slack));
                 limiter.set_rate(Time::ZERO, configured);
-                ClassLimit { configured, limiter }
+                ClassLimit { configured, is_line: rate.is_none(), limiter }
             })
         };
         ClassLimits {
@@ -58,6 +60,24 @@ impl ClassLimits {
             rated,
             aged: 0,
             ages_at: Time::NEVER,
+        }
+    }
+
+    /// The port has the rate `line` from `now` on: limits are cut to it. Not for a port whose peer sets rates, which are parts of
+    /// the line's.
+    ///
+    /// # Panics
+    /// In debug builds, if the peer sets any.
+    pub fn set_line(&mut self, now: Time, line: BitRate) {
+        debug_assert!(self.rated == 0, "GFC is made for a rate");
+        for ClassLimit { configured, is_line, limiter } in
+            self.classes.iter_mut().flat_map(|classes| classes.iter_mut())
+        {
+            if *is_line {
+                *configured = line;
+            }
+            limiter.set_line(now, line);
+            limiter.set_rate(now, *configured);
         }
     }
 
@@ -86,7 +106,7 @@ impl ClassLimits {
         let mut aged = 0;
         self.ages_at = Time::NEVER;
         for class in Class::in_mask(self.rated) {
-            let ClassLimit { configured, limiter } = &mut classes[class.index()];
+            let ClassLimit { configured, limiter, .. } = &mut classes[class.index()];
             let told = rates.told(class);
             if told.until <= now {
                 aged |= class.bit();
@@ -108,7 +128,7 @@ impl ClassLimits {
     pub fn poll(&mut self, late: &LatePolls, waited: u8) {
         let Some(classes) = &mut self.classes else { return };
         for class in Class::in_mask(self.limited) {
-            let ClassLimit { configured, limiter } = &mut classes[class.index()];
+            let ClassLimit { configured, limiter, .. } = &mut classes[class.index()];
             let claim = match waited & class.bit() != 0 {
                 true if limiter.rate() < *configured => Claim::Base,
                 true => Claim::Bound,
@@ -245,6 +265,22 @@ mod tests {
         assert!((41..=42).contains(&slowed) && (162..=164).contains(&limited), "{slowed}, {limited}");
         let [line, limited] = sent(0, 0);
         assert!((162..=164).contains(&line) && (1..=3).contains(&limited), "idle: {line}, {limited}");
+    }
+
+    #[test]
+    fn a_limit_is_cut_to_the_lines_new_rate_and_comes_back() {
+        let free = Regulator::new(&Mechanism::None, LINE, 0);
+        let mut limits = ClassLimits::new(LINE, Span::ZERO, only(SLOW, BitRate::gbps(3)), &free);
+        limits.set_line(Time::ZERO, BitRate::gbps(1));
+        assert_eq!(limits.rate(SLOW), Some(BitRate::gbps(1)));
+        limits.send(Time::ZERO, SLOW, Bytes::new(1_500));
+        assert_eq!(limits.next_wakeup(SLOW.bit(), &free), Time::from_nanos(12_000));
+        limits.set_line(Time::from_nanos(6_000), BitRate::gbps(25));
+        assert_eq!(limits.rate(SLOW), Some(BitRate::gbps(3)), "its own");
+        assert_eq!(limits.next_wakeup(SLOW.bit(), &free), Time::from_nanos(6_000 + 2_000));
+        let mut none = ClassLimits::new(LINE, Span::ZERO, [None; CLASSES], &free);
+        none.set_line(Time::ZERO, BitRate::gbps(1));
+        assert!(none.are_none());
     }
 
     #[test]

@@ -72,6 +72,12 @@ pub enum Mechanism {
 }
 
 impl Mechanism {
+    /// Whether its parameters are reckoned from the port's rate, as those of GFC and CBFC are: a port that speaks it keeps its
+    /// rate. Pauses count in quanta, at whatever rate.
+    pub fn is_made_for_a_rate(&self) -> bool {
+        !matches!(self, Mechanism::None | Mechanism::Pfc { .. } | Mechanism::Pause { .. })
+    }
+
     /// Whether what is told goes by the queues' lengths as they are: each arrival and departure may make a message due.
     pub fn goes_by_length(&self) -> bool {
         matches!(self, Mechanism::GfcBuffer { .. } | Mechanism::GfcPulse { .. } | Mechanism::GfcConceptual { .. })

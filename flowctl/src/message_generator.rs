@@ -140,6 +140,18 @@ impl MessageGenerator {
         MessageGenerator { classes, kind }
     }
 
+    /// The port has another rate from `now` on.
+    ///
+    /// # Panics
+    /// In debug builds, if the mechanism [is made for a rate](Mechanism::is_made_for_a_rate).
+    pub fn set_rate(&mut self, now: Time, rate: BitRate) {
+        match &mut self.kind {
+            Kind::None => {}
+            Kind::Pause(generator) => generator.set_quantum(now, Quantum::at(rate)),
+            _ => debug_assert!(false, "GFC and CBFC are made for a rate"),
+        }
+    }
+
     /// The frame due at `now`.
     #[inline]
     pub fn poll(

@@ -18,6 +18,14 @@ impl Quantum {
         Quantum { span_q16: (ps_q16 / u128::from(rate.as_bps())) as u64 }
     }
 
+    pub(crate) fn to_bits(self) -> u64 {
+        self.span_q16
+    }
+
+    pub(crate) fn from_bits(span_q16: u64) -> Quantum {
+        Quantum { span_q16 }
+    }
+
     /// The time of `n` quanta, rounded down to a picosecond.
     #[inline]
     pub fn times(self, n: u16) -> Span {

@@ -58,6 +58,12 @@ impl RateLimiter {
         self.rate
     }
 
+    /// Sets the line rate C, to which R_r is cut.
+    pub fn set_line(&mut self, now: Time, line: BitRate) {
+        self.line = line;
+        self.set_rate(now, self.rate);
+    }
+
     /// Sets R_r, cut to [`RATE_MIN`] and the line rate, with effect on the wait under way. Setting the rate that is
     /// set costs a comparison.
     pub fn set_rate(&mut self, now: Time, rate: BitRate) {

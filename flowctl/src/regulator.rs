@@ -58,6 +58,15 @@ impl Regulator {
         Regulator { gate: Gate::new(Quantum::at(rate)), classes, kind, heard_at: AtomicU64::new(0) }
     }
 
+    /// The port has another rate from now on. A pause under way keeps its end. From any thread.
+    ///
+    /// # Panics
+    /// In debug builds, if the mechanism [is made for a rate](Mechanism::is_made_for_a_rate).
+    pub fn set_rate(&self, rate: BitRate) {
+        debug_assert!(matches!(self.kind, Kind::None | Kind::Pfc | Kind::Pause), "GFC and CBFC are made for a rate");
+        self.gate.set_quantum(Quantum::at(rate));
+    }
+
     /// Obeys a message received at `now`; says whether the port speaks it. What it does not speak is ignored.
     pub fn handle(&self, now: Time, frame: &ControlFrame) -> bool {
         match (&self.kind, frame) {

@@ -28,6 +28,19 @@ impl Shaper {
         Shaper { serialiser: rate.map(Serialiser::new), free_at: Time::ZERO, slack }
     }
 
+    /// Shapes to this rate from `now` on. What is left of a frame on the wire passes at the new rate, rounded up; line time that
+    /// was not used at the old one is not made up at the new one.
+    pub fn set_rate(&mut self, now: Time, rate: BitRate) {
+        // Picoseconds of so much at either rate; exact at Ethernet's rates.
+        const MUCH: Bytes = Bytes::new(1 << 20);
+        let serialiser = Serialiser::new(rate);
+        let to = serialiser.time_for(MUCH).as_picos();
+        let from = self.serialiser.replace(serialiser).map_or(to, |before| before.time_for(MUCH).as_picos());
+        let left = u128::from(self.free_at.since(now).as_picos()) * u128::from(to);
+        let wait = u64::try_from(left.div_ceil(u128::from(from.max(1)))).unwrap_or(u64::MAX);
+        self.free_at = now.saturating_add(Span::from_picos(wait));
+    }
+
     /// Whether the wire is free at `now`.
     #[inline]
     pub fn is_free(&self, now: Time) -> bool {
@@ -116,6 +129,27 @@ mod tests {
     fn a_link_takes_what_it_is_said_to_beyond_a_frame() {
         assert_eq!(wire_bytes(1_514, weir_units::LINK_OVERHEAD), Bytes::new(1_538));
         assert_eq!(wire_bytes(1_514, Bytes::ZERO), Bytes::new(1_514));
+    }
+
+    #[test]
+    fn what_is_left_of_a_frame_passes_at_the_new_rate() {
+        let mut shaper = Shaper::new(Some(BitRate::gbps(10)), Span::from_micros(200));
+        let frame = Bytes::new(1_500);
+        shaper.send(Time::from_nanos(200_000), frame);
+        // 1.2 us from the start of the slack: long over. Nothing of the 200 us is made up at the new rate.
+        shaper.set_rate(Time::from_nanos(200_000), BitRate::gbps(1));
+        assert_eq!(shaper.free_at(), Time::from_nanos(200_000));
+        shaper.send(Time::from_nanos(200_000), frame);
+        assert_eq!(shaper.free_at(), Time::from_nanos(200_000 + 12_000));
+        // Half of it is left.
+        shaper.set_rate(Time::from_nanos(206_000), BitRate::gbps(10));
+        assert_eq!(shaper.free_at(), Time::from_nanos(206_600));
+        shaper.set_rate(Time::from_nanos(206_300), BitRate::gbps(10));
+        assert_eq!(shaper.free_at(), Time::from_nanos(206_600), "the same rate changes nothing");
+        let mut free = Shaper::new(None, Span::from_micros(200));
+        free.set_rate(Time::from_nanos(206_000), BitRate::gbps(10));
+        free.send(Time::from_nanos(206_000), frame);
+        assert_eq!(free.free_at(), Time::from_nanos(207_200));
     }
 
     #[test]

@@ -36,6 +36,8 @@ HUGEPAGES = 200
 JUMBO_MTU = 9_000
 # Registers of 82576 and 82574 alike: the device's control register, and the NIC's own PAUSE in it.
 CTRL, RFCE, TFCE = 0x0, 1 << 27, 1 << 28
+# In it too: whether the link's speed is set by hand, and to what.
+FRCSPD, SPEED, SPEED_100 = 1 << 11, 3 << 8, 1 << 8
 ROCE_DSCP = 26
 
 CONFIG = """
@@ -288,9 +290,23 @@ def test_a_port_without_a_rate_has_its_links(guest, nics):
     with GuestSwitch(guest, text) as switch:
         teach(cables)
         check_identical(*cables, 20)
-        log = switch.log()
-        switch.stop().check_sound()
-    assert log.count("the port has its link's rate, 1Gbps") == 2, log
+        assert switch.log().count("the port has its link's rate, 1Gbps") == 2, switch.log()
+        # 33.6 ms, or less.
+        cables[1].send(pfc({3: LONGEST}))
+        control = guest.register(names[1], CTRL)
+        for value, new, before in ((control & ~SPEED | FRCSPD | SPEED_100, "100Mbps", "1Gbps"), (control, "1Gbps", "100Mbps")):
+            guest.set_register(names[1], CTRL, value)
+            wait_until(lambda told=f"the port has its link's new rate, {new} (was {before})": told in switch.log(), switch.log)
+            if new == "100Mbps":
+                # 336 ms.
+                cables[1].send(pfc({3: LONGEST}))
+                check_identical(*cables, 20)
+        check_identical(*cables, 20)
+        finished = switch.stop()
+    finished.check_sound()
+    assert finished.traffic_class(names[1], 3)["xoff_rx"] == 2
+    paused = finished.traffic_class(names[1], 3)["paused_rx_us"]
+    assert 300_000 <= paused <= 335_539 + 33_554 + 1, paused
 
 
 def check_output(guest, text):

@@ -18,7 +18,7 @@ use crate::layout::{BufferLayout, Headroom};
 use crate::levels::{AtomicLevels, Levels};
 use crate::low_pass::{Average, LowPass, whole_bytes};
 use crate::one_writer::PortWriter;
-use crate::policy::{Policy, QueueView};
+use crate::policy::{Policy, PortRate, QueueView};
 use crate::pool::{Pool, PoolLevel};
 use crate::signal::{Changed, OffQueues};
 use crate::sync::{AtomicBool, Ordering};
@@ -184,6 +184,12 @@ impl Mmu {
         self.ports.iter_mut().for_each(|port| port.levels.make_own());
         self.rules.passes = self.rules.is_plain;
         self
+    }
+
+    /// A port's link has another rate: thresholds that hang on it follow, the partition and its headroom stay. What
+    /// [`Policy::set_rate`] says.
+    pub fn set_rate(&self, port: PortId, rate: PortRate) -> bool {
+        self.policy.set_rate(port, rate)
     }
 
     /// The right to admit packets of an ingress port: given out once.

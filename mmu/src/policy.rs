@@ -23,7 +23,7 @@ pub mod gradient;
 
 use std::fmt::Debug;
 
-use weir_units::{Alpha, Bytes, PortId, QueueId, Time};
+use weir_units::{Alpha, BitRate, Bytes, PortId, QueueId, Time};
 
 pub use crate::low_pass::LowPass;
 pub use crate::one_writer::{PortWords, PortWriter, QueueWords};
@@ -110,6 +110,15 @@ pub trait Policy: Debug + Send + Sync {
         Bytes::ZERO
     }
 
+    /// A port's link has another rate from now on: what the policy derives from it follows. Told by a control thread while
+    /// lcores go on; they may see parts of it a packet late. False if the policy can't work at that rate, so that it goes on
+    /// with the one before.
+    ///
+    /// Adaptive headroom is never told: it starts from the rule's, for which each port has a rate of its own.
+    fn set_rate(&self, _port: PortId, _rate: PortRate) -> bool {
+        true
+    }
+
     /// Where equally overloaded queues come to rest, by the policy's closed form.
     fn steady_state(&self, load: &Load) -> SteadyState;
 
@@ -145,6 +154,15 @@ pub struct QueueView {
     pub egress_lossy_pool: PoolLevel,
     /// When.
     pub now: Time,
+}
+
+/// A port's rate, as policies go by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortRate {
+    /// C, the link's.
+    pub line: BitRate,
+    /// At which the frames that fill the buffer most do so, charged in whole cells.
+    pub fill: BitRate,
 }
 
 /// What bounds the shared occupancy w_s of a lossless ingress queue.

@@ -90,7 +90,7 @@ fn dsh_parameters(dsh: &DshConfig, xon_offset: Bytes) -> DshParameters {
 }
 
 /// The longest window in which the fastest port's departures are counted, in whole microseconds.
-fn longest_window(rates: &[BitRate]) -> Span {
+pub fn longest_window(rates: &[BitRate]) -> Span {
     let fastest = rates.iter().copied().max().unwrap_or(BitRate::gbps(1));
     Span::from_micros(fastest.time_for(Bytes::new(Windows::BYTES_MAX)).as_micros())
 }

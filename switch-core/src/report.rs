@@ -81,6 +81,8 @@ pub struct PortReport {
     pub name: String,
     /// Whether it has a link; of a clone, whether its port has.
     pub link_up: bool,
+    /// The speed of its link, as last told; `None` where the driver tells none.
+    pub link_rate: Option<BitRate>,
     /// Each class.
     pub classes: [ClassReport; CLASSES],
     /// Control frames received.
@@ -213,6 +215,7 @@ impl Reporter {
             PortReport {
                 name: state.name.clone(),
                 link_up: self.shared.port(state.real_port).link_up(),
+                link_rate: state.link_rate(),
                 classes: Class::ALL.map(|class| self.class_report(now, port, class, transmitted, forwarded, received)),
                 control_rx: ControlReport {
                     pfc: came(port_stat::PFC),

@@ -14,6 +14,7 @@ use weir_units::{BitRate, Bytes, Class, MacAddr, PortId, Time};
 use crate::classify::Classifier;
 use crate::fdb::ForwardingTable;
 use crate::line_time::{LineTally, LineTime};
+use crate::link_rate::LinkRate;
 use crate::storm_tally::StormTally;
 
 /// The switch's common parts.
@@ -42,7 +43,8 @@ pub struct Shared {
 #[derive(Debug)]
 #[repr(C)]
 pub struct PortState {
-    /// One word for all that keeps frames from coming in or going out: [`DROPPING`], [`IN_STORM`] and [`LINK_DOWN`].
+    /// One word for all that keeps frames from coming in or going out, [`DROPPING`], [`IN_STORM`] and [`LINK_DOWN`]; and
+    /// [`NEW_RATE`], which is looked for at the same time.
     closed: AtomicU32,
     /// The port whose ingress this one copies; itself where this is no clone.
     pub real_port: PortId,
@@ -52,8 +54,8 @@ pub struct PortState {
     notes_admitted: bool,
     /// Source address of control frames.
     pub mac: MacAddr,
-    /// C, for quanta and the shaper.
-    pub rate: BitRate,
+    /// C, for quanta and the shaper, and the speed of its link.
+    pub(crate) rate: LinkRate,
     /// The port's name in the configuration.
     pub name: String,
     /// Which flow control it speaks.
@@ -88,6 +90,8 @@ const DROPPING: u32 = 0xff;
 const IN_STORM: u32 = 0xff << IN_STORM_SHIFT;
 const IN_STORM_SHIFT: u32 = 8;
 const LINK_DOWN: u32 = 1 << 16;
+/// The link has another speed than the transmitter goes by.
+const NEW_RATE: u32 = 1 << 17;
 
 impl Shared {
     /// The ports, in the order of the configuration.
@@ -183,7 +187,7 @@ impl PortState {
         name: &str,
         real_port: PortId,
         mac: MacAddr,
-        rate: BitRate,
+        rate: LinkRate,
         mechanism: Mechanism,
         classes: u8,
         link_overhead: Bytes,
@@ -192,8 +196,8 @@ impl PortState {
             name: name.to_owned(),
             real_port,
             mac,
+            regulator: CachePadded::new(Regulator::new(&mechanism, rate.get(), classes)),
             rate,
-            regulator: CachePadded::new(Regulator::new(&mechanism, rate, classes)),
             arrived: CachePadded::new(Arrived::new(&mechanism, link_overhead)),
             by_length: mechanism.goes_by_length(),
             notes_admitted: matches!(mechanism, Mechanism::GfcBuffer { .. }),
@@ -212,6 +216,35 @@ impl PortState {
     #[inline]
     pub fn link_up(&self) -> bool {
         self.closed.load(Ordering::Relaxed) & LINK_DOWN == 0
+    }
+
+    /// C: as configured, or as its link last told.
+    pub fn rate(&self) -> BitRate {
+        self.rate.get()
+    }
+
+    /// The speed of the link, if the driver told; kept while the link is down.
+    pub fn link_rate(&self) -> Option<BitRate> {
+        self.rate.of_link()
+    }
+
+    /// Tells the transmitter that the link has another speed.
+    pub(crate) fn note_new_rate(&self) {
+        // Release; pairs with Acquire in `take_new_rate`.
+        self.closed.fetch_or(NEW_RATE, Ordering::Release);
+    }
+
+    /// Whether the link has another speed than when this last said so.
+    #[inline]
+    pub(crate) fn take_new_rate(&self) -> bool {
+        self.closed.load(Ordering::Relaxed) & NEW_RATE != 0 && self.clear_new_rate()
+    }
+
+    /// Cleared before the speed is read, so that a later one is not missed.
+    #[cold]
+    fn clear_new_rate(&self) -> bool {
+        // Acquire; pairs with Release in `note_new_rate`: who sees the bit sees the speed.
+        self.closed.fetch_and(!NEW_RATE, Ordering::Acquire) & NEW_RATE != 0
     }
 
     #[inline]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use rtrb::RingBuffer;
-use weir_config::{PortConfig, SwitchConfig};
+use weir_config::SwitchConfig;
 use weir_flowctl::{CatchUp, ClassLimits, LatePolls, MessageGenerator, Shaper};
 use weir_mmu::{Charge, EcnMarker, Mmu};
 use weir_units::{BitRate, Bytes, FCS_BYTES, LINK_OVERHEAD, MacAddr, PortId};
@@ -14,9 +14,10 @@ use crate::build_error::BuildError;
 use crate::classify::Classifier;
 use crate::egress::EgressQueues;
 use crate::fdb::ForwardingTable;
-use crate::flow_control::{RATE_UNKNOWN, mechanism};
+use crate::flow_control::mechanism;
 use crate::forwarder::Forwarder;
 use crate::handoff::RECEIVED_MAX;
+use crate::link_rate::LinkRate;
 use crate::plan::{LcoreRole, Plan};
 use crate::random::Random;
 use crate::receiver::Receiver;
@@ -35,8 +36,6 @@ pub struct Switch {
     shared: Arc<Shared>,
     config: SwitchConfig,
     surroundings: Surroundings,
-    /// Of each port, whether its device is no faster than its rate.
-    at_line_rate: Vec<bool>,
 }
 
 /// What the driver decides.
@@ -76,8 +75,10 @@ pub enum Memory {
 pub struct PortFacts {
     /// The device's own address.
     pub mac: MacAddr,
-    /// The device's link speed.
+    /// The device's link speed: the rate of a port that has none in its configuration.
     pub rate: Option<BitRate>,
+    /// Whether such a port is shaped to that speed, so that its backlog stands in its queues and not in its device.
+    pub shaped: bool,
 }
 
 /// The halves of a plan, and how to read their counters.
@@ -124,8 +125,11 @@ impl Switch {
         let layout = buffer_layout(config)?;
         // A clone is on its port's link.
         let real_ports: Vec<usize> = (0..config.ports.len()).map(|port| config.real_port(port)).collect();
-        let rate = |port: &usize| config.ports[*port].rate.or(facts[*port].rate).unwrap_or(RATE_UNKNOWN);
-        let rates: Vec<BitRate> = real_ports.iter().map(rate).collect();
+        let link_rate = |port: usize| match (config.ports[port].rate, facts[port]) {
+            (Some(rate), PortFacts { rate: link, .. }) => LinkRate::configured(rate, link),
+            (None, PortFacts { rate: link, shaped, .. }) => LinkRate::of_the_link(link, shaped),
+        };
+        let rates: Vec<BitRate> = real_ports.iter().map(|port| link_rate(*port).get()).collect();
         let policy = buffer_policy(config, &layout, &rates)?;
         let frame_bytes_max = config.frame_bytes_max().get() - FCS_BYTES;
         let fdb = ForwardingTable::new(surroundings.stations, config.mac_ageing);
@@ -137,10 +141,12 @@ impl Switch {
         let ports = config.ports.iter().zip(real_ports).zip(rates).enumerate().map(|(index, ((port, real), rate))| {
             let mac = config.ports[real].mac.unwrap_or(facts[real].mac);
             let mechanism = mechanism(config, real, rate)?;
+            assert!(port.rate.is_some() || !mechanism.is_made_for_a_rate(), "a checked configuration has a rate here");
             let lossless = config.classes.lossless;
             let (id, overhead) = (PortId(real as u16), surroundings.link_overhead);
-            let mut state = PortState::new(&port.name, id, mac, rate, mechanism, lossless, overhead);
-            if surroundings.catch_up != CatchUp::NONE && real == index && port.rate.is_some() {
+            let mut state = PortState::new(&port.name, id, mac, link_rate(real), mechanism, lossless, overhead);
+            let is_shaped = port.rate.is_some() || facts[real].shaped;
+            if surroundings.catch_up != CatchUp::NONE && real == index && is_shaped {
                 state.count_line_time();
             }
             if config.pfc_watchdog.is_some() && real == index && state.regulator.obeys_pfc() {
@@ -162,11 +168,7 @@ impl Switch {
             ports,
             ever_closed: AtomicU64::new(0),
         };
-        let is_slow = |(port, facts): (&PortConfig, &PortFacts)| {
-            facts.rate.zip(port.rate).is_some_and(|(device, shaped)| device <= shaped)
-        };
-        let at_line_rate = config.ports.iter().zip(facts).map(is_slow).collect();
-        Ok(Switch { shared: Arc::new(shared), config: config.clone(), surroundings, at_line_rate })
+        Ok(Switch { shared: Arc::new(shared), config: config.clone(), surroundings })
     }
 
     /// Has frames to stations leave by one of these ports each, by their flow's hash. The first station has the address `first`,
@@ -256,16 +258,15 @@ impl Switch {
         let slack = self.surroundings.catch_up.most;
         let scheduler = Scheduler::new(&self.config.classes.queues);
         let ports = role.transmits.iter().map(|id| {
-            let (state, config) = (self.shared.port(*id), &self.config.ports[id.index()]);
-            let generator = MessageGenerator::new(&state.mechanism, state.rate, self.config.classes.lossless);
-            let shaper = Shaper::new(config.rate, slack);
+            let state = self.shared.port(*id);
+            let generator = MessageGenerator::new(&state.mechanism, state.rate(), self.config.classes.lossless);
+            let shaper = Shaper::new(state.rate.shaped_to(), slack);
             let rates = self.config.classes.queues.map(|queue| queue.rate);
-            let limits = ClassLimits::new(state.rate, slack, rates, &state.regulator);
+            let limits = ClassLimits::new(state.rate(), slack, rates, &state.regulator);
             let watched = self.config.pfc_watchdog.as_ref().filter(|_| state.storms().is_some());
             let watchdogs = PortWatchdogs::new(watched, self.config.classes.lossless);
             let clones = self.shared.clones_of(*id);
-            let at_line_rate = self.at_line_rate[id.index()];
-            OutPort::new(state, clones, (shaper, at_line_rate), limits, scheduler.clone(), generator, watchdogs)
+            OutPort::new(state, clones, shaper, limits, scheduler.clone(), generator, watchdogs)
         });
         let markers = self
             .config

@@ -140,7 +140,7 @@ impl<P> OutPort<P> {
     pub(crate) fn new(
         state: &PortState,
         clones: impl Iterator<Item = PortId>,
-        (shaper, at_line_rate): (Shaper, bool),
+        shaper: Shaper,
         limits: ClassLimits,
         scheduler: Scheduler,
         generator: MessageGenerator,
@@ -163,7 +163,7 @@ impl<P> OutPort<P> {
             tx_bytes: 0,
             waits: Waits::Nothing,
             open: 0,
-            at_line_rate,
+            at_line_rate: state.rate.is_the_links(),
             peak: Peak::default(),
             credit_classes: state.regulator.credit_classes(),
             counts_sent: state.regulator.counts_sent(),
@@ -172,7 +172,7 @@ impl<P> OutPort<P> {
 
     /// What a frame is stamped with that leaves so much behind it in its queue.
     fn telemetry(&self, now: Time, left: u64, shared: &Shared) -> Telemetry {
-        Telemetry { at: now, tx_bytes: self.tx_bytes, queue: Bytes::new(left), rate: shared.port(self.id).rate }
+        Telemetry { at: now, tx_bytes: self.tx_bytes, queue: Bytes::new(left), rate: shared.port(self.id).rate() }
     }
 
     /// Puts a frame of this length on the wire; returns what it takes there.
@@ -387,6 +387,9 @@ impl<P: Packet> Transmitter<P> {
         if now >= self.ports[index].watchdogs.due() {
             self.watch(now, index);
         }
+        if self.shared.port(self.ports[index].id).take_new_rate() {
+            self.follow_link(now, index);
+        }
         let mut moved = self.send_control(now, index, driver);
         let port = &mut self.ports[index];
         let state = self.shared.port(port.id);
@@ -427,6 +430,21 @@ impl<P: Packet> Transmitter<P> {
             // A queue that went OFF before or in the storm is advertised only now, and no delay of the switch's.
             shared.port(port.id).note_xoff(now);
         }
+    }
+
+    /// Takes over the speed of the port's link.
+    #[cold]
+    fn follow_link(&mut self, now: Time, index: usize) {
+        let port = &mut self.ports[index];
+        let state = self.shared.port(port.id);
+        if state.rate.follows() {
+            port.generator.set_rate(now, state.rate());
+            port.limits.set_line(now, state.rate());
+            if let Some(rate) = state.rate.shaped_to() {
+                port.shaper.set_rate(now, rate);
+            }
+        }
+        port.at_line_rate = state.rate.is_the_links();
     }
 
     /// Tells the peer what changed, or repeats what is due.

@@ -156,6 +156,7 @@ mod tests {
         PortReport {
             name: "p0".to_owned(),
             link_up: true,
+            link_rate: None,
             classes: [ClassReport::default(); CLASSES],
             control_rx,
             control_tx: ControlReport::default(),

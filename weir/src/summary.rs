@@ -384,20 +384,21 @@ fn port_summary(
     ran_for: Span,
 ) -> PortSummary {
     let sent = port.control_tx.pfc + port.control_tx.pause + port.control_tx.credit;
+    let rate = config.rate.or(port.link_rate);
     let is_shown = |class: &ClassReport| class.is_used() || class.rate_rx.is_some_and(|rate| Some(rate) < config.rate);
     PortSummary {
         name: port.name.clone(),
         link_up: port.link_up,
         flow_control: config.flow_control.name(),
         speaks: config.flow_control,
-        rate: config.rate,
+        rate,
         pfc_rx: port.control_rx.pfc,
         pfc_tx: port.control_tx.pfc,
         pause_rx: port.control_rx.pause,
         pause_tx: port.control_tx.pause,
         credit_rx: port.control_rx.credit,
         credit_tx: port.control_tx.credit,
-        control_tx_link_percent: config.rate.map(|rate| link_percent(sent, rate, ran_for)),
+        control_tx_link_percent: rate.map(|rate| link_percent(sent, rate, ran_for)),
         odd_messages: port.odd_messages,
         foreign_messages: port.accord.foreign,
         excessive_credits: port.accord.excessive_credits,

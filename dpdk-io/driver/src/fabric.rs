@@ -20,7 +20,8 @@ use crate::devices::{Devices, OpenPort};
 use crate::error::DriverError;
 use crate::frame::{Frame, FrameStore};
 use crate::lcore_loop::{self, LcoreStats, LoopControl, Phase, Task};
-use crate::link_rate::{other_rate, port_facts};
+use crate::link_rate;
+use crate::link_rate::{LinkRates, port_facts};
 use crate::losses::LossMeters;
 use crate::memory::{CACHE, Memory};
 use crate::netdevs::{Netdevs, PortEvent};
@@ -71,6 +72,7 @@ pub struct Fabric<'a> {
 pub struct RunningFabric {
     control: Arc<LoopControl>,
     netdevs: Netdevs,
+    rates: LinkRates,
     lcores: Vec<(u32, LcoreHandle, Arc<LcoreStats>)>,
     switches: Vec<RunningSwitch>,
     other_ports: Vec<Port>,
@@ -282,6 +284,7 @@ impl<'a> Fabric<'a> {
         let mut running = RunningFabric {
             control: control.clone(),
             netdevs: Netdevs::new(self.switches.iter().map(|switch| switch.interfaces.clone()).collect()),
+            rates: LinkRates::default(),
             lcores: Vec::new(),
             switches: self.switches,
             other_ports: self.other_ports,
@@ -363,23 +366,27 @@ impl RunningFabric {
         events
     }
 
-    /// Looks at every port's link and tells the pipeline; returns the ports whose link changed.
+    /// Looks at every port's link and its speed, and tells the pipeline; returns the ports whose link changed. What becomes of
+    /// the rates of ports is logged.
     pub fn update_links(&self) -> Vec<(usize, PortId, bool)> {
         let mut changed = Vec::new();
+        let asks = self.rates.turn();
         for (index, switch) in self.switches.iter().enumerate() {
             for (state, (number, port)) in switch.shared.ports().iter().zip(switch.ports.iter().enumerate()) {
                 let Some(Ok(mut link)) = port.as_ref().map(Port::link) else { continue };
                 link.up &= !self.netdevs.is_gone(index, number);
+                let (id, config) = (PortId(number as u16), &switch.config.ports[number]);
+                let comes_up = link.up && !state.link_up();
+                if let Some(rate) = asks.rate(config, &link, comes_up)
+                    && let Some(change) = switch.shared.set_link_rate(id, rate)
+                {
+                    link_rate::tell(&switch.config, config, rate, &change);
+                }
                 if link.up != state.link_up() {
-                    let id = PortId(number as u16);
                     switch.shared.set_link_up(id, link.up);
                     if link.up
                         && let Some(port) = port
                     {
-                        let config = &switch.config.ports[number];
-                        if let Some(told) = other_rate(config, state.rate, &link) {
-                            tracing::warn!(switch = %switch.config.name, port = %config.name, "{told}");
-                        }
                         // A link that comes up may have negotiated PAUSE.
                         let found = DevicePause::read(&switch.config, config, port);
                         if found.danger().is_some() {

@@ -1,10 +1,16 @@
-//! What a port's device says of itself before the switch is built: its address, and the speed of its link, which is the rate of
-//! a NIC's port that has none in its file. A physical link takes seconds to come up, so that is waited for.
+//! The speed of ports' links, which is the rate of a port that has none in its file: when the switch is built, and while it runs.
+//!
+//! A NIC's port is also shaped to it. A physical link takes seconds to come up, so at the start that is waited for. The kernel's
+//! interfaces say a speed too, which virtual ones make up: their ports count quanta by it and are not shaped. All other devices
+//! say nothing that is worth following.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use weir_config::{Device, PortConfig, SwitchConfig};
-use weir_dpdk_io::{Link, Port};
+use weir_config::{Device, FlowControl, Headroom, PolicyConfig, PortConfig, SwitchConfig};
+use weir_dpdk_io::{Link, Port, netdev_speed_mbps};
+use weir_switch_core::RateChange;
+use weir_switch_core::buffer::longest_window;
 use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_switch_core::switch::PortFacts;
 use weir_units::{BitRate, MacAddr};
@@ -14,55 +20,141 @@ use crate::devices::OpenPort;
 /// How long a link may take to come up before a rate is assumed.
 const LINK_WITHIN: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How often the kernel is asked for the speed of its interfaces, which takes a lock of its own.
+const ASK_EVERY: Duration = Duration::from_secs(1);
+/// What TAP interfaces of older kernels say, whatever they can.
+const MADE_UP_MBPS: u32 = 10;
 
 /// The facts of all ports, clones' empty, once the links that give a rate are up or time is over.
 pub(crate) fn port_facts(switch: &SwitchConfig, open: &[Option<OpenPort>]) -> Vec<PortFacts> {
     let deadline = Instant::now() + LINK_WITHIN;
     let ports = || switch.ports.iter().zip(open).filter_map(|(config, open)| Some((config, &open.as_ref()?.port)));
-    let waits = |(config, port): (&PortConfig, &Port)| follows_link(config) && link_rate(port).is_none();
+    let waits = |(config, port): (&PortConfig, &Port)| {
+        is_hardware(config) && config.rate.is_none() && rate_now(config, port).is_none()
+    };
     while ports().any(waits) && Instant::now() < deadline {
         std::thread::sleep(LOOK_EVERY);
     }
-    for (config, port) in ports().filter(|(config, _)| follows_link(config)) {
-        let (switch, name) = (&switch.name, &config.name);
-        match link_rate(port) {
-            Some(rate) => tracing::info!(%switch, port = %name, "the port has its link's rate, {rate}"),
-            None => tracing::warn!(
-                %switch, port = %name,
-                "the link is not up after {} s, so a rate of {RATE_UNKNOWN} is assumed for quanta and thresholds; write the \
-                 port's `rate`", LINK_WITHIN.as_secs()
-            ),
-        }
-    }
     let facts = |(config, open): (&PortConfig, &Option<OpenPort>)| {
-        open.as_ref().map_or_else(PortFacts::default, |open| PortFacts {
-            mac: open.port.mac().map(MacAddr).unwrap_or_default(),
-            rate: link_rate(&open.port).filter(|_| is_hardware(config)),
-        })
+        let Some(OpenPort { port, .. }) = open else { return PortFacts::default() };
+        let rate = rate_now(config, port);
+        if config.rate.is_none() {
+            tell_first(switch, config, rate);
+        }
+        PortFacts {
+            mac: port.mac().map(MacAddr).unwrap_or_default(),
+            rate,
+            shaped: is_hardware(config) && config.rate.is_none(),
+        }
     };
     switch.ports.iter().zip(open).map(facts).collect()
 }
 
-/// What is to be told of a link that has come up, if its speed is not the rate that the port was built for.
-pub(crate) fn other_rate(config: &PortConfig, built_for: BitRate, link: &Link) -> Option<String> {
-    let rate = rate_of(link).filter(|rate| follows_link(config) && *rate != built_for)?;
-    Some(format!(
-        "the link has come up with {rate}, and quanta and thresholds are those of {built_for}: start weir again, or write the \
-         port's `rate`"
-    ))
+/// When the kernel's interfaces are to be asked again.
+#[derive(Debug, Default)]
+pub(crate) struct LinkRates(Mutex<Option<Instant>>);
+
+/// One look at all links.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turn {
+    asks_kernel: bool,
 }
 
-/// Devices without hardware report a made-up speed.
+impl LinkRates {
+    /// A look at all links begins.
+    pub(crate) fn turn(&self) -> Turn {
+        let mut next = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let asks_kernel = next.is_none_or(|next| now >= next);
+        if asks_kernel {
+            *next = Some(now + ASK_EVERY);
+        }
+        Turn { asks_kernel }
+    }
+}
+
+impl Turn {
+    /// The speed of a port's link, if it is up and this is the time to look.
+    pub(crate) fn rate(self, config: &PortConfig, link: &Link, comes_up: bool) -> Option<BitRate> {
+        if is_hardware(config) {
+            return rate_of(link);
+        }
+        if self.asks_kernel || comes_up { netdev_rate(config).filter(|_| link.up) } else { None }
+    }
+}
+
+/// Says that a port has its link's rate, and what can't follow.
+pub(crate) fn tell(switch: &SwitchConfig, config: &PortConfig, rate: BitRate, change: &RateChange) {
+    let (switch_name, port) = (&switch.name, &config.name);
+    if rate == change.before {
+        tracing::info!(switch = %switch_name, %port, "the port has its link's rate, {rate}, as was assumed");
+    } else {
+        tracing::info!(switch = %switch_name, %port, "the port has its link's new rate, {rate} (was {})", change.before);
+    }
+    if rate >= change.before {
+        warn_of_headroom(switch, config, rate);
+    }
+    if !change.policy_follows {
+        tracing::warn!(switch = %switch_name, %port, "{}", policy_stays(switch, rate));
+    }
+}
+
+fn tell_first(switch: &SwitchConfig, config: &PortConfig, rate: Option<BitRate>) {
+    let (switch_name, port) = (&switch.name, &config.name);
+    match rate {
+        Some(rate) => {
+            tracing::info!(switch = %switch_name, %port, "the port has its link's rate, {rate}");
+            if is_hardware(config) {
+                warn_of_headroom(switch, config, rate);
+            }
+        }
+        None if is_hardware(config) => tracing::warn!(
+            switch = %switch_name, %port,
+            "the link is not up after {} s: until it is, a rate of {RATE_UNKNOWN} is assumed for quanta and thresholds, and the \
+             port is not shaped", LINK_WITHIN.as_secs()
+        ),
+        None => {}
+    }
+}
+
+/// Headroom is a part of the buffer that stays as it was cut.
+fn warn_of_headroom(switch: &SwitchConfig, config: &PortConfig, rate: BitRate) {
+    if let Some(told) = short_headroom(switch, config, rate) {
+        tracing::warn!(switch = %switch.name, port = %config.name, "{told}");
+    }
+}
+
+fn short_headroom(switch: &SwitchConfig, config: &PortConfig, rate: BitRate) -> Option<String> {
+    let Headroom::Fixed(given) = switch.buffer.headroom else { return None };
+    let at_rate = PortConfig { rate: Some(rate), ..config.clone() };
+    let rule = switch.headroom_by_rule(&at_rate).filter(|rule| given < *rule)?;
+    let is_lossless = switch.classes.lossless != 0 && config.flow_control != FlowControl::None;
+    is_lossless.then(|| {
+        format!(
+            "headroom is {given}, less than the {rule} that the rule asks for at {rate}, and can't grow while the switch runs: \
+             lossless frames can be lost; write headroom = \"{rule}\" in [buffer]"
+        )
+    })
+}
+
+fn policy_stays(switch: &SwitchConfig, rate: BitRate) -> String {
+    let (key, name) = match switch.buffer.policy {
+        PolicyConfig::Spfc { .. } => ("tc", "spfc"),
+        _ => ("interval", "abm"),
+    };
+    format!(
+        "policy \"{name}\" goes on with the rate before: it can't count what departs at {rate} in `{key}`; write a {key} of at most \
+         {} in [buffer.{name}]",
+        longest_window(&[rate])
+    )
+}
+
 fn is_hardware(config: &PortConfig) -> bool {
     matches!(config.device, Device::Pci(_))
 }
 
-fn follows_link(config: &PortConfig) -> bool {
-    is_hardware(config) && config.rate.is_none()
-}
-
-fn link_rate(port: &Port) -> Option<BitRate> {
-    rate_of(&port.link().ok()?)
+fn rate_now(config: &PortConfig, port: &Port) -> Option<BitRate> {
+    if is_hardware(config) { rate_of(&port.link().ok()?) } else { netdev_rate(config) }
 }
 
 fn rate_of(link: &Link) -> Option<BitRate> {
@@ -70,28 +162,65 @@ fn rate_of(link: &Link) -> Option<BitRate> {
     Some(BitRate::mbps(u64::from(mbps)))
 }
 
+/// The speed of the kernel's interface below a port without a rate; one with a rate does not go by it.
+fn netdev_rate(config: &PortConfig) -> Option<BitRate> {
+    let interface = config.device.netdev().filter(|_| config.rate.is_none())?;
+    let mbps = netdev_speed_mbps(interface).filter(|mbps| *mbps != MADE_UP_MBPS)?;
+    Some(BitRate::mbps(u64::from(mbps)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn port(device: &str) -> PortConfig {
+    fn switch(device: &str, more: &str) -> SwitchConfig {
         let text = format!(
-            "[buffer]\nheadroom = \"10KB\"\n[[ports]]\nname = \"a\"\n{device}\n[[ports]]\nname = \"b\"\nring = \"b\"\n"
+            "[buffer]\nheadroom = \"10KB\"\n{more}[pfc]\nreaction = \"0s\"\n\
+             [[ports]]\nname = \"a\"\n{device}\n[[ports]]\nname = \"b\"\nring = \"b\"\n"
         );
-        weir_config::parse("test.toml", &text).unwrap().ports[0].clone()
+        weir_config::parse("test.toml", &text).unwrap()
+    }
+
+    fn port(device: &str) -> PortConfig {
+        switch(device, "").ports[0].clone()
     }
 
     #[test]
-    fn only_a_nic_without_a_rate_follows_its_link() {
+    fn a_nics_speed_is_looked_at_each_time_while_it_is_up() {
         let link = |up, speed_mbps| Link { up, speed_mbps, full_duplex: true };
-        let nic = port("pci = \"81:00.0\"");
-        let told = other_rate(&nic, BitRate::gbps(10), &link(true, Some(1_000))).unwrap();
-        assert!(told.contains("with 1Gbps") && told.contains("those of 10Gbps"), "{told}");
-        assert_eq!(other_rate(&nic, BitRate::gbps(10), &link(true, Some(10_000))), None);
-        assert_eq!(other_rate(&nic, BitRate::gbps(10), &link(false, Some(1_000))), None);
-        assert_eq!(other_rate(&nic, BitRate::gbps(10), &link(true, None)), None);
-        let fixed = port("pci = \"81:00.0\"\nrate = \"10Gbps\"");
-        assert_eq!(other_rate(&fixed, BitRate::gbps(10), &link(true, Some(1_000))), None);
-        assert_eq!(other_rate(&port("ring = \"a\""), BitRate::gbps(10), &link(true, Some(1_000))), None);
+        let turn = Turn { asks_kernel: false };
+        for nic in [port("pci = \"81:00.0\""), port("pci = \"81:00.0\"\nrate = \"10Gbps\"")] {
+            let rate = |link| turn.rate(&nic, &link, false);
+            assert_eq!(rate(link(true, Some(1_000))), Some(BitRate::gbps(1)));
+            assert_eq!([link(false, Some(1_000)), link(true, None), link(true, Some(0))].map(rate), [None; 3]);
+        }
+    }
+
+    /// `lo` has no speed, as no device that is not there.
+    #[test]
+    fn the_kernel_is_asked_in_its_turn_and_only_for_ports_without_a_rate() {
+        let rates = LinkRates::default();
+        assert_eq!([rates.turn().asks_kernel, rates.turn().asks_kernel], [true, false]);
+        let up = Link { up: true, speed_mbps: Some(10_000), full_duplex: true };
+        let asked = |device| Turn { asks_kernel: true }.rate(&port(device), &up, true);
+        for device in ["ring = \"a\"", "af_packet = \"lo\"", "af_packet = \"lo\"\nrate = \"1Gbps\""] {
+            assert_eq!(asked(device), None, "{device}");
+        }
+    }
+
+    #[test]
+    fn headroom_that_is_too_small_for_the_new_rate_is_told() {
+        let told = |more, rate| short_headroom(&switch("pci = \"81:00.0\"", more), &port("pci = \"81:00.0\""), rate);
+        assert_eq!(told("", BitRate::gbps(1)), None);
+        let warning = told("", BitRate::gbps(400)).unwrap();
+        assert!(warning.starts_with("headroom is 10KB, less than the ") && warning.contains("at 400Gbps"), "{warning}");
+        assert_eq!(told("[classes]\nlossless = []\n", BitRate::gbps(400)), None);
+    }
+
+    #[test]
+    fn a_policy_that_stays_says_why() {
+        let spfc = switch("pci = \"81:00.0\"", "policy = \"spfc\"\n[buffer.spfc]\ntc = \"1ms\"\n");
+        let told = policy_stays(&spfc, BitRate::gbps(400));
+        assert!(told.contains("at 400Gbps in `tc`; write a tc of at most 335us in [buffer.spfc]"), "{told}");
     }
 }

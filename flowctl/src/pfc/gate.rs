@@ -17,7 +17,8 @@ use crate::frame::PfcFrame;
 pub struct Gate {
     /// Classes with a timer that may still run: lets the transmitter ask about all eight with one load.
     maybe_paused: AtomicU8,
-    quantum: Quantum,
+    /// [`Quantum::to_bits`]. Relaxed: a pause that comes while the rate changes is timed by either.
+    quantum: AtomicU64,
     classes: [PauseTimer; CLASSES],
 }
 
@@ -37,7 +38,12 @@ struct PauseTimer {
 impl Gate {
     /// An open gate; pause times count in quanta of the port's rate.
     pub fn new(quantum: Quantum) -> Gate {
-        Gate { maybe_paused: AtomicU8::new(0), quantum, classes: Default::default() }
+        Gate { maybe_paused: AtomicU8::new(0), quantum: AtomicU64::new(quantum.to_bits()), classes: Default::default() }
+    }
+
+    /// Pauses that come from now on count in these quanta. One under way keeps its end. From any thread.
+    pub fn set_quantum(&self, quantum: Quantum) {
+        self.quantum.store(quantum.to_bits(), Ordering::Relaxed);
     }
 
     /// Obeys a PFC frame received at `now`.
@@ -59,7 +65,8 @@ impl Gate {
         if timer.count_to(now) == Span::ZERO && quanta > 0 {
             timer.pauses.store(timer.pauses.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         }
-        timer.until.store(now.saturating_add(self.quantum.times(quanta)).as_picos(), Ordering::Relaxed);
+        let pause = Quantum::from_bits(self.quantum.load(Ordering::Relaxed)).times(quanta);
+        timer.until.store(now.saturating_add(pause).as_picos(), Ordering::Relaxed);
         // Only this side writes the mask: were the transmitter to clear what it saw run out, it could clear a new pause.
         if quanta > 0 {
             self.maybe_paused.fetch_or(class.bit(), Ordering::Relaxed);
@@ -168,6 +175,20 @@ mod tests {
         gate.handle_pfc(at(0), &frame(1, u16::MAX));
         gate.handle_pfc(at(100), &frame(1, 100));
         assert_eq!(gate.paused(at(100) + PAUSE), 0);
+    }
+
+    #[test]
+    fn a_new_quantum_counts_for_the_next_pause() {
+        let gate = gate();
+        gate.handle_pfc(at(0), &frame(0b01, 100));
+        gate.set_quantum(Quantum::at(BitRate::gbps(1)));
+        assert_eq!(gate.next_wakeup(at(1)), Some(at(0) + PAUSE), "one under way keeps its end");
+        gate.handle_pfc(at(2_000), &frame(0b10, 100));
+        assert_eq!(gate.paused(at(5_119)), 0b11);
+        assert_eq!(gate.paused(at(5_120)), 0b10);
+        assert_eq!(gate.next_wakeup(at(5_120)), Some(at(2_000) + PAUSE * 10));
+        gate.handle_pfc(at(6_000), &frame(0b10, 100));
+        assert_eq!(gate.next_wakeup(at(6_000)), Some(at(6_000) + PAUSE * 10), "replaced, in new quanta");
     }
 
     #[test]

@@ -17,7 +17,9 @@ use crate::frame::{ControlFrame, PfcFrame};
 pub struct Generator {
     /// Pause time asked for, in quanta.
     quanta: u16,
-    /// A PAUSE is repeated after this long.
+    /// A PAUSE is repeated after this share of it.
+    refresh_percent: u8,
+    /// That is this long.
     refresh: Span,
     /// One 802.3x PAUSE for all classes in place of PFC.
     whole_link: bool,
@@ -33,8 +35,17 @@ impl Generator {
     pub fn pfc(quantum: Quantum, quanta: u16, refresh_percent: u8) -> Generator {
         assert!(quanta > 0, "a pause of no quanta is a RESUME");
         assert!((1..100).contains(&refresh_percent), "a PAUSE is refreshed before it ends");
-        let refresh = (quantum.times(quanta) * u64::from(refresh_percent)).divided_by(100);
-        Generator { quanta, refresh, whole_link: false, advertised: 0, refresh_at: Time::NEVER }
+        let refresh = share(quantum, quanta, refresh_percent);
+        Generator { quanta, refresh_percent, refresh, whole_link: false, advertised: 0, refresh_at: Time::NEVER }
+    }
+
+    /// The link has another rate from `now` on. A PAUSE that is out is due again at once: what the peer still has of it may be
+    /// shorter than it was, or gone with the link.
+    pub fn set_quantum(&mut self, now: Time, quantum: Quantum) {
+        self.refresh = share(quantum, self.quanta, self.refresh_percent);
+        if self.advertised != 0 {
+            self.refresh_at = self.refresh_at.min(now);
+        }
     }
 
     /// A generator of 802.3x PAUSE frames: the link is paused while any class should be.
@@ -83,6 +94,10 @@ impl Generator {
     }
 }
 
+fn share(quantum: Quantum, quanta: u16, percent: u8) -> Span {
+    (quantum.times(quanta) * u64::from(percent)).divided_by(100)
+}
+
 #[cfg(test)]
 mod tests {
     use weir_units::BitRate;
@@ -121,6 +136,19 @@ mod tests {
         generator.handle_sent(at(28), 0);
         assert_eq!(generator.poll(at(1_000), 0), None);
         assert_eq!(generator.next_wakeup(), Time::NEVER);
+    }
+
+    #[test]
+    fn at_another_rate_a_pause_is_repeated_at_once_and_then_in_its_quanta() {
+        let mut generator = generator();
+        generator.set_quantum(at(0), Quantum::at(BitRate::gbps(1)));
+        assert_eq!((generator.poll(at(0), 0), generator.next_wakeup()), (None, Time::NEVER), "nothing is out");
+        generator.handle_sent(at(1), 1);
+        assert_eq!(generator.next_wakeup(), at(1 + 256));
+        generator.set_quantum(at(5), Quantum::at(BitRate::gbps(100)));
+        assert_eq!(pfc(generator.poll(at(5), 1)).times[0], 1_000, "the same quanta");
+        generator.handle_sent(at(5), 1);
+        assert_eq!(generator.next_wakeup(), at(5) + Span::from_nanos(2_560));
     }
 
     #[test]

@@ -174,8 +174,14 @@ class Machine:
 
     def register(self, name, offset):
         """A 32-bit register of a NIC's first BAR."""
+        return int(self.must_run(f"devmem {self._bar(name) + offset:#x} 32"), 16)
+
+    def set_register(self, name, offset, value):
+        self.must_run(f"devmem {self._bar(name) + offset:#x} 32 {value:#x}")
+
+    def _bar(self, name):
         resource = self.must_run(f"head -n 1 /sys/bus/pci/devices/{self.address(name)}/resource").split()
-        return int(self.must_run(f"devmem {int(resource[0], 16) + offset:#x} 32"), 16)
+        return int(resource[0], 16)
 
 
 class _Shell:

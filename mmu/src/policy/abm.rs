@@ -1,11 +1,12 @@
 //! ABM, extended to lossless classes within SONiC's pools (ABM, SIGCOMM 2022; reverie 2.3 and 4.1).
 
 use crossbeam_utils::CachePadded;
-use weir_units::{Alpha, BitRate, Bytes, CLASSES, QueueId, Span, Time};
+use weir_units::{Alpha, BitRate, Bytes, CLASSES, PortId, QueueId, Span, Time};
 
 use super::congestion::CongestedQueues;
 use super::departures::{Departures, Windows};
-use super::{Load, Policy, PoolLevel, PortWriter, QueueView, SteadyState, Threshold, sonic};
+use super::{Load, Policy, PoolLevel, PortRate, PortWriter, QueueView, SteadyState, Threshold, sonic};
+use crate::sync::{AtomicU64, Ordering};
 
 /// `Γ = α_p·(1/n_p)·(b − Q)·μ`, over the ingress pool for lossless ingress queues and over the egress lossy pool for
 /// lossy egress queues; μ is the queue's drain rate as a part of its port's rate.
@@ -20,8 +21,8 @@ pub struct Abm {
     windows: Windows,
     ingress: Side,
     egress: Side,
-    /// 2^40 / (C · interval), by port.
-    reciprocal: Box<[u64]>,
+    /// 2^40 / (C · interval), by port. Relaxed: numbers that stand alone.
+    reciprocal: Box<[AtomicU64]>,
 }
 
 /// Lossless ingress queues, or lossy egress queues.
@@ -42,10 +43,6 @@ impl Abm {
             congested: CongestedQueues::new(rates.len(), congested.get()),
             departures: (0..rates.len() * CLASSES).map(|_| CachePadded::default()).collect(),
         };
-        let reciprocal = |rate: &BitRate| {
-            let whole = rate.bytes_in(interval).get();
-            (whole <= Windows::BYTES_MAX).then(|| (1 << 40) / whole.max(1))
-        };
         Some(Abm {
             alpha,
             congested_from: congested,
@@ -53,7 +50,10 @@ impl Abm {
             windows: Windows::of(interval),
             ingress: side(),
             egress: side(),
-            reciprocal: rates.iter().map(reciprocal).collect::<Option<_>>()?,
+            reciprocal: rates
+                .iter()
+                .map(|rate| Some(AtomicU64::new(reciprocal(*rate, interval)?)))
+                .collect::<Option<_>>()?,
         })
     }
 
@@ -80,7 +80,10 @@ impl Abm {
         }
         match self.drained(queue.queue, self.side(queue), queue.now) {
             0..=DRAINED_MIN => ONE,
-            drained => ((drained * self.reciprocal[queue.queue.port().index()]) >> 24).min(ONE),
+            drained => {
+                let reciprocal = self.reciprocal[queue.queue.port().index()].load(Ordering::Relaxed);
+                ((drained * reciprocal) >> 24).min(ONE)
+            }
         }
     }
 
@@ -93,6 +96,12 @@ impl Abm {
     fn note(&self, queue: &QueueView) {
         self.side(queue).congested.note(queue.queue, queue.length);
     }
+}
+
+/// 2^40 / (C · interval); `None` if an interval carries more than is counted.
+fn reciprocal(rate: BitRate, interval: Span) -> Option<u64> {
+    let whole = rate.bytes_in(interval).get();
+    (whole <= Windows::BYTES_MAX).then(|| (1 << 40) / whole.max(1))
 }
 
 impl Policy for Abm {
@@ -119,6 +128,11 @@ impl Policy for Abm {
     fn released(&self, _ingress: QueueId, bytes: u64, queue: &QueueView) {
         self.side(queue).departures[queue.queue.index()].add(self.windows, queue.now, bytes);
         self.note(queue);
+    }
+
+    fn set_rate(&self, port: PortId, rate: PortRate) -> bool {
+        let set = |reciprocal| self.reciprocal[port.index()].store(reciprocal, Ordering::Relaxed);
+        reciprocal(rate.line, self.interval).map(set).is_some()
     }
 
     /// With μ = 1: the queues of a priority share what one would have.
@@ -179,6 +193,12 @@ mod tests {
         assert_eq!(abm.threshold(&at(0, 20)), Threshold::at(8_000_000), "the interval is not over");
         let quarter = abm.threshold(&at(0, 30)).xoff;
         assert!(quarter.abs_diff(2_000_000) <= 2_000, "{quarter}");
+        // At 25 Gb/s that is all that the port can.
+        let rate = |gbps| PortRate { line: BitRate::gbps(gbps), fill: BitRate::gbps(gbps) };
+        assert!(abm.set_rate(PortId(0), rate(25)));
+        assert!(abm.threshold(&at(0, 30)).xoff.abs_diff(8_000_000) <= 2_000);
+        assert!(abm.set_rate(PortId(0), rate(100)) && !abm.set_rate(PortId(0), rate(100_000)));
+        assert_eq!(abm.threshold(&at(0, 30)).xoff, quarter, "what can't be counted changes nothing");
         // A queue that is not congested, or drained next to nothing, is not judged.
         assert_eq!(abm.threshold(&QueueView { length: 20_000, ..at(0, 30) }), Threshold::at(8_000_000));
         depart(&abm, &at(0, 110), 2_048);

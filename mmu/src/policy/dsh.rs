@@ -4,8 +4,8 @@ use weir_units::{BitRate, Bytes, Class, PortId, QueueId, Span, Time};
 
 use super::gradient::{Form, HeadroomEstimator};
 use super::{
-    DynamicThreshold, Load, Observation, Policy, PoolLevel, PortLevel, PortWords, PortWriter, QueueView, SteadyState,
-    Threshold,
+    DynamicThreshold, Load, Observation, Policy, PoolLevel, PortLevel, PortRate, PortWords, PortWriter, QueueView,
+    SteadyState, Threshold,
 };
 use crate::layout::{BufferLayout, Headroom};
 
@@ -116,6 +116,11 @@ impl Policy for Dsh {
     #[inline]
     fn port_threshold(&self, port: PortId, shared_pool: PoolLevel) -> u64 {
         self.queues[port.index()] * self.threshold.over(shared_pool)
+    }
+
+    fn set_rate(&self, port: PortId, rate: PortRate) -> bool {
+        self.estimator.set_rate(port, rate.fill);
+        true
     }
 
     /// With τ = 0; each queue's share is less by about τ otherwise.

@@ -3,9 +3,10 @@
 //! All in integers: a gradient is in units of 2^-20 bytes a nanosecond. Two forms of the same estimate are here, the
 //! exact one and the one for chips that neither multiply nor divide.
 
-use weir_units::{Alpha, BitRate, Bytes, QueueId, Span, Time};
+use weir_units::{Alpha, BitRate, Bytes, PortId, QueueId, Span, Time};
 
 use super::{PortWriter, QueueWords};
+use crate::sync::{AtomicU64, Ordering};
 
 /// Estimates φ̂ of every lossless ingress queue, on the lcore that admits its packets.
 #[derive(Debug)]
@@ -50,14 +51,14 @@ pub struct Tables {
 }
 
 /// What the estimate needs to know of a link.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Line {
-    /// C, as a gradient.
-    rate: i64,
+    /// C, as a gradient. Relaxed, as are the steps: while C changes, an estimate goes by either.
+    rate: AtomicU64,
     /// Φ, the worst case: growth at C for as long as a PAUSE takes to work, D = Φ / C.
     headroom: u64,
     /// The gradient at which each step of Fig. 12 ends, and φ̂ on it.
-    steps: [(i64, u64); STEPS],
+    steps: [(AtomicU64, u64); STEPS],
 }
 
 const FRACTION_BITS: u32 = 20;
@@ -82,6 +83,11 @@ impl HeadroomEstimator {
             ports: ports.iter().map(|(rate, headroom)| Line::new(*rate, *headroom)).collect(),
             queues: QueueWords::new(ports.len(), [NEVER, 0, 0, 0, 0]),
         }
+    }
+
+    /// The port's link has another rate from now on. Φ stays.
+    pub fn set_rate(&self, port: PortId, rate: BitRate) {
+        self.ports[port.index()].set_rate(rate);
     }
 
     /// Packets arrived, and with them the queue is `length` bytes long.
@@ -142,8 +148,9 @@ impl Form {
                 let off = (mean - gradient).abs();
                 let mean = mean + scaled(*w_g, gradient - mean);
                 let deviation = deviation + scaled(*w_v, off - deviation);
-                let estimate = (mean + i64::from(*k) * deviation).clamp(0, line.rate);
-                (mean, deviation, estimate as u64 * line.headroom / line.rate.max(1) as u64)
+                let rate = line.rate();
+                let estimate = (mean + i64::from(*k) * deviation).clamp(0, rate);
+                (mean, deviation, estimate as u64 * line.headroom / rate.max(1) as u64)
             }
             Form::Table { w_g_shift, w_v_shift, k_shift, tables } => {
                 let gradient = line.bounded(tables.gradient(grown, elapsed));
@@ -211,19 +218,32 @@ impl Tables {
 
 impl Line {
     fn new(rate: BitRate, headroom: Bytes) -> Line {
+        let headroom = headroom.get();
+        let steps = std::array::from_fn(|n| (AtomicU64::new(0), (headroom * (n as u64 + 1)).div_ceil(STEPS as u64)));
+        let line = Line { rate: AtomicU64::new(0), headroom, steps };
+        line.set_rate(rate);
+        line
+    }
+
+    fn set_rate(&self, rate: BitRate) {
         let scale = 8u128 * 1_000_000_000;
-        let rate = ((u128::from(rate.as_bps()) << FRACTION_BITS) / scale).max(1) as i64;
-        let steps = std::array::from_fn(|n| {
-            let n = n as u64 + 1;
-            (rate * n as i64 / STEPS as i64, (headroom.get() * n).div_ceil(STEPS as u64))
-        });
-        Line { rate, headroom: headroom.get(), steps }
+        // No gradient is beyond what an i64 holds.
+        let rate = ((u128::from(rate.as_bps()) << FRACTION_BITS) / scale).max(1) as u64;
+        self.rate.store(rate, Ordering::Relaxed);
+        for ((end, _), n) in self.steps.iter().zip(1..) {
+            end.store(rate * n / STEPS as u64, Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    fn rate(&self) -> i64 {
+        self.rate.load(Ordering::Relaxed) as i64
     }
 
     /// What polling makes look faster than the link is cut to the link's rate.
     #[inline]
     fn bounded(&self, gradient: i64) -> i64 {
-        gradient.min(self.rate)
+        gradient.min(self.rate())
     }
 
     /// Fig. 12: nothing for a queue that does not grow, then the first step that is not exceeded.
@@ -231,7 +251,7 @@ impl Line {
         if gradient <= 0 {
             return 0;
         }
-        let step = self.steps.partition_point(|(end, _)| *end < gradient);
+        let step = self.steps.partition_point(|(end, _)| (end.load(Ordering::Relaxed) as i64) < gradient);
         self.steps.get(step).map_or(self.headroom, |(_, headroom)| *headroom)
     }
 }
@@ -324,6 +344,29 @@ mod tests {
         for form in [Form::exact(quarter(), quarter(), 0), Form::table(quarter(), quarter(), 0).unwrap()] {
             let estimate = run(form, &lengths, Span::from_nanos(123));
             assert!(estimate.abs_diff(PHI.get()) <= PHI.get() / 25, "{estimate}");
+        }
+    }
+
+    #[test]
+    fn another_rate_makes_another_worst_case() {
+        let queue = QueueId::new(PortId(0), CLASS);
+        for form in [Form::exact(quarter(), quarter(), 0), Form::table(quarter(), quarter(), 0).unwrap()] {
+            let (estimator, mut writer) = estimator(form);
+            let (mut now, mut length) = (Time::ZERO, 0);
+            // 1,538 bytes every 1,230 ns are 10 Gb/s.
+            let mut grow = |estimator: &HeadroomEstimator| {
+                for _ in 0..100 {
+                    (now, length) = (now + Span::from_nanos(1_230), length + 1_538);
+                    estimator.arrive(&mut writer, queue, now, length);
+                }
+                estimator.estimate(queue)
+            };
+            let of_100 = grow(&estimator);
+            assert!(of_100.abs_diff(PHI.get() / 10) <= PHI.get() / 25, "{of_100}");
+            estimator.set_rate(PortId(0), BitRate::gbps(10));
+            assert!(grow(&estimator).abs_diff(PHI.get()) <= PHI.get() / 25);
+            estimator.set_rate(PortId(0), BitRate::gbps(100));
+            assert_eq!(grow(&estimator), of_100);
         }
     }
 

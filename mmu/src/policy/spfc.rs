@@ -1,10 +1,11 @@
 //! SPFC: selective PFC, which lets victim ports buffer on (spfc IV-B, V-A).
 
 use crossbeam_utils::CachePadded;
-use weir_units::{Alpha, BitRate, QueueId, Span};
+use weir_units::{Alpha, BitRate, PortId, QueueId, Span};
 
 use super::departures::{Departures, Windows};
-use super::{DynamicThreshold, Load, Observation, Policy, QueueView, SteadyState, Threshold};
+use super::{DynamicThreshold, Load, Observation, Policy, PortRate, QueueView, SteadyState, Threshold};
+use crate::sync::{AtomicU64, Ordering};
 
 /// Each ingress port is in one of two states.
 ///
@@ -26,8 +27,8 @@ pub struct Spfc {
 #[derive(Debug)]
 struct Port {
     departures: CachePadded<Departures>,
-    /// C·TC / K_spfc, in bytes.
-    victim_from: u64,
+    /// C·TC / K_spfc, in bytes. Relaxed: a number that stands alone.
+    victim_from: AtomicU64,
 }
 
 impl Spfc {
@@ -35,10 +36,9 @@ impl Spfc {
     /// than [`Windows::BYTES_MAX`] at C, more than it counts.
     pub fn new(alpha: Alpha, k_spfc: u32, tc: Span, rates: &[BitRate]) -> Option<Spfc> {
         let port = |rate: &BitRate| {
-            let window = rate.bytes_in(tc).get();
-            (window <= Windows::BYTES_MAX).then(|| Port {
+            Some(Port {
                 departures: CachePadded::default(),
-                victim_from: Spfc::victim_bytes(*rate, k_spfc, tc).max(1),
+                victim_from: AtomicU64::new(victim_from(*rate, k_spfc, tc)?),
             })
         };
         let ports = rates.iter().map(port).collect::<Option<_>>()?;
@@ -55,8 +55,15 @@ impl Spfc {
     fn is_victim(&self, queue: &QueueView) -> bool {
         let port = &self.ports[queue.queue.port().index()];
         let reset = queue.off || queue.port_off;
-        !reset && port.departures.in_last_window(self.windows, queue.now) >= port.victim_from
+        let victim_from = port.victim_from.load(Ordering::Relaxed);
+        !reset && port.departures.in_last_window(self.windows, queue.now) >= victim_from
     }
+}
+
+/// The count that makes a victim; `None` if a window carries more than it counts.
+fn victim_from(rate: BitRate, k_spfc: u32, tc: Span) -> Option<u64> {
+    let window = rate.bytes_in(tc).get();
+    (window <= Windows::BYTES_MAX).then(|| Spfc::victim_bytes(rate, k_spfc, tc).max(1))
 }
 
 impl Policy for Spfc {
@@ -77,6 +84,12 @@ impl Policy for Spfc {
     fn released(&self, ingress: QueueId, bytes: u64, queue: &QueueView) {
         let port = &self.ports[ingress.port().index()];
         port.departures.add(self.windows, queue.now, bytes);
+    }
+
+    fn set_rate(&self, port: PortId, rate: PortRate) -> bool {
+        let count = victim_from(rate.line, self.k_spfc, self.tc);
+        let set = |count| self.ports[port.index()].victim_from.store(count, Ordering::Relaxed);
+        count.map(set).is_some()
     }
 
     /// Of normal ports: overloaded queues depart slowly.
@@ -171,6 +184,21 @@ mod tests {
         depart(&spfc, 90, WINDOW_BYTES);
         assert_eq!(spfc.threshold(&at(170, true, true)), NORMAL);
         assert_eq!(spfc.threshold(&at(170, false, false)), VICTIM, "after RESUME the held verdict counts again");
+    }
+
+    #[test]
+    fn the_count_follows_the_ports_rate() {
+        let spfc = spfc();
+        let rate = |gbps| PortRate { line: BitRate::gbps(gbps), fill: BitRate::gbps(gbps) };
+        depart(&spfc, 10, WINDOW_BYTES / 50);
+        assert_eq!(spfc.threshold(&at(80, false, false)), NORMAL, "a fiftieth of 10 Gb/s");
+        assert!(spfc.set_rate(PortId(0), rate(1)));
+        assert_eq!(spfc.threshold(&at(80, false, false)), VICTIM, "a fifth of 1 Gb/s");
+        assert!(spfc.set_rate(PortId(1), rate(25)) && spfc.set_rate(PortId(0), rate(10)));
+        assert_eq!(spfc.threshold(&at(80, false, false)), NORMAL);
+        assert!(!spfc.set_rate(PortId(0), rate(10_000)), "100 MB a window can't be counted");
+        depart(&spfc, 90, WINDOW_BYTES / 5);
+        assert_eq!(spfc.threshold(&at(160, false, false)), VICTIM, "it goes on with 10 Gb/s");
     }
 
     #[test]

@@ -95,10 +95,15 @@ impl Bench {
     }
 
     pub fn with(toml: &str, layout: Layout, surroundings: Surroundings) -> Bench {
+        Bench::with_facts(toml, layout, surroundings, PortFacts::default())
+    }
+
+    /// `facts` are those of all ports.
+    pub fn with_facts(toml: &str, layout: Layout, surroundings: Surroundings, facts: PortFacts) -> Bench {
         let mut config: SwitchConfig = weir_config::parse("bench.toml", toml).unwrap();
         config.lcores.layout = layout;
         let ports = config.ports.len();
-        let switch = Switch::new(&config, &vec![PortFacts::default(); ports], surroundings).unwrap();
+        let switch = Switch::new(&config, &vec![facts; ports], surroundings).unwrap();
         let shared = switch.shared().clone();
         let plan = Plan::new(&config, Plan::lcores_min(layout)).unwrap();
         let Halves { lcores, reporter } = switch.into_halves(&plan);

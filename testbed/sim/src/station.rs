@@ -79,7 +79,8 @@ impl SwitchStation {
     ) -> Result<SwitchStation, BuildError> {
         let mac = |port: usize| MacAddr([2, 1, (number >> 8) as u8, number as u8, (port >> 8) as u8, port as u8]);
         let ports = config.ports.len();
-        let facts: Vec<PortFacts> = (0..ports).map(|port| PortFacts { mac: mac(port), rate: None }).collect();
+        let facts: Vec<PortFacts> =
+            (0..ports).map(|port| PortFacts { mac: mac(port), ..PortFacts::default() }).collect();
         let mut switch = Switch::new(
             config,
             &facts,

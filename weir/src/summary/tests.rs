@@ -22,6 +22,7 @@ fn report() -> Report {
     let port = |n: usize| PortReport {
         name: format!("p{n}"),
         link_up: true,
+        link_rate: None,
         classes: [ClassReport::default(); CLASSES],
         control_rx: ControlReport::default(),
         control_tx: ControlReport::default(),
@@ -115,7 +116,7 @@ fn a_fault_speaks_of_what_the_port_speaks() {
 }
 
 #[test]
-fn without_a_rate_there_is_no_share() {
+fn without_a_rate_the_share_is_of_the_link_if_its_speed_is_known() {
     let mut config = config();
     config.ports[3].rate = None;
     let mut report = report();
@@ -123,6 +124,10 @@ fn without_a_rate_there_is_no_share() {
     let summary = switch_summary(&config, &report, &[DeviceReport::default(); 4], Duration::from_secs(1), |_| None);
     assert_eq!(lines(&tables::message_table(&summary)).last().unwrap(), "p3 PFC 1 -");
     assert!(serde_json::to_value(&summary).unwrap()["ports"][3]["control_tx_link_percent"].is_null());
+    // 84 B in half a second of the switch's clock.
+    report.ports[3].link_rate = Some(BitRate::mbps(1));
+    let summary = switch_summary(&config, &report, &[DeviceReport::default(); 4], Duration::from_secs(1), |_| None);
+    assert_eq!(lines(&tables::message_table(&summary)).last().unwrap(), "p3 PFC 1 0.1344");
 }
 
 #[test]
