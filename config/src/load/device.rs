@@ -1,7 +1,9 @@
 //! The device keys of `[[ports]]`.
 
-use crate::error::Problem;
-use crate::read::{DEVICE_KEYS, Table};
+use weir_reader::Problem;
+use weir_reader::{Table, check_name};
+
+use crate::DEVICE_KEYS;
 use crate::{Device, PciDevice, SwitchConfig};
 
 /// An Ethernet frame's least length, without FCS.
@@ -45,7 +47,7 @@ fn device(table: &Table<'_>, key: &str, mtu: u64) -> Option<Device> {
         "vhost_user" => path(table, key, "/run/vm0.sock", SOCKET_BYTES_MAX).map(Device::VhostUser),
         "ring" => {
             let name = table.string(key, "link0")?;
-            super::switch::check_name(table, key, name);
+            check_name(table, key, name);
             Some(Device::Ring(name.to_owned()))
         }
         "memif" => memif(&table.table(key, "ports.memif")),

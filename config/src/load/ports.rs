@@ -1,11 +1,12 @@
 //! `[[ports]]`.
 
+use weir_reader::Problem;
+use weir_reader::check_name;
+use weir_reader::{Doc, RATE, TIME, Table, rates};
 use weir_units::Span;
 
-use super::switch::{check_name, unicast};
+use super::switch::unicast;
 use super::{clones, device, flow_control};
-use crate::error::Problem;
-use crate::read::{Doc, RATE, TIME, Table, rates};
 use crate::{Device, DeviceFlowControl, PortConfig};
 
 const PORTS_MAX: usize = 64;

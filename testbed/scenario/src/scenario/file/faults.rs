@@ -1,7 +1,7 @@
 //! `[[links.faults]]` and `[[hosts.faults]]`.
 
-use weir_config::read::{Problem, TIME, Table};
 use weir_nic::rocev2::Dscp;
+use weir_reader::{Problem, TIME, Table};
 use weir_units::{Span, Time};
 
 use super::reading::{refuse_unnamed, require, stretch};

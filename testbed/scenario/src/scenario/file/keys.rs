@@ -1,6 +1,6 @@
 //! Every table and key of a scenario's file.
 
-use weir_config::read::{Format, KnownTable};
+use weir_reader::{Format, KnownTable};
 
 /// A scenario's file.
 pub(super) const FORMAT: Format =
