@@ -13,7 +13,6 @@
 mod catch_up;
 pub mod cbfc;
 mod class_limits;
-pub mod frame;
 pub mod gfc;
 mod mechanism;
 mod message_generator;

@@ -6,10 +6,10 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 use weir_units::{BitRate, Bytes, Class, Span, Time};
+use weir_wire::mac_control::PfcFrame;
 
 use crate::Quantum;
 use crate::cbfc::{BLOCK, CONFIRMATIONS, Receiver};
-use crate::frame::PfcFrame;
 use crate::gfc::StageTable;
 use crate::gfc::stage::Adjuster;
 use crate::pfc::Gate;

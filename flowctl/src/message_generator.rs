@@ -1,9 +1,9 @@
 //! The downstream side of a port, whatever it speaks: which message is due to its peer.
 
 use weir_units::{BitRate, Bytes, CLASSES, Class, Time};
+use weir_wire::mac_control::{Account, ControlFrame, CreditFrame, PfcFrame};
 
 use crate::cbfc::{Advertiser, Receiver, blocks};
-use crate::frame::{Account, ControlFrame, CreditFrame, PfcFrame};
 use crate::gfc::{Arrivals, Pulse, StageTable, length, stage};
 use crate::{Mechanism, Quantum, pfc};
 

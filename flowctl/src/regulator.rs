@@ -1,13 +1,12 @@
 //! The upstream side of a port, whatever it speaks: what its peer lets it send.
 
-use crate::sync::{AtomicU64, Ordering};
-
 use weir_units::{BitRate, Class, Span, Time};
+use weir_wire::mac_control::ControlFrame;
 
 use crate::cbfc::Sender;
-use crate::frame::ControlFrame;
 use crate::gfc::{Rates, length, stage, time_based};
 use crate::pfc::Gate;
+use crate::sync::{AtomicU64, Ordering};
 use crate::{Mechanism, Quantum};
 
 /// Obeys a port's peer.
@@ -205,8 +204,8 @@ mod tests {
     use weir_units::Bytes;
 
     use super::*;
-    use crate::frame::{CreditFrame, PfcFrame, QueueFrame};
     use crate::gfc::{Mapping, StageTable};
+    use weir_wire::mac_control::{CreditFrame, PfcFrame, QueueFrame};
 
     const RATE: BitRate = BitRate::gbps(10);
     const CLASS: Class = Class::new(3);

@@ -1,8 +1,10 @@
 //! What the switch asks of a packet and of the world around it.
 
 use arrayvec::ArrayVec;
-use weir_flowctl::frame::{ControlFrame, DecodeError};
-use weir_units::{BitRate, Bytes, MacAddr, PortId, Time};
+use weir_units::{MacAddr, PortId};
+use weir_wire::ethernet::Parsed;
+use weir_wire::mac_control::ControlFrame;
+use weir_wire::trailer::Telemetry;
 
 /// Packets handled at once.
 pub const BURST_MAX: usize = 64;
@@ -42,41 +44,6 @@ pub trait Packet: Sized + Send + 'static {
     /// Takes what the port that it leaves by knows. Called when it is taken from its queue.
     #[inline]
     fn stamp(&mut self, _telemetry: &Telemetry) {}
-}
-
-/// What a port knows when a packet leaves by it (HPCC, SIGCOMM 2019, Fig. 4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Telemetry {
-    /// When: the packet's first bit is on the wire.
-    pub at: Time,
-    /// Bytes that the port has sent up to then, with FCS, preamble and gap; control frames apart.
-    pub tx_bytes: u64,
-    /// What the packet's egress queue still holds, as the buffer charges it.
-    pub queue: Bytes,
-    /// The port's rate.
-    pub rate: BitRate,
-}
-
-/// A frame's headers, read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Parsed {
-    /// A frame to forward.
-    Data(Headers),
-    /// A MAC control frame, for the switch itself, or why it says nothing.
-    Control(Result<ControlFrame, DecodeError>),
-    /// Too short to have a header, or a source address that no station has.
-    Malformed,
-}
-
-/// What forwarding and classification go by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Headers {
-    /// Destination address.
-    pub destination: MacAddr,
-    /// Priority code point of the outer VLAN tag.
-    pub pcp: Option<u8>,
-    /// Differentiated services code point of the IPv4 or IPv6 header.
-    pub dscp: Option<u8>,
 }
 
 /// Where packets come from that the switch makes itself: the driver's pools.

@@ -10,15 +10,16 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use hdrhistogram::Histogram;
 use weir_flowctl::cbfc::blocks;
-use weir_flowctl::frame::ControlFrame;
 use weir_flowctl::{ClassLimits, Demand, LatePolls, MessageGenerator, Peak, Regulator, Shaper, wire_bytes};
 use weir_mmu::{Departure, EcnMarker, Mmu};
 use weir_units::{Bytes, CLASSES, Class, PortId, QueueId, Span, Time};
+use weir_wire::mac_control::ControlFrame;
+use weir_wire::trailer::Telemetry;
 
 use crate::counters::{Counters, DropReason, Published, gauge, port_stat, queue_stat};
 use crate::egress::EgressQueues;
 use crate::handoff::{FromForwarder, Queued};
-use crate::packet::{BURST_MAX, Burst, Packet, PacketStore, PortOutput, Telemetry};
+use crate::packet::{BURST_MAX, Burst, Packet, PacketStore, PortOutput};
 use crate::random::Random;
 use crate::scheduler::Scheduler;
 use crate::shared::{PortState, Shared};

@@ -5,13 +5,14 @@ mod common;
 
 use std::collections::VecDeque;
 
-use common::{Bench, LAYOUTS, STEP, control, frame};
 use weir_config::Layout;
 use weir_flowctl::cbfc::CONFIRMATIONS;
-use weir_flowctl::frame::{Account, ControlFrame, CreditFrame, PfcFrame, QueueFrame};
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::report::Accord;
 use weir_units::{Bytes, Class, PortId, QueueId, Span, Time};
+use weir_wire::mac_control::{Account, ControlFrame, CreditFrame, PfcFrame, QueueFrame};
+
+use common::{Bench, LAYOUTS, STEP, control, frame};
 
 const CLASS: Class = Class::new(3);
 const MESSAGE_PERIOD: Span = Span::from_micros(50);
@@ -83,7 +84,7 @@ impl Pair {
             let sent = self.switches[from].world.sent[0][self.moved[from]..].to_vec();
             self.moved[from] += sent.len();
             for frame in sent {
-                let is_data = matches!(frame.parsed, weir_switch_core::packet::Parsed::Data(_));
+                let is_data = matches!(frame.parsed, weir_wire::ethernet::Parsed::Data(_));
                 if from == 0 && is_data && self.to_lose > 0 {
                     self.to_lose -= 1;
                 } else if from == 0 || self.is_heard {

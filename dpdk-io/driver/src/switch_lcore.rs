@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use weir_dpdk_io::{Batch, Clock, RxQueue, TxQueue};
-use weir_flowctl::frame::ControlFrame;
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::{BURST_MAX, Burst, Lcore, PacketStore, PortOutput};
 use weir_units::{MacAddr, PortId, Time};
+use weir_wire::mac_control::ControlFrame;
 
 use crate::frame::{Frame, FrameStore};
 use crate::lcore_loop::{Phase, Task};

@@ -1,11 +1,10 @@
 //! The downstream side: counts blocks and advertises the limit.
 
-use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
-
 use weir_units::{BitRate, Bytes, CLASSES, Class, Span, Time};
+use weir_wire::mac_control::{self, CreditFrame};
 
 use super::{BLOCK, CONFIRMATIONS, ahead, blocks};
-use crate::frame::{self, CreditFrame};
+use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// The blocks of a port's eight classes, as received and as freed.
 ///
@@ -130,7 +129,7 @@ impl Receiver {
     pub fn frame(&self, classes: u8) -> Option<CreditFrame> {
         let mut limits = [0; CLASSES];
         Class::in_mask(classes).for_each(|class| limits[class.index()] = self.limit(class));
-        (classes != 0).then_some(CreditFrame { enabled: classes, limits, account: frame::Account::None })
+        (classes != 0).then_some(CreditFrame { enabled: classes, limits, account: mac_control::Account::None })
     }
 
     /// Starts all counts at `count`, for tests of the wrap.
@@ -201,8 +200,8 @@ impl Advertiser {
             return None;
         }
         let account = match self.turn {
-            None => frame::Account::Buffer { blocks: receiver.capacity() },
-            Some(class) => frame::Account::Sent { class, blocks: sent(class) },
+            None => mac_control::Account::Buffer { blocks: receiver.capacity() },
+            Some(class) => mac_control::Account::Sent { class, blocks: sent(class) },
         };
         receiver.frame(self.classes).map(|frame| CreditFrame { account, ..frame })
     }

@@ -1,11 +1,10 @@
 //! The upstream side: what the peer's credit still allows.
 
-use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
-
 use weir_units::{Bytes, CLASSES, Class};
+use weir_wire::mac_control::{Account, CreditFrame};
 
 use super::{BLOCK, CONFIRMATIONS, ahead, blocks};
-use crate::frame::{Account, CreditFrame};
+use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// The credit of a port's eight classes.
 ///

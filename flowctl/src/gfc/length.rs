@@ -5,9 +5,9 @@
 //! messages leave room for data; that time adds to the feedback delay.
 
 use weir_units::{BitRate, Bytes, CLASSES, Class, Span, Time};
+use weir_wire::mac_control::QueueFrame;
 
 use super::{Mapping, Rates};
-use crate::frame::QueueFrame;
 
 /// The downstream side: says which frame is due for the queues' lengths.
 ///

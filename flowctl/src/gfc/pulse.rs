@@ -1,10 +1,9 @@
 //! GFC toward a peer that only knows PFC: its mean rate is set by the width of pauses. No paper has this.
 
-use crate::sync::{AtomicU32, Ordering};
-
 use weir_units::{BitRate, Bytes, CLASSES, Class, Span, Time};
+use weir_wire::mac_control::PfcFrame;
 
-use crate::frame::PfcFrame;
+use crate::sync::{AtomicU32, Ordering};
 use crate::{Quantum, wire_bytes};
 
 /// Makes a peer that obeys PFC send at a mean rate R: in each period P it is paused for `P·(1 − R/C)`, from the period's start.

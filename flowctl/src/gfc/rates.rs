@@ -1,10 +1,9 @@
 //! The rates that a port's peer allows its classes.
 
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
-
 use weir_units::{BitRate, CLASSES, Class, Time};
 
 use crate::RATE_MIN;
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// The rate of each class's limiter, handed from the lcore that receives a port's messages to the one that transmits.
 ///

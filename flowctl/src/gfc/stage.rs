@@ -4,13 +4,12 @@
 //! The message is a PFC frame with the stage in Time\[j\]. Stage 0 is time 0, so that what resumes a class under PFC sets it
 //! free here; a peer that only knows PFC reads stage k as a pause of k quanta, which is harmless.
 
-use crate::sync::{AtomicU64, Ordering};
-
 use weir_units::{Bytes, CLASSES, Class, Span, Time};
+use weir_wire::mac_control::PfcFrame;
 
 use super::{Rates, StageTable};
 use crate::Quantum;
-use crate::frame::PfcFrame;
+use crate::sync::{AtomicU64, Ordering};
 
 /// The downstream side: says which frame is due for the queues' lengths.
 ///
@@ -141,8 +140,8 @@ mod tests {
     use weir_units::BitRate;
 
     use super::*;
-    use crate::frame::ControlFrame;
     use crate::gfc::Told;
+    use weir_wire::mac_control::ControlFrame;
 
     const RATE: BitRate = BitRate::gbps(10);
 

@@ -4,10 +4,10 @@
 //! [`cbfc::Advertiser`](crate::cbfc::Advertiser), as it is.
 
 use weir_units::{Bytes, Class, Span, Time};
+use weir_wire::mac_control::CreditFrame;
 
 use super::{Mapping, Rates};
 use crate::cbfc::{BLOCK, Sender};
-use crate::frame::CreditFrame;
 
 /// The upstream side: turns the credit left into the rates of the classes' limiters.
 ///

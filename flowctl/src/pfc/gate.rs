@@ -1,11 +1,10 @@
 //! The upstream side: which classes may send.
 
-use crate::sync::{AtomicU8, AtomicU64, Ordering};
-
 use weir_units::{CLASSES, Class, Span, Time};
+use weir_wire::mac_control::PfcFrame;
 
 use crate::Quantum;
-use crate::frame::PfcFrame;
+use crate::sync::{AtomicU8, AtomicU64, Ordering};
 
 /// The pause timers of a port's eight classes.
 ///

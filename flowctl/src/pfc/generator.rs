@@ -1,9 +1,9 @@
 //! The downstream side: frames that make the peer do what the MMU wants.
 
 use weir_units::{CLASSES, Span, Time};
+use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
 use crate::Quantum;
-use crate::frame::{ControlFrame, PfcFrame};
 
 /// Compares the classes that should be paused with those last advertised, and says what to send.
 ///

@@ -6,11 +6,12 @@ use std::collections::VecDeque;
 
 use weir_config::{Layout, SwitchConfig};
 use weir_flowctl::CatchUp;
-use weir_flowctl::frame::{ControlFrame, PfcFrame};
 use weir_switch_core::packet::{Headers, Parsed};
 use weir_switch_core::switch::{Halves, Lcore, PortFacts, Surroundings, Switch};
-use weir_switch_core::{Burst, Packet, PacketStore, Plan, PortOutput, Report, Telemetry};
+use weir_switch_core::{Burst, Packet, PacketStore, Plan, PortOutput, Report};
 use weir_units::{MacAddr, PortId, Span, Time};
+use weir_wire::mac_control::{ControlFrame, PfcFrame};
+use weir_wire::trailer::Telemetry;
 
 /// A frame as a few numbers.
 #[derive(Clone, Debug, PartialEq)]

@@ -39,13 +39,13 @@ use std::net::Ipv4Addr;
 use std::slice::from_ref;
 
 use prefetch_index::prefetch_index;
-use weir_flowctl::frame::{ControlFrame, FRAME_BYTES};
 use weir_flowctl::{Arrived, ClassLimits, Demand, MessageGenerator, Regulator, Shaper, wire_bytes};
-use weir_switch_core::packet::Parsed;
-use weir_switch_core::parse;
 use weir_units::{BitRate, Bytes, CLASSES, Class, Time};
+use weir_wire::ethernet;
+use weir_wire::ethernet::Parsed;
+use weir_wire::mac_control::{ControlFrame, FRAME_BYTES};
+use weir_wire::rocev2::{Ecn, Packet, QueuePair};
 
-use crate::rocev2::{Ecn, Packet, QueuePair};
 use crate::tcp::TcpSender;
 use intake::Intake;
 use receiver::Receiver;
@@ -241,7 +241,7 @@ impl Host {
                 Err(_) => self.counters.control_ignored += 1,
             };
         }
-        if let Parsed::Data(headers) = parse::parse(frame) {
+        if let Parsed::Data(headers) = ethernet::parse(frame) {
             self.count_arrival(headers.dscp, frame.len() as u32);
         }
         if frame.get(..6) != Some(&self.config.mac.0) {

@@ -6,5 +6,4 @@
 #![forbid(unsafe_code)]
 
 pub mod host;
-pub mod rocev2;
 pub mod tcp;

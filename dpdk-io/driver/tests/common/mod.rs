@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use weir_dpdk_driver::{FrameStore, Phase, Task};
 use weir_dpdk_io::{Batch, Clock, Mbuf, RingEnd};
 use weir_flowctl::Quantum;
-use weir_flowctl::frame::{ControlFrame, PfcFrame};
 use weir_flowctl::pfc::Gate;
 use weir_units::{BitRate, Bytes, MacAddr, Serialiser, Span, Time};
+use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
 pub const FRAME_BYTES: u16 = 60;
 const ON_WIRE: u64 = FRAME_BYTES as u64 + 4 + 20;
