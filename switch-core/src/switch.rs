@@ -265,7 +265,17 @@ impl Switch {
             let watchdogs = PortWatchdogs::new(watched, self.config.classes.lossless);
             let clones = self.shared.clones_of(*id);
             let at_line_rate = self.at_line_rate[id.index()];
-            OutPort::new(state, clones, (shaper, at_line_rate), limits, scheduler.clone(), generator, watchdogs)
+            let tx_queues = config.device.queues();
+            OutPort::new(
+                state,
+                clones,
+                (shaper, at_line_rate),
+                tx_queues,
+                limits,
+                scheduler.clone(),
+                generator,
+                watchdogs,
+            )
         });
         let markers = self
             .config
