@@ -76,10 +76,6 @@ pub(crate) struct OutPort<P> {
     backlog: u8,
     /// Classes that the peer pauses, as last seen.
     paused: u8,
-    /// Classes that the MMU wants paused, as last seen: the port's own.
-    own_off: u8,
-    /// These and those of each clone, but for those in a storm in which what comes is dropped anyway.
-    off: u8,
     /// The classes that need the peer's credit, one bit each.
     credit_classes: u8,
     /// Whether the port's regulator is to be told of frames that are sent.
@@ -99,6 +95,10 @@ pub(crate) struct OutPort<P> {
     generator: MessageGenerator,
     /// Of each clone, the classes that the MMU wants paused. Its frames come over this port's link, so its PAUSE is this port's.
     clones_off: Box<[(PortId, u8)]>,
+    /// Classes that the MMU wants paused, as last seen: the port's own.
+    own_off: u8,
+    /// These and those of each clone, but for those in a storm in which what comes is dropped anyway.
+    off: u8,
     /// When each class advertised OFF went OFF.
     off_since: [Time; CLASSES],
     /// What the last poll left, for a driver whose polls may be late.

@@ -2,7 +2,7 @@
 //! its own classes alone.
 
 use arrayvec::ArrayVec;
-use weir_units::{CLASSES, Class, PortId, Time};
+use weir_units::{CLASSES, Class, Time};
 
 use super::{OutPort, Staged, Transmitter};
 use crate::packet::{Packet, PortOutput};
