@@ -90,11 +90,11 @@ class Bench:
     def guest(self, pairs=QUEUES, used=None, server=False):
         return testpmd.Testpmd(self.here, self.socket, "sw-vm", pairs, used, server)
 
-    def told(self, text, times=1):
-        return sum(text in line for line in self.log) >= times
+    def count(self, text):
+        return sum(text in line for line in list(self.log))
 
     def wait_until_told(self, text, times=1):
-        wait_until(lambda: self.told(text, times), lambda: f"{text!r} {times} times in {self.log}")
+        wait_until(lambda: self.count(text) >= times, lambda: f"{text!r} {times} times in {self.log}")
 
 
 def wait_until(is_so, what):
