@@ -23,7 +23,7 @@ use crate::receiver::Receiver;
 use crate::report::Reporter;
 use crate::scheduler::Scheduler;
 use crate::shared::{PortState, Shared};
-use crate::transmitter::{OutPort, Transmitter};
+use crate::transmitter::{OutPort, Transmitter, Wire};
 use crate::watchdog::PortWatchdogs;
 
 /// Addresses that the forwarding table is sized for.
@@ -264,18 +264,8 @@ impl Switch {
             let watched = self.config.pfc_watchdog.as_ref().filter(|_| state.storms().is_some());
             let watchdogs = PortWatchdogs::new(watched, self.config.classes.lossless);
             let clones = self.shared.clones_of(*id);
-            let at_line_rate = self.at_line_rate[id.index()];
-            let tx_queues = config.device.queues();
-            OutPort::new(
-                state,
-                clones,
-                (shaper, at_line_rate),
-                tx_queues,
-                limits,
-                scheduler.clone(),
-                generator,
-                watchdogs,
-            )
+            let wire = Wire { shaper, at_line_rate: self.at_line_rate[id.index()], tx_queues: config.device.queues() };
+            OutPort::new(state, clones, wire, limits, scheduler.clone(), generator, watchdogs)
         });
         let markers = self
             .config

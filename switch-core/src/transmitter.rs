@@ -115,6 +115,16 @@ pub(crate) struct OutPort<P> {
 
 const _: () = assert!(std::mem::offset_of!(OutPort<u64>, watchdogs) <= 128);
 
+/// What a port's frames leave by.
+#[derive(Debug)]
+pub(crate) struct Wire {
+    pub(crate) shaper: Shaper,
+    /// Whether the device is no faster than the rate.
+    pub(crate) at_line_rate: bool,
+    /// Transmit queues of the device that the classes part among.
+    pub(crate) tx_queues: u8,
+}
+
 /// What a port is offered. The next port that has something is offered the same memory, warm in the cache.
 #[derive(Debug)]
 struct Staged<P> {
@@ -149,8 +159,7 @@ impl<P> OutPort<P> {
     pub(crate) fn new(
         state: &PortState,
         clones: impl Iterator<Item = PortId>,
-        (shaper, at_line_rate): (Shaper, bool),
-        tx_queues: u8,
+        wire: Wire,
         limits: ClassLimits,
         scheduler: Scheduler,
         generator: MessageGenerator,
@@ -158,7 +167,7 @@ impl<P> OutPort<P> {
     ) -> OutPort<P> {
         OutPort {
             id: state.real_port,
-            shaper,
+            shaper: wire.shaper,
             limits,
             scheduler,
             generator,
@@ -173,11 +182,11 @@ impl<P> OutPort<P> {
             tx_bytes: 0,
             waits: Waits::Nothing,
             open: 0,
-            at_line_rate,
+            at_line_rate: wire.at_line_rate,
             peak: Peak::default(),
             blocked: 0,
-            has_lanes: tx_queues > 1,
-            lanes: Lanes::of(tx_queues),
+            has_lanes: wire.tx_queues > 1,
+            lanes: Lanes::of(wire.tx_queues),
             credit_classes: state.regulator.credit_classes(),
             counts_sent: state.regulator.counts_sent(),
         }

@@ -1,5 +1,6 @@
 //! The queues that guests at vhost-user ports have enabled.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
@@ -53,23 +54,22 @@ impl fmt::Display for GuestQueues {
     }
 }
 
-/// Knows what was told last of each port.
+/// Knows what was found last of each port with a guest, by switch and port.
 #[derive(Debug, Default)]
-pub(crate) struct GuestWatch(Mutex<Vec<((usize, PortId), Option<GuestQueues>)>>);
+pub(crate) struct GuestWatch(Mutex<BTreeMap<(usize, u16), GuestQueues>>);
 
 impl GuestWatch {
     /// What is news of a port; nothing of one whose guest has just what the port has if that is one queue.
-    pub(crate) fn news(&self, port: (usize, PortId), found: Option<GuestQueues>) -> Option<GuestQueues> {
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let position = told.iter().position(|(of, _)| *of == port).unwrap_or_else(|| {
-            told.push((port, None));
-            told.len() - 1
-        });
-        let last = &mut told[position].1;
-        if *last == found {
+    pub(crate) fn news(&self, (switch, port): (usize, PortId), found: Option<GuestQueues>) -> Option<GuestQueues> {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (switch, port.0);
+        if last.get(&key) == found.as_ref() {
             return None;
         }
-        last.clone_from(&found);
+        match &found {
+            Some(found) => last.insert(key, found.clone()),
+            None => last.remove(&key),
+        };
         found.filter(|found| found.queues > 1 || found.is_warning())
     }
 }
