@@ -36,7 +36,7 @@ pub use flow_control::{
 pub use keys::known_keys;
 pub use load::{load, parse};
 pub use policy::{DshConfig, Estimator, PolicyConfig, PoolsConfig};
-pub use ports::{Device, DeviceFlowControl, PciDevice, PortConfig};
+pub use ports::{Device, DeviceFlowControl, PciDevice, PortConfig, SocketAccess, VhostUser};
 pub use source::Source;
 pub use switch::{CatchUp, Idle, Layout, LcoreConfig, SwitchConfig};
 pub use together::check_together;

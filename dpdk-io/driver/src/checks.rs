@@ -3,12 +3,13 @@
 use std::fs;
 use std::path::Path;
 
-use weir_config::{ConfigErrors, Device, SwitchConfig};
+use weir_config::{ConfigErrors, Device, SwitchConfig, VhostUser};
 use weir_dpdk_io::PORTS_MAX;
 
 use crate::memory::Memory;
 use crate::nics::{Finding, System};
 use crate::replay::{FRAMES_MAX, Replay};
+use crate::socket::check_access;
 
 /// A capability (linux/capability.h): its bit and name.
 type Capability = (u32, &'static str);
@@ -51,7 +52,9 @@ fn check_device(device: &Device, memory: Memory) -> Option<Finding> {
         Device::AfXdp(netdev) => check_netdev(netdev).or_else(|| needs("af_xdp", &AF_XDP)),
         Device::Tap(_) => needs("tap", &[CAP_NET_ADMIN]),
         Device::Pci(pci) => check_pci(&pci.address, memory),
-        Device::VhostUser(socket) | Device::Memif { socket, .. } => check_parent(socket),
+        Device::VhostUser(VhostUser { socket, .. }) | Device::Memif { socket, .. } => {
+            check_parent(socket).or_else(|| check_access(device.own_socket()?.1))
+        }
         Device::Pcap { rx, tx, .. } => {
             let missing = rx.as_deref().filter(|file| fs::File::open(file).is_err()).map(|file| Finding {
                 message: format!("the capture file {file} can't be read"),
@@ -189,6 +192,10 @@ mod tests {
             ("pci = \"ffff:1f:1f.7\"", "no PCI device ffff:1f:1f.7"),
             ("pcap = { rx = \"/nowhere/in.pcap\" }", "/nowhere/in.pcap can't be read"),
             ("vhost_user = \"/nowhere/vm.sock\"", "directory of /nowhere/vm.sock"),
+            (
+                "vhost_user = { socket = \"/tmp/vm.sock\", group = \"nobody-of-that-name\" }",
+                "no group nobody-of-that-name",
+            ),
         ] {
             let text = problem(port);
             assert!(text.contains(message) && text.contains("test.toml:4"), "{text}");

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
-use weir_config::{ConfigErrors, Device, SwitchConfig};
+use weir_config::{ConfigErrors, Device, SwitchConfig, VhostUser};
 
 /// Locks on the interfaces, NICs and sockets of a configuration. The kernel gives them back however the process ends.
 #[derive(Debug)]
@@ -61,6 +61,10 @@ fn take(switches: &[SwitchConfig]) -> Result<DeviceLocks, ConfigErrors> {
             let Some(key) = key_of(&port.device) else { continue };
             // Memifs of one socket, told apart by their ids.
             if !taken.insert(key.clone()) {
+                continue;
+            }
+            if is_no_socket(&port.device) {
+                errors.push(error_at(switch, index, &Obstacle::NoSocket));
                 continue;
             }
             match lock(&lock_directory(), &key) {
@@ -117,10 +121,14 @@ fn key_of(device: &Device) -> Option<String> {
             format!("netdev-{namespace}-{name}")
         }
         Device::Pci(pci) => format!("pci-{}", pci.address),
-        Device::VhostUser(socket) | Device::Memif { socket, server: true, .. } => {
+        // A vhost-user socket is one guest's, whichever side makes it.
+        Device::VhostUser(VhostUser { socket, .. }) | Device::Memif { socket, server: true, .. } => {
             format!("socket-{}", canonical(Path::new(socket)).display())
         }
-        Device::Memif { .. } | Device::Ring(_) | Device::Pcap { .. } | Device::Null { .. } | Device::CloneOf(_) => {
+        Device::Memif { socket, id, server: false, .. } => {
+            format!("memif-{id}-{}", canonical(Path::new(socket)).display())
+        }
+        Device::Ring(_) | Device::Pcap { .. } | Device::Null { .. } | Device::CloneOf(_) => {
             return None;
         }
     };
@@ -138,6 +146,16 @@ fn key_of(device: &Device) -> Option<String> {
     Some(format!("{}-{digest:016x}", &name[..KEY_BYTES_MAX]))
 }
 
+/// Whether a device would connect to a file that is no socket. Its not being there yet is as it should be.
+fn is_no_socket(device: &Device) -> bool {
+    let (Device::VhostUser(VhostUser { socket, client: true, .. }) | Device::Memif { socket, server: false, .. }) =
+        device
+    else {
+        return false;
+    };
+    fs::metadata(socket).is_ok_and(|file| !file.file_type().is_socket())
+}
+
 /// The path with links in its directory resolved; the file itself need not be there.
 fn canonical(path: &Path) -> PathBuf {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -151,11 +169,9 @@ fn sockets(switches: &[SwitchConfig]) -> impl Iterator<Item = (&SwitchConfig, us
     switches
         .iter()
         .flat_map(|switch| switch.ports.iter().enumerate().map(move |(index, port)| (switch, index, port)))
-        .filter_map(|(switch, index, port)| match &port.device {
-            Device::VhostUser(socket) | Device::Memif { socket, server: true, .. } => {
-                Some((switch, index, PathBuf::from(socket)))
-            }
-            _ => None,
+        .filter_map(|(switch, index, port)| {
+            let (socket, _) = port.device.own_socket()?;
+            Some((switch, index, PathBuf::from(socket)))
         })
         .filter(move |(_, _, socket)| seen.insert(canonical(socket)))
 }
@@ -228,6 +244,8 @@ const KEY_BYTES_MAX: usize = 200;
 mod tests {
     use std::os::unix::net::UnixListener;
 
+    use weir_config::SocketAccess;
+
     use super::*;
 
     #[test]
@@ -258,9 +276,16 @@ mod tests {
     fn keys_are_of_the_thing_and_not_of_its_driver() {
         let key = |device| key_of(&device).unwrap();
         assert_eq!(key(Device::AfPacket("v0".into())), key(Device::AfXdp("v0".into())));
-        assert_eq!(key(Device::VhostUser("/tmp/../tmp/a".into())), key(Device::VhostUser("/tmp/a".into())));
-        assert_ne!(key(Device::VhostUser("/tmp/a".into())), key(Device::VhostUser("/tmp/b".into())));
-        assert!(key(Device::VhostUser(format!("/tmp/{}", "/x".repeat(400)))).len() < 255);
+        let server = |path: &str| Device::VhostUser(VhostUser::server(path));
+        assert_eq!(key(server("/tmp/../tmp/a")), key(server("/tmp/a")));
+        assert_ne!(key(server("/tmp/a")), key(server("/tmp/b")));
+        assert!(key(server(&format!("/tmp/{}", "/x".repeat(400)))).len() < 255);
+        let client = Device::VhostUser(VhostUser { client: true, ..VhostUser::server("/tmp/a") });
+        assert_eq!(key(client), key(server("/tmp/a")));
+        let memif = |id, server| Device::Memif { socket: "/tmp/m".into(), id, server, access: SocketAccess::default() };
+        assert_eq!(key(memif(0, true)), key(memif(1, true)));
+        assert_ne!(key(memif(0, true)), key(memif(0, false)));
+        assert_ne!(key(memif(0, false)), key(memif(1, false)));
         assert_eq!(key_of(&Device::Ring("a".into())), None);
     }
 }
