@@ -11,7 +11,7 @@ use crate::RATE_MIN;
 /// A rate below the line's holds until a time, which each message of the peer puts off: [`Rates::at`]. So a class is never held
 /// down by a peer that has gone, or never spoke GFC.
 ///
-/// One writer. The transmitter asks [`Rates::version`] at each poll, one load, and only when it has moved, or a rate's time has
+/// One writer, but for [`Rates::forget`]. The transmitter asks [`Rates::version`] at each poll, one load, and only when it has moved, or a rate's time has
 /// come, sets its limiters. It may see a rate a poll late, as it may see a message a poll late.
 #[derive(Debug)]
 pub struct Rates {
@@ -74,10 +74,23 @@ impl Rates {
         // One writer, so load and store need not be one operation.
         if self.rates[class.index()].load(Ordering::Relaxed) != rate.as_bps() {
             self.rates[class.index()].store(rate.as_bps(), Ordering::Relaxed);
-            let next = self.version.load(Ordering::Relaxed).wrapping_add(1);
-            // Release; pairs with Acquire in `version`.
-            self.version.store(next, Ordering::Release);
+            self.move_version();
         }
+    }
+
+    /// All classes at the line rate again, whatever was told. Called by the transmitter, so that a rate which is being set
+    /// meanwhile may hold; it moves the version then.
+    pub(super) fn forget(&self) {
+        for class in Class::ALL {
+            self.until[class.index()].store(Time::NEVER.as_picos(), Ordering::Relaxed);
+            self.rates[class.index()].store(self.line.as_bps(), Ordering::Relaxed);
+        }
+        self.move_version();
+    }
+
+    fn move_version(&self) {
+        // One operation, as the transmitter does it too. Release; pairs with Acquire in `version`.
+        self.version.fetch_add(1, Ordering::Release);
     }
 }
 
@@ -97,6 +110,16 @@ mod tests {
         assert_eq!((rates.version(), rates.at(Time::ZERO, CLASS)), (1, BitRate::gbps(5)));
         rates.set(CLASS, BitRate::bps(1), until);
         assert_eq!(rates.told(CLASS), Told { rate: RATE_MIN, until });
+    }
+
+    #[test]
+    fn rates_that_are_forgotten_are_the_lines_and_move_the_version() {
+        let rates = Rates::new(LINE);
+        rates.set(CLASS, BitRate::gbps(5), Time::from_nanos(500));
+        rates.forget();
+        assert_eq!((rates.version(), rates.told(CLASS)), (2, Told { rate: LINE, until: Time::NEVER }));
+        rates.set(CLASS, BitRate::gbps(5), Time::from_nanos(500));
+        assert_eq!(rates.version(), 3, "the rate from before is news");
     }
 
     #[test]

@@ -55,6 +55,12 @@ impl Adjuster {
         self.buffer.saturating_sub(BLOCK * u64::from(self.credits.credit(class)))
     }
 
+    /// All classes at the line rate and without credit, as at the start: called by the transmitter.
+    pub fn forget(&self) {
+        self.credits.forget();
+        self.rates.forget();
+    }
+
     /// What the classes may send at.
     pub fn rates(&self) -> &Rates {
         &self.rates
