@@ -359,8 +359,7 @@ mod tests {
         ];
         for mechanism in all {
             let arrived = Arrived::new(&mechanism, LINK_OVERHEAD);
-            let demand =
-                || Demand { off: CLASS.bit(), held: |_| Bytes::kb(900), sent: |_| 0, arrived: &arrived };
+            let demand = || Demand { off: CLASS.bit(), held: |_| Bytes::kb(900), sent: |_| 0, arrived: &arrived };
             let mut generator = generator(&mechanism);
             let first = generator.poll(at(1), demand()).unwrap();
             generator.handle_sent(at(1), &first, demand());

@@ -71,7 +71,8 @@ fn a_pause_outlives_a_link_that_nobody_saw_going() {
 
 /// Port 1 is paused, so that what port 0 receives for it stays, until port 0 must pause too.
 fn congested(layout: Layout, extra: &str) -> Bench {
-    let small = "[buffer]\nsize = \"400KB\"\nheadroom = \"20KB\"\npolicy = \"static\"\n[buffer.static]\nthreshold = \"15KB\"\n";
+    let small =
+        "[buffer]\nsize = \"400KB\"\nheadroom = \"20KB\"\npolicy = \"static\"\n[buffer.static]\nthreshold = \"15KB\"\n";
     let mut bench = paused(layout, &format!("{small}{extra}"));
     (0..12).for_each(|n| bench.arrive(0, frame(0, 1, 3, n)));
     bench.run(6, STEP);

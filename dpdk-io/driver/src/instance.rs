@@ -1,6 +1,7 @@
 //! One device, one instance: locks on what a configuration takes, and sockets that dead instances left.
 
 use std::collections::BTreeSet;
+use std::collections::btree_map::{BTreeMap, Entry};
 use std::fs;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -11,11 +12,29 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 use weir_config::{ConfigErrors, Device, SwitchConfig};
 
 use crate::device_lock::{DeviceLock, Holder, LockError};
+use crate::error::DriverError;
 
 /// Locks on the interfaces, NICs and sockets of a configuration. The kernel gives them back however the process ends.
 #[derive(Debug)]
 pub struct DeviceLocks {
-    _locks: Vec<DeviceLock>,
+    /// What is locked, with its lock.
+    locks: BTreeMap<String, DeviceLock>,
+}
+
+impl DeviceLocks {
+    /// Takes one more device, that of no switch's port; an error says who has it, and what to do.
+    pub fn claim(&mut self, device: &Device) -> Result<(), DriverError> {
+        let refuse = |obstacle| {
+            let (message, help) = told(device, &obstacle);
+            DriverError::Taken(format!("{message}; {help}"))
+        };
+        let Some(key) = key_of(device) else { return Ok(()) };
+        if let Entry::Vacant(free) = self.locks.entry(key) {
+            let lock = DeviceLock::take(free.key()).map_err(|error| refuse(Obstacle::Locked(error)))?;
+            free.insert(lock);
+        }
+        Ok(())
+    }
 }
 
 /// What is in the way of taking a device.
@@ -56,7 +75,7 @@ pub fn check_devices(switches: &[SwitchConfig]) -> Result<Vec<PathBuf>, ConfigEr
 }
 
 fn take(switches: &[SwitchConfig]) -> Result<DeviceLocks, ConfigErrors> {
-    let (mut locks, mut errors, mut taken) = (Vec::new(), Vec::new(), BTreeSet::new());
+    let (mut locks, mut errors, mut taken) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
     for switch in switches {
         for (index, port) in switch.ports.iter().enumerate() {
             let Some(key) = key_of(&port.device) else { continue };
@@ -65,7 +84,9 @@ fn take(switches: &[SwitchConfig]) -> Result<DeviceLocks, ConfigErrors> {
                 continue;
             }
             match DeviceLock::take(&key) {
-                Ok(lock) => locks.push(lock),
+                Ok(lock) => {
+                    locks.insert(key, lock);
+                }
                 Err(error) => errors.push(error_at(switch, index, &Obstacle::Locked(error))),
             }
         }
@@ -81,7 +102,7 @@ fn take(switches: &[SwitchConfig]) -> Result<DeviceLocks, ConfigErrors> {
             }
         }
     }
-    ConfigErrors::joined(errors).map_or(Ok(DeviceLocks { _locks: locks }), Err)
+    ConfigErrors::joined(errors).map_or(Ok(DeviceLocks { locks }), Err)
 }
 
 fn error_at(switch: &SwitchConfig, index: usize, obstacle: &Obstacle) -> ConfigErrors {

@@ -84,7 +84,8 @@ fn a_pause_ends_with_the_link_of_who_asked_for_it() {
 /// Credit starts anew: in the first message of the new link, which comes at once.
 #[test]
 fn credit_is_there_at_once() {
-    let static_policy = "[buffer]\nsize = \"4MB\"\nheadroom = \"20KB\"\npolicy = \"static\"\n[buffer.static]\nthreshold = \"300KB\"\n";
+    let static_policy =
+        "[buffer]\nsize = \"4MB\"\nheadroom = \"20KB\"\npolicy = \"static\"\n[buffer.static]\nthreshold = \"300KB\"\n";
     let mut scenario = scenario(None, static_policy);
     let (buffer, period) = (Bytes::kb(300), Span::from_micros(50));
     for port in &mut scenario.switches[0].ports {
