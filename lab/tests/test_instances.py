@@ -77,15 +77,15 @@ def as_nobody(*command):
     return ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--", *map(str, command)]
 
 
-def everybodys(directory):
+def everybodys():
     """A directory of its own for sockets that every user may reach and make."""
     shared = tempfile.mkdtemp(prefix="weir-users-")
     os.chmod(shared, 0o777)
     return pathlib.Path(shared)
 
 
-def test_root_and_another_user_exclude_each_other(cleanup, tmp_path):
-    shared = everybodys(tmp_path)
+def test_root_and_another_user_exclude_each_other(cleanup):
+    shared = everybodys()
     cleanup.callback(shutil.rmtree, shared, ignore_errors=True)
     file, _ = sockets(shared)
     file.chmod(0o644)
@@ -136,12 +136,10 @@ def test_whatever_opens_devices_takes_their_locks(namespace, tmp_path):
     file = tmp_path / "switch.toml"
     file.write_text(f'[buffer]\nsize = "1MB"\n{ports}')
     scenario = tmp_path / "scenario.toml"
-    hosts = "".join(f'[[hosts]]\nname = "H{n}"\nport = "S.p{n}"\n' for n in (1, 2))
-    device = 'device = {{ port = {{ af_packet = "{}" }}, host = {{ af_packet = "{}" }} }}\n'
     scenario.write_text(
-        '[scenario]\nend = "1ms"\n[switch.port]\nrate = "1Gbps"\n[[switches]]\nname = "S"\n'
-        + hosts.replace('"S.p1"\n', '"S.p1"\n' + device.format("v0", "w0"))
-        + '[[flows]]\nfrom = "H1"\nto = "H2"\nclass = 3\n'
+        '[scenario]\nend = "1ms"\ntime_dilation = 1\n[switch.port]\nrate = "1Gbps"\n[[switches]]\nname = "S"\n'
+        '[[hosts]]\nname = "H1"\nport = "S.p1"\nport_device = { af_packet = "w0" }\ndevice = { af_packet = "v0" }\n'
+        '[[hosts]]\nname = "H2"\nport = "S.p2"\n[[flows]]\nfrom = "H1"\nto = "H2"\nclass = 3\ntotal = "10KB"\n'
     )
     with Switch(file, namespace=here, arguments=["--quiet"]) as first:
         check_refused(run("check", "--try", file, namespace=here), first)
