@@ -219,6 +219,7 @@ def test_a_pause_is_over_with_its_link(cables, tmp_path):
     file.write_text(file.read_text().replace("1Gbps", "1Mbps").replace('size = "1MB"', 'size = "1MB"\nheadroom = "50KB"'))
     stream = Stream(MACS["p0"], MACS["p1"], dscp=3)
     with Switch(file, namespace=here, arguments=["--quiet"], on_line=note) as switch:
+        # Until then the peer paused the switch.
         wires["p1"].send(pfc({3: LONGEST}))
         time.sleep(0.3)
         wires["p0"].send(stream.next())
@@ -227,7 +228,9 @@ def test_a_pause_is_over_with_its_link(cables, tmp_path):
         assert down.wait(WITHIN_S)
         here.ip("link", "set", "host-p1", "up")
         assert up.wait(WITHIN_S)
-        frame = stream.next()
-        wires["p0"].send(frame)
-        assert held is None and wires["p1"].receive_until(lambda got: got == frame, WITHIN_S)
+        # A socket ends with the link that it hears.
+        with Wire(here, "host-p1") as again:
+            frame = stream.next()
+            wires["p0"].send(frame)
+            assert held is None and again.receive_until(lambda got: got == frame, WITHIN_S)
         switch.stop()

@@ -369,7 +369,7 @@ impl RunningFabric {
         for (index, switch) in self.switches.iter().enumerate() {
             for (state, (number, port)) in switch.shared.ports().iter().zip(switch.ports.iter().enumerate()) {
                 let Some(Ok(mut link)) = port.as_ref().map(Port::link) else { continue };
-                link.up &= !self.netdevs.is_gone(index, number);
+                link.up &= self.netdevs.has_link(index, number);
                 if link.up != state.link_up() {
                     let id = PortId(number as u16);
                     switch.shared.set_link_up(id, link.up);
