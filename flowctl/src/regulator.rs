@@ -82,9 +82,9 @@ impl Regulator {
         self.gate.end_pauses(now);
         match &self.kind {
             Kind::None | Kind::Pfc | Kind::Pause => {}
-            Kind::Stages(adjuster) => adjuster.forget(),
-            Kind::Lengths(adjuster) => adjuster.forget(),
-            Kind::Time(adjuster) => adjuster.forget(),
+            Kind::Stages(adjuster) => adjuster.forget(now),
+            Kind::Lengths(adjuster) => adjuster.forget(now),
+            Kind::Time(adjuster) => adjuster.forget(now),
             Kind::Credits(sender) => sender.forget(),
         }
     }

@@ -111,9 +111,9 @@ impl Adjuster {
         }
     }
 
-    /// All classes at the line rate, as at the start: called by the transmitter.
-    pub fn forget(&self) {
-        self.rates.forget();
+    /// All classes at the line rate from `now` on: called by the transmitter.
+    pub fn forget(&self, now: Time) {
+        self.rates.forget(now);
     }
 
     /// What the classes may send at.

@@ -78,12 +78,13 @@ impl Rates {
         }
     }
 
-    /// All classes at the line rate again, whatever was told. Called by the transmitter, so that a rate which is being set
-    /// meanwhile may hold; it moves the version then.
-    pub(super) fn forget(&self) {
-        for class in Class::ALL {
-            self.until[class.index()].store(Time::NEVER.as_picos(), Ordering::Relaxed);
-            self.rates[class.index()].store(self.line.as_bps(), Ordering::Relaxed);
+    /// What was told ends at `now`, as if it had aged: all classes have the line rate. Called by the transmitter; a rate that is
+    /// being set meanwhile holds or ends, and is never without an end.
+    pub(super) fn forget(&self, now: Time) {
+        for until in &self.until {
+            if until.load(Ordering::Relaxed) != Time::NEVER.as_picos() {
+                until.fetch_min(now.as_picos(), Ordering::Relaxed);
+            }
         }
         self.move_version();
     }
@@ -116,10 +117,11 @@ mod tests {
     fn rates_that_are_forgotten_are_the_lines_and_move_the_version() {
         let rates = Rates::new(LINE);
         rates.set(CLASS, BitRate::gbps(5), Time::from_nanos(500));
-        rates.forget();
-        assert_eq!((rates.version(), rates.told(CLASS)), (2, Told { rate: LINE, until: Time::NEVER }));
-        rates.set(CLASS, BitRate::gbps(5), Time::from_nanos(500));
-        assert_eq!(rates.version(), 3, "the rate from before is news");
+        rates.forget(Time::from_nanos(300));
+        let at = |ns| rates.at(Time::from_nanos(ns), CLASS);
+        assert_eq!((rates.version(), at(300), rates.at(Time::ZERO, Class::new(0))), (2, LINE, LINE));
+        rates.set(CLASS, BitRate::gbps(5), Time::from_nanos(900));
+        assert_eq!(at(300), BitRate::gbps(5), "told anew");
     }
 
     #[test]

@@ -55,10 +55,10 @@ impl Adjuster {
         self.buffer.saturating_sub(BLOCK * u64::from(self.credits.credit(class)))
     }
 
-    /// All classes at the line rate and without credit, as at the start: called by the transmitter.
-    pub fn forget(&self) {
+    /// All classes at the line rate from `now` on, and without credit: called by the transmitter.
+    pub fn forget(&self, now: Time) {
         self.credits.forget();
-        self.rates.forget();
+        self.rates.forget(now);
     }
 
     /// What the classes may send at.
