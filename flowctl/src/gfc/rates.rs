@@ -11,8 +11,8 @@ use crate::RATE_MIN;
 /// A rate below the line's holds until a time, which each message of the peer puts off: [`Rates::at`]. So a class is never held
 /// down by a peer that has gone, or never spoke GFC.
 ///
-/// One writer, but for [`Rates::forget`]. The transmitter asks [`Rates::version`] at each poll, one load, and only when it has moved, or a rate's time has
-/// come, sets its limiters. It may see a rate a poll late, as it may see a message a poll late.
+/// One writer; the transmitter only ends rates, where a link goes. It asks [`Rates::version`] at each poll, one load, and only when
+/// that has moved, or a rate's time has come, sets its limiters. It may see a rate a poll late, as it may see a message a poll late.
 #[derive(Debug)]
 pub struct Rates {
     line: BitRate,
