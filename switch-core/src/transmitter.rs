@@ -3,6 +3,7 @@
 
 mod lanes;
 mod lateness;
+mod link;
 mod passage;
 mod prefetch;
 
@@ -412,10 +413,9 @@ impl<P: Packet> Transmitter<P> {
         if now >= self.ports[index].watchdogs.due() {
             self.watch(now, index);
         }
-        if self.shared.port(self.ports[index].id).take_new_rate() {
-            self.follow_link(now, index);
-        }
-        let mut moved = self.send_control(now, index, driver);
+        let has_link = self.has_link(now, index);
+        self.look_for_off(now, index);
+        let mut moved = if has_link { self.send_control(now, index, driver) } else { 0 };
         let port = &mut self.ports[index];
         let state = self.shared.port(port.id);
         // What the peer has said is taken over.
@@ -429,7 +429,7 @@ impl<P: Packet> Transmitter<P> {
             record(&mut self.reactions, now.since(state.regulator.heard_at()));
         }
         port.paused = paused;
-        if !state.link_up() {
+        if !has_link {
             return (moved + self.discard_port(now, index, DropReason::PortDown, BURST_MAX), None);
         }
         let dropping = port.watchdogs.dropping();
@@ -457,24 +457,9 @@ impl<P: Packet> Transmitter<P> {
         }
     }
 
-    /// Takes over the speed of the port's link.
-    #[cold]
-    fn follow_link(&mut self, now: Time, index: usize) {
-        let port = &mut self.ports[index];
-        let state = self.shared.port(port.id);
-        if state.rate.follows() {
-            port.generator.set_rate(now, state.rate());
-            port.limits.set_line(now, state.rate());
-            if let Some(rate) = state.rate.shaped_to() {
-                port.shaper.set_rate(now, rate);
-            }
-        }
-        port.at_line_rate = state.rate.is_the_links();
-    }
-
-    /// Tells the peer what changed, or repeats what is due.
+    /// Looks which classes are to be paused.
     #[inline]
-    fn send_control<D: PortOutput<P> + PacketStore<P>>(&mut self, now: Time, index: usize, driver: &mut D) -> usize {
+    fn look_for_off(&mut self, now: Time, index: usize) {
         let port = &mut self.ports[index];
         let mmu = &self.shared.mmu;
         port.own_off = off_classes(mmu, port.id, port.own_off, now);
@@ -490,6 +475,13 @@ impl<P: Packet> Transmitter<P> {
             let bit = 1 << port.id.0;
             self.off_ports = if off == 0 { self.off_ports & !bit } else { self.off_ports | bit };
         }
+    }
+
+    /// Tells the peer what changed, or repeats what is due.
+    #[inline]
+    fn send_control<D: PortOutput<P> + PacketStore<P>>(&mut self, now: Time, index: usize, driver: &mut D) -> usize {
+        let port = &mut self.ports[index];
+        let dropping = port.watchdogs.dropping();
         let Some(frame) = port
             .generator
             .poll(now, demand(&self.shared, port.id, port.off, dropping, Unsent::of(&port.staged, &port.lanes)))
@@ -549,11 +541,18 @@ impl<P: Packet> Transmitter<P> {
             self.counters.add_port(port.id, port_stat::PAUSES + class.index(), 1);
             port.off_since[class.index()] = now;
         }
-        for class in Class::in_mask(before & !after) {
-            let off_for = now.since(port.off_since[class.index()]);
+        self.count_off(now, index, before & !after);
+        1
+    }
+
+    /// Counts for how long these classes (one bit each) were advertised as OFF.
+    fn count_off(&mut self, now: Time, index: usize, classes: u8) {
+        let port = &mut self.ports[index];
+        for class in Class::in_mask(classes) {
+            let since = std::mem::replace(&mut port.off_since[class.index()], now);
+            let off_for: Span = now.since(since);
             self.counters.add_port(port.id, port_stat::OFF_PICOS + class.index(), off_for.as_picos());
         }
-        1
     }
 
     /// Moves frames that may go now, none of the `held` classes, from the queues to the port's burst.
@@ -803,12 +802,7 @@ impl<P: Packet> Transmitter<P> {
     fn publish(&mut self, now: Time, request: u64) {
         self.counters.set_gauge(gauge::HELD, self.held() as u64);
         for index in 0..self.ports.len() {
-            let port = &mut self.ports[index];
-            for class in Class::in_mask(port.generator.advertised_off()) {
-                let since = std::mem::replace(&mut port.off_since[class.index()], now);
-                let off_for: Span = now.since(since);
-                self.counters.add_port(port.id, port_stat::OFF_PICOS + class.index(), off_for.as_picos());
-            }
+            self.count_off(now, index, self.ports[index].generator.advertised_off());
             let port = &self.ports[index];
             let held = port.paused(now, &self.shared.port(port.id).regulator) & !port.watchdogs.dropping();
             let blocked = port.backlog & (held | self.without_credit(port, port.backlog));

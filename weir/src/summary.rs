@@ -329,7 +329,7 @@ fn switch_summary(
     let ports = report.ports.iter().zip(&config.ports).zip(devices).enumerate();
     let ports = ports.map(|(number, ((port, own), device))| {
         let line = port.line_time.map(|line| line_summary(&line, lateness(PortId(number as u16)).as_ref()));
-        let losses = LossSummary::new(config, port, &device.losses);
+        let losses = LossSummary::new(config, number, &device.losses);
         PortSummary { line_time: line, ..port_summary(port, own, device, losses, clock_ran_for) }
     });
     SwitchSummary {

@@ -380,7 +380,7 @@ impl RunningFabric {
         for (index, switch) in self.switches.iter().enumerate() {
             for (state, (number, port)) in switch.shared.ports().iter().zip(switch.ports.iter().enumerate()) {
                 let Some(Ok(mut link)) = port.as_ref().map(Port::link) else { continue };
-                link.up &= !self.netdevs.is_gone(index, number);
+                link.up &= self.netdevs.has_link(index, number);
                 let (id, config) = (PortId(number as u16), &switch.config.ports[number]);
                 let comes_up = link.up && !state.link_up();
                 if let Some(rate) = asks.rate(config, &link, comes_up)

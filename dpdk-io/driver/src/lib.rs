@@ -13,6 +13,7 @@
 mod catch_up;
 mod checks;
 mod cpu_use;
+mod device_lock;
 mod device_pause;
 pub mod devices;
 mod error;
