@@ -84,7 +84,12 @@ pub(crate) const TABLES: &[KnownTable] = &[
     ),
     KnownTable::inline("ports.pci", "`pci` of [[ports]]", &["address", "devargs"]),
     KnownTable::inline("ports.device_flow_control", "`device_flow_control` of [[ports]]", &["require"]),
-    KnownTable::inline("ports.memif", "`memif` of [[ports]]", &["socket", "id", "role"]),
+    KnownTable::inline(
+        "ports.vhost_user",
+        "`vhost_user` of [[ports]]",
+        &["socket", "client", "queues", "mode", "group"],
+    ),
+    KnownTable::inline("ports.memif", "`memif` of [[ports]]", &["socket", "id", "role", "mode", "group"]),
     KnownTable::inline("ports.pcap", "`pcap` of [[ports]]", &["rx", "tx", "infinite"]),
     KnownTable::inline("ports.null", "`null` of [[ports]]", &["frame_bytes"]),
     KnownTable::table(

@@ -30,7 +30,7 @@ pub use flow_control::{
 pub use keys::{DEVICE_KEYS, known_keys};
 pub use load::{load, parse, read_device};
 pub use policy::{DshConfig, Estimator, PolicyConfig, PoolsConfig};
-pub use ports::{Device, DeviceFlowControl, PciDevice, PortConfig};
+pub use ports::{Device, DeviceFlowControl, PciDevice, PortConfig, SocketAccess, VhostUser};
 pub use switch::{CatchUp, Idle, Layout, LcoreConfig, SwitchConfig};
 pub use together::check_together;
 pub use watchdog::{PfcWatchdogConfig, StormCondition, WatchdogAction};

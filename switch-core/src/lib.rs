@@ -52,3 +52,4 @@ pub use report::Report;
 pub use shared::{Feedback, Shared};
 pub use switch::{Halves, Lcore, Memory, PortFacts, Surroundings, Switch};
 pub use transmitter::Transmitter;
+pub use transmitter::queue_of_class;

@@ -141,8 +141,8 @@ pub fn try_ports(runtime: &Runtime, switch: &SwitchConfig, cpus: &[u32]) -> Resu
         hugepages: runtime.eal().has_hugepages(),
         addresses: runtime.eal().io_addresses(),
     };
-    for OpenPort { rx, tx, port } in [a, b] {
-        drop((rx, tx));
+    for OpenPort { rx, tx, more, port } in [a, b] {
+        drop((rx, tx, more));
         port.close()?;
     }
     Ok(report)

@@ -21,7 +21,7 @@ pub struct Receiver {
 struct Account {
     /// ABR: blocks received since the link's start.
     received: AtomicU32,
-    /// How often `received` was set to what the peer says.
+    /// How often `received` was set to what the peer says, or to 0.
     resyncs: AtomicU32,
     /// How far `received` was ahead of the peer's count when that was last told, and in how many messages in a row.
     ahead_by: AtomicU32,
@@ -100,6 +100,12 @@ impl Receiver {
         confirmed
     }
 
+    /// Counts from 0 again, as at the link's start; what is held still is taken by the next [`Receiver::settle`]. Called by the
+    /// transmitter, when nothing comes in: an arrival that is being counted may undo it, and then the peer's count sets it right.
+    pub fn forget(&self) {
+        self.classes.iter().for_each(|account| account.set_received(0));
+    }
+
     /// How often a class's count of arrivals was set to what the peer says that it sent.
     pub fn resyncs(&self) -> u64 {
         self.resyncs.load(Ordering::Relaxed)
@@ -162,7 +168,8 @@ impl Account {
         // Release; pairs with Acquire in `settle`, as in `handle_arrivals`.
         self.received.store(received, Ordering::Release);
         // Release; pairs with Acquire in `settle`: after the count that it stands for.
-        self.resyncs.store(self.resyncs.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
+        // One operation, as the transmitter does it too.
+        self.resyncs.fetch_add(1, Ordering::Release);
     }
 }
 
@@ -213,6 +220,11 @@ impl Advertiser {
         self.due_at = if next > now { next } else { now.saturating_add(self.period) };
         let later = |class: &Class| self.turn.is_none_or(|turn| turn.index() < class.index());
         self.turn = Class::in_mask(self.classes).find(later);
+    }
+
+    /// As at the start, at which the first message is due at `at`.
+    pub(crate) fn restart(&mut self, at: Time) {
+        (self.due_at, self.turn) = (at, None);
     }
 
     /// When the next message is due.

@@ -168,6 +168,13 @@ impl Pulse {
         self.arrived = arrived;
     }
 
+    /// As at the start, with the first period from `at` on.
+    pub(crate) fn restart(&mut self, at: Time) {
+        (self.period_ends, self.began) = (at, at);
+        (self.owed, self.paused, self.overrun) = ([Span::ZERO; CLASSES], [Span::ZERO; CLASSES], [Span::ZERO; CLASSES]);
+        self.told = [(self.line, 0); CLASSES];
+    }
+
     /// When the next period may start. Without a class slower than the line nothing is due then.
     pub fn next_wakeup(&self) -> Time {
         self.period_ends

@@ -59,6 +59,11 @@ impl Generator {
         self.refresh_at = now.saturating_add(self.refresh);
     }
 
+    /// As at the start, at which the first message is due at `at`.
+    pub(crate) fn restart(&mut self, at: Time) {
+        (self.advertised, self.refresh_at) = ([0; CLASSES], at);
+    }
+
     /// The stage that the peer was last told.
     pub fn advertised(&self, class: Class) -> u16 {
         self.advertised[class.index()]
@@ -116,6 +121,11 @@ impl Adjuster {
             }
             self.rates.set(class, self.table.rate(stage), now.saturating_add(holds));
         }
+    }
+
+    /// All classes at the line rate from `now` on: called by the transmitter.
+    pub fn forget(&self, now: Time) {
+        self.rates.forget(now);
     }
 
     /// What the classes may send at.

@@ -55,6 +55,12 @@ impl Adjuster {
         self.buffer.saturating_sub(BLOCK * u64::from(self.credits.credit(class)))
     }
 
+    /// All classes at the line rate from `now` on, and without credit: called by the transmitter.
+    pub fn forget(&self, now: Time) {
+        self.credits.forget();
+        self.rates.forget(now);
+    }
+
     /// What the classes may send at.
     pub fn rates(&self) -> &Rates {
         &self.rates

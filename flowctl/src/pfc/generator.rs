@@ -83,6 +83,11 @@ impl Generator {
         self.refresh_at = if off == 0 { Time::NEVER } else { now.saturating_add(self.refresh) };
     }
 
+    /// The peer was told nothing, as at the start.
+    pub(crate) fn restart(&mut self) {
+        (self.advertised, self.refresh_at) = (0, Time::NEVER);
+    }
+
     /// The classes that the peer believes paused.
     pub fn advertised(&self) -> u8 {
         self.advertised

@@ -301,6 +301,17 @@ impl Host {
         }
     }
 
+    /// The link comes or goes, at `now`: flow control starts anew with it, as the switch's does. What is sent without a link
+    /// is lost on it.
+    pub fn set_link_up(&mut self, now: Time, is_up: bool) {
+        if !is_up {
+            self.regulator.forget(now);
+            self.arrived.forget();
+            self.limits.follow(now, &self.regulator);
+        }
+        self.generator.restart(if is_up { now } else { Time::NEVER });
+    }
+
     /// Counts a frame in the class that its sender counts it in.
     #[inline]
     fn count_arrival(&self, dscp: Option<u8>, frame_bytes: u32) {

@@ -323,6 +323,12 @@ impl HostStation {
         }
     }
 
+    /// Its link comes or goes.
+    pub(super) fn set_link_up(&mut self, now: Time, is_up: bool) {
+        self.host.set_link_up(now, is_up);
+        self.wake(now);
+    }
+
     /// Something of the host's is to be looked at then at the latest.
     pub(super) fn wake(&mut self, at: Time) {
         self.own = self.own.min(at);

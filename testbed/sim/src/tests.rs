@@ -3,6 +3,7 @@
 mod congestion;
 mod fct;
 mod go_back_n;
+mod links;
 mod net;
 mod queueing;
 mod slow_receiver;
