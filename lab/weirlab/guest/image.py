@@ -10,7 +10,7 @@ import tempfile
 INIT = """#!/bin/busybox sh
 /bin/busybox mkdir -p /proc /sys /dev /run /tmp /var/run /root /usr/bin /usr/sbin /sbin
 /bin/busybox --install -s /bin
-chmod 755 /; mount -t proc none /proc; mount -t sysfs none /sys; mount -t devtmpfs none /dev
+chmod 755 /; chmod 1777 /tmp; mount -t proc none /proc; mount -t sysfs none /sys; mount -t devtmpfs none /dev
 mkdir -p /dev/hugepages; mount -t hugetlbfs none /dev/hugepages
 export PATH=/usr/bin:/usr/sbin:/bin:/sbin HOME=/root
 for module in $(cat /modules.order); do insmod "/modules/$module" || echo "insmod $module failed"; done
