@@ -21,6 +21,7 @@ use weir_experiments::{Failure, report, reproduce, run as testbed, sweep};
 #[derive(Parser)]
 #[command(
     name = "weir",
+    bin_name = "weir",
     version = version::SHORT,
     long_version = version::LONG.as_str(),
     after_help = version::features(),
