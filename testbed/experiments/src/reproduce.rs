@@ -83,9 +83,6 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
     if let Some(file) = &arguments.document {
         return document::write(file, &experiment::catalogue(&folder(arguments)?)?, &output, arguments.backend);
     }
-    if arguments.backend == Backend::Dpdk {
-        real_frames::reach()?;
-    }
     let jobs = arguments.jobs.map_or_else(cores, |jobs| jobs as usize);
     let overrides = overrides(&arguments.set)?;
     let chosen = chosen(arguments)?;
@@ -96,6 +93,7 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
     match arguments.backend {
         Backend::Sim => outcome::introduce(&chosen, arguments.quick, jobs),
         Backend::Dpdk => {
+            real_frames::reach()?;
             let time: Result<_, Failure> = planned.iter().map(|(_, plan)| plan.real_time()).sum();
             outcome::introduce_real(&chosen, time?);
         }
