@@ -13,12 +13,17 @@ PYTHON := .venv/bin/python
 STEP := scripts/step
 # What is tested in release mode is chosen in one way, so that Cargo resolves one set of features and builds each crate once.
 IN_RELEASE := -p weir-dpdk-driver -p weir-real -p weir-sim -p weir
+# Where `make sim` builds: a folder of its own, so that the full command stays where it is; and by which of Cargo's profiles.
+SIM_TARGET ?= $(TARGET)/sim
+SIM_PROFILE ?= release
+# Cargo builds its profile `dev` in the folder `debug`.
+SIM_WEIR = $(SIM_TARGET)/$(SIM_PROFILE:dev=debug)/weir
 # Network namespaces need root.
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # Cargo uses all cores by itself, and the order of the checks is the cheap ones first.
 .NOTPARALLEL:
-.PHONY: help setup venv build demo test lint docs unit loom release-tests instructions wire-tests pci-test slurm-test lab bench clean
+.PHONY: help setup venv build demo sim test lint docs unit sim-test loom release-tests instructions wire-tests pci-test slurm-test lab bench clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -32,7 +37,11 @@ build: setup ## The release binary
 demo: build ## Set-up, build, and an experiment with emulated hosts in one process; needs no root and no NIC
 	@$(WEIR) demo
 
-test: setup lint docs unit loom release-tests instructions wire-tests ## Set-up, then every check and test
+sim: ## Virtual time alone, with Rust and cc: build without DPDK, and the ring of the GFC paper under four flow controls
+	@$(STEP) "build without DPDK" $(CARGO) build -p weir --no-default-features --profile $(SIM_PROFILE) --target-dir $(SIM_TARGET)
+	@$(SIM_WEIR) testbed run scenarios/gfc-ring.toml --backend sim --output runs/gfc-ring-sim
+
+test: setup lint docs unit sim-test loom release-tests instructions wire-tests ## Set-up, then every check and test
 	@echo "all checks and tests passed"
 
 lint: setup ## Formatting and clippy
@@ -44,6 +53,12 @@ docs: setup ## API documentation, without a warning
 
 unit: setup ## Tests of all crates
 	@$(STEP) "tests of all crates" $(CARGO) test --workspace
+
+sim-test: setup ## make sim in a root that has Rust, cc and make alone; it writes nothing, and is quick after unit (root or user namespaces)
+	@needs=$$($(CARGO) tree -p weir --no-default-features --edges normal,build --prefix none); \
+		if grep -E '^(weir-dpdk|weir-on-dpdk|weir-real|bindgen|clang-sys|pkg-config|parquet|resvg)' <<< "$$needs"; then \
+		echo "the command without DPDK depends on what it is to do without" >&2; exit 1; fi
+	@$(STEP) "virtual time in a clean root" scripts/clean-root make sim SIM_TARGET=$(TARGET) SIM_PROFILE=dev
 
 loom: setup ## What lcores share, under every interleaving
 	@RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom $(STEP) "loom models" \

@@ -2,39 +2,28 @@
 
 mod buffer;
 mod flow_control;
-#[cfg(feature = "dpdk")]
-mod losses;
-#[cfg_attr(not(feature = "dpdk"), path = "check/no_machine.rs")]
-mod machine;
-#[cfg(feature = "dpdk")]
-mod nics;
 #[cfg(test)]
 mod tests;
-#[cfg(feature = "dpdk")]
-mod trial;
 mod warnings;
-
-#[cfg(feature = "dpdk")]
-pub use trial::try_devices;
 
 use std::path::PathBuf;
 
 use weir_config::{SwitchConfig, Trust};
 use weir_experiments::Failure;
+use weir_experiments::real_frames;
+use weir_experiments::switches::load_all;
 use weir_experiments::table::{Table, count};
 use weir_mmu::{BufferLayout, Headroom};
 use weir_switch_core::buffer::{buffer_layout, buffer_policy};
 use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_units::{Bytes, Class};
 
-use crate::switches::load_all;
-use machine::Machine;
-
 /// Checks the files and prints what they mean.
 pub fn check(files: &[PathBuf]) -> Result<(), Failure> {
+    let real_frames = real_frames::reach();
     let switches = load_all(files)?;
     // What the file says is of interest even where this machine lacks what it names, so that comes last.
-    let machine = Machine::new(&switches);
+    let machine = real_frames.map(|real_frames| real_frames.machine(&switches));
     for (index, switch) in switches.iter().enumerate() {
         let layout = buffer_layout(switch).map_err(|error| error.at_line(switch))?;
         let rates: Vec<_> = switch.ports.iter().map(|port| port.rate.unwrap_or(RATE_UNKNOWN)).collect();
@@ -45,13 +34,21 @@ pub fn check(files: &[PathBuf]) -> Result<(), Failure> {
         print!("{}", buffer::thresholds(switch, &layout, &*policy));
         print_ports(switch, &layout);
         print!("{}", flow_control::flow_control(switch).map_err(|error| error.at_line(switch))?);
-        machine.print_switch(index, switch);
+        if let Ok(machine) = &machine {
+            machine.print_switch(index, switch);
+        }
         for warning in warnings::warnings(switch, &layout) {
             println!("  warning: {warning}");
         }
         println!();
     }
-    machine.conclude(&switches)
+    match machine {
+        Ok(machine) => machine.conclude(&switches),
+        Err(missing) => {
+            println!("lcores, memory and devices were not checked: {missing}");
+            Ok(())
+        }
+    }
 }
 
 fn print_classes(switch: &SwitchConfig) {
@@ -89,16 +86,4 @@ fn print_ports(switch: &SwitchConfig, layout: &BufferLayout) {
         ]);
     }
     print!("{table}");
-}
-
-/// What is said of several, once, with all their names: `p0, p1`.
-pub(crate) fn put_together<'n>(said: impl IntoIterator<Item = (String, &'n str)>) -> Vec<(String, String)> {
-    let mut together: Vec<(String, String)> = Vec::new();
-    for (what, name) in said {
-        match together.iter_mut().find(|(known, _)| *known == what) {
-            Some((_, names)) => *names += &format!(", {name}"),
-            None => together.push((what, name.to_owned())),
-        }
-    }
-    together
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use weir_config::ConfigErrors;
 use weir_experiments::Failure;
 use weir_experiments::experiment::{self, Backend};
-use weir_experiments::real_frames::{self, fitting_dilation};
+use weir_experiments::real_frames;
 use weir_nic::host::CongestionControl;
 use weir_results::record::Progress;
 use weir_results::run_dir::{RunDir, RunDirError, Summary};
@@ -64,6 +64,9 @@ const LATE_PERCENT_MAX: f64 = 5.0;
 
 /// Runs the experiment under each policy and prints the comparison.
 pub fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
+    if arguments.backend == Backend::Dpdk {
+        real_frames::reach()?;
+    }
     let like = if arguments.testbed { Victim::testbed } else { Victim::simulation };
     let rate = like(0, VictimPolicy::new(PolicyKind::Static)).rate;
     let dilation = dilation(arguments, rate)?;
@@ -111,7 +114,7 @@ pub fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
 /// How many times slower than real time it runs; 1 in virtual time.
 fn dilation(arguments: &DemoArguments, rate: BitRate) -> Result<u32, Failure> {
     match (arguments.backend, arguments.dilation) {
-        (Backend::Dpdk, asked) => Ok(asked.unwrap_or_else(|| fitting_dilation(rate))),
+        (Backend::Dpdk, asked) => asked.map_or_else(|| Ok(real_frames::reach()?.fitting_dilation(rate)), Ok),
         (Backend::Sim, None) => Ok(1),
         (Backend::Sim, Some(asked)) => Err(Failure::Argument(format!(
             "--dilation {asked}: in virtual time no clock runs, and there is nothing to slow down; leave it out, or write \
@@ -175,7 +178,7 @@ fn introduce(arguments: &DemoArguments, bursts: &[u8], scenarios: &[Scenario], (
 type Planned<'a> = (&'a Scenario, RunDir, &'a mut Compared);
 
 fn run_on_dpdk<'a>(scenarios: &[Scenario], planned: impl Iterator<Item = Planned<'a>>) -> Result<(), Failure> {
-    let backend = real_frames::Backend::start(scenarios)?;
+    let backend = real_frames::reach()?.start(scenarios)?;
     for (scenario, run, compared) in planned {
         compared.summary = with_bar(&compared.label, scenario, |observe| backend.run(scenario, run, observe))?;
     }

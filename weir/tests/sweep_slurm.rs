@@ -123,7 +123,10 @@ fn a_job_array_makes_the_table_of_one_call() {
 
     let read = |path: &str| fs::read(lab.path().join(path)).unwrap_or_default();
     let log = String::from_utf8(read("array/slurm/merge.log")).unwrap();
-    for table in ["results.csv", "results.parquet"] {
+    for table in ["results.csv", "results.parquet"]
+        .into_iter()
+        .filter(|name| cfg!(feature = "parquet") || !name.ends_with("parquet"))
+    {
         assert!(read(&format!("array/{table}")) == read(&format!("whole/{table}")), "{table} differs\n{log}");
     }
     assert_eq!(String::from_utf8(read("array/results.csv")).unwrap().lines().count(), 7);

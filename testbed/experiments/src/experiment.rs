@@ -30,7 +30,7 @@ pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("WEIR_CO
 impl Backend {
     /// Real frames, where they are built in.
     pub fn best() -> Backend {
-        if real_frames::ARE_BUILT { Backend::Dpdk } else { Backend::Sim }
+        if real_frames::are_built() { Backend::Dpdk } else { Backend::Sim }
     }
 
     /// As options have it.

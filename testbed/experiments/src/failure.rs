@@ -4,10 +4,6 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use weir_config::ConfigErrors;
-#[cfg(feature = "dpdk")]
-use weir_dpdk_driver::DriverError;
-#[cfg(feature = "dpdk")]
-use weir_real::BackendError;
 use weir_results::run_dir::RunDirError;
 use weir_sim::SimRunError;
 
@@ -48,30 +44,9 @@ impl From<ConfigErrors> for Failure {
     }
 }
 
-#[cfg(feature = "dpdk")]
-impl From<DriverError> for Failure {
-    fn from(error: DriverError) -> Failure {
-        match error {
-            DriverError::Config(errors) => Failure::Input(errors),
-            DriverError::Taken(message) => Failure::Argument(message),
-            error => Failure::Run(error.to_string()),
-        }
-    }
-}
-
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Failure {
         Failure::Run(error.to_string())
-    }
-}
-
-#[cfg(feature = "dpdk")]
-impl From<BackendError> for Failure {
-    fn from(error: BackendError) -> Failure {
-        match error {
-            BackendError::Driver(error) => error.into(),
-            error => Failure::Run(error.to_string()),
-        }
     }
 }
 

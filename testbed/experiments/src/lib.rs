@@ -6,6 +6,7 @@
 //! | [`sweep`] | many runs with parameters varied, as one table |
 //! | [`reproduce`] | a paper's figure: its numbers beside ours, and whether its findings hold |
 //! | [`report`] | the results of runs as one page |
+//! | [`real_frames`] | how the program comes by DPDK, which this crate does not know |
 
 #![forbid(unsafe_code)]
 
@@ -17,6 +18,7 @@ pub mod report;
 pub mod reproduce;
 pub mod run;
 pub mod sweep;
+pub mod switches;
 pub mod table;
 
 pub use failure::Failure;

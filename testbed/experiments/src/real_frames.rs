@@ -1,87 +1,157 @@
-//! The backend with real frames, where it is built in: feature `dpdk`.
+//! How the program comes by DPDK: what needs it is behind [`RealFrames`], and `main` says once where that is.
+//!
+//! A command calls [`reach`] before it prints or writes anything, because a program without DPDK may then be replaced by one with
+//! it, which begins the command anew.
 
-#[cfg(feature = "dpdk")]
-pub use built::*;
-#[cfg(not(feature = "dpdk"))]
-pub use left_out::*;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::OnceLock;
 
-#[cfg(feature = "dpdk")]
-mod built {
-    use weir_real::DpdkBackend;
-    use weir_results::record::Progress;
-    use weir_results::run_dir::{RunDir, Summary};
-    use weir_scenario::Scenario;
+use weir_config::SwitchConfig;
+use weir_results::record::Progress;
+use weir_results::run_dir::{RunDir, Summary};
+use weir_scenario::Scenario;
+use weir_units::BitRate;
 
-    use crate::Failure;
+use crate::Failure;
 
-    pub use weir_real::fitting_dilation;
+/// What only DPDK can do: switches on ports of this machine, and scenarios with real frames.
+pub trait RealFrames: Sync {
+    /// Runs switches until a signal.
+    ///
+    /// # Errors
+    /// Wrong input, what this machine lacks, or what the run lost.
+    fn run(&self, arguments: &RunArguments) -> Result<(), Failure>;
 
-    /// Whether scenarios can run with real frames.
-    pub const ARE_BUILT: bool = true;
+    /// Tries the first two ports of a file, which are cabled to each other, with these arguments for EAL.
+    ///
+    /// # Errors
+    /// As [`RealFrames::run`]; devices that are not fit for lossless ports.
+    fn try_devices(&self, files: &[PathBuf], eal: &[String]) -> Result<(), Failure>;
 
-    /// DPDK, started.
-    pub struct Backend(DpdkBackend);
+    /// This machine, as these switches would use it.
+    fn machine(&self, switches: &[SwitchConfig]) -> Box<dyn Machine>;
 
-    /// Whether this machine has what the switches ask for.
-    pub fn check_machine(scenarios: &[Scenario]) -> Result<(), Failure> {
-        scenarios.iter().try_for_each(|scenario| Ok(weir_dpdk_driver::check_machine(&scenario.switches)?))
-    }
+    /// Whether this machine has what the scenarios' switches ask for.
+    ///
+    /// # Errors
+    /// What it lacks, with the line that asks for it.
+    fn check_machine(&self, scenarios: &[Scenario]) -> Result<(), Failure>;
 
-    impl Backend {
-        /// Starts DPDK with what these scenarios need. Once a process.
-        pub fn start(scenarios: &[Scenario]) -> Result<Backend, Failure> {
-            Ok(Backend(DpdkBackend::start(scenarios)?))
-        }
+    /// How many times slower than real time a scenario with links of this rate must run to be true on this machine. Takes a
+    /// fraction of a second.
+    fn fitting_dilation(&self, rate: BitRate) -> u32;
 
-        /// Runs a scenario to its end; its files go to `run`.
-        pub fn run(
-            &self,
-            scenario: &Scenario,
-            run: RunDir,
-            observe: &mut dyn FnMut(&Progress),
-        ) -> Result<Summary, Failure> {
-            Ok(self.0.run(scenario, run, observe)?)
-        }
+    /// Starts DPDK with what these scenarios need. Once a process.
+    ///
+    /// # Errors
+    /// What EAL or a device refuses.
+    fn start(&self, scenarios: &[Scenario]) -> Result<Box<dyn Backend>, Failure>;
+}
+
+/// DPDK, started for scenarios.
+pub trait Backend {
+    /// Runs one of the scenarios to its end. Its files go to `run`; `observe` is told how far it is.
+    ///
+    /// # Errors
+    /// What fails in the run or in writing its files.
+    fn run(&self, scenario: &Scenario, run: RunDir, observe: &mut dyn FnMut(&Progress)) -> Result<Summary, Failure>;
+}
+
+/// What `weir check` says of this machine.
+pub trait Machine {
+    /// Prints a switch's lcores, what they may catch up, and what its devices can't tell.
+    fn print_switch(&self, index: usize, switch: &SwitchConfig);
+
+    /// Prints the memory and the NICs of all switches.
+    ///
+    /// # Errors
+    /// What the configuration names and this machine lacks.
+    fn conclude(self: Box<Self>, switches: &[SwitchConfig]) -> Result<(), Failure>;
+}
+
+/// Arguments of `weir run`.
+#[derive(clap::Args)]
+pub struct RunArguments {
+    /// Configurations of the switches.
+    #[arg(required = true, value_name = "SWITCH.toml")]
+    pub files: Vec<PathBuf>,
+    /// Write the final summary to this file as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Stop by itself after this many seconds.
+    #[arg(long, value_name = "SECONDS")]
+    pub duration: Option<u64>,
+    /// No line of rates each second.
+    #[arg(long)]
+    pub quiet: bool,
+    /// Let dpdk-dumpcap and dpdk-telemetry find this process under this name; needs hugepages and root.
+    #[arg(long, value_name = "NAME")]
+    pub file_prefix: Option<String>,
+    /// Arguments for DPDK's EAL.
+    #[arg(last = true, value_name = "EAL ARGS")]
+    pub eal: Vec<String>,
+}
+
+/// Where real frames are.
+#[derive(Clone, Copy)]
+pub enum Source {
+    /// Built into this program.
+    BuiltIn(&'static dyn RealFrames),
+    /// In another program, which takes this one's place: the function returns only if it can't.
+    Elsewhere(fn() -> Missing),
+    /// Nowhere: left out when this program was built.
+    LeftOut,
+}
+
+/// Why there are no real frames, in a sentence.
+#[derive(Debug)]
+pub struct Missing(pub String);
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }
 
-#[cfg(not(feature = "dpdk"))]
-mod left_out {
-    use weir_results::record::Progress;
-    use weir_results::run_dir::{RunDir, Summary};
-    use weir_scenario::Scenario;
-    use weir_units::BitRate;
-
-    use crate::Failure;
-
-    /// Whether scenarios can run with real frames.
-    pub const ARE_BUILT: bool = false;
-
-    /// Nothing to be slower for.
-    pub fn fitting_dilation(_: BitRate) -> u32 {
-        1
+impl From<Missing> for Failure {
+    fn from(missing: Missing) -> Failure {
+        Failure::Argument(missing.0)
     }
+}
 
-    /// None: nothing can start it.
-    pub enum Backend {}
+/// What [`come_from`] said. A program has one main function, and what it links does not change.
+static SOURCE: OnceLock<Source> = OnceLock::new();
 
-    /// Refuses them all.
-    pub fn check_machine(_: &[Scenario]) -> Result<(), Failure> {
-        let words = "ports and real frames need DPDK, and this weir is built without it: install libdpdk and clang (make setup does) \
-                     and build with the feature `dpdk`, which is the default; virtual time needs none: --backend sim";
-        Err(Failure::Argument(words.to_owned()))
+/// Says where real frames are, before any command runs; without it they are left out.
+///
+/// # Panics
+/// If called twice.
+pub fn come_from(source: Source) {
+    assert!(SOURCE.set(source).is_ok(), "where real frames are is said once");
+}
+
+/// Whether they are there or in another program, so that they are what commands take if nothing else is asked for.
+pub fn are_built() -> bool {
+    !matches!(source(), Source::LeftOut)
+}
+
+/// Real frames. Call it before anything is printed or written: another program may begin the command anew.
+///
+/// # Errors
+/// Why there are none, and what to do about it.
+pub fn reach() -> Result<&'static dyn RealFrames, Missing> {
+    match source() {
+        Source::BuiltIn(real_frames) => Ok(real_frames),
+        Source::Elsewhere(replace_this) => Err(replace_this()),
+        Source::LeftOut => Err(Missing(
+            "ports and real frames need DPDK, and this weir is built without it: install libdpdk and clang (make setup does) and \
+             build with the feature `dpdk`, which is the default; virtual time needs none: --backend sim"
+                .to_owned(),
+        )),
     }
+}
 
-    impl Backend {
-        /// Refuses them all.
-        pub fn start(scenarios: &[Scenario]) -> Result<Backend, Failure> {
-            check_machine(scenarios)?;
-            unreachable!("all scenarios are refused")
-        }
-
-        /// Never called.
-        pub fn run(&self, _: &Scenario, _: RunDir, _: &mut dyn FnMut(&Progress)) -> Result<Summary, Failure> {
-            match *self {}
-        }
-    }
+fn source() -> Source {
+    SOURCE.get().copied().unwrap_or(Source::LeftOut)
 }

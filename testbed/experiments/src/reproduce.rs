@@ -30,6 +30,7 @@ use self::rows::Rows;
 use self::verdict::Outcome;
 use crate::Failure;
 use crate::experiment::{Backend, VERSION, cores};
+use crate::real_frames;
 use crate::sweep::{self, Columns, Hash, KeyPath, Plan, SweepFile};
 use crate::sweep::{Outcome as PointOutcome, Record};
 
@@ -91,7 +92,11 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
     }
     match arguments.backend {
         Backend::Sim => outcome::introduce(&chosen, arguments.quick, jobs),
-        Backend::Dpdk => outcome::introduce_real(&chosen, planned.iter().map(|(_, plan)| plan.real_time()).sum()),
+        Backend::Dpdk => {
+            real_frames::reach()?;
+            let time: Result<_, Failure> = planned.iter().map(|(_, plan)| plan.real_time()).sum();
+            outcome::introduce_real(&chosen, time?);
+        }
     }
     if arguments.dry_run {
         planned.iter().for_each(|(experiment, plan)| println!("{}: {} runs", experiment.id, plan.points.len()));

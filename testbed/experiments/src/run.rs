@@ -83,13 +83,16 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let backend = backend(arguments, &runs)?;
     let scenarios = at_dilation(arguments, &runs, backend)?;
     if backend == Backend::Dpdk {
-        real_frames::check_machine(&scenarios)?;
+        real_frames::reach()?.check_machine(&scenarios)?;
     }
     let name = scenarios.first().map_or("", |scenario| scenario.name.as_str()).to_owned();
     let output = arguments.output.clone().unwrap_or_else(|| PathBuf::from("runs").join(&name));
     introduce(&scenarios, backend);
     // Before directories are made: another process may have the devices.
-    let dpdk = (backend == Backend::Dpdk).then(|| real_frames::Backend::start(&scenarios)).transpose()?;
+    let dpdk = match backend {
+        Backend::Dpdk => Some(real_frames::reach()?.start(&scenarios)?),
+        Backend::Sim => None,
+    };
     let text = fs::read_to_string(&arguments.file)?;
     let mut planned = Vec::new();
     for (run, scenario) in runs.into_iter().zip(scenarios) {
@@ -99,7 +102,7 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
         planned.push(Planned { run_dir, run, scenario, directory });
     }
     let ended = match &dpdk {
-        Some(dpdk) => run_on_dpdk(dpdk, planned)?,
+        Some(dpdk) => run_on_dpdk(&**dpdk, planned)?,
         None => run_in_virtual_time(planned, arguments.ns3_files)?,
     };
     outcome::print(&ended);
@@ -128,7 +131,7 @@ fn backend(arguments: &RunArguments, runs: &[ScenarioRun]) -> Result<Backend, Fa
         }
         (Some(asked), ..) => asked,
         (None, Some(_), _) => Backend::Sim,
-        (None, None, None) if !real_frames::ARE_BUILT => Backend::Sim,
+        (None, None, None) if !real_frames::are_built() => Backend::Sim,
         (None, None, None) if runs.iter().any(|run| is_usually_virtual(&run.scenario)) => Backend::Sim,
         (None, None, _) => Backend::Dpdk,
     };
@@ -155,7 +158,7 @@ pub(crate) fn real_device(scenario: &Scenario) -> Option<String> {
     Some(format!("port {} is on a device", scenario.port_name(place)))
 }
 
-fn run_on_dpdk(backend: &real_frames::Backend, planned: Vec<Planned>) -> Result<Vec<Ended>, Failure> {
+fn run_on_dpdk(backend: &dyn real_frames::Backend, planned: Vec<Planned>) -> Result<Vec<Ended>, Failure> {
     let message = |progress: &Progress| {
         format!(
             "received {:5.2} Gb/s  PAUSEs {}  buffers {:.1} MB",
@@ -238,7 +241,7 @@ fn at_dilation(arguments: &RunArguments, runs: &[ScenarioRun], backend: Backend)
     let asked = arguments.dilation.or(runs.iter().find_map(|run| run.time_dilation));
     let dilation = match (asked, backend) {
         (Some(asked), _) => asked,
-        (None, Backend::Dpdk) => fitting(runs),
+        (None, Backend::Dpdk) => fitting(runs)?,
         (None, Backend::Sim) => return Ok(runs.iter().map(|run| run.scenario.clone()).collect()),
     };
     let (mut scenarios, mut errors) = (Vec::new(), Vec::new());
@@ -255,16 +258,17 @@ fn at_dilation(arguments: &RunArguments, runs: &[ScenarioRun], backend: Backend)
 }
 
 /// What this machine can follow: real time where a device is real, else as slow as the links ask for.
-pub(crate) fn fitting(runs: &[ScenarioRun]) -> u32 {
+pub(crate) fn fitting(runs: &[ScenarioRun]) -> Result<u32, Failure> {
     let scenarios = || runs.iter().map(|run| &run.scenario);
     let ports = || scenarios().flat_map(|scenario| &scenario.switches).flat_map(|switch| &switch.ports);
     if ports().any(|port| !matches!(port.device, Device::Ring(_) | Device::CloneOf(_))) {
-        return 1;
+        return Ok(1);
     }
     let rates = ports()
         .filter_map(|port| port.rate)
         .chain(scenarios().flat_map(|scenario| &scenario.hosts).map(|host| host.nic.rate));
-    rates.max().map_or(1, real_frames::fitting_dilation)
+    let real_frames = real_frames::reach()?;
+    Ok(rates.max().map_or(1, |rate| real_frames.fitting_dilation(rate)))
 }
 
 /// A run's name as that of a directory: `gfc-by-stages-arrival`.

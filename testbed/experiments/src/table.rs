@@ -64,6 +64,18 @@ pub fn count(n: u64) -> String {
     text
 }
 
+/// What is said of several, once, with all their names: `p0, p1`.
+pub fn put_together<'n>(said: impl IntoIterator<Item = (String, &'n str)>) -> Vec<(String, String)> {
+    let mut together: Vec<(String, String)> = Vec::new();
+    for (what, name) in said {
+        match together.iter_mut().find(|(known, _)| *known == what) {
+            Some((_, names)) => *names += &format!(", {name}"),
+            None => together.push((what, name.to_owned())),
+        }
+    }
+    together
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

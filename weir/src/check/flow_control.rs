@@ -4,7 +4,7 @@
 mod tests;
 
 use weir_config::SwitchConfig;
-use weir_experiments::table::{Table, count};
+use weir_experiments::table::{Table, count, put_together};
 use weir_flowctl::cbfc::BLOCK;
 use weir_flowctl::gfc::{Mapping, Pulse, StageTable};
 use weir_flowctl::{Mechanism, Quantum};
@@ -12,8 +12,6 @@ use weir_switch_core::BuildError;
 use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_switch_core::flow_control::{FeedbackDelay, highest_threshold, mechanism, queue_limit};
 use weir_units::{BitRate, Bytes, FRAME_BYTES_MIN, Span, WIRE_OVERHEAD_BYTES};
-
-use super::put_together;
 
 /// What a message takes on the wire: the smallest frame with FCS, preamble and gap.
 const MESSAGE: Bytes = Bytes::new(FRAME_BYTES_MIN + WIRE_OVERHEAD_BYTES);

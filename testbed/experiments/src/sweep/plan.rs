@@ -115,13 +115,16 @@ impl Plan {
     }
 
     /// How long all points take with real frames on this machine, if parameters leave the scenario's length and rates alone.
-    pub fn real_time(&self) -> Duration {
+    ///
+    /// # Errors
+    /// Without real frames.
+    pub fn real_time(&self) -> Result<Duration, Failure> {
         /// DPDK's start and end, and what is under way at a run's end.
         const BESIDES: Duration = Duration::from_secs(3);
         let run = std::slice::from_ref(&self.first);
-        let dilation = self.first.time_dilation.unwrap_or_else(|| fitting(run));
+        let dilation = self.first.time_dilation.map_or_else(|| fitting(run), Ok)?;
         let each = Duration::from_nanos(self.first.scenario.end.as_nanos()) * dilation + BESIDES;
-        each * self.points.len() as u32
+        Ok(each * self.points.len() as u32)
     }
 
     /// Each combination, for each seed, in each run.

@@ -49,6 +49,9 @@ pub fn run(arguments: &PointArguments) -> Result<(), Failure> {
         let _ = io::stdin().read_to_end(&mut Vec::new());
         std::process::exit(1);
     });
+    if arguments.backend == Backend::Dpdk {
+        real_frames::reach()?;
+    }
     let text = fs::read_to_string(&arguments.text)?;
     let mut runs = scenario_file::parse(&arguments.scenario, &text)
         .map_err(|errors: ConfigErrors| Failure::Run(errors.to_string()))?;
@@ -72,11 +75,12 @@ fn in_virtual_time(run: &ScenarioRun, directory: RunDir) -> Result<(), Failure> 
 /// As slow as the scenario says, or as this machine needs it.
 fn on_dpdk(run: ScenarioRun, directory: RunDir) -> Result<(), Failure> {
     let run = [run];
-    let dilation = run[0].time_dilation.unwrap_or_else(|| fitting(&run));
+    let dilation = run[0].time_dilation.map_or_else(|| fitting(&run), Ok)?;
     let scenario = run[0].dilated(dilation).map_err(|errors: ConfigErrors| Failure::Run(errors.to_string()))?;
     let scenarios = std::slice::from_ref(&scenario);
-    real_frames::check_machine(scenarios)?;
-    real_frames::Backend::start(scenarios)?.run(&scenario, directory, &mut |_| {}).map(drop)
+    let real_frames = real_frames::reach()?;
+    real_frames.check_machine(scenarios)?;
+    real_frames.start(scenarios)?.run(&scenario, directory, &mut |_| {}).map(drop)
 }
 
 /// Has a point run by `program`, and writes down what became of it. `None` if it was stopped.

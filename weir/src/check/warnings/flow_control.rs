@@ -1,14 +1,13 @@
 //! Doubtful flow control: delays below the rule, thresholds declared unsafe, and promises that the buffer may not keep.
 
 use weir_config::SwitchConfig;
-use weir_experiments::table::count;
+use weir_experiments::table::{count, put_together};
 use weir_mmu::{BufferLayout, Headroom};
 use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_switch_core::flow_control::{FeedbackDelay, has_room, highest_threshold, is_unsafe, mechanism, queue_limit};
 use weir_units::Bytes;
 
 use crate::check::flow_control::lowest_threshold;
-use crate::check::put_together;
 
 /// A sentence for each, ports that have the same put together; then for the switch.
 pub fn warnings(switch: &SwitchConfig, layout: &BufferLayout) -> Vec<String> {

@@ -1,10 +1,9 @@
 //! Doubtful pauses: those that run out before they are repeated, and a watchdog that looks too often to see one repeated.
 
 use weir_config::{FlowControl, StormCondition, SwitchConfig};
+use weir_experiments::table::put_together;
 use weir_flowctl::Quantum;
 use weir_units::{BitRate, Span};
-
-use crate::check::put_together;
 
 /// A sentence for each, ports that have the same put together.
 pub fn warnings(switch: &SwitchConfig) -> Vec<String> {

@@ -2,11 +2,12 @@
 
 use weir_config::SwitchConfig;
 use weir_dpdk_driver::{DriverError, Memory, Placement};
-use weir_experiments::Failure;
 use weir_experiments::table::count;
+use weir_experiments::{Failure, real_frames};
 
 use super::{losses, nics};
 use crate::below_rate;
+use crate::fault::Fault;
 
 /// This machine, and where the switches' lcores are on it, if it has the CPUs for them.
 pub struct Machine {
@@ -18,9 +19,10 @@ impl Machine {
     pub fn new(switches: &[SwitchConfig]) -> Machine {
         Machine { placement: Placement::new(switches, &weir_dpdk_io::cpu::allowed(), 0) }
     }
+}
 
-    /// Prints a switch's lcores, what they may catch up, and what its devices can't tell.
-    pub fn print_switch(&self, index: usize, switch: &SwitchConfig) {
+impl real_frames::Machine for Machine {
+    fn print_switch(&self, index: usize, switch: &SwitchConfig) {
         if let Ok(placement) = &self.placement {
             print_lcores(placement, index);
         }
@@ -30,19 +32,15 @@ impl Machine {
         }
     }
 
-    /// Prints the memory and the NICs of all switches.
-    ///
-    /// # Errors
-    /// What the configuration names and this machine lacks.
-    pub fn conclude(self, switches: &[SwitchConfig]) -> Result<(), Failure> {
+    fn conclude(self: Box<Self>, switches: &[SwitchConfig]) -> Result<(), Failure> {
         let placement = self.placement;
         let lcores = placement.as_ref().map_or(1, |placement| placement.cpus.len());
         let memory = Memory::of(switches, lcores, 0);
         print_memory(switches, memory);
         nics::print_nics(switches, memory, placement.as_ref().map_or(&[], |placement| &placement.cpus));
-        placement?;
-        weir_dpdk_driver::check_machine(switches)?;
-        for socket in weir_dpdk_driver::check_devices(switches)? {
+        placement.map_err(Fault::from)?;
+        weir_dpdk_driver::check_machine(switches).map_err(Fault::from)?;
+        for socket in weir_dpdk_driver::check_devices(switches).map_err(Fault::from)? {
             println!("{} is left by an instance that is dead; weir run removes it", socket.display());
         }
         println!("everything that the configuration names is on this machine");

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use weir_config::{CatchUp, SwitchConfig};
 use weir_dpdk_driver::{CATCH_UP_AUTO_MOST, CATCH_UP_BASE, CpuUse, LcoreStats, Placement, RunningFabric};
-use weir_experiments::table::count;
+use weir_experiments::table::{count, put_together};
 use weir_switch_core::line_time::LineTime;
 use weir_units::{PortId, Span};
 
@@ -128,7 +128,7 @@ pub fn catch_up(switch: &SwitchConfig) -> String {
     let said = shaped
         .filter(|(_, port)| port.clone_of().is_none())
         .map(|(rate, port)| (format!("{} B", count(rate.bytes_in(on_clock).get())), port.name.as_str()));
-    let bursts = crate::check::put_together(said).into_iter().map(|(bytes, ports)| format!("{bytes} at {ports}"));
+    let bursts = put_together(said).into_iter().map(|(bytes, ports)| format!("{bytes} at {ports}"));
     let bursts = bursts.collect::<Vec<_>>().join("; ");
     let bursts = if bursts.is_empty() { String::new() } else { format!(", in bursts of up to {bursts}") };
     format!("a late poll makes up {how}{most} (catch_up){bursts}")

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -10,41 +10,20 @@ use std::time::{Duration, Instant};
 use weir_config::{FlowControl, SwitchConfig};
 use weir_dpdk_driver::{DriverError, Fabric, FabricOptions, Memory, Placement, RunningFabric, Runtime, Stopped};
 use weir_experiments::Failure;
+use weir_experiments::real_frames::RunArguments;
+use weir_experiments::switches::load_all;
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::report::PortReport;
 use weir_units::{BitRate, Bytes};
 
 use crate::below_rate::{self, RateLog};
+use crate::fault::Fault;
 use crate::losses::LossLog;
 use crate::netdevs;
 use crate::peers::{PeerLog, overrun};
 use crate::storms::StormLog;
 use crate::summary::{RunSummary, print_summary};
-use crate::switches::load_all;
-
-/// Arguments of `weir run`.
-#[derive(clap::Args)]
-pub struct RunArguments {
-    /// Configurations of the switches.
-    #[arg(required = true, value_name = "SWITCH.toml")]
-    files: Vec<PathBuf>,
-    /// Write the final summary to this file as JSON.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Stop by itself after this many seconds.
-    #[arg(long, value_name = "SECONDS")]
-    duration: Option<u64>,
-    /// No line of rates each second.
-    #[arg(long)]
-    quiet: bool,
-    /// Let dpdk-dumpcap and dpdk-telemetry find this process under this name; needs hugepages and root.
-    #[arg(long, value_name = "NAME")]
-    file_prefix: Option<String>,
-    /// Arguments for DPDK's EAL.
-    #[arg(last = true, value_name = "EAL ARGS")]
-    eal: Vec<String>,
-}
 
 /// How long what is held may take to leave when the switch is stopped.
 const DRAIN_WITHIN: Duration = Duration::from_secs(2);
@@ -52,7 +31,7 @@ const DRAIN_WITHIN: Duration = Duration::from_secs(2);
 const TICK: Duration = Duration::from_millis(20);
 
 /// Runs the switches.
-pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
+pub fn run(arguments: &RunArguments) -> Result<(), Fault> {
     let switches = load_all(&arguments.files)?;
     weir_dpdk_driver::check_machine(&switches)?;
     // Until the ports are closed.
@@ -90,7 +69,7 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let watched = watch(arguments, (&switches, &placement), &running, &stop, started);
     let stopped = running.stop(DRAIN_WITHIN)?;
     watched?;
-    finish((&switches, &placement), &stopped, started.elapsed(), json)
+    Ok(finish((&switches, &placement), &stopped, started.elapsed(), json)?)
 }
 
 fn create_json(path: &Path) -> Result<(&Path, File), Failure> {
@@ -104,12 +83,12 @@ fn create_json(path: &Path) -> Result<(&Path, File), Failure> {
 }
 
 /// EAL does not tell whether it was its arguments; where the user gave some, they are the likely reason.
-fn start_failure(arguments: &RunArguments, error: DriverError) -> Failure {
+fn start_failure(arguments: &RunArguments, error: DriverError) -> Fault {
     match error {
-        DriverError::Eal(error) if !arguments.eal.is_empty() => Failure::Argument(format!(
+        DriverError::Eal(error) if !arguments.eal.is_empty() => Fault::from(Failure::Argument(format!(
             "DPDK does not start with the arguments after `--` ({}): {error}; its own messages stand above",
             arguments.eal.join(" ")
-        )),
+        ))),
         error => error.into(),
     }
 }
@@ -121,7 +100,7 @@ fn watch(
     running: &RunningFabric,
     stop: &AtomicBool,
     started: Instant,
-) -> Result<(), Failure> {
+) -> Result<(), Fault> {
     let interval = switches.iter().map(|switch| switch.stats_interval).min().unwrap_or_default();
     let interval = Duration::from_nanos(interval.as_nanos());
     let mut last: Vec<Report> = (0..switches.len()).map(|index| running.report(index)).collect::<Result<_, _>>()?;

@@ -3,10 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use weir_config::{ConfigErrors, SwitchConfig};
-use weir_experiments::Failure;
 use weir_switch_core::flow_control;
 
-/// Reads all files, and reports what is wrong in any of them: thresholds that break their theorem too, before anything starts.
+use crate::Failure;
+
+/// Reads all files: thresholds that break their theorem are wrong input too, before anything starts.
+///
+/// # Errors
+/// What is wrong in any of the files, all at once.
 pub fn load_all(files: &[PathBuf]) -> Result<Vec<SwitchConfig>, Failure> {
     let (mut switches, mut errors) = (Vec::new(), Vec::new());
     if let Some(scenario) = files.iter().find(|file| is_scenario(file)) {

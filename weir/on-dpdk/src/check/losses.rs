@@ -2,8 +2,7 @@
 
 use weir_config::{Device, SwitchConfig};
 use weir_dpdk_driver::loss_knowledge;
-
-use super::put_together;
+use weir_experiments::table::put_together;
 
 /// A sentence for each kind of loss that stays unknown, with the ports.
 pub fn unknown_losses(switch: &SwitchConfig) -> Vec<String> {

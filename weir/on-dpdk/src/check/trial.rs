@@ -7,8 +7,9 @@ use weir_dpdk_driver::trial::{DeviceTried, Passed, TrialReport, try_ports};
 use weir_dpdk_driver::{FabricOptions, Memory, Placement, Runtime, check_machine, claim_devices, pci_addresses};
 use weir_dpdk_io::IoAddresses;
 use weir_experiments::Failure;
+use weir_experiments::switches::load_all;
 
-use crate::switches::load_all;
+use crate::fault::Fault;
 
 /// Columns of the table in docs/DEVICES.md.
 const HEAD: [&str; 10] = [
@@ -25,14 +26,15 @@ const HEAD: [&str; 10] = [
 ];
 
 /// Tries the first two ports of a file.
-pub fn try_devices(files: &[PathBuf], eal: &[String]) -> Result<(), Failure> {
+pub fn try_devices(files: &[PathBuf], eal: &[String]) -> Result<(), Fault> {
     let switches = load_all(files)?;
     let [switch] = &switches[..] else {
-        return Err(Failure::Argument("--try takes one file, whose first two ports are cabled to each other".into()));
+        let message = "--try takes one file, whose first two ports are cabled to each other";
+        return Err(Failure::Argument(message.into()).into());
     };
     if let Some(clone) = switch.ports[..2].iter().find(|port| matches!(port.device, Device::CloneOf(_))) {
         let message = format!("--try needs two ports with devices first in the file; {} is a clone", clone.name);
-        return Err(Failure::Argument(message));
+        return Err(Failure::Argument(message).into());
     }
     check_machine(&switches)?;
     // Until the ports are closed.
@@ -43,7 +45,10 @@ pub fn try_devices(files: &[PathBuf], eal: &[String]) -> Result<(), Failure> {
     let runtime = Runtime::start("weir-try", &placement.cpus, &pci_addresses(&switches), &options)?;
     let report = try_ports(&runtime, switch, &placement.cpus)?;
     print(&report);
-    if report.is_fit() { Ok(()) } else { Err(Failure::Run("these devices are not fit for lossless ports".into())) }
+    match report.is_fit() {
+        true => Ok(()),
+        false => Err(Failure::Run("these devices are not fit for lossless ports".into()).into()),
+    }
 }
 
 fn print(report: &TrialReport) {

@@ -1,0 +1,72 @@
+//! What the command `weir` does on DPDK: `run`, `check` of this machine, and scenarios with real frames, all behind
+//! [`RealFrames`].
+
+#![forbid(unsafe_code)]
+
+mod below_rate;
+mod check;
+mod fault;
+mod losses;
+mod netdevs;
+mod peers;
+mod run;
+mod storms;
+mod summary;
+
+use std::path::PathBuf;
+
+use weir_config::SwitchConfig;
+use weir_experiments::Failure;
+use weir_experiments::real_frames::{Backend, Machine, RealFrames, RunArguments};
+use weir_real::DpdkBackend;
+use weir_results::record::Progress;
+use weir_results::run_dir::{RunDir, Summary};
+use weir_scenario::Scenario;
+use weir_units::BitRate;
+
+use fault::Fault;
+
+/// DPDK, for the command.
+pub struct Dpdk;
+
+/// Calls this process `weir`, as `ps` and `pidof` show it, whatever the program's file is called.
+pub fn take_the_commands_name() {
+    // Of a name nothing else depends.
+    let _ = rustix::thread::set_name(c"weir");
+}
+
+impl RealFrames for Dpdk {
+    fn run(&self, arguments: &RunArguments) -> Result<(), Failure> {
+        Ok(run::run(arguments)?)
+    }
+
+    fn try_devices(&self, files: &[PathBuf], eal: &[String]) -> Result<(), Failure> {
+        Ok(check::try_devices(files, eal)?)
+    }
+
+    fn machine(&self, switches: &[SwitchConfig]) -> Box<dyn Machine> {
+        Box::new(check::Machine::new(switches))
+    }
+
+    fn check_machine(&self, scenarios: &[Scenario]) -> Result<(), Failure> {
+        let check = |scenario: &Scenario| weir_dpdk_driver::check_machine(&scenario.switches).map_err(Fault::from);
+        Ok(scenarios.iter().try_for_each(check)?)
+    }
+
+    fn fitting_dilation(&self, rate: BitRate) -> u32 {
+        weir_real::fitting_dilation(rate)
+    }
+
+    fn start(&self, scenarios: &[Scenario]) -> Result<Box<dyn Backend>, Failure> {
+        Ok(Box::new(Started(DpdkBackend::start(scenarios).map_err(Fault::from)?)))
+    }
+}
+
+/// DPDK, started for scenarios.
+struct Started(DpdkBackend);
+
+impl Backend for Started {
+    fn run(&self, scenario: &Scenario, run: RunDir, observe: &mut dyn FnMut(&Progress)) -> Result<Summary, Failure> {
+        Ok(self.0.run(scenario, run, observe).map_err(Fault::from)?)
+    }
+}

@@ -1,0 +1,125 @@
+//! `weir-dpdk`, beside this program: the same command, linked with libdpdk.
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::{env, io};
+
+use weir_experiments::real_frames::Missing;
+
+use crate::version;
+
+/// The program's name, in the folder of this one.
+const PROGRAM: &str = "weir-dpdk";
+
+/// Lets `weir-dpdk` take this process over, with the same arguments. Returns only if it can't, and says why.
+///
+/// It is asked for its version first: whether its libraries can be loaded is known only once it was started, and after `exec` there
+/// would be nobody left to put the loader's error into words.
+pub fn take_over() -> Missing {
+    let program = match env::current_exe() {
+        Ok(own) => own.with_file_name(PROGRAM),
+        Err(error) => {
+            return Missing(format!("{PROGRAM} is looked for beside this program, which can't be found: {error}"));
+        }
+    };
+    if let Err(missing) = probe(&program) {
+        return missing;
+    }
+    let mut arguments = env::args_os();
+    let name = arguments.next().unwrap_or_else(|| "weir".into());
+    let error = Command::new(&program).arg0(name).args(arguments).exec();
+    Missing(format!("ports and real frames need {}, which can't be started: {error}", program.display()))
+}
+
+/// Whether the program starts here, and is of the same build.
+fn probe(program: &Path) -> Result<(), Missing> {
+    let path = program.display();
+    let output = Command::new(program).arg("--version").stdin(Stdio::null()).output().map_err(|error| {
+        Missing(match error.kind() {
+            io::ErrorKind::NotFound => format!(
+                "ports and real frames need {path}, and there is none: copy it from where weir was built; virtual time needs none: \
+                 --backend sim"
+            ),
+            _ => format!("ports and real frames need {path}, which can't be started: {error}"),
+        })
+    })?;
+    if !output.status.success() {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        return Err(Missing(refusal(&path.to_string(), &errors, &output.status.to_string())));
+    }
+    let told = String::from_utf8_lossy(&output.stdout);
+    if told.trim_end() != format!("weir {}", *version::LONG) {
+        let version = told.lines().next().unwrap_or_default().trim_start_matches("weir ").to_owned();
+        return Err(Missing(format!(
+            "{path} is of another build ({version}) than this weir ({}): install both from one build",
+            version::SHORT
+        )));
+    }
+    Ok(())
+}
+
+/// Why the program did not start, of what it or its loader wrote.
+fn refusal(program: &str, errors: &str, status: &str) -> String {
+    let said = errors.lines().find(|line| !line.trim().is_empty()).unwrap_or(status);
+    let said = said.rsplit_once("error while loading shared libraries: ").map_or(said, |(_, said)| said);
+    let said = said.strip_prefix(program).map_or(said, |said| said.trim_start_matches(": "));
+    format!(
+        "ports and real frames need the DPDK that this weir was built with, and it can't be loaded ({said}): install it (Debian, \
+         Ubuntu: apt-get install libdpdk-dev), or build weir anew for this machine's; virtual time needs none: --backend sim"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    /// What is said of a program that is this shell script.
+    fn said_of(script: &str) -> Result<(), String> {
+        let directory = tempfile::tempdir().unwrap();
+        let program = directory.path().join(PROGRAM);
+        fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        // Another thread's fork may hold the file open for writing for a moment.
+        for _ in 0..100 {
+            match probe(&program) {
+                Err(Missing(said)) if said.contains("Text file busy") => std::thread::yield_now(),
+                other => return other.map_err(|Missing(said)| said),
+            }
+        }
+        panic!("the script stays busy");
+    }
+
+    #[test]
+    fn a_program_of_the_same_build_may_take_over() {
+        assert_eq!(said_of(&format!("test \"$1\" = --version && echo 'weir {}'", *version::LONG)), Ok(()));
+        let other = said_of("echo 'weir 0.0.1 (of old)'").unwrap_err();
+        assert!(other.contains("another build (0.0.1 (of old))") && other.contains(version::SHORT), "{other}");
+    }
+
+    #[test]
+    fn a_library_that_is_missing_is_named() {
+        let loader = "echo \"$0: error while loading shared libraries: librte_eal.so.23: cannot open shared object file: \
+                      No such file or directory\" >&2; exit 127";
+        let said = said_of(loader).unwrap_err();
+        assert!(
+            said.contains("(librte_eal.so.23: cannot open shared object file: No such file or directory)"),
+            "{said}"
+        );
+        assert!(said.contains("apt-get install libdpdk-dev") && !said.contains('\n'), "{said}");
+        let other_version =
+            said_of("echo \"$0: $0: version DPDK_23 not found (required by $0)\" >&2; exit 1").unwrap_err();
+        assert!(other_version.contains("version DPDK_23 not found"), "{other_version}");
+        assert!(said_of("kill -ILL $$").unwrap_err().contains("SIGILL"));
+    }
+
+    #[test]
+    fn a_program_that_is_missing_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let Err(Missing(said)) = probe(&directory.path().join(PROGRAM)) else { panic!("there is one") };
+        assert!(said.contains(&format!("{}/{PROGRAM}, and there is none", directory.path().display())), "{said}");
+    }
+}

@@ -1,0 +1,10 @@
+//! `weir-dpdk`: the whole command, linked with libdpdk. `weir` turns into it where a command needs ports or real frames.
+
+use std::process::ExitCode;
+
+use weir_experiments::real_frames::Source;
+
+fn main() -> ExitCode {
+    weir_on_dpdk::take_the_commands_name();
+    weir::main(Source::BuiltIn(&weir_on_dpdk::Dpdk))
+}

@@ -1,0 +1,142 @@
+//! The command `weir`, as a library: a program's `main` says where real frames are, and calls [`main`].
+
+#![forbid(unsafe_code)]
+
+pub mod beside;
+mod check;
+mod demo;
+mod import;
+mod version;
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use tracing_subscriber::EnvFilter;
+use weir_experiments::real_frames::{self, RealFrames, Source};
+use weir_experiments::{Failure, report, reproduce, run as testbed, sweep};
+
+/// A lossless-Ethernet lab switch on DPDK: shared-buffer MMU, PFC, every port that DPDK has.
+#[derive(Parser)]
+#[command(
+    name = "weir",
+    bin_name = "weir",
+    version = version::SHORT,
+    long_version = version::LONG.as_str(),
+    after_help = version::features(),
+    arg_required_else_help = true
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the switches of these files until SIGINT or SIGTERM.
+    ///
+    /// Several files are several switches in one process. What follows `--` goes to DPDK's EAL as it is.
+    #[cfg(feature = "dpdk")]
+    Run(real_frames::RunArguments),
+    /// Runs switches where this command is built with DPDK, which it is not.
+    #[cfg(not(feature = "dpdk"))]
+    #[command(name = "run", hide = true)]
+    NoRun {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        _arguments: Vec<String>,
+    },
+    /// The SPFC paper's victim experiment with emulated RDMA hosts and real frames: no NIC, no root, no hugepages.
+    Demo(demo::DemoArguments),
+    /// Experiments of several switches and hosts, as a scenario's file describes them.
+    #[command(subcommand)]
+    Testbed(testbed::Command),
+    /// Many runs of a scenario in virtual time, with parameters varied, as one table.
+    ///
+    /// Each point is a run in a process of its own, and all cores are at work. A call that was stopped is gone on with by the same
+    /// call. The exit code is 1 if a point failed, or some are left.
+    Sweep(sweep::SweepArguments),
+    /// A paper's figure, by one command: the paper's numbers beside Weir's, the figure, and whether the findings hold.
+    ///
+    /// What does not hold is a result: the exit code is 1 only if the command itself failed or was interrupted.
+    Reproduce(reproduce::ReproduceArguments),
+    /// The results of runs as one page: a summary, plots, topology, configuration. It needs no network.
+    ///
+    /// Several runs stand side by side. With --text, the summary and tables on the terminal.
+    Report(report::ReportArguments),
+    /// Make a scenario of another tool's files.
+    #[command(subcommand)]
+    Import(import::Command),
+    /// Check files and print what follows from them: buffer partition, thresholds, headroom, lcores, memory.
+    #[cfg_attr(
+        feature = "dpdk",
+        doc = "",
+        doc = "With --try it starts DPDK and tries the first two ports of a file, which are cabled to each other: frames of all",
+        doc = "lengths and tags both ways, PFC and PAUSE, link and counters. It prints a row for the table in docs/DEVICES.md; the",
+        doc = "exit code is 1 if the devices are not fit for lossless ports."
+    )]
+    Check {
+        /// Configurations of the switches.
+        #[arg(required = true, value_name = "SWITCH.toml")]
+        files: Vec<PathBuf>,
+        /// Try the first two ports, which are cabled to each other.
+        #[cfg(feature = "dpdk")]
+        #[arg(long = "try")]
+        try_devices: bool,
+        /// Arguments for DPDK's EAL, with --try.
+        #[cfg(feature = "dpdk")]
+        #[arg(last = true, value_name = "EAL ARGS", requires = "try_devices")]
+        eal: Vec<String>,
+    },
+}
+
+/// Runs the command of the program's arguments, with real frames from this source. The exit code is 0 if all went well, 1 if
+/// something failed or was lost, and 2 for wrong input.
+pub fn main(real_frames: Source) -> ExitCode {
+    real_frames::come_from(real_frames);
+    end_quietly_without_reader();
+    let arguments = Arguments::parse();
+    let filter = EnvFilter::try_from_env("WEIR_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let color = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_target(false)
+        .with_ansi(color)
+        .with_writer(std::io::stderr)
+        .init();
+    let result = match arguments.command {
+        #[cfg(feature = "dpdk")]
+        Command::Run(arguments) => reached(|real_frames| real_frames.run(&arguments)),
+        #[cfg(not(feature = "dpdk"))]
+        Command::NoRun { .. } => reached(|_| Ok(())),
+        Command::Demo(arguments) => demo::demo(&arguments),
+        Command::Testbed(testbed::Command::Run(arguments)) => testbed::run(&arguments),
+        Command::Sweep(arguments) => sweep::sweep(&arguments),
+        Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
+        Command::Report(arguments) => report::report(&arguments),
+        Command::Import(import::Command::Ns3(arguments)) => import::ns3(&arguments),
+        #[cfg(feature = "dpdk")]
+        Command::Check { files, try_devices: true, eal } => {
+            reached(|real_frames| real_frames.try_devices(&files, &eal))
+        }
+        Command::Check { files, .. } => check::check(&files),
+    };
+    result.map_or_else(Failure::report, |()| ExitCode::SUCCESS)
+}
+
+/// What needs real frames, where there are any.
+fn reached(act: impl FnOnce(&dyn RealFrames) -> Result<(), Failure>) -> Result<(), Failure> {
+    act(real_frames::reach()?)
+}
+
+/// Printing to a pipe that nobody reads any more, as in `weir ... | head`, ends the program, and is no panic to tell of.
+fn end_quietly_without_reader() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let message = panic.payload().downcast_ref::<String>();
+        if message.is_some_and(|message| message.starts_with("failed printing to stdout: Broken pipe")) {
+            std::process::exit(1);
+        }
+        usual(panic);
+    }));
+}

@@ -1,0 +1,29 @@
+//! Which build this is, and what is in it.
+
+use std::sync::LazyLock;
+
+use weir_experiments::experiment;
+
+/// Version and commit: `0.1.0 (3eeb51040f)`.
+pub const SHORT: &str = experiment::VERSION;
+
+/// What may be left out of a build: the Cargo feature, what it is for, and whether it is there.
+const FEATURES: [(&str, &str, bool); 3] = [
+    ("dpdk", "ports and real frames", cfg!(feature = "dpdk")),
+    ("parquet", "tables of sweeps as Parquet", cfg!(feature = "parquet")),
+    ("png", "figures as PNG", cfg!(feature = "png")),
+];
+
+/// Version and features, for `--version`.
+pub static LONG: LazyLock<String> = LazyLock::new(|| format!("{SHORT}\n{}", features()));
+
+/// `built with dpdk (ports and real frames); without png (figures as PNG)`.
+pub fn features() -> String {
+    let list = |built_in: bool| {
+        let chosen = FEATURES.iter().filter(|(.., is)| *is == built_in);
+        chosen.map(|(name, of, _)| format!("{name} ({of})")).collect::<Vec<_>>().join(", ")
+    };
+    let parts = [("built with", list(true)), ("without", list(false))];
+    let parts = parts.iter().filter(|(_, list)| !list.is_empty()).map(|(word, list)| format!("{word} {list}"));
+    parts.collect::<Vec<_>>().join("; ")
+}
