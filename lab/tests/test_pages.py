@@ -39,3 +39,13 @@ def test_pages_are_two_steps_from_the_readme():
     one = {path for _, path, _ in links(readme)}
     two = {path for page in one if page.suffix == ".md" for _, path, _ in links(page)}
     assert [page.name for page in PAGES if page not in one | two | {readme}] == []
+
+
+#: What stands in code style and begins as a path of the repository does. A path with an upper-case name in it stands for several.
+PATH = re.compile(r"`((?:weir|config|mmu|flowctl|switch-core|dpdk-io|testbed|scenarios|lab|scripts|docs)/[a-z0-9_./-]*)`")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_paths_that_pages_name_are_there(page):
+    named = set(PATH.findall(CODE.sub("", page.read_text())))
+    assert [path for path in sorted(named) if not (REPOSITORY / path).exists()] == []
