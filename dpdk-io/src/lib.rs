@@ -31,7 +31,7 @@
 //! # Example
 //! A frame over a pair of ports in memory, without hugepages or root:
 //!
-//! ```
+//! ```standalone_crate
 //! use weir_dpdk_io::{Batch, Eal, EalArgs, MemoryMode, Mempool, MempoolConfig, PortConfig, ring_pair};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -43,3 +43,8 @@ fn main() -> Result<(), DecodeError> {
     println!("the first 20 bytes alone: {:?}", ControlFrame::decode(&bytes[..20]));
     Ok(())
 }
+
+#[test]
+fn it_runs() {
+    main().expect("it ends well");
+}

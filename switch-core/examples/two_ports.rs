@@ -12,9 +12,7 @@ use std::error::Error;
 use weir_flowctl::CatchUp;
 use weir_flowctl::frame::{ControlFrame, PfcFrame};
 use weir_switch_core::packet::{Headers, Parsed};
-use weir_switch_core::{
-    Burst, Halves, Lcore, Packet, PacketStore, Plan, PortFacts, PortOutput, Surroundings, Switch,
-};
+use weir_switch_core::{Burst, Halves, Lcore, Packet, PacketStore, Plan, PortFacts, PortOutput, Surroundings, Switch};
 use weir_units::{MacAddr, PortId, Span, Time};
 
 const SWITCH: &str = r#"
@@ -73,10 +71,18 @@ fn main() -> Result<(), Box<dyn Error>> {
         now += STEP;
         poll(lcore, 0, now, Vec::new(), &mut cables);
         for frame in &cables.sent[1][seen..] {
-            println!("{:>6} ns: DSCP {:>2} leaves by port right", now.since(paused_at).as_picos() / 1_000, frame.dscp());
+            println!(
+                "{:>6} ns: DSCP {:>2} leaves by port right",
+                now.since(paused_at).as_picos() / 1_000,
+                frame.dscp()
+            );
         }
         seen = cables.sent[1].len();
     }
+
+    // What is not paused goes on; nothing is lost, and the pause ends by itself.
+    let order: Vec<u8> = cables.sent[1].iter().map(Frame::dscp).collect();
+    assert_eq!(order, [0, 0, 0, 0, 26, 26, 26, 26]);
 
     let report = reporter.collect(now, || {
         lcore.forwarder.iter_mut().for_each(|half| half.serve());
@@ -85,7 +91,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     });
     let report = report.expect("all halves have answered");
     let balance = report.balance;
-    println!("received {}, sent {}, dropped {}, held {}", balance.received, balance.sent, balance.dropped, balance.held());
+    println!(
+        "received {}, sent {}, dropped {}, held {}",
+        balance.received,
+        balance.sent,
+        balance.dropped,
+        balance.held()
+    );
     println!("the books balance: {}", balance.holds);
     Ok(())
 }
@@ -171,4 +183,9 @@ impl PortOutput<Frame> for Cables {
 
 fn station(port: u16) -> MacAddr {
     MacAddr([2, 0, 0, 0, 0, port as u8])
+}
+
+#[test]
+fn it_runs() {
+    main().expect("it ends well");
 }

@@ -8,7 +8,7 @@
 //! - [`SwitchLcore`], one lcore's part of one switch;
 //! - [`Task`] and the loop that polls tasks, with its idle policy.
 //!
-//! ```
+//! ```standalone_crate
 //! use std::time::Duration;
 //! use weir_dpdk_driver::{Fabric, FabricOptions, Memory, Placement, Runtime};
 //!

@@ -67,6 +67,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("  {}  {:>4} us", scenario.hosts[message.host].name, message.fct.as_picos() / 1_000_000);
     }
     let balance = sim.report(0).balance;
+    assert_eq!((done.len(), balance.dropped), (8, 0));
     println!("\ndropped: {}; the books balance: {}", balance.dropped, balance.holds);
     Ok(())
+}
+
+#[test]
+fn it_runs() {
+    main().expect("it ends well");
 }
