@@ -23,7 +23,7 @@ AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # Cargo uses all cores by itself, and the order of the checks is the cheap ones first.
 .NOTPARALLEL:
-.PHONY: help setup venv build demo sim test lint docs unit sim-test loom release-tests instructions wire-tests pci-test slurm-test lab bench clean
+.PHONY: help setup venv build demo sim test lint deny docs unit sim-test loom release-tests instructions wire-tests pci-test slurm-test lab bench clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -47,6 +47,10 @@ test: setup lint docs unit sim-test loom release-tests instructions wire-tests #
 lint: setup ## Formatting and clippy
 	@$(STEP) "formatting" $(CARGO) fmt --all --check
 	@$(STEP) "clippy" $(CARGO) clippy --workspace --all-targets -- -D warnings
+	@$(STEP) "dependencies" scripts/deny --if-there
+
+deny: ## Licences, sources and advisories of dependencies (cargo install --locked cargo-deny; part of lint where it is installed)
+	@$(STEP) "dependencies" scripts/deny
 
 docs: setup ## API documentation, without a warning
 	@RUSTDOCFLAGS="-D warnings" $(STEP) "API documentation" $(CARGO) doc --workspace --no-deps

@@ -6,6 +6,29 @@
 //! [`SwitchConfig::error_at`] to point back at the line. `docs/CONFIGURATION.md` is the reference.
 //!
 //! `weir-reader` has the means to read it, which other kinds of files, such as the testbed's scenarios, are read with too.
+//!
+//! ```
+//! let file = r#"
+//! [buffer]
+//! size = "1MB"
+//!
+//! [[ports]]
+//! name = "p0"
+//! ring = "a"
+//! rate = "10Gbps"
+//!
+//! [[ports]]
+//! name = "p1"
+//! ring = "b"
+//! rate = "10Gbps"
+//! "#;
+//! let config = weir_config::parse("switch.toml", file).map_err(|errors| errors.render(false)).unwrap();
+//! assert_eq!((config.buffer.size.get(), config.ports.len()), (1_000_000, 2));
+//!
+//! // A mistake is told with its line and what to write instead.
+//! let errors = weir_config::parse("switch.toml", &file.replace("1MB", "1 MByte")).unwrap_err();
+//! assert!(errors.render(false).contains("switch.toml:3"));
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -27,6 +27,34 @@
 //! Only the thread that called [`Eal::init`] launches lcores. Pools are
 //! quickest on EAL lcores, which have a cache of free mbufs each; any other
 //! thread may allocate and free, more slowly.
+//!
+//! # Example
+//! A frame over a pair of ports in memory, without hugepages or root:
+//!
+//! ```standalone_crate
+//! use weir_dpdk_io::{Batch, Eal, EalArgs, MemoryMode, Mempool, MempoolConfig, PortConfig, ring_pair};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let cpu = weir_dpdk_io::cpu::allowed()[0];
+//! let args = EalArgs::new("example").lcores(&[(0, cpu)]).memory(MemoryMode::NoHuge).memory_mb(64).build();
+//! let _eal = Eal::init(&args)?;
+//! let pool = Mempool::new("frames", MempoolConfig { count: 511, cache: 0, ..MempoolConfig::default() })?;
+//! let (mut left, mut right) = ring_pair("wire", 128)?;
+//! let (_, mut transmit) = left.configure(PortConfig::new(&pool))?;
+//! let (mut receive, _) = right.configure(PortConfig::new(&pool))?;
+//! left.start()?;
+//! right.start()?;
+//!
+//! let mut frame = pool.alloc().expect("a free mbuf");
+//! frame.append(60).expect("room for it").fill(0xa5);
+//! let mut batch = Batch::new();
+//! batch.push(frame).expect("an empty batch");
+//! assert_eq!((transmit[0].send(&mut batch), batch.len()), (1, 0));
+//! assert_eq!(receive[0].receive(&mut batch, 32), 1);
+//! assert!(batch.iter().all(|frame| frame.data() == [0xa5; 60]));
+//! # Ok(())
+//! # }
+//! ```
 
 #![warn(missing_docs)]
 #![deny(unsafe_op_in_unsafe_fn)]

@@ -7,6 +7,23 @@
 //!
 //! Both are made from a [`Mechanism`]. [`pfc`] stops and starts a class; [`cbfc`] gives it credit; [`gfc`] slows it down and never
 //! stops it. Frames are MAC control frames, [`frame`].
+//!
+//! ```
+//! use weir_wire::mac_control::{ControlFrame, PfcFrame};
+//! use weir_flowctl::{Mechanism, Regulator};
+//! use weir_units::{BitRate, MacAddr, Span, Time};
+//!
+//! // A peer pauses class 3 for 1,000 quanta, 51.2 us at 10 Gb/s.
+//! let pause = ControlFrame::Pfc(PfcFrame { enabled: 1 << 3, times: [1_000; 8] });
+//! let bytes = pause.encode(MacAddr::default());
+//! let mechanism = Mechanism::Pfc { quanta: u16::MAX, refresh_percent: 50 };
+//! let regulator = Regulator::new(&mechanism, BitRate::gbps(10), 1 << 3);
+//! regulator.handle(Time::ZERO, &ControlFrame::decode(&bytes).unwrap());
+//! assert_eq!(regulator.paused(Time::ZERO), 1 << 3);
+//! assert_eq!(regulator.paused(Time::ZERO + Span::from_nanos(51_200)), 0);
+//! ```
+//!
+//! `examples/pfc_frame.rs` shows the frame's bytes as well.
 
 #![forbid(unsafe_code)]
 

@@ -15,6 +15,36 @@
 //! has the port's [`PortWriter`]. Releases and sweeps of its queues may come from anywhere.
 //!
 //! A policy is one file under [`policy`]; nothing else knows its name.
+//!
+//! ```
+//! use weir_mmu::policy::DynamicThreshold;
+//! use weir_mmu::{Arrival, BufferLayout, Headroom, Mmu, PortLayout, Verdict};
+//! use weir_units::{Alpha, Bytes, Class, PortId, QueueId, Time};
+//!
+//! // Two ports of one lossless class, with 10 KB of headroom each; what is left of 100 KB is shared.
+//! let class = Class::new(3);
+//! let mut port = PortLayout { lossless: class.bit(), ..PortLayout::default() };
+//! port.headroom[class.index()] = Bytes::new(10_000);
+//! let layout = BufferLayout::new(Bytes::new(100_000), vec![port; 2], Headroom::PerQueue).unwrap();
+//! let alpha: Alpha = "1/4".parse().unwrap();
+//! let mmu = Mmu::new(layout, Box::new(DynamicThreshold::new(alpha)), Bytes::ZERO, alpha);
+//!
+//! // Packets of 1,000 B from port 0 to port 1, until port 0 should pause its peer.
+//! let mut writer = mmu.writer(PortId(0)).expect("given out once");
+//! let (ingress, egress) = (QueueId::new(PortId(0), class), QueueId::new(PortId(1), class));
+//! let packet = Arrival { ingress, egress, bytes: 1_000 };
+//! let mut kept = Vec::new();
+//! while mmu.off_classes(PortId(0), 0) == 0 {
+//!     let (verdict, _) = mmu.admit_one(&mut writer, Time::ZERO, &packet);
+//!     assert!(matches!(verdict, Verdict::Keep(_)));
+//!     kept.push(packet);
+//! }
+//! // w = α · (80 KB − w) at 16 KB.
+//! assert!((16..=18).contains(&kept.len()), "{}", kept.len());
+//!
+//! kept.iter().for_each(|packet| mmu.release_one(Time::ZERO, packet));
+//! assert_eq!((mmu.off_classes(PortId(0), class.bit()), mmu.pool_use().used), (0, Bytes::ZERO));
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -13,6 +13,34 @@
 //! [`Receiver::handle_burst`] where RX stands alone) and [`Transmitter::run_once`]. Halves on different lcores meet
 //! only in atomics and single-producer rings: no lock, no allocation, no float on a packet's way. A driver in virtual time
 //! knows which ports have something to do, and serves those alone: [`Transmitter::run_ports`].
+//!
+//! ```
+//! use weir_flowctl::CatchUp;
+//! use weir_switch_core::{Plan, PortFacts, Surroundings, Switch};
+//!
+//! let file = r#"
+//! [buffer]
+//! size = "1MB"
+//!
+//! [[ports]]
+//! name = "left"
+//! ring = "left"
+//! rate = "10Gbps"
+//!
+//! [[ports]]
+//! name = "right"
+//! ring = "right"
+//! rate = "10Gbps"
+//! "#;
+//! let config = weir_config::parse("switch.toml", file).map_err(|errors| errors.render(false)).unwrap();
+//! let surroundings = Surroundings::real_time(CatchUp::NONE);
+//! let switch = Switch::new(&config, &[PortFacts::default(); 2], surroundings).unwrap();
+//! let plan = Plan::new(&config, Plan::lcores_min(config.lcores.layout)).unwrap();
+//! assert_eq!((switch.shared().ports().len(), plan.lcores.len()), (2, 1));
+//! // switch.into_halves(&plan) are the halves that a driver polls.
+//! ```
+//!
+//! `examples/two_ports.rs` has a driver, with ports in memory.
 
 #![forbid(unsafe_code)]
 

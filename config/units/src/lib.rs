@@ -5,6 +5,15 @@
 //! float enters the packet path. Time is in **picoseconds**: one byte takes a whole number of them at
 //! every Ethernet rate from 1 Mb/s to 400 Gb/s (80 ps at 100 Gb/s, 20 ps at 400 Gb/s), so serialisation
 //! times add up without rounding. A `u64` of picoseconds lasts 213 days.
+//!
+//! ```
+//! use weir_units::{BitRate, Bytes, Span};
+//!
+//! // A full frame with preamble, FCS and gap takes 1,230.4 ns at 10 Gb/s.
+//! let frame = Bytes::new(1_538);
+//! assert_eq!(BitRate::gbps(10).time_for(frame), Span::from_picos(1_230_400));
+//! assert_eq!(BitRate::gbps(10).bytes_in(Span::from_micros(1)), Bytes::new(1_250));
+//! ```
 
 #![forbid(unsafe_code)]
 

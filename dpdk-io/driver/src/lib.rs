@@ -7,6 +7,43 @@
 //! - [`devices`], ports made of the devices that a configuration names;
 //! - [`SwitchLcore`], one lcore's part of one switch;
 //! - [`Task`] and the loop that polls tasks, with its idle policy.
+//!
+//! ```standalone_crate
+//! use std::time::Duration;
+//! use weir_dpdk_driver::{Fabric, FabricOptions, Memory, Placement, Runtime};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let file = r#"
+//! [buffer]
+//! size = "200KB"
+//!
+//! [[ports]]
+//! name = "left"
+//! ring = "left"
+//! rate = "100Mbps"
+//!
+//! [[ports]]
+//! name = "right"
+//! ring = "right"
+//! rate = "100Mbps"
+//!
+//! [pfc]
+//! reaction = "1ms"
+//! "#;
+//! let switches = [weir_config::parse("switch.toml", file).map_err(|errors| errors.render(false))?];
+//! let placement = Placement::new(&switches, &weir_dpdk_io::cpu::allowed(), 0)?;
+//! let memory_mb = Memory::of(&switches, placement.cpus.len(), 0).megabytes();
+//! let options = FabricOptions { memory_mb, ..FabricOptions::default() };
+//! // The first local variable: DPDK ends last.
+//! let runtime = Runtime::start("example", &placement.cpus, &[], &options)?;
+//! let fabric = Fabric::prepare(&runtime, &switches, &placement, 0)?;
+//! let running = fabric.start()?;
+//! assert!(running.report(0)?.balance.holds);
+//! let stopped = running.stop(Duration::from_secs(1))?;
+//! assert_eq!(stopped.mbufs_missing, 0);
+//! # Ok(())
+//! # }
+//! ```
 
 #![forbid(unsafe_code)]
 

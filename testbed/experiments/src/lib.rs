@@ -7,6 +7,46 @@
 //! | [`reproduce`] | a paper's figure: its numbers beside ours, and whether its findings hold |
 //! | [`report`] | the results of runs as one page |
 //! | [`real_frames`] | how the program comes by DPDK, which this crate does not know |
+//!
+//! Their arguments are those of the command line:
+//!
+//! ```
+//! use clap::Parser;
+//! use weir_experiments::run::{RunArguments, run};
+//!
+//! #[derive(Parser)]
+//! struct Arguments {
+//!     #[command(flatten)]
+//!     run: RunArguments,
+//! }
+//!
+//! let folder = tempfile::tempdir().unwrap();
+//! let (file, output) = (folder.path().join("incast.toml"), folder.path().join("out"));
+//! let text = r#"
+//! [scenario]
+//! end = "1ms"
+//! [topology]
+//! kind = "single"
+//! hosts = 3
+//! rate = "25Gbps"
+//! delay = "1us"
+//! [switch.buffer]
+//! size = "1MB"
+//! [switch.classes]
+//! preset = "roce"
+//! [switch.pfc]
+//! reaction = "0s"
+//! [[workloads]]
+//! kind = "incast"
+//! class = 3
+//! sizes = "64KB"
+//! receivers = ["H2"]
+//! "#;
+//! std::fs::write(&file, text).unwrap();
+//! let line = ["weir".as_ref(), file.as_os_str(), "--backend".as_ref(), "sim".as_ref(), "-o".as_ref(), output.as_os_str()];
+//! assert!(run(&Arguments::parse_from(line).run).is_ok());
+//! assert!(output.join("incast/summary.json").exists());
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -3,6 +3,26 @@
 //!
 //! Switches, hosts and links go by one clock, which runs slower than real time by the scenario's dilation, so that a
 //! small machine keeps up with fast links. Every time that is reported is the scenario's.
+//!
+//! ```no_run
+//! use std::path::Path;
+//! use std::time::SystemTime;
+//! use weir_real::DpdkBackend;
+//! use weir_results::run_dir::{Provenance, RunDir};
+//! use weir_scenario::file;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let runs = file::load(Path::new("scenarios/gfc-ring.toml")).map_err(|errors| errors.render(false))?;
+//! let scenario = runs[0].scenario.clone();
+//! let provenance = Provenance::new("0.1.0", ["example".to_owned()], SystemTime::now());
+//! let run_dir = RunDir::create("out", &provenance)?;
+//! // DPDK is started once a process, for all scenarios that are to run.
+//! let backend = DpdkBackend::start(&[scenario.clone()])?;
+//! let summary = backend.run(&scenario, run_dir, &mut |_| ())?;
+//! assert!(summary.failures.is_empty());
+//! # Ok(())
+//! # }
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -8,6 +8,15 @@
 //! | [`measure`] | completion times, slowdowns, how near queues came to a PAUSE |
 //! | [`run_dir`] | the files that a run leaves behind |
 //! | [`plot`] | draws figures |
+//!
+//! ```
+//! use weir_results::run_dir::Distribution;
+//!
+//! // Percentiles are exact, by nearest rank.
+//! let mut completion_times: Vec<u64> = (1..=1_000).rev().collect();
+//! let told = Distribution::of(&mut completion_times).unwrap();
+//! assert_eq!((told.mean, told.p50, told.p99, told.max), (500, 500, 990, 1_000));
+//! ```
 
 #![forbid(unsafe_code)]
 

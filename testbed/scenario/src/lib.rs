@@ -9,6 +9,40 @@
 //! | [`link`] | what is made to go wrong on a link |
 //! | [`import`] | experiments of other tools, made into scenarios |
 //! | [`victim`] | the victim experiment of the SPFC paper, as a scenario |
+//!
+//! ```
+//! use std::path::Path;
+//! use weir_scenario::file;
+//!
+//! let text = r#"
+//! [scenario]
+//! end = "1ms"
+//!
+//! [topology]
+//! kind = "single"
+//! hosts = 4
+//! rate = "25Gbps"
+//! delay = "1us"
+//!
+//! [switch.buffer]
+//! size = "1MB"
+//!
+//! [switch.classes]
+//! preset = "roce"
+//!
+//! [switch.pfc]
+//! reaction = "0s"
+//!
+//! [[workloads]]
+//! kind = "incast"
+//! class = 3
+//! sizes = "64KB"
+//! receivers = ["H3"]
+//! "#;
+//! let runs = file::parse(Path::new("incast.toml"), text).map_err(|errors| errors.render(false)).unwrap();
+//! let scenario = &runs[0].scenario;
+//! assert_eq!((scenario.hosts.len(), scenario.traffic[0].messages.len()), (4, 3));
+//! ```
 
 #![forbid(unsafe_code)]
 

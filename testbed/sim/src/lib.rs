@@ -13,6 +13,42 @@
 //! a tree, these take turns, and a window is two delays long. Within a station instants follow each other in order; of frames
 //! that reach several ports of a switch at one instant, the ports take turns in being first. `time_dilation` has no meaning
 //! here.
+//!
+//! ```
+//! use std::path::Path;
+//! use weir_sim::Sim;
+//!
+//! // Two hosts send 64 KB each to a third one.
+//! let text = r#"
+//! [scenario]
+//! end = "1ms"
+//! [topology]
+//! kind = "single"
+//! hosts = 3
+//! rate = "25Gbps"
+//! delay = "1us"
+//! [switch.buffer]
+//! size = "1MB"
+//! [switch.classes]
+//! preset = "roce"
+//! [switch.pfc]
+//! reaction = "0s"
+//! [[workloads]]
+//! kind = "incast"
+//! class = 3
+//! sizes = "64KB"
+//! receivers = ["H2"]
+//! "#;
+//! let runs = weir_scenario::file::parse(Path::new("incast.toml"), text).map_err(|errors| errors.render(false)).unwrap();
+//! let scenario = &runs[0].scenario;
+//! let mut sim = Sim::new(scenario).unwrap();
+//! sim.run_until(scenario.end);
+//! assert_eq!(sim.drain_completions().count(), 2);
+//! let balance = sim.report(0).balance;
+//! assert!(balance.holds && balance.received == balance.sent);
+//! ```
+//!
+//! `examples/incast.rs` looks at the switch while it runs.
 
 #![forbid(unsafe_code)]
 
