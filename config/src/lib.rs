@@ -5,8 +5,7 @@
 //! (does that netdev exist, is there such a core) is checked by whoever uses it, with
 //! [`SwitchConfig::error_at`] to point back at the line. `docs/CONFIGURATION.md` is the reference.
 //!
-//! Other kinds of files, such as the testbed's scenarios, are read with the same means: [`read`]; and where they hold settings
-//! of switches, [`settings`] makes those into configurations whose errors point at the lines that they came from.
+//! `weir-reader` has the means to read it, which other kinds of files, such as the testbed's scenarios, are read with too.
 //!
 //! ```
 //! let file = r#"
@@ -35,32 +34,27 @@
 
 mod buffer;
 mod classes;
-mod error;
 mod flow_control;
 mod keys;
 mod load;
 mod memory;
 mod policy;
 mod ports;
-pub mod read;
-pub mod settings;
-mod source;
 mod switch;
 mod together;
 mod watchdog;
 
 pub use buffer::{BufferConfig, Headroom, headroom_by_rule};
 pub use classes::{Arbitration, ClassConfig, EcnConfig, PfcConfig, QueueConfig, Trust};
-pub use error::{ConfigError, ConfigErrors};
 pub use flow_control::{
     CbfcConfig, FlowControl, GFC_AGEING_REFRESHES, GFC_AGEING_REFRESHES_MIN, GfcBufferConfig, GfcConceptualConfig,
     GfcPeer, GfcTimeConfig,
 };
-pub use keys::known_keys;
-pub use load::{load, parse};
+pub use keys::{DEVICE_KEYS, known_keys};
+pub use load::{load, parse, read_device};
 pub use policy::{DshConfig, Estimator, PolicyConfig, PoolsConfig};
-pub use ports::{Device, DeviceFlowControl, PciDevice, PortConfig};
-pub use source::Source;
+pub use ports::{Device, DeviceFlowControl, PciDevice, PortConfig, SocketAccess, VhostUser};
 pub use switch::{CatchUp, Idle, Layout, LcoreConfig, SwitchConfig};
 pub use together::check_together;
 pub use watchdog::{PfcWatchdogConfig, StormCondition, WatchdogAction};
+pub use weir_reader::{ConfigError, ConfigErrors, Source};

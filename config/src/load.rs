@@ -15,11 +15,12 @@ mod watchdog;
 
 use std::path::Path;
 
+use weir_reader::{Format, Table, read_file, read_text};
+
 use crate::keys::TABLES;
-use crate::read::{Format, Table, read_file, read_text};
 use crate::{ConfigErrors, SwitchConfig};
+
 pub use device::read as read_device;
-pub use switch::{check_name, is_name};
 
 /// A switch's file.
 const FORMAT: Format =

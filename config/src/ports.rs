@@ -55,6 +55,45 @@ impl PciDevice {
     }
 }
 
+/// A vhost-user port: a virtual machine's NIC, or a container's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VhostUser {
+    /// Path of the socket.
+    pub socket: String,
+    /// Whether the other side makes the socket, and Weir connects to it.
+    pub client: bool,
+    /// Queue pairs, 1 to 8. Frames of class c leave by queue c modulo this.
+    pub queues: u8,
+    /// Who may connect to a socket that Weir makes.
+    pub access: SocketAccess,
+}
+
+/// Permissions of a socket that Weir makes. What is `None` is left as the process's umask and group make it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SocketAccess {
+    /// `mode = "0660"`: up to 0777. It takes the right to write to connect.
+    pub mode: Option<u16>,
+    /// `group = "kvm"`: by name or number.
+    pub group: Option<String>,
+}
+
+impl SocketAccess {
+    /// The mode that is to be set: that of the file, or with a group alone [`SocketAccess::GROUP_MODE`].
+    pub fn wanted_mode(&self) -> Option<u16> {
+        self.mode.or(self.group.as_ref().map(|_| Self::GROUP_MODE))
+    }
+
+    /// Owner and group may connect.
+    pub const GROUP_MODE: u16 = 0o660;
+}
+
+impl VhostUser {
+    /// A socket that Weir makes, with one queue pair and the process's own permissions.
+    pub fn server(socket: impl Into<String>) -> VhostUser {
+        VhostUser { socket: socket.into(), client: false, queues: 1, access: SocketAccess::default() }
+    }
+}
+
 impl PortConfig {
     /// The name of the port whose ingress this one copies; `None` for a port with a device of its own.
     pub fn clone_of(&self) -> Option<&str> {
@@ -76,8 +115,8 @@ pub enum Device {
     AfXdp(String),
     /// `tap = "weir0"`: makes a tap device of this name.
     Tap(String),
-    /// `vhost_user = "/run/vm0.sock"`: Weir makes the socket, a virtual machine connects.
-    VhostUser(String),
+    /// `vhost_user = "/run/vm0.sock"`, or a table with `socket` and more.
+    VhostUser(VhostUser),
     /// `memif = { socket = "/run/memif.sock", id = 0, role = "server" }`.
     Memif {
         /// Path of the control socket.
@@ -86,6 +125,8 @@ pub enum Device {
         id: u32,
         /// Whether this side listens.
         server: bool,
+        /// Who may connect, where this side listens.
+        access: SocketAccess,
     },
     /// `ring = "link0"`: a link inside this process; its other end is the other port with the same name.
     Ring(String),
@@ -134,10 +175,31 @@ impl Device {
             }
             (Device::Null { .. } | Device::CloneOf(_), _) => false,
             (Device::Pci(pci), Device::Pci(other)) => pci.address == other.address,
+            (Device::VhostUser(vhost), Device::VhostUser(other)) => vhost.socket == other.socket,
+            (Device::Memif { socket, id, .. }, Device::Memif { socket: other, id: other_id, .. }) => {
+                socket == other && id == other_id
+            }
             _ => match (self.netdev(), other.netdev()) {
                 (Some(netdev), Some(other)) => netdev == other,
                 _ => self == other,
             },
+        }
+    }
+
+    /// Queue pairs that the port has, each served by itself: several with [`VhostUser::queues`] alone.
+    pub fn queues(&self) -> u8 {
+        match self {
+            Device::VhostUser(vhost) => vhost.queues,
+            _ => 1,
+        }
+    }
+
+    /// The socket that Weir makes for it, and who may connect; `None` where the other side makes it, or there is none.
+    pub fn own_socket(&self) -> Option<(&str, &SocketAccess)> {
+        match self {
+            Device::VhostUser(VhostUser { socket, client: false, access, .. })
+            | Device::Memif { socket, server: true, access, .. } => Some((socket, access)),
+            _ => None,
         }
     }
 
@@ -159,10 +221,10 @@ impl fmt::Display for Device {
             Device::AfPacket(name)
             | Device::AfXdp(name)
             | Device::Tap(name)
-            | Device::VhostUser(name)
+            | Device::VhostUser(VhostUser { socket: name, .. })
             | Device::Ring(name)
             | Device::CloneOf(name) => write!(f, "{key} \"{name}\""),
-            Device::Memif { socket, id, server } => {
+            Device::Memif { socket, id, server, .. } => {
                 write!(f, "{key} \"{socket}\" id {id} as {}", if *server { "server" } else { "client" })
             }
             Device::Pcap { rx, tx, .. } => {

@@ -2,7 +2,7 @@
 
 use weir_units::{Bytes, MacAddr, Span};
 
-use crate::{BufferConfig, ClassConfig, ConfigErrors, PfcConfig, PfcWatchdogConfig, PortConfig, Source};
+use crate::{BufferConfig, ClassConfig, ConfigErrors, PfcConfig, PfcWatchdogConfig, PortConfig, Source, Trust};
 
 /// One switch, as configured.
 #[derive(Clone, Debug)]
@@ -74,6 +74,20 @@ impl SwitchConfig {
     pub fn clones_of(&self, port: usize) -> impl Iterator<Item = usize> {
         let name = self.ports[port].name.as_str();
         (0..self.ports.len()).filter(move |clone| self.ports[*clone].clone_of() == Some(name))
+    }
+
+    /// The classes that frames received on a port, or on a clone of it, can have, one bit each.
+    ///
+    /// # Panics
+    /// If there is no port of this index.
+    pub fn classes_from(&self, port: usize) -> u8 {
+        let told: &[u8] = match self.classes.trust {
+            Trust::Dscp => &self.classes.dscp,
+            Trust::Pcp => &self.classes.pcp,
+            Trust::Port => &[],
+        };
+        let own = std::iter::once(port).chain(self.clones_of(port)).map(|port| self.ports[port].priority);
+        told.iter().copied().chain(own).fold(0, |classes, class| classes | 1 << class)
     }
 
     /// An error that points at a key of this switch's file: [`Source::error_at`].

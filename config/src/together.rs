@@ -1,6 +1,7 @@
 //! Rules between the files of one process.
 
-use crate::error::Problem;
+use weir_reader::Problem;
+
 use crate::{ConfigError, ConfigErrors, Device, Idle, SwitchConfig};
 
 /// Checks switches that are to run in one process against each other: their names differ, their time dilation is the

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use weir_config::{
-    CatchUp, Device, DeviceFlowControl, EcnConfig, FlowControl, Headroom, Idle, Layout, PciDevice, PolicyConfig, Trust,
-    known_keys, load, parse,
+    CatchUp, Device, DeviceFlowControl, EcnConfig, FlowControl, Headroom, Idle, Layout, PciDevice, PolicyConfig,
+    SocketAccess, Trust, VhostUser, known_keys, load, parse,
 };
 use weir_units::{Alpha, BitRate, Bytes, MacAddr, Span};
 
@@ -55,6 +55,7 @@ fn the_reference_is_true() {
             | "classes.queues.ecn"
             | "ports.pci"
             | "ports.device_flow_control"
+            | "ports.vhost_user"
             | "ports.memif"
             | "ports.pcap"
             | "ports.null" => String::new(),
@@ -163,7 +164,10 @@ port = \"b\"
     let (queue, ecn) = (config.classes.queues[6], config.classes.queues[3].ecn);
     assert_eq!((queue.strict, queue.quantum), (false, 18_044));
     assert_eq!(ecn, Some(EcnConfig { kmin: Bytes::kb(100), kmax: Bytes::kb(400), pmax_ppm: 200_000 }));
-    assert_eq!(config.ports[0].device, Device::Memif { socket: "/run/m".into(), id: 7, server: false });
+    assert_eq!(
+        config.ports[0].device,
+        Device::Memif { socket: "/run/m".into(), id: 7, server: false, access: SocketAccess::default() }
+    );
     assert_eq!(
         config.ports[1].device,
         Device::Pci(PciDevice { address: "0000:81:00.1".into(), devargs: Some("a=1,b=2".into()) })
@@ -195,4 +199,43 @@ fn unreadable_files_are_errors() {
     assert!(load(file.path()).unwrap_err().to_string().contains("no UTF-8 text: byte 8"));
     let large = "#".repeat((1 << 20) + 1);
     assert!(parse("lab.toml", &large).unwrap_err().to_string().contains("larger than 1 MiB"));
+}
+
+#[test]
+fn sockets_have_their_permissions_ends_and_queues() {
+    let config = good(
+        "
+[[ports]]
+name = \"a\"
+vhost_user = \"/run/a\"
+rate = \"1Gbps\"
+[[ports]]
+name = \"b\"
+vhost_user = { socket = \"/run/b\", mode = \"0660\", group = \"kvm\", queues = 8 }
+rate = \"1Gbps\"
+[[ports]]
+name = \"c\"
+vhost_user = { socket = \"/run/c\", client = true, queues = 2 }
+rate = \"1Gbps\"
+[[ports]]
+name = \"d\"
+memif = { socket = \"/run/d\", id = 1, group = \"107\" }
+rate = \"1Gbps\"
+[[ports]]
+name = \"e\"
+memif = { socket = \"/run/d\", id = 2, group = \"107\" }
+rate = \"1Gbps\"
+",
+    );
+    let device = |port: usize| &config.ports[port].device;
+    assert_eq!(*device(0), Device::VhostUser(VhostUser::server("/run/a")));
+    assert_eq!(device(0).own_socket().unwrap().1.wanted_mode(), None);
+    let access = SocketAccess { mode: Some(0o660), group: Some("kvm".into()) };
+    let b = VhostUser { queues: 8, access: access.clone(), ..VhostUser::server("/run/b") };
+    assert_eq!(
+        (device(1), device(1).own_socket(), device(1).queues()),
+        (&Device::VhostUser(b), Some(("/run/b", &access)), 8)
+    );
+    assert_eq!((device(2).own_socket(), device(2).queues()), (None, 2));
+    assert_eq!(device(3).own_socket().unwrap().1.wanted_mode(), Some(SocketAccess::GROUP_MODE));
 }

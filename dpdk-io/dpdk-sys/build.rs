@@ -8,9 +8,10 @@ const MIN_VERSION: &str = "22.11";
 
 /// The libraries that the shim calls. Drivers are plugins that EAL loads from
 /// the system's folder by itself; `rte_net_ring` is linked as well because
-/// ports made of rings come from a function of that driver.
-const LIBRARIES: [&str; 7] =
-    ["rte_net_ring", "rte_pdump", "rte_ethdev", "rte_mbuf", "rte_mempool", "rte_ring", "rte_eal"];
+/// ports made of rings come from a function of that driver, and `rte_net_vhost`
+/// because only a function of it tells which queues a guest uses.
+const LIBRARIES: [&str; 8] =
+    ["rte_net_ring", "rte_net_vhost", "rte_pdump", "rte_ethdev", "rte_mbuf", "rte_mempool", "rte_ring", "rte_eal"];
 
 fn main() {
     for file in ["build.rs", "src/shim.c", "src/shim.h"] {

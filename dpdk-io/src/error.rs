@@ -181,6 +181,14 @@ pub enum PortError {
         /// The pool's data room.
         data_room: u16,
     },
+    /// Who may use the device could not be set.
+    #[error("device {device}: {reason}")]
+    Access {
+        /// The device.
+        device: String,
+        /// What can't be set, and why.
+        reason: String,
+    },
     /// The receive pool lies where the device cannot reach it.
     #[error("port {port}: the receive pool has no addresses for devices, which would write elsewhere in memory")]
     NoDeviceMemory {

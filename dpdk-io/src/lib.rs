@@ -95,7 +95,7 @@ pub use mempool::{DEFAULT_DATA_ROOM, HEADROOM, Mempool, MempoolConfig, Placement
 pub use netdev::{NetdevOptions, netdev_speed_mbps, ring_slots};
 pub use netlink::{Interface, InterfaceCounters, NetdevEvent, NetdevEvents};
 pub use pdump::pdump_init;
-pub use port::{DeviceInfo, Link, PORTS_MAX, Port, PortEntry};
+pub use port::{DeviceInfo, Link, PORTS_MAX, PeerQueues, Port, PortEntry, QueueSet};
 pub use port_config::PortConfig;
 pub use queue::{RxQueue, TxQueue};
 pub use ring_port::{RingEnd, ring_pair, ring_port};

@@ -23,11 +23,11 @@ use crate::error::Errno;
 use crate::mempool::Mempool;
 use crate::port::{DeviceInfo, Link};
 use crate::xstats::PortStats;
-
 use counters::{ADVICE, Counters};
 use interface::Interface;
-pub(crate) use receiver::Receiver;
 use ring::RxRing;
+
+pub(crate) use receiver::Receiver;
 pub(crate) use transmitter::Transmitter;
 
 /// What [`crate::Port::attach_netdev`] needs to know beside the interface's name.

@@ -85,6 +85,32 @@ pub struct Link {
     pub full_duplex: bool,
 }
 
+/// Queue pairs that the far end of a port has enabled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerQueues {
+    /// Those that it takes frames from, which are the port's transmit queues.
+    pub receives: QueueSet,
+    /// Those that it may send to, which are the port's receive queues, so far as the port has them.
+    pub sends: QueueSet,
+}
+
+/// A set of queues. Those from 63 on are one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueSet(u64);
+
+impl QueueSet {
+    /// Whether a queue is in it.
+    pub fn contains(self, queue: u16) -> bool {
+        self.0 >> u32::from(queue).min(sys::WEIR_QUEUE_BEYOND) & 1 == 1
+    }
+
+    /// Its least number from `queue` on.
+    pub fn first_from(self, queue: u16) -> Option<u16> {
+        let left = self.0.checked_shr(u32::from(queue)).unwrap_or(0);
+        (left != 0).then(|| queue + left.trailing_zeros() as u16)
+    }
+}
+
 impl Port {
     /// Attaches a device: device arguments like `net_null0,size=64` (see
     /// [`crate::vdev`]) or a PCI address. A device that EAL has already is taken.
@@ -155,6 +181,7 @@ impl Port {
                 netdev: Some(netdev),
                 name: name.to_owned(),
                 detach: false,
+                is_vhost: false,
                 closed: AtomicBool::new(false),
                 started: AtomicBool::new(false),
                 pools: Mutex::new(Vec::new()),
@@ -177,13 +204,15 @@ impl Port {
         if !runtime.claim_port(id) {
             return Err(PortError::InUse(name));
         }
-        let is_virtual = info.is_ok_and(|info| text(&info.bus) == "vdev");
+        let is_virtual = info.as_ref().is_ok_and(|info| text(&info.bus) == "vdev");
+        let is_vhost = info.is_ok_and(|info| text(&info.driver) == VHOST_DRIVER);
         Ok(Port {
             shared: Arc::new(PortShared {
                 id,
                 netdev: None,
                 name,
                 detach: attached || is_virtual,
+                is_vhost,
                 closed: AtomicBool::new(false),
                 started: AtomicBool::new(false),
                 pools: Mutex::new(Vec::new()),
@@ -222,6 +251,12 @@ impl Port {
             mtu: config.mtu.unwrap_or(0),
         };
         let mut step: c_int = 0;
+        if self.shared.is_vhost {
+            // Before the guest can connect, which it may as soon as the driver has the socket.
+            // SAFETY: the port is ours.
+            let ret = unsafe { sys::weir_vhost_watch(self.id()) };
+            self.check("queue events", ret)?;
+        }
         // Looking for sockets is only worth it where the driver opens any.
         let sockets_before = (info.driver == XDP_DRIVER).then(XdpSockets::of_process);
         // SAFETY: the port is ours, stopped, and has no queue handles; the pool
@@ -374,6 +409,12 @@ impl Port {
             speed_mbps: (link.speed_known != 0).then_some(link.speed_mbps),
             full_duplex: link.full_duplex != 0,
         })
+    }
+
+    /// The queues that the far end of a vhost port has enabled just now; `None` for other ports, whose queues are always there.
+    pub fn peer_queues(&self) -> Option<PeerQueues> {
+        let queues = |guest_sends| QueueSet(self.shared.guest_queues(guest_sends));
+        self.shared.is_vhost.then(|| PeerQueues { receives: queues(false), sends: queues(true) })
     }
 
     /// Switches the link on or off, queues running.
@@ -551,6 +592,8 @@ pub(crate) struct PortShared {
     netdev: Option<Netdev>,
     name: String,
     detach: bool,
+    /// Whether a guest says which queues there are, and may take them away.
+    is_vhost: bool,
     closed: AtomicBool,
     started: AtomicBool,
     /// Pools that the driver may take mbufs from; declared, and so dropped,
@@ -568,6 +611,18 @@ impl PortShared {
     pub(crate) fn is_started(&self) -> bool {
         // Acquire: pairs with the Release in `Port::start`.
         self.started.load(Ordering::Acquire)
+    }
+
+    /// The queue pairs, one bit each, that the guest of a vhost port uses.
+    fn guest_queues(&self, guest_sends: bool) -> u64 {
+        // SAFETY: reads a word of a table that has a place for each port.
+        unsafe { sys::weir_vhost_queues(self.id, c_int::from(guest_sends)) }
+    }
+
+    /// Whether frames that are sent by this queue can get anywhere.
+    #[inline]
+    pub(crate) fn is_taken_from(&self, queue: u16) -> bool {
+        !self.is_vhost || u32::from(queue) < sys::WEIR_QUEUE_BEYOND && self.guest_queues(false) >> queue & 1 == 1
     }
 
     pub(crate) fn dpdk_id(&self) -> Option<u16> {
@@ -651,6 +706,8 @@ fn configure_step(step: c_int) -> &'static str {
 
 /// The driver whose ports have AF_XDP sockets.
 const XDP_DRIVER: &str = "net_af_xdp";
+/// The driver whose ports have guests.
+const VHOST_DRIVER: &str = "net_vhost";
 /// Header and two VLAN tags.
 pub(crate) const FRAME_OVERHEAD: u32 = 14 + 2 * 4;
 

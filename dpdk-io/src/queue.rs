@@ -102,6 +102,14 @@ impl TxQueue {
         n
     }
 
+    /// Whether what is sent here can get anywhere: a guest at a vhost port
+    /// enables and disables queues as it likes, and a disabled one takes no
+    /// frames. Costs a call and a load.
+    #[inline]
+    pub fn is_enabled(&self) -> bool {
+        self.port.is_taken_from(self.queue)
+    }
+
     /// Frames that were sent and are still in the device's queue, out of the
     /// program's sight. `None` where it cannot be told: ring ports can, other
     /// drivers from DPDK 24.03 on if they implement it.

@@ -5,8 +5,9 @@ mod common;
 
 use std::process::Command;
 
-use common::{frame, mbuf, pool};
 use weir_dpdk_io::{Batch, Mempool, NetdevOptions, Port, PortConfig, PortError, RxQueue, TxQueue, vdev};
+
+use common::{frame, mbuf, pool};
 
 #[test]
 fn netdev_ports() {

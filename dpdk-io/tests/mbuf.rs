@@ -2,8 +2,9 @@
 
 mod common;
 
-use common::{frame, mbuf, pool};
 use weir_dpdk_io::{Batch, MAX_BURST, Mempool, MempoolConfig, Placement, data_room_for, mempool_bytes};
+
+use common::{frame, mbuf, pool};
 
 #[test]
 fn mbufs_batches_and_pools() {

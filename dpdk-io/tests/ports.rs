@@ -2,10 +2,11 @@
 
 mod common;
 
-use common::{frame, mbuf, pool, receive_all, temporary_path};
 use weir_dpdk_io::{
     Batch, FlowControlStep, MacControlTransmit, Port, PortConfig, PortError, ring_pair, ring_port, vdev,
 };
+
+use common::{frame, mbuf, pool, receive_all, temporary_path};
 
 #[test]
 fn ports_without_hardware() {

@@ -7,11 +7,11 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use weir_flowctl::cbfc::{Advertiser, Sender};
-use weir_flowctl::frame::PfcFrame;
 use weir_flowctl::gfc::{StageTable, stage};
 use weir_flowctl::pfc::{Gate, Generator};
 use weir_flowctl::{Quantum, RateLimiter, wire_bytes};
 use weir_units::{BitRate, Bytes, CLASSES, Class, LINK_OVERHEAD, Span, Time};
+use weir_wire::mac_control::PfcFrame;
 
 const RATE: BitRate = BitRate::gbps(100);
 const CLASS: Class = Class::new(3);

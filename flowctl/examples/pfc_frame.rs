@@ -4,9 +4,9 @@
 //! cargo run -p weir-flowctl --example pfc_frame
 //! ```
 
-use weir_flowctl::frame::{ControlFrame, DecodeError, PfcFrame};
 use weir_flowctl::{Mechanism, Quantum, Regulator};
 use weir_units::{BitRate, Class, MacAddr, Time};
+use weir_wire::mac_control::{ControlFrame, DecodeError, PfcFrame};
 
 fn main() -> Result<(), DecodeError> {
     // Class 3 pauses for 1,000 quanta; class 4 resumes, as its time is 0.

@@ -10,7 +10,7 @@
 //! taken for a new one only if it is late by 2.7 s at 400 Gb/s.
 //!
 //! **Counts that no longer match**, because data was lost on the wire or one end was restarted, are set right as InfiniBand
-//! does it: each message also carries the sender's own count, FCTBS, of one class in turn ([`Account`](crate::frame::Account)),
+//! does it: each message also carries the sender's own count, FCTBS, of one class in turn ([`Account`](weir_wire::mac_control::Account)),
 //! and the receiver takes it for its own ([`Receiver::handle_sent_total`]). [`CONFIRMATIONS`] messages in a row must agree where
 //! a count is to go back, as one alone may be late.
 //!

@@ -198,8 +198,8 @@ impl ClassLimits {
 mod tests {
     use super::*;
     use crate::Mechanism;
-    use crate::frame::{ControlFrame, PfcFrame};
     use crate::gfc::StageTable;
+    use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
     const LINE: BitRate = BitRate::gbps(10);
     const SLOW: Class = Class::new(3);

@@ -6,10 +6,10 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 use weir_units::{BitRate, Bytes, Class, Span, Time};
+use weir_wire::mac_control::PfcFrame;
 
 use crate::Quantum;
 use crate::cbfc::{BLOCK, CONFIRMATIONS, Receiver};
-use crate::frame::PfcFrame;
 use crate::gfc::StageTable;
 use crate::gfc::stage::Adjuster;
 use crate::pfc::Gate;
@@ -68,6 +68,42 @@ fn the_last_stage_is_followed() {
         adjuster.handle_frame(Time::ZERO, &frame(CLASS, 2));
         let seen = transmitter.join().unwrap();
         assert_eq!(look(seen, &adjuster).rate, BitRate::mbps(2_500), "stage 2 is C/4");
+    });
+}
+
+/// A stage is told while the transmitter forgets what was told, as the link has gone: it follows it or not, but goes by what is
+/// told, and nothing that is told lacks an end.
+#[test]
+fn a_stage_that_is_told_as_others_are_forgotten_ends() {
+    loom::model(|| {
+        let adjuster = adjuster();
+        adjuster.handle_frame(Time::ZERO, &frame(CLASS, 2));
+        let now = Time::ZERO + Span::from_millis(1);
+        let receiver = adjuster.clone();
+        let receiver = thread::spawn(move || receiver.handle_frame(now, &frame(CLASS, 1)));
+        adjuster.forget(now);
+        let seen = Look::FIRST.again(now, &adjuster);
+        receiver.join().unwrap();
+        assert_eq!(seen.again(now, &adjuster).rate, adjuster.rates().at(now, CLASS));
+        assert_ne!(adjuster.rates().at(now, CLASS), BitRate::mbps(2_500), "what was told before is over");
+        assert_eq!(adjuster.rates().at(now + AGEING, CLASS), LINE);
+    });
+}
+
+/// A pause comes while the transmitter ends all: it holds or is over, for its own time at most.
+#[test]
+fn a_pause_that_comes_as_others_are_ended_holds_or_not() {
+    loom::model(|| {
+        let gate = Arc::new(Gate::new(Quantum::at(LINE)));
+        gate.handle_pfc(Time::ZERO, &frame(CLASS, u16::MAX));
+        let now = Time::from_nanos(1_000);
+        let receiver = gate.clone();
+        let receiver = thread::spawn(move || receiver.handle_pfc(now, &frame(CLASS, 100)));
+        gate.end_pauses(now);
+        receiver.join().unwrap();
+        let end = now + Quantum::at(LINE).times(100);
+        assert!(gate.next_wakeup(now).is_none_or(|until| until == end));
+        assert_eq!(gate.paused(end), 0);
     });
 }
 

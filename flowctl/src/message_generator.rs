@@ -1,9 +1,9 @@
 //! The downstream side of a port, whatever it speaks: which message is due to its peer.
 
 use weir_units::{BitRate, Bytes, CLASSES, Class, Time};
+use weir_wire::mac_control::{Account, ControlFrame, CreditFrame, PfcFrame};
 
 use crate::cbfc::{Advertiser, Receiver, blocks};
-use crate::frame::{Account, ControlFrame, CreditFrame, PfcFrame};
 use crate::gfc::{Arrivals, Pulse, StageTable, length, stage};
 use crate::{Mechanism, Quantum, pfc};
 
@@ -69,6 +69,13 @@ impl Arrived {
     pub fn handle_account(&self, frame: &CreditFrame, uncounted: impl FnOnce(Class) -> u32) {
         if let (Arrived::Blocks(receiver), Account::Sent { class, blocks }) = (self, frame.account) {
             receiver.handle_sent_total(class, blocks, uncounted(class));
+        }
+    }
+
+    /// Starts the counts that the peer goes by too from 0, as the link has gone. Called by the lcore that transmits.
+    pub fn forget(&self) {
+        if let Arrived::Blocks(receiver) = self {
+            receiver.forget();
         }
     }
 
@@ -225,6 +232,19 @@ impl MessageGenerator {
         }
     }
 
+    /// Forgets what the peer was told, as it has forgotten it too: a new link starts at `at`. What was OFF, or slowed down, is
+    /// due anew. Without a link `at` is [`Time::NEVER`]; then nothing is due by itself, and the generator is not to be polled.
+    pub fn restart(&mut self, at: Time) {
+        match &mut self.kind {
+            Kind::None => {}
+            Kind::Pause(generator) => generator.restart(),
+            Kind::Stages(generator) => generator.restart(at),
+            Kind::Lengths(generator) => generator.restart(at),
+            Kind::Pulse { pulse, .. } => pulse.restart(at),
+            Kind::Credits(advertiser) => advertiser.restart(at),
+        }
+    }
+
     /// The classes that the peer believes paused, under PFC and PAUSE.
     pub fn advertised_off(&self) -> u8 {
         if let Kind::Pause(generator) = &self.kind { generator.advertised() } else { 0 }
@@ -333,6 +353,34 @@ mod tests {
             other => panic!("{other:?}"),
         }
         assert_eq!(generator(&Mechanism::None).poll(at(1), demand(0xff, 1_000)), None);
+    }
+
+    #[test]
+    fn a_new_link_is_told_all_anew_and_a_dead_one_nothing() {
+        let (refresh, ageing) = (Span::from_micros(50), Span::from_micros(3_200));
+        let (buffer, period) = (Bytes::mb(1), Span::from_micros(50));
+        let mapping = Mapping::without_guarantee(buffer, Bytes::kb(500), RATE).unwrap();
+        let all = [
+            Mechanism::Pfc { quanta: 1_000, refresh_percent: 50 },
+            Mechanism::Pause { quanta: 1_000, refresh_percent: 50 },
+            Mechanism::GfcBuffer { stages: stages(), refresh, ageing },
+            Mechanism::GfcConceptual { mapping, period, refresh, ageing },
+            Mechanism::GfcPulse { stages: stages(), period: Span::from_micros(100) },
+            Mechanism::GfcTime { mapping, buffer, period, ageing },
+            Mechanism::Cbfc { buffer, period },
+        ];
+        for mechanism in all {
+            let arrived = Arrived::new(&mechanism, LINK_OVERHEAD);
+            let demand = || Demand { off: CLASS.bit(), held: |_| Bytes::kb(900), sent: |_| 0, arrived: &arrived };
+            let mut generator = generator(&mechanism);
+            let first = generator.poll(at(1), demand()).unwrap();
+            generator.handle_sent(at(1), &first, demand());
+            assert_eq!(generator.poll(at(2), demand()), None, "{mechanism:?}");
+            generator.restart(Time::NEVER);
+            assert_eq!((generator.next_wakeup(at(2)), generator.advertised_off()), (Time::NEVER, 0), "{mechanism:?}");
+            generator.restart(at(3));
+            assert_eq!(generator.poll(at(3), demand()), Some(first), "{mechanism:?}");
+        }
     }
 
     #[test]

@@ -1,13 +1,12 @@
 //! The upstream side of a port, whatever it speaks: what its peer lets it send.
 
-use crate::sync::{AtomicU64, Ordering};
-
 use weir_units::{BitRate, Class, Span, Time};
+use weir_wire::mac_control::ControlFrame;
 
 use crate::cbfc::Sender;
-use crate::frame::ControlFrame;
 use crate::gfc::{Rates, length, stage, time_based};
 use crate::pfc::Gate;
+use crate::sync::{AtomicU64, Ordering};
 use crate::{Mechanism, Quantum};
 
 /// Obeys a port's peer.
@@ -83,6 +82,19 @@ impl Regulator {
         // Relaxed: for reports only.
         self.heard_at.store(now.as_picos(), Ordering::Relaxed);
         true
+    }
+
+    /// Forgets what the peer has said, as the link has gone: no pauses, GFC's classes at the line rate, no credit. Called at
+    /// `now` by the lcore that transmits. A message that is being handled at that moment may hold.
+    pub fn forget(&self, now: Time) {
+        self.gate.end_pauses(now);
+        match &self.kind {
+            Kind::None | Kind::Pfc | Kind::Pause => {}
+            Kind::Stages(adjuster) => adjuster.forget(now),
+            Kind::Lengths(adjuster) => adjuster.forget(now),
+            Kind::Time(adjuster) => adjuster.forget(now),
+            Kind::Credits(sender) => sender.forget(),
+        }
     }
 
     /// Whether it is PFC that the port obeys.
@@ -205,8 +217,8 @@ mod tests {
     use weir_units::Bytes;
 
     use super::*;
-    use crate::frame::{CreditFrame, PfcFrame, QueueFrame};
     use crate::gfc::{Mapping, StageTable};
+    use weir_wire::mac_control::{CreditFrame, PfcFrame, QueueFrame};
 
     const RATE: BitRate = BitRate::gbps(10);
     const CLASS: Class = Class::new(3);
@@ -286,6 +298,37 @@ mod tests {
         port.handle_sent(CLASS, 60);
         assert!(!port.has_credit(CLASS, 60));
         assert_eq!((port.heard_at(), port.credit_classes()), (at(1), CLASS.bit()));
+    }
+
+    #[test]
+    fn what_the_peer_said_is_forgotten_and_what_it_says_then_is_not() {
+        let queue = |length| ControlFrame::Queue(QueueFrame { enabled: CLASS.bit(), lengths: [length; 8] });
+        let all = all();
+        let may_send = |port: &Regulator| {
+            let has_rate = port.rate(at(2), CLASS).is_none_or(|rate| rate == RATE);
+            port.paused(at(2)) == 0 && has_rate && port.has_credit(CLASS, 1_514)
+        };
+        for (mechanism, slow) in [(1, pfc(1_000)), (2, ControlFrame::Pause(1_000)), (3, pfc(1)), (7, queue(900_000))] {
+            let port = regulator(&all[mechanism]);
+            for now in [0, 2] {
+                port.handle(at(now), &slow);
+                assert!(!may_send(&port), "{:?}", all[mechanism]);
+                if now == 0 {
+                    port.forget(at(1));
+                    assert!(may_send(&port), "{:?}", all[mechanism]);
+                }
+            }
+        }
+        for mechanism in [&all[5], &all[6]] {
+            let port = regulator(mechanism);
+            port.handle(at(0), &credit(300));
+            port.handle_sent(CLASS, 1_514);
+            port.forget(at(1));
+            assert_eq!((port.sent_total(CLASS), port.rate(at(1), CLASS).unwrap_or(RATE)), (0, RATE));
+            assert_eq!(port.has_credit(CLASS, 60), matches!(mechanism, Mechanism::GfcTime { .. }));
+            port.handle(at(2), &credit(30));
+            assert_eq!(port.odd_messages(), 0, "the peer's counts start anew too");
+        }
     }
 
     /// One forged PAUSE on a port whose peer says nothing more.

@@ -101,7 +101,7 @@ impl<F: Feedback> Run<F> {
 
 struct Conceptual {
     generator: length::Generator,
-    messages: Delayed<weir_flowctl::frame::QueueFrame>,
+    messages: Delayed<weir_wire::mac_control::QueueFrame>,
     adjuster: length::Adjuster,
 }
 
@@ -131,7 +131,7 @@ impl Feedback for Conceptual {
 
 struct BufferBased {
     generator: stage::Generator,
-    messages: Delayed<weir_flowctl::frame::PfcFrame>,
+    messages: Delayed<weir_wire::mac_control::PfcFrame>,
     adjuster: stage::Adjuster,
 }
 
@@ -166,7 +166,7 @@ impl Feedback for BufferBased {
 struct TimeBased {
     receiver: cbfc::Receiver,
     advertiser: Advertiser,
-    messages: Delayed<weir_flowctl::frame::CreditFrame>,
+    messages: Delayed<weir_wire::mac_control::CreditFrame>,
     adjuster: time_based::Adjuster,
     held_blocks: u64,
 }

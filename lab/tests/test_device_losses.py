@@ -2,12 +2,15 @@
 
 import contextlib
 import signal
+import subprocess
+import threading
 import time
 
 import pytest
 from pfc import Stream
 
-from weirlab.switch import Switch, check_balance
+from weirlab.switch import Switch, check_balance, weir_binary
+from weirlab.wire import SOL_PACKET, Wire
 
 pytestmark = pytest.mark.root
 
@@ -15,13 +18,16 @@ LOSSLESS_DSCP, LOSSY_DSCP = 3, 10
 MACS = {"p0": "02:00:00:00:00:01", "p1": "02:00:00:00:00:02"}
 STOPPED_S = 2
 FRAMES = 30_000
+WITHIN_S = 20
+# linux/if_packet.h.
+PACKET_QDISC_BYPASS = 20
 
 
-def config(directory, device):
+def config(directory, device, settings=""):
     ports = "".join(f'[[ports]]\nname = "{name}"\n{device} = "sw-{name}"\nrate = "1Gbps"\n' for name in MACS)
     macs = "".join(f'[[static_macs]]\nmac = "{mac}"\nport = "{name}"\n' for name, mac in MACS.items())
     file = directory / "switch.toml"
-    file.write_text(f'[switch]\n[lcores]\nlayout = "single"\n[buffer]\nsize = "12MB"\n{ports}{macs}')
+    file.write_text(f'[switch]\n[lcores]\nlayout = "single"\n[buffer]\nsize = "12MB"\n{settings}{ports}{macs}')
     return file
 
 
@@ -71,13 +77,104 @@ def test_what_comes_while_the_switch_does_not_poll_is_lost_and_told(cables, tmp_
 def test_lossy_frames_that_a_device_lost_fail_no_run(cables, tmp_path):
     here, wires = cables("lossy", MACS)
     stream = Stream(MACS["p0"], MACS["p1"], LOSSY_DSCP)
-    with Switch(config(tmp_path, "af_xdp"), namespace=here) as switch:
+    with Switch(config(tmp_path, "af_xdp", "[classes]\nlossless = []\n"), namespace=here) as switch:
         finished = flood_while_stopped(switch, wires["p0"], stream)
     check_balance(finished.switch)
-    assert "its device lost" not in finished.stderr, finished.stderr
+    assert finished.code == 0 and "its device lost" not in finished.stderr, finished.stderr
     lost = losses(finished, "p0", "receive")
     assert lost["frames"] == stream.sent - received(finished, "p0") > 0
     assert lost["lossless_at_most"] == 0
+
+
+def test_lossless_frames_that_are_all_lost_before_one_came_fail_the_run(cables, tmp_path):
+    """The port takes none of them, so that no frame of a lossless class was ever seen; lossy ones were."""
+    here, wires = cables("unseen", MACS)
+    file = config(tmp_path, "af_packet")
+    file.write_text(file.read_text().replace("[switch]", "[switch]\nmtu = 1000"))
+    lossy = Stream(MACS["p0"], MACS["p1"], LOSSY_DSCP)
+    lossless = Stream(MACS["p0"], MACS["p1"], LOSSLESS_DSCP, length=1400)
+    with Switch(file, namespace=here) as switch:
+        for _ in range(100):
+            wires["p0"].send(lossy.next())
+            wires["p0"].send(lossless.next())
+        time.sleep(2.5)
+        finished = switch.stop()
+    check_balance(finished.switch)
+    lost = losses(finished, "p0", "receive")
+    assert (received(finished, "p0"), lost["frames"], lost["lossless_at_most"]) == (100, 100, 100), lost
+    check_told(finished, "p0", "receive")
+
+
+def test_what_a_tap_device_had_no_room_for(cables, tmp_path):
+    """The interface is the host's end: what it drops, the port did not receive."""
+    here, _ = cables("tap", ["p0"])
+    file = config(tmp_path, "af_packet")
+    file.write_text(file.read_text().replace('af_packet = "sw-p1"', 'tap = "weir-tap"'))
+    stream = Stream(MACS["p1"], MACS["p0"], LOSSLESS_DSCP)
+    with Switch(file, namespace=here) as switch:
+        here.ip("link", "set", "weir-tap", "up")
+        with Wire(here, "weir-tap") as host:
+            # Past the queueing discipline, whose drops are its own.
+            host.socket.setsockopt(SOL_PACKET, PACKET_QDISC_BYPASS, 1)
+            for _ in range(50):
+                host.send(stream.next())
+            time.sleep(0.5)
+            switch.process.send_signal(signal.SIGSTOP)
+            for _ in range(FRAMES // 10):
+                # The interface drops it and says so to the sender.
+                with contextlib.suppress(OSError):
+                    host.send(stream.next())
+            switch.process.send_signal(signal.SIGCONT)
+            time.sleep(2.5)
+            finished = switch.stop()
+    check_balance(finished.switch)
+    lost = losses(finished, "p1", "receive")
+    assert 0 < received(finished, "p1") == stream.sent - lost["frames"] < stream.sent, lost
+    assert lost["complete"] and lost["lossless_at_most"] == lost["frames"], lost
+    check_told(finished, "p1", "receive")
+
+
+def test_a_tap_device_that_is_off_loses_nothing(cables, tmp_path):
+    """Its frames are dropped for want of a link, with that reason, and come through when it is on again."""
+    here, wires = cables("tap-off", ["p0"])
+    file = config(tmp_path, "af_packet")
+    file.write_text(file.read_text().replace('af_packet = "sw-p1"', 'tap = "weir-tap"'))
+    stream = Stream(MACS["p0"], MACS["p1"], LOSSLESS_DSCP)
+    up, down = threading.Event(), threading.Event()
+
+    def note(line):
+        if "port=p1" in line and "link up" in line:
+            up.set()
+        elif "port=p1" in line and "link down" in line:
+            down.set()
+
+    with Switch(file, namespace=here, on_line=note) as switch:
+        here.ip("link", "set", "weir-tap", "up")
+        time.sleep(1)
+        here.ip("link", "set", "weir-tap", "down")
+        assert down.wait(WITHIN_S)
+        up.clear()
+        for _ in range(30):
+            wires["p0"].send(stream.next())
+        time.sleep(0.3)
+        here.ip("link", "set", "weir-tap", "up")
+        assert up.wait(WITHIN_S)
+        with Wire(here, "weir-tap") as host:
+            frame = stream.next()
+            wires["p0"].send(frame)
+            assert host.receive_until(lambda got: got == frame, WITHIN_S)
+        finished = switch.stop()
+    check_balance(finished.switch)
+    assert finished.switch["drops"] == {"port_down": 30}
+    assert losses(finished, "p1", "transmit")["frames"] == 0 and finished.code == 0
+
+
+def test_a_tap_device_has_no_jumbo_frames(tmp_path):
+    file = config(tmp_path, "tap")
+    file.write_text(file.read_text().replace("[switch]", "[switch]\nmtu = 9000"))
+    done = subprocess.run([weir_binary(), "run", file, "--duration", "1"], capture_output=True, text=True, timeout=60)
+    text = " ".join(done.stderr.replace("|", " ").split())
+    assert done.returncode == 2 and "no frame longer than 1522 B" in text and "switch.toml:" in text, done.stderr
 
 
 @pytest.mark.parametrize("device", ["af_xdp", "af_packet"])

@@ -36,7 +36,7 @@ af_packet = "sw-tap"
 {rate}
 [[ports]]
 name = "other"
-null = {{}}
+pcap = {{ tx = "{directory}/other.pcap" }}
 """
 
 
@@ -97,7 +97,7 @@ def wait_for(lines, *texts):
 def run(tap, tmp_path, rate, during):
     """Runs a switch with this `rate` at the port; returns what it left, and what `during` did."""
     file = tmp_path / "switch.toml"
-    file.write_text(FILE.format(rate=rate))
+    file.write_text(FILE.format(rate=rate, directory=tmp_path))
     lines = queue.Queue()
     with Switch(file, namespace=tap.namespace, arguments=["--quiet"], on_line=lines.put) as switch:
         done = during(lines)

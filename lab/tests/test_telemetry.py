@@ -13,16 +13,20 @@ from scapy.utils import RawPcapNgReader
 from weirlab.switch import weir_binary
 
 TIMEOUT_S = 120
+#: As many as are captured.
+FRAMES = 800
 #: FCS, preamble and gap.
 OVERHEAD = 24
 WRAPS = 1 << 40
 ACKNOWLEDGE = 0x11
 #: The hosts' addresses are numbered as they stand in the file. F1 comes over two switches, F2 and F3 over one.
 F1, F2, F3, RECEIVER = (f"10.0.0.{n}" for n in range(1, 5))
+#: So slow that a CPU which is away for some milliseconds is so for a few round trips of the scenario; and messages so short that
+#: a flow which congestion control slowed down for that ends its last one soon.
 SCENARIO = """
 [scenario]
-end = "2ms"
-time_dilation = 300
+end = "8ms"
+time_dilation = 1000
 [switch.classes]
 preset = "roce"
 [switch.port]
@@ -31,7 +35,7 @@ delay = "2us"
 [capture]
 host = "R"
 data_from = "500us"
-data_frames = 1500
+data_frames = 800
 [[switches]]
 name = "S1"
 [[switches]]
@@ -41,7 +45,7 @@ ends = ["S1.next", "S2.prev"]
 """ + "".join(
     f'[[hosts]]\nname = "{name}"\nport = "{port}"\n' for name, port in (("H1", "S1.h1"), ("H2", "S2.h2"), ("H3", "S2.h3"), ("R", "S2.r"))
 ) + "".join(
-    f'[[flows]]\nfrom = "{host}"\nto = "R"\nclass = 3\ncongestion_control = "{control}"\n'
+    f'[[flows]]\nfrom = "{host}"\nto = "R"\nclass = 3\nmessage = "16KB"\ncongestion_control = "{control}"\n'
     for host, control in (("H1", "powertcp"), ("H2", "powertcp"), ("H3", "timely"))
 )
 
@@ -80,7 +84,7 @@ def frames(capture):
         for data, _ in reader:
             ip = Ether(data)[IP]
             read.append(Frame(ip.src, ip.dst, data[42], len(data), trailer_of(data[14 + ip.len :])))
-    assert len(read) == 1500
+    assert len(read) == FRAMES
     return read
 
 
@@ -96,7 +100,7 @@ def test_tshark_reads_roce_all_the_same(capture):
         command += ["-e", field]
     lines = subprocess.run(command, capture_output=True, text=True, check=True, timeout=TIMEOUT_S).stdout.splitlines()
     rows = [line.split("|") for line in lines]
-    assert len(rows) == 1500
+    assert len(rows) == FRAMES
     for row in rows:
         opcode, crc, checksum, malformed, expert = row
         assert opcode and crc and checksum in ("1", "Good") and not malformed and not expert, row
@@ -105,7 +109,7 @@ def test_tshark_reads_roce_all_the_same(capture):
 def test_each_switch_on_the_way_stamps_once(frames):
     for source, places, hops in ((F1, 5, 2), (F2, 5, 1), (F3, 0, 0)):
         flow = of_flow(frames, source)
-        assert len(flow) > 20, f"{source}: {len(flow)} frames"
+        assert len(flow) > 5, f"{source}: {len(flow)} frames"
         shapes = {(frame.trailer.places, frame.trailer.collects, len(frame.trailer.hops)) for frame in flow}
         assert shapes == {(places, places > 0, hops)}, source
         sent = [frame.trailer.sent_ns for frame in flow]
@@ -140,4 +144,4 @@ def test_acknowledgements_bring_it_back_and_are_not_stamped(frames):
             if (frame.source, frame.destination) == (RECEIVER, source):
                 assert frame.opcode == ACKNOWLEDGE and not frame.trailer.collects
                 answered += (frame.trailer.sent_ns, tuple(frame.trailer.hops)) in brought
-    assert answered > 100, "the first ones answer what passed before the capture began"
+    assert answered > 50, "the first ones answer what passed before the capture began"

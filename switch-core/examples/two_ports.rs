@@ -10,10 +10,10 @@
 use std::error::Error;
 
 use weir_flowctl::CatchUp;
-use weir_flowctl::frame::{ControlFrame, PfcFrame};
-use weir_switch_core::packet::{Headers, Parsed};
 use weir_switch_core::{Burst, Halves, Lcore, Packet, PacketStore, Plan, PortFacts, PortOutput, Surroundings, Switch};
 use weir_units::{MacAddr, PortId, Span, Time};
+use weir_wire::ethernet::{Headers, Parsed};
+use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
 const SWITCH: &str = r#"
 [buffer]

@@ -2,8 +2,7 @@
 
 use weir_config::{ClassConfig, Trust};
 use weir_units::{Class, PortId};
-
-use crate::packet::Headers;
+use weir_wire::ethernet::Headers;
 
 /// Gives each frame its class by DSCP, PCP or port of arrival.
 #[derive(Clone, Debug)]

@@ -4,6 +4,8 @@
 //! a port by the result ([`select`]). Without the mixing, all flows that one switch sends the same way would go the same
 //! way at the next one too, and leave its other ports idle: the fabric would be polarised.
 
+use weir_wire::flow_hash;
+
 /// Which of `ports` ports a flow with this hash takes at a switch with this seed.
 #[inline]
 pub fn choose(hash: u32, seed: u32, ports: usize) -> usize {
@@ -11,17 +13,9 @@ pub fn choose(hash: u32, seed: u32, ports: usize) -> usize {
 }
 
 /// A flow's hash as a switch sees it, the switch given by its place in the fabric.
-///
-/// For each switch it is a permutation of the 32-bit numbers, in which each bit depends on all bits of the hash: hashes
-/// need not be random, consecutive numbers do. The constants are those of Wellons' `lowbias32`.
 #[inline]
 pub fn at_switch(hash: u32, switch: u32) -> u32 {
-    /// Spreads small numbers over all bits: 2^32 divided by the golden ratio.
-    const SPREAD: u32 = 0x9e37_79b9;
-    let mut mixed = hash ^ switch.wrapping_add(1).wrapping_mul(SPREAD);
-    mixed = (mixed ^ (mixed >> 16)).wrapping_mul(0x7feb_352d);
-    mixed = (mixed ^ (mixed >> 15)).wrapping_mul(0x846c_a68b);
-    mixed ^ (mixed >> 16)
+    flow_hash::mix(hash, switch)
 }
 
 /// The place, among that many ports, of the one that a hash picks: the hash's share of 2^32, rounded down. 0 if there is no

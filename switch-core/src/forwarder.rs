@@ -5,15 +5,16 @@ mod prefetch;
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
-use weir_flowctl::frame::{ControlFrame, CreditFrame, DecodeError};
 use weir_mmu::{Arrival, PortWriter, Verdict};
 use weir_units::{CLASSES, Class, PortId, QueueId, Time};
+use weir_wire::ethernet::{Headers, Parsed};
+use weir_wire::mac_control::{ControlFrame, CreditFrame, DecodeError};
 
 use crate::counters::{Counters, DropReason, Published, queue_stat};
 use crate::ecmp;
 use crate::fdb::Place;
 use crate::handoff::{FromReceiver, Queued, ToTransmitter};
-use crate::packet::{BURST_MAX, Burst, Headers, Packet, PacketStore, Parsed, PortOutput};
+use crate::packet::{BURST_MAX, Burst, Packet, PacketStore, PortOutput};
 use crate::receiver::handle_control;
 use crate::shared::Shared;
 use crate::switch::Memory;

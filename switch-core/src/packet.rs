@@ -1,8 +1,10 @@
 //! What the switch asks of a packet and of the world around it.
 
 use arrayvec::ArrayVec;
-use weir_flowctl::frame::{ControlFrame, DecodeError};
-use weir_units::{BitRate, Bytes, MacAddr, PortId, Time};
+use weir_units::{MacAddr, PortId};
+use weir_wire::ethernet::Parsed;
+use weir_wire::mac_control::ControlFrame;
+use weir_wire::trailer::Telemetry;
 
 /// Packets handled at once.
 pub const BURST_MAX: usize = 64;
@@ -44,41 +46,6 @@ pub trait Packet: Sized + Send + 'static {
     fn stamp(&mut self, _telemetry: &Telemetry) {}
 }
 
-/// What a port knows when a packet leaves by it (HPCC, SIGCOMM 2019, Fig. 4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Telemetry {
-    /// When: the packet's first bit is on the wire.
-    pub at: Time,
-    /// Bytes that the port has sent up to then, with FCS, preamble and gap; control frames apart.
-    pub tx_bytes: u64,
-    /// What the packet's egress queue still holds, as the buffer charges it.
-    pub queue: Bytes,
-    /// The port's rate.
-    pub rate: BitRate,
-}
-
-/// A frame's headers, read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Parsed {
-    /// A frame to forward.
-    Data(Headers),
-    /// A MAC control frame, for the switch itself, or why it says nothing.
-    Control(Result<ControlFrame, DecodeError>),
-    /// Too short to have a header, or a source address that no station has.
-    Malformed,
-}
-
-/// What forwarding and classification go by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Headers {
-    /// Destination address.
-    pub destination: MacAddr,
-    /// Priority code point of the outer VLAN tag.
-    pub pcp: Option<u8>,
-    /// Differentiated services code point of the IPv4 or IPv6 header.
-    pub dscp: Option<u8>,
-}
-
 /// Where packets come from that the switch makes itself: the driver's pools.
 pub trait PacketStore<P> {
     /// A copy of a packet to be flooded; `None` if there is no memory for it.
@@ -98,6 +65,13 @@ pub trait PacketStore<P> {
 pub trait PortOutput<P> {
     /// Sends from the front of `burst` what the port accepts now, and leaves the rest; returns how many went.
     fn transmit(&mut self, port: PortId, burst: &mut Burst<P>) -> usize;
+
+    /// Sends up to `limit` packets from the front of `burst`, and leaves the rest; returns how many went. They are of classes
+    /// whose frames leave by `queue` of the port's several transmit queues ([`crate::queue_of_class`]). All else goes by
+    /// [`PortOutput::transmit`], which is queue 0 of such a port.
+    fn transmit_by(&mut self, port: PortId, queue: u8, _burst: &mut Burst<P>, _limit: usize) -> usize {
+        unreachable!("port {} of this driver has one transmit queue, and no queue {queue}", port.0)
+    }
 
     /// Sends one packet; returns it if the port does not accept it now.
     #[inline]

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use weir_flowctl::frame::{Account, ControlFrame, CreditFrame, DecodeError};
 use weir_units::{Class, PortId, Time};
+use weir_wire::ethernet::Parsed;
+use weir_wire::mac_control::{Account, ControlFrame, CreditFrame, DecodeError};
 
 use crate::counters::{Counters, Published, port_stat};
 use crate::handoff::ToForwarder;
-use crate::packet::{Burst, Packet, Parsed};
+use crate::packet::{Burst, Packet};
 use crate::shared::Shared;
 use crate::switch::Memory;
 

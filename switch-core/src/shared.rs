@@ -43,8 +43,8 @@ pub struct Shared {
 #[derive(Debug)]
 #[repr(C)]
 pub struct PortState {
-    /// One word for all that keeps frames from coming in or going out, [`DROPPING`], [`IN_STORM`] and [`LINK_DOWN`]; and
-    /// [`NEW_RATE`], which is looked for at the same time.
+    /// One word for all that keeps frames from coming in or going out: [`DROPPING`], [`IN_STORM`] and [`LINK_DOWN`]; and
+    /// for what the port's transmitter has not taken up: [`LINK_CHANGED`] and [`NEW_RATE`].
     closed: AtomicU32,
     /// The port whose ingress this one copies; itself where this is no clone.
     pub real_port: PortId,
@@ -90,8 +90,10 @@ const DROPPING: u32 = 0xff;
 const IN_STORM: u32 = 0xff << IN_STORM_SHIFT;
 const IN_STORM_SHIFT: u32 = 8;
 const LINK_DOWN: u32 = 1 << 16;
+/// The link came or went, and the port's transmitter has not taken that up.
+const LINK_CHANGED: u32 = 1 << 17;
 /// The link has another speed than the transmitter goes by.
-const NEW_RATE: u32 = 1 << 17;
+const NEW_RATE: u32 = 1 << 18;
 
 impl Shared {
     /// The ports, in the order of the configuration.
@@ -131,13 +133,18 @@ impl Shared {
     }
 
     /// Tells the pipeline about a port's link, from the control thread.
+    ///
+    /// With a link goes what its ends told each other: the transmitter that serves the port ends pauses and forgets stages and
+    /// credit at its next poll, and tells a new link's peer all anew. What comes before the link is up here is obeyed. A link
+    /// that goes and comes between two polls is only told anew.
     pub fn set_link_up(&self, port: PortId, up: bool) {
-        if up {
-            self.port(port).closed.fetch_and(!LINK_DOWN, Ordering::Relaxed);
-        } else {
+        if !up {
             self.note_closing(port);
-            self.port(port).closed.fetch_or(LINK_DOWN, Ordering::Relaxed);
         }
+        let change = |closed| (closed & LINK_DOWN == 0) != up;
+        let changed = |closed| change(closed).then_some((closed ^ LINK_DOWN) | LINK_CHANGED);
+        // Nothing to be done where it has not changed.
+        let _ = self.port(port).closed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed);
     }
 
     /// Tells the forwarders which classes of a port are in a storm, and of which frames are dropped. Only the transmitter that
@@ -234,17 +241,23 @@ impl PortState {
         self.closed.fetch_or(NEW_RATE, Ordering::Release);
     }
 
-    /// Whether the link has another speed than when this last said so.
-    #[inline]
+    /// Whether the link has another speed than when this last said so: for the transmitter that serves the port.
     pub(crate) fn take_new_rate(&self) -> bool {
-        self.closed.load(Ordering::Relaxed) & NEW_RATE != 0 && self.clear_new_rate()
+        // Cleared before the speed is read, so that a later one is not missed. Acquire; pairs with Release in
+        // `note_new_rate`: who sees the bit sees the speed.
+        self.closed.fetch_and(!NEW_RATE, Ordering::Acquire) & NEW_RATE != 0
     }
 
-    /// Cleared before the speed is read, so that a later one is not missed.
-    #[cold]
-    fn clear_new_rate(&self) -> bool {
-        // Acquire; pairs with Release in `note_new_rate`: who sees the bit sees the speed.
-        self.closed.fetch_and(!NEW_RATE, Ordering::Acquire) & NEW_RATE != 0
+    /// Whether the port has a link, and its transmitter knows that and its speed.
+    #[inline]
+    pub(crate) fn has_known_link(&self) -> bool {
+        self.closed.load(Ordering::Relaxed) & (LINK_DOWN | LINK_CHANGED | NEW_RATE) == 0
+    }
+
+    /// Whether there is a link, if that has changed since the last call: for the transmitter that serves the port.
+    pub(crate) fn take_link_change(&self) -> Option<bool> {
+        let closed = self.closed.fetch_and(!LINK_CHANGED, Ordering::Relaxed);
+        (closed & LINK_CHANGED != 0).then_some(closed & LINK_DOWN == 0)
     }
 
     #[inline]

@@ -3,9 +3,9 @@
 use std::array;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use weir_flowctl::frame::PfcFrame;
 use weir_flowctl::pfc::{StormCounters, StormPackets};
 use weir_units::{CLASSES, Class, QueueId};
+use weir_wire::mac_control::PfcFrame;
 
 use crate::counters::{Counters, queue_stat};
 

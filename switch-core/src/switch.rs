@@ -24,7 +24,7 @@ use crate::receiver::Receiver;
 use crate::report::Reporter;
 use crate::scheduler::Scheduler;
 use crate::shared::{PortState, Shared};
-use crate::transmitter::{OutPort, Transmitter};
+use crate::transmitter::{OutPort, Transmitter, Wire};
 use crate::watchdog::PortWatchdogs;
 
 /// Addresses that the forwarding table is sized for.
@@ -266,7 +266,8 @@ impl Switch {
             let watched = self.config.pfc_watchdog.as_ref().filter(|_| state.storms().is_some());
             let watchdogs = PortWatchdogs::new(watched, self.config.classes.lossless);
             let clones = self.shared.clones_of(*id);
-            OutPort::new(state, clones, shaper, limits, scheduler.clone(), generator, watchdogs)
+            let wire = Wire { shaper, tx_queues: self.config.ports[id.index()].device.queues() };
+            OutPort::new(state, clones, wire, limits, scheduler.clone(), generator, watchdogs)
         });
         let markers = self
             .config

@@ -1,7 +1,9 @@
 //! The TX half: flow-control frames first, then the queues whose gate is open, within the port's rate. A frame that finds all
 //! of this open may not have to wait in a queue: [`passage`].
 
+mod lanes;
 mod lateness;
+mod link;
 mod passage;
 mod prefetch;
 
@@ -10,21 +12,25 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use hdrhistogram::Histogram;
 use weir_flowctl::cbfc::blocks;
-use weir_flowctl::frame::ControlFrame;
 use weir_flowctl::{ClassLimits, Demand, LatePolls, MessageGenerator, Peak, Regulator, Shaper, wire_bytes};
 use weir_mmu::{Departure, EcnMarker, Mmu};
 use weir_units::{Bytes, CLASSES, Class, PortId, QueueId, Span, Time};
+use weir_wire::mac_control::ControlFrame;
+use weir_wire::trailer::Telemetry;
 
 use crate::counters::{Counters, DropReason, Published, gauge, port_stat, queue_stat};
 use crate::egress::EgressQueues;
 use crate::handoff::{FromForwarder, Queued};
-use crate::packet::{BURST_MAX, Burst, Packet, PacketStore, PortOutput, Telemetry};
+use crate::packet::{BURST_MAX, Burst, Packet, PacketStore, PortOutput};
 use crate::random::Random;
 use crate::scheduler::Scheduler;
 use crate::shared::{PortState, Shared};
 use crate::switch::{Memory, Surroundings};
 use crate::watchdog::PortWatchdogs;
+use lanes::Lanes;
 use lateness::Waits;
+
+pub use lanes::queue_of_class;
 
 /// Transmits on its ports.
 #[derive(Debug)]
@@ -73,14 +79,14 @@ pub(crate) struct OutPort<P> {
     backlog: u8,
     /// Classes that the peer pauses, as last seen.
     paused: u8,
-    /// Classes that the MMU wants paused, as last seen: the port's own.
-    own_off: u8,
-    /// These and those of each clone, but for those in a storm in which what comes is dropped anyway.
-    off: u8,
     /// The classes that need the peer's credit, one bit each.
     credit_classes: u8,
     /// Whether the port's regulator is to be told of frames that are sent.
     counts_sent: bool,
+    /// Classes whose transmit queue has not taken what it was offered, one bit each; of a port with several such queues.
+    blocked: u8,
+    /// Whether there are several: `lanes`.
+    has_lanes: bool,
     shaper: Shaper,
     /// What data has taken on the link, for telemetry.
     tx_bytes: u64,
@@ -92,6 +98,10 @@ pub(crate) struct OutPort<P> {
     generator: MessageGenerator,
     /// Of each clone, the classes that the MMU wants paused. Its frames come over this port's link, so its PAUSE is this port's.
     clones_off: Box<[(PortId, u8)]>,
+    /// Classes that the MMU wants paused, as last seen: the port's own.
+    own_off: u8,
+    /// These and those of each clone, but for those in a storm in which what comes is dropped anyway.
+    off: u8,
     /// When each class advertised OFF went OFF.
     off_since: [Time; CLASSES],
     /// What the last poll left, for a driver whose polls may be late.
@@ -102,9 +112,19 @@ pub(crate) struct OutPort<P> {
     at_line_rate: bool,
     /// Of what is made up.
     peak: Peak,
+    /// What each of several transmit queues is offered; `None` where there is one, which is offered what is `staged`.
+    lanes: Option<Box<Lanes<P>>>,
 }
 
 const _: () = assert!(std::mem::offset_of!(OutPort<u64>, watchdogs) <= 128);
+
+/// What a port's frames leave by.
+#[derive(Debug)]
+pub(crate) struct Wire {
+    pub(crate) shaper: Shaper,
+    /// Transmit queues of the device that the classes part among.
+    pub(crate) tx_queues: u8,
+}
 
 /// What a port is offered. The next port that has something is offered the same memory, warm in the cache.
 #[derive(Debug)]
@@ -140,7 +160,7 @@ impl<P> OutPort<P> {
     pub(crate) fn new(
         state: &PortState,
         clones: impl Iterator<Item = PortId>,
-        shaper: Shaper,
+        wire: Wire,
         limits: ClassLimits,
         scheduler: Scheduler,
         generator: MessageGenerator,
@@ -148,7 +168,7 @@ impl<P> OutPort<P> {
     ) -> OutPort<P> {
         OutPort {
             id: state.real_port,
-            shaper,
+            shaper: wire.shaper,
             limits,
             scheduler,
             generator,
@@ -165,6 +185,9 @@ impl<P> OutPort<P> {
             open: 0,
             at_line_rate: state.rate.is_the_links(),
             peak: Peak::default(),
+            blocked: 0,
+            has_lanes: wire.tx_queues > 1,
+            lanes: Lanes::of(wire.tx_queues),
             credit_classes: state.regulator.credit_classes(),
             counts_sent: state.regulator.counts_sent(),
         }
@@ -302,7 +325,8 @@ impl<P: Packet> Transmitter<P> {
     /// Frames in its queues, and taken from them and not yet accepted by a port.
     fn held(&self) -> usize {
         let staged = self.ports.iter().flat_map(|port| &port.staged).map(|staged| staged.packets.len());
-        self.queues.held() + staged.sum::<usize>()
+        let offered = self.ports.iter().flat_map(|port| &port.lanes).map(|lanes| lanes.held());
+        self.queues.held() + staged.sum::<usize>() + offered.sum::<usize>()
     }
 
     /// Moves packets from the forwarders' rings into the egress queues.
@@ -350,13 +374,14 @@ impl<P: Packet> Transmitter<P> {
         let missed = self.make_up(now, index);
         let (moved, held) = self.prepare_port(now, index, driver);
         let port = &mut self.ports[index];
-        let (Some(held), true) = (held, port.backlog != 0 || port.staged.is_some()) else {
+        let (Some(held), true) = (held, port.backlog != 0 || port.is_offering()) else {
             port.waits = Waits::Nothing;
             port.open = 0;
             return moved;
         };
+        let blocked = port.blocked;
         if port.staged.is_none() {
-            self.stage_frames(now, index, held);
+            self.stage_frames(now, index, held | blocked);
         }
         let sent = self.send_staged(now, index, driver);
         self.note_waiting(now, index, held, (missed, sent));
@@ -368,7 +393,10 @@ impl<P: Packet> Transmitter<P> {
     fn serve_port_singly<D: PortOutput<P> + PacketStore<P>>(&mut self, now: Time, index: usize, driver: &mut D) {
         let (_, Some(held)) = self.prepare_port(now, index, driver) else { return };
         let port = &self.ports[index];
-        if port.staged.is_some() {
+        if port.has_lanes {
+            self.stage_frames(now, index, held | port.blocked);
+            self.send_staged(now, index, driver);
+        } else if port.staged.is_some() {
             self.send_staged(now, index, driver);
         } else if port.backlog != 0 {
             self.send_singly(now, index, held, driver);
@@ -387,10 +415,9 @@ impl<P: Packet> Transmitter<P> {
         if now >= self.ports[index].watchdogs.due() {
             self.watch(now, index);
         }
-        if self.shared.port(self.ports[index].id).take_new_rate() {
-            self.follow_link(now, index);
-        }
-        let mut moved = self.send_control(now, index, driver);
+        let has_link = self.has_link(now, index);
+        self.look_for_off(now, index);
+        let mut moved = if has_link { self.send_control(now, index, driver) } else { 0 };
         let port = &mut self.ports[index];
         let state = self.shared.port(port.id);
         // What the peer has said is taken over.
@@ -404,7 +431,7 @@ impl<P: Packet> Transmitter<P> {
             record(&mut self.reactions, now.since(state.regulator.heard_at()));
         }
         port.paused = paused;
-        if !state.link_up() {
+        if !has_link {
             return (moved + self.discard_port(now, index, DropReason::PortDown, BURST_MAX), None);
         }
         let dropping = port.watchdogs.dropping();
@@ -432,24 +459,9 @@ impl<P: Packet> Transmitter<P> {
         }
     }
 
-    /// Takes over the speed of the port's link.
-    #[cold]
-    fn follow_link(&mut self, now: Time, index: usize) {
-        let port = &mut self.ports[index];
-        let state = self.shared.port(port.id);
-        if state.rate.follows() {
-            port.generator.set_rate(now, state.rate());
-            port.limits.set_line(now, state.rate());
-            if let Some(rate) = state.rate.shaped_to() {
-                port.shaper.set_rate(now, rate);
-            }
-        }
-        port.at_line_rate = state.rate.is_the_links();
-    }
-
-    /// Tells the peer what changed, or repeats what is due.
+    /// Looks which classes are to be paused.
     #[inline]
-    fn send_control<D: PortOutput<P> + PacketStore<P>>(&mut self, now: Time, index: usize, driver: &mut D) -> usize {
+    fn look_for_off(&mut self, now: Time, index: usize) {
         let port = &mut self.ports[index];
         let mmu = &self.shared.mmu;
         port.own_off = off_classes(mmu, port.id, port.own_off, now);
@@ -465,8 +477,16 @@ impl<P: Packet> Transmitter<P> {
             let bit = 1 << port.id.0;
             self.off_ports = if off == 0 { self.off_ports & !bit } else { self.off_ports | bit };
         }
-        let Some(frame) =
-            port.generator.poll(now, demand(&self.shared, port.id, port.off, dropping, port.staged.as_deref()))
+    }
+
+    /// Tells the peer what changed, or repeats what is due.
+    #[inline]
+    fn send_control<D: PortOutput<P> + PacketStore<P>>(&mut self, now: Time, index: usize, driver: &mut D) -> usize {
+        let port = &mut self.ports[index];
+        let dropping = port.watchdogs.dropping();
+        let Some(frame) = port
+            .generator
+            .poll(now, demand(&self.shared, port.id, port.off, dropping, Unsent::of(&port.staged, &port.lanes)))
         else {
             return 0;
         };
@@ -505,7 +525,8 @@ impl<P: Packet> Transmitter<P> {
         }
         let (before, off) = (port.generator.advertised_off(), port.off);
         let dropping = port.watchdogs.dropping();
-        port.generator.handle_sent(now, frame, demand(&self.shared, port.id, off, dropping, port.staged.as_deref()));
+        let unsent = Unsent::of(&port.staged, &port.lanes);
+        port.generator.handle_sent(now, frame, demand(&self.shared, port.id, off, dropping, unsent));
         let after = port.generator.advertised_off();
         match frame {
             ControlFrame::Pfc(_) => self.counters.add_port(port.id, port_stat::PFC, 1),
@@ -522,11 +543,18 @@ impl<P: Packet> Transmitter<P> {
             self.counters.add_port(port.id, port_stat::PAUSES + class.index(), 1);
             port.off_since[class.index()] = now;
         }
-        for class in Class::in_mask(before & !after) {
-            let off_for = now.since(port.off_since[class.index()]);
+        self.count_off(now, index, before & !after);
+        1
+    }
+
+    /// Counts for how long these classes (one bit each) were advertised as OFF.
+    fn count_off(&mut self, now: Time, index: usize, classes: u8) {
+        let port = &mut self.ports[index];
+        for class in Class::in_mask(classes) {
+            let since = std::mem::replace(&mut port.off_since[class.index()], now);
+            let off_for: Span = now.since(since);
             self.counters.add_port(port.id, port_stat::OFF_PICOS + class.index(), off_for.as_picos());
         }
-        1
     }
 
     /// Moves frames that may go now, none of the `held` classes, from the queues to the port's burst.
@@ -617,6 +645,9 @@ impl<P: Packet> Transmitter<P> {
     #[inline]
     fn send_staged<D: PortOutput<P>>(&mut self, now: Time, index: usize, driver: &mut D) -> usize {
         let port = &mut self.ports[index];
+        if port.has_lanes {
+            return self.send_lanes(now, index, driver);
+        }
         let Some(mut staged) = port.staged.take() else { return 0 };
         let sent = driver.transmit(port.id, &mut staged.packets);
         for (departure, frame_bytes) in staged.departures[..sent].iter().zip(&staged.lengths) {
@@ -682,8 +713,8 @@ impl<P: Packet> Transmitter<P> {
     fn discard_port(&mut self, now: Time, index: usize, reason: DropReason, limit: usize) -> usize {
         let port = &mut self.ports[index];
         let mut discarded = 0;
-        if let Some(mut staged) = port.staged.take() {
-            discarded = staged.packets.len();
+        let mut give_up = |staged: &mut Staged<P>| {
+            discarded += staged.packets.len();
             staged.packets.clear();
             for departure in &staged.departures {
                 self.counters.drop(departure.egress, reason);
@@ -691,7 +722,14 @@ impl<P: Packet> Transmitter<P> {
             self.shared.mmu.release(now, &staged.departures);
             staged.departures.clear();
             staged.lengths.clear();
+        };
+        if let Some(mut staged) = port.staged.take() {
+            give_up(&mut staged);
             self.spare.push(staged);
+        }
+        if port.blocked != 0 {
+            port.lanes.iter_mut().flat_map(|lanes| lanes.offered_mut()).for_each(give_up);
+            port.blocked = 0;
         }
         discarded + self.discard_queues(now, index, u8::MAX, reason, limit.saturating_sub(discarded))
     }
@@ -733,7 +771,7 @@ impl<P: Packet> Transmitter<P> {
     fn wakeup(&self, now: Time, port: &OutPort<P>) -> Time {
         let message = port.generator.next_wakeup(now);
         let own = message.min(port.watchdogs.due());
-        if port.backlog == 0 && port.staged.is_none() {
+        if port.backlog == 0 && !port.is_offering() {
             return own;
         }
         let regulator = &self.shared.port(port.id).regulator;
@@ -744,7 +782,7 @@ impl<P: Packet> Transmitter<P> {
         // Without credit nothing happens until a message comes.
         let open_and_paid = open & !self.without_credit(port, open);
         let waiting = port.limits.waiting(now, open_and_paid);
-        let data = if open_and_paid & !waiting != 0 || port.staged.is_some() {
+        let data = if open_and_paid & !waiting != 0 || port.is_offering() {
             port.shaper.free_at()
         } else if port.backlog & !open != 0 {
             regulator.next_wakeup(now).unwrap_or(Time::NEVER)
@@ -766,12 +804,7 @@ impl<P: Packet> Transmitter<P> {
     fn publish(&mut self, now: Time, request: u64) {
         self.counters.set_gauge(gauge::HELD, self.held() as u64);
         for index in 0..self.ports.len() {
-            let port = &mut self.ports[index];
-            for class in Class::in_mask(port.generator.advertised_off()) {
-                let since = std::mem::replace(&mut port.off_since[class.index()], now);
-                let off_for: Span = now.since(since);
-                self.counters.add_port(port.id, port_stat::OFF_PICOS + class.index(), off_for.as_picos());
-            }
+            self.count_off(now, index, self.ports[index].generator.advertised_off());
             let port = &self.ports[index];
             let held = port.paused(now, &self.shared.port(port.id).regulator) & !port.watchdogs.dropping();
             let blocked = port.backlog & (held | self.without_credit(port, port.backlog));
@@ -811,23 +844,36 @@ fn still_off_classes(mmu: &Mmu, port: PortId, off: u8, now: Time) -> u8 {
     mmu.off_classes(port, off)
 }
 
-/// What the buffer asks of a port's peer: nothing of the `dropping` classes, whose frames are not kept. What is `staged` counts as
-/// sent and is not: a message goes ahead of it.
+/// What counts as sent and is not: a message goes ahead of it.
+struct Unsent<'a, P> {
+    staged: Option<&'a Staged<P>>,
+    lanes: Option<&'a Lanes<P>>,
+}
+
+impl<'a, P> Unsent<'a, P> {
+    fn of(staged: &'a Option<Box<Staged<P>>>, lanes: &'a Option<Box<Lanes<P>>>) -> Unsent<'a, P> {
+        Unsent { staged: staged.as_deref(), lanes: lanes.as_deref() }
+    }
+
+    fn blocks_of(&self, class: Class) -> u32 {
+        let staged = self.staged.map_or(0, |staged| staged.blocks_of(class));
+        staged + self.lanes.map_or(0, |lanes| lanes.blocks_of(class))
+    }
+}
+
+/// What the buffer asks of a port's peer: nothing of the `dropping` classes, whose frames are not kept.
 #[inline]
 fn demand<'a, P>(
     shared: &'a Shared,
     port: PortId,
     off: u8,
     dropping: u8,
-    staged: Option<&'a Staged<P>>,
+    unsent: Unsent<'a, P>,
 ) -> Demand<'a, impl Fn(Class) -> Bytes + 'a, impl Fn(Class) -> u32 + 'a> {
     let held = move |class: Class| {
         if dropping & class.bit() != 0 { Bytes::ZERO } else { shared.mmu.held(QueueId::new(port, class)) }
     };
-    let sent = move |class: Class| {
-        let ahead = staged.map_or(0, |staged| staged.blocks_of(class));
-        shared.port(port).regulator.sent_total(class).wrapping_sub(ahead)
-    };
+    let sent = move |class: Class| shared.port(port).regulator.sent_total(class).wrapping_sub(unsent.blocks_of(class));
     Demand { off, held, sent, arrived: &shared.port(port).arrived }
 }
 

@@ -2,14 +2,15 @@
 
 mod common;
 
-use common::{Bench, LAYOUTS, STEP, Senders, TestFrame, clones, frame, introduce, pfc, toml};
 use weir_config::Layout;
-use weir_flowctl::frame::ControlFrame;
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
-use weir_switch_core::packet::Parsed;
 use weir_switch_core::report::ClassReport;
 use weir_units::{Class, PortId, QueueId, Span};
+use weir_wire::ethernet::Parsed;
+use weir_wire::mac_control::ControlFrame;
+
+use common::{Bench, LAYOUTS, STEP, Senders, TestFrame, clones, frame, introduce, pfc, toml};
 
 /// p0 to p2, and two clones of p0: c0 is port 3, c1 is port 4.
 fn cloned(extra: &str) -> String {

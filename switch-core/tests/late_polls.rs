@@ -2,7 +2,6 @@
 
 mod common;
 
-use common::*;
 use proptest::prelude::*;
 use weir_config::Layout;
 use weir_flowctl::CatchUp;
@@ -10,6 +9,8 @@ use weir_switch_core::counters::DropReason;
 use weir_switch_core::line_time::LineTime;
 use weir_switch_core::switch::Surroundings;
 use weir_units::{BitRate, Bytes, Span, Time};
+
+use common::*;
 
 /// What a frame of the tests takes on the wire.
 const WIRE: u64 = 1_538;

@@ -2,15 +2,17 @@
 
 mod common;
 
-use common::{Bench, LAYOUTS, STEP, clones, frame, introduce, pfc};
 use proptest::prelude::*;
 use weir_config::Layout;
 use weir_flowctl::{CatchUp, Quantum};
+use weir_switch_core::RateChange;
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_switch_core::switch::{PortFacts, Surroundings};
-use weir_switch_core::{RateChange, Telemetry};
 use weir_units::{BitRate, Bytes, Class, PortId, Span, Time};
+use weir_wire::trailer::Telemetry;
+
+use common::{Bench, LAYOUTS, STEP, clones, frame, introduce, pfc};
 
 const CLASS: Class = Class::new(3);
 const IN: PortId = PortId(0);

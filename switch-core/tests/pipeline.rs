@@ -2,12 +2,13 @@
 
 mod common;
 
-use common::{Bench, LAYOUTS, STEP, Senders, TestFrame, clones, frame, introduce, pfc, toml};
 use weir_config::Layout;
-use weir_flowctl::frame::{ControlFrame, DecodeError};
 use weir_switch_core::counters::DropReason;
-use weir_switch_core::packet::Parsed;
 use weir_units::{Class, MacAddr, PortId, Span};
+use weir_wire::ethernet::Parsed;
+use weir_wire::mac_control::{ControlFrame, DecodeError};
+
+use common::{Bench, LAYOUTS, STEP, Senders, TestFrame, clones, frame, introduce, pfc, toml};
 
 #[test]
 fn frames_find_their_port_and_strangers_are_flooded() {

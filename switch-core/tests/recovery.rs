@@ -5,13 +5,14 @@ mod common;
 
 use std::collections::VecDeque;
 
-use common::{Bench, LAYOUTS, STEP, control, frame};
 use weir_config::Layout;
 use weir_flowctl::cbfc::CONFIRMATIONS;
-use weir_flowctl::frame::{Account, ControlFrame, CreditFrame, PfcFrame, QueueFrame};
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::report::Accord;
 use weir_units::{Bytes, Class, PortId, QueueId, Span, Time};
+use weir_wire::mac_control::{Account, ControlFrame, CreditFrame, PfcFrame, QueueFrame};
+
+use common::{Bench, LAYOUTS, STEP, control, frame};
 
 const CLASS: Class = Class::new(3);
 const MESSAGE_PERIOD: Span = Span::from_micros(50);
@@ -83,7 +84,7 @@ impl Pair {
             let sent = self.switches[from].world.sent[0][self.moved[from]..].to_vec();
             self.moved[from] += sent.len();
             for frame in sent {
-                let is_data = matches!(frame.parsed, weir_switch_core::packet::Parsed::Data(_));
+                let is_data = matches!(frame.parsed, weir_wire::ethernet::Parsed::Data(_));
                 if from == 0 && is_data && self.to_lose > 0 {
                     self.to_lose -= 1;
                 } else if from == 0 || self.is_heard {
@@ -113,6 +114,14 @@ impl Pair {
             bench.arriving[0] = VecDeque::new();
         }
         self.introduce();
+    }
+
+    /// The link comes or goes, as these ends see it; what is on it is lost.
+    fn set_link_up<const ENDS: usize>(&mut self, ends: [usize; ENDS], is_up: bool) {
+        for bench in &mut self.switches {
+            bench.arriving[0].clear();
+        }
+        ends.into_iter().for_each(|end| self.switches[end].shared.set_link_up(PortId(0), is_up));
     }
 
     fn sent_by_first(&mut self) -> u32 {
@@ -220,6 +229,52 @@ fn counts_are_set_right_only_where_they_are_wrong() {
         pair.to_lose = 1;
         pair.run(Span::from_millis(1));
         assert_eq!([0, 1].map(|which| pair.accord(which).resyncs), [0, 1], "{layout:?}");
+    }
+}
+
+/// What both ends know of each other starts anew with the link: no count has to be confirmed, and no stage ages.
+#[test]
+fn a_link_that_was_gone_starts_anew() {
+    for flow_control in [CBFC].into_iter().chain(GFC) {
+        for layout in LAYOUTS {
+            let mut pair = Pair::new(flow_control, layout);
+            pair.run(Span::from_millis(1));
+            let before = pair.delivered_in(Span::from_micros(500));
+            pair.set_link_up([0, 1], false);
+            pair.run(MESSAGE_PERIOD * 3);
+            let sent = pair.switches.each_ref().map(|bench| bench.world.sent[0].len());
+            pair.run(MESSAGE_PERIOD * 3);
+            let sent_then = pair.switches.each_ref().map(|bench| bench.world.sent[0].len());
+            assert_eq!(sent, sent_then, "{flow_control}, {layout:?}: nothing is sent to a port without a link");
+            pair.set_link_up([0, 1], true);
+            pair.run(Span::from_micros(30));
+            let after = pair.delivered_in(Span::from_micros(500));
+            assert!(after.abs_diff(before) <= 12, "{flow_control}, {layout:?}: {before} before, {after} after");
+            pair.run(Span::from_millis(1));
+            assert_eq!((pair.overflown(), pair.accord(1).resyncs), (Bytes::ZERO, 0), "{flow_control}, {layout:?}");
+            assert_eq!([0, 1].map(|which| pair.accord(which).aged), [0, 0], "{flow_control}, {layout:?}");
+            assert!(pair.switches.iter_mut().all(|bench| bench.report().balance.holds), "{flow_control}");
+        }
+    }
+}
+
+/// Between a switch and a media converter, say: only one end sees that the link has gone.
+#[test]
+fn a_link_that_only_one_end_saw_going_is_set_right() {
+    let bound = MESSAGE_PERIOD * (3 * u64::from(CONFIRMATIONS) + 2);
+    for flow_control in [CBFC].into_iter().chain(GFC) {
+        for (layout, end) in LAYOUTS.into_iter().flat_map(|layout| [(layout, 0), (layout, 1)]) {
+            let mut pair = Pair::new(flow_control, layout);
+            pair.run(Span::from_millis(1));
+            let before = pair.delivered_in(Span::from_micros(500));
+            pair.set_link_up([end], false);
+            pair.run(Span::from_micros(100));
+            pair.set_link_up([end], true);
+            pair.run(bound);
+            let after = pair.delivered_in(Span::from_micros(500));
+            assert!(after.abs_diff(before) <= 2, "{flow_control}, {layout:?}: {before} before, {after} after");
+            assert_eq!(pair.overflown(), Bytes::ZERO, "{flow_control}, {layout:?}");
+        }
     }
 }
 

@@ -2,10 +2,11 @@
 
 mod common;
 
-use common::{Bench, LAYOUTS, STEP, TestFrame, frame, introduce, pfc, toml};
 use weir_config::Layout;
-use weir_switch_core::Telemetry;
 use weir_units::{BitRate, Bytes, Span, Time};
+use weir_wire::trailer::Telemetry;
+
+use common::{Bench, LAYOUTS, STEP, TestFrame, frame, introduce, pfc, toml};
 
 /// Of a frame of 1,514 B on the link.
 const WIRE: u64 = 1_538;

@@ -2,12 +2,13 @@
 
 mod common;
 
-use common::{Bench, LAYOUTS, STEP, TestFrame, clones, frame, introduce, pfc, toml};
 use weir_config::Layout;
 use weir_flowctl::pfc::{StormCounters, StormPackets};
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
 use weir_units::{Class, PortId, Span, Time};
+
+use common::{Bench, LAYOUTS, STEP, TestFrame, clones, frame, introduce, pfc, toml};
 
 const CLASS: Class = Class::new(3);
 const DETECTION: Span = Span::from_micros(200);

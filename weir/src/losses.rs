@@ -8,8 +8,6 @@ use weir_config::SwitchConfig;
 use weir_dpdk_driver::RunningFabric;
 use weir_dpdk_io::{DeviceLosses, Losses};
 use weir_experiments::table::{Table, count};
-use weir_switch_core::report::{ClassReport, PortReport};
-use weir_units::Class;
 
 /// How often devices are read. Some NICs' counters stick at their highest value if they are not read for minutes.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -103,15 +101,14 @@ struct DirectionSummary {
 }
 
 impl LossSummary {
-    /// Judges what a device lost. A device does not tell the classes of lost frames: if a frame of a lossless class ever went the
-    /// same way on the port, all of them may have been lossless, and else none is taken for one.
-    pub fn new(config: &SwitchConfig, port: &PortReport, losses: &DeviceLosses) -> LossSummary {
-        let lossless = |frames: fn(&ClassReport) -> u64| {
-            Class::in_mask(config.classes.lossless).any(|class| frames(&port.classes[class.index()]) > 0)
-        };
+    /// Judges what the device of port `index` lost. A device does not tell the classes of lost frames, and what the port carried
+    /// besides proves nothing: all of them may have been lossless, unless no frame that goes that way can be.
+    pub fn new(config: &SwitchConfig, index: usize, losses: &DeviceLosses) -> LossSummary {
+        let comes = |port: usize| config.classes_from(port) & config.classes.lossless != 0;
+        let leaves = config.real_ports().any(|from| from != index && comes(from));
         LossSummary {
-            receive: DirectionSummary::new(&losses.receive, lossless(|class| class.rx_frames)),
-            transmit: DirectionSummary::new(&losses.transmit, lossless(|class| class.tx_frames)),
+            receive: DirectionSummary::new(&losses.receive, comes(index)),
+            transmit: DirectionSummary::new(&losses.transmit, leaves),
         }
     }
 
@@ -133,13 +130,13 @@ impl LossSummary {
 }
 
 impl DirectionSummary {
-    fn new(losses: &Losses, carries_lossless: bool) -> DirectionSummary {
+    fn new(losses: &Losses, may_be_lossless: bool) -> DirectionSummary {
         let told = losses.told();
         DirectionSummary {
             frames: (told > 0 || losses.untold.is_none()).then_some(told),
             complete: losses.untold.is_none(),
             untold: losses.untold,
-            lossless_at_most: if carries_lossless { told } else { 0 },
+            lossless_at_most: if may_be_lossless { told } else { 0 },
             by_cause: losses.causes().map(|(cause, frames)| (cause.name(), frames)).collect(),
             causes: causes(losses),
         }
@@ -212,6 +209,29 @@ mod tests {
         assert_eq!(json(lost(5, None), true)["lossless_at_most"], 5);
         assert_eq!(json(lost(5, None), false)["lossless_at_most"], 0);
         assert_eq!([amount(0, false), amount(5, false), amount(0, true)], ["unknown", "at least 5", "0"]);
+    }
+
+    /// No frame of a lossless class need ever have come: all of them may have been lost.
+    #[test]
+    fn frames_that_may_have_been_lossless_are_told_as_such() {
+        let losses = DeviceLosses { receive: lost(7, None), transmit: lost(5, None) };
+        let at_most = |classes: &str| {
+            let port = |name, priority| {
+                format!("[[ports]]\nname = \"{name}\"\nring = \"{name}\"\nrate = \"1Gbps\"\npriority = {priority}\n")
+            };
+            let text = format!("[classes]\n{classes}\n[buffer]\nsize = \"1MB\"\n{}{}", port("a", 0), port("b", 3));
+            let config = weir_config::parse("test.toml", &text).unwrap();
+            [0, 1].map(|port| {
+                let summary = LossSummary::new(&config, port, &losses);
+                summary.directions().map(|(_, losses)| losses.lossless_at_most)
+            })
+        };
+        assert_eq!(at_most("lossless = [3]"), [[7, 5]; 2], "each port's frames may have any code point");
+        assert_eq!(at_most("lossless = []"), [[0, 0]; 2]);
+        // By port: a's frames are of class 0, b's of class 3.
+        assert_eq!(at_most("lossless = [3]\ntrust = \"port\""), [[0, 5], [7, 0]]);
+        // No code point leads to class 7, nor is it a port's own.
+        assert_eq!(at_most("lossless = [7]\n[classes.dscp]\n\"0-63\" = 1"), [[0, 0]; 2]);
     }
 
     #[test]

@@ -140,6 +140,14 @@ fn watch(
             let name = &running.shared(index).ports()[port.index()].name;
             tracing::info!(switch = %switches[index].name, port = %name, "link {}", if up { "up" } else { "down" });
         }
+        for guest in running.guest_queues() {
+            let (switch, port) = (&switches[guest.switch].name, &switches[guest.switch].ports[guest.port.index()].name);
+            if guest.is_warning() {
+                tracing::warn!(%switch, %port, "{guest}");
+            } else {
+                tracing::info!(%switch, %port, "{guest}");
+            }
+        }
         storms.tell(switches, running);
         rates.tell(switches, placement, running);
         losses.tell(switches, running);

@@ -125,6 +125,8 @@ struct PortSummary {
     /// The most frames that stood in the device's own transmit queue, out of the buffer's sight; null where the device
     /// does not tell.
     device_backlog_max: Option<u32>,
+    /// Frames that left by queue 0 of a port with several, since the guest takes none from their own.
+    queue_fallbacks: u64,
     /// How a shaped port used its wire; null for one without a rate.
     line_time: Option<LineSummary>,
     /// Frames lost before the switch had them, and after it handed them over; they are not in the books.
@@ -325,7 +327,7 @@ fn switch_summary(
     let ports = report.ports.iter().zip(&config.ports).zip(devices).enumerate();
     let ports = ports.map(|(number, ((port, own), device))| {
         let line = port.line_time.map(|line| line_summary(&line, lateness(PortId(number as u16)).as_ref()));
-        let losses = LossSummary::new(config, port, &device.losses);
+        let losses = LossSummary::new(config, number, &device.losses);
         PortSummary { line_time: line, ..port_summary(port, own, device, losses, clock_ran_for) }
     });
     SwitchSummary {
@@ -409,6 +411,7 @@ fn port_summary(
         device_missed: device.stats.map_or(0, |stats| stats.imissed),
         device_no_mbuf: device.stats.map_or(0, |stats| stats.rx_nombuf),
         device_backlog_max: device.backlog_max,
+        queue_fallbacks: device.queue_fallbacks,
         device_losses,
         line_time: None,
         classes: port.classes.iter().enumerate().filter(|(_, class)| is_shown(class)).map(class_summary).collect(),

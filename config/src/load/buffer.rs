@@ -1,10 +1,10 @@
 //! `[buffer]`.
 
+use weir_reader::{SIZE, Table};
 use weir_units::{Alpha, Bytes};
 
 use super::policy;
 use crate::buffer::BUFFER_MAX;
-use crate::read::{SIZE, Table};
 use crate::{BufferConfig, Headroom};
 
 pub(super) fn read(table: &Table<'_>) -> BufferConfig {

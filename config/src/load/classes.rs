@@ -1,9 +1,9 @@
 //! `[classes]` and `[pfc]`.
 
+use weir_reader::Problem;
+use weir_reader::{RATE, SIZE, TIME, Table, rates};
 use weir_units::{Bytes, Span};
 
-use crate::error::Problem;
-use crate::read::{RATE, SIZE, TIME, Table, rates};
 use crate::{Arbitration, ClassConfig, EcnConfig, PfcConfig, QueueConfig, SwitchConfig, Trust};
 
 /// DSH's quantum; a longer frame raises it so that each visit of the scheduler serves one.

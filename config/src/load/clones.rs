@@ -1,7 +1,8 @@
 //! Ports that copy another port's ingress.
 
-use crate::error::Problem;
-use crate::read::Table;
+use weir_reader::Problem;
+use weir_reader::Table;
+
 use crate::{Device, PortConfig};
 
 /// What a clone has from its port and can't have of its own.

@@ -1,8 +1,9 @@
 //! The device keys of `[[ports]]`.
 
-use crate::error::Problem;
-use crate::read::{DEVICE_KEYS, Table};
-use crate::{Device, PciDevice, SwitchConfig};
+use weir_reader::{Problem, Table, check_name};
+use weir_units::CLASSES;
+
+use crate::{DEVICE_KEYS, Device, PciDevice, SocketAccess, SwitchConfig, VhostUser};
 
 /// An Ethernet frame's least length, without FCS.
 pub(super) const FRAME_BYTES_MIN: u16 = 60;
@@ -42,10 +43,10 @@ fn device(table: &Table<'_>, key: &str, mtu: u64) -> Option<Device> {
         "af_packet" => netdev(table, key).map(Device::AfPacket),
         "af_xdp" => netdev(table, key).map(Device::AfXdp),
         "tap" => netdev(table, key).map(Device::Tap),
-        "vhost_user" => path(table, key, "/run/vm0.sock", SOCKET_BYTES_MAX).map(Device::VhostUser),
+        "vhost_user" => vhost_user(table).map(Device::VhostUser),
         "ring" => {
             let name = table.string(key, "link0")?;
-            super::switch::check_name(table, key, name);
+            check_name(table, key, name);
             Some(Device::Ring(name.to_owned()))
         }
         "memif" => memif(&table.table(key, "ports.memif")),
@@ -149,6 +150,57 @@ fn path(table: &Table<'_>, key: &str, example: &str, bytes_max: usize) -> Option
     None
 }
 
+/// A path, or a table with it and more.
+fn vhost_user(port: &Table<'_>) -> Option<VhostUser> {
+    const EXAMPLE: &str = "/run/vm0.sock";
+    let (table, is_table) = port.table_or_word("vhost_user", "ports.vhost_user");
+    if !is_table {
+        return path(port, "vhost_user", EXAMPLE, SOCKET_BYTES_MAX).map(VhostUser::server);
+    }
+    let socket = path(&table, "socket", EXAMPLE, SOCKET_BYTES_MAX);
+    if !table.has("socket") && table.doc().sound(&[table.path()]) {
+        let help = "write vhost_user = { socket = \"/run/vm0.sock\", mode = \"0660\", group = \"kvm\" }";
+        table.doc().refuse(Problem::new("`vhost_user` needs `socket`", help).at(table.path(), ""));
+    }
+    let client = table.boolean("client").unwrap_or(false);
+    let queues = table.integer("queues", 1..=CLASSES as u64).unwrap_or(1) as u8;
+    let access = socket_access(&table, client.then_some("client = true"));
+    Some(VhostUser { socket: socket?, client, queues, access })
+}
+
+/// `mode` and `group` of a socket; `other_side` is what in the file says that Weir does not make it.
+fn socket_access(table: &Table<'_>, other_side: Option<&str>) -> SocketAccess {
+    if let Some(told) = other_side {
+        for key in ["mode", "group"].into_iter().filter(|key| table.has(key)) {
+            let message = format!("with {told} the other side makes the socket, and gives it its `{key}`");
+            table.refuse(key, message, format!("take `{key}` out, and give it there"));
+        }
+        return SocketAccess::default();
+    }
+    SocketAccess { mode: socket_mode(table), group: socket_group(table) }
+}
+
+fn socket_mode(table: &Table<'_>) -> Option<u16> {
+    let text = table.string("mode", "0660")?;
+    let is_octal = (3..=4).contains(&text.len()) && text.bytes().all(|byte| (b'0'..=b'7').contains(&byte));
+    let mode = u16::from_str_radix(text, 8).ok().filter(|mode| is_octal && *mode <= 0o777);
+    if mode.is_none() {
+        let help = "write three octal digits for owner, group and others, as chmod takes them: mode = \"0660\"";
+        table.refuse("mode", format!("\"{text}\" is no mode of a socket"), help);
+    }
+    mode
+}
+
+fn socket_group(table: &Table<'_>) -> Option<String> {
+    let name = table.string("group", "kvm")?;
+    if name.is_empty() || name.contains(|c: char| c.is_whitespace() || c.is_control() || [':', ','].contains(&c)) {
+        let help = "write a name that `getent group` shows, or its number: group = \"kvm\"";
+        table.refuse("group", format!("\"{name}\" is no name of a group"), help);
+        return None;
+    }
+    Some(name.to_owned())
+}
+
 fn memif(table: &Table<'_>) -> Option<Device> {
     let socket = path(table, "socket", "/run/memif.sock", SOCKET_BYTES_MAX);
     if !table.has("socket") && table.doc().sound(&[table.path()]) {
@@ -157,7 +209,8 @@ fn memif(table: &Table<'_>) -> Option<Device> {
     }
     let id = table.integer("id", 0..=u64::from(u32::MAX)).unwrap_or(0) as u32;
     let server = table.choice("role", &[("server", true), ("client", false)]).unwrap_or(true);
-    Some(Device::Memif { socket: socket?, id, server })
+    let access = socket_access(table, (!server).then_some("role = \"client\""));
+    Some(Device::Memif { socket: socket?, id, server, access })
 }
 
 fn pcap(table: &Table<'_>) -> Option<Device> {

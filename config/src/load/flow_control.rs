@@ -1,10 +1,10 @@
 //! `flow_control` of `[[ports]]`, as a word or as a table.
 
+use weir_reader::Problem;
+use weir_reader::{SIZE, TIME, Table, times_from};
 use weir_units::{Bytes, Span};
 
 use crate::buffer::BUFFER_MAX;
-use crate::error::Problem;
-use crate::read::{SIZE, TIME, Table, times_from};
 use crate::{CbfcConfig, FlowControl, GfcBufferConfig, GfcConceptualConfig, GfcPeer, GfcTimeConfig};
 
 /// The keys that not every `kind` has, each with the kinds that do.

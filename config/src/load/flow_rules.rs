@@ -2,10 +2,10 @@
 
 use std::ops::RangeInclusive;
 
+use weir_reader::Doc;
+use weir_reader::Problem;
 use weir_units::{Bytes, Span};
 
-use crate::error::Problem;
-use crate::read::Doc;
 use crate::{FlowControl, GFC_AGEING_REFRESHES_MIN, GfcBufferConfig, GfcPeer, PolicyConfig, PortConfig, SwitchConfig};
 
 /// Checks what each port gives for its flow control.

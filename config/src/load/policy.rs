@@ -3,11 +3,11 @@
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
+use weir_reader::Problem;
+use weir_reader::{SIZE, TIME, Table};
 use weir_units::{Alpha, Bytes, Span, UnitError};
 
 use crate::buffer::BUFFER_MAX;
-use crate::error::Problem;
-use crate::read::{SIZE, TIME, Table};
 use crate::{DshConfig, Estimator, PolicyConfig, PoolsConfig};
 
 /// The length at which Reverie's public simulator takes a queue for congested.

@@ -1,11 +1,12 @@
 //! `[[ports]]`.
 
+use weir_reader::Problem;
+use weir_reader::check_name;
+use weir_reader::{Doc, RATE, TIME, Table, rates};
 use weir_units::Span;
 
-use super::switch::{check_name, unicast};
+use super::switch::unicast;
 use super::{clones, device, flow_control};
-use crate::error::Problem;
-use crate::read::{Doc, RATE, TIME, Table, rates};
 use crate::{Device, DeviceFlowControl, PortConfig};
 
 const PORTS_MAX: usize = 64;
@@ -111,6 +112,14 @@ fn refuse_twins(doc: &Doc, ports: &[PortConfig]) {
             };
             let first = key(*first, ports[*first].device.key());
             doc.note(Problem::new(message, help).at(device_key, "again").at(first, "first here"));
+        } else if let Some((socket, access)) = device.own_socket()
+            && let Some(first) = earlier.iter().position(|other| {
+                other.device.own_socket().is_some_and(|(path, other)| path == socket && other != access)
+            })
+        {
+            let message = format!("two ports on socket \"{socket}\" give it another `mode` or `group` each");
+            let first = key(first, earlier[first].device.key());
+            doc.note(Problem::new(message, "write the same in both").at(device_key, "again").at(first, "first here"));
         }
     }
 }

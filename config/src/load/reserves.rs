@@ -2,10 +2,10 @@
 
 use std::cmp::Reverse;
 
+use weir_reader::Doc;
+use weir_reader::Problem;
 use weir_units::Bytes;
 
-use crate::error::Problem;
-use crate::read::Doc;
 use crate::{Headroom, PolicyConfig, PoolsConfig, SwitchConfig};
 
 /// Checks sizes against each other, if all that they come from was read well. Whether it was, and the reserves fit.

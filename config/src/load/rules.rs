@@ -3,9 +3,10 @@
 //! Each rule first asks whether its keys were read well; a rule about a default that stands in for a wrong value
 //! would only confuse.
 
+use weir_reader::Doc;
+use weir_reader::Problem;
+
 use super::{flow_rules, reserves, watchdog};
-use crate::error::Problem;
-use crate::read::Doc;
 use crate::{Headroom, Layout, PolicyConfig, SwitchConfig};
 
 pub(super) fn check(doc: &Doc, config: &SwitchConfig) {

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
+use weir_reader::Problem;
+use weir_reader::{NAME_RULE, TIME, Table, check_name, is_name, times_from};
 use weir_units::{Bytes, MacAddr, Span};
 
 use super::{buffer, classes, clones, ports, watchdog};
-use crate::error::Problem;
-use crate::read::{TIME, Table, times_from};
 use crate::{CatchUp, Idle, Layout, LcoreConfig, PortConfig, Source, SwitchConfig};
 
 const MTU_DEFAULT: u64 = 1_500;
@@ -61,22 +61,6 @@ fn name(switch: &Table<'_>, file: &str) -> String {
             }
             stem.to_owned()
         }
-    }
-}
-
-const NAME_RULE: &str = "1 to 31 letters, digits, _, . or -, the first no . or -";
-
-/// Whether a text can be a name: names become names of files and of counters.
-pub fn is_name(name: &str) -> bool {
-    (1..=31).contains(&name.len())
-        && !name.starts_with(['.', '-'])
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
-}
-
-/// Refuses a name that can't be part of a file's name.
-pub fn check_name(table: &Table<'_>, key: &str, name: &str) {
-    if !is_name(name) {
-        table.refuse(key, format!("\"{name}\" can't be a name"), format!("write {NAME_RULE}"));
     }
 }
 

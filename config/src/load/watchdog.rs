@@ -1,9 +1,9 @@
 //! `[pfc_watchdog]`.
 
+use weir_reader::Problem;
+use weir_reader::{Doc, TIME, Table};
 use weir_units::Span;
 
-use crate::error::Problem;
-use crate::read::{Doc, TIME, Table};
 use crate::{FlowControl, GfcPeer, PfcWatchdogConfig, PortConfig, StormCondition, SwitchConfig, WatchdogAction};
 
 /// SONiC's default for all three times; for each further 32 ports it is added once more.

@@ -9,6 +9,7 @@
 #include <rte_bus.h>
 #include <rte_cycles.h>
 #include <rte_dev.h>
+#include <rte_eth_vhost.h>
 #include <rte_ether.h>
 
 int weir_errno(void)
@@ -238,12 +239,15 @@ int weir_port_attach(const char *devargs, uint16_t *port, int *attached)
 	return find_port(devargs, port);
 }
 
+static void vhost_unwatch(uint16_t port);
+
 int weir_port_close(uint16_t port, int remove)
 {
 	struct rte_eth_dev_info info;
 	int ret = rte_eth_dev_info_get(port, &info);
 	struct rte_device *device = ret == 0 ? info.device : NULL;
 
+	vhost_unwatch(port);
 	ret = rte_eth_dev_close(port);
 	if (!remove || device == NULL)
 		return ret;
@@ -334,6 +338,69 @@ int weir_port_configure(uint16_t port, struct weir_port_conf *conf,
 	}
 	*step = WEIR_STEP_DONE;
 	return 0;
+}
+
+/* Queues of vhost ports */
+
+/* By port, written by vhost's own thread and read by any: the queue pairs that the
+ * guest has enabled, one bit each. [0] are those that it receives from, [1] those
+ * that it sends to. */
+static uint64_t vhost_queues[RTE_MAX_ETHPORTS][2];
+
+static int vhost_queue_event(uint16_t port, enum rte_eth_event_type type, void *arg, void *ret)
+{
+	struct rte_eth_vhost_queue_event event;
+
+	(void)type;
+	(void)arg;
+	(void)ret;
+	/* Several changes may come with one call. */
+	while (rte_eth_vhost_get_queue_event(port, &event) == 0) {
+		uint64_t bit = (uint64_t)1 << RTE_MIN(event.queue_id, WEIR_QUEUE_BEYOND);
+		uint64_t *queues = &vhost_queues[port][event.rx ? 1 : 0];
+
+		if (event.enable)
+			__atomic_fetch_or(queues, bit, __ATOMIC_RELAXED);
+		else
+			__atomic_fetch_and(queues, ~bit, __ATOMIC_RELAXED);
+	}
+	return 0;
+}
+
+/* With the guest its queues go, and the driver tells no event of them. */
+static int vhost_link_event(uint16_t port, enum rte_eth_event_type type, void *arg, void *ret)
+{
+	struct weir_link link;
+
+	(void)type;
+	(void)arg;
+	(void)ret;
+	if (weir_port_link(port, &link) == 0 && link.up)
+		return 0;
+	__atomic_store_n(&vhost_queues[port][0], 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&vhost_queues[port][1], 0, __ATOMIC_RELAXED);
+	return 0;
+}
+
+int weir_vhost_watch(uint16_t port)
+{
+	vhost_queues[port][0] = 0;
+	vhost_queues[port][1] = 0;
+	int ret = rte_eth_dev_callback_register(port, RTE_ETH_EVENT_QUEUE_STATE,
+			vhost_queue_event, NULL);
+	return ret != 0 ? ret : rte_eth_dev_callback_register(port, RTE_ETH_EVENT_INTR_LSC,
+			vhost_link_event, NULL);
+}
+
+static void vhost_unwatch(uint16_t port)
+{
+	rte_eth_dev_callback_unregister(port, RTE_ETH_EVENT_QUEUE_STATE, vhost_queue_event, NULL);
+	rte_eth_dev_callback_unregister(port, RTE_ETH_EVENT_INTR_LSC, vhost_link_event, NULL);
+}
+
+uint64_t weir_vhost_queues(uint16_t port, int guest_sends)
+{
+	return __atomic_load_n(&vhost_queues[port][guest_sends != 0], __ATOMIC_RELAXED);
 }
 
 int weir_port_stats(uint16_t port, struct weir_port_stats *out)

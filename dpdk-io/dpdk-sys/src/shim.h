@@ -42,6 +42,8 @@ enum {
 	WEIR_RING_NAME_SIZE = RTE_RING_NAMESIZE,
 	WEIR_PORT_NAME_SIZE = RTE_ETH_NAME_MAX_LEN,
 	WEIR_XSTAT_NAME_SIZE = RTE_ETH_XSTATS_NAME_SIZE,
+	/* The bit of all queue pairs that have none of their own. */
+	WEIR_QUEUE_BEYOND = 63,
 	WEIR_RING_EXACT_SPSC = RING_F_SP_ENQ | RING_F_SC_DEQ | RING_F_EXACT_SZ,
 };
 
@@ -181,6 +183,13 @@ int weir_port_mac(uint16_t port, uint8_t mac[6]);
 int weir_port_set_mac(uint16_t port, const uint8_t mac[6]);
 /** Fills up to n entries; returns how many there are, or a negative errno. */
 int weir_port_xstats(uint16_t port, struct weir_xstat *xstats, unsigned int n);
+
+/** Keeps account of the queues that a vhost port's guest enables, from before
+ * the port is configured until it is closed. 0 or a negative errno. */
+int weir_vhost_watch(uint16_t port);
+/** The queue pairs, one bit each, that the guest of a watched port sends to
+ * (`guest_sends`), or receives from. 0 for other ports. */
+uint64_t weir_vhost_queues(uint16_t port, int guest_sends);
 
 int weir_flow_control_get(uint16_t port, struct weir_flow_control *out);
 /** Reads the settings, then writes them back with mode NONE, no

@@ -13,11 +13,12 @@ mod machine;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{Receiver, Sender, Tally};
 use weir_config::SwitchConfig;
 use weir_dpdk_driver::{Fabric, FabricOptions, Memory, Placement, Runtime};
 use weir_dpdk_io::cpu;
 use weir_units::BitRate;
+
+use common::{Receiver, Sender, Tally};
 
 const SENDERS: u8 = 8;
 const SECONDS: Duration = Duration::from_secs(4);

@@ -3,12 +3,14 @@
 use std::fs;
 use std::path::Path;
 
-use weir_config::{ConfigErrors, Device, SwitchConfig};
+use weir_config::{ConfigErrors, Device, SwitchConfig, VhostUser};
 use weir_dpdk_io::PORTS_MAX;
+use weir_units::FCS_BYTES;
 
 use crate::memory::Memory;
 use crate::nics::{Finding, System};
 use crate::replay::{FRAMES_MAX, Replay};
+use crate::socket::check_access;
 
 /// A capability (linux/capability.h): its bit and name.
 type Capability = (u32, &'static str);
@@ -18,6 +20,9 @@ const CAP_IPC_LOCK: Capability = (14, "CAP_IPC_LOCK");
 const CAP_SYS_ADMIN: Capability = (21, "CAP_SYS_ADMIN");
 /// What DPDK's driver for AF_XDP was found to need: to load and attach its program, to open sockets, to lock memory.
 const AF_XDP: [Capability; 4] = [CAP_NET_ADMIN, CAP_NET_RAW, CAP_IPC_LOCK, CAP_SYS_ADMIN];
+
+/// Of DPDK's tap driver: MTU 1500 and two tags. It takes no larger MTU.
+const TAP_FRAME_BYTES_MAX: u64 = 1_522;
 
 /// Checks that netdevs, PCI devices, files and permissions are there, and that DPDK has as many ports; each failure points at
 /// its line.
@@ -37,7 +42,9 @@ pub fn check_machine(switches: &[SwitchConfig]) -> Result<(), ConfigErrors> {
     let problems = switches.iter().flat_map(|switch| {
         let ports = switch.ports.iter().enumerate();
         ports.filter_map(move |(index, port)| {
-            let problem = check_device(&port.device, memory).or_else(|| check_replay(&port.device, &memory))?;
+            let problem = check_device(&port.device, memory)
+                .or_else(|| check_replay(&port.device, &memory))
+                .or_else(|| check_length(&port.device, switch))?;
             let key = format!("ports[{index}].{}", port.device.key());
             Some(switch.error_at(&key, problem.message, problem.help))
         })
@@ -51,7 +58,9 @@ fn check_device(device: &Device, memory: Memory) -> Option<Finding> {
         Device::AfXdp(netdev) => check_netdev(netdev).or_else(|| needs("af_xdp", &AF_XDP)),
         Device::Tap(_) => needs("tap", &[CAP_NET_ADMIN]),
         Device::Pci(pci) => check_pci(&pci.address, memory),
-        Device::VhostUser(socket) | Device::Memif { socket, .. } => check_parent(socket),
+        Device::VhostUser(VhostUser { socket, .. }) | Device::Memif { socket, .. } => {
+            check_parent(socket).or_else(|| check_access(device.own_socket()?.1))
+        }
         Device::Pcap { rx, tx, .. } => {
             let missing = rx.as_deref().filter(|file| fs::File::open(file).is_err()).map(|file| Finding {
                 message: format!("the capture file {file} can't be read"),
@@ -104,6 +113,22 @@ fn check_replay(device: &Device, memory: &Memory) -> Option<Finding> {
     } else {
         None
     }
+}
+
+/// DPDK's driver never takes a frame that is longer than its bound: all behind it would wait for ever.
+fn check_length(device: &Device, switch: &SwitchConfig) -> Option<Finding> {
+    let longest = switch.frame_bytes_max().get() - FCS_BYTES;
+    let is_too_long = matches!(device, Device::Tap(_)) && longest > TAP_FRAME_BYTES_MAX;
+    is_too_long.then(|| Finding {
+        message: format!(
+            "a tap device sends no frame longer than {TAP_FRAME_BYTES_MAX} B (without FCS), and those of mtu {} have up to {longest} B",
+            switch.mtu.get()
+        ),
+        help: format!(
+            "write mtu = 1500 in [switch] (at most {}), or make a veth pair and write af_packet = \"…\"",
+            switch.mtu.get() - (longest - TAP_FRAME_BYTES_MAX)
+        ),
+    })
 }
 
 fn check_netdev(netdev: &str) -> Option<Finding> {
@@ -189,6 +214,10 @@ mod tests {
             ("pci = \"ffff:1f:1f.7\"", "no PCI device ffff:1f:1f.7"),
             ("pcap = { rx = \"/nowhere/in.pcap\" }", "/nowhere/in.pcap can't be read"),
             ("vhost_user = \"/nowhere/vm.sock\"", "directory of /nowhere/vm.sock"),
+            (
+                "vhost_user = { socket = \"/tmp/vm.sock\", group = \"nobody-of-that-name\" }",
+                "no group nobody-of-that-name",
+            ),
         ] {
             let text = problem(port);
             assert!(text.contains(message) && text.contains("test.toml:4"), "{text}");
@@ -248,5 +277,18 @@ mod tests {
         let text = check_machine(&[ports(half, 3), ports(half + 2, 0)]).unwrap_err().to_string();
         let line = format!("test.toml:{}:", 4 * half + 1);
         assert!(text.contains(&format!("there are {} ports", PORTS_MAX + 2)) && text.contains(&line), "{text}");
+    }
+
+    #[test]
+    fn a_tap_has_no_jumbo_frames() {
+        let checked = |mtu: u32, device: &str| {
+            let port = |n: u32| format!("[[ports]]\nname = \"p{n}\"\n{device} = \"a{n}\"\nrate = \"1Gbps\"\n");
+            let text = format!("[switch]\nmtu = {mtu}\n[buffer]\nsize = \"1MB\"\n{}{}", port(0), port(1));
+            let config = weir_config::parse("test.toml", &text).unwrap();
+            check_length(&config.ports[1].device, &config).map(|found| format!("{}; {}", found.message, found.help))
+        };
+        assert_eq!((checked(1_504, "tap"), checked(9_000, "af_packet")), (None, None));
+        let told = checked(1_505, "tap").expect("too long");
+        assert!(told.contains("1522 B") && told.contains("up to 1523 B") && told.contains("(at most 1504)"), "{told}");
     }
 }

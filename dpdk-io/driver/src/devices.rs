@@ -15,6 +15,7 @@ use weir_units::{BitRate, Span};
 use crate::device_pause::DevicePause;
 use crate::error::DriverError;
 use crate::memory::{NETDEV_GAP_MS, RING_SLOTS, TX_DESCRIPTORS, default_descriptors, rx_descriptors};
+use crate::socket::{self, OpenError};
 
 /// memif's ring has this power of two of places.
 const MEMIF_RING_LOG2: u8 = 10;
@@ -36,6 +37,8 @@ pub struct OpenPort {
     pub rx: RxQueue,
     /// Transmits.
     pub tx: TxQueue,
+    /// Those of the port's queue pairs after the first; only vhost-user ports have any.
+    pub more: Vec<(RxQueue, TxQueue)>,
     /// The port itself, for link, statistics and closing.
     pub port: Port,
 }
@@ -58,9 +61,19 @@ impl Devices {
             let help = help_for(&config.device);
             DriverError::Config(switch.error_at(&key, format!("port {}: {error}", config.name), help))
         };
-        let port = self.attach(&config.device, mtu, config.rate).map_err(at_line)?;
         let descriptors = rx_descriptors(config, self.poll_gap);
-        let mut open = start(port, pool, device_mtu(&config.device, mtu), descriptors).map_err(at_line)?;
+        let mut open = socket::with_access(&config.device, || {
+            let port = self.attach(&config.device, mtu, config.rate)?;
+            start(port, pool, &config.device, mtu, descriptors)
+        })
+        .map_err(|error| match error {
+            OpenError::Port(error) => at_line(error),
+            OpenError::Socket(error) => DriverError::Config(switch.error_at(
+                &key,
+                format!("port {}: {}", config.name, error.message),
+                error.help,
+            )),
+        })?;
         self.take_over_flow_control(switch, config, &key, &mut open.port)?;
         if let Device::AfPacket(netdev) = &config.device
             && let Ok(interface_mtu) = open.port.mtu()
@@ -83,8 +96,14 @@ impl Devices {
 
     /// A device that is no switch's port, for something else in the process. Its hardware is kept out of flow control too.
     pub fn open_device(&mut self, device: &Device, mtu: u16, pool: &Mempool) -> Result<OpenPort, PortError> {
-        let port = self.attach(device, mtu, None)?;
-        let mut open = start(port, pool, device_mtu(device, mtu), default_descriptors(device))?;
+        let mut open = socket::with_access(device, || {
+            let port = self.attach(device, mtu, None)?;
+            start(port, pool, device, mtu, default_descriptors(device))
+        })
+        .map_err(|error| match error {
+            OpenError::Port(error) => error,
+            OpenError::Socket(error) => PortError::Access { device: device.to_string(), reason: error.message },
+        })?;
         let report = open.port.take_over_flow_control();
         tracing::debug!(%device, "flow control: {report}");
         Ok(open)
@@ -102,8 +121,10 @@ impl Devices {
             }
             Device::AfXdp(netdev) => vdev::af_xdp(&name, netdev, 1)?,
             Device::Tap(netdev) => vdev::tap(&name, netdev)?,
-            Device::VhostUser(socket) => vdev::vhost(&name, Path::new(socket), false, 1)?,
-            Device::Memif { socket, id, server } => {
+            Device::VhostUser(vhost) => {
+                vdev::vhost(&name, Path::new(&vhost.socket), vhost.client, u16::from(vhost.queues))?
+            }
+            Device::Memif { socket, id, server, .. } => {
                 let role = if *server { MemifRole::Server } else { MemifRole::Client };
                 vdev::memif(&name, Path::new(socket), *id, role, MEMIF_RING_LOG2)?
             }
@@ -165,16 +186,14 @@ fn device_mtu(device: &Device, mtu: u16) -> Option<u16> {
     matches!(device, Device::Pci(_)).then_some(mtu)
 }
 
-fn start(mut port: Port, pool: &Mempool, mtu: Option<u16>, rx_desc: u16) -> Result<OpenPort, PortError> {
-    let config = DpdkPortConfig { rx_desc, tx_desc: TX_DESCRIPTORS, mtu, ..DpdkPortConfig::new(pool) };
-    let (rx, tx) = port.configure(config)?;
+fn start(mut port: Port, pool: &Mempool, device: &Device, mtu: u16, rx_desc: u16) -> Result<OpenPort, PortError> {
+    let (mtu, queues) = (device_mtu(device, mtu), u16::from(device.queues()));
+    let counts = DpdkPortConfig { rx_queues: queues, tx_queues: queues, ..DpdkPortConfig::new(pool) };
+    let (rx, tx) = port.configure(DpdkPortConfig { rx_desc, tx_desc: TX_DESCRIPTORS, mtu, ..counts })?;
     port.start()?;
-    let missing = || PortError::NotFound("queue 0".to_owned());
-    Ok(OpenPort {
-        rx: rx.into_iter().next().ok_or_else(missing)?,
-        tx: tx.into_iter().next().ok_or_else(missing)?,
-        port,
-    })
+    let mut pairs = rx.into_iter().zip(tx);
+    let (rx, tx) = pairs.next().ok_or_else(|| PortError::NotFound("queue 0".to_owned()))?;
+    Ok(OpenPort { rx, tx, more: pairs.collect(), port })
 }
 
 fn help_for(device: &Device) -> &'static str {

@@ -11,6 +11,9 @@ pub enum DriverError {
     /// The configuration asks for what this machine does not have; points at the line.
     #[error(transparent)]
     Config(#[from] ConfigErrors),
+    /// A device that is no switch's port is another process's, or can't be locked.
+    #[error("{0}")]
+    Taken(String),
     /// DPDK does not start.
     #[error("DPDK does not start: {0}")]
     Eal(#[from] EalError),

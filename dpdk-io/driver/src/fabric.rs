@@ -19,6 +19,7 @@ use crate::device_pause::DevicePause;
 use crate::devices::{Devices, OpenPort};
 use crate::error::DriverError;
 use crate::frame::{Frame, FrameStore};
+use crate::guest_queues::{GuestQueues, GuestWatch};
 use crate::lcore_loop::{self, LcoreStats, LoopControl, Phase, Task};
 use crate::link_rate;
 use crate::link_rate::{LinkRates, port_facts};
@@ -73,6 +74,7 @@ pub struct RunningFabric {
     control: Arc<LoopControl>,
     netdevs: Netdevs,
     rates: LinkRates,
+    guests: GuestWatch,
     lcores: Vec<(u32, LcoreHandle, Arc<LcoreStats>)>,
     switches: Vec<RunningSwitch>,
     other_ports: Vec<Port>,
@@ -101,6 +103,8 @@ pub struct DeviceReport {
     pub stats: Option<PortStats>,
     /// The most frames that stood in its transmit queue, out of the MMU's sight; `None` where it does not tell.
     pub backlog_max: Option<u32>,
+    /// Frames that left by queue 0 as the guest takes none from their own; 0 for a port with one queue.
+    pub queue_fallbacks: u64,
     /// What it lost.
     pub losses: DeviceLosses,
 }
@@ -221,18 +225,19 @@ impl<'a> Fabric<'a> {
         let Halves { lcores, reporter } = switch.into_halves::<Frame>(&placed.plan);
         let (mut rx, mut tx, mut ports) = (Vec::new(), Vec::new(), Vec::new());
         for open in open {
-            let (receive, transmit, port) = match open {
-                Some(OpenPort { rx, tx, port }) => (Some(rx), Some(tx), Some(port)),
-                None => (None, None, None),
-            };
+            let (mut receive, mut transmit, mut port) = (Vec::new(), Vec::new(), None);
+            if let Some(open) = open {
+                (receive, transmit) = std::iter::once((open.rx, open.tx)).chain(open.more).unzip();
+                port = Some(open.port);
+            }
             rx.push(receive);
             tx.push(transmit);
             ports.push(port);
         }
         let backlogs: Vec<_> = ports.iter().map(|_| Arc::new(DeviceBacklog::default())).collect();
         for (lcore, on) in lcores.into_iter().zip(&placed.on) {
-            let rx = take_queues::<RxQueue>(&lcore.role.receives, &mut rx);
-            let tx = take_queues::<TxQueue>(&lcore.role.transmits, &mut tx);
+            let rx = take_queues(&lcore.role.receives, &mut rx);
+            let tx = take_queues(&lcore.role.transmits, &mut tx);
             self.tasks[*on].push(TaskBox(Box::new(SwitchLcore::new(lcore, rx, tx, &backlogs, self.store.clone()))));
         }
         let losses = LossMeters::default();
@@ -252,7 +257,7 @@ impl<'a> Fabric<'a> {
 
     /// The queues of a device that is no switch's port.
     pub fn open_device(&mut self, device: &Device, mtu: u16) -> Result<(RxQueue, TxQueue), PortError> {
-        let OpenPort { rx, tx, port } = self.devices.open_device(device, mtu, &self.store.data)?;
+        let OpenPort { rx, tx, port, .. } = self.devices.open_device(device, mtu, &self.store.data)?;
         self.other_ports.push(port);
         Ok((rx, tx))
     }
@@ -285,6 +290,7 @@ impl<'a> Fabric<'a> {
             control: control.clone(),
             netdevs: Netdevs::new(self.switches.iter().map(|switch| switch.interfaces.clone()).collect()),
             rates: LinkRates::default(),
+            guests: GuestWatch::default(),
             lcores: Vec::new(),
             switches: self.switches,
             other_ports: self.other_ports,
@@ -374,7 +380,7 @@ impl RunningFabric {
         for (index, switch) in self.switches.iter().enumerate() {
             for (state, (number, port)) in switch.shared.ports().iter().zip(switch.ports.iter().enumerate()) {
                 let Some(Ok(mut link)) = port.as_ref().map(Port::link) else { continue };
-                link.up &= !self.netdevs.is_gone(index, number);
+                link.up &= self.netdevs.has_link(index, number);
                 let (id, config) = (PortId(number as u16), &switch.config.ports[number]);
                 let comes_up = link.up && !state.link_up();
                 if let Some(rate) = asks.rate(config, &link, comes_up)
@@ -400,6 +406,20 @@ impl RunningFabric {
         changed
     }
 
+    /// Which queues the guests at vhost-user ports have enabled by now, where that has changed since the last call and is to be
+    /// told.
+    pub fn guest_queues(&self) -> Vec<GuestQueues> {
+        let mut news = Vec::new();
+        for (index, switch) in self.switches.iter().enumerate() {
+            for (number, (port, config)) in switch.ports.iter().zip(&switch.config.ports).enumerate() {
+                let Some(peers) = port.as_ref().and_then(Port::peer_queues) else { continue };
+                let id = PortId(number as u16);
+                news.extend(self.guests.news((index, id), GuestQueues::of(index, id, config.device.queues(), peers)));
+            }
+        }
+        news
+    }
+
     /// What the device of each port of switch `index` lost since the start; nothing for a clone. To be called every second or
     /// so, see [`weir_dpdk_io::LossMeter::read`].
     pub fn device_losses(&self, index: usize) -> Vec<DeviceLosses> {
@@ -413,7 +433,8 @@ impl RunningFabric {
         let report = |((port, backlog), losses): ((&Option<Port>, &Arc<DeviceBacklog>), DeviceLosses)| {
             let frames = backlog.frames_max();
             let stats = port.as_ref().and_then(|port| port.stats().ok());
-            DeviceReport { stats, backlog_max: (frames > 0).then_some(frames), losses }
+            let queue_fallbacks = backlog.fallbacks();
+            DeviceReport { stats, backlog_max: (frames > 0).then_some(frames), queue_fallbacks, losses }
         };
         switch.ports.iter().zip(&switch.backlogs).zip(self.device_losses(index)).map(report).collect()
     }
@@ -490,6 +511,6 @@ fn idlest(switches: &[SwitchConfig]) -> Idle {
     policies.min_by_key(|idle| *idle as u8).unwrap_or(Idle::Yield)
 }
 
-fn take_queues<Q>(ports: &[PortId], queues: &mut [Option<Q>]) -> Vec<(PortId, Q)> {
-    ports.iter().filter_map(|port| Some((*port, queues[port.index()].take()?))).collect()
+fn take_queues<Q>(ports: &[PortId], queues: &mut [Vec<Q>]) -> Vec<(PortId, Vec<Q>)> {
+    ports.iter().map(|port| (*port, std::mem::take(&mut queues[port.index()]))).collect()
 }

@@ -1,10 +1,12 @@
 //! An mbuf as the switch core sees a packet.
 
 use weir_dpdk_io::{Mbuf, Mempool};
-use weir_flowctl::frame::ControlFrame;
-use weir_switch_core::packet::Parsed;
-use weir_switch_core::{Packet, PacketStore, Telemetry, parse, trailer};
+use weir_switch_core::{Packet, PacketStore};
 use weir_units::MacAddr;
+use weir_wire::ethernet::Parsed;
+use weir_wire::mac_control::ControlFrame;
+use weir_wire::trailer::{self, Telemetry};
+use weir_wire::{ethernet, flow_hash};
 
 /// A frame in an mbuf.
 #[derive(Debug)]
@@ -24,20 +26,20 @@ impl Packet for Frame {
 
     #[inline]
     fn parse(&self) -> Parsed {
-        parse::parse(self.0.data())
+        ethernet::parse(self.0.data())
     }
 
     #[inline]
     fn source(&self) -> MacAddr {
-        parse::source(self.0.data())
+        ethernet::source(self.0.data())
     }
 
     fn mark_ce(&mut self) -> bool {
-        parse::mark_ce(self.0.data_mut())
+        ethernet::mark_ce(self.0.data_mut())
     }
 
     fn flow_hash(&self) -> u32 {
-        parse::flow_hash(self.0.data())
+        flow_hash::flow_hash(self.0.data())
     }
 
     #[inline]

@@ -1,27 +1,47 @@
 //! One device, one instance: locks on what a configuration takes, and sockets that dead instances left.
 
 use std::collections::BTreeSet;
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::collections::btree_map::{BTreeMap, Entry};
+use std::fs;
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
-use weir_config::{ConfigErrors, Device, SwitchConfig};
+use weir_config::{ConfigErrors, Device, SwitchConfig, VhostUser};
+
+use crate::device_lock::{DeviceLock, Holder, LockError};
+use crate::error::DriverError;
 
 /// Locks on the interfaces, NICs and sockets of a configuration. The kernel gives them back however the process ends.
 #[derive(Debug)]
 pub struct DeviceLocks {
-    _files: Vec<File>,
+    /// What is locked, with its lock.
+    locks: BTreeMap<String, DeviceLock>,
+}
+
+impl DeviceLocks {
+    /// Takes one more device, that of no switch's port; an error says who has it, and what to do.
+    pub fn claim(&mut self, device: &Device) -> Result<(), DriverError> {
+        let refuse = |obstacle| {
+            let (message, help) = told(device, &obstacle);
+            DriverError::Taken(format!("{message}; {help}"))
+        };
+        let Some(key) = key_of(device) else { return Ok(()) };
+        if let Entry::Vacant(free) = self.locks.entry(key) {
+            let lock = DeviceLock::take(free.key()).map_err(|error| refuse(Obstacle::Locked(error)))?;
+            free.insert(lock);
+        }
+        Ok(())
+    }
 }
 
 /// What is in the way of taking a device.
 #[derive(Debug, PartialEq, Eq)]
 enum Obstacle {
-    /// Another instance has it; its process, if it told.
-    Taken(Option<u32>),
+    /// Its lock can't be had: another instance has it, or something is wrong with the lock.
+    Locked(LockError),
     /// Somebody who is no instance of Weir listens on the socket.
     Listened,
     /// There is something at the socket's path that is no socket.
@@ -55,7 +75,7 @@ pub fn check_devices(switches: &[SwitchConfig]) -> Result<Vec<PathBuf>, ConfigEr
 }
 
 fn take(switches: &[SwitchConfig]) -> Result<DeviceLocks, ConfigErrors> {
-    let (mut files, mut errors, mut taken) = (Vec::new(), Vec::new(), BTreeSet::new());
+    let (mut locks, mut errors, mut taken) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
     for switch in switches {
         for (index, port) in switch.ports.iter().enumerate() {
             let Some(key) = key_of(&port.device) else { continue };
@@ -63,9 +83,15 @@ fn take(switches: &[SwitchConfig]) -> Result<DeviceLocks, ConfigErrors> {
             if !taken.insert(key.clone()) {
                 continue;
             }
-            match lock(&lock_directory(), &key) {
-                Ok(file) => files.push(file),
-                Err(obstacle) => errors.push(error_at(switch, index, &obstacle)),
+            if is_no_socket(&port.device) {
+                errors.push(error_at(switch, index, &Obstacle::NoSocket));
+                continue;
+            }
+            match DeviceLock::take(&key) {
+                Ok(lock) => {
+                    locks.insert(key, lock);
+                }
+                Err(error) => errors.push(error_at(switch, index, &Obstacle::Locked(error))),
             }
         }
     }
@@ -80,19 +106,31 @@ fn take(switches: &[SwitchConfig]) -> Result<DeviceLocks, ConfigErrors> {
             }
         }
     }
-    ConfigErrors::joined(errors).map_or(Ok(DeviceLocks { _files: files }), Err)
+    ConfigErrors::joined(errors).map_or(Ok(DeviceLocks { locks }), Err)
 }
 
 fn error_at(switch: &SwitchConfig, index: usize, obstacle: &Obstacle) -> ConfigErrors {
     let port = &switch.ports[index];
     let device = &port.device;
-    let (message, help) = match obstacle {
-        Obstacle::Taken(Some(pid)) => (
-            format!("another weir has {device}: process {pid}"),
-            format!("end it (kill {pid}), or give the port another device"),
-        ),
-        Obstacle::Taken(None) => {
+    let (message, help) = told(device, obstacle);
+    switch.error_at(&format!("ports[{index}].{}", device.key()), message, help)
+}
+
+/// What is in the way of taking a device, and what to do about it.
+fn told(device: &Device, obstacle: &Obstacle) -> (String, String) {
+    match obstacle {
+        Obstacle::Locked(LockError::Held(Some(Holder { pid, command }))) => {
+            let who = match command.as_deref() {
+                None | Some("weir") => format!("another weir has {device}: process {pid}"),
+                Some(other) => format!("{device} is taken: process {pid} ({other})"),
+            };
+            (who, format!("end it (kill {pid}), or give the port another device"))
+        }
+        Obstacle::Locked(LockError::Held(None)) => {
             (format!("another weir has {device}"), "end it, or give the port another device".to_owned())
+        }
+        Obstacle::Locked(LockError::Failed { what, help }) => {
+            (format!("{device} can't be taken: {what}"), help.clone())
         }
         Obstacle::Listened => {
             (format!("another program listens on {device}"), "end it, or give the port another path".to_owned())
@@ -103,10 +141,9 @@ fn error_at(switch: &SwitchConfig, index: usize, obstacle: &Obstacle) -> ConfigE
         ),
         Obstacle::Failed(error) => (
             format!("{device} can't be taken: {error}"),
-            format!("is the directory {} writable?", lock_directory().display()),
+            "may this user look at the socket, and at its directory?".to_owned(),
         ),
-    };
-    switch.error_at(&format!("ports[{index}].{}", device.key()), message, help)
+    }
 }
 
 /// What two instances must not both have, as a file's name; `None` for devices that are nobody else's.
@@ -117,10 +154,14 @@ fn key_of(device: &Device) -> Option<String> {
             format!("netdev-{namespace}-{name}")
         }
         Device::Pci(pci) => format!("pci-{}", pci.address),
-        Device::VhostUser(socket) | Device::Memif { socket, server: true, .. } => {
+        // A vhost-user socket is one guest's, whichever side makes it.
+        Device::VhostUser(VhostUser { socket, .. }) | Device::Memif { socket, server: true, .. } => {
             format!("socket-{}", canonical(Path::new(socket)).display())
         }
-        Device::Memif { .. } | Device::Ring(_) | Device::Pcap { .. } | Device::Null { .. } | Device::CloneOf(_) => {
+        Device::Memif { socket, id, server: false, .. } => {
+            format!("memif-{id}-{}", canonical(Path::new(socket)).display())
+        }
+        Device::Ring(_) | Device::Pcap { .. } | Device::Null { .. } | Device::CloneOf(_) => {
             return None;
         }
     };
@@ -138,6 +179,16 @@ fn key_of(device: &Device) -> Option<String> {
     Some(format!("{}-{digest:016x}", &name[..KEY_BYTES_MAX]))
 }
 
+/// Whether a device would connect to a file that is no socket. Its not being there yet is as it should be.
+fn is_no_socket(device: &Device) -> bool {
+    let (Device::VhostUser(VhostUser { socket, client: true, .. }) | Device::Memif { socket, server: false, .. }) =
+        device
+    else {
+        return false;
+    };
+    fs::metadata(socket).is_ok_and(|file| !file.file_type().is_socket())
+}
+
 /// The path with links in its directory resolved; the file itself need not be there.
 fn canonical(path: &Path) -> PathBuf {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -151,45 +202,11 @@ fn sockets(switches: &[SwitchConfig]) -> impl Iterator<Item = (&SwitchConfig, us
     switches
         .iter()
         .flat_map(|switch| switch.ports.iter().enumerate().map(move |(index, port)| (switch, index, port)))
-        .filter_map(|(switch, index, port)| match &port.device {
-            Device::VhostUser(socket) | Device::Memif { socket, server: true, .. } => {
-                Some((switch, index, PathBuf::from(socket)))
-            }
-            _ => None,
+        .filter_map(|(switch, index, port)| {
+            let (socket, _) = port.device.own_socket()?;
+            Some((switch, index, PathBuf::from(socket)))
         })
         .filter(move |(_, _, socket)| seen.insert(canonical(socket)))
-}
-
-fn lock(directory: &Path, key: &str) -> Result<File, Obstacle> {
-    let failed = |error: io::Error| Obstacle::Failed(error.to_string());
-    DirBuilder::new().recursive(true).mode(0o755).create(directory).map_err(failed)?;
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false).mode(0o644);
-    let mut file = options.custom_flags(OFlags::NOFOLLOW.bits() as i32).open(directory.join(key)).map_err(failed)?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => {}
-        Err(Errno::WOULDBLOCK) => {
-            let mut pid = String::new();
-            file.read_to_string(&mut pid).map_err(failed)?;
-            return Err(Obstacle::Taken(pid.trim().parse().ok()));
-        }
-        Err(error) => return Err(failed(error.into())),
-    }
-    // The file stays when the lock goes: whoever opened it meanwhile must not hold a lock on a file without a name.
-    let told = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
-    told.map_err(failed)?;
-    Ok(file)
-}
-
-/// Where all instances look: root's in `/run/weir`, a user's in their runtime directory or below `/tmp`.
-fn lock_directory() -> PathBuf {
-    if rustix::process::geteuid().is_root() {
-        return PathBuf::from("/run/weir");
-    }
-    std::env::var_os("XDG_RUNTIME_DIR").filter(|directory| Path::new(directory).is_dir()).map_or_else(
-        || std::env::temp_dir().join(format!("weir-{}", rustix::process::geteuid().as_raw())),
-        |directory| PathBuf::from(directory).join("weir"),
-    )
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -228,17 +245,9 @@ const KEY_BYTES_MAX: usize = 200;
 mod tests {
     use std::os::unix::net::UnixListener;
 
-    use super::*;
+    use weir_config::SocketAccess;
 
-    #[test]
-    fn a_device_is_locked_until_its_file_is_closed() {
-        let directory = tempfile::tempdir().unwrap();
-        let first = lock(directory.path(), "pci-x").unwrap();
-        assert_eq!(lock(directory.path(), "pci-x").unwrap_err(), Obstacle::Taken(Some(std::process::id())));
-        assert!(lock(directory.path(), "pci-y").is_ok());
-        drop(first);
-        assert!(lock(directory.path(), "pci-x").is_ok());
-    }
+    use super::*;
 
     #[test]
     fn sockets_are_told_apart() {
@@ -258,9 +267,16 @@ mod tests {
     fn keys_are_of_the_thing_and_not_of_its_driver() {
         let key = |device| key_of(&device).unwrap();
         assert_eq!(key(Device::AfPacket("v0".into())), key(Device::AfXdp("v0".into())));
-        assert_eq!(key(Device::VhostUser("/tmp/../tmp/a".into())), key(Device::VhostUser("/tmp/a".into())));
-        assert_ne!(key(Device::VhostUser("/tmp/a".into())), key(Device::VhostUser("/tmp/b".into())));
-        assert!(key(Device::VhostUser(format!("/tmp/{}", "/x".repeat(400)))).len() < 255);
+        let server = |path: &str| Device::VhostUser(VhostUser::server(path));
+        assert_eq!(key(server("/tmp/../tmp/a")), key(server("/tmp/a")));
+        assert_ne!(key(server("/tmp/a")), key(server("/tmp/b")));
+        assert!(key(server(&format!("/tmp/{}", "/x".repeat(400)))).len() < 255);
+        let client = Device::VhostUser(VhostUser { client: true, ..VhostUser::server("/tmp/a") });
+        assert_eq!(key(client), key(server("/tmp/a")));
+        let memif = |id, server| Device::Memif { socket: "/tmp/m".into(), id, server, access: SocketAccess::default() };
+        assert_eq!(key(memif(0, true)), key(memif(1, true)));
+        assert_ne!(key(memif(0, true)), key(memif(0, false)));
+        assert_ne!(key(memif(0, false)), key(memif(1, false)));
         assert_eq!(key_of(&Device::Ring("a".into())), None);
     }
 }

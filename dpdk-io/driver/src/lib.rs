@@ -50,11 +50,13 @@
 mod catch_up;
 mod checks;
 mod cpu_use;
+mod device_lock;
 mod device_pause;
 pub mod devices;
 mod error;
 mod fabric;
 mod frame;
+mod guest_queues;
 mod instance;
 mod lcore_loop;
 mod link_rate;
@@ -66,6 +68,7 @@ mod placement;
 pub mod poll_gap;
 mod poll_gaps;
 mod replay;
+mod socket;
 mod switch_lcore;
 pub mod trial;
 
@@ -77,6 +80,7 @@ pub use fabric::{
     DeviceReport, Fabric, FabricOptions, RunningFabric, Runtime, Stopped, pci_addresses, pci_addresses_of,
 };
 pub use frame::{Frame, FrameStore};
+pub use guest_queues::GuestQueues;
 pub use instance::{DeviceLocks, check_devices, claim_devices};
 pub use lcore_loop::{LcoreStats, LoopControl, Phase, Task};
 pub use losses::loss_knowledge;

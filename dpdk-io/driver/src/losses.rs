@@ -49,6 +49,8 @@ pub fn loss_knowledge(device: &Device) -> Option<&'static DriverKnowledge> {
 
 #[cfg(test)]
 mod tests {
+    use weir_config::{SocketAccess, VhostUser};
+
     use super::*;
 
     #[test]
@@ -57,8 +59,8 @@ mod tests {
             Device::AfPacket("a".into()),
             Device::AfXdp("a".into()),
             Device::Tap("a".into()),
-            Device::VhostUser("a".into()),
-            Device::Memif { socket: "a".into(), id: 0, server: true },
+            Device::VhostUser(VhostUser::server("a")),
+            Device::Memif { socket: "a".into(), id: 0, server: true, access: SocketAccess::default() },
             Device::Ring("a".into()),
             Device::Pcap { rx: None, tx: None, infinite: false },
             Device::Null { frame_bytes: 60 },

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use weir_dpdk_io::{NetdevEvent, NetdevEvents};
+use weir_dpdk_io::{Interface, NetdevEvent, NetdevEvents};
 
 /// What became of the interface below a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,9 +58,13 @@ impl Netdevs {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).gone[switch][port] = false;
     }
 
-    /// Whether the interface that the port was attached to is no more.
-    pub(crate) fn is_gone(&self, switch: usize, port: usize) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).gone[switch][port]
+    /// Whether the interface that the port is attached to is there, switched on and has a carrier, as far as it is watched. Not all
+    /// of DPDK's drivers tell: one for AF_XDP says that every link is up.
+    pub(crate) fn has_link(&self, switch: usize, port: usize) -> bool {
+        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let interface = state.ports[switch][port].as_deref().zip(state.events.as_ref());
+        let is_up = interface.is_none_or(|(name, events)| events.interface(name).is_some_and(Interface::is_up));
+        is_up && !state.gone[switch][port]
     }
 }
 

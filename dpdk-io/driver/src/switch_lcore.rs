@@ -1,13 +1,13 @@
 //! One lcore's part of one switch: its halves, and the queues of its ports.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use weir_dpdk_io::{Batch, Clock, RxQueue, TxQueue};
-use weir_flowctl::frame::ControlFrame;
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::{BURST_MAX, Burst, Lcore, PacketStore, PortOutput};
 use weir_units::{MacAddr, PortId, Time};
+use weir_wire::mac_control::ControlFrame;
 
 use crate::frame::{Frame, FrameStore};
 use crate::lcore_loop::{Phase, Task};
@@ -37,26 +37,52 @@ struct World {
 /// A port's way out.
 #[derive(Debug)]
 struct Output {
+    /// Queue 0, by which all leaves where there are no more.
     queue: TxQueue,
-    /// `None` where the device does not tell.
-    backlog: Option<Arc<DeviceBacklog>>,
+    /// Queue 1 and those after it.
+    more: Box<[TxQueue]>,
+    /// Whether the device tells of its backlog.
+    has_backlog: bool,
+    told: Arc<DeviceBacklog>,
 }
 
-/// The most frames that stood in a device's own transmit queue, where no counter of the MMU sees them.
+/// What becomes of frames at a device's own transmit queues, where no counter of the MMU sees them.
 #[derive(Debug, Default)]
-pub struct DeviceBacklog(AtomicU32);
+pub struct DeviceBacklog {
+    frames_max: AtomicU32,
+    fallbacks: AtomicU64,
+}
 
 impl DeviceBacklog {
-    /// The most frames so far.
+    /// The most frames that stood in a queue so far.
     pub fn frames_max(&self) -> u32 {
-        self.0.load(Ordering::Relaxed)
+        self.frames_max.load(Ordering::Relaxed)
+    }
+
+    /// Frames that left by queue 0 as their own was not enabled.
+    pub fn fallbacks(&self) -> u64 {
+        self.fallbacks.load(Ordering::Relaxed)
     }
 
     /// One lcore writes.
     fn note(&self, frames: u32) {
-        if frames > self.0.load(Ordering::Relaxed) {
-            self.0.store(frames, Ordering::Relaxed);
+        if frames > self.frames_max.load(Ordering::Relaxed) {
+            self.frames_max.store(frames, Ordering::Relaxed);
         }
+    }
+
+    /// One lcore writes.
+    fn note_fallbacks(&self, frames: usize) {
+        self.fallbacks.store(self.fallbacks.load(Ordering::Relaxed) + frames as u64, Ordering::Relaxed);
+    }
+}
+
+impl Output {
+    fn new(mut queues: Vec<TxQueue>, told: &Arc<DeviceBacklog>) -> Output {
+        assert!(!queues.is_empty(), "a port that is transmitted on has a queue");
+        let more = queues.split_off(1).into();
+        let queue = queues.remove(0);
+        Output { has_backlog: queue.backlog().is_some(), queue, more, told: told.clone() }
     }
 }
 
@@ -65,17 +91,17 @@ impl SwitchLcore {
     /// the ports that it transmits on; `backlogs` are all ports'.
     pub fn new(
         halves: Lcore<Frame>,
-        rx: Vec<(PortId, RxQueue)>,
-        tx: Vec<(PortId, TxQueue)>,
+        rx: Vec<(PortId, Vec<RxQueue>)>,
+        tx: Vec<(PortId, Vec<TxQueue>)>,
         backlogs: &[Arc<DeviceBacklog>],
         store: FrameStore,
     ) -> SwitchLcore {
         let ports = tx.iter().map(|(port, _)| port.index() + 1).max().unwrap_or(0);
         let mut by_port: Vec<Option<Output>> = (0..ports).map(|_| None).collect();
-        for (port, queue) in tx {
-            let backlog = queue.backlog().map(|_| backlogs[port.index()].clone());
-            by_port[port.index()] = Some(Output { queue, backlog });
+        for (port, queues) in tx {
+            by_port[port.index()] = Some(Output::new(queues, &backlogs[port.index()]));
         }
+        let rx = rx.into_iter().flat_map(|(port, queues)| queues.into_iter().map(move |queue| (port, queue))).collect();
         let world = World { store, tx: by_port, batch: Batch::new() };
         SwitchLcore { halves, rx, world, batch: Batch::new(), burst: Burst::new() }
     }
@@ -179,10 +205,35 @@ impl PortOutput<Frame> for World {
             assert!(self.batch.push(frame.0).is_ok(), "a burst fits a batch");
         }
         let sent = output.queue.send(&mut self.batch);
-        if let Some(backlog) = &output.backlog {
-            backlog.note(output.queue.backlog().unwrap_or(0));
+        if output.has_backlog {
+            output.told.note(output.queue.backlog().unwrap_or(0));
         }
         burst.extend(self.batch.drain().map(Frame));
+        sent
+    }
+
+    fn transmit_by(&mut self, port: PortId, queue: u8, burst: &mut Burst<Frame>, limit: usize) -> usize {
+        let Some(output) = &mut self.tx[port.index()] else { unreachable!("a port transmitted on elsewhere") };
+        let own = usize::from(queue).checked_sub(1).map(|after_first| &mut output.more[after_first]);
+        let (by, is_fallback) = match own {
+            Some(own) if own.is_enabled() => (own, false),
+            // The guest takes nothing from there.
+            Some(_) => (&mut output.queue, true),
+            None => (&mut output.queue, false),
+        };
+        for frame in burst.drain(..limit) {
+            assert!(self.batch.push(frame.0).is_ok(), "a burst fits a batch");
+        }
+        let sent = by.send(&mut self.batch);
+        if is_fallback && sent > 0 {
+            output.told.note_fallbacks(sent);
+        }
+        if !self.batch.is_empty() {
+            // What is left goes before what was not offered.
+            let not_offered = std::mem::take(burst);
+            burst.extend(self.batch.drain().map(Frame));
+            burst.extend(not_offered);
+        }
         sent
     }
 }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use weir_config::SwitchConfig;
 use weir_dpdk_io::{Batch, IoAddresses, Link, MAX_BURST, Mbuf, Mempool, PauseState, PortStats};
-use weir_flowctl::frame::{ControlFrame, PfcFrame};
 use weir_units::MacAddr;
+use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
 use crate::device_pause::DevicePause;
 use crate::devices::{Devices, OpenPort};
@@ -141,8 +141,8 @@ pub fn try_ports(runtime: &Runtime, switch: &SwitchConfig, cpus: &[u32]) -> Resu
         hugepages: runtime.eal().has_hugepages(),
         addresses: runtime.eal().io_addresses(),
     };
-    for OpenPort { rx, tx, port } in [a, b] {
-        drop((rx, tx));
+    for OpenPort { rx, tx, more, port } in [a, b] {
+        drop((rx, tx, more));
         port.close()?;
     }
     Ok(report)

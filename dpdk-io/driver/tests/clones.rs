@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use common::{Sender, Tally};
 use weir_config::SwitchConfig;
 use weir_dpdk_driver::{Fabric, FabricOptions, Memory, Phase, Placement, Runtime, Task};
 use weir_dpdk_io::{Batch, Clock, RingEnd, cpu};
 use weir_units::{BitRate, Bytes, PortId};
+
+use common::{Sender, Tally};
 
 const CLONES: usize = 5;
 const COPIES: usize = CLONES + 1;

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use common::{Receiver, Sender, Tally};
 use weir_config::SwitchConfig;
 use weir_dpdk_driver::{Fabric, FabricOptions, Memory, Placement, Runtime, Stopped};
 use weir_dpdk_io::cpu;
 use weir_switch_core::counters::DropReason;
 use weir_units::{BitRate, Bytes};
+
+use common::{Receiver, Sender, Tally};
 
 const SENDERS: u8 = 8;
 /// Ten million frames where the build is fast enough for them.

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use common::{Receiver, Sender, Tally};
 use weir_dpdk_driver::{Fabric, FabricOptions, Memory, Placement, Runtime};
 use weir_dpdk_io::cpu;
 use weir_switch_core::counters::DropReason;
 use weir_units::BitRate;
+
+use common::{Receiver, Sender, Tally};
 
 const CONFIG: &str = r#"
 [switch]

@@ -1,13 +1,13 @@
 //! From the ring into mbufs.
 
+use std::sync::Arc;
+
 use crate::batch::Batch;
 use crate::mbuf::Mbuf;
 use crate::mempool::Mempool;
 use crate::netdev::checksum;
 use crate::netdev::counters::Counters;
 use crate::netdev::ring::{Received, RxRing};
-
-use std::sync::Arc;
 
 /// The receiving part of a netdev port.
 #[derive(Debug)]

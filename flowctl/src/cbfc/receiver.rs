@@ -1,11 +1,10 @@
 //! The downstream side: counts blocks and advertises the limit.
 
-use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
-
 use weir_units::{BitRate, Bytes, CLASSES, Class, Span, Time};
+use weir_wire::mac_control::{self, CreditFrame};
 
 use super::{BLOCK, CONFIRMATIONS, ahead, blocks};
-use crate::frame::{self, CreditFrame};
+use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// The blocks of a port's eight classes, as received and as freed.
 ///
@@ -22,7 +21,7 @@ pub struct Receiver {
 struct Account {
     /// ABR: blocks received since the link's start.
     received: AtomicU32,
-    /// How often `received` was set to what the peer says.
+    /// How often `received` was set to what the peer says, or to 0.
     resyncs: AtomicU32,
     /// How far `received` was ahead of the peer's count when that was last told, and in how many messages in a row.
     ahead_by: AtomicU32,
@@ -101,6 +100,12 @@ impl Receiver {
         confirmed
     }
 
+    /// Counts from 0 again, as at the link's start; what is held still is taken by the next [`Receiver::settle`]. Called by the
+    /// transmitter, when nothing comes in: an arrival that is being counted may undo it, and then the peer's count sets it right.
+    pub fn forget(&self) {
+        self.classes.iter().for_each(|account| account.set_received(0));
+    }
+
     /// How often a class's count of arrivals was set to what the peer says that it sent.
     pub fn resyncs(&self) -> u64 {
         self.resyncs.load(Ordering::Relaxed)
@@ -130,7 +135,7 @@ impl Receiver {
     pub fn frame(&self, classes: u8) -> Option<CreditFrame> {
         let mut limits = [0; CLASSES];
         Class::in_mask(classes).for_each(|class| limits[class.index()] = self.limit(class));
-        (classes != 0).then_some(CreditFrame { enabled: classes, limits, account: frame::Account::None })
+        (classes != 0).then_some(CreditFrame { enabled: classes, limits, account: mac_control::Account::None })
     }
 
     /// Starts all counts at `count`, for tests of the wrap.
@@ -163,7 +168,8 @@ impl Account {
         // Release; pairs with Acquire in `settle`, as in `handle_arrivals`.
         self.received.store(received, Ordering::Release);
         // Release; pairs with Acquire in `settle`: after the count that it stands for.
-        self.resyncs.store(self.resyncs.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
+        // One operation, as the transmitter does it too.
+        self.resyncs.fetch_add(1, Ordering::Release);
     }
 }
 
@@ -201,8 +207,8 @@ impl Advertiser {
             return None;
         }
         let account = match self.turn {
-            None => frame::Account::Buffer { blocks: receiver.capacity() },
-            Some(class) => frame::Account::Sent { class, blocks: sent(class) },
+            None => mac_control::Account::Buffer { blocks: receiver.capacity() },
+            Some(class) => mac_control::Account::Sent { class, blocks: sent(class) },
         };
         receiver.frame(self.classes).map(|frame| CreditFrame { account, ..frame })
     }
@@ -214,6 +220,11 @@ impl Advertiser {
         self.due_at = if next > now { next } else { now.saturating_add(self.period) };
         let later = |class: &Class| self.turn.is_none_or(|turn| turn.index() < class.index());
         self.turn = Class::in_mask(self.classes).find(later);
+    }
+
+    /// As at the start, at which the first message is due at `at`.
+    pub(crate) fn restart(&mut self, at: Time) {
+        (self.due_at, self.turn) = (at, None);
     }
 
     /// When the next message is due.

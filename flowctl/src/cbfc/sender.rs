@@ -1,11 +1,10 @@
 //! The upstream side: what the peer's credit still allows.
 
-use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
-
 use weir_units::{Bytes, CLASSES, Class};
+use weir_wire::mac_control::{Account, CreditFrame};
 
 use super::{BLOCK, CONFIRMATIONS, ahead, blocks};
-use crate::frame::{Account, CreditFrame};
+use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// The credit of a port's eight classes.
 ///
@@ -89,7 +88,8 @@ impl Sender {
         let credit = &self.classes[class.index()];
         // What is sent first: a limit seen later is at most further on.
         let sent = credit.sent.load(Ordering::Relaxed);
-        ahead(credit.limit.load(Ordering::Relaxed), sent).unwrap_or(0)
+        // Bounded here too: a limit of the counts before `forget` may still be stored after it.
+        ahead(credit.limit.load(Ordering::Relaxed), sent).unwrap_or(0).min(self.buffer)
     }
 
     /// Whether a frame of this length (without FCS) may be sent.
@@ -104,6 +104,17 @@ impl Sender {
         let sent = &self.classes[class.index()].sent;
         // One writer, as above.
         sent.store(sent.load(Ordering::Relaxed).wrapping_add(blocks(frame_bytes)), Ordering::Relaxed);
+    }
+
+    /// No credit, and counts from 0, as at the link's start. Called by the transmitter. A message that is being handled
+    /// meanwhile may stay; then the next ones set the limit right.
+    pub fn forget(&self) {
+        self.peers_buffer.store(self.buffer, Ordering::Relaxed);
+        for credit in &self.classes {
+            credit.sent.store(0, Ordering::Relaxed);
+            credit.limit.store(0, Ordering::Relaxed);
+            credit.behind.store(0, Ordering::Relaxed);
+        }
     }
 
     /// FCTBS, for [`Receiver::handle_sent_total`](super::Receiver::handle_sent_total).

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use proptest::prelude::*;
 use weir_units::{BitRate, Class, Span, Time};
+use weir_wire::mac_control::{Account, CreditFrame};
 
 use super::*;
-use crate::frame::{Account, CreditFrame};
 
 const CLASS: Class = Class::new(3);
 const MASK: u8 = 0b1000;

@@ -5,9 +5,9 @@
 //! messages leave room for data; that time adds to the feedback delay.
 
 use weir_units::{BitRate, Bytes, CLASSES, Class, Span, Time};
+use weir_wire::mac_control::QueueFrame;
 
 use super::{Mapping, Rates};
-use crate::frame::QueueFrame;
 
 /// The downstream side: says which frame is due for the queues' lengths.
 ///
@@ -68,6 +68,11 @@ impl Generator {
         self.refresh_at = now.saturating_add(self.refresh);
     }
 
+    /// As at the start, at which the first message is due at `at`.
+    pub(crate) fn restart(&mut self, at: Time) {
+        (self.told, self.free_at, self.refresh_at) = ([0; CLASSES], at, at);
+    }
+
     /// When a frame may be due though nothing changes after `now`: one for what changed too soon after the last frame, or the
     /// last one again.
     pub fn next_wakeup(&self, now: Time) -> Time {
@@ -104,6 +109,11 @@ impl Adjuster {
             let queue = Bytes::new(u64::from(frame.lengths[class.index()]));
             self.rates.set(class, self.mapping.rate(queue), now.saturating_add(self.ageing));
         }
+    }
+
+    /// All classes at the line rate from `now` on: called by the transmitter.
+    pub fn forget(&self, now: Time) {
+        self.rates.forget(now);
     }
 
     /// What the classes may send at.

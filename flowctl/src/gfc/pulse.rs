@@ -1,10 +1,9 @@
 //! GFC toward a peer that only knows PFC: its mean rate is set by the width of pauses. No paper has this.
 
-use crate::sync::{AtomicU32, Ordering};
-
 use weir_units::{BitRate, Bytes, CLASSES, Class, Span, Time};
+use weir_wire::mac_control::PfcFrame;
 
-use crate::frame::PfcFrame;
+use crate::sync::{AtomicU32, Ordering};
 use crate::{Quantum, wire_bytes};
 
 /// Makes a peer that obeys PFC send at a mean rate R: in each period P it is paused for `P·(1 − R/C)`, from the period's start.
@@ -167,6 +166,13 @@ impl Pulse {
             }
         }
         self.arrived = arrived;
+    }
+
+    /// As at the start, with the first period from `at` on.
+    pub(crate) fn restart(&mut self, at: Time) {
+        (self.period_ends, self.began) = (at, at);
+        (self.owed, self.paused, self.overrun) = ([Span::ZERO; CLASSES], [Span::ZERO; CLASSES], [Span::ZERO; CLASSES]);
+        self.told = [(self.line, 0); CLASSES];
     }
 
     /// When the next period may start. Without a class slower than the line nothing is due then.

@@ -1,18 +1,17 @@
 //! The rates that a port's peer allows its classes.
 
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
-
 use weir_units::{BitRate, CLASSES, Class, Time};
 
 use crate::RATE_MIN;
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// The rate of each class's limiter, handed from the lcore that receives a port's messages to the one that transmits.
 ///
 /// A rate below the line's holds until a time, which each message of the peer puts off: [`Rates::at`]. So a class is never held
 /// down by a peer that has gone, or never spoke GFC.
 ///
-/// One writer. The transmitter asks [`Rates::version`] at each poll, one load, and only when it has moved, or a rate's time has
-/// come, sets its limiters. It may see a rate a poll late, as it may see a message a poll late.
+/// One writer; the transmitter only ends rates, where a link goes. It asks [`Rates::version`] at each poll, one load, and only when
+/// that has moved, or a rate's time has come, sets its limiters. It may see a rate a poll late, as it may see a message a poll late.
 #[derive(Debug)]
 pub struct Rates {
     line: BitRate,
@@ -74,10 +73,24 @@ impl Rates {
         // One writer, so load and store need not be one operation.
         if self.rates[class.index()].load(Ordering::Relaxed) != rate.as_bps() {
             self.rates[class.index()].store(rate.as_bps(), Ordering::Relaxed);
-            let next = self.version.load(Ordering::Relaxed).wrapping_add(1);
-            // Release; pairs with Acquire in `version`.
-            self.version.store(next, Ordering::Release);
+            self.move_version();
         }
+    }
+
+    /// What was told ends at `now`, as if it had aged: all classes have the line rate. Called by the transmitter; a rate that is
+    /// being set meanwhile holds or ends, and is never without an end.
+    pub(super) fn forget(&self, now: Time) {
+        for until in &self.until {
+            if until.load(Ordering::Relaxed) != Time::NEVER.as_picos() {
+                until.fetch_min(now.as_picos(), Ordering::Relaxed);
+            }
+        }
+        self.move_version();
+    }
+
+    fn move_version(&self) {
+        // One operation, as the transmitter does it too. Release; pairs with Acquire in `version`.
+        self.version.fetch_add(1, Ordering::Release);
     }
 }
 
@@ -97,6 +110,17 @@ mod tests {
         assert_eq!((rates.version(), rates.at(Time::ZERO, CLASS)), (1, BitRate::gbps(5)));
         rates.set(CLASS, BitRate::bps(1), until);
         assert_eq!(rates.told(CLASS), Told { rate: RATE_MIN, until });
+    }
+
+    #[test]
+    fn rates_that_are_forgotten_are_the_lines_and_move_the_version() {
+        let rates = Rates::new(LINE);
+        rates.set(CLASS, BitRate::gbps(5), Time::from_nanos(500));
+        rates.forget(Time::from_nanos(300));
+        let at = |ns| rates.at(Time::from_nanos(ns), CLASS);
+        assert_eq!((rates.version(), at(300), rates.at(Time::ZERO, Class::new(0))), (2, LINE, LINE));
+        rates.set(CLASS, BitRate::gbps(5), Time::from_nanos(900));
+        assert_eq!(at(300), BitRate::gbps(5), "told anew");
     }
 
     #[test]

@@ -4,13 +4,12 @@
 //! The message is a PFC frame with the stage in Time\[j\]. Stage 0 is time 0, so that what resumes a class under PFC sets it
 //! free here; a peer that only knows PFC reads stage k as a pause of k quanta, which is harmless.
 
-use crate::sync::{AtomicU64, Ordering};
-
 use weir_units::{Bytes, CLASSES, Class, Span, Time};
+use weir_wire::mac_control::PfcFrame;
 
 use super::{Rates, StageTable};
 use crate::Quantum;
-use crate::frame::PfcFrame;
+use crate::sync::{AtomicU64, Ordering};
 
 /// The downstream side: says which frame is due for the queues' lengths.
 ///
@@ -58,6 +57,11 @@ impl Generator {
     pub fn handle_sent(&mut self, now: Time, frame: &PfcFrame) {
         self.advertised = frame.times;
         self.refresh_at = now.saturating_add(self.refresh);
+    }
+
+    /// As at the start, at which the first message is due at `at`.
+    pub(crate) fn restart(&mut self, at: Time) {
+        (self.advertised, self.refresh_at) = ([0; CLASSES], at);
     }
 
     /// The stage that the peer was last told.
@@ -119,6 +123,11 @@ impl Adjuster {
         }
     }
 
+    /// All classes at the line rate from `now` on: called by the transmitter.
+    pub fn forget(&self, now: Time) {
+        self.rates.forget(now);
+    }
+
     /// What the classes may send at.
     pub fn rates(&self) -> &Rates {
         &self.rates
@@ -141,8 +150,8 @@ mod tests {
     use weir_units::BitRate;
 
     use super::*;
-    use crate::frame::ControlFrame;
     use crate::gfc::Told;
+    use weir_wire::mac_control::ControlFrame;
 
     const RATE: BitRate = BitRate::gbps(10);
 

@@ -4,10 +4,10 @@
 //! [`cbfc::Advertiser`](crate::cbfc::Advertiser), as it is.
 
 use weir_units::{Bytes, Class, Span, Time};
+use weir_wire::mac_control::CreditFrame;
 
 use super::{Mapping, Rates};
 use crate::cbfc::{BLOCK, Sender};
-use crate::frame::CreditFrame;
 
 /// The upstream side: turns the credit left into the rates of the classes' limiters.
 ///
@@ -53,6 +53,12 @@ impl Adjuster {
     /// was on its way. The whole buffer once more is sent than there was credit for.
     pub fn queue(&self, class: Class) -> Bytes {
         self.buffer.saturating_sub(BLOCK * u64::from(self.credits.credit(class)))
+    }
+
+    /// All classes at the line rate from `now` on, and without credit: called by the transmitter.
+    pub fn forget(&self, now: Time) {
+        self.credits.forget();
+        self.rates.forget(now);
     }
 
     /// What the classes may send at.

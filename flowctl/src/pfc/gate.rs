@@ -1,11 +1,10 @@
 //! The upstream side: which classes may send.
 
-use crate::sync::{AtomicU8, AtomicU64, Ordering};
-
 use weir_units::{CLASSES, Class, Span, Time};
+use weir_wire::mac_control::PfcFrame;
 
 use crate::Quantum;
-use crate::frame::PfcFrame;
+use crate::sync::{AtomicU8, AtomicU64, Ordering};
 
 /// The pause timers of a port's eight classes.
 ///
@@ -72,6 +71,13 @@ impl Gate {
             self.maybe_paused.fetch_or(class.bit(), Ordering::Relaxed);
         } else {
             self.maybe_paused.fetch_and(!class.bit(), Ordering::Relaxed);
+        }
+    }
+
+    /// Ends all pauses at `now`, from any lcore. One of a frame that is being obeyed meanwhile may stay.
+    pub fn end_pauses(&self, now: Time) {
+        for timer in &self.classes {
+            timer.until.fetch_min(now.as_picos(), Ordering::Relaxed);
         }
     }
 
@@ -189,6 +195,19 @@ mod tests {
         assert_eq!(gate.next_wakeup(at(5_120)), Some(at(2_000) + PAUSE * 10));
         gate.handle_pfc(at(6_000), &frame(0b10, 100));
         assert_eq!(gate.next_wakeup(at(6_000)), Some(at(6_000) + PAUSE * 10), "replaced, in new quanta");
+    }
+
+    #[test]
+    fn pauses_that_are_ended_count_up_to_then_and_are_over() {
+        let gate = gate();
+        gate.handle_pfc(at(0), &frame(0b11, 100));
+        gate.end_pauses(at(2_000));
+        assert_eq!((gate.paused(at(2_000)), gate.next_wakeup(at(2_000))), (0, None));
+        assert_eq!(gate.pause_time(at(9_000), Class::new(1)), (Span::from_nanos(2_000), 1));
+        gate.handle_pfc(at(3_000), &frame(0b10, 100));
+        assert_eq!(gate.paused(at(3_001)), 0b10);
+        gate.end_pauses(at(99_000));
+        assert_eq!(gate.pause_time(at(99_000), Class::new(1)), (Span::from_nanos(7_120), 2), "over before");
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! The downstream side: frames that make the peer do what the MMU wants.
 
 use weir_units::{CLASSES, Span, Time};
+use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
 use crate::Quantum;
-use crate::frame::{ControlFrame, PfcFrame};
 
 /// Compares the classes that should be paused with those last advertised, and says what to send.
 ///
@@ -81,6 +81,11 @@ impl Generator {
     pub fn handle_sent(&mut self, now: Time, off: u8) {
         self.advertised = off;
         self.refresh_at = if off == 0 { Time::NEVER } else { now.saturating_add(self.refresh) };
+    }
+
+    /// The peer was told nothing, as at the start.
+    pub(crate) fn restart(&mut self) {
+        (self.advertised, self.refresh_at) = (0, Time::NEVER);
     }
 
     /// The classes that the peer believes paused.

@@ -10,7 +10,7 @@ import tempfile
 INIT = """#!/bin/busybox sh
 /bin/busybox mkdir -p /proc /sys /dev /run /tmp /var/run /root /usr/bin /usr/sbin /sbin
 /bin/busybox --install -s /bin
-chmod 755 /; mount -t proc none /proc; mount -t sysfs none /sys; mount -t devtmpfs none /dev
+chmod 755 /; chmod 1777 /tmp; mount -t proc none /proc; mount -t sysfs none /sys; mount -t devtmpfs none /dev
 mkdir -p /dev/hugepages; mount -t hugetlbfs none /dev/hugepages
 export PATH=/usr/bin:/usr/sbin:/bin:/sbin HOME=/root
 for module in $(cat /modules.order); do insmod "/modules/$module" || echo "insmod $module failed"; done
@@ -25,19 +25,22 @@ exec sh <&3 >&3 2>&1
 PLUGINS = ["bus_pci", "bus_vdev", "mempool_ring", "net_e1000", "net_virtio", "net_vmxnet3", "net_ring", "net_null"]
 
 
-def build(parts, weir, target):
-    """Writes the archive: busybox, modules, `weir` with all libraries and DPDK's drivers."""
+def build(parts, target, weir=None, tools=()):
+    """Writes the archive: busybox, modules, `weir` with DPDK's drivers if it is given, other programs, and all libraries."""
     with tempfile.TemporaryDirectory(prefix="weir-image-") as work:
-        slim = pathlib.Path(work) / "weir"
-        subprocess.run(["strip", "-o", slim, weir], check=True)
-        plugins = _plugins()
         files = {"/init": _Entry(INIT.encode(), 0o755), "/bin/busybox": _Entry(parts.busybox, 0o755)}
-        files["/usr/bin/weir"] = _Entry(slim, 0o755)
+        plugins = []
+        if weir:
+            slim = pathlib.Path(work) / "weir"
+            subprocess.run(["strip", "-o", slim, weir], check=True)
+            plugins = _plugins()
+            files["/usr/bin/weir"] = _Entry(slim, 0o755)
+        files |= {f"/usr/bin/{pathlib.Path(tool).name}": _Entry(pathlib.Path(tool).resolve(), 0o755) for tool in tools}
         files["/etc/passwd"] = _Entry(b"root:x:0:0:root:/root:/bin/sh\n", 0o644)
         files["/modules.order"] = _Entry("".join(f"{path.name}\n" for path in parts.modules).encode(), 0o644)
         for module in parts.modules:
             files[f"/modules/{module.name}"] = _Entry(module, 0o644)
-        for path in [*plugins, *_libraries([weir, *plugins])]:
+        for path in [*plugins, *_libraries([*([weir] if weir else []), *plugins, *tools])]:
             files |= {str(step): _Entry(step, 0o755) for step in _chain(path)}
         # Links stand in for the merged /lib of Debian.
         for name in ("lib", "lib64"):

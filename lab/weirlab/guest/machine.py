@@ -39,7 +39,7 @@ class Machine:
         self.folder = pathlib.Path(self._directory.name)
         self.cables, self._process = {}, None
         try:
-            image.build(self.parts, weir, self.folder / "image")
+            image.build(self.parts, self.folder / "image", weir)
             self._boot(dict(joined) | {b: a for a, b in joined})
         except BaseException:
             self.close()
@@ -64,7 +64,7 @@ class Machine:
             self._process = subprocess.Popen(
                 command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
-        self._shell = _Shell(self._connect("agent"))
+        self._shell = Shell(self._connect("agent"))
         self._or_ended(self._shell.wait_until_ready, BOOT_S)
 
     def _nic(self, name, model, slot, peer):
@@ -184,7 +184,7 @@ class Machine:
         return int(resource[0], 16)
 
 
-class _Shell:
+class Shell:
     """Commands to the guest's shell, and what they print."""
 
     def __init__(self, connection):

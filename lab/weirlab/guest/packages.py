@@ -18,10 +18,11 @@ STORE = pathlib.Path(os.environ.get("WEIR_GUEST_DIR") or REPOSITORY / "target" /
 # igb, the 82576, is there from QEMU 8.0 on; Debian 12 has 7.2, and its backports have a newer one.
 BACKPORTS = {"bookworm": "bookworm-backports"}
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
-# What the guest's kernel needs: the agent's serial port, what binds a NIC to DPDK, and drivers of the emulated NICs.
+# What the guest's kernel needs: the agent's serial port, what binds a NIC to DPDK, drivers of the emulated NICs, and what passes
+# frames from one to another.
 MODULES = [
     "virtio_pci", "virtio_console", "vfio", "vfio_iommu_type1", "vfio-pci", "uio_pci_generic",
-    "igb", "e1000e", "vmxnet3", "virtio_net",
+    "igb", "e1000e", "vmxnet3", "virtio_net", "sch_ingress", "cls_matchall", "act_mirred",
 ]  # fmt: skip
 
 

@@ -46,7 +46,7 @@ impl<P: Packet> Transmitter<P> {
         if missed != Span::ZERO {
             self.note_lost(now, index, held, (missed, sent));
         }
-        let ready = self.ready(now, index, held);
+        let ready = self.ready(now, index, held | self.ports[index].blocked);
         let port = &self.ports[index];
         let open = if port.limits.are_none() {
             0
@@ -58,6 +58,7 @@ impl<P: Packet> Transmitter<P> {
         port.open = open;
         port.waits = match (&port.staged, ready) {
             (Some(_), _) => Waits::Device,
+            (None, 0) if port.blocked != 0 => Waits::Device,
             (None, 0) => Waits::Nothing,
             (None, _) => Waits::Wire,
         };

@@ -14,7 +14,7 @@ impl<P: Packet> Transmitter<P> {
     #[inline]
     pub(crate) fn lets_pass(&self, now: Time, frame: &Arrival) -> bool {
         let port = &self.ports[self.position_of[frame.egress.port().index()]];
-        let is_idle = port.backlog == 0 && port.staged.is_none() && port.shaper.is_free(now);
+        let is_idle = port.backlog == 0 && port.staged.is_none() && !port.has_lanes && port.shaper.is_free(now);
         let is_free = port.limits.are_none() && port.credit_classes == 0 && !port.counts_sent;
         // A departure may be news for a port whose peer is told of it.
         let is_quiet = self.stirred | self.off_ports | self.by_length == 0;

@@ -6,11 +6,12 @@ use std::collections::VecDeque;
 
 use weir_config::{Layout, SwitchConfig};
 use weir_flowctl::CatchUp;
-use weir_flowctl::frame::{ControlFrame, PfcFrame};
-use weir_switch_core::packet::{Headers, Parsed};
 use weir_switch_core::switch::{Halves, Lcore, PortFacts, Surroundings, Switch};
-use weir_switch_core::{Burst, Packet, PacketStore, Plan, PortOutput, Report, Telemetry};
+use weir_switch_core::{Burst, Packet, PacketStore, Plan, PortOutput, Report};
 use weir_units::{MacAddr, PortId, Span, Time};
+use weir_wire::ethernet::{Headers, Parsed};
+use weir_wire::mac_control::{ControlFrame, PfcFrame};
+use weir_wire::trailer::Telemetry;
 
 /// A frame as a few numbers.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,6 +60,10 @@ pub struct World {
     /// Frames that a port accepts a call; `None` for all.
     pub accepts: Option<usize>,
     pub copies_fail: bool,
+    /// What each of several transmit queues took: port, queue, sequence.
+    pub by_queue: Vec<(u16, u8, u64)>,
+    /// Transmit queues that take nothing, one bit each.
+    pub full_queues: u8,
 }
 
 impl PacketStore<TestFrame> for World {
@@ -74,6 +79,16 @@ impl PortOutput<TestFrame> for World {
     fn transmit(&mut self, port: PortId, burst: &mut Burst<TestFrame>) -> usize {
         let n = burst.len().min(self.accepts.unwrap_or(usize::MAX));
         self.sent[port.index()].extend(burst.drain(..n));
+        n
+    }
+
+    fn transmit_by(&mut self, port: PortId, queue: u8, burst: &mut Burst<TestFrame>, limit: usize) -> usize {
+        let is_full = self.full_queues >> queue & 1 == 1;
+        let n = if is_full { 0 } else { limit.min(self.accepts.unwrap_or(usize::MAX)) };
+        for frame in burst.drain(..n) {
+            self.by_queue.push((port.0, queue, frame.sequence));
+            self.sent[port.index()].push(frame);
+        }
         n
     }
 }

@@ -53,6 +53,7 @@ impl From<DriverError> for Failure {
     fn from(error: DriverError) -> Failure {
         match error {
             DriverError::Config(errors) => Failure::Input(errors),
+            DriverError::Taken(message) => Failure::Argument(message),
             error => Failure::Run(error.to_string()),
         }
     }

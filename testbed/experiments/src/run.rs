@@ -88,6 +88,8 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let name = scenarios.first().map_or("", |scenario| scenario.name.as_str()).to_owned();
     let output = arguments.output.clone().unwrap_or_else(|| PathBuf::from("runs").join(&name));
     introduce(&scenarios, backend);
+    // Before directories are made: another process may have the devices.
+    let dpdk = (backend == Backend::Dpdk).then(|| real_frames::Backend::start(&scenarios)).transpose()?;
     let text = fs::read_to_string(&arguments.file)?;
     let mut planned = Vec::new();
     for (run, scenario) in runs.into_iter().zip(scenarios) {
@@ -96,9 +98,9 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
         run_dir.write_scenario(&text)?;
         planned.push(Planned { run_dir, run, scenario, directory });
     }
-    let ended = match backend {
-        Backend::Dpdk => run_on_dpdk(planned)?,
-        Backend::Sim => run_in_virtual_time(planned, arguments.ns3_files)?,
+    let ended = match &dpdk {
+        Some(dpdk) => run_on_dpdk(dpdk, planned)?,
+        None => run_in_virtual_time(planned, arguments.ns3_files)?,
     };
     outcome::print(&ended);
     if let Some(figure) = figure::draw(&ended, &name, &output)? {
@@ -153,9 +155,7 @@ pub(crate) fn real_device(scenario: &Scenario) -> Option<String> {
     Some(format!("port {} is on a device", scenario.port_name(place)))
 }
 
-fn run_on_dpdk(planned: Vec<Planned>) -> Result<Vec<Ended>, Failure> {
-    let scenarios: Vec<Scenario> = planned.iter().map(|planned| planned.scenario.clone()).collect();
-    let backend = real_frames::Backend::start(&scenarios)?;
+fn run_on_dpdk(backend: &real_frames::Backend, planned: Vec<Planned>) -> Result<Vec<Ended>, Failure> {
     let message = |progress: &Progress| {
         format!(
             "received {:5.2} Gb/s  PAUSEs {}  buffers {:.1} MB",

@@ -39,13 +39,13 @@ use std::net::Ipv4Addr;
 use std::slice::from_ref;
 
 use prefetch_index::prefetch_index;
-use weir_flowctl::frame::{ControlFrame, FRAME_BYTES};
 use weir_flowctl::{Arrived, ClassLimits, Demand, MessageGenerator, Regulator, Shaper, wire_bytes};
-use weir_switch_core::packet::Parsed;
-use weir_switch_core::parse;
 use weir_units::{BitRate, Bytes, CLASSES, Class, Time};
+use weir_wire::ethernet;
+use weir_wire::ethernet::Parsed;
+use weir_wire::mac_control::{ControlFrame, FRAME_BYTES};
+use weir_wire::rocev2::{Ecn, Packet, QueuePair};
 
-use crate::rocev2::{Ecn, Packet, QueuePair};
 use crate::tcp::TcpSender;
 use intake::Intake;
 use receiver::Receiver;
@@ -241,7 +241,7 @@ impl Host {
                 Err(_) => self.counters.control_ignored += 1,
             };
         }
-        if let Parsed::Data(headers) = parse::parse(frame) {
+        if let Parsed::Data(headers) = ethernet::parse(frame) {
             self.count_arrival(headers.dscp, frame.len() as u32);
         }
         if frame.get(..6) != Some(&self.config.mac.0) {
@@ -299,6 +299,17 @@ impl Host {
             ControlFrame::Credit(_) | ControlFrame::Queue(_) => self.counters.credit_frames += 1,
             ControlFrame::Pause(_) => {}
         }
+    }
+
+    /// The link comes or goes, at `now`: flow control starts anew with it, as the switch's does. What is sent without a link
+    /// is lost on it.
+    pub fn set_link_up(&mut self, now: Time, is_up: bool) {
+        if !is_up {
+            self.regulator.forget(now);
+            self.arrived.forget();
+            self.limits.follow(now, &self.regulator);
+        }
+        self.generator.restart(if is_up { now } else { Time::NEVER });
     }
 
     /// Counts a frame in the class that its sender counts it in.

@@ -2,10 +2,10 @@
 
 use rtrb::{Consumer, Producer, RingBuffer};
 use weir_dpdk_io::Mbuf;
-use weir_flowctl::frame::ControlFrame;
 use weir_results::run_dir::Direction;
 use weir_scenario::CapturePlan;
 use weir_units::Time;
+use weir_wire::mac_control::ControlFrame;
 
 /// Bytes of captured frames that wait for the control thread.
 const WAITING_BYTES: usize = 16 << 20;

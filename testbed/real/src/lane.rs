@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_probe_sees_the_lanes_own_data() {
-        let pause = weir_flowctl::frame::ControlFrame::Pause(9).encode(Default::default());
+        let pause = weir_wire::mac_control::ControlFrame::Pause(9).encode(Default::default());
         let mut lane = Lane::new(Span::from_micros(1), 3, FaultPlan::default()).with_probe();
         lane.handle(at(100), Numbered(0), |n| Some(*n));
         let probe = lane.probe_mut().unwrap();

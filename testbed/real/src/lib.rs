@@ -44,8 +44,8 @@ use std::time::{Duration, Instant};
 
 use weir_config::{CatchUp, Device, SwitchConfig};
 use weir_dpdk_driver::{
-    CATCH_UP_BASE, DriverError, Fabric, FabricOptions, Memory, Placement, RunningFabric, Runtime, Stopped,
-    pci_addresses_of,
+    CATCH_UP_BASE, DeviceLocks, DriverError, Fabric, FabricOptions, Memory, Placement, RunningFabric, Runtime, Stopped,
+    claim_devices, pci_addresses_of,
 };
 use weir_dpdk_io::RingEnd;
 use weir_nic::host::{Host, HostError};
@@ -86,6 +86,8 @@ pub struct DpdkBackend {
     runtime: Runtime,
     /// CPUs for hosts alone; none where hosts are polled beside the switch.
     host_cpus: Vec<u32>,
+    /// Until DPDK's ports are closed.
+    _locks: DeviceLocks,
 }
 
 /// Why a scenario does not run.
@@ -136,12 +138,14 @@ pub enum BackendError {
 }
 
 impl DpdkBackend {
-    /// Starts DPDK with the memory that the largest of `scenarios` needs; only scenarios of that size can run.
+    /// Starts DPDK with the memory that the largest of `scenarios` needs; only scenarios of that size can run. Devices that they
+    /// name are taken for this process, or it is an error.
     ///
     /// Hosts get CPUs of their own only where all scenarios run in real time. A dilated scenario has the time to poll
     /// its hosts in turn with the switch on one CPU, and should: when the machine takes that CPU away, everybody stands
     /// still together, and only time is lost. On CPUs of their own, hosts would go on sending to a switch that stands.
     pub fn start(scenarios: &[Scenario]) -> Result<DpdkBackend, DriverError> {
+        let locks = claim(scenarios)?;
         let allowed = weir_dpdk_io::cpu::allowed();
         let of_switches = scenarios.iter().flat_map(|scenario| &scenario.switches).flat_map(|switch| &switch.ports);
         let of_hosts = scenarios.iter().flat_map(|scenario| &scenario.hosts).filter_map(|host| host.device.as_ref());
@@ -162,7 +166,8 @@ impl DpdkBackend {
         let others = allowed.iter().copied().filter(|cpu| in_real_time && !cpus.contains(cpu));
         let host_cpus: Vec<u32> = others.take(HOST_CPUS_MAX).collect();
         cpus.extend(&host_cpus);
-        Ok(DpdkBackend { runtime: Runtime::start("weir-testbed", &cpus, &pci, &options)?, host_cpus })
+        let runtime = Runtime::start("weir-testbed", &cpus, &pci, &options)?;
+        Ok(DpdkBackend { runtime, host_cpus, _locks: locks })
     }
 
     /// Runs a scenario and writes its results; returns them too. `observe` is told how it goes at every sample.
@@ -237,6 +242,22 @@ impl DpdkBackend {
         }
         Ok(Prepared { fabric, readers, connections })
     }
+}
+
+/// Takes the devices of all scenarios: those of their switches' ports, and hosts' own.
+fn claim(scenarios: &[Scenario]) -> Result<DeviceLocks, DriverError> {
+    let switches: Vec<SwitchConfig> = scenarios.iter().flat_map(|scenario| scenario.switches.iter().cloned()).collect();
+    let mut locks = claim_devices(&switches)?;
+    for host in scenarios.iter().flat_map(|scenario| &scenario.hosts) {
+        if let Some(device) = &host.device {
+            let named = |error| match error {
+                DriverError::Taken(told) => DriverError::Taken(format!("host {}: {told}", host.name)),
+                error => error,
+            };
+            locks.claim(device).map_err(named)?;
+        }
+    }
+    Ok(locks)
 }
 
 /// Switches, hosts and wires, about to run.

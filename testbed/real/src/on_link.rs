@@ -1,10 +1,10 @@
 //! Frames on emulated links, and how much a link holds.
 
 use weir_dpdk_io::{Mbuf, Mempool};
-use weir_flowctl::frame::ControlFrame;
 use weir_results::feedback::FeedbackProbe;
 use weir_scenario::link::{FaultPlan, LinkFrame, ipv4_dscp};
 use weir_units::{BitRate, Span, Time};
+use weir_wire::mac_control::ControlFrame;
 
 use super::board::Board;
 use super::instants::PortInstants;

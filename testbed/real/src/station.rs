@@ -5,12 +5,12 @@ use std::sync::Arc;
 use rtrb::{Consumer, Producer, RingBuffer};
 use weir_dpdk_driver::{Phase, Task};
 use weir_dpdk_io::{Batch, Clock, Mbuf, Mempool};
-use weir_flowctl::frame::{ControlFrame, PfcFrame};
 use weir_nic::host::{Completion, Host};
 use weir_results::record::Teller;
 use weir_results::run_dir::Direction;
 use weir_scenario::{CapturePlan, PortPlace};
 use weir_units::{Span, Time};
+use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
 use super::attachment::Attachment;
 use super::board::{Board, LastWords};

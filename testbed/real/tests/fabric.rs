@@ -7,12 +7,12 @@ use std::time::UNIX_EPOCH;
 
 use weir_config::{Device, SwitchConfig};
 use weir_nic::host::{FlowConfig, HostConfig, Repeat};
-use weir_nic::rocev2::{Dscp, QueuePair};
 use weir_real::DpdkBackend;
 use weir_results::run_dir::{PortSummary, Provenance, RunDir, Summary, read_summary};
 use weir_scenario::link::FaultPlan;
 use weir_scenario::{FlowPlan, HostPlan, LinkPlan, PortPlace, Scenario};
 use weir_units::{BitRate, Bytes, Class, MacAddr, Span, Time};
+use weir_wire::rocev2::{Dscp, QueuePair};
 
 const DILATION: u32 = 200;
 const FAST: BitRate = BitRate::gbps(10);

@@ -7,8 +7,8 @@
 use std::collections::VecDeque;
 
 use hdrhistogram::Histogram;
-use weir_flowctl::frame::ControlFrame;
 use weir_units::{CLASSES, Class, Span, Time};
+use weir_wire::mac_control::ControlFrame;
 
 /// Measures τ of the messages that slow down one direction of a link's data.
 ///
@@ -190,8 +190,8 @@ impl FeedbackProbe {
 
 #[cfg(test)]
 mod tests {
-    use weir_flowctl::frame::PfcFrame;
     use weir_units::MacAddr;
+    use weir_wire::mac_control::PfcFrame;
 
     use super::*;
 

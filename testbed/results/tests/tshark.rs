@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::Command;
 
 use weir_nic::host::{FlowConfig, Host, HostConfig};
-use weir_nic::rocev2::{Dscp, Ecn, Operation, Psn, QueuePair, Repr};
 use weir_results::run_dir::{CapturePort, CaptureWriter, Direction};
 use weir_units::{BitRate, Bytes, Class, MacAddr, Span, Time};
+use weir_wire::rocev2::{Dscp, Ecn, Operation, Psn, QueuePair, Repr};
 
 /// The named fields of each frame of a capture; `None` if there is no tshark.
 fn dissect(capture: &Path, fields: &[&str]) -> Option<Vec<Vec<String>>> {

@@ -7,12 +7,12 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use weir_config::{Device, SwitchConfig};
-use weir_flowctl::frame::FRAME_BYTES;
 use weir_nic::host::{
     CongestionControl, FlowConfig, FrameSizes, Host, HostConfig, HostError, Peer, ReceiverConfig, Transport,
 };
-use weir_nic::rocev2::Dscp;
 use weir_units::{Bytes, Class, LINK_OVERHEAD, Span, Time};
+use weir_wire::mac_control::FRAME_BYTES;
+use weir_wire::rocev2::Dscp;
 
 use crate::link::FaultPlan;
 use crate::topology::Routes;

@@ -22,8 +22,8 @@ use std::net::Ipv4Addr;
 use weir_config::{ConfigErrors, SwitchConfig};
 use weir_flowctl::wire_bytes;
 use weir_nic::host::{CongestionControl, DcqcnConfig, FlowConfig, HostConfig, Repeat};
-use weir_nic::rocev2::{Dscp, OVERHEAD_BYTES_MAX, PathMtu, QueuePair};
 use weir_units::{BitRate, Bytes, Class, LINK_OVERHEAD, MacAddr, Span, Time};
+use weir_wire::rocev2::{Dscp, OVERHEAD_BYTES_MAX, PathMtu, QueuePair};
 
 use crate::scenario::{CapturePlan, FlowPlan, HostPlan, Scenario, WindowPlan};
 use policy::PolicySetting;

@@ -15,7 +15,6 @@ use std::io::BufWriter;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use weir_flowctl::frame::{ControlFrame, PfcFrame};
 use weir_results::measure::{MessageMeasures, Ways};
 use weir_results::record::{
     self, Depth, Ended, NicWords, Progress, ProgressOf, Recorder, Teller, dropped, overflown_lossless, write_configs,
@@ -27,6 +26,7 @@ use weir_scenario::file::Expectation;
 use weir_scenario::{AnyLink, Behind, PortPlace, Scenario, TrafficPlan};
 use weir_switch_core::Report;
 use weir_units::{BitRate, Bytes, Class, PortId, QueueId, Span, Time};
+use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
 use super::network::Told;
 use super::{Done, Sent, Sim, SimError, balance};

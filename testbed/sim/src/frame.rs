@@ -3,13 +3,14 @@
 use std::slice::from_ref;
 
 use prefetch_index::prefetch_index;
-use weir_flowctl::frame::FRAME_BYTES;
 use weir_nic::host::NicFrame;
-use weir_nic::rocev2::Ecn;
 use weir_scenario::link::LinkFrame;
-use weir_switch_core::Telemetry;
-use weir_switch_core::packet::{Headers, Packet, Parsed};
+use weir_switch_core::packet::Packet;
 use weir_units::MacAddr;
+use weir_wire::ethernet::{Headers, Parsed};
+use weir_wire::mac_control::FRAME_BYTES;
+use weir_wire::rocev2::Ecn;
+use weir_wire::trailer::Telemetry;
 
 /// A frame between two hosts, by pointer, as an mbuf is, so that what it says stays where it is; and its label.
 #[derive(Clone, Debug)]

@@ -286,10 +286,13 @@ impl Sim {
         self.connections.drain_done()
     }
 
-    /// Cuts a link of a host, or mends it. What is on it is lost, and the switch drops what it has for it.
+    /// Cuts a link of a host, or mends it. What is on it is lost, the switch drops what it has for it, and flow control of both
+    /// ends starts anew.
     pub fn set_host_link_up(&mut self, scenario: &Scenario, host: usize, is_up: bool) {
         let place = scenario.hosts[host].place();
         self.network.wires[self.hosts[host].wire()].set_up(is_up);
+        self.hosts[host].set_link_up(self.now, is_up);
+        self.network.wake(self.switches.len() + host, self.now);
         self.set_port_up(place, is_up);
     }
 

@@ -1,10 +1,10 @@
 //! What is between stations: wires, and who is to be woken when.
 
 use prefetch_index::prefetch_index;
-use weir_flowctl::frame::ControlFrame;
 use weir_results::record::Teller;
 use weir_scenario::PortPlace;
 use weir_units::{Span, Time};
+use weir_wire::mac_control::ControlFrame;
 
 use super::frame::{Frame, Spare};
 use super::roster::Roster;

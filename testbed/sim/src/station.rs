@@ -6,7 +6,6 @@ use std::sync::Arc;
 use prefetch_index::prefetch_index;
 use weir_config::{Layout, LcoreConfig, SwitchConfig};
 use weir_flowctl::CatchUp;
-use weir_flowctl::frame::ControlFrame;
 use weir_nic::host::{Host, NicFrame};
 use weir_results::record::Teller;
 use weir_scenario::{PortPlace, Scenario};
@@ -16,6 +15,7 @@ use weir_switch_core::{
     Transmitter,
 };
 use weir_units::{MacAddr, PortId, Span, Time};
+use weir_wire::mac_control::ControlFrame;
 
 use super::agenda::Agenda;
 use super::frame::Frame;
@@ -321,6 +321,12 @@ impl HostStation {
             in_vain += 1;
             assert!(in_vain < 3, "a host that had nothing to send at {now:?} wants to be woken at {next:?}");
         }
+    }
+
+    /// Its link comes or goes.
+    pub(super) fn set_link_up(&mut self, now: Time, is_up: bool) {
+        self.host.set_link_up(now, is_up);
+        self.wake(now);
     }
 
     /// Something of the host's is to be looked at then at the latest.

@@ -3,6 +3,7 @@
 mod congestion;
 mod fct;
 mod go_back_n;
+mod links;
 mod net;
 mod queueing;
 mod slow_receiver;
@@ -11,11 +12,11 @@ mod tcp;
 use std::net::Ipv4Addr;
 
 use weir_nic::host::{FlowConfig, HostConfig};
-use weir_nic::rocev2::{Dscp, QueuePair};
 use weir_scenario::link::{ChosenFrames, FaultPlan};
 use weir_scenario::{FlowPlan, HostPlan};
 use weir_switch_core::counters::DropReason;
 use weir_units::{BitRate, Bytes, Class, LINK_OVERHEAD, MacAddr, Time};
+use weir_wire::rocev2::{Dscp, QueuePair};
 
 use super::*;
 

@@ -4,11 +4,11 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 
 use weir_nic::host::{CongestionControl, FlowConfig, Host, HostConfig};
-use weir_nic::rocev2::{Dscp, QueuePair};
 use weir_scenario::file;
 use weir_sim::Sim;
-use weir_switch_core::{Telemetry, trailer};
 use weir_units::{BitRate, Bytes, Class, MacAddr, Span, Time};
+use weir_wire::rocev2::{Dscp, QueuePair};
+use weir_wire::trailer::{self, Telemetry};
 
 /// Flows without an end over two switches, so that no connection is opened on the way.
 fn scenario(congestion_control: &str) -> String {

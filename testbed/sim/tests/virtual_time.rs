@@ -9,7 +9,6 @@ use std::time::SystemTime;
 
 use tempfile::TempDir;
 use weir_nic::host::{CongestionControl, Transport};
-use weir_nic::rocev2::Dscp;
 use weir_results::record::Progress;
 use weir_results::run_dir::{Provenance, RunDir, Summary, read_series, read_summary};
 use weir_scenario::file::{self, Expectation};
@@ -20,6 +19,7 @@ use weir_scenario::workload::Message;
 use weir_scenario::{AnyLink, Outage, Scenario, TrafficPlan};
 use weir_sim::{Sim, SimBackend};
 use weir_units::{BitRate, Bytes, Class, Span, Time};
+use weir_wire::rocev2::Dscp;
 
 const DETERMINISTIC: [&str; 7] =
     ["series.csv", "events.csv", "fct.csv", "summary.json", "fct.txt", "pfc.txt", "qlen.txt"];

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use weir_dpdk_driver::{FrameStore, Phase, Task};
 use weir_dpdk_io::{Batch, Clock, Mbuf, RingEnd};
 use weir_flowctl::Quantum;
-use weir_flowctl::frame::{ControlFrame, PfcFrame};
 use weir_flowctl::pfc::Gate;
 use weir_units::{BitRate, Bytes, MacAddr, Serialiser, Span, Time};
+use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
 pub const FRAME_BYTES: u16 = 60;
 const ON_WIRE: u64 = FRAME_BYTES as u64 + 4 + 20;
@@ -110,7 +110,8 @@ impl Task for Sender {
             self.unsent.clear();
             return 0;
         }
-        let paused = self.gate.paused(now) >> 3 & 1 == 1;
+        // The preset has these classes by the code points of their number.
+        let paused = self.gate.paused(now) >> self.dscp & 1 == 1;
         while self.unsent.len() < BURST && self.left > 0 && !paused && self.free_at <= now {
             let Some(frame) = self.frame() else { break };
             assert!(self.unsent.push(frame).is_ok());

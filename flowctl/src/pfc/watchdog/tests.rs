@@ -1,10 +1,10 @@
 use proptest::prelude::*;
 use weir_units::{BitRate, CLASSES, Class};
+use weir_wire::mac_control::PfcFrame;
 
 use super::WatchdogEvent::{StormDetected, StormRestored};
 use super::*;
 use crate::Quantum;
-use crate::frame::PfcFrame;
 use crate::pfc::Gate;
 
 const CLASS: Class = Class::new(3);

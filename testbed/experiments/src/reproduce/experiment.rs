@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use serde::Deserialize;
-use weir_config::read::{Format, KnownTable, read_file, read_text};
 use weir_config::{ConfigErrors, Source};
+use weir_reader::{Format, KnownTable, read_file, read_text};
 use weir_units::{BitRate, Bytes};
 
 use super::paper::PaperName;

@@ -1,7 +1,7 @@
 //! What of a run's results stands in the table.
 
 use serde_json::Value;
-use weir_config::read::{Problem, Table as Keys};
+use weir_reader::{Problem, Table as Keys};
 use weir_results::run_dir::{
     BinSummary, ClassSummary, DeadlockSummary, Distribution, FeedbackSummary, FlowControlSummary, FlowSummary,
     FlowWindow, FrameSummary, LaneSummary, MessageTimes, PoolSummary, PortSummary, PortWindow, Speed, Summary,
@@ -173,7 +173,7 @@ fn unknown<'a>(name: &str, keys: impl Iterator<Item = &'a str>, is_top: bool) ->
     let own = std::iter::once(LOSSLESS).chain(RECKONED.iter().map(|of| of.name));
     let known: Vec<&str> = keys.chain(own.filter(|_| is_top)).collect();
     let what = if is_top { "is no column, and nothing in summary.json" } else { "is nothing in summary.json" };
-    let nearest = weir_config::read::nearest(name, &known);
+    let nearest = weir_reader::nearest(name, &known);
     let help = match nearest {
         Some(near) => format!("write \"{near}\""),
         None => format!("write one of: {}", known.join(", ")),

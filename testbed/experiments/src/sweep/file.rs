@@ -5,8 +5,8 @@ use std::path::{Path as FilePath, PathBuf};
 
 use toml::Value;
 use toml::de::{DeTable, DeValue};
-use weir_config::read::{Format, KnownTable, Problem, Table as Keys, is_name, read_file, read_text};
 use weir_config::{ConfigErrors, Source};
+use weir_reader::{Format, KnownTable, Problem, Table as Keys, is_name, read_file, read_text};
 
 use super::columns::Columns;
 use super::path::Path;

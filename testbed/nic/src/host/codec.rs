@@ -2,16 +2,16 @@
 
 use std::net::Ipv4Addr;
 
-use weir_switch_core::parse::udp_flow_hash;
-use weir_switch_core::trailer::{self, Trailer};
 use weir_units::Time;
+use weir_wire::flow_hash::udp_flow_hash;
+use weir_wire::rocev2::{
+    Operation, Packet, Part, QueuePair, ReadError, Repr, Reth, Syndrome, UDP_PORT, WriteError, source_port,
+};
+use weir_wire::trailer::{self, Trailer};
 
 use super::congestion::HOPS_MAX;
 use super::packet::{Ack, Hops, NicPacket, Says, Write};
 use super::{HostConfig, Peer};
-use crate::rocev2::{
-    Operation, Packet, Part, QueuePair, ReadError, Repr, Reth, Syndrome, UDP_PORT, WriteError, source_port,
-};
 
 /// Where the peer's memory begins, and the key to it: nobody reads them, but an RETH must name them.
 const VIRTUAL_ADDRESS: u64 = 0x1_0000_0000;
@@ -128,12 +128,12 @@ pub(super) fn decode(
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use weir_switch_core::Telemetry;
     use weir_units::{BitRate, Bytes, Class, MacAddr};
+    use weir_wire::trailer::Telemetry;
 
     use super::super::{FlowConfig, FrameSizes, Stamps};
     use super::*;
-    use crate::rocev2::{Dscp, Ecn, Psn};
+    use weir_wire::rocev2::{Dscp, Ecn, Psn};
 
     const SIZES: FrameSizes = FrameSizes::rocev2(1_024);
 

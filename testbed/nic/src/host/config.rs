@@ -3,11 +3,11 @@
 use std::net::Ipv4Addr;
 
 use weir_flowctl::Mechanism;
-use weir_flowctl::frame::FRAME_BYTES;
 use weir_units::{BitRate, Bytes, Class, LINK_OVERHEAD, MacAddr, Span, Time};
+use weir_wire::mac_control::FRAME_BYTES;
+use weir_wire::rocev2::{Dscp, PathMtu, QueuePair};
 
 use super::{FrameSizes, Stamps};
-use crate::rocev2::{Dscp, PathMtu, QueuePair};
 
 /// A host's NIC.
 #[derive(Clone, Debug)]

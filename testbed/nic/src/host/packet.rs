@@ -3,13 +3,13 @@
 //! In virtual time these are the frames; on a port they are written as RoCEv2 and read from it ([`super::codec`]).
 
 use arrayvec::ArrayVec;
-use weir_flowctl::frame::{ControlFrame, FRAME_BYTES};
-use weir_switch_core::Telemetry;
-use weir_switch_core::trailer;
 use weir_units::{MacAddr, Time};
+use weir_wire::mac_control::{ControlFrame, FRAME_BYTES};
+use weir_wire::rocev2::{Dscp, Ecn, Psn, QueuePair};
+use weir_wire::trailer;
+use weir_wire::trailer::Telemetry;
 
 use super::congestion::HOPS_MAX;
-use crate::rocev2::{Dscp, Ecn, Psn, QueuePair};
 use crate::tcp;
 
 /// A frame without payload.
@@ -29,7 +29,7 @@ pub struct NicPacket {
     /// Of the host that it comes from.
     pub source: MacAddr,
     /// The same for all packets of a connection in this direction, and that of their frames
-    /// ([`weir_switch_core::parse::flow_hash`]).
+    /// ([`weir_wire::ethernet::flow_hash`]).
     pub flow_hash: u32,
     /// Length of the frame, without FCS. On a port, what it is longer than its IP packet is the trailer that has its stamps.
     pub frame_bytes: u16,

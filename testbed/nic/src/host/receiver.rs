@@ -1,11 +1,11 @@
 //! The receiving end of a connection: what came in order, late, twice or not at all.
 
 use weir_units::{Bytes, Class, Span, Time};
+use weir_wire::rocev2::{Dscp, Psn, QueuePair};
 
 use super::packet::{Ack, TcpAck, Write};
 use super::stream::Receiving;
 use super::{HostConfig, Peer, Stamps, Transport, codec};
-use crate::rocev2::{Dscp, Psn, QueuePair};
 use crate::tcp::Segment;
 
 /// A packet that is missing is not asked for twice within this time (as in the public simulators of RDMA networks).

@@ -6,13 +6,13 @@ use std::num::NonZeroU32;
 
 use weir_flowctl::{Shaper, wire_bytes};
 use weir_units::{BitRate, Bytes, Class, Span, Time};
+use weir_wire::rocev2::{Dscp, Ecn, Psn, QueuePair};
 
 use super::congestion::HopTelemetry;
 use super::congestion::{AckSignal, CongestionControl, Controlled};
 use super::packet::{Ack, FrameSizes, MSS_MAX, Says, Stamps, TcpAck, Write};
 use super::stream::Sending;
 use super::{HostConfig, HostError, Peer, ReceiverConfig, codec};
-use crate::rocev2::{Dscp, Ecn, Psn, QueuePair};
 use crate::tcp::{TcpConfig, TcpSender};
 
 /// Messages in flight at most, like the transmit depth of perftest.

@@ -2,7 +2,7 @@
 
 use std::ops::{Index, IndexMut};
 
-use crate::rocev2::QueuePair;
+use weir_wire::rocev2::QueuePair;
 
 /// Items by place; places of items that were taken out are used again.
 #[derive(Debug)]

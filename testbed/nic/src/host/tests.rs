@@ -5,12 +5,12 @@ mod stamps;
 use std::ops::Range;
 
 use proptest::prelude::*;
-use weir_flowctl::frame::PfcFrame;
 use weir_scenario::link::DelayLine;
 use weir_units::{LINK_OVERHEAD, MacAddr, Span};
+use weir_wire::mac_control::PfcFrame;
+use weir_wire::rocev2::{Dscp, Operation, Repr};
 
 use super::*;
-use crate::rocev2::{Dscp, Operation, Repr};
 
 const RATE: BitRate = BitRate::gbps(100);
 const DELAY: Span = Span::from_micros(1);

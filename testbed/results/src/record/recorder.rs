@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufWriter};
 
-use weir_flowctl::frame::PfcFrame;
 use weir_scenario::{Behind, PortPlace, Scenario};
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::report::PortReport;
 use weir_units::{BitRate, Bytes, CLASSES, Class, Span, Time};
+use weir_wire::mac_control::PfcFrame;
 
 use super::is_victim;
 use super::messages::MessageRate;

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use weir_config::{FlowControl, SwitchConfig};
-use weir_flowctl::frame::FRAME_BYTES;
 use weir_flowctl::{Mechanism, wire_bytes};
 use weir_nic::host::{ClassStats, Host, ReceiverStats, SenderStats};
 use weir_scenario::link::FaultCounters;
@@ -14,6 +13,7 @@ use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_switch_core::flow_control::{feedback_delay, mechanism};
 use weir_switch_core::report::{ClassReport, PortReport};
 use weir_units::{BitRate, Bytes, CLASSES, Class, Span, Time};
+use weir_wire::mac_control::FRAME_BYTES;
 
 use super::queues::Ports;
 use super::recorder::{Edge, Record};

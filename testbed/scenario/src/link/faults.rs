@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use weir_nic::rocev2::Dscp;
 use weir_units::{Span, Time};
+use weir_wire::rocev2::Dscp;
 
 use super::LinkFrame;
 use crate::workload::Rng;

@@ -29,7 +29,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use weir_config::ConfigErrors;
-use weir_config::read::{Table, read_file, read_text};
+use weir_reader::{Table, read_file, read_text};
 
 use crate::scenario::Scenario;
 use complaints::Complaints;

@@ -90,7 +90,7 @@ fn is_node_name(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use weir_config::read::is_name;
+    use weir_reader::is_name;
     use weir_units::{BitRate, Span};
 
     use super::*;

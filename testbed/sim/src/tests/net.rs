@@ -4,10 +4,10 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use weir_nic::host::{FlowConfig, FrameSizes, HostConfig};
-use weir_nic::rocev2::{Dscp, QueuePair};
 use weir_scenario::topology::{Cable, Fabric, Routes, SingleSwitch};
 use weir_scenario::{FlowPlan, HostPlan, LinkPlan, Scenario};
 use weir_units::{BitRate, Class, MacAddr, Span};
+use weir_wire::rocev2::{Dscp, QueuePair};
 
 use crate::Sim;
 

@@ -7,11 +7,11 @@
 //! waits at its NIC. Acknowledgements are shorter than what they acknowledge, and never wait.
 
 use weir_nic::host::{CongestionControl, Transport};
-use weir_nic::rocev2::Dscp;
 use weir_scenario::TrafficPlan;
 use weir_scenario::topology::{Cable, Framing, Routes, ideal_fct};
 use weir_scenario::workload::{self, Load, Message, Peers, Poisson, SizeCdf};
 use weir_units::{BitRate, Bytes, Span, Time};
+use weir_wire::rocev2::Dscp;
 
 use super::net::{CLASS, lossless, star};
 use crate::Sim;

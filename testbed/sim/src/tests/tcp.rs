@@ -1,13 +1,13 @@
 //! TCP through two switches with a bottleneck between them.
 
 use weir_nic::host::{FlowConfig, Repeat, Transport};
-use weir_nic::rocev2::Dscp;
 use weir_nic::tcp::{Control, CubicConfig, DctcpConfig, TcpConfig};
 use weir_scenario::link::{ChosenFrames, FaultPlan, HoldBack};
 use weir_scenario::topology::{Cable, Dumbbell, Fabric};
 use weir_scenario::workload::Message;
 use weir_scenario::{Scenario, TrafficPlan};
 use weir_units::{BitRate, Bytes, Class, Span, Time};
+use weir_wire::rocev2::Dscp;
 
 use super::net::{flow, jain, lossless, lossy, shares};
 use crate::Sim;

@@ -3,9 +3,9 @@
 use weir_flowctl::cbfc::Advertiser;
 use weir_flowctl::gfc::{buffer_based_b1_max, feedback_delay_max, time_based_b0_max};
 use weir_flowctl::wire_bytes;
-use weir_nic::rocev2::PathMtu;
 use weir_scenario::workload::Rng;
 use weir_units::{BitRate, Bytes, LINK_OVERHEAD, Span, Time};
+use weir_wire::rocev2::PathMtu;
 
 use crate::fabric::{Fabric, Flow, Joint};
 

@@ -6,12 +6,12 @@ use std::net::Ipv4Addr;
 use weir_config::SwitchConfig;
 use weir_flowctl::Mechanism;
 use weir_nic::host::{FlowConfig, FrameSizes, HostConfig};
-use weir_nic::rocev2::{Dscp, PathMtu, QueuePair};
 use weir_scenario::link::FaultPlan;
 use weir_scenario::{FlowPlan, HostPlan, LinkPlan, PortPlace, Scenario};
 use weir_sim::Sim;
 use weir_switch_core::flow_control::mechanism;
 use weir_units::{BitRate, Bytes, Class, MacAddr, Span, Time};
+use weir_wire::rocev2::{Dscp, PathMtu, QueuePair};
 
 /// The class of all data.
 pub const CLASS: Class = Class::new(3);

@@ -1,7 +1,7 @@
 //! What switches stamp on a frame, and what a sender remembers of it (in-band telemetry, INT).
 
-use weir_switch_core::trailer::TIME_WRAPS;
 use weir_units::{BitRate, Bytes, Span, Time};
+use weir_wire::trailer::TIME_WRAPS;
 
 /// Hops that a sender remembers. A Clos network of three stages has six links.
 pub const HOPS_MAX: usize = 8;
@@ -10,7 +10,7 @@ pub const HOPS_MAX: usize = 8;
 const LATE_MAX: Span = Span::from_secs(1);
 
 /// What a switch's port stamps on a frame that leaves (HPCC, section 3.1).
-pub use weir_switch_core::Telemetry as HopTelemetry;
+pub use weir_wire::trailer::Telemetry as HopTelemetry;
 
 /// What each hop stamped last. Only the changes since then tell anything.
 #[derive(Debug)]

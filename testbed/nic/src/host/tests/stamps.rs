@@ -1,7 +1,7 @@
 //! Real frames bring what congestion controls ask for, and acknowledgements bring it back.
 
-use weir_switch_core::Telemetry;
-use weir_switch_core::trailer::{self, Trailer};
+use weir_wire::trailer::Telemetry;
+use weir_wire::trailer::{self, Trailer};
 
 use super::*;
 use crate::host::congestion::{HpccConfig, PowerTcpConfig, TimelyConfig};

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use weir_config::{ConfigErrors, Device, SwitchConfig, Trust};
 use weir_flowctl::Mechanism;
 use weir_nic::host::{CongestionControl, FlowConfig, FrameSizes, HostConfig};
-use weir_nic::rocev2::{Dscp, QueuePair};
 use weir_switch_core::flow_control::{self, mechanism};
 use weir_units::{BitRate, Class, Span};
+use weir_wire::rocev2::{Dscp, QueuePair};
 
 use super::complaints::Complaints;
 use super::compose::mac_of_host;

@@ -1,7 +1,7 @@
 //! The switches' files, made of what the scenario says.
 
-use weir_config::settings::{Draft, Origin, Settings};
 use weir_nic::host::Stamps;
+use weir_reader::settings::{Draft, Origin, Settings};
 use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_units::{BitRate, MacAddr};
 

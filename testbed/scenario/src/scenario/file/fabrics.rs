@@ -1,7 +1,7 @@
 //! `[topology]`: a fabric in place of `[[switches]]`, `[[links]]` and `[[hosts]]`.
 
-use weir_config::read::{Problem, RATE, TIME, Table, rates};
-use weir_config::settings::{Origin, Settings};
+use weir_reader::settings::{Origin, Settings};
+use weir_reader::{Problem, RATE, TIME, Table, rates};
 use weir_units::{BitRate, Span};
 
 use super::keys::TOPOLOGY;

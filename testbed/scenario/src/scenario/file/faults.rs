@@ -1,8 +1,8 @@
 //! `[[links.faults]]` and `[[hosts.faults]]`.
 
-use weir_config::read::{Problem, TIME, Table};
-use weir_nic::rocev2::Dscp;
+use weir_reader::{Problem, TIME, Table};
 use weir_units::{Span, Time};
+use weir_wire::rocev2::Dscp;
 
 use super::reading::{refuse_unnamed, require, stretch};
 use crate::link::{ChosenFrames, FaultPlan, HoldBack};

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use weir_config::read::{Doc, Problem, Table};
+use weir_reader::{Doc, Problem, Table};
 
 use super::reading::{named, refuse_unnamed, require};
 use super::topology::{PortName, Topology};

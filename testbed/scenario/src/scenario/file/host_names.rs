@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use weir_config::read::{Problem, Table};
+use weir_reader::{Problem, Table};
 
 use super::reading::refuse_unnamed;
 use super::topology::Topology;

@@ -1,6 +1,6 @@
 //! Every table and key of a scenario's file.
 
-use weir_config::read::{Format, KnownTable};
+use weir_reader::{Format, KnownTable};
 
 /// A scenario's file.
 pub(super) const FORMAT: Format =
@@ -119,7 +119,9 @@ pub(super) const TABLES: &[KnownTable] = &[
     KnownTable::array("hosts.faults", FAULTS),
     // Of a host's own device, which is read as a port's is.
     KnownTable::inline("ports.pci", "`pci`", &["address", "devargs"]),
-    KnownTable::inline("ports.memif", "`memif`", &["socket", "id", "role"]),
+    // Hosts and wires have one queue.
+    KnownTable::inline("ports.vhost_user", "`vhost_user`", &["socket", "client", "mode", "group"]),
+    KnownTable::inline("ports.memif", "`memif`", &["socket", "id", "role", "mode", "group"]),
     KnownTable::inline("ports.pcap", "`pcap`", &["rx", "tx", "infinite"]),
     KnownTable::inline("ports.null", "`null`", &["frame_bytes"]),
     KnownTable::table("nic", &["frames", "mtu", "ack_every", "retransmit"]),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use weir_config::read::{Doc, Problem};
+use weir_reader::{Doc, Problem};
 use weir_units::{BitRate, Span, Time};
 
 use super::plan::Plan;

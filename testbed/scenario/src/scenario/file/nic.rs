@@ -2,11 +2,11 @@
 
 use std::num::NonZeroU32;
 
-use weir_config::read::{Problem, TIME, Table};
 use weir_nic::host::{CongestionControl, FrameSizes, Stamps, Transport};
-use weir_nic::rocev2::PathMtu;
 use weir_nic::tcp::{Control, CubicConfig, DctcpConfig, TcpConfig};
+use weir_reader::{Problem, TIME, Table};
 use weir_units::{BitRate, Bytes, Span};
+use weir_wire::rocev2::PathMtu;
 
 use crate::workload::Framing;
 

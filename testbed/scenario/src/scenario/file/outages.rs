@@ -1,6 +1,6 @@
 //! `[[outages]]`.
 
-use weir_config::read::{Problem, Table};
+use weir_reader::{Problem, Table};
 use weir_units::Time;
 
 use super::reading::{instant, require, stretch};

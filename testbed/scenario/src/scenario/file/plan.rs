@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use weir_config::Source;
-use weir_config::read::{Problem, SIZE, TIME, Table};
-use weir_config::settings::{Origin, Settings};
 use weir_nic::host::Stamps;
+use weir_reader::settings::{Origin, Settings};
+use weir_reader::{Problem, SIZE, TIME, Table};
 use weir_units::{Bytes, LINK_OVERHEAD, Span, Time};
 
 use super::Expectation;
@@ -166,7 +166,7 @@ fn scenario_name(scenario: &Table<'_>, file: &Path) -> String {
         return name(scenario, "a scenario", "ring").unwrap_or_default();
     }
     let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or("");
-    if !weir_config::read::is_name(stem) {
+    if !weir_reader::is_name(stem) {
         let message = format!("the scenario has no `name`, and the file's own, \"{stem}\", can't stand for it");
         let help = "write name = \"ring\" in [scenario]: 1 to 31 letters, digits, _, . or -, the first no . or -";
         scenario.doc().note(Problem::new(message, help).at("scenario.name", ""));

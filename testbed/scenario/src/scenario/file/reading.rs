@@ -1,6 +1,6 @@
 //! What several tables of a scenario's file have in common.
 
-use weir_config::read::{Problem, TIME, Table, is_name, nearest};
+use weir_reader::{Problem, TIME, Table, is_name, nearest};
 use weir_units::{Span, Time};
 
 /// The longest scenario; picoseconds hold it with room to spare.
@@ -18,7 +18,7 @@ pub(super) fn require(table: &Table<'_>, key: &str, what: &str, example: &str) {
 pub(super) fn name(table: &Table<'_>, what: &str, example: &str) -> Option<String> {
     require(table, "name", what, &format!("name = \"{example}\""));
     let name = table.string("name", example)?;
-    weir_config::read::check_name(table, "name", name);
+    weir_reader::check_name(table, "name", name);
     is_name(name).then(|| name.to_owned())
 }
 

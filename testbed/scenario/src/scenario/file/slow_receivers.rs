@@ -1,9 +1,9 @@
 //! `[[slow_receivers]]`: hosts that take data in more slowly than their links bring it.
 
 use weir_config::headroom_by_rule;
-use weir_config::read::{Problem, RATE, SIZE, Table, rates};
 use weir_flowctl::Mechanism;
 use weir_nic::host::ReceiveLimit;
+use weir_reader::{Problem, RATE, SIZE, Table, rates};
 use weir_switch_core::flow_control::queue_limit;
 use weir_units::{BitRate, Bytes, Time};
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use weir_config::settings::Draft;
 use weir_config::{ConfigErrors, Device, SwitchConfig};
+use weir_reader::settings::Draft;
 
 use super::complaints::Complaints;
 use super::compose::{Attachment, attachments, draft, mac_of_host, mac_of_port};
@@ -33,7 +33,7 @@ impl Switches {
         for members in alike(plan, &attached) {
             let first = members[0];
             let draft = draft(plan, &plan.runs[run], (first, &attached[first]), time_dilation);
-            match draft.read() {
+            match draft.read(weir_config::parse) {
                 Ok(config) => good.push(config),
                 Err(errors) => members.iter().for_each(|switch| complaints.add(run, Some(*switch), errors.clone())),
             }

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use weir_config::{Arbitration, Device, FlowControl, PciDevice, PolicyConfig};
 use weir_flowctl::Mechanism;
 use weir_nic::host::{CongestionControl, FrameSizes, Host, HostError, Repeat};
-use weir_nic::rocev2::Dscp;
 use weir_units::{BitRate, Bytes, Class, MacAddr, Span, Time};
+use weir_wire::rocev2::Dscp;
 
 use super::*;
 use crate::link::{ChosenFrames, HoldBack};

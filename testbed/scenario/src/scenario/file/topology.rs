@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use weir_config::Device;
-use weir_config::read::{Problem, Table, is_name, read_device};
-use weir_config::settings::{Origin, Settings};
+use weir_config::read_device;
+use weir_reader::settings::{Origin, Settings};
+use weir_reader::{Problem, Table, is_name};
 use weir_units::Time;
 
 use super::keys::{OF_DEVICE, OF_PORT};

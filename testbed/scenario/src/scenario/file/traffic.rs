@@ -1,7 +1,7 @@
 //! `[[flows]]`.
 
-use weir_config::read::{Problem, RATE, SIZE, TIME, Table, rates};
 use weir_nic::host::Repeat;
+use weir_reader::{Problem, RATE, SIZE, TIME, Table, rates};
 use weir_units::{BitRate, Bytes, Class, Span, Time};
 
 use super::nic::{Carriage, Nic};

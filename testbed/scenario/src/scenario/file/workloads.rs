@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::str::FromStr;
 
-use weir_config::read::{Problem, SIZE, TIME, Table, nearest};
+use weir_reader::{Problem, SIZE, TIME, Table, nearest};
 use weir_units::{Bytes, Class, Span, Time, UnitError};
 
 use super::host_names::HostNames;

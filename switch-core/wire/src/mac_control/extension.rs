@@ -28,7 +28,7 @@ use super::{Account, ControlFrame, CreditFrame, DecodeError, FRAME_BYTES, QueueF
 
 mod field {
     use super::Range;
-    pub use crate::frame::field::OPCODE;
+    pub use crate::mac_control::field::OPCODE;
 
     pub const IDENTIFIER: Range<usize> = 16..19;
     pub const MESSAGE: usize = 19;
@@ -128,7 +128,7 @@ mod tests {
     use weir_units::MacAddr;
 
     use super::*;
-    use crate::frame::ControlFrame;
+    use crate::mac_control::ControlFrame;
 
     const SOURCE: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
 

@@ -1,29 +1,43 @@
-//! Reading and marking the bytes of real frames.
+//! Ethernet frames: addresses, VLAN tags, and the class of the IP packet within, which is read and marked.
 
-use std::net::Ipv4Addr;
-
-use weir_flowctl::frame::ControlFrame;
 use weir_units::MacAddr;
 
-use crate::ecmp::at_switch;
-use crate::packet::{Headers, Parsed};
+use crate::mac_control::{ControlFrame, DecodeError};
 
 const ETHERNET_BYTES: usize = 14;
 const TAG_BYTES: usize = 4;
 const IPV4_BYTES_MIN: usize = 20;
-const IPV6_BYTES: usize = 40;
+pub(crate) const IPV6_BYTES: usize = 40;
 
 const ETHERTYPE_IPV4: u16 = 0x0800;
 const ETHERTYPE_IPV6: u16 = 0x86dd;
 const ETHERTYPE_VLAN: u16 = 0x8100;
 const ETHERTYPE_QINQ: u16 = 0x88a8;
 
-/// Protocol numbers of IP.
-const TCP: u8 = 6;
-const UDP: u8 = 17;
-
 const ECN_MASK: u8 = 0b11;
 const ECN_CE: u8 = 0b11;
+
+/// A frame's headers, read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parsed {
+    /// A frame to forward.
+    Data(Headers),
+    /// A MAC control frame, for the switch itself, or why it says nothing.
+    Control(Result<ControlFrame, DecodeError>),
+    /// Too short to have a header, or a source address that no station has.
+    Malformed,
+}
+
+/// What forwarding and classification go by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Headers {
+    /// Destination address.
+    pub destination: MacAddr,
+    /// Priority code point of the outer VLAN tag.
+    pub pcp: Option<u8>,
+    /// Differentiated services code point of the IPv4 or IPv6 header.
+    pub dscp: Option<u8>,
+}
 
 /// Reads a frame: Ethernet, up to two VLAN tags, and the class of IPv4 and IPv6. What is broken above Ethernet is
 /// forwarded as it is, without a class of its own: a switch is no firewall.
@@ -75,32 +89,6 @@ pub fn mark_ce(frame: &mut [u8]) -> bool {
     true
 }
 
-/// A hash of what tells a frame's flow: the addresses of both stations, and of IP packets those of IP, the protocol, and the
-/// ports of TCP and UDP; of RoCEv2 packets these name the queue pair, by the source port.
-pub fn flow_hash(frame: &[u8]) -> u32 {
-    let stations = hash_on(0, frame.get(..12).unwrap_or(frame));
-    let (at, addresses, protocol, header) = match network_header(frame).1 {
-        Some(Ip::V4(at)) => (at, 12..20, 9, usize::from(frame[at] & 15) * 4),
-        Some(Ip::V6(at)) => (at, 8..40, 6, IPV6_BYTES),
-        None => return stations,
-    };
-    let ip = hash_on(stations, &frame[at + addresses.start..at + addresses.end]);
-    let protocol = frame[at + protocol];
-    // Of a fragment but the first there are no ports, but RoCEv2 and most TCP are never fragmented.
-    match frame.get(at + header..at + header + 4) {
-        Some(ports) if matches!(protocol, TCP | UDP) => hash_on(ip ^ u32::from(protocol), ports),
-        _ => at_switch(ip, u32::from(protocol)),
-    }
-}
-
-/// The [`flow_hash`] of frames over UDP and IPv4: from and to which addresses, and from and to which ports.
-pub fn udp_flow_hash([from, to]: [(MacAddr, Ipv4Addr); 2], ports: [u16; 2]) -> u32 {
-    let stations = hash_on(hash_on(0, &to.0.0[..4]), &[to.0.0[4], to.0.0[5], from.0.0[0], from.0.0[1]]);
-    let ip = hash_on(hash_on(hash_on(stations, &from.0.0[2..]), &from.1.octets()), &to.1.octets());
-    let [source, destination] = ports.map(u16::to_be_bytes);
-    hash_on(ip ^ u32::from(UDP), &[source[0], source[1], destination[0], destination[1]])
-}
-
 /// Where the IPv4 packet of a frame without VLAN tag ends by its own length; `None` for other frames, and for a length that has no
 /// room for a header. It may be beyond the frame.
 #[inline]
@@ -112,25 +100,16 @@ pub(crate) fn behind_ipv4(frame: &[u8]) -> Option<usize> {
     (is_ipv4 && length >= IPV4_BYTES_MIN).then_some(ETHERNET_BYTES + length)
 }
 
-/// Takes bytes into a hash, four at a time.
-fn hash_on(hash: u32, bytes: &[u8]) -> u32 {
-    bytes.chunks(4).fold(hash, |hash, chunk| {
-        let mut word = [0; 4];
-        word[..chunk.len()].copy_from_slice(chunk);
-        at_switch(hash, u32::from_be_bytes(word))
-    })
-}
-
 /// Where a network header begins.
 #[derive(Clone, Copy)]
-enum Ip {
+pub(crate) enum Ip {
     V4(usize),
     V6(usize),
 }
 
 /// The outer tag's PCP, and the IP header if there is a whole one.
 #[inline]
-fn network_header(frame: &[u8]) -> (Option<u8>, Option<Ip>) {
+pub(crate) fn network_header(frame: &[u8]) -> (Option<u8>, Option<Ip>) {
     let mut at = ETHERNET_BYTES;
     let mut pcp = None;
     let mut ethertype = word(frame, at - 2);
@@ -173,13 +152,13 @@ fn mend_checksum(checksum: u16, before: u16, after: u16) -> u16 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use crate::mac_control::PfcFrame;
     use proptest::prelude::*;
-    use weir_flowctl::frame::{DecodeError, PfcFrame};
 
     use super::*;
 
-    fn frame(tags: &[(u16, u16)], ethertype: u16, payload: &[u8]) -> Vec<u8> {
+    pub(crate) fn frame(tags: &[(u16, u16)], ethertype: u16, payload: &[u8]) -> Vec<u8> {
         let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
         for (tpid, tci) in tags {
             frame.extend(tpid.to_be_bytes());
@@ -190,32 +169,8 @@ mod tests {
         frame
     }
 
-    #[test]
-    fn frames_of_a_flow_have_one_hash() {
-        let packet = |class: u8, source: u8, length: usize| {
-            let mut ip = ipv4(class);
-            ip[15] = source;
-            ip.extend([0xc0, 0, 0x12, 0xb7]);
-            ip.resize(length, class);
-            flow_hash(&frame(&[], ETHERTYPE_IPV4, &ip))
-        };
-        assert_eq!(packet(0, 1, 60), packet(0x6b, 1, 1_000), "neither class nor length nor payload count");
-        assert_ne!(packet(0, 1, 60), packet(0, 2, 60));
-        assert_ne!(packet(0, 1, 60), packet(0, 1, 23), "with its ports cut off, it is hashed by its addresses");
-        let mut other = ipv4(0);
-        other.extend([0xc0, 1, 0x12, 0xb7]);
-        let mut one = ipv4(0);
-        one.extend([0xc0, 0, 0x12, 0xb7]);
-        assert_ne!(
-            flow_hash(&frame(&[], ETHERTYPE_IPV4, &one)),
-            flow_hash(&frame(&[], ETHERTYPE_IPV4, &other)),
-            "the source port tells flows apart"
-        );
-        assert_ne!(flow_hash(&[]), flow_hash(&frame(&[], 0x1234, &[])));
-    }
-
     /// The example header of RFC 1071's literature, with this traffic class and a right checksum.
-    fn ipv4(class: u8) -> Vec<u8> {
+    pub(crate) fn ipv4(class: u8) -> Vec<u8> {
         let mut header =
             vec![0x45, class, 0, 0x3c, 0x1c, 0x46, 0x40, 0, 0x40, 6, 0, 0, 172, 16, 10, 99, 172, 16, 10, 12];
         let checksum = checksum(&header);

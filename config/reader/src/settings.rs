@@ -14,8 +14,7 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::read::{Format, Table, read_file, read_text};
-use crate::{ConfigErrors, Source};
+use crate::{ConfigErrors, Format, Source, Table, read_file, read_text};
 
 /// A table's keys and what they are set to.
 #[derive(Clone, Debug, Default)]

@@ -13,11 +13,9 @@ use std::str::FromStr;
 use toml::de::{DeArray, DeTable, DeValue};
 use weir_units::{Alpha, BitRate, Bytes, Span, UnitError};
 
-pub use crate::error::Problem;
-use crate::keys::Known;
-pub use crate::keys::{DEVICE_KEYS, KnownTable, nearest};
-pub use crate::load::{check_name, is_name, read_device};
-use crate::{ConfigError, ConfigErrors, Source};
+use crate::known::Known;
+use crate::{ConfigError, ConfigErrors, Problem, Source, nearest};
+
 pub use text::{Format, read_file, read_text};
 
 /// One file while it is read, and the errors found so far.

@@ -102,7 +102,7 @@ impl Source {
     }
 
     /// The problem with its keys' places filled in.
-    pub(crate) fn error(&self, problem: Problem) -> ConfigError {
+    pub fn error(&self, problem: Problem) -> ConfigError {
         let mut labels = Vec::new();
         for (index, mark) in problem.marks.iter().enumerate() {
             let Some((place, exact)) = self.nearest_place(&mark.key) else { continue };

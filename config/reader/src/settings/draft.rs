@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{Origin, Piece, Setting, Settings};
-use crate::{ConfigError, ConfigErrors, SwitchConfig, parse};
+use crate::{ConfigError, ConfigErrors};
 
 /// A switch's file made of settings, that knows where each stretch of its text came from.
 #[derive(Clone, Debug)]
@@ -35,11 +35,11 @@ impl Draft {
         draft
     }
 
-    /// Reads the file as any other. [`SwitchConfig::source`] is this text; errors point where its parts came from.
+    /// Has `parse` read the name and text of the file, as of any other; errors point where its parts came from.
     ///
     /// # Errors
     /// All that is wrong with it.
-    pub fn read(&self) -> Result<SwitchConfig, ConfigErrors> {
+    pub fn read<T>(&self, parse: impl FnOnce(&str, &str) -> Result<T, ConfigErrors>) -> Result<T, ConfigErrors> {
         parse(&self.name, &self.text).map_err(|errors| self.traced(errors))
     }
 

@@ -6,8 +6,7 @@ use std::thread;
 
 use toml::de::DeTable;
 
-use super::{Doc, Known, KnownTable, Problem, Table};
-use crate::{ConfigError, ConfigErrors, Source};
+use crate::{ConfigError, ConfigErrors, Doc, Known, KnownTable, Problem, Source, Table};
 
 /// No switch of 64 ports needs a hundredth of this.
 const TEXT_BYTES_MAX: usize = 1 << 20;

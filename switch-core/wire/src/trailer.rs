@@ -15,8 +15,7 @@
 
 use weir_units::{BitRate, Bytes, Span, Time};
 
-use crate::packet::Telemetry;
-use crate::parse;
+use crate::ethernet;
 
 /// What a trailer begins with.
 pub const MAGIC: [u8; 4] = *b"WINT";
@@ -39,6 +38,19 @@ const WRAPPING: u64 = (1 << WRAPPING_BITS) - 1;
 const SATURATING_BITS: u32 = 24;
 const SATURATING: u64 = (1 << SATURATING_BITS) - 1;
 const BPS_PER_MBPS: u64 = 1_000_000;
+
+/// What a port knows when a packet leaves by it (HPCC, SIGCOMM 2019, Fig. 4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Telemetry {
+    /// When: the packet's first bit is on the wire.
+    pub at: Time,
+    /// Bytes that the port has sent up to then, with FCS, preamble and gap; control frames apart.
+    pub tx_bytes: u64,
+    /// What the packet's egress queue still holds, as the buffer charges it.
+    pub queue: Bytes,
+    /// The port's rate.
+    pub rate: BitRate,
+}
 
 /// A trailer in place.
 #[derive(Clone, Copy, Debug)]
@@ -124,7 +136,7 @@ struct Place {
 
 #[inline]
 fn next_place(frame: &[u8]) -> Option<Place> {
-    let trailer = parse::behind_ipv4(frame)?;
+    let trailer = ethernet::behind_ipv4(frame)?;
     let (header, rest) = frame.get(trailer..)?.split_first_chunk::<HEADER_BYTES>()?;
     let Header { stamped, places, collects } = Header::read(header)?;
     let is_whole = rest.len() >= places * PLACE_BYTES;

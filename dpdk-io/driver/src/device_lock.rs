@@ -1,0 +1,252 @@
+//! A lock on a device that excludes all users of the machine, root and others alike.
+//!
+//! It is a `flock` on a file of the device's name in a directory that is everybody's. To hold it takes no right to write, so that a
+//! file which another user left does not block; and who holds it is the kernel's word (`/proc/locks`) and not the file's.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, OFlags, flock, major, minor};
+use rustix::io::Errno;
+
+/// A lock that is held. The kernel gives it back however the process ends.
+#[derive(Debug)]
+pub(crate) struct DeviceLock {
+    file: File,
+    path: PathBuf,
+}
+
+/// Why a lock can't be had.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum LockError {
+    /// A process holds it; `None` where the kernel does not say which, as of one in another container.
+    Held(Option<Holder>),
+    /// Something is wrong with the lock's file.
+    Failed {
+        /// What, with the file.
+        what: String,
+        /// What to do about it.
+        help: String,
+    },
+}
+
+/// A process that holds a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Holder {
+    pub(crate) pid: u32,
+    /// Its command, if that can be told.
+    pub(crate) command: Option<String>,
+}
+
+impl DeviceLock {
+    /// Takes the lock of this name, where all look for it; does not wait.
+    pub(crate) fn take(name: &str) -> Result<DeviceLock, LockError> {
+        DeviceLock::take_in(&directory()?, name)
+    }
+
+    fn take_in(directory: &Path, name: &str) -> Result<DeviceLock, LockError> {
+        let path = directory.join(format!("weir-{name}.lock"));
+        for _ in 0..TRIES {
+            let Some(file) = open(&path)? else { continue };
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                // Its last holder may have removed the file, and another one may have made a new one since.
+                Ok(()) if is_at(&file, &path) => return Ok(DeviceLock { file, path }),
+                Ok(()) => {}
+                Err(Errno::WOULDBLOCK) => return Err(LockError::Held(holder_of(&file))),
+                Err(error) => return Err(failed(&path, "locked", &error.into())),
+            }
+        }
+        Err(failed(&path, "opened", &io::Error::other("it comes and goes")))
+    }
+}
+
+impl Drop for DeviceLock {
+    fn drop(&mut self) {
+        // While it is locked, so that nobody else's is removed. Where the file is another user's it stays, and does no harm.
+        if is_at(&self.file, &self.path) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// The first of the places that are writable for everybody: the same for all users of the machine.
+fn directory() -> Result<PathBuf, LockError> {
+    let is_everybodys =
+        |place: &str| fs::metadata(place).is_ok_and(|meta| meta.is_dir() && meta.mode() & EVERYBODYS == EVERYBODYS);
+    DIRECTORIES.into_iter().find(|place| is_everybodys(place)).map(PathBuf::from).ok_or_else(|| LockError::Failed {
+        what: format!("neither {} is a directory in which everybody may make files", DIRECTORIES.join(" nor ")),
+        help: format!("chmod 1777 {}", DIRECTORIES[0]),
+    })
+}
+
+/// The file, made if there is none; `None` if it came meanwhile. It is not written to: what another user made is only read.
+fn open(path: &Path) -> Result<Option<File>, LockError> {
+    // A pipe must not make us wait, nor a link lead us elsewhere.
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
+    let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let made = OpenOptions::new().read(true).write(true).create_new(true).mode(MODE).open(path);
+            match made {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
+                made => {
+                    // Whatever the umask, others must be able to see that it is locked.
+                    let readable = made.and_then(|file| {
+                        file.set_permissions(fs::Permissions::from_mode(MODE))?;
+                        Ok(file)
+                    });
+                    readable.map_err(|error| failed(path, "made", &error))?
+                }
+            }
+        }
+        opened => opened.map_err(|error| failed(path, "opened", &error))?,
+    };
+    if !file.metadata().is_ok_and(|meta| meta.is_file()) {
+        return Err(failed(path, "used", &io::Error::other("it is no file")));
+    }
+    Ok(Some(file))
+}
+
+fn failed(path: &Path, done: &str, error: &io::Error) -> LockError {
+    let owner = fs::symlink_metadata(path).map_or(String::new(), |meta| format!(" of user {}", meta.uid()));
+    LockError::Failed {
+        what: format!("the lock {}{owner} can't be {done}: {error}", path.display()),
+        help: if owner.is_empty() {
+            format!("may files be made in {}?", path.parent().unwrap_or(path).display())
+        } else {
+            format!("remove it, as its owner or as root: rm -r {}", path.display())
+        },
+    }
+}
+
+/// Whether the file is the one that stands at the path.
+fn is_at(file: &File, path: &Path) -> bool {
+    let (Ok(ours), Ok(there)) = (file.metadata(), fs::symlink_metadata(path)) else { return false };
+    (ours.dev(), ours.ino()) == (there.dev(), there.ino())
+}
+
+/// Who holds the lock on a file, as the kernel tells.
+fn holder_of(file: &File) -> Option<Holder> {
+    let meta = file.metadata().ok()?;
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    let pid = pid_of(&locks, (major(meta.dev()), minor(meta.dev()), meta.ino()))?;
+    let command = fs::read_to_string(format!("/proc/{pid}/comm")).ok();
+    Some(Holder { pid, command: command.map(|command| command.trim().to_owned()) })
+}
+
+/// The process that holds a `flock` on this inode: `1: FLOCK  ADVISORY  WRITE 77 00:1a:4711 0 EOF`.
+fn pid_of(locks: &str, (major, minor, inode): (u32, u32, u64)) -> Option<u32> {
+    let place = format!("{major:02x}:{minor:02x}:{inode}");
+    let holds = |fields: &Vec<&str>| matches!(fields[..], [_, "FLOCK", _, "WRITE", _, at, ..] if at == place);
+    let fields = locks.lines().map(|line| line.split_whitespace().collect()).find(holds)?;
+    // 0, or less, of a process that this one can't see.
+    fields[4].parse().ok().filter(|pid| *pid > 0)
+}
+
+/// Where locks are looked for. Debian has the first; elsewhere it may be root's alone.
+const DIRECTORIES: [&str; 2] = ["/run/lock", "/tmp"];
+/// Everybody may make files, and remove only their own.
+const EVERYBODYS: u32 = 0o1777;
+const MODE: u32 = 0o644;
+/// How often another holder may remove the file between opening and locking it.
+const TRIES: usize = 100;
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn a_lock_is_held_until_it_is_dropped_and_leaves_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let take = |name| DeviceLock::take_in(directory.path(), name);
+        let first = take("pci-x").unwrap();
+        let Err(LockError::Held(Some(holder))) = take("pci-x") else { panic!("taken twice") };
+        assert_eq!(holder.pid, std::process::id());
+        assert!(holder.command.is_some_and(|command| !command.is_empty()));
+        assert!(take("pci-y").is_ok());
+        drop(first);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+        assert!(take("pci-x").is_ok());
+    }
+
+    /// One that ended without cleaning up left it, another user's even, whose file can't be written.
+    #[test]
+    fn a_file_that_nobody_locks_is_in_nobodys_way() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("weir-pci-x.lock");
+        fs::write(&path, "4711").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
+        let held = DeviceLock::take_in(directory.path(), "pci-x").unwrap();
+        assert!(matches!(DeviceLock::take_in(directory.path(), "pci-x"), Err(LockError::Held(_))));
+        drop(held);
+    }
+
+    /// The file was removed while it was locked: that lock is worth nothing to those who come later, and takes nothing from them.
+    #[test]
+    fn a_removed_file_is_no_lock_any_more() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("weir-pci-x.lock");
+        let orphan = DeviceLock::take_in(directory.path(), "pci-x").unwrap();
+        fs::remove_file(&path).unwrap();
+        let held = DeviceLock::take_in(directory.path(), "pci-x").unwrap();
+        drop(orphan);
+        assert!(path.exists(), "the other one's");
+        assert!(matches!(DeviceLock::take_in(directory.path(), "pci-x"), Err(LockError::Held(_))));
+        drop(held);
+    }
+
+    #[test]
+    fn what_is_no_file_is_told_with_its_owner_and_what_to_do() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("weir-x.lock");
+        let told = |wrong: &str| match DeviceLock::take_in(directory.path(), "x") {
+            Err(LockError::Failed { what, help }) => {
+                let owner = rustix::process::geteuid().as_raw();
+                assert!(what.contains(&format!("{} of user {owner}", path.display())), "{wrong}: {what}");
+                assert!(help.contains("rm -r"), "{wrong}: {help}");
+            }
+            other => panic!("{wrong}: {other:?}"),
+        };
+        symlink("/etc/hostname", &path).unwrap();
+        told("a link");
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        told("a directory");
+        fs::remove_dir(&path).unwrap();
+        let _listener = UnixListener::bind(&path).unwrap();
+        told("a socket");
+        fs::remove_file(&path).unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &path,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::from_raw_mode(0o644),
+            0,
+        )
+        .unwrap();
+        told("a pipe");
+    }
+
+    #[test]
+    fn the_holder_is_read_from_the_kernels_list() {
+        let locks = "1: POSIX  ADVISORY  WRITE 11 00:1a:4711 0 EOF\n\
+                     2: FLOCK  ADVISORY  READ  12 00:1a:4711 0 EOF\n\
+                     3: FLOCK  ADVISORY  WRITE 13 00:1a:471 0 EOF\n\
+                     4: FLOCK  ADVISORY  WRITE 14 00:1a:4711 0 EOF\n\
+                     4: -> FLOCK  ADVISORY  WRITE 15 00:1a:4711 0 EOF\n\
+                     5: FLOCK  ADVISORY  WRITE 0 103:05:9 0 EOF\n";
+        assert_eq!(pid_of(locks, (0, 26, 4711)), Some(14));
+        assert_eq!(pid_of(locks, (0x103, 5, 9)), None, "of a process that is not seen from here");
+        assert_eq!(pid_of(locks, (0, 26, 47)), None);
+    }
+
+    #[test]
+    fn the_directory_is_everybodys() {
+        let directory = directory().unwrap();
+        assert_eq!(fs::metadata(directory).unwrap().mode() & 0o1777, 0o1777);
+    }
+}

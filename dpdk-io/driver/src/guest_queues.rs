@@ -1,0 +1,110 @@
+//! The queues that guests at vhost-user ports have enabled.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+use weir_dpdk_io::PeerQueues;
+use weir_switch_core::queue_of_class;
+use weir_units::{Class, PortId};
+
+/// What is to be told of a port whose guest has enabled queues, or disabled some.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuestQueues {
+    /// The switch's number.
+    pub switch: usize,
+    /// The port.
+    pub port: PortId,
+    /// Queue pairs that the port has.
+    pub queues: u8,
+    /// Those of them that the guest takes frames from, in order.
+    pub enabled: Vec<u8>,
+    /// A queue that the guest may send by, and the port has not.
+    pub beyond: Option<u16>,
+}
+
+impl GuestQueues {
+    /// `None` while there is no guest.
+    pub(crate) fn of(switch: usize, port: PortId, queues: u8, peers: PeerQueues) -> Option<GuestQueues> {
+        let enabled: Vec<u8> = (0..queues).filter(|queue| peers.receives.contains(u16::from(*queue))).collect();
+        let beyond = peers.sends.first_from(u16::from(queues));
+        (!enabled.is_empty()).then_some(GuestQueues { switch, port, queues, enabled, beyond })
+    }
+
+    /// Whether frames that the guest sends may not be received.
+    pub fn is_warning(&self) -> bool {
+        self.beyond.is_some()
+    }
+}
+
+impl fmt::Display for GuestQueues {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list =
+            |numbers: &mut dyn Iterator<Item = u8>| numbers.map(|n| n.to_string()).collect::<Vec<_>>().join(", ");
+        if let Some(beyond) = self.beyond {
+            let queues = u16::from(self.queues);
+            write!(f, "the guest may send by queue {beyond}, and the port has {queues} (0 to {}): ", queues - 1)?;
+            return write!(f, "what it sends there stays in the guest; give both the same number of queues");
+        }
+        write!(f, "the guest takes frames from queue {} of {}", list(&mut self.enabled.iter().copied()), self.queues)?;
+        let classes =
+            Class::ALL.into_iter().filter(|class| !self.enabled.contains(&queue_of_class(*class, self.queues)));
+        let classes = list(&mut classes.map(|class| class.index() as u8));
+        if classes.is_empty() { Ok(()) } else { write!(f, "; frames of class {classes} leave by queue 0") }
+    }
+}
+
+/// Knows what was found last of each port with a guest, by switch and port.
+#[derive(Debug, Default)]
+pub(crate) struct GuestWatch(Mutex<BTreeMap<(usize, u16), GuestQueues>>);
+
+impl GuestWatch {
+    /// What is news of a port; nothing of one whose guest has just what the port has if that is one queue.
+    pub(crate) fn news(&self, (switch, port): (usize, PortId), found: Option<GuestQueues>) -> Option<GuestQueues> {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (switch, port.0);
+        if last.get(&key) == found.as_ref() {
+            return None;
+        }
+        match &found {
+            Some(found) => last.insert(key, found.clone()),
+            None => last.remove(&key),
+        };
+        found.filter(|found| found.queues > 1 || found.is_warning())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(queues: u8, enabled: &[u8], beyond: Option<u16>) -> GuestQueues {
+        GuestQueues { switch: 0, port: PortId(1), queues, enabled: enabled.to_vec(), beyond }
+    }
+
+    #[test]
+    fn classes_of_disabled_queues_are_named() {
+        assert_eq!(
+            found(4, &[0, 1], None).to_string(),
+            "the guest takes frames from queue 0, 1 of 4; frames of class 2, 3, 6, 7 leave by queue 0"
+        );
+        assert_eq!(found(2, &[0, 1], None).to_string(), "the guest takes frames from queue 0, 1 of 2");
+        let more = found(2, &[0, 1], Some(2)).to_string();
+        assert!(more.contains("may send by queue 2, and the port has 2 (0 to 1)"), "{more}");
+    }
+
+    #[test]
+    fn what_was_told_is_not_told_again() {
+        let (watch, port) = (GuestWatch::default(), (0, PortId(1)));
+        let two = Some(found(2, &[0, 1], None));
+        assert_eq!(watch.news(port, None), None);
+        assert_eq!(watch.news(port, two.clone()), two);
+        assert_eq!(watch.news(port, two.clone()), None);
+        // A guest that has gone and come.
+        assert_eq!(watch.news(port, None), None);
+        assert_eq!(watch.news(port, two.clone()), two);
+        let one = (0, PortId(2));
+        assert_eq!(watch.news(one, Some(found(1, &[0], None))), None);
+        assert!(watch.news(one, Some(found(1, &[0], Some(1)))).is_some());
+    }
+}
