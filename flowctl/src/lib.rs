@@ -6,12 +6,12 @@
 //! - upstream, a [`Regulator`] says which classes may send now: by a gate, by credit, or by rates that [`ClassLimits`] follow.
 //!
 //! Both are made from a [`Mechanism`]. [`pfc`] stops and starts a class; [`cbfc`] gives it credit; [`gfc`] slows it down and never
-//! stops it. Frames are MAC control frames, [`frame`].
+//! stops it. Frames are MAC control frames, [`weir_wire::mac_control`].
 //!
 //! ```
-//! use weir_wire::mac_control::{ControlFrame, PfcFrame};
 //! use weir_flowctl::{Mechanism, Regulator};
 //! use weir_units::{BitRate, MacAddr, Span, Time};
+//! use weir_wire::mac_control::{ControlFrame, PfcFrame};
 //!
 //! // A peer pauses class 3 for 1,000 quanta, 51.2 us at 10 Gb/s.
 //! let pause = ControlFrame::Pfc(PfcFrame { enabled: 1 << 3, times: [1_000; 8] });

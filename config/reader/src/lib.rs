@@ -5,6 +5,11 @@
 //! end there is what was made of the file, or [`ConfigErrors`], all of them.
 //!
 //! [`settings`] lays parts of files over each other; the errors of what they make point at the lines that they came from.
+//!
+//! ```
+//! // An unknown key is told with the known one that it most likely should have been.
+//! assert_eq!(weir_reader::nearest("ahlpa", &["alpha", "k_spfc", "tc"]), Some("alpha"));
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -2,6 +2,17 @@
 //!
 //! Sans-I/O, as the switch is: a host takes frames and `now`, and answers what to send and when to ask again. The same host
 //! runs in virtual time and, with the same RoCEv2 frames, on a real port.
+//!
+//! ```
+//! use weir_nic::host::CongestionControl;
+//! use weir_units::{BitRate, Span};
+//!
+//! // Presets by name, for a line rate and the longest round trip without queues.
+//! let preset = |name| CongestionControl::preset(name, BitRate::gbps(100), Span::from_micros(13));
+//! assert_eq!(preset("dcqcn").unwrap().name(), "dcqcn");
+//! assert!(preset("hpcc").unwrap().wants_telemetry());
+//! assert_eq!(preset("vegas"), None);
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -29,7 +29,7 @@ pub struct NicPacket {
     /// Of the host that it comes from.
     pub source: MacAddr,
     /// The same for all packets of a connection in this direction, and that of their frames
-    /// ([`weir_wire::ethernet::flow_hash`]).
+    /// ([`weir_wire::flow_hash`]).
     pub flow_hash: u32,
     /// Length of the frame, without FCS. On a port, what it is longer than its IP packet is the trailer that has its stamps.
     pub frame_bytes: u16,
