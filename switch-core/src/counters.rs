@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use prefetch_index::prefetch_index;
 use weir_units::{CLASSES, PortId, QueueId};
 
-use crate::switch::Memory;
+use crate::surroundings::Memory;
 
 /// Why a frame was not forwarded. Every frame that is lost has one of these, and a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -10,14 +10,14 @@ use weir_units::{CLASSES, Class, PortId, QueueId, Time};
 use weir_wire::ethernet::{Headers, Parsed};
 use weir_wire::mac_control::{ControlFrame, CreditFrame, DecodeError};
 
+use crate::control::handle_control;
 use crate::counters::{Counters, DropReason, Published, queue_stat};
 use crate::ecmp;
 use crate::fdb::Place;
 use crate::handoff::{FromReceiver, Queued, ToTransmitter};
 use crate::packet::{BURST_MAX, Burst, Packet, PacketStore, PortOutput};
-use crate::receiver::handle_control;
 use crate::shared::Shared;
-use crate::switch::Memory;
+use crate::surroundings::Memory;
 use crate::transmitter::Transmitter;
 
 /// Forwards what its ports received, and a copy of it for each of their clones. What is touched for each frame comes first, and

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use weir_units::{Class, PortId, Time};
+use weir_units::{PortId, Time};
 use weir_wire::ethernet::Parsed;
-use weir_wire::mac_control::{Account, ControlFrame, CreditFrame, DecodeError};
 
+use crate::control::{handle_control, has_account};
 use crate::counters::{Counters, Published, port_stat};
 use crate::handoff::ToForwarder;
 use crate::packet::{Burst, Packet};
 use crate::shared::Shared;
-use crate::switch::Memory;
+use crate::surroundings::Memory;
 
 /// Receives for a forwarder on another lcore.
 #[derive(Debug)]
@@ -63,48 +63,5 @@ impl<P: Packet> Receiver<P> {
 
     pub(crate) fn published(&self) -> Arc<Published> {
         self.counters.published()
-    }
-}
-
-/// Whether a control frame tells what its sender has sent, which counts at its place among the data.
-pub(crate) fn has_account(control: Result<ControlFrame, DecodeError>) -> bool {
-    matches!(control, Ok(ControlFrame::Credit(CreditFrame { account: Account::Sent { .. }, .. })))
-}
-
-/// Obeys a MAC control frame that `port` received, or counts why not. A port obeys the one flow control it speaks; the
-/// others are counted and ignored.
-pub(crate) fn handle_control(
-    shared: &Shared,
-    counters: &mut Counters,
-    now: Time,
-    port: PortId,
-    control: Result<ControlFrame, DecodeError>,
-) {
-    let frame = match control {
-        Ok(frame) => frame,
-        Err(DecodeError::UnknownOpcode(_)) => return counters.add_port(port, port_stat::IGNORED, 1),
-        Err(DecodeError::Truncated | DecodeError::Destination | DecodeError::Tagged | DecodeError::NoClass) => {
-            return counters.add_port(port, port_stat::MALFORMED, 1);
-        }
-    };
-    let state = shared.port(port);
-    match frame {
-        // What GFC reads as stages pauses nobody.
-        ControlFrame::Pfc(_) if state.regulator.rated_classes() != 0 => counters.add_port(port, port_stat::PFC, 1),
-        ControlFrame::Pfc(frame) => {
-            counters.add_port(port, port_stat::PFC, 1);
-            Class::in_mask(frame.paused())
-                .for_each(|class| counters.add_port(port, port_stat::XOFF + class.index(), 1));
-            Class::in_mask(frame.resumed())
-                .for_each(|class| counters.add_port(port, port_stat::XON + class.index(), 1));
-        }
-        ControlFrame::Pause(_) => counters.add_port(port, port_stat::PAUSE, 1),
-        ControlFrame::Credit(_) | ControlFrame::Queue(_) => counters.add_port(port, port_stat::CREDIT, 1),
-    }
-    if !state.regulator.handle(now, &frame) {
-        counters.add_port(port, port_stat::IGNORED, 1);
-        counters.add_port(port, port_stat::FOREIGN, 1);
-    } else if let (Some(storms), ControlFrame::Pfc(frame)) = (state.storms(), &frame) {
-        storms.count_pfc(frame);
     }
 }

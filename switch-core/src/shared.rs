@@ -1,5 +1,10 @@
 //! What all halves of one switch share: read by every lcore, changed only through atomics.
 
+mod link_rate;
+
+pub(crate) use link_rate::LinkRate;
+pub use link_rate::RateChange;
+
 use std::slice::from_ref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -14,7 +19,6 @@ use weir_units::{BitRate, Bytes, Class, MacAddr, PortId, Time};
 use crate::classify::Classifier;
 use crate::fdb::ForwardingTable;
 use crate::line_time::{LineTally, LineTime};
-use crate::link_rate::LinkRate;
 use crate::storm_tally::StormTally;
 
 /// The switch's common parts.

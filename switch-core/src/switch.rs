@@ -7,7 +7,7 @@ use rtrb::RingBuffer;
 use weir_config::SwitchConfig;
 use weir_flowctl::{CatchUp, ClassLimits, LatePolls, MessageGenerator, Shaper};
 use weir_mmu::{Charge, EcnMarker, Mmu};
-use weir_units::{BitRate, Bytes, FCS_BYTES, LINK_OVERHEAD, MacAddr, PortId};
+use weir_units::{BitRate, FCS_BYTES, MacAddr, PortId};
 
 use crate::buffer::{buffer_layout, buffer_policy};
 use crate::build_error::BuildError;
@@ -17,18 +17,15 @@ use crate::fdb::ForwardingTable;
 use crate::flow_control::mechanism;
 use crate::forwarder::Forwarder;
 use crate::handoff::RECEIVED_MAX;
-use crate::link_rate::LinkRate;
 use crate::plan::{LcoreRole, Plan};
 use crate::random::Random;
 use crate::receiver::Receiver;
 use crate::report::Reporter;
 use crate::scheduler::Scheduler;
-use crate::shared::{PortState, Shared};
+use crate::shared::{LinkRate, PortState, Shared};
+use crate::surroundings::{Memory, PortFacts, Surroundings};
 use crate::transmitter::{OutPort, Transmitter, Wire};
 use crate::watchdog::PortWatchdogs;
-
-/// Addresses that the forwarding table is sized for.
-const STATIONS_MAX: usize = 16_384;
 
 /// One switch: its common parts, ready to be cut into halves.
 #[derive(Debug)]
@@ -36,49 +33,6 @@ pub struct Switch {
     shared: Arc<Shared>,
     config: SwitchConfig,
     surroundings: Surroundings,
-}
-
-/// What the driver decides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Surroundings {
-    /// How far a late poll may catch up on rates: not at all in virtual time.
-    pub catch_up: CatchUp,
-    /// Stations that the forwarding table is sized for.
-    pub stations: usize,
-    /// Whether stations are learned from what they send: not where all of them are known.
-    pub learns: bool,
-    /// By which the switch chooses among ports of equal cost otherwise than its neighbours.
-    pub hash_seed: u32,
-    /// Where the switch's random numbers begin, together with its name: another seed gives other marks and drawn ports, and so does
-    /// another name.
-    pub seed: u64,
-    /// What a frame takes on a link beyond its length without FCS; on a real one, [`LINK_OVERHEAD`]. What the buffer reserves, and
-    /// the bounds of GFC's thresholds, are reckoned with a real link's.
-    pub link_overhead: Bytes,
-    /// When memory for packets' places is taken.
-    pub memory: Memory,
-}
-
-/// When memory for packets' places is taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Memory {
-    /// Before the first packet, for as many as the buffer holds: nothing is allocated later, and rings between lcores are never
-    /// full.
-    Upfront,
-    /// When it is needed, where a process has many switches. One lcore has each switch for itself, so there are no rings: the
-    /// driver calls [`Forwarder::handle_one`].
-    AsNeeded,
-}
-
-/// What the driver knows of a port and the configuration may not.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PortFacts {
-    /// The device's own address.
-    pub mac: MacAddr,
-    /// The device's link speed: the rate of a port that has none in its configuration.
-    pub rate: Option<BitRate>,
-    /// Whether such a port is shaped to that speed, so that its backlog stands in its queues and not in its device.
-    pub shaped: bool,
 }
 
 /// The halves of a plan, and how to read their counters.
@@ -101,21 +55,6 @@ pub struct Lcore<P> {
     pub forwarder: Option<Forwarder<P>>,
     /// TX.
     pub transmitter: Option<Transmitter<P>>,
-}
-
-impl Surroundings {
-    /// Those of a switch that learns its stations and has its memory upfront.
-    pub fn real_time(catch_up: CatchUp) -> Surroundings {
-        Surroundings {
-            catch_up,
-            stations: STATIONS_MAX,
-            learns: true,
-            hash_seed: 0,
-            seed: 0,
-            link_overhead: LINK_OVERHEAD,
-            memory: Memory::Upfront,
-        }
-    }
 }
 
 impl Switch {

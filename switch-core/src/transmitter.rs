@@ -25,7 +25,7 @@ use crate::packet::{BURST_MAX, Burst, Packet, PacketStore, PortOutput};
 use crate::random::Random;
 use crate::scheduler::Scheduler;
 use crate::shared::{PortState, Shared};
-use crate::switch::{Memory, Surroundings};
+use crate::surroundings::{Memory, Surroundings};
 use crate::watchdog::PortWatchdogs;
 use lanes::Lanes;
 use lateness::Waits;

@@ -5,9 +5,9 @@ mod common;
 use proptest::prelude::*;
 use weir_config::Layout;
 use weir_flowctl::CatchUp;
+use weir_switch_core::Surroundings;
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::line_time::LineTime;
-use weir_switch_core::switch::Surroundings;
 use weir_units::{BitRate, Bytes, Span, Time};
 
 use common::*;

@@ -8,7 +8,7 @@ use weir_flowctl::{CatchUp, Quantum};
 use weir_switch_core::RateChange;
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::flow_control::RATE_UNKNOWN;
-use weir_switch_core::switch::{PortFacts, Surroundings};
+use weir_switch_core::{PortFacts, Surroundings};
 use weir_units::{BitRate, Bytes, Class, PortId, Span, Time};
 use weir_wire::trailer::Telemetry;
 

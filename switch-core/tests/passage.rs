@@ -6,8 +6,8 @@ mod common;
 use proptest::prelude::*;
 use weir_config::{LcoreConfig, SwitchConfig};
 use weir_flowctl::CatchUp;
-use weir_switch_core::switch::{PortFacts, Surroundings, Switch};
 use weir_switch_core::{Forwarder, Memory, Plan, Transmitter, report::Reporter};
+use weir_switch_core::{PortFacts, Surroundings, Switch};
 use weir_units::{Bytes, PortId, Span, Time};
 
 use common::{TestFrame, World, frame, pfc, station, toml};

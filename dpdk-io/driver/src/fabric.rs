@@ -11,7 +11,7 @@ use weir_dpdk_io::{
 };
 use weir_switch_core::Shared;
 use weir_switch_core::report::{Report, Reporter};
-use weir_switch_core::switch::{Halves, Surroundings, Switch};
+use weir_switch_core::{Halves, Surroundings, Switch};
 use weir_units::{PortId, Span, Time};
 
 use crate::catch_up::catch_up;
