@@ -24,5 +24,6 @@ pub mod deadlock;
 pub mod feedback;
 pub mod measure;
 pub mod plot;
+mod ports;
 pub mod record;
 pub mod run_dir;

@@ -5,14 +5,13 @@
 
 mod messages;
 mod progress;
-mod queues;
 mod recorder;
 mod results;
 mod watched;
 
+pub use crate::ports::Ports;
 pub use progress::Progress;
 pub use progress::ProgressOf;
-pub use queues::Ports;
 pub use recorder::Record;
 pub use recorder::{Depth, Recorder, Teller};
 pub use results::{Ended, LinkWords, NicWords, dropped, lost_lossless, overflown_lossless, summary};

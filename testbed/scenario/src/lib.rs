@@ -48,9 +48,11 @@
 
 pub mod import;
 pub mod link;
+mod place;
 mod scenario;
 pub mod topology;
 pub mod victim;
 pub mod workload;
 
+pub use place::{Behind, PortPlace};
 pub use scenario::*;

@@ -15,6 +15,7 @@ use weir_wire::mac_control::FRAME_BYTES;
 use weir_wire::rocev2::Dscp;
 
 use crate::link::FaultPlan;
+use crate::place::{Behind, PortPlace};
 use crate::topology::Routes;
 use crate::workload::Message;
 
@@ -105,24 +106,6 @@ pub struct LinkPlan {
     pub delay: Span,
     /// What goes wrong on it: in what the first end sends, and in what the second one does.
     pub faults: [FaultPlan; 2],
-}
-
-/// A port of a scenario.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct PortPlace {
-    /// The switch, by its place in the scenario.
-    pub switch: usize,
-    /// The port, by its place in the switch's configuration.
-    pub port: usize,
-}
-
-/// What is behind a port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Behind {
-    /// A host, by its place in the scenario.
-    Host(usize),
-    /// Another switch's port.
-    Port(PortPlace),
 }
 
 /// Why a scenario can't be run.

@@ -18,7 +18,7 @@ mod wiring;
 use weir_units::{BitRate, Span};
 
 use self::wiring::Wiring;
-use crate::scenario::{Behind, PortPlace};
+use crate::place::{Behind, PortPlace};
 
 pub use self::clos::{Clos, FatTree, Uplinks};
 pub use self::dependencies::cycle_of_paths;

@@ -5,7 +5,7 @@ use weir_scenario::{PortPlace, Scenario};
 use weir_switch_core::Report;
 use weir_units::{Bytes, Class, Time};
 
-use crate::record::Ports;
+use crate::ports::Ports;
 
 /// Takes in samples.
 #[derive(Debug)]

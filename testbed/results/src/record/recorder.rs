@@ -13,10 +13,10 @@ use weir_wire::mac_control::PfcFrame;
 
 use super::is_victim;
 use super::messages::MessageRate;
-use super::queues::{Ports, Queue};
 use super::watched::Watched;
 use crate::deadlock::{Deadlock, Detector, SwitchState};
 use crate::measure::{Survey, Surveyor};
+use crate::ports::{Ports, Queue};
 use crate::run_dir::{
     EventKind, EventWriter, FctRow, FctWriter, FlowSample, PoolSample, QueueSample, RunDir, RunDirError, SeriesColumns,
     SeriesWriter,

@@ -15,11 +15,11 @@ use weir_switch_core::report::{ClassReport, PortReport};
 use weir_units::{BitRate, Bytes, CLASSES, Class, Span, Time};
 use weir_wire::mac_control::FRAME_BYTES;
 
-use super::queues::Ports;
 use super::recorder::{Edge, Record};
 use super::watched::Watched;
 use crate::feedback::FeedbackStats;
 use crate::measure::flow_control;
+use crate::ports::Ports;
 use crate::run_dir::{
     ClassSummary, DeadlockSummary, FeedbackSummary, FlowControlSummary, FlowSummary, FlowWindow, HostClassSummary,
     HostSummary, LaneSummary, MessageSummary, PoolSummary, PortSummary, PortWindow, Summary, SwitchSummary, Window,

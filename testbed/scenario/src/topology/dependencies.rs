@@ -9,7 +9,7 @@ use petgraph::algo::{astar, kosaraju_scc};
 use petgraph::graphmap::DiGraphMap;
 
 use super::routes::{Routes, Row};
-use crate::scenario::PortPlace;
+use crate::place::PortPlace;
 
 impl Routes {
     /// A cycle among the ports on all shortest ways between all pairs of hosts: each depends on the next one, and the last

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Fabric, TopologyError};
-use crate::scenario::{Behind, PortPlace};
+use crate::place::{Behind, PortPlace};
 
 /// The longest name of a node, so that `to-`, it and the number of a parallel link are a legal name of a port: 31 at most.
 const NODE_NAME_MAX: usize = 24;

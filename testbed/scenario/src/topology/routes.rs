@@ -11,7 +11,7 @@ use weir_switch_core::ecmp;
 use super::ideal::PathDelay;
 use super::wiring::Wiring;
 use super::{Cable, Fabric};
-use crate::scenario::{Behind, PortPlace};
+use crate::place::{Behind, PortPlace};
 
 /// For every switch and every host, the ports on shortest ways there: over links that are up, and through no host.
 ///

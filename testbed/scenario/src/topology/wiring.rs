@@ -1,7 +1,7 @@
 //! What is at the far end of each port's cable, looked up by port.
 
 use super::{Cable, Fabric};
-use crate::scenario::{Behind, PortPlace};
+use crate::place::{Behind, PortPlace};
 
 /// A fabric's cables by their ports. Ports of all switches stand in one table, switch by switch.
 #[derive(Clone, Debug)]

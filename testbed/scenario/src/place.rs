@@ -1,0 +1,19 @@
+//! Where in a scenario something is.
+
+/// A port of a scenario.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PortPlace {
+    /// The switch, by its place in the scenario.
+    pub switch: usize,
+    /// The port, by its place in the switch's configuration.
+    pub port: usize,
+}
+
+/// What is behind a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Behind {
+    /// A host, by its place in the scenario.
+    Host(usize),
+    /// Another switch's port.
+    Port(PortPlace),
+}
