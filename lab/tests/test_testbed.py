@@ -13,6 +13,8 @@ import pytest
 from weirlab.switch import weir_binary
 
 RING = Path(__file__).parents[2] / "scenarios" / "gfc-ring.toml"
+# Of the time of a line, what a late machine may take from a host.
+LATE_MAX = 0.02
 DEADLOCK, FLOW = "PFC, arrival", "GFC by stages, round-robin"
 
 
@@ -23,9 +25,18 @@ def run_scenario(*arguments, timeout=120):
 
 @pytest.fixture(scope="module")
 def ring(tmp_path_factory):
-    """PFC with the order of arrival, and GFC with turns: what was printed, and the directory."""
-    folder = tmp_path_factory.mktemp("ring") / "runs"
-    finished = run_scenario(RING, "--run", DEADLOCK.lower(), "--run", FLOW, "-o", folder)
+    """PFC with the order of arrival, and GFC with turns: what was printed, and the directory.
+
+    By a slower clock if others had the CPUs: what a host lost of its line's time then is the machine's doing.
+    """
+    dilation = []
+    for _ in range(3):
+        folder = tmp_path_factory.mktemp("ring") / "runs"
+        finished = run_scenario(RING, "--run", DEADLOCK.lower(), "--run", FLOW, "-o", folder, *dilation, timeout=400)
+        runs = [summary(folder, run)[0] for run in (DEADLOCK, FLOW)]
+        if all(run["late_ns"] <= LATE_MAX * run["duration_ns"] for run in runs):
+            break
+        dilation = ["--dilation", 3 * runs[0]["time_dilation"]]
     return finished, folder
 
 
