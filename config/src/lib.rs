@@ -42,7 +42,6 @@ mod policy;
 mod ports;
 mod switch;
 mod together;
-mod watchdog;
 
 pub use buffer::{BufferConfig, Headroom, headroom_by_rule};
 pub use classes::{Arbitration, ClassConfig, EcnConfig, PfcConfig, QueueConfig, Trust};
@@ -56,5 +55,5 @@ pub use policy::{DshConfig, Estimator, PolicyConfig, PoolsConfig};
 pub use ports::{Device, DeviceFlowControl, PciDevice, PortConfig, SocketAccess, VhostUser};
 pub use switch::{CatchUp, Idle, Layout, LcoreConfig, SwitchConfig};
 pub use together::check_together;
-pub use watchdog::{PfcWatchdogConfig, StormCondition, WatchdogAction};
+pub use weir_flowctl::pfc::{StormCondition, WatchdogAction, WatchdogConfig};
 pub use weir_reader::{ConfigError, ConfigErrors, Source};

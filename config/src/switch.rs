@@ -2,7 +2,7 @@
 
 use weir_units::{Bytes, MacAddr, Span};
 
-use crate::{BufferConfig, ClassConfig, ConfigErrors, PfcConfig, PfcWatchdogConfig, PortConfig, Source, Trust};
+use crate::{BufferConfig, ClassConfig, ConfigErrors, PfcConfig, WatchdogConfig, PortConfig, Source, Trust};
 
 /// One switch, as configured.
 #[derive(Clone, Debug)]
@@ -30,7 +30,7 @@ pub struct SwitchConfig {
     /// `[pfc]`.
     pub pfc: PfcConfig,
     /// `[pfc_watchdog]`; `None` watches nothing.
-    pub pfc_watchdog: Option<PfcWatchdogConfig>,
+    pub pfc_watchdog: Option<WatchdogConfig>,
     /// `[[ports]]`, in the order of the file, which numbers them.
     pub ports: Vec<PortConfig>,
     /// `[[static_macs]]`: address and index of the port.

@@ -1,10 +1,10 @@
 //! `[pfc_watchdog]`: its defaults as the reference states them, and its values.
 
-use weir_config::{PfcWatchdogConfig, StormCondition, WatchdogAction, parse};
+use weir_config::{WatchdogConfig, StormCondition, WatchdogAction, parse};
 use weir_units::Span;
 
 /// The watchdog of a switch with so many ports and clones.
-fn watchdog(keys: &str, ports: usize, clones: usize) -> Option<PfcWatchdogConfig> {
+fn watchdog(keys: &str, ports: usize, clones: usize) -> Option<WatchdogConfig> {
     let mut text = format!("{keys}\n[classes]\nlossless = [3]\n[buffer]\nheadroom = \"10KB\"\n");
     for port in 0..ports {
         text += &format!("[[ports]]\nname = \"p{port}\"\ntap = \"t{port}\"\n");
@@ -19,7 +19,7 @@ fn watchdog(keys: &str, ports: usize, clones: usize) -> Option<PfcWatchdogConfig
 fn defaults_are_sonics() {
     assert_eq!(watchdog("", 2, 0), None);
     let time = Span::from_millis(200);
-    let default = PfcWatchdogConfig {
+    let default = WatchdogConfig {
         action: WatchdogAction::Drop,
         detection_time: time,
         restoration_time: time,
@@ -29,7 +29,7 @@ fn defaults_are_sonics() {
     assert_eq!(watchdog("[pfc_watchdog]", 2, 0), Some(default));
     assert_eq!(watchdog("[pfc_watchdog]", 32, 32), Some(default), "clones don't count");
     let time = Span::from_millis(400);
-    let twice = PfcWatchdogConfig { detection_time: time, restoration_time: time, poll_interval: time, ..default };
+    let twice = WatchdogConfig { detection_time: time, restoration_time: time, poll_interval: time, ..default };
     assert_eq!(watchdog("[pfc_watchdog]", 33, 0), Some(twice));
     assert_eq!(watchdog("[pfc_watchdog]", 64, 0), Some(twice));
 }
@@ -38,7 +38,7 @@ fn defaults_are_sonics() {
 fn values_arrive_where_they_belong() {
     let keys = "[pfc_watchdog]\naction = \"ACTION\"\ndetection_time = \"2us\"\nrestoration_time = \"1000s\"\n\
                 poll_interval = \"1us\"\ncondition = \"queue-stalled\"";
-    let with = |action| PfcWatchdogConfig {
+    let with = |action| WatchdogConfig {
         action,
         detection_time: Span::from_micros(2),
         restoration_time: Span::from_secs(1_000),

@@ -2,8 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use weir_config::PfcWatchdogConfig;
-use weir_flowctl::pfc::{QueueObservation, StormCondition, StormPackets, Watchdog, WatchdogAction, WatchdogConfig};
+use weir_flowctl::pfc::{QueueObservation, StormPackets, Watchdog, WatchdogAction, WatchdogConfig};
 use weir_units::{Bytes, Class, PortId, QueueId, Time};
 
 use crate::counters::{Counters, queue_stat};
@@ -34,8 +33,8 @@ struct Watched {
 
 impl PortWatchdogs {
     /// Watches `classes` (one bit each); none without a configuration.
-    pub(crate) fn new(config: Option<&PfcWatchdogConfig>, classes: u8) -> PortWatchdogs {
-        let config = config.map(watchdog_config);
+    pub(crate) fn new(config: Option<&WatchdogConfig>, classes: u8) -> PortWatchdogs {
+        let config = config.copied();
         let watchdogs = config.iter().flat_map(|config| {
             Class::in_mask(classes).map(|class| Watched {
                 class,
@@ -138,22 +137,5 @@ fn observe(now: Time, queue: QueueId, shared: &Shared, counters: &Counters) -> Q
         xon_frames: frames(|tally| &tally.xon_frames),
         queued: Bytes::new(shared.mmu.egress_length(queue)),
         frames_sent: counters.get(queue, queue_stat::FRAMES),
-    }
-}
-
-fn watchdog_config(config: &PfcWatchdogConfig) -> WatchdogConfig {
-    WatchdogConfig {
-        detection_time: config.detection_time,
-        restoration_time: config.restoration_time,
-        poll_interval: config.poll_interval,
-        condition: match config.condition {
-            weir_config::StormCondition::PfcReceived => StormCondition::PfcReceived,
-            weir_config::StormCondition::QueueStalled => StormCondition::QueueStalled,
-        },
-        action: match config.action {
-            weir_config::WatchdogAction::Drop => WatchdogAction::Drop,
-            weir_config::WatchdogAction::Forward => WatchdogAction::Forward,
-            weir_config::WatchdogAction::Alert => WatchdogAction::Alert,
-        },
     }
 }

@@ -4,14 +4,14 @@ use weir_reader::Problem;
 use weir_reader::{Doc, TIME, Table};
 use weir_units::Span;
 
-use crate::{FlowControl, GfcPeer, PfcWatchdogConfig, PortConfig, StormCondition, SwitchConfig, WatchdogAction};
+use crate::{FlowControl, GfcPeer, WatchdogConfig, PortConfig, StormCondition, SwitchConfig, WatchdogAction};
 
 /// SONiC's default for all three times; for each further 32 ports it is added once more.
 const TIME_DEFAULT: Span = Span::from_millis(200);
 const PORTS_PER_TIME: u64 = 32;
 
 /// Reads the watchdog; `None` where there is no such table.
-pub(super) fn read(root: &Table<'_>, ports: &[PortConfig]) -> Option<PfcWatchdogConfig> {
+pub(super) fn read(root: &Table<'_>, ports: &[PortConfig]) -> Option<WatchdogConfig> {
     if !root.has("pfc_watchdog") {
         return None;
     }
@@ -19,7 +19,7 @@ pub(super) fn read(root: &Table<'_>, ports: &[PortConfig]) -> Option<PfcWatchdog
     let real_ports = ports.iter().filter(|port| port.clone_of().is_none()).count() as u64;
     let default = TIME_DEFAULT * (real_ports.saturating_sub(1) / PORTS_PER_TIME + 1);
     let time = |key| table.quantity(key, &TIME, Span::from_micros(1)..=Span::from_secs(1_000)).unwrap_or(default);
-    let watchdog = PfcWatchdogConfig {
+    let watchdog = WatchdogConfig {
         action: table
             .choice(
                 "action",

@@ -59,7 +59,7 @@ pub struct WatchdogConfig {
     pub poll_interval: Span,
     /// What counts as a storm.
     pub condition: StormCondition,
-    /// What is done about it. The watchdog asks only whether that is [`WatchdogAction::Alert`].
+    /// What is done about it. The watchdog itself asks only whether that is [`WatchdogAction::Alert`].
     pub action: WatchdogAction,
 }
 
