@@ -23,7 +23,7 @@ AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # Cargo uses all cores by itself, and the order of the checks is the cheap ones first.
 .NOTPARALLEL:
-.PHONY: help setup venv build demo sim test lint deny docs unit sim-test loom release-tests instructions wire-tests pci-test slurm-test lab bench clean
+.PHONY: help setup venv build demo sim quick test lint deny docs unit sim-test loom release-tests instructions wire-tests pci-test slurm-test lab bench clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -40,6 +40,11 @@ demo: build ## Set-up, build, and an experiment with emulated hosts in one proce
 sim: ## Virtual time alone, with Rust and cc: build without DPDK, and the ring of the GFC paper under four flow controls
 	@$(STEP) "build without DPDK" $(CARGO) build -p weir --no-default-features --profile $(SIM_PROFILE) --target-dir $(SIM_TARGET)
 	@$(SIM_WEIR) testbed run scenarios/gfc-ring.toml --backend sim --output runs/gfc-ring-sim
+
+quick: setup ## Between edits: formatting, clippy, and the libraries' own tests
+	@$(STEP) "formatting" $(CARGO) fmt --all --check
+	@$(STEP) "clippy" $(CARGO) clippy --workspace --all-targets -- -D warnings
+	@$(STEP) "the libraries' own tests" $(CARGO) test --quiet --workspace --lib
 
 test: setup lint docs unit sim-test loom release-tests instructions wire-tests ## Set-up, then every check and test
 	@echo "all checks and tests passed"
