@@ -2,7 +2,7 @@
 
 use weir_units::{Bytes, MacAddr, Span};
 
-use crate::{BufferConfig, ClassConfig, ConfigErrors, PfcConfig, WatchdogConfig, PortConfig, Source, Trust};
+use crate::{BufferConfig, ClassConfig, ConfigErrors, PfcConfig, PortConfig, Source, Trust, WatchdogConfig};
 
 /// One switch, as configured.
 #[derive(Clone, Debug)]

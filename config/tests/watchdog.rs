@@ -1,6 +1,6 @@
 //! `[pfc_watchdog]`: its defaults as the reference states them, and its values.
 
-use weir_config::{WatchdogConfig, StormCondition, WatchdogAction, parse};
+use weir_config::{StormCondition, WatchdogAction, WatchdogConfig, parse};
 use weir_units::Span;
 
 /// The watchdog of a switch with so many ports and clones.

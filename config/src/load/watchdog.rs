@@ -4,7 +4,7 @@ use weir_reader::Problem;
 use weir_reader::{Doc, TIME, Table};
 use weir_units::Span;
 
-use crate::{FlowControl, GfcPeer, WatchdogConfig, PortConfig, StormCondition, SwitchConfig, WatchdogAction};
+use crate::{FlowControl, GfcPeer, PortConfig, StormCondition, SwitchConfig, WatchdogAction, WatchdogConfig};
 
 /// SONiC's default for all three times; for each further 32 ports it is added once more.
 const TIME_DEFAULT: Span = Span::from_millis(200);
