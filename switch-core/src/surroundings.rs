@@ -34,7 +34,7 @@ pub enum Memory {
     /// full.
     Upfront,
     /// When it is needed, where a process has many switches. One lcore has each switch for itself, so there are no rings: the
-    /// driver calls [`Forwarder::handle_one`].
+    /// driver calls [`Forwarder::handle_one`](crate::Forwarder::handle_one).
     AsNeeded,
 }
 
