@@ -11,7 +11,7 @@ WEIR := $(abspath $(TARGET))/release/weir
 PYTHON := .venv/bin/python
 # Says what it does and how long it took.
 STEP := scripts/step
-# What is tested in release mode is chosen in one way, so that Cargo resolves one set of features and builds each crate once.
+# Tests of some of these crates choose all of them, so that Cargo resolves one set of features and builds each crate once.
 IN_RELEASE := -p weir-dpdk-driver -p weir-real -p weir-sim -p weir
 # Where `make sim` builds: a folder of its own, so that the full command stays where it is; and by which of Cargo's profiles.
 SIM_TARGET ?= $(TARGET)/sim

@@ -157,10 +157,8 @@ def test_a_deleted_namespace_is_seen_within_a_tenth_of_a_second(namespace, clean
     assert min(took) <= SEEN_WITHIN_S, [f"{seconds * 1e3:.1f} ms" for seconds in took]
 
 
-@pytest.mark.parametrize("device", ["af_packet", "af_xdp"])
-def test_no_frame_vanishes_when_a_carrier_is_lost(cables, tmp_path, device):
-    """Frames that come while a link goes: delivered, counted as lost by the device, or dropped for want of a link."""
-    here, wires = cables(f"carrier-{device}", MACS)
+def link_news():
+    """Events that a link went down, and came up; and what sets them, line by line of the log."""
     down, up = threading.Event(), threading.Event()
 
     def note(line):
@@ -169,6 +167,14 @@ def test_no_frame_vanishes_when_a_carrier_is_lost(cables, tmp_path, device):
         elif "link up" in line:
             up.set()
 
+    return down, up, note
+
+
+@pytest.mark.parametrize("device", ["af_packet", "af_xdp"])
+def test_no_frame_vanishes_when_a_carrier_is_lost(cables, tmp_path, device):
+    """Frames that come while a link goes: delivered, counted as lost by the device, or dropped for want of a link."""
+    here, wires = cables(f"carrier-{device}", MACS)
+    down, up, note = link_news()
     file = configuration(tmp_path)
     file.write_text(file.read_text().replace("af_packet", device))
     stream = Stream(MACS["p0"], MACS["p1"], dscp=3)
@@ -206,14 +212,7 @@ def test_no_frame_vanishes_when_a_carrier_is_lost(cables, tmp_path, device):
 def test_a_pause_is_over_with_its_link(cables, tmp_path):
     """On the wire: a peer that paused the switch for long comes back, and gets its frames at once."""
     here, wires = cables("anew", MACS)
-    down, up = threading.Event(), threading.Event()
-
-    def note(line):
-        if "link down" in line:
-            down.set()
-        elif "link up" in line:
-            up.set()
-
+    down, up, note = link_news()
     # 65,535 quanta at 1 Mb/s are 33 s.
     file = configuration(tmp_path)
     file.write_text(file.read_text().replace("1Gbps", "1Mbps").replace('size = "1MB"', 'size = "1MB"\nheadroom = "50KB"'))

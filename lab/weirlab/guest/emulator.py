@@ -1,0 +1,156 @@
+"""An emulated guest: its process, its console, its shell."""
+
+import contextlib
+import pathlib
+import re
+import socket
+import subprocess
+import tempfile
+import time
+
+BOOT_S = 120
+# The machine under emulation is slow, and others may want the CPUs besides.
+COMMAND_S = 120
+# Of translated code; QEMU would take a gigabyte.
+TRANSLATED_MB = 256
+
+
+class EmulatorEnded(Exception):
+    """The emulator is gone, and what it and the guest's kernel said last."""
+
+
+class Emulator:
+    """A guest of `parts`, whose file system is to be written to `image`; `_boot` starts it."""
+
+    def __init__(self, parts):
+        self.parts = parts
+        self._directory = tempfile.TemporaryDirectory(prefix="weir-guest-")
+        self.folder = pathlib.Path(self._directory.name)
+        self.image = self.folder / "image"
+        self._process = None
+
+    def _boot(self, machine, memory_mb, words, devices):
+        """Starts the emulator with these devices, and waits for the guest's shell. `words` are the kernel's besides its usual."""
+        command, environment = self.parts.qemu()
+        command += ["-machine", machine, "-accel", f"tcg,tb-size={TRANSLATED_MB}", "-cpu", "max", "-smp", "2", "-m", str(memory_mb)]
+        command += ["-nodefaults", "-display", "none", "-no-reboot", "-serial", f"file:{self.folder / 'console'}"]
+        command += ["-kernel", str(self.parts.kernel), "-initrd", str(self.image)]
+        command += ["-append", f"console=ttyS0 panic=-1 quiet mitigations=off {words}", *devices]
+        command += ["-device", "virtio-serial-pci,addr=0x03,vectors=0"]
+        command += ["-chardev", f"socket,id=agent,path={self.folder / 'agent'},server=on,wait=off"]
+        command += ["-device", "virtserialport,chardev=agent,name=agent"]
+        with open(self.folder / "qemu.log", "w") as log:
+            self._process = subprocess.Popen(
+                command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+        self._shell = _Shell(self._connect("agent"))
+        self._or_ended(self._shell.wait_until_ready, BOOT_S)
+
+    def _connect(self, name):
+        deadline = time.monotonic() + BOOT_S
+        while True:
+            if not self.alive():
+                raise EmulatorEnded(self.last_words())
+            try:
+                connection = socket.socket(socket.AF_UNIX)
+                connection.connect(str(self.folder / name))
+                return connection
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        """Ends it as a crash would."""
+        if self._process:
+            self._process.kill()
+            self._process.wait()
+        self._directory.cleanup()
+
+    def alive(self):
+        return self._process.poll() is None
+
+    def _or_ended(self, action, *arguments):
+        """Does something, and where the emulator has ended (as it does too when the guest's kernel gives up) says all that
+        is known of its end."""
+        try:
+            return action(*arguments)
+        except ConnectionError:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(5)
+            raise EmulatorEnded(self.last_words()) from None
+
+    def last_words(self):
+        """What a guest that is of no use any more said last."""
+        log = (self.folder / "qemu.log").read_text(errors="replace")
+        code = self._process.poll()
+        end = "closed the guest's port" if code is None else f"ended with {code}"
+        return f"the emulator {end}:\n{log[-2000:]}\nthe guest's console:\n{self.console()[-6000:]}"
+
+    def console(self):
+        return (self.folder / "console").read_text(errors="replace")
+
+    def run(self, command, within=COMMAND_S):
+        """Runs a shell command to its end: (exit code, output)."""
+        return self._or_ended(self._shell.run, command, within)
+
+    def must_run(self, command, within=COMMAND_S):
+        code, output = self.run(command, within)
+        assert code == 0, f"{command}: exit code {code}\n{output}\n{self.console()[-2000:]}"
+        return output
+
+
+class _Shell:
+    """Commands to the guest's shell, and what they print."""
+
+    def __init__(self, connection):
+        self._socket, self._buffer, self._number = connection, b"", 0
+
+    def wait_until_ready(self, within):
+        deadline = time.monotonic() + within
+        # Until the guest has opened its end, what is sent goes nowhere.
+        while time.monotonic() < deadline:
+            try:
+                if self.run("echo ready", 1)[1].strip().endswith("ready"):
+                    self._drain()
+                    return
+            except TimeoutError:
+                pass
+        raise TimeoutError("the guest does not answer")
+
+    def _drain(self):
+        self._socket.settimeout(0.5)
+        try:
+            while self._socket.recv(65536):
+                pass
+        except TimeoutError:
+            self._buffer = b""
+
+    def run(self, command, within):
+        self._number += 1
+        mark = f"<{self._number} ended "
+        self._buffer = b""
+        # In two pieces, so that an echo of the command is not taken for its end.
+        self._socket.settimeout(within)
+        self._socket.sendall(f"( {command}\n) </dev/null; echo '{mark[:3]}''{mark[3:]}'$?'>'\n".encode())
+        deadline = time.monotonic() + within
+        pattern = re.compile(re.escape(mark).encode() + rb"(\d+)>\r?\n")
+        while not (end := pattern.search(self._buffer)):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError(f"{command}: no end within {within} s\n{self._buffer.decode(errors='replace')}")
+            self._socket.settimeout(left)
+            try:
+                received = self._socket.recv(65536)
+            except TimeoutError:
+                continue
+            if not received:
+                raise ConnectionResetError("the emulator closed the guest's port")
+            self._buffer += received
+        return int(end[1]), self._buffer[: end.start()].decode(errors="replace").replace("\r", "")
