@@ -9,10 +9,9 @@ mod warnings;
 use std::path::PathBuf;
 
 use weir_config::{SwitchConfig, Trust};
-use weir_experiments::Failure;
-use weir_experiments::real_frames;
 use weir_experiments::switches::load_all;
 use weir_experiments::table::{Table, count};
+use weir_experiments::{Failure, real_frames};
 use weir_mmu::{BufferLayout, Headroom};
 use weir_switch_core::buffer::{buffer_layout, buffer_policy};
 use weir_switch_core::flow_control::RATE_UNKNOWN;

@@ -1,7 +1,6 @@
 //! `[classes]` and `[pfc]`.
 
-use weir_reader::Problem;
-use weir_reader::{RATE, SIZE, TIME, Table, rates};
+use weir_reader::{Problem, RATE, SIZE, TIME, Table, rates};
 use weir_units::{Bytes, Span};
 
 use crate::{Arbitration, ClassConfig, EcnConfig, PfcConfig, QueueConfig, SwitchConfig, Trust};

@@ -1,7 +1,6 @@
 //! Ports that copy another port's ingress.
 
-use weir_reader::Problem;
-use weir_reader::Table;
+use weir_reader::{Problem, Table};
 
 use crate::{Device, PortConfig};
 

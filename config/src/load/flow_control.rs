@@ -1,7 +1,6 @@
 //! `flow_control` of `[[ports]]`, as a word or as a table.
 
-use weir_reader::Problem;
-use weir_reader::{SIZE, TIME, Table, times_from};
+use weir_reader::{Problem, SIZE, TIME, Table, times_from};
 use weir_units::{Bytes, Span};
 
 use crate::buffer::BUFFER_MAX;

@@ -2,8 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use weir_reader::Doc;
-use weir_reader::Problem;
+use weir_reader::{Doc, Problem};
 use weir_units::{Bytes, Span};
 
 use crate::{FlowControl, GFC_AGEING_REFRESHES_MIN, GfcBufferConfig, GfcPeer, PolicyConfig, PortConfig, SwitchConfig};

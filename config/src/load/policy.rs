@@ -3,8 +3,7 @@
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use weir_reader::Problem;
-use weir_reader::{SIZE, TIME, Table};
+use weir_reader::{Problem, SIZE, TIME, Table};
 use weir_units::{Alpha, Bytes, Span, UnitError};
 
 use crate::buffer::BUFFER_MAX;

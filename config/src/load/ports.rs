@@ -1,8 +1,6 @@
 //! `[[ports]]`.
 
-use weir_reader::Problem;
-use weir_reader::check_name;
-use weir_reader::{Doc, RATE, TIME, Table, rates};
+use weir_reader::{Doc, Problem, RATE, TIME, Table, check_name, rates};
 use weir_units::Span;
 
 use super::switch::unicast;

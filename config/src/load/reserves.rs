@@ -2,8 +2,7 @@
 
 use std::cmp::Reverse;
 
-use weir_reader::Doc;
-use weir_reader::Problem;
+use weir_reader::{Doc, Problem};
 use weir_units::Bytes;
 
 use crate::{Headroom, PolicyConfig, PoolsConfig, SwitchConfig};

@@ -3,8 +3,7 @@
 //! Each rule first asks whether its keys were read well; a rule about a default that stands in for a wrong value
 //! would only confuse.
 
-use weir_reader::Doc;
-use weir_reader::Problem;
+use weir_reader::{Doc, Problem};
 
 use super::{flow_rules, reserves, watchdog};
 use crate::{Headroom, Layout, PolicyConfig, SwitchConfig};

@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use weir_reader::Problem;
-use weir_reader::{NAME_RULE, TIME, Table, check_name, is_name, times_from};
+use weir_reader::{NAME_RULE, Problem, TIME, Table, check_name, is_name, times_from};
 use weir_units::{Bytes, MacAddr, Span};
 
 use super::{buffer, classes, clones, ports, watchdog};

@@ -1,7 +1,6 @@
 //! `[pfc_watchdog]`.
 
-use weir_reader::Problem;
-use weir_reader::{Doc, TIME, Table};
+use weir_reader::{Doc, Problem, TIME, Table};
 use weir_units::Span;
 
 use crate::{FlowControl, GfcPeer, PortConfig, StormCondition, SwitchConfig, WatchdogAction, WatchdogConfig};

@@ -9,10 +9,9 @@ use std::time::{Duration, Instant};
 
 use weir_config::{Device, FlowControl, Headroom, PolicyConfig, PortConfig, SwitchConfig};
 use weir_dpdk_io::{Link, Port, netdev_speed_mbps};
-use weir_switch_core::PortFacts;
-use weir_switch_core::RateChange;
 use weir_switch_core::buffer::longest_window;
 use weir_switch_core::flow_control::RATE_UNKNOWN;
+use weir_switch_core::{PortFacts, RateChange};
 use weir_units::{BitRate, MacAddr};
 
 use crate::devices::OpenPort;

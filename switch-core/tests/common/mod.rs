@@ -6,8 +6,9 @@ use std::collections::VecDeque;
 
 use weir_config::{Layout, SwitchConfig};
 use weir_flowctl::CatchUp;
-use weir_switch_core::{Burst, Packet, PacketStore, Plan, PortOutput, Report};
-use weir_switch_core::{Halves, Lcore, PortFacts, Surroundings, Switch};
+use weir_switch_core::{
+    Burst, Halves, Lcore, Packet, PacketStore, Plan, PortFacts, PortOutput, Report, Surroundings, Switch,
+};
 use weir_units::{MacAddr, PortId, Span, Time};
 use weir_wire::ethernet::{Headers, Parsed};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};

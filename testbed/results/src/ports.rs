@@ -4,7 +4,7 @@ use weir_scenario::{Behind, PortPlace, Scenario};
 use weir_units::Class;
 
 /// Queues that a series has columns for at most; of a larger fabric it shows the drawn ports.
-pub const QUEUES_MAX: usize = 64;
+pub(crate) const QUEUES_MAX: usize = 64;
 
 /// The ports of a scenario, switch by switch.
 #[derive(Debug)]

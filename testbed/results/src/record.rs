@@ -10,10 +10,8 @@ mod results;
 mod watched;
 
 pub use crate::ports::Ports;
-pub use progress::Progress;
-pub use progress::ProgressOf;
-pub use recorder::Record;
-pub use recorder::{Depth, Recorder, Teller};
+pub use progress::{Progress, ProgressOf};
+pub use recorder::{Depth, Record, Recorder, Teller};
 pub use results::{Ended, LinkWords, NicWords, dropped, lost_lossless, overflown_lossless, summary};
 
 use weir_scenario::Scenario;

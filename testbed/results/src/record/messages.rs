@@ -6,7 +6,7 @@ use weir_units::{BitRate, Bytes, Span, Time};
 
 /// The messages that one port has sent, as samples tell.
 #[derive(Clone, Debug)]
-pub struct MessageRate {
+pub(crate) struct MessageRate {
     /// The samples of the last [`WORST_OVER`]: when, and how many by then.
     recent: VecDeque<(Time, u64)>,
     /// The last sample.
@@ -16,7 +16,7 @@ pub struct MessageRate {
 }
 
 /// What the worst case is taken over.
-pub const WORST_OVER: Span = Span::from_millis(1);
+pub(crate) const WORST_OVER: Span = Span::from_millis(1);
 
 impl Default for MessageRate {
     fn default() -> MessageRate {
@@ -26,7 +26,7 @@ impl Default for MessageRate {
 
 impl MessageRate {
     /// By `now`, a sample's instant, so many were sent.
-    pub fn note(&mut self, now: Time, sent: u64) {
+    pub(crate) fn note(&mut self, now: Time, sent: u64) {
         while let Some((at, _)) = self.recent.front()
             && now.since(*at) > WORST_OVER
         {
@@ -43,17 +43,17 @@ impl MessageRate {
     }
 
     /// Messages sent.
-    pub fn sent(&self) -> u64 {
+    pub(crate) fn sent(&self) -> u64 {
         self.last.1
     }
 
     /// The share of a link of this rate, on which each takes so much, that they took over `duration`, in millionths.
-    pub fn share_ppm(&self, rate: BitRate, message: Bytes, duration: Span) -> u64 {
+    pub(crate) fn share_ppm(&self, rate: BitRate, message: Bytes, duration: Span) -> u64 {
         share_ppm(self.sent() * message.get(), rate, duration)
     }
 
     /// The share in the worst [`WORST_OVER`], or between the samples around it if they are further apart.
-    pub fn worst_ppm(&self, rate: BitRate, message: Bytes) -> u64 {
+    pub(crate) fn worst_ppm(&self, rate: BitRate, message: Bytes) -> u64 {
         let (sent, over) = self.worst;
         share_ppm(sent * message.get(), rate, over)
     }

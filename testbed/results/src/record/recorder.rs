@@ -91,7 +91,7 @@ pub struct Record {
 
 /// What windows are measured from.
 #[derive(Clone, Debug)]
-pub struct Edge {
+pub(crate) struct Edge {
     /// When the sample was to be taken.
     pub(crate) planned: Time,
     /// When it was.

@@ -6,7 +6,7 @@ use crate::run_dir::QueueSample;
 
 /// A queue's samples so far.
 #[derive(Clone, Debug, Default)]
-pub struct Watched {
+pub(crate) struct Watched {
     samples: u64,
     /// Of these, how many found the port in the victim state; `None` under a policy that has none.
     victims: Option<u64>,
@@ -21,7 +21,7 @@ pub struct Watched {
 }
 
 impl Watched {
-    pub fn note(&mut self, sample: &QueueSample) {
+    pub(crate) fn note(&mut self, sample: &QueueSample) {
         self.samples += 1;
         if let Some(victim) = sample.victim {
             *self.victims.get_or_insert(0) += u64::from(victim);
@@ -33,37 +33,37 @@ impl Watched {
     }
 
     /// In how many of a thousand samples since `before` the port was in the victim state.
-    pub fn victim_permille(&self, before: &Watched) -> Option<u64> {
+    pub(crate) fn victim_permille(&self, before: &Watched) -> Option<u64> {
         let victims = self.victims? - before.victims.unwrap_or(0);
         Some(victims * 1_000 / (self.samples - before.samples).max(1))
     }
 
     /// The ingress queue's length in the samples since `before`: the least, the mean, the most.
-    pub fn ingress(&self, before: &Watched) -> Option<[Bytes; 3]> {
+    pub(crate) fn ingress(&self, before: &Watched) -> Option<[Bytes; 3]> {
         let samples = &self.ingress[before.ingress.len()..];
         let mean = samples.iter().copied().sum::<Bytes>().divided_by(samples.len().max(1) as u64);
         Some([*samples.iter().min()?, mean, *samples.iter().max()?])
     }
 
     /// The mean of the rates that the peer was set in the samples since `before`, under GFC.
-    pub fn peer_rate(&self, before: &Watched) -> Option<BitRate> {
+    pub(crate) fn peer_rate(&self, before: &Watched) -> Option<BitRate> {
         let samples = &self.peer_rates[before.peer_rates.len()..];
         let sum: u64 = samples.iter().map(|rate| rate.as_bps()).sum();
         sum.checked_div(samples.len() as u64).map(BitRate::bps)
     }
 
     /// What came in since `before`, as on the wire.
-    pub fn received(&self, before: &Watched) -> Bytes {
+    pub(crate) fn received(&self, before: &Watched) -> Bytes {
         self.received - before.received
     }
 
     /// The last estimate.
-    pub fn estimate(&self) -> Option<u64> {
+    pub(crate) fn estimate(&self) -> Option<u64> {
         self.estimates.last().map(|bytes| bytes.get())
     }
 
     /// The highest estimate since `before`.
-    pub fn estimate_max(&self, before: &Watched) -> Option<u64> {
+    pub(crate) fn estimate_max(&self, before: &Watched) -> Option<u64> {
         self.estimates[before.estimates.len()..].iter().max().map(|bytes| bytes.get())
     }
 }

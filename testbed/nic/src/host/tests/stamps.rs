@@ -1,7 +1,6 @@
 //! Real frames bring what congestion controls ask for, and acknowledgements bring it back.
 
-use weir_wire::trailer::Telemetry;
-use weir_wire::trailer::{self, Trailer};
+use weir_wire::trailer::{self, Telemetry, Trailer};
 
 use super::*;
 use crate::host::congestion::{HpccConfig, PowerTcpConfig, TimelyConfig};

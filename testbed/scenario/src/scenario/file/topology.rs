@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use weir_config::Device;
-use weir_config::read_device;
+use weir_config::{Device, read_device};
 use weir_reader::settings::{Origin, Settings};
 use weir_reader::{Problem, Table, is_name};
 use weir_units::Time;
