@@ -1,9 +1,10 @@
-//! The memory management unit itself. [`admission`] charges, [`departure`] releases, [`passage`] does both at once, [`report`]
-//! reads; [`prefetch`] has the cache fetch what these will touch.
+//! The memory management unit itself. [`placement`] has the rule by which packets are placed, [`admission`] charges them,
+//! [`departure`] releases, [`passage`] does both at once, [`report`] reads; [`prefetch`] has the cache fetch what these touch.
 
 mod admission;
 mod departure;
 mod passage;
+mod placement;
 mod prefetch;
 mod report;
 
