@@ -16,7 +16,8 @@
 //!
 //! ```
 //! use weir_flowctl::CatchUp;
-//! use weir_switch_core::{Plan, PortFacts, Surroundings, Switch};
+//! use weir_switch_core::burst::Plan;
+//! use weir_switch_core::{PortFacts, Surroundings, Switch};
 //!
 //! let file = r#"
 //! [buffer]
@@ -37,7 +38,7 @@
 //! let switch = Switch::new(&config, &[PortFacts::default(); 2], surroundings).unwrap();
 //! let plan = Plan::new(&config, Plan::lcores_min(config.lcores.layout)).unwrap();
 //! assert_eq!((switch.shared().ports().len(), plan.lcores.len()), (2, 1));
-//! // switch.into_halves(&plan) are the halves that a driver polls.
+//! // switch.into_lcores(&plan) are the parts that a driver polls.
 //! ```
 //!
 //! `examples/two_ports.rs` has a driver, with ports in memory.
@@ -46,6 +47,7 @@
 
 pub mod buffer;
 mod build_error;
+pub mod burst;
 pub mod classify;
 mod control;
 pub mod counters;
@@ -54,16 +56,14 @@ mod egress;
 pub mod fdb;
 pub mod flow_control;
 mod forwarder;
-mod handoff;
 pub mod line_time;
 pub mod packet;
-pub mod plan;
 mod queues;
 mod random;
-mod receiver;
 pub mod report;
 mod scheduler;
 mod shared;
+pub mod single;
 mod storm_tally;
 mod surroundings;
 mod switch;
@@ -71,14 +71,8 @@ mod transmitter;
 mod watchdog;
 
 pub use build_error::BuildError;
-pub use forwarder::Forwarder;
-pub use handoff::RECEIVED_MAX;
 pub use packet::{BURST_MAX, Burst, Packet, PacketStore, PortOutput};
-pub use plan::{LcoreRole, Plan, PlanError};
-pub use receiver::Receiver;
 pub use report::Report;
 pub use shared::{Feedback, RateChange, Shared};
-pub use surroundings::{Memory, PortFacts, Surroundings};
-pub use switch::{Halves, Lcore, Switch};
-pub use transmitter::Transmitter;
-pub use transmitter::queue_of_class;
+pub use surroundings::{PortFacts, Surroundings};
+pub use switch::Switch;

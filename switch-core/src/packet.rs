@@ -1,6 +1,7 @@
 //! What the switch asks of a packet and of the world around it.
 
 use arrayvec::ArrayVec;
+use weir_mmu::Arrival;
 use weir_units::{MacAddr, PortId};
 use weir_wire::ethernet::Parsed;
 use weir_wire::mac_control::ControlFrame;
@@ -44,6 +45,15 @@ pub trait Packet: Sized + Send + 'static {
     /// Takes what the port that it leaves by knows. Called when it is taken from its queue.
     #[inline]
     fn stamp(&mut self, _telemetry: &Telemetry) {}
+}
+
+/// A packet on its way from admission to its egress queue, and in it, with what it was charged.
+#[derive(Debug)]
+pub(crate) struct Queued<P> {
+    pub(crate) packet: P,
+    /// Length without FCS, beside the packet so that the scheduler need not touch it.
+    pub(crate) frame_bytes: u32,
+    pub(crate) charged: Arrival,
 }
 
 /// Where packets come from that the switch makes itself: the driver's pools.
