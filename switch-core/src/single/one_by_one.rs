@@ -89,10 +89,19 @@ impl<P: Packet> Transmission<P, OneByOne<P>> {
     #[inline]
     fn serve_port<D: PortOutput<P> + PacketStore<P>>(&mut self, now: Time, index: usize, driver: &mut D) {
         let (_, Some(held)) = self.prepare_port(now, index, driver) else { return };
-        if let Some(refused) = self.ports[index].own.take() {
-            self.send(now, index, *refused, driver);
+        if self.ports[index].own.is_some() {
+            self.send_refused(now, index, driver);
         } else if self.ports[index].backlog != 0 {
             self.send_ready(now, index, held, driver);
+        }
+    }
+
+    /// Offers a port once more the frame that it refused.
+    #[cold]
+    #[inline(never)]
+    fn send_refused<D: PortOutput<P>>(&mut self, now: Time, index: usize, driver: &mut D) {
+        if let Some(refused) = self.ports[index].own.take() {
+            self.send(now, index, *refused, driver);
         }
     }
 
@@ -114,12 +123,21 @@ impl<P: Packet> Transmission<P, OneByOne<P>> {
         let Queued { packet, frame_bytes, charged } = queued;
         let port = &mut self.ports[index];
         if let Err(packet) = driver.transmit_one(port.id, packet) {
-            port.own = Some(Box::new(Queued { packet, frame_bytes, charged }));
+            port.keep(Queued { packet, frame_bytes, charged });
             return false;
         }
         self.counters.add_frame(charged.egress, frame_bytes);
         self.shared.mmu.release_one(now, &charged);
         self.stir_for(&charged);
         true
+    }
+}
+
+impl<P> OutPort<Refused<P>> {
+    /// Keeps a frame that the port refused.
+    #[cold]
+    #[inline(never)]
+    fn keep(&mut self, queued: Queued<P>) {
+        self.own = Some(Box::new(queued));
     }
 }
