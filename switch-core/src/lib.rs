@@ -1,18 +1,21 @@
 //! The switch, without its ports: plain code that takes packets and `now`, and answers what to do.
 //!
-//! It does no I/O and owns no clock; a driver does (DPDK lcores, or a test). A packet's way:
+//! It does no I/O and owns no clock; a driver does (DPDK lcores, a simulation, or a test). A packet's way:
 //!
 //! ```text
-//!            Receiver            Forwarder                    Transmitter
+//!            receive             forwarding                   transmission
 //! port ──► MAC control? ──► classify, look up, admit ──► queue, gate, schedule, shape ──► port
 //!            │ gates            (MMU charge)                  │ (MMU release)
 //!            └────────────────────────────────────────────────┘ PAUSE/RESUME for the port of arrival
 //! ```
 //!
-//! [`Switch`] builds the halves for a [`Plan`] of lcores: on each, a loop of [`Forwarder::handle_burst`] (or
-//! [`Receiver::handle_burst`] where RX stands alone) and [`Transmitter::run_once`]. Halves on different lcores meet
-//! only in atomics and single-producer rings: no lock, no allocation, no float on a packet's way. A driver in virtual time
-//! knows which ports have something to do, and serves those alone: [`Transmitter::run_ports`].
+//! [`Switch`] is the common parts. Two kinds of driver run it, and each has types of its own:
+//!
+//! - [`burst`]: lcores that poll in real time and move packets in bursts. [`Switch::into_lcores`] cuts the switch for a
+//!   [`Plan`](burst::Plan); parts on different lcores meet only in atomics and single-producer rings. A packet's way has no
+//!   lock, no allocation and no float.
+//! - [`single`]: virtual time, where one lcore has the switch for itself and frames come one at a time.
+//!   [`Switch::into_pipeline`] makes it; the driver serves those ports alone that have something to do.
 //!
 //! ```
 //! use weir_flowctl::CatchUp;
@@ -55,7 +58,7 @@ pub mod ecmp;
 mod egress;
 pub mod fdb;
 pub mod flow_control;
-mod forwarder;
+mod forwarding;
 pub mod line_time;
 pub mod packet;
 mod queues;
@@ -67,7 +70,7 @@ pub mod single;
 mod storm_tally;
 mod surroundings;
 mod switch;
-mod transmitter;
+mod transmission;
 mod watchdog;
 
 pub use build_error::BuildError;

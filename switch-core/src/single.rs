@@ -20,12 +20,12 @@ use weir_units::{PortId, QueueId, Time};
 use weir_wire::ethernet::Parsed;
 
 use crate::counters::{Counters, queue_stat};
-use crate::forwarder::{Forwarding, Way};
+use crate::forwarding::{Forwarding, Way};
 use crate::packet::{Burst, Packet, PacketStore, PortOutput};
 use crate::report::{Report, Reporter};
 use crate::shared::Shared;
 use crate::switch::Switch;
-use crate::transmitter::Transmission;
+use crate::transmission::Transmission;
 use one_by_one::OneByOne;
 
 /// A whole switch for a driver in virtual time, which knows what arrives when, and serves those ports alone that have

@@ -21,7 +21,7 @@ use crate::random::Random;
 use crate::scheduler::Scheduler;
 use crate::shared::{LinkRate, PortState, Shared};
 use crate::surroundings::{PortFacts, Surroundings};
-use crate::transmitter::{Manner, OutPort, Transmission};
+use crate::transmission::{Manner, OutPort, Transmission};
 use crate::watchdog::PortWatchdogs;
 
 /// One switch: its common parts, to be run by lcores or in virtual time.

@@ -48,7 +48,7 @@ impl Mmu {
         went_off
     }
 
-    /// The same for one arrival. Returns its class if that went OFF with it, as a bit.
+    /// Places one arrival, or refuses it. Returns its class if that went OFF with it, as a bit.
     #[inline]
     pub fn admit_one(&self, writer: &mut PortWriter, now: Time, arrival: &Arrival) -> (Verdict, u8) {
         if self.rules.adapts_headroom {
@@ -279,7 +279,7 @@ impl Mmu {
         view
     }
 
-    /// What is left to do when a run of lossless packets has been placed.
+    /// Charges what was placed of a run of lossless packets, and tells the policy.
     #[inline]
     #[expect(clippy::too_many_arguments, reason = "the state of a run, taken apart so that it stays in registers")]
     fn settle(

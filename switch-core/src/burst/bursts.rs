@@ -12,7 +12,7 @@ use super::lateness::Waits;
 use crate::counters::{Counters, gauge};
 use crate::packet::{BURST_MAX, Burst, Queued};
 use crate::shared::PortState;
-use crate::transmitter::Manner;
+use crate::transmission::Manner;
 
 /// How an lcore's ports are served.
 #[derive(Debug)]

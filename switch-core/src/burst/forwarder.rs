@@ -6,7 +6,7 @@ use weir_units::{PortId, Time};
 
 use super::handoff::{FromReceiver, ToTransmitter};
 use crate::counters::{Counters, DropReason, Published};
-use crate::forwarder::{Forwarding, Onward};
+use crate::forwarding::{Forwarding, Onward};
 use crate::packet::{BURST_MAX, Burst, Packet, PacketStore, Queued};
 use crate::shared::Shared;
 

@@ -6,7 +6,7 @@ use weir_units::{CLASSES, Class, Time};
 
 use super::bursts::{Bursts, Staged};
 use crate::packet::{Packet, PortOutput};
-use crate::transmitter::Transmission;
+use crate::transmission::Transmission;
 
 /// The transmit queue that frames of a class leave by, of so many: their class modulo that.
 pub fn queue_of_class(class: Class, queues: u8) -> u8 {

@@ -5,7 +5,7 @@ use weir_units::{Bytes, Class, QueueId, Span, Time};
 
 use super::bursts::{BurstPort, Bursts};
 use crate::packet::Packet;
-use crate::transmitter::{OutPort, Transmission};
+use crate::transmission::{OutPort, Transmission};
 
 /// What a poll left of a port's frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use super::handoff::FromForwarder;
 use super::lateness::Waits;
 use crate::counters::{DropReason, Published};
 use crate::packet::{BURST_MAX, Packet, PacketStore, PortOutput};
-use crate::transmitter::{Manner, Transmission};
+use crate::transmission::{Manner, Transmission};
 
 /// TX: transmits on its ports what the forwarders admitted for them.
 #[derive(Debug)]

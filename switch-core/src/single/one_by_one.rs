@@ -6,10 +6,10 @@ use weir_flowctl::cbfc::blocks;
 use weir_mmu::Departure;
 use weir_units::{Class, Time};
 
-use crate::forwarder::Onward;
+use crate::forwarding::Onward;
 use crate::packet::{Packet, PacketStore, PortOutput, Queued};
 use crate::shared::PortState;
-use crate::transmitter::{Manner, OutPort, Transmission};
+use crate::transmission::{Manner, OutPort, Transmission};
 
 /// How ports are served in virtual time. No poll is late, so there are no delays to tell of.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(super) struct OneByOne<P>(PhantomData<fn() -> P>);
 /// The frame that a port was offered and did not accept.
 type Refused<P> = Option<Box<Queued<P>>>;
 
-// What a frame that passes touches of a port is in two cache lines.
+// A frame that passes touches two cache lines of its port.
 const _: () = assert!(std::mem::offset_of!(OutPort<Refused<u64>>, watchdogs) <= 128);
 
 impl<P> Default for OneByOne<P> {

@@ -7,7 +7,7 @@ use weir_units::Time;
 use super::one_by_one::OneByOne;
 use crate::counters::queue_stat;
 use crate::packet::{Packet, PortOutput};
-use crate::transmitter::Transmission;
+use crate::transmission::Transmission;
 
 impl<P: Packet> Transmission<P, OneByOne<P>> {
     /// Whether a frame that arrives at `now`, when no port is due, would leave at once, and the buffer would then be as before;

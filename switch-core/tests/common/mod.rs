@@ -133,7 +133,8 @@ impl Bench {
     /// One round of every lcore, then time passes.
     pub fn step(&mut self, span: Span) {
         for lcore in &mut self.lcores {
-            for port in lcore.role.receives.clone() {
+            for n in 0..lcore.role.receives.len() {
+                let port = lcore.role.receives[n];
                 let queue = &mut self.arriving[port.index()];
                 let n = queue.len().min(lcore.room()).min(32);
                 let mut burst: Burst<TestFrame> = queue.drain(..n).collect();

@@ -15,7 +15,7 @@ use crate::fdb::Place;
 use crate::packet::{BURST_MAX, Burst, Packet, PacketStore, Queued};
 use crate::shared::Shared;
 
-/// Forwards what some ports received, and a copy of it for each of their clones. What is touched for each frame comes first,
+/// Forwards what some ports received, and a copy of it for each of their clones. Fields that each frame touches come first,
 /// and bursts last.
 ///
 /// Who calls it takes turns by port: [`Forwarding::take_turn`], [`Forwarding::handle_packet`] for each frame that the port

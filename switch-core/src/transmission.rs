@@ -81,8 +81,8 @@ pub(crate) trait Manner<P> {
     fn set_gauges(&self, _counters: &mut Counters) {}
 }
 
-/// One port's way out. What is touched for each frame that passes is in the first two cache lines; what is told to the peer, or
-/// looked at when the port is served, comes next.
+/// One port's way out. Fields that each frame touches come first; those that are looked at when the port is served, and what the
+/// peer is told, come next.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct OutPort<O> {
