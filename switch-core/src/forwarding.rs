@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use weir_mmu::{Arrival, PortWriter, Verdict};
-use weir_units::{CLASSES, Class, PortId, QueueId, Time};
+use weir_units::{CLASSES, Class, ClassSet, PortId, PortSet, QueueId, Time};
 use weir_wire::ethernet::{Headers, Parsed};
 use weir_wire::mac_control::{ControlFrame, CreditFrame, DecodeError};
 
@@ -26,14 +26,14 @@ pub(crate) struct Forwarding<P> {
     pub(crate) shared: Arc<Shared>,
     /// The right to admit for the ports that are forwarded here, by port.
     writers: Box<[Option<PortWriter>]>,
-    /// The ports whose transmission may find something new, one bit each.
-    stirred: u64,
-    /// The ports whose flow control counts what comes in, one bit each.
-    counting: u64,
-    /// The ports that have clones, one bit each.
-    cloned: u64,
+    /// The ports whose transmission may find something new.
+    stirred: PortSet,
+    /// The ports whose flow control counts what comes in.
+    counting: PortSet,
+    /// The ports that have clones.
+    cloned: PortSet,
     /// The classes of the port whose turn it is of which a storm drops what comes, as of the turn's beginning.
-    dropping: u8,
+    dropping: ClassSet,
     pub(crate) counters: Counters,
     /// The clones of each port that is forwarded here; none for most.
     clones: Box<[Box<[PortId]>]>,
@@ -70,9 +70,9 @@ impl<P: Packet> Forwarding<P> {
         let all = || (0..shared.ports().len() as u16).map(PortId);
         let (writers, clones): (_, Box<[Box<[PortId]>]>) =
             (all().map(writer).collect(), all().map(clones_of).collect());
-        let cloned = (0..).zip(&clones).fold(0, |ports, (port, clones)| ports | u64::from(!clones.is_empty()) << port);
+        let cloned = all().filter(|port| !clones[port.index()].is_empty()).collect();
         let counts = |port: &PortId| shared.port(*port).arrived.is_counted();
-        let counting = all().filter(counts).fold(0, |ports, port| ports | 1 << port.0);
+        let counting = all().filter(counts).collect();
         Forwarding {
             shared,
             writers,
@@ -83,27 +83,27 @@ impl<P: Packet> Forwarding<P> {
             cloned,
             counting,
             arrived: [0; CLASSES],
-            dropping: 0,
-            stirred: 0,
+            dropping: ClassSet::EMPTY,
+            stirred: PortSet::EMPTY,
         }
     }
 
     /// Whether a port has clones.
     #[inline]
     pub(crate) fn has_clones(&self, port: PortId) -> bool {
-        self.cloned >> port.0 & 1 != 0
+        self.cloned.contains(port)
     }
 
     /// Whether flow control counts what comes in by a port.
     #[inline]
     pub(crate) fn counts(&self, port: PortId) -> bool {
-        self.counting >> port.0 & 1 != 0
+        self.counting.contains(port)
     }
 
     /// Whether a frame of the port whose turn it is may be admitted to this port.
     #[inline]
     pub(crate) fn takes(&self, ingress: QueueId, to: PortId) -> bool {
-        self.dropping & ingress.class().bit() == 0 && self.shared.takes(to, ingress.class())
+        !self.dropping.contains(ingress.class()) && self.shared.takes(to, ingress.class())
     }
 
     /// What follows is of this port.
@@ -200,7 +200,7 @@ impl<P: Packet> Forwarding<P> {
     /// Obeys a control frame, unless that was done before.
     fn handle_control<O: Onward<P>>(&mut self, now: Time, port: PortId, control: Result<ControlFrame, DecodeError>) {
         if O::OBEYS_CONTROL {
-            self.stirred |= 1 << port.0;
+            self.stirred.insert(port);
             handle_control(&self.shared, &mut self.counters, now, port, control);
         }
     }
@@ -257,7 +257,7 @@ impl<P: Packet> Forwarding<P> {
     ) {
         match way {
             Way::Drop(reason) => self.drop(ingress, reason),
-            _ if self.dropping & ingress.class().bit() != 0 => {
+            _ if self.dropping.contains(ingress.class()) => {
                 self.drop(ingress, DropReason::PfcWatchdog);
             }
             Way::To(to) => self.stage(now, packet, ingress, to, onward),
@@ -334,9 +334,9 @@ impl<P: Packet> Forwarding<P> {
         }
     }
 
-    /// The ports whose peers said something, or may have to be told something, since the last call, one bit each.
+    /// The ports whose peers said something, or may have to be told something, since the last call.
     #[inline]
-    pub(crate) fn take_stirred(&mut self) -> u64 {
+    pub(crate) fn take_stirred(&mut self) -> PortSet {
         std::mem::take(&mut self.stirred)
     }
 
@@ -461,29 +461,29 @@ impl<P: Packet> Forwarding<P> {
 }
 
 /// Notes for flow control what follows from what the MMU has decided on packets of a port, of which these classes went OFF.
-/// Returns the port whose peer may have to be told something, as a bit.
+/// Returns the port whose peer may have to be told something.
 #[inline]
 fn note_decided(
     shared: &Shared,
     now: Time,
     port: PortId,
-    went_off: u8,
+    went_off: ClassSet,
     arrivals: &[Arrival],
     verdicts: &[Verdict],
-) -> u64 {
+) -> PortSet {
     let state = shared.port(port);
     let mut news = state.by_length;
-    if went_off != 0 {
+    if !went_off.is_empty() {
         // The peer of the real port is who must pause.
         shared.port(state.real_port).note_xoff(now);
         news = true;
     }
     state.note_admitted(now);
     let in_storm = state.in_storm();
-    if in_storm != 0 {
+    if !in_storm.is_empty() {
         count_kept(shared, in_storm, arrivals, verdicts);
     }
-    u64::from(news) << state.real_port.0
+    if news { state.real_port.alone() } else { PortSet::EMPTY }
 }
 
 /// Counts a frame that is dropped; in a storm of its port and class, there too.
@@ -493,7 +493,7 @@ fn note_decided(
 fn drop_arrived(shared: &Shared, counters: &mut Counters, ingress: QueueId, reason: DropReason) {
     counters.drop(ingress, reason);
     let state = shared.port(ingress.port());
-    if state.in_storm() & ingress.class().bit() != 0
+    if state.in_storm().contains(ingress.class())
         && let Some(storms) = state.storms()
     {
         storms.count_dropped(ingress.class());
@@ -502,9 +502,9 @@ fn drop_arrived(shared: &Shared, counters: &mut Counters, ingress: QueueId, reas
 
 /// Counts those frames of one port that are kept though their class is in a storm.
 #[cold]
-fn count_kept(shared: &Shared, in_storm: u8, arrivals: &[Arrival], verdicts: &[Verdict]) {
+fn count_kept(shared: &Shared, in_storm: ClassSet, arrivals: &[Arrival], verdicts: &[Verdict]) {
     let kept = arrivals.iter().zip(verdicts).filter(|(_, verdict)| matches!(verdict, Verdict::Keep(_)));
-    for ingress in kept.map(|(arrival, _)| arrival.ingress).filter(|queue| in_storm & queue.class().bit() != 0) {
+    for ingress in kept.map(|(arrival, _)| arrival.ingress).filter(|queue| in_storm.contains(queue.class())) {
         if let Some(storms) = shared.port(ingress.port()).storms() {
             storms.count_kept(ingress.class());
         }

@@ -16,7 +16,7 @@ mod prefetch;
 use std::sync::Arc;
 
 use weir_mmu::Arrival;
-use weir_units::{PortId, QueueId, Time};
+use weir_units::{ClassSet, PortId, PortSet, QueueId, Time};
 use weir_wire::ethernet::Parsed;
 
 use crate::counters::{Counters, queue_stat};
@@ -38,8 +38,8 @@ use one_by_one::OneByOne;
 #[derive(Debug)]
 #[repr(C)]
 pub struct Pipeline<P> {
-    /// The classes of which frames have come, one bit each.
-    seen: u8,
+    /// The classes of which frames have come.
+    seen: ClassSet,
     forwarding: Forwarding<P>,
     transmission: Transmission<P, OneByOne<P>>,
     reporter: Reporter,
@@ -61,7 +61,7 @@ impl Switch {
         let published = [forwarding.published(), transmission.published()].map(|published| vec![published]);
         let [forwarder, transmitter] = published;
         let reporter = Reporter::new(shared, Vec::new(), forwarder, transmitter);
-        Pipeline { seen: 0, forwarding, transmission, reporter }
+        Pipeline { seen: ClassSet::EMPTY, forwarding, transmission, reporter }
     }
 }
 
@@ -87,7 +87,7 @@ impl<P: Packet> Pipeline<P> {
             _ => return self.handle_slowly(now, port, packet, driver),
         };
         let ingress = forwarding.receive(port, Some(&headers), packet.frame_bytes());
-        *seen |= ingress.class().bit();
+        seen.insert(ingress.class());
         match forwarding.way(now, port, &headers, &packet) {
             Way::To(to) if forwarding.takes(ingress, to) => {
                 let bytes = forwarding.shared.charge.of(packet.frame_bytes());
@@ -130,32 +130,37 @@ impl<P: Packet> Pipeline<P> {
         forwarding.flush(now, ingress.port(), transmission);
     }
 
-    /// The ports whose peers said something, or may have to be told something, since the last call, one bit each.
+    /// The ports whose peers said something, or may have to be told something, since the last call.
     #[inline]
-    pub fn take_stirred(&mut self) -> u64 {
+    pub fn take_stirred(&mut self) -> PortSet {
         self.forwarding.take_stirred()
     }
 
-    /// Serves these ports (one bit each) and those that this, or a frame that was queued, leaves something to do; returns all
+    /// Serves these ports and those that this, or a frame that was queued, leaves something to do; returns all
     /// that were served.
     ///
     /// A departure changes thresholds for all queues, but only those of the port that the packet came by are looked at here:
     /// the others that are OFF wait for the driver's next sweep, [`Pipeline::off_ports`].
     #[inline]
-    pub fn run_ports<D: PortOutput<P> + PacketStore<P>>(&mut self, now: Time, ports: u64, driver: &mut D) -> u64 {
+    pub fn run_ports<D: PortOutput<P> + PacketStore<P>>(
+        &mut self,
+        now: Time,
+        ports: PortSet,
+        driver: &mut D,
+    ) -> PortSet {
         self.transmission.run_ports(now, ports, driver)
     }
 
     /// Whether [`Pipeline::run_ports`] would serve a port though it is told of none.
     #[inline]
     pub fn is_stirred(&self) -> bool {
-        self.transmission.stirred != 0
+        !self.transmission.stirred.is_empty()
     }
 
-    /// The ports with a class that is OFF, one bit each: to be served again within a bound, since nothing of their own may tell
+    /// The ports with a class that is OFF: to be served again within a bound, since nothing of their own may tell
     /// that they resume.
     #[inline]
-    pub fn off_ports(&self) -> u64 {
+    pub fn off_ports(&self) -> PortSet {
         self.transmission.off_ports
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use weir_flowctl::{ClassLimits, Demand, MessageGenerator, Regulator, Shaper, wire_bytes};
 use weir_mmu::{Departure, EcnMarker, Mmu};
-use weir_units::{Bytes, CLASSES, Class, PortId, QueueId, Span, Time};
+use weir_units::{Bytes, CLASSES, Class, ClassSet, PortId, PortSet, QueueId, Span, Time};
 use weir_wire::mac_control::ControlFrame;
 use weir_wire::trailer::Telemetry;
 
@@ -34,12 +34,12 @@ pub(crate) struct Transmission<P, M: Manner<P>> {
     pub(crate) markers: [Option<EcnMarker>; CLASSES],
     /// What RED's probabilities are drawn from.
     pub(crate) random: Random,
-    /// The ports that may have something to do, one bit each.
-    pub(crate) stirred: u64,
-    /// The ports with a class that is OFF, one bit each, as last seen.
-    pub(crate) off_ports: u64,
+    /// The ports that may have something to do.
+    pub(crate) stirred: PortSet,
+    /// The ports with a class that is OFF, as last seen.
+    pub(crate) off_ports: PortSet,
     /// Those whose messages go by their queues' lengths, so that each departure may make one due.
-    pub(crate) by_length: u64,
+    pub(crate) by_length: PortSet,
     /// Whether frames are looked at for what they want stamped.
     pub(crate) stamps: bool,
     /// What a frame takes on a link beyond its length without FCS.
@@ -88,11 +88,11 @@ pub(crate) trait Manner<P> {
 pub(crate) struct OutPort<O> {
     pub(crate) id: PortId,
     /// Classes with a frame in their queue.
-    pub(crate) backlog: u8,
+    pub(crate) backlog: ClassSet,
     /// Classes that the peer pauses, as last seen.
-    pub(crate) paused: u8,
-    /// The classes that need the peer's credit, one bit each.
-    pub(crate) credit_classes: u8,
+    pub(crate) paused: ClassSet,
+    /// The classes that need the peer's credit.
+    pub(crate) credit_classes: ClassSet,
     /// Whether the port's regulator is to be told of frames that are sent.
     pub(crate) counts_sent: bool,
     pub(crate) shaper: Shaper,
@@ -105,11 +105,11 @@ pub(crate) struct OutPort<O> {
     pub(crate) watchdogs: PortWatchdogs,
     generator: MessageGenerator,
     /// Of each clone, the classes that the MMU wants paused. Its frames come over this port's link, so its PAUSE is this port's.
-    clones_off: Box<[(PortId, u8)]>,
+    clones_off: Box<[(PortId, ClassSet)]>,
     /// Classes that the MMU wants paused, as last seen: the port's own.
-    own_off: u8,
+    own_off: ClassSet,
     /// `own_off` and every clone's, minus classes that a PFC storm is dropping.
-    off: u8,
+    off: ClassSet,
     /// When each class advertised OFF went OFF.
     off_since: [Time; CLASSES],
 }
@@ -132,11 +132,11 @@ impl<O> OutPort<O> {
             scheduler,
             generator,
             watchdogs,
-            own_off: 0,
-            clones_off: clones.map(|clone| (clone, 0)).collect(),
-            off: 0,
-            paused: 0,
-            backlog: 0,
+            own_off: ClassSet::EMPTY,
+            clones_off: clones.map(|clone| (clone, ClassSet::EMPTY)).collect(),
+            off: ClassSet::EMPTY,
+            paused: ClassSet::EMPTY,
+            backlog: ClassSet::EMPTY,
             own,
             off_since: [Time::ZERO; CLASSES],
             tx_bytes: 0,
@@ -159,11 +159,11 @@ impl<O> OutPort<O> {
         wire
     }
 
-    /// Classes that a pause holds, one bit each.
+    /// Classes that a pause holds.
     #[inline]
-    pub(crate) fn paused(&self, now: Time, regulator: &Regulator) -> u8 {
+    pub(crate) fn paused(&self, now: Time, regulator: &Regulator) -> ClassSet {
         let paused = regulator.paused(now);
-        if paused == 0 { 0 } else { paused & !self.watchdogs.ignoring() }
+        if paused.is_empty() { paused } else { paused - self.watchdogs.ignoring() }
     }
 }
 
@@ -181,7 +181,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         let mut position_of = vec![usize::MAX; shared.ports().len()];
         ports.iter().enumerate().for_each(|(position, port)| position_of[port.id.index()] = position);
         let by_length = ports.iter().filter(|port| shared.port(port.id).by_length);
-        let by_length = by_length.fold(0, |mask, port| mask | 1 << port.id.0);
+        let by_length = by_length.map(|port| port.id).collect();
         Transmission {
             position_of: position_of.into(),
             queues,
@@ -191,8 +191,8 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
             ports,
             markers,
             random,
-            stirred: 0,
-            off_ports: 0,
+            stirred: PortSet::EMPTY,
+            off_ports: PortSet::EMPTY,
             by_length,
             link_overhead,
             manner,
@@ -230,9 +230,9 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
             Ok(()) => {
                 let port = &mut self.ports[self.position_of[queue.port().index()]];
                 // Behind a frame that waits it changes nothing.
-                if port.backlog & queue.class().bit() == 0 {
-                    port.backlog |= queue.class().bit();
-                    self.stirred |= 1 << queue.port().0;
+                if !port.backlog.contains(queue.class()) {
+                    port.backlog.insert(queue.class());
+                    self.stirred.insert(queue.port());
                 }
             }
             // There are as many places as the buffer holds packets, so this can't be; if it is, nothing leaks.
@@ -247,14 +247,14 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
     }
 
     /// Tells a port's peer what is to be told, obeys it, and gives up frames that can't be sent. Returns how many frames moved,
-    /// and the classes that are held back, one bit each; `None` if the port has no link.
+    /// and the classes that are held back; `None` if the port has no link.
     #[inline]
     pub(crate) fn prepare_port<D: PortOutput<P> + PacketStore<P>>(
         &mut self,
         now: Time,
         index: usize,
         driver: &mut D,
-    ) -> (usize, Option<u8>) {
+    ) -> (usize, Option<ClassSet>) {
         if now >= self.ports[index].watchdogs.due() {
             self.watch(now, index);
         }
@@ -266,10 +266,10 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         // What the peer has said is taken over.
         let paused = port.paused(now, &state.regulator);
         let followed = port.limits.follow(now, &state.regulator);
-        if followed.aged != 0 {
-            self.counters.add_port(port.id, port_stat::AGED, u64::from(followed.aged.count_ones()));
+        if !followed.aged.is_empty() {
+            self.counters.add_port(port.id, port_stat::AGED, followed.aged.len() as u64);
         }
-        if followed.changed || paused & !port.paused != 0 {
+        if followed.changed || !(paused - port.paused).is_empty() {
             state.note_obeyed(now);
             self.manner.note_reaction(now.since(state.regulator.heard_at()));
         }
@@ -278,7 +278,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
             return (moved + self.discard_port(now, index, DropReason::PortDown, BURST_MAX), None);
         }
         let dropping = port.watchdogs.dropping();
-        if port.backlog & dropping != 0 {
+        if !(port.backlog & dropping).is_empty() {
             moved += self.discard_queues(now, index, dropping, DropReason::PfcWatchdog, BURST_MAX);
         }
         (moved, Some(paused | dropping))
@@ -296,7 +296,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         for id in std::iter::once(port.id).chain(port.clones_off.iter().map(|(clone, _)| *clone)) {
             shared.set_storms(id, in_storm, dropping);
         }
-        if dropped & !dropping != 0 {
+        if !(dropped - dropping).is_empty() {
             // A queue that went OFF before or in the storm is advertised only now, and no delay of the switch's.
             shared.port(port.id).note_xoff(now);
         }
@@ -314,11 +314,14 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
             off |= *own;
         }
         let dropping = port.watchdogs.dropping();
-        off &= !dropping;
+        off -= dropping;
         if off != port.off {
             port.off = off;
-            let bit = 1 << port.id.0;
-            self.off_ports = if off == 0 { self.off_ports & !bit } else { self.off_ports | bit };
+            if off.is_empty() {
+                self.off_ports.remove(port.id);
+            } else {
+                self.off_ports.insert(port.id);
+            }
         }
     }
 
@@ -376,11 +379,11 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
                 self.counters.add_port(port.id, port_stat::CREDIT, 1);
             }
         }
-        for class in Class::in_mask(after | before) {
-            let stat = if after & class.bit() != 0 { port_stat::XOFF } else { port_stat::XON };
+        for class in (after | before).iter() {
+            let stat = if after.contains(class) { port_stat::XOFF } else { port_stat::XON };
             self.counters.add_port(port.id, stat + class.index(), 1);
         }
-        for class in Class::in_mask(after & !before) {
+        for class in (after - before).iter() {
             self.counters.add_port(port.id, port_stat::PAUSES + class.index(), 1);
             port.off_since[class.index()] = now;
         }
@@ -388,19 +391,19 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         1
     }
 
-    /// Counts for how long these classes (one bit each) were advertised as OFF.
-    fn count_off(&mut self, now: Time, index: usize, classes: u8) {
+    /// Counts for how long these classes were advertised as OFF.
+    fn count_off(&mut self, now: Time, index: usize, classes: ClassSet) {
         let port = &mut self.ports[index];
-        for class in Class::in_mask(classes) {
+        for class in classes.iter() {
             let since = std::mem::replace(&mut port.off_since[class.index()], now);
             let off_for: Span = now.since(since);
             self.counters.add_port(port.id, port_stat::OFF_PICOS + class.index(), off_for.as_picos());
         }
     }
 
-    /// The classes with a frame that may go, the wire apart, none of the `held` ones, one bit each.
+    /// The classes with a frame that may go, the wire apart, none of the `held` ones.
     #[inline]
-    pub(crate) fn ready(&self, now: Time, index: usize, held: u8) -> u8 {
+    pub(crate) fn ready(&self, now: Time, index: usize, held: ClassSet) -> ClassSet {
         let port = &self.ports[index];
         let mut ready = port.backlog & !held;
         ready &= !port.limits.waiting(now, ready);
@@ -410,7 +413,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
     /// Takes the frame that goes next, of one of the `ready` classes, from its queue, and puts it on the port's wire: it is
     /// marked, stamped and counted against what limits the port. Classes that have to wait after it are ready no more.
     #[inline(always)]
-    pub(crate) fn take_next(&mut self, now: Time, index: usize, ready: &mut u8) -> Option<Queued<P>> {
+    pub(crate) fn take_next(&mut self, now: Time, index: usize, ready: &mut ClassSet) -> Option<Queued<P>> {
         let Transmission { shared, queues, ports, counters, markers, random, stamps, link_overhead, .. } = self;
         let port = &mut ports[index];
         let queue_of = |class| QueueId::new(port.id, class);
@@ -433,40 +436,40 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
             shared.port(port.id).regulator.handle_sent(class, queued.frame_bytes);
         }
         if port.limits.send(now, class, wire) {
-            *ready &= !class.bit();
+            ready.remove(class);
         }
         if queues.is_empty(queue) {
-            port.backlog &= !class.bit();
-            *ready &= !class.bit();
+            port.backlog.remove(class);
+            ready.remove(class);
             port.scheduler.handle_empty(class);
         }
-        if port.credit_classes != 0 {
-            *ready &= !self.without_credit(&self.ports[index], *ready & class.bit());
+        if !port.credit_classes.is_empty() {
+            *ready -= self.without_credit(&self.ports[index], *ready & class.alone());
         }
         Some(queued)
     }
 
     /// Those of `classes` whose next frame the peer has given no credit for.
     #[inline]
-    pub(crate) fn without_credit(&self, port: &OutPort<M::Port>, classes: u8) -> u8 {
+    pub(crate) fn without_credit(&self, port: &OutPort<M::Port>, classes: ClassSet) -> ClassSet {
         let asked = classes & port.credit_classes;
-        if asked == 0 { 0 } else { self.without_credit_of(port, asked) }
+        if asked.is_empty() { ClassSet::EMPTY } else { self.without_credit_of(port, asked) }
     }
 
     #[inline(never)]
-    fn without_credit_of(&self, port: &OutPort<M::Port>, asked: u8) -> u8 {
+    fn without_credit_of(&self, port: &OutPort<M::Port>, asked: ClassSet) -> ClassSet {
         let regulator = &self.shared.port(port.id).regulator;
         let next = |class| self.queues.front(QueueId::new(port.id, class)).map_or(0, |queued| queued.frame_bytes);
-        Class::mask_of(Class::in_mask(asked).filter(|class| !regulator.has_credit(*class, next(*class))))
+        ClassSet::from_iter(asked.iter().filter(|class| !regulator.has_credit(*class, next(*class))))
     }
 
     /// A departure may make a message due to the peer of the port that the packet came by.
     #[inline]
     pub(crate) fn stir_for(&mut self, departure: &Departure) {
         let telling = self.off_ports | self.by_length;
-        if telling != 0 {
+        if !telling.is_empty() {
             let from = self.shared.port(departure.ingress.port()).real_port;
-            self.stirred |= telling & 1 << from.0;
+            self.stirred |= telling & from.alone();
         }
     }
 
@@ -477,7 +480,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
             departures.iter().for_each(|departure| counters.drop(departure.egress, reason));
             shared.mmu.release(now, departures);
         });
-        discarded + self.discard_queues(now, index, u8::MAX, reason, limit.saturating_sub(discarded))
+        discarded + self.discard_queues(now, index, ClassSet::ALL, reason, limit.saturating_sub(discarded))
     }
 
     /// Gives up everything that ports are offered, or that waits in queues, counting it; returns how much.
@@ -485,11 +488,18 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         (0..self.ports.len()).map(|index| self.discard_port(now, index, reason, usize::MAX)).sum()
     }
 
-    /// Gives up to `limit` frames up that wait in the queues of these classes (one bit each).
-    fn discard_queues(&mut self, now: Time, index: usize, classes: u8, reason: DropReason, limit: usize) -> usize {
+    /// Gives up to `limit` frames up that wait in the queues of these classes.
+    fn discard_queues(
+        &mut self,
+        now: Time,
+        index: usize,
+        classes: ClassSet,
+        reason: DropReason,
+        limit: usize,
+    ) -> usize {
         let port = &mut self.ports[index];
         let mut discarded = 0;
-        for class in Class::in_mask(port.backlog & classes) {
+        for class in (port.backlog & classes).iter() {
             let queue = QueueId::new(port.id, class);
             while discarded < limit
                 && let Some(queued) = self.queues.pop(queue)
@@ -499,7 +509,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
                 discarded += 1;
             }
             if self.queues.is_empty(queue) {
-                port.backlog &= !class.bit();
+                port.backlog.remove(class);
                 port.scheduler.handle_empty(class);
             }
         }
@@ -522,20 +532,20 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
     fn wakeup(&self, now: Time, port: &OutPort<M::Port>) -> Time {
         let message = port.generator.next_wakeup(now);
         let own = message.min(port.watchdogs.due());
-        if port.backlog == 0 && !M::is_offering(&port.own) {
+        if port.backlog.is_empty() && !M::is_offering(&port.own) {
             return own;
         }
         let regulator = &self.shared.port(port.id).regulator;
-        if port.backlog & port.watchdogs.dropping() != 0 {
+        if !(port.backlog & port.watchdogs.dropping()).is_empty() {
             return now;
         }
         let open = port.backlog & !port.paused(now, regulator);
         // Without credit nothing happens until a message comes.
         let open_and_paid = open & !self.without_credit(port, open);
         let waiting = port.limits.waiting(now, open_and_paid);
-        let data = if open_and_paid & !waiting != 0 || M::is_offering(&port.own) {
+        let data = if !(open_and_paid - waiting).is_empty() || M::is_offering(&port.own) {
             port.shaper.free_at()
-        } else if port.backlog & !open != 0 {
+        } else if !(port.backlog - open).is_empty() {
             regulator.next_wakeup(now).unwrap_or(Time::NEVER)
         } else {
             Time::NEVER
@@ -561,8 +571,8 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
             let blocked = port.backlog & (held | self.without_credit(port, port.backlog));
             for class in Class::ALL {
                 let queue = QueueId::new(port.id, class);
-                let holds_from = if blocked & class.bit() != 0 { self.queues.holds_from(queue) } else { 0 };
-                self.counters.set(queue, queue_stat::BLOCKED_FROM, holds_from);
+                let holds_from = if blocked.contains(class) { self.queues.holds_from(queue) } else { PortSet::EMPTY };
+                self.counters.set(queue, queue_stat::BLOCKED_FROM, holds_from.bits());
             }
             let port = &mut self.ports[index];
             port.watchdogs.update(port.id, &self.shared, &self.counters);
@@ -579,13 +589,13 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
 /// Which classes of an ingress port are to be paused; those that are OFF get another look, since nothing of their own
 /// may tell that they resume.
 #[inline]
-fn off_classes(mmu: &Mmu, port: PortId, before: u8, now: Time) -> u8 {
+fn off_classes(mmu: &Mmu, port: PortId, before: ClassSet, now: Time) -> ClassSet {
     let off = mmu.off_classes(port, before);
-    if off == 0 { 0 } else { still_off_classes(mmu, port, off, now) }
+    if off.is_empty() { ClassSet::EMPTY } else { still_off_classes(mmu, port, off, now) }
 }
 
 #[inline(never)]
-fn still_off_classes(mmu: &Mmu, port: PortId, off: u8, now: Time) -> u8 {
+fn still_off_classes(mmu: &Mmu, port: PortId, off: ClassSet, now: Time) -> ClassSet {
     mmu.reconsider(port, off, now);
     mmu.off_classes(port, off)
 }
@@ -596,12 +606,12 @@ fn still_off_classes(mmu: &Mmu, port: PortId, off: u8, now: Time) -> u8 {
 fn demand<'a>(
     shared: &'a Shared,
     port: PortId,
-    off: u8,
-    dropping: u8,
+    off: ClassSet,
+    dropping: ClassSet,
     offered: impl Fn(Class) -> u32 + 'a,
 ) -> Demand<'a, impl Fn(Class) -> Bytes + 'a, impl Fn(Class) -> u32 + 'a> {
     let held = move |class: Class| {
-        if dropping & class.bit() != 0 { Bytes::ZERO } else { shared.mmu.held(QueueId::new(port, class)) }
+        if dropping.contains(class) { Bytes::ZERO } else { shared.mmu.held(QueueId::new(port, class)) }
     };
     let sent = move |class: Class| shared.port(port).regulator.sent_total(class).wrapping_sub(offered(class));
     Demand { off, held, sent, arrived: &shared.port(port).arrived }

@@ -1,5 +1,7 @@
 //! Known tables and keys of a kind of file, and what to write for one that is not known.
 
+use crate::Named;
+
 /// A table that a kind of file may have, with its keys: what is not among them is unknown.
 #[derive(Clone, Copy, Debug)]
 pub struct KnownTable {
@@ -22,6 +24,13 @@ impl KnownTable {
     /// `[name]`.
     pub const fn table(name: &'static str, keys: &'static [&'static str]) -> KnownTable {
         KnownTable { name, keys, shape: Shape::Table, chosen: None }
+    }
+
+    /// The table `[above.name]` of a kind that files choose by name. What it allocates stays until the program ends: once for a
+    /// kind, when a file is first read.
+    pub fn of_kind(above: &str, kind: &(impl Named + ?Sized)) -> KnownTable {
+        let keys: Vec<&'static str> = kind.keys().iter().map(|key| key.name).collect();
+        KnownTable::table(format!("{above}.{}", kind.name()).leak(), keys.leak())
     }
 
     /// `[[name]]`.

@@ -4,6 +4,8 @@
 //! whoever knows what the keys mean. Each value that is wrong is noted in the [`Doc`], and reads as if it were not there; in the
 //! end there is what was made of the file, or [`ConfigErrors`], all of them.
 //!
+//! What a file chooses by name, such as a buffer policy, stands in a [`Registry`]; each kind owns its [`Key`]s.
+//!
 //! [`settings`] lays parts of files over each other; the errors of what they make point at the lines that they came from.
 //!
 //! ```
@@ -14,14 +16,18 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod key;
 mod known;
 mod names;
 mod read;
+mod registry;
 pub mod settings;
 mod source;
 
 pub use error::{ConfigError, ConfigErrors, Problem};
+pub use key::Key;
 pub use known::{Known, KnownTable, nearest};
 pub use names::{NAME_RULE, check_name, is_name};
 pub use read::*;
+pub use registry::{Named, Registry, RegistryError};
 pub use source::Source;

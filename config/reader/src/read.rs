@@ -93,19 +93,19 @@ pub struct Table<'d> {
     path: String,
 }
 
-/// A kind of quantity, for the message about a number without a unit.
+/// A quantity with a unit, for the message about a number without a unit.
 #[derive(Debug)]
-pub struct Kind {
+pub struct Quantity {
     noun: &'static str,
     units: &'static [&'static str],
 }
 
 /// Bytes.
-pub const SIZE: Kind = Kind { noun: "a size", units: &["B", "KB", "MB"] };
+pub const SIZE: Quantity = Quantity { noun: "a size", units: &["B", "KB", "MB"] };
 /// Bits per second.
-pub const RATE: Kind = Kind { noun: "a rate", units: &["Mbps", "Gbps"] };
+pub const RATE: Quantity = Quantity { noun: "a rate", units: &["Mbps", "Gbps"] };
 /// Times.
-pub const TIME: Kind = Kind { noun: "a time", units: &["ns", "us", "s"] };
+pub const TIME: Quantity = Quantity { noun: "a time", units: &["ns", "us", "s"] };
 
 impl<'d> Table<'d> {
     /// The file's top level.
@@ -277,21 +277,21 @@ impl<'d> Table<'d> {
     }
 
     /// A string with a number and a unit.
-    pub fn quantity<T>(&self, key: &str, kind: &Kind, range: RangeInclusive<T>) -> Option<T>
+    pub fn quantity<T>(&self, key: &str, quantity: &Quantity, range: RangeInclusive<T>) -> Option<T>
     where
         T: FromStr<Err = UnitError> + PartialOrd + Display,
     {
         let text = match self.value(key)? {
             DeValue::String(text) => text,
             DeValue::Integer(n) => {
-                let examples: Vec<String> = kind.units.iter().map(|unit| format!("\"{n}{unit}\"")).collect();
+                let examples: Vec<String> = quantity.units.iter().map(|unit| format!("\"{n}{unit}\"")).collect();
                 let help = format!("write the unit too: {key} = {}", examples.join(" or "));
-                self.refuse(key, format!("{n} is a bare number, but must be {} with its unit", kind.noun), help);
+                self.refuse(key, format!("{n} is a bare number, but must be {} with its unit", quantity.noun), help);
                 return None;
             }
             other => {
-                let example = format!("{key} = \"1{}\"", kind.units[0]);
-                self.wrong_type(key, &format!("{} in a string, with its unit", kind.noun), other, &example);
+                let example = format!("{key} = \"1{}\"", quantity.units[0]);
+                self.wrong_type(key, &format!("{} in a string, with its unit", quantity.noun), other, &example);
                 return None;
             }
         };

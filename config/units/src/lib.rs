@@ -23,6 +23,7 @@ mod ids;
 mod mac;
 mod parse;
 mod rate;
+mod sets;
 mod split_mix;
 mod time;
 
@@ -32,5 +33,6 @@ pub use ids::{CLASSES, Class, PortId, QueueId};
 pub use mac::MacAddr;
 pub use parse::UnitError;
 pub use rate::{BitRate, Serialiser};
+pub use sets::{ClassSet, Classes, PortSet, Ports};
 pub use split_mix::SplitMix64;
 pub use time::{Span, Time};

@@ -5,7 +5,7 @@ use hdrhistogram::Histogram;
 use weir_flowctl::cbfc::blocks;
 use weir_flowctl::{CatchUp, LatePolls, Peak};
 use weir_mmu::Departure;
-use weir_units::{Class, Span};
+use weir_units::{Class, ClassSet, Span};
 
 use super::lanes::Lanes;
 use super::lateness::Waits;
@@ -41,12 +41,12 @@ pub(crate) struct BurstPort<P> {
     pub(super) lanes: Option<Box<Lanes<P>>>,
     /// Whether there are several.
     pub(super) has_lanes: bool,
-    /// Classes whose transmit queue has not taken what it was offered, one bit each; of a port with several such queues.
-    pub(super) blocked: u8,
+    /// Classes whose transmit queue has not taken what it was offered; of a port with several such queues.
+    pub(super) blocked: ClassSet,
     /// What the last poll left.
     pub(super) waits: Waits,
-    /// The classes that had a frame then which neither a pause nor credit held back, one bit each; of a port with limits.
-    pub(super) open: u8,
+    /// The classes that had a frame then which neither a pause nor credit held back; of a port with limits.
+    pub(super) open: ClassSet,
     /// Whether the device is no faster than the rate, so that nothing can be made up.
     pub(super) at_line_rate: bool,
 }
@@ -91,16 +91,16 @@ impl<P> Manner<P> for Bursts<P> {
             peak: Peak::default(),
             lanes: Lanes::of(tx_queues),
             has_lanes: tx_queues > 1,
-            blocked: 0,
+            blocked: ClassSet::EMPTY,
             waits: Waits::Nothing,
-            open: 0,
+            open: ClassSet::EMPTY,
             at_line_rate: state.rate.is_the_links(),
         }
     }
 
     #[inline]
     fn is_offering(port: &BurstPort<P>) -> bool {
-        port.staged.is_some() || port.blocked != 0
+        port.staged.is_some() || !port.blocked.is_empty()
     }
 
     fn offered(port: &BurstPort<P>) -> usize {
@@ -126,9 +126,9 @@ impl<P> Manner<P> for Bursts<P> {
             give_up(&mut staged);
             self.spare.push(staged);
         }
-        if port.blocked != 0 {
+        if !port.blocked.is_empty() {
             port.lanes.iter_mut().flat_map(|lanes| lanes.offered_mut()).for_each(give_up);
-            port.blocked = 0;
+            port.blocked = ClassSet::EMPTY;
         }
         given_up
     }

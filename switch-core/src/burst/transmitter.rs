@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_units::Time;
+use weir_units::{ClassSet, Time};
 
 use super::bursts::Bursts;
 use super::handoff::FromForwarder;
@@ -100,9 +100,9 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         let missed = self.make_up(now, index);
         let (moved, held) = self.prepare_port(now, index, driver);
         let port = &mut self.ports[index];
-        let (Some(held), true) = (held, port.backlog != 0 || Bursts::is_offering(&port.own)) else {
+        let (Some(held), true) = (held, !port.backlog.is_empty() || Bursts::is_offering(&port.own)) else {
             port.own.waits = Waits::Nothing;
-            port.own.open = 0;
+            port.own.open = ClassSet::EMPTY;
             return moved;
         };
         let blocked = port.own.blocked;
@@ -116,13 +116,13 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
 
     /// Moves frames that may go now, none of the `held` classes, from the queues to the port's burst.
     #[inline]
-    fn stage_frames(&mut self, now: Time, index: usize, held: u8) {
+    fn stage_frames(&mut self, now: Time, index: usize, held: ClassSet) {
         let mut ready = self.ready(now, index, held);
-        if ready == 0 || !self.ports[index].may_send(now) {
+        if ready.is_empty() || !self.ports[index].may_send(now) {
             return;
         }
         let mut staged = self.manner.take_spare();
-        while ready != 0 && self.ports[index].may_send(now) && !staged.packets.is_full() {
+        while !ready.is_empty() && self.ports[index].may_send(now) && !staged.packets.is_full() {
             let free_at = self.ports[index].shaper.free_at();
             let Some(queued) = self.take_next(now, index, &mut ready) else { break };
             let port = &mut self.ports[index];

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use weir_flowctl::cbfc::blocks;
 use weir_mmu::Departure;
-use weir_units::{Class, Time};
+use weir_units::{Class, ClassSet, PortSet, Time};
 
 use crate::forwarding::Onward;
 use crate::packet::{Packet, PacketStore, PortOutput, Queued};
@@ -66,21 +66,19 @@ impl<P: Packet> Onward<P> for Transmission<P, OneByOne<P>> {
 }
 
 impl<P: Packet> Transmission<P, OneByOne<P>> {
-    /// Serves these ports (one bit each) and those that this, or what was enqueued, leaves something to do; returns all that
+    /// Serves these ports and those that this, or what was enqueued, leaves something to do; returns all that
     /// were served.
     pub(super) fn run_ports<D: PortOutput<P> + PacketStore<P>>(
         &mut self,
         now: Time,
-        ports: u64,
+        ports: PortSet,
         driver: &mut D,
-    ) -> u64 {
+    ) -> PortSet {
         self.stirred |= ports;
-        let mut served = 0;
-        while self.stirred != 0 {
-            let port = self.stirred.trailing_zeros();
-            self.stirred &= self.stirred - 1;
-            served |= 1 << port;
-            self.serve_port(now, self.position_of[port as usize], driver);
+        let mut served = PortSet::EMPTY;
+        while let Some(port) = self.stirred.pop_first() {
+            served.insert(port);
+            self.serve_port(now, self.position_of[port.index()], driver);
         }
         served
     }
@@ -91,7 +89,7 @@ impl<P: Packet> Transmission<P, OneByOne<P>> {
         let (_, Some(held)) = self.prepare_port(now, index, driver) else { return };
         if self.ports[index].own.is_some() {
             self.send_refused(now, index, driver);
-        } else if self.ports[index].backlog != 0 {
+        } else if !self.ports[index].backlog.is_empty() {
             self.send_ready(now, index, held, driver);
         }
     }
@@ -107,9 +105,9 @@ impl<P: Packet> Transmission<P, OneByOne<P>> {
 
     /// Sends frames that may go now, none of the `held` classes.
     #[inline]
-    fn send_ready<D: PortOutput<P>>(&mut self, now: Time, index: usize, held: u8, driver: &mut D) {
+    fn send_ready<D: PortOutput<P>>(&mut self, now: Time, index: usize, held: ClassSet, driver: &mut D) {
         let mut ready = self.ready(now, index, held);
-        while ready != 0 && self.ports[index].shaper.is_free(now) {
+        while !ready.is_empty() && self.ports[index].shaper.is_free(now) {
             let Some(queued) = self.take_next(now, index, &mut ready) else { break };
             if !self.send(now, index, queued, driver) {
                 break;

@@ -5,7 +5,7 @@
 use std::slice::from_ref;
 
 use prefetch_index::prefetch_index;
-use weir_units::{Class, PortId, QueueId};
+use weir_units::{PortId, QueueId};
 
 use super::Pipeline;
 
@@ -32,14 +32,14 @@ impl<P> Pipeline<P> {
     #[inline]
     pub fn prefetch_port(&self, port: PortId) {
         let Pipeline { seen, forwarding, transmission, .. } = self;
-        Class::in_mask(*seen).for_each(|class| forwarding.counters.prefetch(QueueId::new(port, class)));
+        seen.iter().for_each(|class| forwarding.counters.prefetch(QueueId::new(port, class)));
         prefetch_index(&transmission.position_of, port.index());
         if let Some(port) = transmission.ports.get(port.index()) {
             prefetch_index(from_ref(&port.id), 0);
             prefetch_index(from_ref(&port.scheduler), 0);
             prefetch_index(from_ref(&port.watchdogs), 0);
         }
-        for class in Class::in_mask(*seen) {
+        for class in seen.iter() {
             transmission.counters.prefetch(QueueId::new(port, class));
             transmission.queues.prefetch(QueueId::new(port, class));
         }
@@ -55,6 +55,6 @@ impl<P> Pipeline<P> {
     #[inline]
     pub fn prefetch_frames(&self, port: PortId) {
         self.forwarding.shared.prefetch_port(port, self.seen);
-        Class::in_mask(self.seen).for_each(|class| self.transmission.queues.prefetch_front(QueueId::new(port, class)));
+        self.seen.iter().for_each(|class| self.transmission.queues.prefetch_front(QueueId::new(port, class)));
     }
 }

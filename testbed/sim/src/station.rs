@@ -11,7 +11,7 @@ use weir_scenario::{PortPlace, Scenario};
 use weir_switch_core::report::Report;
 use weir_switch_core::single::Pipeline;
 use weir_switch_core::{BuildError, Burst, PacketStore, PortFacts, PortOutput, Shared, Surroundings, Switch};
-use weir_units::{MacAddr, PortId, Span, Time};
+use weir_units::{MacAddr, PortId, PortSet, Span, Time};
 use weir_wire::mac_control::ControlFrame;
 
 use super::agenda::Agenda;
@@ -173,19 +173,18 @@ impl SwitchStation {
         }
         loop {
             let (at, port) = self.wakeups.first();
-            due |= u64::from(at <= now) << port;
-            if due == 0 && !self.pipeline.is_stirred() {
+            if at <= now {
+                due.insert(PortId(port as u16));
+            }
+            if due.is_empty() && !self.pipeline.is_stirred() {
                 break;
             }
-            let mut served = self.pipeline.run_ports(now, due, &mut ports);
-            while served != 0 {
-                let port = served.trailing_zeros();
-                served &= served - 1;
-                self.wakeups.set(port as usize, self.pipeline.next_wakeup_of(now, PortId(port as u16)));
+            for port in self.pipeline.run_ports(now, due, &mut ports) {
+                self.wakeups.set(port.index(), self.pipeline.next_wakeup_of(now, port));
             }
-            due = 0;
+            due = PortSet::EMPTY;
         }
-        if self.pipeline.off_ports() != 0 && self.sweep_at == Time::NEVER {
+        if !self.pipeline.off_ports().is_empty() && self.sweep_at == Time::NEVER {
             self.sweep_at = now + SWEEP;
         }
         self.pipeline.audit();

@@ -1,0 +1,137 @@
+//! What a file chooses by name: the kinds that Weir has, and those that a program of someone else's adds.
+
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use crate::{Key, NAME_RULE, is_name};
+
+/// A kind that a file chooses by its name, with parameters of its own.
+pub trait Named: Sync {
+    /// The name by which a file chooses it.
+    fn name(&self) -> &'static str;
+
+    /// Its parameters: all keys that its table may have.
+    fn keys(&self) -> &'static [Key];
+}
+
+/// All kinds of one sort, such as all buffer policies: those of Weir in their order, then those that were added.
+///
+/// A program adds its kinds first, and reads files afterwards. The first reading closes the registry.
+#[derive(Debug)]
+pub struct Registry<K: ?Sized + 'static> {
+    sort: &'static str,
+    built_in: &'static [&'static K],
+    added: Mutex<Vec<&'static K>>,
+    all: OnceLock<Vec<&'static K>>,
+}
+
+/// Why a kind was not added.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RegistryError {
+    /// Another has its name.
+    #[error("there are two kinds of {sort} named \"{name}\"")]
+    NameTaken {
+        /// What the registry holds.
+        sort: &'static str,
+        /// The name.
+        name: &'static str,
+    },
+    /// A file could not write its name.
+    #[error("\"{name}\" can't name a {sort}: write {rule}", rule = NAME_RULE)]
+    NoName {
+        /// What the registry holds.
+        sort: &'static str,
+        /// The name.
+        name: &'static str,
+    },
+    /// Files were read before, which did not know it.
+    #[error("the {sort} \"{name}\" comes too late: add it before the first file is read")]
+    TooLate {
+        /// What the registry holds.
+        sort: &'static str,
+        /// The name.
+        name: &'static str,
+    },
+}
+
+impl<K: ?Sized + Named> Registry<K> {
+    /// A registry of Weir's own kinds; `sort` is what messages call one of them: `buffer policy`.
+    pub const fn new(sort: &'static str, built_in: &'static [&'static K]) -> Registry<K> {
+        Registry { sort, built_in, added: Mutex::new(Vec::new()), all: OnceLock::new() }
+    }
+
+    /// Adds a kind.
+    ///
+    /// # Errors
+    /// Another has its name, it can't be written in a file, or files were read already.
+    pub fn add(&self, kind: &'static K) -> Result<(), RegistryError> {
+        let (sort, name) = (self.sort, kind.name());
+        if !is_name(name) {
+            return Err(RegistryError::NoName { sort, name });
+        }
+        let mut added = self.added.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.all.get().is_some() {
+            return Err(RegistryError::TooLate { sort, name });
+        }
+        if self.built_in.iter().chain(added.iter()).any(|other| other.name() == name) {
+            return Err(RegistryError::NameTaken { sort, name });
+        }
+        added.push(kind);
+        Ok(())
+    }
+
+    /// All kinds. From now on none is added.
+    pub fn all(&self) -> &[&'static K] {
+        self.all.get_or_init(|| {
+            let added = self.added.lock().unwrap_or_else(PoisonError::into_inner);
+            self.built_in.iter().chain(added.iter()).copied().collect()
+        })
+    }
+
+    /// The kind of this name.
+    pub fn find(&self, name: &str) -> Option<&'static K> {
+        self.all().iter().copied().find(|kind| kind.name() == name)
+    }
+
+    /// All names, in the order of [`all`](Registry::all).
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.all().iter().map(|kind| kind.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Colour(&'static str);
+
+    impl Named for Colour {
+        fn name(&self) -> &'static str {
+            self.0
+        }
+
+        fn keys(&self) -> &'static [Key] {
+            &[]
+        }
+    }
+
+    static RED: Colour = Colour("red");
+    static BLUE: Colour = Colour("blue");
+    static OTHER_RED: Colour = Colour("red");
+    static NO_NAME: Colour = Colour("dark blue");
+
+    #[test]
+    fn kinds_are_added_once_and_before_they_are_chosen_from() {
+        static COLOURS: &[&Colour] = &[&RED];
+        let colours = Registry::new("colour", COLOURS);
+        assert_eq!(colours.add(&OTHER_RED), Err(RegistryError::NameTaken { sort: "colour", name: "red" }));
+        assert_eq!(colours.add(&NO_NAME), Err(RegistryError::NoName { sort: "colour", name: "dark blue" }));
+        assert_eq!(colours.add(&BLUE), Ok(()));
+        assert_eq!(colours.add(&BLUE), Err(RegistryError::NameTaken { sort: "colour", name: "blue" }));
+        assert_eq!(colours.names().collect::<Vec<_>>(), ["red", "blue"]);
+        assert_eq!(colours.find("blue").map(|colour| colour.0), Some("blue"));
+        assert!(colours.find("green").is_none());
+        static GREEN: Colour = Colour("green");
+        assert_eq!(colours.add(&GREEN), Err(RegistryError::TooLate { sort: "colour", name: "green" }));
+    }
+}
