@@ -21,7 +21,7 @@ use crate::random::Random;
 use crate::scheduler::Scheduler;
 use crate::shared::{LinkRate, PortState, Shared};
 use crate::surroundings::{PortFacts, Surroundings};
-use crate::transmission::{Manner, OutPort, Transmission};
+use crate::transmission::{Manner, OutPort, Pace, Transmission};
 use crate::watchdog::PortWatchdogs;
 
 /// One switch: its common parts, to be run by lcores or in virtual time.
@@ -75,6 +75,7 @@ impl Switch {
             classifier: Classifier::new(&config.classes, config.ports.iter().map(|port| port.priority)),
             charge: Charge::in_cells(config.buffer.cell_bytes),
             frame_bytes_max: frame_bytes_max as u32,
+            link_overhead: surroundings.link_overhead,
             stamps: config.telemetry,
             learns: surroundings.learns,
             hash_seed: surroundings.hash_seed,
@@ -136,7 +137,8 @@ impl Switch {
             let watched = config.pfc_watchdog.as_ref().filter(|_| state.storms().is_some());
             let watchdogs = PortWatchdogs::new(watched, config.classes.lossless);
             let own = manner.port(state, config.ports[id.index()].device.queues());
-            OutPort::new(state, shared.clones_of(*id), shaper, limits, scheduler.clone(), generator, watchdogs, own)
+            let pace = Pace { shaper, limits, scheduler: scheduler.clone() };
+            OutPort::new(state, shared.clones_of(*id), pace, generator, watchdogs, own)
         });
         let out_ports = out_ports.collect();
         let marker = |ecn: EcnConfig| EcnMarker::new(ecn.kmin, ecn.kmax, ecn.pmax_ppm);
@@ -144,7 +146,6 @@ impl Switch {
         let seed = Random::seed_of(&config.name, surroundings.seed, u64::from(ports[0].0));
         let places = (self.packets_max() + 1, places);
         let queues = EgressQueues::new(shared.ports().len(), places, &config.classes.queues, seed);
-        let (random, overhead) = (Random::new(seed), surroundings.link_overhead);
-        Transmission::new(shared.clone(), out_ports, queues, markers, random, counters, overhead, manner)
+        Transmission::new(shared.clone(), out_ports, queues, markers, Random::new(seed), counters, manner)
     }
 }

@@ -114,17 +114,24 @@ pub(crate) struct OutPort<O> {
     off_since: [Time; CLASSES],
 }
 
+/// What decides when a port's frames leave, and which is next.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    pub(crate) shaper: Shaper,
+    pub(crate) limits: ClassLimits,
+    pub(crate) scheduler: Scheduler,
+}
+
 impl<O> OutPort<O> {
     pub(crate) fn new(
         state: &PortState,
         clones: impl Iterator<Item = PortId>,
-        shaper: Shaper,
-        limits: ClassLimits,
-        scheduler: Scheduler,
+        pace: Pace,
         generator: MessageGenerator,
         watchdogs: PortWatchdogs,
         own: O,
     ) -> OutPort<O> {
+        let Pace { shaper, limits, scheduler } = pace;
         OutPort {
             id: state.real_port,
             shaper,
@@ -175,7 +182,6 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         markers: [Option<EcnMarker>; CLASSES],
         random: Random,
         counters: Counters,
-        link_overhead: Bytes,
         manner: M,
     ) -> Transmission<P, M> {
         let mut position_of = vec![usize::MAX; shared.ports().len()];
@@ -187,6 +193,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
             queues,
             counters,
             stamps: shared.stamps,
+            link_overhead: shared.link_overhead,
             shared,
             ports,
             markers,
@@ -194,7 +201,6 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
             stirred: PortSet::EMPTY,
             off_ports: PortSet::EMPTY,
             by_length,
-            link_overhead,
             manner,
         }
     }

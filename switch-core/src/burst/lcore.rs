@@ -38,6 +38,7 @@ pub struct Lcore<P> {
 
 /// The part of the switch that an lcore has.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "an lcore has one for its life")]
 enum Work<P> {
     /// RX, for a forwarder on another lcore.
     Receive(Receiver<P>),
