@@ -77,7 +77,7 @@ pub trait PortOutput<P> {
     fn transmit(&mut self, port: PortId, burst: &mut Burst<P>) -> usize;
 
     /// Sends up to `limit` packets from the front of `burst`, and leaves the rest; returns how many went. They are of classes
-    /// whose frames leave by `queue` of the port's several transmit queues ([`crate::queue_of_class`]). All else goes by
+    /// whose frames leave by `queue` of the port's several transmit queues ([`crate::burst::queue_of_class`]). All else goes by
     /// [`PortOutput::transmit`], which is queue 0 of such a port.
     fn transmit_by(&mut self, port: PortId, queue: u8, _burst: &mut Burst<P>, _limit: usize) -> usize {
         unreachable!("port {} of this driver has one transmit queue, and no queue {queue}", port.0)

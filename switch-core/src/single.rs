@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Nothing is handed over and nobody is late, so there are no rings and no bursts: a frame that is admitted stands in its
-//! egress queue, and one that finds its whole way free leaves at once ([`passage`]). Memory is taken as it is needed, since
+//! egress queue, and one that finds its whole way free leaves at once. Memory is taken as it is needed, since
 //! one process has many switches.
 
 mod one_by_one;
