@@ -78,7 +78,8 @@ pub use checks::check_machine;
 pub use cpu_use::CpuUse;
 pub use error::DriverError;
 pub use fabric::{
-    DeviceReport, Fabric, FabricOptions, PortTap, RunningFabric, Runtime, Stopped, TapPlans, pci_addresses, pci_addresses_of,
+    DeviceReport, Fabric, FabricOptions, PortTap, RunningFabric, Runtime, Stopped, TapPlans, pci_addresses,
+    pci_addresses_of,
 };
 pub use frame::{Frame, FrameStore};
 pub use guest_queues::GuestQueues;

@@ -70,7 +70,14 @@ pub struct TappedFrame {
 pub fn tap(plan: TapPlan) -> (Tap, Tapped) {
     let (ring, tapped) = RingBuffer::new(if plan.data_frames > 0 { WAITING_WITH_DATA } else { WAITING });
     let missed = Arc::new(AtomicU64::new(0));
-    let tap = Tap { ring, data_from: plan.data_from, data_left: plan.data_frames, missed: missed.clone(), staged: vec![0; STAGED_BYTES].into(), staged_bytes: 0 };
+    let tap = Tap {
+        ring,
+        data_from: plan.data_from,
+        data_left: plan.data_frames,
+        missed: missed.clone(),
+        staged: vec![0; STAGED_BYTES].into(),
+        staged_bytes: 0,
+    };
     (tap, Tapped { ring: tapped, missed })
 }
 

@@ -277,11 +277,7 @@ impl RunDir {
     }
 
     /// A file that is written while the run goes on; `begin` writes its header.
-    fn running_file<W>(
-        &self,
-        name: &str,
-        begin: impl FnOnce(RunFile) -> io::Result<W>,
-    ) -> Result<W, RunDirError> {
+    fn running_file<W>(&self, name: &str, begin: impl FnOnce(RunFile) -> io::Result<W>) -> Result<W, RunDirError> {
         let path = self.path.join(name);
         let file = RunFile::create(&path).map_err(io_at(&path, "can't be written"))?;
         let writer = begin(file.clone()).map_err(io_at(&path, "can't be written"))?;

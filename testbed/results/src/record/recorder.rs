@@ -17,8 +17,8 @@ use crate::deadlock::{Deadlock, Detector, SwitchState};
 use crate::measure::{Survey, Surveyor};
 use crate::ports::{Ports, Queue};
 use crate::run_dir::{
-    EventKind, EventWriter, FctRow, FctWriter, FlowSample, PoolSample, QueueSample, RunDir, RunDirError, RunFile, SeriesColumns,
-    SeriesWriter,
+    EventKind, EventWriter, FctRow, FctWriter, FlowSample, PoolSample, QueueSample, RunDir, RunDirError, RunFile,
+    SeriesColumns, SeriesWriter,
 };
 
 /// Writes the files of a run while it runs.

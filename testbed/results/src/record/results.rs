@@ -387,7 +387,8 @@ fn window(scenario: &Scenario, plan: &WindowPlan, record: &Record) -> Option<Win
     // What a large fabric's series does not show was not measured in between.
     let measured = all.linked().filter(|port| !all.is_large() || !all.queues_of(port.place).is_empty());
     let ports = measured.map(|port| {
-        let of_host = scenario.flows.iter().zip(&received).filter(|(flow, _)| port.behind == Some(Behind::Host(flow.from)));
+        let of_host =
+            scenario.flows.iter().zip(&received).filter(|(flow, _)| port.behind == Some(Behind::Host(flow.from)));
         let throughput_bps = throughput(of_host.map(|(_, bytes)| *bytes).sum(), span);
         PortWindow { throughput_bps, ..port_window(scenario, all, port.place, [from, to]) }
     });

@@ -122,7 +122,9 @@ impl EventKind<'_> {
             | EventKind::StageSent(number)
             | EventKind::StageReceived(number) => number.to_string(),
             EventKind::StormDetected(number) | EventKind::StormRestored(number) => number.to_string(),
-            EventKind::ResumeSent | EventKind::ResumeReceived | EventKind::LinkUp | EventKind::LinkDown => String::new(),
+            EventKind::ResumeSent | EventKind::ResumeReceived | EventKind::LinkUp | EventKind::LinkDown => {
+                String::new()
+            }
             EventKind::Drop { reason, frames } | EventKind::DeviceLost { cause: reason, frames } => {
                 format!("{reason} {frames}")
             }
