@@ -63,7 +63,8 @@ impl LossLog {
                         let kind = EventKind::DeviceLost { cause: cause.name(), frames };
                         note(index, PortId(number as u16), None, kind);
                     }
-                    let of = if config.classes.lossless == 0 { "" } else { "; lossless frames may be among them" };
+                    let of =
+                        if config.classes.lossless.is_empty() { "" } else { "; lossless frames may be among them" };
                     tracing::error!(
                         switch = %config.name, port = %port.name,
                         "the device lost {} frames on {direction} ({}), {} since the start{of}",
@@ -112,7 +113,7 @@ impl LossSummary {
     /// Judges what the device of port `index` lost. A device does not tell the classes of lost frames, and what the port carried
     /// besides proves nothing: all of them may have been lossless, unless no frame that goes that way can be.
     pub fn new(config: &SwitchConfig, index: usize, losses: &DeviceLosses) -> LossSummary {
-        let comes = |port: usize| config.classes_from(port) & config.classes.lossless != 0;
+        let comes = |port: usize| !(config.classes_from(port) & config.classes.lossless).is_empty();
         let leaves = config.real_ports().any(|from| from != index && comes(from));
         LossSummary {
             receive: DirectionSummary::new(&losses.receive, comes(index)),
