@@ -57,7 +57,7 @@ def recorded(tmp_path):
     directory = tmp_path / "record"
 
     def start(*arguments, **options):
-        return Switch(config, arguments=["-o", directory, "--sample-every", "100ms", *arguments], **options), directory
+        return Switch(config, arguments=["-o", str(directory), "--sample-every", "100ms", *arguments], **options), directory
 
     return start
 
@@ -171,15 +171,14 @@ def test_without_a_record_sighup_ends_nothing(recorded, tmp_path):
     recorded()[0].__exit__()
     with Switch(tmp_path / "lab.toml") as switch:
         switch.process.send_signal(signal.SIGHUP)
-        finished = switch.stop()
-    finished.check_sound()
-    assert "nothing to open anew" in finished.stderr
+        until(lambda: switch.has_said("nothing to open anew"), "a message")
+        switch.stop().check_sound()
 
 
-def test_a_closed_terminal_ends_no_switch(recorded):
-    switch, directory = recorded()
-    switch.__exit__()
-    command = [*map(str, switch.command)]
+def test_a_closed_terminal_ends_no_switch(recorded, tmp_path):
+    recorded()[0].__exit__()
+    directory = tmp_path / "other"
+    command = [weir_binary(), "run", tmp_path / "lab.toml", "-o", directory, "--sample-every", "100ms"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True) as process:
         try:
             assert process.stdout.readline().startswith(b"lab  rx")
@@ -196,17 +195,15 @@ def test_a_closed_terminal_ends_no_switch(recorded):
     assert (directory / "summary.json").exists()
 
 
-def test_a_full_disk_is_told_and_the_switch_goes_on(recorded, monkeypatch):
-    # The limit of a file's size stands for a disk that is full; its signal is ignored, as that of a full disk does not exist.
-    monkeypatch.setattr(signal, "SIGXFSZ_before", signal.signal(signal.SIGXFSZ, signal.SIG_IGN), raising=False)
+def test_a_full_disk_is_told_and_the_switch_goes_on(recorded):
+    # The limit of a file's size stands for a disk that is full.
     switch, directory = recorded()
-    signal.signal(signal.SIGXFSZ, signal.SIGXFSZ_before)
     series = directory / "series.csv"
     with switch:
         until(lambda: len(rows(series)) >= 2, "two samples")
         unlimited = resource.prlimit(switch.process.pid, resource.RLIMIT_FSIZE)
         resource.prlimit(switch.process.pid, resource.RLIMIT_FSIZE, (1, unlimited[1]))
-        until(lambda: any("the record stops here" in line for line in switch._lines["stderr"]), "a message")
+        until(lambda: switch.has_said("the record stops here"), "a message")
         resource.prlimit(switch.process.pid, resource.RLIMIT_FSIZE, unlimited)
         before = len(rows(series))
         switch.process.send_signal(signal.SIGHUP)

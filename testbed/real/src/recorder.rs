@@ -38,7 +38,7 @@ impl<'a> Recorder<'a> {
         let capture = scenario.capture.map(|plan| {
             let host = &scenario.hosts[plan.host];
             let port = &scenario.switches[host.switch].ports[host.port];
-            let rate = port.rate.unwrap_or(host.nic.rate);
+            let rate = Some(port.rate.unwrap_or(host.nic.rate));
             let name = scenario.port_name(host.place());
             run.capture(&CapturePort { name, mac: port.mac.unwrap_or_default(), rate })
         });

@@ -17,7 +17,7 @@ use weir_results::record::{self, Depth, Ended, Recorder, Teller, dropped};
 use weir_results::run_dir::{CapturePort, CaptureWriter, Direction, EventKind, Ns3Pauses, RunDir, RunFile, Summary};
 use weir_scenario::{PortPlace, Scenario};
 use weir_switch_core::Report;
-use weir_units::{BitRate, Class, PortId, Span, Time};
+use weir_units::{Class, PortId, Span, Time};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
 /// Ports to be captured, and their frames.
@@ -94,8 +94,8 @@ impl<'a> Recording<'a> {
         let pauses = run.ns3_pauses().map_err(wrong)?;
         let capture = |place: &PortPlace| {
             let port = &scenario.switches[place.switch].ports[place.port];
-            let rate = port.rate.unwrap_or(BitRate::bps(0));
-            let about = CapturePort { name: scenario.port_name(*place), mac: port.mac.unwrap_or_default(), rate };
+            let (name, mac) = (scenario.port_name(*place), port.mac.unwrap_or_default());
+            let about = CapturePort { name, mac, rate: port.rate };
             run.capture(&about).map(|writer| (*place, writer))
         };
         let captures = captures.ports.iter().map(capture).collect::<Result<Vec<_>, _>>().map_err(wrong)?;

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGXFSZ};
 
 /// What signals have asked for. A signal that comes again before it was seen counts once.
 pub struct Signals {
@@ -24,6 +24,8 @@ impl Signals {
             signals.iter().try_for_each(|signal| signal_hook::flag::register(*signal, flag.clone()).map(drop))?;
             io::Result::Ok(flag)
         };
+        // A file over the limit of its size is told as a full disk is: by the write that fails.
+        on(&[SIGXFSZ])?;
         Ok(Signals { stop: on(&[SIGINT, SIGTERM])?, reopen: on(&[SIGHUP])?, snapshot: on(&[SIGQUIT, SIGUSR1])? })
     }
 
