@@ -241,8 +241,8 @@ pub struct ClassSummary {
     pub xon_frames_sent: u64,
     /// For how long the switch had its peer paused.
     pub paused_ns: u64,
-    /// For how long the peer, a host or a switch, by its own clock and timers, was paused.
-    pub host_paused_ns: u64,
+    /// For how long the peer, a host or a switch, by its own clock and timers, was paused; null where it is outside of Weir.
+    pub host_paused_ns: Option<u64>,
     /// Most that the ingress queue held.
     pub ingress_max_bytes: u64,
     /// Most of that in the shared segment.
