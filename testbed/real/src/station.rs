@@ -78,6 +78,7 @@ pub(super) struct Station {
     polled: Time,
     /// Line time lost to late polls.
     late: Span,
+    gap_max: Span,
     has_left: bool,
 }
 
@@ -113,6 +114,7 @@ impl Station {
             tap,
             polled: Time::ZERO,
             late: Span::ZERO,
+            gap_max: Span::ZERO,
             has_left: false,
         };
         (station, reader)
@@ -204,6 +206,7 @@ impl Station {
             LastWords {
                 stats: self.host.stats(now),
                 late: self.late,
+                gap_max: self.gap_max,
                 link: lane::words([&self.to_host, &self.to_switch]),
             },
         );
@@ -217,7 +220,9 @@ impl Task for Station {
             self.leave(now);
             return 0;
         }
-        self.late += now.since(self.polled).saturating_sub(self.host.config().slack);
+        let gap = now.since(self.polled);
+        self.gap_max = self.gap_max.max(gap);
+        self.late += gap.saturating_sub(self.host.config().slack);
         self.polled = now;
         let moved = self.receive(now) + self.transmit(now);
         if moved > 0 {

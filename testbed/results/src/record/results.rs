@@ -161,6 +161,7 @@ pub fn summary(scenario: &Scenario, ended: Ended<'_>, record: Record) -> Summary
         duration_ns: ended.duration.as_nanos(),
         wall_ms: None,
         late_ns: 0,
+        poll_gap_max_ns: None,
         lossless: ended.lossless,
         deadlock: record.deadlock.as_ref().map(|deadlock| DeadlockSummary {
             cycle: deadlock.cycle_in(scenario),
