@@ -3,7 +3,7 @@
 use weir_config::{Arbitration, QueueConfig};
 use weir_units::{CLASSES, PortId, PortSet, QueueId};
 
-use crate::handoff::Queued;
+use crate::packet::Queued;
 use crate::queues::Queues;
 use crate::random::Random;
 

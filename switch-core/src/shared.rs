@@ -32,6 +32,8 @@ pub struct Shared {
     pub(crate) charge: Charge,
     /// The longest frame that is forwarded, without FCS.
     pub(crate) frame_bytes_max: u32,
+    /// What a frame takes on a link beyond its length without FCS.
+    pub(crate) link_overhead: Bytes,
     /// Whether frames that ask for it are stamped with what the port knows that they leave by.
     pub(crate) stamps: bool,
     /// Whether stations are learned from what they send.

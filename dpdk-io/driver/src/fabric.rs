@@ -10,8 +10,9 @@ use weir_dpdk_io::{
     PortError, PortStats, RingEnd, RxQueue, TxQueue, cpu,
 };
 use weir_switch_core::Shared;
+use weir_switch_core::burst::Lcores;
 use weir_switch_core::report::{Report, Reporter};
-use weir_switch_core::{Halves, Surroundings, Switch};
+use weir_switch_core::{Surroundings, Switch};
 use weir_units::{PortId, Span, Time};
 
 use crate::catch_up::catch_up;
@@ -252,7 +253,7 @@ impl<'a> Fabric<'a> {
         let surroundings = Surroundings::real_time(catch_up(config));
         let switch = Switch::new(config, &facts, surroundings).map_err(|error| error.at_line(config))?;
         let shared = switch.shared().clone();
-        let Halves { lcores, reporter } = switch.into_halves::<Frame>(&placed.plan);
+        let Lcores { lcores, reporter } = switch.into_lcores::<Frame>(&placed.plan);
         let (mut rx, mut tx, mut ports) = (Vec::new(), Vec::new(), Vec::new());
         for open in open {
             let (mut receive, mut transmit, mut port) = (Vec::new(), Vec::new(), None);

@@ -1,4 +1,4 @@
-//! The real-time driver: the switch's halves on DPDK lcores, ports and packet pools.
+//! The real-time driver: the switch on DPDK lcores, ports and packet pools.
 //!
 //! [`Fabric`] is the whole of it: from configurations of the switches in this process to running lcores, reports, and
 //! an orderly stop. What it puts together:

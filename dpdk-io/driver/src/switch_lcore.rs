@@ -1,11 +1,12 @@
-//! One lcore's part of one switch: its halves, and the queues of its ports.
+//! One lcore's part of one switch, and the queues of its ports.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use weir_dpdk_io::{Batch, Clock, RxQueue, TxQueue};
+use weir_switch_core::burst::Lcore;
 use weir_switch_core::counters::DropReason;
-use weir_switch_core::{BURST_MAX, Burst, Lcore, PacketStore, PortOutput};
+use weir_switch_core::{BURST_MAX, Burst, PacketStore, PortOutput};
 use weir_units::{MacAddr, PortId, Time};
 use weir_wire::mac_control::ControlFrame;
 
@@ -16,10 +17,10 @@ use crate::tap::{Passage, Tap};
 /// Frames received from a port at once.
 const RX_BURST: usize = 32;
 
-/// The halves of a switch that one lcore runs, with the devices' queues.
+/// What one lcore runs of a switch, with the devices' queues.
 #[derive(Debug)]
 pub struct SwitchLcore {
-    halves: Lcore<Frame>,
+    lcore: Lcore<Frame>,
     rx: Vec<Input>,
     world: World,
     batch: Batch,
@@ -41,7 +42,9 @@ struct World {
     /// By port; `None` for ports that other lcores transmit on.
     tx: Vec<Option<Output>>,
     batch: Batch,
-    /// Of the round under way, for taps.
+    /// Whether any port that this lcore transmits on has a tap.
+    is_tapped: bool,
+    /// Of the round under way, where there are taps.
     now: Time,
 }
 
@@ -99,11 +102,11 @@ impl Output {
 }
 
 impl SwitchLcore {
-    /// Puts halves and queues together. `rx` are the queues of the ports that this lcore receives from, `tx` those of
+    /// Puts an lcore's part and queues together. `rx` are the queues of the ports that this lcore receives from, `tx` those of
     /// the ports that it transmits on; `backlogs` are all ports'. `taps` gives a tap for each queue of a port that is to have
     /// one.
     pub fn new(
-        halves: Lcore<Frame>,
+        lcore: Lcore<Frame>,
         rx: Vec<(PortId, Vec<RxQueue>)>,
         tx: Vec<(PortId, Vec<TxQueue>)>,
         backlogs: &[Arc<DeviceBacklog>],
@@ -117,8 +120,9 @@ impl SwitchLcore {
         }
         let inputs = rx.into_iter().flat_map(|(port, queues)| queues.into_iter().map(move |queue| (port, queue)));
         let rx = inputs.map(|(port, queue)| Input { port, queue, tap: taps(port) }).collect();
-        let world = World { store, tx: by_port, batch: Batch::new(), now: Time::ZERO };
-        SwitchLcore { halves, rx, world, batch: Batch::new(), burst: Burst::new() }
+        let is_tapped = by_port.iter().flatten().any(|output| output.tap.is_some());
+        let world = World { store, tx: by_port, batch: Batch::new(), is_tapped, now: Time::ZERO };
+        SwitchLcore { lcore, rx, world, batch: Batch::new(), burst: Burst::new() }
     }
 
     /// One round: receive from every port, forward, transmit on every port. Returns how many frames moved, or are overdue.
@@ -126,8 +130,7 @@ impl SwitchLcore {
     fn run_once(&mut self, clock: &Clock) -> usize {
         let mut moved = 0;
         for Input { port, queue, tap } in &mut self.rx {
-            let room = self.halves.receiver.as_ref().map_or(RX_BURST, |receiver| receiver.room().min(RX_BURST));
-            let received = queue.receive(&mut self.batch, room);
+            let received = queue.receive(&mut self.batch, self.lcore.room().min(RX_BURST));
             if received == 0 {
                 continue;
             }
@@ -140,53 +143,19 @@ impl SwitchLcore {
                 self.batch.as_slice().iter().for_each(|mbuf| tap.note(now, Passage::Inbound, mbuf));
             }
             self.burst.extend(self.batch.drain().map(Frame));
-            match (&mut self.halves.receiver, &mut self.halves.forwarder) {
-                (Some(receiver), _) => receiver.handle_burst(now, *port, &mut self.burst),
-                (None, Some(forwarder)) => {
-                    forwarder.handle_burst(now, *port, &mut self.burst, &mut self.world.store);
-                }
-                (None, None) => unreachable!("an lcore receives for itself or for another"),
-            }
+            self.lcore.handle_burst(now, *port, &mut self.burst, &mut self.world.store);
         }
         moved + self.forward_and_transmit(clock)
     }
 
     #[inline]
     fn forward_and_transmit(&mut self, clock: &Clock) -> usize {
-        let mut moved = 0;
-        if let Some(forwarder) = &mut self.halves.forwarder {
-            moved += forwarder.run_once(now(clock), &mut self.world.store);
-        }
-        if let Some(transmitter) = &mut self.halves.transmitter {
+        let forwarded = self.lcore.forward(|| now(clock), &mut self.world.store);
+        if self.world.is_tapped {
             self.world.now = now(clock);
-            moved += transmitter.run_once(self.world.now, &mut self.world);
-            if transmitter.is_behind() {
-                moved = moved.max(1);
-            }
         }
-        moved
-    }
-
-    fn discard(&mut self, now: Time) {
-        if let Some(forwarder) = &mut self.halves.forwarder {
-            forwarder.discard();
-        }
-        if let Some(transmitter) = &mut self.halves.transmitter {
-            transmitter.discard(now, DropReason::Shutdown);
-        }
-    }
-
-    #[inline]
-    fn serve(&mut self, clock: &Clock) {
-        if let Some(receiver) = &mut self.halves.receiver {
-            receiver.serve();
-        }
-        if let Some(forwarder) = &mut self.halves.forwarder {
-            forwarder.serve();
-        }
-        if let Some(transmitter) = &mut self.halves.transmitter {
-            transmitter.serve(now(clock));
-        }
+        let moved = forwarded + self.lcore.transmit(|| now(clock), &mut self.world);
+        if self.lcore.is_behind() { moved.max(1) } else { moved }
     }
 }
 
@@ -196,11 +165,11 @@ impl Task for SwitchLcore {
             Phase::Run => self.run_once(clock),
             Phase::Drain => self.forward_and_transmit(clock),
             Phase::Discard | Phase::Stop => {
-                self.discard(now(clock));
+                self.lcore.discard(now(clock), DropReason::Shutdown);
                 0
             }
         };
-        self.serve(clock);
+        self.lcore.serve(|| now(clock));
         moved
     }
 }

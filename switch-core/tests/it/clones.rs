@@ -268,18 +268,14 @@ fn stopping_counts_the_copies_too() {
         (0..100).for_each(|n| bench.arrive(0, frame(0, 1, 3, n)));
         bench.run(3, STEP);
         // Left in the ring to the forwarder, where there is one.
-        if let Some(receiver) = &mut bench.lcores[0].receiver {
+        let receiver = &mut bench.lcores[0];
+        if receiver.role.forwards.is_empty() {
             let mut burst = (0..32).map(|n| frame(0, 1, 3, n)).collect();
-            receiver.handle_burst(bench.now, PortId(0), &mut burst);
+            receiver.handle_burst(bench.now, PortId(0), &mut burst, &mut bench.world);
         }
         let now = bench.now;
         for lcore in &mut bench.lcores {
-            lcore.forwarder.iter_mut().for_each(|forwarder| {
-                forwarder.discard();
-            });
-            lcore.transmitter.iter_mut().for_each(|transmitter| {
-                transmitter.discard(now, DropReason::Shutdown);
-            });
+            lcore.discard(now, DropReason::Shutdown);
         }
         let report = bench.report();
         assert_empty(&report);

@@ -1,8 +1,8 @@
 //! Ports whose device has several transmit queues: classes part, and one queue that takes nothing stops its classes alone.
 
 use weir_config::Layout;
+use weir_switch_core::burst::queue_of_class;
 use weir_switch_core::counters::DropReason;
-use weir_switch_core::queue_of_class;
 use weir_units::{Class, ClassSet, PortId};
 
 use crate::common::{Bench, LAYOUTS, STEP, frame, introduce, pfc};
@@ -123,7 +123,7 @@ fn a_port_without_link_gives_up_what_a_full_queue_was_offered() {
         bench.run(1_000, STEP);
         let now = bench.now;
         for lcore in &mut bench.lcores {
-            lcore.transmitter.iter_mut().for_each(|half| _ = half.discard(now, DropReason::Shutdown));
+            lcore.discard(now, DropReason::Shutdown);
         }
         let report = bench.report();
         assert!(report.balance.holds);

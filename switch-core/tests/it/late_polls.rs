@@ -274,7 +274,7 @@ fn a_catch_up_is_no_faster_than_eight_times_the_rate() {
     let sent = late.poll_for(Span::from_millis(1));
     assert!(sent <= eightfold + 1 && sent + 20 >= eightfold, "{sent} frames, {eightfold} are eight times the rate");
     // Whoever gives the CPU away when nothing moved would be late again.
-    let is_behind = |late: &Late| late.bench.lcores[0].transmitter.as_ref().unwrap().is_behind();
+    let is_behind = |late: &Late| late.bench.lcores[0].is_behind();
     assert!(is_behind(&late));
     late.poll_for(Span::from_millis(7));
     assert!(!is_behind(&late), "caught up");

@@ -1,16 +1,16 @@
 //! Links that change their speed in the midst of a run, below ports with a rate and without.
 
 use proptest::prelude::*;
-use weir_config::Layout;
+use weir_config::{Layout, SwitchConfig};
 use weir_flowctl::{CatchUp, Quantum};
 use weir_switch_core::RateChange;
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::flow_control::RATE_UNKNOWN;
-use weir_switch_core::{PortFacts, Surroundings};
-use weir_units::{BitRate, Bytes, Class, PortId, Span, Time};
+use weir_switch_core::{PortFacts, Surroundings, Switch};
+use weir_units::{BitRate, Bytes, Class, PortId, PortSet, Span, Time};
 use weir_wire::trailer::Telemetry;
 
-use crate::common::{Bench, LAYOUTS, STEP, clones, frame, introduce, pfc};
+use crate::common::{Bench, LAYOUTS, STEP, World, clones, frame, introduce, pfc, station};
 
 const CLASS: Class = Class::new(3);
 const IN: PortId = PortId(0);
@@ -309,14 +309,22 @@ fn what_is_made_up_hangs_on_the_links_speed() {
 /// Whoever serves ports singly is told when to come again.
 #[test]
 fn ports_that_are_served_singly_follow_too() {
-    let mut bench = bench(&toml(""), Layout::Single, link(SLOW, true));
-    offer(&mut bench, 0, 3);
-    bench.run(4, STEP);
-    let transmitter = bench.lcores[0].transmitter.as_mut().unwrap();
-    let slow = transmitter.next_wakeup_of(bench.now, OUT);
-    bench.shared.set_link_rate(OUT, FAST);
-    assert_eq!(transmitter.run_ports(bench.now, OUT.alone(), &mut bench.world), OUT.alone());
-    let fast = transmitter.next_wakeup_of(bench.now, OUT);
-    let (left, left_then) = (slow.since(bench.now).as_picos(), fast.since(bench.now).as_picos());
+    let config: SwitchConfig = weir_config::parse("single.toml", &toml("")).unwrap();
+    let ports = config.ports.len();
+    let surroundings = Surroundings::real_time(CatchUp::NONE);
+    let mut switch = Switch::new(&config, &vec![link(SLOW, true); ports], surroundings).unwrap();
+    let ways: Vec<[u16; 1]> = (0..ports as u16).map(|port| [port]).collect();
+    switch.set_routes(station(0), ways.iter().map(|way| &way[..]));
+    let mut pipeline = switch.into_pipeline();
+    let mut world = World { sent: vec![Vec::new(); ports], ..World::default() };
+    (0..3).for_each(|n| pipeline.handle(Time::ZERO, PortId(0), frame(0, OUT.0, 3, n), false, &mut world));
+    assert_eq!(pipeline.run_ports(Time::ZERO, PortSet::EMPTY, &mut world), OUT.alone());
+    assert_eq!(world.sent[OUT.index()].len(), 1);
+    let now = Time::ZERO + STEP;
+    let slow = pipeline.next_wakeup_of(now, OUT);
+    pipeline.shared().set_link_rate(OUT, FAST);
+    assert_eq!(pipeline.run_ports(now, OUT.alone(), &mut world), OUT.alone());
+    let fast = pipeline.next_wakeup_of(now, OUT);
+    let (left, left_then) = (slow.since(now).as_picos(), fast.since(now).as_picos());
     assert_eq!(left.div_ceil(10), left_then, "what is left of the frame on the wire");
 }

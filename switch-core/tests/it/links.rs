@@ -162,7 +162,7 @@ fn a_dead_port_wants_nothing_and_links_do_not_allocate() {
         }
     });
     assert_eq!(counted.count_total, 0);
-    let wakeup = bench.lcores[0].transmitter.as_ref().unwrap().next_wakeup(bench.now);
+    let wakeup = bench.lcores[0].next_wakeup(bench.now);
     assert_eq!(wakeup, Time::NEVER);
     let counted = allocation_counter::measure(|| set_link_up(&mut bench, 0, true));
     assert_eq!(counted.count_total, 0);

@@ -2,9 +2,9 @@
 //! one, in virtual time.
 
 use proptest::prelude::*;
-use weir_config::{LcoreConfig, SwitchConfig};
+use weir_config::SwitchConfig;
 use weir_flowctl::CatchUp;
-use weir_switch_core::{Forwarder, Memory, Plan, Transmitter, report::Reporter};
+use weir_switch_core::single::Pipeline;
 use weir_switch_core::{PortFacts, Surroundings, Switch};
 use weir_units::{Bytes, ClassSet, PortId, PortSet, Span, Time};
 
@@ -14,9 +14,7 @@ const PORTS: u16 = 3;
 
 /// A switch on one lcore, which works from one instant to the next at which it has something to do.
 struct Stepper {
-    forwarder: Forwarder<TestFrame>,
-    transmitter: Transmitter<TestFrame>,
-    reporter: Reporter,
+    pipeline: Pipeline<TestFrame>,
     world: World,
     wakeups: [Time; PORTS as usize],
     /// Whether frames may pass.
@@ -26,23 +24,15 @@ struct Stepper {
 impl Stepper {
     fn new(settings: &str, passes: bool) -> Stepper {
         let config: SwitchConfig = weir_config::parse("stepper.toml", &toml(usize::from(PORTS), settings)).unwrap();
-        let surroundings = Surroundings {
-            learns: false,
-            link_overhead: Bytes::new(24),
-            memory: Memory::AsNeeded,
-            ..Surroundings::real_time(CatchUp::NONE)
-        };
+        let surroundings =
+            Surroundings { learns: false, link_overhead: Bytes::new(24), ..Surroundings::real_time(CatchUp::NONE) };
         let mut switch = Switch::new(&config, &vec![PortFacts::default(); usize::from(PORTS)], surroundings).unwrap();
         let ways: Vec<[u16; 1]> = (0..PORTS).map(|port| [port]).collect();
         switch.set_routes(station(0), ways.iter().map(|way| &way[..]));
-        (0..PORTS).for_each(|port| switch.shared().set_link_up(PortId(port), true));
-        let one = SwitchConfig { lcores: LcoreConfig { cores: Vec::new(), ..config.lcores.clone() }, ..config.clone() };
-        let mut halves = switch.into_halves(&Plan::new(&one, 1).unwrap());
-        let lcore = halves.lcores.remove(0);
+        let pipeline = switch.into_pipeline();
+        (0..PORTS).for_each(|port| pipeline.shared().set_link_up(PortId(port), true));
         Stepper {
-            forwarder: lcore.forwarder.unwrap(),
-            transmitter: lcore.transmitter.unwrap(),
-            reporter: halves.reporter,
+            pipeline,
             world: World { sent: vec![Vec::new(); usize::from(PORTS)], ..World::default() },
             wakeups: [Time::ZERO; PORTS as usize],
             passes,
@@ -60,33 +50,25 @@ impl Stepper {
         }
         let alone = self.passes && arriving.len() == 1 && self.first_wakeup() > at;
         for (port, frame) in arriving {
-            let Stepper { forwarder, transmitter, world, .. } = self;
-            forwarder.handle_one(at, PortId(port), frame, alone, world, transmitter);
+            self.pipeline.handle(at, PortId(port), frame, alone, &mut self.world);
         }
         self.serve(at);
     }
 
     fn serve(&mut self, now: Time) {
-        let mut due = self.forwarder.take_stirred();
+        let mut due = self.pipeline.take_stirred();
         due |= (0..PORTS).map(PortId).filter(|port| self.wakeups[port.index()] <= now).collect::<PortSet>();
-        let mut served = self.transmitter.run_ports(now, due, &mut self.world);
+        let mut served = self.pipeline.run_ports(now, due, &mut self.world);
         // What is OFF is looked at at each instant.
-        served |= self.transmitter.run_ports(now, self.transmitter.off_ports(), &mut self.world);
+        served |= self.pipeline.run_ports(now, self.pipeline.off_ports(), &mut self.world);
         for port in served {
-            self.wakeups[port.index()] = self.transmitter.next_wakeup_of(now, port);
+            self.wakeups[port.index()] = self.pipeline.next_wakeup_of(now, port);
         }
-        self.forwarder.audit();
-        self.transmitter.audit();
+        self.pipeline.audit();
     }
 
     fn report(&mut self, now: Time) -> String {
-        let Stepper { forwarder, transmitter, reporter, .. } = self;
-        let serve = || {
-            forwarder.serve();
-            transmitter.serve(now);
-            true
-        };
-        format!("{:#?}", reporter.collect(now, serve).unwrap())
+        format!("{:#?}", self.pipeline.report(now))
     }
 }
 
@@ -135,10 +117,10 @@ proptest! {
 fn a_frame_that_passes_is_sent_before_ports_are_served() {
     let mut switch = Stepper::new("", true);
     switch.step(Time::from_nanos(10), Vec::new());
-    let Stepper { forwarder, transmitter, world, .. } = &mut switch;
-    forwarder.handle_one(Time::from_nanos(20), PortId(0), frame(0, 1, 3, 7), true, world, transmitter);
+    let Stepper { pipeline, world, .. } = &mut switch;
+    pipeline.handle(Time::from_nanos(20), PortId(0), frame(0, 1, 3, 7), true, world);
     assert_eq!(world.sent[1].len(), 1);
-    assert!(!transmitter.is_stirred() && forwarder.take_stirred().is_empty());
-    forwarder.handle_one(Time::from_nanos(30), PortId(0), frame(0, 1, 3, 8), true, world, transmitter);
-    assert!(world.sent[1].len() == 1 && transmitter.is_stirred(), "the wire is not free");
+    assert!(!pipeline.is_stirred() && pipeline.take_stirred().is_empty());
+    pipeline.handle(Time::from_nanos(30), PortId(0), frame(0, 1, 3, 8), true, world);
+    assert!(world.sent[1].len() == 1 && pipeline.is_stirred(), "the wire is not free");
 }

@@ -351,7 +351,7 @@ fn the_transmitter_wakes_when_a_limit_ends() {
     bench.run(2, Span::from_nanos(10));
     let sent = bench.data_sent(1).len();
     let now = bench.now;
-    let wakeup = bench.lcores.iter().filter_map(|lcore| lcore.transmitter.as_ref()).map(|tx| tx.next_wakeup(now)).min();
+    let wakeup = bench.lcores.iter().map(|lcore| lcore.next_wakeup(now)).min();
     // The second waits for 12.304 us from the start of the first.
     let wait = wakeup.unwrap().since(now).as_nanos();
     assert!(sent == 1 && (12_200..=12_304).contains(&wait), "{sent} sent, {wait} ns to wait");
@@ -379,12 +379,7 @@ fn stopping_gives_everything_back() {
         bench.run(3, STEP);
         let now = bench.now;
         for lcore in &mut bench.lcores {
-            lcore.forwarder.iter_mut().for_each(|forwarder| {
-                forwarder.discard();
-            });
-            lcore.transmitter.iter_mut().for_each(|transmitter| {
-                transmitter.discard(now, DropReason::Shutdown);
-            });
+            lcore.discard(now, DropReason::Shutdown);
         }
         let report = bench.report();
         assert!(report.dropped(DropReason::Shutdown) > 0, "{layout:?}");

@@ -73,8 +73,7 @@ fn assert_balanced(report: &Report) {
 }
 
 fn wakeup(bench: &Bench) -> Time {
-    let transmitters = bench.lcores.iter().filter_map(|lcore| lcore.transmitter.as_ref());
-    transmitters.map(|transmitter| transmitter.next_wakeup(bench.now)).min().unwrap()
+    bench.lcores.iter().map(|lcore| lcore.next_wakeup(bench.now)).min().unwrap()
 }
 
 /// When a storm of the sick port is detected, or restored, seen as the control thread sees it.

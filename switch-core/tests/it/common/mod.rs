@@ -6,9 +6,8 @@ use std::collections::VecDeque;
 
 use weir_config::{Layout, SwitchConfig};
 use weir_flowctl::CatchUp;
-use weir_switch_core::{
-    Burst, Halves, Lcore, Packet, PacketStore, Plan, PortFacts, PortOutput, Report, Surroundings, Switch,
-};
+use weir_switch_core::burst::{Lcore, Lcores, Plan};
+use weir_switch_core::{Burst, Packet, PacketStore, PortFacts, PortOutput, Report, Surroundings, Switch};
 use weir_units::{ClassSet, MacAddr, PortId, Span, Time};
 use weir_wire::ethernet::{Headers, Parsed};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
@@ -122,7 +121,7 @@ impl Bench {
         let switch = Switch::new(&config, &vec![facts; ports], surroundings).unwrap();
         let shared = switch.shared().clone();
         let plan = Plan::new(&config, Plan::lcores_min(layout)).unwrap();
-        let Halves { lcores, reporter } = switch.into_halves(&plan);
+        let Lcores { lcores, reporter } = switch.into_lcores(&plan);
         let world = World { sent: vec![Vec::new(); ports], ..World::default() };
         Bench { lcores, reporter, shared, world, now: Time::ZERO, arriving: vec![VecDeque::new(); ports] }
     }
@@ -134,25 +133,16 @@ impl Bench {
     /// One round of every lcore, then time passes.
     pub fn step(&mut self, span: Span) {
         for lcore in &mut self.lcores {
-            for port in &lcore.role.receives {
-                let room = lcore.receiver.as_ref().map_or(usize::MAX, |receiver| receiver.room());
+            for n in 0..lcore.role.receives.len() {
+                let port = lcore.role.receives[n];
                 let queue = &mut self.arriving[port.index()];
-                let n = queue.len().min(room).min(32);
+                let n = queue.len().min(lcore.room()).min(32);
                 let mut burst: Burst<TestFrame> = queue.drain(..n).collect();
-                match (&mut lcore.receiver, &mut lcore.forwarder) {
-                    (Some(receiver), _) => receiver.handle_burst(self.now, *port, &mut burst),
-                    (None, Some(forwarder)) => {
-                        forwarder.handle_burst(self.now, *port, &mut burst, &mut self.world);
-                    }
-                    _ => unreachable!("a port received by nobody"),
-                }
+                lcore.handle_burst(self.now, port, &mut burst, &mut self.world);
             }
-            if let Some(forwarder) = &mut lcore.forwarder {
-                forwarder.run_once(self.now, &mut self.world);
-            }
-            if let Some(transmitter) = &mut lcore.transmitter {
-                transmitter.run_once(self.now, &mut self.world);
-            }
+            lcore.forward(|| self.now, &mut self.world);
+            lcore.transmit(|| self.now, &mut self.world);
+            lcore.audit();
         }
         self.now += span;
     }
@@ -165,9 +155,7 @@ impl Bench {
         let (lcores, now) = (&mut self.lcores, self.now);
         let serve = || {
             for lcore in lcores.iter_mut() {
-                lcore.receiver.iter_mut().for_each(|half| half.serve());
-                lcore.forwarder.iter_mut().for_each(|half| half.serve());
-                lcore.transmitter.iter_mut().for_each(|half| half.serve(now));
+                lcore.serve(|| now);
             }
             true
         };

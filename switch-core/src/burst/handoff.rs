@@ -1,17 +1,9 @@
 //! Rings between lcores: one producer, one consumer each, so that neither ever waits.
 
 use rtrb::{Consumer, Producer};
-use weir_mmu::Arrival;
 use weir_units::PortId;
 
-/// A packet on its way from forwarder to transmitter, with what it was charged.
-#[derive(Debug)]
-pub(crate) struct Queued<P> {
-    pub packet: P,
-    /// Length without FCS, beside the packet so that the scheduler need not touch it.
-    pub frame_bytes: u32,
-    pub charged: Arrival,
-}
+use crate::packet::Queued;
 
 /// From a forwarder to a transmitter. Holds as many packets as the buffer can, so that it is never full: what the MMU
 /// admits, the ring takes.

@@ -7,27 +7,27 @@ use weir_wire::ethernet::Parsed;
 
 use crate::control::{handle_control, has_account};
 use crate::counters::{Counters, Published, port_stat};
-use crate::handoff::ToForwarder;
 use crate::packet::{Burst, Packet};
 use crate::shared::Shared;
-use crate::surroundings::Memory;
+
+use super::handoff::ToForwarder;
 
 /// Receives for a forwarder on another lcore.
 #[derive(Debug)]
-pub struct Receiver<P> {
+pub(super) struct Receiver<P> {
     shared: Arc<Shared>,
     output: ToForwarder<P>,
     counters: Counters,
 }
 
 impl<P: Packet> Receiver<P> {
-    pub(crate) fn new(shared: Arc<Shared>, output: ToForwarder<P>) -> Receiver<P> {
-        let counters = Counters::new(shared.ports().len(), Memory::Upfront);
+    pub(super) fn new(shared: Arc<Shared>, output: ToForwarder<P>) -> Receiver<P> {
+        let counters = Counters::upfront(shared.ports().len());
         Receiver { shared, output, counters }
     }
 
     /// How many packets the forwarder's ring has room for: receive no more than that.
-    pub fn room(&self) -> usize {
+    pub(super) fn room(&self) -> usize {
         self.output.slots()
     }
 
@@ -35,7 +35,7 @@ impl<P: Packet> Receiver<P> {
     ///
     /// # Panics
     /// If the burst is larger than [`Receiver::room`].
-    pub fn handle_burst(&mut self, now: Time, port: PortId, burst: &mut Burst<P>) {
+    pub(super) fn handle_burst(&mut self, now: Time, port: PortId, burst: &mut Burst<P>) {
         let mut passed_on = 0;
         for packet in burst.drain(..) {
             if packet.is_control() {
@@ -55,13 +55,13 @@ impl<P: Packet> Receiver<P> {
 
     /// Answers a reader's request for counters. Called between bursts.
     #[inline]
-    pub fn serve(&mut self) {
+    pub(super) fn serve(&mut self) {
         if let Some(request) = self.counters.requested() {
             self.counters.publish(request);
         }
     }
 
-    pub(crate) fn published(&self) -> Arc<Published> {
+    pub(super) fn published(&self) -> Arc<Published> {
         self.counters.published()
     }
 }

@@ -1,6 +1,4 @@
-//! The forwarder: classify, learn, look up, admit, hand over to the transmitter's lcore.
-
-mod prefetch;
+//! Forwarding, on lcores and in virtual time: classify, learn, look up, admit, hand over to the port's transmission.
 
 use std::sync::Arc;
 
@@ -14,21 +12,21 @@ use crate::control::handle_control;
 use crate::counters::{Counters, DropReason, Published, queue_stat};
 use crate::ecmp;
 use crate::fdb::Place;
-use crate::handoff::{FromReceiver, Queued, ToTransmitter};
-use crate::packet::{BURST_MAX, Burst, Packet, PacketStore, PortOutput};
+use crate::packet::{BURST_MAX, Burst, Packet, PacketStore, Queued};
 use crate::shared::Shared;
-use crate::surroundings::Memory;
-use crate::transmitter::Transmitter;
 
-/// Forwards what its ports received, and a copy of it for each of their clones. What is touched for each frame comes first, and
-/// bursts last.
+/// Forwards what some ports received, and a copy of it for each of their clones. Fields that each frame touches come first,
+/// and bursts last.
+///
+/// Who calls it takes turns by port: [`Forwarding::take_turn`], [`Forwarding::handle_packet`] for each frame that the port
+/// received, [`Forwarding::flush`]. Frames of a port with clones go to [`Forwarding::handle_copied`] instead.
 #[derive(Debug)]
 #[repr(C)]
-pub struct Forwarder<P> {
-    shared: Arc<Shared>,
+pub(crate) struct Forwarding<P> {
+    pub(crate) shared: Arc<Shared>,
     /// The right to admit for the ports that are forwarded here, by port.
     writers: Box<[Option<PortWriter>]>,
-    /// The ports whose transmitter may find something new.
+    /// The ports whose transmission may find something new.
     stirred: PortSet,
     /// The ports whose flow control counts what comes in.
     counting: PortSet,
@@ -36,17 +34,7 @@ pub struct Forwarder<P> {
     cloned: PortSet,
     /// The classes of the port whose turn it is of which a storm drops what comes, as of the turn's beginning.
     dropping: ClassSet,
-    /// The classes of which frames have come one by one.
-    seen: ClassSet,
-    counters: Counters,
-    /// What was admitted, where there is no ring: [`Forwarder::handle_one`].
-    admitted: Vec<Queued<P>>,
-    /// What a receiver on another lcore hands over; none where this lcore receives itself.
-    input: Option<FromReceiver<P>>,
-    /// One ring to each transmitter; none where packets come one by one.
-    outputs: Box<[ToTransmitter<P>]>,
-    /// Which transmitter serves a port.
-    output_of: Box<[usize]>,
+    pub(crate) counters: Counters,
     /// The clones of each port that is forwarded here; none for most.
     clones: Box<[Box<[PortId]>]>,
     /// What came in and is not counted yet, by class: of the port whose turn it is, if its flow control counts.
@@ -54,28 +42,28 @@ pub struct Forwarder<P> {
     /// Packets that ask to be admitted, and their arrivals.
     staged: ArrayVec<P, BURST_MAX>,
     arrivals: ArrayVec<Arrival, BURST_MAX>,
-    /// What the receiver handed over of a port that has clones.
-    to_copy: Burst<P>,
+}
+
+/// Where admitted frames go on to, and what was done before frames came here.
+pub(crate) trait Onward<P> {
+    /// Whether control frames are still to be obeyed. Where a receiver on another lcore did that, its forwarder only compares
+    /// the counts that they tell with those of the data before them.
+    const OBEYS_CONTROL: bool;
+
+    /// Takes admitted frames, oldest first.
+    fn take(&mut self, now: Time, admitted: impl Iterator<Item = Queued<P>>);
 }
 
 /// What becomes of a frame up to the MMU: decided once, for it and its copies.
 #[derive(Clone, Copy)]
-enum Way {
+pub(crate) enum Way {
     To(PortId),
     Flood,
     Drop(DropReason),
 }
 
-impl<P: Packet> Forwarder<P> {
-    pub(crate) fn new(
-        shared: Arc<Shared>,
-        input: Option<FromReceiver<P>>,
-        outputs: Box<[ToTransmitter<P>]>,
-        output_of: Box<[usize]>,
-        ports: &[PortId],
-        memory: Memory,
-    ) -> Forwarder<P> {
-        let counters = Counters::new(shared.ports().len(), memory);
+impl<P: Packet> Forwarding<P> {
+    pub(crate) fn new(shared: Arc<Shared>, ports: &[PortId], counters: Counters) -> Forwarding<P> {
         let is_here = |port: PortId| ports.contains(&port);
         let writer = |port: PortId| if is_here(port) { shared.mmu.writer(port) } else { None };
         let clones_of = |port: PortId| shared.clones_of(port).filter(|_| is_here(port)).collect();
@@ -83,170 +71,58 @@ impl<P: Packet> Forwarder<P> {
         let (writers, clones): (_, Box<[Box<[PortId]>]>) =
             (all().map(writer).collect(), all().map(clones_of).collect());
         let cloned = all().filter(|port| !clones[port.index()].is_empty()).collect();
-        let (staged, arrivals, to_copy) = (ArrayVec::new(), ArrayVec::new(), Burst::new());
         let counts = |port: &PortId| shared.port(*port).arrived.is_counted();
         let counting = all().filter(counts).collect();
-        Forwarder {
+        Forwarding {
             shared,
-            input,
-            outputs,
-            output_of,
-            admitted: Vec::new(),
             writers,
             counters,
-            staged,
-            arrivals,
+            staged: ArrayVec::new(),
+            arrivals: ArrayVec::new(),
             clones,
             cloned,
-            to_copy,
             counting,
             arrived: [0; CLASSES],
             dropping: ClassSet::EMPTY,
-            seen: ClassSet::EMPTY,
             stirred: PortSet::EMPTY,
         }
     }
 
-    /// Forwards what `port` received at `now`, and empties the burst.
-    pub fn handle_burst(&mut self, now: Time, port: PortId, burst: &mut Burst<P>, store: &mut impl PacketStore<P>) {
-        if self.has_clones(port) {
-            return self.handle_copied(now, port, burst, store);
-        }
-        self.take_turn(port);
-        for packet in burst.drain(..) {
-            self.handle_packet(now, port, packet, store);
-        }
-        self.flush(now, port);
-    }
-
-    /// Forwards one frame that `port` received at `now`, as a burst of its own, and hands it to the transmitter: for a driver
-    /// that gets them one by one ([`Memory::AsNeeded`](crate::Memory::AsNeeded)).
-    ///
-    /// A frame is `alone` if nothing else is to be done at this instant, neither for another frame nor for a port. If it can
-    /// leave at once, it does: it is sent here, and nothing follows from it. That it was in the buffer shows in the highest
-    /// levels, and in all counters, as it would otherwise.
+    /// Whether a port has clones.
     #[inline]
-    pub fn handle_one<D: PacketStore<P> + PortOutput<P>>(
-        &mut self,
-        now: Time,
-        port: PortId,
-        packet: P,
-        alone: bool,
-        driver: &mut D,
-        transmitter: &mut Transmitter<P>,
-    ) {
-        self.take_turn(port);
-        let headers = match packet.parse() {
-            Parsed::Data(headers) if !self.has_clones(port) => headers,
-            _ => return self.handle_another(now, port, packet, driver, transmitter),
-        };
-        let ingress = self.receive(port, Some(&headers), packet.frame_bytes());
-        self.seen.insert(ingress.class());
-        match self.way(now, port, &headers, &packet) {
-            Way::To(to) if !self.dropping.contains(ingress.class()) && self.shared.takes(to, ingress.class()) => {
-                let bytes = self.shared.charge.of(packet.frame_bytes());
-                let charged = Arrival { ingress, egress: QueueId::new(to, ingress.class()), bytes };
-                let passes = alone && !self.counting.contains(port) && transmitter.lets_pass(now, &charged);
-                let stays = if passes { transmitter.pass(now, packet, charged, driver) } else { Some(packet) };
-                match stays {
-                    None => self.counters.add(ingress, queue_stat::HANDED_OVER, 1),
-                    Some(packet) => {
-                        if let Some(queued) = self.admit_one(now, packet, charged) {
-                            transmitter.enqueue(now, queued);
-                        }
-                        self.count_arrived(port);
-                    }
-                }
-            }
-            way => self.forward_one(now, packet, ingress, way, driver, transmitter),
-        }
-    }
-
-    /// What is no data, or is copied.
-    #[inline(never)]
-    fn handle_another(
-        &mut self,
-        now: Time,
-        port: PortId,
-        packet: P,
-        store: &mut impl PacketStore<P>,
-        transmitter: &mut Transmitter<P>,
-    ) {
-        let mut burst = Burst::new();
-        burst.push(packet);
-        self.handle_burst(now, port, &mut burst, store);
-        self.hand_over(now, transmitter);
-    }
-
-    /// What goes to no port, to several, or to one that does not take it.
-    #[inline(never)]
-    fn forward_one(
-        &mut self,
-        now: Time,
-        packet: P,
-        ingress: QueueId,
-        way: Way,
-        store: &mut impl PacketStore<P>,
-        transmitter: &mut Transmitter<P>,
-    ) {
-        self.forward(now, packet, ingress, way, store);
-        self.flush(now, ingress.port());
-        self.hand_over(now, transmitter);
-    }
-
-    /// Hands what was admitted to the transmitter, where there is no ring.
-    fn hand_over(&mut self, now: Time, transmitter: &mut Transmitter<P>) {
-        self.admitted.drain(..).for_each(|queued| transmitter.enqueue(now, queued));
-    }
-
-    #[inline]
-    fn has_clones(&self, port: PortId) -> bool {
+    pub(crate) fn has_clones(&self, port: PortId) -> bool {
         self.cloned.contains(port)
+    }
+
+    /// Whether flow control counts what comes in by a port.
+    #[inline]
+    pub(crate) fn counts(&self, port: PortId) -> bool {
+        self.counting.contains(port)
+    }
+
+    /// Whether a frame of the port whose turn it is may be admitted to this port.
+    #[inline]
+    pub(crate) fn takes(&self, ingress: QueueId, to: PortId) -> bool {
+        !self.dropping.contains(ingress.class()) && self.shared.takes(to, ingress.class())
     }
 
     /// What follows is of this port.
     #[inline]
-    fn take_turn(&mut self, port: PortId) {
+    pub(crate) fn take_turn(&mut self, port: PortId) {
         self.dropping = self.shared.dropping(port);
-    }
-
-    /// Forwards up to a burst of what the receiver handed over; returns how much it was.
-    pub fn run_once(&mut self, now: Time, store: &mut impl PacketStore<P>) -> usize {
-        let mut handled = 0;
-        let mut port = PortId::default();
-        self.take_turn(port);
-        while handled < BURST_MAX {
-            let Some((from, packet)) = self.input.as_mut().and_then(|input| input.pop().ok()) else { break };
-            if from != port {
-                self.finish(now, port, store);
-                port = from;
-                self.take_turn(port);
-            }
-            if self.has_clones(port) {
-                self.to_copy.push(packet);
-            } else {
-                self.handle_packet(now, port, packet, store);
-            }
-            handled += 1;
-        }
-        self.finish(now, port, store);
-        handled
-    }
-
-    /// Forwards what is left of `port` before another one's turn.
-    #[inline]
-    fn finish(&mut self, now: Time, port: PortId, store: &mut impl PacketStore<P>) {
-        if !self.to_copy.is_empty() {
-            let mut burst = std::mem::take(&mut self.to_copy);
-            return self.handle_copied(now, port, &mut burst, store);
-        }
-        self.flush(now, port);
     }
 
     /// Forwards what a port with clones received, and has each clone receive a copy that goes the same way. What there is
     /// no memory for was received, and is lost.
     #[inline(never)]
-    fn handle_copied(&mut self, now: Time, port: PortId, burst: &mut Burst<P>, store: &mut impl PacketStore<P>) {
+    pub(crate) fn handle_copied<O: Onward<P>>(
+        &mut self,
+        now: Time,
+        port: PortId,
+        burst: &mut Burst<P>,
+        store: &mut impl PacketStore<P>,
+        onward: &mut O,
+    ) {
         let mut ways: ArrayVec<(Option<Headers>, Way), BURST_MAX> = ArrayVec::new();
         // What the peer says of itself, and how many data frames came before it.
         let mut accounts: ArrayVec<(usize, CreditFrame), BURST_MAX> = ArrayVec::new();
@@ -255,7 +131,7 @@ impl<P: Packet> Forwarder<P> {
                 Parsed::Data(headers) => (Some(headers), self.way(now, port, &headers, packet)),
                 Parsed::Malformed => (None, Way::Drop(DropReason::Malformed)),
                 Parsed::Control(control) => {
-                    self.handle_control(now, port, control);
+                    self.handle_control::<O>(now, port, control);
                     if let Ok(ControlFrame::Credit(frame)) = control {
                         accounts.push((ways.len(), frame));
                     }
@@ -272,12 +148,12 @@ impl<P: Packet> Forwarder<P> {
                 if let Way::Drop(reason) = way {
                     self.drop(ingress, *reason);
                 } else if let Some(copy) = store.copy(packet) {
-                    self.forward(now, copy, ingress, *way, store);
+                    self.forward(now, copy, ingress, *way, store, onward);
                 } else {
                     self.drop(ingress, DropReason::NoMemory);
                 }
             }
-            self.flush(now, clone);
+            self.flush(now, clone, onward);
         }
         self.take_turn(port);
         let mut accounts = accounts.iter().peekable();
@@ -286,18 +162,26 @@ impl<P: Packet> Forwarder<P> {
                 self.compare_counts(port, frame);
             }
             let ingress = self.receive(port, headers.as_ref(), packet.frame_bytes());
-            self.forward(now, packet, ingress, way, store);
+            self.forward(now, packet, ingress, way, store, onward);
         }
         accounts.for_each(|(_, frame)| self.compare_counts(port, frame));
-        self.flush(now, port);
+        self.flush(now, port, onward);
     }
 
+    /// Forwards a frame that `port`, which has no clones and whose turn it is, received.
     #[inline]
-    fn handle_packet(&mut self, now: Time, port: PortId, packet: P, store: &mut impl PacketStore<P>) {
+    pub(crate) fn handle_packet<O: Onward<P>>(
+        &mut self,
+        now: Time,
+        port: PortId,
+        packet: P,
+        store: &mut impl PacketStore<P>,
+        onward: &mut O,
+    ) {
         let headers = match packet.parse() {
             Parsed::Data(headers) => headers,
             Parsed::Control(control) => {
-                self.handle_control(now, port, control);
+                self.handle_control::<O>(now, port, control);
                 if let Ok(ControlFrame::Credit(frame)) = control {
                     self.compare_counts(port, &frame);
                 }
@@ -310,12 +194,12 @@ impl<P: Packet> Forwarder<P> {
         };
         let ingress = self.receive(port, Some(&headers), packet.frame_bytes());
         let way = self.way(now, port, &headers, &packet);
-        self.forward(now, packet, ingress, way, store);
+        self.forward(now, packet, ingress, way, store, onward);
     }
 
-    /// Obeys a control frame, unless the receiver on another lcore did.
-    fn handle_control(&mut self, now: Time, port: PortId, control: Result<ControlFrame, DecodeError>) {
-        if self.input.is_none() {
+    /// Obeys a control frame, unless that was done before.
+    fn handle_control<O: Onward<P>>(&mut self, now: Time, port: PortId, control: Result<ControlFrame, DecodeError>) {
+        if O::OBEYS_CONTROL {
             self.stirred.insert(port);
             handle_control(&self.shared, &mut self.counters, now, port, control);
         }
@@ -330,12 +214,12 @@ impl<P: Packet> Forwarder<P> {
     /// Counts a frame as received, and finds its ingress queue; without headers it is in the port's own class.
     // Always: with the copies' side calling it too, the compiler would have every packet pay for a call.
     #[inline(always)]
-    fn receive(&mut self, port: PortId, headers: Option<&Headers>, frame_bytes: u32) -> QueueId {
+    pub(crate) fn receive(&mut self, port: PortId, headers: Option<&Headers>, frame_bytes: u32) -> QueueId {
         let classifier = &self.shared.classifier;
         let class = headers.map_or_else(|| classifier.port_class(port), |headers| classifier.class(port, headers));
         let ingress = QueueId::new(port, class);
         self.counters.add_frame(ingress, frame_bytes);
-        if self.counting.contains(port) {
+        if self.counts(port) {
             self.arrived[class.index()] += self.shared.port(port).arrived.count_of(frame_bytes);
         }
         ingress
@@ -343,7 +227,7 @@ impl<P: Packet> Forwarder<P> {
 
     /// Learns a frame's sender, and says what becomes of the frame.
     #[inline(always)]
-    fn way(&self, now: Time, port: PortId, headers: &Headers, packet: &P) -> Way {
+    pub(crate) fn way(&self, now: Time, port: PortId, headers: &Headers, packet: &P) -> Way {
         if packet.frame_bytes() > self.shared.frame_bytes_max {
             return Way::Drop(DropReason::Oversize);
         }
@@ -360,15 +244,24 @@ impl<P: Packet> Forwarder<P> {
         }
     }
 
+    /// Stages a frame for admission, or its copies; or drops it.
     #[inline(always)]
-    fn forward(&mut self, now: Time, packet: P, ingress: QueueId, way: Way, store: &mut impl PacketStore<P>) {
+    pub(crate) fn forward(
+        &mut self,
+        now: Time,
+        packet: P,
+        ingress: QueueId,
+        way: Way,
+        store: &mut impl PacketStore<P>,
+        onward: &mut impl Onward<P>,
+    ) {
         match way {
             Way::Drop(reason) => self.drop(ingress, reason),
             _ if self.dropping.contains(ingress.class()) => {
                 self.drop(ingress, DropReason::PfcWatchdog);
             }
-            Way::To(to) => self.stage(now, packet, ingress, to),
-            Way::Flood => self.flood(now, packet, ingress, store),
+            Way::To(to) => self.stage(now, packet, ingress, to, onward),
+            Way::Flood => self.flood(now, packet, ingress, store, onward),
         }
     }
 
@@ -398,7 +291,14 @@ impl<P: Packet> Forwarder<P> {
     }
 
     /// Sends a frame to every port but its own: copies to all but the last, itself to the last.
-    fn flood(&mut self, now: Time, packet: P, ingress: QueueId, store: &mut impl PacketStore<P>) {
+    fn flood(
+        &mut self,
+        now: Time,
+        packet: P,
+        ingress: QueueId,
+        store: &mut impl PacketStore<P>,
+        onward: &mut impl Onward<P>,
+    ) {
         let from = self.shared.port(ingress.port()).real_port;
         let ports = (0..).map(PortId).zip(self.shared.ports());
         let targets: ArrayVec<PortId, FLOOD_MAX> = ports
@@ -412,11 +312,11 @@ impl<P: Packet> Forwarder<P> {
         for to in others {
             self.counters.add(ingress, queue_stat::EXTRA, 1);
             match store.copy(&packet) {
-                Some(copy) => self.stage(now, copy, ingress, *to),
+                Some(copy) => self.stage(now, copy, ingress, *to, onward),
                 None => self.drop(ingress, DropReason::NoMemory),
             }
         }
-        self.stage(now, packet, ingress, *last);
+        self.stage(now, packet, ingress, *last, onward);
     }
 
     /// In debug builds: whether each frame that was received, or copied, has been handed over or dropped, or is here. Between
@@ -424,7 +324,7 @@ impl<P: Packet> Forwarder<P> {
     ///
     /// # Panics
     /// If one is not: a fault of the program.
-    pub fn audit(&self) {
+    pub(crate) fn audit(&self) {
         if cfg!(debug_assertions) {
             let total = |stat| self.counters.total(stat);
             let came = total(queue_stat::FRAMES) + total(queue_stat::EXTRA);
@@ -434,21 +334,20 @@ impl<P: Packet> Forwarder<P> {
         }
     }
 
-    /// The ports whose peers said something, or may have to be told something, since the last call: for a driver
-    /// that does not serve all ports all the time.
+    /// The ports whose peers said something, or may have to be told something, since the last call.
     #[inline]
-    pub fn take_stirred(&mut self) -> PortSet {
+    pub(crate) fn take_stirred(&mut self) -> PortSet {
         std::mem::take(&mut self.stirred)
     }
 
     /// Queues a packet for admission.
     #[inline]
-    fn stage(&mut self, now: Time, packet: P, ingress: QueueId, to: PortId) {
+    fn stage(&mut self, now: Time, packet: P, ingress: QueueId, to: PortId, onward: &mut impl Onward<P>) {
         if !self.shared.takes(to, ingress.class()) {
             return self.refuse(ingress, to);
         }
         if self.staged.is_full() {
-            self.flush(now, ingress.port());
+            self.flush(now, ingress.port(), onward);
         }
         let bytes = self.shared.charge.of(packet.frame_bytes());
         self.arrivals.push(Arrival { ingress, egress: QueueId::new(to, ingress.class()), bytes });
@@ -472,11 +371,11 @@ impl<P: Packet> Forwarder<P> {
         drop_arrived(&self.shared, &mut self.counters, ingress, reason);
     }
 
-    /// Admits what is staged, all of it from `port`, and hands what is kept to the transmitters.
+    /// Admits what is staged, all of it from `port`, and hands on what is kept.
     #[inline]
-    fn flush(&mut self, now: Time, port: PortId) {
+    pub(crate) fn flush(&mut self, now: Time, port: PortId, onward: &mut impl Onward<P>) {
         if !self.staged.is_empty() {
-            self.admit(now, port);
+            self.admit(now, port, onward);
         }
         self.count_arrived(port);
     }
@@ -484,8 +383,8 @@ impl<P: Packet> Forwarder<P> {
     /// Counts what came of a port's peer. After the admission: what is counted as arrived is then counted as held, or was
     /// dropped.
     #[inline]
-    fn count_arrived(&mut self, port: PortId) {
-        if self.counting.contains(port) {
+    pub(crate) fn count_arrived(&mut self, port: PortId) {
+        if self.counts(port) {
             self.count_arrived_of(port);
         }
     }
@@ -500,7 +399,7 @@ impl<P: Packet> Forwarder<P> {
 
     /// Has the MMU decide on one packet; returns it if it is kept.
     #[inline(always)]
-    fn admit_one(&mut self, now: Time, packet: P, charged: Arrival) -> Option<Queued<P>> {
+    pub(crate) fn admit_one(&mut self, now: Time, packet: P, charged: Arrival) -> Option<Queued<P>> {
         let port = charged.ingress.port();
         let writer = self.writers[port.index()].as_mut().expect(FORWARDED_HERE);
         let (verdict, went_off) = self.shared.mmu.admit_one(writer, now, &charged);
@@ -518,7 +417,7 @@ impl<P: Packet> Forwarder<P> {
     }
 
     #[inline]
-    fn admit(&mut self, now: Time, port: PortId) {
+    fn admit(&mut self, now: Time, port: PortId, onward: &mut impl Onward<P>) {
         let mut verdicts = [Verdict::Drop(weir_mmu::DropReason::SharedFull); BURST_MAX];
         let verdicts = &mut verdicts[..self.arrivals.len()];
         let writer = self.writers[port.index()].as_mut().expect(FORWARDED_HERE);
@@ -526,7 +425,7 @@ impl<P: Packet> Forwarder<P> {
         self.stirred |= note_decided(&self.shared, now, port, went_off, &self.arrivals, verdicts);
         let (shared, counters) = (&self.shared, &mut self.counters);
         let packets = self.staged.drain(..).zip(self.arrivals.drain(..)).zip(verdicts);
-        let mut kept = packets.filter_map(|((packet, charged), verdict)| match *verdict {
+        let kept = packets.filter_map(|((packet, charged), verdict)| match *verdict {
             Verdict::Keep(_) => {
                 counters.add(charged.ingress, queue_stat::HANDED_OVER, 1);
                 Some(Queued { frame_bytes: packet.frame_bytes(), packet, charged })
@@ -536,45 +435,24 @@ impl<P: Packet> Forwarder<P> {
                 None
             }
         });
-        // A ring has room for all that the buffer can hold, so a full one is a broken invariant and no traffic's fault.
-        if self.outputs.is_empty() {
-            self.admitted.extend(kept);
-        } else if let [output] = &mut *self.outputs {
-            let room = output.slots().min(BURST_MAX);
-            let chunk = output.write_chunk_uninit(room).expect("as many slots as counted");
-            chunk.fill_from_iter(&mut kept);
-            assert!(kept.next().is_none(), "the MMU admitted more than the buffer holds");
-        } else {
-            for queued in kept {
-                let output = &mut self.outputs[self.output_of[queued.charged.egress.port().index()]];
-                assert!(output.push(queued).is_ok(), "the MMU admitted more than the buffer holds");
-            }
-        }
+        onward.take(now, kept);
     }
 
     /// Answers a reader's request for counters. Called between bursts.
     #[inline]
-    pub fn serve(&mut self) {
+    pub(crate) fn serve(&mut self) {
         if let Some(request) = self.counters.requested() {
             self.counters.publish(request);
         }
     }
 
-    /// Gives up what a stopped receiver left, counting it; returns how much.
-    pub fn discard(&mut self) -> usize {
-        let mut discarded = 0;
-        while let Some((port, packet)) = self.input.as_mut().and_then(|input| input.pop().ok()) {
-            if packet.is_control() {
-                continue;
-            }
-            for n in 0..=self.clones[port.index()].len() {
-                let at = if n == 0 { port } else { self.clones[port.index()][n - 1] };
-                let queue = self.receive(at, None, packet.frame_bytes());
-                self.counters.drop(queue, DropReason::Shutdown);
-            }
-            discarded += 1;
+    /// Counts a frame that arrived and is given up, and each copy of it.
+    pub(crate) fn give_up(&mut self, port: PortId, frame_bytes: u32, reason: DropReason) {
+        for n in 0..=self.clones[port.index()].len() {
+            let at = if n == 0 { port } else { self.clones[port.index()][n - 1] };
+            let queue = self.receive(at, None, frame_bytes);
+            self.counters.drop(queue, reason);
         }
-        discarded
     }
 
     pub(crate) fn published(&self) -> Arc<Published> {

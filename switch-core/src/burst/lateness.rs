@@ -1,11 +1,11 @@
-//! Polls that come late: what a port makes up of its line time, and what it has lost. Only for drivers that poll all ports in
-//! turn ([`Transmitter::run_once`]); in virtual time nobody is late.
+//! Polls that come late: what a port makes up of its line time, and what it has lost. In virtual time nobody is late.
 
 use weir_flowctl::Claim;
 use weir_units::{Bytes, ClassSet, QueueId, Span, Time};
 
-use super::{OutPort, Transmitter};
+use super::bursts::{BurstPort, Bursts};
 use crate::packet::Packet;
+use crate::transmission::{OutPort, Transmission};
 
 /// What a poll left of a port's frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,22 +19,22 @@ pub(super) enum Waits {
     Device,
 }
 
-impl<P: Packet> Transmitter<P> {
+impl<P: Packet> Transmission<P, Bursts<P>> {
     /// Gives up what this poll may not make up of the port's line time; returns how much that is of the time in which frames
     /// waited.
     #[inline]
     pub(super) fn make_up(&mut self, now: Time, index: usize) -> Span {
         let port = &mut self.ports[index];
         if !port.limits.are_none() {
-            port.limits.poll(&self.late, port.open);
+            port.limits.poll(&self.manner.late, port.own.open);
         }
-        port.peak.poll(&self.late);
-        let given_up = port.shaper.give_up_before(self.late.floor(port.claim()));
-        if port.waits == Waits::Nothing {
+        port.own.peak.poll(&self.manner.late);
+        let given_up = port.shaper.give_up_before(self.manner.late.floor(port.own.claim()));
+        if port.own.waits == Waits::Nothing {
             return Span::ZERO;
         }
         if let Some(tally) = self.shared.port(port.id).line_tally() {
-            tally.note_waited(self.late.gap(), now.since(port.shaper.free_at()));
+            tally.note_waited(self.manner.late.gap(), now.since(port.shaper.free_at()));
         }
         given_up
     }
@@ -46,7 +46,7 @@ impl<P: Packet> Transmitter<P> {
         if missed != Span::ZERO {
             self.note_lost(now, index, held, (missed, sent));
         }
-        let ready = self.ready(now, index, held | self.ports[index].blocked);
+        let ready = self.ready(now, index, held | self.ports[index].own.blocked);
         let port = &self.ports[index];
         let open = if port.limits.are_none() {
             ClassSet::EMPTY
@@ -55,14 +55,15 @@ impl<P: Packet> Transmitter<P> {
             open - self.without_credit(port, open)
         };
         let port = &mut self.ports[index];
-        port.open = open;
-        port.waits = match (&port.staged, ready) {
+        port.own.open = open;
+        port.own.waits = match (&port.own.staged, ready) {
             (Some(_), _) => Waits::Device,
-            (None, ClassSet::EMPTY) if !port.blocked.is_empty() => Waits::Device,
+            (None, ClassSet::EMPTY) if !port.own.blocked.is_empty() => Waits::Device,
             (None, ClassSet::EMPTY) => Waits::Nothing,
             (None, _) => Waits::Wire,
         };
-        self.is_behind |= port.waits == Waits::Wire && port.shaper.is_free(now) && self.late.makes_up();
+        self.manner.is_behind |=
+            port.own.waits == Waits::Wire && port.shaper.is_free(now) && self.manner.late.makes_up();
     }
 
     #[cold]
@@ -74,18 +75,20 @@ impl<P: Packet> Transmitter<P> {
         // Some of them go with what is still to be made up.
         let unserved = waiting.saturating_sub(now.since(port.shaper.free_at()));
         // A device that took nothing at either end of the gap would not have taken more from a poll in between.
-        let refused = port.waits == Waits::Device && sent == 0;
+        let refused = port.own.waits == Waits::Device && sent == 0;
         tally.note_lost(missed.min(unserved), refused);
     }
 }
 
-impl<P> OutPort<P> {
+impl<P> OutPort<BurstPort<P>> {
     /// Whether the wire is free, and what was missed not made up too fast.
     #[inline]
     pub(super) fn may_send(&self, now: Time) -> bool {
-        self.shaper.is_free(now) && self.peak.is_free(now)
+        self.shaper.is_free(now) && self.own.peak.is_free(now)
     }
+}
 
+impl<P> BurstPort<P> {
     /// What the port may make up of the time since its last poll.
     #[inline]
     fn claim(&self) -> Claim {

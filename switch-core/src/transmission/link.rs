@@ -2,10 +2,10 @@
 
 use weir_units::Time;
 
-use super::Transmitter;
+use super::{Manner, Transmission};
 use crate::packet::Packet;
 
-impl<P: Packet> Transmitter<P> {
+impl<P: Packet, M: Manner<P>> Transmission<P, M> {
     /// Whether a port has a link, after what follows from one that came, went or changed its speed.
     #[inline]
     pub(super) fn has_link(&mut self, now: Time, index: usize) -> bool {
@@ -51,6 +51,6 @@ impl<P: Packet> Transmitter<P> {
                 port.shaper.set_rate(now, rate);
             }
         }
-        port.at_line_rate = state.rate.is_the_links();
+        M::note_rate(&mut port.own, state);
     }
 }

@@ -4,8 +4,9 @@
 use arrayvec::ArrayVec;
 use weir_units::{CLASSES, Class, ClassSet, Time};
 
-use super::{OutPort, Staged, Transmitter};
+use super::bursts::{Bursts, Staged};
 use crate::packet::{Packet, PortOutput};
+use crate::transmission::Transmission;
 
 /// The transmit queue that frames of a class leave by, of so many: their class modulo that.
 pub fn queue_of_class(class: Class, queues: u8) -> u8 {
@@ -60,16 +61,16 @@ impl<P> Lanes<P> {
     }
 }
 
-impl<P: Packet> Transmitter<P> {
+impl<P: Packet> Transmission<P, Bursts<P>> {
     /// Offers each queue of a port its frames, those staged last, and releases what it accepts; returns how many went. From the
     /// first frame on whose class the peer pauses a queue keeps what it was offered.
     #[inline(never)]
     pub(super) fn send_lanes<D: PortOutput<P>>(&mut self, now: Time, index: usize, driver: &mut D) -> usize {
         let port = &mut self.ports[index];
-        let Some(mut lanes) = port.lanes.take() else { return 0 };
-        if let Some(mut staged) = port.staged.take() {
+        let Some(mut lanes) = port.own.lanes.take() else { return 0 };
+        if let Some(mut staged) = port.own.staged.take() {
             lanes.take_over(&mut staged);
-            self.spare.push(staged);
+            self.manner.spare.push(staged);
         }
         // What a watchdog would drop was taken from its queue before the storm.
         let paused = port.paused - port.watchdogs.dropping();
@@ -95,16 +96,8 @@ impl<P: Packet> Transmitter<P> {
             }
         }
         let port = &mut self.ports[index];
-        port.blocked = blocked;
-        port.lanes = Some(lanes);
+        port.own.blocked = blocked;
+        port.own.lanes = Some(lanes);
         total
-    }
-}
-
-impl<P> OutPort<P> {
-    /// Whether frames were taken from the queues that the device has not accepted.
-    #[inline]
-    pub(super) fn is_offering(&self) -> bool {
-        self.staged.is_some() || !self.blocked.is_empty()
     }
 }

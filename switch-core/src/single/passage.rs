@@ -4,17 +4,18 @@
 use weir_mmu::Arrival;
 use weir_units::Time;
 
-use super::Transmitter;
+use super::one_by_one::OneByOne;
 use crate::counters::queue_stat;
 use crate::packet::{Packet, PortOutput};
+use crate::transmission::Transmission;
 
-impl<P: Packet> Transmitter<P> {
+impl<P: Packet> Transmission<P, OneByOne<P>> {
     /// Whether a frame that arrives at `now`, when no port is due, would leave at once, and the buffer would then be as before;
     /// that it was in the buffer is noted.
     #[inline]
-    pub(crate) fn lets_pass(&self, now: Time, frame: &Arrival) -> bool {
+    pub(super) fn lets_pass(&self, now: Time, frame: &Arrival) -> bool {
         let port = &self.ports[self.position_of[frame.egress.port().index()]];
-        let is_idle = port.backlog.is_empty() && port.staged.is_none() && !port.has_lanes && port.shaper.is_free(now);
+        let is_idle = port.backlog.is_empty() && port.own.is_none() && port.shaper.is_free(now);
         let is_free = port.limits.are_none() && port.credit_classes.is_empty() && !port.counts_sent;
         // A departure may be news for a port whose peer is told of it.
         let is_quiet = (self.stirred | self.off_ports | self.by_length).is_empty();
@@ -27,14 +28,14 @@ impl<P: Packet> Transmitter<P> {
 
     /// Sends a frame that may pass; returns it if the port does not accept it now: it is to be admitted then.
     #[inline]
-    pub(crate) fn pass<D: PortOutput<P>>(
+    pub(super) fn pass<D: PortOutput<P>>(
         &mut self,
         now: Time,
         mut packet: P,
         frame: Arrival,
         driver: &mut D,
     ) -> Option<P> {
-        let Transmitter { shared, ports, counters, markers, random, stamps, link_overhead, position_of, .. } = self;
+        let Transmission { shared, ports, counters, markers, random, stamps, link_overhead, position_of, .. } = self;
         let (queue, class) = (frame.egress, frame.egress.class());
         let port = &mut ports[position_of[queue.port().index()]];
         let frame_bytes = packet.frame_bytes();
