@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use weir_config::{
-    CatchUp, Device, DeviceFlowControl, EcnConfig, FlowControl, Headroom, Idle, Layout, PciDevice,
-    SocketAccess, Trust, VhostUser, known_keys, load, parse,
+    CatchUp, Device, DeviceFlowControl, EcnConfig, FlowControl, Headroom, Idle, Layout, PciDevice, SocketAccess, Trust,
+    VhostUser, known_keys, load, parse,
 };
 use weir_mmu::policy::{DtSettings, StaticSettings};
 use weir_units::{Alpha, BitRate, Bytes, MacAddr, Span};

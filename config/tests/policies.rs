@@ -82,8 +82,7 @@ fn values_arrive_where_they_belong() {
         AdaptiveSettings { alpha, samples: 1_000_000 }
     );
     let pool_keys = "alpha = 0.125\ningress_pool = \"6MB\"\nheadroom_pool = \"5MB\"\negress_lossy_pool = \"1MB\"\n";
-    let pools =
-        Pools { ingress: Some(Bytes::mb(6)), headroom: Some(Bytes::mb(5)), egress_lossy: Some(Bytes::mb(1)) };
+    let pools = Pools { ingress: Some(Bytes::mb(6)), headroom: Some(Bytes::mb(5)), egress_lossy: Some(Bytes::mb(1)) };
     assert_eq!(policy::<SonicSettings>("sonic", pool_keys), SonicSettings { alpha, pools });
     assert_eq!(
         policy::<AbmSettings>("abm", &format!("{pool_keys}congested = \"1B\"\ninterval = \"1us\"")),

@@ -231,11 +231,7 @@ impl PolicyKind for Kind {
             w_v: weight(&W_V),
             k: table.integer_or(&K, 0..=64) as u32,
             window: table.quantity_or(&WINDOW, &TIME, Span::from_micros(1)..=Span::from_secs(10)),
-            port_xon_offset: table.quantity(
-                PORT_XON_OFFSET.name,
-                &SIZE,
-                Bytes::ZERO..=BufferLayout::CONFIGURED_MAX,
-            ),
+            port_xon_offset: table.quantity(PORT_XON_OFFSET.name, &SIZE, Bytes::ZERO..=BufferLayout::CONFIGURED_MAX),
             insurance: table.boolean_or(&INSURANCE),
             shared_headroom: table.boolean_or(&SHARED_HEADROOM),
         };

@@ -195,7 +195,8 @@ pub fn settings(name: &str, table: &str) -> Result<Arc<dyn PolicySettings>, Conf
     let buffer = KnownTable::table("buffer", names.leak());
     let above = [KnownTable::table("", &["buffer"]), buffer];
     let tables: Vec<KnownTable> = above.into_iter().chain(known_tables()).collect();
-    let format = Format { what: "a policy's table", reference: "docs/POLICIES.md", repeated: "", tables: tables.leak() };
+    let format =
+        Format { what: "a policy's table", reference: "docs/POLICIES.md", repeated: "", tables: tables.leak() };
     let text = format!("[buffer.{name}]\n{table}");
     let read = |root: &Table<'_>| {
         let buffer = root.table("buffer", "buffer");

@@ -77,9 +77,7 @@ impl LayoutNeeds {
         let of_ports = ports.iter().map(PortLayout::headroom_max).sum();
         let headroom = match self.headroom {
             HeadroomNeeds::PerQueue => Headroom::PerQueue,
-            HeadroomNeeds::Part { .. } | HeadroomNeeds::Pool(_) => {
-                Headroom::Pool(self.headroom_size(queues, of_ports))
-            }
+            HeadroomNeeds::Part { .. } | HeadroomNeeds::Pool(_) => Headroom::Pool(self.headroom_size(queues, of_ports)),
             HeadroomNeeds::PerPort => Headroom::PerPort,
             HeadroomNeeds::Uninsured => Headroom::Uninsured,
         };

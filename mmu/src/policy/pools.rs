@@ -76,8 +76,7 @@ impl Pools {
     fn egress_lossy_fits(&self, policy: &dyn PolicySettings, file: &FileFacts<'_>, ingress: Bytes) {
         let own = policy.at(EGRESS_LOSSY.name);
         let Some(pool) = self.egress_lossy.filter(|pool| *pool > ingress && file.doc.sound(&[&own])) else { return };
-        let from =
-            if self.ingress.is_some() { "" } else { " (what private buffers and headroom leave, the default)" };
+        let from = if self.ingress.is_some() { "" } else { " (what private buffers and headroom leave, the default)" };
         let message = format!(
             "`egress_lossy_pool` {pool} is above `ingress_pool` {ingress}{from}, through which its frames come in"
         );

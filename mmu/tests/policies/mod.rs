@@ -67,8 +67,7 @@ pub fn layout(name: &str, bounds: &Bounds) -> BufferLayout {
 
 pub fn policy(name: &str, bounds: &Bounds, layout: &BufferLayout, xon_offset: Bytes) -> Box<dyn Policy> {
     let rates = vec![bounds.rate; usize::from(bounds.ports)];
-    let context =
-        BuildContext { layout, rates: &rates, fill_rates: &rates, frame_max: Bytes::new(1_522), xon_offset };
+    let context = BuildContext { layout, rates: &rates, fill_rates: &rates, frame_max: Bytes::new(1_522), xon_offset };
     settings(name).build(&context).expect("a policy for these rates")
 }
 
