@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use weir_mmu::policy::{self, BuildContext, HeadroomNeeds, POLICIES, PolicySettings};
 use weir_mmu::{BufferLayout, Mmu, Policy, PortLayout};
-use weir_units::{Alpha, BitRate, Bytes, CLASSES, Class};
+use weir_units::{Alpha, BitRate, Bytes, CLASSES, Class, ClassSet};
 
 /// Forms of a policy that a file can choose beside its defaults: name, policy, the keys of its table.
 const FORMS: [(&str, &str, &str); 4] = [
@@ -44,7 +44,7 @@ pub struct Bounds {
     /// Φ of every lossless queue.
     pub headroom: Bytes,
     /// Lossless classes.
-    pub lossless: u8,
+    pub lossless: ClassSet,
     pub rate: BitRate,
 }
 
@@ -58,8 +58,7 @@ pub fn mmu(name: &str, bounds: &Bounds, xon_offset: Bytes, lossy_alpha: Alpha) -
 pub fn layout(name: &str, bounds: &Bounds) -> BufferLayout {
     let port = PortLayout {
         private: [bounds.private; CLASSES],
-        headroom: Class::ALL
-            .map(|class| if bounds.lossless & class.bit() != 0 { bounds.headroom } else { Bytes::ZERO }),
+        headroom: Class::ALL.map(|class| if bounds.lossless.contains(class) { bounds.headroom } else { Bytes::ZERO }),
         lossless: bounds.lossless,
     };
     settings(name).needs().cut(bounds.size, vec![port; usize::from(bounds.ports)]).expect("a partition")

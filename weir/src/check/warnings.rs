@@ -12,7 +12,7 @@ use weir_units::{BitRate, Bytes};
 /// A sentence for each doubtful thing of a configuration.
 pub fn warnings(switch: &SwitchConfig, layout: &BufferLayout) -> Vec<String> {
     let mut warnings = fast_queues(switch);
-    if switch.classes.lossless == 0 {
+    if switch.classes.lossless.is_empty() {
         return warnings;
     }
     warnings.extend(not_lossless(switch, layout));

@@ -10,7 +10,7 @@ use weir_config::{Arbitration, Device, FlowControl, PciDevice};
 use weir_flowctl::Mechanism;
 use weir_mmu::policy::{ConstantThreshold, DtSettings, StaticSettings};
 use weir_nic::host::{CongestionControl, FrameSizes, Host, HostError, Repeat};
-use weir_units::{BitRate, Bytes, Class, MacAddr, Span, Time};
+use weir_units::{BitRate, Bytes, Class, ClassSet, MacAddr, Span, Time};
 use weir_wire::rocev2::Dscp;
 
 use super::*;
@@ -113,7 +113,10 @@ fn hosts_speak_what_their_port_speaks() {
     assert!(matches!(hosts[2].flow_control, Mechanism::GfcBuffer { .. }));
     assert!(matches!(hosts[3].flow_control, Mechanism::GfcTime { .. }));
     let host = &hosts[0];
-    assert_eq!((host.lossless, host.class_of_dscp[26], host.ack_class), (1 << 3, 3, Class::new(6)));
+    assert_eq!(
+        (host.lossless, host.class_of_dscp[26], host.ack_class),
+        (ClassSet::from_bits(1 << 3), 3, Class::new(6))
+    );
     let pulsed =
         pair("[switch.port.flow_control]\nkind = \"gfc-buffer\"\npeer = \"pfc\"\nb_m = \"900KB\"\ntau = \"5us\"\n");
     let nic = &pulsed[0].scenario.hosts[0].nic;
