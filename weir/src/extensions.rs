@@ -58,7 +58,9 @@ fn check_gauges(kind: &'static dyn PolicyKind) -> Result<(), String> {
         }
         let is_other = |other: &&str| *other == name;
         if QUEUE_COLUMNS.iter().any(is_other) {
-            return Err(format!("gauge \"{name}\" of policy \"{policy}\" has the name of a column that every series has"));
+            return Err(format!(
+                "gauge \"{name}\" of policy \"{policy}\" has the name of a column that every series has"
+            ));
         }
     }
     Ok(())
