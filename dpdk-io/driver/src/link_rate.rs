@@ -7,9 +7,9 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use weir_config::{Device, FlowControl, Headroom, PolicyConfig, PortConfig, SwitchConfig};
+use weir_config::{Device, FlowControl, Headroom, PortConfig, SwitchConfig};
 use weir_dpdk_io::{Link, Port, netdev_speed_mbps};
-use weir_switch_core::buffer::longest_window;
+use weir_mmu::policy::longest_window;
 use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_switch_core::{PortFacts, RateChange};
 use weir_units::{BitRate, MacAddr};
@@ -137,15 +137,16 @@ fn short_headroom(switch: &SwitchConfig, config: &PortConfig, rate: BitRate) -> 
 }
 
 fn policy_stays(switch: &SwitchConfig, rate: BitRate) -> String {
-    let (key, name) = match switch.buffer.policy {
-        PolicyConfig::Spfc { .. } => ("tc", "spfc"),
-        _ => ("interval", "abm"),
-    };
-    format!(
-        "policy \"{name}\" goes on with the rate before: it can't count what departs at {rate} in `{key}`; write a {key} of at most \
-         {} in [buffer.{name}]",
-        longest_window(&[rate])
-    )
+    let policy = &switch.buffer.policy;
+    let name = policy.name();
+    match policy.window_key().map(|key| key.name) {
+        Some(key) => format!(
+            "policy \"{name}\" goes on with the rate before: it can't count what departs at {rate} in `{key}`; write a {key} of at \
+             most {} in [buffer.{name}]",
+            longest_window(&[rate])
+        ),
+        None => format!("policy \"{name}\" goes on with the rate before: it can't work at {rate}"),
+    }
 }
 
 fn is_hardware(config: &PortConfig) -> bool {

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use weir_mmu::{Arrival, DropReason, Mmu, PortWriter, Verdict};
 use weir_units::{Alpha, BitRate, Bytes, Class, ClassSet, PortId, QueueId, Time};
 
-use crate::policies::{self, Bounds, POLICIES};
+use crate::policies::{self, Bounds};
 
 const PORTS: u16 = 6;
 const LOSSLESS: [Class; 4] = [Class::new(2), Class::new(3), Class::new(4), Class::new(5)];
@@ -243,14 +243,11 @@ fn run(name: &str, seed: u64) -> (u64, u64) {
     (fabric.lost, pauses)
 }
 
-/// Those that are lossless by construction. Adaptive headroom trusts delays that it saw, and has a test of its own.
-const LOSSLESS_POLICIES: [&str; 10] =
-    ["static", "dt", "spfc", "sih", "dsh", "dsh-table", "dsh-no-shared", "sonic", "abm", "reverie"];
 const SEEDS: u64 = 12;
 
 #[test]
 fn nothing_is_lost_whatever_arrives() {
-    for name in LOSSLESS_POLICIES {
+    for name in policies::lossless() {
         let mut pauses = 0;
         for seed in 0..SEEDS {
             let (lost, paused) = run(name, seed);
@@ -262,9 +259,23 @@ fn nothing_is_lost_whatever_arrives() {
 }
 
 #[test]
-fn every_policy_is_either_lossless_or_said_not_to_be() {
-    let not = ["oversubscribed", "adaptive", "dsh-no-insurance"];
-    assert_eq!(LOSSLESS_POLICIES.len() + not.len(), POLICIES.len());
+fn policies_that_can_lose_say_so() {
+    let lossless = policies::lossless();
+    let not: Vec<_> = policies::all().into_iter().filter(|name| !lossless.contains(name)).collect();
+    // Adaptive headroom trusts delays that it saw, and has a test of its own.
+    assert_eq!(not, ["oversubscribed", "adaptive", "dsh-no-insurance"]);
+}
+
+#[test]
+fn what_a_policy_shows_is_what_its_kind_names() {
+    for name in policies::all() {
+        let mmu = policies::mmu(name, &bounds(), XON_OFFSET, Alpha::ONE);
+        let shown = mmu.ingress_use(QueueId::new(PortId(0), LOSSLESS[0]), Time::ZERO).gauges;
+        let named = policies::settings(name).kind().gauges();
+        assert_eq!(shown.iter().map(|(gauge, _)| gauge).collect::<Vec<_>>(), named, "{name}");
+        assert!(named.iter().all(|gauge| gauge.is_well_named()), "{name}");
+        assert_eq!(mmu.policy().name(), policies::settings(name).name());
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use weir_mmu::{Arrival, DropReason, Mmu, PortWriter, Verdict};
 use weir_units::{Alpha, BitRate, Bytes, Class, ClassSet, PortId, QueueId, Span};
 
-use crate::policies::{self, Bounds, POLICIES};
+use crate::policies::{self, Bounds};
 use model::Model;
 
 const PORTS: u16 = 3;
@@ -73,11 +73,11 @@ fn check(mmu: &Mmu, model: &Model, advertised: &mut [ClassSet]) -> Result<(), Te
             prop_assert_eq!(before.contains(class), off, "{:?}: what the transmitter believes", id);
             prop_assert_eq!(mmu.egress_length(id), model.egress[id.index()].length);
             if class != LOSSY {
-                if let Some(victim) = is.observation.victim {
-                    prop_assert_eq!(victim, model.is_victim(port.index()) && !model.is_paused(port.index()));
+                if let Some(victim) = is.gauges.value("victim") {
+                    prop_assert_eq!(victim == 1, model.is_victim(port.index()) && !model.is_paused(port.index()));
                 }
                 if model.name == "dsh" {
-                    prop_assert_eq!(is.observation.headroom_estimate, Some(Bytes::new(model.estimate(id))));
+                    prop_assert_eq!(is.gauges.value("headroom_estimate_bytes"), Some(model.estimate(id)));
                 }
             }
         }
@@ -149,7 +149,7 @@ proptest! {
     #[test]
     fn as_the_rules_say(operations in prop::collection::vec(operation(), 1..80), is_own: bool) {
         // The table form of DSH's estimate is compared with the exact one beside its code.
-        for name in POLICIES.into_iter().filter(|name| *name != "dsh-table") {
+        for name in policies::all().into_iter().filter(|name| *name != "dsh-table") {
             run(name, is_own, &operations).map_err(|error| TestCaseError::fail(format!("{name}: {error}")))?;
         }
     }

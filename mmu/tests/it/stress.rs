@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use weir_mmu::{Arrival, DropReason, Mmu, PortWriter, Verdict};
 use weir_units::{Alpha, BitRate, Bytes, Class, ClassSet, PortId, QueueId, Time};
 
-use crate::policies::{self, Bounds, POLICIES};
+use crate::policies::{self, Bounds};
 
 const PORTS: u16 = 4;
 const LCORES: u16 = 2;
@@ -190,5 +190,5 @@ fn stress(name: &str) {
 
 #[test]
 fn charged_is_released_and_held() {
-    POLICIES.into_iter().for_each(stress);
+    policies::all().into_iter().for_each(stress);
 }

@@ -151,7 +151,7 @@ mod dsh {
             }
         }
         let queue = bench.queue(0);
-        let estimate = queue.observation.headroom_estimate.unwrap().get();
+        let estimate = queue.gauges.value("headroom_estimate_bytes").unwrap();
         assert!(estimate.abs_diff(PHI / 2) <= PHI / 10, "half the line rate needs half of Φ: {estimate}");
         assert_eq!(queue.threshold.get(), 200_000 - 40_000 - estimate, "X_qoff = T − τ");
     }
@@ -169,7 +169,7 @@ mod dsh {
             bench_arrives(&mut bench, 0);
         }
         let queue = bench_arrives(&mut bench, 0);
-        assert!(queue.observation.headroom_estimate.unwrap() > Bytes::ZERO);
+        assert!(queue.gauges.value("headroom_estimate_bytes").unwrap() > 0);
         assert!(queue.threshold.get() < 200_000 - 11_000, "within the first window τ = φ̂");
         bench.wait(Span::from_millis(10));
         let queue = bench_arrives(&mut bench, 0);
@@ -178,7 +178,7 @@ mod dsh {
             bench_arrives(&mut bench, 0);
         }
         bench_arrives(&mut bench, 1);
-        let (queue, estimate) = (bench.queue(0), bench.queue(0).observation.headroom_estimate.unwrap().get());
+        let (queue, estimate) = (bench.queue(0), bench.queue(0).gauges.value("headroom_estimate_bytes").unwrap());
         assert!(estimate > 0);
         assert_eq!(queue.threshold.get(), 200_000 - 18_000 - estimate, "another queue: τ = φ̂ again");
     }

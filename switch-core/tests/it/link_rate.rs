@@ -240,7 +240,7 @@ fn a_policys_count_follows_and_says_where_it_can_not() {
         bench.now = Time::from_nanos(window * 1_000_000);
         offer(bench, CLASS.index() as u8, 41);
         bench.run(2_000, STEP);
-        bench.report().ports[IN.index()].classes[CLASS.index()].ingress.observation.victim.unwrap()
+        bench.report().ports[IN.index()].classes[CLASS.index()].ingress.gauges.value("victim") == Some(1)
     };
     assert!(!is_victim(&mut bench), "less than a fifth of 10 Gb/s");
     assert_eq!(bench.shared.set_link_rate(IN, SLOW), changed(FAST));

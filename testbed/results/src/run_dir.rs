@@ -25,6 +25,7 @@
 mod capture;
 mod events;
 mod file;
+mod gauges;
 mod ns3;
 mod provenance;
 mod series;
@@ -37,9 +38,11 @@ mod topology;
 pub use capture::{CapturePort, CaptureWriter, Direction};
 pub use events::{EventKind, EventWriter, FctRow, FctWriter};
 pub use file::RunFile;
+pub use gauges::GaugeFigures;
+pub(crate) use gauges::GaugeSamples;
 pub use ns3::{Ns3Files, Ns3Message, Ns3Pauses};
 pub use provenance::{Machine, Provenance};
-pub use series::{FlowSample, PoolSample, QueueSample, Series, SeriesColumns, SeriesWriter};
+pub use series::{FlowSample, PoolSample, QUEUE_COLUMNS, QueueSample, Series, SeriesColumns, SeriesWriter};
 pub use speed::Speed;
 pub(crate) use summary::throughput;
 pub use summary::{

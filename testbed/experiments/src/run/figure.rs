@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use weir_config::{FlowControl, SwitchConfig};
 use weir_flowctl::Mechanism;
+use weir_mmu::policy::ConstantThreshold;
 use weir_results::plot::{Figure, Line, Mark, Panel};
 use weir_results::run_dir::{Series, read_series};
 use weir_scenario::PortPlace;
@@ -126,8 +127,8 @@ fn thresholds(run: &Ended) -> Vec<Mark> {
         }
         Ok(Mechanism::Cbfc { buffer, .. }) => vec![mark("B", buffer.get())],
         _ if matches!(config.ports[port].flow_control, FlowControl::None) => Vec::new(),
-        _ => match config.buffer.policy {
-            weir_config::PolicyConfig::Static { threshold: Some(xoff) } => vec![mark("Xoff", xoff.get())],
+        _ => match config.buffer.policy.constant_threshold() {
+            Some(ConstantThreshold::Given(xoff)) => vec![mark("Xoff", xoff.get())],
             _ => Vec::new(),
         },
     }

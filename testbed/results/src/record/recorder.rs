@@ -10,7 +10,6 @@ use weir_switch_core::report::PortReport;
 use weir_units::{BitRate, Bytes, CLASSES, Class, Span, Time};
 use weir_wire::mac_control::PfcFrame;
 
-use super::is_victim;
 use super::messages::MessageRate;
 use super::watched::Watched;
 use crate::deadlock::{Deadlock, Detector, SwitchState};
@@ -353,7 +352,6 @@ fn queue_sample(port: &PortReport, class: Class, peer_rate: Option<BitRate>, lin
         paused: ingress.off,
         paused_for: class.paused_tx,
         peer_rate,
-        victim: is_victim(port),
-        headroom_estimate: ingress.observation.headroom_estimate,
+        gauges: ingress.gauges,
     }
 }

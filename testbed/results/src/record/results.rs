@@ -21,9 +21,9 @@ use crate::feedback::FeedbackStats;
 use crate::measure::flow_control;
 use crate::ports::Ports;
 use crate::run_dir::{
-    ClassSummary, DeadlockSummary, FeedbackSummary, FlowControlSummary, FlowSummary, FlowWindow, HostClassSummary,
-    HostSummary, LaneSummary, MessageSummary, PoolSummary, PortSummary, PortWindow, Summary, SwitchSummary, Window,
-    throughput,
+    ClassSummary, DeadlockSummary, FeedbackSummary, FlowControlSummary, FlowSummary, FlowWindow, GaugeFigures,
+    GaugeSamples, HostClassSummary, HostSummary, LaneSummary, MessageSummary, PoolSummary, PortSummary, PortWindow,
+    Summary, SwitchSummary, Window, throughput,
 };
 
 /// What a backend has when a run has ended.
@@ -362,9 +362,7 @@ fn class_summaries(
                 shared_max_bytes: class.ingress.shared_max.get(),
                 headroom_max_bytes: class.ingress.headroom_max.get(),
                 egress_max_bytes: class.egress_max.get(),
-                victim_permille: watched.and_then(|watched| watched.victim_permille(&Watched::default())),
-                headroom_estimate_bytes: watched.and_then(Watched::estimate),
-                headroom_estimate_max_bytes: watched.and_then(|watched| watched.estimate_max(&Watched::default())),
+                gauges: GaugeFigures::of_run(|gauge| watched?.gauge(gauge, &Watched::default())),
                 stage_max: None,
                 drops: drops(class),
             }
@@ -412,8 +410,14 @@ fn port_window(scenario: &Scenario, all: &Ports, place: PortPlace, [from, to]: [
     PortWindow {
         port: all.at(place).name.clone(),
         throughput_bps: 0,
-        victim_permille: of_port().filter_map(|(from, to)| to.victim_permille(from)).max(),
-        headroom_estimate_max_bytes: of_port().filter_map(|(from, to)| to.estimate_max(from)).max(),
+        gauges: GaugeFigures::of_window(|gauge| {
+            let classes = of_port().filter_map(|(from, to)| to.gauge(gauge, from));
+            classes.reduce(|one, other| GaugeSamples {
+                permille: one.permille.max(other.permille),
+                last: one.last.max(other.last),
+                max: one.max.max(other.max),
+            })
+        }),
         pauses_sent: after.0 - before.0,
         paused_ns: after.1.saturating_sub(before.1).as_nanos(),
         rx_bps: throughput(of_port().map(|(from, to)| to.received(from)).sum(), span),
