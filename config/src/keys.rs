@@ -1,11 +1,28 @@
 //! The tables and keys of a switch's file.
 
+use std::sync::OnceLock;
+
+use weir_arbitration::ARBITRATIONS;
+use weir_flowctl::FLOW_CONTROLS;
 use weir_reader::KnownTable;
 
 use crate::PolicyConfig;
 
 /// All tables and keys of a switch's file.
-pub(crate) const TABLES: &[KnownTable] = &[
+pub(crate) fn tables() -> &'static [KnownTable] {
+    static ALL: OnceLock<Vec<KnownTable>> = OnceLock::new();
+    ALL.get_or_init(|| {
+        let with_kinds = |table: &KnownTable| match table.name {
+            "classes.queues" => table.with_keys_of(ARBITRATIONS.all()),
+            "ports.flow_control" => table.with_keys_of(FLOW_CONTROLS.all()),
+            _ => *table,
+        };
+        TABLES.iter().map(with_kinds).collect()
+    })
+}
+
+/// Those of no kind that files choose by name.
+const TABLES: &[KnownTable] = &[
     KnownTable::table("", &["switch", "lcores", "buffer", "classes", "pfc", "pfc_watchdog", "ports", "static_macs"]),
     KnownTable::table("switch", &["name", "idle", "time_dilation", "mtu", "mac_ageing", "stats_interval", "telemetry"]),
     KnownTable::table("lcores", &["layout", "cores", "catch_up"]),
@@ -54,7 +71,7 @@ pub(crate) const TABLES: &[KnownTable] = &[
     KnownTable::table("classes.pcp", &[]),
     KnownTable::array(
         "classes.queues",
-        &["class", "strict", "quantum", "weight", "rate", "ecn", "arbitration", "arbitration_burst"],
+        &["class", "strict", "quantum", "weight", "rate", "ecn", "arbitration"],
     ),
     KnownTable::inline("classes.queues.ecn", "`ecn` of [[classes.queues]]", &["kmin", "kmax", "pmax"]),
     KnownTable::table("pfc", &["quanta", "refresh_percent", "reaction"]),
@@ -92,23 +109,7 @@ pub(crate) const TABLES: &[KnownTable] = &[
     KnownTable::inline("ports.memif", "`memif` of [[ports]]", &["socket", "id", "role", "mode", "group"]),
     KnownTable::inline("ports.pcap", "`pcap` of [[ports]]", &["rx", "tx", "infinite"]),
     KnownTable::inline("ports.null", "`null` of [[ports]]", &["frame_bytes"]),
-    KnownTable::table(
-        "ports.flow_control",
-        &[
-            "kind",
-            "tau",
-            "b_m",
-            "b_1",
-            "b_0",
-            "refresh",
-            "ageing",
-            "period",
-            "peer",
-            "pulse_period",
-            "buffer",
-            "unsafe_thresholds",
-        ],
-    ),
+    KnownTable::table("ports.flow_control", &["kind"]),
     KnownTable::array("static_macs", &["mac", "port"]),
 ];
 
@@ -118,7 +119,7 @@ pub const DEVICE_KEYS: &[&str] =
 
 /// Every table of a switch's file with its keys, in the order of the reference; the file's top level has an empty name.
 pub fn known_keys() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
-    TABLES.iter().map(|table| (table.name, table.keys))
+    tables().iter().map(|table| (table.name, table.keys))
 }
 
 #[cfg(test)]
@@ -128,11 +129,11 @@ mod tests {
     use super::*;
 
     fn keys_of(table: &str) -> &'static [&'static str] {
-        Known(TABLES).keys_of(table)
+        Known(tables()).keys_of(table)
     }
 
     fn suggestion(table: &str, key: &str, policy: Option<&str>) -> String {
-        Known(TABLES).suggestion(table, key, policy)
+        Known(tables()).suggestion(table, key, policy)
     }
 
     #[test]

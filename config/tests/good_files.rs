@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use weir_config::{
-    CatchUp, Device, DeviceFlowControl, EcnConfig, FlowControl, Headroom, Idle, Layout, PciDevice, PolicyConfig,
+    CatchUp, Device, DeviceFlowControl, EcnConfig, Headroom, Idle, Layout, PciDevice, PolicyConfig,
     SocketAccess, Trust, VhostUser, known_keys, load, parse,
 };
 use weir_units::{Alpha, BitRate, Bytes, MacAddr, Span};
@@ -108,7 +108,7 @@ fn defaults_are_those_of_the_reference() {
     assert_eq!((config.pfc.quanta, config.pfc.refresh_percent), (65_535, 50));
     let port = &config.ports[0];
     assert_eq!((port.delay, port.mac, port.priority), (Span::from_nanos(100), None, 0));
-    assert_eq!((port.flow_control, port.rate), (FlowControl::Pfc, Some(BitRate::gbps(10))));
+    assert_eq!((port.flow_control.kind(), port.rate), ("pfc", Some(BitRate::gbps(10))));
     assert!(config.static_macs.is_empty());
     // 2 (125 + 1522) + 3840, and 50 us at 10 Gb/s.
     assert_eq!(config.headroom(0), Some(Bytes::new(69_634)));

@@ -1,7 +1,8 @@
 //! The egress queues: what waits for a port and class, and which of the ingress ports that it came from is served next.
 
-use weir_config::{Arbitration, QueueConfig};
-use weir_units::{CLASSES, QueueId};
+use weir_arbitration::{Arbiter, Served};
+use weir_config::QueueConfig;
+use weir_units::{CLASSES, PortId, PortSet, QueueId};
 
 use crate::handoff::Queued;
 use crate::queues::Queues;
@@ -16,20 +17,20 @@ pub(crate) struct EgressQueues<P> {
     fifos: Queues<Queued<P>>,
     /// Lanes of each queue; one where all are in order of arrival.
     lanes: usize,
-    arbitration: [Arbitration; CLASSES],
+    /// Of each queue; none where all are in order of arrival.
     turns: Box<[Turn]>,
     random: Random,
 }
 
 /// Whose turn it is in one queue.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug)]
 struct Turn {
-    /// Lanes with a frame, one bit each.
-    waiting: u64,
+    /// Ports, or the one lane of a queue in order of arrival, with a frame.
+    waiting: PortSet,
     /// The lane that is served: one that waits, if any does.
-    lane: u8,
-    /// Frames that it may still send before the next one's turn.
-    left: u32,
+    lane: PortId,
+    /// What chooses it; `None` in order of arrival.
+    arbiter: Option<Box<dyn Arbiter>>,
 }
 
 impl<P> EgressQueues<P> {
@@ -40,13 +41,14 @@ impl<P> EgressQueues<P> {
         queues: &[QueueConfig; CLASSES],
         seed: u64,
     ) -> EgressQueues<P> {
-        let arbitration = queues.map(|queue| queue.arbitration);
-        let lanes = if arbitration.iter().all(|by| *by == Arbitration::Arrival) { 1 } else { ports };
+        let arbiters = || queues.iter().map(|queue| queue.arbitration.arbiter());
+        let take_turns = arbiters().any(|arbiter| arbiter.is_some());
+        let lanes = if take_turns { ports } else { 1 };
+        let turns = (0..if take_turns { ports } else { 0 }).flat_map(|_| arbiters());
         EgressQueues {
             fifos: Queues::new(ports * CLASSES * lanes, limit, places),
             lanes,
-            arbitration,
-            turns: vec![Turn::default(); ports * CLASSES].into(),
+            turns: turns.map(|arbiter| Turn { waiting: PortSet::EMPTY, lane: PortId(0), arbiter }).collect(),
             random: Random::new(seed),
         }
     }
@@ -60,22 +62,17 @@ impl<P> EgressQueues<P> {
 
     #[inline(never)]
     fn push_to_lane(&mut self, queue: QueueId, queued: Queued<P>) -> Result<(), Queued<P>> {
-        let lane = self.lane_of(&queued);
-        self.fifos.push(queue.index() * self.lanes + usize::from(lane), queued)?;
-        let arbitration = self.arbitration[queue.class().index()];
         let turn = &mut self.turns[queue.index()];
-        if turn.waiting == 0 {
-            (turn.lane, turn.left) = (lane, arbitration.burst());
+        let lane = if turn.arbiter.is_some() { queued.charged.ingress.port() } else { PortId(0) };
+        self.fifos.push(queue.index() * self.lanes + lane.index(), queued)?;
+        if turn.waiting.is_empty() {
+            turn.lane = lane;
+            if let Some(arbiter) = &mut turn.arbiter {
+                arbiter.start(lane);
+            }
         }
-        turn.waiting |= 1 << lane;
+        turn.waiting.insert(lane);
         Ok(())
-    }
-
-    fn lane_of(&self, queued: &Queued<P>) -> u8 {
-        match self.arbitration[queued.charged.egress.class().index()] {
-            Arbitration::Arrival => 0,
-            Arbitration::RoundRobin { .. } | Arbitration::Random { .. } => queued.charged.ingress.port().0 as u8,
-        }
     }
 
     /// The FIFO that is served.
@@ -84,7 +81,7 @@ impl<P> EgressQueues<P> {
         if self.lanes == 1 {
             queue.index()
         } else {
-            queue.index() * self.lanes + usize::from(self.turns[queue.index()].lane)
+            queue.index() * self.lanes + self.turns[queue.index()].lane.index()
         }
     }
 
@@ -100,38 +97,25 @@ impl<P> EgressQueues<P> {
         let served = self.served(queue);
         let queued = self.fifos.pop(served)?;
         if self.lanes > 1 {
-            self.pass_turn(queue, served);
+            self.pass_turn(queue, served, queued.frame_bytes);
         }
         Some(queued)
     }
 
-    /// Goes on to the next lane, if the one that was served is empty or has had its burst.
-    fn pass_turn(&mut self, queue: QueueId, served: usize) {
-        let turn = &mut self.turns[queue.index()];
-        turn.left = turn.left.saturating_sub(1);
-        if self.fifos.is_empty(served) {
-            turn.waiting &= !(1 << turn.lane);
-        } else if turn.left > 0 {
-            return;
+    /// Has the arbiter choose the lane that is served next.
+    fn pass_turn(&mut self, queue: QueueId, served: usize, frame_bytes: u32) {
+        let EgressQueues { fifos, turns, random, .. } = self;
+        let Turn { waiting, lane, arbiter } = &mut turns[queue.index()];
+        if fifos.is_empty(served) {
+            waiting.remove(*lane);
         }
-        let arbitration = self.arbitration[queue.class().index()];
-        turn.left = arbitration.burst();
-        turn.lane = match arbitration {
-            _ if turn.waiting == 0 => 0,
-            Arbitration::Arrival => 0,
-            Arbitration::RoundRobin { .. } => {
-                // The first that waits behind this one, or from the beginning.
-                let behind = turn.waiting & (u64::MAX << turn.lane << 1);
-                (if behind != 0 { behind } else { turn.waiting }).trailing_zeros() as u8
-            }
-            Arbitration::Random { .. } => {
-                let mut waiting = turn.waiting;
-                for _ in 0..self.random.below(waiting.count_ones()) {
-                    waiting &= waiting - 1;
-                }
-                waiting.trailing_zeros() as u8
-            }
-        };
+        if let Some(arbiter) = arbiter
+            && !waiting.is_empty()
+        {
+            let served = Served { port: *lane, frame_bytes, waiting: *waiting };
+            *lane = arbiter.pass(served, &mut |n| random.below(n));
+            debug_assert!(waiting.contains(*lane), "an arbiter chooses a port that waits");
+        }
     }
 
     /// Asks for where the frame that leaves next is to be found, ahead of its use.
@@ -148,17 +132,14 @@ impl<P> EgressQueues<P> {
 
     #[inline]
     pub(crate) fn is_empty(&self, queue: QueueId) -> bool {
-        if self.lanes == 1 { self.fifos.is_empty(queue.index()) } else { self.turns[queue.index()].waiting == 0 }
+        if self.lanes == 1 { self.fifos.is_empty(queue.index()) } else { self.turns[queue.index()].waiting.is_empty() }
     }
 
-    /// The ingress ports that a queue holds frames of, one bit each. Looks at every frame of a queue in order of arrival.
-    pub(crate) fn holds_from(&self, queue: QueueId) -> u64 {
-        match self.arbitration[queue.class().index()] {
-            Arbitration::Arrival => self
-                .fifos
-                .iter(queue.index() * self.lanes)
-                .fold(0, |ports, queued| ports | 1 << queued.charged.ingress.port().0),
-            Arbitration::RoundRobin { .. } | Arbitration::Random { .. } => self.turns[queue.index()].waiting,
+    /// The ingress ports that a queue holds frames of. Looks at every frame of a queue in order of arrival.
+    pub(crate) fn holds_from(&self, queue: QueueId) -> PortSet {
+        match self.turns.get(queue.index()) {
+            Some(Turn { waiting, arbiter: Some(_), .. }) => *waiting,
+            _ => self.fifos.iter(queue.index() * self.lanes).map(|queued| queued.charged.ingress.port()).collect(),
         }
     }
 
@@ -170,8 +151,9 @@ impl<P> EgressQueues<P> {
 
 #[cfg(test)]
 mod tests {
+    use weir_arbitration::{Arbitration, RoundRobin};
     use weir_mmu::Arrival;
-    use weir_units::{Class, PortId};
+    use weir_units::Class;
 
     use super::*;
 
@@ -180,7 +162,7 @@ mod tests {
 
     fn queues(arbitration: Arbitration) -> EgressQueues<u32> {
         let config = QueueConfig { strict: false, quantum: 1_600, rate: None, ecn: None, arbitration };
-        EgressQueues::new(4, (1_000, 1_000), &[config; CLASSES], 7)
+        EgressQueues::new(4, (1_000, 1_000), &std::array::from_fn(|_| config.clone()), 7)
     }
 
     fn push(queues: &mut EgressQueues<u32>, from: u16, number: u32) {
@@ -194,7 +176,7 @@ mod tests {
         for from in [0, 1, 3] {
             (0..frames).for_each(|n| push(&mut queues, from, n));
         }
-        assert_eq!(queues.holds_from(TO), 0b1011);
+        assert_eq!(queues.holds_from(TO).bits(), 0b1011);
         let mut next = [0; 4];
         let order = std::iter::from_fn(|| {
             let front = queues.front(TO).map(|queued| queued.packet);
@@ -206,25 +188,25 @@ mod tests {
             Some(from.0)
         });
         let order: Vec<u16> = order.collect();
-        assert!(queues.is_empty(TO) && queues.held() == 0 && queues.holds_from(TO) == 0);
+        assert!(queues.is_empty(TO) && queues.held() == 0 && queues.holds_from(TO).is_empty());
         assert_eq!(next, [frames, frames, 0, frames]);
         order
     }
 
     #[test]
     fn the_order_of_arrival() {
-        assert_eq!(order(Arbitration::Arrival, 2), [0, 0, 1, 1, 3, 3]);
+        assert_eq!(order(Arbitration::default(), 2), [0, 0, 1, 1, 3, 3]);
     }
 
     #[test]
     fn ports_take_turns() {
-        assert_eq!(order(Arbitration::RoundRobin { burst: 1 }, 3), [0, 1, 3, 0, 1, 3, 0, 1, 3]);
-        assert_eq!(order(Arbitration::RoundRobin { burst: 2 }, 3), [0, 0, 1, 1, 3, 3, 0, 1, 3]);
+        assert_eq!(order(Arbitration::new(RoundRobin::new(1)), 3), [0, 1, 3, 0, 1, 3, 0, 1, 3]);
+        assert_eq!(order(Arbitration::new(RoundRobin::new(2)), 3), [0, 0, 1, 1, 3, 3, 0, 1, 3]);
     }
 
     #[test]
     fn a_drawn_port_sends_its_burst_and_all_are_drawn_alike() {
-        let order = order(Arbitration::Random { burst: 4 }, 300);
+        let order = order(Arbitration::new(weir_arbitration::Random::new(4)), 300);
         let mut first = [0u32; 4];
         order[..400].iter().for_each(|from| first[usize::from(*from)] += 1);
         assert!([0, 1, 3].iter().all(|from| (70..200).contains(&first[*from])), "{first:?}");
@@ -233,7 +215,7 @@ mod tests {
 
     #[test]
     fn the_port_that_ran_empty_loses_its_turn() {
-        let mut queues = queues(Arbitration::RoundRobin { burst: 32 });
+        let mut queues = queues(Arbitration::new(RoundRobin::new(32)));
         push(&mut queues, 3, 0);
         push(&mut queues, 1, 1);
         assert_eq!(queues.pop(TO).map(|queued| queued.packet), Some(0));

@@ -172,11 +172,20 @@ pub struct ControlReport {
     pub pause: u64,
     /// Frames with credit or queues' lengths.
     pub credit: u64,
+    /// Messages of a flow control with frames of its own; received, those that were obeyed.
+    pub own: u64,
     /// Received: of an unknown opcode or of a flow control that the port does not speak. Sent: put off for want of
     /// memory.
     pub ignored: u64,
     /// Broken ones.
     pub malformed: u64,
+}
+
+impl ControlReport {
+    /// Messages of flow control, whichever.
+    pub fn messages(&self) -> u64 {
+        self.pfc + self.pause + self.credit + self.own
+    }
 }
 
 impl Reporter {
@@ -221,6 +230,7 @@ impl Reporter {
                     pfc: came(port_stat::PFC),
                     pause: came(port_stat::PAUSE),
                     credit: came(port_stat::CREDIT),
+                    own: came(port_stat::OWN),
                     ignored: came(port_stat::IGNORED),
                     malformed: came(port_stat::MALFORMED),
                 },
@@ -228,12 +238,13 @@ impl Reporter {
                     pfc: transmitted.port(port, port_stat::PFC),
                     pause: transmitted.port(port, port_stat::PAUSE),
                     credit: transmitted.port(port, port_stat::CREDIT),
+                    own: transmitted.port(port, port_stat::OWN),
                     ignored: transmitted.port(port, port_stat::IGNORED),
                     malformed: 0,
                 },
                 odd_messages: state.regulator.odd_messages(),
                 accord: Accord {
-                    foreign: came(port_stat::FOREIGN) + state.regulator.pauses_for_stages(),
+                    foreign: came(port_stat::FOREIGN) + state.regulator.foreign_messages(),
                     excessive_credits: state.regulator.excessive_credits(),
                     resyncs: state.arrived.resyncs(),
                     aged: transmitted.port(port, port_stat::AGED),

@@ -24,7 +24,7 @@ impl Scheduler {
     pub fn new(queues: &[QueueConfig; CLASSES]) -> Scheduler {
         let strict = Class::ALL.into_iter().filter(|class| queues[class.index()].strict);
         Scheduler {
-            quantum: Arc::new(queues.map(|queue| queue.quantum.max(1))),
+            quantum: Arc::new(queues.each_ref().map(|queue| queue.quantum.max(1))),
             deficit: [0; CLASSES],
             strict: Class::mask_of(strict),
             turn: Class::new(0),
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     fn queue(strict: bool, quantum: u32) -> QueueConfig {
-        QueueConfig { strict, quantum, rate: None, ecn: None, arbitration: Arbitration::Arrival }
+        QueueConfig { strict, quantum, rate: None, ecn: None, arbitration: Arbitration::default() }
     }
 
     /// Serves `n` frames from queues that never run empty; returns the bytes of each class.

@@ -200,7 +200,7 @@ impl Switch {
             let state = self.shared.port(*id);
             let generator = MessageGenerator::new(&state.mechanism, state.rate(), self.config.classes.lossless);
             let shaper = Shaper::new(state.rate.shaped_to(), slack);
-            let rates = self.config.classes.queues.map(|queue| queue.rate);
+            let rates = self.config.classes.queues.each_ref().map(|queue| queue.rate);
             let limits = ClassLimits::new(state.rate(), slack, rates, &state.regulator);
             let watched = self.config.pfc_watchdog.as_ref().filter(|_| state.storms().is_some());
             let watchdogs = PortWatchdogs::new(watched, self.config.classes.lossless);
@@ -212,6 +212,7 @@ impl Switch {
             .config
             .classes
             .queues
+            .each_ref()
             .map(|queue| queue.ecn.map(|ecn| EcnMarker::new(ecn.kmin, ecn.kmax, ecn.pmax_ppm)));
         let seed = Random::seed_of(&self.config.name, self.surroundings.seed, u64::from(role.transmits[0].0));
         let queues = EgressQueues::new(self.shared.ports().len(), places, &self.config.classes.queues, seed);

@@ -534,6 +534,7 @@ impl<P: Packet> Transmitter<P> {
             ControlFrame::Credit(_) | ControlFrame::Queue(_) => {
                 self.counters.add_port(port.id, port_stat::CREDIT, 1);
             }
+            ControlFrame::Own(_) => self.counters.add_port(port.id, port_stat::OWN, 1),
         }
         for class in Class::in_mask(after | before) {
             let stat = if after & class.bit() != 0 { port_stat::XOFF } else { port_stat::XON };

@@ -334,7 +334,10 @@ impl Running<'_> {
     fn heard_by_hosts(&self) -> u64 {
         let host = |host: usize| {
             let counters = self.sim.host(host).counters();
-            self.sim.host_frames(host)[1] - counters.pfc_frames - counters.credit_frames - counters.control_ignored
+            self.sim.host_frames(host)[1] - counters.pfc_frames
+                - counters.credit_frames
+                - counters.own_frames
+                - counters.control_ignored
         };
         (0..self.scenario.hosts.len()).map(host).sum()
     }

@@ -3,7 +3,8 @@
 mod flow_control;
 mod pauses;
 
-use weir_config::{FlowControl, PolicyConfig, SwitchConfig};
+use weir_config::{PolicyConfig, SwitchConfig};
+use weir_flowctl::Tells;
 use weir_experiments::table::count;
 use weir_mmu::{BufferLayout, Headroom};
 use weir_switch_core::flow_control::queue_limit;
@@ -32,7 +33,7 @@ pub fn warnings(switch: &SwitchConfig, layout: &BufferLayout) -> Vec<String> {
                 count(rule.get())
             ));
         }
-        if port.flow_control == FlowControl::None {
+        if port.flow_control.tells() == Tells::Nothing {
             warnings
                 .push(format!("{}: no flow control, so its lossless classes can overrun their headroom", port.name));
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufWriter};
 
+use weir_flowctl::Tells;
 use weir_scenario::{Behind, PortPlace, Scenario};
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
@@ -162,7 +163,7 @@ impl<'a> Recorder<'a> {
     pub fn note_told(&mut self, at: Time, by: Teller, place: PortPlace, frame: &PfcFrame) -> io::Result<()> {
         let number = self.ports.number(place);
         let config = &self.scenario.switches[place.switch].ports[place.port];
-        let is_staged = config.flow_control.tells_stages();
+        let is_staged = config.flow_control.tells() == Tells::Stages;
         for class in Class::in_mask(frame.enabled) {
             let time = frame.times[class.index()];
             let before = std::mem::replace(&mut self.told[by as usize][number][class.index()], time);
@@ -249,7 +250,7 @@ impl<'a> Recorder<'a> {
         self.note_drops(at, reports)?;
         for (port, messages) in self.ports.iter().zip(&mut self.messages) {
             let sent = reports[port.place.switch].ports[port.place.port].control_tx;
-            messages.note(at, sent.pfc + sent.pause + sent.credit);
+            messages.note(at, sent.messages());
         }
         self.surveyor.note(at, reports);
         self.look_for_deadlock(at, reports)

@@ -62,7 +62,7 @@ fn pauses_are_refreshed() {
         flow.message = Bytes::mb(1);
     });
     let nic = &mut scenario.hosts[1].nic;
-    nic.flow_control = weir_flowctl::Mechanism::Pfc { quanta: 100, refresh_percent: 50 };
+    nic.flow_control = Mechanism::new(Pfc { quanta: 100, refresh_percent: 50 });
     nic.receive = Some(ReceiveLimit { xon: Bytes::kb(10), ..LIMIT });
     let mut sim = Sim::new(&scenario).unwrap();
     sim.run_until(Time::from_nanos(1_000_000));
