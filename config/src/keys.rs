@@ -69,10 +69,7 @@ const TABLES: &[KnownTable] = &[
     // The keys of these two are code points.
     KnownTable::table("classes.dscp", &[]),
     KnownTable::table("classes.pcp", &[]),
-    KnownTable::array(
-        "classes.queues",
-        &["class", "strict", "quantum", "weight", "rate", "ecn", "arbitration"],
-    ),
+    KnownTable::array("classes.queues", &["class", "strict", "quantum", "weight", "rate", "ecn", "arbitration"]),
     KnownTable::inline("classes.queues.ecn", "`ecn` of [[classes.queues]]", &["kmin", "kmax", "pmax"]),
     KnownTable::table("pfc", &["quanta", "refresh_percent", "reaction"]),
     KnownTable::table("pfc_watchdog", &["action", "detection_time", "restoration_time", "poll_interval", "condition"]),

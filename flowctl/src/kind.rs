@@ -8,7 +8,7 @@ use std::sync::Arc;
 use weir_reader::{Doc, Named, Table};
 use weir_units::{BitRate, Bytes, Span};
 
-use crate::{Description, Mechanism, ControlledPort};
+use crate::{ControlledPort, Description, Mechanism};
 
 /// A flow control that files choose by its name, the `kind` of `[ports.flow_control]`. It stands in
 /// [`FLOW_CONTROLS`](crate::FLOW_CONTROLS).
@@ -98,8 +98,9 @@ pub trait Settings: Any + Debug + Send + Sync {
         Vec::new()
     }
 
-    /// What it has to show of each of its classes while it runs: the values are [`Upstream::gauge`](crate::Upstream::gauge)'s, in this
-    /// order. A run's series has a column of this name for each class of the port.
+    /// What the upstream side has to show of each class while it runs, [`GAUGES_MAX`](crate::GAUGES_MAX) at most: the values are
+    /// [`Upstream::gauges`](crate::Upstream::gauges), in this order. A run's series has a column of each name for each lossless class
+    /// of the port. Rates need none: they have a column of their own.
     fn gauges(&self) -> &'static [Gauge] {
         &[]
     }

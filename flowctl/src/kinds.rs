@@ -23,13 +23,5 @@ pub use pfc::{Pfc, PfcKind};
 /// All flow controls that files can choose, PFC first, which is the default.
 pub static FLOW_CONTROLS: Registry<dyn FlowControlKind> = Registry::new(
     "flow control",
-    &[
-        &PfcKind,
-        &PauseKind,
-        &NoFlowControl,
-        &gfc_buffer::KIND,
-        &gfc_conceptual::KIND,
-        &gfc_time::KIND,
-        &cbfc::KIND,
-    ],
+    &[&PfcKind, &PauseKind, &NoFlowControl, &gfc_buffer::KIND, &gfc_conceptual::KIND, &gfc_time::KIND, &cbfc::KIND],
 );

@@ -113,9 +113,7 @@ impl MessageGenerator {
             (Kind::Pauses(generator), ControlFrame::Pfc(frame)) => {
                 !(frame.paused() - generator.advertised()).is_empty()
             }
-            (Kind::Pauses(generator), ControlFrame::Pause(quanta)) => {
-                *quanta > 0 && generator.advertised().is_empty()
-            }
+            (Kind::Pauses(generator), ControlFrame::Pause(quanta)) => *quanta > 0 && generator.advertised().is_empty(),
             (Kind::Other(downstream), frame) => downstream.slows(frame),
             _ => false,
         }
@@ -144,9 +142,9 @@ mod tests {
     use weir_units::{LINK_OVERHEAD, Span};
 
     use super::*;
+    use crate::Arrived;
     use crate::gfc::{Mapping, StageTable};
     use crate::kinds::{Cbfc, GfcBuffer, GfcConceptual, GfcPulse, GfcTime, NoFlowControl, Pause, Pfc};
-    use crate::Arrived;
 
     const RATE: BitRate = BitRate::gbps(10);
     const CLASS: Class = Class::new(3);
@@ -156,7 +154,7 @@ mod tests {
         Time::from_nanos(us * 1_000)
     }
 
-    fn demand(off: u8, kb: u64) -> Demand<'static, impl Fn(Class) -> Bytes + Copy, impl Fn(Class) -> u32 + Copy> {
+    fn demand(off: ClassSet, kb: u64) -> Demand<'static, impl Fn(Class) -> Bytes + Copy, impl Fn(Class) -> u32 + Copy> {
         Demand { off, held: move |_| Bytes::kb(kb), sent: |_| 0, arrived: &Arrived::Uncounted }
     }
 
@@ -165,7 +163,7 @@ mod tests {
     }
 
     fn generator(mechanism: &Mechanism) -> MessageGenerator {
-        MessageGenerator::new(mechanism, RATE, CLASS.bit())
+        MessageGenerator::new(mechanism, RATE, CLASS.alone())
     }
 
     fn times(frame: Option<ControlFrame>) -> Option<u16> {
@@ -179,25 +177,26 @@ mod tests {
     fn each_goes_by_its_own_part_of_the_demand() {
         let (refresh, ageing) = (Span::from_micros(50), Span::from_micros(3_200));
         let pfc = generator(&Mechanism::new(Pfc { quanta: 100, refresh_percent: 50 }));
-        assert_eq!(times(pfc.poll(at(1), demand(CLASS.bit(), 0))), Some(100));
-        assert_eq!(pfc.poll(at(1), demand(0, 900)), None);
+        assert_eq!(times(pfc.poll(at(1), demand(CLASS.alone(), 0))), Some(100));
+        assert_eq!(pfc.poll(at(1), demand(ClassSet::EMPTY, 900)), None);
         let mut staged = generator(&Mechanism::new(GfcBuffer { stages: stages(), refresh, ageing }));
-        let frame = staged.poll(at(1), demand(0xff, 900)).unwrap();
+        let frame = staged.poll(at(1), demand(ClassSet::ALL, 900)).unwrap();
         assert_eq!((times(Some(frame)), staged.slows(&frame)), (Some(2), true));
-        staged.handle_sent(at(1), &frame, demand(0xff, 900));
-        assert_eq!(staged.poll(at(2), demand(0xff, 900)), None);
-        let frame = staged.poll(at(3), demand(0, 800)).unwrap();
+        staged.handle_sent(at(1), &frame, demand(ClassSet::ALL, 900));
+        assert_eq!(staged.poll(at(2), demand(ClassSet::ALL, 900)), None);
+        let frame = staged.poll(at(3), demand(ClassSet::EMPTY, 800)).unwrap();
         assert!(!staged.slows(&frame), "stage 1 is faster than 2");
-        let pulsed = generator(&Mechanism::new(GfcPulse { stages: stages(), period: Span::from_micros(100), of_a_nic: NIC }));
-        assert_eq!(times(pulsed.poll(at(1), demand(0, 900))), Some(1_464), "three quarters of 100 us");
+        let pulsed =
+            generator(&Mechanism::new(GfcPulse { stages: stages(), period: Span::from_micros(100), of_a_nic: NIC }));
+        assert_eq!(times(pulsed.poll(at(1), demand(ClassSet::EMPTY, 900))), Some(1_464), "three quarters of 100 us");
         let mapping = Mapping::without_guarantee(Bytes::mb(1), Bytes::kb(500), RATE).unwrap();
         let period = Span::from_micros(1);
         let conceptual = generator(&Mechanism::new(GfcConceptual { mapping, period, refresh, ageing }));
-        match conceptual.poll(at(1), demand(0xff, 900)) {
+        match conceptual.poll(at(1), demand(ClassSet::ALL, 900)) {
             Some(ControlFrame::Queue(frame)) => assert_eq!(frame.lengths[CLASS.index()], 900_000),
             other => panic!("{other:?}"),
         }
-        assert_eq!(generator(&Mechanism::new(NoFlowControl)).poll(at(1), demand(0xff, 1_000)), None);
+        assert_eq!(generator(&Mechanism::new(NoFlowControl)).poll(at(1), demand(ClassSet::ALL, 1_000)), None);
     }
 
     #[test]
@@ -216,13 +215,17 @@ mod tests {
         ];
         for mechanism in all {
             let arrived = mechanism.arrived(LINK_OVERHEAD);
-            let demand = || Demand { off: CLASS.bit(), held: |_| Bytes::kb(900), sent: |_| 0, arrived: &arrived };
+            let demand = || Demand { off: CLASS.alone(), held: |_| Bytes::kb(900), sent: |_| 0, arrived: &arrived };
             let mut generator = generator(&mechanism);
             let first = generator.poll(at(1), demand()).unwrap();
             generator.handle_sent(at(1), &first, demand());
             assert_eq!(generator.poll(at(2), demand()), None, "{mechanism:?}");
             generator.restart(Time::NEVER);
-            assert_eq!((generator.next_wakeup(at(2)), generator.advertised_off()), (Time::NEVER, 0), "{mechanism:?}");
+            assert_eq!(
+                (generator.next_wakeup(at(2)), generator.advertised_off()),
+                (Time::NEVER, ClassSet::EMPTY),
+                "{mechanism:?}"
+            );
             generator.restart(at(3));
             assert_eq!(generator.poll(at(3), demand()), Some(first), "{mechanism:?}");
         }
@@ -235,7 +238,7 @@ mod tests {
         let arrived = mechanism.arrived(LINK_OVERHEAD);
         let mut credits = generator(&mechanism);
         let limit = |credits: &MessageGenerator, now, held: u64| {
-            let demand = Demand { off: 0, held: |_| Bytes::new(held), sent: |_| 0, arrived: &arrived };
+            let demand = Demand { off: ClassSet::EMPTY, held: |_| Bytes::new(held), sent: |_| 0, arrived: &arrived };
             match credits.poll(now, demand)? {
                 ControlFrame::Credit(frame) => Some(frame.limits[CLASS.index()]),
                 other => panic!("{other:?}"),
@@ -246,7 +249,7 @@ mod tests {
         assert_eq!(limit(&credits, at(0), 300 * 64), Some(1_000));
         assert_eq!(limit(&credits, at(0), 100 * 64), Some(1_200));
         assert_eq!(limit(&credits, at(0), 101 * 64), Some(1_200), "a limit never goes back");
-        credits.handle_sent(at(0), &ControlFrame::Pause(0), demand(0, 0));
+        credits.handle_sent(at(0), &ControlFrame::Pause(0), demand(ClassSet::EMPTY, 0));
         assert_eq!(limit(&credits, at(49), 0), None);
         assert_eq!(credits.next_wakeup(at(1)), at(50));
     }

@@ -6,7 +6,7 @@ use weir_wire::mac_control::ControlFrame;
 use crate::gfc::Rates;
 use crate::pfc::Gate;
 use crate::sync::{AtomicU64, Ordering};
-use crate::{Mechanism, Quantum, Side, Upstream};
+use crate::{GaugeValues, Mechanism, Quantum, Side, Upstream};
 
 /// Obeys a port's peer.
 ///
@@ -156,9 +156,9 @@ impl Regulator {
         self.upstream.excessive_credits()
     }
 
-    /// What stands in a gauge of a class at `now`: [`Upstream::gauge`].
-    pub fn gauge(&self, now: Time, class: Class, gauge: usize) -> Option<u64> {
-        self.upstream.gauge(now, class, gauge)
+    /// What the gauges of a class show at `now`: [`Upstream::gauges`].
+    pub fn gauges(&self, now: Time, class: Class) -> GaugeValues {
+        self.upstream.gauges(now, class)
     }
 }
 
@@ -179,15 +179,15 @@ mod tests {
     }
 
     fn regulator(mechanism: &Mechanism) -> Regulator {
-        Regulator::new(mechanism, RATE, CLASS.bit())
+        Regulator::new(mechanism, RATE, CLASS.alone())
     }
 
     fn pfc(time: u16) -> ControlFrame {
-        ControlFrame::Pfc(PfcFrame { enabled: CLASS.bit(), times: [time; 8] })
+        ControlFrame::Pfc(PfcFrame { enabled: CLASS.alone(), times: [time; 8] })
     }
 
     fn credit(limit: u32) -> ControlFrame {
-        ControlFrame::Credit(CreditFrame { enabled: CLASS.bit(), limits: [limit; 8], ..CreditFrame::default() })
+        ControlFrame::Credit(CreditFrame { enabled: CLASS.alone(), limits: [limit; 8], ..CreditFrame::default() })
     }
 
     fn stages() -> StageTable {
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(obeyed(pfc(1)), [false, true, false, true, true, false, false, false]);
         assert_eq!(obeyed(ControlFrame::Pause(1)), [false, false, true, false, false, false, false, false]);
         assert_eq!(obeyed(credit(1)), [false, false, false, false, false, true, true, false]);
-        let queue = ControlFrame::Queue(QueueFrame { enabled: CLASS.bit(), lengths: [1; 8] });
+        let queue = ControlFrame::Queue(QueueFrame { enabled: CLASS.alone(), lengths: [1; 8] });
         assert_eq!(obeyed(queue), [false, false, false, false, false, false, false, true]);
     }
 
@@ -227,12 +227,16 @@ mod tests {
         let legacy = regulator(&all()[1]);
         for stage in 0..=stages().stages() {
             legacy.handle(at(0), &pfc(stage));
-            assert_eq!(legacy.paused(at(0)) != 0, stage > 0);
-            assert_eq!(legacy.paused(at(1)), 0, "stage {stage} holds for less than a microsecond at 10 Gb/s");
+            assert_eq!(legacy.paused(at(0)) != ClassSet::EMPTY, stage > 0);
+            assert_eq!(
+                legacy.paused(at(1)),
+                ClassSet::EMPTY,
+                "stage {stage} holds for less than a microsecond at 10 Gb/s"
+            );
         }
         let gfc = regulator(&all()[3]);
         gfc.handle(at(0), &pfc(u16::MAX));
-        assert_eq!(gfc.paused(at(1)), 0);
+        assert_eq!(gfc.paused(at(1)), ClassSet::EMPTY);
         let rate = |now| gfc.rate(now, CLASS).unwrap();
         assert_eq!((rate(at(1)), gfc.odd_messages(), gfc.foreign_messages()), (stages().rate(u16::MAX), 1, 1));
         assert!(rate(at(1)) >= crate::RATE_MIN);
@@ -248,16 +252,16 @@ mod tests {
         assert!(port.has_credit(CLASS, 60));
         port.handle_sent(CLASS, 60);
         assert!(!port.has_credit(CLASS, 60));
-        assert_eq!((port.heard_at(), port.credit_classes()), (at(1), CLASS.bit()));
+        assert_eq!((port.heard_at(), port.credit_classes()), (at(1), CLASS.alone()));
     }
 
     #[test]
     fn what_the_peer_said_is_forgotten_and_what_it_says_then_is_not() {
-        let queue = |length| ControlFrame::Queue(QueueFrame { enabled: CLASS.bit(), lengths: [length; 8] });
+        let queue = |length| ControlFrame::Queue(QueueFrame { enabled: CLASS.alone(), lengths: [length; 8] });
         let all = all();
         let may_send = |port: &Regulator| {
             let has_rate = port.rate(at(2), CLASS).is_none_or(|rate| rate == RATE);
-            port.paused(at(2)) == 0 && has_rate && port.has_credit(CLASS, 1_514)
+            port.paused(at(2)) == ClassSet::EMPTY && has_rate && port.has_credit(CLASS, 1_514)
         };
         for (mechanism, slow) in [(1, pfc(1_000)), (2, ControlFrame::Pause(1_000)), (3, pfc(1)), (7, queue(900_000))] {
             let port = regulator(&all[mechanism]);
@@ -285,8 +289,9 @@ mod tests {
     /// One forged PAUSE on a port whose peer says nothing more.
     #[test]
     fn no_single_message_holds_a_gfc_class_for_good() {
-        let queue = ControlFrame::Queue(QueueFrame { enabled: 0xff, lengths: [u32::MAX; 8] });
-        let none = ControlFrame::Credit(CreditFrame { enabled: 0xff, limits: [0; 8], ..CreditFrame::default() });
+        let queue = ControlFrame::Queue(QueueFrame { enabled: ClassSet::ALL, lengths: [u32::MAX; 8] });
+        let none =
+            ControlFrame::Credit(CreditFrame { enabled: ClassSet::ALL, limits: [0; 8], ..CreditFrame::default() });
         for (mechanism, forged) in [(&all()[3], pfc(u16::MAX)), (&all()[5], none), (&all()[7], queue)] {
             let port = regulator(mechanism);
             port.handle_sent(CLASS, 1_000_000);

@@ -80,6 +80,12 @@ pub trait Downstream: Debug + Send {
     }
 }
 
+/// What gauges show.
+pub type GaugeValues = [Option<u64>; GAUGES_MAX];
+
+/// Gauges that a flow control has at most.
+pub const GAUGES_MAX: usize = 4;
+
 /// The upstream side of a port: what its peer lets it send.
 ///
 /// [`Upstream::handle`] is called by the one lcore that receives on the port, all else by the one that transmits; counts are for
@@ -145,8 +151,8 @@ pub trait Upstream: Debug + Send + Sync {
         0
     }
 
-    /// What stands in a [gauge](crate::Settings::gauges) at `now`, by its place among them; `None` if nothing does.
-    fn gauge(&self, _now: Time, _class: Class, _gauge: usize) -> Option<u64> {
-        None
+    /// What the [gauges](crate::Settings::gauges) of a class show at `now`, in their order; `None` where nothing is to be shown.
+    fn gauges(&self, _now: Time, _class: Class) -> GaugeValues {
+        [None; GAUGES_MAX]
     }
 }

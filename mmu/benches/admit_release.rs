@@ -65,7 +65,7 @@ fn mmu(name: &str) -> Mmu {
         ports: PORTS,
         private: Bytes::ZERO,
         headroom: Bytes::kb(60),
-        lossless: CLASS.bit(),
+        lossless: CLASS.alone(),
         rate: BitRate::gbps(100),
     };
     policies::mmu(name, &bounds, Bytes::new(3_044), Alpha::ONE)

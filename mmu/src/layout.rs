@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use weir_units::{Bytes, CLASSES, Class, PortId};
+use weir_units::{Bytes, CLASSES, Class, ClassSet, PortId};
 
 /// The buffer's partition, checked: the segments fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,8 +21,8 @@ pub struct PortLayout {
     pub private: [Bytes; CLASSES],
     /// Φ of each class, the most headroom that its queue may take; zero for lossy ones.
     pub headroom: [Bytes; CLASSES],
-    /// Bit j set: class j is lossless on this port.
-    pub lossless: u8,
+    /// The lossless classes on this port.
+    pub lossless: ClassSet,
 }
 
 /// Which memory headroom is taken from.
@@ -144,7 +144,7 @@ impl BufferLayout {
 
     /// Whether a class is lossless on a port.
     pub fn is_lossless(&self, port: PortId, class: Class) -> bool {
-        self.ports[port.index()].lossless & class.bit() != 0
+        self.ports[port.index()].lossless.contains(class)
     }
 }
 
@@ -186,7 +186,7 @@ mod tests {
         let port = PortLayout {
             private: [Bytes::new(private); CLASSES],
             headroom: [Bytes::new(headroom); CLASSES],
-            lossless: 0xff,
+            lossless: ClassSet::ALL,
         };
         vec![port; n]
     }

@@ -15,7 +15,7 @@ use crate::build_error::BuildError;
 pub fn buffer_layout(config: &SwitchConfig) -> Result<BufferLayout, BuildError> {
     let ports = (0..config.ports.len()).map(|port| {
         let phi = config.headroom(port).unwrap_or(Bytes::ZERO);
-        let lossless = |class: Class| config.classes.lossless & class.bit() != 0;
+        let lossless = |class: Class| config.classes.lossless.contains(class);
         PortLayout {
             private: [config.buffer.private; 8],
             headroom: Class::ALL.map(|class| if lossless(class) { phi } else { Bytes::ZERO }),

@@ -60,7 +60,8 @@ impl BuildError {
                     }
                     _ => "write a larger `threshold` in [buffer.static]".to_owned(),
                 };
-                let may_be_unsafe = config.ports[*port].flow_control.limit().is_some_and(|limit| limit.is_unsafe.is_some());
+                let may_be_unsafe =
+                    config.ports[*port].flow_control.limit().is_some_and(|limit| limit.is_unsafe.is_some());
                 let experiment = if may_be_unsafe { FOR_AN_EXPERIMENT } else { "" };
                 config.error_at(&flow_control(*port, key), self.to_string(), help + experiment)
             }

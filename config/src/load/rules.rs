@@ -67,19 +67,11 @@ fn auto_headroom_has_rates(doc: &Doc, config: &SwitchConfig) -> bool {
         all_known = false;
         let message = format!(
             "port \"{}\" has no `rate`, from which `headroom` \"auto\"{given} sizes the headroom of lossless classes {}",
-            port.name,
-            listed(config.classes.lossless)
+            port.name, config.classes.lossless
         );
         let help =
             "write rate = \"10Gbps\" in the port, headroom = \"60KB\" in [buffer], or lossless = [] in [classes]";
         doc.note(Problem::new(message, help).at(key, "").at("buffer.headroom", "by the rule"));
     }
     all_known
-}
-
-/// `3, 4` for bits 3 and 4.
-fn listed(classes: u8) -> String {
-    let numbers: Vec<String> =
-        (0..8).filter(|class| classes & 1 << class != 0).map(|class| class.to_string()).collect();
-    numbers.join(", ")
 }

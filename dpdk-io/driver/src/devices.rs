@@ -168,7 +168,8 @@ impl Devices {
             let key = key.replace(config.device.key(), "device_flow_control");
             return Err(switch.error_at(&key, danger, found.help()).into());
         }
-        if config.flow_control.tells() != Tells::Nothing && report.control_frames_sent == MacControlTransmit::DroppedByDevice
+        if config.flow_control.tells() != Tells::Nothing
+            && report.control_frames_sent == MacControlTransmit::DroppedByDevice
         {
             let message = format!(
                 "port {}: the {} driver drops every MAC control frame it is to send",

@@ -128,7 +128,7 @@ fn short_headroom(switch: &SwitchConfig, config: &PortConfig, rate: BitRate) -> 
     let Headroom::Fixed(given) = switch.buffer.headroom else { return None };
     let at_rate = PortConfig { rate: Some(rate), ..config.clone() };
     let rule = switch.headroom_by_rule(&at_rate).filter(|rule| given < *rule)?;
-    let is_lossless = switch.classes.lossless != 0 && config.flow_control.tells() != Tells::Nothing;
+    let is_lossless = !switch.classes.lossless.is_empty() && config.flow_control.tells() != Tells::Nothing;
     is_lossless.then(|| {
         format!(
             "headroom is {given}, less than the {rule} that the rule asks for at {rate}, and can't grow while the switch runs: \

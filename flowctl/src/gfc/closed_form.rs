@@ -1,13 +1,11 @@
 //! What the thresholds of GFC come to at a port, and how that is told: τ by its terms, bounds, and what messages take of the link.
 
 use weir_reader::{Key, Problem, TIME, Table};
-use weir_units::{
-    BitRate, Bytes, FCS_BYTES, FRAME_BYTES_MIN, LINK_OVERHEAD, Span, WIRE_OVERHEAD_BYTES, count,
-};
+use weir_units::{BitRate, Bytes, FCS_BYTES, FRAME_BYTES_MIN, LINK_OVERHEAD, Span, WIRE_OVERHEAD_BYTES, count};
 
 use super::{Mapping, ThresholdError};
 use crate::cbfc::Advertiser;
-use crate::{Description, ControlledPort, PortRules, Refusal, wire_bytes};
+use crate::{ControlledPort, Description, PortRules, Refusal, wire_bytes};
 
 /// τ, of all kinds of GFC.
 pub(crate) const TAU: Key =

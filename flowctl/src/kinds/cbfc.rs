@@ -10,8 +10,8 @@ use crate::gfc::closed_form::{limit_from, share, told};
 use crate::keys::{given_size, given_time};
 use crate::pfc::Gate;
 use crate::{
-    Arrived, Demand, Description, Downstream, FlowControl, FlowControlKind, Limit, Mechanism, MessageGenerator,
-    ControlledPort, Protocol, Refusal, Settings, Side, Tells, Upstream,
+    Arrived, ControlledPort, Demand, Description, Downstream, FlowControl, FlowControlKind, Limit, Mechanism,
+    MessageGenerator, Protocol, Refusal, Settings, Side, Tells, Upstream,
 };
 
 const BUFFER: Key = Key::without_default(

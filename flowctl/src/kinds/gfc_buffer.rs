@@ -18,7 +18,7 @@ use crate::gfc::{Pulse, StageTable, ThresholdError, buffer_based_b1_max};
 use crate::keys::{given_size, given_time};
 use crate::kinds::pfc::Pfc;
 use crate::{
-    Description, FlowControl, FlowControlKind, HEADROOM_VIOLATED, Limit, Mechanism, ControlledPort, PortRules, Quantum,
+    ControlledPort, Description, FlowControl, FlowControlKind, HEADROOM_VIOLATED, Limit, Mechanism, PortRules, Quantum,
     Refusal, Settings, Tells,
 };
 
@@ -26,7 +26,8 @@ pub use port::{GfcBuffer, GfcPulse};
 
 const B_1: Key = Key::without_default("b_1", "B_m - 2 C τ", "B_1, the length from which the sender has half the rate");
 const PEER: Key = Key::new("peer", "gfc", "what the other end understands");
-const PULSE_PERIOD: Key = Key::new("pulse_period", "100us", "P, the period of pauses toward a peer that only knows PFC");
+const PULSE_PERIOD: Key =
+    Key::new("pulse_period", "100us", "P, the period of pauses toward a peer that only knows PFC");
 
 /// The kind.
 pub(super) static KIND: GfcBufferKind = GfcBufferKind;
@@ -121,9 +122,7 @@ impl GfcBufferSettings {
         let bound = self.bound(port);
         let (b_m, highest) = (port.limit, bound.highest());
         let made = match self.b_1.or(highest) {
-            b_1 if self.unsafe_thresholds => {
-                StageTable::without_guarantee(b_m, b_1.unwrap_or(Bytes::ZERO), port.rate)
-            }
+            b_1 if self.unsafe_thresholds => StageTable::without_guarantee(b_m, b_1.unwrap_or(Bytes::ZERO), port.rate),
             Some(b_1) => StageTable::new(b_m, b_1, port.rate, port.in_cells(bound.delay.total())),
             None => Err(ThresholdError::Equation5 { highest }),
         };

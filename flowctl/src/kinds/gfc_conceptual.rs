@@ -14,7 +14,7 @@ use crate::gfc::{Mapping, Rates, ThresholdError, conceptual_b0_max, length};
 use crate::keys::{given_size, given_time};
 use crate::pfc::Gate;
 use crate::{
-    Demand, Description, Downstream, FlowControl, FlowControlKind, Limit, Mechanism, MessageGenerator, ControlledPort,
+    ControlledPort, Demand, Description, Downstream, FlowControl, FlowControlKind, Limit, Mechanism, MessageGenerator,
     PortRules, Protocol, Refusal, Settings, Side, Tells, Upstream,
 };
 

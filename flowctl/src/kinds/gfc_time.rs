@@ -16,7 +16,7 @@ use crate::keys::{given_size, given_time};
 use crate::kinds::cbfc::Credits;
 use crate::pfc::Gate;
 use crate::{
-    Arrived, Description, FlowControl, FlowControlKind, Limit, Mechanism, MessageGenerator, ControlledPort, PortRules,
+    Arrived, ControlledPort, Description, FlowControl, FlowControlKind, Limit, Mechanism, MessageGenerator, PortRules,
     Protocol, Refusal, Settings, Side, Tells, Upstream,
 };
 

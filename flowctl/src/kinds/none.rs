@@ -6,8 +6,8 @@ use weir_wire::mac_control::ControlFrame;
 
 use crate::pfc::Gate;
 use crate::{
-    FlowControl, FlowControlKind, Mechanism, MessageGenerator, ControlledPort, Protocol, Refusal, Settings, Side, Tells,
-    Upstream,
+    ControlledPort, FlowControl, FlowControlKind, Mechanism, MessageGenerator, Protocol, Refusal, Settings, Side,
+    Tells, Upstream,
 };
 
 /// No flow control: the kind, its settings, and what the port speaks.

@@ -6,8 +6,8 @@ use weir_wire::mac_control::ControlFrame;
 
 use crate::pfc::{Gate, Generator};
 use crate::{
-    FlowControl, FlowControlKind, Mechanism, MessageGenerator, ControlledPort, Protocol, Quantum, Refusal, Settings, Side,
-    Tells, Upstream,
+    ControlledPort, FlowControl, FlowControlKind, Mechanism, MessageGenerator, Protocol, Quantum, Refusal, Settings,
+    Side, Tells, Upstream,
 };
 
 /// The kind, which has no settings of a port: quanta and their refresh are the switch's, `[pfc]`.

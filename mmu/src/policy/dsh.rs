@@ -57,7 +57,7 @@ impl Dsh {
         Dsh {
             threshold: parameters.threshold,
             estimator: HeadroomEstimator::new(parameters.form.clone(), &links),
-            queues: layout.ports().iter().map(|port| u64::from(port.lossless.count_ones())).collect(),
+            queues: layout.ports().iter().map(|port| port.lossless.len() as u64).collect(),
             activity: PortWords::new(rates.len(), [NO_CLASS, 0, 0]),
             insurance: layout.headroom_from(),
             parameters,

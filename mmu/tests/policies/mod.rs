@@ -8,7 +8,7 @@ use weir_mmu::policy::{
     StaticThreshold,
 };
 use weir_mmu::{BufferLayout, Headroom, Mmu, Policy, PortLayout};
-use weir_units::{Alpha, BitRate, Bytes, CLASSES, Class, Span};
+use weir_units::{Alpha, BitRate, Bytes, CLASSES, Class, ClassSet, Span};
 
 /// All policies, and the forms of them that a configuration can choose.
 pub const POLICIES: [&str; 13] = [
@@ -37,7 +37,7 @@ pub struct Bounds {
     /// Φ of every lossless queue.
     pub headroom: Bytes,
     /// Lossless classes.
-    pub lossless: u8,
+    pub lossless: ClassSet,
     pub rate: BitRate,
 }
 
@@ -49,7 +49,7 @@ pub fn mmu(name: &str, bounds: &Bounds, xon_offset: Bytes, lossy_alpha: Alpha) -
 }
 
 pub fn layout(name: &str, bounds: &Bounds) -> BufferLayout {
-    let queues = u64::from(bounds.ports) * u64::from(bounds.lossless.count_ones());
+    let queues = u64::from(bounds.ports) * bounds.lossless.len() as u64;
     let all = bounds.headroom * queues;
     let headroom = match name {
         "oversubscribed" => Headroom::Pool((all * 80).divided_by(100)),
@@ -60,8 +60,7 @@ pub fn layout(name: &str, bounds: &Bounds) -> BufferLayout {
     };
     let port = PortLayout {
         private: [bounds.private; CLASSES],
-        headroom: Class::ALL
-            .map(|class| if bounds.lossless & class.bit() != 0 { bounds.headroom } else { Bytes::ZERO }),
+        headroom: Class::ALL.map(|class| if bounds.lossless.contains(class) { bounds.headroom } else { Bytes::ZERO }),
         lossless: bounds.lossless,
     };
     let layout = BufferLayout::new(bounds.size, vec![port; usize::from(bounds.ports)], headroom).expect("a partition");

@@ -421,7 +421,7 @@ mod tests {
         }
         let nic = &scenario.hosts[0].nic;
         assert_eq!(usize::from(dscp_map[usize::from(nic.ack_dscp.get())]), nic.ack_class.index());
-        assert_eq!(scenario.switches[0].classes.lossless, DATA_CLASS.bit());
+        assert_eq!(scenario.switches[0].classes.lossless, DATA_CLASS.alone());
     }
 
     #[test]

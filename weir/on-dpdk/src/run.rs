@@ -209,7 +209,8 @@ fn told(switch: &SwitchConfig, before: &Report, now: &Report) -> String {
     ];
     let mut text = String::new();
     for (name, speaks, count) in kinds {
-        let ports: Vec<usize> = switch.real_ports().filter(|port| speaks(switch.ports[*port].flow_control.tells())).collect();
+        let ports: Vec<usize> =
+            switch.real_ports().filter(|port| speaks(switch.ports[*port].flow_control.tells())).collect();
         let sum = |report: &Report, way: usize| ports.iter().map(|port| count(&report.ports[*port])[way]).sum::<u64>();
         if !ports.is_empty() {
             let [sent, received] = [0, 1].map(|way| sum(now, way) - sum(before, way));

@@ -4,8 +4,8 @@ mod flow_control;
 mod pauses;
 
 use weir_config::{PolicyConfig, SwitchConfig};
-use weir_flowctl::Tells;
 use weir_experiments::table::count;
+use weir_flowctl::Tells;
 use weir_mmu::{BufferLayout, Headroom};
 use weir_switch_core::flow_control::queue_limit;
 use weir_units::{BitRate, Bytes};
@@ -13,7 +13,7 @@ use weir_units::{BitRate, Bytes};
 /// A sentence for each doubtful thing of a configuration.
 pub fn warnings(switch: &SwitchConfig, layout: &BufferLayout) -> Vec<String> {
     let mut warnings = fast_queues(switch);
-    if switch.classes.lossless == 0 {
+    if switch.classes.lossless.is_empty() {
         return warnings;
     }
     warnings.extend(not_lossless(switch, layout));

@@ -6,9 +6,7 @@ use weir_wire::mac_control::{ControlFrame, PfcFrame};
 use crate::gfc::{Arrivals, Pulse, Rates, StageTable, stage};
 use crate::kinds::pfc::{ObeysPfc, Pfc};
 use crate::pfc::Gate;
-use crate::{
-    Arrived, Demand, Downstream, Mechanism, MessageGenerator, Protocol, Quantum, Side, Tells, Upstream,
-};
+use crate::{Arrived, Demand, Downstream, Mechanism, MessageGenerator, Protocol, Quantum, Side, Tells, Upstream};
 
 /// Buffer-based GFC at a port.
 #[derive(Clone, Debug, PartialEq, Eq)]

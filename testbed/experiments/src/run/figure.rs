@@ -9,7 +9,7 @@ use weir_results::plot::{Figure, Line, Mark, Panel};
 use weir_results::run_dir::{Series, read_series};
 use weir_scenario::PortPlace;
 use weir_switch_core::flow_control::{RATE_UNKNOWN, mechanism};
-use weir_units::{Class, Span};
+use weir_units::Span;
 
 use super::Ended;
 use super::outcome::RUNS_SIDE_BY_SIDE;
@@ -79,7 +79,7 @@ fn columns(run: &Ended, kind: &str) -> impl Iterator<Item = (String, String)> {
     let scenario = &run.scenario;
     scenario.draw.iter().flat_map(move |place| {
         let port = scenario.port_name(*place);
-        let lossless = Class::in_mask(scenario.switches[place.switch].classes.lossless).collect::<Vec<_>>();
+        let lossless = scenario.switches[place.switch].classes.lossless.iter().collect::<Vec<_>>();
         let one = lossless.len() == 1;
         lossless.into_iter().map(move |class| {
             let name = if one { port.clone() } else { format!("{port}, class {}", class.index()) };

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufWriter};
 
-use weir_flowctl::Tells;
+use weir_flowctl::{Gauge, Tells};
 use weir_scenario::{Behind, PortPlace, Scenario};
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
@@ -112,6 +112,7 @@ impl<'a> Recorder<'a> {
         let columns = SeriesColumns {
             flows: scenario.flows.iter().map(|flow| flow.name.clone()).collect(),
             queues: ports.queues().iter().map(|queue| (ports.at(queue.place).name.clone(), queue.class)).collect(),
+            gauges: ports.queues().iter().map(|queue| gauges_of(scenario, queue)).collect(),
             pools: scenario.pool_names(),
         };
         let edges: BTreeSet<Time> = scenario.windows.iter().flat_map(|window| [window.from, window.to]).collect();
@@ -164,7 +165,7 @@ impl<'a> Recorder<'a> {
         let number = self.ports.number(place);
         let config = &self.scenario.switches[place.switch].ports[place.port];
         let is_staged = config.flow_control.tells() == Tells::Stages;
-        for class in Class::in_mask(frame.enabled) {
+        for class in frame.enabled.iter() {
             let time = frame.times[class.index()];
             let before = std::mem::replace(&mut self.told[by as usize][number][class.index()], time);
             let kind = match (by, time, before) {
@@ -189,7 +190,7 @@ impl<'a> Recorder<'a> {
     /// The classes of a frame that tells pauses for which it says other than the one before.
     pub fn changes(&self, by: Teller, place: PortPlace, frame: &PfcFrame) -> impl Iterator<Item = Class> {
         let (told, frame) = (self.told[by as usize][self.ports.number(place)], *frame);
-        Class::in_mask(frame.enabled).filter(move |class| (told[class.index()] > 0) != (frame.times[class.index()] > 0))
+        frame.enabled.iter().filter(move |class| (told[class.index()] > 0) != (frame.times[class.index()] > 0))
     }
 
     /// A message was completed.
@@ -329,5 +330,10 @@ fn queue_sample(port: &PortReport, class: Class, peer_rate: Option<BitRate>, lin
         peer_rate,
         victim: is_victim(port),
         headroom_estimate: ingress.observation.headroom_estimate,
+        gauges: class.gauges,
     }
+}
+
+fn gauges_of(scenario: &Scenario, queue: &Queue) -> &'static [Gauge] {
+    scenario.switches[queue.place.switch].ports[queue.place.port].flow_control.gauges()
 }

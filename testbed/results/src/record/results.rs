@@ -11,7 +11,7 @@ use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::flow_control::{RATE_UNKNOWN, controlled_port, mechanism};
 use weir_switch_core::report::{ClassReport, PortReport};
-use weir_units::{BitRate, Bytes, CLASSES, Class, Span, Time};
+use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, Span, Time};
 use weir_wire::mac_control::FRAME_BYTES;
 
 use super::recorder::{Edge, Record};
@@ -257,7 +257,7 @@ pub fn lost_lossless(scenario: &Scenario, reports: &[Report], outages: bool) -> 
 fn overflow(scenario: &Scenario, nics: &[NicWords], lossless: bool) -> impl Iterator<Item = (usize, u64)> {
     scenario.hosts.iter().zip(nics).enumerate().map(move |(host, (plan, nic))| {
         let classes = Class::ALL.into_iter().zip(&nic.classes);
-        let asked = classes.filter(|(class, _)| (plan.nic.lossless & class.bit() != 0) == lossless);
+        let asked = classes.filter(|(class, _)| plan.nic.lossless.contains(*class) == lossless);
         (host, asked.map(|(_, class)| class.receive_overflow).sum())
     })
 }
@@ -286,7 +286,7 @@ fn slow_hosts(scenario: &Scenario, nics: &[NicWords]) -> Vec<HostSummary> {
         let seen = classes.filter(|(_, class)| class.receive_buffer_max > Bytes::ZERO || class.receive_overflow > 0);
         let class = |(number, class): (Class, &ClassStats)| HostClassSummary {
             class: number.index() as u8,
-            lossless: plan.nic.lossless & number.bit() != 0,
+            lossless: plan.nic.lossless.contains(number),
             pauses_sent: class.pauses_sent,
             receive_buffer_max_bytes: class.receive_buffer_max.get(),
             receive_overflow: class.receive_overflow,
@@ -308,7 +308,7 @@ fn by_reason(scenario: &Scenario, reports: &[Report], lossless: bool, outages: b
     let mut sums = BTreeMap::new();
     for (config, report) in scenario.switches.iter().zip(reports) {
         let classes = report.ports.iter().flat_map(|port| Class::ALL.into_iter().zip(&port.classes));
-        for (_, counters) in classes.filter(|(class, _)| (config.classes.lossless & class.bit() != 0) == lossless) {
+        for (_, counters) in classes.filter(|(class, _)| config.classes.lossless.contains(*class) == lossless) {
             for reason in DropReason::ALL {
                 let is_asked_for = outages && reason == DropReason::PortDown;
                 let frames = counters.dropped(reason);
@@ -330,7 +330,7 @@ fn class_summaries(
     port: &PortReport,
     paused_there: &[Span; CLASSES],
     watched: &[(Class, &Watched)],
-    lossless: u8,
+    lossless: ClassSet,
 ) -> Vec<ClassSummary> {
     let has_traffic = |class: &ClassReport| {
         class.rx_frames + class.tx_frames + class.xoff_tx > 0 || drops(class).values().any(|frames| *frames > 0)
@@ -341,7 +341,7 @@ fn class_summaries(
             let watched = watched.iter().find(|(class, _)| *class == number).map(|(_, watched)| *watched);
             ClassSummary {
                 class: number.index() as u8,
-                lossless: lossless & number.bit() != 0,
+                lossless: lossless.contains(number),
                 pauses_sent: class.pauses_tx,
                 xoff_frames_sent: class.xoff_tx,
                 xon_frames_sent: class.xon_tx,

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use weir_flowctl::{Gauge, GaugeValues};
 use weir_units::{BitRate, Bytes, Class, Span, Time};
 
 use super::{csv_error, micros};
@@ -23,6 +24,7 @@ use super::{csv_error, micros};
 /// | `PORT.CLASS.peer_rate_bps` | GFC: the rate that the peer there has been set, bits a second; empty under other flow controls |
 /// | `PORT.CLASS.victim` | SPFC: 1 while the port is in the victim state, else 0; empty under other policies |
 /// | `PORT.CLASS.headroom_estimate_bytes` | DSH: φ̂; adaptive headroom: Φ as measured; empty under other policies |
+/// | `PORT.CLASS.GAUGE` | what the port's flow control shows under that name; no column under one that has no such gauge |
 /// | `POOL.used_bytes` | of the shared segment |
 /// | `POOL.capacity_bytes` | the shared segment |
 ///
@@ -35,6 +37,8 @@ pub struct SeriesWriter<W: Write> {
     /// Received by the row before.
     received: Vec<Bytes>,
     pools: usize,
+    /// How many gauges the flow control of each queue has.
+    gauges: Vec<usize>,
     row: csv::StringRecord,
 }
 
@@ -45,6 +49,8 @@ pub struct SeriesColumns {
     pub flows: Vec<String>,
     /// Ports' names and classes.
     pub queues: Vec<(String, Class)>,
+    /// Of each queue, the gauges of its port's flow control.
+    pub gauges: Vec<&'static [Gauge]>,
     /// Names of the switches' shared segments.
     pub pools: Vec<String>,
 }
@@ -81,6 +87,8 @@ pub struct QueueSample {
     pub victim: Option<bool>,
     /// The headroom that the queue is reckoned to need, if the policy reckons.
     pub headroom_estimate: Option<Bytes>,
+    /// What the gauges of the port's flow control show.
+    pub gauges: GaugeValues,
 }
 
 /// The shared segment at an instant.
@@ -103,6 +111,7 @@ impl<W: Write> SeriesWriter<W> {
             flows: vec![FlowSample::default(); columns.flows.len()],
             received: vec![Bytes::ZERO; columns.queues.len()],
             pools: columns.pools.len(),
+            gauges: columns.gauges.iter().map(|gauges| gauges.len()).collect(),
             row: csv::StringRecord::new(),
         })
     }
@@ -127,7 +136,7 @@ impl<W: Write> SeriesWriter<W> {
             self.row.push_field(&rate(now.sent, before.sent, span));
             self.row.push_field(&rate(now.received, before.received, span));
         }
-        for (queue, before) in queues.iter().zip(&mut self.received) {
+        for ((queue, before), gauges) in queues.iter().zip(&mut self.received).zip(&self.gauges) {
             self.row.push_field(&rate(queue.received, *before, span));
             *before = queue.received;
             self.row.push_field(&queue.ingress.get().to_string());
@@ -139,6 +148,9 @@ impl<W: Write> SeriesWriter<W> {
             self.row.push_field(&queue.peer_rate.map_or_else(String::new, |rate| rate.as_bps().to_string()));
             self.row.push_field(queue.victim.map_or("", |victim| if victim { "1" } else { "0" }));
             self.row.push_field(&or_empty(queue.headroom_estimate));
+            for value in &queue.gauges[..*gauges] {
+                self.row.push_field(&value.map_or_else(String::new, |value| value.to_string()));
+            }
         }
         for pool in pools {
             self.row.push_field(&pool.used.get().to_string());
@@ -191,7 +203,7 @@ impl Series {
 
 fn header(columns: &SeriesColumns) -> Vec<String> {
     let flows = columns.flows.iter().flat_map(|flow| ["sent_bps", "received_bps"].map(|what| format!("{flow}.{what}")));
-    let queues = columns.queues.iter().flat_map(|(port, class)| {
+    let queues = columns.queues.iter().zip(&columns.gauges).flat_map(|((port, class), gauges)| {
         let of_queue = [
             "rx_bps",
             "ingress_bytes",
@@ -204,7 +216,8 @@ fn header(columns: &SeriesColumns) -> Vec<String> {
             "victim",
             "headroom_estimate_bytes",
         ];
-        of_queue.map(|what| format!("{port}.{}.{what}", class.index()))
+        let gauges = gauges.iter().map(|gauge| gauge.name);
+        of_queue.into_iter().chain(gauges).map(|what| format!("{port}.{}.{what}", class.index())).collect::<Vec<_>>()
     });
     let pools =
         columns.pools.iter().flat_map(|pool| ["used_bytes", "capacity_bytes"].map(|what| format!("{pool}.{what}")));
@@ -229,6 +242,7 @@ mod tests {
         let columns = SeriesColumns {
             flows: vec!["F1".into()],
             queues: vec![("p0".into(), Class::new(3))],
+            gauges: vec![&[Gauge { name: "stops", about: "a test's" }]],
             pools: vec!["pool".into()],
         };
         let mut text = Vec::new();
@@ -247,6 +261,7 @@ mod tests {
             peer_rate: Some(BitRate::gbps(5)),
             victim: Some(true),
             headroom_estimate: Some(Bytes::new(60)),
+            gauges: [Some(11), None, None, None],
             ..queue
         };
         series.write(Time::from_picos(2_000_001), &[flow], &[queue], &pool).unwrap();
@@ -256,14 +271,14 @@ mod tests {
         assert_eq!(
             lines[0],
             "t_us,F1.sent_bps,F1.received_bps,p0.3.rx_bps,p0.3.ingress_bytes,p0.3.headroom_bytes,p0.3.threshold_bytes,\
-             p0.3.egress_bytes,p0.3.paused,p0.3.paused_us,p0.3.peer_rate_bps,p0.3.victim,p0.3.headroom_estimate_bytes,pool.used_bytes,pool.capacity_bytes"
+             p0.3.egress_bytes,p0.3.paused,p0.3.paused_us,p0.3.peer_rate_bps,p0.3.victim,p0.3.headroom_estimate_bytes,p0.3.stops,pool.used_bytes,pool.capacity_bytes"
         );
-        assert_eq!(lines[1], "1.000001,9999990000,0,0,5,1,,0,0,0.000000,,,,7,1000000");
+        assert_eq!(lines[1], "1.000001,9999990000,0,0,5,1,,0,0,0.000000,,,,,7,1000000");
         let series = Series::read(text.as_bytes()).unwrap();
         let rx: Vec<_> = series.column("p0.3.rx_bps").unwrap().collect();
         assert_eq!(rx, [(1.000_001, 0.0), (2.000_001, 1e9)]);
         assert!(series.column("p0.3.victim").unwrap().next().unwrap().1.is_nan());
         assert!(series.column("p1.3.rx_bps").is_none());
-        assert_eq!(lines[2], "2.000001,0,100000000000,1000000000,5,1,9,4,1,1.500000,5000000000,1,60,7,1000000");
+        assert_eq!(lines[2], "2.000001,0,100000000000,1000000000,5,1,9,4,1,1.500000,5000000000,1,60,11,7,1000000");
     }
 }

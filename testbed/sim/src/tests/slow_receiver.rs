@@ -1,5 +1,7 @@
 //! A host that takes data in more slowly than its line brings it.
 
+use weir_flowctl::Mechanism;
+use weir_flowctl::kinds::Pfc;
 use weir_nic::host::{FlowConfig, ReceiveLimit, Transport};
 use weir_nic::tcp::{Control, CubicConfig, TcpConfig};
 use weir_scenario::Scenario;

@@ -1,7 +1,7 @@
 //! The summary as tables.
 
-use weir_flowctl::Tells;
 use weir_experiments::table::{Table, count};
+use weir_flowctl::Tells;
 use weir_units::BitRate;
 
 use super::{PortSummary, RunSummary, SwitchSummary};

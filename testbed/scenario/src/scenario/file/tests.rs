@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use weir_config::{Device, PciDevice, PolicyConfig};
 use weir_flowctl::kinds::{Cbfc, GfcBuffer, GfcTime, Pfc};
 use weir_nic::host::{CongestionControl, FrameSizes, Host, HostError, Repeat};
-use weir_units::{BitRate, Bytes, Class, MacAddr, Span, Time};
+use weir_units::{BitRate, Bytes, Class, ClassSet, MacAddr, Span, Time};
 use weir_wire::rocev2::Dscp;
 
 use super::*;
@@ -108,7 +108,10 @@ fn hosts_speak_what_their_port_speaks() {
     assert!(hosts[2].flow_control.downcast::<GfcBuffer>().is_some());
     assert!(hosts[3].flow_control.downcast::<GfcTime>().is_some());
     let host = &hosts[0];
-    assert_eq!((host.lossless, host.class_of_dscp[26], host.ack_class), (1 << 3, 3, Class::new(6)));
+    assert_eq!(
+        (host.lossless, host.class_of_dscp[26], host.ack_class),
+        (ClassSet::from_bits(1 << 3), 3, Class::new(6))
+    );
     let pulsed =
         pair("[switch.port.flow_control]\nkind = \"gfc-buffer\"\npeer = \"pfc\"\nb_m = \"900KB\"\ntau = \"5us\"\n");
     let nic = &pulsed[0].scenario.hosts[0].nic;
