@@ -151,7 +151,7 @@ impl<P> EgressQueues<P> {
 
 #[cfg(test)]
 mod tests {
-    use weir_arbitration::{Arbitration, RoundRobin};
+    use weir_arbitration::{Arbitrate, Arbitration, RoundRobin};
     use weir_mmu::Arrival;
     use weir_units::Class;
 
@@ -211,6 +211,34 @@ mod tests {
         order[..400].iter().for_each(|from| first[usize::from(*from)] += 1);
         assert!([0, 1, 3].iter().all(|from| (70..200).contains(&first[*from])), "{first:?}");
         assert!(order[..400].chunks(4).all(|burst| burst.iter().all(|from| *from == burst[0])));
+    }
+
+    /// Serves the highest port that waits.
+    #[derive(Clone, Copy, Debug)]
+    struct Highest;
+
+    impl Arbitrate for Highest {
+        fn kind(&self) -> &'static str {
+            "highest"
+        }
+
+        fn arbiter(&self) -> Option<Box<dyn Arbiter>> {
+            Some(Box::new(Highest))
+        }
+    }
+
+    impl Arbiter for Highest {
+        fn start(&mut self, _port: PortId) {}
+
+        fn pass(&mut self, served: Served, _below: &mut dyn FnMut(u32) -> u32) -> PortId {
+            assert_eq!(served.frame_bytes, 60);
+            served.waiting.iter().last().unwrap()
+        }
+    }
+
+    #[test]
+    fn an_arbiter_of_someone_elses_chooses() {
+        assert_eq!(order(Arbitration::new(Highest), 2), [0, 3, 3, 1, 1, 0]);
     }
 
     #[test]
