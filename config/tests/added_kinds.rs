@@ -123,5 +123,6 @@ fn added_kinds_are_chosen_by_name_and_own_their_keys() {
         let told = read(flow_control, queue).expect_err(wrong);
         assert!(told.contains(wrong), "{told}");
     }
-    assert_eq!(FLOW_CONTROLS.add(&Added).unwrap_err().to_string(), "there are two kinds of flow control named \"added\"");
+    let late = FLOW_CONTROLS.add(&Added).unwrap_err();
+    assert_eq!(late.to_string(), "the flow control \"added\" comes too late: add it before the first file is read");
 }

@@ -21,7 +21,6 @@ use weir_units::{BitRate, Bytes, FRAME_BYTES_MIN, PortId, Span, WIRE_OVERHEAD_BY
 
 use crate::below_rate::{Lateness, below_rate};
 use crate::losses::LossSummary;
-use crate::peers::overrun;
 
 /// A finished run. Sizes are in bytes without FCS where frames are counted, as charged where buffers are.
 #[derive(Serialize)]
