@@ -99,7 +99,8 @@ fn read(flow_control: &str, queue: &str) -> Result<SwitchConfig, String> {
 fn added_kinds_are_chosen_by_name_and_own_their_keys() {
     assert_eq!(FLOW_CONTROLS.add(&Added), Ok(()));
     assert_eq!(ARBITRATIONS.add(&Strides), Ok(()));
-    let config = read("{ kind = \"added\", hold = \"9us\" }", "arbitration = \"strides\"\narbitration_stride = 5").unwrap();
+    let config =
+        read("{ kind = \"added\", hold = \"9us\" }", "arbitration = \"strides\"\narbitration_stride = 5").unwrap();
     assert_eq!(config.ports[0].flow_control.downcast(), Some(&Held(Span::from_micros(9))));
     assert_eq!(format!("{:?}", config.classes.queues[3].arbitration), "Arbitration(Stride(5))");
     let by_default = read("\"added\"", "arbitration = \"strides\"").unwrap();
@@ -108,12 +109,28 @@ fn added_kinds_are_chosen_by_name_and_own_their_keys() {
 
     for (flow_control, queue, wrong) in [
         ("{ kind = \"added\", hold = \"9s\" }", "", "lab.toml:10: `hold`: 9s is out of range"),
-        ("{ kind = \"added\", hodl = \"9us\" }", "", "lab.toml:10: unknown key `hodl` in [ports.flow_control]; write `hold`"),
+        (
+            "{ kind = \"added\", hodl = \"9us\" }",
+            "",
+            "lab.toml:10: unknown key `hodl` in [ports.flow_control]; write `hold`",
+        ),
         ("{ kind = \"pfc\", hold = \"9us\" }", "", "`kind` \"pfc\" has no `hold`; \"added\" has it; take `hold` out"),
-        ("{ kind = \"added\", b_m = \"9KB\" }", "", "`kind` \"added\" has no `b_m`; \"gfc-buffer\", \"gfc-conceptual\""),
+        (
+            "{ kind = \"added\", b_m = \"9KB\" }",
+            "",
+            "`kind` \"added\" has no `b_m`; \"gfc-buffer\", \"gfc-conceptual\"",
+        ),
         ("\"adde\"", "", "\"cbfc\", \"added\"; write flow_control = \"added\""),
-        ("\"pfc\"", "arbitration = \"strides\"\narbitration_stride = 10", "lab.toml:6: `arbitration_stride`: 10 is out of range"),
-        ("\"pfc\"", "arbitration_stride = 3", "`arbitration_stride` is for ingress ports that take turns, and here they don't"),
+        (
+            "\"pfc\"",
+            "arbitration = \"strides\"\narbitration_stride = 10",
+            "lab.toml:6: `arbitration_stride`: 10 is out of range",
+        ),
+        (
+            "\"pfc\"",
+            "arbitration_stride = 3",
+            "`arbitration_stride` is for ingress ports that take turns, and here they don't",
+        ),
         (
             "\"pfc\"",
             "arbitration = \"random\"\narbitration_stride = 3",
