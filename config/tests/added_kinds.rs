@@ -81,6 +81,7 @@ impl Arbitrate for Stride {
     }
 
     fn arbiter(&self) -> Option<Box<dyn Arbiter>> {
+        assert!((1..=9).contains(&self.0));
         None
     }
 }
@@ -103,6 +104,7 @@ fn added_kinds_are_chosen_by_name_and_own_their_keys() {
         read("{ kind = \"added\", hold = \"9us\" }", "arbitration = \"strides\"\narbitration_stride = 5").unwrap();
     assert_eq!(config.ports[0].flow_control.downcast(), Some(&Held(Span::from_micros(9))));
     assert_eq!(format!("{:?}", config.classes.queues[3].arbitration), "Arbitration(Stride(5))");
+    assert!(config.classes.queues[3].arbitration.arbiter().is_none());
     let by_default = read("\"added\"", "arbitration = \"strides\"").unwrap();
     assert_eq!(by_default.ports[0].flow_control.downcast(), Some(&Held(Span::from_micros(20))));
     assert_eq!(by_default.classes.queues[3].arbitration.kind(), "strides");
