@@ -1,4 +1,5 @@
-//! Kinds that a program adds to Weir's: files choose them by name, and their keys are held to what they say.
+//! Kinds that a program adds to Weir's: files choose them by name, and their keys are held to what they say. A process of its own, as
+//! the first file that is read closes the registries.
 
 use std::fmt::Debug;
 

@@ -108,6 +108,8 @@ pub fn main(real_frames: Source) -> ExitCode {
         .with_env_filter(filter)
         .with_target(false)
         .with_ansi(color)
+        // A closed stderr ends no switch.
+        .log_internal_errors(false)
         .with_writer(std::io::stderr)
         .init();
     let result = match arguments.command {

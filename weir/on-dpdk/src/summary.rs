@@ -4,7 +4,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-pub use tables::print_summary;
+pub use tables::summary_text;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -253,6 +253,11 @@ impl RunSummary {
             lcores,
             mbufs_missing: stopped.mbufs_missing,
         }
+    }
+
+    /// Whether devices may have lost lossless frames.
+    pub fn devices_lost_lossless(&self) -> bool {
+        self.switches.iter().flat_map(|switch| &switch.ports).any(|port| port.device_losses.fault().is_some())
     }
 
     /// What makes the run a failure, if anything does.

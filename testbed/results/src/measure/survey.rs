@@ -9,7 +9,7 @@ use weir_units::{Bytes, Class, ClassSet, Time};
 use crate::ports::Ports;
 
 /// Takes in samples.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Surveyor {
     /// The lossless classes of each switch.
     lossless: Vec<ClassSet>,

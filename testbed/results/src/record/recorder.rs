@@ -1,8 +1,7 @@
 //! The notebook of a run: samples, events and completion times, as they come.
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{self, BufWriter};
+use std::io;
 
 use weir_flowctl::{Gauge, Tells};
 use weir_scenario::{Behind, PortPlace, Scenario};
@@ -19,19 +18,17 @@ use crate::deadlock::{Deadlock, Detector, SwitchState};
 use crate::measure::{Survey, Surveyor};
 use crate::ports::{Ports, Queue};
 use crate::run_dir::{
-    EventKind, EventWriter, FctRow, FctWriter, FlowSample, PoolSample, QueueSample, RunDir, RunDirError, SeriesColumns,
-    SeriesWriter,
+    EventKind, EventWriter, FctRow, FctWriter, FlowSample, PoolSample, QueueSample, RunDir, RunDirError, RunFile,
+    SeriesColumns, SeriesWriter,
 };
-
-type Out = BufWriter<File>;
 
 /// Writes the files of a run while it runs.
 pub struct Recorder<'a> {
     scenario: &'a Scenario,
     ports: Ports,
-    series: SeriesWriter<Out>,
-    events: EventWriter<Out>,
-    fcts: FctWriter<Out>,
+    series: SeriesWriter<RunFile>,
+    events: EventWriter<RunFile>,
+    fcts: FctWriter<RunFile>,
     /// By teller, of each port, what was last told of each class, a time or a stage.
     told: [Vec<[u16; CLASSES]>; 2],
     /// The highest stage of GFC that each port told of each class.
@@ -203,6 +200,18 @@ impl<'a> Recorder<'a> {
         self.events.write(at, "", None, EventKind::Mark(text))
     }
 
+    /// Something else happened: at a port, or at none of a run.
+    pub fn note(
+        &mut self,
+        at: Time,
+        place: Option<PortPlace>,
+        class: Option<Class>,
+        kind: EventKind<'_>,
+    ) -> io::Result<()> {
+        let port = place.map_or("", |place| self.ports.at(place).name.as_str());
+        self.events.write(at, port, class, kind)
+    }
+
     /// Takes a sample: the switches' reports as of `at`, what flows have counted, and the rates that hosts have been set.
     pub fn sample(
         &mut self,
@@ -297,11 +306,29 @@ impl<'a> Recorder<'a> {
         self.detector.deadlock().is_some_and(Deadlock::persists)
     }
 
+    /// Writes out what is buffered.
+    pub fn flush(&mut self) -> io::Result<()> {
+        // Each is tried, whatever became of the others.
+        self.series.flush().and(self.events.flush()).and(self.fcts.flush())
+    }
+
+    /// What the samples so far have left.
+    pub fn so_far(&self) -> Record {
+        Record {
+            deadlock: self.detector.deadlock().cloned(),
+            survey: self.surveyor.clone().finish(&self.ports),
+            ports: self.ports.clone(),
+            flows: self.flows.clone(),
+            edges: self.edges.clone(),
+            watched: self.watched.clone(),
+            messages: self.messages.clone(),
+            stages: self.stages.clone(),
+        }
+    }
+
     /// Ends the files, and returns what is left of the samples.
-    pub fn finish(self) -> io::Result<Record> {
-        self.series.finish()?;
-        self.events.finish()?;
-        self.fcts.finish()?;
+    pub fn finish(mut self) -> io::Result<Record> {
+        self.flush()?;
         Ok(Record {
             deadlock: self.detector.deadlock().cloned(),
             survey: self.surveyor.finish(&self.ports),

@@ -92,12 +92,15 @@ pub fn summary(scenario: &Scenario, ended: Ended<'_>, record: Record) -> Summary
             ..FlowSummary::new(&plan.name, sent, arrived, ended.duration)
         },
     );
-    let ports = all.linked().map(|(of_port, behind)| {
+    let ports = all.linked().map(|of_port| {
         let place = of_port.place;
         let port = &reports[place.switch].ports[place.port];
-        let paused_there: [Span; CLASSES] = match behind {
-            Behind::Host(host) => ended.nics[host].classes.map(|class| class.paused_for),
-            Behind::Port(peer) => reports[peer.switch].ports[peer.port].classes.map(|class| class.paused_rx),
+        let paused_there: [Option<Span>; CLASSES] = match of_port.behind {
+            Some(Behind::Host(host)) => ended.nics[host].classes.map(|class| Some(class.paused_for)),
+            Some(Behind::Port(peer)) => {
+                reports[peer.switch].ports[peer.port].classes.map(|class| Some(class.paused_rx))
+            }
+            None => [None; CLASSES],
         };
         let watched = all.queues_of(place).map(|n| (all.queues()[n].class, &record.watched[n]));
         let config = &scenario.switches[place.switch];
@@ -112,7 +115,7 @@ pub fn summary(scenario: &Scenario, ended: Ended<'_>, record: Record) -> Summary
         }
         PortSummary {
             name: of_port.name.clone(),
-            host: scenario.name_behind(behind),
+            host: of_port.behind.map_or_else(String::new, |behind| scenario.name_behind(behind)),
             flow_control: config.ports[place.port].flow_control.name().to_owned(),
             feedback_ns: feedback_configured(scenario, place).map(Span::as_nanos),
             messages: MessageSummary {
@@ -157,6 +160,7 @@ pub fn summary(scenario: &Scenario, ended: Ended<'_>, record: Record) -> Summary
         duration_ns: ended.duration.as_nanos(),
         wall_ms: None,
         late_ns: 0,
+        poll_gap_max_ns: None,
         lossless: ended.lossless,
         deadlock: record.deadlock.as_ref().map(|deadlock| DeadlockSummary {
             cycle: deadlock.cycle_in(scenario),
@@ -328,7 +332,7 @@ fn pool(capacity: Bytes, used_max: Bytes) -> PoolSummary {
 /// The classes of a port that saw anything.
 fn class_summaries(
     port: &PortReport,
-    paused_there: &[Span; CLASSES],
+    paused_there: &[Option<Span>; CLASSES],
     watched: &[(Class, &Watched)],
     lossless: ClassSet,
 ) -> Vec<ClassSummary> {
@@ -346,7 +350,7 @@ fn class_summaries(
                 xoff_frames_sent: class.xoff_tx,
                 xon_frames_sent: class.xon_tx,
                 paused_ns: class.paused_tx.as_nanos(),
-                host_paused_ns: paused_there[number.index()].as_nanos(),
+                host_paused_ns: paused_there[number.index()].map(Span::as_nanos),
                 ingress_max_bytes: class.ingress.held_max.get(),
                 shared_max_bytes: class.ingress.shared_max.get(),
                 headroom_max_bytes: class.ingress.headroom_max.get(),
@@ -375,9 +379,10 @@ fn window(scenario: &Scenario, plan: &WindowPlan, record: &Record) -> Option<Win
     let received: Vec<Bytes> = from.flows.iter().zip(&to.flows).map(|(from, to)| to.received - from.received).collect();
     let flows = scenario.flows.iter().zip(&received).map(|(flow, bytes)| FlowWindow::new(&flow.name, *bytes, span));
     // What a large fabric's series does not show was not measured in between.
-    let measured = all.linked().filter(|(port, _)| !all.is_large() || !all.queues_of(port.place).is_empty());
-    let ports = measured.map(|(port, behind)| {
-        let of_host = scenario.flows.iter().zip(&received).filter(|(flow, _)| behind == Behind::Host(flow.from));
+    let measured = all.linked().filter(|port| !all.is_large() || !all.queues_of(port.place).is_empty());
+    let ports = measured.map(|port| {
+        let of_host =
+            scenario.flows.iter().zip(&received).filter(|(flow, _)| port.behind == Some(Behind::Host(flow.from)));
         let throughput_bps = throughput(of_host.map(|(_, bytes)| *bytes).sum(), span);
         PortWindow { throughput_bps, ..port_window(scenario, all, port.place, [from, to]) }
     });

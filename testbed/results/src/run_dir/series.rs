@@ -105,6 +105,7 @@ impl<W: Write> SeriesWriter<W> {
     pub fn new(writer: W, start: Time, columns: &SeriesColumns) -> io::Result<SeriesWriter<W>> {
         let mut csv = csv::Writer::from_writer(writer);
         csv.write_record(header(columns)).map_err(csv_error)?;
+        csv.flush()?;
         Ok(SeriesWriter {
             csv,
             last: start,
@@ -163,6 +164,11 @@ impl<W: Write> SeriesWriter<W> {
     }
 
     /// Writes out what is buffered.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.csv.flush()
+    }
+
+    /// Ends the file: writes out what is buffered.
     pub fn finish(mut self) -> io::Result<()> {
         self.csv.flush()
     }
