@@ -170,7 +170,7 @@ impl Switch {
             let state = shared.port(*id);
             let generator = MessageGenerator::new(&state.mechanism, state.rate(), config.classes.lossless);
             let shaper = Shaper::new(state.rate.shaped_to(), slack);
-            let rates = config.classes.queues.map(|queue| queue.rate);
+            let rates = config.classes.queues.each_ref().map(|queue| queue.rate);
             let limits = ClassLimits::new(state.rate(), slack, rates, &state.regulator);
             let watched = config.pfc_watchdog.as_ref().filter(|_| state.storms().is_some());
             let watchdogs = PortWatchdogs::new(watched, config.classes.lossless);
@@ -180,7 +180,7 @@ impl Switch {
         });
         let out_ports = out_ports.collect();
         let marker = |ecn: EcnConfig| EcnMarker::new(ecn.kmin, ecn.kmax, ecn.pmax_ppm);
-        let markers = config.classes.queues.map(|queue| queue.ecn.map(marker));
+        let markers = config.classes.queues.each_ref().map(|queue| queue.ecn.map(marker));
         let seed = Random::seed_of(&config.name, surroundings.seed, u64::from(ports[0].0));
         let places = (self.packets_max() + 1, places);
         let queues = EgressQueues::new(shared.ports().len(), places, &config.classes.queues, seed);

@@ -1,6 +1,7 @@
 //! The command `weir`, as a library: a program's `main` says where real frames are, and calls [`main`].
 //!
-//! A program with kinds of its own, such as a buffer policy, adds them with [`Extensions`], and is the command `weir` besides.
+//! A program with kinds of its own, such as a buffer policy or a flow control, adds them with [`Extensions`], and is the command
+//! `weir` besides.
 
 #![forbid(unsafe_code)]
 

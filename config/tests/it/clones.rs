@@ -1,6 +1,6 @@
 //! Ports that are copies of another port's ingress.
 
-use weir_config::{Device, FlowControl, SwitchConfig, check_together, parse};
+use weir_config::{Device, SwitchConfig, check_together, parse};
 use weir_units::{BitRate, Bytes, Span};
 
 /// Clones before and after their port, which has nothing as by default.
@@ -47,7 +47,7 @@ fn a_clone_has_what_its_port_has() {
         let port = &config.ports[clone];
         assert_eq!(port.device, Device::CloneOf("real".into()));
         assert_eq!((port.rate, port.delay), (Some(BitRate::gbps(40)), Span::from_nanos(1_500)));
-        assert_eq!((port.flow_control, port.priority, port.mac), (FlowControl::Pause, priority, None));
+        assert_eq!((port.flow_control.kind(), port.priority, port.mac), ("pause", priority, None));
         assert_eq!(port.clone_of(), Some("real"));
     }
     assert_eq!(config.ports[1].clone_of(), None);

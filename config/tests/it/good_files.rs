@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use weir_config::{
-    CatchUp, Device, DeviceFlowControl, EcnConfig, FlowControl, Headroom, Idle, Layout, PciDevice, SocketAccess, Trust,
-    VhostUser, known_keys, load, parse,
+    CatchUp, Device, DeviceFlowControl, EcnConfig, Headroom, Idle, Layout, PciDevice, SocketAccess, Trust, VhostUser,
+    known_keys, load, parse,
 };
 use weir_mmu::policy::{DtSettings, StaticSettings};
 use weir_units::{Alpha, BitRate, Bytes, ClassSet, MacAddr, Span};
@@ -109,7 +109,7 @@ fn defaults_are_those_of_the_reference() {
     assert_eq!((config.pfc.quanta, config.pfc.refresh_percent), (65_535, 50));
     let port = &config.ports[0];
     assert_eq!((port.delay, port.mac, port.priority), (Span::from_nanos(100), None, 0));
-    assert_eq!((port.flow_control, port.rate), (FlowControl::Pfc, Some(BitRate::gbps(10))));
+    assert_eq!((port.flow_control.kind(), port.rate), ("pfc", Some(BitRate::gbps(10))));
     assert!(config.static_macs.is_empty());
     // 2 (125 + 1522) + 3840, and 50 us at 10 Gb/s.
     assert_eq!(config.headroom(0), Some(Bytes::new(69_634)));
@@ -162,7 +162,7 @@ port = \"b\"
     assert_eq!(config.buffer.xon_offset, Some(Bytes::new(2_048)));
     assert_eq!((config.classes.dscp[24], config.classes.dscp[31], config.classes.dscp[48]), (4, 4, 6));
     assert_eq!((config.classes.lossless, config.classes.pcp[0]), (ClassSet::from_bits(0b1000), 1));
-    let (queue, ecn) = (config.classes.queues[6], config.classes.queues[3].ecn);
+    let (queue, ecn) = (&config.classes.queues[6], config.classes.queues[3].ecn);
     assert_eq!((queue.strict, queue.quantum), (false, 18_044));
     assert_eq!(ecn, Some(EcnConfig { kmin: Bytes::kb(100), kmax: Bytes::kb(400), pmax_ppm: 200_000 }));
     assert_eq!(

@@ -13,6 +13,7 @@ mod words;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use weir_flowctl::Tells;
 use weir_results::measure::{MessageMeasures, Ways};
 use weir_results::record::{
     self, Depth, Ended, NicWords, Progress, ProgressOf, Recorder, Teller, dropped, overflown_lossless, write_configs,
@@ -332,7 +333,11 @@ impl Running<'_> {
     fn heard_by_hosts(&self) -> u64 {
         let host = |host: usize| {
             let counters = self.sim.host(host).counters();
-            self.sim.host_frames(host)[1] - counters.pfc_frames - counters.credit_frames - counters.control_ignored
+            self.sim.host_frames(host)[1]
+                - counters.pfc_frames
+                - counters.credit_frames
+                - counters.own_frames
+                - counters.control_ignored
         };
         (0..self.scenario.hosts.len()).map(host).sum()
     }
@@ -431,7 +436,7 @@ fn note_pause(
     frame: &PfcFrame,
 ) {
     let (by, place) = (told.by, told.place);
-    if scenario.switches[place.switch].ports[place.port].flow_control.tells_stages() {
+    if scenario.switches[place.switch].ports[place.port].flow_control.tells() == Tells::Stages {
         return;
     }
     let port = |place: PortPlace| (scenario.hosts.len() + place.switch, true, place.port + 1);

@@ -13,6 +13,7 @@ use weir_dpdk_driver::{Passage, PortTap, TapPlan, TappedFrame};
 use weir_experiments::Failure;
 use weir_experiments::experiment::directory;
 use weir_experiments::real_frames::RunArguments;
+use weir_flowctl::Tells;
 use weir_results::record::{self, Depth, Ended, Recorder, Teller, dropped};
 use weir_results::run_dir::{CapturePort, CaptureWriter, Direction, EventKind, Ns3Pauses, RunDir, RunFile, Summary};
 use weir_scenario::{PortPlace, Scenario};
@@ -158,7 +159,7 @@ impl<'a> Recording<'a> {
 
     /// For `pfc.txt`: what is behind the ports is numbered in their order, and the switches follow.
     fn note_pause(&mut self, at: Time, by: Teller, place: PortPlace, frame: &PfcFrame) {
-        if self.scenario.switches[place.switch].ports[place.port].flow_control.tells_stages() {
+        if self.scenario.switches[place.switch].ports[place.port].flow_control.tells() == Tells::Stages {
             return;
         }
         let outside = self.ports.iter().position(|port| *port == place).unwrap_or(0);

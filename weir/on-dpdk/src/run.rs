@@ -5,11 +5,12 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use weir_config::{FlowControl, SwitchConfig};
+use weir_config::SwitchConfig;
 use weir_dpdk_driver::{DriverError, Fabric, FabricOptions, Memory, Placement, RunningFabric, Runtime, Stopped};
 use weir_experiments::Failure;
 use weir_experiments::real_frames::RunArguments;
 use weir_experiments::switches::load_all;
+use weir_flowctl::Tells;
 use weir_mmu::policy::{Gauges, Unit};
 use weir_results::run_dir::EventKind;
 use weir_scenario::PortPlace;
@@ -22,7 +23,7 @@ use crate::below_rate::{self, RateLog};
 use crate::fault::Fault;
 use crate::losses::LossLog;
 use crate::netdevs;
-use crate::peers::{PeerLog, overrun};
+use crate::peers::PeerLog;
 use crate::recording::{self, Captures, Recording};
 use crate::screen::Screen;
 use crate::signals::Signals;
@@ -171,7 +172,7 @@ impl Session<'_> {
                 }
                 if !warned && let Some((port, violations)) = overrun_port(&report) {
                     warned = true;
-                    let (what, look_at) = overrun(&switches[index].ports[port].flow_control);
+                    let (what, look_at) = switches[index].ports[port].flow_control.overrun();
                     tracing::error!(
                         switch = %switches[index].name, port = %report.ports[port].name,
                         "{violations} lossless frames dropped: {what}; {look_at}"
@@ -321,17 +322,19 @@ fn rates_line(switch: &SwitchConfig, before: &Report, now: &Report) -> String {
 /// What ports and their peers told each other: pauses, stages and credits, as far as ports speak these.
 fn told(switch: &SwitchConfig, before: &Report, now: &Report) -> String {
     type Count = fn(&PortReport) -> [u64; 2];
-    type Speaks = fn(&FlowControl) -> bool;
-    let kinds: [(&str, Speaks, Count); 3] = [
-        ("PAUSE", FlowControl::tells_pauses, |port| {
+    type Speaks = fn(Tells) -> bool;
+    let kinds: [(&str, Speaks, Count); 4] = [
+        ("PAUSE", Tells::pauses, |port| {
             port.classes.iter().fold([0; 2], |[sent, got], class| [sent + class.pauses_tx, got + class.xoff_rx])
         }),
-        ("stages", FlowControl::tells_stages, |port| [port.control_tx.pfc, port.control_rx.pfc]),
-        ("credits", FlowControl::tells_room, |port| [port.control_tx.credit, port.control_rx.credit]),
+        ("stages", |tells| tells == Tells::Stages, |port| [port.control_tx.pfc, port.control_rx.pfc]),
+        ("credits", |tells| tells == Tells::Room, |port| [port.control_tx.credit, port.control_rx.credit]),
+        ("messages", |tells| tells == Tells::Own, |port| [port.control_tx.own, port.control_rx.own]),
     ];
     let mut text = String::new();
     for (name, speaks, count) in kinds {
-        let ports: Vec<usize> = switch.real_ports().filter(|port| speaks(&switch.ports[*port].flow_control)).collect();
+        let ports: Vec<usize> =
+            switch.real_ports().filter(|port| speaks(switch.ports[*port].flow_control.tells())).collect();
         let sum = |report: &Report, way: usize| ports.iter().map(|port| count(&report.ports[*port])[way]).sum::<u64>();
         if !ports.is_empty() {
             let [sent, received] = [0, 1].map(|way| sum(now, way) - sum(before, way));

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use weir_config::{FlowControl, GfcBufferConfig};
+use weir_flowctl::kinds::GfcBufferSettings;
 use weir_nic::host::CongestionControl;
 use weir_real::DpdkBackend;
 use weir_results::record::Progress;
@@ -292,7 +292,7 @@ fn queue(case: &Case, expected: &PortWindow, found: &PortWindow, late: f64) -> O
     let scenario = &case.scenario;
     let place = scenario.ports().find(|place| scenario.port_name(*place) == expected.port).unwrap();
     let port = &scenario.switches[place.switch].ports[place.port];
-    if let FlowControl::GfcBuffer(gfc) = &port.flow_control
+    if let Some(gfc) = port.flow_control.downcast::<GfcBufferSettings>()
         && stage(gfc, one) == stage(gfc, other)
     {
         return None;
@@ -304,7 +304,7 @@ fn queue(case: &Case, expected: &PortWindow, found: &PortWindow, late: f64) -> O
 }
 
 /// The stage of a queue of this length: half of what is left to B_m lies in each one from B_1 on (GFC 4.2).
-fn stage(gfc: &GfcBufferConfig, length: u64) -> u32 {
+fn stage(gfc: &GfcBufferSettings, length: u64) -> u32 {
     let [b_m, b_1] = [gfc.b_m, gfc.b_1].map(|bytes: Option<Bytes>| bytes.unwrap().get());
     (1..).find(|stage| length < b_m - ((b_m - b_1) >> (stage - 1)) || (b_m - b_1) >> (stage - 1) == 0).unwrap() - 1
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::io;
 
+use weir_flowctl::{Gauge, Tells};
 use weir_scenario::{Behind, PortPlace, Scenario};
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
@@ -107,6 +108,7 @@ impl<'a> Recorder<'a> {
         let columns = SeriesColumns {
             flows: scenario.flows.iter().map(|flow| flow.name.clone()).collect(),
             queues: ports.queues().iter().map(|queue| (ports.at(queue.place).name.clone(), queue.class)).collect(),
+            gauges: ports.queues().iter().map(|queue| gauges_of(scenario, queue)).collect(),
             pools: scenario.pool_names(),
         };
         let edges: BTreeSet<Time> = scenario.windows.iter().flat_map(|window| [window.from, window.to]).collect();
@@ -158,7 +160,7 @@ impl<'a> Recorder<'a> {
     pub fn note_told(&mut self, at: Time, by: Teller, place: PortPlace, frame: &PfcFrame) -> io::Result<()> {
         let number = self.ports.number(place);
         let config = &self.scenario.switches[place.switch].ports[place.port];
-        let is_staged = config.flow_control.tells_stages();
+        let is_staged = config.flow_control.tells() == Tells::Stages;
         for class in frame.enabled.iter() {
             let time = frame.times[class.index()];
             let before = std::mem::replace(&mut self.told[by as usize][number][class.index()], time);
@@ -257,7 +259,7 @@ impl<'a> Recorder<'a> {
         self.note_drops(at, reports)?;
         for (port, messages) in self.ports.iter().zip(&mut self.messages) {
             let sent = reports[port.place.switch].ports[port.place.port].control_tx;
-            messages.note(at, sent.pfc + sent.pause + sent.credit);
+            messages.note(at, sent.messages());
         }
         self.surveyor.note(at, reports);
         self.look_for_deadlock(at, reports)
@@ -353,5 +355,10 @@ fn queue_sample(port: &PortReport, class: Class, peer_rate: Option<BitRate>, lin
         paused_for: class.paused_tx,
         peer_rate,
         gauges: ingress.gauges,
+        control_gauges: class.gauges,
     }
+}
+
+fn gauges_of(scenario: &Scenario, queue: &Queue) -> &'static [Gauge] {
+    scenario.switches[queue.place.switch].ports[queue.place.port].flow_control.gauges()
 }

@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use weir_config::{FlowControl, SwitchConfig};
-use weir_flowctl::{Mechanism, wire_bytes};
+use weir_config::SwitchConfig;
+use weir_flowctl::{Tells, wire_bytes};
 use weir_nic::host::{ClassStats, Host, ReceiverStats, SenderStats};
 use weir_scenario::link::FaultCounters;
 use weir_scenario::{Behind, HostPlan, PortPlace, Scenario, WindowPlan};
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
-use weir_switch_core::flow_control::RATE_UNKNOWN;
-use weir_switch_core::flow_control::{feedback_delay, mechanism};
+use weir_switch_core::flow_control::{RATE_UNKNOWN, controlled_port, mechanism};
 use weir_switch_core::report::{ClassReport, PortReport};
 use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, Span, Time};
 use weir_wire::mac_control::FRAME_BYTES;
@@ -110,7 +109,7 @@ pub fn summary(scenario: &Scenario, ended: Ended<'_>, record: Record) -> Summary
         let on_link = wire_bytes(FRAME_BYTES as u32, scenario.link_overhead);
         let rate = config.ports[place.port].rate.unwrap_or(RATE_UNKNOWN);
         let mut classes = class_summaries(port, &paused_there, &watched.collect::<Vec<_>>(), config.classes.lossless);
-        if config.ports[place.port].flow_control.tells_stages() {
+        if config.ports[place.port].flow_control.tells() == Tells::Stages {
             let stage = |class: &ClassSummary| record.stages[number][usize::from(class.class)];
             classes.iter_mut().for_each(|class| class.stage_max = Some(u64::from(stage(class))));
         }
@@ -229,25 +228,19 @@ fn switch_summaries(scenario: &Scenario, reports: &[Report], record: &Record) ->
     scenario.switches.iter().zip(reports).enumerate().map(of_switch).collect()
 }
 
-/// τ of a port under GFC, as configured or by the rule.
+/// τ of a port whose flow control is made for one, as configured or by the rule.
 fn feedback_configured(scenario: &Scenario, place: PortPlace) -> Option<Span> {
     let config = &scenario.switches[place.switch];
     let port = &config.ports[place.port];
-    let is_gfc = matches!(
-        port.flow_control,
-        FlowControl::GfcBuffer(_) | FlowControl::GfcConceptual(_) | FlowControl::GfcTime(_)
-    );
-    is_gfc.then(|| feedback_delay(config, place.port, port.rate.unwrap_or(RATE_UNKNOWN)))
+    let rate = port.rate.unwrap_or(RATE_UNKNOWN);
+    port.flow_control.feedback_delay(&controlled_port(config, place.port, rate))
 }
 
-/// The queue that time-based GFC sets a rate for.
+/// The queue that a sender reckons with at this rate, under a flow control by which it reckons.
 fn reckoned_queue(scenario: &Scenario, place: PortPlace, rate: BitRate) -> Option<Bytes> {
     let config = &scenario.switches[place.switch];
     let line = config.ports[place.port].rate.unwrap_or(RATE_UNKNOWN);
-    match mechanism(config, place.port, line) {
-        Ok(Mechanism::GfcTime { mapping, .. }) => Some(mapping.queue(rate)),
-        _ => None,
-    }
+    mechanism(config, place.port, line).ok()?.reckoned_queue(rate)
 }
 
 /// Frames that the switches dropped while they ran, of the lossless classes or of the others; with `outages`, but for those that

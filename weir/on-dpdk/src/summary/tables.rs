@@ -1,7 +1,7 @@
 //! The summary as tables.
 
-use weir_config::FlowControl;
 use weir_experiments::table::{Table, count};
+use weir_flowctl::Tells;
 use weir_mmu::policy::{Gauge, Unit};
 use weir_units::BitRate;
 
@@ -140,7 +140,7 @@ pub(super) fn pause_table(switch: &SwitchSummary) -> Table {
         "for us",
         "Peak headroom B",
     ]);
-    for port in switch.ports.iter().filter(|port| port.speaks.tells_pauses()) {
+    for port in switch.ports.iter().filter(|port| port.speaks.tells().pauses()) {
         for class in port.classes.iter().filter(|class| class.xoff_tx + class.xoff_rx > 0) {
             table.row([
                 port.name.clone(),
@@ -160,8 +160,8 @@ pub(super) fn pause_table(switch: &SwitchSummary) -> Table {
 
 /// What [`SwitchSummary::pause_delay_ns`] is the delay of, for the flow control that the ports speak.
 pub(super) fn message_delay(switch: &SwitchSummary) -> &'static str {
-    let stages = switch.ports.iter().any(|port| port.speaks.tells_stages());
-    let pauses = switch.ports.iter().any(|port| matches!(port.speaks, FlowControl::Pfc | FlowControl::Pause));
+    let stages = switch.ports.iter().any(|port| port.speaks.tells() == Tells::Stages);
+    let pauses = switch.ports.iter().any(|port| port.speaks.tells().off_classes());
     match (stages, pauses) {
         (true, true) => "Xoff to PAUSE, or stage's start to message",
         (true, false) => "stage's start to message",
@@ -172,13 +172,15 @@ pub(super) fn message_delay(switch: &SwitchSummary) -> &'static str {
 /// The control frames of each port that had any, and what was wrong with them; kinds that no port had are left out.
 pub(super) fn message_table(switch: &SwitchSummary) -> Table {
     type Count = fn(&PortSummary) -> u64;
-    let kinds: [(&str, Count); 10] = [
+    let kinds: [(&str, Count); 12] = [
         ("PFC sent", |port| port.pfc_tx),
         ("PFC received", |port| port.pfc_rx),
         ("PAUSE sent", |port| port.pause_tx),
         ("PAUSE received", |port| port.pause_rx),
         ("Credits sent", |port| port.credit_tx),
         ("Credits received", |port| port.credit_rx),
+        ("Own sent", |port| port.own_tx),
+        ("Own received", |port| port.own_rx),
         ("Odd", |port| port.odd_messages),
         ("Of another kind", |port| port.foreign_messages),
         ("Counts set anew", |port| port.credit_resyncs),

@@ -4,7 +4,6 @@ use std::fmt::Write;
 use std::net::Ipv4Addr;
 
 use weir_config::SwitchConfig;
-use weir_flowctl::Mechanism;
 use weir_nic::host::{FlowConfig, FrameSizes, HostConfig};
 use weir_scenario::link::FaultPlan;
 use weir_scenario::{FlowPlan, HostPlan, LinkPlan, PortPlace, Scenario};
@@ -122,11 +121,7 @@ impl Fabric {
         let (config, port) = (&switches[*switch], self.port_of_host(n));
         let mut nic = HostConfig::new(mac(n), Ipv4Addr::new(10, 0, 0, n as u8 + 1), joint.rate);
         nic.sizes = FrameSizes::rocev2(self.mtu.get() as u16);
-        nic.flow_control = match mechanism(config, port, joint.rate).unwrap() {
-            // Whoever is sent pulses knows PFC alone.
-            Mechanism::GfcPulse { .. } => Mechanism::Pfc { quanta: u16::MAX, refresh_percent: 50 },
-            same => same,
-        };
+        nic.flow_control = mechanism(config, port, joint.rate).unwrap().of_a_host();
         nic.lossless = config.classes.lossless;
         nic.class_of_dscp = config.classes.dscp;
         HostPlan {

@@ -12,7 +12,8 @@
 
 use std::env;
 
-use weir_flowctl::{Mechanism, RATE_MIN};
+use weir_flowctl::RATE_MIN;
+use weir_flowctl::kinds::{GfcBuffer, GfcTime};
 use weir_results::deadlock::Detector;
 use weir_sim::Sim;
 use weir_switch_core::counters::DropReason;
@@ -136,10 +137,11 @@ fn limits(drawn: &Drawn) -> Vec<Vec<(Bytes, BitRate)>> {
     let switches = drawn.fabric.scenario().switches;
     let of_port = |switch: usize, port: usize| {
         let config = &switches[switch];
-        match mechanism(config, port, config.ports[port].rate.unwrap()).unwrap() {
-            Mechanism::GfcBuffer { stages, .. } => (stages.b_m(), stages.rate(stages.stages())),
-            Mechanism::GfcTime { mapping, .. } => (mapping.b_m(), RATE_MIN),
-            other => panic!("{other:?}"),
+        let mechanism = mechanism(config, port, config.ports[port].rate.unwrap()).unwrap();
+        match (mechanism.downcast::<GfcBuffer>(), mechanism.downcast::<GfcTime>()) {
+            (Some(GfcBuffer { stages, .. }), _) => (stages.b_m(), stages.rate(stages.stages())),
+            (_, Some(GfcTime { mapping, .. })) => (mapping.b_m(), RATE_MIN),
+            _ => panic!("{mechanism:?}"),
         }
     };
     let of_switch = |switch: usize| (0..switches[switch].ports.len()).map(|port| of_port(switch, port)).collect();
