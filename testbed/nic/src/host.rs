@@ -26,7 +26,7 @@ mod stream;
 mod tests;
 
 pub use config::{HostConfig, HostError, Peer, ReceiveLimit};
-pub use congestion::{CongestionControl, DcqcnConfig};
+pub use congestion::CongestionControl;
 pub use connection::Connection;
 pub use packet::{Ack, FrameSizes, Hops, NicFrame, NicPacket, Says, Stamps, TcpAck, Write};
 pub use receiver::{ReceiverConfig, ReceiverStats};

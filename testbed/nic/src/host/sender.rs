@@ -182,13 +182,14 @@ pub(super) struct Terms {
 
 impl Terms {
     fn of(config: &FlowConfig) -> Terms {
+        let feedback = config.congestion_control.feedback();
         Terms {
             queue_pair: config.queue_pair,
             peer: config.peer,
             class: config.class,
             dscp: config.dscp,
-            stamps: config.congestion_control.stamps(),
-            acks_every_packet: config.congestion_control.acks_every_packet(),
+            stamps: feedback.stamps,
+            acks_every_packet: feedback.acks_every_packet,
             message: config.message,
             stop: config.stop,
             repeat: config.repeat,
@@ -223,7 +224,7 @@ impl FlowConfig {
             stop: Time::NEVER,
             repeat: Repeat::BackToBack,
             rate: None,
-            congestion_control: CongestionControl::None,
+            congestion_control: CongestionControl::none(),
             total: None,
             ack_every: None,
             retransmission: None,
@@ -233,14 +234,15 @@ impl FlowConfig {
 
     /// The receiving end of this flow, on the host that is its peer.
     pub fn receiver(&self, sender: &HostConfig) -> ReceiverConfig {
+        let feedback = self.congestion_control.feedback();
         ReceiverConfig {
             queue_pair: self.peer.queue_pair,
             peer: sender.peer(self.queue_pair),
-            cnp_interval: self.congestion_control.cnp_interval(),
+            cnp_interval: feedback.cnp_interval,
             wants_repeats: self.retransmission.is_some(),
-            answers_each: self.congestion_control.acks_every_packet(),
-            echoes_ecn: self.congestion_control.echoes_ecn(),
-            stamps: self.congestion_control.stamps(),
+            answers_each: feedback.acks_every_packet,
+            echoes_ecn: feedback.echoes_ecn,
+            stamps: feedback.stamps,
             transport: self.transport,
             class: self.class,
             dscp: self.dscp,
@@ -295,7 +297,7 @@ impl Sender {
         // What TCP does by itself is not done twice.
         let config = match &tcp {
             Some(_) => {
-                FlowConfig { congestion_control: CongestionControl::None, retransmission: None, ..config.clone() }
+                FlowConfig { congestion_control: CongestionControl::none(), retransmission: None, ..config.clone() }
             }
             None => config.clone(),
         };
@@ -347,7 +349,7 @@ impl Sender {
         let paced = self.pacer.as_ref().map_or(released, |pacer| released.max(pacer.free_at()));
         let Some(controlled) = &self.controlled else { return paced };
         let in_flight = Bytes::new(self.next_byte - self.acknowledged);
-        if controlled.window().is_some_and(|window| in_flight >= window) {
+        if !controlled.has_room(in_flight) {
             return Time::NEVER;
         }
         paced.max(controlled.free_at())
