@@ -154,7 +154,8 @@ impl Host {
     /// Opens a connection to receive on while the host runs; the number of its end, and its place.
     pub fn open_receiver(&mut self, config: &ReceiverConfig) -> (QueuePair, usize) {
         let host = &self.config;
-        let make = |queue_pair| Ok::<_, HostError>(Receiver::new(&ReceiverConfig { queue_pair, ..*config }, host));
+        let make =
+            |queue_pair| Ok::<_, HostError>(Receiver::new(&ReceiverConfig { queue_pair, ..config.clone() }, host));
         let place = self.receivers.open(false, make).expect("a receiver can always be made");
         self.frame_bytes_max = self.frame_bytes_max.max(longest_answer(config.stamps, host));
         (self.receivers[place].config().queue_pair, place)

@@ -70,6 +70,15 @@ impl<'p> Parameters<'p> {
         Parameters { network, given, preset, wrong: RefCell::default() }
     }
 
+    /// Parameters that are the same in all networks.
+    pub(crate) fn defaults_over(
+        given: &'p [(&'p str, &'p str)],
+        preset: &'static [(&'static str, &'static str)],
+    ) -> Parameters<'p> {
+        const ANY: Network = Network { line: BitRate::gbps(1), base_rtt: Span::from_micros(1) };
+        Parameters::new(ANY, given, preset)
+    }
+
     /// The network.
     pub fn network(&self) -> Network {
         self.network
@@ -188,7 +197,8 @@ impl<'p> Parameters<'p> {
         }
         let of_preset = self.preset.iter().find(|(name, _)| *name == key.name).map(|(_, text)| *text);
         let default = of_preset.or(key.default)?;
-        let value = parse(default).unwrap_or_else(|_| panic!("`{}`: the default \"{default}\" is no such value", key.name));
+        let value =
+            parse(default).unwrap_or_else(|_| panic!("`{}`: the default \"{default}\" is no such value", key.name));
         Some(value)
     }
 }
@@ -245,7 +255,7 @@ mod tests {
 
     #[test]
     fn rates_and_sizes_may_follow_the_network() {
-        let rate = |text| read(text, "line", Parameters::rate);
+        let rate = |text| read(text, "line", |parameters, key| parameters.rate(key));
         assert_eq!(rate("40Mbps"), Ok(BitRate::mbps(40)));
         assert_eq!((rate("line/1000"), rate("line")), (Ok(BitRate::mbps(100)), Ok(BitRate::gbps(100))));
         let (message, help) = rate("40").unwrap_err();
@@ -259,10 +269,10 @@ mod tests {
 
     #[test]
     fn numbers_are_exact() {
-        let gain = |text| read(text, "1", Parameters::gain);
+        let gain = |text| read(text, "1", |parameters, key| parameters.gain(key));
         assert_eq!((gain("1/256"), gain("0.0625"), gain("1")), (Ok(8), Ok(4), Ok(0)));
         assert!(gain("1/3").is_err() && gain("0").is_err() && gain("2").is_err() && gain("x").is_err());
-        let share = |text| read(text, "1", Parameters::share);
+        let share = |text| read(text, "1", |parameters, key| parameters.share(key));
         assert_eq!((share("0.95"), share("7/8")), (Ok(950_000), Ok(875_000)));
         assert_eq!(share("1.5").unwrap_err().0, "1.5 is out of range");
         assert!(share("0").is_err() && share("1/0").is_err() && share("NaN").is_err());

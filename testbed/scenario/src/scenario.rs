@@ -403,11 +403,11 @@ impl TrafficPlan {
         FlowConfig {
             message: message.size,
             start: message.start,
-            congestion_control: self.congestion_control,
+            congestion_control: self.congestion_control.clone(),
             total: Some(message.size),
             ack_every: self.ack_every,
             retransmission: self.retransmission,
-            transport: self.transport,
+            transport: self.transport.clone(),
             ..FlowConfig::new(Peer::UNKNOWN.queue_pair, Peer::UNKNOWN, self.class, self.dscp)
         }
     }

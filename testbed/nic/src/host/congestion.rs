@@ -166,11 +166,7 @@ impl CongestionControl {
     ///
     /// # Errors
     /// The values that are wrong; none if there is no such name.
-    pub fn read(
-        name: &str,
-        values: &[(&str, &str)],
-        network: Network,
-    ) -> Result<CongestionControl, Vec<WrongValue>> {
+    pub fn read(name: &str, values: &[(&str, &str)], network: Network) -> Result<CongestionControl, Vec<WrongValue>> {
         if name == NONE {
             return Ok(CongestionControl::none());
         }

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use weir_flowctl::{Shaper, wire_bytes};
 use weir_units::{BitRate, Bytes, Class, Span, Time};
@@ -57,13 +58,25 @@ pub struct FlowConfig {
 }
 
 /// What carries a flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Transport {
     /// RDMA WRITEs over a reliable connection.
     Rdma,
     /// TCP, in virtual time only: its messages are one stream of bytes, and complete when all of them is acknowledged. What
     /// is said of congestion control, acknowledgements and retransmission of RDMA does not apply.
-    Tcp(TcpConfig),
+    Tcp(Arc<TcpConfig>),
+}
+
+impl Transport {
+    /// TCP.
+    pub fn tcp(config: TcpConfig) -> Transport {
+        Transport::Tcp(Arc::new(config))
+    }
+
+    /// Whether it is TCP.
+    pub fn is_tcp(&self) -> bool {
+        matches!(self, Transport::Tcp(_))
+    }
 }
 
 /// When messages are released.
@@ -243,7 +256,7 @@ impl FlowConfig {
             answers_each: feedback.acks_every_packet,
             echoes_ecn: feedback.echoes_ecn,
             stamps: feedback.stamps,
-            transport: self.transport,
+            transport: self.transport.clone(),
             class: self.class,
             dscp: self.dscp,
         }

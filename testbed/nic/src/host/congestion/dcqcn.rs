@@ -20,25 +20,25 @@ pub(super) struct Dcqcn;
 
 /// DCQCN's parameters, with the paper's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct DcqcnConfig {
+struct DcqcnConfig {
     /// g = 2^-this: the weight of new feedback in α.
-    pub gain_shift: u8,
+    gain_shift: u8,
     /// N: a receiver notifies a flow no more often.
-    pub cnp_interval: Span,
+    cnp_interval: Span,
     /// K: α falls every so often without a notification.
-    pub alpha_timer: Span,
+    alpha_timer: Span,
     /// T: R_C is raised every so often,
-    pub increase_timer: Span,
+    increase_timer: Span,
     /// B: and each time that this much was sent, counted on the wire.
-    pub byte_counter: Bytes,
+    byte_counter: Bytes,
     /// F: steps of fast recovery.
-    pub fast_recovery: u32,
+    fast_recovery: u32,
     /// R_AI: what an additive step adds to R_T.
-    pub additive_increase: BitRate,
+    additive_increase: BitRate,
     /// R_HAI: what a hyper step adds to R_T.
-    pub hyper_increase: BitRate,
+    hyper_increase: BitRate,
     /// R_C is never cut below this.
-    pub rate_min: BitRate,
+    rate_min: BitRate,
 }
 
 /// A flow's state. It sends at line rate until it is notified.
@@ -82,17 +82,7 @@ impl Named for Dcqcn {
     }
 
     fn keys(&self) -> &'static [Key] {
-        &[
-            G,
-            CNP_INTERVAL,
-            ALPHA_TIMER,
-            INCREASE_TIMER,
-            BYTE_COUNTER,
-            FAST_RECOVERY,
-            RATE_AI,
-            RATE_HAI,
-            RATE_MIN,
-        ]
+        &[G, CNP_INTERVAL, ALPHA_TIMER, INCREASE_TIMER, BYTE_COUNTER, FAST_RECOVERY, RATE_AI, RATE_HAI, RATE_MIN]
     }
 }
 
@@ -120,7 +110,7 @@ impl CongestionControlKind for Dcqcn {
 }
 
 impl DcqcnConfig {
-    pub(super) fn read(parameters: &Parameters<'_>) -> DcqcnConfig {
+    fn read(parameters: &Parameters<'_>) -> DcqcnConfig {
         DcqcnConfig {
             gain_shift: parameters.gain(&G),
             cnp_interval: parameters.time(&CNP_INTERVAL, INTERVALS),

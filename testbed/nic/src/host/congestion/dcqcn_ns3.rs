@@ -68,14 +68,18 @@ struct Flow {
 const ONE: u64 = 1 << 32;
 
 const G: Key = Key::new("g", "1/256", "g: the weight of new feedback in α, a power of two (EWMA_GAIN)");
-const ALPHA_INTERVAL: Key = Key::new("alpha_interval", "1us", "α is updated every so often, marked or not (ALPHA_RESUME_INTERVAL)");
-const DECREASE_INTERVAL: Key = Key::new("decrease_interval", "4us", "R_C is cut every so often, if a mark came since (RATE_DECREASE_INTERVAL)");
-const INCREASE_TIMER: Key = Key::new("increase_timer", "300us", "T: R_C is raised every so often, counted from the last cut (RP_TIMER)");
+const ALPHA_INTERVAL: Key =
+    Key::new("alpha_interval", "1us", "α is updated every so often, marked or not (ALPHA_RESUME_INTERVAL)");
+const DECREASE_INTERVAL: Key =
+    Key::new("decrease_interval", "4us", "R_C is cut every so often, if a mark came since (RATE_DECREASE_INTERVAL)");
+const INCREASE_TIMER: Key =
+    Key::new("increase_timer", "300us", "T: R_C is raised every so often, counted from the last cut (RP_TIMER)");
 const FAST_RECOVERY: Key = Key::new("fast_recovery", "1", "F: steps of fast recovery (FAST_RECOVERY_TIMES)");
 const RATE_AI: Key = Key::new("rate_ai", "line/5000", "R_AI: what the one additive step adds to R_T");
 const RATE_HAI: Key = Key::new("rate_hai", "line/500", "R_HAI: what each step after it adds to R_T");
 const RATE_MIN: Key = Key::new("rate_min", "1Gbps", "R_C is never cut below this (MIN_RATE)");
-const CLAMPS_TARGET: Key = Key::new("clamps_target", "false", "whether each cut makes R_C before it the target (CLAMP_TARGET_RATE)");
+const CLAMPS_TARGET: Key =
+    Key::new("clamps_target", "false", "whether each cut makes R_C before it the target (CLAMP_TARGET_RATE)");
 
 impl Named for DcqcnNs3 {
     fn name(&self) -> &'static str {
@@ -83,7 +87,17 @@ impl Named for DcqcnNs3 {
     }
 
     fn keys(&self) -> &'static [Key] {
-        &[G, ALPHA_INTERVAL, DECREASE_INTERVAL, INCREASE_TIMER, FAST_RECOVERY, RATE_AI, RATE_HAI, RATE_MIN, CLAMPS_TARGET]
+        &[
+            G,
+            ALPHA_INTERVAL,
+            DECREASE_INTERVAL,
+            INCREASE_TIMER,
+            FAST_RECOVERY,
+            RATE_AI,
+            RATE_HAI,
+            RATE_MIN,
+            CLAMPS_TARGET,
+        ]
     }
 }
 
@@ -123,12 +137,7 @@ const PRESETS: &[Preset] = &[
     Preset {
         name: "dcqcn-reverie",
         about: "Reverie's public simulation, config-workload.txt",
-        values: &[
-            ("increase_timer", "900us"),
-            ("rate_ai", "50Mbps"),
-            ("rate_hai", "100Mbps"),
-            ("rate_min", "100Mbps"),
-        ],
+        values: &[("increase_timer", "900us"), ("rate_ai", "50Mbps"), ("rate_hai", "100Mbps"), ("rate_min", "100Mbps")],
     },
 ];
 

@@ -22,17 +22,17 @@ pub(super) struct Hpcc;
 
 /// HPCC's parameters, with the paper's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct HpccConfig {
+struct HpccConfig {
     /// T: the round-trip time without queues, one for the whole network and no less than any flow's.
-    pub base_rtt: Span,
+    base_rtt: Span,
     /// η: the utilisation to hold, in parts per million.
-    pub target_ppm: u32,
+    target_ppm: u32,
     /// maxStage: additive steps on end before the window jumps.
-    pub stages_max: u32,
+    stages_max: u32,
     /// W_AI: an additive step.
-    pub additive_increase: Bytes,
+    additive_increase: Bytes,
     /// The window is never cut below what this rate sends in T.
-    pub rate_min: BitRate,
+    rate_min: BitRate,
 }
 
 /// A flow's state. It starts with the line's bandwidth-delay product, W_init.
@@ -55,7 +55,11 @@ struct Flow {
     hops: HopMemory,
 }
 
-const BASE_RTT: Key = Key::without_default("base_rtt", "the network's longest round trip without queues", "T: the round-trip time without queues, no less than any flow's");
+const BASE_RTT: Key = Key::without_default(
+    "base_rtt",
+    "the network's longest round trip without queues",
+    "T: the round-trip time without queues, no less than any flow's",
+);
 const ETA: Key = Key::new("eta", "0.95", "η: the utilisation to hold");
 const MAX_STAGE: Key = Key::new("max_stage", "5", "maxStage: additive steps on end before the window jumps");
 const W_AI: Key = Key::new("w_ai", "bdp/2000", "W_AI: an additive step");
@@ -90,7 +94,10 @@ impl CongestionControlKind for Hpcc {
     fn gauges(&self) -> &'static [Gauge] {
         &[
             Gauge { name: "reference_bytes", about: "W_c, the window that others are made from" },
-            Gauge { name: "utilisation", about: "U: bytes in flight on the busiest link, as a part of what it carries in T" },
+            Gauge {
+                name: "utilisation",
+                about: "U: bytes in flight on the busiest link, as a part of what it carries in T",
+            },
         ]
     }
 
@@ -100,7 +107,7 @@ impl CongestionControlKind for Hpcc {
 }
 
 impl HpccConfig {
-    pub(super) fn read(parameters: &Parameters<'_>) -> HpccConfig {
+    fn read(parameters: &Parameters<'_>) -> HpccConfig {
         let base_rtt = parameters.base_rtt(&BASE_RTT);
         HpccConfig {
             base_rtt,

@@ -99,9 +99,14 @@ const DRAINING_CURRENT_MIN: f64 = 0.5;
 /// Windows remembered. A round trip is told by half as many, so that a cut window's are too.
 const WINDOWS_MAX: usize = 16;
 
-const BASE_RTT: Key = Key::without_default("base_rtt", "the network's longest round trip without queues", "τ: the round-trip time without queues, no less than any flow's");
+const BASE_RTT: Key = Key::without_default(
+    "base_rtt",
+    "the network's longest round trip without queues",
+    "τ: the round-trip time without queues, no less than any flow's",
+);
 const GAMMA: Key = Key::new("gamma", "0.9", "γ: the weight of a new window in the average");
-const BETA: Key = Key::new("beta", "bdp/100", "β: the additive step; in equilibrium the queue is the sum of the flows' β");
+const BETA: Key =
+    Key::new("beta", "bdp/100", "β: the additive step; in equilibrium the queue is the sum of the flows' β");
 const RATE_MIN: Key = Key::new("rate_min", "line/1000", "the window is never cut below what this rate sends in τ");
 /// It does not see that a link is not full, so that what frames wait for each other by chance counts as the queue Σ β that it keeps,
 /// and a smaller β leaves the link idle.

@@ -21,32 +21,32 @@ pub(super) struct Timely;
 
 /// TIMELY's parameters, with the paper's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct TimelyConfig {
+struct TimelyConfig {
     /// α: the weight of a new difference in their average, in parts per million.
-    pub ewma_ppm: u32,
+    ewma_ppm: u32,
     /// β: how deep a cut is, in parts per million.
-    pub beta_ppm: u32,
+    beta_ppm: u32,
     /// T_low.
-    pub t_low: Span,
+    t_low: Span,
     /// T_high.
-    pub t_high: Span,
+    t_high: Span,
     /// minRTT: the unit of the gradient, one for the whole network.
-    pub min_rtt: Span,
+    min_rtt: Span,
     /// δ: the additive step.
-    pub additive_increase: BitRate,
+    additive_increase: BitRate,
     /// N: from so many completions on end with no rising RTT a step is N·δ (HAI, hyperactive increase).
-    pub hai: u32,
+    hai: u32,
     /// Whether completions below T_low count as such whatever the gradient, and their steps become hyperactive too.
-    pub hai_below_t_low: bool,
+    hai_below_t_low: bool,
     /// What one measurement is of.
-    pub completion: Completion,
+    completion: Completion,
     /// The rate is never cut below this.
-    pub rate_min: BitRate,
+    rate_min: BitRate,
 }
 
 /// How often the rate is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Completion {
+enum Completion {
     /// When each segment of this much payload is acknowledged.
     Segment(Bytes),
     /// Once a round trip.
@@ -77,7 +77,8 @@ const T_HIGH: Key = Key::new("t_high", "500us", "T_high: above it the rate is cu
 const MIN_RTT: Key = Key::new("min_rtt", "20us", "minRTT: the unit of the gradient");
 const DELTA: Key = Key::new("delta", "line/1000", "δ: the additive step");
 const HAI: Key = Key::new("hai", "5", "N: from so many completions on end with no rising RTT a step is N·δ");
-const HAI_BELOW_T_LOW: Key = Key::new("hai_below_t_low", "false", "whether completions below T_low count for that, too");
+const HAI_BELOW_T_LOW: Key =
+    Key::new("hai_below_t_low", "false", "whether completions below T_low count for that, too");
 const SEGMENT: Key = Key::new("segment", "16KB", "what one measurement is of, or \"round-trip\" for one in each");
 const RATE_MIN: Key = Key::new("rate_min", "line/1000", "the rate is never cut below this");
 
@@ -122,7 +123,7 @@ impl CongestionControlKind for Timely {
 }
 
 impl TimelyConfig {
-    pub(super) fn read(parameters: &Parameters<'_>) -> TimelyConfig {
+    fn read(parameters: &Parameters<'_>) -> TimelyConfig {
         let (t_low, t_high) = (parameters.time(&T_LOW, INTERVALS), parameters.time(&T_HIGH, INTERVALS));
         if t_low > t_high {
             let message = format!("t_low, {t_low}, is above t_high, {t_high}");
