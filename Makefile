@@ -23,7 +23,7 @@ AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # Cargo uses all cores by itself, and the order of the checks is the cheap ones first.
 .NOTPARALLEL:
-.PHONY: help setup venv build demo sim quick test lint deny docs unit sim-test loom release-tests instructions wire-tests pci-test slurm-test lab bench clean
+.PHONY: help setup venv build demo sim quick test lint deny docs unit sim-test loom release-tests examples instructions wire-tests pci-test slurm-test lab bench clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -46,7 +46,7 @@ quick: setup ## Between edits: formatting, clippy, and the libraries' own tests
 	@$(STEP) "clippy" $(CARGO) clippy --workspace --all-targets -- -D warnings
 	@$(STEP) "the libraries' own tests" $(CARGO) test --quiet --workspace --lib
 
-test: setup lint docs unit sim-test loom release-tests instructions wire-tests ## Set-up, then every check and test
+test: setup lint docs unit examples sim-test loom release-tests instructions wire-tests ## Set-up, then every check and test
 	@echo "all checks and tests passed"
 
 lint: setup ## Formatting and clippy
@@ -62,6 +62,9 @@ docs: setup ## API documentation, without a warning
 
 unit: setup ## Tests of all crates
 	@$(STEP) "tests of all crates" $(CARGO) test --workspace
+
+examples: setup ## Programs of one's own with kinds that Weir does not have, on both backends (examples/)
+	@$(STEP) "examples" scripts/examples
 
 sim-test: setup ## make sim in a root that has Rust, cc and make alone; it writes nothing, and is quick after unit (root or user namespaces)
 	@needs=$$($(CARGO) tree -p weir --no-default-features --edges normal,build --prefix none); \

@@ -1,11 +1,13 @@
 //! The shared buffer and the headroom rule.
 
+use std::sync::Arc;
+
+use weir_mmu::BufferLayout;
+use weir_mmu::policy::PolicySettings;
 use weir_units::{Alpha, BitRate, Bytes, FRAME_BYTES_MIN, Span, WIRE_OVERHEAD_BYTES};
 
-use crate::PolicyConfig;
-
-/// The largest buffer, and the largest part of one: the MMU counts a queue's segments in 31 bits.
-pub(crate) const BUFFER_MAX: Bytes = Bytes::mb(2_000);
+/// The largest buffer, and the largest part of one.
+pub(crate) const BUFFER_MAX: Bytes = BufferLayout::CONFIGURED_MAX;
 
 /// The shared buffer.
 #[derive(Clone, Debug)]
@@ -20,8 +22,8 @@ pub struct BufferConfig {
     pub headroom: Headroom,
     /// δ: RESUME below Xoff − δ. `None` is 2 MTU-sized frames.
     pub xon_offset: Option<Bytes>,
-    /// The policy that sets T(t).
-    pub policy: PolicyConfig,
+    /// The policy that sets T(t), with its parameters.
+    pub policy: Arc<dyn PolicySettings>,
     /// α° of the egress threshold at which lossy classes drop.
     pub lossy_alpha: Alpha,
 }
@@ -95,7 +97,7 @@ mod tests {
                 private: Bytes::ZERO,
                 headroom: Headroom::Auto,
                 xon_offset: None,
-                policy: PolicyConfig::Static { threshold: None },
+                policy: weir_mmu::policy::settings("static", "").unwrap(),
                 lossy_alpha: Alpha::ONE,
             };
             buffer.span_in_cells(Span::from_nanos(84 * 85))

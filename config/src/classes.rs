@@ -1,12 +1,12 @@
 //! Traffic classes, how they are served and marked, and how they are paused.
 
-use weir_units::{BitRate, Bytes, Span};
+use weir_units::{BitRate, Bytes, ClassSet, Span};
 
 /// Traffic classes (priorities 0 to 7): which are lossless, how frames get one, how they are served.
 #[derive(Clone, Debug)]
 pub struct ClassConfig {
-    /// Bit j set: class j is lossless.
-    pub lossless: u8,
+    /// The lossless classes.
+    pub lossless: ClassSet,
     /// Where a frame's class comes from.
     pub trust: Trust,
     /// Class of each DSCP.

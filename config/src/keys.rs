@@ -1,53 +1,27 @@
 //! The tables and keys of a switch's file.
 
+use std::sync::LazyLock;
+
+use weir_mmu::policy::{DEFAULT, POLICIES, known_tables};
 use weir_reader::KnownTable;
 
-use crate::PolicyConfig;
+/// All tables and keys of a switch's file, in the order of the reference. The policies' are theirs.
+pub(crate) static TABLES: LazyLock<Vec<KnownTable>> = LazyLock::new(|| {
+    let buffer: Vec<&'static str> = BUFFER.iter().copied().chain(POLICIES.names()).collect();
+    let buffer = KnownTable::table("buffer", buffer.leak()).choosing("policy", DEFAULT);
+    BEFORE_BUFFER.iter().copied().chain([buffer]).chain(known_tables()).chain(AFTER_BUFFER.iter().copied()).collect()
+});
 
-/// All tables and keys of a switch's file.
-pub(crate) const TABLES: &[KnownTable] = &[
+/// Keys of `[buffer]`, but for the policies' tables.
+const BUFFER: &[&str] = &["size", "cell_bytes", "private", "headroom", "xon_offset", "policy", "lossy_alpha"];
+
+const BEFORE_BUFFER: &[KnownTable] = &[
     KnownTable::table("", &["switch", "lcores", "buffer", "classes", "pfc", "pfc_watchdog", "ports", "static_macs"]),
     KnownTable::table("switch", &["name", "idle", "time_dilation", "mtu", "mac_ageing", "stats_interval", "telemetry"]),
     KnownTable::table("lcores", &["layout", "cores", "catch_up"]),
-    KnownTable::table(
-        "buffer",
-        &[
-            "size",
-            "cell_bytes",
-            "private",
-            "headroom",
-            "xon_offset",
-            "policy",
-            "lossy_alpha",
-            "static",
-            "dt",
-            "spfc",
-            "sih",
-            "oversubscribed",
-            "adaptive",
-            "dsh",
-            "sonic",
-            "abm",
-            "reverie",
-        ],
-    )
-    .choosing("policy", PolicyConfig::DEFAULT_NAME),
-    KnownTable::table("buffer.static", &["threshold"]),
-    KnownTable::table("buffer.dt", &["alpha"]),
-    KnownTable::table("buffer.spfc", &["alpha", "k_spfc", "tc"]),
-    KnownTable::table("buffer.sih", &["alpha"]),
-    KnownTable::table("buffer.oversubscribed", &["alpha", "headroom_percent"]),
-    KnownTable::table("buffer.adaptive", &["alpha", "samples"]),
-    KnownTable::table(
-        "buffer.dsh",
-        &["alpha", "estimator", "w_g", "w_v", "k", "window", "port_xon_offset", "insurance", "shared_headroom"],
-    ),
-    KnownTable::table("buffer.sonic", &["alpha", "ingress_pool", "headroom_pool", "egress_lossy_pool"]),
-    KnownTable::table(
-        "buffer.abm",
-        &["alpha", "ingress_pool", "headroom_pool", "egress_lossy_pool", "congested", "interval"],
-    ),
-    KnownTable::table("buffer.reverie", &["alpha", "gamma", "congested"]),
+];
+
+const AFTER_BUFFER: &[KnownTable] = &[
     KnownTable::table("classes", &["preset", "lossless", "trust", "dscp", "pcp", "queues"]),
     // The keys of these two are code points.
     KnownTable::table("classes.dscp", &[]),
@@ -128,11 +102,11 @@ mod tests {
     use super::*;
 
     fn keys_of(table: &str) -> &'static [&'static str] {
-        Known(TABLES).keys_of(table)
+        Known(&TABLES).keys_of(table)
     }
 
     fn suggestion(table: &str, key: &str, policy: Option<&str>) -> String {
-        Known(TABLES).suggestion(table, key, policy)
+        Known(&TABLES).suggestion(table, key, policy)
     }
 
     #[test]

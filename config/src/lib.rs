@@ -38,7 +38,6 @@ mod flow_control;
 mod keys;
 mod load;
 mod memory;
-mod policy;
 mod ports;
 mod switch;
 mod together;
@@ -51,7 +50,6 @@ pub use flow_control::{
 };
 pub use keys::{DEVICE_KEYS, known_keys};
 pub use load::{load, parse, read_device};
-pub use policy::{DshConfig, Estimator, PolicyConfig, PoolsConfig};
 pub use ports::{Device, DeviceFlowControl, PciDevice, PortConfig, SocketAccess, VhostUser};
 pub use switch::{CatchUp, Idle, Layout, LcoreConfig, SwitchConfig};
 pub use together::check_together;

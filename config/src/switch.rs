@@ -1,6 +1,6 @@
 //! The switch as a whole, and its lcores.
 
-use weir_units::{Bytes, MacAddr, Span};
+use weir_units::{Bytes, Class, ClassSet, MacAddr, Span};
 
 use crate::{BufferConfig, ClassConfig, ConfigErrors, PfcConfig, PortConfig, Source, Trust, WatchdogConfig};
 
@@ -50,7 +50,7 @@ impl SwitchConfig {
 
     /// The number of lossless classes.
     pub fn lossless_classes(&self) -> u32 {
-        self.classes.lossless.count_ones()
+        self.classes.lossless.len() as u32
     }
 
     /// The port whose ingress a port copies; itself for a port that is no clone.
@@ -76,18 +76,18 @@ impl SwitchConfig {
         (0..self.ports.len()).filter(move |clone| self.ports[*clone].clone_of() == Some(name))
     }
 
-    /// The classes that frames received on a port, or on a clone of it, can have, one bit each.
+    /// The classes that frames received on a port, or on a clone of it, can have.
     ///
     /// # Panics
     /// If there is no port of this index.
-    pub fn classes_from(&self, port: usize) -> u8 {
+    pub fn classes_from(&self, port: usize) -> ClassSet {
         let told: &[u8] = match self.classes.trust {
             Trust::Dscp => &self.classes.dscp,
             Trust::Pcp => &self.classes.pcp,
             Trust::Port => &[],
         };
         let own = std::iter::once(port).chain(self.clones_of(port)).map(|port| self.ports[port].priority);
-        told.iter().copied().chain(own).fold(0, |classes, class| classes | 1 << class)
+        told.iter().copied().chain(own).map(Class::new).collect()
     }
 
     /// An error that points at a key of this switch's file: [`Source::error_at`].

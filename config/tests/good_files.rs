@@ -4,10 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use weir_config::{
-    CatchUp, Device, DeviceFlowControl, EcnConfig, FlowControl, Headroom, Idle, Layout, PciDevice, PolicyConfig,
-    SocketAccess, Trust, VhostUser, known_keys, load, parse,
+    CatchUp, Device, DeviceFlowControl, EcnConfig, FlowControl, Headroom, Idle, Layout, PciDevice, SocketAccess, Trust,
+    VhostUser, known_keys, load, parse,
 };
-use weir_units::{Alpha, BitRate, Bytes, MacAddr, Span};
+use weir_mmu::policy::{DtSettings, StaticSettings};
+use weir_units::{Alpha, BitRate, Bytes, ClassSet, MacAddr, Span};
 
 /// Two ports, and nothing else that could be left out.
 const LEAST: &str = "
@@ -99,8 +100,8 @@ fn defaults_are_those_of_the_reference() {
     assert_eq!((config.buffer.size, config.buffer.cell_bytes), (Bytes::mb(12), 1));
     assert_eq!((config.buffer.private, config.buffer.headroom), (Bytes::ZERO, Headroom::Auto));
     assert_eq!((config.buffer.xon_offset, config.buffer.lossy_alpha), (None, Alpha::ONE));
-    assert_eq!(config.buffer.policy, PolicyConfig::Dt { alpha: Alpha::ONE });
-    assert_eq!((config.classes.lossless, config.classes.trust), (0b1_1000, Trust::Dscp));
+    assert_eq!(config.buffer.policy.downcast(), Some(&DtSettings { alpha: Alpha::ONE }));
+    assert_eq!((config.classes.lossless, config.classes.trust), (ClassSet::from_bits(0b1_1000), Trust::Dscp));
     assert_eq!(config.classes.dscp[3..6], [3, 4, 2]);
     assert_eq!((config.classes.dscp[26], config.classes.dscp[46], config.classes.dscp[8]), (1, 5, 0));
     assert_eq!(config.classes.pcp, [0, 1, 2, 3, 4, 5, 6, 7]);
@@ -157,10 +158,10 @@ port = \"b\"
     );
     assert_eq!(config.name, "rack.1");
     assert_eq!((config.frame_bytes_max(), config.telemetry), (Bytes::new(9_022), true));
-    assert_eq!(config.buffer.policy, PolicyConfig::Static { threshold: Some(Bytes::kb(100)) });
+    assert_eq!(config.buffer.policy.downcast(), Some(&StaticSettings { threshold: Some(Bytes::kb(100)) }));
     assert_eq!(config.buffer.xon_offset, Some(Bytes::new(2_048)));
     assert_eq!((config.classes.dscp[24], config.classes.dscp[31], config.classes.dscp[48]), (4, 4, 6));
-    assert_eq!((config.classes.lossless, config.classes.pcp[0]), (0b1000, 1));
+    assert_eq!((config.classes.lossless, config.classes.pcp[0]), (ClassSet::from_bits(0b1000), 1));
     let (queue, ecn) = (config.classes.queues[6], config.classes.queues[3].ecn);
     assert_eq!((queue.strict, queue.quantum), (false, 18_044));
     assert_eq!(ecn, Some(EcnConfig { kmin: Bytes::kb(100), kmax: Bytes::kb(400), pmax_ppm: 200_000 }));

@@ -1,6 +1,12 @@
 //! Every policy's table: its defaults as the reference states them, and its values.
 
-use weir_config::{DshConfig, Estimator, PolicyConfig, PoolsConfig, SwitchConfig, parse};
+use std::sync::Arc;
+
+use weir_config::{SwitchConfig, parse};
+use weir_mmu::policy::{
+    AbmSettings, AdaptiveSettings, DshSettings, DtSettings, Estimator, OversubscribedSettings, POLICIES,
+    PolicySettings, Pools, ReverieSettings, SihSettings, SonicSettings, SpfcSettings, StaticSettings,
+};
 use weir_units::{Alpha, Bytes, Span};
 
 fn switch(buffer: &str) -> SwitchConfig {
@@ -11,8 +17,12 @@ fn switch(buffer: &str) -> SwitchConfig {
     parse("lab.toml", &text).unwrap_or_else(|errors| panic!("{}", errors.render(false)))
 }
 
-fn policy(name: &str, keys: &str) -> PolicyConfig {
+fn settings(name: &str, keys: &str) -> Arc<dyn PolicySettings> {
     switch(&format!("[buffer]\npolicy = \"{name}\"\n[buffer.{name}]\n{keys}")).buffer.policy
+}
+
+fn policy<S: PolicySettings + Clone>(name: &str, keys: &str) -> S {
+    settings(name, keys).downcast::<S>().unwrap_or_else(|| panic!("another policy than {name}")).clone()
 }
 
 fn quarter() -> Alpha {
@@ -23,8 +33,8 @@ const CONGESTED: Bytes = Bytes::new(20_480);
 
 #[test]
 fn defaults_are_those_of_the_reference() {
-    let (alpha, pools) = (Alpha::ONE, PoolsConfig::default());
-    let dsh = DshConfig {
+    let (alpha, pools) = (Alpha::ONE, Pools::default());
+    let dsh = DshSettings {
         alpha,
         estimator: Estimator::Exact,
         w_g: quarter(),
@@ -35,23 +45,24 @@ fn defaults_are_those_of_the_reference() {
         insurance: true,
         shared_headroom: true,
     };
-    let defaults = [
-        PolicyConfig::Static { threshold: None },
-        PolicyConfig::Dt { alpha },
-        PolicyConfig::Spfc { alpha, k_spfc: 5, tc: Span::from_micros(80) },
-        PolicyConfig::Sih { alpha },
-        PolicyConfig::Oversubscribed { alpha, headroom_percent: 80 },
-        PolicyConfig::Adaptive { alpha, samples: 8 },
-        PolicyConfig::Dsh(dsh),
-        PolicyConfig::Sonic { alpha, pools },
-        PolicyConfig::Abm { alpha, pools, congested: CONGESTED, interval: Span::from_micros(25) },
-        PolicyConfig::Reverie { alpha, gamma_ppb: 999_000_000, congested: CONGESTED },
+    let defaults: [Arc<dyn PolicySettings>; 10] = [
+        Arc::new(StaticSettings { threshold: None }),
+        Arc::new(DtSettings { alpha }),
+        Arc::new(SpfcSettings { alpha, k_spfc: 5, tc: Span::from_micros(80) }),
+        Arc::new(SihSettings { alpha }),
+        Arc::new(OversubscribedSettings { alpha, headroom_percent: 80 }),
+        Arc::new(AdaptiveSettings { alpha, samples: 8 }),
+        Arc::new(dsh),
+        Arc::new(SonicSettings { alpha, pools }),
+        Arc::new(AbmSettings { alpha, pools, congested: CONGESTED, interval: Span::from_micros(25) }),
+        Arc::new(ReverieSettings { alpha, gamma_ppb: 999_000_000, congested: CONGESTED }),
     ];
+    assert_eq!(defaults.each_ref().map(|policy| policy.name())[..], POLICIES.names().collect::<Vec<_>>()[..]);
     for expected in defaults {
-        let name = expected.name();
-        assert_eq!(policy(name, ""), expected);
+        let (name, expected) = (expected.name(), format!("{expected:?}"));
+        assert_eq!(format!("{:?}", settings(name, "")), expected);
         // A policy needs no table.
-        assert_eq!(switch(&format!("[buffer]\npolicy = \"{name}\"")).buffer.policy, expected);
+        assert_eq!(format!("{:?}", switch(&format!("[buffer]\npolicy = \"{name}\"")).buffer.policy), expected);
     }
 }
 
@@ -59,28 +70,27 @@ fn defaults_are_those_of_the_reference() {
 fn values_arrive_where_they_belong() {
     let alpha = Alpha::ratio(1, 8).unwrap();
     assert_eq!(
-        policy("spfc", "alpha = \"1/8\"\nk_spfc = 64\ntc = \"1s\""),
-        PolicyConfig::Spfc { alpha, k_spfc: 64, tc: Span::from_secs(1) }
+        policy::<SpfcSettings>("spfc", "alpha = \"1/8\"\nk_spfc = 64\ntc = \"1s\""),
+        SpfcSettings { alpha, k_spfc: 64, tc: Span::from_secs(1) }
     );
     assert_eq!(
-        policy("oversubscribed", "alpha = 0.125\nheadroom_percent = 50"),
-        PolicyConfig::Oversubscribed { alpha, headroom_percent: 50 }
+        policy::<OversubscribedSettings>("oversubscribed", "alpha = 0.125\nheadroom_percent = 50"),
+        OversubscribedSettings { alpha, headroom_percent: 50 }
     );
     assert_eq!(
-        policy("adaptive", "alpha = 0.125\nsamples = 1000000"),
-        PolicyConfig::Adaptive { alpha, samples: 1_000_000 }
+        policy::<AdaptiveSettings>("adaptive", "alpha = 0.125\nsamples = 1000000"),
+        AdaptiveSettings { alpha, samples: 1_000_000 }
     );
     let pool_keys = "alpha = 0.125\ningress_pool = \"6MB\"\nheadroom_pool = \"5MB\"\negress_lossy_pool = \"1MB\"\n";
-    let pools =
-        PoolsConfig { ingress: Some(Bytes::mb(6)), headroom: Some(Bytes::mb(5)), egress_lossy: Some(Bytes::mb(1)) };
-    assert_eq!(policy("sonic", pool_keys), PolicyConfig::Sonic { alpha, pools });
+    let pools = Pools { ingress: Some(Bytes::mb(6)), headroom: Some(Bytes::mb(5)), egress_lossy: Some(Bytes::mb(1)) };
+    assert_eq!(policy::<SonicSettings>("sonic", pool_keys), SonicSettings { alpha, pools });
     assert_eq!(
-        policy("abm", &format!("{pool_keys}congested = \"1B\"\ninterval = \"1us\"")),
-        PolicyConfig::Abm { alpha, pools, congested: Bytes::new(1), interval: Span::from_micros(1) }
+        policy::<AbmSettings>("abm", &format!("{pool_keys}congested = \"1B\"\ninterval = \"1us\"")),
+        AbmSettings { alpha, pools, congested: Bytes::new(1), interval: Span::from_micros(1) }
     );
     assert_eq!(
-        policy("reverie", "alpha = 0.125\ngamma = 0.999_999_999\ncongested = \"1MB\""),
-        PolicyConfig::Reverie { alpha, gamma_ppb: 999_999_999, congested: Bytes::mb(1) }
+        policy::<ReverieSettings>("reverie", "alpha = 0.125\ngamma = 0.999_999_999\ncongested = \"1MB\""),
+        ReverieSettings { alpha, gamma_ppb: 999_999_999, congested: Bytes::mb(1) }
     );
 }
 
@@ -88,7 +98,7 @@ fn values_arrive_where_they_belong() {
 fn dsh_takes_any_weights_by_the_exact_estimator_and_shifts_by_the_table() {
     let keys = "alpha = 2\nestimator = \"table\"\nw_g = \"1/65536\"\nw_v = 1\nk = 64\nwindow = \"1us\"\n\
                 port_xon_offset = \"0B\"\ninsurance = false\nshared_headroom = false";
-    let dsh = DshConfig {
+    let dsh = DshSettings {
         alpha: "2".parse().unwrap(),
         estimator: Estimator::Table,
         w_g: Alpha::ratio(1, 65_536).unwrap(),
@@ -99,10 +109,10 @@ fn dsh_takes_any_weights_by_the_exact_estimator_and_shifts_by_the_table() {
         insurance: false,
         shared_headroom: false,
     };
-    assert_eq!(policy("dsh", keys), PolicyConfig::Dsh(dsh));
-    let PolicyConfig::Dsh(dsh) = policy("dsh", "estimator = \"table\"\nk = 0") else { panic!("another policy") };
+    assert_eq!(policy::<DshSettings>("dsh", keys), dsh);
+    let dsh: DshSettings = policy("dsh", "estimator = \"table\"\nk = 0");
     assert_eq!((dsh.k, dsh.w_g), (0, quarter()));
-    let PolicyConfig::Dsh(dsh) = policy("dsh", "w_g = 0.3\nw_v = \"1/3\"\nk = 3") else { panic!("another policy") };
+    let dsh: DshSettings = policy("dsh", "w_g = 0.3\nw_v = \"1/3\"\nk = 3");
     assert_eq!((dsh.w_g, dsh.w_v, dsh.k), (Alpha::from_f64(0.3).unwrap(), Alpha::ratio(1, 3).unwrap(), 3));
 }
 
@@ -110,16 +120,14 @@ fn dsh_takes_any_weights_by_the_exact_estimator_and_shifts_by_the_table() {
 fn gamma_is_exact_as_a_number_and_as_a_string() {
     for (written, ppb) in [("0", 0), ("0.7", 700_000_000), ("\"0.999999\"", 999_999_000), ("0.100000001", 100_000_001)]
     {
-        let PolicyConfig::Reverie { gamma_ppb, .. } = policy("reverie", &format!("gamma = {written}")) else {
-            panic!("another policy")
-        };
-        assert_eq!(gamma_ppb, ppb, "{written}");
+        let reverie: ReverieSettings = policy("reverie", &format!("gamma = {written}"));
+        assert_eq!(reverie.gamma_ppb, ppb, "{written}");
     }
 }
 
 #[test]
 fn times_of_policies_are_on_the_switchs_clock() {
     let dilated = switch("[switch]\ntime_dilation = 100\n[buffer]\npolicy = \"spfc\"");
-    let PolicyConfig::Spfc { tc, .. } = dilated.buffer.policy else { panic!("another policy") };
-    assert_eq!(tc, Span::from_micros(80));
+    let spfc: &SpfcSettings = dilated.buffer.policy.downcast().expect("spfc");
+    assert_eq!(spfc.tc, Span::from_micros(80));
 }

@@ -5,12 +5,12 @@
 //! ```
 
 use weir_flowctl::{Mechanism, Quantum, Regulator};
-use weir_units::{BitRate, Class, MacAddr, Time};
+use weir_units::{BitRate, Class, ClassSet, MacAddr, Time};
 use weir_wire::mac_control::{ControlFrame, DecodeError, PfcFrame};
 
 fn main() -> Result<(), DecodeError> {
     // Class 3 pauses for 1,000 quanta; class 4 resumes, as its time is 0.
-    let mut pfc = PfcFrame { enabled: 1 << 3 | 1 << 4, ..PfcFrame::default() };
+    let mut pfc = PfcFrame { enabled: ClassSet::of(&[Class::new(3), Class::new(4)]), ..PfcFrame::default() };
     pfc.times[3] = 1_000;
     let source: MacAddr = "02:00:00:00:00:01".parse().expect("a MAC address");
     let bytes = ControlFrame::Pfc(pfc).encode(source);
@@ -25,17 +25,17 @@ fn main() -> Result<(), DecodeError> {
     let frame = ControlFrame::decode(&bytes)?;
     let ControlFrame::Pfc(read) = frame else { unreachable!("a PFC frame was written") };
     assert_eq!(read, pfc);
-    println!("paused: {:#010b}, resumed: {:#010b}", read.paused(), read.resumed());
+    println!("classes paused: {}, resumed: {}", read.paused(), read.resumed());
 
     // The regulator of a port says which classes may send.
     let rate = BitRate::gbps(10);
     let class = Class::new(3);
     let mechanism = Mechanism::Pfc { quanta: u16::MAX, refresh_percent: 50 };
-    let regulator = Regulator::new(&mechanism, rate, 1 << 3);
+    let regulator = Regulator::new(&mechanism, rate, class.alone());
     regulator.handle(Time::ZERO, &frame);
     let pause = Quantum::at(rate).times(read.times[class.index()]);
     for at in [Time::ZERO, Time::ZERO + pause] {
-        let state = if regulator.paused(at) & 1 << class.index() != 0 { "paused" } else { "may send" };
+        let state = if regulator.paused(at).contains(class) { "paused" } else { "may send" };
         println!("class 3 after {:>6} ns: {state}", at.since(Time::ZERO).as_picos() / 1_000);
     }
 

@@ -1,6 +1,6 @@
 //! The rate limiters of a port's classes.
 
-use weir_units::{BitRate, Bytes, CLASSES, Class, Span, Time};
+use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, Span, Time};
 
 use crate::gfc::Rates;
 use crate::{Claim, LatePolls, RateLimiter, Regulator};
@@ -13,11 +13,11 @@ pub struct ClassLimits {
     classes: Option<Box<[ClassLimit; CLASSES]>>,
     /// The version of the peer's rates that the limiters follow.
     version: u32,
-    limited: u8,
-    /// Of these, the ones whose rate the peer sets, one bit each.
-    rated: u8,
+    limited: ClassSet,
+    /// Of these, the ones whose rate the peer sets.
+    rated: ClassSet,
     /// Of these, the ones at the line rate because what the peer told has aged.
-    aged: u8,
+    aged: ClassSet,
     /// When the first of the peer's rates ages, as last seen.
     ages_at: Time,
 }
@@ -27,8 +27,8 @@ pub struct ClassLimits {
 pub struct Followed {
     /// Whether the peer has changed a rate, if only to and fro.
     pub changed: bool,
-    /// The classes whose rate has aged, so that they have the line's, one bit each.
-    pub aged: u8,
+    /// The classes whose rate has aged, so that they have the line's.
+    pub aged: ClassSet,
 }
 
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl ClassLimits {
     pub fn new(line: BitRate, slack: Span, rates: [Option<BitRate>; CLASSES], regulator: &Regulator) -> ClassLimits {
         let configured = Class::ALL.into_iter().filter(|class| rates[class.index()].is_some());
         let rated = regulator.rated_classes();
-        let limited = rated | Class::mask_of(configured);
+        let limited = rated | ClassSet::from_iter(configured);
         let classes = || {
             rates.map(|rate| {
                 let (configured, mut limiter) = (rate.unwrap_or(line), RateLimiter::new(line, slack));
@@ -54,11 +54,11 @@ impl ClassLimits {
             })
         };
         ClassLimits {
-            classes: (limited != 0).then(|| Box::new(classes())),
+            classes: (!limited.is_empty()).then(|| Box::new(classes())),
             version: 0,
             limited,
             rated,
-            aged: 0,
+            aged: ClassSet::EMPTY,
             ages_at: Time::NEVER,
         }
     }
@@ -69,7 +69,7 @@ impl ClassLimits {
     /// # Panics
     /// In debug builds, if the peer sets any.
     pub fn set_line(&mut self, now: Time, line: BitRate) {
-        debug_assert!(self.rated == 0, "GFC is made for a rate");
+        debug_assert!(self.rated.is_empty(), "GFC is made for a rate");
         for ClassLimit { configured, is_line, limiter } in
             self.classes.iter_mut().flat_map(|classes| classes.iter_mut())
         {
@@ -84,13 +84,13 @@ impl ClassLimits {
     /// Takes over rates that the peer has changed, at `now`, and ends those that have aged.
     #[inline]
     pub fn follow(&mut self, now: Time, regulator: &Regulator) -> Followed {
-        if self.rated == 0 {
+        if self.rated.is_empty() {
             return Followed::default();
         }
         let Some(rates) = regulator.rates() else { return Followed::default() };
         let version = rates.version();
         // A message that repeats a rate that has aged does not move the version.
-        if version == self.version && self.aged == 0 && now < self.ages_at {
+        if version == self.version && self.aged.is_empty() && now < self.ages_at {
             return Followed::default();
         }
         let aged = self.take_over(now, rates);
@@ -101,15 +101,15 @@ impl ClassLimits {
 
     /// Sets the limiters by what the peer told; returns the classes that it told too long ago.
     #[inline(never)]
-    fn take_over(&mut self, now: Time, rates: &Rates) -> u8 {
-        let Some(classes) = &mut self.classes else { return 0 };
-        let mut aged = 0;
+    fn take_over(&mut self, now: Time, rates: &Rates) -> ClassSet {
+        let Some(classes) = &mut self.classes else { return ClassSet::EMPTY };
+        let mut aged = ClassSet::EMPTY;
         self.ages_at = Time::NEVER;
-        for class in Class::in_mask(self.rated) {
+        for class in self.rated.iter() {
             let ClassLimit { configured, limiter, .. } = &mut classes[class.index()];
             let told = rates.told(class);
             if told.until <= now {
-                aged |= class.bit();
+                aged.insert(class);
                 limiter.set_rate(now, *configured);
             } else {
                 self.ages_at = self.ages_at.min(told.until);
@@ -119,17 +119,17 @@ impl ClassLimits {
         aged
     }
 
-    /// To be called at the beginning of each poll, where polls may be late: `waited` are the classes (one bit each) that had a
+    /// To be called at the beginning of each poll, where polls may be late: `waited` are the classes that had a
     /// frame when they were last polled which nothing but a rate held back.
     ///
     /// A rate that is configured is to be met, so these catch up as their port does. One that the peer has set below it is a
     /// promise not to send more: its classes make up no more than the base, and a peer whose queue then runs low allows more.
     #[inline]
-    pub fn poll(&mut self, late: &LatePolls, waited: u8) {
+    pub fn poll(&mut self, late: &LatePolls, waited: ClassSet) {
         let Some(classes) = &mut self.classes else { return };
-        for class in Class::in_mask(self.limited) {
+        for class in self.limited.iter() {
             let ClassLimit { configured, limiter, .. } = &mut classes[class.index()];
-            let claim = match waited & class.bit() != 0 {
+            let claim = match waited.contains(class) {
                 true if limiter.rate() < *configured => Claim::Base,
                 true => Claim::Bound,
                 false => Claim::Idle,
@@ -141,24 +141,24 @@ impl ClassLimits {
     /// Whether no class has a limit, nor can get one.
     #[inline]
     pub fn are_none(&self) -> bool {
-        self.limited == 0
+        self.limited.is_empty()
     }
 
     /// Those of `classes` that have to wait.
     #[inline]
-    pub fn waiting(&self, now: Time, classes: u8) -> u8 {
+    pub fn waiting(&self, now: Time, classes: ClassSet) -> ClassSet {
         let limited = classes & self.limited;
-        if limited == 0 {
-            return 0;
+        if limited.is_empty() {
+            return ClassSet::EMPTY;
         }
         let waiting = self.limiters(limited).filter(|(_, limiter)| !limiter.is_free(now));
-        Class::mask_of(waiting.map(|(class, _)| class))
+        ClassSet::from_iter(waiting.map(|(class, _)| class))
     }
 
     /// Counts a frame that takes so much on the wire; says whether the class has to wait now.
     #[inline]
     pub fn send(&mut self, now: Time, class: Class, wire: Bytes) -> bool {
-        if self.limited & class.bit() == 0 {
+        if !self.limited.contains(class) {
             return false;
         }
         let Some(classes) = &mut self.classes else { return false };
@@ -169,28 +169,28 @@ impl ClassLimits {
 
     /// R_r of a class; `None` for one without a limit.
     pub fn rate(&self, class: Class) -> Option<BitRate> {
-        self.limiters(self.limited & class.bit()).map(|(_, limiter)| limiter.rate()).next()
+        self.limiters(self.limited & class.alone()).map(|(_, limiter)| limiter.rate()).next()
     }
 
     /// When the first of `classes`, all waiting, may send: at its rate, or because that has aged.
     #[inline]
-    pub fn next_wakeup(&self, classes: u8, regulator: &Regulator) -> Time {
-        if classes == 0 {
+    pub fn next_wakeup(&self, classes: ClassSet, regulator: &Regulator) -> Time {
+        if classes.is_empty() {
             return Time::NEVER;
         }
         let free_at = self.limiters(classes).map(|(_, limiter)| limiter.free_at()).min().unwrap_or(Time::NEVER);
         let rated = classes & self.rated & !self.aged;
-        if rated == 0 {
+        if rated.is_empty() {
             return free_at;
         }
         let Some(rates) = regulator.rates() else { return free_at };
-        Class::in_mask(rated).map(|class| rates.told(class).until).fold(free_at, Time::min)
+        rated.iter().map(|class| rates.told(class).until).fold(free_at, Time::min)
     }
 
     /// The limiters of these classes, all limited.
-    fn limiters(&self, classes: u8) -> impl Iterator<Item = (Class, &RateLimiter)> {
+    fn limiters(&self, classes: ClassSet) -> impl Iterator<Item = (Class, &RateLimiter)> {
         let limits = self.classes.iter();
-        limits.flat_map(move |limits| Class::in_mask(classes).map(|class| (class, &limits[class.index()].limiter)))
+        limits.flat_map(move |limits| classes.iter().map(|class| (class, &limits[class.index()].limiter)))
     }
 }
 
@@ -213,15 +213,15 @@ mod tests {
     #[test]
     fn only_limited_classes_wait() {
         let fast = Class::new(0);
-        let free = Regulator::new(&Mechanism::None, LINE, 0);
+        let free = Regulator::new(&Mechanism::None, LINE, ClassSet::EMPTY);
         let mut limits = ClassLimits::new(LINE, Span::ZERO, only(SLOW, BitRate::gbps(1)), &free);
-        assert_eq!(limits.waiting(Time::ZERO, 0xff), 0);
+        assert_eq!(limits.waiting(Time::ZERO, ClassSet::ALL), ClassSet::EMPTY);
         // 12.304 us at 1 Gb/s.
         let frame = Bytes::new(1_538);
         assert!(limits.send(Time::ZERO, SLOW, frame) && !limits.send(Time::ZERO, fast, frame));
-        assert_eq!(limits.waiting(Time::from_nanos(12_303), 0xff), SLOW.bit());
-        assert_eq!(limits.next_wakeup(SLOW.bit(), &free), Time::from_nanos(12_304));
-        assert_eq!(limits.waiting(Time::from_nanos(12_304), 0xff), 0);
+        assert_eq!(limits.waiting(Time::from_nanos(12_303), ClassSet::ALL), SLOW.alone());
+        assert_eq!(limits.next_wakeup(SLOW.alone(), &free), Time::from_nanos(12_304));
+        assert_eq!(limits.waiting(Time::from_nanos(12_304), ClassSet::ALL), ClassSet::EMPTY);
     }
 
     /// 20 ms after the last poll, of which all may be made up.
@@ -231,19 +231,19 @@ mod tests {
         let peer = Regulator::new(
             &Mechanism::GfcBuffer { stages, refresh: Span::from_micros(50), ageing: Span::from_secs(1) },
             LINE,
-            SLOW.bit(),
+            SLOW.alone(),
         );
         let other = Class::new(1);
         let (base, most) = (Span::from_micros(200), Span::from_millis(100));
-        let sent = |waited: u8, stage: u16| {
+        let sent = |waited: ClassSet, stage: u16| {
             let mut limits = ClassLimits::new(LINE, most, only(other, BitRate::mbps(100)), &peer);
             let mut late = LatePolls::new(crate::CatchUp { base, most, memory: None });
             let mut now = Time::ZERO + Span::from_secs(1);
-            peer.handle(now, &ControlFrame::Pfc(PfcFrame { enabled: 0xff, times: [stage; CLASSES] }));
+            peer.handle(now, &ControlFrame::Pfc(PfcFrame { enabled: ClassSet::ALL, times: [stage; CLASSES] }));
             late.poll(now);
             limits.follow(now, &peer);
             for class in [SLOW, other] {
-                limits.poll(&late, 0);
+                limits.poll(&late, ClassSet::EMPTY);
                 while !limits.send(now, class, Bytes::new(1_538)) {}
             }
             now += Span::from_millis(20);
@@ -258,26 +258,26 @@ mod tests {
             })
         };
         // 20 ms are 16,254 frames at 10 Gb/s, 162 at 100 Mb/s; 200 us are 41 at 2.5 Gb/s, 1 at 100 Mb/s.
-        let both = SLOW.bit() | other.bit();
+        let both = SLOW.alone() | other.alone();
         let [line, limited] = sent(both, 0);
         assert!((16_253..=16_256).contains(&line) && (162..=164).contains(&limited), "{line}, {limited}");
         let [slowed, limited] = sent(both, 2);
         assert!((41..=42).contains(&slowed) && (162..=164).contains(&limited), "{slowed}, {limited}");
-        let [line, limited] = sent(0, 0);
+        let [line, limited] = sent(ClassSet::EMPTY, 0);
         assert!((162..=164).contains(&line) && (1..=3).contains(&limited), "idle: {line}, {limited}");
     }
 
     #[test]
     fn a_limit_is_cut_to_the_lines_new_rate_and_comes_back() {
-        let free = Regulator::new(&Mechanism::None, LINE, 0);
+        let free = Regulator::new(&Mechanism::None, LINE, ClassSet::EMPTY);
         let mut limits = ClassLimits::new(LINE, Span::ZERO, only(SLOW, BitRate::gbps(3)), &free);
         limits.set_line(Time::ZERO, BitRate::gbps(1));
         assert_eq!(limits.rate(SLOW), Some(BitRate::gbps(1)));
         limits.send(Time::ZERO, SLOW, Bytes::new(1_500));
-        assert_eq!(limits.next_wakeup(SLOW.bit(), &free), Time::from_nanos(12_000));
+        assert_eq!(limits.next_wakeup(SLOW.alone(), &free), Time::from_nanos(12_000));
         limits.set_line(Time::from_nanos(6_000), BitRate::gbps(25));
         assert_eq!(limits.rate(SLOW), Some(BitRate::gbps(3)), "its own");
-        assert_eq!(limits.next_wakeup(SLOW.bit(), &free), Time::from_nanos(6_000 + 2_000));
+        assert_eq!(limits.next_wakeup(SLOW.alone(), &free), Time::from_nanos(6_000 + 2_000));
         let mut none = ClassLimits::new(LINE, Span::ZERO, [None; CLASSES], &free);
         none.set_line(Time::ZERO, BitRate::gbps(1));
         assert!(none.are_none());
@@ -287,10 +287,10 @@ mod tests {
     fn the_peers_rate_and_the_configured_one_both_hold() {
         let stages = StageTable::without_guarantee(Bytes::mb(1), Bytes::kb(750), LINE).unwrap();
         let (refresh, ageing) = (Span::from_micros(50), Span::from_millis(3));
-        let peer = Regulator::new(&Mechanism::GfcBuffer { stages, refresh, ageing }, LINE, SLOW.bit());
+        let peer = Regulator::new(&Mechanism::GfcBuffer { stages, refresh, ageing }, LINE, SLOW.alone());
         let mut limits = ClassLimits::new(LINE, Span::ZERO, only(SLOW, BitRate::gbps(3)), &peer);
         let mut told = |stage: u16| {
-            peer.handle(Time::ZERO, &ControlFrame::Pfc(PfcFrame { enabled: 0xff, times: [stage; CLASSES] }));
+            peer.handle(Time::ZERO, &ControlFrame::Pfc(PfcFrame { enabled: ClassSet::ALL, times: [stage; CLASSES] }));
             let Followed { changed, .. } = limits.follow(Time::ZERO, &peer);
             assert_eq!(limits.rate(Class::new(0)), None, "a class that is not under GFC");
             (limits.rate(SLOW).unwrap(), changed)
@@ -306,22 +306,26 @@ mod tests {
     fn a_rate_that_has_aged_is_followed_and_so_is_the_next_message() {
         let stages = StageTable::without_guarantee(Bytes::mb(1), Bytes::kb(750), LINE).unwrap();
         let (refresh, ageing) = (Span::from_micros(50), Span::from_millis(3));
-        let peer = Regulator::new(&Mechanism::GfcBuffer { stages, refresh, ageing }, LINE, SLOW.bit());
+        let peer = Regulator::new(&Mechanism::GfcBuffer { stages, refresh, ageing }, LINE, SLOW.alone());
         let mut limits = ClassLimits::new(LINE, Span::ZERO, [None; CLASSES], &peer);
         let ms = |n: u64| Time::from_nanos(n * 1_000_000);
-        let tell = |now| peer.handle(now, &ControlFrame::Pfc(PfcFrame { enabled: 0xff, times: [19; CLASSES] }));
+        let tell =
+            |now| peer.handle(now, &ControlFrame::Pfc(PfcFrame { enabled: ClassSet::ALL, times: [19; CLASSES] }));
         tell(ms(0));
-        assert_eq!(limits.follow(ms(0), &peer), Followed { changed: true, aged: 0 });
+        assert_eq!(limits.follow(ms(0), &peer), Followed { changed: true, aged: ClassSet::EMPTY });
         // A frame at 19 kb/s takes 0.6 s, but the stage is over before.
         assert!(limits.send(ms(0), SLOW, Bytes::new(1_538)));
-        assert_eq!(limits.next_wakeup(SLOW.bit(), &peer), ms(3));
+        assert_eq!(limits.next_wakeup(SLOW.alone(), &peer), ms(3));
         tell(ms(2));
-        assert_eq!((limits.follow(ms(3), &peer), limits.next_wakeup(SLOW.bit(), &peer)), (Followed::default(), ms(5)));
-        assert_eq!(limits.waiting(ms(4), 0xff), SLOW.bit());
-        assert_eq!(limits.follow(ms(5), &peer), Followed { changed: false, aged: SLOW.bit() });
+        assert_eq!(
+            (limits.follow(ms(3), &peer), limits.next_wakeup(SLOW.alone(), &peer)),
+            (Followed::default(), ms(5))
+        );
+        assert_eq!(limits.waiting(ms(4), ClassSet::ALL), SLOW.alone());
+        assert_eq!(limits.follow(ms(5), &peer), Followed { changed: false, aged: SLOW.alone() });
         assert_eq!((limits.rate(SLOW), limits.follow(ms(6), &peer)), (Some(LINE), Followed::default()));
         // What is left of the wait passes at the line's rate.
-        assert_eq!(limits.waiting(ms(5) + Span::from_micros(2), 0xff), 0);
+        assert_eq!(limits.waiting(ms(5) + Span::from_micros(2), ClassSet::ALL), ClassSet::EMPTY);
         // The message after that says the same as the one before.
         tell(ms(7));
         assert_eq!(limits.follow(ms(7), &peer), Followed::default());

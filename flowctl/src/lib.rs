@@ -10,17 +10,18 @@
 //!
 //! ```
 //! use weir_flowctl::{Mechanism, Regulator};
-//! use weir_units::{BitRate, MacAddr, Span, Time};
+//! use weir_units::{BitRate, Class, ClassSet, MacAddr, Span, Time};
 //! use weir_wire::mac_control::{ControlFrame, PfcFrame};
 //!
+//! let class = Class::new(3).alone();
 //! // A peer pauses class 3 for 1,000 quanta, 51.2 us at 10 Gb/s.
-//! let pause = ControlFrame::Pfc(PfcFrame { enabled: 1 << 3, times: [1_000; 8] });
+//! let pause = ControlFrame::Pfc(PfcFrame { enabled: class, times: [1_000; 8] });
 //! let bytes = pause.encode(MacAddr::default());
 //! let mechanism = Mechanism::Pfc { quanta: u16::MAX, refresh_percent: 50 };
-//! let regulator = Regulator::new(&mechanism, BitRate::gbps(10), 1 << 3);
+//! let regulator = Regulator::new(&mechanism, BitRate::gbps(10), class);
 //! regulator.handle(Time::ZERO, &ControlFrame::decode(&bytes).unwrap());
-//! assert_eq!(regulator.paused(Time::ZERO), 1 << 3);
-//! assert_eq!(regulator.paused(Time::ZERO + Span::from_nanos(51_200)), 0);
+//! assert_eq!(regulator.paused(Time::ZERO), class);
+//! assert_eq!(regulator.paused(Time::ZERO + Span::from_nanos(51_200)), ClassSet::EMPTY);
 //! ```
 //!
 //! `examples/pfc_frame.rs` shows the frame's bytes as well.

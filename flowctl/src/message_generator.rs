@@ -1,6 +1,6 @@
 //! The downstream side of a port, whatever it speaks: which message is due to its peer.
 
-use weir_units::{BitRate, Bytes, CLASSES, Class, Time};
+use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, Time};
 use weir_wire::mac_control::{Account, ControlFrame, CreditFrame, PfcFrame};
 
 use crate::cbfc::{Advertiser, Receiver, blocks};
@@ -10,8 +10,8 @@ use crate::{Mechanism, Quantum, pfc};
 /// What the buffer asks of the peer. Each mechanism looks at what it goes by.
 #[derive(Clone, Copy, Debug)]
 pub struct Demand<'a, F, S> {
-    /// The classes that should pause, one bit each: PFC's and PAUSE's.
-    pub off: u8,
+    /// The classes that should pause: PFC's and PAUSE's.
+    pub off: ClassSet,
     /// q, what a class's ingress queue holds.
     pub held: F,
     /// FCTBS, the blocks of a class that this end has sent: of frames that are ahead of the message on the wire, and of no others.
@@ -99,8 +99,8 @@ impl Arrived {
 /// is due again.
 #[derive(Debug)]
 pub struct MessageGenerator {
-    /// Classes under GFC or credit, one bit each.
-    classes: u8,
+    /// Classes under GFC or credit.
+    classes: ClassSet,
     kind: Kind,
 }
 
@@ -120,8 +120,8 @@ enum Kind {
 }
 
 impl MessageGenerator {
-    /// For a port of this rate; `classes` (one bit each) are those under GFC or credit. PFC goes by what is OFF.
-    pub fn new(mechanism: &Mechanism, rate: BitRate, classes: u8) -> MessageGenerator {
+    /// For a port of this rate; `classes` are those under GFC or credit. PFC goes by what is OFF.
+    pub fn new(mechanism: &Mechanism, rate: BitRate, classes: ClassSet) -> MessageGenerator {
         let quantum = Quantum::at(rate);
         let kind = match mechanism {
             Mechanism::None => Kind::None,
@@ -196,7 +196,7 @@ impl MessageGenerator {
                 if now < advertiser.next_wakeup() {
                     return None;
                 }
-                Class::in_mask(self.classes).for_each(|class| receiver.settle(class, || (demand.held)(class)));
+                self.classes.iter().for_each(|class| receiver.settle(class, || (demand.held)(class)));
                 advertiser.poll(now, receiver, demand.sent).map(ControlFrame::Credit)
             }
         }
@@ -246,17 +246,17 @@ impl MessageGenerator {
     }
 
     /// The classes that the peer believes paused, under PFC and PAUSE.
-    pub fn advertised_off(&self) -> u8 {
-        if let Kind::Pause(generator) = &self.kind { generator.advertised() } else { 0 }
+    pub fn advertised_off(&self) -> ClassSet {
+        if let Kind::Pause(generator) = &self.kind { generator.advertised() } else { ClassSet::EMPTY }
     }
 
     /// Whether `frame`, due now, tells the peer to slow down: a class pauses that did not, or its stage rises.
     pub fn slows(&self, frame: &ControlFrame) -> bool {
         match (&self.kind, frame) {
-            (Kind::Pause(generator), ControlFrame::Pfc(frame)) => frame.paused() & !generator.advertised() != 0,
-            (Kind::Pause(generator), ControlFrame::Pause(quanta)) => *quanta > 0 && generator.advertised() == 0,
+            (Kind::Pause(generator), ControlFrame::Pfc(frame)) => !(frame.paused() - generator.advertised()).is_empty(),
+            (Kind::Pause(generator), ControlFrame::Pause(quanta)) => *quanta > 0 && generator.advertised().is_empty(),
             (Kind::Stages(generator), ControlFrame::Pfc(PfcFrame { enabled, times })) => {
-                Class::in_mask(*enabled).any(|class| times[class.index()] > generator.advertised(class))
+                (*enabled).iter().any(|class| times[class.index()] > generator.advertised(class))
             }
             _ => false,
         }
@@ -285,15 +285,15 @@ impl MessageGenerator {
     }
 }
 
-fn queues(classes: u8, held: impl Fn(Class) -> Bytes) -> [Bytes; CLASSES] {
+fn queues(classes: ClassSet, held: impl Fn(Class) -> Bytes) -> [Bytes; CLASSES] {
     let mut queues = [Bytes::ZERO; CLASSES];
-    Class::in_mask(classes).for_each(|class| queues[class.index()] = held(class));
+    classes.iter().for_each(|class| queues[class.index()] = held(class));
     queues
 }
 
-fn rates(classes: u8, stages: &StageTable, held: impl Fn(Class) -> Bytes) -> [BitRate; CLASSES] {
+fn rates(classes: ClassSet, stages: &StageTable, held: impl Fn(Class) -> Bytes) -> [BitRate; CLASSES] {
     let mut rates = [stages.rate(0); CLASSES];
-    Class::in_mask(classes).for_each(|class| rates[class.index()] = stages.rate(stages.stage_of(held(class))));
+    classes.iter().for_each(|class| rates[class.index()] = stages.rate(stages.stage_of(held(class))));
     rates
 }
 
@@ -311,7 +311,7 @@ mod tests {
         Time::from_nanos(us * 1_000)
     }
 
-    fn demand(off: u8, kb: u64) -> Demand<'static, impl Fn(Class) -> Bytes + Copy, impl Fn(Class) -> u32 + Copy> {
+    fn demand(off: ClassSet, kb: u64) -> Demand<'static, impl Fn(Class) -> Bytes + Copy, impl Fn(Class) -> u32 + Copy> {
         Demand { off, held: move |_| Bytes::kb(kb), sent: |_| 0, arrived: &Arrived::Uncounted }
     }
 
@@ -320,7 +320,7 @@ mod tests {
     }
 
     fn generator(mechanism: &Mechanism) -> MessageGenerator {
-        MessageGenerator::new(mechanism, RATE, CLASS.bit())
+        MessageGenerator::new(mechanism, RATE, CLASS.alone())
     }
 
     fn times(frame: Option<ControlFrame>) -> Option<u16> {
@@ -334,25 +334,25 @@ mod tests {
     fn each_goes_by_its_own_part_of_the_demand() {
         let (refresh, ageing) = (Span::from_micros(50), Span::from_micros(3_200));
         let pfc = generator(&Mechanism::Pfc { quanta: 100, refresh_percent: 50 });
-        assert_eq!(times(pfc.poll(at(1), demand(CLASS.bit(), 0))), Some(100));
-        assert_eq!(pfc.poll(at(1), demand(0, 900)), None);
+        assert_eq!(times(pfc.poll(at(1), demand(CLASS.alone(), 0))), Some(100));
+        assert_eq!(pfc.poll(at(1), demand(ClassSet::EMPTY, 900)), None);
         let mut staged = generator(&Mechanism::GfcBuffer { stages: stages(), refresh, ageing });
-        let frame = staged.poll(at(1), demand(0xff, 900)).unwrap();
+        let frame = staged.poll(at(1), demand(ClassSet::ALL, 900)).unwrap();
         assert_eq!((times(Some(frame)), staged.slows(&frame)), (Some(2), true));
-        staged.handle_sent(at(1), &frame, demand(0xff, 900));
-        assert_eq!(staged.poll(at(2), demand(0xff, 900)), None);
-        let frame = staged.poll(at(3), demand(0, 800)).unwrap();
+        staged.handle_sent(at(1), &frame, demand(ClassSet::ALL, 900));
+        assert_eq!(staged.poll(at(2), demand(ClassSet::ALL, 900)), None);
+        let frame = staged.poll(at(3), demand(ClassSet::EMPTY, 800)).unwrap();
         assert!(!staged.slows(&frame), "stage 1 is faster than 2");
         let pulsed = generator(&Mechanism::GfcPulse { stages: stages(), period: Span::from_micros(100) });
-        assert_eq!(times(pulsed.poll(at(1), demand(0, 900))), Some(1_464), "three quarters of 100 us");
+        assert_eq!(times(pulsed.poll(at(1), demand(ClassSet::EMPTY, 900))), Some(1_464), "three quarters of 100 us");
         let mapping = Mapping::without_guarantee(Bytes::mb(1), Bytes::kb(500), RATE).unwrap();
         let period = Span::from_micros(1);
         let conceptual = generator(&Mechanism::GfcConceptual { mapping, period, refresh, ageing });
-        match conceptual.poll(at(1), demand(0xff, 900)) {
+        match conceptual.poll(at(1), demand(ClassSet::ALL, 900)) {
             Some(ControlFrame::Queue(frame)) => assert_eq!(frame.lengths[CLASS.index()], 900_000),
             other => panic!("{other:?}"),
         }
-        assert_eq!(generator(&Mechanism::None).poll(at(1), demand(0xff, 1_000)), None);
+        assert_eq!(generator(&Mechanism::None).poll(at(1), demand(ClassSet::ALL, 1_000)), None);
     }
 
     #[test]
@@ -371,13 +371,17 @@ mod tests {
         ];
         for mechanism in all {
             let arrived = Arrived::new(&mechanism, LINK_OVERHEAD);
-            let demand = || Demand { off: CLASS.bit(), held: |_| Bytes::kb(900), sent: |_| 0, arrived: &arrived };
+            let demand = || Demand { off: CLASS.alone(), held: |_| Bytes::kb(900), sent: |_| 0, arrived: &arrived };
             let mut generator = generator(&mechanism);
             let first = generator.poll(at(1), demand()).unwrap();
             generator.handle_sent(at(1), &first, demand());
             assert_eq!(generator.poll(at(2), demand()), None, "{mechanism:?}");
             generator.restart(Time::NEVER);
-            assert_eq!((generator.next_wakeup(at(2)), generator.advertised_off()), (Time::NEVER, 0), "{mechanism:?}");
+            assert_eq!(
+                (generator.next_wakeup(at(2)), generator.advertised_off()),
+                (Time::NEVER, ClassSet::EMPTY),
+                "{mechanism:?}"
+            );
             generator.restart(at(3));
             assert_eq!(generator.poll(at(3), demand()), Some(first), "{mechanism:?}");
         }
@@ -390,7 +394,7 @@ mod tests {
         let arrived = Arrived::new(&mechanism, LINK_OVERHEAD);
         let mut credits = generator(&mechanism);
         let limit = |credits: &MessageGenerator, now, held: u64| {
-            let demand = Demand { off: 0, held: |_| Bytes::new(held), sent: |_| 0, arrived: &arrived };
+            let demand = Demand { off: ClassSet::EMPTY, held: |_| Bytes::new(held), sent: |_| 0, arrived: &arrived };
             match credits.poll(now, demand)? {
                 ControlFrame::Credit(frame) => Some(frame.limits[CLASS.index()]),
                 other => panic!("{other:?}"),
@@ -401,7 +405,7 @@ mod tests {
         assert_eq!(limit(&credits, at(0), 300 * 64), Some(1_000));
         assert_eq!(limit(&credits, at(0), 100 * 64), Some(1_200));
         assert_eq!(limit(&credits, at(0), 101 * 64), Some(1_200), "a limit never goes back");
-        credits.handle_sent(at(0), &ControlFrame::Pause(0), demand(0, 0));
+        credits.handle_sent(at(0), &ControlFrame::Pause(0), demand(ClassSet::EMPTY, 0));
         assert_eq!(limit(&credits, at(49), 0), None);
         assert_eq!(credits.next_wakeup(at(1)), at(50));
     }

@@ -1,6 +1,6 @@
 //! The upstream side of a port, whatever it speaks: what its peer lets it send.
 
-use weir_units::{BitRate, Class, Span, Time};
+use weir_units::{BitRate, Class, ClassSet, Span, Time};
 use weir_wire::mac_control::ControlFrame;
 
 use crate::cbfc::Sender;
@@ -18,8 +18,8 @@ use crate::{Mechanism, Quantum};
 pub struct Regulator {
     /// Of the pauses of PFC and PAUSE; open under all else.
     gate: Gate,
-    /// Classes under GFC or credit, one bit each.
-    classes: u8,
+    /// Classes under GFC or credit.
+    classes: ClassSet,
     kind: Kind,
     /// When the last message came that was obeyed, in picoseconds.
     heard_at: AtomicU64,
@@ -37,8 +37,8 @@ enum Kind {
 }
 
 impl Regulator {
-    /// For a port of this rate; `classes` (one bit each) are those under GFC or credit.
-    pub fn new(mechanism: &Mechanism, rate: BitRate, classes: u8) -> Regulator {
+    /// For a port of this rate; `classes` are those under GFC or credit.
+    pub fn new(mechanism: &Mechanism, rate: BitRate, classes: ClassSet) -> Regulator {
         let kind = match mechanism {
             Mechanism::None => Kind::None,
             Mechanism::Pfc { .. } | Mechanism::GfcPulse { .. } => Kind::Pfc,
@@ -102,9 +102,9 @@ impl Regulator {
         matches!(self.kind, Kind::Pfc)
     }
 
-    /// The classes that a pause holds at `now`, one bit each.
+    /// The classes that a pause holds at `now`.
     #[inline]
-    pub fn paused(&self, now: Time) -> u8 {
+    pub fn paused(&self, now: Time) -> ClassSet {
         self.gate.paused(now)
     }
 
@@ -124,22 +124,22 @@ impl Regulator {
         self.rates().map(|rates| rates.at(now, class))
     }
 
-    /// The classes whose rates [`Regulator::rates`] gives, one bit each.
-    pub fn rated_classes(&self) -> u8 {
-        if self.rates().is_some() { self.classes } else { 0 }
+    /// The classes whose rates [`Regulator::rates`] gives.
+    pub fn rated_classes(&self) -> ClassSet {
+        if self.rates().is_some() { self.classes } else { ClassSet::EMPTY }
     }
 
-    /// The classes that need credit, one bit each.
+    /// The classes that need credit.
     #[inline]
-    pub fn credit_classes(&self) -> u8 {
-        if matches!(self.kind, Kind::Credits(_)) { self.classes } else { 0 }
+    pub fn credit_classes(&self) -> ClassSet {
+        if matches!(self.kind, Kind::Credits(_)) { self.classes } else { ClassSet::EMPTY }
     }
 
     /// Whether credit lets a frame of this length (without FCS) be sent.
     #[inline]
     pub fn has_credit(&self, class: Class, frame_bytes: u32) -> bool {
         match &self.kind {
-            Kind::Credits(sender) if self.classes & class.bit() != 0 => sender.may_send(class, frame_bytes),
+            Kind::Credits(sender) if self.classes.contains(class) => sender.may_send(class, frame_bytes),
             _ => true,
         }
     }
@@ -154,8 +154,8 @@ impl Regulator {
     #[inline]
     pub fn handle_sent(&self, class: Class, frame_bytes: u32) {
         match &self.kind {
-            Kind::Credits(sender) if self.classes & class.bit() != 0 => sender.handle_sent(class, frame_bytes),
-            Kind::Time(adjuster) if self.classes & class.bit() != 0 => adjuster.handle_sent(class, frame_bytes),
+            Kind::Credits(sender) if self.classes.contains(class) => sender.handle_sent(class, frame_bytes),
+            Kind::Time(adjuster) if self.classes.contains(class) => adjuster.handle_sent(class, frame_bytes),
             _ => {}
         }
     }
@@ -228,15 +228,15 @@ mod tests {
     }
 
     fn regulator(mechanism: &Mechanism) -> Regulator {
-        Regulator::new(mechanism, RATE, CLASS.bit())
+        Regulator::new(mechanism, RATE, CLASS.alone())
     }
 
     fn pfc(time: u16) -> ControlFrame {
-        ControlFrame::Pfc(PfcFrame { enabled: CLASS.bit(), times: [time; 8] })
+        ControlFrame::Pfc(PfcFrame { enabled: CLASS.alone(), times: [time; 8] })
     }
 
     fn credit(limit: u32) -> ControlFrame {
-        ControlFrame::Credit(CreditFrame { enabled: CLASS.bit(), limits: [limit; 8], ..CreditFrame::default() })
+        ControlFrame::Credit(CreditFrame { enabled: CLASS.alone(), limits: [limit; 8], ..CreditFrame::default() })
     }
 
     fn stages() -> StageTable {
@@ -265,7 +265,7 @@ mod tests {
         assert_eq!(obeyed(pfc(1)), [false, true, false, true, true, false, false, false]);
         assert_eq!(obeyed(ControlFrame::Pause(1)), [false, false, true, false, false, false, false, false]);
         assert_eq!(obeyed(credit(1)), [false, false, false, false, false, true, true, false]);
-        let queue = ControlFrame::Queue(QueueFrame { enabled: CLASS.bit(), lengths: [1; 8] });
+        let queue = ControlFrame::Queue(QueueFrame { enabled: CLASS.alone(), lengths: [1; 8] });
         assert_eq!(obeyed(queue), [false, false, false, false, false, false, false, true]);
     }
 
@@ -276,12 +276,16 @@ mod tests {
         let legacy = regulator(&all()[1]);
         for stage in 0..=stages().stages() {
             legacy.handle(at(0), &pfc(stage));
-            assert_eq!(legacy.paused(at(0)) != 0, stage > 0);
-            assert_eq!(legacy.paused(at(1)), 0, "stage {stage} holds for less than a microsecond at 10 Gb/s");
+            assert_eq!(legacy.paused(at(0)) != ClassSet::EMPTY, stage > 0);
+            assert_eq!(
+                legacy.paused(at(1)),
+                ClassSet::EMPTY,
+                "stage {stage} holds for less than a microsecond at 10 Gb/s"
+            );
         }
         let gfc = regulator(&all()[3]);
         gfc.handle(at(0), &pfc(u16::MAX));
-        assert_eq!(gfc.paused(at(1)), 0);
+        assert_eq!(gfc.paused(at(1)), ClassSet::EMPTY);
         let rate = |now| gfc.rate(now, CLASS).unwrap();
         assert_eq!((rate(at(1)), gfc.odd_messages(), gfc.pauses_for_stages()), (stages().rate(u16::MAX), 1, 1));
         assert!(rate(at(1)) >= crate::RATE_MIN);
@@ -297,16 +301,16 @@ mod tests {
         assert!(port.has_credit(CLASS, 60));
         port.handle_sent(CLASS, 60);
         assert!(!port.has_credit(CLASS, 60));
-        assert_eq!((port.heard_at(), port.credit_classes()), (at(1), CLASS.bit()));
+        assert_eq!((port.heard_at(), port.credit_classes()), (at(1), CLASS.alone()));
     }
 
     #[test]
     fn what_the_peer_said_is_forgotten_and_what_it_says_then_is_not() {
-        let queue = |length| ControlFrame::Queue(QueueFrame { enabled: CLASS.bit(), lengths: [length; 8] });
+        let queue = |length| ControlFrame::Queue(QueueFrame { enabled: CLASS.alone(), lengths: [length; 8] });
         let all = all();
         let may_send = |port: &Regulator| {
             let has_rate = port.rate(at(2), CLASS).is_none_or(|rate| rate == RATE);
-            port.paused(at(2)) == 0 && has_rate && port.has_credit(CLASS, 1_514)
+            port.paused(at(2)) == ClassSet::EMPTY && has_rate && port.has_credit(CLASS, 1_514)
         };
         for (mechanism, slow) in [(1, pfc(1_000)), (2, ControlFrame::Pause(1_000)), (3, pfc(1)), (7, queue(900_000))] {
             let port = regulator(&all[mechanism]);
@@ -334,8 +338,9 @@ mod tests {
     /// One forged PAUSE on a port whose peer says nothing more.
     #[test]
     fn no_single_message_holds_a_gfc_class_for_good() {
-        let queue = ControlFrame::Queue(QueueFrame { enabled: 0xff, lengths: [u32::MAX; 8] });
-        let none = ControlFrame::Credit(CreditFrame { enabled: 0xff, limits: [0; 8], ..CreditFrame::default() });
+        let queue = ControlFrame::Queue(QueueFrame { enabled: ClassSet::ALL, lengths: [u32::MAX; 8] });
+        let none =
+            ControlFrame::Credit(CreditFrame { enabled: ClassSet::ALL, limits: [0; 8], ..CreditFrame::default() });
         for (mechanism, forged) in [(&all()[3], pfc(u16::MAX)), (&all()[5], none), (&all()[7], queue)] {
             let port = regulator(mechanism);
             port.handle_sent(CLASS, 1_000_000);

@@ -108,7 +108,7 @@ struct Conceptual {
 impl Conceptual {
     fn new(mapping: Mapping, delay: Span) -> Conceptual {
         let (period, refresh) = (length::Generator::period_by_default(LINE), Advertiser::period_by_default(LINE));
-        let generator = length::Generator::new(CLASS.bit(), period, refresh);
+        let generator = length::Generator::new(CLASS.alone(), period, refresh);
         Conceptual { generator, messages: Delayed::new(delay), adjuster: length::Adjuster::new(mapping, AGEING) }
     }
 }
@@ -138,7 +138,7 @@ struct BufferBased {
 impl BufferBased {
     fn new(table: StageTable, delay: Span) -> BufferBased {
         let refresh = Advertiser::period_by_default(LINE);
-        let generator = stage::Generator::new(table.clone(), CLASS.bit(), refresh);
+        let generator = stage::Generator::new(table.clone(), CLASS.alone(), refresh);
         BufferBased {
             generator,
             messages: Delayed::new(delay),
@@ -175,7 +175,7 @@ impl TimeBased {
     fn new(mapping: Mapping, delay: Span) -> TimeBased {
         TimeBased {
             receiver: cbfc::Receiver::new(Bytes::mb(1)),
-            advertiser: Advertiser::new(CLASS.bit(), Advertiser::period_by_default(LINE)),
+            advertiser: Advertiser::new(CLASS.alone(), Advertiser::period_by_default(LINE)),
             messages: Delayed::new(delay),
             adjuster: time_based::Adjuster::new(mapping, Bytes::mb(1), AGEING),
             held_blocks: 0,

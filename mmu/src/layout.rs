@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use weir_units::{Bytes, CLASSES, Class, PortId};
+use weir_units::{Bytes, CLASSES, Class, ClassSet, PortId};
 
 /// The buffer's partition, checked: the segments fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,8 +21,8 @@ pub struct PortLayout {
     pub private: [Bytes; CLASSES],
     /// Φ of each class, the most headroom that its queue may take; zero for lossy ones.
     pub headroom: [Bytes; CLASSES],
-    /// Bit j set: class j is lossless on this port.
-    pub lossless: u8,
+    /// The lossless classes on this port.
+    pub lossless: ClassSet,
 }
 
 /// Which memory headroom is taken from.
@@ -72,6 +72,8 @@ pub enum LayoutError {
 impl BufferLayout {
     /// The largest buffer: a queue's segments are counted in 31 bits.
     pub const SIZE_MAX: Bytes = Bytes::new((1 << 31) - 1);
+    /// The largest buffer, and the largest part of one, that a file may ask for: a round number below [`BufferLayout::SIZE_MAX`].
+    pub const CONFIGURED_MAX: Bytes = Bytes::mb(2_000);
 
     /// Cuts a buffer of `size`: what private buffers and headroom do not take is shared.
     pub fn new(size: Bytes, ports: Vec<PortLayout>, headroom: Headroom) -> Result<BufferLayout, LayoutError> {
@@ -144,7 +146,7 @@ impl BufferLayout {
 
     /// Whether a class is lossless on a port.
     pub fn is_lossless(&self, port: PortId, class: Class) -> bool {
-        self.ports[port.index()].lossless & class.bit() != 0
+        self.ports[port.index()].lossless.contains(class)
     }
 }
 
@@ -186,7 +188,7 @@ mod tests {
         let port = PortLayout {
             private: [Bytes::new(private); CLASSES],
             headroom: [Bytes::new(headroom); CLASSES],
-            lossless: 0xff,
+            lossless: ClassSet::ALL,
         };
         vec![port; n]
     }

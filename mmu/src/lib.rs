@@ -19,11 +19,11 @@
 //! ```
 //! use weir_mmu::policy::DynamicThreshold;
 //! use weir_mmu::{Arrival, BufferLayout, Headroom, Mmu, PortLayout, Verdict};
-//! use weir_units::{Alpha, Bytes, Class, PortId, QueueId, Time};
+//! use weir_units::{Alpha, Bytes, Class, ClassSet, PortId, QueueId, Time};
 //!
 //! // Two ports of one lossless class, with 10 KB of headroom each; what is left of 100 KB is shared.
 //! let class = Class::new(3);
-//! let mut port = PortLayout { lossless: class.bit(), ..PortLayout::default() };
+//! let mut port = PortLayout { lossless: class.alone(), ..PortLayout::default() };
 //! port.headroom[class.index()] = Bytes::new(10_000);
 //! let layout = BufferLayout::new(Bytes::new(100_000), vec![port; 2], Headroom::PerQueue).unwrap();
 //! let alpha: Alpha = "1/4".parse().unwrap();
@@ -34,7 +34,7 @@
 //! let (ingress, egress) = (QueueId::new(PortId(0), class), QueueId::new(PortId(1), class));
 //! let packet = Arrival { ingress, egress, bytes: 1_000 };
 //! let mut kept = Vec::new();
-//! while mmu.off_classes(PortId(0), 0) == 0 {
+//! while mmu.off_classes(PortId(0), ClassSet::EMPTY).is_empty() {
 //!     let (verdict, _) = mmu.admit_one(&mut writer, Time::ZERO, &packet);
 //!     assert!(matches!(verdict, Verdict::Keep(_)));
 //!     kept.push(packet);
@@ -43,7 +43,7 @@
 //! assert!((16..=18).contains(&kept.len()), "{}", kept.len());
 //!
 //! kept.iter().for_each(|packet| mmu.release_one(Time::ZERO, packet));
-//! assert_eq!((mmu.off_classes(PortId(0), class.bit()), mmu.pool_use().used), (0, Bytes::ZERO));
+//! assert_eq!((mmu.off_classes(PortId(0), class.alone()), mmu.pool_use().used), (ClassSet::EMPTY, Bytes::ZERO));
 //! ```
 
 #![forbid(unsafe_code)]

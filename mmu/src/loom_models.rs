@@ -7,7 +7,7 @@
 
 use loom::sync::Arc;
 use loom::thread;
-use weir_units::{Alpha, BitRate, Bytes, Class, PortId, QueueId, Span, Time};
+use weir_units::{Alpha, BitRate, Bytes, Class, ClassSet, PortId, QueueId, Span, Time};
 
 use crate::layout::{BufferLayout, Headroom, PortLayout};
 use crate::mmu::{Arrival, Departure, DropReason, Mmu, Verdict};
@@ -22,7 +22,7 @@ const PACKET: Arrival =
 
 /// Two ports, one lossless class, T = 2 packets, room for 2 more in headroom.
 fn mmu() -> Mmu {
-    let mut port = PortLayout { lossless: CLASS.bit(), ..PortLayout::default() };
+    let mut port = PortLayout { lossless: CLASS.alone(), ..PortLayout::default() };
     port.headroom[CLASS.index()] = Bytes::new(2_000);
     let layout = BufferLayout::new(Bytes::new(20_000), vec![port; 2], Headroom::PerQueue).unwrap();
     Mmu::new(layout, Box::new(StaticThreshold::new(Bytes::new(2_000))), Bytes::new(500), Alpha::ONE)
@@ -52,7 +52,7 @@ fn beside<T: 'static>(mmu: &Arc<Mmu>, act: impl FnOnce(&Mmu) -> T + 'static) -> 
 }
 
 /// The transmitter of the ingress port: compares what should be with what it advertised last.
-fn advertise(mmu: &Mmu, advertised: u8) -> u8 {
+fn advertise(mmu: &Mmu, advertised: ClassSet) -> ClassSet {
     mmu.off_classes(INGRESS, advertised)
 }
 
@@ -64,14 +64,14 @@ fn the_last_departure_and_an_arrival_leave_the_right_signal() {
         let mmu = Arc::new(mmu());
         let _ = admit(&mmu);
         let departure = beside(&mmu, |mmu| release(mmu, &[PACKET]));
-        let transmitter = beside(&mmu, move |mmu| advertise(mmu, 0));
+        let transmitter = beside(&mmu, move |mmu| advertise(mmu, ClassSet::EMPTY));
         let kept = admit(&mmu);
         departure.join().unwrap();
         let mut advertised = transmitter.join().unwrap();
         assert!(matches!(kept, Verdict::Keep(_)));
         // One packet is left, below Xon: RESUME must be advertised, whoever came first.
         advertised = advertise(&mmu, advertised);
-        assert_eq!(advertised, 0);
+        assert_eq!(advertised, ClassSet::EMPTY);
         release(&mmu, &[PACKET]);
         assert_eq!(mmu.pool_use().used, Bytes::ZERO);
     });
@@ -83,8 +83,8 @@ fn a_resume_is_never_lost() {
     explore(|| {
         let mmu = Arc::new(mmu());
         let (_, _) = (admit(&mmu), admit(&mmu));
-        let advertised = advertise(&mmu, 0);
-        assert_eq!(advertised, CLASS.bit());
+        let advertised = advertise(&mmu, ClassSet::EMPTY);
+        assert_eq!(advertised, CLASS.alone());
         let departures = beside(&mmu, |mmu| release(mmu, &[PACKET, PACKET]));
         let transmitter = beside(&mmu, move |mmu| advertise(mmu, advertised));
         let kept = admit(&mmu);
@@ -95,7 +95,7 @@ fn a_resume_is_never_lost() {
         release(&mmu, &[PACKET]);
         // The port's sweep is allowed to help, as it does in the switch; the state must then be ON.
         mmu.reconsider(INGRESS, advertised, Time::ZERO);
-        assert_eq!(advertise(&mmu, advertised), 0, "an empty queue stays OFF");
+        assert_eq!(advertise(&mmu, advertised), ClassSet::EMPTY, "an empty queue stays OFF");
         let left = mmu.ingress_use(PACKET.ingress, Time::ZERO);
         assert_eq!((left.shared, left.headroom), (Bytes::ZERO, Bytes::ZERO));
     });
@@ -109,14 +109,14 @@ fn a_pause_is_never_lost() {
         let _ = admit(&mmu);
         let departure = beside(&mmu, |mmu| release(mmu, &[PACKET]));
         let (_, _) = (admit(&mmu), admit(&mmu));
-        let early = advertise(&mmu, 0);
+        let early = advertise(&mmu, ClassSet::EMPTY);
         departure.join().unwrap();
         // Whatever the order, w_s ends at T: the peer must pause, and the transmitter must know.
         let advertised = advertise(&mmu, early);
         let held = mmu.ingress_use(PACKET.ingress, Time::ZERO);
         assert_eq!((held.shared, held.headroom), (Bytes::new(2_000), Bytes::ZERO));
         assert!(held.off);
-        assert_eq!(advertised, CLASS.bit());
+        assert_eq!(advertised, CLASS.alone());
     });
 }
 
@@ -127,13 +127,13 @@ fn two_departures_resume_a_queue() {
     explore(|| {
         let mmu = Arc::new(mmu());
         let _ = (admit(&mmu), admit(&mmu), admit(&mmu));
-        let advertised = advertise(&mmu, 0);
-        assert_eq!(advertised, CLASS.bit());
+        let advertised = advertise(&mmu, ClassSet::EMPTY);
+        assert_eq!(advertised, CLASS.alone());
         let other = beside(&mmu, |mmu| release(mmu, &[PACKET]));
         release(&mmu, &[PACKET]);
         other.join().unwrap();
         // One packet is left, below Xon, and nobody swept.
-        assert_eq!(advertise(&mmu, advertised), 0, "a RESUME was lost");
+        assert_eq!(advertise(&mmu, advertised), ClassSet::EMPTY, "a RESUME was lost");
         let left = mmu.ingress_use(PACKET.ingress, Time::ZERO);
         assert_eq!((left.shared, left.headroom), (Bytes::new(1_000), Bytes::ZERO));
         release(&mmu, &[PACKET]);
@@ -176,7 +176,7 @@ fn two_admissions_share_the_last_place() {
 #[test]
 fn two_queues_share_the_last_headroom() {
     explore(|| {
-        let mut port = PortLayout { lossless: CLASS.bit(), ..PortLayout::default() };
+        let mut port = PortLayout { lossless: CLASS.alone(), ..PortLayout::default() };
         port.headroom[CLASS.index()] = Bytes::new(2_000);
         let layout = BufferLayout::new(Bytes::new(11_000), vec![port; 2], Headroom::Pool(Bytes::new(1_000))).unwrap();
         // T is less than a packet: everything goes to headroom.
@@ -208,7 +208,7 @@ fn two_queues_share_the_last_headroom() {
 fn a_port_is_the_sum_of_its_queues() {
     explore(|| {
         let classes = [Class::new(3), Class::new(4)];
-        let mut port = PortLayout { lossless: classes[0].bit() | classes[1].bit(), ..PortLayout::default() };
+        let mut port = PortLayout { lossless: classes[0].alone() | classes[1].alone(), ..PortLayout::default() };
         classes.iter().for_each(|class| port.headroom[class.index()] = Bytes::new(1_000));
         let layout = BufferLayout::new(Bytes::new(6_000), vec![port; 2], Headroom::PerPort).unwrap();
         let parameters = DshParameters {
@@ -236,8 +236,8 @@ fn a_port_is_the_sum_of_its_queues() {
         departure.join().unwrap();
         assert_eq!(mmu.pool_use().used, Bytes::new(1_000));
         release(&mmu, &[packet(1)]);
-        mmu.reconsider(INGRESS, 0xff, Time::ZERO);
-        assert_eq!(advertise(&mmu, 0), 0, "an empty port stays OFF");
+        mmu.reconsider(INGRESS, ClassSet::ALL, Time::ZERO);
+        assert_eq!(advertise(&mmu, ClassSet::EMPTY), ClassSet::EMPTY, "an empty port stays OFF");
         for class in 0..2 {
             let left = mmu.ingress_use(packet(class).ingress, Time::ZERO);
             assert_eq!((left.shared, left.headroom, left.off), (Bytes::ZERO, Bytes::ZERO, false));
@@ -324,12 +324,12 @@ mod parts {
             let marker = (levels.clone(), changed.clone());
             let marker = thread::spawn(move || {
                 marker.0.update(|levels| Levels { off: true, ..levels });
-                marker.1.mark(CLASS.bit());
+                marker.1.mark(CLASS.alone());
             });
             let seen = changed.take();
-            assert!(seen == 0 || levels.load().off);
+            assert!(seen.is_empty() || levels.load().off);
             marker.join().unwrap();
-            assert!(seen | changed.take() == CLASS.bit(), "a mark was lost");
+            assert!(seen | changed.take() == CLASS.alone(), "a mark was lost");
         });
     }
 

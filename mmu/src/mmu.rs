@@ -10,7 +10,7 @@ mod report;
 use std::fmt;
 
 use crossbeam_utils::CachePadded;
-use weir_units::{Alpha, Bytes, CLASSES, Class, PortId, QueueId, Time};
+use weir_units::{Alpha, Bytes, CLASSES, Class, ClassSet, PortId, QueueId, Time};
 
 use crate::egress_queue::EgressQueue;
 use crate::ingress_queue::{IngressQueue, Limits};
@@ -77,7 +77,7 @@ struct IngressPort {
     /// What the insurance headroom holds.
     insurance: u32,
     /// Classes that are paused together.
-    lossless: u8,
+    lossless: ClassSet,
     has_writer: AtomicBool,
 }
 
@@ -198,21 +198,21 @@ impl Mmu {
         (!taken).then(|| PortWriter::new(port))
     }
 
-    /// Which classes the peer of `port` should pause now, one bit each. `before` is the last answer: where nothing
+    /// Which classes the peer of `port` should pause now. `before` is the last answer: where nothing
     /// changed since, it is returned as it is.
     #[inline]
-    pub fn off_classes(&self, port: PortId, before: u8) -> u8 {
+    pub fn off_classes(&self, port: PortId, before: ClassSet) -> ClassSet {
         let changed = self.ports[port.index()].changed.take();
-        if changed == 0 { before } else { self.off_classes_now(port, before, changed) }
+        if changed.is_empty() { before } else { self.off_classes_now(port, before, changed) }
     }
 
     #[inline(never)]
-    fn off_classes_now(&self, port: PortId, before: u8, changed: u8) -> u8 {
+    fn off_classes_now(&self, port: PortId, before: ClassSet, changed: ClassSet) -> ClassSet {
         let own = &self.ports[port.index()];
         let whole_port = self.rules.port_xon_offset.is_some() && own.levels.load().off;
-        Class::in_mask(changed).fold(before, |off, class| {
+        changed.iter().fold(before, |off, class| {
             let queue = &self.ingress[QueueId::new(port, class).index()];
-            if whole_port || queue.levels.load().off { off | class.bit() } else { off & !class.bit() }
+            if whole_port || queue.levels.load().off { off | class.alone() } else { off - class.alone() }
         })
     }
 
@@ -289,7 +289,7 @@ impl Mmu {
     fn note_turn(&self, id: QueueId, off: bool) {
         let port = &self.ports[id.port().index()];
         port.off_queues.note(off);
-        port.changed.mark(id.class().bit());
+        port.changed.mark(id.class().alone());
         if off {
             self.ingress[id.index()].count_pause();
         }

@@ -5,6 +5,8 @@
 //! then reads the bits, so whatever order marks arrive in, the last look sees the last state. A flood of changes
 //! coalesces into one look, and none is lost.
 
+use weir_units::ClassSet;
+
 use crate::sync::{AtomicU8, AtomicU32, Ordering};
 
 /// Classes of one ingress port whose state changed since the transmitter last looked.
@@ -14,14 +16,18 @@ pub(crate) struct Changed(AtomicU8);
 impl Changed {
     /// Release; pairs with Acquire in [`Changed::take`]: who takes the mark sees the state that was set before it.
     #[inline]
-    pub(crate) fn mark(&self, class_bit: u8) {
-        self.0.fetch_or(class_bit, Ordering::Release);
+    pub(crate) fn mark(&self, classes: ClassSet) {
+        self.0.fetch_or(classes.bits(), Ordering::Release);
     }
 
     /// Takes all marks. The plain load keeps the usual answer, none, cheap; a mark that it misses is there next time.
     #[inline]
-    pub(crate) fn take(&self) -> u8 {
-        if self.0.load(Ordering::Relaxed) == 0 { 0 } else { self.0.swap(0, Ordering::Acquire) }
+    pub(crate) fn take(&self) -> ClassSet {
+        if self.0.load(Ordering::Relaxed) == 0 {
+            ClassSet::EMPTY
+        } else {
+            ClassSet::from_bits(self.0.swap(0, Ordering::Acquire))
+        }
     }
 }
 

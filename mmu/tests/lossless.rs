@@ -9,9 +9,9 @@ mod policies;
 use std::collections::VecDeque;
 
 use weir_mmu::{Arrival, DropReason, Mmu, PortWriter, Verdict};
-use weir_units::{Alpha, BitRate, Bytes, Class, PortId, QueueId, Time};
+use weir_units::{Alpha, BitRate, Bytes, Class, ClassSet, PortId, QueueId, Time};
 
-use policies::{Bounds, POLICIES};
+use policies::Bounds;
 
 const PORTS: u16 = 6;
 const LOSSLESS: [Class; 4] = [Class::new(2), Class::new(3), Class::new(4), Class::new(5)];
@@ -33,7 +33,7 @@ fn bounds() -> Bounds {
         ports: PORTS,
         private: Bytes::ZERO,
         headroom,
-        lossless: LOSSLESS.iter().fold(0, |mask, class| mask | class.bit()),
+        lossless: ClassSet::of(&LOSSLESS),
         rate: BitRate::gbps(100),
     }
 }
@@ -54,9 +54,9 @@ struct Peer {
     /// Frames under way: when they arrive, and what they are.
     link: VecDeque<(u64, Arrival)>,
     /// What the switch advertises, and when the peer will know.
-    advertised: u8,
-    signals: VecDeque<(u64, u8)>,
-    paused: u8,
+    advertised: ClassSet,
+    signals: VecDeque<(u64, ClassSet)>,
+    paused: ClassSet,
     phase: Phase,
 }
 
@@ -83,9 +83,9 @@ impl Fabric {
         let peer = |port| Peer {
             writer: mmu.writer(PortId(port)).unwrap(),
             link: VecDeque::new(),
-            advertised: 0,
+            advertised: ClassSet::EMPTY,
             signals: VecDeque::new(),
-            paused: 0,
+            paused: ClassSet::EMPTY,
             phase,
         };
         Fabric {
@@ -147,7 +147,7 @@ impl Fabric {
         let class = phase.class.unwrap_or_else(|| LOSSLESS[self.draw(4) as usize]);
         let to = phase.to.unwrap_or_else(|| self.draw(u64::from(PORTS)) as u16);
         let bytes = phase.bytes.unwrap_or_else(|| 64 + self.draw(u64::from(FRAME_MAX) - 63) as u32);
-        if self.peers[port].paused & class.bit() == 0 {
+        if !self.peers[port].paused.contains(class) {
             let ingress = QueueId::new(PortId(port as u16), class);
             let frame = Arrival { ingress, egress: QueueId::new(PortId(to), class), bytes };
             self.peers[port].link.push_back((self.now + PROPAGATION + 1, frame));
@@ -202,7 +202,7 @@ impl Fabric {
         let (id, now) = (PortId(port as u16), self.time());
         let peer = &mut self.peers[port];
         let mut off = self.mmu.off_classes(id, peer.advertised);
-        if off != 0 {
+        if !off.is_empty() {
             self.mmu.reconsider(id, off, now);
             off = self.mmu.off_classes(id, off);
         }
@@ -232,7 +232,7 @@ fn run(name: &str, seed: u64) -> (u64, u64) {
     // Then it drains: whatever is held leaves within the time of its bytes, and every peer may send again.
     let bound = bounds().size.get() / 64 + 100;
     let mut ticks = 0;
-    while fabric.held() > 0 || fabric.peers.iter().any(|peer| !peer.link.is_empty() || peer.paused != 0) {
+    while fabric.held() > 0 || fabric.peers.iter().any(|peer| !peer.link.is_empty() || !peer.paused.is_empty()) {
         fabric.tick(false);
         ticks += 1;
         assert!(ticks < bound, "{name}, seed {seed}: not drained after {ticks} ticks");
@@ -245,14 +245,11 @@ fn run(name: &str, seed: u64) -> (u64, u64) {
     (fabric.lost, pauses)
 }
 
-/// Those that are lossless by construction. Adaptive headroom trusts delays that it saw, and has a test of its own.
-const LOSSLESS_POLICIES: [&str; 10] =
-    ["static", "dt", "spfc", "sih", "dsh", "dsh-table", "dsh-no-shared", "sonic", "abm", "reverie"];
 const SEEDS: u64 = 12;
 
 #[test]
 fn nothing_is_lost_whatever_arrives() {
-    for name in LOSSLESS_POLICIES {
+    for name in policies::lossless() {
         let mut pauses = 0;
         for seed in 0..SEEDS {
             let (lost, paused) = run(name, seed);
@@ -264,9 +261,23 @@ fn nothing_is_lost_whatever_arrives() {
 }
 
 #[test]
-fn every_policy_is_either_lossless_or_said_not_to_be() {
-    let not = ["oversubscribed", "adaptive", "dsh-no-insurance"];
-    assert_eq!(LOSSLESS_POLICIES.len() + not.len(), POLICIES.len());
+fn policies_that_can_lose_say_so() {
+    let lossless = policies::lossless();
+    let not: Vec<_> = policies::all().into_iter().filter(|name| !lossless.contains(name)).collect();
+    // Adaptive headroom trusts delays that it saw, and has a test of its own.
+    assert_eq!(not, ["oversubscribed", "adaptive", "dsh-no-insurance"]);
+}
+
+#[test]
+fn what_a_policy_shows_is_what_its_kind_names() {
+    for name in policies::all() {
+        let mmu = policies::mmu(name, &bounds(), XON_OFFSET, Alpha::ONE);
+        let shown = mmu.ingress_use(QueueId::new(PortId(0), LOSSLESS[0]), Time::ZERO).gauges;
+        let named = policies::settings(name).kind().gauges();
+        assert_eq!(shown.iter().map(|(gauge, _)| gauge).collect::<Vec<_>>(), named, "{name}");
+        assert!(named.iter().all(|gauge| gauge.is_well_named()), "{name}");
+        assert_eq!(mmu.policy().name(), policies::settings(name).name());
+    }
 }
 
 #[test]
@@ -297,7 +308,7 @@ fn oversubscribed_headroom_runs_dry_in_the_worst_case() {
             for port in 0..usize::from(PORTS) {
                 // Nothing drains; each peer sends of one class until that is paused, and then of the next.
                 let peer = &mut fabric.peers[port];
-                if let Some(class) = LOSSLESS.into_iter().find(|class| peer.paused & class.bit() == 0) {
+                if let Some(class) = LOSSLESS.into_iter().find(|class| !peer.paused.contains(*class)) {
                     let ingress = QueueId::new(PortId(port as u16), class);
                     let frame = Arrival { ingress, egress: QueueId::new(PortId(0), class), bytes: FRAME_MAX };
                     peer.link.push_back((fabric.now + PROPAGATION + 1, frame));

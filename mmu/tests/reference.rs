@@ -7,9 +7,9 @@ mod reference;
 
 use proptest::prelude::*;
 use weir_mmu::{Arrival, DropReason, Mmu, PortWriter, Verdict};
-use weir_units::{Alpha, BitRate, Bytes, Class, PortId, QueueId, Span};
+use weir_units::{Alpha, BitRate, Bytes, Class, ClassSet, PortId, QueueId, Span};
 
-use policies::{Bounds, POLICIES};
+use policies::Bounds;
 use reference::Model;
 
 const PORTS: u16 = 3;
@@ -23,7 +23,7 @@ fn bounds() -> Bounds {
         ports: PORTS,
         private: Bytes::new(1_600),
         headroom: Bytes::new(4_000),
-        lossless: LOSSLESS[0].bit() | LOSSLESS[1].bit(),
+        lossless: LOSSLESS[0].alone() | LOSSLESS[1].alone(),
         rate: BitRate::gbps(10),
     }
 }
@@ -54,7 +54,7 @@ fn operation() -> impl Strategy<Value = (u64, Operation)> {
     (pause, operation)
 }
 
-fn check(mmu: &Mmu, model: &Model, advertised: &mut [u8]) -> Result<(), TestCaseError> {
+fn check(mmu: &Mmu, model: &Model, advertised: &mut [ClassSet]) -> Result<(), TestCaseError> {
     let (capacity, used) = model.shared();
     prop_assert_eq!((mmu.pool_use().capacity.get(), mmu.pool_use().used.get()), (capacity, used));
     if let Some(pool) = mmu.headroom_pool_use() {
@@ -73,14 +73,14 @@ fn check(mmu: &Mmu, model: &Model, advertised: &mut [u8]) -> Result<(), TestCase
             prop_assert_eq!(levels, [should.private, should.shared, should.headroom, should.limit], "{:?}", id);
             let off = should.off || (model.is_dsh() && class != LOSSY && model.port_off[port.index()]);
             prop_assert_eq!(is.off, off, "{:?}", id);
-            prop_assert_eq!(*before & class.bit() != 0, off, "{:?}: what the transmitter believes", id);
+            prop_assert_eq!(before.contains(class), off, "{:?}: what the transmitter believes", id);
             prop_assert_eq!(mmu.egress_length(id), model.egress[id.index()].length);
             if class != LOSSY {
-                if let Some(victim) = is.observation.victim {
-                    prop_assert_eq!(victim, model.is_victim(port.index()) && !model.is_paused(port.index()));
+                if let Some(victim) = is.gauges.value("victim") {
+                    prop_assert_eq!(victim == 1, model.is_victim(port.index()) && !model.is_paused(port.index()));
                 }
                 if model.name == "dsh" {
-                    prop_assert_eq!(is.observation.headroom_estimate, Some(Bytes::new(model.estimate(id))));
+                    prop_assert_eq!(is.gauges.value("headroom_estimate_bytes"), Some(model.estimate(id)));
                 }
             }
         }
@@ -97,7 +97,7 @@ fn run(name: &'static str, is_own: bool, operations: &[(u64, Operation)]) -> Res
     let mmu = if is_own { mmu.for_one_lcore() } else { mmu };
     let mut writers: Vec<PortWriter> = (0..PORTS).map(|port| mmu.writer(PortId(port)).unwrap()).collect();
     let mut model = Model::new(name, policies::layout(name, &bounds()), bounds().rate, XON_OFFSET);
-    let (mut held, mut advertised) = (Vec::new(), [0; PORTS as usize]);
+    let (mut held, mut advertised) = (Vec::new(), [ClassSet::EMPTY; PORTS as usize]);
     for (pause, operation) in operations {
         model.now += Span::from_nanos(*pause);
         match operation {
@@ -143,7 +143,7 @@ fn run(name: &'static str, is_own: bool, operations: &[(u64, Operation)]) -> Res
         model.reconsider_port(usize::from(port));
     }
     check(&mmu, &model, &mut advertised)?;
-    prop_assert_eq!((mmu.pool_use().used, advertised), (Bytes::ZERO, [0; PORTS as usize]));
+    prop_assert_eq!((mmu.pool_use().used, advertised), (Bytes::ZERO, [ClassSet::EMPTY; PORTS as usize]));
     Ok(())
 }
 
@@ -152,7 +152,7 @@ proptest! {
     #[test]
     fn as_the_rules_say(operations in prop::collection::vec(operation(), 1..80), is_own: bool) {
         // The table form of DSH's estimate is compared with the exact one beside its code.
-        for name in POLICIES.into_iter().filter(|name| *name != "dsh-table") {
+        for name in policies::all().into_iter().filter(|name| *name != "dsh-table") {
             run(name, is_own, &operations).map_err(|error| TestCaseError::fail(format!("{name}: {error}")))?;
         }
     }

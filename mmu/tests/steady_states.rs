@@ -55,7 +55,7 @@ impl Saturated {
                 self.mmu.release(self.now, &[source.frame]);
             }
             let id = source.frame.ingress;
-            self.mmu.reconsider(id.port(), id.class().bit(), self.now);
+            self.mmu.reconsider(id.port(), id.class().alone(), self.now);
             for _ in 0..1 + u8::from(overload) {
                 if self.mmu.ingress_use(id, self.now).off {
                     break;
@@ -114,7 +114,7 @@ fn mmu(name: &str) -> Mmu {
 }
 
 fn bounds(size: Bytes, headroom: Bytes) -> Bounds {
-    Bounds { size, ports: PORTS, private: Bytes::ZERO, headroom, lossless: LOSSLESS.bit(), rate: RATE }
+    Bounds { size, ports: PORTS, private: Bytes::ZERO, headroom, lossless: LOSSLESS.alone(), rate: RATE }
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn abm_at_line_rate() {
 
 #[test]
 fn reverie_theorems_1_and_2() {
-    let mut port = PortLayout { lossless: LOSSLESS.bit(), ..PortLayout::default() };
+    let mut port = PortLayout { lossless: LOSSLESS.alone(), ..PortLayout::default() };
     port.headroom[LOSSLESS.index()] = Bytes::kb(300);
     for (lossless, lossy) in [(4, 3), (4, 0), (0, 3)] {
         let ports = vec![port; usize::from(PORTS)];

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 
 use weir_mmu::{Arrival, DropReason, Mmu, PortWriter, Verdict};
-use weir_units::{Alpha, BitRate, Bytes, Class, PortId, QueueId, Time};
+use weir_units::{Alpha, BitRate, Bytes, Class, ClassSet, PortId, QueueId, Time};
 
-use policies::{Bounds, POLICIES};
+use policies::Bounds;
 
 const PORTS: u16 = 4;
 const LCORES: u16 = 2;
@@ -25,7 +25,7 @@ fn bounds() -> Bounds {
         ports: PORTS,
         private: Bytes::new(1_600),
         headroom: Bytes::kb(8),
-        lossless: CLASSES[1].bit() | CLASSES[2].bit(),
+        lossless: CLASSES[1].alone() | CLASSES[2].alone(),
         rate: BitRate::gbps(10),
     }
 }
@@ -87,7 +87,7 @@ fn transmit(
     clock: &Clock,
     input: mpsc::Receiver<Arrival>,
 ) {
-    let mut off = [0; PORTS as usize];
+    let mut off = [ClassSet::EMPTY; PORTS as usize];
     for packet in input {
         held.push(packet);
         if held.len() as u64 > 20 + random.draw(60) {
@@ -192,5 +192,5 @@ fn stress(name: &str) {
 
 #[test]
 fn charged_is_released_and_held() {
-    POLICIES.into_iter().for_each(stress);
+    policies::all().into_iter().for_each(stress);
 }

@@ -3,7 +3,7 @@
 mod policies;
 
 use weir_mmu::{Arrival, DropReason, Mmu, PortWriter, QueueUse, Segment, Verdict};
-use weir_units::{Alpha, BitRate, Bytes, Class, PortId, QueueId, Span, Time};
+use weir_units::{Alpha, BitRate, Bytes, Class, ClassSet, PortId, QueueId, Span, Time};
 
 use policies::Bounds;
 
@@ -30,7 +30,7 @@ impl Bench {
             ports: 2,
             private: Bytes::ZERO,
             headroom: Bytes::new(PHI),
-            lossless: CLASSES[0].bit() | CLASSES[1].bit(),
+            lossless: CLASSES[0].alone() | CLASSES[1].alone(),
             rate: BitRate::gbps(10),
         };
         let reserved = policies::layout(name, &bounds(Bytes::mb(10))).headroom();
@@ -67,8 +67,8 @@ impl Bench {
     }
 
     /// What the peer of port 0 is told.
-    fn off(&self) -> u8 {
-        (0..2).filter(|class| self.queue(*class).off).map(|class| CLASSES[class].bit()).sum()
+    fn off(&self) -> ClassSet {
+        (0..2).filter(|class| self.queue(*class).off).map(|class| CLASSES[class]).collect()
     }
 
     /// Other ports take or leave this much of the shared segment.
@@ -87,7 +87,7 @@ impl Bench {
     }
 }
 
-const BOTH: u8 = CLASSES[0].bit() | CLASSES[1].bit();
+const BOTH: ClassSet = ClassSet::of(&CLASSES);
 
 mod dsh {
     use super::*;
@@ -97,12 +97,12 @@ mod dsh {
         let mut bench = Bench::new("dsh");
         // All at one instant: no gradient, τ = 0. T = 200 − w_s: met at 100 KB.
         bench.admit_all(0, 99, SHARED);
-        assert_eq!(bench.off(), 0);
+        assert_eq!(bench.off(), ClassSet::EMPTY);
         bench.admit_all(0, 1, SHARED);
-        assert_eq!(bench.off(), CLASSES[0].bit(), "queue level: w_s reached X_qoff");
+        assert_eq!(bench.off(), CLASSES[0].alone(), "queue level: w_s reached X_qoff");
         // X_poff = 2 T = 2 (200 − w_s). Until then headroom comes out of the shared segment.
         bench.admit_all(0, 33, SHARED);
-        assert_eq!(bench.off(), CLASSES[0].bit());
+        assert_eq!(bench.off(), CLASSES[0].alone());
         // 133 + 1 reaches 2 · 67: port level.
         bench.admit_all(0, 1, SHARED);
         assert_eq!(bench.off(), BOTH, "port level: all lossless classes");
@@ -133,13 +133,13 @@ mod dsh {
         assert_eq!(bench.off(), BOTH, "133 is not below 2 · 67 − 2");
         bench.release(0, 1);
         // 132 < 2 · 68 − 2.
-        assert_eq!(bench.off(), CLASSES[0].bit(), "port level ends, queue level goes on");
+        assert_eq!(bench.off(), CLASSES[0].alone(), "port level ends, queue level goes on");
         assert!(!bench.queue(1).port_off);
         // Queue level: X_qon = T − δ = 198 − w_s, met below 99.
         bench.release(0, 33);
-        assert_eq!(bench.off(), CLASSES[0].bit(), "w_s = 99");
+        assert_eq!(bench.off(), CLASSES[0].alone(), "w_s = 99");
         bench.release(0, 1);
-        assert_eq!(bench.off(), 0, "w_s = 98");
+        assert_eq!(bench.off(), ClassSet::EMPTY, "w_s = 98");
     }
 
     #[test]
@@ -153,7 +153,7 @@ mod dsh {
             }
         }
         let queue = bench.queue(0);
-        let estimate = queue.observation.headroom_estimate.unwrap().get();
+        let estimate = queue.gauges.value("headroom_estimate_bytes").unwrap();
         assert!(estimate.abs_diff(PHI / 2) <= PHI / 10, "half the line rate needs half of Φ: {estimate}");
         assert_eq!(queue.threshold.get(), 200_000 - 40_000 - estimate, "X_qoff = T − τ");
     }
@@ -171,7 +171,7 @@ mod dsh {
             bench_arrives(&mut bench, 0);
         }
         let queue = bench_arrives(&mut bench, 0);
-        assert!(queue.observation.headroom_estimate.unwrap() > Bytes::ZERO);
+        assert!(queue.gauges.value("headroom_estimate_bytes").unwrap() > 0);
         assert!(queue.threshold.get() < 200_000 - 11_000, "within the first window τ = φ̂");
         bench.wait(Span::from_millis(10));
         let queue = bench_arrives(&mut bench, 0);
@@ -180,7 +180,7 @@ mod dsh {
             bench_arrives(&mut bench, 0);
         }
         bench_arrives(&mut bench, 1);
-        let (queue, estimate) = (bench.queue(0), bench.queue(0).observation.headroom_estimate.unwrap().get());
+        let (queue, estimate) = (bench.queue(0), bench.queue(0).gauges.value("headroom_estimate_bytes").unwrap());
         assert!(estimate > 0);
         assert_eq!(queue.threshold.get(), 200_000 - 18_000 - estimate, "another queue: τ = φ̂ again");
     }
@@ -189,7 +189,7 @@ mod dsh {
     fn without_shared_headroom_a_pause_takes_the_whole_port() {
         let mut bench = Bench::new("dsh-no-shared");
         bench.admit_all(0, 100, SHARED);
-        assert_eq!(bench.off(), CLASSES[0].bit());
+        assert_eq!(bench.off(), CLASSES[0].alone());
         bench.admit_all(0, 1, HEADROOM);
         assert_eq!(bench.off(), BOTH);
     }
@@ -221,9 +221,9 @@ mod spfc {
         make_victim(&mut bench);
         assert_eq!(bench.queue(0).threshold, Bytes::kb(200), "T = B");
         bench.admit_all(0, 199, SHARED);
-        assert_eq!(bench.off(), 0);
+        assert_eq!(bench.off(), ClassSet::EMPTY);
         bench.admit_all(0, 1, SHARED);
-        assert_eq!(bench.off(), CLASSES[0].bit(), "the whole buffer is reached");
+        assert_eq!(bench.off(), CLASSES[0].alone(), "the whole buffer is reached");
     }
 
     #[test]
@@ -233,7 +233,7 @@ mod spfc {
         make_victim(&mut bench);
         bench.admit_all(0, 100, SHARED);
         assert_eq!(bench.admit(0), HEADROOM, "no room in the shared segment");
-        assert_eq!(bench.off(), CLASSES[0].bit());
+        assert_eq!(bench.off(), CLASSES[0].alone());
     }
 
     #[test]
@@ -244,7 +244,7 @@ mod spfc {
         assert_eq!(bench.queue(0).threshold, Bytes::ZERO, "PAUSE: DT, and the pool is full");
         // Departing at line rate all the while does not help: T = 200 − w_s, RESUME below T − 2.
         let mut left = 200;
-        while bench.off() != 0 {
+        while !bench.off().is_empty() {
             bench.wait(BitRate::gbps(10).time_for(Bytes::new(u64::from(FRAME))));
             bench.release(0, 1);
             left -= 1;
@@ -258,7 +258,7 @@ mod spfc {
         let mut bench = Bench::new("spfc");
         make_victim(&mut bench);
         bench.admit_all(1, 200, SHARED);
-        assert_eq!(bench.off(), CLASSES[1].bit());
+        assert_eq!(bench.off(), CLASSES[1].alone());
         bench.release(1, 10);
         assert_eq!(bench.queue(0).threshold, Bytes::kb(10), "DT for the other class too");
     }
@@ -277,12 +277,12 @@ mod sonic {
         bench.release(0, 4);
         assert_eq!((used(&bench), bench.queue(0).shared), ((1_000, 1_000), Bytes::kb(100)));
         bench.release(0, 1);
-        assert_eq!((used(&bench), bench.off()), ((0, 0), CLASSES[0].bit()));
+        assert_eq!((used(&bench), bench.off()), ((0, 0), CLASSES[0].alone()));
         // T = 200 − w_s, RESUME below T − 2.
         bench.release(0, 1);
-        assert_eq!((bench.queue(0).shared, bench.off()), (Bytes::kb(99), CLASSES[0].bit()));
+        assert_eq!((bench.queue(0).shared, bench.off()), (Bytes::kb(99), CLASSES[0].alone()));
         bench.release(0, 1);
-        assert_eq!(bench.off(), 0);
+        assert_eq!(bench.off(), ClassSet::EMPTY);
     }
 
     #[test]
@@ -307,10 +307,10 @@ mod reverie {
         let mut bench = Bench::new("reverie");
         // Γ = 200 − q. A burst of 150 KB is over it from 100 KB on, and its average is far below.
         bench.admit_all(0, 150, SHARED);
-        assert_eq!(bench.off(), 0);
+        assert_eq!(bench.off(), ClassSet::EMPTY);
         // It stays: each departure is an event, each arrival another, and q̂ follows q.
         let mut events = 0;
-        while bench.off() == 0 {
+        while bench.off().is_empty() {
             bench.release(0, 1);
             let _ = bench.admit(0);
             events += 2;
@@ -324,7 +324,7 @@ mod reverie {
     fn an_off_queue_fills_headroom_whatever_the_condition_says() {
         let mut bench = Bench::new("reverie");
         bench.admit_all(0, 150, SHARED);
-        while bench.off() == 0 {
+        while bench.off().is_empty() {
             bench.release(0, 1);
             let _ = bench.admit(0);
         }
@@ -338,7 +338,7 @@ mod reverie {
         }
         // Headroom leaves first, so a departure empties it; then the condition decides.
         bench.release(0, 100);
-        assert_eq!(bench.off(), 0);
+        assert_eq!(bench.off(), ClassSet::EMPTY);
         assert_eq!(bench.admit(0), SHARED);
     }
 
@@ -346,13 +346,13 @@ mod reverie {
     fn headroom_has_to_be_empty() {
         let mut bench = Bench::new("reverie");
         bench.admit_all(0, 150, SHARED);
-        while bench.off() == 0 {
+        while bench.off().is_empty() {
             bench.release(0, 1);
             let _ = bench.admit(0);
         }
         bench.admit_all(0, 4, HEADROOM);
         bench.release(0, 3);
-        assert_eq!((bench.queue(0).headroom, bench.off()), (Bytes::kb(2), CLASSES[0].bit()));
+        assert_eq!((bench.queue(0).headroom, bench.off()), (Bytes::kb(2), CLASSES[0].alone()));
         assert_eq!(bench.admit(0), HEADROOM, "until it is empty, everything goes there");
     }
 }
@@ -364,7 +364,7 @@ mod adaptive {
     fn pause(bench: &mut Bench, delay: Span) {
         let frame = BitRate::gbps(10).time_for(Bytes::new(u64::from(FRAME)));
         let mut held = 0;
-        while bench.off() == 0 {
+        while bench.off().is_empty() {
             bench.wait(frame);
             assert_ne!(bench.admit(0), LOST);
             held += 1;
@@ -377,7 +377,7 @@ mod adaptive {
         }
         bench.wait(Span::from_millis(1));
         bench.release(0, held);
-        assert_eq!(bench.off(), 0);
+        assert_eq!(bench.off(), ClassSet::EMPTY);
     }
 
     #[test]

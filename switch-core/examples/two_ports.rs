@@ -11,7 +11,7 @@ use std::error::Error;
 
 use weir_flowctl::CatchUp;
 use weir_switch_core::{Burst, Halves, Lcore, Packet, PacketStore, Plan, PortFacts, PortOutput, Surroundings, Switch};
-use weir_units::{MacAddr, PortId, Span, Time};
+use weir_units::{ClassSet, MacAddr, PortId, Span, Time};
 use weir_wire::ethernet::{Headers, Parsed};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
@@ -60,7 +60,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         now += STEP;
     }
     cables.sent.iter_mut().for_each(Vec::clear);
-    let pause = PfcFrame { enabled: 1 << 3, times: [1_000; 8] };
+    let pause = PfcFrame { enabled: ClassSet::from_bits(1 << 3), times: [1_000; 8] };
     poll(lcore, 1, now, vec![Frame::control(ControlFrame::Pfc(pause))], &mut cables);
     // Class 3, class 0, class 3, ...
     let frames = (0..4).flat_map(|_| [Frame::data(0, 1, 26), Frame::data(0, 1, 0)]).collect();

@@ -5,20 +5,16 @@ use std::fmt;
 use weir_config::{ConfigErrors, SwitchConfig};
 use weir_flowctl::gfc::ThresholdError;
 use weir_mmu::LayoutError;
-use weir_units::{Bytes, MacAddr, Span};
+use weir_mmu::policy::PolicyError;
+use weir_units::{Bytes, MacAddr};
 
 /// Why a configuration makes no switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BuildError {
     /// The buffer's segments do not fit.
     Layout(LayoutError),
-    /// More can depart from a port in the policy's window than it counts.
-    Window {
-        /// The key of the window.
-        key: &'static str,
-        /// The longest that the fastest port allows.
-        longest: Span,
-    },
+    /// The policy can't work with ports of these rates.
+    Policy(PolicyError),
     /// A threshold of GFC does not keep to its theorem, so that the buffer may overflow.
     Threshold {
         /// The port, by its place.
@@ -51,8 +47,8 @@ impl BuildError {
     pub fn at_line(&self, config: &SwitchConfig) -> ConfigErrors {
         match self {
             BuildError::Layout(_) => config.error_at("buffer.size", self.to_string(), "make the buffer larger"),
-            BuildError::Window { key, longest } => {
-                config.error_at(key, self.to_string(), format!("write \"{longest}\" or less"))
+            BuildError::Policy(PolicyError { key, message, help }) => {
+                config.error_at(&config.buffer.policy.at(key), message, help)
             }
             BuildError::Threshold { port, key, error, kept_free } => {
                 let help = match (highest(error), kept_free) {
@@ -85,9 +81,7 @@ impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             BuildError::Layout(error) => error.fmt(f),
-            BuildError::Window { longest, .. } => {
-                write!(f, "the fastest port sends more in this window than is counted; {longest} is the longest")
-            }
+            BuildError::Policy(error) => error.fmt(f),
             BuildError::Threshold { key, error, .. } => match error {
                 ThresholdError::NotBelowBuffer => write!(f, "`{key}` is not below `b_m`"),
                 ThresholdError::Theorem41 { highest } => above(f, key, "B_m - 4 C tau (GFC, theorem 4.1)", *highest),

@@ -1,6 +1,6 @@
 //! MAC control frames that a port receives: obeyed, or counted and ignored.
 
-use weir_units::{Class, PortId, Time};
+use weir_units::{PortId, Time};
 use weir_wire::mac_control::{Account, ControlFrame, CreditFrame, DecodeError};
 
 use crate::counters::{Counters, port_stat};
@@ -30,13 +30,13 @@ pub(crate) fn handle_control(
     let state = shared.port(port);
     match frame {
         // What GFC reads as stages pauses nobody.
-        ControlFrame::Pfc(_) if state.regulator.rated_classes() != 0 => counters.add_port(port, port_stat::PFC, 1),
+        ControlFrame::Pfc(_) if !state.regulator.rated_classes().is_empty() => {
+            counters.add_port(port, port_stat::PFC, 1)
+        }
         ControlFrame::Pfc(frame) => {
             counters.add_port(port, port_stat::PFC, 1);
-            Class::in_mask(frame.paused())
-                .for_each(|class| counters.add_port(port, port_stat::XOFF + class.index(), 1));
-            Class::in_mask(frame.resumed())
-                .for_each(|class| counters.add_port(port, port_stat::XON + class.index(), 1));
+            frame.paused().iter().for_each(|class| counters.add_port(port, port_stat::XOFF + class.index(), 1));
+            frame.resumed().iter().for_each(|class| counters.add_port(port, port_stat::XON + class.index(), 1));
         }
         ControlFrame::Pause(_) => counters.add_port(port, port_stat::PAUSE, 1),
         ControlFrame::Credit(_) | ControlFrame::Queue(_) => counters.add_port(port, port_stat::CREDIT, 1),

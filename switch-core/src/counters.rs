@@ -96,7 +96,7 @@ pub mod queue_stat {
     pub const EXTRA: usize = 2;
     /// Frames handed over: by the forwarder (ingress) or taken by the transmitter (egress).
     pub const HANDED_OVER: usize = 3;
-    /// Egress, no count: of a queue that its peer lets send nothing, the ingress ports that it holds frames of, one bit each;
+    /// Egress, no count: of a queue that its peer lets send nothing, the ingress ports that it holds frames of;
     /// as of the last publishing.
     pub const BLOCKED_FROM: usize = 4;
     /// Drops, one for each reason.

@@ -1,7 +1,7 @@
 //! The egress queues: what waits for a port and class, and which of the ingress ports that it came from is served next.
 
 use weir_config::{Arbitration, QueueConfig};
-use weir_units::{CLASSES, QueueId};
+use weir_units::{CLASSES, PortId, PortSet, QueueId};
 
 use crate::handoff::Queued;
 use crate::queues::Queues;
@@ -24,10 +24,10 @@ pub(crate) struct EgressQueues<P> {
 /// Whose turn it is in one queue.
 #[derive(Clone, Copy, Debug, Default)]
 struct Turn {
-    /// Lanes with a frame, one bit each.
-    waiting: u64,
+    /// Lanes with a frame. A lane goes by the ingress port whose frames it has, or by port 0 where it has all of them.
+    waiting: PortSet,
     /// The lane that is served: one that waits, if any does.
-    lane: u8,
+    lane: PortId,
     /// Frames that it may still send before the next one's turn.
     left: u32,
 }
@@ -61,20 +61,20 @@ impl<P> EgressQueues<P> {
     #[inline(never)]
     fn push_to_lane(&mut self, queue: QueueId, queued: Queued<P>) -> Result<(), Queued<P>> {
         let lane = self.lane_of(&queued);
-        self.fifos.push(queue.index() * self.lanes + usize::from(lane), queued)?;
+        self.fifos.push(queue.index() * self.lanes + lane.index(), queued)?;
         let arbitration = self.arbitration[queue.class().index()];
         let turn = &mut self.turns[queue.index()];
-        if turn.waiting == 0 {
+        if turn.waiting.is_empty() {
             (turn.lane, turn.left) = (lane, arbitration.burst());
         }
-        turn.waiting |= 1 << lane;
+        turn.waiting.insert(lane);
         Ok(())
     }
 
-    fn lane_of(&self, queued: &Queued<P>) -> u8 {
+    fn lane_of(&self, queued: &Queued<P>) -> PortId {
         match self.arbitration[queued.charged.egress.class().index()] {
-            Arbitration::Arrival => 0,
-            Arbitration::RoundRobin { .. } | Arbitration::Random { .. } => queued.charged.ingress.port().0 as u8,
+            Arbitration::Arrival => PortId(0),
+            Arbitration::RoundRobin { .. } | Arbitration::Random { .. } => queued.charged.ingress.port(),
         }
     }
 
@@ -84,7 +84,7 @@ impl<P> EgressQueues<P> {
         if self.lanes == 1 {
             queue.index()
         } else {
-            queue.index() * self.lanes + usize::from(self.turns[queue.index()].lane)
+            queue.index() * self.lanes + self.turns[queue.index()].lane.index()
         }
     }
 
@@ -110,26 +110,23 @@ impl<P> EgressQueues<P> {
         let turn = &mut self.turns[queue.index()];
         turn.left = turn.left.saturating_sub(1);
         if self.fifos.is_empty(served) {
-            turn.waiting &= !(1 << turn.lane);
+            turn.waiting.remove(turn.lane);
         } else if turn.left > 0 {
             return;
         }
         let arbitration = self.arbitration[queue.class().index()];
         turn.left = arbitration.burst();
         turn.lane = match arbitration {
-            _ if turn.waiting == 0 => 0,
-            Arbitration::Arrival => 0,
+            _ if turn.waiting.is_empty() => PortId(0),
+            Arbitration::Arrival => PortId(0),
             Arbitration::RoundRobin { .. } => {
                 // The first that waits behind this one, or from the beginning.
-                let behind = turn.waiting & (u64::MAX << turn.lane << 1);
-                (if behind != 0 { behind } else { turn.waiting }).trailing_zeros() as u8
+                let behind = turn.waiting & PortSet::from_bits(u64::MAX << turn.lane.0 << 1);
+                (if behind.is_empty() { turn.waiting } else { behind }).first().unwrap_or_default()
             }
             Arbitration::Random { .. } => {
-                let mut waiting = turn.waiting;
-                for _ in 0..self.random.below(waiting.count_ones()) {
-                    waiting &= waiting - 1;
-                }
-                waiting.trailing_zeros() as u8
+                let drawn = self.random.below(turn.waiting.len() as u32);
+                turn.waiting.iter().nth(drawn as usize).unwrap_or_default()
             }
         };
     }
@@ -148,16 +145,15 @@ impl<P> EgressQueues<P> {
 
     #[inline]
     pub(crate) fn is_empty(&self, queue: QueueId) -> bool {
-        if self.lanes == 1 { self.fifos.is_empty(queue.index()) } else { self.turns[queue.index()].waiting == 0 }
+        if self.lanes == 1 { self.fifos.is_empty(queue.index()) } else { self.turns[queue.index()].waiting.is_empty() }
     }
 
-    /// The ingress ports that a queue holds frames of, one bit each. Looks at every frame of a queue in order of arrival.
-    pub(crate) fn holds_from(&self, queue: QueueId) -> u64 {
+    /// The ingress ports that a queue holds frames of. Looks at every frame of a queue in order of arrival.
+    pub(crate) fn holds_from(&self, queue: QueueId) -> PortSet {
         match self.arbitration[queue.class().index()] {
-            Arbitration::Arrival => self
-                .fifos
-                .iter(queue.index() * self.lanes)
-                .fold(0, |ports, queued| ports | 1 << queued.charged.ingress.port().0),
+            Arbitration::Arrival => {
+                self.fifos.iter(queue.index() * self.lanes).map(|queued| queued.charged.ingress.port()).collect()
+            }
             Arbitration::RoundRobin { .. } | Arbitration::Random { .. } => self.turns[queue.index()].waiting,
         }
     }
@@ -194,7 +190,7 @@ mod tests {
         for from in [0, 1, 3] {
             (0..frames).for_each(|n| push(&mut queues, from, n));
         }
-        assert_eq!(queues.holds_from(TO), 0b1011);
+        assert_eq!(queues.holds_from(TO), PortSet::from_bits(0b1011));
         let mut next = [0; 4];
         let order = std::iter::from_fn(|| {
             let front = queues.front(TO).map(|queued| queued.packet);
@@ -206,7 +202,7 @@ mod tests {
             Some(from.0)
         });
         let order: Vec<u16> = order.collect();
-        assert!(queues.is_empty(TO) && queues.held() == 0 && queues.holds_from(TO) == 0);
+        assert!(queues.is_empty(TO) && queues.held() == 0 && queues.holds_from(TO).is_empty());
         assert_eq!(next, [frames, frames, 0, frames]);
         order
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use weir_mmu::{Arrival, PortWriter, Verdict};
-use weir_units::{CLASSES, Class, PortId, QueueId, Time};
+use weir_units::{CLASSES, Class, ClassSet, PortId, PortSet, QueueId, Time};
 use weir_wire::ethernet::{Headers, Parsed};
 use weir_wire::mac_control::{ControlFrame, CreditFrame, DecodeError};
 
@@ -28,16 +28,16 @@ pub struct Forwarder<P> {
     shared: Arc<Shared>,
     /// The right to admit for the ports that are forwarded here, by port.
     writers: Box<[Option<PortWriter>]>,
-    /// The ports whose transmitter may find something new, one bit each.
-    stirred: u64,
-    /// The ports whose flow control counts what comes in, one bit each.
-    counting: u64,
-    /// The ports that have clones, one bit each.
-    cloned: u64,
+    /// The ports whose transmitter may find something new.
+    stirred: PortSet,
+    /// The ports whose flow control counts what comes in.
+    counting: PortSet,
+    /// The ports that have clones.
+    cloned: PortSet,
     /// The classes of the port whose turn it is of which a storm drops what comes, as of the turn's beginning.
-    dropping: u8,
-    /// The classes of which frames have come one by one, one bit each.
-    seen: u8,
+    dropping: ClassSet,
+    /// The classes of which frames have come one by one.
+    seen: ClassSet,
     counters: Counters,
     /// What was admitted, where there is no ring: [`Forwarder::handle_one`].
     admitted: Vec<Queued<P>>,
@@ -82,10 +82,10 @@ impl<P: Packet> Forwarder<P> {
         let all = || (0..shared.ports().len() as u16).map(PortId);
         let (writers, clones): (_, Box<[Box<[PortId]>]>) =
             (all().map(writer).collect(), all().map(clones_of).collect());
-        let cloned = (0..).zip(&clones).fold(0, |ports, (port, clones)| ports | u64::from(!clones.is_empty()) << port);
+        let cloned = all().filter(|port| !clones[port.index()].is_empty()).collect();
         let (staged, arrivals, to_copy) = (ArrayVec::new(), ArrayVec::new(), Burst::new());
         let counts = |port: &PortId| shared.port(*port).arrived.is_counted();
-        let counting = all().filter(counts).fold(0, |ports, port| ports | 1 << port.0);
+        let counting = all().filter(counts).collect();
         Forwarder {
             shared,
             input,
@@ -101,9 +101,9 @@ impl<P: Packet> Forwarder<P> {
             to_copy,
             counting,
             arrived: [0; CLASSES],
-            dropping: 0,
-            seen: 0,
-            stirred: 0,
+            dropping: ClassSet::EMPTY,
+            seen: ClassSet::EMPTY,
+            stirred: PortSet::EMPTY,
         }
     }
 
@@ -141,12 +141,12 @@ impl<P: Packet> Forwarder<P> {
             _ => return self.handle_another(now, port, packet, driver, transmitter),
         };
         let ingress = self.receive(port, Some(&headers), packet.frame_bytes());
-        self.seen |= ingress.class().bit();
+        self.seen.insert(ingress.class());
         match self.way(now, port, &headers, &packet) {
-            Way::To(to) if self.dropping & ingress.class().bit() == 0 && self.shared.takes(to, ingress.class()) => {
+            Way::To(to) if !self.dropping.contains(ingress.class()) && self.shared.takes(to, ingress.class()) => {
                 let bytes = self.shared.charge.of(packet.frame_bytes());
                 let charged = Arrival { ingress, egress: QueueId::new(to, ingress.class()), bytes };
-                let passes = alone && self.counting >> port.0 & 1 == 0 && transmitter.lets_pass(now, &charged);
+                let passes = alone && !self.counting.contains(port) && transmitter.lets_pass(now, &charged);
                 let stays = if passes { transmitter.pass(now, packet, charged, driver) } else { Some(packet) };
                 match stays {
                     None => self.counters.add(ingress, queue_stat::HANDED_OVER, 1),
@@ -201,7 +201,7 @@ impl<P: Packet> Forwarder<P> {
 
     #[inline]
     fn has_clones(&self, port: PortId) -> bool {
-        self.cloned >> port.0 & 1 != 0
+        self.cloned.contains(port)
     }
 
     /// What follows is of this port.
@@ -316,7 +316,7 @@ impl<P: Packet> Forwarder<P> {
     /// Obeys a control frame, unless the receiver on another lcore did.
     fn handle_control(&mut self, now: Time, port: PortId, control: Result<ControlFrame, DecodeError>) {
         if self.input.is_none() {
-            self.stirred |= 1 << port.0;
+            self.stirred.insert(port);
             handle_control(&self.shared, &mut self.counters, now, port, control);
         }
     }
@@ -335,7 +335,7 @@ impl<P: Packet> Forwarder<P> {
         let class = headers.map_or_else(|| classifier.port_class(port), |headers| classifier.class(port, headers));
         let ingress = QueueId::new(port, class);
         self.counters.add_frame(ingress, frame_bytes);
-        if self.counting >> port.0 & 1 != 0 {
+        if self.counting.contains(port) {
             self.arrived[class.index()] += self.shared.port(port).arrived.count_of(frame_bytes);
         }
         ingress
@@ -364,7 +364,7 @@ impl<P: Packet> Forwarder<P> {
     fn forward(&mut self, now: Time, packet: P, ingress: QueueId, way: Way, store: &mut impl PacketStore<P>) {
         match way {
             Way::Drop(reason) => self.drop(ingress, reason),
-            _ if self.dropping & ingress.class().bit() != 0 => {
+            _ if self.dropping.contains(ingress.class()) => {
                 self.drop(ingress, DropReason::PfcWatchdog);
             }
             Way::To(to) => self.stage(now, packet, ingress, to),
@@ -434,10 +434,10 @@ impl<P: Packet> Forwarder<P> {
         }
     }
 
-    /// The ports whose peers said something, or may have to be told something, since the last call, one bit each: for a driver
+    /// The ports whose peers said something, or may have to be told something, since the last call: for a driver
     /// that does not serve all ports all the time.
     #[inline]
-    pub fn take_stirred(&mut self) -> u64 {
+    pub fn take_stirred(&mut self) -> PortSet {
         std::mem::take(&mut self.stirred)
     }
 
@@ -485,7 +485,7 @@ impl<P: Packet> Forwarder<P> {
     /// dropped.
     #[inline]
     fn count_arrived(&mut self, port: PortId) {
-        if self.counting >> port.0 & 1 != 0 {
+        if self.counting.contains(port) {
             self.count_arrived_of(port);
         }
     }
@@ -583,29 +583,29 @@ impl<P: Packet> Forwarder<P> {
 }
 
 /// Notes for flow control what follows from what the MMU has decided on packets of a port, of which these classes went OFF.
-/// Returns the port whose peer may have to be told something, as a bit.
+/// Returns the port whose peer may have to be told something.
 #[inline]
 fn note_decided(
     shared: &Shared,
     now: Time,
     port: PortId,
-    went_off: u8,
+    went_off: ClassSet,
     arrivals: &[Arrival],
     verdicts: &[Verdict],
-) -> u64 {
+) -> PortSet {
     let state = shared.port(port);
     let mut news = state.by_length;
-    if went_off != 0 {
+    if !went_off.is_empty() {
         // The peer of the real port is who must pause.
         shared.port(state.real_port).note_xoff(now);
         news = true;
     }
     state.note_admitted(now);
     let in_storm = state.in_storm();
-    if in_storm != 0 {
+    if !in_storm.is_empty() {
         count_kept(shared, in_storm, arrivals, verdicts);
     }
-    u64::from(news) << state.real_port.0
+    if news { state.real_port.alone() } else { PortSet::EMPTY }
 }
 
 /// Counts a frame that is dropped; in a storm of its port and class, there too.
@@ -615,7 +615,7 @@ fn note_decided(
 fn drop_arrived(shared: &Shared, counters: &mut Counters, ingress: QueueId, reason: DropReason) {
     counters.drop(ingress, reason);
     let state = shared.port(ingress.port());
-    if state.in_storm() & ingress.class().bit() != 0
+    if state.in_storm().contains(ingress.class())
         && let Some(storms) = state.storms()
     {
         storms.count_dropped(ingress.class());
@@ -624,9 +624,9 @@ fn drop_arrived(shared: &Shared, counters: &mut Counters, ingress: QueueId, reas
 
 /// Counts those frames of one port that are kept though their class is in a storm.
 #[cold]
-fn count_kept(shared: &Shared, in_storm: u8, arrivals: &[Arrival], verdicts: &[Verdict]) {
+fn count_kept(shared: &Shared, in_storm: ClassSet, arrivals: &[Arrival], verdicts: &[Verdict]) {
     let kept = arrivals.iter().zip(verdicts).filter(|(_, verdict)| matches!(verdict, Verdict::Keep(_)));
-    for ingress in kept.map(|(arrival, _)| arrival.ingress).filter(|queue| in_storm & queue.class().bit() != 0) {
+    for ingress in kept.map(|(arrival, _)| arrival.ingress).filter(|queue| in_storm.contains(queue.class())) {
         if let Some(storms) = shared.port(ingress.port()).storms() {
             storms.count_kept(ingress.class());
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use weir_flowctl::pfc::StormCounters;
 use weir_mmu::{PoolUse, QueueUse};
-use weir_units::{BitRate, Bytes, CLASSES, Class, PortId, QueueId, Span, Time};
+use weir_units::{BitRate, Bytes, CLASSES, Class, PortId, PortSet, QueueId, Span, Time};
 
 use crate::counters::{DropReason, Published, gauge, port_stat, queue_stat};
 use crate::line_time::LineTime;
@@ -149,9 +149,9 @@ pub struct ClassReport {
     pub paused_rx: Span,
     /// The rate that the peer sets this class here, under GFC.
     pub rate_rx: Option<BitRate>,
-    /// Of an egress queue that the peer lets send nothing, the ingress ports that it holds frames of, one bit each; 0 for a queue
+    /// Of an egress queue that the peer lets send nothing, the ingress ports that it holds frames of; 0 for a queue
     /// that is empty or may send.
-    pub blocked_from: u64,
+    pub blocked_from: PortSet,
     /// What the egress queue's PFC watchdog counted; `None` where none watches. It misses frames that another lcore drops
     /// just after a storm is over.
     pub storms: Option<StormCounters>,
@@ -258,7 +258,7 @@ impl Reporter {
         let queue = QueueId::new(port, class);
         let state = self.shared.port(port);
         let (paused_rx, pauses_rx) = state.regulator.pause_time(now, class);
-        let rated = state.regulator.rated_classes() & class.bit() != 0;
+        let rated = state.regulator.rated_classes().contains(class);
         let by_class = |sum: &Sum, stat: usize| sum.port(port, stat + class.index());
         ClassReport {
             rx_frames: fwd.queue(queue, queue_stat::FRAMES),
@@ -278,7 +278,7 @@ impl Reporter {
             paused_rx,
             rate_rx: rated.then(|| state.regulator.rate(now, class)).flatten(),
             storms: state.storm_counters(class),
-            blocked_from: tx.queue(queue, queue_stat::BLOCKED_FROM),
+            blocked_from: PortSet::from_bits(tx.queue(queue, queue_stat::BLOCKED_FROM)),
             ingress: self.shared.mmu.ingress_use(queue, now),
             egress: Bytes::new(self.shared.mmu.egress_length(queue)),
             egress_max: self.shared.mmu.egress_length_max(queue),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weir_config::QueueConfig;
-use weir_units::{CLASSES, Class};
+use weir_units::{CLASSES, Class, ClassSet};
 
 /// One port's scheduler. Strict classes come first, the highest of them; the rest share what is left by DWRR
 /// (Shreedhar and Varghese 1995), each getting its quantum a round, so every class with a backlog gets a minimum.
@@ -12,7 +12,7 @@ pub struct Scheduler {
     /// The same for all ports of a switch.
     quantum: Arc<[u32; CLASSES]>,
     deficit: [u32; CLASSES],
-    strict: u8,
+    strict: ClassSet,
     /// The class whose turn it is.
     turn: Class,
     /// Whether it has had its quantum for this turn.
@@ -26,7 +26,7 @@ impl Scheduler {
         Scheduler {
             quantum: Arc::new(queues.map(|queue| queue.quantum.max(1))),
             deficit: [0; CLASSES],
-            strict: Class::mask_of(strict),
+            strict: ClassSet::from_iter(strict),
             turn: Class::new(0),
             granted: false,
         }
@@ -35,27 +35,27 @@ impl Scheduler {
     /// The class to send from among those in `ready` (backlogged, and not paused); `head` tells the length of the
     /// frame at a queue's head. The frame counts as sent.
     #[inline]
-    pub fn next(&mut self, ready: u8, head: impl Fn(Class) -> u32) -> Option<Class> {
+    pub fn next(&mut self, ready: ClassSet, head: impl Fn(Class) -> u32) -> Option<Class> {
         let strict = ready & self.strict;
-        if strict != 0 {
-            return Some(Class::new(strict.ilog2() as u8));
+        if let Some(class) = strict.last() {
+            return Some(class);
         }
-        if ready == 0 {
+        if ready.is_empty() {
             return None;
         }
-        if ready.is_power_of_two() {
-            return Some(self.next_of_one(Class::new(ready.trailing_zeros() as u8), head));
+        if let Some(class) = ready.only() {
+            return Some(self.next_of_one(class, head));
         }
         Some(self.next_in_turn(ready, head))
     }
 
     /// The next of several classes by DWRR.
     #[inline]
-    fn next_in_turn(&mut self, ready: u8, head: impl Fn(Class) -> u32) -> Class {
+    fn next_in_turn(&mut self, ready: ClassSet, head: impl Fn(Class) -> u32) -> Class {
         // A frame longer than the quantum takes several rounds, so this ends after finitely many turns.
         loop {
             let class = self.turn;
-            if ready & class.bit() != 0 {
+            if ready.contains(class) {
                 let deficit = &mut self.deficit[class.index()];
                 if !self.granted {
                     *deficit += self.quantum[class.index()];
@@ -115,7 +115,7 @@ mod tests {
     }
 
     /// Serves `n` frames from queues that never run empty; returns the bytes of each class.
-    fn serve(scheduler: &mut Scheduler, ready: u8, lengths: [u32; 8], n: usize) -> [u64; 8] {
+    fn serve(scheduler: &mut Scheduler, ready: ClassSet, lengths: [u32; 8], n: usize) -> [u64; 8] {
         let mut bytes = [0; 8];
         for _ in 0..n {
             let class = scheduler.next(ready, |class| lengths[class.index()]).unwrap();
@@ -130,10 +130,10 @@ mod tests {
         queues[6] = queue(true, 1_600);
         queues[7] = queue(true, 1_600);
         let mut scheduler = Scheduler::new(&queues);
-        assert_eq!(scheduler.next(0b1100_1000, |_| 64), Some(Class::new(7)));
-        assert_eq!(scheduler.next(0b0100_1000, |_| 64), Some(Class::new(6)));
-        assert_eq!(scheduler.next(0b0000_1000, |_| 64), Some(Class::new(3)));
-        assert_eq!(scheduler.next(0, |_| 64), None);
+        assert_eq!(scheduler.next(ClassSet::from_bits(0b1100_1000), |_| 64), Some(Class::new(7)));
+        assert_eq!(scheduler.next(ClassSet::from_bits(0b0100_1000), |_| 64), Some(Class::new(6)));
+        assert_eq!(scheduler.next(ClassSet::from_bits(0b0000_1000), |_| 64), Some(Class::new(3)));
+        assert_eq!(scheduler.next(ClassSet::EMPTY, |_| 64), None);
     }
 
     #[test]
@@ -141,7 +141,7 @@ mod tests {
         let mut queues = [queue(false, 1_600); 8];
         queues[4] = queue(false, 4_800);
         let mut scheduler = Scheduler::new(&queues);
-        let bytes = serve(&mut scheduler, 0b0001_1001, [1_500, 0, 0, 64, 700, 0, 0, 0], 100_000);
+        let bytes = serve(&mut scheduler, ClassSet::from_bits(0b0001_1001), [1_500, 0, 0, 64, 700, 0, 0, 0], 100_000);
         let share = |class: usize| bytes[class] as f64 / bytes[0] as f64;
         assert!((share(3) - 1.0).abs() < 0.01, "equal quanta, frames of 64 B against 1,500 B: {bytes:?}");
         assert!((share(4) - 3.0).abs() < 0.03, "three times the quantum: {bytes:?}");
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn a_frame_longer_than_the_quantum_still_leaves() {
         let mut scheduler = Scheduler::new(&[queue(false, 100); 8]);
-        let bytes = serve(&mut scheduler, 0b11, [9_000, 100, 0, 0, 0, 0, 0, 0], 1_000);
+        let bytes = serve(&mut scheduler, ClassSet::from_bits(0b11), [9_000, 100, 0, 0, 0, 0, 0, 0], 1_000);
         let share = bytes[0] as f64 / bytes[1] as f64;
         assert!((share - 1.0).abs() < 0.15, "{bytes:?}");
     }
@@ -165,7 +165,7 @@ mod tests {
             let (mut scheduler, mut in_turn) = (Scheduler::new(&queues), Scheduler::new(&queues));
             for (alone, others, length, runs_empty) in calls {
                 // Mostly one class alone.
-                let ready = 1 << alone | if others < 64 { others << 2 } else { 0 };
+                let ready = ClassSet::from_bits(1 << alone | if others < 64 { others << 2 } else { 0 });
                 let class = scheduler.next(ready, |_| length).unwrap();
                 prop_assert_eq!(class, in_turn.next_in_turn(ready, |_| length));
                 if runs_empty {
@@ -180,10 +180,10 @@ mod tests {
     fn an_empty_queue_saves_nothing_up() {
         let mut scheduler = Scheduler::new(&[queue(false, 1_600); 8]);
         for _ in 0..100 {
-            assert_eq!(scheduler.next(1, |_| 64), Some(Class::new(0)));
+            assert_eq!(scheduler.next(ClassSet::from_bits(1), |_| 64), Some(Class::new(0)));
             scheduler.handle_empty(Class::new(0));
         }
-        let bytes = serve(&mut scheduler, 0b11, [64; 8], 1_000);
+        let bytes = serve(&mut scheduler, ClassSet::from_bits(0b11), [64; 8], 1_000);
         assert!(bytes[0].abs_diff(bytes[1]) <= 1_600, "{bytes:?}");
     }
 }

@@ -14,7 +14,7 @@ use prefetch_index::prefetch_index;
 use weir_flowctl::pfc::StormCounters;
 use weir_flowctl::{Arrived, Mechanism, Regulator};
 use weir_mmu::{Charge, Mmu};
-use weir_units::{BitRate, Bytes, Class, MacAddr, PortId, Time};
+use weir_units::{BitRate, Bytes, Class, ClassSet, MacAddr, PortId, Time};
 
 use crate::classify::Classifier;
 use crate::fdb::ForwardingTable;
@@ -130,10 +130,10 @@ impl Shared {
         !self.may_be_closed(port) || self.port(port).takes(class)
     }
 
-    /// The classes of a port of which frames that arrive are dropped, in a storm, one bit each.
+    /// The classes of a port of which frames that arrive are dropped, in a storm.
     #[inline]
-    pub(crate) fn dropping(&self, port: PortId) -> u8 {
-        if self.may_be_closed(port) { self.port(port).dropping() } else { 0 }
+    pub(crate) fn dropping(&self, port: PortId) -> ClassSet {
+        if self.may_be_closed(port) { self.port(port).dropping() } else { ClassSet::EMPTY }
     }
 
     /// Tells the pipeline about a port's link, from the control thread.
@@ -153,8 +153,8 @@ impl Shared {
 
     /// Tells the forwarders which classes of a port are in a storm, and of which frames are dropped. Only the transmitter that
     /// serves the port does, so that it knows the bits that it changes.
-    pub(crate) fn set_storms(&self, port: PortId, in_storm: u8, dropping: u8) {
-        let storms = u32::from(in_storm) << IN_STORM_SHIFT | u32::from(dropping);
+    pub(crate) fn set_storms(&self, port: PortId, in_storm: ClassSet, dropping: ClassSet) {
+        let storms = u32::from(in_storm.bits()) << IN_STORM_SHIFT | u32::from(dropping.bits());
         if storms != 0 {
             self.note_closing(port);
         }
@@ -178,9 +178,9 @@ impl Shared {
         prefetch_index(from_ref(&self.ports), 0);
     }
 
-    /// Asks for what frames of these classes (one bit each) touch of a port, ahead of its use.
+    /// Asks for what frames of these classes touch of a port, ahead of its use.
     #[inline]
-    pub(crate) fn prefetch_port(&self, port: PortId, classes: u8) {
+    pub(crate) fn prefetch_port(&self, port: PortId, classes: ClassSet) {
         prefetch_index(from_ref(&self.port(port).closed), 0);
         prefetch_index(from_ref(&self.port(port).regulator), 0);
         self.mmu.prefetch_port(port, classes);
@@ -200,7 +200,7 @@ impl PortState {
         mac: MacAddr,
         rate: LinkRate,
         mechanism: Mechanism,
-        classes: u8,
+        classes: ClassSet,
         link_overhead: Bytes,
     ) -> PortState {
         PortState {
@@ -266,22 +266,22 @@ impl PortState {
 
     #[inline]
     fn takes(&self, class: Class) -> bool {
-        self.closed.load(Ordering::Relaxed) & (LINK_DOWN | u32::from(class.bit())) == 0
+        self.closed.load(Ordering::Relaxed) & (LINK_DOWN | u32::from(class.alone().bits())) == 0
     }
 
     #[inline]
-    fn dropping(&self) -> u8 {
-        (self.closed.load(Ordering::Relaxed) & DROPPING) as u8
+    fn dropping(&self) -> ClassSet {
+        ClassSet::from_bits((self.closed.load(Ordering::Relaxed) & DROPPING) as u8)
     }
 
-    /// The classes in a storm, one bit each.
+    /// The classes in a storm.
     #[inline]
-    pub(crate) fn in_storm(&self) -> u8 {
-        ((self.closed.load(Ordering::Relaxed) & IN_STORM) >> IN_STORM_SHIFT) as u8
+    pub(crate) fn in_storm(&self) -> ClassSet {
+        ClassSet::from_bits(((self.closed.load(Ordering::Relaxed) & IN_STORM) >> IN_STORM_SHIFT) as u8)
     }
 
-    /// Has the storms of these classes (one bit each) counted.
-    pub(crate) fn watch(&mut self, classes: u8) {
+    /// Has the storms of these classes counted.
+    pub(crate) fn watch(&mut self, classes: ClassSet) {
         self.storms = Some(Box::new(CachePadded::new(StormTally::new(classes))));
     }
 

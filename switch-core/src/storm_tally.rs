@@ -4,7 +4,7 @@ use std::array;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_flowctl::pfc::{StormCounters, StormPackets};
-use weir_units::{CLASSES, Class, QueueId};
+use weir_units::{CLASSES, Class, ClassSet, QueueId};
 use weir_wire::mac_control::PfcFrame;
 
 use crate::counters::{Counters, queue_stat};
@@ -14,8 +14,8 @@ use crate::counters::{Counters, queue_stat};
 /// Relaxed throughout: plain counts. The transmitter may see a frame of another lcore one poll late.
 #[derive(Debug)]
 pub(crate) struct StormTally {
-    /// Classes that are watched, one bit each.
-    watched: u8,
+    /// Classes that are watched.
+    watched: ClassSet,
     pub(crate) classes: [ClassTally; CLASSES],
 }
 
@@ -36,15 +36,15 @@ pub(crate) struct ClassTally {
 const STORM_COUNTERS: usize = 10;
 
 impl StormTally {
-    /// For a port of which `classes` (one bit each) are watched.
-    pub(crate) fn new(classes: u8) -> StormTally {
+    /// For a port of which `classes` are watched.
+    pub(crate) fn new(classes: ClassSet) -> StormTally {
         StormTally { watched: classes, classes: array::from_fn(|_| ClassTally::default()) }
     }
 
     /// Counts a PFC frame that was obeyed.
     pub(crate) fn count_pfc(&self, frame: &PfcFrame) {
-        Class::in_mask(frame.paused()).for_each(|class| add(&self.classes[class.index()].xoff_frames));
-        Class::in_mask(frame.resumed()).for_each(|class| add(&self.classes[class.index()].xon_frames));
+        frame.paused().iter().for_each(|class| add(&self.classes[class.index()].xoff_frames));
+        frame.resumed().iter().for_each(|class| add(&self.classes[class.index()].xon_frames));
     }
 
     /// Counts a frame that came in a storm of its class and was kept.
@@ -64,7 +64,7 @@ impl StormTally {
 
     /// The counters of a class's watchdog, as of its last poll or the last report; `None` if it is not watched.
     pub(crate) fn counters(&self, class: Class) -> Option<StormCounters> {
-        let slots = (self.watched & class.bit() != 0).then(|| &self.classes[class.index()].counters)?;
+        let slots = self.watched.contains(class).then(|| &self.classes[class.index()].counters)?;
         let [deadlock_detected, deadlock_restored, all @ .., tx, tx_dropped, rx, rx_dropped] =
             slots.each_ref().map(|slot| slot.load(Ordering::Relaxed));
         let last = StormPackets { tx, tx_dropped, rx, rx_dropped };

@@ -14,7 +14,7 @@ use hdrhistogram::Histogram;
 use weir_flowctl::cbfc::blocks;
 use weir_flowctl::{ClassLimits, Demand, LatePolls, MessageGenerator, Peak, Regulator, Shaper, wire_bytes};
 use weir_mmu::{Departure, EcnMarker, Mmu};
-use weir_units::{Bytes, CLASSES, Class, PortId, QueueId, Span, Time};
+use weir_units::{Bytes, CLASSES, Class, ClassSet, PortId, PortSet, QueueId, Span, Time};
 use weir_wire::mac_control::ControlFrame;
 use weir_wire::trailer::Telemetry;
 
@@ -53,12 +53,12 @@ pub struct Transmitter<P> {
     /// Nanoseconds from the arrival of a peer's message to the transmitter's obeying it: what is sent in between still
     /// goes by the old one.
     reactions: Option<Histogram<u64>>,
-    /// The ports that may have something to do, one bit each: kept for [`Transmitter::run_ports`].
-    stirred: u64,
-    /// The ports with a class that is OFF, one bit each, as last seen.
-    off_ports: u64,
+    /// The ports that may have something to do: kept for [`Transmitter::run_ports`].
+    stirred: PortSet,
+    /// The ports with a class that is OFF, as last seen.
+    off_ports: PortSet,
     /// Those whose messages go by their queues' lengths, so that each departure may make one due.
-    by_length: u64,
+    by_length: PortSet,
     /// Whether frames are looked at for what they want stamped.
     stamps: bool,
     /// What a frame takes on a link beyond its length without FCS.
@@ -76,15 +76,15 @@ pub struct Transmitter<P> {
 pub(crate) struct OutPort<P> {
     id: PortId,
     /// Classes with a frame in their queue.
-    backlog: u8,
+    backlog: ClassSet,
     /// Classes that the peer pauses, as last seen.
-    paused: u8,
-    /// The classes that need the peer's credit, one bit each.
-    credit_classes: u8,
+    paused: ClassSet,
+    /// The classes that need the peer's credit.
+    credit_classes: ClassSet,
     /// Whether the port's regulator is to be told of frames that are sent.
     counts_sent: bool,
-    /// Classes whose transmit queue has not taken what it was offered, one bit each; of a port with several such queues.
-    blocked: u8,
+    /// Classes whose transmit queue has not taken what it was offered; of a port with several such queues.
+    blocked: ClassSet,
     /// Whether there are several: `lanes`.
     has_lanes: bool,
     shaper: Shaper,
@@ -97,17 +97,17 @@ pub(crate) struct OutPort<P> {
     watchdogs: PortWatchdogs,
     generator: MessageGenerator,
     /// Of each clone, the classes that the MMU wants paused. Its frames come over this port's link, so its PAUSE is this port's.
-    clones_off: Box<[(PortId, u8)]>,
+    clones_off: Box<[(PortId, ClassSet)]>,
     /// Classes that the MMU wants paused, as last seen: the port's own.
-    own_off: u8,
+    own_off: ClassSet,
     /// These and those of each clone, but for those in a storm in which what comes is dropped anyway.
-    off: u8,
+    off: ClassSet,
     /// When each class advertised OFF went OFF.
     off_since: [Time; CLASSES],
     /// What the last poll left, for a driver whose polls may be late.
     waits: Waits,
-    /// The classes that had a frame then which neither a pause nor credit held back, one bit each; of a port with limits.
-    open: u8,
+    /// The classes that had a frame then which neither a pause nor credit held back; of a port with limits.
+    open: ClassSet,
     /// Whether the device is no faster than the rate, so that nothing can be made up.
     at_line_rate: bool,
     /// Of what is made up.
@@ -173,19 +173,19 @@ impl<P> OutPort<P> {
             scheduler,
             generator,
             watchdogs,
-            own_off: 0,
-            clones_off: clones.map(|clone| (clone, 0)).collect(),
-            off: 0,
-            paused: 0,
-            backlog: 0,
+            own_off: ClassSet::EMPTY,
+            clones_off: clones.map(|clone| (clone, ClassSet::EMPTY)).collect(),
+            off: ClassSet::EMPTY,
+            paused: ClassSet::EMPTY,
+            backlog: ClassSet::EMPTY,
             staged: None,
             off_since: [Time::ZERO; CLASSES],
             tx_bytes: 0,
             waits: Waits::Nothing,
-            open: 0,
+            open: ClassSet::EMPTY,
             at_line_rate: state.rate.is_the_links(),
             peak: Peak::default(),
-            blocked: 0,
+            blocked: ClassSet::EMPTY,
             has_lanes: wire.tx_queues > 1,
             lanes: Lanes::of(wire.tx_queues),
             credit_classes: state.regulator.credit_classes(),
@@ -207,11 +207,11 @@ impl<P> OutPort<P> {
         wire
     }
 
-    /// Classes that a pause holds, one bit each.
+    /// Classes that a pause holds.
     #[inline]
-    fn paused(&self, now: Time, regulator: &Regulator) -> u8 {
+    fn paused(&self, now: Time, regulator: &Regulator) -> ClassSet {
         let paused = regulator.paused(now);
-        if paused == 0 { 0 } else { paused & !self.watchdogs.ignoring() }
+        if paused.is_empty() { paused } else { paused - self.watchdogs.ignoring() }
     }
 }
 
@@ -236,7 +236,7 @@ impl<P: Packet> Transmitter<P> {
         let mut position_of = vec![usize::MAX; port_count];
         ports.iter().enumerate().for_each(|(position, port)| position_of[port.id.index()] = position);
         let by_length = ports.iter().filter(|port| shared.port(port.id).by_length);
-        let by_length = by_length.fold(0, |mask, port| mask | 1 << port.id.0);
+        let by_length = by_length.map(|port| port.id).collect();
         Transmitter {
             position_of: position_of.into(),
             queues,
@@ -250,8 +250,8 @@ impl<P: Packet> Transmitter<P> {
             random: Random::new(seed),
             message_delays: upfront.then(delays),
             reactions: upfront.then(delays),
-            stirred: 0,
-            off_ports: 0,
+            stirred: PortSet::EMPTY,
+            off_ports: PortSet::EMPTY,
             by_length,
             link_overhead,
             late,
@@ -275,20 +275,23 @@ impl<P: Packet> Transmitter<P> {
         self.is_behind
     }
 
-    /// Serves these ports (one bit each) and those that this, or what was enqueued, leaves something to do; returns all that
+    /// Serves these ports and those that this, or what was enqueued, leaves something to do; returns all that
     /// were served. For a driver that asks [`Transmitter::next_wakeup_of`] each of them afterwards, and
     /// knows from [`Forwarder::take_stirred`](crate::Forwarder::take_stirred) which have had news.
     ///
     /// A departure changes thresholds for all queues, but only those of the port that the packet came by are looked at here:
     /// the others that are OFF wait for the driver's next sweep, [`Transmitter::off_ports`].
-    pub fn run_ports<D: PortOutput<P> + PacketStore<P>>(&mut self, now: Time, ports: u64, driver: &mut D) -> u64 {
+    pub fn run_ports<D: PortOutput<P> + PacketStore<P>>(
+        &mut self,
+        now: Time,
+        ports: PortSet,
+        driver: &mut D,
+    ) -> PortSet {
         self.stirred |= ports;
-        let mut served = 0;
-        while self.stirred != 0 {
-            let port = self.stirred.trailing_zeros();
-            self.stirred &= self.stirred - 1;
-            served |= 1 << port;
-            self.serve_port_singly(now, self.position_of[port as usize], driver);
+        let mut served = PortSet::EMPTY;
+        while let Some(port) = self.stirred.pop_first() {
+            served.insert(port);
+            self.serve_port_singly(now, self.position_of[port.index()], driver);
         }
         served
     }
@@ -296,12 +299,12 @@ impl<P: Packet> Transmitter<P> {
     /// Whether [`Transmitter::run_ports`] would serve a port though it is told of none.
     #[inline]
     pub fn is_stirred(&self) -> bool {
-        self.stirred != 0
+        !self.stirred.is_empty()
     }
 
-    /// The ports with a class that is OFF, one bit each: to be served again within a bound, since nothing of their own may tell
+    /// The ports with a class that is OFF: to be served again within a bound, since nothing of their own may tell
     /// that they resume.
-    pub fn off_ports(&self) -> u64 {
+    pub fn off_ports(&self) -> PortSet {
         self.off_ports
     }
 
@@ -352,9 +355,9 @@ impl<P: Packet> Transmitter<P> {
             Ok(()) => {
                 let port = &mut self.ports[self.position_of[queue.port().index()]];
                 // Behind a frame that waits it changes nothing.
-                if port.backlog & queue.class().bit() == 0 {
-                    port.backlog |= queue.class().bit();
-                    self.stirred |= 1 << queue.port().0;
+                if !port.backlog.contains(queue.class()) {
+                    port.backlog.insert(queue.class());
+                    self.stirred.insert(queue.port());
                 }
             }
             // There are as many places as the buffer holds packets, so this can't be; if it is, nothing leaks.
@@ -374,9 +377,9 @@ impl<P: Packet> Transmitter<P> {
         let missed = self.make_up(now, index);
         let (moved, held) = self.prepare_port(now, index, driver);
         let port = &mut self.ports[index];
-        let (Some(held), true) = (held, port.backlog != 0 || port.is_offering()) else {
+        let (Some(held), true) = (held, !port.backlog.is_empty() || port.is_offering()) else {
             port.waits = Waits::Nothing;
-            port.open = 0;
+            port.open = ClassSet::EMPTY;
             return moved;
         };
         let blocked = port.blocked;
@@ -398,20 +401,20 @@ impl<P: Packet> Transmitter<P> {
             self.send_staged(now, index, driver);
         } else if port.staged.is_some() {
             self.send_staged(now, index, driver);
-        } else if port.backlog != 0 {
+        } else if !port.backlog.is_empty() {
             self.send_singly(now, index, held, driver);
         }
     }
 
     /// Tells a port's peer what is to be told, obeys it, and gives up frames that can't be sent. Returns how many frames moved,
-    /// and the classes that are held back, one bit each; `None` if the port has no link.
+    /// and the classes that are held back; `None` if the port has no link.
     #[inline]
     fn prepare_port<D: PortOutput<P> + PacketStore<P>>(
         &mut self,
         now: Time,
         index: usize,
         driver: &mut D,
-    ) -> (usize, Option<u8>) {
+    ) -> (usize, Option<ClassSet>) {
         if now >= self.ports[index].watchdogs.due() {
             self.watch(now, index);
         }
@@ -423,10 +426,10 @@ impl<P: Packet> Transmitter<P> {
         // What the peer has said is taken over.
         let paused = port.paused(now, &state.regulator);
         let followed = port.limits.follow(now, &state.regulator);
-        if followed.aged != 0 {
-            self.counters.add_port(port.id, port_stat::AGED, u64::from(followed.aged.count_ones()));
+        if !followed.aged.is_empty() {
+            self.counters.add_port(port.id, port_stat::AGED, followed.aged.len() as u64);
         }
-        if followed.changed || paused & !port.paused != 0 {
+        if followed.changed || !(paused - port.paused).is_empty() {
             state.note_obeyed(now);
             record(&mut self.reactions, now.since(state.regulator.heard_at()));
         }
@@ -435,7 +438,7 @@ impl<P: Packet> Transmitter<P> {
             return (moved + self.discard_port(now, index, DropReason::PortDown, BURST_MAX), None);
         }
         let dropping = port.watchdogs.dropping();
-        if port.backlog & dropping != 0 {
+        if !(port.backlog & dropping).is_empty() {
             moved += self.discard_queues(now, index, dropping, DropReason::PfcWatchdog, BURST_MAX);
         }
         (moved, Some(paused | dropping))
@@ -453,7 +456,7 @@ impl<P: Packet> Transmitter<P> {
         for id in std::iter::once(port.id).chain(port.clones_off.iter().map(|(clone, _)| *clone)) {
             shared.set_storms(id, in_storm, dropping);
         }
-        if dropped & !dropping != 0 {
+        if !(dropped - dropping).is_empty() {
             // A queue that went OFF before or in the storm is advertised only now, and no delay of the switch's.
             shared.port(port.id).note_xoff(now);
         }
@@ -471,11 +474,14 @@ impl<P: Packet> Transmitter<P> {
             off |= *own;
         }
         let dropping = port.watchdogs.dropping();
-        off &= !dropping;
+        off -= dropping;
         if off != port.off {
             port.off = off;
-            let bit = 1 << port.id.0;
-            self.off_ports = if off == 0 { self.off_ports & !bit } else { self.off_ports | bit };
+            if off.is_empty() {
+                self.off_ports.remove(port.id);
+            } else {
+                self.off_ports.insert(port.id);
+            }
         }
     }
 
@@ -535,11 +541,11 @@ impl<P: Packet> Transmitter<P> {
                 self.counters.add_port(port.id, port_stat::CREDIT, 1);
             }
         }
-        for class in Class::in_mask(after | before) {
-            let stat = if after & class.bit() != 0 { port_stat::XOFF } else { port_stat::XON };
+        for class in (after | before).iter() {
+            let stat = if after.contains(class) { port_stat::XOFF } else { port_stat::XON };
             self.counters.add_port(port.id, stat + class.index(), 1);
         }
-        for class in Class::in_mask(after & !before) {
+        for class in (after - before).iter() {
             self.counters.add_port(port.id, port_stat::PAUSES + class.index(), 1);
             port.off_since[class.index()] = now;
         }
@@ -547,10 +553,10 @@ impl<P: Packet> Transmitter<P> {
         1
     }
 
-    /// Counts for how long these classes (one bit each) were advertised as OFF.
-    fn count_off(&mut self, now: Time, index: usize, classes: u8) {
+    /// Counts for how long these classes were advertised as OFF.
+    fn count_off(&mut self, now: Time, index: usize, classes: ClassSet) {
         let port = &mut self.ports[index];
-        for class in Class::in_mask(classes) {
+        for class in classes.iter() {
             let since = std::mem::replace(&mut port.off_since[class.index()], now);
             let off_for: Span = now.since(since);
             self.counters.add_port(port.id, port_stat::OFF_PICOS + class.index(), off_for.as_picos());
@@ -559,13 +565,13 @@ impl<P: Packet> Transmitter<P> {
 
     /// Moves frames that may go now, none of the `held` classes, from the queues to the port's burst.
     #[inline]
-    fn stage_frames(&mut self, now: Time, index: usize, held: u8) {
+    fn stage_frames(&mut self, now: Time, index: usize, held: ClassSet) {
         let mut ready = self.ready(now, index, held);
-        if ready == 0 || !self.ports[index].may_send(now) {
+        if ready.is_empty() || !self.ports[index].may_send(now) {
             return;
         }
         let mut staged = self.spare.pop().unwrap_or_default();
-        while ready != 0 && self.ports[index].may_send(now) && !staged.packets.is_full() {
+        while !ready.is_empty() && self.ports[index].may_send(now) && !staged.packets.is_full() {
             let free_at = self.ports[index].shaper.free_at();
             let Some(queued) = self.take_next(now, index, &mut ready) else { break };
             let port = &mut self.ports[index];
@@ -579,9 +585,9 @@ impl<P: Packet> Transmitter<P> {
         }
     }
 
-    /// The classes with a frame that may go, the wire apart, none of the `held` ones, one bit each.
+    /// The classes with a frame that may go, the wire apart, none of the `held` ones.
     #[inline]
-    fn ready(&self, now: Time, index: usize, held: u8) -> u8 {
+    fn ready(&self, now: Time, index: usize, held: ClassSet) -> ClassSet {
         let port = &self.ports[index];
         let mut ready = port.backlog & !held;
         ready &= !port.limits.waiting(now, ready);
@@ -591,7 +597,7 @@ impl<P: Packet> Transmitter<P> {
     /// Takes the frame that goes next, of one of the `ready` classes, from its queue, and puts it on the port's wire: it is
     /// marked, stamped and counted against what limits the port. Classes that have to wait after it are ready no more.
     #[inline(always)]
-    fn take_next(&mut self, now: Time, index: usize, ready: &mut u8) -> Option<Queued<P>> {
+    fn take_next(&mut self, now: Time, index: usize, ready: &mut ClassSet) -> Option<Queued<P>> {
         let Transmitter { shared, queues, ports, counters, markers, random, stamps, link_overhead, .. } = self;
         let port = &mut ports[index];
         let queue_of = |class| QueueId::new(port.id, class);
@@ -614,31 +620,31 @@ impl<P: Packet> Transmitter<P> {
             shared.port(port.id).regulator.handle_sent(class, queued.frame_bytes);
         }
         if port.limits.send(now, class, wire) {
-            *ready &= !class.bit();
+            ready.remove(class);
         }
         if queues.is_empty(queue) {
-            port.backlog &= !class.bit();
-            *ready &= !class.bit();
+            port.backlog.remove(class);
+            ready.remove(class);
             port.scheduler.handle_empty(class);
         }
-        if port.credit_classes != 0 {
-            *ready &= !self.without_credit(&self.ports[index], *ready & class.bit());
+        if !port.credit_classes.is_empty() {
+            *ready -= self.without_credit(&self.ports[index], *ready & class.alone());
         }
         Some(queued)
     }
 
     /// Those of `classes` whose next frame the peer has given no credit for.
     #[inline]
-    fn without_credit(&self, port: &OutPort<P>, classes: u8) -> u8 {
+    fn without_credit(&self, port: &OutPort<P>, classes: ClassSet) -> ClassSet {
         let asked = classes & port.credit_classes;
-        if asked == 0 { 0 } else { self.without_credit_of(port, asked) }
+        if asked.is_empty() { ClassSet::EMPTY } else { self.without_credit_of(port, asked) }
     }
 
     #[inline(never)]
-    fn without_credit_of(&self, port: &OutPort<P>, asked: u8) -> u8 {
+    fn without_credit_of(&self, port: &OutPort<P>, asked: ClassSet) -> ClassSet {
         let regulator = &self.shared.port(port.id).regulator;
         let next = |class| self.queues.front(QueueId::new(port.id, class)).map_or(0, |queued| queued.frame_bytes);
-        Class::mask_of(Class::in_mask(asked).filter(|class| !regulator.has_credit(*class, next(*class))))
+        ClassSet::from_iter(asked.iter().filter(|class| !regulator.has_credit(*class, next(*class))))
     }
 
     /// Offers the port its burst, and releases what it accepts.
@@ -671,9 +677,9 @@ impl<P: Packet> Transmitter<P> {
     /// Offers the port frames that may go now, none of the `held` classes, one by one, and releases them. One that it does not
     /// accept is its burst then.
     #[inline]
-    fn send_singly<D: PortOutput<P>>(&mut self, now: Time, index: usize, held: u8, driver: &mut D) {
+    fn send_singly<D: PortOutput<P>>(&mut self, now: Time, index: usize, held: ClassSet, driver: &mut D) {
         let mut ready = self.ready(now, index, held);
-        while ready != 0 && self.ports[index].shaper.is_free(now) {
+        while !ready.is_empty() && self.ports[index].shaper.is_free(now) {
             let Some(Queued { packet, frame_bytes, charged }) = self.take_next(now, index, &mut ready) else { break };
             if let Err(packet) = driver.transmit_one(self.ports[index].id, packet) {
                 let mut staged = self.spare.pop().unwrap_or_default();
@@ -691,9 +697,9 @@ impl<P: Packet> Transmitter<P> {
     #[inline]
     fn stir_for(&mut self, departure: &Departure) {
         let telling = self.off_ports | self.by_length;
-        if telling != 0 {
+        if !telling.is_empty() {
             let from = self.shared.port(departure.ingress.port()).real_port;
-            self.stirred |= telling & 1 << from.0;
+            self.stirred |= telling & from.alone();
         }
     }
 
@@ -727,18 +733,25 @@ impl<P: Packet> Transmitter<P> {
             give_up(&mut staged);
             self.spare.push(staged);
         }
-        if port.blocked != 0 {
+        if !port.blocked.is_empty() {
             port.lanes.iter_mut().flat_map(|lanes| lanes.offered_mut()).for_each(give_up);
-            port.blocked = 0;
+            port.blocked = ClassSet::EMPTY;
         }
-        discarded + self.discard_queues(now, index, u8::MAX, reason, limit.saturating_sub(discarded))
+        discarded + self.discard_queues(now, index, ClassSet::ALL, reason, limit.saturating_sub(discarded))
     }
 
-    /// Gives up to `limit` frames up that wait in the queues of these classes (one bit each).
-    fn discard_queues(&mut self, now: Time, index: usize, classes: u8, reason: DropReason, limit: usize) -> usize {
+    /// Gives up to `limit` frames up that wait in the queues of these classes.
+    fn discard_queues(
+        &mut self,
+        now: Time,
+        index: usize,
+        classes: ClassSet,
+        reason: DropReason,
+        limit: usize,
+    ) -> usize {
         let port = &mut self.ports[index];
         let mut discarded = 0;
-        for class in Class::in_mask(port.backlog & classes) {
+        for class in (port.backlog & classes).iter() {
             let queue = QueueId::new(port.id, class);
             while discarded < limit
                 && let Some(queued) = self.queues.pop(queue)
@@ -748,7 +761,7 @@ impl<P: Packet> Transmitter<P> {
                 discarded += 1;
             }
             if self.queues.is_empty(queue) {
-                port.backlog &= !class.bit();
+                port.backlog.remove(class);
                 port.scheduler.handle_empty(class);
             }
         }
@@ -771,20 +784,20 @@ impl<P: Packet> Transmitter<P> {
     fn wakeup(&self, now: Time, port: &OutPort<P>) -> Time {
         let message = port.generator.next_wakeup(now);
         let own = message.min(port.watchdogs.due());
-        if port.backlog == 0 && !port.is_offering() {
+        if port.backlog.is_empty() && !port.is_offering() {
             return own;
         }
         let regulator = &self.shared.port(port.id).regulator;
-        if port.backlog & port.watchdogs.dropping() != 0 {
+        if !(port.backlog & port.watchdogs.dropping()).is_empty() {
             return now;
         }
         let open = port.backlog & !port.paused(now, regulator);
         // Without credit nothing happens until a message comes.
         let open_and_paid = open & !self.without_credit(port, open);
         let waiting = port.limits.waiting(now, open_and_paid);
-        let data = if open_and_paid & !waiting != 0 || port.is_offering() {
+        let data = if !(open_and_paid - waiting).is_empty() || port.is_offering() {
             port.shaper.free_at()
-        } else if port.backlog & !open != 0 {
+        } else if !(port.backlog - open).is_empty() {
             regulator.next_wakeup(now).unwrap_or(Time::NEVER)
         } else {
             Time::NEVER
@@ -810,8 +823,8 @@ impl<P: Packet> Transmitter<P> {
             let blocked = port.backlog & (held | self.without_credit(port, port.backlog));
             for class in Class::ALL {
                 let queue = QueueId::new(port.id, class);
-                let holds_from = if blocked & class.bit() != 0 { self.queues.holds_from(queue) } else { 0 };
-                self.counters.set(queue, queue_stat::BLOCKED_FROM, holds_from);
+                let holds_from = if blocked.contains(class) { self.queues.holds_from(queue) } else { PortSet::EMPTY };
+                self.counters.set(queue, queue_stat::BLOCKED_FROM, holds_from.bits());
             }
             let port = &mut self.ports[index];
             port.watchdogs.update(port.id, &self.shared, &self.counters);
@@ -833,13 +846,13 @@ impl<P: Packet> Transmitter<P> {
 /// Which classes of an ingress port are to be paused; those that are OFF get another look, since nothing of their own
 /// may tell that they resume.
 #[inline]
-fn off_classes(mmu: &Mmu, port: PortId, before: u8, now: Time) -> u8 {
+fn off_classes(mmu: &Mmu, port: PortId, before: ClassSet, now: Time) -> ClassSet {
     let off = mmu.off_classes(port, before);
-    if off == 0 { 0 } else { still_off_classes(mmu, port, off, now) }
+    if off.is_empty() { ClassSet::EMPTY } else { still_off_classes(mmu, port, off, now) }
 }
 
 #[inline(never)]
-fn still_off_classes(mmu: &Mmu, port: PortId, off: u8, now: Time) -> u8 {
+fn still_off_classes(mmu: &Mmu, port: PortId, off: ClassSet, now: Time) -> ClassSet {
     mmu.reconsider(port, off, now);
     mmu.off_classes(port, off)
 }
@@ -866,12 +879,12 @@ impl<'a, P> Unsent<'a, P> {
 fn demand<'a, P>(
     shared: &'a Shared,
     port: PortId,
-    off: u8,
-    dropping: u8,
+    off: ClassSet,
+    dropping: ClassSet,
     unsent: Unsent<'a, P>,
 ) -> Demand<'a, impl Fn(Class) -> Bytes + 'a, impl Fn(Class) -> u32 + 'a> {
     let held = move |class: Class| {
-        if dropping & class.bit() != 0 { Bytes::ZERO } else { shared.mmu.held(QueueId::new(port, class)) }
+        if dropping.contains(class) { Bytes::ZERO } else { shared.mmu.held(QueueId::new(port, class)) }
     };
     let sent = move |class: Class| shared.port(port).regulator.sent_total(class).wrapping_sub(unsent.blocks_of(class));
     Demand { off, held, sent, arrived: &shared.port(port).arrived }

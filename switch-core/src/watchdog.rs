@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_flowctl::pfc::{QueueObservation, StormPackets, Watchdog, WatchdogAction, WatchdogConfig};
-use weir_units::{Bytes, Class, PortId, QueueId, Time};
+use weir_units::{Bytes, Class, ClassSet, PortId, QueueId, Time};
 
 use crate::counters::{Counters, queue_stat};
 use crate::shared::Shared;
@@ -15,10 +15,10 @@ use crate::storm_tally::ClassTally;
 pub(crate) struct PortWatchdogs {
     /// The earliest poll of all of them.
     due: Time,
-    /// Classes in a storm, one bit each: all; those whose frames are dropped, and those that send whatever PFC says.
-    in_storm: u8,
-    dropping: u8,
-    ignoring: u8,
+    /// Classes in a storm: all; those whose frames are dropped, and those that send whatever PFC says.
+    in_storm: ClassSet,
+    dropping: ClassSet,
+    ignoring: ClassSet,
     action: WatchdogAction,
     watched: Box<[Watched]>,
 }
@@ -32,11 +32,11 @@ struct Watched {
 }
 
 impl PortWatchdogs {
-    /// Watches `classes` (one bit each); none without a configuration.
-    pub(crate) fn new(config: Option<&WatchdogConfig>, classes: u8) -> PortWatchdogs {
+    /// Watches `classes`; none without a configuration.
+    pub(crate) fn new(config: Option<&WatchdogConfig>, classes: ClassSet) -> PortWatchdogs {
         let config = config.copied();
         let watchdogs = config.iter().flat_map(|config| {
-            Class::in_mask(classes).map(|class| Watched {
+            classes.iter().map(|class| Watched {
                 class,
                 watchdog: Watchdog::new(*config),
                 counted: StormPackets::default(),
@@ -47,9 +47,9 @@ impl PortWatchdogs {
             due: if watched.is_empty() { Time::NEVER } else { Time::ZERO },
             watched,
             action: config.map_or(WatchdogAction::Alert, |config| config.action),
-            in_storm: 0,
-            dropping: 0,
-            ignoring: 0,
+            in_storm: ClassSet::EMPTY,
+            dropping: ClassSet::EMPTY,
+            ignoring: ClassSet::EMPTY,
         }
     }
 
@@ -59,20 +59,20 @@ impl PortWatchdogs {
         self.due
     }
 
-    /// Classes in a storm, whatever is done about it, one bit each.
-    pub(crate) fn in_storm(&self) -> u8 {
+    /// Classes in a storm, whatever is done about it.
+    pub(crate) fn in_storm(&self) -> ClassSet {
         self.in_storm
     }
 
-    /// Classes whose frames are dropped, one bit each.
+    /// Classes whose frames are dropped.
     #[inline]
-    pub(crate) fn dropping(&self) -> u8 {
+    pub(crate) fn dropping(&self) -> ClassSet {
         self.dropping
     }
 
-    /// Classes that send whatever PFC says, one bit each.
+    /// Classes that send whatever PFC says.
     #[inline]
-    pub(crate) fn ignoring(&self) -> u8 {
+    pub(crate) fn ignoring(&self) -> ClassSet {
         self.ignoring
     }
 
@@ -81,10 +81,10 @@ impl PortWatchdogs {
         self.count(port, shared, counters);
         for Watched { class, watchdog, .. } in &mut self.watched {
             if watchdog.poll(now, &observe(now, QueueId::new(port, *class), shared, counters)).is_some() {
-                self.in_storm ^= class.bit();
+                self.in_storm ^= class.alone();
             }
         }
-        let classes_under = |action| if self.action == action { self.in_storm } else { 0 };
+        let classes_under = |action| if self.action == action { self.in_storm } else { ClassSet::EMPTY };
         (self.dropping, self.ignoring) = (classes_under(WatchdogAction::Drop), classes_under(WatchdogAction::Forward));
         self.due = self.watched.iter().map(|watched| watched.watchdog.next_wakeup()).min().unwrap_or(Time::NEVER);
         self.publish(port, shared);
@@ -124,7 +124,7 @@ impl PortWatchdogs {
 /// What a watchdog is shown of its queue. The regulator first, in the order that [`QueueObservation`] asks for.
 fn observe(now: Time, queue: QueueId, shared: &Shared, counters: &Counters) -> QueueObservation {
     let (state, class) = (shared.port(queue.port()), queue.class());
-    let paused = state.regulator.paused(now) & class.bit() != 0;
+    let paused = state.regulator.paused(now).contains(class);
     let (paused_for, pauses) = state.regulator.pause_time(now, class);
     let frames = |of: fn(&ClassTally) -> &AtomicU64| {
         state.storms().map_or(0, |tally| of(&tally.classes[class.index()]).load(Ordering::Relaxed))

@@ -6,7 +6,7 @@ use weir_config::Layout;
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::report::ClassReport;
-use weir_units::{Class, PortId, QueueId, Span};
+use weir_units::{Class, ClassSet, PortId, QueueId, Span};
 use weir_wire::ethernet::Parsed;
 use weir_wire::mac_control::ControlFrame;
 
@@ -58,7 +58,7 @@ fn a_copy_is_charged_to_its_own_queue_and_goes_where_the_frame_goes() {
     for layout in LAYOUTS {
         let mut bench = Bench::new(&cloned("[buffer]\nsize = \"4MB\"\n"), layout);
         introduce(&mut bench);
-        bench.arrive(1, pfc(1 << 3, u16::MAX));
+        bench.arrive(1, pfc(ClassSet::from_bits(1 << 3), u16::MAX));
         bench.run(4, STEP);
         (0..FRAMES).for_each(|n| bench.arrive(0, frame(0, 1, 3, n)));
         bench.run(8, STEP);
@@ -70,7 +70,7 @@ fn a_copy_is_charged_to_its_own_queue_and_goes_where_the_frame_goes() {
         }
         assert_eq!(report.ports[1].classes[3].egress.get(), 3 * FRAMES * 1_518);
         assert_balanced(&report);
-        bench.arrive(1, pfc(1 << 3, 0));
+        bench.arrive(1, pfc(ClassSet::from_bits(1 << 3), 0));
         bench.run(1_000, STEP);
         assert_ordered(&bench.data_sent(1), 3, FRAMES);
         let report = bench.report();
@@ -110,33 +110,40 @@ fn the_real_port_pauses_while_any_of_them_must() {
         let mut bench = Bench::new(&text, layout);
         introduce(&mut bench);
         bench.run(100, STEP);
-        bench.arrive(1, pfc(1 << 3, u16::MAX));
-        bench.arrive(2, pfc(1 << 3, u16::MAX));
+        bench.arrive(1, pfc(ClassSet::from_bits(1 << 3), u16::MAX));
+        bench.arrive(2, pfc(ClassSet::from_bits(1 << 3), u16::MAX));
         bench.run(4, STEP);
         (0..20).for_each(|n| bench.arrive(0, unmarked(0, 2, n)));
         bench.run(4, STEP);
         assert_eq!(off(&bench), [false, true, false], "{layout:?}");
         let sent = bench.control_sent(0);
-        assert_eq!(sent.iter().map(|frame| (frame.paused(), frame.times[3])).collect::<Vec<_>>(), [(1 << 3, 500)]);
+        assert_eq!(
+            sent.iter().map(|frame| (frame.paused(), frame.times[3])).collect::<Vec<_>>(),
+            [(Class::new(3).alone(), 500)]
+        );
         let delay = bench.report().message_delay;
         assert!(delay.count == 1 && delay.max <= 1_000, "{layout:?}: {delay:?}");
 
         (0..20).for_each(|n| bench.arrive(0, frame(0, 1, 3, 100 + n)));
         bench.run(4, STEP);
         assert_eq!(off(&bench), [true; 3], "{layout:?}");
-        bench.arrive(1, pfc(1 << 3, 0));
+        bench.arrive(1, pfc(ClassSet::from_bits(1 << 3), 0));
         // 500 quanta are 25.6 us; meanwhile it is repeated before they are over.
         bench.run(400, STEP);
         assert_eq!(off(&bench), [false, true, false], "{layout:?}");
         let sent = bench.control_sent(0);
-        assert!(sent.iter().all(|frame| (frame.paused(), frame.resumed()) == (1 << 3, 0)), "{layout:?}: {sent:?}");
+        assert!(
+            sent.iter()
+                .all(|frame| (frame.paused(), frame.resumed()) == (ClassSet::from_bits(1 << 3), ClassSet::EMPTY)),
+            "{layout:?}: {sent:?}"
+        );
         assert!((8..=18).contains(&sent.len()), "{layout:?}: {} refreshes in 206 us", sent.len());
 
-        bench.arrive(2, pfc(1 << 3, 0));
+        bench.arrive(2, pfc(ClassSet::from_bits(1 << 3), 0));
         bench.run(200, STEP);
         let resumed: Vec<_> = bench.control_sent(0)[sent.len()..].iter().map(|frame| frame.resumed()).collect();
-        assert_eq!(resumed[resumed.len() - 1], 1 << 3, "{layout:?}");
-        assert_eq!(resumed.iter().filter(|classes| **classes != 0).count(), 1, "{layout:?}");
+        assert_eq!(resumed[resumed.len() - 1], ClassSet::from_bits(1 << 3), "{layout:?}");
+        assert_eq!(resumed.iter().filter(|classes| !classes.is_empty()).count(), 1, "{layout:?}");
         let report = bench.report();
         assert_empty(&report);
         let pauses = [0, 3, 4].map(|port| report.ports[port].classes[3]).map(|class| (class.pauses_tx, class.xon_tx));
@@ -186,15 +193,16 @@ fn control_frames_are_not_copied() {
         let mut bench = Bench::new(&cloned(""), layout);
         introduce(&mut bench);
         let before = bench.report().balance;
-        bench.arrive(0, pfc(1 << 3, 1_000));
-        bench.arrive(0, TestFrame { parsed: Parsed::Control(Ok(ControlFrame::Pause(7))), ..pfc(0, 0) });
+        bench.arrive(0, pfc(ClassSet::from_bits(1 << 3), 1_000));
+        bench.arrive(0, TestFrame { parsed: Parsed::Control(Ok(ControlFrame::Pause(7))), ..pfc(ClassSet::EMPTY, 0) });
         bench.run(4, STEP);
         let report = bench.report();
         assert_eq!(report.balance, before, "{layout:?}");
         let control: Vec<_> = report.ports.iter().map(|port| (port.control_rx.pfc, port.control_rx.pause)).collect();
         assert_eq!(control, [(1, 1), (0, 0), (0, 0), (0, 0), (0, 0)], "{layout:?}");
-        let paused: Vec<u8> = bench.shared.ports().iter().map(|port| port.regulator.paused(bench.now)).collect();
-        assert_eq!(paused, [1 << 3, 0, 0, 0, 0], "{layout:?}");
+        let paused: Vec<ClassSet> = bench.shared.ports().iter().map(|port| port.regulator.paused(bench.now)).collect();
+        let none = ClassSet::EMPTY;
+        assert_eq!(paused, [Class::new(3).alone(), none, none, none, none], "{layout:?}");
     }
 }
 
@@ -257,7 +265,7 @@ fn stopping_counts_the_copies_too() {
     for layout in LAYOUTS {
         let mut bench = Bench::new(&cloned("[buffer]\nsize = \"4MB\"\n"), layout);
         introduce(&mut bench);
-        bench.arrive(1, pfc(1 << 3, u16::MAX));
+        bench.arrive(1, pfc(ClassSet::from_bits(1 << 3), u16::MAX));
         bench.run(4, STEP);
         (0..100).for_each(|n| bench.arrive(0, frame(0, 1, 3, n)));
         bench.run(3, STEP);

@@ -5,7 +5,7 @@ mod common;
 use weir_config::Layout;
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::queue_of_class;
-use weir_units::{Class, PortId};
+use weir_units::{Class, ClassSet, PortId};
 
 use common::{Bench, LAYOUTS, STEP, frame, introduce, pfc};
 
@@ -88,7 +88,7 @@ fn what_a_full_queue_was_offered_is_not_sent_while_its_class_is_paused() {
         bench.world.full_queues = 1 << 3;
         arrive(&mut bench, &[3, 7], 100);
         bench.run(1_000, STEP);
-        bench.arrive(1, pfc(1 << 3, u16::MAX));
+        bench.arrive(1, pfc(ClassSet::from_bits(1 << 3), u16::MAX));
         bench.run(2, STEP);
         bench.world.full_queues = 0;
         bench.run(100, STEP);
@@ -97,7 +97,7 @@ fn what_a_full_queue_was_offered_is_not_sent_while_its_class_is_paused() {
         arrive(&mut bench, &[1], 10);
         bench.run(100, STEP);
         assert_eq!(numbers(&bench, 1).len(), 10);
-        bench.arrive(1, pfc(1 << 3, 0));
+        bench.arrive(1, pfc(ClassSet::from_bits(1 << 3), 0));
         bench.run(2_000, STEP);
         assert_eq!((numbers(&bench, 3).len(), numbers(&bench, 7).len()), (100, 100));
     }

@@ -8,7 +8,7 @@ use weir_flowctl::CatchUp;
 use weir_switch_core::Surroundings;
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::line_time::LineTime;
-use weir_units::{BitRate, Bytes, Span, Time};
+use weir_units::{BitRate, Bytes, ClassSet, Span, Time};
 
 use common::*;
 
@@ -217,7 +217,7 @@ fn a_pause_is_not_made_up() {
     let mut late = Late::new(BitRate::mbps(60), FOLLOWING);
     (0..10).for_each(|_| late.cycle(Span::from_millis(5), Span::from_millis(20)));
     (0..30).for_each(|n| late.bench.arrive(0, frame(0, 1, 3, n)));
-    late.bench.arrive(1, pfc(0xff, u16::MAX));
+    late.bench.arrive(1, pfc(ClassSet::ALL, u16::MAX));
     late.poll();
     assert_eq!(late.poll_at_once(), 0, "paused");
     let before = late.line_time();
@@ -226,7 +226,7 @@ fn a_pause_is_not_made_up() {
         assert_eq!(late.poll(), 0, "paused");
     }
     assert_eq!(late.line_time().since(&before).waited, Span::ZERO);
-    late.bench.arrive(1, pfc(0xff, 0));
+    late.bench.arrive(1, pfc(ClassSet::ALL, 0));
     let burst = late.poll_at_once();
     assert!((1..=2).contains(&burst), "{burst} frames at once");
 }

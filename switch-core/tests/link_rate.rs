@@ -85,7 +85,7 @@ fn a_port_with_a_rate_keeps_it() {
     assert_eq!(bench.shared.set_link_rate(OUT, SLOW), None);
     assert_eq!(bench.shared.ports()[OUT.index()].rate(), FAST);
     assert_eq!(bench.shared.ports()[OUT.index()].link_rate(), Some(SLOW));
-    bench.arrive(OUT.0, pfc(CLASS.bit(), 100));
+    bench.arrive(OUT.0, pfc(CLASS.alone(), 100));
     bench.run(1_000, STEP);
     assert_eq!(paused(&mut bench, OUT), Quantum::at(FAST).times(100));
     offer(&mut bench, 0, 500);
@@ -98,7 +98,7 @@ fn a_pause_under_way_keeps_its_end_and_the_next_one_counts_at_the_new_rate() {
     for layout in LAYOUTS {
         let mut bench = bench(&toml(""), layout, link(FAST, false));
         let began = bench.now;
-        bench.arrive(OUT.0, pfc(CLASS.bit(), 1_000));
+        bench.arrive(OUT.0, pfc(CLASS.alone(), 1_000));
         bench.step(STEP);
         bench.shared.set_link_rate(OUT, SLOW);
         offer(&mut bench, CLASS.index() as u8, 1);
@@ -109,7 +109,7 @@ fn a_pause_under_way_keeps_its_end_and_the_next_one_counts_at_the_new_rate() {
         let waited = bench.now.since(began);
         assert!((51_200..=53_200).contains(&waited.as_nanos()), "{layout:?}: {waited}");
         let began = bench.now;
-        bench.arrive(OUT.0, pfc(CLASS.bit(), 1_000));
+        bench.arrive(OUT.0, pfc(CLASS.alone(), 1_000));
         bench.step(STEP);
         offer(&mut bench, CLASS.index() as u8, 1);
         while bench.data_sent(OUT.0).len() < 2 {
@@ -137,7 +137,7 @@ proptest! {
         for (mbps, quanta, us) in steps {
             let (rate, span) = (BitRate::mbps(mbps), Span::from_micros(us));
             bench.shared.set_link_rate(OUT, rate);
-            bench.arrive(OUT.0, pfc(CLASS.bit(), quanta));
+            bench.arrive(OUT.0, pfc(CLASS.alone(), quanta));
             until = bench.now + Quantum::at(rate).times(quanta);
             bench.step(span);
             expected += until.min(bench.now).since(bench.now.saturating_sub(span));
@@ -155,7 +155,7 @@ fn a_pause_that_is_out_is_repeated_at_once_and_then_in_the_new_rates_quanta() {
     let toml = toml(&format!("policy = \"static\"\n{extra}"));
     for layout in LAYOUTS {
         let mut bench = bench(&toml, layout, link(FAST, false));
-        bench.arrive(OUT.0, pfc(CLASS.bit(), u16::MAX));
+        bench.arrive(OUT.0, pfc(CLASS.alone(), u16::MAX));
         bench.run(4, STEP);
         offer(&mut bench, CLASS.index() as u8, 20);
         let pauses = |bench: &mut Bench, span: Span| {
@@ -242,7 +242,7 @@ fn a_policys_count_follows_and_says_where_it_can_not() {
         bench.now = Time::from_nanos(window * 1_000_000);
         offer(bench, CLASS.index() as u8, 41);
         bench.run(2_000, STEP);
-        bench.report().ports[IN.index()].classes[CLASS.index()].ingress.observation.victim.unwrap()
+        bench.report().ports[IN.index()].classes[CLASS.index()].ingress.gauges.value("victim") == Some(1)
     };
     assert!(!is_victim(&mut bench), "less than a fifth of 10 Gb/s");
     assert_eq!(bench.shared.set_link_rate(IN, SLOW), changed(FAST));
@@ -316,7 +316,7 @@ fn ports_that_are_served_singly_follow_too() {
     let transmitter = bench.lcores[0].transmitter.as_mut().unwrap();
     let slow = transmitter.next_wakeup_of(bench.now, OUT);
     bench.shared.set_link_rate(OUT, FAST);
-    assert_eq!(transmitter.run_ports(bench.now, 1 << OUT.0, &mut bench.world), 1 << OUT.0);
+    assert_eq!(transmitter.run_ports(bench.now, OUT.alone(), &mut bench.world), OUT.alone());
     let fast = transmitter.next_wakeup_of(bench.now, OUT);
     let (left, left_then) = (slow.since(bench.now).as_picos(), fast.since(bench.now).as_picos());
     assert_eq!(left.div_ceil(10), left_then, "what is left of the frame on the wire");

@@ -3,11 +3,11 @@
 mod common;
 
 use weir_config::Layout;
-use weir_units::{PortId, Span, Time};
+use weir_units::{Class, ClassSet, PortId, Span, Time};
 
 use common::{Bench, LAYOUTS, STEP, frame, introduce, pfc, toml};
 
-const CLASS: u8 = 1 << 3;
+const CLASS: ClassSet = Class::new(3).alone();
 /// The longest PAUSE: 3.36 ms at 10 Gb/s.
 const QUANTA: u16 = u16::MAX;
 
@@ -80,7 +80,7 @@ fn congested(layout: Layout, extra: &str) -> Bench {
     bench
 }
 
-fn told(bench: &Bench) -> Vec<(u8, u16)> {
+fn told(bench: &Bench) -> Vec<(ClassSet, u16)> {
     bench.control_sent(0).iter().map(|pfc| (pfc.paused(), pfc.times[3])).collect()
 }
 
@@ -108,7 +108,7 @@ fn an_xoff_that_is_still_due_is_sent_again_at_once() {
         // The peer is told of the end as well, and both pauses count as time in which it was.
         bench.arrive(1, pfc(CLASS, 0));
         bench.run(40, STEP);
-        assert_eq!(told(&bench).last(), Some(&(0, 0)), "{layout:?}");
+        assert_eq!(told(&bench).last(), Some(&(ClassSet::EMPTY, 0)), "{layout:?}");
         let paused_for = bench.report().ports[0].classes[3].paused_tx;
         assert!(paused_for < bench.now.since(up_at) + Span::from_micros(20), "{layout:?}: {paused_for:?}");
     }

@@ -8,7 +8,7 @@ use weir_config::{LcoreConfig, SwitchConfig};
 use weir_flowctl::CatchUp;
 use weir_switch_core::{Forwarder, Memory, Plan, Transmitter, report::Reporter};
 use weir_switch_core::{PortFacts, Surroundings, Switch};
-use weir_units::{Bytes, PortId, Span, Time};
+use weir_units::{Bytes, ClassSet, PortId, PortSet, Span, Time};
 
 use common::{TestFrame, World, frame, pfc, station, toml};
 
@@ -70,12 +70,12 @@ impl Stepper {
 
     fn serve(&mut self, now: Time) {
         let mut due = self.forwarder.take_stirred();
-        (0..PORTS).filter(|port| self.wakeups[usize::from(*port)] <= now).for_each(|port| due |= 1 << port);
+        due |= (0..PORTS).map(PortId).filter(|port| self.wakeups[port.index()] <= now).collect::<PortSet>();
         let mut served = self.transmitter.run_ports(now, due, &mut self.world);
         // What is OFF is looked at at each instant.
         served |= self.transmitter.run_ports(now, self.transmitter.off_ports(), &mut self.world);
-        for port in (0..PORTS).filter(|port| served >> port & 1 != 0) {
-            self.wakeups[usize::from(port)] = self.transmitter.next_wakeup_of(now, PortId(port));
+        for port in served {
+            self.wakeups[port.index()] = self.transmitter.next_wakeup_of(now, port);
         }
         self.forwarder.audit();
         self.transmitter.audit();
@@ -116,8 +116,8 @@ proptest! {
             let dscp = if kind % 2 == 0 { 3 } else { 0 };
             let data = TestFrame { frame_bytes, stamps: Some(Vec::new()), ..frame(from, to, dscp, sequence) };
             frames.push((from, match kind {
-                0 => pfc(1 << 3, 100),
-                1 => pfc(1 << 3, 0),
+                0 => pfc(ClassSet::from_bits(1 << 3), 100),
+                1 => pfc(ClassSet::from_bits(1 << 3), 0),
                 _ => data,
             }));
             if gap % 5 == 0 {
@@ -140,7 +140,7 @@ fn a_frame_that_passes_is_sent_before_ports_are_served() {
     let Stepper { forwarder, transmitter, world, .. } = &mut switch;
     forwarder.handle_one(Time::from_nanos(20), PortId(0), frame(0, 1, 3, 7), true, world, transmitter);
     assert_eq!(world.sent[1].len(), 1);
-    assert!(!transmitter.is_stirred() && forwarder.take_stirred() == 0);
+    assert!(!transmitter.is_stirred() && forwarder.take_stirred().is_empty());
     forwarder.handle_one(Time::from_nanos(30), PortId(0), frame(0, 1, 3, 8), true, world, transmitter);
     assert!(world.sent[1].len() == 1 && transmitter.is_stirred(), "the wire is not free");
 }

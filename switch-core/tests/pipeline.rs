@@ -4,7 +4,7 @@ mod common;
 
 use weir_config::Layout;
 use weir_switch_core::counters::DropReason;
-use weir_units::{Class, MacAddr, PortId, Span};
+use weir_units::{Class, ClassSet, MacAddr, PortId, Span};
 use weir_wire::ethernet::Parsed;
 use weir_wire::mac_control::{ControlFrame, DecodeError};
 
@@ -39,7 +39,7 @@ fn what_a_bridge_must_not_forward_has_a_reason() {
     bench.arrive(0, TestFrame { parsed: Parsed::Malformed, ..frame(0, 1, 0, 2) });
     bench.arrive(0, TestFrame { frame_bytes: 1_519, ..frame(0, 1, 0, 3) });
     bench.arrive(0, frame(9, 0, 0, 4));
-    bench.arrive(0, pfc(0xff, 100));
+    bench.arrive(0, pfc(ClassSet::ALL, 100));
     bench.run(10, STEP);
     for port in 0..3 {
         assert_eq!(bench.data_sent(port), [0; 0]);
@@ -89,7 +89,7 @@ fn a_paused_class_stops_alone_and_for_its_time() {
         let mut bench = Bench::new(&toml(2, ""), layout);
         introduce(&mut bench);
         // 1,000 quanta at 10 Gb/s are 51.2 us.
-        bench.arrive(1, pfc(1 << 3, 1_000));
+        bench.arrive(1, pfc(ClassSet::from_bits(1 << 3), 1_000));
         bench.run(4, STEP);
         let paused_at = bench.now;
         for n in 0..4 {
@@ -105,12 +105,12 @@ fn a_paused_class_stops_alone_and_for_its_time() {
         let report = bench.report();
         let class = report.ports[1].classes[3];
         assert_eq!((class.xoff_rx, class.pauses_rx, class.paused_rx), (1, 1, Span::from_nanos(51_200)));
-        bench.arrive(1, pfc(1 << 3, u16::MAX));
+        bench.arrive(1, pfc(ClassSet::from_bits(1 << 3), u16::MAX));
         bench.run(4, STEP);
         bench.arrive(0, frame(0, 1, 3, 999));
         bench.run(10, STEP);
         assert_eq!(bench.data_sent(1).len(), 8);
-        bench.arrive(1, pfc(1 << 3, 0));
+        bench.arrive(1, pfc(ClassSet::from_bits(1 << 3), 0));
         bench.run(4, STEP);
         assert_eq!(bench.data_sent(1).last(), Some(&999), "{layout:?}: time 0 resumes early");
     }
@@ -120,7 +120,8 @@ fn a_paused_class_stops_alone_and_for_its_time() {
 fn global_pause_is_ignored_on_a_pfc_port() {
     let mut bench = Bench::new(&toml(2, ""), Layout::Single);
     introduce(&mut bench);
-    bench.arrive(1, TestFrame { parsed: Parsed::Control(Ok(ControlFrame::Pause(u16::MAX))), ..pfc(0, 0) });
+    bench
+        .arrive(1, TestFrame { parsed: Parsed::Control(Ok(ControlFrame::Pause(u16::MAX))), ..pfc(ClassSet::EMPTY, 0) });
     bench.arrive(0, frame(0, 1, 3, 1));
     bench.run(10, STEP);
     assert_eq!(bench.data_sent(1), [1]);
@@ -134,7 +135,8 @@ fn a_pause_port_obeys_global_pause_and_sends_it() {
         .replace("delay = \"1us\"\n", "delay = \"1us\"\nflow_control = \"pause\"\n");
     let mut bench = Bench::new(&text, Layout::Single);
     introduce(&mut bench);
-    bench.arrive(1, TestFrame { parsed: Parsed::Control(Ok(ControlFrame::Pause(u16::MAX))), ..pfc(0, 0) });
+    bench
+        .arrive(1, TestFrame { parsed: Parsed::Control(Ok(ControlFrame::Pause(u16::MAX))), ..pfc(ClassSet::EMPTY, 0) });
     (0..20).for_each(|n| bench.arrive(0, frame(0, 1, 3, n)));
     bench.run(20, STEP);
     assert_eq!(bench.data_sent(1), [0; 0]);
@@ -194,7 +196,7 @@ fn a_deaf_peer_loses_its_own_frames_only() {
     let extra = "[buffer]\nsize = \"600KB\"\n";
     let mut bench = Bench::new(&toml(4, extra), Layout::Single);
     introduce(&mut bench);
-    bench.arrive(2, pfc(1 << 3, u16::MAX));
+    bench.arrive(2, pfc(ClassSet::from_bits(1 << 3), u16::MAX));
     bench.step(STEP);
     for n in 0..1_000 {
         bench.arrive(0, frame(0, 2, 3, n));
@@ -221,14 +223,14 @@ fn the_packet_path_does_not_allocate() {
         let text = toml(4, extra) + &clones(0, &["c0", "c1"]) + &clones(2, &["c2"]);
         let mut bench = Bench::new(&text, layout);
         introduce(&mut bench);
-        bench.arrive(2, pfc(1 << 3, u16::MAX));
+        bench.arrive(2, pfc(ClassSet::from_bits(1 << 3), u16::MAX));
         for n in 0..FRAMES as u64 {
             // Kept, copied, forwarded, flooded, paused, violating, malformed, and for the switch itself.
             bench.arrive(0, frame(0, 1, 3, n));
             bench.arrive(1, frame(1, 2, 3, n));
             bench.arrive(2, frame(2, 77, 0, n));
             bench.arrive(3, TestFrame { parsed: Parsed::Malformed, ..frame(3, 0, 0, n) });
-            bench.arrive(3, pfc(1 << 4, 10));
+            bench.arrive(3, pfc(ClassSet::from_bits(1 << 4), 10));
         }
         bench.world.sent.iter_mut().for_each(|sent| sent.reserve(20 * FRAMES));
         let counted = allocation_counter::measure(|| bench.run(2 * FRAMES, Span::from_nanos(1_250)));
@@ -254,7 +256,7 @@ fn a_port_that_accepts_little_loses_and_reorders_nothing() {
 fn frames_for_a_port_without_a_link_are_dropped_with_their_reason() {
     let mut bench = Bench::new(&toml(3, ""), Layout::Single);
     introduce(&mut bench);
-    bench.arrive(1, pfc(1 << 3, u16::MAX));
+    bench.arrive(1, pfc(ClassSet::from_bits(1 << 3), u16::MAX));
     bench.step(STEP);
     (0..10).for_each(|n| bench.arrive(0, frame(0, 1, 3, n)));
     bench.run(5, STEP);
@@ -285,7 +287,7 @@ fn departing_frames_are_marked_above_kmin_equals_kmax() {
     let extra = "[[classes.queues]]\nclass = 3\necn = { kmin = \"15180B\", kmax = \"15180B\", pmax = 1.0 }\n";
     let mut bench = Bench::new(&toml(2, extra), Layout::Single);
     introduce(&mut bench);
-    bench.arrive(1, pfc(1 << 3, 1_000));
+    bench.arrive(1, pfc(ClassSet::from_bits(1 << 3), 1_000));
     bench.step(STEP);
     // K is ten frames; of twenty in the queue the first ten leave from above it.
     (0..20).for_each(|n| bench.arrive(0, frame(0, 1, 3, n)));
@@ -333,7 +335,7 @@ fn a_limited_queue_obeys_pause_and_shares_by_weight_below_its_limit() {
     // Two frames of a turn may not follow each other at line rate, which costs the limited queue one now and then.
     let shares = [1, 3].map(|class| sent[class] - before[class]);
     assert!(shares[0].abs_diff(shares[1]) <= 4, "a limit above its share: {shares:?}");
-    bench.arrive(1, pfc(1 << 3, u16::MAX));
+    bench.arrive(1, pfc(ClassSet::from_bits(1 << 3), u16::MAX));
     bench.run(4, STEP);
     let paused = sent_by_class(&mut bench)[3];
     bench.run(10_000, Span::from_nanos(10));
@@ -373,7 +375,7 @@ fn stopping_gives_everything_back() {
     for layout in LAYOUTS {
         let mut bench = Bench::new(&toml(2, ""), layout);
         introduce(&mut bench);
-        bench.arrive(1, pfc(1 << 3, u16::MAX));
+        bench.arrive(1, pfc(ClassSet::from_bits(1 << 3), u16::MAX));
         bench.run(4, STEP);
         (0..100).for_each(|n| bench.arrive(0, frame(0, 1, 3, n)));
         bench.run(3, STEP);

@@ -146,7 +146,7 @@ impl Pair {
 fn credit(limit: u32, account: Account) -> ControlFrame {
     let mut limits = [0; 8];
     limits[CLASS.index()] = limit;
-    ControlFrame::Credit(CreditFrame { enabled: CLASS.bit(), limits, account })
+    ControlFrame::Credit(CreditFrame { enabled: CLASS.alone(), limits, account })
 }
 
 /// What goes wrong, and how much may overflow for it. What no longer matches after a restart of the sender alone, the receiver
@@ -281,8 +281,8 @@ fn a_link_that_only_one_end_saw_going_is_set_right() {
 /// One forged message, and a peer that says nothing from then on: it held the class for good.
 #[test]
 fn gfc_goes_back_to_the_line_rate_when_its_peer_is_silent() {
-    let stop = ControlFrame::Pfc(PfcFrame { enabled: CLASS.bit(), times: [u16::MAX; 8] });
-    let full = ControlFrame::Queue(QueueFrame { enabled: CLASS.bit(), lengths: [u32::MAX; 8] });
+    let stop = ControlFrame::Pfc(PfcFrame { enabled: CLASS.alone(), times: [u16::MAX; 8] });
+    let full = ControlFrame::Queue(QueueFrame { enabled: CLASS.alone(), lengths: [u32::MAX; 8] });
     for (flow_control, forged) in GFC.into_iter().zip([stop, credit(0, Account::None), full]) {
         let mut pair = Pair::new(flow_control, Layout::Single);
         pair.run(Span::from_millis(1));
@@ -310,7 +310,7 @@ fn gfc_goes_back_to_the_line_rate_when_its_peer_is_silent() {
 /// While the peer is there, it sets right what was forged within its refresh period.
 #[test]
 fn gfc_is_set_right_by_its_peer() {
-    let stop = ControlFrame::Pfc(PfcFrame { enabled: CLASS.bit(), times: [u16::MAX; 8] });
+    let stop = ControlFrame::Pfc(PfcFrame { enabled: CLASS.alone(), times: [u16::MAX; 8] });
     let mut pair = Pair::new(GFC[0], Layout::Single);
     pair.run(Span::from_millis(2));
     let before = pair.delivered_in(Span::from_micros(500));
@@ -325,9 +325,9 @@ fn gfc_is_set_right_by_its_peer() {
 #[test]
 fn a_peer_that_speaks_something_else_is_counted() {
     let all = [
-        ControlFrame::Pfc(PfcFrame { enabled: CLASS.bit(), times: [u16::MAX; 8] }),
+        ControlFrame::Pfc(PfcFrame { enabled: CLASS.alone(), times: [u16::MAX; 8] }),
         ControlFrame::Pause(u16::MAX),
-        ControlFrame::Queue(QueueFrame { enabled: CLASS.bit(), lengths: [u32::MAX; 8] }),
+        ControlFrame::Queue(QueueFrame { enabled: CLASS.alone(), lengths: [u32::MAX; 8] }),
         credit(0, Account::None),
     ];
     for (flow_control, own) in [(CBFC, 3), (GFC[0], 0), (GFC[1], 3), (GFC[2], 2), ("\"pfc\"", 0), ("\"pause\"", 1)] {

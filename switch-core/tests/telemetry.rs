@@ -3,7 +3,7 @@
 mod common;
 
 use weir_config::Layout;
-use weir_units::{BitRate, Bytes, Span, Time};
+use weir_units::{BitRate, Bytes, ClassSet, Span, Time};
 use weir_wire::trailer::Telemetry;
 
 use common::{Bench, LAYOUTS, STEP, TestFrame, frame, introduce, pfc, toml};
@@ -28,12 +28,12 @@ fn stamps(bench: &Bench) -> Vec<Option<Vec<Telemetry>>> {
 fn sent(settings: &str, layout: Layout) -> (Vec<Option<Vec<Telemetry>>>, Time) {
     let mut bench = Bench::new(&toml(2, settings), layout);
     introduce(&mut bench);
-    bench.arrive(1, pfc(1 << 3, u16::MAX));
+    bench.arrive(1, pfc(ClassSet::from_bits(1 << 3), u16::MAX));
     bench.run(4, STEP);
     (1..4).for_each(|n| bench.arrive(0, asking(n, n != 2)));
     bench.run(20, STEP);
     assert_eq!(bench.data_sent(1), [0; 0], "{layout:?}: paused");
-    bench.arrive(1, pfc(1 << 3, 0));
+    bench.arrive(1, pfc(ClassSet::from_bits(1 << 3), 0));
     let resumed = bench.now;
     bench.run(40, STEP);
     assert_eq!(bench.data_sent(1), [1, 2, 3], "{layout:?}");

@@ -6,7 +6,7 @@ use weir_config::Layout;
 use weir_flowctl::pfc::{StormCounters, StormPackets};
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
-use weir_units::{Class, PortId, Span, Time};
+use weir_units::{Class, ClassSet, PortId, Span, Time};
 
 use common::{Bench, LAYOUTS, STEP, TestFrame, clones, frame, introduce, pfc, toml};
 
@@ -48,7 +48,7 @@ fn pass(bench: &mut Bench, span: Span, said: Option<TestFrame>) {
 }
 
 fn storm() -> Option<TestFrame> {
-    Some(pfc(CLASS.bit(), u16::MAX))
+    Some(pfc(CLASS.alone(), u16::MAX))
 }
 
 /// Frames from one port to another, and the time that they take at line rate.
@@ -117,13 +117,13 @@ fn in_a_storm_the_queue_is_emptied_and_what_comes_is_dropped() {
     const ARRIVED: u64 = 30;
     for layout in LAYOUTS {
         let mut bench = bench(&watched("drop", ""), layout);
-        bench.arrive(SICK, pfc(CLASS.bit(), u16::MAX));
+        bench.arrive(SICK, pfc(CLASS.alone(), u16::MAX));
         bench.run(4, STEP);
         send(&mut bench, 0, SICK, 3, QUEUED, None);
         assert_eq!(bench.report().balance.held(), QUEUED, "{layout:?}");
         when_turned(&mut bench, storm(), Span::from_millis(1));
         // What is yet to be dropped is not sent, even if it could be.
-        bench.arrive(SICK, pfc(CLASS.bit(), 0));
+        bench.arrive(SICK, pfc(CLASS.alone(), 0));
         bench.step(STEP);
         assert_eq!(wakeup(&bench), bench.now, "{layout:?}");
         pass(&mut bench, Span::from_micros(20), storm());
@@ -154,7 +154,7 @@ fn in_a_storm_the_queue_is_emptied_and_what_comes_is_dropped() {
         assert_eq!(report.dropped(DropReason::HeadroomViolation), 0);
 
         when_turned(&mut bench, None, Span::from_millis(1));
-        bench.arrive(SICK, pfc(CLASS.bit(), 0));
+        bench.arrive(SICK, pfc(CLASS.alone(), 0));
         bench.run(4, STEP);
         bench.world.sent.iter_mut().for_each(Vec::clear);
         send(&mut bench, 0, SICK, 3, 50, None);
@@ -175,16 +175,16 @@ fn the_ingress_queue_of_a_storm_sends_no_pause() {
         let text = watched("drop", extra).replace("size = \"4MB\"\n", "size = \"4MB\"\npolicy = \"static\"\n");
         let mut bench = bench(&text, layout);
         // What the sick port's peer sends goes to p1, whose own peer pauses it for 3.4 ms, and all of that fits.
-        bench.arrive(1, pfc(CLASS.bit(), u16::MAX));
+        bench.arrive(1, pfc(CLASS.alone(), u16::MAX));
         bench.run(4, STEP);
         send(&mut bench, SICK, 1, 3, 14, None);
         bench.run(10, STEP);
         let told = bench.control_sent(SICK);
-        assert_eq!(told.iter().map(|frame| frame.paused()).collect::<Vec<_>>(), [CLASS.bit()], "{layout:?}");
+        assert_eq!(told.iter().map(|frame| frame.paused()).collect::<Vec<_>>(), [CLASS.alone()], "{layout:?}");
         when_turned(&mut bench, storm(), Span::from_millis(1));
         bench.run(4, STEP);
         let told = bench.control_sent(SICK);
-        assert_eq!(told.last().map(|frame| frame.resumed()), Some(CLASS.bit()), "{layout:?}: resumed");
+        assert_eq!(told.last().map(|frame| frame.resumed()), Some(CLASS.alone()), "{layout:?}: resumed");
         let frames = told.len();
         send(&mut bench, SICK, 1, 3, 100, storm());
         pass(&mut bench, Span::from_micros(500), storm());
@@ -196,7 +196,7 @@ fn the_ingress_queue_of_a_storm_sends_no_pause() {
         // When it is over, a queue that is still OFF says so at once.
         when_turned(&mut bench, None, Span::from_millis(1));
         bench.run(2, STEP);
-        assert_eq!(bench.control_sent(SICK).last().map(|frame| frame.paused()), Some(CLASS.bit()), "{layout:?}");
+        assert_eq!(bench.control_sent(SICK).last().map(|frame| frame.paused()), Some(CLASS.alone()), "{layout:?}");
         let again = bench.report().message_delay.max;
         assert!(again <= delay.max(1_000), "{layout:?}: {again} ns; the storm is no delay of the switch's");
     }
@@ -207,7 +207,7 @@ fn the_ingress_queue_of_a_storm_sends_no_pause() {
 fn the_pulses_of_gfc_stop_in_a_storm() {
     let flow_control = "flow_control = { kind = \"gfc-buffer\", b_m = \"400KB\", peer = \"pfc\" }\n";
     let mut bench = bench(&(watched("drop", "") + flow_control), Layout::Single);
-    bench.arrive(1, pfc(CLASS.bit(), u16::MAX));
+    bench.arrive(1, pfc(CLASS.alone(), u16::MAX));
     send(&mut bench, SICK, 1, 3, 250, None);
     let told = bench.control_sent(SICK).len();
     assert!(told > 0, "the queue holds enough for pulses");
@@ -255,7 +255,7 @@ fn a_flooded_frame_is_lost_only_where_the_storm_is() {
 fn forward_sends_through_the_storm_and_obeys_again_after_it() {
     for layout in LAYOUTS {
         let mut bench = bench(&watched("forward", ""), layout);
-        bench.arrive(SICK, pfc(CLASS.bit(), u16::MAX));
+        bench.arrive(SICK, pfc(CLASS.alone(), u16::MAX));
         bench.run(4, STEP);
         send(&mut bench, 0, SICK, 3, 50, None);
         assert_eq!(bench.data_sent(SICK), [0; 0], "{layout:?}: paused");
@@ -278,7 +278,7 @@ fn forward_sends_through_the_storm_and_obeys_again_after_it() {
 fn alert_only_tells() {
     for layout in LAYOUTS {
         let mut bench = bench(&watched("alert", ""), layout);
-        bench.arrive(SICK, pfc(CLASS.bit(), u16::MAX));
+        bench.arrive(SICK, pfc(CLASS.alone(), u16::MAX));
         bench.run(4, STEP);
         send(&mut bench, 0, SICK, 3, 50, None);
         when_turned(&mut bench, storm(), Span::from_millis(1));
@@ -287,7 +287,7 @@ fn alert_only_tells() {
         assert_eq!(bench.data_sent(SICK), [0; 0], "{layout:?}: paused as it was");
         assert_eq!(bench.data_sent(1).len(), 20);
         assert_eq!(storms(&mut bench, SICK).last, StormPackets { rx: 20, ..StormPackets::default() }, "{layout:?}");
-        bench.arrive(SICK, pfc(CLASS.bit(), 0));
+        bench.arrive(SICK, pfc(CLASS.alone(), 0));
         when_turned(&mut bench, None, Span::from_millis(1));
         bench.run(200, STEP);
         assert_eq!(bench.data_sent(SICK).len(), 50, "{layout:?}: nothing was lost");
@@ -308,7 +308,7 @@ fn conditions_differ_in_what_they_take_for_a_storm() {
         (stalled, 5, true, 1),
     ] {
         let mut bench = bench(&watched("drop", condition), Layout::Single);
-        bench.arrive(SICK, pfc(CLASS.bit(), u16::MAX));
+        bench.arrive(SICK, pfc(CLASS.alone(), u16::MAX));
         bench.run(4, STEP);
         send(&mut bench, 0, SICK, 3, queued, None);
         pass(&mut bench, Span::from_micros(500), if repeated { storm() } else { None });
@@ -323,7 +323,7 @@ fn a_flapping_peer() {
     let mut bench = bench(&watched("drop", ""), Layout::Single);
     for _ in 0..20 {
         pass(&mut bench, Span::from_micros(80), storm());
-        pass(&mut bench, Span::from_micros(20), Some(pfc(CLASS.bit(), 0)));
+        pass(&mut bench, Span::from_micros(20), Some(pfc(CLASS.alone(), 0)));
     }
     assert_eq!(turns(&mut bench, SICK), (0, 0), "it runs now and then");
     for n in 1..=3 {
@@ -346,7 +346,7 @@ fn a_flapping_peer() {
 #[test]
 fn each_watched_queue_has_storms_of_its_own() {
     let mut bench = bench(&watched("drop", "").replacen("delay", "flow_control = \"pause\"\ndelay", 1), Layout::Single);
-    let both = Some(pfc(1 << 3 | 1 << 4 | 1 << 1, u16::MAX));
+    let both = Some(pfc(ClassSet::of(&[1, 3, 4].map(Class::new)), u16::MAX));
     pass(&mut bench, Span::from_micros(400), both);
     let report = bench.report();
     let watched = |port: usize| report.ports[port].classes.map(|class| class.storms.map(|storms| storms.in_storm()));

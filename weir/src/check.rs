@@ -15,7 +15,7 @@ use weir_experiments::{Failure, real_frames};
 use weir_mmu::{BufferLayout, Headroom};
 use weir_switch_core::buffer::{buffer_layout, buffer_policy};
 use weir_switch_core::flow_control::RATE_UNKNOWN;
-use weir_units::{Bytes, Class};
+use weir_units::Bytes;
 
 /// Checks the files and prints what they mean.
 pub fn check(files: &[PathBuf]) -> Result<(), Failure> {
@@ -56,8 +56,7 @@ fn print_classes(switch: &SwitchConfig) {
         Trust::Pcp => "PCP",
         Trust::Port => "port",
     };
-    let lossless: Vec<String> =
-        Class::in_mask(switch.classes.lossless).map(|class| class.index().to_string()).collect();
+    let lossless: Vec<String> = switch.classes.lossless.iter().map(|class| class.index().to_string()).collect();
     println!(
         "  classes by {trust}; lossless: {}",
         if lossless.is_empty() { "none".to_owned() } else { lossless.join(", ") }

@@ -1,10 +1,13 @@
 //! The command `weir`, as a library: a program's `main` says where real frames are, and calls [`main`].
+//!
+//! A program with kinds of its own, such as a buffer policy, adds them with [`Extensions`], and is the command `weir` besides.
 
 #![forbid(unsafe_code)]
 
 pub mod beside;
 mod check;
 mod demo;
+mod extensions;
 mod import;
 mod version;
 
@@ -14,8 +17,11 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
-use weir_experiments::real_frames::{self, RealFrames, Source};
+use weir_experiments::real_frames::{self, RealFrames};
 use weir_experiments::{Failure, report, reproduce, run as testbed, sweep};
+
+pub use extensions::Extensions;
+pub use weir_experiments::real_frames::Source;
 
 /// A lossless-Ethernet lab switch on DPDK: shared-buffer MMU, PFC, every port that DPDK has.
 #[derive(Parser)]

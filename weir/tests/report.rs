@@ -105,7 +105,7 @@ fn the_page_needs_nothing_else_and_names_stay_names() {
     for id in ["summary", "ingress", "segments", "pool", "rates", "pauses", "distributions", "topology", "provenance"] {
         assert!(page.contains(&format!("<section id=\"{id}\">")), "{id}");
     }
-    for id in ["states", "stages", "peer-rates", "headroom-estimate", "flows"] {
+    for id in ["victim", "stages", "peer-rates", "headroom-estimate", "flows"] {
         assert!(!page.contains(&format!("<section id=\"{id}\">")), "nothing to show: {id}");
     }
     for data in ["columns", "charts"] {

@@ -77,7 +77,9 @@ impl Table<'_> {
     /// A number of a type of its own.
     pub fn number_or<T: FromStr<Err = UnitError>>(&self, key: &Key) -> T {
         let default = key.value();
-        self.number(key.name, &format!("{} = {}", key.name, key.otherwise)).unwrap_or(default)
+        // A fraction stands in quotes.
+        let quotes = if key.otherwise.parse::<f64>().is_ok() { "" } else { "\"" };
+        self.number(key.name, &format!("{} = {quotes}{}{quotes}", key.name, key.otherwise)).unwrap_or(default)
     }
 
     /// True or false.

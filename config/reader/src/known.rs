@@ -54,7 +54,7 @@ impl KnownTable {
 pub struct Known(pub &'static [KnownTable]);
 
 impl Known {
-    fn find(self, table: &str) -> Option<&'static KnownTable> {
+    pub(crate) fn find(self, table: &str) -> Option<&'static KnownTable> {
         self.0.iter().find(|known| known.name == table)
     }
 

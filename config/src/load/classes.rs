@@ -1,7 +1,7 @@
 //! `[classes]` and `[pfc]`.
 
 use weir_reader::{Problem, RATE, SIZE, TIME, Table, rates};
-use weir_units::{Bytes, Span};
+use weir_units::{Bytes, Class, ClassSet, Span};
 
 use crate::{Arbitration, ClassConfig, EcnConfig, PfcConfig, QueueConfig, SwitchConfig, Trust};
 
@@ -14,20 +14,21 @@ struct Preset {
     /// Class of the code points that `dscp` does not list.
     other: u8,
     dscp: &'static [(usize, u8)],
-    lossless: u8,
-    strict: u8,
+    lossless: ClassSet,
+    strict: ClassSet,
 }
 
 /// SONiC's `qos_config.j2`.
 const SONIC: Preset = Preset {
     other: 1,
     dscp: &[(3, 3), (4, 4), (46, 5), (48, 6), (8, 0), (5, 2)],
-    lossless: 1 << 3 | 1 << 4,
-    strict: 0,
+    lossless: ClassSet::of(&[Class::new(3), Class::new(4)]),
+    strict: ClassSet::EMPTY,
 };
 
 /// What NIC vendors tell operators to set: RoCE at DSCP 26, congestion notifications (CNP) at DSCP 48.
-const ROCE: Preset = Preset { other: 0, dscp: &[(26, 3), (48, 6)], lossless: 1 << 3, strict: 1 << 6 };
+const ROCE: Preset =
+    Preset { other: 0, dscp: &[(26, 3), (48, 6)], lossless: Class::new(3).alone(), strict: Class::new(6).alone() };
 
 /// Real time that polling, and what a device has queued, may take on a machine that is not starved.
 const REACTION_DEFAULT: Span = Span::from_micros(50);
@@ -63,20 +64,20 @@ pub(super) fn read(root: &Table<'_>, mtu: u64, time_dilation: u32) -> (ClassConf
     (classes, pfc)
 }
 
-fn lossless(table: &Table<'_>) -> Option<u8> {
+fn lossless(table: &Table<'_>) -> Option<ClassSet> {
     let classes = table.integers("lossless", 0..=7)?;
-    let mut bits = 0u8;
+    let mut set = ClassSet::EMPTY;
     for (index, class) in classes.iter().enumerate() {
-        if bits & 1 << class != 0 {
+        if set.contains(Class::new(*class as u8)) {
             let first = classes.iter().position(|other| other == class).unwrap_or(index);
             let problem = Problem::new(format!("class {class} is given twice in `lossless`"), "name each class once")
                 .at(table.at(&format!("lossless[{index}]")), "again")
                 .at(table.at(&format!("lossless[{first}]")), "first here");
             table.doc().note(problem);
         }
-        bits |= 1 << class;
+        set.insert(Class::new(*class as u8));
     }
-    Some(bits)
+    Some(set)
 }
 
 /// Puts the classes of a table `26 = 3`, `"24-31" = 3` into a map. A code point that two keys name is refused: which
@@ -123,7 +124,7 @@ fn queues(classes: &Table<'_>, preset: Preset, mtu: u64) -> [QueueConfig; 8] {
     let frame = mtu + SwitchConfig::FRAME_OVERHEAD_BYTES;
     let quantum = frame.max(QUANTUM_LEAST);
     let mut queues: [QueueConfig; 8] = std::array::from_fn(|class| QueueConfig {
-        strict: preset.strict & 1 << class != 0,
+        strict: preset.strict.contains(Class::new(class as u8)),
         quantum: quantum as u32,
         rate: None,
         ecn: None,

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use weir_reader::{Doc, Problem};
 use weir_units::{Bytes, Span};
 
-use crate::{FlowControl, GFC_AGEING_REFRESHES_MIN, GfcBufferConfig, GfcPeer, PolicyConfig, PortConfig, SwitchConfig};
+use crate::{FlowControl, GFC_AGEING_REFRESHES_MIN, GfcBufferConfig, GfcPeer, PortConfig, SwitchConfig};
 
 /// Checks what each port gives for its flow control.
 pub(super) fn check(doc: &Doc, config: &SwitchConfig) {
@@ -37,7 +37,7 @@ pub(super) fn check_rates(doc: &Doc, config: &SwitchConfig) {
 
 /// Checks the limits that ports have by default; for a file whose other sizes fit.
 pub(super) fn check_defaults(doc: &Doc, config: &SwitchConfig) {
-    if !doc.sound(&["buffer.static"]) {
+    if !doc.sound(&[&format!("buffer.{}", config.buffer.policy.name())]) {
         return;
     }
     for speaker in speakers(doc, config) {
@@ -103,10 +103,10 @@ fn has_lossless_classes(doc: &Doc, config: &SwitchConfig, speaker: &Speaker<'_>)
     doc.note(problem.at("classes.lossless", "no lossless class"));
 }
 
-/// Only the static policy's thresholds, which stay where they are, give one.
+/// Only thresholds that stay where they are, as the static policy's do, give one.
 fn has_a_limit(doc: &Doc, config: &SwitchConfig, speaker: &Speaker<'_>) {
     let (key, policy) = (speaker.limit_key, &config.buffer.policy);
-    let by_default = matches!(policy, PolicyConfig::Static { .. });
+    let by_default = policy.constant_threshold().is_some();
     if speaker.limit.is_some() || by_default || !doc.sound(&["buffer.policy", &speaker.key(key)]) {
         return;
     }

@@ -33,30 +33,15 @@ impl Class {
         Class(n & 7)
     }
 
+    /// The class as a number.
+    #[inline]
+    pub const fn number(self) -> u8 {
+        self.0
+    }
+
     /// The class as a number, for indexing.
     pub const fn index(self) -> usize {
         self.0 as usize
-    }
-
-    /// The class's bit in a class vector.
-    pub const fn bit(self) -> u8 {
-        1 << self.0
-    }
-
-    /// A class vector with the bits of these.
-    #[inline]
-    pub fn mask_of(classes: impl Iterator<Item = Class>) -> u8 {
-        classes.fold(0, |mask, class| mask | class.bit())
-    }
-
-    /// The classes whose bits are set in `mask`, lowest first.
-    #[inline]
-    pub fn in_mask(mut mask: u8) -> impl Iterator<Item = Class> {
-        std::iter::from_fn(move || {
-            let class = (mask != 0).then(|| Class::new(mask.trailing_zeros() as u8));
-            mask &= mask.wrapping_sub(1);
-            class
-        })
     }
 }
 
@@ -108,10 +93,5 @@ mod tests {
     fn a_queue_knows_its_port_and_class() {
         let queue = QueueId::new(PortId(31), Class::new(6));
         assert_eq!((queue.port(), queue.class(), queue.index()), (PortId(31), Class::new(6), 254));
-    }
-
-    #[test]
-    fn masks_list_their_classes() {
-        assert_eq!(Class::in_mask(0b0001_1000).map(Class::index).collect::<Vec<_>>(), [3, 4]);
     }
 }

@@ -23,6 +23,7 @@ mod ids;
 mod mac;
 mod parse;
 mod rate;
+mod sets;
 mod time;
 
 pub use alpha::{Alpha, AlphaError};
@@ -31,4 +32,5 @@ pub use ids::{CLASSES, Class, PortId, QueueId};
 pub use mac::MacAddr;
 pub use parse::UnitError;
 pub use rate::{BitRate, Serialiser};
+pub use sets::{ClassSet, Classes, PortSet, Ports};
 pub use time::{Span, Time};

@@ -22,7 +22,7 @@ impl DevicePause {
             driver: port.driver_name(),
             netdev: config.device.netdev().map(str::to_owned),
             found: port.device_flow_control(),
-            is_lossless: switch.classes.lossless != 0 && config.flow_control != FlowControl::None,
+            is_lossless: !switch.classes.lossless.is_empty() && config.flow_control != FlowControl::None,
         }
     }
 

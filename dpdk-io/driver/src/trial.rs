@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use weir_config::SwitchConfig;
 use weir_dpdk_io::{Batch, IoAddresses, Link, MAX_BURST, Mbuf, Mempool, PauseState, PortStats};
-use weir_units::MacAddr;
+use weir_units::{ClassSet, MacAddr};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
 use crate::device_pause::DevicePause;
@@ -209,7 +209,7 @@ impl Bench {
             self.pass(from, to, way, &tagged, is_ours) == tagged
         });
         // Resumes all classes, which nobody minds.
-        let pfc = ControlFrame::Pfc(PfcFrame { enabled: u8::MAX, times: [0; 8] }).encode(SOURCE).to_vec();
+        let pfc = ControlFrame::Pfc(PfcFrame { enabled: ClassSet::ALL, times: [0; 8] }).encode(SOURCE).to_vec();
         let pause = ControlFrame::Pause(0).encode(SOURCE).to_vec();
         Passed {
             sent: sent.len(),

@@ -1,6 +1,6 @@
 //! The downstream side: counts blocks and advertises the limit.
 
-use weir_units::{BitRate, Bytes, CLASSES, Class, Span, Time};
+use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, Span, Time};
 use weir_wire::mac_control::{self, CreditFrame};
 
 use super::{BLOCK, CONFIRMATIONS, ahead, blocks};
@@ -131,11 +131,11 @@ impl Receiver {
         ahead(account.received.load(Ordering::Relaxed), freed).unwrap_or(0)
     }
 
-    /// The message for these classes (one bit each); `None` for no class.
-    pub fn frame(&self, classes: u8) -> Option<CreditFrame> {
+    /// The message for these classes; `None` for no class.
+    pub fn frame(&self, classes: ClassSet) -> Option<CreditFrame> {
         let mut limits = [0; CLASSES];
-        Class::in_mask(classes).for_each(|class| limits[class.index()] = self.limit(class));
-        (classes != 0).then_some(CreditFrame { enabled: classes, limits, account: mac_control::Account::None })
+        classes.iter().for_each(|class| limits[class.index()] = self.limit(class));
+        (!classes.is_empty()).then_some(CreditFrame { enabled: classes, limits, account: mac_control::Account::None })
     }
 
     /// Starts all counts at `count`, for tests of the wrap.
@@ -177,7 +177,7 @@ impl Account {
 /// account of, the buffer's or a class's.
 #[derive(Debug)]
 pub struct Advertiser {
-    classes: u8,
+    classes: ClassSet,
     period: Span,
     due_at: Time,
     /// The class whose count the next message has; `None` for the buffer's size.
@@ -185,11 +185,11 @@ pub struct Advertiser {
 }
 
 impl Advertiser {
-    /// For `classes` (one bit each), every `period`.
+    /// For `classes`, every `period`.
     ///
     /// # Panics
     /// If `period` is zero.
-    pub fn new(classes: u8, period: Span) -> Advertiser {
+    pub fn new(classes: ClassSet, period: Span) -> Advertiser {
         assert!(period > Span::ZERO, "a message without pause would fill the link");
         Advertiser { classes, period, due_at: Time::ZERO, turn: None }
     }
@@ -219,7 +219,7 @@ impl Advertiser {
         let next = self.due_at.saturating_add(self.period);
         self.due_at = if next > now { next } else { now.saturating_add(self.period) };
         let later = |class: &Class| self.turn.is_none_or(|turn| turn.index() < class.index());
-        self.turn = Class::in_mask(self.classes).find(later);
+        self.turn = self.classes.iter().find(later);
     }
 
     /// As at the start, at which the first message is due at `at`.

@@ -1,6 +1,6 @@
 //! The upstream side: what the peer's credit still allows.
 
-use weir_units::{Bytes, CLASSES, Class};
+use weir_units::{Bytes, CLASSES, Class, ClassSet};
 use weir_wire::mac_control::{Account, CreditFrame};
 
 use super::{BLOCK, CONFIRMATIONS, ahead, blocks};
@@ -45,19 +45,19 @@ impl Sender {
         }
     }
 
-    /// Takes a received message. Returns the classes (one bit each) for which it was taken. For the others
+    /// Takes a received message. Returns the classes for which it was taken. For the others
     /// - it is behind an earlier message, and so stale: ignored, unless [`CONFIRMATIONS`] in a row are. Then the earlier one was
     ///   no word of the peer, or its counts were set anew;
     /// - it gives more credit than the peer says that its buffer has: its counts do not match those here, as after a restart.
     ///   Ignored, as the peer will set them right by what it is told of this side.
     ///
     /// Credit beyond the buffer that this sender was made for is cut to that, whatever the peer says that it has.
-    pub fn handle_credit(&self, frame: &CreditFrame) -> u8 {
+    pub fn handle_credit(&self, frame: &CreditFrame) -> ClassSet {
         if let Account::Buffer { blocks } = frame.account {
             self.peers_buffer.store(blocks, Ordering::Relaxed);
         }
-        let (mut taken, mut is_excessive) = (0, false);
-        for class in Class::in_mask(frame.enabled) {
+        let (mut taken, mut is_excessive) = (ClassSet::EMPTY, false);
+        for class in frame.enabled.iter() {
             let credit = &self.classes[class.index()];
             let (mut limit, sent) = (frame.limits[class.index()], credit.sent.load(Ordering::Relaxed));
             let more = ahead(limit, sent).unwrap_or(0);
@@ -69,7 +69,7 @@ impl Sender {
                 limit = sent.wrapping_add(self.buffer);
             }
             if credit.take(limit) {
-                taken |= class.bit();
+                taken.insert(class);
             }
         }
         let add = |count: &AtomicU64| count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);

@@ -3,16 +3,16 @@ mod recovery;
 use std::collections::VecDeque;
 
 use proptest::prelude::*;
-use weir_units::{BitRate, Class, Span, Time};
+use weir_units::{BitRate, Class, ClassSet, Span, Time};
 use weir_wire::mac_control::{Account, CreditFrame};
 
 use super::*;
 
 const CLASS: Class = Class::new(3);
-const MASK: u8 = 0b1000;
+const ALONE: ClassSet = CLASS.alone();
 
 fn frame(limit: u32) -> CreditFrame {
-    CreditFrame { enabled: MASK, limits: [limit; 8], ..CreditFrame::default() }
+    CreditFrame { enabled: ALONE, limits: [limit; 8], ..CreditFrame::default() }
 }
 
 fn pair_of(buffer: Bytes) -> (Receiver, Sender) {
@@ -28,7 +28,7 @@ fn frames_take_whole_blocks_with_their_fcs() {
 fn credit_is_the_free_buffer() {
     let (receiver, sender) = pair_of(Bytes::new(64 * 50 + 63));
     assert!(!sender.may_send(CLASS, 60), "no credit before the first message");
-    sender.handle_credit(&receiver.frame(MASK).unwrap());
+    sender.handle_credit(&receiver.frame(ALONE).unwrap());
     assert_eq!(sender.credit(CLASS), 50);
     for _ in 0..2 {
         assert!(sender.may_send(CLASS, 1_514));
@@ -38,7 +38,7 @@ fn credit_is_the_free_buffer() {
     assert!(sender.may_send(CLASS, 124) && !sender.may_send(CLASS, 125), "two blocks are left");
     assert_eq!((receiver.limit(CLASS), receiver.occupied(CLASS)), (50, 48));
     receiver.settle(CLASS, || BLOCK * 24);
-    sender.handle_credit(&receiver.frame(MASK).unwrap());
+    sender.handle_credit(&receiver.frame(ALONE).unwrap());
     assert_eq!((sender.credit(CLASS), receiver.occupied(CLASS)), (26, 24));
     assert_eq!(sender.credit(Class::new(0)), 0, "a class that is not named is left alone");
 }
@@ -46,16 +46,17 @@ fn credit_is_the_free_buffer() {
 #[test]
 fn stale_messages_are_ignored_and_counted_repeated_ones_are_not() {
     let sender = Sender::new(Bytes::mb(1));
-    assert_eq!(sender.handle_credit(&frame(100)), MASK);
-    assert_eq!(sender.handle_credit(&frame(99)), 0);
-    assert_eq!(sender.handle_credit(&frame(100)), MASK);
+    assert_eq!(sender.handle_credit(&frame(100)), ALONE);
+    assert_eq!(sender.handle_credit(&frame(99)), ClassSet::EMPTY);
+    assert_eq!(sender.handle_credit(&frame(100)), ALONE);
     assert_eq!((sender.credit(CLASS), sender.stale()), (100, 1));
 }
 
 #[test]
 fn a_limit_goes_back_if_it_is_told_thrice_in_a_row() {
     let sender = Sender::new(Bytes::mb(1));
-    let taken = [100, 90, 91, 100, 90, 91, 92, 91, 92].map(|limit| sender.handle_credit(&frame(limit)) != 0);
+    let taken =
+        [100, 90, 91, 100, 90, 91, 92, 91, 92].map(|limit| sender.handle_credit(&frame(limit)) != ClassSet::EMPTY);
     assert_eq!(taken, [true, false, false, true, false, false, true, false, true]);
     assert_eq!((sender.credit(CLASS), sender.stale()), (92, 5));
 }
@@ -65,11 +66,11 @@ fn credit_is_never_more_than_the_buffer() {
     let sender = Sender::new(BLOCK * 1_000);
     let told =
         |limit, blocks| sender.handle_credit(&CreditFrame { account: Account::Buffer { blocks }, ..frame(limit) });
-    assert_eq!((told(1_001, 1_000), sender.credit(CLASS)), (0, 0), "the peer's counts are not ours");
-    assert_eq!((told(600, 500), sender.credit(CLASS)), (0, 0), "the peer has a smaller buffer");
-    assert_eq!((told(1_001, u32::MAX), sender.credit(CLASS)), (MASK, 1_000), "it has a larger one: cut");
+    assert_eq!((told(1_001, 1_000), sender.credit(CLASS)), (ClassSet::EMPTY, 0), "the peer's counts are not ours");
+    assert_eq!((told(600, 500), sender.credit(CLASS)), (ClassSet::EMPTY, 0), "the peer has a smaller buffer");
+    assert_eq!((told(1_001, u32::MAX), sender.credit(CLASS)), (ALONE, 1_000), "it has a larger one: cut");
     sender.handle_sent(CLASS, 1_514);
-    assert_eq!((told(u32::MAX / 2, u32::MAX), sender.credit(CLASS)), (MASK, 1_000));
+    assert_eq!((told(u32::MAX / 2, u32::MAX), sender.credit(CLASS)), (ALONE, 1_000));
     assert_eq!((sender.excessive(), sender.stale()), (4, 0));
 }
 
@@ -78,7 +79,7 @@ fn a_lost_packet_leaks_its_credit_until_the_counts_are_compared() {
     let (receiver, sender) = pair_of(Bytes::new(64 * 24));
     let credit = || {
         receiver.settle(CLASS, || Bytes::ZERO);
-        sender.handle_credit(&receiver.frame(MASK).unwrap());
+        sender.handle_credit(&receiver.frame(ALONE).unwrap());
         sender.credit(CLASS)
     };
     assert_eq!(credit(), 24);
@@ -109,7 +110,7 @@ fn messages_come_each_period_whatever_happens() {
     let receiver = Receiver::new(Bytes::mb(1));
     let period = Advertiser::period_by_default(BitRate::gbps(10));
     assert_eq!(period, Span::from_nanos(52_428));
-    let mut advertiser = Advertiser::new(MASK, period);
+    let mut advertiser = Advertiser::new(ALONE, period);
     let mut sent = Vec::new();
     for ns in (0..200_000).step_by(100) {
         if let Some(frame) = advertiser.poll(Time::from_nanos(ns), &receiver, |_| 0) {
@@ -121,13 +122,13 @@ fn messages_come_each_period_whatever_happens() {
     assert_eq!(sent, [0, 52_500, 104_900, 157_300]);
     advertiser.handle_sent(Time::from_nanos(900_000));
     assert_eq!(advertiser.next_wakeup(), Time::from_nanos(952_428), "missed periods are not made up for");
-    assert_eq!(Advertiser::new(0, period).poll(Time::ZERO, &receiver, |_| 0), None);
+    assert_eq!(Advertiser::new(ClassSet::EMPTY, period).poll(Time::ZERO, &receiver, |_| 0), None);
 }
 
 #[test]
 fn messages_have_an_account_of_the_buffer_and_of_each_class_in_turn() {
     let (receiver, period) = (Receiver::new(Bytes::mb(1)), Span::from_micros(50));
-    let mut advertiser = Advertiser::new(0b1010, period);
+    let mut advertiser = Advertiser::new(ClassSet::from_bits(0b1010), period);
     let accounts = (0..4).map(|n| {
         let now = Time::ZERO + period * n;
         let poll = || advertiser.poll(now, &receiver, |class| 100 + class.index() as u32).unwrap().account;
@@ -223,7 +224,7 @@ impl Pair {
             }
             Step::Advertise => {
                 self.receiver.settle(CLASS, || BLOCK * u64::from(Self::blocks_of(&self.queue)));
-                self.messages.extend(self.receiver.frame(MASK));
+                self.messages.extend(self.receiver.frame(ALONE));
             }
             Step::Deliver { place, twice } if !self.messages.is_empty() => {
                 let place = place % self.messages.len();

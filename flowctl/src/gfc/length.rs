@@ -4,7 +4,7 @@
 //! The paper's port tells it at every moment. Here a message follows the one before no sooner than a shortest time, so that
 //! messages leave room for data; that time adds to the feedback delay.
 
-use weir_units::{BitRate, Bytes, CLASSES, Class, Span, Time};
+use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, Span, Time};
 use weir_wire::mac_control::QueueFrame;
 
 use super::{Mapping, Rates};
@@ -20,8 +20,8 @@ use super::{Mapping, Rates};
 /// is due again at the next poll.
 #[derive(Debug)]
 pub struct Generator {
-    /// Classes under GFC, one bit each.
-    classes: u8,
+    /// Classes under GFC.
+    classes: ClassSet,
     period: Span,
     refresh: Span,
     told: [u32; CLASSES],
@@ -36,11 +36,11 @@ impl Generator {
         rate.time_for(Bytes::new(1_250))
     }
 
-    /// A generator for `classes` (one bit each) whose frames have `period` between them at least, and `refresh` at most.
+    /// A generator for `classes` whose frames have `period` between them at least, and `refresh` at most.
     ///
     /// # Panics
     /// If one of both is zero.
-    pub fn new(classes: u8, period: Span, refresh: Span) -> Generator {
+    pub fn new(classes: ClassSet, period: Span, refresh: Span) -> Generator {
         assert!(period > Span::ZERO && refresh > Span::ZERO, "a message without pause would fill the link");
         Generator { classes, period, refresh, told: [0; CLASSES], free_at: Time::ZERO, refresh_at: Time::ZERO }
     }
@@ -52,13 +52,13 @@ impl Generator {
             return None;
         }
         let changed = |class: Class| length(queues[class.index()]) != self.told[class.index()];
-        (now >= self.refresh_at || Class::in_mask(self.classes).any(changed)).then(|| self.frame(queues)).flatten()
+        (now >= self.refresh_at || self.classes.iter().any(changed)).then(|| self.frame(queues)).flatten()
     }
 
     fn frame(&self, queues: &[Bytes; CLASSES]) -> Option<QueueFrame> {
         let mut lengths = [0; CLASSES];
-        Class::in_mask(self.classes).for_each(|class| lengths[class.index()] = length(queues[class.index()]));
-        (self.classes != 0).then_some(QueueFrame { enabled: self.classes, lengths })
+        self.classes.iter().for_each(|class| lengths[class.index()] = length(queues[class.index()]));
+        (!self.classes.is_empty()).then_some(QueueFrame { enabled: self.classes, lengths })
     }
 
     /// Notes that a frame that [`Generator::poll`] returned has been sent at `now`.
@@ -105,7 +105,7 @@ impl Adjuster {
 
     /// Obeys a message received at `now`: each class that it names goes to the rate of its queue, until the length has aged.
     pub fn handle_frame(&self, now: Time, frame: &QueueFrame) {
-        for class in Class::in_mask(frame.enabled) {
+        for class in frame.enabled.iter() {
             let queue = Bytes::new(u64::from(frame.lengths[class.index()]));
             self.rates.set(class, self.mapping.rate(queue), now.saturating_add(self.ageing));
         }
@@ -139,13 +139,13 @@ mod tests {
     }
 
     fn generator() -> Generator {
-        Generator::new(CLASS.bit(), Span::from_micros(1), Span::from_micros(50))
+        Generator::new(CLASS.alone(), Span::from_micros(1), Span::from_micros(50))
     }
 
     fn send(generator: &mut Generator, now: Time, bytes: u64) -> Option<u32> {
         let frame = generator.poll(now, &queue(bytes))?;
         generator.handle_sent(now, &frame);
-        assert_eq!(frame.enabled, CLASS.bit());
+        assert_eq!(frame.enabled, CLASS.alone());
         assert!(Class::ALL.into_iter().all(|class| class == CLASS || frame.lengths[class.index()] == 0));
         Some(frame.lengths[CLASS.index()])
     }
@@ -169,7 +169,10 @@ mod tests {
         let mut generator = generator();
         assert!(generator.poll(at(0), &queue(0)).is_some() && generator.poll(at(5), &queue(7)).is_some());
         assert_eq!(send(&mut generator, at(5), 7), Some(7));
-        assert_eq!(Generator::new(0, Span::from_micros(1), Span::from_micros(1)).poll(at(0), &queue(9)), None);
+        assert_eq!(
+            Generator::new(ClassSet::EMPTY, Span::from_micros(1), Span::from_micros(1)).poll(at(0), &queue(9)),
+            None
+        );
     }
 
     #[test]
@@ -183,7 +186,7 @@ mod tests {
         let mapping = Mapping::without_guarantee(Bytes::kb(100), Bytes::kb(50), LINE).unwrap();
         let adjuster = Adjuster::new(mapping, Span::from_micros(100));
         let rate = |length: u32| {
-            adjuster.handle_frame(at(0), &QueueFrame { enabled: CLASS.bit(), lengths: [length; CLASSES] });
+            adjuster.handle_frame(at(0), &QueueFrame { enabled: CLASS.alone(), lengths: [length; CLASSES] });
             adjuster.rates().at(at(99_999), CLASS)
         };
         assert_eq!(

@@ -1,6 +1,6 @@
 //! GFC toward a peer that only knows PFC: its mean rate is set by the width of pauses. No paper has this.
 
-use weir_units::{BitRate, Bytes, CLASSES, Class, Span, Time};
+use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, Span, Time};
 use weir_wire::mac_control::PfcFrame;
 
 use crate::sync::{AtomicU32, Ordering};
@@ -25,8 +25,8 @@ pub struct Pulse {
     quantum: Quantum,
     line: BitRate,
     period: Span,
-    /// Classes under GFC, one bit each.
-    classes: u8,
+    /// Classes under GFC.
+    classes: ClassSet,
     /// When the period under way ends.
     period_ends: Time,
     /// The pause that each class was not given yet.
@@ -93,12 +93,12 @@ struct Plan {
 }
 
 impl Pulse {
-    /// For `classes` (one bit each) of a peer behind a link of the rate `line`, in periods of this length.
+    /// For `classes` of a peer behind a link of the rate `line`, in periods of this length.
     ///
     /// # Panics
     /// If the period is shorter than a hundred quanta, which could not tell rates apart, or longer than the longest pause (65,535
     /// quanta: 3.4 ms at 10 Gb/s).
-    pub fn new(line: BitRate, classes: u8, period: Span) -> Pulse {
+    pub fn new(line: BitRate, classes: ClassSet, period: Span) -> Pulse {
         let quantum = Quantum::at(line);
         let legal = quantum.times(100)..=quantum.times(u16::MAX);
         assert!(legal.contains(&period), "a period of {period} is outside {legal:?}");
@@ -130,8 +130,8 @@ impl Pulse {
     }
 
     fn frame(&self, now: Time, rates: &[BitRate; CLASSES]) -> Option<PfcFrame> {
-        let slow = Class::in_mask(self.classes).any(|class| rates[class.index()] < self.line);
-        slow.then(|| self.plan(now, rates).frame).filter(|frame| frame.enabled != 0)
+        let slow = self.classes.iter().any(|class| rates[class.index()] < self.line);
+        slow.then(|| self.plan(now, rates).frame).filter(|frame| !frame.enabled.is_empty())
     }
 
     /// Notes that the frame that [`Pulse::poll`] returned for these rates has been sent at `now`, the instant of the poll, and
@@ -153,7 +153,7 @@ impl Pulse {
     /// Takes over what arrived in the period that ends.
     fn learn(&mut self, now: Time, arrived: [u32; CLASSES]) {
         let length = now.since(self.began);
-        for class in Class::in_mask(self.classes).map(Class::index) {
+        for class in self.classes.iter().map(Class::index) {
             let sent = self.line.time_for(Bytes::new(u64::from(arrived[class].wrapping_sub(self.arrived[class]))));
             // Nothing is to be learnt of a class that was not paused, nor where a while at line rate lies between.
             let has_settled = self.told[class].1 >= PERIODS_TO_SETTLE && self.paused[class] > Span::ZERO;
@@ -186,11 +186,11 @@ impl Pulse {
         let period_ends = if follows { self.period_ends } else { now }.saturating_add(self.period);
         let left = period_ends.since(now);
         let mut plan = Plan { frame: PfcFrame::default(), period_ends, owed: [Span::ZERO; CLASSES] };
-        for class in Class::in_mask(self.classes).filter(|class| rates[class.index()] < self.line) {
+        for class in self.classes.iter().filter(|class| rates[class.index()] < self.line) {
             let pause = self.owed[class.index()] + self.overrun[class.index()] + self.pause_at(rates[class.index()]);
             let quanta = self.quantum.in_span(pause.min(left.saturating_sub(Pulse::open_at_least(self.period))));
             if quanta > 0 {
-                plan.frame.enabled |= class.bit();
+                plan.frame.enabled.insert(class);
                 plan.frame.times[class.index()] = quanta;
             }
             // Polls that are always late must not pile up pauses for a faster time.
@@ -225,7 +225,7 @@ mod tests {
 
     /// How long the peer's gate was open in `us` microseconds, in nanoseconds; polls come `poll` nanoseconds apart.
     fn open_time(rate: BitRate, us: u64, poll: usize) -> u64 {
-        let (mut pulse, gate) = (Pulse::new(LINE, 0b1000, PERIOD), Gate::new(Quantum::at(LINE)));
+        let (mut pulse, gate) = (Pulse::new(LINE, ClassSet::from_bits(0b1000), PERIOD), Gate::new(Quantum::at(LINE)));
         for ns in (0..us * 1_000).step_by(poll) {
             if let Some(frame) = pulse.poll(at(ns), &[rate; CLASSES]) {
                 assert!(Quantum::at(LINE).times(frame.times[3]) <= PERIOD);
@@ -252,8 +252,11 @@ mod tests {
     fn a_peer_that_sends_whole_frames_has_the_mean_rate_too() {
         for (stage, frame) in [(1, 1_514), (2, 1_514), (3, 1_514), (4, 1_514), (3, 600), (1, 9_014)] {
             let rate = BitRate::bps(LINE.as_bps() >> stage);
-            let (mut pulse, gate, arrivals) =
-                (Pulse::new(LINE, 0b1000, PERIOD), Gate::new(Quantum::at(LINE)), Arrivals::new(LINK_OVERHEAD));
+            let (mut pulse, gate, arrivals) = (
+                Pulse::new(LINE, ClassSet::from_bits(0b1000), PERIOD),
+                Gate::new(Quantum::at(LINE)),
+                Arrivals::new(LINK_OVERHEAD),
+            );
             let (mut free_at, mut sent, mut sent_before) = (Time::ZERO, 0u64, 0);
             let bytes = arrivals.bytes_of(frame);
             for ns in (0..9_000_000).step_by(10) {
@@ -261,7 +264,7 @@ mod tests {
                     gate.handle_pfc(at(ns), &frame);
                     pulse.handle_sent(at(ns), &[rate; CLASSES], Some(&arrivals));
                 }
-                if gate.paused(at(ns)) == 0 && free_at <= at(ns) {
+                if gate.paused(at(ns)) == ClassSet::EMPTY && free_at <= at(ns) {
                     free_at = free_at.max(at(ns - ns.min(10))) + LINE.time_for(Bytes::new(u64::from(bytes)));
                     sent += u64::from(bytes);
                     arrivals.count(CLASS, bytes);
@@ -279,8 +282,11 @@ mod tests {
     /// A peer with nothing to send earns nothing by that, and takes nothing from the next.
     #[test]
     fn an_idle_peer_has_no_overrun() {
-        let (mut pulse, half, arrivals) =
-            (Pulse::new(LINE, 0b1000, PERIOD), [BitRate::gbps(5); CLASSES], Arrivals::new(LINK_OVERHEAD));
+        let (mut pulse, half, arrivals) = (
+            Pulse::new(LINE, ClassSet::from_bits(0b1000), PERIOD),
+            [BitRate::gbps(5); CLASSES],
+            Arrivals::new(LINK_OVERHEAD),
+        );
         for period in 0..20 {
             let frame = pulse.poll(at(period * 100_000), &half).unwrap();
             assert!((976..=977).contains(&frame.times[3]), "period {period}: {}", frame.times[3]);
@@ -290,11 +296,11 @@ mod tests {
 
     #[test]
     fn at_line_rate_nothing_is_sent_and_the_first_pause_comes_at_once() {
-        let mut pulse = Pulse::new(LINE, 0b1000, PERIOD);
+        let mut pulse = Pulse::new(LINE, ClassSet::from_bits(0b1000), PERIOD);
         let half = [BitRate::gbps(5); CLASSES];
         assert_eq!(pulse.poll(at(1_000), &[LINE; CLASSES]), None);
         let frame = pulse.poll(at(1_000_777), &half).unwrap();
-        assert_eq!((frame.enabled, frame.times[3]), (0b1000, 976), "50 us are 976.6 quanta");
+        assert_eq!((frame.enabled, frame.times[3]), (ClassSet::from_bits(0b1000), 976), "50 us are 976.6 quanta");
         pulse.handle_sent(at(1_000_777), &half, None);
         assert_eq!(pulse.next_wakeup(), at(1_100_777));
         assert_eq!(pulse.poll(at(1_100_776), &half), None, "no refresh within the period");
@@ -304,7 +310,7 @@ mod tests {
 
     #[test]
     fn a_late_frame_pauses_no_further_than_its_period() {
-        let mut pulse = Pulse::new(LINE, 0b1000, PERIOD);
+        let mut pulse = Pulse::new(LINE, ClassSet::from_bits(0b1000), PERIOD);
         let slow = [BitRate::mbps(100); CLASSES];
         pulse.handle_sent(at(0), &slow, None);
         let frame = pulse.poll(at(140_000), &slow).unwrap();
@@ -316,11 +322,11 @@ mod tests {
 
     #[test]
     fn classes_have_their_own_rates() {
-        let pulse = Pulse::new(LINE, 0b1110, PERIOD);
+        let pulse = Pulse::new(LINE, ClassSet::from_bits(0b1110), PERIOD);
         let mut rates = [LINE; CLASSES];
         (rates[0], rates[1], rates[3]) = (BitRate::gbps(1), BitRate::gbps(5), BitRate::mbps(2_500));
         let frame = pulse.poll(at(0), &rates).unwrap();
-        assert_eq!((frame.enabled, frame.times[1], frame.times[3]), (0b1010, 976, 1_464));
+        assert_eq!((frame.enabled, frame.times[1], frame.times[3]), (ClassSet::from_bits(0b1010), 976, 1_464));
     }
 
     proptest! {
@@ -336,14 +342,14 @@ mod tests {
         /// Whatever the rates do and however late the polls are, the peer runs again within a period of the last frame.
         #[test]
         fn no_pause_is_longer_than_a_period(steps in prop::collection::vec((0..60_000u64, 1..10_001u64), 1..200)) {
-            let (mut pulse, gate) = (Pulse::new(LINE, 0b1000, PERIOD), Gate::new(Quantum::at(LINE)));
+            let (mut pulse, gate) = (Pulse::new(LINE, ClassSet::from_bits(0b1000), PERIOD), Gate::new(Quantum::at(LINE)));
             let mut now = at(0);
             for (ns, mbps) in steps {
                 now += Span::from_nanos(ns);
                 let rates = [BitRate::mbps(mbps); CLASSES];
                 if let Some(frame) = pulse.poll(now, &rates) {
-                    prop_assert!(frame.paused() == frame.enabled && frame.enabled == CLASS.bit());
-                    prop_assert_eq!(gate.paused(now), 0, "a pause is over before the next");
+                    prop_assert!(frame.paused() == frame.enabled && frame.enabled == CLASS.alone());
+                    prop_assert_eq!(gate.paused(now), ClassSet::EMPTY, "a pause is over before the next");
                     gate.handle_pfc(now, &frame);
                     pulse.handle_sent(now, &rates, None);
                     let paused_for = gate.next_wakeup(now).unwrap().since(now);

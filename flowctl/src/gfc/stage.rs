@@ -4,7 +4,7 @@
 //! The message is a PFC frame with the stage in Time\[j\]. Stage 0 is time 0, so that what resumes a class under PFC sets it
 //! free here; a peer that only knows PFC reads stage k as a pause of k quanta, which is harmless.
 
-use weir_units::{Bytes, CLASSES, Class, Span, Time};
+use weir_units::{Bytes, CLASSES, Class, ClassSet, Span, Time};
 use weir_wire::mac_control::PfcFrame;
 
 use super::{Rates, StageTable};
@@ -22,19 +22,19 @@ use crate::sync::{AtomicU64, Ordering};
 #[derive(Debug)]
 pub struct Generator {
     table: StageTable,
-    /// Classes under GFC, one bit each.
-    classes: u8,
+    /// Classes under GFC.
+    classes: ClassSet,
     refresh: Span,
     advertised: [u16; CLASSES],
     refresh_at: Time,
 }
 
 impl Generator {
-    /// A generator for `classes` (one bit each) that repeats itself after `refresh`.
+    /// A generator for `classes` that repeats itself after `refresh`.
     ///
     /// # Panics
     /// If `refresh` is zero.
-    pub fn new(table: StageTable, classes: u8, refresh: Span) -> Generator {
+    pub fn new(table: StageTable, classes: ClassSet, refresh: Span) -> Generator {
         assert!(refresh > Span::ZERO, "a message without pause would fill the link");
         Generator { table, classes, refresh, advertised: [0; CLASSES], refresh_at: Time::ZERO }
     }
@@ -43,14 +43,13 @@ impl Generator {
     #[inline]
     pub fn poll(&self, now: Time, queues: &[Bytes; CLASSES]) -> Option<PfcFrame> {
         let changed = |class: Class| self.table.stage_of(queues[class.index()]) != self.advertised[class.index()];
-        (now >= self.refresh_at || Class::in_mask(self.classes).any(changed)).then(|| self.frame(queues)).flatten()
+        (now >= self.refresh_at || self.classes.iter().any(changed)).then(|| self.frame(queues)).flatten()
     }
 
     fn frame(&self, queues: &[Bytes; CLASSES]) -> Option<PfcFrame> {
         let mut times = [0; CLASSES];
-        Class::in_mask(self.classes)
-            .for_each(|class| times[class.index()] = self.table.stage_of(queues[class.index()]));
-        (self.classes != 0).then_some(PfcFrame { enabled: self.classes, times })
+        self.classes.iter().for_each(|class| times[class.index()] = self.table.stage_of(queues[class.index()]));
+        (!self.classes.is_empty()).then_some(PfcFrame { enabled: self.classes, times })
     }
 
     /// Notes that a frame that [`Generator::poll`] returned has been sent at `now`.
@@ -108,7 +107,7 @@ impl Adjuster {
     /// A PAUSE of a peer that speaks PFC slows a class to the last stage's rate for as long as it asks for, if that is less. One
     /// of up to [`STAGES_MAX`] quanta can't be told from a stage.
     pub fn handle_frame(&self, now: Time, frame: &PfcFrame) {
-        for class in Class::in_mask(frame.enabled) {
+        for class in frame.enabled.iter() {
             let stage = frame.times[class.index()];
             let mut holds = self.ageing;
             // One writer; read for reports only.
@@ -160,7 +159,7 @@ mod tests {
     }
 
     fn generator() -> Generator {
-        Generator::new(table(), 0b1000, Span::from_micros(50))
+        Generator::new(table(), ClassSet::from_bits(0b1000), Span::from_micros(50))
     }
 
     fn queue(kb: u64) -> [Bytes; CLASSES] {
@@ -178,7 +177,7 @@ mod tests {
         for (us, kb) in [0, 700, 749, 750, 800, 874, 875, 940, 969, 900, 760, 749, 0].into_iter().enumerate() {
             if let Some(frame) = generator.poll(at(us as u64), &queue(kb)) {
                 generator.handle_sent(at(us as u64), &frame);
-                assert_eq!(frame.enabled, 0b1000);
+                assert_eq!(frame.enabled, ClassSet::from_bits(0b1000));
                 sent.push((kb, frame.times[3]));
             }
         }
@@ -199,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_port_without_gfc_sends_nothing() {
-        let generator = Generator::new(table(), 0, Span::from_micros(50));
+        let generator = Generator::new(table(), ClassSet::EMPTY, Span::from_micros(50));
         assert_eq!(generator.poll(at(1_000), &queue(999)), None);
     }
 
@@ -209,8 +208,8 @@ mod tests {
         let slow = generator.poll(at(0), &queue(999)).unwrap();
         generator.handle_sent(at(0), &slow);
         let free = generator.poll(at(1), &queue(0)).unwrap();
-        assert_eq!((slow.paused(), slow.times[3]), (0b1000, 8));
-        assert_eq!((free.paused(), free.resumed()), (0, 0b1000));
+        assert_eq!((slow.paused(), slow.times[3]), (ClassSet::from_bits(0b1000), 8));
+        assert_eq!((free.paused(), free.resumed()), (ClassSet::EMPTY, ClassSet::from_bits(0b1000)));
     }
 
     #[test]
@@ -218,7 +217,7 @@ mod tests {
         let (generator, gate) = (generator(), crate::pfc::Gate::new(crate::Quantum::at(RATE)));
         let frame = generator.poll(at(0), &[Bytes::mb(2); CLASSES]).unwrap();
         gate.handle_pfc(at(10), &frame);
-        assert_eq!((gate.paused(at(10)), gate.paused(at(11))), (0b1000, 0));
+        assert_eq!((gate.paused(at(10)), gate.paused(at(11))), (ClassSet::from_bits(0b1000), ClassSet::EMPTY));
     }
 
     const AGEING: Span = Span::from_micros(400);
@@ -230,7 +229,8 @@ mod tests {
     #[test]
     fn the_named_classes_get_the_rate_of_their_stage() {
         let adjuster = adjuster();
-        adjuster.handle_frame(at(1), &PfcFrame { enabled: 0b110, times: [9, 1, 3, 9, 9, 9, 9, 9] });
+        adjuster
+            .handle_frame(at(1), &PfcFrame { enabled: ClassSet::from_bits(0b110), times: [9, 1, 3, 9, 9, 9, 9, 9] });
         let rates = [0, 1, 2, 3].map(|class| adjuster.rates().at(at(2), Class::new(class)));
         assert_eq!(rates, [RATE, BitRate::gbps(5), BitRate::mbps(1_250), RATE]);
         assert_eq!((adjuster.stages_above_last(), adjuster.pauses()), (0, 0));
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn a_stage_that_does_not_exist_is_the_last_and_counted() {
         let adjuster = adjuster();
-        adjuster.handle_frame(at(0), &PfcFrame { enabled: 1, times: [STAGES_MAX; CLASSES] });
+        adjuster.handle_frame(at(0), &PfcFrame { enabled: ClassSet::from_bits(1), times: [STAGES_MAX; CLASSES] });
         assert_eq!(adjuster.rates().told(Class::new(0)), Told { rate: table().rate(19), until: Time::ZERO + AGEING });
         assert_eq!((adjuster.stages_above_last(), adjuster.pauses()), (1, 0));
     }
@@ -247,14 +247,14 @@ mod tests {
     #[test]
     fn a_stage_ages_unless_it_is_told_again() {
         let (adjuster, class) = (adjuster(), Class::new(3));
-        let stage = PfcFrame { enabled: class.bit(), times: [2; CLASSES] };
+        let stage = PfcFrame { enabled: class.alone(), times: [2; CLASSES] };
         let rate = |us| adjuster.rates().at(at(us), class);
         adjuster.handle_frame(at(10), &stage);
         assert_eq!([409, 410].map(rate), [BitRate::mbps(2_500), RATE]);
         adjuster.handle_frame(at(300), &stage);
         assert_eq!([410, 699, 700].map(rate), [BitRate::mbps(2_500), BitRate::mbps(2_500), RATE]);
         // Another class's message is none of this one's.
-        adjuster.handle_frame(at(690), &PfcFrame { enabled: 1, times: [2; CLASSES] });
+        adjuster.handle_frame(at(690), &PfcFrame { enabled: ClassSet::from_bits(1), times: [2; CLASSES] });
         assert_eq!(rate(700), RATE);
     }
 
@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn a_pause_of_pfc_slows_for_as_long_as_it_asks_for() {
         let (adjuster, class) = (adjuster(), Class::new(3));
-        let pause = |quanta| PfcFrame { enabled: class.bit(), times: [quanta; CLASSES] };
+        let pause = |quanta| PfcFrame { enabled: class.alone(), times: [quanta; CLASSES] };
         let rate = |us| adjuster.rates().at(at(us), class);
         adjuster.handle_frame(at(0), &pause(1_000));
         assert_eq!([51, 52].map(rate), [table().rate(19), RATE]);
@@ -284,7 +284,7 @@ mod tests {
             let mut step = |queues: &[Bytes; CLASSES], lost: bool, forged: Option<u16>| {
                 now += Span::from_micros(7);
                 if let Some(time) = forged {
-                    adjuster.handle_frame(now, &PfcFrame { enabled: 0xff, times: [time; CLASSES] });
+                    adjuster.handle_frame(now, &PfcFrame { enabled: ClassSet::ALL, times: [time; CLASSES] });
                 }
                 let Some(frame) = generator.poll(now, queues) else { return now };
                 generator.handle_sent(now, &frame);

@@ -38,7 +38,7 @@ impl Adjuster {
     /// Obeys a message received at `now`: each class that it names, unless it is stale, goes to the rate of its queue, until that
     /// has aged. A repeated limit is no repeated message: what was sent since has made the queue longer.
     pub fn handle_credit(&self, now: Time, frame: &CreditFrame) {
-        for class in Class::in_mask(self.credits.handle_credit(frame)) {
+        for class in self.credits.handle_credit(frame).iter() {
             self.rates.set(class, self.mapping.rate(self.queue(class)), now.saturating_add(self.ageing));
         }
     }
@@ -91,7 +91,7 @@ mod tests {
 
     /// A message with credit for this many bytes from the start.
     fn credit(bytes: u64) -> CreditFrame {
-        CreditFrame { enabled: CLASS.bit(), limits: [(bytes / 64) as u32; CLASSES], ..CreditFrame::default() }
+        CreditFrame { enabled: CLASS.alone(), limits: [(bytes / 64) as u32; CLASSES], ..CreditFrame::default() }
     }
 
     /// Frames of 64 blocks.

@@ -1,6 +1,6 @@
 //! The upstream side: which classes may send.
 
-use weir_units::{CLASSES, Class, Span, Time};
+use weir_units::{CLASSES, Class, ClassSet, Span, Time};
 use weir_wire::mac_control::PfcFrame;
 
 use crate::Quantum;
@@ -47,7 +47,7 @@ impl Gate {
 
     /// Obeys a PFC frame received at `now`.
     pub fn handle_pfc(&self, now: Time, frame: &PfcFrame) {
-        for class in Class::in_mask(frame.enabled) {
+        for class in frame.enabled.iter() {
             self.set(now, class, frame.times[class.index()]);
         }
     }
@@ -68,9 +68,9 @@ impl Gate {
         timer.until.store(now.saturating_add(pause).as_picos(), Ordering::Relaxed);
         // Only this side writes the mask: were the transmitter to clear what it saw run out, it could clear a new pause.
         if quanta > 0 {
-            self.maybe_paused.fetch_or(class.bit(), Ordering::Relaxed);
+            self.maybe_paused.fetch_or(class.alone().bits(), Ordering::Relaxed);
         } else {
-            self.maybe_paused.fetch_and(!class.bit(), Ordering::Relaxed);
+            self.maybe_paused.fetch_and(!class.alone().bits(), Ordering::Relaxed);
         }
     }
 
@@ -81,16 +81,16 @@ impl Gate {
         }
     }
 
-    /// The classes that may not send at `now`, one bit each.
+    /// The classes that may not send at `now`.
     #[inline]
-    pub fn paused(&self, now: Time) -> u8 {
-        let candidates = self.maybe_paused.load(Ordering::Relaxed);
-        if candidates == 0 { 0 } else { self.paused_among(now, candidates) }
+    pub fn paused(&self, now: Time) -> ClassSet {
+        let candidates = ClassSet::from_bits(self.maybe_paused.load(Ordering::Relaxed));
+        if candidates.is_empty() { ClassSet::EMPTY } else { self.paused_among(now, candidates) }
     }
 
-    fn paused_among(&self, now: Time, candidates: u8) -> u8 {
+    fn paused_among(&self, now: Time, candidates: ClassSet) -> ClassSet {
         let is_paused = |class: &Class| now.as_picos() < self.classes[class.index()].until.load(Ordering::Relaxed);
-        Class::mask_of(Class::in_mask(candidates).filter(is_paused))
+        ClassSet::from_iter(candidates.iter().filter(is_paused))
     }
 
     /// The earliest instant after `now` at which a paused class may send again; `None` if none is paused.
@@ -135,7 +135,7 @@ mod tests {
     }
 
     fn frame(enabled: u8, quanta: u16) -> PfcFrame {
-        PfcFrame { enabled, times: [quanta; CLASSES] }
+        PfcFrame { enabled: ClassSet::from_bits(enabled), times: [quanta; CLASSES] }
     }
 
     fn at(ns: u64) -> Time {
@@ -146,10 +146,10 @@ mod tests {
     fn exactly_the_named_classes_stop_for_exactly_the_time() {
         let gate = gate();
         gate.handle_pfc(at(1_000), &frame(0b1000, 100));
-        assert_eq!(gate.paused(at(1_000)), 0b1000);
+        assert_eq!(gate.paused(at(1_000)), ClassSet::from_bits(0b1000));
         let end = at(1_000) + PAUSE;
-        assert_eq!(gate.paused(end.saturating_sub(Span::from_picos(1))), 0b1000);
-        assert_eq!(gate.paused(end), 0);
+        assert_eq!(gate.paused(end.saturating_sub(Span::from_picos(1))), ClassSet::from_bits(0b1000));
+        assert_eq!(gate.paused(end), ClassSet::EMPTY);
         assert_eq!(gate.next_wakeup(at(1_000)), Some(end));
         assert_eq!(gate.next_wakeup(end), None);
     }
@@ -159,7 +159,7 @@ mod tests {
         let gate = gate();
         gate.handle_pfc(at(0), &frame(0b1100, 100));
         gate.handle_pfc(at(2_000), &frame(0b0100, 0));
-        assert_eq!(gate.paused(at(2_000)), 0b1000);
+        assert_eq!(gate.paused(at(2_000)), ClassSet::from_bits(0b1000));
         assert_eq!(gate.pause_time(at(9_000), Class::new(2)), (Span::from_nanos(2_000), 1));
         assert_eq!(gate.pause_time(at(9_000), Class::new(3)), (PAUSE, 1));
     }
@@ -169,8 +169,8 @@ mod tests {
         let gate = gate();
         gate.handle_pfc(at(0), &frame(1, 100));
         gate.handle_pfc(at(4_000), &frame(1, 100));
-        assert_eq!(gate.paused(at(9_119)), 1);
-        assert_eq!(gate.paused(at(9_120)), 0);
+        assert_eq!(gate.paused(at(9_119)), ClassSet::from_bits(1));
+        assert_eq!(gate.paused(at(9_120)), ClassSet::EMPTY);
         gate.handle_pfc(at(20_000), &frame(1, 1));
         assert_eq!(gate.pause_time(at(30_000), Class::new(0)), (Span::from_picos(9_120_000 + 51_200), 2));
     }
@@ -180,7 +180,7 @@ mod tests {
         let gate = gate();
         gate.handle_pfc(at(0), &frame(1, u16::MAX));
         gate.handle_pfc(at(100), &frame(1, 100));
-        assert_eq!(gate.paused(at(100) + PAUSE), 0);
+        assert_eq!(gate.paused(at(100) + PAUSE), ClassSet::EMPTY);
     }
 
     #[test]
@@ -190,8 +190,8 @@ mod tests {
         gate.set_quantum(Quantum::at(BitRate::gbps(1)));
         assert_eq!(gate.next_wakeup(at(1)), Some(at(0) + PAUSE), "one under way keeps its end");
         gate.handle_pfc(at(2_000), &frame(0b10, 100));
-        assert_eq!(gate.paused(at(5_119)), 0b11);
-        assert_eq!(gate.paused(at(5_120)), 0b10);
+        assert_eq!(gate.paused(at(5_119)), ClassSet::from_bits(0b11));
+        assert_eq!(gate.paused(at(5_120)), ClassSet::from_bits(0b10));
         assert_eq!(gate.next_wakeup(at(5_120)), Some(at(2_000) + PAUSE * 10));
         gate.handle_pfc(at(6_000), &frame(0b10, 100));
         assert_eq!(gate.next_wakeup(at(6_000)), Some(at(6_000) + PAUSE * 10), "replaced, in new quanta");
@@ -202,10 +202,10 @@ mod tests {
         let gate = gate();
         gate.handle_pfc(at(0), &frame(0b11, 100));
         gate.end_pauses(at(2_000));
-        assert_eq!((gate.paused(at(2_000)), gate.next_wakeup(at(2_000))), (0, None));
+        assert_eq!((gate.paused(at(2_000)), gate.next_wakeup(at(2_000))), (ClassSet::EMPTY, None));
         assert_eq!(gate.pause_time(at(9_000), Class::new(1)), (Span::from_nanos(2_000), 1));
         gate.handle_pfc(at(3_000), &frame(0b10, 100));
-        assert_eq!(gate.paused(at(3_001)), 0b10);
+        assert_eq!(gate.paused(at(3_001)), ClassSet::from_bits(0b10));
         gate.end_pauses(at(99_000));
         assert_eq!(gate.pause_time(at(99_000), Class::new(1)), (Span::from_nanos(7_120), 2), "over before");
     }
@@ -214,8 +214,8 @@ mod tests {
     fn global_pause_stops_all_classes() {
         let gate = gate();
         gate.handle_pause(at(0), 100);
-        assert_eq!(gate.paused(at(1)), 0xff);
+        assert_eq!(gate.paused(at(1)), ClassSet::ALL);
         gate.handle_pause(at(2), 0);
-        assert_eq!(gate.paused(at(2)), 0);
+        assert_eq!(gate.paused(at(2)), ClassSet::EMPTY);
     }
 }

@@ -1,6 +1,6 @@
 //! The downstream side: frames that make the peer do what the MMU wants.
 
-use weir_units::{CLASSES, Span, Time};
+use weir_units::{CLASSES, Class, ClassSet, Span, Time};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
 use crate::Quantum;
@@ -23,7 +23,7 @@ pub struct Generator {
     refresh: Span,
     /// One 802.3x PAUSE for all classes in place of PFC.
     whole_link: bool,
-    advertised: u8,
+    advertised: ClassSet,
     refresh_at: Time,
 }
 
@@ -36,14 +36,21 @@ impl Generator {
         assert!(quanta > 0, "a pause of no quanta is a RESUME");
         assert!((1..100).contains(&refresh_percent), "a PAUSE is refreshed before it ends");
         let refresh = share(quantum, quanta, refresh_percent);
-        Generator { quanta, refresh_percent, refresh, whole_link: false, advertised: 0, refresh_at: Time::NEVER }
+        Generator {
+            quanta,
+            refresh_percent,
+            refresh,
+            whole_link: false,
+            advertised: ClassSet::EMPTY,
+            refresh_at: Time::NEVER,
+        }
     }
 
     /// The link has another rate from `now` on. A PAUSE that is out is due again at once: what the peer still has of it may be
     /// shorter than it was, or gone with the link.
     pub fn set_quantum(&mut self, now: Time, quantum: Quantum) {
         self.refresh = share(quantum, self.quanta, self.refresh_percent);
-        if self.advertised != 0 {
+        if !self.advertised.is_empty() {
             self.refresh_at = self.refresh_at.min(now);
         }
     }
@@ -58,38 +65,35 @@ impl Generator {
 
     /// The frame due at `now`, if the classes in `off` should be paused and the others not.
     #[inline]
-    pub fn poll(&self, now: Time, off: u8) -> Option<ControlFrame> {
+    pub fn poll(&self, now: Time, off: ClassSet) -> Option<ControlFrame> {
         if off == self.advertised && now < self.refresh_at { None } else { self.frame(off) }
     }
 
-    fn frame(&self, off: u8) -> Option<ControlFrame> {
+    fn frame(&self, off: ClassSet) -> Option<ControlFrame> {
         if self.whole_link {
-            return (off != 0 || self.advertised != 0).then_some(ControlFrame::Pause(if off == 0 {
-                0
-            } else {
-                self.quanta
-            }));
+            return (!off.is_empty() || !self.advertised.is_empty())
+                .then_some(ControlFrame::Pause(if off.is_empty() { 0 } else { self.quanta }));
         }
         // A change of one class is as good a moment as any to refresh the others.
         let enabled = off | self.advertised;
-        let time = |class: usize| if off >> class & 1 == 1 { self.quanta } else { 0 };
+        let time = |class: usize| if off.contains(Class::ALL[class]) { self.quanta } else { 0 };
         let times: [u16; CLASSES] = std::array::from_fn(time);
-        (enabled != 0).then_some(ControlFrame::Pfc(PfcFrame { enabled, times }))
+        (!enabled.is_empty()).then_some(ControlFrame::Pfc(PfcFrame { enabled, times }))
     }
 
     /// Notes that the frame that [`Generator::poll`] returned for `off` has been sent at `now`.
-    pub fn handle_sent(&mut self, now: Time, off: u8) {
+    pub fn handle_sent(&mut self, now: Time, off: ClassSet) {
         self.advertised = off;
-        self.refresh_at = if off == 0 { Time::NEVER } else { now.saturating_add(self.refresh) };
+        self.refresh_at = if off.is_empty() { Time::NEVER } else { now.saturating_add(self.refresh) };
     }
 
     /// The peer was told nothing, as at the start.
     pub(crate) fn restart(&mut self) {
-        (self.advertised, self.refresh_at) = (0, Time::NEVER);
+        (self.advertised, self.refresh_at) = (ClassSet::EMPTY, Time::NEVER);
     }
 
     /// The classes that the peer believes paused.
-    pub fn advertised(&self) -> u8 {
+    pub fn advertised(&self) -> ClassSet {
         self.advertised
     }
 
@@ -127,19 +131,25 @@ mod tests {
     #[test]
     fn pause_refresh_resume() {
         let mut generator = generator();
-        assert_eq!(generator.poll(at(0), 0), None);
-        let pause = pfc(generator.poll(at(1), 0b1000));
-        assert_eq!((pause.enabled, pause.paused(), pause.times[3]), (0b1000, 0b1000, 1_000));
-        generator.handle_sent(at(1), 0b1000);
+        assert_eq!(generator.poll(at(0), ClassSet::EMPTY), None);
+        let pause = pfc(generator.poll(at(1), ClassSet::from_bits(0b1000)));
+        assert_eq!(
+            (pause.enabled, pause.paused(), pause.times[3]),
+            (ClassSet::from_bits(0b1000), ClassSet::from_bits(0b1000), 1_000)
+        );
+        generator.handle_sent(at(1), ClassSet::from_bits(0b1000));
         // 1,000 quanta are 51.2 us; the refresh is due after half of it.
-        assert_eq!(generator.poll(at(26), 0b1000), None);
+        assert_eq!(generator.poll(at(26), ClassSet::from_bits(0b1000)), None);
         assert_eq!(generator.next_wakeup(), at(1) + Span::from_nanos(25_600));
-        assert_eq!(pfc(generator.poll(at(27), 0b1000)).paused(), 0b1000);
-        generator.handle_sent(at(27), 0b1000);
-        let resume = pfc(generator.poll(at(28), 0));
-        assert_eq!((resume.enabled, resume.paused(), resume.resumed()), (0b1000, 0, 0b1000));
-        generator.handle_sent(at(28), 0);
-        assert_eq!(generator.poll(at(1_000), 0), None);
+        assert_eq!(pfc(generator.poll(at(27), ClassSet::from_bits(0b1000))).paused(), ClassSet::from_bits(0b1000));
+        generator.handle_sent(at(27), ClassSet::from_bits(0b1000));
+        let resume = pfc(generator.poll(at(28), ClassSet::EMPTY));
+        assert_eq!(
+            (resume.enabled, resume.paused(), resume.resumed()),
+            (ClassSet::from_bits(0b1000), ClassSet::EMPTY, ClassSet::from_bits(0b1000))
+        );
+        generator.handle_sent(at(28), ClassSet::EMPTY);
+        assert_eq!(generator.poll(at(1_000), ClassSet::EMPTY), None);
         assert_eq!(generator.next_wakeup(), Time::NEVER);
     }
 
@@ -147,42 +157,46 @@ mod tests {
     fn at_another_rate_a_pause_is_repeated_at_once_and_then_in_its_quanta() {
         let mut generator = generator();
         generator.set_quantum(at(0), Quantum::at(BitRate::gbps(1)));
-        assert_eq!((generator.poll(at(0), 0), generator.next_wakeup()), (None, Time::NEVER), "nothing is out");
-        generator.handle_sent(at(1), 1);
+        assert_eq!(
+            (generator.poll(at(0), ClassSet::EMPTY), generator.next_wakeup()),
+            (None, Time::NEVER),
+            "nothing is out"
+        );
+        generator.handle_sent(at(1), ClassSet::from_bits(1));
         assert_eq!(generator.next_wakeup(), at(1 + 256));
         generator.set_quantum(at(5), Quantum::at(BitRate::gbps(100)));
-        assert_eq!(pfc(generator.poll(at(5), 1)).times[0], 1_000, "the same quanta");
-        generator.handle_sent(at(5), 1);
+        assert_eq!(pfc(generator.poll(at(5), ClassSet::from_bits(1))).times[0], 1_000, "the same quanta");
+        generator.handle_sent(at(5), ClassSet::from_bits(1));
         assert_eq!(generator.next_wakeup(), at(5) + Span::from_nanos(2_560));
     }
 
     #[test]
     fn a_frame_not_sent_is_due_again() {
         let generator = generator();
-        assert_eq!(generator.poll(at(1), 1), generator.poll(at(2), 1));
+        assert_eq!(generator.poll(at(1), ClassSet::from_bits(1)), generator.poll(at(2), ClassSet::from_bits(1)));
     }
 
     #[test]
     fn a_change_and_back_between_polls_sends_nothing() {
         let mut generator = generator();
-        generator.handle_sent(at(0), 0b0100);
-        assert_eq!(generator.poll(at(1), 0b0100), None);
+        generator.handle_sent(at(0), ClassSet::from_bits(0b0100));
+        assert_eq!(generator.poll(at(1), ClassSet::from_bits(0b0100)), None);
     }
 
     #[test]
     fn one_frame_pauses_one_class_and_resumes_another() {
         let mut generator = generator();
-        generator.handle_sent(at(0), 0b0001);
-        let frame = pfc(generator.poll(at(1), 0b1000));
-        assert_eq!((frame.paused(), frame.resumed()), (0b1000, 0b0001));
+        generator.handle_sent(at(0), ClassSet::from_bits(0b0001));
+        let frame = pfc(generator.poll(at(1), ClassSet::from_bits(0b1000)));
+        assert_eq!((frame.paused(), frame.resumed()), (ClassSet::from_bits(0b1000), ClassSet::from_bits(0b0001)));
     }
 
     #[test]
     fn global_pause_covers_all_classes() {
         let mut generator = Generator::pause(Quantum::at(BitRate::gbps(10)), 77, 50);
-        assert_eq!(generator.poll(at(0), 0b10), Some(ControlFrame::Pause(77)));
-        generator.handle_sent(at(0), 0b10);
-        assert_eq!(generator.poll(at(1), 0), Some(ControlFrame::Pause(0)));
+        assert_eq!(generator.poll(at(0), ClassSet::from_bits(0b10)), Some(ControlFrame::Pause(77)));
+        generator.handle_sent(at(0), ClassSet::from_bits(0b10));
+        assert_eq!(generator.poll(at(1), ClassSet::EMPTY), Some(ControlFrame::Pause(0)));
     }
 
     /// Whatever the MMU wants and however late the polls, the peer's gate holds a class that is OFF without a gap.
@@ -192,7 +206,7 @@ mod tests {
         let gate = super::super::Gate::new(quantum);
         let mut generator = Generator::pfc(quantum, 1_000, 50);
         for us in 0..2_000 {
-            let off = 0b10;
+            let off = Class::new(1).alone();
             if let Some(ControlFrame::Pfc(frame)) = generator.poll(at(us), off) {
                 gate.handle_pfc(at(us), &frame);
                 generator.handle_sent(at(us), off);

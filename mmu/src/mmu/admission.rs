@@ -1,6 +1,6 @@
 //! Admission: where each arrival is placed, or why it is refused.
 
-use weir_units::{QueueId, Time};
+use weir_units::{ClassSet, QueueId, Time};
 
 use super::{Arrival, DropReason, Mmu, Rules, Segment, Terms, Verdict, total};
 use crate::ingress_queue::IngressQueue;
@@ -18,11 +18,17 @@ impl Mmu {
     /// The shared bytes of the whole burst are reserved before and what was not used is returned after, so that
     /// lcores that admit at the same time never keep more than there is.
     ///
-    /// Returns the classes that went OFF with this call, one bit each.
+    /// Returns the classes that went OFF with this call.
     ///
     /// # Panics
     /// If the slices differ in length.
-    pub fn admit(&self, writer: &mut PortWriter, now: Time, arrivals: &[Arrival], verdicts: &mut [Verdict]) -> u8 {
+    pub fn admit(
+        &self,
+        writer: &mut PortWriter,
+        now: Time,
+        arrivals: &[Arrival],
+        verdicts: &mut [Verdict],
+    ) -> ClassSet {
         assert_eq!(arrivals.len(), verdicts.len(), "a verdict for each arrival");
         if let ([arrival], [verdict]) = (arrivals, &mut *verdicts) {
             let went_off;
@@ -33,7 +39,7 @@ impl Mmu {
             self.runs(arrivals).for_each(|run| self.adapt_headroom(run[0].ingress));
         }
         let mut room = Room::of(self.shared.reserve(total(arrivals)), now);
-        let mut went_off = 0;
+        let mut went_off = ClassSet::EMPTY;
         let mut rest = verdicts;
         for run in self.runs(arrivals) {
             let (verdicts, others) = rest.split_at_mut(run.len());
@@ -48,9 +54,9 @@ impl Mmu {
         went_off
     }
 
-    /// The same for one arrival. Returns its class if that went OFF with it, as a bit.
+    /// Admits one arrival. Returns its class if that went OFF with it.
     #[inline]
-    pub fn admit_one(&self, writer: &mut PortWriter, now: Time, arrival: &Arrival) -> (Verdict, u8) {
+    pub fn admit_one(&self, writer: &mut PortWriter, now: Time, arrival: &Arrival) -> (Verdict, ClassSet) {
         if self.rules.adapts_headroom {
             self.adapt_headroom(arrival.ingress);
         }
@@ -73,12 +79,18 @@ impl Mmu {
         run: &[Arrival],
         verdicts: &mut [Verdict],
         room: &mut Room,
-    ) -> u8 {
+    ) -> ClassSet {
         self.admit_run(&self.plain_terms(), writer, run, verdicts, room)
     }
 
     #[inline(never)]
-    fn admit_any_run(&self, writer: &mut PortWriter, run: &[Arrival], verdicts: &mut [Verdict], room: &mut Room) -> u8 {
+    fn admit_any_run(
+        &self,
+        writer: &mut PortWriter,
+        run: &[Arrival],
+        verdicts: &mut [Verdict],
+        room: &mut Room,
+    ) -> ClassSet {
         self.admit_run(&self.terms(), writer, run, verdicts, room)
     }
 
@@ -89,7 +101,7 @@ impl Mmu {
         self.shared.give_back(room.granted - room.used);
     }
 
-    /// Packets of one ingress queue, and if they are lossy, to one egress queue. Returns its class if it went OFF, as a bit.
+    /// Packets of one ingress queue, and if they are lossy, to one egress queue. Returns its class if it went OFF.
     // Always: of one packet alone, what is done for many is known to be done once.
     #[inline(always)]
     fn admit_run(
@@ -99,11 +111,11 @@ impl Mmu {
         run: &[Arrival],
         verdicts: &mut [Verdict],
         room: &mut Room,
-    ) -> u8 {
+    ) -> ClassSet {
         debug_assert_eq!(run[0].ingress.port(), writer.port(), "a packet of another port");
         if !self.ingress[run[0].ingress.index()].limits.lossless {
             self.admit_lossy(terms, writer, run, verdicts, room);
-            0
+            ClassSet::EMPTY
         } else if terms.rules.port_xon_offset.is_some() {
             self.admit_by_port(terms, writer, run, verdicts, room)
         } else {
@@ -120,7 +132,7 @@ impl Mmu {
         run: &[Arrival],
         verdicts: &mut [Verdict],
         room: &mut Room,
-    ) -> u8 {
+    ) -> ClassSet {
         let id = run[0].ingress;
         let queue = &*self.ingress[id.index()];
         let mut view = self.announce(terms, writer, run, queue, room);
@@ -185,7 +197,7 @@ impl Mmu {
             self.note_turn(id, true);
         }
         self.settle(terms, writer, run, verdicts, view, change.after, average, sums, room);
-        if change.went_off() { id.class().bit() } else { 0 }
+        if change.went_off() { id.class().alone() } else { ClassSet::EMPTY }
     }
 
     /// Packets of one lossless ingress queue under port-level flow control (dsh IV-E): shared up to the port's
@@ -199,7 +211,7 @@ impl Mmu {
         run: &[Arrival],
         verdicts: &mut [Verdict],
         room: &mut Room,
-    ) -> u8 {
+    ) -> ClassSet {
         let id = run[0].ingress;
         let (queue, port) = (&*self.ingress[id.index()], &*self.ports[id.port().index()]);
         let mut view = self.announce(terms, writer, run, queue, room);
@@ -251,7 +263,7 @@ impl Mmu {
         if change.went_off() {
             self.note_turn(id, true);
         }
-        let mut went_off = if change.went_off() { id.class().bit() } else { 0 };
+        let mut went_off = if change.went_off() { id.class().alone() } else { ClassSet::EMPTY };
         if port_change.went_off() {
             port.changed.mark(port.lossless);
             went_off |= port.lossless;

@@ -1,6 +1,6 @@
 //! Departures, and the sweep that looks again at what is OFF.
 
-use weir_units::{Class, PortId, QueueId, Time};
+use weir_units::{ClassSet, PortId, QueueId, Time};
 
 use super::{Departure, Mmu, Terms};
 use crate::levels::{Departed, Levels};
@@ -180,8 +180,8 @@ impl Mmu {
 
     /// Looks again at OFF queues of `port` (those in `classes`): T moves when other queues move, and a queue that
     /// is OFF and empty gets no event of its own.
-    pub fn reconsider(&self, port: PortId, classes: u8, now: Time) {
-        for class in Class::in_mask(classes) {
+    pub fn reconsider(&self, port: PortId, classes: ClassSet, now: Time) {
+        for class in classes.iter() {
             self.reconsider_queue(QueueId::new(port, class), now);
         }
         self.reconsider_port(port);

@@ -3,7 +3,7 @@
 use std::slice::from_ref;
 
 use prefetch_index::prefetch_index;
-use weir_units::{Class, PortId, QueueId};
+use weir_units::{ClassSet, PortId, QueueId};
 
 use super::Mmu;
 
@@ -16,11 +16,11 @@ impl Mmu {
         prefetch_index(from_ref(&self.rules), 0);
     }
 
-    /// Has the cache fetch what packets of these classes (one bit each) touch when they come in or go out by this port.
+    /// Has the cache fetch what packets of these classes touch when they come in or go out by this port.
     #[inline]
-    pub fn prefetch_port(&self, port: PortId, classes: u8) {
+    pub fn prefetch_port(&self, port: PortId, classes: ClassSet) {
         prefetch_index(&self.ports, port.index());
-        for class in Class::in_mask(classes) {
+        for class in classes.iter() {
             let queue = QueueId::new(port, class).index();
             prefetch_index(&self.ingress, queue);
             prefetch_index(&self.egress, queue);

@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 
 use proptest::prelude::*;
-use weir_units::Alpha;
+use weir_units::{Alpha, ClassSet};
 
 use super::*;
 use crate::layout::PortLayout;
@@ -21,7 +21,7 @@ fn arrival(from: u16, to: u16, class: Class) -> Arrival {
 
 /// `ports` ports, class 3 lossless, with this ρ and Φ on class 3.
 fn layout(size: u64, ports: usize, private: u64, headroom: u64) -> BufferLayout {
-    let mut port = PortLayout { lossless: LOSSLESS.bit(), ..PortLayout::default() };
+    let mut port = PortLayout { lossless: LOSSLESS.alone(), ..PortLayout::default() };
     port.private[LOSSLESS.index()] = Bytes::new(private);
     port.headroom[LOSSLESS.index()] = Bytes::new(headroom);
     BufferLayout::new(Bytes::new(size), vec![port; ports], Headroom::PerQueue).unwrap()
@@ -39,7 +39,7 @@ fn dt_mmu(size: u64, ports: usize, headroom: u64, alpha: &str) -> Mmu {
 }
 
 /// As the arrival's port's writer, a new one each time: these tests admit from one thread.
-fn admit(mmu: &Mmu, arrivals: &[Arrival], verdicts: &mut [Verdict]) -> u8 {
+fn admit(mmu: &Mmu, arrivals: &[Arrival], verdicts: &mut [Verdict]) -> ClassSet {
     mmu.admit(&mut PortWriter::new(arrivals[0].ingress.port()), Time::ZERO, arrivals, verdicts)
 }
 
@@ -88,16 +88,16 @@ fn a_burst_is_judged_as_its_packets_are() {
 #[test]
 fn pauses_at_xoff_and_resumes_below_xon() {
     let mmu = static_mmu(100_000, 2, 0, 5_000, 5_000);
-    let mut off = 0;
+    let mut off = ClassSet::EMPTY;
     for held in 1..=5 {
         let _ = admit_one(&mmu, arrival(0, 1, LOSSLESS));
         off = mmu.off_classes(PortId(0), off);
-        assert_eq!(off != 0, held == 5, "w_s = {held},000 against T = 5,000");
+        assert_eq!(!off.is_empty(), held == 5, "w_s = {held},000 against T = 5,000");
     }
     for left in (0..5).rev() {
         release(&mmu, &[arrival(0, 1, LOSSLESS)]);
         off = mmu.off_classes(PortId(0), off);
-        assert_eq!(off != 0, left >= 3, "w_s = {left},000 against T − δ = 3,000");
+        assert_eq!(!off.is_empty(), left >= 3, "w_s = {left},000 against T − δ = 3,000");
     }
     assert_eq!(ingress_use(&mmu, queue(0, LOSSLESS)).pauses, 1);
 }
@@ -137,15 +137,15 @@ fn a_queue_paused_by_others_runs_again_when_they_leave() {
         assert!(matches!(admit_one(&mmu, arrival(0, 1, LOSSLESS)), Verdict::Keep(_)));
         held.push(arrival(0, 1, LOSSLESS));
     }
-    let mut off = mmu.off_classes(PortId(0), 0);
-    assert_eq!(off, LOSSLESS.bit());
+    let mut off = mmu.off_classes(PortId(0), ClassSet::EMPTY);
+    assert_eq!(off, LOSSLESS.alone());
     // All but the shared bytes of port 0 leave.
     release(&mmu, &held.split_off(2));
     release(&mmu, &filled);
     off = mmu.off_classes(PortId(0), off);
-    assert_eq!(off, LOSSLESS.bit(), "T rose after the last departure of port 0, so nothing told it");
+    assert_eq!(off, LOSSLESS.alone(), "T rose after the last departure of port 0, so nothing told it");
     mmu.reconsider(PortId(0), off, Time::ZERO);
-    assert_eq!(mmu.off_classes(PortId(0), off), 0);
+    assert_eq!(mmu.off_classes(PortId(0), off), ClassSet::EMPTY);
 }
 
 #[test]
@@ -158,15 +158,15 @@ fn every_queue_is_on_when_a_full_pool_has_drained() {
             held.push(arrival);
         }
     }
-    let mut off = [0; 4];
+    let mut off = [ClassSet::EMPTY; 4];
     for (port, off) in (0..).map(PortId).zip(&mut off) {
-        *off = mmu.off_classes(port, 0);
-        assert_eq!(*off, LOSSLESS.bit());
+        *off = mmu.off_classes(port, ClassSet::EMPTY);
+        assert_eq!(*off, LOSSLESS.alone());
     }
     release(&mmu, &held);
     for (port, off) in (0..).map(PortId).zip(off) {
         mmu.reconsider(port, off, Time::ZERO);
-        assert_eq!(mmu.off_classes(port, off), 0);
+        assert_eq!(mmu.off_classes(port, off), ClassSet::EMPTY);
     }
     assert_eq!(mmu.pool_use().used, Bytes::ZERO);
 }
@@ -178,7 +178,7 @@ fn lossy_classes_drop_at_the_egress_threshold_and_never_pause() {
     // α = 1: q + L <= B − q, so half of the buffer.
     assert_eq!(verdicts.iter().filter(|v| matches!(v, Verdict::Keep(_))).count(), 10);
     assert_eq!(verdicts[10], Verdict::Drop(DropReason::EgressThreshold));
-    assert_eq!(mmu.off_classes(PortId(0), 0), 0);
+    assert_eq!(mmu.off_classes(PortId(0), ClassSet::EMPTY), ClassSet::EMPTY);
 }
 
 /// What is reported of all queues and the pool.

@@ -1,31 +1,38 @@
-//! Every policy by name, over one set of bounds: for tests and benchmarks that run them all.
+//! Every policy of the registry by name, over one set of bounds: for tests and benchmarks that run them all.
 
 #![allow(dead_code, reason = "each of them uses a part")]
 
-use weir_mmu::policy::gradient::Form;
-use weir_mmu::policy::{
-    Abm, AdaptiveHeadroom, Dsh, DshParameters, DynamicThreshold, Oversubscription, Reverie, Sih, Sonic, Spfc,
-    StaticThreshold,
-};
-use weir_mmu::{BufferLayout, Headroom, Mmu, Policy, PortLayout};
-use weir_units::{Alpha, BitRate, Bytes, CLASSES, Class, Span};
+use std::sync::Arc;
 
-/// All policies, and the forms of them that a configuration can choose.
-pub const POLICIES: [&str; 13] = [
-    "static",
-    "dt",
-    "spfc",
-    "sih",
-    "oversubscribed",
-    "adaptive",
-    "dsh",
-    "dsh-table",
-    "dsh-no-insurance",
-    "dsh-no-shared",
-    "sonic",
-    "abm",
-    "reverie",
+use weir_mmu::policy::{self, BuildContext, HeadroomNeeds, POLICIES, PolicySettings};
+use weir_mmu::{BufferLayout, Mmu, Policy, PortLayout};
+use weir_units::{Alpha, BitRate, Bytes, CLASSES, Class, ClassSet};
+
+/// Forms of a policy that a file can choose beside its defaults: name, policy, the keys of its table.
+const FORMS: [(&str, &str, &str); 4] = [
+    // Tests are too short for the 8 PAUSEs of the default.
+    ("adaptive", "adaptive", "samples = 4"),
+    ("dsh-table", "dsh", "estimator = \"table\""),
+    ("dsh-no-insurance", "dsh", "insurance = false"),
+    ("dsh-no-shared", "dsh", "shared_headroom = false"),
 ];
+
+/// All policies in the order of the registry, each with its forms.
+pub fn all() -> Vec<&'static str> {
+    let forms = |name| FORMS.iter().filter(move |(form, kind, _)| *kind == name && *form != name);
+    let with_forms = |name| std::iter::once(name).chain(forms(name).map(|(form, ..)| *form));
+    POLICIES.names().flat_map(with_forms).collect()
+}
+
+/// Those that are lossless by construction, whatever peers do that obey PAUSE in time.
+pub fn lossless() -> Vec<&'static str> {
+    let is_lossless = |name: &&str| {
+        let settings = settings(name);
+        let has_room = !matches!(settings.needs().headroom, HeadroomNeeds::Part { .. } | HeadroomNeeds::Uninsured);
+        has_room && settings.warning().is_none()
+    };
+    all().into_iter().filter(is_lossless).collect()
+}
 
 /// A switch to have policies on.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +44,7 @@ pub struct Bounds {
     /// Φ of every lossless queue.
     pub headroom: Bytes,
     /// Lossless classes.
-    pub lossless: u8,
+    pub lossless: ClassSet,
     pub rate: BitRate,
 }
 
@@ -49,60 +56,22 @@ pub fn mmu(name: &str, bounds: &Bounds, xon_offset: Bytes, lossy_alpha: Alpha) -
 }
 
 pub fn layout(name: &str, bounds: &Bounds) -> BufferLayout {
-    let queues = u64::from(bounds.ports) * u64::from(bounds.lossless.count_ones());
-    let all = bounds.headroom * queues;
-    let headroom = match name {
-        "oversubscribed" => Headroom::Pool((all * 80).divided_by(100)),
-        "sonic" | "abm" => Headroom::Pool(all),
-        "dsh-no-insurance" => Headroom::Uninsured,
-        _ if name.starts_with("dsh") => Headroom::PerPort,
-        _ => Headroom::PerQueue,
-    };
     let port = PortLayout {
         private: [bounds.private; CLASSES],
-        headroom: Class::ALL
-            .map(|class| if bounds.lossless & class.bit() != 0 { bounds.headroom } else { Bytes::ZERO }),
+        headroom: Class::ALL.map(|class| if bounds.lossless.contains(class) { bounds.headroom } else { Bytes::ZERO }),
         lossless: bounds.lossless,
     };
-    let layout = BufferLayout::new(bounds.size, vec![port; usize::from(bounds.ports)], headroom).expect("a partition");
-    match name {
-        "sonic" | "abm" => {
-            let ingress = layout.shared();
-            layout.with_pools(ingress, (ingress * 80).divided_by(100)).expect("pools")
-        }
-        _ => layout,
-    }
+    settings(name).needs().cut(bounds.size, vec![port; usize::from(bounds.ports)]).expect("a partition")
 }
 
 pub fn policy(name: &str, bounds: &Bounds, layout: &BufferLayout, xon_offset: Bytes) -> Box<dyn Policy> {
-    let ports = usize::from(bounds.ports);
-    let rates = vec![bounds.rate; ports];
-    let alpha = Alpha::ONE;
-    let quarter = Alpha::ratio(1, 4).expect("an α");
-    match name {
-        "static" => Box::new(StaticThreshold::even(layout.shared(), ports)),
-        "dt" => Box::new(DynamicThreshold::new(alpha)),
-        "spfc" => Box::new(Spfc::new(alpha, 5, Span::from_micros(80), &rates).expect("a window")),
-        "sih" => Box::new(Sih::new(alpha)),
-        "oversubscribed" => Box::new(Oversubscription::new(alpha, 80)),
-        "adaptive" => Box::new(AdaptiveHeadroom::new(alpha, 4, Bytes::new(1_522), layout, &rates)),
-        "sonic" => Box::new(Sonic::new(alpha)),
-        "abm" => Box::new(Abm::new(alpha, Bytes::new(20_480), Span::from_micros(25), &rates).expect("a window")),
-        "reverie" => Box::new(Reverie::new(alpha, 999_000_000, Bytes::new(20_480), ports)),
-        _ => {
-            assert!(name.starts_with("dsh"), "no policy {name}");
-            let form = match name {
-                "dsh-table" => Form::table(quarter, quarter, 4).expect("powers of two"),
-                _ => Form::exact(quarter, quarter, 4),
-            };
-            let parameters = DshParameters {
-                threshold: DynamicThreshold::new(alpha),
-                form,
-                window: Span::from_millis(10),
-                port_xon_offset: xon_offset,
-                shared_headroom: name != "dsh-no-shared",
-            };
-            Box::new(Dsh::new(parameters, layout, &rates))
-        }
-    }
+    let rates = vec![bounds.rate; usize::from(bounds.ports)];
+    let context = BuildContext { layout, rates: &rates, fill_rates: &rates, frame_max: Bytes::new(1_522), xon_offset };
+    settings(name).build(&context).expect("a policy for these rates")
+}
+
+/// What a file says of this policy, or form of one.
+pub fn settings(name: &str) -> Arc<dyn PolicySettings> {
+    let (_, kind, keys) = FORMS.iter().find(|(form, ..)| *form == name).copied().unwrap_or((name, name, ""));
+    policy::settings(kind, keys).unwrap_or_else(|errors| panic!("{}", errors.render(false)))
 }

@@ -257,7 +257,7 @@ impl Model {
     }
 
     fn port_threshold(&self, port: usize) -> u64 {
-        u64::from(self.layout.ports()[port].lossless.count_ones()) * self.free()
+        self.layout.ports()[port].lossless.len() as u64 * self.free()
     }
 
     fn lossy_threshold(&self, to: QueueId) -> u64 {
@@ -339,7 +339,7 @@ impl Model {
 
     /// Of lossless queues, whose flow control it is.
     fn port_shared(&self, port: usize) -> u64 {
-        let lossless = Class::in_mask(self.layout.ports()[port].lossless);
+        let lossless = (self.layout.ports()[port].lossless).iter();
         lossless.map(|class| self.of_port(port)[class.index()].shared).sum()
     }
 

@@ -89,7 +89,7 @@ fn queues_longer_than_what_is_kept_for_them_are_refused() {
     only("{ kind = \"gfc-time\", b_m = \"356.957KB\" }", &message("b_m"), &help("b_m"));
     only("{ kind = \"cbfc\", buffer = \"356.957KB\" }", &message("buffer"), &help("buffer"));
     let mut moving = switch("{ kind = \"gfc-buffer\", b_m = \"1MB\" }");
-    moving.buffer.policy = weir_config::PolicyConfig::Dt { alpha: weir_units::Alpha::ratio(1, 2).unwrap() };
+    moving.buffer.policy = weir_mmu::policy::settings("dt", "alpha = \"1/2\"").unwrap();
     assert!(check(&moving).is_ok());
 }
 

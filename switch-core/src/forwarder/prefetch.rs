@@ -4,14 +4,14 @@
 use std::slice::from_ref;
 
 use prefetch_index::prefetch_index;
-use weir_units::{Class, PortId, QueueId};
+use weir_units::{ClassSet, PortId, QueueId};
 
 use super::Forwarder;
 
 impl<P> Forwarder<P> {
-    /// The classes of which frames have come one by one, one bit each.
+    /// The classes of which frames have come one by one.
     #[inline]
-    pub fn classes_seen(&self) -> u8 {
+    pub fn classes_seen(&self) -> ClassSet {
         self.seen
     }
 
@@ -32,7 +32,7 @@ impl<P> Forwarder<P> {
     /// and what is counted at a port.
     #[inline]
     pub fn prefetch_counters(&self, port: PortId) {
-        Class::in_mask(self.seen).for_each(|class| self.counters.prefetch(QueueId::new(port, class)));
+        self.seen.iter().for_each(|class| self.counters.prefetch(QueueId::new(port, class)));
     }
 
     /// The third step: where stations are,

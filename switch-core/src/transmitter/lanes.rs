@@ -2,7 +2,7 @@
 //! its own classes alone.
 
 use arrayvec::ArrayVec;
-use weir_units::{CLASSES, Class, Time};
+use weir_units::{CLASSES, Class, ClassSet, Time};
 
 use super::{OutPort, Staged, Transmitter};
 use crate::packet::{Packet, PortOutput};
@@ -15,8 +15,8 @@ pub fn queue_of_class(class: Class, queues: u8) -> u8 {
 /// What the transmit queues of a port are offered.
 #[derive(Debug)]
 pub(super) struct Lanes<P> {
-    /// The classes of each queue, one bit each.
-    classes: ArrayVec<u8, CLASSES>,
+    /// The classes of each queue.
+    classes: ArrayVec<ClassSet, CLASSES>,
     /// What each queue is offered. A queue's classes are not staged while it has not taken all of it.
     offered: ArrayVec<Staged<P>, CLASSES>,
 }
@@ -25,7 +25,7 @@ impl<P> Lanes<P> {
     /// `None` for a port with one queue.
     pub(super) fn of(queues: u8) -> Option<Box<Lanes<P>>> {
         let classes =
-            |queue| Class::mask_of(Class::ALL.into_iter().filter(|class| queue_of_class(*class, queues) == queue));
+            |queue| ClassSet::from_iter(Class::ALL.into_iter().filter(|class| queue_of_class(*class, queues) == queue));
         (queues > 1).then(|| {
             let offered = (0..queues).map(|_| Staged::default()).collect();
             Box::new(Lanes { classes: (0..queues).map(classes).collect(), offered })
@@ -72,11 +72,11 @@ impl<P: Packet> Transmitter<P> {
             self.spare.push(staged);
         }
         // What a watchdog would drop was taken from its queue before the storm.
-        let paused = port.paused & !port.watchdogs.dropping();
-        let (id, mut blocked, mut total) = (port.id, 0, 0);
+        let paused = port.paused - port.watchdogs.dropping();
+        let (id, mut blocked, mut total) = (port.id, ClassSet::EMPTY, 0);
         for queue in 0..lanes.offered.len() {
             let offered = &mut lanes.offered[queue];
-            let is_open = |departure: &&weir_mmu::Departure| departure.egress.class().bit() & paused == 0;
+            let is_open = |departure: &&weir_mmu::Departure| !paused.contains(departure.egress.class());
             let open = offered.departures.iter().take_while(is_open).count();
             if open > 0 {
                 let sent = driver.transmit_by(id, queue as u8, &mut offered.packets, open);
@@ -105,6 +105,6 @@ impl<P> OutPort<P> {
     /// Whether frames were taken from the queues that the device has not accepted.
     #[inline]
     pub(super) fn is_offering(&self) -> bool {
-        self.staged.is_some() || self.blocked != 0
+        self.staged.is_some() || !self.blocked.is_empty()
     }
 }

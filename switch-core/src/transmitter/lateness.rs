@@ -2,7 +2,7 @@
 //! turn ([`Transmitter::run_once`]); in virtual time nobody is late.
 
 use weir_flowctl::Claim;
-use weir_units::{Bytes, Class, QueueId, Span, Time};
+use weir_units::{Bytes, ClassSet, QueueId, Span, Time};
 
 use super::{OutPort, Transmitter};
 use crate::packet::Packet;
@@ -42,34 +42,34 @@ impl<P: Packet> Transmitter<P> {
     /// Notes what this poll leaves, after `sent` frames went. `missed` is line time that can't be made up any more: it is lost so
     /// far as the frames that still wait could have used it.
     #[inline]
-    pub(super) fn note_waiting(&mut self, now: Time, index: usize, held: u8, (missed, sent): (Span, usize)) {
+    pub(super) fn note_waiting(&mut self, now: Time, index: usize, held: ClassSet, (missed, sent): (Span, usize)) {
         if missed != Span::ZERO {
             self.note_lost(now, index, held, (missed, sent));
         }
         let ready = self.ready(now, index, held | self.ports[index].blocked);
         let port = &self.ports[index];
         let open = if port.limits.are_none() {
-            0
+            ClassSet::EMPTY
         } else {
-            let open = port.backlog & !held;
-            open & !self.without_credit(port, open)
+            let open = port.backlog - held;
+            open - self.without_credit(port, open)
         };
         let port = &mut self.ports[index];
         port.open = open;
         port.waits = match (&port.staged, ready) {
             (Some(_), _) => Waits::Device,
-            (None, 0) if port.blocked != 0 => Waits::Device,
-            (None, 0) => Waits::Nothing,
+            (None, ClassSet::EMPTY) if !port.blocked.is_empty() => Waits::Device,
+            (None, ClassSet::EMPTY) => Waits::Nothing,
             (None, _) => Waits::Wire,
         };
         self.is_behind |= port.waits == Waits::Wire && port.shaper.is_free(now) && self.late.makes_up();
     }
 
     #[cold]
-    fn note_lost(&self, now: Time, index: usize, held: u8, (missed, sent): (Span, usize)) {
+    fn note_lost(&self, now: Time, index: usize, held: ClassSet, (missed, sent): (Span, usize)) {
         let port = &self.ports[index];
         let Some(tally) = self.shared.port(port.id).line_tally() else { return };
-        let lengths = Class::in_mask(!held).map(|class| self.shared.mmu.egress_length(QueueId::new(port.id, class)));
+        let lengths = (!held).iter().map(|class| self.shared.mmu.egress_length(QueueId::new(port.id, class)));
         let waiting = port.shaper.time_for(Bytes::new(lengths.sum()));
         // Some of them go with what is still to be made up.
         let unserved = waiting.saturating_sub(now.since(port.shaper.free_at()));

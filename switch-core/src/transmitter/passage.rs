@@ -14,14 +14,14 @@ impl<P: Packet> Transmitter<P> {
     #[inline]
     pub(crate) fn lets_pass(&self, now: Time, frame: &Arrival) -> bool {
         let port = &self.ports[self.position_of[frame.egress.port().index()]];
-        let is_idle = port.backlog == 0 && port.staged.is_none() && !port.has_lanes && port.shaper.is_free(now);
-        let is_free = port.limits.are_none() && port.credit_classes == 0 && !port.counts_sent;
+        let is_idle = port.backlog.is_empty() && port.staged.is_none() && !port.has_lanes && port.shaper.is_free(now);
+        let is_free = port.limits.are_none() && port.credit_classes.is_empty() && !port.counts_sent;
         // A departure may be news for a port whose peer is told of it.
-        let is_quiet = self.stirred | self.off_ports | self.by_length == 0;
+        let is_quiet = (self.stirred | self.off_ports | self.by_length).is_empty();
         // What the peer has said was taken over when it came; but a pause that ends by itself is to be noted.
         let paused = || port.paused(now, &self.shared.port(port.id).regulator);
-        debug_assert!(port.paused != 0 || paused() == 0, "a peer's message that was not taken over");
-        let is_open = port.paused == 0 || paused() == port.paused && port.paused & frame.egress.class().bit() == 0;
+        debug_assert!(!port.paused.is_empty() || paused().is_empty(), "a peer's message that was not taken over");
+        let is_open = port.paused.is_empty() || paused() == port.paused && !port.paused.contains(frame.egress.class());
         is_idle && is_free && is_quiet && is_open && self.shared.mmu.pass(now, frame)
     }
 
@@ -50,7 +50,7 @@ impl<P: Packet> Transmitter<P> {
             return Some(packet);
         }
         port.put_on_wire(now, frame_bytes, *link_overhead);
-        port.scheduler.next(class.bit(), |_| frame_bytes);
+        port.scheduler.next(class.alone(), |_| frame_bytes);
         port.scheduler.handle_empty(class);
         counters.add(queue, queue_stat::HANDED_OVER, 1);
         counters.add(queue, queue_stat::EXTRA, u64::from(is_marked));

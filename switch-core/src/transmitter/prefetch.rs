@@ -4,7 +4,7 @@
 use std::slice::from_ref;
 
 use prefetch_index::prefetch_index;
-use weir_units::{Class, PortId, QueueId};
+use weir_units::{ClassSet, PortId, QueueId};
 
 use super::Transmitter;
 
@@ -18,16 +18,16 @@ impl<P> Transmitter<P> {
         self.markers.iter().step_by(2).for_each(|marker| prefetch_index(from_ref(marker), 0));
     }
 
-    /// The second step: what there is of a port and of its queues of these classes (one bit each). All ports are served here.
+    /// The second step: what there is of a port and of its queues of these classes. All ports are served here.
     #[inline]
-    pub fn prefetch_port(&self, port: PortId, classes: u8) {
+    pub fn prefetch_port(&self, port: PortId, classes: ClassSet) {
         prefetch_index(&self.position_of, port.index());
         if let Some(port) = self.ports.get(port.index()) {
             prefetch_index(from_ref(&port.id), 0);
             prefetch_index(from_ref(&port.scheduler), 0);
             prefetch_index(from_ref(&port.watchdogs), 0);
         }
-        for class in Class::in_mask(classes) {
+        for class in classes.iter() {
             self.counters.prefetch(QueueId::new(port, class));
             self.queues.prefetch(QueueId::new(port, class));
         }
@@ -35,7 +35,7 @@ impl<P> Transmitter<P> {
 
     /// The third step: the frames that are next.
     #[inline]
-    pub fn prefetch_frames(&self, port: PortId, classes: u8) {
-        Class::in_mask(classes).for_each(|class| self.queues.prefetch_front(QueueId::new(port, class)));
+    pub fn prefetch_frames(&self, port: PortId, classes: ClassSet) {
+        classes.iter().for_each(|class| self.queues.prefetch_front(QueueId::new(port, class)));
     }
 }

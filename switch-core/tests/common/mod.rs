@@ -9,7 +9,7 @@ use weir_flowctl::CatchUp;
 use weir_switch_core::{
     Burst, Halves, Lcore, Packet, PacketStore, Plan, PortFacts, PortOutput, Report, Surroundings, Switch,
 };
-use weir_units::{MacAddr, PortId, Span, Time};
+use weir_units::{ClassSet, MacAddr, PortId, Span, Time};
 use weir_wire::ethernet::{Headers, Parsed};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
 use weir_wire::trailer::Telemetry;
@@ -254,7 +254,7 @@ pub fn frame(from: u16, to: u16, dscp: u8, sequence: u64) -> TestFrame {
     TestFrame { frame_bytes: 1_514, parsed, source, sequence, ce: false, stamps: None }
 }
 
-pub fn pfc(enabled: u8, quanta: u16) -> TestFrame {
+pub fn pfc(enabled: ClassSet, quanta: u16) -> TestFrame {
     control(ControlFrame::Pfc(PfcFrame { enabled, times: [quanta; 8] }))
 }
 

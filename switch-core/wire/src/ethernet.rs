@@ -155,6 +155,7 @@ fn mend_checksum(checksum: u16, before: u16, after: u16) -> u16 {
 pub(crate) mod tests {
     use crate::mac_control::PfcFrame;
     use proptest::prelude::*;
+    use weir_units::ClassSet;
 
     use super::*;
 
@@ -221,7 +222,8 @@ pub(crate) mod tests {
     /// To whatever address, behind whatever tags: a switch behind this one may take the tags off.
     #[test]
     fn tagged_control_frames_are_no_data() {
-        let pfc = ControlFrame::Pfc(PfcFrame { enabled: 8, times: [u16::MAX; 8] }).encode(MacAddr([2, 0, 0, 0, 0, 1]));
+        let pfc = ControlFrame::Pfc(PfcFrame { enabled: ClassSet::from_bits(8), times: [u16::MAX; 8] })
+            .encode(MacAddr([2, 0, 0, 0, 0, 1]));
         let tags = [&[(0x8100, 0x6064)][..], &[(0x88a8, 1), (0x8100, 2)], &[(0x8100, 1), (0x8100, 2), (0x88a8, 3)]];
         for tags in tags {
             let mut tagged = frame(tags, 0x8808, &pfc[14..]);

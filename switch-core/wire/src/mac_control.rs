@@ -16,7 +16,7 @@
 
 use std::ops::Range;
 
-use weir_units::{CLASSES, Class, MacAddr};
+use weir_units::{CLASSES, Class, ClassSet, MacAddr};
 
 mod extension;
 
@@ -63,7 +63,7 @@ pub enum ControlFrame {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct PfcFrame {
     /// Class-enable vector, bit j for class j. A class not enabled is left alone.
-    pub enabled: u8,
+    pub enabled: ClassSet,
     /// Time\[j\] in quanta; 0 resumes. Meaningless where not enabled.
     pub times: [u16; CLASSES],
 }
@@ -72,7 +72,7 @@ pub struct PfcFrame {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct CreditFrame {
     /// Class-enable vector, bit j for class j. A class not enabled is left alone.
-    pub enabled: u8,
+    pub enabled: ClassSet,
     /// FCCL of each class: the block, counted from the link's start modulo 2^32, up to which the peer may send.
     /// Meaningless where not enabled.
     pub limits: [u32; CLASSES],
@@ -104,7 +104,7 @@ pub enum Account {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct QueueFrame {
     /// Class-enable vector, bit j for class j. A class not enabled is left alone.
-    pub enabled: u8,
+    pub enabled: ClassSet,
     /// q of each class, in bytes. Meaningless where not enabled.
     pub lengths: [u32; CLASSES],
 }
@@ -152,8 +152,8 @@ impl ControlFrame {
                 if frame.len() < field::PFC_END {
                     return Err(DecodeError::Truncated);
                 }
-                let enabled = frame[field::CLASS_ENABLE.start + 1];
-                if enabled == 0 {
+                let enabled = ClassSet::from_bits(frame[field::CLASS_ENABLE.start + 1]);
+                if enabled.is_empty() {
                     return Err(DecodeError::NoClass);
                 }
                 let times = std::array::from_fn(|class| word(frame, time_field(class)).unwrap_or(0));
@@ -179,8 +179,8 @@ impl ControlFrame {
             ControlFrame::Queue(queue) => queue.encode(&mut frame),
             ControlFrame::Pfc(pfc) => {
                 frame[field::OPCODE].copy_from_slice(&OPCODE_PFC.to_be_bytes());
-                frame[field::CLASS_ENABLE].copy_from_slice(&u16::from(pfc.enabled).to_be_bytes());
-                for class in Class::in_mask(pfc.enabled) {
+                frame[field::CLASS_ENABLE].copy_from_slice(&u16::from(pfc.enabled.bits()).to_be_bytes());
+                for class in pfc.enabled.iter() {
                     let time = pfc.times[class.index()];
                     frame[time_field(class.index())].copy_from_slice(&time.to_be_bytes());
                 }
@@ -192,15 +192,13 @@ impl ControlFrame {
 
 impl PfcFrame {
     /// The classes that the frame pauses.
-    pub fn paused(&self) -> u8 {
-        Class::in_mask(self.enabled)
-            .filter(|class| self.times[class.index()] > 0)
-            .fold(0, |mask, class| mask | class.bit())
+    pub fn paused(&self) -> ClassSet {
+        self.enabled.iter().filter(|class| self.times[class.index()] > 0).collect()
     }
 
     /// The classes that the frame resumes.
-    pub fn resumed(&self) -> u8 {
-        self.enabled & !self.paused()
+    pub fn resumed(&self) -> ClassSet {
+        self.enabled - self.paused()
     }
 }
 
@@ -229,7 +227,9 @@ mod tests {
 
     #[test]
     fn a_pfc_frame_byte_by_byte() {
-        let frame = ControlFrame::Pfc(PfcFrame { enabled: 0x18, times: [9, 0, 0, 0xffff, 0, 0, 0, 0] }).encode(SOURCE);
+        let frame =
+            ControlFrame::Pfc(PfcFrame { enabled: ClassSet::from_bits(0x18), times: [9, 0, 0, 0xffff, 0, 0, 0, 0] })
+                .encode(SOURCE);
         let mut expected = [0; 60];
         expected[..18]
             .copy_from_slice(&[0x01, 0x80, 0xc2, 0, 0, 0x01, 2, 0, 0, 0, 0, 9, 0x88, 0x08, 0x01, 0x01, 0x00, 0x18]);
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn odd_frames_are_refused_with_their_reason() {
-        let pfc = ControlFrame::Pfc(PfcFrame { enabled: 1, times: [1; 8] }).encode(SOURCE);
+        let pfc = ControlFrame::Pfc(PfcFrame { enabled: ClassSet::from_bits(1), times: [1; 8] }).encode(SOURCE);
         assert_eq!(ControlFrame::decode(&pfc[..33]), Err(DecodeError::Truncated));
         assert_eq!(ControlFrame::decode(&pfc[..15]), Err(DecodeError::Truncated));
         let mut no_class = pfc;
@@ -262,22 +262,23 @@ mod tests {
 
     #[test]
     fn the_upper_half_of_the_vector_is_ignored() {
-        let mut frame = ControlFrame::Pfc(PfcFrame { enabled: 1, times: [7; 8] }).encode(MacAddr::default());
+        let mut frame =
+            ControlFrame::Pfc(PfcFrame { enabled: ClassSet::from_bits(1), times: [7; 8] }).encode(MacAddr::default());
         frame[16] = 0xff;
         let Ok(ControlFrame::Pfc(pfc)) = ControlFrame::decode(&frame) else { panic!("refused") };
-        assert_eq!((pfc.enabled, pfc.times[0]), (1, 7));
+        assert_eq!((pfc.enabled, pfc.times[0]), (ClassSet::from_bits(1), 7));
     }
 
     #[test]
     fn paused_and_resumed_part_the_vector() {
-        let pfc = PfcFrame { enabled: 0b1010_0001, times: [5, 5, 5, 5, 5, 0, 5, 9] };
-        assert_eq!((pfc.paused(), pfc.resumed()), (0b1000_0001, 0b0010_0000));
+        let pfc = PfcFrame { enabled: ClassSet::from_bits(0b1010_0001), times: [5, 5, 5, 5, 5, 0, 5, 9] };
+        assert_eq!((pfc.paused(), pfc.resumed()), (ClassSet::from_bits(0b1000_0001), ClassSet::from_bits(0b0010_0000)));
     }
 
     proptest! {
         #[test]
-        fn what_is_encoded_is_decoded(enabled in 1..=255u8, times: [u16; 8], quanta: u16) {
-            let times = std::array::from_fn(|class| if enabled >> class & 1 == 1 { times[class] } else { 0 });
+        fn what_is_encoded_is_decoded(enabled in (1..=255u8).prop_map(ClassSet::from_bits), times: [u16; 8], quanta: u16) {
+            let times = std::array::from_fn(|class| if enabled.contains(Class::new(class as u8)) { times[class] } else { 0 });
             for frame in [ControlFrame::Pfc(PfcFrame { enabled, times }), ControlFrame::Pause(quanta)] {
                 let bytes = frame.encode(SOURCE);
                 prop_assert!(ControlFrame::is_control(&bytes));

@@ -40,7 +40,7 @@ use std::slice::from_ref;
 
 use prefetch_index::prefetch_index;
 use weir_flowctl::{Arrived, ClassLimits, Demand, MessageGenerator, Regulator, Shaper, wire_bytes};
-use weir_units::{BitRate, Bytes, CLASSES, Class, Time};
+use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, Time};
 use weir_wire::ethernet;
 use weir_wire::ethernet::Parsed;
 use weir_wire::mac_control::{ControlFrame, FRAME_BYTES};
@@ -294,8 +294,8 @@ impl Host {
         match frame {
             ControlFrame::Pfc(pfc) => {
                 self.counters.pfc_frames += 1;
-                Class::in_mask(pfc.paused()).for_each(|class| self.classes[class.index()].xoff_frames += 1);
-                Class::in_mask(pfc.resumed()).for_each(|class| self.classes[class.index()].xon_frames += 1);
+                pfc.paused().iter().for_each(|class| self.classes[class.index()].xoff_frames += 1);
+                pfc.resumed().iter().for_each(|class| self.classes[class.index()].xon_frames += 1);
             }
             ControlFrame::Credit(_) | ControlFrame::Queue(_) => self.counters.credit_frames += 1,
             ControlFrame::Pause(_) => {}
@@ -444,7 +444,7 @@ impl Host {
         self.limits.follow(now, &self.regulator);
         let outgoing = self.poll_control(now).or_else(|| {
             let held_back = self.held_back(now);
-            let answer = if held_back & self.config.ack_class.bit() == 0 { self.poll_answer(now) } else { None };
+            let answer = if !held_back.contains(self.config.ack_class) { self.poll_answer(now) } else { None };
             answer.or_else(|| self.poll_tcp_ack(now, held_back)).or_else(|| self.poll_flows(now, held_back))
         })?;
         let frame_bytes = outgoing.0.frame_bytes();
@@ -455,14 +455,14 @@ impl Host {
     /// A message of flow control, if one is due: how much room there is, or that no queue grows.
     #[inline]
     fn poll_control(&mut self, now: Time) -> Option<Outgoing> {
-        let off = self.intake.as_mut().map_or(0, |intake| intake.off(now));
+        let off = self.intake.as_mut().map_or(ClassSet::EMPTY, |intake| intake.off(now));
         let held = |class| self.intake.as_ref().map_or(Bytes::ZERO, |intake| intake.held(class));
         let demand = Demand { off, held, sent: |class| self.regulator.sent_total(class), arrived: &self.arrived };
         let frame = self.generator.poll(now, demand)?;
         let before = self.generator.advertised_off();
         self.generator.handle_sent(now, &frame, demand);
         self.counters.control_sent += 1;
-        let paused = Class::in_mask(self.generator.advertised_off() & !before);
+        let paused = (self.generator.advertised_off() - before).iter();
         paused.for_each(|class| self.classes[class.index()].pauses_sent += 1);
         Some((NicFrame::Control(frame), QueuePair::new(0), self.config.ip))
     }
@@ -483,18 +483,18 @@ impl Host {
         self.limits.send(now, class, wire_bytes(frame_bytes, self.config.link_overhead));
     }
 
-    /// The classes that flow control lets send nothing now, one bit each. Without credit for the longest frame a class waits,
+    /// The classes that flow control lets send nothing now. Without credit for the longest frame a class waits,
     /// whatever its next one is.
     #[inline]
-    fn held_back(&self, now: Time) -> u8 {
-        let paused = self.regulator.paused(now) | self.limits.waiting(now, 0xff);
+    fn held_back(&self, now: Time) -> ClassSet {
+        let paused = self.regulator.paused(now) | self.limits.waiting(now, ClassSet::ALL);
         let on_credit = self.regulator.credit_classes();
-        if on_credit == 0 {
+        if on_credit.is_empty() {
             return paused;
         }
         let longest = self.frame_bytes_max;
-        let unpaid = Class::in_mask(on_credit).filter(|class| !self.regulator.has_credit(*class, longest));
-        paused | Class::mask_of(unpaid)
+        let unpaid = on_credit.iter().filter(|class| !self.regulator.has_credit(*class, longest));
+        paused | ClassSet::from_iter(unpaid)
     }
 
     fn poll_cnp(&mut self) -> Option<Outgoing> {
@@ -529,7 +529,7 @@ impl Host {
     }
 
     #[inline]
-    fn poll_flows(&mut self, now: Time, held_back: u8) -> Option<Outgoing> {
+    fn poll_flows(&mut self, now: Time, held_back: ClassSet) -> Option<Outgoing> {
         self.look_at_timers(now);
         while let Some(flow) = self.schedule.take_due(now) {
             if self.take_turn(flow as usize) {
@@ -613,7 +613,7 @@ impl Host {
 
     /// An acknowledgement of TCP, in its flow's class.
     #[inline]
-    fn poll_tcp_ack(&mut self, now: Time, held_back: u8) -> Option<Outgoing> {
+    fn poll_tcp_ack(&mut self, now: Time, held_back: ClassSet) -> Option<Outgoing> {
         while let Some((receiver, generation)) = self.tcp_acks.take_due(now) {
             if self.receivers.generation(receiver) != generation || !self.receivers.is_open(receiver) {
                 continue;
@@ -643,9 +643,9 @@ impl Host {
     pub fn next_wakeup(&self, now: Time) -> Time {
         let free = self.wire.free_at().max(now);
         let owes = !self.acks_due.is_empty() || !self.cnps_due.is_empty();
-        let own = if owes { self.config.ack_class.bit() } else { 0 };
+        let own = if owes { self.config.ack_class.alone() } else { ClassSet::EMPTY };
         let ready = self.schedule.ready_classes() | own | self.tcp_acks.classes();
-        let opens = Class::in_mask(ready).map(|class| self.opens_at(free, class)).min().unwrap_or(Time::NEVER);
+        let opens = ready.iter().map(|class| self.opens_at(free, class)).min().unwrap_or(Time::NEVER);
         let timer = self.timers.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at);
         let intake = self.intake.as_ref().map_or(Time::NEVER, |intake| {
             let demand = Demand {
@@ -669,11 +669,11 @@ impl Host {
             return Time::NEVER;
         }
         let mut at = from;
-        while self.regulator.paused(at) & class.bit() != 0 {
+        while self.regulator.paused(at).contains(class) {
             at = self.regulator.next_wakeup(at).expect("a paused class has a timer");
         }
-        if self.limits.waiting(at, class.bit()) != 0 {
-            self.limits.next_wakeup(class.bit(), &self.regulator)
+        if !self.limits.waiting(at, class.alone()).is_empty() {
+            self.limits.next_wakeup(class.alone(), &self.regulator)
         } else {
             at
         }
@@ -720,8 +720,8 @@ impl Host {
         ClassStats { paused_for, pauses, ..self.classes[class.index()] }
     }
 
-    /// The classes that may not send at `now`, one bit each.
-    pub fn paused(&self, now: Time) -> u8 {
+    /// The classes that may not send at `now`.
+    pub fn paused(&self, now: Time) -> ClassSet {
         self.regulator.paused(now)
     }
 

@@ -99,7 +99,7 @@ impl Board {
         for (n, flow) in cell.receives.iter().enumerate() {
             self.flows[*flow].received.store(state.receiver_stats(n).payload.get(), Ordering::Relaxed);
         }
-        for class in Class::in_mask(state.config().lossless) {
+        for class in state.config().lossless.iter() {
             let rate = state.peer_rate(now, class).map_or(0, BitRate::as_bps);
             cell.rates[class.index()].store(rate, Ordering::Relaxed);
         }

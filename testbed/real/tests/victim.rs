@@ -99,9 +99,16 @@ fn check_controlled(name: &str, summary: &Summary) {
     assert!(rate(burst, 1) * 4 < rate(before, 1), "{name}: F2 keeps {} of {} b/s", rate(burst, 1), rate(before, 1));
     let is_undisturbed = summary.late_ns * 50 < summary.duration_ns;
     assert!(rate(burst, 0) > rate(before, 0) || !is_undisturbed, "{name}: F1 has {} b/s", rate(burst, 0));
-    assert!(burst.ports[0].victim_permille.is_some_and(|permille| permille > 0), "{name}: {:?}", burst.ports[0]);
+    assert!(
+        burst.ports[0].gauges.get("victim_permille").is_some_and(|permille| permille > 0),
+        "{name}: {:?}",
+        burst.ports[0]
+    );
     let data = summary.ports[0].classes.iter().find(|class| class.lossless).unwrap();
-    assert!(data.victim_permille.is_some() && data.headroom_estimate_bytes.is_none(), "{name}: {data:?}");
+    assert!(
+        data.gauges.get("victim_permille").is_some() && data.gauges.get("headroom_estimate_bytes").is_none(),
+        "{name}: {data:?}"
+    );
 }
 
 fn check_series(run: &Path, victim: &Victim) {

@@ -24,7 +24,7 @@ use petgraph::graphmap::DiGraphMap;
 use weir_scenario::{PortPlace, Scenario};
 use weir_switch_core::Report;
 use weir_switch_core::report::ClassReport;
-use weir_units::{Bytes, CLASSES, Class, Span, Time};
+use weir_units::{Bytes, CLASSES, Class, PortId, PortSet, Span, Time};
 
 /// An egress queue of a switch in the fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -59,7 +59,7 @@ pub struct EgressState {
     /// Whether frames wait in it.
     pub backlogged: bool,
     /// Bit i: it holds a packet that is charged to ingress port i, in this class.
-    pub holds_from: u64,
+    pub holds_from: PortSet,
     /// How many frames it has sent since the start.
     pub frames_sent: u64,
 }
@@ -135,7 +135,7 @@ impl SwitchState {
     /// they are from.
     pub fn of(report: &Report) -> SwitchState {
         let queue = |class: &ClassReport| EgressState {
-            blocked: class.blocked_from != 0,
+            blocked: !class.blocked_from.is_empty(),
             backlogged: class.egress > Bytes::ZERO,
             holds_from: class.blocked_from,
             frames_sent: class.tx_frames,
@@ -151,7 +151,7 @@ impl EgressState {
     }
 
     fn holds_any_from(&self, ingress: usize) -> bool {
-        self.holds_from & (1 << ingress) != 0
+        self.holds_from.contains(PortId(ingress as u16))
     }
 }
 

@@ -133,7 +133,7 @@ impl FeedbackProbe {
         match ControlFrame::decode(frame) {
             Ok(ControlFrame::Pfc(pfc)) => {
                 let told = |class: &Class| tell(&mut self.told[class.index()], pfc.times[class.index()]);
-                Class::in_mask(pfc.enabled).filter(told).count() > 0
+                pfc.enabled.iter().filter(told).count() > 0
             }
             Ok(ControlFrame::Pause(quanta)) => tell(&mut self.told_link, quanta),
             // What it asks for is reckoned at the other end: each may slow down, and one that does not is not obeyed before
@@ -202,7 +202,7 @@ mod tests {
     fn pfc(class: usize, time: u16) -> [u8; 60] {
         let mut times = [0; CLASSES];
         times[class] = time;
-        ControlFrame::Pfc(PfcFrame { enabled: 1 << class, times }).encode(MacAddr::default())
+        ControlFrame::Pfc(PfcFrame { enabled: Class::new(class as u8).alone(), times }).encode(MacAddr::default())
     }
 
     /// A probe, and data frames that entered at these instants.

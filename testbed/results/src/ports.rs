@@ -74,13 +74,13 @@ impl Ports {
         };
         let linked: Vec<bool> = self.ports.iter().map(|port| is_linked(self, port.place)).collect();
         let of_linked = self.ports.iter().zip(&linked).filter(|(_, linked)| **linked);
-        self.queues_in_all = of_linked.map(|(port, _)| lossless(port.place).count_ones() as usize).sum();
+        self.queues_in_all = of_linked.map(|(port, _)| lossless(port.place).len()).sum();
         let drawn = |place: PortPlace| self.queues_in_all <= QUEUES_MAX || scenario.draw.contains(&place);
         for (port, linked) in self.ports.iter_mut().zip(linked) {
             let from = self.queues.len();
             let place = port.place;
             if linked && drawn(place) {
-                let queues = Class::in_mask(lossless(place)).map(|class| Queue { place, class, behind: port.behind });
+                let queues = lossless(place).iter().map(|class| Queue { place, class, behind: port.behind });
                 self.queues.extend(queues.take(QUEUES_MAX - from));
             }
             port.queues = (from, self.queues.len());

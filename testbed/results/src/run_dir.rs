@@ -19,6 +19,7 @@
 
 mod capture;
 mod events;
+mod gauges;
 mod ns3;
 mod provenance;
 mod series;
@@ -30,9 +31,11 @@ mod topology;
 
 pub use capture::{CapturePort, CaptureWriter, Direction};
 pub use events::{EventKind, EventWriter, FctRow, FctWriter};
+pub use gauges::GaugeFigures;
+pub(crate) use gauges::GaugeSamples;
 pub use ns3::{Ns3Files, Ns3Message};
 pub use provenance::{Machine, Provenance};
-pub use series::{FlowSample, PoolSample, QueueSample, Series, SeriesColumns, SeriesWriter};
+pub use series::{FlowSample, PoolSample, QUEUE_COLUMNS, QueueSample, Series, SeriesColumns, SeriesWriter};
 pub use speed::Speed;
 pub(crate) use summary::throughput;
 pub use summary::{

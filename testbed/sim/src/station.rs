@@ -14,7 +14,7 @@ use weir_switch_core::{
     BuildError, Burst, Forwarder, Memory, PacketStore, Plan, PortFacts, PortOutput, Shared, Surroundings, Switch,
     Transmitter,
 };
-use weir_units::{MacAddr, PortId, Span, Time};
+use weir_units::{MacAddr, PortId, PortSet, Span, Time};
 use weir_wire::mac_control::ControlFrame;
 
 use super::agenda::Agenda;
@@ -198,19 +198,18 @@ impl SwitchStation {
         }
         loop {
             let (at, port) = self.wakeups.first();
-            due |= u64::from(at <= now) << port;
-            if due == 0 && !self.transmitter.is_stirred() {
+            if at <= now {
+                due.insert(PortId(port as u16));
+            }
+            if due.is_empty() && !self.transmitter.is_stirred() {
                 break;
             }
-            let mut served = self.transmitter.run_ports(now, due, &mut ports);
-            while served != 0 {
-                let port = served.trailing_zeros();
-                served &= served - 1;
-                self.wakeups.set(port as usize, self.transmitter.next_wakeup_of(now, PortId(port as u16)));
+            for port in self.transmitter.run_ports(now, due, &mut ports) {
+                self.wakeups.set(port.index(), self.transmitter.next_wakeup_of(now, port));
             }
-            due = 0;
+            due = PortSet::EMPTY;
         }
-        if self.transmitter.off_ports() != 0 && self.sweep_at == Time::NEVER {
+        if !self.transmitter.off_ports().is_empty() && self.sweep_at == Time::NEVER {
             self.sweep_at = now + SWEEP;
         }
         self.forwarder.audit();

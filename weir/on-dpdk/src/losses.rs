@@ -55,7 +55,8 @@ impl LossLog {
                     if new.told() == 0 {
                         continue;
                     }
-                    let of = if config.classes.lossless == 0 { "" } else { "; lossless frames may be among them" };
+                    let of =
+                        if config.classes.lossless.is_empty() { "" } else { "; lossless frames may be among them" };
                     tracing::error!(
                         switch = %config.name, port = %port.name,
                         "the device lost {} frames on {direction} ({}), {} since the start{of}",
@@ -104,7 +105,7 @@ impl LossSummary {
     /// Judges what the device of port `index` lost. A device does not tell the classes of lost frames, and what the port carried
     /// besides proves nothing: all of them may have been lossless, unless no frame that goes that way can be.
     pub fn new(config: &SwitchConfig, index: usize, losses: &DeviceLosses) -> LossSummary {
-        let comes = |port: usize| config.classes_from(port) & config.classes.lossless != 0;
+        let comes = |port: usize| !(config.classes_from(port) & config.classes.lossless).is_empty();
         let leaves = config.real_ports().any(|from| from != index && comes(from));
         LossSummary {
             receive: DirectionSummary::new(&losses.receive, comes(index)),

@@ -12,6 +12,7 @@ use weir_dpdk_driver::{DriverError, Fabric, FabricOptions, Memory, Placement, Ru
 use weir_experiments::Failure;
 use weir_experiments::real_frames::RunArguments;
 use weir_experiments::switches::load_all;
+use weir_mmu::policy::{Gauges, Unit};
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::report::PortReport;
@@ -217,20 +218,28 @@ fn told(switch: &SwitchConfig, before: &Report, now: &Report) -> String {
     text
 }
 
-/// What the policy makes of its queues just now, if it says: SPFC's victims, the highest headroom that one is estimated to
-/// need.
+/// What the policy makes of its queues just now, if it says: the ports in a state, as SPFC's victims, and the highest of any
+/// other number, as the headroom that a queue is estimated to need.
 fn policy_state(now: &Report) -> String {
-    let classes = |port: &PortReport| port.classes.map(|class| class.ingress.observation);
-    let has_victims = now.ports.iter().any(|port| classes(port).iter().any(|class| class.victim.is_some()));
-    let victims = now.ports.iter().filter(|port| classes(port).iter().any(|class| class.victim == Some(true)));
-    let victims: Vec<&str> = victims.map(|port| port.name.as_str()).collect();
-    let estimate = now.ports.iter().flat_map(classes).filter_map(|class| class.headroom_estimate).max();
+    let shown = |port: &PortReport| port.classes.map(|class| class.ingress.gauges);
+    let Some(first) = now.ports.iter().flat_map(shown).find(|gauges| *gauges != Gauges::NONE) else {
+        return String::new();
+    };
     let mut text = String::new();
-    if has_victims {
-        text += &format!("  victims {}", if victims.is_empty() { "none".to_owned() } else { victims.join(",") });
-    }
-    if let Some(estimate) = estimate {
-        text += &format!("  headroom estimate up to {estimate}");
+    for (gauge, _) in first.iter() {
+        let value = |gauges: Gauges| gauges.value(gauge.name);
+        match gauge.unit {
+            Unit::State { on, .. } => {
+                let is_on = |port: &&PortReport| shown(port).into_iter().filter_map(value).any(|value| value > 0);
+                let ports: Vec<&str> = now.ports.iter().filter(is_on).map(|port| port.name.as_str()).collect();
+                text += &format!("  {on}s {}", if ports.is_empty() { "none".to_owned() } else { ports.join(",") });
+            }
+            Unit::Bytes | Unit::Count => {
+                let most = now.ports.iter().flat_map(shown).filter_map(value).max().unwrap_or(0);
+                let most = if gauge.unit == Unit::Bytes { Bytes::new(most).to_string() } else { most.to_string() };
+                text += &format!("  {} up to {most}", gauge.label);
+            }
+        }
     }
     text
 }

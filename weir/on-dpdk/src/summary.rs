@@ -9,15 +9,17 @@ pub use tables::print_summary;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
 use weir_config::{FlowControl, PortConfig, SwitchConfig};
 use weir_dpdk_driver::{DeviceReport, GapReport, LcoreStats, Placement, Stopped};
 use weir_mmu::PoolUse;
+use weir_mmu::policy::{Gauges, Unit};
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::line_time::LineTime;
 use weir_switch_core::report::{ClassReport, Delay, PortReport};
-use weir_units::{BitRate, Bytes, FRAME_BYTES_MIN, PortId, Span, WIRE_OVERHEAD_BYTES};
+use weir_units::{BitRate, FRAME_BYTES_MIN, PortId, Span, WIRE_OVERHEAD_BYTES};
 
 use crate::below_rate::{Lateness, below_rate};
 use crate::losses::LossSummary;
@@ -172,18 +174,31 @@ struct ClassSummary {
     shared_max_bytes: u64,
     headroom_max_bytes: u64,
     egress_max_bytes: u64,
-    /// SPFC: whether the port was in the victim state when the run ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    victim: Option<bool>,
+    /// The policy's gauges when the run ended: SPFC's `victim`, DSH's and adaptive headroom's `headroom_estimate_bytes`.
+    #[serde(flatten)]
+    gauges: GaugeValues,
     /// Where the class is watched for PFC storms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pfc_watchdog: Option<WatchdogSummary>,
-    /// DSH: φ̂ when the run ended; adaptive headroom: Φ as measured.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    headroom_estimate_bytes: Option<u64>,
     /// GFC: the rate that the peer set when the run ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     rate_rx_bps: Option<u64>,
+}
+
+/// What the policy shows, by name: a state is true or false, all else a number.
+struct GaugeValues(Gauges);
+
+impl Serialize for GaugeValues {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (gauge, value) in self.0.iter() {
+            match gauge.unit {
+                Unit::State { .. } => map.serialize_entry(gauge.name, &(value > 0))?,
+                Unit::Bytes | Unit::Count => map.serialize_entry(gauge.name, &value)?,
+            }
+        }
+        map.end()
+    }
 }
 
 /// A queue's PFC watchdog, with SONiC's names.
@@ -440,12 +455,11 @@ fn class_summary((class, report): (usize, &ClassReport)) -> ClassSummary {
         shared_max_bytes: report.ingress.shared_max.get(),
         headroom_max_bytes: report.ingress.headroom_max.get(),
         egress_max_bytes: report.egress_max.get(),
-        victim: report.ingress.observation.victim,
+        gauges: GaugeValues(report.ingress.gauges),
         pfc_watchdog: report.storms.map(|storms| WatchdogSummary {
             status: if storms.in_storm() { "stormed" } else { "operational" },
             counters: storms.named().into(),
         }),
-        headroom_estimate_bytes: report.ingress.observation.headroom_estimate.map(Bytes::get),
         rate_rx_bps: report.rate_rx.map(BitRate::as_bps),
     }
 }

@@ -3,7 +3,7 @@
 mod flow_control;
 mod pauses;
 
-use weir_config::{FlowControl, PolicyConfig, SwitchConfig};
+use weir_config::{FlowControl, SwitchConfig};
 use weir_experiments::table::count;
 use weir_mmu::{BufferLayout, Headroom};
 use weir_switch_core::flow_control::queue_limit;
@@ -12,7 +12,7 @@ use weir_units::{BitRate, Bytes};
 /// A sentence for each doubtful thing of a configuration.
 pub fn warnings(switch: &SwitchConfig, layout: &BufferLayout) -> Vec<String> {
     let mut warnings = fast_queues(switch);
-    if switch.classes.lossless == 0 {
+    if switch.classes.lossless.is_empty() {
         return warnings;
     }
     warnings.extend(not_lossless(switch, layout));
@@ -74,10 +74,6 @@ fn not_lossless(switch: &SwitchConfig, layout: &BufferLayout) -> Option<String> 
         Headroom::Uninsured => {
             Some("no insurance headroom: when the shared buffer is full, lossless frames are lost".to_owned())
         }
-        _ if matches!(switch.buffer.policy, PolicyConfig::Adaptive { .. }) => Some(
-            "adaptive headroom trusts the delays measured so far: after a longer one lossless frames can be lost"
-                .to_owned(),
-        ),
-        _ => None,
+        _ => switch.buffer.policy.warning().map(str::to_owned),
     }
 }

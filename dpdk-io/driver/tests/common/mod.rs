@@ -9,7 +9,7 @@ use weir_dpdk_driver::{FrameStore, Phase, Task};
 use weir_dpdk_io::{Batch, Clock, Mbuf, RingEnd};
 use weir_flowctl::Quantum;
 use weir_flowctl::pfc::Gate;
-use weir_units::{BitRate, Bytes, MacAddr, Serialiser, Span, Time};
+use weir_units::{BitRate, Bytes, Class, ClassSet, MacAddr, Serialiser, Span, Time};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
 pub const FRAME_BYTES: u16 = 60;
@@ -111,7 +111,7 @@ impl Task for Sender {
             return 0;
         }
         // The preset has these classes by the code points of their number.
-        let paused = self.gate.paused(now) >> self.dscp & 1 == 1;
+        let paused = self.gate.paused(now).contains(Class::new(self.dscp));
         while self.unsent.len() < BURST && self.left > 0 && !paused && self.free_at <= now {
             let Some(frame) = self.frame() else { break };
             assert!(self.unsent.push(frame).is_ok());
@@ -135,7 +135,7 @@ pub struct Receiver {
     introduced: bool,
     station: u8,
     /// Pauses this class of the switch for ever.
-    pub pauses: Option<u8>,
+    pub pauses: Option<ClassSet>,
 }
 
 impl Receiver {

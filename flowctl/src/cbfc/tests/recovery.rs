@@ -144,7 +144,7 @@ impl Link {
         } else {
             Account::None
         };
-        self.messages.extend(self.receiver.frame(MASK).map(|frame| CreditFrame { account, ..frame }));
+        self.messages.extend(self.receiver.frame(ALONE).map(|frame| CreditFrame { account, ..frame }));
     }
 
     fn step(&mut self, step: &Step) {

@@ -44,7 +44,7 @@ impl Queue {
     }
 
     fn receive(&mut self, now: Time, quanta: u16) {
-        self.gate.handle_pfc(now, &PfcFrame { enabled: CLASS.bit(), times: [quanta; CLASSES] });
+        self.gate.handle_pfc(now, &PfcFrame { enabled: CLASS.alone(), times: [quanta; CLASSES] });
         let frames = if quanta > 0 { &mut self.observation.xoff_frames } else { &mut self.observation.xon_frames };
         *frames += 1;
         let end = now + Quantum::at(BitRate::gbps(10)).times(quanta);
@@ -62,7 +62,7 @@ impl Queue {
 
     fn observe(&self, now: Time) -> QueueObservation {
         let (paused_for, pauses) = self.gate.pause_time(now, CLASS);
-        let paused = self.gate.paused(now) & CLASS.bit() != 0;
+        let paused = self.gate.paused(now).contains(CLASS);
         QueueObservation { paused, pauses, paused_for, ..self.observation }
     }
 

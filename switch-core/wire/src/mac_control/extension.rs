@@ -22,7 +22,7 @@
 
 use std::ops::Range;
 
-use weir_units::{CLASSES, Class};
+use weir_units::{CLASSES, Class, ClassSet};
 
 use super::{Account, ControlFrame, CreditFrame, DecodeError, FRAME_BYTES, QueueFrame};
 
@@ -56,14 +56,14 @@ pub(super) fn decode(frame: &[u8]) -> Result<ControlFrame, DecodeError> {
     if frame[field::IDENTIFIER] != IDENTIFIER {
         return Err(DecodeError::UnknownOpcode(OPCODE));
     }
-    let enabled = frame[field::CLASS_ENABLE.start + 1];
+    let enabled = ClassSet::from_bits(frame[field::CLASS_ENABLE.start + 1]);
     let numbers = std::array::from_fn(|class| number(&frame[number_field(class)]));
     let read = match frame[field::MESSAGE] {
         MESSAGE_CREDIT => ControlFrame::Credit(CreditFrame { enabled, limits: numbers, account: account(frame) }),
         MESSAGE_QUEUE => ControlFrame::Queue(QueueFrame { enabled, lengths: numbers }),
         _ => return Err(DecodeError::UnknownOpcode(OPCODE)),
     };
-    if enabled == 0 { Err(DecodeError::NoClass) } else { Ok(read) }
+    if enabled.is_empty() { Err(DecodeError::NoClass) } else { Ok(read) }
 }
 
 /// The account of a credit frame; none of one that ends before it, or that has one of another kind.
@@ -99,12 +99,12 @@ impl QueueFrame {
     }
 }
 
-fn encode(frame: &mut [u8; FRAME_BYTES], message: u8, enabled: u8, numbers: &[u32; CLASSES]) {
+fn encode(frame: &mut [u8; FRAME_BYTES], message: u8, enabled: ClassSet, numbers: &[u32; CLASSES]) {
     frame[field::OPCODE].copy_from_slice(&OPCODE.to_be_bytes());
     frame[field::IDENTIFIER].copy_from_slice(&IDENTIFIER);
     frame[field::MESSAGE] = message;
-    frame[field::CLASS_ENABLE].copy_from_slice(&u16::from(enabled).to_be_bytes());
-    for class in Class::in_mask(enabled) {
+    frame[field::CLASS_ENABLE].copy_from_slice(&u16::from(enabled.bits()).to_be_bytes());
+    for class in enabled.iter() {
         frame[number_field(class.index())].copy_from_slice(&numbers[class.index()].to_be_bytes());
     }
 }
@@ -132,7 +132,7 @@ mod tests {
 
     const SOURCE: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
 
-    fn credits(enabled: u8, limits: [u32; CLASSES]) -> CreditFrame {
+    fn credits(enabled: ClassSet, limits: [u32; CLASSES]) -> CreditFrame {
         CreditFrame { enabled, limits, account: Account::None }
     }
 
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn a_credit_frame_byte_by_byte() {
         let limits = [9, 0, 0, 0x1234_5678, 0, 0, 0, u32::MAX];
-        let frame = encoded(credits(0x88, limits));
+        let frame = encoded(credits(ClassSet::from_bits(0x88), limits));
         let mut expected = [0; 60];
         expected[..22].copy_from_slice(&[
             0x01, 0x80, 0xc2, 0, 0, 0x01, 2, 0, 0, 0, 0, 9, 0x88, 0x08, 0xff, 0xfe, 0x02, 0x57, 0x52, 1, 0x00, 0x88,
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn odd_frames_are_refused_with_their_reason() {
-        let credit = encoded(credits(1, [1; CLASSES]));
+        let credit = encoded(credits(ClassSet::from_bits(1), [1; CLASSES]));
         let with = |at: usize, byte: u8| {
             let mut frame = credit;
             frame[at] = byte;
@@ -175,28 +175,36 @@ mod tests {
         assert_eq!(with(18, 0x53), Err(DecodeError::UnknownOpcode(0xfffe)));
         assert_eq!(with(19, 2), Err(DecodeError::UnknownOpcode(0xfffe)));
         assert_eq!(with(21, 0), Err(DecodeError::NoClass));
-        assert_eq!(with(20, 0xff).map(|frame| frame.enabled), Ok(1), "the vector's upper half is ignored");
+        assert_eq!(
+            with(20, 0xff).map(|frame| frame.enabled),
+            Ok(ClassSet::from_bits(1)),
+            "the vector's upper half is ignored"
+        );
     }
 
     #[test]
     fn a_queue_frame_is_message_3() {
         let lengths = [9, 0, 0, 75_000, 0, 0, 0, 0];
-        let frame = ControlFrame::Queue(QueueFrame { enabled: 8, lengths }).encode(SOURCE);
-        let mut expected = encoded(credits(8, lengths));
+        let frame = ControlFrame::Queue(QueueFrame { enabled: ClassSet::from_bits(8), lengths }).encode(SOURCE);
+        let mut expected = encoded(credits(ClassSet::from_bits(8), lengths));
         expected[19] = 3;
         assert_eq!((frame, &frame[34..38]), (expected, &[0x00, 0x01, 0x24, 0xf8][..]));
-        let read = QueueFrame { enabled: 8, lengths: [0, 0, 0, 75_000, 0, 0, 0, 0] };
+        let read = QueueFrame { enabled: ClassSet::from_bits(8), lengths: [0, 0, 0, 75_000, 0, 0, 0, 0] };
         assert_eq!(ControlFrame::decode(&frame), Ok(ControlFrame::Queue(read)));
     }
 
     #[test]
     fn accounts_byte_by_byte() {
-        let with = |account| encoded(CreditFrame { account, ..credits(1, [1; CLASSES]) })[54..].to_vec();
+        let with =
+            |account| encoded(CreditFrame { account, ..credits(ClassSet::from_bits(1), [1; CLASSES]) })[54..].to_vec();
         assert_eq!(with(Account::None), [0; 6]);
         assert_eq!(with(Account::Buffer { blocks: 0x1234 }), [1, 0, 0, 0, 0x12, 0x34]);
         assert_eq!(with(Account::Sent { class: Class::new(3), blocks: u32::MAX }), [2, 3, 0xff, 0xff, 0xff, 0xff]);
         // What is cut off, of no kind that there is, or of no class, says nothing.
-        let whole = encoded(CreditFrame { account: Account::Buffer { blocks: 7 }, ..credits(1, [1; CLASSES]) });
+        let whole = encoded(CreditFrame {
+            account: Account::Buffer { blocks: 7 },
+            ..credits(ClassSet::from_bits(1), [1; CLASSES])
+        });
         let read = |frame: &[u8]| decoded(frame).unwrap().account;
         assert_eq!((read(&whole), read(&whole[..59])), (Account::Buffer { blocks: 7 }, Account::None));
         for (kind, class) in [(3, 0), (2, 8), (2, 0xff)] {
@@ -216,8 +224,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_encoded_is_decoded(enabled in 1..=255u8, limits: [u32; CLASSES], account in any_account()) {
-            let limits = std::array::from_fn(|class| if enabled >> class & 1 == 1 { limits[class] } else { 0 });
+        fn what_is_encoded_is_decoded(enabled in (1..=255u8).prop_map(ClassSet::from_bits), limits: [u32; CLASSES], account in any_account()) {
+            let limits = std::array::from_fn(|class| if enabled.contains(Class::new(class as u8)) { limits[class] } else { 0 });
             let frame = CreditFrame { enabled, limits, account };
             prop_assert_eq!(decoded(&encoded(frame)), Ok(frame));
         }
@@ -225,10 +233,10 @@ mod tests {
         /// Damage anywhere in a good frame: what is still accepted is a frame that encodes to what was read.
         #[test]
         fn damaged_frames_are_decoded_or_refused(cut in 0..61usize, damage in prop::collection::vec((0..60usize, any::<u8>()), 0..4)) {
-            let mut frame = encoded(credits(0xff, [7; CLASSES]));
+            let mut frame = encoded(credits(ClassSet::ALL, [7; CLASSES]));
             damage.iter().for_each(|(at, byte)| frame[*at] = *byte);
             if let Ok(ControlFrame::Credit(credit)) = ControlFrame::decode(&frame[..cut]) {
-                for class in Class::in_mask(credit.enabled) {
+                for class in credit.enabled.iter() {
                     let field = number_field(class.index());
                     prop_assert_eq!(&encoded(credit)[field.clone()], &frame[field]);
                 }

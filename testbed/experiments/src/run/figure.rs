@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 
 use weir_config::{FlowControl, SwitchConfig};
 use weir_flowctl::Mechanism;
+use weir_mmu::policy::ConstantThreshold;
 use weir_results::plot::{Figure, Line, Mark, Panel};
 use weir_results::run_dir::{Series, read_series};
 use weir_scenario::PortPlace;
 use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_switch_core::flow_control::mechanism;
-use weir_units::{Class, Span};
+use weir_units::Span;
 
 use super::Ended;
 use super::outcome::RUNS_SIDE_BY_SIDE;
@@ -80,7 +81,7 @@ fn columns(run: &Ended, kind: &str) -> impl Iterator<Item = (String, String)> {
     let scenario = &run.scenario;
     scenario.draw.iter().flat_map(move |place| {
         let port = scenario.port_name(*place);
-        let lossless = Class::in_mask(scenario.switches[place.switch].classes.lossless).collect::<Vec<_>>();
+        let lossless = scenario.switches[place.switch].classes.lossless.iter().collect::<Vec<_>>();
         let one = lossless.len() == 1;
         lossless.into_iter().map(move |class| {
             let name = if one { port.clone() } else { format!("{port}, class {}", class.index()) };
@@ -126,8 +127,8 @@ fn thresholds(run: &Ended) -> Vec<Mark> {
         }
         Ok(Mechanism::Cbfc { buffer, .. }) => vec![mark("B", buffer.get())],
         _ if matches!(config.ports[port].flow_control, FlowControl::None) => Vec::new(),
-        _ => match config.buffer.policy {
-            weir_config::PolicyConfig::Static { threshold: Some(xoff) } => vec![mark("Xoff", xoff.get())],
+        _ => match config.buffer.policy.constant_threshold() {
+            Some(ConstantThreshold::Given(xoff)) => vec![mark("Xoff", xoff.get())],
             _ => Vec::new(),
         },
     }

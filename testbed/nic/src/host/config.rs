@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use weir_flowctl::Mechanism;
-use weir_units::{BitRate, Bytes, Class, LINK_OVERHEAD, MacAddr, Span, Time};
+use weir_units::{BitRate, Bytes, Class, ClassSet, LINK_OVERHEAD, MacAddr, Span, Time};
 use weir_wire::mac_control::FRAME_BYTES;
 use weir_wire::rocev2::{Dscp, PathMtu, QueuePair};
 
@@ -30,8 +30,8 @@ pub struct HostConfig {
     pub slack: Span,
     /// What it speaks with the switch's port, which must speak the same.
     pub flow_control: Mechanism,
-    /// The classes under GFC or credit, one bit each: the switch's lossless ones.
-    pub lossless: u8,
+    /// The classes under GFC or credit: the switch's lossless ones.
+    pub lossless: ClassSet,
     /// The class that the switch gives to each code point: both ends of a link must count credit alike.
     pub class_of_dscp: [u8; 64],
     /// How fast it takes data in, if that is slower than the line.
@@ -110,7 +110,7 @@ impl HostConfig {
             ack_class: Class::new(6),
             slack: Span::ZERO,
             flow_control: Mechanism::Pfc { quanta: u16::MAX, refresh_percent: 50 },
-            lossless: 0,
+            lossless: ClassSet::EMPTY,
             class_of_dscp: [0; 64],
             receive: None,
         }

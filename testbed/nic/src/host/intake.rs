@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use weir_flowctl::wire_bytes;
-use weir_units::{Bytes, CLASSES, Class, FCS_BYTES, Serialiser, Time};
+use weir_units::{Bytes, CLASSES, Class, ClassSet, FCS_BYTES, Serialiser, Time};
 
 use super::ReceiveLimit;
 
@@ -11,29 +11,29 @@ use super::ReceiveLimit;
 #[derive(Debug)]
 pub(super) struct Intake {
     limit: ReceiveLimit,
-    /// The classes that may use headroom and that pause, one bit each.
-    lossless: u8,
+    /// The classes that may use headroom and that pause.
+    lossless: ClassSet,
     serialiser: Serialiser,
     /// In the order of arrival: when each one is wholly taken in, its class, and what it takes of the buffer.
     frames: VecDeque<(Time, Class, Bytes)>,
     /// What each class has in the buffer.
     held: [Bytes; CLASSES],
-    /// The classes that are OFF, one bit each.
-    off: u8,
+    /// The classes that are OFF.
+    off: ClassSet,
     /// When all that is there is taken in.
     empty_at: Time,
 }
 
 impl Intake {
     /// An empty buffer.
-    pub(super) fn new(limit: ReceiveLimit, lossless: u8) -> Intake {
+    pub(super) fn new(limit: ReceiveLimit, lossless: ClassSet) -> Intake {
         Intake {
             limit,
             lossless,
             serialiser: Serialiser::new(limit.rate),
             frames: VecDeque::new(),
             held: [Bytes::ZERO; CLASSES],
-            off: 0,
+            off: ClassSet::EMPTY,
             empty_at: Time::ZERO,
         }
     }
@@ -45,7 +45,7 @@ impl Intake {
         if now < self.limit.from || now >= self.limit.until {
             return true;
         }
-        let is_lossless = self.lossless & class.bit() != 0;
+        let is_lossless = self.lossless.contains(class);
         let room = if is_lossless { self.limit.buffer + self.limit.headroom } else { self.limit.buffer };
         let size = Bytes::new(u64::from(frame_bytes) + FCS_BYTES);
         let held = self.held[class.index()] + size;
@@ -57,19 +57,19 @@ impl Intake {
         self.empty_at = (self.empty_at.max(now) + takes).min(self.limit.until);
         self.frames.push_back((self.empty_at, class, size));
         if is_lossless && held >= self.limit.buffer {
-            self.off |= class.bit();
+            self.off.insert(class);
         }
         true
     }
 
-    /// The classes that are OFF at `now`, one bit each.
-    pub(super) fn off(&mut self, now: Time) -> u8 {
+    /// The classes that are OFF at `now`.
+    pub(super) fn off(&mut self, now: Time) -> ClassSet {
         self.drain(now);
         self.off
     }
 
-    /// The classes that are OFF as of the last call, one bit each.
-    pub(super) fn off_so_far(&self) -> u8 {
+    /// The classes that are OFF as of the last call.
+    pub(super) fn off_so_far(&self) -> ClassSet {
         self.off
     }
 
@@ -91,7 +91,7 @@ impl Intake {
             let held = &mut self.held[class.index()];
             *held -= size;
             if *held <= self.limit.xon {
-                self.off &= !class.bit();
+                self.off.remove(class);
             }
         }
     }
@@ -113,7 +113,7 @@ mod tests {
 
     fn within(from: Time, until: Time) -> Intake {
         let [buffer, xon, headroom] = [3_000, 1_000, 2_000].map(Bytes::new);
-        Intake::new(ReceiveLimit { rate: BitRate::gbps(10), buffer, xon, headroom, from, until }, LOSSLESS.bit())
+        Intake::new(ReceiveLimit { rate: BitRate::gbps(10), buffer, xon, headroom, from, until }, LOSSLESS.alone())
     }
 
     fn at(ns: u64) -> Time {
@@ -123,17 +123,23 @@ mod tests {
     #[test]
     fn a_class_is_off_from_its_buffer_to_its_xon() {
         let mut intake = intake();
-        let off: Vec<u8> = (0..3)
+        let off: Vec<ClassSet> = (0..3)
             .map(|_| {
                 assert!(intake.take(at(0), LOSSLESS, 996, LINK_OVERHEAD));
                 intake.off(at(0))
             })
             .collect();
-        assert_eq!(off, [0, 0, LOSSLESS.bit()]);
-        assert_eq!((intake.off(at(815)), intake.held(LOSSLESS), intake.next_wakeup()), (8, Bytes::kb(3), at(816)));
-        assert_eq!((intake.off(at(816)), intake.held(LOSSLESS), intake.next_wakeup()), (8, Bytes::kb(2), at(1_632)));
-        assert_eq!((intake.off(at(1_632)), intake.held(LOSSLESS)), (0, Bytes::kb(1)));
-        assert_eq!((intake.off(at(2_448)), intake.next_wakeup()), (0, Time::NEVER));
+        assert_eq!(off, [ClassSet::EMPTY, ClassSet::EMPTY, LOSSLESS.alone()]);
+        assert_eq!(
+            (intake.off(at(815)), intake.held(LOSSLESS), intake.next_wakeup()),
+            (ClassSet::from_bits(8), Bytes::kb(3), at(816))
+        );
+        assert_eq!(
+            (intake.off(at(816)), intake.held(LOSSLESS), intake.next_wakeup()),
+            (ClassSet::from_bits(8), Bytes::kb(2), at(1_632))
+        );
+        assert_eq!((intake.off(at(1_632)), intake.held(LOSSLESS)), (ClassSet::EMPTY, Bytes::kb(1)));
+        assert_eq!((intake.off(at(2_448)), intake.next_wakeup()), (ClassSet::EMPTY, Time::NEVER));
     }
 
     #[test]
@@ -142,9 +148,9 @@ mod tests {
         let taken =
             |intake: &mut Intake, class| (0..6).filter(|_| intake.take(at(0), class, 996, LINK_OVERHEAD)).count();
         assert_eq!((taken(&mut intake, LOSSY), taken(&mut intake, LOSSLESS)), (3, 5));
-        assert_eq!(intake.off(at(0)), LOSSLESS.bit(), "the other class has nothing to pause");
+        assert_eq!(intake.off(at(0)), LOSSLESS.alone(), "the other class has nothing to pause");
         // The lossy ones came first.
-        assert_eq!((intake.off(at(3 * 816)), intake.held(LOSSY)), (LOSSLESS.bit(), Bytes::ZERO));
+        assert_eq!((intake.off(at(3 * 816)), intake.held(LOSSY)), (LOSSLESS.alone(), Bytes::ZERO));
         assert_eq!(intake.held(LOSSLESS), Bytes::kb(5));
         assert!(
             intake.take(at(4 * 816), LOSSLESS, 996, LINK_OVERHEAD)
@@ -159,11 +165,14 @@ mod tests {
             let taken = (0..frames).filter(|_| intake.take(at(now), LOSSLESS, 996, LINK_OVERHEAD)).count();
             (taken, intake.off(at(now)), intake.held(LOSSLESS).get())
         };
-        assert_eq!(take(&mut intake, 999, 10), (10, 0, 0));
-        assert_eq!(take(&mut intake, 1_000, 6), (5, LOSSLESS.bit(), 5_000));
+        assert_eq!(take(&mut intake, 999, 10), (10, ClassSet::EMPTY, 0));
+        assert_eq!(take(&mut intake, 1_000, 6), (5, LOSSLESS.alone(), 5_000));
         // The first is taken in by then, the second would be at 2,632 ns.
-        assert_eq!((intake.off(at(1_999)), intake.held(LOSSLESS), intake.next_wakeup()), (8, Bytes::kb(4), at(2_000)));
-        assert_eq!(take(&mut intake, 2_000, 10), (10, 0, 0));
+        assert_eq!(
+            (intake.off(at(1_999)), intake.held(LOSSLESS), intake.next_wakeup()),
+            (ClassSet::from_bits(8), Bytes::kb(4), at(2_000))
+        );
+        assert_eq!(take(&mut intake, 2_000, 10), (10, ClassSet::EMPTY, 0));
         assert_eq!(intake.next_wakeup(), Time::NEVER);
     }
 }

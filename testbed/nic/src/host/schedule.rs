@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use weir_units::{CLASSES, Class, Time};
+use weir_units::{CLASSES, Class, ClassSet, Time};
 
 /// The turns of a host's flows. A flow stands here once at most; one that waits for an acknowledgement, or has nothing to
 /// send, does not.
@@ -12,8 +12,8 @@ use weir_units::{CLASSES, Class, Time};
 pub(super) struct Schedule {
     /// Flows whose time has come, by class, each with the number of its turn.
     ready: [VecDeque<(u64, u32)>; CLASSES],
-    /// The classes with such flows, one bit each.
-    ready_classes: u8,
+    /// The classes with such flows.
+    ready_classes: ClassSet,
     turns: u64,
     /// Flows whose time will come.
     later: BinaryHeap<Reverse<(Time, u32)>>,
@@ -25,7 +25,7 @@ impl Schedule {
     pub(super) fn add(&mut self, now: Time, flow: u32, class: Class, due: Time) {
         if due <= now {
             self.ready[class.index()].push_back((self.turns, flow));
-            self.ready_classes |= class.bit();
+            self.ready_classes.insert(class);
             self.turns += 1;
         } else {
             debug_assert!(due < Time::NEVER, "a flow that is never due has no turn");
@@ -46,21 +46,21 @@ impl Schedule {
 
     /// Takes the flow whose turn it is, of none of the `held` classes.
     #[inline]
-    pub(super) fn next(&mut self, held: u8) -> Option<u32> {
+    pub(super) fn next(&mut self, held: ClassSet) -> Option<u32> {
         let open = self.ready_classes & !held;
         let turn = |class: &Class| self.ready[class.index()].front().map_or(u64::MAX, |(turn, _)| *turn);
-        let class = Class::in_mask(open).min_by_key(turn)?;
+        let class = open.iter().min_by_key(turn)?;
         let queue = &mut self.ready[class.index()];
         let (_, flow) = queue.pop_front()?;
         if queue.is_empty() {
-            self.ready_classes &= !class.bit();
+            self.ready_classes.remove(class);
         }
         Some(flow)
     }
 
-    /// The classes of the flows whose time has come, one bit each.
+    /// The classes of the flows whose time has come.
     #[inline]
-    pub(super) fn ready_classes(&self) -> u8 {
+    pub(super) fn ready_classes(&self) -> ClassSet {
         self.ready_classes
     }
 
@@ -90,7 +90,7 @@ mod tests {
         }
         let mut order = Vec::new();
         for _ in 0..6 {
-            let flow = schedule.next(0).unwrap();
+            let flow = schedule.next(ClassSet::EMPTY).unwrap();
             order.push(flow);
             schedule.add(at(0), flow, if flow == 1 { FAST } else { SLOW }, at(0));
         }
@@ -102,9 +102,9 @@ mod tests {
         let mut schedule = Schedule::default();
         schedule.add(at(0), 0, SLOW, at(0));
         schedule.add(at(0), 1, FAST, at(0));
-        assert_eq!((schedule.next(SLOW.bit()), schedule.ready_classes()), (Some(1), SLOW.bit()));
+        assert_eq!((schedule.next(SLOW.alone()), schedule.ready_classes()), (Some(1), SLOW.alone()));
         schedule.add(at(0), 1, FAST, at(0));
-        assert_eq!((schedule.next(SLOW.bit() | FAST.bit()), schedule.next(0)), (None, Some(0)));
+        assert_eq!((schedule.next(SLOW.alone() | FAST.alone()), schedule.next(ClassSet::EMPTY)), (None, Some(0)));
     }
 
     #[test]
@@ -112,7 +112,10 @@ mod tests {
         let mut schedule = Schedule::default();
         schedule.add(at(0), 0, FAST, at(20));
         schedule.add(at(0), 1, FAST, at(10));
-        assert_eq!((schedule.next(0), schedule.next_due(), schedule.take_due(at(9))), (None, at(10), None));
+        assert_eq!(
+            (schedule.next(ClassSet::EMPTY), schedule.next_due(), schedule.take_due(at(9))),
+            (None, at(10), None)
+        );
         assert_eq!(
             (schedule.take_due(at(15)), schedule.take_due(at(15)), schedule.next_due()),
             (Some(1), None, at(20))

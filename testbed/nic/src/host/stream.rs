@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use weir_units::{CLASSES, Class, Time};
+use weir_units::{CLASSES, Class, ClassSet, Time};
 
 use super::packet::TcpAck;
 use super::receiver::Receiver;
@@ -46,8 +46,8 @@ pub(super) struct Receiving {
 /// What the receivers of a host owe.
 #[derive(Debug, Default)]
 pub(super) struct Acks {
-    /// The classes with acknowledgements that are due, one bit each.
-    classes: u8,
+    /// The classes with acknowledgements that are due.
+    classes: ClassSet,
     /// Those, by class, with their receivers' places.
     due: [VecDeque<(usize, TcpAck)>; CLASSES],
     /// When to look at a receiver, by place and generation, whose acknowledgement is delayed; each stands here once at most.
@@ -97,26 +97,26 @@ impl Receiving {
 }
 
 impl Acks {
-    /// The classes with acknowledgements that are due, one bit each.
+    /// The classes with acknowledgements that are due.
     #[inline]
-    pub(super) fn classes(&self) -> u8 {
+    pub(super) fn classes(&self) -> ClassSet {
         self.classes
     }
 
     /// An acknowledgement is due.
     pub(super) fn push(&mut self, class: Class, receiver: usize, ack: TcpAck) {
-        self.classes |= class.bit();
+        self.classes.insert(class);
         self.due[class.index()].push_back((receiver, ack));
     }
 
     /// Takes the next acknowledgement of none of the `held` classes, with its class and its receiver's place.
     #[inline]
-    pub(super) fn next(&mut self, held: u8) -> Option<(Class, usize, TcpAck)> {
-        let class = Class::in_mask(self.classes & !held).next()?;
+    pub(super) fn next(&mut self, held: ClassSet) -> Option<(Class, usize, TcpAck)> {
+        let class = (self.classes - held).first()?;
         let queue = &mut self.due[class.index()];
         let (receiver, ack) = queue.pop_front()?;
         if queue.is_empty() {
-            self.classes &= !class.bit();
+            self.classes.remove(class);
         }
         Some((class, receiver, ack))
     }

@@ -1,4 +1,5 @@
 use proptest::prelude::*;
+use weir_units::{PortId, PortSet};
 
 use super::*;
 
@@ -55,7 +56,7 @@ impl Fabric {
         let queue = self.queue(at, class);
         queue.blocked = true;
         queue.backlogged = true;
-        queue.holds_from = from.iter().fold(0, |bits, port| bits | 1 << port);
+        queue.holds_from = from.iter().copied().map(PortId).collect();
     }
 
     /// As [`stick`](Fabric::stick), all around the ring of `length` switches from `first` on.
@@ -239,7 +240,8 @@ fn random_links() -> impl Strategy<Value = Links> {
 
 /// Mostly stuck, and holding much, as cycles are rare otherwise.
 fn random_switches() -> impl Strategy<Value = Vec<SwitchState>> {
-    let queue = (prop::bool::weighted(0.8), prop::bool::weighted(0.8), 0_u64..1 << PORTS);
+    let queue =
+        (prop::bool::weighted(0.8), prop::bool::weighted(0.8), (0_u64..1 << PORTS).prop_map(PortSet::from_bits));
     prop::collection::vec(queue, SWITCHES * PORTS * OF_CLASSES.len()).prop_map(|queues| {
         let mut queues = queues.into_iter();
         let mut switches = Fabric::new(SWITCHES, PORTS, &[]).switches;
@@ -275,7 +277,7 @@ fn is_wait(links: &Links, switches: &[SwitchState], one: EgressQueue, other: Egr
         && stuck(other)
         && one.class == other.class
         && other.place.switch == ingress.switch
-        && holds >> ingress.port & 1 == 1
+        && holds.contains(PortId(ingress.port as u16))
 }
 
 /// For each pair of queues whether a way leads from the one to the other, by trying all waypoints.

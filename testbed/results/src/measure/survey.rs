@@ -3,15 +3,15 @@
 use weir_config::SwitchConfig;
 use weir_scenario::{PortPlace, Scenario};
 use weir_switch_core::Report;
-use weir_units::{Bytes, Class, Time};
+use weir_units::{Bytes, Class, ClassSet, Time};
 
 use crate::ports::Ports;
 
 /// Takes in samples.
 #[derive(Debug)]
 pub(crate) struct Surveyor {
-    /// The lossless classes of each switch, one bit each.
-    lossless: Vec<u8>,
+    /// The lossless classes of each switch.
+    lossless: Vec<ClassSet>,
     /// Of each switch, the most in private buffers and in headroom.
     used: Vec<[Bytes; 2]>,
     nearest: Option<Nearest>,
@@ -57,7 +57,7 @@ impl Surveyor {
                     let ingress = &of_class.ingress;
                     used[0] += ingress.private;
                     used[1] += ingress.headroom;
-                    if self.lossless[switch] & class.bit() != 0 && ingress.shared > Bytes::ZERO {
+                    if self.lossless[switch].contains(class) && ingress.shared > Bytes::ZERO {
                         let (shared, threshold) = (ingress.shared, ingress.threshold);
                         let queue = Nearest { place: PortPlace { switch, port }, class, at, shared, threshold };
                         if self.nearest.is_none_or(|nearest| queue.is_nearer_than(&nearest)) {

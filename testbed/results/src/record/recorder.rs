@@ -11,7 +11,6 @@ use weir_switch_core::report::PortReport;
 use weir_units::{BitRate, Bytes, CLASSES, Class, Span, Time};
 use weir_wire::mac_control::PfcFrame;
 
-use super::is_victim;
 use super::messages::MessageRate;
 use super::watched::Watched;
 use crate::deadlock::{Deadlock, Detector, SwitchState};
@@ -163,7 +162,7 @@ impl<'a> Recorder<'a> {
         let number = self.ports.number(place);
         let config = &self.scenario.switches[place.switch].ports[place.port];
         let is_staged = config.flow_control.tells_stages();
-        for class in Class::in_mask(frame.enabled) {
+        for class in frame.enabled.iter() {
             let time = frame.times[class.index()];
             let before = std::mem::replace(&mut self.told[by as usize][number][class.index()], time);
             let kind = match (by, time, before) {
@@ -188,7 +187,7 @@ impl<'a> Recorder<'a> {
     /// The classes of a frame that tells pauses for which it says other than the one before.
     pub fn changes(&self, by: Teller, place: PortPlace, frame: &PfcFrame) -> impl Iterator<Item = Class> {
         let (told, frame) = (self.told[by as usize][self.ports.number(place)], *frame);
-        Class::in_mask(frame.enabled).filter(move |class| (told[class.index()] > 0) != (frame.times[class.index()] > 0))
+        frame.enabled.iter().filter(move |class| (told[class.index()] > 0) != (frame.times[class.index()] > 0))
     }
 
     /// A message was completed.
@@ -326,7 +325,6 @@ fn queue_sample(port: &PortReport, class: Class, peer_rate: Option<BitRate>, lin
         paused: ingress.off,
         paused_for: class.paused_tx,
         peer_rate,
-        victim: is_victim(port),
-        headroom_estimate: ingress.observation.headroom_estimate,
+        gauges: ingress.gauges,
     }
 }

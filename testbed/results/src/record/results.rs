@@ -12,7 +12,7 @@ use weir_switch_core::counters::DropReason;
 use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_switch_core::flow_control::{feedback_delay, mechanism};
 use weir_switch_core::report::{ClassReport, PortReport};
-use weir_units::{BitRate, Bytes, CLASSES, Class, Span, Time};
+use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, Span, Time};
 use weir_wire::mac_control::FRAME_BYTES;
 
 use super::recorder::{Edge, Record};
@@ -21,9 +21,9 @@ use crate::feedback::FeedbackStats;
 use crate::measure::flow_control;
 use crate::ports::Ports;
 use crate::run_dir::{
-    ClassSummary, DeadlockSummary, FeedbackSummary, FlowControlSummary, FlowSummary, FlowWindow, HostClassSummary,
-    HostSummary, LaneSummary, MessageSummary, PoolSummary, PortSummary, PortWindow, Summary, SwitchSummary, Window,
-    throughput,
+    ClassSummary, DeadlockSummary, FeedbackSummary, FlowControlSummary, FlowSummary, FlowWindow, GaugeFigures,
+    GaugeSamples, HostClassSummary, HostSummary, LaneSummary, MessageSummary, PoolSummary, PortSummary, PortWindow,
+    Summary, SwitchSummary, Window, throughput,
 };
 
 /// What a backend has when a run has ended.
@@ -264,7 +264,7 @@ pub fn lost_lossless(scenario: &Scenario, reports: &[Report], outages: bool) -> 
 fn overflow(scenario: &Scenario, nics: &[NicWords], lossless: bool) -> impl Iterator<Item = (usize, u64)> {
     scenario.hosts.iter().zip(nics).enumerate().map(move |(host, (plan, nic))| {
         let classes = Class::ALL.into_iter().zip(&nic.classes);
-        let asked = classes.filter(|(class, _)| (plan.nic.lossless & class.bit() != 0) == lossless);
+        let asked = classes.filter(|(class, _)| plan.nic.lossless.contains(*class) == lossless);
         (host, asked.map(|(_, class)| class.receive_overflow).sum())
     })
 }
@@ -293,7 +293,7 @@ fn slow_hosts(scenario: &Scenario, nics: &[NicWords]) -> Vec<HostSummary> {
         let seen = classes.filter(|(_, class)| class.receive_buffer_max > Bytes::ZERO || class.receive_overflow > 0);
         let class = |(number, class): (Class, &ClassStats)| HostClassSummary {
             class: number.index() as u8,
-            lossless: plan.nic.lossless & number.bit() != 0,
+            lossless: plan.nic.lossless.contains(number),
             pauses_sent: class.pauses_sent,
             receive_buffer_max_bytes: class.receive_buffer_max.get(),
             receive_overflow: class.receive_overflow,
@@ -315,7 +315,7 @@ fn by_reason(scenario: &Scenario, reports: &[Report], lossless: bool, outages: b
     let mut sums = BTreeMap::new();
     for (config, report) in scenario.switches.iter().zip(reports) {
         let classes = report.ports.iter().flat_map(|port| Class::ALL.into_iter().zip(&port.classes));
-        for (_, counters) in classes.filter(|(class, _)| (config.classes.lossless & class.bit() != 0) == lossless) {
+        for (_, counters) in classes.filter(|(class, _)| config.classes.lossless.contains(*class) == lossless) {
             for reason in DropReason::ALL {
                 let is_asked_for = outages && reason == DropReason::PortDown;
                 let frames = counters.dropped(reason);
@@ -337,7 +337,7 @@ fn class_summaries(
     port: &PortReport,
     paused_there: &[Span; CLASSES],
     watched: &[(Class, &Watched)],
-    lossless: u8,
+    lossless: ClassSet,
 ) -> Vec<ClassSummary> {
     let has_traffic = |class: &ClassReport| {
         class.rx_frames + class.tx_frames + class.xoff_tx > 0 || drops(class).values().any(|frames| *frames > 0)
@@ -348,7 +348,7 @@ fn class_summaries(
             let watched = watched.iter().find(|(class, _)| *class == number).map(|(_, watched)| *watched);
             ClassSummary {
                 class: number.index() as u8,
-                lossless: lossless & number.bit() != 0,
+                lossless: lossless.contains(number),
                 pauses_sent: class.pauses_tx,
                 xoff_frames_sent: class.xoff_tx,
                 xon_frames_sent: class.xon_tx,
@@ -358,9 +358,7 @@ fn class_summaries(
                 shared_max_bytes: class.ingress.shared_max.get(),
                 headroom_max_bytes: class.ingress.headroom_max.get(),
                 egress_max_bytes: class.egress_max.get(),
-                victim_permille: watched.and_then(|watched| watched.victim_permille(&Watched::default())),
-                headroom_estimate_bytes: watched.and_then(Watched::estimate),
-                headroom_estimate_max_bytes: watched.and_then(|watched| watched.estimate_max(&Watched::default())),
+                gauges: GaugeFigures::of_run(|gauge| watched?.gauge(gauge, &Watched::default())),
                 stage_max: None,
                 drops: drops(class),
             }
@@ -407,8 +405,14 @@ fn port_window(scenario: &Scenario, all: &Ports, place: PortPlace, [from, to]: [
     PortWindow {
         port: all.at(place).name.clone(),
         throughput_bps: 0,
-        victim_permille: of_port().filter_map(|(from, to)| to.victim_permille(from)).max(),
-        headroom_estimate_max_bytes: of_port().filter_map(|(from, to)| to.estimate_max(from)).max(),
+        gauges: GaugeFigures::of_window(|gauge| {
+            let classes = of_port().filter_map(|(from, to)| to.gauge(gauge, from));
+            classes.reduce(|one, other| GaugeSamples {
+                permille: one.permille.max(other.permille),
+                last: one.last.max(other.last),
+                max: one.max.max(other.max),
+            })
+        }),
         pauses_sent: after.0 - before.0,
         paused_ns: after.1.saturating_sub(before.1).as_nanos(),
         rx_bps: throughput(of_port().map(|(from, to)| to.received(from)).sum(), span),

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use weir_mmu::policy::{Gauges, all_gauges};
 use weir_units::{BitRate, Bytes, Class, Span, Time};
 
 use super::{csv_error, micros};
@@ -21,10 +22,12 @@ use super::{csv_error, micros};
 /// | `PORT.CLASS.paused` | 1 while the switch has its peer there paused, else 0 |
 /// | `PORT.CLASS.paused_us` | for how long it had it paused so far, microseconds |
 /// | `PORT.CLASS.peer_rate_bps` | GFC: the rate that the peer there has been set, bits a second; empty under other flow controls |
-/// | `PORT.CLASS.victim` | SPFC: 1 while the port is in the victim state, else 0; empty under other policies |
-/// | `PORT.CLASS.headroom_estimate_bytes` | DSH: φ̂; adaptive headroom: Φ as measured; empty under other policies |
+/// | `PORT.CLASS.GAUGE` | each gauge of the buffer policies, by its name; empty under policies that do not have it |
 /// | `POOL.used_bytes` | of the shared segment |
 /// | `POOL.capacity_bytes` | the shared segment |
+///
+/// Weir's own policies have two gauges: `victim` (SPFC: 1 while the port is in the victim state, else 0), and
+/// `headroom_estimate_bytes` (DSH: φ̂; adaptive headroom: Φ as measured).
 ///
 /// With one switch a port is `p0` and the pool `pool`; with several they are `S1.p0` and `S1.pool`.
 pub struct SeriesWriter<W: Write> {
@@ -34,6 +37,8 @@ pub struct SeriesWriter<W: Write> {
     flows: Vec<FlowSample>,
     /// Received by the row before.
     received: Vec<Bytes>,
+    /// Names of the policies' gauges.
+    gauges: Vec<&'static str>,
     pools: usize,
     row: csv::StringRecord,
 }
@@ -77,10 +82,8 @@ pub struct QueueSample {
     pub paused_for: Span,
     /// The rate that the peer has been set, under GFC.
     pub peer_rate: Option<BitRate>,
-    /// Whether the port is in the victim state, if the policy has one.
-    pub victim: Option<bool>,
-    /// The headroom that the queue is reckoned to need, if the policy reckons.
-    pub headroom_estimate: Option<Bytes>,
+    /// What the policy shows.
+    pub gauges: Gauges,
 }
 
 /// The shared segment at an instant.
@@ -96,12 +99,14 @@ impl<W: Write> SeriesWriter<W> {
     /// Writes the header; the first row's rates count from `start`.
     pub fn new(writer: W, start: Time, columns: &SeriesColumns) -> io::Result<SeriesWriter<W>> {
         let mut csv = csv::Writer::from_writer(writer);
-        csv.write_record(header(columns)).map_err(csv_error)?;
+        let gauges: Vec<&'static str> = all_gauges().iter().map(|gauge| gauge.name).collect();
+        csv.write_record(header(columns, &gauges)).map_err(csv_error)?;
         Ok(SeriesWriter {
             csv,
             last: start,
             flows: vec![FlowSample::default(); columns.flows.len()],
             received: vec![Bytes::ZERO; columns.queues.len()],
+            gauges,
             pools: columns.pools.len(),
             row: csv::StringRecord::new(),
         })
@@ -137,8 +142,9 @@ impl<W: Write> SeriesWriter<W> {
             self.row.push_field(if queue.paused { "1" } else { "0" });
             self.row.push_field(&micros(Time::ZERO + queue.paused_for));
             self.row.push_field(&queue.peer_rate.map_or_else(String::new, |rate| rate.as_bps().to_string()));
-            self.row.push_field(queue.victim.map_or("", |victim| if victim { "1" } else { "0" }));
-            self.row.push_field(&or_empty(queue.headroom_estimate));
+            for name in &self.gauges {
+                self.row.push_field(&queue.gauges.value(name).map_or_else(String::new, |value| value.to_string()));
+            }
         }
         for pool in pools {
             self.row.push_field(&pool.used.get().to_string());
@@ -189,22 +195,23 @@ impl Series {
     }
 }
 
-fn header(columns: &SeriesColumns) -> Vec<String> {
+/// What columns of queues are called after port and class, but for the policies' gauges.
+pub const QUEUE_COLUMNS: [&str; 8] = [
+    "rx_bps",
+    "ingress_bytes",
+    "headroom_bytes",
+    "threshold_bytes",
+    "egress_bytes",
+    "paused",
+    "paused_us",
+    "peer_rate_bps",
+];
+
+fn header(columns: &SeriesColumns, gauges: &[&str]) -> Vec<String> {
     let flows = columns.flows.iter().flat_map(|flow| ["sent_bps", "received_bps"].map(|what| format!("{flow}.{what}")));
     let queues = columns.queues.iter().flat_map(|(port, class)| {
-        let of_queue = [
-            "rx_bps",
-            "ingress_bytes",
-            "headroom_bytes",
-            "threshold_bytes",
-            "egress_bytes",
-            "paused",
-            "paused_us",
-            "peer_rate_bps",
-            "victim",
-            "headroom_estimate_bytes",
-        ];
-        of_queue.map(|what| format!("{port}.{}.{what}", class.index()))
+        let of_queue = QUEUE_COLUMNS.iter().chain(gauges);
+        of_queue.map(move |what| format!("{port}.{}.{what}", class.index()))
     });
     let pools =
         columns.pools.iter().flat_map(|pool| ["used_bytes", "capacity_bytes"].map(|what| format!("{pool}.{what}")));
@@ -222,6 +229,8 @@ fn rate(now: Bytes, before: Bytes, span: Span) -> String {
 
 #[cfg(test)]
 mod tests {
+    use weir_mmu::policy::{HEADROOM_ESTIMATE, VICTIM};
+
     use super::*;
 
     #[test]
@@ -245,8 +254,7 @@ mod tests {
             paused: true,
             paused_for: Span::from_nanos(1_500),
             peer_rate: Some(BitRate::gbps(5)),
-            victim: Some(true),
-            headroom_estimate: Some(Bytes::new(60)),
+            gauges: Gauges::of([(&VICTIM, 1), (&HEADROOM_ESTIMATE, 60)]),
             ..queue
         };
         series.write(Time::from_picos(2_000_001), &[flow], &[queue], &pool).unwrap();

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use weir_nic::host::{FctSummary, ReceiverStats, SenderStats};
 use weir_units::{BitRate, Bytes, Span};
 
+use super::gauges::GaugeFigures;
 use crate::feedback::FeedbackStats;
 
 /// The results of a run. Times are scenario time unless said otherwise; bytes of flows are payload, bytes of queues
@@ -229,7 +230,6 @@ pub struct FeedbackSummary {
 
 /// One port and class's part.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct ClassSummary {
     /// 0 to 7.
     pub class: u8,
@@ -251,12 +251,11 @@ pub struct ClassSummary {
     pub headroom_max_bytes: u64,
     /// Most that the egress queue held.
     pub egress_max_bytes: u64,
-    /// SPFC: in how many of a thousand samples the port was in the victim state; null under other policies.
-    pub victim_permille: Option<u64>,
-    /// DSH: φ̂ at the last sample; adaptive headroom: Φ as measured; null under other policies.
-    pub headroom_estimate_bytes: Option<u64>,
-    /// The highest of the samples.
-    pub headroom_estimate_max_bytes: Option<u64>,
+    /// The policies' gauges. Of Weir's own: `victim_permille` (SPFC: in how many of a thousand samples the port was in the victim
+    /// state), `headroom_estimate_bytes` (DSH: φ̂ at the last sample; adaptive headroom: Φ as measured), and
+    /// `headroom_estimate_max_bytes`, the highest of the samples; null under other policies.
+    #[serde(flatten)]
+    pub gauges: GaugeFigures,
     /// GFC: the highest stage that the switch told its peer; none under other flow controls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage_max: Option<u64>,
@@ -449,7 +448,6 @@ pub struct FlowWindow {
 
 /// A port in a window, over all lossless classes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct PortWindow {
     /// Its name.
     pub port: String,
@@ -472,10 +470,9 @@ pub struct PortWindow {
     /// Time-based GFC: the queue that this rate stands for, which is the queue as the sender reckons it,
     /// B − (FCCL − FCTBS), with what is on the wire and was sent meanwhile; null under other flow controls.
     pub reckoned_queue_bytes: Option<u64>,
-    /// As in [`ClassSummary`], of the window's samples.
-    pub victim_permille: Option<u64>,
-    /// As in [`ClassSummary`], of the window's samples.
-    pub headroom_estimate_max_bytes: Option<u64>,
+    /// The policies' gauges: as in [`ClassSummary`], of the window's samples, the most of any class.
+    #[serde(flatten)]
+    pub gauges: GaugeFigures,
 }
 
 impl Summary {

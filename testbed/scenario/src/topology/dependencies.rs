@@ -7,6 +7,7 @@
 
 use petgraph::algo::{astar, kosaraju_scc};
 use petgraph::graphmap::DiGraphMap;
+use weir_units::{PortId, PortSet};
 
 use super::routes::{Routes, Row};
 use crate::place::PortPlace;
@@ -46,7 +47,7 @@ pub fn cycle_of_paths<'p>(paths: impl IntoIterator<Item = &'p [PortPlace]>) -> O
 struct Dependencies<'r> {
     routes: &'r Routes,
     /// For each port, a bit for each port of the switch behind it.
-    next: Vec<u64>,
+    next: Vec<PortSet>,
     /// Which switches the ways of a row lead through.
     is_on_way: Vec<bool>,
 }
@@ -54,7 +55,7 @@ struct Dependencies<'r> {
 impl<'r> Dependencies<'r> {
     fn new(routes: &'r Routes) -> Dependencies<'r> {
         let is_on_way = vec![false; routes.wiring.switch_count()];
-        Dependencies { routes, next: vec![0; routes.wiring.port_count()], is_on_way }
+        Dependencies { routes, next: vec![PortSet::EMPTY; routes.wiring.port_count()], is_on_way }
     }
 
     /// Adds those of the ways from these switches to the row's.
@@ -83,7 +84,7 @@ impl<'r> Dependencies<'r> {
             (0..wiring.switch_count()).flat_map(ports).filter_map(|place| Some((place, wiring.next_switch(place)?)));
         linked.flat_map(|(place, there)| {
             let next = self.next[wiring.number(place)];
-            let ports = (0..64).filter(move |port| next & 1 << port != 0);
+            let ports = next.iter().map(PortId::index);
             ports.map(move |port| (place, PortPlace { switch: there, port }))
         })
     }

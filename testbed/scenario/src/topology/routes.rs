@@ -5,6 +5,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::slice;
+use weir_units::{PortId, PortSet};
 
 use weir_switch_core::ecmp;
 
@@ -61,7 +62,7 @@ pub(super) struct Row {
 #[derive(Clone, Debug, Default)]
 struct Groups {
     /// Bit i: port i.
-    masks: Vec<u64>,
+    masks: Vec<PortSet>,
     /// Where each one's ports begin in the list, and after the last one the list's end.
     first: Vec<u32>,
     ports: Vec<u16>,
@@ -104,7 +105,7 @@ impl Routes {
 
     /// Whether a switch anywhere has several ports for a host.
     pub fn have_choices(&self) -> bool {
-        self.groups.masks.iter().any(|mask| mask.count_ones() > 1)
+        self.groups.masks.iter().any(|mask| mask.len() > 1)
     }
 
     /// The ports by which a switch sends to a host, in ascending order: one at least for a switch that a host's way leads
@@ -196,7 +197,7 @@ impl Routes {
     }
 
     /// [`Routes::ports_in`] with a bit for each port.
-    pub(super) fn mask_in(&self, row: &Row, switch: usize) -> u64 {
+    pub(super) fn mask_in(&self, row: &Row, switch: usize) -> PortSet {
         self.groups.masks[row.groups[switch] as usize]
     }
 
@@ -254,7 +255,7 @@ impl Row {
         }
         let nearer = |switch: usize| {
             let ports = joined(wiring, switch).filter(|(_, there)| links[*there] < links[switch]);
-            ports.fold(0, |mask, (port, _)| mask | 1 << port)
+            ports.map(|(port, _)| PortId(port as u16)).collect()
         };
         let groups = (0..links.len()).map(|switch| groups.group(nearer(switch))).collect();
         Row { to, links: links.into(), groups }
@@ -280,23 +281,23 @@ fn joined(wiring: &Wiring, switch: usize) -> impl Iterator<Item = (usize, usize)
 #[derive(Default)]
 struct GroupCollector {
     groups: Groups,
-    known: BTreeMap<u64, u32>,
+    known: BTreeMap<PortSet, u32>,
 }
 
 impl GroupCollector {
     /// The number of the group of these ports.
-    fn group(&mut self, mask: u64) -> u32 {
+    fn group(&mut self, mask: PortSet) -> u32 {
         *self.known.entry(mask).or_insert_with(|| self.groups.add(mask))
     }
 }
 
 impl Groups {
-    fn add(&mut self, mask: u64) -> u32 {
+    fn add(&mut self, mask: PortSet) -> u32 {
         if self.first.is_empty() {
             self.first.push(0);
         }
         self.masks.push(mask);
-        self.ports.extend((0..64_u16).filter(|port| mask & 1 << port != 0));
+        self.ports.extend(mask.iter().map(|port| port.0));
         self.first.push(self.ports.len() as u32);
         self.masks.len() as u32 - 1
     }

@@ -25,7 +25,7 @@ impl Pauses {
         let at_ports = (0..fabric.switches).flat_map(|switch| sim.shared(switch).ports());
         let at_ports = at_ports.map(|port| port.regulator.paused(sim.now()));
         let paused = at_ports.chain(sim.hosts().map(|host| host.paused(sim.now())));
-        for (n, paused) in paused.map(|classes| classes & CLASS.bit() != 0).enumerate() {
+        for (n, paused) in paused.map(|classes| classes.contains(CLASS)).enumerate() {
             if n == self.since.len() {
                 self.since.push(None);
             }

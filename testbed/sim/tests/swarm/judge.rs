@@ -7,7 +7,7 @@ use weir_scenario::{AnyLink, Scenario};
 use weir_sim::Sim;
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
-use weir_units::{Bytes, Class, Span, Time};
+use weir_units::{Bytes, ClassSet, Span, Time};
 
 use crate::draw::{Case, slowest};
 use crate::promises::{Promises, Speaks, Wrongs};
@@ -160,14 +160,14 @@ impl Run<'_> {
         for host in self.sim.hosts() {
             let counters = host.counters();
             assert_eq!((counters.foreign, counters.unreadable, counters.bad_icrc), (0, 0, 0), "{counters:?}");
-            assert_eq!(host.paused(self.sim.now()) & !self.forgotten(), 0, "paused for good");
+            assert_eq!(host.paused(self.sim.now()) - self.forgotten(), ClassSet::EMPTY, "paused for good");
         }
         format!("{} messages, {} in {}", self.messages, self.sent, self.sim.now().since(Time::ZERO))
     }
 
     /// Classes that may be paused though nobody wants it: where a RESUME was lost.
-    fn forgotten(&self) -> u8 {
-        if self.promises.wrongs.control_lost || self.promises.wrongs.outages { u8::MAX } else { 0 }
+    fn forgotten(&self) -> ClassSet {
+        if self.promises.wrongs.control_lost || self.promises.wrongs.outages { ClassSet::ALL } else { ClassSet::EMPTY }
     }
 
     /// Not all has arrived, and that is as it may be.
@@ -228,7 +228,7 @@ impl Run<'_> {
         let mut all = 0;
         for (report, config) in reports.iter().zip(&self.scenario.switches) {
             for reason in DropReason::ALL {
-                let classes = Class::in_mask(config.classes.lossless);
+                let classes = config.classes.lossless.iter();
                 let lost: u64 = classes
                     .flat_map(|class| report.ports.iter().map(move |port| port.classes[class.index()].dropped(reason)))
                     .sum();

@@ -2,9 +2,10 @@
 
 use weir_config::FlowControl;
 use weir_experiments::table::{Table, count};
+use weir_mmu::policy::{Gauge, Unit};
 use weir_units::BitRate;
 
-use super::{PortSummary, RunSummary, SwitchSummary};
+use super::{ClassSummary, PortSummary, RunSummary, SwitchSummary};
 use crate::below_rate::who_had;
 use crate::losses::loss_table;
 
@@ -260,17 +261,28 @@ fn watchdog_table(switch: &SwitchSummary) -> Table {
 /// The policy's own state of lossless queues when the run ended; empty under a policy that has none.
 fn policy_table(switch: &SwitchSummary) -> Table {
     let classes = || switch.ports.iter().flat_map(|port| port.classes.iter().map(move |class| (port, class)));
-    let victims = classes().any(|(_, class)| class.victim.is_some()).then_some("Port state");
-    let estimates =
-        classes().any(|(_, class)| class.headroom_estimate_bytes.is_some()).then_some("Headroom estimate B");
-    let mut table = Table::new(["Port", "Class"].into_iter().chain(victims).chain(estimates));
+    let shown = |class: &ClassSummary| class.gauges.0.iter().collect::<Vec<_>>();
+    let Some(gauges) = classes().map(|(_, class)| shown(class)).find(|gauges| !gauges.is_empty()) else {
+        return Table::new(["Port", "Class"]);
+    };
+    let heads = gauges.iter().map(|(gauge, _)| head(gauge));
+    let mut table = Table::new(["Port".to_owned(), "Class".to_owned()].into_iter().chain(heads));
     for (port, class) in classes() {
-        let victim = class.victim.map(|victim| if victim { "victim" } else { "normal" }.to_owned());
-        let estimate = class.headroom_estimate_bytes.map(count);
-        if victim.is_some() || estimate.is_some() {
-            let cells = [port.name.clone(), class.class.to_string()];
-            table.row(cells.into_iter().chain(victim).chain(estimate));
+        let cells = shown(class).into_iter().map(|(gauge, value)| match gauge.unit {
+            Unit::State { on, off } => if value > 0 { on } else { off }.to_owned(),
+            Unit::Bytes | Unit::Count => count(value),
+        });
+        let cells: Vec<String> = cells.collect();
+        if !cells.is_empty() {
+            table.row([port.name.clone(), class.class.to_string()].into_iter().chain(cells));
         }
     }
     table
+}
+
+/// `Headroom estimate B`.
+fn head(gauge: &Gauge) -> String {
+    let (first, rest) = gauge.label.split_at(gauge.label.chars().next().map_or(0, char::len_utf8));
+    let unit = if gauge.unit == Unit::Bytes { " B" } else { "" };
+    format!("{}{rest}{unit}", first.to_uppercase())
 }

@@ -2,6 +2,7 @@
 
 use weir_config::SwitchConfig;
 use weir_switch_core::buffer::buffer_layout;
+use weir_units::ClassSet;
 
 use crate::check::warnings;
 
@@ -216,7 +217,7 @@ fn promises_above_the_shared_buffer_are_warned_of() {
     let all = ["\"gfc-buffer\"", "\"pfc\"", "\"cbfc\""];
     warned("policy = \"static\"", &all, &[]);
     let mut two_classes = switch("policy = \"static\"", &all);
-    two_classes.classes.lossless = 0b1100;
+    two_classes.classes.lossless = ClassSet::from_bits(0b1100);
     let warnings = told(&two_classes).1;
     // 10 MB less 6 x 60 KB; T = a third of it, rounded down, once each for six queues.
     assert!(

@@ -124,7 +124,7 @@ impl SlowReceivers {
             return Err(Misfit("rate", message, format!("write \"{line}\" or less")));
         }
         let frame = config.frame_bytes_max();
-        let has_lossless = host.nic.lossless != 0;
+        let has_lossless = !host.nic.lossless.is_empty();
         let whole = |room: Bytes| self.buffer.unwrap_or(BUFFER_DEFAULT.max(room));
         let mut doubt = None;
         let (xoff, buffer) = match host.nic.flow_control {

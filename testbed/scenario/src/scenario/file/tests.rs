@@ -6,10 +6,11 @@ mod workloads;
 
 use std::path::PathBuf;
 
-use weir_config::{Arbitration, Device, FlowControl, PciDevice, PolicyConfig};
+use weir_config::{Arbitration, Device, FlowControl, PciDevice};
 use weir_flowctl::Mechanism;
+use weir_mmu::policy::{ConstantThreshold, DtSettings, StaticSettings};
 use weir_nic::host::{CongestionControl, FrameSizes, Host, HostError, Repeat};
-use weir_units::{BitRate, Bytes, Class, MacAddr, Span, Time};
+use weir_units::{BitRate, Bytes, Class, ClassSet, MacAddr, Span, Time};
 use weir_wire::rocev2::Dscp;
 
 use super::*;
@@ -68,7 +69,7 @@ fn the_ring_has_eight_runs() {
 fn every_input_of_the_ring_has_a_megabyte() {
     for run in ring() {
         let switch = &run.scenario.switches[0];
-        let PolicyConfig::Static { threshold: Some(threshold) } = switch.buffer.policy else {
+        let Some(ConstantThreshold::Given(threshold)) = switch.buffer.policy.constant_threshold() else {
             panic!("another policy")
         };
         let kept = match switch.ports[0].flow_control {
@@ -112,7 +113,10 @@ fn hosts_speak_what_their_port_speaks() {
     assert!(matches!(hosts[2].flow_control, Mechanism::GfcBuffer { .. }));
     assert!(matches!(hosts[3].flow_control, Mechanism::GfcTime { .. }));
     let host = &hosts[0];
-    assert_eq!((host.lossless, host.class_of_dscp[26], host.ack_class), (1 << 3, 3, Class::new(6)));
+    assert_eq!(
+        (host.lossless, host.class_of_dscp[26], host.ack_class),
+        (ClassSet::from_bits(1 << 3), 3, Class::new(6))
+    );
     let pulsed =
         pair("[switch.port.flow_control]\nkind = \"gfc-buffer\"\npeer = \"pfc\"\nb_m = \"900KB\"\ntau = \"5us\"\n");
     let nic = &pulsed[0].scenario.hosts[0].nic;
@@ -166,10 +170,10 @@ fn a_run_that_chooses_another_policy_leaves_the_common_ones_table() {
          [[runs]]\nname = \"ST\"\n[[runs]]\nname = \"DT\"\n[runs.switch.buffer]\npolicy = \"dt\"\n\
          [[runs]]\nname = \"larger\"\n[runs.switch.buffer.static]\nthreshold = \"200KB\"\n",
     );
-    let policies: Vec<&PolicyConfig> = runs.iter().map(|run| &run.scenario.switches[1].buffer.policy).collect();
-    assert_eq!(policies[0], &PolicyConfig::Static { threshold: Some(Bytes::kb(100)) });
-    assert!(matches!(policies[1], PolicyConfig::Dt { .. }));
-    assert_eq!(policies[2], &PolicyConfig::Static { threshold: Some(Bytes::kb(200)) });
+    let policies: Vec<_> = runs.iter().map(|run| &run.scenario.switches[1].buffer.policy).collect();
+    assert_eq!(policies[0].downcast(), Some(&StaticSettings { threshold: Some(Bytes::kb(100)) }));
+    assert_eq!(policies[1].name(), "dt");
+    assert_eq!(policies[2].downcast(), Some(&StaticSettings { threshold: Some(Bytes::kb(200)) }));
     assert_eq!(runs[1].scenario.policy, "dt");
 }
 
@@ -237,9 +241,9 @@ fn a_switch_of_its_own_file_keeps_what_the_scenario_leaves() {
     assert_eq!((scenario.hosts[0].nic.rate, scenario.hosts[0].link_delay), (BitRate::gbps(10), Span::from_micros(1)));
     assert_eq!(right.ports[1].rate, Some(BitRate::gbps(1)));
     assert_eq!(left.static_macs, [(MacAddr([2, 0, 0, 0, 0, 1]), 0), (MacAddr([2, 0, 0, 0, 0, 2]), 2)]);
-    let alpha = |run: &ScenarioRun| match run.scenario.switches[0].buffer.policy {
-        PolicyConfig::Dt { alpha } => alpha.to_string(),
-        _ => panic!("another policy"),
+    let alpha = |run: &ScenarioRun| {
+        let policy = &run.scenario.switches[0].buffer.policy;
+        policy.downcast::<DtSettings>().expect("dt").alpha.to_string()
     };
     assert_eq!((alpha(&runs[0]), alpha(&runs[1])), ("1/4".to_owned(), "1/16".to_owned()));
 }
