@@ -269,7 +269,8 @@ fn mistakes_are_told_with_their_lines_before_anything_runs() {
 fn a_paper_of_ones_own_needs_no_program_of_its_own() {
     let lab = Lab::new(PAPER);
     let own = PAPER.replacen("paper = \"Nobody et al., More Buffer, EXAMPLE 2026\"\n", "", 1);
-    let about = "id = \"fifth\"\nname = \"More Buffer\"\nauthors = \"Nobody et al.\"\nvenue = \"EXAMPLE\"\nyear = 2026\n";
+    let about =
+        "id = \"fifth\"\nname = \"More Buffer\"\nauthors = \"Nobody et al.\"\nvenue = \"EXAMPLE\"\nyear = 2026\n";
     fs::create_dir_all(lab.path("papers/fifth/fifth.1")).unwrap();
     fs::write(lab.path("papers/fifth/fifth.1/paper.toml"), own).unwrap();
     for (name, text) in [("scenario", SCENARIO), ("sweep", SWEEP), ("quick", QUICK)] {

@@ -709,6 +709,12 @@ impl Host {
         self.senders[flow].tcp()
     }
 
+    /// Shows the value of each gauge of a flow, in the order of [`FlowConfig::gauges`]; not a number for none. The flow is told by its
+    /// place among those given to [`Host::new`].
+    pub fn show_gauges(&self, flow: usize, show: &mut dyn FnMut(f64)) {
+        self.senders[flow].gauges(show);
+    }
+
     /// What a class has in the buffer that a [`ReceiveLimit`] drains, as of the last call.
     pub fn receive_buffer(&self, class: Class) -> Bytes {
         self.intake.as_ref().map_or(Bytes::ZERO, |intake| intake.held(class))

@@ -35,7 +35,9 @@ pub use gauges::GaugeFigures;
 pub(crate) use gauges::GaugeSamples;
 pub use ns3::{Ns3Files, Ns3Message};
 pub use provenance::{Machine, Provenance};
-pub use series::{FlowSample, PoolSample, QUEUE_COLUMNS, QueueSample, Series, SeriesColumns, SeriesWriter};
+pub use series::{
+    FLOW_COLUMNS, FlowSample, PoolSample, QUEUE_COLUMNS, QueueSample, Series, SeriesColumns, SeriesWriter,
+};
 pub use speed::Speed;
 pub(crate) use summary::throughput;
 pub use summary::{

@@ -73,7 +73,10 @@ fn the_reference_is_true() {
 /// Each kind's table of keys, with their defaults.
 #[test]
 fn the_references_of_congestion_controls_are_true() {
-    for (kind, page) in kinds().into_iter().map(|kind| (kind, if kind.name().starts_with("tcp") { "TCP" } else { "CONGESTION_CONTROL" })) {
+    for (kind, page) in kinds()
+        .into_iter()
+        .map(|kind| (kind, if kind.name().starts_with("tcp") { "TCP" } else { "CONGESTION_CONTROL" }))
+    {
         let text = fs::read_to_string(here("../../docs").join(page).with_extension("md")).unwrap();
         let heading = format!("### `[nic.{}]`\n", kind.name());
         let section = match text.split_once(&heading) {

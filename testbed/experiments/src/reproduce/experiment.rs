@@ -318,7 +318,8 @@ const DPDK: &str = "dpdk.toml";
 impl Experiment {
     /// Reads an experiment's folder, wherever it is; its scenario is not looked at.
     pub fn load(folder: &Path) -> Result<Experiment, Failure> {
-        let whole = folder.canonicalize().map_err(|error| Failure::Argument(format!("{}: {error}", folder.display())))?;
+        let whole =
+            folder.canonicalize().map_err(|error| Failure::Argument(format!("{}: {error}", folder.display())))?;
         let of = whole.parent().map(Paper::of).transpose()?.flatten();
         Experiment::load_of(folder, of)
     }

@@ -14,6 +14,7 @@ use super::congestion::{AckSignal, CongestionControl, Controlled};
 use super::packet::{Ack, FrameSizes, MSS_MAX, Says, Stamps, TcpAck, Write};
 use super::stream::Sending;
 use super::{HostConfig, HostError, Peer, ReceiverConfig, codec};
+use crate::gauge::Gauge;
 use crate::tcp::{TcpConfig, TcpSender};
 
 /// Messages in flight at most, like the transmit depth of perftest.
@@ -242,6 +243,14 @@ impl FlowConfig {
             ack_every: None,
             retransmission: None,
             transport: Transport::Rdma,
+        }
+    }
+
+    /// What the flow shows, in the order of [`Host::show_gauges`](super::Host::show_gauges).
+    pub fn gauges(&self) -> Vec<&'static Gauge> {
+        match &self.transport {
+            Transport::Rdma => self.congestion_control.gauges().collect(),
+            Transport::Tcp(tcp) => tcp.gauges().collect(),
         }
     }
 
@@ -610,6 +619,15 @@ impl Sender {
     /// The connection, if it is TCP's.
     pub(super) fn tcp(&self) -> Option<&TcpSender> {
         self.tcp.as_ref().map(|tcp| &tcp.end)
+    }
+
+    /// Shows what controls it.
+    pub(super) fn gauges(&self, show: &mut dyn FnMut(f64)) {
+        match (&self.tcp, &self.controlled) {
+            (Some(tcp), _) => tcp.end.gauges(show),
+            (None, Some(controlled)) => controlled.gauges(show),
+            (None, None) => {}
+        }
     }
 
     /// Its longest frame, without FCS.

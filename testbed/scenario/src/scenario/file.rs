@@ -54,9 +54,9 @@ pub fn known_keys() -> impl Iterator<Item = (&'static str, &'static [&'static st
     format().tables.iter().map(|table| (table.name, table.keys))
 }
 
-/// The name of a congestion control that was added to Weir's and can't have a table of its own, as it is the name of a key.
-pub fn clashing_name() -> Option<&'static str> {
-    keys::clash()
+/// Whether a name is a key of `[nic]`, flows or workloads, so that no kind of congestion control can have a table of that name.
+pub fn is_key(name: &str) -> bool {
+    keys::is_beside_kinds(name)
 }
 
 /// One run of a scenario's file.

@@ -434,6 +434,7 @@ impl<'p> Build<'p> {
             seed: plan.seed,
             warm_up: plan.warm_up,
             windows: plan.windows.clone(),
+            shows_flow_gauges: plan.shows_flow_gauges,
             sample_every: plan.sample_every,
             end: plan.end,
             notes,

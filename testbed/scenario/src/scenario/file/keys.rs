@@ -133,10 +133,9 @@ pub(super) fn name_of(above: &str, kind: &str) -> &'static str {
     tables().iter().map(|table| table.name).find(|name| is_meant(name)).expect("each kind has its tables")
 }
 
-/// A kind that was added with the name of a key: its table could not stand beside it.
-pub(super) fn clash() -> Option<&'static str> {
-    let is_key = |name: &&str| NIC.contains(name) || FLOW.contains(name) || WORKLOAD.contains(name) || *name == "sizes";
-    control::kinds().map(|kind| kind.name()).find(is_key)
+/// Whether a name is that of a key which stands where kinds have their tables.
+pub(super) fn is_beside_kinds(name: &str) -> bool {
+    [NIC, FLOW, WORKLOAD].iter().any(|keys| keys.contains(&name))
 }
 
 /// All tables but those that have kinds in them.
@@ -163,7 +162,18 @@ const FIXED: &[KnownTable] = &[
     ),
     KnownTable::table(
         "scenario",
-        &["name", "end", "sample_every", "time_dilation", "draw", "forwarding", "seed", "warm_up", "link_overhead"],
+        &[
+            "name",
+            "end",
+            "sample_every",
+            "time_dilation",
+            "draw",
+            "forwarding",
+            "seed",
+            "flow_gauges",
+            "warm_up",
+            "link_overhead",
+        ],
     ),
     KnownTable::table("switch", SWITCH),
     KnownTable::table("switch.port", OF_PORT),
