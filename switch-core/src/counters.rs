@@ -132,8 +132,10 @@ pub mod port_stat {
     pub const FOREIGN: usize = PASSED_ON + 1;
     /// Classes that went back to the line rate because the peer's last word on them had aged (sent side).
     pub const AGED: usize = FOREIGN + 1;
+    /// Messages of a flow control with frames of its own, received and obeyed, or sent.
+    pub const OWN: usize = AGED + 1;
     /// Numbers in a row.
-    pub const WIDTH: usize = AGED + 1;
+    pub const WIDTH: usize = OWN + 1;
 }
 
 /// Told by a transmitter about itself, after the rows.

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use weir_config::{EcnConfig, SwitchConfig};
+use weir_config::{BufferConfig, EcnConfig, SwitchConfig};
 use weir_flowctl::{CatchUp, ClassLimits, MessageGenerator, Shaper};
-use weir_mmu::{Charge, EcnMarker, Mmu};
+use weir_mmu::policy::PolicySettings;
+use weir_mmu::{Charge, EcnMarker, Mmu, Policy};
 use weir_units::{BitRate, FCS_BYTES, MacAddr, PortId};
 
 use crate::buffer::{buffer_layout, buffer_policy};
@@ -85,6 +86,38 @@ impl Switch {
         Ok(Switch { shared: Arc::new(shared), config: config.clone(), surroundings })
     }
 
+    /// A switch of this configuration, with a buffer policy that need not be in the registry in place of the configured one.
+    ///
+    /// The rest of the configuration was checked without this policy: [`PolicySettings::check`] is not called.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use weir_flowctl::CatchUp;
+    /// use weir_mmu::policy::DtSettings;
+    /// use weir_switch_core::{PortFacts, Surroundings, Switch};
+    /// use weir_units::Alpha;
+    ///
+    /// let ports = "[[ports]]\nname = \"a\"\nring = \"a\"\nrate = \"10Gbps\"\n[[ports]]\nname = \"b\"\nring = \"b\"\nrate = \"10Gbps\"\n";
+    /// let config = weir_config::parse("switch.toml", ports).map_err(|errors| errors.render(false)).unwrap();
+    /// let policy = Arc::new(DtSettings { alpha: Alpha::ratio(1, 8).unwrap() });
+    /// let surroundings = Surroundings::real_time(CatchUp::NONE);
+    /// let switch = Switch::with_policy(&config, policy, &[PortFacts::default(); 2], surroundings).unwrap();
+    /// assert!(switch.policy().describe()[0].ends_with("α = 1/8"));
+    /// ```
+    ///
+    /// # Errors
+    /// The buffer can't be cut as the policy needs it, or the configuration makes no switch otherwise.
+    pub fn with_policy(
+        config: &SwitchConfig,
+        policy: Arc<dyn PolicySettings>,
+        facts: &[PortFacts],
+        surroundings: Surroundings,
+    ) -> Result<Switch, BuildError> {
+        let buffer = BufferConfig { policy, ..config.buffer.clone() };
+        Switch::new(&SwitchConfig { buffer, ..config.clone() }, facts, surroundings)
+    }
+
     /// Has frames to stations leave by one of these ports each, by their flow's hash. The first station has the address `first`,
     /// each further one the next.
     ///
@@ -93,6 +126,11 @@ impl Switch {
     pub fn set_routes<'r>(&mut self, first: MacAddr, ports: impl Iterator<Item = &'r [u16]>) {
         let shared = Arc::get_mut(&mut self.shared).expect("routes come before the switch is shared");
         shared.fdb.set_routes(first, ports);
+    }
+
+    /// The buffer policy.
+    pub fn policy(&self) -> &dyn Policy {
+        self.shared.mmu.policy()
     }
 
     /// What all lcores share.
@@ -132,7 +170,7 @@ impl Switch {
             let state = shared.port(*id);
             let generator = MessageGenerator::new(&state.mechanism, state.rate(), config.classes.lossless);
             let shaper = Shaper::new(state.rate.shaped_to(), slack);
-            let rates = config.classes.queues.map(|queue| queue.rate);
+            let rates = config.classes.queues.each_ref().map(|queue| queue.rate);
             let limits = ClassLimits::new(state.rate(), slack, rates, &state.regulator);
             let watched = config.pfc_watchdog.as_ref().filter(|_| state.storms().is_some());
             let watchdogs = PortWatchdogs::new(watched, config.classes.lossless);
@@ -142,7 +180,7 @@ impl Switch {
         });
         let out_ports = out_ports.collect();
         let marker = |ecn: EcnConfig| EcnMarker::new(ecn.kmin, ecn.kmax, ecn.pmax_ppm);
-        let markers = config.classes.queues.map(|queue| queue.ecn.map(marker));
+        let markers = config.classes.queues.each_ref().map(|queue| queue.ecn.map(marker));
         let seed = Random::seed_of(&config.name, surroundings.seed, u64::from(ports[0].0));
         let places = (self.packets_max() + 1, places);
         let queues = EgressQueues::new(shared.ports().len(), places, &config.classes.queues, seed);

@@ -384,6 +384,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
             ControlFrame::Credit(_) | ControlFrame::Queue(_) => {
                 self.counters.add_port(port.id, port_stat::CREDIT, 1);
             }
+            ControlFrame::Own(_) => self.counters.add_port(port.id, port_stat::OWN, 1),
         }
         for class in (after | before).iter() {
             let stat = if after.contains(class) { port_stat::XOFF } else { port_stat::XON };

@@ -14,7 +14,7 @@ use toml::de::{DeArray, DeTable, DeValue};
 use weir_units::{Alpha, BitRate, Bytes, Span, UnitError};
 
 use crate::known::Known;
-use crate::{ConfigError, ConfigErrors, Problem, Source, nearest};
+use crate::{ConfigError, ConfigErrors, Named, Problem, Source, nearest};
 
 pub use text::{Format, read_file, read_text};
 
@@ -206,6 +206,21 @@ impl<'d> Table<'d> {
             self.wrong_type(key, "true or false", value, &format!("{key} = true"));
         }
         value.as_bool()
+    }
+
+    /// A value as it would stand in quotes, for whoever reads it later: a string, a number, true or false.
+    pub fn text(&self, key: &str) -> Option<String> {
+        match self.value(key)? {
+            DeValue::String(text) => Some(text.to_string()),
+            value @ DeValue::Integer(n) => Some(whole(value).map_or_else(|| n.to_string(), |n| n.to_string())),
+            DeValue::Float(number) => Some(number.as_str().to_owned()),
+            DeValue::Boolean(is) => Some(is.to_string()),
+            other => {
+                let example = format!("for example {key} = \"1\"");
+                self.wrong_type(key, "a single value", other, &example);
+                None
+            }
+        }
     }
 
     /// One of a few words.
@@ -405,6 +420,13 @@ impl<'d> Table<'d> {
             value.as_table()
         });
         Table::new(self.doc, entries, name, self.at(key))
+    }
+
+    /// The table of a kind that files choose by name: the one of its name in this one.
+    pub fn table_of_kind(&self, kind: &(impl Named + ?Sized)) -> Table<'d> {
+        let name = format!("{}.{}", self.name, kind.name());
+        let known = self.doc.known.find(&name).unwrap_or_else(|| panic!("the format has no [{name}]"));
+        self.table(kind.name(), known.name)
     }
 
     /// The table that may stand in place of a word, and whether it does; if not it reads as an empty one.

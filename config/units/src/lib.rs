@@ -19,6 +19,8 @@
 
 mod alpha;
 mod bytes;
+mod cells;
+mod count;
 mod ids;
 mod mac;
 mod parse;
@@ -29,6 +31,8 @@ mod time;
 
 pub use alpha::{Alpha, AlphaError};
 pub use bytes::{Bytes, FCS_BYTES, FRAME_BYTES_MIN, LINK_OVERHEAD, WIRE_OVERHEAD_BYTES};
+pub use cells::{in_cells, span_in_cells};
+pub use count::count;
 pub use ids::{CLASSES, Class, PortId, QueueId};
 pub use mac::MacAddr;
 pub use parse::UnitError;

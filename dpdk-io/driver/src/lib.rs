@@ -70,6 +70,7 @@ mod poll_gaps;
 mod replay;
 mod socket;
 mod switch_lcore;
+mod tap;
 pub mod trial;
 
 pub use catch_up::{CATCH_UP_AUTO_MOST, CATCH_UP_BASE, catch_up};
@@ -77,7 +78,8 @@ pub use checks::check_machine;
 pub use cpu_use::CpuUse;
 pub use error::DriverError;
 pub use fabric::{
-    DeviceReport, Fabric, FabricOptions, RunningFabric, Runtime, Stopped, pci_addresses, pci_addresses_of,
+    DeviceReport, Fabric, FabricOptions, PortTap, RunningFabric, Runtime, Stopped, TapPlans, pci_addresses,
+    pci_addresses_of,
 };
 pub use frame::{Frame, FrameStore};
 pub use guest_queues::GuestQueues;
@@ -90,3 +92,4 @@ pub use nics::{Access, Finding, NicFacts, System};
 pub use placement::{Placement, SwitchPlacement};
 pub use poll_gaps::{GapReport, PollGaps};
 pub use switch_lcore::SwitchLcore;
+pub use tap::{Passage, Tap, TapPlan, Tapped, TappedFrame, tap};
