@@ -194,7 +194,8 @@ impl ForwardingTable {
     }
 
     /// Where `address` is, or was last heard; `None` if it is unknown or has aged.
-    #[inline]
+    // Always: the ways of forwarding that call it are several, so that the compiler would have each packet pay for a call.
+    #[inline(always)]
     pub fn lookup(&self, address: MacAddr, now: Time) -> Option<Place<'_>> {
         let routed = address.to_u64().wrapping_sub(self.routed_from);
         if let Some(place) = self.routed.get(routed as usize) {

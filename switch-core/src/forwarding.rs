@@ -128,7 +128,7 @@ impl<P: Packet> Forwarding<P> {
         let mut accounts: ArrayVec<(usize, CreditFrame), BURST_MAX> = ArrayVec::new();
         burst.retain(|packet| {
             ways.push(match packet.parse() {
-                Parsed::Data(headers) => (Some(headers), self.way(now, port, &headers, packet)),
+                Parsed::Data(headers) => (Some(headers), self.way_of_copied(now, port, &headers, packet)),
                 Parsed::Malformed => (None, Way::Drop(DropReason::Malformed)),
                 Parsed::Control(control) => {
                     self.handle_control::<O>(now, port, control);
@@ -242,6 +242,12 @@ impl<P: Packet> Forwarding<P> {
             Some(to) => Way::To(to),
             None => Way::Flood,
         }
+    }
+
+    /// [`Forwarding::way`] out of line, for frames that pay for copies anyway.
+    #[inline(never)]
+    fn way_of_copied(&self, now: Time, port: PortId, headers: &Headers, packet: &P) -> Way {
+        self.way(now, port, headers, packet)
     }
 
     /// Stages a frame for admission, or its copies; or drops it.

@@ -24,7 +24,8 @@ impl Packet for Frame {
         ControlFrame::is_control(self.0.data())
     }
 
-    #[inline]
+    // Always: as for `ForwardingTable::lookup`, each packet would pay for a call.
+    #[inline(always)]
     fn parse(&self) -> Parsed {
         ethernet::parse(self.0.data())
     }
