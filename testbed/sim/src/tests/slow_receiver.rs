@@ -1,7 +1,9 @@
 //! A host that takes data in more slowly than its line brings it.
 
+use weir_flowctl::Mechanism;
+use weir_flowctl::kinds::Pfc;
 use weir_nic::host::{FlowConfig, ReceiveLimit, Transport};
-use weir_nic::tcp::{Control, CubicConfig, TcpConfig};
+use weir_nic::tcp::{Control, TcpConfig};
 use weir_scenario::Scenario;
 use weir_scenario::topology::Cable;
 use weir_units::{BitRate, Bytes, Span, Time};
@@ -62,7 +64,7 @@ fn pauses_are_refreshed() {
         flow.message = Bytes::mb(1);
     });
     let nic = &mut scenario.hosts[1].nic;
-    nic.flow_control = weir_flowctl::Mechanism::Pfc { quanta: 100, refresh_percent: 50 };
+    nic.flow_control = Mechanism::new(Pfc { quanta: 100, refresh_percent: 50 });
     nic.receive = Some(ReceiveLimit { xon: Bytes::kb(10), ..LIMIT });
     let mut sim = Sim::new(&scenario).unwrap();
     sim.run_until(Time::from_nanos(1_000_000));
@@ -76,9 +78,9 @@ fn pauses_are_refreshed() {
 
 #[test]
 fn what_finds_no_room_is_dropped_and_counted() {
-    let tcp = TcpConfig::datacentre(Control::Cubic(CubicConfig::default()));
+    let tcp = TcpConfig::datacentre(Control::cubic());
     let mut sim = Sim::new(&slow(lossy(&star(1, Cable::new(RATE, Span::from_micros(1))), ""), |_, flow| {
-        (flow.transport, flow.total) = (Transport::Tcp(tcp), Some(Bytes::mb(3)));
+        (flow.transport, flow.total) = (Transport::tcp(tcp.clone()), Some(Bytes::mb(3)));
     }))
     .unwrap();
     sim.run_until(Time::from_nanos(100_000_000));

@@ -1,0 +1,341 @@
+//! `weir reproduce` through the command: an experiment of one's own, verdicts that follow the runs, and mistakes told by their lines.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+/// Two hosts send to a third for a while: PFC has its senders wait, and loses nothing.
+const SCENARIO: &str = r#"
+[scenario]
+end = "2ms"
+sample_every = "10us"
+
+[switch.buffer]
+size = "1MB"
+policy = "static"
+headroom = "20KB"
+
+[switch.buffer.static]
+threshold = "50KB"
+
+[switch.classes]
+preset = "roce"
+
+[switch.pfc]
+reaction = "0s"
+
+[topology]
+kind = "single"
+hosts = 3
+rate = "10Gbps"
+delay = "1us"
+
+[[workloads]]
+name = "bursts"
+kind = "poisson"
+class = 3
+senders = ["H0", "H1"]
+receivers = ["H2"]
+sizes = "64KB"
+load = 0.9
+
+[[runs]]
+name = "low"
+
+[[runs]]
+name = "high"
+
+[runs.switch.buffer.static]
+threshold = "300KB"
+"#;
+
+const SWEEP: &str =
+    "scenario = \"scenario.toml\"\nseeds = [1, 2, 3, 4, 5]\n[parameters]\n\"workloads.bursts.load\" = [0.5, 0.9]\n";
+
+const QUICK: &str = "scenario = \"scenario.toml\"\nseeds = [1]\n[parameters]\n\"workloads.bursts.load\" = [0.9]\n";
+
+const PAPER: &str = r#"title = "More buffer, fewer PAUSEs"
+paper = "Nobody et al., More Buffer, EXAMPLE 2026"
+figure = "Fig. 0"
+setting = "Two hosts send to a third."
+found = "A higher threshold spares PAUSEs."
+
+[takes]
+full = "2s"
+
+[quick]
+leaves_out = "the lower load, and four seeds of five"
+
+[[measures]]
+name = "PAUSEs, low"
+unit = "PAUSEs"
+value = "pauses_sent"
+runs = "low"
+where = { "workloads.bursts.load" = 0.9 }
+
+[[measures]]
+name = "PAUSEs, high"
+unit = "PAUSEs"
+value = "pauses_sent"
+runs = "high"
+where = { "workloads.bursts.load" = 0.9 }
+
+[[measures]]
+name = "PAUSEs spared"
+unit = "%"
+reduction = ["PAUSEs, high", "PAUSEs, low"]
+
+[[measures]]
+name = "longest queue, low"
+unit = "KB"
+value = "ingress_max_bytes"
+over = "max"
+runs = "low"
+paper = 55
+tolerance = 0.5
+source = "by hand"
+
+[[measures]]
+name = "PAUSEs at half the load"
+value = "pauses_sent"
+runs = "high"
+where = { "workloads.bursts.load" = 0.5 }
+
+[[claims]]
+says = "A higher threshold spares PAUSEs"
+conclusion = true
+measure = "PAUSEs, high"
+below = { measure = "PAUSEs, low" }
+
+[[claims]]
+says = "At half the load there are few"
+measure = "PAUSEs at half the load"
+at_most = 200
+
+[[panels]]
+kind = "sweep"
+x = "workloads.bursts.load"
+x_label = "load"
+y = "PAUSEs"
+lines = [{ name = "low", runs = "low", value = "pauses_sent" }, { name = "high", runs = "high", value = "pauses_sent" }]
+
+[[panels]]
+kind = "time"
+y = "queue"
+unit = "KB"
+lines = [{ name = "low", runs = "low", series = "H0.3.ingress_bytes" }]
+
+[[panels]]
+kind = "cdf"
+value = "slowdown"
+unit = "x"
+y = "messages"
+lines = [{ name = "low", runs = "low" }, { name = "high", runs = "high" }]
+"#;
+
+struct Lab(TempDir);
+
+impl Lab {
+    fn new(paper: &str) -> Lab {
+        let lab = Lab(tempfile::tempdir().unwrap());
+        fs::create_dir(lab.path("more.0")).unwrap();
+        let files = [("scenario", SCENARIO), ("sweep", SWEEP), ("quick", QUICK), ("paper", paper)];
+        for (name, text) in files {
+            fs::write(lab.path(&format!("more.0/{name}.toml")), text).unwrap();
+        }
+        lab
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Exit code and all that was printed.
+    fn reproduce(&self, arguments: &[&str]) -> (i32, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        let output = command.arg("reproduce").args(arguments).current_dir(self.0.path()).output().unwrap();
+        let Output { status, stdout, stderr } = output;
+        let said = [stdout, stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+        (status.code().unwrap_or(-1), said)
+    }
+
+    fn verdict(&self, output: &str, more: &[&str]) -> serde_json::Value {
+        let (code, said) = self.reproduce(&[&["more.0", "-o", output], more].concat());
+        assert_eq!(code, 0, "{said}");
+        let text = fs::read_to_string(self.path(output).join("more.0/verdict.json")).unwrap();
+        serde_json::from_str(&text).unwrap()
+    }
+
+    fn bytes(&self, name: &str) -> Vec<u8> {
+        fs::read(self.path(name)).unwrap()
+    }
+}
+
+#[test]
+fn an_experiment_has_a_verdict_numbers_and_a_figure_and_is_the_same_again() {
+    let lab = Lab::new(PAPER);
+    let verdict = lab.verdict("a", &["-j", "2"]);
+    assert_eq!(verdict["verdict"], "holds", "{verdict:#}");
+    assert_eq!((&verdict["points"], &verdict["seeds"]), (&20.into(), &5.into()));
+    let spared = &verdict["numbers"][2];
+    let (low, high) = (spared["interval"][0].as_f64().unwrap(), spared["interval"][1].as_f64().unwrap());
+    assert!(low < spared["weir"].as_f64().unwrap() && spared["weir"].as_f64().unwrap() < high, "{spared}");
+    for file in ["figure.svg", "figure.png", "numbers.csv", "made-on.json", "report.html", "sweep/results.csv"] {
+        if file.ends_with("png") && cfg!(not(feature = "png")) {
+            continue;
+        }
+        assert!(!lab.bytes(&format!("a/more.0/{file}")).is_empty(), "{file}");
+    }
+    let svg = String::from_utf8(lab.bytes("a/more.0/figure.svg")).unwrap();
+    assert!(svg.contains("queue (KB)") && svg.contains("time (ms)") && svg.contains("messages (%)"));
+    // Another directory, one core: the same bytes.
+    lab.verdict("b", &["-j", "1"]);
+    for file in ["verdict.json", "numbers.csv", "figure.svg", "sweep/results.csv"] {
+        assert_eq!(lab.bytes(&format!("a/more.0/{file}")), lab.bytes(&format!("b/more.0/{file}")), "{file}");
+    }
+}
+
+#[test]
+fn what_is_broken_on_purpose_does_not_hold() {
+    let lab = Lab::new(PAPER);
+    // Both have the same threshold then.
+    let verdict = lab.verdict("a", &["--set", "runs.high.switch.buffer.static.threshold=50KB"]);
+    assert_eq!(verdict["verdict"], "does-not-hold", "{verdict:#}");
+    assert_eq!(verdict["set"][0], "runs.high.switch.buffer.static.threshold=50KB");
+    let claim = &verdict["claims"][0];
+    assert_eq!(claim["judgement"], "fails", "{claim}");
+    // Without flow control frames are lost, which no number can make good.
+    let verdict = lab.verdict("b", &["--set", "switch.port.flow_control=none"]);
+    assert_eq!(verdict["verdict"], "does-not-hold");
+    assert!(verdict["reasons"][0].as_str().unwrap().contains("lossless"), "{verdict:#}");
+}
+
+#[test]
+fn a_number_beside_the_papers_makes_it_hold_in_part() {
+    let lab = Lab::new(&PAPER.replace("paper = 55", "paper = 550"));
+    let verdict = lab.verdict("a", &[]);
+    assert_eq!(verdict["verdict"], "holds-in-part");
+    assert!(verdict["reasons"][0].as_str().unwrap().starts_with("longest queue, low is"), "{verdict:#}");
+}
+
+#[test]
+fn a_quick_run_says_what_it_left_out() {
+    let lab = Lab::new(PAPER);
+    let verdict = lab.verdict("a", &["--quick"]);
+    assert_eq!((&verdict["points"], &verdict["claims"][1]["judgement"]), (&2.into(), &"left-out".into()));
+    assert_eq!(verdict["left_out"], "the lower load, and four seeds of five");
+    let (code, said) = lab.reproduce(&["more.0", "--quick", "-o", "b"]);
+    assert!(code == 0 && said.contains("quick:   without the lower load"), "{said}");
+}
+
+#[test]
+fn mistakes_are_told_with_their_lines_before_anything_runs() {
+    let refused = |paper: &str, arguments: &[&str], wanted: &[&str]| {
+        let lab = Lab::new(paper);
+        let (code, said) = lab.reproduce(&[&["more.0", "-o", "a"], arguments].concat());
+        assert_eq!(code, 2, "{said}");
+        let one_line = said.split_whitespace().filter(|word| *word != "|").collect::<Vec<_>>().join(" ");
+        wanted.iter().for_each(|wanted| assert!(one_line.contains(wanted), "{wanted}: {said}"));
+        assert!(!lab.path("a").exists());
+    };
+    let with = |from: &str, to: &str| PAPER.replacen(from, to, 1);
+    let line = |text: &str| PAPER.lines().position(|line| line == text).unwrap() + 1;
+    let at = format!("paper.toml:{}:", line("value = \"pauses_sent\""));
+    refused(&with("pauses_sent", "pauses"), &[], &[&at, "\"pauses\" is no column", "write \""]);
+    refused(&with("unit = \"KB\"", "unit = \"ms\""), &[], &["\"ms\" is no unit of this", "write one of: B, KB, MB"]);
+    refused(&with("runs = \"low\"", "runs = \"lower\""), &[], &["the sweep has no run \"lower\"", "\"low\""]);
+    refused(&with("over = \"max\"\n", ""), &[], &["a mean is over seeds alone"]);
+    refused(&with("tolerance = 0.5\n", ""), &[], &["a paper's number has a tolerance and a source"]);
+    refused(&with("conclusion = true\n", ""), &[], &["no claim is a conclusion"]);
+    refused(&with("below = { measure = \"PAUSEs, low\" }", "below = { measure = \"x\" }"), &[], &["no measure \"x\""]);
+    refused(&with("title =", "titel ="), &[], &["unknown field `titel`", "paper.toml:1:"]);
+    refused(PAPER, &["--set", "switch.buffer.size"], &["write PATH=VALUE"]);
+    refused(PAPER, &["--set", "switch.buffer.size=1KB"], &["--set switch.buffer.size=1KB:"]);
+    refused(PAPER, &["--set", "nonsense.path=3"], &["--set nonsense.path=3:", "nonsense"]);
+    refused(PAPER, &["--backend", "dpdk"], &["more.0 can't run with real frames"]);
+    let real = with("[takes]", "[dpdk]\nleaves_out = \"much\"\n\n[takes]");
+    refused(&real, &[], &["the table [dpdk] is about a dpdk.toml, and there is none"]);
+    let lab = Lab::new(PAPER);
+    fs::write(lab.path("more.0/dpdk.toml"), QUICK).unwrap();
+    let (code, said) = lab.reproduce(&["more.0", "-o", "a"]);
+    assert_eq!(code, 2, "{said}");
+    assert!(said.contains("dpdk.toml is for real frames"), "{said}");
+}
+
+/// A paper that Weir has never heard of is data: found by its folder, chosen by its id, cited, and in the document.
+#[test]
+fn a_paper_of_ones_own_needs_no_program_of_its_own() {
+    let lab = Lab::new(PAPER);
+    let own = PAPER.replacen("paper = \"Nobody et al., More Buffer, EXAMPLE 2026\"\n", "", 1);
+    let about =
+        "id = \"fifth\"\nname = \"More Buffer\"\nauthors = \"Nobody et al.\"\nvenue = \"EXAMPLE\"\nyear = 2026\n";
+    fs::create_dir_all(lab.path("papers/fifth/fifth.1")).unwrap();
+    fs::write(lab.path("papers/fifth/fifth.1/paper.toml"), own).unwrap();
+    for (name, text) in [("scenario", SCENARIO), ("sweep", SWEEP), ("quick", QUICK)] {
+        fs::write(lab.path(&format!("papers/fifth/fifth.1/{name}.toml")), text).unwrap();
+    }
+    fs::write(lab.path("papers/fifth/about.toml"), about).unwrap();
+    let citation = "Nobody et al., More Buffer, EXAMPLE 2026";
+    let (code, said) = lab.reproduce(&["--list", "--papers", "papers"]);
+    assert!(code == 0 && said.contains("fifth.1") && said.contains(citation), "{said}");
+    let (code, said) = lab.reproduce(&["fifth", "--papers", "papers", "-o", "a", "-j", "2"]);
+    assert!(code == 0 && said.contains(&format!("{citation}: Fig. 0")) && said.contains("fifth.1: HOLDS"), "{said}");
+    // By its folder alone, and from within it.
+    let (code, said) = lab.reproduce(&["papers/fifth", "-o", "b", "--dry-run"]);
+    assert!(code == 0 && said.contains("fifth.1: 20 runs"), "{said}");
+    let from_within = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["reproduce", ".", "--dry-run"])
+        .current_dir(lab.path("papers/fifth/fifth.1"))
+        .output()
+        .unwrap();
+    assert!(String::from_utf8_lossy(&from_within.stdout).contains("fifth.1: 20 runs"), "{from_within:?}");
+    let (code, said) = lab.reproduce(&["--document", "out.md", "--papers", "papers", "-o", "a"]);
+    let document = String::from_utf8(lab.bytes("out.md")).unwrap();
+    assert!(code == 0 && document.contains(&format!("| fifth | More Buffer | {citation} | 1 |")), "{said}{document}");
+    // What is wrong with a paper is told at its line.
+    for (text, wanted) in [
+        (about.replace("venue", "venu"), "unknown key `venu`"),
+        (about.replace("id = \"fifth\"", "id = \"all\""), "\"all\" can't name a paper"),
+        (about.replace("2026", "\"2026\""), "about.toml:5"),
+    ] {
+        fs::write(lab.path("papers/fifth/about.toml"), text).unwrap();
+        let (code, said) = lab.reproduce(&["fifth", "--papers", "papers"]);
+        assert!(code == 2 && said.contains(wanted), "{wanted}: {said}");
+    }
+    fs::write(lab.path("papers/fifth/about.toml"), about).unwrap();
+    fs::write(lab.path("papers/fifth/fifth.1/paper.toml"), PAPER).unwrap();
+    let (code, said) = lab.reproduce(&["papers/fifth/fifth.1"]);
+    assert!(code == 2 && said.contains("the folder above is of the paper fifth"), "{said}");
+}
+
+/// What is left of a sweep with real frames is checked as one, and told as one.
+#[test]
+#[cfg(feature = "dpdk")]
+fn real_frames_may_have_a_sweep_of_their_own() {
+    let table = "backends = [\"sim\", \"dpdk\"]\n\n[dpdk]\nleaves_out = \"four of five seeds\"\n\n[takes]";
+    let lab = Lab::new(&PAPER.replacen("[takes]", table, 1));
+    let call = |arguments: &[&str]| {
+        lab.reproduce(&[&["more.0", "-o", "a", "--backend", "dpdk", "--dry-run"], arguments].concat())
+    };
+    fs::write(
+        lab.path("more.0/dpdk.toml"),
+        "scenario = \"scenario.toml\"\nseeds = [1]\n[parameters]\n\"workloads.bursts.load\" = [0.9]\n",
+    )
+    .unwrap();
+    let made_up = SCENARIO.replacen("[topology]", "[nic]\nframes = \"ns3\"\n\n[topology]", 1);
+    fs::write(lab.path("more.0/scenario.toml"), made_up).unwrap();
+    let (code, said) = call(&[]);
+    assert_eq!(code, 2, "{said}");
+    assert!(said.contains("its frames have lengths that real ones have not"), "{said}");
+    let scenario = SCENARIO.replacen("[scenario]", "[scenario]\ntime_dilation = 100", 1);
+    fs::write(lab.path("more.0/scenario.toml"), scenario).unwrap();
+    for arguments in [&[][..], &["--quick"]] {
+        let (code, said) = call(arguments);
+        assert_eq!(code, 0, "{said}");
+        // Two runs of 2 ms, a hundred times slower, and what DPDK takes to start.
+        assert!(said.contains("One experiment with real frames, one run after the other, about 6 s in all."), "{said}");
+        assert!(said.contains("more.0: 2 runs"), "{said}");
+    }
+}
