@@ -10,7 +10,9 @@
 use std::error::Error;
 
 use weir_flowctl::CatchUp;
-use weir_switch_core::{Burst, Halves, Lcore, Packet, PacketStore, Plan, PortFacts, PortOutput, Surroundings, Switch};
+use weir_switch_core::{
+    Burst, Halves, Lcore, LcorePlan, Packet, PacketStore, PortFacts, PortOutput, Surroundings, Switch,
+};
 use weir_units::{ClassSet, MacAddr, PortId, Span, Time};
 use weir_wire::ethernet::{Headers, Parsed};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
@@ -48,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let facts = [PortFacts::default(); 2];
     let switch = Switch::new(&config, &facts, Surroundings::real_time(CatchUp::NONE))?;
     // All on one lcore; the program's thread stands for it.
-    let plan = Plan::new(&config, Plan::lcores_min(config.lcores.layout))?;
+    let plan = LcorePlan::new(&config, LcorePlan::lcores_min(config.lcores.layout))?;
     let Halves { mut lcores, reporter } = switch.into_halves(&plan);
     let lcore = &mut lcores[0];
     let mut cables = Cables::default();

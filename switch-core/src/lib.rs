@@ -9,14 +9,14 @@
 //!            └────────────────────────────────────────────────┘ PAUSE/RESUME for the port of arrival
 //! ```
 //!
-//! [`Switch`] builds the halves for a [`Plan`] of lcores: on each, a loop of [`Forwarder::handle_burst`] (or
+//! [`Switch`] builds the halves for a [`LcorePlan`] of lcores: on each, a loop of [`Forwarder::handle_burst`] (or
 //! [`Receiver::handle_burst`] where RX stands alone) and [`Transmitter::run_once`]. Halves on different lcores meet
 //! only in atomics and single-producer rings: no lock, no allocation, no float on a packet's way. A driver in virtual time
 //! knows which ports have something to do, and serves those alone: [`Transmitter::run_ports`].
 //!
 //! ```
 //! use weir_flowctl::CatchUp;
-//! use weir_switch_core::{Plan, PortFacts, Surroundings, Switch};
+//! use weir_switch_core::{LcorePlan, PortFacts, Surroundings, Switch};
 //!
 //! let file = r#"
 //! [buffer]
@@ -35,7 +35,7 @@
 //! let config = weir_config::parse("switch.toml", file).map_err(|errors| errors.render(false)).unwrap();
 //! let surroundings = Surroundings::real_time(CatchUp::NONE);
 //! let switch = Switch::new(&config, &[PortFacts::default(); 2], surroundings).unwrap();
-//! let plan = Plan::new(&config, Plan::lcores_min(config.lcores.layout)).unwrap();
+//! let plan = LcorePlan::new(&config, LcorePlan::lcores_min(config.lcores.layout)).unwrap();
 //! assert_eq!((switch.shared().ports().len(), plan.lcores.len()), (2, 1));
 //! // switch.into_halves(&plan) are the halves that a driver polls.
 //! ```
@@ -74,7 +74,7 @@ pub use build_error::BuildError;
 pub use forwarder::Forwarder;
 pub use handoff::RECEIVED_MAX;
 pub use packet::{BURST_MAX, Burst, Packet, PacketStore, PortOutput};
-pub use plan::{LcoreRole, Plan, PlanError};
+pub use plan::{LcorePlan, LcoreRole, PlanError};
 pub use receiver::Receiver;
 pub use report::Report;
 pub use shared::{Feedback, RateChange, Shared};

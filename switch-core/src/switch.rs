@@ -17,14 +17,14 @@ use crate::fdb::ForwardingTable;
 use crate::flow_control::mechanism;
 use crate::forwarder::Forwarder;
 use crate::handoff::RECEIVED_MAX;
-use crate::plan::{LcoreRole, Plan};
+use crate::plan::{LcorePlan, LcoreRole};
 use crate::random::Random;
 use crate::receiver::Receiver;
 use crate::report::Reporter;
 use crate::scheduler::Scheduler;
 use crate::shared::{LinkRate, PortState, Shared};
 use crate::surroundings::{Memory, PortFacts, Surroundings};
-use crate::transmitter::{OutPort, Transmitter, Wire};
+use crate::transmitter::{OutPort, PortLine, Transmitter};
 use crate::watchdog::PortWatchdogs;
 
 /// One switch: its common parts, ready to be cut into halves.
@@ -131,7 +131,7 @@ impl Switch {
     }
 
     /// Cuts the switch for a plan. To be called once: two sets of halves would admit to the same queues.
-    pub fn into_halves<P: crate::Packet>(self, plan: &Plan) -> Halves<P> {
+    pub fn into_halves<P: crate::Packet>(self, plan: &LcorePlan) -> Halves<P> {
         let limit = self.packets_max() + 1;
         let upfront = self.surroundings.memory == Memory::Upfront;
         let places = if upfront { limit } else { 0 };
@@ -205,7 +205,7 @@ impl Switch {
             let watched = self.config.pfc_watchdog.as_ref().filter(|_| state.storms().is_some());
             let watchdogs = PortWatchdogs::new(watched, self.config.classes.lossless);
             let clones = self.shared.clones_of(*id);
-            let wire = Wire { shaper, tx_queues: self.config.ports[id.index()].device.queues() };
+            let wire = PortLine { shaper, tx_queues: self.config.ports[id.index()].device.queues() };
             OutPort::new(state, clones, wire, limits, scheduler.clone(), generator, watchdogs)
         });
         let markers = self

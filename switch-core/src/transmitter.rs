@@ -120,7 +120,7 @@ const _: () = assert!(std::mem::offset_of!(OutPort<u64>, watchdogs) <= 128);
 
 /// What a port's frames leave by.
 #[derive(Debug)]
-pub(crate) struct Wire {
+pub(crate) struct PortLine {
     pub(crate) shaper: Shaper,
     /// Transmit queues of the device that the classes part among.
     pub(crate) tx_queues: u8,
@@ -160,7 +160,7 @@ impl<P> OutPort<P> {
     pub(crate) fn new(
         state: &PortState,
         clones: impl Iterator<Item = PortId>,
-        wire: Wire,
+        wire: PortLine,
         limits: ClassLimits,
         scheduler: Scheduler,
         generator: MessageGenerator,

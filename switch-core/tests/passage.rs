@@ -6,7 +6,7 @@ mod common;
 use proptest::prelude::*;
 use weir_config::{LcoreConfig, SwitchConfig};
 use weir_flowctl::CatchUp;
-use weir_switch_core::{Forwarder, Memory, Plan, Transmitter, report::Reporter};
+use weir_switch_core::{Forwarder, LcorePlan, Memory, Transmitter, report::Reporter};
 use weir_switch_core::{PortFacts, Surroundings, Switch};
 use weir_units::{Bytes, ClassSet, PortId, PortSet, Span, Time};
 
@@ -39,7 +39,7 @@ impl Stepper {
         switch.set_routes(station(0), ways.iter().map(|way| &way[..]));
         (0..PORTS).for_each(|port| switch.shared().set_link_up(PortId(port), true));
         let one = SwitchConfig { lcores: LcoreConfig { cores: Vec::new(), ..config.lcores.clone() }, ..config.clone() };
-        let mut halves = switch.into_halves(&Plan::new(&one, 1).unwrap());
+        let mut halves = switch.into_halves(&LcorePlan::new(&one, 1).unwrap());
         let lcore = halves.lcores.remove(0);
         Stepper {
             forwarder: lcore.forwarder.unwrap(),

@@ -18,7 +18,7 @@ pub trait Task: Send {
     fn poll(&mut self, clock: &Clock, phase: Phase) -> usize;
 }
 
-/// Where a fabric is in its life.
+/// Where the switches of the process are in their life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Phase {

@@ -12,9 +12,9 @@ use weir_wire::mac_control::{ControlFrame, PfcFrame};
 use crate::device_pause::DevicePause;
 use crate::devices::{Devices, OpenPort};
 use crate::error::DriverError;
-use crate::fabric::{Runtime, pool};
 use crate::memory::Memory;
 use crate::poll_gap;
+use crate::switches::{Runtime, pool};
 
 /// Frames sent each way.
 pub const FRAMES: usize = 200;

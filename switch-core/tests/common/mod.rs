@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use weir_config::{Layout, SwitchConfig};
 use weir_flowctl::CatchUp;
 use weir_switch_core::{
-    Burst, Halves, Lcore, Packet, PacketStore, Plan, PortFacts, PortOutput, Report, Surroundings, Switch,
+    Burst, Halves, Lcore, LcorePlan, Packet, PacketStore, PortFacts, PortOutput, Report, Surroundings, Switch,
 };
 use weir_units::{ClassSet, MacAddr, PortId, Span, Time};
 use weir_wire::ethernet::{Headers, Parsed};
@@ -121,7 +121,7 @@ impl Bench {
         let ports = config.ports.len();
         let switch = Switch::new(&config, &vec![facts; ports], surroundings).unwrap();
         let shared = switch.shared().clone();
-        let plan = Plan::new(&config, Plan::lcores_min(layout)).unwrap();
+        let plan = LcorePlan::new(&config, LcorePlan::lcores_min(layout)).unwrap();
         let Halves { lcores, reporter } = switch.into_halves(&plan);
         let world = World { sent: vec![Vec::new(); ports], ..World::default() };
         Bench { lcores, reporter, shared, world, now: Time::ZERO, arriving: vec![VecDeque::new(); ports] }

@@ -120,7 +120,7 @@ pub fn has_place(frame: &[u8]) -> bool {
 /// Writes a stamp into the next place; a frame without one stays as it is.
 #[inline]
 pub fn stamp(frame: &mut [u8], telemetry: &Telemetry) {
-    let Some(Place { trailer, stamped }) = next_place(frame) else { return };
+    let Some(NextStamp { trailer, stamped }) = next_place(frame) else { return };
     let at = trailer + HEADER_BYTES + stamped * PLACE_BYTES;
     if let Some(place) = frame.get_mut(at..at + PLACE_BYTES) {
         place.copy_from_slice(&place_of(telemetry).to_be_bytes());
@@ -129,18 +129,18 @@ pub fn stamp(frame: &mut [u8], telemetry: &Telemetry) {
 }
 
 /// Where a trailer begins, and how many have stamped it.
-struct Place {
+struct NextStamp {
     trailer: usize,
     stamped: usize,
 }
 
 #[inline]
-fn next_place(frame: &[u8]) -> Option<Place> {
+fn next_place(frame: &[u8]) -> Option<NextStamp> {
     let trailer = ethernet::behind_ipv4(frame)?;
     let (header, rest) = frame.get(trailer..)?.split_first_chunk::<HEADER_BYTES>()?;
     let Header { stamped, places, collects } = Header::read(header)?;
     let is_whole = rest.len() >= places * PLACE_BYTES;
-    (collects && is_whole && stamped < places).then_some(Place { trailer, stamped })
+    (collects && is_whole && stamped < places).then_some(NextStamp { trailer, stamped })
 }
 
 /// What a trailer's first words say.

@@ -420,7 +420,7 @@ impl Host {
             }
             NicFrame::Packet(packet) => packet,
         };
-        let written = codec::encode(&packet, (self.config.ip, own), peer_ip, &self.payload, buffer);
+        let written = codec::encode(&packet, self.config.ip, own, peer_ip, &self.payload, buffer);
         assert_eq!(written, Ok(usize::from(packet.frame_bytes)), "a frame of RoCEv2's length");
         self.spare_hops.extend(packet.telemetry);
         written.ok()

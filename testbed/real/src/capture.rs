@@ -1,4 +1,4 @@
-//! From a station to the control thread's capture file.
+//! From a host's lcore to the control thread's capture file.
 
 use rtrb::{Consumer, Producer, RingBuffer};
 use weir_dpdk_io::Mbuf;
@@ -12,7 +12,7 @@ const WAITING_BYTES: usize = 16 << 20;
 /// When (8), which way (1), how long (2).
 const HEADER_BYTES: usize = 11;
 
-/// The station's end: copies frames that the plan asks for.
+/// The host's end: copies frames that the plan asks for.
 #[derive(Debug)]
 pub(super) struct Tap {
     ring: Producer<u8>,

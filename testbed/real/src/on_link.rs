@@ -6,9 +6,9 @@ use weir_scenario::link::{FaultPlan, LinkFrame, ipv4_dscp};
 use weir_units::{BitRate, Span, Time};
 use weir_wire::mac_control::ControlFrame;
 
+use super::attached_host::BURST;
 use super::board::Board;
 use super::instants::PortInstants;
-use super::station::BURST;
 use crate::lane::Lane;
 
 /// A frame on a link.

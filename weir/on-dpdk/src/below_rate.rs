@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use weir_config::{CatchUp, SwitchConfig};
-use weir_dpdk_driver::{CATCH_UP_AUTO_MOST, CATCH_UP_BASE, CpuUse, LcoreStats, Placement, RunningFabric};
+use weir_dpdk_driver::{CATCH_UP_AUTO_MOST, CATCH_UP_BASE, CpuUse, LcoreStats, Placement, RunningSwitches};
 use weir_experiments::table::{count, put_together};
 use weir_switch_core::line_time::LineTime;
 use weir_units::{PortId, Span};
@@ -47,7 +47,7 @@ impl RateLog {
     }
 
     /// Tells, if a second has passed since it last looked.
-    pub fn tell(&mut self, switches: &[SwitchConfig], placement: &Placement, running: &RunningFabric) {
+    pub fn tell(&mut self, switches: &[SwitchConfig], placement: &Placement, running: &RunningSwitches) {
         if Instant::now() < self.next {
             return;
         }

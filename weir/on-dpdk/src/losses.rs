@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use weir_config::SwitchConfig;
-use weir_dpdk_driver::RunningFabric;
+use weir_dpdk_driver::RunningSwitches;
 use weir_dpdk_io::{DeviceLosses, Losses};
 use weir_experiments::table::{Table, count};
 
@@ -23,7 +23,7 @@ pub struct LossLog {
 
 impl LossLog {
     /// Logs which devices can't tell all their losses.
-    pub fn new(switches: &[SwitchConfig], running: &RunningFabric) -> LossLog {
+    pub fn new(switches: &[SwitchConfig], running: &RunningSwitches) -> LossLog {
         let last: Vec<Vec<DeviceLosses>> = (0..switches.len()).map(|index| running.device_losses(index)).collect();
         for (config, losses) in switches.iter().zip(&last) {
             for (port, losses) in config.ports.iter().zip(losses) {
@@ -42,7 +42,7 @@ impl LossLog {
     }
 
     /// To be called often; reads the devices when it is time.
-    pub fn tell(&mut self, switches: &[SwitchConfig], running: &RunningFabric) {
+    pub fn tell(&mut self, switches: &[SwitchConfig], running: &RunningSwitches) {
         if Instant::now() < self.next {
             return;
         }

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use weir_config::{FlowControl, SwitchConfig};
-use weir_dpdk_driver::{DriverError, Fabric, FabricOptions, Memory, Placement, RunningFabric, Runtime, Stopped};
+use weir_dpdk_driver::{
+    DriverError, Memory, Placement, PreparedSwitches, RunningSwitches, Runtime, RuntimeOptions, Stopped,
+};
 use weir_experiments::Failure;
 use weir_experiments::real_frames::RunArguments;
 use weir_experiments::switches::load_all;
@@ -44,7 +46,7 @@ pub fn run(arguments: &RunArguments) -> Result<(), Fault> {
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, stop.clone())?;
     }
-    let options = FabricOptions {
+    let options = RuntimeOptions {
         eal_args: arguments.eal.clone(),
         file_prefix: arguments.file_prefix.clone(),
         memory_mb: memory.megabytes(),
@@ -56,7 +58,7 @@ pub fn run(arguments: &RunArguments) -> Result<(), Fault> {
         Ok(()) => tracing::info!("packet capture by dpdk-dumpcap is possible"),
         Err(error) => tracing::debug!("{error}"),
     }
-    let fabric = Fabric::prepare(&runtime, &switches, &placement, 0)?;
+    let fabric = PreparedSwitches::prepare(&runtime, &switches, &placement, 0)?;
     for (switch, placed) in switches.iter().zip(&placement.switches) {
         let roles =
             placed.plan.lcores.iter().zip(&placed.on).map(|(role, on)| format!("CPU {}: {role}", placement.cpus[*on]));
@@ -97,7 +99,7 @@ fn start_failure(arguments: &RunArguments, error: DriverError) -> Fault {
 fn watch(
     arguments: &RunArguments,
     (switches, placement): (&[SwitchConfig], &Placement),
-    running: &RunningFabric,
+    running: &RunningSwitches,
     stop: &AtomicBool,
     started: Instant,
 ) -> Result<(), Fault> {

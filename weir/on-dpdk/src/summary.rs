@@ -227,7 +227,7 @@ struct GapSummary {
 }
 
 impl RunSummary {
-    /// Puts together what a stopped fabric left.
+    /// Puts together what stopped switches left.
     pub fn new(switches: &[SwitchConfig], placement: &Placement, stopped: &Stopped, ran_for: Duration) -> RunSummary {
         let lcores: Vec<LcoreSummary> = stopped.lcores.iter().map(|(cpu, stats)| lcore_summary(*cpu, stats)).collect();
         let lateness_of = |switch: usize| {

@@ -67,7 +67,7 @@ impl Events {
                 return Err(unreadable(&path, &format!("line {line} has no five fields")));
             };
             let at: f64 = at.parse().map_err(|_| unreadable(&path, &format!("line {line}: `{at}` is no number")))?;
-            events.add(at / 1e3, (port, class), kind, detail);
+            events.add(at / 1e3, port, class, kind, detail);
         }
         let merged = events.merged_ms;
         for queue in events.queues.values_mut() {
@@ -84,7 +84,7 @@ impl Events {
         self.marks.push((deadlock.since_ns as f64 / 1e6, format!("deadlock from here on: {}", deadlock.cycle)));
     }
 
-    fn add(&mut self, at: f64, (port, class): (&str, &str), kind: &str, detail: &str) {
+    fn add(&mut self, at: f64, port: &str, class: &str, kind: &str, detail: &str) {
         let merged = self.merged_ms;
         if matches!(kind, "deadlock" | "mark") {
             if self.marks.len() == MARKS_MAX {

@@ -60,7 +60,7 @@ pub type OfRun<'a> = &'a dyn Fn(&Run) -> Option<String>;
 const RUNS_MAX: usize = 100;
 
 /// What a directory is.
-enum Kind {
+enum DirectoryKind {
     Run,
     /// A run without results, and why.
     Unfinished(String),
@@ -101,17 +101,17 @@ fn find(directory: &Path, found: &mut Vec<PathBuf>, left_out: &mut Vec<String>) 
         return Err(Failure::Argument(format!("{shown}: {what}; {}", what_to_name())));
     }
     match kind(directory) {
-        Kind::Run => found.push(directory.to_owned()),
-        Kind::Unfinished(why) => return Err(Failure::Argument(format!("{shown}: {why}"))),
-        Kind::Other => {
+        DirectoryKind::Run => found.push(directory.to_owned()),
+        DirectoryKind::Unfinished(why) => return Err(Failure::Argument(format!("{shown}: {why}"))),
+        DirectoryKind::Other => {
             let before = found.len() + left_out.len();
             let mut runs = Vec::new();
             let of_sweep = ["runs", "sweep/runs"].map(|below| folders(&directory.join(below)).unwrap_or_default());
             for folder in folders(directory)?.into_iter().chain(of_sweep.into_iter().flatten()) {
                 match kind(&folder) {
-                    Kind::Run => runs.push(folder),
-                    Kind::Unfinished(why) => left_out.push(format!("{}: {why}", folder.display())),
-                    Kind::Other => {}
+                    DirectoryKind::Run => runs.push(folder),
+                    DirectoryKind::Unfinished(why) => left_out.push(format!("{}: {why}", folder.display())),
+                    DirectoryKind::Other => {}
                 }
             }
             // A scenario's runs in its order, which is that of their start; points of a sweep by their numbers.
@@ -138,21 +138,21 @@ fn what_to_name() -> &'static str {
     "name a directory that weir testbed run -o, weir demo -o or weir sweep -o has left"
 }
 
-fn kind(directory: &Path) -> Kind {
+fn kind(directory: &Path) -> DirectoryKind {
     let has = |name: &str| directory.join(name).is_file();
     if has("summary.json") {
-        return Kind::Run;
+        return DirectoryKind::Run;
     }
     let reason = |point: SweepPoint| if point.reason.is_empty() { None } else { Some(point.reason) };
     match fs::read_to_string(directory.join("point.json")) {
         Ok(text) => {
             let reason = serde_json::from_str(&text).ok().and_then(reason).unwrap_or_else(|| "no results".to_owned());
-            Kind::Unfinished(format!("the sweep's point has no summary.json: {reason}"))
+            DirectoryKind::Unfinished(format!("the sweep's point has no summary.json: {reason}"))
         }
-        Err(_) if has("provenance.json") => Kind::Unfinished(
+        Err(_) if has("provenance.json") => DirectoryKind::Unfinished(
             "summary.json is missing, as the run did not end; run it again, or leave it out".to_owned(),
         ),
-        Err(_) => Kind::Other,
+        Err(_) => DirectoryKind::Other,
     }
 }
 

@@ -145,7 +145,8 @@ pub fn judge(paper: &PaperFile, readings: &BTreeMap<String, Reading>) -> (Vec<Nu
 
 /// The verdict and its reasons. `failed` are runs that came to no good end, and `matters` says whether a conclusion is read off any.
 pub fn conclude(
-    (failed, matters): (Vec<String>, bool),
+    failed: Vec<String>,
+    matters: bool,
     numbers: &[Number],
     claims: &[JudgedClaim],
 ) -> (Verdict, Vec<String>) {
@@ -260,7 +261,7 @@ fn judged(claim: &Claim, paper: &PaperFile, readings: &BTreeMap<String, Reading>
     let mut because = Vec::new();
     let unit = paper.measures.iter().find(|it| it.name == claim.measure).map_or("", |it| it.unit.as_str());
     for (relation, bound) in claim.comparisons() {
-        let (judgement, text) = compare(claim, (relation, bound), readings, unit);
+        let (judgement, text) = compare(claim, relation, bound, readings, unit);
         because.push(text);
         // The worst of them; what is left out says nothing.
         all = [Judgement::Fails, Judgement::Undecided, Judgement::LeftOut, Judgement::Holds]
@@ -315,7 +316,8 @@ impl Claim {
 
 fn compare(
     claim: &Claim,
-    (relation, bound): (Relation, &Bound),
+    relation: Relation,
+    bound: &Bound,
     readings: &BTreeMap<String, Reading>,
     unit: &str,
 ) -> (Judgement, String) {

@@ -111,7 +111,7 @@ impl Columns {
 }
 
 /// The value of a column; a name that nothing has is an empty cell, as a run may have no deadlock.
-pub fn cell(name: &str, (summary, json): (&Summary, &Value), speed: &Speed) -> Cell {
+pub fn cell(name: &str, summary: &Summary, json: &Value, speed: &Speed) -> Cell {
     if name == LOSSLESS {
         return Cell::Bool(summary.lossless);
     }
@@ -259,7 +259,7 @@ mod tests {
         summary.deadlock = None;
         let json = serde_json::to_value(&summary).unwrap();
         let speed = Speed { packet_hops: 9, ..Speed::default() };
-        let of = |name: &str| cell(name, (&summary, &json), &speed);
+        let of = |name: &str| cell(name, &summary, &json, &speed);
         assert_eq!(of("pauses_sent"), Cell::Whole(7));
         assert_eq!(of("lossless_frames_dropped"), Cell::Whole(3));
         assert_eq!(of("packet_hops"), Cell::Whole(9));

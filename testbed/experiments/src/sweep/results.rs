@@ -37,7 +37,7 @@ impl Record {
         }
         let (summary, speed) = read_results(folder)?;
         let json = serde_json::to_value(&summary).map_err(|error| Failure::Run(error.to_string()))?;
-        record.cells = columns.iter().map(|name| columns::cell(name, (&summary, &json), &speed)).collect();
+        record.cells = columns.iter().map(|name| columns::cell(name, &summary, &json, &speed)).collect();
         record.cpu_ms = speed.cpu_ms;
         record.packet_hops_per_cpu_second = speed.packet_hops_per_cpu_second;
         Ok(record)

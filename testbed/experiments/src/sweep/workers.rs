@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::directory::{Finished, SweepDir};
-use super::plan::{Plan, Point};
+use super::plan::{Point, SweepPlan};
 use super::point;
 use crate::Failure;
 
@@ -63,8 +63,10 @@ impl Stop {
 /// # Errors
 /// The first that is not a point's own, such as a full disk; then nothing more is started.
 pub fn run(
-    (program, jobs): (&Path, usize),
-    (plan, points): (&Plan, &[&Point]),
+    program: &Path,
+    jobs: usize,
+    plan: &SweepPlan,
+    points: &[&Point],
     to: &SweepDir,
     stop: &Stop,
     tell: &(dyn Fn(Finished) + Sync),
@@ -117,7 +119,7 @@ mod tests {
         path
     }
 
-    fn sweep_dir(directory: &TempDir, plan: &Plan) -> SweepDir {
+    fn sweep_dir(directory: &TempDir, plan: &SweepPlan) -> SweepDir {
         let to = SweepDir::open(&directory.path().join("out"), &manifest(&plan.identity)).unwrap();
         to.clear_unfinished().unwrap();
         to
@@ -132,7 +134,7 @@ mod tests {
         let program = program(&directory, "echo out of luck >&2; kill -9 $$");
         let finished: Mutex<Vec<Finished>> = Mutex::default();
         let tell = |one: Finished| finished.lock().unwrap().push(one);
-        run((&program, 2), (&plan, &points), &to, &Stop::default(), &tell).unwrap();
+        run(&program, 2, &plan, &points, &to, &Stop::default(), &tell).unwrap();
         let finished = finished.into_inner().unwrap();
         assert_eq!(finished.len(), 2);
         for one in &finished {
@@ -152,7 +154,7 @@ mod tests {
         let program = program(&directory, "cat");
         let stop = Stop::default();
         std::thread::scope(|scope| {
-            let running = scope.spawn(|| run((&program, 1), (&plan, &points), &to, &stop, &|_| panic!("finished")));
+            let running = scope.spawn(|| run(&program, 1, &plan, &points, &to, &stop, &|_| panic!("finished")));
             while stop.lines().is_empty() {
                 std::thread::yield_now();
             }
@@ -168,7 +170,7 @@ mod tests {
         let plan = plan(&directory, SWEEP).unwrap();
         let to = sweep_dir(&directory, &plan);
         let points: Vec<&Point> = plan.points.iter().collect();
-        let failed = run((Path::new("/nonexistent"), 1), (&plan, &points), &to, &Stop::default(), &|_| {});
+        let failed = run(Path::new("/nonexistent"), 1, &plan, &points, &to, &Stop::default(), &|_| {});
         let Err(Failure::Run(message)) = failed else { panic!("it ran") };
         assert!(message.starts_with("point 1: /nonexistent can't be started: "), "{message}");
         assert_eq!(fs::read_dir(directory.path().join("out/runs")).unwrap().count(), 0);

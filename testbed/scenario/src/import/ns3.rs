@@ -33,7 +33,7 @@ use times::Times;
 use workloads::Workload;
 
 pub use config::Config;
-pub use detect::{Kind, detect};
+pub use detect::{FileKind, detect};
 pub use flows::{Flow, FlowList, TraceList};
 pub use sources::Sources;
 pub use text::Source;

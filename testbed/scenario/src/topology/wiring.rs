@@ -6,14 +6,14 @@ use crate::place::{Behind, PortPlace};
 /// A fabric's cables by their ports. Ports of all switches stand in one table, switch by switch.
 #[derive(Clone, Debug)]
 pub(super) struct Wiring {
-    wires: Box<[Wire]>,
+    wires: Box<[PortCable]>,
     /// Where each switch's ports begin, and after the last one the number of all.
     first: Box<[usize]>,
 }
 
 /// A port's cable.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wire {
+pub(super) struct PortCable {
     pub behind: Behind,
     pub cable: Cable,
     pub is_up: bool,
@@ -28,18 +28,18 @@ impl Wiring {
             first.push(first[first.len() - 1] + switch.ports);
         }
         let mut wires = vec![None; first[fabric.switches.len()]];
-        let mut attach = |place: PortPlace, wire: Wire| {
+        let mut attach = |place: PortPlace, wire: PortCable| {
             assert!(place.port < fabric.switches[place.switch].ports, "no port {place:?}");
             let before = wires[first[place.switch] + place.port].replace(wire);
             assert!(before.is_none(), "two cables at {place:?}");
         };
         for (number, host) in fabric.hosts.iter().enumerate() {
-            attach(host.at, Wire { behind: Behind::Host(number), cable: host.cable(), is_up: true });
+            attach(host.at, PortCable { behind: Behind::Host(number), cable: host.cable(), is_up: true });
         }
         for link in &fabric.links {
             let [one, other] = link.ends;
             for (here, there) in [(one, other), (other, one)] {
-                attach(here, Wire { behind: Behind::Port(there), cable: link.cable(), is_up: link.is_up });
+                attach(here, PortCable { behind: Behind::Port(there), cable: link.cable(), is_up: link.is_up });
             }
         }
         let wires = wires.into_iter().map(|wire| wire.expect("each port of a switch has a host or a link"));
@@ -51,15 +51,15 @@ impl Wiring {
     }
 
     /// The cables of all switches, each one's by port.
-    pub fn switches(&self) -> impl Iterator<Item = &[Wire]> {
+    pub fn switches(&self) -> impl Iterator<Item = &[PortCable]> {
         self.first.windows(2).map(|range| &self.wires[range[0]..range[1]])
     }
 
-    pub fn of_switch(&self, switch: usize) -> &[Wire] {
+    pub fn of_switch(&self, switch: usize) -> &[PortCable] {
         &self.wires[self.first[switch]..self.first[switch + 1]]
     }
 
-    pub fn at(&self, place: PortPlace) -> &Wire {
+    pub fn at(&self, place: PortPlace) -> &PortCable {
         &self.of_switch(place.switch)[place.port]
     }
 

@@ -68,7 +68,8 @@ pub(super) fn failures(
     sim: &Sim,
     reports: &[Report],
     deadlock: Option<&Deadlock>,
-    (came_to, expects): (CameTo, Expectation),
+    came_to: CameTo,
+    expects: Expectation,
 ) -> Vec<String> {
     let mut failures = Vec::new();
     if came_to == CameTo::Interruption {

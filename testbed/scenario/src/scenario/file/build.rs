@@ -14,7 +14,7 @@ use weir_wire::rocev2::{Dscp, QueuePair};
 use super::complaints::Complaints;
 use super::compose::mac_of_host;
 use super::nic::Carriage;
-use super::plan::Plan;
+use super::plan::ScenarioPlan;
 use super::reading::told;
 use super::slow_receivers;
 use super::switches::Switches;
@@ -32,7 +32,12 @@ const ETHERNET_BYTES: u64 = 14;
 const DRAWN_OF_FABRICS: usize = 8;
 
 /// Makes the scenario of a run; what is wrong goes to `complaints`.
-pub(super) fn scenario(plan: &Plan, run: usize, time_dilation: u32, complaints: &mut Complaints) -> Option<Scenario> {
+pub(super) fn scenario(
+    plan: &ScenarioPlan,
+    run: usize,
+    time_dilation: u32,
+    complaints: &mut Complaints,
+) -> Option<Scenario> {
     let before = complaints.len();
     let switches = Switches::read(plan, run, time_dilation, complaints)?;
     let build = Build { plan, run, switches };
@@ -51,7 +56,7 @@ pub(super) fn scenario(plan: &Plan, run: usize, time_dilation: u32, complaints: 
 
 /// A run whose switches are good.
 pub(super) struct Build<'p> {
-    pub plan: &'p Plan,
+    pub plan: &'p ScenarioPlan,
     pub switches: Switches,
     run: usize,
 }

@@ -2,7 +2,7 @@
 
 use weir_config::{ConfigError, ConfigErrors};
 
-use super::plan::Plan;
+use super::plan::ScenarioPlan;
 
 /// What is wrong with runs, and with which.
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ impl Complaints {
     }
 
     /// The errors, each once and said of all that it is about; none if there are none.
-    pub fn into_errors(self, plan: &Plan) -> Option<ConfigErrors> {
+    pub fn into_errors(self, plan: &ScenarioPlan) -> Option<ConfigErrors> {
         let said = |complaint: Complaint| {
             let subject = subject(plan, &complaint.subjects);
             complaint.error.prefixed(&subject)
@@ -43,7 +43,7 @@ impl Complaints {
 }
 
 /// `switch S1 in run "PFC": `, `every switch in every run: `; nothing of what there is one of.
-fn subject(plan: &Plan, subjects: &[(usize, Option<usize>)]) -> String {
+fn subject(plan: &ScenarioPlan, subjects: &[(usize, Option<usize>)]) -> String {
     let (first_run, first_switch) = subjects[0];
     let mut runs: Vec<usize> = subjects.iter().map(|(run, _)| *run).collect();
     runs.dedup();

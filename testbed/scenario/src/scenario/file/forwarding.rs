@@ -73,7 +73,7 @@ impl Forwarding {
             let what = format!("port of switch {}", topology.switches[switch].name);
             return refuse_unnamed(table, "port", port, &what, &ports);
         }
-        self.choose(table.doc(), table.at("port"), (switch, host), port, topology);
+        self.choose(table.doc(), table.at("port"), switch, host, port, topology);
     }
 
     fn add_path(&mut self, doc: &Doc, topology: &Topology, flow: &FlowPart, path: &[usize]) {
@@ -97,14 +97,14 @@ impl Forwarding {
                 continue;
             }
             match ways.next() {
-                Some(port) => self.choose(doc, key, (here, flow.to), &port.port, topology),
+                Some(port) => self.choose(doc, key, here, flow.to, &port.port, topology),
                 None => return refuse_gap(doc, key, topology, here, next),
             }
         }
     }
 
     /// Notes the way that a key chooses, or that another one chose otherwise.
-    fn choose(&mut self, doc: &Doc, key: String, (switch, host): (usize, usize), port: &str, topology: &Topology) {
+    fn choose(&mut self, doc: &Doc, key: String, switch: usize, host: usize, port: &str, topology: &Topology) {
         let way = &mut self.ports[switch][host];
         match way {
             Some(chosen) if chosen.port != port => {

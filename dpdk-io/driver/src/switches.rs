@@ -35,7 +35,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
 /// How DPDK is started.
 #[derive(Clone, Debug, Default)]
-pub struct FabricOptions {
+pub struct RuntimeOptions {
     /// Arguments for EAL, after Weir's own.
     pub eal_args: Vec<String>,
     /// Under this name other processes (dpdk-telemetry, dpdk-dumpcap) find this one. Needs hugepages, which are then
@@ -56,7 +56,7 @@ pub struct Runtime {
 
 /// Switches with their ports open, not running yet.
 #[derive(Debug)]
-pub struct Fabric<'a> {
+pub struct PreparedSwitches<'a> {
     runtime: &'a Runtime,
     idle: Idle,
     clock: Clock,
@@ -70,7 +70,7 @@ pub struct Fabric<'a> {
 
 /// Switches running.
 #[derive(Debug)]
-pub struct RunningFabric {
+pub struct RunningSwitches {
     control: Arc<LoopControl>,
     netdevs: Netdevs,
     rates: LinkRates,
@@ -82,7 +82,7 @@ pub struct RunningFabric {
     clock: Clock,
 }
 
-/// What is left when a fabric has stopped.
+/// The last word of switches that have stopped.
 #[derive(Debug)]
 pub struct Stopped {
     /// Each switch's last report, everything given back.
@@ -127,7 +127,12 @@ struct TaskBox(Box<dyn Task>);
 
 impl Runtime {
     /// Starts DPDK with one worker lcore on each of `cpus`. Once a process.
-    pub fn start(program: &str, cpus: &[u32], pci: &[String], options: &FabricOptions) -> Result<Runtime, DriverError> {
+    pub fn start(
+        program: &str,
+        cpus: &[u32],
+        pci: &[String],
+        options: &RuntimeOptions,
+    ) -> Result<Runtime, DriverError> {
         let allowed = cpu::allowed();
         // The main lcore only waits and reports; its pinning is undone below.
         let main = allowed.first().copied().unwrap_or(0);
@@ -171,7 +176,7 @@ pub fn pci_addresses_of<'a>(devices: impl Iterator<Item = &'a Device>) -> Vec<St
     devices.filter_map(|device| if let Device::Pci(pci) = device { Some(pci.with_devargs()) } else { None }).collect()
 }
 
-impl<'a> Fabric<'a> {
+impl<'a> PreparedSwitches<'a> {
     /// Opens the ports and builds the switches. `extra_mbufs` are for other tasks in the process. On an error
     /// everything that was opened is closed again.
     pub fn prepare(
@@ -179,7 +184,7 @@ impl<'a> Fabric<'a> {
         switches: &[SwitchConfig],
         placement: &Placement,
         extra_mbufs: u32,
-    ) -> Result<Fabric<'a>, DriverError> {
+    ) -> Result<PreparedSwitches<'a>, DriverError> {
         let mut memory = Memory::of(switches, placement.cpus.len(), extra_mbufs);
         memory.for_devices |= runtime.has_nics;
         let store = FrameStore {
@@ -189,7 +194,7 @@ impl<'a> Fabric<'a> {
         let poll_gap =
             if runtime.has_nics { poll_gap::measure(&placement.cpus, poll_gap::LONG_ENOUGH) } else { Span::ZERO };
         let dilation = switches.first().map_or(1, |switch| switch.time_dilation);
-        let mut fabric = Fabric {
+        let mut prepared = PreparedSwitches {
             runtime,
             idle: idlest(switches),
             clock: runtime.clock.with_dilation(dilation),
@@ -201,9 +206,9 @@ impl<'a> Fabric<'a> {
             cpus: placement.cpus.clone(),
         };
         for (config, placed) in switches.iter().zip(&placement.switches) {
-            fabric.add_switch(config, placed)?;
+            prepared.add_switch(config, placed)?;
         }
-        Ok(fabric)
+        Ok(prepared)
     }
 
     fn add_switch(
@@ -284,9 +289,9 @@ impl<'a> Fabric<'a> {
     }
 
     /// Starts the loops.
-    pub fn start(self) -> Result<RunningFabric, DriverError> {
+    pub fn start(self) -> Result<RunningSwitches, DriverError> {
         let control = Arc::new(LoopControl::default());
-        let mut running = RunningFabric {
+        let mut running = RunningSwitches {
             control: control.clone(),
             netdevs: Netdevs::new(self.switches.iter().map(|switch| switch.interfaces.clone()).collect()),
             rates: LinkRates::default(),
@@ -320,7 +325,7 @@ impl<'a> Fabric<'a> {
     }
 }
 
-impl RunningFabric {
+impl RunningSwitches {
     /// Now, on the switches' clock.
     pub fn now(&self) -> Time {
         Time::from_picos(self.clock.now_ps())
@@ -348,14 +353,14 @@ impl RunningFabric {
         self.lcores.iter().map(|(cpu, _, stats)| (*cpu, &**stats))
     }
 
-    /// Whether an lcore's loop has ended, which before [`RunningFabric::stop`] only a bug makes it do.
+    /// Whether an lcore's loop has ended, which before [`RunningSwitches::stop`] only a bug makes it do.
     pub fn has_failed(&self) -> bool {
         self.lcores.iter().any(|(_, handle, _)| handle.is_finished())
     }
 
     /// What became of the kernel's interfaces below ports since the last call. A port whose interface is gone has no link from
     /// then on, until one of its name is made again: ports that are ours and not DPDK's then go over to that. To be called
-    /// before [`RunningFabric::update_links`].
+    /// before [`RunningSwitches::update_links`].
     pub fn netdev_events(&self) -> Vec<PortEvent> {
         let mut events = self.netdevs.poll();
         for told in events.iter_mut().filter(|told| matches!(told.event, NetdevEvent::Made(_))) {
@@ -414,7 +419,7 @@ impl RunningFabric {
             for (number, (port, config)) in switch.ports.iter().zip(&switch.config.ports).enumerate() {
                 let Some(peers) = port.as_ref().and_then(Port::peer_queues) else { continue };
                 let id = PortId(number as u16);
-                news.extend(self.guests.news((index, id), GuestQueues::of(index, id, config.device.queues(), peers)));
+                news.extend(self.guests.news(index, id, GuestQueues::of(index, id, config.device.queues(), peers)));
             }
         }
         news
@@ -489,7 +494,7 @@ impl RunningFabric {
     }
 }
 
-impl Drop for RunningFabric {
+impl Drop for RunningSwitches {
     fn drop(&mut self) {
         self.control.enter(Phase::Stop);
     }

@@ -11,7 +11,7 @@ use weir_results::record::Teller;
 use weir_scenario::{PortPlace, Scenario};
 use weir_switch_core::report::{Report, Reporter};
 use weir_switch_core::{
-    BuildError, Burst, Forwarder, Memory, PacketStore, Plan, PortFacts, PortOutput, Shared, Surroundings, Switch,
+    BuildError, Burst, Forwarder, LcorePlan, Memory, PacketStore, PortFacts, PortOutput, Shared, Surroundings, Switch,
     Transmitter,
 };
 use weir_units::{MacAddr, PortId, PortSet, Span, Time};
@@ -23,7 +23,7 @@ use super::network::Network;
 
 /// A switch: its halves, all on one lcore, and what has arrived for it.
 #[derive(Debug)]
-pub(super) struct SwitchStation {
+pub(super) struct SimSwitch {
     number: usize,
     shared: Arc<Shared>,
     forwarder: Forwarder<Frame>,
@@ -43,8 +43,8 @@ pub(super) struct SwitchStation {
 
 /// A host, and the wire that leaves it.
 #[derive(Debug)]
-pub(super) struct HostStation {
-    station: usize,
+pub(super) struct SimHost {
+    number: usize,
     /// The switch's port that it is behind.
     place: PortPlace,
     pub(super) host: Host,
@@ -67,7 +67,7 @@ struct Ports<'s> {
 /// so often. A chip does this in a sweep too.
 const SWEEP: Span = Span::from_micros(1);
 
-impl SwitchStation {
+impl SimSwitch {
     /// Switch `number` of a scenario, with these wires at its ports, and routes to stations: the address of the first, and by
     /// each, as their addresses follow each other, all ports of equal cost.
     pub(super) fn new<'r>(
@@ -76,7 +76,7 @@ impl SwitchStation {
         wires: Box<[Option<u32>]>,
         routes: Option<(MacAddr, impl Iterator<Item = &'r [u16]>)>,
         scenario: &Scenario,
-    ) -> Result<SwitchStation, BuildError> {
+    ) -> Result<SimSwitch, BuildError> {
         let mac = |port: usize| MacAddr([2, 1, (number >> 8) as u8, number as u8, (port >> 8) as u8, port as u8]);
         let ports = config.ports.len();
         let facts: Vec<PortFacts> =
@@ -107,7 +107,7 @@ impl SwitchStation {
         };
         let mut wakeups = Agenda::new(ports);
         (0..ports).filter(|port| config.real_port(*port) == *port).for_each(|port| wakeups.set(port, Time::ZERO));
-        Ok(SwitchStation {
+        Ok(SimSwitch {
             number,
             shared,
             forwarder,
@@ -122,10 +122,10 @@ impl SwitchStation {
     }
 
     /// Asks for what its turn will need, a step of [`ahead`](super::ahead) after the other, and in each port by port; it is
-    /// station `number`. Says whether there is another port.
+    /// node `number`. Says whether there is another port.
     #[inline]
     pub(super) fn prefetch(&self, step: usize, port: usize, number: usize, network: &Network) -> bool {
-        let SwitchStation { forwarder, transmitter, wires, wakeups, .. } = self;
+        let SimSwitch { forwarder, transmitter, wires, wakeups, .. } = self;
         if step == 0 {
             forwarder.prefetch();
             transmitter.prefetch();
@@ -245,7 +245,7 @@ impl SwitchStation {
     }
 
     pub(super) fn report(&mut self, now: Time) -> Report {
-        let SwitchStation { reporter, forwarder, transmitter, .. } = self;
+        let SimSwitch { reporter, forwarder, transmitter, .. } = self;
         let serve = || {
             forwarder.serve();
             transmitter.serve(now);
@@ -258,12 +258,12 @@ impl SwitchStation {
 /// Stations that a switch may learn, where there are no routes.
 const LEARNED_MAX: usize = 4_096;
 
-impl HostStation {
-    pub(super) fn new(station: usize, place: PortPlace, host: Host, wire: u32) -> HostStation {
-        HostStation { station, place, host, wire, own: Time::ZERO, frames: [0; 2] }
+impl SimHost {
+    pub(super) fn new(number: usize, place: PortPlace, host: Host, wire: u32) -> SimHost {
+        SimHost { number, place, host, wire, own: Time::ZERO, frames: [0; 2] }
     }
 
-    /// Asks for what its turn will need, a step of [`ahead`](super::ahead) after the other; it is station `number`.
+    /// Asks for what its turn will need, a step of [`ahead`](super::ahead) after the other; it is node `number`.
     #[inline]
     pub(super) fn prefetch(&self, step: usize, number: usize, network: &Network) {
         match step {
@@ -283,12 +283,12 @@ impl HostStation {
     /// Does what there is to do up to and with `limit`, instant by instant, and `meanwhile` after each; returns how many these
     /// were.
     pub(super) fn run_until(&mut self, limit: Time, network: &mut Network, mut meanwhile: impl FnMut(&Network)) -> u64 {
-        network.begin(self.station, limit);
+        network.begin(self.number, limit);
         let mut instants = 0;
         loop {
             let now = network.next_arrival().min(self.own);
             if now > limit {
-                network.sleep(self.station, now);
+                network.sleep(self.number, now);
                 return instants;
             }
             self.own = self.run(now, network);
@@ -377,9 +377,9 @@ impl Ports<'_> {
     }
 }
 
-fn on_one_lcore(config: &SwitchConfig) -> Plan {
+fn on_one_lcore(config: &SwitchConfig) -> LcorePlan {
     let lcores = LcoreConfig { layout: Layout::Single, cores: Vec::new(), ..config.lcores };
-    Plan::new(&SwitchConfig { lcores, ..config.clone() }, 1).expect("one lcore is enough for all roles")
+    LcorePlan::new(&SwitchConfig { lcores, ..config.clone() }, 1).expect("one lcore is enough for all roles")
 }
 
 /// Puts arrivals of one instant in order: by port, beginning with the one whose turn it is. The turn goes on when it has
