@@ -22,7 +22,7 @@ use comparison::{Compared, comparison, lost};
 
 /// Arguments of `weir demo`.
 #[derive(clap::Args)]
-pub struct DemoArguments {
+pub(crate) struct DemoArguments {
     /// N: ports at which bursts of 64 KB messages arrive, 0 to 29; several are run one after another. By default 24, with
     /// --testbed 6, as in the paper.
     #[arg(long, value_delimiter = ',', value_name = "LIST", value_parser = clap::value_parser!(u8).range(0..=29))]
@@ -63,7 +63,7 @@ enum Control {
 const LATE_PERCENT_MAX: f64 = 5.0;
 
 /// Runs the experiment under each policy and prints the comparison.
-pub fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
+pub(crate) fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
     if arguments.backend == Backend::Dpdk {
         real_frames::reach()?;
     }

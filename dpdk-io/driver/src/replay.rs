@@ -25,7 +25,7 @@ impl Replay {
     ///
     /// # Errors
     /// The file can't be read, or is no capture file.
-    pub fn of(path: &str) -> io::Result<Replay> {
+    pub(crate) fn of(path: &str) -> io::Result<Replay> {
         let mut file = File::open(path)?;
         let mut magic = [0; 4];
         file.read_exact(&mut magic)?;

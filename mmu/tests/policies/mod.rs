@@ -11,7 +11,7 @@ use weir_mmu::{BufferLayout, Headroom, Mmu, Policy, PortLayout};
 use weir_units::{Alpha, BitRate, Bytes, CLASSES, Class, ClassSet, Span};
 
 /// All policies, and the forms of them that a configuration can choose.
-pub const POLICIES: [&str; 13] = [
+pub(crate) const POLICIES: [&str; 13] = [
     "static",
     "dt",
     "spfc",
@@ -29,7 +29,7 @@ pub const POLICIES: [&str; 13] = [
 
 /// A switch to have policies on.
 #[derive(Clone, Copy, Debug)]
-pub struct Bounds {
+pub(crate) struct Bounds {
     pub size: Bytes,
     pub ports: u16,
     /// ρ of every queue.
@@ -42,13 +42,13 @@ pub struct Bounds {
 }
 
 /// An MMU of this policy; α = 1 unless the policy has none.
-pub fn mmu(name: &str, bounds: &Bounds, xon_offset: Bytes, lossy_alpha: Alpha) -> Mmu {
+pub(crate) fn mmu(name: &str, bounds: &Bounds, xon_offset: Bytes, lossy_alpha: Alpha) -> Mmu {
     let layout = layout(name, bounds);
     let policy = policy(name, bounds, &layout, xon_offset);
     Mmu::new(layout, policy, xon_offset, lossy_alpha)
 }
 
-pub fn layout(name: &str, bounds: &Bounds) -> BufferLayout {
+pub(crate) fn layout(name: &str, bounds: &Bounds) -> BufferLayout {
     let queues = u64::from(bounds.ports) * bounds.lossless.len() as u64;
     let all = bounds.headroom * queues;
     let headroom = match name {
@@ -73,7 +73,7 @@ pub fn layout(name: &str, bounds: &Bounds) -> BufferLayout {
     }
 }
 
-pub fn policy(name: &str, bounds: &Bounds, layout: &BufferLayout, xon_offset: Bytes) -> Box<dyn Policy> {
+pub(crate) fn policy(name: &str, bounds: &Bounds, layout: &BufferLayout, xon_offset: Bytes) -> Box<dyn Policy> {
     let ports = usize::from(bounds.ports);
     let rates = vec![bounds.rate; ports];
     let alpha = Alpha::ONE;

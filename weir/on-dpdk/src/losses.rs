@@ -13,7 +13,7 @@ use weir_experiments::table::{Table, count};
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Reads the devices once a second, and logs what they lost since.
-pub struct LossLog {
+pub(crate) struct LossLog {
     next: Instant,
     /// By switch and port, as last read.
     last: Vec<Vec<DeviceLosses>>,
@@ -23,7 +23,7 @@ pub struct LossLog {
 
 impl LossLog {
     /// Logs which devices can't tell all their losses.
-    pub fn new(switches: &[SwitchConfig], running: &RunningSwitches) -> LossLog {
+    pub(crate) fn new(switches: &[SwitchConfig], running: &RunningSwitches) -> LossLog {
         let last: Vec<Vec<DeviceLosses>> = (0..switches.len()).map(|index| running.device_losses(index)).collect();
         for (config, losses) in switches.iter().zip(&last) {
             for (port, losses) in config.ports.iter().zip(losses) {
@@ -42,7 +42,7 @@ impl LossLog {
     }
 
     /// To be called often; reads the devices when it is time.
-    pub fn tell(&mut self, switches: &[SwitchConfig], running: &RunningSwitches) {
+    pub(crate) fn tell(&mut self, switches: &[SwitchConfig], running: &RunningSwitches) {
         if Instant::now() < self.next {
             return;
         }
@@ -69,7 +69,7 @@ impl LossLog {
     }
 
     /// What the line of rates says of switch `index`: the frames lost since the line before.
-    pub fn in_line(&mut self, index: usize) -> String {
+    pub(crate) fn in_line(&mut self, index: usize) -> String {
         let all = || self.last[index].iter().flat_map(directions);
         let told: u64 = all().map(|(_, losses)| losses.told()).sum();
         let since = told - std::mem::replace(&mut self.in_line[index], told);
@@ -80,7 +80,7 @@ impl LossLog {
 
 /// What a port's device lost, in the summary.
 #[derive(Serialize)]
-pub struct LossSummary {
+pub(crate) struct LossSummary {
     receive: DirectionSummary,
     transmit: DirectionSummary,
 }
@@ -104,7 +104,7 @@ struct DirectionSummary {
 impl LossSummary {
     /// Judges what the device of port `index` lost. A device does not tell the classes of lost frames, and what the port carried
     /// besides proves nothing: all of them may have been lossless, unless no frame that goes that way can be.
-    pub fn new(config: &SwitchConfig, index: usize, losses: &DeviceLosses) -> LossSummary {
+    pub(crate) fn new(config: &SwitchConfig, index: usize, losses: &DeviceLosses) -> LossSummary {
         let comes = |port: usize| !(config.classes_from(port) & config.classes.lossless).is_empty();
         let leaves = config.real_ports().any(|from| from != index && comes(from));
         LossSummary {
@@ -114,7 +114,7 @@ impl LossSummary {
     }
 
     /// Why the run failed, if frames of a lossless class may have been lost.
-    pub fn fault(&self) -> Option<String> {
+    pub(crate) fn fault(&self) -> Option<String> {
         self.directions().into_iter().find(|(_, losses)| losses.lossless_at_most > 0).map(|(direction, losses)| {
             format!(
                 "its device lost {} frames on {direction} ({}), up to {} of them lossless",
@@ -145,7 +145,7 @@ impl DirectionSummary {
 }
 
 /// The losses of the ports that had any, or can't tell; empty if no device lost a frame.
-pub fn loss_table<'s>(ports: impl Iterator<Item = (&'s str, &'s LossSummary)>) -> Table {
+pub(crate) fn loss_table<'s>(ports: impl Iterator<Item = (&'s str, &'s LossSummary)>) -> Table {
     let mut table = Table::new(["Port", "Lost at device on", "Frames", "Lossless at most", "Why", "Not told"]);
     for (port, losses) in ports {
         for (direction, losses) in losses.directions() {

@@ -5,7 +5,7 @@ use weir_dpdk_driver::RunningSwitches;
 use weir_dpdk_io::NetdevEvent;
 
 /// Logs what changed since the last call.
-pub fn tell(switches: &[SwitchConfig], running: &RunningSwitches) {
+pub(crate) fn tell(switches: &[SwitchConfig], running: &RunningSwitches) {
     for told in running.netdev_events() {
         let config = &switches[told.switch];
         let (switch, port, interface) = (&config.name, &config.ports[told.port].name, &told.interface);

@@ -9,7 +9,7 @@ use weir_units::{Span, Time};
 
 /// What was told of each (switch, port), and when.
 #[derive(Default)]
-pub struct PeerLog(BTreeMap<(usize, usize), Told>);
+pub(crate) struct PeerLog(BTreeMap<(usize, usize), Told>);
 
 #[derive(Default)]
 struct Told {
@@ -29,7 +29,7 @@ const SILENT_AFTER: Span = Span::from_secs(1);
 
 impl PeerLog {
     /// Logs what is news in a switch's report. Called with each report.
-    pub fn tell(&mut self, index: usize, switch: &SwitchConfig, report: &Report) {
+    pub(crate) fn tell(&mut self, index: usize, switch: &SwitchConfig, report: &Report) {
         for number in switch.real_ports() {
             let (port, flow_control) = (&report.ports[number], &switch.ports[number].flow_control);
             let told = self.0.entry((index, number)).or_default();
@@ -130,7 +130,7 @@ fn without_messages(flow_control: &FlowControl) -> &'static str {
 }
 
 /// How frames of a lossless class could find no room at a port that speaks this, and what to look at.
-pub fn overrun(flow_control: &FlowControl) -> (&'static str, &'static str) {
+pub(crate) fn overrun(flow_control: &FlowControl) -> (&'static str, &'static str) {
     match flow_control {
         FlowControl::Cbfc(_) => (
             "more came than credit was given for",

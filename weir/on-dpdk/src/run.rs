@@ -33,7 +33,7 @@ const DRAIN_WITHIN: Duration = Duration::from_secs(2);
 const TICK: Duration = Duration::from_millis(20);
 
 /// Runs the switches.
-pub fn run(arguments: &RunArguments) -> Result<(), Fault> {
+pub(crate) fn run(arguments: &RunArguments) -> Result<(), Fault> {
     let switches = load_all(&arguments.files)?;
     weir_dpdk_driver::check_machine(&switches)?;
     // Until the ports are closed.

@@ -8,11 +8,11 @@ use weir_units::Class;
 
 /// What was said of each (switch, port, class) that is watched: storms detected and restored.
 #[derive(Default)]
-pub struct StormLog(BTreeMap<(usize, usize, usize), (u64, u64)>);
+pub(crate) struct StormLog(BTreeMap<(usize, usize, usize), (u64, u64)>);
 
 impl StormLog {
     /// Logs what changed since the last call. However short a storm is, it is told.
-    pub fn tell(&mut self, switches: &[SwitchConfig], running: &RunningSwitches) {
+    pub(crate) fn tell(&mut self, switches: &[SwitchConfig], running: &RunningSwitches) {
         for (index, config) in switches.iter().enumerate() {
             let Some(watchdog) = &config.pfc_watchdog else { continue };
             for (number, port) in running.shared(index).ports().iter().enumerate() {

@@ -4,7 +4,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-pub use tables::print_summary;
+pub(crate) use tables::print_summary;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,7 +25,7 @@ use crate::peers::overrun;
 
 /// A finished run. Sizes are in bytes without FCS where frames are counted, as charged where buffers are.
 #[derive(Serialize)]
-pub struct RunSummary {
+pub(crate) struct RunSummary {
     weir_version: &'static str,
     dpdk_version: String,
     ran_for_s: f64,
@@ -228,7 +228,12 @@ struct GapSummary {
 
 impl RunSummary {
     /// Puts together what stopped switches left.
-    pub fn new(switches: &[SwitchConfig], placement: &Placement, stopped: &Stopped, ran_for: Duration) -> RunSummary {
+    pub(crate) fn new(
+        switches: &[SwitchConfig],
+        placement: &Placement,
+        stopped: &Stopped,
+        ran_for: Duration,
+    ) -> RunSummary {
         let lcores: Vec<LcoreSummary> = stopped.lcores.iter().map(|(cpu, stats)| lcore_summary(*cpu, stats)).collect();
         let lateness_of = |switch: usize| {
             let lcores = &lcores;
@@ -252,7 +257,7 @@ impl RunSummary {
     }
 
     /// What makes the run a failure, if anything does.
-    pub fn fault(&self) -> Option<String> {
+    pub(crate) fn fault(&self) -> Option<String> {
         for switch in &self.switches {
             let name = &switch.name;
             let violations = switch.drops.get(DropReason::HeadroomViolation.name()).copied().unwrap_or(0);

@@ -17,7 +17,7 @@ use weir_units::{BitRate, Bytes, FRAME_BYTES_MIN, Span, WIRE_OVERHEAD_BYTES};
 const MESSAGE: Bytes = Bytes::new(FRAME_BYTES_MIN + WIRE_OVERHEAD_BYTES);
 
 /// Each port under GFC or CBFC, those that have the same put together; nothing of the others.
-pub fn flow_control(switch: &SwitchConfig) -> Result<String, BuildError> {
+pub(super) fn flow_control(switch: &SwitchConfig) -> Result<String, BuildError> {
     let mut described = Vec::new();
     for port in switch.real_ports() {
         if let Some(text) = Speaker::of(switch, port)?.describe() {
@@ -28,7 +28,7 @@ pub fn flow_control(switch: &SwitchConfig) -> Result<String, BuildError> {
 }
 
 /// B_1 or B_0 by its name, under GFC.
-pub fn lowest_threshold(mechanism: &Mechanism) -> Option<(&'static str, Bytes)> {
+pub(super) fn lowest_threshold(mechanism: &Mechanism) -> Option<(&'static str, Bytes)> {
     match mechanism {
         Mechanism::GfcBuffer { stages, .. } | Mechanism::GfcPulse { stages, .. } => Some(("B_1", stages.start(1)?)),
         Mechanism::GfcConceptual { mapping, .. } | Mechanism::GfcTime { mapping, .. } => Some(("B_0", mapping.b_0())),

@@ -12,7 +12,7 @@ use weir_results::run_dir::{
 use crate::Failure;
 
 /// All runs of a report.
-pub struct Input {
+pub(super) struct Input {
     /// In the order of the arguments, those of one folder in the scenario's or the sweep's order.
     pub runs: Vec<Run>,
     /// Directories without results, and why.
@@ -20,7 +20,7 @@ pub struct Input {
 }
 
 /// One run, without what is read only when it is drawn.
-pub struct Run {
+pub(super) struct Run {
     /// What tells it from the others.
     pub label: String,
     pub directory: PathBuf,
@@ -38,23 +38,23 @@ pub struct Run {
 
 /// `point.json` of a sweep's point, as far as a report needs it.
 #[derive(Deserialize)]
-pub struct SweepPoint {
+pub(super) struct SweepPoint {
     pub point: SweepValues,
     pub reason: String,
 }
 
 /// What a point of a sweep is of.
 #[derive(Deserialize)]
-pub struct SweepValues {
+pub(super) struct SweepValues {
     pub seed: Option<u32>,
     pub parameters: Vec<(String, serde_json::Value)>,
 }
 
 /// A file's name and text.
-pub type ConfigFile = (String, String);
+pub(super) type ConfigFile = (String, String);
 
 /// What a line of a table says of a run; `None` if it has nothing to say there.
-pub type OfRun<'a> = &'a dyn Fn(&Run) -> Option<String>;
+pub(super) type OfRun<'a> = &'a dyn Fn(&Run) -> Option<String>;
 
 /// A page has no more runs than this.
 const RUNS_MAX: usize = 100;
@@ -70,7 +70,7 @@ enum DirectoryKind {
 
 /// Reads all runs of these directories. What is wrong with one that was named is an error; a run without results in a folder of
 /// several is left out.
-pub fn read(directories: &[PathBuf]) -> Result<Input, Failure> {
+pub(super) fn read(directories: &[PathBuf]) -> Result<Input, Failure> {
     let (mut found, mut left_out) = (Vec::new(), Vec::new());
     for directory in directories {
         find(directory, &mut found, &mut left_out)?;
@@ -172,7 +172,7 @@ fn folders(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
 }
 
 /// A name's words and numbers, to sort by.
-pub fn natural(name: &str) -> Vec<(u64, String)> {
+pub(super) fn natural(name: &str) -> Vec<(u64, String)> {
     let mut parts = Vec::new();
     let is_digit = |c: char| c.is_ascii_digit();
     let mut rest = name;
@@ -227,12 +227,12 @@ impl Run {
     }
 
     /// When the last sample may be, in microseconds.
-    pub fn end_us(&self) -> f64 {
+    pub(super) fn end_us(&self) -> f64 {
         self.summary.duration_ns as f64 / 1e3
     }
 
     /// Where the scenario's random numbers begin, as far as the directory tells.
-    pub fn seed(&self) -> Option<String> {
+    pub(super) fn seed(&self) -> Option<String> {
         if let Some(seed) = self.point.as_ref().and_then(|point| point.point.seed) {
             return Some(seed.to_string());
         }

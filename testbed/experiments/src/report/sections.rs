@@ -14,7 +14,7 @@ use crate::Failure;
 use crate::table::count;
 
 /// Plots of one kind.
-pub struct Section {
+pub(super) struct Section {
     /// What links lead to.
     pub id: &'static str,
     pub title: &'static str,
@@ -26,7 +26,7 @@ pub struct Section {
 }
 
 /// A plot with its caption.
-pub struct Plot {
+pub(super) struct Plot {
     pub caption: String,
     /// What it shows, in words.
     pub alt: String,
@@ -34,7 +34,7 @@ pub struct Plot {
 }
 
 /// The sections, and the numbers that their plots refer to.
-pub struct Plots {
+pub(super) struct Plots {
     pub sections: Vec<Section>,
     pub columns: Columns,
     /// What was thinned, in sentences.
@@ -80,7 +80,7 @@ struct Drawn<'a> {
 }
 
 /// Queues, flows or pools that have lines.
-pub struct Chosen {
+pub(super) struct Chosen {
     /// By their size.
     names: Vec<String>,
     /// How many there would be.
@@ -88,7 +88,7 @@ pub struct Chosen {
 }
 
 /// All plots of the runs.
-pub fn plots(runs: &[Run]) -> Result<Plots, Failure> {
+pub(super) fn plots(runs: &[Run]) -> Result<Plots, Failure> {
     let files = runs.iter().map(|run| SeriesFile::survey(&run.directory)).collect::<Result<Vec<_>, _>>()?;
     let asked: Vec<&str> =
         runs.iter().filter_map(|run| run.topology.as_ref()).flat_map(|of| &of.drawn).map(String::as_str).collect();

@@ -16,7 +16,7 @@ use crate::sweep::{Point, SweepPlan, check_column};
 type Mistake = (String, String, String);
 
 /// What needs nothing but the file.
-pub fn of_itself(experiment: &Experiment) -> Result<(), ConfigErrors> {
+pub(super) fn of_itself(experiment: &Experiment) -> Result<(), ConfigErrors> {
     let paper = &experiment.paper;
     let mut mistakes = Vec::new();
     let mut wrong = |key: &str, message: String, help: &str| mistakes.push((key.to_owned(), message, help.to_owned()));
@@ -67,7 +67,7 @@ pub fn of_itself(experiment: &Experiment) -> Result<(), ConfigErrors> {
 }
 
 /// What needs the points: a measure or line of which there is none says nothing. A sweep that leaves something out may lack some.
-pub fn of_plan(experiment: &Experiment, plan: &SweepPlan, is_full: bool) -> Result<(), ConfigErrors> {
+pub(super) fn of_plan(experiment: &Experiment, plan: &SweepPlan, is_full: bool) -> Result<(), ConfigErrors> {
     let mut mistakes = Vec::new();
     let look = |key: String, of: Selection<'_>, over: Option<Over>| {
         let selected: Vec<&Point> = plan.points.iter().filter(|point| of.has(point)).collect();

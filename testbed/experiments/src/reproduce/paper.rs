@@ -5,7 +5,7 @@ use serde::Deserialize;
 /// In the order of their figures in lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum PaperName {
+pub(super) enum PaperName {
     Gfc,
     Dsh,
     Reverie,
@@ -14,7 +14,7 @@ pub enum PaperName {
 
 impl PaperName {
     /// How it is cited.
-    pub fn citation(self) -> &'static str {
+    pub(super) fn citation(self) -> &'static str {
         match self {
             PaperName::Gfc => "Qian et al., Gentle Flow Control, SIGCOMM 2019",
             PaperName::Dsh => {

@@ -111,7 +111,7 @@ impl Columns {
 }
 
 /// The value of a column; a name that nothing has is an empty cell, as a run may have no deadlock.
-pub fn cell(name: &str, summary: &Summary, json: &Value, speed: &Speed) -> Cell {
+pub(super) fn cell(name: &str, summary: &Summary, json: &Value, speed: &Speed) -> Cell {
     if name == LOSSLESS {
         return Cell::Bool(summary.lossless);
     }
@@ -138,7 +138,7 @@ fn default<'a>(scenarios: impl Iterator<Item = &'a Scenario>) -> Vec<String> {
 }
 
 /// Whether there is such a column; else what is wrong, and what to write.
-pub fn check(name: &str) -> Result<(), (String, String)> {
+pub(crate) fn check(name: &str) -> Result<(), (String, String)> {
     if name == LOSSLESS || RECKONED.iter().any(|reckoned| reckoned.name == name) {
         return Ok(());
     }

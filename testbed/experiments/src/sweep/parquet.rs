@@ -27,7 +27,7 @@ enum ColumnType {
 impl Table {
     /// Writes it as Parquet, whole or not at all: one row group, not compressed, so that the bytes depend on nothing but the
     /// table.
-    pub fn write_parquet(&self, path: &Path) -> io::Result<()> {
+    pub(crate) fn write_parquet(&self, path: &Path) -> io::Result<()> {
         whole(path, |part| self.write_parquet_to(File::create(part)?).map_err(io::Error::other))
     }
 

@@ -23,7 +23,7 @@ use crate::run::fitting;
 
 /// Arguments of the process.
 #[derive(clap::Args)]
-pub struct PointArguments {
+pub(super) struct PointArguments {
     /// The scenario's own file, beside which stands what it names.
     #[arg(long)]
     scenario: PathBuf,
@@ -42,7 +42,7 @@ pub struct PointArguments {
 }
 
 /// Runs the point, until standard input ends: then whoever started it is gone, or wants no more.
-pub fn run(arguments: &PointArguments) -> Result<(), Failure> {
+pub(super) fn run(arguments: &PointArguments) -> Result<(), Failure> {
     // A signal to all processes of a job is for the one that started this.
     let _deaf = experiment::stopped_by_signals()?;
     std::thread::spawn(|| {
@@ -84,7 +84,7 @@ fn on_dpdk(run: ScenarioRun, directory: RunDir) -> Result<(), Failure> {
 }
 
 /// Has a point run by `program`, and writes down what became of it. `None` if it was stopped.
-pub fn finish(
+pub(super) fn finish(
     program: &Path,
     plan: &SweepPlan,
     point: &Point,

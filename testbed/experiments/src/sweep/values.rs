@@ -5,17 +5,17 @@ use std::fmt;
 use toml::{Table, Value};
 
 /// A parameter takes no more values than this.
-pub const VALUES_MAX: usize = 100_000;
+pub(super) const VALUES_MAX: usize = 100_000;
 
 /// What is wrong with a list or a range.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WrongValues {
+pub(super) struct WrongValues {
     pub message: String,
     pub help: String,
 }
 
 /// Values of a list, of a range `{ from, to, step }` or `{ from, count, step }`, or one that stands for itself.
-pub fn values(of: &Value) -> Result<Vec<Value>, WrongValues> {
+pub(super) fn values(of: &Value) -> Result<Vec<Value>, WrongValues> {
     match of {
         Value::Array(list) if list.is_empty() => Err(wrong("an empty list makes no run", "write one value at least")),
         Value::Array(list) if list.len() > VALUES_MAX => Err(too_many()),
@@ -26,7 +26,7 @@ pub fn values(of: &Value) -> Result<Vec<Value>, WrongValues> {
 }
 
 /// Seeds: as [`values`], and the step of a range is 1 if it says nothing.
-pub fn seeds(of: &Value) -> Result<Vec<u32>, WrongValues> {
+pub(super) fn seeds(of: &Value) -> Result<Vec<u32>, WrongValues> {
     let help = "write for example seeds = [1, 2, 3] or seeds = { from = 1, count = 20 }";
     let list = match of {
         Value::Table(range) => range_of(range, Some(Value::Integer(1)))?,

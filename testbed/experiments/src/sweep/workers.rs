@@ -13,7 +13,7 @@ use crate::Failure;
 
 /// Asks all workers to stop, and their processes with them.
 #[derive(Debug, Default)]
-pub struct Stop {
+pub(super) struct Stop {
     asked: AtomicBool,
     /// Standard input of each process, by its point: where that ends, so does the process.
     lines: Mutex<BTreeMap<usize, ChildStdin>>,
@@ -21,7 +21,7 @@ pub struct Stop {
 
 impl Stop {
     /// Set by SIGINT and SIGTERM, from now on.
-    pub fn by_signals() -> Result<Arc<Stop>, Failure> {
+    pub(super) fn by_signals() -> Result<Arc<Stop>, Failure> {
         let stop = Arc::new(Stop::default());
         let mut signals =
             signal_hook::iterator::Signals::new([signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM])?;
@@ -30,17 +30,17 @@ impl Stop {
         Ok(stop)
     }
 
-    pub fn ask(&self) {
+    pub(super) fn ask(&self) {
         self.asked.store(true, Ordering::SeqCst);
         self.lines().clear();
     }
 
-    pub fn is_asked(&self) -> bool {
+    pub(super) fn is_asked(&self) -> bool {
         self.asked.load(Ordering::SeqCst)
     }
 
     /// Keeps a process going until it is to stop, which it may be already.
-    pub fn hold(&self, point: usize, line: ChildStdin) {
+    pub(super) fn hold(&self, point: usize, line: ChildStdin) {
         let mut lines = self.lines();
         if !self.is_asked() {
             lines.insert(point, line);
@@ -48,7 +48,7 @@ impl Stop {
     }
 
     /// A process has ended.
-    pub fn release(&self, point: usize) {
+    pub(super) fn release(&self, point: usize) {
         self.lines().remove(&point);
     }
 
@@ -62,7 +62,7 @@ impl Stop {
 ///
 /// # Errors
 /// The first that is not a point's own, such as a full disk; then nothing more is started.
-pub fn run(
+pub(super) fn run(
     program: &Path,
     jobs: usize,
     plan: &SweepPlan,

@@ -75,7 +75,7 @@ pub struct TcpAck {
 }
 
 /// From and to (exclusive), what came last first.
-pub type SackBlocks = [Option<(u64, u64)>; 3];
+pub(super) type SackBlocks = [Option<(u64, u64)>; 3];
 
 impl From<tcp::Ack> for TcpAck {
     #[inline]

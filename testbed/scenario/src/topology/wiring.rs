@@ -22,7 +22,7 @@ pub(super) struct PortCable {
 impl Wiring {
     /// # Panics
     /// If a port has not exactly one cable.
-    pub fn of(fabric: &Fabric) -> Wiring {
+    pub(super) fn of(fabric: &Fabric) -> Wiring {
         let mut first = vec![0];
         for switch in &fabric.switches {
             first.push(first[first.len() - 1] + switch.ports);
@@ -46,25 +46,25 @@ impl Wiring {
         Wiring { wires: wires.collect(), first: first.into() }
     }
 
-    pub fn switch_count(&self) -> usize {
+    pub(super) fn switch_count(&self) -> usize {
         self.first.len() - 1
     }
 
     /// The cables of all switches, each one's by port.
-    pub fn switches(&self) -> impl Iterator<Item = &[PortCable]> {
+    pub(super) fn switches(&self) -> impl Iterator<Item = &[PortCable]> {
         self.first.windows(2).map(|range| &self.wires[range[0]..range[1]])
     }
 
-    pub fn of_switch(&self, switch: usize) -> &[PortCable] {
+    pub(super) fn of_switch(&self, switch: usize) -> &[PortCable] {
         &self.wires[self.first[switch]..self.first[switch + 1]]
     }
 
-    pub fn at(&self, place: PortPlace) -> &PortCable {
+    pub(super) fn at(&self, place: PortPlace) -> &PortCable {
         &self.of_switch(place.switch)[place.port]
     }
 
     /// The switch behind a port, if it is no host.
-    pub fn next_switch(&self, place: PortPlace) -> Option<usize> {
+    pub(super) fn next_switch(&self, place: PortPlace) -> Option<usize> {
         match self.at(place).behind {
             Behind::Port(there) => Some(there.switch),
             Behind::Host(_) => None,
@@ -72,11 +72,11 @@ impl Wiring {
     }
 
     /// Where a port stands among the ports of all switches.
-    pub fn number(&self, place: PortPlace) -> usize {
+    pub(super) fn number(&self, place: PortPlace) -> usize {
         self.first[place.switch] + place.port
     }
 
-    pub fn port_count(&self) -> usize {
+    pub(super) fn port_count(&self) -> usize {
         self.wires.len()
     }
 }

@@ -26,7 +26,7 @@ const HEAD: [&str; 10] = [
 ];
 
 /// Tries the first two ports of a file.
-pub fn try_devices(files: &[PathBuf], eal: &[String]) -> Result<(), Fault> {
+pub(crate) fn try_devices(files: &[PathBuf], eal: &[String]) -> Result<(), Fault> {
     let switches = load_all(files)?;
     let [switch] = &switches[..] else {
         let message = "--try takes one file, whose first two ports are cabled to each other";

@@ -9,7 +9,7 @@ use crate::below_rate::who_had;
 use crate::losses::loss_table;
 
 /// Prints a summary as tables.
-pub fn print_summary(summary: &RunSummary) {
+pub(crate) fn print_summary(summary: &RunSummary) {
     for switch in &summary.switches {
         let balance = &switch.balance;
         println!("\n{} ran for {:.1} s (policy {})", switch.name, summary.ran_for_s, switch.policy);

@@ -10,7 +10,7 @@ use weir_units::Bytes;
 use crate::check::flow_control::lowest_threshold;
 
 /// A sentence for each, ports that have the same put together; then for the switch.
-pub fn warnings(switch: &SwitchConfig, layout: &BufferLayout) -> Vec<String> {
+pub(super) fn warnings(switch: &SwitchConfig, layout: &BufferLayout) -> Vec<String> {
     let limited = switch.real_ports().filter(|port| queue_limit(switch, *port).is_some());
     let of_ports = limited.flat_map(|port| {
         let name = switch.ports[port].name.as_str();

@@ -6,7 +6,7 @@ use weir_flowctl::Quantum;
 use weir_units::{BitRate, Span};
 
 /// A sentence for each, ports that have the same put together.
-pub fn warnings(switch: &SwitchConfig) -> Vec<String> {
+pub(super) fn warnings(switch: &SwitchConfig) -> Vec<String> {
     let of_ports = switch.real_ports().flat_map(|index| {
         let port = &switch.ports[index];
         let rate = port.rate.filter(|_| matches!(port.flow_control, FlowControl::Pfc | FlowControl::Pause));

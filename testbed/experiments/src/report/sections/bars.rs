@@ -12,7 +12,7 @@ use crate::table::count;
 const ROWS_MAX: usize = 24;
 
 /// When ports were paused, and where frames were dropped.
-pub fn pauses(drawn: &[Drawn<'_>]) -> Option<Section> {
+pub(super) fn pauses(drawn: &[Drawn<'_>]) -> Option<Section> {
     let mut lengths: BTreeMap<&(String, String), (u64, f64)> = BTreeMap::new();
     for (queue, events) in drawn.iter().flat_map(|run| &run.events.queues).filter(|(_, of)| has_bars(of)) {
         let of_queue = lengths.entry(queue).or_default();
@@ -61,7 +61,7 @@ pub fn pauses(drawn: &[Drawn<'_>]) -> Option<Section> {
 }
 
 /// SPFC: when ports were in the victim state.
-pub fn port_states(drawn: &[Drawn<'_>], queues: &Chosen) -> Option<Section> {
+pub(super) fn port_states(drawn: &[Drawn<'_>], queues: &Chosen) -> Option<Section> {
     let mut plots = Vec::new();
     let names = queue_names(&queues.names.iter().filter_map(|name| name.rsplit_once('.')).collect::<Vec<_>>());
     for run in drawn {

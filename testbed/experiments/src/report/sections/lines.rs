@@ -123,7 +123,7 @@ impl Lines<'_> {
 }
 
 /// The queues, with T(t) of the fullest.
-pub fn ingress(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -> Option<Section> {
+pub(super) fn ingress(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -> Option<Section> {
     let mut notes = vec![
         "What each ingress queue holds: private buffer, shared segment and headroom together. Dashed: T(t), with which the shared part \
          of the fullest queue is compared."
@@ -153,7 +153,7 @@ pub fn ingress(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -> O
 }
 
 /// One queue in its parts.
-pub fn segments(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -> Option<Section> {
+pub(super) fn segments(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -> Option<Section> {
     let has = |run: &Drawn<'_>, name: &String| run.sample(name, "ingress_bytes").is_some_and(|all| greatest(all) > 0.0);
     let names: Vec<&String> = queues.names.iter().filter(|name| drawn.iter().any(|run| has(run, name))).collect();
     let all = |run: &Drawn<'_>| {
@@ -207,7 +207,7 @@ pub fn segments(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -> 
 }
 
 /// Shared segments and their sizes.
-pub fn pools(drawn: &[Drawn<'_>], columns: &mut Columns, pools: &Chosen) -> Option<Section> {
+pub(super) fn pools(drawn: &[Drawn<'_>], columns: &mut Columns, pools: &Chosen) -> Option<Section> {
     let mut notes =
         vec!["Of each switch's shared segment, in use. Dashed: the segment's size, where that is near.".to_owned()];
     notes.extend(pools.note("shared segments", "the fullest"));
@@ -233,7 +233,7 @@ pub fn pools(drawn: &[Drawn<'_>], columns: &mut Columns, pools: &Chosen) -> Opti
 }
 
 /// What flows deliver.
-pub fn flow_rates(drawn: &[Drawn<'_>], columns: &mut Columns, flows: &Chosen) -> Option<Section> {
+pub(super) fn flow_rates(drawn: &[Drawn<'_>], columns: &mut Columns, flows: &Chosen) -> Option<Section> {
     let mut notes = vec![format!("Payload that arrives at each flow's receiver, {}.", means_over(drawn))];
     notes.extend(flows.note("flows", "the fastest"));
     let lines = Lines {
@@ -250,7 +250,7 @@ pub fn flow_rates(drawn: &[Drawn<'_>], columns: &mut Columns, flows: &Chosen) ->
 }
 
 /// What comes in at the queues.
-pub fn queue_rates(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -> Option<Section> {
+pub(super) fn queue_rates(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -> Option<Section> {
     let note = "What comes in at each port and class, as on the wire";
     let lines = Lines {
         id: "rates",
@@ -266,7 +266,7 @@ pub fn queue_rates(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) 
 }
 
 /// GFC: the rates that peers were set.
-pub fn peer_rates(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -> Option<Section> {
+pub(super) fn peer_rates(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -> Option<Section> {
     let lines = Lines {
         id: "peer-rates",
         title: "Rates set to peers (GFC)",
@@ -284,7 +284,7 @@ pub fn peer_rates(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -
 }
 
 /// DSH and adaptive headroom: what the switch reckons that a queue needs.
-pub fn headroom_estimates(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -> Option<Section> {
+pub(super) fn headroom_estimates(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -> Option<Section> {
     let lines = Lines {
         id: "headroom-estimate",
         title: "Headroom as the policy reckons it",
@@ -299,7 +299,7 @@ pub fn headroom_estimates(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &C
 }
 
 /// GFC by stages: the stage that each port told its peer last.
-pub fn stages(drawn: &[Drawn<'_>], columns: &mut Columns) -> Option<Section> {
+pub(super) fn stages(drawn: &[Drawn<'_>], columns: &mut Columns) -> Option<Section> {
     let (mut plots, mut top) = (Vec::new(), 0.0_f64);
     let mut told: BTreeMap<&(String, String), usize> = BTreeMap::new();
     for run in drawn {

@@ -14,7 +14,7 @@ const SCENARIO: &str = "[scenario]\nend = \"1ms\"\n[switch]\nmtu = 1500\n[switch
     switch.buffer.dsh.alpha = \"1/8\"\n";
 
 /// The plan of a sweep's file beside [`SCENARIO`], or what is said of it.
-pub fn plan(directory: &TempDir, text: &str) -> Result<SweepPlan, String> {
+pub(crate) fn plan(directory: &TempDir, text: &str) -> Result<SweepPlan, String> {
     fs::write(directory.path().join("lab.toml"), SCENARIO).unwrap();
     let path = directory.path().join("sweep.toml");
     fs::write(&path, format!("scenario = \"lab.toml\"\n{text}")).unwrap();

@@ -74,7 +74,7 @@ impl<'p> Build<'p> {
     }
 
     /// The place of a port, which each of the switches' files has that was read from the plan.
-    pub fn place(&self, port: &PortName) -> PortPlace {
+    pub(super) fn place(&self, port: &PortName) -> PortPlace {
         let ports = &self.config(port.switch).ports;
         let place = port.place.or_else(|| ports.iter().position(|other| other.name == port.port));
         PortPlace { switch: port.switch, port: place.expect("the file was made with this port") }
@@ -84,7 +84,7 @@ impl<'p> Build<'p> {
         self.switches.refuse(self.run, switch, errors, complaints);
     }
 
-    pub fn refuse(&self, key: &str, message: String, help: impl Into<String>, complaints: &mut Complaints) {
+    pub(super) fn refuse(&self, key: &str, message: String, help: impl Into<String>, complaints: &mut Complaints) {
         complaints.add(self.run, None, self.plan.source.error_at(key, message, help));
     }
 

@@ -25,7 +25,7 @@ struct Way {
 impl Forwarding {
     /// Reads `[[routes]]`, follows the flows' paths, and fills in the shortest ways, of several the first by the order of
     /// the links. Notes what clashes or leads nowhere.
-    pub fn read(root: &Table<'_>, topology: &Topology, flows: &[FlowPart]) -> Forwarding {
+    pub(super) fn read(root: &Table<'_>, topology: &Topology, flows: &[FlowPart]) -> Forwarding {
         let mut forwarding = Forwarding { ports: vec![vec![None; topology.hosts.len()]; topology.switches.len()] };
         for (host, part) in topology.hosts.iter().enumerate() {
             let own = Way { port: part.port.port.clone(), key: Some(format!("hosts[{}].port", part.number)) };
@@ -51,7 +51,7 @@ impl Forwarding {
     }
 
     /// The name of the port of a switch that leads to a host.
-    pub fn port(&self, switch: usize, host: usize) -> Option<&str> {
+    pub(super) fn port(&self, switch: usize, host: usize) -> Option<&str> {
         self.ports[switch][host].as_ref().map(|way| way.port.as_str())
     }
 

@@ -79,7 +79,7 @@ pub(super) struct RunPart {
 
 impl ScenarioPlan {
     /// Reads the whole file, whose path is `file`.
-    pub fn read(root: &Table<'_>, file: &Path) -> ScenarioPlan {
+    pub(super) fn read(root: &Table<'_>, file: &Path) -> ScenarioPlan {
         let scenario = root.table("scenario", "scenario");
         require(&scenario, "end", "a scenario", "end = \"20ms\" in [scenario]");
         let given_end = scenario.quantity("end", &TIME, Span::from_micros(1)..=END_MAX);
@@ -119,18 +119,18 @@ impl ScenarioPlan {
     }
 
     /// The dilation that the file gives, or one by which most machines follow it.
-    pub fn dilation(&self) -> u32 {
+    pub(super) fn dilation(&self) -> u32 {
         self.time_dilation.unwrap_or_else(|| super::compose::usual_dilation(self))
     }
 
     /// How flows and workloads are carried.
-    pub fn carriages(&self) -> impl Iterator<Item = &Carriage> {
+    pub(super) fn carriages(&self) -> impl Iterator<Item = &Carriage> {
         let of_flows = self.flows.iter().map(|flow| &flow.carriage);
         of_flows.chain(self.workloads.iter().map(|workload| &workload.carriage))
     }
 
     /// The most that frames bring.
-    pub fn stamps(&self) -> Stamps {
+    pub(super) fn stamps(&self) -> Stamps {
         self.carriages().map(Carriage::stamps).max().unwrap_or_default()
     }
 }

@@ -26,7 +26,12 @@ struct Group {
 
 impl Switches {
     /// Reads the switches' files; none if any of them has errors.
-    pub fn read(plan: &ScenarioPlan, run: usize, time_dilation: u32, complaints: &mut Complaints) -> Option<Switches> {
+    pub(super) fn read(
+        plan: &ScenarioPlan,
+        run: usize,
+        time_dilation: u32,
+        complaints: &mut Complaints,
+    ) -> Option<Switches> {
         let attached = attachments(&plan.topology);
         let mut groups = Vec::new();
         let mut good = Vec::new();
@@ -58,12 +63,12 @@ impl Switches {
     }
 
     /// One switch of each group. What is wrong with it is wrong with all of the group: [`Switches::refuse`].
-    pub fn distinct(&self) -> impl Iterator<Item = (usize, &SwitchConfig)> {
+    pub(super) fn distinct(&self) -> impl Iterator<Item = (usize, &SwitchConfig)> {
         self.groups.iter().map(|group| (group.members[0], &self.configs[group.members[0]]))
     }
 
     /// Notes errors of a switch, and of all others of its group.
-    pub fn refuse(&self, run: usize, switch: usize, errors: ConfigErrors, complaints: &mut Complaints) {
+    pub(super) fn refuse(&self, run: usize, switch: usize, errors: ConfigErrors, complaints: &mut Complaints) {
         let Group { draft, members } = &self.groups[self.group_of[switch]];
         let traced = draft.traced(errors);
         members.iter().for_each(|member| complaints.add(run, Some(*member), traced.clone()));

@@ -82,7 +82,7 @@ pub(super) struct PortName {
 impl Topology {
     /// Reads `[topology]` or the three arrays; files that it names are in `folder`. What has errors is left out. `seed` is
     /// the scenario's.
-    pub fn read(root: &Table<'_>, folder: &Path, nic: &Nic, end: Time, seed: u64) -> Topology {
+    pub(super) fn read(root: &Table<'_>, folder: &Path, nic: &Nic, end: Time, seed: u64) -> Topology {
         if root.has("topology") {
             return fabrics::read(root, nic).unwrap_or_default();
         }
@@ -125,21 +125,21 @@ impl Topology {
         }
     }
 
-    pub fn switch_names(&self) -> Vec<&str> {
+    pub(super) fn switch_names(&self) -> Vec<&str> {
         self.switches.iter().map(|switch| switch.name.as_str()).collect()
     }
 
-    pub fn host_names(&self) -> Vec<&str> {
+    pub(super) fn host_names(&self) -> Vec<&str> {
         self.hosts.iter().map(|host| host.name.as_str()).collect()
     }
 
     /// A port as the file names it.
-    pub fn shown(&self, port: &PortName) -> String {
+    pub(super) fn shown(&self, port: &PortName) -> String {
         shown(&self.switches, port)
     }
 
     /// Where a link leads from a switch that is up: by the port there, to another switch.
-    pub fn ways_from(&self, switch: usize) -> impl Iterator<Item = (&PortName, usize)> + Clone {
+    pub(super) fn ways_from(&self, switch: usize) -> impl Iterator<Item = (&PortName, usize)> + Clone {
         let both = self.links.iter().filter(|link| link.is_up).flat_map(|link| {
             let [first, second] = &link.ends;
             [(first, second.switch), (second, first.switch)]

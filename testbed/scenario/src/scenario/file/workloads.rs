@@ -69,7 +69,7 @@ pub(super) enum When {
 
 impl WorkloadKind {
     /// The hosts that send, each once.
-    pub fn senders(&self) -> BTreeSet<u32> {
+    pub(super) fn senders(&self) -> BTreeSet<u32> {
         match self {
             WorkloadKind::Poisson { senders, .. } | WorkloadKind::Incast { senders, .. } => {
                 senders.iter().copied().collect()
