@@ -51,7 +51,7 @@ pub(crate) fn headroom_in_cells(headroom: Bytes, cell_bytes: u32) -> Bytes {
     Bytes::new(in_cells(headroom.get(), cell_bytes))
 }
 
-/// What is charged at most for so many bytes of the wire. The worst frames are the smallest, and those one byte longer than
+/// The most that is charged for so many bytes of the wire. The worst frames are the smallest, and those one byte longer than
 /// a cell; a frame of L bytes takes L + 20 on the wire.
 fn in_cells(wire: u64, cell_bytes: u32) -> u64 {
     let cell = u64::from(cell_bytes);

@@ -27,7 +27,7 @@ impl SwitchConfig {
         Some(headroom_in_cells(wire, self.buffer.cell_bytes))
     }
 
-    /// What is kept apart as headroom, clones counting as ports: Σ Φ over all lossless ingress queues; of that
+    /// Bytes kept apart as headroom, clones counting as ports: Σ Φ over all lossless ingress queues; of that
     /// `headroom_percent` (rounded down) where it is oversubscribed; the headroom pool of SONiC and ABM; DSH's insurance,
     /// which is Φ once a port, and nothing without `insurance` or lossless classes.
     pub fn headroom_size(&self) -> Bytes {

@@ -221,7 +221,7 @@ impl Mmu {
         Terms { rules: self.rules, headroom: self.headroom.as_deref(), egress_lossy: self.egress_lossy.as_deref() }
     }
 
-    /// The same where [`Rules::is_plain`]: as constants, so that what there is not costs nothing.
+    /// Terms where [`Rules::is_plain`]: constants, so that features that are not in use cost nothing.
     #[inline(always)]
     fn plain_terms(&self) -> Terms<'_> {
         debug_assert!(self.rules.is_plain);

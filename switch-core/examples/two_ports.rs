@@ -82,7 +82,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         seen = cables.sent[1].len();
     }
 
-    // What is not paused goes on; nothing is lost, and the pause ends by itself.
+    // Classes that are not paused go on; nothing is lost, and the pause ends by itself.
     let order: Vec<u8> = cables.sent[1].iter().map(Frame::dscp).collect();
     assert_eq!(order, [0, 0, 0, 0, 26, 26, 26, 26]);
 

@@ -74,7 +74,7 @@ const ADDRESS_BITS: u32 = 48;
 /// Not ports in a row: the other bits number a group.
 const GROUP: u16 = 1 << 15;
 const NOWHERE: u16 = u16::MAX;
-/// Of ports in a row the lower bits are how many, and the upper ones the first.
+/// A row of ports in one number: how many they are in the lower bits, the first in the upper ones.
 const COUNT_BITS: u32 = 7;
 const PORTS_MAX: usize = 1 << (COUNT_BITS - 1);
 /// All ports that there may be, so that those in a row are a slice, which is in the cache whatever the table.

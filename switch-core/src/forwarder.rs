@@ -162,7 +162,7 @@ impl<P: Packet> Forwarder<P> {
         }
     }
 
-    /// What is no data, or is copied.
+    /// Slow path: control frames, malformed frames, and ports with clones.
     #[inline(never)]
     fn handle_another(
         &mut self,

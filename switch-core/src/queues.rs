@@ -96,7 +96,7 @@ impl<T> Queues<T> {
         self.free = at;
         self.held -= 1;
         let item = place.item.take();
-        // What is next is looked at when its turn has come, and may have lain for long.
+        // The next item is looked at when its turn has come, and may have lain for long.
         self.prefetch_front(queue);
         item
     }

@@ -149,7 +149,7 @@ pub struct ClassReport {
     pub paused_rx: Span,
     /// The rate that the peer sets this class here, under GFC.
     pub rate_rx: Option<BitRate>,
-    /// Of an egress queue that the peer lets send nothing, the ingress ports that it holds frames of; 0 for a queue
+    /// The ingress ports whose frames an egress queue holds while the peer lets it send nothing; empty for a queue
     /// that is empty or may send.
     pub blocked_from: PortSet,
     /// What the egress queue's PFC watchdog counted; `None` where none watches. It misses frames that another lcore drops

@@ -9,7 +9,7 @@ use weir_units::{CLASSES, Class, ClassSet};
 /// (Shreedhar and Varghese 1995), each getting its quantum a round, so every class with a backlog gets a minimum.
 #[derive(Clone, Debug)]
 pub(crate) struct Scheduler {
-    /// The same for all ports of a switch.
+    /// Bytes that each class may send in a turn of DWRR; the ports of a switch share them.
     quantum: Arc<[u32; CLASSES]>,
     deficit: [u32; CLASSES],
     strict: ClassSet,
@@ -71,7 +71,7 @@ impl Scheduler {
         }
     }
 
-    /// The same where one class alone is ready: it gets its quantum as often as it takes, since no other has a turn.
+    /// The next class where one alone is ready: it gets its quantum as often as it takes, since no other has a turn.
     #[inline]
     fn next_of_one(&mut self, class: Class, head: impl Fn(Class) -> u32) -> Class {
         let (deficit, quantum) = (&mut self.deficit[class.index()], self.quantum[class.index()]);

@@ -50,7 +50,7 @@ pub struct PortFacts {
 }
 
 impl Surroundings {
-    /// Those of a switch that learns its stations and has its memory upfront.
+    /// Surroundings of a switch that learns its stations and has its memory upfront.
     pub fn real_time(catch_up: CatchUp) -> Surroundings {
         Surroundings {
             catch_up,

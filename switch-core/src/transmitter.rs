@@ -57,7 +57,7 @@ pub struct Transmitter<P> {
     stirred: PortSet,
     /// The ports with a class that is OFF, as last seen.
     off_ports: PortSet,
-    /// Those whose messages go by their queues' lengths, so that each departure may make one due.
+    /// Ports whose messages go by their queues' lengths, so that each departure may make one due.
     by_length: PortSet,
     /// Whether frames are looked at for what they want stamped.
     stamps: bool,
@@ -96,7 +96,7 @@ pub(crate) struct OutPort<P> {
     staged: Option<Box<Staged<P>>>,
     watchdogs: PortWatchdogs,
     generator: MessageGenerator,
-    /// Of each clone, the classes that the MMU wants paused. Its frames come over this port's link, so its PAUSE is this port's.
+    /// Each clone, with the classes that the MMU wants paused there. Its frames come over this port's link, so its PAUSE is this port's.
     clones_off: Box<[(PortId, ClassSet)]>,
     /// Classes that the MMU wants paused, as last seen: the port's own.
     own_off: ClassSet,
@@ -633,7 +633,7 @@ impl<P: Packet> Transmitter<P> {
         Some(queued)
     }
 
-    /// Those of `classes` whose next frame the peer has given no credit for.
+    /// Classes among `classes` whose next frame the peer has given no credit for.
     #[inline]
     fn without_credit(&self, port: &OutPort<P>, classes: ClassSet) -> ClassSet {
         let asked = classes & port.credit_classes;
@@ -774,7 +774,7 @@ impl<P: Packet> Transmitter<P> {
         self.ports.iter().map(|port| self.wakeup(now, port)).min().unwrap_or(Time::NEVER)
     }
 
-    /// The same for one of the ports that are served here.
+    /// The next wake-up of one of the ports that are served here.
     #[inline]
     pub fn next_wakeup_of(&self, now: Time, port: PortId) -> Time {
         self.wakeup(now, &self.ports[self.position_of[port.index()]])

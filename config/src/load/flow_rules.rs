@@ -229,7 +229,7 @@ fn blocks_hold_whole_cells(doc: &Doc, config: &SwitchConfig) {
     doc.note(Problem::new(message, help).at("buffer.cell_bytes", "").at(speaker.flow_control(), "the flow control"));
 }
 
-/// Of messages that the file gives no time for, and of T: InfiniBand's, 65,535 byte times at the port's rate.
+/// Default of T, and of the time between messages: InfiniBand's, 65,535 byte times at the port's rate.
 const GFC_REFRESH_DEFAULT: Bytes = Bytes::new(65_535);
 const PULSE_QUANTA: RangeInclusive<u64> = 100..=65_535;
 const QUANTUM_BITS_PS: u128 = 512 * 1_000_000_000_000;

@@ -8,7 +8,7 @@ use weir_dpdk_io::PeerQueues;
 use weir_switch_core::queue_of_class;
 use weir_units::{Class, PortId};
 
-/// What is to be told of a port whose guest has enabled queues, or disabled some.
+/// News of a port whose guest has enabled queues, or disabled some.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuestQueues {
     /// The switch's number.
@@ -17,7 +17,7 @@ pub struct GuestQueues {
     pub port: PortId,
     /// Queue pairs that the port has.
     pub queues: u8,
-    /// Those of them that the guest takes frames from, in order.
+    /// Queues that the guest takes frames from, in order.
     pub enabled: Vec<u8>,
     /// A queue that the guest may send by, and the port has not.
     pub beyond: Option<u16>,
@@ -59,7 +59,7 @@ impl fmt::Display for GuestQueues {
 pub(crate) struct GuestWatch(Mutex<BTreeMap<(usize, u16), GuestQueues>>);
 
 impl GuestWatch {
-    /// What is news of a port; nothing of one whose guest has just what the port has if that is one queue.
+    /// News of a port; `None` for one whose guest has just the port's queue, where that is one.
     pub(crate) fn news(&self, switch: usize, port: PortId, found: Option<GuestQueues>) -> Option<GuestQueues> {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (switch, port.0);

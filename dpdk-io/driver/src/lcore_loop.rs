@@ -26,7 +26,7 @@ pub enum Phase {
     Run,
     /// No longer receiving; what is held is still sent.
     Drain,
-    /// What is still held is given up, and counted.
+    /// Frames that are still held are given up, and counted.
     Discard,
     /// The loops end.
     Stop,

@@ -16,7 +16,7 @@ pub(crate) const FRAMES_MAX: u64 = 2_000_000;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Replay {
     pub frames: u64,
-    /// Of the longest frame, as it was captured: without FCS.
+    /// Length of the longest frame, as it was captured: without FCS.
     pub frame_bytes_max: usize,
 }
 

@@ -85,7 +85,7 @@ pub struct Counted {
 pub struct Passed {
     /// Plain frames sent, of all lengths up to the MTU's.
     pub sent: usize,
-    /// Of these, arrived as they were, in order.
+    /// Frames among these that arrived as they were, in order.
     pub identical: usize,
     /// Lengths of the first few that did not.
     pub wrong: Vec<usize>,

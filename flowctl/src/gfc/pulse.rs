@@ -74,7 +74,7 @@ impl Arrivals {
     }
 }
 
-/// Of a new overrun an eighth counts: whether a frame is under way when a pause begins is a matter of luck.
+/// An eighth of a new overrun counts: whether a frame is under way when a pause begins is a matter of luck.
 const OVERRUN_WEIGHT: u64 = 8;
 /// While a rate is told this often, what arrives may still be of the one before.
 const PERIODS_TO_SETTLE: u32 = 2;

@@ -12,7 +12,7 @@
 //! | | payload, padded to a multiple of 4 |
 //! | last 4 | ICRC |
 //!
-//! Of the opcodes there are those that a reliable connection of RDMA WRITEs needs (IBA 9.2.1), and the congestion
+//! The opcodes are those that a reliable connection of RDMA WRITEs needs (IBA 9.2.1), and the congestion
 //! notification packet. [`Packet`] reads fields in place; [`Repr`] is a frame's legal content.
 
 mod icrc;

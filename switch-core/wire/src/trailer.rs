@@ -31,10 +31,10 @@ const STAMPED: usize = 5;
 const COLLECTS: u8 = 1;
 const NOT_TOLD: u64 = u64::MAX;
 
-/// Of instants and of bytes sent.
+/// Width of instants and of bytes sent, in bits.
 const WRAPPING_BITS: u32 = 40;
 const WRAPPING: u64 = (1 << WRAPPING_BITS) - 1;
-/// Of queues and rates.
+/// Width of queues and rates, in bits.
 const SATURATING_BITS: u32 = 24;
 const SATURATING: u64 = (1 << SATURATING_BITS) - 1;
 const BPS_PER_MBPS: u64 = 1_000_000;
@@ -57,7 +57,7 @@ pub struct Telemetry {
 pub struct Trailer<'t> {
     sent_at: u64,
     collects: bool,
-    /// Those that are stamped.
+    /// Places that are stamped.
     places: &'t [[u8; PLACE_BYTES]],
 }
 

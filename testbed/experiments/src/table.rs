@@ -64,7 +64,7 @@ pub fn count(n: u64) -> String {
     text
 }
 
-/// What is said of several, once, with all their names: `p0, p1`.
+/// A sentence that holds for several, once, with all their names: `p0, p1`.
 pub fn put_together<'n>(said: impl IntoIterator<Item = (String, &'n str)>) -> Vec<(String, String)> {
     let mut together: Vec<(String, String)> = Vec::new();
     for (what, name) in said {

@@ -133,7 +133,7 @@ impl TcpConfig {
         }
     }
 
-    /// The same for a datacentre: timeouts of 10 ms at least and at first, as in the DCTCP paper (Alizadeh et al.,
+    /// Settings for a datacentre: timeouts of 10 ms at least and at first, as in the DCTCP paper (Alizadeh et al.,
     /// SIGCOMM 2010), with a granularity of 10 us; acknowledgements after 1 ms; a receiver's window of 64 MiB, enough for
     /// 400 Gb/s and a round trip of 1 ms.
     pub const fn datacentre(control: Control) -> TcpConfig {

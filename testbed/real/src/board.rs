@@ -50,7 +50,7 @@ pub(super) struct LastWords {
     pub(super) stats: HostStats,
     /// Line time that the host lost, because it was polled too late to catch up.
     pub(super) late: Span,
-    /// Of the link toward the host, and toward the switch.
+    /// Counts of the link toward the host, and toward the switch.
     pub(super) link: LinkWords,
 }
 

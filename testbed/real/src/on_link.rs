@@ -15,7 +15,7 @@ use crate::lane::Lane;
 #[derive(Debug)]
 pub(super) struct OnLink {
     pub(super) mbuf: Mbuf,
-    /// Of a control frame: the arrival that it was sent for, if that is known.
+    /// The arrival that a control frame was sent for, if that is known.
     pub(super) crossed: Option<Time>,
 }
 
@@ -59,7 +59,7 @@ impl OnLink {
         }
     }
 
-    /// The same frame once more; `None` if the pool is exhausted.
+    /// A copy of this frame; `None` if the pool is exhausted.
     pub(super) fn copy(&self, pool: &Mempool) -> Option<OnLink> {
         self.mbuf.copy(pool).map(|mbuf| OnLink { mbuf, ..*self })
     }

@@ -72,7 +72,7 @@ impl SwitchLink {
         received
     }
 
-    /// What is at the end of an end's lane goes to the other end's port.
+    /// Frames at the end of one end's lane go to the other end's port.
     fn deliver(&mut self, now: Time, from: usize) -> usize {
         let to = &mut self.ends[1 - from];
         while to.unsent.len() < BURST

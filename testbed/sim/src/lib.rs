@@ -1,17 +1,20 @@
 //! The backend that runs a scenario in virtual time: the switches' own halves, the hosts' own code, and links, as discrete
 //! events on a clock of picoseconds.
 //!
-//! A node (a switch or a host) is woken when something arrives for it and at the instant that it names itself; between two
-//! wake-ups nothing happens. A frame takes its time on its sender's wire, then the propagation delay of the link, and has
-//! arrived with its last byte. Frames have no payload: they are the [`NicFrame`](weir_nic::host::NicFrame)s that hosts hand over.
-//! Switches and hosts react at once: write `reaction = "0s"` in `[pfc]` to have thresholds reckoned so.
+//! [`Sim::new`] builds a scenario's switches and hosts; [`Sim::run_until`] runs them up to an instant, as often as one likes;
+//! [`Sim::report`] and the others tell how things stand then. [`SimBackend`] does all of it for a run directory.
 //!
-//! The same scenario gives the same run on every machine. What a node does reaches no other before a frame has come over a
-//! wire: not within the shortest propagation delay that there is. So time is cut into windows, in each of which every node
-//! does all that it has to do by itself, one after the other, while what it needs is in the cache, and what the next ones need
-//! is fetched (`sim/ahead.rs`); their order is of no consequence. Where links join only nodes of two sides, as the levels of
-//! a tree, these take turns, and a window is two delays long. Within a node instants follow each other in order; of frames
-//! that reach several ports of a switch at one instant, the ports take turns in being first. `time_dilation` has no meaning
+//! A node (a switch or a host) is woken when a frame arrives for it, and at the instant that it named itself. A frame takes
+//! its time on its sender's wire, then the propagation delay of the link, and has
+//! arrived with its last byte. Frames have no payload: they are the [`NicFrame`](weir_nic::host::NicFrame)s that hosts hand over.
+//! Switches and hosts react at once: `reaction = "0s"` in `[pfc]` sizes headroom for that.
+//!
+//! A scenario gives one run, on every machine. Nothing that a node does reaches another one before a frame has come over a
+//! wire, which takes the shortest propagation delay at least: the *lookahead*. Time is cut into windows that long. In a window
+//! each node does all of its work, one node after the other in any order, while the cache has what it needs; meanwhile the
+//! memory of the next nodes is fetched (`ahead.rs`). Where links join only nodes of two sides, as the levels of
+//! a tree, the sides take turns, and a window is two lookaheads long. A node's instants follow each other in order. If several
+//! ports of a switch have an arrival at one instant, they take turns in being first. `time_dilation` has no meaning
 //! here.
 //!
 //! ```

@@ -1,4 +1,4 @@
-//! What is between nodes: wires, and who is to be woken when.
+//! The network between nodes: wires, and who is to be woken when.
 
 use prefetch_index::prefetch_index;
 use weir_results::record::Teller;
@@ -18,10 +18,10 @@ pub(super) struct Network {
     pub(super) wires: Box<[Wire]>,
     /// By node, the first of the wires that lead to it, and how many these are.
     inboxes: Box<[(u32, u32)]>,
-    /// Of the node whose turn it is.
+    /// Arrivals at the node whose turn it is.
     arrivals: Arrivals,
     sides: Sides,
-    /// Of each side.
+    /// One for each side.
     rosters: Box<[Roster]>,
     /// What a node does reaches no other earlier than after this.
     lookahead: Span,

@@ -1,4 +1,4 @@
-//! What is at the ends of wires: switches and hosts.
+//! Nodes at the ends of wires: switches and hosts.
 
 use std::slice::from_ref;
 use std::sync::Arc;

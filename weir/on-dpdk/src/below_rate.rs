@@ -17,7 +17,7 @@ const TOLD_EVERY: Duration = Duration::from_secs(1);
 /// Says once a second which ports were served below their rate in it.
 pub(crate) struct RateLog {
     next: Instant,
-    /// Of each (switch, port), what was counted when it was last looked at.
+    /// Counts of each (switch, port) when it was last looked at.
     before: BTreeMap<(usize, usize), LineTime>,
     lcores: BTreeMap<u32, CpuUse>,
 }
@@ -34,7 +34,7 @@ pub(crate) struct Lateness {
 }
 
 impl Lateness {
-    /// Of a whole run.
+    /// For a whole run.
     pub(crate) fn of_run(cpu: u32, stats: &LcoreStats) -> Lateness {
         Lateness { cpu, gap_max: stats.gap_max(), cpu_use: stats.cpu_use(cpu) }
     }

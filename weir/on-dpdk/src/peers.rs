@@ -45,7 +45,7 @@ impl PeerLog {
 }
 
 impl Told {
-    /// What is to be told as of `now`, and whether it is a warning.
+    /// Sentences that are due at `now`, each with whether it is a warning.
     fn news(&mut self, now: Time, port: &PortReport, flow_control: &FlowControl) -> Vec<(bool, String)> {
         let (is, was) = (port.accord, std::mem::replace(&mut self.before, port.accord));
         let mut news = Vec::new();

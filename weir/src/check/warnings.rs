@@ -1,4 +1,4 @@
-//! What is legal and probably not meant.
+//! Warnings: settings that are legal and probably not meant.
 
 mod flow_control;
 mod pauses;

@@ -11,7 +11,7 @@ pub(super) struct Completed {
     pub flows: Vec<CompletedFlow>,
 }
 
-/// Of one flow or traffic, in no order.
+/// Messages of one flow or traffic, in no order.
 #[derive(Default)]
 pub(super) struct CompletedFlow {
     pub name: String,

@@ -63,7 +63,7 @@ const OF_QUEUE: [&str; 7] = [
     "headroom_estimate_bytes",
 ];
 
-/// What is drawn of one run.
+/// Drawings of one run.
 struct Drawn<'a> {
     run: &'a Run,
     end_ms: f64,

@@ -72,7 +72,7 @@ pub(super) struct Less {
     pub leaves_out: String,
 }
 
-/// What is not as in the paper.
+/// A departure from the paper.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Departure {
@@ -123,7 +123,7 @@ pub(super) struct Measure {
     pub why: Option<String>,
 }
 
-/// What is made of the values of several points.
+/// How the values of several points become one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Over {
@@ -134,7 +134,7 @@ pub(super) enum Over {
     Median,
 }
 
-/// What is made of a series.
+/// How a series becomes a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Statistic {

@@ -23,7 +23,7 @@ pub(super) struct MadeOn {
     pub commit: String,
     /// Of this call: runs that an earlier one finished take none.
     pub wall_ms: u64,
-    /// Of all runs, in virtual time.
+    /// Time of all runs, in virtual time.
     pub cpu_ms: u64,
     pub provenance: Provenance,
 }

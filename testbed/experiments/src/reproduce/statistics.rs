@@ -7,7 +7,7 @@ pub(super) struct Estimate {
     pub value: f64,
     /// The 95 % confidence interval; none of a number that does not vary by chance, or of a single run.
     pub interval: Option<(f64, f64)>,
-    /// Of how many runs.
+    /// The number of runs.
     pub runs: usize,
     /// Of a share: how many runs it holds for.
     pub holds_for: Option<usize>,
@@ -16,12 +16,12 @@ pub(super) struct Estimate {
 }
 
 impl Estimate {
-    /// Of one number alone.
+    /// An estimate that is one number alone.
     pub(super) fn exactly(value: f64, runs: usize) -> Estimate {
         Estimate { value, interval: None, runs, holds_for: None, values: Vec::new() }
     }
 
-    /// The same in another unit.
+    /// This estimate in another unit.
     pub(super) fn divided_by(self, divisor: f64) -> Estimate {
         let interval = self.interval.map(|(low, high)| (low / divisor, high / divisor));
         let values = self.values.iter().map(|value| value / divisor).collect();

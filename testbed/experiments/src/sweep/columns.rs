@@ -62,7 +62,7 @@ const RECKONED: &[Reckoned] = &[
     Reckoned { name: "packet_hops", of: |_, speed| Some(speed.packet_hops) },
 ];
 
-/// Of each traffic, by default.
+/// Columns of each traffic, by default.
 const OF_TRAFFIC: &[&str] = &[
     "bins.all.fct_ns.mean",
     "bins.all.fct_ns.p99",
@@ -82,7 +82,7 @@ impl Columns {
         Columns { chosen: Some(names), more: Vec::new() }
     }
 
-    /// Of `[results]`; `None` if something is wrong with it.
+    /// The columns of `[results]`; `None` if something is wrong with it.
     pub fn read(table: &Keys<'_>) -> Option<Columns> {
         let chosen = table.strings("columns", "\"lossless\", \"pauses_sent\"");
         let more = table.strings("more", "\"frames.hosts_sent\"").unwrap_or_default();

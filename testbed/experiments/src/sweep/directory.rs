@@ -285,7 +285,7 @@ fn read_point(folder: &Path) -> io::Result<Finished> {
     Ok(serde_json::from_str(&fs::read_to_string(folder.join(POINT))?)?)
 }
 
-/// What is not there need not be removed.
+/// A file that is not there need not be removed.
 fn remove(removed: io::Result<()>) -> io::Result<()> {
     removed.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
 }

@@ -8,12 +8,12 @@ impl Hash {
     const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
 
-    /// Of nothing.
+    /// The hash of nothing.
     pub(crate) fn new() -> Hash {
         Hash(Hash::BASIS)
     }
 
-    /// Of these bytes alone.
+    /// The hash of these bytes alone.
     pub(crate) fn of(bytes: &[u8]) -> Hash {
         Hash::new().with(bytes)
     }

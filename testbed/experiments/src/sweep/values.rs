@@ -7,7 +7,7 @@ use toml::{Table, Value};
 /// A parameter takes no more values than this.
 pub(super) const VALUES_MAX: usize = 100_000;
 
-/// What is wrong with a list or a range.
+/// An error in a list or a range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct WrongValues {
     pub message: String,

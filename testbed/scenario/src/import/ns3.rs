@@ -80,7 +80,7 @@ struct Experiment {
 /// Makes a scenario.
 ///
 /// # Errors
-/// What is wrong in a file, and what can't be a scenario of Weir.
+/// Errors of a file, and settings that can't be a scenario of Weir.
 pub fn import(sources: &Sources, options: &Options) -> Result<Imported, ImportErrors> {
     let mut report = Report { left: sources.left.clone(), ..Report::default() };
     let topology = Topology::parse(&sources.topology)?;

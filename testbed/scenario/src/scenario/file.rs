@@ -69,7 +69,7 @@ pub struct ScenarioRun {
 }
 
 impl ScenarioRun {
-    /// The same run at another time dilation, on which the default of `[pfc] reaction` depends, and with it headroom and τ.
+    /// This run at another time dilation, on which the default of `[pfc] reaction` depends, and with it headroom and τ.
     ///
     /// # Errors
     /// What no longer fits.

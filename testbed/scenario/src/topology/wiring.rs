@@ -1,4 +1,4 @@
-//! What is at the far end of each port's cable, looked up by port.
+//! Far ends of cables, looked up by port.
 
 use super::{Cable, Fabric};
 use crate::place::{Behind, PortPlace};

@@ -49,7 +49,7 @@ fn quanta_for(rate: BitRate, span: Span) -> Option<u16> {
     (quantum.times(quanta) >= span).then_some(quanta)
 }
 
-/// What is left of the longest PAUSE when it is repeated after this share of it.
+/// Time that is left of the longest PAUSE when it is repeated after this share of it.
 fn rest_of_the_longest(rate: BitRate, refresh_percent: u8) -> Span {
     (Quantum::at(rate).times(u16::MAX) * u64::from(100 - refresh_percent)).divided_by(100)
 }

@@ -9,7 +9,7 @@ use crate::import::{ImportError, ImportErrors};
 pub struct Source {
     /// Its name, without folders.
     pub name: String,
-    /// What is in it.
+    /// Its text.
     pub text: String,
 }
 
@@ -30,7 +30,7 @@ pub(super) fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
         .filter(|line| !line.fields.is_empty())
 }
 
-/// What is wrong with a file, in the order in which it is found.
+/// Errors of a file, in the order in which they are found.
 #[derive(Debug)]
 pub(super) struct Complaints<'f> {
     file: &'f str,
