@@ -18,12 +18,14 @@ SIM_TARGET ?= $(TARGET)/sim
 SIM_PROFILE ?= release
 # Cargo builds its profile `dev` in the folder `debug`.
 SIM_WEIR = $(SIM_TARGET)/$(SIM_PROFILE:dev=debug)/weir
+# Wire tests that run at a time. Most of their time they wait: for a guest's boot, for a pause's end.
+WIRE_WORKERS ?= 3
 # Network namespaces need root.
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # Cargo uses all cores by itself, and the order of the checks is the cheap ones first.
 .NOTPARALLEL:
-.PHONY: help setup venv build demo sim quick test lint deny docs unit sim-test loom release-tests instructions wire-tests pci-test slurm-test lab bench clean
+.PHONY: help setup venv build demo sim quick test lint deny docs unit sim-test loom release-tests examples instructions wire-tests pci-test slurm-test lab bench clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -46,7 +48,7 @@ quick: setup ## Between edits: formatting, clippy, and the libraries' own tests
 	@$(STEP) "clippy" $(CARGO) clippy --workspace --all-targets -- -D warnings
 	@$(STEP) "the libraries' own tests" $(CARGO) test --quiet --workspace --lib
 
-test: setup lint docs unit sim-test loom release-tests instructions wire-tests ## Set-up, then every check and test
+test: setup lint docs unit examples sim-test loom release-tests instructions wire-tests ## Set-up, then every check and test
 	@echo "all checks and tests passed"
 
 lint: setup ## Formatting and clippy
@@ -63,6 +65,9 @@ docs: setup ## API documentation, without a warning
 unit: setup ## Tests of all crates
 	@$(STEP) "tests of all crates" $(CARGO) test --workspace
 
+examples: setup ## Programs of one's own with kinds that Weir does not have, on both backends (examples/)
+	@$(STEP) "examples" scripts/examples
+
 sim-test: setup ## make sim in a root that has Rust, cc and make alone; it writes nothing, and is quick after unit (root or user namespaces)
 	@needs=$$($(CARGO) tree -p weir --no-default-features --edges normal,build --prefix none); \
 		if grep -E '^(weir-dpdk|weir-on-dpdk|weir-real|bindgen|clang-sys|pkg-config|parquet|resvg)' <<< "$$needs"; then \
@@ -73,22 +78,22 @@ loom: setup ## What lcores share, under every interleaving
 	@RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom $(STEP) "loom models" \
 		$(CARGO) test -p weir-mmu -p weir-flowctl --release --lib loom_models
 
-release-tests: setup ## Heavy traffic on DPDK's virtual devices, both backends on the same scenarios, allocations
-	@$(STEP) "DPDK tests in release mode" $(CARGO) test --release -p weir-dpdk-driver -p weir
-	@$(STEP) "the same scenarios on DPDK and in virtual time" \
-		$(CARGO) test --release $(IN_RELEASE) --test conformance --test feedback --test allocation
+release-tests: setup ## Without assertions, as users run it: heavy traffic, both backends by the clock, allocations, the papers
+	@$(STEP) "tests of the release build" $(CARGO) test --release $(IN_RELEASE) --test it
 
 instructions: setup ## What a packet-hop takes in virtual time, counted in instructions, against its limit
 	@$(STEP) "instructions of virtual time" $(CARGO) bench $(IN_RELEASE) --bench virtual_time -- --instructions
 
 wire-tests: build venv ## Frames judged by other programs: scapy, tshark, Linux
-	@WEIR_BIN=$(WEIR) $(STEP) "wire tests" $(PYTHON) -m pytest -c lab/pytest.ini lab/tests
+	@WEIR_BIN=$(WEIR) $(STEP) "wire tests, side by side" \
+		$(PYTHON) -m pytest -c lab/pytest.ini lab/tests -m "not idle_machine" -n $(WIRE_WORKERS) --dist loadfile
+	@WEIR_BIN=$(WEIR) $(STEP) "wire tests by the clock, alone" $(PYTHON) -m pytest -c lab/pytest.ini lab/tests -m idle_machine
 
 pci-test: build venv ## NICs behind an IOMMU, in a guest under QEMU that Debian's packages make (no root; part of wire-tests)
 	@WEIR_BIN=$(WEIR) $(STEP) "PCI NICs in a guest" $(PYTHON) -m pytest -c lab/pytest.ini lab/tests/test_pci.py
 
 slurm-test: setup ## A sweep as a job array on a Slurm cluster of one node, this machine (root; apt-get install slurm-wlm)
-	@WEIR_SLURM=1 $(STEP) "a sweep on Slurm" $(CARGO) test -p weir --test sweep_slurm
+	@WEIR_SLURM=1 $(STEP) "a sweep on Slurm" $(CARGO) test -p weir --test it sweep_slurm::
 
 venv: setup ## .venv with the Python packages of the wire tests
 	@$(STEP) "Python packages of the wire tests" scripts/make-venv

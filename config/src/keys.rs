@@ -1,61 +1,40 @@
 //! The tables and keys of a switch's file.
 
+use std::sync::LazyLock;
+
+use weir_arbitration::ARBITRATIONS;
+use weir_flowctl::FLOW_CONTROLS;
+use weir_mmu::policy::{DEFAULT, POLICIES, known_tables};
 use weir_reader::KnownTable;
 
-use crate::PolicyConfig;
+/// All tables and keys of a switch's file, in the order of the reference. Those of kinds that files choose by name are theirs.
+pub(crate) static TABLES: LazyLock<Vec<KnownTable>> = LazyLock::new(|| {
+    let buffer: Vec<&'static str> = BUFFER.iter().copied().chain(POLICIES.names()).collect();
+    let buffer = KnownTable::table("buffer", buffer.leak()).choosing("policy", DEFAULT);
+    let with_kinds = |table: &KnownTable| match table.name {
+        "classes.queues" => table.with_keys_of(ARBITRATIONS.all()),
+        "ports.flow_control" => table.with_keys_of(FLOW_CONTROLS.all()),
+        _ => *table,
+    };
+    let after = AFTER_BUFFER.iter().map(with_kinds);
+    BEFORE_BUFFER.iter().copied().chain([buffer]).chain(known_tables()).chain(after).collect()
+});
 
-/// All tables and keys of a switch's file.
-pub(crate) const TABLES: &[KnownTable] = &[
+/// Keys of `[buffer]`, but for the policies' tables.
+const BUFFER: &[&str] = &["size", "cell_bytes", "private", "headroom", "xon_offset", "policy", "lossy_alpha"];
+
+const BEFORE_BUFFER: &[KnownTable] = &[
     KnownTable::table("", &["switch", "lcores", "buffer", "classes", "pfc", "pfc_watchdog", "ports", "static_macs"]),
     KnownTable::table("switch", &["name", "idle", "time_dilation", "mtu", "mac_ageing", "stats_interval", "telemetry"]),
     KnownTable::table("lcores", &["layout", "cores", "catch_up"]),
-    KnownTable::table(
-        "buffer",
-        &[
-            "size",
-            "cell_bytes",
-            "private",
-            "headroom",
-            "xon_offset",
-            "policy",
-            "lossy_alpha",
-            "static",
-            "dt",
-            "spfc",
-            "sih",
-            "oversubscribed",
-            "adaptive",
-            "dsh",
-            "sonic",
-            "abm",
-            "reverie",
-        ],
-    )
-    .choosing("policy", PolicyConfig::DEFAULT_NAME),
-    KnownTable::table("buffer.static", &["threshold"]),
-    KnownTable::table("buffer.dt", &["alpha"]),
-    KnownTable::table("buffer.spfc", &["alpha", "k_spfc", "tc"]),
-    KnownTable::table("buffer.sih", &["alpha"]),
-    KnownTable::table("buffer.oversubscribed", &["alpha", "headroom_percent"]),
-    KnownTable::table("buffer.adaptive", &["alpha", "samples"]),
-    KnownTable::table(
-        "buffer.dsh",
-        &["alpha", "estimator", "w_g", "w_v", "k", "window", "port_xon_offset", "insurance", "shared_headroom"],
-    ),
-    KnownTable::table("buffer.sonic", &["alpha", "ingress_pool", "headroom_pool", "egress_lossy_pool"]),
-    KnownTable::table(
-        "buffer.abm",
-        &["alpha", "ingress_pool", "headroom_pool", "egress_lossy_pool", "congested", "interval"],
-    ),
-    KnownTable::table("buffer.reverie", &["alpha", "gamma", "congested"]),
+];
+
+const AFTER_BUFFER: &[KnownTable] = &[
     KnownTable::table("classes", &["preset", "lossless", "trust", "dscp", "pcp", "queues"]),
     // The keys of these two are code points.
     KnownTable::table("classes.dscp", &[]),
     KnownTable::table("classes.pcp", &[]),
-    KnownTable::array(
-        "classes.queues",
-        &["class", "strict", "quantum", "weight", "rate", "ecn", "arbitration", "arbitration_burst"],
-    ),
+    KnownTable::array("classes.queues", &["class", "strict", "quantum", "weight", "rate", "ecn", "arbitration"]),
     KnownTable::inline("classes.queues.ecn", "`ecn` of [[classes.queues]]", &["kmin", "kmax", "pmax"]),
     KnownTable::table("pfc", &["quanta", "refresh_percent", "reaction"]),
     KnownTable::table("pfc_watchdog", &["action", "detection_time", "restoration_time", "poll_interval", "condition"]),
@@ -92,23 +71,7 @@ pub(crate) const TABLES: &[KnownTable] = &[
     KnownTable::inline("ports.memif", "`memif` of [[ports]]", &["socket", "id", "role", "mode", "group"]),
     KnownTable::inline("ports.pcap", "`pcap` of [[ports]]", &["rx", "tx", "infinite"]),
     KnownTable::inline("ports.null", "`null` of [[ports]]", &["frame_bytes"]),
-    KnownTable::table(
-        "ports.flow_control",
-        &[
-            "kind",
-            "tau",
-            "b_m",
-            "b_1",
-            "b_0",
-            "refresh",
-            "ageing",
-            "period",
-            "peer",
-            "pulse_period",
-            "buffer",
-            "unsafe_thresholds",
-        ],
-    ),
+    KnownTable::table("ports.flow_control", &["kind"]),
     KnownTable::array("static_macs", &["mac", "port"]),
 ];
 
@@ -128,11 +91,11 @@ mod tests {
     use super::*;
 
     fn keys_of(table: &str) -> &'static [&'static str] {
-        Known(TABLES).keys_of(table)
+        Known(&TABLES).keys_of(table)
     }
 
     fn suggestion(table: &str, key: &str, policy: Option<&str>) -> String {
-        Known(TABLES).suggestion(table, key, policy)
+        Known(&TABLES).suggestion(table, key, policy)
     }
 
     #[test]

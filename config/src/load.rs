@@ -6,6 +6,7 @@ mod clones;
 mod device;
 mod flow_control;
 mod flow_rules;
+pub(crate) mod kinds;
 mod policy;
 mod ports;
 mod reserves;
@@ -23,15 +24,16 @@ use crate::{ConfigErrors, SwitchConfig};
 pub use device::read as read_device;
 
 /// A switch's file.
-const FORMAT: Format =
-    Format { what: "a switch's TOML file", reference: "docs/CONFIGURATION.md", repeated: "[[ports]]", tables: TABLES };
+fn format() -> Format {
+    Format { what: "a switch's TOML file", reference: "docs/CONFIGURATION.md", repeated: "[[ports]]", tables: &TABLES }
+}
 
 /// Reads and checks a file.
 ///
 /// # Errors
 /// All that is wrong with it, or that it can't be read or is not UTF-8.
 pub fn load(path: &Path) -> Result<SwitchConfig, ConfigErrors> {
-    let text = read_file(path, &FORMAT)?;
+    let text = read_file(path, &format())?;
     parse(&path.display().to_string(), &text)
 }
 
@@ -45,7 +47,7 @@ pub fn parse(name: &str, text: &str) -> Result<SwitchConfig, ConfigErrors> {
         rules::check(root.doc(), &config);
         config
     };
-    let (mut config, source) = read_text(name, text, &FORMAT, read)?;
+    let (mut config, source) = read_text(name, text, &format(), read)?;
     config.source = source;
     Ok(config)
 }

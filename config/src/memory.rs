@@ -3,7 +3,7 @@
 use weir_units::Bytes;
 
 use crate::buffer::headroom_in_cells;
-use crate::{DshConfig, Headroom, PolicyConfig, PortConfig, SwitchConfig, headroom_by_rule};
+use crate::{Headroom, PortConfig, SwitchConfig, headroom_by_rule};
 
 impl SwitchConfig {
     /// Φ of each lossless ingress queue of a port; by the rule it covers whole cells. `None` where it comes from the rule
@@ -27,43 +27,23 @@ impl SwitchConfig {
         Some(headroom_in_cells(wire, self.buffer.cell_bytes))
     }
 
-    /// Bytes kept apart as headroom, clones counting as ports: Σ Φ over all lossless ingress queues; of that
-    /// `headroom_percent` (rounded down) where it is oversubscribed; the headroom pool of SONiC and ABM; DSH's insurance,
-    /// which is Φ once a port, and nothing without `insurance` or lossless classes.
+    /// Bytes kept apart as headroom, clones counting as ports, by what the policy needs of the layout: Σ Φ over all lossless
+    /// ingress queues, a part of that, a pool, Φ once a port, or nothing.
     pub fn headroom_size(&self) -> Bytes {
-        let queues = self.headroom_of_ports() * u64::from(self.lossless_classes());
-        match &self.buffer.policy {
-            PolicyConfig::Oversubscribed { headroom_percent, .. } => {
-                (queues * u64::from(*headroom_percent)).divided_by(100)
-            }
-            PolicyConfig::Dsh(DshConfig { insurance, .. }) => {
-                if *insurance && self.lossless_classes() > 0 {
-                    self.headroom_of_ports()
-                } else {
-                    Bytes::ZERO
-                }
-            }
-            PolicyConfig::Sonic { pools, .. } | PolicyConfig::Abm { pools, .. } => pools.headroom.unwrap_or(queues),
-            PolicyConfig::Static { .. }
-            | PolicyConfig::Dt { .. }
-            | PolicyConfig::Spfc { .. }
-            | PolicyConfig::Sih { .. }
-            | PolicyConfig::Adaptive { .. }
-            | PolicyConfig::Reverie { .. } => queues,
-        }
+        let (ports, classes) = (self.headroom_of_ports(), u64::from(self.lossless_classes()));
+        self.buffer.policy.needs().headroom_size(ports * classes, ports * classes.min(1))
     }
 
-    /// B_s: what private buffers (one for each port and class) and headroom leave of the buffer; for SONiC and ABM the
-    /// ingress pool, which may be less.
+    /// B_s: what private buffers (one for each port and class) and headroom leave of the buffer; under a policy with pools
+    /// the ingress pool, which may be less.
     pub fn shared_size(&self) -> Bytes {
-        let rest = self.buffer.size.saturating_sub(self.private_size()).saturating_sub(self.headroom_size());
-        self.buffer.policy.pools().and_then(|pools| pools.ingress).unwrap_or(rest)
+        let left = self.buffer.size.saturating_sub(self.private_size()).saturating_sub(self.headroom_size());
+        self.buffer.policy.needs().shared_size(left)
     }
 
-    /// The pool of SONiC and ABM that lossy classes have at their egress queues; `None` for the other policies.
+    /// The pool that lossy classes have at their egress queues; `None` under a policy without pools.
     pub fn egress_lossy_pool(&self) -> Option<Bytes> {
-        let pools = self.buffer.policy.pools()?;
-        Some(pools.egress_lossy.unwrap_or((self.shared_size() * 4).divided_by(5)))
+        self.buffer.policy.needs().egress_lossy_size(self.shared_size())
     }
 
     /// δ: RESUME below Xoff less this; as configured, or two MTU-sized frames.
@@ -71,7 +51,7 @@ impl SwitchConfig {
         self.buffer.xon_offset.unwrap_or(self.frame_bytes_max() * 2)
     }
 
-    /// What the buffer keeps for one lossless ingress queue of a port under the static policy: ρ + T + Φ, if the
+    /// What the buffer keeps for one lossless ingress queue of a port under a policy with a constant threshold: ρ + T + Φ, if the
     /// thresholds of all of them together fit the shared buffer. `None` under every other policy, whose thresholds move,
     /// and where there is no [headroom](Self::headroom).
     ///
@@ -97,14 +77,9 @@ impl SwitchConfig {
         Some(Bytes::new(cells.iter().sum::<u64>() * cell))
     }
 
-    /// T of the static policy, as configured or B_s / N_p rounded down; `None` for the other policies.
+    /// T of a policy whose threshold stays where it is; `None` for the others.
     pub fn static_threshold(&self) -> Option<Bytes> {
-        match self.buffer.policy {
-            PolicyConfig::Static { threshold } => {
-                Some(threshold.unwrap_or_else(|| self.shared_size().divided_by(self.ports.len() as u64)))
-            }
-            _ => None,
-        }
+        Some(self.buffer.policy.constant_threshold()?.of(self.shared_size(), self.ports.len()))
     }
 
     /// The private buffers of all ports and classes.
@@ -222,7 +197,7 @@ mod tests {
         assert_eq!(cells.b_m_by_default(0), Some(Bytes::new(753 * 208)));
         let mut small = cells;
         small.buffer.headroom = Headroom::Fixed(Bytes::ZERO);
-        small.buffer.policy = PolicyConfig::Static { threshold: Some(Bytes::new(1)) };
+        small.buffer.policy = weir_mmu::policy::settings("static", "threshold = \"1B\"").unwrap();
         small.buffer.private = Bytes::new(1_500);
         assert_eq!((small.kept_for_a_queue(0), small.b_m_by_default(0)), (Some(Bytes::new(1_501)), Some(Bytes::ZERO)));
     }

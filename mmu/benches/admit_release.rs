@@ -8,7 +8,7 @@
 //! A burst is from one ingress queue to four egress queues in turn. Four bursts of each port are held, so that queues have
 //! a length and the pool is in use, and no queue is OFF under any policy.
 
-#[path = "../tests/policies/mod.rs"]
+#[path = "../tests/it/policies/mod.rs"]
 mod policies;
 
 use std::sync::Barrier;
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use weir_mmu::{Arrival, DropReason, Mmu, PortWriter, Segment, Verdict};
 use weir_units::{Alpha, BitRate, Bytes, Class, PortId, QueueId, Span, Time};
 
-use policies::{Bounds, POLICIES};
+use policies::Bounds;
 
 const BURST: usize = 32;
 const PORTS: u16 = 8;
@@ -36,7 +36,9 @@ fn main() {
         "policy", "one thread", "two sharing pools: ns, x", "and egress: x", "apart: x", "allocations"
     );
     let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
-    for name in POLICIES.into_iter().filter(|name| wanted.is_empty() || wanted.iter().any(|wanted| wanted == name)) {
+    for name in
+        policies::all().into_iter().filter(|name| wanted.is_empty() || wanted.iter().any(|wanted| wanted == name))
+    {
         let mut columns: [Vec<f64>; 5] = Default::default();
         for _ in 0..ROUNDS {
             let one = rate(&[mmu(name)], &[own(0)]);

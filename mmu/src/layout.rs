@@ -72,6 +72,8 @@ pub enum LayoutError {
 impl BufferLayout {
     /// The largest buffer: a queue's segments are counted in 31 bits.
     pub const SIZE_MAX: Bytes = Bytes::new((1 << 31) - 1);
+    /// The largest buffer, and the largest part of one, that a file may ask for: a round number below [`BufferLayout::SIZE_MAX`].
+    pub const CONFIGURED_MAX: Bytes = Bytes::mb(2_000);
 
     /// Cuts a buffer of `size`: what private buffers and headroom do not take is shared.
     pub fn new(size: Bytes, ports: Vec<PortLayout>, headroom: Headroom) -> Result<BufferLayout, LayoutError> {

@@ -1,7 +1,8 @@
 //! Buffer policies: what sets the thresholds of ingress queues, and of lossy egress queues.
 //!
-//! One file a policy. The packet path knows only the trait; a new policy is a new file here and a line where
-//! configurations are turned into policies. `docs/POLICIES.md` shows how.
+//! One file a policy: its name, keys, rules, layout needs, thresholds, closed form, and gauges. The packet path knows only
+//! [`Policy`], whoever reads files only [`PolicyKind`] and [`PolicySettings`]. A new policy is a new file here and its line in
+//! the list of [`kind`]; one of a program of someone else's is added to [`POLICIES`]. `docs/POLICIES.md` shows how.
 //!
 //! Beside the policies stand the instruments that several of them read: [`congestion`] counts congested queues,
 //! [`departures`] measures drain rates, [`gradient`] estimates how much headroom a queue will need.
@@ -10,7 +11,11 @@ mod abm;
 mod adaptive_headroom;
 mod dsh;
 mod dynamic_threshold;
+mod gauge;
+mod kind;
+mod needs;
 mod oversubscription;
+mod pools;
 mod reverie;
 mod sih;
 mod sonic;
@@ -28,16 +33,23 @@ use weir_units::{Alpha, BitRate, Bytes, PortId, QueueId, Time};
 pub use crate::low_pass::LowPass;
 pub use crate::one_writer::{PortWords, PortWriter, QueueWords};
 pub use crate::pool::PoolLevel;
-pub use abm::Abm;
-pub use adaptive_headroom::AdaptiveHeadroom;
-pub use dsh::{Dsh, DshParameters};
-pub use dynamic_threshold::DynamicThreshold;
-pub use oversubscription::Oversubscription;
-pub use reverie::Reverie;
-pub use sih::Sih;
-pub use sonic::Sonic;
-pub use spfc::{Spfc, k_spfc_bounds};
-pub use static_threshold::StaticThreshold;
+pub use abm::{Abm, AbmSettings};
+pub use adaptive_headroom::{AdaptiveHeadroom, AdaptiveSettings};
+pub use dsh::{Dsh, DshParameters, DshSettings, Estimator};
+pub use dynamic_threshold::{DtSettings, DynamicThreshold};
+pub use gauge::{Gauge, Gauges, HEADROOM_ESTIMATE, Unit};
+pub use kind::{
+    ALPHA, BuildContext, ConstantThreshold, DEFAULT, FileFacts, POLICIES, PolicyError, PolicyKind, PolicySettings,
+    PortSizes, Sizes, all_gauges, known_tables, longest_window, settings,
+};
+pub use needs::{HeadroomNeeds, LayoutNeeds, PoolSizes};
+pub use oversubscription::OversubscribedSettings;
+pub use pools::Pools;
+pub use reverie::{Reverie, ReverieSettings};
+pub use sih::SihSettings;
+pub use sonic::{Sonic, SonicSettings};
+pub use spfc::{Spfc, SpfcSettings, VICTIM, k_spfc_bounds};
+pub use static_threshold::{StaticSettings, StaticThreshold};
 
 /// A buffer policy: asked about every packet that private buffer does not take, by any lcore, in the midst of a
 /// compare-and-swap. It decides from what it is told, and from state of its own that is atomic.
@@ -125,9 +137,15 @@ pub trait Policy: Debug + Send + Sync {
     /// What the policy is: paper section and parameters, a line each, for `weir check`.
     fn describe(&self) -> Vec<String>;
 
-    /// The policy's own state of a lossless ingress queue, for reports.
-    fn observe(&self, _queue: &QueueView) -> Observation {
-        Observation::default()
+    /// What it makes of a port of this rate beside a shared segment, if anything: the rest of a sentence that begins "a port of
+    /// 10Gbps", for `weir check`.
+    fn describe_port(&self, _rate: BitRate, _shared: Bytes) -> Option<String> {
+        None
+    }
+
+    /// The policy's own state of a lossless ingress queue, for reports: the [gauges](PolicyKind::gauges) of its kind.
+    fn observe(&self, _queue: &QueueView) -> Gauges {
+        Gauges::NONE
     }
 }
 
@@ -203,15 +221,6 @@ pub struct SteadyState {
     pub lossless: Bytes,
     /// Each lossy egress queue.
     pub lossy: Bytes,
-}
-
-/// A policy's own state of a queue.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Observation {
-    /// SPFC: whether the port is in the victim state.
-    pub victim: Option<bool>,
-    /// DSH: φ̂, the headroom that the queue is estimated to need. Adaptive headroom: Φ by the measured delay.
-    pub headroom_estimate: Option<Bytes>,
 }
 
 impl Threshold {

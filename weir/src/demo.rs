@@ -204,11 +204,7 @@ fn with_bar(
     run: impl FnOnce(&mut dyn FnMut(&Progress)) -> Result<Summary, Failure>,
 ) -> Result<Summary, Failure> {
     let message = |progress: &Progress| {
-        let state = match progress.first_port_victim {
-            Some(true) => " (victim)",
-            Some(false) => " (normal)",
-            None => "",
-        };
+        let state = progress.first_port_state.map_or(String::new(), |state| format!(" ({state})"));
         format!(
             "F1 {:5.1} Gb/s  PAUSE on P0{state} {}  shared buffer {:.1} MB",
             progress.first_flow_bps as f64 / 1e9,

@@ -1,10 +1,14 @@
 //! The command `weir`, as a library: a program's `main` says where real frames are, and calls [`main`].
+//!
+//! A program with kinds of its own, such as a buffer policy or a flow control, adds them with [`Extensions`], and is the command
+//! `weir` besides.
 
 #![forbid(unsafe_code)]
 
 pub mod beside;
 mod check;
 mod demo;
+mod extensions;
 mod import;
 mod version;
 
@@ -14,8 +18,11 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
-use weir_experiments::real_frames::{self, RealFrames, Source};
+use weir_experiments::real_frames::{self, RealFrames};
 use weir_experiments::{Failure, report, reproduce, run as testbed, sweep};
+
+pub use extensions::Extensions;
+pub use weir_experiments::real_frames::Source;
 
 /// A lossless-Ethernet lab switch on DPDK: shared-buffer MMU, PFC, every port that DPDK has.
 #[derive(Parser)]
@@ -102,6 +109,8 @@ pub fn main(real_frames: Source) -> ExitCode {
         .with_env_filter(filter)
         .with_target(false)
         .with_ansi(color)
+        // A closed stderr ends no switch.
+        .log_internal_errors(false)
         .with_writer(std::io::stderr)
         .init();
     let result = match arguments.command {

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use weir_experiments::real_frames::Source;
+use weir::Source;
 
 fn main() -> ExitCode {
     let real_frames = if cfg!(feature = "dpdk") { Source::Elsewhere(weir::beside::take_over) } else { Source::LeftOut };

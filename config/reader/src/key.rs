@@ -44,7 +44,7 @@ impl Key {
     ///
     /// # Panics
     /// If there is none, or it is no such value: a mistake in the program, which the first reading of any file tells.
-    fn value<T: FromStr>(&self) -> T {
+    pub fn value<T: FromStr>(&self) -> T {
         let default = self.default.unwrap_or_else(|| panic!("`{}` has no default", self.name));
         default.parse().unwrap_or_else(|_| panic!("`{}`: the default \"{default}\" is no such value", self.name))
     }
@@ -77,7 +77,9 @@ impl Table<'_> {
     /// A number of a type of its own.
     pub fn number_or<T: FromStr<Err = UnitError>>(&self, key: &Key) -> T {
         let default = key.value();
-        self.number(key.name, &format!("{} = {}", key.name, key.otherwise)).unwrap_or(default)
+        // A fraction stands in quotes.
+        let quotes = if key.otherwise.parse::<f64>().is_ok() { "" } else { "\"" };
+        self.number(key.name, &format!("{} = {quotes}{}{quotes}", key.name, key.otherwise)).unwrap_or(default)
     }
 
     /// True or false.

@@ -14,7 +14,7 @@ use toml::de::{DeArray, DeTable, DeValue};
 use weir_units::{Alpha, BitRate, Bytes, Span, UnitError};
 
 use crate::known::Known;
-use crate::{ConfigError, ConfigErrors, Problem, Source, nearest};
+use crate::{ConfigError, ConfigErrors, Named, Problem, Source, nearest};
 
 pub use text::{Format, read_file, read_text};
 
@@ -405,6 +405,13 @@ impl<'d> Table<'d> {
             value.as_table()
         });
         Table::new(self.doc, entries, name, self.at(key))
+    }
+
+    /// The table of a kind that files choose by name: the one of its name in this one.
+    pub fn table_of_kind(&self, kind: &(impl Named + ?Sized)) -> Table<'d> {
+        let name = format!("{}.{}", self.name, kind.name());
+        let known = self.doc.known.find(&name).unwrap_or_else(|| panic!("the format has no [{name}]"));
+        self.table(kind.name(), known.name)
     }
 
     /// The table that may stand in place of a word, and whether it does; if not it reads as an empty one.

@@ -1,11 +1,11 @@
-//! Rules on what the buffer holds: private buffers, headroom, the policies' pools and thresholds.
+//! Rules on what the buffer holds: private buffers, headroom, pools. The policy has its own.
 
-use std::cmp::Reverse;
-
+use weir_mmu::policy::{HeadroomNeeds, PortSizes, Sizes};
 use weir_reader::{Doc, Problem};
 use weir_units::Bytes;
 
-use crate::{Headroom, PolicyConfig, PoolsConfig, SwitchConfig};
+use super::rules::facts;
+use crate::{Headroom, SwitchConfig};
 
 /// Checks sizes against each other, if all that they come from was read well. Whether it was, and the reserves fit.
 pub(super) fn check(doc: &Doc, config: &SwitchConfig) -> bool {
@@ -13,23 +13,15 @@ pub(super) fn check(doc: &Doc, config: &SwitchConfig) -> bool {
         return false;
     }
     let policy = &config.buffer.policy;
-    let own = |key: &str| format!("buffer.{}.{key}", policy.name());
-    if ["headroom_percent", "insurance", "ingress_pool", "headroom_pool"].iter().any(|key| !doc.sound(&[&own(key)])) {
+    if policy.needs().keys.iter().any(|key| !doc.sound(&[&policy.at(key)])) {
         return false;
     }
-    let fits = reserves_fit(doc, config);
-    if let PolicyConfig::Static { threshold } = *policy
-        && fits
-    {
-        static_threshold_fits(doc, config, threshold);
-    }
-    if let Some(pools) = policy.pools() {
-        headroom_pool_holds_a_queue(doc, config, pools);
-        if fits || pools.ingress.is_some() {
-            egress_lossy_pool_fits(doc, config, pools);
-        }
-    }
-    fits
+    let fit = reserves_fit(doc, config);
+    let ports = config.ports.iter().enumerate();
+    let ports: Vec<_> =
+        ports.map(|(index, port)| PortSizes { name: &port.name, headroom: config.headroom(index) }).collect();
+    policy.check_sizes(&facts(doc, config), &Sizes { fit, shared: config.shared_size(), ports: &ports });
+    fit
 }
 
 /// Keys that every reckoning of sizes needs.
@@ -53,7 +45,7 @@ fn ports_sound(doc: &Doc, config: &SwitchConfig) -> bool {
 /// Private buffers and headroom leave something to share, or hold the ingress pool too where its size is given. What
 /// they take is shown as a sum.
 fn reserves_fit(doc: &Doc, config: &SwitchConfig) -> bool {
-    let pools = config.buffer.policy.pools();
+    let pools = config.buffer.policy.needs().pools;
     let ingress = pools.and_then(|pools| pools.ingress);
     let (private, headroom) = (config.private_size(), config.headroom_size());
     let reserved = private + headroom + ingress.unwrap_or(Bytes::ZERO);
@@ -85,7 +77,7 @@ fn reserves_fit(doc: &Doc, config: &SwitchConfig) -> bool {
         less.push(less_headroom(config));
     }
     let help = format!("write a size {enough}, or {}", less.join(", or "));
-    let own = |key: &str| format!("buffer.{}.{key}", config.buffer.policy.name());
+    let own = |key: &str| config.buffer.policy.at(key);
     let keys = [
         ("buffer.size".to_owned(), ""),
         ("buffer.private".to_owned(), "the private buffers"),
@@ -103,20 +95,17 @@ fn reserves_fit(doc: &Doc, config: &SwitchConfig) -> bool {
 fn headroom_sum(config: &SwitchConfig) -> String {
     let (ports, lossless, headroom) = (config.ports.len(), config.lossless_classes(), config.headroom_size());
     let per_class = config.headroom_of_ports();
-    let percent = match &config.buffer.policy {
-        PolicyConfig::Dsh(_) if headroom == Bytes::ZERO => return "no insurance headroom".to_owned(),
-        PolicyConfig::Dsh(_) => {
+    let percent = match config.buffer.policy.needs().headroom {
+        HeadroomNeeds::PerPort if headroom > Bytes::ZERO => {
             return match config.buffer.headroom {
                 Headroom::Fixed(phi) => format!("{phi} x {ports} ports of insurance headroom = {headroom}"),
                 Headroom::Auto => format!("{headroom} of insurance headroom by the rule over {ports} ports"),
             };
         }
-        PolicyConfig::Sonic { pools: PoolsConfig { headroom: Some(pool), .. }, .. }
-        | PolicyConfig::Abm { pools: PoolsConfig { headroom: Some(pool), .. }, .. } => {
-            return format!("`headroom_pool` {pool}");
-        }
-        PolicyConfig::Oversubscribed { headroom_percent, .. } => format!("{headroom_percent} % of "),
-        _ => String::new(),
+        HeadroomNeeds::PerPort | HeadroomNeeds::Uninsured => return "no insurance headroom".to_owned(),
+        HeadroomNeeds::Pool(Some(pool)) => return format!("`headroom_pool` {pool}"),
+        HeadroomNeeds::Part { percent } => format!("{percent} % of "),
+        HeadroomNeeds::PerQueue | HeadroomNeeds::Pool(None) => String::new(),
     };
     match config.buffer.headroom {
         Headroom::Fixed(phi) => format!("{percent}{phi} x {ports} ports x {lossless} lossless classes = {headroom}"),
@@ -129,81 +118,12 @@ fn headroom_sum(config: &SwitchConfig) -> String {
 /// What makes the headroom smaller.
 fn less_headroom(config: &SwitchConfig) -> &'static str {
     let fixed = matches!(config.buffer.headroom, Headroom::Fixed(_));
-    match &config.buffer.policy {
+    match config.buffer.policy.needs().headroom {
         // The insurance is there once a port, however many classes are lossless.
-        PolicyConfig::Dsh(_) if fixed => "less `headroom`",
-        PolicyConfig::Dsh(_) => "a shorter `delay`",
-        policy if policy.pools().is_some_and(|pools| pools.headroom.is_some()) => "a smaller `headroom_pool`",
+        HeadroomNeeds::PerPort | HeadroomNeeds::Uninsured if fixed => "less `headroom`",
+        HeadroomNeeds::PerPort | HeadroomNeeds::Uninsured => "a shorter `delay`",
+        HeadroomNeeds::Pool(Some(_)) => "a smaller `headroom_pool`",
         _ if fixed => "less `headroom` or fewer `lossless` classes",
         _ => "fewer `lossless` classes or a shorter `delay`",
     }
-}
-
-/// The frames that arrive before a PAUSE works need a place, if only those of one queue.
-fn headroom_pool_holds_a_queue(doc: &Doc, config: &SwitchConfig, pools: &PoolsConfig) {
-    let Some(pool) = pools.headroom.filter(|_| config.lossless_classes() > 0) else { return };
-    let phis = (0..config.ports.len()).filter_map(|port| Some((config.headroom(port)?, port)));
-    let Some((phi, port)) = phis.max_by_key(|(phi, port)| (*phi, Reverse(*port))) else { return };
-    if pool >= phi {
-        return;
-    }
-    let all = config.headroom_of_ports() * u64::from(config.lossless_classes());
-    let message = format!(
-        "`headroom_pool` {pool} is less than the headroom of one lossless queue of port \"{}\", {phi}",
-        config.ports[port].name
-    );
-    let help = format!("write headroom_pool = \"{phi}\" or more; \"{all}\", the default, holds that of all queues");
-    let key = format!("buffer.{}.headroom_pool", config.buffer.policy.name());
-    doc.note(Problem::new(message, help).at(key, "").at("buffer.headroom", "the headroom"));
-}
-
-/// What lossy classes may hold at their egress they must get in at the ingress (Reverie 2.2, heuristic 3).
-fn egress_lossy_pool_fits(doc: &Doc, config: &SwitchConfig, pools: &PoolsConfig) {
-    let own = |key: &str| format!("buffer.{}.{key}", config.buffer.policy.name());
-    let ingress = config.shared_size();
-    let Some(pool) = pools.egress_lossy.filter(|pool| *pool > ingress && doc.sound(&[&own("egress_lossy_pool")]))
-    else {
-        return;
-    };
-    let from = if pools.ingress.is_some() { "" } else { " (what private buffers and headroom leave, the default)" };
-    let message =
-        format!("`egress_lossy_pool` {pool} is above `ingress_pool` {ingress}{from}, through which its frames come in");
-    let help = format!("write egress_lossy_pool = \"{ingress}\" or less, or a larger ingress_pool");
-    let problem = Problem::new(message, help).at(own("egress_lossy_pool"), "");
-    doc.note(problem.at(own("ingress_pool"), "the ingress pool"));
-}
-
-/// A threshold above the shared buffer never pauses; one not above δ never resumes early.
-fn static_threshold_fits(doc: &Doc, config: &SwitchConfig, threshold: Option<Bytes>) {
-    if !doc.sound(&["buffer.static", "buffer.xon_offset"]) {
-        return;
-    }
-    let shared = config.shared_size();
-    if let Some(threshold) = threshold.filter(|threshold| *threshold > shared) {
-        let message = format!(
-            "`threshold` {threshold} is above the shared buffer of {shared}, which is `size` {} less private buffers and \
-             headroom",
-            config.buffer.size
-        );
-        let problem = Problem::new(message, format!("write threshold = \"{shared}\" or less, or a larger `size`"));
-        doc.note(problem.at("buffer.static.threshold", "").at("buffer.size", "the whole buffer"));
-        return;
-    }
-    let Some(xoff) = config.static_threshold() else { return };
-    let delta = config.xon_offset();
-    if delta < xoff {
-        return;
-    }
-    let threshold_from = if threshold.is_some() { "" } else { " (the shared buffer over the ports, the default)" };
-    let delta_from = if config.buffer.xon_offset.is_some() { "" } else { " (2 frames, the default)" };
-    let message = format!(
-        "`xon_offset` {delta}{delta_from} must be less than `threshold` {xoff}{threshold_from}: a queue resumes at \
-         threshold - xon_offset"
-    );
-    let problem =
-        Problem::new(message, format!("write xon_offset below \"{xoff}\" in [buffer], or a larger threshold"));
-    doc.note(match config.buffer.xon_offset {
-        Some(_) => problem.at("buffer.xon_offset", "").at("buffer.static.threshold", "the threshold"),
-        None => problem.at("buffer.static.threshold", ""),
-    });
 }

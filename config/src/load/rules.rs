@@ -3,14 +3,15 @@
 //! Each rule first asks whether its keys were read well; a rule about a default that stands in for a wrong value
 //! would only confuse.
 
+use weir_mmu::policy::FileFacts;
 use weir_reader::{Doc, Problem};
 
 use super::{flow_rules, reserves, watchdog};
-use crate::{Headroom, Layout, PolicyConfig, SwitchConfig};
+use crate::{Headroom, Layout, SwitchConfig};
 
 pub(super) fn check(doc: &Doc, config: &SwitchConfig) {
     enough_cores(doc, config);
-    headroom_is_left_to_the_policy(doc, config);
+    config.buffer.policy.check(&facts(doc, config));
     watchdog::check(doc, config);
     flow_rules::check(doc, config);
     if auto_headroom_has_rates(doc, config) {
@@ -18,6 +19,20 @@ pub(super) fn check(doc: &Doc, config: &SwitchConfig) {
         if reserves::check(doc, config) {
             flow_rules::check_defaults(doc, config);
         }
+    }
+}
+
+/// What the policy's own rules go by.
+pub(super) fn facts<'f>(doc: &'f Doc, config: &SwitchConfig) -> FileFacts<'f> {
+    FileFacts {
+        doc,
+        size: config.buffer.size,
+        headroom: match config.buffer.headroom {
+            Headroom::Fixed(size) => Some(size),
+            Headroom::Auto => None,
+        },
+        xon_offset: config.xon_offset(),
+        lossless_classes: config.lossless_classes(),
     }
 }
 
@@ -35,18 +50,6 @@ fn enough_cores(doc: &Doc, config: &SwitchConfig) {
     let message = format!("`layout` \"{layout}\" needs {needed} cores, but `cores` names {given}");
     let problem = Problem::new(message, format!("name at least {needed} cores, or write layout = \"auto\""));
     doc.note(problem.at("lcores.cores", "").at("lcores.layout", "the layout"));
-}
-
-fn headroom_is_left_to_the_policy(doc: &Doc, config: &SwitchConfig) {
-    let Headroom::Fixed(size) = config.buffer.headroom else { return };
-    let policy = match config.buffer.policy {
-        PolicyConfig::Sih { .. } => "\"sih\" sets the worst-case headroom by the rule",
-        PolicyConfig::Adaptive { .. } => "\"adaptive\" starts from the headroom by the rule",
-        _ => return,
-    };
-    let message = format!("`policy` {policy}, but `headroom` is {size}");
-    let help = "write headroom = \"auto\", or policy = \"dt\" with the headroom given";
-    doc.note(Problem::new(message, help).at("buffer.headroom", "").at("buffer.policy", "the policy"));
 }
 
 /// The rule for Φ needs the port's rate.

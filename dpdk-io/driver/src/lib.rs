@@ -1,4 +1,4 @@
-//! The real-time driver: the switch's halves on DPDK lcores, ports and packet pools.
+//! The real-time driver: the switch on DPDK lcores, ports and packet pools.
 //!
 //! [`PreparedSwitches`] is the whole of it: from configurations of the switches in this process to running lcores, reports, and
 //! an orderly stop. What it puts together:
@@ -70,6 +70,7 @@ mod replay;
 mod socket;
 mod switch_lcore;
 mod switches;
+mod tap;
 pub mod trial;
 
 pub use catch_up::{CATCH_UP_AUTO_MOST, CATCH_UP_BASE, catch_up};
@@ -88,5 +89,7 @@ pub use placement::{Placement, SwitchPlacement};
 pub use poll_gaps::{GapReport, PollGaps};
 pub use switch_lcore::SwitchLcore;
 pub use switches::{
-    DeviceReport, PreparedSwitches, RunningSwitches, Runtime, RuntimeOptions, Stopped, pci_addresses, pci_addresses_of,
+    DeviceReport, PortTap, PreparedSwitches, RunningSwitches, Runtime, RuntimeOptions, Stopped, TapPlans,
+    pci_addresses, pci_addresses_of,
 };
+pub use tap::{Passage, Tap, TapPlan, Tapped, TappedFrame, tap};

@@ -7,9 +7,10 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use weir_config::{Device, FlowControl, Headroom, PolicyConfig, PortConfig, SwitchConfig};
+use weir_config::{Device, Headroom, PortConfig, SwitchConfig};
 use weir_dpdk_io::{Link, Port, netdev_speed_mbps};
-use weir_switch_core::buffer::longest_window;
+use weir_flowctl::Tells;
+use weir_mmu::policy::longest_window;
 use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_switch_core::{PortFacts, RateChange};
 use weir_units::{BitRate, MacAddr};
@@ -127,7 +128,7 @@ fn short_headroom(switch: &SwitchConfig, config: &PortConfig, rate: BitRate) -> 
     let Headroom::Fixed(given) = switch.buffer.headroom else { return None };
     let at_rate = PortConfig { rate: Some(rate), ..config.clone() };
     let rule = switch.headroom_by_rule(&at_rate).filter(|rule| given < *rule)?;
-    let is_lossless = !switch.classes.lossless.is_empty() && config.flow_control != FlowControl::None;
+    let is_lossless = !switch.classes.lossless.is_empty() && config.flow_control.tells() != Tells::Nothing;
     is_lossless.then(|| {
         format!(
             "headroom is {given}, less than the {rule} that the rule asks for at {rate}, and can't grow while the switch runs: \
@@ -137,15 +138,16 @@ fn short_headroom(switch: &SwitchConfig, config: &PortConfig, rate: BitRate) -> 
 }
 
 fn policy_stays(switch: &SwitchConfig, rate: BitRate) -> String {
-    let (key, name) = match switch.buffer.policy {
-        PolicyConfig::Spfc { .. } => ("tc", "spfc"),
-        _ => ("interval", "abm"),
-    };
-    format!(
-        "policy \"{name}\" goes on with the rate before: it can't count what departs at {rate} in `{key}`; write a {key} of at most \
-         {} in [buffer.{name}]",
-        longest_window(&[rate])
-    )
+    let policy = &switch.buffer.policy;
+    let name = policy.name();
+    match policy.window_key().map(|key| key.name) {
+        Some(key) => format!(
+            "policy \"{name}\" goes on with the rate before: it can't count what departs at {rate} in `{key}`; write a {key} of at \
+             most {} in [buffer.{name}]",
+            longest_window(&[rate])
+        ),
+        None => format!("policy \"{name}\" goes on with the rate before: it can't work at {rate}"),
+    }
 }
 
 fn is_hardware(config: &PortConfig) -> bool {

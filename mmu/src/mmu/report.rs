@@ -4,7 +4,7 @@ use weir_units::{Bytes, QueueId, Time};
 
 use super::Mmu;
 use crate::layout::BufferLayout;
-use crate::policy::{Observation, Policy};
+use crate::policy::{Gauges, Policy};
 use crate::pool::Pool;
 
 /// Occupancy of one ingress queue.
@@ -32,8 +32,8 @@ pub struct QueueUse {
     pub shared_max: Bytes,
     /// Highest w_h.
     pub headroom_max: Bytes,
-    /// The policy's own state.
-    pub observation: Observation,
+    /// What the policy shows of the queue.
+    pub gauges: Gauges,
 }
 
 /// Occupancy of a pool.
@@ -68,7 +68,7 @@ impl Mmu {
             held_max: Bytes::new(queue.held_max.get()),
             shared_max: Bytes::new(queue.shared_max.get()),
             headroom_max: Bytes::new(queue.headroom_max.get()),
-            observation: if queue.limits.lossless { self.policy.observe(&view) } else { Observation::default() },
+            gauges: if queue.limits.lossless { self.policy.observe(&view) } else { Gauges::NONE },
         }
     }
 

@@ -1,11 +1,19 @@
 //! ABM, extended to lossless classes within SONiC's pools (ABM, SIGCOMM 2022; reverie 2.3 and 4.1).
 
+use std::sync::Arc;
+
 use crossbeam_utils::CachePadded;
+use weir_reader::{Key, Named, TIME, Table};
 use weir_units::{Alpha, BitRate, Bytes, CLASSES, PortId, QueueId, Span, Time};
 
 use super::congestion::CongestedQueues;
 use super::departures::{Departures, Windows};
-use super::{Load, Policy, PoolLevel, PortRate, PortWriter, QueueView, SteadyState, Threshold, sonic};
+use super::kind::{CONGESTED, size_or};
+use super::pools::{self, Pools};
+use super::{
+    ALPHA, BuildContext, FileFacts, LayoutNeeds, Load, Policy, PolicyError, PolicyKind, PolicySettings, PoolLevel,
+    PortRate, PortWriter, QueueView, Sizes, SteadyState, Threshold, sonic,
+};
 use crate::sync::{AtomicU64, Ordering};
 
 /// `Γ = α_p·(1/n_p)·(b − Q)·μ`, over the ingress pool for lossless ingress queues and over the egress lossy pool for
@@ -106,7 +114,7 @@ fn reciprocal(rate: BitRate, interval: Span) -> Option<u64> {
 
 impl Policy for Abm {
     fn name(&self) -> &'static str {
-        "abm"
+        Kind.name()
     }
 
     #[inline]
@@ -152,6 +160,71 @@ impl Policy for Abm {
                 self.congested_from, self.interval
             ),
         ]
+    }
+}
+
+/// `policy = "abm"`.
+#[derive(Debug)]
+pub(super) struct Kind;
+
+/// `[buffer.abm]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AbmSettings {
+    /// `alpha`: α of the lossless ingress queues.
+    pub alpha: Alpha,
+    /// The pools' sizes.
+    pub pools: Pools,
+    /// `congested`: a queue counts in n_p from this length on.
+    pub congested: Bytes,
+    /// `interval`: the time over which μ, a queue's rate of departures, is measured.
+    pub interval: Span,
+}
+
+const INTERVAL: Key = Key::new("interval", "25us", "the time over which μ, a queue's drain rate, is measured");
+
+impl Named for Kind {
+    fn name(&self) -> &'static str {
+        "abm"
+    }
+
+    fn keys(&self) -> &'static [Key] {
+        &[ALPHA, pools::INGRESS, pools::HEADROOM, pools::EGRESS_LOSSY, CONGESTED, INTERVAL]
+    }
+}
+
+impl PolicyKind for Kind {
+    fn read(&self, table: &Table<'_>) -> Arc<dyn PolicySettings> {
+        Arc::new(AbmSettings {
+            alpha: table.alpha_or(&ALPHA),
+            pools: Pools::read(table),
+            congested: size_or(table, &CONGESTED),
+            interval: table.quantity_or(&INTERVAL, &TIME, Span::from_micros(1)..=Span::from_secs(1)),
+        })
+    }
+}
+
+impl PolicySettings for AbmSettings {
+    fn kind(&self) -> &'static dyn PolicyKind {
+        &Kind
+    }
+
+    fn needs(&self) -> LayoutNeeds {
+        self.pools.needs()
+    }
+
+    fn check_sizes(&self, file: &FileFacts<'_>, sizes: &Sizes<'_>) {
+        self.pools.check(self, file, sizes);
+    }
+
+    fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, PolicyError> {
+        match Abm::new(self.alpha, self.congested, self.interval, context.rates) {
+            Some(abm) => Ok(Box::new(abm)),
+            None => Err(PolicyError::window(&INTERVAL, context.rates)),
+        }
+    }
+
+    fn window_key(&self) -> Option<&'static Key> {
+        Some(&INTERVAL)
     }
 }
 

@@ -1,8 +1,14 @@
 //! Adaptive headroom (IEEE 802.1Qdt; dsh V-B): Φ by the delay that was measured, not by the worst case.
 
+use std::sync::Arc;
+
+use weir_reader::{Key, Named, Table};
 use weir_units::{Alpha, BitRate, Bytes, QueueId, Span};
 
-use super::{DynamicThreshold, Load, Observation, Policy, PortWriter, QueueView, QueueWords, SteadyState, Threshold};
+use super::{
+    ALPHA, BuildContext, DynamicThreshold, FileFacts, Gauge, Gauges, HEADROOM_ESTIMATE, LayoutNeeds, Load, Policy,
+    PolicyError, PolicyKind, PolicySettings, PortWriter, QueueView, QueueWords, SteadyState, Threshold,
+};
 use crate::layout::BufferLayout;
 
 /// SIH, whose headroom follows the link. Every queue starts with Φ by the rule. From each PAUSE to its RESUME the delay
@@ -84,7 +90,7 @@ fn headroom_for(rate: BitRate, delay: Span, frame_max: Bytes) -> Bytes {
 
 impl Policy for AdaptiveHeadroom {
     fn name(&self) -> &'static str {
-        "adaptive"
+        Kind.name()
     }
 
     #[inline]
@@ -138,9 +144,70 @@ impl Policy for AdaptiveHeadroom {
         ]
     }
 
-    fn observe(&self, queue: &QueueView) -> Observation {
+    fn observe(&self, queue: &QueueView) -> Gauges {
         let most = self.ports[queue.queue.port().index()].headroom;
         let headroom = self.headroom(queue.queue).min(most);
-        Observation { headroom_estimate: Some(headroom), ..Observation::default() }
+        Gauges::of([(&HEADROOM_ESTIMATE, headroom.get())])
+    }
+}
+
+/// `policy = "adaptive"`.
+#[derive(Debug)]
+pub(super) struct Kind;
+
+/// `[buffer.adaptive]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdaptiveSettings {
+    /// `alpha`.
+    pub alpha: Alpha,
+    /// `samples`: PAUSEs measured on a queue before its headroom follows the measured delay.
+    pub samples: u32,
+}
+
+const NEEDED: Key = Key::new("samples", "8", "PAUSEs measured on a queue before its headroom follows the delay");
+
+impl Named for Kind {
+    fn name(&self) -> &'static str {
+        "adaptive"
+    }
+
+    fn keys(&self) -> &'static [Key] {
+        &[ALPHA, NEEDED]
+    }
+}
+
+impl PolicyKind for Kind {
+    fn read(&self, table: &Table<'_>) -> Arc<dyn PolicySettings> {
+        Arc::new(AdaptiveSettings {
+            alpha: table.alpha_or(&ALPHA),
+            samples: table.integer_or(&NEEDED, 1..=1_000_000) as u32,
+        })
+    }
+
+    fn gauges(&self) -> &'static [&'static Gauge] {
+        &[&HEADROOM_ESTIMATE]
+    }
+}
+
+impl PolicySettings for AdaptiveSettings {
+    fn kind(&self) -> &'static dyn PolicyKind {
+        &Kind
+    }
+
+    fn needs(&self) -> LayoutNeeds {
+        LayoutNeeds::PER_QUEUE
+    }
+
+    fn check(&self, file: &FileFacts<'_>) {
+        file.refuse_given_headroom("\"adaptive\" starts from the headroom by the rule");
+    }
+
+    fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, PolicyError> {
+        let BuildContext { layout, fill_rates, frame_max, .. } = *context;
+        Ok(Box::new(AdaptiveHeadroom::new(self.alpha, self.samples, frame_max, layout, fill_rates)))
+    }
+
+    fn warning(&self) -> Option<&'static str> {
+        Some("adaptive headroom trusts the delays measured so far: after a longer one lossless frames can be lost")
     }
 }

@@ -1,10 +1,15 @@
 //! DSH: dynamic and shared headroom (dsh IV).
 
-use weir_units::{BitRate, Bytes, Class, PortId, QueueId, Span, Time};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use weir_reader::{Key, Named, Problem, SIZE, TIME, Table};
+use weir_units::{Alpha, BitRate, Bytes, Class, PortId, QueueId, Span, Time, UnitError};
 
 use super::gradient::{Form, HeadroomEstimator};
 use super::{
-    DynamicThreshold, Load, Observation, Policy, PoolLevel, PortLevel, PortRate, PortWords, PortWriter, QueueView,
+    ALPHA, BuildContext, DynamicThreshold, Gauge, Gauges, HEADROOM_ESTIMATE, HeadroomNeeds, LayoutNeeds, Load, Policy,
+    PolicyError, PolicyKind, PolicySettings, PoolLevel, PortLevel, PortRate, PortWords, PortWriter, QueueView,
     SteadyState, Threshold,
 };
 use crate::layout::{BufferLayout, Headroom};
@@ -91,7 +96,7 @@ impl Dsh {
 
 impl Policy for Dsh {
     fn name(&self) -> &'static str {
-        "dsh"
+        Kind.name()
     }
 
     #[inline]
@@ -153,8 +158,169 @@ impl Policy for Dsh {
         lines
     }
 
-    fn observe(&self, queue: &QueueView) -> Observation {
-        let estimate = self.estimator.estimate(queue.queue);
-        Observation { headroom_estimate: Some(Bytes::new(estimate)), ..Observation::default() }
+    fn observe(&self, queue: &QueueView) -> Gauges {
+        Gauges::of([(&HEADROOM_ESTIMATE, self.estimator.estimate(queue.queue))])
+    }
+}
+
+/// `policy = "dsh"`.
+#[derive(Debug)]
+pub(super) struct Kind;
+
+/// `[buffer.dsh]`, with the names of DSH (IV).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DshSettings {
+    /// `alpha`: α of `T(t)`.
+    pub alpha: Alpha,
+    /// `estimator`: how φ̂ is reckoned.
+    pub estimator: Estimator,
+    /// `w_g`: the weight of a new gradient in g_avg; at most 1, and 1/2^n for [`Estimator::Table`].
+    pub w_g: Alpha,
+    /// `w_v`: the weight of a new variation in v_avg; at most 1, and 1/2^n for [`Estimator::Table`].
+    pub w_v: Alpha,
+    /// `k`: `ĝ = g_avg + k·v_avg`; 0 or a power of two for [`Estimator::Table`].
+    pub k: u32,
+    /// `window`: τ is 0 when all packets of a port in the last window were of one queue (Algorithm 4).
+    pub window: Span,
+    /// `port_xon_offset`: δ_p. `None` is as `[buffer] xon_offset`.
+    pub port_xon_offset: Option<Bytes>,
+    /// `insurance`: whether each port has Φ of insurance headroom. Without it frames of lossless classes can drop.
+    pub insurance: bool,
+    /// `shared_headroom`: whether congested queues have headroom in the shared buffer.
+    pub shared_headroom: bool,
+}
+
+/// How DSH estimates the headroom that a queue needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Estimator {
+    /// By multiplication and division.
+    Exact,
+    /// By shifts and a table of quotients, as a switch chip would (Algorithm 3, Fig. 12).
+    Table,
+}
+
+const ESTIMATOR: Key = Key::new("estimator", "exact", "how φ̂ is reckoned: \"exact\" or \"table\"");
+const W_G: Key = Key::new("w_g", "1/4", "the weight of a new gradient in g_avg");
+const W_V: Key = Key::new("w_v", "1/4", "the weight of a new variation in v_avg");
+const K: Key = Key::new("k", "4", "ĝ = g_avg + k·v_avg");
+const WINDOW: Key = Key::new("window", "10ms", "τ is 0 after so long with packets of one queue alone");
+const PORT_XON_OFFSET: Key = Key::without_default("port_xon_offset", "as `xon_offset`", "δ_p");
+const INSURANCE: Key = Key::new("insurance", "true", "whether each port has Φ of insurance headroom");
+const SHARED_HEADROOM: Key = Key::new("shared_headroom", "true", "whether headroom comes out of the shared segment");
+
+impl Named for Kind {
+    fn name(&self) -> &'static str {
+        "dsh"
+    }
+
+    fn keys(&self) -> &'static [Key] {
+        &[ALPHA, ESTIMATOR, W_G, W_V, K, WINDOW, PORT_XON_OFFSET, INSURANCE, SHARED_HEADROOM]
+    }
+}
+
+impl PolicyKind for Kind {
+    fn read(&self, table: &Table<'_>) -> Arc<dyn PolicySettings> {
+        let weight = |key| {
+            let Weight(weight) = table.number_or(key);
+            weight
+        };
+        let settings = DshSettings {
+            alpha: table.alpha_or(&ALPHA),
+            estimator: table.choice_or(&ESTIMATOR, &[("exact", Estimator::Exact), ("table", Estimator::Table)]),
+            w_g: weight(&W_G),
+            w_v: weight(&W_V),
+            k: table.integer_or(&K, 0..=64) as u32,
+            window: table.quantity_or(&WINDOW, &TIME, Span::from_micros(1)..=Span::from_secs(10)),
+            port_xon_offset: table.quantity(PORT_XON_OFFSET.name, &SIZE, Bytes::ZERO..=BufferLayout::CONFIGURED_MAX),
+            insurance: table.boolean_or(&INSURANCE),
+            shared_headroom: table.boolean_or(&SHARED_HEADROOM),
+        };
+        if settings.estimator == Estimator::Table {
+            settings.refuse_unshiftable(table);
+        }
+        Arc::new(settings)
+    }
+
+    fn gauges(&self) -> &'static [&'static Gauge] {
+        &[&HEADROOM_ESTIMATE]
+    }
+}
+
+impl PolicySettings for DshSettings {
+    fn kind(&self) -> &'static dyn PolicyKind {
+        &Kind
+    }
+
+    fn needs(&self) -> LayoutNeeds {
+        let headroom = if self.insurance { HeadroomNeeds::PerPort } else { HeadroomNeeds::Uninsured };
+        LayoutNeeds { headroom, pools: None, keys: &[INSURANCE.name] }
+    }
+
+    fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, PolicyError> {
+        let form = match self.estimator {
+            Estimator::Exact => Form::exact(self.w_g, self.w_v, self.k),
+            Estimator::Table => {
+                Form::table(self.w_g, self.w_v, self.k).expect("a checked configuration has powers of two here")
+            }
+        };
+        let parameters = DshParameters {
+            threshold: DynamicThreshold::new(self.alpha),
+            form,
+            window: self.window,
+            port_xon_offset: self.port_xon_offset.unwrap_or(context.xon_offset),
+            shared_headroom: self.shared_headroom,
+        };
+        Ok(Box::new(Dsh::new(parameters, context.layout, context.fill_rates)))
+    }
+}
+
+impl DshSettings {
+    /// The table estimator has shifts in place of products.
+    fn refuse_unshiftable(&self, table: &Table<'_>) {
+        let refuse = |key: &str, wrong: &str, instead: &str| {
+            let message = format!("`{key}` is {wrong}, but `estimator` \"table\" shifts where \"exact\" multiplies");
+            let problem = Problem::new(message, format!("write {key} = {instead}, or estimator = \"exact\""));
+            table.doc().note(problem.at(table.at(key), "").at(table.at("estimator"), "the estimator"));
+        };
+        for (key, weight) in [("w_g", self.w_g), ("w_v", self.w_v)] {
+            // α of 2^16 bytes is α's own numerator over 2^16.
+            if !weight.of(Bytes::new(1 << 16)).get().is_power_of_two() {
+                refuse(key, "not 1/2^n", "\"1/4\"");
+            }
+        }
+        if self.k != 0 && !self.k.is_power_of_two() {
+            refuse("k", "neither 0 nor a power of two", "4");
+        }
+    }
+}
+
+/// The weight of what is new in an average.
+struct Weight(Alpha);
+
+impl FromStr for Weight {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Weight, UnitError> {
+        match text.parse() {
+            Ok(weight) if weight <= Alpha::ONE => Ok(Weight(weight)),
+            // An α has 16 bits for its fraction.
+            _ => Err(UnitError::new(text, "a number or fraction from 1/65536 to 1", "1/4")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_weight_is_at_most_one() {
+        let read = |text: &str| text.parse().map(|Weight(weight)| weight).ok();
+        assert_eq!(read("1/4"), Alpha::ratio(1, 4).ok());
+        assert_eq!(read("0.25"), Alpha::ratio(1, 4).ok());
+        assert_eq!(read("1"), Some(Alpha::ONE));
+        for text in ["0", "5/4", "2", "-1", "1e-9", ""] {
+            assert_eq!(read(text), None, "{text}");
+        }
     }
 }

@@ -1,8 +1,14 @@
 //! DT: a threshold that follows the free buffer (spfc eq. 1, dsh eq. 2).
 
+use std::sync::Arc;
+
+use weir_reader::{Key, Named, Table};
 use weir_units::{Alpha, Bytes};
 
-use super::{Load, Policy, PoolLevel, QueueView, SteadyState, Threshold};
+use super::{
+    ALPHA, BuildContext, LayoutNeeds, Load, Policy, PolicyError, PolicyKind, PolicySettings, PoolLevel, QueueView,
+    SteadyState, Threshold,
+};
 
 /// `T = α·(B_s − Σ w_s)`, the sum over all ingress queues.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +36,7 @@ impl DynamicThreshold {
 
 impl Policy for DynamicThreshold {
     fn name(&self) -> &'static str {
-        "dt"
+        Kind.name()
     }
 
     fn listens(&self) -> bool {
@@ -49,6 +55,78 @@ impl Policy for DynamicThreshold {
 
     fn describe(&self) -> Vec<String> {
         vec![format!("DT, dynamic threshold (spfc eq. 1, dsh eq. 2): T = α (B_s − Σ w_s), α = {}", self.alpha)]
+    }
+}
+
+/// DT's thresholds under another name: a policy that differs from DT in its headroom alone.
+#[derive(Debug)]
+pub(super) struct WithOtherHeadroom {
+    pub(super) threshold: DynamicThreshold,
+    pub(super) name: &'static str,
+    pub(super) description: Vec<String>,
+}
+
+impl Policy for WithOtherHeadroom {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn listens(&self) -> bool {
+        false
+    }
+
+    #[inline]
+    fn threshold(&self, queue: &QueueView) -> Threshold {
+        self.threshold.threshold(queue)
+    }
+
+    fn steady_state(&self, load: &Load) -> SteadyState {
+        self.threshold.steady_state(load)
+    }
+
+    fn describe(&self) -> Vec<String> {
+        self.description.clone()
+    }
+}
+
+/// `policy = "dt"`.
+#[derive(Debug)]
+pub(super) struct Kind;
+
+/// `[buffer.dt]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DtSettings {
+    /// `alpha`.
+    pub alpha: Alpha,
+}
+
+impl Named for Kind {
+    fn name(&self) -> &'static str {
+        "dt"
+    }
+
+    fn keys(&self) -> &'static [Key] {
+        &[ALPHA]
+    }
+}
+
+impl PolicyKind for Kind {
+    fn read(&self, table: &Table<'_>) -> Arc<dyn PolicySettings> {
+        Arc::new(DtSettings { alpha: table.alpha_or(&ALPHA) })
+    }
+}
+
+impl PolicySettings for DtSettings {
+    fn kind(&self) -> &'static dyn PolicyKind {
+        &Kind
+    }
+
+    fn needs(&self) -> LayoutNeeds {
+        LayoutNeeds::PER_QUEUE
+    }
+
+    fn build(&self, _context: &BuildContext<'_>) -> Result<Box<dyn Policy>, PolicyError> {
+        Ok(Box::new(DynamicThreshold::new(self.alpha)))
     }
 }
 

@@ -1,51 +1,76 @@
 //! Headroom oversubscription (dsh V-B; what Microsoft and SONiC do): less headroom than the worst case asks for.
 
+use std::sync::Arc;
+
+use weir_reader::{Key, Named, Table};
 use weir_units::Alpha;
 
-use super::{DynamicThreshold, Load, Policy, QueueView, SteadyState, Threshold};
+use super::dynamic_threshold::WithOtherHeadroom;
+use super::{
+    ALPHA, BuildContext, DynamicThreshold, HeadroomNeeds, LayoutNeeds, Policy, PolicyError, PolicyKind, PolicySettings,
+};
 
-/// SIH whose headroom is one pool of a part of Σ Φ, from which each queue takes at most its Φ. When more queues than
-/// it was sized for are OFF at once it runs dry, and lossless packets are lost. The pool is the layout's; the threshold
-/// is DT's.
-#[derive(Clone, Copy, Debug)]
-pub struct Oversubscription {
-    threshold: DynamicThreshold,
-    headroom_percent: u32,
+/// `policy = "oversubscribed"`: SIH whose headroom is one pool of a part of Σ Φ, from which each queue takes at most its Φ. When
+/// more queues than it was sized for are OFF at once it runs dry, and lossless packets are lost. The thresholds are DT's.
+#[derive(Debug)]
+pub(super) struct Kind;
+
+/// `[buffer.oversubscribed]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OversubscribedSettings {
+    /// `alpha`.
+    pub alpha: Alpha,
+    /// `headroom_percent`: the pool's size in percent of `Σ Φ`.
+    pub headroom_percent: u32,
 }
 
-impl Oversubscription {
-    /// With this α; `headroom_percent` of Σ Φ (80 in dsh V-B) is only told, the layout has it.
-    pub fn new(alpha: Alpha, headroom_percent: u32) -> Oversubscription {
-        Oversubscription { threshold: DynamicThreshold::new(alpha), headroom_percent }
-    }
-}
+/// 80 in dsh V-B.
+const HEADROOM_PERCENT: Key = Key::new("headroom_percent", "80", "the headroom pool in percent of Σ Φ");
 
-impl Policy for Oversubscription {
+impl Named for Kind {
     fn name(&self) -> &'static str {
         "oversubscribed"
     }
 
-    fn listens(&self) -> bool {
-        false
+    fn keys(&self) -> &'static [Key] {
+        &[ALPHA, HEADROOM_PERCENT]
+    }
+}
+
+impl PolicyKind for Kind {
+    fn read(&self, table: &Table<'_>) -> Arc<dyn PolicySettings> {
+        Arc::new(OversubscribedSettings {
+            alpha: table.alpha_or(&ALPHA),
+            headroom_percent: table.integer_or(&HEADROOM_PERCENT, 1..=100) as u32,
+        })
+    }
+}
+
+impl PolicySettings for OversubscribedSettings {
+    fn kind(&self) -> &'static dyn PolicyKind {
+        &Kind
     }
 
-    #[inline]
-    fn threshold(&self, queue: &QueueView) -> Threshold {
-        self.threshold.threshold(queue)
+    fn needs(&self) -> LayoutNeeds {
+        LayoutNeeds {
+            headroom: HeadroomNeeds::Part { percent: self.headroom_percent },
+            pools: None,
+            keys: &[HEADROOM_PERCENT.name],
+        }
     }
 
-    fn steady_state(&self, load: &Load) -> SteadyState {
-        self.threshold.steady_state(load)
-    }
-
-    fn describe(&self) -> Vec<String> {
-        vec![
-            format!(
-                "headroom oversubscription (dsh V-B): DT with α = {}, headroom is one pool of {} % of Σ Φ",
-                self.threshold.alpha(),
-                self.headroom_percent
-            ),
-            "not lossless: with enough queues OFF at once the headroom pool runs dry".to_owned(),
-        ]
+    fn build(&self, _context: &BuildContext<'_>) -> Result<Box<dyn Policy>, PolicyError> {
+        let OversubscribedSettings { alpha, headroom_percent } = *self;
+        Ok(Box::new(WithOtherHeadroom {
+            threshold: DynamicThreshold::new(alpha),
+            name: Kind.name(),
+            description: vec![
+                format!(
+                    "headroom oversubscription (dsh V-B): DT with α = {alpha}, headroom is one pool of {headroom_percent} % \
+                     of Σ Φ"
+                ),
+                "not lossless: with enough queues OFF at once the headroom pool runs dry".to_owned(),
+            ],
+        }))
     }
 }

@@ -1,9 +1,17 @@
 //! Reverie: one pool for lossless and lossy, thresholds on low-pass filtered lengths (reverie 3).
 
-use weir_units::{Alpha, Bytes, QueueId};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use weir_reader::{Key, Named, Table};
+use weir_units::{Alpha, Bytes, QueueId, UnitError};
 
 use super::congestion::CongestedQueues;
-use super::{Load, LowPass, Policy, PortWriter, QueueView, SteadyState, Threshold};
+use super::kind::{CONGESTED, size_or};
+use super::{
+    ALPHA, BuildContext, LayoutNeeds, Load, LowPass, Policy, PolicyError, PolicyKind, PolicySettings, PortWriter,
+    QueueView, SteadyState, Threshold,
+};
 
 /// Every packet is counted once in the shared pool b*: a lossless one by its ingress queue, a lossy one by its egress
 /// queue. A queue admits while `q̂ ≤ Γ_p = α_p·(1/n_p)·(b* − q*)`.
@@ -42,7 +50,7 @@ impl Reverie {
 
 impl Policy for Reverie {
     fn name(&self) -> &'static str {
-        "reverie"
+        Kind.name()
     }
 
     #[inline]
@@ -101,9 +109,102 @@ impl Policy for Reverie {
     }
 }
 
+/// `policy = "reverie"`.
+#[derive(Debug)]
+pub(super) struct Kind;
+
+/// `[buffer.reverie]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReverieSettings {
+    /// `alpha`: α● of the lossless ingress queues.
+    pub alpha: Alpha,
+    /// `gamma`: γ, the weight of a queue's past, in parts per billion; below 1.
+    pub gamma_ppb: u32,
+    /// `congested`: a queue counts in n_p from this length on.
+    pub congested: Bytes,
+}
+
+const GAMMA: Key = Key::new("gamma", "0.999", "γ: the weight of a queue's past in its average");
+
+impl Named for Kind {
+    fn name(&self) -> &'static str {
+        "reverie"
+    }
+
+    fn keys(&self) -> &'static [Key] {
+        &[ALPHA, GAMMA, CONGESTED]
+    }
+}
+
+impl PolicyKind for Kind {
+    fn read(&self, table: &Table<'_>) -> Arc<dyn PolicySettings> {
+        let PartsPerBillion(gamma_ppb) = table.number_or(&GAMMA);
+        let congested = size_or(table, &CONGESTED);
+        Arc::new(ReverieSettings { alpha: table.alpha_or(&ALPHA), gamma_ppb, congested })
+    }
+}
+
+impl PolicySettings for ReverieSettings {
+    fn kind(&self) -> &'static dyn PolicyKind {
+        &Kind
+    }
+
+    fn needs(&self) -> LayoutNeeds {
+        LayoutNeeds::PER_QUEUE
+    }
+
+    fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, PolicyError> {
+        let ports = context.layout.ports().len();
+        Ok(Box::new(Reverie::new(self.alpha, self.gamma_ppb, self.congested, ports)))
+    }
+}
+
+/// A number below 1 by its decimals, which a float would round.
+#[derive(Debug, PartialEq, Eq)]
+struct PartsPerBillion(u32);
+
+impl FromStr for PartsPerBillion {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<PartsPerBillion, UnitError> {
+        let wrong = || UnitError::new(text, "a number from 0 to below 1 with at most 9 decimals", "0.999");
+        let (whole, decimals) = text.trim().split_once('.').unwrap_or((text.trim(), ""));
+        let decimals = decimals.trim_end_matches('0');
+        let digits = decimals.bytes().all(|byte| byte.is_ascii_digit());
+        if whole != "0" || decimals.len() > 9 || !digits {
+            return Err(wrong());
+        }
+        format!("{decimals:0<9}").parse().map(PartsPerBillion).map_err(|_| wrong())
+    }
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn gamma_is_read_to_its_last_decimal() {
+        let read = |text: &str| text.parse().map(|PartsPerBillion(ppb)| ppb).ok();
+        for (text, ppb) in [
+            ("0", 0),
+            ("0.0", 0),
+            ("0.5", 500_000_000),
+            (" 0.999 ", 999_000_000),
+            ("0.999999", 999_999_000),
+            ("0.999999999", 999_999_999),
+            ("0.000000001", 1),
+            ("0.123456789", 123_456_789),
+            ("0.9990000000000", 999_000_000),
+        ] {
+            assert_eq!(read(text), Some(ppb), "{text}");
+        }
+        for text in
+            ["", ".", "1", "1.0", "-0.5", "0.0000000001", "0.9999999999", "9e-1", "0.9e-1", "nan", "0.9.9", "0.+5"]
+        {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
+
     use crate::policy::tests::{load, view};
 
     fn reverie() -> Reverie {

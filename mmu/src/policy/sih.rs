@@ -1,45 +1,64 @@
 //! SIH: static and independent headroom (dsh II), what switch chips ship.
 
+use std::sync::Arc;
+
+use weir_reader::{Key, Named, Table};
 use weir_units::Alpha;
 
-use super::{DynamicThreshold, Load, Policy, QueueView, SteadyState, Threshold};
+use super::dynamic_threshold::WithOtherHeadroom;
+use super::{
+    ALPHA, BuildContext, DynamicThreshold, FileFacts, LayoutNeeds, Policy, PolicyError, PolicyKind, PolicySettings,
+};
 
-/// DT over what is left when **every** lossless ingress queue has its worst-case headroom Φ reserved, whether it
-/// is in use or not. The reservation is the layout's; the threshold is DT's.
-#[derive(Clone, Copy, Debug)]
-pub struct Sih {
-    threshold: DynamicThreshold,
+/// `policy = "sih"`: DT over what is left when **every** lossless ingress queue has its worst-case headroom Φ reserved,
+/// whether it is in use or not.
+#[derive(Debug)]
+pub(super) struct Kind;
+
+/// `[buffer.sih]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SihSettings {
+    /// `alpha`.
+    pub alpha: Alpha,
 }
 
-impl Sih {
-    /// SIH with this α.
-    pub fn new(alpha: Alpha) -> Sih {
-        Sih { threshold: DynamicThreshold::new(alpha) }
-    }
-}
-
-impl Policy for Sih {
+impl Named for Kind {
     fn name(&self) -> &'static str {
         "sih"
     }
 
-    fn listens(&self) -> bool {
-        false
+    fn keys(&self) -> &'static [Key] {
+        &[ALPHA]
+    }
+}
+
+impl PolicyKind for Kind {
+    fn read(&self, table: &Table<'_>) -> Arc<dyn PolicySettings> {
+        Arc::new(SihSettings { alpha: table.alpha_or(&ALPHA) })
+    }
+}
+
+impl PolicySettings for SihSettings {
+    fn kind(&self) -> &'static dyn PolicyKind {
+        &Kind
     }
 
-    #[inline]
-    fn threshold(&self, queue: &QueueView) -> Threshold {
-        self.threshold.threshold(queue)
+    fn needs(&self) -> LayoutNeeds {
+        LayoutNeeds::PER_QUEUE
     }
 
-    fn steady_state(&self, load: &Load) -> SteadyState {
-        self.threshold.steady_state(load)
+    fn check(&self, file: &FileFacts<'_>) {
+        file.refuse_given_headroom("\"sih\" sets the worst-case headroom by the rule");
     }
 
-    fn describe(&self) -> Vec<String> {
-        vec![format!(
-            "SIH (dsh II): DT with α = {}, and Φ set aside for every lossless ingress queue",
-            self.threshold.alpha()
-        )]
+    fn build(&self, _context: &BuildContext<'_>) -> Result<Box<dyn Policy>, PolicyError> {
+        let SihSettings { alpha } = *self;
+        Ok(Box::new(WithOtherHeadroom {
+            threshold: DynamicThreshold::new(alpha),
+            name: Kind.name(),
+            description: vec![format!(
+                "SIH (dsh II): DT with α = {alpha}, and Φ set aside for every lossless ingress queue"
+            )],
+        }))
     }
 }

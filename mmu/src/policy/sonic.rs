@@ -1,8 +1,15 @@
 //! SONiC's buffer model: four pools, a dynamic threshold in each (reverie 2.2, eq. 1; appendix A).
 
+use std::sync::Arc;
+
+use weir_reader::{Key, Named, Table};
 use weir_units::{Alpha, Bytes};
 
-use super::{DynamicThreshold, Load, Policy, QueueView, SteadyState, Threshold, each};
+use super::pools::{self, Pools};
+use super::{
+    ALPHA, BuildContext, DynamicThreshold, FileFacts, LayoutNeeds, Load, Policy, PolicyError, PolicyKind,
+    PolicySettings, QueueView, Sizes, SteadyState, Threshold, each,
+};
 
 /// Every packet is counted twice: in the ingress pool (or the headroom pool), and in an egress pool.
 ///
@@ -23,7 +30,7 @@ impl Sonic {
 
 impl Policy for Sonic {
     fn name(&self) -> &'static str {
-        "sonic"
+        Kind.name()
     }
 
     fn listens(&self) -> bool {
@@ -60,6 +67,53 @@ pub(super) fn at_rest(load: &Load, lossless: f64, lossy: f64) -> SteadyState {
     let q_lossy = egress * lossy / (1.0 + lossy);
     let q_lossless = (ingress - q_lossy) * lossless / (1.0 + lossless);
     SteadyState { lossless: each(q_lossless, load.lossless), lossy: each(q_lossy, load.lossy) }
+}
+
+/// `policy = "sonic"`.
+#[derive(Debug)]
+pub(super) struct Kind;
+
+/// `[buffer.sonic]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SonicSettings {
+    /// `alpha`: α of the lossless ingress queues.
+    pub alpha: Alpha,
+    /// The pools' sizes.
+    pub pools: Pools,
+}
+
+impl Named for Kind {
+    fn name(&self) -> &'static str {
+        "sonic"
+    }
+
+    fn keys(&self) -> &'static [Key] {
+        &[ALPHA, pools::INGRESS, pools::HEADROOM, pools::EGRESS_LOSSY]
+    }
+}
+
+impl PolicyKind for Kind {
+    fn read(&self, table: &Table<'_>) -> Arc<dyn PolicySettings> {
+        Arc::new(SonicSettings { alpha: table.alpha_or(&ALPHA), pools: Pools::read(table) })
+    }
+}
+
+impl PolicySettings for SonicSettings {
+    fn kind(&self) -> &'static dyn PolicyKind {
+        &Kind
+    }
+
+    fn needs(&self) -> LayoutNeeds {
+        self.pools.needs()
+    }
+
+    fn check_sizes(&self, file: &FileFacts<'_>, sizes: &Sizes<'_>) {
+        self.pools.check(self, file, sizes);
+    }
+
+    fn build(&self, _context: &BuildContext<'_>) -> Result<Box<dyn Policy>, PolicyError> {
+        Ok(Box::new(Sonic::new(self.alpha)))
+    }
 }
 
 #[cfg(all(test, not(loom)))]

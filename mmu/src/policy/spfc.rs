@@ -1,10 +1,16 @@
 //! SPFC: selective PFC, which lets victim ports buffer on (spfc IV-B, V-A).
 
+use std::sync::Arc;
+
 use crossbeam_utils::CachePadded;
-use weir_units::{Alpha, BitRate, PortId, QueueId, Span};
+use weir_reader::{Key, Named, TIME, Table};
+use weir_units::{Alpha, BitRate, Bytes, PortId, QueueId, Span};
 
 use super::departures::{Departures, Windows};
-use super::{DynamicThreshold, Load, Observation, Policy, PortRate, QueueView, SteadyState, Threshold};
+use super::{
+    ALPHA, BuildContext, DynamicThreshold, Gauge, Gauges, LayoutNeeds, Load, Policy, PolicyError, PolicyKind,
+    PolicySettings, PortRate, QueueView, SteadyState, Threshold, Unit,
+};
 use crate::sync::{AtomicU64, Ordering};
 
 /// Each ingress port is in one of two states.
@@ -68,7 +74,7 @@ fn victim_from(rate: BitRate, k_spfc: u32, tc: Span) -> Option<u64> {
 
 impl Policy for Spfc {
     fn name(&self) -> &'static str {
-        "spfc"
+        Kind.name()
     }
 
     #[inline]
@@ -107,9 +113,99 @@ impl Policy for Spfc {
         ]
     }
 
-    fn observe(&self, queue: &QueueView) -> Observation {
-        Observation { victim: Some(self.is_victim(queue)), ..Observation::default() }
+    /// From which rate of departures on the port is a victim, and what it may take then.
+    fn describe_port(&self, rate: BitRate, shared: Bytes) -> Option<String> {
+        let bytes = Spfc::victim_bytes(rate, self.k_spfc, self.tc);
+        let from = BitRate::bps(rate.as_bps().div_ceil(u64::from(self.k_spfc)));
+        Some(format!(
+            "is a victim when {} B or more depart in TC = {}, that is C/K_spfc = {from}; T of a victim: {} B",
+            grouped(bytes),
+            self.tc,
+            grouped(shared.get())
+        ))
     }
+
+    fn observe(&self, queue: &QueueView) -> Gauges {
+        Gauges::of([(&VICTIM, u64::from(self.is_victim(queue)))])
+    }
+}
+
+/// Whether the port is in the victim state.
+pub const VICTIM: Gauge = Gauge::new(
+    "victim",
+    Unit::State { on: "victim", off: "normal" },
+    "port state",
+    "SPFC: green while the port is in the victim state, as samples show it.",
+)
+.titled("Port states (SPFC)")
+.of_port();
+
+/// `policy = "spfc"`.
+#[derive(Debug)]
+pub(super) struct Kind;
+
+/// `[buffer.spfc]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpfcSettings {
+    /// `alpha`: α of the normal ports.
+    pub alpha: Alpha,
+    /// `k_spfc`: a port is a victim from `C / K_spfc` on.
+    pub k_spfc: u32,
+    /// `tc`: TC, the window over which a port's rate of departures is counted; 4 RTT or more.
+    pub tc: Span,
+}
+
+const K_SPFC: Key = Key::new("k_spfc", "5", "K_spfc: a port is a victim from C / K_spfc on");
+const TC: Key = Key::new("tc", "80us", "TC: the window over which a port's departures are counted");
+
+impl Named for Kind {
+    fn name(&self) -> &'static str {
+        "spfc"
+    }
+
+    fn keys(&self) -> &'static [Key] {
+        &[ALPHA, K_SPFC, TC]
+    }
+}
+
+impl PolicyKind for Kind {
+    fn read(&self, table: &Table<'_>) -> Arc<dyn PolicySettings> {
+        Arc::new(SpfcSettings {
+            alpha: table.alpha_or(&ALPHA),
+            k_spfc: table.integer_or(&K_SPFC, 1..=64) as u32,
+            tc: table.quantity_or(&TC, &TIME, Span::from_micros(1)..=Span::from_secs(1)),
+        })
+    }
+
+    fn gauges(&self) -> &'static [&'static Gauge] {
+        &[&VICTIM]
+    }
+}
+
+impl PolicySettings for SpfcSettings {
+    fn kind(&self) -> &'static dyn PolicyKind {
+        &Kind
+    }
+
+    fn needs(&self) -> LayoutNeeds {
+        LayoutNeeds::PER_QUEUE
+    }
+
+    fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, PolicyError> {
+        match Spfc::new(self.alpha, self.k_spfc, self.tc, context.rates) {
+            Some(spfc) => Ok(Box::new(spfc)),
+            None => Err(PolicyError::window(&TC, context.rates)),
+        }
+    }
+
+    fn window_key(&self) -> Option<&'static Key> {
+        Some(&TC)
+    }
+}
+
+/// A number with its thousands apart: `20,000`.
+fn grouped(n: u64) -> String {
+    if n < 1_000 { n.to_string() } else { format!("{},{:03}", grouped(n / 1_000), n % 1_000) }
 }
 
 /// The K_spfc that tell victims from burst ports by the fluid model: `N+1 > K > (N+1) / ((1−ε)(N+1) + 1)`, for N burst

@@ -1,8 +1,15 @@
 //! ST: a constant threshold (spfc III, where it is the buffer over the number of ports).
 
+use std::sync::Arc;
+
+use weir_reader::{Key, Named, Problem, Table};
 use weir_units::Bytes;
 
-use super::{Load, Policy, QueueView, SteadyState, Threshold, each};
+use super::kind::size;
+use super::{
+    BuildContext, ConstantThreshold, FileFacts, LayoutNeeds, Load, Policy, PolicyError, PolicyKind, PolicySettings,
+    QueueView, Sizes, SteadyState, Threshold, each,
+};
 
 /// T is the same constant for each ingress queue, whatever the others hold.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +31,7 @@ impl StaticThreshold {
 
 impl Policy for StaticThreshold {
     fn name(&self) -> &'static str {
-        "static"
+        Kind.name()
     }
 
     fn listens(&self) -> bool {
@@ -48,6 +55,100 @@ impl Policy for StaticThreshold {
 
     fn describe(&self) -> Vec<String> {
         vec![format!("ST, static threshold (spfc III): T = {}", self.threshold)]
+    }
+}
+
+/// `policy = "static"`.
+#[derive(Debug)]
+pub(super) struct Kind;
+
+/// `[buffer.static]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StaticSettings {
+    /// `threshold`; `None` shares the buffer out evenly over the ports: `B_s / N_p`.
+    pub threshold: Option<Bytes>,
+}
+
+const THRESHOLD: Key =
+    Key::without_default("threshold", "the shared buffer over the ports", "T of each lossless ingress queue");
+
+impl Named for Kind {
+    fn name(&self) -> &'static str {
+        "static"
+    }
+
+    fn keys(&self) -> &'static [Key] {
+        &[THRESHOLD]
+    }
+}
+
+impl PolicyKind for Kind {
+    fn read(&self, table: &Table<'_>) -> Arc<dyn PolicySettings> {
+        Arc::new(StaticSettings { threshold: size(table, &THRESHOLD) })
+    }
+}
+
+impl PolicySettings for StaticSettings {
+    fn kind(&self) -> &'static dyn PolicyKind {
+        &Kind
+    }
+
+    fn needs(&self) -> LayoutNeeds {
+        LayoutNeeds::PER_QUEUE
+    }
+
+    fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, PolicyError> {
+        Ok(Box::new(match self.threshold {
+            Some(threshold) => StaticThreshold::new(threshold),
+            None => StaticThreshold::even(context.layout.shared(), context.layout.ports().len()),
+        }))
+    }
+
+    fn constant_threshold(&self) -> Option<ConstantThreshold> {
+        Some(self.threshold.map_or(ConstantThreshold::EvenShare, ConstantThreshold::Given))
+    }
+
+    /// A threshold above the shared buffer never pauses; one not above δ never resumes early.
+    fn check_sizes(&self, file: &FileFacts<'_>, sizes: &Sizes<'_>) {
+        if !sizes.fit || !file.doc.sound(&["buffer.static", "buffer.xon_offset"]) {
+            return;
+        }
+        let shared = sizes.shared;
+        if let Some(threshold) = self.threshold.filter(|threshold| *threshold > shared) {
+            let message = format!(
+                "`threshold` {threshold} is above the shared buffer of {shared}, which is `size` {} less private buffers \
+                 and headroom",
+                file.size
+            );
+            let problem = Problem::new(message, format!("write threshold = \"{shared}\" or less, or a larger `size`"));
+            file.doc.note(problem.at("buffer.static.threshold", "").at("buffer.size", "the whole buffer"));
+            return;
+        }
+        self.check_hysteresis(file, self.threshold.unwrap_or_else(|| shared.divided_by(sizes.ports.len() as u64)));
+    }
+}
+
+impl StaticSettings {
+    fn check_hysteresis(&self, file: &FileFacts<'_>, xoff: Bytes) {
+        let delta = file.xon_offset;
+        if delta < xoff {
+            return;
+        }
+        let given = file.doc.has("buffer.xon_offset");
+        let threshold_from =
+            if self.threshold.is_some() { "" } else { " (the shared buffer over the ports, the default)" };
+        let delta_from = if given { "" } else { " (2 frames, the default)" };
+        let message = format!(
+            "`xon_offset` {delta}{delta_from} must be less than `threshold` {xoff}{threshold_from}: a queue resumes at \
+             threshold - xon_offset"
+        );
+        let problem =
+            Problem::new(message, format!("write xon_offset below \"{xoff}\" in [buffer], or a larger threshold"));
+        file.doc.note(if given {
+            problem.at("buffer.xon_offset", "").at("buffer.static.threshold", "the threshold")
+        } else {
+            problem.at("buffer.static.threshold", "")
+        });
     }
 }
 

@@ -29,7 +29,6 @@
 mod attached_host;
 mod attachment;
 mod board;
-mod capture;
 mod connections;
 mod fit;
 mod instants;

@@ -15,7 +15,6 @@ pub use recorder::{Depth, Record, Recorder, Teller};
 pub use results::{Ended, LinkWords, NicWords, dropped, lost_lossless, overflown_lossless, summary};
 
 use weir_scenario::Scenario;
-use weir_switch_core::report::PortReport;
 
 use crate::run_dir::{RunDir, RunDirError, Topology};
 
@@ -26,9 +25,4 @@ pub fn write_configs(scenario: &Scenario, run: &RunDir) -> Result<(), RunDirErro
         [single] => run.write_config(single.source.text()),
         several => several.iter().try_for_each(|switch| run.write_config_of(&switch.name, switch.source.text())),
     }
-}
-
-/// Whether a port is in the victim state, under a policy that has one. All its queues say the same.
-pub fn is_victim(port: &PortReport) -> Option<bool> {
-    port.classes.iter().find_map(|class| class.ingress.observation.victim)
 }

@@ -233,6 +233,16 @@ impl Scenario {
         }
     }
 
+    /// Switches whose ports are cabled to the outside, for as long as they run.
+    pub fn lab(name: &str, policy: &str, switches: Vec<SwitchConfig>, sample_every: Span) -> Scenario {
+        Scenario { sample_every, end: Time::NEVER, ..Scenario::new(name, policy, switches, Vec::new()) }
+    }
+
+    /// Whether all that is behind its ports is outside of Weir.
+    pub fn is_lab(&self) -> bool {
+        self.hosts.is_empty() && self.links.is_empty()
+    }
+
     /// The flows that begin or end at a host.
     pub fn flows_of(&self, host: usize) -> HostFlows {
         let numbered = || self.flows.iter().enumerate();

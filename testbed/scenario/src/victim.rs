@@ -334,7 +334,8 @@ impl Victim {
 
 #[cfg(test)]
 mod tests {
-    use weir_config::{EcnConfig, PolicyConfig};
+    use weir_config::EcnConfig;
+    use weir_mmu::policy::{SpfcSettings, StaticSettings};
 
     use super::*;
     use weir_nic::host::Host;
@@ -380,11 +381,9 @@ mod tests {
     #[test]
     fn spfc_counts_over_four_round_trips_or_sixty_frames() {
         let window = |victim: Victim| {
-            let PolicyConfig::Spfc { k_spfc, tc, .. } = victim.scenario().unwrap().switches.remove(0).buffer.policy
-            else {
-                panic!("another policy")
-            };
-            (k_spfc, tc)
+            let policy = victim.scenario().unwrap().switches.remove(0).buffer.policy;
+            let spfc: &SpfcSettings = policy.downcast().expect("spfc");
+            (spfc.k_spfc, spfc.tc)
         };
         let spfc = VictimPolicy::new(PolicyKind::Spfc);
         assert_eq!(window(Victim::simulation(9, spfc)), (5, Span::from_micros(80)));
@@ -396,8 +395,8 @@ mod tests {
     fn the_static_threshold_is_an_even_share() {
         let switch =
             Victim::simulation(3, VictimPolicy::new(PolicyKind::Static)).scenario().unwrap().switches.remove(0);
-        let PolicyConfig::Static { threshold } = switch.buffer.policy else { panic!("another policy") };
-        assert_eq!(threshold, Some(Bytes::kb(500)));
+        let policy = StaticSettings { threshold: Some(Bytes::kb(500)) };
+        assert_eq!(switch.buffer.policy.downcast(), Some(&policy));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The backend that runs a scenario in virtual time: the switches' own halves, the hosts' own code, and links, as discrete
+//! The backend that runs a scenario in virtual time: the switches' own code, the hosts' own code, and links, as discrete
 //! events on a clock of picoseconds.
 //!
 //! [`Sim::new`] builds a scenario's switches and hosts; [`Sim::run_until`] runs them up to an instant, as often as one likes;
@@ -269,7 +269,7 @@ impl Sim {
         (0..self.switches.len()).map(|switch| self.report(switch)).collect()
     }
 
-    /// What a switch's halves share, its buffer and what its peers let it send: for what is asked too often for a report.
+    /// What a switch shares with its readers, its buffer and what its peers let it send: for what is asked too often for a report.
     pub fn shared(&self, switch: usize) -> &Shared {
         self.switches[switch].shared()
     }

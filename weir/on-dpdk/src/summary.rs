@@ -4,24 +4,25 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use tables::print_summary;
+pub(crate) use tables::summary_text;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
 use weir_config::{FlowControl, PortConfig, SwitchConfig};
 use weir_dpdk_driver::{DeviceReport, GapReport, LcoreStats, Placement, Stopped};
 use weir_mmu::PoolUse;
+use weir_mmu::policy::{Gauges, Unit};
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::line_time::LineTime;
 use weir_switch_core::report::{ClassReport, Delay, PortReport};
-use weir_units::{BitRate, Bytes, FRAME_BYTES_MIN, PortId, Span, WIRE_OVERHEAD_BYTES};
+use weir_units::{BitRate, FRAME_BYTES_MIN, PortId, Span, WIRE_OVERHEAD_BYTES};
 
 use crate::below_rate::{Lateness, below_rate};
 use crate::losses::LossSummary;
-use crate::peers::overrun;
 
 /// A finished run. Sizes are in bytes without FCS where frames are counted, as charged where buffers are.
 #[derive(Serialize)]
@@ -103,6 +104,11 @@ struct PortSummary {
     pause_tx: u64,
     credit_rx: u64,
     credit_tx: u64,
+    /// Messages of a flow control with frames of its own; left out where there are none.
+    #[serde(skip_serializing_if = "is_zero")]
+    own_rx: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    own_tx: u64,
     /// What control frames sent took of the link, each with preamble and gap; null where the configuration gives no rate.
     control_tx_link_percent: Option<f64>,
     /// Messages obeyed that say what they should not: stages above the last, pauses taken for stages, credit limits that go back
@@ -172,18 +178,31 @@ struct ClassSummary {
     shared_max_bytes: u64,
     headroom_max_bytes: u64,
     egress_max_bytes: u64,
-    /// SPFC: whether the port was in the victim state when the run ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    victim: Option<bool>,
+    /// The policy's gauges when the run ended: SPFC's `victim`, DSH's and adaptive headroom's `headroom_estimate_bytes`.
+    #[serde(flatten)]
+    gauges: GaugeValues,
     /// Where the class is watched for PFC storms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pfc_watchdog: Option<WatchdogSummary>,
-    /// DSH: φ̂ when the run ended; adaptive headroom: Φ as measured.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    headroom_estimate_bytes: Option<u64>,
     /// GFC: the rate that the peer set when the run ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     rate_rx_bps: Option<u64>,
+}
+
+/// What the policy shows, by name: a state is true or false, all else a number.
+struct GaugeValues(Gauges);
+
+impl Serialize for GaugeValues {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (gauge, value) in self.0.iter() {
+            match gauge.unit {
+                Unit::State { .. } => map.serialize_entry(gauge.name, &(value > 0))?,
+                Unit::Bytes | Unit::Count => map.serialize_entry(gauge.name, &value)?,
+            }
+        }
+        map.end()
+    }
 }
 
 /// A queue's PFC watchdog, with SONiC's names.
@@ -256,6 +275,11 @@ impl RunSummary {
         }
     }
 
+    /// Whether devices may have lost lossless frames.
+    pub(crate) fn devices_lost_lossless(&self) -> bool {
+        self.switches.iter().flat_map(|switch| &switch.ports).any(|port| port.device_losses.fault().is_some())
+    }
+
     /// What makes the run a failure, if anything does.
     pub(crate) fn fault(&self) -> Option<String> {
         for switch in &self.switches {
@@ -263,7 +287,7 @@ impl RunSummary {
             let violations = switch.drops.get(DropReason::HeadroomViolation.name()).copied().unwrap_or(0);
             if violations > 0 {
                 let most = |port: &&PortSummary| port.dropped(DropReason::HeadroomViolation);
-                let what = switch.ports.iter().max_by_key(most).map_or("", |port| overrun(&port.speaks).0);
+                let what = switch.ports.iter().max_by_key(most).map_or("", |port| port.speaks.overrun().0);
                 return Some(format!("{name}: {violations} lossless frames were dropped ({what})"));
             }
             let without_memory = switch.drops.get(DropReason::NoMemory.name()).copied().unwrap_or(0)
@@ -390,14 +414,13 @@ fn port_summary(
     device_losses: LossSummary,
     ran_for: Span,
 ) -> PortSummary {
-    let sent = port.control_tx.pfc + port.control_tx.pause + port.control_tx.credit;
     let rate = config.rate.or(port.link_rate);
     let is_shown = |class: &ClassReport| class.is_used() || class.rate_rx.is_some_and(|rate| Some(rate) < config.rate);
     PortSummary {
         name: port.name.clone(),
         link_up: port.link_up,
         flow_control: config.flow_control.name(),
-        speaks: config.flow_control,
+        speaks: config.flow_control.clone(),
         rate,
         pfc_rx: port.control_rx.pfc,
         pfc_tx: port.control_tx.pfc,
@@ -405,7 +428,9 @@ fn port_summary(
         pause_tx: port.control_tx.pause,
         credit_rx: port.control_rx.credit,
         credit_tx: port.control_tx.credit,
-        control_tx_link_percent: rate.map(|rate| link_percent(sent, rate, ran_for)),
+        own_rx: port.control_rx.own,
+        own_tx: port.control_tx.own,
+        control_tx_link_percent: rate.map(|rate| link_percent(port.control_tx.messages(), rate, ran_for)),
         odd_messages: port.odd_messages,
         foreign_messages: port.accord.foreign,
         excessive_credits: port.accord.excessive_credits,
@@ -445,14 +470,17 @@ fn class_summary((class, report): (usize, &ClassReport)) -> ClassSummary {
         shared_max_bytes: report.ingress.shared_max.get(),
         headroom_max_bytes: report.ingress.headroom_max.get(),
         egress_max_bytes: report.egress_max.get(),
-        victim: report.ingress.observation.victim,
+        gauges: GaugeValues(report.ingress.gauges),
         pfc_watchdog: report.storms.map(|storms| WatchdogSummary {
             status: if storms.in_storm() { "stormed" } else { "operational" },
             counters: storms.named().into(),
         }),
-        headroom_estimate_bytes: report.ingress.observation.headroom_estimate.map(Bytes::get),
         rate_rx_bps: report.rate_rx.map(BitRate::as_bps),
     }
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 /// What so many control frames take of a link: the smallest frame, preamble and gap each.

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use weir_experiments::real_frames::Source;
+use weir::Source;
 
 fn main() -> ExitCode {
     weir_on_dpdk::take_the_commands_name();

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use weir_config::{Device, PolicyConfig, SwitchConfig};
+use weir_config::{Device, SwitchConfig};
 use weir_experiments::table::{Table, count};
-use weir_mmu::policy::{Load, QueueView, Spfc, SteadyState};
+use weir_mmu::policy::{Load, QueueView, SteadyState};
 use weir_mmu::{BufferLayout, Charge, Headroom, Policy};
 use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_units::{BitRate, Bytes, Class, PortId, QueueId, Time};
@@ -54,6 +54,10 @@ pub(super) fn thresholds(switch: &SwitchConfig, layout: &BufferLayout, policy: &
     for line in policy.describe() {
         writeln!(text, "    {line}").expect("a string takes all");
     }
+    for gauge in switch.buffer.policy.kind().gauges() {
+        writeln!(text, "    gauge {} ({}) in series and summaries", gauge.name, gauge.label)
+            .expect("a string takes all");
+    }
     let xon = match offset.get() {
         0 => "Xon = Xoff".to_owned(),
         delta => format!("Xon = Xoff - {} B", count(delta)),
@@ -87,7 +91,7 @@ pub(super) fn thresholds(switch: &SwitchConfig, layout: &BufferLayout, policy: &
                 .chain([or_dash(lossy_limit), format!("{used:.1} %")]),
         );
     }
-    text + &table.to_string() + &victims(switch, layout)
+    text + &table.to_string() + &ports(switch, layout, policy)
 }
 
 /// The loads that are shown, as overloaded lossless ingress queues and lossy egress queues of a class each: none,
@@ -139,25 +143,15 @@ fn empty_view(layout: &BufferLayout, lossless: bool) -> QueueView {
     }
 }
 
-/// SPFC: from which rate of departures on a port is a victim, and what it may take then.
-fn victims(switch: &SwitchConfig, layout: &BufferLayout) -> String {
-    let PolicyConfig::Spfc { k_spfc, tc, .. } = switch.buffer.policy else { return String::new() };
+/// What the policy makes of ports by their rate, if it says.
+fn ports(switch: &SwitchConfig, layout: &BufferLayout, policy: &dyn Policy) -> String {
     let mut of_rate: BTreeMap<BitRate, usize> = BTreeMap::new();
     for port in &switch.ports {
         *of_rate.entry(port.rate.unwrap_or(RATE_UNKNOWN)).or_default() += 1;
     }
-    let mut text = String::new();
-    for (rate, ports) in of_rate {
-        let bytes = Spfc::victim_bytes(rate, k_spfc, tc);
-        let from = BitRate::bps(rate.as_bps().div_ceil(u64::from(k_spfc)));
-        writeln!(
-            text,
-            "  a port of {rate} ({ports} of them) is a victim when {} B or more depart in TC = {tc}, that is C/K_spfc = {from}; \
-             T of a victim: {} B",
-            count(bytes),
-            count(layout.shared().get())
-        )
-        .expect("a string takes all");
-    }
-    text
+    let line = |(rate, ports): (BitRate, usize)| {
+        let told = policy.describe_port(rate, layout.shared())?;
+        Some(format!("  a port of {rate} ({ports} of them) {told}\n"))
+    };
+    of_rate.into_iter().filter_map(line).collect()
 }

@@ -3,8 +3,9 @@
 mod flow_control;
 mod pauses;
 
-use weir_config::{FlowControl, PolicyConfig, SwitchConfig};
+use weir_config::SwitchConfig;
 use weir_experiments::table::count;
+use weir_flowctl::Tells;
 use weir_mmu::{BufferLayout, Headroom};
 use weir_switch_core::flow_control::queue_limit;
 use weir_units::{BitRate, Bytes};
@@ -32,7 +33,7 @@ pub(super) fn warnings(switch: &SwitchConfig, layout: &BufferLayout) -> Vec<Stri
                 count(rule.get())
             ));
         }
-        if port.flow_control == FlowControl::None {
+        if port.flow_control.tells() == Tells::Nothing {
             warnings
                 .push(format!("{}: no flow control, so its lossless classes can overrun their headroom", port.name));
         }
@@ -74,10 +75,6 @@ fn not_lossless(switch: &SwitchConfig, layout: &BufferLayout) -> Option<String> 
         Headroom::Uninsured => {
             Some("no insurance headroom: when the shared buffer is full, lossless frames are lost".to_owned())
         }
-        _ if matches!(switch.buffer.policy, PolicyConfig::Adaptive { .. }) => Some(
-            "adaptive headroom trusts the delays measured so far: after a longer one lossless frames can be lost"
-                .to_owned(),
-        ),
-        _ => None,
+        _ => switch.buffer.policy.warning().map(str::to_owned),
     }
 }

@@ -34,12 +34,12 @@ pub(super) fn comparison(compared: &[Compared]) -> Table {
         pause_time(summary, first_port(summary).map_or(0, |port| port.paused_ns))
     });
     row("P0 in the victim state, % of the burst", &|summary| {
-        or_dash(first_port(summary).and_then(|port| port.victim_permille), |permille| {
+        or_dash(first_port(summary).and_then(|port| port.gauges.get("victim_permille")), |permille| {
             format!("{:.0}", permille as f64 / 10.0)
         })
     });
     row("highest headroom estimate on P0, B", &|summary| {
-        or_dash(first_port(summary).and_then(|port| port.headroom_estimate_max_bytes), count)
+        or_dash(first_port(summary).and_then(|port| port.gauges.get("headroom_estimate_max_bytes")), count)
     });
     row("PAUSEs on a burst port, mean", &|summary| format!("{:.1}", burst_mean(summary, |port| port.pauses_sent)));
     row("a burst port paused, mean us", &|summary| {

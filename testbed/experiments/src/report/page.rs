@@ -240,7 +240,7 @@ pub(super) fn noted(runs: &[Run]) -> Vec<String> {
 fn contents(html: &mut String, plots: &Plots, runs: &[Run]) {
     *html += "<nav aria-label=\"Contents\"><ul>\n";
     for section in &plots.sections {
-        let _ = writeln!(html, "<li><a href=\"#{}\">{}</a></li>", section.id, escaped(section.title));
+        let _ = writeln!(html, "<li><a href=\"#{}\">{}</a></li>", section.id, escaped(&section.title));
     }
     if runs.iter().any(|run| run.topology.is_some()) {
         *html += "<li><a href=\"#topology\">Topology</a></li>\n";
@@ -263,8 +263,12 @@ fn plot_sections(html: &mut String, plots: &Plots, runs: &[Run]) {
     );
     let mut number = 0;
     for section in &plots.sections {
-        let _ =
-            writeln!(html, "<section id=\"{}\">\n<div class=\"intro\"><h2>{}</h2>", section.id, escaped(section.title));
+        let _ = writeln!(
+            html,
+            "<section id=\"{}\">\n<div class=\"intro\"><h2>{}</h2>",
+            section.id,
+            escaped(&section.title)
+        );
         for note in &section.notes {
             let _ = writeln!(html, "<p class=\"note\">{}</p>", escaped(note));
         }

@@ -1,9 +1,11 @@
 //! The report's plots, section by section. A run that has nothing for a plot has none there.
 
 mod bars;
+mod gauges;
 mod lines;
 mod messages;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::charts::{Axis, Chart, ChartMark, Column, Columns};
@@ -16,8 +18,8 @@ use crate::table::count;
 /// Plots of one kind.
 pub(super) struct Section {
     /// What links lead to.
-    pub id: &'static str,
-    pub title: &'static str,
+    pub id: Cow<'static, str>,
+    pub title: Cow<'static, str>,
     /// What the plots show, and what is left out.
     pub notes: Vec<String>,
     /// What a reader chooses among, if anything.
@@ -52,16 +54,8 @@ const RATE_OVER_US: f64 = 200.0;
 /// In a short run they are means over this share of it.
 const RATE_SHARE: f64 = 1.0 / 50.0;
 
-/// What columns of queues are called after port and class, but for the rates.
-const OF_QUEUE: [&str; 7] = [
-    "ingress_bytes",
-    "headroom_bytes",
-    "threshold_bytes",
-    "egress_bytes",
-    "peer_rate_bps",
-    "victim",
-    "headroom_estimate_bytes",
-];
+/// What columns of queues are called after port and class, but for the rates and the policies' gauges.
+const OF_QUEUE: [&str; 5] = ["ingress_bytes", "headroom_bytes", "threshold_bytes", "egress_bytes", "peer_rate_bps"];
 
 /// Drawings of one run.
 struct Drawn<'a> {
@@ -122,10 +116,11 @@ pub(super) fn plots(runs: &[Run]) -> Result<Plots, Failure> {
     sections.extend(lines::flow_rates(&drawn, &mut columns, &flows));
     sections.extend(lines::queue_rates(&drawn, &mut columns, &queues));
     sections.extend(bars::pauses(&drawn));
-    sections.extend(bars::port_states(&drawn, &queues));
+    let gauges = gauges::of(files.iter().flatten());
+    sections.extend(gauges.iter().filter_map(|gauge| bars::states(&drawn, &queues, gauge)));
     sections.extend(lines::peer_rates(&drawn, &mut columns, &queues));
     sections.extend(lines::stages(&drawn, &mut columns));
-    sections.extend(lines::headroom_estimates(&drawn, &mut columns, &queues));
+    sections.extend(gauges.iter().filter_map(|gauge| lines::gauge(&drawn, &mut columns, &queues, gauge)));
     sections.extend(messages::by_size(runs, &mut columns));
     sections.extend(messages::distributions(runs, &mut columns)?);
     Ok(Plots { sections, columns, thinned })
@@ -145,6 +140,8 @@ impl Drawn<'_> {
         };
         let is_used = |name: &String| file.place(name).is_some_and(|place| !file.columns()[place].max.is_nan());
         let mut sampled = joined(&queues.names, &OF_QUEUE);
+        let gauges = gauges::of(std::iter::once(file));
+        sampled.extend(joined(&queues.names, &gauges.iter().map(|gauge| gauge.name.as_str()).collect::<Vec<_>>()));
         sampled.extend(joined(&pools.names, &["used_bytes", "capacity_bytes"]));
         let mut rates = joined(&queues.names, &["rx_bps"]);
         rates.extend(joined(&flows.names, &["received_bps"]));

@@ -131,7 +131,7 @@ fn over_time(text: &mut String, plots: &Plots, runs: &[Run]) {
     if runs.len() > SPARK_RUNS_MAX {
         return;
     }
-    for section in plots.sections.iter().filter(|section| ["ingress", "pool", "flows"].contains(&section.id)) {
+    for section in plots.sections.iter().filter(|section| ["ingress", "pool", "flows"].contains(&&*section.id)) {
         let Some(first) = section.plots.first() else { continue };
         let _ = writeln!(text, "{}: {}, up to", section.title, first.chart.y.label);
         for plot in &section.plots {

@@ -4,8 +4,8 @@ use serde_json::Value;
 use weir_reader::{Problem, Table as Keys};
 use weir_results::run_dir::{
     BinSummary, ClassSummary, DeadlockSummary, Distribution, FeedbackSummary, FlowControlSummary, FlowSummary,
-    FlowWindow, FrameSummary, LaneSummary, MessageTimes, PoolSummary, PortSummary, PortWindow, Speed, Summary,
-    SwitchSummary, TrafficSummary, Window,
+    FlowWindow, FrameSummary, GaugeFigures, LaneSummary, MessageTimes, PoolSummary, PortSummary, PortWindow, Speed,
+    Summary, SwitchSummary, TrafficSummary, Window,
 };
 use weir_scenario::Scenario;
 
@@ -187,7 +187,8 @@ const ANY: &str = "*";
 /// A summary with one of everything.
 fn complete() -> Summary {
     let any = || std::iter::once((ANY.to_owned(), 0)).collect();
-    let class = ClassSummary { stage_max: Some(0), drops: any(), ..ClassSummary::default() };
+    let gauges = GaugeFigures::names_of_run();
+    let class = ClassSummary { gauges, stage_max: Some(0), drops: any(), ..ClassSummary::default() };
     let bin = BinSummary { slowdown_permille: Some(Distribution::default()), ..BinSummary::default() };
     let pools = Some(PoolSummary::default());
     Summary {
@@ -203,7 +204,7 @@ fn complete() -> Summary {
         egress_lossy_pool: pools,
         windows: vec![Window {
             flows: vec![FlowWindow::default()],
-            ports: vec![PortWindow::default()],
+            ports: vec![PortWindow { gauges: GaugeFigures::names_of_window(), ..PortWindow::default() }],
             ..Window::default()
         }],
         ..Summary::default()

@@ -1,10 +1,10 @@
 //! How far a run is.
 
+use weir_mmu::policy::Unit;
 use weir_switch_core::Report;
 use weir_switch_core::report::PortReport;
 use weir_units::{BitRate, Bytes, Time};
 
-use super::is_victim;
 use crate::run_dir::FlowSample;
 
 /// How a run goes.
@@ -20,8 +20,8 @@ pub struct Progress {
     pub first_port_pauses: u64,
     /// How often any switch has paused the peer of any port.
     pub pauses: u64,
-    /// Whether that port is in the victim state; `None` under a policy that has none.
-    pub first_port_victim: Option<bool>,
+    /// The state of that port, in a word, under a policy that tells one of ports.
+    pub first_port_state: Option<&'static str>,
     /// Shared buffer in use, of all switches.
     pub pool_used: Bytes,
     /// Frames put on any link so far; 0 on DPDK, where nobody counts them while they run.
@@ -55,10 +55,19 @@ impl ProgressOf {
             received_bps,
             first_port_pauses: first_port.map_or(0, pauses),
             pauses: reports.iter().flat_map(|report| &report.ports).map(pauses).sum(),
-            first_port_victim: first_port.and_then(is_victim),
+            first_port_state: first_port.and_then(port_state),
             pool_used: reports.iter().map(|report| report.pool.used).sum(),
             packet_hops: 0,
             messages_done: 0,
         }
     }
+}
+
+/// The state that the policy tells of a port.
+fn port_state(port: &PortReport) -> Option<&'static str> {
+    let mut gauges = port.classes.iter().flat_map(|class| class.ingress.gauges.iter());
+    gauges.find_map(|(gauge, value)| match gauge.unit {
+        Unit::State { on, off } if gauge.of_port => Some(if value > 0 { on } else { off }),
+        _ => None,
+    })
 }

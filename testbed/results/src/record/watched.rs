@@ -1,17 +1,16 @@
 //! What samples told of a queue.
 
+use weir_mmu::policy::Gauge;
 use weir_units::{BitRate, Bytes};
 
-use crate::run_dir::QueueSample;
+use crate::run_dir::{GaugeSamples, QueueSample};
 
 /// A queue's samples so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Watched {
     samples: u64,
-    /// Of these, how many found the port in the victim state; `None` under a policy that has none.
-    victims: Option<u64>,
-    /// Each sample's estimate, in order: a window's highest is not told by the run's.
-    estimates: Vec<Bytes>,
+    /// The policy's gauges, in its order.
+    gauges: Vec<Watch>,
     /// Each sample's length of the ingress queue, in order.
     ingress: Vec<Bytes>,
     /// The rate that the peer was set in each sample, in order: under GFC.
@@ -20,22 +19,39 @@ pub(crate) struct Watched {
     received: Bytes,
 }
 
+/// A gauge's samples.
+#[derive(Clone, Debug)]
+struct Watch {
+    name: &'static str,
+    /// Each sample, in order: a window's highest is not told by the run's.
+    values: Vec<u64>,
+}
+
 impl Watched {
     pub(crate) fn note(&mut self, sample: &QueueSample) {
         self.samples += 1;
-        if let Some(victim) = sample.victim {
-            *self.victims.get_or_insert(0) += u64::from(victim);
+        for (n, (gauge, value)) in sample.gauges.iter().enumerate() {
+            if self.gauges.len() == n {
+                self.gauges.push(Watch { name: gauge.name, values: Vec::new() });
+            }
+            self.gauges[n].values.push(value);
         }
-        self.estimates.extend(sample.headroom_estimate);
         self.ingress.push(sample.ingress);
         self.peer_rates.extend(sample.peer_rate);
         self.received = sample.received;
     }
 
-    /// In how many of a thousand samples since `before` the port was in the victim state.
-    pub(crate) fn victim_permille(&self, before: &Watched) -> Option<u64> {
-        let victims = self.victims? - before.victims.unwrap_or(0);
-        Some(victims * 1_000 / (self.samples - before.samples).max(1))
+    /// What the samples since `before` showed of a gauge; `None` if the policy does not have it.
+    pub(crate) fn gauge(&self, gauge: &Gauge, before: &Watched) -> Option<GaugeSamples> {
+        let values = |watched: &'_ Watched| watched.gauges.iter().position(|watch| watch.name == gauge.name);
+        let all = &self.gauges[values(self)?].values;
+        let samples = &all[values(before).map_or(0, |place| before.gauges[place].values.len())..];
+        let on = samples.iter().filter(|value| **value > 0).count() as u64;
+        Some(GaugeSamples {
+            permille: on * 1_000 / (self.samples - before.samples).max(1),
+            last: *all.last()?,
+            max: samples.iter().copied().max()?,
+        })
     }
 
     /// The ingress queue's length in the samples since `before`: the least, the mean, the most.
@@ -56,27 +72,18 @@ impl Watched {
     pub(crate) fn received(&self, before: &Watched) -> Bytes {
         self.received - before.received
     }
-
-    /// The last estimate.
-    pub(crate) fn estimate(&self) -> Option<u64> {
-        self.estimates.last().map(|bytes| bytes.get())
-    }
-
-    /// The highest estimate since `before`.
-    pub(crate) fn estimate_max(&self, before: &Watched) -> Option<u64> {
-        self.estimates[before.estimates.len()..].iter().max().map(|bytes| bytes.get())
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use weir_mmu::policy::{Gauges, HEADROOM_ESTIMATE, VICTIM};
+
     use super::*;
 
     #[test]
     fn windows_are_told_by_their_edges() {
         let sample = |victim, estimate| QueueSample {
-            victim: Some(victim),
-            headroom_estimate: Some(Bytes::new(estimate)),
+            gauges: Gauges::of([(&VICTIM, u64::from(victim)), (&HEADROOM_ESTIMATE, estimate)]),
             ..QueueSample::default()
         };
         let mut watched = Watched::default();
@@ -87,18 +94,18 @@ mod tests {
         for (victim, estimate) in [(true, 5), (true, 70), (false, 6)] {
             watched.note(&sample(victim, estimate));
         }
-        assert_eq!((watched.victim_permille(&edge), watched.estimate_max(&edge)), (Some(666), Some(70)));
-        let whole = Watched::default();
-        assert_eq!((watched.victim_permille(&whole), watched.estimate_max(&whole)), (Some(600), Some(900)));
-        assert_eq!(watched.estimate(), Some(6));
+        let told = |before: &Watched| {
+            let [victim, estimate] = [VICTIM, HEADROOM_ESTIMATE].map(|gauge| watched.gauge(&gauge, before).unwrap());
+            (victim.permille, estimate.max, estimate.last)
+        };
+        assert_eq!(told(&edge), (666, 70, 6));
+        assert_eq!(told(&Watched::default()), (600, 900, 6));
     }
 
     #[test]
     fn other_policies_have_neither() {
         let mut watched = Watched::default();
         watched.note(&QueueSample::default());
-        let whole = Watched::default();
-        let told = (watched.victim_permille(&whole), watched.estimate(), watched.estimate_max(&whole));
-        assert_eq!(told, (None, None, None));
+        assert_eq!([VICTIM, HEADROOM_ESTIMATE].map(|gauge| watched.gauge(&gauge, &Watched::default())), [None, None]);
     }
 }

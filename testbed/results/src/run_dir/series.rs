@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use weir_flowctl::{Gauge, GaugeValues};
+use weir_mmu::policy::{Gauges, all_gauges};
 use weir_units::{BitRate, Bytes, Class, Span, Time};
 
 use super::{csv_error, micros};
@@ -21,10 +23,13 @@ use super::{csv_error, micros};
 /// | `PORT.CLASS.paused` | 1 while the switch has its peer there paused, else 0 |
 /// | `PORT.CLASS.paused_us` | for how long it had it paused so far, microseconds |
 /// | `PORT.CLASS.peer_rate_bps` | GFC: the rate that the peer there has been set, bits a second; empty under other flow controls |
-/// | `PORT.CLASS.victim` | SPFC: 1 while the port is in the victim state, else 0; empty under other policies |
-/// | `PORT.CLASS.headroom_estimate_bytes` | DSH: φ̂; adaptive headroom: Φ as measured; empty under other policies |
+/// | `PORT.CLASS.GAUGE` | each gauge of the buffer policies, by its name; empty under policies that do not have it |
+/// | `PORT.CLASS.GAUGE` | what the port's flow control shows under that name; no column under one that has no such gauge |
 /// | `POOL.used_bytes` | of the shared segment |
 /// | `POOL.capacity_bytes` | the shared segment |
+///
+/// Weir's own policies have two gauges: `victim` (SPFC: 1 while the port is in the victim state, else 0), and
+/// `headroom_estimate_bytes` (DSH: φ̂; adaptive headroom: Φ as measured).
 ///
 /// With one switch a port is `p0` and the pool `pool`; with several they are `S1.p0` and `S1.pool`.
 pub struct SeriesWriter<W: Write> {
@@ -34,7 +39,11 @@ pub struct SeriesWriter<W: Write> {
     flows: Vec<FlowSample>,
     /// Received by the row before.
     received: Vec<Bytes>,
+    /// Names of the policies' gauges.
+    gauges: Vec<&'static str>,
     pools: usize,
+    /// How many gauges the flow control of each queue has.
+    control_gauges: Vec<usize>,
     row: csv::StringRecord,
 }
 
@@ -45,6 +54,8 @@ pub struct SeriesColumns {
     pub flows: Vec<String>,
     /// Ports' names and classes.
     pub queues: Vec<(String, Class)>,
+    /// Of each queue, the gauges of its port's flow control.
+    pub gauges: Vec<&'static [Gauge]>,
     /// Names of the switches' shared segments.
     pub pools: Vec<String>,
 }
@@ -77,10 +88,10 @@ pub struct QueueSample {
     pub paused_for: Span,
     /// The rate that the peer has been set, under GFC.
     pub peer_rate: Option<BitRate>,
-    /// Whether the port is in the victim state, if the policy has one.
-    pub victim: Option<bool>,
-    /// The headroom that the queue is reckoned to need, if the policy reckons.
-    pub headroom_estimate: Option<Bytes>,
+    /// What the policy shows.
+    pub gauges: Gauges,
+    /// What the gauges of the port's flow control show.
+    pub control_gauges: GaugeValues,
 }
 
 /// The shared segment at an instant.
@@ -96,13 +107,17 @@ impl<W: Write> SeriesWriter<W> {
     /// Writes the header; the first row's rates count from `start`.
     pub fn new(writer: W, start: Time, columns: &SeriesColumns) -> io::Result<SeriesWriter<W>> {
         let mut csv = csv::Writer::from_writer(writer);
-        csv.write_record(header(columns)).map_err(csv_error)?;
+        let gauges: Vec<&'static str> = all_gauges().iter().map(|gauge| gauge.name).collect();
+        csv.write_record(header(columns, &gauges)).map_err(csv_error)?;
+        csv.flush()?;
         Ok(SeriesWriter {
             csv,
             last: start,
             flows: vec![FlowSample::default(); columns.flows.len()],
             received: vec![Bytes::ZERO; columns.queues.len()],
+            gauges,
             pools: columns.pools.len(),
+            control_gauges: columns.gauges.iter().map(|gauges| gauges.len()).collect(),
             row: csv::StringRecord::new(),
         })
     }
@@ -127,7 +142,7 @@ impl<W: Write> SeriesWriter<W> {
             self.row.push_field(&rate(now.sent, before.sent, span));
             self.row.push_field(&rate(now.received, before.received, span));
         }
-        for (queue, before) in queues.iter().zip(&mut self.received) {
+        for ((queue, before), of_control) in queues.iter().zip(&mut self.received).zip(&self.control_gauges) {
             self.row.push_field(&rate(queue.received, *before, span));
             *before = queue.received;
             self.row.push_field(&queue.ingress.get().to_string());
@@ -137,8 +152,12 @@ impl<W: Write> SeriesWriter<W> {
             self.row.push_field(if queue.paused { "1" } else { "0" });
             self.row.push_field(&micros(Time::ZERO + queue.paused_for));
             self.row.push_field(&queue.peer_rate.map_or_else(String::new, |rate| rate.as_bps().to_string()));
-            self.row.push_field(queue.victim.map_or("", |victim| if victim { "1" } else { "0" }));
-            self.row.push_field(&or_empty(queue.headroom_estimate));
+            for name in &self.gauges {
+                self.row.push_field(&queue.gauges.value(name).map_or_else(String::new, |value| value.to_string()));
+            }
+            for value in &queue.control_gauges[..*of_control] {
+                self.row.push_field(&value.map_or_else(String::new, |value| value.to_string()));
+            }
         }
         for pool in pools {
             self.row.push_field(&pool.used.get().to_string());
@@ -151,6 +170,11 @@ impl<W: Write> SeriesWriter<W> {
     }
 
     /// Writes out what is buffered.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.csv.flush()
+    }
+
+    /// Ends the file: writes out what is buffered.
     pub fn finish(mut self) -> io::Result<()> {
         self.csv.flush()
     }
@@ -189,22 +213,24 @@ impl Series {
     }
 }
 
-fn header(columns: &SeriesColumns) -> Vec<String> {
+/// What columns of queues are called after port and class, but for the policies' gauges.
+pub const QUEUE_COLUMNS: [&str; 8] = [
+    "rx_bps",
+    "ingress_bytes",
+    "headroom_bytes",
+    "threshold_bytes",
+    "egress_bytes",
+    "paused",
+    "paused_us",
+    "peer_rate_bps",
+];
+
+fn header(columns: &SeriesColumns, gauges: &[&str]) -> Vec<String> {
     let flows = columns.flows.iter().flat_map(|flow| ["sent_bps", "received_bps"].map(|what| format!("{flow}.{what}")));
-    let queues = columns.queues.iter().flat_map(|(port, class)| {
-        let of_queue = [
-            "rx_bps",
-            "ingress_bytes",
-            "headroom_bytes",
-            "threshold_bytes",
-            "egress_bytes",
-            "paused",
-            "paused_us",
-            "peer_rate_bps",
-            "victim",
-            "headroom_estimate_bytes",
-        ];
-        of_queue.map(|what| format!("{port}.{}.{what}", class.index()))
+    let queues = columns.queues.iter().zip(&columns.gauges).flat_map(|((port, class), of_control)| {
+        let of_control = of_control.iter().map(|gauge| gauge.name);
+        let of_queue = QUEUE_COLUMNS.into_iter().chain(gauges.iter().copied()).chain(of_control);
+        of_queue.map(|what| format!("{port}.{}.{what}", class.index())).collect::<Vec<_>>()
     });
     let pools =
         columns.pools.iter().flat_map(|pool| ["used_bytes", "capacity_bytes"].map(|what| format!("{pool}.{what}")));
@@ -222,6 +248,8 @@ fn rate(now: Bytes, before: Bytes, span: Span) -> String {
 
 #[cfg(test)]
 mod tests {
+    use weir_mmu::policy::{HEADROOM_ESTIMATE, VICTIM};
+
     use super::*;
 
     #[test]
@@ -229,6 +257,7 @@ mod tests {
         let columns = SeriesColumns {
             flows: vec!["F1".into()],
             queues: vec![("p0".into(), Class::new(3))],
+            gauges: vec![&[Gauge { name: "stops", about: "a test's" }]],
             pools: vec!["pool".into()],
         };
         let mut text = Vec::new();
@@ -245,8 +274,8 @@ mod tests {
             paused: true,
             paused_for: Span::from_nanos(1_500),
             peer_rate: Some(BitRate::gbps(5)),
-            victim: Some(true),
-            headroom_estimate: Some(Bytes::new(60)),
+            gauges: Gauges::of([(&VICTIM, 1), (&HEADROOM_ESTIMATE, 60)]),
+            control_gauges: [Some(11), None, None, None],
             ..queue
         };
         series.write(Time::from_picos(2_000_001), &[flow], &[queue], &pool).unwrap();
@@ -256,14 +285,14 @@ mod tests {
         assert_eq!(
             lines[0],
             "t_us,F1.sent_bps,F1.received_bps,p0.3.rx_bps,p0.3.ingress_bytes,p0.3.headroom_bytes,p0.3.threshold_bytes,\
-             p0.3.egress_bytes,p0.3.paused,p0.3.paused_us,p0.3.peer_rate_bps,p0.3.victim,p0.3.headroom_estimate_bytes,pool.used_bytes,pool.capacity_bytes"
+             p0.3.egress_bytes,p0.3.paused,p0.3.paused_us,p0.3.peer_rate_bps,p0.3.victim,p0.3.headroom_estimate_bytes,p0.3.stops,pool.used_bytes,pool.capacity_bytes"
         );
-        assert_eq!(lines[1], "1.000001,9999990000,0,0,5,1,,0,0,0.000000,,,,7,1000000");
+        assert_eq!(lines[1], "1.000001,9999990000,0,0,5,1,,0,0,0.000000,,,,,7,1000000");
         let series = Series::read(text.as_bytes()).unwrap();
         let rx: Vec<_> = series.column("p0.3.rx_bps").unwrap().collect();
         assert_eq!(rx, [(1.000_001, 0.0), (2.000_001, 1e9)]);
         assert!(series.column("p0.3.victim").unwrap().next().unwrap().1.is_nan());
         assert!(series.column("p1.3.rx_bps").is_none());
-        assert_eq!(lines[2], "2.000001,0,100000000000,1000000000,5,1,9,4,1,1.500000,5000000000,1,60,7,1000000");
+        assert_eq!(lines[2], "2.000001,0,100000000000,1000000000,5,1,9,4,1,1.500000,5000000000,1,60,11,7,1000000");
     }
 }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use weir_nic::host::{FctSummary, ReceiverStats, SenderStats};
 use weir_units::{BitRate, Bytes, Span};
 
+use super::gauges::GaugeFigures;
 use crate::feedback::FeedbackStats;
 
 /// The results of a run. Times are scenario time unless said otherwise; bytes of flows are payload, bytes of queues
@@ -34,6 +35,11 @@ pub struct Summary {
     /// Line time that a host lost at most, because the machine polled it too late: where this is no small part of the
     /// duration, rates are the machine's and not the scenario's.
     pub late_ns: u64,
+    /// The longest time between two polls of a host, in the scenario's time; none in virtual time. One gap that is as long as a round
+    /// trip takes little line time, and yet all that is under way arrives at once after it: congestion controls take that for a queue,
+    /// and some are slow to forget it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub poll_gap_max_ns: Option<u64>,
     /// Whether no lossless frame was lost anywhere, in switches and in the receive buffers of hosts; in virtual time, but for what
     /// injected faults and outages took.
     pub lossless: bool,
@@ -229,7 +235,6 @@ pub struct FeedbackSummary {
 
 /// One port and class's part.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct ClassSummary {
     /// 0 to 7.
     pub class: u8,
@@ -241,8 +246,8 @@ pub struct ClassSummary {
     pub xon_frames_sent: u64,
     /// For how long the switch had its peer paused.
     pub paused_ns: u64,
-    /// For how long the peer, a host or a switch, by its own clock and timers, was paused.
-    pub host_paused_ns: u64,
+    /// For how long the peer, a host or a switch, by its own clock and timers, was paused; null where it is outside of Weir.
+    pub host_paused_ns: Option<u64>,
     /// Most that the ingress queue held.
     pub ingress_max_bytes: u64,
     /// Most of that in the shared segment.
@@ -251,12 +256,11 @@ pub struct ClassSummary {
     pub headroom_max_bytes: u64,
     /// Most that the egress queue held.
     pub egress_max_bytes: u64,
-    /// SPFC: in how many of a thousand samples the port was in the victim state; null under other policies.
-    pub victim_permille: Option<u64>,
-    /// DSH: φ̂ at the last sample; adaptive headroom: Φ as measured; null under other policies.
-    pub headroom_estimate_bytes: Option<u64>,
-    /// The highest of the samples.
-    pub headroom_estimate_max_bytes: Option<u64>,
+    /// The policies' gauges. Of Weir's own: `victim_permille` (SPFC: in how many of a thousand samples the port was in the victim
+    /// state), `headroom_estimate_bytes` (DSH: φ̂ at the last sample; adaptive headroom: Φ as measured), and
+    /// `headroom_estimate_max_bytes`, the highest of the samples; null under other policies.
+    #[serde(flatten)]
+    pub gauges: GaugeFigures,
     /// GFC: the highest stage that the switch told its peer; none under other flow controls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage_max: Option<u64>,
@@ -449,7 +453,6 @@ pub struct FlowWindow {
 
 /// A port in a window, over all lossless classes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct PortWindow {
     /// Its name.
     pub port: String,
@@ -472,10 +475,9 @@ pub struct PortWindow {
     /// Time-based GFC: the queue that this rate stands for, which is the queue as the sender reckons it,
     /// B − (FCCL − FCTBS), with what is on the wire and was sent meanwhile; null under other flow controls.
     pub reckoned_queue_bytes: Option<u64>,
-    /// As in [`ClassSummary`], of the window's samples.
-    pub victim_permille: Option<u64>,
-    /// As in [`ClassSummary`], of the window's samples.
-    pub headroom_estimate_max_bytes: Option<u64>,
+    /// The policies' gauges: as in [`ClassSummary`], of the window's samples, the most of any class.
+    #[serde(flatten)]
+    pub gauges: GaugeFigures,
 }
 
 impl Summary {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use weir_mmu::policy::{ALPHA, POLICIES};
 use weir_units::{Alpha, Bytes, Span, UnitError};
 
 /// A policy and its α; the parameters that it has besides are the papers'.
@@ -10,7 +11,7 @@ use weir_units::{Alpha, Bytes, Span, UnitError};
 pub struct VictimPolicy {
     /// Which.
     pub kind: PolicyKind,
-    /// α of the lossless ingress queues; of no meaning to [`PolicyKind::Static`].
+    /// α of the lossless ingress queues; of no meaning to a policy that has none.
     pub alpha: Alpha,
 }
 
@@ -41,6 +42,8 @@ pub enum PolicyKind {
     Abm,
     /// `reverie`: Reverie.
     Reverie,
+    /// Another policy of the program, by its name, with its defaults and, if it has one, α.
+    Other(&'static str),
 }
 
 /// What the policies' tables say that depends on the scenario.
@@ -61,13 +64,16 @@ pub enum PolicyNameError {
     /// ST has no α.
     #[error("`st` has no α: its threshold is a fixed share of the buffer")]
     NoAlpha,
+    /// A policy of the program has no α.
+    #[error("`{0}` has no α")]
+    NoAlphaOf(&'static str),
     /// The α is none.
     #[error(transparent)]
     Alpha(#[from] UnitError),
 }
 
 impl PolicyKind {
-    /// All of them.
+    /// Those of Weir.
     pub const ALL: [PolicyKind; 12] = [
         PolicyKind::Static,
         PolicyKind::Dynamic,
@@ -98,7 +104,20 @@ impl PolicyKind {
             PolicyKind::Sonic => "sonic",
             PolicyKind::Abm => "abm",
             PolicyKind::Reverie => "reverie",
+            PolicyKind::Other(name) => name,
         }
+    }
+
+    /// Of a name on a command line.
+    fn of_name(name: &str) -> Option<PolicyKind> {
+        let own = PolicyKind::ALL.into_iter().find(|kind| kind.name() == name);
+        own.or_else(|| others().find(|other| *other == name).map(PolicyKind::Other))
+    }
+
+    /// Whether it has an α.
+    fn has_alpha(self) -> bool {
+        let keys = POLICIES.find(self.configured_name()).map_or(&[][..], |kind| kind.keys());
+        keys.iter().any(|key| key.name == ALPHA.name)
     }
 
     /// `[buffer] policy`.
@@ -119,10 +138,8 @@ impl VictimPolicy {
 
     /// As files and tables name it: `st`, or name and α, `dt-1/8`.
     pub fn name(&self) -> String {
-        match self.kind {
-            PolicyKind::Static => self.kind.name().to_owned(),
-            kind => format!("{}-{}", kind.name(), self.alpha),
-        }
+        let name = self.kind.name();
+        if self.kind.has_alpha() { format!("{name}-{}", self.alpha) } else { name.to_owned() }
     }
 
     /// The lines of `[buffer]` and the policy's own table.
@@ -134,10 +151,7 @@ impl VictimPolicy {
             PolicyKind::DshNoShared => "shared_headroom = false\n".to_owned(),
             _ => String::new(),
         };
-        let alpha = match self.kind {
-            PolicyKind::Static => String::new(),
-            _ => format!("alpha = \"{}\"\n", self.alpha),
-        };
+        let alpha = if self.kind.has_alpha() { format!("alpha = \"{}\"\n", self.alpha) } else { String::new() };
         let policy = self.kind.configured_name();
         format!("policy = \"{policy}\"\n\n[buffer.{policy}]\n{alpha}{own}")
     }
@@ -152,11 +166,11 @@ impl FromStr for VictimPolicy {
     /// `NAME` or `NAME:ALPHA`.
     fn from_str(text: &str) -> Result<VictimPolicy, PolicyNameError> {
         let (name, alpha) = text.split_once(':').map_or((text, None), |(name, alpha)| (name, Some(alpha)));
-        let kind = PolicyKind::ALL.into_iter().find(|kind| kind.name() == name);
-        let kind = kind.ok_or_else(|| PolicyNameError::Unknown(name.to_owned()))?;
+        let kind = PolicyKind::of_name(name).ok_or_else(|| PolicyNameError::Unknown(name.to_owned()))?;
         match alpha {
             None => Ok(VictimPolicy::new(kind)),
             Some(_) if kind == PolicyKind::Static => Err(PolicyNameError::NoAlpha),
+            Some(_) if !kind.has_alpha() => Err(PolicyNameError::NoAlphaOf(kind.name())),
             Some(alpha) => Ok(VictimPolicy { kind, alpha: alpha.parse::<Alpha>()? }),
         }
     }
@@ -169,7 +183,12 @@ impl fmt::Display for VictimPolicy {
 }
 
 fn all_names() -> String {
-    PolicyKind::ALL.map(PolicyKind::name).join(", ")
+    PolicyKind::ALL.map(PolicyKind::name).into_iter().chain(others()).collect::<Vec<_>>().join(", ")
+}
+
+/// Policies of the program that are none of Weir's.
+fn others() -> impl Iterator<Item = &'static str> {
+    POLICIES.names().filter(|name| !PolicyKind::ALL.iter().any(|kind| kind.configured_name() == *name))
 }
 
 #[cfg(test)]

@@ -1,19 +1,30 @@
 //! The summary as tables.
 
-use weir_config::FlowControl;
 use weir_experiments::table::{Table, count};
+use weir_flowctl::Tells;
+use weir_mmu::policy::{Gauge, Unit};
 use weir_units::BitRate;
 
-use super::{PortSummary, RunSummary, SwitchSummary};
+use super::{ClassSummary, PortSummary, RunSummary, SwitchSummary};
 use crate::below_rate::who_had;
 use crate::losses::loss_table;
 
-/// Prints a summary as tables.
-pub(crate) fn print_summary(summary: &RunSummary) {
+/// Adds a line to a text.
+macro_rules! say {
+    ($text:expr, $($line:tt)*) => {{
+        $text.push_str(&format!($($line)*));
+        $text.push('\n');
+    }};
+}
+
+/// A summary as tables.
+pub(crate) fn summary_text(summary: &RunSummary) -> String {
+    let mut text = String::new();
     for switch in &summary.switches {
         let balance = &switch.balance;
-        println!("\n{} ran for {:.1} s (policy {})", switch.name, summary.ran_for_s, switch.policy);
-        println!(
+        say!(text, "\n{} ran for {:.1} s (policy {})", switch.name, summary.ran_for_s, switch.policy);
+        say!(
+            text,
             "  received {} + copied {} = sent {} + dropped {} + held {}{}",
             count(balance.received),
             count(balance.copied),
@@ -23,10 +34,11 @@ pub(crate) fn print_summary(summary: &RunSummary) {
             if balance.holds { "" } else { "   THE BOOKS DO NOT BALANCE" }
         );
         let reasons: Vec<_> = switch.drops.iter().map(|(reason, n)| format!("{reason} {}", count(*n))).collect();
-        println!("  drops: {}", if reasons.is_empty() { "none".to_owned() } else { reasons.join(", ") });
+        say!(text, "  drops: {}", if reasons.is_empty() { "none".to_owned() } else { reasons.join(", ") });
         let losses = loss_table(switch.ports.iter().map(|port| (port.name.as_str(), &port.device_losses)));
-        println!("  lost at devices: {}", if losses.is_empty() { "none" } else { "see the table" });
-        println!(
+        say!(text, "  lost at devices: {}", if losses.is_empty() { "none" } else { "see the table" });
+        say!(
+            text,
             "  shared buffer: peak {} of {} B",
             count(switch.pool.used_max_bytes),
             count(switch.pool.shared_bytes)
@@ -34,14 +46,15 @@ pub(crate) fn print_summary(summary: &RunSummary) {
         for (name, pool) in [("headroom pool", &switch.headroom_pool), ("egress lossy pool", &switch.egress_lossy_pool)]
         {
             if let Some(pool) = pool {
-                println!("  {name}: peak {} of {} B", count(pool.used_max_bytes), count(pool.size_bytes));
+                say!(text, "  {name}: peak {} of {} B", count(pool.used_max_bytes), count(pool.size_bytes));
             }
         }
         for (name, delay) in
             [(message_delay(switch), &switch.pause_delay_ns), ("message received to obeyed", &switch.reaction_delay_ns)]
         {
             if delay.count > 0 {
-                println!(
+                say!(
+                    text,
                     "  {name}: p50 {} ns, p99 {} ns, p99.9 {} ns, max {} ns ({} times)",
                     count(delay.p50),
                     count(delay.p99),
@@ -51,7 +64,7 @@ pub(crate) fn print_summary(summary: &RunSummary) {
                 );
             }
         }
-        println!("{}", traffic_table(switch));
+        say!(text, "{}", traffic_table(switch));
         for table in [
             losses,
             pause_table(switch),
@@ -62,17 +75,18 @@ pub(crate) fn print_summary(summary: &RunSummary) {
             policy_table(switch),
         ] {
             if !table.is_empty() {
-                println!("{table}");
+                say!(text, "{table}");
             }
         }
         for port in &switch.ports {
             if let Some(told) = port.line_time.as_ref().and_then(|line| line.below_rate.as_ref()) {
-                println!("  {}: {told}", port.name);
+                say!(text, "  {}: {told}", port.name);
             }
         }
     }
     for lcore in &summary.lcores {
-        println!(
+        say!(
+            text,
             "  CPU {}: busy {:.1} %, longest poll gap {} us, 99 % of the time in gaps up to {} us; {}",
             lcore.cpu,
             lcore.busy_permille as f64 / 10.0,
@@ -81,6 +95,7 @@ pub(crate) fn print_summary(summary: &RunSummary) {
             who_had(lcore.cpu, &lcore.lateness.cpu_use)
         );
     }
+    text
 }
 
 fn traffic_table(switch: &SwitchSummary) -> Table {
@@ -125,7 +140,7 @@ pub(super) fn pause_table(switch: &SwitchSummary) -> Table {
         "for us",
         "Peak headroom B",
     ]);
-    for port in switch.ports.iter().filter(|port| port.speaks.tells_pauses()) {
+    for port in switch.ports.iter().filter(|port| port.speaks.tells().pauses()) {
         for class in port.classes.iter().filter(|class| class.xoff_tx + class.xoff_rx > 0) {
             table.row([
                 port.name.clone(),
@@ -145,8 +160,8 @@ pub(super) fn pause_table(switch: &SwitchSummary) -> Table {
 
 /// What [`SwitchSummary::pause_delay_ns`] is the delay of, for the flow control that the ports speak.
 pub(super) fn message_delay(switch: &SwitchSummary) -> &'static str {
-    let stages = switch.ports.iter().any(|port| port.speaks.tells_stages());
-    let pauses = switch.ports.iter().any(|port| matches!(port.speaks, FlowControl::Pfc | FlowControl::Pause));
+    let stages = switch.ports.iter().any(|port| port.speaks.tells() == Tells::Stages);
+    let pauses = switch.ports.iter().any(|port| port.speaks.tells().off_classes());
     match (stages, pauses) {
         (true, true) => "Xoff to PAUSE, or stage's start to message",
         (true, false) => "stage's start to message",
@@ -157,13 +172,15 @@ pub(super) fn message_delay(switch: &SwitchSummary) -> &'static str {
 /// The control frames of each port that had any, and what was wrong with them; kinds that no port had are left out.
 pub(super) fn message_table(switch: &SwitchSummary) -> Table {
     type Count = fn(&PortSummary) -> u64;
-    let kinds: [(&str, Count); 10] = [
+    let kinds: [(&str, Count); 12] = [
         ("PFC sent", |port| port.pfc_tx),
         ("PFC received", |port| port.pfc_rx),
         ("PAUSE sent", |port| port.pause_tx),
         ("PAUSE received", |port| port.pause_rx),
         ("Credits sent", |port| port.credit_tx),
         ("Credits received", |port| port.credit_rx),
+        ("Own sent", |port| port.own_tx),
+        ("Own received", |port| port.own_rx),
         ("Odd", |port| port.odd_messages),
         ("Of another kind", |port| port.foreign_messages),
         ("Counts set anew", |port| port.credit_resyncs),
@@ -260,17 +277,28 @@ fn watchdog_table(switch: &SwitchSummary) -> Table {
 /// The policy's own state of lossless queues when the run ended; empty under a policy that has none.
 fn policy_table(switch: &SwitchSummary) -> Table {
     let classes = || switch.ports.iter().flat_map(|port| port.classes.iter().map(move |class| (port, class)));
-    let victims = classes().any(|(_, class)| class.victim.is_some()).then_some("Port state");
-    let estimates =
-        classes().any(|(_, class)| class.headroom_estimate_bytes.is_some()).then_some("Headroom estimate B");
-    let mut table = Table::new(["Port", "Class"].into_iter().chain(victims).chain(estimates));
+    let shown = |class: &ClassSummary| class.gauges.0.iter().collect::<Vec<_>>();
+    let Some(gauges) = classes().map(|(_, class)| shown(class)).find(|gauges| !gauges.is_empty()) else {
+        return Table::new(["Port", "Class"]);
+    };
+    let heads = gauges.iter().map(|(gauge, _)| head(gauge));
+    let mut table = Table::new(["Port".to_owned(), "Class".to_owned()].into_iter().chain(heads));
     for (port, class) in classes() {
-        let victim = class.victim.map(|victim| if victim { "victim" } else { "normal" }.to_owned());
-        let estimate = class.headroom_estimate_bytes.map(count);
-        if victim.is_some() || estimate.is_some() {
-            let cells = [port.name.clone(), class.class.to_string()];
-            table.row(cells.into_iter().chain(victim).chain(estimate));
+        let cells = shown(class).into_iter().map(|(gauge, value)| match gauge.unit {
+            Unit::State { on, off } => if value > 0 { on } else { off }.to_owned(),
+            Unit::Bytes | Unit::Count => count(value),
+        });
+        let cells: Vec<String> = cells.collect();
+        if !cells.is_empty() {
+            table.row([port.name.clone(), class.class.to_string()].into_iter().chain(cells));
         }
     }
     table
+}
+
+/// `Headroom estimate B`.
+fn head(gauge: &Gauge) -> String {
+    let (first, rest) = gauge.label.split_at(gauge.label.chars().next().map_or(0, char::len_utf8));
+    let unit = if gauge.unit == Unit::Bytes { " B" } else { "" };
+    format!("{}{rest}{unit}", first.to_uppercase())
 }

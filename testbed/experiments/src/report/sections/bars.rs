@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::gauges::GaugeColumn;
 use super::{Chosen, Drawn, Plot, Section, queue_names};
 use crate::report::charts::{Axis, Bars, Row, color};
 use crate::report::events::{QueueEvents, Spans};
@@ -57,33 +58,41 @@ pub(super) fn pauses(drawn: &[Drawn<'_>]) -> Option<Section> {
             count(all as u64)
         ));
     }
-    (!plots.is_empty()).then_some(Section { id: "pauses", title: "PAUSEs", notes, choices: Vec::new(), plots })
+    (!plots.is_empty()).then_some(Section {
+        id: "pauses".into(),
+        title: "PAUSEs".into(),
+        notes,
+        choices: Vec::new(),
+        plots,
+    })
 }
 
-/// SPFC: when ports were in the victim state.
-pub(super) fn port_states(drawn: &[Drawn<'_>], queues: &Chosen) -> Option<Section> {
+/// When queues were in a state that the policy shows, as SPFC's victim state; `None` for a gauge that is no state.
+pub(super) fn states(drawn: &[Drawn<'_>], queues: &Chosen, gauge: &GaugeColumn) -> Option<Section> {
+    let on = gauge.state.as_deref()?;
     let mut plots = Vec::new();
     let names = queue_names(&queues.names.iter().filter_map(|name| name.rsplit_once('.')).collect::<Vec<_>>());
     for run in drawn {
         let mut chart = run.chart(Axis::default());
         for (name, shown) in queues.names.iter().zip(&names) {
-            let Some(victim) = run.sample(name, "victim") else { continue };
+            let Some(values) = run.sample(name, &gauge.name) else { continue };
             let mut spans = Spans::default();
-            for (at, victim) in run.at_ms.iter().zip(victim) {
-                if *victim > 0.0 { spans.begin(*at) } else { spans.end(*at, run.events.merged_ms) }
+            for (at, value) in run.at_ms.iter().zip(values) {
+                if *value > 0.0 { spans.begin(*at) } else { spans.end(*at, run.events.merged_ms) }
             }
             spans.end(run.end_ms, run.events.merged_ms);
-            let bars = Bars { what: "victim".to_owned(), color: color::GREEN, are_ticks: false, spans: spans.spans };
+            let bars = Bars { what: on.to_owned(), color: color::GREEN, are_ticks: false, spans: spans.spans };
             chart.rows.push(Row { name: shown.clone(), bars: vec![bars] });
         }
         if chart.rows.iter().any(|row| row.bars.iter().any(|bars| !bars.spans.is_empty())) {
-            let alt = "When ports were in the victim state".to_owned();
+            let what = if gauge.of_port { "ports" } else { "queues" };
+            let alt = format!("When {what} were in the {on} state");
             plots.push(Plot { caption: run.run.label.clone(), alt, chart });
         }
     }
-    let notes = vec!["SPFC: green while the port is in the victim state, as samples show it.".to_owned()];
-    let title = "Port states (SPFC)";
-    (!plots.is_empty()).then_some(Section { id: "states", title, notes, choices: Vec::new(), plots })
+    let notes = vec![gauge.about.clone()];
+    let (id, title) = (gauge.id().into(), gauge.title.clone().into());
+    (!plots.is_empty()).then_some(Section { id, title, notes, choices: Vec::new(), plots })
 }
 
 fn has_bars(events: &QueueEvents) -> bool {

@@ -1,7 +1,9 @@
 //! Plots of lines over time: queues, pools, rates, stages.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use super::gauges::GaugeColumn;
 use super::{Chosen, Drawn, LINES_MAX, POINTS, Plot, Section, queue_name, queue_names};
 use crate::report::charts::{Axis, Chart, ChartLine, Column, Columns, color};
 use crate::report::series::Thinner;
@@ -14,6 +16,7 @@ const LIMIT_SHOWN: f64 = 2.5;
 enum Quantity {
     Bytes,
     Rate,
+    Number,
 }
 
 /// A unit, and how many of the file's it is.
@@ -24,8 +27,8 @@ struct Unit {
 
 /// A plot of each run.
 struct Lines<'a> {
-    id: &'static str,
-    title: &'static str,
+    id: Cow<'static, str>,
+    title: Cow<'static, str>,
     what: &'a str,
     quantity: Quantity,
     names: &'a [String],
@@ -41,6 +44,7 @@ impl Quantity {
             Quantity::Bytes => ("KB", 1e3),
             Quantity::Rate if max < 1e9 => ("Mb/s", 1e6),
             Quantity::Rate => ("Gb/s", 1e9),
+            Quantity::Number => ("", 1.0),
         };
         Unit { name, of }
     }
@@ -52,11 +56,11 @@ impl Unit {
     }
 
     fn label(&self, what: &str) -> String {
-        format!("{what} ({})", self.name)
+        if self.name.is_empty() { what.to_owned() } else { format!("{what} ({})", self.name) }
     }
 
     fn shown(&self, value: f64) -> String {
-        format!("{} {}", crate::table::count((value / self.of).round() as u64), self.name)
+        format!("{} {}", crate::table::count((value / self.of).round() as u64), self.name).trim_end().to_owned()
     }
 }
 
@@ -131,8 +135,8 @@ pub(super) fn ingress(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chose
     ];
     notes.extend(queues.note("lossless queues", "those that the scenario has drawn, and else the longest"));
     let lines = Lines {
-        id: "ingress",
-        title: "Ingress queues",
+        id: "ingress".into(),
+        title: "Ingress queues".into(),
         what: "ingress queue",
         quantity: Quantity::Bytes,
         names: &queues.names,
@@ -203,7 +207,7 @@ pub(super) fn segments(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chos
             .to_owned(),
     ];
     let choices = names.iter().map(|name| queue_name(name)).collect();
-    Some(Section { id: "segments", title: "One queue by segment", notes, choices, plots })
+    Some(Section { id: "segments".into(), title: "One queue by segment".into(), notes, choices, plots })
 }
 
 /// Shared segments and their sizes.
@@ -212,8 +216,8 @@ pub(super) fn pools(drawn: &[Drawn<'_>], columns: &mut Columns, pools: &Chosen) 
         vec!["Of each switch's shared segment, in use. Dashed: the segment's size, where that is near.".to_owned()];
     notes.extend(pools.note("shared segments", "the fullest"));
     let lines = Lines {
-        id: "pool",
-        title: "Shared buffer",
+        id: "pool".into(),
+        title: "Shared buffer".into(),
         what: "shared segment in use",
         quantity: Quantity::Bytes,
         names: &pools.names,
@@ -237,8 +241,8 @@ pub(super) fn flow_rates(drawn: &[Drawn<'_>], columns: &mut Columns, flows: &Cho
     let mut notes = vec![format!("Payload that arrives at each flow's receiver, {}.", means_over(drawn))];
     notes.extend(flows.note("flows", "the fastest"));
     let lines = Lines {
-        id: "flows",
-        title: "Rates of flows",
+        id: "flows".into(),
+        title: "Rates of flows".into(),
         what: "received",
         quantity: Quantity::Rate,
         names: &flows.names,
@@ -253,8 +257,8 @@ pub(super) fn flow_rates(drawn: &[Drawn<'_>], columns: &mut Columns, flows: &Cho
 pub(super) fn queue_rates(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -> Option<Section> {
     let note = "What comes in at each port and class, as on the wire";
     let lines = Lines {
-        id: "rates",
-        title: "Rates into queues",
+        id: "rates".into(),
+        title: "Rates into queues".into(),
         what: "comes in",
         quantity: Quantity::Rate,
         names: &queues.names,
@@ -268,8 +272,8 @@ pub(super) fn queue_rates(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &C
 /// GFC: the rates that peers were set.
 pub(super) fn peer_rates(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -> Option<Section> {
     let lines = Lines {
-        id: "peer-rates",
-        title: "Rates set to peers (GFC)",
+        id: "peer-rates".into(),
+        title: "Rates set to peers (GFC)".into(),
         what: "rate set to the peer",
         quantity: Quantity::Rate,
         names: &queues.names,
@@ -283,17 +287,25 @@ pub(super) fn peer_rates(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Ch
     lines.section(drawn, columns, |_, _, _, _| 0.0)
 }
 
-/// DSH and adaptive headroom: what the switch reckons that a queue needs.
-pub(super) fn headroom_estimates(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -> Option<Section> {
+/// A number that the policy shows of queues, as DSH's headroom estimate; `None` for a gauge that is a state.
+pub(super) fn gauge(
+    drawn: &[Drawn<'_>],
+    columns: &mut Columns,
+    queues: &Chosen,
+    gauge: &GaugeColumn,
+) -> Option<Section> {
+    if gauge.state.is_some() {
+        return None;
+    }
     let lines = Lines {
-        id: "headroom-estimate",
-        title: "Headroom as the policy reckons it",
-        what: "headroom estimate",
-        quantity: Quantity::Bytes,
+        id: gauge.id().into(),
+        title: gauge.title.clone().into(),
+        what: &gauge.label,
+        quantity: if gauge.name.ends_with("_bytes") { Quantity::Bytes } else { Quantity::Number },
         names: &queues.names,
-        kind: "headroom_estimate_bytes",
+        kind: &gauge.name,
         is_stepped: true,
-        notes: vec!["DSH: the estimate φ̂ of each queue; adaptive headroom: Φ as measured.".to_owned()],
+        notes: vec![gauge.about.clone()],
     };
     lines.section(drawn, columns, |_, _, _, _| 0.0)
 }
@@ -351,7 +363,13 @@ pub(super) fn stages(drawn: &[Drawn<'_>], columns: &mut Columns) -> Option<Secti
     if all > queues.len() {
         notes.push(format!("{} of {all} ports: those that told most.", queues.len()));
     }
-    (!plots.is_empty()).then_some(Section { id: "stages", title: "Stages (GFC)", notes, choices: Vec::new(), plots })
+    (!plots.is_empty()).then_some(Section {
+        id: "stages".into(),
+        title: "Stages (GFC)".into(),
+        notes,
+        choices: Vec::new(),
+        plots,
+    })
 }
 
 fn filled(name: &str, column: Column, color: usize) -> ChartLine {

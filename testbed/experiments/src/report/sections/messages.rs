@@ -67,7 +67,13 @@ pub(super) fn by_size(runs: &[Run], columns: &mut Columns) -> Option<Section> {
             .to_owned(),
     ];
     let title = "Slowdown by size";
-    (!plots.is_empty()).then_some(Section { id: "slowdown", title, notes, choices: Vec::new(), plots })
+    (!plots.is_empty()).then_some(Section {
+        id: "slowdown".into(),
+        title: title.into(),
+        notes,
+        choices: Vec::new(),
+        plots,
+    })
 }
 
 /// The distributions of FCT and slowdown.
@@ -101,7 +107,13 @@ pub(super) fn distributions(runs: &[Run], columns: &mut Columns) -> Result<Optio
     let notes =
         vec!["What share of the messages took no longer (cumulative distribution), of all completed ones.".to_owned()];
     let title = "Distributions";
-    Ok((!plots.is_empty()).then_some(Section { id: "distributions", title, notes, choices: Vec::new(), plots }))
+    Ok((!plots.is_empty()).then_some(Section {
+        id: "distributions".into(),
+        title: title.into(),
+        notes,
+        choices: Vec::new(),
+        plots,
+    }))
 }
 
 fn plot(caption: &str, label: &str, values: &[(&str, &Vec<f64>)], columns: &mut Columns) -> Option<Plot> {

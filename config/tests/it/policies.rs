@@ -1,0 +1,133 @@
+//! Every policy's table: its defaults as the reference states them, and its values.
+
+use std::sync::Arc;
+
+use weir_config::{SwitchConfig, parse};
+use weir_mmu::policy::{
+    AbmSettings, AdaptiveSettings, DshSettings, DtSettings, Estimator, OversubscribedSettings, POLICIES,
+    PolicySettings, Pools, ReverieSettings, SihSettings, SonicSettings, SpfcSettings, StaticSettings,
+};
+use weir_units::{Alpha, Bytes, Span};
+
+fn switch(buffer: &str) -> SwitchConfig {
+    let text = format!(
+        "{buffer}\n[[ports]]\nname = \"p0\"\nring = \"a\"\nrate = \"10Gbps\"\n\
+         [[ports]]\nname = \"p1\"\nring = \"b\"\nrate = \"10Gbps\"\n"
+    );
+    parse("lab.toml", &text).unwrap_or_else(|errors| panic!("{}", errors.render(false)))
+}
+
+fn settings(name: &str, keys: &str) -> Arc<dyn PolicySettings> {
+    switch(&format!("[buffer]\npolicy = \"{name}\"\n[buffer.{name}]\n{keys}")).buffer.policy
+}
+
+fn policy<S: PolicySettings + Clone>(name: &str, keys: &str) -> S {
+    settings(name, keys).downcast::<S>().unwrap_or_else(|| panic!("another policy than {name}")).clone()
+}
+
+fn quarter() -> Alpha {
+    Alpha::ratio(1, 4).unwrap()
+}
+
+const CONGESTED: Bytes = Bytes::new(20_480);
+
+#[test]
+fn defaults_are_those_of_the_reference() {
+    let (alpha, pools) = (Alpha::ONE, Pools::default());
+    let dsh = DshSettings {
+        alpha,
+        estimator: Estimator::Exact,
+        w_g: quarter(),
+        w_v: quarter(),
+        k: 4,
+        window: Span::from_millis(10),
+        port_xon_offset: None,
+        insurance: true,
+        shared_headroom: true,
+    };
+    let defaults: [Arc<dyn PolicySettings>; 10] = [
+        Arc::new(StaticSettings { threshold: None }),
+        Arc::new(DtSettings { alpha }),
+        Arc::new(SpfcSettings { alpha, k_spfc: 5, tc: Span::from_micros(80) }),
+        Arc::new(SihSettings { alpha }),
+        Arc::new(OversubscribedSettings { alpha, headroom_percent: 80 }),
+        Arc::new(AdaptiveSettings { alpha, samples: 8 }),
+        Arc::new(dsh),
+        Arc::new(SonicSettings { alpha, pools }),
+        Arc::new(AbmSettings { alpha, pools, congested: CONGESTED, interval: Span::from_micros(25) }),
+        Arc::new(ReverieSettings { alpha, gamma_ppb: 999_000_000, congested: CONGESTED }),
+    ];
+    assert_eq!(defaults.each_ref().map(|policy| policy.name())[..], POLICIES.names().collect::<Vec<_>>()[..]);
+    for expected in defaults {
+        let (name, expected) = (expected.name(), format!("{expected:?}"));
+        assert_eq!(format!("{:?}", settings(name, "")), expected);
+        // A policy needs no table.
+        assert_eq!(format!("{:?}", switch(&format!("[buffer]\npolicy = \"{name}\"")).buffer.policy), expected);
+    }
+}
+
+#[test]
+fn values_arrive_where_they_belong() {
+    let alpha = Alpha::ratio(1, 8).unwrap();
+    assert_eq!(
+        policy::<SpfcSettings>("spfc", "alpha = \"1/8\"\nk_spfc = 64\ntc = \"1s\""),
+        SpfcSettings { alpha, k_spfc: 64, tc: Span::from_secs(1) }
+    );
+    assert_eq!(
+        policy::<OversubscribedSettings>("oversubscribed", "alpha = 0.125\nheadroom_percent = 50"),
+        OversubscribedSettings { alpha, headroom_percent: 50 }
+    );
+    assert_eq!(
+        policy::<AdaptiveSettings>("adaptive", "alpha = 0.125\nsamples = 1000000"),
+        AdaptiveSettings { alpha, samples: 1_000_000 }
+    );
+    let pool_keys = "alpha = 0.125\ningress_pool = \"6MB\"\nheadroom_pool = \"5MB\"\negress_lossy_pool = \"1MB\"\n";
+    let pools = Pools { ingress: Some(Bytes::mb(6)), headroom: Some(Bytes::mb(5)), egress_lossy: Some(Bytes::mb(1)) };
+    assert_eq!(policy::<SonicSettings>("sonic", pool_keys), SonicSettings { alpha, pools });
+    assert_eq!(
+        policy::<AbmSettings>("abm", &format!("{pool_keys}congested = \"1B\"\ninterval = \"1us\"")),
+        AbmSettings { alpha, pools, congested: Bytes::new(1), interval: Span::from_micros(1) }
+    );
+    assert_eq!(
+        policy::<ReverieSettings>("reverie", "alpha = 0.125\ngamma = 0.999_999_999\ncongested = \"1MB\""),
+        ReverieSettings { alpha, gamma_ppb: 999_999_999, congested: Bytes::mb(1) }
+    );
+}
+
+#[test]
+fn dsh_takes_any_weights_by_the_exact_estimator_and_shifts_by_the_table() {
+    let keys = "alpha = 2\nestimator = \"table\"\nw_g = \"1/65536\"\nw_v = 1\nk = 64\nwindow = \"1us\"\n\
+                port_xon_offset = \"0B\"\ninsurance = false\nshared_headroom = false";
+    let dsh = DshSettings {
+        alpha: "2".parse().unwrap(),
+        estimator: Estimator::Table,
+        w_g: Alpha::ratio(1, 65_536).unwrap(),
+        w_v: Alpha::ONE,
+        k: 64,
+        window: Span::from_micros(1),
+        port_xon_offset: Some(Bytes::ZERO),
+        insurance: false,
+        shared_headroom: false,
+    };
+    assert_eq!(policy::<DshSettings>("dsh", keys), dsh);
+    let dsh: DshSettings = policy("dsh", "estimator = \"table\"\nk = 0");
+    assert_eq!((dsh.k, dsh.w_g), (0, quarter()));
+    let dsh: DshSettings = policy("dsh", "w_g = 0.3\nw_v = \"1/3\"\nk = 3");
+    assert_eq!((dsh.w_g, dsh.w_v, dsh.k), (Alpha::from_f64(0.3).unwrap(), Alpha::ratio(1, 3).unwrap(), 3));
+}
+
+#[test]
+fn gamma_is_exact_as_a_number_and_as_a_string() {
+    for (written, ppb) in [("0", 0), ("0.7", 700_000_000), ("\"0.999999\"", 999_999_000), ("0.100000001", 100_000_001)]
+    {
+        let reverie: ReverieSettings = policy("reverie", &format!("gamma = {written}"));
+        assert_eq!(reverie.gamma_ppb, ppb, "{written}");
+    }
+}
+
+#[test]
+fn times_of_policies_are_on_the_switchs_clock() {
+    let dilated = switch("[switch]\ntime_dilation = 100\n[buffer]\npolicy = \"spfc\"");
+    let spfc: &SpfcSettings = dilated.buffer.policy.downcast().expect("spfc");
+    assert_eq!(spfc.tc, Span::from_micros(80));
+}

@@ -1,0 +1,47 @@
+"""What the checks of the examples have in common: the program, its runs on both backends, and what they left."""
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+PROGRAM = sys.argv[1]
+BACKENDS = ["sim", "dpdk"]
+
+
+def call(*arguments, code=0):
+    """Runs the program, and returns what it printed. It must end with this exit code."""
+    done = subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=600)
+    said = done.stdout + done.stderr
+    assert done.returncode == code, f"{arguments}: exit code {done.returncode}, not {code}\n{said}"
+    return said
+
+
+def run(scenario, backend):
+    """Runs a scenario, and returns the folder of its runs."""
+    output = Path(f"on-{backend}")
+    call("testbed", "run", scenario, "--backend", backend, "--output", output)
+    return output
+
+
+def series(run_directory):
+    """The rows of a run's series, each by column."""
+    with open(run_directory / "series.csv", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def summary(run_directory):
+    return json.loads((run_directory / "summary.json").read_text())
+
+
+def changed(text, old, new):
+    """The text with something else in one place, which must be there once."""
+    assert text.count(old) == 1, f"{old!r} is there {text.count(old)} times"
+    return text.replace(old, new)
+
+
+def expect(said, *parts):
+    """All of these stand in what the program said."""
+    for part in parts:
+        assert part in said, f"{part!r} is missing in:\n{said}"

@@ -1,0 +1,127 @@
+//! A buffer policy of two steps: generous while the buffer is mostly free, and strict from then on.
+//!
+//! All that there is to a policy is in this file: its name, its keys with their defaults, its rules, what it needs of the buffer's
+//! partition, its threshold, its closed form, and a gauge.
+
+use std::sync::Arc;
+
+use weir_mmu::policy::{
+    BuildContext, FileFacts, Gauge, Gauges, LayoutNeeds, Load, Policy, PolicyError, PolicyKind, PolicySettings,
+    PoolLevel, QueueView, SteadyState, Threshold, Unit,
+};
+use weir_reader::{Key, Named, Problem, Table};
+use weir_units::{Alpha, Bytes};
+
+/// `policy = "two-steps"`.
+#[derive(Debug)]
+pub struct TwoSteps;
+
+/// `T = α·free`, with one α while more than half of the shared segment is free, and another, that is no greater, from then on.
+/// These are the settings, `[buffer.two-steps]`, and, as the policy needs nothing else, the policy too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Steps {
+    plenty: Alpha,
+    scarce: Alpha,
+}
+
+const PLENTY: Key = Key::new("plenty", "2", "α while more than half of the shared segment is free");
+const SCARCE: Key = Key::new("scarce", "1/4", "α from then on");
+
+/// Whether the buffer is in the second step: a column of `series.csv`, figures of `summary.json`, a section of the report.
+const IS_SCARCE: Gauge = Gauge::new(
+    "scarce",
+    Unit::State { on: "scarce", off: "plenty" },
+    "step",
+    "Two steps: green while half of the shared segment or less is free.",
+);
+
+impl Named for TwoSteps {
+    fn name(&self) -> &'static str {
+        "two-steps"
+    }
+
+    fn keys(&self) -> &'static [Key] {
+        &[PLENTY, SCARCE]
+    }
+}
+
+impl PolicyKind for TwoSteps {
+    fn read(&self, table: &Table<'_>) -> Arc<dyn PolicySettings> {
+        Arc::new(Steps { plenty: table.alpha_or(&PLENTY), scarce: table.alpha_or(&SCARCE) })
+    }
+
+    fn gauges(&self) -> &'static [&'static Gauge] {
+        &[&IS_SCARCE]
+    }
+}
+
+impl PolicySettings for Steps {
+    fn kind(&self) -> &'static dyn PolicyKind {
+        &TwoSteps
+    }
+
+    /// Headroom for every lossless ingress queue, and one shared segment.
+    fn needs(&self) -> LayoutNeeds {
+        LayoutNeeds::PER_QUEUE
+    }
+
+    /// A rule of the policy's own, told with the line of the file.
+    fn check(&self, file: &FileFacts<'_>) {
+        if self.scarce > self.plenty {
+            let message = format!("`scarce` {} is above `plenty` {}", self.scarce, self.plenty);
+            let problem = Problem::new(message, format!("write scarce = \"{}\" or less", self.plenty));
+            file.doc.note(problem.at("buffer.two-steps.scarce", "").at("buffer.two-steps.plenty", "the other step"));
+        }
+    }
+
+    fn build(&self, _context: &BuildContext<'_>) -> Result<Box<dyn Policy>, PolicyError> {
+        Ok(Box::new(*self))
+    }
+}
+
+impl Steps {
+    fn is_scarce(pool: PoolLevel) -> bool {
+        pool.free() <= pool.capacity / 2
+    }
+
+    /// Where `n` queues with `T = α·free` come to rest.
+    fn at_rest(alpha: Alpha, shared: Bytes, n: u64) -> u64 {
+        let alpha = alpha.as_f64();
+        (alpha * shared.get() as f64 / (1.0 + n as f64 * alpha)) as u64
+    }
+}
+
+impl Policy for Steps {
+    fn name(&self) -> &'static str {
+        "two-steps"
+    }
+
+    /// The lengths of queues are all that it goes by, so it need not be told of packets.
+    fn listens(&self) -> bool {
+        false
+    }
+
+    fn threshold(&self, queue: &QueueView) -> Threshold {
+        let pool = queue.shared_pool;
+        let alpha = if Steps::is_scarce(pool) { self.scarce } else { self.plenty };
+        Threshold::at(alpha.of(Bytes::new(pool.free())).get())
+    }
+
+    /// What `weir check` prints for n overloaded queues: at rest in the first step if half of the buffer is free there, in the
+    /// second if it is not there, and else where the steps meet. Lossy queues have no part in it here.
+    fn steady_state(&self, load: &Load) -> SteadyState {
+        let n = load.lossless.max(1);
+        let [plenty, scarce] = [self.plenty, self.scarce].map(|alpha| Steps::at_rest(alpha, load.shared, n));
+        let half = load.shared.get() / 2;
+        let each = if plenty * n < half { plenty } else { scarce.max(half / n) };
+        SteadyState { lossless: Bytes::new(each), lossy: Bytes::ZERO }
+    }
+
+    fn describe(&self) -> Vec<String> {
+        vec![format!("two steps: T = α free, α = {} while more than half is free, else {}", self.plenty, self.scarce)]
+    }
+
+    fn observe(&self, queue: &QueueView) -> Gauges {
+        Gauges::of([(&IS_SCARCE, u64::from(Steps::is_scarce(queue.shared_pool)))])
+    }
+}

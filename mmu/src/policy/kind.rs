@@ -1,0 +1,280 @@
+//! Kinds of buffer policy: what a file chooses by name, what it says of one, and what a switch makes of that.
+
+use std::any::Any;
+use std::fmt::{self, Debug};
+use std::sync::Arc;
+
+use weir_reader::{ConfigErrors, Doc, Format, Key, KnownTable, Named, Problem, Registry, SIZE, Table, read_text};
+use weir_units::{BitRate, Bytes, Span};
+
+use super::departures::Windows;
+use super::{
+    Gauge, LayoutNeeds, Policy, abm, adaptive_headroom, dsh, dynamic_threshold, oversubscription, reverie, sih, sonic,
+    spfc, static_threshold,
+};
+use crate::layout::BufferLayout;
+
+/// A policy that files choose by `[buffer] policy`, with a table of its own, `[buffer.NAME]`.
+pub trait PolicyKind: Named + Debug {
+    /// Reads the policy's table, which is empty where the file has none. What is wrong is noted in the table's document, and
+    /// reads as its default.
+    fn read(&self, table: &Table<'_>) -> Arc<dyn PolicySettings>;
+
+    /// What [`Policy::observe`] shows: columns of `series.csv`, figures of the summary, sections of the report.
+    fn gauges(&self) -> &'static [&'static Gauge] {
+        &[]
+    }
+}
+
+/// What a file says of its policy. Rules with the rest of the file are checked here, and the policy is built of it.
+///
+/// [`needs`](PolicySettings::needs) comes first: it says how the buffer is cut. Then [`check`](PolicySettings::check) is called
+/// once, and [`check_sizes`](PolicySettings::check_sizes) if all that sizes come from was read well. Of a file without errors
+/// [`build`](PolicySettings::build) makes the policy, once for each switch.
+pub trait PolicySettings: Any + Debug + Send + Sync {
+    /// Its kind.
+    fn kind(&self) -> &'static dyn PolicyKind;
+
+    /// What it needs of the buffer's partition.
+    fn needs(&self) -> LayoutNeeds;
+
+    /// The policy over a partition.
+    ///
+    /// # Errors
+    /// It can't work with ports of these rates.
+    fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, PolicyError>;
+
+    /// Notes what does not go together with the rest of the file, sizes apart.
+    fn check(&self, _file: &FileFacts<'_>) {}
+
+    /// Notes what does not go together with the buffer's sizes.
+    fn check_sizes(&self, _file: &FileFacts<'_>, _sizes: &Sizes<'_>) {}
+
+    /// T, if it stays where it is. Its key is `threshold`.
+    fn constant_threshold(&self) -> Option<ConstantThreshold> {
+        None
+    }
+
+    /// The key of the time in which departures are counted, if they are: how much can depart in it is bounded.
+    fn window_key(&self) -> Option<&'static Key> {
+        None
+    }
+
+    /// Why lossless frames may be lost under it, where its needs do not say so.
+    fn warning(&self) -> Option<&'static str> {
+        None
+    }
+}
+
+/// The rest of a file, for a policy's rules.
+#[derive(Debug)]
+pub struct FileFacts<'f> {
+    /// Where errors are noted.
+    pub doc: &'f Doc,
+    /// `[buffer] size`.
+    pub size: Bytes,
+    /// `[buffer] headroom`: Φ of each lossless ingress queue, or `None` where the rule sets it.
+    pub headroom: Option<Bytes>,
+    /// `[buffer] xon_offset`, δ, or its default.
+    pub xon_offset: Bytes,
+    /// How many classes are lossless.
+    pub lossless_classes: u32,
+}
+
+/// The buffer's sizes that follow from a file.
+#[derive(Debug)]
+pub struct Sizes<'f> {
+    /// Whether private buffers and headroom, and the ingress pool where its size is given, fit the buffer.
+    pub fit: bool,
+    /// B_s: what private buffers and headroom leave of the buffer, or the ingress pool.
+    pub shared: Bytes,
+    /// The ports in the file's order.
+    pub ports: &'f [PortSizes<'f>],
+}
+
+/// A port's sizes.
+#[derive(Clone, Copy, Debug)]
+pub struct PortSizes<'f> {
+    /// The port's name.
+    pub name: &'f str,
+    /// Φ of each of its lossless ingress queues; `None` where nothing tells.
+    pub headroom: Option<Bytes>,
+}
+
+/// What a policy is built for. Lists are in the order of the ports.
+#[derive(Debug)]
+pub struct BuildContext<'c> {
+    /// The partition, by the policy's needs.
+    pub layout: &'c BufferLayout,
+    /// C of each port.
+    pub rates: &'c [BitRate],
+    /// The rate at which the frames that fill the buffer most do so, charged in whole cells, by port.
+    pub fill_rates: &'c [BitRate],
+    /// The most that one frame is charged.
+    pub frame_max: Bytes,
+    /// δ.
+    pub xon_offset: Bytes,
+}
+
+/// A threshold that stays where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConstantThreshold {
+    /// As the file gives it.
+    Given(Bytes),
+    /// B_s / N_p.
+    EvenShare,
+}
+
+/// Why a policy can't be built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyError {
+    /// The key of its table that is to blame.
+    pub key: &'static str,
+    /// What is wrong.
+    pub message: String,
+    /// What to write instead.
+    pub help: String,
+}
+
+/// All buffer policies. Adding one to Weir is its file and its line here; a program of someone else's [adds](Registry::add) its
+/// own before the first file is read.
+pub static POLICIES: Registry<dyn PolicyKind> = Registry::new("buffer policy", BUILT_IN);
+
+/// Weir's own, in the order of the reference.
+static BUILT_IN: &[&dyn PolicyKind] = &[
+    &static_threshold::Kind,
+    &dynamic_threshold::Kind,
+    &spfc::Kind,
+    &sih::Kind,
+    &oversubscription::Kind,
+    &adaptive_headroom::Kind,
+    &dsh::Kind,
+    &sonic::Kind,
+    &abm::Kind,
+    &reverie::Kind,
+];
+
+/// The policy of a file that names none.
+pub const DEFAULT: &str = "dt";
+
+/// α● of the lossless ingress queues.
+pub const ALPHA: Key = Key::new("alpha", "1", "α of the lossless ingress queues");
+
+/// The length from which a queue is congested: that of Reverie's public simulator.
+pub(super) const CONGESTED: Key = Key::new("congested", "20480B", "a queue counts in n_p from this length on");
+
+/// The tables of all policies, `buffer.NAME`.
+pub fn known_tables() -> impl Iterator<Item = KnownTable> {
+    POLICIES.all().iter().map(|kind| KnownTable::of_kind("buffer", *kind))
+}
+
+/// The gauges of all policies, each name once.
+pub fn all_gauges() -> Vec<&'static Gauge> {
+    let mut gauges: Vec<&'static Gauge> = Vec::new();
+    for gauge in POLICIES.all().iter().flat_map(|kind| kind.gauges()) {
+        if !gauges.iter().any(|other| other.name == gauge.name) {
+            gauges.push(gauge);
+        }
+    }
+    gauges
+}
+
+/// The settings of a policy by its name and the text of its table, for a switch that no file describes.
+///
+/// ```
+/// let spfc = weir_mmu::policy::settings("spfc", "k_spfc = 8").unwrap();
+/// assert_eq!(spfc.name(), "spfc");
+/// let error = weir_mmu::policy::settings("spfc", "k = 8").unwrap_err().render(false);
+/// assert!(error.contains("unknown key `k`"), "{error}");
+/// ```
+///
+/// # Errors
+/// There is no such policy, or the text is wrong.
+pub fn settings(name: &str, table: &str) -> Result<Arc<dyn PolicySettings>, ConfigErrors> {
+    let names: Vec<&'static str> = POLICIES.names().collect();
+    let buffer = KnownTable::table("buffer", names.leak());
+    let above = [KnownTable::table("", &["buffer"]), buffer];
+    let tables: Vec<KnownTable> = above.into_iter().chain(known_tables()).collect();
+    let format =
+        Format { what: "a policy's table", reference: "docs/POLICIES.md", repeated: "", tables: tables.leak() };
+    let text = format!("[buffer.{name}]\n{table}");
+    let read = |root: &Table<'_>| {
+        let buffer = root.table("buffer", "buffer");
+        POLICIES.find(name).map(|kind| kind.read(&buffer.table_of_kind(kind)))
+    };
+    let (settings, source) = read_text("policy", &text, &format, read)?;
+    settings.ok_or_else(|| source.error_at("buffer", format!("there is no policy \"{name}\""), ""))
+}
+
+/// A size that is not nothing.
+pub(super) fn size(table: &Table<'_>, key: &Key) -> Option<Bytes> {
+    table.quantity(key.name, &SIZE, Bytes::new(1)..=BufferLayout::CONFIGURED_MAX)
+}
+
+/// A size that is not nothing, or its default.
+pub(super) fn size_or(table: &Table<'_>, key: &Key) -> Bytes {
+    table.quantity_or(key, &SIZE, Bytes::new(1)..=BufferLayout::CONFIGURED_MAX)
+}
+
+impl FileFacts<'_> {
+    /// For a policy whose headroom the rule sets: notes that the file gives one all the same. `policy` says what the policy does.
+    pub fn refuse_given_headroom(&self, policy: &str) {
+        let Some(size) = self.headroom else { return };
+        let message = format!("`policy` {policy}, but `headroom` is {size}");
+        let help = "write headroom = \"auto\", or policy = \"dt\" with the headroom given";
+        self.doc.note(Problem::new(message, help).at("buffer.headroom", "").at("buffer.policy", "the policy"));
+    }
+}
+
+impl dyn PolicySettings {
+    /// The policy's name.
+    pub fn name(&self) -> &'static str {
+        self.kind().name()
+    }
+
+    /// The path of one of the policy's keys in the file.
+    pub fn at(&self, key: &str) -> String {
+        format!("buffer.{}.{key}", self.name())
+    }
+
+    /// These settings as the type that they are of; `None` if they are of another.
+    pub fn downcast<T: PolicySettings>(&self) -> Option<&T> {
+        (self as &dyn Any).downcast_ref()
+    }
+}
+
+impl ConstantThreshold {
+    /// T of a shared segment.
+    pub fn of(self, shared: Bytes, ports: usize) -> Bytes {
+        match self {
+            ConstantThreshold::Given(threshold) => threshold,
+            ConstantThreshold::EvenShare => shared.divided_by(ports.max(1) as u64),
+        }
+    }
+}
+
+impl PolicyError {
+    /// A window in which more can depart than is counted.
+    pub fn window(key: &Key, rates: &[BitRate]) -> PolicyError {
+        let longest = longest_window(rates);
+        PolicyError {
+            key: key.name,
+            message: format!("the fastest port sends more in this window than is counted; {longest} is the longest"),
+            help: format!("write \"{longest}\" or less"),
+        }
+    }
+}
+
+impl fmt::Display for PolicyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for PolicyError {}
+
+/// The longest window in which the fastest port's departures are counted, in whole microseconds.
+pub fn longest_window(rates: &[BitRate]) -> Span {
+    let fastest = rates.iter().copied().max().unwrap_or(BitRate::gbps(1));
+    Span::from_micros(fastest.time_for(Bytes::new(Windows::BYTES_MAX)).as_micros())
+}

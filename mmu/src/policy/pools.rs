@@ -1,0 +1,87 @@
+//! The keys of SONiC's pools, and their rules (reverie 2.2).
+
+use std::cmp::Reverse;
+
+use weir_reader::{Key, Problem, SIZE, Table};
+use weir_units::Bytes;
+
+use super::kind::size;
+use super::{FileFacts, HeadroomNeeds, LayoutNeeds, PolicySettings, PoolSizes, Sizes};
+use crate::layout::BufferLayout;
+
+/// The sizes of SONiC's pools; `None` is the default. The egress lossless pool is always the whole buffer
+/// (Reverie 2.2, heuristic 2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pools {
+    /// `ingress_pool`; `None` is what private buffers and the headroom pool leave.
+    pub ingress: Option<Bytes>,
+    /// `headroom_pool`; `None` is Σ Φ over all lossless ingress queues.
+    pub headroom: Option<Bytes>,
+    /// `egress_lossy_pool`; `None` is 80 % of the ingress pool.
+    pub egress_lossy: Option<Bytes>,
+}
+
+pub(super) const INGRESS: Key = Key::without_default(
+    "ingress_pool",
+    "what private buffers and the headroom pool leave",
+    "b_in: what ingress queues share",
+);
+pub(super) const HEADROOM: Key =
+    Key::without_default("headroom_pool", "the headroom of all lossless ingress queues", "headroom of all queues");
+pub(super) const EGRESS_LOSSY: Key =
+    Key::without_default("egress_lossy_pool", "80 % of the ingress pool", "b°: what lossy egress queues share");
+
+impl Pools {
+    pub(super) fn read(table: &Table<'_>) -> Pools {
+        Pools {
+            ingress: size(table, &INGRESS),
+            headroom: table.quantity(HEADROOM.name, &SIZE, Bytes::ZERO..=BufferLayout::CONFIGURED_MAX),
+            egress_lossy: size(table, &EGRESS_LOSSY),
+        }
+    }
+
+    pub(super) fn needs(&self) -> LayoutNeeds {
+        LayoutNeeds {
+            headroom: HeadroomNeeds::Pool(self.headroom),
+            pools: Some(PoolSizes { ingress: self.ingress, egress_lossy: self.egress_lossy }),
+            keys: &[INGRESS.name, HEADROOM.name],
+        }
+    }
+
+    pub(super) fn check(&self, policy: &dyn PolicySettings, file: &FileFacts<'_>, sizes: &Sizes<'_>) {
+        self.headroom_holds_a_queue(policy, file, sizes);
+        if sizes.fit || self.ingress.is_some() {
+            self.egress_lossy_fits(policy, file, sizes.shared);
+        }
+    }
+
+    /// The frames that arrive before a PAUSE works need a place, if only those of one queue.
+    fn headroom_holds_a_queue(&self, policy: &dyn PolicySettings, file: &FileFacts<'_>, sizes: &Sizes<'_>) {
+        let Some(pool) = self.headroom.filter(|_| file.lossless_classes > 0) else { return };
+        let phis = || sizes.ports.iter().filter_map(|port| port.headroom);
+        let ports = sizes.ports.iter().enumerate().filter_map(|(n, port)| Some((port.headroom?, n, port.name)));
+        let Some((phi, _, name)) = ports.max_by_key(|(phi, n, _)| (*phi, Reverse(*n))) else { return };
+        if pool >= phi {
+            return;
+        }
+        let all = phis().sum::<Bytes>() * u64::from(file.lossless_classes);
+        let message =
+            format!("`headroom_pool` {pool} is less than the headroom of one lossless queue of port \"{name}\", {phi}");
+        let help = format!("write headroom_pool = \"{phi}\" or more; \"{all}\", the default, holds that of all queues");
+        let problem = Problem::new(message, help).at(policy.at(HEADROOM.name), "");
+        file.doc.note(problem.at("buffer.headroom", "the headroom"));
+    }
+
+    /// What lossy classes may hold at their egress they must get in at the ingress (Reverie 2.2, heuristic 3).
+    fn egress_lossy_fits(&self, policy: &dyn PolicySettings, file: &FileFacts<'_>, ingress: Bytes) {
+        let own = policy.at(EGRESS_LOSSY.name);
+        let Some(pool) = self.egress_lossy.filter(|pool| *pool > ingress && file.doc.sound(&[&own])) else { return };
+        let from = if self.ingress.is_some() { "" } else { " (what private buffers and headroom leave, the default)" };
+        let message = format!(
+            "`egress_lossy_pool` {pool} is above `ingress_pool` {ingress}{from}, through which its frames come in"
+        );
+        let help = format!("write egress_lossy_pool = \"{ingress}\" or less, or a larger ingress_pool");
+        let problem = Problem::new(message, help).at(own, "");
+        file.doc.note(problem.at(policy.at(INGRESS.name), "the ingress pool"));
+    }
+}

@@ -1,0 +1,77 @@
+//! Every policy of the registry by name, over one set of bounds: for tests and benchmarks that run them all.
+
+#![allow(dead_code, reason = "each of them uses a part")]
+
+use std::sync::Arc;
+
+use weir_mmu::policy::{self, BuildContext, HeadroomNeeds, POLICIES, PolicySettings};
+use weir_mmu::{BufferLayout, Mmu, Policy, PortLayout};
+use weir_units::{Alpha, BitRate, Bytes, CLASSES, Class, ClassSet};
+
+/// Forms of a policy that a file can choose beside its defaults: name, policy, the keys of its table.
+const FORMS: [(&str, &str, &str); 4] = [
+    // Tests are too short for the 8 PAUSEs of the default.
+    ("adaptive", "adaptive", "samples = 4"),
+    ("dsh-table", "dsh", "estimator = \"table\""),
+    ("dsh-no-insurance", "dsh", "insurance = false"),
+    ("dsh-no-shared", "dsh", "shared_headroom = false"),
+];
+
+/// All policies in the order of the registry, each with its forms.
+pub(crate) fn all() -> Vec<&'static str> {
+    let forms = |name| FORMS.iter().filter(move |(form, kind, _)| *kind == name && *form != name);
+    let with_forms = |name| std::iter::once(name).chain(forms(name).map(|(form, ..)| *form));
+    POLICIES.names().flat_map(with_forms).collect()
+}
+
+/// Those that are lossless by construction, whatever peers do that obey PAUSE in time.
+pub(crate) fn lossless() -> Vec<&'static str> {
+    let is_lossless = |name: &&str| {
+        let settings = settings(name);
+        let has_room = !matches!(settings.needs().headroom, HeadroomNeeds::Part { .. } | HeadroomNeeds::Uninsured);
+        has_room && settings.warning().is_none()
+    };
+    all().into_iter().filter(is_lossless).collect()
+}
+
+/// A switch to have policies on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    pub size: Bytes,
+    pub ports: u16,
+    /// ρ of every queue.
+    pub private: Bytes,
+    /// Φ of every lossless queue.
+    pub headroom: Bytes,
+    /// Lossless classes.
+    pub lossless: ClassSet,
+    pub rate: BitRate,
+}
+
+/// An MMU of this policy; α = 1 unless the policy has none.
+pub(crate) fn mmu(name: &str, bounds: &Bounds, xon_offset: Bytes, lossy_alpha: Alpha) -> Mmu {
+    let layout = layout(name, bounds);
+    let policy = policy(name, bounds, &layout, xon_offset);
+    Mmu::new(layout, policy, xon_offset, lossy_alpha)
+}
+
+pub(crate) fn layout(name: &str, bounds: &Bounds) -> BufferLayout {
+    let port = PortLayout {
+        private: [bounds.private; CLASSES],
+        headroom: Class::ALL.map(|class| if bounds.lossless.contains(class) { bounds.headroom } else { Bytes::ZERO }),
+        lossless: bounds.lossless,
+    };
+    settings(name).needs().cut(bounds.size, vec![port; usize::from(bounds.ports)]).expect("a partition")
+}
+
+pub(crate) fn policy(name: &str, bounds: &Bounds, layout: &BufferLayout, xon_offset: Bytes) -> Box<dyn Policy> {
+    let rates = vec![bounds.rate; usize::from(bounds.ports)];
+    let context = BuildContext { layout, rates: &rates, fill_rates: &rates, frame_max: Bytes::new(1_522), xon_offset };
+    settings(name).build(&context).expect("a policy for these rates")
+}
+
+/// What a file says of this policy, or form of one.
+pub(crate) fn settings(name: &str) -> Arc<dyn PolicySettings> {
+    let (_, kind, keys) = FORMS.iter().find(|(form, ..)| *form == name).copied().unwrap_or((name, name, ""));
+    policy::settings(kind, keys).unwrap_or_else(|errors| panic!("{}", errors.render(false)))
+}

@@ -1,0 +1,68 @@
+//! The columns of a series that are the buffer policies' own.
+
+use weir_mmu::policy::{Gauge, Unit, all_gauges};
+use weir_results::run_dir::QUEUE_COLUMNS;
+
+use crate::report::series::SeriesFile;
+
+/// A gauge that a series has a column of for some queue, in words.
+pub(super) struct GaugeColumn {
+    /// What the column is called after port and class.
+    pub name: String,
+    /// What tables call it.
+    pub label: String,
+    pub title: String,
+    pub about: String,
+    /// What one that is in the state is called, of a gauge that is a state.
+    pub state: Option<String>,
+    /// Whether all queues of a port say the same.
+    pub of_port: bool,
+}
+
+impl GaugeColumn {
+    /// What links lead to.
+    pub(super) fn id(&self) -> String {
+        self.name.trim_end_matches("_bytes").replace('_', "-")
+    }
+
+    fn known(gauge: &Gauge) -> GaugeColumn {
+        GaugeColumn {
+            name: gauge.name.to_owned(),
+            label: gauge.label.to_owned(),
+            title: gauge.title.to_owned(),
+            about: gauge.about.to_owned(),
+            state: match gauge.unit {
+                Unit::State { on, .. } => Some(on.to_owned()),
+                Unit::Bytes | Unit::Count => None,
+            },
+            of_port: gauge.of_port,
+        }
+    }
+
+    /// A column of a policy that this program does not have: its name is all that is known.
+    fn unknown(name: &str) -> GaugeColumn {
+        let label = name.trim_end_matches("_bytes").replace('_', " ");
+        GaugeColumn {
+            name: name.to_owned(),
+            title: format!("The policy's {label}"),
+            about: format!("Column {name} of series.csv, of a policy that this weir does not have."),
+            label,
+            state: None,
+            of_port: false,
+        }
+    }
+}
+
+/// The gauges of these series: those of the program's policies first.
+pub(super) fn of<'f>(files: impl Iterator<Item = &'f SeriesFile>) -> Vec<GaugeColumn> {
+    let mut gauges: Vec<GaugeColumn> = all_gauges().into_iter().map(GaugeColumn::known).collect();
+    for column in files.flat_map(SeriesFile::columns) {
+        let Some((queue, name)) = column.name.rsplit_once('.') else { continue };
+        // Columns of flows and pools have no class before their name.
+        let is_of_queue = queue.rsplit_once('.').is_some_and(|(_, class)| class.len() == 1 && class < "8");
+        if is_of_queue && !QUEUE_COLUMNS.contains(&name) && !gauges.iter().any(|gauge| gauge.name == name) {
+            gauges.push(GaugeColumn::unknown(name));
+        }
+    }
+    gauges
+}

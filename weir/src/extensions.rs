@@ -1,0 +1,81 @@
+//! What a program of someone else's adds to the command.
+
+use std::process::ExitCode;
+
+use weir_arbitration::{ARBITRATIONS, ArbitrationKind};
+use weir_experiments::real_frames::Source;
+use weir_flowctl::{FLOW_CONTROLS, FlowControlKind};
+use weir_mmu::policy::{POLICIES, PolicyKind};
+use weir_results::run_dir::QUEUE_COLUMNS;
+
+/// Weir's command with kinds of the program's own, which files then choose by name like Weir's.
+///
+/// This is the whole `main` of such a program. Processes that it starts, such as the points of a sweep, are this program again.
+/// `examples/` has one for each sort of kind.
+///
+/// ```ignore
+/// fn main() -> ExitCode {
+///     weir::Extensions::new().policy(&TwoSteps).main(weir::Source::BuiltIn(&weir_on_dpdk::Dpdk))
+/// }
+/// ```
+#[derive(Debug, Default)]
+pub struct Extensions {
+    /// What was wrong with those added so far.
+    errors: Vec<String>,
+}
+
+impl Extensions {
+    /// Nothing but what Weir has.
+    pub fn new() -> Extensions {
+        Extensions::default()
+    }
+
+    /// Adds a buffer policy, which files choose by `[buffer] policy`.
+    pub fn policy(mut self, kind: &'static dyn PolicyKind) -> Extensions {
+        let added = check_gauges(kind).and_then(|()| POLICIES.add(kind).map_err(|error| error.to_string()));
+        self.errors.extend(added.err());
+        self
+    }
+
+    /// Adds a flow control, which ports choose by `flow_control`, or its `kind`.
+    pub fn flow_control(mut self, kind: &'static dyn FlowControlKind) -> Extensions {
+        self.errors.extend(FLOW_CONTROLS.add(kind).err().map(|error| error.to_string()));
+        self
+    }
+
+    /// Adds an arbitration of egress queues, which classes choose by `arbitration`.
+    pub fn arbitration(mut self, kind: &'static dyn ArbitrationKind) -> Extensions {
+        self.errors.extend(ARBITRATIONS.add(kind).err().map(|error| error.to_string()));
+        self
+    }
+
+    /// Runs the command of the program's arguments, as [`main`](crate::main) does. With a kind that can't be added it says why, and
+    /// runs nothing: the exit code is 2.
+    pub fn main(self, real_frames: Source) -> ExitCode {
+        for error in &self.errors {
+            eprintln!("error: this program's extensions: {error}");
+        }
+        if self.errors.is_empty() { crate::main(real_frames) } else { ExitCode::from(2) }
+    }
+}
+
+/// Whether a policy's gauges can be columns beside those that there are.
+fn check_gauges(kind: &'static dyn PolicyKind) -> Result<(), String> {
+    let policy = kind.name();
+    for gauge in kind.gauges() {
+        let name = gauge.name;
+        if !gauge.is_well_named() {
+            return Err(format!(
+                "gauge \"{name}\" of policy \"{policy}\" can't name a column: write small letters, digits and `_`, with _bytes at \
+                 the end if it counts bytes and only then"
+            ));
+        }
+        let is_other = |other: &&str| *other == name;
+        if QUEUE_COLUMNS.iter().any(is_other) {
+            return Err(format!(
+                "gauge \"{name}\" of policy \"{policy}\" has the name of a column that every series has"
+            ));
+        }
+    }
+    Ok(())
+}
