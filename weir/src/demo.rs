@@ -84,7 +84,7 @@ pub(crate) fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
                 victim = victim.copied(usize::from(*n));
             }
             if matches!(arguments.congestion_control, Control::None) {
-                victim.congestion_control = CongestionControl::None;
+                victim.congestion_control = CongestionControl::none();
             }
             scenarios.push(victim.scenario().map_err(|errors| too_fast(dilation, &errors))?);
             let label = policy.name();

@@ -6,7 +6,12 @@ use weir_arbitration::{ARBITRATIONS, ArbitrationKind};
 use weir_experiments::real_frames::Source;
 use weir_flowctl::{FLOW_CONTROLS, FlowControlKind};
 use weir_mmu::policy::{POLICIES, PolicyKind};
-use weir_results::run_dir::QUEUE_COLUMNS;
+use weir_nic::gauge::Gauge;
+use weir_nic::host::congestion::{self, CongestionControlKind};
+use weir_nic::tcp::{self, TcpControlKind};
+use weir_reader::Named;
+use weir_results::run_dir::{FLOW_COLUMNS, QUEUE_COLUMNS};
+use weir_scenario::file::is_key;
 
 /// Weir's command with kinds of the program's own, which files then choose by name like Weir's.
 ///
@@ -49,6 +54,22 @@ impl Extensions {
         self
     }
 
+    /// Adds a congestion control of RDMA, which files choose by `congestion_control`.
+    pub fn congestion_control(mut self, kind: &'static dyn CongestionControlKind) -> Extensions {
+        let shown = congestion::GAUGES.iter().chain(kind.gauges());
+        let added = check_names(kind, shown).and_then(|()| congestion::add(kind).map_err(|error| error.to_string()));
+        self.errors.extend(added.err());
+        self
+    }
+
+    /// Adds what controls TCP's window, which files choose by `transport`.
+    pub fn tcp_control(mut self, kind: &'static dyn TcpControlKind) -> Extensions {
+        let shown = tcp::GAUGES.iter().chain(kind.gauges());
+        let added = check_names(kind, shown).and_then(|()| tcp::add(kind).map_err(|error| error.to_string()));
+        self.errors.extend(added.err());
+        self
+    }
+
     /// Runs the command of the program's arguments, as [`main`](crate::main) does. With a kind that can't be added it says why, and
     /// runs nothing: the exit code is 2.
     pub fn main(self, real_frames: Source) -> ExitCode {
@@ -57,6 +78,29 @@ impl Extensions {
         }
         if self.errors.is_empty() { crate::main(real_frames) } else { ExitCode::from(2) }
     }
+}
+
+/// Whether the table of a congestion control can stand beside keys, and its gauges beside other columns.
+fn check_names<'g>(kind: &dyn Named, gauges: impl Iterator<Item = &'g Gauge>) -> Result<(), String> {
+    let name = kind.name();
+    if is_key(name) {
+        return Err(format!("\"{name}\" can't name a congestion control: it is a key of [nic], flows or workloads"));
+    }
+    let mut columns = FLOW_COLUMNS.to_vec();
+    for gauge in gauges {
+        let is_good = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+        if gauge.name.is_empty() || !gauge.name.bytes().all(is_good) {
+            return Err(format!(
+                "gauge \"{}\" of \"{name}\" can't name a column: write small letters, digits and `_`",
+                gauge.name
+            ));
+        }
+        if columns.contains(&gauge.name) {
+            return Err(format!("gauge \"{}\" of \"{name}\" has the name of another column of flows", gauge.name));
+        }
+        columns.push(gauge.name);
+    }
+    Ok(())
 }
 
 /// Whether a policy's gauges can be columns beside those that there are.

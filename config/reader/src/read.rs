@@ -208,6 +208,21 @@ impl<'d> Table<'d> {
         value.as_bool()
     }
 
+    /// A value as it would stand in quotes, for whoever reads it later: a string, a number, true or false.
+    pub fn text(&self, key: &str) -> Option<String> {
+        match self.value(key)? {
+            DeValue::String(text) => Some(text.to_string()),
+            value @ DeValue::Integer(n) => Some(whole(value).map_or_else(|| n.to_string(), |n| n.to_string())),
+            DeValue::Float(number) => Some(number.as_str().to_owned()),
+            DeValue::Boolean(is) => Some(is.to_string()),
+            other => {
+                let example = format!("for example {key} = \"1\"");
+                self.wrong_type(key, "a single value", other, &example);
+                None
+            }
+        }
+    }
+
     /// One of a few words.
     pub fn choice<T: Copy>(&self, key: &str, choices: &[(&'static str, T)]) -> Option<T> {
         let words: Vec<&'static str> = choices.iter().map(|(word, _)| *word).collect();

@@ -37,7 +37,7 @@ use crate::sweep::{Outcome as PointOutcome, Record};
 /// Arguments of `weir reproduce`.
 #[derive(clap::Args)]
 pub struct ReproduceArguments {
-    /// What to reproduce: gfc.9, all of a paper (gfc), all; or the folder of an experiment of your own.
+    /// What to reproduce: gfc.9, all of a paper (gfc), all; or the folder of an experiment or a paper of your own.
     #[arg(value_name = "ID", required_unless_present_any = ["list", "document"])]
     ids: Vec<String>,
     /// List all experiments.
@@ -61,9 +61,9 @@ pub struct ReproduceArguments {
     /// Lay a value over the scenario at every point, to see what becomes of the verdict: switch.buffer.spfc.k_spfc=1
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
-    /// Where the experiments are; by default scenarios/papers, here or where Weir was built.
-    #[arg(long, value_name = "DIR")]
-    experiments: Option<PathBuf>,
+    /// A folder of papers, in place of scenarios/papers, here or where Weir was built; may be given several times.
+    #[arg(long, value_name = "DIR", alias = "experiments")]
+    papers: Vec<PathBuf>,
     /// Write a table of the results that an earlier call left in the output directory, as Markdown, to this file.
     #[arg(long, value_name = "FILE", conflicts_with = "ids")]
     document: Option<PathBuf>,
@@ -77,11 +77,11 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
     };
     let output = arguments.output.clone().unwrap_or_else(|| PathBuf::from(usual));
     if arguments.list {
-        outcome::list(&experiment::catalogue(&folder(arguments)?)?);
+        outcome::list(&paper::catalogue(&folders(arguments)?)?);
         return Ok(());
     }
     if let Some(file) = &arguments.document {
-        return document::write(file, &experiment::catalogue(&folder(arguments)?)?, &output, arguments.backend);
+        return document::write(file, &paper::catalogue(&folders(arguments)?)?, &output, arguments.backend);
     }
     let jobs = arguments.jobs.map_or_else(cores, |jobs| jobs as usize);
     let overrides = overrides(&arguments.set)?;
@@ -223,18 +223,22 @@ fn chosen(arguments: &ReproduceArguments) -> Result<Vec<Experiment>, Failure> {
             chosen.push(Experiment::load(own)?);
             continue;
         }
+        if paper::is_one(own) {
+            chosen.extend(paper::catalogue(&[own.to_owned()])?);
+            continue;
+        }
         if known.is_none() {
-            known = Some(experiment::catalogue(&folder(arguments)?)?);
+            known = Some(paper::catalogue(&folders(arguments)?)?);
         }
         let known = known.as_deref().unwrap_or_default();
         let is_meant = |experiment: &&Experiment| {
-            id == "all" || experiment.id == *id || experiment.id.split('.').next() == Some(id)
+            id == "all" || experiment.id == *id || experiment.of.as_ref().is_some_and(|paper| paper.id == *id)
         };
         let meant: Vec<&Experiment> = known.iter().filter(is_meant).collect();
         if meant.is_empty() {
             let ids: Vec<&str> = known.iter().map(|experiment| experiment.id.as_str()).collect();
             return Err(Failure::Argument(format!(
-                "\"{id}\" is no experiment, and no folder with a paper.toml; write all, the name of a paper, or one of: {}",
+                "\"{id}\" is no experiment, and no folder with a paper.toml or an about.toml; write all, the name of a paper, or one of: {}",
                 ids.join(", ")
             )));
         }
@@ -248,19 +252,19 @@ fn chosen(arguments: &ReproduceArguments) -> Result<Vec<Experiment>, Failure> {
     Ok(chosen)
 }
 
-/// The folder of all experiments: as it is said, below the current directory, or above the program's file.
-fn folder(arguments: &ReproduceArguments) -> Result<PathBuf, Failure> {
+/// The folders of papers: as it is said, or one below the current directory or above the program's file.
+fn folders(arguments: &ReproduceArguments) -> Result<Vec<PathBuf>, Failure> {
     const USUAL: &str = "scenarios/papers";
-    if let Some(folder) = &arguments.experiments {
-        return Ok(folder.clone());
+    if !arguments.papers.is_empty() {
+        return Ok(arguments.papers.clone());
     }
     let program = std::env::current_exe()?;
     let here = Path::new("");
     let found = std::iter::once(here).chain(program.ancestors().skip(1)).map(|above| above.join(USUAL));
     let mut found = found.filter(|folder| folder.is_dir());
-    found.next().ok_or_else(|| {
+    found.next().map(|folder| vec![folder]).ok_or_else(|| {
         let message = format!(
-            "there is no {USUAL}, here or above the program; write --experiments DIR, or go to Weir's own directory"
+            "there is no {USUAL}, here or above the program; write --papers DIR, or go to Weir's own directory"
         );
         Failure::Argument(message)
     })

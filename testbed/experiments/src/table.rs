@@ -53,7 +53,7 @@ impl fmt::Display for Table {
     }
 }
 
-/// A sentence that holds for several, once, with all their names: `p0, p1`.
+/// What is said of several, once, with all their names: `p0, p1`.
 pub fn put_together<'n>(said: impl IntoIterator<Item = (String, &'n str)>) -> Vec<(String, String)> {
     let mut together: Vec<(String, String)> = Vec::new();
     for (what, name) in said {

@@ -26,7 +26,7 @@ mod stream;
 mod tests;
 
 pub use config::{HostConfig, HostError, Peer, ReceiveLimit};
-pub use congestion::{CongestionControl, DcqcnConfig};
+pub use congestion::CongestionControl;
 pub use connection::Connection;
 pub use packet::{Ack, FrameSizes, Hops, NicFrame, NicPacket, Says, Stamps, TcpAck, Write};
 pub use receiver::{ReceiverConfig, ReceiverStats};
@@ -154,7 +154,8 @@ impl Host {
     /// Opens a connection to receive on while the host runs; the number of its end, and its place.
     pub fn open_receiver(&mut self, config: &ReceiverConfig) -> (QueuePair, usize) {
         let host = &self.config;
-        let make = |queue_pair| Ok::<_, HostError>(Receiver::new(&ReceiverConfig { queue_pair, ..*config }, host));
+        let make =
+            |queue_pair| Ok::<_, HostError>(Receiver::new(&ReceiverConfig { queue_pair, ..config.clone() }, host));
         let place = self.receivers.open(false, make).expect("a receiver can always be made");
         self.frame_bytes_max = self.frame_bytes_max.max(longest_answer(config.stamps, host));
         (self.receivers[place].config().queue_pair, place)
@@ -707,6 +708,12 @@ impl Host {
     /// The TCP connection that carries a flow, by its place among those given to [`Host::new`]; `None` if RDMA does.
     pub fn tcp_sender(&self, flow: usize) -> Option<&TcpSender> {
         self.senders[flow].tcp()
+    }
+
+    /// Shows the value of each gauge of a flow, in the order of [`FlowConfig::gauges`]; not a number for none. The flow is told by its
+    /// place among those given to [`Host::new`].
+    pub fn show_gauges(&self, flow: usize, show: &mut dyn FnMut(f64)) {
+        self.senders[flow].gauges(show);
     }
 
     /// What a class has in the buffer that a [`ReceiveLimit`] drains, as of the last call.

@@ -7,16 +7,21 @@
 //!
 //! Loss is found and repaired by SACK (RFC 6675) at the pace of proportional rate reduction (RFC 6937), and by a
 //! retransmission timeout (RFC 6298) from timestamps (RFC 7323). The window is governed by Reno (RFC 5681), Cubic
-//! (RFC 9438) or DCTCP (RFC 8257); with ECN (RFC 3168) marks stand for losses. `docs/TCP.md` lists what is left out.
+//! (RFC 9438) or DCTCP (RFC 8257), each a file with a [`TcpControlKind`]; with ECN (RFC 3168) marks stand for losses. `docs/TCP.md`
+//! has all parameters, and lists what is left out.
 //!
 //! Window laws compute in `f64`, but with `+ - * /` and a cube root in software only, so that a run is the same to the
 //! bit on every machine.
 
+mod control;
 mod cubic;
 mod dctcp;
+mod keys;
 mod proportional;
 mod ranges;
 mod receiver;
+mod registry;
+mod reno;
 mod retransmission;
 mod scoreboard;
 mod sender;
@@ -24,13 +29,14 @@ mod window;
 
 use weir_units::{Bytes, Span, Time};
 
-pub use cubic::CubicConfig;
-pub use dctcp::DctcpConfig;
+pub use control::{Control, TcpControlKind, WindowControl, WindowLaw};
+pub use keys::{GAUGES, TcpKeys, WrongTcp};
 pub use receiver::TcpReceiver;
+pub use registry::{add, kinds};
 pub use sender::{TcpSender, TcpStats};
 
 /// A connection, as both of its ends see it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct TcpConfig {
     /// What governs the window.
     pub control: Control,
@@ -55,17 +61,6 @@ pub struct TcpConfig {
     /// Whether a sender that was silent for a retransmission timeout starts with the initial window again (RFC 5681,
     /// 4.1).
     pub restart_after_idle: bool,
-}
-
-/// What governs the window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Control {
-    /// RFC 5681: one segment more a round trip, half the window after a loss.
-    Reno,
-    /// RFC 9438.
-    Cubic(CubicConfig),
-    /// RFC 8257.
-    Dctcp(DctcpConfig),
 }
 
 /// When data in order is acknowledged (RFC 5681, 4.2). Anything out of order is at once, and so is the end of what was
@@ -111,46 +106,6 @@ pub struct Ack {
     /// The timestamp that is echoed (RFC 7323, 4.3): of the first segment that this acknowledges, or of the last that
     /// came in order.
     pub echo: Time,
-}
-
-impl TcpConfig {
-    /// What Linux does on an Ethernet of 1500 B: 1448 B a segment beside timestamps; 10 segments to begin with;
-    /// timeouts of 1 s at first, then 200 ms to 120 s; acknowledgements every other segment, and after 40 ms; a
-    /// receiver's window of 6 MiB (`tcp_rmem`); no ECN unless it is asked for; the initial window after idle times.
-    pub const fn linux(control: Control) -> TcpConfig {
-        TcpConfig {
-            control,
-            ecn: false,
-            mss: 1_448,
-            initial_window: 10,
-            window_max: Bytes::new(6 << 20),
-            initial_rto: Span::from_secs(1),
-            rto_min: Span::from_millis(200),
-            rto_max: Span::from_secs(120),
-            granularity: Span::from_millis(1),
-            delayed_ack: Some(DelayedAck { every: 2, at_most: Span::from_millis(40) }),
-            restart_after_idle: true,
-        }
-    }
-
-    /// Settings for a datacentre: timeouts of 10 ms at least and at first, as in the DCTCP paper (Alizadeh et al.,
-    /// SIGCOMM 2010), with a granularity of 10 us; acknowledgements after 1 ms; a receiver's window of 64 MiB, enough for
-    /// 400 Gb/s and a round trip of 1 ms.
-    pub const fn datacentre(control: Control) -> TcpConfig {
-        TcpConfig {
-            window_max: Bytes::new(64 << 20),
-            initial_rto: Span::from_millis(10),
-            rto_min: Span::from_millis(10),
-            granularity: Span::from_micros(10),
-            delayed_ack: Some(DelayedAck { every: 2, at_most: Span::from_millis(1) }),
-            ..TcpConfig::linux(control)
-        }
-    }
-
-    /// Whether data may be marked.
-    pub const fn is_ecn_capable(&self) -> bool {
-        self.ecn || matches!(self.control, Control::Dctcp(_))
-    }
 }
 
 #[cfg(test)]

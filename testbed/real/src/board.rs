@@ -30,6 +30,8 @@ const NOT_BEGUN: u64 = u64::MAX;
 struct FlowCell {
     sent: AtomicU64,
     received: AtomicU64,
+    /// The bits of each gauge's value, if the series shows them.
+    gauges: Box<[AtomicU64]>,
 }
 
 #[derive(Debug)]
@@ -56,6 +58,25 @@ pub(super) struct LastWords {
     pub(super) link: LinkWords,
 }
 
+impl FlowCell {
+    fn of(gauges: Option<&Vec<&'static str>>) -> FlowCell {
+        let no_value = || AtomicU64::new(f64::NAN.to_bits());
+        FlowCell { gauges: gauges.into_iter().flatten().map(|_| no_value()).collect(), ..FlowCell::default() }
+    }
+
+    fn publish_gauges(&self, flow: usize, host: &Host) {
+        if self.gauges.is_empty() {
+            return;
+        }
+        let mut cells = self.gauges.iter();
+        host.show_gauges(flow, &mut |value| {
+            if let Some(cell) = cells.next() {
+                cell.store(value.to_bits(), Ordering::Relaxed);
+            }
+        });
+    }
+}
+
 impl Board {
     pub(super) fn new(scenario: &Scenario) -> Board {
         let mut has_messages = vec![false; scenario.hosts.len()];
@@ -73,9 +94,10 @@ impl Board {
                 last: Mutex::new(None),
             }
         });
+        let gauges = scenario.flow_gauges();
         Board {
             begins: AtomicU64::new(NOT_BEGUN),
-            flows: scenario.flows.iter().map(|_| FlowCell::default()).collect(),
+            flows: (0..scenario.flows.len()).map(|flow| FlowCell::of(gauges.get(flow))).collect(),
             hosts: hosts.collect(),
             links: scenario.links.iter().map(|_| Mutex::new(None)).collect(),
         }
@@ -97,6 +119,7 @@ impl Board {
         let cell = &self.hosts[host];
         for (n, flow) in cell.sends.iter().enumerate() {
             self.flows[*flow].sent.store(state.sender_stats(n).payload.get(), Ordering::Relaxed);
+            self.flows[*flow].publish_gauges(n, state);
         }
         for (n, flow) in cell.receives.iter().enumerate() {
             self.flows[*flow].received.store(state.receiver_stats(n).payload.get(), Ordering::Relaxed);
@@ -142,6 +165,12 @@ impl Board {
             sent: Bytes::new(flow.sent.load(Ordering::Relaxed)),
             received: Bytes::new(flow.received.load(Ordering::Relaxed)),
         })
+    }
+
+    /// What each flow shows, one after the other.
+    pub(super) fn gauges(&self) -> Vec<f64> {
+        let cells = self.flows.iter().flat_map(|flow| &flow.gauges);
+        cells.map(|cell| f64::from_bits(cell.load(Ordering::Relaxed))).collect()
     }
 
     pub(super) fn all_finished(&self) -> bool {

@@ -85,7 +85,7 @@ impl<'a> Recorder<'a> {
     pub(super) fn sample(&mut self, at: Time, reports: &[Report]) -> io::Result<()> {
         let flows: Vec<FlowSample> = self.board.flows().collect();
         let board = &self.board;
-        self.record.sample(at, Depth::All, reports, &flows, |host, class| board.rate(host, class))
+        self.record.sample(at, Depth::All, reports, &flows, &self.board.gauges(), |host, class| board.rate(host, class))
     }
 
     /// Shows the switches as of `at` to the detector.

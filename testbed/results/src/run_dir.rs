@@ -42,7 +42,9 @@ pub use gauges::GaugeFigures;
 pub(crate) use gauges::GaugeSamples;
 pub use ns3::{Ns3Files, Ns3Message, Ns3Pauses};
 pub use provenance::{Machine, Provenance};
-pub use series::{FlowSample, PoolSample, QUEUE_COLUMNS, QueueSample, Series, SeriesColumns, SeriesWriter};
+pub use series::{
+    FLOW_COLUMNS, FlowSample, PoolSample, QUEUE_COLUMNS, QueueSample, Series, SeriesColumns, SeriesWriter,
+};
 pub use speed::Speed;
 pub(crate) use summary::throughput;
 pub use summary::{

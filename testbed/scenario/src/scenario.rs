@@ -54,6 +54,8 @@ pub struct Scenario {
     pub warm_up: Time,
     /// Parts of the run that are measured by themselves.
     pub windows: Vec<WindowPlan>,
+    /// Whether the series shows what controls each flow.
+    pub shows_flow_gauges: bool,
     /// How often the state is sampled.
     pub sample_every: Span,
     /// When the samples end. Flows should have stopped by then.
@@ -225,6 +227,7 @@ impl Scenario {
             seed: 1,
             warm_up: Time::ZERO,
             windows: Vec::new(),
+            shows_flow_gauges: false,
             sample_every: Span::from_millis(1),
             end: Time::from_nanos(1_000_000),
             capture: None,
@@ -241,6 +244,12 @@ impl Scenario {
     /// Whether all that is behind its ports is outside of Weir.
     pub fn is_lab(&self) -> bool {
         self.hosts.is_empty() && self.links.is_empty()
+    }
+
+    /// Of each flow, the names of what the series shows of it besides what it sends; none at all unless that is asked for.
+    pub fn flow_gauges(&self) -> Vec<Vec<&'static str>> {
+        let names = |flow: &FlowPlan| flow.config.gauges().iter().map(|gauge| gauge.name).collect();
+        if self.shows_flow_gauges { self.flows.iter().map(names).collect() } else { Vec::new() }
     }
 
     /// The flows that begin or end at a host.
@@ -413,11 +422,11 @@ impl TrafficPlan {
         FlowConfig {
             message: message.size,
             start: message.start,
-            congestion_control: self.congestion_control,
+            congestion_control: self.congestion_control.clone(),
             total: Some(message.size),
             ack_every: self.ack_every,
             retransmission: self.retransmission,
-            transport: self.transport,
+            transport: self.transport.clone(),
             ..FlowConfig::new(Peer::UNKNOWN.queue_pair, Peer::UNKNOWN, self.class, self.dscp)
         }
     }

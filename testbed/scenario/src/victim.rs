@@ -21,7 +21,7 @@ use std::net::Ipv4Addr;
 
 use weir_config::{ConfigErrors, SwitchConfig};
 use weir_flowctl::wire_bytes;
-use weir_nic::host::{CongestionControl, DcqcnConfig, FlowConfig, HostConfig, Repeat};
+use weir_nic::host::{CongestionControl, FlowConfig, HostConfig, Repeat};
 use weir_units::{BitRate, Bytes, Class, LINK_OVERHEAD, MacAddr, Span, Time};
 use weir_wire::rocev2::{Dscp, OVERHEAD_BYTES_MAX, PathMtu, QueuePair};
 
@@ -94,7 +94,7 @@ impl Victim {
             burst_start: Time::from_nanos(1_000_000),
             burst_stop: Time::from_nanos(12_000_000),
             end: Time::from_nanos(14_000_000),
-            congestion_control: CongestionControl::Dcqcn(DcqcnConfig::paper(BitRate::gbps(100))),
+            congestion_control: dcqcn(BitRate::gbps(100)),
             sample_every: Span::from_micros(50),
             time_dilation: 1_000,
             reaction: Span::from_millis(20),
@@ -113,7 +113,7 @@ impl Victim {
             burst_start: Time::from_nanos(10_000_000),
             burst_stop: Time::from_nanos(60_000_000),
             end: Time::from_nanos(80_000_000),
-            congestion_control: CongestionControl::Dcqcn(DcqcnConfig::paper(BitRate::gbps(10))),
+            congestion_control: dcqcn(BitRate::gbps(10)),
             sample_every: Span::from_micros(500),
             ..Victim::simulation(burst_hosts, policy)
         }
@@ -165,13 +165,11 @@ impl Victim {
 
     /// What a reader of the results should know.
     fn notes(&self) -> Vec<String> {
-        let control = match self.congestion_control {
-            CongestionControl::None => {
-                "no congestion control: F2 keeps its rate for as long as the bursts last".to_owned()
-            }
-            control => {
-                format!("F1 and F2 are under {}; bursts start at line rate, message by message", control.name())
-            }
+        let control = if self.congestion_control.is_none() {
+            "no congestion control: F2 keeps its rate for as long as the bursts last".to_owned()
+        } else {
+            let name = self.congestion_control.name();
+            format!("F1 and F2 are under {name}; bursts start at line rate, message by message")
         };
         let mut notes = vec![
             control,
@@ -235,13 +233,14 @@ impl Victim {
             FlowPlan { name, from, to, config }
         };
         let always = (Time::ZERO, self.end);
-        let long_lived = [("F1", 1), ("F2", 2)]
-            .map(|(name, to)| flow(name.to_owned(), 0, to, always, Repeat::BackToBack, self.congestion_control));
+        let long_lived = [("F1", 1), ("F2", 2)].map(|(name, to)| {
+            flow(name.to_owned(), 0, to, always, Repeat::BackToBack, self.congestion_control.clone())
+        });
         let bursts = (3..hosts.len()).map(|from| {
             let name = format!("B{}", from - 2);
             let during = (self.burst_start, self.burst_stop);
             // Each message stands for a flow of its own, which starts at line rate and ends before it is told to slow down.
-            flow(name, from, 2, during, self.burst_repeat, CongestionControl::None)
+            flow(name, from, 2, during, self.burst_repeat, CongestionControl::none())
         });
         long_lived.into_iter().chain(bursts).collect()
     }
@@ -330,6 +329,11 @@ impl Victim {
         .map(|(name, value)| (name.to_owned(), value))
         .into()
     }
+}
+
+/// The DCQCN paper's parameters for a line of this rate.
+fn dcqcn(line: BitRate) -> CongestionControl {
+    CongestionControl::preset("dcqcn", line, Span::ZERO).expect("a preset")
 }
 
 #[cfg(test)]

@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use weir_config::ConfigErrors;
+use weir_nic::host::congestion;
+use weir_nic::tcp::{self, TcpKeys};
+use weir_reader::Named;
 use weir_scenario::file::{ScenarioRun, known_keys, load, parse};
 
 fn here(path: &str) -> PathBuf {
@@ -17,6 +20,13 @@ fn here(path: &str) -> PathBuf {
 
 fn good(path: &Path, text: &str) -> Vec<ScenarioRun> {
     parse(path, text).unwrap_or_else(|errors| panic!("{}", errors.render(false)))
+}
+
+/// All that have tables of parameters in `[nic]`.
+fn kinds() -> Vec<&'static dyn Named> {
+    let of_rdma = congestion::kinds().map(|kind| kind as &'static dyn Named);
+    let of_tcp = tcp::kinds().map(|kind| kind as &'static dyn Named);
+    of_rdma.chain([&TcpKeys as &'static dyn Named]).chain(of_tcp).collect()
 }
 
 #[test]
@@ -34,7 +44,9 @@ fn the_reference_is_true() {
             assert_eq!(run.scenario.check(), Ok(()));
         }
     }
-    for (table, keys) in known_keys().filter(|(table, _)| !table.starts_with("ports.")) {
+    let kinds: Vec<&str> = kinds().iter().map(|kind| kind.name()).collect();
+    let of_kind = |table: &str| table.rsplit('.').next().is_some_and(|last| kinds.contains(&last));
+    for (table, keys) in known_keys().filter(|(table, _)| !table.starts_with("ports.") && !of_kind(table)) {
         let heading = match table {
             "" | "links.devices" | "hosts.device" | "hosts.port_device" => String::new(),
             "workloads.sizes" => String::new(),
@@ -54,6 +66,38 @@ fn the_reference_is_true() {
                 format!("[{table}.{key}]]"),
             ];
             assert!(written.iter().any(|form| text.contains(form)), "`{key}` of [{table}] is missing");
+        }
+    }
+}
+
+/// Each kind's table of keys, with their defaults.
+#[test]
+fn the_references_of_congestion_controls_are_true() {
+    for (kind, page) in kinds()
+        .into_iter()
+        .map(|kind| (kind, if kind.name().starts_with("tcp") { "TCP" } else { "CONGESTION_CONTROL" }))
+    {
+        let text = fs::read_to_string(here("../../docs").join(page).with_extension("md")).unwrap();
+        let heading = format!("### `[nic.{}]`\n", kind.name());
+        let section = match text.split_once(&heading) {
+            Some((_, rest)) => rest.split("\n#").next().unwrap(),
+            None => {
+                assert!(kind.keys().is_empty(), "{page}.md has no {heading}");
+                continue;
+            }
+        };
+        let rows: Vec<Vec<&str>> = section
+            .lines()
+            .filter(|line| line.starts_with("| `"))
+            .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
+            .collect();
+        let keys: Vec<String> = kind.keys().iter().map(|key| format!("`{}`", key.name)).collect();
+        let written: Vec<&str> = rows.iter().map(|row| row[0]).collect();
+        assert_eq!(written, keys, "{heading}");
+        for (row, key) in rows.iter().zip(kind.keys()) {
+            let default = row[1].trim_matches(['`', '"']);
+            let expected = key.default.unwrap_or(key.otherwise);
+            assert!(default.starts_with(expected), "{heading} {}: {default}, but it is {expected}", key.name);
         }
     }
 }

@@ -261,7 +261,8 @@ impl Running<'_> {
         let flows: Vec<FlowSample> = self.ends.samples(&self.sim).collect();
         let hosts =
             |host: usize, class: Class| -> Option<BitRate> { self.sim.host(host).peer_rate(self.sim.now(), class) };
-        self.recorder.sample(at, depth, &self.reports, &flows, hosts)?;
+        let gauges = if self.scenario.shows_flow_gauges { self.ends.gauges(&self.sim) } else { Vec::new() };
+        self.recorder.sample(at, depth, &self.reports, &flows, &gauges, hosts)?;
         self.progress = self.progress_of.at(at, &flows, &self.reports);
         self.tell_progress();
         self.sample_lengths();

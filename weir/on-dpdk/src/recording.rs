@@ -187,7 +187,7 @@ impl<'a> Recording<'a> {
             self.missed += 1;
         }
         self.attempt(|record| {
-            record.recorder.sample(at, Depth::All, reports, &[], |_, _| None)?;
+            record.recorder.sample(at, Depth::All, reports, &[], &[], |_, _| None)?;
             record.pauses.advance(at)?;
             record.flush()?;
             let failures = vec!["the run did not end: these are its results so far".to_owned()];

@@ -62,7 +62,7 @@ fn papers() -> PathBuf {
 fn reproduce(arguments: &[&str]) -> (TempDir, BTreeMap<String, serde_json::Value>) {
     let directory = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-    command.arg("reproduce").args(arguments).arg("--quick").arg("--experiments").arg(papers());
+    command.arg("reproduce").args(arguments).arg("--quick").arg("--papers").arg(papers());
     let output = command.arg("-o").arg(directory.path()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{arguments:?}: {said}");
@@ -109,7 +109,7 @@ fn each_comes_to_its_verdict_and_what_is_broken_on_purpose_to_another() {
 #[cfg_attr(debug_assertions, ignore = "in release builds")]
 fn all_points_of_the_full_sweeps_are_good_scenarios() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-    let output = command.args(["reproduce", "all", "--dry-run", "--experiments"]).arg(papers()).output().unwrap();
+    let output = command.args(["reproduce", "all", "--dry-run", "--papers"]).arg(papers()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     for (id, _) in VERDICTS {
@@ -122,7 +122,7 @@ fn all_points_of_the_full_sweeps_are_good_scenarios() {
 #[cfg(feature = "dpdk")]
 fn real_frames_may_run_six_of_them() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-    let arguments = ["reproduce", "all", "--backend", "dpdk", "--dry-run", "--experiments"];
+    let arguments = ["reproduce", "all", "--backend", "dpdk", "--dry-run", "--papers"];
     let output = command.args(arguments).arg(papers()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
@@ -135,7 +135,7 @@ fn real_frames_may_run_six_of_them() {
 fn every_experiment_says_where_it_is_from_and_is_in_order() {
     // Reads and checks all paper.toml files, scenarios not.
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-    let output = command.args(["reproduce", "--list", "--experiments"]).arg(papers()).output().unwrap();
+    let output = command.args(["reproduce", "--list", "--papers"]).arg(papers()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     for (id, _) in VERDICTS {

@@ -57,7 +57,7 @@ const SWEEP: &str =
 const QUICK: &str = "scenario = \"scenario.toml\"\nseeds = [1]\n[parameters]\n\"workloads.bursts.load\" = [0.9]\n";
 
 const PAPER: &str = r#"title = "More buffer, fewer PAUSEs"
-paper = "spfc"
+paper = "Nobody et al., More Buffer, EXAMPLE 2026"
 figure = "Fig. 0"
 setting = "Two hosts send to a third."
 found = "A higher threshold spares PAUSEs."
@@ -262,6 +262,52 @@ fn mistakes_are_told_with_their_lines_before_anything_runs() {
     let (code, said) = lab.reproduce(&["more.0", "-o", "a"]);
     assert_eq!(code, 2, "{said}");
     assert!(said.contains("dpdk.toml is for real frames"), "{said}");
+}
+
+/// A paper that Weir has never heard of is data: found by its folder, chosen by its id, cited, and in the document.
+#[test]
+fn a_paper_of_ones_own_needs_no_program_of_its_own() {
+    let lab = Lab::new(PAPER);
+    let own = PAPER.replacen("paper = \"Nobody et al., More Buffer, EXAMPLE 2026\"\n", "", 1);
+    let about =
+        "id = \"fifth\"\nname = \"More Buffer\"\nauthors = \"Nobody et al.\"\nvenue = \"EXAMPLE\"\nyear = 2026\n";
+    fs::create_dir_all(lab.path("papers/fifth/fifth.1")).unwrap();
+    fs::write(lab.path("papers/fifth/fifth.1/paper.toml"), own).unwrap();
+    for (name, text) in [("scenario", SCENARIO), ("sweep", SWEEP), ("quick", QUICK)] {
+        fs::write(lab.path(&format!("papers/fifth/fifth.1/{name}.toml")), text).unwrap();
+    }
+    fs::write(lab.path("papers/fifth/about.toml"), about).unwrap();
+    let citation = "Nobody et al., More Buffer, EXAMPLE 2026";
+    let (code, said) = lab.reproduce(&["--list", "--papers", "papers"]);
+    assert!(code == 0 && said.contains("fifth.1") && said.contains(citation), "{said}");
+    let (code, said) = lab.reproduce(&["fifth", "--papers", "papers", "-o", "a", "-j", "2"]);
+    assert!(code == 0 && said.contains(&format!("{citation}: Fig. 0")) && said.contains("fifth.1: HOLDS"), "{said}");
+    // By its folder alone, and from within it.
+    let (code, said) = lab.reproduce(&["papers/fifth", "-o", "b", "--dry-run"]);
+    assert!(code == 0 && said.contains("fifth.1: 20 runs"), "{said}");
+    let from_within = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["reproduce", ".", "--dry-run"])
+        .current_dir(lab.path("papers/fifth/fifth.1"))
+        .output()
+        .unwrap();
+    assert!(String::from_utf8_lossy(&from_within.stdout).contains("fifth.1: 20 runs"), "{from_within:?}");
+    let (code, said) = lab.reproduce(&["--document", "out.md", "--papers", "papers", "-o", "a"]);
+    let document = String::from_utf8(lab.bytes("out.md")).unwrap();
+    assert!(code == 0 && document.contains(&format!("| fifth | More Buffer | {citation} | 1 |")), "{said}{document}");
+    // What is wrong with a paper is told at its line.
+    for (text, wanted) in [
+        (about.replace("venue", "venu"), "unknown key `venu`"),
+        (about.replace("id = \"fifth\"", "id = \"all\""), "\"all\" can't name a paper"),
+        (about.replace("2026", "\"2026\""), "about.toml:5"),
+    ] {
+        fs::write(lab.path("papers/fifth/about.toml"), text).unwrap();
+        let (code, said) = lab.reproduce(&["fifth", "--papers", "papers"]);
+        assert!(code == 2 && said.contains(wanted), "{wanted}: {said}");
+    }
+    fs::write(lab.path("papers/fifth/about.toml"), about).unwrap();
+    fs::write(lab.path("papers/fifth/fifth.1/paper.toml"), PAPER).unwrap();
+    let (code, said) = lab.reproduce(&["papers/fifth/fifth.1"]);
+    assert!(code == 2 && said.contains("the folder above is of the paper fifth"), "{said}");
 }
 
 /// What is left of a sweep with real frames is checked as one, and told as one.

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use super::experiment::Experiment;
 use super::outcome::{self, MadeOn, duration};
+use super::paper::Paper;
 use super::units::shown;
 use super::verdict::{Judgement, Number, Outcome, Verdict};
 use crate::Failure;
@@ -45,6 +46,7 @@ fn document(entries: &[Entry<'_>], backend: Backend) -> String {
         Backend::Dpdk => (HEAD_REAL, "time"),
     };
     let mut text = String::from(head);
+    papers(&mut text, entries);
     summary(&mut text, entries);
     let _ = writeln!(
         text,
@@ -63,7 +65,7 @@ fn document(entries: &[Entry<'_>], backend: Backend) -> String {
 const HEAD: &str = "# The papers' figures, out of Weir
 
 Made by `weir reproduce --document docs/REPRODUCTION.md` of what `weir reproduce all` left; not written by hand. [EXPERIMENTS.md](EXPERIMENTS.md) says how
-experiments are run and written, and how a verdict comes about. Each is a folder of data, [`scenarios/papers/ID`](../scenarios/papers): a scenario, its sweep, the paper's
+experiments are run and written, and how a verdict comes about. Each is a folder of data, [`scenarios/papers/PAPER/ID`](../scenarios/papers): a scenario, its sweep, the paper's
 numbers with their sources. Nothing is tuned to a figure: a parameter that is not the paper's is listed with its reason below.
 
 **Holds**: each claim, and each number that the paper states, within its tolerance. **Holds in part**: what the paper concludes, but not all else, or these
@@ -78,6 +80,21 @@ Made by `weir reproduce --document docs/REAL_FRAMES.md --backend dpdk` of what `
 [EXPERIMENTS.md](EXPERIMENTS.md#real-frames). What a machine takes of the time shows in them, so that they differ from one time to the next.
 
 ";
+
+/// The papers, with how many figures there are of each.
+fn papers(text: &mut String, entries: &[Entry<'_>]) {
+    let all: BTreeSet<&Paper> = entries.iter().filter_map(|(experiment, _)| experiment.of.as_ref()).collect();
+    if all.is_empty() {
+        return;
+    }
+    text.push_str("| paper | title | cited as | figures |\n|---|---|---|---|\n");
+    for paper in all {
+        let figures = entries.iter().filter(|(experiment, _)| experiment.of.as_ref() == Some(paper)).count();
+        let [title, citation] = [paper.title(), &paper.citation()].map(escaped);
+        let _ = writeln!(text, "| {} | {title} | {citation} | {figures} |", paper.id);
+    }
+    text.push('\n');
+}
 
 fn summary(text: &mut String, entries: &[Entry<'_>]) {
     let of = |verdict: Verdict| {
@@ -144,7 +161,7 @@ fn taken(outcome: &Outcome, made_on: &MadeOn) -> f64 {
 fn section(text: &mut String, experiment: &Experiment, result: Option<&(Outcome, MadeOn)>) {
     let paper = &experiment.paper;
     let _ = writeln!(text, "\n## {}: {}\n", experiment.id, paper.title);
-    let _ = writeln!(text, "{}: {}. {}\n", paper.paper.citation(), paper.place(), paper.setting);
+    let _ = writeln!(text, "{}. {}\n", experiment.place_in_paper(), paper.setting);
     let _ = writeln!(text, "The paper: {}", paper.found);
     if let Some((outcome, _)) = result {
         let _ = writeln!(text, "\nWeir: **{}**{}", outcome.verdict, if outcome.reasons.is_empty() { "." } else { ":" });

@@ -2,7 +2,6 @@
 //! reference.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -11,7 +10,7 @@ use weir_config::{ConfigErrors, Source};
 use weir_reader::{Format, KnownTable, read_file, read_text};
 use weir_units::{BitRate, Bytes};
 
-use super::paper::PaperName;
+use super::paper::Paper;
 use super::rows::Selection;
 use crate::Failure;
 use crate::experiment::Backend;
@@ -23,6 +22,8 @@ pub(super) struct Experiment {
     /// Its name: `gfc.9`.
     pub id: String,
     pub paper: PaperFile,
+    /// The paper that the folder above is of.
+    pub of: Option<Paper>,
     /// Of `paper.toml`, for errors that are found later.
     pub source: Source,
     folder: PathBuf,
@@ -33,7 +34,8 @@ pub(super) struct Experiment {
 #[serde(deny_unknown_fields)]
 pub(super) struct PaperFile {
     pub title: String,
-    pub paper: PaperName,
+    /// How the paper is cited, where the folder above is of none.
+    paper: Option<String>,
     pub figure: String,
     #[serde(default)]
     pub section: String,
@@ -314,15 +316,37 @@ const QUICK: &str = "quick.toml";
 const DPDK: &str = "dpdk.toml";
 
 impl Experiment {
-    /// Reads an experiment's folder; its scenario is not looked at.
-    pub(super) fn load(folder: &Path) -> Result<Experiment, Failure> {
+    /// Reads an experiment's folder, wherever it is; its scenario is not looked at.
+    pub fn load(folder: &Path) -> Result<Experiment, Failure> {
+        let whole =
+            folder.canonicalize().map_err(|error| Failure::Argument(format!("{}: {error}", folder.display())))?;
+        let of = whole.parent().map(Paper::of).transpose()?.flatten();
+        Experiment::load_of(folder, of)
+    }
+
+    /// Reads an experiment's folder, of this paper.
+    pub fn load_of(folder: &Path, of: Option<Paper>) -> Result<Experiment, Failure> {
         let path = folder.join(PAPER);
         let text = read_file(&path, &FORMAT)?;
-        let id = folder.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         let (paper, source) = parse(&path.display().to_string(), &text)?;
-        let experiment = Experiment { id, paper, source, folder: folder.to_owned() };
+        if let (Some(of), Some(_)) = (&of, &paper.paper) {
+            let message = format!("the folder above is of the paper {}", of.id);
+            return Err(source.error_at("paper", message, "take `paper` out").into());
+        }
+        let experiment = Experiment { id: name_of(folder, &source)?, paper, of, source, folder: folder.to_owned() };
         super::check::of_itself(&experiment)?;
         Ok(experiment)
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// How the paper is cited, with where in it the figure stands.
+    pub fn place_in_paper(&self) -> String {
+        let citation = self.of.as_ref().map(Paper::citation).or_else(|| self.paper.paper.clone());
+        citation.map_or_else(|| self.paper.place(), |citation| format!("{citation}: {}", self.paper.place()))
     }
 
     /// Whether a folder is an experiment's.
@@ -401,33 +425,33 @@ fn parse(name: &str, text: &str) -> Result<(PaperFile, Source), ConfigErrors> {
     let ((), source) = read_text(name, text, &FORMAT, |_| ())?;
     match toml::from_str::<PaperFile>(text) {
         Ok(paper) => Ok((paper, source)),
-        Err(error) => {
-            let place = error.span().unwrap_or(0..0);
-            let help = "docs/EXPERIMENTS.md has all keys of the file";
-            Err(source.error_in(place, error.message().to_owned(), help))
-        }
+        Err(error) => Err(told_by_toml(&source, &error)),
     }
 }
 
-/// All experiments of a folder, in the order of papers and figures.
-pub(super) fn catalogue(folder: &Path) -> Result<Vec<Experiment>, Failure> {
-    let failed = |error: std::io::Error| Failure::Argument(format!("{}: {error}", folder.display()));
-    let mut all = Vec::new();
-    for entry in fs::read_dir(folder).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        if Experiment::is_one(&path) {
-            all.push(Experiment::load(&path)?);
-        }
+/// What the parser says of a file, at its line.
+pub fn told_by_toml(source: &Source, error: &toml::de::Error) -> ConfigErrors {
+    let help = "docs/EXPERIMENTS.md has all keys of the file";
+    source.error_in(error.span().unwrap_or(0..0), error.message().to_owned(), help)
+}
+
+/// An experiment's name is its folder's, wherever it is called from.
+fn name_of(folder: &Path, source: &Source) -> Result<String, Failure> {
+    let whole = folder.canonicalize().map_err(|error| Failure::Argument(format!("{}: {error}", folder.display())))?;
+    let name = whole.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    if !weir_reader::is_name(&name) {
+        let message = format!("an experiment has its folder's name, and \"{name}\" can't be one");
+        let errors = source.error_at("title", message, format!("rename the folder: {}", weir_reader::NAME_RULE));
+        return Err(errors.into());
     }
-    all.sort_by_key(Experiment::place);
-    Ok(all)
+    Ok(name)
 }
 
 impl Experiment {
-    /// `gfc.9` before `gfc.10`, and papers by their age.
-    fn place(&self) -> (PaperName, Option<u32>, String) {
+    /// `gfc.9` before `gfc.10`, and papers in their order.
+    pub fn place(&self) -> (bool, Option<Paper>, Option<u32>, String) {
         let number = self.id.rsplit('.').next().and_then(|number| number.parse().ok());
-        (self.paper.paper, number, self.id.clone())
+        (self.of.is_none(), self.of.clone(), number, self.id.clone())
     }
 }
 

@@ -1,5 +1,6 @@
 //! What `weir reproduce` prints, and the files that it leaves beside the figure.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use weir_results::run_dir::Provenance;
 
 use super::experiment::Experiment;
+use super::paper::Paper;
 use super::verdict::{Judgement, Number, Outcome};
 use crate::Failure;
 use crate::experiment::cores;
@@ -82,6 +84,11 @@ pub(super) fn list(all: &[Experiment]) {
         ]);
     }
     print!("{table}");
+    let papers: BTreeSet<&Paper> = all.iter().filter_map(|experiment| experiment.of.as_ref()).collect();
+    if !papers.is_empty() {
+        println!();
+    }
+    papers.iter().for_each(|paper| println!("{}: {}", paper.id, paper.citation()));
     println!(
         "\nTimes are of one core. weir reproduce ID --quick, or without --quick; docs/REPRODUCTION.md has what came out."
     );
@@ -109,7 +116,7 @@ fn number(chosen: &[Experiment]) -> String {
 pub(super) fn head(experiment: &Experiment) {
     let paper = &experiment.paper;
     println!("\n{}  {}", experiment.id, paper.title);
-    println!("  {}: {}", paper.paper.citation(), paper.place());
+    println!("  {}", experiment.place_in_paper());
     println!("  setting: {}", paper.setting);
     println!("  found:   {}", paper.found);
 }

@@ -49,7 +49,7 @@ fn runs(experiment: &Experiment, rows: &Rows) -> Vec<PathBuf> {
 fn sentences(experiment: &Experiment, outcome: &Outcome) -> Vec<String> {
     let paper = &experiment.paper;
     let mut sentences = vec![
-        format!("{}: {}. {}", paper.paper.citation(), paper.place(), paper.setting),
+        format!("{}. {}", experiment.place_in_paper(), paper.setting),
         format!("The paper: {}", paper.found),
         format!("Weir: it {}, in {} runs of {} seeds.", outcome.verdict, outcome.points, outcome.seeds),
     ];

@@ -1,29 +1,117 @@
-//! The papers that experiments are of.
+//! The papers that experiments are of: a folder with an `about.toml`, and the folders of its experiments in it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use weir_config::ConfigErrors;
+use weir_reader::{Format, KnownTable, is_name, read_file, read_text};
 
-/// In the order of their figures in lists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum PaperName {
-    Gfc,
-    Dsh,
-    Reverie,
-    Spfc,
+use super::experiment::{Experiment, told_by_toml};
+use crate::Failure;
+
+/// `about.toml`: what a paper is cited by.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Paper {
+    /// Its place among papers: lower ones come first, then those without.
+    #[serde(default = "last")]
+    order: u32,
+    /// What stands for it in commands: `gfc`.
+    pub id: String,
+    /// What it is called in a citation.
+    pub name: String,
+    /// Its title, if that is longer.
+    title: Option<String>,
+    authors: String,
+    venue: String,
+    year: Option<u32>,
 }
 
-impl PaperName {
+const ABOUT: &str = "about.toml";
+
+/// A folder of folders of papers, those, and their experiments.
+const DEPTH_MAX: usize = 3;
+
+const FORMAT: Format = Format {
+    what: "a paper's about.toml",
+    reference: "docs/EXPERIMENTS.md",
+    repeated: "",
+    tables: &[KnownTable::table("", &["id", "name", "title", "authors", "venue", "year", "order"])],
+};
+
+impl Paper {
+    /// The paper that a folder is of; `None` if it is of none.
+    pub fn of(folder: &Path) -> Result<Option<Paper>, Failure> {
+        let path = folder.join(ABOUT);
+        if !path.is_file() {
+            return Ok(None);
+        }
+        let text = read_file(&path, &FORMAT)?;
+        let (paper, source) = parse(&path.display().to_string(), &text)?;
+        if !is_name(&paper.id) || paper.id.contains('.') || paper.id == "all" {
+            let message = format!("\"{}\" can't name a paper", paper.id);
+            let help = "write 1 to 31 letters, digits, _ or -, which are not \"all\": id = \"gfc\"";
+            return Err(source.error_at("id", message, help).into());
+        }
+        Ok(Some(paper))
+    }
+
     /// How it is cited.
-    pub(super) fn citation(self) -> &'static str {
-        match self {
-            PaperName::Gfc => "Qian et al., Gentle Flow Control, SIGCOMM 2019",
-            PaperName::Dsh => {
-                "Shan et al., Efficient Headroom Allocation With Two-Level Flow Control, IEEE Trans. Networking 2025"
-            }
-            PaperName::Reverie => "Addanki et al., Reverie, NSDI 2024",
-            PaperName::Spfc => {
-                "Huang et al., Re-Architecting Buffer Management in Lossless Ethernet, IEEE/ACM Trans. Networking"
-            }
+    pub fn citation(&self) -> String {
+        let year = self.year.map_or_else(String::new, |year| format!(" {year}"));
+        format!("{}, {}, {}{year}", self.authors, self.name, self.venue)
+    }
+
+    /// Its title.
+    pub fn title(&self) -> &str {
+        self.title.as_deref().unwrap_or(&self.name)
+    }
+}
+
+fn parse(name: &str, text: &str) -> Result<(Paper, weir_config::Source), ConfigErrors> {
+    let ((), source) = read_text(name, text, &FORMAT, |_| ())?;
+    toml::from_str(text).map(|paper| (paper, source.clone())).map_err(|error| told_by_toml(&source, &error))
+}
+
+fn last() -> u32 {
+    u32::MAX
+}
+
+/// Whether a folder is a paper's.
+pub fn is_one(folder: &Path) -> bool {
+    folder.join(ABOUT).is_file()
+}
+
+/// All experiments below these folders, in the order of papers and figures.
+///
+/// # Errors
+/// One of them is wrong, or two have one name.
+pub fn catalogue(folders: &[PathBuf]) -> Result<Vec<Experiment>, Failure> {
+    let mut all = Vec::new();
+    for folder in folders {
+        walk(folder, None, 0, &mut all)?;
+    }
+    all.sort_by_key(Experiment::place);
+    if let Some(twins) = all.windows(2).find(|pair| pair[0].id == pair[1].id) {
+        let [one, other] = [&twins[0], &twins[1]].map(|experiment| experiment.folder().display().to_string());
+        return Err(Failure::Argument(format!("{one} and {other} are two experiments of one name; rename one")));
+    }
+    Ok(all)
+}
+
+fn walk(folder: &Path, above: Option<&Paper>, depth: usize, all: &mut Vec<Experiment>) -> Result<(), Failure> {
+    if Experiment::is_one(folder) {
+        all.push(Experiment::load_of(folder, above.cloned())?);
+        return Ok(());
+    }
+    let paper = Paper::of(folder)?;
+    let failed = |error: std::io::Error| Failure::Argument(format!("{}: {error}", folder.display()));
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        if depth < DEPTH_MAX && entry.file_type().map_err(failed)?.is_dir() {
+            walk(&entry.path(), paper.as_ref().or(above), depth + 1, all)?;
         }
     }
+    Ok(())
 }

@@ -1,8 +1,10 @@
 //! Congestion control of a flow: which algorithm, and the rate and the window that it sets. Sans-I/O.
 //!
-//! An algorithm is a file of its own that is told of frames sent and of feedback, and knows a rate and, some of them, a
-//! window. To add one: a variant of [`CongestionControl`] with its parameters, one of `Algorithm` with its state, and a line
-//! in each `match` here. `docs/CONGESTION_CONTROL.md` compares them, and has the presets.
+//! An algorithm is a file of its own, with three things in it. Its [`CongestionControlKind`] has a name, keys with defaults,
+//! presets and gauges, and makes an [`Algorithm`] of parameters; that says what feedback it goes by, and begins a
+//! [`FlowState`] for each flow, which is told of frames sent and of feedback, and knows a rate and, some of them, a window. To add
+//! one: a file, and a line in the registry here; or [`add`] it from a program of one's own, as `examples/my-congestion-control`
+//! does. `docs/CONGESTION_CONTROL.md` compares them, and has all keys and presets.
 
 mod bounds;
 mod dcqcn;
@@ -10,45 +12,98 @@ mod dcqcn_ns3;
 mod hops;
 mod hpcc;
 mod power_tcp;
-mod presets;
+mod registry;
 #[cfg(test)]
 mod tests;
 mod timely;
 
-pub use dcqcn::DcqcnConfig;
 pub use dcqcn_ns3::DcqcnNs3Config;
 pub use hops::{HOPS_MAX, HopTelemetry};
-pub use hpcc::HpccConfig;
-pub use power_tcp::PowerTcpConfig;
-pub use timely::{Completion, TimelyConfig};
+pub use registry::{add, find, kinds, presets};
 
+use std::fmt;
+use std::sync::Arc;
+
+use weir_reader::Named;
 use weir_units::{BitRate, Bytes, Span, Time};
 
 use super::Stamps;
-use dcqcn::Dcqcn;
-use dcqcn_ns3::DcqcnNs3;
-use hpcc::Hpcc;
-use power_tcp::{PowerTcp, ThetaPowerTcp};
-use timely::Timely;
+use crate::gauge::Gauge;
+use crate::parameters::{Network, Parameters, Preset, WrongValue};
 
-/// What controls a flow's rate end to end.
+/// A congestion control that files choose: by its name, with all keys as by default, or by that of a preset.
+pub trait CongestionControlKind: Named {
+    /// Sets of parameters by name. One of the kind's own name goes before the keys' defaults.
+    fn presets(&self) -> &'static [Preset] {
+        &[]
+    }
+
+    /// What its flows show besides rate and window, in the order of [`FlowState::gauges`].
+    fn gauges(&self) -> &'static [Gauge] {
+        &[]
+    }
+
+    /// Reads the keys, and checks what they say together. Called for each flow or workload of a file; what is wrong is noted in
+    /// `parameters`, and the file is refused then.
+    fn read(&self, parameters: &Parameters<'_>) -> Arc<dyn Algorithm>;
+}
+
+/// A congestion control with its parameters.
+pub trait Algorithm: fmt::Debug + Send + Sync {
+    /// What it goes by.
+    fn feedback(&self) -> Feedback;
+
+    /// The state of a flow that begins on a line of this rate. Called when a connection is opened.
+    fn flow(&self, line: BitRate) -> Box<dyn FlowState>;
+}
+
+/// A flow's state.
+///
+/// Each `handle_*` may change rate and window; they are asked for after each. `now` never goes back. None of the calls may
+/// allocate: they are made for each packet.
+pub trait FlowState: fmt::Debug + Send {
+    /// A frame has been sent that takes `wire` on the link.
+    fn handle_sent(&mut self, _now: Time, _wire: Bytes) {}
+
+    /// A congestion notification has arrived.
+    fn handle_cnp(&mut self, _now: Time) {}
+
+    /// An acknowledgement has arrived.
+    fn handle_ack(&mut self, _now: Time, _ack: &AckSignal<'_>) {}
+
+    /// The rate on the wire, as of the last call.
+    fn rate(&self) -> BitRate;
+
+    /// The window, as of the last call: a frame may be sent while less payload than this is in flight. `None` without one.
+    fn window(&self) -> Option<Bytes> {
+        None
+    }
+
+    /// Shows the value of each of the kind's gauges, in their order.
+    fn gauges(&self, _show: &mut dyn FnMut(f64)) {}
+}
+
+/// What an algorithm goes by, which receivers and switches have to bring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum CongestionControl {
-    /// Nothing does: the flow sends as fast as line and flow control let it.
-    #[default]
-    None,
-    /// DCQCN: the receiver notifies the sender of frames that a switch marked.
-    Dcqcn(DcqcnConfig),
-    /// DCQCN as the public ns-3 simulators have it: each acknowledgement echoes the mark, and timers do the rest.
-    DcqcnNs3(DcqcnNs3Config),
-    /// TIMELY: the round-trip time's gradient.
-    Timely(TimelyConfig),
-    /// HPCC: bytes in flight on the busiest link, from what switches stamp.
-    Hpcc(HpccConfig),
-    /// PowerTCP: power of the busiest link, from what switches stamp.
-    PowerTcp(PowerTcpConfig),
-    /// θ-PowerTCP: power from the round-trip time alone.
-    ThetaPowerTcp(PowerTcpConfig),
+pub struct Feedback {
+    /// How often at most the receiver sends congestion notifications; `None` for never.
+    pub cnp_interval: Option<Span>,
+    /// Whether the receiver echoes a frame's mark on its acknowledgement.
+    pub echoes_ecn: bool,
+    /// What its frames are to bring.
+    pub stamps: Stamps,
+    /// Whether the receiver acknowledges every packet, for each acknowledgement is feedback.
+    pub acks_every_packet: bool,
+}
+
+/// What controls a flow's rate end to end; by default nothing does, and the flow sends as fast as line and flow control let it.
+#[derive(Clone, Default)]
+pub struct CongestionControl(Option<Chosen>);
+
+#[derive(Clone)]
+struct Chosen {
+    kind: &'static dyn CongestionControlKind,
+    algorithm: Arc<dyn Algorithm>,
 }
 
 /// What an acknowledgement tells the sender.
@@ -73,57 +128,75 @@ pub struct AckSignal<'a> {
 /// `now` must never go back.
 #[derive(Debug)]
 pub struct Controlled {
-    algorithm: Algorithm,
+    flow: Box<dyn FlowState>,
     /// When the next frame may be sent. A change of rate counts from the frame after.
     free_at: Time,
     slack: Span,
+    /// The flow's, which is asked for far more often than it changes; more than any without one.
+    window: Bytes,
 }
 
-/// An algorithm's state. Those that remember every hop are boxed, for hosts have thousands of flows.
-#[derive(Debug)]
-enum Algorithm {
-    Dcqcn(Dcqcn),
-    DcqcnNs3(DcqcnNs3),
-    Timely(Timely),
-    Hpcc(Box<Hpcc>),
-    PowerTcp(Box<PowerTcp>),
-    ThetaPowerTcp(ThetaPowerTcp),
-}
+/// The name of no congestion control.
+pub const NONE: &str = "none";
+
+/// What every flow under congestion control shows; a kind's own gauges follow.
+pub const GAUGES: &[Gauge] = &[
+    Gauge { name: "rate_bps", about: "the rate on the wire that the flow is set" },
+    Gauge { name: "window_bytes", about: "the window; empty under algorithms without one" },
+];
 
 impl CongestionControl {
+    /// Nothing controls the flow.
+    pub fn none() -> CongestionControl {
+        CongestionControl::default()
+    }
+
+    /// An algorithm whose parameters were made in code. `kind` is what it is one of.
+    pub fn of(kind: &'static dyn CongestionControlKind, algorithm: impl Algorithm + 'static) -> CongestionControl {
+        CongestionControl(Some(Chosen { kind, algorithm: Arc::new(algorithm) }))
+    }
+
+    /// The congestion control of a preset's name in this network; `None` if there is none of the name.
+    pub fn preset(name: &str, line: BitRate, base_rtt: Span) -> Option<CongestionControl> {
+        CongestionControl::read(name, &[], Network { line, base_rtt }).ok()
+    }
+
+    /// The congestion control of a kind's or preset's name, with these values laid over the preset's. Of a key that stands
+    /// there twice the first counts; keys that the kind does not have count for nothing.
+    ///
+    /// # Errors
+    /// The values that are wrong; none if there is no such name.
+    pub fn read(name: &str, values: &[(&str, &str)], network: Network) -> Result<CongestionControl, Vec<WrongValue>> {
+        if name == NONE {
+            return Ok(CongestionControl::none());
+        }
+        let (kind, preset) = registry::find(name).ok_or_else(Vec::new)?;
+        let parameters = Parameters::new(network, values, preset);
+        let algorithm = kind.read(&parameters);
+        match parameters.into_wrong() {
+            wrong if wrong.is_empty() => Ok(CongestionControl(Some(Chosen { kind, algorithm }))),
+            wrong => Err(wrong),
+        }
+    }
+
     /// The algorithm's name.
     pub fn name(&self) -> &'static str {
-        match self {
-            CongestionControl::None => "none",
-            CongestionControl::Dcqcn(_) => "dcqcn",
-            CongestionControl::DcqcnNs3(_) => "dcqcn-ns3",
-            CongestionControl::Timely(_) => "timely",
-            CongestionControl::Hpcc(_) => "hpcc",
-            CongestionControl::PowerTcp(_) => "powertcp",
-            CongestionControl::ThetaPowerTcp(_) => "theta-powertcp",
-        }
+        self.0.as_ref().map_or(NONE, |chosen| chosen.kind.name())
     }
 
-    /// How often at most the receiver sends congestion notifications; `None` for never.
-    pub fn cnp_interval(&self) -> Option<Span> {
-        match self {
-            CongestionControl::Dcqcn(config) => Some(config.cnp_interval),
-            _ => None,
-        }
+    /// Whether nothing controls the flow.
+    pub fn is_none(&self) -> bool {
+        self.0.is_none()
     }
 
-    /// Whether the receiver echoes a frame's mark on its acknowledgement.
-    pub fn echoes_ecn(&self) -> bool {
-        matches!(self, CongestionControl::DcqcnNs3(_))
+    /// What it goes by.
+    pub fn feedback(&self) -> Feedback {
+        self.0.as_ref().map_or_else(Feedback::default, |chosen| chosen.algorithm.feedback())
     }
 
     /// What its frames are to bring.
     pub fn stamps(&self) -> Stamps {
-        match self {
-            CongestionControl::None | CongestionControl::Dcqcn(_) | CongestionControl::DcqcnNs3(_) => Stamps::None,
-            CongestionControl::Timely(_) | CongestionControl::ThetaPowerTcp(_) => Stamps::Time,
-            CongestionControl::Hpcc(_) | CongestionControl::PowerTcp(_) => Stamps::Hops,
-        }
+        self.feedback().stamps
     }
 
     /// Whether switches are to stamp its frames (INT).
@@ -131,25 +204,28 @@ impl CongestionControl {
         self.stamps() == Stamps::Hops
     }
 
-    /// Whether the receiver acknowledges every packet, for each acknowledgement is feedback.
-    pub fn acks_every_packet(&self) -> bool {
-        !matches!(self, CongestionControl::None | CongestionControl::Dcqcn(_))
+    /// What a flow under it shows, in the order of [`Controlled::gauges`].
+    pub fn gauges(&self) -> impl Iterator<Item = &'static Gauge> + use<> {
+        let all = self.0.as_ref().map(|chosen| GAUGES.iter().chain(chosen.kind.gauges()));
+        all.into_iter().flatten()
+    }
+}
+
+impl fmt::Debug for CongestionControl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            None => f.write_str(NONE),
+            Some(chosen) => f.debug_tuple(chosen.kind.name()).field(&chosen.algorithm).finish(),
+        }
     }
 }
 
 impl Controlled {
     /// A flow on a line of this rate that may catch up `slack` of its pace; `None` if nothing controls it.
     pub fn new(control: &CongestionControl, line: BitRate, slack: Span) -> Option<Controlled> {
-        let algorithm = match control {
-            CongestionControl::None => return None,
-            CongestionControl::Dcqcn(config) => Algorithm::Dcqcn(Dcqcn::new(config, line)),
-            CongestionControl::DcqcnNs3(config) => Algorithm::DcqcnNs3(DcqcnNs3::new(config, line)),
-            CongestionControl::Timely(config) => Algorithm::Timely(Timely::new(config, line)),
-            CongestionControl::Hpcc(config) => Algorithm::Hpcc(Box::new(Hpcc::new(config, line))),
-            CongestionControl::PowerTcp(config) => Algorithm::PowerTcp(Box::new(PowerTcp::new(config, line))),
-            CongestionControl::ThetaPowerTcp(config) => Algorithm::ThetaPowerTcp(ThetaPowerTcp::new(config, line)),
-        };
-        Some(Controlled { algorithm, free_at: Time::ZERO, slack })
+        let flow = control.0.as_ref()?.algorithm.flow(line);
+        let window = flow.window().unwrap_or(NO_WINDOW);
+        Some(Controlled { flow, free_at: Time::ZERO, slack, window })
     }
 
     /// When the next frame may be sent, the window apart.
@@ -160,57 +236,60 @@ impl Controlled {
 
     /// The rate on the wire, as of the last call.
     pub fn rate(&self) -> BitRate {
-        match &self.algorithm {
-            Algorithm::Dcqcn(flow) => flow.rate(),
-            Algorithm::DcqcnNs3(flow) => flow.rate(),
-            Algorithm::Timely(flow) => flow.rate(),
-            Algorithm::Hpcc(flow) => flow.rate(),
-            Algorithm::PowerTcp(flow) => flow.rate(),
-            Algorithm::ThetaPowerTcp(flow) => flow.rate(),
-        }
+        self.flow.rate()
     }
 
     /// The window: a frame may be sent while less payload than this is in flight, so that one always can be. `None`
     /// without one.
+    #[inline]
     pub fn window(&self) -> Option<Bytes> {
-        match &self.algorithm {
-            Algorithm::Dcqcn(_) | Algorithm::DcqcnNs3(_) | Algorithm::Timely(_) => None,
-            Algorithm::Hpcc(flow) => Some(flow.window()),
-            Algorithm::PowerTcp(flow) => Some(flow.window()),
-            Algorithm::ThetaPowerTcp(flow) => Some(flow.window()),
-        }
+        (self.window != NO_WINDOW).then_some(self.window)
+    }
+
+    /// Whether a frame may be sent with so much payload in flight.
+    #[inline]
+    pub fn has_room(&self, in_flight: Bytes) -> bool {
+        in_flight < self.window
     }
 
     /// A frame has been sent that takes `wire` on the link.
+    #[inline]
     pub fn handle_sent(&mut self, now: Time, wire: Bytes) {
-        match &mut self.algorithm {
-            Algorithm::Dcqcn(flow) => flow.handle_sent(now, wire),
-            Algorithm::DcqcnNs3(flow) => flow.advance(now),
-            _ => {}
-        }
+        self.flow.handle_sent(now, wire);
         let start = self.free_at.max(now.saturating_sub(self.slack));
-        self.free_at = start.saturating_add(self.rate().time_for(wire));
+        self.free_at = start.saturating_add(self.flow.rate().time_for(wire));
+        self.note_window();
     }
 
-    /// A congestion notification has arrived. All but DCQCN take no notice.
+    /// A congestion notification has arrived.
     pub fn handle_cnp(&mut self, now: Time) {
-        if let Algorithm::Dcqcn(flow) = &mut self.algorithm {
-            flow.handle_cnp(now);
-        }
+        self.flow.handle_cnp(now);
+        self.note_window();
     }
 
     /// An acknowledgement has arrived.
+    #[inline]
     pub fn handle_ack(&mut self, now: Time, ack: &AckSignal<'_>) {
-        match &mut self.algorithm {
-            Algorithm::Dcqcn(_) => {}
-            Algorithm::DcqcnNs3(flow) => flow.handle_ack(now, ack.is_marked),
-            Algorithm::Timely(flow) => flow.handle_ack(ack),
-            Algorithm::Hpcc(flow) => flow.handle_ack(ack),
-            Algorithm::PowerTcp(flow) => flow.handle_ack(ack),
-            Algorithm::ThetaPowerTcp(flow) => flow.handle_ack(now, ack),
-        }
+        self.flow.handle_ack(now, ack);
+        self.note_window();
+    }
+
+    /// Shows the value of each gauge, in the order of [`CongestionControl::gauges`]; not a number for none.
+    pub fn gauges(&self, show: &mut dyn FnMut(f64)) {
+        show(self.rate().as_bps() as f64);
+        show(self.window().map_or(f64::NAN, |window| window.get() as f64));
+        self.flow.gauges(show);
+    }
+
+    #[inline]
+    fn note_window(&mut self) {
+        // One byte at least, so that a frame can always be sent.
+        self.window = self.flow.window().map_or(NO_WINDOW, |window| window.max(Bytes::new(1)));
     }
 }
+
+/// Larger than any window.
+const NO_WINDOW: Bytes = Bytes::new(u64::MAX);
 
 /// A share of one in parts per million, as a factor.
 fn fraction(ppm: u32) -> f64 {
@@ -221,3 +300,6 @@ fn fraction(ppm: u32) -> f64 {
 fn whole_rate(bps: f64, least: u64, line: u64) -> u64 {
     ((bps + 0.5) as u64).max(least).min(line)
 }
+
+/// Steps and intervals that make sense: none is so short that a silence of an hour takes long to make up for.
+const INTERVALS: std::ops::RangeInclusive<Span> = Span::from_nanos(100)..=Span::from_secs(1_000);

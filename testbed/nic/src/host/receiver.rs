@@ -14,7 +14,7 @@ const ASKED_AGAIN: Span = Span::from_micros(500);
 const PSN_BEFORE: u32 = (1 << 24) - 1;
 
 /// A connection to receive on; [`super::FlowConfig::receiver`] makes it from the flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct ReceiverConfig {
     /// The connection's end at the receiver, unique on that host.
     pub queue_pair: QueuePair,
@@ -97,7 +97,7 @@ impl Receiver {
         let stats = ReceiverStats::default();
         // Nothing before the first can be missing.
         Receiver {
-            config: *config,
+            config: config.clone(),
             expected: Psn::default(),
             seen: u128::MAX,
             ack_due: None,

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use weir_flowctl::{Shaper, wire_bytes};
 use weir_units::{BitRate, Bytes, Class, Span, Time};
@@ -13,6 +14,7 @@ use super::congestion::{AckSignal, CongestionControl, Controlled};
 use super::packet::{Ack, FrameSizes, MSS_MAX, Says, Stamps, TcpAck, Write};
 use super::stream::Sending;
 use super::{HostConfig, HostError, Peer, ReceiverConfig, codec};
+use crate::gauge::Gauge;
 use crate::tcp::{TcpConfig, TcpSender};
 
 /// Messages in flight at most, like the transmit depth of perftest.
@@ -57,13 +59,25 @@ pub struct FlowConfig {
 }
 
 /// What carries a flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Transport {
     /// RDMA WRITEs over a reliable connection.
     Rdma,
     /// TCP, in virtual time only: its messages are one stream of bytes, and complete when all of them is acknowledged. What
     /// is said of congestion control, acknowledgements and retransmission of RDMA does not apply.
-    Tcp(TcpConfig),
+    Tcp(Arc<TcpConfig>),
+}
+
+impl Transport {
+    /// TCP.
+    pub fn tcp(config: TcpConfig) -> Transport {
+        Transport::Tcp(Arc::new(config))
+    }
+
+    /// Whether it is TCP.
+    pub fn is_tcp(&self) -> bool {
+        matches!(self, Transport::Tcp(_))
+    }
 }
 
 /// When messages are released.
@@ -182,13 +196,14 @@ pub(super) struct Terms {
 
 impl Terms {
     fn of(config: &FlowConfig) -> Terms {
+        let feedback = config.congestion_control.feedback();
         Terms {
             queue_pair: config.queue_pair,
             peer: config.peer,
             class: config.class,
             dscp: config.dscp,
-            stamps: config.congestion_control.stamps(),
-            acks_every_packet: config.congestion_control.acks_every_packet(),
+            stamps: feedback.stamps,
+            acks_every_packet: feedback.acks_every_packet,
             message: config.message,
             stop: config.stop,
             repeat: config.repeat,
@@ -223,7 +238,7 @@ impl FlowConfig {
             stop: Time::NEVER,
             repeat: Repeat::BackToBack,
             rate: None,
-            congestion_control: CongestionControl::None,
+            congestion_control: CongestionControl::none(),
             total: None,
             ack_every: None,
             retransmission: None,
@@ -231,17 +246,26 @@ impl FlowConfig {
         }
     }
 
+    /// What the flow shows, in the order of [`Host::show_gauges`](super::Host::show_gauges).
+    pub fn gauges(&self) -> Vec<&'static Gauge> {
+        match &self.transport {
+            Transport::Rdma => self.congestion_control.gauges().collect(),
+            Transport::Tcp(tcp) => tcp.gauges().collect(),
+        }
+    }
+
     /// The receiving end of this flow, on the host that is its peer.
     pub fn receiver(&self, sender: &HostConfig) -> ReceiverConfig {
+        let feedback = self.congestion_control.feedback();
         ReceiverConfig {
             queue_pair: self.peer.queue_pair,
             peer: sender.peer(self.queue_pair),
-            cnp_interval: self.congestion_control.cnp_interval(),
+            cnp_interval: feedback.cnp_interval,
             wants_repeats: self.retransmission.is_some(),
-            answers_each: self.congestion_control.acks_every_packet(),
-            echoes_ecn: self.congestion_control.echoes_ecn(),
-            stamps: self.congestion_control.stamps(),
-            transport: self.transport,
+            answers_each: feedback.acks_every_packet,
+            echoes_ecn: feedback.echoes_ecn,
+            stamps: feedback.stamps,
+            transport: self.transport.clone(),
             class: self.class,
             dscp: self.dscp,
         }
@@ -295,7 +319,7 @@ impl Sender {
         // What TCP does by itself is not done twice.
         let config = match &tcp {
             Some(_) => {
-                FlowConfig { congestion_control: CongestionControl::None, retransmission: None, ..config.clone() }
+                FlowConfig { congestion_control: CongestionControl::none(), retransmission: None, ..config.clone() }
             }
             None => config.clone(),
         };
@@ -347,7 +371,7 @@ impl Sender {
         let paced = self.pacer.as_ref().map_or(released, |pacer| released.max(pacer.free_at()));
         let Some(controlled) = &self.controlled else { return paced };
         let in_flight = Bytes::new(self.next_byte - self.acknowledged);
-        if controlled.window().is_some_and(|window| in_flight >= window) {
+        if !controlled.has_room(in_flight) {
             return Time::NEVER;
         }
         paced.max(controlled.free_at())
@@ -595,6 +619,15 @@ impl Sender {
     /// The connection, if it is TCP's.
     pub(super) fn tcp(&self) -> Option<&TcpSender> {
         self.tcp.as_ref().map(|tcp| &tcp.end)
+    }
+
+    /// Shows what controls it.
+    pub(super) fn gauges(&self, show: &mut dyn FnMut(f64)) {
+        match (&self.tcp, &self.controlled) {
+            (Some(tcp), _) => tcp.end.gauges(show),
+            (None, Some(controlled)) => controlled.gauges(show),
+            (None, None) => {}
+        }
     }
 
     /// Its longest frame, without FCS.

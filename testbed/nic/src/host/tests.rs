@@ -148,7 +148,10 @@ fn a_paced_flow_keeps_to_its_rate_and_leaves_the_rest() {
 }
 
 fn dcqcn(n: u32) -> FlowConfig {
-    FlowConfig { congestion_control: CongestionControl::Dcqcn(DcqcnConfig::paper(RATE)), ..flow(n) }
+    FlowConfig {
+        congestion_control: CongestionControl::preset("dcqcn", RATE, Span::ZERO).expect("a preset"),
+        ..flow(n)
+    }
 }
 
 #[test]

@@ -1,23 +1,34 @@
 //! Cubic's window growth (RFC 9438).
 
+use std::sync::Arc;
+
+use weir_reader::{Key, Named};
 use weir_units::{Span, Time};
+
+use super::{TcpControlKind, WindowControl, WindowLaw};
+use crate::gauge::Gauge;
+use crate::parameters::Parameters;
+
+/// `transport = "tcp-cubic"`.
+#[derive(Debug)]
+pub(super) struct Cubic;
 
 /// Cubic's parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CubicConfig {
-    /// C in thousandths, in segments per cubed second.
-    pub c_permille: u32,
-    /// β_cubic in thousandths: what is left of the window after a loss; at most 1000.
-    pub beta_permille: u32,
+struct CubicConfig {
+    /// C in millionths, in segments per cubed second.
+    c_ppm: u32,
+    /// β_cubic in millionths: what is left of the window after a loss; at most 1,000,000.
+    beta_ppm: u32,
     /// Whether a flow that is cut before it reached its last W_max leaves more for others (4.7).
-    pub fast_convergence: bool,
+    fast_convergence: bool,
     /// Whether it grows at least as Reno does (4.3).
-    pub reno_friendly: bool,
+    reno_friendly: bool,
 }
 
 /// A flow's state. Windows are in bytes, times in seconds.
 #[derive(Debug)]
-pub(super) struct Cubic {
+struct Law {
     c: f64,
     beta: f64,
     fast_convergence: bool,
@@ -39,66 +50,60 @@ struct Epoch {
     w_est: f64,
 }
 
-impl Default for CubicConfig {
-    /// The constants of the RFC (section 5): C = 0.4, β = 0.7.
-    fn default() -> CubicConfig {
-        CubicConfig { c_permille: 400, beta_permille: 700, fast_convergence: true, reno_friendly: true }
+/// The constants of the RFC (section 5).
+const C: Key = Key::new("c", "0.4", "C, in segments per cubed second");
+const BETA: Key = Key::new("beta", "0.7", "β_cubic: what is left of the window after a loss");
+const FAST_CONVERGENCE: Key =
+    Key::new("fast_convergence", "true", "whether a flow that is cut below its last W_max leaves more for others");
+const RENO_FRIENDLY: Key = Key::new("reno_friendly", "true", "whether it grows at least as Reno does");
+
+impl Named for Cubic {
+    fn name(&self) -> &'static str {
+        "tcp-cubic"
+    }
+
+    fn keys(&self) -> &'static [Key] {
+        &[C, BETA, FAST_CONVERGENCE, RENO_FRIENDLY]
     }
 }
 
-impl Cubic {
-    pub(super) fn new(config: &CubicConfig) -> Cubic {
-        Cubic {
-            c: f64::from(config.c_permille) / 1_000.0,
-            beta: f64::from(config.beta_permille.min(1_000)) / 1_000.0,
+impl TcpControlKind for Cubic {
+    fn gauges(&self) -> &'static [Gauge] {
+        &[Gauge { name: "w_max_bytes", about: "W_max: the window before the last cut; 0 before the first" }]
+    }
+
+    fn read(&self, parameters: &Parameters<'_>) -> Arc<dyn WindowControl> {
+        Arc::new(CubicConfig::read(parameters))
+    }
+}
+
+impl CubicConfig {
+    fn read(parameters: &Parameters<'_>) -> CubicConfig {
+        CubicConfig {
+            c_ppm: parameters.millionths(&C, 1..=1_000_000_000),
+            beta_ppm: parameters.share(&BETA),
+            fast_convergence: parameters.boolean(&FAST_CONVERGENCE),
+            reno_friendly: parameters.boolean(&RENO_FRIENDLY),
+        }
+    }
+}
+
+impl WindowControl for CubicConfig {
+    fn law(&self) -> Box<dyn WindowLaw> {
+        Box::new(Law::new(self))
+    }
+}
+
+impl Law {
+    fn new(config: &CubicConfig) -> Law {
+        Law {
+            c: f64::from(config.c_ppm) / 1e6,
+            beta: f64::from(config.beta_ppm.min(1_000_000)) / 1e6,
             fast_convergence: config.fast_convergence,
             reno_friendly: config.reno_friendly,
             w_max: 0.0,
             epoch: None,
         }
-    }
-
-    /// β.
-    pub(super) fn beta(&self) -> f64 {
-        self.beta
-    }
-
-    /// The window is about to be cut (4.6, 4.7).
-    pub(super) fn handle_cut(&mut self, cwnd: f64) {
-        let gives_way = self.fast_convergence && cwnd < self.w_max;
-        self.w_max = if gives_way { cwnd * (1.0 + self.beta) / 2.0 } else { cwnd };
-        self.epoch = None;
-    }
-
-    /// After a timeout the window grows from where slow start ends, whatever it was (4.8).
-    pub(super) fn handle_timeout(&mut self) {
-        self.w_max = 0.0;
-        self.epoch = None;
-    }
-
-    /// Nothing was sent for so long: time stood still (5.8).
-    pub(super) fn handle_idle(&mut self, idle: Span) {
-        if let Some(epoch) = &mut self.epoch {
-            epoch.start = epoch.start.saturating_add(idle);
-        }
-    }
-
-    /// The window after so many bytes were acknowledged in congestion avoidance (4.2 to 4.5). `prior` is what it was
-    /// before the last cut.
-    pub(super) fn grown(&mut self, now: Time, rtt: Span, acked: f64, cwnd: f64, prior: f64, mss: f64) -> f64 {
-        let mut epoch = match self.epoch {
-            Some(epoch) => epoch,
-            None => self.begin(now, cwnd, mss),
-        };
-        let alpha = if epoch.w_est < prior { 3.0 * (1.0 - self.beta) / (1.0 + self.beta) } else { 1.0 };
-        epoch.w_est += alpha * mss * acked / cwnd;
-        self.epoch = Some(epoch);
-        let t = now.since(epoch.start).as_secs_f64();
-        if self.reno_friendly && self.w_cubic(&epoch, t, mss) < epoch.w_est {
-            return cwnd.max(epoch.w_est);
-        }
-        let target = self.w_cubic(&epoch, t + rtt.as_secs_f64(), mss).max(cwnd).min(1.5 * cwnd);
-        cwnd + acked * (target - cwnd) / cwnd
     }
 
     fn begin(&self, now: Time, cwnd: f64, mss: f64) -> Epoch {
@@ -114,18 +119,71 @@ impl Cubic {
     }
 }
 
+impl WindowLaw for Law {
+    /// β.
+    fn loss_factor(&self) -> f64 {
+        self.beta
+    }
+
+    /// The window is about to be cut (4.6, 4.7).
+    fn handle_cut(&mut self, cwnd: f64) {
+        let gives_way = self.fast_convergence && cwnd < self.w_max;
+        self.w_max = if gives_way { cwnd * (1.0 + self.beta) / 2.0 } else { cwnd };
+        self.epoch = None;
+    }
+
+    /// After a timeout the window grows from where slow start ends, whatever it was (4.8).
+    fn handle_timeout(&mut self) {
+        self.w_max = 0.0;
+        self.epoch = None;
+    }
+
+    /// Nothing was sent for so long: time stood still (5.8).
+    fn handle_idle(&mut self, idle: Span) {
+        if let Some(epoch) = &mut self.epoch {
+            epoch.start = epoch.start.saturating_add(idle);
+        }
+    }
+
+    /// The window after so many bytes were acknowledged in congestion avoidance (4.2 to 4.5). `prior` is what it was
+    /// before the last cut.
+    fn grown(&mut self, now: Time, rtt: Span, acked: f64, cwnd: f64, prior: f64, mss: f64) -> f64 {
+        let mut epoch = match self.epoch {
+            Some(epoch) => epoch,
+            None => self.begin(now, cwnd, mss),
+        };
+        let alpha = if epoch.w_est < prior { 3.0 * (1.0 - self.beta) / (1.0 + self.beta) } else { 1.0 };
+        epoch.w_est += alpha * mss * acked / cwnd;
+        self.epoch = Some(epoch);
+        let t = now.since(epoch.start).as_secs_f64();
+        if self.reno_friendly && self.w_cubic(&epoch, t, mss) < epoch.w_est {
+            return cwnd.max(epoch.w_est);
+        }
+        let target = self.w_cubic(&epoch, t + rtt.as_secs_f64(), mss).max(cwnd).min(1.5 * cwnd);
+        cwnd + acked * (target - cwnd) / cwnd
+    }
+
+    fn gauges(&self, show: &mut dyn FnMut(f64)) {
+        show(self.w_max);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const MSS: f64 = 1_000.0;
 
+    fn defaults() -> CubicConfig {
+        CubicConfig::read(&Parameters::defaults_over(&[], &[]))
+    }
+
     fn at(ms: u64) -> Time {
         Time::ZERO + Span::from_millis(ms)
     }
 
-    fn cut_at(segments: f64) -> Cubic {
-        let mut cubic = Cubic::new(&CubicConfig::default());
+    fn cut_at(segments: f64) -> Law {
+        let mut cubic = Law::new(&defaults());
         cubic.handle_cut(segments * MSS);
         cubic
     }
@@ -150,13 +208,13 @@ mod tests {
         assert_eq!(cubic.w_max, 80.0 * MSS * 0.85);
         cubic.handle_cut(90.0 * MSS);
         assert_eq!(cubic.w_max, 90.0 * MSS, "above it");
-        let mut keeps = Cubic::new(&CubicConfig { fast_convergence: false, ..CubicConfig::default() });
+        let mut keeps = Law::new(&CubicConfig { fast_convergence: false, ..defaults() });
         [100.0, 80.0].into_iter().for_each(|segments| keeps.handle_cut(segments * MSS));
         assert_eq!(keeps.w_max, 80.0 * MSS);
     }
 
     /// The window after a number of round trips of `rtt_ms`, each of which acknowledges all of it.
-    fn after_rounds(cubic: &mut Cubic, rounds: u64, rtt_ms: u64, mut cwnd: f64, prior: f64) -> f64 {
+    fn after_rounds(cubic: &mut Law, rounds: u64, rtt_ms: u64, mut cwnd: f64, prior: f64) -> f64 {
         for round in 0..rounds {
             let segments = (cwnd / MSS) as u64;
             for n in 0..segments {
@@ -187,7 +245,7 @@ mod tests {
         assert!((18.9..19.5).contains(&cwnd), "14 + 10 · 0.5294 = 19.3: {cwnd}");
         let cwnd = after_rounds(&mut cut_at(20.0), 20, 1, 14.0 * MSS, 20.0 * MSS) / MSS;
         assert!((27.5..28.8).contains(&cwnd), "20 + 8.7 · 1 = 28.7: {cwnd}");
-        let mut never = Cubic::new(&CubicConfig { reno_friendly: false, ..CubicConfig::default() });
+        let mut never = Law::new(&CubicConfig { reno_friendly: false, ..defaults() });
         never.handle_cut(20.0 * MSS);
         let cwnd = after_rounds(&mut never, 20, 1, 14.0 * MSS, 20.0 * MSS) / MSS;
         assert!(cwnd < 15.0, "{cwnd}");

@@ -1,15 +1,27 @@
 //! DCTCP's estimate of how much of the data is marked (RFC 8257, 3.3).
 
+use std::sync::Arc;
+
+use weir_reader::{Key, Named};
+
+use super::{TcpControlKind, WindowControl, WindowLaw};
+use crate::gauge::Gauge;
+use crate::parameters::Parameters;
+
+/// `transport = "tcp-dctcp"`.
+#[derive(Debug)]
+pub(super) struct Dctcp;
+
 /// DCTCP's parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DctcpConfig {
+struct DctcpConfig {
     /// g = 2^-this: the weight of the last window in α. Above 32 it is 32.
-    pub gain_shift: u8,
+    gain_shift: u8,
 }
 
 /// A flow's state.
 #[derive(Debug)]
-pub(super) struct Dctcp {
+struct Law {
     gain_shift: u8,
     /// α in units of 2^-32.
     alpha: u64,
@@ -23,21 +35,54 @@ pub(super) struct Dctcp {
 /// α = 1.
 const ONE: u64 = 1 << 32;
 
-impl Default for DctcpConfig {
-    /// g = 1/16, as the RFC recommends (4.1).
-    fn default() -> DctcpConfig {
-        DctcpConfig { gain_shift: 4 }
+/// As the RFC recommends (4.1).
+const G: Key = Key::new("g", "1/16", "g: the weight of the last window in α, a power of two");
+
+impl Named for Dctcp {
+    fn name(&self) -> &'static str {
+        "tcp-dctcp"
+    }
+
+    fn keys(&self) -> &'static [Key] {
+        &[G]
     }
 }
 
-impl Dctcp {
-    /// α is 1 at first, so that a flow's first mark is taken as seriously as a loss (4.1).
-    pub(super) fn new(config: &DctcpConfig) -> Dctcp {
-        Dctcp { gain_shift: config.gain_shift.min(32), alpha: ONE, acked: 0, marked: 0, window_end: 0 }
+impl TcpControlKind for Dctcp {
+    fn gauges(&self) -> &'static [Gauge] {
+        &[Gauge { name: "alpha", about: "α: the share of data that is marked, on average" }]
     }
 
+    fn read(&self, parameters: &Parameters<'_>) -> Arc<dyn WindowControl> {
+        Arc::new(DctcpConfig { gain_shift: parameters.gain(&G) })
+    }
+}
+
+impl WindowControl for DctcpConfig {
+    fn counts_marks(&self) -> bool {
+        true
+    }
+
+    fn law(&self) -> Box<dyn WindowLaw> {
+        Box::new(Law::new(self))
+    }
+}
+
+impl Law {
+    /// α is 1 at first, so that a flow's first mark is taken as seriously as a loss (4.1).
+    fn new(config: &DctcpConfig) -> Law {
+        Law { gain_shift: config.gain_shift.min(32), alpha: ONE, acked: 0, marked: 0, window_end: 0 }
+    }
+
+    /// α.
+    fn alpha(&self) -> f64 {
+        self.alpha as f64 / ONE as f64
+    }
+}
+
+impl WindowLaw for Law {
     /// Data was acknowledged up to `una`, by an acknowledgement with ECE or without; up to `next` it is sent.
-    pub(super) fn handle_ack(&mut self, acked: u64, ece: bool, una: u64, next: u64) {
+    fn handle_ack(&mut self, acked: u64, ece: bool, una: u64, next: u64) {
         self.acked += acked;
         self.marked += if ece { acked } else { 0 };
         if una <= self.window_end || self.acked == 0 {
@@ -50,9 +95,12 @@ impl Dctcp {
         (self.acked, self.marked, self.window_end) = (0, 0, next);
     }
 
-    /// α.
-    pub(super) fn alpha(&self) -> f64 {
-        self.alpha as f64 / ONE as f64
+    fn mark_factor(&self) -> f64 {
+        1.0 - self.alpha() / 2.0
+    }
+
+    fn gauges(&self, show: &mut dyn FnMut(f64)) {
+        show(self.alpha());
     }
 }
 
@@ -61,7 +109,7 @@ mod tests {
     use super::*;
 
     /// α after windows of ten segments, of which the first so many are marked.
-    fn alpha_after(flow: &mut Dctcp, windows: u64, marked: u64) -> f64 {
+    fn alpha_after(flow: &mut Law, windows: u64, marked: u64) -> f64 {
         let mut una = flow.window_end;
         for _ in 0..windows {
             let next = una + 10_000;
@@ -76,7 +124,7 @@ mod tests {
 
     #[test]
     fn alpha_by_hand() {
-        let mut flow = Dctcp::new(&DctcpConfig::default());
+        let mut flow = Law::new(&DctcpConfig { gain_shift: 4 });
         assert_eq!(flow.alpha(), 1.0);
         flow.handle_ack(1_000, false, 1_000, 10_000);
         assert_eq!(flow.alpha(), 15.0 / 16.0);
@@ -89,7 +137,7 @@ mod tests {
 
     #[test]
     fn alpha_converges_to_the_share_of_marks() {
-        let mut flow = Dctcp::new(&DctcpConfig::default());
+        let mut flow = Law::new(&DctcpConfig { gain_shift: 4 });
         assert!((alpha_after(&mut flow, 200, 3) - 0.3).abs() < 1e-5);
         assert!((alpha_after(&mut flow, 200, 10) - 1.0).abs() < 1e-5);
         // The first of these acknowledgements ends a window with nine marks of ten; nine windows have none.

@@ -3,7 +3,7 @@
 use weir_units::{Span, Time};
 
 use super::ranges::Ranges;
-use super::{Ack, Control, Segment, TcpConfig};
+use super::{Ack, Segment, TcpConfig};
 
 /// The receiving end of a connection, of an application that reads all data at once.
 ///
@@ -14,7 +14,7 @@ pub struct TcpReceiver {
     every: u32,
     at_most: Span,
     is_ecn_capable: bool,
-    is_dctcp: bool,
+    counts_marks: bool,
     /// The first byte that is missing.
     next: u64,
     /// What arrived beyond it.
@@ -39,7 +39,7 @@ impl TcpReceiver {
             every: config.delayed_ack.map_or(1, |delayed| delayed.every),
             at_most: config.delayed_ack.map_or(Span::ZERO, |delayed| delayed.at_most),
             is_ecn_capable: config.is_ecn_capable(),
-            is_dctcp: matches!(config.control, Control::Dctcp(_)),
+            counts_marks: config.control.counts_marks(),
             next: 0,
             held: Ranges::default(),
             recent: [None; 3],
@@ -57,7 +57,7 @@ impl TcpReceiver {
     /// With DCTCP, a mark after segments without, or the other way round, is told at once: what came before is
     /// acknowledged on its own, so that the sender knows how much was marked to the byte (RFC 8257, 3.2).
     pub fn handle_segment(&mut self, now: Time, segment: &Segment, is_ce: bool) -> Option<Ack> {
-        let is_turn = self.is_dctcp && is_ce != self.ece;
+        let is_turn = self.counts_marks && is_ce != self.ece;
         let before = if is_turn && self.pending > 0 { Some(self.ack()) } else { None };
         self.hear_mark(is_ce, segment.cwr);
         if segment.seq <= self.last_ack && segment.sent_at >= self.echo {
@@ -92,7 +92,7 @@ impl TcpReceiver {
 
     /// RFC 3168, 6.1.3: a mark is repeated until the sender says that it has heard; RFC 8257, 3.2: it is just told.
     fn hear_mark(&mut self, is_ce: bool, cwr: bool) {
-        if self.is_dctcp {
+        if self.counts_marks {
             self.ece = is_ce;
         } else if self.is_ecn_capable {
             self.ece = is_ce || (self.ece && !cwr);
@@ -153,7 +153,7 @@ impl TcpReceiver {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tcp::{CubicConfig, DctcpConfig, DelayedAck};
+    use crate::tcp::{Control, DelayedAck};
 
     const MSS: u64 = 1_000;
 
@@ -167,7 +167,7 @@ mod tests {
     }
 
     fn cubic() -> TcpReceiver {
-        receiver(Control::Cubic(CubicConfig::default()), true)
+        receiver(Control::cubic(), true)
     }
 
     /// The nth segment, sent at n us.
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn without_delay_each_segment_is_acknowledged() {
-        let mut receiver = TcpReceiver::new(&TcpConfig { delayed_ack: None, ..TcpConfig::linux(Control::Reno) });
+        let mut receiver = TcpReceiver::new(&TcpConfig { delayed_ack: None, ..TcpConfig::linux(Control::reno()) });
         let acks = [0, 1].map(|n| receiver.handle_segment(at(n), &segment(n), true).map(|ack| (ack.ack, ack.ece)));
         assert_eq!(acks, [Some((1_000, false)), Some((2_000, false))], "and marks mean nothing without ECN");
     }
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn dctcp_tells_how_much_was_marked_to_the_byte() {
-        let mut receiver = receiver(Control::Dctcp(DctcpConfig::default()), false);
+        let mut receiver = receiver(Control::dctcp(), false);
         let mut told = |n: u64, is_ce: bool| {
             let mut acks: Vec<_> = receiver.handle_segment(at(n), &segment(n), is_ce).into_iter().collect();
             acks.extend(receiver.poll_ack(at(n)));

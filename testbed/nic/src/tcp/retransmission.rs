@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn the_timeout_by_hand() {
-        let mut rto = Retransmission::new(&TcpConfig { rto_min: ms(1), ..TcpConfig::linux(Control::Reno) });
+        let mut rto = Retransmission::new(&TcpConfig { rto_min: ms(1), ..TcpConfig::linux(Control::reno()) });
         assert_eq!((rto.timeout(), rto.smoothed_rtt()), (ms(1_000), None));
         // SRTT = 100, RTTVAR = 50.
         rto.measured(ms(100));
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn it_doubles_within_its_bounds_until_a_measurement() {
-        let mut rto = Retransmission::new(&TcpConfig::linux(Control::Reno));
+        let mut rto = Retransmission::new(&TcpConfig::linux(Control::reno()));
         rto.measured(ms(1));
         let mut timeouts = Vec::new();
         for _ in 0..12 {

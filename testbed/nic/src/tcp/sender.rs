@@ -6,7 +6,7 @@ use super::proportional::Proportional;
 use super::retransmission::Retransmission;
 use super::scoreboard::{DUPLICATES, Scoreboard};
 use super::window::Window;
-use super::{Ack, Control, Segment, TcpConfig};
+use super::{Ack, Segment, TcpConfig};
 
 /// The sending end of a connection.
 ///
@@ -17,7 +17,7 @@ use super::{Ack, Control, Segment, TcpConfig};
 pub struct TcpSender {
     mss: u32,
     is_ecn_capable: bool,
-    is_dctcp: bool,
+    counts_marks: bool,
     restart_after_idle: bool,
     window_max: u64,
     /// All that the application has written ends there.
@@ -88,7 +88,7 @@ impl TcpSender {
         TcpSender {
             mss: config.mss,
             is_ecn_capable: config.is_ecn_capable(),
-            is_dctcp: matches!(config.control, Control::Dctcp(_)),
+            counts_marks: config.control.counts_marks(),
             restart_after_idle: config.restart_after_idle,
             window_max: config.window_max.get().max(u64::from(config.mss)),
             written: 0,
@@ -151,7 +151,7 @@ impl TcpSender {
             is_retransmission: !is_new,
             push: end == self.written,
             cwr: is_new && std::mem::take(&mut self.cwr),
-            ect: self.is_ecn_capable && (is_new || self.is_dctcp),
+            ect: self.is_ecn_capable && (is_new || self.counts_marks),
             sent_at: now,
         })
     }
@@ -244,9 +244,13 @@ impl TcpSender {
         self.window.threshold()
     }
 
-    /// α, if this is DCTCP.
-    pub fn alpha(&self) -> Option<f64> {
-        self.window.alpha()
+    /// Shows the value of each gauge, in the order of [`TcpConfig::gauges`]; not a number for none.
+    pub fn gauges(&self, show: &mut dyn FnMut(f64)) {
+        show(self.window() as f64);
+        show(self.slow_start_threshold().map_or(f64::NAN, |threshold| threshold as f64));
+        show(self.in_flight() as f64);
+        show(self.smoothed_rtt().map_or(f64::NAN, |rtt| rtt.as_picos() as f64 / 1e6));
+        self.window.gauges(show);
     }
 
     /// The smoothed round-trip time, once there is one.

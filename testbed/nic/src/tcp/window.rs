@@ -2,9 +2,7 @@
 
 use weir_units::{Span, Time};
 
-use super::cubic::Cubic;
-use super::dctcp::Dctcp;
-use super::{Control, TcpConfig};
+use super::{TcpConfig, WindowLaw};
 
 /// A flow's window, in bytes.
 #[derive(Debug)]
@@ -15,15 +13,8 @@ pub(super) struct Window {
     ssthresh: f64,
     /// cwnd before the last cut.
     prior: f64,
-    law: Law,
-}
-
-/// What differs between the controls.
-#[derive(Debug)]
-enum Law {
-    Reno,
-    Cubic(Cubic),
-    Dctcp(Dctcp),
+    /// What differs between controls.
+    law: Box<dyn WindowLaw>,
 }
 
 /// No cut goes below that many segments (RFC 5681, equation 4).
@@ -33,12 +24,7 @@ impl Window {
     pub(super) fn new(config: &TcpConfig) -> Window {
         let mss = f64::from(config.mss);
         let initial = mss * f64::from(config.initial_window.max(1));
-        let law = match &config.control {
-            Control::Reno => Law::Reno,
-            Control::Cubic(cubic) => Law::Cubic(Cubic::new(cubic)),
-            Control::Dctcp(dctcp) => Law::Dctcp(Dctcp::new(dctcp)),
-        };
-        Window { mss, initial, cwnd: initial, ssthresh: f64::INFINITY, prior: 0.0, law }
+        Window { mss, initial, cwnd: initial, ssthresh: f64::INFINITY, prior: 0.0, law: config.control.law() }
     }
 
     /// cwnd in bytes, to the nearest.
@@ -55,16 +41,14 @@ impl Window {
         self.cwnd < self.ssthresh
     }
 
-    /// α, if this is DCTCP.
-    pub(super) fn alpha(&self) -> Option<f64> {
-        if let Law::Dctcp(dctcp) = &self.law { Some(dctcp.alpha()) } else { None }
+    /// Shows the law's gauges.
+    pub(super) fn gauges(&self, show: &mut dyn FnMut(f64)) {
+        self.law.gauges(show);
     }
 
     /// Data was acknowledged, whatever that means for the window.
     pub(super) fn handle_ack(&mut self, acked: u64, ece: bool, una: u64, next: u64) {
-        if let Law::Dctcp(dctcp) = &mut self.law {
-            dctcp.handle_ack(acked, ece, una, next);
-        }
+        self.law.handle_ack(acked, ece, una, next);
     }
 
     /// So many bytes arrived without a sign of congestion, while the window was all used. Slow start counts all of
@@ -79,41 +63,32 @@ impl Window {
         if arrived <= 0.0 {
             return;
         }
-        self.cwnd = match &mut self.law {
-            Law::Cubic(cubic) => cubic.grown(now, rtt, arrived, self.cwnd, self.prior, self.mss),
-            Law::Reno | Law::Dctcp(_) => self.cwnd + arrived * self.mss / self.cwnd,
-        };
+        self.cwnd = self.law.grown(now, rtt, arrived, self.cwnd, self.prior, self.mss);
     }
 
     /// Something was marked.
     pub(super) fn cut_for_mark(&mut self) {
-        let factor = match &self.law {
-            Law::Dctcp(dctcp) => 1.0 - dctcp.alpha() / 2.0,
-            _ => self.loss_factor(),
-        };
-        self.cut(factor);
+        self.cut(self.law.mark_factor());
     }
 
     /// Something was lost. If the same window of data was cut for a mark already, both together count as the loss
     /// alone.
     pub(super) fn cut_for_loss(&mut self, already_cut: bool) {
         if already_cut {
-            let cut = (self.prior * self.loss_factor()).max(SEGMENTS_MIN * self.mss);
+            let cut = (self.prior * self.law.loss_factor()).max(SEGMENTS_MIN * self.mss);
             self.ssthresh = self.ssthresh.min(cut);
             self.cwnd = self.cwnd.min(self.ssthresh);
         } else {
-            self.cut(self.loss_factor());
+            self.cut(self.law.loss_factor());
         }
     }
 
     /// Nothing was heard for long. The threshold stays if that is so for the same data again (RFC 5681, 3.1).
     pub(super) fn collapse(&mut self, again: bool) {
         if !again {
-            self.cut(self.loss_factor());
+            self.cut(self.law.loss_factor());
         }
-        if let Law::Cubic(cubic) = &mut self.law {
-            cubic.handle_timeout();
-        }
+        self.law.handle_timeout();
         self.cwnd = self.mss;
     }
 
@@ -122,29 +97,21 @@ impl Window {
         if restart {
             self.cwnd = self.cwnd.min(self.initial);
         }
-        if let Law::Cubic(cubic) = &mut self.law {
-            cubic.handle_idle(idle);
-        }
+        self.law.handle_idle(idle);
     }
 
     fn cut(&mut self, factor: f64) {
-        if let Law::Cubic(cubic) = &mut self.law {
-            cubic.handle_cut(self.cwnd);
-        }
+        self.law.handle_cut(self.cwnd);
         self.prior = self.cwnd;
         self.ssthresh = (self.cwnd * factor).max(SEGMENTS_MIN * self.mss);
         self.cwnd = self.ssthresh;
-    }
-
-    fn loss_factor(&self) -> f64 {
-        if let Law::Cubic(cubic) = &self.law { cubic.beta() } else { 0.5 }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tcp::{CubicConfig, DctcpConfig};
+    use crate::tcp::Control;
 
     fn window(control: Control) -> Window {
         Window::new(&TcpConfig { mss: 1_000, ..TcpConfig::linux(control) })
@@ -156,7 +123,7 @@ mod tests {
 
     #[test]
     fn slow_start_doubles_up_to_the_threshold_and_avoidance_adds_a_segment() {
-        let mut window = window(Control::Reno);
+        let mut window = window(Control::reno());
         assert_eq!((window.bytes(), window.threshold()), (10_000, None));
         grow(&mut window, 10_000);
         assert_eq!(window.bytes(), 20_000);
@@ -169,13 +136,13 @@ mod tests {
     #[test]
     fn what_is_left_after_cuts() {
         let cuts: [(Control, u64, u64); 3] = [
-            (Control::Reno, 5_000, 5_000),
-            (Control::Cubic(CubicConfig::default()), 7_000, 7_000),
+            (Control::reno(), 5_000, 5_000),
+            (Control::cubic(), 7_000, 7_000),
             // α = 1 at first.
-            (Control::Dctcp(DctcpConfig::default()), 5_000, 5_000),
+            (Control::dctcp(), 5_000, 5_000),
         ];
         for (control, after_loss, after_mark) in cuts {
-            let (mut lost, mut marked) = (window(control), window(control));
+            let (mut lost, mut marked) = (window(control.clone()), window(control.clone()));
             lost.cut_for_loss(false);
             marked.cut_for_mark();
             assert_eq!((lost.bytes(), marked.bytes()), (after_loss, after_mark), "{control:?}");
@@ -186,7 +153,7 @@ mod tests {
 
     #[test]
     fn dctcp_cuts_by_half_of_alpha_and_a_loss_in_the_same_window_makes_it_half_in_all() {
-        let mut window = window(Control::Dctcp(DctcpConfig::default()));
+        let mut window = window(Control::dctcp());
         // Two windows without marks: α = 225/256.
         window.handle_ack(1_000, false, 1_000, 2_000);
         window.handle_ack(2_000, false, 3_000, 4_000);
@@ -198,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_timeout_leaves_one_segment_and_repeats_leave_the_threshold() {
-        let mut window = window(Control::Cubic(CubicConfig::default()));
+        let mut window = window(Control::cubic());
         window.collapse(false);
         assert_eq!((window.bytes(), window.threshold()), (1_000, Some(7_000)));
         window.collapse(true);
@@ -210,7 +177,7 @@ mod tests {
 
     #[test]
     fn after_idle_the_initial_window() {
-        let mut window = window(Control::Reno);
+        let mut window = window(Control::reno());
         grow(&mut window, 30_000);
         window.handle_idle(Span::from_secs(1), false);
         assert_eq!(window.bytes(), 40_000);

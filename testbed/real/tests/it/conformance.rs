@@ -146,7 +146,7 @@ fn victims() -> Vec<Case> {
         let victim = if ports > hosts { victim.copied(ports) } else { victim };
         let victim = match kind {
             PolicyKind::Spfc => victim,
-            _ => Victim { congestion_control: CongestionControl::None, ..victim },
+            _ => Victim { congestion_control: CongestionControl::none(), ..victim },
         };
         let windows = [("before", 500, 1_500), ("burst", 3_000, 6_000)];
         let name = format!("victim, {}, {ports} burst ports, {hosts} burst hosts", victim.policy);

@@ -14,7 +14,7 @@ use weir_units::{Span, Time};
 /// The paper's testbed with a burst of 5 ms; 3 s of real time. Without congestion control, so that rates can be reckoned.
 fn small(burst_hosts: usize, kind: PolicyKind) -> Victim {
     Victim {
-        congestion_control: CongestionControl::None,
+        congestion_control: CongestionControl::none(),
         time_dilation: 300,
         burst_start: Time::from_nanos(2_000_000),
         burst_stop: Time::from_nanos(7_000_000),
@@ -47,7 +47,7 @@ fn the_victim_is_paused_for_what_others_do() {
             println!("{name}: {:?}", summary.notes);
             assert_eq!(read_summary(&path).unwrap(), summary);
             check_losslessness(&name, &summary);
-            if victim.congestion_control == CongestionControl::None {
+            if victim.congestion_control.is_none() {
                 check_victim(&name, victim, &summary);
             } else {
                 check_controlled(&name, &summary);

@@ -107,6 +107,7 @@ impl<'a> Recorder<'a> {
         let ports = Ports::of(scenario);
         let columns = SeriesColumns {
             flows: scenario.flows.iter().map(|flow| flow.name.clone()).collect(),
+            flow_gauges: scenario.flow_gauges(),
             queues: ports.queues().iter().map(|queue| (ports.at(queue.place).name.clone(), queue.class)).collect(),
             gauges: ports.queues().iter().map(|queue| gauges_of(scenario, queue)).collect(),
             pools: scenario.pool_names(),
@@ -211,13 +212,15 @@ impl<'a> Recorder<'a> {
         self.events.write(at, port, class, kind)
     }
 
-    /// Takes a sample: the switches' reports as of `at`, what flows have counted, and the rates that hosts have been set.
+    /// Takes a sample: the switches' reports as of `at`, what flows have counted and show, flow by flow in the order of
+    /// [`Scenario::flow_gauges`], and the rates that hosts have been set.
     pub fn sample(
         &mut self,
         at: Time,
         depth: Depth,
         reports: &[Report],
         flows: &[FlowSample],
+        flow_gauges: &[f64],
         rate: impl Fn(usize, Class) -> Option<BitRate>,
     ) -> io::Result<()> {
         let link_overhead = self.scenario.link_overhead;
@@ -234,7 +237,7 @@ impl<'a> Recorder<'a> {
             .iter()
             .map(|report| PoolSample { used: report.pool.used, capacity: report.pool.capacity })
             .collect();
-        self.series.write(at, flows, &samples, &pools)?;
+        self.series.write(at, flows, flow_gauges, &samples, &pools)?;
         self.watched.iter_mut().zip(&samples).for_each(|(watched, sample)| watched.note(sample));
         self.flows.copy_from_slice(flows);
         self.sampled_to = Some(at);

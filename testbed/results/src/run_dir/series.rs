@@ -15,6 +15,7 @@ use super::{csv_error, micros};
 /// | `t_us` | the sample's instant in scenario time, microseconds to the picosecond |
 /// | `FLOW.sent_bps` | payload that the flow's sender put on the wire since the row before, bits a second |
 /// | `FLOW.received_bps` | payload that arrived at its receiver since the row before, bits a second |
+/// | `FLOW.GAUGE` | with `flow_gauges`, each gauge of what controls the flow, by its name; empty where it has no value |
 /// | `PORT.CLASS.rx_bps` | what arrived at the port since the row before, FCS, preamble and gap included, bits a second |
 /// | `PORT.CLASS.ingress_bytes` | what the ingress queue holds: private, shared and headroom together |
 /// | `PORT.CLASS.headroom_bytes` | of that, in headroom |
@@ -37,6 +38,8 @@ pub struct SeriesWriter<W: Write> {
     last: Time,
     /// Sent and received by the row before.
     flows: Vec<FlowSample>,
+    /// How many gauges each flow shows.
+    flow_gauges: Vec<usize>,
     /// Received by the row before.
     received: Vec<Bytes>,
     /// Names of the policies' gauges.
@@ -52,6 +55,8 @@ pub struct SeriesWriter<W: Write> {
 pub struct SeriesColumns {
     /// Flows' names.
     pub flows: Vec<String>,
+    /// Of each flow, the names of what it shows; none at all if flows show nothing.
+    pub flow_gauges: Vec<Vec<&'static str>>,
     /// Ports' names and classes.
     pub queues: Vec<(String, Class)>,
     /// Of each queue, the gauges of its port's flow control.
@@ -103,6 +108,12 @@ pub struct PoolSample {
     pub capacity: Bytes,
 }
 
+impl SeriesColumns {
+    fn gauges_of(&self, flow: usize) -> &[&'static str] {
+        self.flow_gauges.get(flow).map_or(&[], Vec::as_slice)
+    }
+}
+
 impl<W: Write> SeriesWriter<W> {
     /// Writes the header; the first row's rates count from `start`.
     pub fn new(writer: W, start: Time, columns: &SeriesColumns) -> io::Result<SeriesWriter<W>> {
@@ -114,6 +125,7 @@ impl<W: Write> SeriesWriter<W> {
             csv,
             last: start,
             flows: vec![FlowSample::default(); columns.flows.len()],
+            flow_gauges: (0..columns.flows.len()).map(|flow| columns.gauges_of(flow).len()).collect(),
             received: vec![Bytes::ZERO; columns.queues.len()],
             gauges,
             pools: columns.pools.len(),
@@ -122,7 +134,8 @@ impl<W: Write> SeriesWriter<W> {
         })
     }
 
-    /// Adds a sample: of each flow, each queue and each pool, in the order of the columns.
+    /// Adds a sample: of each flow, each flow's gauges, each queue and each pool, in the order of the columns. A gauge that is not
+    /// a number has no value.
     ///
     /// # Panics
     /// If there are more or fewer than columns.
@@ -130,17 +143,23 @@ impl<W: Write> SeriesWriter<W> {
         &mut self,
         at: Time,
         flows: &[FlowSample],
+        flow_gauges: &[f64],
         queues: &[QueueSample],
         pools: &[PoolSample],
     ) -> io::Result<()> {
+        assert_eq!(flow_gauges.len(), self.flow_gauges.iter().sum::<usize>(), "a value of each gauge");
+        let mut flow_gauges = flow_gauges.iter();
         let columns = (self.flows.len(), self.received.len(), self.pools);
         assert_eq!((flows.len(), queues.len(), pools.len()), columns, "a sample of each column");
         let span = at.since(self.last);
         self.row.clear();
         self.row.push_field(&micros(at));
-        for (now, before) in flows.iter().zip(&self.flows) {
+        for ((now, before), gauges) in flows.iter().zip(&self.flows).zip(&self.flow_gauges) {
             self.row.push_field(&rate(now.sent, before.sent, span));
             self.row.push_field(&rate(now.received, before.received, span));
+            for value in flow_gauges.by_ref().take(*gauges) {
+                self.row.push_field(&if value.is_nan() { String::new() } else { value.to_string() });
+            }
         }
         for ((queue, before), of_control) in queues.iter().zip(&mut self.received).zip(&self.control_gauges) {
             self.row.push_field(&rate(queue.received, *before, span));
@@ -213,6 +232,9 @@ impl Series {
     }
 }
 
+/// What columns of flows are called after the flow, but for their gauges.
+pub const FLOW_COLUMNS: [&str; 2] = ["sent_bps", "received_bps"];
+
 /// What columns of queues are called after port and class, but for the policies' gauges.
 pub const QUEUE_COLUMNS: [&str; 8] = [
     "rx_bps",
@@ -226,7 +248,10 @@ pub const QUEUE_COLUMNS: [&str; 8] = [
 ];
 
 fn header(columns: &SeriesColumns, gauges: &[&str]) -> Vec<String> {
-    let flows = columns.flows.iter().flat_map(|flow| ["sent_bps", "received_bps"].map(|what| format!("{flow}.{what}")));
+    let flows = columns.flows.iter().enumerate().flat_map(|(n, flow)| {
+        let of_flow = FLOW_COLUMNS.iter().chain(columns.gauges_of(n));
+        of_flow.map(move |what| format!("{flow}.{what}"))
+    });
     let queues = columns.queues.iter().zip(&columns.gauges).flat_map(|((port, class), of_control)| {
         let of_control = of_control.iter().map(|gauge| gauge.name);
         let of_queue = QUEUE_COLUMNS.into_iter().chain(gauges.iter().copied()).chain(of_control);
@@ -256,6 +281,7 @@ mod tests {
     fn rows_are_what_the_header_says() {
         let columns = SeriesColumns {
             flows: vec!["F1".into()],
+            flow_gauges: vec![vec!["rate_bps", "alpha"]],
             queues: vec![("p0".into(), Class::new(3))],
             gauges: vec![&[Gauge { name: "stops", about: "a test's" }]],
             pools: vec!["pool".into()],
@@ -265,7 +291,7 @@ mod tests {
         let pool = [PoolSample { used: Bytes::new(7), capacity: Bytes::mb(1) }];
         let mut queue = QueueSample { ingress: Bytes::new(5), headroom: Bytes::new(1), ..QueueSample::default() };
         let mut flow = FlowSample { sent: Bytes::new(1_250), received: Bytes::ZERO };
-        series.write(Time::from_picos(1_000_001), &[flow], &[queue], &pool).unwrap();
+        series.write(Time::from_picos(1_000_001), &[flow], &[1e11, 0.5], &[queue], &pool).unwrap();
         flow.received = Bytes::new(12_500);
         queue = QueueSample {
             received: Bytes::new(125),
@@ -278,21 +304,24 @@ mod tests {
             control_gauges: [Some(11), None, None, None],
             ..queue
         };
-        series.write(Time::from_picos(2_000_001), &[flow], &[queue], &pool).unwrap();
+        series.write(Time::from_picos(2_000_001), &[flow], &[5e9, f64::NAN], &[queue], &pool).unwrap();
         series.finish().unwrap();
         let text = String::from_utf8(text).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
             lines[0],
-            "t_us,F1.sent_bps,F1.received_bps,p0.3.rx_bps,p0.3.ingress_bytes,p0.3.headroom_bytes,p0.3.threshold_bytes,\
+            "t_us,F1.sent_bps,F1.received_bps,F1.rate_bps,F1.alpha,p0.3.rx_bps,p0.3.ingress_bytes,p0.3.headroom_bytes,p0.3.threshold_bytes,\
              p0.3.egress_bytes,p0.3.paused,p0.3.paused_us,p0.3.peer_rate_bps,p0.3.victim,p0.3.headroom_estimate_bytes,p0.3.stops,pool.used_bytes,pool.capacity_bytes"
         );
-        assert_eq!(lines[1], "1.000001,9999990000,0,0,5,1,,0,0,0.000000,,,,,7,1000000");
+        assert_eq!(lines[1], "1.000001,9999990000,0,100000000000,0.5,0,5,1,,0,0,0.000000,,,,,7,1000000");
         let series = Series::read(text.as_bytes()).unwrap();
         let rx: Vec<_> = series.column("p0.3.rx_bps").unwrap().collect();
         assert_eq!(rx, [(1.000_001, 0.0), (2.000_001, 1e9)]);
         assert!(series.column("p0.3.victim").unwrap().next().unwrap().1.is_nan());
         assert!(series.column("p1.3.rx_bps").is_none());
-        assert_eq!(lines[2], "2.000001,0,100000000000,1000000000,5,1,9,4,1,1.500000,5000000000,1,60,11,7,1000000");
+        assert_eq!(
+            lines[2],
+            "2.000001,0,100000000000,5000000000,,1000000000,5,1,9,4,1,1.500000,5000000000,1,60,11,7,1000000"
+        );
     }
 }

@@ -6,6 +6,7 @@
 mod build;
 mod complaints;
 mod compose;
+mod control;
 mod fabrics;
 mod faults;
 mod forwarding;
@@ -33,8 +34,8 @@ use weir_reader::{Table, read_file, read_text};
 
 use crate::scenario::Scenario;
 use complaints::Complaints;
-use keys::FORMAT;
-use plan::ScenarioPlan;
+use keys::format;
+use plan::Plan;
 
 /// What is expected to come of a run; anything else is a failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,7 +51,12 @@ pub enum Expectation {
 
 /// Every table with its keys, in the order of the reference; the file's top level has an empty name.
 pub fn known_keys() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
-    FORMAT.tables.iter().map(|table| (table.name, table.keys))
+    format().tables.iter().map(|table| (table.name, table.keys))
+}
+
+/// Whether a name is a key of `[nic]`, flows or workloads, so that no kind of congestion control can have a table of that name.
+pub fn is_key(name: &str) -> bool {
+    keys::is_beside_kinds(name)
 }
 
 /// One run of a scenario's file.
@@ -89,7 +95,7 @@ impl ScenarioRun {
 /// # Errors
 /// All that is wrong with it, or that a file can't be read.
 pub fn load(path: &Path) -> Result<Vec<ScenarioRun>, ConfigErrors> {
-    let text = read_file(path, &FORMAT)?;
+    let text = read_file(path, &format())?;
     parse(path, &text)
 }
 
@@ -99,7 +105,7 @@ pub fn load(path: &Path) -> Result<Vec<ScenarioRun>, ConfigErrors> {
 /// As [`load`].
 pub fn parse(path: &Path, text: &str) -> Result<Vec<ScenarioRun>, ConfigErrors> {
     let name = path.display().to_string();
-    let ((plan, scenarios), _) = read_text(&name, text, &FORMAT, |root| read(root, path))?;
+    let ((plan, scenarios), _) = read_text(&name, text, &format(), |root| read(root, path))?;
     let plan = Arc::new(plan);
     let run = |(number, scenario): (usize, Scenario)| ScenarioRun {
         name: plan.runs[number].name.clone(),

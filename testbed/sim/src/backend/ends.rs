@@ -36,6 +36,15 @@ impl FlowEnds {
         })
     }
 
+    /// What each flow shows, one after the other.
+    pub(super) fn gauges(&self, sim: &Sim) -> Vec<f64> {
+        let mut values = Vec::new();
+        for [(from, sender), _] in &self.ends {
+            sim.host(*from).show_gauges(*sender, &mut |value| values.push(value));
+        }
+        values
+    }
+
     pub(super) fn stats(&mut self, sim: &Sim) -> (Vec<SenderStats>, Vec<ReceiverStats>) {
         let stats = |[(from, sender), (to, receiver)]: &[(usize, usize); 2]| {
             (*sim.host(*from).sender_stats(*sender), *sim.host(*to).receiver_stats(*receiver))

@@ -1,9 +1,9 @@
 //! Congestion controls of RDMA: senders that share one port.
 
-use weir_nic::host::congestion::{HpccConfig, PowerTcpConfig, TimelyConfig};
-use weir_nic::host::{CongestionControl, DcqcnConfig, Stamps};
+use weir_nic::host::{CongestionControl, Stamps};
+use weir_nic::parameters::Network;
 use weir_scenario::topology::Cable;
-use weir_units::{BitRate, Span, Time};
+use weir_units::{BitRate, Bytes, Span, Time};
 
 use super::net::{CLASS, all_to_last, jain, lossless, queue, received, set_payload, shares, star};
 use crate::Sim;
@@ -51,13 +51,13 @@ fn run(trial: &Trial) -> Outcome {
 
 /// The same with flows that start so far apart.
 fn run_staggered(trial: &Trial, stagger: Span) -> Outcome {
-    let Trial { flows, rate, payload, control, ecn, warm_up, measured } = *trial;
+    let Trial { flows, rate, payload, ref control, ecn, warm_up, measured } = *trial;
     let settings = ecn.map_or(String::new(), |ecn| format!("[[classes.queues]]\nclass = 3\necn = {ecn}\n"));
     let mut scenario = lossless(&star(flows, Cable::new(rate, Span::from_micros(1))), &settings);
     set_payload(&mut scenario, payload);
     scenario.switches.iter_mut().for_each(|switch| switch.telemetry = control.wants_telemetry());
     all_to_last(&mut scenario, |n, flow| {
-        (flow.congestion_control, flow.start) = (control, Time::ZERO + stagger * n as u64);
+        (flow.congestion_control, flow.start) = (control.clone(), Time::ZERO + stagger * n as u64);
     });
     let mut sim = Sim::new(&scenario).unwrap();
     sim.run_until(Time::ZERO + warm_up);
@@ -100,7 +100,7 @@ fn dcqcn(flows: usize) {
         flows,
         rate,
         payload: 4_096,
-        control: CongestionControl::Dcqcn(DcqcnConfig::paper(rate)),
+        control: CongestionControl::preset("dcqcn", rate, Span::ZERO).expect("a preset"),
         ecn: Some("{ kmin = \"5KB\", kmax = \"200KB\", pmax = 0.01 }"),
         warm_up: Span::from_millis(40),
         measured: Span::from_millis(160),
@@ -179,6 +179,12 @@ const fn base_rtt(payload: u16, stamps: Stamps) -> Span {
     Span::from_picos(4_000_000 + 2 * (frame_bytes(payload, stamps) + 86 + trailer_bytes(stamps)) * 80)
 }
 
+/// A preset with another step.
+fn with(name: &str, key: &str, step: Bytes) -> CongestionControl {
+    let network = Network { line: RATE, base_rtt: BASE_RTT };
+    CongestionControl::read(name, &[(key, &format!("{}B", step.get()))], network).expect("a preset, and a good value")
+}
+
 fn by_telemetry(flows: usize, control: CongestionControl) -> Outcome {
     let (warm_up, measured) = (Span::from_micros(1_000), Span::from_micros(500));
     run(&Trial { flows, rate: RATE, payload: 1_024, control, ecn: None, warm_up, measured })
@@ -188,9 +194,9 @@ fn by_telemetry(flows: usize, control: CongestionControl) -> Outcome {
 #[test]
 fn hpcc_keeps_a_port_busy_at_95_percent_and_its_queue_empty() {
     let additive_increase = RATE.bytes_in(BASE_RTT).divided_by(20 * 8);
-    let hpcc = HpccConfig { additive_increase, ..HpccConfig::paper(RATE, BASE_RTT) };
+    let hpcc = with("hpcc", "w_ai", additive_increase);
     for flows in [2, 4, 8] {
-        let outcome = by_telemetry(flows, CongestionControl::Hpcc(hpcc));
+        let outcome = by_telemetry(flows, hpcc.clone());
         // What all add comes to η's 95 %.
         assert!((0.94..0.98).contains(&outcome.utilisation()) && outcome.unfairness() < 0.1, "{outcome:?}");
         assert!(outcome.queue_mean < 3_000.0 && outcome.queue_max < 10_000, "{outcome:?}");
@@ -203,9 +209,9 @@ fn hpcc_keeps_a_port_busy_at_95_percent_and_its_queue_empty() {
 #[test]
 fn powertcp_keeps_a_port_busy_and_its_queue_short() {
     let additive_increase = RATE.bytes_in(BASE_RTT).divided_by(160);
-    let power_tcp = PowerTcpConfig { additive_increase, ..PowerTcpConfig::paper(RATE, BASE_RTT) };
+    let power_tcp = with("powertcp", "beta", additive_increase);
     for flows in [2, 4, 8] {
-        let outcome = by_telemetry(flows, CongestionControl::PowerTcp(power_tcp));
+        let outcome = by_telemetry(flows, power_tcp.clone());
         assert!(outcome.utilisation() > 0.97 && outcome.unfairness() < 0.06, "{outcome:?}");
         assert!(outcome.queue_mean < 5_500.0 && outcome.queue_max < 16_000, "{outcome:?}");
         assert_eq!(outcome.pauses, 0);
@@ -220,7 +226,7 @@ fn timely_keeps_a_port_busy() {
             flows,
             rate: RATE,
             payload: 4_096,
-            control: CongestionControl::Timely(TimelyConfig::paper(RATE)),
+            control: CongestionControl::preset("timely", RATE, Span::ZERO).expect("a preset"),
             ecn: None,
             warm_up: Span::from_millis(4),
             measured: Span::from_millis(4),
@@ -236,7 +242,7 @@ fn preset_serves_all(name: &str, payload: u16, flows: &[usize]) {
     let control = CongestionControl::preset(name, RATE, base_rtt(payload, stamps)).expect("a preset");
     let (warm_up, measured) = (Span::from_micros(800), Span::from_micros(800));
     for (flows, stagger) in flows.iter().flat_map(|flows| [0, 50].map(|us| (*flows, Span::from_micros(us)))) {
-        let trial = Trial { flows, rate: RATE, payload, control, ecn: None, warm_up, measured };
+        let trial = Trial { flows, rate: RATE, payload, control: control.clone(), ecn: None, warm_up, measured };
         let outcome = run_staggered(&trial, stagger);
         let context = format!("{name}, {flows} flows {stagger} apart: {outcome:?}");
         assert!(outcome.utilisation() > 0.95, "{context}");

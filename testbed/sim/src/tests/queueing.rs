@@ -67,7 +67,7 @@ fn waits(messages: Vec<Message>) -> Vec<Span> {
         class: CLASS,
         dscp: Dscp::new(CLASS.index() as u8),
         transport: Transport::Rdma,
-        congestion_control: CongestionControl::None,
+        congestion_control: CongestionControl::none(),
         ack_every: None,
         retransmission: None,
         messages: messages.into(),

@@ -3,7 +3,7 @@
 use weir_flowctl::Mechanism;
 use weir_flowctl::kinds::Pfc;
 use weir_nic::host::{FlowConfig, ReceiveLimit, Transport};
-use weir_nic::tcp::{Control, CubicConfig, TcpConfig};
+use weir_nic::tcp::{Control, TcpConfig};
 use weir_scenario::Scenario;
 use weir_scenario::topology::Cable;
 use weir_units::{BitRate, Bytes, Span, Time};
@@ -78,9 +78,9 @@ fn pauses_are_refreshed() {
 
 #[test]
 fn what_finds_no_room_is_dropped_and_counted() {
-    let tcp = TcpConfig::datacentre(Control::Cubic(CubicConfig::default()));
+    let tcp = TcpConfig::datacentre(Control::cubic());
     let mut sim = Sim::new(&slow(lossy(&star(1, Cable::new(RATE, Span::from_micros(1))), ""), |_, flow| {
-        (flow.transport, flow.total) = (Transport::Tcp(tcp), Some(Bytes::mb(3)));
+        (flow.transport, flow.total) = (Transport::tcp(tcp.clone()), Some(Bytes::mb(3)));
     }))
     .unwrap();
     sim.run_until(Time::from_nanos(100_000_000));

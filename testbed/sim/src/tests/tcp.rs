@@ -1,7 +1,7 @@
 //! TCP through two switches with a bottleneck between them.
 
 use weir_nic::host::{FlowConfig, Repeat, Transport};
-use weir_nic::tcp::{Control, CubicConfig, DctcpConfig, TcpConfig};
+use weir_nic::tcp::{Control, TcpConfig};
 use weir_scenario::link::{ChosenFrames, FaultPlan, HoldBack};
 use weir_scenario::topology::{Cable, Dumbbell, Fabric};
 use weir_scenario::workload::Message;
@@ -32,11 +32,11 @@ fn dumbbell(pairs: usize) -> Fabric {
 }
 
 fn cubic() -> TcpConfig {
-    TcpConfig::datacentre(Control::Cubic(CubicConfig::default()))
+    TcpConfig::datacentre(Control::cubic())
 }
 
 fn dctcp() -> TcpConfig {
-    TcpConfig::datacentre(Control::Dctcp(DctcpConfig::default()))
+    TcpConfig::datacentre(Control::dctcp())
 }
 
 /// Each sender has a flow to a receiver of its own.
@@ -53,14 +53,14 @@ fn with_flows(mut scenario: Scenario, change: impl Fn(usize, &mut FlowConfig)) -
 /// Flows without end that start one after the other, so that they do not overshoot all at once.
 fn long_flows(count: usize, config: TcpConfig, settings: &str) -> Scenario {
     with_flows(lossy(&dumbbell(count), &format!("{BUFFER}{settings}")), |n, flow| {
-        (flow.transport, flow.start) = (Transport::Tcp(config), Time::from_nanos(500_000 * n as u64));
+        (flow.transport, flow.start) = (Transport::tcp(config.clone()), Time::from_nanos(500_000 * n as u64));
     })
 }
 
 /// One flow of messages of a size, on switches that drop nothing.
 fn one(config: TcpConfig, message: u64, change: impl Fn(&mut FlowConfig)) -> Scenario {
     with_flows(lossy(&dumbbell(1), ""), |_, flow| {
-        flow.transport = Transport::Tcp(config);
+        flow.transport = Transport::tcp(config.clone());
         (flow.message, flow.total) = (Bytes::new(message), Some(Bytes::new(message)));
         change(flow);
     })
@@ -181,7 +181,7 @@ fn a_segment_alone_is_acknowledged_after_the_delay() {
 /// The timeout is 1 s before anything was measured, and 200 ms after: the earlier instant counts.
 #[test]
 fn a_lost_last_segment_is_sent_again_at_the_timeout_that_was_measured() {
-    let linux = TcpConfig::linux(Control::Cubic(CubicConfig::default()));
+    let linux = TcpConfig::linux(Control::cubic());
     let mut scenario = one(linux, 1_000, |flow| {
         (flow.repeat, flow.total) = (Repeat::Every(Span::from_millis(10)), Some(Bytes::kb(2)));
     });
@@ -227,7 +227,7 @@ fn messages_are_one_stream_and_everything_arrives_once_whatever_is_lost() {
 #[test]
 fn tcp_in_a_lossless_class_is_paused() {
     let scenario = with_flows(lossless(&dumbbell(2), "[buffer]\nsize = \"300KB\"\n"), |_, flow| {
-        flow.transport = Transport::Tcp(cubic());
+        flow.transport = Transport::tcp(cubic());
         flow.total = Some(Bytes::mb(1));
     });
     let mut sim = Sim::new(&scenario).unwrap();
@@ -250,7 +250,7 @@ fn messages_of_traffic_have_connections_of_their_own() {
         name: "T".to_owned(),
         class: CLASS,
         dscp: Dscp::new(CLASS.index() as u8),
-        transport: Transport::Tcp(cubic()),
+        transport: Transport::tcp(cubic()),
         congestion_control: Default::default(),
         ack_every: None,
         retransmission: None,

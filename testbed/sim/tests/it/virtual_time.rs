@@ -83,7 +83,7 @@ fn leaf_spine(messages: Vec<Message>) -> Scenario {
         class: Class::new(3),
         dscp: Dscp::new(26),
         transport: Transport::Rdma,
-        congestion_control: CongestionControl::None,
+        congestion_control: CongestionControl::none(),
         ack_every: None,
         retransmission: Some(Span::from_micros(500)),
         messages: messages.into(),
@@ -312,7 +312,7 @@ fn what_is_lost_or_left_behind_fails_the_run() {
 #[test]
 fn clones_receive_copies_and_every_copy_is_accounted_for() {
     let victim = Victim {
-        congestion_control: CongestionControl::None,
+        congestion_control: CongestionControl::none(),
         burst_start: us(500),
         burst_stop: us(2_000),
         end: us(2_000),

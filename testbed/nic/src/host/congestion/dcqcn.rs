@@ -5,34 +5,45 @@
 //! cuts R_C by α/2; without further ones, a timer and a byte counter raise it again, to the rate before the cut (fast
 //! recovery) and beyond it (additive, then hyper increase).
 
+use std::sync::Arc;
+
+use weir_reader::{Key, Named};
 use weir_units::{BitRate, Bytes, Span, Time};
+
+use super::{Algorithm, CongestionControlKind, Feedback, FlowState, INTERVALS};
+use crate::gauge::Gauge;
+use crate::parameters::{Parameters, Preset};
+
+/// `congestion_control = "dcqcn"`.
+#[derive(Debug)]
+pub(super) struct Dcqcn;
 
 /// DCQCN's parameters, with the paper's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DcqcnConfig {
+struct DcqcnConfig {
     /// g = 2^-this: the weight of new feedback in α.
-    pub gain_shift: u8,
+    gain_shift: u8,
     /// N: a receiver notifies a flow no more often.
-    pub cnp_interval: Span,
+    cnp_interval: Span,
     /// K: α falls every so often without a notification.
-    pub alpha_timer: Span,
+    alpha_timer: Span,
     /// T: R_C is raised every so often,
-    pub increase_timer: Span,
+    increase_timer: Span,
     /// B: and each time that this much was sent, counted on the wire.
-    pub byte_counter: Bytes,
+    byte_counter: Bytes,
     /// F: steps of fast recovery.
-    pub fast_recovery: u32,
+    fast_recovery: u32,
     /// R_AI: what an additive step adds to R_T.
-    pub additive_increase: BitRate,
+    additive_increase: BitRate,
     /// R_HAI: what a hyper step adds to R_T.
-    pub hyper_increase: BitRate,
+    hyper_increase: BitRate,
     /// R_C is never cut below this.
-    pub rate_min: BitRate,
+    rate_min: BitRate,
 }
 
 /// A flow's state. It sends at line rate until it is notified.
 #[derive(Debug)]
-pub(super) struct Dcqcn {
+struct Flow {
     config: DcqcnConfig,
     line: u64,
     /// R_C, in bits a second.
@@ -55,29 +66,78 @@ pub(super) struct Dcqcn {
 /// α = 1.
 const ONE: u64 = 1 << 32;
 
+const G: Key = Key::new("g", "1/256", "g: the weight of new feedback in α, a power of two");
+const CNP_INTERVAL: Key = Key::new("cnp_interval", "50us", "N: a receiver notifies a flow no more often");
+const ALPHA_TIMER: Key = Key::new("alpha_timer", "55us", "K: α falls every so often without a notification");
+const INCREASE_TIMER: Key = Key::new("increase_timer", "55us", "T: R_C is raised every so often");
+const BYTE_COUNTER: Key = Key::new("byte_counter", "10MB", "B: R_C is raised each time that this much was sent");
+const FAST_RECOVERY: Key = Key::new("fast_recovery", "5", "F: steps of fast recovery");
+const RATE_AI: Key = Key::new("rate_ai", "line/1000", "R_AI: what an additive step adds to R_T");
+const RATE_HAI: Key = Key::new("rate_hai", "line/200", "R_HAI: what a hyper step adds to R_T");
+const RATE_MIN: Key = Key::new("rate_min", "line/1000", "R_C is never cut below this");
+
+impl Named for Dcqcn {
+    fn name(&self) -> &'static str {
+        "dcqcn"
+    }
+
+    fn keys(&self) -> &'static [Key] {
+        &[G, CNP_INTERVAL, ALPHA_TIMER, INCREASE_TIMER, BYTE_COUNTER, FAST_RECOVERY, RATE_AI, RATE_HAI, RATE_MIN]
+    }
+}
+
+impl CongestionControlKind for Dcqcn {
+    /// The keys' defaults are the paper's, made for 40 Gb/s, in which all rates follow the line rate. R_HAI, which the paper does not
+    /// name, is 200 Mb/s and the lowest rate a thousandth of the line's, as in the public simulators.
+    fn presets(&self) -> &'static [Preset] {
+        const ABOUT: &str = "DCQCN paper (SIGCOMM 2015), rates in proportion to the line";
+        &[
+            Preset { name: "dcqcn", about: ABOUT, values: &[] },
+            Preset { name: "dcqcn-paper", about: ABOUT, values: &[] },
+        ]
+    }
+
+    fn gauges(&self) -> &'static [Gauge] {
+        &[
+            Gauge { name: "target_bps", about: "R_T, which R_C is raised to" },
+            Gauge { name: "alpha", about: "α: the share of R_C that the next cut takes twice" },
+        ]
+    }
+
+    fn read(&self, parameters: &Parameters<'_>) -> Arc<dyn Algorithm> {
+        Arc::new(DcqcnConfig::read(parameters))
+    }
+}
+
 impl DcqcnConfig {
-    /// The paper's parameters, made for 40 Gb/s, in which all rates follow the line rate: g = 1/256, N = 50 us, K = T =
-    /// 55 us, B = 10 MB, F = 5, R_AI = 40 Mb/s. R_HAI, which the paper does not name, is 200 Mb/s and the lowest rate a
-    /// thousandth of the line's, as in the public simulators.
-    pub fn paper(line: BitRate) -> DcqcnConfig {
-        let of_line = |divisor: u64| BitRate::bps((line.as_bps() / divisor).max(1));
+    fn read(parameters: &Parameters<'_>) -> DcqcnConfig {
         DcqcnConfig {
-            gain_shift: 8,
-            cnp_interval: Span::from_micros(50),
-            alpha_timer: Span::from_micros(55),
-            increase_timer: Span::from_micros(55),
-            byte_counter: Bytes::mb(10),
-            fast_recovery: 5,
-            additive_increase: of_line(1_000),
-            hyper_increase: of_line(200),
-            rate_min: of_line(1_000),
+            gain_shift: parameters.gain(&G),
+            cnp_interval: parameters.time(&CNP_INTERVAL, INTERVALS),
+            alpha_timer: parameters.time(&ALPHA_TIMER, INTERVALS),
+            increase_timer: parameters.time(&INCREASE_TIMER, INTERVALS),
+            byte_counter: parameters.size(&BYTE_COUNTER, Bytes::kb(1)..=Bytes::mb(1_000_000)),
+            fast_recovery: parameters.integer(&FAST_RECOVERY, 0..=1_000),
+            additive_increase: parameters.rate(&RATE_AI),
+            hyper_increase: parameters.rate(&RATE_HAI),
+            rate_min: parameters.rate(&RATE_MIN),
         }
     }
 }
 
-impl Dcqcn {
-    pub(super) fn new(config: &DcqcnConfig, line: BitRate) -> Dcqcn {
-        Dcqcn {
+impl Algorithm for DcqcnConfig {
+    fn feedback(&self) -> Feedback {
+        Feedback { cnp_interval: Some(self.cnp_interval), ..Feedback::default() }
+    }
+
+    fn flow(&self, line: BitRate) -> Box<dyn FlowState> {
+        Box::new(Flow::new(self, line))
+    }
+}
+
+impl Flow {
+    fn new(config: &DcqcnConfig, line: BitRate) -> Flow {
+        Flow {
             config: *config,
             line: line.as_bps(),
             current: line.as_bps(),
@@ -89,37 +149,6 @@ impl Dcqcn {
             byte_stage: 0,
             bytes_left: config.byte_counter.get(),
         }
-    }
-
-    /// R_C as of the last call.
-    pub(super) fn rate(&self) -> BitRate {
-        BitRate::bps(self.current)
-    }
-
-    /// A notification has arrived.
-    pub(super) fn handle_cnp(&mut self, now: Time) {
-        self.advance(now);
-        self.target = self.current;
-        let cut = ((u128::from(self.current) * u128::from(self.alpha)) >> 33) as u64;
-        self.current = (self.current - cut).max(self.config.rate_min.as_bps().min(self.line));
-        self.alpha += (ONE - self.alpha) >> self.config.gain_shift;
-        self.alpha_at = now.saturating_add(self.config.alpha_timer);
-        self.increase_at = now.saturating_add(self.config.increase_timer);
-        (self.timer_stage, self.byte_stage) = (0, 0);
-        self.bytes_left = self.config.byte_counter.get();
-    }
-
-    /// A frame has been sent that takes this much on the wire.
-    pub(super) fn handle_sent(&mut self, now: Time, wire: Bytes) {
-        self.advance(now);
-        let mut sent = wire.get();
-        while self.is_limited() && sent >= self.bytes_left {
-            sent -= self.bytes_left;
-            self.bytes_left = self.config.byte_counter.get().max(1);
-            self.byte_stage += 1;
-            self.increase();
-        }
-        self.bytes_left = self.bytes_left.saturating_sub(sent).max(1);
     }
 
     /// Lets the timers run up to now. Nobody need wake up for them: they matter when the next frame is sent.
@@ -157,21 +186,62 @@ impl Dcqcn {
     }
 }
 
+impl FlowState for Flow {
+    /// R_C.
+    fn rate(&self) -> BitRate {
+        BitRate::bps(self.current)
+    }
+
+    fn handle_cnp(&mut self, now: Time) {
+        self.advance(now);
+        self.target = self.current;
+        let cut = ((u128::from(self.current) * u128::from(self.alpha)) >> 33) as u64;
+        self.current = (self.current - cut).max(self.config.rate_min.as_bps().min(self.line));
+        self.alpha += (ONE - self.alpha) >> self.config.gain_shift;
+        self.alpha_at = now.saturating_add(self.config.alpha_timer);
+        self.increase_at = now.saturating_add(self.config.increase_timer);
+        (self.timer_stage, self.byte_stage) = (0, 0);
+        self.bytes_left = self.config.byte_counter.get();
+    }
+
+    fn handle_sent(&mut self, now: Time, wire: Bytes) {
+        self.advance(now);
+        let mut sent = wire.get();
+        while self.is_limited() && sent >= self.bytes_left {
+            sent -= self.bytes_left;
+            self.bytes_left = self.config.byte_counter.get().max(1);
+            self.byte_stage += 1;
+            self.increase();
+        }
+        self.bytes_left = self.bytes_left.saturating_sub(sent).max(1);
+    }
+
+    fn gauges(&self, show: &mut dyn FnMut(f64)) {
+        show(self.target as f64);
+        show(self.alpha as f64 / ONE as f64);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parameters::Network;
 
     const LINE: BitRate = BitRate::gbps(100);
 
-    fn dcqcn() -> Dcqcn {
-        Dcqcn::new(&DcqcnConfig::paper(LINE), LINE)
+    fn paper(line: BitRate) -> DcqcnConfig {
+        DcqcnConfig::read(&Parameters::new(Network { line, base_rtt: Span::ZERO }, &[], &[]))
+    }
+
+    fn dcqcn() -> Flow {
+        Flow::new(&paper(LINE), LINE)
     }
 
     fn at(us: u64) -> Time {
         Time::from_nanos(us * 1_000)
     }
 
-    fn after_cnps(count: u64) -> Dcqcn {
+    fn after_cnps(count: u64) -> Flow {
         let mut flow = dcqcn();
         (0..count).for_each(|n| flow.handle_cnp(at(50 * n)));
         flow
@@ -188,7 +258,7 @@ mod tests {
     fn the_rate_has_a_floor() {
         assert_eq!(after_cnps(100).rate(), BitRate::mbps(100));
         let slow = BitRate::bps(50);
-        let mut flow = Dcqcn::new(&DcqcnConfig { rate_min: LINE, ..DcqcnConfig::paper(slow) }, slow);
+        let mut flow = Flow::new(&DcqcnConfig { rate_min: LINE, ..paper(slow) }, slow);
         flow.handle_cnp(at(0));
         assert_eq!(flow.rate(), slow, "a floor above the line is the line");
     }

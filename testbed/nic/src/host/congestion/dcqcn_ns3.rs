@@ -4,7 +4,18 @@
 //! at the ends of fixed intervals, in which a mark must have come; α moves at the ends of its own; and only a timer raises
 //! the rate, there is no byte counter.
 
-use weir_units::{BitRate, Span, Time};
+use std::sync::Arc;
+
+use weir_reader::{Key, Named};
+use weir_units::{BitRate, Bytes, Span, Time};
+
+use super::{AckSignal, Algorithm, CongestionControlKind, Feedback, FlowState, INTERVALS};
+use crate::gauge::Gauge;
+use crate::parameters::{Network, Parameters, Preset};
+
+/// `congestion_control = "dcqcn-ns3"`, or one of the simulators' presets.
+#[derive(Debug)]
+pub(super) struct DcqcnNs3;
 
 /// Its parameters, with the paper's names where they are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +43,7 @@ pub struct DcqcnNs3Config {
 
 /// A flow's state. It sends at line rate until an acknowledgement has a mark.
 #[derive(Debug)]
-pub(super) struct DcqcnNs3 {
+struct Flow {
     config: DcqcnNs3Config,
     line: u64,
     /// R_C, in bits a second.
@@ -56,60 +67,116 @@ pub(super) struct DcqcnNs3 {
 /// α = 1.
 const ONE: u64 = 1 << 32;
 
+const G: Key = Key::new("g", "1/256", "g: the weight of new feedback in α, a power of two (EWMA_GAIN)");
+const ALPHA_INTERVAL: Key =
+    Key::new("alpha_interval", "1us", "α is updated every so often, marked or not (ALPHA_RESUME_INTERVAL)");
+const DECREASE_INTERVAL: Key =
+    Key::new("decrease_interval", "4us", "R_C is cut every so often, if a mark came since (RATE_DECREASE_INTERVAL)");
+const INCREASE_TIMER: Key =
+    Key::new("increase_timer", "300us", "T: R_C is raised every so often, counted from the last cut (RP_TIMER)");
+const FAST_RECOVERY: Key = Key::new("fast_recovery", "1", "F: steps of fast recovery (FAST_RECOVERY_TIMES)");
+const RATE_AI: Key = Key::new("rate_ai", "line/5000", "R_AI: what the one additive step adds to R_T");
+const RATE_HAI: Key = Key::new("rate_hai", "line/500", "R_HAI: what each step after it adds to R_T");
+const RATE_MIN: Key = Key::new("rate_min", "1Gbps", "R_C is never cut below this (MIN_RATE)");
+const CLAMPS_TARGET: Key =
+    Key::new("clamps_target", "false", "whether each cut makes R_C before it the target (CLAMP_TARGET_RATE)");
+
+impl Named for DcqcnNs3 {
+    fn name(&self) -> &'static str {
+        "dcqcn-ns3"
+    }
+
+    fn keys(&self) -> &'static [Key] {
+        &[
+            G,
+            ALPHA_INTERVAL,
+            DECREASE_INTERVAL,
+            INCREASE_TIMER,
+            FAST_RECOVERY,
+            RATE_AI,
+            RATE_HAI,
+            RATE_MIN,
+            CLAMPS_TARGET,
+        ]
+    }
+}
+
+impl CongestionControlKind for DcqcnNs3 {
+    fn presets(&self) -> &'static [Preset] {
+        PRESETS
+    }
+
+    fn gauges(&self) -> &'static [Gauge] {
+        &[
+            Gauge { name: "target_bps", about: "R_T, which R_C is raised to" },
+            Gauge { name: "alpha", about: "α: the share of R_C that the next cut takes twice" },
+        ]
+    }
+
+    fn read(&self, parameters: &Parameters<'_>) -> Arc<dyn Algorithm> {
+        Arc::new(DcqcnNs3Config::read(parameters))
+    }
+}
+
+const PRESETS: &[Preset] = &[
+    // α every 1 us, cuts every 4 us, raises every 300 us, F = 1, R_AI = 5 Mb/s and R_HAI = 50 Mb/s at 25 Gb/s and in
+    // proportion, at least 1 Gb/s on any line.
+    Preset { name: "dcqcn-hpcc", about: "HPCC's public simulator, run.py --cc dcqcn", values: &[] },
+    Preset {
+        name: "dcqcn-hpcc-paper",
+        about: "HPCC's public simulator, run.py --cc dcqcn_paper",
+        values: &[("alpha_interval", "50us"), ("decrease_interval", "50us"), ("increase_timer", "55us")],
+    },
+    // R_AI = 10 Mb/s and R_HAI = 25 Mb/s at 25 Gb/s.
+    Preset {
+        name: "dcqcn-conweave",
+        about: "ConWeave's public simulator, run.py --cc dcqcn",
+        values: &[("rate_ai", "line/2500"), ("rate_hai", "line/1000"), ("rate_min", "100Mbps")],
+    },
+    // Of any line; it was made for 25 Gb/s.
+    Preset {
+        name: "dcqcn-reverie",
+        about: "Reverie's public simulation, config-workload.txt",
+        values: &[("increase_timer", "900us"), ("rate_ai", "50Mbps"), ("rate_hai", "100Mbps"), ("rate_min", "100Mbps")],
+    },
+];
+
 impl DcqcnNs3Config {
-    /// HPCC's simulator, `--cc dcqcn`: α every 1 us, cuts every 4 us, raises every 300 us, F = 1, R_AI = 5 Mb/s and R_HAI =
-    /// 50 Mb/s at 25 Gb/s and in proportion, at least 1 Gb/s on any line.
-    pub fn hpcc(line: BitRate) -> DcqcnNs3Config {
-        DcqcnNs3Config {
-            gain_shift: 8,
-            alpha_interval: Span::from_micros(1),
-            decrease_interval: Span::from_micros(4),
-            increase_timer: Span::from_micros(300),
-            fast_recovery: 1,
-            additive_increase: of_line(line, 5_000),
-            hyper_increase: of_line(line, 500),
-            rate_min: BitRate::gbps(1),
-            clamps_target: false,
-        }
+    /// The parameters of one of its presets; `None` if there is none of the name.
+    pub fn preset(name: &str, line: BitRate) -> Option<DcqcnNs3Config> {
+        let preset = PRESETS.iter().find(|preset| preset.name == name)?;
+        let network = Network { line, base_rtt: Span::ZERO };
+        Some(DcqcnNs3Config::read(&Parameters::new(network, &[], preset.values)))
     }
 
-    /// HPCC's simulator, `--cc dcqcn_paper`: the same with α and cuts every 50 us and raises every 55 us.
-    pub fn hpcc_paper(line: BitRate) -> DcqcnNs3Config {
+    fn read(parameters: &Parameters<'_>) -> DcqcnNs3Config {
         DcqcnNs3Config {
-            alpha_interval: Span::from_micros(50),
-            decrease_interval: Span::from_micros(50),
-            increase_timer: Span::from_micros(55),
-            ..DcqcnNs3Config::hpcc(line)
-        }
-    }
-
-    /// ConWeave's simulator: as HPCC's with R_AI = 10 Mb/s and R_HAI = 25 Mb/s at 25 Gb/s and in proportion, and at least
-    /// 100 Mb/s on any line.
-    pub fn conweave(line: BitRate) -> DcqcnNs3Config {
-        DcqcnNs3Config {
-            additive_increase: of_line(line, 2_500),
-            hyper_increase: of_line(line, 1_000),
-            rate_min: BitRate::mbps(100),
-            ..DcqcnNs3Config::hpcc(line)
-        }
-    }
-
-    /// Reverie's configuration of its simulator: raises every 900 us, R_AI = 50 Mb/s, R_HAI = 100 Mb/s and at least 100 Mb/s,
-    /// the same on any line. It was made for 25 Gb/s.
-    pub fn reverie(line: BitRate) -> DcqcnNs3Config {
-        DcqcnNs3Config {
-            increase_timer: Span::from_micros(900),
-            additive_increase: BitRate::mbps(50),
-            hyper_increase: BitRate::mbps(100),
-            rate_min: BitRate::mbps(100),
-            ..DcqcnNs3Config::hpcc(line)
+            gain_shift: parameters.gain(&G),
+            alpha_interval: parameters.time(&ALPHA_INTERVAL, INTERVALS),
+            decrease_interval: parameters.time(&DECREASE_INTERVAL, INTERVALS),
+            increase_timer: parameters.time(&INCREASE_TIMER, INTERVALS),
+            fast_recovery: parameters.integer(&FAST_RECOVERY, 0..=1_000),
+            additive_increase: parameters.rate(&RATE_AI),
+            hyper_increase: parameters.rate(&RATE_HAI),
+            rate_min: parameters.rate(&RATE_MIN),
+            clamps_target: parameters.boolean(&CLAMPS_TARGET),
         }
     }
 }
 
-impl DcqcnNs3 {
-    pub(super) fn new(config: &DcqcnNs3Config, line: BitRate) -> DcqcnNs3 {
-        DcqcnNs3 {
+impl Algorithm for DcqcnNs3Config {
+    fn feedback(&self) -> Feedback {
+        Feedback { echoes_ecn: true, acks_every_packet: true, ..Feedback::default() }
+    }
+
+    fn flow(&self, line: BitRate) -> Box<dyn FlowState> {
+        Box::new(Flow::new(self, line))
+    }
+}
+
+impl Flow {
+    fn new(config: &DcqcnNs3Config, line: BitRate) -> Flow {
+        Flow {
             config: *config,
             line: line.as_bps(),
             current: line.as_bps(),
@@ -124,13 +191,8 @@ impl DcqcnNs3 {
         }
     }
 
-    /// R_C as of the last call.
-    pub(super) fn rate(&self) -> BitRate {
-        BitRate::bps(self.current)
-    }
-
     /// An acknowledgement has arrived.
-    pub(super) fn handle_ack(&mut self, now: Time, is_marked: bool) {
+    fn note_ack(&mut self, now: Time, is_marked: bool) {
         self.advance(now);
         if !is_marked {
             return;
@@ -147,7 +209,7 @@ impl DcqcnNs3 {
 
     /// Lets the timers run up to now, in the order in which they expire; of those that expire together α's goes first and
     /// the cut second. Nobody need wake up for them: they matter when the next frame is sent.
-    pub(super) fn advance(&mut self, now: Time) {
+    fn advance(&mut self, now: Time) {
         loop {
             let next = self.alpha_at.min(self.decrease_at).min(self.increase_at);
             if next > now {
@@ -213,6 +275,26 @@ impl DcqcnNs3 {
     }
 }
 
+impl FlowState for Flow {
+    /// R_C.
+    fn rate(&self) -> BitRate {
+        BitRate::bps(self.current)
+    }
+
+    fn handle_sent(&mut self, now: Time, _wire: Bytes) {
+        self.advance(now);
+    }
+
+    fn handle_ack(&mut self, now: Time, ack: &AckSignal<'_>) {
+        self.note_ack(now, ack.is_marked);
+    }
+
+    fn gauges(&self, show: &mut dyn FnMut(f64)) {
+        show(self.target as f64);
+        show(self.alpha as f64 / ONE as f64);
+    }
+}
+
 /// The timer's next expiry; a timer of no time takes a picosecond.
 fn after(at: Time, interval: Span) -> Time {
     at.saturating_add(interval.max(Span::from_picos(1)))
@@ -225,10 +307,6 @@ fn next_after(at: Time, interval: Span, now: Time) -> Time {
     at.saturating_add(Span::from_picos(missed * interval)).saturating_add(Span::from_picos(interval))
 }
 
-fn of_line(line: BitRate, divisor: u64) -> BitRate {
-    BitRate::bps((line.as_bps() / divisor).max(1))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -239,11 +317,15 @@ mod tests {
         Time::from_nanos(us * 1_000)
     }
 
-    fn flow() -> DcqcnNs3 {
-        DcqcnNs3::new(&DcqcnNs3Config::hpcc(LINE), LINE)
+    fn hpcc(line: BitRate) -> DcqcnNs3Config {
+        DcqcnNs3Config::preset("dcqcn-hpcc", line).expect("a preset")
     }
 
-    fn mbps(flow: &DcqcnNs3) -> (u64, u64) {
+    fn flow() -> Flow {
+        Flow::new(&hpcc(LINE), LINE)
+    }
+
+    fn mbps(flow: &Flow) -> (u64, u64) {
         (flow.current / 1_000_000, flow.target / 1_000_000)
     }
 
@@ -251,8 +333,8 @@ mod tests {
     fn the_first_mark_cuts_at_the_end_of_its_interval() {
         let mut flow = flow();
         flow.advance(at(99));
-        flow.handle_ack(at(100), false);
-        flow.handle_ack(at(101), true);
+        flow.note_ack(at(100), false);
+        flow.note_ack(at(101), true);
         flow.advance(Time::from_nanos(104_999));
         assert_eq!(flow.rate(), LINE);
         // By then α has been updated four times, unmarked: (255/256)^4 = 0.98447, half of that is cut.
@@ -266,11 +348,11 @@ mod tests {
     #[test]
     fn alpha_follows_the_marks_of_each_interval() {
         let mut flow = flow();
-        flow.handle_ack(at(0), true);
+        flow.note_ack(at(0), true);
         flow.advance(at(1));
         assert_eq!(flow.alpha, ONE / 256 * 255);
-        flow.handle_ack(at(1), true);
-        flow.handle_ack(at(1), true);
+        flow.note_ack(at(1), true);
+        flow.note_ack(at(1), true);
         flow.advance(at(2));
         // (1 - g) α + g, once however many the marks.
         assert_eq!(flow.alpha, ONE / 65_536 * 255 * 255 + ONE / 256);
@@ -281,8 +363,8 @@ mod tests {
     #[test]
     fn cuts_in_a_row_keep_the_target_unless_it_is_clamped() {
         let targets = [false, true].map(|clamps_target| {
-            let mut flow = DcqcnNs3::new(&DcqcnNs3Config { clamps_target, ..DcqcnNs3Config::hpcc(LINE) }, LINE);
-            (0..8).for_each(|us| flow.handle_ack(at(us), true));
+            let mut flow = Flow::new(&DcqcnNs3Config { clamps_target, ..hpcc(LINE) }, LINE);
+            (0..8).for_each(|us| flow.note_ack(at(us), true));
             flow.advance(at(8));
             mbps(&flow)
         });
@@ -293,10 +375,10 @@ mod tests {
 
     #[test]
     fn the_timer_recovers_adds_once_then_adds_more() {
-        let mut flow = DcqcnNs3::new(&DcqcnNs3Config { clamps_target: true, ..DcqcnNs3Config::hpcc(LINE) }, LINE);
-        flow.handle_ack(at(0), true);
+        let mut flow = Flow::new(&DcqcnNs3Config { clamps_target: true, ..hpcc(LINE) }, LINE);
+        flow.note_ack(at(0), true);
         flow.advance(at(4));
-        flow.handle_ack(at(5), true);
+        flow.note_ack(at(5), true);
         flow.advance(at(8));
         (flow.current, flow.target) = (20_000_000_000, 40_000_000_000);
         let mut rates = Vec::new();
@@ -308,7 +390,7 @@ mod tests {
         assert_eq!(rates, [(30_000, 40_000), (35_010, 40_020), (37_615, 40_220), (39_017, 40_420)]);
         // A cut begins anew, and after a raise it makes R_C the target, clamped or not.
         flow.config.clamps_target = false;
-        flow.handle_ack(at(1_209), true);
+        flow.note_ack(at(1_209), true);
         flow.advance(at(1_212));
         assert_eq!((flow.stage, flow.target / 1_000_000), (0, 39_017));
         assert_eq!(flow.increase_at, at(1_512));
@@ -317,7 +399,7 @@ mod tests {
     #[test]
     fn a_long_silence_ends_at_line_rate_with_the_timers_in_step() {
         let mut flow = flow();
-        (0..40).for_each(|us| flow.handle_ack(at(us), true));
+        (0..40).for_each(|us| flow.note_ack(at(us), true));
         let late = Time::from_nanos(3_600_000_000_500);
         flow.advance(late);
         assert_eq!(flow.rate(), LINE);
@@ -328,7 +410,7 @@ mod tests {
         assert_eq!((flow.increase_at.as_picos() / 1_000_000 - 40) % 300, 0);
         assert!(flow.increase_at > late);
         // The α that is left cuts next to nothing.
-        flow.handle_ack(late, true);
+        flow.note_ack(late, true);
         flow.advance(at(3_600_000_004));
         assert!(flow.rate() > BitRate::gbps(99), "{}", flow.rate());
     }
@@ -336,11 +418,23 @@ mod tests {
     #[test]
     fn the_rate_has_a_floor() {
         let mut flow = flow();
-        (0..1_000).for_each(|us| flow.handle_ack(at(us), true));
+        (0..1_000).for_each(|us| flow.note_ack(at(us), true));
         assert_eq!(flow.rate(), BitRate::gbps(1));
         let slow = BitRate::mbps(10);
-        let mut flow = DcqcnNs3::new(&DcqcnNs3Config::hpcc(slow), slow);
-        (0..1_000).for_each(|us| flow.handle_ack(at(us), true));
+        let mut flow = Flow::new(&hpcc(slow), slow);
+        (0..1_000).for_each(|us| flow.note_ack(at(us), true));
         assert_eq!(flow.rate(), slow, "a floor above the line is the line");
+    }
+
+    #[test]
+    fn simulators_rates_scale_as_they_scale_them() {
+        let rates = |name, gbps| {
+            let config = DcqcnNs3Config::preset(name, BitRate::gbps(gbps)).expect("a preset");
+            [config.additive_increase, config.hyper_increase, config.rate_min].map(|rate| rate.as_bps() / 1_000_000)
+        };
+        assert_eq!(rates("dcqcn-hpcc", 25), [5, 50, 1_000]);
+        assert_eq!(rates("dcqcn-hpcc-paper", 100), [20, 200, 1_000]);
+        assert_eq!(rates("dcqcn-conweave", 100), [40, 100, 100]);
+        assert_eq!(rates("dcqcn-reverie", 100), [50, 100, 100]);
     }
 }

@@ -5,31 +5,39 @@
 //! it at once, one below grows by W_AI for up to maxStage round trips and then jumps to it. Every acknowledgement sets the
 //! window W, but from the reference window W_c, which moves once a round trip, so that one congestion is met once.
 
-use weir_units::{BitRate, Bytes, Span};
+use std::sync::Arc;
 
-use super::AckSignal;
+use weir_reader::{Key, Named};
+use weir_units::{BitRate, Bytes, Span, Time};
+
 use super::bounds::WindowBounds;
-use super::fraction;
 use super::hops::{HopMemory, part_of_bdp};
+use super::{AckSignal, Algorithm, CongestionControlKind, Feedback, FlowState, Stamps, fraction};
+use crate::gauge::Gauge;
+use crate::parameters::{Parameters, Preset};
+
+/// `congestion_control = "hpcc"`.
+#[derive(Debug)]
+pub(super) struct Hpcc;
 
 /// HPCC's parameters, with the paper's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HpccConfig {
+struct HpccConfig {
     /// T: the round-trip time without queues, one for the whole network and no less than any flow's.
-    pub base_rtt: Span,
+    base_rtt: Span,
     /// η: the utilisation to hold, in parts per million.
-    pub target_ppm: u32,
+    target_ppm: u32,
     /// maxStage: additive steps on end before the window jumps.
-    pub stages_max: u32,
+    stages_max: u32,
     /// W_AI: an additive step.
-    pub additive_increase: Bytes,
+    additive_increase: Bytes,
     /// The window is never cut below what this rate sends in T.
-    pub rate_min: BitRate,
+    rate_min: BitRate,
 }
 
 /// A flow's state. It starts with the line's bandwidth-delay product, W_init.
 #[derive(Debug)]
-pub(super) struct Hpcc {
+struct Flow {
     bounds: WindowBounds,
     target: f64,
     stages_max: u32,
@@ -47,35 +55,84 @@ pub(super) struct Hpcc {
     hops: HopMemory,
 }
 
-impl HpccConfig {
-    /// The paper's η = 95 % and maxStage = 5. W_AI by its rule, W_init (1 - η) / N, for N = 100 flows on a link, which makes
-    /// the 80 B of its evaluation at 100 Gb/s and 13 us. The lowest rate is a thousandth of the line's.
-    pub fn paper(line: BitRate, base_rtt: Span) -> HpccConfig {
-        HpccConfig {
-            base_rtt,
-            target_ppm: 950_000,
-            stages_max: 5,
-            additive_increase: line.bytes_in(base_rtt).divided_by(20 * 100),
-            rate_min: BitRate::bps((line.as_bps() / 1_000).max(1)),
-        }
+const BASE_RTT: Key = Key::without_default(
+    "base_rtt",
+    "the network's longest round trip without queues",
+    "T: the round-trip time without queues, no less than any flow's",
+);
+const ETA: Key = Key::new("eta", "0.95", "η: the utilisation to hold");
+const MAX_STAGE: Key = Key::new("max_stage", "5", "maxStage: additive steps on end before the window jumps");
+const W_AI: Key = Key::new("w_ai", "bdp/2000", "W_AI: an additive step");
+const RATE_MIN: Key = Key::new("rate_min", "line/1000", "the window is never cut below what this rate sends in T");
+
+impl Named for Hpcc {
+    fn name(&self) -> &'static str {
+        "hpcc"
     }
 
-    /// HPCC's simulator, `--cc hp`: maxStage = 0, so that the window is always set in proportion; W_AI worth 10 Mb/s at 25
-    /// Gb/s and in proportion; at least 1 Gb/s on any line.
-    pub fn simulator(line: BitRate, base_rtt: Span) -> HpccConfig {
+    fn keys(&self) -> &'static [Key] {
+        &[BASE_RTT, ETA, MAX_STAGE, W_AI, RATE_MIN]
+    }
+}
+
+impl CongestionControlKind for Hpcc {
+    /// The keys' defaults are the paper's. W_AI by its rule, W_init (1 - η) / N, for N = 100 flows on a link, which makes the 80 B of
+    /// its evaluation at 100 Gb/s and 13 us. The lowest rate is a thousandth of the line's.
+    ///
+    /// The simulator's maxStage = 0 sets the window in proportion always; its W_AI is worth 10 Mb/s at 25 Gb/s.
+    fn presets(&self) -> &'static [Preset] {
+        &[
+            Preset { name: "hpcc", about: "HPCC paper (SIGCOMM 2019)", values: &[] },
+            Preset {
+                name: "hpcc-simulator",
+                about: "HPCC's public simulator, run.py --cc hp",
+                values: &[("max_stage", "0"), ("w_ai", "bdp/2500"), ("rate_min", "1Gbps")],
+            },
+        ]
+    }
+
+    fn gauges(&self) -> &'static [Gauge] {
+        &[
+            Gauge { name: "reference_bytes", about: "W_c, the window that others are made from" },
+            Gauge {
+                name: "utilisation",
+                about: "U: bytes in flight on the busiest link, as a part of what it carries in T",
+            },
+        ]
+    }
+
+    fn read(&self, parameters: &Parameters<'_>) -> Arc<dyn Algorithm> {
+        Arc::new(HpccConfig::read(parameters))
+    }
+}
+
+impl HpccConfig {
+    fn read(parameters: &Parameters<'_>) -> HpccConfig {
+        let base_rtt = parameters.base_rtt(&BASE_RTT);
         HpccConfig {
-            stages_max: 0,
-            additive_increase: line.bytes_in(base_rtt).divided_by(2_500),
-            rate_min: BitRate::gbps(1),
-            ..HpccConfig::paper(line, base_rtt)
+            base_rtt,
+            target_ppm: parameters.share(&ETA),
+            stages_max: parameters.integer(&MAX_STAGE, 0..=1_000),
+            additive_increase: parameters.size_or_part(&W_AI, base_rtt),
+            rate_min: parameters.rate(&RATE_MIN),
         }
     }
 }
 
-impl Hpcc {
-    pub(super) fn new(config: &HpccConfig, line: BitRate) -> Hpcc {
+impl Algorithm for HpccConfig {
+    fn feedback(&self) -> Feedback {
+        Feedback { stamps: Stamps::Hops, acks_every_packet: true, ..Feedback::default() }
+    }
+
+    fn flow(&self, line: BitRate) -> Box<dyn FlowState> {
+        Box::new(Flow::new(self, line))
+    }
+}
+
+impl Flow {
+    fn new(config: &HpccConfig, line: BitRate) -> Flow {
         let bounds = WindowBounds::new(line, config.rate_min, config.base_rtt);
-        Hpcc {
+        Flow {
             bounds,
             target: fraction(config.target_ppm),
             stages_max: config.stages_max,
@@ -87,38 +144,6 @@ impl Hpcc {
             stage: 0,
             update_after: 0,
             hops: HopMemory::new(),
-        }
-    }
-
-    /// W / T as of the last call.
-    pub(super) fn rate(&self) -> BitRate {
-        self.bounds.rate(self.window)
-    }
-
-    /// W as of the last call.
-    pub(super) fn window(&self) -> Bytes {
-        WindowBounds::bytes(self.window)
-    }
-
-    /// Procedure NewAck.
-    pub(super) fn handle_ack(&mut self, ack: &AckSignal<'_>) {
-        let Some((load, span_ps)) = self.measure(ack) else { return };
-        let weight = (span_ps / self.bounds.base_rtt_ps()).min(1.0);
-        self.utilisation = (1.0 - weight) * self.utilisation + weight * load;
-
-        let is_round_trip = ack.acked > self.update_after;
-        let excess = self.utilisation / self.target;
-        if excess >= 1.0 || self.stage >= self.stages_max {
-            self.window = self.reference / excess + self.additive_increase;
-            self.stage = if is_round_trip { 0 } else { self.stage };
-        } else {
-            self.window = self.reference + self.additive_increase;
-            self.stage += u32::from(is_round_trip);
-        }
-        self.window = self.bounds.clamp(self.window);
-        if is_round_trip {
-            self.reference = self.window;
-            self.update_after = ack.sent;
         }
     }
 
@@ -142,12 +167,50 @@ impl Hpcc {
     }
 }
 
+impl FlowState for Flow {
+    /// W / T.
+    fn rate(&self) -> BitRate {
+        self.bounds.rate(self.window)
+    }
+
+    /// W.
+    fn window(&self) -> Option<Bytes> {
+        Some(WindowBounds::bytes(self.window))
+    }
+
+    /// Procedure NewAck.
+    fn handle_ack(&mut self, _now: Time, ack: &AckSignal<'_>) {
+        let Some((load, span_ps)) = self.measure(ack) else { return };
+        let weight = (span_ps / self.bounds.base_rtt_ps()).min(1.0);
+        self.utilisation = (1.0 - weight) * self.utilisation + weight * load;
+
+        let is_round_trip = ack.acked > self.update_after;
+        let excess = self.utilisation / self.target;
+        if excess >= 1.0 || self.stage >= self.stages_max {
+            self.window = self.reference / excess + self.additive_increase;
+            self.stage = if is_round_trip { 0 } else { self.stage };
+        } else {
+            self.window = self.reference + self.additive_increase;
+            self.stage += u32::from(is_round_trip);
+        }
+        self.window = self.bounds.clamp(self.window);
+        if is_round_trip {
+            self.reference = self.window;
+            self.update_after = ack.sent;
+        }
+    }
+
+    fn gauges(&self, show: &mut dyn FnMut(f64)) {
+        show(self.reference);
+        show(self.utilisation);
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use weir_units::Time;
-
     use super::super::HopTelemetry;
     use super::*;
+    use crate::parameters::Network;
 
     /// 100 Gb/s and 10 us: W_init = 125,000 B, and 12,500 B a microsecond.
     const LINE: BitRate = BitRate::gbps(100);
@@ -157,15 +220,20 @@ mod tests {
         HopTelemetry { at: Time::from_nanos(us * 1_000), tx_bytes, queue: Bytes::new(queue), rate: LINE }
     }
 
-    fn flow(stages_max: u32) -> Hpcc {
+    fn preset(name: &str, base_rtt: Span) -> HpccConfig {
+        let preset = Hpcc.presets().iter().find(|preset| preset.name == name).expect("a preset");
+        HpccConfig::read(&Parameters::new(Network { line: LINE, base_rtt }, &[], preset.values))
+    }
+
+    fn flow(stages_max: u32) -> Flow {
         let additive_increase = Bytes::new(1_000);
-        Hpcc::new(&HpccConfig { stages_max, additive_increase, ..HpccConfig::paper(LINE, T) }, LINE)
+        Flow::new(&HpccConfig { stages_max, additive_increase, ..preset("hpcc", T) }, LINE)
     }
 
     /// Acknowledges so much payload, with so much sent; returns the window.
-    fn ack(flow: &mut Hpcc, acked: u64, sent: u64, hops: &[HopTelemetry]) -> u64 {
-        flow.handle_ack(&AckSignal { acked, sent, rtt: T, is_marked: false, hops });
-        flow.window().get()
+    fn ack(flow: &mut Flow, acked: u64, sent: u64, hops: &[HopTelemetry]) -> u64 {
+        flow.handle_ack(Time::ZERO, &AckSignal { acked, sent, rtt: T, is_marked: false, hops });
+        flow.window().expect("a window").get()
     }
 
     #[test]
@@ -238,9 +306,9 @@ mod tests {
 
     #[test]
     fn presets_follow_the_paper_and_the_simulator() {
-        let paper = HpccConfig::paper(LINE, Span::from_micros(13));
+        let paper = preset("hpcc", Span::from_micros(13));
         assert_eq!(paper.additive_increase, Bytes::new(81));
         // 40 Mb/s in 13 us.
-        assert_eq!(HpccConfig::simulator(LINE, Span::from_micros(13)).additive_increase, Bytes::new(65));
+        assert_eq!(preset("hpcc-simulator", Span::from_micros(13)).additive_increase, Bytes::new(65));
     }
 }

@@ -5,28 +5,49 @@
 //! where a control that looks at one takes the other's cases for the same. θ-PowerTCP reads power from the round-trip time
 //! alone, and needs no switch.
 
+use std::sync::Arc;
+
+use weir_reader::{Key, Named};
 use weir_units::{BitRate, Bytes, Span, Time};
 
 use super::bounds::WindowBounds;
 use super::hops::{HopMemory, part_of_bdp};
-use super::{AckSignal, fraction};
+use super::{AckSignal, Algorithm, CongestionControlKind, Feedback, FlowState, Stamps, fraction};
+use crate::gauge::Gauge;
+use crate::parameters::{Parameters, Preset};
 
-/// PowerTCP's parameters, with the paper's names.
+/// `congestion_control = "powertcp"`.
+#[derive(Debug)]
+pub(super) struct PowerTcp;
+
+/// `congestion_control = "theta-powertcp"`.
+#[derive(Debug)]
+pub(super) struct ThetaPowerTcp;
+
+/// PowerTCP's parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PowerTcpConfig {
+struct PowerTcpConfig(Laws);
+
+/// θ-PowerTCP's parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ThetaPowerTcpConfig(Laws);
+
+/// What both have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Laws {
     /// τ: the round-trip time without queues, one for the whole network and no less than any flow's.
-    pub base_rtt: Span,
+    base_rtt: Span,
     /// γ: the weight of a new window in the average, in parts per million.
-    pub gamma_ppm: u32,
+    gamma_ppm: u32,
     /// β: the additive step. In equilibrium the queue is the sum of the flows' β.
-    pub additive_increase: Bytes,
+    additive_increase: Bytes,
     /// The window is never cut below what this rate sends in τ.
-    pub rate_min: BitRate,
+    rate_min: BitRate,
 }
 
 /// A flow's state under PowerTCP. It starts with the line's bandwidth-delay product.
 #[derive(Debug)]
-pub(super) struct PowerTcp {
+struct PowerFlow {
     law: ControlLaw,
     hops: HopMemory,
     sent: SentWindows,
@@ -34,7 +55,7 @@ pub(super) struct PowerTcp {
 
 /// A flow's state under θ-PowerTCP.
 #[derive(Debug)]
-pub(super) struct ThetaPowerTcp {
+struct ThetaFlow {
     law: ControlLaw,
     /// When the last acknowledgement came, and its RTT.
     last: Option<(Time, Span)>,
@@ -78,49 +99,125 @@ const DRAINING_CURRENT_MIN: f64 = 0.5;
 /// Windows remembered. A round trip is told by half as many, so that a cut window's are too.
 const WINDOWS_MAX: usize = 16;
 
-impl PowerTcpConfig {
-    /// The paper's γ = 0.9, and β by its rule, HostBw · τ / N, with N = 100. The lowest rate is a thousandth of the line's.
+const BASE_RTT: Key = Key::without_default(
+    "base_rtt",
+    "the network's longest round trip without queues",
+    "τ: the round-trip time without queues, no less than any flow's",
+);
+const GAMMA: Key = Key::new("gamma", "0.9", "γ: the weight of a new window in the average");
+const BETA: Key =
+    Key::new("beta", "bdp/100", "β: the additive step; in equilibrium the queue is the sum of the flows' β");
+const RATE_MIN: Key = Key::new("rate_min", "line/1000", "the window is never cut below what this rate sends in τ");
+/// It does not see that a link is not full, so that what frames wait for each other by chance counts as the queue Σ β that it keeps,
+/// and a smaller β leaves the link idle.
+const THETA_BETA: Key = Key { default: Some("bdp/50"), otherwise: "bdp/50", ..BETA };
+
+impl Named for PowerTcp {
+    fn name(&self) -> &'static str {
+        "powertcp"
+    }
+
+    fn keys(&self) -> &'static [Key] {
+        &[BASE_RTT, GAMMA, BETA, RATE_MIN]
+    }
+}
+
+impl CongestionControlKind for PowerTcp {
+    /// γ is the paper's, and β by its rule, HostBw · τ / N, with N = 100. The lowest rate is a thousandth of the line's.
     ///
     /// A smaller β keeps a shorter queue, Σ β, and shares a port less evenly for longer: with β far below a frame what the frames
     /// of several hosts happen to do outweighs it.
-    pub fn paper(line: BitRate, base_rtt: Span) -> PowerTcpConfig {
-        PowerTcpConfig::expecting(100, line, base_rtt)
+    fn presets(&self) -> &'static [Preset] {
+        const ABOUT: &str = "PowerTCP paper (NSDI 2022), additive step for 100 flows";
+        &[Preset { name: "powertcp", about: ABOUT, values: &[] }]
     }
 
-    /// The same for θ-PowerTCP, with N = 50. It does not see that a link is not full, so that what frames wait for each other by
-    /// chance counts as the queue Σ β that it keeps, and a smaller β leaves the link idle.
-    pub fn theta(line: BitRate, base_rtt: Span) -> PowerTcpConfig {
-        PowerTcpConfig::expecting(50, line, base_rtt)
+    fn gauges(&self) -> &'static [Gauge] {
+        &[Gauge { name: "power", about: "Γ_smooth, as a part of the base power" }]
     }
 
-    fn expecting(flows: u64, line: BitRate, base_rtt: Span) -> PowerTcpConfig {
-        PowerTcpConfig {
+    fn read(&self, parameters: &Parameters<'_>) -> Arc<dyn Algorithm> {
+        Arc::new(PowerTcpConfig(Laws::read(parameters, &BETA)))
+    }
+}
+
+impl Named for ThetaPowerTcp {
+    fn name(&self) -> &'static str {
+        "theta-powertcp"
+    }
+
+    fn keys(&self) -> &'static [Key] {
+        &[BASE_RTT, GAMMA, THETA_BETA, RATE_MIN]
+    }
+}
+
+impl CongestionControlKind for ThetaPowerTcp {
+    fn presets(&self) -> &'static [Preset] {
+        const ABOUT: &str = "PowerTCP paper (NSDI 2022), additive step for 50 flows";
+        &[Preset { name: "theta-powertcp", about: ABOUT, values: &[] }]
+    }
+
+    fn gauges(&self) -> &'static [Gauge] {
+        &[Gauge { name: "power", about: "Γ_smooth, as a part of the base power" }]
+    }
+
+    fn read(&self, parameters: &Parameters<'_>) -> Arc<dyn Algorithm> {
+        Arc::new(ThetaPowerTcpConfig(Laws::read(parameters, &THETA_BETA)))
+    }
+}
+
+impl Laws {
+    fn read(parameters: &Parameters<'_>, beta: &Key) -> Laws {
+        let base_rtt = parameters.base_rtt(&BASE_RTT);
+        Laws {
             base_rtt,
-            gamma_ppm: 900_000,
-            additive_increase: line.bytes_in(base_rtt).divided_by(flows),
-            rate_min: BitRate::bps((line.as_bps() / 1_000).max(1)),
+            gamma_ppm: parameters.share(&GAMMA),
+            additive_increase: parameters.size_or_part(beta, base_rtt),
+            rate_min: parameters.rate(&RATE_MIN),
         }
     }
 }
 
-impl PowerTcp {
-    pub(super) fn new(config: &PowerTcpConfig, line: BitRate) -> PowerTcp {
-        let law = ControlLaw::new(config, line);
-        PowerTcp { sent: SentWindows::new(law.window), law, hops: HopMemory::new() }
+impl Algorithm for PowerTcpConfig {
+    fn feedback(&self) -> Feedback {
+        Feedback { stamps: Stamps::Hops, acks_every_packet: true, ..Feedback::default() }
     }
 
-    /// cwnd / τ as of the last call.
-    pub(super) fn rate(&self) -> BitRate {
+    fn flow(&self, line: BitRate) -> Box<dyn FlowState> {
+        Box::new(PowerFlow::new(&self.0, line))
+    }
+}
+
+impl Algorithm for ThetaPowerTcpConfig {
+    fn feedback(&self) -> Feedback {
+        Feedback { stamps: Stamps::Time, acks_every_packet: true, ..Feedback::default() }
+    }
+
+    fn flow(&self, line: BitRate) -> Box<dyn FlowState> {
+        Box::new(ThetaFlow::new(&self.0, line))
+    }
+}
+
+impl PowerFlow {
+    fn new(config: &Laws, line: BitRate) -> PowerFlow {
+        let law = ControlLaw::new(config, line);
+        PowerFlow { sent: SentWindows::new(law.window), law, hops: HopMemory::new() }
+    }
+}
+
+impl FlowState for PowerFlow {
+    /// cwnd / τ.
+    fn rate(&self) -> BitRate {
         self.law.rate()
     }
 
-    /// cwnd as of the last call.
-    pub(super) fn window(&self) -> Bytes {
-        self.law.window()
+    /// cwnd.
+    fn window(&self) -> Option<Bytes> {
+        Some(self.law.window())
     }
 
     /// Algorithm 1: every acknowledgement sets the window.
-    pub(super) fn handle_ack(&mut self, ack: &AckSignal<'_>) {
+    fn handle_ack(&mut self, _now: Time, ack: &AckSignal<'_>) {
         let base_rtt_ps = self.law.bounds.base_rtt_ps();
         let mut strongest: Option<(f64, f64)> = None;
         self.hops.advance(ack.hops, |step| {
@@ -141,26 +238,32 @@ impl PowerTcp {
             self.sent.remember(ack.sent, self.law.window);
         }
     }
+
+    fn gauges(&self, show: &mut dyn FnMut(f64)) {
+        show(self.law.power);
+    }
 }
 
-impl ThetaPowerTcp {
-    pub(super) fn new(config: &PowerTcpConfig, line: BitRate) -> ThetaPowerTcp {
+impl ThetaFlow {
+    fn new(config: &Laws, line: BitRate) -> ThetaFlow {
         let law = ControlLaw::new(config, line);
-        ThetaPowerTcp { old: law.window, law, last: None, update_after: 0 }
+        ThetaFlow { old: law.window, law, last: None, update_after: 0 }
     }
+}
 
-    /// cwnd / τ as of the last call.
-    pub(super) fn rate(&self) -> BitRate {
+impl FlowState for ThetaFlow {
+    /// cwnd / τ.
+    fn rate(&self) -> BitRate {
         self.law.rate()
     }
 
-    /// cwnd as of the last call.
-    pub(super) fn window(&self) -> Bytes {
-        self.law.window()
+    /// cwnd.
+    fn window(&self) -> Option<Bytes> {
+        Some(self.law.window())
     }
 
     /// Algorithm 2: every acknowledgement is measured, and the window set once a round trip.
-    pub(super) fn handle_ack(&mut self, now: Time, ack: &AckSignal<'_>) {
+    fn handle_ack(&mut self, now: Time, ack: &AckSignal<'_>) {
         let Some((before, rtt_before)) = self.last.filter(|(at, _)| *at < now) else {
             // The first one, or another of the same instant.
             if self.last.is_none() {
@@ -182,10 +285,14 @@ impl ThetaPowerTcp {
             (self.old, self.update_after) = (self.law.window, ack.sent);
         }
     }
+
+    fn gauges(&self, show: &mut dyn FnMut(f64)) {
+        show(self.law.power);
+    }
 }
 
 impl ControlLaw {
-    fn new(config: &PowerTcpConfig, line: BitRate) -> ControlLaw {
+    fn new(config: &Laws, line: BitRate) -> ControlLaw {
         let bounds = WindowBounds::new(line, config.rate_min, config.base_rtt);
         ControlLaw {
             bounds,
@@ -256,13 +363,15 @@ impl SentWindows {
 mod tests {
     use super::super::HopTelemetry;
     use super::*;
+    use crate::parameters::Network;
 
     /// 100 Gb/s and 10 us: a window of 125,000 B, and 12,500 B a microsecond.
     const LINE: BitRate = BitRate::gbps(100);
     const TAU: Span = Span::from_micros(10);
 
-    fn config() -> PowerTcpConfig {
-        PowerTcpConfig { additive_increase: Bytes::new(1_000), ..PowerTcpConfig::paper(LINE, TAU) }
+    fn config() -> Laws {
+        let network = Network { line: LINE, base_rtt: TAU };
+        Laws::read(&Parameters::new(network, &[("beta", "1000B")], &[]), &BETA)
     }
 
     fn at(us: u64) -> Time {
@@ -274,14 +383,14 @@ mod tests {
     }
 
     /// Acknowledges so much payload, with so much sent; returns the window.
-    fn ack(flow: &mut PowerTcp, acked: u64, sent: u64, hops: &[HopTelemetry]) -> u64 {
-        flow.handle_ack(&AckSignal { acked, sent, rtt: TAU, is_marked: false, hops });
-        flow.window().get()
+    fn ack(flow: &mut PowerFlow, acked: u64, sent: u64, hops: &[HopTelemetry]) -> u64 {
+        flow.handle_ack(Time::ZERO, &AckSignal { acked, sent, rtt: TAU, is_marked: false, hops });
+        flow.window().expect("a window").get()
     }
 
     #[test]
     fn a_queue_that_grows_is_met_before_it_is_long() {
-        let mut flow = PowerTcp::new(&config(), LINE);
+        let mut flow = PowerFlow::new(&config(), LINE);
         assert_eq!(ack(&mut flow, 1_000, 125_000, &[hop(0, 0, 0)]), 125_000);
         // In τ the port sent at its rate while 25,000 B gathered: current 1.2, voltage 1.2, power 1.44.
         // W = 0.9 (125,000 / 1.44 + 1,000) + 0.1 * 125,000 = 91,525.
@@ -313,23 +422,23 @@ mod tests {
 
     #[test]
     fn power_is_the_strongest_hops_and_an_average() {
-        let mut flow = PowerTcp::new(&config(), LINE);
+        let mut flow = PowerFlow::new(&config(), LINE);
         ack(&mut flow, 1, 10, &[hop(0, 0, 0), hop(0, 0, 0)]);
-        let power = |flow: &PowerTcp| (flow.law.power * 1e6) as u64;
+        let power = |flow: &PowerFlow| (flow.law.power * 1e6) as u64;
         // In a fifth of τ half of what the ports can send. 18,750 B gathered at the second: current 0.5 + 0.75, voltage 1.15,
         // power 1.4375. On average 0.8 + 0.2 * 1.4375.
         ack(&mut flow, 2, 10, &[hop(2, 12_500, 0), hop(2, 12_500, 18_750)]);
         assert_eq!(power(&flow), 1_087_500);
-        assert_eq!(flow.window(), Bytes::new(116_848), "0.9 (125,000 / 1.0875 + 1,000) + 0.1 * 125,000");
+        assert_eq!(flow.window(), Some(Bytes::new(116_848)), "0.9 (125,000 / 1.0875 + 1,000) + 0.1 * 125,000");
         // More than τ counts as τ. A queue that got shorter by more than was sent is no power, and the window the largest.
         ack(&mut flow, 3, 10, &[hop(102, 12_500, 0), hop(102, 12_500, 0)]);
         assert_eq!(power(&flow), 0);
-        assert_eq!(flow.window(), Bytes::new(124_184), "0.9 * 125,000 + 0.1 * 116,848");
+        assert_eq!(flow.window(), Some(Bytes::new(124_184)), "0.9 * 125,000 + 0.1 * 116,848");
     }
 
     #[test]
     fn a_queue_that_drains_counts_as_half_of_what_leaves() {
-        let mut flow = PowerTcp::new(&config(), LINE);
+        let mut flow = PowerFlow::new(&config(), LINE);
         ack(&mut flow, 1, 10, &[hop(0, 0, 250_000)]);
         // Nothing arrived in τ: current 0.5, voltage 1 + 1 of what is left.
         ack(&mut flow, 2, 10, &[hop(10, 125_000, 125_000)]);
@@ -342,11 +451,11 @@ mod tests {
 
     #[test]
     fn theta_reads_the_same_from_the_rtt_once_a_round_trip() {
-        let mut flow = ThetaPowerTcp::new(&config(), LINE);
+        let mut flow = ThetaFlow::new(&config(), LINE);
         let mut ack = |us: u64, acked: u64, sent: u64, rtt_us: u64| {
             let rtt = Span::from_micros(rtt_us);
             flow.handle_ack(at(us), &AckSignal { acked, sent, rtt, is_marked: false, hops: &[] });
-            (flow.window().get(), (flow.law.power * 1e6 + 0.5) as u64)
+            (flow.window().expect("a window").get(), (flow.law.power * 1e6 + 0.5) as u64)
         };
         assert_eq!(ack(0, 1_000, 125_000, 10), (125_000, 1_000_000));
         // 2 us more in 10 us: current 1.2, voltage 1.2; the window waits for the round trip's end.
@@ -357,5 +466,15 @@ mod tests {
         assert_eq!(ack(15, 250_001, 300_000, 100), (98_627, 1_320_000));
         // Falling faster than time passes is no power, but counts as half.
         assert_eq!(ack(25, 250_001, 300_000, 1), (125_000 * 9 / 10 + 9_862, 500_000));
+    }
+
+    #[test]
+    fn steps_are_made_for_so_many_flows() {
+        let step = |key: &Key| {
+            let network = Network { line: BitRate::gbps(25), base_rtt: Span::from_micros(13) };
+            Laws::read(&Parameters::new(network, &[], &[]), key).additive_increase
+        };
+        // A hundredth of 40,625 B, and a fiftieth.
+        assert_eq!((step(&BETA), step(&THETA_BETA)), (Bytes::new(406), Bytes::new(812)));
     }
 }

@@ -72,7 +72,7 @@ impl Bottleneck {
             step,
             ecn: (u64::MAX, u64::MAX, 0),
             flows: (0..flows).map(flow).collect(),
-            cnp_interval: preset.cnp_interval(),
+            cnp_interval: preset.feedback().cnp_interval,
             queue: VecDeque::new(),
             queued: 0,
             tx_bytes: 0,
@@ -205,6 +205,12 @@ fn preset(name: &str, line: BitRate, base_rtt: Span) -> CongestionControl {
     CongestionControl::preset(name, line, base_rtt).expect("there is one")
 }
 
+/// A preset with other values on a line of 100 Gb/s, and a round trip of 10 us.
+fn with(name: &str, values: &[(&str, &str)]) -> CongestionControl {
+    let network = Network { line: BitRate::gbps(100), base_rtt: Span::from_micros(10) };
+    CongestionControl::read(name, values, network).expect("a preset, and good values")
+}
+
 /// What flows make of a link of 100 Gb/s and 10 us, 4 ms after they started: its bandwidth-delay product is 125,000 B.
 fn settled(control: CongestionControl) -> Seen {
     Bottleneck::new(control, BitRate::gbps(100), Span::from_micros(10), Span::from_nanos(200), 4).run(ms(4), ms(6))
@@ -223,9 +229,8 @@ fn near(value: f64, expected: f64, tolerance: f64) {
 #[test]
 fn hpcc_holds_the_target_with_no_queue() {
     for name in ["hpcc", "hpcc-simulator"] {
-        let CongestionControl::Hpcc(config) = preset(name, BitRate::gbps(100), Span::from_micros(10)) else { panic!() };
         // A larger step, so that it takes less time to be fair.
-        let seen = settled(CongestionControl::Hpcc(HpccConfig { additive_increase: Bytes::new(312), ..config }));
+        let seen = settled(with(name, &[("w_ai", "312B")]));
         // From W = W η / U + W_AI follows U = η + Σ W_AI / BDP.
         near(seen.utilisation, 0.95 + 4.0 * 312.0 / 125_000.0, 0.001);
         near(spread(&seen), 0.0, 0.02);
@@ -237,9 +242,7 @@ fn hpcc_holds_the_target_with_no_queue() {
 #[test]
 fn power_tcp_fills_the_link_with_a_queue_of_all_the_steps() {
     for (additive_increase, tolerance) in [(625, 0.03), (1_250, 0.03), (5_000, 0.05)] {
-        let config = PowerTcpConfig::paper(BitRate::gbps(100), Span::from_micros(10));
-        let config = PowerTcpConfig { additive_increase: Bytes::new(additive_increase), ..config };
-        let seen = settled(CongestionControl::PowerTcp(config));
+        let seen = settled(with("powertcp", &[("beta", &format!("{additive_increase}B"))]));
         near(seen.utilisation, 1.0, 0.001);
         near(spread(&seen), 0.0, 0.02);
         // Σ β: the paper's equilibrium, and W = W / Γ + β with Γ = 1 + queue / BDP.
@@ -249,10 +252,8 @@ fn power_tcp_fills_the_link_with_a_queue_of_all_the_steps() {
 
 #[test]
 fn theta_power_tcp_settles_where_power_tcp_does() {
-    let config = PowerTcpConfig::paper(BitRate::gbps(100), Span::from_micros(10));
     // Steps of 200 ns are what RTTs are told in, so the queue has to be some of them long.
-    let seen =
-        settled(CongestionControl::ThetaPowerTcp(PowerTcpConfig { additive_increase: Bytes::new(5_000), ..config }));
+    let seen = settled(with("theta-powertcp", &[("beta", "5000B")]));
     near(seen.utilisation, 1.0, 0.001);
     near(spread(&seen), 0.0, 0.02);
     near(seen.mean_queue, 20_000.0, 1_500.0);
@@ -294,18 +295,16 @@ fn dcqcn_shares_a_link_over_time() {
 
 #[test]
 fn a_flows_state_is_small() {
-    assert!(size_of::<Controlled>() <= 192, "{}", size_of::<Controlled>());
+    assert!(size_of::<Controlled>() <= 48, "{}", size_of::<Controlled>());
 }
 
-/// The lowest rate that a control may set.
-fn floor(control: &CongestionControl) -> BitRate {
-    match control {
-        CongestionControl::None => BitRate::bps(1),
-        CongestionControl::Dcqcn(config) => config.rate_min,
-        CongestionControl::DcqcnNs3(config) => config.rate_min,
-        CongestionControl::Timely(config) => config.rate_min,
-        CongestionControl::Hpcc(config) => config.rate_min,
-        CongestionControl::PowerTcp(config) | CongestionControl::ThetaPowerTcp(config) => config.rate_min,
+/// The lowest rate that presets may set on this line.
+fn floor(name: &str, line: BitRate) -> BitRate {
+    match name {
+        "none" => BitRate::bps(1),
+        "dcqcn-ns3" | "dcqcn-hpcc" | "dcqcn-hpcc-paper" | "timely-hpcc" | "hpcc-simulator" => BitRate::gbps(1),
+        "dcqcn-conweave" | "dcqcn-reverie" => BitRate::mbps(100),
+        _ => BitRate::bps((line.as_bps() / 1_000).max(1)),
     }
 }
 
@@ -337,13 +336,15 @@ proptest! {
     /// Whatever is told: no panic, and the rate stays between the floor and the line.
     #[test]
     fn rates_stay_in_bounds(
-        place in 0..CongestionControl::PRESETS.len(),
+        place in any::<prop::sample::Index>(),
         line in prop_oneof![1..1_000u64, 1_000_000..10_000_000_000_000u64],
         base_rtt in number().prop_map(|ps| ps.min(1_000_000_000_000)),
         events in prop::collection::vec((number(), event()), 0..60),
     ) {
         let line = BitRate::bps(line);
-        let control = preset(CongestionControl::PRESETS[place].0, line, Span::from_picos(base_rtt));
+        let names: Vec<&str> = presets().map(|(name, _)| name).collect();
+        let name = names[place.index(names.len())];
+        let control = preset(name, line, Span::from_picos(base_rtt));
         let Some(mut flow) = Controlled::new(&control, line, Span::ZERO) else { return Ok(()) };
         let mut now = Time::ZERO;
         for (gap, event) in events {
@@ -366,9 +367,59 @@ proptest! {
                 }
             }
             prop_assert!(flow.rate() <= line, "{:?} > {line:?}", flow.rate());
-            prop_assert!(flow.rate() >= floor(&control).min(line), "{:?} of {control:?}", flow.rate());
+            prop_assert!(flow.rate() >= floor(name, line).min(line), "{:?} of {control:?}", flow.rate());
             let largest = line.bytes_in(Span::from_picos(base_rtt)).max(Bytes::new(1));
             prop_assert!(flow.window().is_none_or(|window| window >= Bytes::new(1) && window <= largest));
         }
     }
+}
+
+#[test]
+fn every_name_is_known_and_no_other() {
+    let network = Network { line: BitRate::gbps(100), base_rtt: Span::from_micros(13) };
+    let mut names = std::collections::BTreeSet::new();
+    for (name, source) in presets() {
+        let control = CongestionControl::read(name, &[], network).expect("a preset");
+        assert!(name.starts_with(control.name().trim_end_matches("-ns3")), "{name}");
+        assert!(!source.is_empty() && names.insert(name), "{name}");
+    }
+    assert!(CongestionControl::read("cubic", &[], network).is_err_and(|wrong| wrong.is_empty()));
+    for kind in kinds() {
+        let keys: Vec<&str> = kind.keys().iter().map(|key| key.name).collect();
+        for (key, _) in kind.presets().iter().flat_map(|preset| preset.values) {
+            assert!(keys.contains(key), "{key} of a preset of {} is none of its keys", kind.name());
+        }
+        // Each key is read: a value that nothing could be is told.
+        for key in keys {
+            let wrong = CongestionControl::read(kind.name(), &[(key, "nonsense")], network).expect_err(key);
+            assert_eq!(wrong.iter().map(|wrong| wrong.key).collect::<Vec<_>>(), [key], "{}", kind.name());
+        }
+    }
+}
+
+#[test]
+fn a_flow_shows_all_gauges_of_its_kind() {
+    for kind in kinds() {
+        let control = preset(kind.name(), BitRate::gbps(100), Span::from_micros(13));
+        let mut shown = Vec::new();
+        let flow = Controlled::new(&control, BitRate::gbps(100), Span::ZERO).expect("a control");
+        flow.gauges(&mut |value| shown.push(value));
+        assert_eq!(shown.len(), control.gauges().count(), "{}", kind.name());
+        assert_eq!(shown[0], 1e11, "the line's rate at first");
+    }
+}
+
+#[test]
+fn what_a_control_asks_of_others() {
+    let asks = |name| {
+        let feedback = preset(name, BitRate::gbps(100), Span::from_micros(13)).feedback();
+        (feedback.cnp_interval.is_some(), feedback.echoes_ecn, feedback.stamps, feedback.acks_every_packet)
+    };
+    assert_eq!(asks("none"), (false, false, Stamps::None, false));
+    assert_eq!(asks("dcqcn"), (true, false, Stamps::None, false));
+    assert_eq!(asks("dcqcn-hpcc"), (false, true, Stamps::None, true));
+    assert_eq!(asks("timely"), (false, false, Stamps::Time, true));
+    assert_eq!(asks("hpcc"), (false, false, Stamps::Hops, true));
+    assert_eq!(asks("powertcp"), (false, false, Stamps::Hops, true));
+    assert_eq!(asks("theta-powertcp"), (false, false, Stamps::Time, true));
 }

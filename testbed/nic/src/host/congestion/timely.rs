@@ -3,38 +3,50 @@
 //! Below T_low the rate is raised, above T_high it is cut; between them it is raised while the RTT falls or stays, and cut
 //! in proportion to the gradient while it rises.
 
-use weir_units::{BitRate, Bytes, Span};
+use std::str::FromStr;
+use std::sync::Arc;
 
-use super::{AckSignal, fraction, whole_rate};
+use weir_reader::{Key, Named};
+use weir_units::{BitRate, Bytes, Span, Time, UnitError};
+
+use super::{
+    AckSignal, Algorithm, CongestionControlKind, Feedback, FlowState, INTERVALS, Stamps, fraction, whole_rate,
+};
+use crate::gauge::Gauge;
+use crate::parameters::{Parameters, Preset};
+
+/// `congestion_control = "timely"`.
+#[derive(Debug)]
+pub(super) struct Timely;
 
 /// TIMELY's parameters, with the paper's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TimelyConfig {
+struct TimelyConfig {
     /// α: the weight of a new difference in their average, in parts per million.
-    pub ewma_ppm: u32,
+    ewma_ppm: u32,
     /// β: how deep a cut is, in parts per million.
-    pub beta_ppm: u32,
+    beta_ppm: u32,
     /// T_low.
-    pub t_low: Span,
+    t_low: Span,
     /// T_high.
-    pub t_high: Span,
+    t_high: Span,
     /// minRTT: the unit of the gradient, one for the whole network.
-    pub min_rtt: Span,
+    min_rtt: Span,
     /// δ: the additive step.
-    pub additive_increase: BitRate,
+    additive_increase: BitRate,
     /// N: from so many completions on end with no rising RTT a step is N·δ (HAI, hyperactive increase).
-    pub hai: u32,
+    hai: u32,
     /// Whether completions below T_low count as such whatever the gradient, and their steps become hyperactive too.
-    pub hai_below_t_low: bool,
+    hai_below_t_low: bool,
     /// What one measurement is of.
-    pub completion: Completion,
+    completion: Completion,
     /// The rate is never cut below this.
-    pub rate_min: BitRate,
+    rate_min: BitRate,
 }
 
 /// How often the rate is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Completion {
+enum Completion {
     /// When each segment of this much payload is acknowledged.
     Segment(Bytes),
     /// Once a round trip.
@@ -43,7 +55,7 @@ pub enum Completion {
 
 /// A flow's state. It starts at line rate.
 #[derive(Debug)]
-pub(super) struct Timely {
+struct Flow {
     config: TimelyConfig,
     line: u64,
     /// In bits a second.
@@ -58,41 +70,103 @@ pub(super) struct Timely {
     completes_at: u64,
 }
 
-impl TimelyConfig {
-    /// The paper's parameters, made for 10 Gb/s: T_low = 50 us, T_high = 500 us, minRTT = 20 us, β = 0.8, N = 5, segments of
-    /// 16 KB; δ = 10 Mb/s and, as in DCQCN's preset, a lowest rate of a thousandth, both in proportion to the line. α, which
-    /// the paper does not name, is 0.875, as in the comparison with DCQCN (Zhu et al., CoNEXT 2016).
-    pub fn paper(line: BitRate) -> TimelyConfig {
-        let thousandth = BitRate::bps((line.as_bps() / 1_000).max(1));
-        TimelyConfig {
-            ewma_ppm: 875_000,
-            beta_ppm: 800_000,
-            t_low: Span::from_micros(50),
-            t_high: Span::from_micros(500),
-            min_rtt: Span::from_micros(20),
-            additive_increase: thousandth,
-            hai: 5,
-            hai_below_t_low: false,
-            completion: Completion::Segment(Bytes::kb(16)),
-            rate_min: thousandth,
-        }
+const EWMA: Key = Key::new("ewma", "0.875", "α: the weight of a new difference in their average");
+const BETA: Key = Key::new("beta", "0.8", "β: how deep a cut is");
+const T_LOW: Key = Key::new("t_low", "50us", "T_low: below it the rate is raised");
+const T_HIGH: Key = Key::new("t_high", "500us", "T_high: above it the rate is cut");
+const MIN_RTT: Key = Key::new("min_rtt", "20us", "minRTT: the unit of the gradient");
+const DELTA: Key = Key::new("delta", "line/1000", "δ: the additive step");
+const HAI: Key = Key::new("hai", "5", "N: from so many completions on end with no rising RTT a step is N·δ");
+const HAI_BELOW_T_LOW: Key =
+    Key::new("hai_below_t_low", "false", "whether completions below T_low count for that, too");
+const SEGMENT: Key = Key::new("segment", "16KB", "what one measurement is of, or \"round-trip\" for one in each");
+const RATE_MIN: Key = Key::new("rate_min", "line/1000", "the rate is never cut below this");
+
+impl Named for Timely {
+    fn name(&self) -> &'static str {
+        "timely"
     }
 
-    /// HPCC's simulator, `--cc timely`: the paper's values, but one update a round trip, hyperactive steps below T_low too,
-    /// and at least 1 Gb/s on any line.
-    pub fn hpcc(line: BitRate) -> TimelyConfig {
+    fn keys(&self) -> &'static [Key] {
+        &[EWMA, BETA, T_LOW, T_HIGH, MIN_RTT, DELTA, HAI, HAI_BELOW_T_LOW, SEGMENT, RATE_MIN]
+    }
+}
+
+impl CongestionControlKind for Timely {
+    /// The keys' defaults are the paper's, made for 10 Gb/s; δ and, as in DCQCN's preset, the lowest rate are in proportion to the
+    /// line. α, which the paper does not name, is as in the comparison with DCQCN (Zhu et al., CoNEXT 2016).
+    fn presets(&self) -> &'static [Preset] {
+        &[
+            Preset {
+                name: "timely",
+                about: "TIMELY paper (SIGCOMM 2015), rates in proportion to the line",
+                values: &[],
+            },
+            Preset {
+                name: "timely-hpcc",
+                about: "HPCC's public simulator, run.py --cc timely",
+                values: &[("hai_below_t_low", "true"), ("segment", "round-trip"), ("rate_min", "1Gbps")],
+            },
+        ]
+    }
+
+    fn gauges(&self) -> &'static [Gauge] {
+        &[
+            Gauge { name: "rtt_us", about: "the round-trip time of the last completion" },
+            Gauge { name: "gradient", about: "rtt_diff over minRTT" },
+        ]
+    }
+
+    fn read(&self, parameters: &Parameters<'_>) -> Arc<dyn Algorithm> {
+        Arc::new(TimelyConfig::read(parameters))
+    }
+}
+
+impl TimelyConfig {
+    fn read(parameters: &Parameters<'_>) -> TimelyConfig {
+        let (t_low, t_high) = (parameters.time(&T_LOW, INTERVALS), parameters.time(&T_HIGH, INTERVALS));
+        if t_low > t_high {
+            let message = format!("t_low, {t_low}, is above t_high, {t_high}");
+            parameters.refuse(&T_LOW, message, "write a lower `t_low` or a higher `t_high`");
+        }
         TimelyConfig {
-            hai_below_t_low: true,
-            completion: Completion::RoundTrip,
-            rate_min: BitRate::gbps(1),
-            ..TimelyConfig::paper(line)
+            ewma_ppm: parameters.share(&EWMA),
+            beta_ppm: parameters.share(&BETA),
+            t_low,
+            t_high,
+            min_rtt: parameters.time(&MIN_RTT, INTERVALS),
+            additive_increase: parameters.rate(&DELTA),
+            hai: parameters.integer(&HAI, 1..=1_000),
+            hai_below_t_low: parameters.boolean(&HAI_BELOW_T_LOW),
+            completion: parameters.converted(&SEGMENT),
+            rate_min: parameters.rate(&RATE_MIN),
         }
     }
 }
 
-impl Timely {
-    pub(super) fn new(config: &TimelyConfig, line: BitRate) -> Timely {
-        Timely {
+impl FromStr for Completion {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Completion, UnitError> {
+        let size = || text.parse().ok().filter(|size| *size > Bytes::ZERO).map(Completion::Segment);
+        let completion = if text == "round-trip" { Some(Completion::RoundTrip) } else { size() };
+        completion.ok_or_else(|| UnitError::new(text, "a size above 0 with its unit, or \"round-trip\"", "16KB"))
+    }
+}
+
+impl Algorithm for TimelyConfig {
+    fn feedback(&self) -> Feedback {
+        Feedback { stamps: Stamps::Time, acks_every_packet: true, ..Feedback::default() }
+    }
+
+    fn flow(&self, line: BitRate) -> Box<dyn FlowState> {
+        Box::new(Flow::new(self, line))
+    }
+}
+
+impl Flow {
+    fn new(config: &TimelyConfig, line: BitRate) -> Flow {
+        Flow {
             config: *config,
             line: line.as_bps(),
             rate: line.as_bps(),
@@ -106,34 +180,12 @@ impl Timely {
         }
     }
 
-    /// The rate as of the last call.
-    pub(super) fn rate(&self) -> BitRate {
-        BitRate::bps(self.rate)
-    }
-
-    pub(super) fn handle_ack(&mut self, ack: &AckSignal<'_>) {
-        if ack.acked < self.completes_at {
-            return;
-        }
-        self.completes_at = match self.config.completion {
-            Completion::Segment(size) => {
-                let segment = size.get().max(1);
-                (ack.acked / segment).saturating_add(1).saturating_mul(segment)
-            }
-            Completion::RoundTrip => ack.sent.saturating_add(1),
-        };
-        // A gradient takes two measurements.
-        if let Some(before) = self.rtt.replace(ack.rtt) {
-            self.update(before, ack.rtt);
-        }
-    }
-
     fn update(&mut self, before: Span, rtt: Span) {
         let TimelyConfig { t_low, t_high, .. } = self.config;
         let ewma = fraction(self.config.ewma_ppm);
         let new_difference = rtt.as_picos() as f64 - before.as_picos() as f64;
         self.difference = (1.0 - ewma) * self.difference + ewma * new_difference;
-        let gradient = self.difference / self.config.min_rtt.as_picos().max(1) as f64;
+        let gradient = self.gradient();
         let is_calm = gradient <= 0.0 || (rtt < t_low && self.config.hai_below_t_low);
         self.calm = if is_calm { self.calm.saturating_add(1) } else { 0 };
 
@@ -161,27 +213,66 @@ impl Timely {
         let factor = 1.0 - fraction(self.config.beta_ppm) * part;
         self.rate = whole_rate(self.rate as f64 * factor, self.config.rate_min.as_bps(), self.line);
     }
+
+    fn gradient(&self) -> f64 {
+        self.difference / self.config.min_rtt.as_picos().max(1) as f64
+    }
+}
+
+impl FlowState for Flow {
+    fn rate(&self) -> BitRate {
+        BitRate::bps(self.rate)
+    }
+
+    fn handle_ack(&mut self, _now: Time, ack: &AckSignal<'_>) {
+        if ack.acked < self.completes_at {
+            return;
+        }
+        self.completes_at = match self.config.completion {
+            Completion::Segment(size) => {
+                let segment = size.get().max(1);
+                (ack.acked / segment).saturating_add(1).saturating_mul(segment)
+            }
+            Completion::RoundTrip => ack.sent.saturating_add(1),
+        };
+        // A gradient takes two measurements.
+        if let Some(before) = self.rtt.replace(ack.rtt) {
+            self.update(before, ack.rtt);
+        }
+    }
+
+    fn gauges(&self, show: &mut dyn FnMut(f64)) {
+        show(self.rtt.map_or(f64::NAN, |rtt| rtt.as_picos() as f64 / 1e6));
+        show(self.gradient());
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parameters::Network;
 
     const LINE: BitRate = BitRate::gbps(10);
     const MBPS: u64 = 1_000_000;
 
+    fn preset(name: &str) -> TimelyConfig {
+        let preset = Timely.presets().iter().find(|preset| preset.name == name).expect("a preset");
+        let network = Network { line: LINE, base_rtt: Span::ZERO };
+        TimelyConfig::read(&Parameters::new(network, &[], preset.values))
+    }
+
     /// A flow at this rate that has seen one completion with this RTT.
-    fn flow(config: &TimelyConfig, mbps: u64, rtt_us: u64) -> Timely {
-        let mut flow = Timely::new(config, LINE);
+    fn flow(config: &TimelyConfig, mbps: u64, rtt_us: u64) -> Flow {
+        let mut flow = Flow::new(config, LINE);
         flow.rate = mbps * MBPS;
         complete(&mut flow, rtt_us);
         flow
     }
 
     /// The next completion; returns the rate in Mb/s.
-    fn complete(flow: &mut Timely, rtt_us: u64) -> u64 {
+    fn complete(flow: &mut Flow, rtt_us: u64) -> u64 {
         let acked = flow.completes_at;
-        flow.handle_ack(&ack(acked, acked, rtt_us));
+        flow.handle_ack(Time::ZERO, &ack(acked, acked, rtt_us));
         flow.rate / MBPS
     }
 
@@ -191,20 +282,20 @@ mod tests {
 
     #[test]
     fn below_t_low_the_rate_rises_by_a_step_whatever_the_gradient() {
-        let mut flow = flow(&TimelyConfig::paper(LINE), 1_000, 20);
+        let mut flow = flow(&preset("timely"), 1_000, 20);
         assert_eq!([49, 30, 30, 30, 30, 30, 30, 30].map(|us| complete(&mut flow, us)).last(), Some(&1_080));
     }
 
     #[test]
     fn above_t_high_the_rate_is_cut_by_the_excess() {
-        let mut flow = flow(&TimelyConfig::paper(LINE), 1_000, 2_000);
+        let mut flow = flow(&preset("timely"), 1_000, 2_000);
         // 1 - 0.8 (1 - 500 / 1000) = 0.6, though the RTT falls.
         assert_eq!(complete(&mut flow, 1_000), 600);
     }
 
     #[test]
     fn between_them_a_rising_rtt_cuts_by_the_gradient() {
-        let mut flow = flow(&TimelyConfig::paper(LINE), 1_000, 100);
+        let mut flow = flow(&preset("timely"), 1_000, 100);
         // rtt_diff = 0.875 * 8 us = 7 us, gradient 7 / 20, factor 1 - 0.8 * 0.35 = 0.72.
         assert_eq!(complete(&mut flow, 108), 720);
         // rtt_diff = 0.125 * 7 + 0.875 * 0 = 0.875 us, factor 1 - 0.8 * 0.04375 = 0.965.
@@ -215,7 +306,7 @@ mod tests {
 
     #[test]
     fn between_them_a_falling_rtt_raises_and_the_fifth_time_by_more() {
-        let mut flow = flow(&TimelyConfig::paper(LINE), 1_000, 200);
+        let mut flow = flow(&preset("timely"), 1_000, 200);
         let rates = [190, 180, 170, 160, 150, 140].map(|us| complete(&mut flow, us));
         assert_eq!(rates, [1_010, 1_020, 1_030, 1_040, 1_090, 1_140]);
         // A rising one ends that. The average is -10 us to five digits, so 0.125 * (-10) + 0.875 * 20 = 16.25 us, and the
@@ -227,7 +318,7 @@ mod tests {
 
     #[test]
     fn the_simulators_steps_become_hyperactive_below_t_low() {
-        let mut flow = flow(&TimelyConfig::hpcc(LINE), 1_000, 20);
+        let mut flow = flow(&preset("timely-hpcc"), 1_000, 20);
         let rates = [21, 22, 23, 24, 25, 26].map(|us| complete(&mut flow, us));
         assert_eq!(rates, [1_010, 1_020, 1_030, 1_040, 1_090, 1_140]);
     }
@@ -235,19 +326,28 @@ mod tests {
     #[test]
     fn a_completion_is_a_segment_or_a_round_trip() {
         let completions = |config: &TimelyConfig| {
-            let mut flow = Timely::new(config, LINE);
+            let mut flow = Flow::new(config, LINE);
             let mut at = Vec::new();
             for kb in 1..=100 {
                 let before = flow.completes_at;
-                flow.handle_ack(&ack(kb * 1_000, kb * 1_000 + 39_000, 20));
+                flow.handle_ack(Time::ZERO, &ack(kb * 1_000, kb * 1_000 + 39_000, 20));
                 if flow.completes_at != before {
                     at.push(kb);
                 }
             }
             at
         };
-        assert_eq!(completions(&TimelyConfig::paper(LINE)), [16, 32, 48, 64, 80, 96]);
+        assert_eq!(completions(&preset("timely")), [16, 32, 48, 64, 80, 96]);
         // What was sent before a measurement is of the round trip before: 1 + 39 KB, then the next.
-        assert_eq!(completions(&TimelyConfig::hpcc(LINE)), [1, 41, 81]);
+        assert_eq!(completions(&preset("timely-hpcc")), [1, 41, 81]);
+    }
+
+    #[test]
+    fn thresholds_in_the_wrong_order_are_told() {
+        let given = [("t_low", "600us")];
+        let parameters = Parameters::new(Network { line: LINE, base_rtt: Span::ZERO }, &given, &[]);
+        TimelyConfig::read(&parameters);
+        let wrong = parameters.into_wrong();
+        assert_eq!((wrong.len(), wrong[0].message.as_str()), (1, "t_low, 600us, is above t_high, 500us"));
     }
 }

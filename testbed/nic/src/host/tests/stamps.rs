@@ -3,21 +3,24 @@
 use weir_wire::trailer::{self, Telemetry, Trailer};
 
 use super::*;
-use crate::host::congestion::{HpccConfig, PowerTcpConfig, TimelyConfig};
+use crate::parameters::Network;
 
 /// Twice 1 us, for a frame has arrived with its first byte, and what an acknowledgement may wait for another one.
 const BASE_RTT: Span = Span::from_picos(2_000_000 + 182 * 80);
 
-fn under(congestion_control: CongestionControl) -> FlowConfig {
+/// A flow under a preset with other values.
+fn under(name: &str, values: &[(&str, &str)]) -> FlowConfig {
+    let network = Network { line: RATE, base_rtt: BASE_RTT };
+    let congestion_control = CongestionControl::read(name, values, network).expect("a preset, and good values");
     FlowConfig { congestion_control, ..flow(0) }
 }
 
 fn hpcc() -> FlowConfig {
-    under(CongestionControl::Hpcc(HpccConfig::paper(RATE, BASE_RTT)))
+    under("hpcc", &[])
 }
 
 fn powertcp() -> FlowConfig {
-    under(CongestionControl::PowerTcp(PowerTcpConfig::paper(RATE, BASE_RTT)))
+    under("powertcp", &[])
 }
 
 /// A port that stamps frames, each `switches` times, with a queue of 250 KB from the first of these instants to the second.
@@ -68,7 +71,7 @@ fn frames_are_as_long_as_their_trailers_make_them() {
     };
     let (sent, longest, answer) = lengths(flow(0));
     assert_eq!((sent, longest, answer), (vec![1_098, 62], 1_098, None), "the last packet is answered");
-    let timely = under(CongestionControl::Timely(TimelyConfig::paper(RATE)));
+    let timely = under("timely", &[]);
     for (flow, trailer_bytes) in [(timely, 16), (hpcc(), 96)] {
         let (sent, longest, answer) = lengths(flow);
         assert_eq!((sent, longest), (vec![1_098 + trailer_bytes, 62 + trailer_bytes], 1_098 + trailer_bytes));
@@ -98,30 +101,24 @@ fn an_acknowledgement_brings_the_stamps_back_as_they_were() {
 /// With T_high below the round trip each acknowledgement tells TIMELY of congestion, with T_low above it none does.
 #[test]
 fn timely_is_told_its_round_trip() {
-    let paper = TimelyConfig::paper(RATE);
     let fills = |t_low, t_high| {
-        let mut pair = Pair::new(&[under(CongestionControl::Timely(TimelyConfig { t_low, t_high, ..paper }))]);
+        let mut pair = Pair::new(&[under("timely", &[("t_low", t_low), ("t_high", t_high)])]);
         filled(&mut pair, 500_000, 1_000_000)
     };
-    let micros = Span::from_micros;
-    let (above, below) = (fills(Span::from_nanos(500), micros(1)), fills(micros(3), micros(500)));
+    let (above, below) = (fills("500ns", "1us"), fills("3us", "500us"));
     assert!(above < 0.1 && below > 0.95, "{above} {below}");
 }
 
 #[test]
 fn theta_powertcp_is_told_its_round_trip() {
-    let fills = |base_rtt| {
-        let control = CongestionControl::ThetaPowerTcp(PowerTcpConfig::theta(RATE, base_rtt));
-        filled(&mut Pair::new(&[under(control)]), 200_000, 400_000)
-    };
-    let (right, short) = (fills(BASE_RTT), fills(Span::from_micros(1)));
+    let fills = |values| filled(&mut Pair::new(&[under("theta-powertcp", values)]), 200_000, 400_000);
+    let (right, short) = (fills(&[]), fills(&[("base_rtt", "1us")]));
     assert!(right > 0.9 && short < 0.5, "{right} {short}");
 }
 
 #[test]
 fn marks_come_back_on_acknowledgements_where_they_are_asked_for() {
-    let control = CongestionControl::preset("dcqcn-hpcc", RATE, BASE_RTT).unwrap();
-    let mut pair = Pair::new(&[under(control), flow(1)]);
+    let mut pair = Pair::new(&[under("dcqcn-hpcc", &[]), flow(1)]);
     pair.marks = at(50_000)..at(500_000);
     let before = filled(&mut pair, 10_000, 50_000);
     let marked = filled(&mut pair, 400_000, 500_000);

@@ -1,6 +1,6 @@
 //! Which of Weir's congestion controls a configuration's CC_MODE is, and in what it differs.
 
-use weir_nic::host::CongestionControl;
+use weir_nic::host::congestion::{self, DcqcnNs3Config};
 use weir_units::{BitRate, Span};
 
 use super::Simulator;
@@ -16,14 +16,14 @@ pub(super) fn choose(
     report: &mut Report,
 ) -> Result<String, ImportErrors> {
     if let Some(name) = wanted {
-        let Some((name, _)) = CongestionControl::PRESETS.iter().find(|(known, _)| *known == name) else {
-            let known: Vec<&str> = CongestionControl::PRESETS.iter().map(|(name, _)| *name).collect();
+        let Some((name, _)) = congestion::presets().find(|(known, _)| *known == name) else {
+            let known: Vec<&str> = congestion::presets().map(|(name, _)| name).collect();
             let problem = format!("there is no congestion control \"{name}\"");
             let help = format!("write one of: {}", known.join(", "));
             return Err(ImportErrors::one("--congestion-control", None, problem, help));
         };
         report.taken.push(Note::on_nothing(format!("congestion control {name}, as asked for")));
-        return Ok((*name).to_owned());
+        return Ok(name.to_owned());
     }
     let Some(mode) = config.numbers.get("CC_MODE") else {
         let text = "no CC_MODE: congestion control dcqcn-hpcc, as the HPCC simulator's run.py sets it";
@@ -112,9 +112,7 @@ fn dcqcn(config: &Config, simulator: Simulator, line: BitRate, differs: &mut Dif
         Simulator::InetTub => presets.swap(0, 3),
     }
     let compared = presets.map(|name| {
-        let Some(CongestionControl::DcqcnNs3(preset)) = CongestionControl::preset(name, line, Span::ZERO) else {
-            unreachable!("{name} is DCQCN as in ns-3");
-        };
+        let preset = DcqcnNs3Config::preset(name, line).expect("DCQCN as in ns-3");
         let mut differs = Differences { config, found: Vec::new() };
         differs.timer("ALPHA_RESUME_INTERVAL", (name, preset.alpha_interval));
         differs.timer("RATE_DECREASE_INTERVAL", (name, preset.decrease_interval));

@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use weir_config::{ConfigErrors, Device, SwitchConfig, Trust};
 use weir_nic::host::{CongestionControl, FlowConfig, FrameSizes, HostConfig};
+use weir_nic::parameters::Network;
 use weir_switch_core::flow_control::{self, mechanism};
-use weir_units::{BitRate, Class, Span};
+use weir_units::{Class, Span};
 use weir_wire::rocev2::{Dscp, QueuePair};
 
 use super::complaints::Complaints;
 use super::compose::mac_of_host;
+use super::control::ControlChoice;
 use super::nic::Carriage;
 use super::plan::ScenarioPlan;
 use super::reading::told;
@@ -238,17 +240,18 @@ impl<'p> Build<'p> {
         });
         let of_workloads: Vec<Option<Dscp>> = of_workloads.collect();
         let Some(ways) = ways else { return Carried::default() };
-        let base_rtt = match plan.carriages().any(|carriage| carriage.control != "none") {
+        let base_rtt = match plan.carriages().any(|carriage| !carriage.control.is_none()) {
             true => ways.base_rtt(hosts, plan.link_overhead.get() as u32, plan.stamps()),
             false => Span::ZERO,
         };
-        let flow = |(flow, dscp): (&FlowPart, Option<Dscp>)| Some(flow_plan(flow, dscp?, hosts, base_rtt));
-        let workload =
-            |(number, dscp): (usize, Option<Dscp>)| self.traffic_plan(number, dscp?, hosts, base_rtt, complaints);
-        Carried {
-            flows: plan.flows.iter().zip(of_flows).filter_map(flow).collect(),
-            traffic: of_workloads.into_iter().enumerate().filter_map(workload).collect(),
+        let mut carried = Carried::default();
+        for (flow, dscp) in plan.flows.iter().zip(of_flows) {
+            carried.flows.extend(dscp.and_then(|dscp| self.flow_plan(flow, dscp, hosts, base_rtt, complaints)));
         }
+        for (number, dscp) in of_workloads.into_iter().enumerate() {
+            carried.traffic.extend(dscp.and_then(|dscp| self.traffic_plan(number, dscp, hosts, base_rtt, complaints)));
+        }
+        carried
     }
 
     /// Segments are of one length, whatever the switches' MTU.
@@ -274,11 +277,11 @@ impl<'p> Build<'p> {
         let rates = workload.kind.senders().into_iter().map(|sender| hosts[sender as usize].nic.rate);
         let line = match ways::common_rate(rates) {
             Ok(line) => line,
-            Err(_) if carriage.control == "none" => None,
+            Err(_) if carriage.control.is_none() => None,
             Err([one, other]) => {
                 let message = format!(
                     "senders of workload {} have links of {one} and of {other}, but the parameters of \"{}\" are for one rate",
-                    workload.name, carriage.control
+                    workload.name, carriage.control.name
                 );
                 let help = "write a workload for the senders of each rate";
                 let key = format!("workloads[{}].congestion_control", workload.number);
@@ -286,16 +289,72 @@ impl<'p> Build<'p> {
                 return None;
             }
         };
+        let key = format!("workloads[{}]", workload.number);
+        let congestion_control = match line {
+            Some(line) => self.control(&carriage.control, Network { line, base_rtt }, &key, complaints)?,
+            None => CongestionControl::none(),
+        };
         Some(TrafficPlan {
             name: workload.name.clone(),
             class: workload.class,
             dscp,
-            transport: carriage.transport,
-            congestion_control: line.map_or(CongestionControl::None, |line| control(carriage, line, base_rtt)),
+            transport: carriage.transport.clone(),
+            congestion_control,
             ack_every: carriage.ack_every,
             retransmission: carriage.retransmission,
             messages: self.plan.messages.get(number).cloned().unwrap_or_default(),
         })
+    }
+
+    /// A congestion control for a line of this rate; `key` is what has it.
+    fn control(
+        &self,
+        choice: &ControlChoice,
+        network: Network,
+        key: &str,
+        complaints: &mut Complaints,
+    ) -> Option<CongestionControl> {
+        match choice.in_network(network) {
+            Ok(control) => Some(control),
+            Err(wrong) => {
+                for wrong in wrong {
+                    let message = format!("`{}`: {}", wrong.key, wrong.message);
+                    self.refuse(choice.place_of(wrong.key).unwrap_or(key), message, wrong.help, complaints);
+                }
+                None
+            }
+        }
+    }
+
+    fn flow_plan(
+        &self,
+        flow: &FlowPart,
+        dscp: Dscp,
+        hosts: &[HostPlan],
+        base_rtt: Span,
+        complaints: &mut Complaints,
+    ) -> Option<FlowPlan> {
+        // A queue pair's number tells the flow, and which of its ends it is.
+        let number = |end: usize| QueuePair::new((end << 16 | flow.number) as u32);
+        let network = Network { line: hosts[flow.from].nic.rate, base_rtt };
+        let key = format!("flows[{}]", flow.number);
+        let config = FlowConfig {
+            queue_pair: number(1),
+            peer: hosts[flow.to].nic.peer(number(2)),
+            class: flow.class,
+            dscp,
+            message: flow.message,
+            start: flow.start,
+            stop: flow.stop,
+            repeat: flow.repeat,
+            rate: flow.rate,
+            congestion_control: self.control(&flow.carriage.control, network, &key, complaints)?,
+            total: flow.total,
+            ack_every: flow.carriage.ack_every,
+            retransmission: flow.carriage.retransmission,
+            transport: flow.carriage.transport.clone(),
+        };
+        Some(FlowPlan { name: flow.name.clone(), from: flow.from, to: flow.to, config })
     }
 
     /// Hosts tag no frame, so that only a code point tells its class.
@@ -373,6 +432,7 @@ impl<'p> Build<'p> {
             seed: plan.seed,
             warm_up: plan.warm_up,
             windows: plan.windows.clone(),
+            shows_flow_gauges: plan.shows_flow_gauges,
             sample_every: plan.sample_every,
             end: plan.end,
             notes,
@@ -398,32 +458,4 @@ impl<'p> Build<'p> {
         }
         all.join(", ")
     }
-}
-
-/// A congestion control for a line of this rate.
-fn control(carriage: &Carriage, line: BitRate, base_rtt: Span) -> CongestionControl {
-    CongestionControl::preset(carriage.control, line, base_rtt).expect("a name that was chosen among the presets'")
-}
-
-fn flow_plan(flow: &FlowPart, dscp: Dscp, hosts: &[HostPlan], base_rtt: Span) -> FlowPlan {
-    // A queue pair's number tells the flow, and which of its ends it is.
-    let number = |end: usize| QueuePair::new((end << 16 | flow.number) as u32);
-    let line: BitRate = hosts[flow.from].nic.rate;
-    let config = FlowConfig {
-        queue_pair: number(1),
-        peer: hosts[flow.to].nic.peer(number(2)),
-        class: flow.class,
-        dscp,
-        message: flow.message,
-        start: flow.start,
-        stop: flow.stop,
-        repeat: flow.repeat,
-        rate: flow.rate,
-        congestion_control: control(&flow.carriage, line, base_rtt),
-        total: flow.total,
-        ack_every: flow.carriage.ack_every,
-        retransmission: flow.carriage.retransmission,
-        transport: flow.carriage.transport,
-    };
-    FlowPlan { name: flow.name.clone(), from: flow.from, to: flow.to, config }
 }

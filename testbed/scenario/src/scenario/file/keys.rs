@@ -1,10 +1,16 @@
 //! Every table and key of a scenario's file.
 
+use std::sync::OnceLock;
+
+use weir_nic::host::congestion::NONE;
 use weir_reader::{Format, KnownTable};
 
+use super::control;
+
 /// A scenario's file.
-pub(super) const FORMAT: Format =
-    Format { what: "a scenario's TOML file", reference: "docs/SCENARIOS.md", repeated: "[[hosts]]", tables: TABLES };
+pub(super) fn format() -> Format {
+    Format { what: "a scenario's TOML file", reference: "docs/SCENARIOS.md", repeated: "[[hosts]]", tables: tables() }
+}
 
 /// The keys of `[switch]` in a switch's file that a scenario sets; its name and its clock stand elsewhere.
 pub(super) const OF_SWITCH: &[&str] = &["idle", "mtu", "mac_ageing", "stats_interval"];
@@ -77,8 +83,63 @@ pub(super) const WORKLOAD: &[&str] = &[
     "seed",
 ];
 
-/// All tables and keys, in the order of the reference.
-pub(super) const TABLES: &[KnownTable] = &[
+const NIC: &[&str] = &["frames", "mtu", "ack_every", "retransmit", "congestion_control", "transport"];
+
+const FLOW: &[&str] = &[
+    "name",
+    "from",
+    "to",
+    "path",
+    "class",
+    "start",
+    "stop",
+    "message",
+    "every",
+    "total",
+    "rate",
+    "congestion_control",
+    "transport",
+    "ack_every",
+    "retransmit",
+];
+
+/// All tables and keys, in the order of the reference. Kinds of congestion control have a table of their own in `[nic]`, in flows
+/// and in workloads; which kinds there are is known once the program runs.
+fn tables() -> &'static [KnownTable] {
+    static ALL: OnceLock<Vec<KnownTable>> = OnceLock::new();
+    ALL.get_or_init(|| {
+        let mut all = FIXED.to_vec();
+        all.extend(with_kinds("nic", NIC, KnownTable::table));
+        all.extend(with_kinds("flows", FLOW, KnownTable::array));
+        all.extend(with_kinds("workloads", WORKLOAD, KnownTable::array));
+        all
+    })
+}
+
+/// A table and those of all kinds in it.
+fn with_kinds(
+    name: &'static str,
+    keys: &'static [&'static str],
+    make: fn(&'static str, &'static [&'static str]) -> KnownTable,
+) -> impl Iterator<Item = KnownTable> {
+    let all: Vec<&'static str> = keys.iter().copied().chain(control::kinds().map(|kind| kind.name())).collect();
+    let above = make(name, all.leak()).choosing("congestion_control", NONE);
+    std::iter::once(above).chain(control::kinds().map(move |kind| KnownTable::of_kind(name, kind)))
+}
+
+/// The name of a kind's table.
+pub(super) fn name_of(above: &str, kind: &str) -> &'static str {
+    let is_meant = |name: &str| name.strip_prefix(above).and_then(|rest| rest.strip_prefix('.')) == Some(kind);
+    tables().iter().map(|table| table.name).find(|name| is_meant(name)).expect("each kind has its tables")
+}
+
+/// Whether a name is that of a key which stands where kinds have their tables.
+pub(super) fn is_beside_kinds(name: &str) -> bool {
+    [NIC, FLOW, WORKLOAD].iter().any(|keys| keys.contains(&name))
+}
+
+/// All tables but those that have kinds in them.
+const FIXED: &[KnownTable] = &[
     KnownTable::table(
         "",
         &[
@@ -101,7 +162,18 @@ pub(super) const TABLES: &[KnownTable] = &[
     ),
     KnownTable::table(
         "scenario",
-        &["name", "end", "sample_every", "time_dilation", "draw", "forwarding", "seed", "warm_up", "link_overhead"],
+        &[
+            "name",
+            "end",
+            "sample_every",
+            "time_dilation",
+            "draw",
+            "forwarding",
+            "seed",
+            "flow_gauges",
+            "warm_up",
+            "link_overhead",
+        ],
     ),
     KnownTable::table("switch", SWITCH),
     KnownTable::table("switch.port", OF_PORT),
@@ -124,28 +196,6 @@ pub(super) const TABLES: &[KnownTable] = &[
     KnownTable::inline("ports.memif", "`memif`", &["socket", "id", "role", "mode", "group"]),
     KnownTable::inline("ports.pcap", "`pcap`", &["rx", "tx", "infinite"]),
     KnownTable::inline("ports.null", "`null`", &["frame_bytes"]),
-    KnownTable::table("nic", &["frames", "mtu", "ack_every", "retransmit"]),
-    KnownTable::array(
-        "flows",
-        &[
-            "name",
-            "from",
-            "to",
-            "path",
-            "class",
-            "start",
-            "stop",
-            "message",
-            "every",
-            "total",
-            "rate",
-            "congestion_control",
-            "transport",
-            "ack_every",
-            "retransmit",
-        ],
-    ),
-    KnownTable::array("workloads", WORKLOAD),
     KnownTable::inline("workloads.sizes", "`sizes` of [[workloads]]", &["file"]),
     KnownTable::array("routes", &["switch", "host", "port"]),
     KnownTable::array("outages", &["link", "at", "until"]),

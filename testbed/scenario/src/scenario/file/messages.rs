@@ -160,7 +160,7 @@ impl Maker<'_> {
     }
 
     fn framing(&self, host: &HostPlan) -> Framing {
-        self.plan.nic.framing(&host.nic.sizes, self.workload.carriage.transport, self.plan.link_overhead)
+        self.plan.nic.framing(&host.nic.sizes, &self.workload.carriage.transport, self.plan.link_overhead)
     }
 
     /// The key that makes the number of messages.

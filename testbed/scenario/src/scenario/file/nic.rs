@@ -2,12 +2,14 @@
 
 use std::num::NonZeroU32;
 
-use weir_nic::host::{CongestionControl, FrameSizes, Stamps, Transport};
-use weir_nic::tcp::{Control, CubicConfig, DctcpConfig, TcpConfig};
+use weir_nic::host::congestion::{self, NONE};
+use weir_nic::host::{FrameSizes, Stamps, Transport};
+use weir_nic::tcp::{self, TcpControlKind};
 use weir_reader::{Problem, TIME, Table};
-use weir_units::{BitRate, Bytes, Span};
+use weir_units::{Bytes, Span};
 use weir_wire::rocev2::PathMtu;
 
+use super::control::{ControlChoice, KindTables};
 use crate::workload::Framing;
 
 /// Of workloads, and of flows if `[nic]` says it.
@@ -17,7 +19,7 @@ const NS3_MTU_DEFAULT: u16 = 1_000;
 const ETHERNET_HEADER: u64 = 14;
 
 /// What all hosts have in common.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Nic {
     frames: Frames,
     /// Payload of a full frame.
@@ -25,7 +27,14 @@ pub(super) struct Nic {
     /// Where the file says it.
     ack_every: Option<NonZeroU32>,
     retransmission: Option<Option<Span>>,
+    /// What flows and workloads have that say nothing.
+    control: &'static str,
+    transport: TransportName,
+    kinds: KindTables,
 }
+
+/// RDMA, or TCP with what governs its window.
+type TransportName = Option<&'static dyn TcpControlKind>;
 
 /// Whose frames have their lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,11 +44,10 @@ pub(super) enum Frames {
 }
 
 /// How messages are carried.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Carriage {
     pub transport: Transport,
-    /// One of [`CongestionControl::PRESETS`].
-    pub control: &'static str,
+    pub control: ControlChoice,
     pub ack_every: Option<NonZeroU32>,
     pub retransmission: Option<Span>,
 }
@@ -53,7 +61,12 @@ impl Nic {
             Frames::RoceV2 => PathMtu::BYTES_1024.get() as u16,
             Frames::Ns3 => NS3_MTU_DEFAULT,
         };
+        let kinds = KindTables::read(&table, "nic");
+        kinds.check(&table);
         Nic {
+            control: control_name(&table).unwrap_or(NONE),
+            transport: transport_name(&table).flatten(),
+            kinds,
             frames,
             mtu: if table.doc().sound(&["nic.frames"]) { mtu(&table, frames).unwrap_or(usual) } else { usual },
             ack_every: ack_every(&table),
@@ -76,7 +89,7 @@ impl Nic {
 
     /// What counts for a load. The public simulators count payload alone; stamps never count, so that the same messages are sent
     /// under every congestion control.
-    pub(super) fn framing(&self, sizes: &FrameSizes, transport: Transport, link_overhead: Bytes) -> Framing {
+    pub fn framing(&self, sizes: &FrameSizes, transport: &Transport, link_overhead: Bytes) -> Framing {
         match (self.frames, transport) {
             (Frames::Ns3, _) => Framing::PAYLOAD_ONLY,
             (Frames::RoceV2, Transport::Rdma) => Framing {
@@ -93,10 +106,10 @@ impl Nic {
 
 impl Carriage {
     /// What a flow says; what it does not is `[nic]`'s.
-    pub(super) fn of_flow(table: &Table<'_>, nic: &Nic) -> Carriage {
-        let mut carriage = Carriage::read(table);
+    pub fn of_flow(table: &Table<'_>, nic: &Nic) -> Carriage {
+        let mut carriage = Carriage::read(table, "flows", nic);
         for key in ["ack_every", "retransmit"] {
-            if table.has(key) && matches!(carriage.transport, Transport::Tcp(_)) {
+            if table.has(key) && carriage.transport.is_tcp() {
                 refuse_of_rdma(table, key);
             }
         }
@@ -110,41 +123,59 @@ impl Carriage {
         Carriage {
             ack_every: nic.ack_every.or(Some(NonZeroU32::MIN)),
             retransmission: nic.retransmission.unwrap_or(Some(RETRANSMIT_DEFAULT)),
-            ..Carriage::read(table)
+            ..Carriage::read(table, "workloads", nic)
         }
     }
 
-    fn read(table: &Table<'_>) -> Carriage {
-        let tcp = |control| Transport::Tcp(TcpConfig::datacentre(control));
-        let transports = [
-            ("rdma", Transport::Rdma),
-            ("tcp-cubic", tcp(Control::Cubic(CubicConfig::default()))),
-            ("tcp-dctcp", tcp(Control::Dctcp(DctcpConfig::default()))),
-            ("tcp-reno", tcp(Control::Reno)),
-        ];
-        let transport = table.choice("transport", &transports).unwrap_or(Transport::Rdma);
-        let controls: Vec<_> = CongestionControl::PRESETS.iter().map(|(name, _)| (*name, *name)).collect();
-        let control = table.choice("congestion_control", &controls).unwrap_or("none");
-        if control != "none" && matches!(transport, Transport::Tcp(_)) {
-            refuse_of_rdma(table, "congestion_control");
+    /// `above` is what the reference calls the table.
+    fn read(table: &Table<'_>, above: &str, nic: &Nic) -> Carriage {
+        let own = KindTables::read(table, above);
+        let kinds = own.over(&nic.kinds);
+        if !own.is_empty() {
+            kinds.check(table);
         }
-        Carriage { transport, control, ack_every: None, retransmission: None }
+        let own_control = control_name(table);
+        let transport = transport_name(table).unwrap_or(nic.transport);
+        let mut control = own_control.unwrap_or(nic.control);
+        if transport.is_some() {
+            if own_control.is_some_and(|control| control != NONE) {
+                refuse_of_rdma(table, "congestion_control");
+            }
+            control = NONE;
+        }
+        Carriage {
+            transport: transport.map_or(Transport::Rdma, |kind| Transport::tcp(kinds.tcp(table, kind))),
+            control: kinds.control(table, control),
+            ack_every: None,
+            retransmission: None,
+        }
     }
 
     /// What its frames bring.
-    pub(super) fn stamps(&self) -> Stamps {
-        // They are the same at any rate and round trip.
-        let control = CongestionControl::preset(self.control, BitRate::gbps(1), Span::from_micros(1));
-        control.map_or(Stamps::None, |control| control.stamps())
+    pub fn stamps(&self) -> Stamps {
+        self.control.anywhere().stamps()
     }
 
     /// What the switch's MTU counts of a TCP segment; `None` for RDMA, whose frames are the host's.
-    pub(super) fn tcp_payload(&self) -> Option<u64> {
-        match self.transport {
+    pub fn tcp_payload(&self) -> Option<u64> {
+        match &self.transport {
             Transport::Rdma => None,
             Transport::Tcp(tcp) => Some(u64::from(tcp.mss) + u64::from(FrameSizes::TCP_HEADER) - ETHERNET_HEADER),
         }
     }
+}
+
+/// A kind's or a preset's name.
+fn control_name(table: &Table<'_>) -> Option<&'static str> {
+    let names: Vec<_> = congestion::presets().map(|(name, _)| (name, name)).collect();
+    table.choice("congestion_control", &names)
+}
+
+/// The inner `None` is RDMA.
+fn transport_name(table: &Table<'_>) -> Option<TransportName> {
+    let of_tcp = tcp::kinds().map(|kind| (kind.name(), Some(kind)));
+    let names: Vec<(&'static str, TransportName)> = std::iter::once(("rdma", None)).chain(of_tcp).collect();
+    table.choice("transport", &names)
 }
 
 fn refuse_of_rdma(table: &Table<'_>, key: &str) {

@@ -34,6 +34,7 @@ pub(super) struct ScenarioPlan {
     pub name: String,
     pub end: Time,
     pub sample_every: Span,
+    pub shows_flow_gauges: bool,
     pub time_dilation: Option<u32>,
     /// Where the dilation stands.
     pub clock: Option<Origin>,
@@ -94,6 +95,7 @@ impl ScenarioPlan {
         let link_overhead = scenario.quantity("link_overhead", &SIZE, Bytes::ZERO..=LINK_OVERHEAD_MAX);
         ScenarioPlan {
             source: root.doc().source().clone(),
+            shows_flow_gauges: scenario.boolean("flow_gauges").unwrap_or(false),
             sample_every: sample_every.unwrap_or(SAMPLE_EVERY_DEFAULT.min(end.since(Time::ZERO))),
             time_dilation: scenario.integer("time_dilation", 1..=1_000_000).map(|n| n as u32),
             clock: Origin::of(&scenario, "time_dilation").or(Origin::of_table(&scenario)),

@@ -1,0 +1,74 @@
+//! All congestion controls by name.
+
+use std::sync::{Mutex, PoisonError};
+
+use weir_reader::{Registry, RegistryError, is_name};
+
+use super::dcqcn::Dcqcn;
+use super::dcqcn_ns3::DcqcnNs3;
+use super::hpcc::Hpcc;
+use super::power_tcp::{PowerTcp, ThetaPowerTcp};
+use super::timely::Timely;
+use super::{CongestionControlKind, NONE};
+
+/// What messages call one of them.
+const SORT: &str = "congestion control";
+
+const BUILT_IN: &[&dyn CongestionControlKind] = &[&Dcqcn, &DcqcnNs3, &Timely, &Hpcc, &PowerTcp, &ThetaPowerTcp];
+
+static ALL: Registry<dyn CongestionControlKind> = Registry::new(SORT, BUILT_IN);
+
+/// The names of added kinds and of their presets.
+static ADDED: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
+
+/// Adds a kind of a program's own, before the first file is read.
+///
+/// # Errors
+/// Another kind or preset has its name, or that of one of its presets; a name can't be written in a file; or files were read
+/// already.
+pub fn add(kind: &'static dyn CongestionControlKind) -> Result<(), RegistryError> {
+    let names = names_of(kind);
+    let mut added = ADDED.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_taken = |name: &&str| {
+        *name == NONE || added.contains(name) || BUILT_IN.iter().any(|other| names_of(*other).contains(name))
+    };
+    if let Some(name) = names.iter().copied().find(is_taken) {
+        return Err(RegistryError::NameTaken { sort: SORT, name });
+    }
+    if let Some(name) = names.iter().copied().find(|name| !is_name(name)) {
+        return Err(RegistryError::NoName { sort: SORT, name });
+    }
+    ALL.add(kind)?;
+    added.extend(names);
+    Ok(())
+}
+
+/// All kinds: Weir's, then those that were added. From now on none is added.
+pub fn kinds() -> impl Iterator<Item = &'static dyn CongestionControlKind> {
+    ALL.all().iter().copied()
+}
+
+/// All names that a file may choose, and where each one's parameters are from.
+pub fn presets() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let of_kind = |kind: &'static dyn CongestionControlKind| {
+        let is_own = kind.presets().iter().any(|preset| preset.name == kind.name());
+        let own = (!is_own).then(|| (kind.name(), "the keys' defaults"));
+        own.into_iter().chain(kind.presets().iter().map(|preset| (preset.name, preset.about)))
+    };
+    std::iter::once((NONE, "no congestion control")).chain(kinds().flat_map(of_kind))
+}
+
+/// The kind that a name chooses, and the values of the preset.
+pub fn find(name: &str) -> Option<(&'static dyn CongestionControlKind, &'static [(&'static str, &'static str)])> {
+    kinds().find_map(|kind| {
+        let preset = kind.presets().iter().find(|preset| preset.name == name).map(|preset| preset.values);
+        preset.or((kind.name() == name).then_some(&[][..])).map(|values| (kind, values))
+    })
+}
+
+/// Its own, and those of its presets, each once.
+fn names_of(kind: &dyn CongestionControlKind) -> Vec<&'static str> {
+    let mut names = vec![kind.name()];
+    names.extend(kind.presets().iter().map(|preset| preset.name).filter(|name| *name != kind.name()));
+    names
+}

@@ -1,0 +1,293 @@
+//! Parameters of algorithms that files choose by name: from texts to values.
+//!
+//! What a text means may depend on the network, as `line/1000` does, and a file is read before its network is built. So a file's
+//! values are kept as texts, and an algorithm's parameters are read when its flows are made.
+
+use std::cell::RefCell;
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+use weir_reader::Key;
+use weir_units::{BitRate, Bytes, Span, UnitError};
+
+/// What presets go by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    /// C: the rate of the sender's line.
+    pub line: BitRate,
+    /// T, or τ: the longest round trip without queues, a full packet's time on each link included.
+    pub base_rtt: Span,
+}
+
+/// A set of parameters with a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Preset {
+    /// What a file chooses it by.
+    pub name: &'static str,
+    /// Where the parameters are from.
+    pub about: &'static str,
+    /// The keys that are not as by default, with their values as a file has them.
+    pub values: &'static [(&'static str, &'static str)],
+}
+
+/// A value that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrongValue {
+    /// Of this key.
+    pub key: &'static str,
+    /// What is wrong.
+    pub message: String,
+    /// What to write instead.
+    pub help: String,
+}
+
+/// The parameters of an algorithm: what a file gives goes before the preset, and that before the keys' defaults.
+///
+/// Each method reads one key. A value that is wrong is noted, and reads as the preset has it; whoever made the parameters
+/// asks [`Parameters::into_wrong`] in the end.
+#[derive(Debug)]
+pub struct Parameters<'p> {
+    network: Network,
+    given: &'p [(&'p str, &'p str)],
+    preset: &'static [(&'static str, &'static str)],
+    wrong: RefCell<Vec<WrongValue>>,
+}
+
+/// What is wrong with a text, and what to write instead.
+type Told = (String, String);
+
+/// No rate below is a limiter's, and none above any Ethernet's.
+const RATES: RangeInclusive<u64> = 8_000..=3_200_000_000_000;
+
+impl<'p> Parameters<'p> {
+    /// Parameters in this network: values by key, of which the first of a key counts, over a preset's.
+    pub fn new(
+        network: Network,
+        given: &'p [(&'p str, &'p str)],
+        preset: &'static [(&'static str, &'static str)],
+    ) -> Parameters<'p> {
+        Parameters { network, given, preset, wrong: RefCell::default() }
+    }
+
+    /// Parameters that are the same in all networks.
+    pub(crate) fn defaults_over(
+        given: &'p [(&'p str, &'p str)],
+        preset: &'static [(&'static str, &'static str)],
+    ) -> Parameters<'p> {
+        const ANY: Network = Network { line: BitRate::gbps(1), base_rtt: Span::from_micros(1) };
+        Parameters::new(ANY, given, preset)
+    }
+
+    /// The network.
+    pub fn network(&self) -> Network {
+        self.network
+    }
+
+    /// All values that are wrong.
+    pub fn into_wrong(self) -> Vec<WrongValue> {
+        self.wrong.into_inner()
+    }
+
+    /// Notes that a key's value is wrong, or does not go with another's.
+    pub fn refuse(&self, key: &Key, message: impl Into<String>, help: impl Into<String>) {
+        self.wrong.borrow_mut().push(WrongValue { key: key.name, message: message.into(), help: help.into() });
+    }
+
+    /// A rate: `40Mbps`, or a part of the line's, `line/1000`.
+    pub fn rate(&self, key: &Key) -> BitRate {
+        self.value(key, |text| {
+            if let Some(divisor) = part_of(text, "line") {
+                return Ok(BitRate::bps((self.network.line.as_bps() / divisor).max(1)));
+            }
+            let what = "a rate with its unit, or a part of the line's";
+            let rate: BitRate = text.parse().map_err(|_| told(key, text, what, "\"40Mbps\" or \"line/1000\""))?;
+            if RATES.contains(&rate.as_bps()) {
+                Ok(rate)
+            } else {
+                Err(out_of_range(&rate, &BitRate::bps(*RATES.start()), &BitRate::bps(*RATES.end())))
+            }
+        })
+    }
+
+    /// A time with its unit.
+    pub fn time(&self, key: &Key, range: RangeInclusive<Span>) -> Span {
+        self.value(key, |text| parsed(key, text).and_then(|time| within(time, &range)))
+    }
+
+    /// T: the network's where neither file nor preset gives one.
+    pub fn base_rtt(&self, key: &Key) -> Span {
+        let range = Span::from_nanos(1)..=Span::from_secs(1);
+        self.optional(key, |text| parsed(key, text).and_then(|time| within(time, &range)))
+            .unwrap_or(self.network.base_rtt)
+    }
+
+    /// A size with its unit.
+    pub fn size(&self, key: &Key, range: RangeInclusive<Bytes>) -> Bytes {
+        self.value(key, |text| parsed(key, text).and_then(|size| within(size, &range)))
+    }
+
+    /// A size with its unit, or a part of what the line carries in `base_rtt`: `bdp/100`.
+    pub fn size_or_part(&self, key: &Key, base_rtt: Span) -> Bytes {
+        self.value(key, |text| {
+            if let Some(divisor) = part_of(text, "bdp") {
+                return Ok(self.network.line.bytes_in(base_rtt).divided_by(divisor));
+            }
+            let what = "a size with its unit, or a part of the bandwidth-delay product";
+            text.parse().map_err(|_| told(key, text, what, "\"100B\" or \"bdp/100\""))
+        })
+    }
+
+    /// A share of one above 0, in parts per million: `0.95`, or `7/8`.
+    pub fn share(&self, key: &Key) -> u32 {
+        self.millionths(key, 1..=1_000_000)
+    }
+
+    /// A number in millionths.
+    pub fn millionths(&self, key: &Key, range: RangeInclusive<u32>) -> u32 {
+        self.value(key, |text| {
+            let [from, to] = [range.start(), range.end()].map(|millionths| f64::from(*millionths) / 1e6);
+            let number = number(text).ok_or_else(|| told(key, text, "a number", "0.95"))?;
+            let millionths = (number * 1e6).round();
+            let is_within = millionths >= f64::from(*range.start()) && millionths <= f64::from(*range.end());
+            if is_within { Ok(millionths as u32) } else { Err(out_of_range(&text, &from, &to)) }
+        })
+    }
+
+    /// A gain that is a power of two, `1/256`, as how often one is halved for it.
+    pub fn gain(&self, key: &Key) -> u8 {
+        self.value(key, |text| {
+            let inverse = number(text).filter(|gain| *gain > 0.0).map_or(0.0, |gain| 1.0 / gain);
+            let shift = (0..=GAIN_SHIFT_MAX).find(|shift| inverse == f64::from(1u32 << shift));
+            shift.ok_or_else(|| told(key, text, "1 over a power of two, no less than 1/65536", "\"1/256\""))
+        })
+    }
+
+    /// A whole number.
+    pub fn integer(&self, key: &Key, range: RangeInclusive<u32>) -> u32 {
+        self.value(key, |text| {
+            let number: u64 = text.parse().map_err(|_| told(key, text, "a whole number", "5"))?;
+            let in_range = u32::try_from(number).ok().filter(|number| range.contains(number));
+            in_range.ok_or_else(|| out_of_range(&number, range.start(), range.end()))
+        })
+    }
+
+    /// True or false.
+    pub fn boolean(&self, key: &Key) -> bool {
+        self.value(key, |text| text.parse().map_err(|_| told(key, text, "true or false", "true")))
+    }
+
+    /// A value of a type of its own.
+    pub fn converted<T: FromStr<Err = UnitError>>(&self, key: &Key) -> T {
+        self.value(key, |text| parsed(key, text))
+    }
+
+    /// # Panics
+    /// If the default is no such value: a mistake in the program.
+    fn value<T>(&self, key: &Key, parse: impl Fn(&str) -> Result<T, Told>) -> T {
+        self.optional(key, parse).unwrap_or_else(|| panic!("`{}` has no default", key.name))
+    }
+
+    fn optional<T>(&self, key: &Key, parse: impl Fn(&str) -> Result<T, Told>) -> Option<T> {
+        if let Some((_, text)) = self.given.iter().find(|(name, _)| *name == key.name) {
+            match parse(text.trim()) {
+                Ok(value) => return Some(value),
+                Err((message, help)) => self.refuse(key, message, help),
+            }
+        }
+        let of_preset = self.preset.iter().find(|(name, _)| *name == key.name).map(|(_, text)| *text);
+        let default = of_preset.or(key.default)?;
+        let value =
+            parse(default).unwrap_or_else(|_| panic!("`{}`: the default \"{default}\" is no such value", key.name));
+        Some(value)
+    }
+}
+
+const GAIN_SHIFT_MAX: u8 = 16;
+
+/// n of `line/n`; 1 of `line`.
+fn part_of(text: &str, whole: &str) -> Option<u64> {
+    let rest = text.strip_prefix(whole)?.trim_start();
+    let Some(divisor) = rest.strip_prefix('/') else { return rest.is_empty().then_some(1) };
+    divisor.trim().parse().ok().filter(|divisor| *divisor > 0)
+}
+
+/// A decimal, or a fraction of two.
+fn number(text: &str) -> Option<f64> {
+    let (over, under) = text.split_once('/').unwrap_or((text, "1"));
+    let [over, under]: [f64; 2] = [over.trim().parse().ok()?, under.trim().parse().ok()?];
+    Some(over / under).filter(|number| number.is_finite())
+}
+
+fn parsed<T: FromStr<Err = UnitError>>(key: &Key, text: &str) -> Result<T, Told> {
+    text.parse().map_err(|error: UnitError| told(key, text, error.expected, &format!("\"{}\"", error.example)))
+}
+
+fn told(key: &Key, text: &str, expected: &str, example: &str) -> Told {
+    (format!("\"{text}\" is not {expected}"), format!("write for example {} = {example}", key.name))
+}
+
+fn within<T: PartialOrd + Display>(value: T, range: &RangeInclusive<T>) -> Result<T, Told> {
+    if range.contains(&value) { Ok(value) } else { Err(out_of_range(&value, range.start(), range.end())) }
+}
+
+fn out_of_range(value: &dyn Display, from: &dyn Display, to: &dyn Display) -> Told {
+    (format!("{value} is out of range"), format!("write a value from {from} to {to}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NETWORK: Network = Network { line: BitRate::gbps(100), base_rtt: Span::from_micros(10) };
+
+    /// Reads one key of this value; the wrong one's message and help.
+    fn read<T>(text: &str, default: &'static str, read: impl Fn(&Parameters<'_>, &Key) -> T) -> Result<T, Told> {
+        let key = Key::new("key", default, "");
+        let given = [("key", text)];
+        let parameters = Parameters::new(NETWORK, &given, &[]);
+        let value = read(&parameters, &key);
+        match parameters.into_wrong().pop() {
+            None => Ok(value),
+            Some(wrong) => Err((wrong.message, wrong.help)),
+        }
+    }
+
+    #[test]
+    fn rates_and_sizes_may_follow_the_network() {
+        let rate = |text| read(text, "line", |parameters, key| parameters.rate(key));
+        assert_eq!(rate("40Mbps"), Ok(BitRate::mbps(40)));
+        assert_eq!((rate("line/1000"), rate("line")), (Ok(BitRate::mbps(100)), Ok(BitRate::gbps(100))));
+        let (message, help) = rate("40").unwrap_err();
+        assert_eq!(message, "\"40\" is not a rate with its unit, or a part of the line's");
+        assert_eq!(help, "write for example key = \"40Mbps\" or \"line/1000\"");
+        assert!(rate("line/0").is_err() && rate("bdp/2").is_err() && rate("1bps").is_err());
+        let size = |text| read(text, "bdp", |parameters, key| parameters.size_or_part(key, Span::from_micros(10)));
+        assert_eq!((size("bdp / 125"), size("2KB")), (Ok(Bytes::kb(1)), Ok(Bytes::kb(2))));
+        assert!(size("40Mbps").is_err());
+    }
+
+    #[test]
+    fn numbers_are_exact() {
+        let gain = |text| read(text, "1", |parameters, key| parameters.gain(key));
+        assert_eq!((gain("1/256"), gain("0.0625"), gain("1")), (Ok(8), Ok(4), Ok(0)));
+        assert!(gain("1/3").is_err() && gain("0").is_err() && gain("2").is_err() && gain("x").is_err());
+        let share = |text| read(text, "1", |parameters, key| parameters.share(key));
+        assert_eq!((share("0.95"), share("7/8")), (Ok(950_000), Ok(875_000)));
+        assert_eq!(share("1.5").unwrap_err().0, "1.5 is out of range");
+        assert!(share("0").is_err() && share("1/0").is_err() && share("NaN").is_err());
+    }
+
+    #[test]
+    fn a_file_goes_before_a_preset_and_that_before_the_default() {
+        const KEY: Key = Key::new("f", "5", "");
+        let read = |given: &[(&str, &str)], preset| {
+            let parameters = Parameters::new(NETWORK, given, preset);
+            (parameters.integer(&KEY, 0..=9), parameters.into_wrong().len())
+        };
+        assert_eq!(read(&[], &[]), (5, 0));
+        assert_eq!(read(&[], &[("f", "4")]), (4, 0));
+        assert_eq!(read(&[("f", "3")], &[("f", "4")]), (3, 0));
+        assert_eq!(read(&[("f", "10")], &[("f", "4")]), (4, 1), "what is wrong reads as the preset");
+    }
+}

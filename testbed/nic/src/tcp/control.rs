@@ -1,0 +1,126 @@
+//! What governs a connection's window.
+
+use std::fmt;
+use std::sync::Arc;
+
+use weir_reader::Named;
+use weir_units::{Span, Time};
+
+use crate::gauge::Gauge;
+use crate::parameters::Parameters;
+
+/// A window's control that files choose by its name: `transport = "tcp-cubic"`.
+pub trait TcpControlKind: Named + fmt::Debug {
+    /// What its flows show besides what all of TCP's do, in the order of [`WindowLaw::gauges`].
+    fn gauges(&self) -> &'static [Gauge] {
+        &[]
+    }
+
+    /// Reads the keys. What is wrong is noted in `parameters`, and the file is refused then.
+    fn read(&self, parameters: &Parameters<'_>) -> Arc<dyn WindowControl>;
+}
+
+/// A window's control with its parameters.
+pub trait WindowControl: fmt::Debug + Send + Sync {
+    /// Whether receivers tell marks to the byte (RFC 8257, 3.2). Then data may always be marked, sent again or not.
+    fn counts_marks(&self) -> bool {
+        false
+    }
+
+    /// The state of a connection that is established.
+    fn law(&self) -> Box<dyn WindowLaw>;
+}
+
+/// What differs between controls: how fast the window grows in congestion avoidance, and what cuts leave of it. Windows are in
+/// bytes; slow start, thresholds and the least window are those of all.
+pub trait WindowLaw: fmt::Debug + Send {
+    /// An acknowledgement has arrived, with ECE or without, of so many bytes up to `una`; up to `next` data is sent. Called before
+    /// the window grows or is cut for it.
+    fn handle_ack(&mut self, _acked: u64, _ece: bool, _una: u64, _next: u64) {}
+
+    /// The window after so many bytes were acknowledged in congestion avoidance. `prior` is what it was before the last cut. By default
+    /// Reno's: a segment more a round trip.
+    fn grown(&mut self, _now: Time, _rtt: Span, acked: f64, cwnd: f64, _prior: f64, mss: f64) -> f64 {
+        cwnd + acked * mss / cwnd
+    }
+
+    /// What a loss leaves of the window.
+    fn loss_factor(&self) -> f64 {
+        0.5
+    }
+
+    /// What a mark leaves of it.
+    fn mark_factor(&self) -> f64 {
+        self.loss_factor()
+    }
+
+    /// The window is about to be cut.
+    fn handle_cut(&mut self, _cwnd: f64) {}
+
+    /// The retransmission timer has struck.
+    fn handle_timeout(&mut self) {}
+
+    /// Nothing was sent for so long.
+    fn handle_idle(&mut self, _idle: Span) {}
+
+    /// Shows the value of each of the kind's gauges, in their order.
+    fn gauges(&self, _show: &mut dyn FnMut(f64)) {}
+}
+
+/// What governs the window: a kind, with its parameters.
+#[derive(Clone)]
+pub struct Control {
+    kind: &'static dyn TcpControlKind,
+    control: Arc<dyn WindowControl>,
+}
+
+impl Control {
+    /// A kind with its keys' defaults.
+    pub fn of(kind: &'static dyn TcpControlKind) -> Control {
+        Control::read(kind, &Parameters::defaults_over(&[], &[]))
+    }
+
+    /// A kind with these parameters, in which what is wrong is noted.
+    pub fn read(kind: &'static dyn TcpControlKind, parameters: &Parameters<'_>) -> Control {
+        Control { kind, control: kind.read(parameters) }
+    }
+
+    /// RFC 5681: one segment more a round trip, half the window after a loss.
+    pub fn reno() -> Control {
+        Control::of(&super::reno::Reno)
+    }
+
+    /// RFC 9438.
+    pub fn cubic() -> Control {
+        Control::of(&super::cubic::Cubic)
+    }
+
+    /// RFC 8257.
+    pub fn dctcp() -> Control {
+        Control::of(&super::dctcp::Dctcp)
+    }
+
+    /// The kind's name.
+    pub fn name(&self) -> &'static str {
+        self.kind.name()
+    }
+
+    /// What its flows show besides what all of TCP's do.
+    pub fn gauges(&self) -> &'static [Gauge] {
+        self.kind.gauges()
+    }
+
+    pub(super) fn counts_marks(&self) -> bool {
+        self.control.counts_marks()
+    }
+
+    pub(super) fn law(&self) -> Box<dyn WindowLaw> {
+        self.control.law()
+    }
+}
+
+impl fmt::Debug for Control {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.control.fmt(f)
+    }
+}

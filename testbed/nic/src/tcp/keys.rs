@@ -1,0 +1,202 @@
+//! What a connection is made of, as files have it.
+
+use weir_reader::{Key, Named};
+use weir_units::{Bytes, Span};
+
+use super::{Control, DelayedAck, TcpConfig, TcpControlKind};
+use crate::gauge::Gauge;
+use crate::parameters::{Parameters, Preset, WrongValue};
+
+/// What every connection has, whatever controls its window: the table `[nic.tcp]`.
+#[derive(Debug)]
+pub struct TcpKeys;
+
+/// Values that are wrong.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WrongTcp {
+    /// Of what every connection has.
+    pub connection: Vec<WrongValue>,
+    /// Of what controls its window.
+    pub control: Vec<WrongValue>,
+}
+
+/// What every connection shows; its control's gauges follow.
+pub const GAUGES: &[Gauge] = &[
+    Gauge { name: "window_bytes", about: "the congestion window" },
+    Gauge { name: "threshold_bytes", about: "the slow-start threshold; empty before the first cut" },
+    Gauge { name: "in_flight_bytes", about: "what is taken to be under way (pipe)" },
+    Gauge { name: "srtt_us", about: "the smoothed round-trip time; empty before the first measurement" },
+];
+
+const PRESET: Key = Key::new("preset", "datacentre", "the set that the other keys are laid over, or \"linux\"");
+const ECN: Key = Key::new("ecn", "false", "whether data may be marked; data of DCTCP always may");
+const MSS: Key = Key::new("mss", "1448", "payload of a full segment in bytes");
+const INITIAL_WINDOW: Key =
+    Key::new("initial_window", "10", "the window before the first acknowledgement, in segments");
+const WINDOW_MAX: Key = Key::new("window_max", "64MiB", "the receiver's window");
+const INITIAL_RTO: Key = Key::new("initial_rto", "10ms", "the retransmission timeout before the first measurement");
+const RTO_MIN: Key = Key::new("rto_min", "10ms", "the shortest retransmission timeout");
+const RTO_MAX: Key = Key::new("rto_max", "120s", "the longest, however often it was doubled");
+const GRANULARITY: Key =
+    Key::new("granularity", "10us", "G: the timeout exceeds the smoothed round trip by that much at least");
+const ACK_EVERY: Key = Key::new("ack_every", "2", "so many segments are acknowledged together");
+const ACK_DELAY: Key = Key::new("ack_delay", "1ms", "and so long after the first of them at the latest");
+const RESTART_AFTER_IDLE: Key =
+    Key::new("restart_after_idle", "true", "whether a silent sender starts with the initial window again");
+
+/// The sets of parameters: what Linux does on an Ethernet of 1500 B, and the same for a datacentre, which the keys' defaults are.
+///
+/// Of a datacentre, timeouts are 10 ms at least and at first, as in the DCTCP paper (Alizadeh et al., SIGCOMM 2010), and a receiver's
+/// window of 64 MiB is enough for 400 Gb/s and a round trip of 1 ms. Linux's window is `tcp_rmem`'s.
+const PRESETS: &[Preset] = &[
+    Preset { name: "datacentre", about: "the keys' defaults", values: &[] },
+    Preset {
+        name: "linux",
+        about: "Linux, and RFC 6298",
+        values: &[
+            ("window_max", "6MiB"),
+            ("initial_rto", "1s"),
+            ("rto_min", "200ms"),
+            ("granularity", "1ms"),
+            ("ack_delay", "40ms"),
+        ],
+    },
+];
+
+const MSS_MAX: u32 = 65_000;
+
+impl Named for TcpKeys {
+    fn name(&self) -> &'static str {
+        "tcp"
+    }
+
+    fn keys(&self) -> &'static [Key] {
+        &[
+            PRESET,
+            ECN,
+            MSS,
+            INITIAL_WINDOW,
+            WINDOW_MAX,
+            INITIAL_RTO,
+            RTO_MIN,
+            RTO_MAX,
+            GRANULARITY,
+            ACK_EVERY,
+            ACK_DELAY,
+            RESTART_AFTER_IDLE,
+        ]
+    }
+}
+
+impl TcpConfig {
+    /// What Linux does on an Ethernet of 1500 B.
+    pub fn linux(control: Control) -> TcpConfig {
+        let values = PRESETS.iter().find(|preset| preset.name == "linux").map_or(&[][..], |preset| preset.values);
+        TcpConfig::of(&Parameters::defaults_over(&[], values), control)
+    }
+
+    /// The same for a datacentre.
+    pub fn datacentre(control: Control) -> TcpConfig {
+        TcpConfig::of(&Parameters::defaults_over(&[], &[]), control)
+    }
+
+    /// A connection as files have it: values of the table `[nic.tcp]`, and of the control's own table. Of a key that stands there
+    /// twice the first counts.
+    ///
+    /// # Errors
+    /// The values that are wrong.
+    pub fn read(
+        kind: &'static dyn TcpControlKind,
+        connection: &[(&str, &str)],
+        control: &[(&str, &str)],
+    ) -> Result<TcpConfig, WrongTcp> {
+        let wanted = connection.iter().find(|(key, _)| *key == PRESET.name).map(|(_, preset)| *preset);
+        let preset = PRESETS.iter().find(|preset| wanted.is_none_or(|wanted| wanted == preset.name));
+        let of_connection = Parameters::defaults_over(connection, preset.map_or(&[], |preset| preset.values));
+        if preset.is_none() {
+            let names: Vec<String> = PRESETS.iter().map(|preset| format!("\"{}\"", preset.name)).collect();
+            let message = format!("\"{}\" is none of {}", wanted.unwrap_or_default(), names.join(", "));
+            of_connection.refuse(&PRESET, message, format!("write {} = {}", PRESET.name, names[0]));
+        }
+        let of_control = Parameters::defaults_over(control, &[]);
+        let config = TcpConfig::of(&of_connection, Control::read(kind, &of_control));
+        let wrong = WrongTcp { connection: of_connection.into_wrong(), control: of_control.into_wrong() };
+        if wrong == WrongTcp::default() { Ok(config) } else { Err(wrong) }
+    }
+
+    fn of(parameters: &Parameters<'_>, control: Control) -> TcpConfig {
+        let times = Span::from_nanos(100)..=Span::from_secs(1_000);
+        let every = parameters.integer(&ACK_EVERY, 1..=1_000);
+        let at_most = parameters.time(&ACK_DELAY, times.clone());
+        let [initial_rto, rto_min, rto_max] =
+            [&INITIAL_RTO, &RTO_MIN, &RTO_MAX].map(|key| parameters.time(key, times.clone()));
+        for (key, rto) in [(&INITIAL_RTO, initial_rto), (&RTO_MIN, rto_min)] {
+            if rto > rto_max {
+                let message = format!("{}, {rto}, is above rto_max, {rto_max}", key.name);
+                parameters.refuse(key, message, format!("write a shorter `{}` or a longer `rto_max`", key.name));
+            }
+        }
+        TcpConfig {
+            control,
+            ecn: parameters.boolean(&ECN),
+            mss: parameters.integer(&MSS, 1..=MSS_MAX),
+            initial_window: parameters.integer(&INITIAL_WINDOW, 1..=100_000),
+            window_max: parameters.size(&WINDOW_MAX, Bytes::new(1)..=Bytes::mb(1_000_000)),
+            initial_rto,
+            rto_min,
+            rto_max,
+            granularity: parameters.time(&GRANULARITY, times),
+            // One by one is at once.
+            delayed_ack: (every > 1).then_some(DelayedAck { every, at_most }),
+            restart_after_idle: parameters.boolean(&RESTART_AFTER_IDLE),
+        }
+    }
+
+    /// Whether data may be marked.
+    pub fn is_ecn_capable(&self) -> bool {
+        self.ecn || self.control.counts_marks()
+    }
+
+    /// What its flows show, in the order of [`TcpSender::gauges`](super::TcpSender::gauges).
+    pub fn gauges(&self) -> impl Iterator<Item = &'static Gauge> + use<> {
+        GAUGES.iter().chain(self.control.gauges())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcp::kinds;
+
+    fn read(connection: &[(&str, &str)]) -> Result<TcpConfig, WrongTcp> {
+        TcpConfig::read(kinds().next().expect("Cubic"), connection, &[])
+    }
+
+    #[test]
+    fn presets_are_what_the_documents_say() {
+        let (linux, ours) = (TcpConfig::linux(Control::reno()), TcpConfig::datacentre(Control::reno()));
+        assert_eq!((linux.rto_min, ours.rto_min), (Span::from_millis(200), Span::from_millis(10)));
+        assert_eq!((linux.window_max, ours.window_max), (Bytes::new(6 << 20), Bytes::new(64 << 20)));
+        assert_eq!((linux.mss, ours.initial_window, linux.rto_max), (1_448, 10, Span::from_secs(120)));
+        let delayed = |config: &TcpConfig| config.delayed_ack.map(|ack| (ack.every, ack.at_most));
+        assert_eq!(delayed(&linux), Some((2, Span::from_millis(40))));
+        assert_eq!(delayed(&read(&[("ack_every", "1")]).unwrap()), None);
+        assert_eq!(read(&[("preset", "linux"), ("rto_min", "5ms")]).unwrap().rto_min, Span::from_millis(5));
+    }
+
+    #[test]
+    fn wrong_values_are_told_with_their_keys() {
+        let wrong = |values: &[(&str, &str)]| read(values).unwrap_err().connection.remove(0);
+        assert_eq!(wrong(&[("preset", "bsd")]).message, "\"bsd\" is none of \"datacentre\", \"linux\"");
+        assert_eq!(wrong(&[("rto_min", "300s")]).message, "rto_min, 300s, is above rto_max, 120s");
+        for key in TcpKeys.keys() {
+            assert_eq!(wrong(&[(key.name, "nonsense")]).key, key.name);
+        }
+        for kind in kinds() {
+            for key in kind.keys() {
+                let wrong = TcpConfig::read(kind, &[], &[(key.name, "nonsense")]).unwrap_err();
+                assert_eq!(wrong.control[0].key, key.name, "{}", kind.name());
+            }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Congestion control of flows and workloads: which, and with what parameters.
+//!
+//! Values are found in the flow's own table of the kind, then in `[nic]`'s, then in the preset. They are kept as texts, for what
+//! `line/1000` is depends on the sender's line. Each is checked when the file is read, at its own line.
+
+use std::collections::BTreeMap;
+
+use weir_nic::host::CongestionControl;
+use weir_nic::host::congestion;
+use weir_nic::parameters::{Network, WrongValue};
+use weir_nic::tcp::{self, TcpConfig, TcpControlKind, TcpKeys};
+use weir_reader::{Named, Problem, Table};
+use weir_units::{BitRate, Span};
+
+use super::keys::name_of;
+
+/// A value as the file has it.
+#[derive(Clone, Debug)]
+struct Given {
+    key: &'static str,
+    text: String,
+    /// The path of the key in the file.
+    place: String,
+}
+
+/// The values that a table has for kinds, by kind.
+#[derive(Clone, Debug, Default)]
+pub(super) struct KindTables(BTreeMap<&'static str, Vec<Given>>);
+
+/// A congestion control, its parameters still to be made.
+#[derive(Clone, Debug)]
+pub(super) struct ControlChoice {
+    /// A kind's or a preset's.
+    pub name: &'static str,
+    given: Vec<Given>,
+}
+
+/// Stands for any network while a file is read.
+const ANY: Network = Network { line: BitRate::gbps(100), base_rtt: Span::from_micros(10) };
+
+/// All kinds that have a table in `[nic]`, flows and workloads.
+pub(super) fn kinds() -> impl Iterator<Item = &'static dyn Named> {
+    let of_rdma = congestion::kinds().map(|kind| kind as &'static dyn Named);
+    let of_tcp = tcp::kinds().map(|kind| kind as &'static dyn Named);
+    of_rdma.chain(std::iter::once(&TcpKeys as &'static dyn Named)).chain(of_tcp)
+}
+
+impl KindTables {
+    /// The tables of kinds in a table; `above` is what the reference calls it: `nic`.
+    pub fn read(table: &Table<'_>, above: &str) -> KindTables {
+        let mut tables = BTreeMap::new();
+        for kind in kinds().filter(|kind| table.has(kind.name())) {
+            let of_kind = table.table(kind.name(), name_of(above, kind.name()));
+            let given = |key: &'static str| Some(Given { key, text: of_kind.text(key)?, place: of_kind.at(key) });
+            tables.insert(kind.name(), kind.keys().iter().filter_map(|key| given(key.name)).collect());
+        }
+        KindTables(tables)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// These, and below them others.
+    pub fn over(&self, others: &KindTables) -> KindTables {
+        let mut tables = self.0.clone();
+        for (kind, given) in &others.0 {
+            tables.entry(kind).or_default().extend(given.iter().cloned());
+        }
+        KindTables(tables)
+    }
+
+    /// Notes what is wrong with tables that nothing has chosen yet: a sweep may choose them.
+    pub fn check(&self, table: &Table<'_>) {
+        for kind in congestion::kinds().filter(|kind| self.0.contains_key(kind.name())) {
+            self.control(table, kind.name());
+        }
+        let has_connection = self.0.contains_key(TcpKeys.name());
+        tcp::kinds().filter(|kind| has_connection || self.0.contains_key(kind.name())).for_each(|kind| {
+            self.tcp(table, kind);
+        });
+    }
+
+    /// The congestion control of this name with these values; what is wrong is noted.
+    pub fn control(&self, table: &Table<'_>, name: &'static str) -> ControlChoice {
+        let kind = congestion::find(name).map(|(kind, _)| kind.name());
+        let choice = ControlChoice { name, given: kind.map_or_else(Vec::new, |kind| self.of(kind)) };
+        match choice.in_network(ANY) {
+            Ok(_) => choice,
+            Err(wrong) => {
+                refuse(table, &choice.given, wrong);
+                ControlChoice { name, given: Vec::new() }
+            }
+        }
+    }
+
+    /// TCP with these values; what is wrong is noted.
+    pub fn tcp(&self, table: &Table<'_>, kind: &'static dyn TcpControlKind) -> TcpConfig {
+        let (connection, control) = (self.of(TcpKeys.name()), self.of(kind.name()));
+        TcpConfig::read(kind, &texts(&connection), &texts(&control)).unwrap_or_else(|wrong| {
+            refuse(table, &connection, wrong.connection);
+            refuse(table, &control, wrong.control);
+            TcpConfig::read(kind, &[], &[]).expect("defaults are good")
+        })
+    }
+
+    fn of(&self, kind: &str) -> Vec<Given> {
+        self.0.get(kind).cloned().unwrap_or_default()
+    }
+}
+
+impl ControlChoice {
+    /// Whether it is none.
+    pub fn is_none(&self) -> bool {
+        self.name == congestion::NONE
+    }
+
+    /// What it is in this network.
+    ///
+    /// # Errors
+    /// The values that are wrong there: none, with Weir's own kinds, of a choice that was good in another network.
+    pub fn in_network(&self, network: Network) -> Result<CongestionControl, Vec<WrongValue>> {
+        CongestionControl::read(self.name, &texts(&self.given), network)
+    }
+
+    /// What it is in any network, for what does not depend on it.
+    pub fn anywhere(&self) -> CongestionControl {
+        self.in_network(ANY).unwrap_or_default()
+    }
+
+    /// The path of a key in the file, if it is there.
+    pub fn place_of(&self, key: &str) -> Option<&str> {
+        self.given.iter().find(|given| given.key == key).map(|given| given.place.as_str())
+    }
+}
+
+fn texts(given: &[Given]) -> Vec<(&str, &str)> {
+    given.iter().map(|given| (given.key, given.text.as_str())).collect()
+}
+
+/// Notes wrong values at their lines, each once, though many flows may have it from one table.
+fn refuse(table: &Table<'_>, given: &[Given], wrong: Vec<WrongValue>) {
+    for WrongValue { key, message, help } in wrong {
+        // Two keys that clash are told at the one that the file has.
+        let place = given.iter().find(|given| given.key == key).or(given.first()).map(|given| given.place.as_str());
+        let place = place.unwrap_or(table.path());
+        if table.doc().sound(&[place]) {
+            table.doc().refuse(Problem::new(format!("`{key}`: {message}"), help).at(place, ""));
+        }
+    }
+}
