@@ -6,7 +6,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use weir_config::SwitchConfig;
-use weir_dpdk_driver::{DriverError, Fabric, FabricOptions, Memory, Placement, RunningFabric, Runtime, Stopped};
+use weir_dpdk_driver::{
+    DriverError, Memory, Placement, PreparedSwitches, RunningSwitches, Runtime, RuntimeOptions, Stopped,
+};
 use weir_experiments::Failure;
 use weir_experiments::real_frames::RunArguments;
 use weir_experiments::switches::load_all;

@@ -317,7 +317,7 @@ const DPDK: &str = "dpdk.toml";
 
 impl Experiment {
     /// Reads an experiment's folder, wherever it is; its scenario is not looked at.
-    pub fn load(folder: &Path) -> Result<Experiment, Failure> {
+    pub(super) fn load(folder: &Path) -> Result<Experiment, Failure> {
         let whole =
             folder.canonicalize().map_err(|error| Failure::Argument(format!("{}: {error}", folder.display())))?;
         let of = whole.parent().map(Paper::of).transpose()?.flatten();
@@ -325,7 +325,7 @@ impl Experiment {
     }
 
     /// Reads an experiment's folder, of this paper.
-    pub fn load_of(folder: &Path, of: Option<Paper>) -> Result<Experiment, Failure> {
+    pub(super) fn load_of(folder: &Path, of: Option<Paper>) -> Result<Experiment, Failure> {
         let path = folder.join(PAPER);
         let text = read_file(&path, &FORMAT)?;
         let (paper, source) = parse(&path.display().to_string(), &text)?;
@@ -339,12 +339,12 @@ impl Experiment {
     }
 
     /// The folder.
-    pub fn folder(&self) -> &Path {
+    pub(super) fn folder(&self) -> &Path {
         &self.folder
     }
 
     /// How the paper is cited, with where in it the figure stands.
-    pub fn place_in_paper(&self) -> String {
+    pub(super) fn place_in_paper(&self) -> String {
         let citation = self.of.as_ref().map(Paper::citation).or_else(|| self.paper.paper.clone());
         citation.map_or_else(|| self.paper.place(), |citation| format!("{citation}: {}", self.paper.place()))
     }
@@ -430,7 +430,7 @@ fn parse(name: &str, text: &str) -> Result<(PaperFile, Source), ConfigErrors> {
 }
 
 /// What the parser says of a file, at its line.
-pub fn told_by_toml(source: &Source, error: &toml::de::Error) -> ConfigErrors {
+pub(super) fn told_by_toml(source: &Source, error: &toml::de::Error) -> ConfigErrors {
     let help = "docs/EXPERIMENTS.md has all keys of the file";
     source.error_in(error.span().unwrap_or(0..0), error.message().to_owned(), help)
 }
@@ -449,7 +449,7 @@ fn name_of(folder: &Path, source: &Source) -> Result<String, Failure> {
 
 impl Experiment {
     /// `gfc.9` before `gfc.10`, and papers in their order.
-    pub fn place(&self) -> (bool, Option<Paper>, Option<u32>, String) {
+    pub(super) fn place(&self) -> (bool, Option<Paper>, Option<u32>, String) {
         let number = self.id.rsplit('.').next().and_then(|number| number.parse().ok());
         (self.of.is_none(), self.of.clone(), number, self.id.clone())
     }

@@ -35,7 +35,7 @@ use weir_reader::{Table, read_file, read_text};
 use crate::scenario::Scenario;
 use complaints::Complaints;
 use keys::format;
-use plan::Plan;
+use plan::ScenarioPlan;
 
 /// What is expected to come of a run; anything else is a failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

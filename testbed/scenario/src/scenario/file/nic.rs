@@ -89,7 +89,7 @@ impl Nic {
 
     /// What counts for a load. The public simulators count payload alone; stamps never count, so that the same messages are sent
     /// under every congestion control.
-    pub fn framing(&self, sizes: &FrameSizes, transport: &Transport, link_overhead: Bytes) -> Framing {
+    pub(super) fn framing(&self, sizes: &FrameSizes, transport: &Transport, link_overhead: Bytes) -> Framing {
         match (self.frames, transport) {
             (Frames::Ns3, _) => Framing::PAYLOAD_ONLY,
             (Frames::RoceV2, Transport::Rdma) => Framing {
@@ -106,7 +106,7 @@ impl Nic {
 
 impl Carriage {
     /// What a flow says; what it does not is `[nic]`'s.
-    pub fn of_flow(table: &Table<'_>, nic: &Nic) -> Carriage {
+    pub(super) fn of_flow(table: &Table<'_>, nic: &Nic) -> Carriage {
         let mut carriage = Carriage::read(table, "flows", nic);
         for key in ["ack_every", "retransmit"] {
             if table.has(key) && carriage.transport.is_tcp() {
@@ -152,12 +152,12 @@ impl Carriage {
     }
 
     /// What its frames bring.
-    pub fn stamps(&self) -> Stamps {
+    pub(super) fn stamps(&self) -> Stamps {
         self.control.anywhere().stamps()
     }
 
     /// What the switch's MTU counts of a TCP segment; `None` for RDMA, whose frames are the host's.
-    pub fn tcp_payload(&self) -> Option<u64> {
+    pub(super) fn tcp_payload(&self) -> Option<u64> {
         match &self.transport {
             Transport::Rdma => None,
             Transport::Tcp(tcp) => Some(u64::from(tcp.mss) + u64::from(FrameSizes::TCP_HEADER) - ETHERNET_HEADER),
