@@ -2,7 +2,7 @@
 //!
 //! One file a policy: its name, keys, rules, layout needs, thresholds, closed form, and gauges. The packet path knows only
 //! [`Policy`], whoever reads files only [`PolicyKind`] and [`PolicySettings`]. A new policy is a new file here and its line in
-//! the list of [`kind`]; one of a program of someone else's is added to [`POLICIES`]. `docs/POLICIES.md` shows how.
+//! the list of `policy/kind.rs`; one of a program of someone else's is added to [`POLICIES`]. `docs/POLICIES.md` shows how.
 //!
 //! Beside the policies stand the instruments that several of them read: [`congestion`] counts congested queues,
 //! [`departures`] measures drain rates, [`gradient`] estimates how much headroom a queue will need.
