@@ -5,7 +5,7 @@
 //! (does that netdev exist, is there such a core) is checked by whoever uses it, with
 //! [`SwitchConfig::error_at`] to point back at the line. `docs/CONFIGURATION.md` is the reference.
 //!
-//! `weir-reader` has the means to read it, which other kinds of files, such as the testbed's scenarios, are read with too.
+//! `weir-reader` reads the TOML, here as for other kinds of files such as the testbed's scenarios.
 //!
 //! ```
 //! let file = r#"

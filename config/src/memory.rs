@@ -27,7 +27,7 @@ impl SwitchConfig {
         Some(headroom_in_cells(wire, self.buffer.cell_bytes))
     }
 
-    /// What is kept apart as headroom, clones counting as ports, by what the policy needs of the layout: Σ Φ over all lossless
+    /// Bytes kept apart as headroom, clones counting as ports, by what the policy needs of the layout: Σ Φ over all lossless
     /// ingress queues, a part of that, a pool, Φ once a port, or nothing.
     pub fn headroom_size(&self) -> Bytes {
         let (ports, classes) = (self.headroom_of_ports(), u64::from(self.lossless_classes()));

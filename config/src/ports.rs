@@ -20,7 +20,7 @@ pub struct PortConfig {
     pub mac: Option<MacAddr>,
     /// Which flow control the port speaks.
     pub flow_control: FlowControl,
-    /// What is to be done where the device's own flow control is not off.
+    /// Tells what to do where the device's own flow control is not off.
     pub device_flow_control: DeviceFlowControl,
     /// Receive descriptors of a NIC; `None` chooses them by rate and poll gap.
     pub rx_descriptors: Option<u16>,

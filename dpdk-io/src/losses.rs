@@ -261,7 +261,7 @@ const UNKNOWN_DRIVER: DriverKnowledge = DriverKnowledge {
     transmit: Direction { counters: &[], untold: Some("what this driver's counters mean is not known") },
 };
 
-/// What is known of a driver's losses.
+/// Counters of losses that a driver has.
 pub fn driver_knowledge(driver: &str) -> &'static DriverKnowledge {
     static UNKNOWN: DriverKnowledge = UNKNOWN_DRIVER;
     DRIVERS.iter().find(|row| row.driver == driver).unwrap_or(&UNKNOWN)

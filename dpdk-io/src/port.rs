@@ -88,9 +88,9 @@ pub struct Link {
 /// Queue pairs that the far end of a port has enabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerQueues {
-    /// Those that it takes frames from, which are the port's transmit queues.
+    /// Queues that it takes frames from, which are the port's transmit queues.
     pub receives: QueueSet,
-    /// Those that it may send to, which are the port's receive queues, so far as the port has them.
+    /// Queues that it may send to, which are the port's receive queues, so far as the port has them.
     pub sends: QueueSet,
 }
 

@@ -12,7 +12,7 @@ pub const CATCH_UP_PEAK: u64 = 8;
 /// C · `base` as fast as the device sends, and the rest at no more than [`CATCH_UP_PEAK`] · C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CatchUp {
-    /// What is always made up of a poll's lateness. More is made up only by what waited for its rate when it was last
+    /// The part of a poll's lateness that is always made up. More is made up only by what waited for its rate when it was last
     /// polled: what was idle, or held by its peer, saves nothing up.
     pub base: Span,
     /// The most that is made up.
@@ -61,7 +61,7 @@ impl CatchUp {
     /// Nothing is made up, as in virtual time, where no poll is late.
     pub const NONE: CatchUp = CatchUp::at_most(Span::ZERO);
 
-    /// The same bound for all: `most`.
+    /// One bound for all: `most`.
     pub const fn at_most(most: Span) -> CatchUp {
         CatchUp { base: most, most, memory: None }
     }

@@ -9,14 +9,14 @@ use crate::{Claim, LatePolls, RateLimiter, Regulator};
 /// their rate.
 #[derive(Debug)]
 pub struct ClassLimits {
-    /// Of each class; none where no class has a limit, as at most ports.
+    /// Each class's limit; `None` where no class has one, as at most ports.
     classes: Option<Box<[ClassLimit; CLASSES]>>,
     /// The version of the peer's rates that the limiters follow.
     version: u32,
     limited: ClassSet,
-    /// Of these, the ones whose rate the peer sets.
+    /// Limited classes whose rate the peer sets.
     rated: ClassSet,
-    /// Of these, the ones at the line rate because what the peer told has aged.
+    /// Rated classes that are at the line rate because what the peer told has aged.
     aged: ClassSet,
     /// When the first of the peer's rates ages, as last seen.
     ages_at: Time,
@@ -144,7 +144,7 @@ impl ClassLimits {
         self.limited.is_empty()
     }
 
-    /// Those of `classes` that have to wait.
+    /// Classes among `classes` that have to wait.
     #[inline]
     pub fn waiting(&self, now: Time, classes: ClassSet) -> ClassSet {
         let limited = classes & self.limited;
@@ -325,7 +325,7 @@ mod tests {
         assert_eq!(limits.waiting(ms(4), ClassSet::ALL), SLOW.alone());
         assert_eq!(limits.follow(ms(5), &peer), Followed { changed: false, aged: SLOW.alone() });
         assert_eq!((limits.rate(SLOW), limits.follow(ms(6), &peer)), (Some(LINE), Followed::default()));
-        // What is left of the wait passes at the line's rate.
+        // The rest of the wait passes at the line's rate.
         assert_eq!(limits.waiting(ms(5) + Span::from_micros(2), ClassSet::ALL), ClassSet::EMPTY);
         // The message after that says the same as the one before.
         tell(ms(7));

@@ -71,7 +71,7 @@ impl RateLimiter {
         if rate == self.rate {
             return;
         }
-        // What is left was to pass at the old rate and now passes at the new one. Rounded up: never above the rate.
+        // The rest of the frame was to pass at the old rate and now passes at the new one. Rounded up: never above the rate.
         let left = u128::from(self.free_at.since(now).as_picos()) * u128::from(self.rate.as_bps());
         let wait = u64::try_from(left.div_ceil(u128::from(rate.as_bps()))).unwrap_or(u64::MAX);
         // Time not used at the old rate is no credit at the new one.

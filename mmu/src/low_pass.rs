@@ -87,7 +87,7 @@ impl Average {
 mod tests {
     use super::*;
 
-    /// The same in floating point.
+    /// The filter in floating point.
     fn exact(gamma: f64, lengths: impl Iterator<Item = u64>) -> f64 {
         lengths.fold(0.0, |average, length| gamma * average + (1.0 - gamma) * length as f64)
     }

@@ -40,7 +40,7 @@ pub struct PortWords<const N: usize>(Words<N>);
 type Words<const N: usize> = Box<[CachePadded<[AtomicU64; N]>]>;
 
 impl<const N: usize> QueueWords<N> {
-    /// The same words for all queues of `ports` ports.
+    /// Words of all queues of `ports` ports, each with these initial values.
     pub fn new(ports: usize, initial: [u64; N]) -> QueueWords<N> {
         QueueWords(words(ports * CLASSES, initial))
     }
@@ -59,7 +59,7 @@ impl<const N: usize> QueueWords<N> {
 }
 
 impl<const N: usize> PortWords<N> {
-    /// The same words for `ports` ports.
+    /// Words of `ports` ports, each with these initial values.
     pub fn new(ports: usize, initial: [u64; N]) -> PortWords<N> {
         PortWords(words(ports, initial))
     }

@@ -35,7 +35,7 @@ pub(crate) struct Grant {
 }
 
 impl PoolLevel {
-    /// What is free.
+    /// Free bytes.
     #[inline]
     pub fn free(self) -> u64 {
         self.capacity.saturating_sub(self.used)

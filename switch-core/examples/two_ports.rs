@@ -10,7 +10,7 @@
 use std::error::Error;
 
 use weir_flowctl::CatchUp;
-use weir_switch_core::burst::{Lcore, Lcores, Plan};
+use weir_switch_core::burst::{Lcore, LcorePlan, Lcores};
 use weir_switch_core::{Burst, Packet, PacketStore, PortFacts, PortOutput, Surroundings, Switch};
 use weir_units::{ClassSet, MacAddr, PortId, Span, Time};
 use weir_wire::ethernet::{Headers, Parsed};
@@ -49,7 +49,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let facts = [PortFacts::default(); 2];
     let switch = Switch::new(&config, &facts, Surroundings::real_time(CatchUp::NONE))?;
     // All on one lcore; the program's thread stands for it.
-    let plan = Plan::new(&config, Plan::lcores_min(config.lcores.layout))?;
+    let plan = LcorePlan::new(&config, LcorePlan::lcores_min(config.lcores.layout))?;
     let Lcores { mut lcores, reporter } = switch.into_lcores(&plan);
     let lcore = &mut lcores[0];
     let mut cables = Cables::default();
@@ -81,7 +81,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         seen = cables.sent[1].len();
     }
 
-    // What is not paused goes on; nothing is lost, and the pause ends by itself.
+    // Classes that are not paused go on; nothing is lost, and the pause ends by itself.
     let order: Vec<u8> = cables.sent[1].iter().map(Frame::dscp).collect();
     assert_eq!(order, [0, 0, 0, 0, 26, 26, 26, 26]);
 

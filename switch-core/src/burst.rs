@@ -6,7 +6,7 @@
 //! port ──────────► RxForwarder ───────────────────ring──► Transmitter ──► port
 //! ```
 //!
-//! A [`Plan`] says which lcore has which role for which ports; [`Switch::into_lcores`](crate::Switch::into_lcores) cuts the
+//! A [`LcorePlan`] says which lcore has which role for which ports; [`Switch::into_lcores`](crate::Switch::into_lcores) cuts the
 //! switch for it. All memory is taken then: polls allocate nothing and wait for nobody.
 
 mod bursts;
@@ -22,4 +22,4 @@ mod transmitter;
 pub use handoff::RECEIVED_MAX;
 pub use lanes::queue_of_class;
 pub use lcore::{Lcore, Lcores};
-pub use plan::{LcoreRole, Plan, PlanError};
+pub use plan::{LcorePlan, LcoreRole, PlanError};

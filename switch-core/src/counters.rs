@@ -145,7 +145,7 @@ pub mod gauge {
     /// Messages that tell the peer to slow down, since the arrival that crossed the threshold: how many, and the delay in
     /// nanoseconds: p50, p99, p99.9 and the longest.
     pub const MESSAGE_DELAYS: usize = 1;
-    /// The same of messages obeyed, since their arrival.
+    /// Delays of messages obeyed, since their arrival.
     pub const REACTIONS: usize = MESSAGE_DELAYS + DELAY;
     /// Numbers that tell a delay.
     pub const DELAY: usize = 5;
@@ -159,7 +159,7 @@ pub struct Counters {
     queues: Box<[QueueRow]>,
     ports: Box<[[u64; port_stat::WIDTH]]>,
     gauges: [u64; gauge::WIDTH],
-    /// Of all queues together, [`queue_stat`]'s counts, drops in one; in debug builds.
+    /// [`queue_stat`]'s counts of all queues together, drops in one; in debug builds.
     totals: [u64; queue_stat::DROPS + 1],
     published: Arc<Published>,
 }

@@ -25,7 +25,7 @@ pub struct ForwardingTable {
 
 /// Where an address is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place<'t> {
+pub enum Destination<'t> {
     /// Behind this port.
     Port(PortId),
     /// Behind each of these: a flow takes one and keeps to it.
@@ -74,7 +74,7 @@ const ADDRESS_BITS: u32 = 48;
 /// Not ports in a row: the other bits number a group.
 const GROUP: u16 = 1 << 15;
 const NOWHERE: u16 = u16::MAX;
-/// Of ports in a row the lower bits are how many, and the upper ones the first.
+/// A row of ports in one number: how many they are in the lower bits, the first in the upper ones.
 const COUNT_BITS: u32 = 7;
 const PORTS_MAX: usize = 1 << (COUNT_BITS - 1);
 /// All ports that there may be, so that those in a row are a slice, which is in the cache whatever the table.
@@ -196,7 +196,7 @@ impl ForwardingTable {
     /// Where `address` is, or was last heard; `None` if it is unknown or has aged.
     // Always: the ways of forwarding that call it are several, so that the compiler would have each packet pay for a call.
     #[inline(always)]
-    pub fn lookup(&self, address: MacAddr, now: Time) -> Option<Place<'_>> {
+    pub fn lookup(&self, address: MacAddr, now: Time) -> Option<Destination<'_>> {
         let routed = address.to_u64().wrapping_sub(self.routed_from);
         if let Some(place) = self.routed.get(routed as usize) {
             return self.place(*place);
@@ -206,7 +206,7 @@ impl ForwardingTable {
             if held << (64 - ADDRESS_BITS) == address.to_u64() << (64 - ADDRESS_BITS) && held != 0 {
                 let heard = entry.heard.load(Ordering::Relaxed);
                 if self.ticks.is_current(heard, now) {
-                    return Some(Place::Port(PortId((held >> ADDRESS_BITS) as u16)));
+                    return Some(Destination::Port(PortId((held >> ADDRESS_BITS) as u16)));
                 }
             }
         }
@@ -214,14 +214,14 @@ impl ForwardingTable {
     }
 
     #[inline]
-    fn place(&self, place: u16) -> Option<Place<'_>> {
+    fn place(&self, place: u16) -> Option<Destination<'_>> {
         match place {
             NOWHERE => None,
             range if range & GROUP == 0 => {
                 let (first, count) = (range >> COUNT_BITS, range & ((1 << COUNT_BITS) - 1));
-                Some(Place::AnyOf(&PORTS[usize::from(first)..][..usize::from(count)]))
+                Some(Destination::AnyOf(&PORTS[usize::from(first)..][..usize::from(count)]))
             }
-            group => Some(Place::AnyOf(&self.groups[usize::from(group & !GROUP)])),
+            group => Some(Destination::AnyOf(&self.groups[usize::from(group & !GROUP)])),
         }
     }
 
@@ -269,10 +269,10 @@ mod tests {
     fn learned_addresses_age_and_are_refreshed() {
         let table = table();
         table.learn(mac(1), PortId(3), at(0));
-        assert_eq!(table.lookup(mac(1), at(299)), Some(Place::Port(PortId(3))));
+        assert_eq!(table.lookup(mac(1), at(299)), Some(Destination::Port(PortId(3))));
         assert_eq!(table.lookup(mac(1), at(303)), None);
         table.learn(mac(1), PortId(3), at(250));
-        assert_eq!(table.lookup(mac(1), at(549)), Some(Place::Port(PortId(3))));
+        assert_eq!(table.lookup(mac(1), at(549)), Some(Destination::Port(PortId(3))));
         assert_eq!(table.lookup(mac(2), at(0)), None);
     }
 
@@ -297,7 +297,7 @@ mod tests {
         let table = table();
         table.learn(mac(1), PortId(3), at(0));
         table.learn(mac(1), PortId(0), at(1));
-        assert_eq!(table.lookup(mac(1), at(1)), Some(Place::Port(PortId(0))));
+        assert_eq!(table.lookup(mac(1), at(1)), Some(Destination::Port(PortId(0))));
         assert_eq!(table.entries(at(1)).len(), 1);
     }
 
@@ -306,7 +306,7 @@ mod tests {
         let table = table();
         assert!(table.insert_static(mac(1), PortId(2)));
         table.learn(mac(1), PortId(0), at(5));
-        assert_eq!(table.lookup(mac(1), at(1_000_000)), Some(Place::Port(PortId(2))));
+        assert_eq!(table.lookup(mac(1), at(1_000_000)), Some(Destination::Port(PortId(2))));
     }
 
     #[test]
@@ -316,17 +316,18 @@ mod tests {
         for n in 1..=100 {
             table.learn(mac(n), PortId(1), at(u64::from(n)));
         }
-        assert_eq!(table.lookup(mac(100), at(100)), Some(Place::Port(PortId(1))));
+        assert_eq!(table.lookup(mac(100), at(100)), Some(Destination::Port(PortId(1))));
         assert_eq!(table.lookup(mac(1), at(100)), None);
-        assert_eq!(table.lookup(mac(0xffff), at(100)), Some(Place::Port(PortId(9))));
+        assert_eq!(table.lookup(mac(0xffff), at(100)), Some(Destination::Port(PortId(9))));
     }
 
     #[test]
     fn most_of_the_promised_capacity_is_kept() {
         let table = table();
         (0..1_024).for_each(|n| table.learn(mac(n + 1), PortId(n as u16), at(1)));
-        let found =
-            (0..1_024).filter(|n| table.lookup(mac(n + 1), at(1)) == Some(Place::Port(PortId(*n as u16)))).count();
+        let found = (0..1_024)
+            .filter(|n| table.lookup(mac(n + 1), at(1)) == Some(Destination::Port(PortId(*n as u16))))
+            .count();
         assert!(found > 950, "{found} of 1024");
     }
 
@@ -344,16 +345,16 @@ mod tests {
         let row: Vec<u16> = (0..64).collect();
         table.set_routes(mac(0xff), [&two[..], &three, &two, &[63], &[], &row, &row[62..]].into_iter());
         let ports = |ports: &[u16]| ports.iter().copied().map(PortId).collect::<Vec<_>>();
-        assert_eq!(table.lookup(mac(0xff), at(0)), Some(Place::AnyOf(&ports(&two))));
-        assert_eq!(table.lookup(mac(0x100), at(0)), Some(Place::AnyOf(&ports(&three))));
-        assert_eq!(table.lookup(mac(0x101), at(0)), Some(Place::AnyOf(&ports(&two))));
-        assert_eq!(table.lookup(mac(0x102), at(0)), Some(Place::AnyOf(&[PortId(63)])));
-        assert_eq!(table.lookup(mac(0x104), at(0)), Some(Place::AnyOf(&ports(&row))));
-        assert_eq!(table.lookup(mac(0x105), at(0)), Some(Place::AnyOf(&[PortId(62), PortId(63)])));
+        assert_eq!(table.lookup(mac(0xff), at(0)), Some(Destination::AnyOf(&ports(&two))));
+        assert_eq!(table.lookup(mac(0x100), at(0)), Some(Destination::AnyOf(&ports(&three))));
+        assert_eq!(table.lookup(mac(0x101), at(0)), Some(Destination::AnyOf(&ports(&two))));
+        assert_eq!(table.lookup(mac(0x102), at(0)), Some(Destination::AnyOf(&[PortId(63)])));
+        assert_eq!(table.lookup(mac(0x104), at(0)), Some(Destination::AnyOf(&ports(&row))));
+        assert_eq!(table.lookup(mac(0x105), at(0)), Some(Destination::AnyOf(&[PortId(62), PortId(63)])));
         assert_eq!((table.lookup(mac(0x103), at(0)), table.groups.len()), (None, 2));
         table.learn(mac(0xfe), PortId(4), at(0));
         table.learn(mac(0x106), PortId(5), at(0));
         let neighbours = [0xfe, 0x106].map(|n| table.lookup(mac(n), at(0)));
-        assert_eq!(neighbours, [4, 5].map(|port| Some(Place::Port(PortId(port)))));
+        assert_eq!(neighbours, [4, 5].map(|port| Some(Destination::Port(PortId(port)))));
     }
 }

@@ -11,7 +11,7 @@ use weir_wire::mac_control::{ControlFrame, CreditFrame, DecodeError};
 use crate::control::handle_control;
 use crate::counters::{Counters, DropReason, Published, queue_stat};
 use crate::ecmp;
-use crate::fdb::Place;
+use crate::fdb::Destination;
 use crate::packet::{BURST_MAX, Burst, Packet, PacketStore, Queued};
 use crate::shared::Shared;
 
@@ -278,8 +278,8 @@ impl<P: Packet> Forwarding<P> {
             return None;
         }
         match self.shared.fdb.lookup(headers.destination, now)? {
-            Place::Port(port) => Some(port),
-            Place::AnyOf(ports) => Some(self.one_of(ports, packet.flow_hash())),
+            Destination::Port(port) => Some(port),
+            Destination::AnyOf(ports) => Some(self.one_of(ports, packet.flow_hash())),
         }
     }
 

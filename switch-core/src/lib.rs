@@ -12,14 +12,14 @@
 //! [`Switch`] is the common parts. Two kinds of driver run it, and each has types of its own:
 //!
 //! - [`burst`]: lcores that poll in real time and move packets in bursts. [`Switch::into_lcores`] cuts the switch for a
-//!   [`Plan`](burst::Plan); parts on different lcores meet only in atomics and single-producer rings. A packet's way has no
+//!   [`LcorePlan`](burst::LcorePlan); parts on different lcores meet only in atomics and single-producer rings. A packet's way has no
 //!   lock, no allocation and no float.
 //! - [`single`]: virtual time, where one lcore has the switch for itself and frames come one at a time.
 //!   [`Switch::into_pipeline`] makes it; the driver serves those ports alone that have something to do.
 //!
 //! ```
 //! use weir_flowctl::CatchUp;
-//! use weir_switch_core::burst::Plan;
+//! use weir_switch_core::burst::LcorePlan;
 //! use weir_switch_core::{PortFacts, Surroundings, Switch};
 //!
 //! let file = r#"
@@ -39,7 +39,7 @@
 //! let config = weir_config::parse("switch.toml", file).map_err(|errors| errors.render(false)).unwrap();
 //! let surroundings = Surroundings::real_time(CatchUp::NONE);
 //! let switch = Switch::new(&config, &[PortFacts::default(); 2], surroundings).unwrap();
-//! let plan = Plan::new(&config, Plan::lcores_min(config.lcores.layout)).unwrap();
+//! let plan = LcorePlan::new(&config, LcorePlan::lcores_min(config.lcores.layout)).unwrap();
 //! assert_eq!((switch.shared().ports().len(), plan.lcores.len()), (2, 1));
 //! // switch.into_lcores(&plan) are the parts that a driver polls.
 //! ```

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crossbeam_utils::CachePadded;
 use weir_units::Span;
 
-/// Of one port. Its transmitter writes, anybody reads; each number stands alone, so that Relaxed suffices.
+/// Line time of one port. Its transmitter writes, anybody reads; each number stands alone, so that Relaxed suffices.
 #[derive(Debug, Default)]
 pub(crate) struct LineTally(CachePadded<[AtomicU64; 4]>);
 
@@ -14,7 +14,7 @@ pub(crate) struct LineTally(CachePadded<[AtomicU64; 4]>);
 pub struct LineTime {
     /// For how long it had frames that nothing but its rate or its device kept it from sending.
     pub waited: Span,
-    /// Of this, the time in which its wire stood idle because the lcore polled late, longer than it may make up.
+    /// The part of this in which its wire stood idle because the lcore polled late, longer than it may make up.
     pub lost_late: Span,
     /// The time in which its wire stood idle because the device took no frames.
     pub lost_refused: Span,

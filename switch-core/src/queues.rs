@@ -10,7 +10,7 @@ use prefetch_index::prefetch_index;
 /// are as many then as were ever held at once.
 #[derive(Debug)]
 pub(crate) struct Queues<T> {
-    places: Vec<Place<T>>,
+    places: Vec<Slot<T>>,
     /// How many places there may be.
     limit: usize,
     /// First free place; places are reused last in, first out, while they are still in the cache.
@@ -20,7 +20,7 @@ pub(crate) struct Queues<T> {
 }
 
 #[derive(Debug)]
-struct Place<T> {
+struct Slot<T> {
     item: Option<T>,
     next: u32,
 }
@@ -39,7 +39,7 @@ impl<T> Queues<T> {
         let places = places.min(limit);
         let next = |place| if place + 1 < places { place as u32 + 1 } else { NONE };
         Queues {
-            places: (0..places).map(|place| Place { item: None, next: next(place) }).collect(),
+            places: (0..places).map(|place| Slot { item: None, next: next(place) }).collect(),
             limit,
             free: if places == 0 { NONE } else { 0 },
             ends: vec![Ends { head: NONE, tail: NONE }; queues].into(),
@@ -79,7 +79,7 @@ impl<T> Queues<T> {
             self.places.reserve_exact((self.places.len() / 4).max(32));
         }
         self.free = self.places.len() as u32;
-        self.places.push(Place { item: None, next: NONE });
+        self.places.push(Slot { item: None, next: NONE });
         true
     }
 
@@ -96,7 +96,7 @@ impl<T> Queues<T> {
         self.free = at;
         self.held -= 1;
         let item = place.item.take();
-        // What is next is looked at when its turn has come, and may have lain for long.
+        // The next item is looked at when its turn has come, and may have lain for long.
         self.prefetch_front(queue);
         item
     }

@@ -8,8 +8,8 @@ use weir_units::{CLASSES, Class, ClassSet};
 /// One port's scheduler. Strict classes come first, the highest of them; the rest share what is left by DWRR
 /// (Shreedhar and Varghese 1995), each getting its quantum a round, so every class with a backlog gets a minimum.
 #[derive(Clone, Debug)]
-pub struct Scheduler {
-    /// The same for all ports of a switch.
+pub(crate) struct Scheduler {
+    /// Bytes that each class may send in a turn of DWRR; the ports of a switch share them.
     quantum: Arc<[u32; CLASSES]>,
     deficit: [u32; CLASSES],
     strict: ClassSet,
@@ -21,7 +21,7 @@ pub struct Scheduler {
 
 impl Scheduler {
     /// A scheduler for queues served as configured; a clone of it does for another port.
-    pub fn new(queues: &[QueueConfig; CLASSES]) -> Scheduler {
+    pub(crate) fn new(queues: &[QueueConfig; CLASSES]) -> Scheduler {
         let strict = Class::ALL.into_iter().filter(|class| queues[class.index()].strict);
         Scheduler {
             quantum: Arc::new(queues.each_ref().map(|queue| queue.quantum.max(1))),
@@ -35,7 +35,7 @@ impl Scheduler {
     /// The class to send from among those in `ready` (backlogged, and not paused); `head` tells the length of the
     /// frame at a queue's head. The frame counts as sent.
     #[inline]
-    pub fn next(&mut self, ready: ClassSet, head: impl Fn(Class) -> u32) -> Option<Class> {
+    pub(crate) fn next(&mut self, ready: ClassSet, head: impl Fn(Class) -> u32) -> Option<Class> {
         let strict = ready & self.strict;
         if let Some(class) = strict.last() {
             return Some(class);
@@ -71,7 +71,7 @@ impl Scheduler {
         }
     }
 
-    /// The same where one class alone is ready: it gets its quantum as often as it takes, since no other has a turn.
+    /// The next class where one alone is ready: it gets its quantum as often as it takes, since no other has a turn.
     #[inline]
     fn next_of_one(&mut self, class: Class, head: impl Fn(Class) -> u32) -> Class {
         let (deficit, quantum) = (&mut self.deficit[class.index()], self.quantum[class.index()]);
@@ -89,7 +89,7 @@ impl Scheduler {
 
     /// Notes that a queue has run empty: what it did not use is forfeit.
     #[inline]
-    pub fn handle_empty(&mut self, class: Class) {
+    pub(crate) fn handle_empty(&mut self, class: Class) {
         self.deficit[class.index()] = 0;
         if self.turn == class {
             self.pass_turn();

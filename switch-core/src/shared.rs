@@ -70,9 +70,9 @@ pub struct PortState {
     pub regulator: CachePadded<Regulator>,
     /// What came from its peer.
     pub(crate) arrived: CachePadded<Arrived>,
-    /// Of a port whose PFC is watched.
+    /// Storm counters of a port whose PFC is watched.
     storms: Option<Box<CachePadded<StormTally>>>,
-    /// Of a shaped port that polls may come late to.
+    /// Line time of a shaped port that polls may come late to.
     line: Option<Box<LineTally>>,
     /// When the arrival came that last turned an ingress queue of this port, or of a clone, OFF, in picoseconds.
     xoff_at: AtomicU64,
@@ -92,7 +92,7 @@ pub struct Feedback {
 
 /// Bits of [`PortState::closed`]: the classes whose frames are dropped in a PFC storm.
 const DROPPING: u32 = 0xff;
-/// Those that are in a storm, whatever is done about it.
+/// Bits of [`PortState::closed`]: the classes in a storm, whatever is done about it.
 const IN_STORM: u32 = 0xff << IN_STORM_SHIFT;
 const IN_STORM_SHIFT: u32 = 8;
 const LINK_DOWN: u32 = 1 << 16;
@@ -287,7 +287,7 @@ impl PortState {
         self.storms = Some(Box::new(CachePadded::new(StormTally::new(classes))));
     }
 
-    /// What is counted of storms, if they are watched for.
+    /// Counters of storms, if they are watched for.
     #[inline]
     pub(crate) fn storms(&self) -> Option<&StormTally> {
         self.storms.as_ref().map(|tally| &***tally)

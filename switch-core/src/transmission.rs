@@ -104,7 +104,7 @@ pub(crate) struct OutPort<O> {
     pub(crate) own: O,
     pub(crate) watchdogs: PortWatchdogs,
     generator: MessageGenerator,
-    /// Of each clone, the classes that the MMU wants paused. Its frames come over this port's link, so its PAUSE is this port's.
+    /// Each clone, with the classes that the MMU wants paused there. Its frames come over this port's link, so its PAUSE is this port's.
     clones_off: Box<[(PortId, ClassSet)]>,
     /// Classes that the MMU wants paused, as last seen: the port's own.
     own_off: ClassSet,
@@ -456,7 +456,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         Some(queued)
     }
 
-    /// Those of `classes` whose next frame the peer has given no credit for.
+    /// Classes among `classes` whose next frame the peer has given no credit for.
     #[inline]
     pub(crate) fn without_credit(&self, port: &OutPort<M::Port>, classes: ClassSet) -> ClassSet {
         let asked = classes & port.credit_classes;

@@ -18,7 +18,7 @@ use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_units::Bytes;
 
 /// Checks the files and prints what they mean.
-pub fn check(files: &[PathBuf]) -> Result<(), Failure> {
+pub(crate) fn check(files: &[PathBuf]) -> Result<(), Failure> {
     let real_frames = real_frames::reach();
     let switches = load_all(files)?;
     // What the file says is of interest even where this machine lacks what it names, so that comes last.

@@ -22,7 +22,7 @@ use comparison::{Compared, comparison, lost};
 
 /// Arguments of `weir demo`.
 #[derive(clap::Args)]
-pub struct DemoArguments {
+pub(crate) struct DemoArguments {
     /// N: ports at which bursts of 64 KB messages arrive, 0 to 29; several are run one after another. By default 24, with
     /// --testbed 6, as in the paper.
     #[arg(long, value_delimiter = ',', value_name = "LIST", value_parser = clap::value_parser!(u8).range(0..=29))]
@@ -63,7 +63,7 @@ enum Control {
 const LATE_PERCENT_MAX: f64 = 5.0;
 
 /// Runs the experiment under each policy and prints the comparison.
-pub fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
+pub(crate) fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
     if arguments.backend == Backend::Dpdk {
         real_frames::reach()?;
     }
@@ -94,7 +94,7 @@ pub fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
     }
     let labels = compared.iter().map(|compared| compared.label.as_str());
     let runs = labels.map(|label| run_dir(label, &arguments.output)).collect::<Result<Vec<_>, _>>()?;
-    introduce(arguments, &bursts, &scenarios, (rate, dilation));
+    introduce(arguments, &bursts, &scenarios, rate, dilation);
     let planned = scenarios.iter().zip(runs).zip(&mut compared);
     let planned = planned.map(|((scenario, run), compared)| (scenario, run, compared));
     match arguments.backend {
@@ -144,7 +144,7 @@ fn run_dir(label: &str, output: &Path) -> Result<RunDir, RunDirError> {
     experiment::directory(&output.join(label.replace('/', "_").replace(" N=", "-n")))
 }
 
-fn introduce(arguments: &DemoArguments, bursts: &[u8], scenarios: &[Scenario], (rate, dilation): (BitRate, u32)) {
+fn introduce(arguments: &DemoArguments, bursts: &[u8], scenarios: &[Scenario], rate: BitRate, dilation: u32) {
     let bursts: Vec<String> = bursts.iter().map(u8::to_string).collect();
     println!(
         "The victim experiment (SPFC, III-A): H0 sends F1 to R1 and F2 to R2, bursts to R2 arrive at N = {} more ports{}.",
@@ -212,7 +212,7 @@ fn with_bar(
             progress.pool_used.get() as f64 / 1e6
         )
     };
-    experiment::run_with_bar((label, 12), scenario, message, run)
+    experiment::run_with_bar(label, 12, scenario, message, run)
 }
 
 /// Says which runs the machine held up.

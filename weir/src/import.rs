@@ -9,7 +9,7 @@ use weir_scenario::import::{ImportErrors, Note, Report};
 
 /// What can be imported.
 #[derive(clap::Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// An experiment of the public ns-3 simulators of RDMA: HPCC's, ConWeave's, inet-tub's.
     ///
     /// The files are known by what is in them: a configuration of keys and values, a topology, a flow list, a list of traced
@@ -20,7 +20,7 @@ pub enum Command {
 
 /// Arguments of `weir import ns3`.
 #[derive(clap::Args)]
-pub struct Ns3Arguments {
+pub(crate) struct Ns3Arguments {
     /// Files, or a folder of them.
     #[arg(required = true, value_name = "DIR|FILE")]
     paths: Vec<PathBuf>,
@@ -36,7 +36,7 @@ pub struct Ns3Arguments {
 }
 
 /// Makes the scenario, writes it, and tells what it took, what it approximated and what it left.
-pub fn ns3(arguments: &Ns3Arguments) -> Result<(), Failure> {
+pub(crate) fn ns3(arguments: &Ns3Arguments) -> Result<(), Failure> {
     let wrong = |errors: ImportErrors| Failure::Argument(errors.to_string());
     let options = Options { stem: stem(&arguments.output)?, congestion_control: arguments.congestion_control.clone() };
     let sources = Sources::find(&arguments.paths).map_err(wrong)?;

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use weir_experiments::experiment;
 
 /// Version and commit: `0.1.0 (3eeb51040f)`.
-pub const SHORT: &str = experiment::VERSION;
+pub(crate) const SHORT: &str = experiment::VERSION;
 
 /// What may be left out of a build: the Cargo feature, what it is for, and whether it is there.
 const FEATURES: [(&str, &str, bool); 3] = [
@@ -15,10 +15,10 @@ const FEATURES: [(&str, &str, bool); 3] = [
 ];
 
 /// Version and features, for `--version`.
-pub static LONG: LazyLock<String> = LazyLock::new(|| format!("{SHORT}\n{}", features()));
+pub(crate) static LONG: LazyLock<String> = LazyLock::new(|| format!("{SHORT}\n{}", features()));
 
 /// `built with dpdk (ports and real frames); without png (figures as PNG)`.
-pub fn features() -> String {
+pub(crate) fn features() -> String {
     let list = |built_in: bool| {
         let chosen = FEATURES.iter().filter(|(.., is)| *is == built_in);
         chosen.map(|(name, of, _)| format!("{name} ({of})")).collect::<Vec<_>>().join(", ")

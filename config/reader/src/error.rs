@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, where, and what to write instead.
+//! Errors of a configuration: what is wrong, where, and what to write instead.
 
 use std::fmt;
 use std::ops::Range;
@@ -26,7 +26,7 @@ impl ConfigError {
         ConfigError { source, message, help, labels }
     }
 
-    /// What is wrong.
+    /// The fault, in a sentence.
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -56,7 +56,7 @@ impl ConfigError {
         &self.labels
     }
 
-    /// The same error with something said before its message.
+    /// This error with something said before its message.
     pub fn prefixed(mut self, prefix: &str) -> ConfigError {
         self.message.insert_str(0, prefix);
         self

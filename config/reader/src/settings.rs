@@ -186,7 +186,7 @@ impl Settings {
         self.origin.as_ref()
     }
 
-    /// The same settings, for a table that stands there.
+    /// These settings, for a table that stands there.
     pub fn at(self, origin: Option<Origin>) -> Settings {
         Settings { origin, ..self }
     }

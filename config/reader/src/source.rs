@@ -23,12 +23,12 @@ pub struct Source(Arc<Inner>);
 struct Inner {
     name: String,
     text: String,
-    places: BTreeMap<String, Place>,
+    places: BTreeMap<String, KeySpan>,
 }
 
 /// Where a key and its value stand, in bytes. An element of an array has its own span for both.
 #[derive(Clone)]
-pub(crate) struct Place {
+pub(crate) struct KeySpan {
     pub(crate) key: Range<usize>,
     pub(crate) value: Range<usize>,
 }
@@ -117,7 +117,7 @@ impl Source {
     }
 
     /// The place of a key, or else of the nearest table around it; the flag says which.
-    fn nearest_place(&self, key: &str) -> Option<(&Place, bool)> {
+    fn nearest_place(&self, key: &str) -> Option<(&KeySpan, bool)> {
         let mut path = key;
         loop {
             if let Some(place) = self.0.places.get(path) {
@@ -153,16 +153,16 @@ impl SourceCode for Source {
     }
 }
 
-fn note_table(table: &DeTable<'_>, path: &str, depth: usize, places: &mut BTreeMap<String, Place>) {
+fn note_table(table: &DeTable<'_>, path: &str, depth: usize, places: &mut BTreeMap<String, KeySpan>) {
     for (key, value) in table {
         let name = key.get_ref();
         let path = if path.is_empty() { name.to_string() } else { format!("{path}.{name}") };
-        places.insert(path.clone(), Place { key: key.span(), value: value.span() });
+        places.insert(path.clone(), KeySpan { key: key.span(), value: value.span() });
         note_below(value, &path, depth, places);
     }
 }
 
-fn note_below(value: &Spanned<DeValue<'_>>, path: &str, depth: usize, places: &mut BTreeMap<String, Place>) {
+fn note_below(value: &Spanned<DeValue<'_>>, path: &str, depth: usize, places: &mut BTreeMap<String, KeySpan>) {
     if depth == 0 {
         return;
     }
@@ -171,7 +171,7 @@ fn note_below(value: &Spanned<DeValue<'_>>, path: &str, depth: usize, places: &m
         DeValue::Array(array) => {
             for (index, element) in array.iter().enumerate() {
                 let path = format!("{path}[{index}]");
-                places.insert(path.clone(), Place { key: element.span(), value: element.span() });
+                places.insert(path.clone(), KeySpan { key: element.span(), value: element.span() });
                 note_below(element, &path, depth - 1, places);
             }
         }

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use weir_config::SwitchConfig;
-use weir_dpdk_driver::{Fabric, FabricOptions, Memory, Placement, Runtime};
+use weir_dpdk_driver::{Memory, Placement, PreparedSwitches, Runtime, RuntimeOptions};
 use weir_dpdk_io::cpu;
 
 const ROUNDS: usize = 5;
@@ -39,7 +39,7 @@ fn main() {
     });
     let switches = captures.each_ref().map(|files| config(files, lcore));
     let memory_mb = Memory::of(&switches[..1], 1, 0).megabytes();
-    let options = FabricOptions { memory_mb, ..FabricOptions::default() };
+    let options = RuntimeOptions { memory_mb, ..RuntimeOptions::default() };
     let runtime = Runtime::start("forwarding", &[lcore], &[], &options).expect("DPDK");
     let mut rates: [Vec<[f64; 3]>; CASES.len()] = Default::default();
     for _ in 0..ROUNDS {
@@ -68,7 +68,9 @@ fn main() {
 fn weir_rate(runtime: &Runtime, switch: &SwitchConfig) -> f64 {
     let switches = std::slice::from_ref(switch);
     let placement = Placement::new(switches, &cpu::allowed(), 0).expect("a CPU");
-    let running = Fabric::prepare(runtime, switches, &placement, 0).and_then(Fabric::start).expect("a switch");
+    let running = PreparedSwitches::prepare(runtime, switches, &placement, 0)
+        .and_then(PreparedSwitches::start)
+        .expect("a switch");
     std::thread::sleep(SECONDS);
     let stopped = running.stop(Duration::from_secs(1)).expect("stopped");
     let balance = stopped.reports[0].balance;

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use weir_config::{Device, SwitchConfig};
-use weir_dpdk_driver::{Fabric, FabricOptions, Memory, Placement, Runtime};
+use weir_dpdk_driver::{Memory, Placement, PreparedSwitches, Runtime, RuntimeOptions};
 use weir_dpdk_io::{Batch, cpu};
 
 const RATE_BPS: u64 = 500_000_000;
@@ -33,7 +33,7 @@ fn main() {
     let lcore = *cpu::allowed().last().expect("a CPU");
     let switch = config(near, lcore);
     let memory_mb = Memory::of(std::slice::from_ref(&switch), 1, 8_192).megabytes();
-    let options = FabricOptions { memory_mb, ..FabricOptions::default() };
+    let options = RuntimeOptions { memory_mb, ..RuntimeOptions::default() };
     let runtime = Runtime::start("netdev_lossless", &[lcore], &[], &options).expect("DPDK");
     for busy in [false, true] {
         run(&runtime, &switch, &far[0], lcore, busy);
@@ -43,10 +43,10 @@ fn main() {
 fn run(runtime: &Runtime, switch: &SwitchConfig, source: &str, lcore: u32, busy: bool) {
     let switches = std::slice::from_ref(switch);
     let placement = Placement::new(switches, &cpu::allowed(), 0).expect("a CPU");
-    let mut fabric = Fabric::prepare(runtime, switches, &placement, 8_192).expect("a switch");
-    let pool = fabric.store().data.clone();
-    let (_, mut out) = fabric.open_device(&Device::AfPacket(source.to_owned()), 1500).expect("the far end");
-    let running = fabric.start().expect("lcores");
+    let mut prepared = PreparedSwitches::prepare(runtime, switches, &placement, 8_192).expect("a switch");
+    let pool = prepared.store().data.clone();
+    let (_, mut out) = prepared.open_device(&Device::AfPacket(source.to_owned()), 1500).expect("the far end");
+    let running = prepared.start().expect("lcores");
     let over = Arc::new(AtomicBool::new(false));
     let neighbour = busy.then(|| spin(lcore, over.clone()));
     let started = Instant::now();

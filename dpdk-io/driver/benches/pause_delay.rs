@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_config::SwitchConfig;
-use weir_dpdk_driver::{Fabric, FabricOptions, Memory, Placement, Runtime};
+use weir_dpdk_driver::{Memory, Placement, PreparedSwitches, Runtime, RuntimeOptions};
 use weir_dpdk_io::cpu;
 use weir_units::BitRate;
 
@@ -29,7 +29,7 @@ fn main() {
     let allowed = cpu::allowed();
     let cpus = &allowed[..allowed.len().min(3)];
     let options =
-        FabricOptions { memory_mb: Memory::of(&switches[..1], cpus.len(), 8_192).megabytes(), ..Default::default() };
+        RuntimeOptions { memory_mb: Memory::of(&switches[..1], cpus.len(), 8_192).megabytes(), ..Default::default() };
     let runtime = Runtime::start("pause_delay", cpus, &[], &options).expect("DPDK");
     println!(
         "{:<10} {:>9} {:>9} {:>9} {:>9} {:>11}   longest poll gap",
@@ -43,17 +43,17 @@ fn main() {
 fn measure(runtime: &Runtime, switch: &SwitchConfig) {
     let switches = std::slice::from_ref(switch);
     let placement = Placement::new(switches, &cpu::allowed(), 0).expect("CPUs");
-    let mut fabric = Fabric::prepare(runtime, switches, &placement, 8_192).expect("a switch");
-    let (store, tally) = (fabric.store().clone(), Arc::new(Tally::default()));
+    let mut prepared = PreparedSwitches::prepare(runtime, switches, &placement, 8_192).expect("a switch");
+    let (store, tally) = (prepared.store().clone(), Arc::new(Tally::default()));
     let cpus = placement.cpus.len();
-    let queues = fabric.open_far_end(&format!("r{SENDERS}")).expect("a link");
-    fabric.add_task(cpus - 1, Box::new(Receiver::new(queues, store.clone(), tally.clone(), SENDERS)));
+    let queues = prepared.open_far_end(&format!("r{SENDERS}")).expect("a link");
+    prepared.add_task(cpus - 1, Box::new(Receiver::new(queues, store.clone(), tally.clone(), SENDERS)));
     for n in 0..SENDERS {
-        let queues = fabric.open_far_end(&format!("r{n}")).expect("a link");
+        let queues = prepared.open_far_end(&format!("r{n}")).expect("a link");
         let sender = Sender::new(queues, store.clone(), tally.clone(), (n, SENDERS), 3, u64::MAX, BitRate::mbps(300));
-        fabric.add_task(usize::from(n) % cpus, Box::new(sender));
+        prepared.add_task(usize::from(n) % cpus, Box::new(sender));
     }
-    let running = fabric.start().expect("lcores");
+    let running = prepared.start().expect("lcores");
     std::thread::sleep(SECONDS);
     let stopped = running.stop(Duration::from_secs(2)).expect("stopped");
     let delay = stopped.reports[0].message_delay;

@@ -21,7 +21,7 @@ const CAP_SYS_ADMIN: Capability = (21, "CAP_SYS_ADMIN");
 /// What DPDK's driver for AF_XDP was found to need: to load and attach its program, to open sockets, to lock memory.
 const AF_XDP: [Capability; 4] = [CAP_NET_ADMIN, CAP_NET_RAW, CAP_IPC_LOCK, CAP_SYS_ADMIN];
 
-/// Of DPDK's tap driver: MTU 1500 and two tags. It takes no larger MTU.
+/// Longest frame of DPDK's tap driver: MTU 1500 and two tags. It takes no larger MTU.
 const TAP_FRAME_BYTES_MAX: u64 = 1_522;
 
 /// Checks that netdevs, PCI devices, files and permissions are there, and that DPDK has as many ports; each failure points at

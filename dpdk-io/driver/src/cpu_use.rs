@@ -17,7 +17,7 @@ pub struct CpuUse {
 }
 
 impl CpuUse {
-    /// Of the thread of this number in this process, on this CPU, since they began.
+    /// CPU use of the thread of this number in this process, on this CPU, since they began.
     pub(crate) fn read(thread: u32, cpu: u32) -> CpuUse {
         let of_thread = |file: &str| fs::read_to_string(format!("/proc/self/task/{thread}/{file}")).ok();
         CpuUse {

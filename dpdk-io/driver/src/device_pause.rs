@@ -7,7 +7,7 @@ use weir_flowctl::Tells;
 /// A port's device, as it was found. Weir pauses peers and obeys them by itself; a device that does so too does it for all
 /// classes, or behind the buffer's back.
 #[derive(Clone, Debug)]
-pub struct DevicePause {
+pub(crate) struct DevicePause {
     port: String,
     driver: String,
     netdev: Option<String>,
@@ -17,7 +17,7 @@ pub struct DevicePause {
 
 impl DevicePause {
     /// Asks the device.
-    pub fn read(switch: &SwitchConfig, config: &PortConfig, port: &Port) -> DevicePause {
+    pub(crate) fn read(switch: &SwitchConfig, config: &PortConfig, port: &Port) -> DevicePause {
         DevicePause {
             port: config.name.clone(),
             driver: port.driver_name(),
@@ -28,12 +28,12 @@ impl DevicePause {
     }
 
     /// Off, on or unknown.
-    pub fn state(&self) -> PauseState {
+    pub(crate) fn state(&self) -> PauseState {
         self.found.state()
     }
 
     /// Says what was found: a warning where lossless classes are at stake.
-    pub fn tell(&self, switch: &str) {
+    pub(crate) fn tell(&self, switch: &str) {
         let (port, found) = (&self.port, self.found);
         match self.danger() {
             Some(danger) => tracing::warn!(%switch, %port, "{danger}; {}", self.help()),
@@ -42,7 +42,7 @@ impl DevicePause {
     }
 
     /// What may go wrong, unless nothing may.
-    pub fn danger(&self) -> Option<String> {
+    pub(crate) fn danger(&self) -> Option<String> {
         if !self.is_lossless {
             return None;
         }
@@ -60,7 +60,7 @@ impl DevicePause {
     }
 
     /// The command that helps.
-    pub fn help(&self) -> String {
+    pub(crate) fn help(&self) -> String {
         let interface = self.netdev.as_deref().unwrap_or("IFACE");
         if self.netdev.is_some() || self.driver.starts_with("mlx") || self.driver.starts_with("net_mlx") {
             return format!(

@@ -38,7 +38,7 @@ pub struct OpenPort {
     pub rx: RxQueue,
     /// Transmits.
     pub tx: TxQueue,
-    /// Those of the port's queue pairs after the first; only vhost-user ports have any.
+    /// The port's queue pairs after the first; only vhost-user ports have any.
     pub more: Vec<(RxQueue, TxQueue)>,
     /// The port itself, for link, statistics and closing.
     pub port: Port,

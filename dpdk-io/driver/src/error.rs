@@ -4,7 +4,7 @@ use weir_config::ConfigErrors;
 use weir_dpdk_io::{EalError, LcorePanic, MempoolError, PortError};
 use weir_switch_core::burst::PlanError;
 
-/// Why a fabric does not start.
+/// Why switches do not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DriverError {

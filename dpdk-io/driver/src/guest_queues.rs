@@ -8,7 +8,7 @@ use weir_dpdk_io::PeerQueues;
 use weir_switch_core::burst::queue_of_class;
 use weir_units::{Class, PortId};
 
-/// What is to be told of a port whose guest has enabled queues, or disabled some.
+/// News of a port whose guest has enabled queues, or disabled some.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuestQueues {
     /// The switch's number.
@@ -17,7 +17,7 @@ pub struct GuestQueues {
     pub port: PortId,
     /// Queue pairs that the port has.
     pub queues: u8,
-    /// Those of them that the guest takes frames from, in order.
+    /// Queues that the guest takes frames from, in order.
     pub enabled: Vec<u8>,
     /// A queue that the guest may send by, and the port has not.
     pub beyond: Option<u16>,
@@ -59,8 +59,8 @@ impl fmt::Display for GuestQueues {
 pub(crate) struct GuestWatch(Mutex<BTreeMap<(usize, u16), GuestQueues>>);
 
 impl GuestWatch {
-    /// What is news of a port; nothing of one whose guest has just what the port has if that is one queue.
-    pub(crate) fn news(&self, (switch, port): (usize, PortId), found: Option<GuestQueues>) -> Option<GuestQueues> {
+    /// News of a port; `None` for one whose guest has just the port's queue, where that is one.
+    pub(crate) fn news(&self, switch: usize, port: PortId, found: Option<GuestQueues>) -> Option<GuestQueues> {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (switch, port.0);
         if last.get(&key) == found.as_ref() {
@@ -95,16 +95,16 @@ mod tests {
 
     #[test]
     fn what_was_told_is_not_told_again() {
-        let (watch, port) = (GuestWatch::default(), (0, PortId(1)));
+        let watch = GuestWatch::default();
+        let news = |port, found| watch.news(0, PortId(port), found);
         let two = Some(found(2, &[0, 1], None));
-        assert_eq!(watch.news(port, None), None);
-        assert_eq!(watch.news(port, two.clone()), two);
-        assert_eq!(watch.news(port, two.clone()), None);
+        assert_eq!(news(1, None), None);
+        assert_eq!(news(1, two.clone()), two);
+        assert_eq!(news(1, two.clone()), None);
         // A guest that has gone and come.
-        assert_eq!(watch.news(port, None), None);
-        assert_eq!(watch.news(port, two.clone()), two);
-        let one = (0, PortId(2));
-        assert_eq!(watch.news(one, Some(found(1, &[0], None))), None);
-        assert!(watch.news(one, Some(found(1, &[0], Some(1)))).is_some());
+        assert_eq!(news(1, None), None);
+        assert_eq!(news(1, two.clone()), two);
+        assert_eq!(news(2, Some(found(1, &[0], None))), None);
+        assert!(news(2, Some(found(1, &[0], Some(1)))).is_some());
     }
 }

@@ -17,7 +17,7 @@ use crate::error::DriverError;
 /// Locks on the interfaces, NICs and sockets of a configuration. The kernel gives them back however the process ends.
 #[derive(Debug)]
 pub struct DeviceLocks {
-    /// What is locked, with its lock.
+    /// Locked devices, each with its lock.
     locks: BTreeMap<String, DeviceLock>,
 }
 
@@ -37,7 +37,7 @@ impl DeviceLocks {
     }
 }
 
-/// What is in the way of taking a device.
+/// An obstacle to taking a device.
 #[derive(Debug, PartialEq, Eq)]
 enum Obstacle {
     /// Its lock can't be had: another instance has it, or something is wrong with the lock.
@@ -116,7 +116,7 @@ fn error_at(switch: &SwitchConfig, index: usize, obstacle: &Obstacle) -> ConfigE
     switch.error_at(&format!("ports[{index}].{}", device.key()), message, help)
 }
 
-/// What is in the way of taking a device, and what to do about it.
+/// The obstacle to taking a device, and what to do about it.
 fn told(device: &Device, obstacle: &Obstacle) -> (String, String) {
     match obstacle {
         Obstacle::Locked(LockError::Held(Some(Holder { pid, command }))) => {

@@ -18,7 +18,7 @@ pub trait Task: Send {
     fn poll(&mut self, clock: &Clock, phase: Phase) -> usize;
 }
 
-/// Where a fabric is in its life.
+/// Where the switches of the process are in their life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Phase {
@@ -26,7 +26,7 @@ pub enum Phase {
     Run,
     /// No longer receiving; what is held is still sent.
     Drain,
-    /// What is still held is given up, and counted.
+    /// Frames that are still held are given up, and counted.
     Discard,
     /// The loops end.
     Stop,

@@ -1,6 +1,6 @@
 //! The real-time driver: the switch on DPDK lcores, ports and packet pools.
 //!
-//! [`Fabric`] is the whole of it: from configurations of the switches in this process to running lcores, reports, and
+//! [`PreparedSwitches`] is the whole of it: from configurations of the switches in this process to running lcores, reports, and
 //! an orderly stop. What it puts together:
 //! - [`Frame`], an mbuf as the switch core sees a packet;
 //! - [`Memory`], how many packet buffers that takes;
@@ -10,7 +10,7 @@
 //!
 //! ```standalone_crate
 //! use std::time::Duration;
-//! use weir_dpdk_driver::{Fabric, FabricOptions, Memory, Placement, Runtime};
+//! use weir_dpdk_driver::{PreparedSwitches, RuntimeOptions, Memory, Placement, Runtime};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let file = r#"
@@ -33,11 +33,11 @@
 //! let switches = [weir_config::parse("switch.toml", file).map_err(|errors| errors.render(false))?];
 //! let placement = Placement::new(&switches, &weir_dpdk_io::cpu::allowed(), 0)?;
 //! let memory_mb = Memory::of(&switches, placement.cpus.len(), 0).megabytes();
-//! let options = FabricOptions { memory_mb, ..FabricOptions::default() };
+//! let options = RuntimeOptions { memory_mb, ..RuntimeOptions::default() };
 //! // The first local variable: DPDK ends last.
 //! let runtime = Runtime::start("example", &placement.cpus, &[], &options)?;
-//! let fabric = Fabric::prepare(&runtime, &switches, &placement, 0)?;
-//! let running = fabric.start()?;
+//! let prepared = PreparedSwitches::prepare(&runtime, &switches, &placement, 0)?;
+//! let running = prepared.start()?;
 //! assert!(running.report(0)?.balance.holds);
 //! let stopped = running.stop(Duration::from_secs(1))?;
 //! assert_eq!(stopped.mbufs_missing, 0);
@@ -54,7 +54,6 @@ mod device_lock;
 mod device_pause;
 pub mod devices;
 mod error;
-mod fabric;
 mod frame;
 mod guest_queues;
 mod instance;
@@ -70,6 +69,7 @@ mod poll_gaps;
 mod replay;
 mod socket;
 mod switch_lcore;
+mod switches;
 mod tap;
 pub mod trial;
 
@@ -77,10 +77,6 @@ pub use catch_up::{CATCH_UP_AUTO_MOST, CATCH_UP_BASE, catch_up};
 pub use checks::check_machine;
 pub use cpu_use::CpuUse;
 pub use error::DriverError;
-pub use fabric::{
-    DeviceReport, Fabric, FabricOptions, PortTap, RunningFabric, Runtime, Stopped, TapPlans, pci_addresses,
-    pci_addresses_of,
-};
 pub use frame::{Frame, FrameStore};
 pub use guest_queues::GuestQueues;
 pub use instance::{DeviceLocks, check_devices, claim_devices};
@@ -92,4 +88,8 @@ pub use nics::{Access, Finding, NicFacts, System};
 pub use placement::{Placement, SwitchPlacement};
 pub use poll_gaps::{GapReport, PollGaps};
 pub use switch_lcore::SwitchLcore;
+pub use switches::{
+    DeviceReport, PortTap, PreparedSwitches, RunningSwitches, Runtime, RuntimeOptions, Stopped, TapPlans,
+    pci_addresses, pci_addresses_of,
+};
 pub use tap::{Passage, Tap, TapPlan, Tapped, TappedFrame, tap};

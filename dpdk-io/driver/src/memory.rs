@@ -18,7 +18,7 @@ const RX_DESCRIPTORS_MAX: u16 = 4_096;
 const POLL_GAP_MAX: Span = Span::from_secs(1);
 /// Frames that descriptors are chosen for: smaller ones fill them sooner.
 const RX_FRAME: Bytes = Bytes::new(512);
-/// The same of an AF_XDP port.
+/// Receive descriptors of an AF_XDP port.
 pub(crate) const AF_XDP_RX_DESCRIPTORS: u16 = 2048;
 /// Mbufs that an AF_XDP port takes beside: its driver's fill queue, and sent frames in its completion queue.
 const AF_XDP_MBUFS: u32 = 2 * 2048;

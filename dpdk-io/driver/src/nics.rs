@@ -49,7 +49,7 @@ pub enum Access {
 /// What keeps a NIC from being used, or should be known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What is the matter.
+    /// The fault, in a sentence.
     pub message: String,
     /// The command that mends it.
     pub help: String,

@@ -1,7 +1,7 @@
 //! Which CPU runs what: the plans of all switches of the process on the CPUs at hand.
 
 use weir_config::{Layout, SwitchConfig};
-use weir_switch_core::burst::Plan;
+use weir_switch_core::burst::LcorePlan;
 use weir_units::PortId;
 
 use crate::error::DriverError;
@@ -19,7 +19,7 @@ pub struct Placement {
 #[derive(Clone, Debug)]
 pub struct SwitchPlacement {
     /// What each lcore of the switch does.
-    pub plan: Plan,
+    pub plan: LcorePlan,
     /// For each lcore of the plan, the position of its CPU in [`Placement::cpus`].
     pub on: Vec<usize>,
 }
@@ -51,7 +51,7 @@ impl Placement {
                 }
                 switch.lcores.cores.iter().map(|core| *core as u32).collect()
             };
-            let plan = Plan::new(switch, wanted.len())?;
+            let plan = LcorePlan::new(switch, wanted.len())?;
             let on = plan.lcores.iter().zip(wanted).map(|(_, cpu)| {
                 cpus.iter().position(|known| *known == cpu).unwrap_or_else(|| {
                     cpus.push(cpu);
@@ -82,7 +82,7 @@ impl Placement {
 fn lcores_for(layout: Layout, cpus: usize) -> usize {
     match layout {
         Layout::Auto => cpus.clamp(1, 3),
-        layout => Plan::lcores_min(layout),
+        layout => LcorePlan::lcores_min(layout),
     }
 }
 

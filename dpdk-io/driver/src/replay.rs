@@ -16,7 +16,7 @@ pub(crate) const FRAMES_MAX: u64 = 2_000_000;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Replay {
     pub frames: u64,
-    /// Of the longest frame, as it was captured: without FCS.
+    /// Length of the longest frame, as it was captured: without FCS.
     pub frame_bytes_max: usize,
 }
 
@@ -25,7 +25,7 @@ impl Replay {
     ///
     /// # Errors
     /// The file can't be read, or is no capture file.
-    pub fn of(path: &str) -> io::Result<Replay> {
+    pub(crate) fn of(path: &str) -> io::Result<Replay> {
         let mut file = File::open(path)?;
         let mut magic = [0; 4];
         file.read_exact(&mut magic)?;

@@ -236,7 +236,7 @@ impl PortOutput<Frame> for World {
             output.told.note_fallbacks(sent);
         }
         if !self.batch.is_empty() {
-            // What is left goes before what was not offered.
+            // Frames that are left go before those that were not offered.
             let not_offered = std::mem::take(burst);
             burst.extend(self.batch.drain().map(Frame));
             burst.extend(not_offered);

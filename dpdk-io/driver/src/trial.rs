@@ -12,9 +12,9 @@ use weir_wire::mac_control::{ControlFrame, PfcFrame};
 use crate::device_pause::DevicePause;
 use crate::devices::{Devices, OpenPort};
 use crate::error::DriverError;
-use crate::fabric::{Runtime, pool};
 use crate::memory::Memory;
 use crate::poll_gap;
+use crate::switches::{Runtime, pool};
 
 /// Frames sent each way.
 pub const FRAMES: usize = 200;
@@ -85,7 +85,7 @@ pub struct Counted {
 pub struct Passed {
     /// Plain frames sent, of all lengths up to the MTU's.
     pub sent: usize,
-    /// Of these, arrived as they were, in order.
+    /// Frames among these that arrived as they were, in order.
     pub identical: usize,
     /// Lengths of the first few that did not.
     pub wrong: Vec<usize>,

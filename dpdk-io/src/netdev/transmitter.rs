@@ -52,7 +52,7 @@ struct Call {
 // SAFETY: the pointers in there are written before each call and not followed after it.
 unsafe impl Send for Call {}
 
-/// What is known of a frame that the device does not take.
+/// Verdict on a frame that the device does not take.
 #[derive(Debug, Default)]
 struct Refusal {
     /// When, and how often in a row, the front frame was refused; 0 times if it was not.

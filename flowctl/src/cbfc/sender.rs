@@ -86,7 +86,7 @@ impl Sender {
     #[inline]
     pub fn credit(&self, class: Class) -> u32 {
         let credit = &self.classes[class.index()];
-        // What is sent first: a limit seen later is at most further on.
+        // `sent` is read first: a limit seen later is at most further on.
         let sent = credit.sent.load(Ordering::Relaxed);
         // Bounded here too: a limit of the counts before `forget` may still be stored after it.
         ahead(credit.limit.load(Ordering::Relaxed), sent).unwrap_or(0).min(self.buffer)

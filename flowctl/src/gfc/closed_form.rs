@@ -114,7 +114,7 @@ pub(crate) struct Bound<'p, F> {
 
 impl<F: Fn(Bytes) -> Option<Bytes>> Bound<'_, F> {
     /// The highest threshold that keeps to the theorem; `None` where the buffer is too small for any.
-    pub fn highest(&self) -> Option<Bytes> {
+    pub(crate) fn highest(&self) -> Option<Bytes> {
         (self.highest_below)(self.port.limit)
     }
 
@@ -125,7 +125,7 @@ impl<F: Fn(Bytes) -> Option<Bytes>> Bound<'_, F> {
     }
 
     /// Why a threshold is refused, and what to write instead.
-    pub fn refusal(&self, error: ThresholdError) -> Refusal {
+    pub(crate) fn refusal(&self, error: ThresholdError) -> Refusal {
         let key = self.key;
         let (bound, highest) = match error {
             ThresholdError::NotBelowBuffer => ("", None),
@@ -149,7 +149,7 @@ impl<F: Fn(Bytes) -> Option<Bytes>> Bound<'_, F> {
     }
 
     /// τ, B_m, and B_1 or B_0 beside its bound.
-    pub fn describe(&self, threshold: Bytes) -> Description {
+    pub(crate) fn describe(&self, threshold: Bytes) -> Description {
         let formula = self.formula;
         let safe = match self.highest() {
             Some(highest) => {
@@ -165,7 +165,7 @@ impl<F: Fn(Bytes) -> Option<Bytes>> Bound<'_, F> {
     }
 
     /// A τ below the rule; thresholds declared unsafe, for need or without. `threshold` is the one in force, if one can be.
-    pub fn doubts(&self, threshold: Option<Bytes>, is_unsafe: bool) -> Vec<String> {
+    pub(crate) fn doubts(&self, threshold: Option<Bytes>, is_unsafe: bool) -> Vec<String> {
         let short = self.delay.given.filter(|given| *given < self.delay.by_rule()).map(|given| {
             format!(
                 "tau {given} is less than the {} that the rule asks for (2 MTU/C + 2 D_prop + reaction): with the real delay, thresholds \

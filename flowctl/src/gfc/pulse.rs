@@ -74,7 +74,7 @@ impl Arrivals {
     }
 }
 
-/// Of a new overrun an eighth counts: whether a frame is under way when a pause begins is a matter of luck.
+/// An eighth of a new overrun counts: whether a frame is under way when a pause begins is a matter of luck.
 const OVERRUN_WEIGHT: u64 = 8;
 /// While a rate is told this often, what arrives may still be of the one before.
 const PERIODS_TO_SETTLE: u32 = 2;
@@ -86,7 +86,7 @@ const OVERRUN_PART_MAX: u64 = 8;
 const OPEN_PART_MIN: u64 = 128;
 
 /// The pauses of a period that starts now.
-struct Plan {
+struct NextPeriod {
     frame: PfcFrame,
     period_ends: Time,
     owed: [Span; CLASSES],
@@ -180,12 +180,12 @@ impl Pulse {
         self.period_ends
     }
 
-    fn plan(&self, now: Time, rates: &[BitRate; CLASSES]) -> Plan {
+    fn plan(&self, now: Time, rates: &[BitRate; CLASSES]) -> NextPeriod {
         // On from the last period, so that late polls make no period longer; anew after a gap.
         let follows = now.since(self.period_ends) < self.period;
         let period_ends = if follows { self.period_ends } else { now }.saturating_add(self.period);
         let left = period_ends.since(now);
-        let mut plan = Plan { frame: PfcFrame::default(), period_ends, owed: [Span::ZERO; CLASSES] };
+        let mut plan = NextPeriod { frame: PfcFrame::default(), period_ends, owed: [Span::ZERO; CLASSES] };
         for class in self.classes.iter().filter(|class| rates[class.index()] < self.line) {
             let pause = self.owed[class.index()] + self.overrun[class.index()] + self.pause_at(rates[class.index()]);
             let quanta = self.quantum.in_span(pause.min(left.saturating_sub(Pulse::open_at_least(self.period))));

@@ -59,7 +59,7 @@ pub struct WatchdogConfig {
     pub poll_interval: Span,
     /// What counts as a storm.
     pub condition: StormCondition,
-    /// What is done about it. The watchdog itself asks only whether that is [`WatchdogAction::Alert`].
+    /// The action against a storm. The watchdog itself asks only whether that is [`WatchdogAction::Alert`].
     pub action: WatchdogAction,
 }
 
@@ -87,7 +87,7 @@ pub enum WatchdogAction {
     Alert,
 }
 
-/// What is known of the queue at a poll. Counters count since the start, and go on in a storm even if PFC is not obeyed then.
+/// The queue's state at a poll. Counters count since the start, and go on in a storm even if PFC is not obeyed then.
 ///
 /// The first three are what [`Gate`](super::Gate) knows. Where another thread feeds the gate, read them in their order here:
 /// a class that is seen paused at both polls, with a count of pauses that has not changed when read thereafter, was paused

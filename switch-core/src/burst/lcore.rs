@@ -8,7 +8,7 @@ use weir_units::{PortId, Time};
 use super::bursts::Bursts;
 use super::forwarder::{Forwarder, Rings, RxForwarder};
 use super::handoff::{FromForwarder, FromReceiver, RECEIVED_MAX, ToForwarder, ToTransmitter};
-use super::plan::{LcoreRole, Plan};
+use super::plan::{LcorePlan, LcoreRole};
 use super::receiver::Receiver;
 use super::transmitter::Transmitter;
 use crate::counters::{Counters, DropReason};
@@ -56,8 +56,8 @@ impl Switch {
     /// Cuts the switch for a plan, with all memory that it will need.
     ///
     /// # Panics
-    /// If an lcore of the plan has roles that none of the layouts has: [`Plan::new`] deals out no others.
-    pub fn into_lcores<P: Packet>(self, plan: &Plan) -> Lcores<P> {
+    /// If an lcore of the plan has roles that none of the layouts has: [`LcorePlan::new`] deals out no others.
+    pub fn into_lcores<P: Packet>(self, plan: &LcorePlan) -> Lcores<P> {
         let mut cut = Cut::new(&self, plan);
         let work = |role: &LcoreRole| Lcore { role: role.clone(), work: cut.work(&self, role) };
         let lcores: Vec<Lcore<P>> = plan.lcores.iter().map(work).collect();
@@ -92,7 +92,7 @@ struct Cut<P> {
 }
 
 impl<P: Packet> Cut<P> {
-    fn new(switch: &Switch, plan: &Plan) -> Cut<P> {
+    fn new(switch: &Switch, plan: &LcorePlan) -> Cut<P> {
         // As many as the buffer may hold, and one on its way.
         let places = switch.packets_max() + 1;
         let transmitting: Vec<&LcoreRole> = plan.lcores.iter().filter(|role| !role.transmits.is_empty()).collect();

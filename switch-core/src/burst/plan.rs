@@ -8,7 +8,7 @@ use weir_units::PortId;
 /// The pipeline cut across lcores. A port is received on one lcore, forwarded on one and transmitted on one; a clone is
 /// forwarded with its port, and neither received nor transmitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct LcorePlan {
     /// The layout that this is; never [`Layout::Auto`].
     pub layout: Layout,
     /// What each lcore does, in the order of the lcores.
@@ -34,19 +34,19 @@ pub struct PlanError {
     given: usize,
 }
 
-impl Plan {
+impl LcorePlan {
     /// The plan of a switch for `lcores` lcores, in its layout, ports dealt out in turn; [`Layout::Auto`] takes the largest
     /// cut that fits: three lcores and more are cut in three, two in two.
     ///
     /// Lcores beyond one set share the ports: with four lcores `single` runs four whole pipelines of a quarter of the
     /// ports each, with four `rx-tx` receives on two and transmits on two.
-    pub fn new(config: &SwitchConfig, lcores: usize) -> Result<Plan, PlanError> {
+    pub fn new(config: &SwitchConfig, lcores: usize) -> Result<LcorePlan, PlanError> {
         let real_ports: Vec<usize> = (0..config.ports.len()).map(|port| config.real_port(port)).collect();
         Self::deal(config.lcores.layout, &real_ports, lcores)
     }
 
     /// `real_ports`: for each port the one whose ingress it copies, or itself.
-    fn deal(layout: Layout, real_ports: &[usize], lcores: usize) -> Result<Plan, PlanError> {
+    fn deal(layout: Layout, real_ports: &[usize], lcores: usize) -> Result<LcorePlan, PlanError> {
         let layout = match (layout, lcores) {
             (Layout::Auto, 0 | 1) => Layout::Single,
             (Layout::Auto, 2) => Layout::RxTx,
@@ -89,7 +89,7 @@ impl Plan {
             let turn = dealt.iter().position(|port| port == real).expect("a clone of a port that is none");
             roles[forward[turn % forward.len()]].forwards.push(PortId(port as u16));
         }
-        Ok(Plan { layout, lcores: roles })
+        Ok(LcorePlan { layout, lcores: roles })
     }
 
     /// The fewest lcores that a layout needs.
@@ -131,11 +131,11 @@ impl std::error::Error for PlanError {}
 mod tests {
     use super::*;
 
-    fn plan(layout: Layout, ports: usize, lcores: usize) -> Result<Plan, PlanError> {
-        Plan::deal(layout, &(0..ports).collect::<Vec<_>>(), lcores)
+    fn plan(layout: Layout, ports: usize, lcores: usize) -> Result<LcorePlan, PlanError> {
+        LcorePlan::deal(layout, &(0..ports).collect::<Vec<_>>(), lcores)
     }
 
-    fn assert_covers(plan: &Plan, ports: usize) {
+    fn assert_covers(plan: &LcorePlan, ports: usize) {
         let role = |lcore: &LcoreRole, n: usize| [&lcore.receives, &lcore.forwards, &lcore.transmits][n].clone();
         for n in 0..3 {
             let mut all: Vec<_> = plan.lcores.iter().flat_map(|lcore| role(lcore, n)).map(PortId::index).collect();
@@ -148,7 +148,7 @@ mod tests {
     fn every_port_has_one_lcore_in_each_role() {
         for layout in [Layout::Auto, Layout::Single, Layout::RxTx, Layout::RxFwdTx] {
             for ports in 2..10 {
-                for lcores in Plan::lcores_min(layout)..12 {
+                for lcores in LcorePlan::lcores_min(layout)..12 {
                     let plan = plan(layout, ports, lcores).unwrap();
                     assert!(plan.lcores.len() <= lcores, "{plan:?}");
                     assert_covers(&plan, ports);
@@ -171,8 +171,8 @@ mod tests {
         // Ports 1, 3 and 4 are one link; ports 0, 2 and 5 have one each.
         let real_ports = [0, 1, 2, 1, 1, 5];
         for layout in [Layout::Single, Layout::RxTx, Layout::RxFwdTx] {
-            for lcores in Plan::lcores_min(layout)..12 {
-                let plan = Plan::deal(layout, &real_ports, lcores).unwrap();
+            for lcores in LcorePlan::lcores_min(layout)..12 {
+                let plan = LcorePlan::deal(layout, &real_ports, lcores).unwrap();
                 let all = |role: fn(&LcoreRole) -> &Vec<PortId>| {
                     let mut ports: Vec<_> = plan.lcores.iter().flat_map(role).map(|port| port.index()).collect();
                     ports.sort_unstable();
@@ -187,7 +187,7 @@ mod tests {
                 assert!(plan.lcores.iter().all(|lcore| *lcore != LcoreRole::default()), "an idle lcore: {plan:?}");
             }
         }
-        let plan = Plan::deal(Layout::RxFwdTx, &real_ports, 3).unwrap();
+        let plan = LcorePlan::deal(Layout::RxFwdTx, &real_ports, 3).unwrap();
         let texts: Vec<_> = plan.lcores.iter().map(LcoreRole::to_string).collect();
         assert_eq!(texts, ["RX 0,1,2,5", "FWD 0,1,2,3,4,5", "TX 0,1,2,5"]);
     }

@@ -68,12 +68,12 @@ impl Shared {
 }
 
 impl LinkRate {
-    /// Of a port with this rate, on a link of this speed, if it is known.
+    /// The rate state of a port with this rate, on a link of this speed, if it is known.
     pub(crate) fn configured(rate: BitRate, link: Option<BitRate>) -> LinkRate {
         LinkRate { rate: rate.as_bps().into(), link: bps(link).into(), follows: false, shaped: true }
     }
 
-    /// Of a port that goes by its link.
+    /// The rate state of a port that goes by its link.
     pub(crate) fn of_the_link(link: Option<BitRate>, shaped: bool) -> LinkRate {
         let rate = link.unwrap_or(RATE_UNKNOWN);
         LinkRate { rate: rate.as_bps().into(), link: bps(link).into(), follows: true, shaped }

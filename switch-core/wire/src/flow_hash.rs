@@ -21,7 +21,7 @@ pub fn flow_hash(frame: &[u8]) -> u32 {
     };
     let ip = hash_on(stations, &frame[at + addresses.start..at + addresses.end]);
     let protocol = frame[at + protocol];
-    // Of a fragment but the first there are no ports, but RoCEv2 and most TCP are never fragmented.
+    // A fragment but the first has no ports, but RoCEv2 and most TCP are never fragmented.
     match frame.get(at + header..at + header + 4) {
         Some(ports) if matches!(protocol, TCP | UDP) => hash_on(ip ^ u32::from(protocol), ports),
         _ => mix(ip, u32::from(protocol)),

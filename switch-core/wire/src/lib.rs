@@ -3,7 +3,7 @@
 //! | module | is |
 //! |---|---|
 //! | [`ethernet`] | Ethernet, VLAN tags, and the class and ECN of IPv4 and IPv6 |
-//! | [`flow_hash`] | what a flow's frames have in common |
+//! | [`flow_hash`] | a hash of the fields that all frames of a flow share |
 //! | [`mac_control`] | PAUSE, PFC, stages of GFC, credits of CBFC, queues' lengths |
 //! | [`rocev2`] | RDMA over UDP and IPv4 |
 //! | [`trailer`] | in-band telemetry behind an IP packet |

@@ -32,15 +32,15 @@ const TAG_BYTES: usize = 4;
 mod field {
     use super::Range;
 
-    pub const DESTINATION: Range<usize> = 0..6;
-    pub const SOURCE: Range<usize> = 6..12;
-    pub const ETHERTYPE: Range<usize> = 12..14;
-    pub const OPCODE: Range<usize> = 14..16;
-    pub const CLASS_ENABLE: Range<usize> = 16..18;
-    pub const PAUSE_TIME: Range<usize> = 16..18;
+    pub(super) const DESTINATION: Range<usize> = 0..6;
+    pub(super) const SOURCE: Range<usize> = 6..12;
+    pub(super) const ETHERTYPE: Range<usize> = 12..14;
+    pub(super) const OPCODE: Range<usize> = 14..16;
+    pub(super) const CLASS_ENABLE: Range<usize> = 16..18;
+    pub(super) const PAUSE_TIME: Range<usize> = 16..18;
     /// Where Time\[0\] begins.
-    pub const TIMES: usize = 18;
-    pub const PFC_END: usize = 34;
+    pub(super) const TIMES: usize = 18;
+    pub(super) const PFC_END: usize = 34;
 }
 
 const OPCODE_PAUSE: u16 = 0x0001;

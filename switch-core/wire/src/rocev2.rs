@@ -12,7 +12,7 @@
 //! | | payload, padded to a multiple of 4 |
 //! | last 4 | ICRC |
 //!
-//! Of the opcodes there are those that a reliable connection of RDMA WRITEs needs (IBA 9.2.1), and the congestion
+//! The opcodes are those that a reliable connection of RDMA WRITEs needs (IBA 9.2.1), and the congestion
 //! notification packet. [`Packet`] reads fields in place; [`Repr`] is a frame's legal content.
 
 mod icrc;
@@ -38,34 +38,34 @@ pub const OVERHEAD_BYTES_MAX: usize = field::AFTER_BTH + RETH_BYTES + ICRC_BYTES
 mod field {
     use super::Range;
 
-    pub const DESTINATION: Range<usize> = 0..6;
-    pub const SOURCE: Range<usize> = 6..12;
-    pub const ETHERTYPE: Range<usize> = 12..14;
-    pub const IP: Range<usize> = 14..34;
-    pub const IP_VERSION_IHL: usize = 14;
-    pub const IP_TOS: usize = 15;
-    pub const IP_LENGTH: Range<usize> = 16..18;
-    pub const IP_FRAGMENT: Range<usize> = 20..22;
-    pub const IP_TTL: usize = 22;
-    pub const IP_PROTOCOL: usize = 23;
-    pub const IP_CHECKSUM: Range<usize> = 24..26;
-    pub const IP_SOURCE: Range<usize> = 26..30;
-    pub const IP_DESTINATION: Range<usize> = 30..34;
-    pub const UDP_SOURCE: Range<usize> = 34..36;
-    pub const UDP_DESTINATION: Range<usize> = 36..38;
-    pub const UDP_LENGTH: Range<usize> = 38..40;
-    pub const UDP_CHECKSUM: Range<usize> = 40..42;
-    pub const BTH_OPCODE: usize = 42;
+    pub(super) const DESTINATION: Range<usize> = 0..6;
+    pub(super) const SOURCE: Range<usize> = 6..12;
+    pub(super) const ETHERTYPE: Range<usize> = 12..14;
+    pub(super) const IP: Range<usize> = 14..34;
+    pub(super) const IP_VERSION_IHL: usize = 14;
+    pub(super) const IP_TOS: usize = 15;
+    pub(super) const IP_LENGTH: Range<usize> = 16..18;
+    pub(super) const IP_FRAGMENT: Range<usize> = 20..22;
+    pub(super) const IP_TTL: usize = 22;
+    pub(super) const IP_PROTOCOL: usize = 23;
+    pub(super) const IP_CHECKSUM: Range<usize> = 24..26;
+    pub(super) const IP_SOURCE: Range<usize> = 26..30;
+    pub(super) const IP_DESTINATION: Range<usize> = 30..34;
+    pub(super) const UDP_SOURCE: Range<usize> = 34..36;
+    pub(super) const UDP_DESTINATION: Range<usize> = 36..38;
+    pub(super) const UDP_LENGTH: Range<usize> = 38..40;
+    pub(super) const UDP_CHECKSUM: Range<usize> = 40..42;
+    pub(super) const BTH_OPCODE: usize = 42;
     /// Solicited event, migration request, pad count (2 bits), transport version (4 bits).
-    pub const BTH_FLAGS: usize = 43;
-    pub const BTH_PARTITION: Range<usize> = 44..46;
+    pub(super) const BTH_FLAGS: usize = 43;
+    pub(super) const BTH_PARTITION: Range<usize> = 44..46;
     /// FECN, BECN, 6 reserved bits.
-    pub const BTH_CONGESTION: usize = 46;
-    pub const BTH_QUEUE_PAIR: Range<usize> = 47..50;
+    pub(super) const BTH_CONGESTION: usize = 46;
+    pub(super) const BTH_QUEUE_PAIR: Range<usize> = 47..50;
     /// Acknowledge request, 7 reserved bits.
-    pub const BTH_ACK_REQUEST: usize = 50;
-    pub const BTH_PSN: Range<usize> = 51..54;
-    pub const AFTER_BTH: usize = 54;
+    pub(super) const BTH_ACK_REQUEST: usize = 50;
+    pub(super) const BTH_PSN: Range<usize> = 51..54;
+    pub(super) const AFTER_BTH: usize = 54;
 }
 
 const ETHERTYPE_IPV4: u16 = 0x0800;
@@ -79,12 +79,12 @@ const ICRC_BYTES: usize = 4;
 const BECN: u8 = 0x40;
 
 mod opcode {
-    pub const WRITE_FIRST: u8 = 0x06;
-    pub const WRITE_MIDDLE: u8 = 0x07;
-    pub const WRITE_LAST: u8 = 0x08;
-    pub const WRITE_ONLY: u8 = 0x0a;
-    pub const ACKNOWLEDGE: u8 = 0x11;
-    pub const CNP: u8 = 0x81;
+    pub(super) const WRITE_FIRST: u8 = 0x06;
+    pub(super) const WRITE_MIDDLE: u8 = 0x07;
+    pub(super) const WRITE_LAST: u8 = 0x08;
+    pub(super) const WRITE_ONLY: u8 = 0x0a;
+    pub(super) const ACKNOWLEDGE: u8 = 0x11;
+    pub(super) const CNP: u8 = 0x81;
 }
 
 /// The header checksum of an IPv4 header (RFC 1071): 0 over a header that carries its right checksum.

@@ -31,10 +31,10 @@ const STAMPED: usize = 5;
 const COLLECTS: u8 = 1;
 const NOT_TOLD: u64 = u64::MAX;
 
-/// Of instants and of bytes sent.
+/// Width of instants and of bytes sent, in bits.
 const WRAPPING_BITS: u32 = 40;
 const WRAPPING: u64 = (1 << WRAPPING_BITS) - 1;
-/// Of queues and rates.
+/// Width of queues and rates, in bits.
 const SATURATING_BITS: u32 = 24;
 const SATURATING: u64 = (1 << SATURATING_BITS) - 1;
 const BPS_PER_MBPS: u64 = 1_000_000;
@@ -57,7 +57,7 @@ pub struct Telemetry {
 pub struct Trailer<'t> {
     sent_at: u64,
     collects: bool,
-    /// Those that are stamped.
+    /// Places that are stamped.
     places: &'t [[u8; PLACE_BYTES]],
 }
 
@@ -120,7 +120,7 @@ pub fn has_place(frame: &[u8]) -> bool {
 /// Writes a stamp into the next place; a frame without one stays as it is.
 #[inline]
 pub fn stamp(frame: &mut [u8], telemetry: &Telemetry) {
-    let Some(Place { trailer, stamped }) = next_place(frame) else { return };
+    let Some(NextStamp { trailer, stamped }) = next_place(frame) else { return };
     let at = trailer + HEADER_BYTES + stamped * PLACE_BYTES;
     if let Some(place) = frame.get_mut(at..at + PLACE_BYTES) {
         place.copy_from_slice(&place_of(telemetry).to_be_bytes());
@@ -129,18 +129,18 @@ pub fn stamp(frame: &mut [u8], telemetry: &Telemetry) {
 }
 
 /// Where a trailer begins, and how many have stamped it.
-struct Place {
+struct NextStamp {
     trailer: usize,
     stamped: usize,
 }
 
 #[inline]
-fn next_place(frame: &[u8]) -> Option<Place> {
+fn next_place(frame: &[u8]) -> Option<NextStamp> {
     let trailer = ethernet::behind_ipv4(frame)?;
     let (header, rest) = frame.get(trailer..)?.split_first_chunk::<HEADER_BYTES>()?;
     let Header { stamped, places, collects } = Header::read(header)?;
     let is_whole = rest.len() >= places * PLACE_BYTES;
-    (collects && is_whole && stamped < places).then_some(Place { trailer, stamped })
+    (collects && is_whole && stamped < places).then_some(NextStamp { trailer, stamped })
 }
 
 /// What a trailer's first words say.

@@ -75,7 +75,8 @@ pub fn outlook(scenarios: &[Scenario]) -> String {
 /// Runs a scenario with a bar on the terminal, at whose end stands what `message` says; names are aligned to `width`. `run` hands
 /// it to a backend, with whom to tell of its progress.
 pub fn run_with_bar(
-    (name, width): (&str, usize),
+    name: &str,
+    width: usize,
     scenario: &Scenario,
     message: impl Fn(&Progress) -> String,
     run: impl FnOnce(&mut dyn FnMut(&Progress)) -> Result<Summary, Failure>,

@@ -1,4 +1,4 @@
-//! Experiments, as people run them: scenarios, sweeps of them, the papers' figures, and reports on what came of it.
+//! Experiments as people run them: scenarios, sweeps of scenarios, the papers' figures, and reports on results.
 //!
 //! | module | is |
 //! |---|---|
@@ -6,7 +6,7 @@
 //! | [`sweep`] | many runs with parameters varied, as one table |
 //! | [`reproduce`] | a paper's figure: its numbers beside ours, and whether its findings hold |
 //! | [`report`] | the results of runs as one page |
-//! | [`real_frames`] | how the program comes by DPDK, which this crate does not know |
+//! | [`real_frames`] | the trait by which a program supplies DPDK, which this crate does not depend on |
 //!
 //! Their arguments are those of the command line:
 //!

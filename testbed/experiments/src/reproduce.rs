@@ -31,7 +31,7 @@ use self::verdict::Outcome;
 use crate::Failure;
 use crate::experiment::{Backend, VERSION, cores};
 use crate::real_frames;
-use crate::sweep::{self, Columns, Hash, KeyPath, Plan, SweepFile};
+use crate::sweep::{self, Columns, Hash, KeyPath, SweepFile, SweepPlan};
 use crate::sweep::{Outcome as PointOutcome, Record};
 
 /// Arguments of `weir reproduce`.
@@ -105,7 +105,7 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
     let (mut outcomes, version) = (Vec::new(), version()?);
     for (experiment, plan) in planned {
         let directory = output.join(&experiment.id);
-        outcomes.push(run(experiment, &plan, arguments, &directory, (&version, jobs))?);
+        outcomes.push(run(experiment, &plan, arguments, &directory, &version, jobs)?);
     }
     if outcomes.len() > 1 {
         outcome::print_all(&outcomes);
@@ -119,7 +119,7 @@ fn plan(
     arguments: &ReproduceArguments,
     overrides: &[(KeyPath, toml::Value)],
     jobs: usize,
-) -> Result<Plan, Failure> {
+) -> Result<SweepPlan, Failure> {
     if !experiment.paper.backends.contains(&arguments.backend) {
         return Err(Failure::Argument(format!(
             "--backend {}: {} can't run with real frames; leave it out",
@@ -133,7 +133,7 @@ fn plan(
         backend: arguments.backend,
         ..experiment.sweep(arguments.quick, arguments.backend)?
     };
-    let plan = Plan::of(&file, jobs).map_err(|failure| blamed(failure, &arguments.set))?;
+    let plan = SweepPlan::of(&file, jobs).map_err(|failure| blamed(failure, &arguments.set))?;
     let is_full = experiment.less(arguments.quick, arguments.backend).is_none();
     check::of_plan(experiment, &plan, is_full)?;
     Ok(plan)
@@ -142,10 +142,11 @@ fn plan(
 /// Runs what is not finished, and says what came of it.
 fn run(
     experiment: &Experiment,
-    plan: &Plan,
+    plan: &SweepPlan,
     arguments: &ReproduceArguments,
     directory: &Path,
-    (version, jobs): (&str, usize),
+    version: &str,
+    jobs: usize,
 ) -> Result<Outcome, Failure> {
     outcome::head(experiment);
     let (started, began) = (Instant::now(), SystemTime::now());
@@ -166,7 +167,7 @@ fn run(
     let rows = Rows::new(plan.columns.clone(), records);
     let readings = measure::read(&experiment.paper.measures, &rows)?;
     let (numbers, claims) = verdict::judge(&experiment.paper, &readings);
-    let (verdict, reasons) = verdict::conclude((failed, matters), &numbers, &claims);
+    let (verdict, reasons) = verdict::conclude(failed, matters, &numbers, &claims);
     let seeds: BTreeSet<Option<u32>> = plan.points.iter().map(|point| point.seed).collect();
     let less = experiment.less(arguments.quick, arguments.backend);
     let outcome = Outcome {

@@ -169,7 +169,7 @@ fn run_on_dpdk(backend: &dyn real_frames::Backend, planned: Vec<Planned>) -> Res
     };
     let mut ended = Vec::new();
     for Planned { run, scenario, run_dir, directory } in planned {
-        let summary = experiment::run_with_bar((&run.name, NAMES), &scenario, message, |observe| {
+        let summary = experiment::run_with_bar(&run.name, NAMES, &scenario, message, |observe| {
             backend.run(&scenario, run_dir, observe)
         })?;
         ended.push(Ended { name: run.name, expects: run.expects, scenario, summary, directory });
@@ -205,7 +205,7 @@ fn run_in_virtual_time(planned: Vec<Planned>, ns3_files: bool) -> Result<Vec<End
             };
             format!("{:.2} M packet-hops/s  PAUSEs {}{done}", rate / 1e6, count(progress.pauses))
         };
-        let summary = experiment::run_with_bar((&run.name, NAMES), &scenario, message, |observe| {
+        let summary = experiment::run_with_bar(&run.name, NAMES, &scenario, message, |observe| {
             Ok(backend.run(&scenario, run_dir, observe, &stop)?)
         })?;
         ended.push(Ended { name: run.name, expects: run.expects, scenario, summary, directory });

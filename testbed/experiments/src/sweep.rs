@@ -39,7 +39,7 @@ pub(crate) use self::directory::{Finished, Outcome};
 pub(crate) use self::file::{SweepFile, load, parse};
 pub(crate) use self::hash::Hash;
 pub(crate) use self::path::Path as KeyPath;
-pub(crate) use self::plan::{Plan, Point};
+pub(crate) use self::plan::{Point, SweepPlan};
 pub(crate) use self::results::Record;
 pub(crate) use self::table::{Cell, Table};
 
@@ -105,7 +105,7 @@ pub fn sweep(arguments: &SweepArguments) -> Result<(), Failure> {
 fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let path = arguments.file.as_deref().expect("required");
     let jobs = arguments.jobs.map_or_else(cores, |jobs| jobs as usize);
-    let plan = Plan::of(&file::load(path)?, jobs)?;
+    let plan = SweepPlan::of(&file::load(path)?, jobs)?;
     let output = arguments.output.clone().unwrap_or_else(|| PathBuf::from("runs").join(&plan.name));
     let manifest = Manifest { shard: arguments.shard, ..manifest(&plan, env!("CARGO_PKG_VERSION").to_owned()) };
     println!("{}: {} of {}.", plan.name, points(plan.points.len()), plan.scenario.display());
@@ -118,24 +118,24 @@ fn run(arguments: &RunArguments) -> Result<(), Failure> {
     if arguments.dry_run {
         return directory::check(&output, &manifest);
     }
-    let (records, all) = run_points(&plan, (&output, &manifest), jobs)?;
+    let (records, all) = run_points(&plan, &output, &manifest, jobs)?;
     conclude(&output, &records, all)
 }
 
 /// Runs a plan on behalf of another command, in a directory of its own, and returns what came of each of its points, in their
 /// order; fewer than all if it was interrupted. `version` is that of the program: results of another one, or of another sweep, are
 /// removed.
-pub fn run_plan(plan: &Plan, output: &Path, version: String, jobs: usize) -> Result<Vec<Record>, Failure> {
+pub fn run_plan(plan: &SweepPlan, output: &Path, version: String, jobs: usize) -> Result<Vec<Record>, Failure> {
     let manifest = manifest(plan, version);
     let is_others = Manifest::read(output).is_ok_and(|there| manifest.clash(&there).is_some());
     if is_others {
         println!("Other runs stood in {}: they are removed.", output.display());
         fs::remove_dir_all(output)?;
     }
-    Ok(run_points(plan, (output, &manifest), jobs)?.0)
+    Ok(run_points(plan, output, &manifest, jobs)?.0)
 }
 
-fn manifest(plan: &Plan, version: String) -> Manifest {
+fn manifest(plan: &SweepPlan, version: String) -> Manifest {
     Manifest {
         format: Manifest::FORMAT.to_owned(),
         version,
@@ -150,8 +150,9 @@ fn manifest(plan: &Plan, version: String) -> Manifest {
 
 /// Runs what is not finished, and makes the tables of all that is. Returns that, and how many there should be.
 fn run_points(
-    plan: &Plan,
-    (output, manifest): (&Path, &Manifest),
+    plan: &SweepPlan,
+    output: &Path,
+    manifest: &Manifest,
     jobs: usize,
 ) -> Result<(Vec<Record>, usize), Failure> {
     let to = SweepDir::open(output, manifest)?;
@@ -183,7 +184,7 @@ fn run_points(
         bar.set_message(failed_so_far(&records.0));
         bar.inc(1);
     };
-    let ran = workers::run((&program, jobs), (plan, &pending), &to, &stop, &tell);
+    let ran = workers::run(&program, jobs, plan, &pending, &to, &stop, &tell);
     bar.finish_and_clear();
     let (records, read) = records.into_inner().unwrap_or_else(PoisonError::into_inner);
     ran.and(read)?;

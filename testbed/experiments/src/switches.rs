@@ -10,7 +10,7 @@ use crate::Failure;
 /// Reads all files: thresholds that break their theorem are wrong input too, before anything starts.
 ///
 /// # Errors
-/// What is wrong in any of the files, all at once.
+/// Errors of all the files at once.
 pub fn load_all(files: &[PathBuf]) -> Result<Vec<SwitchConfig>, Failure> {
     let (mut switches, mut errors) = (Vec::new(), Vec::new());
     if let Some(scenario) = files.iter().find(|file| is_scenario(file)) {

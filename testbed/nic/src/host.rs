@@ -7,7 +7,7 @@
 //!
 //! A host with a [`ReceiveLimit`] takes data in more slowly than it comes, and has the switch's port pause.
 //!
-//! The same host runs in virtual time, where frames are [`NicFrame`]s without payload, and on a port, where they are RoCEv2:
+//! One host runs in virtual time, where frames are [`NicFrame`]s without payload, and on a port, where they are RoCEv2:
 //! [`Host::handle`] and [`Host::poll`], or [`Host::handle_frame`] and [`Host::poll_transmit`].
 
 mod codec;
@@ -317,7 +317,7 @@ impl Host {
     /// Counts a frame in the class that its sender counts it in.
     #[inline]
     fn count_arrival(&self, dscp: Option<u8>, frame_bytes: u32) {
-        // What is no IP has no code point, and is in no lossless class.
+        // A frame that is no IP has no code point, and is in no lossless class.
         if self.arrived.is_counted()
             && let Some(dscp) = dscp
         {
@@ -422,7 +422,7 @@ impl Host {
             }
             NicFrame::Packet(packet) => packet,
         };
-        let written = codec::encode(&packet, (self.config.ip, own), peer_ip, &self.payload, buffer);
+        let written = codec::encode(&packet, self.config.ip, own, peer_ip, &self.payload, buffer);
         assert_eq!(written, Ok(usize::from(packet.frame_bytes)), "a frame of RoCEv2's length");
         self.spare_hops.extend(packet.telemetry);
         written.ok()

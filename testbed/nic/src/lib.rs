@@ -1,6 +1,6 @@
 //! Emulated hosts: an RDMA NIC with its congestion control, the RoCEv2 frames that it sends, and TCP.
 //!
-//! Sans-I/O, as the switch is: a host takes frames and `now`, and answers what to send and when to ask again. The same host
+//! A host does no I/O and owns no clock: it takes frames and `now`, and answers what to send and when to ask again. One host
 //! runs in virtual time and, with the same RoCEv2 frames, on a real port.
 //!
 //! ```

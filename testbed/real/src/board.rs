@@ -54,7 +54,7 @@ pub(super) struct LastWords {
     pub(super) late: Span,
     /// The longest time between two polls of the host.
     pub(super) gap_max: Span,
-    /// Of the link toward the host, and toward the switch.
+    /// Counts of the link toward the host, and toward the switch.
     pub(super) link: LinkWords,
 }
 

@@ -12,7 +12,7 @@ use super::board::Board;
 pub(super) struct PortInstants(Feedback);
 
 impl PortInstants {
-    /// Of the port that notes these instants.
+    /// Instants of the port that notes them.
     pub(super) fn new(feedback: &Feedback) -> PortInstants {
         PortInstants(feedback.clone())
     }

@@ -10,7 +10,7 @@ use weir_units::{Span, Time};
 /// It holds no more than its capacity. Offer no more frames than there is [`Lane::room`] for: they wait with their sender, and
 /// none is lost but by a fault.
 #[derive(Debug)]
-pub struct Lane<T> {
+pub(crate) struct Lane<T> {
     faults: Faults<T>,
     line: DelayLine<T>,
     delivered: u64,
@@ -20,33 +20,33 @@ pub struct Lane<T> {
 
 impl<T: LinkFrame> Lane<T> {
     /// A lane of this delay that holds `capacity` frames, and what goes wrong on it.
-    pub fn new(delay: Span, capacity: usize, faults: FaultPlan) -> Lane<T> {
+    pub(crate) fn new(delay: Span, capacity: usize, faults: FaultPlan) -> Lane<T> {
         Lane { faults: Faults::new(faults), line: DelayLine::new(delay, capacity), delivered: 0, probe: None }
     }
 
     /// The lane with a probe of the feedback delay of its data.
-    pub fn with_probe(mut self) -> Lane<T> {
+    pub(crate) fn with_probe(mut self) -> Lane<T> {
         self.probe = Some(FeedbackProbe::new(self.line.room()));
         self
     }
 
     /// The probe, to be told of the messages that come back on the other lane.
-    pub fn probe_mut(&mut self) -> Option<&mut FeedbackProbe> {
+    pub(crate) fn probe_mut(&mut self) -> Option<&mut FeedbackProbe> {
         self.probe.as_mut()
     }
 
     /// What the probe has measured.
-    pub fn feedback(&self) -> Option<FeedbackStats> {
+    pub(crate) fn feedback(&self) -> Option<FeedbackStats> {
         self.probe.as_ref().map(FeedbackProbe::stats)
     }
 
     /// Frames that may be on a lane of this capacity at once, held ones included.
-    pub fn frames_max(capacity: usize, faults: &FaultPlan) -> usize {
+    pub(crate) fn frames_max(capacity: usize, faults: &FaultPlan) -> usize {
         capacity + if faults.is_none() { 0 } else { Faults::<T>::HELD_MAX }
     }
 
     /// How many more frames the lane takes now.
-    pub fn room(&self) -> usize {
+    pub(crate) fn room(&self) -> usize {
         let room = self.line.room();
         if self.faults.plan().is_none() { room } else { room / Faults::<T>::OUT_MAX }
     }
@@ -55,7 +55,7 @@ impl<T: LinkFrame> Lane<T> {
     ///
     /// # Panics
     /// If there is no room.
-    pub fn handle(&mut self, now: Time, frame: T, copy: impl FnOnce(&T) -> Option<T>) {
+    pub(crate) fn handle(&mut self, now: Time, frame: T, copy: impl FnOnce(&T) -> Option<T>) {
         assert!(self.room() > 0, "a frame for a lane that is full");
         let plan = self.faults.plan();
         let is_chosen = !plan.is_none() && plan.frames.includes(&frame);
@@ -64,7 +64,7 @@ impl<T: LinkFrame> Lane<T> {
     }
 
     /// The next frame that has arrived by `now`.
-    pub fn poll(&mut self, now: Time) -> Option<T> {
+    pub(crate) fn poll(&mut self, now: Time) -> Option<T> {
         while self.line.room() > 0
             && let Some(frame) = self.faults.poll(now)
         {
@@ -81,18 +81,18 @@ impl<T: LinkFrame> Lane<T> {
     }
 
     /// Takes everything off the lane.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         while self.faults.poll(Time::NEVER).is_some() {}
         while self.line.poll(Time::NEVER).is_some() {}
     }
 
     /// Frames that came out.
-    pub fn delivered(&self) -> u64 {
+    pub(crate) fn delivered(&self) -> u64 {
         self.delivered
     }
 
     /// What has gone wrong.
-    pub fn fault_counters(&self) -> FaultCounters {
+    pub(crate) fn fault_counters(&self) -> FaultCounters {
         self.faults.counters()
     }
 }
@@ -107,7 +107,7 @@ fn enter<T: LinkFrame>(line: &mut DelayLine<T>, probe: &mut Option<FeedbackProbe
 }
 
 /// What a link's two lanes leave.
-pub fn words<F: LinkFrame>(lanes: [&Lane<F>; 2]) -> LinkWords {
+pub(crate) fn words<F: LinkFrame>(lanes: [&Lane<F>; 2]) -> LinkWords {
     LinkWords {
         delivered: lanes.map(Lane::delivered),
         faults: lanes.map(Lane::fault_counters),

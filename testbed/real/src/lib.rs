@@ -26,6 +26,7 @@
 
 #![forbid(unsafe_code)]
 
+mod attached_host;
 mod attachment;
 mod board;
 mod connections;
@@ -35,16 +36,15 @@ mod lane;
 mod on_link;
 mod recorder;
 mod results;
-mod station;
-mod wire;
+mod switch_link;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use weir_config::{CatchUp, Device, SwitchConfig};
 use weir_dpdk_driver::{
-    CATCH_UP_BASE, DeviceLocks, DriverError, Fabric, FabricOptions, Memory, Placement, RunningFabric, Runtime, Stopped,
-    claim_devices, pci_addresses_of,
+    CATCH_UP_BASE, DeviceLocks, DriverError, Memory, Placement, PreparedSwitches, RunningSwitches, Runtime,
+    RuntimeOptions, Stopped, claim_devices, pci_addresses_of,
 };
 use weir_dpdk_io::RingEnd;
 use weir_nic::host::{Host, HostError};
@@ -54,14 +54,14 @@ use weir_scenario::{HostPlan, LinkPlan, PortPlace, Scenario, ScenarioError};
 use weir_switch_core::Report;
 use weir_units::{BitRate, Span, Time};
 
+use attached_host::{AttachedHost, HostEnd, Reader};
 use attachment::Attachment;
 use board::Board;
 use connections::Connections;
 use instants::PortInstants;
 use on_link::LinkShape;
 use recorder::Recorder;
-use station::{Reader, Station};
-use wire::{Wire, WireEnd};
+use switch_link::{SwitchLink, SwitchLinkEnd};
 
 pub use fit::fitting_dilation;
 pub use weir_results::record::Progress;
@@ -160,7 +160,7 @@ impl DpdkBackend {
             memory_mb = memory_mb.max(memory.megabytes());
             cpus.extend(placement.cpus.into_iter().filter(|cpu| !cpus.contains(cpu)).collect::<Vec<_>>());
         }
-        let options = FabricOptions { memory_mb, ..FabricOptions::default() };
+        let options = RuntimeOptions { memory_mb, ..RuntimeOptions::default() };
         let in_real_time = scenarios.iter().all(|scenario| scenario.time_dilation() == 1);
         let others = allowed.iter().copied().filter(|cpu| in_real_time && !cpus.contains(cpu));
         let host_cpus: Vec<u32> = others.take(HOST_CPUS_MAX).collect();
@@ -181,15 +181,15 @@ impl DpdkBackend {
         let scenario = &in_step(scenario.with_static_macs());
         write_configs(scenario, &run)?;
         let board = Arc::new(Board::new(scenario));
-        let Prepared { fabric, readers, connections } = self.prepare(scenario, &board)?;
+        let Prepared { prepared, readers, connections } = self.prepare(scenario, &board)?;
         let mut recorder = Recorder::new(scenario, &run, board.clone(), readers, connections)?;
-        let running = fabric.start()?;
+        let running = prepared.start()?;
         let outcome = conduct(scenario, &running, &board, &mut recorder, observe);
         let stopped = running.stop(DRAIN_WITHIN)?;
         recorder.collect()?;
         let (record, traffic) = recorder.finish()?;
         outcome?;
-        let summary = results::summary(scenario, &board, &stopped, (record, traffic), started.elapsed());
+        let summary = results::summary(scenario, &board, &stopped, record, traffic, started.elapsed());
         run.finish(&summary)?;
         Ok(summary)
     }
@@ -203,7 +203,8 @@ impl DpdkBackend {
             0 => of_switches - 1,
             cpus => of_switches + n % cpus,
         };
-        let mut fabric = Fabric::prepare(&self.runtime, &scenario.switches, &placement, mbufs_of(scenario))?;
+        let mut prepared =
+            PreparedSwitches::prepare(&self.runtime, &scenario.switches, &placement, mbufs_of(scenario))?;
         let mut readers = Vec::new();
         let of_host = |n: usize, source| BackendError::Host { host: scenario.hosts[n].name.clone(), source };
         let hosts = (0..scenario.hosts.len()).map(|n| {
@@ -213,33 +214,34 @@ impl DpdkBackend {
         let connections = Connections::open(scenario, &mut hosts).map_err(|(n, error)| of_host(n, error))?;
         for (n, (plan, host)) in scenario.hosts.iter().zip(hosts).enumerate() {
             let attachment = match &plan.device {
-                None => Attachment::Ring(far_end(&mut fabric, scenario, plan.place())?),
+                None => Attachment::Ring(far_end(&mut prepared, scenario, plan.place())?),
                 Some(device) => {
                     let mtu = scenario.switches[plan.switch].mtu.get() as u16;
-                    let opened = fabric.open_device(device, mtu);
+                    let opened = prepared.open_device(device, mtu);
                     let (rx, tx) = opened.map_err(|source| BackendError::Device { host: plan.name.clone(), source })?;
                     Attachment::Device(rx, tx)
                 }
             };
             let capture = scenario.capture.as_ref().filter(|plan| plan.host == n);
-            let (shape, pool) = (host_link(scenario, plan), fabric.store().data.clone());
-            let port = (plan.place(), instants(&fabric, plan.place()));
-            let (station, reader) = Station::new((n, host), port, shape, attachment, pool, board.clone(), capture);
-            fabric.add_task(cpu(n), Box::new(station));
+            let (shape, pool) = (host_link(scenario, plan), prepared.store().data.clone());
+            let (port, instants) = (plan.place(), instants(&prepared, plan.place()));
+            let end = HostEnd { number: n, host, port, instants, attachment };
+            let (attached, reader) = AttachedHost::new(end, shape, pool, board.clone(), capture);
+            prepared.add_task(cpu(n), Box::new(attached));
             readers.push(reader);
         }
         for (n, plan) in scenario.links.iter().enumerate().filter(|(_, plan)| scenario.is_emulated(plan)) {
-            let mut end = |place| -> Result<WireEnd, BackendError> {
-                let ring = far_end(&mut fabric, scenario, place)?;
-                Ok(WireEnd::new(place, instants(&fabric, place), ring))
+            let mut end = |place| -> Result<SwitchLinkEnd, BackendError> {
+                let ring = far_end(&mut prepared, scenario, place)?;
+                Ok(SwitchLinkEnd::new(place, instants(&prepared, place), ring))
             };
             let ends = [end(plan.ends[0])?, end(plan.ends[1])?];
-            let (shape, pool) = (switch_link(scenario, plan), fabric.store().data.clone());
-            let (wire, reader) = Wire::new(n, ends, shape, pool, board.clone());
-            fabric.add_task(cpu(scenario.hosts.len() + n), Box::new(wire));
+            let (shape, pool) = (switch_link(scenario, plan), prepared.store().data.clone());
+            let (wire, reader) = SwitchLink::new(n, ends, shape, pool, board.clone());
+            prepared.add_task(cpu(scenario.hosts.len() + n), Box::new(wire));
             readers.push(reader);
         }
-        Ok(Prepared { fabric, readers, connections })
+        Ok(Prepared { prepared, readers, connections })
     }
 }
 
@@ -261,28 +263,32 @@ fn claim(scenarios: &[Scenario]) -> Result<DeviceLocks, DriverError> {
 
 /// Switches, hosts and wires, about to run.
 struct Prepared<'a> {
-    fabric: Fabric<'a>,
+    prepared: PreparedSwitches<'a>,
     readers: Vec<Reader>,
     connections: Connections,
 }
 
 /// The far end of a port's ring.
-fn far_end(fabric: &mut Fabric<'_>, scenario: &Scenario, place: PortPlace) -> Result<RingEnd, BackendError> {
+fn far_end(
+    prepared: &mut PreparedSwitches<'_>,
+    scenario: &Scenario,
+    place: PortPlace,
+) -> Result<RingEnd, BackendError> {
     let Device::Ring(ring) = &scenario.switches[place.switch].ports[place.port].device else {
         return Err(BackendError::NoRing(scenario.port_name(place)));
     };
-    fabric.open_far_end(ring).map_err(|source| BackendError::FarEnd { port: scenario.port_name(place), source })
+    prepared.open_far_end(ring).map_err(|source| BackendError::FarEnd { port: scenario.port_name(place), source })
 }
 
 /// What a port tells of its flow control.
-fn instants(fabric: &Fabric<'_>, place: PortPlace) -> PortInstants {
-    PortInstants::new(fabric.shared(place.switch).ports()[place.port].feedback())
+fn instants(prepared: &PreparedSwitches<'_>, place: PortPlace) -> PortInstants {
+    PortInstants::new(prepared.shared(place.switch).ports()[place.port].feedback())
 }
 
 /// Lets the scenario run, and samples it, until all hosts have finished or take too long.
 fn conduct(
     scenario: &Scenario,
-    running: &RunningFabric,
+    running: &RunningSwitches,
     board: &Board,
     recorder: &mut Recorder<'_>,
     observe: &mut dyn FnMut(&Progress),
@@ -325,7 +331,7 @@ fn conduct(
 }
 
 /// The switches' reports, and the scenario's time of the first of them.
-fn reports(scenario: &Scenario, running: &RunningFabric, board: &Board) -> Result<(Time, Vec<Report>), DriverError> {
+fn reports(scenario: &Scenario, running: &RunningSwitches, board: &Board) -> Result<(Time, Vec<Report>), DriverError> {
     let reports = (0..scenario.switches.len()).map(|switch| running.report(switch)).collect::<Result<Vec<_>, _>>()?;
     let now = reports.first().and_then(|report| board.scenario_time(report.at)).unwrap_or(Time::ZERO);
     Ok((now, reports))

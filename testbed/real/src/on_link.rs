@@ -6,16 +6,16 @@ use weir_scenario::link::{FaultPlan, LinkFrame, ipv4_dscp};
 use weir_units::{BitRate, Span, Time};
 use weir_wire::mac_control::ControlFrame;
 
+use super::attached_host::BURST;
 use super::board::Board;
 use super::instants::PortInstants;
-use super::station::BURST;
 use crate::lane::Lane;
 
 /// A frame on a link.
 #[derive(Debug)]
 pub(super) struct OnLink {
     pub(super) mbuf: Mbuf,
-    /// Of a control frame: the arrival that it was sent for, if that is known.
+    /// The arrival that a control frame was sent for, if that is known.
     pub(super) crossed: Option<Time>,
 }
 
@@ -59,7 +59,7 @@ impl OnLink {
         }
     }
 
-    /// The same frame once more; `None` if the pool is exhausted.
+    /// A copy of this frame; `None` if the pool is exhausted.
     pub(super) fn copy(&self, pool: &Mempool) -> Option<OnLink> {
         self.mbuf.copy(pool).map(|mbuf| OnLink { mbuf, ..*self })
     }

@@ -13,9 +13,9 @@ use weir_scenario::Scenario;
 use weir_switch_core::Report;
 use weir_units::Time;
 
+use super::attached_host::{Note, Reader};
 use super::board::Board;
 use super::connections::Connections;
-use super::station::{Note, Reader};
 
 /// Writes the files of a run while it runs.
 pub(super) struct Recorder<'a> {

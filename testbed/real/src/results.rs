@@ -16,7 +16,8 @@ pub(super) fn summary(
     scenario: &Scenario,
     board: &Board,
     stopped: &Stopped,
-    (record, traffic): (Record, Vec<TrafficSummary>),
+    record: Record,
+    traffic: Vec<TrafficSummary>,
     wall: Duration,
 ) -> Summary {
     let left: Vec<_> = (0..scenario.hosts.len()).map(|host| board.left_by(host)).collect();

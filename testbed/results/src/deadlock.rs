@@ -105,7 +105,7 @@ impl Links {
         Links::default()
     }
 
-    /// Those of a scenario.
+    /// The links of a scenario.
     pub fn of(scenario: &Scenario) -> Links {
         let mut links = Links::new();
         scenario.links.iter().for_each(|link| links.join(link.ends[0], link.ends[1]));
@@ -262,7 +262,7 @@ impl Detector {
 
 /// The cycles at an instant: one for each set of stuck queues that all wait, one through the other, for each other.
 ///
-/// Of the cycles in such a set it is a shortest one through the lowest queue; each queue waits for the one after it,
+/// The cycle is a shortest one through the set's lowest queue; each queue waits for the one after it,
 /// and the last for the first.
 ///
 /// # Panics

@@ -1,8 +1,8 @@
-//! What comes of a run: what is written down while it runs, what is measured in it, and the directory that it leaves.
+//! Results of a run: the record kept while it runs, the measures taken from it, and the directory that it leaves.
 //!
 //! | module | is |
 //! |---|---|
-//! | [`record`] | what every backend writes down while it runs |
+//! | [`record`] | the record that every backend keeps while it runs |
 //! | [`deadlock`] | finds queues of a fabric that wait for each other in a circle |
 //! | [`feedback`] | how long flow control takes across a link |
 //! | [`measure`] | completion times, slowdowns, how near queues came to a PAUSE |

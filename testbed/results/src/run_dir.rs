@@ -97,7 +97,7 @@ pub enum RunDirError {
     /// The operating system says no.
     #[error("{}: {action}: {source}", path.display())]
     Io {
-        /// Of what.
+        /// The file or directory.
         path: PathBuf,
         /// What was tried.
         action: &'static str,

@@ -45,7 +45,7 @@ pub struct ImportError {
     pub file: String,
     /// Its line, from 1, where one line is to blame.
     pub line: Option<usize>,
-    /// What is wrong.
+    /// The fault.
     pub problem: String,
     /// What to write or do instead.
     pub help: String,

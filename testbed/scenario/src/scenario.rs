@@ -68,7 +68,7 @@ pub struct Scenario {
     pub notes: Vec<String>,
 }
 
-/// What is captured of one port: every flow-control frame, and a stretch of data.
+/// A capture at one port: every flow-control frame, and a stretch of data.
 #[derive(Clone, Copy, Debug)]
 pub struct CapturePlan {
     /// The host behind the port, by its place in the scenario's hosts.
@@ -302,7 +302,7 @@ impl Scenario {
         Ok(())
     }
 
-    /// The same scenario with its routes as static MACs, if switches have no choices.
+    /// This scenario with its routes as static MACs, if switches have no choices.
     pub fn with_static_macs(&self) -> Scenario {
         let mut scenario = self.clone();
         if let Some(routes) = self.routes.as_ref().filter(|routes| !routes.have_choices()) {
@@ -375,7 +375,7 @@ impl Scenario {
         switches.flat_map(|(switch, config)| (0..config.ports.len()).map(move |port| PortPlace { switch, port }))
     }
 
-    /// What is behind a port; `None` for a port without host or link, as clones are.
+    /// The far end of a port's link; `None` for a port without host or link, as clones are.
     pub fn behind(&self, place: PortPlace) -> Option<Behind> {
         let host = self.hosts.iter().position(|host| host.place() == place).map(Behind::Host);
         let across = |link: &LinkPlan| {

@@ -148,12 +148,12 @@ impl Victim {
         })
     }
 
-    /// The same with N burst ports of one host: its own, and copies.
+    /// A scenario with N burst ports of one host: its own, and copies.
     pub fn copied(self, burst_ports: usize) -> Victim {
         Victim { burst_hosts: burst_ports.min(1), copies: burst_ports.saturating_sub(1), ..self }
     }
 
-    /// The same for virtual time: switch and hosts react at once, and no frame has bytes that could be captured.
+    /// The scenario for virtual time: switch and hosts react at once, and no frame has bytes that could be captured.
     pub fn in_virtual_time(self) -> Victim {
         Victim { time_dilation: 1, reaction: Span::ZERO, capture: false, ..self }
     }

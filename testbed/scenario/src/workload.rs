@@ -52,11 +52,11 @@ pub struct Message {
 
 /// The generators of one seed: what each is for. Streams of hosts are those numbers and the hosts' added.
 mod stream {
-    pub const POISSON: u64 = 1 << 32;
-    pub const INCAST: u64 = 1;
-    pub const INSTANTS: u64 = 2;
-    pub const PERMUTATION: u64 = 3;
-    pub const PAIRS: u64 = 4;
+    pub(super) const POISSON: u64 = 1 << 32;
+    pub(super) const INCAST: u64 = 1;
+    pub(super) const INSTANTS: u64 = 2;
+    pub(super) const PERMUTATION: u64 = 3;
+    pub(super) const PAIRS: u64 = 4;
 }
 
 const _: () = assert!(size_of::<Message>() <= 32, "runs keep millions of them");

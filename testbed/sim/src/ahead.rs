@@ -1,39 +1,39 @@
-//! What stations will touch in their turns, asked for while others have theirs.
+//! What nodes will touch in their turns, asked for while others have theirs.
 //!
-//! In a large fabric the cache has nothing of a station any more when its turn comes. A switch that is busy then touches some
+//! In a large fabric the cache has nothing of a node any more when its turn comes. A switch that is busy then touches some
 //! hundred cache lines, and would wait for one after the other. So they are asked for ahead, a few at each instant of the turns
 //! before, which costs little: memory is slow to answer and not to be asked. Nothing else comes of it.
 
 use super::network::Network;
-use super::station::{HostStation, SwitchStation};
+use super::node::{SimHost, SimSwitch};
 
-/// A station is asked for in so many steps, in one turn of another after the other, each of which goes by what the one before
-/// has fetched: the station itself with the wires that lead to it; what these point to; and what that points to.
+/// A node is asked for in so many steps, in one turn of another after the other, each of which goes by what the one before
+/// has fetched: the node itself with the wires that lead to it; what these point to; and what that points to.
 pub(super) const STEPS: usize = 3;
 
-/// What is asked for in one turn: a step of each of the next stations, and of a switch port by port.
+/// What is asked for in one turn: a step of each of the next nodes, and of a switch port by port.
 #[derive(Debug)]
 pub(super) struct Ahead<'d> {
-    /// The stations in the order of their turns.
+    /// The nodes in the order of their turns.
     due: &'d [u32],
     /// The one of which the first step is due, further ones of those before.
     at: usize,
-    /// Steps that are left, the last of which comes first: its station is next.
+    /// Steps that are left, the last of which comes first: its node is next.
     steps: usize,
     port: usize,
 }
 
-/// The stations that are still to have their turns, by their numbers in the network.
+/// The nodes that are still to have their turns, by their numbers in the network.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Later<'s> {
     pub(super) first_switch: usize,
-    pub(super) switches: &'s [SwitchStation],
+    pub(super) switches: &'s [SimSwitch],
     pub(super) first_host: usize,
-    pub(super) hosts: &'s [HostStation],
+    pub(super) hosts: &'s [SimHost],
 }
 
 impl<'d> Ahead<'d> {
-    /// The turn of the station that is [`STEPS`] before this one.
+    /// The turn of the node that is [`STEPS`] before this one.
     #[inline]
     pub(super) fn new(due: &'d [u32], at: usize) -> Ahead<'d> {
         Ahead { due, at, steps: STEPS, port: 0 }
@@ -43,11 +43,11 @@ impl<'d> Ahead<'d> {
     #[inline]
     pub(super) fn next(&mut self, later: &Later<'_>, network: &Network) -> bool {
         let Some(step) = self.steps.checked_sub(1) else { return false };
-        let station = self.at.checked_sub(step).and_then(|at| self.due.get(at)).map(|station| *station as usize);
-        let has_more = station.is_some_and(|station| match station.checked_sub(later.first_host) {
-            None => later.switches[station - later.first_switch].prefetch(step, self.port, station, network),
+        let node = self.at.checked_sub(step).and_then(|at| self.due.get(at)).map(|node| *node as usize);
+        let has_more = node.is_some_and(|node| match node.checked_sub(later.first_host) {
+            None => later.switches[node - later.first_switch].prefetch(step, self.port, node, network),
             Some(host) => {
-                later.hosts[host].prefetch(step, station, network);
+                later.hosts[host].prefetch(step, node, network);
                 false
             }
         });

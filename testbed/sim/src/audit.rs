@@ -1,7 +1,7 @@
 //! In debug builds: whether frames and bytes are accounted for while a scenario runs, and not only at its end.
 //!
 //! Frames are counted at every event, on each wire and in each half of a switch. Bytes, and all books together, take longer to add
-//! up. These hold between any two instants, however far each station has got, and are looked at after a window, now and then.
+//! up. These hold between any two instants, however far each node has got, and are looked at after a window, now and then.
 
 use weir_switch_core::Shared;
 use weir_units::{Class, PortId, QueueId, Time};

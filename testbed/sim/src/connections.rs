@@ -8,7 +8,7 @@ use weir_scenario::{Scenario, TrafficPlan};
 use weir_units::{Bytes, Span, Time};
 
 use super::network::Network;
-use super::station::HostStation;
+use super::node::SimHost;
 
 /// A message that was completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,20 +93,14 @@ impl Connections {
     }
 
     /// Opens the connections of all messages that start before `end`.
-    pub(super) fn open_before(
-        &mut self,
-        end: Time,
-        hosts: &mut [HostStation],
-        network: &mut Network,
-        first_host: usize,
-    ) {
+    pub(super) fn open_before(&mut self, end: Time, hosts: &mut [SimHost], network: &mut Network, first_host: usize) {
         while self.next.0 < end {
             self.open_next(hosts, network, first_host);
         }
     }
 
     /// Opens the ends of the next message; its sender wakes up when it starts.
-    fn open_next(&mut self, hosts: &mut [HostStation], network: &mut Network, first_host: usize) {
+    fn open_next(&mut self, hosts: &mut [SimHost], network: &mut Network, first_host: usize) {
         let number = self.next.1;
         let traffic = &mut self.traffic[number];
         let Some(next) = traffic.next() else { return };
@@ -114,7 +108,7 @@ impl Connections {
         traffic.started += 1;
         let (flow, Message { start, from, to, .. }) = (traffic.plan.flow(&next), next);
         let ends = hosts.get_disjoint_mut([from as usize, to as usize]).expect("a message goes to another host");
-        let opened = Connection::open(ends.map(|station| &mut station.host), &flow);
+        let opened = Connection::open(ends.map(|node| &mut node.host), &flow);
         let Connection { sender, receiver } =
             opened.expect("a message of traffic has 1 to 2^31 bytes, and TCP an MSS that frames can carry");
         let open = &mut self.open[from as usize];
@@ -142,7 +136,7 @@ impl Connections {
     }
 
     /// Closes both ends of what has been completed. Between two windows, when all hosts are at one time.
-    pub(super) fn close_completed(&mut self, hosts: &mut [HostStation]) {
+    pub(super) fn close_completed(&mut self, hosts: &mut [SimHost]) {
         // In what order hosts had their turns may not show in which place is used next.
         self.to_close.sort_unstable();
         for (host, sender) in self.to_close.drain(..) {

@@ -1,17 +1,20 @@
 //! The backend that runs a scenario in virtual time: the switches' own code, the hosts' own code, and links, as discrete
 //! events on a clock of picoseconds.
 //!
-//! A station (a switch or a host) is woken when something arrives for it and at the instant that it names itself; between two
-//! wake-ups nothing happens. A frame takes its time on its sender's wire, then the propagation delay of the link, and has
-//! arrived with its last byte. Frames have no payload: they are the [`NicFrame`](weir_nic::host::NicFrame)s that hosts hand over.
-//! Switches and hosts react at once: write `reaction = "0s"` in `[pfc]` to have thresholds reckoned so.
+//! [`Sim::new`] builds a scenario's switches and hosts; [`Sim::run_until`] runs them up to an instant, as often as one likes;
+//! [`Sim::report`] and the others tell how things stand then. [`SimBackend`] does all of it for a run directory.
 //!
-//! The same scenario gives the same run on every machine. What a station does reaches no other before a frame has come over a
-//! wire: not within the shortest propagation delay that there is. So time is cut into windows, in each of which every station
-//! does all that it has to do by itself, one after the other, while what it needs is in the cache, and what the next ones need
-//! is fetched (`sim/ahead.rs`); their order is of no consequence. Where links join only stations of two sides, as the levels of
-//! a tree, these take turns, and a window is two delays long. Within a station instants follow each other in order; of frames
-//! that reach several ports of a switch at one instant, the ports take turns in being first. `time_dilation` has no meaning
+//! A node (a switch or a host) is woken when a frame arrives for it, and at the instant that it named itself. A frame takes
+//! its time on its sender's wire, then the propagation delay of the link, and has
+//! arrived with its last byte. Frames have no payload: they are the [`NicFrame`](weir_nic::host::NicFrame)s that hosts hand over.
+//! Switches and hosts react at once: `reaction = "0s"` in `[pfc]` sizes headroom for that.
+//!
+//! A scenario gives one run, on every machine. Nothing that a node does reaches another one before a frame has come over a
+//! wire, which takes the shortest propagation delay at least: the *lookahead*. Time is cut into windows that long. In a window
+//! each node does all of its work, one node after the other in any order, while the cache has what it needs; meanwhile the
+//! memory of the next nodes is fetched (`ahead.rs`). Where links join only nodes of two sides, as the levels of
+//! a tree, the sides take turns, and a window is two lookaheads long. A node's instants follow each other in order. If several
+//! ports of a switch have an arrival at one instant, they take turns in being first. `time_dilation` has no meaning
 //! here.
 //!
 //! ```
@@ -60,9 +63,9 @@ mod balance;
 mod connections;
 mod frame;
 mod network;
+mod node;
 mod roster;
 mod sides;
-mod station;
 #[cfg(test)]
 mod tests;
 mod wire;
@@ -80,9 +83,9 @@ use weir_units::{BitRate, Serialiser, Span, Time};
 use ahead::{Ahead, Later};
 use connections::Connections;
 use network::{Network, Told};
+use node::{SimHost, SimSwitch};
 use sides::Sides;
-use station::{HostStation, SwitchStation};
-use wire::{Kind, Wire};
+use wire::{Wire, WireParameters};
 
 pub use backend::{SimBackend, SimRunError};
 pub use connections::{Done, Sent};
@@ -92,21 +95,21 @@ pub use weir_results::record::Progress;
 #[derive(Debug)]
 pub struct Sim {
     network: Network,
-    /// In this order, switches and hosts are the stations of the network.
-    switches: Box<[SwitchStation]>,
-    hosts: Box<[HostStation]>,
+    /// In this order, switches and hosts are the nodes of the network.
+    switches: Box<[SimSwitch]>,
+    hosts: Box<[SimHost]>,
     connections: Connections,
     links: Links,
     now: Time,
-    /// How far the stations of each side have got.
+    /// How far the nodes of each side have got.
     clocks: [Time; 2],
     /// The window that the hosts are in, or were last: so many lookaheads long as there are sides, from the start.
     window: Option<u64>,
-    /// Instants at which any station did something.
+    /// Instants at which any node did something.
     woken: u64,
     /// Windows that were looked at, in debug builds.
     audited: u64,
-    /// Memory for the stations that are due in a turn.
+    /// Memory for the nodes that are due in a turn.
     due: Vec<u32>,
 }
 
@@ -149,18 +152,18 @@ impl Sim {
                 let ports = (0..scenario.hosts.len()).map(move |host| routes.ports(number, host));
                 (scenario.hosts[0].nic.mac, ports)
             });
-            SwitchStation::new(number, config, wires.clone().into(), routes, scenario).map_err(failed)
+            SimSwitch::new(number, config, wires.clone().into(), routes, scenario).map_err(failed)
         });
         let switches = switches.collect::<Result<Box<[_]>, _>>()?;
         let hosts = (0..scenario.hosts.len()).map(|n| {
             // Nobody is ever late.
             let host = scenario.host(n, Span::ZERO);
             let host = host.map_err(|source| SimError::Host { host: scenario.hosts[n].name.clone(), source })?;
-            Ok(HostStation::new(switches.len() + n, scenario.hosts[n].place(), host, leaving.hosts[n]))
+            Ok(SimHost::new(switches.len() + n, scenario.hosts[n].place(), host, leaving.hosts[n]))
         });
         let hosts = hosts.collect::<Result<Box<[_]>, SimError>>()?;
-        let (stations, sides) = (switches.len() + hosts.len(), Sides::new(scenario));
-        let network = Network::new(wires, stations, sides, scenario.frame_bytes_min());
+        let (nodes, sides) = (switches.len() + hosts.len(), Sides::new(scenario));
+        let network = Network::new(wires, nodes, sides, scenario.frame_bytes_min());
         let (connections, links) = (Connections::new(scenario), Links::of(scenario));
         Ok(Sim {
             network,
@@ -215,29 +218,29 @@ impl Sim {
         self.now = until;
     }
 
-    /// Has all stations of a side do what they have to do up to `limit`. What others do in the meantime makes none of them due.
+    /// Has all nodes of a side do what they have to do up to `limit`. What others do in the meantime makes none of them due.
     fn run_side(&mut self, side: usize, limit: Time) {
         let Sim { network, switches, hosts, connections, woken, due, .. } = self;
         network.list_due(side, limit, due);
         let first_host = switches.len();
         for at in 0..due.len() + ahead::STEPS {
             let mut ahead = Ahead::new(due, at);
-            let station = at.checked_sub(ahead::STEPS).map(|at| due[at] as usize);
+            let node = at.checked_sub(ahead::STEPS).map(|at| due[at] as usize);
             // They are listed in order, so that those that are to come stand behind the one whose turn it is.
-            let later = match station.map(|station| (station, station.checked_sub(first_host))) {
+            let later = match node.map(|node| (node, node.checked_sub(first_host))) {
                 None => Later { first_switch: 0, switches, first_host, hosts },
                 Some((number, None)) => {
-                    let (station, switches) = switches[number..].split_first_mut().expect("a switch");
+                    let (node, switches) = switches[number..].split_first_mut().expect("a switch");
                     let later = Later { first_switch: number + 1, switches, first_host, hosts };
-                    *woken += station.run_until(limit, network, |network| _ = ahead.next(&later, network));
+                    *woken += node.run_until(limit, network, |network| _ = ahead.next(&later, network));
                     later
                 }
                 Some((number, Some(host))) => {
-                    let (station, hosts) = hosts[host..].split_first_mut().expect("a host");
+                    let (node, hosts) = hosts[host..].split_first_mut().expect("a host");
                     let later = Later { first_switch: number, switches: &[], first_host: number + 1, hosts };
-                    *woken += station.run_until(limit, network, |network| _ = ahead.next(&later, network));
-                    if station.host.has_completions() {
-                        connections.note_completed(host, &mut station.host);
+                    *woken += node.run_until(limit, network, |network| _ = ahead.next(&later, network));
+                    if node.host.has_completions() {
+                        connections.note_completed(host, &mut node.host);
                     }
                     later
                 }
@@ -278,7 +281,7 @@ impl Sim {
 
     /// All hosts, in the order of the scenario.
     pub fn hosts(&self) -> impl Iterator<Item = &Host> {
-        self.hosts.iter().map(|station| &station.host)
+        self.hosts.iter().map(|node| &node.host)
     }
 
     /// The messages that were completed since the last call, oldest first.
@@ -394,7 +397,7 @@ impl Sim {
         self.connections.next_start() == Time::NEVER && self.hosts().all(Host::is_finished)
     }
 
-    /// How often any station was woken: what a run costs.
+    /// How often any node was woken: what a run costs.
     pub fn wakeups(&self) -> u64 {
         self.woken
     }
@@ -407,13 +410,13 @@ struct Leaving {
     hosts: Vec<u32>,
 }
 
-/// Both directions of all links, in the order of the stations and ports that they lead to: a station whose turn begins looks at
+/// Both directions of all links, in the order of the nodes and ports that they lead to: a node whose turn begins looks at
 /// all that lead to it.
 fn wires(scenario: &Scenario) -> Result<(Box<[Wire]>, Leaving), SimError> {
     let mut wires = Vec::new();
-    let mut kinds: Vec<Arc<Kind>> = Vec::new();
+    let mut kinds: Vec<Arc<WireParameters>> = Vec::new();
     let mut kind = |rate: BitRate, delay: Span| {
-        let kind = Kind { rate: Serialiser::new(rate), overhead: scenario.link_overhead, delay };
+        let kind = WireParameters { rate: Serialiser::new(rate), overhead: scenario.link_overhead, delay };
         let known = kinds.iter().find(|known| ***known == kind).cloned();
         known.unwrap_or_else(|| {
             kinds.push(Arc::new(kind));
@@ -433,8 +436,8 @@ fn wires(scenario: &Scenario) -> Result<(Box<[Wire]>, Leaving), SimError> {
         let place = plan.place();
         let [to_host, to_switch] = plan.faults;
         leaving.ports[place.switch][place.port] = Some(wires.len() as u32);
-        let station = (scenario.switches.len() + n) as u32;
-        wires.push(Wire::new(kind(rate(place)?, plan.link_delay), to_host, (station, 0)));
+        let node = (scenario.switches.len() + n) as u32;
+        wires.push(Wire::new(kind(rate(place)?, plan.link_delay), to_host, (node, 0)));
         leaving.hosts.push(wires.len() as u32);
         wires.push(Wire::new(kind(plan.nic.rate, plan.link_delay), to_switch, far(place)));
     }

@@ -1,4 +1,4 @@
-//! What is between stations: wires, and who is to be woken when.
+//! The network between nodes: wires, and who is to be woken when.
 
 use prefetch_index::prefetch_index;
 use weir_results::record::Teller;
@@ -11,19 +11,19 @@ use super::roster::Roster;
 use super::sides::Sides;
 use super::wire::Wire;
 
-/// The wires, and the agenda of all stations.
+/// The wires, and the agenda of all nodes.
 #[derive(Debug)]
 pub(super) struct Network {
-    /// In the order of the stations and ports that they lead to.
+    /// In the order of the nodes and ports that they lead to.
     pub(super) wires: Box<[Wire]>,
-    /// By station, the first of the wires that lead to it, and how many these are.
+    /// By node, the first of the wires that lead to it, and how many these are.
     inboxes: Box<[(u32, u32)]>,
-    /// Of the station whose turn it is.
+    /// Arrivals at the node whose turn it is.
     arrivals: Arrivals,
     sides: Sides,
-    /// Of each side.
+    /// One for each side.
     rosters: Box<[Roster]>,
-    /// What a station does reaches no other earlier than after this.
+    /// What a node does reaches no other earlier than after this.
     lookahead: Span,
     pub(super) spare: Spare,
     /// Frames put on a wire.
@@ -44,7 +44,7 @@ pub(super) struct Told {
     pub(super) frame: ControlFrame,
 }
 
-/// What arrives at a station in one window: all of it is on wires when the window begins.
+/// What arrives at a node in one window: all of it is on wires when the window begins.
 #[derive(Debug, Default)]
 struct Arrivals {
     /// In the order of time, then of ports.
@@ -53,11 +53,11 @@ struct Arrivals {
     taken: usize,
     /// When the next one after the window arrives.
     later: Time,
-    /// The first of the station's wires.
+    /// The first of the node's wires.
     first_wire: usize,
 }
 
-/// When, in picoseconds, and by which of the station's wires, in the lowest bits: one number, which is quickly sorted.
+/// When, in picoseconds, and by which of the node's wires, in the lowest bits: one number, which is quickly sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Arrival(u64);
 
@@ -82,15 +82,15 @@ impl Arrival {
     }
 }
 
-/// Where nothing joins stations.
+/// Where nothing joins nodes.
 const NO_WIRES: Span = Span::from_secs(1_000);
 
 impl Network {
     /// Wires that are empty, on which no frame will be shorter than `frame_bytes_min` (without FCS), in the order of what they
-    /// lead to; and so many stations that want to be woken at once.
-    pub(super) fn new(wires: Box<[Wire]>, stations: usize, sides: Sides, frame_bytes_min: u32) -> Network {
+    /// lead to; and so many nodes that want to be woken at once.
+    pub(super) fn new(wires: Box<[Wire]>, nodes: usize, sides: Sides, frame_bytes_min: u32) -> Network {
         debug_assert!(wires.is_sorted_by_key(|wire| wire.to()));
-        let mut inboxes: Box<[(u32, u32)]> = vec![(0, 0); stations].into();
+        let mut inboxes: Box<[(u32, u32)]> = vec![(0, 0); nodes].into();
         for (number, wire) in (0..).zip(&wires) {
             let (first, count) = &mut inboxes[wire.to().0 as usize];
             if *count == 0 {
@@ -99,7 +99,7 @@ impl Network {
             *count += 1;
         }
         let mut rosters: Box<[Roster]> = (0..sides.count()).map(|_| Roster::new(inboxes.len())).collect();
-        (0..inboxes.len()).for_each(|station| rosters[sides.of(station)].set(station, Time::ZERO));
+        (0..inboxes.len()).for_each(|node| rosters[sides.of(node)].set(node, Time::ZERO));
         let lookahead = wires.iter().map(|wire| wire.lookahead(frame_bytes_min)).min().unwrap_or(NO_WIRES);
         Network {
             wires,
@@ -114,7 +114,7 @@ impl Network {
         }
     }
 
-    /// What a station does at an instant reaches no other earlier than so long after it.
+    /// What a node does at an instant reaches no other earlier than so long after it.
     pub(super) fn lookahead(&self) -> Span {
         self.lookahead
     }
@@ -123,20 +123,20 @@ impl Network {
         &self.sides
     }
 
-    /// When the first station is to be woken.
+    /// When the first node is to be woken.
     pub(super) fn first_due(&mut self) -> Time {
         self.rosters.iter_mut().map(Roster::first).min().unwrap_or(Time::NEVER)
     }
 
-    /// Lists the stations of a side that are to be woken by `limit`.
+    /// Lists the nodes of a side that are to be woken by `limit`.
     pub(super) fn list_due(&self, side: usize, limit: Time, due: &mut Vec<u32>) {
         self.rosters[side].list_due(limit, due);
     }
 
-    /// Asks for the wires that lead to a station, ahead of their use.
+    /// Asks for the wires that lead to a node, ahead of their use.
     #[inline]
-    pub(super) fn prefetch_wires(&self, station: usize) {
-        let (first, count) = self.inboxes[station];
+    pub(super) fn prefetch_wires(&self, node: usize) {
+        let (first, count) = self.inboxes[node];
         (first..first + count).for_each(|wire| self.prefetch_wire(wire));
     }
 
@@ -146,28 +146,28 @@ impl Network {
         prefetch_index(&self.wires, wire as usize);
     }
 
-    /// Asks for where the frames are kept that are on their way to a station by the `n`th of the wires that lead there, ahead of
+    /// Asks for where the frames are kept that are on their way to a node by the `n`th of the wires that lead there, ahead of
     /// their use.
     #[inline]
-    pub(super) fn prefetch_arrivals(&self, station: usize, n: usize) {
-        self.leading_to(station).get(n).into_iter().for_each(Wire::prefetch);
+    pub(super) fn prefetch_arrivals(&self, node: usize, n: usize) {
+        self.leading_to(node).get(n).into_iter().for_each(Wire::prefetch);
     }
 
-    /// How many frames are on their way to a station.
+    /// How many frames are on their way to a node.
     #[inline]
-    pub(super) fn arriving_at(&self, station: usize) -> usize {
-        self.leading_to(station).iter().map(Wire::under_way).sum()
+    pub(super) fn arriving_at(&self, node: usize) -> usize {
+        self.leading_to(node).iter().map(Wire::under_way).sum()
     }
 
     /// Asks for the frames themselves.
     #[inline]
-    pub(super) fn prefetch_frames(&self, station: usize) {
-        self.leading_to(station).iter().for_each(Wire::prefetch_frames);
+    pub(super) fn prefetch_frames(&self, node: usize) {
+        self.leading_to(node).iter().for_each(Wire::prefetch_frames);
     }
 
     #[inline]
-    fn leading_to(&self, station: usize) -> &[Wire] {
-        let (first, count) = self.inboxes[station];
+    fn leading_to(&self, node: usize) -> &[Wire] {
+        let (first, count) = self.inboxes[node];
         &self.wires[first as usize..][..count as usize]
     }
 
@@ -178,8 +178,8 @@ impl Network {
         self.hops += 1;
         let on = &mut self.wires[wire as usize];
         if let Some(arrives) = on.send(now, frame) {
-            let station = on.to().0 as usize;
-            self.wake(station, arrives);
+            let node = on.to().0 as usize;
+            self.wake(node, arrives);
         }
         if let Some(control) = control {
             self.note_told(now, wire, control, by, place);
@@ -198,11 +198,11 @@ impl Network {
         told.push(Told { by, place, at, arrives, frame });
     }
 
-    /// A station's turn begins, up to `limit`: finds out what arrives for it.
+    /// A node's turn begins, up to `limit`: finds out what arrives for it.
     #[inline]
-    pub(super) fn begin(&mut self, station: usize, limit: Time) {
+    pub(super) fn begin(&mut self, node: usize, limit: Time) {
         let Network { wires, arrivals, inboxes, .. } = self;
-        let (first, count) = inboxes[station];
+        let (first, count) = inboxes[node];
         arrivals.due.clear();
         (arrivals.taken, arrivals.later, arrivals.first_wire) = (0, Time::NEVER, first as usize);
         for (wire, number) in wires[first as usize..][..count as usize].iter_mut().zip(0..) {
@@ -214,13 +214,13 @@ impl Network {
         }
     }
 
-    /// When the next frame arrives for the station whose turn it is.
+    /// When the next frame arrives for the node whose turn it is.
     #[inline]
     pub(super) fn next_arrival(&self) -> Time {
         self.arrivals.due.get(self.arrivals.taken).map_or(self.arrivals.later, |arrival| arrival.at())
     }
 
-    /// The next frame that has arrived by `now` for the station whose turn it is, and at which of its ports.
+    /// The next frame that has arrived by `now` for the node whose turn it is, and at which of its ports.
     #[inline]
     pub(super) fn poll(&mut self, now: Time) -> Option<(u16, Frame)> {
         let arrival = *self.arrivals.due.get(self.arrivals.taken)?;
@@ -232,17 +232,17 @@ impl Network {
         Some((wire.to().1, wire.take()))
     }
 
-    /// The station whose turn it is has done all that it can now, and wants to be woken then, or when a frame arrives.
+    /// The node whose turn it is has done all that it can now, and wants to be woken then, or when a frame arrives.
     #[inline]
-    pub(super) fn sleep(&mut self, station: usize, until: Time) {
+    pub(super) fn sleep(&mut self, node: usize, until: Time) {
         let at = until.min(self.next_arrival());
-        self.rosters[self.sides.of(station)].set(station, at);
+        self.rosters[self.sides.of(node)].set(node, at);
     }
 
-    /// A station is to be woken then at the latest.
+    /// A node is to be woken then at the latest.
     #[inline]
-    pub(super) fn wake(&mut self, station: usize, at: Time) {
-        self.rosters[self.sides.of(station)].wake(station, at);
+    pub(super) fn wake(&mut self, node: usize, at: Time) {
+        self.rosters[self.sides.of(node)].wake(node, at);
     }
 
     /// Frames put on a wire so far.

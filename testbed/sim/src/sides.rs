@@ -1,13 +1,13 @@
-//! Which stations take turns.
+//! Which nodes take turns.
 //!
-//! Where every link joins a station of one side with one of the other, as in trees whose hosts are all on the lowest level,
+//! Where every link joins a node of one side with one of the other, as in trees whose hosts are all on the lowest level,
 //! the sides take turns: when one has got to an instant, the other can go on to a lookahead beyond it, since nothing reaches
-//! it earlier; and so each goes on by two lookaheads at a time. That makes windows twice as long, in which a station does twice
+//! it earlier; and so each goes on by two lookaheads at a time. That makes windows twice as long, in which a node does twice
 //! as much with what it has in the cache.
 
 use weir_scenario::Scenario;
 
-/// The side of each station: one for all, or two.
+/// The side of each node: one for all, or two.
 #[derive(Debug)]
 pub(super) struct Sides {
     of: Box<[u8]>,
@@ -17,10 +17,10 @@ pub(super) struct Sides {
 impl Sides {
     /// Two where links allow it and all hosts are on one, so that they are at one instant between their windows.
     pub(super) fn new(scenario: &Scenario) -> Sides {
-        let stations = scenario.switches.len() + scenario.hosts.len();
+        let nodes = scenario.switches.len() + scenario.hosts.len();
         match coloured(scenario) {
             Some(of) => Sides { of, count: 2 },
-            None => Sides { of: vec![0; stations].into(), count: 1 },
+            None => Sides { of: vec![0; nodes].into(), count: 1 },
         }
     }
 
@@ -28,10 +28,10 @@ impl Sides {
         self.count
     }
 
-    /// A station's side.
+    /// A node's side.
     #[inline]
-    pub(super) fn of(&self, station: usize) -> usize {
-        usize::from(self.of[station])
+    pub(super) fn of(&self, node: usize) -> usize {
+        usize::from(self.of[node])
     }
 
     /// The side of all hosts.
@@ -45,7 +45,7 @@ impl Sides {
     }
 }
 
-/// Switches and hosts by side, hosts all on side 1; `None` if a link would join stations of one side.
+/// Switches and hosts by side, hosts all on side 1; `None` if a link would join nodes of one side.
 fn coloured(scenario: &Scenario) -> Option<Box<[u8]>> {
     const HOSTS: u8 = 1;
     let mut of: Vec<Option<u8>> = vec![None; scenario.switches.len()];
@@ -93,7 +93,7 @@ mod tests {
     fn levels_of_a_tree_take_turns() {
         let sides = sides("kind = 'leaf-spine'\nleaves = 2\nspines = 3\nhosts = 2");
         assert_eq!(sides.count(), 2);
-        assert_eq!((0..9).map(|station| sides.of(station)).collect::<Vec<_>>(), [0, 0, 1, 1, 1, 1, 1, 1, 1]);
+        assert_eq!((0..9).map(|node| sides.of(node)).collect::<Vec<_>>(), [0, 0, 1, 1, 1, 1, 1, 1, 1]);
         assert_eq!((sides.of_hosts(), sides.turn(6), sides.turn(7)), (1, 0, 1));
         let three_levels = self::sides("kind = 'fat-tree'\nk = 4");
         assert_eq!((three_levels.count(), three_levels.of(0), three_levels.of(8), three_levels.of(16)), (2, 0, 1, 0));

@@ -17,12 +17,12 @@ use super::frame::Frame;
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Wire {
-    /// The station at the far end, and its port.
-    station: u32,
+    /// The node at the far end, and its port.
+    node: u32,
     port: u16,
     /// Whether frames come through.
     is_up: bool,
-    kind: Arc<Kind>,
+    kind: Arc<WireParameters>,
     free_at: Time,
     way: Way,
     /// Frames that were sent while it was not up, or were on the way when it went down.
@@ -34,7 +34,7 @@ pub(super) struct Wire {
 
 /// What many wires have in common.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Kind {
+pub(super) struct WireParameters {
     pub(super) rate: Serialiser,
     /// What a frame takes beyond its length without FCS.
     pub(super) overhead: Bytes,
@@ -52,7 +52,7 @@ enum Way {
     Faulty(Box<FaultyWay>),
 }
 
-/// Of more frames than this that are on their way to a station it is not asked for all ahead.
+/// Of more frames than this that are on their way to a node it is not asked for all ahead.
 const FRAMES_AHEAD: usize = 40;
 
 /// What befalls a frame befalls it when its last byte leaves.
@@ -65,16 +65,16 @@ struct FaultyWay {
 }
 
 impl Wire {
-    pub(super) fn new(kind: Arc<Kind>, faults: FaultPlan, to: (u32, u16)) -> Wire {
+    pub(super) fn new(kind: Arc<WireParameters>, faults: FaultPlan, to: (u32, u16)) -> Wire {
         let way = if faults.is_none() {
             Way::Plain(VecDeque::new())
         } else {
             let (faults, delay) = (Faults::new(faults), kind.delay);
             Way::Faulty(Box::new(FaultyWay { faults, delay, frames: VecDeque::new() }))
         };
-        let (station, port) = to;
+        let (node, port) = to;
         Wire {
-            station,
+            node,
             port,
             is_up: true,
             kind,
@@ -86,10 +86,10 @@ impl Wire {
         }
     }
 
-    /// The station at the far end, and its port.
+    /// The node at the far end, and its port.
     #[inline]
     pub(super) fn to(&self) -> (u32, u16) {
-        (self.station, self.port)
+        (self.node, self.port)
     }
 
     /// Puts a frame on the wire at `now`, or behind those that are there; returns when the next one arrives if that is
@@ -254,7 +254,7 @@ impl Wire {
     }
 }
 
-impl Kind {
+impl WireParameters {
     /// What a frame of this length (without FCS) takes on the wire.
     #[inline]
     fn time_for(&self, frame_bytes: u32) -> Span {

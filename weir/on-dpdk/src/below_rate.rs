@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use weir_config::{CatchUp, SwitchConfig};
-use weir_dpdk_driver::{CATCH_UP_AUTO_MOST, CATCH_UP_BASE, CpuUse, LcoreStats, Placement, RunningFabric};
+use weir_dpdk_driver::{CATCH_UP_AUTO_MOST, CATCH_UP_BASE, CpuUse, LcoreStats, Placement, RunningSwitches};
 use weir_experiments::table::{count, put_together};
 use weir_switch_core::line_time::LineTime;
 use weir_units::{PortId, Span};
@@ -15,16 +15,16 @@ const TOLD_FROM_PERCENT: f64 = 1.0;
 const TOLD_EVERY: Duration = Duration::from_secs(1);
 
 /// Says once a second which ports were served below their rate in it.
-pub struct RateLog {
+pub(crate) struct RateLog {
     next: Instant,
-    /// Of each (switch, port), what was counted when it was last looked at.
+    /// Counts of each (switch, port) when it was last looked at.
     before: BTreeMap<(usize, usize), LineTime>,
     lcores: BTreeMap<u32, CpuUse>,
 }
 
 /// What kept an lcore from polling, in some time.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Lateness {
+pub(crate) struct Lateness {
     /// Its CPU.
     pub cpu: u32,
     /// The longest time between two polls, in real time.
@@ -34,20 +34,20 @@ pub struct Lateness {
 }
 
 impl Lateness {
-    /// Of a whole run.
-    pub fn of_run(cpu: u32, stats: &LcoreStats) -> Lateness {
+    /// For a whole run.
+    pub(crate) fn of_run(cpu: u32, stats: &LcoreStats) -> Lateness {
         Lateness { cpu, gap_max: stats.gap_max(), cpu_use: stats.cpu_use(cpu) }
     }
 }
 
 impl RateLog {
     /// A log of what comes from now on.
-    pub fn new() -> RateLog {
+    pub(crate) fn new() -> RateLog {
         RateLog { next: Instant::now() + TOLD_EVERY, before: BTreeMap::new(), lcores: BTreeMap::new() }
     }
 
     /// Tells, if a second has passed since it last looked.
-    pub fn tell(&mut self, switches: &[SwitchConfig], placement: &Placement, running: &RunningFabric) {
+    pub(crate) fn tell(&mut self, switches: &[SwitchConfig], placement: &Placement, running: &RunningSwitches) {
         if Instant::now() < self.next {
             return;
         }
@@ -75,7 +75,7 @@ impl RateLog {
 }
 
 /// `port served below its rate, 38.2 %: …`, with the cause; `None` if it was not.
-pub fn below_rate(line: &LineTime, late: Option<&Lateness>) -> Option<String> {
+pub(crate) fn below_rate(line: &LineTime, late: Option<&Lateness>) -> Option<String> {
     let percent = line.percent_below_rate();
     if percent < TOLD_FROM_PERCENT {
         return None;
@@ -103,7 +103,7 @@ fn why_late(late: Option<&Lateness>) -> String {
 }
 
 /// `other threads had CPU 1 for 610 ms, a hypervisor for 0 ms`.
-pub fn who_had(cpu: u32, cpu_use: &CpuUse) -> String {
+pub(crate) fn who_had(cpu: u32, cpu_use: &CpuUse) -> String {
     let millis = |span: Duration| count(span.as_millis() as u64);
     let others = cpu_use.waited.map(|span| format!("other threads had CPU {cpu} for {} ms", millis(span)));
     match (others, cpu_use.stolen.map(millis)) {
@@ -115,7 +115,7 @@ pub fn who_had(cpu: u32, cpu_use: &CpuUse) -> String {
 }
 
 /// What a late poll may make up, and how large a burst that is at each shaped port.
-pub fn catch_up(switch: &SwitchConfig) -> String {
+pub(crate) fn catch_up(switch: &SwitchConfig) -> String {
     let (most, how) = match switch.lcores.catch_up {
         CatchUp::Auto => (CATCH_UP_AUTO_MOST, "twice the longest poll gap of the last second or two, at most "),
         CatchUp::AtMost(most) => (most, "at most "),

@@ -5,5 +5,5 @@ mod machine;
 mod nics;
 mod trial;
 
-pub use machine::Machine;
-pub use trial::try_devices;
+pub(crate) use machine::Machine;
+pub(crate) use trial::try_devices;

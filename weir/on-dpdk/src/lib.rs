@@ -1,4 +1,4 @@
-//! What the command `weir` does on DPDK: `run`, `check` of this machine, and scenarios with real frames, all behind
+//! The commands of `weir` that need DPDK: `run`, `check` of this machine, and scenarios with real frames, all behind
 //! [`RealFrames`].
 
 #![forbid(unsafe_code)]
@@ -34,7 +34,7 @@ pub struct Dpdk;
 
 /// Calls this process `weir`, as `ps` and `pidof` show it, whatever the program's file is called.
 pub fn take_the_commands_name() {
-    // Of a name nothing else depends.
+    // Nothing else depends on a name.
     let _ = rustix::thread::set_name(c"weir");
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use weir_config::SwitchConfig;
-use weir_dpdk_driver::RunningFabric;
+use weir_dpdk_driver::RunningSwitches;
 use weir_dpdk_io::{DeviceLosses, Losses};
 use weir_experiments::table::{Table, count};
 use weir_results::run_dir::EventKind;
@@ -17,7 +17,7 @@ use crate::run::Note;
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Reads the devices once a second, and logs what they lost since.
-pub struct LossLog {
+pub(crate) struct LossLog {
     next: Instant,
     /// By switch and port, as last read.
     last: Vec<Vec<DeviceLosses>>,
@@ -27,7 +27,7 @@ pub struct LossLog {
 
 impl LossLog {
     /// Logs which devices can't tell all their losses.
-    pub fn new(switches: &[SwitchConfig], running: &RunningFabric) -> LossLog {
+    pub(crate) fn new(switches: &[SwitchConfig], running: &RunningSwitches) -> LossLog {
         let last: Vec<Vec<DeviceLosses>> = (0..switches.len()).map(|index| running.device_losses(index)).collect();
         for (config, losses) in switches.iter().zip(&last) {
             for (port, losses) in config.ports.iter().zip(losses) {
@@ -46,7 +46,7 @@ impl LossLog {
     }
 
     /// To be called often; reads the devices when it is time.
-    pub fn tell(&mut self, switches: &[SwitchConfig], running: &RunningFabric, note: Note<'_>) {
+    pub(crate) fn tell(&mut self, switches: &[SwitchConfig], running: &RunningSwitches, note: Note<'_>) {
         if Instant::now() < self.next {
             return;
         }
@@ -77,7 +77,7 @@ impl LossLog {
     }
 
     /// What the line of rates says of switch `index`: the frames lost since the line before.
-    pub fn in_line(&mut self, index: usize) -> String {
+    pub(crate) fn in_line(&mut self, index: usize) -> String {
         let all = || self.last[index].iter().flat_map(directions);
         let told: u64 = all().map(|(_, losses)| losses.told()).sum();
         let since = told - std::mem::replace(&mut self.in_line[index], told);
@@ -88,7 +88,7 @@ impl LossLog {
 
 /// What a port's device lost, in the summary.
 #[derive(Serialize)]
-pub struct LossSummary {
+pub(crate) struct LossSummary {
     receive: DirectionSummary,
     transmit: DirectionSummary,
 }
@@ -112,7 +112,7 @@ struct DirectionSummary {
 impl LossSummary {
     /// Judges what the device of port `index` lost. A device does not tell the classes of lost frames, and what the port carried
     /// besides proves nothing: all of them may have been lossless, unless no frame that goes that way can be.
-    pub fn new(config: &SwitchConfig, index: usize, losses: &DeviceLosses) -> LossSummary {
+    pub(crate) fn new(config: &SwitchConfig, index: usize, losses: &DeviceLosses) -> LossSummary {
         let comes = |port: usize| !(config.classes_from(port) & config.classes.lossless).is_empty();
         let leaves = config.real_ports().any(|from| from != index && comes(from));
         LossSummary {
@@ -122,7 +122,7 @@ impl LossSummary {
     }
 
     /// Why the run failed, if frames of a lossless class may have been lost.
-    pub fn fault(&self) -> Option<String> {
+    pub(crate) fn fault(&self) -> Option<String> {
         self.directions().into_iter().find(|(_, losses)| losses.lossless_at_most > 0).map(|(direction, losses)| {
             format!(
                 "its device lost {} frames on {direction} ({}), up to {} of them lossless",
@@ -153,7 +153,7 @@ impl DirectionSummary {
 }
 
 /// The losses of the ports that had any, or can't tell; empty if no device lost a frame.
-pub fn loss_table<'s>(ports: impl Iterator<Item = (&'s str, &'s LossSummary)>) -> Table {
+pub(crate) fn loss_table<'s>(ports: impl Iterator<Item = (&'s str, &'s LossSummary)>) -> Table {
     let mut table = Table::new(["Port", "Lost at device on", "Frames", "Lossless at most", "Why", "Not told"]);
     for (port, losses) in ports {
         for (direction, losses) in losses.directions() {

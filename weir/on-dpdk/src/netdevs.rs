@@ -1,11 +1,11 @@
 //! Says what becomes of the kernel's interfaces below ports.
 
 use weir_config::SwitchConfig;
-use weir_dpdk_driver::RunningFabric;
+use weir_dpdk_driver::RunningSwitches;
 use weir_dpdk_io::NetdevEvent;
 
 /// Logs what changed since the last call.
-pub fn tell(switches: &[SwitchConfig], running: &RunningFabric) {
+pub(crate) fn tell(switches: &[SwitchConfig], running: &RunningSwitches) {
     for told in running.netdev_events() {
         let config = &switches[told.switch];
         let (switch, port, interface) = (&config.name, &config.ports[told.port].name, &told.interface);

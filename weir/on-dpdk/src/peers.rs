@@ -10,7 +10,7 @@ use weir_units::{Span, Time};
 
 /// What was told of each (switch, port), and when.
 #[derive(Default)]
-pub struct PeerLog(BTreeMap<(usize, usize), Told>);
+pub(crate) struct PeerLog(BTreeMap<(usize, usize), Told>);
 
 #[derive(Default)]
 struct Told {
@@ -30,7 +30,7 @@ const SILENT_AFTER: Span = Span::from_secs(1);
 
 impl PeerLog {
     /// Logs what is news in a switch's report. Called with each report.
-    pub fn tell(&mut self, index: usize, switch: &SwitchConfig, report: &Report) {
+    pub(crate) fn tell(&mut self, index: usize, switch: &SwitchConfig, report: &Report) {
         for number in switch.real_ports() {
             let (port, flow_control) = (&report.ports[number], &switch.ports[number].flow_control);
             let told = self.0.entry((index, number)).or_default();
@@ -46,7 +46,7 @@ impl PeerLog {
 }
 
 impl Told {
-    /// What is to be told as of `now`, and whether it is a warning.
+    /// Sentences that are due at `now`, each with whether it is a warning.
     fn news(&mut self, now: Time, port: &PortReport, flow_control: &FlowControl) -> Vec<(bool, String)> {
         let (is, was) = (port.accord, std::mem::replace(&mut self.before, port.accord));
         let mut news = Vec::new();

@@ -22,13 +22,13 @@ use weir_units::{Class, PortId, Span, Time};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
 /// Ports to be captured, and their frames.
-pub struct Captures {
+pub(crate) struct Captures {
     ports: BTreeSet<PortPlace>,
     data_frames: u32,
 }
 
 /// Writes the record while the switches run.
-pub struct Recording<'a> {
+pub(crate) struct Recording<'a> {
     scenario: &'a Scenario,
     run: RunDir,
     recorder: Recorder<'a>,
@@ -52,7 +52,7 @@ impl Captures {
     ///
     /// # Errors
     /// There is no such port, or it is a clone.
-    pub fn new(arguments: &RunArguments, scenario: &Scenario) -> Result<Captures, Failure> {
+    pub(crate) fn new(arguments: &RunArguments, scenario: &Scenario) -> Result<Captures, Failure> {
         let real = |place: &PortPlace| scenario.switches[place.switch].ports[place.port].clone_of().is_none();
         let ports: Vec<PortPlace> = scenario.ports().filter(real).collect();
         let names: Vec<String> = ports.iter().map(|place| scenario.port_name(*place)).collect();
@@ -68,14 +68,14 @@ impl Captures {
     }
 
     /// What is to be copied of a port: flow control always, for the record has it.
-    pub fn tap(&self, place: PortPlace) -> TapPlan {
+    pub(crate) fn tap(&self, place: PortPlace) -> TapPlan {
         let data_frames = if self.ports.contains(&place) { self.data_frames } else { 0 };
         TapPlan { data_from: Time::ZERO, data_frames }
     }
 }
 
 /// The switches as a scenario whose hosts are outside: what a record is of.
-pub fn lab(switches: &[SwitchConfig], sample_every: Span) -> Scenario {
+pub(crate) fn lab(switches: &[SwitchConfig], sample_every: Span) -> Scenario {
     let joined = |names: BTreeSet<&str>| names.into_iter().collect::<Vec<_>>().join("+");
     let name = joined(switches.iter().map(|switch| switch.name.as_str()).collect());
     let policy = joined(switches.iter().map(|switch| switch.buffer.policy.name()).collect());
@@ -87,7 +87,7 @@ impl<'a> Recording<'a> {
     ///
     /// # Errors
     /// The directory has something else in it, or a file can't be written.
-    pub fn new(scenario: &'a Scenario, path: &Path, captures: &Captures) -> Result<Recording<'a>, Failure> {
+    pub(crate) fn new(scenario: &'a Scenario, path: &Path, captures: &Captures) -> Result<Recording<'a>, Failure> {
         let wrong = |error: weir_results::run_dir::RunDirError| Failure::Argument(format!("--output: {error}"));
         let run = directory(path).map_err(wrong)?;
         record::write_configs(scenario, &run).map_err(wrong)?;
@@ -119,13 +119,13 @@ impl<'a> Recording<'a> {
     }
 
     /// The switches start at `began` on their clock; copies of frames come out of the taps.
-    pub fn begin(&mut self, began: Time, taps: Vec<PortTap>) {
+    pub(crate) fn begin(&mut self, began: Time, taps: Vec<PortTap>) {
         self.began = began;
         self.taps = taps;
     }
 
     /// Writes down the frames that have passed since the last call. To be called often, or the taps' rings overflow.
-    pub fn collect(&mut self) {
+    pub(crate) fn collect(&mut self) {
         let mut frames: Vec<(PortPlace, TappedFrame)> = Vec::new();
         for PortTap { switch, port, tapped } in &mut self.taps {
             let place = PortPlace { switch: *switch, port: port.index() };
@@ -173,14 +173,14 @@ impl<'a> Recording<'a> {
     }
 
     /// Something happened at a port at `at` on the switches' clock.
-    pub fn note(&mut self, at: Time, switch: usize, port: PortId, class: Option<Class>, kind: EventKind<'_>) {
+    pub(crate) fn note(&mut self, at: Time, switch: usize, port: PortId, class: Option<Class>, kind: EventKind<'_>) {
         let place = PortPlace { switch, port: port.index() };
         let at = self.since_began(at);
         self.attempt(|record| record.recorder.note(at, Some(place), class, kind));
     }
 
     /// Takes a sample, and writes out all there is, with the results so far: a process that is killed leaves them.
-    pub fn sample(&mut self, reports: &[Report]) {
+    pub(crate) fn sample(&mut self, reports: &[Report]) {
         self.collect();
         let Some(at) = reports.first().map(|report| self.since_began(report.at)) else { return };
         if self.is_broken {
@@ -197,7 +197,7 @@ impl<'a> Recording<'a> {
     }
 
     /// Opens all files anew, as after a log rotation, or when there is room again.
-    pub fn reopen(&mut self, now: Time) {
+    pub(crate) fn reopen(&mut self, now: Time) {
         self.collect();
         let flushed = if self.is_broken { Ok(()) } else { self.flush() };
         let reopened = self.run.reopen();
@@ -215,7 +215,7 @@ impl<'a> Recording<'a> {
     }
 
     /// Writes a snapshot; returns its file.
-    pub fn snapshot(&mut self, content: &impl Serialize) -> Option<PathBuf> {
+    pub(crate) fn snapshot(&mut self, content: &impl Serialize) -> Option<PathBuf> {
         let number = self.snapshots + 1;
         let mut path = None;
         self.attempt(|record| {
@@ -229,7 +229,7 @@ impl<'a> Recording<'a> {
 
     /// Ends the record with the switches' last reports. `fault` is why the run is no good, if it is, and `switches` what they know
     /// of themselves besides. Returns why the record is no good.
-    pub fn finish(
+    pub(crate) fn finish(
         mut self,
         reports: &[Report],
         fault: Option<&str>,

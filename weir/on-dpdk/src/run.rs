@@ -6,7 +6,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use weir_config::SwitchConfig;
-use weir_dpdk_driver::{DriverError, Fabric, FabricOptions, Memory, Placement, RunningFabric, Runtime, Stopped};
+use weir_dpdk_driver::{
+    DriverError, Memory, Placement, PreparedSwitches, RunningSwitches, Runtime, RuntimeOptions, Stopped,
+};
 use weir_experiments::Failure;
 use weir_experiments::real_frames::RunArguments;
 use weir_experiments::switches::load_all;
@@ -36,7 +38,7 @@ const DRAIN_WITHIN: Duration = Duration::from_secs(2);
 const TICK: Duration = Duration::from_millis(20);
 
 /// Runs the switches.
-pub fn run(arguments: &RunArguments) -> Result<(), Fault> {
+pub(crate) fn run(arguments: &RunArguments) -> Result<(), Fault> {
     let switches = load_all(&arguments.files)?;
     weir_dpdk_driver::check_machine(&switches)?;
     // Until the ports are closed.
@@ -48,7 +50,7 @@ pub fn run(arguments: &RunArguments) -> Result<(), Fault> {
     let lab = recording::lab(&switches, arguments.sample_every);
     let captures = Captures::new(arguments, &lab)?;
     let signals = Signals::new()?;
-    let options = FabricOptions {
+    let options = RuntimeOptions {
         eal_args: arguments.eal.clone(),
         file_prefix: arguments.file_prefix.clone(),
         memory_mb: memory.megabytes(),
@@ -65,7 +67,7 @@ pub fn run(arguments: &RunArguments) -> Result<(), Fault> {
     let mut record = path.map(|path| Recording::new(&lab, path, &captures)).transpose()?;
     let is_recorded = record.is_some();
     let taps = |switch, port| is_recorded.then(|| captures.tap(PortPlace { switch, port }));
-    let mut fabric = Fabric::prepare_tapped(&runtime, &switches, &placement, 0, &taps)?;
+    let mut fabric = PreparedSwitches::prepare_tapped(&runtime, &switches, &placement, 0, &taps)?;
     let taps = fabric.take_taps();
     for (switch, placed) in switches.iter().zip(&placement.switches) {
         let roles =
@@ -127,7 +129,7 @@ fn start_failure(arguments: &RunArguments, error: DriverError) -> Fault {
 
 impl Session<'_> {
     /// Prints rates, follows links, tells of storms and of ports below their rate, and keeps the record, until it is time to stop.
-    fn watch(&mut self, running: &RunningFabric) -> Result<(), Fault> {
+    fn watch(&mut self, running: &RunningSwitches) -> Result<(), Fault> {
         let (switches, placement) = (self.switches, self.placement);
         let interval = switches.iter().map(|switch| switch.stats_interval).min().unwrap_or_default();
         let mut printing = Timer::new(Duration::from_nanos(interval.as_nanos()));
@@ -193,7 +195,7 @@ impl Session<'_> {
     }
 
     /// Has `tell` tell the record of events, as of now, if there is one.
-    fn note(&mut self, running: &RunningFabric, tell: &mut dyn FnMut(Note<'_>)) {
+    fn note(&mut self, running: &RunningSwitches, tell: &mut dyn FnMut(Note<'_>)) {
         match &mut self.record {
             Some(record) => {
                 let now = running.now();
@@ -204,7 +206,7 @@ impl Session<'_> {
     }
 
     /// SIGHUP opens the record's files anew; SIGQUIT and SIGUSR1 show the state.
-    fn answer_signals(&mut self, running: &RunningFabric) -> Result<(), Fault> {
+    fn answer_signals(&mut self, running: &RunningSwitches) -> Result<(), Fault> {
         if self.signals.take_reopen() {
             match &mut self.record {
                 Some(record) => record.reopen(running.now()),
@@ -244,7 +246,7 @@ impl Session<'_> {
 }
 
 /// Takes an event: switch, port, class, what.
-pub type Note<'n> = &'n mut dyn FnMut(usize, PortId, Option<Class>, EventKind<'_>);
+pub(crate) type Note<'n> = &'n mut dyn FnMut(usize, PortId, Option<Class>, EventKind<'_>);
 
 /// What comes at regular times.
 struct Timer {
@@ -268,11 +270,11 @@ impl Timer {
     }
 }
 
-fn reports(switches: &[SwitchConfig], running: &RunningFabric) -> Result<Vec<Report>, DriverError> {
+fn reports(switches: &[SwitchConfig], running: &RunningSwitches) -> Result<Vec<Report>, DriverError> {
     (0..switches.len()).map(|index| running.report(index)).collect()
 }
 
-fn tell_guests(switches: &[SwitchConfig], running: &RunningFabric) {
+fn tell_guests(switches: &[SwitchConfig], running: &RunningSwitches) {
     for guest in running.guest_queues() {
         let (switch, port) = (&switches[guest.switch].name, &switches[guest.switch].ports[guest.port.index()].name);
         if guest.is_warning() {

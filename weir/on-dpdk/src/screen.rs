@@ -4,13 +4,13 @@ use std::io::{self, Write};
 
 /// Standard output.
 #[derive(Default)]
-pub struct Screen {
+pub(crate) struct Screen {
     is_gone: bool,
 }
 
 impl Screen {
     /// Prints a text. After the first failure, such as a closed pipe or a full disk, nothing is printed any more.
-    pub fn print(&mut self, text: &str) {
+    pub(crate) fn print(&mut self, text: &str) {
         if self.is_gone {
             return;
         }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGXFSZ};
 
 /// What signals have asked for. A signal that comes again before it was seen counts once.
-pub struct Signals {
+pub(crate) struct Signals {
     stop: Arc<AtomicBool>,
     reopen: Arc<AtomicBool>,
     snapshot: Arc<AtomicBool>,
@@ -18,7 +18,7 @@ impl Signals {
     ///
     /// # Errors
     /// The system refuses.
-    pub fn new() -> io::Result<Signals> {
+    pub(crate) fn new() -> io::Result<Signals> {
         let on = |signals: &[i32]| {
             let flag = Arc::new(AtomicBool::new(false));
             signals.iter().try_for_each(|signal| signal_hook::flag::register(*signal, flag.clone()).map(drop))?;
@@ -30,17 +30,17 @@ impl Signals {
     }
 
     /// SIGINT or SIGTERM: the switch is to stop.
-    pub fn stop(&self) -> bool {
+    pub(crate) fn stop(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
     /// SIGHUP since the last call: files are to be opened anew.
-    pub fn take_reopen(&self) -> bool {
+    pub(crate) fn take_reopen(&self) -> bool {
         self.reopen.swap(false, Ordering::Relaxed)
     }
 
     /// SIGQUIT or SIGUSR1 since the last call: the state is to be shown.
-    pub fn take_snapshot(&self) -> bool {
+    pub(crate) fn take_snapshot(&self) -> bool {
         self.snapshot.swap(false, Ordering::Relaxed)
     }
 }

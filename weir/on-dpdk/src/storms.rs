@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use weir_config::{SwitchConfig, WatchdogAction};
-use weir_dpdk_driver::RunningFabric;
+use weir_dpdk_driver::RunningSwitches;
 use weir_results::run_dir::EventKind;
 use weir_units::{Class, PortId};
 
@@ -11,11 +11,11 @@ use crate::run::Note;
 
 /// What was said of each (switch, port, class) that is watched: storms detected and restored.
 #[derive(Default)]
-pub struct StormLog(BTreeMap<(usize, usize, usize), (u64, u64)>);
+pub(crate) struct StormLog(BTreeMap<(usize, usize, usize), (u64, u64)>);
 
 impl StormLog {
     /// Logs and notes what changed since the last call. However short a storm is, it is told.
-    pub fn tell(&mut self, switches: &[SwitchConfig], running: &RunningFabric, note: Note<'_>) {
+    pub(crate) fn tell(&mut self, switches: &[SwitchConfig], running: &RunningSwitches, note: Note<'_>) {
         for (index, config) in switches.iter().enumerate() {
             let Some(watchdog) = &config.pfc_watchdog else { continue };
             for (number, port) in running.shared(index).ports().iter().enumerate() {

@@ -4,7 +4,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-pub use tables::summary_text;
+pub(crate) use tables::summary_text;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,7 +26,7 @@ use crate::losses::LossSummary;
 
 /// A finished run. Sizes are in bytes without FCS where frames are counted, as charged where buffers are.
 #[derive(Serialize)]
-pub struct RunSummary {
+pub(crate) struct RunSummary {
     weir_version: &'static str,
     dpdk_version: String,
     ran_for_s: f64,
@@ -246,8 +246,13 @@ struct GapSummary {
 }
 
 impl RunSummary {
-    /// Puts together what a stopped fabric left.
-    pub fn new(switches: &[SwitchConfig], placement: &Placement, stopped: &Stopped, ran_for: Duration) -> RunSummary {
+    /// Puts together what stopped switches left.
+    pub(crate) fn new(
+        switches: &[SwitchConfig],
+        placement: &Placement,
+        stopped: &Stopped,
+        ran_for: Duration,
+    ) -> RunSummary {
         let lcores: Vec<LcoreSummary> = stopped.lcores.iter().map(|(cpu, stats)| lcore_summary(*cpu, stats)).collect();
         let lateness_of = |switch: usize| {
             let lcores = &lcores;
@@ -271,12 +276,12 @@ impl RunSummary {
     }
 
     /// Whether devices may have lost lossless frames.
-    pub fn devices_lost_lossless(&self) -> bool {
+    pub(crate) fn devices_lost_lossless(&self) -> bool {
         self.switches.iter().flat_map(|switch| &switch.ports).any(|port| port.device_losses.fault().is_some())
     }
 
     /// What makes the run a failure, if anything does.
-    pub fn fault(&self) -> Option<String> {
+    pub(crate) fn fault(&self) -> Option<String> {
         for switch in &self.switches {
             let name = &switch.name;
             let violations = switch.drops.get(DropReason::HeadroomViolation.name()).copied().unwrap_or(0);

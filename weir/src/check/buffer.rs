@@ -11,7 +11,7 @@ use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_units::{BitRate, Bytes, Class, PortId, QueueId, Time};
 
 /// What each segment and pool of the buffer has.
-pub fn partition(switch: &SwitchConfig, layout: &BufferLayout) -> String {
+pub(super) fn partition(switch: &SwitchConfig, layout: &BufferLayout) -> String {
     let mut table = Table::new(["Buffer", "Bytes", "Share"]);
     let mut row = |name: &str, part: Bytes| {
         let share = part.get() as f64 * 100.0 / layout.size().get() as f64;
@@ -48,7 +48,7 @@ fn headroom_name(headroom: Headroom) -> &'static str {
 }
 
 /// The policy in words, and its thresholds in an empty buffer and wherever equally overloaded queues come to rest.
-pub fn thresholds(switch: &SwitchConfig, layout: &BufferLayout, policy: &dyn Policy) -> String {
+pub(super) fn thresholds(switch: &SwitchConfig, layout: &BufferLayout, policy: &dyn Policy) -> String {
     let offset = if policy.has_hysteresis() { switch.xon_offset() } else { Bytes::ZERO };
     let mut text = format!("  policy \"{}\"\n", policy.name());
     for line in policy.describe() {

@@ -11,7 +11,7 @@ use weir_switch_core::BuildError;
 use weir_switch_core::flow_control::{RATE_UNKNOWN, controlled_port, mechanism};
 
 /// Each port whose flow control has something to say, those that have the same put together.
-pub fn flow_control(switch: &SwitchConfig) -> Result<String, BuildError> {
+pub(super) fn flow_control(switch: &SwitchConfig) -> Result<String, BuildError> {
     let mut described = Vec::new();
     for port in switch.real_ports() {
         let config = &switch.ports[port];

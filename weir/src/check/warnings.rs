@@ -1,4 +1,4 @@
-//! What is legal and probably not meant.
+//! Warnings: settings that are legal and probably not meant.
 
 mod flow_control;
 mod pauses;
@@ -11,7 +11,7 @@ use weir_switch_core::flow_control::queue_limit;
 use weir_units::{BitRate, Bytes};
 
 /// A sentence for each doubtful thing of a configuration.
-pub fn warnings(switch: &SwitchConfig, layout: &BufferLayout) -> Vec<String> {
+pub(super) fn warnings(switch: &SwitchConfig, layout: &BufferLayout) -> Vec<String> {
     let mut warnings = fast_queues(switch);
     if switch.classes.lossless.is_empty() {
         return warnings;

@@ -5,7 +5,7 @@ use weir_results::run_dir::{PortWindow, Summary, Window};
 use weir_scenario::victim::VictimPolicy;
 
 /// A run.
-pub struct Compared {
+pub(super) struct Compared {
     /// The head of its column.
     pub label: String,
     /// N.
@@ -17,7 +17,7 @@ pub struct Compared {
 }
 
 /// A column for each run.
-pub fn comparison(compared: &[Compared]) -> Table {
+pub(super) fn comparison(compared: &[Compared]) -> Table {
     let head = std::iter::once("").chain(compared.iter().map(|compared| compared.label.as_str()));
     let mut table = Table::new(head);
     let mut row = |name: &str, cell: &dyn Fn(&Summary) -> String| {
@@ -58,12 +58,12 @@ fn window<'a>(summary: &'a Summary, name: &str) -> Option<&'a Window> {
 }
 
 /// What a flow got in a window.
-pub fn flow_bps(summary: &Summary, flow: usize, name: &str) -> u64 {
+pub(super) fn flow_bps(summary: &Summary, flow: usize, name: &str) -> u64 {
     window(summary, name).and_then(|window| window.flows.get(flow)).map_or(0, |flow| flow.throughput_bps)
 }
 
 /// P0 in the burst.
-pub fn first_port(summary: &Summary) -> Option<&PortWindow> {
+pub(super) fn first_port(summary: &Summary) -> Option<&PortWindow> {
     window(summary, "burst")?.ports.first()
 }
 
@@ -86,7 +86,7 @@ fn headroom_max(summary: &Summary) -> u64 {
 }
 
 /// Frames that a receiver misses, and frames of lossless classes that the switch dropped.
-pub fn lost(summary: &Summary) -> u64 {
+pub(super) fn lost(summary: &Summary) -> u64 {
     let missed: u64 = summary.flows.iter().map(|flow| flow.lost).sum();
     let classes = summary.ports.iter().flat_map(|port| &port.classes).filter(|class| class.lossless);
     let dropped: u64 = classes.flat_map(|class| class.drops.values()).sum();
@@ -94,7 +94,7 @@ pub fn lost(summary: &Summary) -> u64 {
 }
 
 /// Bits a second in Gb/s.
-pub fn gbps(bps: u64) -> String {
+pub(super) fn gbps(bps: u64) -> String {
     format!("{:.1}", bps as f64 / 1e9)
 }
 

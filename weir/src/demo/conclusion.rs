@@ -11,7 +11,7 @@ const PAUSED_PERCENT_MAX: f64 = 1.0;
 const KEPT_PERCENT_MIN: f64 = 90.0;
 
 /// A sentence for each N.
-pub fn conclusions(compared: &[Compared]) -> Vec<String> {
+pub(super) fn conclusions(compared: &[Compared]) -> Vec<String> {
     let mut sentences = Vec::new();
     let several = compared.iter().any(|run| run.bursts != compared[0].bursts);
     for group in compared.chunk_by(|a, b| a.bursts == b.bursts) {

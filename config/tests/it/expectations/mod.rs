@@ -32,7 +32,7 @@ fn expectations(text: &str) -> Vec<Expected> {
 }
 
 /// The files of a folder, by name.
-pub fn files(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let mut files: Vec<PathBuf> = entries.filter(|path| path.is_file()).collect();
     files.sort();
@@ -40,12 +40,12 @@ pub fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// A file's name without its folders.
-pub fn file_name(path: &Path) -> &str {
+pub(crate) fn file_name(path: &Path) -> &str {
     path.file_name().unwrap().to_str().unwrap()
 }
 
 /// Every file of `folder` gives exactly the errors that its comments expect, when `read` reads it.
-pub fn check<T>(folder: &Path, read: impl Fn(&Path, &str) -> Result<T, ConfigErrors>) {
+pub(crate) fn check<T>(folder: &Path, read: impl Fn(&Path, &str) -> Result<T, ConfigErrors>) {
     let mut wrong = String::new();
     for path in files(folder) {
         let text = fs::read_to_string(&path).unwrap();

@@ -5,14 +5,14 @@ use std::fs;
 const COUNT: &str = "/proc/sys/vm/nr_hugepages";
 
 /// 2 MiB pages that were reserved here, and are returned when this is dropped.
-pub struct Reserved {
+pub(crate) struct Reserved {
     before: Option<u64>,
     available: bool,
 }
 
 impl Reserved {
     /// Reserves pages until this many are there, as far as permissions and memory allow.
-    pub fn at_least(pages: u64) -> Reserved {
+    pub(crate) fn at_least(pages: u64) -> Reserved {
         let read = || fs::read_to_string(COUNT).ok().and_then(|text| text.trim().parse::<u64>().ok());
         let before = read().unwrap_or(0);
         if before >= pages {
@@ -24,7 +24,7 @@ impl Reserved {
     }
 
     /// Whether there are as many as asked for.
-    pub fn available(&self) -> bool {
+    pub(crate) fn available(&self) -> bool {
         self.available
     }
 }

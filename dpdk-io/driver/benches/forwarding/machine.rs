@@ -3,7 +3,7 @@
 use std::fs;
 
 /// CPU, cores, kernel, DPDK: what a figure is to be read with.
-pub fn description() -> String {
+pub(crate) fn description() -> String {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpuinfo
         .lines()

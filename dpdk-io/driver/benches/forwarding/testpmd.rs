@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 /// Packets per CPU-second of testpmd's forwarding thread in this mode; `None` if it is not installed or does not run.
-pub fn rate(mode: &str, captures: &[PathBuf; 2], lcore: u32, hugepages: bool, span: Duration) -> Option<f64> {
+pub(crate) fn rate(mode: &str, captures: &[PathBuf; 2], lcore: u32, hugepages: bool, span: Duration) -> Option<f64> {
     let main = if lcore == 0 { 1 } else { 0 };
     // testpmd buffers what it prints when it prints into a pipe.
     let mut command = Command::new("stdbuf");

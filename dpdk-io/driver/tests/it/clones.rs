@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use weir_config::SwitchConfig;
-use weir_dpdk_driver::{Fabric, FabricOptions, Memory, Phase, Placement, Runtime, Task};
+use weir_dpdk_driver::{Memory, Phase, Placement, PreparedSwitches, Runtime, RuntimeOptions, Task};
 use weir_dpdk_io::{Batch, Clock, RingEnd, cpu};
 use weir_units::{BitRate, Bytes, PortId};
 
@@ -66,16 +66,16 @@ fn run(runtime: &Runtime, config: &SwitchConfig) {
     let layout = config.lcores.layout;
     let switches = std::slice::from_ref(config);
     let placement = Placement::new(switches, &cpu::allowed(), 0).unwrap();
-    let mut fabric = Fabric::prepare(runtime, switches, &placement, 2_048).unwrap();
-    let store = fabric.store().clone();
+    let mut prepared = PreparedSwitches::prepare(runtime, switches, &placement, 2_048).unwrap();
+    let store = prepared.store().clone();
     let tally = Arc::new(Tally::default());
-    let link = fabric.open_far_end("receiver").unwrap();
+    let link = prepared.open_far_end("receiver").unwrap();
     let collector = Collector { link, tally: tally.clone(), next: [0; COPIES], batch: Batch::new() };
-    let sender = fabric.open_far_end("burst").unwrap();
+    let sender = prepared.open_far_end("burst").unwrap();
     let sender = Sender::new(sender, store, tally.clone(), (0, 1), 3, FRAMES, BitRate::mbps(300));
-    fabric.add_task(placement.cpus.len() - 1, Box::new(collector));
-    fabric.add_task(0, Box::new(sender));
-    let running = fabric.start().unwrap();
+    prepared.add_task(placement.cpus.len() - 1, Box::new(collector));
+    prepared.add_task(0, Box::new(sender));
+    let running = prepared.start().unwrap();
     let started = Instant::now();
     while tally.received.load(Ordering::Relaxed) < COPIES as u64 * FRAMES {
         std::thread::sleep(Duration::from_millis(10));
@@ -119,7 +119,7 @@ fn six_copies_of_each_frame_leave_in_every_layout() {
         let cpus = cpu::allowed();
         let cpus = &cpus[..cpus.len().min(3)];
         let memory_mb = Memory::of(&layouts[..1], cpus.len(), 2_048).megabytes();
-        let options = FabricOptions { memory_mb, ..FabricOptions::default() };
+        let options = RuntimeOptions { memory_mb, ..RuntimeOptions::default() };
         let runtime = Runtime::start("clones", cpus, &[], &options).unwrap();
         layouts.iter().for_each(|config| run(&runtime, config));
     });

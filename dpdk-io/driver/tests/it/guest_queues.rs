@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use weir_dpdk_driver::{Fabric, FabricOptions, Memory, Placement, Runtime};
+use weir_dpdk_driver::{Memory, Placement, PreparedSwitches, Runtime, RuntimeOptions};
 use weir_dpdk_io::{Batch, Mempool, MempoolConfig, Port, PortConfig, RxQueue, cpu};
 use weir_switch_core::counters::DropReason;
 use weir_units::BitRate;
@@ -71,17 +71,17 @@ fn a_queue_that_the_guest_leaves_alone_stops_its_classes_alone() {
         let switches = [weir_config::parse("host.toml", &config(&socket)).unwrap()];
         let placement = Placement::new(&switches, &cpu::allowed(), 0).unwrap();
         let memory_mb = Memory::of(&switches, placement.cpus.len(), 4_096).megabytes() + 64;
-        let options = FabricOptions { memory_mb, ..FabricOptions::default() };
+        let options = RuntimeOptions { memory_mb, ..RuntimeOptions::default() };
         let runtime = Runtime::start("guest-queues", &placement.cpus, &[], &options).unwrap();
-        let mut fabric = Fabric::prepare(&runtime, &switches, &placement, 4_096).unwrap();
-        let store = fabric.store().clone();
+        let mut prepared = PreparedSwitches::prepare(&runtime, &switches, &placement, 4_096).unwrap();
+        let store = prepared.store().clone();
         let tallies = [Arc::new(Tally::default()), Arc::new(Tally::default())];
         // Class 3 leaves by queue 3, class 4 by queue 0.
         for ((name, class), (station, tally)) in [("a", 3), ("b", 4)].into_iter().zip((1..).zip(&tallies)) {
-            let end = fabric.open_far_end(name).unwrap();
+            let end = prepared.open_far_end(name).unwrap();
             let to = (station, 9);
             let sender = Sender::new(end, store.clone(), tally.clone(), to, class, FRAMES, BitRate::mbps(300));
-            fabric.add_task(0, Box::new(sender));
+            prepared.add_task(0, Box::new(sender));
         }
         let pool = Mempool::new("guest", MempoolConfig { count: 8_191, cache: 0, ..MempoolConfig::default() }).unwrap();
         let spec = format!("net_virtio_user_guest,path={socket},queues={QUEUES},queue_size=256,cq=1");
@@ -89,7 +89,7 @@ fn a_queue_that_the_guest_leaves_alone_stops_its_classes_alone() {
         let counts = PortConfig { rx_queues: QUEUES, tx_queues: QUEUES, ..PortConfig::new(&pool) };
         let (mut rx, tx) = guest.configure(counts).unwrap();
         guest.start().unwrap();
-        let running = fabric.start().unwrap();
+        let running = prepared.start().unwrap();
         let mut next = [0; 2];
         let started = Instant::now();
         while next[1] < FRAMES {

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use weir_config::SwitchConfig;
-use weir_dpdk_driver::{Fabric, FabricOptions, Memory, Placement, Runtime, Stopped};
+use weir_dpdk_driver::{Memory, Placement, PreparedSwitches, Runtime, RuntimeOptions, Stopped};
 use weir_dpdk_io::cpu;
 use weir_switch_core::counters::DropReason;
 use weir_units::{BitRate, Bytes};
@@ -50,20 +50,20 @@ fn config(layout: &str, policy: &str) -> SwitchConfig {
 fn incast(runtime: &Runtime, config: &SwitchConfig, frames: u64) -> (Arc<Tally>, Stopped, u64) {
     let switches = std::slice::from_ref(config);
     let placement = Placement::new(switches, &cpu::allowed(), 0).unwrap();
-    let mut fabric = Fabric::prepare(runtime, switches, &placement, 8_192).unwrap();
-    let store = fabric.store().clone();
+    let mut prepared = PreparedSwitches::prepare(runtime, switches, &placement, 8_192).unwrap();
+    let store = prepared.store().clone();
     let tally = Arc::new(Tally::default());
-    let receiver = fabric.open_far_end(&format!("r{SENDERS}")).unwrap();
+    let receiver = prepared.open_far_end(&format!("r{SENDERS}")).unwrap();
     let cpus = placement.cpus.len();
-    fabric.add_task(cpus - 1, Box::new(Receiver::new(receiver, store.clone(), tally.clone(), SENDERS)));
+    prepared.add_task(cpus - 1, Box::new(Receiver::new(receiver, store.clone(), tally.clone(), SENDERS)));
     for n in 0..SENDERS {
-        let queues = fabric.open_far_end(&format!("r{n}")).unwrap();
+        let queues = prepared.open_far_end(&format!("r{n}")).unwrap();
         let rate = BitRate::mbps(300);
         let share = frames / u64::from(SENDERS);
         let sender = Sender::new(queues, store.clone(), tally.clone(), (n, SENDERS), 3, share, rate);
-        fabric.add_task(usize::from(n) % cpus, Box::new(sender));
+        prepared.add_task(usize::from(n) % cpus, Box::new(sender));
     }
-    let running = fabric.start().unwrap();
+    let running = prepared.start().unwrap();
     let started = Instant::now();
     let mut reports = 0;
     while tally.received.load(Ordering::Relaxed) < frames {
@@ -86,7 +86,7 @@ fn lossless_and_ordered_in_every_layout_and_under_every_policy() {
         let cpus = cpu::allowed();
         let cpus = &cpus[..cpus.len().min(3)];
         let memory_mb = Memory::of(std::slice::from_ref(&layouts[0].0), cpus.len(), 8_192).megabytes();
-        let options = FabricOptions { memory_mb, ..FabricOptions::default() };
+        let options = RuntimeOptions { memory_mb, ..RuntimeOptions::default() };
         let runtime = Runtime::start("incast", cpus, &[], &options).unwrap();
         for (config, frames) in layouts.iter().chain(&policies) {
             let what = format!("{:?}, {}", config.lcores.layout, config.buffer.policy.name());

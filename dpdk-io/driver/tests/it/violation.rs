@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use weir_dpdk_driver::{Fabric, FabricOptions, Memory, Placement, Runtime};
+use weir_dpdk_driver::{Memory, Placement, PreparedSwitches, Runtime, RuntimeOptions};
 use weir_dpdk_io::cpu;
 use weir_switch_core::counters::DropReason;
 use weir_units::BitRate;
@@ -55,23 +55,23 @@ fn a_deaf_peer_loses_its_own_frames_and_nobody_elses() {
         let switches = [weir_config::parse("deaf.toml", CONFIG).unwrap()];
         let placement = Placement::new(&switches, &cpu::allowed(), 0).unwrap();
         let memory_mb = Memory::of(&switches, placement.cpus.len(), 4_096).megabytes();
-        let options = FabricOptions { memory_mb, ..FabricOptions::default() };
+        let options = RuntimeOptions { memory_mb, ..RuntimeOptions::default() };
         let runtime = Runtime::start("violation", &placement.cpus, &[], &options).unwrap();
-        let mut fabric = Fabric::prepare(&runtime, &switches, &placement, 4_096).unwrap();
-        let store = fabric.store().clone();
+        let mut prepared = PreparedSwitches::prepare(&runtime, &switches, &placement, 4_096).unwrap();
+        let store = prepared.store().clone();
         let (deaf, good) = (Arc::new(Tally::default()), Arc::new(Tally::default()));
-        let mut far_end = |name| fabric.open_far_end(name).unwrap();
+        let mut far_end = |name| prepared.open_far_end(name).unwrap();
         let (deaf_end, slow_end, good_end, fast_end) =
             (far_end("deaf"), far_end("slow"), far_end("good"), far_end("fast"));
         let mut sender = Sender::new(deaf_end, store.clone(), deaf.clone(), (0, 1), 3, FRAMES, BitRate::gbps(1));
         sender.deaf = true;
         let rate = BitRate::mbps(300);
         let well_behaved = Sender::new(good_end, store.clone(), good.clone(), (2, 3), 4, FRAMES / 4, rate);
-        fabric.add_task(0, Box::new(Receiver::new(slow_end, store.clone(), deaf.clone(), 1)));
-        fabric.add_task(0, Box::new(Receiver::new(fast_end, store.clone(), good.clone(), 3)));
-        fabric.add_task(0, Box::new(sender));
-        fabric.add_task(0, Box::new(well_behaved));
-        let running = fabric.start().unwrap();
+        prepared.add_task(0, Box::new(Receiver::new(slow_end, store.clone(), deaf.clone(), 1)));
+        prepared.add_task(0, Box::new(Receiver::new(fast_end, store.clone(), good.clone(), 3)));
+        prepared.add_task(0, Box::new(sender));
+        prepared.add_task(0, Box::new(well_behaved));
+        let running = prepared.start().unwrap();
         let started = Instant::now();
         while good.received.load(Ordering::Relaxed) < FRAMES / 4 || deaf.sent.load(Ordering::Relaxed) < FRAMES {
             assert!(started.elapsed() < Duration::from_secs(60), "{deaf:?} {good:?}");

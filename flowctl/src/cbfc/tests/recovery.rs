@@ -19,11 +19,11 @@ enum Step {
     Send(u32),
     /// The sender tells its count.
     Count,
-    /// What is oldest on the wire arrives.
+    /// The oldest message on the wire arrives.
     Arrive,
-    /// What is oldest on the wire is lost.
+    /// The oldest message on the wire is lost.
     LoseData,
-    /// What is oldest on the wire falls behind all else, if it is a count.
+    /// The oldest message on the wire falls behind all others, if it is a count.
     Delay,
     /// The oldest frame of the queue leaves.
     Depart,
@@ -84,7 +84,7 @@ fn any_forged() -> impl Strategy<Value = Forged> {
     })
 }
 
-/// What is on the wire from the sender to the receiver, in order.
+/// Messages on the wire from the sender to the receiver, in order.
 #[derive(Clone, Copy)]
 enum OnWire {
     Frame(u32),

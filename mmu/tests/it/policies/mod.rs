@@ -18,14 +18,14 @@ const FORMS: [(&str, &str, &str); 4] = [
 ];
 
 /// All policies in the order of the registry, each with its forms.
-pub fn all() -> Vec<&'static str> {
+pub(crate) fn all() -> Vec<&'static str> {
     let forms = |name| FORMS.iter().filter(move |(form, kind, _)| *kind == name && *form != name);
     let with_forms = |name| std::iter::once(name).chain(forms(name).map(|(form, ..)| *form));
     POLICIES.names().flat_map(with_forms).collect()
 }
 
 /// Those that are lossless by construction, whatever peers do that obey PAUSE in time.
-pub fn lossless() -> Vec<&'static str> {
+pub(crate) fn lossless() -> Vec<&'static str> {
     let is_lossless = |name: &&str| {
         let settings = settings(name);
         let has_room = !matches!(settings.needs().headroom, HeadroomNeeds::Part { .. } | HeadroomNeeds::Uninsured);
@@ -36,7 +36,7 @@ pub fn lossless() -> Vec<&'static str> {
 
 /// A switch to have policies on.
 #[derive(Clone, Copy, Debug)]
-pub struct Bounds {
+pub(crate) struct Bounds {
     pub size: Bytes,
     pub ports: u16,
     /// ρ of every queue.
@@ -49,13 +49,13 @@ pub struct Bounds {
 }
 
 /// An MMU of this policy; α = 1 unless the policy has none.
-pub fn mmu(name: &str, bounds: &Bounds, xon_offset: Bytes, lossy_alpha: Alpha) -> Mmu {
+pub(crate) fn mmu(name: &str, bounds: &Bounds, xon_offset: Bytes, lossy_alpha: Alpha) -> Mmu {
     let layout = layout(name, bounds);
     let policy = policy(name, bounds, &layout, xon_offset);
     Mmu::new(layout, policy, xon_offset, lossy_alpha)
 }
 
-pub fn layout(name: &str, bounds: &Bounds) -> BufferLayout {
+pub(crate) fn layout(name: &str, bounds: &Bounds) -> BufferLayout {
     let port = PortLayout {
         private: [bounds.private; CLASSES],
         headroom: Class::ALL.map(|class| if bounds.lossless.contains(class) { bounds.headroom } else { Bytes::ZERO }),
@@ -64,14 +64,14 @@ pub fn layout(name: &str, bounds: &Bounds) -> BufferLayout {
     settings(name).needs().cut(bounds.size, vec![port; usize::from(bounds.ports)]).expect("a partition")
 }
 
-pub fn policy(name: &str, bounds: &Bounds, layout: &BufferLayout, xon_offset: Bytes) -> Box<dyn Policy> {
+pub(crate) fn policy(name: &str, bounds: &Bounds, layout: &BufferLayout, xon_offset: Bytes) -> Box<dyn Policy> {
     let rates = vec![bounds.rate; usize::from(bounds.ports)];
     let context = BuildContext { layout, rates: &rates, fill_rates: &rates, frame_max: Bytes::new(1_522), xon_offset };
     settings(name).build(&context).expect("a policy for these rates")
 }
 
 /// What a file says of this policy, or form of one.
-pub fn settings(name: &str) -> Arc<dyn PolicySettings> {
+pub(crate) fn settings(name: &str) -> Arc<dyn PolicySettings> {
     let (_, kind, keys) = FORMS.iter().find(|(form, ..)| *form == name).copied().unwrap_or((name, name, ""));
     policy::settings(kind, keys).unwrap_or_else(|errors| panic!("{}", errors.render(false)))
 }

@@ -7,7 +7,7 @@ use weir_mmu::{Arrival, BufferLayout, DropReason, Headroom, Segment, Verdict};
 use weir_units::{BitRate, Class, PortId, QueueId, Span, Time};
 
 /// A whole MMU.
-pub struct Model {
+pub(crate) struct Model {
     pub name: &'static str,
     pub layout: BufferLayout,
     pub rate: BitRate,
@@ -23,7 +23,7 @@ pub struct Model {
 
 /// An ingress queue.
 #[derive(Clone, Debug, Default)]
-pub struct Queue {
+pub(crate) struct Queue {
     pub private: u64,
     pub shared: u64,
     pub headroom: u64,
@@ -38,7 +38,7 @@ pub struct Queue {
 
 /// An egress queue.
 #[derive(Clone, Debug, Default)]
-pub struct Egress {
+pub(crate) struct Egress {
     pub length: u64,
     average: u64,
     congested: bool,
@@ -73,7 +73,7 @@ const CONGESTED: u64 = 20_480;
 const GAMMA_WEIGHT: u128 = 4_294_968; // 0.001 in units of 2^-32, rounded up.
 
 impl Model {
-    pub fn new(name: &'static str, layout: BufferLayout, rate: BitRate, xon_offset: u64) -> Model {
+    pub(crate) fn new(name: &'static str, layout: BufferLayout, rate: BitRate, xon_offset: u64) -> Model {
         let ports = layout.ports().len();
         let limits = layout.ports().iter().flat_map(|port| port.headroom);
         Model {
@@ -90,16 +90,16 @@ impl Model {
         }
     }
 
-    pub fn is_lossless(&self, queue: QueueId) -> bool {
+    pub(crate) fn is_lossless(&self, queue: QueueId) -> bool {
         self.layout.is_lossless(queue.port(), queue.class())
     }
 
-    pub fn is_dsh(&self) -> bool {
+    pub(crate) fn is_dsh(&self) -> bool {
         self.name.starts_with("dsh")
     }
 
     /// What the shared segment is and what it holds; adapted headroom makes it larger.
-    pub fn shared(&self) -> (u64, u64) {
+    pub(crate) fn shared(&self) -> (u64, u64) {
         let given: u64 = self.layout.ports().iter().flat_map(|port| port.headroom).map(|phi| phi.get()).sum();
         let kept: u64 = self.queues.iter().map(|queue| queue.limit).sum();
         (self.layout.shared().get() + given - kept, self.queues.iter().map(|queue| queue.shared).sum())
@@ -110,19 +110,19 @@ impl Model {
         capacity.saturating_sub(used)
     }
 
-    pub fn headroom_used(&self) -> u64 {
+    pub(crate) fn headroom_used(&self) -> u64 {
         self.queues.iter().map(|queue| queue.headroom).sum()
     }
 
     /// The egress lossy pool counts what lossy packets have of the shared segment.
-    pub fn lossy_pool_used(&self) -> u64 {
+    pub(crate) fn lossy_pool_used(&self) -> u64 {
         let ids = (0..self.layout.ports().len() as u16)
             .flat_map(|port| Class::ALL.map(|class| QueueId::new(PortId(port), class)));
         ids.filter(|id| !self.is_lossless(*id)).map(|id| self.queues[id.index()].shared).sum()
     }
 
     /// A burst, as its runs: neighbours of an ingress queue, and of an egress queue if lossy.
-    pub fn admit(&mut self, burst: &[Arrival]) -> Vec<Verdict> {
+    pub(crate) fn admit(&mut self, burst: &[Arrival]) -> Vec<Verdict> {
         let same = |one: &Arrival, next: &Arrival| {
             one.ingress == next.ingress && (one.egress == next.egress || self.is_lossless(one.ingress))
         };
@@ -277,7 +277,7 @@ impl Model {
         }
     }
 
-    pub fn release(&mut self, burst: &[Arrival]) {
+    pub(crate) fn release(&mut self, burst: &[Arrival]) {
         for departure in burst {
             let (id, mut left) = (departure.ingress, u64::from(departure.bytes));
             let queue = &mut self.queues[id.index()];
@@ -316,7 +316,7 @@ impl Model {
         }
     }
 
-    pub fn reconsider(&mut self, id: QueueId) {
+    pub(crate) fn reconsider(&mut self, id: QueueId) {
         let (_, xoff) = self.threshold(id);
         let xon_offset = self.xon_offset;
         let queue = &mut self.queues[id.index()];
@@ -325,7 +325,7 @@ impl Model {
         }
     }
 
-    pub fn reconsider_port(&mut self, port: usize) {
+    pub(crate) fn reconsider_port(&mut self, port: usize) {
         let shared = self.port_shared(port);
         let empty = self.of_port(port).iter().all(|queue| queue.headroom == 0);
         if empty && (shared == 0 || shared + self.xon_offset < self.port_threshold(port)) {
@@ -343,19 +343,19 @@ impl Model {
         lossless.map(|class| self.of_port(port)[class.index()].shared).sum()
     }
 
-    pub fn is_paused(&self, port: usize) -> bool {
+    pub(crate) fn is_paused(&self, port: usize) -> bool {
         self.of_port(port).iter().any(|queue| queue.off)
     }
 
     /// SPFC: 20 % of what C carries in 80 us departed in the last whole window.
-    pub fn is_victim(&self, port: usize) -> bool {
+    pub(crate) fn is_victim(&self, port: usize) -> bool {
         let window = Span::from_micros(80);
         let departed = self.departed(window, |departed| departed.ingress.port().index() == port);
         departed >= self.rate.bytes_in(window).get().div_ceil(5)
     }
 
     /// DSH: φ̂.
-    pub fn estimate(&self, id: QueueId) -> u64 {
+    pub(crate) fn estimate(&self, id: QueueId) -> u64 {
         self.queues[id.index()].growth.estimate
     }
 

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use weir_config::{Layout, SwitchConfig};
 use weir_flowctl::CatchUp;
-use weir_switch_core::burst::{Lcore, Lcores, Plan};
+use weir_switch_core::burst::{Lcore, LcorePlan, Lcores};
 use weir_switch_core::{Burst, Packet, PacketStore, PortFacts, PortOutput, Report, Surroundings, Switch};
 use weir_units::{ClassSet, MacAddr, PortId, Span, Time};
 use weir_wire::ethernet::{Headers, Parsed};
@@ -15,7 +15,7 @@ use weir_wire::trailer::Telemetry;
 
 /// A frame as a few numbers.
 #[derive(Clone, Debug, PartialEq)]
-pub struct TestFrame {
+pub(crate) struct TestFrame {
     pub frame_bytes: u32,
     pub parsed: Parsed,
     pub source: MacAddr,
@@ -55,7 +55,7 @@ impl Packet for TestFrame {
 
 /// The world around the switch: what each port sent, and whether it accepts more.
 #[derive(Default)]
-pub struct World {
+pub(crate) struct World {
     pub sent: Vec<Vec<TestFrame>>,
     /// Frames that a port accepts a call; `None` for all.
     pub accepts: Option<usize>,
@@ -94,7 +94,7 @@ impl PortOutput<TestFrame> for World {
 }
 
 /// A switch on one thread, whatever its plan.
-pub struct Bench {
+pub(crate) struct Bench {
     pub lcores: Vec<Lcore<TestFrame>>,
     reporter: weir_switch_core::report::Reporter,
     pub shared: std::sync::Arc<weir_switch_core::Shared>,
@@ -105,33 +105,33 @@ pub struct Bench {
 }
 
 impl Bench {
-    pub fn new(toml: &str, layout: Layout) -> Bench {
+    pub(crate) fn new(toml: &str, layout: Layout) -> Bench {
         Bench::with(toml, layout, Surroundings::real_time(CatchUp::NONE))
     }
 
-    pub fn with(toml: &str, layout: Layout, surroundings: Surroundings) -> Bench {
+    pub(crate) fn with(toml: &str, layout: Layout, surroundings: Surroundings) -> Bench {
         Bench::with_facts(toml, layout, surroundings, PortFacts::default())
     }
 
     /// `facts` are those of all ports.
-    pub fn with_facts(toml: &str, layout: Layout, surroundings: Surroundings, facts: PortFacts) -> Bench {
+    pub(crate) fn with_facts(toml: &str, layout: Layout, surroundings: Surroundings, facts: PortFacts) -> Bench {
         let mut config: SwitchConfig = weir_config::parse("bench.toml", toml).unwrap();
         config.lcores.layout = layout;
         let ports = config.ports.len();
         let switch = Switch::new(&config, &vec![facts; ports], surroundings).unwrap();
         let shared = switch.shared().clone();
-        let plan = Plan::new(&config, Plan::lcores_min(layout)).unwrap();
+        let plan = LcorePlan::new(&config, LcorePlan::lcores_min(layout)).unwrap();
         let Lcores { lcores, reporter } = switch.into_lcores(&plan);
         let world = World { sent: vec![Vec::new(); ports], ..World::default() };
         Bench { lcores, reporter, shared, world, now: Time::ZERO, arriving: vec![VecDeque::new(); ports] }
     }
 
-    pub fn arrive(&mut self, port: u16, frame: TestFrame) {
+    pub(crate) fn arrive(&mut self, port: u16, frame: TestFrame) {
         self.arriving[usize::from(port)].push_back(frame);
     }
 
     /// One round of every lcore, then time passes.
-    pub fn step(&mut self, span: Span) {
+    pub(crate) fn step(&mut self, span: Span) {
         for lcore in &mut self.lcores {
             for n in 0..lcore.role.receives.len() {
                 let port = lcore.role.receives[n];
@@ -147,11 +147,11 @@ impl Bench {
         self.now += span;
     }
 
-    pub fn run(&mut self, steps: usize, span: Span) {
+    pub(crate) fn run(&mut self, steps: usize, span: Span) {
         (0..steps).for_each(|_| self.step(span));
     }
 
-    pub fn report(&mut self) -> Report {
+    pub(crate) fn report(&mut self) -> Report {
         let (lcores, now) = (&mut self.lcores, self.now);
         let serve = || {
             for lcore in lcores.iter_mut() {
@@ -162,12 +162,12 @@ impl Bench {
         self.reporter.collect(now, serve).unwrap()
     }
 
-    pub fn data_sent(&self, port: u16) -> Vec<u64> {
+    pub(crate) fn data_sent(&self, port: u16) -> Vec<u64> {
         let data = self.world.sent[usize::from(port)].iter().filter(|frame| !frame.is_control());
         data.map(|frame| frame.sequence).collect()
     }
 
-    pub fn control_sent(&self, port: u16) -> Vec<PfcFrame> {
+    pub(crate) fn control_sent(&self, port: u16) -> Vec<PfcFrame> {
         let frames = self.world.sent[usize::from(port)].iter();
         frames
             .filter_map(|frame| match frame.parsed {
@@ -178,10 +178,10 @@ impl Bench {
     }
 }
 
-pub const LAYOUTS: [Layout; 3] = [Layout::Single, Layout::RxTx, Layout::RxFwdTx];
-pub const STEP: Span = Span::from_nanos(500);
+pub(crate) const LAYOUTS: [Layout; 3] = [Layout::Single, Layout::RxTx, Layout::RxFwdTx];
+pub(crate) const STEP: Span = Span::from_nanos(500);
 
-pub fn toml(ports: usize, extra: &str) -> String {
+pub(crate) fn toml(ports: usize, extra: &str) -> String {
     let ports: String = (0..ports)
         .map(|n| format!("[[ports]]\nname = \"p{n}\"\nring = \"r{n}\"\nrate = \"10Gbps\"\ndelay = \"1us\"\n"))
         .collect();
@@ -191,7 +191,7 @@ pub fn toml(ports: usize, extra: &str) -> String {
 }
 
 /// Stations at the first ports that send frames of class 3 to the last one's, one a step, and obey PFC.
-pub struct Senders {
+pub(crate) struct Senders {
     to: u16,
     frames: u64,
     next: Vec<u64>,
@@ -201,13 +201,13 @@ pub struct Senders {
 
 impl Senders {
     /// At ports 0 to `to` - 1, `frames` frames each to the station at port `to`.
-    pub fn new(to: u16, frames: u64) -> Senders {
+    pub(crate) fn new(to: u16, frames: u64) -> Senders {
         let ports = usize::from(to);
         Senders { to, frames, next: vec![0; ports], seen: vec![0; ports], paused_until: vec![Time::ZERO; ports] }
     }
 
     /// Reads what the switch sent each sender, and has those that may send arrive with their next frame.
-    pub fn step(&mut self, bench: &mut Bench) {
+    pub(crate) fn step(&mut self, bench: &mut Bench) {
         let quantum = Span::from_picos(51_200);
         for port in 0..self.to {
             let sender = usize::from(port);
@@ -226,33 +226,33 @@ impl Senders {
 }
 
 /// Clones of a port, to stand after the ports of [`toml`].
-pub fn clones(of: u16, names: &[&str]) -> String {
+pub(crate) fn clones(of: u16, names: &[&str]) -> String {
     names.iter().map(|name| format!("[[ports]]\nname = \"{name}\"\nclone_of = \"p{of}\"\n")).collect()
 }
 
-pub fn station(n: u16) -> MacAddr {
+pub(crate) fn station(n: u16) -> MacAddr {
     let [a, b] = n.to_be_bytes();
     MacAddr([2, 0, 0, 1, a, b])
 }
 
 /// A frame from the station behind `from` to the one behind `to`, in a class by DSCP.
-pub fn frame(from: u16, to: u16, dscp: u8, sequence: u64) -> TestFrame {
+pub(crate) fn frame(from: u16, to: u16, dscp: u8, sequence: u64) -> TestFrame {
     let headers = Headers { destination: station(to), pcp: None, dscp: Some(dscp) };
     let (parsed, source) = (Parsed::Data(headers), station(from));
     TestFrame { frame_bytes: 1_514, parsed, source, sequence, ce: false, stamps: None }
 }
 
-pub fn pfc(enabled: ClassSet, quanta: u16) -> TestFrame {
+pub(crate) fn pfc(enabled: ClassSet, quanta: u16) -> TestFrame {
     control(ControlFrame::Pfc(PfcFrame { enabled, times: [quanta; 8] }))
 }
 
-pub fn control(frame: ControlFrame) -> TestFrame {
+pub(crate) fn control(frame: ControlFrame) -> TestFrame {
     let (parsed, source) = (Parsed::Control(Ok(frame)), MacAddr::default());
     TestFrame { frame_bytes: 60, parsed, source, sequence: 0, ce: false, stamps: None }
 }
 
 /// Lets every station speak once, so that nothing is flooded.
-pub fn introduce(bench: &mut Bench) {
+pub(crate) fn introduce(bench: &mut Bench) {
     let real_ports: Vec<u16> =
         bench.shared.ports().iter().zip(0..).filter(|(port, n)| port.real_port.0 == *n).map(|(_, n)| n).collect();
     for port in real_ports {

@@ -28,17 +28,17 @@ use super::{Account, ControlFrame, CreditFrame, DecodeError, FRAME_BYTES, OwnFra
 
 mod field {
     use super::Range;
-    pub use crate::mac_control::field::OPCODE;
+    pub(super) use crate::mac_control::field::OPCODE;
 
-    pub const IDENTIFIER: Range<usize> = 16..19;
-    pub const MESSAGE: usize = 19;
-    pub const CLASS_ENABLE: Range<usize> = 20..22;
+    pub(super) const IDENTIFIER: Range<usize> = 16..19;
+    pub(super) const MESSAGE: usize = 19;
+    pub(super) const CLASS_ENABLE: Range<usize> = 20..22;
     /// Where the number of class 0 begins.
-    pub const NUMBERS: usize = 22;
-    pub const END: usize = 54;
-    pub const ACCOUNT: usize = 54;
-    pub const ACCOUNT_CLASS: usize = 55;
-    pub const ACCOUNT_NUMBER: Range<usize> = 56..60;
+    pub(super) const NUMBERS: usize = 22;
+    pub(super) const END: usize = 54;
+    pub(super) const ACCOUNT: usize = 54;
+    pub(super) const ACCOUNT_CLASS: usize = 55;
+    pub(super) const ACCOUNT_NUMBER: Range<usize> = 56..60;
 }
 
 pub(super) const OPCODE: u16 = 0xfffe;

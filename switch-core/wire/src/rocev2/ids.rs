@@ -90,7 +90,7 @@ impl Ecn {
         }
     }
 
-    /// Of the low two bits of a type-of-service byte.
+    /// The code point in the low two bits of a type-of-service byte.
     pub const fn from_bits(tos: u8) -> Ecn {
         match tos & 0b11 {
             0b00 => Ecn::NotCapable,

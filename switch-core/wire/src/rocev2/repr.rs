@@ -51,7 +51,7 @@ pub enum Operation {
     },
     /// An acknowledgement of everything up to the frame's PSN.
     Acknowledge {
-        /// Of what kind.
+        /// Its kind.
         syndrome: Syndrome,
         /// Message sequence number: messages that the responder completed, modulo 2^24.
         msn: u32,

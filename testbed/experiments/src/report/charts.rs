@@ -6,18 +6,18 @@ use serde::Serialize;
 
 /// All numbers of a page. A column that several charts show is there once.
 #[derive(Default)]
-pub struct Columns {
+pub(super) struct Columns {
     columns: Vec<Vec<f64>>,
 }
 
 /// A column, by its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
-pub struct Column(usize);
+pub(super) struct Column(usize);
 
 /// One plot.
 #[derive(Debug, Default, Serialize)]
-pub struct Chart {
+pub(super) struct Chart {
     pub x: Axis,
     pub y: Axis,
     /// Their instants or sizes.
@@ -40,7 +40,7 @@ pub struct Chart {
 
 /// An axis.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Axis {
+pub(super) struct Axis {
     pub label: String,
     pub from: f64,
     pub to: f64,
@@ -51,7 +51,7 @@ pub struct Axis {
 
 /// A line.
 #[derive(Clone, Debug, Serialize)]
-pub struct ChartLine {
+pub(super) struct ChartLine {
     pub name: String,
     pub column: Column,
     /// One of the palette.
@@ -64,21 +64,21 @@ pub struct ChartLine {
 
 /// An instant with a name.
 #[derive(Clone, Debug, Serialize)]
-pub struct ChartMark {
+pub(super) struct ChartMark {
     pub at: f64,
     pub text: String,
 }
 
 /// A row of bars.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub(super) struct Row {
     pub name: String,
     pub bars: Vec<Bars>,
 }
 
 /// Bars of one kind in a row.
 #[derive(Clone, Debug, Serialize)]
-pub struct Bars {
+pub(super) struct Bars {
     /// What is told of one under the pointer.
     pub what: String,
     pub color: usize,
@@ -88,30 +88,30 @@ pub struct Bars {
 }
 
 /// Colours of the page, by what they stand for.
-pub mod color {
+pub(super) mod color {
     /// As many as the palette has.
-    pub const COUNT: usize = 7;
-    pub const BLUE: usize = 0;
-    pub const VERMILION: usize = 1;
-    pub const GREEN: usize = 2;
-    pub const ORANGE: usize = 4;
-    pub const BLACK: usize = 6;
+    pub(crate) const COUNT: usize = 7;
+    pub(crate) const BLUE: usize = 0;
+    pub(crate) const VERMILION: usize = 1;
+    pub(crate) const GREEN: usize = 2;
+    pub(crate) const ORANGE: usize = 4;
+    pub(crate) const BLACK: usize = 6;
 }
 
 impl Columns {
     /// Adds a column; not a number is a gap.
-    pub fn add(&mut self, values: Vec<f64>) -> Column {
+    pub(super) fn add(&mut self, values: Vec<f64>) -> Column {
         self.columns.push(values);
         Column(self.columns.len() - 1)
     }
 
     /// A column's numbers.
-    pub fn of(&self, column: Column) -> &[f64] {
+    pub(super) fn of(&self, column: Column) -> &[f64] {
         &self.columns[column.0]
     }
 
     /// As JSON: of a column that is the same all along, that value alone.
-    pub fn json(&self) -> String {
+    pub(super) fn json(&self) -> String {
         let mut json = String::from("[");
         for (n, column) in self.columns.iter().enumerate() {
             if n > 0 {
@@ -146,12 +146,12 @@ fn number(value: f64) -> String {
 
 impl Axis {
     /// The runs' time, in milliseconds.
-    pub fn time(end_ms: f64) -> Axis {
+    pub(super) fn time(end_ms: f64) -> Axis {
         Axis { label: "time (ms)".to_owned(), to: end_ms, is_time: true, ..Axis::default() }
     }
 
     /// From 0 to a little above the largest value.
-    pub fn up_to(label: &str, max: f64) -> Axis {
+    pub(super) fn up_to(label: &str, max: f64) -> Axis {
         let to = if max > 0.0 && max.is_finite() { max * 1.05 } else { 1.0 };
         Axis { label: label.to_owned(), to, ..Axis::default() }
     }
@@ -159,7 +159,7 @@ impl Axis {
 
 impl ChartLine {
     /// A plain line, the `n`-th of a chart.
-    pub fn nth(n: usize, name: &str, column: Column) -> ChartLine {
+    pub(super) fn nth(n: usize, name: &str, column: Column) -> ChartLine {
         ChartLine {
             name: name.to_owned(),
             column,

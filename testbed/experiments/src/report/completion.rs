@@ -7,13 +7,13 @@ use crate::Failure;
 
 /// Completed messages of a run under each name.
 #[derive(Default)]
-pub struct Completed {
+pub(super) struct Completed {
     pub flows: Vec<CompletedFlow>,
 }
 
-/// Of one flow or traffic, in no order.
+/// Messages of one flow or traffic, in no order.
 #[derive(Default)]
-pub struct CompletedFlow {
+pub(super) struct CompletedFlow {
     pub name: String,
     pub fct_us: Vec<f64>,
     /// FCT over what it is in an empty fabric, where that is known.
@@ -22,7 +22,7 @@ pub struct CompletedFlow {
 
 impl Completed {
     /// Of a run; nothing if it has no messages.
-    pub fn read(run: &Path) -> Result<Completed, Failure> {
+    pub(super) fn read(run: &Path) -> Result<Completed, Failure> {
         let path = run.join("fct.csv");
         let mut completed = Completed::default();
         if !path.exists() {
@@ -63,7 +63,7 @@ impl Completed {
     }
 
     /// All as if they had one name.
-    pub fn merged(self) -> Completed {
+    pub(super) fn merged(self) -> Completed {
         let mut merged = CompletedFlow { name: "all".to_owned(), ..CompletedFlow::default() };
         for flow in self.flows {
             merged.fct_us.extend(flow.fct_us);
@@ -74,7 +74,7 @@ impl Completed {
 }
 
 /// What share of the values, in percent, is no greater than each of the points, which ascend.
-pub fn distribution(values: &[f64], points: &[f64]) -> Vec<f64> {
+pub(super) fn distribution(values: &[f64], points: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let share = |point: &f64| {
@@ -86,7 +86,7 @@ pub fn distribution(values: &[f64], points: &[f64]) -> Vec<f64> {
 }
 
 /// Points from the least to the greatest value with equal ratios between them, and the values themselves if they are few.
-pub fn points<'a>(values: impl Iterator<Item = &'a f64>) -> Vec<f64> {
+pub(super) fn points<'a>(values: impl Iterator<Item = &'a f64>) -> Vec<f64> {
     const FEW: usize = 600;
     let mut values: Vec<f64> = values.copied().filter(|value| *value > 0.0).collect();
     values.sort_by(f64::total_cmp);

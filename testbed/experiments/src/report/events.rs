@@ -10,7 +10,7 @@ use crate::Failure;
 
 /// What happened in a run. Times are in milliseconds.
 #[derive(Debug, Default)]
-pub struct Events {
+pub(super) struct Events {
     pub queues: BTreeMap<(String, String), QueueEvents>,
     /// Deadlocks, links cut and mended, points of the scenario.
     pub marks: Vec<(f64, String)>,
@@ -22,7 +22,7 @@ pub struct Events {
 
 /// What happened at a port and class.
 #[derive(Debug, Default)]
-pub struct QueueEvents {
+pub(super) struct QueueEvents {
     /// The switch had its peer paused.
     pub paused_peer: Spans,
     /// The peer had the switch paused.
@@ -37,7 +37,7 @@ pub struct QueueEvents {
 
 /// Spans of time, near ones merged.
 #[derive(Debug, Default)]
-pub struct Spans {
+pub(super) struct Spans {
     pub spans: Vec<(f64, f64)>,
     open: Option<f64>,
     /// The length of all, before any were merged.
@@ -51,7 +51,7 @@ const SEEN: f64 = 1.0 / 3_000.0;
 
 impl Events {
     /// Reads a run's events up to its end, nothing if it has none. `end_ms` is where bars end that nothing has ended.
-    pub fn read(run: &Path, end_ms: f64) -> Result<Events, Failure> {
+    pub(super) fn read(run: &Path, end_ms: f64) -> Result<Events, Failure> {
         let path = run.join("events.csv");
         let mut events = Events { merged_ms: end_ms * SEEN, ..Events::default() };
         if !path.exists() {
@@ -67,7 +67,7 @@ impl Events {
                 return Err(unreadable(&path, &format!("line {line} has no five fields")));
             };
             let at: f64 = at.parse().map_err(|_| unreadable(&path, &format!("line {line}: `{at}` is no number")))?;
-            events.add(at / 1e3, (port, class), kind, detail);
+            events.add(at / 1e3, port, class, kind, detail);
         }
         let merged = events.merged_ms;
         for queue in events.queues.values_mut() {
@@ -78,13 +78,13 @@ impl Events {
     }
 
     /// The instant from which nothing moved, in place of that at which this was found.
-    pub fn tell_deadlock(&mut self, deadlock: Option<&DeadlockSummary>) {
+    pub(super) fn tell_deadlock(&mut self, deadlock: Option<&DeadlockSummary>) {
         let Some(deadlock) = deadlock else { return };
         self.marks.retain(|(_, text)| !text.starts_with("deadlock: "));
         self.marks.push((deadlock.since_ns as f64 / 1e6, format!("deadlock from here on: {}", deadlock.cycle)));
     }
 
-    fn add(&mut self, at: f64, (port, class): (&str, &str), kind: &str, detail: &str) {
+    fn add(&mut self, at: f64, port: &str, class: &str, kind: &str, detail: &str) {
         let merged = self.merged_ms;
         if matches!(kind, "deadlock" | "mark") {
             if self.marks.len() == MARKS_MAX {
@@ -115,12 +115,12 @@ impl Events {
 
 impl Spans {
     /// From then on, if not already.
-    pub fn begin(&mut self, at: f64) {
+    pub(super) fn begin(&mut self, at: f64) {
         self.open.get_or_insert(at);
     }
 
     /// Until then, if it had begun.
-    pub fn end(&mut self, at: f64, merged: f64) {
+    pub(super) fn end(&mut self, at: f64, merged: f64) {
         let Some(from) = self.open.take() else { return };
         let at = at.max(from);
         self.length += at - from;

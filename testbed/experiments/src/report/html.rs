@@ -1,7 +1,7 @@
 //! Text as HTML has it.
 
 /// A text that stands between tags, or in an attribute's quotes.
-pub fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut html = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -21,7 +21,7 @@ pub fn escaped(text: &str) -> String {
 }
 
 /// JSON that stands in a script element: no `<` can end the element, or begin a comment.
-pub fn in_script(json: &str) -> String {
+pub(super) fn in_script(json: &str) -> String {
     json.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
 }
 

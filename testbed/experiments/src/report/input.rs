@@ -13,7 +13,7 @@ use weir_results::run_dir::{
 use crate::Failure;
 
 /// All runs of a report.
-pub struct Input {
+pub(super) struct Input {
     /// In the order of the arguments, those of one folder in the scenario's or the sweep's order.
     pub runs: Vec<Run>,
     /// Directories without results, and why.
@@ -21,7 +21,7 @@ pub struct Input {
 }
 
 /// One run, without what is read only when it is drawn.
-pub struct Run {
+pub(super) struct Run {
     /// What tells it from the others.
     pub label: String,
     pub directory: PathBuf,
@@ -39,29 +39,29 @@ pub struct Run {
 
 /// `point.json` of a sweep's point, as far as a report needs it.
 #[derive(Deserialize)]
-pub struct SweepPoint {
+pub(super) struct SweepPoint {
     pub point: SweepValues,
     pub reason: String,
 }
 
 /// What a point of a sweep is of.
 #[derive(Deserialize)]
-pub struct SweepValues {
+pub(super) struct SweepValues {
     pub seed: Option<u32>,
     pub parameters: Vec<(String, serde_json::Value)>,
 }
 
 /// A file's name and text.
-pub type ConfigFile = (String, String);
+pub(super) type ConfigFile = (String, String);
 
 /// What a line of a table says of a run; `None` if it has nothing to say there.
-pub type OfRun<'a> = &'a dyn Fn(&Run) -> Option<String>;
+pub(super) type OfRun<'a> = &'a dyn Fn(&Run) -> Option<String>;
 
 /// A page has no more runs than this.
 const RUNS_MAX: usize = 100;
 
 /// What a directory is.
-enum Kind {
+enum DirectoryKind {
     Run,
     /// A run without results, and why.
     Unfinished(String),
@@ -71,7 +71,7 @@ enum Kind {
 
 /// Reads all runs of these directories. What is wrong with one that was named is an error; a run without results in a folder of
 /// several is left out.
-pub fn read(directories: &[PathBuf]) -> Result<Input, Failure> {
+pub(super) fn read(directories: &[PathBuf]) -> Result<Input, Failure> {
     let (mut found, mut left_out) = (Vec::new(), Vec::new());
     for directory in directories {
         find(directory, &mut found, &mut left_out)?;
@@ -102,17 +102,17 @@ fn find(directory: &Path, found: &mut Vec<PathBuf>, left_out: &mut Vec<String>) 
         return Err(Failure::Argument(format!("{shown}: {what}; {}", what_to_name())));
     }
     match kind(directory) {
-        Kind::Run => found.push(directory.to_owned()),
-        Kind::Unfinished(why) => return Err(Failure::Argument(format!("{shown}: {why}"))),
-        Kind::Other => {
+        DirectoryKind::Run => found.push(directory.to_owned()),
+        DirectoryKind::Unfinished(why) => return Err(Failure::Argument(format!("{shown}: {why}"))),
+        DirectoryKind::Other => {
             let before = found.len() + left_out.len();
             let mut runs = Vec::new();
             let of_sweep = ["runs", "sweep/runs"].map(|below| folders(&directory.join(below)).unwrap_or_default());
             for folder in folders(directory)?.into_iter().chain(of_sweep.into_iter().flatten()) {
                 match kind(&folder) {
-                    Kind::Run => runs.push(folder),
-                    Kind::Unfinished(why) => left_out.push(format!("{}: {why}", folder.display())),
-                    Kind::Other => {}
+                    DirectoryKind::Run => runs.push(folder),
+                    DirectoryKind::Unfinished(why) => left_out.push(format!("{}: {why}", folder.display())),
+                    DirectoryKind::Other => {}
                 }
             }
             // A scenario's runs in its order, which is that of their start; points of a sweep by their numbers.
@@ -139,22 +139,22 @@ fn what_to_name() -> &'static str {
     "name a directory that weir run -o, weir testbed run -o, weir demo -o or weir sweep -o has left"
 }
 
-fn kind(directory: &Path) -> Kind {
+fn kind(directory: &Path) -> DirectoryKind {
     let has = |name: &str| directory.join(name).is_file();
     // A switch that was killed has left its results so far.
     if has("summary.json") || has("summary.json.part") {
-        return Kind::Run;
+        return DirectoryKind::Run;
     }
     let reason = |point: SweepPoint| if point.reason.is_empty() { None } else { Some(point.reason) };
     match fs::read_to_string(directory.join("point.json")) {
         Ok(text) => {
             let reason = serde_json::from_str(&text).ok().and_then(reason).unwrap_or_else(|| "no results".to_owned());
-            Kind::Unfinished(format!("the sweep's point has no summary.json: {reason}"))
+            DirectoryKind::Unfinished(format!("the sweep's point has no summary.json: {reason}"))
         }
-        Err(_) if has("provenance.json") => Kind::Unfinished(
+        Err(_) if has("provenance.json") => DirectoryKind::Unfinished(
             "summary.json is missing, as the run did not end; run it again, or leave it out".to_owned(),
         ),
-        Err(_) => Kind::Other,
+        Err(_) => DirectoryKind::Other,
     }
 }
 
@@ -174,7 +174,7 @@ fn folders(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
 }
 
 /// A name's words and numbers, to sort by.
-pub fn natural(name: &str) -> Vec<(u64, String)> {
+pub(super) fn natural(name: &str) -> Vec<(u64, String)> {
     let mut parts = Vec::new();
     let is_digit = |c: char| c.is_ascii_digit();
     let mut rest = name;
@@ -234,12 +234,12 @@ impl Run {
     }
 
     /// When the last sample may be, in microseconds.
-    pub fn end_us(&self) -> f64 {
+    pub(super) fn end_us(&self) -> f64 {
         self.summary.duration_ns as f64 / 1e3
     }
 
     /// Where the scenario's random numbers begin, as far as the directory tells.
-    pub fn seed(&self) -> Option<String> {
+    pub(super) fn seed(&self) -> Option<String> {
         if let Some(seed) = self.point.as_ref().and_then(|point| point.point.seed) {
             return Some(seed.to_string());
         }

@@ -8,7 +8,7 @@ use super::verdict::is_good;
 use crate::table::count;
 
 /// A line of the comparison.
-pub struct KeyFigure {
+pub(super) struct KeyFigure {
     pub name: String,
     /// One for each run; `-` where it has none.
     pub cells: Vec<String>,
@@ -20,7 +20,7 @@ const FLOWS_MAX: usize = 8;
 const NONE: &str = "-";
 
 /// All lines that any run has a figure for.
-pub fn key_figures(runs: &[Run]) -> Vec<KeyFigure> {
+pub(super) fn key_figures(runs: &[Run]) -> Vec<KeyFigure> {
     let mut figures = Vec::new();
     let mut row = |name: &str, cell: OfRun<'_>| {
         let cells: Vec<String> = runs.iter().map(|run| cell(run).unwrap_or_else(|| NONE.to_owned())).collect();

@@ -27,7 +27,7 @@ const STYLE: &str = include_str!("page.css");
 const CONFIGS_MAX: usize = 30_000;
 
 /// The page of these runs.
-pub fn page(input: &Input, lead: Option<&Lead>) -> Result<String, Failure> {
+pub(super) fn page(input: &Input, lead: Option<&Lead>) -> Result<String, Failure> {
     let runs = &input.runs;
     let plots = plots(runs)?;
     let title = lead.map_or_else(|| title(runs), |lead| lead.title.clone());
@@ -61,7 +61,7 @@ pub fn page(input: &Input, lead: Option<&Lead>) -> Result<String, Failure> {
 }
 
 /// The scenarios' names.
-pub fn title(runs: &[Run]) -> String {
+pub(super) fn title(runs: &[Run]) -> String {
     let mut names: Vec<&str> = runs.iter().map(|run| run.summary.scenario.as_str()).collect();
     names.dedup();
     match (names.as_slice(), runs) {
@@ -219,7 +219,7 @@ fn notes(html: &mut String, input: &Input, plots: &Plots) {
 }
 
 /// The runs' notes; one that several have is told once.
-pub fn noted(runs: &[Run]) -> Vec<String> {
+pub(super) fn noted(runs: &[Run]) -> Vec<String> {
     let mut notes: Vec<(&str, Vec<&str>)> = Vec::new();
     for run in runs {
         for note in &run.summary.notes {
@@ -411,7 +411,7 @@ fn started(run: &Run) -> String {
 }
 
 /// Where runs came from, a cell for each; lines that none has are left out.
-pub fn origins(runs: &[Run]) -> Vec<(&'static str, Vec<String>)> {
+pub(super) fn origins(runs: &[Run]) -> Vec<(&'static str, Vec<String>)> {
     let rows: [(&'static str, OfRun<'_>); 9] = [
         ("directory", &|run| Some(run.directory.display().to_string())),
         ("weir", &|run| Some(run.provenance.version.clone())),

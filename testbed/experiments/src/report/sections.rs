@@ -16,7 +16,7 @@ use crate::Failure;
 use crate::table::count;
 
 /// Plots of one kind.
-pub struct Section {
+pub(super) struct Section {
     /// What links lead to.
     pub id: Cow<'static, str>,
     pub title: Cow<'static, str>,
@@ -28,7 +28,7 @@ pub struct Section {
 }
 
 /// A plot with its caption.
-pub struct Plot {
+pub(super) struct Plot {
     pub caption: String,
     /// What it shows, in words.
     pub alt: String,
@@ -36,7 +36,7 @@ pub struct Plot {
 }
 
 /// The sections, and the numbers that their plots refer to.
-pub struct Plots {
+pub(super) struct Plots {
     pub sections: Vec<Section>,
     pub columns: Columns,
     /// What was thinned, in sentences.
@@ -57,7 +57,7 @@ const RATE_SHARE: f64 = 1.0 / 50.0;
 /// What columns of queues are called after port and class, but for the rates and the policies' gauges.
 const OF_QUEUE: [&str; 5] = ["ingress_bytes", "headroom_bytes", "threshold_bytes", "egress_bytes", "peer_rate_bps"];
 
-/// What is drawn of one run.
+/// Drawings of one run.
 struct Drawn<'a> {
     run: &'a Run,
     end_ms: f64,
@@ -74,7 +74,7 @@ struct Drawn<'a> {
 }
 
 /// Queues, flows or pools that have lines.
-pub struct Chosen {
+pub(super) struct Chosen {
     /// By their size.
     names: Vec<String>,
     /// How many there would be.
@@ -82,7 +82,7 @@ pub struct Chosen {
 }
 
 /// All plots of the runs.
-pub fn plots(runs: &[Run]) -> Result<Plots, Failure> {
+pub(super) fn plots(runs: &[Run]) -> Result<Plots, Failure> {
     let files = runs.iter().map(|run| SeriesFile::survey(&run.directory)).collect::<Result<Vec<_>, _>>()?;
     let asked: Vec<&str> =
         runs.iter().filter_map(|run| run.topology.as_ref()).flat_map(|of| &of.drawn).map(String::as_str).collect();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::Failure;
 
 /// A run's series, of which only the columns and their extremes are known yet.
-pub struct SeriesFile {
+pub(super) struct SeriesFile {
     path: PathBuf,
     columns: Vec<SeriesColumn>,
     rows: usize,
@@ -16,7 +16,7 @@ pub struct SeriesFile {
 }
 
 /// A column.
-pub struct SeriesColumn {
+pub(super) struct SeriesColumn {
     pub name: String,
     /// Its largest number; not a number if it is empty.
     pub max: f64,
@@ -24,7 +24,7 @@ pub struct SeriesColumn {
 
 /// Samples of some columns.
 #[derive(Default)]
-pub struct Samples {
+pub(super) struct Samples {
     /// In milliseconds.
     pub at: Vec<f64>,
     /// In the order asked for; not a number where a field is empty.
@@ -35,7 +35,7 @@ pub struct Samples {
 
 /// Leaves rows out so that no peak is lost: of each bucket of rows stay two, with the least and the greatest value of each column,
 /// in the order in which they came.
-pub struct Thinner {
+pub(super) struct Thinner {
     samples: Samples,
     at: Vec<f64>,
     bucket: Vec<Vec<f64>>,
@@ -43,7 +43,7 @@ pub struct Thinner {
 
 /// Means of some columns.
 #[derive(Default)]
-pub struct Means {
+pub(super) struct Means {
     /// The middle of each span, in milliseconds.
     pub at: Vec<f64>,
     pub values: Vec<Vec<f64>>,
@@ -53,7 +53,7 @@ pub struct Means {
 
 impl SeriesFile {
     /// Reads names and extremes; `None` if the run has no series.
-    pub fn survey(run: &Path) -> Result<Option<SeriesFile>, Failure> {
+    pub(super) fn survey(run: &Path) -> Result<Option<SeriesFile>, Failure> {
         let path = run.join("series.csv");
         if !path.exists() {
             return Ok(None);
@@ -80,21 +80,21 @@ impl SeriesFile {
         Ok(Some(file))
     }
 
-    pub fn columns(&self) -> &[SeriesColumn] {
+    pub(super) fn columns(&self) -> &[SeriesColumn] {
         &self.columns
     }
 
-    pub fn rows(&self) -> usize {
+    pub(super) fn rows(&self) -> usize {
         self.rows
     }
 
     /// A column's place by its name.
-    pub fn place(&self, name: &str) -> Option<usize> {
+    pub(super) fn place(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name == name)
     }
 
     /// The samples of these columns, thinned to `points` as [`Thinner`] does.
-    pub fn samples(&self, places: &[usize], points: usize) -> Result<Samples, Failure> {
+    pub(super) fn samples(&self, places: &[usize], points: usize) -> Result<Samples, Failure> {
         let mut thinner = Thinner::new(places.len(), self.rows, points);
         self.each_row(|row| {
             thinner.push(row[0] / 1e3, places.iter().map(|place| row[*place]));
@@ -104,7 +104,7 @@ impl SeriesFile {
     }
 
     /// The means of these columns, which are rates since the row before, over `over_us`, or longer for no more than `points`.
-    pub fn means(&self, places: &[usize], over_us: f64, points: usize) -> Result<Means, Failure> {
+    pub(super) fn means(&self, places: &[usize], over_us: f64, points: usize) -> Result<Means, Failure> {
         let over_us = over_us.max(self.end_us / points as f64).max(f64::MIN_POSITIVE);
         let mut means = Means { values: vec![Vec::new(); places.len()], over_us, ..Means::default() };
         let (mut span, mut last) = (None, 0.0);
@@ -159,7 +159,7 @@ impl SeriesFile {
 }
 
 /// A CSV file that is not as a run leaves it.
-pub fn unreadable(path: &Path, error: &dyn std::fmt::Display) -> Failure {
+pub(super) fn unreadable(path: &Path, error: &dyn std::fmt::Display) -> Failure {
     Failure::Argument(format!(
         "{}: can't be read: {error}; run the scenario again, or name another directory",
         path.display()
@@ -168,14 +168,14 @@ pub fn unreadable(path: &Path, error: &dyn std::fmt::Display) -> Failure {
 
 impl Thinner {
     /// Of this many columns and rows, into about `points` rows.
-    pub fn new(columns: usize, rows: usize, points: usize) -> Thinner {
+    pub(super) fn new(columns: usize, rows: usize, points: usize) -> Thinner {
         let rows_each = if rows <= points { 1 } else { (2 * rows).div_ceil(points) };
         let samples = Samples { values: vec![Vec::new(); columns], rows_each, ..Samples::default() };
         Thinner { samples, at: Vec::new(), bucket: vec![Vec::new(); columns] }
     }
 
     /// Adds a row.
-    pub fn push(&mut self, at_ms: f64, row: impl Iterator<Item = f64>) {
+    pub(super) fn push(&mut self, at_ms: f64, row: impl Iterator<Item = f64>) {
         self.at.push(at_ms);
         self.bucket.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
         if self.at.len() == self.samples.rows_each {
@@ -183,7 +183,7 @@ impl Thinner {
         }
     }
 
-    pub fn finish(mut self) -> Samples {
+    pub(super) fn finish(mut self) -> Samples {
         self.close();
         self.samples
     }

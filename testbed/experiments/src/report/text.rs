@@ -18,7 +18,7 @@ const SPARK: usize = 48;
 const SPARK_RUNS_MAX: usize = 16;
 
 /// The report; `colors` for a terminal.
-pub fn report(input: &Input, colors: bool) -> Result<String, Failure> {
+pub(super) fn report(input: &Input, colors: bool) -> Result<String, Failure> {
     let runs = &input.runs;
     let mut text = String::new();
     let _ = writeln!(text, "{}\n", plain(&title(runs)));

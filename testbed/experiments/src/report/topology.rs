@@ -13,7 +13,7 @@ use super::input::Run;
 use layout::{Layout, Node, rate_words};
 
 /// A drawing, and the runs that it is of.
-pub struct Drawing {
+pub(super) struct Drawing {
     pub runs: Vec<String>,
     pub svg: String,
     /// The same in words.
@@ -27,7 +27,7 @@ const DRAWINGS_MAX: usize = 8;
 const LARGE: usize = 200;
 
 /// A drawing for each topology and deadlock that there is.
-pub fn drawings(runs: &[Run]) -> Vec<Drawing> {
+pub(super) fn drawings(runs: &[Run]) -> Vec<Drawing> {
     let mut drawings: Vec<(&Topology, Vec<String>, Drawing)> = Vec::new();
     for run in runs {
         let Some(topology) = &run.topology else { continue };
@@ -50,7 +50,7 @@ pub fn drawings(runs: &[Run]) -> Vec<Drawing> {
 }
 
 /// `3 switches, 3 hosts, 3 links between switches`.
-pub fn words(topology: &Topology) -> String {
+pub(super) fn words(topology: &Topology) -> String {
     let of = |n: usize, one: &str, several: &str| match n {
         1 => format!("one {one}"),
         n => format!("{} {several}", crate::table::count(n as u64)),

@@ -7,7 +7,7 @@ use super::input::Run;
 use crate::table::count;
 
 /// What a report begins with.
-pub struct Verdict {
+pub(super) struct Verdict {
     pub is_good: bool,
     pub headline: String,
     /// Failures, then deadlocks; each run's in its order.
@@ -15,14 +15,14 @@ pub struct Verdict {
 }
 
 /// A sentence about a run.
-pub struct Finding {
+pub(super) struct Finding {
     pub run: String,
     pub text: String,
     pub is_failure: bool,
 }
 
 /// Of all runs.
-pub fn verdict(runs: &[Run]) -> Verdict {
+pub(super) fn verdict(runs: &[Run]) -> Verdict {
     let mut findings: Vec<Finding> = Vec::new();
     for run in runs {
         let of_run = |text: String, is_failure: bool| Finding { run: run.label.clone(), text, is_failure };
@@ -42,7 +42,7 @@ pub fn verdict(runs: &[Run]) -> Verdict {
 }
 
 /// Whether a run kept what it promises.
-pub fn is_good(summary: &Summary) -> bool {
+pub(super) fn is_good(summary: &Summary) -> bool {
     failures(summary).is_empty()
 }
 

@@ -10,13 +10,13 @@ use super::experiment::{Claim, Experiment, Level, Measure, Over, Panel, PanelKin
 use super::rows::{Selection, combination, parameter};
 use super::units;
 use crate::experiment::Backend;
-use crate::sweep::{Plan, Point, check_column};
+use crate::sweep::{Point, SweepPlan, check_column};
 
 /// A mistake: the key that it is at, what is wrong, and what to write.
 type Mistake = (String, String, String);
 
 /// What needs nothing but the file.
-pub fn of_itself(experiment: &Experiment) -> Result<(), ConfigErrors> {
+pub(super) fn of_itself(experiment: &Experiment) -> Result<(), ConfigErrors> {
     let paper = &experiment.paper;
     let mut mistakes = Vec::new();
     let mut wrong = |key: &str, message: String, help: &str| mistakes.push((key.to_owned(), message, help.to_owned()));
@@ -67,7 +67,7 @@ pub fn of_itself(experiment: &Experiment) -> Result<(), ConfigErrors> {
 }
 
 /// What needs the points: a measure or line of which there is none says nothing. A sweep that leaves something out may lack some.
-pub fn of_plan(experiment: &Experiment, plan: &Plan, is_full: bool) -> Result<(), ConfigErrors> {
+pub(super) fn of_plan(experiment: &Experiment, plan: &SweepPlan, is_full: bool) -> Result<(), ConfigErrors> {
     let mut mistakes = Vec::new();
     let look = |key: String, of: Selection<'_>, over: Option<Over>| {
         let selected: Vec<&Point> = plan.points.iter().filter(|point| of.has(point)).collect();
@@ -104,7 +104,7 @@ pub fn of_plan(experiment: &Experiment, plan: &Plan, is_full: bool) -> Result<()
 
 impl Selection<'_> {
     /// A run or a parameter that the sweep does not have.
-    fn unknown(&self, plan: &Plan) -> Option<(String, String)> {
+    fn unknown(&self, plan: &SweepPlan) -> Option<(String, String)> {
         let names: BTreeSet<&str> = plan.points.iter().map(|point| point.run_name.as_str()).collect();
         if let Some(run) = self.runs.iter().find(|run| !names.contains(run.as_str())) {
             let known: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
@@ -116,7 +116,7 @@ impl Selection<'_> {
     }
 }
 
-fn known_parameters(plan: &Plan) -> String {
+fn known_parameters(plan: &SweepPlan) -> String {
     let paths: Vec<&str> =
         plan.points.iter().take(1).flat_map(|point| &point.parameters).map(|(path, _)| path.as_str()).collect();
     if paths.is_empty() { "it has none".to_owned() } else { format!("write one of: {}", paths.join(", ")) }

@@ -18,7 +18,7 @@ use crate::files::{at, whole};
 type Entry<'a> = (&'a Experiment, Option<(Outcome, MadeOn)>);
 
 /// Writes the document of all experiments that the backend may run, with its results, which stand below `results`.
-pub fn write(file: &Path, experiments: &[Experiment], results: &Path, backend: Backend) -> Result<(), Failure> {
+pub(super) fn write(file: &Path, experiments: &[Experiment], results: &Path, backend: Backend) -> Result<(), Failure> {
     let mut entries: Vec<Entry<'_>> = Vec::new();
     for experiment in experiments.iter().filter(|experiment| experiment.paper.backends.contains(&backend)) {
         entries.push((experiment, outcome::read(&results.join(&experiment.id))?));

@@ -18,7 +18,7 @@ use crate::sweep::SweepFile;
 
 /// An experiment's folder, read.
 #[derive(Clone, Debug)]
-pub struct Experiment {
+pub(super) struct Experiment {
     /// Its name: `gfc.9`.
     pub id: String,
     pub paper: PaperFile,
@@ -32,7 +32,7 @@ pub struct Experiment {
 /// `paper.toml`: what the paper says, how Weir's numbers are read, and what is concluded.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PaperFile {
+pub(super) struct PaperFile {
     pub title: String,
     /// How the paper is cited, where the folder above is of none.
     paper: Option<String>,
@@ -62,7 +62,7 @@ pub struct PaperFile {
 /// CPU time on one core, as it was measured.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Takes {
+pub(super) struct Takes {
     pub full: String,
     pub quick: Option<String>,
 }
@@ -70,14 +70,14 @@ pub struct Takes {
 /// What a sweep that stands for the full one does not have.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Less {
+pub(super) struct Less {
     pub leaves_out: String,
 }
 
-/// What is not as in the paper.
+/// A departure from the paper.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Departure {
+pub(super) struct Departure {
     pub what: String,
     pub why: String,
 }
@@ -85,7 +85,7 @@ pub struct Departure {
 /// Where the paper is at odds with itself or with public code.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Disagreement {
+pub(super) struct Disagreement {
     #[serde(rename = "where")]
     pub place: String,
     pub says: String,
@@ -95,7 +95,7 @@ pub struct Disagreement {
 /// A number that is read off the runs, and the paper's if it has one.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Measure {
+pub(super) struct Measure {
     pub name: String,
     #[serde(default)]
     pub unit: String,
@@ -125,10 +125,10 @@ pub struct Measure {
     pub why: Option<String>,
 }
 
-/// What is made of the values of several points.
+/// How the values of several points become one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Over {
+pub(super) enum Over {
     #[default]
     Mean,
     Min,
@@ -136,10 +136,10 @@ pub enum Over {
     Median,
 }
 
-/// What is made of a series.
+/// How a series becomes a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Statistic {
+pub(super) enum Statistic {
     /// Over time.
     Mean,
     Max,
@@ -154,7 +154,7 @@ pub enum Statistic {
 /// What a series reaches.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
-pub enum Level {
+pub(super) enum Level {
     /// In the column's own unit.
     Number(f64),
     /// With its unit: `"5Gbps"`, `"840KB"`.
@@ -163,7 +163,7 @@ pub enum Level {
 
 impl Level {
     /// In the column's own unit; `None` of a text that is neither a rate nor a size.
-    pub fn of_column(&self) -> Option<f64> {
+    pub(super) fn of_column(&self) -> Option<f64> {
         match self {
             Level::Number(number) => Some(*number),
             Level::Text(text) => {
@@ -177,7 +177,7 @@ impl Level {
 /// A conclusion of the paper, judged by a measure.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Claim {
+pub(super) struct Claim {
     pub says: String,
     /// Whether it is what the paper is about.
     #[serde(default)]
@@ -195,7 +195,7 @@ pub struct Claim {
 /// What a measure is compared with.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
-pub enum Bound {
+pub(super) enum Bound {
     Number(f64),
     Measure {
         measure: String,
@@ -207,7 +207,7 @@ pub enum Bound {
 /// A part of the figure.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Panel {
+pub(super) struct Panel {
     #[serde(default)]
     pub title: String,
     pub kind: PanelKind,
@@ -238,7 +238,7 @@ pub struct Panel {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum PanelKind {
+pub(super) enum PanelKind {
     Time,
     Sweep,
     Cdf,
@@ -246,7 +246,7 @@ pub enum PanelKind {
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Line {
+pub(super) struct Line {
     pub name: String,
     /// As of a measure.
     #[serde(default, deserialize_with = "one_or_more")]
@@ -263,7 +263,7 @@ pub struct Line {
 /// A horizontal line.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Mark {
+pub(super) struct Mark {
     pub label: String,
     pub value: f64,
 }
@@ -271,7 +271,7 @@ pub struct Mark {
 /// Points that the paper states.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Stated {
+pub(super) struct Stated {
     pub name: String,
     /// The line that has the same of Weir.
     pub of: Option<String>,
@@ -280,24 +280,24 @@ pub struct Stated {
 
 impl PaperFile {
     /// Where it stands: `Fig. 9, 6.1`.
-    pub fn place(&self) -> String {
+    pub(super) fn place(&self) -> String {
         if self.section.is_empty() { self.figure.clone() } else { format!("{}, {}", self.figure, self.section) }
     }
 }
 
 impl Measure {
-    pub fn selection(&self) -> Selection<'_> {
+    pub(super) fn selection(&self) -> Selection<'_> {
         Selection { runs: &self.runs, parameters: &self.parameters }
     }
 
     /// The two measures that it is of.
-    pub fn parts(&self) -> Option<&[String; 2]> {
+    pub(super) fn parts(&self) -> Option<&[String; 2]> {
         self.ratio.as_ref().or(self.reduction.as_ref())
     }
 }
 
 impl Line {
-    pub fn selection(&self) -> Selection<'_> {
+    pub(super) fn selection(&self) -> Selection<'_> {
         Selection { runs: &self.runs, parameters: &self.parameters }
     }
 }
@@ -317,7 +317,7 @@ const DPDK: &str = "dpdk.toml";
 
 impl Experiment {
     /// Reads an experiment's folder, wherever it is; its scenario is not looked at.
-    pub fn load(folder: &Path) -> Result<Experiment, Failure> {
+    pub(super) fn load(folder: &Path) -> Result<Experiment, Failure> {
         let whole =
             folder.canonicalize().map_err(|error| Failure::Argument(format!("{}: {error}", folder.display())))?;
         let of = whole.parent().map(Paper::of).transpose()?.flatten();
@@ -325,7 +325,7 @@ impl Experiment {
     }
 
     /// Reads an experiment's folder, of this paper.
-    pub fn load_of(folder: &Path, of: Option<Paper>) -> Result<Experiment, Failure> {
+    pub(super) fn load_of(folder: &Path, of: Option<Paper>) -> Result<Experiment, Failure> {
         let path = folder.join(PAPER);
         let text = read_file(&path, &FORMAT)?;
         let (paper, source) = parse(&path.display().to_string(), &text)?;
@@ -339,18 +339,18 @@ impl Experiment {
     }
 
     /// The folder.
-    pub fn folder(&self) -> &Path {
+    pub(super) fn folder(&self) -> &Path {
         &self.folder
     }
 
     /// How the paper is cited, with where in it the figure stands.
-    pub fn place_in_paper(&self) -> String {
+    pub(super) fn place_in_paper(&self) -> String {
         let citation = self.of.as_ref().map(Paper::citation).or_else(|| self.paper.paper.clone());
         citation.map_or_else(|| self.paper.place(), |citation| format!("{citation}: {}", self.paper.place()))
     }
 
     /// Whether a folder is an experiment's.
-    pub fn is_one(folder: &Path) -> bool {
+    pub(super) fn is_one(folder: &Path) -> bool {
         folder.join(PAPER).is_file()
     }
 
@@ -361,7 +361,7 @@ impl Experiment {
     }
 
     /// What that sweep leaves out; `None` if the full one runs.
-    pub fn less(&self, quick: bool, backend: Backend) -> Option<&Less> {
+    pub(super) fn less(&self, quick: bool, backend: Backend) -> Option<&Less> {
         match self.instead(quick, backend)? {
             DPDK => self.paper.dpdk.as_ref(),
             _ => self.paper.quick.as_ref(),
@@ -369,7 +369,7 @@ impl Experiment {
     }
 
     /// What runs: the sweep for real frames or the quick one, where there is one, or the full one.
-    pub fn sweep(&self, quick: bool, backend: Backend) -> Result<SweepFile, Failure> {
+    pub(super) fn sweep(&self, quick: bool, backend: Backend) -> Result<SweepFile, Failure> {
         let path = self.folder.join(self.instead(quick, backend).unwrap_or(SWEEP));
         if path.is_file() {
             return Ok(crate::sweep::load(&path)?);
@@ -389,17 +389,17 @@ impl Experiment {
     }
 
     /// Whether there is less to run in a hurry.
-    pub fn has_quick(&self) -> bool {
+    pub(super) fn has_quick(&self) -> bool {
         self.has(QUICK)
     }
 
     /// Whether real frames run another sweep.
-    pub fn has_own_for_dpdk(&self) -> bool {
+    pub(super) fn has_own_for_dpdk(&self) -> bool {
         self.has(DPDK)
     }
 
     /// The columns of the sweep's table that measures and panels need.
-    pub fn columns(&self) -> Vec<String> {
+    pub(super) fn columns(&self) -> Vec<String> {
         let of_measures =
             self.paper.measures.iter().flat_map(|measure| [&measure.value, &measure.share]).filter_map(Option::as_ref);
         let sweeps = self.paper.panels.iter().filter(|panel| panel.kind == PanelKind::Sweep);
@@ -414,7 +414,7 @@ impl Experiment {
     }
 
     /// CPU time that it takes on one core, in seconds, as it was measured.
-    pub fn cpu_seconds(&self, quick: bool) -> f64 {
+    pub(super) fn cpu_seconds(&self, quick: bool) -> f64 {
         let takes = &self.paper.takes;
         let text = if quick { takes.quick.as_ref().unwrap_or(&takes.full) } else { &takes.full };
         super::units::seconds(text).expect("checked when it was read")
@@ -430,7 +430,7 @@ fn parse(name: &str, text: &str) -> Result<(PaperFile, Source), ConfigErrors> {
 }
 
 /// What the parser says of a file, at its line.
-pub fn told_by_toml(source: &Source, error: &toml::de::Error) -> ConfigErrors {
+pub(super) fn told_by_toml(source: &Source, error: &toml::de::Error) -> ConfigErrors {
     let help = "docs/EXPERIMENTS.md has all keys of the file";
     source.error_in(error.span().unwrap_or(0..0), error.message().to_owned(), help)
 }
@@ -449,7 +449,7 @@ fn name_of(folder: &Path, source: &Source) -> Result<String, Failure> {
 
 impl Experiment {
     /// `gfc.9` before `gfc.10`, and papers in their order.
-    pub fn place(&self) -> (bool, Option<Paper>, Option<u32>, String) {
+    pub(super) fn place(&self) -> (bool, Option<Paper>, Option<u32>, String) {
         let number = self.id.rsplit('.').next().and_then(|number| number.parse().ok());
         (self.of.is_none(), self.of.clone(), number, self.id.clone())
     }

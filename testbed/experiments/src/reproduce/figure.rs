@@ -13,7 +13,7 @@ use super::{statistics, units};
 use crate::Failure;
 
 /// Draws an experiment's panels, and returns the SVG's file; `None` if there are none.
-pub fn draw(experiment: &Experiment, rows: &Rows, directory: &Path) -> Result<Option<PathBuf>, Failure> {
+pub(super) fn draw(experiment: &Experiment, rows: &Rows, directory: &Path) -> Result<Option<PathBuf>, Failure> {
     let paper = &experiment.paper;
     // A sweep that leaves something out may have nothing for a panel.
     let has_points = |panel: &&Panel| panel.lines.iter().any(|line| rows.select(line.selection()).next().is_some());

@@ -10,7 +10,7 @@ use crate::Failure;
 
 /// What came of a measure.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Reading {
+pub(super) enum Reading {
     Is(Estimate),
     /// A quick run has no such point.
     LeftOut,
@@ -20,7 +20,7 @@ pub enum Reading {
 
 impl Experiment {
     /// The points that conclusions are read off.
-    pub fn concluded_from(&self) -> Vec<Selection<'_>> {
+    pub(super) fn concluded_from(&self) -> Vec<Selection<'_>> {
         let measures = &self.paper.measures;
         let conclusions = self.paper.claims.iter().filter(|claim| claim.conclusion);
         let parts = |name: &'_ str| {
@@ -38,7 +38,7 @@ impl Experiment {
 }
 
 /// All measures by their names.
-pub fn read(measures: &[Measure], rows: &Rows) -> Result<BTreeMap<String, Reading>, Failure> {
+pub(super) fn read(measures: &[Measure], rows: &Rows) -> Result<BTreeMap<String, Reading>, Failure> {
     let mut readings = BTreeMap::new();
     for measure in measures {
         let reading = match measure.parts() {
@@ -169,7 +169,7 @@ fn over_time(series: &[(f64, f64)], (from, to): (f64, f64)) -> Option<f64> {
 }
 
 /// Means over `span` microseconds each, at its middle: of single samples a rate is as rough as a frame is long.
-pub fn smoothed(samples: impl Iterator<Item = (f64, f64)>, span: f64) -> Vec<(f64, f64)> {
+pub(super) fn smoothed(samples: impl Iterator<Item = (f64, f64)>, span: f64) -> Vec<(f64, f64)> {
     let mut spans: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
     let mut last = 0.0;
     for (at, value) in samples {

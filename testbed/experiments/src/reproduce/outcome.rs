@@ -20,12 +20,12 @@ use crate::table::Table;
 /// What made the results: `made-on.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct MadeOn {
+pub(super) struct MadeOn {
     /// Of the program's source; with `+changes` if there were some.
     pub commit: String,
     /// Of this call: runs that an earlier one finished take none.
     pub wall_ms: u64,
-    /// Of all runs, in virtual time.
+    /// Time of all runs, in virtual time.
     pub cpu_ms: u64,
     pub provenance: Provenance,
 }
@@ -35,7 +35,7 @@ const NUMBERS: &str = "numbers.csv";
 const MADE_ON: &str = "made-on.json";
 
 /// Writes an experiment's results; the figure is drawn apart.
-pub fn write(directory: &Path, outcome: &Outcome, made_on: &MadeOn) -> Result<(), Failure> {
+pub(super) fn write(directory: &Path, outcome: &Outcome, made_on: &MadeOn) -> Result<(), Failure> {
     let path = directory.join(NUMBERS);
     numbers(&outcome.numbers).write_csv(&path).map_err(at(&path))?;
     write_json(&directory.join(MADE_ON), made_on)?;
@@ -43,7 +43,7 @@ pub fn write(directory: &Path, outcome: &Outcome, made_on: &MadeOn) -> Result<()
 }
 
 /// What an earlier call has left; `None` if nothing.
-pub fn read(directory: &Path) -> Result<Option<(Outcome, MadeOn)>, Failure> {
+pub(super) fn read(directory: &Path) -> Result<Option<(Outcome, MadeOn)>, Failure> {
     let path = directory.join(VERDICT);
     if !path.exists() {
         return Ok(None);
@@ -71,7 +71,7 @@ fn numbers(all: &[Number]) -> Columns {
 }
 
 /// All experiments, a line each.
-pub fn list(all: &[Experiment]) {
+pub(super) fn list(all: &[Experiment]) {
     let mut table = Table::new(["id", "quick", "full", "with", "what"]).with_text_last();
     for experiment in all {
         let backends: Vec<&str> = experiment.paper.backends.iter().map(|backend| backend.name()).collect();
@@ -95,7 +95,7 @@ pub fn list(all: &[Experiment]) {
 }
 
 /// What is to run, and how long it takes.
-pub fn introduce(chosen: &[Experiment], quick: bool, jobs: usize) {
+pub(super) fn introduce(chosen: &[Experiment], quick: bool, jobs: usize) {
     let cores = jobs.min(cores()).max(1);
     let cpu: f64 = chosen.iter().map(|experiment| experiment.cpu_seconds(quick)).sum();
     let with = if cores == 1 { "one core".to_owned() } else { format!("{cores} cores") };
@@ -103,7 +103,7 @@ pub fn introduce(chosen: &[Experiment], quick: bool, jobs: usize) {
 }
 
 /// The same with real frames.
-pub fn introduce_real(chosen: &[Experiment], takes: Duration) {
+pub(super) fn introduce_real(chosen: &[Experiment], takes: Duration) {
     let takes = duration(takes.as_secs_f64());
     println!("{} with real frames, one run after the other, about {takes} in all.", number(chosen));
 }
@@ -113,7 +113,7 @@ fn number(chosen: &[Experiment]) -> String {
 }
 
 /// What it is about.
-pub fn head(experiment: &Experiment) {
+pub(super) fn head(experiment: &Experiment) {
     let paper = &experiment.paper;
     println!("\n{}  {}", experiment.id, paper.title);
     println!("  {}", experiment.place_in_paper());
@@ -122,7 +122,7 @@ pub fn head(experiment: &Experiment) {
 }
 
 /// Paper beside Weir, the claims, and last the verdict.
-pub fn print<'a>(outcome: &Outcome, pictures: impl Iterator<Item = &'a PathBuf>, directory: &Path) {
+pub(super) fn print<'a>(outcome: &Outcome, pictures: impl Iterator<Item = &'a PathBuf>, directory: &Path) {
     let seeds = if outcome.seeds > 1 { format!(", {} seeds", outcome.seeds) } else { String::new() };
     println!("  runs:    {}{seeds}", outcome.points);
     if let Some(left_out) = &outcome.left_out {
@@ -159,7 +159,7 @@ pub fn print<'a>(outcome: &Outcome, pictures: impl Iterator<Item = &'a PathBuf>,
 }
 
 /// One line each.
-pub fn print_all(outcomes: &[Outcome]) {
+pub(super) fn print_all(outcomes: &[Outcome]) {
     let mut table = Table::new(["id", "verdict", "numbers", "claims"]);
     for outcome in outcomes {
         let held = |judgements: Vec<Judgement>| {
@@ -178,7 +178,7 @@ pub fn print_all(outcomes: &[Outcome]) {
 }
 
 /// `8 s`, `3 min`, `1.5 h`.
-pub fn duration(seconds: f64) -> String {
+pub(super) fn duration(seconds: f64) -> String {
     match seconds {
         few if few < 1.0 => "1 s".to_owned(),
         some if some < 100.0 => format!("{some:.0} s"),

@@ -13,7 +13,7 @@ use crate::report::{self, Lead};
 const RUNS_MAX: usize = 6;
 
 /// Writes the page, and returns its file.
-pub fn write(
+pub(super) fn write(
     experiment: &Experiment,
     outcome: &Outcome,
     rows: &Rows,

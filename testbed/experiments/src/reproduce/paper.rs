@@ -13,7 +13,7 @@ use crate::Failure;
 /// `about.toml`: what a paper is cited by.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Paper {
+pub(super) struct Paper {
     /// Its place among papers: lower ones come first, then those without.
     #[serde(default = "last")]
     order: u32,
@@ -42,7 +42,7 @@ const FORMAT: Format = Format {
 
 impl Paper {
     /// The paper that a folder is of; `None` if it is of none.
-    pub fn of(folder: &Path) -> Result<Option<Paper>, Failure> {
+    pub(super) fn of(folder: &Path) -> Result<Option<Paper>, Failure> {
         let path = folder.join(ABOUT);
         if !path.is_file() {
             return Ok(None);
@@ -58,13 +58,13 @@ impl Paper {
     }
 
     /// How it is cited.
-    pub fn citation(&self) -> String {
+    pub(super) fn citation(&self) -> String {
         let year = self.year.map_or_else(String::new, |year| format!(" {year}"));
         format!("{}, {}, {}{year}", self.authors, self.name, self.venue)
     }
 
     /// Its title.
-    pub fn title(&self) -> &str {
+    pub(super) fn title(&self) -> &str {
         self.title.as_deref().unwrap_or(&self.name)
     }
 }
@@ -79,7 +79,7 @@ fn last() -> u32 {
 }
 
 /// Whether a folder is a paper's.
-pub fn is_one(folder: &Path) -> bool {
+pub(super) fn is_one(folder: &Path) -> bool {
     folder.join(ABOUT).is_file()
 }
 
@@ -87,7 +87,7 @@ pub fn is_one(folder: &Path) -> bool {
 ///
 /// # Errors
 /// One of them is wrong, or two have one name.
-pub fn catalogue(folders: &[PathBuf]) -> Result<Vec<Experiment>, Failure> {
+pub(super) fn catalogue(folders: &[PathBuf]) -> Result<Vec<Experiment>, Failure> {
     let mut all = Vec::new();
     for folder in folders {
         walk(folder, None, 0, &mut all)?;

@@ -11,14 +11,14 @@ use crate::sweep::{Cell, Point, Record};
 
 /// All points that ran, in the sweep's order.
 #[derive(Debug)]
-pub struct Rows {
+pub(super) struct Rows {
     columns: Vec<String>,
     rows: Vec<Row>,
 }
 
 /// A point that ran.
 #[derive(Debug)]
-pub struct Row {
+pub(super) struct Row {
     pub point: Point,
     /// Its run directory.
     pub folder: PathBuf,
@@ -28,13 +28,13 @@ pub struct Row {
 
 /// Which points are meant: by their runs, none for all, and by values of parameters.
 #[derive(Clone, Copy, Debug)]
-pub struct Selection<'a> {
+pub(super) struct Selection<'a> {
     pub runs: &'a [String],
     pub parameters: &'a BTreeMap<String, toml::Value>,
 }
 
 impl Selection<'_> {
-    pub fn has(&self, point: &Point) -> bool {
+    pub(super) fn has(&self, point: &Point) -> bool {
         let is_run = self.runs.is_empty() || self.runs.contains(&point.run_name);
         is_run
             && self.parameters.iter().all(|(path, wanted)| parameter(point, path).is_some_and(|it| is_same(it, wanted)))
@@ -42,7 +42,7 @@ impl Selection<'_> {
 }
 
 impl Rows {
-    pub fn new(columns: Vec<String>, records: Vec<Record>) -> Rows {
+    pub(super) fn new(columns: Vec<String>, records: Vec<Record>) -> Rows {
         let row = |record: Record| Row {
             point: record.finished.point,
             folder: record.folder,
@@ -53,18 +53,18 @@ impl Rows {
     }
 
     /// The points that are meant, in their order.
-    pub fn select<'a>(&'a self, of: Selection<'a>) -> impl Iterator<Item = &'a Row> {
+    pub(super) fn select<'a>(&'a self, of: Selection<'a>) -> impl Iterator<Item = &'a Row> {
         self.rows.iter().filter(move |row| of.has(&row.point))
     }
 
     /// Of each of the scenario's runs the first point.
-    pub fn first_of_each_run(&self) -> impl Iterator<Item = &Row> {
+    pub(super) fn first_of_each_run(&self) -> impl Iterator<Item = &Row> {
         let is_first = |n: usize| self.rows[..n].iter().all(|row| row.point.run_name != self.rows[n].point.run_name);
         (0..self.rows.len()).filter(move |n| is_first(*n)).map(|n| &self.rows[n])
     }
 
     /// A row's value in a column; `None` of an empty cell, and of a text.
-    pub fn number(&self, row: &Row, column: &str) -> Option<f64> {
+    pub(super) fn number(&self, row: &Row, column: &str) -> Option<f64> {
         let place = self.columns.iter().position(|name| name == column)?;
         match row.cells.get(place)? {
             Cell::Bool(is) => Some(f64::from(u8::from(*is))),
@@ -77,7 +77,7 @@ impl Rows {
 
 impl Row {
     /// The values of a column of series.csv, each with its instant in microseconds.
-    pub fn series(&self, column: &str) -> Result<Vec<(f64, f64)>, Failure> {
+    pub(super) fn series(&self, column: &str) -> Result<Vec<(f64, f64)>, Failure> {
         if self.series.get().is_none() {
             let series = read_series(&self.folder).map_err(|error| Failure::Run(error.to_string()))?;
             let _ = self.series.set(series);
@@ -90,12 +90,12 @@ impl Row {
 }
 
 /// The value of a point's parameter.
-pub fn parameter<'a>(point: &'a Point, path: &str) -> Option<&'a serde_json::Value> {
+pub(super) fn parameter<'a>(point: &'a Point, path: &str) -> Option<&'a serde_json::Value> {
     point.parameters.iter().find(|(name, _)| name == path).map(|(_, value)| value)
 }
 
 /// What two points have in common that differ in the seed alone.
-pub fn combination(point: &Point) -> (&str, String) {
+pub(super) fn combination(point: &Point) -> (&str, String) {
     (&point.run_name, serde_json::to_string(&point.parameters).expect("plain data is JSON"))
 }
 

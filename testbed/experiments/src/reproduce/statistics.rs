@@ -3,11 +3,11 @@
 
 /// A number read off several runs.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Estimate {
+pub(super) struct Estimate {
     pub value: f64,
     /// The 95 % confidence interval; none of a number that does not vary by chance, or of a single run.
     pub interval: Option<(f64, f64)>,
-    /// Of how many runs.
+    /// The number of runs.
     pub runs: usize,
     /// Of a share: how many runs it holds for.
     pub holds_for: Option<usize>,
@@ -16,13 +16,13 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Of one number alone.
-    pub fn exactly(value: f64, runs: usize) -> Estimate {
+    /// An estimate that is one number alone.
+    pub(super) fn exactly(value: f64, runs: usize) -> Estimate {
         Estimate { value, interval: None, runs, holds_for: None, values: Vec::new() }
     }
 
-    /// The same in another unit.
-    pub fn divided_by(self, divisor: f64) -> Estimate {
+    /// This estimate in another unit.
+    pub(super) fn divided_by(self, divisor: f64) -> Estimate {
         let interval = self.interval.map(|(low, high)| (low / divisor, high / divisor));
         let values = self.values.iter().map(|value| value / divisor).collect();
         Estimate { value: self.value / divisor, interval, values, ..self }
@@ -30,7 +30,7 @@ impl Estimate {
 
     /// How much more it is than another one. Of two means over the same seeds, run by run: both had the same messages, and what these
     /// make of both is no difference.
-    pub fn less(&self, other: &Estimate) -> Estimate {
+    pub(super) fn less(&self, other: &Estimate) -> Estimate {
         if self.values.len() > 1 && self.values.len() == other.values.len() {
             let differences: Vec<f64> = self.values.iter().zip(&other.values).map(|(one, other)| one - other).collect();
             return mean(&differences).expect("there are some");
@@ -42,13 +42,13 @@ impl Estimate {
     }
 
     /// The interval, or the value alone.
-    pub fn bounds(&self) -> (f64, f64) {
+    pub(super) fn bounds(&self) -> (f64, f64) {
         self.interval.unwrap_or((self.value, self.value))
     }
 }
 
 /// The mean, with the interval of Student's t over independent runs. `None` of no values.
-pub fn mean(values: &[f64]) -> Option<Estimate> {
+pub(super) fn mean(values: &[f64]) -> Option<Estimate> {
     let n = values.len();
     let mean = average(values)?;
     let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
@@ -60,7 +60,7 @@ pub fn mean(values: &[f64]) -> Option<Estimate> {
 }
 
 /// The share of the runs that something holds for, with Wilson's score interval (Wilson, JASA 1927). `None` of no runs.
-pub fn share(holds_for: usize, runs: usize) -> Option<Estimate> {
+pub(super) fn share(holds_for: usize, runs: usize) -> Option<Estimate> {
     if runs == 0 {
         return None;
     }
@@ -76,7 +76,7 @@ pub fn share(holds_for: usize, runs: usize) -> Option<Estimate> {
 
 /// The ratio of the means of two numbers that each run has, with an interval by the jackknife over the runs (Miller, Biometrika
 /// 1974). `None` of no runs, or where the second is 0 on average.
-pub fn ratio(pairs: &[(f64, f64)]) -> Option<Estimate> {
+pub(super) fn ratio(pairs: &[(f64, f64)]) -> Option<Estimate> {
     let n = pairs.len();
     let of = |sum: (f64, f64)| (sum.1 != 0.0).then(|| sum.0 / sum.1);
     let all = pairs.iter().fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
@@ -92,7 +92,7 @@ pub fn ratio(pairs: &[(f64, f64)]) -> Option<Estimate> {
 }
 
 /// The middle value, or the mean of the two in the middle.
-pub fn median(values: &[f64]) -> Option<f64> {
+pub(super) fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;

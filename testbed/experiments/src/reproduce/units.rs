@@ -20,7 +20,7 @@ const QUANTITIES: &[(&str, &[(&str, f64)])] = &[
 ///
 /// # Errors
 /// The column has another quantity: the units that it may have.
-pub fn divisor(column: &str, unit: &str) -> Result<f64, String> {
+pub(super) fn divisor(column: &str, unit: &str) -> Result<f64, String> {
     let ending = |quantity: &&(&str, &[(&str, f64)])| column.rsplit('.').any(|key| key.ends_with(quantity.0));
     let Some((_, units)) = QUANTITIES.iter().find(ending) else { return Ok(1.0) };
     match units.iter().find(|(name, _)| *name == unit) {
@@ -30,17 +30,17 @@ pub fn divisor(column: &str, unit: &str) -> Result<f64, String> {
 }
 
 /// A time as scenarios write it, in seconds.
-pub fn seconds(text: &str) -> Option<f64> {
+pub(super) fn seconds(text: &str) -> Option<f64> {
     Some(Span::from_str(text).ok()?.as_nanos() as f64 / 1e9)
 }
 
 /// A time as scenarios write it, in the microseconds of series.csv.
-pub fn micros(text: &str) -> Option<f64> {
+pub(super) fn micros(text: &str) -> Option<f64> {
     Some(Span::from_str(text).ok()?.as_nanos() as f64 / 1e3)
 }
 
 /// A number with as many digits as tell something: four, and no zeros behind the point.
-pub fn shown(value: f64) -> String {
+pub(super) fn shown(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
     }

@@ -14,7 +14,7 @@ use crate::experiment::Backend;
 /// What came of an experiment: `verdict.json`. The same on every machine, for the same points.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Outcome {
+pub(super) struct Outcome {
     /// [`Outcome::FORMAT`].
     pub format: String,
     pub id: String,
@@ -37,7 +37,7 @@ pub struct Outcome {
 /// Whether a paper's findings come out again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub(super) enum Verdict {
     /// A conclusion fails, or a run that one is read off; or no conclusion holds for sure.
     DoesNotHold,
     /// No conclusion fails; another claim, a number or a run does, or something is open.
@@ -49,7 +49,7 @@ pub enum Verdict {
 /// A measure's value, beside the paper's if that has one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Number {
+pub(super) struct Number {
     pub name: String,
     pub unit: String,
     /// None if there is none, and why.
@@ -71,12 +71,12 @@ pub struct Number {
 
 impl Number {
     /// Whether these runs are not to give it.
-    pub fn is_left_out(&self) -> bool {
+    pub(super) fn is_left_out(&self) -> bool {
         self.none.as_deref() == Some(LEFT_OUT)
     }
 
     /// For a table: the paper's number, Weir's, the interval, and the ratio of the two; empty where there is none.
-    pub fn shown(&self) -> [String; 4] {
+    pub(super) fn shown(&self) -> [String; 4] {
         let with_unit = |value: f64| format!("{}{}", shown(value), spaced(&self.unit));
         let weir = match (self.weir, self.holds_for) {
             (Some(_), Some(holds_for)) if self.runs > 1 => format!("{holds_for} of {}", self.runs),
@@ -97,7 +97,7 @@ impl Number {
 /// A claim with what came of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct JudgedClaim {
+pub(super) struct JudgedClaim {
     pub says: String,
     pub conclusion: bool,
     /// Where the paper says so.
@@ -109,7 +109,7 @@ pub struct JudgedClaim {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Judgement {
+pub(super) enum Judgement {
     Holds,
     Fails,
     /// The interval lies on both sides.
@@ -122,30 +122,31 @@ pub enum Judgement {
 const LEFT_OUT: &str = "left out";
 
 impl Outcome {
-    pub const FORMAT: &str = "weir-verdict-1";
+    pub(super) const FORMAT: &str = "weir-verdict-1";
 
     /// Whether real frames ran it.
-    pub fn is_real(&self) -> bool {
+    pub(super) fn is_real(&self) -> bool {
         self.backend == Backend::Dpdk.name()
     }
 
     /// What another sweep than the full one left out, as a sentence.
-    pub fn lessened(&self) -> Option<String> {
+    pub(super) fn lessened(&self) -> Option<String> {
         let kind = if self.is_real() { "A run with real frames" } else { "A quick run" };
         self.left_out.as_ref().map(|left_out| format!("{kind}, without {left_out}."))
     }
 }
 
 /// The numbers and claims of an experiment, judged.
-pub fn judge(paper: &PaperFile, readings: &BTreeMap<String, Reading>) -> (Vec<Number>, Vec<JudgedClaim>) {
+pub(super) fn judge(paper: &PaperFile, readings: &BTreeMap<String, Reading>) -> (Vec<Number>, Vec<JudgedClaim>) {
     let numbers = paper.measures.iter().map(|measure| number(measure, &readings[&measure.name])).collect();
     let claims = paper.claims.iter().map(|claim| judged(claim, paper, readings)).collect();
     (numbers, claims)
 }
 
 /// The verdict and its reasons. `failed` are runs that came to no good end, and `matters` says whether a conclusion is read off any.
-pub fn conclude(
-    (failed, matters): (Vec<String>, bool),
+pub(super) fn conclude(
+    failed: Vec<String>,
+    matters: bool,
     numbers: &[Number],
     claims: &[JudgedClaim],
 ) -> (Verdict, Vec<String>) {
@@ -234,7 +235,7 @@ fn number(measure: &Measure, reading: &Reading) -> Number {
 
 impl Measure {
     /// How far from the paper's number it may be.
-    pub fn allowed(&self) -> Option<f64> {
+    pub(super) fn allowed(&self) -> Option<f64> {
         let relative = self.paper.zip(self.tolerance).map(|(paper, tolerance)| (paper * tolerance).abs());
         self.within.or(relative)
     }
@@ -260,7 +261,7 @@ fn judged(claim: &Claim, paper: &PaperFile, readings: &BTreeMap<String, Reading>
     let mut because = Vec::new();
     let unit = paper.measures.iter().find(|it| it.name == claim.measure).map_or("", |it| it.unit.as_str());
     for (relation, bound) in claim.comparisons() {
-        let (judgement, text) = compare(claim, (relation, bound), readings, unit);
+        let (judgement, text) = compare(claim, relation, bound, readings, unit);
         because.push(text);
         // The worst of them; what is left out says nothing.
         all = [Judgement::Fails, Judgement::Undecided, Judgement::LeftOut, Judgement::Holds]
@@ -299,12 +300,12 @@ impl Claim {
     }
 
     /// How many comparisons it has.
-    pub fn comparison_count(&self) -> usize {
+    pub(super) fn comparison_count(&self) -> usize {
         self.comparisons().count()
     }
 
     /// The names of the measures that it needs.
-    pub fn measures(&self) -> impl Iterator<Item = &str> {
+    pub(super) fn measures(&self) -> impl Iterator<Item = &str> {
         let bounds = self.comparisons().filter_map(|(_, bound)| match bound {
             Bound::Number(_) => None,
             Bound::Measure { measure, .. } => Some(measure.as_str()),
@@ -315,7 +316,8 @@ impl Claim {
 
 fn compare(
     claim: &Claim,
-    (relation, bound): (Relation, &Bound),
+    relation: Relation,
+    bound: &Bound,
     readings: &BTreeMap<String, Reading>,
     unit: &str,
 ) -> (Judgement, String) {
@@ -376,7 +378,7 @@ impl Relation {
 }
 
 /// `884 KB`, `0.4 (0.22 to 0.61; 8 of 20)`.
-pub fn with_interval(estimate: &Estimate, unit: &str) -> String {
+pub(super) fn with_interval(estimate: &Estimate, unit: &str) -> String {
     let value = format!("{}{}", shown(estimate.value), spaced(unit));
     let interval = estimate.interval.map(|(low, high)| format!("{} to {}", shown(low), shown(high)));
     let count = estimate.holds_for.map(|holds_for| format!("{holds_for} of {}", estimate.runs));
@@ -398,7 +400,7 @@ fn lower_first(sentence: &str) -> String {
 }
 
 /// A unit behind its number.
-pub fn spaced(unit: &str) -> String {
+pub(super) fn spaced(unit: &str) -> String {
     if unit.is_empty() { String::new() } else { format!(" {unit}") }
 }
 

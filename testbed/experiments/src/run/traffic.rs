@@ -23,7 +23,7 @@ pub(super) fn tables(summary: &Summary) -> Vec<(String, Table)> {
     tables.collect()
 }
 
-/// What is told of the messages of a size.
+/// Columns of the table of messages, which has a row for each size.
 pub(crate) const BIN_HEAD: [&str; 9] =
     ["messages", "slowdown: mean", "50 %", "95 %", "99 %", "99.9 %", "FCT, us: mean", "50 %", "99 %"];
 

@@ -62,7 +62,7 @@ const RECKONED: &[Reckoned] = &[
     Reckoned { name: "packet_hops", of: |_, speed| Some(speed.packet_hops) },
 ];
 
-/// Of each traffic, by default.
+/// Columns of each traffic, by default.
 const OF_TRAFFIC: &[&str] = &[
     "bins.all.fct_ns.mean",
     "bins.all.fct_ns.p99",
@@ -82,7 +82,7 @@ impl Columns {
         Columns { chosen: Some(names), more: Vec::new() }
     }
 
-    /// Of `[results]`; `None` if something is wrong with it.
+    /// The columns of `[results]`; `None` if something is wrong with it.
     pub fn read(table: &Keys<'_>) -> Option<Columns> {
         let chosen = table.strings("columns", "\"lossless\", \"pauses_sent\"");
         let more = table.strings("more", "\"frames.hosts_sent\"").unwrap_or_default();
@@ -111,7 +111,7 @@ impl Columns {
 }
 
 /// The value of a column; a name that nothing has is an empty cell, as a run may have no deadlock.
-pub fn cell(name: &str, (summary, json): (&Summary, &Value), speed: &Speed) -> Cell {
+pub(super) fn cell(name: &str, summary: &Summary, json: &Value, speed: &Speed) -> Cell {
     if name == LOSSLESS {
         return Cell::Bool(summary.lossless);
     }
@@ -138,7 +138,7 @@ fn default<'a>(scenarios: impl Iterator<Item = &'a Scenario>) -> Vec<String> {
 }
 
 /// Whether there is such a column; else what is wrong, and what to write.
-pub fn check(name: &str) -> Result<(), (String, String)> {
+pub(crate) fn check(name: &str) -> Result<(), (String, String)> {
     if name == LOSSLESS || RECKONED.iter().any(|reckoned| reckoned.name == name) {
         return Ok(());
     }
@@ -260,7 +260,7 @@ mod tests {
         summary.deadlock = None;
         let json = serde_json::to_value(&summary).unwrap();
         let speed = Speed { packet_hops: 9, ..Speed::default() };
-        let of = |name: &str| cell(name, (&summary, &json), &speed);
+        let of = |name: &str| cell(name, &summary, &json, &speed);
         assert_eq!(of("pauses_sent"), Cell::Whole(7));
         assert_eq!(of("lossless_frames_dropped"), Cell::Whole(3));
         assert_eq!(of("packet_hops"), Cell::Whole(9));

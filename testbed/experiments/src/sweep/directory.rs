@@ -29,12 +29,12 @@ const SCENARIO: &str = "scenario.toml";
 const RUNS: &str = "runs";
 const LOCK: &str = ".lock";
 /// The tables that are written at the end.
-pub const TABLES: [&str; 4] = ["results.csv", "results.parquet", "failures.csv", "timings.csv"];
+pub(super) const TABLES: [&str; 4] = ["results.csv", "results.parquet", "failures.csv", "timings.csv"];
 
 /// Which sweep a directory is of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Manifest {
+pub(super) struct Manifest {
     /// [`Manifest::FORMAT`].
     pub format: String,
     /// The program's version.
@@ -52,7 +52,7 @@ pub struct Manifest {
 /// What filled a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum MadeBy {
+pub(super) enum MadeBy {
     /// Runs of its points.
     Run,
     /// Merging other directories; those of a job array are below it.
@@ -62,7 +62,7 @@ pub enum MadeBy {
 /// Every `of`-th point from the `number`-th on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Shard {
+pub(super) struct Shard {
     /// From 1.
     pub number: usize,
     pub of: usize,
@@ -94,16 +94,16 @@ pub enum Outcome {
 
 /// A directory that no other process works on.
 #[derive(Debug)]
-pub struct SweepDir {
+pub(super) struct SweepDir {
     path: PathBuf,
     _lock: File,
 }
 
 impl Manifest {
-    pub const FORMAT: &str = "weir-sweep-1";
+    pub(super) const FORMAT: &str = "weir-sweep-1";
 
     /// Reads that of a directory.
-    pub fn read(directory: &Path) -> Result<Manifest, Failure> {
+    pub(super) fn read(directory: &Path) -> Result<Manifest, Failure> {
         let path = directory.join(MANIFEST);
         let wrong = |what: String| {
             Failure::Argument(format!("{}: {what}; name a directory that weir sweep wrote", path.display()))
@@ -113,13 +113,13 @@ impl Manifest {
     }
 
     /// Puts it into a directory.
-    pub fn write(&self, directory: &Path) -> Result<(), Failure> {
+    pub(super) fn write(&self, directory: &Path) -> Result<(), Failure> {
         let path = directory.join(MANIFEST);
         whole(&path, |part| fs::write(part, json_text(self))).map_err(at(&path))
     }
 
     /// Why results of one can't stand with those of the other.
-    pub fn clash(&self, other: &Manifest) -> Option<String> {
+    pub(super) fn clash(&self, other: &Manifest) -> Option<String> {
         if self.format != other.format || self.version != other.version {
             return Some(format!("weir {} began it, and this is weir {}", other.version, self.version));
         }
@@ -142,7 +142,7 @@ fn shard(manifest: &Manifest) -> String {
 
 impl Shard {
     /// Whether a point, by its number, is one of this shard's.
-    pub fn has(self, number: usize) -> bool {
+    pub(super) fn has(self, number: usize) -> bool {
         (number - 1) % self.of == self.number - 1
     }
 }
@@ -161,7 +161,7 @@ impl std::str::FromStr for Shard {
 
 impl SweepDir {
     /// A new directory, or one in which the same sweep was begun; nothing is written if it is another's.
-    pub fn open(path: &Path, manifest: &Manifest) -> Result<SweepDir, Failure> {
+    pub(super) fn open(path: &Path, manifest: &Manifest) -> Result<SweepDir, Failure> {
         check(path, manifest)?;
         fs::create_dir_all(path).map_err(at(path))?;
         let lock = File::create(path.join(LOCK)).map_err(at(&path.join(LOCK)))?;
@@ -180,7 +180,7 @@ impl SweepDir {
     }
 
     /// Removes what was under way when an earlier call ended.
-    pub fn clear_unfinished(&self) -> Result<(), Failure> {
+    pub(super) fn clear_unfinished(&self) -> Result<(), Failure> {
         let runs = self.path.join(RUNS);
         fs::create_dir_all(&runs).map_err(at(&runs))?;
         for entry in fs::read_dir(&runs).map_err(at(&runs))? {
@@ -195,24 +195,24 @@ impl SweepDir {
     }
 
     /// The point as an earlier call finished it; `None` if none did, or it is to be tried again.
-    pub fn finished(&self, point: &Point) -> Option<Finished> {
+    pub(super) fn finished(&self, point: &Point) -> Option<Finished> {
         let finished = read_point(&self.folder(point)).ok()?;
         let is_this = finished.point.hash == point.hash && finished.point.number == point.number;
         (is_this && finished.outcome != Outcome::Crashed).then_some(finished)
     }
 
     /// The point's folder.
-    pub fn folder(&self, point: &Point) -> PathBuf {
+    pub(super) fn folder(&self, point: &Point) -> PathBuf {
         self.path.join(RUNS).join(&point.folder)
     }
 
     /// Where a point's run writes until it is finished; its scenario; and what its process has to say.
-    pub fn under_way(&self, point: &Point) -> [PathBuf; 3] {
+    pub(super) fn under_way(&self, point: &Point) -> [PathBuf; 3] {
         ["part", "toml", "log"].map(|what| self.path.join(RUNS).join(format!(".{}.{what}", point.number)))
     }
 
     /// Gives a point its folder, with all that belongs in it.
-    pub fn finish(&self, finished: &Finished) -> io::Result<()> {
+    pub(super) fn finish(&self, finished: &Finished) -> io::Result<()> {
         let [part, scenario, log] = self.under_way(&finished.point);
         let folder = self.folder(&finished.point);
         fs::create_dir_all(&part)?;
@@ -224,7 +224,7 @@ impl SweepDir {
     }
 
     /// Removes what a point has left that was not finished.
-    pub fn abandon(&self, point: &Point) {
+    pub(super) fn abandon(&self, point: &Point) {
         let [part, scenario, log] = self.under_way(point);
         // What can't be removed now is removed by the next call, or complained about there.
         let _ = (fs::remove_dir_all(part), fs::remove_file(scenario), fs::remove_file(log));
@@ -232,7 +232,7 @@ impl SweepDir {
 }
 
 /// All finished points of a directory, by their numbers.
-pub fn all_finished(directory: &Path) -> Result<BTreeMap<usize, (Finished, PathBuf)>, Failure> {
+pub(super) fn all_finished(directory: &Path) -> Result<BTreeMap<usize, (Finished, PathBuf)>, Failure> {
     let runs = directory.join(RUNS);
     let mut all = BTreeMap::new();
     for entry in fs::read_dir(&runs).map_err(at(&runs))? {
@@ -247,7 +247,7 @@ pub fn all_finished(directory: &Path) -> Result<BTreeMap<usize, (Finished, PathB
 }
 
 /// A run's results, and how long it took: nothing is known of that on DPDK.
-pub fn read_results(folder: &Path) -> Result<(Summary, Speed), Failure> {
+pub(super) fn read_results(folder: &Path) -> Result<(Summary, Speed), Failure> {
     let summary = read_summary(folder).map_err(|error| Failure::Run(error.to_string()))?;
     let path = folder.join("speed.json");
     let text = match fs::read_to_string(&path) {
@@ -259,7 +259,7 @@ pub fn read_results(folder: &Path) -> Result<(Summary, Speed), Failure> {
 }
 
 /// Whether this sweep may write to the directory.
-pub fn check(path: &Path, manifest: &Manifest) -> Result<(), Failure> {
+pub(super) fn check(path: &Path, manifest: &Manifest) -> Result<(), Failure> {
     let shown = path.display();
     let is_empty = match fs::read_dir(path) {
         Ok(mut entries) => entries.next().is_none(),
@@ -285,7 +285,7 @@ fn read_point(folder: &Path) -> io::Result<Finished> {
     Ok(serde_json::from_str(&fs::read_to_string(folder.join(POINT))?)?)
 }
 
-/// What is not there need not be removed.
+/// A file that is not there need not be removed.
 fn remove(removed: io::Result<()>) -> io::Result<()> {
     removed.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
 }
@@ -294,7 +294,7 @@ fn remove(removed: io::Result<()>) -> io::Result<()> {
 pub(super) mod tests {
     use super::*;
 
-    pub fn manifest(identity: &str) -> Manifest {
+    pub(crate) fn manifest(identity: &str) -> Manifest {
         Manifest {
             format: Manifest::FORMAT.to_owned(),
             version: "1".to_owned(),

@@ -65,16 +65,16 @@ const FORMAT: Format = Format {
 };
 
 /// Seeds are the scenario's.
-pub const SEED: &str = "scenario.seed";
+pub(super) const SEED: &str = "scenario.seed";
 
 /// Reads a sweep's file; the scenario is not looked at.
-pub fn load(path: &FilePath) -> Result<SweepFile, ConfigErrors> {
+pub(crate) fn load(path: &FilePath) -> Result<SweepFile, ConfigErrors> {
     let text = read_file(path, &FORMAT)?;
     parse(path, &text)
 }
 
 /// Checks a text that stands for the file at `path`.
-pub fn parse(path: &FilePath, text: &str) -> Result<SweepFile, ConfigErrors> {
+pub(crate) fn parse(path: &FilePath, text: &str) -> Result<SweepFile, ConfigErrors> {
     let name = path.display().to_string();
     let (read, source) = read_text(&name, text, &FORMAT, |root| read(root, path, text))?;
     let file = read.expect("what is wrong with the file is noted");

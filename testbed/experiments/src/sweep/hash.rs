@@ -2,24 +2,24 @@
 
 /// What was hashed so far. It guards against mistakes, not against malice.
 #[derive(Clone, Debug)]
-pub struct Hash(u128);
+pub(crate) struct Hash(u128);
 
 impl Hash {
     const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
 
-    /// Of nothing.
-    pub fn new() -> Hash {
+    /// The hash of nothing.
+    pub(crate) fn new() -> Hash {
         Hash(Hash::BASIS)
     }
 
-    /// Of these bytes alone.
-    pub fn of(bytes: &[u8]) -> Hash {
+    /// The hash of these bytes alone.
+    pub(crate) fn of(bytes: &[u8]) -> Hash {
         Hash::new().with(bytes)
     }
 
     /// Goes on with these bytes, and with how many they are: two texts are not the same as both in one.
-    pub fn add(&mut self, bytes: &[u8]) {
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
         let length = (bytes.len() as u64).to_le_bytes();
         *self = self.clone().with(&length).with(bytes);
     }
@@ -29,7 +29,7 @@ impl Hash {
     }
 
     /// In hexadecimal.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         format!("{:032x}", self.0)
     }
 }

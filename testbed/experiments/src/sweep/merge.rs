@@ -10,7 +10,7 @@ use crate::Failure;
 
 /// Arguments of `weir sweep merge`.
 #[derive(clap::Args)]
-pub struct MergeArguments {
+pub(super) struct MergeArguments {
     /// Directories of the shards, in any order.
     #[arg(required = true, value_name = "DIR")]
     directories: Vec<PathBuf>,
@@ -20,7 +20,7 @@ pub struct MergeArguments {
 }
 
 /// Puts the tables together, if every point is there once.
-pub fn merge(arguments: &MergeArguments) -> Result<(), Failure> {
+pub(super) fn merge(arguments: &MergeArguments) -> Result<(), Failure> {
     let mut manifests = Vec::new();
     for directory in &arguments.directories {
         manifests.push((directory.as_path(), Manifest::read(directory)?));

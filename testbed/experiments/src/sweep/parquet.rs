@@ -17,7 +17,7 @@ use crate::files::whole;
 
 /// What all cells of a column are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ColumnType {
     Bool,
     Whole,
     Float,
@@ -27,12 +27,12 @@ enum Kind {
 impl Table {
     /// Writes it as Parquet, whole or not at all: one row group, not compressed, so that the bytes depend on nothing but the
     /// table.
-    pub fn write_parquet(&self, path: &Path) -> io::Result<()> {
+    pub(crate) fn write_parquet(&self, path: &Path) -> io::Result<()> {
         whole(path, |part| self.write_parquet_to(File::create(part)?).map_err(io::Error::other))
     }
 
     fn write_parquet_to(&self, file: File) -> Result<(), ParquetError> {
-        let kinds: Vec<Kind> = self.columns.iter().map(|(_, cells)| kind_of(cells)).collect();
+        let kinds: Vec<ColumnType> = self.columns.iter().map(|(_, cells)| kind_of(cells)).collect();
         let fields: Result<Vec<TypePtr>, ParquetError> =
             self.columns.iter().zip(&kinds).map(|((name, _), kind)| Ok(Arc::new(field(name, *kind)?))).collect();
         let schema = Type::group_type_builder("sweep").with_fields(fields?).build()?;
@@ -53,36 +53,36 @@ impl Table {
     }
 }
 
-fn field(name: &str, kind: Kind) -> Result<Type, ParquetError> {
+fn field(name: &str, kind: ColumnType) -> Result<Type, ParquetError> {
     let (physical, logical) = match kind {
-        Kind::Bool => (Physical::BOOLEAN, None),
-        Kind::Whole => (Physical::INT64, None),
-        Kind::Float => (Physical::DOUBLE, None),
-        Kind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+        ColumnType::Bool => (Physical::BOOLEAN, None),
+        ColumnType::Whole => (Physical::INT64, None),
+        ColumnType::Float => (Physical::DOUBLE, None),
+        ColumnType::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
     };
     let field = Type::primitive_type_builder(name, physical).with_repetition(Repetition::OPTIONAL);
     field.with_logical_type(logical).build()
 }
 
-fn write_cells(column: &mut SerializedColumnWriter<'_>, cells: &[Cell], kind: Kind) -> Result<(), ParquetError> {
+fn write_cells(column: &mut SerializedColumnWriter<'_>, cells: &[Cell], kind: ColumnType) -> Result<(), ParquetError> {
     let levels: Vec<i16> = cells.iter().map(|cell| i16::from(*cell != Cell::Empty)).collect();
     let there = || cells.iter().filter(|cell| **cell != Cell::Empty);
     let levels = Some(levels.as_slice());
     match kind {
-        Kind::Bool => {
+        ColumnType::Bool => {
             let values: Vec<bool> = there().map(|cell| *cell == Cell::Bool(true)).collect();
             column.typed::<BoolType>().write_batch(&values, levels, None)?;
         }
-        Kind::Whole => {
+        ColumnType::Whole => {
             let values: Vec<i64> =
                 there().filter_map(|cell| if let Cell::Whole(n) = cell { Some(*n) } else { None }).collect();
             column.typed::<Int64Type>().write_batch(&values, levels, None)?;
         }
-        Kind::Float => {
+        ColumnType::Float => {
             let values: Vec<f64> = there().filter_map(float).collect();
             column.typed::<DoubleType>().write_batch(&values, levels, None)?;
         }
-        Kind::Text => {
+        ColumnType::Text => {
             let values: Vec<ByteArray> = there().map(|cell| ByteArray::from(cell.text().into_bytes())).collect();
             column.typed::<ByteArrayType>().write_batch(&values, levels, None)?;
         }
@@ -98,24 +98,24 @@ fn float(cell: &Cell) -> Option<f64> {
     }
 }
 
-fn kind(cell: &Cell) -> Option<Kind> {
+fn kind(cell: &Cell) -> Option<ColumnType> {
     match cell {
         Cell::Empty => None,
-        Cell::Bool(_) => Some(Kind::Bool),
-        Cell::Whole(_) => Some(Kind::Whole),
-        Cell::Float(_) => Some(Kind::Float),
-        Cell::Text(_) => Some(Kind::Text),
+        Cell::Bool(_) => Some(ColumnType::Bool),
+        Cell::Whole(_) => Some(ColumnType::Whole),
+        Cell::Float(_) => Some(ColumnType::Float),
+        Cell::Text(_) => Some(ColumnType::Text),
     }
 }
 
 /// A column that is empty is one of numbers, as nearly all results are.
-fn kind_of(cells: &[Cell]) -> Kind {
-    let join = |one: Kind, other: Kind| match (one, other) {
+fn kind_of(cells: &[Cell]) -> ColumnType {
+    let join = |one: ColumnType, other: ColumnType| match (one, other) {
         (one, other) if one == other => one,
-        (Kind::Whole | Kind::Float, Kind::Whole | Kind::Float) => Kind::Float,
-        _ => Kind::Text,
+        (ColumnType::Whole | ColumnType::Float, ColumnType::Whole | ColumnType::Float) => ColumnType::Float,
+        _ => ColumnType::Text,
     };
-    cells.iter().filter_map(kind).reduce(join).unwrap_or(Kind::Whole)
+    cells.iter().filter_map(kind).reduce(join).unwrap_or(ColumnType::Whole)
 }
 
 #[cfg(test)]

@@ -156,7 +156,7 @@ impl fmt::Display for Path {
 }
 
 /// A key as a path has it.
-pub fn quoted(key: &str) -> Cow<'_, str> {
+pub(super) fn quoted(key: &str) -> Cow<'_, str> {
     if key.contains('.') { Cow::Owned(format!("'{key}'")) } else { Cow::Borrowed(key) }
 }
 

@@ -25,7 +25,7 @@ const POINTS_MAX: usize = 1_000_000;
 
 /// A sweep, ready to run.
 #[derive(Debug)]
-pub struct Plan {
+pub struct SweepPlan {
     pub name: String,
     /// The scenario's file: what it names stands beside it.
     pub scenario: PathBuf,
@@ -71,9 +71,9 @@ struct Base {
     runs: Vec<ScenarioRun>,
 }
 
-impl Plan {
+impl SweepPlan {
     /// All points of a sweep's file. Everything is checked: `jobs` scenarios at a time.
-    pub fn of(file: &SweepFile, jobs: usize) -> Result<Plan, Failure> {
+    pub fn of(file: &SweepFile, jobs: usize) -> Result<SweepPlan, Failure> {
         if !file.scenario.is_file() {
             let message = format!("there is no file {}", file.scenario.display());
             let help = "write scenario = \"ring.toml\", as seen from this file's folder";
@@ -87,7 +87,7 @@ impl Plan {
         let combinations = combinations(file, chosen.len())?;
         let checked = check(file, &base, &combinations, &chosen, jobs)?;
         let columns = file.columns.names(checked.iter());
-        let mut plan = Plan {
+        let mut plan = SweepPlan {
             name: file.name.clone(),
             scenario: file.scenario.clone(),
             points: Vec::new(),
@@ -322,7 +322,7 @@ fn check_one(
     }
     let runs =
         scenario_file::parse(&file.scenario, &text_of(&table)).map_err(|errors| match file.overrides.is_empty() {
-            true => at_parameters(file, base, (&setting, &keys), errors),
+            true => at_parameters(file, base, &setting, &keys, errors),
             // What was laid over it is not the file's doing, and has no line there.
             false => errors,
         })?;
@@ -352,7 +352,8 @@ fn keys(file: &SweepFile, combination: &[usize]) -> Vec<String> {
 fn at_parameters(
     file: &SweepFile,
     base: &Base,
-    (setting, keys): (&[(Path, Value)], &[String]),
+    setting: &[(Path, Value)],
+    keys: &[String],
     errors: ConfigErrors,
 ) -> ConfigErrors {
     let alone = |n: usize| {

@@ -14,7 +14,7 @@ use weir_scenario::file::{self as scenario_file, ScenarioRun};
 use weir_sim::SimBackend;
 
 use super::directory::{Finished, Outcome, SweepDir};
-use super::plan::{Plan, Point};
+use super::plan::{Point, SweepPlan};
 use super::workers::Stop;
 use crate::Failure;
 use crate::experiment::{self, Backend};
@@ -23,7 +23,7 @@ use crate::run::fitting;
 
 /// Arguments of the process.
 #[derive(clap::Args)]
-pub struct PointArguments {
+pub(super) struct PointArguments {
     /// The scenario's own file, beside which stands what it names.
     #[arg(long)]
     scenario: PathBuf,
@@ -42,7 +42,7 @@ pub struct PointArguments {
 }
 
 /// Runs the point, until standard input ends: then whoever started it is gone, or wants no more.
-pub fn run(arguments: &PointArguments) -> Result<(), Failure> {
+pub(super) fn run(arguments: &PointArguments) -> Result<(), Failure> {
     // A signal to all processes of a job is for the one that started this.
     let _deaf = experiment::stopped_by_signals()?;
     std::thread::spawn(|| {
@@ -84,7 +84,13 @@ fn on_dpdk(run: ScenarioRun, directory: RunDir) -> Result<(), Failure> {
 }
 
 /// Has a point run by `program`, and writes down what became of it. `None` if it was stopped.
-pub fn finish(program: &Path, plan: &Plan, point: &Point, to: &SweepDir, stop: &Stop) -> io::Result<Option<Finished>> {
+pub(super) fn finish(
+    program: &Path,
+    plan: &SweepPlan,
+    point: &Point,
+    to: &SweepDir,
+    stop: &Stop,
+) -> io::Result<Option<Finished>> {
     let started = Instant::now();
     let status = start(program, plan, point, to).and_then(|child| wait(child, point, stop));
     if stop.is_asked() || status.is_err() {
@@ -97,7 +103,7 @@ pub fn finish(program: &Path, plan: &Plan, point: &Point, to: &SweepDir, stop: &
     Ok(Some(finished))
 }
 
-fn start(program: &Path, plan: &Plan, point: &Point, to: &SweepDir) -> io::Result<Child> {
+fn start(program: &Path, plan: &SweepPlan, point: &Point, to: &SweepDir) -> io::Result<Child> {
     let [part, text, log] = to.under_way(point);
     fs::write(&text, plan.text(point))?;
     let mut command = Command::new(program);

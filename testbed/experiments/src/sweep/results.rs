@@ -37,7 +37,7 @@ impl Record {
         }
         let (summary, speed) = read_results(folder)?;
         let json = serde_json::to_value(&summary).map_err(|error| Failure::Run(error.to_string()))?;
-        record.cells = columns.iter().map(|name| columns::cell(name, (&summary, &json), &speed)).collect();
+        record.cells = columns.iter().map(|name| columns::cell(name, &summary, &json, &speed)).collect();
         record.cpu_ms = speed.cpu_ms;
         record.packet_hops_per_cpu_second = speed.packet_hops_per_cpu_second;
         Ok(record)
@@ -50,7 +50,7 @@ impl Record {
 
 /// Writes all tables; records stand in the order of their points. `first` is any point of the sweep, of which all have the same
 /// parameters.
-pub fn write(directory: &Path, first: &Point, columns: &[String], records: &[Record]) -> Result<(), Failure> {
+pub(super) fn write(directory: &Path, first: &Point, columns: &[String], records: &[Record]) -> Result<(), Failure> {
     let (good, bad): (Vec<&Record>, Vec<&Record>) = records.iter().partition(|record| record.is_good());
     let mut results = head(first, &good);
     results.columns.extend(of_results(columns, &good));

@@ -10,7 +10,7 @@ use crate::Failure;
 use crate::files::at;
 
 /// What goes into the job scripts.
-pub struct Jobs<'a> {
+pub(super) struct Jobs<'a> {
     /// The sweep's file.
     pub file: &'a Path,
     pub directory: &'a Path,
@@ -22,7 +22,7 @@ pub struct Jobs<'a> {
 }
 
 /// Writes the scripts, and submits them unless it is only a rehearsal.
-pub fn submit(jobs: &Jobs<'_>, manifest: &Manifest, is_rehearsal: bool) -> Result<(), Failure> {
+pub(super) fn submit(jobs: &Jobs<'_>, manifest: &Manifest, is_rehearsal: bool) -> Result<(), Failure> {
     let manifest = Manifest { made_by: MadeBy::Merge, ..manifest.clone() };
     check(jobs.directory, &manifest)?;
     if !is_rehearsal {

@@ -18,7 +18,7 @@ pub enum Cell {
 
 /// Columns, each with its name and as many cells as the others.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Table {
+pub(crate) struct Table {
     pub columns: Vec<(String, Vec<Cell>)>,
 }
 
@@ -62,12 +62,12 @@ impl Cell {
 
 impl Table {
     /// How many rows it has.
-    pub fn rows(&self) -> usize {
+    pub(crate) fn rows(&self) -> usize {
         self.columns.first().map_or(0, |(_, cells)| cells.len())
     }
 
     /// Writes it as CSV, whole or not at all.
-    pub fn write_csv(&self, path: &Path) -> io::Result<()> {
+    pub(crate) fn write_csv(&self, path: &Path) -> io::Result<()> {
         let mut csv = csv::Writer::from_writer(Vec::new());
         csv.write_record(self.columns.iter().map(|(name, _)| name))?;
         for row in 0..self.rows() {
@@ -82,7 +82,7 @@ impl Table {
 pub(super) mod tests {
     use super::*;
 
-    pub fn table() -> Table {
+    pub(crate) fn table() -> Table {
         let text = |text: &str| Cell::Text(text.to_owned());
         Table {
             columns: vec![

@@ -5,17 +5,17 @@ use std::fmt;
 use toml::{Table, Value};
 
 /// A parameter takes no more values than this.
-pub const VALUES_MAX: usize = 100_000;
+pub(super) const VALUES_MAX: usize = 100_000;
 
-/// What is wrong with a list or a range.
+/// An error in a list or a range.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WrongValues {
+pub(super) struct WrongValues {
     pub message: String,
     pub help: String,
 }
 
 /// Values of a list, of a range `{ from, to, step }` or `{ from, count, step }`, or one that stands for itself.
-pub fn values(of: &Value) -> Result<Vec<Value>, WrongValues> {
+pub(super) fn values(of: &Value) -> Result<Vec<Value>, WrongValues> {
     match of {
         Value::Array(list) if list.is_empty() => Err(wrong("an empty list makes no run", "write one value at least")),
         Value::Array(list) if list.len() > VALUES_MAX => Err(too_many()),
@@ -26,7 +26,7 @@ pub fn values(of: &Value) -> Result<Vec<Value>, WrongValues> {
 }
 
 /// Seeds: as [`values`], and the step of a range is 1 if it says nothing.
-pub fn seeds(of: &Value) -> Result<Vec<u32>, WrongValues> {
+pub(super) fn seeds(of: &Value) -> Result<Vec<u32>, WrongValues> {
     let help = "write for example seeds = [1, 2, 3] or seeds = { from = 1, count = 20 }";
     let list = match of {
         Value::Table(range) => range_of(range, Some(Value::Integer(1)))?,
@@ -52,7 +52,7 @@ struct Decimal {
 
 /// What a number was written as, so that the range's values are written alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Kind {
+enum NumberForm {
     Integer,
     Float,
     /// A string with this unit.
@@ -120,18 +120,18 @@ fn steps(from: Decimal, step: Decimal, end: End) -> Result<Vec<Decimal>, WrongVa
 }
 
 /// Reads a number: `0.1`, `10`, `"10KB"`. No exact decimal is longer than those that a scenario has.
-fn number(key: &str, value: &Value) -> Result<(Decimal, Kind), WrongValues> {
+fn number(key: &str, value: &Value) -> Result<(Decimal, NumberForm), WrongValues> {
     let (text, kind) = match value {
-        Value::Integer(n) => (n.to_string(), Kind::Integer),
+        Value::Integer(n) => (n.to_string(), NumberForm::Integer),
         // The shortest decimal that is read as the same number: what was written, but for zeros.
-        Value::Float(x) => (x.to_string(), Kind::Float),
+        Value::Float(x) => (x.to_string(), NumberForm::Float),
         Value::String(text) => {
             let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || ".-_".contains(c));
             let is_unit = unit.bytes().all(|byte| byte.is_ascii_alphabetic());
             let number = if is_unit { &text[..text.len() - unit.len()] } else { "" };
-            (number.replace('_', ""), Kind::Quantity(unit.to_owned()))
+            (number.replace('_', ""), NumberForm::Quantity(unit.to_owned()))
         }
-        _ => (String::new(), Kind::Integer),
+        _ => (String::new(), NumberForm::Integer),
     };
     let decimal = Decimal::parse(&text).ok_or_else(|| {
         let help =
@@ -142,10 +142,10 @@ fn number(key: &str, value: &Value) -> Result<(Decimal, Kind), WrongValues> {
 }
 
 /// What all three are, where a range of whole numbers may have decimal steps.
-fn common(kinds: [Kind; 3]) -> Result<Kind, WrongValues> {
-    let is_number = |kind: &Kind| !matches!(kind, Kind::Quantity(_));
+fn common(kinds: [NumberForm; 3]) -> Result<NumberForm, WrongValues> {
+    let is_number = |kind: &NumberForm| !matches!(kind, NumberForm::Quantity(_));
     if kinds.iter().all(is_number) {
-        return Ok(if kinds.contains(&Kind::Float) { Kind::Float } else { Kind::Integer });
+        return Ok(if kinds.contains(&NumberForm::Float) { NumberForm::Float } else { NumberForm::Integer });
     }
     if kinds.iter().all(|kind| *kind == kinds[0]) {
         return Ok(kinds[0].clone());
@@ -156,12 +156,12 @@ fn common(kinds: [Kind; 3]) -> Result<Kind, WrongValues> {
     ))
 }
 
-impl Kind {
+impl NumberForm {
     fn write(&self, decimal: Decimal) -> Value {
         match self {
-            Kind::Integer => Value::Integer(i64::try_from(decimal.digits).unwrap_or(i64::MAX)),
-            Kind::Float => Value::Float(decimal.to_string().parse().expect("digits and a point")),
-            Kind::Quantity(unit) => Value::String(format!("{decimal}{unit}")),
+            NumberForm::Integer => Value::Integer(i64::try_from(decimal.digits).unwrap_or(i64::MAX)),
+            NumberForm::Float => Value::Float(decimal.to_string().parse().expect("digits and a point")),
+            NumberForm::Quantity(unit) => Value::String(format!("{decimal}{unit}")),
         }
     }
 }

@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::directory::{Finished, SweepDir};
-use super::plan::{Plan, Point};
+use super::plan::{Point, SweepPlan};
 use super::point;
 use crate::Failure;
 
 /// Asks all workers to stop, and their processes with them.
 #[derive(Debug, Default)]
-pub struct Stop {
+pub(super) struct Stop {
     asked: AtomicBool,
     /// Standard input of each process, by its point: where that ends, so does the process.
     lines: Mutex<BTreeMap<usize, ChildStdin>>,
@@ -21,7 +21,7 @@ pub struct Stop {
 
 impl Stop {
     /// Set by SIGINT and SIGTERM, from now on.
-    pub fn by_signals() -> Result<Arc<Stop>, Failure> {
+    pub(super) fn by_signals() -> Result<Arc<Stop>, Failure> {
         let stop = Arc::new(Stop::default());
         let mut signals =
             signal_hook::iterator::Signals::new([signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM])?;
@@ -30,17 +30,17 @@ impl Stop {
         Ok(stop)
     }
 
-    pub fn ask(&self) {
+    pub(super) fn ask(&self) {
         self.asked.store(true, Ordering::SeqCst);
         self.lines().clear();
     }
 
-    pub fn is_asked(&self) -> bool {
+    pub(super) fn is_asked(&self) -> bool {
         self.asked.load(Ordering::SeqCst)
     }
 
     /// Keeps a process going until it is to stop, which it may be already.
-    pub fn hold(&self, point: usize, line: ChildStdin) {
+    pub(super) fn hold(&self, point: usize, line: ChildStdin) {
         let mut lines = self.lines();
         if !self.is_asked() {
             lines.insert(point, line);
@@ -48,7 +48,7 @@ impl Stop {
     }
 
     /// A process has ended.
-    pub fn release(&self, point: usize) {
+    pub(super) fn release(&self, point: usize) {
         self.lines().remove(&point);
     }
 
@@ -62,9 +62,11 @@ impl Stop {
 ///
 /// # Errors
 /// The first that is not a point's own, such as a full disk; then nothing more is started.
-pub fn run(
-    (program, jobs): (&Path, usize),
-    (plan, points): (&Plan, &[&Point]),
+pub(super) fn run(
+    program: &Path,
+    jobs: usize,
+    plan: &SweepPlan,
+    points: &[&Point],
     to: &SweepDir,
     stop: &Stop,
     tell: &(dyn Fn(Finished) + Sync),
@@ -117,7 +119,7 @@ mod tests {
         path
     }
 
-    fn sweep_dir(directory: &TempDir, plan: &Plan) -> SweepDir {
+    fn sweep_dir(directory: &TempDir, plan: &SweepPlan) -> SweepDir {
         let to = SweepDir::open(&directory.path().join("out"), &manifest(&plan.identity)).unwrap();
         to.clear_unfinished().unwrap();
         to
@@ -132,7 +134,7 @@ mod tests {
         let program = program(&directory, "echo out of luck >&2; kill -9 $$");
         let finished: Mutex<Vec<Finished>> = Mutex::default();
         let tell = |one: Finished| finished.lock().unwrap().push(one);
-        run((&program, 2), (&plan, &points), &to, &Stop::default(), &tell).unwrap();
+        run(&program, 2, &plan, &points, &to, &Stop::default(), &tell).unwrap();
         let finished = finished.into_inner().unwrap();
         assert_eq!(finished.len(), 2);
         for one in &finished {
@@ -152,7 +154,7 @@ mod tests {
         let program = program(&directory, "cat");
         let stop = Stop::default();
         std::thread::scope(|scope| {
-            let running = scope.spawn(|| run((&program, 1), (&plan, &points), &to, &stop, &|_| panic!("finished")));
+            let running = scope.spawn(|| run(&program, 1, &plan, &points, &to, &stop, &|_| panic!("finished")));
             while stop.lines().is_empty() {
                 std::thread::yield_now();
             }
@@ -168,7 +170,7 @@ mod tests {
         let plan = plan(&directory, SWEEP).unwrap();
         let to = sweep_dir(&directory, &plan);
         let points: Vec<&Point> = plan.points.iter().collect();
-        let failed = run((Path::new("/nonexistent"), 1), (&plan, &points), &to, &Stop::default(), &|_| {});
+        let failed = run(Path::new("/nonexistent"), 1, &plan, &points, &to, &Stop::default(), &|_| {});
         let Err(Failure::Run(message)) = failed else { panic!("it ran") };
         assert!(message.starts_with("point 1: /nonexistent can't be started: "), "{message}");
         assert_eq!(fs::read_dir(directory.path().join("out/runs")).unwrap().count(), 0);

@@ -29,7 +29,8 @@ pub(super) fn flow_hash(host: &HostConfig, own: QueuePair, peer: &Peer) -> u32 {
 /// If it is TCP's.
 pub(super) fn encode(
     packet: &NicPacket,
-    (own_ip, own): (Ipv4Addr, QueuePair),
+    own_ip: Ipv4Addr,
+    own: QueuePair,
     peer_ip: Ipv4Addr,
     payload: &[u8],
     buffer: &mut [u8],
@@ -208,7 +209,7 @@ mod tests {
 
     fn written(packet: &NicPacket) -> Vec<u8> {
         let mut buffer = vec![0xaa; 2_000];
-        let length = encode(packet, (host(1).ip, OWN), host(2).ip, &[7; 1_024], &mut buffer).unwrap();
+        let length = encode(packet, host(1).ip, OWN, host(2).ip, &[7; 1_024], &mut buffer).unwrap();
         buffer.truncate(length);
         buffer
     }

@@ -73,7 +73,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Of a connection that is to be opened still.
+    /// For a connection that is to be opened still.
     pub const UNKNOWN: Peer = Peer { mac: MacAddr([0; 6]), ip: Ipv4Addr::UNSPECIFIED, queue_pair: QueuePair::new(0) };
 }
 

@@ -24,11 +24,11 @@ pub enum NicFrame {
 /// A packet of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NicPacket {
-    /// Of the host that it goes to.
+    /// Address of the host that it goes to.
     pub destination: MacAddr,
-    /// Of the host that it comes from.
+    /// Address of the host that it comes from.
     pub source: MacAddr,
-    /// The same for all packets of a connection in this direction, and that of their frames
+    /// Hash of the connection's addresses and ports in this direction: all its packets have one, and so have their frames
     /// ([`weir_wire::flow_hash`]).
     pub flow_hash: u32,
     /// Length of the frame, without FCS. On a port, what it is longer than its IP packet is the trailer that has its stamps.
@@ -75,7 +75,7 @@ pub struct TcpAck {
 }
 
 /// From and to (exclusive), what came last first.
-pub type SackBlocks = [Option<(u64, u64)>; 3];
+pub(super) type SackBlocks = [Option<(u64, u64)>; 3];
 
 impl From<tcp::Ack> for TcpAck {
     #[inline]
@@ -175,10 +175,10 @@ const SACK_BLOCK: u16 = 8;
 pub(super) const MSS_MAX: u32 = 65_000;
 
 impl FrameSizes {
-    /// Of TCP: Ethernet 14 B, IPv4 20, TCP 20, timestamps 12 (RFC 7323, appendix A). That is no less than the least frame.
+    /// Headers of TCP: Ethernet 14 B, IPv4 20, TCP 20, timestamps 12 (RFC 7323, appendix A). That is no less than the least frame.
     pub const TCP_HEADER: u16 = 66;
 
-    /// Those of RoCEv2 over IPv4 without VLAN tag: Ethernet 14 B, IP 20, UDP 8, BTH 12, ICRC 4; RETH 16, AETH 4, and 16 of a
+    /// Sizes of RoCEv2 over IPv4 without VLAN tag: Ethernet 14 B, IP 20, UDP 8, BTH 12, ICRC 4; RETH 16, AETH 4, and 16 of a
     /// notification; payload in words of 4 B. Stamps are in a [`trailer`].
     pub const fn rocev2(payload_max: u16) -> FrameSizes {
         FrameSizes {
@@ -194,7 +194,7 @@ impl FrameSizes {
         }
     }
 
-    /// Those of the public ns-3 simulators of RDMA networks: 48 B of headers with each packet, 60 B an acknowledgement, stamps or
+    /// Sizes in the public ns-3 simulators of RDMA networks: 48 B of headers with each packet, 60 B an acknowledgement, stamps or
     /// not. They have no TCP: its frames are as on a real link.
     pub const fn ns3(payload_max: u16) -> FrameSizes {
         FrameSizes {

@@ -137,7 +137,7 @@ impl Receiver {
         if write.ack_request {
             let is_marked = is_marked && self.config.echoes_ecn;
             let ack = |psn| Ack { psn, msn: 0, is_negative: false, is_marked, echo: write.sent_at };
-            // Of a packet that came again: all before what is expected has come.
+            // A packet came again: all before what is expected has come.
             let psn = if self.config.wants_repeats { self.expected.plus(PSN_BEFORE) } else { write.psn };
             // One acknowledgement stands for all before it, so a later one replaces it.
             let is_later = |due: &Ack| !due.is_negative && due.psn.ahead_of(psn) > 0;

@@ -108,7 +108,7 @@ pub struct SenderStats {
     pub fct: FctSummary,
     /// Negative acknowledgements.
     pub naks: u64,
-    /// Of the frames, those that were sent before.
+    /// Frames that were sent before.
     pub retransmitted: u64,
     /// How often no acknowledgement came in time.
     pub timeouts: u64,
@@ -567,7 +567,7 @@ impl Sender {
         self.asked.is_some_and(|asked| asked.ahead_of(self.unacknowledged) >= 0)
     }
 
-    /// What is sent next is the first packet that is not acknowledged.
+    /// The first packet that is not acknowledged is sent next.
     fn go_back(&mut self) {
         self.asked = None;
         self.begins_anew = true;

@@ -48,7 +48,7 @@ pub(super) struct Receiving {
 pub(super) struct Acks {
     /// The classes with acknowledgements that are due.
     classes: ClassSet,
-    /// Those, by class, with their receivers' places.
+    /// Acknowledgements that are due, by class, with their receivers' places.
     due: [VecDeque<(usize, TcpAck)>; CLASSES],
     /// When to look at a receiver, by place and generation, whose acknowledgement is delayed; each stands here once at most.
     later: BinaryHeap<Reverse<(Time, usize, u32)>>,

@@ -11,13 +11,13 @@ use super::{Ack, Segment, TcpConfig, TcpReceiver, TcpSender};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Path {
     pub rate: BitRate,
-    /// Of both ways together, without what the queue adds.
+    /// Delay of both ways together, without what the queue adds.
     pub rtt: Span,
     /// Segments that the queue holds at most.
     pub room: usize,
     /// Segments are marked that find so many or more.
     pub mark_at: usize,
-    /// Of new segments each one of so many is lost, whatever the queue.
+    /// One new segment of so many is lost, whatever the queue.
     pub lose_each: u64,
 }
 

@@ -1,6 +1,6 @@
 //! Proportional rate reduction: how much may be sent while losses are repaired (RFC 6937).
 //!
-//! Of what arrives, the share that the new window has of the old is sent, so that the flight shrinks within one round
+//! For each byte that arrives, the new window's share of the old one is sent, so that the flight shrinks within one round
 //! trip without a pause and without a burst. Once it is smaller than the new window, as much is sent as arrives, and a
 //! segment more if the acknowledgement says that a retransmission has arrived and nothing more is lost.
 

@@ -9,7 +9,7 @@ pub(super) struct Scoreboard {
     una: u64,
     next: u64,
     sacked: Ranges,
-    /// What is not SACKed below here is lost. It never falls: what is below more that arrived is lost all the more.
+    /// Bytes below here that are not SACKed are lost. It never falls.
     lost_below: u64,
     /// HighRxt: what was lost below here was sent again. A new recovery leaves it, as what the last one sent again is
     /// still on its way.
@@ -79,7 +79,7 @@ impl Scoreboard {
         self.sent_again_below = self.una;
     }
 
-    /// Of what was lost the first that was not sent again (NextSeg, rule 1): from and to.
+    /// The first lost bytes that were not sent again (NextSeg, rule 1): from and to.
     pub(super) fn lost(&self) -> Option<(u64, u64)> {
         let (start, end) = self.sacked.gap_from(self.sent_again_below.max(self.una));
         (start < self.lost_below).then_some((start, end.min(self.lost_below)))

@@ -3,7 +3,7 @@
 use crate::run_dir::Distribution;
 
 impl Distribution {
-    /// Of these values, which it sorts; `None` of none.
+    /// The distribution of these values, which it sorts; `None` if there are none.
     pub fn of(values: &mut [u64]) -> Option<Distribution> {
         values.sort_unstable();
         let max = *values.last()?;

@@ -11,7 +11,7 @@ use weir_units::{Bytes, MacAddr, Span};
 #[derive(Debug)]
 pub struct Ways<'a> {
     scenario: &'a Scenario,
-    /// What is behind each port, switch by switch.
+    /// The far end of each port, switch by switch.
     behind: Vec<Vec<Option<Behind>>>,
     /// The delay of each port's link.
     cables: Vec<Vec<Option<Cable>>>,
@@ -21,7 +21,7 @@ pub struct Ways<'a> {
 const SWITCHES_MAX: usize = 64;
 
 impl<'a> Ways<'a> {
-    /// Those of a scenario: by its routes, or else by the static addresses of its switches.
+    /// The ways of a scenario: by its routes, or else by the static addresses of its switches.
     pub fn of(scenario: &'a Scenario) -> Ways<'a> {
         let ports = || scenario.switches.iter().map(|switch| switch.ports.len());
         let mut ways = Ways {

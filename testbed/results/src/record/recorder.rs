@@ -66,7 +66,7 @@ pub enum Depth {
     Series,
 }
 
-/// What is left of the samples.
+/// The record that a run's samples leave.
 #[derive(Debug)]
 pub struct Record {
     pub(crate) ports: Ports,

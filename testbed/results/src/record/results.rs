@@ -29,7 +29,7 @@ use crate::run_dir::{
 pub struct Ended<'a> {
     /// What ran it.
     pub backend: &'static str,
-    /// Of each switch, at the end.
+    /// Reports of the switches, at the end.
     pub reports: &'a [Report],
     /// How long the scenario ran.
     pub duration: Span,
@@ -39,15 +39,15 @@ pub struct Ended<'a> {
     pub arrived: Vec<ReceiverStats>,
     /// Each host's NIC.
     pub nics: Vec<NicWords>,
-    /// Of each host's link, toward the host and toward the switch.
+    /// What each host's link leaves, toward the host and toward the switch.
     pub host_links: Vec<Option<LinkWords>>,
-    /// Of each link between switches.
+    /// What each link between switches leaves, in each direction.
     pub links: Vec<Option<LinkWords>>,
     /// Whether no frame of a lossless class was lost.
     pub lossless: bool,
     /// Why the run is no good, in sentences.
     pub failures: Vec<String>,
-    /// What is to be known besides, in sentences.
+    /// Further remarks, in sentences.
     pub notes: Vec<String>,
 }
 

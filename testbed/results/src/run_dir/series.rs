@@ -81,7 +81,7 @@ pub struct QueueSample {
     pub received: Bytes,
     /// All that the ingress queue holds.
     pub ingress: Bytes,
-    /// Of that, in headroom.
+    /// The part of that in headroom.
     pub headroom: Bytes,
     /// T(t), if the policy has one.
     pub threshold: Option<Bytes>,

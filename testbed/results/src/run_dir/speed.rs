@@ -12,7 +12,7 @@ pub struct Speed {
     pub cpu_ms: Option<u64>,
     /// Frames put on any link, flow control's too.
     pub packet_hops: u64,
-    /// The same in a second on a CPU.
+    /// Packet-hops in a second of CPU time.
     pub packet_hops_per_cpu_second: Option<u64>,
     /// How often a switch or host was woken.
     pub wakeups: u64,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use weir_scenario::{AnyLink, PortPlace, Scenario};
 use weir_units::Time;
 
-/// What is joined to what.
+/// Switches, hosts and the links that join them, by their names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Topology {
@@ -73,7 +73,7 @@ pub struct OutageTimes {
 }
 
 impl Topology {
-    /// Of a scenario.
+    /// The topology of a scenario.
     pub fn of(scenario: &Scenario) -> Topology {
         let port_name = |place: PortPlace| {
             let switch = &scenario.switches[place.switch];

@@ -33,7 +33,7 @@ use times::Times;
 use workloads::Workload;
 
 pub use config::Config;
-pub use detect::{Kind, detect};
+pub use detect::{FileKind, detect};
 pub use flows::{Flow, FlowList, TraceList};
 pub use sources::Sources;
 pub use text::Source;
@@ -80,7 +80,7 @@ struct Experiment {
 /// Makes a scenario.
 ///
 /// # Errors
-/// What is wrong in a file, and what can't be a scenario of Weir.
+/// Errors of a file, and settings that can't be a scenario of Weir.
 pub fn import(sources: &Sources, options: &Options) -> Result<Imported, ImportErrors> {
     let mut report = Report { left: sources.left.clone(), ..Report::default() };
     let topology = Topology::parse(&sources.topology)?;

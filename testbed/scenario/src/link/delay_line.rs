@@ -12,7 +12,7 @@ use weir_units::{Span, Time};
 pub struct DelayLine<T> {
     delay: Span,
     capacity: usize,
-    /// What is under way, with the instant at which it arrives.
+    /// Items under way, each with the instant at which it arrives.
     items: VecDeque<(Time, T)>,
 }
 

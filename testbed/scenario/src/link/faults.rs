@@ -16,13 +16,13 @@ use crate::workload::Rng;
 pub struct FaultPlan {
     /// Frames that may have faults.
     pub frames: ChosenFrames,
-    /// Of a million of them so many are lost.
+    /// Frames in a million that are lost.
     pub loss_ppm: u32,
-    /// Of a million so many are corrupted: the MAC at the far end drops them for their FCS.
+    /// Frames in a million that are corrupted: the MAC at the far end drops them for their FCS.
     pub corruption_ppm: u32,
-    /// Of a million so many come twice.
+    /// Frames in a million that come twice.
     pub duplication_ppm: u32,
-    /// Of a million so many are held back.
+    /// Frames in a million that are held back.
     pub reordering_ppm: u32,
     /// For how long.
     pub hold_back: HoldBack,
@@ -60,7 +60,7 @@ pub enum HoldBack {
 pub struct FaultCounters {
     /// Frames that might have had a fault.
     pub chosen: u64,
-    /// Of these, frames lost.
+    /// Frames lost among these.
     pub lost: u64,
     /// Frames corrupted. Whoever sent one has taken the link's time for it, and nobody has received it.
     pub corrupted: u64,
@@ -214,7 +214,7 @@ impl<T> Faults<T> {
         self.held.front().map_or(Time::NEVER, |(until, _)| *until)
     }
 
-    /// What is to go wrong.
+    /// Faults that the link has.
     pub fn plan(&self) -> &FaultPlan {
         &self.plan
     }

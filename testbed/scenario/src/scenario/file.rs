@@ -35,7 +35,7 @@ use weir_reader::{Table, read_file, read_text};
 use crate::scenario::Scenario;
 use complaints::Complaints;
 use keys::format;
-use plan::Plan;
+use plan::ScenarioPlan;
 
 /// What is expected to come of a run; anything else is a failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,12 +70,12 @@ pub struct ScenarioRun {
     pub expects: Expectation,
     /// The time dilation that the file asks for; `None` leaves it to whoever knows the machine: [`ScenarioRun::dilated`].
     pub time_dilation: Option<u32>,
-    plan: Arc<Plan>,
+    plan: Arc<ScenarioPlan>,
     number: usize,
 }
 
 impl ScenarioRun {
-    /// The same run at another time dilation, on which the default of `[pfc] reaction` depends, and with it headroom and τ.
+    /// This run at another time dilation, on which the default of `[pfc] reaction` depends, and with it headroom and τ.
     ///
     /// # Errors
     /// What no longer fits.
@@ -119,8 +119,8 @@ pub fn parse(path: &Path, text: &str) -> Result<Vec<ScenarioRun>, ConfigErrors> 
 }
 
 /// Reads the file, and makes all its runs where its topology is good. What is wrong is in the document.
-fn read(root: &Table<'_>, path: &Path) -> (Plan, Vec<Scenario>) {
-    let mut plan = Plan::read(root, path);
+fn read(root: &Table<'_>, path: &Path) -> (ScenarioPlan, Vec<Scenario>) {
+    let mut plan = ScenarioPlan::read(root, path);
     let mut scenarios = Vec::new();
     if root.doc().sound(&["topology", "switches", "links", "hosts", "routes"]) {
         let mut complaints = Complaints::default();

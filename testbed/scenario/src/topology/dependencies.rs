@@ -16,7 +16,7 @@ impl Routes {
     /// A cycle among the ports on all shortest ways between all pairs of hosts: each depends on the next one, and the last
     /// on the first. `None` if there is no cycle, and hence no deadlock.
     ///
-    /// Of several, it is a shortest one through the lowest port of all that are in a cycle.
+    /// If there are several, it is a shortest one through the lowest port of all that are in a cycle.
     pub fn cyclic_dependency(&self) -> Option<Vec<PortPlace>> {
         let mut dependencies = Dependencies::new(self);
         let with_hosts: Vec<usize> = (0..self.wiring.switch_count()).filter(|switch| self.has_hosts(*switch)).collect();
@@ -24,7 +24,7 @@ impl Routes {
         cycle(dependencies.pairs())
     }
 
-    /// The same among the ports on all shortest ways that these flows may take, each given by its two hosts.
+    /// Dependencies among the ports on all shortest ways that these flows may take, each given by its two hosts.
     ///
     /// # Panics
     /// If there is no such host.

@@ -92,7 +92,7 @@ impl Fabric {
         if let Some(meant) = names().find(|known| known.eq_ignore_ascii_case(name)) {
             return format!("write {meant}");
         }
-        // Those of the same tier, or else all.
+        // Links of one tier, or else all.
         let tier = |name: &str| name.trim_end_matches(|letter: char| letter.is_ascii_digit()).to_ascii_lowercase();
         let mut near: Vec<&str> = names().filter(|known| tier(known) == tier(name)).collect();
         if near.is_empty() {

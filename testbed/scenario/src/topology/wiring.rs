@@ -1,4 +1,4 @@
-//! What is at the far end of each port's cable, looked up by port.
+//! Far ends of cables, looked up by port.
 
 use super::{Cable, Fabric};
 use crate::place::{Behind, PortPlace};
@@ -6,14 +6,14 @@ use crate::place::{Behind, PortPlace};
 /// A fabric's cables by their ports. Ports of all switches stand in one table, switch by switch.
 #[derive(Clone, Debug)]
 pub(super) struct Wiring {
-    wires: Box<[Wire]>,
+    wires: Box<[PortCable]>,
     /// Where each switch's ports begin, and after the last one the number of all.
     first: Box<[usize]>,
 }
 
 /// A port's cable.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wire {
+pub(super) struct PortCable {
     pub behind: Behind,
     pub cable: Cable,
     pub is_up: bool,
@@ -22,49 +22,49 @@ pub(super) struct Wire {
 impl Wiring {
     /// # Panics
     /// If a port has not exactly one cable.
-    pub fn of(fabric: &Fabric) -> Wiring {
+    pub(super) fn of(fabric: &Fabric) -> Wiring {
         let mut first = vec![0];
         for switch in &fabric.switches {
             first.push(first[first.len() - 1] + switch.ports);
         }
         let mut wires = vec![None; first[fabric.switches.len()]];
-        let mut attach = |place: PortPlace, wire: Wire| {
+        let mut attach = |place: PortPlace, wire: PortCable| {
             assert!(place.port < fabric.switches[place.switch].ports, "no port {place:?}");
             let before = wires[first[place.switch] + place.port].replace(wire);
             assert!(before.is_none(), "two cables at {place:?}");
         };
         for (number, host) in fabric.hosts.iter().enumerate() {
-            attach(host.at, Wire { behind: Behind::Host(number), cable: host.cable(), is_up: true });
+            attach(host.at, PortCable { behind: Behind::Host(number), cable: host.cable(), is_up: true });
         }
         for link in &fabric.links {
             let [one, other] = link.ends;
             for (here, there) in [(one, other), (other, one)] {
-                attach(here, Wire { behind: Behind::Port(there), cable: link.cable(), is_up: link.is_up });
+                attach(here, PortCable { behind: Behind::Port(there), cable: link.cable(), is_up: link.is_up });
             }
         }
         let wires = wires.into_iter().map(|wire| wire.expect("each port of a switch has a host or a link"));
         Wiring { wires: wires.collect(), first: first.into() }
     }
 
-    pub fn switch_count(&self) -> usize {
+    pub(super) fn switch_count(&self) -> usize {
         self.first.len() - 1
     }
 
     /// The cables of all switches, each one's by port.
-    pub fn switches(&self) -> impl Iterator<Item = &[Wire]> {
+    pub(super) fn switches(&self) -> impl Iterator<Item = &[PortCable]> {
         self.first.windows(2).map(|range| &self.wires[range[0]..range[1]])
     }
 
-    pub fn of_switch(&self, switch: usize) -> &[Wire] {
+    pub(super) fn of_switch(&self, switch: usize) -> &[PortCable] {
         &self.wires[self.first[switch]..self.first[switch + 1]]
     }
 
-    pub fn at(&self, place: PortPlace) -> &Wire {
+    pub(super) fn at(&self, place: PortPlace) -> &PortCable {
         &self.of_switch(place.switch)[place.port]
     }
 
     /// The switch behind a port, if it is no host.
-    pub fn next_switch(&self, place: PortPlace) -> Option<usize> {
+    pub(super) fn next_switch(&self, place: PortPlace) -> Option<usize> {
         match self.at(place).behind {
             Behind::Port(there) => Some(there.switch),
             Behind::Host(_) => None,
@@ -72,11 +72,11 @@ impl Wiring {
     }
 
     /// Where a port stands among the ports of all switches.
-    pub fn number(&self, place: PortPlace) -> usize {
+    pub(super) fn number(&self, place: PortPlace) -> usize {
         self.first[place.switch] + place.port
     }
 
-    pub fn port_count(&self) -> usize {
+    pub(super) fn port_count(&self) -> usize {
         self.wires.len()
     }
 }

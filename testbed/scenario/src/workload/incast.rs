@@ -21,7 +21,7 @@ pub struct Incast {
     pub sizes: SizeCdf,
     /// Each message starts up to this later than its burst, any delay as likely as others; zero for none.
     pub jitter: Span,
-    /// The same messages for the same seed. Workloads of one run should have different ones.
+    /// One seed gives one list of messages. Workloads of one run should have different ones.
     pub seed: u64,
 }
 

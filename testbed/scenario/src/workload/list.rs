@@ -7,17 +7,17 @@ use super::{Message, SizeCdf};
 /// The file's first line.
 pub const HEADER: &str = "start_us,from,to,bytes";
 
-/// What is wrong with a list of messages, and where.
+/// An error in a list of messages, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {fault}")]
 pub struct ListError {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong.
+    /// The fault.
     pub fault: ListFault,
 }
 
-/// What is wrong with a line of a list.
+/// A fault in a line of a list.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ListFault {
     /// No header, or another one.

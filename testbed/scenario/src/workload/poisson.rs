@@ -27,7 +27,7 @@ pub struct Poisson {
     pub from: Time,
     /// All messages start earlier.
     pub until: Time,
-    /// The same messages for the same seed. Workloads of one run should have different ones.
+    /// One seed gives one list of messages. Workloads of one run should have different ones.
     pub seed: u64,
 }
 

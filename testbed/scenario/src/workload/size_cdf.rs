@@ -21,7 +21,7 @@ pub struct SizeCdf {
 struct Point {
     /// In bytes.
     size: f64,
-    /// Of all messages so many are no larger; 1 for all.
+    /// Share of messages that are no larger; 1 for all.
     share: f64,
 }
 

@@ -68,7 +68,8 @@ pub(super) fn failures(
     sim: &Sim,
     reports: &[Report],
     deadlock: Option<&Deadlock>,
-    (came_to, expects): (CameTo, Expectation),
+    came_to: CameTo,
+    expects: Expectation,
 ) -> Vec<String> {
     let mut failures = Vec::new();
     if came_to == CameTo::Interruption {
@@ -89,7 +90,7 @@ pub(super) fn failures(
     failures
 }
 
-/// What is left in a run that did not drain.
+/// Tells what is left in a run that did not drain.
 pub(super) fn undrained(scenario: &Scenario, sim: &Sim, reports: &[Report], measures: &[MessageMeasures]) -> String {
     let held: u64 = reports.iter().map(|report| report.balance.held()).sum();
     let all: usize = scenario.traffic.iter().map(|plan| plan.messages.len()).sum();

@@ -10,7 +10,7 @@ use crate::Sim;
 pub(super) struct FlowEnds {
     /// By host, the flows that it sends.
     pub(super) sends: Vec<Vec<usize>>,
-    /// Of each flow: its sender's host and place there, and its receiver's.
+    /// Ends of each flow: its sender's host and place there, and its receiver's.
     ends: Vec<[(usize, usize); 2]>,
     /// Messages that each has completed.
     completed: Vec<usize>,

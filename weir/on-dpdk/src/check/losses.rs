@@ -5,7 +5,7 @@ use weir_dpdk_driver::loss_knowledge;
 use weir_experiments::table::put_together;
 
 /// A sentence for each kind of loss that stays unknown, with the ports.
-pub fn unknown_losses(switch: &SwitchConfig) -> Vec<String> {
+pub(super) fn unknown_losses(switch: &SwitchConfig) -> Vec<String> {
     let said = switch.ports.iter().flat_map(|port| {
         let told_at_start = matches!(port.device, Device::Pci(_));
         let at_start =

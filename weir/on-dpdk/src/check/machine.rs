@@ -10,13 +10,13 @@ use crate::below_rate;
 use crate::fault::Fault;
 
 /// This machine, and where the switches' lcores are on it, if it has the CPUs for them.
-pub struct Machine {
+pub(crate) struct Machine {
     placement: Result<Placement, DriverError>,
 }
 
 impl Machine {
     /// The machine for these switches.
-    pub fn new(switches: &[SwitchConfig]) -> Machine {
+    pub(crate) fn new(switches: &[SwitchConfig]) -> Machine {
         Machine { placement: Placement::new(switches, &weir_dpdk_io::cpu::allowed(), 0) }
     }
 }

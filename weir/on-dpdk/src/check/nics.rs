@@ -7,7 +7,7 @@ use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_units::{Bytes, LINK_OVERHEAD, Span};
 
 /// Prints a table of the NICs, the memory that they will have, and what their descriptors cover; nothing without NICs.
-pub fn print_nics(switches: &[SwitchConfig], memory: Memory, cpus: &[u32]) {
+pub(super) fn print_nics(switches: &[SwitchConfig], memory: Memory, cpus: &[u32]) {
     let ports = switches.iter().flat_map(|switch| &switch.ports);
     let nics: Vec<(&PortConfig, &str)> = ports.filter_map(|port| Some((port, address(port)?))).collect();
     if nics.is_empty() {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use weir_config::Device;
 use weir_dpdk_driver::trial::{DeviceTried, Passed, TrialReport, try_ports};
-use weir_dpdk_driver::{FabricOptions, Memory, Placement, Runtime, check_machine, claim_devices, pci_addresses};
+use weir_dpdk_driver::{Memory, Placement, Runtime, RuntimeOptions, check_machine, claim_devices, pci_addresses};
 use weir_dpdk_io::IoAddresses;
 use weir_experiments::Failure;
 use weir_experiments::switches::load_all;
@@ -26,7 +26,7 @@ const HEAD: [&str; 10] = [
 ];
 
 /// Tries the first two ports of a file.
-pub fn try_devices(files: &[PathBuf], eal: &[String]) -> Result<(), Fault> {
+pub(crate) fn try_devices(files: &[PathBuf], eal: &[String]) -> Result<(), Fault> {
     let switches = load_all(files)?;
     let [switch] = &switches[..] else {
         let message = "--try takes one file, whose first two ports are cabled to each other";
@@ -41,7 +41,7 @@ pub fn try_devices(files: &[PathBuf], eal: &[String]) -> Result<(), Fault> {
     let _locks = claim_devices(&switches)?;
     let placement = Placement::new(&switches, &weir_dpdk_io::cpu::allowed(), 0)?;
     let memory_mb = Memory::of(&switches, placement.cpus.len(), 0).megabytes();
-    let options = FabricOptions { memory_mb, eal_args: eal.to_vec(), ..FabricOptions::default() };
+    let options = RuntimeOptions { memory_mb, eal_args: eal.to_vec(), ..RuntimeOptions::default() };
     let runtime = Runtime::start("weir-try", &placement.cpus, &pci_addresses(&switches), &options)?;
     let report = try_ports(&runtime, switch, &placement.cpus)?;
     print(&report);

@@ -18,7 +18,7 @@ macro_rules! say {
 }
 
 /// A summary as tables.
-pub fn summary_text(summary: &RunSummary) -> String {
+pub(crate) fn summary_text(summary: &RunSummary) -> String {
     let mut text = String::new();
     for switch in &summary.switches {
         let balance = &switch.balance;

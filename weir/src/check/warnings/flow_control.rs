@@ -7,7 +7,7 @@ use weir_switch_core::flow_control::{RATE_UNKNOWN, controlled_port, queue_limit}
 use weir_units::Bytes;
 
 /// A sentence for each, ports that have the same put together; then for the switch.
-pub fn warnings(switch: &SwitchConfig, layout: &BufferLayout) -> Vec<String> {
+pub(super) fn warnings(switch: &SwitchConfig, layout: &BufferLayout) -> Vec<String> {
     let of_ports = switch.real_ports().flat_map(|port| {
         let config = &switch.ports[port];
         let moving = queue_limit(switch, port).and_then(|_| moving(switch));

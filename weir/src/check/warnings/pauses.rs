@@ -6,7 +6,7 @@ use weir_flowctl::{Quantum, Tells};
 use weir_units::{BitRate, Span};
 
 /// A sentence for each, ports that have the same put together.
-pub fn warnings(switch: &SwitchConfig) -> Vec<String> {
+pub(super) fn warnings(switch: &SwitchConfig) -> Vec<String> {
     let of_ports = switch.real_ports().flat_map(|index| {
         let port = &switch.ports[index];
         let rate = port.rate.filter(|_| port.flow_control.tells().off_classes());
@@ -49,7 +49,7 @@ fn quanta_for(rate: BitRate, span: Span) -> Option<u16> {
     (quantum.times(quanta) >= span).then_some(quanta)
 }
 
-/// What is left of the longest PAUSE when it is repeated after this share of it.
+/// Time that is left of the longest PAUSE when it is repeated after this share of it.
 fn rest_of_the_longest(rate: BitRate, refresh_percent: u8) -> Span {
     (Quantum::at(rate).times(u16::MAX) * u64::from(100 - refresh_percent)).divided_by(100)
 }

@@ -12,7 +12,7 @@ use weir_flowctl::pfc::Gate;
 use weir_units::{BitRate, Bytes, Class, ClassSet, MacAddr, Serialiser, Span, Time};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
-pub const FRAME_BYTES: u16 = 60;
+pub(crate) const FRAME_BYTES: u16 = 60;
 const ON_WIRE: u64 = FRAME_BYTES as u64 + 4 + 20;
 /// How far a sender that was not polled may catch up.
 const SLACK: Span = Span::from_micros(200);
@@ -20,7 +20,7 @@ const BURST: usize = 32;
 
 /// What the stations tell the test.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub(crate) struct Tally {
     pub sent: AtomicU64,
     pub received: AtomicU64,
     pub reordered: AtomicU64,
@@ -28,7 +28,7 @@ pub struct Tally {
 }
 
 /// Sends numbered frames of one class at a rate, as long as it is not paused.
-pub struct Sender {
+pub(crate) struct Sender {
     pub link: RingEnd,
     pub store: FrameStore,
     pub tally: Arc<Tally>,
@@ -46,12 +46,12 @@ pub struct Sender {
     pub deaf: bool,
 }
 
-pub fn station(n: u8) -> MacAddr {
+pub(crate) fn station(n: u8) -> MacAddr {
     MacAddr([2, 0, 0, 0, 1, n])
 }
 
 impl Sender {
-    pub fn new(
+    pub(crate) fn new(
         link: RingEnd,
         store: FrameStore,
         tally: Arc<Tally>,
@@ -126,7 +126,7 @@ impl Task for Sender {
 }
 
 /// Receives, and checks that each sender's frames come in order and complete.
-pub struct Receiver {
+pub(crate) struct Receiver {
     link: RingEnd,
     store: FrameStore,
     tally: Arc<Tally>,
@@ -139,7 +139,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    pub fn new(link: RingEnd, store: FrameStore, tally: Arc<Tally>, station: u8) -> Receiver {
+    pub(crate) fn new(link: RingEnd, store: FrameStore, tally: Arc<Tally>, station: u8) -> Receiver {
         Receiver {
             link,
             store,

@@ -13,7 +13,7 @@ use crate::table::count;
 const ROWS_MAX: usize = 24;
 
 /// When ports were paused, and where frames were dropped.
-pub fn pauses(drawn: &[Drawn<'_>]) -> Option<Section> {
+pub(super) fn pauses(drawn: &[Drawn<'_>]) -> Option<Section> {
     let mut lengths: BTreeMap<&(String, String), (u64, f64)> = BTreeMap::new();
     for (queue, events) in drawn.iter().flat_map(|run| &run.events.queues).filter(|(_, of)| has_bars(of)) {
         let of_queue = lengths.entry(queue).or_default();
@@ -68,7 +68,7 @@ pub fn pauses(drawn: &[Drawn<'_>]) -> Option<Section> {
 }
 
 /// When queues were in a state that the policy shows, as SPFC's victim state; `None` for a gauge that is no state.
-pub fn states(drawn: &[Drawn<'_>], queues: &Chosen, gauge: &GaugeColumn) -> Option<Section> {
+pub(super) fn states(drawn: &[Drawn<'_>], queues: &Chosen, gauge: &GaugeColumn) -> Option<Section> {
     let on = gauge.state.as_deref()?;
     let mut plots = Vec::new();
     let names = queue_names(&queues.names.iter().filter_map(|name| name.rsplit_once('.')).collect::<Vec<_>>());

@@ -6,7 +6,7 @@ use weir_results::run_dir::QUEUE_COLUMNS;
 use crate::report::series::SeriesFile;
 
 /// A gauge that a series has a column of for some queue, in words.
-pub struct GaugeColumn {
+pub(super) struct GaugeColumn {
     /// What the column is called after port and class.
     pub name: String,
     /// What tables call it.
@@ -21,7 +21,7 @@ pub struct GaugeColumn {
 
 impl GaugeColumn {
     /// What links lead to.
-    pub fn id(&self) -> String {
+    pub(super) fn id(&self) -> String {
         self.name.trim_end_matches("_bytes").replace('_', "-")
     }
 
@@ -54,7 +54,7 @@ impl GaugeColumn {
 }
 
 /// The gauges of these series: those of the program's policies first.
-pub fn of<'f>(files: impl Iterator<Item = &'f SeriesFile>) -> Vec<GaugeColumn> {
+pub(super) fn of<'f>(files: impl Iterator<Item = &'f SeriesFile>) -> Vec<GaugeColumn> {
     let mut gauges: Vec<GaugeColumn> = all_gauges().into_iter().map(GaugeColumn::known).collect();
     for column in files.flat_map(SeriesFile::columns) {
         let Some((queue, name)) = column.name.rsplit_once('.') else { continue };

@@ -127,7 +127,7 @@ impl Lines<'_> {
 }
 
 /// The queues, with T(t) of the fullest.
-pub fn ingress(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -> Option<Section> {
+pub(super) fn ingress(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -> Option<Section> {
     let mut notes = vec![
         "What each ingress queue holds: private buffer, shared segment and headroom together. Dashed: T(t), with which the shared part \
          of the fullest queue is compared."
@@ -157,7 +157,7 @@ pub fn ingress(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -> O
 }
 
 /// One queue in its parts.
-pub fn segments(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -> Option<Section> {
+pub(super) fn segments(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -> Option<Section> {
     let has = |run: &Drawn<'_>, name: &String| run.sample(name, "ingress_bytes").is_some_and(|all| greatest(all) > 0.0);
     let names: Vec<&String> = queues.names.iter().filter(|name| drawn.iter().any(|run| has(run, name))).collect();
     let all = |run: &Drawn<'_>| {
@@ -211,7 +211,7 @@ pub fn segments(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -> 
 }
 
 /// Shared segments and their sizes.
-pub fn pools(drawn: &[Drawn<'_>], columns: &mut Columns, pools: &Chosen) -> Option<Section> {
+pub(super) fn pools(drawn: &[Drawn<'_>], columns: &mut Columns, pools: &Chosen) -> Option<Section> {
     let mut notes =
         vec!["Of each switch's shared segment, in use. Dashed: the segment's size, where that is near.".to_owned()];
     notes.extend(pools.note("shared segments", "the fullest"));
@@ -237,7 +237,7 @@ pub fn pools(drawn: &[Drawn<'_>], columns: &mut Columns, pools: &Chosen) -> Opti
 }
 
 /// What flows deliver.
-pub fn flow_rates(drawn: &[Drawn<'_>], columns: &mut Columns, flows: &Chosen) -> Option<Section> {
+pub(super) fn flow_rates(drawn: &[Drawn<'_>], columns: &mut Columns, flows: &Chosen) -> Option<Section> {
     let mut notes = vec![format!("Payload that arrives at each flow's receiver, {}.", means_over(drawn))];
     notes.extend(flows.note("flows", "the fastest"));
     let lines = Lines {
@@ -254,7 +254,7 @@ pub fn flow_rates(drawn: &[Drawn<'_>], columns: &mut Columns, flows: &Chosen) ->
 }
 
 /// What comes in at the queues.
-pub fn queue_rates(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -> Option<Section> {
+pub(super) fn queue_rates(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -> Option<Section> {
     let note = "What comes in at each port and class, as on the wire";
     let lines = Lines {
         id: "rates".into(),
@@ -270,7 +270,7 @@ pub fn queue_rates(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) 
 }
 
 /// GFC: the rates that peers were set.
-pub fn peer_rates(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -> Option<Section> {
+pub(super) fn peer_rates(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -> Option<Section> {
     let lines = Lines {
         id: "peer-rates".into(),
         title: "Rates set to peers (GFC)".into(),
@@ -288,7 +288,12 @@ pub fn peer_rates(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -
 }
 
 /// A number that the policy shows of queues, as DSH's headroom estimate; `None` for a gauge that is a state.
-pub fn gauge(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen, gauge: &GaugeColumn) -> Option<Section> {
+pub(super) fn gauge(
+    drawn: &[Drawn<'_>],
+    columns: &mut Columns,
+    queues: &Chosen,
+    gauge: &GaugeColumn,
+) -> Option<Section> {
     if gauge.state.is_some() {
         return None;
     }
@@ -306,7 +311,7 @@ pub fn gauge(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen, gauge:
 }
 
 /// GFC by stages: the stage that each port told its peer last.
-pub fn stages(drawn: &[Drawn<'_>], columns: &mut Columns) -> Option<Section> {
+pub(super) fn stages(drawn: &[Drawn<'_>], columns: &mut Columns) -> Option<Section> {
     let (mut plots, mut top) = (Vec::new(), 0.0_f64);
     let mut told: BTreeMap<&(String, String), usize> = BTreeMap::new();
     for run in drawn {

@@ -10,7 +10,7 @@ use crate::report::input::Run;
 const DISTRIBUTIONS_MAX: usize = 14;
 
 /// Slowdown by size of the message: the mean, and the 99th percentile.
-pub fn by_size(runs: &[Run], columns: &mut Columns) -> Option<Section> {
+pub(super) fn by_size(runs: &[Run], columns: &mut Columns) -> Option<Section> {
     let mut traffics: Vec<&str> = Vec::new();
     for traffic in runs.iter().flat_map(|run| &run.summary.traffic) {
         if !traffics.contains(&traffic.name.as_str()) {
@@ -77,7 +77,7 @@ pub fn by_size(runs: &[Run], columns: &mut Columns) -> Option<Section> {
 }
 
 /// The distributions of FCT and slowdown.
-pub fn distributions(runs: &[Run], columns: &mut Columns) -> Result<Option<Section>, Failure> {
+pub(super) fn distributions(runs: &[Run], columns: &mut Columns) -> Result<Option<Section>, Failure> {
     let mut completed = Vec::new();
     for run in runs {
         completed.push(Completed::read(&run.directory)?);

@@ -7,7 +7,7 @@ use weir_results::run_dir::{HostPlace, Topology};
 use weir_units::BitRate;
 
 /// Places of all nodes.
-pub struct Layout {
+pub(super) struct Layout {
     pub width: f64,
     pub height: f64,
     /// As the topology has them.
@@ -17,14 +17,14 @@ pub struct Layout {
 
 /// A box, by its middle.
 #[derive(Clone, Copy, Default)]
-pub struct Node {
+pub(super) struct Node {
     pub at: (f64, f64),
     pub width: f64,
     pub height: f64,
 }
 
 /// Hosts of one switch that are drawn as one box: one, or all that are alike.
-pub struct Hosts {
+pub(super) struct Hosts {
     pub names: Vec<String>,
     pub label: String,
     pub detail: String,
@@ -47,7 +47,7 @@ const BETWEEN_LAYERS: f64 = 120.0;
 
 impl Layout {
     /// Switches without hosts stand above those that they are joined to; where all have hosts and links go round, in a ring.
-    pub fn of(topology: &Topology) -> Layout {
+    pub(super) fn of(topology: &Topology) -> Layout {
         let hosts = hosts(topology);
         let levels = levels(topology);
         let top = levels.iter().copied().max().unwrap_or(0);
@@ -131,7 +131,7 @@ fn one_box(switch: usize, hosts: &[&HostPlace]) -> Hosts {
 }
 
 /// `10Gbps`; nothing of a file that says 0.
-pub fn rate_words(bps: u64) -> String {
+pub(super) fn rate_words(bps: u64) -> String {
     if bps == 0 { String::new() } else { BitRate::bps(bps).to_string() }
 }
 

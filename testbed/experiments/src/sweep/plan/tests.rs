@@ -14,12 +14,12 @@ const SCENARIO: &str = "[scenario]\nend = \"1ms\"\n[switch]\nmtu = 1500\n[switch
     switch.buffer.dsh.alpha = \"1/8\"\n";
 
 /// The plan of a sweep's file beside [`SCENARIO`], or what is said of it.
-pub fn plan(directory: &TempDir, text: &str) -> Result<Plan, String> {
+pub(crate) fn plan(directory: &TempDir, text: &str) -> Result<SweepPlan, String> {
     fs::write(directory.path().join("lab.toml"), SCENARIO).unwrap();
     let path = directory.path().join("sweep.toml");
     fs::write(&path, format!("scenario = \"lab.toml\"\n{text}")).unwrap();
     let file = file::load(&path).map_err(|errors| errors.to_string())?;
-    Plan::of(&file, 2).map_err(|failure| match failure {
+    SweepPlan::of(&file, 2).map_err(|failure| match failure {
         Failure::Input(errors) => errors.to_string().replace(&format!("{}/", directory.path().display()), ""),
         other => format!("{other:?}"),
     })
@@ -118,7 +118,7 @@ fn values_that_only_clash_together_are_all_named() {
 #[test]
 fn sweeps_to_start_from_are_good() {
     let folder = FilePath::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/sweeps");
-    let points = |name: &str| Plan::of(&file::load(&folder.join(name)).unwrap(), 2).unwrap().points.len();
+    let points = |name: &str| SweepPlan::of(&file::load(&folder.join(name)).unwrap(), 2).unwrap().points.len();
     let mut names: Vec<String> =
         fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();

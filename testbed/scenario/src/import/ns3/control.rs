@@ -85,7 +85,7 @@ impl Differences<'_> {
         self.compare(key, self.config.numbers.get(key).copied(), preset);
     }
 
-    fn share(&mut self, key: &str, (name, ppb): (&str, u64)) {
+    fn share(&mut self, key: &str, name: &str, ppb: u64) {
         let written = self.config.shares.get(key).map(|ppb| *ppb as f64 / 1e9);
         self.compare(key, written, (name, ppb as f64 / 1e9));
     }
@@ -117,7 +117,7 @@ fn dcqcn(config: &Config, simulator: Simulator, line: BitRate, differs: &mut Dif
         differs.timer("ALPHA_RESUME_INTERVAL", (name, preset.alpha_interval));
         differs.timer("RATE_DECREASE_INTERVAL", (name, preset.decrease_interval));
         differs.timer("RP_TIMER", (name, preset.increase_timer));
-        differs.share("EWMA_GAIN", (name, 1_000_000_000 >> preset.gain_shift));
+        differs.share("EWMA_GAIN", name, 1_000_000_000 >> preset.gain_shift);
         differs.number("FAST_RECOVERY_TIMES", (name, u64::from(preset.fast_recovery)));
         differs.number("CLAMP_TARGET_RATE", (name, u64::from(preset.clamps_target)));
         differs.rate("RATE_AI", (name, preset.additive_increase));
@@ -137,7 +137,7 @@ fn hpcc(config: &Config, line: BitRate, differs: &mut Differences<'_>) -> &'stat
         Some(stages) if *stages > 0 => ("hpcc", 5, of_line(2_000), of_line(1_000)),
         _ => ("hpcc-simulator", 0, of_line(2_500), BitRate::gbps(1)),
     };
-    differs.share("U_TARGET", (name, 950_000_000));
+    differs.share("U_TARGET", name, 950_000_000);
     differs.number("MI_THRESH", (name, stages));
     differs.rate("RATE_AI", (name, additive));
     differs.rate("MIN_RATE", (name, rate_min));

@@ -5,7 +5,7 @@ use super::text::{Line, decimal, lines};
 
 /// The simulators' kinds of input files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum FileKind {
     /// Keys and values.
     Config,
     /// Nodes and links.
@@ -18,15 +18,15 @@ pub enum Kind {
     Sizes,
 }
 
-impl Kind {
+impl FileKind {
     /// In words.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Config => "a configuration",
-            Kind::Topology => "a topology",
-            Kind::Flows => "a flow list",
-            Kind::Trace => "a list of traced nodes",
-            Kind::Sizes => "a distribution of flow sizes",
+            FileKind::Config => "a configuration",
+            FileKind::Topology => "a topology",
+            FileKind::Flows => "a flow list",
+            FileKind::Trace => "a list of traced nodes",
+            FileKind::Sizes => "a distribution of flow sizes",
         }
     }
 }
@@ -38,29 +38,29 @@ pub(super) const EXPECTED: &str = "a configuration begins with a key and a value
 
 /// The kind of a text, by how it begins; `None` if it begins like none. Where a short list of flows or of traced nodes could be
 /// both, the file's name decides.
-pub fn detect(name: &str, text: &str) -> Option<Kind> {
+pub fn detect(name: &str, text: &str) -> Option<FileKind> {
     let mut lines = lines(text);
     let first = lines.next()?;
     if first.fields.len() > 1 && is_key(first.fields[0]) {
-        return Some(Kind::Config);
+        return Some(FileKind::Config);
     }
     if !is_numeric(&first) {
         return None;
     }
     let second = lines.next();
     match first.fields.len() {
-        3 | 4 | 6 if second.as_ref().is_some_and(is_numeric) => Some(Kind::Topology),
-        2 if ends_like_a_distribution(text) => Some(Kind::Sizes),
+        3 | 4 | 6 if second.as_ref().is_some_and(is_numeric) => Some(FileKind::Topology),
+        2 if ends_like_a_distribution(text) => Some(FileKind::Sizes),
         1 => count_of(name, text, &first, second.as_ref()),
         _ => None,
     }
 }
 
 /// A list that begins with its length.
-fn count_of(name: &str, text: &str, first: &Line<'_>, second: Option<&Line<'_>>) -> Option<Kind> {
+fn count_of(name: &str, text: &str, first: &Line<'_>, second: Option<&Line<'_>>) -> Option<FileKind> {
     let announced: usize = first.fields[0].parse().ok()?;
     let Some(second) = second.filter(|_| announced > 0) else {
-        return Some(if name.contains("flow") { Kind::Flows } else { Kind::Trace });
+        return Some(if name.contains("flow") { FileKind::Flows } else { FileKind::Trace });
     };
     if !is_numeric(second) {
         return None;
@@ -68,7 +68,7 @@ fn count_of(name: &str, text: &str, first: &Line<'_>, second: Option<&Line<'_>>)
     // A flow is 5 values at least, a node one.
     let values = text.split_whitespace().count() - 1;
     let is_trace = values == announced || !(5..=6).contains(&second.fields.len());
-    Some(if is_trace { Kind::Trace } else { Kind::Flows })
+    Some(if is_trace { FileKind::Trace } else { FileKind::Flows })
 }
 
 fn is_numeric(line: &Line<'_>) -> bool {
@@ -88,18 +88,18 @@ mod tests {
     #[test]
     fn files_are_told_apart_by_how_they_begin() {
         for (name, text, kind) in [
-            ("a.txt", "\nENABLE_QCN 1\nCC_MODE 3\n", Some(Kind::Config)),
-            ("a.txt", "3 1 2\n2\n0 2 100Gbps 1us 0\n1 2 100Gbps 1us 0\n", Some(Kind::Topology)),
-            ("a.txt", "3 1 1 2 25000000000 100000000000\n2\n", Some(Kind::Topology)),
-            ("a.txt", "3 1 1 2\n2\n", Some(Kind::Topology)),
-            ("a.txt", "1\n0 1 3 100 64000 2\n", Some(Kind::Flows)),
-            ("a.txt", "2\n0 1 3 64000 2.000000003\n1 0 3 64000 2.1\n", Some(Kind::Flows)),
-            ("a.txt", "2\n0\n1\n", Some(Kind::Trace)),
-            ("a.txt", "6\n0 1 2 3 4 5\n", Some(Kind::Trace)),
-            ("trace.txt", "0\n", Some(Kind::Trace)),
-            ("flow.txt", "0\n", Some(Kind::Flows)),
-            ("a.txt", "0 0\n10000 15\n30000000 100\n", Some(Kind::Sizes)),
-            ("a.txt", "0 0\n10000 .15\n30000000 1.0\n", Some(Kind::Sizes)),
+            ("a.txt", "\nENABLE_QCN 1\nCC_MODE 3\n", Some(FileKind::Config)),
+            ("a.txt", "3 1 2\n2\n0 2 100Gbps 1us 0\n1 2 100Gbps 1us 0\n", Some(FileKind::Topology)),
+            ("a.txt", "3 1 1 2 25000000000 100000000000\n2\n", Some(FileKind::Topology)),
+            ("a.txt", "3 1 1 2\n2\n", Some(FileKind::Topology)),
+            ("a.txt", "1\n0 1 3 100 64000 2\n", Some(FileKind::Flows)),
+            ("a.txt", "2\n0 1 3 64000 2.000000003\n1 0 3 64000 2.1\n", Some(FileKind::Flows)),
+            ("a.txt", "2\n0\n1\n", Some(FileKind::Trace)),
+            ("a.txt", "6\n0 1 2 3 4 5\n", Some(FileKind::Trace)),
+            ("trace.txt", "0\n", Some(FileKind::Trace)),
+            ("flow.txt", "0\n", Some(FileKind::Flows)),
+            ("a.txt", "0 0\n10000 15\n30000000 100\n", Some(FileKind::Sizes)),
+            ("a.txt", "0 0\n10000 .15\n30000000 1.0\n", Some(FileKind::Sizes)),
             ("fct.txt", "0b000001 0b000101 10000 100 64000 2000000000 9000 8000\n", None),
             ("pfc.txt", "2000004000 320 1 5 1\n", None),
             ("qlen.txt", "time: 2000000000\n320 1 5 6\n", None),

@@ -12,13 +12,13 @@ pub(super) struct Document {
 
 impl Document {
     /// A line of a comment.
-    pub fn comment(&mut self, words: &str) {
+    pub(super) fn comment(&mut self, words: &str) {
         let words = format!("# {}", words.replace(['\n', '\r', '\t'], " "));
         self.line(words.trim_end());
     }
 
     /// The head of a table, `[switch]` or `[[links]]`, below a blank line.
-    pub fn table(&mut self, head: &str) {
+    pub(super) fn table(&mut self, head: &str) {
         if !self.text.is_empty() {
             self.line("");
         }
@@ -26,12 +26,12 @@ impl Document {
     }
 
     /// A key and its value as it stands: a number, a boolean, an array, an inline table.
-    pub fn bare(&mut self, key: &str, value: impl Display) {
+    pub(super) fn bare(&mut self, key: &str, value: impl Display) {
         self.line(&format!("{key} = {value}"));
     }
 
     /// A key and a word.
-    pub fn word(&mut self, key: &str, value: impl Display) {
+    pub(super) fn word(&mut self, key: &str, value: impl Display) {
         self.bare(key, quoted(value));
     }
 
@@ -39,7 +39,7 @@ impl Document {
         writeln!(self.text, "{line}").expect("a text takes all that is written");
     }
 
-    pub fn into_text(self) -> String {
+    pub(super) fn into_text(self) -> String {
         self.text
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::config::Config;
-use super::detect::{EXPECTED, Kind, detect};
+use super::detect::{EXPECTED, FileKind, detect};
 use super::text::Source;
 use crate::import::{ImportErrors, Note};
 
@@ -29,7 +29,7 @@ pub struct Sources {
 struct Candidate {
     path: PathBuf,
     source: Source,
-    kind: Option<Kind>,
+    kind: Option<FileKind>,
     /// Whether it was named, and not come upon in a folder.
     is_named: bool,
 }
@@ -49,27 +49,27 @@ impl Sources {
                 candidates.push(named(path)?);
             }
         }
-        let config = only(&candidates, Kind::Config)?;
+        let config = only(&candidates, FileKind::Config)?;
         let folder = config.and_then(|config| config.path.parent()).map(Path::to_path_buf);
         let config = config.map(|config| Config::parse(&config.source)).transpose()?;
         let mut found = Sources::default();
-        let has_sizes = candidates.iter().any(|one| one.kind == Some(Kind::Sizes));
+        let has_sizes = candidates.iter().any(|one| one.kind == Some(FileKind::Sizes));
         let mut used = Vec::new();
-        let mut choose = |kind: Kind, key: &str| -> Result<Option<Source>, ImportErrors> {
+        let mut choose = |kind: FileKind, key: &str| -> Result<Option<Source>, ImportErrors> {
             let by_name = candidates.iter().any(|one| one.is_named && one.kind == Some(kind));
             let of_config = config.as_ref().zip(folder.as_deref()).filter(|(config, _)| !by_name && config.has(key));
             let source = match of_config {
                 // What would be drawn from a distribution need not be there.
-                Some((config, folder)) => referred(config, key, folder, kind == Kind::Flows && has_sizes)?,
+                Some((config, folder)) => referred(config, key, folder, kind == FileKind::Flows && has_sizes)?,
                 None => only(&candidates, kind)?.map(|one| one.source.clone()),
             };
             used.extend(source.as_ref().map(|source| source.name.clone()));
             Ok(source)
         };
-        let topology = choose(Kind::Topology, "TOPOLOGY_FILE")?;
-        found.sizes = choose(Kind::Sizes, "")?;
-        found.flows = choose(Kind::Flows, "FLOW_FILE")?;
-        found.trace = choose(Kind::Trace, "TRACE_FILE")?;
+        let topology = choose(FileKind::Topology, "TOPOLOGY_FILE")?;
+        found.sizes = choose(FileKind::Sizes, "")?;
+        found.flows = choose(FileKind::Flows, "FLOW_FILE")?;
+        found.trace = choose(FileKind::Trace, "TRACE_FILE")?;
         found.topology = topology.ok_or_else(|| {
             let first = paths.first().map_or(String::new(), |path| path.display().to_string());
             ImportErrors::one(&first, None, "there is no topology", "name its file, or its folder, too")
@@ -145,7 +145,7 @@ fn file_name(path: &Path) -> String {
 }
 
 /// The one candidate of a kind, those that were named before those of folders.
-fn only(candidates: &[Candidate], kind: Kind) -> Result<Option<&Candidate>, ImportErrors> {
+fn only(candidates: &[Candidate], kind: FileKind) -> Result<Option<&Candidate>, ImportErrors> {
     for is_named in [true, false] {
         let mut of_kind = candidates.iter().filter(|one| one.kind == Some(kind) && one.is_named == is_named);
         if let Some(first) = of_kind.next() {

@@ -9,7 +9,7 @@ use crate::import::{ImportError, ImportErrors};
 pub struct Source {
     /// Its name, without folders.
     pub name: String,
-    /// What is in it.
+    /// Its text.
     pub text: String,
 }
 
@@ -30,7 +30,7 @@ pub(super) fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
         .filter(|line| !line.fields.is_empty())
 }
 
-/// What is wrong with a file, in the order in which it is found.
+/// Errors of a file, in the order in which they are found.
 #[derive(Debug)]
 pub(super) struct Complaints<'f> {
     file: &'f str,
@@ -39,12 +39,12 @@ pub(super) struct Complaints<'f> {
 }
 
 impl<'f> Complaints<'f> {
-    pub fn of(file: &'f str) -> Complaints<'f> {
+    pub(super) fn of(file: &'f str) -> Complaints<'f> {
         Complaints { file, errors: Vec::new(), more: 0 }
     }
 
     /// Notes an error of a line.
-    pub fn add(&mut self, line: usize, problem: impl Into<String>, help: impl Into<String>) {
+    pub(super) fn add(&mut self, line: usize, problem: impl Into<String>, help: impl Into<String>) {
         if self.errors.len() == ImportErrors::SHOWN_MAX {
             self.more += 1;
             return;
@@ -53,17 +53,17 @@ impl<'f> Complaints<'f> {
         self.errors.push(ImportError { file, line: Some(line), problem: problem.into(), help: help.into() });
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.errors.is_empty()
     }
 
     /// The value if nothing was wrong.
-    pub fn result<T>(self, value: T) -> Result<T, ImportErrors> {
+    pub(super) fn result<T>(self, value: T) -> Result<T, ImportErrors> {
         if self.is_empty() { Ok(value) } else { Err(ImportErrors { errors: self.errors, more: self.more }) }
     }
 
     /// A whole number; `what` is a noun phrase, `example` one that would be right.
-    pub fn whole(&mut self, line: usize, text: &str, what: &str, example: &str) -> Option<u32> {
+    pub(super) fn whole(&mut self, line: usize, text: &str, what: &str, example: &str) -> Option<u32> {
         let number = text.parse().ok();
         if number.is_none() {
             self.add(line, format!("\"{text}\" is not {what}, a whole number"), format!("write for example {example}"));
@@ -72,7 +72,7 @@ impl<'f> Complaints<'f> {
     }
 
     /// What `read` makes of the text, where it is one.
-    pub fn value<T>(&mut self, line: usize, text: &str, what: &str, help: &str, read: Option<T>) -> Option<T> {
+    pub(super) fn value<T>(&mut self, line: usize, text: &str, what: &str, help: &str, read: Option<T>) -> Option<T> {
         if read.is_none() {
             self.add(line, format!("\"{text}\" is not {what}"), help);
         }

@@ -35,7 +35,7 @@ const SAMPLES_MAX: u64 = 10_000;
 
 impl Times {
     /// The first flow's start, to a millisecond below, becomes the scenario's beginning.
-    pub fn of(
+    pub(super) fn of(
         sources: &Sources,
         config: &Config,
         flows: Option<&FlowList>,
@@ -94,7 +94,7 @@ impl Times {
     }
 
     /// An instant of the files; `None` if it is before the scenario.
-    pub fn shifted(&self, at: Span) -> Option<Span> {
+    pub(super) fn shifted(&self, at: Span) -> Option<Span> {
         (at >= self.shift).then(|| at.saturating_sub(self.shift))
     }
 }

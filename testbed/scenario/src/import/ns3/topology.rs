@@ -32,7 +32,7 @@ pub struct Link {
     pub rate: BitRate,
     /// Its propagation delay, one way.
     pub delay: Span,
-    /// Of 10^9 packets so many are lost, in each direction.
+    /// Packets in 10^9 that are lost, in each direction.
     pub loss_ppb: u64,
     /// Its line, from 1.
     pub line: usize,

@@ -37,7 +37,7 @@ const CLASS: u8 = 3;
 const KINDS_MAX: usize = 8;
 
 impl Workload {
-    pub fn drawn(options: &Options, text: String, load_ppb: u64) -> Workload {
+    pub(super) fn drawn(options: &Options, text: String, load_ppb: u64) -> Workload {
         let file = format!("{}-sizes.txt", options.stem);
         Workload { name: "background".to_owned(), class: CLASS, what: What::Drawn(load_ppb), file, text }
     }

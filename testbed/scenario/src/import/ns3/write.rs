@@ -195,7 +195,7 @@ fn outage(experiment: &Experiment, names: &Names, report: &mut Report) -> Option
     let is_host = |node: &u32| !experiment.topology.is_switch(*node);
     let ends = match joining.is_empty() || link.ends.iter().any(is_host) {
         true => link.ends.map(|node| if is_host(&node) { format!("H{node}") } else { format!("S{node}") }),
-        // Of parallel links the last one.
+        // The last one of parallel links.
         false => names.link_ends(number, link),
     };
     report.taken.push(at(format!("LINK_DOWN: {} and {} are parted at {}", ends[0], ends[1], exact_span(when))));

@@ -15,7 +15,7 @@ use super::complaints::Complaints;
 use super::compose::mac_of_host;
 use super::control::ControlChoice;
 use super::nic::Carriage;
-use super::plan::Plan;
+use super::plan::ScenarioPlan;
 use super::reading::told;
 use super::slow_receivers;
 use super::switches::Switches;
@@ -33,7 +33,12 @@ const ETHERNET_BYTES: u64 = 14;
 const DRAWN_OF_FABRICS: usize = 8;
 
 /// Makes the scenario of a run; what is wrong goes to `complaints`.
-pub(super) fn scenario(plan: &Plan, run: usize, time_dilation: u32, complaints: &mut Complaints) -> Option<Scenario> {
+pub(super) fn scenario(
+    plan: &ScenarioPlan,
+    run: usize,
+    time_dilation: u32,
+    complaints: &mut Complaints,
+) -> Option<Scenario> {
     let before = complaints.len();
     let switches = Switches::read(plan, run, time_dilation, complaints)?;
     let build = Build { plan, run, switches };
@@ -52,7 +57,7 @@ pub(super) fn scenario(plan: &Plan, run: usize, time_dilation: u32, complaints: 
 
 /// A run whose switches are good.
 pub(super) struct Build<'p> {
-    pub plan: &'p Plan,
+    pub plan: &'p ScenarioPlan,
     pub switches: Switches,
     run: usize,
 }
@@ -70,7 +75,7 @@ impl<'p> Build<'p> {
     }
 
     /// The place of a port, which each of the switches' files has that was read from the plan.
-    pub fn place(&self, port: &PortName) -> PortPlace {
+    pub(super) fn place(&self, port: &PortName) -> PortPlace {
         let ports = &self.config(port.switch).ports;
         let place = port.place.or_else(|| ports.iter().position(|other| other.name == port.port));
         PortPlace { switch: port.switch, port: place.expect("the file was made with this port") }
@@ -80,7 +85,7 @@ impl<'p> Build<'p> {
         self.switches.refuse(self.run, switch, errors, complaints);
     }
 
-    pub fn refuse(&self, key: &str, message: String, help: impl Into<String>, complaints: &mut Complaints) {
+    pub(super) fn refuse(&self, key: &str, message: String, help: impl Into<String>, complaints: &mut Complaints) {
         complaints.add(self.run, None, self.plan.source.error_at(key, message, help));
     }
 

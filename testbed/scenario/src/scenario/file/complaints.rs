@@ -2,7 +2,7 @@
 
 use weir_config::{ConfigError, ConfigErrors};
 
-use super::plan::Plan;
+use super::plan::ScenarioPlan;
 
 /// What is wrong with runs, and with which.
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ struct Complaint {
 
 impl Complaints {
     /// Notes errors of a run, and of a switch in it.
-    pub fn add(&mut self, run: usize, switch: Option<usize>, errors: ConfigErrors) {
+    pub(super) fn add(&mut self, run: usize, switch: Option<usize>, errors: ConfigErrors) {
         for error in errors {
             match self.0.iter_mut().find(|complaint| complaint.error.is_twin_of(&error)) {
                 Some(complaint) if complaint.subjects.contains(&(run, switch)) => {}
@@ -28,12 +28,12 @@ impl Complaints {
     }
 
     /// How many have been noted, each run and switch counted.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.0.iter().map(|complaint| complaint.subjects.len()).sum()
     }
 
     /// The errors, each once and said of all that it is about; none if there are none.
-    pub fn into_errors(self, plan: &Plan) -> Option<ConfigErrors> {
+    pub(super) fn into_errors(self, plan: &ScenarioPlan) -> Option<ConfigErrors> {
         let said = |complaint: Complaint| {
             let subject = subject(plan, &complaint.subjects);
             complaint.error.prefixed(&subject)
@@ -43,7 +43,7 @@ impl Complaints {
 }
 
 /// `switch S1 in run "PFC": `, `every switch in every run: `; nothing of what there is one of.
-fn subject(plan: &Plan, subjects: &[(usize, Option<usize>)]) -> String {
+fn subject(plan: &ScenarioPlan, subjects: &[(usize, Option<usize>)]) -> String {
     let (first_run, first_switch) = subjects[0];
     let mut runs: Vec<usize> = subjects.iter().map(|(run, _)| *run).collect();
     runs.dedup();

@@ -6,7 +6,7 @@ use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_units::{BitRate, MacAddr};
 
 use super::keys::{OF_DEVICE, OF_SWITCH, SECTIONS};
-use super::plan::{Plan, RunPart};
+use super::plan::{RunPart, ScenarioPlan};
 use super::topology::{HostPart, LinkPart, PortName, Topology};
 
 /// Tables that replace each other as a whole: their keys depend on the kind that they name.
@@ -18,9 +18,10 @@ const REAL_RATE: BitRate = BitRate::mbps(100);
 
 /// The file of a switch in a run, with what is on its ports.
 pub(super) fn draft(
-    plan: &Plan,
+    plan: &ScenarioPlan,
     run: &RunPart,
-    (switch, attached): (usize, &[Attachment<'_>]),
+    switch: usize,
+    attached: &[Attachment<'_>],
     time_dilation: u32,
 ) -> Draft {
     let part = &plan.topology.switches[switch];
@@ -68,7 +69,7 @@ pub(super) fn mac_of_port(switch: usize, port: usize) -> MacAddr {
 }
 
 /// A dilation by which most machines follow the fastest link that the file names.
-pub(super) fn usual_dilation(plan: &Plan) -> u32 {
+pub(super) fn usual_dilation(plan: &ScenarioPlan) -> u32 {
     let topology = &plan.topology;
     let of_ports =
         topology.links.iter().map(|link| &link.settings).chain(topology.hosts.iter().map(|host| &host.settings));
@@ -179,7 +180,7 @@ impl Attachment<'_> {
     }
 }
 
-fn add_static_macs(plan: &Plan, switch: usize, file: &mut Settings) {
+fn add_static_macs(plan: &ScenarioPlan, switch: usize, file: &mut Settings) {
     let Some(forwarding) = plan.forwarding.as_ref().filter(|_| !plan.topology.is_fabric) else { return };
     for (n, host) in plan.topology.hosts.iter().enumerate() {
         let Some(port) = forwarding.port(switch, n) else { continue };

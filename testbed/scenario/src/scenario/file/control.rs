@@ -47,7 +47,7 @@ pub(super) fn kinds() -> impl Iterator<Item = &'static dyn Named> {
 
 impl KindTables {
     /// The tables of kinds in a table; `above` is what the reference calls it: `nic`.
-    pub fn read(table: &Table<'_>, above: &str) -> KindTables {
+    pub(super) fn read(table: &Table<'_>, above: &str) -> KindTables {
         let mut tables = BTreeMap::new();
         for kind in kinds().filter(|kind| table.has(kind.name())) {
             let of_kind = table.table(kind.name(), name_of(above, kind.name()));
@@ -58,12 +58,12 @@ impl KindTables {
     }
 
     /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// These, and below them others.
-    pub fn over(&self, others: &KindTables) -> KindTables {
+    pub(super) fn over(&self, others: &KindTables) -> KindTables {
         let mut tables = self.0.clone();
         for (kind, given) in &others.0 {
             tables.entry(kind).or_default().extend(given.iter().cloned());
@@ -72,7 +72,7 @@ impl KindTables {
     }
 
     /// Notes what is wrong with tables that nothing has chosen yet: a sweep may choose them.
-    pub fn check(&self, table: &Table<'_>) {
+    pub(super) fn check(&self, table: &Table<'_>) {
         for kind in congestion::kinds().filter(|kind| self.0.contains_key(kind.name())) {
             self.control(table, kind.name());
         }
@@ -83,7 +83,7 @@ impl KindTables {
     }
 
     /// The congestion control of this name with these values; what is wrong is noted.
-    pub fn control(&self, table: &Table<'_>, name: &'static str) -> ControlChoice {
+    pub(super) fn control(&self, table: &Table<'_>, name: &'static str) -> ControlChoice {
         let kind = congestion::find(name).map(|(kind, _)| kind.name());
         let choice = ControlChoice { name, given: kind.map_or_else(Vec::new, |kind| self.of(kind)) };
         match choice.in_network(ANY) {
@@ -96,7 +96,7 @@ impl KindTables {
     }
 
     /// TCP with these values; what is wrong is noted.
-    pub fn tcp(&self, table: &Table<'_>, kind: &'static dyn TcpControlKind) -> TcpConfig {
+    pub(super) fn tcp(&self, table: &Table<'_>, kind: &'static dyn TcpControlKind) -> TcpConfig {
         let (connection, control) = (self.of(TcpKeys.name()), self.of(kind.name()));
         TcpConfig::read(kind, &texts(&connection), &texts(&control)).unwrap_or_else(|wrong| {
             refuse(table, &connection, wrong.connection);
@@ -112,7 +112,7 @@ impl KindTables {
 
 impl ControlChoice {
     /// Whether it is none.
-    pub fn is_none(&self) -> bool {
+    pub(super) fn is_none(&self) -> bool {
         self.name == congestion::NONE
     }
 
@@ -120,17 +120,17 @@ impl ControlChoice {
     ///
     /// # Errors
     /// The values that are wrong there: none, with Weir's own kinds, of a choice that was good in another network.
-    pub fn in_network(&self, network: Network) -> Result<CongestionControl, Vec<WrongValue>> {
+    pub(super) fn in_network(&self, network: Network) -> Result<CongestionControl, Vec<WrongValue>> {
         CongestionControl::read(self.name, &texts(&self.given), network)
     }
 
     /// What it is in any network, for what does not depend on it.
-    pub fn anywhere(&self) -> CongestionControl {
+    pub(super) fn anywhere(&self) -> CongestionControl {
         self.in_network(ANY).unwrap_or_default()
     }
 
     /// The path of a key in the file, if it is there.
-    pub fn place_of(&self, key: &str) -> Option<&str> {
+    pub(super) fn place_of(&self, key: &str) -> Option<&str> {
         self.given.iter().find(|given| given.key == key).map(|given| given.place.as_str())
     }
 }

@@ -25,7 +25,7 @@ struct Way {
 impl Forwarding {
     /// Reads `[[routes]]`, follows the flows' paths, and fills in the shortest ways, of several the first by the order of
     /// the links. Notes what clashes or leads nowhere.
-    pub fn read(root: &Table<'_>, topology: &Topology, flows: &[FlowPart]) -> Forwarding {
+    pub(super) fn read(root: &Table<'_>, topology: &Topology, flows: &[FlowPart]) -> Forwarding {
         let mut forwarding = Forwarding { ports: vec![vec![None; topology.hosts.len()]; topology.switches.len()] };
         for (host, part) in topology.hosts.iter().enumerate() {
             let own = Way { port: part.port.port.clone(), key: Some(format!("hosts[{}].port", part.number)) };
@@ -51,7 +51,7 @@ impl Forwarding {
     }
 
     /// The name of the port of a switch that leads to a host.
-    pub fn port(&self, switch: usize, host: usize) -> Option<&str> {
+    pub(super) fn port(&self, switch: usize, host: usize) -> Option<&str> {
         self.ports[switch][host].as_ref().map(|way| way.port.as_str())
     }
 
@@ -73,7 +73,7 @@ impl Forwarding {
             let what = format!("port of switch {}", topology.switches[switch].name);
             return refuse_unnamed(table, "port", port, &what, &ports);
         }
-        self.choose(table.doc(), table.at("port"), (switch, host), port, topology);
+        self.choose(table.doc(), table.at("port"), switch, host, port, topology);
     }
 
     fn add_path(&mut self, doc: &Doc, topology: &Topology, flow: &FlowPart, path: &[usize]) {
@@ -97,14 +97,14 @@ impl Forwarding {
                 continue;
             }
             match ways.next() {
-                Some(port) => self.choose(doc, key, (here, flow.to), &port.port, topology),
+                Some(port) => self.choose(doc, key, here, flow.to, &port.port, topology),
                 None => return refuse_gap(doc, key, topology, here, next),
             }
         }
     }
 
     /// Notes the way that a key chooses, or that another one chose otherwise.
-    fn choose(&mut self, doc: &Doc, key: String, (switch, host): (usize, usize), port: &str, topology: &Topology) {
+    fn choose(&mut self, doc: &Doc, key: String, switch: usize, host: usize, port: &str, topology: &Topology) {
         let way = &mut self.ports[switch][host];
         match way {
             Some(chosen) if chosen.port != port => {

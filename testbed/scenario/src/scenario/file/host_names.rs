@@ -18,7 +18,7 @@ pub(super) struct HostNames<'t> {
 }
 
 impl<'t> HostNames<'t> {
-    pub fn of(root: &Table<'_>, topology: &'t Topology) -> HostNames<'t> {
+    pub(super) fn of(root: &Table<'_>, topology: &'t Topology) -> HostNames<'t> {
         HostNames {
             by_name: topology.hosts.iter().zip(0..).map(|(host, number)| (host.name.as_str(), number)).collect(),
             are_known: root.doc().sound(&["topology", "hosts"]),
@@ -26,7 +26,7 @@ impl<'t> HostNames<'t> {
     }
 
     /// The hosts that a key lists, or all if it is not there; `None` with errors.
-    pub fn listed(&self, table: &Table<'_>, key: &str) -> Option<Vec<u32>> {
+    pub(super) fn listed(&self, table: &Table<'_>, key: &str) -> Option<Vec<u32>> {
         if !table.has(key) {
             return self.are_known.then(|| (0..self.by_name.len() as u32).collect());
         }

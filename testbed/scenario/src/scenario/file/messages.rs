@@ -6,9 +6,9 @@ use std::sync::Arc;
 use weir_reader::{Doc, Problem};
 use weir_units::{BitRate, Span, Time};
 
-use super::plan::Plan;
+use super::plan::ScenarioPlan;
 use super::reading::told;
-use super::workloads::{Kind, Pattern, When, WorkloadPart};
+use super::workloads::{Pattern, When, WorkloadKind, WorkloadPart};
 use crate::scenario::{HostPlan, Scenario};
 use crate::workload::{
     Framing, Incast, Instants, Load, Message, Pairs, Peers, Poisson, Senders, SizeCdf, WorkloadError, merge,
@@ -19,7 +19,7 @@ const MESSAGES_MAX: usize = 20_000_000;
 
 /// The messages of each workload of a file. Loads are of the links that `scenario`, a run of the file, has. Notes what can't
 /// be made.
-pub(super) fn of(doc: &Doc, plan: &Plan, scenario: &Scenario) -> Vec<Arc<[Message]>> {
+pub(super) fn of(doc: &Doc, plan: &ScenarioPlan, scenario: &Scenario) -> Vec<Arc<[Message]>> {
     let mut left = MESSAGES_MAX;
     let mut all = Vec::new();
     for workload in &plan.workloads {
@@ -61,7 +61,7 @@ impl From<WorkloadError> for Fault {
 
 /// Makes the messages of a workload, `left` at most.
 struct Maker<'p> {
-    plan: &'p Plan,
+    plan: &'p ScenarioPlan,
     workload: &'p WorkloadPart,
     hosts: &'p [HostPlan],
     left: usize,
@@ -71,12 +71,12 @@ impl Maker<'_> {
     fn messages(&self) -> Result<Vec<Message>, Fault> {
         let seed = self.workload.seed;
         match &self.workload.kind {
-            Kind::List(messages) if messages.len() > self.left => Err(Fault::TooMany),
-            Kind::List(messages) => Ok(messages.clone()),
-            Kind::Poisson { senders, receivers, sizes, load, from, until } => {
-                self.poisson((senders, receivers), sizes, *load, [*from, *until])
+            WorkloadKind::List(messages) if messages.len() > self.left => Err(Fault::TooMany),
+            WorkloadKind::List(messages) => Ok(messages.clone()),
+            WorkloadKind::Poisson { senders, receivers, sizes, load, from, until } => {
+                self.poisson(senders, receivers, sizes, *load, [*from, *until])
             }
-            Kind::Incast { senders, fan_in, receivers, sizes, when } => {
+            WorkloadKind::Incast { senders, fan_in, receivers, sizes, when } => {
                 let is_among = receivers.iter().all(|receiver| senders.contains(receiver));
                 let count = fan_in.unwrap_or(senders.len() - usize::from(is_among));
                 let instants = self.instants(*when, senders, count, sizes)?;
@@ -87,7 +87,7 @@ impl Maker<'_> {
                 let (receivers, sizes, jitter) = (receivers.clone(), sizes.clone(), Span::ZERO);
                 Ok(Incast { instants, receivers, senders, sizes, jitter, seed }.messages()?)
             }
-            Kind::Pairs { pairs, sizes, when } => {
+            WorkloadKind::Pairs { pairs, sizes, when } => {
                 let (hosts, count) = match pairs {
                     Pattern::Each(pairs) => (&[][..], pairs.len()),
                     Pattern::AllToAll(hosts) => (&hosts[..], hosts.len() * (hosts.len() - 1)),
@@ -107,7 +107,8 @@ impl Maker<'_> {
     /// Senders of links alike are one source; what each sends does not depend on the others.
     fn poisson(
         &self,
-        (senders, receivers): (&[u32], &[u32]),
+        senders: &[u32],
+        receivers: &[u32],
         sizes: &SizeCdf,
         load: f64,
         [from, until]: [Time; 2],
@@ -165,9 +166,9 @@ impl Maker<'_> {
     /// The key that makes the number of messages.
     fn key_of_count(&self) -> &'static str {
         match &self.workload.kind {
-            Kind::Poisson { .. } => "load",
-            Kind::List(_) => "file",
-            Kind::Incast { when, .. } | Kind::Pairs { when, .. } => match when {
+            WorkloadKind::Poisson { .. } => "load",
+            WorkloadKind::List(_) => "file",
+            WorkloadKind::Incast { when, .. } | WorkloadKind::Pairs { when, .. } => match when {
                 When::Once(_) => "senders",
                 When::Every { .. } => "every",
                 When::AtLoad { .. } => "load",

@@ -53,7 +53,7 @@ pub(super) struct Carriage {
 }
 
 impl Nic {
-    pub fn read(root: &Table<'_>) -> Nic {
+    pub(super) fn read(root: &Table<'_>) -> Nic {
         let table = root.table("nic", "nic");
         let frames = table.choice("frames", &[("rocev2", Frames::RoceV2), ("ns3", Frames::Ns3)]);
         let frames = frames.unwrap_or(Frames::RoceV2);
@@ -75,12 +75,12 @@ impl Nic {
     }
 
     /// The `mtu` that a host says itself.
-    pub fn mtu_of(&self, host: &Table<'_>) -> Option<u16> {
+    pub(super) fn mtu_of(&self, host: &Table<'_>) -> Option<u16> {
         mtu(host, self.frames)
     }
 
     /// The lengths of frames of such an MTU.
-    pub fn sizes(&self, mtu: u16) -> FrameSizes {
+    pub(super) fn sizes(&self, mtu: u16) -> FrameSizes {
         match self.frames {
             Frames::RoceV2 => FrameSizes::rocev2(mtu),
             Frames::Ns3 => FrameSizes::ns3(mtu),
@@ -89,7 +89,7 @@ impl Nic {
 
     /// What counts for a load. The public simulators count payload alone; stamps never count, so that the same messages are sent
     /// under every congestion control.
-    pub fn framing(&self, sizes: &FrameSizes, transport: &Transport, link_overhead: Bytes) -> Framing {
+    pub(super) fn framing(&self, sizes: &FrameSizes, transport: &Transport, link_overhead: Bytes) -> Framing {
         match (self.frames, transport) {
             (Frames::Ns3, _) => Framing::PAYLOAD_ONLY,
             (Frames::RoceV2, Transport::Rdma) => Framing {
@@ -106,7 +106,7 @@ impl Nic {
 
 impl Carriage {
     /// What a flow says; what it does not is `[nic]`'s.
-    pub fn of_flow(table: &Table<'_>, nic: &Nic) -> Carriage {
+    pub(super) fn of_flow(table: &Table<'_>, nic: &Nic) -> Carriage {
         let mut carriage = Carriage::read(table, "flows", nic);
         for key in ["ack_every", "retransmit"] {
             if table.has(key) && carriage.transport.is_tcp() {
@@ -119,7 +119,7 @@ impl Carriage {
     }
 
     /// What a workload says, and `[nic]`.
-    pub fn of_workload(table: &Table<'_>, nic: &Nic) -> Carriage {
+    pub(super) fn of_workload(table: &Table<'_>, nic: &Nic) -> Carriage {
         Carriage {
             ack_every: nic.ack_every.or(Some(NonZeroU32::MIN)),
             retransmission: nic.retransmission.unwrap_or(Some(RETRANSMIT_DEFAULT)),
@@ -152,12 +152,12 @@ impl Carriage {
     }
 
     /// What its frames bring.
-    pub fn stamps(&self) -> Stamps {
+    pub(super) fn stamps(&self) -> Stamps {
         self.control.anywhere().stamps()
     }
 
     /// What the switch's MTU counts of a TCP segment; `None` for RDMA, whose frames are the host's.
-    pub fn tcp_payload(&self) -> Option<u64> {
+    pub(super) fn tcp_payload(&self) -> Option<u64> {
         match &self.transport {
             Transport::Rdma => None,
             Transport::Tcp(tcp) => Some(u64::from(tcp.mss) + u64::from(FrameSizes::TCP_HEADER) - ETHERNET_HEADER),

@@ -29,7 +29,7 @@ const CAPTURED_FRAMES_DEFAULT: u32 = 8_192;
 
 /// All that the file says.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct ScenarioPlan {
     pub source: Source,
     pub name: String,
     pub end: Time,
@@ -78,9 +78,9 @@ pub(super) struct RunPart {
     pub settings: Settings,
 }
 
-impl Plan {
+impl ScenarioPlan {
     /// Reads the whole file, whose path is `file`.
-    pub fn read(root: &Table<'_>, file: &Path) -> Plan {
+    pub(super) fn read(root: &Table<'_>, file: &Path) -> ScenarioPlan {
         let scenario = root.table("scenario", "scenario");
         require(&scenario, "end", "a scenario", "end = \"20ms\" in [scenario]");
         let given_end = scenario.quantity("end", &TIME, Span::from_micros(1)..=END_MAX);
@@ -93,14 +93,14 @@ impl Plan {
         let topology = Topology::read(root, folder, &nic, end, seed);
         let flows = traffic::read(root, &topology, &nic, end);
         let link_overhead = scenario.quantity("link_overhead", &SIZE, Bytes::ZERO..=LINK_OVERHEAD_MAX);
-        Plan {
+        ScenarioPlan {
             source: root.doc().source().clone(),
             shows_flow_gauges: scenario.boolean("flow_gauges").unwrap_or(false),
             sample_every: sample_every.unwrap_or(SAMPLE_EVERY_DEFAULT.min(end.since(Time::ZERO))),
             time_dilation: scenario.integer("time_dilation", 1..=1_000_000).map(|n| n as u32),
             clock: Origin::of(&scenario, "time_dilation").or(Origin::of_table(&scenario)),
             common: switch_settings(root, "switch", "switch", "switch.port"),
-            workloads: workloads::read(root, &topology, &nic, (folder, end, seed)),
+            workloads: workloads::read(root, &topology, &nic, folder, end, seed),
             messages: Vec::new(),
             forwarding: forwarding(root, &scenario, &topology, &flows),
             outages: outages::read(root, &topology, end),
@@ -121,18 +121,18 @@ impl Plan {
     }
 
     /// The dilation that the file gives, or one by which most machines follow it.
-    pub fn dilation(&self) -> u32 {
+    pub(super) fn dilation(&self) -> u32 {
         self.time_dilation.unwrap_or_else(|| super::compose::usual_dilation(self))
     }
 
     /// How flows and workloads are carried.
-    pub fn carriages(&self) -> impl Iterator<Item = &Carriage> {
+    pub(super) fn carriages(&self) -> impl Iterator<Item = &Carriage> {
         let of_flows = self.flows.iter().map(|flow| &flow.carriage);
         of_flows.chain(self.workloads.iter().map(|workload| &workload.carriage))
     }
 
     /// The most that frames bring.
-    pub fn stamps(&self) -> Stamps {
+    pub(super) fn stamps(&self) -> Stamps {
         self.carriages().map(Carriage::stamps).max().unwrap_or_default()
     }
 }
@@ -187,7 +187,7 @@ fn windows(root: &Table<'_>, end: Time) -> Vec<WindowPlan> {
     let tables = root.tables("windows", "windows");
     let names: Vec<Option<String>> = tables.iter().map(|table| name(table, "a window", "steady")).collect();
     refuse_twins(&tables, "windows", names.iter().map(Option::as_deref));
-    let spans = tables.iter().map(|table| stretch(table, ("from", "to"), (Time::ZERO, end), end));
+    let spans = tables.iter().map(|table| stretch(table, ["from", "to"], Time::ZERO..end, end));
     let window = |(name, span): (Option<String>, Option<(Time, Time)>)| {
         let (from, to) = span?;
         Some(WindowPlan { name: name?, from, to })

@@ -1,5 +1,7 @@
 //! What several tables of a scenario's file have in common.
 
+use std::ops::Range;
+
 use weir_reader::{Problem, TIME, Table, is_name, nearest};
 use weir_units::{Span, Time};
 
@@ -67,14 +69,15 @@ pub(super) fn instant(table: &Table<'_>, key: &str, default: Time, end: Time) ->
     table.quantity(key, &TIME, Span::ZERO..=end.since(Time::ZERO)).map_or(default, |span| Time::ZERO + span)
 }
 
-/// Two instants of which the later key must be later; `None` if it is not, which is noted.
+/// The instants of two keys, with defaults, up to `end`. The second must be later than the first: `None` if it is not, which is
+/// noted.
 pub(super) fn stretch(
     table: &Table<'_>,
-    (from_key, to_key): (&str, &str),
-    (from, to): (Time, Time),
+    [from_key, to_key]: [&str; 2],
+    default: Range<Time>,
     end: Time,
 ) -> Option<(Time, Time)> {
-    let (from, to) = (instant(table, from_key, from, end), instant(table, to_key, to, end));
+    let (from, to) = (instant(table, from_key, default.start, end), instant(table, to_key, default.end, end));
     let sound = table.doc().sound(&[&table.at(from_key), &table.at(to_key)]);
     if from < to || !sound {
         return sound.then_some((from, to));

@@ -63,13 +63,13 @@ fn one(table: &Table<'_>, number: usize, names: &HostNames<'_>, end: Time) -> Op
     let hosts = names.listed(table, "hosts");
     let size = |key: &str, least: u64| table.quantity(key, &SIZE, Bytes::new(least)..=BUFFER_MAX);
     let (buffer, xoff, xon) = (size("buffer", 1), size("xoff", 1), size("xon", 0));
-    check_order(table, ("xon", xon), ("xoff", xoff));
-    check_order(table, ("xoff", xoff), ("buffer", buffer));
+    check_order(table, "xon", xon, "xoff", xoff);
+    check_order(table, "xoff", xoff, "buffer", buffer);
     if xoff.is_none() {
-        check_order(table, ("xon", xon), ("buffer", buffer));
+        check_order(table, "xon", xon, "buffer", buffer);
     }
     let time = match table.has("until") {
-        true => stretch(table, ("from", "until"), (Time::ZERO, end), end),
+        true => stretch(table, ["from", "until"], Time::ZERO..end, end),
         false => Some((instant(table, "from", Time::ZERO, end), Time::NEVER)),
     };
     let (from, until) = time.filter(|_| table.doc().sound(&[table.path()]))?;
@@ -77,7 +77,7 @@ fn one(table: &Table<'_>, number: usize, names: &HostNames<'_>, end: Time) -> Op
 }
 
 /// The first must be less than the second, where both are given.
-fn check_order(table: &Table<'_>, (low_key, low): (&str, Option<Bytes>), (high_key, high): (&str, Option<Bytes>)) {
+fn check_order(table: &Table<'_>, low_key: &str, low: Option<Bytes>, high_key: &str, high: Option<Bytes>) {
     let (Some(low), Some(high)) = (low, high) else { return };
     if low >= high {
         let message = format!("`{low_key}` {low} must be less than `{high_key}` {high}");

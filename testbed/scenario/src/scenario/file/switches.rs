@@ -7,7 +7,7 @@ use weir_reader::settings::Draft;
 
 use super::complaints::Complaints;
 use super::compose::{Attachment, attachments, draft, mac_of_host, mac_of_port};
-use super::plan::Plan;
+use super::plan::ScenarioPlan;
 
 /// The switches' configurations, and the files that they are made of.
 ///
@@ -26,13 +26,18 @@ struct Group {
 
 impl Switches {
     /// Reads the switches' files; none if any of them has errors.
-    pub fn read(plan: &Plan, run: usize, time_dilation: u32, complaints: &mut Complaints) -> Option<Switches> {
+    pub(super) fn read(
+        plan: &ScenarioPlan,
+        run: usize,
+        time_dilation: u32,
+        complaints: &mut Complaints,
+    ) -> Option<Switches> {
         let attached = attachments(&plan.topology);
         let mut groups = Vec::new();
         let mut good = Vec::new();
         for members in alike(plan, &attached) {
             let first = members[0];
-            let draft = draft(plan, &plan.runs[run], (first, &attached[first]), time_dilation);
+            let draft = draft(plan, &plan.runs[run], first, &attached[first], time_dilation);
             match draft.read(weir_config::parse) {
                 Ok(config) => good.push(config),
                 Err(errors) => members.iter().for_each(|switch| complaints.add(run, Some(*switch), errors.clone())),
@@ -49,7 +54,7 @@ impl Switches {
             if groups[*group].members[0] == switch && !plan.topology.is_fabric {
                 return config;
             }
-            let mut config = renamed(config, (switch, &plan.topology.switches[switch].name), &attached[switch]);
+            let mut config = renamed(config, switch, &plan.topology.switches[switch].name, &attached[switch]);
             add_static_macs(plan, switch, &mut config);
             config
         };
@@ -58,12 +63,12 @@ impl Switches {
     }
 
     /// One switch of each group. What is wrong with it is wrong with all of the group: [`Switches::refuse`].
-    pub fn distinct(&self) -> impl Iterator<Item = (usize, &SwitchConfig)> {
+    pub(super) fn distinct(&self) -> impl Iterator<Item = (usize, &SwitchConfig)> {
         self.groups.iter().map(|group| (group.members[0], &self.configs[group.members[0]]))
     }
 
     /// Notes errors of a switch, and of all others of its group.
-    pub fn refuse(&self, run: usize, switch: usize, errors: ConfigErrors, complaints: &mut Complaints) {
+    pub(super) fn refuse(&self, run: usize, switch: usize, errors: ConfigErrors, complaints: &mut Complaints) {
         let Group { draft, members } = &self.groups[self.group_of[switch]];
         let traced = draft.traced(errors);
         members.iter().for_each(|member| complaints.add(run, Some(*member), traced.clone()));
@@ -71,7 +76,7 @@ impl Switches {
 }
 
 /// The switches in groups of those that share a file. A listed switch may have its own, and has its own places in the file.
-fn alike(plan: &Plan, attached: &[Vec<Attachment<'_>>]) -> Vec<Vec<usize>> {
+fn alike(plan: &ScenarioPlan, attached: &[Vec<Attachment<'_>>]) -> Vec<Vec<usize>> {
     if !plan.topology.is_fabric {
         return (0..attached.len()).map(|switch| vec![switch]).collect();
     }
@@ -86,7 +91,7 @@ fn alike(plan: &Plan, attached: &[Vec<Attachment<'_>>]) -> Vec<Vec<usize>> {
 }
 
 /// The same configuration for a switch of another name, with ports like those.
-fn renamed(config: SwitchConfig, (switch, name): (usize, &str), attached: &[Attachment<'_>]) -> SwitchConfig {
+fn renamed(config: SwitchConfig, switch: usize, name: &str, attached: &[Attachment<'_>]) -> SwitchConfig {
     let mut config = SwitchConfig { name: name.to_owned(), ..config };
     for (number, (port, attached)) in config.ports.iter_mut().zip(attached).enumerate() {
         port.name.clone_from(&attached.port.port);
@@ -97,7 +102,7 @@ fn renamed(config: SwitchConfig, (switch, name): (usize, &str), attached: &[Atta
 }
 
 /// The static MACs of a fabric's switch, which its group's file leaves out.
-fn add_static_macs(plan: &Plan, switch: usize, config: &mut SwitchConfig) {
+fn add_static_macs(plan: &ScenarioPlan, switch: usize, config: &mut SwitchConfig) {
     let Some(forwarding) = &plan.forwarding else { return };
     let ports: BTreeMap<&str, usize> = config.ports.iter().zip(0..).map(|(port, n)| (port.name.as_str(), n)).collect();
     let macs = (0..plan.topology.hosts.len()).filter_map(|host| {

@@ -82,24 +82,23 @@ pub(super) struct PortName {
 impl Topology {
     /// Reads `[topology]` or the three arrays; files that it names are in `folder`. What has errors is left out. `seed` is
     /// the scenario's.
-    pub fn read(root: &Table<'_>, folder: &Path, nic: &Nic, end: Time, seed: u64) -> Topology {
+    pub(super) fn read(root: &Table<'_>, folder: &Path, nic: &Nic, end: Time, seed: u64) -> Topology {
         if root.has("topology") {
             return fabrics::read(root, nic).unwrap_or_default();
         }
         let mut topology = Topology { switches: switches(root, folder), ..Topology::default() };
         let mut taken = Vec::new();
         for (number, table) in root.tables("links", "links").iter().enumerate() {
-            let seed = seed_of(seed, number);
-            topology.links.extend(link(table, number, &topology.switches, &mut taken, (end, seed)));
+            let draw = FaultDraw { end, seed: seed_of(seed, number) };
+            topology.links.extend(link(table, number, &topology.switches, &mut taken, draw));
         }
         let tables = root.tables("hosts", "hosts");
         let first_host = topology.links.len();
         let mut names = Vec::new();
         for (number, table) in tables.iter().enumerate() {
             let name = name(table, "a host", "H1");
-            let names_and_ports = (&topology.switches[..], &mut taken);
-            let seed = seed_of(seed, first_host + number);
-            topology.hosts.extend(host(table, (number, name.as_deref()), names_and_ports, nic, (end, seed)));
+            let draw = FaultDraw { end, seed: seed_of(seed, first_host + number) };
+            topology.hosts.extend(host(table, number, name.as_deref(), &topology.switches, &mut taken, nic, draw));
             names.push(name);
         }
         refuse_twins(&tables, "hosts", names.iter().map(Option::as_deref));
@@ -126,21 +125,21 @@ impl Topology {
         }
     }
 
-    pub fn switch_names(&self) -> Vec<&str> {
+    pub(super) fn switch_names(&self) -> Vec<&str> {
         self.switches.iter().map(|switch| switch.name.as_str()).collect()
     }
 
-    pub fn host_names(&self) -> Vec<&str> {
+    pub(super) fn host_names(&self) -> Vec<&str> {
         self.hosts.iter().map(|host| host.name.as_str()).collect()
     }
 
     /// A port as the file names it.
-    pub fn shown(&self, port: &PortName) -> String {
+    pub(super) fn shown(&self, port: &PortName) -> String {
         shown(&self.switches, port)
     }
 
     /// Where a link leads from a switch that is up: by the port there, to another switch.
-    pub fn ways_from(&self, switch: usize) -> impl Iterator<Item = (&PortName, usize)> + Clone {
+    pub(super) fn ways_from(&self, switch: usize) -> impl Iterator<Item = (&PortName, usize)> + Clone {
         let both = self.links.iter().filter(|link| link.is_up).flat_map(|link| {
             let [first, second] = &link.ends;
             [(first, second.switch), (second, first.switch)]
@@ -196,12 +195,20 @@ fn switches(root: &Table<'_>, folder: &Path) -> Vec<SwitchPart> {
     switches
 }
 
+/// What a link's faults are drawn from.
+#[derive(Clone, Copy)]
+struct FaultDraw {
+    /// The scenario's end.
+    end: Time,
+    seed: u64,
+}
+
 fn link(
     table: &Table<'_>,
     number: usize,
     switches: &[SwitchPart],
     taken: &mut Vec<(String, String)>,
-    (end, seed): (Time, u64),
+    draw: FaultDraw,
 ) -> Option<LinkPart> {
     require(table, "ends", "a link", "ends = [\"S1.next\", \"S2.prev\"]");
     let names = table.strings("ends", "\"S1.next\", \"S2.prev\"").unwrap_or_default();
@@ -217,7 +224,7 @@ fn link(
         }
     }
     let toward = [names.get(1).copied().unwrap_or(""), names.first().copied().unwrap_or("")];
-    let faults = faults::read(table, "links.faults", [&toward[..1], &toward[1..]], end, seed);
+    let faults = faults::read(table, "links.faults", [&toward[..1], &toward[1..]], draw.end, draw.seed);
     let devices = table.has("devices").then(|| table.tables("devices", "links.devices"));
     if let Some(devices) = devices.as_ref().filter(|_| table.doc().sound(&[&table.at("devices")])) {
         if devices.len() != 2 {
@@ -242,10 +249,12 @@ fn link(
 
 fn host(
     table: &Table<'_>,
-    (number, name): (usize, Option<&str>),
-    (switches, taken): (&[SwitchPart], &mut Vec<(String, String)>),
+    number: usize,
+    name: Option<&str>,
+    switches: &[SwitchPart],
+    taken: &mut Vec<(String, String)>,
     nic: &Nic,
-    (end, seed): (Time, u64),
+    draw: FaultDraw,
 ) -> Option<HostPart> {
     require(table, "port", "a host", "port = \"S1.h1\"");
     let text = table.string("port", "S1.h1");
@@ -254,7 +263,7 @@ fn host(
         take(table, "port", shown(switches, port), taken);
     }
     let toward = [name.unwrap_or(""), text.unwrap_or("")];
-    let faults = faults::read(table, "hosts.faults", [&toward[..1], &toward[1..]], end, seed);
+    let faults = faults::read(table, "hosts.faults", [&toward[..1], &toward[1..]], draw.end, draw.seed);
     let has_file = port.as_ref().is_some_and(|port| switches[port.switch].file.is_some());
     let device = |key, name| table.has(key).then(|| own_device(&table.table(key, name)));
     let (device, port_device) = (device("device", "hosts.device"), device("port_device", "hosts.port_device"));

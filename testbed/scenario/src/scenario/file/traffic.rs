@@ -45,7 +45,7 @@ pub(super) fn read(root: &Table<'_>, topology: &Topology, nic: &Nic, end: Time) 
             false => Some(format!("F{}", number + 1)),
         };
         names.push(name.clone());
-        flows.extend(flow(table, (number, name), topology, nic, end));
+        flows.extend(flow(table, number, name, topology, nic, end));
     }
     refuse_twins(&tables, "flows", names.iter().map(Option::as_deref));
     flows
@@ -53,7 +53,8 @@ pub(super) fn read(root: &Table<'_>, topology: &Topology, nic: &Nic, end: Time) 
 
 fn flow(
     table: &Table<'_>,
-    (number, name): (usize, Option<String>),
+    number: usize,
+    name: Option<String>,
     topology: &Topology,
     nic: &Nic,
     end: Time,
@@ -73,7 +74,7 @@ fn flow(
     }
     require(table, "class", "a flow", "class = 3");
     let class = table.integer("class", 0..=7);
-    let stretch = stretch(table, ("start", "stop"), (Time::ZERO, end), end);
+    let stretch = stretch(table, ["start", "stop"], Time::ZERO..end, end);
     let message = table.quantity("message", &SIZE, Bytes::new(1)..=MESSAGE_MAX).unwrap_or(MESSAGE_DEFAULT);
     let every = table.quantity("every", &TIME, Span::from_nanos(1)..=Span::from_secs(1_000));
     let rate = table.quantity("rate", &RATE, rates());

@@ -55,7 +55,7 @@ fn cable(build: &Build<'_>, one: PortPlace, other: PortPlace) -> Cable {
 }
 
 impl<'p> StaticWays<'p> {
-    pub fn new(build: &Build<'p>, forwarding: &'p Forwarding) -> StaticWays<'p> {
+    pub(super) fn new(build: &Build<'p>, forwarding: &'p Forwarding) -> StaticWays<'p> {
         let fabric = fabric(build);
         let mut behind = BTreeMap::new();
         for (number, host) in fabric.hosts.iter().enumerate() {
@@ -95,7 +95,7 @@ impl<'p> StaticWays<'p> {
 impl Ways<'_> {
     /// The longest round trip without queues that two hosts have: a full frame there, and its acknowledgement back, both with these
     /// stamps.
-    pub fn base_rtt(&self, hosts: &[HostPlan], link_overhead: u32, stamps: Stamps) -> Span {
+    pub(super) fn base_rtt(&self, hosts: &[HostPlan], link_overhead: u32, stamps: Stamps) -> Span {
         let framing = |host: &HostPlan| Framing::of(&host.nic.sizes.bringing(stamps), link_overhead);
         let mut longest = Span::ZERO;
         for [from, to] in self.pairs(hosts) {

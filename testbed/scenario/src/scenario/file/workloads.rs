@@ -27,12 +27,12 @@ pub(super) struct WorkloadPart {
     pub class: Class,
     pub carriage: Carriage,
     pub seed: u64,
-    pub kind: Kind,
+    pub kind: WorkloadKind,
 }
 
 /// Who sends what to whom when. Hosts are given by their places in the topology.
 #[derive(Debug)]
-pub(super) enum Kind {
+pub(super) enum WorkloadKind {
     Poisson { senders: Vec<u32>, receivers: Vec<u32>, sizes: SizeCdf, load: f64, from: Time, until: Time },
     Incast { senders: Vec<u32>, fan_in: Option<usize>, receivers: Vec<u32>, sizes: SizeCdf, when: When },
     Pairs { pairs: Pattern, sizes: SizeCdf, when: When },
@@ -67,16 +67,18 @@ pub(super) enum When {
     },
 }
 
-impl Kind {
+impl WorkloadKind {
     /// The hosts that send, each once.
-    pub fn senders(&self) -> BTreeSet<u32> {
+    pub(super) fn senders(&self) -> BTreeSet<u32> {
         match self {
-            Kind::Poisson { senders, .. } | Kind::Incast { senders, .. } => senders.iter().copied().collect(),
-            Kind::Pairs { pairs: Pattern::Each(pairs), .. } => pairs.iter().map(|(from, _)| *from).collect(),
-            Kind::Pairs { pairs: Pattern::AllToAll(hosts) | Pattern::Permutation(hosts), .. } => {
+            WorkloadKind::Poisson { senders, .. } | WorkloadKind::Incast { senders, .. } => {
+                senders.iter().copied().collect()
+            }
+            WorkloadKind::Pairs { pairs: Pattern::Each(pairs), .. } => pairs.iter().map(|(from, _)| *from).collect(),
+            WorkloadKind::Pairs { pairs: Pattern::AllToAll(hosts) | Pattern::Permutation(hosts), .. } => {
                 hosts.iter().copied().collect()
             }
-            Kind::List(messages) => messages.iter().map(|message| message.from).collect(),
+            WorkloadKind::List(messages) => messages.iter().map(|message| message.from).collect(),
         }
     }
 }
@@ -108,7 +110,9 @@ pub(super) fn read(
     root: &Table<'_>,
     topology: &Topology,
     nic: &Nic,
-    (folder, end, seed): (&Path, Time, u64),
+    folder: &Path,
+    end: Time,
+    seed: u64,
 ) -> Vec<WorkloadPart> {
     let tables = root.tables("workloads", "workloads");
     let hosts = HostNames::of(root, topology);
@@ -144,7 +148,7 @@ struct Reader<'r, 'd> {
 }
 
 impl Reader<'_, '_> {
-    fn kind(&self) -> Option<Kind> {
+    fn kind(&self) -> Option<WorkloadKind> {
         let table = self.table;
         require(table, "kind", "a workload", "kind = \"poisson\"");
         let words = KINDS.map(|(name, word, keys)| (name, (name, word, keys)));
@@ -160,17 +164,17 @@ impl Reader<'_, '_> {
         }
     }
 
-    fn poisson(&self) -> Option<Kind> {
+    fn poisson(&self) -> Option<WorkloadKind> {
         require(self.table, "load", "a workload of kind \"poisson\"", "load = 0.5");
         let (sizes, load) = (self.sizes(), self.load());
         let (senders, receivers) = (self.hosts("senders"), self.hosts("receivers"));
-        let stretch = stretch(self.table, ("from", "until"), (Time::ZERO, self.end), self.end);
+        let stretch = stretch(self.table, ["from", "until"], Time::ZERO..self.end, self.end);
         let (senders, receivers, (from, until)) = (senders?, receivers?, stretch?);
         self.check_others(&senders, &receivers)?;
-        Some(Kind::Poisson { senders, receivers, sizes: sizes?, load: load?, from, until })
+        Some(WorkloadKind::Poisson { senders, receivers, sizes: sizes?, load: load?, from, until })
     }
 
-    fn incast(&self) -> Option<Kind> {
+    fn incast(&self) -> Option<WorkloadKind> {
         let (sizes, when) = (self.sizes(), self.when());
         let (senders, receivers) = (self.hosts("senders"), self.hosts("receivers"));
         let fan_in = self.table.integer("fan_in", 1..=u64::from(u32::MAX)).map(|count| count as usize);
@@ -186,12 +190,12 @@ impl Reader<'_, '_> {
         if self.table.has("fan_in") && fan_in.is_none() {
             return None;
         }
-        Some(Kind::Incast { senders, fan_in, receivers, sizes: sizes?, when: when? })
+        Some(WorkloadKind::Incast { senders, fan_in, receivers, sizes: sizes?, when: when? })
     }
 
-    fn pairs(&self, pairs: Option<Pattern>) -> Option<Kind> {
+    fn pairs(&self, pairs: Option<Pattern>) -> Option<WorkloadKind> {
         let (sizes, when) = (self.sizes(), self.when());
-        Some(Kind::Pairs { pairs: pairs?, sizes: sizes?, when: when? })
+        Some(WorkloadKind::Pairs { pairs: pairs?, sizes: sizes?, when: when? })
     }
 
     /// The halves of a list, or two lists.
@@ -221,7 +225,7 @@ impl Reader<'_, '_> {
         Some(Pattern::Each(pairs))
     }
 
-    fn list(&self) -> Option<Kind> {
+    fn list(&self) -> Option<WorkloadKind> {
         require(self.table, "file", "a workload of kind \"list\"", "file = \"flows.csv\"");
         let file = self.table.string("file", "flows.csv")?;
         let text = self.text_of(self.table, "file", file)?;
@@ -248,12 +252,12 @@ impl Reader<'_, '_> {
         if let Some(message) = messages.iter().find(|message| message.size > SIZE_MAX) {
             self.refuse_size("file", message.size);
         }
-        Some(Kind::List(messages))
+        Some(WorkloadKind::List(messages))
     }
 
     fn when(&self) -> Option<When> {
         let table = self.table;
-        let stretch = stretch(table, ("from", "until"), (Time::ZERO, self.end), self.end);
+        let stretch = stretch(table, ["from", "until"], Time::ZERO..self.end, self.end);
         let every = table.quantity("every", &TIME, Span::from_nanos(1)..=Span::from_secs(1_000));
         let load = if table.has("load") { self.load() } else { None };
         match (table.has("every"), table.has("load")) {

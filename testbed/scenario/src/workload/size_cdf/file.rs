@@ -2,17 +2,17 @@
 
 use super::{Point, SizeCdf};
 
-/// What is wrong with a distribution's text, and where.
+/// An error in a distribution's text, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {fault}")]
 pub struct CdfError {
     /// The line, from 1; the last one if something is missing after it.
     pub line: usize,
-    /// What is wrong.
+    /// The fault.
     pub fault: CdfFault,
 }
 
-/// What is wrong with a line of a distribution, or with all of them.
+/// A fault in a line of a distribution, or in all of them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CdfFault {
     /// One number, or more than two.

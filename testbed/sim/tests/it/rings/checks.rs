@@ -8,19 +8,19 @@ use weir_units::{BitRate, Bytes, PortId, QueueId, Span, Time};
 use super::fabric::CLASS;
 
 /// Frames that switches have dropped, for whatever reason.
-pub fn dropped(reports: &[Report]) -> u64 {
+pub(crate) fn dropped(reports: &[Report]) -> u64 {
     reports.iter().flat_map(|report| DropReason::ALL.map(|reason| report.dropped(reason))).sum()
 }
 
 /// Data frames that all hosts sent, and that arrived.
-pub fn sent_and_arrived(sim: &Sim) -> (u64, u64) {
+pub(crate) fn sent_and_arrived(sim: &Sim) -> (u64, u64) {
     let stats: Vec<_> = sim.hosts().map(|host| host.stats(sim.now())).collect();
     let sent = stats.iter().flat_map(|host| &host.flows).map(|flow| flow.frames).sum();
     (sent, stats.iter().flat_map(|host| &host.receivers).map(|end| end.frames).sum())
 }
 
 /// Nothing was lost, here or on the way, and each switch's books balance.
-pub fn lost_nothing(sim: &mut Sim, context: &str) {
+pub(crate) fn lost_nothing(sim: &mut Sim, context: &str) {
     let reports = sim.reports();
     books_balance(&reports, context);
     assert_eq!(dropped(&reports), 0, "{context}: dropped");
@@ -31,7 +31,7 @@ pub fn lost_nothing(sim: &mut Sim, context: &str) {
     }
 }
 
-pub fn books_balance(reports: &[Report], context: &str) {
+pub(crate) fn books_balance(reports: &[Report], context: &str) {
     for report in reports {
         let balance = report.balance;
         assert!(balance.holds && balance.in_rings == 0, "{context}: {balance:?}");
@@ -41,12 +41,12 @@ pub fn books_balance(reports: &[Report], context: &str) {
 }
 
 /// Whether nothing is under way: switches hold nothing, and all that hosts sent has been acknowledged.
-pub fn is_at_rest(sim: &mut Sim) -> bool {
+pub(crate) fn is_at_rest(sim: &mut Sim) -> bool {
     sim.hosts().all(|host| host.is_finished()) && sim.reports().iter().all(|report| report.balance.held() == 0)
 }
 
 /// Nothing is left of what was charged, and what was sent has arrived.
-pub fn gave_all_back(sim: &mut Sim, context: &str) {
+pub(crate) fn gave_all_back(sim: &mut Sim, context: &str) {
     for (switch, report) in sim.reports().iter().enumerate() {
         assert_eq!(report.balance.held(), 0, "{context}: S{} holds frames", switch + 1);
         assert_eq!(sim.shared(switch).mmu.pool_use().used, Bytes::ZERO, "{context}: S{}", switch + 1);
@@ -62,13 +62,13 @@ pub fn gave_all_back(sim: &mut Sim, context: &str) {
 }
 
 /// What an ingress queue of the data class holds.
-pub fn held(sim: &Sim, switch: usize, port: usize) -> Bytes {
+pub(crate) fn held(sim: &Sim, switch: usize, port: usize) -> Bytes {
     sim.shared(switch).mmu.held(QueueId::new(PortId(port as u16), CLASS))
 }
 
 /// Sees that each backlogged queue goes on sending at the rate that its peer has told it.
 #[derive(Default)]
-pub struct Progress {
+pub(crate) struct Progress {
     queues: Vec<Waiting>,
 }
 
@@ -82,7 +82,7 @@ struct Waiting {
 
 impl Progress {
     /// To be told every `every`. A frame may wait for twice its time at the slowest rate of the meantime, and `spare` besides.
-    pub fn observe(&mut self, reports: &[Report], frame: Bytes, spare: Span, context: &str) {
+    pub(crate) fn observe(&mut self, reports: &[Report], frame: Bytes, spare: Span, context: &str) {
         let queues = reports.iter().enumerate().flat_map(|(switch, report)| {
             report
                 .ports

@@ -11,7 +11,7 @@ use super::fabric::{Fabric, Flow, Joint};
 
 /// What flow control the links speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Speaks {
+pub(crate) enum Speaks {
     /// GFC by stages or by time, each link as it falls, with thresholds that keep to the theorems.
     Gfc,
     /// GFC by stages with a B_1 that leaves a frame free.
@@ -21,7 +21,7 @@ pub enum Speaks {
 
 /// A fabric with a load that ends.
 #[derive(Clone, Debug)]
-pub struct Drawn {
+pub(crate) struct Drawn {
     pub fabric: Fabric,
     pub stop: Time,
     /// What the largest frame takes of a wire.
@@ -48,7 +48,7 @@ const RATES: [BitRate; 3] = [BitRate::gbps(10), BitRate::gbps(40), BitRate::gbps
 
 /// A ring of 3 to 6 switches with a host or two at each, flows over 1 to n - 1 links between switches, and enough of them that
 /// some queue is overloaded.
-pub fn draw(seed: u64, speaks: Speaks) -> Drawn {
+pub(crate) fn draw(seed: u64, speaks: Speaks) -> Drawn {
     // Neighbouring seeds are not to be alike.
     let mut throws = Throws(Rng::new(Rng::new(seed).next_u64()));
     let n = throws.between(3, 6) as usize;

@@ -13,11 +13,11 @@ use weir_units::{BitRate, Bytes, Class, MacAddr, Span, Time};
 use weir_wire::rocev2::{Dscp, PathMtu, QueuePair};
 
 /// The class of all data.
-pub const CLASS: Class = Class::new(3);
+pub(crate) const CLASS: Class = Class::new(3);
 
 /// Switches S1, S2, … with hosts H1, H2, … and the links between them.
 #[derive(Clone, Debug)]
-pub struct Fabric {
+pub(crate) struct Fabric {
     pub switches: usize,
     pub mtu: PathMtu,
     pub message: Bytes,
@@ -39,7 +39,7 @@ pub struct Fabric {
 
 /// A link: the switches at its ends (a host's has but one), and what both ends speak.
 #[derive(Clone, Debug)]
-pub struct Joint {
+pub(crate) struct Joint {
     pub ends: [usize; 2],
     pub rate: BitRate,
     pub delay: Span,
@@ -50,7 +50,7 @@ pub struct Joint {
 
 /// Back-to-back messages from one host to another.
 #[derive(Clone, Copy, Debug)]
-pub struct Flow {
+pub(crate) struct Flow {
     pub from: usize,
     pub to: usize,
     pub start: Time,
@@ -58,14 +58,14 @@ pub struct Flow {
 }
 
 impl Joint {
-    pub fn new(ends: [usize; 2], rate: BitRate, delay: Span, flow_control: &str) -> Joint {
+    pub(crate) fn new(ends: [usize; 2], rate: BitRate, delay: Span, flow_control: &str) -> Joint {
         Joint { ends, rate, delay, flow_control: flow_control.to_owned(), faults: Default::default() }
     }
 }
 
 impl Fabric {
     /// `n` switches in a ring, links leading on from each to the next, and a host at each.
-    pub fn ring(n: usize, rate: BitRate, delay: Span, flow_control: &str) -> Fabric {
+    pub(crate) fn ring(n: usize, rate: BitRate, delay: Span, flow_control: &str) -> Fabric {
         Fabric {
             switches: n,
             mtu: PathMtu::BYTES_1024,
@@ -82,11 +82,11 @@ impl Fabric {
         }
     }
 
-    pub fn sim(&self) -> Sim {
+    pub(crate) fn sim(&self) -> Sim {
         Sim::new(&self.scenario()).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    pub fn scenario(&self) -> Scenario {
+    pub(crate) fn scenario(&self) -> Scenario {
         let switches: Vec<SwitchConfig> = (0..self.switches).map(|at| self.switch(at)).collect();
         let hosts: Vec<HostPlan> = (0..self.hosts.len()).map(|n| self.host(n, &switches)).collect();
         let flows = self.flows.iter().zip(0..).map(|(flow, n)| {
@@ -136,11 +136,11 @@ impl Fabric {
     }
 
     /// The ports of a switch: its hosts', then those of links, in order.
-    pub fn port_of_host(&self, n: usize) -> usize {
+    pub(crate) fn port_of_host(&self, n: usize) -> usize {
         self.hosts[..n].iter().filter(|(switch, _)| *switch == self.hosts[n].0).count()
     }
 
-    pub fn port_of_link(&self, n: usize, end: usize) -> usize {
+    pub(crate) fn port_of_link(&self, n: usize, end: usize) -> usize {
         let at = self.links[n].ends[end];
         let hosts = self.hosts.iter().filter(|(switch, _)| *switch == at).count();
         let before =

@@ -16,7 +16,7 @@ use super::fabrics;
 use super::promises::{Promises, Speaks, Wrongs};
 
 /// A scenario, and what is to hold of it.
-pub struct Case {
+pub(crate) struct Case {
     pub seed: u64,
     /// The file.
     pub text: String,
@@ -24,16 +24,16 @@ pub struct Case {
     pub promises: Promises,
 }
 
-pub fn one_of<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
+pub(crate) fn one_of<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
     of[rng.below(of.len() as u64) as usize]
 }
 
 /// From `from` to `to`, both included.
-pub fn between(rng: &mut Rng, from: u64, to: u64) -> u64 {
+pub(crate) fn between(rng: &mut Rng, from: u64, to: u64) -> u64 {
     from + rng.below(to - from + 1)
 }
 
-pub fn chance(rng: &mut Rng, percent: u64) -> bool {
+pub(crate) fn chance(rng: &mut Rng, percent: u64) -> bool {
     rng.below(100) < percent
 }
 
@@ -58,7 +58,7 @@ const PRESETS: [&str; 13] = [
 ];
 
 /// The case of a seed: where it would be too long, with a shorter load.
-pub fn draw(seed: u64) -> Case {
+pub(crate) fn draw(seed: u64) -> Case {
     for shorter in 0..8 {
         let (text, promises, payload) = Drawing::new(seed, shorter).file();
         let runs = parse(Path::new("swarm.toml"), &text);
@@ -466,7 +466,7 @@ impl Drawing {
 }
 
 /// The slowest link.
-pub fn slowest(scenario: &Scenario) -> BitRate {
+pub(crate) fn slowest(scenario: &Scenario) -> BitRate {
     let rates = scenario.switches.iter().flat_map(|switch| &switch.ports).filter_map(|port| port.rate);
     rates.min().expect("a port with a rate")
 }

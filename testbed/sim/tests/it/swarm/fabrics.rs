@@ -9,7 +9,7 @@ use super::draw::{between, chance, one_of};
 const RATES: [BitRate; 4] = [BitRate::gbps(10), BitRate::gbps(25), BitRate::gbps(40), BitRate::gbps(100)];
 
 /// A fabric whose hosts are all joined, some of whose links between switches may be down.
-pub fn draw(rng: &mut Rng) -> Fabric {
+pub(crate) fn draw(rng: &mut Rng) -> Fabric {
     loop {
         let fabric = draw_any(rng);
         let is_whole = fabric.hosts.len() >= 2 && fabric.switches.iter().all(|switch| switch.ports >= 2);

@@ -13,7 +13,7 @@ use super::draw::{Case, slowest};
 use super::promises::{Promises, Speaks, Wrongs};
 
 /// How a case went, in words.
-pub fn judge(case: &Case) -> String {
+pub(crate) fn judge(case: &Case) -> String {
     let (outcome, seen) = Run::new(case).judge();
     if case.seed.is_multiple_of(4) {
         let again = Run::new(case).judge().1;

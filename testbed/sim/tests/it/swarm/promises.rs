@@ -4,7 +4,7 @@ use std::fmt;
 
 /// How links tell their senders to slow down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Speaks {
+pub(crate) enum Speaks {
     Pfc,
     /// 802.3x: all classes at once.
     Pause,
@@ -19,19 +19,19 @@ pub enum Speaks {
 
 impl Speaks {
     /// Whether a sender is never stopped.
-    pub fn is_gentle(self) -> bool {
+    pub(crate) fn is_gentle(self) -> bool {
         matches!(self, Speaks::Stages | Speaks::Rates)
     }
 
     /// Whether queues that wait for each other in a circle may wait for good.
-    pub fn may_lock(self) -> bool {
+    pub(crate) fn may_lock(self) -> bool {
         matches!(self, Speaks::Pfc | Speaks::Pause | Speaks::Credit)
     }
 }
 
 /// What goes wrong on links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wrongs {
+pub(crate) struct Wrongs {
     pub data_lost: bool,
     /// Or held back.
     pub data_doubled: bool,
@@ -41,7 +41,7 @@ pub struct Wrongs {
 }
 
 #[derive(Clone, Debug)]
-pub struct Promises {
+pub(crate) struct Promises {
     pub speaks: Speaks,
     pub policy: &'static str,
     /// Whether the policy keeps enough headroom for all that may come.
@@ -60,7 +60,7 @@ impl Promises {
     /// Whether no lossless frame is dropped. A PAUSE or stage that is lost, or comes late, is made up for after longer than
     /// headroom is made for; credit is absolute. What comes twice, or is held back and let go, comes faster than the line. A link
     /// that was cut has lost what was told over it.
-    pub fn loses_nothing(&self) -> bool {
+    pub(crate) fn loses_nothing(&self) -> bool {
         let Wrongs { data_doubled, control_lost, outages, .. } = self.wrongs;
         let heard = !control_lost || self.speaks == Speaks::Credit;
         self.speaks != Speaks::Nothing && self.has_headroom && heard && !data_doubled && !outages

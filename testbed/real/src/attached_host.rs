@@ -58,7 +58,7 @@ pub(super) fn note_told(notes: &mut Producer<Note>, now: Time, by: Teller, port:
 ///
 /// A frame counts as arrived when its first byte is, on either side: its time on the wire is kept by the sender's
 /// line rate alone.
-pub(super) struct Station {
+pub(super) struct AttachedHost {
     host: Host,
     number: usize,
     /// The switch's port, and what it tells of its flow control.
@@ -82,22 +82,31 @@ pub(super) struct Station {
     has_left: bool,
 }
 
-impl Station {
-    /// Host `number` at the far end of a port, its lanes toward the host and toward the switch of this shape.
+/// A host and the switch's port that it is attached to.
+pub(super) struct HostEnd {
+    pub(super) number: usize,
+    pub(super) host: Host,
+    pub(super) port: PortPlace,
+    /// What the port tells of its flow control.
+    pub(super) instants: PortInstants,
+    pub(super) attachment: Attachment,
+}
+
+impl AttachedHost {
+    /// A host at the far end of a port, its lanes toward the host and toward the switch of this shape.
     pub(super) fn new(
-        (number, host): (usize, Host),
-        (port, instants): (PortPlace, PortInstants),
+        end: HostEnd,
         shape: LinkShape,
-        attachment: Attachment,
         pool: Mempool,
         board: Arc<Board>,
         capture: Option<&CapturePlan>,
-    ) -> (Station, Reader) {
+    ) -> (AttachedHost, Reader) {
+        let HostEnd { number, host, port, instants, attachment } = end;
         let plan = |plan: &CapturePlan| TapPlan { data_from: plan.data_from, data_frames: plan.data_frames };
         let (tap, captured) = capture.map(plan).map(tap).unzip();
         let (notes, reader) = notes(Some(number), captured);
         let [to_host, to_switch] = shape.lanes();
-        let station = Station {
+        let attached = AttachedHost {
             host,
             number,
             port,
@@ -117,7 +126,7 @@ impl Station {
             gap_max: Span::ZERO,
             has_left: false,
         };
-        (station, reader)
+        (attached, reader)
     }
 
     /// Frames from the switch enter the link, and those at its end reach the host.
@@ -213,7 +222,7 @@ impl Station {
     }
 }
 
-impl Task for Station {
+impl Task for AttachedHost {
     fn poll(&mut self, clock: &Clock, phase: Phase) -> usize {
         let Some(now) = self.board.scenario_time(Time::from_picos(clock.now_ps())) else { return 0 };
         if phase >= Phase::Discard {

@@ -37,7 +37,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
 /// How DPDK is started.
 #[derive(Clone, Debug, Default)]
-pub struct FabricOptions {
+pub struct RuntimeOptions {
     /// Arguments for EAL, after Weir's own.
     pub eal_args: Vec<String>,
     /// Under this name other processes (dpdk-telemetry, dpdk-dumpcap) find this one. Needs hugepages, which are then
@@ -58,7 +58,7 @@ pub struct Runtime {
 
 /// Switches with their ports open, not running yet.
 #[derive(Debug)]
-pub struct Fabric<'a> {
+pub struct PreparedSwitches<'a> {
     runtime: &'a Runtime,
     idle: Idle,
     clock: Clock,
@@ -87,7 +87,7 @@ pub struct PortTap {
 
 /// Switches running.
 #[derive(Debug)]
-pub struct RunningFabric {
+pub struct RunningSwitches {
     control: Arc<LoopControl>,
     netdevs: Netdevs,
     rates: LinkRates,
@@ -99,7 +99,7 @@ pub struct RunningFabric {
     clock: Clock,
 }
 
-/// What is left when a fabric has stopped.
+/// The last word of switches that have stopped.
 #[derive(Debug)]
 pub struct Stopped {
     /// Each switch's last report, everything given back.
@@ -144,7 +144,12 @@ struct TaskBox(Box<dyn Task>);
 
 impl Runtime {
     /// Starts DPDK with one worker lcore on each of `cpus`. Once a process.
-    pub fn start(program: &str, cpus: &[u32], pci: &[String], options: &FabricOptions) -> Result<Runtime, DriverError> {
+    pub fn start(
+        program: &str,
+        cpus: &[u32],
+        pci: &[String],
+        options: &RuntimeOptions,
+    ) -> Result<Runtime, DriverError> {
         let allowed = cpu::allowed();
         // The main lcore only waits and reports; its pinning is undone below.
         let main = allowed.first().copied().unwrap_or(0);
@@ -188,7 +193,7 @@ pub fn pci_addresses_of<'a>(devices: impl Iterator<Item = &'a Device>) -> Vec<St
     devices.filter_map(|device| if let Device::Pci(pci) = device { Some(pci.with_devargs()) } else { None }).collect()
 }
 
-impl<'a> Fabric<'a> {
+impl<'a> PreparedSwitches<'a> {
     /// Opens the ports and builds the switches. `extra_mbufs` are for other tasks in the process. On an error
     /// everything that was opened is closed again.
     pub fn prepare(
@@ -196,18 +201,18 @@ impl<'a> Fabric<'a> {
         switches: &[SwitchConfig],
         placement: &Placement,
         extra_mbufs: u32,
-    ) -> Result<Fabric<'a>, DriverError> {
-        Fabric::prepare_tapped(runtime, switches, placement, extra_mbufs, &|_, _| None)
+    ) -> Result<PreparedSwitches<'a>, DriverError> {
+        PreparedSwitches::prepare_tapped(runtime, switches, placement, extra_mbufs, &|_, _| None)
     }
 
-    /// As [`Fabric::prepare`], with taps on ports: copies of their frames come out at [`Fabric::take_taps`].
+    /// As [`PreparedSwitches::prepare`], with taps on ports: copies of their frames come out at [`PreparedSwitches::take_taps`].
     pub fn prepare_tapped(
         runtime: &'a Runtime,
         switches: &[SwitchConfig],
         placement: &Placement,
         extra_mbufs: u32,
         taps: TapPlans<'_>,
-    ) -> Result<Fabric<'a>, DriverError> {
+    ) -> Result<PreparedSwitches<'a>, DriverError> {
         let mut memory = Memory::of(switches, placement.cpus.len(), extra_mbufs);
         memory.for_devices |= runtime.has_nics;
         let store = FrameStore {
@@ -217,7 +222,7 @@ impl<'a> Fabric<'a> {
         let poll_gap =
             if runtime.has_nics { poll_gap::measure(&placement.cpus, poll_gap::LONG_ENOUGH) } else { Span::ZERO };
         let dilation = switches.first().map_or(1, |switch| switch.time_dilation);
-        let mut fabric = Fabric {
+        let mut prepared = PreparedSwitches {
             runtime,
             idle: idlest(switches),
             clock: runtime.clock.with_dilation(dilation),
@@ -230,9 +235,9 @@ impl<'a> Fabric<'a> {
             taps: Vec::new(),
         };
         for (index, (config, placed)) in switches.iter().zip(&placement.switches).enumerate() {
-            fabric.add_switch(config, placed, &|port| taps(index, port))?;
+            prepared.add_switch(config, placed, &|port| taps(index, port))?;
         }
-        Ok(fabric)
+        Ok(prepared)
     }
 
     fn add_switch(
@@ -327,9 +332,9 @@ impl<'a> Fabric<'a> {
     }
 
     /// Starts the loops.
-    pub fn start(self) -> Result<RunningFabric, DriverError> {
+    pub fn start(self) -> Result<RunningSwitches, DriverError> {
         let control = Arc::new(LoopControl::default());
-        let mut running = RunningFabric {
+        let mut running = RunningSwitches {
             control: control.clone(),
             netdevs: Netdevs::new(self.switches.iter().map(|switch| switch.interfaces.clone()).collect()),
             rates: LinkRates::default(),
@@ -363,7 +368,7 @@ impl<'a> Fabric<'a> {
     }
 }
 
-impl RunningFabric {
+impl RunningSwitches {
     /// Now, on the switches' clock.
     pub fn now(&self) -> Time {
         Time::from_picos(self.clock.now_ps())
@@ -381,7 +386,7 @@ impl RunningFabric {
         })
     }
 
-    /// All that [`RunningFabric::stop`] would tell, as of now; frames on their way are no leak, so no mbufs are missing.
+    /// All that [`RunningSwitches::stop`] would tell, as of now; frames on their way are no leak, so no mbufs are missing.
     pub fn so_far(&self) -> Result<Stopped, DriverError> {
         Ok(Stopped {
             reports: (0..self.switches.len()).map(|index| self.report(index)).collect::<Result<_, _>>()?,
@@ -401,14 +406,14 @@ impl RunningFabric {
         self.lcores.iter().map(|(cpu, _, stats)| (*cpu, &**stats))
     }
 
-    /// Whether an lcore's loop has ended, which before [`RunningFabric::stop`] only a bug makes it do.
+    /// Whether an lcore's loop has ended, which before [`RunningSwitches::stop`] only a bug makes it do.
     pub fn has_failed(&self) -> bool {
         self.lcores.iter().any(|(_, handle, _)| handle.is_finished())
     }
 
     /// What became of the kernel's interfaces below ports since the last call. A port whose interface is gone has no link from
     /// then on, until one of its name is made again: ports that are ours and not DPDK's then go over to that. To be called
-    /// before [`RunningFabric::update_links`].
+    /// before [`RunningSwitches::update_links`].
     pub fn netdev_events(&self) -> Vec<PortEvent> {
         let mut events = self.netdevs.poll();
         for told in events.iter_mut().filter(|told| matches!(told.event, NetdevEvent::Made(_))) {
@@ -467,7 +472,7 @@ impl RunningFabric {
             for (number, (port, config)) in switch.ports.iter().zip(&switch.config.ports).enumerate() {
                 let Some(peers) = port.as_ref().and_then(Port::peer_queues) else { continue };
                 let id = PortId(number as u16);
-                news.extend(self.guests.news((index, id), GuestQueues::of(index, id, config.device.queues(), peers)));
+                news.extend(self.guests.news(index, id, GuestQueues::of(index, id, config.device.queues(), peers)));
             }
         }
         news
@@ -542,7 +547,7 @@ impl RunningFabric {
     }
 }
 
-impl Drop for RunningFabric {
+impl Drop for RunningSwitches {
     fn drop(&mut self) {
         self.control.enter(Phase::Stop);
     }

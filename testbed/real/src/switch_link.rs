@@ -9,18 +9,18 @@ use weir_results::record::Teller;
 use weir_scenario::PortPlace;
 use weir_units::Time;
 
+use super::attached_host::{BURST, Note, Reader, note_told, notes};
 use super::board::Board;
 use super::instants::PortInstants;
 use super::on_link::{LinkShape, OnLink};
-use super::station::{BURST, Note, Reader, note_told, notes};
 use crate::lane::{self, Lane};
 
 /// A link between two ports: the far ends of both, and a lane each way.
 ///
 /// What a lane or a port does not take stays where it is, in order: a wire loses nothing but by the faults of its plan.
-pub(super) struct Wire {
+pub(super) struct SwitchLink {
     number: usize,
-    ends: [WireEnd; 2],
+    ends: [SwitchLinkEnd; 2],
     /// What each end's port sends.
     lanes: [Lane<OnLink>; 2],
     pool: Mempool,
@@ -31,7 +31,7 @@ pub(super) struct Wire {
 }
 
 /// The far end of a port.
-pub(super) struct WireEnd {
+pub(super) struct SwitchLinkEnd {
     port: PortPlace,
     instants: PortInstants,
     ring: RingEnd,
@@ -39,25 +39,25 @@ pub(super) struct WireEnd {
     unsent: Batch,
 }
 
-impl WireEnd {
+impl SwitchLinkEnd {
     /// The far end of this port's ring, and what the port tells of its flow control.
-    pub(super) fn new(port: PortPlace, instants: PortInstants, ring: RingEnd) -> WireEnd {
-        WireEnd { port, instants, ring, unsent: Batch::new() }
+    pub(super) fn new(port: PortPlace, instants: PortInstants, ring: RingEnd) -> SwitchLinkEnd {
+        SwitchLinkEnd { port, instants, ring, unsent: Batch::new() }
     }
 }
 
-impl Wire {
+impl SwitchLink {
     /// Link `number` of the scenario.
     pub(super) fn new(
         number: usize,
-        ends: [WireEnd; 2],
+        ends: [SwitchLinkEnd; 2],
         shape: LinkShape,
         pool: Mempool,
         board: Arc<Board>,
-    ) -> (Wire, Reader) {
+    ) -> (SwitchLink, Reader) {
         let (notes, reader) = notes(None, None);
         let (lanes, arrived) = (shape.lanes().map(Lane::with_probe), Batch::new());
-        (Wire { number, ends, lanes, pool, arrived, board, notes, has_left: false }, reader)
+        (SwitchLink { number, ends, lanes, pool, arrived, board, notes, has_left: false }, reader)
     }
 
     /// Frames from an end's port enter its lane.
@@ -72,7 +72,7 @@ impl Wire {
         received
     }
 
-    /// What is at the end of an end's lane goes to the other end's port.
+    /// Frames at the end of one end's lane go to the other end's port.
     fn deliver(&mut self, now: Time, from: usize) -> usize {
         let to = &mut self.ends[1 - from];
         while to.unsent.len() < BURST
@@ -106,7 +106,7 @@ impl Wire {
     }
 }
 
-impl Task for Wire {
+impl Task for SwitchLink {
     fn poll(&mut self, clock: &Clock, phase: Phase) -> usize {
         let Some(now) = self.board.scenario_time(Time::from_picos(clock.now_ps())) else { return 0 };
         if phase >= Phase::Discard {

@@ -1,4 +1,4 @@
-//! What is at the ends of wires: switches and hosts.
+//! Nodes at the ends of wires: switches and hosts.
 
 use std::slice::from_ref;
 
@@ -20,7 +20,7 @@ use super::network::Network;
 
 /// A switch, and what has arrived for it.
 #[derive(Debug)]
-pub(super) struct SwitchStation {
+pub(super) struct SimSwitch {
     number: usize,
     pipeline: Pipeline<Frame>,
     /// The wire that leaves each port; none for a port without a link.
@@ -37,8 +37,8 @@ pub(super) struct SwitchStation {
 
 /// A host, and the wire that leaves it.
 #[derive(Debug)]
-pub(super) struct HostStation {
-    station: usize,
+pub(super) struct SimHost {
+    number: usize,
     /// The switch's port that it is behind.
     place: PortPlace,
     pub(super) host: Host,
@@ -61,7 +61,7 @@ struct Ports<'s> {
 /// so often. A chip does this in a sweep too.
 const SWEEP: Span = Span::from_micros(1);
 
-impl SwitchStation {
+impl SimSwitch {
     /// Switch `number` of a scenario, with these wires at its ports, and routes to stations: the address of the first, and by
     /// each, as their addresses follow each other, all ports of equal cost.
     pub(super) fn new<'r>(
@@ -70,7 +70,7 @@ impl SwitchStation {
         wires: Box<[Option<u32>]>,
         routes: Option<(MacAddr, impl Iterator<Item = &'r [u16]>)>,
         scenario: &Scenario,
-    ) -> Result<SwitchStation, BuildError> {
+    ) -> Result<SimSwitch, BuildError> {
         let mac = |port: usize| MacAddr([2, 1, (number >> 8) as u8, number as u8, (port >> 8) as u8, port as u8]);
         let ports = config.ports.len();
         let facts: Vec<PortFacts> =
@@ -96,14 +96,14 @@ impl SwitchStation {
         (0..).map(PortId).zip(&wires).for_each(has_link);
         let mut wakeups = Agenda::new(ports);
         (0..ports).filter(|port| config.real_port(*port) == *port).for_each(|port| wakeups.set(port, Time::ZERO));
-        Ok(SwitchStation { number, pipeline, wires, arrived: Vec::new(), turn: 0, wakeups, sweep_at: Time::NEVER })
+        Ok(SimSwitch { number, pipeline, wires, arrived: Vec::new(), turn: 0, wakeups, sweep_at: Time::NEVER })
     }
 
     /// Asks for what its turn will need, a step of [`ahead`](super::ahead) after the other, and in each port by port; it is
-    /// station `number`. Says whether there is another port.
+    /// node `number`. Says whether there is another port.
     #[inline]
     pub(super) fn prefetch(&self, step: usize, port: usize, number: usize, network: &Network) -> bool {
-        let SwitchStation { pipeline, wires, wakeups, .. } = self;
+        let SimSwitch { pipeline, wires, wakeups, .. } = self;
         if step == 0 {
             pipeline.prefetch();
             prefetch_index(from_ref(wires), 0);
@@ -226,12 +226,12 @@ impl SwitchStation {
 /// Stations that a switch may learn, where there are no routes.
 const LEARNED_MAX: usize = 4_096;
 
-impl HostStation {
-    pub(super) fn new(station: usize, place: PortPlace, host: Host, wire: u32) -> HostStation {
-        HostStation { station, place, host, wire, own: Time::ZERO, frames: [0; 2] }
+impl SimHost {
+    pub(super) fn new(number: usize, place: PortPlace, host: Host, wire: u32) -> SimHost {
+        SimHost { number, place, host, wire, own: Time::ZERO, frames: [0; 2] }
     }
 
-    /// Asks for what its turn will need, a step of [`ahead`](super::ahead) after the other; it is station `number`.
+    /// Asks for what its turn will need, a step of [`ahead`](super::ahead) after the other; it is node `number`.
     #[inline]
     pub(super) fn prefetch(&self, step: usize, number: usize, network: &Network) {
         match step {
@@ -251,12 +251,12 @@ impl HostStation {
     /// Does what there is to do up to and with `limit`, instant by instant, and `meanwhile` after each; returns how many these
     /// were.
     pub(super) fn run_until(&mut self, limit: Time, network: &mut Network, mut meanwhile: impl FnMut(&Network)) -> u64 {
-        network.begin(self.station, limit);
+        network.begin(self.number, limit);
         let mut instants = 0;
         loop {
             let now = network.next_arrival().min(self.own);
             if now > limit {
-                network.sleep(self.station, now);
+                network.sleep(self.number, now);
                 return instants;
             }
             self.own = self.run(now, network);
