@@ -33,7 +33,7 @@ def wrong_files():
 
 
 def steady(name, backend, *changes):
-    """The longest queue on average, PAUSEs, and the run's directory; None where the machine was too busy to tell."""
+    """The run's directory, and the longest queue on average, PAUSEs and rates in it; None where the machine was too busy to tell."""
     scenario = file(name, *changes)
     for attempt in range(3):
         output = Path(f"{name}-{backend}-{attempt}")
@@ -45,26 +45,24 @@ def steady(name, backend, *changes):
             window = next(window for window in words["windows"] if window["name"] == "steady")
             queue = max(port["ingress_mean_bytes"] for port in window["ports"])
             rate = sum(flow["throughput_bps"] for flow in window["flows"])
-            return queue, sum(port["pauses_sent"] for port in window["ports"]), rate, run
+            return run, (queue, sum(port["pauses_sent"] for port in window["ports"]), rate)
     print(f"{name} on {backend}: the machine is busy, and its queues are not compared")
-    return None
+    return run, None
 
 
 def controls(backend):
-    with_it = steady("with", backend)
-    without = steady("without", backend, (CONTROL, 'congestion_control = "none"'))
+    run, with_it = steady("with", backend)
+    other_run, without = steady("without", backend, (CONTROL, 'congestion_control = "none"'))
     if with_it and without:
         assert with_it[0] < without[0] / 2, f"{backend}: a queue of {with_it[0]} B, and of {without[0]} B without"
         assert with_it[1] < without[1] / 4, f"{backend}: {with_it[1]} PAUSEs, and {without[1]} without"
         assert with_it[2] > without[2] / 2, f"{backend}: {with_it[2]} b/s, and {without[2]} without"
-    if with_it:
-        rows = series(with_it[3])
-        shares = [float(row["F0.marked"]) for row in rows if row["F0.marked"]]
-        assert max(shares) > 0 and all(0 <= share <= 1 for share in shares), shares
-        assert len({row["F1.rate_bps"] for row in rows}) > 5, f"{backend}: rates change"
-        assert {row["F1.window_bytes"] for row in rows} == {"1250000"}, rows[0]
-    if without:
-        assert "F0.rate_bps" not in series(without[3])[0], "what nothing controls shows nothing"
+    rows = series(run)
+    shares = [float(row["F0.marked"]) for row in rows if row["F0.marked"]]
+    assert max(shares) > 0 and all(0 <= share <= 1 for share in shares), shares
+    assert len({row["F1.rate_bps"] for row in rows}) > 5, f"{backend}: rates change"
+    assert {row["F1.window_bytes"] for row in rows} == {"1250000"}, rows[0]
+    assert "F0.rate_bps" not in series(other_run)[0], "what nothing controls shows nothing"
 
 
 def sweep():
