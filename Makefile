@@ -18,6 +18,8 @@ SIM_TARGET ?= $(TARGET)/sim
 SIM_PROFILE ?= release
 # Cargo builds its profile `dev` in the folder `debug`.
 SIM_WEIR = $(SIM_TARGET)/$(SIM_PROFILE:dev=debug)/weir
+# Wire tests that run at a time. Most of their time they wait: for a guest's boot, for a pause's end.
+WIRE_WORKERS ?= 3
 # Network namespaces need root.
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 
@@ -76,22 +78,22 @@ loom: setup ## What lcores share, under every interleaving
 	@RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom $(STEP) "loom models" \
 		$(CARGO) test -p weir-mmu -p weir-flowctl --release --lib loom_models
 
-release-tests: setup ## Heavy traffic on DPDK's virtual devices, both backends on the same scenarios, allocations
-	@$(STEP) "DPDK tests in release mode" $(CARGO) test --release -p weir-dpdk-driver -p weir
-	@$(STEP) "the same scenarios on DPDK and in virtual time" \
-		$(CARGO) test --release $(IN_RELEASE) --test conformance --test feedback --test allocation
+release-tests: setup ## Without assertions, as users run it: heavy traffic, both backends by the clock, allocations, the papers
+	@$(STEP) "tests of the release build" $(CARGO) test --release $(IN_RELEASE) --test it
 
 instructions: setup ## What a packet-hop takes in virtual time, counted in instructions, against its limit
 	@$(STEP) "instructions of virtual time" $(CARGO) bench $(IN_RELEASE) --bench virtual_time -- --instructions
 
 wire-tests: build venv ## Frames judged by other programs: scapy, tshark, Linux
-	@WEIR_BIN=$(WEIR) $(STEP) "wire tests" $(PYTHON) -m pytest -c lab/pytest.ini lab/tests
+	@WEIR_BIN=$(WEIR) $(STEP) "wire tests, side by side" \
+		$(PYTHON) -m pytest -c lab/pytest.ini lab/tests -m "not idle_machine" -n $(WIRE_WORKERS) --dist loadfile
+	@WEIR_BIN=$(WEIR) $(STEP) "wire tests by the clock, alone" $(PYTHON) -m pytest -c lab/pytest.ini lab/tests -m idle_machine
 
 pci-test: build venv ## NICs behind an IOMMU, in a guest under QEMU that Debian's packages make (no root; part of wire-tests)
 	@WEIR_BIN=$(WEIR) $(STEP) "PCI NICs in a guest" $(PYTHON) -m pytest -c lab/pytest.ini lab/tests/test_pci.py
 
 slurm-test: setup ## A sweep as a job array on a Slurm cluster of one node, this machine (root; apt-get install slurm-wlm)
-	@WEIR_SLURM=1 $(STEP) "a sweep on Slurm" $(CARGO) test -p weir --test sweep_slurm
+	@WEIR_SLURM=1 $(STEP) "a sweep on Slurm" $(CARGO) test -p weir --test it sweep_slurm::
 
 venv: setup ## .venv with the Python packages of the wire tests
 	@$(STEP) "Python packages of the wire tests" scripts/make-venv

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use weir_mmu::BufferLayout;
 use weir_mmu::policy::PolicySettings;
-use weir_units::{Alpha, BitRate, Bytes, FRAME_BYTES_MIN, Span, WIRE_OVERHEAD_BYTES};
+use weir_units::{Alpha, BitRate, Bytes, Span, in_cells};
 
 /// The largest buffer, and the largest part of one.
 pub(crate) const BUFFER_MAX: Bytes = BufferLayout::CONFIGURED_MAX;
@@ -53,29 +53,6 @@ pub(crate) fn headroom_in_cells(headroom: Bytes, cell_bytes: u32) -> Bytes {
     Bytes::new(in_cells(headroom.get(), cell_bytes))
 }
 
-/// What is charged at most for so many bytes of the wire. The worst frames are the smallest, and those one byte longer than
-/// a cell; a frame of L bytes takes L + 20 on the wire.
-fn in_cells(wire: u64, cell_bytes: u32) -> u64 {
-    let cell = u64::from(cell_bytes);
-    let charge = |frame: u64| frame.div_ceil(cell) * cell;
-    [FRAME_BYTES_MIN, cell + 1]
-        .into_iter()
-        .filter(|frame| cell > 1 && *frame >= FRAME_BYTES_MIN)
-        .map(|frame| {
-            let (wire, charge) = (u128::from(wire), u128::from(charge(frame)));
-            u64::try_from((wire * charge).div_ceil(u128::from(frame + WIRE_OVERHEAD_BYTES))).unwrap_or(u64::MAX)
-        })
-        .fold(wire, u64::max)
-}
-
-impl BufferConfig {
-    /// For how long a wire would have to bring bytes that are charged as they are, to fill the buffer as it may in `span`
-    /// with frames that are charged whole cells: what a bound takes for a delay that it multiplies with the wire's rate.
-    pub fn span_in_cells(&self, span: Span) -> Span {
-        Span::from_picos(in_cells(span.as_picos(), self.cell_bytes))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,25 +63,6 @@ mod tests {
         assert_eq!(phi, Bytes::new(21_840));
         let phi = headroom_by_rule(BitRate::gbps(100), Span::from_micros(2), Bytes::new(1_500));
         assert_eq!(phi, Bytes::new(56_840));
-    }
-
-    #[test]
-    fn cells_fill_sooner_than_bytes_come() {
-        let longer = |cell_bytes| {
-            let buffer = BufferConfig {
-                size: Bytes::mb(1),
-                cell_bytes,
-                private: Bytes::ZERO,
-                headroom: Headroom::Auto,
-                xon_offset: None,
-                policy: weir_mmu::policy::settings("static", "").unwrap(),
-                lossy_alpha: Alpha::ONE,
-            };
-            buffer.span_in_cells(Span::from_nanos(84 * 85))
-        };
-        assert_eq!(longer(1), Span::from_nanos(84 * 85));
-        assert_eq!(longer(64), Span::from_nanos(128 * 84), "65 B take two cells");
-        assert_eq!(longer(208), Span::from_nanos(208 * 85), "64 B take one");
     }
 
     #[test]

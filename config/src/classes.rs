@@ -1,5 +1,6 @@
 //! Traffic classes, how they are served and marked, and how they are paused.
 
+use weir_arbitration::Arbitration;
 use weir_units::{BitRate, Bytes, ClassSet, Span};
 
 /// Traffic classes (priorities 0 to 7): which are lossless, how frames get one, how they are served.
@@ -29,7 +30,7 @@ pub enum Trust {
 }
 
 /// How one class's egress queue is served and marked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct QueueConfig {
     /// Served before every DWRR queue; among strict queues the higher class first.
     pub strict: bool,
@@ -41,33 +42,6 @@ pub struct QueueConfig {
     pub ecn: Option<EcnConfig>,
     /// Which of the ingress ports that frames in the queue came from is served next.
     pub arbitration: Arbitration,
-}
-
-/// In which order an egress queue serves the ingress ports that its frames came from. Frames of one port keep theirs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arbitration {
-    /// In the order of arrival: a port gets what it brings of all that comes.
-    Arrival,
-    /// Each port in turn.
-    RoundRobin {
-        /// Frames sent of one port before the next one's turn.
-        burst: u32,
-    },
-    /// A port drawn at random among those with a frame.
-    Random {
-        /// Frames sent of one port before another is drawn.
-        burst: u32,
-    },
-}
-
-impl Arbitration {
-    /// Frames sent of one port in a row; of no meaning in the order of arrival.
-    pub fn burst(self) -> u32 {
-        match self {
-            Arbitration::Arrival => 0,
-            Arbitration::RoundRobin { burst } | Arbitration::Random { burst } => burst,
-        }
-    }
 }
 
 /// ECN marking on the egress queue's length: never below K_min, always above K_max, in between with a probability

@@ -2,14 +2,22 @@
 
 use std::sync::LazyLock;
 
+use weir_arbitration::ARBITRATIONS;
+use weir_flowctl::FLOW_CONTROLS;
 use weir_mmu::policy::{DEFAULT, POLICIES, known_tables};
 use weir_reader::KnownTable;
 
-/// All tables and keys of a switch's file, in the order of the reference. The policies' are theirs.
+/// All tables and keys of a switch's file, in the order of the reference. Those of kinds that files choose by name are theirs.
 pub(crate) static TABLES: LazyLock<Vec<KnownTable>> = LazyLock::new(|| {
     let buffer: Vec<&'static str> = BUFFER.iter().copied().chain(POLICIES.names()).collect();
     let buffer = KnownTable::table("buffer", buffer.leak()).choosing("policy", DEFAULT);
-    BEFORE_BUFFER.iter().copied().chain([buffer]).chain(known_tables()).chain(AFTER_BUFFER.iter().copied()).collect()
+    let with_kinds = |table: &KnownTable| match table.name {
+        "classes.queues" => table.with_keys_of(ARBITRATIONS.all()),
+        "ports.flow_control" => table.with_keys_of(FLOW_CONTROLS.all()),
+        _ => *table,
+    };
+    let after = AFTER_BUFFER.iter().map(with_kinds);
+    BEFORE_BUFFER.iter().copied().chain([buffer]).chain(known_tables()).chain(after).collect()
 });
 
 /// Keys of `[buffer]`, but for the policies' tables.
@@ -26,10 +34,7 @@ const AFTER_BUFFER: &[KnownTable] = &[
     // The keys of these two are code points.
     KnownTable::table("classes.dscp", &[]),
     KnownTable::table("classes.pcp", &[]),
-    KnownTable::array(
-        "classes.queues",
-        &["class", "strict", "quantum", "weight", "rate", "ecn", "arbitration", "arbitration_burst"],
-    ),
+    KnownTable::array("classes.queues", &["class", "strict", "quantum", "weight", "rate", "ecn", "arbitration"]),
     KnownTable::inline("classes.queues.ecn", "`ecn` of [[classes.queues]]", &["kmin", "kmax", "pmax"]),
     KnownTable::table("pfc", &["quanta", "refresh_percent", "reaction"]),
     KnownTable::table("pfc_watchdog", &["action", "detection_time", "restoration_time", "poll_interval", "condition"]),
@@ -66,23 +71,7 @@ const AFTER_BUFFER: &[KnownTable] = &[
     KnownTable::inline("ports.memif", "`memif` of [[ports]]", &["socket", "id", "role", "mode", "group"]),
     KnownTable::inline("ports.pcap", "`pcap` of [[ports]]", &["rx", "tx", "infinite"]),
     KnownTable::inline("ports.null", "`null` of [[ports]]", &["frame_bytes"]),
-    KnownTable::table(
-        "ports.flow_control",
-        &[
-            "kind",
-            "tau",
-            "b_m",
-            "b_1",
-            "b_0",
-            "refresh",
-            "ageing",
-            "period",
-            "peer",
-            "pulse_period",
-            "buffer",
-            "unsafe_thresholds",
-        ],
-    ),
+    KnownTable::table("ports.flow_control", &["kind"]),
     KnownTable::array("static_macs", &["mac", "port"]),
 ];
 

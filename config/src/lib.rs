@@ -34,7 +34,6 @@
 
 mod buffer;
 mod classes;
-mod flow_control;
 mod keys;
 mod load;
 mod memory;
@@ -43,15 +42,13 @@ mod switch;
 mod together;
 
 pub use buffer::{BufferConfig, Headroom, headroom_by_rule};
-pub use classes::{Arbitration, ClassConfig, EcnConfig, PfcConfig, QueueConfig, Trust};
-pub use flow_control::{
-    CbfcConfig, FlowControl, GFC_AGEING_REFRESHES, GFC_AGEING_REFRESHES_MIN, GfcBufferConfig, GfcConceptualConfig,
-    GfcPeer, GfcTimeConfig,
-};
+pub use classes::{ClassConfig, EcnConfig, PfcConfig, QueueConfig, Trust};
 pub use keys::{DEVICE_KEYS, known_keys};
 pub use load::{load, parse, read_device};
 pub use ports::{Device, DeviceFlowControl, PciDevice, PortConfig, SocketAccess, VhostUser};
 pub use switch::{CatchUp, Idle, Layout, LcoreConfig, SwitchConfig};
 pub use together::check_together;
+pub use weir_arbitration::Arbitration;
+pub use weir_flowctl::FlowControl;
 pub use weir_flowctl::pfc::{StormCondition, WatchdogAction, WatchdogConfig};
 pub use weir_reader::{ConfigError, ConfigErrors, Source};

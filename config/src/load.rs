@@ -6,6 +6,7 @@ mod clones;
 mod device;
 mod flow_control;
 mod flow_rules;
+pub(crate) mod kinds;
 mod policy;
 mod ports;
 mod reserves;

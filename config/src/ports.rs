@@ -2,9 +2,8 @@
 
 use std::fmt;
 
+use weir_flowctl::FlowControl;
 use weir_units::{BitRate, MacAddr, Span};
-
-use crate::FlowControl;
 
 /// One port. A clone holds the rate, delay and flow control of its port, and its priority unless it has its own.
 #[derive(Clone, Debug)]

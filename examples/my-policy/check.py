@@ -55,12 +55,15 @@ def wrong_files():
 def runs(backend):
     output = run(SCENARIO, backend)
     mine, others = output / "two-steps", output / "dt"
-    steps = {row["S0.H0.3.scarce"] for row in series(mine)}
-    assert steps == {"0", "1"}, f"{backend}: the policy went through both steps: {steps}"
-    assert {row["S0.H0.3.scarce"] for row in series(others)} == {""}, "DT has no steps"
-    port = next(port for port in summary(mine)["ports"] if port["name"] == "S0.H0")
-    lossless = next(of_class for of_class in port["classes"] if of_class["class"] == 3)
-    assert 0 < lossless["scarce_permille"] <= 1000, lossless
+    steps = {row["H0.3.scarce"] for row in series(mine)}
+    port = next(port for port in summary(mine)["ports"] if port["name"] == "H0")
+    share = next(of_class for of_class in port["classes"] if of_class["class"] == 3)["scarce_permille"]
+    if backend == "sim":
+        assert steps == {"0", "1"} and 0 < share < 1000, f"the policy went through both steps: {steps}, {share}"
+    else:
+        # How full the buffer gets with real frames depends on the machine.
+        assert steps in ({"0"}, {"0", "1"}) and 0 <= share < 1000, f"the policy tells its step: {steps}, {share}"
+    assert {row["H0.3.scarce"] for row in series(others)} == {""}, "DT has no steps"
     assert summary(mine)["lossless"] and summary(mine)["policy"] == "two-steps"
     return mine
 
@@ -80,7 +83,7 @@ runs = ["two steps"]
 "switch.buffer.two-steps.scarce" = ["1/16", "1/2"]
 
 [results]
-columns = ["pauses_sent", "ports.'S0.H0'.classes.0.scarce_permille"]
+columns = ["pauses_sent", "ports.H0.classes.0.scarce_permille"]
 """
     )
     call("sweep", "sweep.toml", "-o", "swept")
@@ -90,7 +93,6 @@ columns = ["pauses_sent", "ports.'S0.H0'.classes.0.scarce_permille"]
 
 closed_form()
 wrong_files()
-for backend in BACKENDS:
-    last = runs(backend)
-report(last)
+on = {backend: runs(backend) for backend in BACKENDS}
+report(on["sim"])
 sweep()

@@ -4,6 +4,7 @@
 //! cargo run -p weir-flowctl --example pfc_frame
 //! ```
 
+use weir_flowctl::kinds::Pfc;
 use weir_flowctl::{Mechanism, Quantum, Regulator};
 use weir_units::{BitRate, Class, ClassSet, MacAddr, Time};
 use weir_wire::mac_control::{ControlFrame, DecodeError, PfcFrame};
@@ -30,7 +31,7 @@ fn main() -> Result<(), DecodeError> {
     // The regulator of a port says which classes may send.
     let rate = BitRate::gbps(10);
     let class = Class::new(3);
-    let mechanism = Mechanism::Pfc { quanta: u16::MAX, refresh_percent: 50 };
+    let mechanism = Mechanism::new(Pfc { quanta: u16::MAX, refresh_percent: 50 });
     let regulator = Regulator::new(&mechanism, rate, class.alone());
     regulator.handle(Time::ZERO, &frame);
     let pause = Quantum::at(rate).times(read.times[class.index()]);

@@ -199,6 +199,7 @@ mod tests {
     use super::*;
     use crate::Mechanism;
     use crate::gfc::StageTable;
+    use crate::kinds::{GfcBuffer, NoFlowControl};
     use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
     const LINE: BitRate = BitRate::gbps(10);
@@ -213,7 +214,7 @@ mod tests {
     #[test]
     fn only_limited_classes_wait() {
         let fast = Class::new(0);
-        let free = Regulator::new(&Mechanism::None, LINE, ClassSet::EMPTY);
+        let free = Regulator::new(&Mechanism::new(NoFlowControl), LINE, ClassSet::EMPTY);
         let mut limits = ClassLimits::new(LINE, Span::ZERO, only(SLOW, BitRate::gbps(1)), &free);
         assert_eq!(limits.waiting(Time::ZERO, ClassSet::ALL), ClassSet::EMPTY);
         // 12.304 us at 1 Gb/s.
@@ -229,7 +230,7 @@ mod tests {
     fn a_configured_rate_is_caught_up_and_the_peers_is_not() {
         let stages = StageTable::without_guarantee(Bytes::mb(1), Bytes::kb(750), LINE).unwrap();
         let peer = Regulator::new(
-            &Mechanism::GfcBuffer { stages, refresh: Span::from_micros(50), ageing: Span::from_secs(1) },
+            &Mechanism::new(GfcBuffer { stages, refresh: Span::from_micros(50), ageing: Span::from_secs(1) }),
             LINE,
             SLOW.alone(),
         );
@@ -269,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_limit_is_cut_to_the_lines_new_rate_and_comes_back() {
-        let free = Regulator::new(&Mechanism::None, LINE, ClassSet::EMPTY);
+        let free = Regulator::new(&Mechanism::new(NoFlowControl), LINE, ClassSet::EMPTY);
         let mut limits = ClassLimits::new(LINE, Span::ZERO, only(SLOW, BitRate::gbps(3)), &free);
         limits.set_line(Time::ZERO, BitRate::gbps(1));
         assert_eq!(limits.rate(SLOW), Some(BitRate::gbps(1)));
@@ -287,7 +288,7 @@ mod tests {
     fn the_peers_rate_and_the_configured_one_both_hold() {
         let stages = StageTable::without_guarantee(Bytes::mb(1), Bytes::kb(750), LINE).unwrap();
         let (refresh, ageing) = (Span::from_micros(50), Span::from_millis(3));
-        let peer = Regulator::new(&Mechanism::GfcBuffer { stages, refresh, ageing }, LINE, SLOW.alone());
+        let peer = Regulator::new(&Mechanism::new(GfcBuffer { stages, refresh, ageing }), LINE, SLOW.alone());
         let mut limits = ClassLimits::new(LINE, Span::ZERO, only(SLOW, BitRate::gbps(3)), &peer);
         let mut told = |stage: u16| {
             peer.handle(Time::ZERO, &ControlFrame::Pfc(PfcFrame { enabled: ClassSet::ALL, times: [stage; CLASSES] }));
@@ -306,7 +307,7 @@ mod tests {
     fn a_rate_that_has_aged_is_followed_and_so_is_the_next_message() {
         let stages = StageTable::without_guarantee(Bytes::mb(1), Bytes::kb(750), LINE).unwrap();
         let (refresh, ageing) = (Span::from_micros(50), Span::from_millis(3));
-        let peer = Regulator::new(&Mechanism::GfcBuffer { stages, refresh, ageing }, LINE, SLOW.alone());
+        let peer = Regulator::new(&Mechanism::new(GfcBuffer { stages, refresh, ageing }), LINE, SLOW.alone());
         let mut limits = ClassLimits::new(LINE, Span::ZERO, [None; CLASSES], &peer);
         let ms = |n: u64| Time::from_nanos(n * 1_000_000);
         let tell =

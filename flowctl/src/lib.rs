@@ -8,7 +8,11 @@
 //! Both are made from a [`Mechanism`]. [`pfc`] stops and starts a class; [`cbfc`] gives it credit; [`gfc`] slows it down and never
 //! stops it. Frames are MAC control frames, [`weir_wire::mac_control`].
 //!
+//! Files choose among [`FLOW_CONTROLS`], each a file in [`kinds`]. A crate of someone else's adds one: a [`FlowControlKind`], whose
+//! [`Settings`] make a [`Protocol`], which makes both sides.
+//!
 //! ```
+//! use weir_flowctl::kinds::Pfc;
 //! use weir_flowctl::{Mechanism, Regulator};
 //! use weir_units::{BitRate, Class, ClassSet, MacAddr, Span, Time};
 //! use weir_wire::mac_control::{ControlFrame, PfcFrame};
@@ -17,7 +21,7 @@
 //! // A peer pauses class 3 for 1,000 quanta, 51.2 us at 10 Gb/s.
 //! let pause = ControlFrame::Pfc(PfcFrame { enabled: class, times: [1_000; 8] });
 //! let bytes = pause.encode(MacAddr::default());
-//! let mechanism = Mechanism::Pfc { quanta: u16::MAX, refresh_percent: 50 };
+//! let mechanism = Mechanism::new(Pfc { quanta: u16::MAX, refresh_percent: 50 });
 //! let regulator = Regulator::new(&mechanism, BitRate::gbps(10), class);
 //! regulator.handle(Time::ZERO, &ControlFrame::decode(&bytes).unwrap());
 //! assert_eq!(regulator.paused(Time::ZERO), class);
@@ -28,10 +32,16 @@
 
 #![forbid(unsafe_code)]
 
+mod arrived;
 mod catch_up;
 pub mod cbfc;
 mod class_limits;
+mod controlled_port;
+mod description;
 pub mod gfc;
+mod keys;
+mod kind;
+pub mod kinds;
 mod mechanism;
 mod message_generator;
 pub mod pfc;
@@ -39,16 +49,25 @@ mod quanta;
 mod rate_limiter;
 mod regulator;
 mod shaper;
+mod sides;
 mod sync;
 
 #[cfg(all(test, loom))]
 mod loom_models;
 
+pub use arrived::Arrived;
 pub use catch_up::{CATCH_UP_PEAK, CatchUp, Claim, LatePolls, Peak};
 pub use class_limits::{ClassLimits, Followed};
-pub use mechanism::Mechanism;
-pub use message_generator::{Arrived, Demand, MessageGenerator};
+pub use controlled_port::ControlledPort;
+pub use description::{Description, Part};
+pub use gfc::closed_form::FOR_AN_EXPERIMENT;
+pub(crate) use kind::HEADROOM_VIOLATED;
+pub use kind::{FlowControl, FlowControlKind, Gauge, Limit, PortRules, Refusal, Settings, Tells};
+pub use kinds::FLOW_CONTROLS;
+pub use mechanism::{Mechanism, Protocol, Side};
+pub use message_generator::MessageGenerator;
 pub use quanta::Quantum;
 pub use rate_limiter::{RATE_MIN, RateLimiter};
 pub use regulator::Regulator;
 pub use shaper::{Shaper, wire_bytes};
+pub use sides::{Demand, Downstream, GAUGES_MAX, GaugeValues, Upstream};

@@ -3,11 +3,10 @@
 use weir_units::{BitRate, Class, ClassSet, Span, Time};
 use weir_wire::mac_control::ControlFrame;
 
-use crate::cbfc::Sender;
-use crate::gfc::{Rates, length, stage, time_based};
+use crate::gfc::Rates;
 use crate::pfc::Gate;
 use crate::sync::{AtomicU64, Ordering};
-use crate::{Mechanism, Quantum};
+use crate::{GaugeValues, Mechanism, Quantum, Side, Upstream};
 
 /// Obeys a port's peer.
 ///
@@ -16,90 +15,61 @@ use crate::{Mechanism, Quantum};
 #[derive(Debug)]
 #[repr(C)]
 pub struct Regulator {
-    /// Of the pauses of PFC and PAUSE; open under all else.
+    /// The port's pauses; open under a flow control that has none. Asked without a call through a table.
     gate: Gate,
-    /// Classes under GFC or credit.
-    classes: ClassSet,
-    kind: Kind,
+    /// The classes whose rates the peer sets.
+    rated: ClassSet,
+    /// The classes that need credit.
+    credited: ClassSet,
+    /// The classes whose frames are counted.
+    counted: ClassSet,
+    /// What obeys messages.
+    upstream: Box<dyn Upstream>,
     /// When the last message came that was obeyed, in picoseconds.
     heard_at: AtomicU64,
-}
-
-#[derive(Debug)]
-enum Kind {
-    None,
-    Pfc,
-    Pause,
-    Stages(Box<stage::Adjuster>),
-    Lengths(Box<length::Adjuster>),
-    Time(Box<time_based::Adjuster>),
-    Credits(Box<Sender>),
 }
 
 impl Regulator {
     /// For a port of this rate; `classes` are those under GFC or credit.
     pub fn new(mechanism: &Mechanism, rate: BitRate, classes: ClassSet) -> Regulator {
-        let kind = match mechanism {
-            Mechanism::None => Kind::None,
-            Mechanism::Pfc { .. } | Mechanism::GfcPulse { .. } => Kind::Pfc,
-            Mechanism::Pause { .. } => Kind::Pause,
-            Mechanism::GfcBuffer { stages, ageing, .. } => {
-                Kind::Stages(Box::new(stage::Adjuster::new(stages.clone(), *ageing, Quantum::at(rate))))
-            }
-            Mechanism::GfcConceptual { mapping, ageing, .. } => {
-                Kind::Lengths(Box::new(length::Adjuster::new(*mapping, *ageing)))
-            }
-            Mechanism::GfcTime { mapping, buffer, ageing, .. } => {
-                Kind::Time(Box::new(time_based::Adjuster::new(*mapping, *buffer, *ageing)))
-            }
-            Mechanism::Cbfc { buffer, .. } => Kind::Credits(Box::new(Sender::new(*buffer))),
-        };
-        Regulator { gate: Gate::new(Quantum::at(rate)), classes, kind, heard_at: AtomicU64::new(0) }
+        let upstream = mechanism.upstream(Side { rate, classes });
+        let classes_if = |has: bool| if has { classes } else { ClassSet::EMPTY };
+        Regulator {
+            gate: Gate::new(Quantum::at(rate)),
+            rated: classes_if(upstream.rates().is_some()),
+            credited: classes_if(upstream.needs_credit()),
+            counted: classes_if(upstream.counts_sent()),
+            upstream,
+            heard_at: AtomicU64::new(0),
+        }
     }
 
-    /// The port has another rate from now on. A pause under way keeps its end. From any thread.
-    ///
-    /// # Panics
-    /// In debug builds, if the mechanism [is made for a rate](Mechanism::is_made_for_a_rate).
+    /// The port has another rate from now on. A pause under way keeps its end. From any thread. Not where the mechanism [is made
+    /// for a rate](crate::Protocol::is_made_for_a_rate).
     pub fn set_rate(&self, rate: BitRate) {
-        debug_assert!(matches!(self.kind, Kind::None | Kind::Pfc | Kind::Pause), "GFC and CBFC are made for a rate");
         self.gate.set_quantum(Quantum::at(rate));
     }
 
     /// Obeys a message received at `now`; says whether the port speaks it. What it does not speak is ignored.
     pub fn handle(&self, now: Time, frame: &ControlFrame) -> bool {
-        match (&self.kind, frame) {
-            (Kind::Pfc, ControlFrame::Pfc(frame)) => self.gate.handle_pfc(now, frame),
-            (Kind::Pause, ControlFrame::Pause(quanta)) => self.gate.handle_pause(now, *quanta),
-            (Kind::Stages(adjuster), ControlFrame::Pfc(frame)) => adjuster.handle_frame(now, frame),
-            (Kind::Lengths(adjuster), ControlFrame::Queue(frame)) => adjuster.handle_frame(now, frame),
-            (Kind::Time(adjuster), ControlFrame::Credit(frame)) => adjuster.handle_credit(now, frame),
-            (Kind::Credits(sender), ControlFrame::Credit(frame)) => {
-                sender.handle_credit(frame);
-            }
-            _ => return false,
+        let is_obeyed = self.upstream.handle(now, frame, &self.gate);
+        if is_obeyed {
+            // Relaxed: for reports only.
+            self.heard_at.store(now.as_picos(), Ordering::Relaxed);
         }
-        // Relaxed: for reports only.
-        self.heard_at.store(now.as_picos(), Ordering::Relaxed);
-        true
+        is_obeyed
     }
 
     /// Forgets what the peer has said, as the link has gone: no pauses, GFC's classes at the line rate, no credit. Called at
     /// `now` by the lcore that transmits. A message that is being handled at that moment may hold.
     pub fn forget(&self, now: Time) {
         self.gate.end_pauses(now);
-        match &self.kind {
-            Kind::None | Kind::Pfc | Kind::Pause => {}
-            Kind::Stages(adjuster) => adjuster.forget(now),
-            Kind::Lengths(adjuster) => adjuster.forget(now),
-            Kind::Time(adjuster) => adjuster.forget(now),
-            Kind::Credits(sender) => sender.forget(),
-        }
+        self.upstream.forget(now);
     }
 
     /// Whether it is PFC that the port obeys.
     pub fn obeys_pfc(&self) -> bool {
-        matches!(self.kind, Kind::Pfc)
+        self.upstream.obeys_pfc()
     }
 
     /// The classes that a pause holds at `now`.
@@ -111,12 +81,7 @@ impl Regulator {
     /// The rates that limit the classes, under GFC.
     #[inline]
     pub fn rates(&self) -> Option<&Rates> {
-        match &self.kind {
-            Kind::Stages(adjuster) => Some(adjuster.rates()),
-            Kind::Lengths(adjuster) => Some(adjuster.rates()),
-            Kind::Time(adjuster) => Some(adjuster.rates()),
-            _ => None,
-        }
+        if self.rated.is_empty() { None } else { self.upstream.rates() }
     }
 
     /// The rate that a class has at `now`, under GFC.
@@ -126,48 +91,39 @@ impl Regulator {
 
     /// The classes whose rates [`Regulator::rates`] gives.
     pub fn rated_classes(&self) -> ClassSet {
-        if self.rates().is_some() { self.classes } else { ClassSet::EMPTY }
+        self.rated
     }
 
     /// The classes that need credit.
     #[inline]
     pub fn credit_classes(&self) -> ClassSet {
-        if matches!(self.kind, Kind::Credits(_)) { self.classes } else { ClassSet::EMPTY }
+        self.credited
     }
 
     /// Whether credit lets a frame of this length (without FCS) be sent.
     #[inline]
     pub fn has_credit(&self, class: Class, frame_bytes: u32) -> bool {
-        match &self.kind {
-            Kind::Credits(sender) if self.classes.contains(class) => sender.may_send(class, frame_bytes),
-            _ => true,
-        }
+        !self.credited.contains(class) || self.upstream.has_credit(class, frame_bytes)
     }
 
     /// Whether [`Regulator::handle_sent`] is to be told of frames.
     #[inline]
     pub fn counts_sent(&self) -> bool {
-        matches!(self.kind, Kind::Credits(_) | Kind::Time(_))
+        !self.counted.is_empty()
     }
 
     /// Counts a frame of this length (without FCS) that is sent.
     #[inline]
     pub fn handle_sent(&self, class: Class, frame_bytes: u32) {
-        match &self.kind {
-            Kind::Credits(sender) if self.classes.contains(class) => sender.handle_sent(class, frame_bytes),
-            Kind::Time(adjuster) if self.classes.contains(class) => adjuster.handle_sent(class, frame_bytes),
-            _ => {}
+        if self.counted.contains(class) {
+            self.upstream.handle_sent(class, frame_bytes);
         }
     }
 
     /// FCTBS, the blocks of a class that were counted as sent; 0 under flow control that counts none.
     #[inline]
     pub fn sent_total(&self, class: Class) -> u32 {
-        match &self.kind {
-            Kind::Credits(sender) => sender.sent_total(class),
-            Kind::Time(adjuster) => adjuster.credits().sent_total(class),
-            _ => 0,
-        }
+        self.upstream.sent_total(class)
     }
 
     /// The earliest instant after `now` at which a pause ends; `None` if none is under way.
@@ -185,30 +141,24 @@ impl Regulator {
         Time::from_picos(self.heard_at.load(Ordering::Relaxed))
     }
 
-    /// Messages that say what they should not: stages above the last, pauses at a port that takes them for stages, credit limits
-    /// that go back or are beyond the buffer.
+    /// Messages that say what they should not: [`Upstream::odd_messages`].
     pub fn odd_messages(&self) -> u64 {
-        let odd = |sender: &Sender| sender.stale() + sender.excessive();
-        match &self.kind {
-            Kind::Stages(adjuster) => adjuster.stages_above_last() + adjuster.pauses(),
-            Kind::Time(adjuster) => odd(adjuster.credits()),
-            Kind::Credits(sender) => odd(sender),
-            _ => 0,
-        }
+        self.upstream.odd_messages()
     }
 
-    /// Pauses received by a port that obeys stages, in the same frames: its peer speaks PFC.
-    pub fn pauses_for_stages(&self) -> u64 {
-        if let Kind::Stages(adjuster) = &self.kind { adjuster.pauses() } else { 0 }
+    /// Of these, what was another flow control's, in frames of this one: [`Upstream::foreign_messages`].
+    pub fn foreign_messages(&self) -> u64 {
+        self.upstream.foreign_messages()
     }
 
-    /// Messages received with credit for more than a buffer has.
+    /// Of these, messages with credit for more than a buffer has.
     pub fn excessive_credits(&self) -> u64 {
-        match &self.kind {
-            Kind::Time(adjuster) => adjuster.credits().excessive(),
-            Kind::Credits(sender) => sender.excessive(),
-            _ => 0,
-        }
+        self.upstream.excessive_credits()
+    }
+
+    /// What the gauges of a class show at `now`: [`Upstream::gauges`].
+    pub fn gauges(&self, now: Time, class: Class) -> GaugeValues {
+        self.upstream.gauges(now, class)
     }
 }
 
@@ -218,6 +168,7 @@ mod tests {
 
     use super::*;
     use crate::gfc::{Mapping, StageTable};
+    use crate::kinds::{Cbfc, GfcBuffer, GfcConceptual, GfcPulse, GfcTime, NoFlowControl, Pause, Pfc};
     use weir_wire::mac_control::{CreditFrame, PfcFrame, QueueFrame};
 
     const RATE: BitRate = BitRate::gbps(10);
@@ -248,14 +199,14 @@ mod tests {
         let mapping = Mapping::without_guarantee(buffer, Bytes::kb(492), RATE).unwrap();
         let ageing = period * 64;
         [
-            Mechanism::None,
-            Mechanism::Pfc { quanta: 100, refresh_percent: 50 },
-            Mechanism::Pause { quanta: 100, refresh_percent: 50 },
-            Mechanism::GfcBuffer { stages: stages(), refresh: period, ageing },
-            Mechanism::GfcPulse { stages: stages(), period },
-            Mechanism::GfcTime { mapping, buffer, period, ageing },
-            Mechanism::Cbfc { buffer, period },
-            Mechanism::GfcConceptual { mapping, period, refresh: period, ageing },
+            Mechanism::new(NoFlowControl),
+            Mechanism::new(Pfc { quanta: 100, refresh_percent: 50 }),
+            Mechanism::new(Pause { quanta: 100, refresh_percent: 50 }),
+            Mechanism::new(GfcBuffer { stages: stages(), refresh: period, ageing }),
+            Mechanism::new(GfcPulse { stages: stages(), period, of_a_nic: Pfc { quanta: 100, refresh_percent: 50 } }),
+            Mechanism::new(GfcTime { mapping, buffer, period, ageing }),
+            Mechanism::new(Cbfc { buffer, period }),
+            Mechanism::new(GfcConceptual { mapping, period, refresh: period, ageing }),
         ]
     }
 
@@ -287,7 +238,7 @@ mod tests {
         gfc.handle(at(0), &pfc(u16::MAX));
         assert_eq!(gfc.paused(at(1)), ClassSet::EMPTY);
         let rate = |now| gfc.rate(now, CLASS).unwrap();
-        assert_eq!((rate(at(1)), gfc.odd_messages(), gfc.pauses_for_stages()), (stages().rate(u16::MAX), 1, 1));
+        assert_eq!((rate(at(1)), gfc.odd_messages(), gfc.foreign_messages()), (stages().rate(u16::MAX), 1, 1));
         assert!(rate(at(1)) >= crate::RATE_MIN);
         gfc.handle(at(2), &pfc(0));
         assert_eq!(rate(at(2)), RATE, "RESUME is stage 0");
@@ -329,7 +280,7 @@ mod tests {
             port.handle_sent(CLASS, 1_514);
             port.forget(at(1));
             assert_eq!((port.sent_total(CLASS), port.rate(at(1), CLASS).unwrap_or(RATE)), (0, RATE));
-            assert_eq!(port.has_credit(CLASS, 60), matches!(mechanism, Mechanism::GfcTime { .. }));
+            assert_eq!(port.has_credit(CLASS, 60), mechanism.downcast::<GfcTime>().is_some());
             port.handle(at(2), &credit(30));
             assert_eq!(port.odd_messages(), 0, "the peer's counts start anew too");
         }

@@ -8,9 +8,12 @@ import sys
 
 import pytest
 
-from weirlab import netns, switch
+from weirlab import machine, netns, switch
 from weirlab.wire import Wire
 
+# How often a test that is marked as one for an idle machine is repeated before it fails.
+REPEATED = 2
+BEFORE = pytest.StashKey()
 ROOT_TOOLS = ["ip", "ethtool", "sysctl"]
 
 
@@ -20,10 +23,29 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
+    # The longest begins first, and the others fill the time: with workers side by side (-n) a file's tests stay together.
+    items.sort(key=lambda item: "guest" not in item.keywords)
     reason = why_no_namespaces()
     for item in items:
         if reason and "root" in item.keywords:
             item.add_marker(pytest.mark.skip(reason=reason))
+        if "idle_machine" in item.keywords:
+            item.add_marker(pytest.mark.flaky(reruns=REPEATED))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    item.stash[BEFORE] = machine.read()
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """A marked test that fails says what the machine took."""
+    report = yield
+    if call.excinfo and "idle_machine" in item.keywords:
+        report.sections.append(("the machine", machine.taken(item.stash[BEFORE], machine.read())))
+    return report
 
 
 def why_no_namespaces():

@@ -9,6 +9,8 @@ from conftest import need
 
 from weirlab.switch import weir_binary
 
+pytestmark = pytest.mark.idle_machine
+
 TIMEOUT_S = 180
 POLICIES = {"st": "st", "dt:1": "dt-1"}
 ALL_POLICIES = {

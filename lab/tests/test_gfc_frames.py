@@ -16,6 +16,8 @@ from scapy.utils import RawPcapReader, RawPcapWriter
 
 from weirlab.switch import Switch
 
+pytestmark = pytest.mark.idle_machine
+
 RECEIVER = "02:00:00:00:00:01"
 FRAME_BYTES, FRAMES = 1_000, 150
 # With FCS, as the buffer counts them, and in blocks of 64 B.

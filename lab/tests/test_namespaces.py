@@ -12,7 +12,7 @@ from weirlab.lab import PAYLOAD_MTU, SCENARIOS, Hosts, Iperf3
 from weirlab.switch import Switch, weir_binary
 from weirlab.wire import Recorder, Wire
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.idle_machine]
 
 SECONDS = 3
 PORT_RATE_GBPS = 1.0

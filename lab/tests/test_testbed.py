@@ -12,6 +12,8 @@ import pytest
 
 from weirlab.switch import weir_binary
 
+pytestmark = pytest.mark.idle_machine
+
 RING = Path(__file__).parents[2] / "scenarios" / "gfc-ring.toml"
 # Of the time of a line, what a late machine may take from a host.
 LATE_MAX = 0.02

@@ -116,9 +116,13 @@ class Switch:
             reader.join()
         self._directory.cleanup()
 
+    def has_said(self, text):
+        """Whether it has logged a line with this text."""
+        return any(text in line for line in self._lines["stderr"])
+
     def wait_until_forwarding(self):
         self._forwarding.wait(START_S)
-        if not any("forwarding" in line for line in self._lines["stderr"]):
+        if not self.has_said("forwarding"):
             raise RuntimeError(f"{' '.join(self.command)} does not forward:\n{''.join(self._lines['stderr'])}")
 
     def wait(self, timeout=STOP_S):

@@ -8,7 +8,7 @@
 //! A burst is from one ingress queue to four egress queues in turn. Four bursts of each port are held, so that queues have
 //! a length and the pool is in use, and no queue is OFF under any policy.
 
-#[path = "../tests/policies/mod.rs"]
+#[path = "../tests/it/policies/mod.rs"]
 mod policies;
 
 use std::sync::Barrier;

@@ -1,9 +1,10 @@
-//! The memory management unit itself. [`admission`] charges, [`departure`] releases, [`passage`] does both at once, [`report`]
-//! reads; [`prefetch`] has the cache fetch what these will touch.
+//! The memory management unit itself. [`placement`] has the rule by which packets are placed, [`admission`] charges them,
+//! [`departure`] releases, [`passage`] does both at once, [`report`] reads; [`prefetch`] has the cache fetch what these touch.
 
 mod admission;
 mod departure;
 mod passage;
+mod placement;
 mod prefetch;
 mod report;
 
@@ -221,7 +222,7 @@ impl Mmu {
         Terms { rules: self.rules, headroom: self.headroom.as_deref(), egress_lossy: self.egress_lossy.as_deref() }
     }
 
-    /// The same where [`Rules::is_plain`]: as constants, so that what there is not costs nothing.
+    /// These terms where [`Rules::is_plain`]: as constants, so that absent parts cost nothing.
     #[inline(always)]
     fn plain_terms(&self) -> Terms<'_> {
         debug_assert!(self.rules.is_plain);

@@ -10,7 +10,8 @@
 use std::error::Error;
 
 use weir_flowctl::CatchUp;
-use weir_switch_core::{Burst, Halves, Lcore, Packet, PacketStore, Plan, PortFacts, PortOutput, Surroundings, Switch};
+use weir_switch_core::burst::{Lcore, Lcores, Plan};
+use weir_switch_core::{Burst, Packet, PacketStore, PortFacts, PortOutput, Surroundings, Switch};
 use weir_units::{ClassSet, MacAddr, PortId, Span, Time};
 use weir_wire::ethernet::{Headers, Parsed};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
@@ -49,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let switch = Switch::new(&config, &facts, Surroundings::real_time(CatchUp::NONE))?;
     // All on one lcore; the program's thread stands for it.
     let plan = Plan::new(&config, Plan::lcores_min(config.lcores.layout))?;
-    let Halves { mut lcores, reporter } = switch.into_halves(&plan);
+    let Lcores { mut lcores, reporter } = switch.into_lcores(&plan);
     let lcore = &mut lcores[0];
     let mut cables = Cables::default();
     let mut now = Time::ZERO;
@@ -85,11 +86,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     assert_eq!(order, [0, 0, 0, 0, 26, 26, 26, 26]);
 
     let report = reporter.collect(now, || {
-        lcore.forwarder.iter_mut().for_each(|half| half.serve());
-        lcore.transmitter.iter_mut().for_each(|half| half.serve(now));
+        lcore.serve(|| now);
         true
     });
-    let report = report.expect("all halves have answered");
+    let report = report.expect("the lcore has answered");
     let balance = report.balance;
     println!(
         "received {}, sent {}, dropped {}, held {}",
@@ -105,10 +105,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// One round: what has arrived at a port, then what all ports may send.
 fn poll(lcore: &mut Lcore<Frame>, port: u16, now: Time, arrived: Vec<Frame>, cables: &mut Cables) {
     let mut burst: Burst<Frame> = arrived.into_iter().collect();
-    let forwarder = lcore.forwarder.as_mut().expect("it forwards what it receives");
-    forwarder.handle_burst(now, PortId(port), &mut burst, cables);
-    forwarder.run_once(now, cables);
-    lcore.transmitter.as_mut().expect("it transmits").run_once(now, cables);
+    lcore.handle_burst(now, PortId(port), &mut burst, cables);
+    lcore.transmit(|| now, cables);
 }
 
 /// A frame of 1,514 B as its headers.

@@ -22,7 +22,6 @@ pub(crate) fn handle_control(
 ) {
     let frame = match control {
         Ok(frame) => frame,
-        Err(DecodeError::UnknownOpcode(_)) => return counters.add_port(port, port_stat::IGNORED, 1),
         Err(DecodeError::Truncated | DecodeError::Destination | DecodeError::Tagged | DecodeError::NoClass) => {
             return counters.add_port(port, port_stat::MALFORMED, 1);
         }
@@ -40,6 +39,11 @@ pub(crate) fn handle_control(
         }
         ControlFrame::Pause(_) => counters.add_port(port, port_stat::PAUSE, 1),
         ControlFrame::Credit(_) | ControlFrame::Queue(_) => counters.add_port(port, port_stat::CREDIT, 1),
+        ControlFrame::Own(_) if state.regulator.handle(now, &frame) => {
+            return counters.add_port(port, port_stat::OWN, 1);
+        }
+        // An opcode that the port does not know is no sign of a peer that speaks another flow control.
+        ControlFrame::Own(_) => return counters.add_port(port, port_stat::IGNORED, 1),
     }
     if !state.regulator.handle(now, &frame) {
         counters.add_port(port, port_stat::IGNORED, 1);

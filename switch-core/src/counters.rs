@@ -10,8 +10,6 @@ use std::sync::{Arc, OnceLock};
 use prefetch_index::prefetch_index;
 use weir_units::{CLASSES, PortId, QueueId};
 
-use crate::surroundings::Memory;
-
 /// Why a frame was not forwarded. Every frame that is lost has one of these, and a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(usize)]
@@ -134,8 +132,10 @@ pub mod port_stat {
     pub const FOREIGN: usize = PASSED_ON + 1;
     /// Classes that went back to the line rate because the peer's last word on them had aged (sent side).
     pub const AGED: usize = FOREIGN + 1;
+    /// Messages of a flow control with frames of its own, received and obeyed, or sent.
+    pub const OWN: usize = AGED + 1;
     /// Numbers in a row.
-    pub const WIDTH: usize = AGED + 1;
+    pub const WIDTH: usize = OWN + 1;
 }
 
 /// Told by a transmitter about itself, after the rows.
@@ -180,20 +180,24 @@ pub struct Published {
 }
 
 impl Counters {
-    /// All zero, for a switch of this many ports. Where memory is taken as it is needed, the copy's is at the first request.
-    pub fn new(ports: usize, memory: Memory) -> Counters {
+    /// All zero, for a switch of this many ports. Memory of the published copy is taken now, and none later.
+    pub fn upfront(ports: usize) -> Counters {
+        let counters = Counters::as_needed(ports);
+        counters.copy();
+        counters
+    }
+
+    /// All zero, for a switch of this many ports. Memory of the published copy is taken at the first request: of many switches
+    /// in one process few are ever asked.
+    pub fn as_needed(ports: usize) -> Counters {
         let published = Published { requested: AtomicU64::new(0), served: AtomicU64::new(0), values: OnceLock::new() };
-        let counters = Counters {
+        Counters {
             queues: vec![QueueRow([0; queue_stat::WIDTH]); ports * CLASSES].into(),
             ports: vec![[0; port_stat::WIDTH]; ports].into(),
             gauges: [0; gauge::WIDTH],
             totals: [0; queue_stat::DROPS + 1],
             published: Arc::new(published),
-        };
-        if memory == Memory::Upfront {
-            counters.copy();
         }
-        counters
     }
 
     /// Adds to a queue's counter.
@@ -321,7 +325,7 @@ mod tests {
 
     #[test]
     fn a_copy_is_made_when_asked_for() {
-        let mut counters = Counters::new(2, Memory::Upfront);
+        let mut counters = Counters::upfront(2);
         let queue = QueueId::new(PortId(1), Class::new(7));
         counters.add(queue, queue_stat::FRAMES, 3);
         counters.drop(queue, DropReason::Shutdown);

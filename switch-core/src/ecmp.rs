@@ -29,21 +29,14 @@ pub fn select(hash: u32, ports: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use weir_units::SplitMix64;
+
     use super::*;
 
-    /// Steele, Lea and Flood's SplitMix64: hashes that have nothing to do with what is tested.
-    struct Hashes(u64);
-
-    impl Iterator for Hashes {
-        type Item = u32;
-
-        fn next(&mut self) -> Option<u32> {
-            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut mixed = self.0;
-            mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            Some(((mixed ^ (mixed >> 31)) >> 32) as u32)
-        }
+    /// Hashes that have nothing to do with what is tested.
+    fn hashes(seed: u64) -> impl Iterator<Item = u32> {
+        let mut numbers = SplitMix64::new(seed);
+        std::iter::repeat_with(move || (numbers.next_u64() >> 32) as u32)
     }
 
     /// χ² of what `place` makes of hashes, for as many equally likely places.
@@ -73,7 +66,7 @@ mod tests {
         // 10,000 hashes a port: there, 5 % is five standard deviations.
         for ports in [2, 3, 4, 8, 16, 32] {
             let mut counts = vec![0_usize; ports];
-            Hashes(1).take(10_000 * ports).for_each(|hash| counts[select(at_switch(hash, 7), ports)] += 1);
+            hashes(1).take(10_000 * ports).for_each(|hash| counts[select(at_switch(hash, 7), ports)] += 1);
             assert!(counts.iter().all(|count| (9_500..=10_500).contains(count)), "{counts:?}");
         }
     }
@@ -97,7 +90,7 @@ mod tests {
                     let [first, second] = [one, next].map(|switch| select(at_switch(hash, switch), ports));
                     first * ports + second
                 };
-                for kind in [Hashes(2).take(10_000).collect(), Vec::from_iter(0..10_000)] {
+                for kind in [hashes(2).take(10_000).collect(), Vec::from_iter(0..10_000)] {
                     let joint = chi_squared(kind.into_iter(), ports * ports, pair);
                     assert!(joint < unlikely(ports * ports), "{ports} ports at {one} and {next}: {joint}");
                 }

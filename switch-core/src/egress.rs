@@ -1,9 +1,10 @@
 //! The egress queues: what waits for a port and class, and which of the ingress ports that it came from is served next.
 
-use weir_config::{Arbitration, QueueConfig};
+use weir_arbitration::{Arbiter, Served};
+use weir_config::QueueConfig;
 use weir_units::{CLASSES, PortId, PortSet, QueueId};
 
-use crate::handoff::Queued;
+use crate::packet::Queued;
 use crate::queues::Queues;
 use crate::random::Random;
 
@@ -16,20 +17,20 @@ pub(crate) struct EgressQueues<P> {
     fifos: Queues<Queued<P>>,
     /// Lanes of each queue; one where all are in order of arrival.
     lanes: usize,
-    arbitration: [Arbitration; CLASSES],
+    /// Of each queue; none where all are in order of arrival.
     turns: Box<[Turn]>,
     random: Random,
 }
 
 /// Whose turn it is in one queue.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug)]
 struct Turn {
-    /// Lanes with a frame. A lane goes by the ingress port whose frames it has, or by port 0 where it has all of them.
+    /// Ports, or the one lane of a queue in order of arrival, with a frame.
     waiting: PortSet,
     /// The lane that is served: one that waits, if any does.
     lane: PortId,
-    /// Frames that it may still send before the next one's turn.
-    left: u32,
+    /// What chooses it; `None` in order of arrival.
+    arbiter: Option<Box<dyn Arbiter>>,
 }
 
 impl<P> EgressQueues<P> {
@@ -40,13 +41,14 @@ impl<P> EgressQueues<P> {
         queues: &[QueueConfig; CLASSES],
         seed: u64,
     ) -> EgressQueues<P> {
-        let arbitration = queues.map(|queue| queue.arbitration);
-        let lanes = if arbitration.iter().all(|by| *by == Arbitration::Arrival) { 1 } else { ports };
+        let arbiters = || queues.iter().map(|queue| queue.arbitration.arbiter());
+        let take_turns = arbiters().any(|arbiter| arbiter.is_some());
+        let lanes = if take_turns { ports } else { 1 };
+        let turns = (0..if take_turns { ports } else { 0 }).flat_map(|_| arbiters());
         EgressQueues {
             fifos: Queues::new(ports * CLASSES * lanes, limit, places),
             lanes,
-            arbitration,
-            turns: vec![Turn::default(); ports * CLASSES].into(),
+            turns: turns.map(|arbiter| Turn { waiting: PortSet::EMPTY, lane: PortId(0), arbiter }).collect(),
             random: Random::new(seed),
         }
     }
@@ -60,22 +62,17 @@ impl<P> EgressQueues<P> {
 
     #[inline(never)]
     fn push_to_lane(&mut self, queue: QueueId, queued: Queued<P>) -> Result<(), Queued<P>> {
-        let lane = self.lane_of(&queued);
-        self.fifos.push(queue.index() * self.lanes + lane.index(), queued)?;
-        let arbitration = self.arbitration[queue.class().index()];
         let turn = &mut self.turns[queue.index()];
+        let lane = if turn.arbiter.is_some() { queued.charged.ingress.port() } else { PortId(0) };
+        self.fifos.push(queue.index() * self.lanes + lane.index(), queued)?;
         if turn.waiting.is_empty() {
-            (turn.lane, turn.left) = (lane, arbitration.burst());
+            turn.lane = lane;
+            if let Some(arbiter) = &mut turn.arbiter {
+                arbiter.start(lane);
+            }
         }
         turn.waiting.insert(lane);
         Ok(())
-    }
-
-    fn lane_of(&self, queued: &Queued<P>) -> PortId {
-        match self.arbitration[queued.charged.egress.class().index()] {
-            Arbitration::Arrival => PortId(0),
-            Arbitration::RoundRobin { .. } | Arbitration::Random { .. } => queued.charged.ingress.port(),
-        }
     }
 
     /// The FIFO that is served.
@@ -100,35 +97,25 @@ impl<P> EgressQueues<P> {
         let served = self.served(queue);
         let queued = self.fifos.pop(served)?;
         if self.lanes > 1 {
-            self.pass_turn(queue, served);
+            self.pass_turn(queue, served, queued.frame_bytes);
         }
         Some(queued)
     }
 
-    /// Goes on to the next lane, if the one that was served is empty or has had its burst.
-    fn pass_turn(&mut self, queue: QueueId, served: usize) {
-        let turn = &mut self.turns[queue.index()];
-        turn.left = turn.left.saturating_sub(1);
-        if self.fifos.is_empty(served) {
-            turn.waiting.remove(turn.lane);
-        } else if turn.left > 0 {
-            return;
+    /// Has the arbiter choose the lane that is served next.
+    fn pass_turn(&mut self, queue: QueueId, served: usize, frame_bytes: u32) {
+        let EgressQueues { fifos, turns, random, .. } = self;
+        let Turn { waiting, lane, arbiter } = &mut turns[queue.index()];
+        if fifos.is_empty(served) {
+            waiting.remove(*lane);
         }
-        let arbitration = self.arbitration[queue.class().index()];
-        turn.left = arbitration.burst();
-        turn.lane = match arbitration {
-            _ if turn.waiting.is_empty() => PortId(0),
-            Arbitration::Arrival => PortId(0),
-            Arbitration::RoundRobin { .. } => {
-                // The first that waits behind this one, or from the beginning.
-                let behind = turn.waiting & PortSet::from_bits(u64::MAX << turn.lane.0 << 1);
-                (if behind.is_empty() { turn.waiting } else { behind }).first().unwrap_or_default()
-            }
-            Arbitration::Random { .. } => {
-                let drawn = self.random.below(turn.waiting.len() as u32);
-                turn.waiting.iter().nth(drawn as usize).unwrap_or_default()
-            }
-        };
+        if let Some(arbiter) = arbiter
+            && !waiting.is_empty()
+        {
+            let served = Served { port: *lane, frame_bytes, waiting: *waiting };
+            *lane = arbiter.pass(served, &mut |n| random.below(n));
+            debug_assert!(waiting.contains(*lane), "an arbiter chooses a port that waits");
+        }
     }
 
     /// Asks for where the frame that leaves next is to be found, ahead of its use.
@@ -150,11 +137,9 @@ impl<P> EgressQueues<P> {
 
     /// The ingress ports that a queue holds frames of. Looks at every frame of a queue in order of arrival.
     pub(crate) fn holds_from(&self, queue: QueueId) -> PortSet {
-        match self.arbitration[queue.class().index()] {
-            Arbitration::Arrival => {
-                self.fifos.iter(queue.index() * self.lanes).map(|queued| queued.charged.ingress.port()).collect()
-            }
-            Arbitration::RoundRobin { .. } | Arbitration::Random { .. } => self.turns[queue.index()].waiting,
+        match self.turns.get(queue.index()) {
+            Some(Turn { waiting, arbiter: Some(_), .. }) => *waiting,
+            _ => self.fifos.iter(queue.index() * self.lanes).map(|queued| queued.charged.ingress.port()).collect(),
         }
     }
 
@@ -166,8 +151,9 @@ impl<P> EgressQueues<P> {
 
 #[cfg(test)]
 mod tests {
+    use weir_arbitration::{Arbitrate, Arbitration, RoundRobin};
     use weir_mmu::Arrival;
-    use weir_units::{Class, PortId};
+    use weir_units::Class;
 
     use super::*;
 
@@ -176,7 +162,7 @@ mod tests {
 
     fn queues(arbitration: Arbitration) -> EgressQueues<u32> {
         let config = QueueConfig { strict: false, quantum: 1_600, rate: None, ecn: None, arbitration };
-        EgressQueues::new(4, (1_000, 1_000), &[config; CLASSES], 7)
+        EgressQueues::new(4, (1_000, 1_000), &std::array::from_fn(|_| config.clone()), 7)
     }
 
     fn push(queues: &mut EgressQueues<u32>, from: u16, number: u32) {
@@ -190,7 +176,7 @@ mod tests {
         for from in [0, 1, 3] {
             (0..frames).for_each(|n| push(&mut queues, from, n));
         }
-        assert_eq!(queues.holds_from(TO), PortSet::from_bits(0b1011));
+        assert_eq!(queues.holds_from(TO).bits(), 0b1011);
         let mut next = [0; 4];
         let order = std::iter::from_fn(|| {
             let front = queues.front(TO).map(|queued| queued.packet);
@@ -209,27 +195,55 @@ mod tests {
 
     #[test]
     fn the_order_of_arrival() {
-        assert_eq!(order(Arbitration::Arrival, 2), [0, 0, 1, 1, 3, 3]);
+        assert_eq!(order(Arbitration::default(), 2), [0, 0, 1, 1, 3, 3]);
     }
 
     #[test]
     fn ports_take_turns() {
-        assert_eq!(order(Arbitration::RoundRobin { burst: 1 }, 3), [0, 1, 3, 0, 1, 3, 0, 1, 3]);
-        assert_eq!(order(Arbitration::RoundRobin { burst: 2 }, 3), [0, 0, 1, 1, 3, 3, 0, 1, 3]);
+        assert_eq!(order(Arbitration::new(RoundRobin::new(1)), 3), [0, 1, 3, 0, 1, 3, 0, 1, 3]);
+        assert_eq!(order(Arbitration::new(RoundRobin::new(2)), 3), [0, 0, 1, 1, 3, 3, 0, 1, 3]);
     }
 
     #[test]
     fn a_drawn_port_sends_its_burst_and_all_are_drawn_alike() {
-        let order = order(Arbitration::Random { burst: 4 }, 300);
+        let order = order(Arbitration::new(weir_arbitration::Random::new(4)), 300);
         let mut first = [0u32; 4];
         order[..400].iter().for_each(|from| first[usize::from(*from)] += 1);
         assert!([0, 1, 3].iter().all(|from| (70..200).contains(&first[*from])), "{first:?}");
         assert!(order[..400].chunks(4).all(|burst| burst.iter().all(|from| *from == burst[0])));
     }
 
+    /// Serves the highest port that waits.
+    #[derive(Clone, Copy, Debug)]
+    struct Highest;
+
+    impl Arbitrate for Highest {
+        fn kind(&self) -> &'static str {
+            "highest"
+        }
+
+        fn arbiter(&self) -> Option<Box<dyn Arbiter>> {
+            Some(Box::new(Highest))
+        }
+    }
+
+    impl Arbiter for Highest {
+        fn start(&mut self, _port: PortId) {}
+
+        fn pass(&mut self, served: Served, _below: &mut dyn FnMut(u32) -> u32) -> PortId {
+            assert_eq!(served.frame_bytes, 60);
+            served.waiting.iter().last().unwrap()
+        }
+    }
+
+    #[test]
+    fn an_arbiter_of_someone_elses_chooses() {
+        assert_eq!(order(Arbitration::new(Highest), 2), [0, 3, 3, 1, 1, 0]);
+    }
+
     #[test]
     fn the_port_that_ran_empty_loses_its_turn() {
-        let mut queues = queues(Arbitration::RoundRobin { burst: 32 });
+        let mut queues = queues(Arbitration::new(RoundRobin::new(32)));
         push(&mut queues, 3, 0);
         push(&mut queues, 1, 1);
         assert_eq!(queues.pop(TO).map(|queued| queued.packet), Some(0));

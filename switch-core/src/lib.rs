@@ -1,22 +1,26 @@
 //! The switch, without its ports: plain code that takes packets and `now`, and answers what to do.
 //!
-//! It does no I/O and owns no clock; a driver does (DPDK lcores, or a test). A packet's way:
+//! It does no I/O and owns no clock; a driver does (DPDK lcores, a simulation, or a test). A packet's way:
 //!
 //! ```text
-//!            Receiver            Forwarder                    Transmitter
+//!            receive             forwarding                   transmission
 //! port ──► MAC control? ──► classify, look up, admit ──► queue, gate, schedule, shape ──► port
 //!            │ gates            (MMU charge)                  │ (MMU release)
 //!            └────────────────────────────────────────────────┘ PAUSE/RESUME for the port of arrival
 //! ```
 //!
-//! [`Switch`] builds the halves for a [`Plan`] of lcores: on each, a loop of [`Forwarder::handle_burst`] (or
-//! [`Receiver::handle_burst`] where RX stands alone) and [`Transmitter::run_once`]. Halves on different lcores meet
-//! only in atomics and single-producer rings: no lock, no allocation, no float on a packet's way. A driver in virtual time
-//! knows which ports have something to do, and serves those alone: [`Transmitter::run_ports`].
+//! [`Switch`] is the common parts. Two kinds of driver run it, and each has types of its own:
+//!
+//! - [`burst`]: lcores that poll in real time and move packets in bursts. [`Switch::into_lcores`] cuts the switch for a
+//!   [`Plan`](burst::Plan); parts on different lcores meet only in atomics and single-producer rings. A packet's way has no
+//!   lock, no allocation and no float.
+//! - [`single`]: virtual time, where one lcore has the switch for itself and frames come one at a time.
+//!   [`Switch::into_pipeline`] makes it; the driver serves those ports alone that have something to do.
 //!
 //! ```
 //! use weir_flowctl::CatchUp;
-//! use weir_switch_core::{Plan, PortFacts, Surroundings, Switch};
+//! use weir_switch_core::burst::Plan;
+//! use weir_switch_core::{PortFacts, Surroundings, Switch};
 //!
 //! let file = r#"
 //! [buffer]
@@ -37,7 +41,7 @@
 //! let switch = Switch::new(&config, &[PortFacts::default(); 2], surroundings).unwrap();
 //! let plan = Plan::new(&config, Plan::lcores_min(config.lcores.layout)).unwrap();
 //! assert_eq!((switch.shared().ports().len(), plan.lcores.len()), (2, 1));
-//! // switch.into_halves(&plan) are the halves that a driver polls.
+//! // switch.into_lcores(&plan) are the parts that a driver polls.
 //! ```
 //!
 //! `examples/two_ports.rs` has a driver, with ports in memory.
@@ -46,6 +50,7 @@
 
 pub mod buffer;
 mod build_error;
+pub mod burst;
 pub mod classify;
 mod control;
 pub mod counters;
@@ -53,32 +58,24 @@ pub mod ecmp;
 mod egress;
 pub mod fdb;
 pub mod flow_control;
-mod forwarder;
-mod handoff;
+mod forwarding;
 pub mod line_time;
 pub mod packet;
-pub mod plan;
 mod queues;
 mod random;
-mod receiver;
 pub mod report;
 mod scheduler;
 mod shared;
+pub mod single;
 mod storm_tally;
 mod surroundings;
 mod switch;
-mod transmitter;
+mod transmission;
 mod watchdog;
 
 pub use build_error::BuildError;
-pub use forwarder::Forwarder;
-pub use handoff::RECEIVED_MAX;
 pub use packet::{BURST_MAX, Burst, Packet, PacketStore, PortOutput};
-pub use plan::{LcoreRole, Plan, PlanError};
-pub use receiver::Receiver;
 pub use report::Report;
 pub use shared::{Feedback, RateChange, Shared};
-pub use surroundings::{Memory, PortFacts, Surroundings};
-pub use switch::{Halves, Lcore, Switch};
-pub use transmitter::Transmitter;
-pub use transmitter::queue_of_class;
+pub use surroundings::{PortFacts, Surroundings};
+pub use switch::Switch;

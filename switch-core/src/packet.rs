@@ -1,6 +1,7 @@
 //! What the switch asks of a packet and of the world around it.
 
 use arrayvec::ArrayVec;
+use weir_mmu::Arrival;
 use weir_units::{MacAddr, PortId};
 use weir_wire::ethernet::Parsed;
 use weir_wire::mac_control::ControlFrame;
@@ -46,6 +47,15 @@ pub trait Packet: Sized + Send + 'static {
     fn stamp(&mut self, _telemetry: &Telemetry) {}
 }
 
+/// A packet on its way from admission to its egress queue, and in it, with what it was charged.
+#[derive(Debug)]
+pub(crate) struct Queued<P> {
+    pub(crate) packet: P,
+    /// Length without FCS, beside the packet so that the scheduler need not touch it.
+    pub(crate) frame_bytes: u32,
+    pub(crate) charged: Arrival,
+}
+
 /// Where packets come from that the switch makes itself: the driver's pools.
 pub trait PacketStore<P> {
     /// A copy of a packet to be flooded; `None` if there is no memory for it.
@@ -67,7 +77,7 @@ pub trait PortOutput<P> {
     fn transmit(&mut self, port: PortId, burst: &mut Burst<P>) -> usize;
 
     /// Sends up to `limit` packets from the front of `burst`, and leaves the rest; returns how many went. They are of classes
-    /// whose frames leave by `queue` of the port's several transmit queues ([`crate::queue_of_class`]). All else goes by
+    /// whose frames leave by `queue` of the port's several transmit queues ([`crate::burst::queue_of_class`]). All else goes by
     /// [`PortOutput::transmit`], which is queue 0 of such a port.
     fn transmit_by(&mut self, port: PortId, queue: u8, _burst: &mut Burst<P>, _limit: usize) -> usize {
         unreachable!("port {} of this driver has one transmit queue, and no queue {queue}", port.0)

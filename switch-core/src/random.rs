@@ -1,5 +1,7 @@
 //! The random numbers of the packet path: RED's marks, drawn ingress ports.
 
+use weir_units::SplitMix64;
+
 /// xorshift64*: a few instructions, the same numbers for the same seed.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
@@ -7,7 +9,7 @@ pub(crate) struct Random(u64);
 impl Random {
     pub(crate) fn new(seed: u64) -> Random {
         // Seeds that are near each other would begin alike.
-        Random(mix(seed) | 1)
+        Random(SplitMix64::mix(seed) | 1)
     }
 
     /// A seed for a part of a switch, unlike that of any other part or switch: FNV-1a of all three.
@@ -29,13 +31,6 @@ impl Random {
     pub(crate) fn below(&mut self, n: u32) -> u32 {
         ((u64::from(self.next()) * u64::from(n)) >> 32) as u32
     }
-}
-
-/// The finaliser of SplitMix64: each bit of the seed goes into each of the result.
-fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use weir_flowctl::GaugeValues;
 use weir_flowctl::pfc::StormCounters;
 use weir_mmu::{PoolUse, QueueUse};
 use weir_units::{BitRate, Bytes, CLASSES, Class, PortId, PortSet, QueueId, Span, Time};
@@ -149,6 +150,8 @@ pub struct ClassReport {
     pub paused_rx: Span,
     /// The rate that the peer sets this class here, under GFC.
     pub rate_rx: Option<BitRate>,
+    /// What the gauges of the port's flow control show of the class.
+    pub gauges: GaugeValues,
     /// Of an egress queue that the peer lets send nothing, the ingress ports that it holds frames of; 0 for a queue
     /// that is empty or may send.
     pub blocked_from: PortSet,
@@ -172,11 +175,20 @@ pub struct ControlReport {
     pub pause: u64,
     /// Frames with credit or queues' lengths.
     pub credit: u64,
+    /// Messages of a flow control with frames of its own; received, those that were obeyed.
+    pub own: u64,
     /// Received: of an unknown opcode or of a flow control that the port does not speak. Sent: put off for want of
     /// memory.
     pub ignored: u64,
     /// Broken ones.
     pub malformed: u64,
+}
+
+impl ControlReport {
+    /// Messages of flow control, whichever.
+    pub fn messages(&self) -> u64 {
+        self.pfc + self.pause + self.credit + self.own
+    }
 }
 
 impl Reporter {
@@ -221,6 +233,7 @@ impl Reporter {
                     pfc: came(port_stat::PFC),
                     pause: came(port_stat::PAUSE),
                     credit: came(port_stat::CREDIT),
+                    own: came(port_stat::OWN),
                     ignored: came(port_stat::IGNORED),
                     malformed: came(port_stat::MALFORMED),
                 },
@@ -228,12 +241,13 @@ impl Reporter {
                     pfc: transmitted.port(port, port_stat::PFC),
                     pause: transmitted.port(port, port_stat::PAUSE),
                     credit: transmitted.port(port, port_stat::CREDIT),
+                    own: transmitted.port(port, port_stat::OWN),
                     ignored: transmitted.port(port, port_stat::IGNORED),
                     malformed: 0,
                 },
                 odd_messages: state.regulator.odd_messages(),
                 accord: Accord {
-                    foreign: came(port_stat::FOREIGN) + state.regulator.pauses_for_stages(),
+                    foreign: came(port_stat::FOREIGN) + state.regulator.foreign_messages(),
                     excessive_credits: state.regulator.excessive_credits(),
                     resyncs: state.arrived.resyncs(),
                     aged: transmitted.port(port, port_stat::AGED),
@@ -277,6 +291,7 @@ impl Reporter {
             pauses_rx,
             paused_rx,
             rate_rx: rated.then(|| state.regulator.rate(now, class)).flatten(),
+            gauges: state.regulator.gauges(now, class),
             storms: state.storm_counters(class),
             blocked_from: PortSet::from_bits(tx.queue(queue, queue_stat::BLOCKED_FROM)),
             ingress: self.shared.mmu.ingress_use(queue, now),

@@ -24,7 +24,7 @@ impl Scheduler {
     pub fn new(queues: &[QueueConfig; CLASSES]) -> Scheduler {
         let strict = Class::ALL.into_iter().filter(|class| queues[class.index()].strict);
         Scheduler {
-            quantum: Arc::new(queues.map(|queue| queue.quantum.max(1))),
+            quantum: Arc::new(queues.each_ref().map(|queue| queue.quantum.max(1))),
             deficit: [0; CLASSES],
             strict: ClassSet::from_iter(strict),
             turn: Class::new(0),
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     fn queue(strict: bool, quantum: u32) -> QueueConfig {
-        QueueConfig { strict, quantum, rate: None, ecn: None, arbitration: Arbitration::Arrival }
+        QueueConfig { strict, quantum, rate: None, ecn: None, arbitration: Arbitration::default() }
     }
 
     /// Serves `n` frames from queues that never run empty; returns the bytes of each class.
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn strict_goes_first_highest_first() {
-        let mut queues = [queue(false, 1_600); 8];
+        let mut queues = std::array::from_fn(|_| queue(false, 1_600));
         queues[6] = queue(true, 1_600);
         queues[7] = queue(true, 1_600);
         let mut scheduler = Scheduler::new(&queues);
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn bytes_are_shared_by_quantum_whatever_the_frames() {
-        let mut queues = [queue(false, 1_600); 8];
+        let mut queues = std::array::from_fn(|_| queue(false, 1_600));
         queues[4] = queue(false, 4_800);
         let mut scheduler = Scheduler::new(&queues);
         let bytes = serve(&mut scheduler, ClassSet::from_bits(0b0001_1001), [1_500, 0, 0, 64, 700, 0, 0, 0], 100_000);
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_frame_longer_than_the_quantum_still_leaves() {
-        let mut scheduler = Scheduler::new(&[queue(false, 100); 8]);
+        let mut scheduler = Scheduler::new(&std::array::from_fn(|_| queue(false, 100)));
         let bytes = serve(&mut scheduler, ClassSet::from_bits(0b11), [9_000, 100, 0, 0, 0, 0, 0, 0], 1_000);
         let share = bytes[0] as f64 / bytes[1] as f64;
         assert!((share - 1.0).abs() < 0.15, "{bytes:?}");
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn an_empty_queue_saves_nothing_up() {
-        let mut scheduler = Scheduler::new(&[queue(false, 1_600); 8]);
+        let mut scheduler = Scheduler::new(&std::array::from_fn(|_| queue(false, 1_600)));
         for _ in 0..100 {
             assert_eq!(scheduler.next(ClassSet::from_bits(1), |_| 64), Some(Class::new(0)));
             scheduler.handle_empty(Class::new(0));

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crossbeam_utils::CachePadded;
 use prefetch_index::prefetch_index;
 use weir_flowctl::pfc::StormCounters;
-use weir_flowctl::{Arrived, Mechanism, Regulator};
+use weir_flowctl::{Arrived, Mechanism, Regulator, Tells};
 use weir_mmu::{Charge, Mmu};
 use weir_units::{BitRate, Bytes, Class, ClassSet, MacAddr, PortId, Time};
 
@@ -32,6 +32,8 @@ pub struct Shared {
     pub(crate) charge: Charge,
     /// The longest frame that is forwarded, without FCS.
     pub(crate) frame_bytes_max: u32,
+    /// What a frame takes on a link beyond its length without FCS.
+    pub(crate) link_overhead: Bytes,
     /// Whether frames that ask for it are stamped with what the port knows that they leave by.
     pub(crate) stamps: bool,
     /// Whether stations are learned from what they send.
@@ -52,7 +54,7 @@ pub struct PortState {
     closed: AtomicU32,
     /// The port whose ingress this one copies; itself where this is no clone.
     pub real_port: PortId,
-    /// Whether each arrival may make a message due: [`Mechanism::goes_by_length`].
+    /// Whether each arrival may make a message due: [`Protocol::goes_by_length`](weir_flowctl::Protocol::goes_by_length).
     pub(crate) by_length: bool,
     /// Whether `admitted_at` is kept.
     notes_admitted: bool,
@@ -209,9 +211,9 @@ impl PortState {
             mac,
             regulator: CachePadded::new(Regulator::new(&mechanism, rate.get(), classes)),
             rate,
-            arrived: CachePadded::new(Arrived::new(&mechanism, link_overhead)),
+            arrived: CachePadded::new(mechanism.arrived(link_overhead)),
             by_length: mechanism.goes_by_length(),
-            notes_admitted: matches!(mechanism, Mechanism::GfcBuffer { .. }),
+            notes_admitted: mechanism.tells() == Tells::Stages,
             mechanism,
             closed: AtomicU32::new(0),
             storms: None,
@@ -325,9 +327,9 @@ impl PortState {
 
     /// Notes that the peer is told to slow down at `now`; returns when the arrival came that it is told for.
     pub(crate) fn note_slowed(&self, now: Time) -> Time {
-        let crossed = match self.mechanism {
-            Mechanism::Pfc { .. } | Mechanism::Pause { .. } => self.xoff_at(),
-            Mechanism::GfcBuffer { .. } => Time::from_picos(self.admitted_at.load(Ordering::Relaxed)),
+        let crossed = match self.mechanism.tells() {
+            Tells::Pfc | Tells::Pause => self.xoff_at(),
+            Tells::Stages => Time::from_picos(self.admitted_at.load(Ordering::Relaxed)),
             _ => now,
         };
         self.feedback.crossed_at.store(crossed.as_picos(), Ordering::Relaxed);

@@ -23,19 +23,6 @@ pub struct Surroundings {
     /// What a frame takes on a link beyond its length without FCS; on a real one, [`LINK_OVERHEAD`]. What the buffer reserves, and
     /// the bounds of GFC's thresholds, are reckoned with a real link's.
     pub link_overhead: Bytes,
-    /// When memory for packets' places is taken.
-    pub memory: Memory,
-}
-
-/// When memory for packets' places is taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Memory {
-    /// Before the first packet, for as many as the buffer holds: nothing is allocated later, and rings between lcores are never
-    /// full.
-    Upfront,
-    /// When it is needed, where a process has many switches. One lcore has each switch for itself, so there are no rings: the
-    /// driver calls [`Forwarder::handle_one`](crate::Forwarder::handle_one).
-    AsNeeded,
 }
 
 /// What the driver knows of a port and the configuration may not.
@@ -50,7 +37,7 @@ pub struct PortFacts {
 }
 
 impl Surroundings {
-    /// Those of a switch that learns its stations and has its memory upfront.
+    /// Those of a switch that learns its stations.
     pub fn real_time(catch_up: CatchUp) -> Surroundings {
         Surroundings {
             catch_up,
@@ -59,7 +46,6 @@ impl Surroundings {
             hash_seed: 0,
             seed: 0,
             link_overhead: LINK_OVERHEAD,
-            memory: Memory::Upfront,
         }
     }
 }

@@ -1,11 +1,11 @@
-//! From a configuration to a switch, and from a plan to the halves that its lcores run.
+//! From a configuration to a switch, which is then cut for lcores ([`Switch::into_lcores`]) or made for virtual time
+//! ([`Switch::into_pipeline`]).
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use rtrb::RingBuffer;
-use weir_config::{BufferConfig, SwitchConfig};
-use weir_flowctl::{CatchUp, ClassLimits, LatePolls, MessageGenerator, Shaper};
+use weir_config::{BufferConfig, EcnConfig, SwitchConfig};
+use weir_flowctl::{CatchUp, ClassLimits, MessageGenerator, Shaper};
 use weir_mmu::policy::PolicySettings;
 use weir_mmu::{Charge, EcnMarker, Mmu, Policy};
 use weir_units::{BitRate, FCS_BYTES, MacAddr, PortId};
@@ -13,49 +13,24 @@ use weir_units::{BitRate, FCS_BYTES, MacAddr, PortId};
 use crate::buffer::{buffer_layout, buffer_policy};
 use crate::build_error::BuildError;
 use crate::classify::Classifier;
+use crate::counters::Counters;
 use crate::egress::EgressQueues;
 use crate::fdb::ForwardingTable;
 use crate::flow_control::mechanism;
-use crate::forwarder::Forwarder;
-use crate::handoff::RECEIVED_MAX;
-use crate::plan::{LcoreRole, Plan};
+use crate::packet::Packet;
 use crate::random::Random;
-use crate::receiver::Receiver;
-use crate::report::Reporter;
 use crate::scheduler::Scheduler;
 use crate::shared::{LinkRate, PortState, Shared};
-use crate::surroundings::{Memory, PortFacts, Surroundings};
-use crate::transmitter::{OutPort, Transmitter, Wire};
+use crate::surroundings::{PortFacts, Surroundings};
+use crate::transmission::{Manner, OutPort, Pace, Transmission};
 use crate::watchdog::PortWatchdogs;
 
-/// One switch: its common parts, ready to be cut into halves.
+/// One switch: its common parts, to be run by lcores or in virtual time.
 #[derive(Debug)]
 pub struct Switch {
     shared: Arc<Shared>,
     config: SwitchConfig,
     surroundings: Surroundings,
-}
-
-/// The halves of a plan, and how to read their counters.
-#[derive(Debug)]
-pub struct Halves<P> {
-    /// What each lcore of the plan runs.
-    pub lcores: Vec<Lcore<P>>,
-    /// Reads the counters of all of them.
-    pub reporter: Reporter,
-}
-
-/// What one lcore runs. Where it forwards what it receives itself there is no [`Receiver`].
-#[derive(Debug)]
-pub struct Lcore<P> {
-    /// Ports received, forwarded, transmitted here.
-    pub role: LcoreRole,
-    /// RX alone, for a forwarder on another lcore.
-    pub receiver: Option<Receiver<P>>,
-    /// FWD.
-    pub forwarder: Option<Forwarder<P>>,
-    /// TX.
-    pub transmitter: Option<Transmitter<P>>,
 }
 
 impl Switch {
@@ -95,13 +70,13 @@ impl Switch {
             Ok(state)
         });
         let ports = ports.collect::<Result<_, BuildError>>()?;
-        let mmu = Mmu::new(layout, policy, config.xon_offset(), config.buffer.lossy_alpha);
         let shared = Shared {
-            mmu: if surroundings.memory == Memory::Upfront { mmu } else { mmu.for_one_lcore() },
+            mmu: Mmu::new(layout, policy, config.xon_offset(), config.buffer.lossy_alpha),
             fdb,
             classifier: Classifier::new(&config.classes, config.ports.iter().map(|port| port.priority)),
             charge: Charge::in_cells(config.buffer.cell_bytes),
             frame_bytes_max: frame_bytes_max as u32,
+            link_overhead: surroundings.link_overhead,
             stamps: config.telemetry,
             learns: surroundings.learns,
             hash_seed: surroundings.hash_seed,
@@ -168,92 +143,47 @@ impl Switch {
         self.shared.charge.frames_max(self.config.buffer.size) as usize
     }
 
-    /// Cuts the switch for a plan. To be called once: two sets of halves would admit to the same queues.
-    pub fn into_halves<P: crate::Packet>(self, plan: &Plan) -> Halves<P> {
-        let limit = self.packets_max() + 1;
-        let upfront = self.surroundings.memory == Memory::Upfront;
-        let places = if upfront { limit } else { 0 };
-        let transmitting: Vec<usize> =
-            (0..plan.lcores.len()).filter(|n| !plan.lcores[*n].transmits.is_empty()).collect();
-        let ports = self.shared.ports().iter();
-        let output_of: Box<[usize]> = ports
-            .map(|port| {
-                let serves = |lcore: &usize| plan.lcores[*lcore].transmits.contains(&port.real_port);
-                transmitting.iter().position(serves).expect("a plan transmits on every port that is no clone")
-            })
-            .collect();
-        let mut inputs: Vec<Vec<_>> = transmitting.iter().map(|_| Vec::new()).collect();
-        let mut forwarders = Vec::new();
-        let mut receivers = Vec::new();
-        for role in plan.lcores.iter().filter(|role| !role.forwards.is_empty()) {
-            let (outputs, ends): (Vec<_>, Vec<_>) =
-                transmitting.iter().filter(|_| upfront).map(|_| RingBuffer::new(limit)).unzip();
-            inputs.iter_mut().zip(ends).for_each(|(input, end)| input.push(end));
-            let input = (role.receives.is_empty()).then(|| {
-                let (to_forwarder, from_receiver) = RingBuffer::new(RECEIVED_MAX);
-                receivers.push(Receiver::new(self.shared.clone(), to_forwarder));
-                from_receiver
-            });
-            forwarders.push(Forwarder::new(
-                self.shared.clone(),
-                input,
-                outputs.into(),
-                output_of.clone(),
-                &role.forwards,
-                self.surroundings.memory,
-            ));
-        }
-        let transmitters: Vec<_> = transmitting
-            .iter()
-            .zip(inputs)
-            .map(|(lcore, inputs)| self.transmitter(&plan.lcores[*lcore], inputs.into(), (limit, places)))
-            .collect();
-        let reporter = Reporter::new(
-            self.shared.clone(),
-            receivers.iter().map(Receiver::published).collect(),
-            forwarders.iter().map(Forwarder::published).collect(),
-            transmitters.iter().map(Transmitter::published).collect(),
-        );
-        let (mut receivers, mut forwarders, mut transmitters) =
-            (receivers.into_iter(), forwarders.into_iter(), transmitters.into_iter());
-        let lcores = plan.lcores.iter().map(|role| Lcore {
-            role: role.clone(),
-            receiver: if role.forwards.is_empty() && !role.receives.is_empty() { receivers.next() } else { None },
-            forwarder: if role.forwards.is_empty() { None } else { forwarders.next() },
-            transmitter: if role.transmits.is_empty() { None } else { transmitters.next() },
-        });
-        Halves { lcores: lcores.collect(), reporter }
+    pub(crate) fn surroundings(&self) -> &Surroundings {
+        &self.surroundings
     }
 
-    fn transmitter<P: crate::Packet>(
+    /// The switch for one lcore that has it for itself.
+    pub(crate) fn for_one_lcore(self) -> Switch {
+        let shared = Arc::into_inner(self.shared).expect("a switch is made for one lcore before it is shared");
+        let shared = Shared { mmu: shared.mmu.for_one_lcore(), ..shared };
+        Switch { shared: Arc::new(shared), ..self }
+    }
+
+    /// The way out of these ports. There are `places` for packets from the start.
+    pub(crate) fn transmission<P: Packet, M: Manner<P>>(
         &self,
-        role: &LcoreRole,
-        inputs: Box<[crate::handoff::FromForwarder<P>]>,
-        places: (usize, usize),
-    ) -> Transmitter<P> {
+        ports: &[PortId],
+        places: usize,
+        counters: Counters,
+        manner: M,
+    ) -> Transmission<P, M> {
+        let Switch { shared, config, surroundings } = self;
         // Of this, each poll gives up what it may not make up.
-        let slack = self.surroundings.catch_up.most;
-        let scheduler = Scheduler::new(&self.config.classes.queues);
-        let ports = role.transmits.iter().map(|id| {
-            let state = self.shared.port(*id);
-            let generator = MessageGenerator::new(&state.mechanism, state.rate(), self.config.classes.lossless);
+        let slack = surroundings.catch_up.most;
+        let scheduler = Scheduler::new(&config.classes.queues);
+        let out_ports = ports.iter().map(|id| {
+            let state = shared.port(*id);
+            let generator = MessageGenerator::new(&state.mechanism, state.rate(), config.classes.lossless);
             let shaper = Shaper::new(state.rate.shaped_to(), slack);
-            let rates = self.config.classes.queues.map(|queue| queue.rate);
+            let rates = config.classes.queues.each_ref().map(|queue| queue.rate);
             let limits = ClassLimits::new(state.rate(), slack, rates, &state.regulator);
-            let watched = self.config.pfc_watchdog.as_ref().filter(|_| state.storms().is_some());
-            let watchdogs = PortWatchdogs::new(watched, self.config.classes.lossless);
-            let clones = self.shared.clones_of(*id);
-            let wire = Wire { shaper, tx_queues: self.config.ports[id.index()].device.queues() };
-            OutPort::new(state, clones, wire, limits, scheduler.clone(), generator, watchdogs)
+            let watched = config.pfc_watchdog.as_ref().filter(|_| state.storms().is_some());
+            let watchdogs = PortWatchdogs::new(watched, config.classes.lossless);
+            let own = manner.port(state, config.ports[id.index()].device.queues());
+            let pace = Pace { shaper, limits, scheduler: scheduler.clone() };
+            OutPort::new(state, shared.clones_of(*id), pace, generator, watchdogs, own)
         });
-        let markers = self
-            .config
-            .classes
-            .queues
-            .map(|queue| queue.ecn.map(|ecn| EcnMarker::new(ecn.kmin, ecn.kmax, ecn.pmax_ppm)));
-        let seed = Random::seed_of(&self.config.name, self.surroundings.seed, u64::from(role.transmits[0].0));
-        let queues = EgressQueues::new(self.shared.ports().len(), places, &self.config.classes.queues, seed);
-        let late = LatePolls::new(self.surroundings.catch_up);
-        Transmitter::new(self.shared.clone(), inputs, ports.collect(), queues, markers, (seed, late), self.surroundings)
+        let out_ports = out_ports.collect();
+        let marker = |ecn: EcnConfig| EcnMarker::new(ecn.kmin, ecn.kmax, ecn.pmax_ppm);
+        let markers = config.classes.queues.each_ref().map(|queue| queue.ecn.map(marker));
+        let seed = Random::seed_of(&config.name, surroundings.seed, u64::from(ports[0].0));
+        let places = (self.packets_max() + 1, places);
+        let queues = EgressQueues::new(shared.ports().len(), places, &config.classes.queues, seed);
+        Transmission::new(shared.clone(), out_ports, queues, markers, Random::new(seed), counters, manner)
     }
 }

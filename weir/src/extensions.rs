@@ -2,7 +2,9 @@
 
 use std::process::ExitCode;
 
+use weir_arbitration::{ARBITRATIONS, ArbitrationKind};
 use weir_experiments::real_frames::Source;
+use weir_flowctl::{FLOW_CONTROLS, FlowControlKind};
 use weir_mmu::policy::{POLICIES, PolicyKind};
 use weir_nic::gauge::Gauge;
 use weir_nic::host::congestion::{self, CongestionControlKind};
@@ -37,6 +39,18 @@ impl Extensions {
     pub fn policy(mut self, kind: &'static dyn PolicyKind) -> Extensions {
         let added = check_gauges(kind).and_then(|()| POLICIES.add(kind).map_err(|error| error.to_string()));
         self.errors.extend(added.err());
+        self
+    }
+
+    /// Adds a flow control, which ports choose by `flow_control`, or its `kind`.
+    pub fn flow_control(mut self, kind: &'static dyn FlowControlKind) -> Extensions {
+        self.errors.extend(FLOW_CONTROLS.add(kind).err().map(|error| error.to_string()));
+        self
+    }
+
+    /// Adds an arbitration of egress queues, which classes choose by `arbitration`.
+    pub fn arbitration(mut self, kind: &'static dyn ArbitrationKind) -> Extensions {
+        self.errors.extend(ARBITRATIONS.add(kind).err().map(|error| error.to_string()));
         self
     }
 

@@ -1,6 +1,7 @@
 //! The command `weir`, as a library: a program's `main` says where real frames are, and calls [`main`].
 //!
-//! A program with kinds of its own, such as a buffer policy, adds them with [`Extensions`], and is the command `weir` besides.
+//! A program with kinds of its own, such as a buffer policy or a flow control, adds them with [`Extensions`], and is the command
+//! `weir` besides.
 
 #![forbid(unsafe_code)]
 
@@ -108,6 +109,8 @@ pub fn main(real_frames: Source) -> ExitCode {
         .with_env_filter(filter)
         .with_target(false)
         .with_ansi(color)
+        // A closed stderr ends no switch.
+        .log_internal_errors(false)
         .with_writer(std::io::stderr)
         .init();
     let result = match arguments.command {

@@ -44,7 +44,7 @@ impl Key {
     ///
     /// # Panics
     /// If there is none, or it is no such value: a mistake in the program, which the first reading of any file tells.
-    fn value<T: FromStr>(&self) -> T {
+    pub fn value<T: FromStr>(&self) -> T {
         let default = self.default.unwrap_or_else(|| panic!("`{}` has no default", self.name));
         default.parse().unwrap_or_else(|_| panic!("`{}`: the default \"{default}\" is no such value", self.name))
     }

@@ -33,6 +33,18 @@ impl KnownTable {
         KnownTable::table(format!("{above}.{}", kind.name()).leak(), keys.leak())
     }
 
+    /// The table with the keys of kinds as well that files choose by name, each once. What it allocates stays until the program
+    /// ends: once for a table, when a file is first read.
+    pub fn with_keys_of<K: Named + ?Sized>(self, kinds: &[&'static K]) -> KnownTable {
+        let mut keys = self.keys.to_vec();
+        for key in kinds.iter().flat_map(|kind| kind.keys()) {
+            if !keys.contains(&key.name) {
+                keys.push(key.name);
+            }
+        }
+        KnownTable { keys: keys.leak(), ..self }
+    }
+
     /// `[[name]]`.
     pub const fn array(name: &'static str, keys: &'static [&'static str]) -> KnownTable {
         KnownTable { shape: Shape::Array, ..KnownTable::table(name, keys) }

@@ -1,9 +1,11 @@
 //! `[classes]` and `[pfc]`.
 
+use weir_arbitration::{ARBITRATIONS, Arbitration};
 use weir_reader::{Problem, RATE, SIZE, TIME, Table, rates};
 use weir_units::{Bytes, Class, ClassSet, Span};
 
-use crate::{Arbitration, ClassConfig, EcnConfig, PfcConfig, QueueConfig, SwitchConfig, Trust};
+use super::kinds::{keys_of_kinds, listed};
+use crate::{ClassConfig, EcnConfig, PfcConfig, QueueConfig, SwitchConfig, Trust};
 
 /// DSH's quantum; a longer frame raises it so that each visit of the scheduler serves one.
 const QUANTUM_LEAST: u64 = 1_600;
@@ -128,7 +130,7 @@ fn queues(classes: &Table<'_>, preset: Preset, mtu: u64) -> [QueueConfig; 8] {
         quantum: quantum as u32,
         rate: None,
         ecn: None,
-        arbitration: Arbitration::Arrival,
+        arbitration: Arbitration::default(),
     });
     let mut given: [Option<String>; 8] = Default::default();
     for table in classes.tables("queues", "classes.queues") {
@@ -145,28 +147,36 @@ fn queues(classes: &Table<'_>, preset: Preset, mtu: u64) -> [QueueConfig; 8] {
             table.doc().note(problem.at(table.at("class"), "again").at(first, "first here"));
         }
         // Wrong values are told even if the class is not known.
-        let mut spare = queues[0];
+        let mut spare = queues[0].clone();
         let queue = class.map_or(&mut spare, |class| &mut queues[class]);
         read_queue(&table, queue, frame, quantum);
     }
     queues
 }
 
-/// `arbitration` and `arbitration_burst`.
+/// `arbitration`, with the keys of the one that is chosen.
 fn arbitration(table: &Table<'_>) -> Option<Arbitration> {
-    let burst = table.integer("arbitration_burst", 1..=1_024).map_or(1, |n| n as u32);
-    let choices = [
-        ("arrival", Arbitration::Arrival),
-        ("round-robin", Arbitration::RoundRobin { burst }),
-        ("random", Arbitration::Random { burst }),
-    ];
-    let chosen = table.choice("arbitration", &choices);
-    if table.has("arbitration_burst") && matches!(chosen, None | Some(Arbitration::Arrival)) {
-        let message = "`arbitration_burst` is for ingress ports that take turns, and here they don't";
-        let help = "write arbitration = \"round-robin\" or \"random\" too, or take it out";
-        table.doc().note(Problem::new(message, help).at(table.at("arbitration_burst"), ""));
+    let kinds: Vec<_> = ARBITRATIONS.all().iter().map(|kind| (kind.name(), *kind)).collect();
+    // Wrong values are told even if the arbitration is not known.
+    let all: Vec<Arbitration> = kinds.iter().map(|(_, kind)| kind.read(table)).collect();
+    let chosen = table.choice("arbitration", &kinds);
+    for (key, owners) in keys_of_kinds(ARBITRATIONS.all()) {
+        if table.has(key) && !chosen.is_some_and(|chosen| owners.contains(&chosen.name())) {
+            refuse_stray(table, key, &owners, chosen.map(|chosen| chosen.name()));
+        }
     }
-    chosen
+    let place = kinds.iter().position(|(name, _)| chosen.is_some_and(|chosen| chosen.name() == *name))?;
+    all.into_iter().nth(place)
+}
+
+/// A key of another arbitration than the one that is chosen, which is the order of arrival where none is.
+fn refuse_stray(table: &Table<'_>, key: &str, owners: &[&str], chosen: Option<&str>) {
+    let message = match chosen {
+        None | Some("arrival") => format!("`{key}` is for ingress ports that take turns, and here they don't"),
+        Some(chosen) => format!("`arbitration` \"{chosen}\" has no `{key}`"),
+    };
+    let help = format!("write arbitration = {} too, or take it out", listed(owners, "or"));
+    table.doc().note(Problem::new(message, help).at(table.at(key), ""));
 }
 
 fn read_queue(table: &Table<'_>, queue: &mut QueueConfig, frame: u64, default_quantum: u64) {

@@ -36,7 +36,8 @@ pub(super) fn resolve(tables: &[Table<'_>], ports: &mut [PortConfig]) {
 }
 
 fn inherit(table: &Table<'_>, ports: &mut [PortConfig], clone: usize, real: usize) {
-    let PortConfig { rate, delay, flow_control, priority, .. } = ports[real];
+    let PortConfig { rate, delay, ref flow_control, priority, .. } = ports[real];
+    let flow_control = flow_control.clone();
     let clone = &mut ports[clone];
     clone.rate = rate;
     clone.delay = delay;

@@ -1,9 +1,10 @@
 //! `[pfc_watchdog]`.
 
+use weir_flowctl::Tells;
 use weir_reader::{Doc, Problem, TIME, Table};
 use weir_units::Span;
 
-use crate::{FlowControl, GfcPeer, PortConfig, StormCondition, SwitchConfig, WatchdogAction, WatchdogConfig};
+use crate::{PortConfig, StormCondition, SwitchConfig, WatchdogAction, WatchdogConfig};
 
 /// SONiC's default for all three times; for each further 32 ports it is added once more.
 const TIME_DEFAULT: Span = Span::from_millis(200);
@@ -63,11 +64,7 @@ fn at_least_a_poll(table: &Table<'_>, key: &str, time: Span, poll_interval: Span
 /// Refuses a watchdog that no PFC can come to.
 pub(super) fn check(doc: &Doc, config: &SwitchConfig) {
     let may_hear_pfc = |index: usize| {
-        let hears = match config.ports[index].flow_control {
-            FlowControl::Pfc => true,
-            FlowControl::GfcBuffer(gfc) => gfc.peer != GfcPeer::Gfc,
-            _ => false,
-        };
+        let hears = matches!(config.ports[index].flow_control.tells(), Tells::Pfc | Tells::Pulses);
         hears || !doc.sound(&[&format!("ports[{index}].flow_control")])
     };
     let ports = config.ports.len();

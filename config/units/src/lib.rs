@@ -1,5 +1,5 @@
 //! Units that Weir computes with: instants and spans in picoseconds, bytes, bit rates, MAC addresses, ports and classes,
-//! and the fixed-point factor α of the buffer policies.
+//! and the fixed-point factor α of the buffer policies. [`SplitMix64`] is here too, as all crates can reach it.
 //!
 //! Everything is an integer behind a newtype, so that a rate can't be taken for a size, and so that no
 //! float enters the packet path. Time is in **picoseconds**: one byte takes a whole number of them at
@@ -19,18 +19,24 @@
 
 mod alpha;
 mod bytes;
+mod cells;
+mod count;
 mod ids;
 mod mac;
 mod parse;
 mod rate;
 mod sets;
+mod split_mix;
 mod time;
 
 pub use alpha::{Alpha, AlphaError};
 pub use bytes::{Bytes, FCS_BYTES, FRAME_BYTES_MIN, LINK_OVERHEAD, WIRE_OVERHEAD_BYTES};
+pub use cells::{in_cells, span_in_cells};
+pub use count::count;
 pub use ids::{CLASSES, Class, PortId, QueueId};
 pub use mac::MacAddr;
 pub use parse::UnitError;
 pub use rate::{BitRate, Serialiser};
 pub use sets::{ClassSet, Classes, PortSet, Ports};
+pub use split_mix::SplitMix64;
 pub use time::{Span, Time};

@@ -5,7 +5,7 @@
 //! read from the port, and when the PAUSE goes to the port's transmit function. A lcore that loses its CPU for a while
 //! shows in the tail: its longest poll gap stands beside.
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../tests/it/common/mod.rs"]
 mod common;
 #[path = "forwarding/machine.rs"]
 mod machine;

@@ -1,7 +1,8 @@
 //! What a device's own flow control is after the start, and what it means for the port.
 
-use weir_config::{FlowControl, PortConfig, SwitchConfig};
+use weir_config::{PortConfig, SwitchConfig};
 use weir_dpdk_io::{DeviceFlowControl, PauseState, Port};
+use weir_flowctl::Tells;
 
 /// A port's device, as it was found. Weir pauses peers and obeys them by itself; a device that does so too does it for all
 /// classes, or behind the buffer's back.
@@ -22,7 +23,7 @@ impl DevicePause {
             driver: port.driver_name(),
             netdev: config.device.netdev().map(str::to_owned),
             found: port.device_flow_control(),
-            is_lossless: !switch.classes.lossless.is_empty() && config.flow_control != FlowControl::None,
+            is_lossless: !switch.classes.lossless.is_empty() && config.flow_control.tells() != Tells::Nothing,
         }
     }
 

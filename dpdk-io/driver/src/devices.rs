@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use weir_config::{Device, DeviceFlowControl, FlowControl, PortConfig, SwitchConfig};
+use weir_config::{Device, DeviceFlowControl, PortConfig, SwitchConfig};
 use weir_dpdk_io::vdev::{self, MemifRole};
 use weir_dpdk_io::{
     MacControlTransmit, Mempool, NetdevOptions, Port, PortConfig as DpdkPortConfig, PortError, RingEnd, RxQueue,
     TxQueue, ring_port, ring_slots,
 };
+use weir_flowctl::Tells;
 use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_units::{BitRate, Span};
 
@@ -167,7 +168,8 @@ impl Devices {
             let key = key.replace(config.device.key(), "device_flow_control");
             return Err(switch.error_at(&key, danger, found.help()).into());
         }
-        if config.flow_control != FlowControl::None && report.control_frames_sent == MacControlTransmit::DroppedByDevice
+        if config.flow_control.tells() != Tells::Nothing
+            && report.control_frames_sent == MacControlTransmit::DroppedByDevice
         {
             let message = format!(
                 "port {}: the {} driver drops every MAC control frame it is to send",

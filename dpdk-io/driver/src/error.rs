@@ -2,7 +2,7 @@
 
 use weir_config::ConfigErrors;
 use weir_dpdk_io::{EalError, LcorePanic, MempoolError, PortError};
-use weir_switch_core::PlanError;
+use weir_switch_core::burst::PlanError;
 
 /// Why a fabric does not start.
 #[derive(Debug, thiserror::Error)]

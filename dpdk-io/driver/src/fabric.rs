@@ -10,8 +10,9 @@ use weir_dpdk_io::{
     PortError, PortStats, RingEnd, RxQueue, TxQueue, cpu,
 };
 use weir_switch_core::Shared;
+use weir_switch_core::burst::Lcores;
 use weir_switch_core::report::{Report, Reporter};
-use weir_switch_core::{Halves, Surroundings, Switch};
+use weir_switch_core::{Surroundings, Switch};
 use weir_units::{PortId, Span, Time};
 
 use crate::catch_up::catch_up;
@@ -29,6 +30,7 @@ use crate::netdevs::{Netdevs, PortEvent};
 use crate::placement::Placement;
 use crate::poll_gap;
 use crate::switch_lcore::{DeviceBacklog, SwitchLcore};
+use crate::tap::{TapPlan, Tapped, tap};
 
 /// How long an lcore may take to answer a request for counters.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
@@ -66,6 +68,21 @@ pub struct Fabric<'a> {
     other_ports: Vec<Port>,
     store: FrameStore,
     cpus: Vec<u32>,
+    taps: Vec<PortTap>,
+}
+
+/// Which ports have taps: by switch and port.
+pub type TapPlans<'p> = &'p dyn Fn(usize, usize) -> Option<TapPlan>;
+
+/// Where copies of a port's frames come out, in one direction and of one queue.
+#[derive(Debug)]
+pub struct PortTap {
+    /// The switch, by its place.
+    pub switch: usize,
+    /// Its port.
+    pub port: PortId,
+    /// The frames.
+    pub tapped: Tapped,
 }
 
 /// Switches running.
@@ -180,6 +197,17 @@ impl<'a> Fabric<'a> {
         placement: &Placement,
         extra_mbufs: u32,
     ) -> Result<Fabric<'a>, DriverError> {
+        Fabric::prepare_tapped(runtime, switches, placement, extra_mbufs, &|_, _| None)
+    }
+
+    /// As [`Fabric::prepare`], with taps on ports: copies of their frames come out at [`Fabric::take_taps`].
+    pub fn prepare_tapped(
+        runtime: &'a Runtime,
+        switches: &[SwitchConfig],
+        placement: &Placement,
+        extra_mbufs: u32,
+        taps: TapPlans<'_>,
+    ) -> Result<Fabric<'a>, DriverError> {
         let mut memory = Memory::of(switches, placement.cpus.len(), extra_mbufs);
         memory.for_devices |= runtime.has_nics;
         let store = FrameStore {
@@ -199,9 +227,10 @@ impl<'a> Fabric<'a> {
             other_ports: Vec::new(),
             store,
             cpus: placement.cpus.clone(),
+            taps: Vec::new(),
         };
-        for (config, placed) in switches.iter().zip(&placement.switches) {
-            fabric.add_switch(config, placed)?;
+        for (index, (config, placed)) in switches.iter().zip(&placement.switches).enumerate() {
+            fabric.add_switch(config, placed, &|port| taps(index, port))?;
         }
         Ok(fabric)
     }
@@ -210,7 +239,9 @@ impl<'a> Fabric<'a> {
         &mut self,
         config: &SwitchConfig,
         placed: &crate::placement::SwitchPlacement,
+        taps: &dyn Fn(usize) -> Option<TapPlan>,
     ) -> Result<(), DriverError> {
+        let index = self.switches.len();
         let mut open: Vec<Option<OpenPort>> = Vec::new();
         for (index, port) in config.ports.iter().enumerate() {
             open.push(match port.clone_of() {
@@ -222,7 +253,7 @@ impl<'a> Fabric<'a> {
         let surroundings = Surroundings::real_time(catch_up(config));
         let switch = Switch::new(config, &facts, surroundings).map_err(|error| error.at_line(config))?;
         let shared = switch.shared().clone();
-        let Halves { lcores, reporter } = switch.into_halves::<Frame>(&placed.plan);
+        let Lcores { lcores, reporter } = switch.into_lcores::<Frame>(&placed.plan);
         let (mut rx, mut tx, mut ports) = (Vec::new(), Vec::new(), Vec::new());
         for open in open {
             let (mut receive, mut transmit, mut port) = (Vec::new(), Vec::new(), None);
@@ -238,7 +269,14 @@ impl<'a> Fabric<'a> {
         for (lcore, on) in lcores.into_iter().zip(&placed.on) {
             let rx = take_queues(&lcore.role.receives, &mut rx);
             let tx = take_queues(&lcore.role.transmits, &mut tx);
-            self.tasks[*on].push(TaskBox(Box::new(SwitchLcore::new(lcore, rx, tx, &backlogs, self.store.clone()))));
+            let tapped = &mut self.taps;
+            let tap = |port: PortId| {
+                let (tap, out) = tap(taps(port.index())?);
+                tapped.push(PortTap { switch: index, port, tapped: out });
+                Some(tap)
+            };
+            let task = SwitchLcore::new(lcore, rx, tx, &backlogs, self.store.clone(), tap);
+            self.tasks[*on].push(TaskBox(Box::new(task)));
         }
         let losses = LossMeters::default();
         for (port, open) in config.ports.iter().zip(&ports) {
@@ -271,6 +309,11 @@ impl<'a> Fabric<'a> {
     /// The pools, for tasks that make frames.
     pub fn store(&self) -> &FrameStore {
         &self.store
+    }
+
+    /// Where copies of frames come out.
+    pub fn take_taps(&mut self) -> Vec<PortTap> {
+        std::mem::take(&mut self.taps)
     }
 
     /// The clock that the switches will go by.
@@ -335,6 +378,16 @@ impl RunningFabric {
         };
         self.switches[index].reporter.collect(self.now(), wait).ok_or_else(|| {
             DriverError::Stuck(if self.has_failed() { "its loop has ended" } else { "no counters in 30 s" })
+        })
+    }
+
+    /// All that [`RunningFabric::stop`] would tell, as of now; frames on their way are no leak, so no mbufs are missing.
+    pub fn so_far(&self) -> Result<Stopped, DriverError> {
+        Ok(Stopped {
+            reports: (0..self.switches.len()).map(|index| self.report(index)).collect::<Result<_, _>>()?,
+            lcores: self.lcores.iter().map(|(cpu, _, stats)| (*cpu, stats.clone())).collect(),
+            mbufs_missing: 0,
+            devices: (0..self.switches.len()).map(|index| self.device_reports(index)).collect(),
         })
     }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
 use weir_dpdk_io::PeerQueues;
-use weir_switch_core::queue_of_class;
+use weir_switch_core::burst::queue_of_class;
 use weir_units::{Class, PortId};
 
 /// What is to be told of a port whose guest has enabled queues, or disabled some.

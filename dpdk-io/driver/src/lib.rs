@@ -1,4 +1,4 @@
-//! The real-time driver: the switch's halves on DPDK lcores, ports and packet pools.
+//! The real-time driver: the switch on DPDK lcores, ports and packet pools.
 //!
 //! [`Fabric`] is the whole of it: from configurations of the switches in this process to running lcores, reports, and
 //! an orderly stop. What it puts together:
@@ -70,6 +70,7 @@ mod poll_gaps;
 mod replay;
 mod socket;
 mod switch_lcore;
+mod tap;
 pub mod trial;
 
 pub use catch_up::{CATCH_UP_AUTO_MOST, CATCH_UP_BASE, catch_up};
@@ -77,7 +78,8 @@ pub use checks::check_machine;
 pub use cpu_use::CpuUse;
 pub use error::DriverError;
 pub use fabric::{
-    DeviceReport, Fabric, FabricOptions, RunningFabric, Runtime, Stopped, pci_addresses, pci_addresses_of,
+    DeviceReport, Fabric, FabricOptions, PortTap, RunningFabric, Runtime, Stopped, TapPlans, pci_addresses,
+    pci_addresses_of,
 };
 pub use frame::{Frame, FrameStore};
 pub use guest_queues::GuestQueues;
@@ -90,3 +92,4 @@ pub use nics::{Access, Finding, NicFacts, System};
 pub use placement::{Placement, SwitchPlacement};
 pub use poll_gaps::{GapReport, PollGaps};
 pub use switch_lcore::SwitchLcore;
+pub use tap::{Passage, Tap, TapPlan, Tapped, TappedFrame, tap};

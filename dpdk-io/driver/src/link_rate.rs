@@ -7,8 +7,9 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use weir_config::{Device, FlowControl, Headroom, PortConfig, SwitchConfig};
+use weir_config::{Device, Headroom, PortConfig, SwitchConfig};
 use weir_dpdk_io::{Link, Port, netdev_speed_mbps};
+use weir_flowctl::Tells;
 use weir_mmu::policy::longest_window;
 use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_switch_core::{PortFacts, RateChange};
@@ -127,7 +128,7 @@ fn short_headroom(switch: &SwitchConfig, config: &PortConfig, rate: BitRate) -> 
     let Headroom::Fixed(given) = switch.buffer.headroom else { return None };
     let at_rate = PortConfig { rate: Some(rate), ..config.clone() };
     let rule = switch.headroom_by_rule(&at_rate).filter(|rule| given < *rule)?;
-    let is_lossless = !switch.classes.lossless.is_empty() && config.flow_control != FlowControl::None;
+    let is_lossless = !switch.classes.lossless.is_empty() && config.flow_control.tells() != Tells::Nothing;
     is_lossless.then(|| {
         format!(
             "headroom is {given}, less than the {rule} that the rule asks for at {rate}, and can't grow while the switch runs: \

@@ -3,8 +3,9 @@
 use weir_config::{Device, PortConfig, SwitchConfig};
 use weir_dpdk_io::{DEFAULT_DATA_ROOM, MAX_BURST, Placement, data_room_for, free_hugepage_bytes, mempool_bytes};
 use weir_mmu::Charge;
+use weir_switch_core::BURST_MAX;
+use weir_switch_core::burst::RECEIVED_MAX;
 use weir_switch_core::flow_control::RATE_UNKNOWN;
-use weir_switch_core::{BURST_MAX, RECEIVED_MAX};
 use weir_units::{Bytes, LINK_OVERHEAD, Span};
 
 use crate::replay::replayed;

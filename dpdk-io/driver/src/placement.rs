@@ -1,7 +1,7 @@
 //! Which CPU runs what: the plans of all switches of the process on the CPUs at hand.
 
 use weir_config::{Layout, SwitchConfig};
-use weir_switch_core::Plan;
+use weir_switch_core::burst::Plan;
 use weir_units::PortId;
 
 use crate::error::DriverError;

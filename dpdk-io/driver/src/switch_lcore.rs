@@ -1,28 +1,38 @@
-//! One lcore's part of one switch: its halves, and the queues of its ports.
+//! One lcore's part of one switch, and the queues of its ports.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use weir_dpdk_io::{Batch, Clock, RxQueue, TxQueue};
+use weir_switch_core::burst::Lcore;
 use weir_switch_core::counters::DropReason;
-use weir_switch_core::{BURST_MAX, Burst, Lcore, PacketStore, PortOutput};
+use weir_switch_core::{BURST_MAX, Burst, PacketStore, PortOutput};
 use weir_units::{MacAddr, PortId, Time};
 use weir_wire::mac_control::ControlFrame;
 
 use crate::frame::{Frame, FrameStore};
 use crate::lcore_loop::{Phase, Task};
+use crate::tap::{Passage, Tap};
 
 /// Frames received from a port at once.
 const RX_BURST: usize = 32;
 
-/// The halves of a switch that one lcore runs, with the devices' queues.
+/// What one lcore runs of a switch, with the devices' queues.
 #[derive(Debug)]
 pub struct SwitchLcore {
-    halves: Lcore<Frame>,
-    rx: Vec<(PortId, RxQueue)>,
+    lcore: Lcore<Frame>,
+    rx: Vec<Input>,
     world: World,
     batch: Batch,
     burst: Burst<Frame>,
+}
+
+/// A port's way in.
+#[derive(Debug)]
+struct Input {
+    port: PortId,
+    queue: RxQueue,
+    tap: Option<Tap>,
 }
 
 /// The way out: transmit queues, and pools for frames that the switch makes.
@@ -32,6 +42,10 @@ struct World {
     /// By port; `None` for ports that other lcores transmit on.
     tx: Vec<Option<Output>>,
     batch: Batch,
+    /// Whether any port that this lcore transmits on has a tap.
+    is_tapped: bool,
+    /// Of the round under way, where there are taps.
+    now: Time,
 }
 
 /// A port's way out.
@@ -44,6 +58,7 @@ struct Output {
     /// Whether the device tells of its backlog.
     has_backlog: bool,
     told: Arc<DeviceBacklog>,
+    tap: Option<Tap>,
 }
 
 /// What becomes of frames at a device's own transmit queues, where no counter of the MMU sees them.
@@ -78,41 +93,44 @@ impl DeviceBacklog {
 }
 
 impl Output {
-    fn new(mut queues: Vec<TxQueue>, told: &Arc<DeviceBacklog>) -> Output {
+    fn new(mut queues: Vec<TxQueue>, told: &Arc<DeviceBacklog>, tap: Option<Tap>) -> Output {
         assert!(!queues.is_empty(), "a port that is transmitted on has a queue");
         let more = queues.split_off(1).into();
         let queue = queues.remove(0);
-        Output { has_backlog: queue.backlog().is_some(), queue, more, told: told.clone() }
+        Output { has_backlog: queue.backlog().is_some(), queue, more, told: told.clone(), tap }
     }
 }
 
 impl SwitchLcore {
-    /// Puts halves and queues together. `rx` are the queues of the ports that this lcore receives from, `tx` those of
-    /// the ports that it transmits on; `backlogs` are all ports'.
+    /// Puts an lcore's part and queues together. `rx` are the queues of the ports that this lcore receives from, `tx` those of
+    /// the ports that it transmits on; `backlogs` are all ports'. `taps` gives a tap for each queue of a port that is to have
+    /// one.
     pub fn new(
-        halves: Lcore<Frame>,
+        lcore: Lcore<Frame>,
         rx: Vec<(PortId, Vec<RxQueue>)>,
         tx: Vec<(PortId, Vec<TxQueue>)>,
         backlogs: &[Arc<DeviceBacklog>],
         store: FrameStore,
+        mut taps: impl FnMut(PortId) -> Option<Tap>,
     ) -> SwitchLcore {
         let ports = tx.iter().map(|(port, _)| port.index() + 1).max().unwrap_or(0);
         let mut by_port: Vec<Option<Output>> = (0..ports).map(|_| None).collect();
         for (port, queues) in tx {
-            by_port[port.index()] = Some(Output::new(queues, &backlogs[port.index()]));
+            by_port[port.index()] = Some(Output::new(queues, &backlogs[port.index()], taps(port)));
         }
-        let rx = rx.into_iter().flat_map(|(port, queues)| queues.into_iter().map(move |queue| (port, queue))).collect();
-        let world = World { store, tx: by_port, batch: Batch::new() };
-        SwitchLcore { halves, rx, world, batch: Batch::new(), burst: Burst::new() }
+        let inputs = rx.into_iter().flat_map(|(port, queues)| queues.into_iter().map(move |queue| (port, queue)));
+        let rx = inputs.map(|(port, queue)| Input { port, queue, tap: taps(port) }).collect();
+        let is_tapped = by_port.iter().flatten().any(|output| output.tap.is_some());
+        let world = World { store, tx: by_port, batch: Batch::new(), is_tapped, now: Time::ZERO };
+        SwitchLcore { lcore, rx, world, batch: Batch::new(), burst: Burst::new() }
     }
 
     /// One round: receive from every port, forward, transmit on every port. Returns how many frames moved, or are overdue.
     #[inline]
     fn run_once(&mut self, clock: &Clock) -> usize {
         let mut moved = 0;
-        for (port, queue) in &mut self.rx {
-            let room = self.halves.receiver.as_ref().map_or(RX_BURST, |receiver| receiver.room().min(RX_BURST));
-            let received = queue.receive(&mut self.batch, room);
+        for Input { port, queue, tap } in &mut self.rx {
+            let received = queue.receive(&mut self.batch, self.lcore.room().min(RX_BURST));
             if received == 0 {
                 continue;
             }
@@ -121,53 +139,23 @@ impl SwitchLcore {
             for mbuf in self.batch.as_slice() {
                 mbuf.prefetch();
             }
-            self.burst.extend(self.batch.drain().map(Frame));
-            match (&mut self.halves.receiver, &mut self.halves.forwarder) {
-                (Some(receiver), _) => receiver.handle_burst(now, *port, &mut self.burst),
-                (None, Some(forwarder)) => {
-                    forwarder.handle_burst(now, *port, &mut self.burst, &mut self.world.store);
-                }
-                (None, None) => unreachable!("an lcore receives for itself or for another"),
+            if let Some(tap) = tap {
+                self.batch.as_slice().iter().for_each(|mbuf| tap.note(now, Passage::Inbound, mbuf));
             }
+            self.burst.extend(self.batch.drain().map(Frame));
+            self.lcore.handle_burst(now, *port, &mut self.burst, &mut self.world.store);
         }
         moved + self.forward_and_transmit(clock)
     }
 
     #[inline]
     fn forward_and_transmit(&mut self, clock: &Clock) -> usize {
-        let mut moved = 0;
-        if let Some(forwarder) = &mut self.halves.forwarder {
-            moved += forwarder.run_once(now(clock), &mut self.world.store);
+        let forwarded = self.lcore.forward(|| now(clock), &mut self.world.store);
+        if self.world.is_tapped {
+            self.world.now = now(clock);
         }
-        if let Some(transmitter) = &mut self.halves.transmitter {
-            moved += transmitter.run_once(now(clock), &mut self.world);
-            if transmitter.is_behind() {
-                moved = moved.max(1);
-            }
-        }
-        moved
-    }
-
-    fn discard(&mut self, now: Time) {
-        if let Some(forwarder) = &mut self.halves.forwarder {
-            forwarder.discard();
-        }
-        if let Some(transmitter) = &mut self.halves.transmitter {
-            transmitter.discard(now, DropReason::Shutdown);
-        }
-    }
-
-    #[inline]
-    fn serve(&mut self, clock: &Clock) {
-        if let Some(receiver) = &mut self.halves.receiver {
-            receiver.serve();
-        }
-        if let Some(forwarder) = &mut self.halves.forwarder {
-            forwarder.serve();
-        }
-        if let Some(transmitter) = &mut self.halves.transmitter {
-            transmitter.serve(now(clock));
-        }
+        let moved = forwarded + self.lcore.transmit(|| now(clock), &mut self.world);
+        if self.lcore.is_behind() { moved.max(1) } else { moved }
     }
 }
 
@@ -177,11 +165,11 @@ impl Task for SwitchLcore {
             Phase::Run => self.run_once(clock),
             Phase::Drain => self.forward_and_transmit(clock),
             Phase::Discard | Phase::Stop => {
-                self.discard(now(clock));
+                self.lcore.discard(now(clock), DropReason::Shutdown);
                 0
             }
         };
-        self.serve(clock);
+        self.lcore.serve(|| now(clock));
         moved
     }
 }
@@ -201,6 +189,16 @@ impl PortOutput<Frame> for World {
     fn transmit(&mut self, port: PortId, burst: &mut Burst<Frame>) -> usize {
         const { assert!(BURST_MAX <= weir_dpdk_io::MAX_BURST) };
         let Some(output) = &mut self.tx[port.index()] else { unreachable!("a port transmitted on elsewhere") };
+        if let Some(tap) = &mut output.tap
+            && tap.may_want(burst.first().map(|frame| &frame.0))
+        {
+            let limit = burst.len();
+            let sent = send_tapped(&mut output.queue, tap, self.now, &mut self.batch, burst, limit);
+            if output.has_backlog {
+                output.told.note(output.queue.backlog().unwrap_or(0));
+            }
+            return sent;
+        }
         for frame in burst.drain(..) {
             assert!(self.batch.push(frame.0).is_ok(), "a burst fits a batch");
         }
@@ -221,6 +219,15 @@ impl PortOutput<Frame> for World {
             Some(_) => (&mut output.queue, true),
             None => (&mut output.queue, false),
         };
+        if let Some(tap) = &mut output.tap
+            && tap.may_want(burst.first().map(|frame| &frame.0))
+        {
+            let sent = send_tapped(by, tap, self.now, &mut self.batch, burst, limit);
+            if is_fallback && sent > 0 {
+                output.told.note_fallbacks(sent);
+            }
+            return sent;
+        }
         for frame in burst.drain(..limit) {
             assert!(self.batch.push(frame.0).is_ok(), "a burst fits a batch");
         }
@@ -236,6 +243,37 @@ impl PortOutput<Frame> for World {
         }
         sent
     }
+}
+
+/// Sends up to `limit` frames one by one, so that a tap has those that were sent and no others.
+#[cold]
+fn send_tapped(
+    queue: &mut TxQueue,
+    tap: &mut Tap,
+    now: Time,
+    batch: &mut Batch,
+    burst: &mut Burst<Frame>,
+    limit: usize,
+) -> usize {
+    let mut sent = 0;
+    let mut is_full = false;
+    for (n, frame) in std::mem::take(burst).into_iter().enumerate() {
+        if is_full || n >= limit {
+            burst.push(frame);
+            continue;
+        }
+        tap.stage_wanted(now, &frame.0);
+        assert!(batch.push(frame.0).is_ok(), "a frame fits an empty batch");
+        if queue.send(batch) == 1 {
+            tap.commit();
+            sent += 1;
+        } else {
+            tap.withdraw();
+            burst.extend(batch.drain().map(Frame));
+            is_full = true;
+        }
+    }
+    sent
 }
 
 #[inline]

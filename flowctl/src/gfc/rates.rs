@@ -65,8 +65,8 @@ impl Rates {
         self.version.load(Ordering::Acquire)
     }
 
-    /// Sets the rate of a class until then.
-    pub(super) fn set(&self, class: Class, rate: BitRate, until: Time) {
+    /// Sets the rate of a class until then; one below [`RATE_MIN`] is that. Called by the lcore that receives the peer's messages.
+    pub fn set(&self, class: Class, rate: BitRate, until: Time) {
         let rate = rate.max(RATE_MIN);
         let until = if rate >= self.line { Time::NEVER } else { until };
         self.until[class.index()].store(until.as_picos(), Ordering::Relaxed);
@@ -79,7 +79,7 @@ impl Rates {
 
     /// What was told ends at `now`, as if it had aged: all classes have the line rate. Called by the transmitter; a rate that is
     /// being set meanwhile holds or ends, and is never without an end.
-    pub(super) fn forget(&self, now: Time) {
+    pub fn forget(&self, now: Time) {
         for until in &self.until {
             if until.load(Ordering::Relaxed) != Time::NEVER.as_picos() {
                 until.fetch_min(now.as_picos(), Ordering::Relaxed);

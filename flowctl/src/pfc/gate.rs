@@ -60,14 +60,21 @@ impl Gate {
     }
 
     fn set(&self, now: Time, class: Class, quanta: u16) {
+        let pause = Quantum::from_bits(self.quantum.load(Ordering::Relaxed)).times(quanta);
+        self.hold(now, class, now.saturating_add(pause));
+    }
+
+    /// Pauses a class until then, as the peer said at `now`, whatever was said before; not later than `now` resumes it. Called by the
+    /// lcore that receives on the port.
+    pub fn hold(&self, now: Time, class: Class, until: Time) {
         let timer = &self.classes[class.index()];
-        if timer.count_to(now) == Span::ZERO && quanta > 0 {
+        let is_paused = until > now;
+        if timer.count_to(now) == Span::ZERO && is_paused {
             timer.pauses.store(timer.pauses.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         }
-        let pause = Quantum::from_bits(self.quantum.load(Ordering::Relaxed)).times(quanta);
-        timer.until.store(now.saturating_add(pause).as_picos(), Ordering::Relaxed);
+        timer.until.store(until.as_picos(), Ordering::Relaxed);
         // Only this side writes the mask: were the transmitter to clear what it saw run out, it could clear a new pause.
-        if quanta > 0 {
+        if is_paused {
             self.maybe_paused.fetch_or(class.alone().bits(), Ordering::Relaxed);
         } else {
             self.maybe_paused.fetch_and(!class.alone().bits(), Ordering::Relaxed);

@@ -1,13 +1,13 @@
-//! Admission: where each arrival is placed, or why it is refused.
+//! Admission: arrivals are placed by the rule of [`placement`](super::placement), and what is kept is charged.
 
 use weir_units::{ClassSet, QueueId, Time};
 
-use super::{Arrival, DropReason, Mmu, Rules, Segment, Terms, Verdict, total};
+use super::placement::{Asking, LosslessQueue, LossyQueue, PausedPort, Placed, Room, bring_up_to_date, place};
+use super::{Arrival, DropReason, Mmu, Terms, Verdict, total};
 use crate::ingress_queue::IngressQueue;
 use crate::levels::Levels;
 use crate::one_writer::PortWriter;
-use crate::policy::{QueueView, Threshold};
-use crate::pool::{Grant, PoolLevel};
+use crate::policy::QueueView;
 use crate::tally::Tally;
 
 impl Mmu {
@@ -54,7 +54,7 @@ impl Mmu {
         went_off
     }
 
-    /// Admits one arrival. Returns its class if that went OFF with it.
+    /// Places one arrival, or refuses it. Returns its class if that went OFF with it.
     #[inline]
     pub fn admit_one(&self, writer: &mut PortWriter, now: Time, arrival: &Arrival) -> (Verdict, ClassSet) {
         if self.rules.adapts_headroom {
@@ -123,7 +123,7 @@ impl Mmu {
         }
     }
 
-    /// Packets of one lossless ingress queue: private, shared up to T, then headroom, then a violation (dsh Algorithm 1).
+    /// Packets of one lossless ingress queue.
     #[inline(always)]
     fn admit_lossless(
         &self,
@@ -136,7 +136,7 @@ impl Mmu {
         let id = run[0].ingress;
         let queue = &*self.ingress[id.index()];
         let mut view = self.announce(terms, writer, run, queue, room);
-        let (private, limit) = (queue.private(), queue.headroom_limit());
+        let (private, headroom_limit) = (queue.private(), queue.headroom_limit());
         let average_before = terms.rules.filtered(&queue.average);
         let mut average = average_before;
         let mut sums = Placed::default();
@@ -145,44 +145,26 @@ impl Mmu {
             bytes: if terms.headroom.is_some() { 0 } else { u64::MAX },
             asked: terms.headroom.is_none(),
         };
+        let asking = Asking { mmu: self, terms, room };
         let change = loop {
-            let mut short = false;
+            let mut is_short = false;
             let change = queue.levels.update(|levels| {
-                let mut after = levels;
-                sums = Placed::default();
-                average = average_before;
-                for (arrival, verdict) in run.iter().zip(&mut *verdicts) {
-                    let bytes = arrival.bytes;
-                    *verdict = if sums.fits_private(queue, private, bytes) {
-                        Verdict::Keep(Segment::Private)
-                    } else {
-                        let threshold = self.threshold(terms, &mut view, after, average, room, sums.shared);
-                        if after.shared as u64 + u64::from(bytes) <= threshold.admit && room.fits(sums.shared, bytes) {
-                            after.shared += bytes;
-                            after.off |= u64::from(after.shared) >= threshold.xoff;
-                            Verdict::Keep(Segment::Shared)
-                        } else {
-                            after.off = true;
-                            let has_room = sums.headroom + u64::from(bytes) <= headroom.bytes;
-                            if after.headroom + bytes <= limit && has_room {
-                                after.headroom += bytes;
-                                Verdict::Keep(Segment::Headroom)
-                            } else {
-                                short |= !has_room;
-                                Verdict::Drop(DropReason::HeadroomViolation)
-                            }
-                        }
-                    };
-                    sums.count(*verdict, bytes);
-                    if let Some(filter) = terms.rules.low_pass {
-                        average = filter.step(average, u64::from(after.shared));
-                    }
-                }
+                let mut segments = LosslessQueue {
+                    asking,
+                    view: &mut view,
+                    levels,
+                    average: average_before,
+                    headroom_limit,
+                    headroom_granted: headroom.bytes,
+                    is_short: false,
+                };
+                sums = place(run, verdicts, queue, private, &mut segments);
+                (average, is_short) = (segments.average, segments.is_short);
                 // Not to be installed: it is done again with a reservation.
-                if short && !headroom.asked { levels } else { after }
+                if is_short && !headroom.asked { levels } else { segments.levels }
             });
             match terms.headroom {
-                Some(pool) if short && !headroom.asked => {
+                Some(pool) if is_short && !headroom.asked => {
                     headroom = HeadroomGrant { bytes: pool.reserve(total(run)).bytes, asked: true };
                 }
                 _ => break change,
@@ -200,8 +182,7 @@ impl Mmu {
         if change.went_off() { id.class().alone() } else { ClassSet::EMPTY }
     }
 
-    /// Packets of one lossless ingress queue under port-level flow control (dsh IV-E): shared up to the port's
-    /// threshold, then insurance headroom, which pauses the whole port.
+    /// Packets of one lossless ingress queue under port-level flow control.
     ///
     /// The port is charged before the queue, and released after it, so it never has less than its queues.
     fn admit_by_port(
@@ -219,43 +200,18 @@ impl Mmu {
         // Others only take from the queue, so what it is counted with here is the most that it can have.
         let before = queue.levels.load();
         let mut sums = Placed::default();
+        let asking = Asking { mmu: self, terms, room };
         let port_change = port.levels.update(|levels| {
-            let (mut after, mut own) = (levels, before);
-            sums = Placed::default();
-            for (arrival, verdict) in run.iter().zip(&mut *verdicts) {
-                let bytes = arrival.bytes;
-                *verdict = if sums.fits_private(queue, private, bytes) {
-                    Verdict::Keep(Segment::Private)
-                } else {
-                    let threshold = self.threshold(terms, &mut view, own, 0, room, sums.shared);
-                    let port_threshold = self.policy.port_threshold(id.port(), view.shared_pool);
-                    if u64::from(own.shared) + u64::from(bytes) <= threshold.admit
-                        && u64::from(after.shared) + u64::from(bytes) <= port_threshold
-                        && room.fits(sums.shared, bytes)
-                    {
-                        own.shared += bytes;
-                        after.shared += bytes;
-                        after.off |= u64::from(after.shared) >= port_threshold;
-                        Verdict::Keep(Segment::Shared)
-                    } else {
-                        after.off = true;
-                        if after.headroom + bytes <= port.insurance {
-                            after.headroom += bytes;
-                            Verdict::Keep(Segment::Headroom)
-                        } else {
-                            Verdict::Drop(DropReason::HeadroomViolation)
-                        }
-                    }
-                };
-                sums.count(*verdict, bytes);
-            }
-            after
+            let (port, insurance) = (id.port(), port.insurance);
+            let mut segments = PausedPort { asking, view: &mut view, own: before, port, levels, insurance };
+            sums = place(run, verdicts, queue, private, &mut segments);
+            segments.levels
         });
         let change = queue.levels.update(|levels| {
             let mut after = levels;
             after.shared += sums.shared as u32;
             after.headroom += sums.headroom as u32;
-            let threshold = self.threshold(terms, &mut view, after, 0, room, sums.shared);
+            let threshold = asking.threshold(&mut view, after, 0, sums.shared);
             // A queue that all went to private buffer has not been compared with anything.
             after.off |= sums.beyond_private && u64::from(after.shared) >= threshold.xoff;
             after
@@ -287,46 +243,24 @@ impl Mmu {
         let mut view = self.egress_view(terms, egress, egress_queue.length(), room.pool(), room.now);
         let (length, lossy_used) = (view.length, view.egress_lossy_pool.used);
         let lossy_grant = terms.egress_lossy.map(|pool| pool.reserve(total(run)));
-        let lossy_room = lossy_grant.map_or(u64::MAX, |grant| grant.bytes);
+        let lossy_granted = lossy_grant.map_or(u64::MAX, |grant| grant.bytes);
         let private = queue.private();
         let average_before = terms.rules.filtered(&egress_queue.average);
-        let mut average = average_before;
+        let mut average_after = average_before;
         let mut sums = Placed::default();
+        let asking = Asking { mmu: self, terms, room };
         let change = queue.levels.update(|levels| {
-            let mut after = levels;
-            sums = Placed::default();
-            average = average_before;
-            for (arrival, verdict) in run.iter().zip(&mut *verdicts) {
-                let bytes = arrival.bytes;
-                *verdict = if sums.fits_private(queue, private, bytes) {
-                    Verdict::Keep(Segment::Private)
-                } else {
-                    view.length = length + sums.kept();
-                    view.average = terms.rules.compared(average, view.length);
-                    view.shared_pool.used = room.pool().used + sums.shared;
-                    view.egress_lossy_pool.used = lossy_used + sums.shared;
-                    let threshold = self.policy.lossy_threshold(&view, terms.rules.lossy_alpha);
-                    if view.length + u64::from(bytes) > threshold || sums.shared + u64::from(bytes) > lossy_room {
-                        Verdict::Drop(DropReason::EgressThreshold)
-                    } else if room.fits(sums.shared, bytes) {
-                        after.shared += bytes;
-                        Verdict::Keep(Segment::Shared)
-                    } else {
-                        Verdict::Drop(DropReason::SharedFull)
-                    }
-                };
-                sums.count(*verdict, bytes);
-                if let Some(filter) = terms.rules.low_pass {
-                    average = filter.step(average, length + sums.kept());
-                }
-            }
-            after
+            let (view, average) = (&mut view, average_before);
+            let mut segments = LossyQueue { asking, view, levels, average, length, lossy_used, lossy_granted };
+            sums = place(run, verdicts, queue, private, &mut segments);
+            average_after = segments.average;
+            segments.levels
         });
         if let (Some(pool), Some(grant)) = (terms.egress_lossy, lossy_grant) {
             pool.note_level(grant.before.used + sums.shared);
             pool.give_back(grant.bytes - sums.shared);
         }
-        egress_queue.average.advance(average_before, average);
+        egress_queue.average.advance(average_before, average_after);
         room.used += sums.shared;
         queue.add_private(sums.private);
         if sums.kept() > 0 {
@@ -335,7 +269,7 @@ impl Mmu {
         }
         if terms.rules.policy_listens {
             view.length = length + sums.kept();
-            view.average = terms.rules.compared(average, view.length);
+            view.average = terms.rules.compared(average_after, view.length);
             self.policy.admitted(writer, &view);
         }
     }
@@ -357,23 +291,7 @@ impl Mmu {
         view
     }
 
-    /// T for a queue in the midst of a run.
-    #[inline]
-    fn threshold(
-        &self,
-        terms: &Terms<'_>,
-        view: &mut QueueView,
-        levels: Levels,
-        average: u64,
-        room: &Room,
-        placed: u64,
-    ) -> Threshold {
-        bring_up_to_date(&terms.rules, view, levels, average);
-        view.shared_pool.used = room.pool().used + placed;
-        self.policy.threshold(view)
-    }
-
-    /// What is left to do when a run of lossless packets has been placed.
+    /// Charges what was placed of a run of lossless packets, and tells the policy.
     #[inline]
     #[expect(clippy::too_many_arguments, reason = "the state of a run, taken apart so that it stays in registers")]
     fn settle(
@@ -442,76 +360,8 @@ impl Mmu {
     }
 }
 
-/// Tells a view what a run has made of its queue so far.
-#[inline]
-fn bring_up_to_date(rules: &Rules, view: &mut QueueView, levels: Levels, average: u64) {
-    view.length = u64::from(levels.shared);
-    view.average = rules.compared(average, view.length);
-    view.headroom = u64::from(levels.headroom);
-    view.off = levels.off;
-}
-
-/// What of the shared segment a burst may use, and has.
-struct Room {
-    before: PoolLevel,
-    granted: u64,
-    used: u64,
-    now: Time,
-}
-
-impl Room {
-    fn of(grant: Grant, now: Time) -> Room {
-        Room { before: grant.before, granted: grant.bytes, used: 0, now }
-    }
-
-    /// The shared segment with what the burst has placed so far.
-    #[inline]
-    fn pool(&self) -> PoolLevel {
-        PoolLevel { used: self.before.used + self.used, ..self.before }
-    }
-
-    /// Whether the segment has room for a packet, when the run has placed this much.
-    #[inline]
-    fn fits(&self, placed: u64, bytes: u32) -> bool {
-        self.used + placed + u64::from(bytes) <= self.granted
-    }
-}
-
 /// What of a headroom pool a run may use. `asked`: it has what it can get.
 struct HeadroomGrant {
     bytes: u64,
     asked: bool,
-}
-
-/// Bytes that a run has taken so far.
-#[derive(Clone, Copy, Default)]
-struct Placed {
-    private: u32,
-    shared: u64,
-    headroom: u64,
-    /// Whether a packet did not fit private buffer.
-    beyond_private: bool,
-}
-
-impl Placed {
-    #[inline]
-    fn fits_private(&self, queue: &IngressQueue, private: u32, bytes: u32) -> bool {
-        private + self.private + bytes <= queue.limits.private
-    }
-
-    #[inline]
-    fn count(&mut self, verdict: Verdict, bytes: u32) {
-        self.beyond_private |= verdict != Verdict::Keep(Segment::Private);
-        match verdict {
-            Verdict::Keep(Segment::Private) => self.private += bytes,
-            Verdict::Keep(Segment::Shared) => self.shared += u64::from(bytes),
-            Verdict::Keep(Segment::Headroom) => self.headroom += u64::from(bytes),
-            Verdict::Drop(_) => {}
-        }
-    }
-
-    #[inline]
-    fn kept(&self) -> u64 {
-        u64::from(self.private) + self.shared + self.headroom
-    }
 }

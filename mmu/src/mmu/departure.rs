@@ -44,7 +44,7 @@ impl Mmu {
         self.give_back(terms, now, departures, &left, any_off);
     }
 
-    /// The same for one packet.
+    /// Returns what one packet was charged.
     #[inline]
     pub fn release_one(&self, now: Time, departure: &Departure) {
         if self.rules.is_plain {

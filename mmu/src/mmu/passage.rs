@@ -1,8 +1,11 @@
 //! Packets that leave at the very instant at which they arrive.
 
+use std::slice::{from_mut, from_ref};
+
 use weir_units::Time;
 
-use super::{Arrival, Mmu};
+use super::placement::{Asking, LosslessQueue, LossyQueue, Room, place};
+use super::{Arrival, DropReason, Mmu, Segment, Verdict};
 use crate::levels::Levels;
 
 impl Mmu {
@@ -18,29 +21,33 @@ impl Mmu {
         }
         let (queue, egress) = (&*self.ingress[packet.ingress.index()], &*self.egress[packet.egress.index()]);
         let (levels, private, pool) = (queue.levels.load(), queue.private(), self.shared.level());
-        let bytes = u64::from(packet.bytes);
-        let length = egress.length();
-        let fits_private = private + packet.bytes <= queue.limits.private;
-        let passes = if fits_private {
-            // What leaves is taken from the shared segment first.
-            levels.shared == 0
-        } else {
-            let fits_queue = if queue.limits.lossless {
-                let view = self.ingress_view(&self.plain_terms().rules, packet.ingress, levels, pool, now);
-                let (threshold, after) = (self.policy.threshold(&view), u64::from(levels.shared) + bytes);
-                after <= threshold.admit && after < threshold.xoff
-            } else {
-                let view = self.egress_view(&self.plain_terms(), packet.egress, length, pool, now);
-                length + bytes <= self.policy.lossy_threshold(&view, self.rules.lossy_alpha)
-            };
-            fits_queue && pool.used + bytes <= pool.capacity
-        };
-        if !passes || levels.off || levels.headroom > 0 {
+        if levels.off || levels.headroom > 0 {
             return false;
         }
-        let (to_private, to_shared) = if fits_private { (packet.bytes, 0) } else { (0, packet.bytes) };
+        let (terms, room, length) = (self.plain_terms(), Room::as_it_is(pool, now), egress.length());
+        let asking = Asking { mmu: self, terms: &terms, room: &room };
+        let (run, mut verdict) = (from_ref(packet), Verdict::Drop(DropReason::SharedFull));
+        let turns_off = if queue.limits.lossless {
+            let mut view = self.ingress_view(&terms.rules, packet.ingress, levels, pool, now);
+            let mut segments = LosslessQueue::without_headroom(asking, &mut view, levels);
+            place(run, from_mut(&mut verdict), queue, private, &mut segments);
+            segments.levels.off
+        } else {
+            let mut view = self.egress_view(&terms, packet.egress, length, pool, now);
+            let (average, lossy_used, lossy_granted) = (0, 0, u64::MAX);
+            let view = &mut view;
+            let mut segments = LossyQueue { asking, view, levels, average, length, lossy_used, lossy_granted };
+            place(run, from_mut(&mut verdict), queue, private, &mut segments);
+            false
+        };
+        let (to_private, to_shared) = match verdict {
+            // What leaves is taken from the shared segment first.
+            Verdict::Keep(Segment::Private) if levels.shared == 0 => (packet.bytes, 0),
+            Verdict::Keep(Segment::Shared) if !turns_off => (0, packet.bytes),
+            _ => return false,
+        };
         queue.note_levels(Levels { shared: levels.shared + to_shared, ..levels }, private + to_private);
-        egress.note_length(length + bytes);
+        egress.note_length(length + u64::from(packet.bytes));
         self.shared.note_level(pool.used + u64::from(to_shared));
         true
     }

@@ -1,8 +1,10 @@
 //! What a file's flow control is refused for, and what is written instead.
 
-use weir_config::SwitchConfig;
+use weir_config::{FlowControl, SwitchConfig};
 use weir_flowctl::Quantum;
-use weir_flowctl::gfc::feedback_delay_max;
+use weir_flowctl::gfc::{FeedbackDelay, feedback_delay_max};
+use weir_flowctl::kinds::{GfcConceptual, GfcTimeSettings};
+use weir_units::Span;
 
 use super::*;
 
@@ -108,10 +110,8 @@ fn conceptual_gfc_keeps_theorem_4_1() {
     assert_eq!(wrong(&with(", b_0 = \"45KB\"")), []);
     assert_eq!(wrong(&with(", b_0 = \"45001B\"")).len(), 1);
     let config = switch(&with(""));
-    assert_eq!(highest_threshold(&config, 1, RATE), Some(Bytes::kb(45)));
-    let Ok(Mechanism::GfcConceptual { mapping, period, refresh, ageing }) = mechanism(&config, 1, RATE) else {
-        panic!("no conceptual GFC")
-    };
+    let mechanism = mechanism(&config, 1, RATE).unwrap();
+    let &GfcConceptual { mapping, period, refresh, ageing } = mechanism.downcast().unwrap();
     assert_eq!((mapping.b_m(), mapping.b_0()), (Bytes::kb(350), Bytes::kb(45)));
     assert_eq!((period, refresh), (Span::from_micros(1), Span::from_nanos(52_428)));
     assert_eq!(ageing, Quantum::at(RATE).times(u16::MAX), "as long as the longest PAUSE");
@@ -124,17 +124,18 @@ fn all_of_a_port_and_all_ports_are_told_at_once() {
         check(config).unwrap_err().iter().map(weir_config::ConfigError::line).collect()
     };
     assert_eq!(lines(&config), [Some(19), Some(19)]);
-    config.ports[0].flow_control = config.ports[1].flow_control;
+    config.ports[0].flow_control = config.ports[1].flow_control.clone();
     assert_eq!(lines(&config), [Some(11), Some(11), Some(19), Some(19)]);
 }
 
 #[test]
 fn the_feedback_delay_has_the_papers_terms() {
     let config = switch("{ kind = \"gfc-buffer\", peer = \"pfc\", tau = \"60us\" }");
-    let delay = FeedbackDelay::of(&config, 1, RATE);
-    assert_eq!((delay.given, delay.period), (Some(Span::from_micros(60)), Span::from_micros(100)));
-    assert_eq!(delay.total(), Span::from_micros(160));
-    let (wire, reaction) = (config.ports[1].delay, config.pfc.reaction);
-    assert_eq!(delay.by_rule(), feedback_delay_max(RATE, Bytes::new(1_542), wire, reaction));
-    assert_eq!(FeedbackDelay::of(&config, 0, RATE).total(), delay.by_rule(), "PFC has neither");
+    let port = controlled_port(&config, 1, RATE);
+    let delay = |flow_control: &FlowControl| flow_control.feedback_delay(&port);
+    assert_eq!(delay(&config.ports[1].flow_control), Some(Span::from_micros(160)), "with P");
+    let by_rule = FeedbackDelay::of(&port, None, Span::ZERO);
+    assert_eq!(by_rule.total(), feedback_delay_max(RATE, Bytes::new(1_542), port.delay, port.reaction));
+    assert_eq!(delay(&FlowControl::new(GfcTimeSettings::default())), Some(by_rule.total()));
+    assert_eq!(delay(&config.ports[0].flow_control), None, "PFC has no thresholds for it");
 }

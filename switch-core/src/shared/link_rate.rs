@@ -46,7 +46,7 @@ impl Shared {
     ///
     /// Lcores take it over without waiting for each other. A pause under way keeps its end, at either end of the link; one that
     /// the port has out is repeated at once. A driver that serves ports singly has this one served now
-    /// ([`Transmitter::run_ports`](crate::Transmitter::run_ports)).
+    /// ([`Pipeline::run_ports`](crate::single::Pipeline::run_ports)).
     pub fn set_link_rate(&self, port: PortId, speed: BitRate) -> Option<RateChange> {
         let link = &self.port(port).rate;
         if link.of_link() == Some(speed) {

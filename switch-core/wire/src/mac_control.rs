@@ -57,6 +57,8 @@ pub enum ControlFrame {
     Credit(CreditFrame),
     /// Queues' lengths, of conceptual GFC.
     Queue(QueueFrame),
+    /// A message of another flow control, which reads it itself.
+    Own(OwnFrame),
 }
 
 /// A PFC frame: a pause time for each class that its vector enables.
@@ -109,6 +111,50 @@ pub struct QueueFrame {
     pub lengths: [u32; CLASSES],
 }
 
+/// A message with an opcode that none of the others has: that of a flow control of someone else's, or of nobody here.
+///
+/// IEEE 802.3 leaves opcode [`OwnFrame::EXTENSION`] to organisations, which are told apart by the first three bytes of the content
+/// (Annex 31C); all other free ones are the standard's to assign.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnFrame {
+    /// None of PAUSE's and PFC's.
+    pub opcode: u16,
+    /// What stands behind the opcode, to the end of the smallest frame; a shorter one reads as if zeros followed.
+    pub content: [u8; OwnFrame::CONTENT_BYTES],
+}
+
+impl OwnFrame {
+    /// The opcode that organisations extend MAC control by.
+    pub const EXTENSION: u16 = extension::OPCODE;
+    /// What stands behind the opcode.
+    pub const CONTENT_BYTES: usize = FRAME_BYTES - field::OPCODE.end;
+
+    /// A message with the extension's opcode: three bytes that are the organisation's, and what it says.
+    ///
+    /// # Panics
+    /// If that is longer than a frame has room for, 41 bytes.
+    pub fn extension(identifier: [u8; 3], says: &[u8]) -> OwnFrame {
+        let mut content = [0; OwnFrame::CONTENT_BYTES];
+        content[..3].copy_from_slice(&identifier);
+        content[3..][..says.len()].copy_from_slice(says);
+        OwnFrame { opcode: OwnFrame::EXTENSION, content }
+    }
+
+    /// What such a message says, if it is of this organisation.
+    pub fn of_extension(&self, identifier: [u8; 3]) -> Option<&[u8; OwnFrame::CONTENT_BYTES - 3]> {
+        let says = self.content.strip_prefix(&identifier)?;
+        if self.opcode == OwnFrame::EXTENSION { says.try_into().ok() } else { None }
+    }
+
+    fn decode(opcode: u16, frame: &[u8]) -> OwnFrame {
+        let mut content = [0; OwnFrame::CONTENT_BYTES];
+        let there = frame.get(field::OPCODE.end..).unwrap_or(&[]);
+        let length = there.len().min(content.len());
+        content[..length].copy_from_slice(&there[..length]);
+        OwnFrame { opcode, content }
+    }
+}
+
 /// Why bytes with the MAC control ethertype are no frame that Weir knows. Such frames are counted and ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeError {
@@ -119,8 +165,6 @@ pub enum DecodeError {
     /// Behind a VLAN tag: no MAC control frame (IEEE 802.3 clause 31 has its type behind the addresses), and none that may be
     /// forwarded, since who takes the tag off would make it one.
     Tagged,
-    /// An opcode that Weir does not speak.
-    UnknownOpcode(u16),
     /// A frame of PFC, credit or lengths whose vector names no class: to be ignored, and not counted as such.
     NoClass,
 }
@@ -160,7 +204,7 @@ impl ControlFrame {
                 Ok(ControlFrame::Pfc(PfcFrame { enabled, times }))
             }
             extension::OPCODE => extension::decode(frame),
-            unknown => Err(DecodeError::UnknownOpcode(unknown)),
+            unknown => Ok(ControlFrame::Own(OwnFrame::decode(unknown, frame))),
         }
     }
 
@@ -177,6 +221,10 @@ impl ControlFrame {
             }
             ControlFrame::Credit(credit) => credit.encode(&mut frame),
             ControlFrame::Queue(queue) => queue.encode(&mut frame),
+            ControlFrame::Own(own) => {
+                frame[field::OPCODE].copy_from_slice(&own.opcode.to_be_bytes());
+                frame[field::OPCODE.end..].copy_from_slice(&own.content);
+            }
             ControlFrame::Pfc(pfc) => {
                 frame[field::OPCODE].copy_from_slice(&OPCODE_PFC.to_be_bytes());
                 frame[field::CLASS_ENABLE].copy_from_slice(&u16::from(pfc.enabled.bits()).to_be_bytes());
@@ -255,9 +303,25 @@ mod tests {
         let mut unicast = pfc;
         unicast[0] = 2;
         assert_eq!(ControlFrame::decode(&unicast), Err(DecodeError::Destination));
-        let mut unknown = pfc;
+    }
+
+    #[test]
+    fn a_message_of_another_flow_control_is_handed_on_as_it_is() {
+        let own = OwnFrame::extension([0xaa, 0xbb, 0xcc], b"credit 7");
+        let frame = ControlFrame::Own(own).encode(SOURCE);
+        assert_eq!(frame[12..20], [0x88, 0x08, 0xff, 0xfe, 0xaa, 0xbb, 0xcc, b'c']);
+        assert_eq!(ControlFrame::decode(&frame), Ok(ControlFrame::Own(own)));
+        assert!(own.of_extension([0xaa, 0xbb, 0xcc]).is_some_and(|says| says.starts_with(b"credit 7\0")));
+        assert_eq!(
+            (own.of_extension([1, 2, 3]), OwnFrame { opcode: 7, ..own }.of_extension([0xaa, 0xbb, 0xcc])),
+            (None, None)
+        );
+        let mut unknown = ControlFrame::Pfc(PfcFrame { enabled: Class::new(0).alone(), times: [1; 8] }).encode(SOURCE);
         unknown[15] = 0x77;
-        assert_eq!(ControlFrame::decode(&unknown), Err(DecodeError::UnknownOpcode(0x0177)));
+        let Ok(ControlFrame::Own(OwnFrame { opcode: 0x0177, content })) = ControlFrame::decode(&unknown[..18]) else {
+            panic!("an opcode that nobody knows")
+        };
+        assert_eq!((content[1], content[2..].iter().max()), (1, Some(&0)), "what is not there reads as zeros");
     }
 
     #[test]

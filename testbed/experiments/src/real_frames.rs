@@ -11,7 +11,7 @@ use weir_config::SwitchConfig;
 use weir_results::record::Progress;
 use weir_results::run_dir::{RunDir, Summary};
 use weir_scenario::Scenario;
-use weir_units::BitRate;
+use weir_units::{BitRate, Span};
 
 use crate::Failure;
 
@@ -76,6 +76,19 @@ pub struct RunArguments {
     /// Configurations of the switches.
     #[arg(required = true, value_name = "SWITCH.toml")]
     pub files: Vec<PathBuf>,
+    /// Keep a record of the run in this directory: time series, events, pauses, captures and results, as `weir report` reads them.
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// How often the record samples counters, thresholds and queues.
+    #[arg(long, value_name = "TIME", default_value = "1s", requires = "output")]
+    pub sample_every: Span,
+    /// Capture all flow-control frames of this port and its first data frames; SWITCH.PORT where there are several switches. May
+    /// be given more than once.
+    #[arg(long, value_name = "PORT", requires = "output")]
+    pub capture: Vec<String>,
+    /// How many data frames of each captured port, in each direction.
+    #[arg(long, value_name = "FRAMES", default_value_t = 1_000, requires = "capture")]
+    pub capture_frames: u32,
     /// Write the final summary to this file as JSON.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,

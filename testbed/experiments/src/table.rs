@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+pub use weir_units::count;
+
 /// Rows under a head; the first column is aligned left, the others right.
 #[derive(Debug, Default)]
 pub struct Table {
@@ -51,19 +53,6 @@ impl fmt::Display for Table {
     }
 }
 
-/// A number with thousands separated, as switch command lines print counters.
-pub fn count(n: u64) -> String {
-    let digits = n.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 /// What is said of several, once, with all their names: `p0, p1`.
 pub fn put_together<'n>(said: impl IntoIterator<Item = (String, &'n str)>) -> Vec<(String, String)> {
     let mut together: Vec<(String, String)> = Vec::new();
@@ -88,14 +77,6 @@ mod tests {
         assert_eq!(
             table.to_string(),
             "  Port       Frames\n  -----------------\n  p0              1\n  long-name   1,000\n"
-        );
-    }
-
-    #[test]
-    fn thousands_are_separated() {
-        assert_eq!(
-            ["0", "999", "1,000", "12,345,678"],
-            [0, 999, 1_000, 12_345_678].map(count).each_ref().map(|s| &s[..])
         );
     }
 }

@@ -128,7 +128,7 @@ impl Host {
             limits: ClassLimits::new(config.rate, config.slack, [None; CLASSES], &regulator),
             regulator,
             generator: MessageGenerator::new(mechanism, config.rate, lossless),
-            arrived: Arrived::new(mechanism, config.link_overhead),
+            arrived: mechanism.arrived(config.link_overhead),
             intake: config.receive.map(|limit| Box::new(Intake::new(limit, lossless))),
             frame_bytes_max: longest(&senders, receivers, &config),
             wire: Shaper::new(Some(config.rate), config.slack),
@@ -298,6 +298,7 @@ impl Host {
                 pfc.resumed().iter().for_each(|class| self.classes[class.index()].xon_frames += 1);
             }
             ControlFrame::Credit(_) | ControlFrame::Queue(_) => self.counters.credit_frames += 1,
+            ControlFrame::Own(_) => self.counters.own_frames += 1,
             ControlFrame::Pause(_) => {}
         }
     }

@@ -52,6 +52,8 @@ pub(super) struct LastWords {
     pub(super) stats: HostStats,
     /// Line time that the host lost, because it was polled too late to catch up.
     pub(super) late: Span,
+    /// The longest time between two polls of the host.
+    pub(super) gap_max: Span,
     /// Of the link toward the host, and toward the switch.
     pub(super) link: LinkWords,
 }

@@ -28,7 +28,6 @@
 
 mod attachment;
 mod board;
-mod capture;
 mod connections;
 mod fit;
 mod instants;

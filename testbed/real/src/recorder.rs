@@ -1,12 +1,14 @@
 //! The control thread's notebook: what lcores have noted, and the capture, on their way to the run's files.
 
-use std::fs::File;
-use std::io::{self, BufWriter};
+use std::io;
 use std::sync::Arc;
 
+use weir_dpdk_driver::Passage;
 use weir_nic::host::Completion;
 use weir_results::record::{self, Depth, Record};
-use weir_results::run_dir::{CapturePort, CaptureWriter, FctRow, FlowSample, RunDir, RunDirError, TrafficSummary};
+use weir_results::run_dir::{
+    CapturePort, CaptureWriter, Direction, FctRow, FlowSample, RunDir, RunDirError, RunFile, TrafficSummary,
+};
 use weir_scenario::Scenario;
 use weir_switch_core::Report;
 use weir_units::Time;
@@ -21,7 +23,7 @@ pub(super) struct Recorder<'a> {
     board: Arc<Board>,
     readers: Vec<Reader>,
     connections: Connections,
-    capture: Option<CaptureWriter<BufWriter<File>>>,
+    capture: Option<CaptureWriter<RunFile>>,
     record: record::Recorder<'a>,
 }
 
@@ -36,7 +38,7 @@ impl<'a> Recorder<'a> {
         let capture = scenario.capture.map(|plan| {
             let host = &scenario.hosts[plan.host];
             let port = &scenario.switches[host.switch].ports[host.port];
-            let rate = port.rate.unwrap_or(host.nic.rate);
+            let rate = Some(port.rate.unwrap_or(host.nic.rate));
             let name = scenario.port_name(host.place());
             run.capture(&CapturePort { name, mac: port.mac.unwrap_or_default(), rate })
         });
@@ -67,8 +69,12 @@ impl<'a> Recorder<'a> {
                 }
             }
             if let (Some(ring), Some(capture)) = (&mut reader.capture, &mut self.capture) {
-                while let Some((at, direction, frame)) = ring.next() {
-                    capture.write(at, direction, &frame)?;
+                for frame in ring {
+                    let direction = match frame.passage {
+                        Passage::Inbound => Direction::Inbound,
+                        Passage::Outbound => Direction::Outbound,
+                    };
+                    capture.write(frame.at, direction, &frame.bytes)?;
                 }
             }
         }

@@ -71,7 +71,14 @@ pub(super) fn summary(
         record,
     );
     let late = left.iter().flatten().map(|(last, ..)| last.late).max().unwrap_or_default();
-    Summary { traffic, wall_ms: Some(wall.as_millis() as u64), late_ns: late.as_nanos(), ..summary }
+    let gap = left.iter().flatten().map(|(last, ..)| last.gap_max).max().unwrap_or_default();
+    Summary {
+        traffic,
+        wall_ms: Some(wall.as_millis() as u64),
+        late_ns: late.as_nanos(),
+        poll_gap_max_ns: Some(gap.as_nanos()),
+        ..summary
+    }
 }
 
 /// What a host's NIC left.

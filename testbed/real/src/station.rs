@@ -3,18 +3,16 @@
 use std::sync::Arc;
 
 use rtrb::{Consumer, Producer, RingBuffer};
-use weir_dpdk_driver::{Phase, Task};
+use weir_dpdk_driver::{Passage, Phase, Tap, TapPlan, Tapped, Task, tap};
 use weir_dpdk_io::{Batch, Clock, Mbuf, Mempool};
 use weir_nic::host::{Completion, Host};
 use weir_results::record::Teller;
-use weir_results::run_dir::Direction;
 use weir_scenario::{CapturePlan, PortPlace};
 use weir_units::{Span, Time};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
 use super::attachment::Attachment;
 use super::board::{Board, LastWords};
-use super::capture::{self, Captured, Tap};
 use super::instants::PortInstants;
 use super::on_link::{LinkShape, OnLink};
 use crate::lane::{self, Lane};
@@ -39,11 +37,11 @@ pub(super) struct Reader {
     /// The host whose notes these are, by its place in the scenario; `None` of a wire.
     pub(super) host: Option<usize>,
     pub(super) notes: Consumer<Note>,
-    pub(super) capture: Option<Captured>,
+    pub(super) capture: Option<Tapped>,
 }
 
 /// A way for notes, and the control thread's end of it.
-pub(super) fn notes(host: Option<usize>, capture: Option<Captured>) -> (Producer<Note>, Reader) {
+pub(super) fn notes(host: Option<usize>, capture: Option<Tapped>) -> (Producer<Note>, Reader) {
     let (notes, notes_out) = RingBuffer::new(NOTES);
     (notes, Reader { host, notes: notes_out, capture })
 }
@@ -80,6 +78,7 @@ pub(super) struct Station {
     polled: Time,
     /// Line time lost to late polls.
     late: Span,
+    gap_max: Span,
     has_left: bool,
 }
 
@@ -94,7 +93,8 @@ impl Station {
         board: Arc<Board>,
         capture: Option<&CapturePlan>,
     ) -> (Station, Reader) {
-        let (tap, captured) = capture.map(capture::tap).unzip();
+        let plan = |plan: &CapturePlan| TapPlan { data_from: plan.data_from, data_frames: plan.data_frames };
+        let (tap, captured) = capture.map(plan).map(tap).unzip();
         let (notes, reader) = notes(Some(number), captured);
         let [to_host, to_switch] = shape.lanes();
         let station = Station {
@@ -114,6 +114,7 @@ impl Station {
             tap,
             polled: Time::ZERO,
             late: Span::ZERO,
+            gap_max: Span::ZERO,
             has_left: false,
         };
         (station, reader)
@@ -125,7 +126,7 @@ impl Station {
         for mbuf in self.arrived.drain() {
             note_told(&mut self.notes, now, Teller::Port, self.port, &mbuf);
             if let Some(tap) = &mut self.tap {
-                tap.note(now, Direction::Outbound, &mbuf);
+                tap.note(now, Passage::Outbound, &mbuf);
             }
             let frame = OnLink::from_port(mbuf, &self.instants, &self.board);
             self.to_host.handle(now, frame, |frame| frame.copy(&self.pool));
@@ -158,7 +159,7 @@ impl Station {
         {
             note_told(&mut self.notes, now, Teller::Host, self.port, &mbuf);
             if let Some(tap) = &mut self.tap {
-                tap.note(now, Direction::Inbound, &mbuf);
+                tap.note(now, Passage::Inbound, &mbuf);
             }
             assert!(self.unsent.push(mbuf).is_ok(), "a burst fits a batch");
         }
@@ -205,6 +206,7 @@ impl Station {
             LastWords {
                 stats: self.host.stats(now),
                 late: self.late,
+                gap_max: self.gap_max,
                 link: lane::words([&self.to_host, &self.to_switch]),
             },
         );
@@ -218,7 +220,9 @@ impl Task for Station {
             self.leave(now);
             return 0;
         }
-        self.late += now.since(self.polled).saturating_sub(self.host.config().slack);
+        let gap = now.since(self.polled);
+        self.gap_max = self.gap_max.max(gap);
+        self.late += gap.saturating_sub(self.host.config().slack);
         self.polled = now;
         let moved = self.receive(now) + self.transmit(now);
         if moved > 0 {

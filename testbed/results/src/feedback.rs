@@ -143,7 +143,9 @@ impl FeedbackProbe {
                 true
             }
             // Lengths come in so fast that many are on the way at once, and what is obeyed can't be told apart.
-            Ok(ControlFrame::Queue(_)) | Err(_) => false,
+            Ok(ControlFrame::Queue(_)) => false,
+            // Only its own flow control can tell what it asks for.
+            Ok(ControlFrame::Own(_)) | Err(_) => false,
         }
     }
 

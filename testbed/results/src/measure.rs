@@ -25,7 +25,7 @@ pub fn flow_control(reports: &[Report], duration: Span) -> FlowControlSummary {
         pauses_sent,
         pauses_per_second: per_second as u64,
         paused_ns: classes().map(|class| class.paused_tx).sum::<Span>().as_nanos(),
-        messages_sent: ports().map(|port| port.control_tx.pfc + port.control_tx.pause + port.control_tx.credit).sum(),
+        messages_sent: ports().map(|port| port.control_tx.messages()).sum(),
         host_pauses_sent: 0,
     }
 }

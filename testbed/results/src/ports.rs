@@ -7,7 +7,7 @@ use weir_units::Class;
 pub(crate) const QUEUES_MAX: usize = 64;
 
 /// The ports of a scenario, switch by switch.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Ports {
     ports: Vec<Port>,
     /// Where each switch's ports begin.
@@ -20,12 +20,14 @@ pub struct Ports {
 }
 
 /// A port.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Port {
     pub place: PortPlace,
     pub name: String,
-    /// `None` for a port without host or link, as clones are.
+    /// `None` for a port without host or link in the scenario, as clones are, and all ports of a lab switch.
     pub behind: Option<Behind>,
+    /// Whether something is cabled to it, in the scenario or outside.
+    is_cabled: bool,
     /// Its queues in the series: from, to.
     queues: (usize, usize),
 }
@@ -57,7 +59,9 @@ impl Ports {
             for (port, behind) in behind.iter().enumerate() {
                 let place = PortPlace { switch, port };
                 let name = scenario.port_name(place);
-                ports.push(Port { place, name, behind: *behind, queues: (0, 0) });
+                let is_outside = scenario.is_lab() && scenario.switches[switch].ports[port].clone_of().is_none();
+                let is_cabled = behind.is_some() || is_outside;
+                ports.push(Port { place, name, behind: *behind, is_cabled, queues: (0, 0) });
             }
         }
         let shown = vec![false; scenario.switches.len()];
@@ -70,7 +74,7 @@ impl Ports {
         let lossless = |place: PortPlace| scenario.switches[place.switch].classes.lossless;
         let is_linked = |ports: &Ports, place: PortPlace| {
             let real = scenario.switches[place.switch].real_port(place.port);
-            ports.at(PortPlace { port: real, ..place }).behind.is_some()
+            ports.at(PortPlace { port: real, ..place }).is_cabled
         };
         let linked: Vec<bool> = self.ports.iter().map(|port| is_linked(self, port.place)).collect();
         let of_linked = self.ports.iter().zip(&linked).filter(|(_, linked)| **linked);
@@ -115,9 +119,9 @@ impl Ports {
         self.ports.len()
     }
 
-    /// The ports that have a host or a link, and what is behind each.
-    pub fn linked(&self) -> impl Iterator<Item = (&Port, Behind)> {
-        self.ports.iter().filter_map(|port| Some((port, port.behind?)))
+    /// The ports that something is cabled to.
+    pub fn linked(&self) -> impl Iterator<Item = &Port> {
+        self.ports.iter().filter(|port| port.is_cabled)
     }
 
     /// The queues of the series.

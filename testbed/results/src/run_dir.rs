@@ -12,13 +12,19 @@
 //! | `PORT.pcapng` | frames of one port, see [`CaptureWriter`] |
 //! | `fct.txt`, `pfc.txt`, `qlen.txt` | if asked for, of a run in virtual time: as public ns-3 simulators write them, see [`Ns3Files`] |
 //! | `speed.json` | of a run in virtual time, how long this machine took for it, see [`Speed`] |
+//! | `switches.json` | of a lab switch, what it knows of itself besides: devices, lcores, each port's messages |
+//! | `snapshot-N.json` | of a lab switch, the state of its Nth snapshot, as `switches.json` has that of the end |
+//! | `summary.json.part` | while a lab switch runs, its results so far, written anew each second |
 //! | `summary.json` | the results; written last, so that a directory without it is of a run that did not end |
+//!
+//! The format has a name and version, [`Provenance::FORMAT`], the first field of `provenance.json`; a reader refuses others.
 //!
 //! All times are scenario time. In virtual time all files but `provenance.json` and `speed.json` are the same, byte by byte,
 //! whenever and wherever the scenario runs. A directory of an earlier run is replaced; anything else is left alone, with an error.
 
 mod capture;
 mod events;
+mod file;
 mod gauges;
 mod ns3;
 mod provenance;
@@ -31,9 +37,10 @@ mod topology;
 
 pub use capture::{CapturePort, CaptureWriter, Direction};
 pub use events::{EventKind, EventWriter, FctRow, FctWriter};
+pub use file::RunFile;
 pub use gauges::GaugeFigures;
 pub(crate) use gauges::GaugeSamples;
-pub use ns3::{Ns3Files, Ns3Message};
+pub use ns3::{Ns3Files, Ns3Message, Ns3Pauses};
 pub use provenance::{Machine, Provenance};
 pub use series::{
     FLOW_COLUMNS, FlowSample, PoolSample, QUEUE_COLUMNS, QueueSample, Series, SeriesColumns, SeriesWriter,
@@ -48,8 +55,9 @@ pub use summary::{
 pub use topology::{HostPlace, OutageTimes, PortName, SwitchLink, Topology};
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use weir_units::Time;
 
@@ -68,12 +76,19 @@ const NS3_PFC: &str = "pfc.txt";
 const NS3_QLEN: &str = "qlen.txt";
 const SUMMARY: &str = "summary.json";
 const SUMMARY_UNFINISHED: &str = "summary.json.part";
+/// The next results so far, until they are whole.
+const SUMMARY_NEXT: &str = "summary.json.next";
+const SWITCHES: &str = "switches.json";
+const SNAPSHOT: &str = "snapshot-";
+const JSON_EXTENSION: &str = ".json";
 const CAPTURE_EXTENSION: &str = "pcapng";
 
 /// A run's directory, open for writing.
 #[derive(Debug)]
 pub struct RunDir {
     path: PathBuf,
+    /// Those that are written while the run goes on.
+    files: Mutex<Vec<RunFile>>,
 }
 
 /// Why a run's directory can't be made, written or read.
@@ -137,7 +152,7 @@ impl RunDir {
         } else {
             fs::create_dir_all(&path).map_err(io_at(&path, "can't be made"))?;
         }
-        let run = RunDir { path };
+        let run = RunDir { path, files: Mutex::default() };
         run.write_json(PROVENANCE, provenance)?;
         Ok(run)
     }
@@ -179,36 +194,78 @@ impl RunDir {
     }
 
     /// Starts the time series; the first row's rates count from `start`.
-    pub fn series(&self, start: Time, columns: &SeriesColumns) -> Result<SeriesWriter<BufWriter<File>>, RunDirError> {
-        let (path, file) = self.new_file(SERIES)?;
-        SeriesWriter::new(file, start, columns).map_err(io_at(&path, "can't be written"))
+    pub fn series(&self, start: Time, columns: &SeriesColumns) -> Result<SeriesWriter<RunFile>, RunDirError> {
+        self.running_file(SERIES, |file| SeriesWriter::new(file, start, columns))
     }
 
     /// Starts the list of events.
-    pub fn events(&self) -> Result<EventWriter<BufWriter<File>>, RunDirError> {
-        let (path, file) = self.new_file(EVENTS)?;
-        EventWriter::new(file).map_err(io_at(&path, "can't be written"))
+    pub fn events(&self) -> Result<EventWriter<RunFile>, RunDirError> {
+        self.running_file(EVENTS, EventWriter::new)
     }
 
     /// Starts the list of completed messages.
-    pub fn fcts(&self) -> Result<FctWriter<BufWriter<File>>, RunDirError> {
-        let (path, file) = self.new_file(FCT)?;
-        FctWriter::new(file).map_err(io_at(&path, "can't be written"))
+    pub fn fcts(&self) -> Result<FctWriter<RunFile>, RunDirError> {
+        self.running_file(FCT, FctWriter::new)
     }
 
     /// Starts the capture of a port.
-    pub fn capture(&self, port: &CapturePort) -> Result<CaptureWriter<BufWriter<File>>, RunDirError> {
+    pub fn capture(&self, port: &CapturePort) -> Result<CaptureWriter<RunFile>, RunDirError> {
         if port.name.starts_with('.') || !is_plain(&port.name) {
             return Err(RunDirError::PortName { port: port.name.clone() });
         }
-        let (path, file) = self.new_file(&format!("{}.{CAPTURE_EXTENSION}", port.name))?;
-        CaptureWriter::new(file, port).map_err(io_at(&path, "can't be written"))
+        self.running_file(&format!("{}.{CAPTURE_EXTENSION}", port.name), |file| CaptureWriter::new(file, port))
     }
 
     /// Starts the files that public ns-3 simulators write.
-    pub fn ns3_files(&self) -> Result<Ns3Files<BufWriter<File>>, RunDirError> {
-        let [fct, pfc, qlen] = [NS3_FCT, NS3_PFC, NS3_QLEN].map(|name| self.new_file(name));
-        Ok(Ns3Files::new(fct?.1, pfc?.1, qlen?.1))
+    pub fn ns3_files(&self) -> Result<Ns3Files<RunFile>, RunDirError> {
+        let [fct, pfc, qlen] = [NS3_FCT, NS3_PFC, NS3_QLEN].map(|name| self.running_file(name, Ok));
+        Ok(Ns3Files::new(fct?, pfc?, qlen?))
+    }
+
+    /// Starts the one of them that has the pauses.
+    pub fn ns3_pauses(&self) -> Result<Ns3Pauses<RunFile>, RunDirError> {
+        Ok(Ns3Pauses::new(self.running_file(NS3_PFC, Ok)?))
+    }
+
+    /// Writes out what the files' handles have buffered. Writers with buffers of their own are flushed first.
+    ///
+    /// # Errors
+    /// A file that can't be written, by its name; the others are written out all the same.
+    pub fn flush(&self) -> io::Result<()> {
+        self.on_files(|file| file.clone().flush())
+    }
+
+    /// Opens all files that are written while the run goes on anew, as after a log rotation: a new file begins with its header,
+    /// one that is there is gone on with. Writers with buffers of their own are flushed first.
+    ///
+    /// # Errors
+    /// As [`RunDir::flush`].
+    pub fn reopen(&self) -> io::Result<()> {
+        self.on_files(RunFile::reopen)
+    }
+
+    fn on_files(&self, act: impl Fn(&RunFile) -> io::Result<()>) -> io::Result<()> {
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        files.iter().map(act).fold(Ok(()), io::Result::and)
+    }
+
+    /// Writes the results so far of a run that has not ended.
+    pub fn write_so_far(&self, summary: &Summary) -> Result<(), RunDirError> {
+        self.write_json(SUMMARY_NEXT, summary)?;
+        let path = self.path.join(SUMMARY_UNFINISHED);
+        fs::rename(self.path.join(SUMMARY_NEXT), &path).map_err(io_at(&path, "can't be written"))
+    }
+
+    /// Writes what a lab switch knows of itself besides.
+    pub fn write_switches(&self, content: &impl serde::Serialize) -> Result<(), RunDirError> {
+        self.write_json(SWITCHES, content)
+    }
+
+    /// Writes a lab switch's snapshot, the first of which is number 1; returns its path.
+    pub fn write_snapshot(&self, number: u32, content: &impl serde::Serialize) -> Result<PathBuf, RunDirError> {
+        let name = format!("{SNAPSHOT}{number}{JSON_EXTENSION}");
+        self.write_json(&name, content)?;
+        Ok(self.path.join(name))
     }
 
     /// Writes how fast the run was.
@@ -224,23 +281,33 @@ impl RunDir {
         Ok(self.path)
     }
 
-    fn new_file(&self, name: &str) -> Result<(PathBuf, BufWriter<File>), RunDirError> {
+    /// A file that is written while the run goes on; `begin` writes its header.
+    fn running_file<W>(&self, name: &str, begin: impl FnOnce(RunFile) -> io::Result<W>) -> Result<W, RunDirError> {
         let path = self.path.join(name);
-        let file = File::create(&path).map_err(io_at(&path, "can't be written"))?;
-        Ok((path, BufWriter::new(file)))
+        let file = RunFile::create(&path).map_err(io_at(&path, "can't be written"))?;
+        let writer = begin(file.clone()).map_err(io_at(&path, "can't be written"))?;
+        file.end_header();
+        self.files.lock().unwrap_or_else(PoisonError::into_inner).push(file);
+        Ok(writer)
     }
 
     fn write_json(&self, name: &str, content: &impl serde::Serialize) -> Result<(), RunDirError> {
-        let (path, mut file) = self.new_file(name)?;
+        let path = self.path.join(name);
         let text =
             serde_json::to_string_pretty(content).map_err(|source| RunDirError::Json { path: path.clone(), source })?;
-        writeln!(file, "{text}").and_then(|()| file.flush()).map_err(io_at(&path, "can't be written"))
+        fs::write(&path, text + "\n").map_err(io_at(&path, "can't be written"))
     }
 }
 
 /// Reads the results of the run in a directory.
 pub fn read_summary(run: &Path) -> Result<Summary, RunDirError> {
     read_json(&run.join(SUMMARY))
+}
+
+/// Reads the results so far that a run left which did not end; `None` if it left none.
+pub fn read_so_far(run: &Path) -> Result<Option<Summary>, RunDirError> {
+    let path = run.join(SUMMARY_UNFINISHED);
+    if path.exists() { read_json(&path).map(Some) } else { Ok(None) }
 }
 
 /// Reads the time series of the run in a directory.
@@ -306,10 +373,14 @@ fn is_run_file(name: &str) -> bool {
         NS3_PFC,
         NS3_QLEN,
         SPEED,
+        SWITCHES,
         SUMMARY,
         SUMMARY_UNFINISHED,
+        SUMMARY_NEXT,
     ];
+    let is_snapshot = name.starts_with(SNAPSHOT) && name.ends_with(JSON_EXTENSION);
     is_config
+        || is_snapshot
         || fixed.contains(&name)
         || Path::new(name).extension().is_some_and(|extension| extension == CAPTURE_EXTENSION)
 }

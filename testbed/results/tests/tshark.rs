@@ -85,7 +85,7 @@ fn conversation() -> Vec<(Time, Vec<u8>)> {
 }
 
 fn captured(frames: &[(Time, Vec<u8>)], path: &Path) {
-    let port = CapturePort { name: "p7".into(), mac: MacAddr([2, 0, 0, 0, 9, 9]), rate: BitRate::gbps(10) };
+    let port = CapturePort { name: "p7".into(), mac: MacAddr([2, 0, 0, 0, 9, 9]), rate: Some(BitRate::gbps(10)) };
     let mut capture = CaptureWriter::new(std::fs::File::create(path).unwrap(), &port).unwrap();
     for (at, frame) in frames {
         let direction = if frame[11] == 1 { Direction::Inbound } else { Direction::Outbound };

@@ -236,6 +236,16 @@ impl Scenario {
         }
     }
 
+    /// Switches whose ports are cabled to the outside, for as long as they run.
+    pub fn lab(name: &str, policy: &str, switches: Vec<SwitchConfig>, sample_every: Span) -> Scenario {
+        Scenario { sample_every, end: Time::NEVER, ..Scenario::new(name, policy, switches, Vec::new()) }
+    }
+
+    /// Whether all that is behind its ports is outside of Weir.
+    pub fn is_lab(&self) -> bool {
+        self.hosts.is_empty() && self.links.is_empty()
+    }
+
     /// Of each flow, the names of what the series shows of it besides what it sends; none at all unless that is asked for.
     pub fn flow_gauges(&self) -> Vec<Vec<&'static str>> {
         let names = |flow: &FlowPlan| flow.config.gauges().iter().map(|gauge| gauge.name).collect();

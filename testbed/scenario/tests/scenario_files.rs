@@ -1,7 +1,7 @@
 //! Scenario files: every file of `tests/bad` gives exactly the errors that its comments expect, all in one go; the reference
 //! and the examples are true.
 
-#[path = "../../../config/tests/expectations/mod.rs"]
+#[path = "../../../config/tests/it/expectations/mod.rs"]
 mod expectations;
 
 use std::fs;

@@ -10,17 +10,16 @@ mod ends;
 mod outages;
 mod words;
 
-use std::fs::File;
-use std::io::BufWriter;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use weir_flowctl::Tells;
 use weir_results::measure::{MessageMeasures, Ways};
 use weir_results::record::{
     self, Depth, Ended, NicWords, Progress, ProgressOf, Recorder, Teller, dropped, overflown_lossless, write_configs,
 };
 use weir_results::run_dir::{
-    FctRow, FlowSample, Ns3Files, Ns3Message, RunDir, RunDirError, Speed, Summary, TrafficSummary,
+    FctRow, FlowSample, Ns3Files, Ns3Message, RunDir, RunDirError, RunFile, Speed, Summary, TrafficSummary,
 };
 use weir_scenario::file::Expectation;
 use weir_scenario::{AnyLink, Behind, PortPlace, Scenario, TrafficPlan};
@@ -115,7 +114,7 @@ struct Running<'a> {
     scenario: &'a Scenario,
     sim: Sim,
     recorder: Recorder<'a>,
-    ns3: Option<Ns3Files<BufWriter<File>>>,
+    ns3: Option<Ns3Files<RunFile>>,
     ends: FlowEnds,
     outages: Outages,
     ways: Ways<'a>,
@@ -287,7 +286,7 @@ impl Running<'_> {
     /// Egress queues, for `qlen.txt`.
     fn sample_lengths(&mut self) {
         let Some(ns3) = &mut self.ns3 else { return };
-        for (port, _) in self.recorder.ports().linked() {
+        for port in self.recorder.ports().linked() {
             let (place, mmu) = (port.place, &self.sim.shared(port.place.switch).mmu);
             let length = |class| mmu.egress_length(QueueId::new(PortId(place.port as u16), class));
             let length = Bytes::new(Class::ALL.into_iter().map(length).sum());
@@ -335,7 +334,11 @@ impl Running<'_> {
     fn heard_by_hosts(&self) -> u64 {
         let host = |host: usize| {
             let counters = self.sim.host(host).counters();
-            self.sim.host_frames(host)[1] - counters.pfc_frames - counters.credit_frames - counters.control_ignored
+            self.sim.host_frames(host)[1]
+                - counters.pfc_frames
+                - counters.credit_frames
+                - counters.own_frames
+                - counters.control_ignored
         };
         (0..self.scenario.hosts.len()).map(host).sum()
     }
@@ -427,14 +430,14 @@ fn numbers(traffic: usize, message: usize) -> [u16; 2] {
 
 /// Notes a frame that changes a pause, for `pfc.txt`.
 fn note_pause(
-    ns3: &mut Ns3Files<BufWriter<File>>,
+    ns3: &mut Ns3Files<RunFile>,
     scenario: &Scenario,
     recorder: &Recorder<'_>,
     told: &Told,
     frame: &PfcFrame,
 ) {
     let (by, place) = (told.by, told.place);
-    if scenario.switches[place.switch].ports[place.port].flow_control.tells_stages() {
+    if scenario.switches[place.switch].ports[place.port].flow_control.tells() == Tells::Stages {
         return;
     }
     let port = |place: PortPlace| (scenario.hosts.len() + place.switch, true, place.port + 1);
@@ -445,7 +448,7 @@ fn note_pause(
         (Teller::Port, None) => return,
     };
     for class in recorder.changes(by, place, frame) {
-        ns3.pause(told.arrives, node, is_switch, interface, frame.times[class.index()] > 0);
+        ns3.pauses().pause(told.arrives, node, is_switch, interface, frame.times[class.index()] > 0);
     }
 }
 

@@ -28,10 +28,10 @@ pub(super) fn frames(sim: &Sim, reports: &[Report]) -> Result<FrameSummary, Stri
     let mut frames = FrameSummary {
         hosts_sent: hosts().map(|[sent, _]| sent).sum(),
         hosts_received: hosts().map(|[_, received]| received).sum(),
-        control_sent: told.map(|told| told.pfc + told.pause + told.credit).sum(),
+        control_sent: told.map(|told| told.messages()).sum(),
         control_received: ports()
             .map(|port| port.control_rx)
-            .map(|heard| heard.pfc + heard.pause + heard.credit + heard.ignored + heard.malformed)
+            .map(|heard| heard.messages() + heard.ignored + heard.malformed)
             .sum(),
         copied: reports.iter().map(|report| report.balance.copied).sum::<u64>() + cloned,
         doubled: faults.doubled,

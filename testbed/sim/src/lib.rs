@@ -1,4 +1,4 @@
-//! The backend that runs a scenario in virtual time: the switches' own halves, the hosts' own code, and links, as discrete
+//! The backend that runs a scenario in virtual time: the switches' own code, the hosts' own code, and links, as discrete
 //! events on a clock of picoseconds.
 //!
 //! A station (a switch or a host) is woken when something arrives for it and at the instant that it names itself; between two
@@ -266,7 +266,7 @@ impl Sim {
         (0..self.switches.len()).map(|switch| self.report(switch)).collect()
     }
 
-    /// What a switch's halves share, its buffer and what its peers let it send: for what is asked too often for a report.
+    /// What a switch shares with its readers, its buffer and what its peers let it send: for what is asked too often for a report.
     pub fn shared(&self, switch: usize) -> &Shared {
         self.switches[switch].shared()
     }

@@ -1,19 +1,16 @@
 //! What is at the ends of wires: switches and hosts.
 
 use std::slice::from_ref;
-use std::sync::Arc;
 
 use prefetch_index::prefetch_index;
-use weir_config::{Layout, LcoreConfig, SwitchConfig};
+use weir_config::SwitchConfig;
 use weir_flowctl::CatchUp;
 use weir_nic::host::{Host, NicFrame};
 use weir_results::record::Teller;
 use weir_scenario::{PortPlace, Scenario};
-use weir_switch_core::report::{Report, Reporter};
-use weir_switch_core::{
-    BuildError, Burst, Forwarder, Memory, PacketStore, Plan, PortFacts, PortOutput, Shared, Surroundings, Switch,
-    Transmitter,
-};
+use weir_switch_core::report::Report;
+use weir_switch_core::single::Pipeline;
+use weir_switch_core::{BuildError, Burst, PacketStore, PortFacts, PortOutput, Shared, Surroundings, Switch};
 use weir_units::{MacAddr, PortId, PortSet, Span, Time};
 use weir_wire::mac_control::ControlFrame;
 
@@ -21,14 +18,11 @@ use super::agenda::Agenda;
 use super::frame::Frame;
 use super::network::Network;
 
-/// A switch: its halves, all on one lcore, and what has arrived for it.
+/// A switch, and what has arrived for it.
 #[derive(Debug)]
 pub(super) struct SwitchStation {
     number: usize,
-    shared: Arc<Shared>,
-    forwarder: Forwarder<Frame>,
-    transmitter: Transmitter<Frame>,
-    reporter: Reporter,
+    pipeline: Pipeline<Frame>,
     /// The wire that leaves each port; none for a port without a link.
     wires: Box<[Option<u32>]>,
     /// What arrived at this instant.
@@ -92,43 +86,26 @@ impl SwitchStation {
                 hash_seed: number as u32,
                 seed: scenario.seed,
                 link_overhead: scenario.link_overhead,
-                memory: Memory::AsNeeded,
             },
         )?;
         if let Some((first, ports)) = routes {
             switch.set_routes(first, ports);
         }
-        let shared = switch.shared().clone();
-        (0..).map(PortId).zip(&wires).for_each(|(port, wire)| shared.set_link_up(port, wire.is_some()));
-        let mut halves = switch.into_halves(&on_one_lcore(config));
-        let lcore = halves.lcores.remove(0);
-        let (Some(forwarder), Some(transmitter)) = (lcore.forwarder, lcore.transmitter) else {
-            unreachable!("one lcore has all roles")
-        };
+        let pipeline = switch.into_pipeline();
+        let has_link = |(port, wire): (PortId, &Option<u32>)| pipeline.shared().set_link_up(port, wire.is_some());
+        (0..).map(PortId).zip(&wires).for_each(has_link);
         let mut wakeups = Agenda::new(ports);
         (0..ports).filter(|port| config.real_port(*port) == *port).for_each(|port| wakeups.set(port, Time::ZERO));
-        Ok(SwitchStation {
-            number,
-            shared,
-            forwarder,
-            transmitter,
-            reporter: halves.reporter,
-            wires,
-            arrived: Vec::new(),
-            turn: 0,
-            wakeups,
-            sweep_at: Time::NEVER,
-        })
+        Ok(SwitchStation { number, pipeline, wires, arrived: Vec::new(), turn: 0, wakeups, sweep_at: Time::NEVER })
     }
 
     /// Asks for what its turn will need, a step of [`ahead`](super::ahead) after the other, and in each port by port; it is
     /// station `number`. Says whether there is another port.
     #[inline]
     pub(super) fn prefetch(&self, step: usize, port: usize, number: usize, network: &Network) -> bool {
-        let SwitchStation { forwarder, transmitter, wires, wakeups, .. } = self;
+        let SwitchStation { pipeline, wires, wakeups, .. } = self;
         if step == 0 {
-            forwarder.prefetch();
-            transmitter.prefetch();
+            pipeline.prefetch();
             prefetch_index(from_ref(wires), 0);
             prefetch_index(from_ref(wakeups), 0);
             network.prefetch_wires(number);
@@ -138,22 +115,20 @@ impl SwitchStation {
         if port == 0 && network.arriving_at(number) < wires.len().max(1) {
             return false;
         }
-        let (id, classes) = (PortId(port as u16), forwarder.classes_seen());
+        let id = PortId(port as u16);
         if step == 1 {
             if port == 0 {
-                forwarder.prefetch_shared();
+                pipeline.prefetch_common();
                 wakeups.prefetch();
             }
             prefetch_index(wires, port);
             network.prefetch_arrivals(number, port);
-            forwarder.prefetch_counters(id);
-            transmitter.prefetch_port(id, classes);
+            pipeline.prefetch_port(id);
         } else {
             if port == 0 {
-                forwarder.prefetch_routes();
+                pipeline.prefetch_routes();
             }
-            forwarder.prefetch_port(id);
-            transmitter.prefetch_frames(id, classes);
+            pipeline.prefetch_frames(id);
             wires[port].into_iter().for_each(|wire| network.prefetch_wire(wire));
         }
         port + 1 < wires.len()
@@ -184,16 +159,16 @@ impl SwitchStation {
             let port = PortId(port);
             if ports.network.next_arrival() > now {
                 let alone = self.wakeups.first().0.min(self.sweep_at) > now;
-                self.forwarder.handle_one(now, port, frame, alone, &mut ports, &mut self.transmitter);
+                self.pipeline.handle(now, port, frame, alone, &mut ports);
             } else {
                 self.arrived.push((port, frame));
                 self.handle_several(now, network);
                 ports = Ports { now, number: self.number, network, wires: &self.wires };
             }
         }
-        let mut due = self.forwarder.take_stirred();
+        let mut due = self.pipeline.take_stirred();
         if self.sweep_at <= now {
-            due |= self.transmitter.off_ports();
+            due |= self.pipeline.off_ports();
             self.sweep_at = Time::NEVER;
         }
         loop {
@@ -201,19 +176,18 @@ impl SwitchStation {
             if at <= now {
                 due.insert(PortId(port as u16));
             }
-            if due.is_empty() && !self.transmitter.is_stirred() {
+            if due.is_empty() && !self.pipeline.is_stirred() {
                 break;
             }
-            for port in self.transmitter.run_ports(now, due, &mut ports) {
-                self.wakeups.set(port.index(), self.transmitter.next_wakeup_of(now, port));
+            for port in self.pipeline.run_ports(now, due, &mut ports) {
+                self.wakeups.set(port.index(), self.pipeline.next_wakeup_of(now, port));
             }
             due = PortSet::EMPTY;
         }
-        if !self.transmitter.off_ports().is_empty() && self.sweep_at == Time::NEVER {
+        if !self.pipeline.off_ports().is_empty() && self.sweep_at == Time::NEVER {
             self.sweep_at = now + SWEEP;
         }
-        self.forwarder.audit();
-        self.transmitter.audit();
+        self.pipeline.audit();
     }
 
     /// Forwards what has arrived besides at this instant.
@@ -225,13 +199,13 @@ impl SwitchStation {
         take_turns(&mut self.arrived, &mut self.turn, self.wires.len());
         let mut ports = Ports { now, number: self.number, network, wires: &self.wires };
         for (port, frame) in self.arrived.drain(..) {
-            self.forwarder.handle_one(now, port, frame, false, &mut ports, &mut self.transmitter);
+            self.pipeline.handle(now, port, frame, false, &mut ports);
         }
     }
 
     /// The link of a port comes or goes.
     pub(super) fn set_link_up(&mut self, now: Time, port: usize, is_up: bool) {
-        self.shared.set_link_up(PortId(port as u16), is_up);
+        self.pipeline.shared().set_link_up(PortId(port as u16), is_up);
         self.wakeups.set(port, now);
     }
 
@@ -241,17 +215,11 @@ impl SwitchStation {
     }
 
     pub(super) fn shared(&self) -> &Shared {
-        &self.shared
+        self.pipeline.shared()
     }
 
     pub(super) fn report(&mut self, now: Time) -> Report {
-        let SwitchStation { reporter, forwarder, transmitter, .. } = self;
-        let serve = || {
-            forwarder.serve();
-            transmitter.serve(now);
-            true
-        };
-        reporter.collect(now, serve).expect("the halves answer at once")
+        self.pipeline.report(now)
     }
 }
 
@@ -375,11 +343,6 @@ impl Ports<'_> {
         let place = PortPlace { switch: self.number, port: port.index() };
         self.network.send(self.now, wire, frame, Teller::Port, place);
     }
-}
-
-fn on_one_lcore(config: &SwitchConfig) -> Plan {
-    let lcores = LcoreConfig { layout: Layout::Single, cores: Vec::new(), ..config.lcores };
-    Plan::new(&SwitchConfig { lcores, ..config.clone() }, 1).expect("one lcore is enough for all roles")
 }
 
 /// Puts arrivals of one instant in order: by port, beginning with the one whose turn it is. The turn goes on when it has

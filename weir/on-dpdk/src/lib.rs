@@ -9,7 +9,10 @@ mod fault;
 mod losses;
 mod netdevs;
 mod peers;
+mod recording;
 mod run;
+mod screen;
+mod signals;
 mod storms;
 mod summary;
 

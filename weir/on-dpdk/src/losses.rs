@@ -8,6 +8,10 @@ use weir_config::SwitchConfig;
 use weir_dpdk_driver::RunningFabric;
 use weir_dpdk_io::{DeviceLosses, Losses};
 use weir_experiments::table::{Table, count};
+use weir_results::run_dir::EventKind;
+use weir_units::PortId;
+
+use crate::run::Note;
 
 /// How often devices are read. Some NICs' counters stick at their highest value if they are not read for minutes.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -42,18 +46,22 @@ impl LossLog {
     }
 
     /// To be called often; reads the devices when it is time.
-    pub fn tell(&mut self, switches: &[SwitchConfig], running: &RunningFabric) {
+    pub fn tell(&mut self, switches: &[SwitchConfig], running: &RunningFabric, note: Note<'_>) {
         if Instant::now() < self.next {
             return;
         }
         self.next = Instant::now() + INTERVAL;
         for (index, config) in switches.iter().enumerate() {
             let now = running.device_losses(index);
-            for ((port, is), was) in config.ports.iter().zip(&now).zip(&self.last[index]) {
+            for (number, ((port, is), was)) in config.ports.iter().zip(&now).zip(&self.last[index]).enumerate() {
                 for ((direction, is), (_, was)) in directions(is).into_iter().zip(directions(was)) {
                     let new = is.since(was);
                     if new.told() == 0 {
                         continue;
+                    }
+                    for (cause, frames) in new.causes() {
+                        let kind = EventKind::DeviceLost { cause: cause.name(), frames };
+                        note(index, PortId(number as u16), None, kind);
                     }
                     let of =
                         if config.classes.lossless.is_empty() { "" } else { "; lossless frames may be among them" };

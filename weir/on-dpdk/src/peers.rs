@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use weir_config::{FlowControl, GfcBufferConfig, GfcPeer, SwitchConfig};
+use weir_config::{FlowControl, SwitchConfig};
+use weir_flowctl::Tells;
 use weir_switch_core::Report;
 use weir_switch_core::report::{Accord, PortReport};
 use weir_units::{Span, Time};
@@ -68,11 +69,12 @@ impl Told {
                 format!("the peer did not repeat what it told last: back to the line rate ({times} times so far)"),
             ));
         }
-        let is_silent = port.link_up && expects_messages(flow_control) && now.since(is.heard_at) > SILENT_AFTER;
+        let follows = flow_control.without_messages();
+        let is_silent = port.link_up && follows.is_some() && now.since(is.heard_at) > SILENT_AFTER;
         if is_silent && !self.is_silent {
             news.push((
                 true,
-                format!("the peer says nothing of {}: {}", flow_control.name(), without_messages(flow_control)),
+                format!("the peer says nothing of {}: {}", flow_control.name(), follows.unwrap_or_default()),
             ));
         } else if self.is_silent && !is_silent && port.link_up {
             news.push((false, format!("the peer speaks {} again", flow_control.name())));
@@ -94,55 +96,23 @@ fn is_due(told_at: &mut Option<Time>, now: Time, has_happened: bool) -> bool {
 fn foreign(port: &PortReport, flow_control: &FlowControl) -> String {
     let came = port.control_rx;
     let others = [("PFC", came.pfc), ("PAUSE", came.pause), ("credits or queues' lengths", came.credit)];
-    let is_own = |kind: &str| match flow_control {
-        FlowControl::Pfc | FlowControl::GfcBuffer(_) => kind == "PFC",
-        FlowControl::Pause => kind == "PAUSE",
-        _ => false,
+    let is_own = |kind: &str| match flow_control.tells() {
+        Tells::Pfc | Tells::Pulses | Tells::Stages => kind == "PFC",
+        Tells::Pause => kind == "PAUSE",
+        Tells::Nothing | Tells::Room | Tells::Own => false,
     };
     let others: Vec<&str> = others.iter().filter(|(kind, n)| *n > 0 && !is_own(kind)).map(|(kind, _)| *kind).collect();
     let name = flow_control.name();
-    let (what, so) = match (&others[..], flow_control) {
-        ([], FlowControl::GfcBuffer(_)) => {
+    let (what, so) = match (&others[..], flow_control.tells()) {
+        ([], Tells::Stages) => {
             ("pauses of PFC".to_owned(), "they slow its classes down for the time that they ask for")
         }
-        _ if matches!(flow_control, FlowControl::GfcTime(_) | FlowControl::GfcConceptual(_) | FlowControl::Cbfc(_)) => {
+        (_, Tells::Room) => {
             (format!("messages of another flow control ({} among what came)", others.join(", ")), "they are ignored")
         }
         _ => (others.join(" and "), "they are ignored"),
     };
     format!("the port speaks {name}, and its peer sends {what}: {so}; write the same flow_control at both ends")
-}
-
-/// Whether the peer of a port sends messages all the time, whatever its queues hold.
-fn expects_messages(flow_control: &FlowControl) -> bool {
-    match flow_control {
-        FlowControl::GfcBuffer(GfcBufferConfig { peer, .. }) => *peer == GfcPeer::Gfc,
-        FlowControl::GfcConceptual(_) | FlowControl::GfcTime(_) | FlowControl::Cbfc(_) => true,
-        FlowControl::Pfc | FlowControl::Pause | FlowControl::None => false,
-    }
-}
-
-fn without_messages(flow_control: &FlowControl) -> &'static str {
-    match flow_control {
-        FlowControl::Cbfc(_) => "without credit nothing of its classes is sent",
-        _ => "its classes are sent at the line rate",
-    }
-}
-
-/// How frames of a lossless class could find no room at a port that speaks this, and what to look at.
-pub fn overrun(flow_control: &FlowControl) -> (&'static str, &'static str) {
-    match flow_control {
-        FlowControl::Cbfc(_) => (
-            "more came than credit was given for",
-            "does the peer speak CBFC, with the same `buffer`, and has the buffer room for that?",
-        ),
-        FlowControl::GfcBuffer(GfcBufferConfig { peer: GfcPeer::Gfc, .. })
-        | FlowControl::GfcConceptual(_)
-        | FlowControl::GfcTime(_) => {
-            ("a queue went beyond b_m", "does the peer speak GFC with the same thresholds, and is tau right?")
-        }
-        _ => ("headroom violated", "does every peer obey PFC, and is delay right?"),
-    }
 }
 
 #[cfg(test)]
@@ -171,7 +141,7 @@ mod tests {
             "[classes]\nlossless = [3]\n[buffer]\npolicy = \"static\"\n[[ports]]\nname = \"p0\"\ntap = \"t0\"\nrate = \"10Gbps\"\n\
              flow_control = {text}\n[[ports]]\nname = \"p1\"\ntap = \"t1\"\nrate = \"10Gbps\"\n"
         );
-        weir_config::parse("lab", &text).unwrap().ports[0].flow_control
+        weir_config::parse("lab", &text).unwrap().ports[0].flow_control.clone()
     }
 
     fn at(seconds: u64) -> Time {

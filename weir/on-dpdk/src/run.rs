@@ -3,28 +3,32 @@
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use weir_config::{FlowControl, SwitchConfig};
+use weir_config::SwitchConfig;
 use weir_dpdk_driver::{DriverError, Fabric, FabricOptions, Memory, Placement, RunningFabric, Runtime, Stopped};
 use weir_experiments::Failure;
 use weir_experiments::real_frames::RunArguments;
 use weir_experiments::switches::load_all;
+use weir_flowctl::Tells;
 use weir_mmu::policy::{Gauges, Unit};
+use weir_results::run_dir::EventKind;
+use weir_scenario::PortPlace;
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::report::PortReport;
-use weir_units::{BitRate, Bytes};
+use weir_units::{BitRate, Bytes, Class, PortId};
 
 use crate::below_rate::{self, RateLog};
 use crate::fault::Fault;
 use crate::losses::LossLog;
 use crate::netdevs;
-use crate::peers::{PeerLog, overrun};
+use crate::peers::PeerLog;
+use crate::recording::{self, Captures, Recording};
+use crate::screen::Screen;
+use crate::signals::Signals;
 use crate::storms::StormLog;
-use crate::summary::{RunSummary, print_summary};
+use crate::summary::{RunSummary, summary_text};
 
 /// How long what is held may take to leave when the switch is stopped.
 const DRAIN_WITHIN: Duration = Duration::from_secs(2);
@@ -41,10 +45,9 @@ pub fn run(arguments: &RunArguments) -> Result<(), Fault> {
     let memory = Memory::of(&switches, placement.cpus.len(), 0);
     // Opened before anything starts: a summary that can't be written is wrong input.
     let json = arguments.json.as_deref().map(create_json).transpose()?;
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, stop.clone())?;
-    }
+    let lab = recording::lab(&switches, arguments.sample_every);
+    let captures = Captures::new(arguments, &lab)?;
+    let signals = Signals::new()?;
     let options = FabricOptions {
         eal_args: arguments.eal.clone(),
         file_prefix: arguments.file_prefix.clone(),
@@ -57,7 +60,13 @@ pub fn run(arguments: &RunArguments) -> Result<(), Fault> {
         Ok(()) => tracing::info!("packet capture by dpdk-dumpcap is possible"),
         Err(error) => tracing::debug!("{error}"),
     }
-    let fabric = Fabric::prepare(&runtime, &switches, &placement, 0)?;
+    // Not before devices and DPDK are ours: an earlier record in the directory is replaced.
+    let path = arguments.output.as_deref();
+    let mut record = path.map(|path| Recording::new(&lab, path, &captures)).transpose()?;
+    let is_recorded = record.is_some();
+    let taps = |switch, port| is_recorded.then(|| captures.tap(PortPlace { switch, port }));
+    let mut fabric = Fabric::prepare_tapped(&runtime, &switches, &placement, 0, &taps)?;
+    let taps = fabric.take_taps();
     for (switch, placed) in switches.iter().zip(&placement.switches) {
         let roles =
             placed.plan.lcores.iter().zip(&placed.on).map(|(role, on)| format!("CPU {}: {role}", placement.cpus[*on]));
@@ -65,12 +74,34 @@ pub fn run(arguments: &RunArguments) -> Result<(), Fault> {
         tracing::info!(switch = %switch.name, "{}", below_rate::catch_up(switch));
     }
     let running = fabric.start()?;
-    let started = Instant::now();
+    if let Some(record) = &mut record {
+        record.begin(running.now(), taps);
+    }
+    let mut session = Session {
+        arguments,
+        switches: &switches,
+        placement: &placement,
+        signals,
+        started: Instant::now(),
+        screen: Screen::default(),
+        record,
+    };
     tracing::info!("forwarding; stop with SIGINT or SIGTERM");
-    let watched = watch(arguments, (&switches, &placement), &running, &stop, started);
+    let watched = session.watch(&running);
     let stopped = running.stop(DRAIN_WITHIN)?;
     watched?;
-    Ok(finish((&switches, &placement), &stopped, started.elapsed(), json)?)
+    Ok(session.finish(&stopped, json)?)
+}
+
+/// A run of switches, as the control thread has it.
+struct Session<'a> {
+    arguments: &'a RunArguments,
+    switches: &'a [SwitchConfig],
+    placement: &'a Placement,
+    signals: Signals,
+    started: Instant,
+    screen: Screen,
+    record: Option<Recording<'a>>,
 }
 
 fn create_json(path: &Path) -> Result<(&Path, File), Failure> {
@@ -94,69 +125,162 @@ fn start_failure(arguments: &RunArguments, error: DriverError) -> Fault {
     }
 }
 
-/// Prints rates, follows links, tells of storms and of ports below their rate until it is time to stop.
-fn watch(
-    arguments: &RunArguments,
-    (switches, placement): (&[SwitchConfig], &Placement),
-    running: &RunningFabric,
-    stop: &AtomicBool,
-    started: Instant,
-) -> Result<(), Fault> {
-    let interval = switches.iter().map(|switch| switch.stats_interval).min().unwrap_or_default();
-    let interval = Duration::from_nanos(interval.as_nanos());
-    let mut last: Vec<Report> = (0..switches.len()).map(|index| running.report(index)).collect::<Result<_, _>>()?;
-    let mut next = Instant::now() + interval;
-    let mut warned = false;
-    let (mut storms, mut peers) = (StormLog::default(), PeerLog::default());
-    let mut rates = RateLog::new();
-    let mut losses = LossLog::new(switches, running);
-    while !stop.load(Ordering::Relaxed) && arguments.duration.is_none_or(|s| started.elapsed().as_secs() < s) {
-        std::thread::park_timeout(TICK);
-        if running.has_failed() {
-            return Ok(());
-        }
-        netdevs::tell(switches, running);
-        for (index, port, up) in running.update_links() {
-            let name = &running.shared(index).ports()[port.index()].name;
-            tracing::info!(switch = %switches[index].name, port = %name, "link {}", if up { "up" } else { "down" });
-        }
-        for guest in running.guest_queues() {
-            let (switch, port) = (&switches[guest.switch].name, &switches[guest.switch].ports[guest.port.index()].name);
-            if guest.is_warning() {
-                tracing::warn!(%switch, %port, "{guest}");
-            } else {
-                tracing::info!(%switch, %port, "{guest}");
+impl Session<'_> {
+    /// Prints rates, follows links, tells of storms and of ports below their rate, and keeps the record, until it is time to stop.
+    fn watch(&mut self, running: &RunningFabric) -> Result<(), Fault> {
+        let (switches, placement) = (self.switches, self.placement);
+        let interval = switches.iter().map(|switch| switch.stats_interval).min().unwrap_or_default();
+        let mut printing = Timer::new(Duration::from_nanos(interval.as_nanos()));
+        let mut sampling = Timer::new(Duration::from_nanos(self.arguments.sample_every.as_nanos()));
+        let mut last: Vec<Report> = (0..switches.len()).map(|index| running.report(index)).collect::<Result<_, _>>()?;
+        let mut warned = false;
+        let (mut storms, mut peers) = (StormLog::default(), PeerLog::default());
+        let mut rates = RateLog::new();
+        let mut losses = LossLog::new(switches, running);
+        while !self.signals.stop() && !self.is_over() {
+            std::thread::park_timeout(TICK);
+            if running.has_failed() {
+                return Ok(());
+            }
+            netdevs::tell(switches, running);
+            for (index, port, up) in running.update_links() {
+                let name = &running.shared(index).ports()[port.index()].name;
+                tracing::info!(switch = %switches[index].name, port = %name, "link {}", if up { "up" } else { "down" });
+                let kind = if up { EventKind::LinkUp } else { EventKind::LinkDown };
+                self.note(running, &mut |note| note(index, port, None, kind));
+            }
+            tell_guests(switches, running);
+            self.note(running, &mut |note| storms.tell(switches, running, note));
+            rates.tell(switches, placement, running);
+            self.note(running, &mut |note| losses.tell(switches, running, note));
+            if let Some(record) = &mut self.record {
+                record.collect();
+            }
+            self.answer_signals(running)?;
+            if self.record.is_some() && sampling.is_due() {
+                let reports = reports(switches, running)?;
+                self.record.iter_mut().for_each(|record| record.sample(&reports));
+            }
+            if !printing.is_due() {
+                continue;
+            }
+            for (index, last) in last.iter_mut().enumerate() {
+                let report = running.report(index)?;
+                if !self.arguments.quiet {
+                    let line = format!("{}{}\n", rates_line(&switches[index], last, &report), losses.in_line(index));
+                    self.screen.print(&line);
+                }
+                if !warned && let Some((port, violations)) = overrun_port(&report) {
+                    warned = true;
+                    let (what, look_at) = switches[index].ports[port].flow_control.overrun();
+                    tracing::error!(
+                        switch = %switches[index].name, port = %report.ports[port].name,
+                        "{violations} lossless frames dropped: {what}; {look_at}"
+                    );
+                }
+                peers.tell(index, &switches[index], &report);
+                if !report.balance.holds {
+                    tracing::error!(switch = %switches[index].name, "the books do not balance: {:?}", report.balance);
+                }
+                *last = report;
             }
         }
-        storms.tell(switches, running);
-        rates.tell(switches, placement, running);
-        losses.tell(switches, running);
-        if Instant::now() < next {
-            continue;
-        }
-        next += interval;
-        for (index, last) in last.iter_mut().enumerate() {
-            let report = running.report(index)?;
-            if !arguments.quiet {
-                println!("{}{}", rates_line(&switches[index], last, &report), losses.in_line(index));
-                std::io::stdout().flush()?;
+        Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        self.arguments.duration.is_some_and(|s| self.started.elapsed().as_secs() >= s)
+    }
+
+    /// Has `tell` tell the record of events, as of now, if there is one.
+    fn note(&mut self, running: &RunningFabric, tell: &mut dyn FnMut(Note<'_>)) {
+        match &mut self.record {
+            Some(record) => {
+                let now = running.now();
+                tell(&mut |switch, port, class, kind| record.note(now, switch, port, class, kind));
             }
-            if !warned && let Some((port, violations)) = overrun_port(&report) {
-                warned = true;
-                let (what, look_at) = overrun(&switches[index].ports[port].flow_control);
-                tracing::error!(
-                    switch = %switches[index].name, port = %report.ports[port].name,
-                    "{violations} lossless frames dropped: {what}; {look_at}"
-                );
-            }
-            peers.tell(index, &switches[index], &report);
-            if !report.balance.holds {
-                tracing::error!(switch = %switches[index].name, "the books do not balance: {:?}", report.balance);
-            }
-            *last = report;
+            None => tell(&mut |_, _, _, _| {}),
         }
     }
-    Ok(())
+
+    /// SIGHUP opens the record's files anew; SIGQUIT and SIGUSR1 show the state.
+    fn answer_signals(&mut self, running: &RunningFabric) -> Result<(), Fault> {
+        if self.signals.take_reopen() {
+            match &mut self.record {
+                Some(record) => record.reopen(running.now()),
+                None => tracing::info!("SIGHUP: no record is kept (--output), nothing to open anew"),
+            }
+        }
+        if self.signals.take_snapshot() {
+            let so_far = running.so_far()?;
+            let summary = RunSummary::new(self.switches, self.placement, &so_far, self.started.elapsed());
+            self.screen.print(&summary_text(&summary));
+            if let Some(path) = self.record.as_mut().and_then(|record| record.snapshot(&summary)) {
+                tracing::info!("snapshot written to {}", path.display());
+            }
+        }
+        Ok(())
+    }
+
+    /// Prints and writes the summary; a run that lost what it must not lose fails.
+    fn finish(mut self, stopped: &Stopped, json: Option<(&Path, File)>) -> Result<(), Failure> {
+        let summary = RunSummary::new(self.switches, self.placement, stopped, self.started.elapsed());
+        self.screen.print(&summary_text(&summary));
+        let fault = summary.fault();
+        let mut faults: Vec<String> = fault.clone().into_iter().collect();
+        if let Some((path, mut file)) = json {
+            let text = serde_json::to_string_pretty(&summary).map_err(|error| Failure::Run(error.to_string()))?;
+            match writeln!(file, "{text}") {
+                Ok(()) => tracing::info!("summary written to {}", path.display()),
+                Err(error) => faults.push(format!("{}: {error}", path.display())),
+            }
+        }
+        if let Some(record) = self.record {
+            let lossless = !summary.devices_lost_lossless();
+            faults.extend(record.finish(&stopped.reports, fault.as_deref(), lossless, &summary));
+        }
+        if faults.is_empty() { Ok(()) } else { Err(Failure::Run(faults.join("; "))) }
+    }
+}
+
+/// Takes an event: switch, port, class, what.
+pub type Note<'n> = &'n mut dyn FnMut(usize, PortId, Option<Class>, EventKind<'_>);
+
+/// What comes at regular times.
+struct Timer {
+    every: Duration,
+    next: Instant,
+}
+
+impl Timer {
+    fn new(every: Duration) -> Timer {
+        Timer { every, next: Instant::now() + every }
+    }
+
+    /// Whether it is time; then the next time is later. Times that were missed are not made up.
+    fn is_due(&mut self) -> bool {
+        let now = Instant::now();
+        if now < self.next {
+            return false;
+        }
+        self.next = (self.next + self.every).max(now);
+        true
+    }
+}
+
+fn reports(switches: &[SwitchConfig], running: &RunningFabric) -> Result<Vec<Report>, DriverError> {
+    (0..switches.len()).map(|index| running.report(index)).collect()
+}
+
+fn tell_guests(switches: &[SwitchConfig], running: &RunningFabric) {
+    for guest in running.guest_queues() {
+        let (switch, port) = (&switches[guest.switch].name, &switches[guest.switch].ports[guest.port.index()].name);
+        if guest.is_warning() {
+            tracing::warn!(%switch, %port, "{guest}");
+        } else {
+            tracing::info!(%switch, %port, "{guest}");
+        }
+    }
 }
 
 /// The port at which most lossless frames found no room, if any did, and how many.
@@ -198,17 +322,19 @@ fn rates_line(switch: &SwitchConfig, before: &Report, now: &Report) -> String {
 /// What ports and their peers told each other: pauses, stages and credits, as far as ports speak these.
 fn told(switch: &SwitchConfig, before: &Report, now: &Report) -> String {
     type Count = fn(&PortReport) -> [u64; 2];
-    type Speaks = fn(&FlowControl) -> bool;
-    let kinds: [(&str, Speaks, Count); 3] = [
-        ("PAUSE", FlowControl::tells_pauses, |port| {
+    type Speaks = fn(Tells) -> bool;
+    let kinds: [(&str, Speaks, Count); 4] = [
+        ("PAUSE", Tells::pauses, |port| {
             port.classes.iter().fold([0; 2], |[sent, got], class| [sent + class.pauses_tx, got + class.xoff_rx])
         }),
-        ("stages", FlowControl::tells_stages, |port| [port.control_tx.pfc, port.control_rx.pfc]),
-        ("credits", FlowControl::tells_room, |port| [port.control_tx.credit, port.control_rx.credit]),
+        ("stages", |tells| tells == Tells::Stages, |port| [port.control_tx.pfc, port.control_rx.pfc]),
+        ("credits", |tells| tells == Tells::Room, |port| [port.control_tx.credit, port.control_rx.credit]),
+        ("messages", |tells| tells == Tells::Own, |port| [port.control_tx.own, port.control_rx.own]),
     ];
     let mut text = String::new();
     for (name, speaks, count) in kinds {
-        let ports: Vec<usize> = switch.real_ports().filter(|port| speaks(&switch.ports[*port].flow_control)).collect();
+        let ports: Vec<usize> =
+            switch.real_ports().filter(|port| speaks(switch.ports[*port].flow_control.tells())).collect();
         let sum = |report: &Report, way: usize| ports.iter().map(|port| count(&report.ports[*port])[way]).sum::<u64>();
         if !ports.is_empty() {
             let [sent, received] = [0, 1].map(|way| sum(now, way) - sum(before, way));
@@ -242,24 +368,4 @@ fn policy_state(now: &Report) -> String {
         }
     }
     text
-}
-
-/// Prints and writes the summary; a run that lost what it must not lose fails.
-fn finish(
-    (switches, placement): (&[SwitchConfig], &Placement),
-    stopped: &Stopped,
-    ran_for: Duration,
-    json: Option<(&Path, File)>,
-) -> Result<(), Failure> {
-    let summary = RunSummary::new(switches, placement, stopped, ran_for);
-    print_summary(&summary);
-    if let Some((path, mut file)) = json {
-        let text = serde_json::to_string_pretty(&summary).map_err(|error| Failure::Run(error.to_string()))?;
-        writeln!(file, "{text}")?;
-        tracing::info!("summary written to {}", path.display());
-    }
-    match summary.fault() {
-        Some(fault) => Err(Failure::Run(fault)),
-        None => Ok(()),
-    }
 }

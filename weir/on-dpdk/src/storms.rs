@@ -4,15 +4,18 @@ use std::collections::BTreeMap;
 
 use weir_config::{SwitchConfig, WatchdogAction};
 use weir_dpdk_driver::RunningFabric;
-use weir_units::Class;
+use weir_results::run_dir::EventKind;
+use weir_units::{Class, PortId};
+
+use crate::run::Note;
 
 /// What was said of each (switch, port, class) that is watched: storms detected and restored.
 #[derive(Default)]
 pub struct StormLog(BTreeMap<(usize, usize, usize), (u64, u64)>);
 
 impl StormLog {
-    /// Logs what changed since the last call. However short a storm is, it is told.
-    pub fn tell(&mut self, switches: &[SwitchConfig], running: &RunningFabric) {
+    /// Logs and notes what changed since the last call. However short a storm is, it is told.
+    pub fn tell(&mut self, switches: &[SwitchConfig], running: &RunningFabric, note: Note<'_>) {
         for (index, config) in switches.iter().enumerate() {
             let Some(watchdog) = &config.pfc_watchdog else { continue };
             for (number, port) in running.shared(index).ports().iter().enumerate() {
@@ -20,12 +23,15 @@ impl StormLog {
                     let Some(storms) = port.storm_counters(class) else { continue };
                     let is = (storms.deadlock_detected, storms.deadlock_restored);
                     let was = self.0.insert((index, number, class.index()), is).unwrap_or_default();
+                    let (id, of) = (PortId(number as u16), Some(class));
                     let (switch, port, class) = (&config.name, &port.name, class.index());
                     if is.0 > was.0 {
+                        note(index, id, of, EventKind::StormDetected(is.0 - was.0));
                         let what = consequence(watchdog.action);
                         tracing::warn!(switch = %switch, port = %port, class, "PFC storm detected: {what}");
                     }
                     if is.1 > was.1 {
+                        note(index, id, of, EventKind::StormRestored(is.1 - was.1));
                         tracing::info!(switch = %switch, port = %port, class, "PFC storm over: the queue is restored");
                     }
                 }

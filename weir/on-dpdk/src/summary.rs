@@ -4,7 +4,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-pub use tables::print_summary;
+pub use tables::summary_text;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,7 +23,6 @@ use weir_units::{BitRate, FRAME_BYTES_MIN, PortId, Span, WIRE_OVERHEAD_BYTES};
 
 use crate::below_rate::{Lateness, below_rate};
 use crate::losses::LossSummary;
-use crate::peers::overrun;
 
 /// A finished run. Sizes are in bytes without FCS where frames are counted, as charged where buffers are.
 #[derive(Serialize)]
@@ -105,6 +104,11 @@ struct PortSummary {
     pause_tx: u64,
     credit_rx: u64,
     credit_tx: u64,
+    /// Messages of a flow control with frames of its own; left out where there are none.
+    #[serde(skip_serializing_if = "is_zero")]
+    own_rx: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    own_tx: u64,
     /// What control frames sent took of the link, each with preamble and gap; null where the configuration gives no rate.
     control_tx_link_percent: Option<f64>,
     /// Messages obeyed that say what they should not: stages above the last, pauses taken for stages, credit limits that go back
@@ -266,6 +270,11 @@ impl RunSummary {
         }
     }
 
+    /// Whether devices may have lost lossless frames.
+    pub fn devices_lost_lossless(&self) -> bool {
+        self.switches.iter().flat_map(|switch| &switch.ports).any(|port| port.device_losses.fault().is_some())
+    }
+
     /// What makes the run a failure, if anything does.
     pub fn fault(&self) -> Option<String> {
         for switch in &self.switches {
@@ -273,7 +282,7 @@ impl RunSummary {
             let violations = switch.drops.get(DropReason::HeadroomViolation.name()).copied().unwrap_or(0);
             if violations > 0 {
                 let most = |port: &&PortSummary| port.dropped(DropReason::HeadroomViolation);
-                let what = switch.ports.iter().max_by_key(most).map_or("", |port| overrun(&port.speaks).0);
+                let what = switch.ports.iter().max_by_key(most).map_or("", |port| port.speaks.overrun().0);
                 return Some(format!("{name}: {violations} lossless frames were dropped ({what})"));
             }
             let without_memory = switch.drops.get(DropReason::NoMemory.name()).copied().unwrap_or(0)
@@ -400,14 +409,13 @@ fn port_summary(
     device_losses: LossSummary,
     ran_for: Span,
 ) -> PortSummary {
-    let sent = port.control_tx.pfc + port.control_tx.pause + port.control_tx.credit;
     let rate = config.rate.or(port.link_rate);
     let is_shown = |class: &ClassReport| class.is_used() || class.rate_rx.is_some_and(|rate| Some(rate) < config.rate);
     PortSummary {
         name: port.name.clone(),
         link_up: port.link_up,
         flow_control: config.flow_control.name(),
-        speaks: config.flow_control,
+        speaks: config.flow_control.clone(),
         rate,
         pfc_rx: port.control_rx.pfc,
         pfc_tx: port.control_tx.pfc,
@@ -415,7 +423,9 @@ fn port_summary(
         pause_tx: port.control_tx.pause,
         credit_rx: port.control_rx.credit,
         credit_tx: port.control_tx.credit,
-        control_tx_link_percent: rate.map(|rate| link_percent(sent, rate, ran_for)),
+        own_rx: port.control_rx.own,
+        own_tx: port.control_tx.own,
+        control_tx_link_percent: rate.map(|rate| link_percent(port.control_tx.messages(), rate, ran_for)),
         odd_messages: port.odd_messages,
         foreign_messages: port.accord.foreign,
         excessive_credits: port.accord.excessive_credits,
@@ -462,6 +472,10 @@ fn class_summary((class, report): (usize, &ClassReport)) -> ClassSummary {
         }),
         rate_rx_bps: report.rate_rx.map(BitRate::as_bps),
     }
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 /// What so many control frames take of a link: the smallest frame, preamble and gap each.

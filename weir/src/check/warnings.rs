@@ -3,8 +3,9 @@
 mod flow_control;
 mod pauses;
 
-use weir_config::{FlowControl, SwitchConfig};
+use weir_config::SwitchConfig;
 use weir_experiments::table::count;
+use weir_flowctl::Tells;
 use weir_mmu::{BufferLayout, Headroom};
 use weir_switch_core::flow_control::queue_limit;
 use weir_units::{BitRate, Bytes};
@@ -32,7 +33,7 @@ pub fn warnings(switch: &SwitchConfig, layout: &BufferLayout) -> Vec<String> {
                 count(rule.get())
             ));
         }
-        if port.flow_control == FlowControl::None {
+        if port.flow_control.tells() == Tells::Nothing {
             warnings
                 .push(format!("{}: no flow control, so its lossless classes can overrun their headroom", port.name));
         }

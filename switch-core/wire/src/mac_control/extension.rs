@@ -24,7 +24,7 @@ use std::ops::Range;
 
 use weir_units::{CLASSES, Class, ClassSet};
 
-use super::{Account, ControlFrame, CreditFrame, DecodeError, FRAME_BYTES, QueueFrame};
+use super::{Account, ControlFrame, CreditFrame, DecodeError, FRAME_BYTES, OwnFrame, QueueFrame};
 
 mod field {
     use super::Range;
@@ -54,14 +54,14 @@ pub(super) fn decode(frame: &[u8]) -> Result<ControlFrame, DecodeError> {
         return Err(DecodeError::Truncated);
     }
     if frame[field::IDENTIFIER] != IDENTIFIER {
-        return Err(DecodeError::UnknownOpcode(OPCODE));
+        return Ok(ControlFrame::Own(OwnFrame::decode(OPCODE, frame)));
     }
     let enabled = ClassSet::from_bits(frame[field::CLASS_ENABLE.start + 1]);
     let numbers = std::array::from_fn(|class| number(&frame[number_field(class)]));
     let read = match frame[field::MESSAGE] {
         MESSAGE_CREDIT => ControlFrame::Credit(CreditFrame { enabled, limits: numbers, account: account(frame) }),
         MESSAGE_QUEUE => ControlFrame::Queue(QueueFrame { enabled, lengths: numbers }),
-        _ => return Err(DecodeError::UnknownOpcode(OPCODE)),
+        _ => return Ok(ControlFrame::Own(OwnFrame::decode(OPCODE, frame))),
     };
     if enabled.is_empty() { Err(DecodeError::NoClass) } else { Ok(read) }
 }
@@ -171,15 +171,23 @@ mod tests {
         assert_eq!(decoded(&credit[..53]), Err(DecodeError::Truncated));
         assert_eq!(decoded(&credit[..15]), Err(DecodeError::Truncated));
         assert_eq!(with(0, 2), Err(DecodeError::Destination));
-        assert_eq!(with(15, 0xff), Err(DecodeError::UnknownOpcode(0xffff)));
-        assert_eq!(with(18, 0x53), Err(DecodeError::UnknownOpcode(0xfffe)));
-        assert_eq!(with(19, 2), Err(DecodeError::UnknownOpcode(0xfffe)));
         assert_eq!(with(21, 0), Err(DecodeError::NoClass));
         assert_eq!(
             with(20, 0xff).map(|frame| frame.enabled),
             Ok(ClassSet::from_bits(1)),
             "the vector's upper half is ignored"
         );
+    }
+
+    #[test]
+    fn what_others_say_is_no_credit() {
+        let credit = encoded(credits(ClassSet::from_bits(1), [1; CLASSES]));
+        for (at, byte, opcode) in [(15, 0xff, 0xffff), (18, 0x53, 0xfffe), (19, 2, 0xfffe)] {
+            let mut frame = credit;
+            frame[at] = byte;
+            let Ok(ControlFrame::Own(own)) = ControlFrame::decode(&frame) else { panic!("byte {at}") };
+            assert_eq!((own.opcode, &own.content[..]), (opcode, &frame[16..]));
+        }
     }
 
     #[test]

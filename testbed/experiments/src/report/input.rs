@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use weir_results::run_dir::{
-    Provenance, RunDirError, Speed, Summary, Topology, read_provenance, read_speed, read_summary, read_topology,
+    Provenance, RunDirError, Speed, Summary, Topology, read_provenance, read_so_far, read_speed, read_summary,
+    read_topology,
 };
 
 use crate::Failure;
@@ -135,12 +136,13 @@ fn find(directory: &Path, found: &mut Vec<PathBuf>, left_out: &mut Vec<String>) 
 }
 
 fn what_to_name() -> &'static str {
-    "name a directory that weir testbed run -o, weir demo -o or weir sweep -o has left"
+    "name a directory that weir run -o, weir testbed run -o, weir demo -o or weir sweep -o has left"
 }
 
 fn kind(directory: &Path) -> Kind {
     let has = |name: &str| directory.join(name).is_file();
-    if has("summary.json") {
+    // A switch that was killed has left its results so far.
+    if has("summary.json") || has("summary.json.part") {
         return Kind::Run;
     }
     let reason = |point: SweepPoint| if point.reason.is_empty() { None } else { Some(point.reason) };
@@ -202,7 +204,12 @@ impl Run {
             )));
         }
         let version = Some(provenance.version.as_str());
-        let summary = read_summary(directory).map_err(|error| foreign(directory, error, version))?;
+        let so_far =
+            || optional(read_summary(directory))?.map_or_else(|| read_so_far(directory), |whole| Ok(Some(whole)));
+        let summary = match so_far().map_err(|error| foreign(directory, error, version))? {
+            Some(summary) => summary,
+            None => return Err(foreign(directory, read_summary(directory).unwrap_err(), version)),
+        };
         let speed = optional(read_speed(directory)).map_err(|error| foreign(directory, error, version))?;
         let topology = optional(read_topology(directory)).map_err(|error| foreign(directory, error, version))?;
         let text = |name: &str| fs::read_to_string(directory.join(name));

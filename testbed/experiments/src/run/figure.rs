@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use weir_config::{FlowControl, SwitchConfig};
-use weir_flowctl::Mechanism;
+use weir_config::SwitchConfig;
+use weir_flowctl::Tells;
 use weir_mmu::policy::ConstantThreshold;
 use weir_results::plot::{Figure, Line, Mark, Panel};
 use weir_results::run_dir::{Series, read_series};
 use weir_scenario::PortPlace;
-use weir_switch_core::flow_control::RATE_UNKNOWN;
-use weir_switch_core::flow_control::mechanism;
+use weir_switch_core::flow_control::{RATE_UNKNOWN, mechanism};
 use weir_units::Span;
 
 use super::Ended;
@@ -117,16 +116,12 @@ fn thresholds(run: &Ended) -> Vec<Mark> {
         ..Mark::default()
     };
     let rate = config.ports[port].rate.unwrap_or(RATE_UNKNOWN);
-    match mechanism(config, port, rate) {
-        Ok(Mechanism::GfcBuffer { stages, .. } | Mechanism::GfcPulse { stages, .. }) => {
-            let starts = (1..=2).filter_map(|k| Some((k, stages.start(k)?)));
-            starts.map(|(k, start)| mark(&format!("B_{k}"), start.get())).collect()
-        }
-        Ok(Mechanism::GfcConceptual { mapping, .. } | Mechanism::GfcTime { mapping, .. }) => {
-            vec![mark("B_0", mapping.b_0().get())]
-        }
-        Ok(Mechanism::Cbfc { buffer, .. }) => vec![mark("B", buffer.get())],
-        _ if matches!(config.ports[port].flow_control, FlowControl::None) => Vec::new(),
+    let own = mechanism(config, port, rate).map(|mechanism| mechanism.marks()).unwrap_or_default();
+    if !own.is_empty() {
+        return own.iter().map(|(name, length)| mark(name, length.get())).collect();
+    }
+    match config.ports[port].flow_control.tells() {
+        Tells::Nothing => Vec::new(),
         _ => match config.buffer.policy.constant_threshold() {
             Some(ConstantThreshold::Given(xoff)) => vec![mark("Xoff", xoff.get())],
             _ => Vec::new(),

@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 
 use weir_flowctl::Mechanism;
+use weir_flowctl::kinds::Pfc;
 use weir_units::{BitRate, Bytes, Class, ClassSet, LINK_OVERHEAD, MacAddr, Span, Time};
 use weir_wire::mac_control::FRAME_BYTES;
 use weir_wire::rocev2::{Dscp, PathMtu, QueuePair};
@@ -109,7 +110,7 @@ impl HostConfig {
             ack_dscp: Dscp::new(48),
             ack_class: Class::new(6),
             slack: Span::ZERO,
-            flow_control: Mechanism::Pfc { quanta: u16::MAX, refresh_percent: 50 },
+            flow_control: Mechanism::new(Pfc { quanta: u16::MAX, refresh_percent: 50 }),
             lossless: ClassSet::EMPTY,
             class_of_dscp: [0; 64],
             receive: None,

@@ -45,6 +45,8 @@ pub struct NicCounters {
     pub pfc_frames: u64,
     /// Frames with credit or queues' lengths.
     pub credit_frames: u64,
+    /// Messages of a flow control with frames of its own.
+    pub own_frames: u64,
     /// Messages of flow control sent.
     pub control_sent: u64,
     /// Other MAC control frames, and broken ones.

@@ -301,7 +301,7 @@ fn jain(shares: &[f64]) -> f64 {
 #[test]
 fn cubic_alone_fills_the_link_and_keeps_seven_tenths_after_a_loss() {
     let linux = TcpConfig::linux(cubic());
-    let mut path = Bottleneck::new(slow_path(40), &[linux.clone()]);
+    let mut path = Bottleneck::new(slow_path(40), std::slice::from_ref(&linux));
     path.start(0);
     path.run_for(Span::from_secs(4));
     path.measure();

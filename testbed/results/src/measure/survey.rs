@@ -1,6 +1,7 @@
 //! What samples of all switches show: how much of each segment is used, and how near queues come to a PAUSE.
 
 use weir_config::SwitchConfig;
+use weir_flowctl::Tells;
 use weir_scenario::{PortPlace, Scenario};
 use weir_switch_core::Report;
 use weir_units::{Bytes, Class, ClassSet, Time};
@@ -8,7 +9,7 @@ use weir_units::{Bytes, Class, ClassSet, Time};
 use crate::ports::Ports;
 
 /// Takes in samples.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Surveyor {
     /// The lossless classes of each switch.
     lossless: Vec<ClassSet>,
@@ -97,7 +98,7 @@ impl Survey {
     /// How near a queue came to a PAUSE, of a run in which none was sent; `None` if no port speaks PFC.
     pub(crate) fn nearest_note(&self, scenario: &Scenario) -> Option<String> {
         let mut ports = scenario.switches.iter().flat_map(|switch| &switch.ports);
-        if self.samples == 0 || !ports.any(|port| port.flow_control.name() == "PFC") {
+        if self.samples == 0 || !ports.any(|port| port.flow_control.tells() == Tells::Pfc) {
             return None;
         }
         let Some((nearest, name)) = &self.nearest else {

@@ -1,9 +1,9 @@
 //! The notebook of a run: samples, events and completion times, as they come.
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{self, BufWriter};
+use std::io;
 
+use weir_flowctl::{Gauge, Tells};
 use weir_scenario::{Behind, PortPlace, Scenario};
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
@@ -17,19 +17,17 @@ use crate::deadlock::{Deadlock, Detector, SwitchState};
 use crate::measure::{Survey, Surveyor};
 use crate::ports::{Ports, Queue};
 use crate::run_dir::{
-    EventKind, EventWriter, FctRow, FctWriter, FlowSample, PoolSample, QueueSample, RunDir, RunDirError, SeriesColumns,
-    SeriesWriter,
+    EventKind, EventWriter, FctRow, FctWriter, FlowSample, PoolSample, QueueSample, RunDir, RunDirError, RunFile,
+    SeriesColumns, SeriesWriter,
 };
-
-type Out = BufWriter<File>;
 
 /// Writes the files of a run while it runs.
 pub struct Recorder<'a> {
     scenario: &'a Scenario,
     ports: Ports,
-    series: SeriesWriter<Out>,
-    events: EventWriter<Out>,
-    fcts: FctWriter<Out>,
+    series: SeriesWriter<RunFile>,
+    events: EventWriter<RunFile>,
+    fcts: FctWriter<RunFile>,
     /// By teller, of each port, what was last told of each class, a time or a stage.
     told: [Vec<[u16; CLASSES]>; 2],
     /// The highest stage of GFC that each port told of each class.
@@ -111,6 +109,7 @@ impl<'a> Recorder<'a> {
             flows: scenario.flows.iter().map(|flow| flow.name.clone()).collect(),
             flow_gauges: scenario.flow_gauges(),
             queues: ports.queues().iter().map(|queue| (ports.at(queue.place).name.clone(), queue.class)).collect(),
+            gauges: ports.queues().iter().map(|queue| gauges_of(scenario, queue)).collect(),
             pools: scenario.pool_names(),
         };
         let edges: BTreeSet<Time> = scenario.windows.iter().flat_map(|window| [window.from, window.to]).collect();
@@ -162,7 +161,7 @@ impl<'a> Recorder<'a> {
     pub fn note_told(&mut self, at: Time, by: Teller, place: PortPlace, frame: &PfcFrame) -> io::Result<()> {
         let number = self.ports.number(place);
         let config = &self.scenario.switches[place.switch].ports[place.port];
-        let is_staged = config.flow_control.tells_stages();
+        let is_staged = config.flow_control.tells() == Tells::Stages;
         for class in frame.enabled.iter() {
             let time = frame.times[class.index()];
             let before = std::mem::replace(&mut self.told[by as usize][number][class.index()], time);
@@ -199,6 +198,18 @@ impl<'a> Recorder<'a> {
     /// The scenario reached a point.
     pub fn note_mark(&mut self, at: Time, text: &str) -> io::Result<()> {
         self.events.write(at, "", None, EventKind::Mark(text))
+    }
+
+    /// Something else happened: at a port, or at none of a run.
+    pub fn note(
+        &mut self,
+        at: Time,
+        place: Option<PortPlace>,
+        class: Option<Class>,
+        kind: EventKind<'_>,
+    ) -> io::Result<()> {
+        let port = place.map_or("", |place| self.ports.at(place).name.as_str());
+        self.events.write(at, port, class, kind)
     }
 
     /// Takes a sample: the switches' reports as of `at`, what flows have counted and show, flow by flow in the order of
@@ -251,7 +262,7 @@ impl<'a> Recorder<'a> {
         self.note_drops(at, reports)?;
         for (port, messages) in self.ports.iter().zip(&mut self.messages) {
             let sent = reports[port.place.switch].ports[port.place.port].control_tx;
-            messages.note(at, sent.pfc + sent.pause + sent.credit);
+            messages.note(at, sent.messages());
         }
         self.surveyor.note(at, reports);
         self.look_for_deadlock(at, reports)
@@ -297,11 +308,29 @@ impl<'a> Recorder<'a> {
         self.detector.deadlock().is_some_and(Deadlock::persists)
     }
 
+    /// Writes out what is buffered.
+    pub fn flush(&mut self) -> io::Result<()> {
+        // Each is tried, whatever became of the others.
+        self.series.flush().and(self.events.flush()).and(self.fcts.flush())
+    }
+
+    /// What the samples so far have left.
+    pub fn so_far(&self) -> Record {
+        Record {
+            deadlock: self.detector.deadlock().cloned(),
+            survey: self.surveyor.clone().finish(&self.ports),
+            ports: self.ports.clone(),
+            flows: self.flows.clone(),
+            edges: self.edges.clone(),
+            watched: self.watched.clone(),
+            messages: self.messages.clone(),
+            stages: self.stages.clone(),
+        }
+    }
+
     /// Ends the files, and returns what is left of the samples.
-    pub fn finish(self) -> io::Result<Record> {
-        self.series.finish()?;
-        self.events.finish()?;
-        self.fcts.finish()?;
+    pub fn finish(mut self) -> io::Result<Record> {
+        self.flush()?;
         Ok(Record {
             deadlock: self.detector.deadlock().cloned(),
             survey: self.surveyor.finish(&self.ports),
@@ -329,5 +358,10 @@ fn queue_sample(port: &PortReport, class: Class, peer_rate: Option<BitRate>, lin
         paused_for: class.paused_tx,
         peer_rate,
         gauges: ingress.gauges,
+        control_gauges: class.gauges,
     }
+}
+
+fn gauges_of(scenario: &Scenario, queue: &Queue) -> &'static [Gauge] {
+    scenario.switches[queue.place.switch].ports[queue.place.port].flow_control.gauges()
 }

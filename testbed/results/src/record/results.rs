@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use weir_config::{FlowControl, SwitchConfig};
-use weir_flowctl::{Mechanism, wire_bytes};
+use weir_config::SwitchConfig;
+use weir_flowctl::{Tells, wire_bytes};
 use weir_nic::host::{ClassStats, Host, ReceiverStats, SenderStats};
 use weir_scenario::link::FaultCounters;
 use weir_scenario::{Behind, HostPlan, PortPlace, Scenario, WindowPlan};
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
-use weir_switch_core::flow_control::RATE_UNKNOWN;
-use weir_switch_core::flow_control::{feedback_delay, mechanism};
+use weir_switch_core::flow_control::{RATE_UNKNOWN, controlled_port, mechanism};
 use weir_switch_core::report::{ClassReport, PortReport};
 use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, Span, Time};
 use weir_wire::mac_control::FRAME_BYTES;
@@ -93,12 +92,15 @@ pub fn summary(scenario: &Scenario, ended: Ended<'_>, record: Record) -> Summary
             ..FlowSummary::new(&plan.name, sent, arrived, ended.duration)
         },
     );
-    let ports = all.linked().map(|(of_port, behind)| {
+    let ports = all.linked().map(|of_port| {
         let place = of_port.place;
         let port = &reports[place.switch].ports[place.port];
-        let paused_there: [Span; CLASSES] = match behind {
-            Behind::Host(host) => ended.nics[host].classes.map(|class| class.paused_for),
-            Behind::Port(peer) => reports[peer.switch].ports[peer.port].classes.map(|class| class.paused_rx),
+        let paused_there: [Option<Span>; CLASSES] = match of_port.behind {
+            Some(Behind::Host(host)) => ended.nics[host].classes.map(|class| Some(class.paused_for)),
+            Some(Behind::Port(peer)) => {
+                reports[peer.switch].ports[peer.port].classes.map(|class| Some(class.paused_rx))
+            }
+            None => [None; CLASSES],
         };
         let watched = all.queues_of(place).map(|n| (all.queues()[n].class, &record.watched[n]));
         let config = &scenario.switches[place.switch];
@@ -107,13 +109,13 @@ pub fn summary(scenario: &Scenario, ended: Ended<'_>, record: Record) -> Summary
         let on_link = wire_bytes(FRAME_BYTES as u32, scenario.link_overhead);
         let rate = config.ports[place.port].rate.unwrap_or(RATE_UNKNOWN);
         let mut classes = class_summaries(port, &paused_there, &watched.collect::<Vec<_>>(), config.classes.lossless);
-        if config.ports[place.port].flow_control.tells_stages() {
+        if config.ports[place.port].flow_control.tells() == Tells::Stages {
             let stage = |class: &ClassSummary| record.stages[number][usize::from(class.class)];
             classes.iter_mut().for_each(|class| class.stage_max = Some(u64::from(stage(class))));
         }
         PortSummary {
             name: of_port.name.clone(),
-            host: scenario.name_behind(behind),
+            host: of_port.behind.map_or_else(String::new, |behind| scenario.name_behind(behind)),
             flow_control: config.ports[place.port].flow_control.name().to_owned(),
             feedback_ns: feedback_configured(scenario, place).map(Span::as_nanos),
             messages: MessageSummary {
@@ -158,6 +160,7 @@ pub fn summary(scenario: &Scenario, ended: Ended<'_>, record: Record) -> Summary
         duration_ns: ended.duration.as_nanos(),
         wall_ms: None,
         late_ns: 0,
+        poll_gap_max_ns: None,
         lossless: ended.lossless,
         deadlock: record.deadlock.as_ref().map(|deadlock| DeadlockSummary {
             cycle: deadlock.cycle_in(scenario),
@@ -225,25 +228,19 @@ fn switch_summaries(scenario: &Scenario, reports: &[Report], record: &Record) ->
     scenario.switches.iter().zip(reports).enumerate().map(of_switch).collect()
 }
 
-/// τ of a port under GFC, as configured or by the rule.
+/// τ of a port whose flow control is made for one, as configured or by the rule.
 fn feedback_configured(scenario: &Scenario, place: PortPlace) -> Option<Span> {
     let config = &scenario.switches[place.switch];
     let port = &config.ports[place.port];
-    let is_gfc = matches!(
-        port.flow_control,
-        FlowControl::GfcBuffer(_) | FlowControl::GfcConceptual(_) | FlowControl::GfcTime(_)
-    );
-    is_gfc.then(|| feedback_delay(config, place.port, port.rate.unwrap_or(RATE_UNKNOWN)))
+    let rate = port.rate.unwrap_or(RATE_UNKNOWN);
+    port.flow_control.feedback_delay(&controlled_port(config, place.port, rate))
 }
 
-/// The queue that time-based GFC sets a rate for.
+/// The queue that a sender reckons with at this rate, under a flow control by which it reckons.
 fn reckoned_queue(scenario: &Scenario, place: PortPlace, rate: BitRate) -> Option<Bytes> {
     let config = &scenario.switches[place.switch];
     let line = config.ports[place.port].rate.unwrap_or(RATE_UNKNOWN);
-    match mechanism(config, place.port, line) {
-        Ok(Mechanism::GfcTime { mapping, .. }) => Some(mapping.queue(rate)),
-        _ => None,
-    }
+    mechanism(config, place.port, line).ok()?.reckoned_queue(rate)
 }
 
 /// Frames that the switches dropped while they ran, of the lossless classes or of the others; with `outages`, but for those that
@@ -335,7 +332,7 @@ fn pool(capacity: Bytes, used_max: Bytes) -> PoolSummary {
 /// The classes of a port that saw anything.
 fn class_summaries(
     port: &PortReport,
-    paused_there: &[Span; CLASSES],
+    paused_there: &[Option<Span>; CLASSES],
     watched: &[(Class, &Watched)],
     lossless: ClassSet,
 ) -> Vec<ClassSummary> {
@@ -353,7 +350,7 @@ fn class_summaries(
                 xoff_frames_sent: class.xoff_tx,
                 xon_frames_sent: class.xon_tx,
                 paused_ns: class.paused_tx.as_nanos(),
-                host_paused_ns: paused_there[number.index()].as_nanos(),
+                host_paused_ns: paused_there[number.index()].map(Span::as_nanos),
                 ingress_max_bytes: class.ingress.held_max.get(),
                 shared_max_bytes: class.ingress.shared_max.get(),
                 headroom_max_bytes: class.ingress.headroom_max.get(),
@@ -380,9 +377,10 @@ fn window(scenario: &Scenario, plan: &WindowPlan, record: &Record) -> Option<Win
     let received: Vec<Bytes> = from.flows.iter().zip(&to.flows).map(|(from, to)| to.received - from.received).collect();
     let flows = scenario.flows.iter().zip(&received).map(|(flow, bytes)| FlowWindow::new(&flow.name, *bytes, span));
     // What a large fabric's series does not show was not measured in between.
-    let measured = all.linked().filter(|(port, _)| !all.is_large() || !all.queues_of(port.place).is_empty());
-    let ports = measured.map(|(port, behind)| {
-        let of_host = scenario.flows.iter().zip(&received).filter(|(flow, _)| behind == Behind::Host(flow.from));
+    let measured = all.linked().filter(|port| !all.is_large() || !all.queues_of(port.place).is_empty());
+    let ports = measured.map(|port| {
+        let of_host =
+            scenario.flows.iter().zip(&received).filter(|(flow, _)| port.behind == Some(Behind::Host(flow.from)));
         let throughput_bps = throughput(of_host.map(|(_, bytes)| *bytes).sum(), span);
         PortWindow { throughput_bps, ..port_window(scenario, all, port.place, [from, to]) }
     });

@@ -24,8 +24,8 @@ pub struct CapturePort {
     pub name: String,
     /// Its MAC address.
     pub mac: MacAddr,
-    /// Its rate.
-    pub rate: BitRate,
+    /// Its rate, if it is known.
+    pub rate: Option<BitRate>,
 }
 
 /// Which way a frame went, as the port sees it.
@@ -43,15 +43,15 @@ impl<W: Write> CaptureWriter<W> {
         /// Timestamps count 10^-9 s.
         const NANOSECONDS: u8 = 9;
         let mut pcapng = PcapNgWriter::new(writer).map_err(io_error)?;
-        let options = vec![
+        let mut options = vec![
             InterfaceDescriptionOption::IfName(Cow::Borrowed(&port.name)),
             InterfaceDescriptionOption::IfDescription(Cow::Borrowed(
                 "port of a Weir run; time counts from the scenario's start",
             )),
             InterfaceDescriptionOption::IfMacAddr(Cow::Borrowed(&port.mac.0)),
-            InterfaceDescriptionOption::IfSpeed(port.rate.as_bps()),
-            InterfaceDescriptionOption::IfTsResol(NANOSECONDS),
         ];
+        options.extend(port.rate.map(|rate| InterfaceDescriptionOption::IfSpeed(rate.as_bps())));
+        options.push(InterfaceDescriptionOption::IfTsResol(NANOSECONDS));
         let interface = InterfaceDescriptionBlock { linktype: DataLink::ETHERNET, snaplen: 0, options };
         pcapng.write_block(&interface.into_block()).map_err(io_error)?;
         Ok(CaptureWriter { pcapng, frames: 0 })

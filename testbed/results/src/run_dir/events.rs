@@ -44,6 +44,21 @@ pub enum EventKind<'a> {
     StageSent(u16),
     /// `stage_received`: the host behind the port told the switch another stage of GFC; detail: the stage.
     StageReceived(u16),
+    /// `link_up`: the port's link came up.
+    LinkUp,
+    /// `link_down`: it went down.
+    LinkDown,
+    /// `storm_detected`: the PFC watchdog found a storm on the queue; detail: how many since the event before.
+    StormDetected(u64),
+    /// `storm_restored`: a storm was over; detail: how many since the event before.
+    StormRestored(u64),
+    /// `device_lost`: the port's device lost frames; detail: cause and number, `receive_full 3`.
+    DeviceLost {
+        /// The cause's name.
+        cause: &'a str,
+        /// How many.
+        frames: u64,
+    },
     /// `deadlock`: queues were found to wait for each other without end; detail: the cycle.
     Deadlock(&'a str),
     /// `mark`: the scenario reached a point; detail: its name.
@@ -55,6 +70,7 @@ impl<W: Write> EventWriter<W> {
     pub fn new(writer: W) -> io::Result<EventWriter<W>> {
         let mut csv = csv::Writer::from_writer(writer);
         csv.write_record(["t_us", "port", "class", "event", "detail"]).map_err(csv_error)?;
+        csv.flush()?;
         Ok(EventWriter { csv })
     }
 
@@ -66,6 +82,11 @@ impl<W: Write> EventWriter<W> {
     }
 
     /// Writes out what is buffered.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.csv.flush()
+    }
+
+    /// Ends the file: writes out what is buffered.
     pub fn finish(mut self) -> io::Result<()> {
         self.csv.flush()
     }
@@ -83,6 +104,11 @@ impl EventKind<'_> {
             EventKind::Drop { .. } => "drop",
             EventKind::StageSent(_) => "stage_sent",
             EventKind::StageReceived(_) => "stage_received",
+            EventKind::LinkUp => "link_up",
+            EventKind::LinkDown => "link_down",
+            EventKind::StormDetected(_) => "storm_detected",
+            EventKind::StormRestored(_) => "storm_restored",
+            EventKind::DeviceLost { .. } => "device_lost",
             EventKind::Deadlock(_) => "deadlock",
             EventKind::Mark(_) => "mark",
         }
@@ -95,8 +121,13 @@ impl EventKind<'_> {
             | EventKind::PauseReceived(number)
             | EventKind::StageSent(number)
             | EventKind::StageReceived(number) => number.to_string(),
-            EventKind::ResumeSent | EventKind::ResumeReceived => String::new(),
-            EventKind::Drop { reason, frames } => format!("{reason} {frames}"),
+            EventKind::StormDetected(number) | EventKind::StormRestored(number) => number.to_string(),
+            EventKind::ResumeSent | EventKind::ResumeReceived | EventKind::LinkUp | EventKind::LinkDown => {
+                String::new()
+            }
+            EventKind::Drop { reason, frames } | EventKind::DeviceLost { cause: reason, frames } => {
+                format!("{reason} {frames}")
+            }
             EventKind::Mark(text) | EventKind::Deadlock(text) => (*text).to_owned(),
         }
     }
@@ -140,6 +171,7 @@ impl<W: Write> FctWriter<W> {
     pub fn new(writer: W) -> io::Result<FctWriter<W>> {
         let mut csv = csv::Writer::from_writer(writer);
         csv.write_record(["flow", "released_us", "bytes", "fct_us", "from", "to", "ideal_us"]).map_err(csv_error)?;
+        csv.flush()?;
         Ok(FctWriter { csv })
     }
 
@@ -152,6 +184,11 @@ impl<W: Write> FctWriter<W> {
     }
 
     /// Writes out what is buffered.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.csv.flush()
+    }
+
+    /// Ends the file: writes out what is buffered.
     pub fn finish(mut self) -> io::Result<()> {
         self.csv.flush()
     }

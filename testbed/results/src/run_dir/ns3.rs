@@ -20,13 +20,46 @@ use weir_units::{Bytes, Span, Time};
 /// same.
 pub struct Ns3Files<W: Write> {
     fct: W,
-    pfc: W,
+    pauses: Ns3Pauses<W>,
     qlen: W,
-    /// Pauses that have not reached their node yet.
-    on_the_way: Vec<(Time, [usize; 4])>,
     /// Samples by node and interface, and length in KB.
     lengths: BTreeMap<(usize, usize), Vec<u64>>,
     lengths_at: Time,
+}
+
+/// Writes `pfc.txt`, see [`Ns3Files`].
+pub struct Ns3Pauses<W: Write> {
+    pfc: W,
+    /// Pauses that have not reached their node yet.
+    on_the_way: Vec<(Time, [usize; 4])>,
+}
+
+impl<W: Write> Ns3Pauses<W> {
+    /// Into `pfc.txt`.
+    pub fn new(pfc: W) -> Ns3Pauses<W> {
+        Ns3Pauses { pfc, on_the_way: Vec::new() }
+    }
+
+    /// A frame that pauses or resumes a class is to reach an interface of a node then.
+    pub fn pause(&mut self, arrives: Time, node: usize, is_switch: bool, interface: usize, is_pause: bool) {
+        self.on_the_way.push((arrives, [node, usize::from(is_switch), interface, usize::from(is_pause)]));
+    }
+
+    /// Time has come to `now`, and what reaches its node by then has been told.
+    pub fn advance(&mut self, now: Time) -> io::Result<()> {
+        // Stable: of frames that arrive at one instant, the first to be sent is first.
+        self.on_the_way.sort_by_key(|(arrives, _)| *arrives);
+        let arrived = self.on_the_way.partition_point(|(arrives, _)| *arrives <= now);
+        for (at, [node, kind, interface, is_pause]) in self.on_the_way.drain(..arrived) {
+            writeln!(self.pfc, "{} {node} {kind} {interface} {is_pause}", at.as_nanos())?;
+        }
+        Ok(())
+    }
+
+    /// Writes out what is buffered.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.pfc.flush()
+    }
 }
 
 /// A completed message.
@@ -57,7 +90,7 @@ impl<W: Write> Ns3Files<W> {
     /// Into `fct.txt`, `pfc.txt` and `qlen.txt`.
     pub fn new(fct: W, pfc: W, qlen: W) -> Ns3Files<W> {
         let lengths_at = Time::ZERO + LENGTHS_EVERY;
-        Ns3Files { fct, pfc, qlen, on_the_way: Vec::new(), lengths: BTreeMap::new(), lengths_at }
+        Ns3Files { fct, pauses: Ns3Pauses::new(pfc), qlen, lengths: BTreeMap::new(), lengths_at }
     }
 
     /// Adds a message.
@@ -76,19 +109,14 @@ impl<W: Write> Ns3Files<W> {
         )
     }
 
-    /// A frame that pauses or resumes a class is to reach an interface of a node then.
-    pub fn pause(&mut self, arrives: Time, node: usize, is_switch: bool, interface: usize, is_pause: bool) {
-        self.on_the_way.push((arrives, [node, usize::from(is_switch), interface, usize::from(is_pause)]));
+    /// The pauses.
+    pub fn pauses(&mut self) -> &mut Ns3Pauses<W> {
+        &mut self.pauses
     }
 
     /// Time has come to `now`, and what reaches its node by then has been told.
     pub fn advance(&mut self, now: Time) -> io::Result<()> {
-        // Stable: of frames that arrive at one instant, the first to be sent is first.
-        self.on_the_way.sort_by_key(|(arrives, _)| *arrives);
-        let arrived = self.on_the_way.partition_point(|(arrives, _)| *arrives <= now);
-        for (at, [node, kind, interface, is_pause]) in self.on_the_way.drain(..arrived) {
-            writeln!(self.pfc, "{} {node} {kind} {interface} {is_pause}", at.as_nanos())?;
-        }
+        self.pauses.advance(now)?;
         while self.lengths_at <= now {
             self.write_lengths(self.lengths_at)?;
             self.lengths_at += LENGTHS_EVERY;
@@ -118,7 +146,7 @@ impl<W: Write> Ns3Files<W> {
     pub fn finish(mut self, now: Time) -> io::Result<()> {
         self.advance(now)?;
         self.write_lengths(now)?;
-        [&mut self.fct, &mut self.pfc, &mut self.qlen].into_iter().try_for_each(Write::flush)
+        [&mut self.fct, &mut self.pauses.pfc, &mut self.qlen].into_iter().try_for_each(Write::flush)
     }
 }
 
@@ -140,9 +168,9 @@ mod tests {
             standalone: Span::from_nanos(6_000),
         };
         files.message(&message).unwrap();
-        files.pause(Time::from_nanos(9), 1, false, 1, true);
-        files.pause(Time::from_nanos(8), 301, true, 4, false);
-        files.pause(Time::from_nanos(20), 1, false, 1, false);
+        files.pauses().pause(Time::from_nanos(9), 1, false, 1, true);
+        files.pauses().pause(Time::from_nanos(8), 301, true, 4, false);
+        files.pauses().pause(Time::from_nanos(20), 1, false, 1, false);
         files.advance(Time::from_nanos(10)).unwrap();
         for length in [0, 999, 2_000] {
             files.queue(301, 4, Bytes::new(length));

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use weir_flowctl::{Gauge, GaugeValues};
 use weir_mmu::policy::{Gauges, all_gauges};
 use weir_units::{BitRate, Bytes, Class, Span, Time};
 
@@ -24,6 +25,7 @@ use super::{csv_error, micros};
 /// | `PORT.CLASS.paused_us` | for how long it had it paused so far, microseconds |
 /// | `PORT.CLASS.peer_rate_bps` | GFC: the rate that the peer there has been set, bits a second; empty under other flow controls |
 /// | `PORT.CLASS.GAUGE` | each gauge of the buffer policies, by its name; empty under policies that do not have it |
+/// | `PORT.CLASS.GAUGE` | what the port's flow control shows under that name; no column under one that has no such gauge |
 /// | `POOL.used_bytes` | of the shared segment |
 /// | `POOL.capacity_bytes` | the shared segment |
 ///
@@ -43,6 +45,8 @@ pub struct SeriesWriter<W: Write> {
     /// Names of the policies' gauges.
     gauges: Vec<&'static str>,
     pools: usize,
+    /// How many gauges the flow control of each queue has.
+    control_gauges: Vec<usize>,
     row: csv::StringRecord,
 }
 
@@ -55,6 +59,8 @@ pub struct SeriesColumns {
     pub flow_gauges: Vec<Vec<&'static str>>,
     /// Ports' names and classes.
     pub queues: Vec<(String, Class)>,
+    /// Of each queue, the gauges of its port's flow control.
+    pub gauges: Vec<&'static [Gauge]>,
     /// Names of the switches' shared segments.
     pub pools: Vec<String>,
 }
@@ -89,6 +95,8 @@ pub struct QueueSample {
     pub peer_rate: Option<BitRate>,
     /// What the policy shows.
     pub gauges: Gauges,
+    /// What the gauges of the port's flow control show.
+    pub control_gauges: GaugeValues,
 }
 
 /// The shared segment at an instant.
@@ -112,6 +120,7 @@ impl<W: Write> SeriesWriter<W> {
         let mut csv = csv::Writer::from_writer(writer);
         let gauges: Vec<&'static str> = all_gauges().iter().map(|gauge| gauge.name).collect();
         csv.write_record(header(columns, &gauges)).map_err(csv_error)?;
+        csv.flush()?;
         Ok(SeriesWriter {
             csv,
             last: start,
@@ -120,6 +129,7 @@ impl<W: Write> SeriesWriter<W> {
             received: vec![Bytes::ZERO; columns.queues.len()],
             gauges,
             pools: columns.pools.len(),
+            control_gauges: columns.gauges.iter().map(|gauges| gauges.len()).collect(),
             row: csv::StringRecord::new(),
         })
     }
@@ -151,7 +161,7 @@ impl<W: Write> SeriesWriter<W> {
                 self.row.push_field(&if value.is_nan() { String::new() } else { value.to_string() });
             }
         }
-        for (queue, before) in queues.iter().zip(&mut self.received) {
+        for ((queue, before), of_control) in queues.iter().zip(&mut self.received).zip(&self.control_gauges) {
             self.row.push_field(&rate(queue.received, *before, span));
             *before = queue.received;
             self.row.push_field(&queue.ingress.get().to_string());
@@ -163,6 +173,9 @@ impl<W: Write> SeriesWriter<W> {
             self.row.push_field(&queue.peer_rate.map_or_else(String::new, |rate| rate.as_bps().to_string()));
             for name in &self.gauges {
                 self.row.push_field(&queue.gauges.value(name).map_or_else(String::new, |value| value.to_string()));
+            }
+            for value in &queue.control_gauges[..*of_control] {
+                self.row.push_field(&value.map_or_else(String::new, |value| value.to_string()));
             }
         }
         for pool in pools {
@@ -176,6 +189,11 @@ impl<W: Write> SeriesWriter<W> {
     }
 
     /// Writes out what is buffered.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.csv.flush()
+    }
+
+    /// Ends the file: writes out what is buffered.
     pub fn finish(mut self) -> io::Result<()> {
         self.csv.flush()
     }
@@ -234,9 +252,10 @@ fn header(columns: &SeriesColumns, gauges: &[&str]) -> Vec<String> {
         let of_flow = FLOW_COLUMNS.iter().chain(columns.gauges_of(n));
         of_flow.map(move |what| format!("{flow}.{what}"))
     });
-    let queues = columns.queues.iter().flat_map(|(port, class)| {
-        let of_queue = QUEUE_COLUMNS.iter().chain(gauges);
-        of_queue.map(move |what| format!("{port}.{}.{what}", class.index()))
+    let queues = columns.queues.iter().zip(&columns.gauges).flat_map(|((port, class), of_control)| {
+        let of_control = of_control.iter().map(|gauge| gauge.name);
+        let of_queue = QUEUE_COLUMNS.into_iter().chain(gauges.iter().copied()).chain(of_control);
+        of_queue.map(|what| format!("{port}.{}.{what}", class.index())).collect::<Vec<_>>()
     });
     let pools =
         columns.pools.iter().flat_map(|pool| ["used_bytes", "capacity_bytes"].map(|what| format!("{pool}.{what}")));
@@ -264,6 +283,7 @@ mod tests {
             flows: vec!["F1".into()],
             flow_gauges: vec![vec!["rate_bps", "alpha"]],
             queues: vec![("p0".into(), Class::new(3))],
+            gauges: vec![&[Gauge { name: "stops", about: "a test's" }]],
             pools: vec!["pool".into()],
         };
         let mut text = Vec::new();
@@ -281,6 +301,7 @@ mod tests {
             paused_for: Span::from_nanos(1_500),
             peer_rate: Some(BitRate::gbps(5)),
             gauges: Gauges::of([(&VICTIM, 1), (&HEADROOM_ESTIMATE, 60)]),
+            control_gauges: [Some(11), None, None, None],
             ..queue
         };
         series.write(Time::from_picos(2_000_001), &[flow], &[5e9, f64::NAN], &[queue], &pool).unwrap();
@@ -290,9 +311,9 @@ mod tests {
         assert_eq!(
             lines[0],
             "t_us,F1.sent_bps,F1.received_bps,F1.rate_bps,F1.alpha,p0.3.rx_bps,p0.3.ingress_bytes,p0.3.headroom_bytes,p0.3.threshold_bytes,\
-             p0.3.egress_bytes,p0.3.paused,p0.3.paused_us,p0.3.peer_rate_bps,p0.3.victim,p0.3.headroom_estimate_bytes,pool.used_bytes,pool.capacity_bytes"
+             p0.3.egress_bytes,p0.3.paused,p0.3.paused_us,p0.3.peer_rate_bps,p0.3.victim,p0.3.headroom_estimate_bytes,p0.3.stops,pool.used_bytes,pool.capacity_bytes"
         );
-        assert_eq!(lines[1], "1.000001,9999990000,0,100000000000,0.5,0,5,1,,0,0,0.000000,,,,7,1000000");
+        assert_eq!(lines[1], "1.000001,9999990000,0,100000000000,0.5,0,5,1,,0,0,0.000000,,,,,7,1000000");
         let series = Series::read(text.as_bytes()).unwrap();
         let rx: Vec<_> = series.column("p0.3.rx_bps").unwrap().collect();
         assert_eq!(rx, [(1.000_001, 0.0), (2.000_001, 1e9)]);
@@ -300,7 +321,7 @@ mod tests {
         assert!(series.column("p1.3.rx_bps").is_none());
         assert_eq!(
             lines[2],
-            "2.000001,0,100000000000,5000000000,,1000000000,5,1,9,4,1,1.500000,5000000000,1,60,7,1000000"
+            "2.000001,0,100000000000,5000000000,,1000000000,5,1,9,4,1,1.500000,5000000000,1,60,11,7,1000000"
         );
     }
 }

@@ -35,6 +35,11 @@ pub struct Summary {
     /// Line time that a host lost at most, because the machine polled it too late: where this is no small part of the
     /// duration, rates are the machine's and not the scenario's.
     pub late_ns: u64,
+    /// The longest time between two polls of a host, in the scenario's time; none in virtual time. One gap that is as long as a round
+    /// trip takes little line time, and yet all that is under way arrives at once after it: congestion controls take that for a queue,
+    /// and some are slow to forget it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub poll_gap_max_ns: Option<u64>,
     /// Whether no lossless frame was lost anywhere, in switches and in the receive buffers of hosts; in virtual time, but for what
     /// injected faults and outages took.
     pub lossless: bool,
@@ -241,8 +246,8 @@ pub struct ClassSummary {
     pub xon_frames_sent: u64,
     /// For how long the switch had its peer paused.
     pub paused_ns: u64,
-    /// For how long the peer, a host or a switch, by its own clock and timers, was paused.
-    pub host_paused_ns: u64,
+    /// For how long the peer, a host or a switch, by its own clock and timers, was paused; null where it is outside of Weir.
+    pub host_paused_ns: Option<u64>,
     /// Most that the ingress queue held.
     pub ingress_max_bytes: u64,
     /// Most of that in the shared segment.

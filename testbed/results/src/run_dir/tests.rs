@@ -68,7 +68,7 @@ fn whole_run(path: &Path) -> PathBuf {
     let (released, size, fct) = (Time::ZERO, Bytes::kb(64), Span::from_micros(9));
     fcts.write(&FctRow { flow: "F1", from: "H1", to: "H2", released, size, fct, ideal: None }).unwrap();
     fcts.finish().unwrap();
-    let port = CapturePort { name: "p0".into(), mac: MacAddr::default(), rate: BitRate::gbps(10) };
+    let port = CapturePort { name: "p0".into(), mac: MacAddr::default(), rate: Some(BitRate::gbps(10)) };
     run.capture(&port).unwrap().finish().unwrap();
     run.finish(&summary()).unwrap()
 }
@@ -143,7 +143,7 @@ fn what_can_not_be_made_is_named() {
     let text = RunDir::create(file.join("below"), &provenance()).unwrap_err().to_string();
     assert!(text.contains("file/below: can't be made: "), "{text}");
     let run = RunDir::create(folder.path().join("run"), &provenance()).unwrap();
-    let port = CapturePort { name: "../p0".into(), mac: MacAddr::default(), rate: BitRate::gbps(10) };
+    let port = CapturePort { name: "../p0".into(), mac: MacAddr::default(), rate: Some(BitRate::gbps(10)) };
     assert!(matches!(run.capture(&port), Err(RunDirError::PortName { .. })));
 }
 

@@ -1,6 +1,6 @@
 //! How a scenario ends: nothing starts, what is under way arrives, and what does not is told.
 
-use weir_config::FlowControl;
+use weir_flowctl::Tells;
 use weir_nic::host::Transport;
 use weir_results::deadlock::Deadlock;
 use weir_results::measure::MessageMeasures;
@@ -47,7 +47,7 @@ pub(super) fn until_end(scenario: &Scenario) -> Scenario {
 /// For how long nothing may arrive at any host while a run drains.
 pub(super) fn drain_time(scenario: &Scenario) -> Span {
     let ports = scenario.switches.iter().flat_map(|switch| &switch.ports);
-    let pauses = ports.filter(|port| !matches!(port.flow_control, FlowControl::None)).filter_map(|port| {
+    let pauses = ports.filter(|port| port.flow_control.tells() != Tells::Nothing).filter_map(|port| {
         // 65535 quanta of 512 bit times.
         port.rate.map(|rate| rate.time_for(Bytes::new(u64::from(u16::MAX) * 64)))
     });

@@ -11,7 +11,7 @@ fn taken(reports: &[Report], place: PortPlace) -> u64 {
     let port = &reports[place.switch].ports[place.port];
     let control = port.control_rx;
     let data: u64 = port.classes.iter().map(|class| class.rx_frames).sum();
-    data + control.pfc + control.pause + control.credit + control.ignored + control.malformed
+    data + control.messages() + control.ignored + control.malformed
 }
 
 /// What a host's link leaves.

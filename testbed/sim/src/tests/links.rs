@@ -1,7 +1,8 @@
 //! Links that are cut and mended: flow control starts anew at both ends.
 
-use weir_config::{CbfcConfig, FlowControl};
+use weir_config::FlowControl;
 use weir_flowctl::Mechanism;
+use weir_flowctl::kinds::{Cbfc, CbfcSettings};
 use weir_nic::host::ReceiveLimit;
 use weir_scenario::Scenario;
 use weir_scenario::topology::Cable;
@@ -89,10 +90,10 @@ fn credit_is_there_at_once() {
     let mut scenario = scenario(None, static_policy);
     let (buffer, period) = (Bytes::kb(300), Span::from_micros(50));
     for port in &mut scenario.switches[0].ports {
-        port.flow_control = FlowControl::Cbfc(CbfcConfig { buffer: Some(buffer), period: Some(period) });
+        port.flow_control = FlowControl::new(CbfcSettings { buffer: Some(buffer), period: Some(period) });
     }
     for host in &mut scenario.hosts {
-        host.nic.flow_control = Mechanism::Cbfc { buffer, period };
+        host.nic.flow_control = Mechanism::new(Cbfc { buffer, period });
     }
     let mut sim = Sim::new(&scenario).unwrap();
     sim.run_until(us(1_000));

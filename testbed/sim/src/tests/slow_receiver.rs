@@ -1,5 +1,7 @@
 //! A host that takes data in more slowly than its line brings it.
 
+use weir_flowctl::Mechanism;
+use weir_flowctl::kinds::Pfc;
 use weir_nic::host::{FlowConfig, ReceiveLimit, Transport};
 use weir_nic::tcp::{Control, TcpConfig};
 use weir_scenario::Scenario;
@@ -62,7 +64,7 @@ fn pauses_are_refreshed() {
         flow.message = Bytes::mb(1);
     });
     let nic = &mut scenario.hosts[1].nic;
-    nic.flow_control = weir_flowctl::Mechanism::Pfc { quanta: 100, refresh_percent: 50 };
+    nic.flow_control = Mechanism::new(Pfc { quanta: 100, refresh_percent: 50 });
     nic.receive = Some(ReceiveLimit { xon: Bytes::kb(10), ..LIMIT });
     let mut sim = Sim::new(&scenario).unwrap();
     sim.run_until(Time::from_nanos(1_000_000));

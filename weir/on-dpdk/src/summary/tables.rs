@@ -1,7 +1,7 @@
 //! The summary as tables.
 
-use weir_config::FlowControl;
 use weir_experiments::table::{Table, count};
+use weir_flowctl::Tells;
 use weir_mmu::policy::{Gauge, Unit};
 use weir_units::BitRate;
 
@@ -9,12 +9,22 @@ use super::{ClassSummary, PortSummary, RunSummary, SwitchSummary};
 use crate::below_rate::who_had;
 use crate::losses::loss_table;
 
-/// Prints a summary as tables.
-pub fn print_summary(summary: &RunSummary) {
+/// Adds a line to a text.
+macro_rules! say {
+    ($text:expr, $($line:tt)*) => {{
+        $text.push_str(&format!($($line)*));
+        $text.push('\n');
+    }};
+}
+
+/// A summary as tables.
+pub fn summary_text(summary: &RunSummary) -> String {
+    let mut text = String::new();
     for switch in &summary.switches {
         let balance = &switch.balance;
-        println!("\n{} ran for {:.1} s (policy {})", switch.name, summary.ran_for_s, switch.policy);
-        println!(
+        say!(text, "\n{} ran for {:.1} s (policy {})", switch.name, summary.ran_for_s, switch.policy);
+        say!(
+            text,
             "  received {} + copied {} = sent {} + dropped {} + held {}{}",
             count(balance.received),
             count(balance.copied),
@@ -24,10 +34,11 @@ pub fn print_summary(summary: &RunSummary) {
             if balance.holds { "" } else { "   THE BOOKS DO NOT BALANCE" }
         );
         let reasons: Vec<_> = switch.drops.iter().map(|(reason, n)| format!("{reason} {}", count(*n))).collect();
-        println!("  drops: {}", if reasons.is_empty() { "none".to_owned() } else { reasons.join(", ") });
+        say!(text, "  drops: {}", if reasons.is_empty() { "none".to_owned() } else { reasons.join(", ") });
         let losses = loss_table(switch.ports.iter().map(|port| (port.name.as_str(), &port.device_losses)));
-        println!("  lost at devices: {}", if losses.is_empty() { "none" } else { "see the table" });
-        println!(
+        say!(text, "  lost at devices: {}", if losses.is_empty() { "none" } else { "see the table" });
+        say!(
+            text,
             "  shared buffer: peak {} of {} B",
             count(switch.pool.used_max_bytes),
             count(switch.pool.shared_bytes)
@@ -35,14 +46,15 @@ pub fn print_summary(summary: &RunSummary) {
         for (name, pool) in [("headroom pool", &switch.headroom_pool), ("egress lossy pool", &switch.egress_lossy_pool)]
         {
             if let Some(pool) = pool {
-                println!("  {name}: peak {} of {} B", count(pool.used_max_bytes), count(pool.size_bytes));
+                say!(text, "  {name}: peak {} of {} B", count(pool.used_max_bytes), count(pool.size_bytes));
             }
         }
         for (name, delay) in
             [(message_delay(switch), &switch.pause_delay_ns), ("message received to obeyed", &switch.reaction_delay_ns)]
         {
             if delay.count > 0 {
-                println!(
+                say!(
+                    text,
                     "  {name}: p50 {} ns, p99 {} ns, p99.9 {} ns, max {} ns ({} times)",
                     count(delay.p50),
                     count(delay.p99),
@@ -52,7 +64,7 @@ pub fn print_summary(summary: &RunSummary) {
                 );
             }
         }
-        println!("{}", traffic_table(switch));
+        say!(text, "{}", traffic_table(switch));
         for table in [
             losses,
             pause_table(switch),
@@ -63,17 +75,18 @@ pub fn print_summary(summary: &RunSummary) {
             policy_table(switch),
         ] {
             if !table.is_empty() {
-                println!("{table}");
+                say!(text, "{table}");
             }
         }
         for port in &switch.ports {
             if let Some(told) = port.line_time.as_ref().and_then(|line| line.below_rate.as_ref()) {
-                println!("  {}: {told}", port.name);
+                say!(text, "  {}: {told}", port.name);
             }
         }
     }
     for lcore in &summary.lcores {
-        println!(
+        say!(
+            text,
             "  CPU {}: busy {:.1} %, longest poll gap {} us, 99 % of the time in gaps up to {} us; {}",
             lcore.cpu,
             lcore.busy_permille as f64 / 10.0,
@@ -82,6 +95,7 @@ pub fn print_summary(summary: &RunSummary) {
             who_had(lcore.cpu, &lcore.lateness.cpu_use)
         );
     }
+    text
 }
 
 fn traffic_table(switch: &SwitchSummary) -> Table {
@@ -126,7 +140,7 @@ pub(super) fn pause_table(switch: &SwitchSummary) -> Table {
         "for us",
         "Peak headroom B",
     ]);
-    for port in switch.ports.iter().filter(|port| port.speaks.tells_pauses()) {
+    for port in switch.ports.iter().filter(|port| port.speaks.tells().pauses()) {
         for class in port.classes.iter().filter(|class| class.xoff_tx + class.xoff_rx > 0) {
             table.row([
                 port.name.clone(),
@@ -146,8 +160,8 @@ pub(super) fn pause_table(switch: &SwitchSummary) -> Table {
 
 /// What [`SwitchSummary::pause_delay_ns`] is the delay of, for the flow control that the ports speak.
 pub(super) fn message_delay(switch: &SwitchSummary) -> &'static str {
-    let stages = switch.ports.iter().any(|port| port.speaks.tells_stages());
-    let pauses = switch.ports.iter().any(|port| matches!(port.speaks, FlowControl::Pfc | FlowControl::Pause));
+    let stages = switch.ports.iter().any(|port| port.speaks.tells() == Tells::Stages);
+    let pauses = switch.ports.iter().any(|port| port.speaks.tells().off_classes());
     match (stages, pauses) {
         (true, true) => "Xoff to PAUSE, or stage's start to message",
         (true, false) => "stage's start to message",
@@ -158,13 +172,15 @@ pub(super) fn message_delay(switch: &SwitchSummary) -> &'static str {
 /// The control frames of each port that had any, and what was wrong with them; kinds that no port had are left out.
 pub(super) fn message_table(switch: &SwitchSummary) -> Table {
     type Count = fn(&PortSummary) -> u64;
-    let kinds: [(&str, Count); 10] = [
+    let kinds: [(&str, Count); 12] = [
         ("PFC sent", |port| port.pfc_tx),
         ("PFC received", |port| port.pfc_rx),
         ("PAUSE sent", |port| port.pause_tx),
         ("PAUSE received", |port| port.pause_rx),
         ("Credits sent", |port| port.credit_tx),
         ("Credits received", |port| port.credit_rx),
+        ("Own sent", |port| port.own_tx),
+        ("Own received", |port| port.own_rx),
         ("Odd", |port| port.odd_messages),
         ("Of another kind", |port| port.foreign_messages),
         ("Counts set anew", |port| port.credit_resyncs),

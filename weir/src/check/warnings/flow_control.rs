@@ -3,21 +3,17 @@
 use weir_config::SwitchConfig;
 use weir_experiments::table::{count, put_together};
 use weir_mmu::{BufferLayout, Headroom};
-use weir_switch_core::flow_control::RATE_UNKNOWN;
-use weir_switch_core::flow_control::{FeedbackDelay, has_room, highest_threshold, is_unsafe, mechanism, queue_limit};
+use weir_switch_core::flow_control::{RATE_UNKNOWN, controlled_port, queue_limit};
 use weir_units::Bytes;
-
-use crate::check::flow_control::lowest_threshold;
 
 /// A sentence for each, ports that have the same put together; then for the switch.
 pub fn warnings(switch: &SwitchConfig, layout: &BufferLayout) -> Vec<String> {
-    let limited = switch.real_ports().filter(|port| queue_limit(switch, *port).is_some());
-    let of_ports = limited.flat_map(|port| {
-        let name = switch.ports[port].name.as_str();
-        [moving(switch), short(switch, port), unsafe_thresholds(switch, port)]
-            .into_iter()
-            .flatten()
-            .map(move |what| (what, name))
+    let of_ports = switch.real_ports().flat_map(|port| {
+        let config = &switch.ports[port];
+        let moving = queue_limit(switch, port).and_then(|_| moving(switch));
+        let rate = config.rate.unwrap_or(RATE_UNKNOWN);
+        let doubts = config.flow_control.doubts(&controlled_port(switch, port, rate));
+        moving.into_iter().chain(doubts).map(move |what| (what, config.name.as_str()))
     });
     let mut warnings: Vec<String> =
         put_together(of_ports).into_iter().map(|(what, names)| format!("{names}: {what}")).collect();
@@ -33,38 +29,6 @@ fn moving(switch: &SwitchConfig) -> Option<String> {
              or CBFC's buffer), and lossless frames are lost then",
             switch.buffer.policy.name()
         )
-    })
-}
-
-/// A τ that is less than the rule asks for.
-fn short(switch: &SwitchConfig, port: usize) -> Option<String> {
-    let delay = FeedbackDelay::of(switch, port, switch.ports[port].rate.unwrap_or(RATE_UNKNOWN));
-    let given = delay.given.filter(|given| *given < delay.by_rule())?;
-    Some(format!(
-        "tau {given} is less than the {} that the rule asks for (2 MTU/C + 2 D_prop + reaction): with the real delay, thresholds that \
-         look safe may not be",
-        delay.by_rule()
-    ))
-}
-
-/// What a port's thresholds are declared unsafe for.
-fn unsafe_thresholds(switch: &SwitchConfig, port: usize) -> Option<String> {
-    let (config, rate) = (&switch.ports[port], switch.ports[port].rate.unwrap_or(RATE_UNKNOWN));
-    if !is_unsafe(&config.flow_control) {
-        return None;
-    }
-    let mechanism = mechanism(switch, port, rate).ok()?;
-    let (key, threshold) = lowest_threshold(&mechanism)?;
-    let highest = highest_threshold(switch, port, rate);
-    let above =
-        highest.is_none_or(|highest| threshold > highest).then(|| format!("{key} is above the highest that is safe"));
-    let longer =
-        (!has_room(switch, port)).then(|| "B_m and a frame are more than the buffer keeps for a queue".to_owned());
-    let reasons: Vec<String> = above.into_iter().chain(longer).collect();
-    Some(if reasons.is_empty() {
-        "unsafe_thresholds without need: its thresholds are safe".to_owned()
-    } else {
-        format!("unsafe_thresholds: {}, so lossless frames can be lost", reasons.join("; "))
     })
 }
 

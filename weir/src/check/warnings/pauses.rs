@@ -1,15 +1,15 @@
 //! Doubtful pauses: those that run out before they are repeated, and a watchdog that looks too often to see one repeated.
 
-use weir_config::{FlowControl, StormCondition, SwitchConfig};
+use weir_config::{StormCondition, SwitchConfig};
 use weir_experiments::table::put_together;
-use weir_flowctl::Quantum;
+use weir_flowctl::{Quantum, Tells};
 use weir_units::{BitRate, Span};
 
 /// A sentence for each, ports that have the same put together.
 pub fn warnings(switch: &SwitchConfig) -> Vec<String> {
     let of_ports = switch.real_ports().flat_map(|index| {
         let port = &switch.ports[index];
-        let rate = port.rate.filter(|_| matches!(port.flow_control, FlowControl::Pfc | FlowControl::Pause));
+        let rate = port.rate.filter(|_| port.flow_control.tells().off_classes());
         let said = rate.map(|rate| [runs_out(switch, rate), unseen(switch, rate)]);
         said.into_iter().flatten().flatten().map(|what| (what, port.name.as_str()))
     });
@@ -57,7 +57,7 @@ fn rest_of_the_longest(rate: BitRate, refresh_percent: u8) -> Span {
 /// A watchdog that needs a PAUSE between two looks, and looks more often than a peer repeats it.
 fn unseen(switch: &SwitchConfig, rate: BitRate) -> Option<String> {
     let watchdog = switch.pfc_watchdog.as_ref()?;
-    let is_pfc = switch.ports.iter().any(|port| port.flow_control == FlowControl::Pfc && port.rate == Some(rate));
+    let is_pfc = switch.ports.iter().any(|port| port.flow_control.tells() == Tells::Pfc && port.rate == Some(rate));
     let refresh = as_shown(rest_of_the_longest(rate, 50));
     if !is_pfc || watchdog.condition != StormCondition::PfcReceived || watchdog.poll_interval >= refresh {
         return None;

@@ -5,7 +5,6 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use weir_config::{ConfigErrors, Device, SwitchConfig, Trust};
-use weir_flowctl::Mechanism;
 use weir_nic::host::{CongestionControl, FlowConfig, FrameSizes, HostConfig};
 use weir_nic::parameters::Network;
 use weir_switch_core::flow_control::{self, mechanism};
@@ -153,13 +152,7 @@ impl<'p> Build<'p> {
             self.check_mtu(host, config, complaints);
         }
         // What breaks a theorem was told of the switch.
-        let flow_control = match mechanism(config, place.port, rate).ok()? {
-            // A host is what the pulses are for: it knows PFC alone.
-            Mechanism::GfcPulse { .. } => {
-                Mechanism::Pfc { quanta: config.pfc.quanta, refresh_percent: config.pfc.refresh_percent }
-            }
-            other => other,
-        };
+        let flow_control = mechanism(config, place.port, rate).ok()?.of_a_host();
         let class_of_dscp = config.classes.dscp;
         let is_emulated = host.device.is_none();
         Some(HostPlan {

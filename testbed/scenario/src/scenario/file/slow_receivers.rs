@@ -1,7 +1,7 @@
 //! `[[slow_receivers]]`: hosts that take data in more slowly than their links bring it.
 
 use weir_config::headroom_by_rule;
-use weir_flowctl::Mechanism;
+use weir_flowctl::Tells;
 use weir_nic::host::ReceiveLimit;
 use weir_reader::{Problem, RATE, SIZE, Table, rates};
 use weir_switch_core::flow_control::queue_limit;
@@ -127,8 +127,8 @@ impl SlowReceivers {
         let has_lossless = !host.nic.lossless.is_empty();
         let whole = |room: Bytes| self.buffer.unwrap_or(BUFFER_DEFAULT.max(room));
         let mut doubt = None;
-        let (xoff, buffer) = match host.nic.flow_control {
-            Mechanism::Pfc { .. } | Mechanism::Pause { .. } if has_lossless => {
+        let (xoff, buffer) = match host.nic.flow_control.tells() {
+            Tells::Pfc | Tells::Pause if has_lossless => {
                 let after =
                     headroom_by_rule(line, config.ports[host.port].delay, frame) + line.bytes_in(config.pfc.reaction);
                 let buffer = whole(self.xoff.map_or(after * 2, |xoff| xoff + after));
@@ -149,7 +149,7 @@ impl SlowReceivers {
                 }
                 (xoff, buffer)
             }
-            Mechanism::None if has_lossless => {
+            Tells::Nothing if has_lossless => {
                 doubt = Some("no flow control, so that its buffer overflows".to_owned());
                 let buffer = whole(Bytes::ZERO);
                 (buffer, buffer)
@@ -168,7 +168,7 @@ impl SlowReceivers {
             }
         };
         // Nothing but a PAUSE goes by it.
-        let pauses = matches!(host.nic.flow_control, Mechanism::Pfc { .. } | Mechanism::Pause { .. });
+        let pauses = host.nic.flow_control.tells().off_classes();
         let xon = self.xon.filter(|_| pauses).unwrap_or(xoff.saturating_sub(frame));
         if xon >= xoff {
             let message = format!("`xon` {xon} must be less than `xoff`, which is {xoff} by default");

@@ -6,8 +6,8 @@ mod workloads;
 
 use std::path::PathBuf;
 
-use weir_config::{Arbitration, Device, FlowControl, PciDevice};
-use weir_flowctl::Mechanism;
+use weir_config::{Device, PciDevice};
+use weir_flowctl::kinds::{Cbfc, GfcBuffer, GfcTime, Pfc};
 use weir_mmu::policy::{ConstantThreshold, DtSettings, StaticSettings};
 use weir_nic::host::{CongestionControl, FrameSizes, Host, HostError, Repeat};
 use weir_units::{BitRate, Bytes, Class, ClassSet, MacAddr, Span, Time};
@@ -58,8 +58,7 @@ fn the_ring_has_eight_runs() {
         assert_eq!((scenario.check(), run.time_dilation, scenario.time_dilation()), (Ok(()), Some(240), 240));
         assert_eq!((scenario.switches.len(), scenario.links.len(), scenario.flows.len()), (3, 3, 3));
         let queue = &scenario.switches[1].classes.queues[3];
-        let in_turn = Arbitration::RoundRobin { burst: 1 };
-        assert_eq!(queue.arbitration, if n < 4 { Arbitration::Arrival } else { in_turn }, "{}", run.name);
+        assert_eq!(queue.arbitration.kind(), if n < 4 { "arrival" } else { "round-robin" }, "{}", run.name);
         assert!(run.name.starts_with(scenario.switches[0].ports[0].flow_control.name()));
         can_start(scenario);
     }
@@ -72,12 +71,9 @@ fn every_input_of_the_ring_has_a_megabyte() {
         let Some(ConstantThreshold::Given(threshold)) = switch.buffer.policy.constant_threshold() else {
             panic!("another policy")
         };
-        let kept = match switch.ports[0].flow_control {
-            FlowControl::Pfc => threshold + switch.headroom(0).unwrap(),
-            FlowControl::GfcBuffer(gfc) => gfc.b_m.unwrap(),
-            FlowControl::GfcTime(gfc) => gfc.b_m.unwrap(),
-            FlowControl::Cbfc(cbfc) => cbfc.buffer.unwrap(),
-            other => panic!("{other:?}"),
+        let kept = match switch.ports[0].flow_control.limit() {
+            Some(limit) => limit.given.unwrap(),
+            None => threshold + switch.headroom(0).unwrap(),
         };
         assert_eq!(kept, Bytes::mb(1), "{}", run.name);
         assert!(threshold * 3 < switch.shared_size(), "{}", run.name);
@@ -108,10 +104,10 @@ fn flows_of_the_ring_go_clockwise() {
 #[test]
 fn hosts_speak_what_their_port_speaks() {
     let hosts: Vec<_> = ring().into_iter().map(|run| run.scenario.hosts[2].nic.clone()).collect();
-    assert!(matches!(hosts[0].flow_control, Mechanism::Pfc { .. }));
-    assert!(matches!(hosts[1].flow_control, Mechanism::Cbfc { .. }));
-    assert!(matches!(hosts[2].flow_control, Mechanism::GfcBuffer { .. }));
-    assert!(matches!(hosts[3].flow_control, Mechanism::GfcTime { .. }));
+    assert!(hosts[0].flow_control.downcast::<Pfc>().is_some());
+    assert!(hosts[1].flow_control.downcast::<Cbfc>().is_some());
+    assert!(hosts[2].flow_control.downcast::<GfcBuffer>().is_some());
+    assert!(hosts[3].flow_control.downcast::<GfcTime>().is_some());
     let host = &hosts[0];
     assert_eq!(
         (host.lossless, host.class_of_dscp[26], host.ack_class),
@@ -120,7 +116,7 @@ fn hosts_speak_what_their_port_speaks() {
     let pulsed =
         pair("[switch.port.flow_control]\nkind = \"gfc-buffer\"\npeer = \"pfc\"\nb_m = \"900KB\"\ntau = \"5us\"\n");
     let nic = &pulsed[0].scenario.hosts[0].nic;
-    assert_eq!(nic.flow_control, Mechanism::Pfc { quanta: 65_535, refresh_percent: 50 });
+    assert_eq!(nic.flow_control.downcast(), Some(&Pfc { quanta: 65_535, refresh_percent: 50 }));
 }
 
 #[test]
@@ -234,7 +230,7 @@ fn a_switch_of_its_own_file_keeps_what_the_scenario_leaves() {
     assert_eq!((left.name.as_str(), right.name.as_str()), ("left", "right"));
     assert_eq!((left.buffer.size, left.ports.len()), (Bytes::mb(2), 3));
     assert_eq!((left.ports[2].delay, left.ports[2].rate), (Span::from_micros(9), Some(BitRate::gbps(40))));
-    assert_eq!(left.ports[2].flow_control, FlowControl::Pause);
+    assert_eq!(left.ports[2].flow_control.kind(), "pause");
     // What the scenario uses is emulated; the port that it does not name keeps its device.
     assert!(matches!(left.ports[0].device, Device::Ring(_)) && matches!(left.ports[2].device, Device::Ring(_)));
     assert_eq!(left.ports[1].device, Device::Tap("weir-h2".into()));

@@ -1,0 +1,26 @@
+//! What files choose by name: the keys of all kinds, and sentences about those that a kind does not have.
+
+use weir_reader::Named;
+
+/// The keys of all kinds, in their order, each with the names of the kinds that have it.
+pub(crate) fn keys_of_kinds<K: ?Sized + Named>(kinds: &[&'static K]) -> Vec<(&'static str, Vec<&'static str>)> {
+    let mut keys: Vec<(&str, Vec<&str>)> = Vec::new();
+    for kind in kinds {
+        for key in kind.keys() {
+            match keys.iter_mut().find(|(name, _)| *name == key.name) {
+                Some((_, owners)) => owners.push(kind.name()),
+                None => keys.push((key.name, vec![kind.name()])),
+            }
+        }
+    }
+    keys
+}
+
+/// Words as a sentence has them: "a", "b" and "c".
+pub(super) fn listed(words: &[&str], last: &str) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
+    match &quoted[..] {
+        [before @ .., end] if !before.is_empty() => format!("{} {last} {end}", before.join(", ")),
+        _ => quoted.concat(),
+    }
+}

@@ -1,0 +1,148 @@
+//! Kinds that a program adds to Weir's: files choose them by name, and their keys are held to what they say. A process of its own, as
+//! the first file that is read closes the registries.
+
+use std::fmt::Debug;
+
+use weir_arbitration::{ARBITRATIONS, Arbiter, Arbitrate, Arbitration, ArbitrationKind};
+use weir_config::{FlowControl, SwitchConfig, parse};
+use weir_flowctl::kinds::NoFlowControl;
+use weir_flowctl::{ControlledPort, FLOW_CONTROLS, FlowControlKind, Mechanism, Refusal, Settings, Tells};
+use weir_reader::{Key, Named, TIME, Table};
+use weir_units::Span;
+
+/// A flow control and an arbitration in one.
+#[derive(Debug)]
+struct Added;
+
+const HOLD: Key = Key::new("hold", "20us", "for how long");
+const STRIDE: Key = Key::new("arbitration_stride", "2", "how far the next port is");
+
+impl Named for Added {
+    fn name(&self) -> &'static str {
+        "added"
+    }
+
+    fn keys(&self) -> &'static [Key] {
+        &[HOLD]
+    }
+}
+
+impl FlowControlKind for Added {
+    fn read(&self, table: &Table<'_>) -> FlowControl {
+        FlowControl::new(Held(table.quantity_or(&HOLD, &TIME, Span::from_micros(1)..=Span::from_secs(1))))
+    }
+}
+
+#[derive(Debug, PartialEq)]
+struct Held(Span);
+
+impl Settings for Held {
+    fn kind(&self) -> &'static str {
+        "added"
+    }
+
+    fn name(&self) -> &'static str {
+        "added by a test"
+    }
+
+    fn tells(&self) -> Tells {
+        Tells::Own
+    }
+
+    fn at(&self, _port: &ControlledPort) -> Result<Mechanism, Refusal> {
+        Ok(Mechanism::new(NoFlowControl))
+    }
+}
+
+#[derive(Debug)]
+struct Strides;
+
+impl Named for Strides {
+    fn name(&self) -> &'static str {
+        "strides"
+    }
+
+    fn keys(&self) -> &'static [Key] {
+        &[STRIDE]
+    }
+}
+
+impl ArbitrationKind for Strides {
+    fn read(&self, table: &Table<'_>) -> Arbitration {
+        Arbitration::new(Stride(table.integer_or(&STRIDE, 1..=9)))
+    }
+}
+
+#[derive(Debug)]
+struct Stride(u64);
+
+impl Arbitrate for Stride {
+    fn kind(&self) -> &'static str {
+        "strides"
+    }
+
+    fn arbiter(&self) -> Option<Box<dyn Arbiter>> {
+        assert!((1..=9).contains(&self.0));
+        None
+    }
+}
+
+fn read(flow_control: &str, queue: &str) -> Result<SwitchConfig, String> {
+    let text = format!(
+        "[buffer]\nheadroom = \"60KB\"\n[[classes.queues]]\nclass = 3\n{queue}\n\
+         [[ports]]\nname = \"p0\"\nring = \"a\"\nrate = \"10Gbps\"\nflow_control = {flow_control}\n\
+         [[ports]]\nname = \"p1\"\nring = \"b\"\nrate = \"10Gbps\"\n"
+    );
+    parse("lab.toml", &text).map_err(|errors| errors.to_string())
+}
+
+/// One test, as kinds are added once in a process, before the first file is read.
+#[test]
+fn added_kinds_are_chosen_by_name_and_own_their_keys() {
+    assert_eq!(FLOW_CONTROLS.add(&Added), Ok(()));
+    assert_eq!(ARBITRATIONS.add(&Strides), Ok(()));
+    let config =
+        read("{ kind = \"added\", hold = \"9us\" }", "arbitration = \"strides\"\narbitration_stride = 5").unwrap();
+    assert_eq!(config.ports[0].flow_control.downcast(), Some(&Held(Span::from_micros(9))));
+    assert_eq!(format!("{:?}", config.classes.queues[3].arbitration), "Arbitration(Stride(5))");
+    assert!(config.classes.queues[3].arbitration.arbiter().is_none());
+    let by_default = read("\"added\"", "arbitration = \"strides\"").unwrap();
+    assert_eq!(by_default.ports[0].flow_control.downcast(), Some(&Held(Span::from_micros(20))));
+    assert_eq!(by_default.classes.queues[3].arbitration.kind(), "strides");
+
+    for (flow_control, queue, wrong) in [
+        ("{ kind = \"added\", hold = \"9s\" }", "", "lab.toml:10: `hold`: 9s is out of range"),
+        (
+            "{ kind = \"added\", hodl = \"9us\" }",
+            "",
+            "lab.toml:10: unknown key `hodl` in [ports.flow_control]; write `hold`",
+        ),
+        ("{ kind = \"pfc\", hold = \"9us\" }", "", "`kind` \"pfc\" has no `hold`; \"added\" has it; take `hold` out"),
+        (
+            "{ kind = \"added\", b_m = \"9KB\" }",
+            "",
+            "`kind` \"added\" has no `b_m`; \"gfc-buffer\", \"gfc-conceptual\"",
+        ),
+        ("\"adde\"", "", "\"cbfc\", \"added\"; write flow_control = \"added\""),
+        (
+            "\"pfc\"",
+            "arbitration = \"strides\"\narbitration_stride = 10",
+            "lab.toml:6: `arbitration_stride`: 10 is out of range",
+        ),
+        (
+            "\"pfc\"",
+            "arbitration_stride = 3",
+            "`arbitration_stride` is for ingress ports that take turns, and here they don't",
+        ),
+        (
+            "\"pfc\"",
+            "arbitration = \"random\"\narbitration_stride = 3",
+            "`arbitration` \"random\" has no `arbitration_stride`; write arbitration = \"strides\" too, or take it out",
+        ),
+    ] {
+        let told = read(flow_control, queue).expect_err(wrong);
+        assert!(told.contains(wrong), "{told}");
+    }
+    let late = FLOW_CONTROLS.add(&Added).unwrap_err();
+    assert_eq!(late.to_string(), "the flow control \"added\" comes too late: add it before the first file is read");
+}

@@ -1,0 +1,242 @@
+//! What is to be accepted is: the example files, the reference's blocks, and defaults as the reference states them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use weir_config::{
+    CatchUp, Device, DeviceFlowControl, EcnConfig, Headroom, Idle, Layout, PciDevice, SocketAccess, Trust, VhostUser,
+    known_keys, load, parse,
+};
+use weir_mmu::policy::{DtSettings, StaticSettings};
+use weir_units::{Alpha, BitRate, Bytes, ClassSet, MacAddr, Span};
+
+/// Two ports, and nothing else that could be left out.
+const LEAST: &str = "
+[[ports]]
+name = \"p0\"
+af_packet = \"veth0\"
+rate = \"10Gbps\"
+
+[[ports]]
+name = \"p1\"
+af_packet = \"veth1\"
+rate = \"10Gbps\"
+";
+
+fn repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
+}
+
+fn good(text: &str) -> weir_config::SwitchConfig {
+    parse("lab.toml", text).unwrap_or_else(|errors| panic!("{}", errors.render(false)))
+}
+
+#[test]
+fn example_files_are_accepted() {
+    for name in ["lab-gfc-veth-4", "lab-veth-2", "lab-veth-4", "server-82599", "server-connectx", "spfc-testbed-82599"]
+    {
+        let config =
+            load(&repository(&format!("scenarios/{name}.toml"))).unwrap_or_else(|e| panic!("{}", e.render(false)));
+        assert_eq!(config.name, name);
+        assert!(config.shared_size() > Bytes::ZERO);
+    }
+}
+
+#[test]
+fn the_reference_is_true() {
+    let text = fs::read_to_string(repository("docs/CONFIGURATION.md")).unwrap();
+    let blocks: Vec<&str> = text.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    assert!(blocks.len() >= 3);
+    for block in blocks {
+        good(block);
+    }
+    for (table, keys) in known_keys() {
+        let heading = match table {
+            ""
+            | "classes.queues.ecn"
+            | "ports.pci"
+            | "ports.device_flow_control"
+            | "ports.vhost_user"
+            | "ports.memif"
+            | "ports.pcap"
+            | "ports.null" => String::new(),
+            "ports" | "static_macs" | "classes.queues" => format!("`[[{table}]]`"),
+            _ => format!("`[{table}]`"),
+        };
+        assert!(text.contains(&heading), "{heading} is missing");
+        for key in keys {
+            let written = [
+                "`KEY`",
+                "`KEY =",
+                "`[KEY]`",
+                "`[[KEY]]`",
+                ".KEY]`",
+                ".KEY]]`",
+                " KEY,",
+                " KEY }",
+                "{ KEY,",
+                "{ KEY }",
+            ];
+            let found = written.iter().any(|form| text.contains(&form.replace("KEY", key)));
+            assert!(found, "`{key}` of [{table}] is missing");
+        }
+    }
+}
+
+#[test]
+fn defaults_are_those_of_the_reference() {
+    let config = good(LEAST);
+    assert_eq!(config.name, "lab");
+    assert_eq!((config.idle, config.time_dilation, config.telemetry), (Idle::Yield, 1, false));
+    assert_eq!(config.mtu, Bytes::new(1_500));
+    assert_eq!((config.mac_ageing, config.stats_interval), (Span::from_secs(300), Span::from_secs(1)));
+    assert_eq!((config.lcores.layout, config.lcores.cores.len()), (Layout::Auto, 0));
+    assert_eq!(config.lcores.catch_up, CatchUp::Auto);
+    for (text, is) in
+        [("auto", CatchUp::Auto), ("0s", CatchUp::AtMost(Span::ZERO)), ("5ms", CatchUp::AtMost(Span::from_millis(5)))]
+    {
+        assert_eq!(good(&format!("[lcores]\ncatch_up = \"{text}\"\n{LEAST}")).lcores.catch_up, is);
+    }
+    assert_eq!((config.buffer.size, config.buffer.cell_bytes), (Bytes::mb(12), 1));
+    assert_eq!((config.buffer.private, config.buffer.headroom), (Bytes::ZERO, Headroom::Auto));
+    assert_eq!((config.buffer.xon_offset, config.buffer.lossy_alpha), (None, Alpha::ONE));
+    assert_eq!(config.buffer.policy.downcast(), Some(&DtSettings { alpha: Alpha::ONE }));
+    assert_eq!((config.classes.lossless, config.classes.trust), (ClassSet::from_bits(0b1_1000), Trust::Dscp));
+    assert_eq!(config.classes.dscp[3..6], [3, 4, 2]);
+    assert_eq!((config.classes.dscp[26], config.classes.dscp[46], config.classes.dscp[8]), (1, 5, 0));
+    assert_eq!(config.classes.pcp, [0, 1, 2, 3, 4, 5, 6, 7]);
+    assert!(config.classes.queues.iter().all(|queue| !queue.strict && queue.quantum == 1_600 && queue.ecn.is_none()));
+    assert_eq!((config.pfc.quanta, config.pfc.refresh_percent), (65_535, 50));
+    let port = &config.ports[0];
+    assert_eq!((port.delay, port.mac, port.priority), (Span::from_nanos(100), None, 0));
+    assert_eq!((port.flow_control.kind(), port.rate), ("pfc", Some(BitRate::gbps(10))));
+    assert!(config.static_macs.is_empty());
+    // 2 (125 + 1522) + 3840, and 50 us at 10 Gb/s.
+    assert_eq!(config.headroom(0), Some(Bytes::new(69_634)));
+    assert_eq!(config.shared_size(), Bytes::new(12_000_000 - 4 * 69_634));
+}
+
+#[test]
+fn values_arrive_where_they_belong() {
+    let config = good(
+        "[switch]
+name = \"rack.1\"
+mtu = \"9000B\"
+telemetry = true
+[buffer]
+headroom = \"60KB\"
+policy = \"static\"
+xon_offset = \"2KiB\"
+[buffer.static]
+threshold = \"100KB\"
+[classes]
+preset = \"roce\"
+[classes.dscp]
+\"24-31\" = 4
+[classes.pcp]
+0 = 1
+[[classes.queues]]
+class = 6
+weight = 2
+[[classes.queues]]
+class = 3
+ecn = { kmin = \"100KB\", kmax = \"400KB\", pmax = 0.2 }
+[[ports]]
+name = \"a\"
+memif = { socket = \"/run/m\", id = 7, role = \"client\" }
+flow_control = \"pause\"
+[[ports]]
+name = \"b\"
+pci = { address = \"81:00.1\", devargs = \"a=1,b=2\" }
+device_flow_control = { require = \"off\" }
+rx_descriptors = 2048
+mac = \"02:00:00:00:00:02\"
+[[static_macs]]
+mac = \"02:00:00:00:00:09\"
+port = \"b\"
+",
+    );
+    assert_eq!(config.name, "rack.1");
+    assert_eq!((config.frame_bytes_max(), config.telemetry), (Bytes::new(9_022), true));
+    assert_eq!(config.buffer.policy.downcast(), Some(&StaticSettings { threshold: Some(Bytes::kb(100)) }));
+    assert_eq!(config.buffer.xon_offset, Some(Bytes::new(2_048)));
+    assert_eq!((config.classes.dscp[24], config.classes.dscp[31], config.classes.dscp[48]), (4, 4, 6));
+    assert_eq!((config.classes.lossless, config.classes.pcp[0]), (ClassSet::from_bits(0b1000), 1));
+    let (queue, ecn) = (&config.classes.queues[6], config.classes.queues[3].ecn);
+    assert_eq!((queue.strict, queue.quantum), (false, 18_044));
+    assert_eq!(ecn, Some(EcnConfig { kmin: Bytes::kb(100), kmax: Bytes::kb(400), pmax_ppm: 200_000 }));
+    assert_eq!(
+        config.ports[0].device,
+        Device::Memif { socket: "/run/m".into(), id: 7, server: false, access: SocketAccess::default() }
+    );
+    assert_eq!(
+        config.ports[1].device,
+        Device::Pci(PciDevice { address: "0000:81:00.1".into(), devargs: Some("a=1,b=2".into()) })
+    );
+    assert_eq!(config.ports[1].device_flow_control, DeviceFlowControl::RequireOff);
+    assert_eq!((config.ports[1].rx_descriptors, config.ports[0].rx_descriptors), (Some(2_048), None));
+    assert_eq!(config.static_macs, [(MacAddr([2, 0, 0, 0, 0, 9]), 1)]);
+}
+
+#[test]
+fn a_key_keeps_its_line_for_later_checks() {
+    let config = good(LEAST);
+    let report = config.error_at("ports[1].af_packet", "there is no netdev \"veth1\"", "make it with `ip link add`");
+    let error = report.iter().next().unwrap();
+    assert_eq!((error.file(), error.line(), error.spanned_text()), ("lab.toml", Some(9), "\"veth1\""));
+    // A default has no line of its own: its table's, or none.
+    let at_default = config.error_at("ports[1].mac", "x", "");
+    assert_eq!(at_default.iter().next().unwrap().line(), Some(7));
+    let nowhere = config.error_at("buffer.size", "the buffer does not fit", "");
+    assert_eq!(nowhere.to_string(), "lab.toml: the buffer does not fit");
+}
+
+#[test]
+fn unreadable_files_are_errors() {
+    let missing = load(Path::new("/nonexistent/lab.toml")).unwrap_err().to_string();
+    assert!(missing.starts_with("/nonexistent/lab.toml: can't read the file: "), "{missing}");
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), b"name = \"\xff\"").unwrap();
+    assert!(load(file.path()).unwrap_err().to_string().contains("no UTF-8 text: byte 8"));
+    let large = "#".repeat((1 << 20) + 1);
+    assert!(parse("lab.toml", &large).unwrap_err().to_string().contains("larger than 1 MiB"));
+}
+
+#[test]
+fn sockets_have_their_permissions_ends_and_queues() {
+    let config = good(
+        "
+[[ports]]
+name = \"a\"
+vhost_user = \"/run/a\"
+rate = \"1Gbps\"
+[[ports]]
+name = \"b\"
+vhost_user = { socket = \"/run/b\", mode = \"0660\", group = \"kvm\", queues = 8 }
+rate = \"1Gbps\"
+[[ports]]
+name = \"c\"
+vhost_user = { socket = \"/run/c\", client = true, queues = 2 }
+rate = \"1Gbps\"
+[[ports]]
+name = \"d\"
+memif = { socket = \"/run/d\", id = 1, group = \"107\" }
+rate = \"1Gbps\"
+[[ports]]
+name = \"e\"
+memif = { socket = \"/run/d\", id = 2, group = \"107\" }
+rate = \"1Gbps\"
+",
+    );
+    let device = |port: usize| &config.ports[port].device;
+    assert_eq!(*device(0), Device::VhostUser(VhostUser::server("/run/a")));
+    assert_eq!(device(0).own_socket().unwrap().1.wanted_mode(), None);
+    let access = SocketAccess { mode: Some(0o660), group: Some("kvm".into()) };
+    let b = VhostUser { queues: 8, access: access.clone(), ..VhostUser::server("/run/b") };
+    assert_eq!(
+        (device(1), device(1).own_socket(), device(1).queues()),
+        (&Device::VhostUser(b), Some(("/run/b", &access)), 8)
+    );
+    assert_eq!((device(2).own_socket(), device(2).queues()), (None, 2));
+    assert_eq!(device(3).own_socket().unwrap().1.wanted_mode(), Some(SocketAccess::GROUP_MODE));
+}

@@ -1,0 +1,120 @@
+//! For tests that need a process, or the machine, to themselves. Only tests depend on this crate.
+//!
+//! DPDK's EAL starts once a process, and a harness runs all tests of a program in one. A test that calls [`in_a_process`] is run by
+//! its own program once more, as the only test of a child process:
+//!
+//! ```
+//! // A #[test].
+//! fn ports() {
+//!     weir_alone::in_a_process(|| {
+//!         // Starts EAL.
+//!     });
+//! }
+//! ```
+//!
+//! Some tests compare rates by the clock. They can't tell a defect from another process that takes the CPUs. Such a test is marked by
+//! [`on_an_idle_machine`]: no other marked test, and none of [`in_a_process`], runs meanwhile; it is repeated before it fails; and each
+//! attempt that fails says what the machine took.
+
+#![forbid(unsafe_code)]
+
+mod lock;
+mod machine;
+
+use std::any::type_name;
+use std::env;
+use std::io::{Write as _, stderr};
+use std::process::{Command, Output};
+
+use rustix::process::{Signal, set_parent_process_death_signal};
+
+use lock::Lock;
+use machine::Machine;
+
+/// How often a marked test is run before it fails.
+pub const ATTEMPTS: u32 = 3;
+/// Tells the child which test it is.
+const CHILD: &str = "WEIR_TEST_ALONE";
+
+/// Runs the body of the calling test in a process of its own. What it prints is the calling test's output.
+///
+/// Call it from a `#[test]` function, with a closure that stands there: the closure's name has the test's. The child returns from
+/// this call too, and goes on with the function.
+///
+/// # Panics
+/// If the body does, or its process ends by a signal.
+pub fn in_a_process<F: FnOnce()>(body: F) {
+    let test = test_of::<F>();
+    if is_child(test) {
+        return body();
+    }
+    let _lock = Lock::shared();
+    let output = run_again(test);
+    tell(&output);
+    assert!(output.status.success(), "{test}, in a process of its own: {}", output.status);
+}
+
+/// Runs the body of the calling test in a process of its own, and no other test that calls this crate meanwhile. A body that fails is
+/// run again, [`ATTEMPTS`] times in all; each failure is told on standard error, also where the test passes in the end, with
+/// what others took of the CPUs.
+///
+/// Call it as [`in_a_process`].
+///
+/// # Panics
+/// If the body does at each attempt.
+pub fn on_an_idle_machine<F: FnOnce()>(body: F) {
+    let test = test_of::<F>();
+    if is_child(test) {
+        return body();
+    }
+    let _lock = Lock::exclusive();
+    for attempt in 1..=ATTEMPTS {
+        let before = Machine::read();
+        let output = run_again(test);
+        let taken = Machine::read().since(&before);
+        if output.status.success() {
+            tell(&output);
+            println!("{test}: {taken}");
+            return;
+        }
+        let words = format!("{test}: attempt {attempt} of {ATTEMPTS} failed ({}); {taken}", output.status);
+        // Past the harness, which keeps what tests print to itself where they pass.
+        let _ = writeln!(stderr(), "{words}");
+        tell(&output);
+        println!("{words}");
+    }
+    panic!("{test} failed {ATTEMPTS} times");
+}
+
+/// The path of the test in its program, as the harness has it, by the closure that stands in it.
+fn test_of<F>() -> &'static str {
+    let name = type_name::<F>();
+    let in_crate = name.split_once("::").map_or(name, |(_, path)| path);
+    in_crate.split_once("::{{closure}}").map_or(in_crate, |(path, _)| path)
+}
+
+/// Whether this process is there for this test alone. If so it ends when its parent does.
+fn is_child(test: &str) -> bool {
+    let is_child = env::var(CHILD).is_ok_and(|name| name == test);
+    if is_child {
+        let _ = set_parent_process_death_signal(Some(Signal::KILL));
+    }
+    is_child
+}
+
+fn run_again(test: &str) -> Output {
+    let program = env::current_exe().expect("a test program knows its path");
+    let mut command = Command::new(program);
+    command.args([test, "--exact", "--include-ignored", "--nocapture", "--test-threads=1"]).env(CHILD, test);
+    let output = command.output().expect("a test program can be run again");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("running 1 test"), "{test} is not the path of a test: {said}");
+    output
+}
+
+/// Prints what a child printed, by the macro that the harness listens to.
+fn tell(output: &Output) {
+    for stream in [&output.stdout, &output.stderr] {
+        print!("{}", String::from_utf8_lossy(stream));
+    }
+}

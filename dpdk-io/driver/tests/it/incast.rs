@@ -1,0 +1,129 @@
+//! 8-to-1 incast of a lossless class over real DPDK ports and lcores: nothing lost, nothing reordered, the books balance
+//! at every report and are empty at the end, in each lcore layout, and under each buffer policy.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use weir_config::SwitchConfig;
+use weir_dpdk_driver::{Fabric, FabricOptions, Memory, Placement, Runtime, Stopped};
+use weir_dpdk_io::cpu;
+use weir_switch_core::counters::DropReason;
+use weir_units::{BitRate, Bytes};
+
+use crate::common::{Receiver, Sender, Tally};
+
+const SENDERS: u8 = 8;
+/// Ten million frames where the build is fast enough for them.
+const FRAMES: u64 = if cfg!(debug_assertions) { 200_000 } else { 10_000_000 };
+/// For each of the policies after the first.
+const POLICY_FRAMES: u64 = FRAMES / 25;
+const POLICIES: [&str; 10] =
+    ["static", "dt", "spfc", "sih", "oversubscribed", "adaptive", "dsh", "sonic", "abm", "reverie"];
+/// C of the receiver's port: what the emulated senders exceed together, with optimisation and without.
+const RECEIVER_RATE: &str = if cfg!(debug_assertions) { "100Mbps" } else { "1Gbps" };
+/// How long a layout may take: seconds where the machine is free, minutes where others take its CPUs.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Senders of 300 Mb/s each against one receiver. On a shared machine an lcore may lose its CPU for
+/// milliseconds, so the headroom covers a reaction of 42 ms at a sender's rate.
+///
+/// Policies that size headroom by the rule themselves get half of that, so that it fits the buffer.
+fn config(layout: &str, policy: &str) -> SwitchConfig {
+    let headroom = match policy {
+        "sih" | "adaptive" => "headroom = \"auto\"",
+        _ => "headroom = \"1600KB\"",
+    };
+    let mut text = format!(
+        "[switch]\nname = \"incast\"\n[lcores]\nlayout = \"{layout}\"\n[buffer]\nsize = \"16MB\"\n{headroom}\n\
+         policy = \"{policy}\"\n[classes]\nlossless = [3]\n[pfc]\nreaction = \"20ms\"\n"
+    );
+    for n in 0..=SENDERS {
+        let rate = if n == SENDERS { RECEIVER_RATE } else { "300Mbps" };
+        text += &format!("[[ports]]\nname = \"p{n}\"\nring = \"r{n}\"\nrate = \"{rate}\"\n");
+    }
+    // Nothing is flooded, even where the senders are quicker than the receiver's first word.
+    text += &format!("[[static_macs]]\nmac = \"02:00:00:00:01:{SENDERS:02x}\"\nport = \"p{SENDERS}\"\n");
+    weir_config::parse("incast.toml", &text).unwrap()
+}
+
+fn incast(runtime: &Runtime, config: &SwitchConfig, frames: u64) -> (Arc<Tally>, Stopped, u64) {
+    let switches = std::slice::from_ref(config);
+    let placement = Placement::new(switches, &cpu::allowed(), 0).unwrap();
+    let mut fabric = Fabric::prepare(runtime, switches, &placement, 8_192).unwrap();
+    let store = fabric.store().clone();
+    let tally = Arc::new(Tally::default());
+    let receiver = fabric.open_far_end(&format!("r{SENDERS}")).unwrap();
+    let cpus = placement.cpus.len();
+    fabric.add_task(cpus - 1, Box::new(Receiver::new(receiver, store.clone(), tally.clone(), SENDERS)));
+    for n in 0..SENDERS {
+        let queues = fabric.open_far_end(&format!("r{n}")).unwrap();
+        let rate = BitRate::mbps(300);
+        let share = frames / u64::from(SENDERS);
+        let sender = Sender::new(queues, store.clone(), tally.clone(), (n, SENDERS), 3, share, rate);
+        fabric.add_task(usize::from(n) % cpus, Box::new(sender));
+    }
+    let running = fabric.start().unwrap();
+    let started = Instant::now();
+    let mut reports = 0;
+    while tally.received.load(Ordering::Relaxed) < frames {
+        std::thread::sleep(Duration::from_millis(20));
+        let report = running.report(0).unwrap();
+        let balance = report.balance;
+        assert!(balance.holds, "{balance:?}");
+        assert_eq!(balance.received + balance.copied, balance.sent + balance.dropped + balance.held(), "{balance:?}");
+        reports += 1;
+        assert!(started.elapsed() < PATIENCE, "{tally:?} {balance:?}");
+    }
+    (tally, running.stop(Duration::from_secs(5)).unwrap(), reports)
+}
+
+#[test]
+fn lossless_and_ordered_in_every_layout_and_under_every_policy() {
+    weir_alone::in_a_process(|| {
+        let layouts = ["single", "rx-tx", "rx-fwd-tx"].map(|layout| (config(layout, "dt"), FRAMES));
+        let policies = POLICIES.map(|policy| (config("single", policy), POLICY_FRAMES));
+        let cpus = cpu::allowed();
+        let cpus = &cpus[..cpus.len().min(3)];
+        let memory_mb = Memory::of(std::slice::from_ref(&layouts[0].0), cpus.len(), 8_192).megabytes();
+        let options = FabricOptions { memory_mb, ..FabricOptions::default() };
+        let runtime = Runtime::start("incast", cpus, &[], &options).unwrap();
+        for (config, frames) in layouts.iter().chain(&policies) {
+            let what = format!("{:?}, {}", config.lcores.layout, config.buffer.policy.name());
+            let started = Instant::now();
+            let (tally, stopped, reports) = incast(&runtime, config, *frames);
+            check(&what, *frames, &tally, &stopped);
+            let report = &stopped.reports[0];
+            let pauses: u64 = report.ports.iter().map(|port| port.classes[3].pauses_tx).sum();
+            let headroom = report.ports.iter().map(|port| port.classes[3].ingress.headroom_max).max().unwrap();
+            let gap = stopped.lcores.iter().map(|(_, stats)| stats.gap_max()).max().unwrap();
+            println!(
+                "{what}: {frames} frames in {:.1} s, {reports} balanced reports, {pauses} pauses, \
+             peak headroom {headroom}, longest poll gap {gap}, Xoff to PAUSE {:?}",
+                started.elapsed().as_secs_f64(),
+                report.message_delay
+            );
+            // Few frames fit a buffer without a PAUSE; ten million don't.
+            assert!(pauses > 0 || *frames < FRAMES, "{what}: an incast that never paused tests nothing");
+        }
+    });
+}
+
+/// All arrived, in order, and nothing is left behind.
+fn check(what: &str, frames: u64, tally: &Tally, stopped: &Stopped) {
+    let report = &stopped.reports[0];
+    assert_eq!(tally.sent.load(Ordering::Relaxed), frames, "{what}");
+    assert_eq!(tally.received.load(Ordering::Relaxed), frames, "{what}");
+    assert_eq!(tally.reordered.load(Ordering::Relaxed), 0, "{what}: reordered or lost");
+    assert_eq!(report.dropped(DropReason::HeadroomViolation), 0, "{what}");
+    // The receiver's introduction went to its own port, and is all that was dropped.
+    assert_eq!((report.balance.dropped, report.dropped(DropReason::SamePort)), (1, 1), "{what}");
+    assert_eq!(report.balance.held(), 0, "{what}");
+    assert_eq!(report.pool.used, Bytes::ZERO, "{what}");
+    for class in report.ports.iter().flat_map(|port| &port.classes) {
+        let left = [class.ingress.private, class.ingress.shared, class.ingress.headroom, class.egress];
+        assert_eq!(left, [Bytes::ZERO; 4], "{what}");
+        assert!(!class.ingress.off, "{what}: OFF and empty");
+    }
+    assert_eq!(stopped.mbufs_missing, 0, "{what}: mbufs leaked");
+}

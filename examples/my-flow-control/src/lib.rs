@@ -1,0 +1,247 @@
+//! `timed-stop`: PFC's hysteresis in time and not in bytes.
+//!
+//! A queue that reaches `stop_at` stops its sender for `hold`, and that is told again each half of it while the queue stays there.
+//! Nothing ever resumes a sender: a stop ends by itself, so that a lost message holds nobody for good. `stop_at` is the limit less
+//! what may come in τ, and so lossless frames find room.
+//!
+//! The messages are MAC control frames with the opcode that IEEE 802.3 leaves to organisations.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use weir_flowctl::gfc::FeedbackDelay;
+use weir_flowctl::pfc::Gate;
+use weir_flowctl::{
+    ControlledPort, Demand, Description, Downstream, FlowControl, FlowControlKind, Gauge, GaugeValues, Limit, Mechanism,
+    MessageGenerator, Protocol, Refusal, Settings, Side, Tells, Upstream,
+};
+use weir_reader::{Key, Named, SIZE, TIME, Table};
+use weir_units::{Bytes, CLASSES, Class, ClassSet, Span, Time};
+use weir_wire::mac_control::{ControlFrame, OwnFrame};
+
+/// The kind, for `weir::Extensions`.
+#[derive(Debug)]
+pub struct TimedStop;
+
+const LIMIT: Key =
+    Key::without_default("limit", "what the buffer keeps for a queue less a frame", "what a queue may hold");
+const HOLD: Key = Key::new("hold", "20us", "how long a stop lasts");
+
+impl Named for TimedStop {
+    fn name(&self) -> &'static str {
+        "timed-stop"
+    }
+
+    fn keys(&self) -> &'static [Key] {
+        &[LIMIT, HOLD]
+    }
+}
+
+impl FlowControlKind for TimedStop {
+    fn read(&self, table: &Table<'_>) -> FlowControl {
+        FlowControl::new(AsConfigured {
+            limit: table.quantity(LIMIT.name, &SIZE, Bytes::new(1)..=Bytes::mb(2_000)),
+            hold: table.quantity_or(&HOLD, &TIME, Span::from_micros(1)..=Span::from_millis(100)),
+        })
+    }
+}
+
+/// What a port's file says.
+#[derive(Debug)]
+struct AsConfigured {
+    limit: Option<Bytes>,
+    hold: Span,
+}
+
+impl AsConfigured {
+    /// What comes after a queue has reached `stop_at`: for τ, at the line's rate, and a frame that had begun.
+    fn comes_after(&self, port: &ControlledPort) -> Bytes {
+        let tau = FeedbackDelay::of(port, None, Span::ZERO).total();
+        port.rate.bytes_in(port.in_cells(tau)) + port.frame_max
+    }
+}
+
+impl Settings for AsConfigured {
+    fn kind(&self) -> &'static str {
+        TimedStop.name()
+    }
+
+    fn name(&self) -> &'static str {
+        "timed stop"
+    }
+
+    fn tells(&self) -> Tells {
+        Tells::Own
+    }
+
+    fn limit(&self) -> Option<Limit> {
+        Some(Limit { key: LIMIT.name, given: self.limit, threshold: None, is_unsafe: None })
+    }
+
+    fn at(&self, port: &ControlledPort) -> Result<Mechanism, Refusal> {
+        let after = self.comes_after(port);
+        let Some(stop_at) = port.limit.checked_sub(after).filter(|stop_at| *stop_at > Bytes::ZERO) else {
+            return Err(Refusal {
+                key: LIMIT.name,
+                message: format!("{after} may come after a stop, and `limit` is {}", port.limit),
+                help: format!("write limit above \"{after}\", or a smaller `reaction` in [pfc]"),
+            });
+        };
+        // A stop is told again before it ends, however late the message is made.
+        let least = port.reaction * 2;
+        if self.hold < least {
+            return Err(Refusal {
+                key: HOLD.name,
+                message: format!("`hold` {} is less than twice `reaction` {}: it may end unasked", self.hold, port.reaction),
+                help: format!("write hold = \"{least}\" or more, or a smaller `reaction` in [pfc]"),
+            });
+        }
+        Ok(Mechanism::new(AtPort { stop_at, hold: self.hold }))
+    }
+
+    fn describe(&self, port: &ControlledPort) -> Option<Description> {
+        let after = self.comes_after(port);
+        let stop_at = port.limit.checked_sub(after)?;
+        let text = format!("stops for {} from {stop_at} on; {after} may come after that", self.hold);
+        Some(Description::default().line(text))
+    }
+
+    fn gauges(&self) -> &'static [Gauge] {
+        &[Gauge { name: "stops_received", about: "messages that stopped the class" }]
+    }
+
+    fn overrun(&self) -> (&'static str, &'static str) {
+        ("more came after a stop than `limit` has room for", "does the peer speak timed-stop, and are delay and reaction right?")
+    }
+}
+
+/// What a port speaks.
+#[derive(Clone, Copy, Debug)]
+struct AtPort {
+    stop_at: Bytes,
+    hold: Span,
+}
+
+impl Protocol for AtPort {
+    fn tells(&self) -> Tells {
+        Tells::Own
+    }
+
+    fn goes_by_length(&self) -> bool {
+        true
+    }
+
+    fn downstream(&self, port: Side) -> MessageGenerator {
+        MessageGenerator::of(Stops { at: *self, classes: port.classes, due: [Time::ZERO; CLASSES] })
+    }
+
+    fn upstream(&self, _port: Side) -> Box<dyn Upstream> {
+        Box::<Stopped>::default()
+    }
+}
+
+/// The downstream side.
+#[derive(Debug)]
+struct Stops {
+    at: AtPort,
+    classes: ClassSet,
+    /// When a class may be stopped, or stopped again.
+    due: [Time; CLASSES],
+}
+
+impl Downstream for Stops {
+    fn poll(&self, now: Time, demand: &Demand<'_>) -> Option<ControlFrame> {
+        let is_full = |class: &Class| (demand.held)(*class) >= self.at.stop_at;
+        let is_due = |class: &Class| now >= self.due[class.index()];
+        let full: ClassSet = self.classes.iter().filter(is_full).collect();
+        full.iter().any(|class| is_due(&class)).then(|| ControlFrame::Own(stop(full, self.at.hold)))
+    }
+
+    fn handle_sent(&mut self, now: Time, frame: &ControlFrame, _demand: &Demand<'_>) {
+        let ControlFrame::Own(frame) = frame else { return };
+        let Some((stopped, hold)) = read(frame) else { return };
+        stopped.iter().for_each(|class| self.due[class.index()] = now.saturating_add(hold.divided_by(2)));
+    }
+
+    fn restart(&mut self, at: Time) {
+        self.due = [at; CLASSES];
+    }
+
+    fn next_wakeup(&self, now: Time) -> Time {
+        // A class that is not full when it is due waits for its queue.
+        self.due.iter().copied().filter(|due| *due > now).min().unwrap_or(Time::NEVER)
+    }
+}
+
+/// The upstream side: the port's gate holds the classes, and this counts.
+#[derive(Debug, Default)]
+struct Stopped {
+    received: [AtomicU64; CLASSES],
+}
+
+impl Upstream for Stopped {
+    fn handle(&self, now: Time, frame: &ControlFrame, gate: &Gate) -> bool {
+        let ControlFrame::Own(frame) = frame else { return false };
+        let Some((stopped, hold)) = read(frame) else { return false };
+        for class in stopped {
+            gate.hold(now, class, now.saturating_add(hold));
+            // One writer; read for reports only.
+            self.received[class.index()].fetch_add(1, Ordering::Relaxed);
+        }
+        true
+    }
+
+    fn gauges(&self, _now: Time, class: Class) -> GaugeValues {
+        let mut gauges = GaugeValues::default();
+        gauges[0] = Some(self.received[class.index()].load(Ordering::Relaxed));
+        gauges
+    }
+}
+
+/// Who these messages are of: an address block administered locally, which no organisation is ever assigned.
+const IDENTIFIER: [u8; 3] = [0x02, 0x74, 0x73];
+
+/// Classes, one bit each, and nanoseconds, 32 bits.
+fn stop(classes: ClassSet, hold: Span) -> OwnFrame {
+    let [a, b, c, d] = (hold.as_nanos() as u32).to_be_bytes();
+    OwnFrame::extension(IDENTIFIER, &[classes.bits(), a, b, c, d])
+}
+
+fn read(frame: &OwnFrame) -> Option<(ClassSet, Span)> {
+    let &[classes, a, b, c, d, ..] = frame.of_extension(IDENTIFIER)?;
+    Some((ClassSet::from_bits(classes), Span::from_nanos(u64::from(u32::from_be_bytes([a, b, c, d])))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_flowctl::{Arrived, Regulator};
+    use weir_units::BitRate;
+
+    const CLASS: Class = Class::new(3);
+    const SIDE: Side = Side { rate: BitRate::gbps(10), classes: CLASS.alone() };
+
+    fn us(n: u64) -> Time {
+        Time::from_nanos(n * 1_000)
+    }
+
+    #[test]
+    fn a_stop_ends_by_itself_and_is_told_again_while_the_queue_is_full() {
+        let mechanism = Mechanism::new(AtPort { stop_at: Bytes::kb(100), hold: Span::from_micros(20) });
+        let mut port = mechanism.downstream(SIDE);
+        let peer = Regulator::new(&mechanism, SIDE.rate, SIDE.classes);
+        let demand = |kb| Demand {
+            off: ClassSet::EMPTY,
+            held: move |_| Bytes::kb(kb),
+            sent: |_| 0,
+            arrived: &Arrived::Uncounted,
+        };
+        assert_eq!(port.poll(us(1), demand(99)), None);
+        let stop = port.poll(us(1), demand(100)).unwrap();
+        port.handle_sent(us(1), &stop, demand(100));
+        assert!(peer.handle(us(1), &stop));
+        assert_eq!((peer.paused(us(20)), peer.paused(us(21))), (CLASS.alone(), ClassSet::EMPTY));
+        assert_eq!((port.poll(us(10), demand(100)), port.next_wakeup(us(10))), (None, us(11)));
+        assert_eq!((port.poll(us(11), demand(100)), port.poll(us(11), demand(99))), (Some(stop), None));
+        assert_eq!(peer.gauges(us(2), CLASS)[0], Some(1));
+    }
+}

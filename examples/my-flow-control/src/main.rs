@@ -1,0 +1,9 @@
+//! The command `weir` with one flow control more.
+
+use std::process::ExitCode;
+
+use my_flow_control::TimedStop;
+
+fn main() -> ExitCode {
+    weir::Extensions::new().flow_control(&TimedStop).main(weir::Source::BuiltIn(&weir_on_dpdk::Dpdk))
+}

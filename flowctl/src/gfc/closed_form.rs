@@ -1,0 +1,270 @@
+//! What the thresholds of GFC come to at a port, and how that is told: τ by its terms, bounds, and what messages take of the link.
+
+use weir_reader::{Key, Problem, TIME, Table};
+use weir_units::{BitRate, Bytes, FCS_BYTES, FRAME_BYTES_MIN, LINK_OVERHEAD, Span, WIRE_OVERHEAD_BYTES, count};
+
+use super::{Mapping, ThresholdError};
+use crate::cbfc::Advertiser;
+use crate::{ControlledPort, Description, PortRules, Refusal, wire_bytes};
+
+/// τ, of all kinds of GFC.
+pub(crate) const TAU: Key =
+    Key::without_default("tau", "2 MTU/C + 2 D_prop + reaction", "τ, the feedback delay at most");
+/// B_m, of all kinds of GFC.
+pub(crate) const B_M: Key = Key::without_default(
+    "b_m",
+    "what the buffer keeps for a queue less a frame",
+    "B_m, the length that a queue never passes",
+);
+/// How long a message of GFC holds.
+pub(crate) const AGEING: Key = Key::without_default(
+    "ageing",
+    "64 times the time between two messages",
+    "what is not told again is forgotten after this long",
+);
+/// Whether thresholds may break their theorem.
+pub(crate) const UNSAFE_THRESHOLDS: Key =
+    Key::new("unsafe_thresholds", "false", "thresholds may be above the highest safe one, so that frames can be lost");
+/// When a message of GFC is repeated.
+pub(crate) const REFRESH: Key = Key::without_default(
+    "refresh",
+    "65,535 byte times at the port's rate",
+    "after this long without change everything is told again",
+);
+
+/// `ageing` where the file gives none, in refresh periods: with their default of 65,535 byte times as long as a PAUSE of PFC
+/// lasts at most, 65,535 quanta of 64 B.
+const AGEING_REFRESHES: u64 = 64;
+/// `ageing` is at least so many refresh periods, so that messages may be lost.
+const AGEING_REFRESHES_MIN: u64 = 4;
+
+/// τ of a port under GFC, by its terms (gfc eq. 6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FeedbackDelay {
+    /// As configured, in place of the rule; without [`FeedbackDelay::period`].
+    pub given: Option<Span>,
+    /// 2·MTU/C: a frame under way at each end, as a real wire counts it.
+    pub frames: Span,
+    /// 2·D_prop: to the peer and back.
+    pub wire: Span,
+    /// `[pfc] reaction`: how long a message takes to be made and obeyed.
+    pub reaction: Span,
+    /// How long a change may wait for its message: P, with a peer that only knows PFC; T, the shortest time between two
+    /// messages, of conceptual GFC.
+    pub period: Span,
+}
+
+impl FeedbackDelay {
+    /// That of a port.
+    pub fn of(port: &ControlledPort, given: Option<Span>, period: Span) -> FeedbackDelay {
+        let frame = wire_bytes((port.frame_max.get() - FCS_BYTES) as u32, LINK_OVERHEAD);
+        FeedbackDelay {
+            given,
+            frames: port.rate.time_for(frame) * 2,
+            wire: port.delay * 2,
+            reaction: port.reaction,
+            period,
+        }
+    }
+
+    /// What the rule gives, without the period: `2·MTU/C + 2·D_prop + reaction`.
+    pub fn by_rule(&self) -> Span {
+        self.frames + self.wire + self.reaction
+    }
+
+    /// τ, with the period.
+    pub fn total(&self) -> Span {
+        self.given.unwrap_or(self.by_rule()) + self.period
+    }
+
+    /// τ with its terms; `period` is what the paper or Weir calls the last one.
+    fn shown(&self, period: &str) -> String {
+        let rule = format!("2 MTU/C {} + 2 D_prop {} + reaction {}", self.frames, self.wire, self.reaction);
+        let waits = if self.period > Span::ZERO { format!(" + {period} {}", self.period) } else { String::new() };
+        match self.given {
+            None => format!("τ = {} by the rule: {rule}{waits}", self.total()),
+            Some(given) => {
+                let sum = if waits.is_empty() { String::new() } else { format!(": {given}{waits}") };
+                format!(
+                    "τ = {} as configured{sum}; the rule asks for {}: {rule}{waits}",
+                    self.total(),
+                    self.by_rule() + self.period
+                )
+            }
+        }
+    }
+}
+
+/// The theorem that a threshold of a port keeps to, and what comes of it.
+pub(crate) struct Bound<'p, F> {
+    pub port: &'p ControlledPort,
+    pub delay: FeedbackDelay,
+    /// The threshold's key, and its name.
+    pub key: &'static str,
+    pub symbol: &'static str,
+    /// The bound in words, for `weir check`.
+    pub formula: &'static str,
+    /// The highest threshold below this B_m, where there is any.
+    pub highest_below: F,
+    /// B_m, as configured.
+    pub b_m: Option<Bytes>,
+    /// What the paper or Weir calls [`FeedbackDelay::period`].
+    pub period: &'static str,
+}
+
+impl<F: Fn(Bytes) -> Option<Bytes>> Bound<'_, F> {
+    /// The highest threshold that keeps to the theorem; `None` where the buffer is too small for any.
+    pub fn highest(&self) -> Option<Bytes> {
+        (self.highest_below)(self.port.limit)
+    }
+
+    /// What must be free above the threshold, whatever B_m is: 2Cτ, 4Cτ, or (√(τ/T) + 1)²·C·T.
+    fn kept_free(&self) -> Option<Bytes> {
+        let any = Bytes::new(u64::MAX);
+        Some(any - (self.highest_below)(any)?)
+    }
+
+    /// Why a threshold is refused, and what to write instead.
+    pub fn refusal(&self, error: ThresholdError) -> Refusal {
+        let key = self.key;
+        let (bound, highest) = match error {
+            ThresholdError::NotBelowBuffer => ("", None),
+            ThresholdError::Theorem41 { highest } => ("B_m - 4 C tau (GFC, theorem 4.1)", highest),
+            ThresholdError::Equation5 { highest } => ("B_m - 2 C tau (GFC, equation 5)", highest),
+            ThresholdError::Theorem51 { highest } => ("B_m - (sqrt(tau/T) + 1)^2 C T (GFC, theorem 5.1)", highest),
+        };
+        let message = match (error, highest) {
+            (ThresholdError::NotBelowBuffer, _) => format!("`{key}` is not below `b_m`"),
+            (_, Some(highest)) => format!("`{key}` is above {bound}, which is {highest}: the buffer may overflow"),
+            (_, None) => format!("no `{key}` keeps to {bound}: the buffer is too small for this feedback delay"),
+        };
+        let help = match (highest, self.kept_free()) {
+            (Some(highest), _) => format!("write {key} = \"{highest}\" or less"),
+            (None, Some(free)) => {
+                format!("b_m must be above {free}: make it larger (or `threshold` in [buffer.static]), or tau smaller")
+            }
+            (None, None) => "make b_m larger or tau smaller".to_owned(),
+        };
+        Refusal { key, message, help: help + FOR_AN_EXPERIMENT }
+    }
+
+    /// τ, B_m, and B_1 or B_0 beside its bound.
+    pub fn describe(&self, threshold: Bytes) -> Description {
+        let formula = self.formula;
+        let safe = match self.highest() {
+            Some(highest) => {
+                let is_safe = if threshold > highest { "UNSAFE, above" } else { "safe up to" };
+                format!("{is_safe} {formula} = {} B", count(highest.get()))
+            }
+            None => format!("UNSAFE, as any is: B_m is less than what {formula} takes off"),
+        };
+        Description::default()
+            .line(self.delay.shown(self.period))
+            .line(format!("B_m = {} B{}", count(self.port.limit.get()), limit_from(self.b_m)))
+            .line(format!("{} = {} B, {safe}", self.symbol, count(threshold.get())))
+    }
+
+    /// A τ below the rule; thresholds declared unsafe, for need or without. `threshold` is the one in force, if one can be.
+    pub fn doubts(&self, threshold: Option<Bytes>, is_unsafe: bool) -> Vec<String> {
+        let short = self.delay.given.filter(|given| *given < self.delay.by_rule()).map(|given| {
+            format!(
+                "tau {given} is less than the {} that the rule asks for (2 MTU/C + 2 D_prop + reaction): with the real delay, thresholds \
+                 that look safe may not be",
+                self.delay.by_rule()
+            )
+        });
+        let declared = threshold.filter(|_| is_unsafe).map(|threshold| {
+            let above = self.highest().is_none_or(|highest| threshold > highest);
+            let above = above.then(|| format!("{} is above the highest that is safe", self.symbol));
+            let longer =
+                (!self.port.has_room).then(|| "B_m and a frame are more than the buffer keeps for a queue".to_owned());
+            let reasons: Vec<String> = above.into_iter().chain(longer).collect();
+            if reasons.is_empty() {
+                "unsafe_thresholds without need: its thresholds are safe".to_owned()
+            } else {
+                format!("unsafe_thresholds: {}, so lossless frames can be lost", reasons.join("; "))
+            }
+        });
+        short.into_iter().chain(declared).collect()
+    }
+}
+
+/// How long GFC goes by a message that is not repeated, as configured or by default.
+pub(crate) fn ageing(given: Option<Span>, refresh: Span) -> Span {
+    given.unwrap_or(refresh * AGEING_REFRESHES)
+}
+
+/// `ageing`, where the table has it.
+pub(crate) fn given_ageing(table: &Table<'_>) -> Option<Span> {
+    table.quantity(AGEING.name, &TIME, Span::from_micros(1)..=Span::from_secs(1_000))
+}
+
+/// What ages is told again in time, though messages may be lost: `key` has the time between two messages.
+pub(crate) fn outlives_its_refresh(port: &PortRules<'_>, ageing: Option<Span>, key: &str, given: Option<Span>) {
+    let (Some(ageing), Some(rate)) = (ageing, port.rate) else { return };
+    let refresh = given.unwrap_or_else(|| Advertiser::period_by_default(rate));
+    let least = refresh * AGEING_REFRESHES_MIN;
+    if ageing >= least || !port.doc.sound(&[&port.key("ageing"), &port.key(key)]) {
+        return;
+    }
+    let from = if given.is_some() { "" } else { " (the default)" };
+    let message = format!(
+        "`ageing` {ageing} is less than {AGEING_REFRESHES_MIN} times `{key}` {refresh}{from}: a peer that is still there would be \
+         taken for gone"
+    );
+    let problem =
+        Problem::new(message, format!("write ageing = \"{}\" or more, or a shorter {key}", as_shown(least.as_picos())));
+    port.doc.note(problem.at(port.key("ageing"), "").at(port.key(key), "what it is measured by"));
+}
+
+/// A time rounded up to what is shown of it, three decimals.
+pub(crate) fn as_shown(picos: u64) -> Span {
+    let mut step = 1;
+    while picos / step >= 1_000_000 {
+        step *= 1_000;
+    }
+    Span::from_picos(picos.div_ceil(step) * step)
+}
+
+/// Where a limit comes from.
+pub(crate) fn limit_from(given: Option<Bytes>) -> &'static str {
+    if given.is_some() { "" } else { ", what the buffer keeps for a queue less a frame" }
+}
+
+/// R(q) from B_0 to B_m.
+pub(crate) fn mapped(mapping: &Mapping) -> Vec<Vec<String>> {
+    let range = (mapping.b_m() - mapping.b_0()).get();
+    let row = |sixteenths: u128| {
+        let queue = mapping.b_0() + Bytes::new((u128::from(range) * sixteenths / 16) as u64);
+        vec![count(queue.get()), mapping.rate(queue).to_string()]
+    };
+    let head = vec!["Queue q B".to_owned(), "Rate R(q)".to_owned()];
+    std::iter::once(head).chain([0, 4, 8, 12, 14, 15, 16].map(row)).collect()
+}
+
+/// What messages take of the link, one in each span. More than all of it they can't.
+pub(crate) fn share(rate: BitRate, span: Span) -> String {
+    let bits = rate.as_bps() as f64 * span.as_secs_f64();
+    format!("{:.3} % of the link", (MESSAGE.get() as f64 * 8.0 * 100.0 / bits).min(100.0))
+}
+
+/// What messages take, as a line.
+pub(crate) fn told(messages: &str) -> String {
+    format!("messages of {} B on the wire: {messages}", MESSAGE.get())
+}
+
+/// How long a message holds, as a line.
+pub(crate) fn ages(ageing: Span) -> String {
+    format!("ageing: back to the line rate after {ageing} without a message")
+}
+
+/// What a message takes on the wire: the smallest frame with FCS, preamble and gap.
+const MESSAGE: Bytes = Bytes::new(FRAME_BYTES_MIN + WIRE_OVERHEAD_BYTES);
+
+/// What follows where a port under GFC hears nothing, and where a queue of it overflows.
+pub(crate) const SILENCE: &str = "its classes are sent at the line rate";
+pub(crate) const OVERRUN: (&str, &str) =
+    ("a queue went beyond b_m", "does the peer speak GFC with the same thresholds, and is tau right?");
+
+/// What may be written where frames may be lost.
+pub const FOR_AN_EXPERIMENT: &str = "; for an experiment that may lose frames, unsafe_thresholds = true";

@@ -1,0 +1,27 @@
+//! Weir's own flow controls, a file each. Another one is a file here, and a line in [`FLOW_CONTROLS`].
+
+mod cbfc;
+mod gfc_buffer;
+mod gfc_conceptual;
+mod gfc_time;
+mod none;
+mod pause;
+mod pfc;
+
+use weir_reader::Registry;
+
+use crate::FlowControlKind;
+
+pub use cbfc::{Cbfc, CbfcSettings};
+pub use gfc_buffer::{GfcBuffer, GfcBufferSettings, GfcPeer, GfcPulse};
+pub use gfc_conceptual::{GfcConceptual, GfcConceptualSettings};
+pub use gfc_time::{GfcTime, GfcTimeSettings};
+pub use none::NoFlowControl;
+pub use pause::{Pause, PauseKind};
+pub use pfc::{Pfc, PfcKind};
+
+/// All flow controls that files can choose, PFC first, which is the default.
+pub static FLOW_CONTROLS: Registry<dyn FlowControlKind> = Registry::new(
+    "flow control",
+    &[&PfcKind, &PauseKind, &NoFlowControl, &gfc_buffer::KIND, &gfc_conceptual::KIND, &gfc_time::KIND, &cbfc::KIND],
+);

@@ -1,0 +1,216 @@
+//! `cbfc`: credit-based flow control, as InfiniBand's. The sender has credit for what the queue has room for, and sends nothing
+//! without. [`crate::cbfc`] has its two state machines.
+
+use weir_reader::{Key, Named, Table};
+use weir_units::{Bytes, Class, Span, Time, count};
+use weir_wire::mac_control::ControlFrame;
+
+use crate::cbfc::{Advertiser, BLOCK, Receiver, Sender};
+use crate::gfc::closed_form::{limit_from, share, told};
+use crate::keys::{given_size, given_time};
+use crate::pfc::Gate;
+use crate::{
+    Arrived, ControlledPort, Demand, Description, Downstream, FlowControl, FlowControlKind, Limit, Mechanism,
+    MessageGenerator, Protocol, Refusal, Settings, Side, Tells, Upstream,
+};
+
+const BUFFER: Key = Key::without_default(
+    "buffer",
+    "what the buffer keeps for a queue less a frame",
+    "what one ingress queue may hold, and so the most credit",
+);
+const PERIOD: Key =
+    Key::without_default("period", "65,535 byte times at the port's rate", "T, the time between two messages");
+
+/// The kind.
+pub(super) static KIND: CbfcKind = CbfcKind;
+
+#[derive(Debug)]
+pub(super) struct CbfcKind;
+
+impl Named for CbfcKind {
+    fn name(&self) -> &'static str {
+        "cbfc"
+    }
+
+    fn keys(&self) -> &'static [Key] {
+        &[BUFFER, PERIOD]
+    }
+}
+
+impl FlowControlKind for CbfcKind {
+    fn read(&self, table: &Table<'_>) -> FlowControl {
+        let period = given_time(table, &PERIOD, Span::from_micros(1));
+        FlowControl::new(CbfcSettings { buffer: given_size(table, &BUFFER), period })
+    }
+}
+
+/// What a port gives for CBFC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CbfcSettings {
+    /// `buffer`: what one ingress queue may hold. `None` is what the buffer keeps for a queue less a frame.
+    pub buffer: Option<Bytes>,
+    /// `period`: the time between two messages. `None` is 65,535 byte times at the port's rate.
+    pub period: Option<Span>,
+}
+
+impl CbfcSettings {
+    fn made(&self, port: &ControlledPort) -> Cbfc {
+        let period = self.period.unwrap_or_else(|| Advertiser::period_by_default(port.rate));
+        Cbfc { buffer: port.limit, period }
+    }
+}
+
+impl Settings for CbfcSettings {
+    fn kind(&self) -> &'static str {
+        KIND.name()
+    }
+
+    fn name(&self) -> &'static str {
+        "CBFC"
+    }
+
+    fn tells(&self) -> Tells {
+        Tells::Room
+    }
+
+    fn limit(&self) -> Option<Limit> {
+        Some(Limit { key: BUFFER.name, given: self.buffer, threshold: None, is_unsafe: None })
+    }
+
+    fn block(&self) -> Option<Bytes> {
+        Some(BLOCK)
+    }
+
+    fn at(&self, port: &ControlledPort) -> Result<Mechanism, Refusal> {
+        Ok(Mechanism::new(self.made(port)))
+    }
+
+    fn describe(&self, port: &ControlledPort) -> Option<Description> {
+        let Cbfc { buffer, period } = self.made(port);
+        let blocks = format!("{} blocks of {} B", count(buffer.get() / BLOCK.get()), BLOCK.get());
+        let description = Description::default()
+            .line(format!("buffer = {} B{}: {blocks}", count(buffer.get()), limit_from(self.buffer)))
+            .line(format!("T = {period}"))
+            .line(told(&format!("{} with one per T", share(port.rate, period))));
+        Some(description)
+    }
+
+    fn without_messages(&self) -> Option<&'static str> {
+        Some("without credit nothing of its classes is sent")
+    }
+
+    fn overrun(&self) -> (&'static str, &'static str) {
+        (
+            "more came than credit was given for",
+            "does the peer speak CBFC, with the same `buffer`, and has the buffer room for that?",
+        )
+    }
+}
+
+/// CBFC at a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cbfc {
+    /// What one class's queue may hold, and so the most credit that this end makes use of.
+    pub buffer: Bytes,
+    /// T, between two messages.
+    pub period: Span,
+}
+
+impl Protocol for Cbfc {
+    fn tells(&self) -> Tells {
+        Tells::Room
+    }
+
+    fn downstream(&self, port: Side) -> MessageGenerator {
+        MessageGenerator::of(Credits::new(port, self.period))
+    }
+
+    fn upstream(&self, _port: Side) -> Box<dyn Upstream> {
+        Box::new(Sender::new(self.buffer))
+    }
+
+    fn arrived(&self, _link_overhead: Bytes) -> Arrived {
+        Arrived::Blocks(Receiver::new(self.buffer))
+    }
+
+    fn marks(&self) -> Vec<(String, Bytes)> {
+        vec![("B".to_owned(), self.buffer)]
+    }
+}
+
+/// Tells credit each period: CBFC's downstream side, and time-based GFC's.
+#[derive(Debug)]
+pub(super) struct Credits {
+    port: Side,
+    advertiser: Advertiser,
+}
+
+impl Credits {
+    pub(super) fn new(port: Side, period: Span) -> Credits {
+        Credits { port, advertiser: Advertiser::new(port.classes, period) }
+    }
+}
+
+impl Downstream for Credits {
+    fn poll(&self, now: Time, demand: &Demand<'_>) -> Option<ControlFrame> {
+        let Arrived::Blocks(receiver) = demand.arrived else { return None };
+        if now < self.advertiser.next_wakeup() {
+            return None;
+        }
+        self.port.classes.iter().for_each(|class| receiver.settle(class, || (demand.held)(class)));
+        self.advertiser.poll(now, receiver, demand.sent).map(ControlFrame::Credit)
+    }
+
+    fn handle_sent(&mut self, now: Time, _frame: &ControlFrame, _demand: &Demand<'_>) {
+        self.advertiser.handle_sent(now);
+    }
+
+    fn restart(&mut self, at: Time) {
+        self.advertiser.restart(at);
+    }
+
+    fn next_wakeup(&self, _now: Time) -> Time {
+        self.advertiser.next_wakeup()
+    }
+}
+
+impl Upstream for Sender {
+    fn handle(&self, _now: Time, frame: &ControlFrame, _gate: &Gate) -> bool {
+        let ControlFrame::Credit(frame) = frame else { return false };
+        self.handle_credit(frame);
+        true
+    }
+
+    fn forget(&self, _now: Time) {
+        Sender::forget(self);
+    }
+
+    fn needs_credit(&self) -> bool {
+        true
+    }
+
+    fn has_credit(&self, class: Class, frame_bytes: u32) -> bool {
+        self.may_send(class, frame_bytes)
+    }
+
+    fn counts_sent(&self) -> bool {
+        true
+    }
+
+    fn handle_sent(&self, class: Class, frame_bytes: u32) {
+        Sender::handle_sent(self, class, frame_bytes);
+    }
+
+    fn sent_total(&self, class: Class) -> u32 {
+        Sender::sent_total(self, class)
+    }
+
+    fn odd_messages(&self) -> u64 {
+        self.stale() + self.excessive()
+    }
+
+    fn excessive_credits(&self) -> u64 {
+        self.excessive()
+    }
+}

@@ -1,0 +1,297 @@
+//! `gfc-buffer`: buffer-based Gentle Flow Control (GFC 4.2). The sender is slowed down by stages, `R_k = C / 2^k` from
+//! `B_k = B_m − (B_m − B_1) / 2^(k−1)` on; toward a peer that only knows PFC each is made of pauses.
+//! [`gfc::stage`](crate::gfc::stage) and [`gfc::Pulse`](crate::gfc::Pulse) have the state machines.
+
+mod port;
+
+use std::ops::RangeInclusive;
+
+use weir_reader::{Key, Named, Problem, TIME, Table, times_from};
+use weir_units::{BitRate, Bytes, Span, count};
+
+use crate::cbfc::Advertiser;
+use crate::gfc::closed_form::{
+    AGEING, B_M, Bound, FeedbackDelay, OVERRUN, REFRESH, SILENCE, TAU, UNSAFE_THRESHOLDS, ageing, ages, as_shown,
+    given_ageing, outlives_its_refresh, share, told,
+};
+use crate::gfc::{Pulse, StageTable, ThresholdError, buffer_based_b1_max};
+use crate::keys::{given_size, given_time};
+use crate::kinds::pfc::Pfc;
+use crate::{
+    ControlledPort, Description, FlowControl, FlowControlKind, HEADROOM_VIOLATED, Limit, Mechanism, PortRules, Quantum,
+    Refusal, Settings, Tells,
+};
+
+pub use port::{GfcBuffer, GfcPulse};
+
+const B_1: Key = Key::without_default("b_1", "B_m - 2 C τ", "B_1, the length from which the sender has half the rate");
+const PEER: Key = Key::new("peer", "gfc", "what the other end understands");
+const PULSE_PERIOD: Key =
+    Key::new("pulse_period", "100us", "P, the period of pauses toward a peer that only knows PFC");
+
+/// The kind.
+pub(super) static KIND: GfcBufferKind = GfcBufferKind;
+
+#[derive(Debug)]
+pub(super) struct GfcBufferKind;
+
+impl Named for GfcBufferKind {
+    fn name(&self) -> &'static str {
+        "gfc-buffer"
+    }
+
+    fn keys(&self) -> &'static [Key] {
+        &[TAU, B_M, B_1, REFRESH, AGEING, PEER, PULSE_PERIOD, UNSAFE_THRESHOLDS]
+    }
+}
+
+impl FlowControlKind for GfcBufferKind {
+    fn read(&self, table: &Table<'_>) -> FlowControl {
+        let period = table.quantity(PULSE_PERIOD.name, &TIME, times_from(Span::from_nanos(1)));
+        FlowControl::new(GfcBufferSettings {
+            tau: given_time(table, &TAU, Span::from_nanos(1)),
+            b_m: given_size(table, &B_M),
+            b_1: given_size(table, &B_1),
+            refresh: given_time(table, &REFRESH, Span::from_micros(1)),
+            ageing: given_ageing(table),
+            peer: table.choice_or(&PEER, &[("gfc", GfcPeer::Gfc), ("pfc", GfcPeer::Pfc { period })]),
+            unsafe_thresholds: table.boolean_or(&UNSAFE_THRESHOLDS),
+        })
+    }
+}
+
+/// What a port gives for buffer-based GFC. With the names of GFC (4.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GfcBufferSettings {
+    /// `tau`: τ, the feedback delay at most; without the period of pulses, which adds to it. `None` is by the rule
+    /// `2 MTU/C + 2 D_prop + [pfc] reaction`.
+    pub tau: Option<Span>,
+    /// `b_m`: B_m, the length that a queue never passes. `None` is what the buffer keeps for a queue less a frame.
+    pub b_m: Option<Bytes>,
+    /// `b_1`: B_1, the length from which the sender has half the rate. `None` is the highest safe one, `B_m − 2 C τ`.
+    pub b_1: Option<Bytes>,
+    /// `refresh`: a stage is told again after this long. `None` is 65,535 byte times at the port's rate.
+    pub refresh: Option<Span>,
+    /// `ageing`: a stage that is not told again is forgotten after this long. `None` is 64 times `refresh`.
+    pub ageing: Option<Span>,
+    /// `peer`: what the other end understands.
+    pub peer: GfcPeer,
+    /// `unsafe_thresholds`: B_1 may be above the highest safe one, so that frames can be lost.
+    pub unsafe_thresholds: bool,
+}
+
+/// What the other end of a link with buffer-based GFC understands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GfcPeer {
+    /// GFC's stages.
+    Gfc,
+    /// PFC alone, as most NICs: a stage is made of pauses of `P (1 − R_k/C)` in each period P.
+    Pfc {
+        /// `pulse_period`: P, which adds to τ. `None` is its default.
+        period: Option<Span>,
+    },
+}
+
+impl GfcPeer {
+    /// P, if stages are made of pauses.
+    pub fn pulse_period(&self) -> Option<Span> {
+        match self {
+            GfcPeer::Gfc => None,
+            GfcPeer::Pfc { period } => Some(period.unwrap_or_else(|| PULSE_PERIOD.value())),
+        }
+    }
+}
+
+impl GfcBufferSettings {
+    fn bound<'p>(&self, port: &'p ControlledPort) -> Bound<'p, impl Fn(Bytes) -> Option<Bytes> + 'p> {
+        let delay = FeedbackDelay::of(port, self.tau, self.peer.pulse_period().unwrap_or(Span::ZERO));
+        let tau = port.in_cells(delay.total());
+        Bound {
+            port,
+            delay,
+            key: B_1.name,
+            symbol: "B_1",
+            formula: "B_m - 2 C τ",
+            highest_below: move |b_m| buffer_based_b1_max(b_m, port.rate, tau),
+            b_m: self.b_m,
+            period: "P",
+        }
+    }
+
+    fn stages(&self, port: &ControlledPort) -> Result<StageTable, Refusal> {
+        let bound = self.bound(port);
+        let (b_m, highest) = (port.limit, bound.highest());
+        let made = match self.b_1.or(highest) {
+            b_1 if self.unsafe_thresholds => StageTable::without_guarantee(b_m, b_1.unwrap_or(Bytes::ZERO), port.rate),
+            Some(b_1) => StageTable::new(b_m, b_1, port.rate, port.in_cells(bound.delay.total())),
+            None => Err(ThresholdError::Equation5 { highest }),
+        };
+        made.map_err(|error| bound.refusal(error))
+    }
+
+    fn refresh(&self, port: &ControlledPort) -> Span {
+        self.refresh.unwrap_or_else(|| Advertiser::period_by_default(port.rate))
+    }
+}
+
+impl Settings for GfcBufferSettings {
+    fn kind(&self) -> &'static str {
+        KIND.name()
+    }
+
+    fn name(&self) -> &'static str {
+        match self.peer {
+            GfcPeer::Gfc => "GFC by stages",
+            GfcPeer::Pfc { .. } => "GFC by stages, pulsed",
+        }
+    }
+
+    fn tells(&self) -> Tells {
+        match self.peer {
+            GfcPeer::Gfc => Tells::Stages,
+            GfcPeer::Pfc { .. } => Tells::Pulses,
+        }
+    }
+
+    fn limit(&self) -> Option<Limit> {
+        let threshold = self.b_1.map(|b_1| (B_1.name, b_1));
+        Some(Limit { key: B_M.name, given: self.b_m, threshold, is_unsafe: Some(self.unsafe_thresholds) })
+    }
+
+    fn check(&self, port: &PortRules<'_>) {
+        match self.peer {
+            GfcPeer::Gfc => refuse_pulses_unasked(port),
+            GfcPeer::Pfc { period } => pulses_have_quanta(port, period, self.peer.pulse_period().unwrap_or_default()),
+        }
+        outlives_its_refresh(port, self.ageing, REFRESH.name, self.refresh);
+    }
+
+    fn at(&self, port: &ControlledPort) -> Result<Mechanism, Refusal> {
+        let (stages, refresh) = (self.stages(port)?, self.refresh(port));
+        Ok(match self.peer.pulse_period() {
+            None => Mechanism::new(GfcBuffer { stages, refresh, ageing: ageing(self.ageing, refresh) }),
+            Some(period) => {
+                let of_a_nic = Pfc { quanta: port.quanta, refresh_percent: port.refresh_percent };
+                Mechanism::new(GfcPulse { stages, period, of_a_nic })
+            }
+        })
+    }
+
+    fn feedback_delay(&self, port: &ControlledPort) -> Option<Span> {
+        Some(self.bound(port).delay.total())
+    }
+
+    fn describe(&self, port: &ControlledPort) -> Option<Description> {
+        let (bound, stages, rate) = (self.bound(port), self.stages(port).ok()?, port.rate);
+        let description = bound.describe(stages.start(1)?);
+        let named = format!("N = {} stages", stages.stages());
+        Some(match self.peer.pulse_period() {
+            None => {
+                let refresh = self.refresh(port);
+                let (changing, at_rest) = (share(rate, bound.delay.total()), share(rate, refresh));
+                let messages = format!(
+                    "{changing} with one per τ while stages change, as the paper reckons; {at_rest} with one each {refresh} at rest; \
+                     more if a queue swings about the start of a stage"
+                );
+                let description = description.line(named).table(staged(&stages, rate, None)).line(told(&messages));
+                description.line(ages(ageing(self.ageing, refresh)))
+            }
+            Some(period) => {
+                let longest = longest_pause(period);
+                let pulses = format!(
+                    "pulses: a pause of P (1 - R_k/C) in each period P = {period}, none longer than {longest} ({} quanta); P is part \
+                     of τ",
+                    count(u64::from(Quantum::at(rate).in_span(longest)))
+                );
+                let description = description.line(pulses).line(named).table(staged(&stages, rate, Some(period)));
+                let share = share(rate, period);
+                description.line(told(&format!("{share} with one per P, none while all queues are below B_1")))
+            }
+        })
+    }
+
+    fn doubts(&self, port: &ControlledPort) -> Vec<String> {
+        let threshold = self.stages(port).ok().and_then(|stages| stages.start(1));
+        self.bound(port).doubts(threshold, self.unsafe_thresholds)
+    }
+
+    fn without_messages(&self) -> Option<&'static str> {
+        (self.peer == GfcPeer::Gfc).then_some(SILENCE)
+    }
+
+    fn overrun(&self) -> (&'static str, &'static str) {
+        match self.peer {
+            GfcPeer::Gfc => OVERRUN,
+            GfcPeer::Pfc { .. } => HEADROOM_VIOLATED,
+        }
+    }
+}
+
+/// A period of pulses toward a peer that gets none.
+fn refuse_pulses_unasked(port: &PortRules<'_>) {
+    let (period, peer) = (port.key(PULSE_PERIOD.name), port.key(PEER.name));
+    if !port.doc.has(&period) || !port.doc.sound(&[&peer]) {
+        return;
+    }
+    let given = if port.doc.has(&peer) { "" } else { " (the default)" };
+    let message = format!("`pulse_period` is of a `peer` \"pfc\", but `peer` is \"gfc\"{given}");
+    let problem = Problem::new(message, "write peer = \"pfc\", or take `pulse_period` out");
+    port.doc.note(problem.at_key(period, "").at(peer, "the peer"));
+}
+
+/// A pulse is a pause of so many quanta: too few make coarse rates, and a PAUSE has 16 bits for them.
+fn pulses_have_quanta(port: &PortRules<'_>, given: Option<Span>, period: Span) {
+    let key = port.key(PULSE_PERIOD.name);
+    let Some(rate) = port.rate.filter(|_| port.doc.sound(&[&key])) else { return };
+    let (least, most) = PULSE_QUANTA.into_inner();
+    let from = if given.is_some() { "" } else { " (the default)" };
+    let bits_ps = u128::from(rate.as_bps()) * u128::from(period.as_picos());
+    let quanta_ps = |quanta: u64| u128::from(quanta) * QUANTUM_BITS_PS;
+    let quanta = match bits_ps {
+        few if few < quanta_ps(least) => few / QUANTUM_BITS_PS,
+        many if many > quanta_ps(most) => many.div_ceil(QUANTUM_BITS_PS),
+        _ => return,
+    };
+    let message = format!(
+        "`pulse_period` {period}{from} is {quanta} in quanta of 512 bit times at `rate` {rate}, but must be {least} to {most}"
+    );
+    let shortest = as_shown(quanta_ps(least).div_ceil(u128::from(rate.as_bps())) as u64);
+    let longest = Span::from_picos((quanta_ps(most) / u128::from(rate.as_bps())) as u64);
+    let problem = Problem::new(message, format!("write pulse_period from \"{shortest}\" to \"{longest}\""));
+    port.doc.note(problem.at(key, "").at(format!("{}.rate", port.path), "the rate"));
+}
+
+const PULSE_QUANTA: RangeInclusive<u64> = 100..=65_535;
+const QUANTUM_BITS_PS: u128 = 512 * 1_000_000_000_000;
+
+/// The first stages and the last; with pulses of this period, their pauses.
+fn staged(stages: &StageTable, line: BitRate, pulses: Option<Span>) -> Vec<Vec<String>> {
+    let head = ["Stage k", "From B_k B", "Rate R_k"].into_iter().chain(pulses.map(|_| "Pause in each P"));
+    let mut rows = vec![head.map(str::to_owned).collect::<Vec<_>>()];
+    for stage in 0..=stages.stages() {
+        let rate = stages.rate(stage);
+        let pause = pulses.map(|period| (period - at_rate(period, rate, line)).min(longest_pause(period)));
+        if stage <= STAGES_SHOWN || stage == stages.stages() {
+            let start = stages.start(stage).unwrap_or(Bytes::ZERO);
+            let cells = [stage.to_string(), count(start.get()), rate.to_string()];
+            rows.push(cells.into_iter().chain(pause.map(|pause| pause.to_string())).collect());
+        } else if stage == STAGES_SHOWN + 1 {
+            rows.push(vec!["…".to_owned(); rows[0].len()]);
+        }
+    }
+    rows
+}
+
+/// Stages above stage 0 that are shown, beside the last.
+const STAGES_SHOWN: u16 = 8;
+
+/// The longest pause that a period has.
+fn longest_pause(period: Span) -> Span {
+    period - Pulse::open_at_least(period)
+}
+
+/// The part of a period that a class of this rate runs.
+fn at_rate(period: Span, rate: BitRate, line: BitRate) -> Span {
+    let picos = u128::from(period.as_picos()) * u128::from(rate.as_bps()) / u128::from(line.as_bps());
+    Span::from_picos(picos as u64)
+}

@@ -1,0 +1,248 @@
+//! `gfc-conceptual`: conceptual Gentle Flow Control (GFC 4.1). The sender's rate follows the queue's length, told whenever it
+//! changes: C up to B_0, and `C (B_m − q) / (B_m − B_0)` above. [`gfc::length`](crate::gfc::length) has its two state machines.
+
+use weir_reader::{Key, Named, Table};
+use weir_units::{Bytes, Span, Time};
+use weir_wire::mac_control::ControlFrame;
+
+use crate::cbfc::Advertiser;
+use crate::gfc::closed_form::{
+    AGEING, B_M, Bound, FeedbackDelay, OVERRUN, REFRESH, SILENCE, TAU, UNSAFE_THRESHOLDS, ageing, ages, given_ageing,
+    mapped, outlives_its_refresh, share, told,
+};
+use crate::gfc::{Mapping, Rates, ThresholdError, conceptual_b0_max, length};
+use crate::keys::{given_size, given_time};
+use crate::pfc::Gate;
+use crate::{
+    ControlledPort, Demand, Description, Downstream, FlowControl, FlowControlKind, Limit, Mechanism, MessageGenerator,
+    PortRules, Protocol, Refusal, Settings, Side, Tells, Upstream,
+};
+
+const B_0: Key = Key::without_default("b_0", "B_m - 4 C τ", "B_0, the length from which the sender slows down");
+const PERIOD: Key = Key::without_default(
+    "period",
+    "1,250 byte times at the port's rate",
+    "T, the shortest time between two messages, which adds to τ",
+);
+
+/// The kind.
+pub(super) static KIND: GfcConceptualKind = GfcConceptualKind;
+
+#[derive(Debug)]
+pub(super) struct GfcConceptualKind;
+
+impl Named for GfcConceptualKind {
+    fn name(&self) -> &'static str {
+        "gfc-conceptual"
+    }
+
+    fn keys(&self) -> &'static [Key] {
+        &[TAU, B_M, B_0, PERIOD, REFRESH, AGEING, UNSAFE_THRESHOLDS]
+    }
+}
+
+impl FlowControlKind for GfcConceptualKind {
+    fn read(&self, table: &Table<'_>) -> FlowControl {
+        FlowControl::new(GfcConceptualSettings {
+            tau: given_time(table, &TAU, Span::from_nanos(1)),
+            b_m: given_size(table, &B_M),
+            b_0: given_size(table, &B_0),
+            period: given_time(table, &PERIOD, Span::from_micros(1)),
+            refresh: given_time(table, &REFRESH, Span::from_micros(1)),
+            ageing: given_ageing(table),
+            unsafe_thresholds: table.boolean_or(&UNSAFE_THRESHOLDS),
+        })
+    }
+}
+
+/// What a port gives for conceptual GFC. With the names of GFC (4.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GfcConceptualSettings {
+    /// `tau`: τ, as for [`GfcBufferSettings`](super::GfcBufferSettings); without the period, which adds to it.
+    pub tau: Option<Span>,
+    /// `b_m`: B_m, as for [`GfcBufferSettings`](super::GfcBufferSettings).
+    pub b_m: Option<Bytes>,
+    /// `b_0`: B_0, the length from which the sender slows down. `None` is the highest safe one, `B_m − 4 C τ` (GFC, theorem 4.1).
+    pub b_0: Option<Bytes>,
+    /// `period`: the shortest time between two messages, which the paper takes for nothing. `None` is 1,250 byte times at the
+    /// port's rate.
+    pub period: Option<Span>,
+    /// `refresh`: lengths are told again after this long. `None` is 65,535 byte times at the port's rate.
+    pub refresh: Option<Span>,
+    /// `ageing`: a length that is not told again is forgotten after this long. `None` is 64 times `refresh`.
+    pub ageing: Option<Span>,
+    /// `unsafe_thresholds`: B_0 may be above the highest safe one, so that frames can be lost.
+    pub unsafe_thresholds: bool,
+}
+
+impl GfcConceptualSettings {
+    fn bound<'p>(&self, port: &'p ControlledPort) -> Bound<'p, impl Fn(Bytes) -> Option<Bytes> + 'p> {
+        let delay = FeedbackDelay::of(port, self.tau, self.period(port));
+        let tau = port.in_cells(delay.total());
+        Bound {
+            port,
+            delay,
+            key: B_0.name,
+            symbol: "B_0",
+            formula: "B_m - 4 C τ",
+            highest_below: move |b_m| conceptual_b0_max(b_m, port.rate, tau),
+            b_m: self.b_m,
+            period: "T",
+        }
+    }
+
+    fn made(&self, port: &ControlledPort) -> Result<GfcConceptual, Refusal> {
+        let bound = self.bound(port);
+        let (b_m, highest) = (port.limit, bound.highest());
+        let mapping = match self.b_0.or(highest) {
+            b_0 if self.unsafe_thresholds => Mapping::without_guarantee(b_m, b_0.unwrap_or(Bytes::ZERO), port.rate),
+            Some(b_0) => Mapping::conceptual(b_m, b_0, port.rate, port.in_cells(bound.delay.total())),
+            None => Err(ThresholdError::Theorem41 { highest }),
+        };
+        let mapping = mapping.map_err(|error| bound.refusal(error))?;
+        let refresh = self.refresh.unwrap_or_else(|| Advertiser::period_by_default(port.rate));
+        Ok(GfcConceptual { mapping, period: self.period(port), refresh, ageing: ageing(self.ageing, refresh) })
+    }
+
+    /// The shortest time between two messages, as configured or by default.
+    fn period(&self, port: &ControlledPort) -> Span {
+        self.period.unwrap_or_else(|| length::Generator::period_by_default(port.rate))
+    }
+}
+
+impl Settings for GfcConceptualSettings {
+    fn kind(&self) -> &'static str {
+        KIND.name()
+    }
+
+    fn name(&self) -> &'static str {
+        "GFC, conceptual"
+    }
+
+    fn tells(&self) -> Tells {
+        Tells::Room
+    }
+
+    fn limit(&self) -> Option<Limit> {
+        let threshold = self.b_0.map(|b_0| (B_0.name, b_0));
+        Some(Limit { key: B_M.name, given: self.b_m, threshold, is_unsafe: Some(self.unsafe_thresholds) })
+    }
+
+    fn check(&self, port: &PortRules<'_>) {
+        outlives_its_refresh(port, self.ageing, REFRESH.name, self.refresh);
+    }
+
+    fn at(&self, port: &ControlledPort) -> Result<Mechanism, Refusal> {
+        self.made(port).map(Mechanism::new)
+    }
+
+    fn feedback_delay(&self, port: &ControlledPort) -> Option<Span> {
+        Some(self.bound(port).delay.total())
+    }
+
+    fn describe(&self, port: &ControlledPort) -> Option<Description> {
+        let GfcConceptual { mapping, period, refresh, ageing } = self.made(port).ok()?;
+        let (changing, at_rest) = (share(port.rate, period), share(port.rate, refresh));
+        let messages =
+            format!("{changing} with one per T while lengths change; {at_rest} with one each {refresh} at rest");
+        let description = self.bound(port).describe(mapping.b_0());
+        Some(
+            description
+                .line(format!("T = {period} between two messages at least; it is part of τ"))
+                .table(mapped(&mapping))
+                .line(told(&messages))
+                .line(ages(ageing)),
+        )
+    }
+
+    fn doubts(&self, port: &ControlledPort) -> Vec<String> {
+        let threshold = self.made(port).ok().map(|made| made.mapping.b_0());
+        self.bound(port).doubts(threshold, self.unsafe_thresholds)
+    }
+
+    fn without_messages(&self) -> Option<&'static str> {
+        Some(SILENCE)
+    }
+
+    fn overrun(&self) -> (&'static str, &'static str) {
+        OVERRUN
+    }
+}
+
+/// Conceptual GFC at a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GfcConceptual {
+    /// Which rate a queue's length asks for.
+    pub mapping: Mapping,
+    /// The shortest time between two messages.
+    pub period: Span,
+    /// After this long without change the lengths are told again.
+    pub refresh: Span,
+    /// A length that is not told again is forgotten after this long: the class has the line rate then.
+    pub ageing: Span,
+}
+
+impl Protocol for GfcConceptual {
+    fn tells(&self) -> Tells {
+        Tells::Room
+    }
+
+    fn goes_by_length(&self) -> bool {
+        true
+    }
+
+    fn downstream(&self, port: Side) -> MessageGenerator {
+        let generator = length::Generator::new(port.classes, self.period, self.refresh);
+        MessageGenerator::of(Lengths { port, generator })
+    }
+
+    fn upstream(&self, _port: Side) -> Box<dyn Upstream> {
+        Box::new(length::Adjuster::new(self.mapping, self.ageing))
+    }
+
+    fn marks(&self) -> Vec<(String, Bytes)> {
+        vec![("B_0".to_owned(), self.mapping.b_0())]
+    }
+}
+
+#[derive(Debug)]
+struct Lengths {
+    port: Side,
+    generator: length::Generator,
+}
+
+impl Downstream for Lengths {
+    fn poll(&self, now: Time, demand: &Demand<'_>) -> Option<ControlFrame> {
+        self.generator.poll(now, &demand.queues(self.port.classes)).map(ControlFrame::Queue)
+    }
+
+    fn handle_sent(&mut self, now: Time, frame: &ControlFrame, _demand: &Demand<'_>) {
+        if let ControlFrame::Queue(frame) = frame {
+            self.generator.handle_sent(now, frame);
+        }
+    }
+
+    fn restart(&mut self, at: Time) {
+        self.generator.restart(at);
+    }
+
+    fn next_wakeup(&self, now: Time) -> Time {
+        self.generator.next_wakeup(now)
+    }
+}
+
+impl Upstream for length::Adjuster {
+    fn handle(&self, now: Time, frame: &ControlFrame, _gate: &Gate) -> bool {
+        let ControlFrame::Queue(frame) = frame else { return false };
+        self.handle_frame(now, frame);
+        true
+    }
+
+    fn forget(&self, now: Time) {
+        length::Adjuster::forget(self, now);
+    }
+
+    fn rates(&self) -> Option<&Rates> {
+        Some(length::Adjuster::rates(self))
+    }
+}

@@ -1,0 +1,244 @@
+//! `gfc-time`: time-based Gentle Flow Control (GFC 5.2). The sender's rate follows the queue's length, which CBFC's message tells
+//! periodically: C up to B_0, and `C (B_m − q) / (B_m − B_0)` above. [`gfc::time_based`](crate::gfc::time_based) has its upstream
+//! side; the other one is CBFC's.
+
+use weir_reader::{Key, Named, Table};
+use weir_units::{BitRate, Bytes, Class, Span, Time};
+use weir_wire::mac_control::ControlFrame;
+
+use crate::cbfc::{Advertiser, BLOCK, Receiver};
+use crate::gfc::closed_form::{
+    AGEING, B_M, Bound, FeedbackDelay, OVERRUN, SILENCE, TAU, UNSAFE_THRESHOLDS, ageing, ages, given_ageing, mapped,
+    outlives_its_refresh, share, told,
+};
+use crate::gfc::{Mapping, Rates, ThresholdError, time_based, time_based_b0_max};
+use crate::keys::{given_size, given_time};
+use crate::kinds::cbfc::Credits;
+use crate::pfc::Gate;
+use crate::{
+    Arrived, ControlledPort, Description, FlowControl, FlowControlKind, Limit, Mechanism, MessageGenerator, PortRules,
+    Protocol, Refusal, Settings, Side, Tells, Upstream,
+};
+
+const B_0: Key =
+    Key::without_default("b_0", "B_m - (√(τ/T) + 1)² C T", "B_0, the length from which the sender slows down");
+const PERIOD: Key =
+    Key::without_default("period", "65,535 byte times at the port's rate", "T, the time between two messages");
+
+/// The kind.
+pub(super) static KIND: GfcTimeKind = GfcTimeKind;
+
+#[derive(Debug)]
+pub(super) struct GfcTimeKind;
+
+impl Named for GfcTimeKind {
+    fn name(&self) -> &'static str {
+        "gfc-time"
+    }
+
+    fn keys(&self) -> &'static [Key] {
+        &[TAU, B_M, B_0, PERIOD, AGEING, UNSAFE_THRESHOLDS]
+    }
+}
+
+impl FlowControlKind for GfcTimeKind {
+    fn read(&self, table: &Table<'_>) -> FlowControl {
+        FlowControl::new(GfcTimeSettings {
+            tau: given_time(table, &TAU, Span::from_nanos(1)),
+            b_m: given_size(table, &B_M),
+            b_0: given_size(table, &B_0),
+            period: given_time(table, &PERIOD, Span::from_micros(1)),
+            ageing: given_ageing(table),
+            unsafe_thresholds: table.boolean_or(&UNSAFE_THRESHOLDS),
+        })
+    }
+}
+
+/// What a port gives for time-based GFC. With the names of GFC (5.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GfcTimeSettings {
+    /// `tau`: τ, as for [`GfcBufferSettings`](super::GfcBufferSettings).
+    pub tau: Option<Span>,
+    /// `b_m`: B_m, as for [`GfcBufferSettings`](super::GfcBufferSettings).
+    pub b_m: Option<Bytes>,
+    /// `b_0`: B_0, the length from which the sender slows down. `None` is the highest safe one,
+    /// `B_m − (√(τ/T) + 1)² C T` (GFC, theorem 5.1).
+    pub b_0: Option<Bytes>,
+    /// `period`: T, the time between two messages. `None` is 65,535 byte times at the port's rate.
+    pub period: Option<Span>,
+    /// `ageing`: a rate that no message sets again is forgotten after this long. `None` is 64 times T.
+    pub ageing: Option<Span>,
+    /// `unsafe_thresholds`: B_0 may be above the highest safe one, so that frames can be lost.
+    pub unsafe_thresholds: bool,
+}
+
+impl GfcTimeSettings {
+    fn bound<'p>(&self, port: &'p ControlledPort) -> Bound<'p, impl Fn(Bytes) -> Option<Bytes> + 'p> {
+        let delay = FeedbackDelay::of(port, self.tau, Span::ZERO);
+        let (tau, period) = (port.in_cells(delay.total()), port.in_cells(self.period(port)));
+        Bound {
+            port,
+            delay,
+            key: B_0.name,
+            symbol: "B_0",
+            formula: "B_m - (√(τ/T) + 1)² C T",
+            highest_below: move |b_m| time_based_b0_max(b_m, port.rate, tau, period),
+            b_m: self.b_m,
+            period: "T",
+        }
+    }
+
+    fn made(&self, port: &ControlledPort) -> Result<GfcTime, Refusal> {
+        let (bound, period) = (self.bound(port), self.period(port));
+        let (b_m, highest) = (port.limit, bound.highest());
+        let mapping = match self.b_0.or(highest) {
+            b_0 if self.unsafe_thresholds => Mapping::without_guarantee(b_m, b_0.unwrap_or(Bytes::ZERO), port.rate),
+            Some(b_0) => {
+                let tau = port.in_cells(bound.delay.total());
+                Mapping::time_based(b_m, b_0, port.rate, tau, port.in_cells(period))
+            }
+            None => Err(ThresholdError::Theorem51 { highest }),
+        };
+        let mapping = mapping.map_err(|error| bound.refusal(error))?;
+        Ok(GfcTime { mapping, buffer: b_m, period, ageing: ageing(self.ageing, period) })
+    }
+
+    fn period(&self, port: &ControlledPort) -> Span {
+        self.period.unwrap_or_else(|| Advertiser::period_by_default(port.rate))
+    }
+}
+
+impl Settings for GfcTimeSettings {
+    fn kind(&self) -> &'static str {
+        KIND.name()
+    }
+
+    fn name(&self) -> &'static str {
+        "GFC by time"
+    }
+
+    fn tells(&self) -> Tells {
+        Tells::Room
+    }
+
+    fn limit(&self) -> Option<Limit> {
+        let threshold = self.b_0.map(|b_0| (B_0.name, b_0));
+        Some(Limit { key: B_M.name, given: self.b_m, threshold, is_unsafe: Some(self.unsafe_thresholds) })
+    }
+
+    fn block(&self) -> Option<Bytes> {
+        Some(BLOCK)
+    }
+
+    fn check(&self, port: &PortRules<'_>) {
+        outlives_its_refresh(port, self.ageing, PERIOD.name, self.period);
+    }
+
+    fn at(&self, port: &ControlledPort) -> Result<Mechanism, Refusal> {
+        self.made(port).map(Mechanism::new)
+    }
+
+    fn feedback_delay(&self, port: &ControlledPort) -> Option<Span> {
+        Some(self.bound(port).delay.total())
+    }
+
+    fn describe(&self, port: &ControlledPort) -> Option<Description> {
+        let GfcTime { mapping, period, ageing, .. } = self.made(port).ok()?;
+        Some(
+            self.bound(port)
+                .describe(mapping.b_0())
+                .line(format!("T = {period}"))
+                .table(mapped(&mapping))
+                .line(told(&format!("{} with one per T", share(port.rate, period))))
+                .line(ages(ageing)),
+        )
+    }
+
+    fn doubts(&self, port: &ControlledPort) -> Vec<String> {
+        let threshold = self.made(port).ok().map(|made| made.mapping.b_0());
+        self.bound(port).doubts(threshold, self.unsafe_thresholds)
+    }
+
+    fn without_messages(&self) -> Option<&'static str> {
+        Some(SILENCE)
+    }
+
+    fn overrun(&self) -> (&'static str, &'static str) {
+        OVERRUN
+    }
+}
+
+/// Time-based GFC at a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GfcTime {
+    /// Which rate a queue's length asks for.
+    pub mapping: Mapping,
+    /// B, what one class's queue may hold.
+    pub buffer: Bytes,
+    /// T, between two messages.
+    pub period: Span,
+    /// A rate that is not set again is forgotten after this long: the class has the line rate then.
+    pub ageing: Span,
+}
+
+impl Protocol for GfcTime {
+    fn tells(&self) -> Tells {
+        Tells::Room
+    }
+
+    fn downstream(&self, port: Side) -> MessageGenerator {
+        MessageGenerator::of(Credits::new(port, self.period))
+    }
+
+    fn upstream(&self, _port: Side) -> Box<dyn Upstream> {
+        Box::new(time_based::Adjuster::new(self.mapping, self.buffer, self.ageing))
+    }
+
+    fn arrived(&self, _link_overhead: Bytes) -> Arrived {
+        Arrived::Blocks(Receiver::new(self.buffer))
+    }
+
+    fn marks(&self) -> Vec<(String, Bytes)> {
+        vec![("B_0".to_owned(), self.mapping.b_0())]
+    }
+
+    fn reckoned_queue(&self, rate: BitRate) -> Option<Bytes> {
+        Some(self.mapping.queue(rate))
+    }
+}
+
+impl Upstream for time_based::Adjuster {
+    fn handle(&self, now: Time, frame: &ControlFrame, _gate: &Gate) -> bool {
+        let ControlFrame::Credit(frame) = frame else { return false };
+        self.handle_credit(now, frame);
+        true
+    }
+
+    fn forget(&self, now: Time) {
+        time_based::Adjuster::forget(self, now);
+    }
+
+    fn rates(&self) -> Option<&Rates> {
+        Some(time_based::Adjuster::rates(self))
+    }
+
+    fn counts_sent(&self) -> bool {
+        true
+    }
+
+    fn handle_sent(&self, class: Class, frame_bytes: u32) {
+        time_based::Adjuster::handle_sent(self, class, frame_bytes);
+    }
+
+    fn sent_total(&self, class: Class) -> u32 {
+        self.credits().sent_total(class)
+    }
+
+    fn odd_messages(&self) -> u64 {
+        self.credits().stale() + self.credits().excessive()
+    }
+
+    fn excessive_credits(&self) -> u64 {
+        self.credits().excessive()
+    }
+}

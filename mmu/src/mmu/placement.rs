@@ -1,0 +1,284 @@
+//! The rule of admission, written once: where each packet of a run is placed, or why it is refused.
+//!
+//! [`place`] has the order of segments. What bounds them is a [`Segments`]: [`LosslessQueue`] (T of the queue, then headroom of its
+//! own or from a pool), [`PausedPort`] (T of the queue and of the port, then the port's insurance headroom) and [`LossyQueue`] (the
+//! threshold of the egress queue, and no headroom). [`admission`](super::admission) charges what was placed;
+//! [`passage`](super::passage) only asks.
+
+use weir_units::{PortId, Time};
+
+use super::{Arrival, DropReason, Mmu, Rules, Segment, Terms, Verdict};
+use crate::ingress_queue::IngressQueue;
+use crate::levels::Levels;
+use crate::policy::{QueueView, Threshold};
+use crate::pool::{Grant, PoolLevel};
+
+/// The segments beyond private buffer, as one run of packets finds them and changes them.
+pub(super) trait Segments {
+    /// Places a packet in the shared segment. If that does not take it, says why it is refused should there be no headroom.
+    fn share(&mut self, bytes: u32, placed: &Placed) -> Result<(), DropReason>;
+
+    /// Places a packet that the shared segment did not take in headroom; says whether that took it.
+    #[inline(always)]
+    fn take_headroom(&mut self, _bytes: u32, _placed: &Placed) -> bool {
+        false
+    }
+
+    /// Follows after each packet, placed or refused. `placed` has it.
+    #[inline(always)]
+    fn step(&mut self, _placed: &Placed) {}
+}
+
+/// Places packets of one ingress queue: private buffer, then the shared segment, then headroom, else refused with a reason
+/// (dsh Algorithm 1). `private` is what private buffer holds before. Returns what was taken of each segment.
+// Always: of one packet alone, what is done for many is known to be done once.
+#[inline(always)]
+pub(super) fn place(
+    run: &[Arrival],
+    verdicts: &mut [Verdict],
+    queue: &IngressQueue,
+    private: u32,
+    segments: &mut impl Segments,
+) -> Placed {
+    let mut placed = Placed::default();
+    for (arrival, verdict) in run.iter().zip(verdicts) {
+        let bytes = arrival.bytes;
+        *verdict = if private + placed.private + bytes <= queue.limits.private {
+            Verdict::Keep(Segment::Private)
+        } else {
+            match segments.share(bytes, &placed) {
+                Ok(()) => Verdict::Keep(Segment::Shared),
+                Err(_) if segments.take_headroom(bytes, &placed) => Verdict::Keep(Segment::Headroom),
+                Err(reason) => Verdict::Drop(reason),
+            }
+        };
+        placed.count(*verdict, bytes);
+        segments.step(&placed);
+    }
+    placed
+}
+
+/// Bytes that a run has taken so far.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Placed {
+    pub(super) private: u32,
+    pub(super) shared: u64,
+    pub(super) headroom: u64,
+    /// Whether a packet did not fit private buffer.
+    pub(super) beyond_private: bool,
+}
+
+impl Placed {
+    #[inline]
+    fn count(&mut self, verdict: Verdict, bytes: u32) {
+        self.beyond_private |= verdict != Verdict::Keep(Segment::Private);
+        match verdict {
+            Verdict::Keep(Segment::Private) => self.private += bytes,
+            Verdict::Keep(Segment::Shared) => self.shared += u64::from(bytes),
+            Verdict::Keep(Segment::Headroom) => self.headroom += u64::from(bytes),
+            Verdict::Drop(_) => {}
+        }
+    }
+
+    #[inline]
+    pub(super) fn kept(&self) -> u64 {
+        u64::from(self.private) + self.shared + self.headroom
+    }
+}
+
+/// What of the shared segment a burst may use, and has.
+pub(super) struct Room {
+    before: PoolLevel,
+    pub(super) granted: u64,
+    pub(super) used: u64,
+    pub(super) now: Time,
+}
+
+impl Room {
+    pub(super) fn of(grant: Grant, now: Time) -> Room {
+        Room { before: grant.before, granted: grant.bytes, used: 0, now }
+    }
+
+    /// What a packet would find that reserves nothing.
+    #[inline]
+    pub(super) fn as_it_is(pool: PoolLevel, now: Time) -> Room {
+        Room { before: pool, granted: pool.free(), used: 0, now }
+    }
+
+    /// The shared segment with what the burst has placed so far.
+    #[inline]
+    pub(super) fn pool(&self) -> PoolLevel {
+        PoolLevel { used: self.before.used + self.used, ..self.before }
+    }
+
+    /// Whether the segment has room for a packet, when the run has placed this much.
+    #[inline]
+    fn fits(&self, placed: u64, bytes: u32) -> bool {
+        self.used + placed + u64::from(bytes) <= self.granted
+    }
+}
+
+/// What the thresholds of a run are asked with.
+#[derive(Clone, Copy)]
+pub(super) struct Asking<'r> {
+    pub(super) mmu: &'r Mmu,
+    pub(super) terms: &'r Terms<'r>,
+    pub(super) room: &'r Room,
+}
+
+impl Asking<'_> {
+    /// T for a lossless queue in the midst of a run, which has placed `shared` bytes so far.
+    #[inline]
+    pub(super) fn threshold(&self, view: &mut QueueView, levels: Levels, average: u64, shared: u64) -> Threshold {
+        bring_up_to_date(&self.terms.rules, view, levels, average);
+        view.shared_pool.used = self.room.pool().used + shared;
+        self.mmu.policy.threshold(view)
+    }
+}
+
+/// Tells a view what a run has made of its queue so far.
+#[inline]
+pub(super) fn bring_up_to_date(rules: &Rules, view: &mut QueueView, levels: Levels, average: u64) {
+    view.length = u64::from(levels.shared);
+    view.average = rules.compared(average, view.length);
+    view.headroom = u64::from(levels.headroom);
+    view.off = levels.off;
+}
+
+/// A lossless ingress queue: shared up to T, then its own headroom, or its part of a pool.
+pub(super) struct LosslessQueue<'r> {
+    pub(super) asking: Asking<'r>,
+    pub(super) view: &'r mut QueueView,
+    pub(super) levels: Levels,
+    /// q̂ under a policy that filters.
+    pub(super) average: u64,
+    /// Φ.
+    pub(super) headroom_limit: u32,
+    /// What is reserved in the headroom pool; no bound where there is none.
+    pub(super) headroom_granted: u64,
+    /// Whether a packet was refused for want of a larger reservation.
+    pub(super) is_short: bool,
+}
+
+impl<'r> LosslessQueue<'r> {
+    /// A queue that may use the shared segment, and no headroom.
+    #[inline]
+    pub(super) fn without_headroom(asking: Asking<'r>, view: &'r mut QueueView, levels: Levels) -> LosslessQueue<'r> {
+        LosslessQueue { asking, view, levels, average: 0, headroom_limit: 0, headroom_granted: 0, is_short: false }
+    }
+}
+
+impl Segments for LosslessQueue<'_> {
+    #[inline(always)]
+    fn share(&mut self, bytes: u32, placed: &Placed) -> Result<(), DropReason> {
+        let threshold = self.asking.threshold(self.view, self.levels, self.average, placed.shared);
+        let fits = u64::from(self.levels.shared) + u64::from(bytes) <= threshold.admit;
+        if !fits || !self.asking.room.fits(placed.shared, bytes) {
+            self.levels.off = true;
+            return Err(DropReason::HeadroomViolation);
+        }
+        self.levels.shared += bytes;
+        self.levels.off |= u64::from(self.levels.shared) >= threshold.xoff;
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn take_headroom(&mut self, bytes: u32, placed: &Placed) -> bool {
+        let is_granted = placed.headroom + u64::from(bytes) <= self.headroom_granted;
+        let fits = is_granted && self.levels.headroom + bytes <= self.headroom_limit;
+        if fits {
+            self.levels.headroom += bytes;
+        }
+        self.is_short |= !is_granted;
+        fits
+    }
+
+    #[inline(always)]
+    fn step(&mut self, _: &Placed) {
+        if let Some(filter) = self.asking.terms.rules.low_pass {
+            self.average = filter.step(self.average, u64::from(self.levels.shared));
+        }
+    }
+}
+
+/// A lossless ingress queue under port-level flow control (dsh IV-E): shared up to the port's threshold, then insurance headroom,
+/// which pauses the whole port.
+pub(super) struct PausedPort<'r> {
+    pub(super) asking: Asking<'r>,
+    pub(super) view: &'r mut QueueView,
+    /// The queue's own, for its threshold; its headroom is the port's.
+    pub(super) own: Levels,
+    pub(super) port: PortId,
+    pub(super) levels: Levels,
+    pub(super) insurance: u32,
+}
+
+impl Segments for PausedPort<'_> {
+    #[inline(always)]
+    fn share(&mut self, bytes: u32, placed: &Placed) -> Result<(), DropReason> {
+        let Asking { mmu, room, .. } = self.asking;
+        let threshold = self.asking.threshold(self.view, self.own, 0, placed.shared);
+        let port_threshold = mmu.policy.port_threshold(self.port, self.view.shared_pool);
+        let fits = u64::from(self.own.shared) + u64::from(bytes) <= threshold.admit
+            && u64::from(self.levels.shared) + u64::from(bytes) <= port_threshold;
+        if !fits || !room.fits(placed.shared, bytes) {
+            self.levels.off = true;
+            return Err(DropReason::HeadroomViolation);
+        }
+        self.own.shared += bytes;
+        self.levels.shared += bytes;
+        self.levels.off |= u64::from(self.levels.shared) >= port_threshold;
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn take_headroom(&mut self, bytes: u32, _: &Placed) -> bool {
+        let fits = self.levels.headroom + bytes <= self.insurance;
+        if fits {
+            self.levels.headroom += bytes;
+        }
+        fits
+    }
+}
+
+/// A lossy ingress queue, and the egress queue that its packets go to: shared up to the egress queue's threshold.
+pub(super) struct LossyQueue<'r> {
+    pub(super) asking: Asking<'r>,
+    pub(super) view: &'r mut QueueView,
+    pub(super) levels: Levels,
+    /// q̂ of the egress queue, under a policy that filters.
+    pub(super) average: u64,
+    /// What the egress queue, and the pool of all lossy ones, held before the run.
+    pub(super) length: u64,
+    pub(super) lossy_used: u64,
+    /// What is reserved in that pool; no bound where there is none.
+    pub(super) lossy_granted: u64,
+}
+
+impl Segments for LossyQueue<'_> {
+    #[inline(always)]
+    fn share(&mut self, bytes: u32, placed: &Placed) -> Result<(), DropReason> {
+        let (Asking { mmu, terms, room }, view) = (self.asking, &mut *self.view);
+        view.length = self.length + placed.kept();
+        view.average = terms.rules.compared(self.average, view.length);
+        view.shared_pool.used = room.pool().used + placed.shared;
+        view.egress_lossy_pool.used = self.lossy_used + placed.shared;
+        let threshold = mmu.policy.lossy_threshold(view, terms.rules.lossy_alpha);
+        let is_granted = placed.shared + u64::from(bytes) <= self.lossy_granted;
+        if view.length + u64::from(bytes) > threshold || !is_granted {
+            Err(DropReason::EgressThreshold)
+        } else if !room.fits(placed.shared, bytes) {
+            Err(DropReason::SharedFull)
+        } else {
+            self.levels.shared += bytes;
+            Ok(())
+        }
+    }
+
+    #[inline(always)]
+    fn step(&mut self, placed: &Placed) {
+        if let Some(filter) = self.asking.terms.rules.low_pass {
+            self.average = filter.step(self.average, self.length + placed.kept());
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! Tests of the shared buffer as its users call it, in one program.
+
+mod lossless;
+mod policies;
+mod reference;
+mod steady_states;
+mod stress;
+mod transitions;

@@ -1,0 +1,156 @@
+//! Every policy's MMU against a plain sequential model of the same rules, over generated bursts, departures and sweeps.
+
+mod model;
+
+use proptest::prelude::*;
+use weir_mmu::{Arrival, DropReason, Mmu, PortWriter, Verdict};
+use weir_units::{Alpha, BitRate, Bytes, Class, ClassSet, PortId, QueueId, Span};
+
+use crate::policies::{self, Bounds};
+use model::Model;
+
+const PORTS: u16 = 3;
+const LOSSY: Class = Class::new(0);
+const LOSSLESS: [Class; 2] = [Class::new(3), Class::new(4)];
+const XON_OFFSET: u64 = 1_500;
+
+fn bounds() -> Bounds {
+    Bounds {
+        size: Bytes::kb(160),
+        ports: PORTS,
+        private: Bytes::new(1_600),
+        headroom: Bytes::new(4_000),
+        lossless: LOSSLESS[0].alone() | LOSSLESS[1].alone(),
+        rate: BitRate::gbps(10),
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Operation {
+    /// Packets of one port, as a burst brings them: port of departure, class, bytes.
+    Admit(u16, Vec<(u16, Class, u32)>),
+    /// Packets that are held, by their places, as a burst sends them.
+    Release(Vec<prop::sample::Index>),
+    Reconsider(u16),
+}
+
+/// What happens, and how many nanoseconds after what was before.
+fn operation() -> impl Strategy<Value = (u64, Operation)> {
+    let class = prop_oneof![Just(LOSSY), Just(LOSSLESS[0]), Just(LOSSLESS[0]), Just(LOSSLESS[1])];
+    let packet = (0..PORTS, class, 64..1_519u32);
+    // Bursts of one class in a row, as queues bring them, and mixed ones.
+    let mixed = prop::collection::vec(packet.clone(), 1..32);
+    let alike = (packet, 1..32usize).prop_map(|(packet, n)| vec![packet; n]);
+    let operation = prop_oneof![
+        2 => (0..PORTS, mixed).prop_map(|(port, burst)| Operation::Admit(port, burst)),
+        2 => (0..PORTS, alike).prop_map(|(port, burst)| Operation::Admit(port, burst)),
+        3 => prop::collection::vec(any::<prop::sample::Index>(), 1..32).prop_map(Operation::Release),
+        1 => (0..PORTS).prop_map(Operation::Reconsider),
+    ];
+    let pause = prop_oneof![Just(0), 1..3_000u64, 1_000..90_000u64];
+    (pause, operation)
+}
+
+fn check(mmu: &Mmu, model: &Model, advertised: &mut [ClassSet]) -> Result<(), TestCaseError> {
+    let (capacity, used) = model.shared();
+    prop_assert_eq!((mmu.pool_use().capacity.get(), mmu.pool_use().used.get()), (capacity, used));
+    if let Some(pool) = mmu.headroom_pool_use() {
+        prop_assert_eq!(pool.used.get(), model.headroom_used());
+    }
+    if let Some(pool) = mmu.egress_lossy_pool_use() {
+        prop_assert_eq!(pool.used.get(), model.lossy_pool_used());
+    }
+    for port in (0..PORTS).map(PortId) {
+        let before = &mut advertised[port.index()];
+        *before = mmu.off_classes(port, *before);
+        for class in [LOSSY, LOSSLESS[0], LOSSLESS[1]] {
+            let id = QueueId::new(port, class);
+            let (is, should) = (mmu.ingress_use(id, model.now), &model.queues[id.index()]);
+            let levels = [is.private, is.shared, is.headroom, is.headroom_limit].map(Bytes::get);
+            prop_assert_eq!(levels, [should.private, should.shared, should.headroom, should.limit], "{:?}", id);
+            let off = should.off || (model.is_dsh() && class != LOSSY && model.port_off[port.index()]);
+            prop_assert_eq!(is.off, off, "{:?}", id);
+            prop_assert_eq!(before.contains(class), off, "{:?}: what the transmitter believes", id);
+            prop_assert_eq!(mmu.egress_length(id), model.egress[id.index()].length);
+            if class != LOSSY {
+                if let Some(victim) = is.gauges.value("victim") {
+                    prop_assert_eq!(victim == 1, model.is_victim(port.index()) && !model.is_paused(port.index()));
+                }
+                if model.name == "dsh" {
+                    prop_assert_eq!(is.gauges.value("headroom_estimate_bytes"), Some(model.estimate(id)));
+                }
+            }
+        }
+    }
+    let size = mmu.layout().size().get();
+    let held: u64 = model.queues.iter().map(|queue| queue.private + queue.shared + queue.headroom).sum();
+    prop_assert!(held <= size, "{} B in a buffer of {} B", held, size);
+    prop_assert_eq!(held, model.egress.iter().map(|queue| queue.length).sum::<u64>());
+    Ok(())
+}
+
+fn run(name: &'static str, is_own: bool, operations: &[(u64, Operation)]) -> Result<(), TestCaseError> {
+    let mmu = policies::mmu(name, &bounds(), Bytes::new(XON_OFFSET), Alpha::ONE);
+    let mmu = if is_own { mmu.for_one_lcore() } else { mmu };
+    let mut writers: Vec<PortWriter> = (0..PORTS).map(|port| mmu.writer(PortId(port)).unwrap()).collect();
+    let mut model = Model::new(name, policies::layout(name, &bounds()), bounds().rate, XON_OFFSET);
+    let (mut held, mut advertised) = (Vec::new(), [ClassSet::EMPTY; PORTS as usize]);
+    for (pause, operation) in operations {
+        model.now += Span::from_nanos(*pause);
+        match operation {
+            Operation::Admit(port, burst) => {
+                let arrivals: Vec<Arrival> = burst
+                    .iter()
+                    .map(|(to, class, bytes)| Arrival {
+                        ingress: QueueId::new(PortId(*port), *class),
+                        egress: QueueId::new(PortId(*to), *class),
+                        bytes: *bytes,
+                    })
+                    .collect();
+                let mut verdicts = vec![Verdict::Drop(DropReason::SharedFull); arrivals.len()];
+                mmu.admit(&mut writers[usize::from(*port)], model.now, &arrivals, &mut verdicts);
+                prop_assert_eq!(&model.admit(&arrivals), &verdicts, "{:?}", arrivals);
+                let kept = arrivals.into_iter().zip(verdicts).filter(|(_, is)| matches!(is, Verdict::Keep(_)));
+                held.extend(kept.map(|(arrival, _)| arrival));
+            }
+            Operation::Release(which) => {
+                let mut burst = Vec::new();
+                for index in which {
+                    if !held.is_empty() {
+                        burst.push(held.swap_remove(index.index(held.len())));
+                    }
+                }
+                mmu.release(model.now, &burst);
+                model.release(&burst);
+            }
+            Operation::Reconsider(port) => {
+                mmu.reconsider(PortId(*port), bounds().lossless, model.now);
+                LOSSLESS.iter().for_each(|class| model.reconsider(QueueId::new(PortId(*port), *class)));
+                model.reconsider_port(usize::from(*port));
+            }
+        }
+        check(&mmu, &model, &mut advertised)?;
+    }
+    // Everything leaves, and the sweep looks once: nothing stays OFF, nothing is left.
+    mmu.release(model.now, &held);
+    model.release(&held);
+    for port in 0..PORTS {
+        mmu.reconsider(PortId(port), bounds().lossless, model.now);
+        LOSSLESS.iter().for_each(|class| model.reconsider(QueueId::new(PortId(port), *class)));
+        model.reconsider_port(usize::from(port));
+    }
+    check(&mmu, &model, &mut advertised)?;
+    prop_assert_eq!((mmu.pool_use().used, advertised), (Bytes::ZERO, [ClassSet::EMPTY; PORTS as usize]));
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn as_the_rules_say(operations in prop::collection::vec(operation(), 1..80), is_own: bool) {
+        // The table form of DSH's estimate is compared with the exact one beside its code.
+        for name in policies::all().into_iter().filter(|name| *name != "dsh-table") {
+            run(name, is_own, &operations).map_err(|error| TestCaseError::fail(format!("{name}: {error}")))?;
+        }
+    }
+}

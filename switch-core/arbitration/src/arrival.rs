@@ -1,0 +1,35 @@
+//! `arrival`: a port gets what it brings of all that comes.
+
+use weir_reader::{Key, Named, Table};
+
+use crate::{Arbiter, Arbitrate, Arbitration, ArbitrationKind};
+
+/// The order of arrival: the kind, and what a queue is configured with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival;
+
+impl Named for Arrival {
+    fn name(&self) -> &'static str {
+        "arrival"
+    }
+
+    fn keys(&self) -> &'static [Key] {
+        &[]
+    }
+}
+
+impl ArbitrationKind for Arrival {
+    fn read(&self, _table: &Table<'_>) -> Arbitration {
+        Arbitration::new(Arrival)
+    }
+}
+
+impl Arbitrate for Arrival {
+    fn kind(&self) -> &'static str {
+        self.name()
+    }
+
+    fn arbiter(&self) -> Option<Box<dyn Arbiter>> {
+        None
+    }
+}

@@ -1,0 +1,64 @@
+//! `round-robin`: each port in turn, `arbitration_burst` frames each.
+
+use weir_reader::{Key, Named, Table};
+use weir_units::{PortId, PortSet};
+
+use crate::{Arbiter, Arbitrate, Arbitration, ArbitrationKind, BURST, Served, Turn, burst};
+
+/// The kind.
+pub(crate) static KIND: RoundRobinKind = RoundRobinKind;
+
+#[derive(Debug)]
+pub(crate) struct RoundRobinKind;
+
+impl Named for RoundRobinKind {
+    fn name(&self) -> &'static str {
+        "round-robin"
+    }
+
+    fn keys(&self) -> &'static [Key] {
+        &[BURST]
+    }
+}
+
+impl ArbitrationKind for RoundRobinKind {
+    fn read(&self, table: &Table<'_>) -> Arbitration {
+        Arbitration::new(RoundRobin::new(burst(table)))
+    }
+}
+
+/// Each port in turn.
+#[derive(Clone, Copy, Debug)]
+pub struct RoundRobin(Turn);
+
+impl RoundRobin {
+    /// So many frames of one port before the next one's turn.
+    pub fn new(burst: u32) -> RoundRobin {
+        RoundRobin(Turn::of(burst))
+    }
+}
+
+impl Arbitrate for RoundRobin {
+    fn kind(&self) -> &'static str {
+        KIND.name()
+    }
+
+    fn arbiter(&self) -> Option<Box<dyn Arbiter>> {
+        Some(Box::new(*self))
+    }
+}
+
+impl Arbiter for RoundRobin {
+    fn start(&mut self, _port: PortId) {
+        self.0.begin();
+    }
+
+    fn pass(&mut self, served: Served, _below: &mut dyn FnMut(u32) -> u32) -> PortId {
+        if self.0.goes_on(served) {
+            return served.port;
+        }
+        // The first that waits behind this one, or from the beginning.
+        let behind = PortSet::from_bits(u64::MAX << served.port.0 << 1) & served.waiting;
+        behind.iter().chain(served.waiting).next().unwrap_or(served.port)
+    }
+}

@@ -1,0 +1,25 @@
+//! The switch on lcores: they poll in real time, move packets in bursts, and meet only in atomics and rings.
+//!
+//! ```text
+//!              RX                      FWD                        TX
+//! port ──► Receiver ──ring──► Forwarder ──────────ring──► Transmitter ──► port
+//! port ──────────► RxForwarder ───────────────────ring──► Transmitter ──► port
+//! ```
+//!
+//! A [`Plan`] says which lcore has which role for which ports; [`Switch::into_lcores`](crate::Switch::into_lcores) cuts the
+//! switch for it. All memory is taken then: polls allocate nothing and wait for nobody.
+
+mod bursts;
+mod forwarder;
+mod handoff;
+mod lanes;
+mod lateness;
+mod lcore;
+mod plan;
+mod receiver;
+mod transmitter;
+
+pub use handoff::RECEIVED_MAX;
+pub use lanes::queue_of_class;
+pub use lcore::{Lcore, Lcores};
+pub use plan::{LcoreRole, Plan, PlanError};

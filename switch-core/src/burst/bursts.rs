@@ -1,0 +1,186 @@
+//! Frames that leave in bursts: what a port is offered of them, and how late the lcore's polls are.
+
+use arrayvec::ArrayVec;
+use hdrhistogram::Histogram;
+use weir_flowctl::cbfc::blocks;
+use weir_flowctl::{CatchUp, LatePolls, Peak};
+use weir_mmu::Departure;
+use weir_units::{Class, ClassSet, Span};
+
+use super::lanes::Lanes;
+use super::lateness::Waits;
+use crate::counters::{Counters, gauge};
+use crate::packet::{BURST_MAX, Burst, Queued};
+use crate::shared::PortState;
+use crate::transmission::Manner;
+
+/// How an lcore's ports are served.
+#[derive(Debug)]
+pub(crate) struct Bursts<P> {
+    /// Memory of what ports are offered; enough for all.
+    pub(super) spare: Vec<Box<Staged<P>>>,
+    /// How late this poll is.
+    pub(super) late: LatePolls,
+    /// Whether the last poll left a port frames that were to have left by now.
+    pub(super) is_behind: bool,
+    /// Nanoseconds from the arrival that crossed a threshold to the message handed to the port.
+    message_delays: Histogram<u64>,
+    /// Nanoseconds from the arrival of a peer's message to the transmitter's obeying it: what is sent in between still
+    /// goes by the old one.
+    reactions: Histogram<u64>,
+}
+
+/// What a burst needs to know of a port.
+#[derive(Debug)]
+pub(crate) struct BurstPort<P> {
+    /// What is offered. With several transmit queues, it has not been parted among them.
+    pub(super) staged: Option<Box<Staged<P>>>,
+    /// What keeps a catch-up from sending too fast.
+    pub(super) peak: Peak,
+    /// What each of several transmit queues is offered; `None` where there is one.
+    pub(super) lanes: Option<Box<Lanes<P>>>,
+    /// Whether there are several.
+    pub(super) has_lanes: bool,
+    /// Classes whose transmit queue has not taken what it was offered; of a port with several such queues.
+    pub(super) blocked: ClassSet,
+    /// What the last poll left.
+    pub(super) waits: Waits,
+    /// The classes that had a frame then which neither a pause nor credit held back; of a port with limits.
+    pub(super) open: ClassSet,
+    /// Whether the device is no faster than the rate, so that nothing can be made up.
+    pub(super) at_line_rate: bool,
+}
+
+/// What a port is offered. The next port that has something is offered the same memory, warm in the cache.
+#[derive(Debug)]
+pub(super) struct Staged<P> {
+    pub(super) packets: Burst<P>,
+    /// What each of these was charged, and its length without FCS.
+    pub(super) departures: ArrayVec<Departure, BURST_MAX>,
+    pub(super) lengths: ArrayVec<u32, BURST_MAX>,
+}
+
+/// Longest delay that is told apart.
+const DELAY_NANOS_MAX: u64 = 60_000_000_000;
+
+impl<P> Bursts<P> {
+    /// For so many ports. All memory is taken now.
+    pub(super) fn new(ports: usize, catch_up: CatchUp) -> Bursts<P> {
+        Bursts {
+            spare: (0..ports).map(|_| Box::default()).collect(),
+            late: LatePolls::new(catch_up),
+            is_behind: false,
+            message_delays: delays(),
+            reactions: delays(),
+        }
+    }
+
+    /// Memory for what one port is offered.
+    #[inline]
+    pub(super) fn take_spare(&mut self) -> Box<Staged<P>> {
+        self.spare.pop().expect("a port is offered no more than one burst at a time")
+    }
+}
+
+impl<P> Manner<P> for Bursts<P> {
+    type Port = BurstPort<P>;
+
+    fn port(&self, state: &PortState, tx_queues: u8) -> BurstPort<P> {
+        BurstPort {
+            staged: None,
+            peak: Peak::default(),
+            lanes: Lanes::of(tx_queues),
+            has_lanes: tx_queues > 1,
+            blocked: ClassSet::EMPTY,
+            waits: Waits::Nothing,
+            open: ClassSet::EMPTY,
+            at_line_rate: state.rate.is_the_links(),
+        }
+    }
+
+    #[inline]
+    fn is_offering(port: &BurstPort<P>) -> bool {
+        port.staged.is_some() || !port.blocked.is_empty()
+    }
+
+    fn offered(port: &BurstPort<P>) -> usize {
+        let staged = port.staged.as_ref().map_or(0, |staged| staged.packets.len());
+        staged + port.lanes.as_ref().map_or(0, |lanes| lanes.held())
+    }
+
+    fn blocks_offered(port: &BurstPort<P>, class: Class) -> u32 {
+        let staged = port.staged.as_ref().map_or(0, |staged| staged.blocks_of(class));
+        staged + port.lanes.as_ref().map_or(0, |lanes| lanes.blocks_of(class))
+    }
+
+    fn give_up(&mut self, port: &mut BurstPort<P>, mut charged: impl FnMut(&[Departure])) -> usize {
+        let mut given_up = 0;
+        let mut give_up = |staged: &mut Staged<P>| {
+            given_up += staged.packets.len();
+            charged(&staged.departures);
+            staged.packets.clear();
+            staged.departures.clear();
+            staged.lengths.clear();
+        };
+        if let Some(mut staged) = port.staged.take() {
+            give_up(&mut staged);
+            self.spare.push(staged);
+        }
+        if !port.blocked.is_empty() {
+            port.lanes.iter_mut().flat_map(|lanes| lanes.offered_mut()).for_each(give_up);
+            port.blocked = ClassSet::EMPTY;
+        }
+        given_up
+    }
+
+    fn note_rate(port: &mut BurstPort<P>, state: &PortState) {
+        port.at_line_rate = state.rate.is_the_links();
+    }
+
+    fn note_message(&mut self, delay: Span) {
+        record(&mut self.message_delays, delay);
+    }
+
+    fn note_reaction(&mut self, delay: Span) {
+        record(&mut self.reactions, delay);
+    }
+
+    fn set_gauges(&self, counters: &mut Counters) {
+        for (first, delays) in [(gauge::MESSAGE_DELAYS, &self.message_delays), (gauge::REACTIONS, &self.reactions)] {
+            let quantiles = [0.5, 0.99, 0.999].map(|quantile| delays.value_at_quantile(quantile));
+            let numbers = std::iter::once(delays.len()).chain(quantiles).chain([delays.max()]);
+            numbers.enumerate().for_each(|(n, number)| counters.set_gauge(first + n, number));
+        }
+    }
+}
+
+impl<P> Staged<P> {
+    #[inline]
+    pub(super) fn push(&mut self, queued: Queued<P>) {
+        self.departures.push(queued.charged);
+        self.lengths.push(queued.frame_bytes);
+        self.packets.push(queued.packet);
+    }
+
+    /// The credit blocks of a class's frames.
+    pub(super) fn blocks_of(&self, class: Class) -> u32 {
+        let frames = self.departures.iter().zip(&self.lengths);
+        frames.filter(|(departure, _)| departure.egress.class() == class).map(|(_, bytes)| blocks(*bytes)).sum()
+    }
+}
+
+impl<P> Default for Staged<P> {
+    fn default() -> Staged<P> {
+        Staged { packets: Burst::new(), departures: ArrayVec::new(), lengths: ArrayVec::new() }
+    }
+}
+
+/// A histogram of delays in nanoseconds; its memory is taken now.
+fn delays() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, DELAY_NANOS_MAX, 2).expect("legal bounds")
+}
+
+#[inline]
+fn record(delays: &mut Histogram<u64>, delay: Span) {
+    delays.record(delay.as_nanos().clamp(1, DELAY_NANOS_MAX)).expect("within bounds");
+}

@@ -1,0 +1,178 @@
+//! Forwarding on an lcore: of what its ports received, or of what a receiver on another lcore hands over.
+
+use std::sync::Arc;
+
+use weir_units::{PortId, Time};
+
+use super::handoff::{FromReceiver, ToTransmitter};
+use crate::counters::{Counters, DropReason, Published};
+use crate::forwarding::{Forwarding, Onward};
+use crate::packet::{BURST_MAX, Burst, Packet, PacketStore, Queued};
+use crate::shared::Shared;
+
+/// RX and FWD on one lcore: forwards what its ports received.
+#[derive(Debug)]
+pub(super) struct RxForwarder<P> {
+    forwarding: Forwarding<P>,
+    rings: Rings<P, true>,
+}
+
+/// FWD alone: forwards what a [`Receiver`](super::Receiver) on another lcore hands over.
+#[derive(Debug)]
+pub(super) struct Forwarder<P> {
+    forwarding: Forwarding<P>,
+    input: FromReceiver<P>,
+    rings: Rings<P, false>,
+    /// What came of a port that has clones.
+    to_copy: Burst<P>,
+}
+
+/// The rings to the transmitters. Their forwarder obeys control frames, unless a receiver on another lcore does.
+#[derive(Debug)]
+pub(super) struct Rings<P, const OBEYS_CONTROL: bool> {
+    /// One ring to each transmitter.
+    outputs: Box<[ToTransmitter<P>]>,
+    /// Which transmitter serves a port.
+    output_of: Box<[usize]>,
+}
+
+impl<P: Packet> RxForwarder<P> {
+    /// `ports` are those that are forwarded here, clones among them.
+    pub(super) fn new(shared: Arc<Shared>, ports: &[PortId], rings: Rings<P, true>) -> RxForwarder<P> {
+        let counters = Counters::upfront(shared.ports().len());
+        RxForwarder { forwarding: Forwarding::new(shared, ports, counters), rings }
+    }
+
+    /// Forwards what `port` received at `now`, and empties the burst.
+    pub(super) fn handle_burst(
+        &mut self,
+        now: Time,
+        port: PortId,
+        burst: &mut Burst<P>,
+        store: &mut impl PacketStore<P>,
+    ) {
+        let RxForwarder { forwarding, rings } = self;
+        if forwarding.has_clones(port) {
+            return forwarding.handle_copied(now, port, burst, store, rings);
+        }
+        forwarding.take_turn(port);
+        for packet in burst.drain(..) {
+            forwarding.handle_packet(now, port, packet, store, rings);
+        }
+        forwarding.flush(now, port, rings);
+    }
+
+    pub(super) fn audit(&self) {
+        self.forwarding.audit();
+    }
+
+    /// Answers a reader's request for counters. Called between bursts.
+    #[inline]
+    pub(super) fn serve(&mut self) {
+        self.forwarding.serve();
+    }
+
+    pub(super) fn published(&self) -> Arc<Published> {
+        self.forwarding.published()
+    }
+}
+
+impl<P: Packet> Forwarder<P> {
+    /// `ports` are those that are forwarded here, clones among them.
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        ports: &[PortId],
+        input: FromReceiver<P>,
+        rings: Rings<P, false>,
+    ) -> Forwarder<P> {
+        let counters = Counters::upfront(shared.ports().len());
+        Forwarder { forwarding: Forwarding::new(shared, ports, counters), input, rings, to_copy: Burst::new() }
+    }
+
+    /// Forwards up to a burst of what the receiver handed over; returns how much it was.
+    pub(super) fn run_once(&mut self, now: Time, store: &mut impl PacketStore<P>) -> usize {
+        let mut handled = 0;
+        let mut port = PortId::default();
+        self.forwarding.take_turn(port);
+        while handled < BURST_MAX {
+            let Ok((from, packet)) = self.input.pop() else { break };
+            if from != port {
+                self.finish(now, port, store);
+                port = from;
+                self.forwarding.take_turn(port);
+            }
+            if self.forwarding.has_clones(port) {
+                self.to_copy.push(packet);
+            } else {
+                self.forwarding.handle_packet(now, port, packet, store, &mut self.rings);
+            }
+            handled += 1;
+        }
+        self.finish(now, port, store);
+        handled
+    }
+
+    /// Forwards what is left of `port` before another one's turn.
+    #[inline]
+    fn finish(&mut self, now: Time, port: PortId, store: &mut impl PacketStore<P>) {
+        if self.to_copy.is_empty() {
+            self.forwarding.flush(now, port, &mut self.rings);
+        } else {
+            self.forwarding.handle_copied(now, port, &mut self.to_copy, store, &mut self.rings);
+        }
+    }
+
+    /// Gives up what a stopped receiver left, counting it; returns how much.
+    pub(super) fn discard(&mut self, reason: DropReason) -> usize {
+        let mut discarded = 0;
+        while let Ok((port, packet)) = self.input.pop() {
+            if !packet.is_control() {
+                self.forwarding.give_up(port, packet.frame_bytes(), reason);
+                discarded += 1;
+            }
+        }
+        discarded
+    }
+
+    pub(super) fn audit(&self) {
+        self.forwarding.audit();
+    }
+
+    /// Answers a reader's request for counters. Called between bursts.
+    #[inline]
+    pub(super) fn serve(&mut self) {
+        self.forwarding.serve();
+    }
+
+    pub(super) fn published(&self) -> Arc<Published> {
+        self.forwarding.published()
+    }
+}
+
+impl<P, const OBEYS_CONTROL: bool> Rings<P, OBEYS_CONTROL> {
+    /// `output_of` says of each port of the switch which of the `outputs` leads to it.
+    pub(super) fn new(outputs: Box<[ToTransmitter<P>]>, output_of: Box<[usize]>) -> Rings<P, OBEYS_CONTROL> {
+        Rings { outputs, output_of }
+    }
+}
+
+impl<P, const OBEYS_CONTROL: bool> Onward<P> for Rings<P, OBEYS_CONTROL> {
+    const OBEYS_CONTROL: bool = OBEYS_CONTROL;
+
+    /// # Panics
+    /// If a ring is full. It has room for all that the buffer can hold, so that is a broken invariant and no traffic's fault.
+    #[inline]
+    fn take(&mut self, _now: Time, mut admitted: impl Iterator<Item = Queued<P>>) {
+        if let [output] = &mut *self.outputs {
+            let room = output.slots().min(BURST_MAX);
+            let chunk = output.write_chunk_uninit(room).expect("as many slots as counted");
+            chunk.fill_from_iter(&mut admitted);
+            assert!(admitted.next().is_none(), "the MMU admitted more than the buffer holds");
+        } else {
+            for queued in admitted {
+                let output = &mut self.outputs[self.output_of[queued.charged.egress.port().index()]];
+                assert!(output.push(queued).is_ok(), "the MMU admitted more than the buffer holds");
+            }
+        }
+    }
+}

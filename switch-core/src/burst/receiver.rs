@@ -1,0 +1,67 @@
+//! The RX half where it stands alone: control frames to the gates, the rest to the forwarder's lcore.
+
+use std::sync::Arc;
+
+use weir_units::{PortId, Time};
+use weir_wire::ethernet::Parsed;
+
+use crate::control::{handle_control, has_account};
+use crate::counters::{Counters, Published, port_stat};
+use crate::packet::{Burst, Packet};
+use crate::shared::Shared;
+
+use super::handoff::ToForwarder;
+
+/// Receives for a forwarder on another lcore.
+#[derive(Debug)]
+pub(super) struct Receiver<P> {
+    shared: Arc<Shared>,
+    output: ToForwarder<P>,
+    counters: Counters,
+}
+
+impl<P: Packet> Receiver<P> {
+    pub(super) fn new(shared: Arc<Shared>, output: ToForwarder<P>) -> Receiver<P> {
+        let counters = Counters::upfront(shared.ports().len());
+        Receiver { shared, output, counters }
+    }
+
+    /// How many packets the forwarder's ring has room for: receive no more than that.
+    pub(super) fn room(&self) -> usize {
+        self.output.slots()
+    }
+
+    /// Takes what `port` received at `now`: obeys control frames, passes the rest on, and empties the burst.
+    ///
+    /// # Panics
+    /// If the burst is larger than [`Receiver::room`].
+    pub(super) fn handle_burst(&mut self, now: Time, port: PortId, burst: &mut Burst<P>) {
+        let mut passed_on = 0;
+        for packet in burst.drain(..) {
+            if packet.is_control() {
+                let Parsed::Control(control) = packet.parse() else { continue };
+                handle_control(&self.shared, &mut self.counters, now, port, control);
+                // What it says of the data before it is compared where that is counted.
+                if !has_account(control) {
+                    continue;
+                }
+            } else {
+                passed_on += 1;
+            }
+            assert!(self.output.push((port, packet)).is_ok(), "a burst larger than the forwarder's ring has room for");
+        }
+        self.counters.add_port(port, port_stat::PASSED_ON, passed_on);
+    }
+
+    /// Answers a reader's request for counters. Called between bursts.
+    #[inline]
+    pub(super) fn serve(&mut self) {
+        if let Some(request) = self.counters.requested() {
+            self.counters.publish(request);
+        }
+    }
+
+    pub(super) fn published(&self) -> Arc<Published> {
+        self.counters.published()
+    }
+}

@@ -1,0 +1,517 @@
+//! Forwarding, on lcores and in virtual time: classify, learn, look up, admit, hand over to the port's transmission.
+
+use std::sync::Arc;
+
+use arrayvec::ArrayVec;
+use weir_mmu::{Arrival, PortWriter, Verdict};
+use weir_units::{CLASSES, Class, ClassSet, PortId, PortSet, QueueId, Time};
+use weir_wire::ethernet::{Headers, Parsed};
+use weir_wire::mac_control::{ControlFrame, CreditFrame, DecodeError};
+
+use crate::control::handle_control;
+use crate::counters::{Counters, DropReason, Published, queue_stat};
+use crate::ecmp;
+use crate::fdb::Place;
+use crate::packet::{BURST_MAX, Burst, Packet, PacketStore, Queued};
+use crate::shared::Shared;
+
+/// Forwards what some ports received, and a copy of it for each of their clones. Fields that each frame touches come first,
+/// and bursts last.
+///
+/// Who calls it takes turns by port: [`Forwarding::take_turn`], [`Forwarding::handle_packet`] for each frame that the port
+/// received, [`Forwarding::flush`]. Frames of a port with clones go to [`Forwarding::handle_copied`] instead.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Forwarding<P> {
+    pub(crate) shared: Arc<Shared>,
+    /// The right to admit for the ports that are forwarded here, by port.
+    writers: Box<[Option<PortWriter>]>,
+    /// The ports whose transmission may find something new.
+    stirred: PortSet,
+    /// The ports whose flow control counts what comes in.
+    counting: PortSet,
+    /// The ports that have clones.
+    cloned: PortSet,
+    /// The classes of the port whose turn it is of which a storm drops what comes, as of the turn's beginning.
+    dropping: ClassSet,
+    pub(crate) counters: Counters,
+    /// The clones of each port that is forwarded here; none for most.
+    clones: Box<[Box<[PortId]>]>,
+    /// What came in and is not counted yet, by class: of the port whose turn it is, if its flow control counts.
+    arrived: [u32; CLASSES],
+    /// Packets that ask to be admitted, and their arrivals.
+    staged: ArrayVec<P, BURST_MAX>,
+    arrivals: ArrayVec<Arrival, BURST_MAX>,
+}
+
+/// Where admitted frames go on to, and what was done before frames came here.
+pub(crate) trait Onward<P> {
+    /// Whether control frames are still to be obeyed. Where a receiver on another lcore did that, its forwarder only compares
+    /// the counts that they tell with those of the data before them.
+    const OBEYS_CONTROL: bool;
+
+    /// Takes admitted frames, oldest first.
+    fn take(&mut self, now: Time, admitted: impl Iterator<Item = Queued<P>>);
+}
+
+/// What becomes of a frame up to the MMU: decided once, for it and its copies.
+#[derive(Clone, Copy)]
+pub(crate) enum Way {
+    To(PortId),
+    Flood,
+    Drop(DropReason),
+}
+
+impl<P: Packet> Forwarding<P> {
+    pub(crate) fn new(shared: Arc<Shared>, ports: &[PortId], counters: Counters) -> Forwarding<P> {
+        let is_here = |port: PortId| ports.contains(&port);
+        let writer = |port: PortId| if is_here(port) { shared.mmu.writer(port) } else { None };
+        let clones_of = |port: PortId| shared.clones_of(port).filter(|_| is_here(port)).collect();
+        let all = || (0..shared.ports().len() as u16).map(PortId);
+        let (writers, clones): (_, Box<[Box<[PortId]>]>) =
+            (all().map(writer).collect(), all().map(clones_of).collect());
+        let cloned = all().filter(|port| !clones[port.index()].is_empty()).collect();
+        let counts = |port: &PortId| shared.port(*port).arrived.is_counted();
+        let counting = all().filter(counts).collect();
+        Forwarding {
+            shared,
+            writers,
+            counters,
+            staged: ArrayVec::new(),
+            arrivals: ArrayVec::new(),
+            clones,
+            cloned,
+            counting,
+            arrived: [0; CLASSES],
+            dropping: ClassSet::EMPTY,
+            stirred: PortSet::EMPTY,
+        }
+    }
+
+    /// Whether a port has clones.
+    #[inline]
+    pub(crate) fn has_clones(&self, port: PortId) -> bool {
+        self.cloned.contains(port)
+    }
+
+    /// Whether flow control counts what comes in by a port.
+    #[inline]
+    pub(crate) fn counts(&self, port: PortId) -> bool {
+        self.counting.contains(port)
+    }
+
+    /// Whether a frame of the port whose turn it is may be admitted to this port.
+    #[inline]
+    pub(crate) fn takes(&self, ingress: QueueId, to: PortId) -> bool {
+        !self.dropping.contains(ingress.class()) && self.shared.takes(to, ingress.class())
+    }
+
+    /// What follows is of this port.
+    #[inline]
+    pub(crate) fn take_turn(&mut self, port: PortId) {
+        self.dropping = self.shared.dropping(port);
+    }
+
+    /// Forwards what a port with clones received, and has each clone receive a copy that goes the same way. What there is
+    /// no memory for was received, and is lost.
+    #[inline(never)]
+    pub(crate) fn handle_copied<O: Onward<P>>(
+        &mut self,
+        now: Time,
+        port: PortId,
+        burst: &mut Burst<P>,
+        store: &mut impl PacketStore<P>,
+        onward: &mut O,
+    ) {
+        let mut ways: ArrayVec<(Option<Headers>, Way), BURST_MAX> = ArrayVec::new();
+        // What the peer says of itself, and how many data frames came before it.
+        let mut accounts: ArrayVec<(usize, CreditFrame), BURST_MAX> = ArrayVec::new();
+        burst.retain(|packet| {
+            ways.push(match packet.parse() {
+                Parsed::Data(headers) => (Some(headers), self.way(now, port, &headers, packet)),
+                Parsed::Malformed => (None, Way::Drop(DropReason::Malformed)),
+                Parsed::Control(control) => {
+                    self.handle_control::<O>(now, port, control);
+                    if let Ok(ControlFrame::Credit(frame)) = control {
+                        accounts.push((ways.len(), frame));
+                    }
+                    return false;
+                }
+            });
+            true
+        });
+        for n in 0..self.clones[port.index()].len() {
+            let clone = self.clones[port.index()][n];
+            self.take_turn(clone);
+            for (packet, (headers, way)) in burst.iter().zip(&ways) {
+                let ingress = self.receive(clone, headers.as_ref(), packet.frame_bytes());
+                if let Way::Drop(reason) = way {
+                    self.drop(ingress, *reason);
+                } else if let Some(copy) = store.copy(packet) {
+                    self.forward(now, copy, ingress, *way, store, onward);
+                } else {
+                    self.drop(ingress, DropReason::NoMemory);
+                }
+            }
+            self.flush(now, clone, onward);
+        }
+        self.take_turn(port);
+        let mut accounts = accounts.iter().peekable();
+        for (n, (packet, (headers, way))) in burst.drain(..).zip(ways).enumerate() {
+            while let Some((_, frame)) = accounts.next_if(|(behind, _)| *behind <= n) {
+                self.compare_counts(port, frame);
+            }
+            let ingress = self.receive(port, headers.as_ref(), packet.frame_bytes());
+            self.forward(now, packet, ingress, way, store, onward);
+        }
+        accounts.for_each(|(_, frame)| self.compare_counts(port, frame));
+        self.flush(now, port, onward);
+    }
+
+    /// Forwards a frame that `port`, which has no clones and whose turn it is, received.
+    #[inline]
+    pub(crate) fn handle_packet<O: Onward<P>>(
+        &mut self,
+        now: Time,
+        port: PortId,
+        packet: P,
+        store: &mut impl PacketStore<P>,
+        onward: &mut O,
+    ) {
+        let headers = match packet.parse() {
+            Parsed::Data(headers) => headers,
+            Parsed::Control(control) => {
+                self.handle_control::<O>(now, port, control);
+                if let Ok(ControlFrame::Credit(frame)) = control {
+                    self.compare_counts(port, &frame);
+                }
+                return store.take_back(packet);
+            }
+            Parsed::Malformed => {
+                let ingress = self.receive(port, None, packet.frame_bytes());
+                return self.drop(ingress, DropReason::Malformed);
+            }
+        };
+        let ingress = self.receive(port, Some(&headers), packet.frame_bytes());
+        let way = self.way(now, port, &headers, &packet);
+        self.forward(now, packet, ingress, way, store, onward);
+    }
+
+    /// Obeys a control frame, unless that was done before.
+    fn handle_control<O: Onward<P>>(&mut self, now: Time, port: PortId, control: Result<ControlFrame, DecodeError>) {
+        if O::OBEYS_CONTROL {
+            self.stirred.insert(port);
+            handle_control(&self.shared, &mut self.counters, now, port, control);
+        }
+    }
+
+    /// Compares what a port's peer has sent with what came from it, all of which has been handled up to here.
+    #[cold]
+    fn compare_counts(&self, port: PortId, frame: &CreditFrame) {
+        self.shared.port(port).arrived.handle_account(frame, |class| self.arrived[class.index()]);
+    }
+
+    /// Counts a frame as received, and finds its ingress queue; without headers it is in the port's own class.
+    // Always: with the copies' side calling it too, the compiler would have every packet pay for a call.
+    #[inline(always)]
+    pub(crate) fn receive(&mut self, port: PortId, headers: Option<&Headers>, frame_bytes: u32) -> QueueId {
+        let classifier = &self.shared.classifier;
+        let class = headers.map_or_else(|| classifier.port_class(port), |headers| classifier.class(port, headers));
+        let ingress = QueueId::new(port, class);
+        self.counters.add_frame(ingress, frame_bytes);
+        if self.counts(port) {
+            self.arrived[class.index()] += self.shared.port(port).arrived.count_of(frame_bytes);
+        }
+        ingress
+    }
+
+    /// Learns a frame's sender, and says what becomes of the frame.
+    #[inline(always)]
+    pub(crate) fn way(&self, now: Time, port: PortId, headers: &Headers, packet: &P) -> Way {
+        if packet.frame_bytes() > self.shared.frame_bytes_max {
+            return Way::Drop(DropReason::Oversize);
+        }
+        if headers.destination.is_link_local() {
+            return Way::Drop(DropReason::LinkLocal);
+        }
+        if self.shared.learns {
+            self.shared.fdb.learn(packet.source(), port, now);
+        }
+        match self.destination(headers, packet, now) {
+            Some(to) if to == port => Way::Drop(DropReason::SamePort),
+            Some(to) => Way::To(to),
+            None => Way::Flood,
+        }
+    }
+
+    /// Stages a frame for admission, or its copies; or drops it.
+    #[inline(always)]
+    pub(crate) fn forward(
+        &mut self,
+        now: Time,
+        packet: P,
+        ingress: QueueId,
+        way: Way,
+        store: &mut impl PacketStore<P>,
+        onward: &mut impl Onward<P>,
+    ) {
+        match way {
+            Way::Drop(reason) => self.drop(ingress, reason),
+            _ if self.dropping.contains(ingress.class()) => {
+                self.drop(ingress, DropReason::PfcWatchdog);
+            }
+            Way::To(to) => self.stage(now, packet, ingress, to, onward),
+            Way::Flood => self.flood(now, packet, ingress, store, onward),
+        }
+    }
+
+    /// The one port that a frame goes to; `None` for all of them.
+    #[inline(always)]
+    fn destination(&self, headers: &Headers, packet: &P, now: Time) -> Option<PortId> {
+        if headers.destination.is_group() {
+            return None;
+        }
+        match self.shared.fdb.lookup(headers.destination, now)? {
+            Place::Port(port) => Some(port),
+            Place::AnyOf(ports) => Some(self.one_of(ports, packet.flow_hash())),
+        }
+    }
+
+    /// The flow's port of several; if that has no link, the next one that has.
+    #[inline]
+    fn one_of(&self, ports: &[PortId], flow_hash: u32) -> PortId {
+        let chosen = ecmp::choose(flow_hash, self.shared.hash_seed, ports.len());
+        if self.shared.link_up(ports[chosen]) { ports[chosen] } else { self.next_of(ports, chosen) }
+    }
+
+    #[cold]
+    fn next_of(&self, ports: &[PortId], chosen: usize) -> PortId {
+        let in_turn = ports[chosen..].iter().chain(&ports[..chosen]).copied();
+        in_turn.into_iter().find(|port| self.shared.link_up(*port)).unwrap_or(ports[chosen])
+    }
+
+    /// Sends a frame to every port but its own: copies to all but the last, itself to the last.
+    fn flood(
+        &mut self,
+        now: Time,
+        packet: P,
+        ingress: QueueId,
+        store: &mut impl PacketStore<P>,
+        onward: &mut impl Onward<P>,
+    ) {
+        let from = self.shared.port(ingress.port()).real_port;
+        let ports = (0..).map(PortId).zip(self.shared.ports());
+        let targets: ArrayVec<PortId, FLOOD_MAX> = ports
+            .filter(|(port, state)| *port != from && state.real_port == *port && state.link_up())
+            .map(|(port, _)| port)
+            .take(FLOOD_MAX)
+            .collect();
+        let Some((last, others)) = targets.split_last() else {
+            return self.drop(ingress, DropReason::PortDown);
+        };
+        for to in others {
+            self.counters.add(ingress, queue_stat::EXTRA, 1);
+            match store.copy(&packet) {
+                Some(copy) => self.stage(now, copy, ingress, *to, onward),
+                None => self.drop(ingress, DropReason::NoMemory),
+            }
+        }
+        self.stage(now, packet, ingress, *last, onward);
+    }
+
+    /// In debug builds: whether each frame that was received, or copied, has been handed over or dropped, or is here. Between
+    /// any two calls.
+    ///
+    /// # Panics
+    /// If one is not: a fault of the program.
+    pub(crate) fn audit(&self) {
+        if cfg!(debug_assertions) {
+            let total = |stat| self.counters.total(stat);
+            let came = total(queue_stat::FRAMES) + total(queue_stat::EXTRA);
+            let here = self.staged.len() as u64;
+            let went = total(queue_stat::HANDED_OVER) + total(queue_stat::DROPS);
+            assert_eq!(came, went + here, "frames that a forwarder received; {here} are staged");
+        }
+    }
+
+    /// The ports whose peers said something, or may have to be told something, since the last call.
+    #[inline]
+    pub(crate) fn take_stirred(&mut self) -> PortSet {
+        std::mem::take(&mut self.stirred)
+    }
+
+    /// Queues a packet for admission.
+    #[inline]
+    fn stage(&mut self, now: Time, packet: P, ingress: QueueId, to: PortId, onward: &mut impl Onward<P>) {
+        if !self.shared.takes(to, ingress.class()) {
+            return self.refuse(ingress, to);
+        }
+        if self.staged.is_full() {
+            self.flush(now, ingress.port(), onward);
+        }
+        let bytes = self.shared.charge.of(packet.frame_bytes());
+        self.arrivals.push(Arrival { ingress, egress: QueueId::new(to, ingress.class()), bytes });
+        self.staged.push(packet);
+    }
+
+    /// Drops a frame whose port of departure takes none, or none of its class.
+    #[cold]
+    fn refuse(&mut self, ingress: QueueId, to: PortId) {
+        let state = self.shared.port(to);
+        if !state.link_up() {
+            return self.drop(ingress, DropReason::PortDown);
+        }
+        if let Some(storms) = state.storms() {
+            storms.count_refused(ingress.class());
+        }
+        self.drop(ingress, DropReason::PfcWatchdog);
+    }
+
+    fn drop(&mut self, ingress: QueueId, reason: DropReason) {
+        drop_arrived(&self.shared, &mut self.counters, ingress, reason);
+    }
+
+    /// Admits what is staged, all of it from `port`, and hands on what is kept.
+    #[inline]
+    pub(crate) fn flush(&mut self, now: Time, port: PortId, onward: &mut impl Onward<P>) {
+        if !self.staged.is_empty() {
+            self.admit(now, port, onward);
+        }
+        self.count_arrived(port);
+    }
+
+    /// Counts what came of a port's peer. After the admission: what is counted as arrived is then counted as held, or was
+    /// dropped.
+    #[inline]
+    pub(crate) fn count_arrived(&mut self, port: PortId) {
+        if self.counts(port) {
+            self.count_arrived_of(port);
+        }
+    }
+
+    #[inline(never)]
+    fn count_arrived_of(&mut self, port: PortId) {
+        let arrived = &self.shared.port(port).arrived;
+        let counts = std::mem::take(&mut self.arrived);
+        let classes = Class::ALL.into_iter().zip(counts).filter(|(_, count)| *count > 0);
+        classes.for_each(|(class, count)| arrived.count(class, count));
+    }
+
+    /// Has the MMU decide on one packet; returns it if it is kept.
+    #[inline(always)]
+    pub(crate) fn admit_one(&mut self, now: Time, packet: P, charged: Arrival) -> Option<Queued<P>> {
+        let port = charged.ingress.port();
+        let writer = self.writers[port.index()].as_mut().expect(FORWARDED_HERE);
+        let (verdict, went_off) = self.shared.mmu.admit_one(writer, now, &charged);
+        self.stirred |= note_decided(&self.shared, now, port, went_off, &[charged], &[verdict]);
+        match verdict {
+            Verdict::Keep(_) => {
+                self.counters.add(charged.ingress, queue_stat::HANDED_OVER, 1);
+                Some(Queued { frame_bytes: packet.frame_bytes(), packet, charged })
+            }
+            Verdict::Drop(reason) => {
+                self.drop(charged.ingress, reason.into());
+                None
+            }
+        }
+    }
+
+    #[inline]
+    fn admit(&mut self, now: Time, port: PortId, onward: &mut impl Onward<P>) {
+        let mut verdicts = [Verdict::Drop(weir_mmu::DropReason::SharedFull); BURST_MAX];
+        let verdicts = &mut verdicts[..self.arrivals.len()];
+        let writer = self.writers[port.index()].as_mut().expect(FORWARDED_HERE);
+        let went_off = self.shared.mmu.admit(writer, now, &self.arrivals, verdicts);
+        self.stirred |= note_decided(&self.shared, now, port, went_off, &self.arrivals, verdicts);
+        let (shared, counters) = (&self.shared, &mut self.counters);
+        let packets = self.staged.drain(..).zip(self.arrivals.drain(..)).zip(verdicts);
+        let kept = packets.filter_map(|((packet, charged), verdict)| match *verdict {
+            Verdict::Keep(_) => {
+                counters.add(charged.ingress, queue_stat::HANDED_OVER, 1);
+                Some(Queued { frame_bytes: packet.frame_bytes(), packet, charged })
+            }
+            Verdict::Drop(reason) => {
+                drop_arrived(shared, counters, charged.ingress, reason.into());
+                None
+            }
+        });
+        onward.take(now, kept);
+    }
+
+    /// Answers a reader's request for counters. Called between bursts.
+    #[inline]
+    pub(crate) fn serve(&mut self) {
+        if let Some(request) = self.counters.requested() {
+            self.counters.publish(request);
+        }
+    }
+
+    /// Counts a frame that arrived and is given up, and each copy of it.
+    pub(crate) fn give_up(&mut self, port: PortId, frame_bytes: u32, reason: DropReason) {
+        for n in 0..=self.clones[port.index()].len() {
+            let at = if n == 0 { port } else { self.clones[port.index()][n - 1] };
+            let queue = self.receive(at, None, frame_bytes);
+            self.counters.drop(queue, reason);
+        }
+    }
+
+    pub(crate) fn published(&self) -> Arc<Published> {
+        self.counters.published()
+    }
+}
+
+/// Notes for flow control what follows from what the MMU has decided on packets of a port, of which these classes went OFF.
+/// Returns the port whose peer may have to be told something.
+#[inline]
+fn note_decided(
+    shared: &Shared,
+    now: Time,
+    port: PortId,
+    went_off: ClassSet,
+    arrivals: &[Arrival],
+    verdicts: &[Verdict],
+) -> PortSet {
+    let state = shared.port(port);
+    let mut news = state.by_length;
+    if !went_off.is_empty() {
+        // The peer of the real port is who must pause.
+        shared.port(state.real_port).note_xoff(now);
+        news = true;
+    }
+    state.note_admitted(now);
+    let in_storm = state.in_storm();
+    if !in_storm.is_empty() {
+        count_kept(shared, in_storm, arrivals, verdicts);
+    }
+    if news { state.real_port.alone() } else { PortSet::EMPTY }
+}
+
+/// Counts a frame that is dropped; in a storm of its port and class, there too.
+// Out of line: in it, the loop over frames that are kept would pay for this.
+#[cold]
+#[inline(never)]
+fn drop_arrived(shared: &Shared, counters: &mut Counters, ingress: QueueId, reason: DropReason) {
+    counters.drop(ingress, reason);
+    let state = shared.port(ingress.port());
+    if state.in_storm().contains(ingress.class())
+        && let Some(storms) = state.storms()
+    {
+        storms.count_dropped(ingress.class());
+    }
+}
+
+/// Counts those frames of one port that are kept though their class is in a storm.
+#[cold]
+fn count_kept(shared: &Shared, in_storm: ClassSet, arrivals: &[Arrival], verdicts: &[Verdict]) {
+    let kept = arrivals.iter().zip(verdicts).filter(|(_, verdict)| matches!(verdict, Verdict::Keep(_)));
+    for ingress in kept.map(|(arrival, _)| arrival.ingress).filter(|queue| in_storm.contains(queue.class())) {
+        if let Some(storms) = shared.port(ingress.port()).storms() {
+            storms.count_kept(ingress.class());
+        }
+    }
+}
+
+/// Who admits has the port's writer.
+const FORWARDED_HERE: &str = "a port that is forwarded here, and only here";
+/// Ports that one frame is flooded to at most: as many as a switch may have.
+const FLOOD_MAX: usize = 64;

@@ -1,0 +1,200 @@
+//! The switch in virtual time: one lcore has it for itself, and frames come one at a time.
+//!
+//! ```text
+//!                        ┌───────────────── passage ─────────────────┐
+//! frame ──► forwarding ──┴─► admission ──► egress queue ──► one by one ──► port
+//! ```
+//!
+//! Nothing is handed over and nobody is late, so there are no rings and no bursts: a frame that is admitted stands in its
+//! egress queue, and one that finds its whole way free leaves at once. Memory is taken as it is needed, since
+//! one process has many switches.
+
+mod one_by_one;
+mod passage;
+mod prefetch;
+
+use std::sync::Arc;
+
+use weir_mmu::Arrival;
+use weir_units::{ClassSet, PortId, PortSet, QueueId, Time};
+use weir_wire::ethernet::Parsed;
+
+use crate::counters::{Counters, queue_stat};
+use crate::forwarding::{Forwarding, Way};
+use crate::packet::{Burst, Packet, PacketStore, PortOutput};
+use crate::report::{Report, Reporter};
+use crate::shared::Shared;
+use crate::switch::Switch;
+use crate::transmission::Transmission;
+use one_by_one::OneByOne;
+
+/// A whole switch for a driver in virtual time, which knows what arrives when, and serves those ports alone that have
+/// something to do.
+///
+/// Order of calls, at each instant at which something arrives or a port is to wake up: [`Pipeline::handle`] for each frame that
+/// arrives; [`Pipeline::run_ports`] with the ports that [`Pipeline::take_stirred`] tells and those whose time has come, until it has
+/// served none; [`Pipeline::next_wakeup_of`] each port that was served. The ports of [`Pipeline::off_ports`] are served again within
+/// a bound that the driver chooses.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Pipeline<P> {
+    /// The classes of which frames have come.
+    seen: ClassSet,
+    forwarding: Forwarding<P>,
+    transmission: Transmission<P, OneByOne<P>>,
+    reporter: Reporter,
+}
+
+impl Switch {
+    /// Makes a switch for one lcore that has it for itself.
+    ///
+    /// # Panics
+    /// If what lcores share is shared already.
+    pub fn into_pipeline<P: Packet>(self) -> Pipeline<P> {
+        let switch = self.for_one_lcore();
+        let shared = switch.shared().clone();
+        let ports: Vec<PortId> = (0..shared.ports().len() as u16).map(PortId).collect();
+        let sent: Vec<PortId> = ports.iter().copied().filter(|port| shared.port(*port).real_port == *port).collect();
+        let counters = || Counters::as_needed(ports.len());
+        let forwarding = Forwarding::new(shared.clone(), &ports, counters());
+        let transmission = switch.transmission(&sent, 0, counters(), OneByOne::default());
+        let published = [forwarding.published(), transmission.published()].map(|published| vec![published]);
+        let [forwarder, transmitter] = published;
+        let reporter = Reporter::new(shared, Vec::new(), forwarder, transmitter);
+        Pipeline { seen: ClassSet::EMPTY, forwarding, transmission, reporter }
+    }
+}
+
+impl<P: Packet> Pipeline<P> {
+    /// Forwards one frame that `port` received at `now`: into its egress queue, or as far as it goes.
+    ///
+    /// A frame is `alone` if nothing else is to be done at this instant, neither for another frame nor for a port. If it can
+    /// leave at once, it does: it is sent here, and nothing follows from it. That it was in the buffer shows in the highest
+    /// levels, and in all counters, as it would otherwise.
+    #[inline]
+    pub fn handle<D: PacketStore<P> + PortOutput<P>>(
+        &mut self,
+        now: Time,
+        port: PortId,
+        packet: P,
+        alone: bool,
+        driver: &mut D,
+    ) {
+        let Pipeline { seen, forwarding, transmission, .. } = self;
+        forwarding.take_turn(port);
+        let headers = match packet.parse() {
+            Parsed::Data(headers) if !forwarding.has_clones(port) => headers,
+            _ => return self.handle_slowly(now, port, packet, driver),
+        };
+        let ingress = forwarding.receive(port, Some(&headers), packet.frame_bytes());
+        seen.insert(ingress.class());
+        match forwarding.way(now, port, &headers, &packet) {
+            Way::To(to) if forwarding.takes(ingress, to) => {
+                let bytes = forwarding.shared.charge.of(packet.frame_bytes());
+                let charged = Arrival { ingress, egress: QueueId::new(to, ingress.class()), bytes };
+                let passes = alone && !forwarding.counts(port) && transmission.lets_pass(now, &charged);
+                let stays = if passes { transmission.pass(now, packet, charged, driver) } else { Some(packet) };
+                match stays {
+                    None => forwarding.counters.add(ingress, queue_stat::HANDED_OVER, 1),
+                    Some(packet) => {
+                        if let Some(queued) = forwarding.admit_one(now, packet, charged) {
+                            transmission.enqueue(now, queued);
+                        }
+                        forwarding.count_arrived(port);
+                    }
+                }
+            }
+            way => self.forward_elsewhere(now, packet, ingress, way, driver),
+        }
+    }
+
+    /// Slow path: control frames, malformed frames, and ports with clones.
+    #[inline(never)]
+    fn handle_slowly(&mut self, now: Time, port: PortId, packet: P, store: &mut impl PacketStore<P>) {
+        let Pipeline { forwarding, transmission, .. } = self;
+        if forwarding.has_clones(port) {
+            let mut burst = Burst::new();
+            burst.push(packet);
+            forwarding.handle_copied(now, port, &mut burst, store, transmission);
+        } else {
+            forwarding.handle_packet(now, port, packet, store, transmission);
+            forwarding.flush(now, port, transmission);
+        }
+    }
+
+    /// Slow path: a frame that goes to no port, to several, or to one that does not take it.
+    #[inline(never)]
+    fn forward_elsewhere(&mut self, now: Time, packet: P, ingress: QueueId, way: Way, store: &mut impl PacketStore<P>) {
+        let Pipeline { forwarding, transmission, .. } = self;
+        forwarding.forward(now, packet, ingress, way, store, transmission);
+        forwarding.flush(now, ingress.port(), transmission);
+    }
+
+    /// The ports whose peers said something, or may have to be told something, since the last call.
+    #[inline]
+    pub fn take_stirred(&mut self) -> PortSet {
+        self.forwarding.take_stirred()
+    }
+
+    /// Serves these ports and those that this, or a frame that was queued, leaves something to do; returns all
+    /// that were served.
+    ///
+    /// A departure changes thresholds for all queues, but only those of the port that the packet came by are looked at here:
+    /// the others that are OFF wait for the driver's next sweep, [`Pipeline::off_ports`].
+    #[inline]
+    pub fn run_ports<D: PortOutput<P> + PacketStore<P>>(
+        &mut self,
+        now: Time,
+        ports: PortSet,
+        driver: &mut D,
+    ) -> PortSet {
+        self.transmission.run_ports(now, ports, driver)
+    }
+
+    /// Whether [`Pipeline::run_ports`] would serve a port though it is told of none.
+    #[inline]
+    pub fn is_stirred(&self) -> bool {
+        !self.transmission.stirred.is_empty()
+    }
+
+    /// The ports with a class that is OFF: to be served again within a bound, since nothing of their own may tell
+    /// that they resume.
+    #[inline]
+    pub fn off_ports(&self) -> PortSet {
+        self.transmission.off_ports
+    }
+
+    /// The earliest instant after `now` at which a port may have something to do without a packet arriving: the wire or a
+    /// queue's limiter is free, a peer's pause ends, a PAUSE is to be refreshed, a watchdog is to look.
+    #[inline]
+    pub fn next_wakeup_of(&self, now: Time, port: PortId) -> Time {
+        self.transmission.next_wakeup_of(now, port)
+    }
+
+    /// In debug builds: whether each frame that was received, or copied, has been sent or dropped, or is here. Between any two
+    /// calls.
+    ///
+    /// # Panics
+    /// If one is not: a fault of the program.
+    #[inline]
+    pub fn audit(&self) {
+        self.forwarding.audit();
+        self.transmission.audit();
+    }
+
+    /// What the switch has done up to `now`, and what it holds.
+    pub fn report(&mut self, now: Time) -> Report {
+        let Pipeline { forwarding, transmission, reporter, .. } = self;
+        let serve = || {
+            forwarding.serve();
+            transmission.serve(now);
+            true
+        };
+        reporter.collect(now, serve).expect("a pipeline answers at once")
+    }
+
+    /// What the control side may look at, and tell of links.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.forwarding.shared
+    }
+}

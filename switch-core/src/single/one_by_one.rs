@@ -1,0 +1,141 @@
+//! Frames that leave one by one, at the instant at which they may.
+
+use std::marker::PhantomData;
+
+use weir_flowctl::cbfc::blocks;
+use weir_mmu::Departure;
+use weir_units::{Class, ClassSet, PortSet, Time};
+
+use crate::forwarding::Onward;
+use crate::packet::{Packet, PacketStore, PortOutput, Queued};
+use crate::shared::PortState;
+use crate::transmission::{Manner, OutPort, Transmission};
+
+/// How ports are served in virtual time. No poll is late, so there are no delays to tell of.
+#[derive(Debug)]
+pub(super) struct OneByOne<P>(PhantomData<fn() -> P>);
+
+/// The frame that a port was offered and did not accept.
+type Refused<P> = Option<Box<Queued<P>>>;
+
+// A frame that passes touches two cache lines of its port.
+const _: () = assert!(std::mem::offset_of!(OutPort<Refused<u64>>, watchdogs) <= 128);
+
+impl<P> Default for OneByOne<P> {
+    fn default() -> OneByOne<P> {
+        OneByOne(PhantomData)
+    }
+}
+
+impl<P> Manner<P> for OneByOne<P> {
+    type Port = Refused<P>;
+
+    /// All classes leave by one queue, whatever the device of that name would have.
+    fn port(&self, _state: &PortState, _tx_queues: u8) -> Refused<P> {
+        None
+    }
+
+    #[inline]
+    fn is_offering(port: &Refused<P>) -> bool {
+        port.is_some()
+    }
+
+    fn offered(port: &Refused<P>) -> usize {
+        usize::from(port.is_some())
+    }
+
+    fn blocks_offered(port: &Refused<P>, class: Class) -> u32 {
+        let refused = port.iter().filter(|queued| queued.charged.egress.class() == class);
+        refused.map(|queued| blocks(queued.frame_bytes)).sum()
+    }
+
+    fn give_up(&mut self, port: &mut Refused<P>, mut charged: impl FnMut(&[Departure])) -> usize {
+        let given_up = port.take();
+        given_up.iter().for_each(|queued| charged(&[queued.charged]));
+        usize::from(given_up.is_some())
+    }
+}
+
+/// What is admitted stands in its egress queue at once.
+impl<P: Packet> Onward<P> for Transmission<P, OneByOne<P>> {
+    const OBEYS_CONTROL: bool = true;
+
+    fn take(&mut self, now: Time, admitted: impl Iterator<Item = Queued<P>>) {
+        admitted.for_each(|queued| self.enqueue(now, queued));
+    }
+}
+
+impl<P: Packet> Transmission<P, OneByOne<P>> {
+    /// Serves these ports and those that this, or what was enqueued, leaves something to do; returns all that
+    /// were served.
+    pub(super) fn run_ports<D: PortOutput<P> + PacketStore<P>>(
+        &mut self,
+        now: Time,
+        ports: PortSet,
+        driver: &mut D,
+    ) -> PortSet {
+        self.stirred |= ports;
+        let mut served = PortSet::EMPTY;
+        while let Some(port) = self.stirred.pop_first() {
+            served.insert(port);
+            self.serve_port(now, self.position_of[port.index()], driver);
+        }
+        served
+    }
+
+    /// Serves one port.
+    #[inline]
+    fn serve_port<D: PortOutput<P> + PacketStore<P>>(&mut self, now: Time, index: usize, driver: &mut D) {
+        let (_, Some(held)) = self.prepare_port(now, index, driver) else { return };
+        if self.ports[index].own.is_some() {
+            self.send_refused(now, index, driver);
+        } else if !self.ports[index].backlog.is_empty() {
+            self.send_ready(now, index, held, driver);
+        }
+    }
+
+    /// Offers a port once more the frame that it refused.
+    #[cold]
+    #[inline(never)]
+    fn send_refused<D: PortOutput<P>>(&mut self, now: Time, index: usize, driver: &mut D) {
+        if let Some(refused) = self.ports[index].own.take() {
+            self.send(now, index, *refused, driver);
+        }
+    }
+
+    /// Sends frames that may go now, none of the `held` classes.
+    #[inline]
+    fn send_ready<D: PortOutput<P>>(&mut self, now: Time, index: usize, held: ClassSet, driver: &mut D) {
+        let mut ready = self.ready(now, index, held);
+        while !ready.is_empty() && self.ports[index].shaper.is_free(now) {
+            let Some(queued) = self.take_next(now, index, &mut ready) else { break };
+            if !self.send(now, index, queued, driver) {
+                break;
+            }
+        }
+    }
+
+    /// Offers a port a frame, and releases it; says whether the port accepts it. If not, it is kept, and offered again first.
+    #[inline(always)]
+    fn send<D: PortOutput<P>>(&mut self, now: Time, index: usize, queued: Queued<P>, driver: &mut D) -> bool {
+        let Queued { packet, frame_bytes, charged } = queued;
+        let port = &mut self.ports[index];
+        if let Err(packet) = driver.transmit_one(port.id, packet) {
+            port.keep(Queued { packet, frame_bytes, charged });
+            return false;
+        }
+        self.counters.add_frame(charged.egress, frame_bytes);
+        self.shared.mmu.release_one(now, &charged);
+        self.stir_for(&charged);
+        true
+    }
+}
+
+impl<P> OutPort<Refused<P>> {
+    /// Keeps a frame that the port refused.
+    #[cold]
+    #[inline(never)]
+    fn keep(&mut self, queued: Queued<P>) {
+        self.own = Some(Box::new(queued));
+    }
+}

@@ -1,0 +1,61 @@
+//! Frames that leave at the very instant at which they arrive: nothing waits before them, nothing holds them back, and nothing
+//! has to be told. Queues and buffer would be as before, so that they are left as they are.
+
+use weir_mmu::Arrival;
+use weir_units::Time;
+
+use super::one_by_one::OneByOne;
+use crate::counters::queue_stat;
+use crate::packet::{Packet, PortOutput};
+use crate::transmission::Transmission;
+
+impl<P: Packet> Transmission<P, OneByOne<P>> {
+    /// Whether a frame that arrives at `now`, when no port is due, would leave at once, and the buffer would then be as before;
+    /// that it was in the buffer is noted.
+    #[inline]
+    pub(super) fn lets_pass(&self, now: Time, frame: &Arrival) -> bool {
+        let port = &self.ports[self.position_of[frame.egress.port().index()]];
+        let is_idle = port.backlog.is_empty() && port.own.is_none() && port.shaper.is_free(now);
+        let is_free = port.limits.are_none() && port.credit_classes.is_empty() && !port.counts_sent;
+        // A departure may be news for a port whose peer is told of it.
+        let is_quiet = (self.stirred | self.off_ports | self.by_length).is_empty();
+        // What the peer has said was taken over when it came; but a pause that ends by itself is to be noted.
+        let paused = || port.paused(now, &self.shared.port(port.id).regulator);
+        debug_assert!(!port.paused.is_empty() || paused().is_empty(), "a peer's message that was not taken over");
+        let is_open = port.paused.is_empty() || paused() == port.paused && !port.paused.contains(frame.egress.class());
+        is_idle && is_free && is_quiet && is_open && self.shared.mmu.pass(now, frame)
+    }
+
+    /// Sends a frame that may pass; returns it if the port does not accept it now: it is to be admitted then.
+    #[inline]
+    pub(super) fn pass<D: PortOutput<P>>(
+        &mut self,
+        now: Time,
+        mut packet: P,
+        frame: Arrival,
+        driver: &mut D,
+    ) -> Option<P> {
+        let Transmission { shared, ports, counters, markers, random, stamps, link_overhead, position_of, .. } = self;
+        let (queue, class) = (frame.egress, frame.egress.class());
+        let port = &mut ports[position_of[queue.port().index()]];
+        let frame_bytes = packet.frame_bytes();
+        // The queue would hold this frame alone.
+        let is_marked = match &markers[class.index()] {
+            Some(marker) => marker.marks(u64::from(frame.bytes), random.next()) && packet.mark_ce(),
+            None => false,
+        };
+        if *stamps && packet.wants_telemetry() {
+            packet.stamp(&port.telemetry(now, 0, shared));
+        }
+        if let Err(packet) = driver.transmit_one(port.id, packet) {
+            return Some(packet);
+        }
+        port.put_on_wire(now, frame_bytes, *link_overhead);
+        port.scheduler.next(class.alone(), |_| frame_bytes);
+        port.scheduler.handle_empty(class);
+        counters.add(queue, queue_stat::HANDED_OVER, 1);
+        counters.add(queue, queue_stat::EXTRA, u64::from(is_marked));
+        counters.add_frame(queue, frame_bytes);
+        None
+    }
+}

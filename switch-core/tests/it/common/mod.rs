@@ -1,0 +1,263 @@
+//! A switch without a driver: packets are small values, time is an argument.
+
+#![allow(dead_code)]
+
+use std::collections::VecDeque;
+
+use weir_config::{Layout, SwitchConfig};
+use weir_flowctl::CatchUp;
+use weir_switch_core::burst::{Lcore, Lcores, Plan};
+use weir_switch_core::{Burst, Packet, PacketStore, PortFacts, PortOutput, Report, Surroundings, Switch};
+use weir_units::{ClassSet, MacAddr, PortId, Span, Time};
+use weir_wire::ethernet::{Headers, Parsed};
+use weir_wire::mac_control::{ControlFrame, PfcFrame};
+use weir_wire::trailer::Telemetry;
+
+/// A frame as a few numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TestFrame {
+    pub frame_bytes: u32,
+    pub parsed: Parsed,
+    pub source: MacAddr,
+    pub sequence: u64,
+    pub ce: bool,
+    /// What switches have stamped; `None` where it does not ask for that.
+    pub stamps: Option<Vec<Telemetry>>,
+}
+
+impl Packet for TestFrame {
+    fn frame_bytes(&self) -> u32 {
+        self.frame_bytes
+    }
+    fn is_control(&self) -> bool {
+        matches!(self.parsed, Parsed::Control(_))
+    }
+    fn parse(&self) -> Parsed {
+        self.parsed
+    }
+    fn source(&self) -> MacAddr {
+        self.source
+    }
+    fn mark_ce(&mut self) -> bool {
+        self.ce = true;
+        true
+    }
+    fn flow_hash(&self) -> u32 {
+        self.sequence as u32
+    }
+    fn wants_telemetry(&self) -> bool {
+        self.stamps.is_some()
+    }
+    fn stamp(&mut self, telemetry: &Telemetry) {
+        self.stamps.as_mut().expect("asked for").push(*telemetry);
+    }
+}
+
+/// The world around the switch: what each port sent, and whether it accepts more.
+#[derive(Default)]
+pub struct World {
+    pub sent: Vec<Vec<TestFrame>>,
+    /// Frames that a port accepts a call; `None` for all.
+    pub accepts: Option<usize>,
+    pub copies_fail: bool,
+    /// What each of several transmit queues took: port, queue, sequence.
+    pub by_queue: Vec<(u16, u8, u64)>,
+    /// Transmit queues that take nothing, one bit each.
+    pub full_queues: u8,
+}
+
+impl PacketStore<TestFrame> for World {
+    fn copy(&mut self, packet: &TestFrame) -> Option<TestFrame> {
+        (!self.copies_fail).then(|| packet.clone())
+    }
+    fn control(&mut self, frame: &ControlFrame, _source: MacAddr) -> Option<TestFrame> {
+        Some(control(*frame))
+    }
+}
+
+impl PortOutput<TestFrame> for World {
+    fn transmit(&mut self, port: PortId, burst: &mut Burst<TestFrame>) -> usize {
+        let n = burst.len().min(self.accepts.unwrap_or(usize::MAX));
+        self.sent[port.index()].extend(burst.drain(..n));
+        n
+    }
+
+    fn transmit_by(&mut self, port: PortId, queue: u8, burst: &mut Burst<TestFrame>, limit: usize) -> usize {
+        let is_full = self.full_queues >> queue & 1 == 1;
+        let n = if is_full { 0 } else { limit.min(self.accepts.unwrap_or(usize::MAX)) };
+        for frame in burst.drain(..n) {
+            self.by_queue.push((port.0, queue, frame.sequence));
+            self.sent[port.index()].push(frame);
+        }
+        n
+    }
+}
+
+/// A switch on one thread, whatever its plan.
+pub struct Bench {
+    pub lcores: Vec<Lcore<TestFrame>>,
+    reporter: weir_switch_core::report::Reporter,
+    pub shared: std::sync::Arc<weir_switch_core::Shared>,
+    pub world: World,
+    pub now: Time,
+    /// What each port has yet to receive.
+    pub arriving: Vec<VecDeque<TestFrame>>,
+}
+
+impl Bench {
+    pub fn new(toml: &str, layout: Layout) -> Bench {
+        Bench::with(toml, layout, Surroundings::real_time(CatchUp::NONE))
+    }
+
+    pub fn with(toml: &str, layout: Layout, surroundings: Surroundings) -> Bench {
+        Bench::with_facts(toml, layout, surroundings, PortFacts::default())
+    }
+
+    /// `facts` are those of all ports.
+    pub fn with_facts(toml: &str, layout: Layout, surroundings: Surroundings, facts: PortFacts) -> Bench {
+        let mut config: SwitchConfig = weir_config::parse("bench.toml", toml).unwrap();
+        config.lcores.layout = layout;
+        let ports = config.ports.len();
+        let switch = Switch::new(&config, &vec![facts; ports], surroundings).unwrap();
+        let shared = switch.shared().clone();
+        let plan = Plan::new(&config, Plan::lcores_min(layout)).unwrap();
+        let Lcores { lcores, reporter } = switch.into_lcores(&plan);
+        let world = World { sent: vec![Vec::new(); ports], ..World::default() };
+        Bench { lcores, reporter, shared, world, now: Time::ZERO, arriving: vec![VecDeque::new(); ports] }
+    }
+
+    pub fn arrive(&mut self, port: u16, frame: TestFrame) {
+        self.arriving[usize::from(port)].push_back(frame);
+    }
+
+    /// One round of every lcore, then time passes.
+    pub fn step(&mut self, span: Span) {
+        for lcore in &mut self.lcores {
+            for n in 0..lcore.role.receives.len() {
+                let port = lcore.role.receives[n];
+                let queue = &mut self.arriving[port.index()];
+                let n = queue.len().min(lcore.room()).min(32);
+                let mut burst: Burst<TestFrame> = queue.drain(..n).collect();
+                lcore.handle_burst(self.now, port, &mut burst, &mut self.world);
+            }
+            lcore.forward(|| self.now, &mut self.world);
+            lcore.transmit(|| self.now, &mut self.world);
+            lcore.audit();
+        }
+        self.now += span;
+    }
+
+    pub fn run(&mut self, steps: usize, span: Span) {
+        (0..steps).for_each(|_| self.step(span));
+    }
+
+    pub fn report(&mut self) -> Report {
+        let (lcores, now) = (&mut self.lcores, self.now);
+        let serve = || {
+            for lcore in lcores.iter_mut() {
+                lcore.serve(|| now);
+            }
+            true
+        };
+        self.reporter.collect(now, serve).unwrap()
+    }
+
+    pub fn data_sent(&self, port: u16) -> Vec<u64> {
+        let data = self.world.sent[usize::from(port)].iter().filter(|frame| !frame.is_control());
+        data.map(|frame| frame.sequence).collect()
+    }
+
+    pub fn control_sent(&self, port: u16) -> Vec<PfcFrame> {
+        let frames = self.world.sent[usize::from(port)].iter();
+        frames
+            .filter_map(|frame| match frame.parsed {
+                Parsed::Control(Ok(ControlFrame::Pfc(pfc))) => Some(pfc),
+                _ => None,
+            })
+            .collect()
+    }
+}
+
+pub const LAYOUTS: [Layout; 3] = [Layout::Single, Layout::RxTx, Layout::RxFwdTx];
+pub const STEP: Span = Span::from_nanos(500);
+
+pub fn toml(ports: usize, extra: &str) -> String {
+    let ports: String = (0..ports)
+        .map(|n| format!("[[ports]]\nname = \"p{n}\"\nring = \"r{n}\"\nrate = \"10Gbps\"\ndelay = \"1us\"\n"))
+        .collect();
+    // In virtual time the switch reacts at once.
+    let pfc = if extra.contains("[pfc]") { "" } else { "[pfc]\nreaction = \"0s\"\n" };
+    format!("{extra}\n{pfc}{ports}")
+}
+
+/// Stations at the first ports that send frames of class 3 to the last one's, one a step, and obey PFC.
+pub struct Senders {
+    to: u16,
+    frames: u64,
+    next: Vec<u64>,
+    seen: Vec<usize>,
+    paused_until: Vec<Time>,
+}
+
+impl Senders {
+    /// At ports 0 to `to` - 1, `frames` frames each to the station at port `to`.
+    pub fn new(to: u16, frames: u64) -> Senders {
+        let ports = usize::from(to);
+        Senders { to, frames, next: vec![0; ports], seen: vec![0; ports], paused_until: vec![Time::ZERO; ports] }
+    }
+
+    /// Reads what the switch sent each sender, and has those that may send arrive with their next frame.
+    pub fn step(&mut self, bench: &mut Bench) {
+        let quantum = Span::from_picos(51_200);
+        for port in 0..self.to {
+            let sender = usize::from(port);
+            for frame in &bench.world.sent[sender][self.seen[sender]..] {
+                self.seen[sender] += 1;
+                if let Parsed::Control(Ok(ControlFrame::Pfc(pfc))) = frame.parsed {
+                    self.paused_until[sender] = bench.now + quantum * u64::from(pfc.times[3]);
+                }
+            }
+            if self.next[sender] < self.frames && bench.now >= self.paused_until[sender] {
+                bench.arrive(port, frame(port, self.to, 3, u64::from(port) << 32 | self.next[sender]));
+                self.next[sender] += 1;
+            }
+        }
+    }
+}
+
+/// Clones of a port, to stand after the ports of [`toml`].
+pub fn clones(of: u16, names: &[&str]) -> String {
+    names.iter().map(|name| format!("[[ports]]\nname = \"{name}\"\nclone_of = \"p{of}\"\n")).collect()
+}
+
+pub fn station(n: u16) -> MacAddr {
+    let [a, b] = n.to_be_bytes();
+    MacAddr([2, 0, 0, 1, a, b])
+}
+
+/// A frame from the station behind `from` to the one behind `to`, in a class by DSCP.
+pub fn frame(from: u16, to: u16, dscp: u8, sequence: u64) -> TestFrame {
+    let headers = Headers { destination: station(to), pcp: None, dscp: Some(dscp) };
+    let (parsed, source) = (Parsed::Data(headers), station(from));
+    TestFrame { frame_bytes: 1_514, parsed, source, sequence, ce: false, stamps: None }
+}
+
+pub fn pfc(enabled: ClassSet, quanta: u16) -> TestFrame {
+    control(ControlFrame::Pfc(PfcFrame { enabled, times: [quanta; 8] }))
+}
+
+pub fn control(frame: ControlFrame) -> TestFrame {
+    let (parsed, source) = (Parsed::Control(Ok(frame)), MacAddr::default());
+    TestFrame { frame_bytes: 60, parsed, source, sequence: 0, ce: false, stamps: None }
+}
+
+/// Lets every station speak once, so that nothing is flooded.
+pub fn introduce(bench: &mut Bench) {
+    let real_ports: Vec<u16> =
+        bench.shared.ports().iter().zip(0..).filter(|(port, n)| port.real_port.0 == *n).map(|(_, n)| n).collect();
+    for port in real_ports {
+        bench.arrive(port, frame(port, port, 0, 0));
+    }
+    bench.run(4, STEP);
+    bench.world.sent.iter_mut().for_each(Vec::clear);
+}

@@ -1,0 +1,13 @@
+//! Tests of a whole switch, in one program.
+
+mod clones;
+mod common;
+mod lanes;
+mod late_polls;
+mod link_rate;
+mod links;
+mod passage;
+mod pipeline;
+mod recovery;
+mod telemetry;
+mod watchdog;

@@ -1,0 +1,9 @@
+//! Tests of virtual time, in one program.
+
+mod allocation;
+mod import;
+mod rings;
+mod slow_receivers;
+mod steady_states;
+mod swarm;
+mod virtual_time;

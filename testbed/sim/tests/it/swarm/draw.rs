@@ -1,0 +1,472 @@
+//! Scenarios drawn from a seed, as files.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use weir_flowctl::cbfc::Advertiser;
+use weir_flowctl::gfc::{buffer_based_b1_max, feedback_delay_max, time_based_b0_max};
+use weir_flowctl::wire_bytes;
+use weir_scenario::Scenario;
+use weir_scenario::file::parse;
+use weir_scenario::topology::{Cable, Fabric};
+use weir_scenario::workload::Rng;
+use weir_units::{BitRate, Bytes, LINK_OVERHEAD, Span};
+
+use super::fabrics;
+use super::promises::{Promises, Speaks, Wrongs};
+
+/// A scenario, and what is to hold of it.
+pub struct Case {
+    pub seed: u64,
+    /// The file.
+    pub text: String,
+    pub scenario: Scenario,
+    pub promises: Promises,
+}
+
+pub fn one_of<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
+    of[rng.below(of.len() as u64) as usize]
+}
+
+/// From `from` to `to`, both included.
+pub fn between(rng: &mut Rng, from: u64, to: u64) -> u64 {
+    from + rng.below(to - from + 1)
+}
+
+pub fn chance(rng: &mut Rng, percent: u64) -> bool {
+    rng.below(100) < percent
+}
+
+/// Full frames of payload that a case sends.
+const FRAMES: u64 = 3_000;
+/// Sizes of messages: those of distributions that have no huge ones.
+const SIZES: [&str; 9] = ["1B", "1KB", "8KB", "20KB", "64KB", "150KB", "google-rpc", "google-rpc", "web-server"];
+const PRESETS: [&str; 13] = [
+    "none",
+    "none",
+    "none",
+    "dcqcn",
+    "dcqcn-paper",
+    "dcqcn-hpcc",
+    "dcqcn-conweave",
+    "timely",
+    "timely-hpcc",
+    "hpcc",
+    "hpcc-simulator",
+    "powertcp",
+    "theta-powertcp",
+];
+
+/// The case of a seed: where it would be too long, with a shorter load.
+pub fn draw(seed: u64) -> Case {
+    for shorter in 0..8 {
+        let (text, promises, payload) = Drawing::new(seed, shorter).file();
+        let runs = parse(Path::new("swarm.toml"), &text);
+        let runs = runs.unwrap_or_else(|errors| panic!("seed {seed}:\n{text}\n{}", errors.render(false)));
+        let scenario = runs.into_iter().next().expect("a run").scenario;
+        let messages = scenario.traffic.iter().flat_map(|traffic| traffic.messages.iter());
+        let size: u64 = messages.map(|message| message.size.get().max(payload)).sum();
+        if size < 2 * FRAMES * payload || shorter == 7 {
+            return Case { seed, text, scenario, promises };
+        }
+    }
+    unreachable!("the shortest is taken")
+}
+
+struct Drawing {
+    rng: Rng,
+    seed: u64,
+    fabric: Fabric,
+    speaks: Speaks,
+    wrongs: Wrongs,
+    /// In microseconds.
+    end: u64,
+    payload: u64,
+    mtu: u64,
+    cell: u64,
+    classes: &'static [u8],
+    /// How often it was too long.
+    shorter: u32,
+    /// Whether data of RDMA may be dropped.
+    is_lossy: bool,
+    text: String,
+}
+
+impl Drawing {
+    fn new(seed: u64, shorter: u32) -> Drawing {
+        let mut rng = Rng::stream(seed, 0x73_77_61_72_6d);
+        let fabric = fabrics::draw(&mut rng);
+        let speaks = match rng.below(100) {
+            0..55 => Speaks::Pfc,
+            55..62 => Speaks::Pause,
+            62..72 => Speaks::Stages,
+            72..80 => Speaks::Rates,
+            80..90 => Speaks::Credit,
+            _ => Speaks::Nothing,
+        };
+        let (payload, mtu) =
+            one_of(&mut rng, &[(256, 1_500), (512, 1_500), (1_024, 1_500), (1_024, 9_000), (4_096, 4_300)]);
+        // Credit counts blocks of 64 B, and no cell may be larger.
+        let cells: &[u64] =
+            if matches!(speaks, Speaks::Rates | Speaks::Credit) { &[1, 64] } else { &[1, 1, 64, 208, 256] };
+        let cell = one_of(&mut rng, cells);
+        let bits = fabric.hosts.len() as u64 * fabric.hosts[0].rate.as_bps() / 1_000_000;
+        let end = (FRAMES * payload * 8 / bits).clamp(20, 1_000) >> shorter;
+        let classes: &[u8] = match speaks {
+            Speaks::Nothing => &[],
+            _ if chance(&mut rng, 30) => &[3, 4],
+            _ => &[3],
+        };
+        let wrongs = Wrongs::default();
+        Drawing {
+            rng,
+            seed,
+            fabric,
+            speaks,
+            wrongs,
+            end: end.max(2),
+            payload,
+            mtu,
+            cell,
+            classes,
+            shorter,
+            is_lossy: false,
+            text: String::new(),
+        }
+    }
+
+    fn file(mut self) -> (String, Promises, u64) {
+        let overhead = if chance(&mut self.rng, 15) { "0B" } else { "24B" };
+        let (end, seed) = (self.end, self.seed as u32);
+        self.line(format!(
+            "[scenario]\nname = \"seed-{}\"\nend = \"{end}us\"\nsample_every = \"{}ns\"\nforwarding = \"ecmp\"\nseed = {seed}\n\
+             link_overhead = \"{overhead}\"\n[switch]\nmtu = {}",
+            self.seed,
+            end * 50,
+            self.mtu
+        ));
+        let (policy, has_headroom) = self.buffer();
+        let preset = one_of(&mut self.rng, &PRESETS);
+        self.classes(preset);
+        let quanta = one_of(&mut self.rng, &[65_535, 65_535, 5_000, 1_000]);
+        self.line(format!("[switch.pfc]\nreaction = \"0s\"\nquanta = {quanta}"));
+        self.text_of_fabric();
+        // Acknowledgements are lossy.
+        let retransmits = self.wrongs != Wrongs::default() || !chance(&mut self.rng, 20);
+        let timeout = one_of(&mut self.rng, &["500us", "1ms", "4ms"]);
+        if chance(&mut self.rng, 30) {
+            self.flows(preset);
+        }
+        for _ in 0..between(&mut self.rng, 1, 3) {
+            self.workload(preset);
+        }
+        // With an acknowledgement for the last frame alone, frames that overflow a queue in the same way each time are sent
+        // again for good.
+        let ack_every = if self.is_lossy { 1 } else { one_of(&mut self.rng, &[1, 1, 2, 16, 64]) };
+        self.line(format!(
+            "[nic]\nmtu = {}\nack_every = {ack_every}\nretransmit = \"{}\"",
+            self.payload,
+            if retransmits { timeout } else { "none" }
+        ));
+        let promises = Promises {
+            speaks: self.speaks,
+            policy,
+            has_headroom,
+            wrongs: self.wrongs,
+            retransmits,
+            is_lossy: self.is_lossy,
+            slowest_part: if preset == "none" { 1 } else { 1_000 },
+        };
+        (self.text, promises, self.payload)
+    }
+
+    fn line(&mut self, line: impl AsRef<str>) {
+        writeln!(self.text, "{}", line.as_ref()).expect("a text");
+    }
+
+    /// By how much more a link may fill the buffer than it brings, in cells.
+    fn in_cells(&self, bytes: u64) -> u64 {
+        let worst = [64, self.cell + 1].into_iter().filter(|frame| *frame >= 64);
+        let charges = worst.map(|frame| bytes * frame.div_ceil(self.cell) * self.cell / (frame + 20) + 1);
+        charges.fold(bytes, u64::max) + 2 * self.cell
+    }
+
+    fn cables(&self) -> impl Iterator<Item = (usize, Cable)> + '_ {
+        let of_hosts = self.fabric.hosts.iter().map(|host| (host.at.switch, host.cable()));
+        let up = self.fabric.links.iter().filter(|link| link.is_up);
+        of_hosts.chain(up.flat_map(|link| link.ends.map(|end| (end.switch, link.cable()))))
+    }
+
+    /// Σ of something of all ports of a switch, the most of any.
+    fn most(&self, of: impl Fn(Cable) -> u64) -> u64 {
+        let sum = |switch: usize| self.cables().filter(|(at, _)| *at == switch).map(|(_, cable)| of(cable)).sum();
+        (0..self.fabric.switches.len()).map(sum).max().unwrap_or(0)
+    }
+
+    fn headroom(&self, cable: Cable) -> u64 {
+        self.in_cells(2 * (cable.rate.bytes_in(cable.delay).get() + self.mtu + 22) + 3_840)
+    }
+
+    /// `[switch.buffer]` and `[switch.port]`: the policy, and whether it has headroom for all.
+    fn buffer(&mut self) -> (&'static str, bool) {
+        let lossless = self.classes.len() as u64;
+        let headroom = self.most(|cable| self.headroom(cable)) * lossless;
+        let ports = self.most(|_| 1);
+        let frame = (self.mtu + 22).next_multiple_of(self.cell);
+        let private = if chance(&mut self.rng, 20) { frame * between(&mut self.rng, 0, 2) } else { 0 };
+        let spare = frame * 8 + 1_000 * one_of(&mut self.rng, &[10, 40, 100, 300, 1_000]);
+        let alphas = ["1/64", "1/16", "1/8", "1/4", "1/2", "1", "2", "4", "16"];
+        let alpha = one_of(&mut self.rng, &alphas);
+        // A lossy queue whose threshold is below a frame lets nothing through, however long the buffer is empty.
+        let parts = [64, 16, 8, 4, 2];
+        let first = parts.iter().position(|part| spare / part >= 8 * frame).unwrap_or(parts.len());
+        let lossy_alpha = one_of(&mut self.rng, &alphas[first..]);
+        let kind = match self.speaks {
+            Speaks::Pfc => "pfc",
+            Speaks::Pause => "pause",
+            Speaks::Stages => "gfc-buffer",
+            Speaks::Rates => "gfc-time",
+            Speaks::Credit => "cbfc",
+            Speaks::Nothing => "none",
+        };
+        let (size, policy, table, has_headroom) = if self.speaks.is_gentle() || self.speaks == Speaks::Credit {
+            // All queues may be full, and lossy frames have their part beside them.
+            let threshold = self.kept() + spare / 4;
+            let size = (threshold * lossless * ports + headroom + private * 8 * ports) * 2 + spare;
+            (size, "static", format!("threshold = \"{threshold}B\""), true)
+        } else {
+            let size = headroom + private * 8 * ports + spare;
+            let policies = [
+                "static",
+                "dt",
+                "dt",
+                "spfc",
+                "sih",
+                "oversubscribed",
+                "adaptive",
+                "dsh",
+                "dsh",
+                "sonic",
+                "abm",
+                "reverie",
+            ];
+            let policy = one_of(&mut self.rng, &policies);
+            let (table, has_headroom) = self.policy(policy, alpha, spare);
+            (size, policy, table, has_headroom)
+        };
+        let lossy_alpha = if kind.starts_with("gfc") || kind == "cbfc" { "1/4" } else { lossy_alpha };
+        self.line(format!(
+            "[switch.buffer]\nsize = \"{size}B\"\ncell_bytes = {}\nprivate = \"{private}B\"\nlossy_alpha = \"{lossy_alpha}\"\n\
+             policy = \"{policy}\"\n[switch.buffer.{policy}]\n{table}\n[switch.port]\nflow_control = \"{kind}\"",
+            self.cell
+        ));
+        (policy, has_headroom)
+    }
+
+    fn policy(&mut self, policy: &str, alpha: &str, spare: u64) -> (String, bool) {
+        let rng = &mut self.rng;
+        let with_alpha = format!("alpha = \"{alpha}\"\n");
+        match policy {
+            "static" => {
+                let frame = self.mtu + 22 + self.cell;
+                (format!("threshold = \"{}B\"", between(rng, 2 * frame + 2, spare - frame)), true)
+            }
+            "spfc" => {
+                (format!("{with_alpha}k_spfc = {}\ntc = \"{}us\"", between(rng, 2, 10), between(rng, 1, 80)), true)
+            }
+            "oversubscribed" => {
+                // All of it, or a pool that may lose frames.
+                let percent = one_of(rng, &[100, 100, 80]);
+                (format!("{with_alpha}headroom_percent = {percent}"), percent == 100)
+            }
+            // Follows the delays that it has seen.
+            "adaptive" => (format!("{with_alpha}samples = {}", between(rng, 1, 8)), false),
+            "dsh" => {
+                let insurance = !chance(rng, 15);
+                let estimator = one_of(rng, &["exact", "table"]);
+                let text = format!(
+                    "{with_alpha}estimator = \"{estimator}\"\nwindow = \"{}us\"\ninsurance = {insurance}\nshared_headroom = {}",
+                    one_of(rng, &[1, 100, 10_000]),
+                    !chance(rng, 20)
+                );
+                (text, insurance)
+            }
+            "abm" => {
+                let interval = between(rng, 1, 50);
+                (format!("{with_alpha}congested = \"{}KB\"\ninterval = \"{interval}us\"", between(rng, 1, 30)), true)
+            }
+            "reverie" => {
+                let gamma = one_of(rng, &["0", "0.5", "0.9", "0.999", "0.999999"]);
+                (format!("{with_alpha}gamma = {gamma}\ncongested = \"{}KB\"", between(rng, 1, 30)), true)
+            }
+            _ => (with_alpha, true),
+        }
+    }
+
+    /// What GFC and credit need at least of a queue on any link.
+    fn kept(&self) -> u64 {
+        let frame = wire_bytes((self.mtu + 18) as u32, LINK_OVERHEAD);
+        let large = Bytes::mb(1_000);
+        let of = |(_, Cable { rate, delay }): (usize, Cable)| {
+            let (tau, period) =
+                (feedback_delay_max(rate, frame, delay, Span::ZERO), Advertiser::period_by_default(rate));
+            let cells = |span: Span| Span::from_picos(self.in_cells(span.as_picos()));
+            let free = match self.speaks {
+                Speaks::Stages => large - buffer_based_b1_max(large, rate, cells(tau)).expect("room"),
+                Speaks::Rates => large - time_based_b0_max(large, rate, cells(tau), cells(period)).expect("room"),
+                _ => frame * 4,
+            };
+            free.get()
+        };
+        self.cables().map(of).max().unwrap_or(0) + 4 * (self.mtu + 22 + self.cell)
+    }
+
+    fn classes(&mut self, preset: &str) {
+        self.line(format!(
+            "[switch.classes]\npreset = \"roce\"\nlossless = {:?}\n[switch.classes.dscp]\n33 = 4",
+            self.classes
+        ));
+        for class in [0, 3, 4] {
+            let arbitration = one_of(&mut self.rng, &["arrival", "round-robin", "random"]);
+            let mut text = format!("[[switch.classes.queues]]\nclass = {class}\narbitration = \"{arbitration}\"");
+            if arbitration != "arrival" {
+                text += &format!("\narbitration_burst = {}", between(&mut self.rng, 1, 8));
+            }
+            if preset.starts_with("dcqcn") || chance(&mut self.rng, 30) {
+                let kmin = between(&mut self.rng, 2, 60);
+                let kmax = kmin + between(&mut self.rng, 0, 200);
+                text += &format!("\necn = {{ kmin = \"{kmin}KB\", kmax = \"{kmax}KB\", pmax = 0.2 }}");
+            }
+            self.line(text);
+        }
+    }
+
+    /// Switches, links and hosts, and what goes wrong on them.
+    fn text_of_fabric(&mut self) {
+        let goes_wrong = chance(&mut self.rng, 40);
+        let fabric = self.fabric.clone();
+        let names = fabric.port_names();
+        for switch in &fabric.switches {
+            self.line(format!("[[switches]]\nname = \"{}\"", switch.name));
+        }
+        let size = |Cable { rate, delay }: Cable| format!("rate = \"{rate}\"\ndelay = \"{}ps\"", delay.as_picos());
+        let place = |at: weir_scenario::PortPlace| {
+            format!("{}.{}", fabric.switches[at.switch].name, names[at.switch][at.port].replace('.', "_"))
+        };
+        let mut outage = None;
+        for link in fabric.links.iter().filter(|link| link.is_up) {
+            let ends = link.ends.map(place);
+            self.line(format!("[[links]]\nends = [\"{}\", \"{}\"]\n{}", ends[0], ends[1], size(link.cable())));
+            self.faults(goes_wrong, "links", [&ends[0], &ends[1]]);
+            outage = Some(format!("[\"{}\", \"{}\"]", ends[0], fabric.switches[link.ends[1].switch].name));
+        }
+        for host in &fabric.hosts {
+            let at = place(host.at);
+            self.line(format!("[[hosts]]\nname = \"{}\"\nport = \"{at}\"\n{}", host.name, size(host.cable())));
+            self.faults(goes_wrong, "hosts", [&at, &host.name]);
+            if outage.is_none() || chance(&mut self.rng, 5) {
+                outage = Some(format!("[\"{}\", \"{}\"]", fabric.switches[host.at.switch].name, host.name));
+            }
+        }
+        if let Some(link) = outage
+            && goes_wrong
+            && chance(&mut self.rng, 30)
+        {
+            self.wrongs.outages = true;
+            let (at, until) =
+                (between(&mut self.rng, 0, self.end * 400), between(&mut self.rng, self.end * 450, self.end * 500));
+            self.line(format!("[[outages]]\nlink = {link}\nat = \"{at}ns\"\nuntil = \"{until}ns\""));
+        }
+    }
+
+    fn faults(&mut self, goes_wrong: bool, of: &str, toward: [&str; 2]) {
+        for toward in toward {
+            if !goes_wrong || !chance(&mut self.rng, 20) {
+                continue;
+            }
+            let frames = one_of(&mut self.rng, &["data", "data", "control"]);
+            let key = one_of(&mut self.rng, &["loss", "loss", "duplication", "reordering"]);
+            let wrongs = &mut self.wrongs;
+            match (frames, key) {
+                ("data", "loss") => wrongs.data_lost = true,
+                ("data", _) => wrongs.data_doubled = true,
+                (_, "duplication") => wrongs.control_doubled = true,
+                _ => wrongs.control_lost = true,
+            }
+            let share = if frames == "data" { ["0.001", "0.02", "0.1"] } else { ["0.02", "0.3", "0.9"] };
+            let share = one_of(&mut self.rng, &share);
+            let until = between(&mut self.rng, self.end * 100, self.end * 500);
+            let mut text = format!(
+                "[[{of}.faults]]\ntoward = \"{toward}\"\nframes = \"{frames}\"\n{key} = {share}\nuntil = \"{until}ns\""
+            );
+            if key == "reordering" {
+                let hold_back = between(&mut self.rng, 1, 100);
+                text += &format!("\nhold_back = \"{hold_back}us\"\nuntil_next = {}", chance(&mut self.rng, 50));
+            }
+            self.line(text);
+        }
+    }
+
+    /// A class for data, and what it is carried by.
+    fn traffic(&mut self, preset: &str) -> String {
+        let is_gentle = self.speaks.is_gentle() || self.speaks == Speaks::Credit;
+        let class = if is_gentle || chance(&mut self.rng, 75) { self.classes } else { &[] };
+        let class = if class.is_empty() { 0 } else { one_of(&mut self.rng, class) };
+        // TCP wants frames of its MSS.
+        if chance(&mut self.rng, 15) {
+            let transport = one_of(&mut self.rng, &["tcp-cubic", "tcp-dctcp", "tcp-reno"]);
+            return format!("class = {class}\ntransport = \"{transport}\"");
+        }
+        self.is_lossy |= class == 0;
+        format!("class = {class}\ncongestion_control = \"{preset}\"")
+    }
+
+    fn workload(&mut self, preset: &str) {
+        let hosts = self.fabric.hosts.len() as u64;
+        let traffic = self.traffic(preset);
+        let sizes = match (one_of(&mut self.rng, &SIZES), self.shorter) {
+            ("150KB" | "web-server", 0..2) if traffic.starts_with("class = 0") => "8KB",
+            (sizes, 0..2) => sizes,
+            (_, 2..4) => "1KB",
+            _ => "1B",
+        };
+        let end = self.end;
+        let every = format!("every = \"{}us\"", between(&mut self.rng, end / 4 + 1, end));
+        let kind = match self.rng.below(if hosts > 1 { 5 } else { 1 }) {
+            0 => {
+                let load = between(&mut self.rng, 1, 9);
+                format!("kind = \"poisson\"\nload = 0.{load}")
+            }
+            1 => format!("kind = \"incast\"\n{every}\nfan_in = {}", between(&mut self.rng, 1, hosts - 1)),
+            2 => format!("kind = \"permutation\"\n{every}"),
+            3 => format!("kind = \"all-to-all\"\n{every}"),
+            _ => {
+                let receiver = &self.fabric.hosts[self.rng.below(hosts) as usize].name;
+                format!("kind = \"incast\"\nreceivers = [\"{receiver}\"]\nfan_in = {}", hosts - 1)
+            }
+        };
+        self.line(format!("[[workloads]]\n{kind}\nsizes = \"{sizes}\"\n{traffic}"));
+    }
+
+    /// Some back to back.
+    fn flows(&mut self, preset: &str) {
+        for _ in 0..between(&mut self.rng, 1, 3) {
+            let hosts = self.fabric.hosts.len() as u64;
+            let from = self.rng.below(hosts);
+            let to = (from + 1 + self.rng.below(hosts - 1)) % hosts;
+            let [from, to] = [from, to].map(|host| self.fabric.hosts[host as usize].name.clone());
+            let (size, traffic) = (one_of(&mut self.rng, &["1KB", "32KB", "100KB"]), self.traffic(preset));
+            let mut text = format!("[[flows]]\nfrom = \"{from}\"\nto = \"{to}\"\nmessage = \"{size}\"\n{traffic}");
+            if chance(&mut self.rng, 30) {
+                text += &format!("\nevery = \"{}us\"", between(&mut self.rng, 5, 100));
+            }
+            self.line(text);
+        }
+    }
+}
+
+/// The slowest link.
+pub fn slowest(scenario: &Scenario) -> BitRate {
+    let rates = scenario.switches.iter().flat_map(|switch| &switch.ports).filter_map(|port| port.rate);
+    rates.min().expect("a port with a rate")
+}

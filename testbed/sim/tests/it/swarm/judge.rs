@@ -1,0 +1,258 @@
+//! Runs a case, and sees that it keeps its promises.
+
+use std::fmt::Write;
+
+use weir_results::deadlock::Detector;
+use weir_scenario::{AnyLink, Scenario};
+use weir_sim::Sim;
+use weir_switch_core::Report;
+use weir_switch_core::counters::DropReason;
+use weir_units::{Bytes, ClassSet, Span, Time};
+
+use super::draw::{Case, slowest};
+use super::promises::{Promises, Speaks, Wrongs};
+
+/// How a case went, in words.
+pub fn judge(case: &Case) -> String {
+    let (outcome, seen) = Run::new(case).judge();
+    if case.seed.is_multiple_of(4) {
+        let again = Run::new(case).judge().1;
+        assert!(seen == again, "the same seed is another run: {seen}\n{again}");
+    }
+    outcome
+}
+
+struct Run<'c> {
+    scenario: &'c Scenario,
+    promises: &'c Promises,
+    sim: Sim,
+    detector: Detector,
+    /// When links are cut (`false`) and mended, the next one last.
+    outages: Vec<(Time, AnyLink, bool)>,
+    /// Completed messages.
+    done: String,
+    messages: usize,
+    sent: Bytes,
+}
+
+/// The largest timeout of what is lost: go-back-N's and TCP's first.
+const TIMEOUT: Span = Span::from_millis(10);
+
+impl Run<'_> {
+    fn new(case: &Case) -> Run<'_> {
+        let Case { scenario, promises, .. } = case;
+        let sim = Sim::new(scenario).unwrap_or_else(|error| panic!("{error}"));
+        let edges = scenario.outages.iter().flat_map(|of| [(of.at, of.link, false), (of.until, of.link, true)]);
+        let mut outages: Vec<_> = edges.collect();
+        outages.sort_by_key(|(at, ..)| *at);
+        outages.reverse();
+        // What stands for longer than any pause lasts stands for good.
+        let standstill = longest_pause(scenario) * 3 + Span::from_millis(1);
+        let detector = Detector::new(sim.links().clone(), standstill);
+        let sent = Bytes::ZERO;
+        Run { scenario, promises, sim, detector, outages, done: String::new(), messages: 0, sent }
+    }
+
+    /// How it went, in words and in all numbers.
+    fn judge(mut self) -> (String, String) {
+        let end = self.scenario.end;
+        let tick = Span::from_picos(end.as_picos() / 20);
+        while self.sim.now() < end {
+            self.go_on((self.sim.now() + tick).min(end));
+        }
+        let bound = self.bound();
+        let mut step = tick;
+        while !self.is_at_rest() && self.sim.now() < bound && !self.is_locked() {
+            // What stands still for good does not need so many looks.
+            step = (step * 5).divided_by(4).min(Span::from_millis(1));
+            self.go_on(self.sim.now() + step);
+        }
+        let is_at_rest = self.is_at_rest();
+        // Frames that nobody waits for are at their end, too, when each has had its time on all links.
+        self.go_on(self.sim.now() + self.scenario.longest_delay() * 10 + Span::from_micros(200));
+        let outcome = if is_at_rest { self.rests() } else { self.rests_not(bound) };
+        let lost = self.lost_nothing_that_counts();
+        let reports = self.sim.reports();
+        let classes = || reports.iter().flat_map(|report| &report.ports).flat_map(|port| &port.classes);
+        let (pauses, dropped): (u64, u64) =
+            (classes().map(|class| class.pauses_tx).sum(), reports.iter().map(dropped).sum());
+        let slowed = classes().filter(|class| class.ingress.headroom_max > Bytes::ZERO).count();
+        let outcome = format!(
+            "{outcome}; {pauses} pauses, headroom used by {slowed} queues, {dropped} dropped, {lost} of them lossless"
+        );
+        let seen = format!("{:?} {} {reports:?}", self.sim.now(), self.done);
+        (outcome, seen)
+    }
+
+    fn go_on(&mut self, until: Time) {
+        while let Some((at, link, is_up)) = self.outages.pop_if(|(at, ..)| *at <= until) {
+            self.sim.run_until(at);
+            match link {
+                AnyLink::Between(link) => self.sim.set_link_up(self.scenario, link, is_up),
+                AnyLink::ToHost(host) => self.sim.set_host_link_up(self.scenario, host, is_up),
+            }
+        }
+        self.sim.run_until(until);
+        for done in self.sim.drain_completions() {
+            self.messages += usize::from(matches!(done.of, weir_sim::Sent::Message(..)));
+            self.sent += done.size;
+            writeln!(self.done, "{done:?}").expect("a text");
+        }
+        let snapshot = self.sim.snapshot();
+        self.detector.observe(self.sim.now(), &snapshot);
+        self.sim.frames().unwrap_or_else(|what| panic!("{what}"));
+    }
+
+    /// When all must have arrived. All payload, with as much again of headers, and all of it eight times over for what is sent
+    /// in vain, one behind the other over the slowest link; the largest message at the lowest rate that congestion control may
+    /// come down to; and what anything may wait for, a few times in a row: of TCP, seven timeouts, each twice as long as the one
+    /// before it. What may never come to an end is not waited for so long.
+    fn bound(&self) -> Time {
+        let scenario = self.scenario;
+        let link = slowest(scenario);
+        let traffic = scenario.traffic.iter().flat_map(|traffic| traffic.messages.iter());
+        let (mut all, mut largest) = (Bytes::ZERO, Bytes::kb(100));
+        for message in traffic {
+            all += message.size + Bytes::new(500);
+            largest = largest.max(message.size);
+        }
+        let flows = scenario.hosts.iter().map(|host| host.nic.rate.bytes_in(scenario.end.since(Time::ZERO)) + largest);
+        all += if scenario.flows.is_empty() { Bytes::ZERO } else { flows.sum() };
+        let waits = longest_pause(scenario) * 10 + TIMEOUT * 130 + scenario.longest_delay() * 1_000;
+        let lowest = link.time_for(largest) * (4 * self.promises.slowest_part);
+        if self.promises.is_lossy {
+            return scenario.end + Span::from_millis(300);
+        }
+        scenario.end + link.time_for(all) * 16 + lowest.min(Span::from_secs(2)) + waits
+    }
+
+    fn is_at_rest(&mut self) -> bool {
+        self.sim.is_finished() && self.sim.reports().iter().all(|report| report.balance.held() == 0)
+    }
+
+    fn is_locked(&self) -> bool {
+        self.detector.deadlocks().iter().any(|deadlock| deadlock.persists())
+    }
+
+    /// All has arrived, and nothing is left of it.
+    fn rests(&mut self) -> String {
+        let due: usize = self.scenario.traffic.iter().map(|traffic| traffic.messages.len()).sum();
+        assert_eq!(self.messages, due, "messages");
+        let reports = self.sim.reports();
+        for (switch, report) in reports.iter().enumerate() {
+            let mmu = &self.sim.shared(switch).mmu;
+            let pools = [Some(mmu.pool_use()), mmu.headroom_pool_use(), mmu.egress_lossy_pool_use()];
+            assert!(pools.iter().flatten().all(|pool| pool.used == Bytes::ZERO), "switch {switch}: {pools:?}");
+            for (port, class) in
+                report.ports.iter().flat_map(|port| port.classes.iter().map(move |class| (port, class)))
+            {
+                let left = class.ingress.shared + class.ingress.headroom + class.ingress.private + class.egress;
+                assert!(left == Bytes::ZERO && !class.ingress.off, "switch {switch}, {}: {class:?}", port.name);
+            }
+            if !self.promises.wrongs.control_lost && !self.promises.wrongs.outages {
+                let odd = report.ports.iter().map(|port| port.odd_messages).sum::<u64>();
+                assert_eq!(odd, 0, "messages that say what they should not");
+            }
+        }
+        if matches!(self.promises.speaks, Speaks::Pfc | Speaks::Pause | Speaks::Nothing) {
+            assert_eq!(self.sim.under_way(), 0, "frames on wires");
+        }
+        for host in self.sim.hosts() {
+            let counters = host.counters();
+            assert_eq!((counters.foreign, counters.unreadable, counters.bad_icrc), (0, 0, 0), "{counters:?}");
+            assert_eq!(host.paused(self.sim.now()) - self.forgotten(), ClassSet::EMPTY, "paused for good");
+        }
+        format!("{} messages, {} in {}", self.messages, self.sent, self.sim.now().since(Time::ZERO))
+    }
+
+    /// Classes that may be paused though nobody wants it: where a RESUME was lost.
+    fn forgotten(&self) -> ClassSet {
+        if self.promises.wrongs.control_lost || self.promises.wrongs.outages { ClassSet::ALL } else { ClassSet::EMPTY }
+    }
+
+    /// Not all has arrived, and that is as it may be.
+    fn rests_not(&mut self, bound: Time) -> String {
+        let Promises { speaks, wrongs, retransmits, .. } = *self.promises;
+        let is_cyclic = self.scenario.routes.as_ref().expect("ways").cyclic_dependency().is_some();
+        let reports = self.sim.reports();
+        let held: u64 = reports.iter().map(|report| report.balance.held()).sum();
+        let lost: u64 = reports.iter().map(dropped).sum();
+        let waiting = self.sim.hosts().filter(|host| !host.is_finished()).count();
+        let by_reason = DropReason::ALL.map(|reason| {
+            let all: u64 = reports.iter().map(|report| report.dropped(reason)).sum();
+            if all > 0 { format!("{all} {}, ", reason.name()) } else { String::new() }
+        });
+        let what = format!(
+            "{held} frames held, {waiting} hosts not finished, {lost} dropped: {}{} messages of {:?} done by {:?} of {bound:?}",
+            by_reason.concat(),
+            self.messages,
+            self.scenario.traffic.iter().map(|traffic| traffic.messages.len()).collect::<Vec<_>>(),
+            self.sim.now()
+        );
+        if let Some(deadlock) = self.detector.deadlocks().first() {
+            let cycle = deadlock.cycle_in(self.scenario);
+            assert!(is_cyclic && speaks.may_lock(), "deadlock: {cycle}; {what}");
+            return format!("deadlock: {cycle}");
+        }
+        if speaks.is_gentle() && is_cyclic && self.is_slowed_down(&reports) {
+            return format!("crawls: {what}");
+        }
+        // Nobody sends again what got lost.
+        if !retransmits && held == 0 && lost > 0 && wrongs == Wrongs::default() {
+            return format!("unfinished: {what}");
+        }
+        // Nothing else may keep anything back for so long.
+        if self.promises.is_lossy && lost > 0 {
+            return format!("goes round: {what}");
+        }
+        for host in self.sim.hosts().filter(|host| !host.is_finished()) {
+            let stats = host.stats(self.sim.now());
+            println!("{}: {:#?} {:?}", host.config().mac, stats.flows, stats.counters);
+        }
+        panic!("not at rest: {what}");
+    }
+
+    fn is_slowed_down(&self, reports: &[Report]) -> bool {
+        let ports = reports
+            .iter()
+            .zip(&self.scenario.switches)
+            .flat_map(|(report, config)| report.ports.iter().zip(&config.ports));
+        let mut told =
+            ports.flat_map(|(port, config)| port.classes.iter().map(move |class| (class.rate_rx, config.rate)));
+        told.any(|(told, line)| told.is_some_and(|told| Some(told) < line))
+    }
+
+    /// Lossless frames that were dropped, where that may be.
+    fn lost_nothing_that_counts(&mut self) -> u64 {
+        let reports = self.sim.reports();
+        let mut all = 0;
+        for (report, config) in reports.iter().zip(&self.scenario.switches) {
+            for reason in DropReason::ALL {
+                let classes = config.classes.lossless.iter();
+                let lost: u64 = classes
+                    .flat_map(|class| report.ports.iter().map(move |port| port.classes[class.index()].dropped(reason)))
+                    .sum();
+                all += lost;
+                let is_cut = reason == DropReason::PortDown && self.promises.wrongs.outages;
+                assert!(
+                    lost == 0 || is_cut || !self.promises.loses_nothing(),
+                    "{} lost {lost} lossless frames: {}",
+                    config.name,
+                    reason.name()
+                );
+                let never = [DropReason::HeadroomViolation, DropReason::SharedFull, DropReason::EgressThreshold];
+                assert!(lost == 0 || is_cut || never.contains(&reason), "{}: {lost} {}", config.name, reason.name());
+            }
+        }
+        all
+    }
+}
+
+fn dropped(report: &Report) -> u64 {
+    DropReason::ALL.map(|reason| report.dropped(reason)).iter().sum()
+}
+
+/// The longest that a PAUSE may ask for.
+fn longest_pause(scenario: &Scenario) -> Span {
+    slowest(scenario).time_for(Bytes::new(65_535 * 64))
+}

@@ -1,0 +1,344 @@
+//! Runs in virtual time: what they leave in their directories.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
+
+use tempfile::TempDir;
+use weir_nic::host::{CongestionControl, Transport};
+use weir_results::record::Progress;
+use weir_results::run_dir::{Provenance, RunDir, Summary, read_series, read_summary};
+use weir_scenario::file::{self, Expectation};
+use weir_scenario::link::{ChosenFrames, FaultPlan};
+use weir_scenario::topology::{Fabric, FabricLink, HostNode, Routes, SwitchNode};
+use weir_scenario::victim::{PolicyKind, Victim, VictimPolicy};
+use weir_scenario::workload::Message;
+use weir_scenario::{AnyLink, Outage, Scenario, TrafficPlan};
+use weir_sim::{Sim, SimBackend};
+use weir_units::{BitRate, Bytes, Class, Span, Time};
+use weir_wire::rocev2::Dscp;
+
+const DETERMINISTIC: [&str; 7] =
+    ["series.csv", "events.csv", "fct.csv", "summary.json", "fct.txt", "pfc.txt", "qlen.txt"];
+
+fn run_with(
+    scenario: &Scenario,
+    folder: &Path,
+    expects: Expectation,
+    observe: &mut dyn FnMut(&Progress),
+    stop: &AtomicBool,
+) -> Summary {
+    let provenance = Provenance::new("0.1.0", ["weir".to_owned()], SystemTime::now());
+    let run = RunDir::create(folder, &provenance).unwrap();
+    let backend = SimBackend { expects, ns3_files: true };
+    let summary = backend.run(scenario, run, observe, stop).unwrap();
+    assert_eq!(read_summary(folder).unwrap(), summary);
+    if let Some(frames) = &summary.frames {
+        assert_eq!(frames.sides()[0], frames.sides()[1], "{frames:?}");
+    }
+    summary
+}
+
+fn run(scenario: &Scenario, folder: &Path) -> Summary {
+    run_with(scenario, folder, Expectation::Flow, &mut |_| (), &AtomicBool::new(false))
+}
+
+fn us(us: u64) -> Time {
+    Time::from_nanos(us * 1_000)
+}
+
+/// Two leaves with four hosts each on 10 Gb/s, and two spines; messages of class 3, sent again where they get lost.
+fn leaf_spine(messages: Vec<Message>) -> Scenario {
+    let mut text = "[scenario]\nname = \"leaf-spine\"\nend = \"1ms\"\nsample_every = \"20us\"\n[switch]\nmtu = 1500\n\
+                    [switch.buffer]\nsize = \"300KB\"\npolicy = \"dt\"\nheadroom = \"12KB\"\nprivate = \"1KB\"\n\
+                    [switch.buffer.dt]\nalpha = \"1/8\"\n\
+                    [switch.classes]\npreset = \"roce\"\n\
+                    [switch.pfc]\nreaction = \"0s\"\n[switch.port]\nrate = \"10Gbps\"\ndelay = \"1us\"\n"
+        .to_owned();
+    ["L1", "L2", "S1", "S2"].iter().for_each(|name| text += &format!("[[switches]]\nname = \"{name}\"\n"));
+    for leaf in 1..=2 {
+        for spine in 1..=2 {
+            text += &format!("[[links]]\nends = [\"L{leaf}.up{spine}\", \"S{spine}.down{leaf}\"]\n");
+        }
+        for host in 1..=4 {
+            text += &format!("[[hosts]]\nname = \"H{leaf}{host}\"\nport = \"L{leaf}.h{host}\"\n");
+        }
+    }
+    text += "[[flows]]\nfrom = \"H11\"\nto = \"H21\"\nclass = 3\n";
+    let runs = file::parse(Path::new("leaf-spine.toml"), &text);
+    let mut scenario = runs.unwrap_or_else(|errors| panic!("{}", errors.render(false))).remove(0).scenario;
+    scenario.flows.clear();
+    let (rate, delay) = (BitRate::gbps(10), Span::from_micros(1));
+    let switches = scenario.switches.iter().map(|of| SwitchNode { name: of.name.clone(), ports: of.ports.len() });
+    let hosts = scenario.hosts.iter().map(|of| HostNode { name: of.name.clone(), at: of.place(), rate, delay });
+    let links = scenario.links.iter().map(|of| FabricLink { ends: of.ends, rate, delay, is_up: true });
+    let fabric = Fabric { switches: switches.collect(), hosts: hosts.collect(), links: links.collect() };
+    scenario.routes = Some(Arc::new(Routes::shortest(&fabric).unwrap()));
+    scenario.switches.iter_mut().for_each(|switch| switch.static_macs.clear());
+    scenario.traffic = vec![TrafficPlan {
+        name: "messages".to_owned(),
+        class: Class::new(3),
+        dscp: Dscp::new(26),
+        transport: Transport::Rdma,
+        congestion_control: CongestionControl::none(),
+        ack_every: None,
+        retransmission: Some(Span::from_micros(500)),
+        messages: messages.into(),
+    }];
+    scenario
+}
+
+/// All others send 60 KB to the first host at once, and again.
+fn incasts() -> Vec<Message> {
+    let burst = |start| (1..8).map(move |from| Message { start: us(start), from, to: 0, size: Bytes::kb(60) });
+    [0, 500].into_iter().flat_map(burst).collect()
+}
+
+#[test]
+fn the_ring_deadlocks_and_that_is_no_failure_where_it_is_expected() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/gfc-ring.toml");
+    let mut scenario = file::load(&path).unwrap().remove(0).scenario;
+    scenario.end = us(8_000);
+    scenario.windows.clear();
+    let folder = TempDir::new().unwrap();
+    let stop = AtomicBool::new(false);
+    let mut instants = Vec::new();
+    let summary = run_with(
+        &scenario,
+        &folder.path().join("expected"),
+        Expectation::Deadlock,
+        &mut |progress| instants.push(progress.now),
+        &stop,
+    );
+    let deadlock = summary.deadlock.clone().unwrap();
+    assert_eq!(deadlock.cycle, "S1.next -> S2.next -> S3.next -> S1.next, class 3");
+    assert_eq!((summary.backend.as_str(), summary.lossless, deadlock.dissolved_ns), ("sim", true, None));
+    assert_eq!(summary.failures, [""; 0]);
+    assert!(summary.frames.as_ref().unwrap().held > 100, "what the ring holds is accounted for");
+    assert!(summary.flow_control.unwrap().pauses_sent > 0 && instants.is_sorted() && instants.len() > 100);
+    let of_link = summary.links.iter().find(|lane| lane.to == "S2.prev").unwrap();
+    assert!(of_link.frames > 1_000);
+
+    let unexpected = run(&scenario, &folder.path().join("unexpected"));
+    assert!(unexpected.failures[0].starts_with("deadlock from "), "{:?}", unexpected.failures);
+    let events = fs::read_to_string(folder.path().join("unexpected/events.csv")).unwrap();
+    assert!(events.contains(",S1.prev,3,pause_sent,65535\n"), "{events}");
+}
+
+#[test]
+fn a_lone_message_takes_the_ideal_time() {
+    let messages = vec![Message { start: us(50), from: 1, to: 6, size: Bytes::kb(64) }];
+    let folder = TempDir::new().unwrap();
+    let summary = run(&leaf_spine(messages), folder.path());
+    assert_eq!(summary.failures, [""; 0]);
+    let traffic = &summary.traffic[0];
+    assert_eq!((traffic.started, traffic.completed, traffic.unfinished), (1, 1, 0));
+    let names: Vec<&str> = traffic.bins.iter().map(|bin| bin.sizes.as_str()).collect();
+    assert_eq!(names, ["all", "10KB-100KB"]);
+    let slowdown = traffic.bins[0].slowdown_permille.unwrap();
+    assert_eq!((slowdown.mean, slowdown.p50, slowdown.max), (1_000, 1_000, 1_000));
+    assert!(summary.notes.iter().any(|note| note.starts_with("no PAUSE was sent: ")), "{:?}", summary.notes);
+    let row = fs::read_to_string(folder.path().join("fct.csv")).unwrap().lines().nth(1).unwrap().to_owned();
+    let cells: Vec<&str> = row.split(',').collect();
+    assert_eq!((cells[0], cells[1], cells[4], cells[5]), ("messages", "50.000000", "H12", "H23"));
+    assert_eq!(cells[3], cells[6], "FCT and ideal FCT");
+}
+
+#[test]
+fn a_run_without_pauses_says_how_near_one_was() {
+    let messages = (1..3).map(|from| Message { start: us(50), from, to: 0, size: Bytes::kb(20) }).collect();
+    let folder = TempDir::new().unwrap();
+    let summary = run(&leaf_spine(messages), folder.path());
+    let note = summary.notes.iter().find(|note| note.starts_with("no PAUSE was sent")).unwrap();
+    assert!(note.contains(" % of its threshold (L1.h") && note.contains(" class 3, "), "{note}");
+}
+
+#[test]
+fn the_same_scenario_leaves_the_same_files() {
+    let mut scenario = leaf_spine(incasts());
+    scenario.warm_up = us(100);
+    let folder = TempDir::new().unwrap();
+    let [one, other] = ["one", "other"].map(|name| folder.path().join(name));
+    let summary = run(&scenario, &one);
+    run(&scenario, &other);
+    for name in DETERMINISTIC {
+        let [one, other] = [&one, &other].map(|run| fs::read(run.join(name)).unwrap());
+        assert!(!one.is_empty() && one == other, "{name} differs");
+    }
+    assert!(one.join("speed.json").exists());
+    assert_eq!(summary.failures, [""; 0], "{:?}", summary.notes);
+    let traffic = &summary.traffic[0];
+    assert_eq!((traffic.completed, traffic.warm_up, traffic.bins[0].count), (14, 7, 7));
+    assert!(traffic.bins[0].slowdown_permille.unwrap().p50 > 2_000, "seven senders share a link");
+    let paused = summary.flow_control.unwrap();
+    assert!(paused.pauses_sent > 0 && paused.paused_ns > 0);
+    assert_eq!(paused.pauses_per_second, paused.pauses_sent * 1_000);
+    assert!(read_series(&one).unwrap().column("L1.h2.3.paused").is_some());
+}
+
+#[test]
+fn other_simulators_files_say_the_same() {
+    let scenario = leaf_spine(incasts());
+    let folder = TempDir::new().unwrap();
+    let summary = run(&scenario, folder.path());
+    let numbers = |name: &str, radix: u32| -> Vec<Vec<u64>> {
+        let text = fs::read_to_string(folder.path().join(name)).unwrap();
+        let fields = |line: &str| line.split(' ').map(|field| u64::from_str_radix(field, radix).unwrap()).collect();
+        text.lines().filter(|line| !line.starts_with("time: ")).map(fields).collect()
+    };
+    let fcts = fs::read_to_string(folder.path().join("fct.txt")).unwrap();
+    assert_eq!(fcts.lines().count(), 14);
+    let last: Vec<&str> = fcts.lines().last().unwrap().split(' ').collect();
+    assert_eq!((last[1], last[3], last[4], last[5]), ("0b000001", "100", "60000", "500000"));
+    let pauses = numbers("pfc.txt", 10);
+    assert!(pauses.iter().map(|line| line[0]).is_sorted() && !pauses.is_empty());
+    // Pauses of a node's interface begin and end in turn, and there are as many as were sent.
+    let mut paused: BTreeMap<(u64, u64), u64> = BTreeMap::new();
+    for line in &pauses {
+        assert_eq!(line[2], u64::from(line[1] >= 8), "hosts come first: {line:?}");
+        let before = paused.insert((line[1], line[3]), line[4]).unwrap_or(0);
+        assert_ne!(before, line[4], "{line:?}");
+    }
+    let begun = pauses.iter().filter(|line| line[4] == 1).count() as u64;
+    assert_eq!(begun, summary.flow_control.unwrap().pauses_sent);
+    let lengths = numbers("qlen.txt", 10);
+    assert_eq!(lengths.len(), 8 + 2 * 4, "each linked port of the switches has a line");
+    assert!(
+        lengths.iter().all(|line| line[2..].iter().sum::<u64>() == 51),
+        "a sample every 20 us, and at 750 us, where a window begins"
+    );
+}
+
+#[test]
+fn what_hosts_tell_ports_is_told_when_it_has_arrived() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/slow-receiver.toml");
+    let mut scenario = file::load(&path).unwrap().remove(0).scenario;
+    scenario.end = us(2_000);
+    scenario.windows.clear();
+    let folder = TempDir::new().unwrap();
+    let summary = run(&scenario, folder.path());
+    let events = fs::read_to_string(folder.path().join("events.csv")).unwrap();
+    let rows: Vec<Vec<&str>> = events.lines().skip(1).map(|line| line.split(',').collect()).collect();
+    assert!(rows.iter().map(|row| row[0].parse::<f64>().unwrap()).is_sorted(), "in order of time");
+    let received: Vec<&Vec<&str>> = rows.iter().filter(|row| row[3].ends_with("_received")).collect();
+    assert!(received.iter().all(|row| row[1] == "S1.R1" && row[2] == "3"), "{received:?}");
+    let pauses = received.iter().filter(|row| row[3] == "pause_received").count() as u64;
+    let told = summary.flow_control.unwrap();
+    assert!(told.host_pauses_sent > 1 && pauses == told.host_pauses_sent, "{pauses} rows, {told:?}");
+    assert!(received.windows(2).all(|pair| pair[0][3] != pair[1][3]), "{received:?}");
+
+    // The same, as pauses of the second switch's interface, and those of switches.
+    let text = fs::read_to_string(folder.path().join("pfc.txt")).unwrap();
+    let port = scenario.switches[1].ports.iter().position(|port| port.name == "R1").unwrap();
+    let of_port = format!(" {} 1 {} ", scenario.hosts.len() + 1, port + 1);
+    let lines: Vec<&str> = text.lines().filter(|line| line.contains(&of_port)).collect();
+    let row = |row: &&Vec<&str>| {
+        let whole = row[0].replace('.', "").parse::<u64>().unwrap() / 1_000;
+        format!("{whole}{of_port}{}", u8::from(row[3] == "pause_received"))
+    };
+    assert_eq!(lines, received.iter().map(row).collect::<Vec<String>>());
+    let begun = text.lines().filter(|line| line.ends_with(" 1")).count() as u64;
+    assert_eq!(begun, told.pauses_sent + told.host_pauses_sent);
+}
+
+#[test]
+fn a_run_that_is_stopped_leaves_what_there_is() {
+    let scenario = leaf_spine(incasts());
+    let folder = TempDir::new().unwrap();
+    let stop = AtomicBool::new(false);
+    let mut stop_later = |progress: &Progress| stop.store(progress.now >= us(520), Ordering::Relaxed);
+    let summary = run_with(&scenario, folder.path(), Expectation::Flow, &mut stop_later, &stop);
+    assert!(summary.failures[0].starts_with("interrupted at 520us of 1ms"), "{:?}", summary.failures);
+    assert_eq!(summary.duration_ns, 520_000);
+    let traffic = &summary.traffic[0];
+    assert_eq!((traffic.started, traffic.completed + traffic.unfinished), (14, 14));
+    assert!(traffic.unfinished > 0 && summary.windows.is_empty());
+    assert!(read_series(folder.path()).unwrap().column("t_us").unwrap().count() == 26);
+}
+
+#[test]
+fn what_outages_and_faults_take_is_accounted_for() {
+    let messages = (1..8).map(|from| Message { start: us(0), from, to: 0, size: Bytes::kb(200) }).collect();
+    let mut scenario = leaf_spine(messages);
+    let cut = |link, at, until| Outage { link, at: us(at), until: us(until) };
+    scenario.outages =
+        vec![cut(AnyLink::Between(0), 100, 200), cut(AnyLink::Between(0), 150, 250), cut(AnyLink::ToHost(1), 50, 300)];
+    scenario.links[1].faults[1] = FaultPlan {
+        frames: ChosenFrames::Data,
+        loss_ppm: 20_000,
+        corruption_ppm: 20_000,
+        duplication_ppm: 20_000,
+        until: Time::NEVER,
+        seed: 3,
+        ..FaultPlan::default()
+    };
+    let folder = TempDir::new().unwrap();
+    let summary = run(&scenario, folder.path());
+    let frames = summary.frames.clone().unwrap();
+    assert!(
+        frames.cut_off > 0 && frames.faults_lost > 0 && frames.faults_corrupted > 0 && frames.doubled > 0,
+        "{frames:?}"
+    );
+    assert_eq!((frames.held, frames.on_links, summary.lossless), (0, 0, true), "{:?}", summary.failures);
+    assert_eq!(summary.traffic[0].completed, 7, "what was lost is sent again");
+    let events = fs::read_to_string(folder.path().join("events.csv")).unwrap();
+    let marks: Vec<&str> = events.lines().filter(|line| line.contains(",mark,")).collect();
+    let link = "link L1.up1 - S1.down1";
+    assert_eq!(
+        marks,
+        [
+            "50.000000,,,mark,link to H12 cut".to_owned(),
+            format!("100.000000,,,mark,{link} cut"),
+            format!("250.000000,,,mark,{link} mended"),
+            "300.000000,,,mark,link to H12 mended".to_owned(),
+        ]
+    );
+}
+
+#[test]
+fn what_is_lost_or_left_behind_fails_the_run() {
+    let mut scenario = leaf_spine(vec![Message { start: us(0), from: 1, to: 0, size: Bytes::kb(64) }]);
+    scenario.outages = vec![Outage { link: AnyLink::ToHost(1), at: us(10), until: Time::NEVER }];
+    let folder = TempDir::new().unwrap();
+    let summary = run(&scenario, folder.path());
+    assert!(summary.failures[0].starts_with("not drained 33.75ms after the end"), "{:?}", summary.failures);
+    assert_eq!(summary.traffic[0].unfinished, 1);
+}
+
+/// Six ports that burst, of which five copy the first: one host fills the buffer as six do, and is paused for any of them.
+#[test]
+fn clones_receive_copies_and_every_copy_is_accounted_for() {
+    let victim = Victim {
+        congestion_control: CongestionControl::none(),
+        burst_start: us(500),
+        burst_stop: us(2_000),
+        end: us(2_000),
+        sample_every: Span::from_micros(50),
+        ..Victim::testbed(0, VictimPolicy::new(PolicyKind::Dynamic))
+    };
+    let scenario = victim.copied(6).in_virtual_time().scenario().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let summary = run(&scenario, &folder.path().join("run"));
+    assert_eq!((summary.failures.len(), summary.lossless), (0, true), "{:?}", summary.failures);
+    let burst = summary.flows.iter().find(|flow| flow.name == "B1").unwrap();
+    assert!(burst.messages_done > 0 && burst.messages_done == burst.messages_sent, "{burst:?}");
+    assert_eq!((burst.frames_received, burst.duplicates), (6 * burst.frames_sent, 5 * burst.frames_sent));
+    assert_eq!(summary.frames.unwrap().copied, 5 * burst.frames_sent);
+    let paused = summary.ports.iter().find(|port| port.host == "H1").unwrap();
+    assert!(paused.classes.iter().any(|class| class.pauses_sent > 0 && class.host_paused_ns > Some(0)), "{paused:?}");
+}
+
+#[test]
+fn a_fabric_carries_its_workloads() {
+    let text = "[scenario]\nend = \"1ms\"\n[switch.classes]\npreset = \"roce\"\n[switch.pfc]\nreaction = \"0s\"\n\
+                [topology]\nkind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts = 2\nrate = \"100Gbps\"\ndelay = \"2us\"\n\
+                [[workloads]]\nkind = \"all-to-all\"\nclass = 3\nsizes = \"20KB\"\ncongestion_control = \"dcqcn\"\n";
+    let runs = file::parse(Path::new("fabric.toml"), text).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
+    let scenario = &runs[0].scenario;
+    let mut sim = Sim::new(scenario).unwrap();
+    sim.run_until(scenario.end);
+    assert_eq!(sim.drain_completions().count(), 12);
+}

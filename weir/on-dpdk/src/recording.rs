@@ -1,0 +1,301 @@
+//! The record of `weir run`, in a run's directory: samples, flow-control frames, events, captures, and the results so far.
+//!
+//! All of it is the control thread's. Lcores count, as they do without a record, and copy flow-control frames into rings. A file
+//! that can't be written, as on a full disk, is told once; the switch goes on, and so does the record after SIGHUP.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use weir_config::SwitchConfig;
+use weir_dpdk_driver::{Passage, PortTap, TapPlan, TappedFrame};
+use weir_experiments::Failure;
+use weir_experiments::experiment::directory;
+use weir_experiments::real_frames::RunArguments;
+use weir_flowctl::Tells;
+use weir_results::record::{self, Depth, Ended, Recorder, Teller, dropped};
+use weir_results::run_dir::{CapturePort, CaptureWriter, Direction, EventKind, Ns3Pauses, RunDir, RunFile, Summary};
+use weir_scenario::{PortPlace, Scenario};
+use weir_switch_core::Report;
+use weir_units::{Class, PortId, Span, Time};
+use weir_wire::mac_control::{ControlFrame, PfcFrame};
+
+/// Ports to be captured, and their frames.
+pub struct Captures {
+    ports: BTreeSet<PortPlace>,
+    data_frames: u32,
+}
+
+/// Writes the record while the switches run.
+pub struct Recording<'a> {
+    scenario: &'a Scenario,
+    run: RunDir,
+    recorder: Recorder<'a>,
+    pauses: Ns3Pauses<RunFile>,
+    captures: Vec<(PortPlace, CaptureWriter<RunFile>)>,
+    taps: Vec<PortTap>,
+    /// On the switches' clock.
+    began: Time,
+    /// The ports that frames may come from, which number what is behind them in `pfc.txt`.
+    ports: Vec<PortPlace>,
+    /// Whether a file could not be written, and nothing is until they are opened anew.
+    is_broken: bool,
+    /// Samples that were not written for that.
+    missed: u64,
+    failures: Vec<String>,
+    snapshots: u32,
+}
+
+impl Captures {
+    /// The ports that the arguments name.
+    ///
+    /// # Errors
+    /// There is no such port, or it is a clone.
+    pub fn new(arguments: &RunArguments, scenario: &Scenario) -> Result<Captures, Failure> {
+        let real = |place: &PortPlace| scenario.switches[place.switch].ports[place.port].clone_of().is_none();
+        let ports: Vec<PortPlace> = scenario.ports().filter(real).collect();
+        let names: Vec<String> = ports.iter().map(|place| scenario.port_name(*place)).collect();
+        let find = |name: &String| {
+            let found = names.iter().position(|port| port == name).map(|index| ports[index]);
+            found.ok_or_else(|| {
+                let known = names.join(", ");
+                Failure::Argument(format!("--capture: no port with a device is named `{name}`; name one of: {known}"))
+            })
+        };
+        let ports = arguments.capture.iter().map(find).collect::<Result<_, _>>()?;
+        Ok(Captures { ports, data_frames: arguments.capture_frames })
+    }
+
+    /// What is to be copied of a port: flow control always, for the record has it.
+    pub fn tap(&self, place: PortPlace) -> TapPlan {
+        let data_frames = if self.ports.contains(&place) { self.data_frames } else { 0 };
+        TapPlan { data_from: Time::ZERO, data_frames }
+    }
+}
+
+/// The switches as a scenario whose hosts are outside: what a record is of.
+pub fn lab(switches: &[SwitchConfig], sample_every: Span) -> Scenario {
+    let joined = |names: BTreeSet<&str>| names.into_iter().collect::<Vec<_>>().join("+");
+    let name = joined(switches.iter().map(|switch| switch.name.as_str()).collect());
+    let policy = joined(switches.iter().map(|switch| switch.buffer.policy.name()).collect());
+    Scenario::lab(&name, &policy, switches.to_vec(), sample_every)
+}
+
+impl<'a> Recording<'a> {
+    /// Makes the directory and its files. To be called before anything starts.
+    ///
+    /// # Errors
+    /// The directory has something else in it, or a file can't be written.
+    pub fn new(scenario: &'a Scenario, path: &Path, captures: &Captures) -> Result<Recording<'a>, Failure> {
+        let wrong = |error: weir_results::run_dir::RunDirError| Failure::Argument(format!("--output: {error}"));
+        let run = directory(path).map_err(wrong)?;
+        record::write_configs(scenario, &run).map_err(wrong)?;
+        let recorder = Recorder::new(scenario, &run).map_err(wrong)?;
+        let pauses = run.ns3_pauses().map_err(wrong)?;
+        let capture = |place: &PortPlace| {
+            let port = &scenario.switches[place.switch].ports[place.port];
+            let (name, mac) = (scenario.port_name(*place), port.mac.unwrap_or_default());
+            let about = CapturePort { name, mac, rate: port.rate };
+            run.capture(&about).map(|writer| (*place, writer))
+        };
+        let captures = captures.ports.iter().map(capture).collect::<Result<Vec<_>, _>>().map_err(wrong)?;
+        run.flush().map_err(|error| Failure::Argument(format!("--output: {error}")))?;
+        let ports = recorder.ports().linked().map(|port| port.place).collect();
+        Ok(Recording {
+            scenario,
+            run,
+            recorder,
+            pauses,
+            captures,
+            taps: Vec::new(),
+            began: Time::ZERO,
+            ports,
+            is_broken: false,
+            missed: 0,
+            failures: Vec::new(),
+            snapshots: 0,
+        })
+    }
+
+    /// The switches start at `began` on their clock; copies of frames come out of the taps.
+    pub fn begin(&mut self, began: Time, taps: Vec<PortTap>) {
+        self.began = began;
+        self.taps = taps;
+    }
+
+    /// Writes down the frames that have passed since the last call. To be called often, or the taps' rings overflow.
+    pub fn collect(&mut self) {
+        let mut frames: Vec<(PortPlace, TappedFrame)> = Vec::new();
+        for PortTap { switch, port, tapped } in &mut self.taps {
+            let place = PortPlace { switch: *switch, port: port.index() };
+            frames.extend(tapped.map(|frame| (place, frame)));
+        }
+        frames.sort_by_key(|(_, frame)| frame.at);
+        for (place, frame) in &frames {
+            self.attempt(|record| record.write_frame(*place, frame));
+        }
+    }
+
+    fn write_frame(&mut self, place: PortPlace, frame: &TappedFrame) -> io::Result<()> {
+        let at = self.since_began(frame.at);
+        if let Ok(ControlFrame::Pfc(pfc)) = ControlFrame::decode(&frame.bytes) {
+            let by = match frame.passage {
+                Passage::Inbound => Teller::Host,
+                Passage::Outbound => Teller::Port,
+            };
+            self.note_pause(at, by, place, &pfc);
+            self.recorder.note_told(at, by, place, &pfc)?;
+        }
+        if let Some((_, capture)) = self.captures.iter_mut().find(|(captured, _)| *captured == place) {
+            let direction = match frame.passage {
+                Passage::Inbound => Direction::Inbound,
+                Passage::Outbound => Direction::Outbound,
+            };
+            capture.write(at, direction, &frame.bytes)?;
+        }
+        Ok(())
+    }
+
+    /// For `pfc.txt`: what is behind the ports is numbered in their order, and the switches follow.
+    fn note_pause(&mut self, at: Time, by: Teller, place: PortPlace, frame: &PfcFrame) {
+        if self.scenario.switches[place.switch].ports[place.port].flow_control.tells() == Tells::Stages {
+            return;
+        }
+        let outside = self.ports.iter().position(|port| *port == place).unwrap_or(0);
+        let (node, is_switch, interface) = match by {
+            Teller::Host => (self.ports.len() + place.switch, true, place.port + 1),
+            Teller::Port => (outside, false, 1),
+        };
+        for class in self.recorder.changes(by, place, frame) {
+            self.pauses.pause(at, node, is_switch, interface, frame.times[class.index()] > 0);
+        }
+    }
+
+    /// Something happened at a port at `at` on the switches' clock.
+    pub fn note(&mut self, at: Time, switch: usize, port: PortId, class: Option<Class>, kind: EventKind<'_>) {
+        let place = PortPlace { switch, port: port.index() };
+        let at = self.since_began(at);
+        self.attempt(|record| record.recorder.note(at, Some(place), class, kind));
+    }
+
+    /// Takes a sample, and writes out all there is, with the results so far: a process that is killed leaves them.
+    pub fn sample(&mut self, reports: &[Report]) {
+        self.collect();
+        let Some(at) = reports.first().map(|report| self.since_began(report.at)) else { return };
+        if self.is_broken {
+            self.missed += 1;
+        }
+        self.attempt(|record| {
+            record.recorder.sample(at, Depth::All, reports, &[], &[], |_, _| None)?;
+            record.pauses.advance(at)?;
+            record.flush()?;
+            let failures = vec!["the run did not end: these are its results so far".to_owned()];
+            let summary = record.summary(at, reports, failures, true);
+            record.run.write_so_far(&summary).map_err(io::Error::other)
+        });
+    }
+
+    /// Opens all files anew, as after a log rotation, or when there is room again.
+    pub fn reopen(&mut self, now: Time) {
+        self.collect();
+        let flushed = if self.is_broken { Ok(()) } else { self.flush() };
+        let reopened = self.run.reopen();
+        let was_broken = std::mem::replace(&mut self.is_broken, false);
+        self.attempt(|_| flushed.and(reopened));
+        if self.is_broken {
+            return;
+        }
+        tracing::info!("the files of {} are opened anew", self.run.path().display());
+        if was_broken {
+            let at = self.since_began(now);
+            let missed = format!("record resumed, {} samples missed so far", self.missed);
+            self.attempt(|record| record.recorder.note_mark(at, &missed));
+        }
+    }
+
+    /// Writes a snapshot; returns its file.
+    pub fn snapshot(&mut self, content: &impl Serialize) -> Option<PathBuf> {
+        let number = self.snapshots + 1;
+        let mut path = None;
+        self.attempt(|record| {
+            record.flush()?;
+            path = Some(record.run.write_snapshot(number, content).map_err(io::Error::other)?);
+            Ok(())
+        });
+        self.snapshots += u32::from(path.is_some());
+        path
+    }
+
+    /// Ends the record with the switches' last reports. `fault` is why the run is no good, if it is, and `switches` what they know
+    /// of themselves besides. Returns why the record is no good.
+    pub fn finish(
+        mut self,
+        reports: &[Report],
+        fault: Option<&str>,
+        lossless: bool,
+        switches: &impl Serialize,
+    ) -> Option<String> {
+        self.collect();
+        let at = reports.first().map_or(Time::ZERO, |report| self.since_began(report.at));
+        let missed: u64 = self.taps.iter().map(|tap| tap.tapped.missed()).sum();
+        if missed > 0 {
+            self.failures
+                .push(format!("{missed} frames are in no capture or event, as the machine came too late for them"));
+        }
+        self.attempt(|record| {
+            record.recorder.note_after_end(at, reports)?;
+            record.pauses.advance(at)?;
+            record.flush()
+        });
+        if self.missed > 0 {
+            self.failures.push(format!("{} samples were not written", self.missed));
+        }
+        let failures = fault.map(str::to_owned).into_iter().chain(self.failures.clone()).collect();
+        let summary = self.summary(at, reports, failures, lossless);
+        let path = self.run.path().to_owned();
+        let written = self.run.write_switches(switches).and_then(|()| self.run.finish(&summary));
+        match written {
+            Ok(path) => tracing::info!("the record is in {0}: weir report {0}", path.display()),
+            Err(error) => self.failures.push(error.to_string()),
+        }
+        (!self.failures.is_empty()).then(|| format!("the record in {}: {}", path.display(), self.failures.join("; ")))
+    }
+
+    fn summary(&self, at: Time, reports: &[Report], failures: Vec<String>, lossless: bool) -> Summary {
+        let ended = Ended {
+            backend: "dpdk",
+            reports,
+            duration: at.since(Time::ZERO),
+            sent: Vec::new(),
+            arrived: Vec::new(),
+            nics: Vec::new(),
+            host_links: Vec::new(),
+            links: Vec::new(),
+            lossless: lossless && dropped(self.scenario, reports, true, false) == 0,
+            failures,
+            notes: Vec::new(),
+        };
+        record::summary(self.scenario, ended, self.recorder.so_far())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.recorder.flush().and(self.run.flush())
+    }
+
+    fn since_began(&self, at: Time) -> Time {
+        Time::ZERO + at.since(self.began)
+    }
+
+    /// Writes, unless a file can't be; the first that can't is told.
+    fn attempt(&mut self, write: impl FnOnce(&mut Recording<'a>) -> io::Result<()>) {
+        if self.is_broken {
+            return;
+        }
+        if let Err(error) = write(self) {
+            self.is_broken = true;
+            tracing::error!("{error}: the record stops here, the switch goes on; SIGHUP goes on with the record");
+            self.failures.push(error.to_string());
+        }
+    }
+}

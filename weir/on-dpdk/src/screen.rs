@@ -1,0 +1,23 @@
+//! Standard output of a switch, which runs on when nobody reads it any more.
+
+use std::io::{self, Write};
+
+/// Standard output.
+#[derive(Default)]
+pub struct Screen {
+    is_gone: bool,
+}
+
+impl Screen {
+    /// Prints a text. After the first failure, such as a closed pipe or a full disk, nothing is printed any more.
+    pub fn print(&mut self, text: &str) {
+        if self.is_gone {
+            return;
+        }
+        let mut out = io::stdout().lock();
+        if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+            self.is_gone = true;
+            tracing::warn!("standard output takes nothing more ({error}): the switch goes on without it");
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Signals to a running switch.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGXFSZ};
+
+/// What signals have asked for. A signal that comes again before it was seen counts once.
+pub struct Signals {
+    stop: Arc<AtomicBool>,
+    reopen: Arc<AtomicBool>,
+    snapshot: Arc<AtomicBool>,
+}
+
+impl Signals {
+    /// From now on these signals end nothing by themselves.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn new() -> io::Result<Signals> {
+        let on = |signals: &[i32]| {
+            let flag = Arc::new(AtomicBool::new(false));
+            signals.iter().try_for_each(|signal| signal_hook::flag::register(*signal, flag.clone()).map(drop))?;
+            io::Result::Ok(flag)
+        };
+        // A file over the limit of its size is told as a full disk is: by the write that fails.
+        on(&[SIGXFSZ])?;
+        Ok(Signals { stop: on(&[SIGINT, SIGTERM])?, reopen: on(&[SIGHUP])?, snapshot: on(&[SIGQUIT, SIGUSR1])? })
+    }
+
+    /// SIGINT or SIGTERM: the switch is to stop.
+    pub fn stop(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// SIGHUP since the last call: files are to be opened anew.
+    pub fn take_reopen(&self) -> bool {
+        self.reopen.swap(false, Ordering::Relaxed)
+    }
+
+    /// SIGQUIT or SIGUSR1 since the last call: the state is to be shown.
+    pub fn take_snapshot(&self) -> bool {
+        self.snapshot.swap(false, Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,8 @@
+//! Tests of the command, in one program.
+
+mod papers;
+mod report;
+mod reproduce;
+mod sweep;
+mod sweep_slurm;
+mod without_dpdk;
