@@ -20,8 +20,8 @@ pub struct Network {
     pub base_rtt: Span,
 }
 
-/// A preset's values: keys of the kind, each with what a file would give it.
-pub type PresetValues = &'static [(&'static str, &'static str)];
+/// Values by key, as a file has them.
+pub type Values = &'static [(&'static str, &'static str)];
 
 /// A set of parameters with a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub struct Preset {
     /// Where the parameters are from.
     pub about: &'static str,
     /// The keys that are not as by default, with their values as a file has them.
-    pub values: PresetValues,
+    pub values: Values,
 }
 
 /// A value that is wrong.
@@ -53,7 +53,7 @@ pub struct WrongValue {
 pub struct Parameters<'p> {
     network: Network,
     given: &'p [(&'p str, &'p str)],
-    preset: PresetValues,
+    preset: Values,
     wrong: RefCell<Vec<WrongValue>>,
 }
 
@@ -65,12 +65,12 @@ const RATES: RangeInclusive<u64> = 8_000..=3_200_000_000_000;
 
 impl<'p> Parameters<'p> {
     /// Parameters in this network: values by key, of which the first of a key counts, over a preset's.
-    pub fn new(network: Network, given: &'p [(&'p str, &'p str)], preset: PresetValues) -> Parameters<'p> {
+    pub fn new(network: Network, given: &'p [(&'p str, &'p str)], preset: Values) -> Parameters<'p> {
         Parameters { network, given, preset, wrong: RefCell::default() }
     }
 
     /// Parameters that are the same in all networks.
-    pub(crate) fn defaults_over(given: &'p [(&'p str, &'p str)], preset: PresetValues) -> Parameters<'p> {
+    pub(crate) fn defaults_over(given: &'p [(&'p str, &'p str)], preset: Values) -> Parameters<'p> {
         const ANY: Network = Network { line: BitRate::gbps(1), base_rtt: Span::from_micros(1) };
         Parameters::new(ANY, given, preset)
     }

@@ -114,6 +114,8 @@ pub(super) fn plots(runs: &[Run]) -> Result<Plots, Failure> {
     sections.extend(lines::segments(&drawn, &mut columns, &queues));
     sections.extend(lines::pools(&drawn, &mut columns, &pools));
     sections.extend(lines::flow_rates(&drawn, &mut columns, &flows));
+    let shown = gauges::of_flows(files.iter().flatten(), &flows.names);
+    sections.extend(shown.iter().filter_map(|gauge| lines::flow_gauge(&drawn, &mut columns, &flows, gauge)));
     sections.extend(lines::queue_rates(&drawn, &mut columns, &queues));
     sections.extend(bars::pauses(&drawn));
     let gauges = gauges::of(files.iter().flatten());
@@ -142,6 +144,8 @@ impl Drawn<'_> {
         let mut sampled = joined(&queues.names, &OF_QUEUE);
         let gauges = gauges::of(std::iter::once(file));
         sampled.extend(joined(&queues.names, &gauges.iter().map(|gauge| gauge.name.as_str()).collect::<Vec<_>>()));
+        let of_flows = gauges::of_flows(std::iter::once(file), &flows.names);
+        sampled.extend(joined(&flows.names, &of_flows.iter().map(String::as_str).collect::<Vec<_>>()));
         sampled.extend(joined(&pools.names, &["used_bytes", "capacity_bytes"]));
         let mut rates = joined(&queues.names, &["rx_bps"]);
         rates.extend(joined(&flows.names, &["received_bps"]));

@@ -1,7 +1,7 @@
 //! The columns of a series that are the buffer policies' own.
 
 use weir_mmu::policy::{Gauge, Unit, all_gauges};
-use weir_results::run_dir::QUEUE_COLUMNS;
+use weir_results::run_dir::{FLOW_COLUMNS, QUEUE_COLUMNS};
 
 use crate::report::series::SeriesFile;
 
@@ -51,6 +51,19 @@ impl GaugeColumn {
             of_port: false,
         }
     }
+}
+
+/// What these series show of these flows besides what they send and receive, by the columns' names.
+pub fn of_flows<'f>(files: impl Iterator<Item = &'f SeriesFile>, flows: &[String]) -> Vec<String> {
+    let mut gauges: Vec<String> = Vec::new();
+    for column in files.flat_map(SeriesFile::columns) {
+        let Some((flow, name)) = column.name.rsplit_once('.') else { continue };
+        let is_gauge = !FLOW_COLUMNS.contains(&name) && !gauges.iter().any(|gauge| gauge == name);
+        if is_gauge && flows.iter().any(|other| other == flow) {
+            gauges.push(name.to_owned());
+        }
+    }
+    gauges
 }
 
 /// The gauges of these series: those of the program's policies first.

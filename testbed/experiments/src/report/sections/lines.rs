@@ -310,6 +310,28 @@ pub(super) fn gauge(
     lines.section(drawn, columns, |_, _, _, _| 0.0)
 }
 
+/// What congestion control shows of flows, as DCQCN's α.
+pub fn flow_gauge(drawn: &[Drawn<'_>], columns: &mut Columns, flows: &Chosen, gauge: &str) -> Option<Section> {
+    let (shown, quantity) = match gauge.rsplit_once('_') {
+        Some((shown, "bps")) => (shown, Quantity::Rate),
+        Some((shown, "bytes")) => (shown, Quantity::Bytes),
+        _ => (gauge, Quantity::Number),
+    };
+    let mut notes = vec![format!("Column {gauge} of series.csv: what congestion control shows of each flow.")];
+    notes.extend(flows.note("flows", "the fastest"));
+    let lines = Lines {
+        id: format!("flow-{}", gauge.replace('_', "-")).into(),
+        title: format!("Flows under congestion control: {}", shown.replace('_', " ")).into(),
+        what: gauge,
+        quantity,
+        names: &flows.names,
+        kind: gauge,
+        is_stepped: true,
+        notes,
+    };
+    lines.section(drawn, columns, |_, _, _, _| 0.0)
+}
+
 /// GFC by stages: the stage that each port told its peer last.
 pub(super) fn stages(drawn: &[Drawn<'_>], columns: &mut Columns) -> Option<Section> {
     let (mut plots, mut top) = (Vec::new(), 0.0_f64);

@@ -10,7 +10,7 @@ use super::hpcc::Hpcc;
 use super::power_tcp::{PowerTcp, ThetaPowerTcp};
 use super::timely::Timely;
 use super::{CongestionControlKind, NONE};
-use crate::parameters::PresetValues;
+use crate::parameters::Values;
 
 /// What messages call one of them.
 const SORT: &str = "congestion control";
@@ -60,7 +60,7 @@ pub fn presets() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 /// The kind that a name chooses, and the values of the preset.
-pub fn find(name: &str) -> Option<(&'static dyn CongestionControlKind, PresetValues)> {
+pub fn find(name: &str) -> Option<(&'static dyn CongestionControlKind, Values)> {
     kinds().find_map(|kind| {
         let preset = kind.presets().iter().find(|preset| preset.name == name).map(|preset| preset.values);
         preset.or((kind.name() == name).then_some(&[][..])).map(|values| (kind, values))

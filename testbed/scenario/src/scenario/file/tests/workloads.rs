@@ -143,3 +143,26 @@ fn warm_up_is_part_of_the_scenario() {
     assert_eq!(scenario.warm_up, Time::from_nanos(2_000_000));
     assert_eq!(four("")[0].scenario.warm_up, Time::ZERO);
 }
+
+#[test]
+fn parameters_lie_over_each_other() {
+    let nic = "[nic]\ncongestion_control = \"dcqcn-conweave\"\n[nic.dcqcn-ns3]\nrate_ai = \"80Mbps\"\nfast_recovery = 3\n\
+               [nic.dcqcn]\nrate_ai = \"1Gbps\"\n[nic.tcp]\npreset = \"linux\"\nrto_min = \"5ms\"\n[nic.tcp-dctcp]\ng = \"1/8\"\n";
+    let control = |more: &str| {
+        let workload = format!("[[workloads]]\nkind = \"permutation\"\nclass = 3\nsizes = \"1KB\"\n{more}");
+        let plan = four(&format!("{nic}{workload}")).remove(0).scenario.traffic.remove(0);
+        (format!("{:?}", plan.congestion_control), format!("{:?}", plan.transport))
+    };
+    let has = |told: &str, parts: &[&str]| parts.iter().for_each(|part| assert!(told.contains(part), "{part}: {told}"));
+    // The file's values, the preset's lowest rate, and a default.
+    let (of_nic, _) = control("");
+    let preset = ["hyper_increase: 100Mbps", "rate_min: 100Mbps", "alpha_interval: 1us"];
+    has(&of_nic, &[&preset[..], &["additive_increase: 80Mbps", "fast_recovery: 3"]].concat());
+    let (own, _) = control("[workloads.dcqcn-ns3]\nrate_ai = \"line/100\"\n");
+    has(&own, &[&preset[..], &["additive_increase: 1Gbps", "fast_recovery: 3"]].concat());
+    let (other, _) = control("congestion_control = \"dcqcn\"\n");
+    has(&other, &["dcqcn(", "additive_increase: 1Gbps", "byte_counter: 10000000 B", "fast_recovery: 5"]);
+    let (none, tcp) = control("transport = \"tcp-dctcp\"\ntcp = { initial_window = 4 }\n");
+    assert_eq!(none, "none", "what [nic] says of RDMA is not TCP's");
+    has(&tcp, &["gain_shift: 3", "rto_min: 5ms", "initial_rto: 1s", "initial_window: 4", "mss: 1448"]);
+}

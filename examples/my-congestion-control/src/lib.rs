@@ -1,0 +1,144 @@
+//! A congestion control that raises a flow's rate by a step in a round trip without marks, and cuts it by the share of marks in one
+//! with some (AIMD on ECN, as DCTCP does to a window).
+//!
+//! All that there is to a congestion control is in this file: its name, its keys with their defaults, its rules, the feedback that it
+//! goes by, and a gauge.
+
+use std::sync::Arc;
+
+use weir_nic::gauge::Gauge;
+use weir_nic::host::congestion::{AckSignal, Algorithm, CongestionControlKind, Feedback, FlowState};
+use weir_nic::parameters::{Parameters, Preset};
+use weir_reader::{Key, Named};
+use weir_units::{BitRate, Bytes, Time};
+
+/// `congestion_control = "gentle-aimd"`.
+#[derive(Debug)]
+pub struct GentleAimd;
+
+/// The parameters, `[nic.gentle-aimd]`.
+#[derive(Clone, Copy, Debug)]
+struct Steps {
+    step: BitRate,
+    /// In parts per million.
+    cut: u32,
+    rate_min: BitRate,
+}
+
+/// A flow. It begins at the line's rate.
+#[derive(Debug)]
+struct Flow {
+    steps: Steps,
+    line: u64,
+    /// In bits a second.
+    rate: u64,
+    /// Acknowledgements of this round trip, and how many of them brought a mark.
+    acks: u64,
+    marks: u64,
+    /// The share of marks in the round trip before.
+    marked: f64,
+    /// The round trip ends when more payload than this is acknowledged.
+    ends_after: u64,
+}
+
+const STEP: Key = Key::new("step", "line/200", "what a round trip without marks adds to the rate");
+const CUT: Key = Key::new("cut", "0.5", "what a round trip takes of the rate in which all is marked");
+const RATE_MIN: Key = Key::new("rate_min", "line/1000", "the rate is never cut below this");
+
+impl Named for GentleAimd {
+    fn name(&self) -> &'static str {
+        "gentle-aimd"
+    }
+
+    fn keys(&self) -> &'static [Key] {
+        &[STEP, CUT, RATE_MIN]
+    }
+}
+
+impl CongestionControlKind for GentleAimd {
+    fn presets(&self) -> &'static [Preset] {
+        &[Preset { name: "gentle-aimd-fast", about: "for short flows", values: &[("step", "line/20")] }]
+    }
+
+    fn gauges(&self) -> &'static [Gauge] {
+        &[Gauge { name: "marked", about: "the share of marks in the last round trip" }]
+    }
+
+    fn read(&self, parameters: &Parameters<'_>) -> Arc<dyn Algorithm> {
+        let steps = Steps {
+            step: parameters.rate(&STEP),
+            cut: parameters.share(&CUT),
+            rate_min: parameters.rate(&RATE_MIN),
+        };
+        if steps.step > parameters.network().line {
+            let message = format!("a step of {} is more than the line has, {}", steps.step, parameters.network().line);
+            parameters.refuse(&STEP, message, "write a smaller step, such as \"line/200\"");
+        }
+        Arc::new(steps)
+    }
+}
+
+impl Algorithm for Steps {
+    fn feedback(&self) -> Feedback {
+        Feedback { echoes_ecn: true, acks_every_packet: true, ..Feedback::default() }
+    }
+
+    fn flow(&self, line: BitRate) -> Box<dyn FlowState> {
+        let line = line.as_bps();
+        Box::new(Flow { steps: *self, line, rate: line, acks: 0, marks: 0, marked: 0.0, ends_after: 0 })
+    }
+}
+
+impl FlowState for Flow {
+    fn handle_ack(&mut self, _now: Time, ack: &AckSignal<'_>) {
+        self.acks += 1;
+        self.marks += u64::from(ack.is_marked);
+        if ack.acked <= self.ends_after {
+            return;
+        }
+        self.marked = self.marks as f64 / self.acks as f64;
+        if self.marks == 0 {
+            self.rate = (self.rate + self.steps.step.as_bps()).min(self.line);
+        } else {
+            let left = 1.0 - f64::from(self.steps.cut) / 1e6 * self.marked;
+            self.rate = ((self.rate as f64 * left) as u64).max(self.steps.rate_min.as_bps().min(self.line));
+        }
+        (self.acks, self.marks, self.ends_after) = (0, 0, ack.sent);
+    }
+
+    fn rate(&self) -> BitRate {
+        BitRate::bps(self.rate)
+    }
+
+    /// As much as the line carries in a millisecond: more is not in flight but lost, or behind a PAUSE.
+    fn window(&self) -> Option<Bytes> {
+        Some(Bytes::new(self.line / 8_000))
+    }
+
+    fn gauges(&self, show: &mut dyn FnMut(f64)) {
+        show(self.marked);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_nic::parameters::Network;
+    use weir_units::Span;
+
+    use super::*;
+
+    #[test]
+    fn a_round_trip_without_marks_adds_and_one_with_marks_cuts() {
+        let network = Network { line: BitRate::gbps(10), base_rtt: Span::from_micros(10) };
+        let mut flow = GentleAimd.read(&Parameters::new(network, &[("cut", "0.8")], &[])).flow(network.line);
+        let mut ack = |acked, sent, is_marked| {
+            let ack = AckSignal { acked, sent, rtt: Span::from_micros(10), is_marked, hops: &[] };
+            flow.handle_ack(Time::ZERO, &ack);
+            flow.rate().as_bps() / 1_000_000
+        };
+        assert_eq!(ack(1_000, 4_000, true), 2_000, "all of the first round trip is marked");
+        // Half of the second: 1 - 0.8 / 2.
+        assert_eq!([ack(2_000, 5_000, true), ack(4_001, 8_000, false)], [2_000, 1_200]);
+        assert_eq!(ack(8_001, 9_000, false), 1_250, "a 200th of the line more");
+    }
+}

@@ -1,0 +1,9 @@
+//! The command `weir` with one congestion control more.
+
+use std::process::ExitCode;
+
+use my_congestion_control::GentleAimd;
+
+fn main() -> ExitCode {
+    weir::Extensions::new().congestion_control(&GentleAimd).main(weir::Source::BuiltIn(&weir_on_dpdk::Dpdk))
+}
