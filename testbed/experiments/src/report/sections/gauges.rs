@@ -54,7 +54,7 @@ impl GaugeColumn {
 }
 
 /// What these series show of these flows besides what they send and receive, by the columns' names.
-pub fn of_flows<'f>(files: impl Iterator<Item = &'f SeriesFile>, flows: &[String]) -> Vec<String> {
+pub(crate) fn of_flows<'f>(files: impl Iterator<Item = &'f SeriesFile>, flows: &[String]) -> Vec<String> {
     let mut gauges: Vec<String> = Vec::new();
     for column in files.flat_map(SeriesFile::columns) {
         let Some((flow, name)) = column.name.rsplit_once('.') else { continue };

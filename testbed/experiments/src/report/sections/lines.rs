@@ -311,7 +311,7 @@ pub(super) fn gauge(
 }
 
 /// What congestion control shows of flows, as DCQCN's α.
-pub fn flow_gauge(drawn: &[Drawn<'_>], columns: &mut Columns, flows: &Chosen, gauge: &str) -> Option<Section> {
+pub(crate) fn flow_gauge(drawn: &[Drawn<'_>], columns: &mut Columns, flows: &Chosen, gauge: &str) -> Option<Section> {
     let (shown, quantity) = match gauge.rsplit_once('_') {
         Some((shown, "bps")) => (shown, Quantity::Rate),
         Some((shown, "bytes")) => (shown, Quantity::Bytes),
