@@ -36,7 +36,7 @@ pub(super) fn summary(
         .zip(&arrived)
         .all(|(sent, arrived)| (arrived.lost, arrived.in_order, arrived.payload) == (0, sent.frames, sent.payload));
     let late_hosts = board.unfinished();
-    let is_stuck = record.deadlock.as_ref().is_some_and(|deadlock| deadlock.persists());
+    let is_stuck = record.deadlock().is_some_and(|deadlock| deadlock.persists());
     let mut notes = Vec::new();
     if !late_hosts.is_empty() && !is_stuck {
         notes.push(format!("{} did not finish: frames were lost, or a class stays paused", late_hosts.join(", ")));
@@ -69,7 +69,7 @@ pub(super) fn summary(
             failures: failures.into_iter().collect(),
             notes,
         },
-        record,
+        &record,
     );
     let late = left.iter().flatten().map(|(last, ..)| last.late).max().unwrap_or_default();
     let gap = left.iter().flatten().map(|(last, ..)| last.gap_max).max().unwrap_or_default();

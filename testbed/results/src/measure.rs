@@ -6,7 +6,7 @@ mod survey;
 mod ways;
 
 pub use messages::{MessageMeasures, SIZE_BINS, SizeBin};
-pub(crate) use survey::{Survey, Surveyor};
+pub(crate) use survey::Survey;
 pub use ways::Ways;
 
 use weir_switch_core::Report;

@@ -7,7 +7,7 @@ use weir_units::Class;
 pub(crate) const QUEUES_MAX: usize = 64;
 
 /// The ports of a scenario, switch by switch.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Ports {
     ports: Vec<Port>,
     /// Where each switch's ports begin.
@@ -20,7 +20,7 @@ pub struct Ports {
 }
 
 /// A port.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Port {
     pub place: PortPlace,
     pub name: String,

@@ -359,7 +359,7 @@ impl Running<'_> {
         let has_outages = !scenario.outages.is_empty();
         let duration = now.min(scenario.end).since(Time::ZERO);
         let mut failures: Vec<String> = frames.as_ref().err().cloned().into_iter().collect();
-        failures.extend(end::failures(scenario, &sim, &reports, record.deadlock.as_ref(), came_to, expects));
+        failures.extend(end::failures(scenario, &sim, &reports, record.deadlock(), came_to, expects));
         let nics: Vec<NicWords> = sim.hosts().map(|host| NicWords::of(host, now)).collect();
         let overflown = overflown_lossless(scenario, &nics);
         failures.extend(overflown.clone());
@@ -393,7 +393,7 @@ impl Running<'_> {
             failures,
             notes,
         };
-        let summary = record::summary(scenario, ended, record);
+        let summary = record::summary(scenario, ended, &record);
         let summary = Summary { time_dilation: 1, traffic, frames: frames.ok(), ..summary };
         Ok((summary, MachineFree { packet_hops: sim.packet_hops(), wakeups: sim.wakeups() }))
     }

@@ -176,7 +176,7 @@ impl<'a> Recording<'a> {
     pub(crate) fn note(&mut self, at: Time, switch: usize, port: PortId, class: Option<Class>, kind: EventKind<'_>) {
         let place = PortPlace { switch, port: port.index() };
         let at = self.since_began(at);
-        self.attempt(|record| record.recorder.note(at, Some(place), class, kind));
+        self.attempt(|record| record.recorder.note(at, place, class, kind));
     }
 
     /// Takes a sample, and writes out all there is, with the results so far: a process that is killed leaves them.

@@ -6,24 +6,14 @@ use weir_scenario::{PortPlace, Scenario};
 use weir_switch_core::Report;
 use weir_units::{Bytes, Class, ClassSet, Time};
 
-use crate::ports::Ports;
-
-/// Takes in samples.
-#[derive(Clone, Debug)]
-pub(crate) struct Surveyor {
+/// What the samples so far showed of all switches.
+#[derive(Debug)]
+pub(crate) struct Survey {
     /// The lossless classes of each switch.
     lossless: Vec<ClassSet>,
     /// Of each switch, the most in private buffers and in headroom.
     used: Vec<[Bytes; 2]>,
     nearest: Option<Nearest>,
-    samples: u64,
-}
-
-/// What they showed.
-#[derive(Debug)]
-pub(crate) struct Survey {
-    used: Vec<[Bytes; 2]>,
-    nearest: Option<(Nearest, String)>,
     samples: u64,
 }
 
@@ -37,10 +27,10 @@ struct Nearest {
     threshold: Bytes,
 }
 
-impl Surveyor {
-    pub(crate) fn new(scenario: &Scenario) -> Surveyor {
+impl Survey {
+    pub(crate) fn new(scenario: &Scenario) -> Survey {
         let lossless = |switch: &SwitchConfig| switch.classes.lossless;
-        Surveyor {
+        Survey {
             lossless: scenario.switches.iter().map(lossless).collect(),
             used: vec![[Bytes::ZERO; 2]; scenario.switches.len()],
             nearest: None,
@@ -71,20 +61,6 @@ impl Surveyor {
         }
     }
 
-    pub(crate) fn finish(self, ports: &Ports) -> Survey {
-        let nearest = self.nearest.map(|nearest| (nearest, ports.at(nearest.place).name.clone()));
-        Survey { used: self.used, nearest, samples: self.samples }
-    }
-}
-
-impl Nearest {
-    fn is_nearer_than(&self, other: &Nearest) -> bool {
-        let product = |shared: Bytes, threshold: Bytes| u128::from(shared.get()) * u128::from(threshold.get());
-        product(self.shared, other.threshold) > product(other.shared, self.threshold)
-    }
-}
-
-impl Survey {
     /// The most that all private buffers of a switch held together.
     pub(crate) fn private_max(&self, switch: usize) -> Bytes {
         self.used[switch][0]
@@ -101,17 +77,25 @@ impl Survey {
         if self.samples == 0 || !ports.any(|port| port.flow_control.tells() == Tells::Pfc) {
             return None;
         }
-        let Some((nearest, name)) = &self.nearest else {
+        let Some(nearest) = &self.nearest else {
             return Some("no PAUSE was sent: no sample found a lossless queue beyond its private buffer".to_owned());
         };
         let percent = u128::from(nearest.shared.get()) * 100 / u128::from(nearest.threshold.get().max(1));
         Some(format!(
-            "no PAUSE was sent: of all samples, the fullest ingress queue reached {percent} % of its threshold ({name} class {}, \
+            "no PAUSE was sent: of all samples, the fullest ingress queue reached {percent} % of its threshold ({} class {}, \
              {} of {} at {})",
+            scenario.port_name(nearest.place),
             nearest.class.index(),
             nearest.shared,
             nearest.threshold,
             nearest.at.since(Time::ZERO)
         ))
+    }
+}
+
+impl Nearest {
+    fn is_nearer_than(&self, other: &Nearest) -> bool {
+        let product = |shared: Bytes, threshold: Bytes| u128::from(shared.get()) * u128::from(threshold.get());
+        product(self.shared, other.threshold) > product(other.shared, self.threshold)
     }
 }

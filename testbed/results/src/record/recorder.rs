@@ -14,7 +14,7 @@ use weir_wire::mac_control::PfcFrame;
 use super::messages::MessageRate;
 use super::watched::Watched;
 use crate::deadlock::{Deadlock, Detector, SwitchState};
-use crate::measure::{Survey, Surveyor};
+use crate::measure::Survey;
 use crate::ports::{Ports, Queue};
 use crate::run_dir::{
     EventKind, EventWriter, FctRow, FctWriter, FlowSample, PoolSample, QueueSample, RunDir, RunDirError, RunFile,
@@ -24,28 +24,18 @@ use crate::run_dir::{
 /// Writes the files of a run while it runs.
 pub struct Recorder<'a> {
     scenario: &'a Scenario,
-    ports: Ports,
     series: SeriesWriter<RunFile>,
     events: EventWriter<RunFile>,
     fcts: FctWriter<RunFile>,
     /// By teller, of each port, what was last told of each class, a time or a stage.
     told: [Vec<[u16; CLASSES]>; 2],
-    /// The highest stage of GFC that each port told of each class.
-    stages: Vec<[u16; CLASSES]>,
     /// Drops at the sample before, by switch, port, class and reason.
     dropped: Vec<u64>,
     /// Up to where samples have been taken.
     sampled_to: Option<Time>,
-    flows: Vec<FlowSample>,
-    edges: Vec<Edge>,
     /// Window edges not passed yet, the next one last.
     edges_ahead: Vec<Time>,
-    /// Of each queue of the series.
-    watched: Vec<Watched>,
-    /// Of each port, switch by switch.
-    messages: Vec<MessageRate>,
-    surveyor: Surveyor,
-    detector: Detector,
+    record: Record,
 }
 
 /// Whose flow control it is.
@@ -82,8 +72,7 @@ pub struct Record {
     pub(crate) stages: Vec<[u16; CLASSES]>,
     /// What samples showed of all switches.
     pub(crate) survey: Survey,
-    /// The deadlock that persists, or else the first one there was.
-    pub deadlock: Option<Deadlock>,
+    detector: Detector,
 }
 
 /// What windows are measured from.
@@ -99,6 +88,13 @@ pub(crate) struct Edge {
     pub(crate) pauses: Vec<(u64, Span)>,
     /// The samples up to there, of each queue of the series.
     pub(crate) watched: Vec<Watched>,
+}
+
+impl Record {
+    /// The deadlock that persists, or else the first one there was.
+    pub fn deadlock(&self) -> Option<&Deadlock> {
+        self.detector.deadlock()
+    }
 }
 
 impl<'a> Recorder<'a> {
@@ -119,17 +115,19 @@ impl<'a> Recorder<'a> {
             events: run.events()?,
             fcts: run.fcts()?,
             told: [vec![[0; CLASSES]; ports.len()], vec![[0; CLASSES]; ports.len()]],
-            stages: vec![[0; CLASSES]; ports.len()],
             dropped: vec![0; ports.len() * CLASSES * DropReason::ALL.len()],
             sampled_to: None,
-            flows: vec![FlowSample::default(); scenario.flows.len()],
-            edges: Vec::new(),
             edges_ahead: edges.into_iter().rev().collect(),
-            watched: vec![Watched::default(); ports.queues().len()],
-            messages: vec![MessageRate::default(); ports.len()],
-            surveyor: Surveyor::new(scenario),
-            detector: Detector::of(scenario),
-            ports,
+            record: Record {
+                flows: vec![FlowSample::default(); scenario.flows.len()],
+                edges: Vec::new(),
+                watched: vec![Watched::default(); ports.queues().len()],
+                messages: vec![MessageRate::default(); ports.len()],
+                stages: vec![[0; CLASSES]; ports.len()],
+                survey: Survey::new(scenario),
+                detector: Detector::of(scenario),
+                ports,
+            },
         })
     }
 
@@ -153,13 +151,13 @@ impl<'a> Recorder<'a> {
 
     /// The ports of all switches.
     pub fn ports(&self) -> &Ports {
-        &self.ports
+        &self.record.ports
     }
 
     /// A port has sent a frame that tells pauses, or stages of GFC, or has got one from the host behind it. Of a stage told again
     /// there is nothing to say.
     pub fn note_told(&mut self, at: Time, by: Teller, place: PortPlace, frame: &PfcFrame) -> io::Result<()> {
-        let number = self.ports.number(place);
+        let number = self.record.ports.number(place);
         let config = &self.scenario.switches[place.switch].ports[place.port];
         let is_staged = config.flow_control.tells() == Tells::Stages;
         for class in frame.enabled.iter() {
@@ -168,7 +166,7 @@ impl<'a> Recorder<'a> {
             let kind = match (by, time, before) {
                 (_, stage, before) if is_staged && stage == before => continue,
                 (Teller::Port, stage, _) if is_staged => {
-                    let highest = &mut self.stages[number][class.index()];
+                    let highest = &mut self.record.stages[number][class.index()];
                     *highest = stage.max(*highest);
                     EventKind::StageSent(stage)
                 }
@@ -179,14 +177,14 @@ impl<'a> Recorder<'a> {
                 (Teller::Host, 0, _) => EventKind::ResumeReceived,
                 (Teller::Host, quanta, _) => EventKind::PauseReceived(quanta),
             };
-            self.events.write(at, &self.ports.at(place).name, Some(class), kind)?;
+            self.events.write(at, &self.record.ports.at(place).name, Some(class), kind)?;
         }
         Ok(())
     }
 
     /// The classes of a frame that tells pauses for which it says other than the one before.
     pub fn changes(&self, by: Teller, place: PortPlace, frame: &PfcFrame) -> impl Iterator<Item = Class> {
-        let (told, frame) = (self.told[by as usize][self.ports.number(place)], *frame);
+        let (told, frame) = (self.told[by as usize][self.record.ports.number(place)], *frame);
         frame.enabled.iter().filter(move |class| (told[class.index()] > 0) != (frame.times[class.index()] > 0))
     }
 
@@ -200,16 +198,9 @@ impl<'a> Recorder<'a> {
         self.events.write(at, "", None, EventKind::Mark(text))
     }
 
-    /// Something else happened: at a port, or at none of a run.
-    pub fn note(
-        &mut self,
-        at: Time,
-        place: Option<PortPlace>,
-        class: Option<Class>,
-        kind: EventKind<'_>,
-    ) -> io::Result<()> {
-        let port = place.map_or("", |place| self.ports.at(place).name.as_str());
-        self.events.write(at, port, class, kind)
+    /// Something else happened at a port.
+    pub fn note(&mut self, at: Time, place: PortPlace, class: Option<Class>, kind: EventKind<'_>) -> io::Result<()> {
+        self.events.write(at, &self.record.ports.at(place).name, class, kind)
     }
 
     /// Takes a sample: the switches' reports as of `at`, what flows have counted and show, flow by flow in the order of
@@ -232,14 +223,14 @@ impl<'a> Recorder<'a> {
             };
             queue_sample(&reports[queue.place.switch].ports[queue.place.port], queue.class, peer_rate, link_overhead)
         };
-        let samples: Vec<QueueSample> = self.ports.queues().iter().map(sample).collect();
+        let samples: Vec<QueueSample> = self.record.ports.queues().iter().map(sample).collect();
         let pools: Vec<PoolSample> = reports
             .iter()
             .map(|report| PoolSample { used: report.pool.used, capacity: report.pool.capacity })
             .collect();
         self.series.write(at, flows, flow_gauges, &samples, &pools)?;
-        self.watched.iter_mut().zip(&samples).for_each(|(watched, sample)| watched.note(sample));
-        self.flows.copy_from_slice(flows);
+        self.record.watched.iter_mut().zip(&samples).for_each(|(watched, sample)| watched.note(sample));
+        self.record.flows.copy_from_slice(flows);
         self.sampled_to = Some(at);
         if depth == Depth::Series {
             return Ok(());
@@ -251,8 +242,8 @@ impl<'a> Recorder<'a> {
                 (classes.clone().map(|class| class.pauses_tx).sum(), classes.map(|class| class.paused_tx).sum())
             };
             let pauses = reports.iter().flat_map(|report| report.ports.iter().map(of_port)).collect();
-            let watched = self.watched.clone();
-            self.edges.push(Edge { planned, at, flows: flows.to_vec(), pauses, watched });
+            let watched = self.record.watched.clone();
+            self.record.edges.push(Edge { planned, at, flows: flows.to_vec(), pauses, watched });
         }
         Ok(())
     }
@@ -260,11 +251,12 @@ impl<'a> Recorder<'a> {
     /// Takes in what all switches report as of `at`: drops, messages, how full they are, whether they wait for each other.
     fn survey(&mut self, at: Time, reports: &[Report]) -> io::Result<()> {
         self.note_drops(at, reports)?;
-        for (port, messages) in self.ports.iter().zip(&mut self.messages) {
+        let Record { ports, messages, .. } = &mut self.record;
+        for (port, messages) in ports.iter().zip(messages) {
             let sent = reports[port.place.switch].ports[port.place.port].control_tx;
             messages.note(at, sent.messages());
         }
-        self.surveyor.note(at, reports);
+        self.record.survey.note(at, reports);
         self.look_for_deadlock(at, reports)
     }
 
@@ -276,7 +268,7 @@ impl<'a> Recorder<'a> {
 
     fn note_drops(&mut self, at: Time, reports: &[Report]) -> io::Result<()> {
         let mut before = self.dropped.iter_mut();
-        for of_port in self.ports.iter() {
+        for of_port in self.record.ports.iter() {
             let port = &reports[of_port.place.switch].ports[of_port.place.port];
             for (class, counters) in Class::ALL.into_iter().zip(&port.classes) {
                 for reason in DropReason::ALL {
@@ -296,7 +288,7 @@ impl<'a> Recorder<'a> {
     /// Shows the switches as of `at` to the detector.
     pub fn look_for_deadlock(&mut self, at: Time, reports: &[Report]) -> io::Result<()> {
         let states: Vec<SwitchState> = reports.iter().map(SwitchState::of).collect();
-        if let Some(deadlock) = self.detector.observe(at, &states) {
+        if let Some(deadlock) = self.record.detector.observe(at, &states) {
             let cycle = deadlock.cycle_in(self.scenario);
             self.events.write(at, "", None, EventKind::Deadlock(&cycle))?;
         }
@@ -305,7 +297,7 @@ impl<'a> Recorder<'a> {
 
     /// Whether queues of the fabric wait for each other without end.
     pub fn is_deadlocked(&self) -> bool {
-        self.detector.deadlock().is_some_and(Deadlock::persists)
+        self.record.deadlock().is_some_and(Deadlock::persists)
     }
 
     /// Writes out what is buffered.
@@ -315,32 +307,14 @@ impl<'a> Recorder<'a> {
     }
 
     /// What the samples so far have left.
-    pub fn so_far(&self) -> Record {
-        Record {
-            deadlock: self.detector.deadlock().cloned(),
-            survey: self.surveyor.clone().finish(&self.ports),
-            ports: self.ports.clone(),
-            flows: self.flows.clone(),
-            edges: self.edges.clone(),
-            watched: self.watched.clone(),
-            messages: self.messages.clone(),
-            stages: self.stages.clone(),
-        }
+    pub fn so_far(&self) -> &Record {
+        &self.record
     }
 
     /// Ends the files, and returns what is left of the samples.
     pub fn finish(mut self) -> io::Result<Record> {
         self.flush()?;
-        Ok(Record {
-            deadlock: self.detector.deadlock().cloned(),
-            survey: self.surveyor.finish(&self.ports),
-            ports: self.ports,
-            flows: self.flows,
-            edges: self.edges,
-            watched: self.watched,
-            messages: self.messages,
-            stages: self.stages,
-        })
+        Ok(self.record)
     }
 }
 

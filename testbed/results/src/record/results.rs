@@ -80,7 +80,7 @@ pub struct LinkWords {
 }
 
 /// The summary of a run that has ended.
-pub fn summary(scenario: &Scenario, ended: Ended<'_>, record: Record) -> Summary {
+pub fn summary(scenario: &Scenario, ended: Ended<'_>, record: &Record) -> Summary {
     let reports = ended.reports;
     let all = &record.ports;
     let flows = scenario.flows.iter().zip(ended.sent.iter().zip(&ended.arrived)).zip(&record.flows).map(
@@ -145,7 +145,7 @@ pub fn summary(scenario: &Scenario, ended: Ended<'_>, record: Record) -> Summary
     if flow_control.pauses_sent + flow_control.host_pauses_sent == 0 {
         notes.extend(record.survey.nearest_note(scenario));
     }
-    let mut switches = switch_summaries(scenario, reports, &record);
+    let mut switches = switch_summaries(scenario, reports, record);
     let SwitchSummary { pool, headroom_pool, egress_lossy_pool, .. } = switches.first().cloned().unwrap_or_default();
     if scenario.switches.len() == 1 {
         switches.clear();
@@ -162,7 +162,7 @@ pub fn summary(scenario: &Scenario, ended: Ended<'_>, record: Record) -> Summary
         late_ns: 0,
         poll_gap_max_ns: None,
         lossless: ended.lossless,
-        deadlock: record.deadlock.as_ref().map(|deadlock| DeadlockSummary {
+        deadlock: record.deadlock().map(|deadlock| DeadlockSummary {
             cycle: deadlock.cycle_in(scenario),
             since_ns: deadlock.since.as_nanos(),
             dissolved_ns: deadlock.dissolved_at.map(Time::as_nanos),
@@ -178,7 +178,7 @@ pub fn summary(scenario: &Scenario, ended: Ended<'_>, record: Record) -> Summary
         pool,
         headroom_pool,
         egress_lossy_pool,
-        windows: scenario.windows.iter().filter_map(|plan| window(scenario, plan, &record)).collect(),
+        windows: scenario.windows.iter().filter_map(|plan| window(scenario, plan, record)).collect(),
         notes,
     }
 }
