@@ -386,10 +386,15 @@ impl RunningSwitches {
         })
     }
 
+    /// A report of each switch.
+    pub fn reports(&self) -> Result<Vec<Report>, DriverError> {
+        (0..self.switches.len()).map(|index| self.report(index)).collect()
+    }
+
     /// All that [`RunningSwitches::stop`] would tell, as of now; frames on their way are no leak, so no mbufs are missing.
     pub fn so_far(&self) -> Result<Stopped, DriverError> {
         Ok(Stopped {
-            reports: (0..self.switches.len()).map(|index| self.report(index)).collect::<Result<_, _>>()?,
+            reports: self.reports()?,
             lcores: self.lcores.iter().map(|(cpu, _, stats)| (*cpu, stats.clone())).collect(),
             mbufs_missing: 0,
             devices: (0..self.switches.len()).map(|index| self.device_reports(index)).collect(),

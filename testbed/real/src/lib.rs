@@ -311,7 +311,7 @@ fn conduct(
             return Err(BackendError::LcoreFailed);
         }
         if recorder.is_due(next) {
-            let (now, reports) = reports(scenario, running, board)?;
+            let (now, reports) = reports(running, board)?;
             recorder.sample(now, &reports)?;
             let flows: Vec<FlowSample> = board.flows().collect();
             observe(&progress.at(now, &flows, &reports));
@@ -321,7 +321,7 @@ fn conduct(
     while !board.all_finished() && !recorder.is_deadlocked() && Instant::now() < deadline {
         std::thread::park_timeout(COLLECT_EVERY);
         recorder.collect()?;
-        let (now, reports) = reports(scenario, running, board)?;
+        let (now, reports) = reports(running, board)?;
         recorder.look_for_deadlock(now, &reports)?;
     }
     // What is behind the last acknowledgement: RESUME frames, on their way for a link's delay.
@@ -331,8 +331,8 @@ fn conduct(
 }
 
 /// The switches' reports, and the scenario's time of the first of them.
-fn reports(scenario: &Scenario, running: &RunningSwitches, board: &Board) -> Result<(Time, Vec<Report>), DriverError> {
-    let reports = (0..scenario.switches.len()).map(|switch| running.report(switch)).collect::<Result<Vec<_>, _>>()?;
+fn reports(running: &RunningSwitches, board: &Board) -> Result<(Time, Vec<Report>), DriverError> {
+    let reports = running.reports()?;
     let now = reports.first().and_then(|report| board.scenario_time(report.at)).unwrap_or(Time::ZERO);
     Ok((now, reports))
 }

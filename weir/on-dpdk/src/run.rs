@@ -134,7 +134,7 @@ impl Session<'_> {
         let interval = switches.iter().map(|switch| switch.stats_interval).min().unwrap_or_default();
         let mut printing = Timer::new(Duration::from_nanos(interval.as_nanos()));
         let mut sampling = Timer::new(Duration::from_nanos(self.arguments.sample_every.as_nanos()));
-        let mut last: Vec<Report> = (0..switches.len()).map(|index| running.report(index)).collect::<Result<_, _>>()?;
+        let mut last = running.reports()?;
         let mut warned = false;
         let (mut storms, mut peers) = (StormLog::default(), PeerLog::default());
         let mut rates = RateLog::new();
@@ -159,15 +159,19 @@ impl Session<'_> {
                 record.collect();
             }
             self.answer_signals(running)?;
-            if self.record.is_some() && sampling.is_due() {
-                let reports = reports(switches, running)?;
-                self.record.iter_mut().for_each(|record| record.sample(&reports));
-            }
-            if !printing.is_due() {
+            let is_sample = self.record.is_some() && sampling.is_due();
+            let is_line = printing.is_due();
+            if !is_sample && !is_line {
                 continue;
             }
-            for (index, last) in last.iter_mut().enumerate() {
-                let report = running.report(index)?;
+            let reports = running.reports()?;
+            if is_sample && let Some(record) = &mut self.record {
+                record.sample(&reports);
+            }
+            if !is_line {
+                continue;
+            }
+            for (index, (last, report)) in last.iter_mut().zip(reports).enumerate() {
                 if !self.arguments.quiet {
                     let line = format!("{}{}\n", rates_line(&switches[index], last, &report), losses.in_line(index));
                     self.screen.print(&line);
@@ -268,10 +272,6 @@ impl Timer {
         self.next = (self.next + self.every).max(now);
         true
     }
-}
-
-fn reports(switches: &[SwitchConfig], running: &RunningSwitches) -> Result<Vec<Report>, DriverError> {
-    (0..switches.len()).map(|index| running.report(index)).collect()
 }
 
 fn tell_guests(switches: &[SwitchConfig], running: &RunningSwitches) {
