@@ -187,26 +187,12 @@ impl PacketStore<Frame> for World {
 impl PortOutput<Frame> for World {
     #[inline]
     fn transmit(&mut self, port: PortId, burst: &mut Burst<Frame>) -> usize {
-        const { assert!(BURST_MAX <= weir_dpdk_io::MAX_BURST) };
         let Some(output) = &mut self.tx[port.index()] else { unreachable!("a port transmitted on elsewhere") };
-        if let Some(tap) = &mut output.tap
-            && tap.may_want(burst.first().map(|frame| &frame.0))
-        {
-            let limit = burst.len();
-            let sent = send_tapped(&mut output.queue, tap, self.now, &mut self.batch, burst, limit);
-            if output.has_backlog {
-                output.told.note(output.queue.backlog().unwrap_or(0));
-            }
-            return sent;
-        }
-        for frame in burst.drain(..) {
-            assert!(self.batch.push(frame.0).is_ok(), "a burst fits a batch");
-        }
-        let sent = output.queue.send(&mut self.batch);
+        let limit = burst.len();
+        let sent = send(&mut output.queue, &mut output.tap, self.now, &mut self.batch, burst, limit);
         if output.has_backlog {
             output.told.note(output.queue.backlog().unwrap_or(0));
         }
-        burst.extend(self.batch.drain().map(Frame));
         sent
     }
 
@@ -219,30 +205,41 @@ impl PortOutput<Frame> for World {
             Some(_) => (&mut output.queue, true),
             None => (&mut output.queue, false),
         };
-        if let Some(tap) = &mut output.tap
-            && tap.may_want(burst.first().map(|frame| &frame.0))
-        {
-            let sent = send_tapped(by, tap, self.now, &mut self.batch, burst, limit);
-            if is_fallback && sent > 0 {
-                output.told.note_fallbacks(sent);
-            }
-            return sent;
-        }
-        for frame in burst.drain(..limit) {
-            assert!(self.batch.push(frame.0).is_ok(), "a burst fits a batch");
-        }
-        let sent = by.send(&mut self.batch);
+        let sent = send(by, &mut output.tap, self.now, &mut self.batch, burst, limit);
         if is_fallback && sent > 0 {
             output.told.note_fallbacks(sent);
         }
-        if !self.batch.is_empty() {
-            // Frames that are left go before those that were not offered.
-            let not_offered = std::mem::take(burst);
-            burst.extend(self.batch.drain().map(Frame));
-            burst.extend(not_offered);
-        }
         sent
     }
+}
+
+/// Sends up to `limit` frames from the front of the burst, and leaves the rest there; returns how many went.
+#[inline]
+fn send(
+    queue: &mut TxQueue,
+    tap: &mut Option<Tap>,
+    now: Time,
+    batch: &mut Batch,
+    burst: &mut Burst<Frame>,
+    limit: usize,
+) -> usize {
+    const { assert!(BURST_MAX <= weir_dpdk_io::MAX_BURST) };
+    if let Some(tap) = tap
+        && tap.may_want(burst.first().map(|frame| &frame.0))
+    {
+        return send_tapped(queue, tap, now, batch, burst, limit);
+    }
+    for frame in burst.drain(..limit) {
+        assert!(batch.push(frame.0).is_ok(), "a burst fits a batch");
+    }
+    let sent = queue.send(batch);
+    if !batch.is_empty() {
+        // Frames that are left go before those that were not offered.
+        let not_offered = std::mem::take(burst);
+        burst.extend(batch.drain().map(Frame));
+        burst.extend(not_offered);
+    }
+    sent
 }
 
 /// Sends up to `limit` frames one by one, so that a tap has those that were sent and no others.
