@@ -74,7 +74,7 @@ mod transmission;
 mod watchdog;
 
 pub use build_error::BuildError;
-pub use packet::{BURST_MAX, Burst, Packet, PacketStore, PortOutput};
+pub use packet::{BURST_MAX, Burst, Direction, Packet, PacketStore, PortOutput};
 pub use report::Report;
 pub use shared::{Feedback, RateChange, Shared};
 pub use surroundings::{PortFacts, Surroundings};

@@ -13,6 +13,15 @@ pub const BURST_MAX: usize = 64;
 /// A burst of packets, oldest first.
 pub type Burst<P> = ArrayVec<P, BURST_MAX>;
 
+/// Which way a frame went, as the port sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Received by the port.
+    Inbound,
+    /// Sent by the port.
+    Outbound,
+}
+
 /// A packet as the switch sees it: an mbuf with a frame in it, or a simulator's record of one. Owned: dropping it
 /// returns its memory.
 pub trait Packet: Sized + Send + 'static {

@@ -92,4 +92,4 @@ pub use switches::{
     DeviceReport, PortTap, PreparedSwitches, RunningSwitches, Runtime, RuntimeOptions, Stopped, TapPlans,
     pci_addresses, pci_addresses_of,
 };
-pub use tap::{Passage, Tap, TapPlan, Tapped, TappedFrame, tap};
+pub use tap::{Tap, TapPlan, Tapped, TappedFrame, tap};

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use weir_dpdk_io::{Batch, Clock, RxQueue, TxQueue};
 use weir_switch_core::burst::Lcore;
 use weir_switch_core::counters::DropReason;
-use weir_switch_core::{BURST_MAX, Burst, PacketStore, PortOutput};
+use weir_switch_core::{BURST_MAX, Burst, Direction, PacketStore, PortOutput};
 use weir_units::{MacAddr, PortId, Time};
 use weir_wire::mac_control::ControlFrame;
 
 use crate::frame::{Frame, FrameStore};
 use crate::lcore_loop::{Phase, Task};
-use crate::tap::{Passage, Tap};
+use crate::tap::Tap;
 
 /// Frames received from a port at once.
 const RX_BURST: usize = 32;
@@ -140,7 +140,7 @@ impl SwitchLcore {
                 mbuf.prefetch();
             }
             if let Some(tap) = tap {
-                self.batch.as_slice().iter().for_each(|mbuf| tap.note(now, Passage::Inbound, mbuf));
+                self.batch.as_slice().iter().for_each(|mbuf| tap.note(now, Direction::Inbound, mbuf));
             }
             self.burst.extend(self.batch.drain().map(Frame));
             self.lcore.handle_burst(now, *port, &mut self.burst, &mut self.world.store);

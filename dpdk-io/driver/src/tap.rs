@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rtrb::{Consumer, Producer, RingBuffer};
 use weir_dpdk_io::Mbuf;
+use weir_switch_core::Direction;
 use weir_units::Time;
 use weir_wire::mac_control::ControlFrame;
 
@@ -25,15 +26,6 @@ pub struct TapPlan {
     pub data_from: Time,
     /// and no more than this many on each tap.
     pub data_frames: u32,
-}
-
-/// Which way a frame went, as the tap's owner sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Passage {
-    /// Received.
-    Inbound,
-    /// Sent.
-    Outbound,
 }
 
 /// The lcore's end.
@@ -61,7 +53,7 @@ pub struct TappedFrame {
     /// When, on the clock of whoever noted it.
     pub at: Time,
     /// Which way.
-    pub passage: Passage,
+    pub direction: Direction,
     /// Its bytes, without FCS.
     pub bytes: Vec<u8>,
 }
@@ -84,9 +76,9 @@ pub fn tap(plan: TapPlan) -> (Tap, Tapped) {
 impl Tap {
     /// Copies a frame that passes at `at`, if it is wanted. One that finds no room in the ring is counted as missed.
     #[inline]
-    pub fn note(&mut self, at: Time, passage: Passage, mbuf: &Mbuf) {
+    pub fn note(&mut self, at: Time, direction: Direction, mbuf: &Mbuf) {
         if self.wants(at, mbuf.data()) {
-            self.stage(at, passage, mbuf);
+            self.stage(at, direction, mbuf);
             self.commit();
         }
     }
@@ -101,7 +93,7 @@ impl Tap {
     /// Sets a frame aside that is about to be sent, if it is wanted.
     pub(crate) fn stage_wanted(&mut self, at: Time, mbuf: &Mbuf) {
         if self.wants(at, mbuf.data()) {
-            self.stage(at, Passage::Outbound, mbuf);
+            self.stage(at, Direction::Outbound, mbuf);
         }
     }
 
@@ -133,12 +125,12 @@ impl Tap {
         ControlFrame::is_control(frame) || self.data_left > 0 && at >= self.data_from
     }
 
-    fn stage(&mut self, at: Time, passage: Passage, mbuf: &Mbuf) {
+    fn stage(&mut self, at: Time, direction: Direction, mbuf: &Mbuf) {
         let frame = mbuf.data();
         let frame = &frame[..frame.len().min(STAGED_BYTES - HEADER_BYTES)];
         self.staged_bytes = HEADER_BYTES + frame.len();
         self.staged[0..8].copy_from_slice(&at.as_picos().to_le_bytes());
-        self.staged[8] = u8::from(passage == Passage::Outbound);
+        self.staged[8] = u8::from(direction == Direction::Outbound);
         self.staged[9..11].copy_from_slice(&(frame.len() as u16).to_le_bytes());
         self.staged[HEADER_BYTES..self.staged_bytes].copy_from_slice(frame);
     }
@@ -167,8 +159,8 @@ impl Iterator for Tapped {
         // Header and frame are written in one piece, so the frame is there if its header is.
         let header = self.take(HEADER_BYTES)?;
         let at = Time::from_picos(u64::from_le_bytes(std::array::from_fn(|byte| header[byte])));
-        let passage = if header[8] == 1 { Passage::Outbound } else { Passage::Inbound };
+        let direction = if header[8] == 1 { Direction::Outbound } else { Direction::Inbound };
         let bytes = self.take(usize::from(u16::from_le_bytes([header[9], header[10]])))?;
-        Some(TappedFrame { at, passage, bytes })
+        Some(TappedFrame { at, direction, bytes })
     }
 }

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use rtrb::{Consumer, Producer, RingBuffer};
-use weir_dpdk_driver::{Passage, Phase, Tap, TapPlan, Tapped, Task, tap};
+use weir_dpdk_driver::{Phase, Tap, TapPlan, Tapped, Task, tap};
 use weir_dpdk_io::{Batch, Clock, Mbuf, Mempool};
 use weir_nic::host::{Completion, Host};
 use weir_results::record::Teller;
 use weir_scenario::{CapturePlan, PortPlace};
+use weir_switch_core::Direction;
 use weir_units::{Span, Time};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
@@ -135,7 +136,7 @@ impl AttachedHost {
         for mbuf in self.arrived.drain() {
             note_told(&mut self.notes, now, Teller::Port, self.port, &mbuf);
             if let Some(tap) = &mut self.tap {
-                tap.note(now, Passage::Outbound, &mbuf);
+                tap.note(now, Direction::Outbound, &mbuf);
             }
             let frame = OnLink::from_port(mbuf, &self.instants, &self.board);
             self.to_host.handle(now, frame, |frame| frame.copy(&self.pool));
@@ -168,7 +169,7 @@ impl AttachedHost {
         {
             note_told(&mut self.notes, now, Teller::Host, self.port, &mbuf);
             if let Some(tap) = &mut self.tap {
-                tap.note(now, Passage::Inbound, &mbuf);
+                tap.note(now, Direction::Inbound, &mbuf);
             }
             assert!(self.unsent.push(mbuf).is_ok(), "a burst fits a batch");
         }

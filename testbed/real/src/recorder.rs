@@ -3,11 +3,10 @@
 use std::io;
 use std::sync::Arc;
 
-use weir_dpdk_driver::Passage;
 use weir_nic::host::Completion;
 use weir_results::record::{self, Depth, Record};
 use weir_results::run_dir::{
-    CapturePort, CaptureWriter, Direction, FctRow, FlowSample, RunDir, RunDirError, RunFile, TrafficSummary,
+    CapturePort, CaptureWriter, FctRow, FlowSample, RunDir, RunDirError, RunFile, TrafficSummary,
 };
 use weir_scenario::Scenario;
 use weir_switch_core::Report;
@@ -70,11 +69,7 @@ impl<'a> Recorder<'a> {
             }
             if let (Some(ring), Some(capture)) = (&mut reader.capture, &mut self.capture) {
                 for frame in ring {
-                    let direction = match frame.passage {
-                        Passage::Inbound => Direction::Inbound,
-                        Passage::Outbound => Direction::Outbound,
-                    };
-                    capture.write(frame.at, direction, &frame.bytes)?;
+                    capture.write(frame.at, frame.direction, &frame.bytes)?;
                 }
             }
         }

@@ -35,7 +35,7 @@ mod summary;
 mod tests;
 mod topology;
 
-pub use capture::{CapturePort, CaptureWriter, Direction};
+pub use capture::{CapturePort, CaptureWriter};
 pub use events::{EventKind, EventWriter, FctRow, FctWriter};
 pub use file::RunFile;
 pub use gauges::GaugeFigures;

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::process::Command;
 
 use weir_nic::host::{FlowConfig, Host, HostConfig};
-use weir_results::run_dir::{CapturePort, CaptureWriter, Direction};
+use weir_results::run_dir::{CapturePort, CaptureWriter};
+use weir_switch_core::Direction;
 use weir_units::{BitRate, Bytes, Class, MacAddr, Span, Time};
 use weir_wire::rocev2::{Dscp, Ecn, Operation, Psn, QueuePair, Repr};
 

@@ -9,15 +9,15 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use weir_config::SwitchConfig;
-use weir_dpdk_driver::{Passage, PortTap, TapPlan, TappedFrame};
+use weir_dpdk_driver::{PortTap, TapPlan, TappedFrame};
 use weir_experiments::Failure;
 use weir_experiments::experiment::directory;
 use weir_experiments::real_frames::RunArguments;
 use weir_flowctl::Tells;
 use weir_results::record::{self, Depth, Ended, Recorder, Teller, dropped};
-use weir_results::run_dir::{CapturePort, CaptureWriter, Direction, EventKind, Ns3Pauses, RunDir, RunFile, Summary};
+use weir_results::run_dir::{CapturePort, CaptureWriter, EventKind, Ns3Pauses, RunDir, RunFile, Summary};
 use weir_scenario::{PortPlace, Scenario};
-use weir_switch_core::Report;
+use weir_switch_core::{Direction, Report};
 use weir_units::{Class, PortId, Span, Time};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
@@ -140,19 +140,15 @@ impl<'a> Recording<'a> {
     fn write_frame(&mut self, place: PortPlace, frame: &TappedFrame) -> io::Result<()> {
         let at = self.since_began(frame.at);
         if let Ok(ControlFrame::Pfc(pfc)) = ControlFrame::decode(&frame.bytes) {
-            let by = match frame.passage {
-                Passage::Inbound => Teller::Host,
-                Passage::Outbound => Teller::Port,
+            let by = match frame.direction {
+                Direction::Inbound => Teller::Host,
+                Direction::Outbound => Teller::Port,
             };
             self.note_pause(at, by, place, &pfc);
             self.recorder.note_told(at, by, place, &pfc)?;
         }
         if let Some((_, capture)) = self.captures.iter_mut().find(|(captured, _)| *captured == place) {
-            let direction = match frame.passage {
-                Passage::Inbound => Direction::Inbound,
-                Passage::Outbound => Direction::Outbound,
-            };
-            capture.write(at, direction, &frame.bytes)?;
+            capture.write(at, frame.direction, &frame.bytes)?;
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPa
 use pcap_file::pcapng::blocks::interface_description::{InterfaceDescriptionBlock, InterfaceDescriptionOption};
 use pcap_file::pcapng::{PcapNgBlock, PcapNgWriter};
 use pcap_file::{DataLink, PcapError};
+use weir_switch_core::Direction;
 use weir_units::{BitRate, MacAddr, Time};
 
 /// Writes frames of one port, with timestamps in nanoseconds of scenario time: the file's 1 January 1970 is the
@@ -26,15 +27,6 @@ pub struct CapturePort {
     pub mac: MacAddr,
     /// Its rate, if it is known.
     pub rate: Option<BitRate>,
-}
-
-/// Which way a frame went, as the port sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// Received by the port.
-    Inbound,
-    /// Sent by the port.
-    Outbound,
 }
 
 impl<W: Write> CaptureWriter<W> {
