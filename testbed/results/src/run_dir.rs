@@ -251,9 +251,7 @@ impl RunDir {
 
     /// Writes the results so far of a run that has not ended.
     pub fn write_so_far(&self, summary: &Summary) -> Result<(), RunDirError> {
-        self.write_json(SUMMARY_NEXT, summary)?;
-        let path = self.path.join(SUMMARY_UNFINISHED);
-        fs::rename(self.path.join(SUMMARY_NEXT), &path).map_err(io_at(&path, "can't be written"))
+        self.write_whole(SUMMARY_UNFINISHED, SUMMARY_NEXT, summary)
     }
 
     /// Writes what a lab switch knows of itself besides.
@@ -275,10 +273,15 @@ impl RunDir {
 
     /// Writes the results, and with them ends the run.
     pub fn finish(self, summary: &Summary) -> Result<PathBuf, RunDirError> {
-        self.write_json(SUMMARY_UNFINISHED, summary)?;
-        let path = self.path.join(SUMMARY);
-        fs::rename(self.path.join(SUMMARY_UNFINISHED), &path).map_err(io_at(&path, "can't be written"))?;
+        self.write_whole(SUMMARY, SUMMARY_UNFINISHED, summary)?;
         Ok(self.path)
+    }
+
+    /// Writes results that are there whole or not at all: under a name of their own until they are whole.
+    fn write_whole(&self, name: &str, until_whole: &str, summary: &Summary) -> Result<(), RunDirError> {
+        self.write_json(until_whole, summary)?;
+        let path = self.path.join(name);
+        fs::rename(self.path.join(until_whole), &path).map_err(io_at(&path, "can't be written"))
     }
 
     /// A file that is written while the run goes on; `begin` writes its header.

@@ -37,8 +37,6 @@ pub(crate) struct Recording<'a> {
     taps: Vec<PortTap>,
     /// On the switches' clock.
     began: Time,
-    /// The ports that frames may come from, which number what is behind them in `pfc.txt`.
-    ports: Vec<PortPlace>,
     /// Whether a file could not be written, and nothing is until they are opened anew.
     is_broken: bool,
     /// Samples that were not written for that.
@@ -101,7 +99,6 @@ impl<'a> Recording<'a> {
         };
         let captures = captures.ports.iter().map(capture).collect::<Result<Vec<_>, _>>().map_err(wrong)?;
         run.flush().map_err(|error| Failure::Argument(format!("--output: {error}")))?;
-        let ports = recorder.ports().linked().map(|port| port.place).collect();
         Ok(Recording {
             scenario,
             run,
@@ -110,7 +107,6 @@ impl<'a> Recording<'a> {
             captures,
             taps: Vec::new(),
             began: Time::ZERO,
-            ports,
             is_broken: false,
             missed: 0,
             failures: Vec::new(),
@@ -158,10 +154,10 @@ impl<'a> Recording<'a> {
         if self.scenario.switches[place.switch].ports[place.port].flow_control.tells() == Tells::Stages {
             return;
         }
-        let outside = self.ports.iter().position(|port| *port == place).unwrap_or(0);
+        let peers = || self.recorder.ports().linked();
         let (node, is_switch, interface) = match by {
-            Teller::Host => (self.ports.len() + place.switch, true, place.port + 1),
-            Teller::Port => (outside, false, 1),
+            Teller::Host => (peers().count() + place.switch, true, place.port + 1),
+            Teller::Port => (peers().position(|port| port.place == place).unwrap_or(0), false, 1),
         };
         for class in self.recorder.changes(by, place, frame) {
             self.pauses.pause(at, node, is_switch, interface, frame.times[class.index()] > 0);

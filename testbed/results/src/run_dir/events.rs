@@ -85,11 +85,6 @@ impl<W: Write> EventWriter<W> {
     pub fn flush(&mut self) -> io::Result<()> {
         self.csv.flush()
     }
-
-    /// Ends the file: writes out what is buffered.
-    pub fn finish(mut self) -> io::Result<()> {
-        self.csv.flush()
-    }
 }
 
 impl EventKind<'_> {
@@ -187,11 +182,6 @@ impl<W: Write> FctWriter<W> {
     pub fn flush(&mut self) -> io::Result<()> {
         self.csv.flush()
     }
-
-    /// Ends the file: writes out what is buffered.
-    pub fn finish(mut self) -> io::Result<()> {
-        self.csv.flush()
-    }
 }
 
 #[cfg(test)]
@@ -207,7 +197,8 @@ mod tests {
         events.write(at, "p0", class, EventKind::PauseSent(65_535)).unwrap();
         events.write(at, "p0", class, EventKind::ResumeSent).unwrap();
         events.write(at, "p0", class, EventKind::Drop { reason: "headroom_violation", frames: 3 }).unwrap();
-        events.finish().unwrap();
+        events.flush().unwrap();
+        drop(events);
         let expected = "t_us,port,class,event,detail\n\
                         1.500000,,,mark,burst starts\n\
                         1.500000,p0,3,pause_sent,65535\n\
@@ -231,7 +222,8 @@ mod tests {
         };
         fcts.write(&message).unwrap();
         fcts.write(&FctRow { ideal: Some(Span::from_micros(5)), ..message }).unwrap();
-        fcts.finish().unwrap();
+        fcts.flush().unwrap();
+        drop(fcts);
         assert_eq!(
             String::from_utf8(text).unwrap(),
             "flow,released_us,bytes,fct_us,from,to,ideal_us\nburst 1,0.007000,64000,5.480001,H1,H2,\n\

@@ -192,11 +192,6 @@ impl<W: Write> SeriesWriter<W> {
     pub fn flush(&mut self) -> io::Result<()> {
         self.csv.flush()
     }
-
-    /// Ends the file: writes out what is buffered.
-    pub fn finish(mut self) -> io::Result<()> {
-        self.csv.flush()
-    }
 }
 
 /// A series as it was written.
@@ -305,7 +300,8 @@ mod tests {
             ..queue
         };
         series.write(Time::from_picos(2_000_001), &[flow], &[5e9, f64::NAN], &[queue], &pool).unwrap();
-        series.finish().unwrap();
+        series.flush().unwrap();
+        drop(series);
         let text = String::from_utf8(text).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(

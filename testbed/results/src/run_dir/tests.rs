@@ -59,15 +59,15 @@ fn whole_run(path: &Path) -> PathBuf {
     run.write_config("[switch]\nname = \"a\"\n").unwrap();
     run.write_topology(&topology()).unwrap();
     run.write_scenario("[scenario]\n").unwrap();
-    let series = run.series(Time::ZERO, &SeriesColumns::default()).unwrap();
-    series.finish().unwrap();
+    let mut series = run.series(Time::ZERO, &SeriesColumns::default()).unwrap();
+    series.flush().unwrap();
     let mut events = run.events().unwrap();
     events.write(Time::ZERO, "p0", Some(Class::new(3)), EventKind::ResumeSent).unwrap();
-    events.finish().unwrap();
+    events.flush().unwrap();
     let mut fcts = run.fcts().unwrap();
     let (released, size, fct) = (Time::ZERO, Bytes::kb(64), Span::from_micros(9));
     fcts.write(&FctRow { flow: "F1", from: "H1", to: "H2", released, size, fct, ideal: None }).unwrap();
-    fcts.finish().unwrap();
+    fcts.flush().unwrap();
     let port = CapturePort { name: "p0".into(), mac: MacAddr::default(), rate: Some(BitRate::gbps(10)) };
     run.capture(&port).unwrap().finish().unwrap();
     run.finish(&summary()).unwrap()
