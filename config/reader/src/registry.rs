@@ -64,15 +64,28 @@ impl<K: ?Sized + Named> Registry<K> {
     /// # Errors
     /// Another has its name, it can't be written in a file, or files were read already.
     pub fn add(&self, kind: &'static K) -> Result<(), RegistryError> {
-        let (sort, name) = (self.sort, kind.name());
-        if !is_name(name) {
+        self.add_under(kind, |kind| vec![kind.name()])
+    }
+
+    /// Adds a kind that files choose by several names, such as those of sets of its parameters; `names` has them of each kind.
+    ///
+    /// # Errors
+    /// As [`add`](Registry::add), for each of the names.
+    pub fn add_under(
+        &self,
+        kind: &'static K,
+        names: impl Fn(&'static K) -> Vec<&'static str>,
+    ) -> Result<(), RegistryError> {
+        let (sort, own) = (self.sort, names(kind));
+        if let Some(name) = own.iter().copied().find(|name| !is_name(name)) {
             return Err(RegistryError::NoName { sort, name });
         }
         let mut added = self.added.lock().unwrap_or_else(PoisonError::into_inner);
         if self.all.get().is_some() {
-            return Err(RegistryError::TooLate { sort, name });
+            return Err(RegistryError::TooLate { sort, name: kind.name() });
         }
-        if self.built_in.iter().chain(added.iter()).any(|other| other.name() == name) {
+        let taken: Vec<&str> = self.built_in.iter().chain(added.iter()).flat_map(|other| names(*other)).collect();
+        if let Some(name) = own.iter().copied().find(|name| taken.contains(name)) {
             return Err(RegistryError::NameTaken { sort, name });
         }
         added.push(kind);
@@ -133,5 +146,20 @@ mod tests {
         assert!(colours.find("green").is_none());
         static GREEN: Colour = Colour("green");
         assert_eq!(colours.add(&GREEN), Err(RegistryError::TooLate { sort: "colour", name: "green" }));
+    }
+
+    #[test]
+    fn a_kind_may_have_several_names() {
+        static COLOURS: &[&Colour] = &[&RED];
+        static GREEN: Colour = Colour("green");
+        let colours = Registry::new("colour", COLOURS);
+        let names = |colour: &Colour| match colour.0 {
+            "red" => vec!["red", "green"],
+            "blue" => vec!["blue", "light blue"],
+            other => vec![other],
+        };
+        assert_eq!(colours.add_under(&GREEN, names), Err(RegistryError::NameTaken { sort: "colour", name: "green" }));
+        assert_eq!(colours.add_under(&BLUE, names), Err(RegistryError::NoName { sort: "colour", name: "light blue" }));
+        assert_eq!(colours.names().collect::<Vec<_>>(), ["red"]);
     }
 }

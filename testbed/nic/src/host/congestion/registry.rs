@@ -1,8 +1,6 @@
 //! All congestion controls by name.
 
-use std::sync::{Mutex, PoisonError};
-
-use weir_reader::{Registry, RegistryError, is_name};
+use weir_reader::{Registry, RegistryError};
 
 use super::dcqcn::Dcqcn;
 use super::dcqcn_ns3::DcqcnNs3;
@@ -15,12 +13,8 @@ use crate::parameters::Values;
 /// What messages call one of them.
 const SORT: &str = "congestion control";
 
-const BUILT_IN: &[&dyn CongestionControlKind] = &[&Dcqcn, &DcqcnNs3, &Timely, &Hpcc, &PowerTcp, &ThetaPowerTcp];
-
-static ALL: Registry<dyn CongestionControlKind> = Registry::new(SORT, BUILT_IN);
-
-/// The names of added kinds and of their presets.
-static ADDED: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
+static ALL: Registry<dyn CongestionControlKind> =
+    Registry::new(SORT, &[&Dcqcn, &DcqcnNs3, &Timely, &Hpcc, &PowerTcp, &ThetaPowerTcp]);
 
 /// Adds a kind of a program's own, before the first file is read.
 ///
@@ -28,20 +22,10 @@ static ADDED: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 /// Another kind or preset has its name, or that of one of its presets; a name can't be written in a file; or files were read
 /// already.
 pub fn add(kind: &'static dyn CongestionControlKind) -> Result<(), RegistryError> {
-    let names = names_of(kind);
-    let mut added = ADDED.lock().unwrap_or_else(PoisonError::into_inner);
-    let is_taken = |name: &&str| {
-        *name == NONE || added.contains(name) || BUILT_IN.iter().any(|other| names_of(*other).contains(name))
-    };
-    if let Some(name) = names.iter().copied().find(is_taken) {
-        return Err(RegistryError::NameTaken { sort: SORT, name });
+    if names_of(kind).contains(&NONE) {
+        return Err(RegistryError::NameTaken { sort: SORT, name: NONE });
     }
-    if let Some(name) = names.iter().copied().find(|name| !is_name(name)) {
-        return Err(RegistryError::NoName { sort: SORT, name });
-    }
-    ALL.add(kind)?;
-    added.extend(names);
-    Ok(())
+    ALL.add_under(kind, names_of)
 }
 
 /// All kinds: Weir's, then those that were added. From now on none is added.
@@ -68,7 +52,7 @@ pub fn find(name: &str) -> Option<(&'static dyn CongestionControlKind, Values)> 
 }
 
 /// Its own, and those of its presets, each once.
-fn names_of(kind: &dyn CongestionControlKind) -> Vec<&'static str> {
+fn names_of(kind: &'static dyn CongestionControlKind) -> Vec<&'static str> {
     let mut names = vec![kind.name()];
     names.extend(kind.presets().iter().map(|preset| preset.name).filter(|name| *name != kind.name()));
     names
