@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use weir_reader::{Doc, Named, Table};
+use weir_reader::{Doc, Gauge, Named, Table};
 use weir_units::{BitRate, Bytes, Span};
 
 use crate::{ControlledPort, Description, Mechanism};
@@ -149,15 +149,6 @@ impl Tells {
     pub fn off_classes(self) -> bool {
         matches!(self, Tells::Pfc | Tells::Pause)
     }
-}
-
-/// A number that a flow control shows while it runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gauge {
-    /// Its name, with the unit: `credit_bytes`.
-    pub name: &'static str,
-    /// What it is.
-    pub about: &'static str,
 }
 
 /// The length that a queue never passes: B_m, or CBFC's buffer.

@@ -6,10 +6,9 @@ use weir_arbitration::{ARBITRATIONS, ArbitrationKind};
 use weir_experiments::real_frames::Source;
 use weir_flowctl::{FLOW_CONTROLS, FlowControlKind};
 use weir_mmu::policy::{POLICIES, PolicyKind};
-use weir_nic::gauge::Gauge;
 use weir_nic::host::congestion::{self, CongestionControlKind};
 use weir_nic::tcp::{self, TcpControlKind};
-use weir_reader::Named;
+use weir_reader::{Gauge, Named, is_column_name};
 use weir_results::run_dir::{FLOW_COLUMNS, QUEUE_COLUMNS};
 use weir_scenario::file::is_key;
 
@@ -88,8 +87,7 @@ fn check_names<'g>(kind: &dyn Named, gauges: impl Iterator<Item = &'g Gauge>) ->
     }
     let mut columns = FLOW_COLUMNS.to_vec();
     for gauge in gauges {
-        let is_good = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
-        if gauge.name.is_empty() || !gauge.name.bytes().all(is_good) {
+        if !is_column_name(gauge.name) {
             return Err(format!(
                 "gauge \"{}\" of \"{name}\" can't name a column: write small letters, digits and `_`",
                 gauge.name

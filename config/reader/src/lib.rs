@@ -4,7 +4,7 @@
 //! whoever knows what the keys mean. Each value that is wrong is noted in the [`Doc`], and reads as if it were not there; in the
 //! end there is what was made of the file, or [`ConfigErrors`], all of them.
 //!
-//! What a file chooses by name, such as a buffer policy, stands in a [`Registry`]; each kind owns its [`Key`]s.
+//! What a file chooses by name, such as a buffer policy, stands in a [`Registry`]; each kind owns its [`Key`]s, and may show [`Gauge`]s.
 //!
 //! [`settings`] lays parts of files over each other; the errors of what they make point at the lines that they came from.
 //!
@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod gauge;
 mod key;
 mod known;
 mod names;
@@ -25,6 +26,7 @@ pub mod settings;
 mod source;
 
 pub use error::{ConfigError, ConfigErrors, Problem};
+pub use gauge::{Gauge, is_column_name};
 pub use key::Key;
 pub use known::{Known, KnownTable, nearest};
 pub use names::{NAME_RULE, check_name, is_name};

@@ -6,10 +6,9 @@
 
 use std::sync::Arc;
 
-use weir_nic::gauge::Gauge;
 use weir_nic::host::congestion::{AckSignal, Algorithm, CongestionControlKind, Feedback, FlowState};
 use weir_nic::parameters::{Parameters, Preset};
-use weir_reader::{Key, Named};
+use weir_reader::{Gauge, Key, Named};
 use weir_units::{BitRate, Bytes, Time};
 
 /// `congestion_control = "gentle-aimd"`.

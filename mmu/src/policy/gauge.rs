@@ -1,5 +1,7 @@
 //! What a policy lets be seen of a queue while it runs.
 
+use weir_reader::is_column_name;
+
 /// A number of a policy's own, of a lossless ingress queue, as samples take it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gauge {
@@ -52,8 +54,7 @@ impl Gauge {
 
     /// Whether its name can be a column's: small letters, digits and `_`, with `_bytes` last if and only if it counts bytes.
     pub fn is_well_named(&self) -> bool {
-        let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-        let is_plain = self.name.starts_with(|c: char| c.is_ascii_lowercase()) && self.name.chars().all(is_word);
+        let is_plain = self.name.starts_with(|c: char| c.is_ascii_lowercase()) && is_column_name(self.name);
         is_plain && self.name.ends_with("_bytes") == (self.unit == Unit::Bytes)
     }
 }

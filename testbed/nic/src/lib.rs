@@ -16,7 +16,6 @@
 
 #![forbid(unsafe_code)]
 
-pub mod gauge;
 pub mod host;
 pub mod parameters;
 pub mod tcp;

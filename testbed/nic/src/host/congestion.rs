@@ -24,11 +24,10 @@ pub use registry::{add, find, kinds, presets};
 use std::fmt;
 use std::sync::Arc;
 
-use weir_reader::Named;
+use weir_reader::{Gauge, Named};
 use weir_units::{BitRate, Bytes, Span, Time};
 
 use super::Stamps;
-use crate::gauge::Gauge;
 use crate::parameters::{Network, Parameters, Preset, WrongValue};
 
 /// A congestion control that files choose: by its name, with all keys as by default, or by that of a preset.

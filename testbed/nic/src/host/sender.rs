@@ -6,6 +6,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use weir_flowctl::{Shaper, wire_bytes};
+use weir_reader::Gauge;
 use weir_units::{BitRate, Bytes, Class, Span, Time};
 use weir_wire::rocev2::{Dscp, Ecn, Psn, QueuePair};
 
@@ -14,7 +15,6 @@ use super::congestion::{AckSignal, CongestionControl, Controlled};
 use super::packet::{Ack, FrameSizes, MSS_MAX, Says, Stamps, TcpAck, Write};
 use super::stream::Sending;
 use super::{HostConfig, HostError, Peer, ReceiverConfig, codec};
-use crate::gauge::Gauge;
 use crate::tcp::{TcpConfig, TcpSender};
 
 /// Messages in flight at most, like the transmit depth of perftest.

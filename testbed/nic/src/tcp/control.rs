@@ -3,10 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use weir_reader::Named;
+use weir_reader::{Gauge, Named};
 use weir_units::{Span, Time};
 
-use crate::gauge::Gauge;
 use crate::parameters::Parameters;
 
 /// A window's control that files choose by its name: `transport = "tcp-cubic"`.

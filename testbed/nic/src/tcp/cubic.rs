@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use weir_reader::{Key, Named};
+use weir_reader::{Gauge, Key, Named};
 use weir_units::{Span, Time};
 
 use super::{TcpControlKind, WindowControl, WindowLaw};
-use crate::gauge::Gauge;
 use crate::parameters::Parameters;
 
 /// `transport = "tcp-cubic"`.

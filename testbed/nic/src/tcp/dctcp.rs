@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use weir_reader::{Key, Named};
+use weir_reader::{Gauge, Key, Named};
 
 use super::{TcpControlKind, WindowControl, WindowLaw};
-use crate::gauge::Gauge;
 use crate::parameters::Parameters;
 
 /// `transport = "tcp-dctcp"`.

@@ -1,10 +1,9 @@
 //! What a connection is made of, as files have it.
 
-use weir_reader::{Key, Named};
+use weir_reader::{Gauge, Key, Named};
 use weir_units::{Bytes, Span};
 
 use super::{Control, DelayedAck, TcpConfig, TcpControlKind};
-use crate::gauge::Gauge;
 use crate::parameters::{Parameters, Preset, WrongValue};
 
 /// What every connection has, whatever controls its window: the table `[nic.tcp]`.

@@ -7,11 +7,10 @@
 
 use std::sync::Arc;
 
-use weir_reader::{Key, Named};
+use weir_reader::{Gauge, Key, Named};
 use weir_units::{BitRate, Bytes, Span, Time};
 
 use super::{Algorithm, CongestionControlKind, Feedback, FlowState, INTERVALS};
-use crate::gauge::Gauge;
 use crate::parameters::{Parameters, Preset};
 
 /// `congestion_control = "dcqcn"`.

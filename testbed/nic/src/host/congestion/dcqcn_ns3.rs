@@ -6,11 +6,10 @@
 
 use std::sync::Arc;
 
-use weir_reader::{Key, Named};
+use weir_reader::{Gauge, Key, Named};
 use weir_units::{BitRate, Bytes, Span, Time};
 
 use super::{AckSignal, Algorithm, CongestionControlKind, Feedback, FlowState, INTERVALS};
-use crate::gauge::Gauge;
 use crate::parameters::{Network, Parameters, Preset};
 
 /// `congestion_control = "dcqcn-ns3"`, or one of the simulators' presets.

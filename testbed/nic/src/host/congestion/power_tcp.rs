@@ -7,13 +7,12 @@
 
 use std::sync::Arc;
 
-use weir_reader::{Key, Named};
+use weir_reader::{Gauge, Key, Named};
 use weir_units::{BitRate, Bytes, Span, Time};
 
 use super::bounds::WindowBounds;
 use super::hops::{HopMemory, part_of_bdp};
 use super::{AckSignal, Algorithm, CongestionControlKind, Feedback, FlowState, Stamps, fraction};
-use crate::gauge::Gauge;
 use crate::parameters::{Parameters, Preset};
 
 /// `congestion_control = "powertcp"`.

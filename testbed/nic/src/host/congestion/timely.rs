@@ -6,13 +6,12 @@
 use std::str::FromStr;
 use std::sync::Arc;
 
-use weir_reader::{Key, Named};
+use weir_reader::{Gauge, Key, Named};
 use weir_units::{BitRate, Bytes, Span, Time, UnitError};
 
 use super::{
     AckSignal, Algorithm, CongestionControlKind, Feedback, FlowState, INTERVALS, Stamps, fraction, whole_rate,
 };
-use crate::gauge::Gauge;
 use crate::parameters::{Parameters, Preset};
 
 /// `congestion_control = "timely"`.
