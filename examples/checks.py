@@ -41,6 +41,12 @@ def changed(text, old, new):
     return text.replace(old, new)
 
 
+def check_switch(text, old="", new="", code=0):
+    """What `weir check` says of a switch's file with this text, after such a change in one place."""
+    Path("switch.toml").write_text(changed(text, old, new) if old else text)
+    return call("check", "switch.toml", code=code)
+
+
 def expect(said, *parts):
     """All of these stand in what the program said."""
     for part in parts:
