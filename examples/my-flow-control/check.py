@@ -4,7 +4,7 @@ import struct
 from functools import partial
 from pathlib import Path
 
-from checks import BACKENDS, check_switch, expect, run, series, summary
+from checks import BACKENDS, call, check_switch, expect, run, series, summary
 
 HERE = Path(__file__).parent
 SCENARIO = HERE / "scenario.toml"
@@ -42,7 +42,9 @@ switch = partial(check_switch, SWITCH)
 
 def closed_form():
     # τ is two frames of 1,542 B on the wire, 2 us of wire and 50 us of reaction: 68.084 KB, and a frame that has begun.
-    expect(switch(), "a: timed stop at 10Gbps", "stops for 200us from 330394B on; 69606B may come after that")
+    said = switch()
+    expect(said, "a: timed stop at 10Gbps", "stops for 200us from 330394B on; 69606B may come after that")
+    expect(said, "gauge stops_received (stops received) in series and summaries")
 
 
 def wrong_files():
@@ -75,6 +77,9 @@ def runs(backend):
     rows = series(mine)
     stops = [int(row["H2.3.stops_received"]) for row in rows]
     assert stops == sorted(stops) and stops[-1] > 0, f"{backend}: the receiver stops the switch: {stops}"
+    (class_of_h2,) = [port["classes"][0] for port in result["ports"] if port["name"] == "H2"]
+    assert class_of_h2["stops_received"] == class_of_h2["stops_received_max"] == stops[-1], class_of_h2
+    expect(call("report", mine, "--output", "report.html") and Path("report.html").read_text(), "Messages that stopped the class.")
     held = max(int(row[f"{host}.3.ingress_bytes"]) for row in rows for host in ["H0", "H1"])
     assert 100_000 < held <= 400_000, f"{backend}: a queue held {held} B"
     # Virtual time has no bytes on its links.

@@ -8,13 +8,16 @@ use std::sync::Arc;
 use weir_reader::{Doc, Gauge, Named, Table};
 use weir_units::{BitRate, Bytes, Span};
 
-use crate::{ControlledPort, Description, Mechanism};
+use crate::{ControlledPort, Description, FLOW_CONTROLS, Mechanism};
 
 /// A flow control that files choose by its name, the `kind` of `[ports.flow_control]`. It stands in
 /// [`FLOW_CONTROLS`](crate::FLOW_CONTROLS).
 ///
 /// Three things make one: the kind, which reads a port's table; its [`Settings`], what that port's file says; and a
 /// [`Protocol`](crate::Protocol), made of the settings for the port's rate and buffer, which makes both sides of the port.
+///
+/// Its [gauges](Named::gauges) are what the upstream side shows of each lossless class, with the values of
+/// [`Upstream::gauges`](crate::Upstream::gauges). Rates need none: they have a column of their own.
 pub trait FlowControlKind: Named + Debug {
     /// Reads what a port's table gives. Where the port gives a bare word the table has no keys. Keys that are not among
     /// [`Named::keys`] have been refused.
@@ -30,6 +33,11 @@ impl FlowControl {
     /// A flow control with these settings.
     pub fn new(settings: impl Settings) -> FlowControl {
         FlowControl(Arc::new(settings))
+    }
+
+    /// The gauges of its kind.
+    pub fn gauges(&self) -> &'static [Gauge] {
+        FLOW_CONTROLS.find(self.kind()).map_or(&[], |kind| kind.gauges())
     }
 
     /// The settings, if they are of this type.
@@ -96,13 +104,6 @@ pub trait Settings: Any + Debug + Send + Sync {
     /// What is legal and doubtful, for `weir check`: a sentence each.
     fn doubts(&self, _port: &ControlledPort) -> Vec<String> {
         Vec::new()
-    }
-
-    /// What the upstream side has to show of each class while it runs, [`GAUGES_MAX`](crate::GAUGES_MAX) at most: the values are
-    /// [`Upstream::gauges`](crate::Upstream::gauges), in this order. A run's series has a column of each name for each lossless class
-    /// of the port. Rates need none: they have a column of their own.
-    fn gauges(&self) -> &'static [Gauge] {
-        &[]
     }
 
     /// What follows where the peer says nothing for a second; `None` where that is no news.

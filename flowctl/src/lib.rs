@@ -70,5 +70,5 @@ pub use quanta::Quantum;
 pub use rate_limiter::{RATE_MIN, RateLimiter};
 pub use regulator::Regulator;
 pub use shaper::{Shaper, wire_bytes};
-pub use sides::{Demand, Downstream, GAUGES_MAX, GaugeValues, Upstream};
-pub use weir_reader::Gauge;
+pub use sides::{Demand, Downstream, Upstream};
+pub use weir_reader::{Gauge, Gauges};

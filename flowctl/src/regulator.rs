@@ -6,7 +6,7 @@ use weir_wire::mac_control::ControlFrame;
 use crate::gfc::Rates;
 use crate::pfc::Gate;
 use crate::sync::{AtomicU64, Ordering};
-use crate::{GaugeValues, Mechanism, Quantum, Side, Upstream};
+use crate::{Gauges, Mechanism, Quantum, Side, Upstream};
 
 /// Obeys a port's peer.
 ///
@@ -157,7 +157,7 @@ impl Regulator {
     }
 
     /// What the gauges of a class show at `now`: [`Upstream::gauges`].
-    pub fn gauges(&self, now: Time, class: Class) -> GaugeValues {
+    pub fn gauges(&self, now: Time, class: Class) -> Gauges {
         self.upstream.gauges(now, class)
     }
 }

@@ -5,9 +5,9 @@ use std::fmt::Debug;
 use weir_units::{BitRate, Bytes, Class, ClassSet, Time};
 use weir_wire::mac_control::ControlFrame;
 
-use crate::Arrived;
 use crate::gfc::Rates;
 use crate::pfc::Gate;
+use crate::{Arrived, Gauges};
 
 /// What the buffer asks of the peer. Each flow control looks at what it goes by.
 #[derive(Clone, Copy, Debug)]
@@ -80,12 +80,6 @@ pub trait Downstream: Debug + Send {
     }
 }
 
-/// What gauges show.
-pub type GaugeValues = [Option<u64>; GAUGES_MAX];
-
-/// Gauges that a flow control has at most.
-pub const GAUGES_MAX: usize = 4;
-
 /// The upstream side of a port: what its peer lets it send.
 ///
 /// [`Upstream::handle`] is called by the one lcore that receives on the port, all else by the one that transmits; counts are for
@@ -151,8 +145,8 @@ pub trait Upstream: Debug + Send + Sync {
         0
     }
 
-    /// What the [gauges](crate::Settings::gauges) of a class show at `now`, in their order; `None` where nothing is to be shown.
-    fn gauges(&self, _now: Time, _class: Class) -> GaugeValues {
-        [None; GAUGES_MAX]
+    /// What the [gauges](weir_reader::Named::gauges) of the flow control show of a class at `now`.
+    fn gauges(&self, _now: Time, _class: Class) -> Gauges {
+        Gauges::NONE
     }
 }

@@ -99,7 +99,7 @@ def test_a_record_has_what_happened(recorded, tmp_path):
     (at_in,) = [port for port in summary["ports"] if port["name"] == "in"]
     assert (summary["failures"], summary["lossless"], summary["backend"]) == ([], True, "dpdk")
     assert at_in["classes"][0]["pauses_sent"] == finished.traffic_class("in", 3)["pauses_tx"] > 0
-    assert json.loads((directory / "provenance.json").read_text())["format"] == "weir-run-1"
+    assert json.loads((directory / "provenance.json").read_text())["format"] == "weir-run-2"
     assert json.loads((directory / "switches.json").read_text()) == finished.summary
     assert not list(directory.glob("summary.json.*")), "the results so far are gone when there are whole ones"
     page = tmp_path / "report.html"

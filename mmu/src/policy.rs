@@ -11,7 +11,6 @@ mod abm;
 mod adaptive_headroom;
 mod dsh;
 mod dynamic_threshold;
-mod gauge;
 mod kind;
 mod needs;
 mod oversubscription;
@@ -37,10 +36,9 @@ pub use abm::{Abm, AbmSettings};
 pub use adaptive_headroom::{AdaptiveHeadroom, AdaptiveSettings};
 pub use dsh::{Dsh, DshParameters, DshSettings, Estimator};
 pub use dynamic_threshold::{DtSettings, DynamicThreshold};
-pub use gauge::{Gauge, Gauges, HEADROOM_ESTIMATE, Unit};
 pub use kind::{
-    ALPHA, BuildContext, ConstantThreshold, DEFAULT, FileFacts, POLICIES, PolicyError, PolicyKind, PolicySettings,
-    PortSizes, Sizes, all_gauges, known_tables, longest_window, settings,
+    ALPHA, BuildContext, ConstantThreshold, DEFAULT, FileFacts, HEADROOM_ESTIMATE, POLICIES, PolicyError, PolicyKind,
+    PolicySettings, PortSizes, Sizes, known_tables, longest_window, settings,
 };
 pub use needs::{HeadroomNeeds, LayoutNeeds, PoolSizes};
 pub use oversubscription::OversubscribedSettings;
@@ -50,6 +48,7 @@ pub use sih::SihSettings;
 pub use sonic::{Sonic, SonicSettings};
 pub use spfc::{Spfc, SpfcSettings, VICTIM, k_spfc_bounds};
 pub use static_threshold::{StaticSettings, StaticThreshold};
+pub use weir_reader::{Gauge, Gauges, Unit};
 
 /// A buffer policy: asked about every packet that private buffer does not take, by any lcore, in the midst of a
 /// compare-and-swap. It decides from what it is told, and from state of its own that is atomic.
@@ -143,7 +142,7 @@ pub trait Policy: Debug + Send + Sync {
         None
     }
 
-    /// The policy's own state of a lossless ingress queue, for reports: the [gauges](PolicyKind::gauges) of its kind.
+    /// The policy's own state of a lossless ingress queue, for reports: the [gauges](weir_reader::Named::gauges) of its kind.
     fn observe(&self, _queue: &QueueView) -> Gauges {
         Gauges::NONE
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_flowctl::GaugeValues;
+use weir_flowctl::Gauges;
 use weir_flowctl::pfc::StormCounters;
 use weir_mmu::{PoolUse, QueueUse};
 use weir_units::{BitRate, Bytes, CLASSES, Class, PortId, PortSet, QueueId, Span, Time};
@@ -151,7 +151,7 @@ pub struct ClassReport {
     /// The rate that the peer sets this class here, under GFC.
     pub rate_rx: Option<BitRate>,
     /// What the gauges of the port's flow control show of the class.
-    pub gauges: GaugeValues,
+    pub gauges: Gauges,
     /// Of an egress queue that the peer lets send nothing, the ingress ports that it holds frames of; 0 for a queue
     /// that is empty or may send.
     pub blocked_from: PortSet,

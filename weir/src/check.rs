@@ -13,6 +13,7 @@ use weir_experiments::switches::load_all;
 use weir_experiments::table::{Table, count};
 use weir_experiments::{Failure, real_frames};
 use weir_mmu::{BufferLayout, Headroom};
+use weir_reader::Gauge;
 use weir_switch_core::buffer::{buffer_layout, buffer_policy};
 use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_units::Bytes;
@@ -48,6 +49,12 @@ pub(crate) fn check(files: &[PathBuf]) -> Result<(), Failure> {
             Ok(())
         }
     }
+}
+
+/// What a kind shows while it runs, a line each.
+fn gauge_lines(gauges: &[Gauge]) -> String {
+    let line = |gauge: &Gauge| format!("    gauge {} ({}) in series and summaries\n", gauge.name, gauge.label);
+    gauges.iter().map(line).collect()
 }
 
 fn print_classes(switch: &SwitchConfig) {

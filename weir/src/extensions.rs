@@ -8,7 +8,7 @@ use weir_flowctl::{FLOW_CONTROLS, FlowControlKind};
 use weir_mmu::policy::{POLICIES, PolicyKind};
 use weir_nic::host::congestion::{self, CongestionControlKind};
 use weir_nic::tcp::{self, TcpControlKind};
-use weir_reader::{Gauge, Named, is_column_name};
+use weir_reader::{Gauge, Named};
 use weir_results::run_dir::{FLOW_COLUMNS, QUEUE_COLUMNS};
 use weir_scenario::file::is_key;
 
@@ -36,14 +36,17 @@ impl Extensions {
 
     /// Adds a buffer policy, which files choose by `[buffer] policy`.
     pub fn policy(mut self, kind: &'static dyn PolicyKind) -> Extensions {
-        let added = check_gauges(kind).and_then(|()| POLICIES.add(kind).map_err(|error| error.to_string()));
+        let added = check_gauges(kind, kind.gauges().iter(), &QUEUE_COLUMNS)
+            .and_then(|()| POLICIES.add(kind).map_err(|error| error.to_string()));
         self.errors.extend(added.err());
         self
     }
 
     /// Adds a flow control, which ports choose by `flow_control`, or its `kind`.
     pub fn flow_control(mut self, kind: &'static dyn FlowControlKind) -> Extensions {
-        self.errors.extend(FLOW_CONTROLS.add(kind).err().map(|error| error.to_string()));
+        let added = check_gauges(kind, kind.gauges().iter(), &QUEUE_COLUMNS)
+            .and_then(|()| FLOW_CONTROLS.add(kind).map_err(|error| error.to_string()));
+        self.errors.extend(added.err());
         self
     }
 
@@ -56,7 +59,9 @@ impl Extensions {
     /// Adds a congestion control of RDMA, which files choose by `congestion_control`.
     pub fn congestion_control(mut self, kind: &'static dyn CongestionControlKind) -> Extensions {
         let shown = congestion::GAUGES.iter().chain(kind.gauges());
-        let added = check_names(kind, shown).and_then(|()| congestion::add(kind).map_err(|error| error.to_string()));
+        let added = check_table(kind)
+            .and_then(|()| check_gauges(kind, shown, &FLOW_COLUMNS))
+            .and_then(|()| congestion::add(kind).map_err(|error| error.to_string()));
         self.errors.extend(added.err());
         self
     }
@@ -64,14 +69,19 @@ impl Extensions {
     /// Adds what controls TCP's window, which files choose by `transport`.
     pub fn tcp_control(mut self, kind: &'static dyn TcpControlKind) -> Extensions {
         let shown = tcp::GAUGES.iter().chain(kind.gauges());
-        let added = check_names(kind, shown).and_then(|()| tcp::add(kind).map_err(|error| error.to_string()));
+        let added = check_table(kind)
+            .and_then(|()| check_gauges(kind, shown, &FLOW_COLUMNS))
+            .and_then(|()| tcp::add(kind).map_err(|error| error.to_string()));
         self.errors.extend(added.err());
         self
     }
 
     /// Runs the command of the program's arguments, as [`main`](crate::main) does. With a kind that can't be added it says why, and
     /// runs nothing: the exit code is 2.
-    pub fn main(self, real_frames: Source) -> ExitCode {
+    pub fn main(mut self, real_frames: Source) -> ExitCode {
+        if self.errors.is_empty() {
+            self.errors = clashes();
+        }
         for error in &self.errors {
             eprintln!("error: this program's extensions: {error}");
         }
@@ -79,45 +89,44 @@ impl Extensions {
     }
 }
 
-/// Whether the table of a congestion control can stand beside keys, and its gauges beside other columns.
-fn check_names<'g>(kind: &dyn Named, gauges: impl Iterator<Item = &'g Gauge>) -> Result<(), String> {
+/// Whether the table of a congestion control, or of what controls TCP's window, can stand beside the keys of `[nic]`.
+fn check_table(kind: &dyn Named) -> Result<(), String> {
     let name = kind.name();
     if is_key(name) {
         return Err(format!("\"{name}\" can't name a congestion control: it is a key of [nic], flows or workloads"));
     }
-    let mut columns = FLOW_COLUMNS.to_vec();
+    Ok(())
+}
+
+/// Whether gauges can be columns of a kind beside these, which every series has.
+fn check_gauges<'g>(
+    kind: &dyn Named,
+    gauges: impl Iterator<Item = &'g Gauge>,
+    columns: &[&'static str],
+) -> Result<(), String> {
+    let mut columns = columns.to_vec();
     for gauge in gauges {
-        if !is_column_name(gauge.name) {
+        let (name, kind) = (gauge.name, kind.name());
+        if !gauge.is_well_named() {
             return Err(format!(
-                "gauge \"{}\" of \"{name}\" can't name a column: write small letters, digits and `_`",
-                gauge.name
+                "gauge \"{name}\" of \"{kind}\" can't name a column: write small letters, digits and `_`, with _bytes at the end \
+                 if it counts bytes and only then"
             ));
         }
-        if columns.contains(&gauge.name) {
-            return Err(format!("gauge \"{}\" of \"{name}\" has the name of another column of flows", gauge.name));
+        if columns.contains(&name) {
+            return Err(format!("gauge \"{name}\" of \"{kind}\" has the name of another column"));
         }
-        columns.push(gauge.name);
+        columns.push(name);
     }
     Ok(())
 }
 
-/// Whether a policy's gauges can be columns beside those that there are.
-fn check_gauges(kind: &'static dyn PolicyKind) -> Result<(), String> {
-    let policy = kind.name();
-    for gauge in kind.gauges() {
-        let name = gauge.name;
-        if !gauge.is_well_named() {
-            return Err(format!(
-                "gauge \"{name}\" of policy \"{policy}\" can't name a column: write small letters, digits and `_`, with _bytes at \
-                 the end if it counts bytes and only then"
-            ));
-        }
-        let is_other = |other: &&str| *other == name;
-        if QUEUE_COLUMNS.iter().any(is_other) {
-            return Err(format!(
-                "gauge \"{name}\" of policy \"{policy}\" has the name of a column that every series has"
-            ));
-        }
-    }
-    Ok(())
+/// Names that a queue's policy and its port's flow control both have for a gauge.
+fn clashes() -> Vec<String> {
+    let of_policies = POLICIES.gauges();
+    let is_taken = |gauge: &&'static Gauge| of_policies.iter().any(|other| other.name == gauge.name);
+    let message = |gauge: &Gauge| {
+        format!("a buffer policy and a flow control both have a gauge \"{}\": give one another name", gauge.name)
+    };
+    FLOW_CONTROLS.gauges().into_iter().filter(is_taken).map(message).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use crate::{Key, NAME_RULE, is_name};
+use crate::{Gauge, Key, NAME_RULE, is_name};
 
 /// A kind that a file chooses by its name, with parameters of its own.
 pub trait Named: Sync {
@@ -11,6 +11,12 @@ pub trait Named: Sync {
 
     /// Its parameters: all keys that its table may have.
     fn keys(&self) -> &'static [Key];
+
+    /// What it shows while it runs: columns of `series.csv`, figures of the summary, sections of the report, a line of
+    /// `weir check`.
+    fn gauges(&self) -> &'static [Gauge] {
+        &[]
+    }
 }
 
 /// All kinds of one sort, such as all buffer policies: those of Weir in their order, then those that were added.
@@ -103,6 +109,17 @@ impl<K: ?Sized + Named> Registry<K> {
     /// The kind of this name.
     pub fn find(&self, name: &str) -> Option<&'static K> {
         self.all().iter().copied().find(|kind| kind.name() == name)
+    }
+
+    /// The gauges of all kinds, each name once.
+    pub fn gauges(&self) -> Vec<&'static Gauge> {
+        let mut gauges: Vec<&'static Gauge> = Vec::new();
+        for gauge in self.all().iter().flat_map(|kind| kind.gauges()) {
+            if !gauges.iter().any(|other| other.name == gauge.name) {
+                gauges.push(gauge);
+            }
+        }
+        gauges
     }
 
     /// All names, in the order of [`all`](Registry::all).

@@ -52,15 +52,15 @@ impl Named for GentleAimd {
     fn keys(&self) -> &'static [Key] {
         &[STEP, CUT, RATE_MIN]
     }
+
+    fn gauges(&self) -> &'static [Gauge] {
+        const { &[Gauge::plain("marked", "the share of marks in the last round trip")] }
+    }
 }
 
 impl CongestionControlKind for GentleAimd {
     fn presets(&self) -> &'static [Preset] {
         &[Preset { name: "gentle-aimd-fast", about: "for short flows", values: &[("step", "line/20")] }]
-    }
-
-    fn gauges(&self) -> &'static [Gauge] {
-        &[Gauge { name: "marked", about: "the share of marks in the last round trip" }]
     }
 
     fn read(&self, parameters: &Parameters<'_>) -> Arc<dyn Algorithm> {

@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use weir_flowctl::gfc::FeedbackDelay;
 use weir_flowctl::pfc::Gate;
 use weir_flowctl::{
-    ControlledPort, Demand, Description, Downstream, FlowControl, FlowControlKind, Gauge, GaugeValues, Limit, Mechanism,
+    ControlledPort, Demand, Description, Downstream, FlowControl, FlowControlKind, Gauge, Gauges, Limit, Mechanism,
     MessageGenerator, Protocol, Refusal, Settings, Side, Tells, Upstream,
 };
-use weir_reader::{Key, Named, SIZE, TIME, Table};
+use weir_reader::{Key, Named, SIZE, TIME, Table, Unit};
 use weir_units::{Bytes, CLASSES, Class, ClassSet, Span, Time};
 use weir_wire::mac_control::{ControlFrame, OwnFrame};
 
@@ -26,6 +26,9 @@ const LIMIT: Key =
     Key::without_default("limit", "what the buffer keeps for a queue less a frame", "what a queue may hold");
 const HOLD: Key = Key::new("hold", "20us", "how long a stop lasts");
 
+const STOPS_RECEIVED: Gauge =
+    Gauge::new("stops_received", Unit::Count, "stops received", "Messages that stopped the class.");
+
 impl Named for TimedStop {
     fn name(&self) -> &'static str {
         "timed-stop"
@@ -33,6 +36,10 @@ impl Named for TimedStop {
 
     fn keys(&self) -> &'static [Key] {
         &[LIMIT, HOLD]
+    }
+
+    fn gauges(&self) -> &'static [Gauge] {
+        &[STOPS_RECEIVED]
     }
 }
 
@@ -103,10 +110,6 @@ impl Settings for AsConfigured {
         let stop_at = port.limit.checked_sub(after)?;
         let text = format!("stops for {} from {stop_at} on; {after} may come after that", self.hold);
         Some(Description::default().line(text))
-    }
-
-    fn gauges(&self) -> &'static [Gauge] {
-        &[Gauge { name: "stops_received", about: "messages that stopped the class" }]
     }
 
     fn overrun(&self) -> (&'static str, &'static str) {
@@ -190,10 +193,8 @@ impl Upstream for Stopped {
         true
     }
 
-    fn gauges(&self, _now: Time, class: Class) -> GaugeValues {
-        let mut gauges = GaugeValues::default();
-        gauges[0] = Some(self.received[class.index()].load(Ordering::Relaxed));
-        gauges
+    fn gauges(&self, _now: Time, class: Class) -> Gauges {
+        Gauges::of([(&STOPS_RECEIVED, self.received[class.index()].load(Ordering::Relaxed))])
     }
 }
 

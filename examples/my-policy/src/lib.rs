@@ -43,15 +43,15 @@ impl Named for TwoSteps {
     fn keys(&self) -> &'static [Key] {
         &[PLENTY, SCARCE]
     }
+
+    fn gauges(&self) -> &'static [Gauge] {
+        &[IS_SCARCE]
+    }
 }
 
 impl PolicyKind for TwoSteps {
     fn read(&self, table: &Table<'_>) -> Arc<dyn PolicySettings> {
         Arc::new(Steps { plenty: table.alpha_or(&PLENTY), scarce: table.alpha_or(&SCARCE) })
-    }
-
-    fn gauges(&self) -> &'static [&'static Gauge] {
-        &[&IS_SCARCE]
     }
 }
 

@@ -174,6 +174,10 @@ impl Named for Kind {
     fn keys(&self) -> &'static [Key] {
         &[ALPHA, NEEDED]
     }
+
+    fn gauges(&self) -> &'static [Gauge] {
+        &[HEADROOM_ESTIMATE]
+    }
 }
 
 impl PolicyKind for Kind {
@@ -182,10 +186,6 @@ impl PolicyKind for Kind {
             alpha: table.alpha_or(&ALPHA),
             samples: table.integer_or(&NEEDED, 1..=1_000_000) as u32,
         })
-    }
-
-    fn gauges(&self) -> &'static [&'static Gauge] {
-        &[&HEADROOM_ESTIMATE]
     }
 }
 

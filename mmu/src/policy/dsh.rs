@@ -216,6 +216,10 @@ impl Named for Kind {
     fn keys(&self) -> &'static [Key] {
         &[ALPHA, ESTIMATOR, W_G, W_V, K, WINDOW, PORT_XON_OFFSET, INSURANCE, SHARED_HEADROOM]
     }
+
+    fn gauges(&self) -> &'static [Gauge] {
+        &[HEADROOM_ESTIMATE]
+    }
 }
 
 impl PolicyKind for Kind {
@@ -239,10 +243,6 @@ impl PolicyKind for Kind {
             settings.refuse_unshiftable(table);
         }
         Arc::new(settings)
-    }
-
-    fn gauges(&self) -> &'static [&'static Gauge] {
-        &[&HEADROOM_ESTIMATE]
     }
 }
 

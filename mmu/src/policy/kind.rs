@@ -4,13 +4,15 @@ use std::any::Any;
 use std::fmt::{self, Debug};
 use std::sync::Arc;
 
-use weir_reader::{ConfigErrors, Doc, Format, Key, KnownTable, Named, Problem, Registry, SIZE, Table, read_text};
+use weir_reader::{
+    ConfigErrors, Doc, Format, Gauge, Key, KnownTable, Named, Problem, Registry, SIZE, Table, Unit, read_text,
+};
 use weir_units::{BitRate, Bytes, Span};
 
 use super::departures::Windows;
 use super::{
-    Gauge, LayoutNeeds, Policy, abm, adaptive_headroom, dsh, dynamic_threshold, oversubscription, reverie, sih, sonic,
-    spfc, static_threshold,
+    LayoutNeeds, Policy, abm, adaptive_headroom, dsh, dynamic_threshold, oversubscription, reverie, sih, sonic, spfc,
+    static_threshold,
 };
 use crate::layout::BufferLayout;
 
@@ -19,11 +21,6 @@ pub trait PolicyKind: Named + Debug {
     /// Reads the policy's table, which is empty where the file has none. What is wrong is noted in the table's document, and
     /// reads as its default.
     fn read(&self, table: &Table<'_>) -> Arc<dyn PolicySettings>;
-
-    /// What [`Policy::observe`] shows: columns of `series.csv`, figures of the summary, sections of the report.
-    fn gauges(&self) -> &'static [&'static Gauge] {
-        &[]
-    }
 }
 
 /// What a file says of its policy. Rules with the rest of the file are checked here, and the policy is built of it.
@@ -160,23 +157,21 @@ pub const DEFAULT: &str = "dt";
 /// α● of the lossless ingress queues.
 pub const ALPHA: Key = Key::new("alpha", "1", "α of the lossless ingress queues");
 
+/// The headroom that a queue needs, as DSH and adaptive headroom reckon it.
+pub const HEADROOM_ESTIMATE: Gauge = Gauge::new(
+    "headroom_estimate_bytes",
+    Unit::Bytes,
+    "headroom estimate",
+    "DSH: the estimate φ̂ of each queue; adaptive headroom: Φ as measured.",
+)
+.titled("Headroom as the policy reckons it");
+
 /// The length from which a queue is congested: that of Reverie's public simulator.
 pub(super) const CONGESTED: Key = Key::new("congested", "20480B", "a queue counts in n_p from this length on");
 
 /// The tables of all policies, `buffer.NAME`.
 pub fn known_tables() -> impl Iterator<Item = KnownTable> {
     POLICIES.all().iter().map(|kind| KnownTable::of_kind("buffer", *kind))
-}
-
-/// The gauges of all policies, each name once.
-pub fn all_gauges() -> Vec<&'static Gauge> {
-    let mut gauges: Vec<&'static Gauge> = Vec::new();
-    for gauge in POLICIES.all().iter().flat_map(|kind| kind.gauges()) {
-        if !gauges.iter().any(|other| other.name == gauge.name) {
-            gauges.push(gauge);
-        }
-    }
-    gauges
 }
 
 /// The settings of a policy by its name and the text of its table, for a switch that no file describes.

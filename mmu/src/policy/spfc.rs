@@ -166,6 +166,10 @@ impl Named for Kind {
     fn keys(&self) -> &'static [Key] {
         &[ALPHA, K_SPFC, TC]
     }
+
+    fn gauges(&self) -> &'static [Gauge] {
+        &[VICTIM]
+    }
 }
 
 impl PolicyKind for Kind {
@@ -175,10 +179,6 @@ impl PolicyKind for Kind {
             k_spfc: table.integer_or(&K_SPFC, 1..=64) as u32,
             tc: table.quantity_or(&TC, &TIME, Span::from_micros(1)..=Span::from_secs(1)),
         })
-    }
-
-    fn gauges(&self) -> &'static [&'static Gauge] {
-        &[&VICTIM]
     }
 }
 

@@ -272,7 +272,7 @@ fn what_a_policy_shows_is_what_its_kind_names() {
         let mmu = policies::mmu(name, &bounds(), XON_OFFSET, Alpha::ONE);
         let shown = mmu.ingress_use(QueueId::new(PortId(0), LOSSLESS[0]), Time::ZERO).gauges;
         let named = policies::settings(name).kind().gauges();
-        assert_eq!(shown.iter().map(|(gauge, _)| gauge).collect::<Vec<_>>(), named, "{name}");
+        assert_eq!(shown.iter().map(|(gauge, _)| *gauge).collect::<Vec<_>>(), named, "{name}");
         assert!(named.iter().all(|gauge| gauge.is_well_named()), "{name}");
         assert_eq!(mmu.policy().name(), policies::settings(name).name());
     }

@@ -19,3 +19,13 @@
 pub mod host;
 pub mod parameters;
 pub mod tcp;
+
+use weir_reader::{Gauge, Named};
+
+/// What flows can show: the gauges of all congestion controls and of all that controls TCP's window, with those that they have in
+/// common. Different ones may have the same name. From now on no kind is added.
+pub fn flow_gauges() -> impl Iterator<Item = &'static Gauge> {
+    let of_rdma = host::congestion::kinds().flat_map(Named::gauges);
+    let of_tcp = tcp::kinds().flat_map(Named::gauges);
+    host::congestion::GAUGES.iter().chain(tcp::GAUGES).chain(of_rdma).chain(of_tcp)
+}

@@ -14,10 +14,11 @@
 //! | `speed.json` | of a run in virtual time, how long this machine took for it, see [`Speed`] |
 //! | `switches.json` | of a lab switch, what it knows of itself besides: devices, lcores, each port's messages |
 //! | `snapshot-N.json` | of a lab switch, the state of its Nth snapshot, as `switches.json` has that of the end |
-//! | `summary.json.part` | while a lab switch runs, its results so far, written anew each second |
+//! | `summary.json.part` | while a lab switch runs, its results so far, written anew each half second |
 //! | `summary.json` | the results; written last, so that a directory without it is of a run that did not end |
 //!
-//! The format has a name and version, [`Provenance::FORMAT`], the first field of `provenance.json`; a reader refuses others.
+//! The format has a name and version, [`Provenance::FORMAT`], the first field of `provenance.json`; a reader refuses others but for
+//! [earlier ones](Provenance::is_known) that it still knows.
 //!
 //! All times are scenario time. In virtual time all files but `provenance.json` and `speed.json` are the same, byte by byte,
 //! whenever and wherever the scenario runs. A directory of an earlier run is replaced; anything else is left alone, with an error.
@@ -37,9 +38,9 @@ mod topology;
 
 pub use capture::{CapturePort, CaptureWriter};
 pub use events::{EventKind, EventWriter, FctRow, FctWriter};
-pub use file::RunFile;
-pub use gauges::GaugeFigures;
+pub use file::{RunFile, whole_lines};
 pub(crate) use gauges::GaugeSamples;
+pub use gauges::{GaugeFigures, queue_gauges};
 pub use ns3::{Ns3Files, Ns3Message, Ns3Pauses};
 pub use provenance::{Machine, Provenance};
 pub use series::{
@@ -48,13 +49,13 @@ pub use series::{
 pub use speed::Speed;
 pub(crate) use summary::throughput;
 pub use summary::{
-    BinSummary, ClassSummary, DeadlockSummary, Distribution, FeedbackSummary, FlowControlSummary, FlowSummary,
-    FlowWindow, FrameSummary, HostClassSummary, HostSummary, LaneSummary, MessageSummary, MessageTimes, PoolSummary,
-    PortSummary, PortWindow, Summary, SwitchSummary, TrafficSummary, Window,
+    BinSummary, ClassSummary, DeadlockSummary, Distribution, FeedbackSummary, FlowControlSummary, FlowGauge,
+    FlowSummary, FlowWindow, FrameSummary, HostClassSummary, HostSummary, LaneSummary, MessageSummary, MessageTimes,
+    PoolSummary, PortSummary, PortWindow, Summary, SwitchSummary, TrafficSummary, Window,
 };
 pub use topology::{HostPlace, OutageTimes, PortName, SwitchLink, Topology};
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -76,7 +77,7 @@ const NS3_PFC: &str = "pfc.txt";
 const NS3_QLEN: &str = "qlen.txt";
 const SUMMARY: &str = "summary.json";
 const SUMMARY_UNFINISHED: &str = "summary.json.part";
-/// The next results so far, until they are whole.
+/// Results until they are whole.
 const SUMMARY_NEXT: &str = "summary.json.next";
 const SWITCHES: &str = "switches.json";
 const SNAPSHOT: &str = "snapshot-";
@@ -251,7 +252,7 @@ impl RunDir {
 
     /// Writes the results so far of a run that has not ended.
     pub fn write_so_far(&self, summary: &Summary) -> Result<(), RunDirError> {
-        self.write_whole(SUMMARY_UNFINISHED, SUMMARY_NEXT, summary)
+        self.write_whole(SUMMARY_UNFINISHED, summary)
     }
 
     /// Writes what a lab switch knows of itself besides.
@@ -273,15 +274,19 @@ impl RunDir {
 
     /// Writes the results, and with them ends the run.
     pub fn finish(self, summary: &Summary) -> Result<PathBuf, RunDirError> {
-        self.write_whole(SUMMARY, SUMMARY_UNFINISHED, summary)?;
-        Ok(self.path)
+        self.write_whole(SUMMARY, summary)?;
+        let so_far = self.path.join(SUMMARY_UNFINISHED);
+        match fs::remove_file(&so_far) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_at(&so_far, "can't be removed")(error)),
+            _ => Ok(self.path),
+        }
     }
 
-    /// Writes results that are there whole or not at all: under a name of their own until they are whole.
-    fn write_whole(&self, name: &str, until_whole: &str, summary: &Summary) -> Result<(), RunDirError> {
-        self.write_json(until_whole, summary)?;
+    /// Writes results that are there whole or not at all, so that a full disk takes away none that were there.
+    fn write_whole(&self, name: &str, summary: &Summary) -> Result<(), RunDirError> {
+        self.write_json(SUMMARY_NEXT, summary)?;
         let path = self.path.join(name);
-        fs::rename(self.path.join(until_whole), &path).map_err(io_at(&path, "can't be written"))
+        fs::rename(self.path.join(SUMMARY_NEXT), &path).map_err(io_at(&path, "can't be written"))
     }
 
     /// A file that is written while the run goes on; `begin` writes its header.
@@ -316,8 +321,8 @@ pub fn read_so_far(run: &Path) -> Result<Option<Summary>, RunDirError> {
 /// Reads the time series of the run in a directory.
 pub fn read_series(run: &Path) -> Result<Series, RunDirError> {
     let path = run.join(SERIES);
-    let file = File::open(&path).map_err(io_at(&path, "can't be read"))?;
-    Series::read(file).map_err(io_at(&path, "can't be read"))
+    let lines = whole_lines(&path).map_err(io_at(&path, "can't be read"))?;
+    Series::read(lines).map_err(io_at(&path, "can't be read"))
 }
 
 /// Reads what the run in a directory had joined to what.
@@ -351,7 +356,7 @@ fn clear_earlier_run(path: &Path) -> Result<(), RunDirError> {
         names.push(entry.file_name().to_string_lossy().into_owned());
     }
     names.sort();
-    let is_run = names.is_empty() || read_provenance(path).is_ok_and(|earlier| earlier.format == Provenance::FORMAT);
+    let is_run = names.is_empty() || read_provenance(path).is_ok_and(|earlier| earlier.is_known());
     if let Some(entry) = names.iter().find(|name| !is_run || !is_run_file(name)) {
         return Err(RunDirError::Occupied { path: path.to_owned(), entry: entry.clone() });
     }

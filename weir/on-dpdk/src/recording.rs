@@ -39,7 +39,7 @@ pub(crate) struct Recording<'a> {
     began: Time,
     /// Whether a file could not be written, and nothing is until they are opened anew.
     is_broken: bool,
-    /// Samples that were not written for that.
+    /// Samples, events and frames that were not written for that.
     missed: u64,
     failures: Vec<String>,
     snapshots: u32,
@@ -129,7 +129,7 @@ impl<'a> Recording<'a> {
         }
         frames.sort_by_key(|(_, frame)| frame.at);
         for (place, frame) in &frames {
-            self.attempt(|record| record.write_frame(*place, frame));
+            self.write_down(|record| record.write_frame(*place, frame));
         }
     }
 
@@ -168,19 +168,23 @@ impl<'a> Recording<'a> {
     pub(crate) fn note(&mut self, at: Time, switch: usize, port: PortId, class: Option<Class>, kind: EventKind<'_>) {
         let place = PortPlace { switch, port: port.index() };
         let at = self.since_began(at);
-        self.attempt(|record| record.recorder.note(at, place, class, kind));
+        self.write_down(|record| record.recorder.note(at, place, class, kind));
     }
 
-    /// Takes a sample, and writes out all there is, with the results so far: a process that is killed leaves them.
+    /// Takes a sample.
     pub(crate) fn sample(&mut self, reports: &[Report]) {
         self.collect();
         let Some(at) = reports.first().map(|report| self.since_began(report.at)) else { return };
-        if self.is_broken {
-            self.missed += 1;
-        }
-        self.attempt(|record| {
+        self.write_down(|record| {
             record.recorder.sample(at, Depth::All, reports, &[], &[], |_, _| None)?;
-            record.pauses.advance(at)?;
+            record.pauses.advance(at)
+        });
+    }
+
+    /// Writes out all there is, with the results so far: a process that is killed leaves them.
+    pub(crate) fn write_out(&mut self, reports: &[Report]) {
+        let Some(at) = reports.first().map(|report| self.since_began(report.at)) else { return };
+        self.attempt(|record| {
             record.flush()?;
             let failures = vec!["the run did not end: these are its results so far".to_owned()];
             let summary = record.summary(at, reports, failures, true);
@@ -194,14 +198,15 @@ impl<'a> Recording<'a> {
         let flushed = if self.is_broken { Ok(()) } else { self.flush() };
         let reopened = self.run.reopen();
         let was_broken = std::mem::replace(&mut self.is_broken, false);
-        self.attempt(|_| flushed.and(reopened));
+        // What the files did not take before they take now, if there is room again.
+        self.attempt(|_| if was_broken { reopened } else { flushed.and(reopened) });
         if self.is_broken {
             return;
         }
         tracing::info!("the files of {} are opened anew", self.run.path().display());
         if was_broken {
             let at = self.since_began(now);
-            let missed = format!("record resumed, {} samples missed so far", self.missed);
+            let missed = format!("record resumed, {} samples, events and frames missed so far", self.missed);
             self.attempt(|record| record.recorder.note_mark(at, &missed));
         }
     }
@@ -241,7 +246,7 @@ impl<'a> Recording<'a> {
             record.flush()
         });
         if self.missed > 0 {
-            self.failures.push(format!("{} samples were not written", self.missed));
+            self.failures.push(format!("{} samples, events and frames were not written", self.missed));
         }
         let failures = fault.map(str::to_owned).into_iter().chain(self.failures.clone()).collect();
         let summary = self.summary(at, reports, failures, lossless);
@@ -277,6 +282,12 @@ impl<'a> Recording<'a> {
 
     fn since_began(&self, at: Time) -> Time {
         Time::ZERO + at.since(self.began)
+    }
+
+    /// Writes down what there is once only; it is counted if a file can't be written.
+    fn write_down(&mut self, write: impl FnOnce(&mut Recording<'a>) -> io::Result<()>) {
+        self.missed += u64::from(self.is_broken);
+        self.attempt(write);
     }
 
     /// Writes, unless a file can't be; the first that can't is told.

@@ -36,6 +36,8 @@ use crate::summary::{RunSummary, summary_text};
 const DRAIN_WITHIN: Duration = Duration::from_secs(2);
 /// How often the control thread looks at signals and links.
 const TICK: Duration = Duration::from_millis(20);
+/// How often the record's files are written out: kill -9 costs no more than what came since.
+const WRITE_OUT_EVERY: Duration = Duration::from_millis(500);
 
 /// Runs the switches.
 pub(crate) fn run(arguments: &RunArguments) -> Result<(), Fault> {
@@ -134,6 +136,7 @@ impl Session<'_> {
         let interval = switches.iter().map(|switch| switch.stats_interval).min().unwrap_or_default();
         let mut printing = Timer::new(Duration::from_nanos(interval.as_nanos()));
         let mut sampling = Timer::new(Duration::from_nanos(self.arguments.sample_every.as_nanos()));
+        let mut writing = Timer::new(WRITE_OUT_EVERY);
         let mut last = running.reports()?;
         let mut warned = false;
         let (mut storms, mut peers) = (StormLog::default(), PeerLog::default());
@@ -160,13 +163,19 @@ impl Session<'_> {
             }
             self.answer_signals(running)?;
             let is_sample = self.record.is_some() && sampling.is_due();
+            let is_writing = self.record.is_some() && writing.is_due();
             let is_line = printing.is_due();
-            if !is_sample && !is_line {
+            if !is_sample && !is_writing && !is_line {
                 continue;
             }
             let reports = running.reports()?;
-            if is_sample && let Some(record) = &mut self.record {
-                record.sample(&reports);
+            if let Some(record) = &mut self.record {
+                if is_sample {
+                    record.sample(&reports);
+                }
+                if is_writing {
+                    record.write_out(&reports);
+                }
             }
             if !is_line {
                 continue;

@@ -14,7 +14,7 @@ use serde::{Serialize, Serializer};
 use weir_config::{FlowControl, PortConfig, SwitchConfig};
 use weir_dpdk_driver::{DeviceReport, GapReport, LcoreStats, Placement, Stopped};
 use weir_mmu::PoolUse;
-use weir_mmu::policy::{Gauges, Unit};
+use weir_mmu::policy::{Gauge, Unit};
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::line_time::LineTime;
@@ -178,9 +178,10 @@ struct ClassSummary {
     shared_max_bytes: u64,
     headroom_max_bytes: u64,
     egress_max_bytes: u64,
-    /// The policy's gauges when the run ended: SPFC's `victim`, DSH's and adaptive headroom's `headroom_estimate_bytes`.
+    /// The policy's gauges when the run ended, then the flow control's: SPFC's `victim`, DSH's and adaptive headroom's
+    /// `headroom_estimate_bytes`.
     #[serde(flatten)]
-    gauges: GaugeValues,
+    gauges: Shown,
     /// Where the class is watched for PFC storms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pfc_watchdog: Option<WatchdogSummary>,
@@ -189,13 +190,13 @@ struct ClassSummary {
     rate_rx_bps: Option<u64>,
 }
 
-/// What the policy shows, by name: a state is true or false, all else a number.
-struct GaugeValues(Gauges);
+/// What policy and flow control show, by name: a state is true or false, all else a number.
+struct Shown(Vec<(&'static Gauge, u64)>);
 
-impl Serialize for GaugeValues {
+impl Serialize for Shown {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        for (gauge, value) in self.0.iter() {
+        for &(gauge, value) in &self.0 {
             match gauge.unit {
                 Unit::State { .. } => map.serialize_entry(gauge.name, &(value > 0))?,
                 Unit::Bytes | Unit::Count => map.serialize_entry(gauge.name, &value)?,
@@ -470,7 +471,7 @@ fn class_summary((class, report): (usize, &ClassReport)) -> ClassSummary {
         shared_max_bytes: report.ingress.shared_max.get(),
         headroom_max_bytes: report.ingress.headroom_max.get(),
         egress_max_bytes: report.egress_max.get(),
-        gauges: GaugeValues(report.ingress.gauges),
+        gauges: Shown(report.ingress.gauges.iter().chain(report.gauges.iter()).collect()),
         pfc_watchdog: report.storms.map(|storms| WatchdogSummary {
             status: if storms.in_storm() { "stormed" } else { "operational" },
             counters: storms.named().into(),

@@ -10,6 +10,8 @@ use weir_mmu::{BufferLayout, Charge, Headroom, Policy};
 use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_units::{BitRate, Bytes, Class, PortId, QueueId, Time};
 
+use super::gauge_lines;
+
 /// What each segment and pool of the buffer has.
 pub(super) fn partition(switch: &SwitchConfig, layout: &BufferLayout) -> String {
     let mut table = Table::new(["Buffer", "Bytes", "Share"]);
@@ -54,10 +56,7 @@ pub(super) fn thresholds(switch: &SwitchConfig, layout: &BufferLayout, policy: &
     for line in policy.describe() {
         writeln!(text, "    {line}").expect("a string takes all");
     }
-    for gauge in switch.buffer.policy.kind().gauges() {
-        writeln!(text, "    gauge {} ({}) in series and summaries", gauge.name, gauge.label)
-            .expect("a string takes all");
-    }
+    text += &gauge_lines(switch.buffer.policy.kind().gauges());
     let xon = match offset.get() {
         0 => "Xon = Xoff".to_owned(),
         delta => format!("Xon = Xoff - {} B", count(delta)),

@@ -10,6 +10,8 @@ use weir_flowctl::{Description, Part};
 use weir_switch_core::BuildError;
 use weir_switch_core::flow_control::{RATE_UNKNOWN, controlled_port, mechanism};
 
+use super::gauge_lines;
+
 /// Each port whose flow control has something to say, those that have the same put together.
 pub(super) fn flow_control(switch: &SwitchConfig) -> Result<String, BuildError> {
     let mut described = Vec::new();
@@ -17,9 +19,10 @@ pub(super) fn flow_control(switch: &SwitchConfig) -> Result<String, BuildError> 
         let config = &switch.ports[port];
         let rate = config.rate.unwrap_or(RATE_UNKNOWN);
         mechanism(switch, port, rate)?;
-        if let Some(description) = config.flow_control.describe(&controlled_port(switch, port, rate)) {
-            let text = format!("{} at {rate}\n{}", config.flow_control.name(), lines(&description));
-            described.push((text, config.name.as_str()));
+        let description = config.flow_control.describe(&controlled_port(switch, port, rate));
+        let text = description.as_ref().map(lines).unwrap_or_default() + &gauge_lines(config.flow_control.gauges());
+        if !text.is_empty() {
+            described.push((format!("{} at {rate}\n{text}", config.flow_control.name()), config.name.as_str()));
         }
     }
     Ok(put_together(described).iter().fold(String::new(), |text, (what, names)| format!("{text}  {names}: {what}")))

@@ -161,15 +161,21 @@ fn files_that_are_missing_or_wrong_are_named() {
         said
     };
     let provenance = fs::read_to_string(file("provenance.json")).unwrap();
-    let said = with("provenance.json", &provenance.replace("weir-run-1", "weir-run-9").replace("0.1.0", "9.9.9"));
+    let said = with("provenance.json", &provenance.replace("weir-run-2", "weir-run-9").replace("0.1.0", "9.9.9"));
     assert!(said.contains("provenance.json: the run's files are of format weir-run-9, which weir 9.9.9 ("), "{said}");
     assert!(said.contains("run the scenario again"), "{said}");
+    // What an earlier version left is read still.
+    fs::write(file("provenance.json"), provenance.replace("weir-run-2", "weir-run-1")).unwrap();
+    lab.good(&["report", FIRST]);
+    fs::write(file("provenance.json"), &provenance).unwrap();
     let said = with("summary.json", "{\"failures\": []}");
     assert!(
         said.contains("summary.json: missing field") && said.contains("make the report with the version"),
         "{said}"
     );
     assert!(with("series.csv", "t_us,x\n1,two\n").contains("series.csv: can't be read: line 2: `two` is no number"));
+    // A run that was killed leaves a part of a row, of which nothing is said.
+    assert!(with("series.csv", "t_us,x\n1,two\n2,thr").contains("line 2: `two`"));
     assert!(with("events.csv", "t_us\n1\n").contains("events.csv: can't be read"));
     assert!(with("fct.csv", "a,b\n1,2\n").contains("fct.csv: can't be read: the columns flow"));
     fs::remove_file(file("provenance.json")).unwrap();

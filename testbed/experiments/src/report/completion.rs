@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use weir_results::run_dir::whole_lines;
+
 use super::series::unreadable;
 use crate::Failure;
 
@@ -28,7 +30,7 @@ impl Completed {
         if !path.exists() {
             return Ok(completed);
         }
-        let mut reader = csv::Reader::from_path(&path).map_err(|error| unreadable(&path, &error))?;
+        let mut reader = csv::Reader::from_reader(whole_lines(&path).map_err(|error| unreadable(&path, &error))?);
         let header = reader.headers().map_err(|error| unreadable(&path, &error))?;
         let place = |name: &str| header.iter().position(|column| column == name);
         let (Some(flow), Some(fct), Some(ideal)) = (place("flow"), place("fct_us"), place("ideal_us")) else {

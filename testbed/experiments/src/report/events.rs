@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use weir_results::run_dir::DeadlockSummary;
+use weir_results::run_dir::{DeadlockSummary, whole_lines};
 
 use super::series::unreadable;
 use crate::Failure;
@@ -57,7 +57,7 @@ impl Events {
         if !path.exists() {
             return Ok(events);
         }
-        let mut reader = csv::Reader::from_path(&path).map_err(|error| unreadable(&path, &error))?;
+        let mut reader = csv::Reader::from_reader(whole_lines(&path).map_err(|error| unreadable(&path, &error))?);
         let mut record = csv::StringRecord::new();
         while reader.read_record(&mut record).map_err(|error| unreadable(&path, &error))? {
             let line = record.position().map_or(0, csv::Position::line);

@@ -192,7 +192,7 @@ pub(super) fn natural(name: &str) -> Vec<(u64, String)> {
 impl Run {
     fn read(directory: &Path) -> Result<Run, Failure> {
         let provenance = read_provenance(directory).map_err(|error| foreign(directory, error, None))?;
-        if provenance.format != Provenance::FORMAT {
+        if !provenance.is_known() {
             return Err(Failure::Argument(format!(
                 "{}: the run's files are of format {}, which weir {} wrote, and weir {} reads {}: make the report with that version, \
                  or run the scenario again",

@@ -1,8 +1,9 @@
 //! `series.csv`, thinned for a page while it is read: a long run's file is larger than memory should have to hold.
 
-use std::fs::File;
-use std::io::BufReader;
+use std::io::Read;
 use std::path::{Path, PathBuf};
+
+use weir_results::run_dir::whole_lines;
 
 use crate::Failure;
 
@@ -143,9 +144,8 @@ impl SeriesFile {
         Ok(())
     }
 
-    fn open(&self) -> Result<csv::Reader<BufReader<File>>, Failure> {
-        let file = File::open(&self.path).map_err(|error| self.wrong(&error))?;
-        Ok(csv::Reader::from_reader(BufReader::new(file)))
+    fn open(&self) -> Result<csv::Reader<impl Read + use<>>, Failure> {
+        Ok(csv::Reader::from_reader(whole_lines(&self.path).map_err(|error| self.wrong(&error))?))
     }
 
     fn wrong(&self, error: &dyn std::fmt::Display) -> Failure {

@@ -3,9 +3,9 @@
 use serde_json::Value;
 use weir_reader::{Problem, Table as Keys};
 use weir_results::run_dir::{
-    BinSummary, ClassSummary, DeadlockSummary, Distribution, FeedbackSummary, FlowControlSummary, FlowSummary,
-    FlowWindow, FrameSummary, GaugeFigures, LaneSummary, MessageTimes, PoolSummary, PortSummary, PortWindow, Speed,
-    Summary, SwitchSummary, TrafficSummary, Window,
+    BinSummary, ClassSummary, DeadlockSummary, Distribution, FeedbackSummary, FlowControlSummary, FlowGauge,
+    FlowSummary, FlowWindow, FrameSummary, GaugeFigures, LaneSummary, MessageTimes, PoolSummary, PortSummary,
+    PortWindow, Speed, Summary, SwitchSummary, TrafficSummary, Window,
 };
 use weir_scenario::Scenario;
 
@@ -196,7 +196,11 @@ fn complete() -> Summary {
         flow_control: Some(FlowControlSummary::default()),
         traffic: vec![TrafficSummary { bins: vec![bin], ..TrafficSummary::default() }],
         frames: Some(FrameSummary { dropped: any(), ..FrameSummary::default() }),
-        flows: vec![FlowSummary { fct: Some(MessageTimes::default()), ..FlowSummary::default() }],
+        flows: vec![FlowSummary {
+            fct: Some(MessageTimes::default()),
+            gauges: std::iter::once((ANY.to_owned(), FlowGauge::default())).collect(),
+            ..FlowSummary::default()
+        }],
         ports: vec![PortSummary { classes: vec![class], ..PortSummary::default() }],
         switches: vec![SwitchSummary { headroom_pool: pools, egress_lossy_pool: pools, ..SwitchSummary::default() }],
         links: vec![LaneSummary { feedback: Some(FeedbackSummary::default()), ..LaneSummary::default() }],
@@ -233,6 +237,7 @@ mod tests {
             "deadlock.cycle",
             "failures",
             "flows.F1.fct.mean_ns",
+            "flows.F1.gauges.alpha.mean",
             "traffic.web-search.bins.'10KB-100KB'.slowdown_permille.p99",
             "ports.'S1.h1'.classes.0.drops.admission",
             "windows.last-quarter.ports.0.ingress_max_bytes",

@@ -37,11 +37,6 @@ pub trait CongestionControlKind: Named {
         &[]
     }
 
-    /// What its flows show besides rate and window, in the order of [`FlowState::gauges`].
-    fn gauges(&self) -> &'static [Gauge] {
-        &[]
-    }
-
     /// Reads the keys, and checks what they say together. Called for each flow or workload of a file; what is wrong is noted in
     /// `parameters`, and the file is refused then.
     fn read(&self, parameters: &Parameters<'_>) -> Arc<dyn Algorithm>;
@@ -140,8 +135,8 @@ pub const NONE: &str = "none";
 
 /// What every flow under congestion control shows; a kind's own gauges follow.
 pub const GAUGES: &[Gauge] = &[
-    Gauge { name: "rate_bps", about: "the rate on the wire that the flow is set" },
-    Gauge { name: "window_bytes", about: "the window; empty under algorithms without one" },
+    Gauge::plain("rate_bps", "the rate on the wire that the flow is set"),
+    Gauge::plain("window_bytes", "the window; empty under algorithms without one"),
 ];
 
 impl CongestionControl {

@@ -8,13 +8,9 @@ use weir_units::{Span, Time};
 
 use crate::parameters::Parameters;
 
-/// A window's control that files choose by its name: `transport = "tcp-cubic"`.
+/// A window's control that files choose by its name: `transport = "tcp-cubic"`. Its [gauges](Named::gauges) are what its flows show
+/// besides what all of TCP's do, in the order of [`WindowLaw::gauges`].
 pub trait TcpControlKind: Named + fmt::Debug {
-    /// What its flows show besides what all of TCP's do, in the order of [`WindowLaw::gauges`].
-    fn gauges(&self) -> &'static [Gauge] {
-        &[]
-    }
-
     /// Reads the keys. What is wrong is noted in `parameters`, and the file is refused then.
     fn read(&self, parameters: &Parameters<'_>) -> Arc<dyn WindowControl>;
 }

@@ -64,13 +64,13 @@ impl Named for Cubic {
     fn keys(&self) -> &'static [Key] {
         &[C, BETA, FAST_CONVERGENCE, RENO_FRIENDLY]
     }
+
+    fn gauges(&self) -> &'static [Gauge] {
+        const { &[Gauge::plain("w_max_bytes", "W_max: the window before the last cut; 0 before the first")] }
+    }
 }
 
 impl TcpControlKind for Cubic {
-    fn gauges(&self) -> &'static [Gauge] {
-        &[Gauge { name: "w_max_bytes", about: "W_max: the window before the last cut; 0 before the first" }]
-    }
-
     fn read(&self, parameters: &Parameters<'_>) -> Arc<dyn WindowControl> {
         Arc::new(CubicConfig::read(parameters))
     }

@@ -45,13 +45,13 @@ impl Named for Dctcp {
     fn keys(&self) -> &'static [Key] {
         &[G]
     }
+
+    fn gauges(&self) -> &'static [Gauge] {
+        const { &[Gauge::plain("alpha", "α: the share of data that is marked, on average")] }
+    }
 }
 
 impl TcpControlKind for Dctcp {
-    fn gauges(&self) -> &'static [Gauge] {
-        &[Gauge { name: "alpha", about: "α: the share of data that is marked, on average" }]
-    }
-
     fn read(&self, parameters: &Parameters<'_>) -> Arc<dyn WindowControl> {
         Arc::new(DctcpConfig { gain_shift: parameters.gain(&G) })
     }

@@ -21,10 +21,10 @@ pub struct WrongTcp {
 
 /// What every connection shows; its control's gauges follow.
 pub const GAUGES: &[Gauge] = &[
-    Gauge { name: "window_bytes", about: "the congestion window" },
-    Gauge { name: "threshold_bytes", about: "the slow-start threshold; empty before the first cut" },
-    Gauge { name: "in_flight_bytes", about: "what is taken to be under way (pipe)" },
-    Gauge { name: "srtt_us", about: "the smoothed round-trip time; empty before the first measurement" },
+    Gauge::plain("window_bytes", "the congestion window"),
+    Gauge::plain("threshold_bytes", "the slow-start threshold; empty before the first cut"),
+    Gauge::plain("in_flight_bytes", "what is taken to be under way (pipe)"),
+    Gauge::plain("srtt_us", "the smoothed round-trip time; empty before the first measurement"),
 ];
 
 const PRESET: Key = Key::new("preset", "datacentre", "the set that the other keys are laid over, or \"linux\"");

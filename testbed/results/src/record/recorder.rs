@@ -17,8 +17,8 @@ use crate::deadlock::{Deadlock, Detector, SwitchState};
 use crate::measure::Survey;
 use crate::ports::{Ports, Queue};
 use crate::run_dir::{
-    EventKind, EventWriter, FctRow, FctWriter, FlowSample, PoolSample, QueueSample, RunDir, RunDirError, RunFile,
-    SeriesColumns, SeriesWriter,
+    EventKind, EventWriter, FctRow, FctWriter, FlowGauge, FlowSample, PoolSample, QueueSample, RunDir, RunDirError,
+    RunFile, SeriesColumns, SeriesWriter,
 };
 
 /// Writes the files of a run while it runs.
@@ -62,10 +62,12 @@ pub struct Record {
     pub(crate) ports: Ports,
     /// How far each flow was at the last sample.
     pub(crate) flows: Vec<FlowSample>,
+    /// What each flow's gauges showed, flow by flow in the order of [`Scenario::flow_gauges`].
+    pub(crate) flow_gauges: Vec<FlowGauge>,
     /// At the windows' edges.
     pub(crate) edges: Vec<Edge>,
-    /// Over the whole run, of each queue of the series.
-    pub(crate) watched: Vec<Watched>,
+    /// Of each queue of the series, what it showed since the last edge.
+    watched: Vec<Watched>,
     /// Of each port, switch by switch.
     pub(crate) messages: Vec<MessageRate>,
     /// The highest stage of GFC that each port told of each class.
@@ -86,11 +88,25 @@ pub(crate) struct Edge {
     pub(crate) flows: Vec<FlowSample>,
     /// How often and for how long each port had paused its peer, over all classes.
     pub(crate) pauses: Vec<(u64, Span)>,
-    /// The samples up to there, of each queue of the series.
-    pub(crate) watched: Vec<Watched>,
+    /// What each queue of the series showed since the edge before.
+    watched: Vec<Watched>,
 }
 
 impl Record {
+    /// What the queue of this number in the series showed after the first `after` edges, and up to the edge before `until`.
+    pub(crate) fn watched(&self, queue: usize, after: usize, until: usize) -> Watched {
+        let mut watched = Watched::default();
+        self.edges[after..until].iter().for_each(|edge| watched.and_then(&edge.watched[queue]));
+        watched
+    }
+
+    /// What the queue of this number in the series showed in the whole run.
+    pub(crate) fn watched_in_all(&self, queue: usize) -> Watched {
+        let mut watched = self.watched(queue, 0, self.edges.len());
+        watched.and_then(&self.watched[queue]);
+        watched
+    }
+
     /// The deadlock that persists, or else the first one there was.
     pub fn deadlock(&self) -> Option<&Deadlock> {
         self.detector.deadlock()
@@ -120,6 +136,7 @@ impl<'a> Recorder<'a> {
             edges_ahead: edges.into_iter().rev().collect(),
             record: Record {
                 flows: vec![FlowSample::default(); scenario.flows.len()],
+                flow_gauges: vec![FlowGauge::default(); columns.flow_gauges.iter().map(Vec::len).sum()],
                 edges: Vec::new(),
                 watched: vec![Watched::default(); ports.queues().len()],
                 messages: vec![MessageRate::default(); ports.len()],
@@ -231,6 +248,7 @@ impl<'a> Recorder<'a> {
         self.series.write(at, flows, flow_gauges, &samples, &pools)?;
         self.record.watched.iter_mut().zip(&samples).for_each(|(watched, sample)| watched.note(sample));
         self.record.flows.copy_from_slice(flows);
+        self.record.flow_gauges.iter_mut().zip(flow_gauges).for_each(|(gauge, value)| gauge.note(*value));
         self.sampled_to = Some(at);
         if depth == Depth::Series {
             return Ok(());
@@ -242,7 +260,7 @@ impl<'a> Recorder<'a> {
                 (classes.clone().map(|class| class.pauses_tx).sum(), classes.map(|class| class.paused_tx).sum())
             };
             let pauses = reports.iter().flat_map(|report| report.ports.iter().map(of_port)).collect();
-            let watched = self.record.watched.clone();
+            let watched = self.record.watched.iter_mut().map(Watched::end).collect();
             self.record.edges.push(Edge { planned, at, flows: flows.to_vec(), pauses, watched });
         }
         Ok(())

@@ -14,11 +14,10 @@ use weir_switch_core::report::{ClassReport, PortReport};
 use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, Span, Time};
 use weir_wire::mac_control::FRAME_BYTES;
 
-use super::recorder::{Edge, Record};
+use super::recorder::Record;
 use super::watched::Watched;
 use crate::feedback::FeedbackStats;
 use crate::measure::flow_control;
-use crate::ports::Ports;
 use crate::run_dir::{
     ClassSummary, DeadlockSummary, FeedbackSummary, FlowControlSummary, FlowSummary, FlowWindow, GaugeFigures,
     GaugeSamples, HostClassSummary, HostSummary, LaneSummary, MessageSummary, PoolSummary, PortSummary, PortWindow,
@@ -83,12 +82,16 @@ pub struct LinkWords {
 pub fn summary(scenario: &Scenario, ended: Ended<'_>, record: &Record) -> Summary {
     let reports = ended.reports;
     let all = &record.ports;
+    let mut shown = record.flow_gauges.iter().copied();
+    let of_flow = |names: Vec<&str>| names.into_iter().map(str::to_owned).zip(shown.by_ref()).collect();
+    let mut gauges = scenario.flow_gauges().into_iter().map(of_flow);
     let flows = scenario.flows.iter().zip(ended.sent.iter().zip(&ended.arrived)).zip(&record.flows).map(
         |((plan, (sent, arrived)), by_the_end)| FlowSummary {
             from: scenario.hosts[plan.from].name.clone(),
             to: scenario.hosts[plan.to].name.clone(),
             class: plan.config.class.index() as u8,
             throughput_bps: throughput(by_the_end.received, ended.duration),
+            gauges: gauges.next().unwrap_or_default(),
             ..FlowSummary::new(&plan.name, sent, arrived, ended.duration)
         },
     );
@@ -102,7 +105,7 @@ pub fn summary(scenario: &Scenario, ended: Ended<'_>, record: &Record) -> Summar
             }
             None => [None; CLASSES],
         };
-        let watched = all.queues_of(place).map(|n| (all.queues()[n].class, &record.watched[n]));
+        let watched = all.queues_of(place).map(|n| (all.queues()[n].class, record.watched_in_all(n)));
         let config = &scenario.switches[place.switch];
         let number = all.number(place);
         let messages = &record.messages[number];
@@ -333,7 +336,7 @@ fn pool(capacity: Bytes, used_max: Bytes) -> PoolSummary {
 fn class_summaries(
     port: &PortReport,
     paused_there: &[Option<Span>; CLASSES],
-    watched: &[(Class, &Watched)],
+    watched: &[(Class, Watched)],
     lossless: ClassSet,
 ) -> Vec<ClassSummary> {
     let has_traffic = |class: &ClassReport| {
@@ -342,7 +345,7 @@ fn class_summaries(
     let classes = Class::ALL.into_iter().zip(&port.classes).filter(|(_, class)| has_traffic(class));
     classes
         .map(|(number, class)| {
-            let watched = watched.iter().find(|(class, _)| *class == number).map(|(_, watched)| *watched);
+            let watched = watched.iter().find(|(class, _)| *class == number).map(|(_, watched)| watched);
             ClassSummary {
                 class: number.index() as u8,
                 lossless: lossless.contains(number),
@@ -355,7 +358,7 @@ fn class_summaries(
                 shared_max_bytes: class.ingress.shared_max.get(),
                 headroom_max_bytes: class.ingress.headroom_max.get(),
                 egress_max_bytes: class.egress_max.get(),
-                gauges: GaugeFigures::of_run(|gauge| watched?.gauge(gauge, &Watched::default())),
+                gauges: GaugeFigures::of_run(|gauge| watched?.gauge(gauge)),
                 stage_max: None,
                 drops: drops(class),
             }
@@ -370,8 +373,9 @@ fn drops(class: &ClassReport) -> BTreeMap<String, u64> {
 
 /// What happened between a window's edges; `None` if the run ended before.
 fn window(scenario: &Scenario, plan: &WindowPlan, record: &Record) -> Option<Window> {
-    let edge_at = |planned: Time| record.edges.iter().find(|edge| edge.planned == planned);
-    let (from, to) = (edge_at(plan.from)?, edge_at(plan.to)?);
+    let edge_at = |planned: Time| record.edges.iter().position(|edge| edge.planned == planned);
+    let edges = [edge_at(plan.from)?, edge_at(plan.to)?];
+    let [from, to] = edges.map(|n| &record.edges[n]);
     let all = &record.ports;
     let span = to.at.since(from.at);
     let received: Vec<Bytes> = from.flows.iter().zip(&to.flows).map(|(from, to)| to.received - from.received).collect();
@@ -382,7 +386,7 @@ fn window(scenario: &Scenario, plan: &WindowPlan, record: &Record) -> Option<Win
         let of_host =
             scenario.flows.iter().zip(&received).filter(|(flow, _)| port.behind == Some(Behind::Host(flow.from)));
         let throughput_bps = throughput(of_host.map(|(_, bytes)| *bytes).sum(), span);
-        PortWindow { throughput_bps, ..port_window(scenario, all, port.place, [from, to]) }
+        PortWindow { throughput_bps, ..port_window(scenario, record, port.place, edges) }
     });
     Some(Window {
         name: plan.name.clone(),
@@ -393,18 +397,23 @@ fn window(scenario: &Scenario, plan: &WindowPlan, record: &Record) -> Option<Win
     })
 }
 
-/// A port's part of a window, but for what its host delivered.
-fn port_window(scenario: &Scenario, all: &Ports, place: PortPlace, [from, to]: [&Edge; 2]) -> PortWindow {
+/// A port's part of a window between two edges, but for what its host delivered.
+fn port_window(scenario: &Scenario, record: &Record, place: PortPlace, edges: [usize; 2]) -> PortWindow {
+    let all = &record.ports;
+    let [from, to] = edges.map(|n| &record.edges[n]);
     let span = to.at.since(from.at);
     let [before, after] = [from, to].map(|edge| edge.pauses[all.number(place)]);
-    let of_port = || all.queues_of(place).map(|n| (&from.watched[n], &to.watched[n]));
-    let peer_rate = of_port().filter_map(|(from, to)| to.peer_rate(from)).min();
-    let lengths = || of_port().filter_map(|(from, to)| to.ingress(from));
+    let queues: Vec<Watched> = all.queues_of(place).map(|n| record.watched(n, edges[0] + 1, edges[1] + 1)).collect();
+    let received_before: Bytes =
+        all.queues_of(place).map(|n| record.watched(n, edges[0], edges[0] + 1).received()).sum();
+    let received: Bytes = queues.iter().map(Watched::received).sum();
+    let peer_rate = queues.iter().filter_map(Watched::peer_rate).min();
+    let lengths = || queues.iter().filter_map(Watched::ingress);
     PortWindow {
         port: all.at(place).name.clone(),
         throughput_bps: 0,
         gauges: GaugeFigures::of_window(|gauge| {
-            let classes = of_port().filter_map(|(from, to)| to.gauge(gauge, from));
+            let classes = queues.iter().filter_map(|queue| queue.gauge(gauge));
             classes.reduce(|one, other| GaugeSamples {
                 permille: one.permille.max(other.permille),
                 last: one.last.max(other.last),
@@ -413,7 +422,7 @@ fn port_window(scenario: &Scenario, all: &Ports, place: PortPlace, [from, to]: [
         }),
         pauses_sent: after.0 - before.0,
         paused_ns: after.1.saturating_sub(before.1).as_nanos(),
-        rx_bps: throughput(of_port().map(|(from, to)| to.received(from)).sum(), span),
+        rx_bps: throughput(received - received_before, span),
         ingress_min_bytes: lengths().map(|[min, ..]| min.get()).min().unwrap_or(0),
         ingress_mean_bytes: lengths().map(|[_, mean, _]| mean.get()).max().unwrap_or(0),
         ingress_max_bytes: lengths().map(|[.., max]| max.get()).max().unwrap_or(0),

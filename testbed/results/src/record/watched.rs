@@ -5,17 +5,18 @@ use weir_units::{BitRate, Bytes};
 
 use crate::run_dir::{GaugeSamples, QueueSample};
 
-/// A queue's samples so far.
+/// What a stretch of a queue's samples showed, in constant memory. Stretches that follow each other are put together by
+/// [`Watched::and_then`]: a window is the stretches between its edges, a run is all of them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Watched {
     samples: u64,
-    /// The policy's gauges, in its order.
+    /// The gauges of the policy, then those of the flow control, in their order.
     gauges: Vec<Watch>,
-    /// Each sample's length of the ingress queue, in order.
-    ingress: Vec<Bytes>,
-    /// The rate that the peer was set in each sample, in order: under GFC.
-    peer_rates: Vec<BitRate>,
-    /// All that came in, as on the wire.
+    /// The ingress queue's least length, the sum of all, and the most.
+    ingress: Option<[Bytes; 3]>,
+    /// How often the peer had been set a rate, and the sum of these rates in bits per second: under GFC.
+    peer_rates: (u64, u64),
+    /// All that came in since the run's beginning, as on the wire, by the stretch's end.
     received: Bytes,
 }
 
@@ -23,54 +24,79 @@ pub(crate) struct Watched {
 #[derive(Clone, Debug)]
 struct Watch {
     name: &'static str,
-    /// Each sample, in order: a window's highest is not told by the run's.
-    values: Vec<u64>,
+    /// In how many samples it was above zero.
+    on: u64,
+    last: u64,
+    max: u64,
 }
 
 impl Watched {
     pub(crate) fn note(&mut self, sample: &QueueSample) {
-        self.samples += 1;
-        for (n, (gauge, value)) in sample.gauges.iter().enumerate() {
-            if self.gauges.len() == n {
-                self.gauges.push(Watch { name: gauge.name, values: Vec::new() });
+        let rate = sample.peer_rate.map(BitRate::as_bps);
+        let of_gauge = |(gauge, value): (&'static Gauge, u64)| Watch {
+            name: gauge.name,
+            on: u64::from(value > 0),
+            last: value,
+            max: value,
+        };
+        let one = Watched {
+            samples: 1,
+            gauges: sample.gauges.iter().chain(sample.control_gauges.iter()).map(of_gauge).collect(),
+            ingress: Some([sample.ingress; 3]),
+            peer_rates: (u64::from(rate.is_some()), rate.unwrap_or(0)),
+            received: sample.received,
+        };
+        self.and_then(&one);
+    }
+
+    /// Ends the stretch and returns it; another one begins.
+    pub(crate) fn end(&mut self) -> Watched {
+        let next = Watched { received: self.received, ..Watched::default() };
+        std::mem::replace(self, next)
+    }
+
+    /// Adds the stretch that followed this one.
+    pub(crate) fn and_then(&mut self, next: &Watched) {
+        self.samples += next.samples;
+        for watch in &next.gauges {
+            match self.gauges.iter_mut().find(|before| before.name == watch.name) {
+                Some(before) => {
+                    before.on += watch.on;
+                    before.last = watch.last;
+                    before.max = before.max.max(watch.max);
+                }
+                None => self.gauges.push(watch.clone()),
             }
-            self.gauges[n].values.push(value);
         }
-        self.ingress.push(sample.ingress);
-        self.peer_rates.extend(sample.peer_rate);
-        self.received = sample.received;
+        self.ingress = match (self.ingress, next.ingress) {
+            (Some([min, sum, max]), Some([least, more, most])) => Some([min.min(least), sum + more, max.max(most)]),
+            (before, next) => before.or(next),
+        };
+        self.peer_rates.0 += next.peer_rates.0;
+        self.peer_rates.1 += next.peer_rates.1;
+        self.received = next.received;
     }
 
-    /// What the samples since `before` showed of a gauge; `None` if the policy does not have it.
-    pub(crate) fn gauge(&self, gauge: &Gauge, before: &Watched) -> Option<GaugeSamples> {
-        let values = |watched: &'_ Watched| watched.gauges.iter().position(|watch| watch.name == gauge.name);
-        let all = &self.gauges[values(self)?].values;
-        let samples = &all[values(before).map_or(0, |place| before.gauges[place].values.len())..];
-        let on = samples.iter().filter(|value| **value > 0).count() as u64;
-        Some(GaugeSamples {
-            permille: on * 1_000 / (self.samples - before.samples).max(1),
-            last: *all.last()?,
-            max: samples.iter().copied().max()?,
-        })
+    /// What the samples showed of a gauge; `None` if the queue does not have it.
+    pub(crate) fn gauge(&self, gauge: &Gauge) -> Option<GaugeSamples> {
+        let watch = self.gauges.iter().find(|watch| watch.name == gauge.name)?;
+        Some(GaugeSamples { permille: watch.on * 1_000 / self.samples.max(1), last: watch.last, max: watch.max })
     }
 
-    /// The ingress queue's length in the samples since `before`: the least, the mean, the most.
-    pub(crate) fn ingress(&self, before: &Watched) -> Option<[Bytes; 3]> {
-        let samples = &self.ingress[before.ingress.len()..];
-        let mean = samples.iter().copied().sum::<Bytes>().divided_by(samples.len().max(1) as u64);
-        Some([*samples.iter().min()?, mean, *samples.iter().max()?])
+    /// The ingress queue's length: the least, the mean, the most.
+    pub(crate) fn ingress(&self) -> Option<[Bytes; 3]> {
+        self.ingress.map(|[min, sum, max]| [min, sum.divided_by(self.samples.max(1)), max])
     }
 
-    /// The mean of the rates that the peer was set in the samples since `before`, under GFC.
-    pub(crate) fn peer_rate(&self, before: &Watched) -> Option<BitRate> {
-        let samples = &self.peer_rates[before.peer_rates.len()..];
-        let sum: u64 = samples.iter().map(|rate| rate.as_bps()).sum();
-        sum.checked_div(samples.len() as u64).map(BitRate::bps)
+    /// The mean of the rates that the peer was set, under GFC.
+    pub(crate) fn peer_rate(&self) -> Option<BitRate> {
+        let (count, sum) = self.peer_rates;
+        sum.checked_div(count).map(BitRate::bps)
     }
 
-    /// What came in since `before`, as on the wire.
-    pub(crate) fn received(&self, before: &Watched) -> Bytes {
-        self.received - before.received
+    /// What has come in since the run's beginning, as on the wire.
+    pub(crate) fn received(&self) -> Bytes {
+        self.received
     }
 }
 
@@ -80,32 +106,58 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn windows_are_told_by_their_edges() {
-        let sample = |victim, estimate| QueueSample {
+    fn sample(victim: bool, estimate: u64) -> QueueSample {
+        QueueSample {
             gauges: Gauges::of([(&VICTIM, u64::from(victim)), (&HEADROOM_ESTIMATE, estimate)]),
             ..QueueSample::default()
-        };
+        }
+    }
+
+    fn told(watched: &Watched) -> (u64, u64, u64) {
+        let [victim, estimate] = [VICTIM, HEADROOM_ESTIMATE].map(|gauge| watched.gauge(&gauge).unwrap());
+        (victim.permille, estimate.max, estimate.last)
+    }
+
+    #[test]
+    fn stretches_are_told_apart_and_together() {
         let mut watched = Watched::default();
         for (victim, estimate) in [(false, 900), (true, 800)] {
             watched.note(&sample(victim, estimate));
         }
-        let edge = watched.clone();
+        let mut run = watched.end();
         for (victim, estimate) in [(true, 5), (true, 70), (false, 6)] {
             watched.note(&sample(victim, estimate));
         }
-        let told = |before: &Watched| {
-            let [victim, estimate] = [VICTIM, HEADROOM_ESTIMATE].map(|gauge| watched.gauge(&gauge, before).unwrap());
-            (victim.permille, estimate.max, estimate.last)
-        };
-        assert_eq!(told(&edge), (666, 70, 6));
-        assert_eq!(told(&Watched::default()), (600, 900, 6));
+        assert_eq!(told(&watched), (666, 70, 6));
+        run.and_then(&watched);
+        assert_eq!(told(&run), (600, 900, 6));
+    }
+
+    #[test]
+    fn lengths_and_rates_are_means_over_all_samples() {
+        let mut watched = Watched::default();
+        let mut run = Watched::default();
+        for (ingress, rate, received) in [(10, None, 1), (20, Some(4), 2), (60, Some(8), 7)] {
+            watched.note(&QueueSample {
+                ingress: Bytes::new(ingress),
+                peer_rate: rate.map(BitRate::bps),
+                received: Bytes::new(received),
+                ..QueueSample::default()
+            });
+            run.and_then(&watched.end());
+        }
+        assert_eq!(run.ingress(), Some([10, 30, 60].map(Bytes::new)));
+        assert_eq!((run.peer_rate(), run.received()), (Some(BitRate::bps(6)), Bytes::new(7)));
+        // Nothing was sampled since the last edge, but all that came in still has.
+        run.and_then(&watched.end());
+        assert_eq!((run.ingress(), run.received()), (Some([10, 30, 60].map(Bytes::new)), Bytes::new(7)));
+        assert_eq!((watched.ingress(), watched.peer_rate()), (None, None));
     }
 
     #[test]
     fn other_policies_have_neither() {
         let mut watched = Watched::default();
         watched.note(&QueueSample::default());
-        assert_eq!([VICTIM, HEADROOM_ESTIMATE].map(|gauge| watched.gauge(&gauge, &Watched::default())), [None, None]);
+        assert_eq!([VICTIM, HEADROOM_ESTIMATE].map(|gauge| watched.gauge(&gauge)), [None, None]);
     }
 }

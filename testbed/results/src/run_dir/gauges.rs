@@ -1,4 +1,4 @@
-//! Figures of the policies' gauges in a summary.
+//! Figures of queues' gauges in a summary.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,10 +6,23 @@ use std::fmt;
 use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use weir_mmu::policy::{Gauge, Unit, all_gauges};
+use weir_flowctl::FLOW_CONTROLS;
+use weir_mmu::policy::{Gauge, POLICIES, Unit};
 
-/// What samples showed of the policies' gauges, by name in the order of the policies. Every policy that the program has stands
-/// there; those of another policy than the run's are `null`.
+/// What a queue can show: the gauges of all buffer policies and flow controls that the program has, each name once.
+pub fn queue_gauges() -> Vec<&'static Gauge> {
+    let mut gauges = POLICIES.gauges();
+    let of_policies = gauges.len();
+    for gauge in FLOW_CONTROLS.gauges() {
+        if !gauges[..of_policies].iter().any(|other| other.name == gauge.name) {
+            gauges.push(gauge);
+        }
+    }
+    gauges
+}
+
+/// What samples showed of queues' gauges, by name in the order of [`queue_gauges`]. Every policy and flow control that the program
+/// has stands there; those of others than the queue's are `null`.
 ///
 /// | gauge | figures |
 /// |---|---|
@@ -55,7 +68,7 @@ impl GaugeFigures {
 
     fn of(samples: impl Fn(&Gauge) -> Option<GaugeSamples>, with_last: bool) -> GaugeFigures {
         let mut figures = Vec::new();
-        for gauge in all_gauges() {
+        for gauge in queue_gauges() {
             let (name, samples) = (gauge.name, samples(gauge));
             if let Unit::State { .. } = gauge.unit {
                 figures.push((format!("{name}_permille"), samples.map(|samples| samples.permille)));

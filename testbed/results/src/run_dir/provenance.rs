@@ -37,7 +37,9 @@ pub struct Machine {
 
 impl Provenance {
     /// The format of this version's run directories.
-    pub const FORMAT: &str = "weir-run-1";
+    pub const FORMAT: &str = "weir-run-2";
+    /// Earlier formats, of which this one says no less: `weir-run-1` had no record of a lab switch.
+    const EARLIER: &[&str] = &["weir-run-1"];
 
     /// Of a run that started at `started` on this machine. The command line's first word is the program.
     pub fn new(version: &str, command_line: impl IntoIterator<Item = String>, started: SystemTime) -> Provenance {
@@ -49,6 +51,11 @@ impl Provenance {
             started,
             machine: Machine::here(),
         }
+    }
+
+    /// Whether this version knows the format.
+    pub fn is_known(&self) -> bool {
+        self.format == Provenance::FORMAT || Provenance::EARLIER.contains(&self.format.as_str())
     }
 }
 

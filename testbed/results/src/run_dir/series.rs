@@ -2,8 +2,7 @@
 
 use std::io::{self, Write};
 
-use weir_flowctl::{Gauge, GaugeValues};
-use weir_mmu::policy::{Gauges, all_gauges};
+use weir_mmu::policy::{Gauge, Gauges, POLICIES};
 use weir_units::{BitRate, Bytes, Class, Span, Time};
 
 use super::{csv_error, micros};
@@ -45,8 +44,8 @@ pub struct SeriesWriter<W: Write> {
     /// Names of the policies' gauges.
     gauges: Vec<&'static str>,
     pools: usize,
-    /// How many gauges the flow control of each queue has.
-    control_gauges: Vec<usize>,
+    /// The gauges that the flow control of each queue has.
+    control_gauges: Vec<&'static [Gauge]>,
     row: csv::StringRecord,
 }
 
@@ -96,7 +95,7 @@ pub struct QueueSample {
     /// What the policy shows.
     pub gauges: Gauges,
     /// What the gauges of the port's flow control show.
-    pub control_gauges: GaugeValues,
+    pub control_gauges: Gauges,
 }
 
 /// The shared segment at an instant.
@@ -118,7 +117,7 @@ impl<W: Write> SeriesWriter<W> {
     /// Writes the header; the first row's rates count from `start`.
     pub fn new(writer: W, start: Time, columns: &SeriesColumns) -> io::Result<SeriesWriter<W>> {
         let mut csv = csv::Writer::from_writer(writer);
-        let gauges: Vec<&'static str> = all_gauges().iter().map(|gauge| gauge.name).collect();
+        let gauges: Vec<&'static str> = POLICIES.gauges().iter().map(|gauge| gauge.name).collect();
         csv.write_record(header(columns, &gauges)).map_err(csv_error)?;
         csv.flush()?;
         Ok(SeriesWriter {
@@ -129,7 +128,7 @@ impl<W: Write> SeriesWriter<W> {
             received: vec![Bytes::ZERO; columns.queues.len()],
             gauges,
             pools: columns.pools.len(),
-            control_gauges: columns.gauges.iter().map(|gauges| gauges.len()).collect(),
+            control_gauges: columns.gauges.clone(),
             row: csv::StringRecord::new(),
         })
     }
@@ -171,10 +170,8 @@ impl<W: Write> SeriesWriter<W> {
             self.row.push_field(if queue.paused { "1" } else { "0" });
             self.row.push_field(&micros(Time::ZERO + queue.paused_for));
             self.row.push_field(&queue.peer_rate.map_or_else(String::new, |rate| rate.as_bps().to_string()));
-            for name in &self.gauges {
-                self.row.push_field(&queue.gauges.value(name).map_or_else(String::new, |value| value.to_string()));
-            }
-            for value in &queue.control_gauges[..*of_control] {
+            let of_policy = self.gauges.iter().map(|name| queue.gauges.value(name));
+            for value in of_policy.chain(of_control.iter().map(|gauge| queue.control_gauges.value(gauge.name))) {
                 self.row.push_field(&value.map_or_else(String::new, |value| value.to_string()));
             }
         }
@@ -272,13 +269,15 @@ mod tests {
 
     use super::*;
 
+    const STOPS: &[Gauge] = &[Gauge::plain("stops", "A test's.")];
+
     #[test]
     fn rows_are_what_the_header_says() {
         let columns = SeriesColumns {
             flows: vec!["F1".into()],
             flow_gauges: vec![vec!["rate_bps", "alpha"]],
             queues: vec![("p0".into(), Class::new(3))],
-            gauges: vec![&[Gauge { name: "stops", about: "a test's" }]],
+            gauges: vec![STOPS],
             pools: vec!["pool".into()],
         };
         let mut text = Vec::new();
@@ -296,7 +295,7 @@ mod tests {
             paused_for: Span::from_nanos(1_500),
             peer_rate: Some(BitRate::gbps(5)),
             gauges: Gauges::of([(&VICTIM, 1), (&HEADROOM_ESTIMATE, 60)]),
-            control_gauges: [Some(11), None, None, None],
+            control_gauges: Gauges::of([(&STOPS[0], 11)]),
             ..queue
         };
         series.write(Time::from_picos(2_000_001), &[flow], &[5e9, f64::NAN], &[queue], &pool).unwrap();

@@ -11,7 +11,7 @@ use crate::feedback::FeedbackStats;
 
 /// The results of a run. Times are scenario time unless said otherwise; bytes of flows are payload, bytes of queues
 /// are as the buffer charges them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Summary {
     /// Why the run is no good, in sentences: what it lost, that it stands still, that it was interrupted. None of a good run.
@@ -92,7 +92,7 @@ pub struct DeadlockSummary {
 }
 
 /// A flow's part.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlowSummary {
     /// Its name.
@@ -129,6 +129,38 @@ pub struct FlowSummary {
     pub messages_done: u64,
     /// Their completion times; none if none completed.
     pub fct: Option<MessageTimes>,
+    /// With `flow_gauges`, what samples showed of each gauge of what controls the flow.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub gauges: BTreeMap<String, FlowGauge>,
+}
+
+/// What samples showed of a flow's gauge; nothing where it had no value in any.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlowGauge {
+    /// The last value.
+    pub last: Option<f64>,
+    /// The mean of all.
+    pub mean: Option<f64>,
+    /// The highest.
+    pub max: Option<f64>,
+    /// How many samples had one.
+    #[serde(skip)]
+    samples: u64,
+}
+
+impl FlowGauge {
+    /// Takes a sample: of no value where it is not a number.
+    pub(crate) fn note(&mut self, value: f64) {
+        if value.is_nan() {
+            return;
+        }
+        self.samples += 1;
+        let mean = self.mean.unwrap_or(0.0);
+        self.last = Some(value);
+        self.mean = Some(mean + (value - mean) / self.samples as f64);
+        self.max = Some(self.max.map_or(value, |max| max.max(value)));
+    }
 }
 
 /// Flow completion times.

@@ -5,7 +5,7 @@ use weir_flowctl::Tells;
 use weir_mmu::policy::{Gauge, Unit};
 use weir_units::BitRate;
 
-use super::{ClassSummary, PortSummary, RunSummary, SwitchSummary};
+use super::{PortSummary, RunSummary, SwitchSummary};
 use crate::below_rate::who_had;
 use crate::losses::loss_table;
 
@@ -72,7 +72,7 @@ pub(crate) fn summary_text(summary: &RunSummary) -> String {
             rate_table(switch),
             line_table(switch),
             watchdog_table(switch),
-            policy_table(switch),
+            gauge_table(switch),
         ] {
             if !table.is_empty() {
                 say!(text, "{table}");
@@ -274,23 +274,26 @@ fn watchdog_table(switch: &SwitchSummary) -> Table {
     table
 }
 
-/// The policy's own state of lossless queues when the run ended; empty under a policy that has none.
-fn policy_table(switch: &SwitchSummary) -> Table {
+/// What policy and flow control show of queues when the run ended; empty where they show nothing.
+fn gauge_table(switch: &SwitchSummary) -> Table {
     let classes = || switch.ports.iter().flat_map(|port| port.classes.iter().map(move |class| (port, class)));
-    let shown = |class: &ClassSummary| class.gauges.0.iter().collect::<Vec<_>>();
-    let Some(gauges) = classes().map(|(_, class)| shown(class)).find(|gauges| !gauges.is_empty()) else {
-        return Table::new(["Port", "Class"]);
-    };
-    let heads = gauges.iter().map(|(gauge, _)| head(gauge));
+    let mut gauges: Vec<&Gauge> = Vec::new();
+    for (gauge, _) in classes().flat_map(|(_, class)| &class.gauges.0) {
+        if !gauges.iter().any(|other| other.name == gauge.name) {
+            gauges.push(gauge);
+        }
+    }
+    let heads = gauges.iter().map(|gauge| head(gauge));
     let mut table = Table::new(["Port".to_owned(), "Class".to_owned()].into_iter().chain(heads));
     for (port, class) in classes() {
-        let cells = shown(class).into_iter().map(|(gauge, value)| match gauge.unit {
-            Unit::State { on, off } => if value > 0 { on } else { off }.to_owned(),
-            Unit::Bytes | Unit::Count => count(value),
-        });
-        let cells: Vec<String> = cells.collect();
-        if !cells.is_empty() {
-            table.row([port.name.clone(), class.class.to_string()].into_iter().chain(cells));
+        let shown = &class.gauges.0;
+        let cell = |gauge: &&Gauge| match shown.iter().find(|(other, _)| other.name == gauge.name) {
+            Some((Gauge { unit: Unit::State { on, off }, .. }, value)) => if *value > 0 { on } else { off }.to_string(),
+            Some((_, value)) => count(*value),
+            None => "-".to_owned(),
+        };
+        if !shown.is_empty() {
+            table.row([port.name.clone(), class.class.to_string()].into_iter().chain(gauges.iter().map(cell)));
         }
     }
     table

@@ -1,7 +1,7 @@
-//! The columns of a series that are the buffer policies' own.
+//! The columns of a series that are the gauges of buffer policies, flow controls and congestion controls.
 
-use weir_mmu::policy::{Gauge, Unit, all_gauges};
-use weir_results::run_dir::{FLOW_COLUMNS, QUEUE_COLUMNS};
+use weir_reader::{Gauge, Unit};
+use weir_results::run_dir::{FLOW_COLUMNS, QUEUE_COLUMNS, queue_gauges};
 
 use crate::report::series::SeriesFile;
 
@@ -39,13 +39,13 @@ impl GaugeColumn {
         }
     }
 
-    /// A column of a policy that this program does not have: its name is all that is known.
+    /// A column of a policy or flow control that this program does not have: its name is all that is known.
     fn unknown(name: &str) -> GaugeColumn {
         let label = name.trim_end_matches("_bytes").replace('_', " ");
         GaugeColumn {
             name: name.to_owned(),
-            title: format!("The policy's {label}"),
-            about: format!("Column {name} of series.csv, of a policy that this weir does not have."),
+            title: label.clone(),
+            about: format!("Column {name} of series.csv, of a policy or flow control that this weir does not have."),
             label,
             state: None,
             of_port: false,
@@ -66,9 +66,9 @@ pub(crate) fn of_flows<'f>(files: impl Iterator<Item = &'f SeriesFile>, flows: &
     gauges
 }
 
-/// The gauges of these series: those of the program's policies first.
+/// The gauges of queues in these series: those that the program knows first.
 pub(super) fn of<'f>(files: impl Iterator<Item = &'f SeriesFile>) -> Vec<GaugeColumn> {
-    let mut gauges: Vec<GaugeColumn> = all_gauges().into_iter().map(GaugeColumn::known).collect();
+    let mut gauges: Vec<GaugeColumn> = queue_gauges().into_iter().map(GaugeColumn::known).collect();
     for column in files.flat_map(SeriesFile::columns) {
         let Some((queue, name)) = column.name.rsplit_once('.') else { continue };
         // Columns of flows and pools have no class before their name.

@@ -317,7 +317,14 @@ pub(crate) fn flow_gauge(drawn: &[Drawn<'_>], columns: &mut Columns, flows: &Cho
         Some((shown, "bytes")) => (shown, Quantity::Bytes),
         _ => (gauge, Quantity::Number),
     };
-    let mut notes = vec![format!("Column {gauge} of series.csv: what congestion control shows of each flow.")];
+    let mut abouts: Vec<&str> = weir_nic::flow_gauges().filter(|of| of.name == gauge).map(|of| of.about).collect();
+    abouts.dedup();
+    let about = match abouts[..] {
+        [about] => about,
+        // It is unknown, or not the same under each congestion control.
+        _ => "what congestion control shows of each flow",
+    };
+    let mut notes = vec![format!("Column {gauge} of series.csv: {about}.")];
     notes.extend(flows.note("flows", "the fastest"));
     let lines = Lines {
         id: format!("flow-{}", gauge.replace('_', "-")).into(),

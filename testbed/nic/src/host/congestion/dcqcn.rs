@@ -83,6 +83,15 @@ impl Named for Dcqcn {
     fn keys(&self) -> &'static [Key] {
         &[G, CNP_INTERVAL, ALPHA_TIMER, INCREASE_TIMER, BYTE_COUNTER, FAST_RECOVERY, RATE_AI, RATE_HAI, RATE_MIN]
     }
+
+    fn gauges(&self) -> &'static [Gauge] {
+        const {
+            &[
+                Gauge::plain("target_bps", "R_T, which R_C is raised to"),
+                Gauge::plain("alpha", "α: the share of R_C that the next cut takes twice"),
+            ]
+        }
+    }
 }
 
 impl CongestionControlKind for Dcqcn {
@@ -93,13 +102,6 @@ impl CongestionControlKind for Dcqcn {
         &[
             Preset { name: "dcqcn", about: ABOUT, values: &[] },
             Preset { name: "dcqcn-paper", about: ABOUT, values: &[] },
-        ]
-    }
-
-    fn gauges(&self) -> &'static [Gauge] {
-        &[
-            Gauge { name: "target_bps", about: "R_T, which R_C is raised to" },
-            Gauge { name: "alpha", about: "α: the share of R_C that the next cut takes twice" },
         ]
     }
 

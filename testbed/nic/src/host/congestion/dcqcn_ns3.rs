@@ -98,18 +98,20 @@ impl Named for DcqcnNs3 {
             CLAMPS_TARGET,
         ]
     }
+
+    fn gauges(&self) -> &'static [Gauge] {
+        const {
+            &[
+                Gauge::plain("target_bps", "R_T, which R_C is raised to"),
+                Gauge::plain("alpha", "α: the share of R_C that the next cut takes twice"),
+            ]
+        }
+    }
 }
 
 impl CongestionControlKind for DcqcnNs3 {
     fn presets(&self) -> &'static [Preset] {
         PRESETS
-    }
-
-    fn gauges(&self) -> &'static [Gauge] {
-        &[
-            Gauge { name: "target_bps", about: "R_T, which R_C is raised to" },
-            Gauge { name: "alpha", about: "α: the share of R_C that the next cut takes twice" },
-        ]
     }
 
     fn read(&self, parameters: &Parameters<'_>) -> Arc<dyn Algorithm> {

@@ -72,6 +72,18 @@ impl Named for Hpcc {
     fn keys(&self) -> &'static [Key] {
         &[BASE_RTT, ETA, MAX_STAGE, W_AI, RATE_MIN]
     }
+
+    fn gauges(&self) -> &'static [Gauge] {
+        const {
+            &[
+                Gauge::plain("reference_bytes", "W_c, the window that others are made from"),
+                Gauge::plain(
+                    "utilisation",
+                    "U: bytes in flight on the busiest link, as a part of what it carries in T",
+                ),
+            ]
+        }
+    }
 }
 
 impl CongestionControlKind for Hpcc {
@@ -86,16 +98,6 @@ impl CongestionControlKind for Hpcc {
                 name: "hpcc-simulator",
                 about: "HPCC's public simulator, run.py --cc hp",
                 values: &[("max_stage", "0"), ("w_ai", "bdp/2500"), ("rate_min", "1Gbps")],
-            },
-        ]
-    }
-
-    fn gauges(&self) -> &'static [Gauge] {
-        &[
-            Gauge { name: "reference_bytes", about: "W_c, the window that others are made from" },
-            Gauge {
-                name: "utilisation",
-                about: "U: bytes in flight on the busiest link, as a part of what it carries in T",
             },
         ]
     }

@@ -119,6 +119,10 @@ impl Named for PowerTcp {
     fn keys(&self) -> &'static [Key] {
         &[BASE_RTT, GAMMA, BETA, RATE_MIN]
     }
+
+    fn gauges(&self) -> &'static [Gauge] {
+        const { &[Gauge::plain("power", "Γ_smooth, as a part of the base power")] }
+    }
 }
 
 impl CongestionControlKind for PowerTcp {
@@ -129,10 +133,6 @@ impl CongestionControlKind for PowerTcp {
     fn presets(&self) -> &'static [Preset] {
         const ABOUT: &str = "PowerTCP paper (NSDI 2022), additive step for 100 flows";
         &[Preset { name: "powertcp", about: ABOUT, values: &[] }]
-    }
-
-    fn gauges(&self) -> &'static [Gauge] {
-        &[Gauge { name: "power", about: "Γ_smooth, as a part of the base power" }]
     }
 
     fn read(&self, parameters: &Parameters<'_>) -> Arc<dyn Algorithm> {
@@ -148,16 +148,16 @@ impl Named for ThetaPowerTcp {
     fn keys(&self) -> &'static [Key] {
         &[BASE_RTT, GAMMA, THETA_BETA, RATE_MIN]
     }
+
+    fn gauges(&self) -> &'static [Gauge] {
+        const { &[Gauge::plain("power", "Γ_smooth, as a part of the base power")] }
+    }
 }
 
 impl CongestionControlKind for ThetaPowerTcp {
     fn presets(&self) -> &'static [Preset] {
         const ABOUT: &str = "PowerTCP paper (NSDI 2022), additive step for 50 flows";
         &[Preset { name: "theta-powertcp", about: ABOUT, values: &[] }]
-    }
-
-    fn gauges(&self) -> &'static [Gauge] {
-        &[Gauge { name: "power", about: "Γ_smooth, as a part of the base power" }]
     }
 
     fn read(&self, parameters: &Parameters<'_>) -> Arc<dyn Algorithm> {

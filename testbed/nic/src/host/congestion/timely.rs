@@ -89,6 +89,15 @@ impl Named for Timely {
     fn keys(&self) -> &'static [Key] {
         &[EWMA, BETA, T_LOW, T_HIGH, MIN_RTT, DELTA, HAI, HAI_BELOW_T_LOW, SEGMENT, RATE_MIN]
     }
+
+    fn gauges(&self) -> &'static [Gauge] {
+        const {
+            &[
+                Gauge::plain("rtt_us", "the round-trip time of the last completion"),
+                Gauge::plain("gradient", "rtt_diff over minRTT"),
+            ]
+        }
+    }
 }
 
 impl CongestionControlKind for Timely {
@@ -106,13 +115,6 @@ impl CongestionControlKind for Timely {
                 about: "HPCC's public simulator, run.py --cc timely",
                 values: &[("hai_below_t_low", "true"), ("segment", "round-trip"), ("rate_min", "1Gbps")],
             },
-        ]
-    }
-
-    fn gauges(&self) -> &'static [Gauge] {
-        &[
-            Gauge { name: "rtt_us", about: "the round-trip time of the last completion" },
-            Gauge { name: "gradient", about: "rtt_diff over minRTT" },
         ]
     }
 
