@@ -12,7 +12,9 @@ PYTHON := .venv/bin/python
 # Says what it does and how long it took.
 STEP := scripts/step
 # Tests of some of these crates choose all of them, so that Cargo resolves one set of features and builds each crate once.
-IN_RELEASE := -p weir-dpdk-driver -p weir-real -p weir-sim -p weir
+IN_RELEASE := -p weir-dpdk-driver -p weir-real -p weir-sim
+# What wire tests judge: the command as the other tests have it, with its assertions.
+WEIR_OF_TESTS := $(abspath $(TARGET))/debug/weir
 # Where `make sim` builds: a folder of its own, so that the full command stays where it is; and by which of Cargo's profiles.
 SIM_TARGET ?= $(TARGET)/sim
 SIM_PROFILE ?= release
@@ -25,7 +27,7 @@ AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # Cargo uses all cores by itself, and the order of the checks is the cheap ones first.
 .NOTPARALLEL:
-.PHONY: help setup venv build demo sim quick test lint deny docs unit sim-test loom release-tests examples instructions wire-tests pci-test slurm-test lab bench clean
+.PHONY: help setup venv build demo sim quick test lint deny docs unit papers sim-test loom release-tests examples instructions wire-tests pci-test slurm-test lab bench clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -48,7 +50,7 @@ quick: setup ## Between edits: formatting, clippy, and the libraries' own tests
 	@$(STEP) "clippy" $(CARGO) clippy --workspace --all-targets -- -D warnings
 	@$(STEP) "the libraries' own tests" $(CARGO) test --quiet --workspace --lib
 
-test: setup lint docs unit examples sim-test loom release-tests instructions wire-tests ## Set-up, then every check and test
+test: setup lint docs unit papers examples sim-test loom wire-tests release-tests instructions ## Set-up, then every check and test
 	@echo "all checks and tests passed"
 
 lint: setup ## Formatting and clippy
@@ -65,6 +67,9 @@ docs: setup ## API documentation, without a warning
 unit: setup ## Tests of all crates
 	@$(STEP) "tests of all crates" $(CARGO) test --workspace
 
+papers: setup ## The papers' experiments, quick: each comes to its verdict, and to another one where a scheme is broken on purpose
+	@$(STEP) "the papers' experiments" $(CARGO) test --workspace --test it papers:: -- --ignored
+
 examples: setup ## Programs of one's own with kinds that Weir does not have, on both backends (examples/)
 	@$(STEP) "examples" scripts/examples
 
@@ -76,18 +81,20 @@ sim-test: setup ## make sim in a root that has Rust, cc and make alone; it write
 
 loom: setup ## What lcores share, under every interleaving
 	@RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom $(STEP) "loom models" \
-		$(CARGO) test -p weir-mmu -p weir-flowctl --release --lib loom_models
+		$(CARGO) test -p weir-mmu -p weir-flowctl --profile loom --lib loom_models
 
-release-tests: setup ## Without assertions, as users run it: heavy traffic, both backends by the clock, allocations, the papers
+release-tests: setup ## Without assertions, as users run it: heavy traffic, both backends by the clock, allocations
 	@$(STEP) "tests of the release build" $(CARGO) test --release $(IN_RELEASE) --test it
 
 instructions: setup ## What a packet-hop takes in virtual time, counted in instructions, against its limit
 	@$(STEP) "instructions of virtual time" $(CARGO) bench $(IN_RELEASE) --bench virtual_time -- --instructions
 
-wire-tests: build venv ## Frames judged by other programs: scapy, tshark, Linux
-	@WEIR_BIN=$(WEIR) $(STEP) "wire tests, side by side" \
+wire-tests: venv ## Frames judged by other programs: scapy, tshark, Linux
+	@$(STEP) "build of tests" $(CARGO) test --workspace --no-run
+	@WEIR_BIN=$(WEIR_OF_TESTS) $(STEP) "wire tests side by side, and the build of the release tests beside them" scripts/beside \
+		"$(CARGO) test --quiet --release $(IN_RELEASE) --test it --no-run" \
 		$(PYTHON) -m pytest -c lab/pytest.ini lab/tests -m "not idle_machine" -n $(WIRE_WORKERS) --dist loadfile
-	@WEIR_BIN=$(WEIR) $(STEP) "wire tests by the clock, alone" $(PYTHON) -m pytest -c lab/pytest.ini lab/tests -m idle_machine
+	@WEIR_BIN=$(WEIR_OF_TESTS) $(STEP) "wire tests by the clock, alone" $(PYTHON) -m pytest -c lab/pytest.ini lab/tests -m idle_machine
 
 pci-test: build venv ## NICs behind an IOMMU, in a guest under QEMU that Debian's packages make (no root; part of wire-tests)
 	@WEIR_BIN=$(WEIR) $(STEP) "PCI NICs in a guest" $(PYTHON) -m pytest -c lab/pytest.ini lab/tests/test_pci.py

@@ -1,6 +1,6 @@
 //! The papers' experiments, quick: each comes to the verdict that it had, and to another one where the scheme is broken on purpose.
 //!
-//! In release builds alone, since they are minutes of virtual time.
+//! Minutes of virtual time, and so not among the tests that are run with all others: `make papers`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -77,7 +77,7 @@ fn reproduce(arguments: &[&str]) -> (TempDir, BTreeMap<String, serde_json::Value
 }
 
 #[test]
-#[cfg_attr(debug_assertions, ignore = "in release builds")]
+#[ignore = "minutes of virtual time: make papers"]
 fn each_comes_to_its_verdict_and_what_is_broken_on_purpose_to_another() {
     let (directory, verdicts) = reproduce(&["all"]);
     let found: BTreeMap<&str, &str> =
@@ -106,7 +106,7 @@ fn each_comes_to_its_verdict_and_what_is_broken_on_purpose_to_another() {
 }
 
 #[test]
-#[cfg_attr(debug_assertions, ignore = "in release builds")]
+#[ignore = "minutes of virtual time: make papers"]
 fn all_points_of_the_full_sweeps_are_good_scenarios() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
     let output = command.args(["reproduce", "all", "--dry-run", "--papers"]).arg(papers()).output().unwrap();
