@@ -166,7 +166,7 @@ fn files_that_are_missing_or_wrong_are_named() {
     assert!(said.contains("run the scenario again"), "{said}");
     // What an earlier version left is read still.
     fs::write(file("provenance.json"), provenance.replace("weir-run-2", "weir-run-1")).unwrap();
-    lab.good(&["report", FIRST]);
+    lab.good(&["report", FIRST, "--text"]);
     fs::write(file("provenance.json"), &provenance).unwrap();
     let said = with("summary.json", "{\"failures\": []}");
     assert!(
