@@ -91,8 +91,7 @@ instructions: setup ## What a packet-hop takes in virtual time, counted in instr
 
 wire-tests: venv ## Frames judged by other programs: scapy, tshark, Linux
 	@$(STEP) "build of tests" $(CARGO) test --workspace --no-run
-	@WEIR_BIN=$(WEIR_OF_TESTS) $(STEP) "wire tests side by side, and the build of the release tests beside them" scripts/beside \
-		"$(CARGO) test --quiet --release $(IN_RELEASE) --test it --no-run" \
+	@WEIR_BIN=$(WEIR_OF_TESTS) $(STEP) "wire tests, side by side" \
 		$(PYTHON) -m pytest -c lab/pytest.ini lab/tests -m "not idle_machine" -n $(WIRE_WORKERS) --dist loadfile
 	@WEIR_BIN=$(WEIR_OF_TESTS) $(STEP) "wire tests by the clock, alone" $(PYTHON) -m pytest -c lab/pytest.ini lab/tests -m idle_machine
 

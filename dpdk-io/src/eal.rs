@@ -1,17 +1,15 @@
 //! The DPDK runtime: started once, ended when nothing uses it any more.
 
-use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::marker::PhantomData;
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::thread::ThreadId;
+use std::sync::{Arc, Weak};
 
 use weir_dpdk_sys as sys;
 
 use crate::error::{EalError, Errno};
 use crate::lcore::{self, Lcore, LcoreHandle};
+use crate::runtime::{CURRENT, Runtime, lock};
 
 /// The running DPDK environment abstraction layer.
 ///
@@ -60,7 +58,7 @@ impl Eal {
             return Err(EalError::Init { errno: Errno::last(), arguments: joined.join(" ") });
         }
 
-        let runtime = Arc::new(Runtime::new(args.iter().map(AsRef::as_ref)));
+        let runtime = Arc::new(Runtime::new(args.iter().map(AsRef::as_ref), lcore::workers()));
         *lock(&CURRENT) = Arc::downgrade(&runtime);
         Ok(Eal { runtime, _this_thread_only: PhantomData })
     }
@@ -106,7 +104,7 @@ impl Eal {
     /// a drop now would leave DPDK running.
     pub fn is_in_use(&self) -> bool {
         self.runtime.sweep();
-        Arc::strong_count(&self.runtime) > 1 || !lock(&self.runtime.retired).is_empty()
+        Arc::strong_count(&self.runtime) > 1 || self.runtime.retired_pools() > 0
     }
 
     pub(crate) fn no_shared_memory(&self) -> Option<&'static str> {
@@ -122,7 +120,7 @@ impl Drop for Eal {
         if self.is_in_use() {
             tracing::warn!(
                 users = Arc::strong_count(&self.runtime) - 1,
-                pools = lock(&self.runtime.retired).len(),
+                pools = self.runtime.retired_pools(),
                 "DPDK is left running until the process ends: pools, ports, queues, lcore \
                  functions or mbufs are still in use"
             );
@@ -150,98 +148,4 @@ pub fn version() -> String {
     text.to_string_lossy().into_owned()
 }
 
-/// What pools, ports and running lcore functions share, and keep alive.
-#[derive(Debug)]
-pub(crate) struct Runtime {
-    main_thread: ThreadId,
-    workers: Vec<u32>,
-    no_shared_memory: Option<&'static str>,
-    /// Pools without a handle that cannot be freed yet.
-    retired: Mutex<Vec<RetiredPool>>,
-    owned_ports: Mutex<BTreeSet<u16>>,
-}
-
-#[derive(Debug)]
-struct RetiredPool {
-    pool: NonNull<sys::rte_mempool>,
-    count: u32,
-}
-
-// SAFETY: the pointer is only used under the lock, for functions that any
-// thread may call.
-unsafe impl Send for RetiredPool {}
-
-impl Runtime {
-    /// The running one, if any.
-    pub(crate) fn current() -> Option<Arc<Runtime>> {
-        lock(&CURRENT).upgrade()
-    }
-
-    fn new<'a>(args: impl Iterator<Item = &'a str>) -> Runtime {
-        const PRIVATE: [&str; 3] = ["--in-memory", "--no-huge", "--no-shconf"];
-        let no_shared_memory = args.filter_map(|arg| PRIVATE.into_iter().find(|private| arg == *private)).next();
-        Runtime {
-            main_thread: std::thread::current().id(),
-            workers: lcore::workers(),
-            no_shared_memory,
-            retired: Mutex::new(Vec::new()),
-            owned_ports: Mutex::new(BTreeSet::new()),
-        }
-    }
-
-    /// Takes over a pool whose last handle is gone; [`Runtime::sweep`] frees it.
-    pub(crate) fn retire(&self, pool: NonNull<sys::rte_mempool>, count: u32) {
-        lock(&self.retired).push(RetiredPool { pool, count });
-        self.sweep();
-    }
-
-    /// Frees retired pools that have all their mbufs back.
-    ///
-    /// An lcore that puts the last mbuf into its cache counts it before it has
-    /// finished writing. So this does nothing unless the calling thread is the
-    /// main lcore and every other lcore is idle; threads that are no lcores
-    /// have no cache, and publish with their last access.
-    pub(crate) fn sweep(&self) {
-        if std::thread::current().id() != self.main_thread {
-            return;
-        }
-        // SAFETY: the ids are EAL's own; the function only loads (acquire, and
-        // so comes after all that the lcore did while it was busy).
-        let idle = |&id: &u32| unsafe { sys::weir_lcore_is_idle(id) } != 0;
-        if !self.workers.iter().all(idle) {
-            return;
-        }
-        lock(&self.retired).retain(|retired| {
-            let pool = retired.pool.as_ptr();
-            // SAFETY: a pool in the list is not freed yet.
-            if unsafe { sys::rte_mempool_avail_count(pool) } < retired.count {
-                return true;
-            }
-            // SAFETY: no handle and no mbuf of it is left, nor a thread inside
-            // of one of its functions (see above).
-            unsafe { sys::rte_mempool_free(pool) };
-            false
-        });
-    }
-
-    /// Claims a port for one owner; false if it has one.
-    pub(crate) fn claim_port(&self, id: u16) -> bool {
-        lock(&self.owned_ports).insert(id)
-    }
-
-    pub(crate) fn release_port(&self, id: u16) {
-        lock(&self.owned_ports).remove(&id);
-    }
-
-    pub(crate) fn owns_port(&self, id: u16) -> bool {
-        lock(&self.owned_ports).contains(&id)
-    }
-}
-
-/// No code panics while it holds one of these locks, so poison means nothing.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 static STARTED: AtomicBool = AtomicBool::new(false);
-static CURRENT: Mutex<Weak<Runtime>> = Mutex::new(Weak::new());

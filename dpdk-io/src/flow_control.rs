@@ -5,6 +5,7 @@ use std::fmt;
 
 use weir_dpdk_sys as sys;
 
+use crate::device::PauseState;
 use crate::error::Errno;
 use crate::kernel_pause;
 use crate::port::Port;
@@ -46,17 +47,6 @@ pub enum MacControlTransmit {
     DroppedByDevice,
     /// Not known for this driver: try it on the wire.
     Unknown,
-}
-
-/// What a device's own flow control was found to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum PauseState {
-    /// Off, or the device has none.
-    Off,
-    /// The device cannot be asked.
-    Unknown,
-    /// The device pauses its peer, or obeys its peer's PAUSE, by itself.
-    On,
 }
 
 /// A device's own flow control, as read back from it.

@@ -11,7 +11,7 @@ use std::os::unix::net::UnixDatagram;
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
 
-use crate::flow_control::PauseState;
+use crate::device::PauseState;
 
 /// IEEE 802.3x PAUSE of an interface's hardware.
 pub(crate) fn link_pause(interface: &str) -> PauseState {
@@ -37,7 +37,7 @@ pub(crate) fn interface_name(index: u32) -> Option<String> {
     let mut name = [0 as c_char; libc::IF_NAMESIZE];
     // SAFETY: `name` has the IF_NAMESIZE bytes that the call may write.
     let found = unsafe { libc::if_indextoname(index, name.as_mut_ptr()) };
-    (!found.is_null()).then(|| crate::port::text(&name))
+    (!found.is_null()).then(|| crate::device::text(&name))
 }
 
 /// A driver without the operation has no such hardware.

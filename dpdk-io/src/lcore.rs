@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use weir_dpdk_sys as sys;
 
-use crate::eal::{Runtime, lock};
 use crate::error::EalError;
+use crate::runtime::{Runtime, lock};
 
 /// A worker thread of EAL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

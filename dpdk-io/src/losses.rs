@@ -3,9 +3,9 @@
 //! What a driver's counters mean is known here alone, in [`DRIVERS`]: which of
 //! them count lost frames, and whether that is all that its device can lose.
 
+use crate::device::PortStats;
 use crate::netlink::{Interface, InterfaceCounters};
 use crate::port::Port;
-use crate::xstats::PortStats;
 
 /// Frames that a port's device lost, since [`LossMeter::new`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

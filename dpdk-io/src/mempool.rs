@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use weir_dpdk_sys as sys;
 
 use crate::batch::Batch;
-use crate::eal::Runtime;
 use crate::error::{Errno, MempoolError};
 use crate::mbuf::Mbuf;
+use crate::runtime::Runtime;
 
 /// A pool of mbufs; clones are handles to the same pool.
 ///

@@ -18,11 +18,11 @@ use std::os::unix::net::UnixDatagram;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::eal::lock;
+use crate::device::PortStats;
+use crate::device::{DeviceInfo, Link};
 use crate::error::Errno;
 use crate::mempool::Mempool;
-use crate::port::{DeviceInfo, Link};
-use crate::xstats::PortStats;
+use crate::runtime::lock;
 use counters::{ADVICE, Counters};
 use interface::Interface;
 use ring::RxRing;

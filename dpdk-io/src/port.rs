@@ -1,19 +1,19 @@
 //! Ethernet devices: found or attached, configured, started, closed.
 
-use std::ffi::{CStr, CString, c_char, c_int};
+use std::ffi::{CString, c_int};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use weir_dpdk_sys as sys;
 
-use crate::eal::{Runtime, lock};
+use crate::device::{DeviceInfo, Link, PauseState, text};
 use crate::error::{Errno, PortError};
-use crate::flow_control::PauseState;
 use crate::mempool::Mempool;
 use crate::netdev::{self, Netdev};
 use crate::port_config::PortConfig;
 use crate::queue::{RxQueue, TxQueue};
-use crate::ring_port::RingPair;
+use crate::ring_pair::RingPair;
+use crate::runtime::{Runtime, lock};
 use crate::xdp_sockets::XdpSockets;
 
 /// An Ethernet device that this value alone controls.
@@ -51,38 +51,6 @@ pub struct PortEntry {
     pub driver: String,
     /// Whether a [`Port`] of this process owns it.
     pub in_use: bool,
-}
-
-/// What a device is and can do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeviceInfo {
-    /// Driver name, e.g. `net_ixgbe`.
-    pub driver: String,
-    /// Bus, e.g. `pci` or `vdev`.
-    pub bus: String,
-    /// Most receive queues.
-    pub max_rx_queues: u32,
-    /// Most transmit queues.
-    pub max_tx_queues: u32,
-    /// Descriptors of a receive queue, least and most.
-    pub rx_desc: (u32, u32),
-    /// Descriptors of a transmit queue, least and most.
-    pub tx_desc: (u32, u32),
-    /// Smallest and largest MTU.
-    pub mtu: (u16, u16),
-    /// Index of the kernel's interface behind the port, if there is one.
-    pub if_index: Option<u32>,
-}
-
-/// State of a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Link {
-    /// Whether frames can pass.
-    pub up: bool,
-    /// Speed in Mb/s; `None` if unknown. Virtual devices mostly say 10000.
-    pub speed_mbps: Option<u32>,
-    /// Whether both directions work at once.
-    pub full_duplex: bool,
 }
 
 /// Queue pairs that the far end of a port has enabled.
@@ -684,14 +652,6 @@ fn raw_info(id: u16) -> Result<sys::weir_port_info, Errno> {
     // SAFETY: `info` is writable; a wrong id gives an error.
     let ret = unsafe { sys::weir_port_info(id, &mut info) };
     if ret == 0 { Ok(info) } else { Err(Errno::from_return(ret)) }
-}
-
-/// A C array up to its NUL, or all of it.
-pub(crate) fn text(bytes: &[c_char]) -> String {
-    // SAFETY: `c_char` is a byte.
-    let bytes = unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast::<u8>(), bytes.len()) };
-    CStr::from_bytes_until_nul(bytes)
-        .map_or_else(|_| String::from_utf8_lossy(bytes).into_owned(), |text| text.to_string_lossy().into_owned())
 }
 
 fn configure_step(step: c_int) -> &'static str {

@@ -2,7 +2,7 @@
 
 use std::os::fd::RawFd;
 
-use crate::xstats::PortStats;
+use crate::device::PortStats;
 
 /// The sockets of one port. The driver owns them: they are open as long as the port is.
 #[derive(Clone, Debug, Default)]

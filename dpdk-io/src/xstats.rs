@@ -2,35 +2,10 @@
 
 use weir_dpdk_sys as sys;
 
-use crate::eal::lock;
+use crate::device::{PortStats, text};
 use crate::error::{Errno, PortError};
-use crate::port::{Port, text};
-
-/// The counters that every driver has, since start or reset. Byte counts are
-/// the driver's: most leave out the FCS, none counts preamble and gap.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PortStats {
-    /// Frames received.
-    pub ipackets: u64,
-    /// Frames sent.
-    pub opackets: u64,
-    /// Bytes received.
-    pub ibytes: u64,
-    /// Bytes sent.
-    pub obytes: u64,
-    /// Frames dropped because the receive queue was full.
-    pub imissed: u64,
-    /// Frames received damaged; of a netdev port also those longer than it
-    /// takes, and several segments in one.
-    pub ierrors: u64,
-    /// Frames that could not be sent. Drivers of DPDK's count here what
-    /// [`crate::TxQueue::send`] left in the batch too, if at all. A netdev port
-    /// counts each frame that it took and lost: longer than the interface's MTU,
-    /// or refused by the device again and again.
-    pub oerrors: u64,
-    /// Frames dropped because the receive pool was empty.
-    pub rx_nombuf: u64,
-}
+use crate::port::Port;
+use crate::runtime::lock;
 
 impl Port {
     /// The basic counters.

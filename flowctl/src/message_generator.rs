@@ -11,11 +11,11 @@ use crate::{Demand, Downstream, Mechanism, Quantum, Side, pfc};
 /// [`MessageGenerator::poll`], send what it returns, and confirm with [`MessageGenerator::handle_sent`]; what could not be sent
 /// is due again.
 #[derive(Debug)]
-pub struct MessageGenerator(Kind);
+pub struct MessageGenerator(Speaker);
 
 /// PFC's and PAUSE's apart from the others, as it is what most ports speak: asked without a call through a table.
 #[derive(Debug)]
-enum Kind {
+enum Speaker {
     Silent,
     Pauses(pfc::Generator),
     Other(Box<dyn Downstream>),
@@ -29,26 +29,26 @@ impl MessageGenerator {
 
     /// Never has a message.
     pub fn silent() -> MessageGenerator {
-        MessageGenerator(Kind::Silent)
+        MessageGenerator(Speaker::Silent)
     }
 
     /// Tells which classes are OFF, by PFC or PAUSE.
     pub fn pauses(generator: pfc::Generator) -> MessageGenerator {
-        MessageGenerator(Kind::Pauses(generator))
+        MessageGenerator(Speaker::Pauses(generator))
     }
 
     /// Makes the messages of this flow control.
     pub fn of(downstream: impl Downstream + 'static) -> MessageGenerator {
-        MessageGenerator(Kind::Other(Box::new(downstream)))
+        MessageGenerator(Speaker::Other(Box::new(downstream)))
     }
 
     /// The port has another rate from `now` on. Not where the mechanism [is made for a
     /// rate](crate::Protocol::is_made_for_a_rate).
     pub fn set_rate(&mut self, now: Time, rate: BitRate) {
         match &mut self.0 {
-            Kind::Silent => {}
-            Kind::Pauses(generator) => generator.set_quantum(now, Quantum::at(rate)),
-            Kind::Other(downstream) => downstream.set_rate(now, rate),
+            Speaker::Silent => {}
+            Speaker::Pauses(generator) => generator.set_quantum(now, Quantum::at(rate)),
+            Speaker::Other(downstream) => downstream.set_rate(now, rate),
         }
     }
 
@@ -60,7 +60,7 @@ impl MessageGenerator {
         demand: Demand<'_, impl Fn(Class) -> Bytes, impl Fn(Class) -> u32>,
     ) -> Option<ControlFrame> {
         match &self.0 {
-            Kind::Pauses(generator) => generator.poll(now, demand.off),
+            Speaker::Pauses(generator) => generator.poll(now, demand.off),
             _ => self.poll_other(now, &demand.plain()),
         }
     }
@@ -68,8 +68,8 @@ impl MessageGenerator {
     #[inline(never)]
     fn poll_other(&self, now: Time, demand: &Demand<'_>) -> Option<ControlFrame> {
         match &self.0 {
-            Kind::Silent | Kind::Pauses(_) => None,
-            Kind::Other(downstream) => downstream.poll(now, demand),
+            Speaker::Silent | Speaker::Pauses(_) => None,
+            Speaker::Other(downstream) => downstream.poll(now, demand),
         }
     }
 
@@ -82,9 +82,9 @@ impl MessageGenerator {
         demand: Demand<'_, impl Fn(Class) -> Bytes, impl Fn(Class) -> u32>,
     ) {
         match &mut self.0 {
-            Kind::Silent => {}
-            Kind::Pauses(generator) => generator.handle_sent(now, demand.off),
-            Kind::Other(downstream) => downstream.handle_sent(now, frame, &demand.plain()),
+            Speaker::Silent => {}
+            Speaker::Pauses(generator) => generator.handle_sent(now, demand.off),
+            Speaker::Other(downstream) => downstream.handle_sent(now, frame, &demand.plain()),
         }
     }
 
@@ -92,29 +92,31 @@ impl MessageGenerator {
     /// due anew. Without a link `at` is [`Time::NEVER`]; then nothing is due by itself, and the generator is not to be polled.
     pub fn restart(&mut self, at: Time) {
         match &mut self.0 {
-            Kind::Silent => {}
-            Kind::Pauses(generator) => generator.restart(),
-            Kind::Other(downstream) => downstream.restart(at),
+            Speaker::Silent => {}
+            Speaker::Pauses(generator) => generator.restart(),
+            Speaker::Other(downstream) => downstream.restart(at),
         }
     }
 
     /// The classes that the peer believes paused, under PFC and PAUSE.
     pub fn advertised_off(&self) -> ClassSet {
         match &self.0 {
-            Kind::Silent => ClassSet::EMPTY,
-            Kind::Pauses(generator) => generator.advertised(),
-            Kind::Other(downstream) => downstream.advertised_off(),
+            Speaker::Silent => ClassSet::EMPTY,
+            Speaker::Pauses(generator) => generator.advertised(),
+            Speaker::Other(downstream) => downstream.advertised_off(),
         }
     }
 
     /// Whether `frame`, due now, tells the peer to slow down: a class pauses that did not, or its stage rises.
     pub fn slows(&self, frame: &ControlFrame) -> bool {
         match (&self.0, frame) {
-            (Kind::Pauses(generator), ControlFrame::Pfc(frame)) => {
+            (Speaker::Pauses(generator), ControlFrame::Pfc(frame)) => {
                 !(frame.paused() - generator.advertised()).is_empty()
             }
-            (Kind::Pauses(generator), ControlFrame::Pause(quanta)) => *quanta > 0 && generator.advertised().is_empty(),
-            (Kind::Other(downstream), frame) => downstream.slows(frame),
+            (Speaker::Pauses(generator), ControlFrame::Pause(quanta)) => {
+                *quanta > 0 && generator.advertised().is_empty()
+            }
+            (Speaker::Other(downstream), frame) => downstream.slows(frame),
             _ => false,
         }
     }
@@ -123,7 +125,7 @@ impl MessageGenerator {
     #[inline]
     pub fn next_wakeup(&self, now: Time) -> Time {
         match &self.0 {
-            Kind::Pauses(generator) => generator.next_wakeup(),
+            Speaker::Pauses(generator) => generator.next_wakeup(),
             _ => self.next_wakeup_of_other(now),
         }
     }
@@ -131,8 +133,8 @@ impl MessageGenerator {
     #[inline(never)]
     fn next_wakeup_of_other(&self, now: Time) -> Time {
         match &self.0 {
-            Kind::Silent | Kind::Pauses(_) => Time::NEVER,
-            Kind::Other(downstream) => downstream.next_wakeup(now),
+            Speaker::Silent | Speaker::Pauses(_) => Time::NEVER,
+            Speaker::Other(downstream) => downstream.next_wakeup(now),
         }
     }
 }

@@ -14,7 +14,7 @@ use weir_nic::host::CongestionControl;
 use weir_results::record::Progress;
 use weir_results::run_dir::{RunDir, RunDirError, Summary};
 use weir_scenario::Scenario;
-use weir_scenario::victim::{PolicyKind, Victim, VictimPolicy};
+use weir_scenario::victim::{PolicyChoice, Victim, VictimPolicy};
 use weir_sim::SimBackend;
 use weir_units::{BitRate, Time};
 
@@ -68,7 +68,7 @@ pub(crate) fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
         real_frames::reach()?;
     }
     let like = if arguments.testbed { Victim::testbed } else { Victim::simulation };
-    let rate = like(0, VictimPolicy::new(PolicyKind::Static)).rate;
+    let rate = like(0, VictimPolicy::new(PolicyChoice::Static)).rate;
     let dilation = dilation(arguments, rate)?;
     let mut scenarios = Vec::new();
     let mut compared = Vec::new();

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::eal::Runtime;
 use crate::error::PortError;
 use crate::netdev::{DRIVER, MTU_MAX, Netdev, NetdevOptions};
 use crate::port::Port;
 use crate::port_config::PortConfig;
 use crate::queue::{RxQueue, TxQueue};
+use crate::runtime::Runtime;
 
 impl Port {
     /// Attaches a network interface of the kernel, by sockets of this crate's own

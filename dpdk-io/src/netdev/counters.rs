@@ -3,8 +3,8 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::eal::lock;
-use crate::xstats::PortStats;
+use crate::device::PortStats;
+use crate::runtime::lock;
 
 /// A counter with one writer.
 #[derive(Debug, Default)]

@@ -5,8 +5,8 @@ use std::ffi::c_ulong;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 
+use crate::device::text;
 use crate::error::Errno;
-use crate::port::text;
 
 /// An interface by its index, and the name that it was found by.
 #[derive(Debug)]

@@ -442,11 +442,11 @@ impl HostPlan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::victim::{PolicyKind, Victim, VictimPolicy};
+    use crate::victim::{PolicyChoice, Victim, VictimPolicy};
 
     /// The victim experiment's switch as often as there are names; the last port of each linked to the next one's next-to-last.
     fn ring(names: &[&str]) -> Scenario {
-        let victim = Victim::testbed(3, VictimPolicy::new(PolicyKind::Dynamic));
+        let victim = Victim::testbed(3, VictimPolicy::new(PolicyChoice::Dynamic));
         let mut scenario = victim.scenario().unwrap();
         let switch = scenario.switches.remove(0);
         scenario.hosts.truncate(4);

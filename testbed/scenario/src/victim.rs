@@ -14,7 +14,7 @@
 
 mod policy;
 
-pub use policy::{PolicyKind, PolicyNameError, VictimPolicy};
+pub use policy::{PolicyChoice, PolicyNameError, VictimPolicy};
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -177,7 +177,7 @@ impl Victim {
              each one's headroom costs is not in the comparison"
                 .to_owned(),
         ];
-        let is_dsh = matches!(self.policy.kind, PolicyKind::Dsh | PolicyKind::DshNoInsurance);
+        let is_dsh = matches!(self.policy.kind, PolicyChoice::Dsh | PolicyChoice::DshNoInsurance);
         if is_dsh && self.reaction > Span::ZERO {
             notes.push(
                 "DSH pauses a queue by up to Φ earlier, and Φ covers this machine's reaction in a buffer made for a chip that \
@@ -185,7 +185,7 @@ impl Victim {
                     .to_owned(),
             );
         }
-        if self.policy.kind == PolicyKind::Adaptive {
+        if self.policy.kind == PolicyChoice::Adaptive {
             notes.push("adaptive headroom gives what it does not need to the shared buffer, which grows".to_owned());
         }
         notes
@@ -345,13 +345,13 @@ mod tests {
     use weir_nic::host::Host;
 
     fn dt() -> VictimPolicy {
-        VictimPolicy::new(PolicyKind::Dynamic)
+        VictimPolicy::new(PolicyChoice::Dynamic)
     }
 
     #[test]
     fn the_shared_buffer_is_the_papers_whatever_the_headroom() {
         for reaction in [Span::ZERO, Span::from_millis(20)] {
-            for (n, policy) in [(0, dt()), (29, dt()), (29, VictimPolicy::new(PolicyKind::Static))] {
+            for (n, policy) in [(0, dt()), (29, dt()), (29, VictimPolicy::new(PolicyChoice::Static))] {
                 let victim = Victim { reaction, ..Victim::simulation(n, policy) };
                 let scenario = victim.scenario().unwrap();
                 assert_eq!(scenario.switches[0].shared_size(), Bytes::mb(16));
@@ -373,7 +373,7 @@ mod tests {
 
     #[test]
     fn every_policy_shares_the_same_bytes() {
-        for kind in PolicyKind::ALL {
+        for kind in PolicyChoice::ALL {
             for victim in [Victim::simulation(9, VictimPolicy::new(kind)), Victim::testbed(6, VictimPolicy::new(kind))]
             {
                 let switch = victim.scenario().unwrap().switches.remove(0);
@@ -389,7 +389,7 @@ mod tests {
             let spfc: &SpfcSettings = policy.downcast().expect("spfc");
             (spfc.k_spfc, spfc.tc)
         };
-        let spfc = VictimPolicy::new(PolicyKind::Spfc);
+        let spfc = VictimPolicy::new(PolicyChoice::Spfc);
         assert_eq!(window(Victim::simulation(9, spfc)), (5, Span::from_micros(80)));
         // 60 frames of 1,126 B on the wire take 54 us at 10 Gb/s.
         assert_eq!(window(Victim::testbed(6, spfc)), (5, Span::from_micros(60)));
@@ -398,14 +398,14 @@ mod tests {
     #[test]
     fn the_static_threshold_is_an_even_share() {
         let switch =
-            Victim::simulation(3, VictimPolicy::new(PolicyKind::Static)).scenario().unwrap().switches.remove(0);
+            Victim::simulation(3, VictimPolicy::new(PolicyChoice::Static)).scenario().unwrap().switches.remove(0);
         let policy = StaticSettings { threshold: Some(Bytes::kb(500)) };
         assert_eq!(switch.buffer.policy.downcast(), Some(&policy));
     }
 
     #[test]
     fn in_virtual_time_headroom_is_the_links_alone() {
-        let dsh = VictimPolicy::new(PolicyKind::Dsh);
+        let dsh = VictimPolicy::new(PolicyChoice::Dsh);
         let [real, ideal] = [Victim::testbed(6, dsh), Victim::testbed(6, dsh).in_virtual_time()];
         let [real, ideal] = [real, ideal].map(|victim| victim.scenario().unwrap());
         let is_of_machine = |note: &&String| note.contains("this machine's reaction");

@@ -85,7 +85,7 @@ use connections::Connections;
 use network::{Network, Told};
 use node::{SimHost, SimSwitch};
 use sides::Sides;
-use wire::{Wire, WireParameters};
+use wire::{FarEnd, Wire, WireParameters};
 
 pub use backend::{SimBackend, SimRunError};
 pub use connections::{Done, Sent};
@@ -427,7 +427,7 @@ fn wires(scenario: &Scenario) -> Result<(Box<[Wire]>, Leaving), SimError> {
         ports: scenario.switches.iter().map(|switch| vec![None; switch.ports.len()]).collect(),
         hosts: Vec::new(),
     };
-    let far = |place: PortPlace| (place.switch as u32, place.port as u16);
+    let far = |place: PortPlace| FarEnd { node: place.switch as u32, port: place.port as u16 };
     let rate = |place: PortPlace| {
         let rate = scenario.switches[place.switch].ports[place.port].rate;
         rate.ok_or_else(|| SimError::NoRate(scenario.port_name(place)))
@@ -437,7 +437,7 @@ fn wires(scenario: &Scenario) -> Result<(Box<[Wire]>, Leaving), SimError> {
         let [to_host, to_switch] = plan.faults;
         leaving.ports[place.switch][place.port] = Some(wires.len() as u32);
         let node = (scenario.switches.len() + n) as u32;
-        wires.push(Wire::new(kind(rate(place)?, plan.link_delay), to_host, (node, 0)));
+        wires.push(Wire::new(kind(rate(place)?, plan.link_delay), to_host, FarEnd { node, port: 0 }));
         leaving.hosts.push(wires.len() as u32);
         wires.push(Wire::new(kind(plan.nic.rate, plan.link_delay), to_switch, far(place)));
     }

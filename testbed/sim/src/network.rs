@@ -92,7 +92,7 @@ impl Network {
         debug_assert!(wires.is_sorted_by_key(|wire| wire.to()));
         let mut inboxes: Box<[(u32, u32)]> = vec![(0, 0); nodes].into();
         for (number, wire) in (0..).zip(&wires) {
-            let (first, count) = &mut inboxes[wire.to().0 as usize];
+            let (first, count) = &mut inboxes[wire.to().node as usize];
             if *count == 0 {
                 *first = number;
             }
@@ -178,7 +178,7 @@ impl Network {
         self.hops += 1;
         let on = &mut self.wires[wire as usize];
         if let Some(arrives) = on.send(now, frame) {
-            let node = on.to().0 as usize;
+            let node = on.to().node as usize;
             self.wake(node, arrives);
         }
         if let Some(control) = control {
@@ -229,7 +229,7 @@ impl Network {
         }
         self.arrivals.taken += 1;
         let wire = &mut self.wires[self.arrivals.first_wire + arrival.wire()];
-        Some((wire.to().1, wire.take()))
+        Some((wire.to().port, wire.take()))
     }
 
     /// The node whose turn it is has done all that it can now, and wants to be woken then, or when a frame arrives.

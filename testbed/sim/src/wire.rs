@@ -32,6 +32,14 @@ pub(super) struct Wire {
     not_taken: i64,
 }
 
+/// A port of a node: where a wire leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct FarEnd {
+    pub(super) node: u32,
+    /// A host has port 0 alone.
+    pub(super) port: u16,
+}
+
 /// What many wires have in common.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct WireParameters {
@@ -65,14 +73,14 @@ struct FaultyWay {
 }
 
 impl Wire {
-    pub(super) fn new(kind: Arc<WireParameters>, faults: FaultPlan, to: (u32, u16)) -> Wire {
+    pub(super) fn new(kind: Arc<WireParameters>, faults: FaultPlan, to: FarEnd) -> Wire {
         let way = if faults.is_none() {
             Way::Plain(VecDeque::new())
         } else {
             let (faults, delay) = (Faults::new(faults), kind.delay);
             Way::Faulty(Box::new(FaultyWay { faults, delay, frames: VecDeque::new() }))
         };
-        let (node, port) = to;
+        let FarEnd { node, port } = to;
         Wire {
             node,
             port,
@@ -88,8 +96,8 @@ impl Wire {
 
     /// The node at the far end, and its port.
     #[inline]
-    pub(super) fn to(&self) -> (u32, u16) {
-        (self.node, self.port)
+    pub(super) fn to(&self) -> FarEnd {
+        FarEnd { node: self.node, port: self.port }
     }
 
     /// Puts a frame on the wire at `now`, or behind those that are there; returns when the next one arrives if that is

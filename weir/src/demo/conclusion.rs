@@ -1,7 +1,7 @@
 //! Whether the runs show what the paper concludes, in a sentence made of their figures.
 
 use weir_experiments::table::count;
-use weir_scenario::victim::PolicyKind;
+use weir_scenario::victim::PolicyChoice;
 
 use super::comparison::{Compared, first_port, flow_bps, gbps};
 
@@ -15,7 +15,7 @@ pub(super) fn conclusions(compared: &[Compared]) -> Vec<String> {
     let mut sentences = Vec::new();
     let several = compared.iter().any(|run| run.bursts != compared[0].bursts);
     for group in compared.chunk_by(|a, b| a.bursts == b.bursts) {
-        let sentence = match group.iter().find(|run| run.policy.kind == PolicyKind::Spfc) {
+        let sentence = match group.iter().find(|run| run.policy.kind == PolicyChoice::Spfc) {
             Some(spfc) => of_spfc(spfc, group),
             None => None,
         };
@@ -27,7 +27,7 @@ pub(super) fn conclusions(compared: &[Compared]) -> Vec<String> {
 
 /// The paper's conclusion: SPFC spares F1 and P0 where others do not. Told of those that the paper compares it with.
 fn of_spfc(spfc: &Compared, group: &[Compared]) -> Option<String> {
-    let is_classic = |run: &&Compared| matches!(run.policy.kind, PolicyKind::Static | PolicyKind::Dynamic);
+    let is_classic = |run: &&Compared| matches!(run.policy.kind, PolicyChoice::Static | PolicyChoice::Dynamic);
     let others: Vec<&Compared> = group.iter().filter(is_classic).collect();
     if others.is_empty() {
         return None;

@@ -20,7 +20,7 @@ use weir_real::DpdkBackend;
 use weir_results::record::Progress;
 use weir_results::run_dir::{PortWindow, Provenance, RunDir, Summary, Window, read_summary};
 use weir_scenario::file::{self, Expectation};
-use weir_scenario::victim::{PolicyKind, Victim, VictimPolicy};
+use weir_scenario::victim::{PolicyChoice, Victim, VictimPolicy};
 use weir_scenario::{Scenario, WindowPlan};
 use weir_sim::SimBackend;
 use weir_units::{Bytes, Span, Time};
@@ -145,7 +145,7 @@ fn victims() -> Vec<Case> {
         };
         let victim = if ports > hosts { victim.copied(ports) } else { victim };
         let victim = match kind {
-            PolicyKind::Spfc => victim,
+            PolicyChoice::Spfc => victim,
             _ => Victim { congestion_control: CongestionControl::none(), ..victim },
         };
         let windows = [("before", 500, 1_500), ("burst", 3_000, 6_000)];
@@ -154,11 +154,11 @@ fn victims() -> Vec<Case> {
         Case { name, scenario, expects: Expectation::Flow, queues }
     };
     vec![
-        case(PolicyKind::Static, 0, 0, Queues::Thresholds),
-        case(PolicyKind::Static, 6, 1, Queues::Thresholds),
-        case(PolicyKind::Dynamic, 6, 1, Queues::Thresholds),
-        case(PolicyKind::Dynamic, 6, 6, Queues::Thresholds),
-        case(PolicyKind::Spfc, 6, 1, Queues::Moving),
+        case(PolicyChoice::Static, 0, 0, Queues::Thresholds),
+        case(PolicyChoice::Static, 6, 1, Queues::Thresholds),
+        case(PolicyChoice::Dynamic, 6, 1, Queues::Thresholds),
+        case(PolicyChoice::Dynamic, 6, 6, Queues::Thresholds),
+        case(PolicyChoice::Spfc, 6, 1, Queues::Moving),
     ]
 }
 

@@ -8,11 +8,11 @@ use std::time::UNIX_EPOCH;
 use weir_nic::host::CongestionControl;
 use weir_real::DpdkBackend;
 use weir_results::run_dir::{Provenance, RunDir, Summary, Window, read_summary};
-use weir_scenario::victim::{PolicyKind, Victim, VictimPolicy};
+use weir_scenario::victim::{PolicyChoice, Victim, VictimPolicy};
 use weir_units::{Span, Time};
 
 /// The paper's testbed with a burst of 5 ms; 3 s of real time. Without congestion control, so that rates can be reckoned.
-fn small(burst_hosts: usize, kind: PolicyKind) -> Victim {
+fn small(burst_hosts: usize, kind: PolicyChoice) -> Victim {
     Victim {
         congestion_control: CongestionControl::none(),
         time_dilation: 300,
@@ -28,12 +28,12 @@ fn small(burst_hosts: usize, kind: PolicyKind) -> Victim {
 #[test]
 fn the_victim_is_paused_for_what_others_do() {
     weir_alone::on_an_idle_machine(|| {
-        let controlled = Victim::testbed(6, VictimPolicy::new(PolicyKind::Spfc)).congestion_control;
+        let controlled = Victim::testbed(6, VictimPolicy::new(PolicyChoice::Spfc)).congestion_control;
         let victims = [
-            small(0, PolicyKind::Dynamic),
-            small(6, PolicyKind::Dynamic),
-            small(6, PolicyKind::Static),
-            Victim { congestion_control: controlled, ..small(6, PolicyKind::Spfc) },
+            small(0, PolicyChoice::Dynamic),
+            small(6, PolicyChoice::Dynamic),
+            small(6, PolicyChoice::Static),
+            Victim { congestion_control: controlled, ..small(6, PolicyChoice::Spfc) },
         ];
         let scenarios = victims.each_ref().map(|victim| victim.scenario().unwrap());
         let backend = DpdkBackend::start(&scenarios).unwrap();

@@ -100,6 +100,11 @@ impl Record {
         watched
     }
 
+    /// What had come in at the queue of this number in the series by an edge, as on the wire.
+    pub(crate) fn received(&self, queue: usize, edge: usize) -> Bytes {
+        self.edges[edge].watched[queue].received()
+    }
+
     /// What the queue of this number in the series showed in the whole run.
     pub(crate) fn watched_in_all(&self, queue: usize) -> Watched {
         let mut watched = self.watched(queue, 0, self.edges.len());

@@ -404,9 +404,7 @@ fn port_window(scenario: &Scenario, record: &Record, place: PortPlace, edges: [u
     let span = to.at.since(from.at);
     let [before, after] = [from, to].map(|edge| edge.pauses[all.number(place)]);
     let queues: Vec<Watched> = all.queues_of(place).map(|n| record.watched(n, edges[0] + 1, edges[1] + 1)).collect();
-    let received_before: Bytes =
-        all.queues_of(place).map(|n| record.watched(n, edges[0], edges[0] + 1).received()).sum();
-    let received: Bytes = queues.iter().map(Watched::received).sum();
+    let received = edges.map(|edge| all.queues_of(place).map(|n| record.received(n, edge)).sum::<Bytes>());
     let peer_rate = queues.iter().filter_map(Watched::peer_rate).min();
     let lengths = || queues.iter().filter_map(Watched::ingress);
     PortWindow {
@@ -422,7 +420,7 @@ fn port_window(scenario: &Scenario, record: &Record, place: PortPlace, edges: [u
         }),
         pauses_sent: after.0 - before.0,
         paused_ns: after.1.saturating_sub(before.1).as_nanos(),
-        rx_bps: throughput(received - received_before, span),
+        rx_bps: throughput(received[1] - received[0], span),
         ingress_min_bytes: lengths().map(|[min, ..]| min.get()).min().unwrap_or(0),
         ingress_mean_bytes: lengths().map(|[_, mean, _]| mean.get()).max().unwrap_or(0),
         ingress_max_bytes: lengths().map(|[.., max]| max.get()).max().unwrap_or(0),

@@ -10,14 +10,14 @@ use weir_units::{Alpha, Bytes, Span, UnitError};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VictimPolicy {
     /// Which.
-    pub kind: PolicyKind,
+    pub kind: PolicyChoice,
     /// α of the lossless ingress queues; of no meaning to a policy that has none.
     pub alpha: Alpha,
 }
 
 /// What sets thresholds, and what headroom is taken from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PolicyKind {
+pub enum PolicyChoice {
     /// `st`: ST, an even share of the buffer.
     Static,
     /// `dt`: DT.
@@ -72,46 +72,46 @@ pub enum PolicyNameError {
     Alpha(#[from] UnitError),
 }
 
-impl PolicyKind {
+impl PolicyChoice {
     /// Those of Weir.
-    pub const ALL: [PolicyKind; 12] = [
-        PolicyKind::Static,
-        PolicyKind::Dynamic,
-        PolicyKind::Spfc,
-        PolicyKind::Sih,
-        PolicyKind::Oversubscribed,
-        PolicyKind::Adaptive,
-        PolicyKind::Dsh,
-        PolicyKind::DshNoInsurance,
-        PolicyKind::DshNoShared,
-        PolicyKind::Sonic,
-        PolicyKind::Abm,
-        PolicyKind::Reverie,
+    pub const ALL: [PolicyChoice; 12] = [
+        PolicyChoice::Static,
+        PolicyChoice::Dynamic,
+        PolicyChoice::Spfc,
+        PolicyChoice::Sih,
+        PolicyChoice::Oversubscribed,
+        PolicyChoice::Adaptive,
+        PolicyChoice::Dsh,
+        PolicyChoice::DshNoInsurance,
+        PolicyChoice::DshNoShared,
+        PolicyChoice::Sonic,
+        PolicyChoice::Abm,
+        PolicyChoice::Reverie,
     ];
 
     /// The name, as on a command line.
     pub fn name(self) -> &'static str {
         match self {
-            PolicyKind::Static => "st",
-            PolicyKind::Dynamic => "dt",
-            PolicyKind::Spfc => "spfc",
-            PolicyKind::Sih => "sih",
-            PolicyKind::Oversubscribed => "oversubscribed",
-            PolicyKind::Adaptive => "adaptive",
-            PolicyKind::Dsh => "dsh",
-            PolicyKind::DshNoInsurance => "dsh-no-insurance",
-            PolicyKind::DshNoShared => "dsh-no-shared",
-            PolicyKind::Sonic => "sonic",
-            PolicyKind::Abm => "abm",
-            PolicyKind::Reverie => "reverie",
-            PolicyKind::Other(name) => name,
+            PolicyChoice::Static => "st",
+            PolicyChoice::Dynamic => "dt",
+            PolicyChoice::Spfc => "spfc",
+            PolicyChoice::Sih => "sih",
+            PolicyChoice::Oversubscribed => "oversubscribed",
+            PolicyChoice::Adaptive => "adaptive",
+            PolicyChoice::Dsh => "dsh",
+            PolicyChoice::DshNoInsurance => "dsh-no-insurance",
+            PolicyChoice::DshNoShared => "dsh-no-shared",
+            PolicyChoice::Sonic => "sonic",
+            PolicyChoice::Abm => "abm",
+            PolicyChoice::Reverie => "reverie",
+            PolicyChoice::Other(name) => name,
         }
     }
 
     /// Of a name on a command line.
-    fn of_name(name: &str) -> Option<PolicyKind> {
-        let own = PolicyKind::ALL.into_iter().find(|kind| kind.name() == name);
-        own.or_else(|| others().find(|other| *other == name).map(PolicyKind::Other))
+    fn of_name(name: &str) -> Option<PolicyChoice> {
+        let own = PolicyChoice::ALL.into_iter().find(|kind| kind.name() == name);
+        own.or_else(|| others().find(|other| *other == name).map(PolicyChoice::Other))
     }
 
     /// Whether it has an α.
@@ -123,8 +123,8 @@ impl PolicyKind {
     /// `[buffer] policy`.
     fn configured_name(self) -> &'static str {
         match self {
-            PolicyKind::Static => "static",
-            PolicyKind::DshNoInsurance | PolicyKind::DshNoShared => PolicyKind::Dsh.name(),
+            PolicyChoice::Static => "static",
+            PolicyChoice::DshNoInsurance | PolicyChoice::DshNoShared => PolicyChoice::Dsh.name(),
             other => other.name(),
         }
     }
@@ -132,7 +132,7 @@ impl PolicyKind {
 
 impl VictimPolicy {
     /// A policy with α = 1.
-    pub const fn new(kind: PolicyKind) -> VictimPolicy {
+    pub const fn new(kind: PolicyChoice) -> VictimPolicy {
         VictimPolicy { kind, alpha: Alpha::ONE }
     }
 
@@ -145,10 +145,10 @@ impl VictimPolicy {
     /// The lines of `[buffer]` and the policy's own table.
     pub(super) fn toml(&self, setting: &PolicySetting) -> String {
         let own = match self.kind {
-            PolicyKind::Static => format!("threshold = \"{}\"\n", setting.static_threshold),
-            PolicyKind::Spfc => format!("k_spfc = {K_SPFC}\ntc = \"{}\"\n", setting.spfc_window),
-            PolicyKind::DshNoInsurance => "insurance = false\n".to_owned(),
-            PolicyKind::DshNoShared => "shared_headroom = false\n".to_owned(),
+            PolicyChoice::Static => format!("threshold = \"{}\"\n", setting.static_threshold),
+            PolicyChoice::Spfc => format!("k_spfc = {K_SPFC}\ntc = \"{}\"\n", setting.spfc_window),
+            PolicyChoice::DshNoInsurance => "insurance = false\n".to_owned(),
+            PolicyChoice::DshNoShared => "shared_headroom = false\n".to_owned(),
             _ => String::new(),
         };
         let alpha = if self.kind.has_alpha() { format!("alpha = \"{}\"\n", self.alpha) } else { String::new() };
@@ -166,10 +166,10 @@ impl FromStr for VictimPolicy {
     /// `NAME` or `NAME:ALPHA`.
     fn from_str(text: &str) -> Result<VictimPolicy, PolicyNameError> {
         let (name, alpha) = text.split_once(':').map_or((text, None), |(name, alpha)| (name, Some(alpha)));
-        let kind = PolicyKind::of_name(name).ok_or_else(|| PolicyNameError::Unknown(name.to_owned()))?;
+        let kind = PolicyChoice::of_name(name).ok_or_else(|| PolicyNameError::Unknown(name.to_owned()))?;
         match alpha {
             None => Ok(VictimPolicy::new(kind)),
-            Some(_) if kind == PolicyKind::Static => Err(PolicyNameError::NoAlpha),
+            Some(_) if kind == PolicyChoice::Static => Err(PolicyNameError::NoAlpha),
             Some(_) if !kind.has_alpha() => Err(PolicyNameError::NoAlphaOf(kind.name())),
             Some(alpha) => Ok(VictimPolicy { kind, alpha: alpha.parse::<Alpha>()? }),
         }
@@ -183,12 +183,12 @@ impl fmt::Display for VictimPolicy {
 }
 
 fn all_names() -> String {
-    PolicyKind::ALL.map(PolicyKind::name).into_iter().chain(others()).collect::<Vec<_>>().join(", ")
+    PolicyChoice::ALL.map(PolicyChoice::name).into_iter().chain(others()).collect::<Vec<_>>().join(", ")
 }
 
 /// Policies of the program that are none of Weir's.
 fn others() -> impl Iterator<Item = &'static str> {
-    POLICIES.names().filter(|name| !PolicyKind::ALL.iter().any(|kind| kind.configured_name() == *name))
+    POLICIES.names().filter(|name| !PolicyChoice::ALL.iter().any(|kind| kind.configured_name() == *name))
 }
 
 #[cfg(test)]
@@ -197,11 +197,11 @@ mod tests {
 
     #[test]
     fn every_name_is_read_with_and_without_alpha() {
-        for kind in PolicyKind::ALL {
+        for kind in PolicyChoice::ALL {
             assert_eq!(kind.name().parse(), Ok(VictimPolicy::new(kind)));
             let eighth = format!("{}:1/8", kind.name()).parse();
             match kind {
-                PolicyKind::Static => assert_eq!(eighth, Err(PolicyNameError::NoAlpha)),
+                PolicyChoice::Static => assert_eq!(eighth, Err(PolicyNameError::NoAlpha)),
                 _ => assert_eq!(eighth, Ok(VictimPolicy { kind, alpha: "1/8".parse().unwrap() })),
             }
         }
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn what_is_no_policy_is_told_which_there_are() {
         let error = "red".parse::<VictimPolicy>().unwrap_err().to_string();
-        assert!(PolicyKind::ALL.iter().all(|kind| error.contains(kind.name())), "{error}");
+        assert!(PolicyChoice::ALL.iter().all(|kind| error.contains(kind.name())), "{error}");
         let error = "dt:none".parse::<VictimPolicy>().unwrap_err().to_string();
         assert!(error.starts_with("\"none\" is not"), "{error}");
     }

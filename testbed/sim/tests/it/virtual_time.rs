@@ -14,7 +14,7 @@ use weir_results::run_dir::{Provenance, RunDir, Summary, read_series, read_summa
 use weir_scenario::file::{self, Expectation};
 use weir_scenario::link::{ChosenFrames, FaultPlan};
 use weir_scenario::topology::{Fabric, FabricLink, HostNode, Routes, SwitchNode};
-use weir_scenario::victim::{PolicyKind, Victim, VictimPolicy};
+use weir_scenario::victim::{PolicyChoice, Victim, VictimPolicy};
 use weir_scenario::workload::Message;
 use weir_scenario::{AnyLink, Outage, Scenario, TrafficPlan};
 use weir_sim::{Sim, SimBackend};
@@ -317,7 +317,7 @@ fn clones_receive_copies_and_every_copy_is_accounted_for() {
         burst_stop: us(2_000),
         end: us(2_000),
         sample_every: Span::from_micros(50),
-        ..Victim::testbed(0, VictimPolicy::new(PolicyKind::Dynamic))
+        ..Victim::testbed(0, VictimPolicy::new(PolicyChoice::Dynamic))
     };
     let scenario = victim.copied(6).in_virtual_time().scenario().unwrap();
     let folder = tempfile::tempdir().unwrap();
