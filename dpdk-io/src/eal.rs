@@ -8,6 +8,7 @@ use std::sync::{Arc, Weak};
 use weir_dpdk_sys as sys;
 
 use crate::error::{EalError, Errno};
+use crate::interrupts;
 use crate::lcore::{self, Lcore, LcoreHandle};
 use crate::runtime::{CURRENT, Runtime, lock};
 
@@ -126,8 +127,12 @@ impl Drop for Eal {
             );
             return;
         }
-        // SAFETY: EAL runs, and nothing that points into its memory is left;
-        // this is the thread that started it.
+        if !interrupts::settle() {
+            tracing::warn!("DPDK is left running until the process ends: its interrupt thread does not answer");
+            return;
+        }
+        // SAFETY: EAL runs, and nothing that points into its memory is left,
+        // nor used by its interrupt thread; this is the thread that started it.
         unsafe { sys::rte_eal_cleanup() };
     }
 }

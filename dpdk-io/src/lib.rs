@@ -67,6 +67,7 @@ mod eal;
 mod eal_args;
 mod error;
 mod flow_control;
+mod interrupts;
 mod kernel_pause;
 mod lcore;
 mod losses;

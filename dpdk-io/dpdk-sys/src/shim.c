@@ -536,3 +536,23 @@ int weir_priority_flow_control_off(uint16_t port, uint8_t priority)
 	conf.priority = priority;
 	return rte_eth_dev_priority_flow_ctrl_set(port, &conf);
 }
+
+int
+weir_interrupt_register(int fd, weir_interrupt_fn fn, void *arg)
+{
+	struct rte_intr_handle *handle;
+	int ret;
+
+	/* In memory of the process, which is there still when DPDK's is gone. */
+	handle = rte_intr_instance_alloc(RTE_INTR_INSTANCE_F_PRIVATE);
+	if (handle == NULL)
+		return -ENOMEM;
+	if (rte_intr_fd_set(handle, fd) != 0 || rte_intr_type_set(handle, RTE_INTR_HANDLE_EXT) != 0) {
+		rte_intr_instance_free(handle);
+		return -EINVAL;
+	}
+	ret = rte_intr_callback_register(handle, fn, arg);
+	if (ret < 0)
+		rte_intr_instance_free(handle);
+	return ret;
+}

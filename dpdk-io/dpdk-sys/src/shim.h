@@ -10,6 +10,7 @@
 #include <rte_config.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
+#include <rte_interrupts.h>
 #include <rte_launch.h>
 #include <rte_lcore.h>
 #include <rte_mbuf.h>
@@ -197,5 +198,9 @@ int weir_flow_control_get(uint16_t port, struct weir_flow_control *out);
 int weir_flow_control_off(uint16_t port, int forward);
 /** Priority flow control off for one priority. */
 int weir_priority_flow_control_off(uint16_t port, uint8_t priority);
+
+/* Has the interrupt thread call `fn(arg)` whenever `fd` can be read, for good. Returns 0 or a negative errno. */
+typedef void (*weir_interrupt_fn)(void *arg);
+int weir_interrupt_register(int fd, weir_interrupt_fn fn, void *arg);
 
 #endif
