@@ -73,7 +73,7 @@ pub enum PolicyNameError {
 }
 
 impl PolicyKind {
-    /// Those of Weir.
+    /// Weir's own policies.
     pub const ALL: [PolicyKind; 12] = [
         PolicyKind::Static,
         PolicyKind::Dynamic,
@@ -108,7 +108,7 @@ impl PolicyKind {
         }
     }
 
-    /// Of a name on a command line.
+    /// The policy of this name on a command line.
     fn of_name(name: &str) -> Option<PolicyKind> {
         let own = PolicyKind::ALL.into_iter().find(|kind| kind.name() == name);
         own.or_else(|| others().find(|other| *other == name).map(PolicyKind::Other))
