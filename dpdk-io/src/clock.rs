@@ -50,8 +50,8 @@ impl Clock {
         Clock::between(start, Sample::take(), 1)
     }
 
-    /// The same origin and dilation with the frequency measured over all the
-    /// time since the clock was made.
+    /// A clock of the same origin and dilation, with the frequency measured
+    /// over all the time since the clock was made.
     pub fn recalibrated(&self) -> Clock {
         let start = Sample { tsc: self.origin_tsc, ns: self.origin_ns };
         Clock::between(start, Sample::take(), self.dilation)

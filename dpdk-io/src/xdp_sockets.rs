@@ -16,7 +16,7 @@ impl XdpSockets {
         XdpSockets(open.filter(|fd| is_xdp(*fd)).collect())
     }
 
-    /// Those that are not in an earlier list.
+    /// The sockets that are not in an earlier list.
     pub(crate) fn since(mut self, before: &XdpSockets) -> XdpSockets {
         self.0.retain(|fd| !before.0.contains(fd));
         self

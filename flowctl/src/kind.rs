@@ -101,7 +101,7 @@ pub trait Settings: Any + Debug + Send + Sync {
         None
     }
 
-    /// What is legal and doubtful, for `weir check`: a sentence each.
+    /// Settings that are legal but doubtful, for `weir check`: a sentence each.
     fn doubts(&self, _port: &ControlledPort) -> Vec<String> {
         Vec::new()
     }
@@ -188,7 +188,7 @@ impl PortRules<'_> {
 pub struct Refusal {
     /// The key that is to blame.
     pub key: &'static str,
-    /// What is wrong.
+    /// The error, as a sentence.
     pub message: String,
     /// What to write instead.
     pub help: String,

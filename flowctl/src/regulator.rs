@@ -11,7 +11,7 @@ use crate::{Gauges, Mechanism, Quantum, Side, Upstream};
 /// Obeys a port's peer.
 ///
 /// Messages are handled by the one lcore that receives on the port, all else is asked by the one that transmits.
-// What is asked for each frame comes first.
+// Fields that are read for each frame come first.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Regulator {
@@ -146,12 +146,12 @@ impl Regulator {
         self.upstream.odd_messages()
     }
 
-    /// Of these, what was another flow control's, in frames of this one: [`Upstream::foreign_messages`].
+    /// Odd messages that are another flow control's, in frames of this one: [`Upstream::foreign_messages`].
     pub fn foreign_messages(&self) -> u64 {
         self.upstream.foreign_messages()
     }
 
-    /// Of these, messages with credit for more than a buffer has.
+    /// Odd messages with credit for more than a buffer has: [`Upstream::excessive_credits`].
     pub fn excessive_credits(&self) -> u64 {
         self.upstream.excessive_credits()
     }

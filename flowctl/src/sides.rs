@@ -24,7 +24,7 @@ pub struct Demand<'a, F = &'a dyn Fn(Class) -> Bytes, S = &'a dyn Fn(Class) -> u
 }
 
 impl<F: Fn(Class) -> Bytes, S: Fn(Class) -> u32> Demand<'_, F, S> {
-    /// The same demand without its types' names.
+    /// This demand with its functions behind `dyn`, so that its type has no parameters.
     #[inline]
     pub(crate) fn plain(&self) -> Demand<'_> {
         Demand { off: self.off, held: &self.held, sent: &self.sent, arrived: self.arrived }
@@ -135,12 +135,12 @@ pub trait Upstream: Debug + Send + Sync {
         0
     }
 
-    /// Of these, messages in frames of this flow control that are another's: pauses where stages are obeyed.
+    /// Odd messages that are another flow control's, in frames of this one: pauses where stages are obeyed.
     fn foreign_messages(&self) -> u64 {
         0
     }
 
-    /// Of these, messages with credit for more than a buffer has.
+    /// Odd messages with credit for more than a buffer has.
     fn excessive_credits(&self) -> u64 {
         0
     }

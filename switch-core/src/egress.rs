@@ -17,7 +17,7 @@ pub(crate) struct EgressQueues<P> {
     fifos: Queues<Queued<P>>,
     /// Lanes of each queue; one where all are in order of arrival.
     lanes: usize,
-    /// Of each queue; none where all are in order of arrival.
+    /// The turns of each queue; empty where all queues are in order of arrival.
     turns: Box<[Turn]>,
     random: Random,
 }

@@ -152,7 +152,7 @@ pub struct ClassReport {
     pub rate_rx: Option<BitRate>,
     /// What the gauges of the port's flow control show of the class.
     pub gauges: Gauges,
-    /// Of an egress queue that the peer lets send nothing, the ingress ports that it holds frames of; 0 for a queue
+    /// The ingress ports that the egress queue holds frames of, while the peer lets it send nothing; empty for a queue
     /// that is empty or may send.
     pub blocked_from: PortSet,
     /// What the egress queue's PFC watchdog counted; `None` where none watches. It misses frames that another lcore drops

@@ -156,7 +156,7 @@ mod tests {
     }
 
     proptest! {
-        /// Of frames of whatever length.
+        /// Frames may have any length.
         #[test]
         fn one_class_alone_is_served_as_if_turns_were_taken(
             calls in prop::collection::vec((0..8u8, any::<u8>(), 1..9_000u32, any::<bool>()), 1..200),

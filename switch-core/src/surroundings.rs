@@ -37,7 +37,7 @@ pub struct PortFacts {
 }
 
 impl Surroundings {
-    /// Those of a switch that learns its stations.
+    /// Surroundings in real time, of a switch that learns its stations.
     pub fn real_time(catch_up: CatchUp) -> Surroundings {
         Surroundings {
             catch_up,

@@ -163,7 +163,7 @@ impl Switch {
         manner: M,
     ) -> Transmission<P, M> {
         let Switch { shared, config, surroundings } = self;
-        // Of this, each poll gives up what it may not make up.
+        // Each poll gives up the part of this that it may not make up.
         let slack = surroundings.catch_up.most;
         let scheduler = Scheduler::new(&config.classes.queues);
         let out_ports = ports.iter().map(|id| {

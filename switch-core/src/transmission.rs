@@ -38,7 +38,7 @@ pub(crate) struct Transmission<P, M: Manner<P>> {
     pub(crate) stirred: PortSet,
     /// The ports with a class that is OFF, as last seen.
     pub(crate) off_ports: PortSet,
-    /// Those whose messages go by their queues' lengths, so that each departure may make one due.
+    /// The ports whose messages go by their queues' lengths, so that each departure may make one due.
     pub(crate) by_length: PortSet,
     /// Whether frames are looked at for what they want stamped.
     pub(crate) stamps: bool,
@@ -50,7 +50,7 @@ pub(crate) struct Transmission<P, M: Manner<P>> {
 /// The manner in which frames leave. Frames that were taken from a port's queues and that its device has not accepted are
 /// *offered*.
 pub(crate) trait Manner<P> {
-    /// What is kept of a port: what it is offered, among others.
+    /// The state kept for a port: the frames that it is offered, among others.
     type Port;
 
     /// A port that is offered nothing. Its device has so many transmit queues.

@@ -77,7 +77,7 @@ mod tests {
 
     use super::*;
 
-    /// What is said of a program that is this shell script.
+    /// The result of `probe` for a program that is this shell script.
     fn said_of(script: &str) -> Result<(), String> {
         let directory = tempfile::tempdir().unwrap();
         let program = directory.path().join(PROGRAM);

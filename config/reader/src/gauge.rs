@@ -29,9 +29,9 @@ pub enum Unit {
     Count,
     /// Whether the queue is in a state, 1 or 0.
     State {
-        /// What tables say of one that is.
+        /// What tables say of a queue that is in the state.
         on: &'static str,
-        /// Of one that is not.
+        /// What tables say of a queue that is not.
         off: &'static str,
     },
 }

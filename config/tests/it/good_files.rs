@@ -1,4 +1,4 @@
-//! What is to be accepted is: the example files, the reference's blocks, and defaults as the reference states them.
+//! Files to be accepted: the examples and the reference's blocks. Defaults are as the reference states them.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -2,8 +2,8 @@
 
 use crate::{FRAME_BYTES_MIN, Span, WIRE_OVERHEAD_BYTES};
 
-/// What is charged at most for so many bytes of the wire, where a frame is charged whole cells of this size. The worst frames are
-/// the smallest, and those one byte longer than a cell; a frame of L bytes takes L + 20 on the wire.
+/// The most bytes charged for `wire` bytes on the wire, where a frame is charged whole cells of `cell_bytes`. The worst frames
+/// are the smallest, and those one byte longer than a cell; a frame of L bytes takes L + 20 on the wire.
 pub fn in_cells(wire: u64, cell_bytes: u32) -> u64 {
     let cell = u64::from(cell_bytes);
     let charge = |frame: u64| frame.div_ceil(cell) * cell;

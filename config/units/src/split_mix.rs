@@ -61,7 +61,7 @@ mod tests {
         );
     }
 
-    /// Of seed 0, as `java.util.SplittableRandom` and Vigna's `splitmix64.c` give them.
+    /// The numbers that `java.util.SplittableRandom` and Vigna's `splitmix64.c` give for seed 0.
     #[test]
     fn the_numbers_of_seed_0() {
         assert_eq!(first(0), [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4, 0x06c4_5d18_8009_454f]);

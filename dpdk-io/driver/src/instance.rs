@@ -238,7 +238,7 @@ fn state_of(path: &Path) -> io::Result<SocketState> {
     }
 }
 
-/// Of a file's 255 bytes.
+/// The longest key without a digest, in bytes. A file's name has 255 at most.
 const KEY_BYTES_MAX: usize = 200;
 
 #[cfg(test)]

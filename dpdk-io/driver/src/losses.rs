@@ -30,8 +30,8 @@ impl LossMeters {
     }
 }
 
-/// What is known, before anything starts, of the losses of a device; `None` where only the start shows the driver (PCI), and
-/// for clones.
+/// How a device's driver counts losses, as known before anything starts; `None` where only the start shows the driver (PCI),
+/// and for clones.
 pub fn loss_knowledge(device: &Device) -> Option<&'static DriverKnowledge> {
     let driver = match device {
         Device::AfPacket(_) => "af_packet",

@@ -49,7 +49,7 @@ pub(crate) fn with_access<T>(
     }
 }
 
-/// What is wrong with the permissions that a socket is to have, as far as that shows before it is there.
+/// An error in the permissions that a socket is to have, as far as it shows before the socket exists; `None` if there is none.
 pub(crate) fn check_access(access: &SocketAccess) -> Option<Finding> {
     let group = access.group.as_deref()?;
     match group_id(group) {

@@ -44,7 +44,7 @@ struct World {
     batch: Batch,
     /// Whether any port that this lcore transmits on has a tap.
     is_tapped: bool,
-    /// Of the round under way, where there are taps.
+    /// When the round under way began to transmit; kept up only where there are taps.
     now: Time,
 }
 

@@ -19,7 +19,7 @@ const WAITING_WITH_DATA: usize = 16 << 20;
 /// Where only flow-control frames are: some 3,600.
 const WAITING: usize = 256 << 10;
 
-/// What is copied of a port, besides all flow-control frames.
+/// The data frames of a port that are copied. Its flow-control frames are all copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TapPlan {
     /// Data frames are copied from then on,

@@ -173,7 +173,7 @@ fn counted(before: Option<PortStats>, after: Option<PortStats>, [given, taken]: 
     }
 }
 
-/// What is sent with, and what was moved: of each port, frames given and taken.
+/// The pool of frames to send, and what was moved: for each port, the frames given to it and taken from it.
 struct Bench {
     frames: Mempool,
     /// The longest untagged frame, without FCS.

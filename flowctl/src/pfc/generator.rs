@@ -19,7 +19,7 @@ pub struct Generator {
     quanta: u16,
     /// A PAUSE is repeated after this share of it.
     refresh_percent: u8,
-    /// That is this long.
+    /// This share of the pause time, as a span.
     refresh: Span,
     /// One 802.3x PAUSE for all classes in place of PFC.
     whole_link: bool,

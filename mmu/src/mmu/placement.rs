@@ -154,7 +154,7 @@ pub(super) struct LosslessQueue<'r> {
     pub(super) average: u64,
     /// Φ.
     pub(super) headroom_limit: u32,
-    /// What is reserved in the headroom pool; no bound where there is none.
+    /// Bytes reserved in the headroom pool for the run; `u64::MAX` where there is no such pool.
     pub(super) headroom_granted: u64,
     /// Whether a packet was refused for want of a larger reservation.
     pub(super) is_short: bool,
@@ -251,7 +251,7 @@ pub(super) struct LossyQueue<'r> {
     /// What the egress queue, and the pool of all lossy ones, held before the run.
     pub(super) length: u64,
     pub(super) lossy_used: u64,
-    /// What is reserved in that pool; no bound where there is none.
+    /// Bytes reserved for the run in the pool of all lossy egress queues; `u64::MAX` where there is no such pool.
     pub(super) lossy_granted: u64,
 }
 

@@ -181,7 +181,7 @@ fn lossy_classes_drop_at_the_egress_threshold_and_never_pause() {
     assert_eq!(mmu.off_classes(PortId(0), ClassSet::EMPTY), ClassSet::EMPTY);
 }
 
-/// What is reported of all queues and the pool.
+/// The reported use of the pool, and of all queues.
 fn all_use(mmu: &Mmu, ports: u16) -> (PoolUse, Vec<(QueueUse, u64, Bytes)>) {
     let queues = (0..ports).flat_map(|port| [LOSSLESS, LOSSY].map(|class| queue(port, class)));
     let of_queue = |id| (ingress_use(mmu, id), mmu.egress_length(id), mmu.egress_length_max(id));

@@ -127,7 +127,7 @@ pub enum ConstantThreshold {
 pub struct PolicyError {
     /// The key of its table that is to blame.
     pub key: &'static str,
-    /// What is wrong.
+    /// The error, as a sentence.
     pub message: String,
     /// What to write instead.
     pub help: String,

@@ -46,8 +46,8 @@ impl LayoutNeeds {
     /// Φ for every lossless ingress queue, and one shared segment: most policies' needs.
     pub const PER_QUEUE: LayoutNeeds = LayoutNeeds { headroom: HeadroomNeeds::PerQueue, pools: None, keys: &[] };
 
-    /// What is kept apart as headroom, where Φ of all lossless ingress queues is `queues` in sum, and that of one queue of each
-    /// port `ports`.
+    /// Bytes kept apart as headroom. `queues` is the sum of Φ over all lossless ingress queues, `ports` that over one such queue
+    /// of each port.
     pub fn headroom_size(&self, queues: Bytes, ports: Bytes) -> Bytes {
         match self.headroom {
             HeadroomNeeds::PerQueue => queues,

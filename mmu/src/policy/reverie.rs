@@ -22,7 +22,7 @@ use super::{
 pub struct Reverie {
     alpha: Alpha,
     gamma_ppb: u32,
-    /// Of lossless ingress queues, and of lossy egress queues.
+    /// The counts of congested lossless ingress queues, and of congested lossy egress queues.
     congested: [CongestedQueues; 2],
     congested_from: Bytes,
 }
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn theorem_2() {
-        // What is idle lies between b* / (1 + α● + α°) and b* / (1 + min α).
+        // The idle part of the buffer lies between b* / (1 + α● + α°) and b* / (1 + min α).
         let idle = |lossless, lossy| {
             let rest = reverie().steady_state(&load(12_000_000, lossless, lossy));
             12_000_000 - (rest.lossless * lossless + rest.lossy * lossy).get()

@@ -98,7 +98,7 @@ impl Policy for Spfc {
         count.map(set).is_some()
     }
 
-    /// Of normal ports: overloaded queues depart slowly.
+    /// The steady state of normal ports: overloaded queues depart too slowly for their ports to be victims.
     fn steady_state(&self, load: &Load) -> SteadyState {
         self.threshold.steady_state(load)
     }

@@ -18,7 +18,7 @@ pub struct StaticThreshold {
 }
 
 impl StaticThreshold {
-    /// The same `threshold` for every ingress queue.
+    /// A policy with this `threshold` for every ingress queue.
     pub fn new(threshold: Bytes) -> StaticThreshold {
         StaticThreshold { threshold }
     }

@@ -33,7 +33,7 @@ pub(crate) struct Bursts<P> {
 /// What a burst needs to know of a port.
 #[derive(Debug)]
 pub(crate) struct BurstPort<P> {
-    /// What is offered. With several transmit queues, it has not been parted among them.
+    /// The frames that the port is offered; with several transmit queues, those not yet parted among them.
     pub(super) staged: Option<Box<Staged<P>>>,
     /// What keeps a catch-up from sending too fast.
     pub(super) peak: Peak,

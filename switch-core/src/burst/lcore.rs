@@ -81,9 +81,9 @@ impl Switch {
 struct Cut<P> {
     to_forwarders: IntoIter<ToForwarder<P>>,
     from_receivers: IntoIter<FromReceiver<P>>,
-    /// Of each forwarder.
+    /// The rings to all transmitters, forwarder by forwarder.
     outputs: IntoIter<Box<[ToTransmitter<P>]>>,
-    /// Of each transmitter.
+    /// The rings from all forwarders, transmitter by transmitter.
     inputs: IntoIter<Vec<FromForwarder<P>>>,
     /// The transmitter that serves each port.
     output_of: Box<[usize]>,

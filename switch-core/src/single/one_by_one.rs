@@ -56,7 +56,7 @@ impl<P> Manner<P> for OneByOne<P> {
     }
 }
 
-/// What is admitted stands in its egress queue at once.
+/// Admitted packets stand in their egress queues at once.
 impl<P: Packet> Onward<P> for Transmission<P, OneByOne<P>> {
     const OBEYS_CONTROL: bool = true;
 

@@ -243,7 +243,7 @@ fn a_device_that_takes_nothing_is_told_apart() {
     late.bench.world.accepts = None;
     let burst = late.poll_at_once();
     assert!(burst <= BURST + late.rate.bytes_in(BASE).get() / WIRE + 1, "{burst} frames");
-    // The same gap with a device that takes frames again is a late poll's.
+    // A gap with a device that takes frames again is a late poll's.
     late.cycle(Span::from_millis(20), Span::from_millis(180));
     late.cycle(Span::from_millis(2), Span::ZERO);
     let since = late.line_time().since(&line);

@@ -112,7 +112,7 @@ fn an_xoff_that_is_still_due_is_sent_again_at_once() {
     }
 }
 
-/// What is not due any more is not told: the peer of a new link has been paused by nobody.
+/// A message that is not due any more is not sent: the peer of a new link has been paused by nobody.
 #[test]
 fn a_queue_that_drained_meanwhile_is_not_told_of() {
     for layout in LAYOUTS {

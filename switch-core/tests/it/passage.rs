@@ -59,7 +59,7 @@ impl Stepper {
         let mut due = self.pipeline.take_stirred();
         due |= (0..PORTS).map(PortId).filter(|port| self.wakeups[port.index()] <= now).collect::<PortSet>();
         let mut served = self.pipeline.run_ports(now, due, &mut self.world);
-        // What is OFF is looked at at each instant.
+        // Ports with a class that is OFF are served at each instant.
         served |= self.pipeline.run_ports(now, self.pipeline.off_ports(), &mut self.world);
         for port in served {
             self.wakeups[port.index()] = self.pipeline.next_wakeup_of(now, port);

@@ -42,7 +42,7 @@ struct Pair {
     flow_control: &'static str,
     layout: Layout,
     switches: [Bench; 2],
-    /// Of what each switch sends the other, how much was moved.
+    /// Frames from each switch to the other that have been taken off its port so far.
     moved: [usize; 2],
     /// Data frames on their way to the second switch that are to be lost.
     to_lose: usize,

@@ -6,9 +6,9 @@ use weir_wire::trailer::Telemetry;
 
 use crate::common::{Bench, LAYOUTS, STEP, TestFrame, frame, introduce, pfc, toml};
 
-/// Of a frame of 1,514 B on the link.
+/// Bytes that a frame of 1,514 B takes on the link.
 const WIRE: u64 = 1_538;
-/// As the buffer charges it.
+/// Bytes that the buffer charges for it.
 const CHARGED: u64 = 1_518;
 
 /// A frame of class 3 from port 0 to port 1 that asks for stamps, or does not.

@@ -119,7 +119,7 @@ fn in_a_storm_the_queue_is_emptied_and_what_comes_is_dropped() {
         send(&mut bench, 0, SICK, 3, QUEUED, None);
         assert_eq!(bench.report().balance.held(), QUEUED, "{layout:?}");
         when_turned(&mut bench, storm(), Span::from_millis(1));
-        // What is yet to be dropped is not sent, even if it could be.
+        // Frames that are yet to be dropped are not sent, even if they could be.
         bench.arrive(SICK, pfc(CLASS.alone(), 0));
         bench.step(STEP);
         assert_eq!(wakeup(&bench), bench.now, "{layout:?}");

@@ -79,7 +79,7 @@ impl<'t> Trailer<'t> {
 
     /// When the frame was sent, or the one that it answers, by the sender's clock; [`Time::NEVER`] if that is not told.
     pub fn sent_at(&self) -> Time {
-        // What is no instant of a clock of picoseconds is not told either.
+        // An instant that a clock of picoseconds can't hold counts as not told.
         self.sent_at.checked_mul(1_000).map_or(Time::NEVER, Time::from_picos)
     }
 

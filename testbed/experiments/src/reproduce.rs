@@ -284,7 +284,7 @@ fn overrides(set: &[String]) -> Result<Vec<(KeyPath, toml::Value)>, Failure> {
     set.iter().map(parse).collect()
 }
 
-/// What is wrong with the scenario is the fault of what was laid over it, if something was: by itself it is good.
+/// An error in the scenario is the fault of what `--set` laid over it, if anything: by itself the scenario is good.
 fn blamed(failure: Failure, set: &[String]) -> Failure {
     match failure {
         Failure::Input(errors) if !set.is_empty() => {
@@ -296,7 +296,7 @@ fn blamed(failure: Failure, set: &[String]) -> Failure {
     }
 }
 
-/// Of this very program: what another build has left is not gone on with.
+/// The version, with a hash of this very program: runs that another build has left are not gone on with.
 fn version() -> Result<String, Failure> {
     let program = fs::read(std::env::current_exe()?)?;
     Ok(format!("{} ({})", env!("CARGO_PKG_VERSION"), Hash::of(&program).text()))

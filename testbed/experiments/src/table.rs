@@ -53,7 +53,7 @@ impl fmt::Display for Table {
     }
 }
 
-/// What is said of several, once, with all their names: `p0, p1`.
+/// Each text once, with all the names that it is said of: `p0, p1`.
 pub fn put_together<'n>(said: impl IntoIterator<Item = (String, &'n str)>) -> Vec<(String, String)> {
     let mut together: Vec<(String, String)> = Vec::new();
     for (what, name) in said {

@@ -37,9 +37,9 @@ pub struct Preset {
 /// A value that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrongValue {
-    /// Of this key.
+    /// The key that has the value.
     pub key: &'static str,
-    /// What is wrong.
+    /// The error, as a sentence.
     pub message: String,
     /// What to write instead.
     pub help: String,
@@ -57,7 +57,7 @@ pub struct Parameters<'p> {
     wrong: RefCell<Vec<WrongValue>>,
 }
 
-/// What is wrong with a text, and what to write instead.
+/// The error in a text, and what to write instead.
 type Told = (String, String);
 
 /// No rate below is a limiter's, and none above any Ethernet's.

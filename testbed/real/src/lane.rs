@@ -14,7 +14,7 @@ pub(crate) struct Lane<T> {
     faults: Faults<T>,
     line: DelayLine<T>,
     delivered: u64,
-    /// Of the data on this lane.
+    /// The probe of the feedback delay of this lane's data; `None` where that is not measured.
     probe: Option<FeedbackProbe>,
 }
 

@@ -324,7 +324,7 @@ fn conduct(
         let (now, reports) = reports(running, board)?;
         recorder.look_for_deadlock(now, &reports)?;
     }
-    // What is behind the last acknowledgement: RESUME frames, on their way for a link's delay.
+    // RESUME frames may follow the last acknowledgement, on their way for a link's delay.
     let settle = Duration::from_nanos((scenario.longest_delay() * 2 * dilation).as_nanos());
     std::thread::park_timeout(settle + Duration::from_millis(10));
     Ok(())

@@ -23,7 +23,7 @@ pub(super) fn summary(
     let left: Vec<_> = (0..scenario.hosts.len()).map(|host| board.left_by(host)).collect();
     let mut sent = vec![SenderStats::default(); scenario.flows.len()];
     let mut arrived = vec![ReceiverStats::default(); scenario.flows.len()];
-    // Of messages' own connections, that all has arrived is known by their acknowledgements.
+    // Messages' own connections count for gaps alone: acknowledgements tell whether all of their payload has arrived.
     let mut gaps = 0;
     for (last, sends, receives) in left.iter().flatten() {
         let stats = &last.stats;

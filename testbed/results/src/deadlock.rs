@@ -83,8 +83,8 @@ pub struct Deadlock {
 /// shows it too and neither queue has sent a frame. A cycle of waits that all stand for the detector's standstill is a
 /// deadlock. As frames are counted by the switches, no frame sent between two observations escapes.
 ///
-/// That is evidence, no proof: a queue outside the cycle, such as one towards a slow host, may still hold packets that
-/// the cycle waits for, and free it after longer than the standstill. [`Deadlock::dissolved_at`] tells.
+/// A deadlock found so is evidence, not proof: a queue outside the cycle, such as one towards a slow host, may still hold
+/// packets that the cycle waits for, and free it after longer than the standstill. [`Deadlock::dissolved_at`] tells.
 #[derive(Clone, Debug)]
 pub struct Detector {
     links: Links,

@@ -306,7 +306,7 @@ fn text(size: i32, h: HPos, v: VPos) -> TextStyle<'static> {
     (FONT, px(size)).into_font().color(&TEXT).pos(Pos::new(h, v))
 }
 
-/// What is drawn for a length as shown. The backend knows whole units only, which are made small by this.
+/// The length drawn for a length as shown. The backend knows whole units only, which are made small by this.
 fn px(shown: i32) -> i32 {
     shown * SCALE
 }

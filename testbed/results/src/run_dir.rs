@@ -88,7 +88,7 @@ const CAPTURE_EXTENSION: &str = "pcapng";
 #[derive(Debug)]
 pub struct RunDir {
     path: PathBuf,
-    /// Those that are written while the run goes on.
+    /// The files that are written while the run goes on.
     files: Mutex<Vec<RunFile>>,
 }
 

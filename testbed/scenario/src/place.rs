@@ -9,7 +9,7 @@ pub struct PortPlace {
     pub port: usize,
 }
 
-/// What is behind a port.
+/// The far end of a port's link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behind {
     /// A host, by its place in the scenario.

@@ -246,7 +246,7 @@ impl Scenario {
         self.hosts.is_empty() && self.links.is_empty()
     }
 
-    /// Of each flow, the names of what the series shows of it besides what it sends; none at all unless that is asked for.
+    /// The names of what the series shows of each flow besides what it sends; empty unless that is asked for.
     pub fn flow_gauges(&self) -> Vec<Vec<&'static str>> {
         let names = |flow: &FlowPlan| flow.config.gauges().iter().map(|gauge| gauge.name).collect();
         if self.shows_flow_gauges { self.flows.iter().map(names).collect() } else { Vec::new() }

@@ -213,7 +213,7 @@ impl Fabric {
         self.hosts.iter().position(|host| host.name == name)
     }
 
-    /// What is behind each port, switch by switch.
+    /// The far end of each port's link, switch by switch.
     ///
     /// # Panics
     /// If the fabric does not hold together ([`Fabric::check`]).

@@ -46,7 +46,7 @@ pub struct Message {
     pub from: u32,
     /// The receiving host, by its number; never the sending one.
     pub to: u32,
-    /// What is sent, without any header; never nothing.
+    /// Its payload, without any header; never zero.
     pub size: Bytes,
 }
 

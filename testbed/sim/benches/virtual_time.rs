@@ -29,7 +29,7 @@ struct Case {
     measured: Span,
 }
 
-/// Of class 3, under DCQCN.
+/// Traffic of class 3, under DCQCN.
 enum Traffic {
     /// All hosts but the last send it 4 MB each, at once.
     Incast,

@@ -11,7 +11,7 @@ use super::node::{SimHost, SimSwitch};
 /// has fetched: the node itself with the wires that lead to it; what these point to; and what that points to.
 pub(super) const STEPS: usize = 3;
 
-/// What is asked for in one turn: a step of each of the next nodes, and of a switch port by port.
+/// Memory that is asked for in one turn: a step of each of the next nodes, port by port for a switch.
 #[derive(Debug)]
 pub(super) struct Ahead<'d> {
     /// The nodes in the order of their turns.

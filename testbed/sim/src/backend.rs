@@ -37,7 +37,7 @@ use words::{host_words, link_words};
 /// Runs scenarios in virtual time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SimBackend {
-    /// What is expected to come of the run; anything else is a failure.
+    /// The expected outcome of the run; any other is a failure.
     pub expects: Expectation,
     /// Whether to write [`Ns3Files`] too.
     pub ns3_files: bool,
@@ -118,7 +118,7 @@ struct Running<'a> {
     ends: FlowEnds,
     outages: Outages,
     ways: Ways<'a>,
-    /// Of each traffic.
+    /// The measures of messages, traffic by traffic.
     measures: Vec<MessageMeasures>,
     /// The last report of each switch.
     reports: Vec<Report>,

@@ -361,7 +361,7 @@ impl Sim {
         self.network.told = Some(Vec::new());
     }
 
-    /// Those that the switches' ports have come to know of since the last call, in that order.
+    /// The kept frames that the switches' ports have come to know of since the last call, in that order.
     fn drain_told(&mut self) -> impl Iterator<Item = Told> {
         let (now, told) = (self.now, self.network.told.as_mut());
         told.into_iter().flat_map(move |told| {

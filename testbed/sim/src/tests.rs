@@ -123,7 +123,7 @@ fn traffic_on_a_fabric_is_the_same_run_however_often_it_is_looked_at() {
     assert!(told(&mut at_once) == told(&mut by_and_by), "two runs of one scenario differ");
 }
 
-/// What is asked on the way changes nothing.
+/// Snapshots on the way change nothing.
 #[test]
 fn the_same_scenario_is_the_same_run() {
     let mut scenario = scenario(Bytes::kb(30), 200);

@@ -60,7 +60,7 @@ enum Way {
     Faulty(Box<FaultyWay>),
 }
 
-/// Of more frames than this that are on their way to a node it is not asked for all ahead.
+/// The most frames on a wire that are asked for ahead.
 const FRAMES_AHEAD: usize = 40;
 
 /// What befalls a frame befalls it when its last byte leaves.

@@ -65,7 +65,7 @@ impl Captures {
         Ok(Captures { ports, data_frames: arguments.capture_frames })
     }
 
-    /// What is to be copied of a port: flow control always, for the record has it.
+    /// The tap of a port: its data frames are copied if it is captured, flow-control frames always, for the record has them.
     pub(crate) fn tap(&self, place: PortPlace) -> TapPlan {
         let data_frames = if self.ports.contains(&place) { self.data_frames } else { 0 };
         TapPlan { data_from: Time::ZERO, data_frames }

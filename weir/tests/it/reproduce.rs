@@ -294,7 +294,7 @@ fn a_paper_of_ones_own_needs_no_program_of_its_own() {
     let (code, said) = lab.reproduce(&["--document", "out.md", "--papers", "papers", "-o", "a"]);
     let document = String::from_utf8(lab.bytes("out.md")).unwrap();
     assert!(code == 0 && document.contains(&format!("| fifth | More Buffer | {citation} | 1 |")), "{said}{document}");
-    // What is wrong with a paper is told at its line.
+    // An error in a paper's file is told at its line.
     for (text, wanted) in [
         (about.replace("venue", "venu"), "unknown key `venu`"),
         (about.replace("id = \"fifth\"", "id = \"all\""), "\"all\" can't name a paper"),
@@ -310,7 +310,7 @@ fn a_paper_of_ones_own_needs_no_program_of_its_own() {
     assert!(code == 2 && said.contains("the folder above is of the paper fifth"), "{said}");
 }
 
-/// What is left of a sweep with real frames is checked as one, and told as one.
+/// The smaller sweep that `dpdk.toml` has for real frames is checked as a sweep, and told as one.
 #[test]
 #[cfg(feature = "dpdk")]
 fn real_frames_may_have_a_sweep_of_their_own() {

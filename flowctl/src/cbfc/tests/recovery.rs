@@ -216,7 +216,7 @@ proptest! {
     fn the_counts_match_again(steps in prop::collection::vec(any_step(), 1..400)) {
         let mut link = Link::new();
         steps.iter().for_each(|step| link.step(step));
-        // What is under way may still be late.
+        // Messages still under way may be outdated: they are dropped.
         link.messages.clear();
         (0..ROUNDS).for_each(|_| link.round());
         // What was let through meanwhile may be more than the buffer has: it leaves.

@@ -11,7 +11,7 @@ use crate::{Arrived, Demand, Downstream, Mechanism, MessageGenerator, Protocol, 
 /// Buffer-based GFC at a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GfcBuffer {
-    /// The same at both ends.
+    /// The table of stages; both ends of the link must have the same.
     pub stages: StageTable,
     /// After this long without change the stages are told again.
     pub refresh: Span,

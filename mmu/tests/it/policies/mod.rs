@@ -24,7 +24,7 @@ pub(crate) fn all() -> Vec<&'static str> {
     POLICIES.names().flat_map(with_forms).collect()
 }
 
-/// Those that are lossless by construction, whatever peers do that obey PAUSE in time.
+/// The policies that are lossless by construction, whatever peers do that obey PAUSE in time.
 pub(crate) fn lossless() -> Vec<&'static str> {
     let is_lossless = |name: &&str| {
         let settings = settings(name);

@@ -337,7 +337,7 @@ impl Model {
         &self.queues[port * 8..][..8]
     }
 
-    /// Of lossless queues, whose flow control it is.
+    /// Bytes of the port's lossless queues in the shared segment. Lossy queues don't count: flow control is not theirs.
     fn port_shared(&self, port: usize) -> u64 {
         let lossless = (self.layout.ports()[port].lossless).iter();
         lossless.map(|class| self.of_port(port)[class.index()].shared).sum()

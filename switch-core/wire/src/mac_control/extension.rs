@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(with(Account::None), [0; 6]);
         assert_eq!(with(Account::Buffer { blocks: 0x1234 }), [1, 0, 0, 0, 0x12, 0x34]);
         assert_eq!(with(Account::Sent { class: Class::new(3), blocks: u32::MAX }), [2, 3, 0xff, 0xff, 0xff, 0xff]);
-        // What is cut off, of no kind that there is, or of no class, says nothing.
+        // An account that is cut off, of an unknown kind, or of no class, says nothing.
         let whole = encoded(CreditFrame {
             account: Account::Buffer { blocks: 7 },
             ..credits(ClassSet::from_bits(1), [1; CLASSES])

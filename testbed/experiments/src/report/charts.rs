@@ -79,7 +79,7 @@ pub(super) struct Row {
 /// Bars of one kind in a row.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Bars {
-    /// What is told of one under the pointer.
+    /// The name of the bars, which is shown for one under the pointer.
     pub what: String,
     pub color: usize,
     /// Whether they are instants rather than spans.

@@ -23,7 +23,7 @@ pub(super) struct CompletedFlow {
 }
 
 impl Completed {
-    /// Of a run; nothing if it has no messages.
+    /// The completed messages of a run; nothing if it has no messages.
     pub(super) fn read(run: &Path) -> Result<Completed, Failure> {
         let path = run.join("fct.csv");
         let mut completed = Completed::default();

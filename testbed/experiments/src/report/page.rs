@@ -391,7 +391,7 @@ fn provenance(html: &mut String, runs: &[Run]) {
     *html += "</tr></thead>\n<tbody>\n";
     for (name, cells) in origins(runs) {
         let _ = write!(html, "<tr><th scope=\"row\">{}</th>", escaped(name));
-        // What is the same for all is told once.
+        // A value that all runs share is told once.
         if runs.len() > 1 && cells.iter().all(|cell| *cell == cells[0]) {
             let _ = write!(html, "<td colspan=\"{}\">{}</td>", cells.len(), escaped(&cells[0]));
         } else {

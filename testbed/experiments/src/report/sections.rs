@@ -185,8 +185,8 @@ impl Drawn<'_> {
 }
 
 impl Chosen {
-    /// Those with the largest numbers in columns of the first kind, then of the others; `is_first` before all. Of those with no
-    /// number but 0 none.
+    /// The names with the largest numbers in columns of the first kind, then of the others; names that `is_first` holds for come
+    /// before all. Names with no number above 0 are left out.
     fn of(files: &[Option<SeriesFile>], kinds: &[&str], is_first: impl Fn(&str) -> bool) -> Chosen {
         let mut max: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
         for column in files.iter().flatten().flat_map(SeriesFile::columns) {
@@ -228,7 +228,7 @@ fn queue_name(queue: &str) -> String {
     }
 }
 
-/// The same for several queues, with the class only where they differ in it.
+/// Several queues' names for readers, with the class only where they differ in it.
 fn queue_names(queues: &[(&str, &str)]) -> Vec<String> {
     let one = queues.windows(2).all(|pair| pair[0].1 == pair[1].1);
     let name = |(port, class): &(&str, &str)| if one { (*port).to_owned() } else { format!("{port}, class {class}") };

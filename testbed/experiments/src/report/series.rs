@@ -12,7 +12,7 @@ pub(super) struct SeriesFile {
     path: PathBuf,
     columns: Vec<SeriesColumn>,
     rows: usize,
-    /// Of the last row, in microseconds.
+    /// The time of the last row, in microseconds.
     end_us: f64,
 }
 
@@ -167,7 +167,7 @@ pub(super) fn unreadable(path: &Path, error: &dyn std::fmt::Display) -> Failure 
 }
 
 impl Thinner {
-    /// Of this many columns and rows, into about `points` rows.
+    /// A thinner of so many columns and rows, into about `points` rows.
     pub(super) fn new(columns: usize, rows: usize, points: usize) -> Thinner {
         let rows_each = if rows <= points { 1 } else { (2 * rows).div_ceil(points) };
         let samples = Samples { values: vec![Vec::new(); columns], rows_each, ..Samples::default() };

@@ -160,7 +160,7 @@ fn spark(at: &[f64], values: &[f64], end: f64, top: f64) -> String {
         let place = ((at / end * SPARK as f64) as usize).min(SPARK - 1);
         most[place] = most[place].max(*value);
     }
-    // What is more than nothing has a block.
+    // Values above 0 have a block.
     most.iter().map(|value| BLOCKS[((value / top * 8.0).ceil() as usize).min(8)]).collect()
 }
 

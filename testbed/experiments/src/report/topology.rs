@@ -16,7 +16,7 @@ use layout::{Layout, Node, rate_words};
 pub(super) struct Drawing {
     pub runs: Vec<String>,
     pub svg: String,
-    /// The same in words.
+    /// The drawing in words.
     pub words: String,
 }
 

@@ -21,7 +21,7 @@ pub(super) struct Finding {
     pub is_failure: bool,
 }
 
-/// Of all runs.
+/// The verdict on all runs.
 pub(super) fn verdict(runs: &[Run]) -> Verdict {
     let mut findings: Vec<Finding> = Vec::new();
     for run in runs {

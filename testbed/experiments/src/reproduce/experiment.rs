@@ -24,7 +24,7 @@ pub(super) struct Experiment {
     pub paper: PaperFile,
     /// The paper that the folder above is of.
     pub of: Option<Paper>,
-    /// Of `paper.toml`, for errors that are found later.
+    /// The text of `paper.toml`, for errors that are found later.
     pub source: Source,
     folder: PathBuf,
 }
@@ -112,7 +112,7 @@ pub(super) struct Measure {
     #[serde(default, rename = "where")]
     pub parameters: BTreeMap<String, toml::Value>,
     pub over: Option<Over>,
-    /// Of a series.
+    /// How a series becomes a number; given with `series`, and not without one.
     pub statistic: Option<Statistic>,
     pub level: Option<Level>,
     pub from: Option<String>,
@@ -215,17 +215,17 @@ pub(super) struct Panel {
     pub y: String,
     #[serde(default)]
     pub unit: String,
-    /// Of a sweep: the parameter.
+    /// The parameter, in a sweep.
     pub x: Option<String>,
     pub x_label: Option<String>,
     #[serde(default)]
     pub x_log: bool,
     #[serde(default)]
     pub y_log: bool,
-    /// Of a series: from and to when.
+    /// The start and the end of the time shown, in a panel over time.
     pub from: Option<String>,
     pub to: Option<String>,
-    /// Of a CDF: `fct`, `slowdown` or `throughput`, of which traffic and sizes.
+    /// The quantity of a CDF: `fct`, `slowdown` or `throughput`, of which traffic and sizes.
     pub value: Option<String>,
     pub traffic: Option<String>,
     pub sizes: Option<[String; 2]>,

@@ -81,7 +81,7 @@ fn drawn(panel: &Panel, rows: &Rows) -> Result<plot::Panel, Failure> {
     Ok(drawn)
 }
 
-/// Of the first point that is meant; `None` if there is none.
+/// The line over time of the first point that is meant; `None` if there is none.
 fn over_time(panel: &Panel, line: &Line, rows: &Rows) -> Result<Option<plot::Line>, Failure> {
     let (Some(column), Some(row)) = (&line.series, rows.select(line.selection()).next()) else { return Ok(None) };
     let divisor = units::divisor(column, &panel.unit).expect("checked before");

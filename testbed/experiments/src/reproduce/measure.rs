@@ -88,7 +88,7 @@ fn quotient(measure: &Measure, parts: [&Measure; 2], rows: &Rows) -> Result<Read
     let mut of_parts = Vec::new();
     for part in parts {
         match single(part, rows)? {
-            // What is made of all points has no seeds to pair.
+            // A number made of all points has no seeds to pair.
             Reading::Is(estimate) if estimate.values.is_empty() => of_parts.push(vec![estimate.value]),
             Reading::Is(estimate) => of_parts.push(estimate.values),
             other => return Ok(other),
@@ -132,7 +132,7 @@ fn values(measure: &Measure, selected: &[&Row], rows: &Rows) -> Result<Result<Ve
     })
 }
 
-/// Of a series between `from` and `to`; `None` if there is no sample, or no such one.
+/// The statistic of a series between `from` and `to`; `None` if there is no sample, or none that it asks for.
 fn statistic(measure: &Measure, series: &[(f64, f64)]) -> Option<f64> {
     let time = |text: &Option<String>| text.as_ref().and_then(|text| units::micros(text));
     let (from, to) = (time(&measure.from).unwrap_or(0.0), time(&measure.to).unwrap_or(f64::INFINITY));

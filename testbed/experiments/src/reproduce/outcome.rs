@@ -21,11 +21,11 @@ use crate::table::Table;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MadeOn {
-    /// Of the program's source; with `+changes` if there were some.
+    /// The commit of the program's source; with `+changes` if there were some.
     pub commit: String,
-    /// Of this call: runs that an earlier one finished take none.
+    /// Wall time of this call: runs that an earlier one finished take none.
     pub wall_ms: u64,
-    /// Time of all runs, in virtual time.
+    /// CPU time of all runs in virtual time.
     pub cpu_ms: u64,
     pub provenance: Provenance,
 }
@@ -94,7 +94,7 @@ pub(super) fn list(all: &[Experiment]) {
     );
 }
 
-/// What is to run, and how long it takes.
+/// Prints what is to run, and how long it takes.
 pub(super) fn introduce(chosen: &[Experiment], quick: bool, jobs: usize) {
     let cores = jobs.min(cores()).max(1);
     let cpu: f64 = chosen.iter().map(|experiment| experiment.cpu_seconds(quick)).sum();
@@ -102,7 +102,7 @@ pub(super) fn introduce(chosen: &[Experiment], quick: bool, jobs: usize) {
     println!("{}, about {} on {with}.", number(chosen), duration(cpu / cores as f64));
 }
 
-/// The same with real frames.
+/// Prints what is to run with real frames, and how long it takes.
 pub(super) fn introduce_real(chosen: &[Experiment], takes: Duration) {
     let takes = duration(takes.as_secs_f64());
     println!("{} with real frames, one run after the other, about {takes} in all.", number(chosen));

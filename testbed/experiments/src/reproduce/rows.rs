@@ -57,7 +57,7 @@ impl Rows {
         self.rows.iter().filter(move |row| of.has(&row.point))
     }
 
-    /// Of each of the scenario's runs the first point.
+    /// The first point of each of the scenario's runs.
     pub(super) fn first_of_each_run(&self) -> impl Iterator<Item = &Row> {
         let is_first = |n: usize| self.rows[..n].iter().all(|row| row.point.run_name != self.rows[n].point.run_name);
         (0..self.rows.len()).filter(move |n| is_first(*n)).map(|n| &self.rows[n])

@@ -9,9 +9,9 @@ pub(super) struct Estimate {
     pub interval: Option<(f64, f64)>,
     /// The number of runs.
     pub runs: usize,
-    /// Of a share: how many runs it holds for.
+    /// How many runs a share holds for; `None` for other numbers.
     pub holds_for: Option<usize>,
-    /// Of a mean: the runs' values, in the order of the seeds.
+    /// The runs' values that a mean is of, in the order of the seeds; empty for other numbers.
     pub values: Vec<f64>,
 }
 

@@ -58,7 +58,7 @@ pub(super) struct Number {
     /// 95 %.
     pub interval: Option<(f64, f64)>,
     pub runs: usize,
-    /// Of a share.
+    /// How many runs a share holds for; `None` for other numbers.
     pub holds_for: Option<usize>,
     pub paper: Option<f64>,
     /// How far from the paper's it may be, in its unit.

@@ -41,7 +41,7 @@ pub(super) struct Manifest {
     pub version: String,
     pub name: String,
     pub made_by: MadeBy,
-    /// The same for the same points.
+    /// A hash of the whole sweep's points.
     pub identity: String,
     /// In the whole sweep.
     pub points: usize,

@@ -22,7 +22,7 @@ const EACH: &str = "*";
 const NAMES: [&str; 4] = ["name", "sizes", "flow", "port"];
 
 impl Path {
-    /// Of keys with dots between them; one with a dot in itself stands in quotes. `None` if a key is empty or a quote open.
+    /// A path of keys with dots between them; a key with a dot in it stands in quotes. `None` if a key is empty or a quote open.
     pub fn parse(text: &str) -> Option<Path> {
         let (mut keys, mut rest) = (Vec::new(), text);
         loop {

@@ -57,7 +57,7 @@ pub struct Point {
     pub seed: Option<u32>,
     /// The parameters by their paths, in the sweep's order.
     pub parameters: Vec<(String, serde_json::Value)>,
-    /// Of the scenario's text, of the files that it names, and of the run.
+    /// A hash of the scenario's text, of the files that it names, and of the run.
     pub hash: String,
     /// The name of its folder, with the number in front.
     pub folder: String,
@@ -223,7 +223,7 @@ fn refuse_hidden(file: &SweepFile, parameter: &Parameter, base: &Base, chosen: &
     Ok(())
 }
 
-/// Of each axis the place of a value, the last axis fastest.
+/// All combinations of the axes' values: the place of a value on each axis, the last axis fastest.
 fn combinations(file: &SweepFile, runs: usize) -> Result<Vec<Vec<usize>>, ConfigErrors> {
     let each = file.axes.iter().try_fold(1_usize, |points, axis| points.checked_mul(axis.len()));
     let points = each.and_then(|each| each.checked_mul(runs.max(1))?.checked_mul(file.seeds.len().max(1)));

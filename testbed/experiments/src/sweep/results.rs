@@ -15,7 +15,7 @@ pub struct Record {
     pub finished: Finished,
     /// Where its run directory is.
     pub folder: PathBuf,
-    /// Of the results' columns; empty ones of a point without results.
+    /// The cells of the results' columns; empty cells for a point without results.
     pub cells: Vec<Cell>,
     /// None on DPDK.
     pub cpu_ms: Option<u64>,
@@ -23,7 +23,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Of what a point has left in its folder.
+    /// The record of what a point has left in its folder.
     pub fn read(finished: Finished, folder: &Path, columns: &[String]) -> Result<Record, Failure> {
         let mut record = Record {
             finished,

@@ -152,7 +152,7 @@ mod tests {
         ]
     }
 
-    /// Of every kind, with the length that hosts give it.
+    /// Packets of every kind, with the lengths that hosts give them.
     fn any_packet() -> impl Strategy<Value = NicPacket> {
         let flags = (any::<bool>(), any::<bool>(), any::<bool>());
         let numbers = (0..1u32 << 24, 0..1u32 << 24, 1..1u32 << 31, 1..257u16);

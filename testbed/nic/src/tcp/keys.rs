@@ -13,9 +13,9 @@ pub struct TcpKeys;
 /// Values that are wrong.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WrongTcp {
-    /// Of what every connection has.
+    /// Wrong values of `[nic.tcp]`, which every connection has.
     pub connection: Vec<WrongValue>,
-    /// Of what controls its window.
+    /// Wrong values of the table of the window's control.
     pub control: Vec<WrongValue>,
 }
 
@@ -43,10 +43,10 @@ const ACK_DELAY: Key = Key::new("ack_delay", "1ms", "and so long after the first
 const RESTART_AFTER_IDLE: Key =
     Key::new("restart_after_idle", "true", "whether a silent sender starts with the initial window again");
 
-/// The sets of parameters: what Linux does on an Ethernet of 1500 B, and the same for a datacentre, which the keys' defaults are.
+/// The sets of parameters: one for a datacentre, which the keys' defaults are, and what Linux does on an Ethernet of 1500 B.
 ///
-/// Of a datacentre, timeouts are 10 ms at least and at first, as in the DCTCP paper (Alizadeh et al., SIGCOMM 2010), and a receiver's
-/// window of 64 MiB is enough for 400 Gb/s and a round trip of 1 ms. Linux's window is `tcp_rmem`'s.
+/// Timeouts in a datacentre are 10 ms at least and at first, as in the DCTCP paper (Alizadeh et al., SIGCOMM 2010); a receiver's
+/// window of 64 MiB is enough there for 400 Gb/s and a round trip of 1 ms. Linux's window is `tcp_rmem`'s.
 const PRESETS: &[Preset] = &[
     Preset { name: "datacentre", about: "the keys' defaults", values: &[] },
     Preset {
@@ -88,13 +88,13 @@ impl Named for TcpKeys {
 }
 
 impl TcpConfig {
-    /// What Linux does on an Ethernet of 1500 B.
+    /// A connection as Linux has it on an Ethernet of 1500 B.
     pub fn linux(control: Control) -> TcpConfig {
         let values = PRESETS.iter().find(|preset| preset.name == "linux").map_or(&[][..], |preset| preset.values);
         TcpConfig::of(&Parameters::defaults_over(&[], values), control)
     }
 
-    /// The same for a datacentre.
+    /// A connection for a datacentre: the keys' defaults.
     pub fn datacentre(control: Control) -> TcpConfig {
         TcpConfig::of(&Parameters::defaults_over(&[], &[]), control)
     }

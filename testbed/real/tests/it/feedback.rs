@@ -70,7 +70,7 @@ struct Machine {
 }
 
 impl Machine {
-    /// Of a run with links of this delay in microseconds.
+    /// What the machine did to a run whose links have this delay, in microseconds.
     fn of(summary: &Summary, delay: u32) -> Machine {
         let steady = &summary.windows[0];
         // From host to host and back, in nanoseconds.

@@ -11,7 +11,7 @@ use weir_units::{Bytes, Class, ClassSet, Time};
 pub(crate) struct Survey {
     /// The lossless classes of each switch.
     lossless: Vec<ClassSet>,
-    /// Of each switch, the most in private buffers and in headroom.
+    /// The most bytes in each switch's private buffers, and in its headroom.
     used: Vec<[Bytes; 2]>,
     nearest: Option<Nearest>,
     samples: u64,

@@ -7,7 +7,7 @@ use weir_units::{Bytes, MacAddr, Span};
 
 /// The ways of a scenario's messages.
 ///
-/// Of ways of equal cost it takes one: those that builders make have links of the same rates and delays.
+/// One of several ways of equal cost is taken: those that builders make have links of the same rates and delays.
 #[derive(Debug)]
 pub struct Ways<'a> {
     scenario: &'a Scenario,

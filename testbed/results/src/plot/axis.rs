@@ -31,7 +31,7 @@ pub(super) enum Room {
 }
 
 impl Axis {
-    /// Of numbers, with as many ticks as there is room for.
+    /// An axis of numbers, with as many ticks as there is room for.
     ///
     /// # Panics
     /// If the positions are not finite.
@@ -44,7 +44,7 @@ impl Axis {
         Axis { range, ticks }
     }
 
-    /// Of names, the first at 0.
+    /// An axis of names, the first at 0.
     pub(super) fn categories(names: &[String]) -> Axis {
         let ticks = names.iter().enumerate().map(|(i, name)| Tick { at: i as f64, label: name.clone() });
         Axis { range: (-0.5, names.len().max(1) as f64 - 0.5), ticks: ticks.collect() }
@@ -71,12 +71,12 @@ impl Axis {
         self.ticks.iter().map(|tick| (tick.at, tick.label.as_str()))
     }
 
-    /// Of the widest label.
+    /// The width of the widest label, in [`px`].
     pub(super) fn label_width(&self) -> i32 {
         self.ticks.iter().map(|tick| text_width(&tick.label, TICK)).max().unwrap_or(0)
     }
 
-    /// The same with ticks alone.
+    /// This axis with its ticks, but without their labels.
     pub(super) fn without_labels(&self) -> Axis {
         let mut axis = self.clone();
         axis.ticks.iter_mut().for_each(|tick| tick.label.clear());

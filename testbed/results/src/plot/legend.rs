@@ -136,7 +136,7 @@ impl Line {
     }
 }
 
-/// Of what is compared with lines that look different.
+/// The look of a name whose lines look different, and of what is drawn upon bars.
 pub(super) const NEUTRAL: Look = Look { color: TEXT, comes_again: false };
 
 const COLORS: [RGBColor; 7] = [

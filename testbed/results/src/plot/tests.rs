@@ -300,7 +300,7 @@ fn png_shows_the_svg() {
     let is_blue =
         |pixel: &resvg::tiny_skia::PremultipliedColorU8| (pixel.red(), pixel.green(), pixel.blue()) == (0, 0x72, 0xb2);
     assert!(picture.pixels().iter().filter(|pixel| is_blue(pixel)).count() > 100, "the line is there");
-    // Of text, the title is at the top: with the font missing there would be none.
+    // The title is the text at the top: with the font missing there would be none.
     let is_dark = |pixel: &&resvg::tiny_skia::PremultipliedColorU8| pixel.red() < 0x40 && pixel.blue() < 0x40;
     let title_rows = &picture.pixels()[..picture.width() as usize * 80];
     assert!(title_rows.iter().filter(is_dark).count() > 100, "the title is there");

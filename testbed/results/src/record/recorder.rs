@@ -66,9 +66,9 @@ pub struct Record {
     pub(crate) flow_gauges: Vec<FlowGauge>,
     /// At the windows' edges.
     pub(crate) edges: Vec<Edge>,
-    /// Of each queue of the series, what it showed since the last edge.
+    /// What each queue of the series showed since the last edge.
     watched: Vec<Watched>,
-    /// Of each port, switch by switch.
+    /// The messages that each port sent, switch by switch.
     pub(crate) messages: Vec<MessageRate>,
     /// The highest stage of GFC that each port told of each class.
     pub(crate) stages: Vec<[u16; CLASSES]>,

@@ -53,14 +53,14 @@ pub struct Ended<'a> {
 /// What a host's NIC leaves.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NicWords {
-    /// Of each class.
+    /// The counters of each class.
     pub classes: [ClassStats; CLASSES],
     /// Messages of flow control sent.
     pub control_sent: u64,
 }
 
 impl NicWords {
-    /// Of a host as of `now`.
+    /// What a host's NIC leaves, as of `now`.
     pub fn of(host: &Host, now: Time) -> NicWords {
         let classes = Class::ALL.map(|class| host.class_stats(now, class));
         NicWords { classes, control_sent: host.counters().control_sent }

@@ -41,7 +41,7 @@ impl Provenance {
     /// Earlier formats, of which this one says no less: `weir-run-1` had no record of a lab switch.
     const EARLIER: &[&str] = &["weir-run-1"];
 
-    /// Of a run that started at `started` on this machine. The command line's first word is the program.
+    /// The provenance of a run that started at `started` on this machine. The command line's first word is the program.
     pub fn new(version: &str, command_line: impl IntoIterator<Item = String>, started: SystemTime) -> Provenance {
         let started = jiff::Timestamp::try_from(started).map_or_else(|_| "unknown".to_owned(), |time| time.to_string());
         Provenance {

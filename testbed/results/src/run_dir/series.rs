@@ -54,11 +54,11 @@ pub struct SeriesWriter<W: Write> {
 pub struct SeriesColumns {
     /// Flows' names.
     pub flows: Vec<String>,
-    /// Of each flow, the names of what it shows; none at all if flows show nothing.
+    /// The names of what each flow shows; empty if flows show nothing.
     pub flow_gauges: Vec<Vec<&'static str>>,
     /// Ports' names and classes.
     pub queues: Vec<(String, Class)>,
-    /// Of each queue, the gauges of its port's flow control.
+    /// The gauges of the flow control of each queue's port.
     pub gauges: Vec<&'static [Gauge]>,
     /// Names of the switches' shared segments.
     pub pools: Vec<String>,

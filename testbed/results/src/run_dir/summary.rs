@@ -29,7 +29,7 @@ pub struct Summary {
     pub time_dilation: u64,
     /// How long it ran.
     pub duration_ns: u64,
-    /// The same in real time, in milliseconds; none in virtual time, where `speed.json` tells.
+    /// How long it ran in real time, in milliseconds; none in virtual time, where `speed.json` tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wall_ms: Option<u64>,
     /// Line time that a host lost at most, because the machine polled it too late: where this is no small part of the
@@ -203,7 +203,7 @@ pub struct MessageSummary {
     pub sent: u64,
     /// The share of the link that they took, in millionths.
     pub share_ppm: u64,
-    /// The same in the worst millisecond, as samples show it (between two of them, where they are further apart).
+    /// The share in the worst millisecond, in millionths, as samples show it (between two of them, where they are further apart).
     pub share_worst_ppm: u64,
 }
 
@@ -308,7 +308,7 @@ pub struct ClassSummary {
 pub struct FlowControlSummary {
     /// How often a switch paused a peer, refreshes not included.
     pub pauses_sent: u64,
-    /// The same in a second of the run.
+    /// Pauses sent in a second of the run, on average.
     pub pauses_per_second: u64,
     /// For how long, all ports and classes added up.
     pub paused_ns: u64,
@@ -365,9 +365,9 @@ pub struct TrafficSummary {
     pub class: u8,
     /// Messages started.
     pub started: u64,
-    /// Of these, acknowledged.
+    /// Started messages that were acknowledged.
     pub completed: u64,
-    /// Of these, not.
+    /// Started messages that were not.
     pub unfinished: u64,
     /// Completed messages that started before the warm-up's end: they are in no bin.
     pub warm_up: u64,
@@ -389,8 +389,7 @@ pub struct BinSummary {
     pub count: u64,
     /// Flow completion times.
     pub fct_ns: Distribution,
-    /// Of the same, how many thousandths of the ideal completion time they are: 1000 in an empty fabric. Null if no way is
-    /// known.
+    /// Flow completion times in thousandths of the ideal one: 1000 in an empty fabric. Null if no way is known.
     pub slowdown_permille: Option<Distribution>,
 }
 
@@ -479,7 +478,7 @@ pub struct FlowWindow {
     pub flow: String,
     /// Payload received.
     pub bytes_received: u64,
-    /// The same over the window's time, in bits a second.
+    /// Mean throughput of that payload over the window, in bits a second.
     pub throughput_bps: u64,
 }
 
@@ -524,7 +523,7 @@ impl Summary {
         drops.filter(|(reason, _)| *reason != "shutdown").map(|(_, frames)| frames).sum()
     }
 
-    /// The same, and those that hosts dropped for want of room.
+    /// Frames of lossless classes that switches dropped while they ran, or hosts for want of room.
     pub fn lossless_drops_with_hosts(&self) -> u64 {
         let of_hosts = self.hosts.iter().flat_map(|host| &host.classes).filter(|class| class.lossless);
         self.lossless_drops() + of_hosts.map(|class| class.receive_overflow).sum::<u64>()
@@ -532,7 +531,7 @@ impl Summary {
 }
 
 impl FlowSummary {
-    /// Of a flow as its two ends counted it over `duration`.
+    /// The summary of a flow as its two ends counted it over `duration`.
     pub fn new(name: &str, sent: &SenderStats, arrived: &ReceiverStats, duration: Span) -> FlowSummary {
         FlowSummary {
             name: name.to_owned(),
@@ -565,7 +564,7 @@ impl FrameSummary {
 }
 
 impl FlowWindow {
-    /// Of what a flow delivered in a window of this length.
+    /// What a flow delivered in a window of this length.
     pub fn new(flow: &str, received: Bytes, window: Span) -> FlowWindow {
         FlowWindow {
             flow: flow.to_owned(),
@@ -587,7 +586,7 @@ impl MessageTimes {
 }
 
 impl FeedbackSummary {
-    /// Of what a probe measured; `None` if that is nothing.
+    /// The summary of what a probe measured; `None` if that is nothing.
     pub fn of(stats: &FeedbackStats) -> Option<FeedbackSummary> {
         (stats.count > 0).then(|| FeedbackSummary {
             count: stats.count,

@@ -37,7 +37,7 @@ use complaints::Complaints;
 use keys::format;
 use plan::ScenarioPlan;
 
-/// What is expected to come of a run; anything else is a failure.
+/// The expected outcome of a run; any other is a failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Expectation {
     /// `expect = "flow"`: no deadlock.

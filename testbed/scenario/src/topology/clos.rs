@@ -148,7 +148,7 @@ impl Clos {
         }
     }
 
-    /// Of what has been checked.
+    /// The fabric of these parameters, which have been checked.
     fn build(&self, ([tor, leaf, spine], first): TierNames) -> Fabric {
         let mut fabric = Fabric::new();
         let tors = self.pods * self.tors_per_pod;

@@ -24,7 +24,8 @@ impl Routes {
         cycle(dependencies.pairs())
     }
 
-    /// Dependencies among the ports on all shortest ways that these flows may take, each given by its two hosts.
+    /// A cycle among the ports on all shortest ways that these flows may take, each given by its two hosts. `None` if there is no
+    /// cycle.
     ///
     /// # Panics
     /// If there is no such host.
@@ -37,7 +38,7 @@ impl Routes {
     }
 }
 
-/// The same among the ports on these very ways, each as [`Routes::path`] has it.
+/// A cycle among the ports on these very ways, each as [`Routes::path`] has it; `None` if there is no cycle.
 pub fn cycle_of_paths<'p>(paths: impl IntoIterator<Item = &'p [PortPlace]>) -> Option<Vec<PortPlace>> {
     let pairs = |path: &'p [PortPlace]| path.windows(2).map(|pair| (pair[0], pair[1]));
     cycle(paths.into_iter().flat_map(pairs))

@@ -73,7 +73,7 @@ pub enum PolicyNameError {
 }
 
 impl PolicyChoice {
-    /// Those of Weir.
+    /// Weir's own policies.
     pub const ALL: [PolicyChoice; 12] = [
         PolicyChoice::Static,
         PolicyChoice::Dynamic,
@@ -108,7 +108,7 @@ impl PolicyChoice {
         }
     }
 
-    /// Of a name on a command line.
+    /// The policy of this name on a command line.
     fn of_name(name: &str) -> Option<PolicyChoice> {
         let own = PolicyChoice::ALL.into_iter().find(|kind| kind.name() == name);
         own.or_else(|| others().find(|other| *other == name).map(PolicyChoice::Other))

@@ -36,7 +36,7 @@ impl Rng {
     /// If `bound` is zero.
     pub fn below(&mut self, bound: u64) -> u64 {
         assert!(bound > 0, "no number is below zero");
-        // Of the 2^64 draws so many at the low end would make some numbers likelier.
+        // The surplus of the 2^64 draws, those at the low end, would make some numbers likelier.
         let surplus = bound.wrapping_neg() % bound;
         loop {
             let product = u128::from(self.next_u64()) * u128::from(bound);

@@ -23,7 +23,7 @@ struct Trial {
 /// What they did after the warm-up.
 #[derive(Debug)]
 struct Outcome {
-    /// Of each flow, of what the line carries.
+    /// Each flow's share of what the line carries.
     shares: Vec<f64>,
     /// What waited at the port, in bytes, on average and at most.
     queue_mean: f64,
@@ -49,7 +49,7 @@ fn run(trial: &Trial) -> Outcome {
     run_staggered(trial, Span::from_micros(50))
 }
 
-/// The same with flows that start so far apart.
+/// Runs a trial whose flows start `stagger` apart.
 fn run_staggered(trial: &Trial, stagger: Span) -> Outcome {
     let Trial { flows, rate, payload, ref control, ecn, warm_up, measured } = *trial;
     let settings = ecn.map_or(String::new(), |ecn| format!("[[classes.queues]]\nclass = 3\necn = {ecn}\n"));

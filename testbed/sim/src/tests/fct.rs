@@ -59,7 +59,7 @@ fn one_flow_takes_what_its_frames_take_over_one_and_three_switches() {
     let bytes = 2 * 1_122 + 9 * 1_106 + 2 * 86;
     assert_eq!(measured(&one, 10_240), Span::from_picos(bytes * 80) + Span::from_nanos(2 * 1_500));
     assert_eq!(measured(&one, 10_240), ideal(&one, 10_240));
-    // The same with two links of 400 Gb/s between the switches, 20 ps a byte.
+    // Three switches have two links of 400 Gb/s between them, 20 ps a byte.
     let three = row(&[cable(100, 1_000), cable(400, 2_000), cable(400, 2_000), cable(100, 500)]);
     let on_hosts_links = 2 * 1_122 + 9 * 1_106 + 2 * 86;
     let on_others = 2 * 1_122 + 2 * 86;
@@ -103,7 +103,8 @@ fn links_take_what_they_are_said_to_beyond_a_frame() {
     }
 }
 
-/// Of one frame, of two, of many with a short last one; over links of one rate, and with the slowest first, amid and last.
+/// Messages of one frame, of two, of many with a short last one; over links of one rate, and with the slowest first, amid and
+/// last.
 #[test]
 fn the_slowest_link_may_be_anywhere() {
     for (gbps, message) in

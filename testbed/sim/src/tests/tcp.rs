@@ -73,7 +73,7 @@ struct Outcome {
     queue_mean: f64,
     queue_min: u64,
     queue_max: u64,
-    /// Of the first flow's window: what each cut left of it.
+    /// The part of the first flow's window that each cut left.
     cuts: Vec<f64>,
     dropped: u64,
     timeouts: u64,

@@ -230,7 +230,7 @@ fn what_hosts_tell_ports_is_told_when_it_has_arrived() {
     assert!(told.host_pauses_sent > 1 && pauses == told.host_pauses_sent, "{pauses} rows, {told:?}");
     assert!(received.windows(2).all(|pair| pair[0][3] != pair[1][3]), "{received:?}");
 
-    // The same, as pauses of the second switch's interface, and those of switches.
+    // `pfc.txt` has these pauses under the second switch's interface, and the switches' own pauses, too.
     let text = fs::read_to_string(folder.path().join("pfc.txt")).unwrap();
     let port = scenario.switches[1].ports.iter().position(|port| port.name == "R1").unwrap();
     let of_port = format!(" {} 1 {} ", scenario.hosts.len() + 1, port + 1);

@@ -211,7 +211,7 @@ fn thresholds_that_move_are_warned_of() {
     warned("policy = \"dt\"", &[gfc, "\"pfc\"", gfc], &["p0, p2: the threshold of policy \"dt\" moves"]);
 }
 
-/// What is left of 10 MB for three ports' queues of one class is a third each; T of a PFC port counts as well.
+/// Each of three ports' queues of one class gets a third of what is left of 10 MB; T of a PFC port counts as well.
 #[test]
 fn promises_above_the_shared_buffer_are_warned_of() {
     let all = ["\"gfc-buffer\"", "\"pfc\"", "\"cbfc\""];

@@ -65,8 +65,8 @@ impl Unit {
 }
 
 impl Lines<'_> {
-    /// Of the runs that have one of these columns with any number but 0; `more` adds to a run's chart, and says how far up that
-    /// reaches.
+    /// A section with a plot for each run that has one of these columns with a number above 0; `None` without such a run. `more`
+    /// adds to a run's chart, and says how far up that reaches.
     fn section(
         self,
         drawn: &[Drawn<'_>],

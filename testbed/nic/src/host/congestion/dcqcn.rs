@@ -58,7 +58,7 @@ struct Flow {
     /// Expiries of the timer since the last cut, and of the byte counter.
     timer_stage: u32,
     byte_stage: u32,
-    /// What is left until the byte counter's next expiry.
+    /// Bytes left until the byte counter's next expiry.
     bytes_left: u64,
 }
 

@@ -134,7 +134,7 @@ const PRESETS: &[Preset] = &[
         about: "ConWeave's public simulator, run.py --cc dcqcn",
         values: &[("rate_ai", "line/2500"), ("rate_hai", "line/1000"), ("rate_min", "100Mbps")],
     },
-    // Of any line; it was made for 25 Gb/s.
+    // These rates hold on any line; they were made for 25 Gb/s.
     Preset {
         name: "dcqcn-reverie",
         about: "Reverie's public simulation, config-workload.txt",

@@ -253,7 +253,7 @@ mod tests {
         assert_eq!(flow.reference, 125_000.0, "the round trip is not over");
         // R = W / T = 79.96667 Gb/s.
         assert_eq!(flow.rate().as_bps() / 10_000, 7_996_666);
-        // The same again gives the same W, from the same W_c; then the round trip ends and W_c is W.
+        // The next T is alike and gives the same W, from the same W_c; then the round trip ends and W_c is W.
         assert_eq!(ack(&mut flow, 125_000, 224_958, &[hop(20, 250_000, 25_000)]), 99_958);
         assert_eq!(ack(&mut flow, 125_001, 224_958, &[hop(30, 375_000, 25_000)]), 99_958);
         assert_eq!((flow.reference as u64, flow.update_after), (99_958, 224_958));

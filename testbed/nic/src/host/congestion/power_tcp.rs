@@ -277,7 +277,7 @@ impl FlowState for ThetaFlow {
         let current = (growth / span_ps + 1.0).max(0.0);
         let voltage = ack.rtt.as_picos() as f64 / self.law.bounds.base_rtt_ps();
         self.law.smooth(current * voltage, span_ps);
-        // Of the average, for single RTTs differ by what frames wait for each other, and must add up to nothing.
+        // The bound is on the average: single RTTs differ by what frames wait for each other, and that must add up to nothing.
         self.law.power = self.law.power.max(DRAINING_CURRENT_MIN);
         if ack.acked > self.update_after {
             self.law.set_window(self.old);
@@ -338,7 +338,7 @@ impl SentWindows {
         self.at(0).1
     }
 
-    /// What is sent after this payload byte is sent under this window. Changes within an eighth of a window's payload are
+    /// Notes that payload after this byte is sent under this window. Changes within an eighth of a window's payload are
     /// left out; where memory does not suffice, the oldest are forgotten.
     fn remember(&mut self, sent: u64, window: f64) {
         let since = sent.saturating_sub(self.at(self.len - 1).0);
@@ -395,7 +395,7 @@ mod tests {
         // W = 0.9 (125,000 / 1.44 + 1,000) + 0.1 * 125,000 = 91,525.
         assert_eq!(ack(&mut flow, 2_000, 125_000, &[hop(10, 125_000, 25_000)]), 91_525);
         assert_eq!(flow.rate(), BitRate::mbps(73_220));
-        // The same queue, at rest: power 1.2. W = 0.9 (125,000 / 1.2 + 1,000) + 0.1 * 91,525 = 103,802.5.
+        // The queue stays as long: power 1.2. W = 0.9 (125,000 / 1.2 + 1,000) + 0.1 * 91,525 = 103,802.5.
         assert_eq!(ack(&mut flow, 3_000, 125_000, &[hop(20, 250_000, 25_000)]), 103_802);
         // It drains: current 0.8, voltage 1: W = 0.9 * 125,000 (which 157,250 is cut to) + 0.1 * 103,802.5.
         assert_eq!(ack(&mut flow, 4_000, 125_000, &[hop(30, 375_000, 0)]), 122_880);

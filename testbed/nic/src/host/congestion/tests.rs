@@ -44,7 +44,7 @@ struct Batch {
 
 /// What was seen over a while.
 struct Seen {
-    /// Of the link's rate, by flow.
+    /// Each flow's share of the link's rate.
     shares: Vec<f64>,
     utilisation: f64,
     mean_queue: f64,

@@ -1,4 +1,4 @@
-//! Of axes: what they cover, and whether their labels can be read.
+//! Axes: what they cover, and whether their labels can be read.
 
 use super::*;
 use crate::plot::layout::XLabels;
@@ -73,7 +73,7 @@ proptest! {
         let labels: Vec<_> = axis.labels().collect();
         prop_assert!(!labels.is_empty());
         prop_assert!(labels.iter().all(|(at, _)| axis.contains(*at)), "{:?}", labels);
-        // Of the widest numbers even two may be too many.
+        // Even two labels may be too many where numbers are wide.
         if labels.len() > 2 {
             for pair in labels.windows(2) {
                 let space = middle(pair[1].0) - half(pair[1].1) - middle(pair[0].0) - half(pair[0].1);

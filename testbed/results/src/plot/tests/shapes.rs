@@ -1,4 +1,4 @@
-//! Of strokes, markers, bars and intervals, and what the legend shows of them.
+//! Strokes, markers, bars and intervals, and what the legend shows of them.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What is wrong with files is said with its line; and what no sample has.
+//! Errors in files, which are told with their lines; and cases that no sample has.
 
 use proptest::prelude::*;
 
@@ -256,7 +256,7 @@ fn files_are_found_by_what_is_in_them() {
     let other = write("other.txt", LINKS);
     assert!(find(&all).unwrap_err().contains("other.txt: this is a topology, and so is net.txt; name one of them"));
     assert_eq!(find(&[other.clone(), load.clone()]).unwrap().topology.name, "other.txt");
-    // What is named goes before what the configuration names, and that before the rest of the folder.
+    // Files that are named go before those that the configuration names, and these before the rest of the folder.
     let config = write("config.txt", "TOPOLOGY_FILE mix/net.txt\nTRACE_FILE mix/trace.txt\n");
     assert_eq!(find(&all).unwrap().topology.name, "net.txt");
     assert_eq!(find(&[config.clone(), other]).unwrap().topology.name, "other.txt");

@@ -97,7 +97,7 @@ pub(super) fn decimal(text: &str, places: u32) -> Option<u64> {
     let power = |n: u32| 10u128.checked_pow(n);
     let value = match shift {
         0.. => digits.checked_mul(if digits == 0 { 1 } else { power(shift.unsigned_abs())? })?,
-        // What is shifted out of 40 digits leaves nothing.
+        // A divisor beyond a `u128` leaves nothing of 40 digits.
         _ => power(shift.unsigned_abs()).map_or(0, |divisor| digits / divisor),
     };
     u64::try_from(value).ok()

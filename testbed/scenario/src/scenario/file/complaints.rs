@@ -4,7 +4,7 @@ use weir_config::{ConfigError, ConfigErrors};
 
 use super::plan::ScenarioPlan;
 
-/// What is wrong with runs, and with which.
+/// Errors in runs, each with the runs that have it.
 #[derive(Debug, Default)]
 pub(super) struct Complaints(Vec<Complaint>);
 

@@ -103,7 +103,7 @@ fn of_file(mut settings: Settings) -> Settings {
     file
 }
 
-/// What is on a port of a switch.
+/// A link or host at a port of a switch.
 pub(super) struct Attachment<'p> {
     pub port: &'p PortName,
     /// What the link or host says of the port.
@@ -115,7 +115,7 @@ pub(super) struct Attachment<'p> {
     origin: Option<&'p Origin>,
 }
 
-/// What is on the ports of each switch: in a fabric's order, or in that of the file.
+/// The links and hosts at the ports of each switch: in a fabric's order, or in that of the file.
 pub(super) fn attachments(topology: &Topology) -> Vec<Vec<Attachment<'_>>> {
     let mut all: Vec<Vec<Attachment<'_>>> = topology.switches.iter().map(|_| Vec::new()).collect();
     for link in &topology.links {

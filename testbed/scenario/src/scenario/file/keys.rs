@@ -189,7 +189,7 @@ const FIXED: &[KnownTable] = &[
     KnownTable::inline("hosts.device", "`device` of [[hosts]]", OF_DEVICE),
     KnownTable::inline("hosts.port_device", "`port_device` of [[hosts]]", OF_DEVICE),
     KnownTable::array("hosts.faults", FAULTS),
-    // Of a host's own device, which is read as a port's is.
+    // Tables of a host's own device, which is read as a port's is.
     KnownTable::inline("ports.pci", "`pci`", &["address", "devargs"]),
     // Hosts and wires have one queue.
     KnownTable::inline("ports.vhost_user", "`vhost_user`", &["socket", "client", "mode", "group"]),

@@ -12,7 +12,7 @@ use weir_wire::rocev2::PathMtu;
 use super::control::{ControlChoice, KindTables};
 use crate::workload::Framing;
 
-/// Of workloads, and of flows if `[nic]` says it.
+/// The default of `retransmit` for workloads; flows have none unless they or `[nic]` say so.
 const RETRANSMIT_DEFAULT: Span = Span::from_millis(4);
 const NS3_MTU_DEFAULT: u16 = 1_000;
 /// What the switch's MTU does not count.

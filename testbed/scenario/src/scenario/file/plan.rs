@@ -61,7 +61,7 @@ pub(super) struct ScenarioPlan {
     pub runs: Vec<RunPart>,
 }
 
-/// What is captured.
+/// The table `[capture]`: the host whose frames are captured, and which of its data frames.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CapturePart {
     /// The host, by its place in the topology.

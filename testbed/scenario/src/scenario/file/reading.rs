@@ -54,7 +54,7 @@ pub(super) fn position(name: &str, names: &[&str]) -> Option<usize> {
 pub(super) fn refuse_unnamed(table: &Table<'_>, key: &str, name: &str, what: &str, names: &[&str]) {
     let mut names: Vec<&str> = names.iter().copied().filter(|name| !name.is_empty()).collect();
     names.dedup();
-    // Of names like S1 each is near each.
+    // Names as short as S1 are all near each other.
     const SHORT: usize = 3;
     let help = match nearest(name, &names).filter(|_| name.len() > SHORT) {
         Some(near) => format!("write \"{near}\""),

@@ -105,7 +105,7 @@ pub(super) fn slow_down(build: &Build<'_>, hosts: &mut [HostPlan], complaints: &
                 Err(Misfit(key, message, help)) => {
                     let key = format!("slow_receivers[{}].{key}", slow.number);
                     build.refuse(&key, format!("host {}: {message}", plan.name), help, complaints);
-                    // Of a thousand hosts alike one is enough.
+                    // One error is enough for a thousand hosts alike.
                     break;
                 }
             }

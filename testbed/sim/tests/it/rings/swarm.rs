@@ -110,7 +110,7 @@ fn pfc_deadlocks() {
     assert!(deadlocks > 0);
 }
 
-/// What is looked at in every fortieth of the load's time.
+/// Checks made after every fortieth of the load's time.
 struct Watch {
     tick: Span,
     progress: Progress,

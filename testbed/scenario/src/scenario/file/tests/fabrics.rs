@@ -118,7 +118,7 @@ fn what_is_wrong_with_a_fabrics_switches_is_said_once() {
 fn failed_links_are_on_no_way() {
     let scenario = one(&format!("{LEAF_SPINE}failed = [[\"S0\", \"L1\"]]\n"), "");
     let routes = scenario.routes.as_ref().unwrap();
-    // Of L0 the ports 2 and 3 lead to S0 and S1.
+    // Ports 2 and 3 of L0 lead to S0 and S1.
     assert_eq!((routes.ports(0, 2), routes.ports(0, 1)), (&[3][..], &[1][..]));
     assert_eq!(scenario.links.len(), 4);
     let static_one = good(&format!(

@@ -43,7 +43,7 @@ fn defaults_of_a_workload() {
 
 #[test]
 fn poisson_offers_its_load_of_what_counts() {
-    // Of 100 Gb/s four hosts send half in 10 ms: 250 MB, in messages of 10 KB with 82 B for each of 10 frames.
+    // Four hosts send half of 100 Gb/s each for 10 ms: 250 MB, in messages of 10 KB with 82 B for each of 10 frames.
     let count = messages("kind = \"poisson\"\nsizes = \"10KB\"\nload = 0.5\n").len();
     let expected = 250_000_000 / (10_000 + 10 * 82);
     assert!(count.abs_diff(expected) < 4 * 152, "{count} of {expected}: four standard deviations");
