@@ -28,17 +28,17 @@ struct Bell {
 /// The thread is asked twice. The first answer may come in one round with what woke it before, the second only after that round.
 /// What asks stays registered, since to take it back would wake the thread again; it is to be called once a process.
 pub(crate) fn settle() -> bool {
-    let Ok((bell, stream)) = UnixStream::pair() else { return false };
+    let Ok((rope, stream)) = UnixStream::pair() else { return false };
     let (heard, answers) = channel();
     let fd = stream.as_raw_fd();
-    let stream = Box::into_raw(Box::new(Bell { stream, heard }));
+    let bell = Box::into_raw(Box::new(Bell { stream, heard }));
     // SAFETY: EAL runs; the bell is never freed, and only the interrupt thread uses it.
-    if unsafe { sys::weir_interrupt_register(fd, Some(answer), stream.cast()) } != 0 {
+    if unsafe { sys::weir_interrupt_register(fd, Some(answer), bell.cast()) } != 0 {
         return false;
     }
-    let has_settled = (0..2).all(|_| (&bell).write_all(&[0]).is_ok() && answers.recv_timeout(PATIENCE).is_ok());
+    let has_settled = (0..2).all(|_| (&rope).write_all(&[0]).is_ok() && answers.recv_timeout(PATIENCE).is_ok());
     // With this end closed, the other one could always be read.
-    std::mem::forget(bell);
+    std::mem::forget(rope);
     has_settled
 }
 

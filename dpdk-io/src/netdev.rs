@@ -18,8 +18,7 @@ use std::os::unix::net::UnixDatagram;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::device::PortStats;
-use crate::device::{DeviceInfo, Link};
+use crate::device::{DeviceInfo, Link, PortStats};
 use crate::error::Errno;
 use crate::mempool::Mempool;
 use crate::runtime::lock;

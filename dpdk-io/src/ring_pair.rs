@@ -14,7 +14,7 @@ use crate::runtime::Runtime;
 #[derive(Debug)]
 pub(crate) struct RingPair {
     /// What the first end sends, and what the second one does.
-    pub(crate) rings: [NonNull<sys::rte_ring>; 2],
+    rings: [NonNull<sys::rte_ring>; 2],
     pub(crate) runtime: Arc<Runtime>,
 }
 

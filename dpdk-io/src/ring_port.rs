@@ -104,8 +104,8 @@ impl RingEnd {
 
 fn port_over(runtime: &Arc<Runtime>, rings: &Arc<RingPair>, name: &str, sends_to: usize) -> Result<Port, PortError> {
     let c_name = CString::new(name).expect("the name was checked");
-    let rx = [rings.rings[1 - sends_to].as_ptr()];
-    let tx = [rings.rings[sends_to].as_ptr()];
+    let rx = [rings.ring(1 - sends_to)];
+    let tx = [rings.ring(sends_to)];
     // SAFETY: EAL runs; the name is NUL-terminated, and both arrays, of one
     // entry each, are copied. The rings outlive the port, which holds `rings`.
     let id = unsafe { sys::rte_eth_from_rings(c_name.as_ptr(), rx.as_ptr(), 1, tx.as_ptr(), 1, 0) };

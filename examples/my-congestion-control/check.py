@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from checks import BACKENDS, call, changed, expect, series, summary
+from checks import BACKENDS, call, changed, expect, is_late, run, series, summary
 
 HERE = Path(__file__).parent
 SCENARIO = (HERE / "scenario.toml").read_text()
@@ -34,37 +34,34 @@ def wrong_files():
 
 def steady(name, backend, *changes):
     """The run's directory, and the longest queue on average, PAUSEs and rates in it; None where the machine was too busy to tell."""
-    scenario = file(name, *changes)
-    for attempt in range(3):
-        output = Path(f"{name}-{backend}-{attempt}")
-        call("testbed", "run", scenario, "--backend", backend, "--output", output)
-        run = next(path.parent for path in output.rglob("summary.json"))
-        words = summary(run)
-        assert words["lossless"] and not words["failures"], words["failures"]
-        if words["late_ns"] * 100 <= LATE_PERCENT_MAX * words["duration_ns"]:
-            window = next(window for window in words["windows"] if window["name"] == "steady")
-            queue = max(port["ingress_mean_bytes"] for port in window["ports"])
-            rate = sum(flow["throughput_bps"] for flow in window["flows"])
-            return run, (queue, sum(port["pauses_sent"] for port in window["ports"]), rate)
-    print(f"{name} on {backend}: the machine is busy, and its queues are not compared")
-    return run, None
+    output = run(file(name, *changes), backend, LATE_PERCENT_MAX)
+    directory = next(path.parent for path in output.rglob("summary.json"))
+    words = summary(directory)
+    assert words["lossless"] and not words["failures"], words["failures"]
+    if is_late(words, LATE_PERCENT_MAX):
+        print(f"{name} on {backend}: the machine is busy, and its queues are not compared")
+        return directory, None
+    window = next(window for window in words["windows"] if window["name"] == "steady")
+    queue = max(port["ingress_mean_bytes"] for port in window["ports"])
+    rate = sum(flow["throughput_bps"] for flow in window["flows"])
+    return directory, (queue, sum(port["pauses_sent"] for port in window["ports"]), rate)
 
 
 def controls(backend):
-    run, with_it = steady("with", backend)
+    mine, with_it = steady("with", backend)
     other_run, without = steady("without", backend, (CONTROL, 'congestion_control = "none"'))
     if with_it and without:
         assert with_it[0] < without[0] / 2, f"{backend}: a queue of {with_it[0]} B, and of {without[0]} B without"
         assert with_it[1] < without[1] / 4, f"{backend}: {with_it[1]} PAUSEs, and {without[1]} without"
         assert with_it[2] > without[2] / 2, f"{backend}: {with_it[2]} b/s, and {without[2]} without"
-    rows = series(run)
+    rows = series(mine)
     shares = [float(row["F0.marked"]) for row in rows if row["F0.marked"]]
     assert max(shares) > 0 and all(0 <= share <= 1 for share in shares), shares
-    (shown,) = [flow["gauges"]["marked"] for flow in summary(run)["flows"] if flow["name"] == "F0"]
+    (shown,) = [flow["gauges"]["marked"] for flow in summary(mine)["flows"] if flow["name"] == "F0"]
     assert (shown["last"], shown["max"]) == (shares[-1], max(shares)) and 0 < shown["mean"] < 1, shown
     assert len({row["F1.rate_bps"] for row in rows}) > 5, f"{backend}: rates change"
     assert {row["F1.window_bytes"] for row in rows} == {"1250000"}, rows[0]
-    call("report", run, "-o", "report.html")
+    call("report", mine, "-o", "report.html")
     expect(Path("report.html").read_text(), "the share of marks in the last round trip")
     assert "F0.rate_bps" not in series(other_run)[0], "what nothing controls shows nothing"
 

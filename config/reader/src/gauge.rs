@@ -96,6 +96,17 @@ impl Gauges {
     }
 }
 
+/// These gauges, each name once, as different kinds may show the same.
+pub fn distinct_gauges<'g>(gauges: impl Iterator<Item = &'g Gauge>) -> Vec<&'g Gauge> {
+    let mut distinct: Vec<&Gauge> = Vec::new();
+    for gauge in gauges {
+        if !distinct.iter().any(|other| other.name == gauge.name) {
+            distinct.push(gauge);
+        }
+    }
+    distinct
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

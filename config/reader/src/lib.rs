@@ -26,7 +26,7 @@ pub mod settings;
 mod source;
 
 pub use error::{ConfigError, ConfigErrors, Problem};
-pub use gauge::{Gauge, Gauges, Unit};
+pub use gauge::{Gauge, Gauges, Unit, distinct_gauges};
 pub use key::Key;
 pub use known::{Known, KnownTable, nearest};
 pub use names::{NAME_RULE, check_name, is_name};

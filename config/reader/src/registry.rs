@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use crate::{Gauge, Key, NAME_RULE, is_name};
+use crate::{Gauge, Key, NAME_RULE, distinct_gauges, is_name};
 
 /// A kind that a file chooses by its name, with parameters of its own.
 pub trait Named: Sync {
@@ -113,13 +113,7 @@ impl<K: ?Sized + Named> Registry<K> {
 
     /// The gauges of all kinds, each name once.
     pub fn gauges(&self) -> Vec<&'static Gauge> {
-        let mut gauges: Vec<&'static Gauge> = Vec::new();
-        for gauge in self.all().iter().flat_map(|kind| kind.gauges()) {
-            if !gauges.iter().any(|other| other.name == gauge.name) {
-                gauges.push(gauge);
-            }
-        }
-        gauges
+        distinct_gauges(self.all().iter().flat_map(|kind| kind.gauges()))
     }
 
     /// All names, in the order of [`all`](Registry::all).

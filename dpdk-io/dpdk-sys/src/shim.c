@@ -537,8 +537,7 @@ int weir_priority_flow_control_off(uint16_t port, uint8_t priority)
 	return rte_eth_dev_priority_flow_ctrl_set(port, &conf);
 }
 
-int
-weir_interrupt_register(int fd, weir_interrupt_fn fn, void *arg)
+int weir_interrupt_register(int fd, weir_interrupt_fn fn, void *arg)
 {
 	struct rte_intr_handle *handle;
 	int ret;

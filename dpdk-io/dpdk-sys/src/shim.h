@@ -199,7 +199,8 @@ int weir_flow_control_off(uint16_t port, int forward);
 /** Priority flow control off for one priority. */
 int weir_priority_flow_control_off(uint16_t port, uint8_t priority);
 
-/* Has the interrupt thread call `fn(arg)` whenever `fd` can be read, for good. Returns 0 or a negative errno. */
+/** Has the interrupt thread call `fn(arg)` whenever `fd` can be read, for
+ * good. 0 or a negative errno. */
 typedef void (*weir_interrupt_fn)(void *arg);
 int weir_interrupt_register(int fd, weir_interrupt_fn fn, void *arg);
 

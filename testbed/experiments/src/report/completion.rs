@@ -2,9 +2,7 @@
 
 use std::path::Path;
 
-use weir_results::run_dir::whole_lines;
-
-use super::series::unreadable;
+use super::series::{rows, unreadable};
 use crate::Failure;
 
 /// Completed messages of a run under each name.
@@ -30,7 +28,7 @@ impl Completed {
         if !path.exists() {
             return Ok(completed);
         }
-        let mut reader = csv::Reader::from_reader(whole_lines(&path).map_err(|error| unreadable(&path, &error))?);
+        let mut reader = rows(&path)?;
         let header = reader.headers().map_err(|error| unreadable(&path, &error))?;
         let place = |name: &str| header.iter().position(|column| column == name);
         let (Some(flow), Some(fct), Some(ideal)) = (place("flow"), place("fct_us"), place("ideal_us")) else {

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use weir_results::run_dir::{DeadlockSummary, whole_lines};
+use weir_results::run_dir::DeadlockSummary;
 
-use super::series::unreadable;
+use super::series::{rows, unreadable};
 use crate::Failure;
 
 /// What happened in a run. Times are in milliseconds.
@@ -57,7 +57,7 @@ impl Events {
         if !path.exists() {
             return Ok(events);
         }
-        let mut reader = csv::Reader::from_reader(whole_lines(&path).map_err(|error| unreadable(&path, &error))?);
+        let mut reader = rows(&path)?;
         let mut record = csv::StringRecord::new();
         while reader.read_record(&mut record).map_err(|error| unreadable(&path, &error))? {
             let line = record.position().map_or(0, csv::Position::line);

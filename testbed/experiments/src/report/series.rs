@@ -145,7 +145,7 @@ impl SeriesFile {
     }
 
     fn open(&self) -> Result<csv::Reader<impl Read + use<>>, Failure> {
-        Ok(csv::Reader::from_reader(whole_lines(&self.path).map_err(|error| self.wrong(&error))?))
+        rows(&self.path)
     }
 
     fn wrong(&self, error: &dyn std::fmt::Display) -> Failure {
@@ -156,6 +156,11 @@ impl SeriesFile {
         let line = record.position().map_or(0, csv::Position::line);
         self.wrong(&format!("line {line}: `{field}` is no number"))
     }
+}
+
+/// The rows of a CSV file that a run left; the one that a run which was killed left half-written is not among them.
+pub(super) fn rows(path: &Path) -> Result<csv::Reader<impl Read + use<>>, Failure> {
+    Ok(csv::Reader::from_reader(whole_lines(path).map_err(|error| unreadable(path, &error))?))
 }
 
 /// A CSV file that is not as a run leaves it.

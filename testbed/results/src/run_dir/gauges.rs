@@ -8,17 +8,11 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use weir_flowctl::FLOW_CONTROLS;
 use weir_mmu::policy::{Gauge, POLICIES, Unit};
+use weir_reader::distinct_gauges;
 
 /// What a queue can show: the gauges of all buffer policies and flow controls that the program has, each name once.
 pub fn queue_gauges() -> Vec<&'static Gauge> {
-    let mut gauges = POLICIES.gauges();
-    let of_policies = gauges.len();
-    for gauge in FLOW_CONTROLS.gauges() {
-        if !gauges[..of_policies].iter().any(|other| other.name == gauge.name) {
-            gauges.push(gauge);
-        }
-    }
-    gauges
+    distinct_gauges(POLICIES.gauges().into_iter().chain(FLOW_CONTROLS.gauges()))
 }
 
 /// What samples showed of queues' gauges, by name in the order of [`queue_gauges`]. Every policy and flow control that the program

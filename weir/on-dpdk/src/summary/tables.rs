@@ -3,6 +3,7 @@
 use weir_experiments::table::{Table, count};
 use weir_flowctl::Tells;
 use weir_mmu::policy::{Gauge, Unit};
+use weir_reader::distinct_gauges;
 use weir_units::BitRate;
 
 use super::{PortSummary, RunSummary, SwitchSummary};
@@ -277,12 +278,7 @@ fn watchdog_table(switch: &SwitchSummary) -> Table {
 /// What policy and flow control show of queues when the run ended; empty where they show nothing.
 fn gauge_table(switch: &SwitchSummary) -> Table {
     let classes = || switch.ports.iter().flat_map(|port| port.classes.iter().map(move |class| (port, class)));
-    let mut gauges: Vec<&Gauge> = Vec::new();
-    for (gauge, _) in classes().flat_map(|(_, class)| &class.gauges.0) {
-        if !gauges.iter().any(|other| other.name == gauge.name) {
-            gauges.push(gauge);
-        }
-    }
+    let gauges = distinct_gauges(classes().flat_map(|(_, class)| &class.gauges.0).map(|(gauge, _)| *gauge));
     let heads = gauges.iter().map(|gauge| head(gauge));
     let mut table = Table::new(["Port".to_owned(), "Class".to_owned()].into_iter().chain(heads));
     for (port, class) in classes() {

@@ -75,6 +75,12 @@ const RATE_AI: Key = Key::new("rate_ai", "line/1000", "R_AI: what an additive st
 const RATE_HAI: Key = Key::new("rate_hai", "line/200", "R_HAI: what a hyper step adds to R_T");
 const RATE_MIN: Key = Key::new("rate_min", "line/1000", "R_C is never cut below this");
 
+/// What flows show under DCQCN, whoever's.
+pub(super) const GAUGES: &[Gauge] = &[
+    Gauge::plain("target_bps", "R_T, which R_C is raised to"),
+    Gauge::plain("alpha", "α: the share of R_C that the next cut takes twice"),
+];
+
 impl Named for Dcqcn {
     fn name(&self) -> &'static str {
         "dcqcn"
@@ -85,12 +91,7 @@ impl Named for Dcqcn {
     }
 
     fn gauges(&self) -> &'static [Gauge] {
-        const {
-            &[
-                Gauge::plain("target_bps", "R_T, which R_C is raised to"),
-                Gauge::plain("alpha", "α: the share of R_C that the next cut takes twice"),
-            ]
-        }
+        GAUGES
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use weir_reader::{Gauge, Key, Named};
 use weir_units::{BitRate, Bytes, Span, Time};
 
+use super::dcqcn::GAUGES;
 use super::{AckSignal, Algorithm, CongestionControlKind, Feedback, FlowState, INTERVALS};
 use crate::parameters::{Network, Parameters, Preset};
 
@@ -100,12 +101,7 @@ impl Named for DcqcnNs3 {
     }
 
     fn gauges(&self) -> &'static [Gauge] {
-        const {
-            &[
-                Gauge::plain("target_bps", "R_T, which R_C is raised to"),
-                Gauge::plain("alpha", "α: the share of R_C that the next cut takes twice"),
-            ]
-        }
+        GAUGES
     }
 }
 

@@ -111,6 +111,9 @@ const RATE_MIN: Key = Key::new("rate_min", "line/1000", "the window is never cut
 /// and a smaller β leaves the link idle.
 const THETA_BETA: Key = Key { default: Some("bdp/50"), otherwise: "bdp/50", ..BETA };
 
+/// What flows show under both algorithms.
+const GAUGES: &[Gauge] = &[Gauge::plain("power", "Γ_smooth, as a part of the base power")];
+
 impl Named for PowerTcp {
     fn name(&self) -> &'static str {
         "powertcp"
@@ -121,7 +124,7 @@ impl Named for PowerTcp {
     }
 
     fn gauges(&self) -> &'static [Gauge] {
-        const { &[Gauge::plain("power", "Γ_smooth, as a part of the base power")] }
+        GAUGES
     }
 }
 
@@ -150,7 +153,7 @@ impl Named for ThetaPowerTcp {
     }
 
     fn gauges(&self) -> &'static [Gauge] {
-        const { &[Gauge::plain("power", "Γ_smooth, as a part of the base power")] }
+        GAUGES
     }
 }
 
