@@ -52,7 +52,7 @@ fn incast(runtime: &Runtime, config: &SwitchConfig, frames: u64) -> (Arc<Tally>,
     let placement = Placement::new(switches, &cpu::allowed(), 0).unwrap();
     let mut prepared = PreparedSwitches::prepare(runtime, switches, &placement, 8_192).unwrap();
     let store = prepared.store().clone();
-    let tally = Arc::new(Tally::default());
+    let tally = Arc::new(Tally { held_back: true.into(), ..Tally::default() });
     let receiver = prepared.open_far_end(&format!("r{SENDERS}")).unwrap();
     let cpus = placement.cpus.len();
     prepared.add_task(cpus - 1, Box::new(Receiver::new(receiver, store.clone(), tally.clone(), SENDERS)));
@@ -72,6 +72,8 @@ fn incast(runtime: &Runtime, config: &SwitchConfig, frames: u64) -> (Arc<Tally>,
         let balance = report.balance;
         assert!(balance.holds, "{balance:?}");
         assert_eq!(balance.received + balance.copied, balance.sent + balance.dropped + balance.held(), "{balance:?}");
+        let pauses = report.ports.iter().map(|port| port.classes[3].pauses_tx).sum();
+        tally.release_after(pauses, frames);
         reports += 1;
         assert!(started.elapsed() < PATIENCE, "{tally:?} {balance:?}");
     }

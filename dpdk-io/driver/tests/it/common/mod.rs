@@ -3,7 +3,7 @@
 #![allow(dead_code)]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use weir_dpdk_driver::{FrameStore, Phase, Task};
 use weir_dpdk_io::{Batch, Clock, Mbuf, RingEnd};
@@ -25,6 +25,17 @@ pub(crate) struct Tally {
     pub received: AtomicU64,
     pub reordered: AtomicU64,
     pub pfc_seen: AtomicU64,
+    /// While set, receivers take nothing. Their port stands still and its queues fill, however late the senders are polled.
+    pub held_back: AtomicBool,
+}
+
+impl Tally {
+    /// Lets the receivers take frames once the switch has sent a PAUSE, or nothing is left that could cause one.
+    pub(crate) fn release_after(&self, pauses: u64, frames: u64) {
+        if pauses > 0 || self.sent.load(Ordering::Relaxed) == frames {
+            self.held_back.store(false, Ordering::Relaxed);
+        }
+    }
 }
 
 /// Sends numbered frames of one class at a rate, as long as it is not paused.
@@ -172,6 +183,9 @@ impl Task for Receiver {
         if let Some(classes) = self.pauses.take() {
             let pfc = ControlFrame::Pfc(PfcFrame { enabled: classes, times: [u16::MAX; 8] });
             self.send(&pfc.encode(station(self.station)));
+        }
+        if self.tally.held_back.load(Ordering::Relaxed) {
+            return 0;
         }
         let received = self.link.receive(&mut self.batch, 64);
         for mbuf in self.batch.iter() {
