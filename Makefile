@@ -92,7 +92,7 @@ instructions: setup ## What a packet-hop takes in virtual time, counted in instr
 wire-tests: venv ## Frames judged by other programs: scapy, tshark, Linux
 	@$(STEP) "build of tests" $(CARGO) test --workspace --no-run
 	@WEIR_BIN=$(WEIR_OF_TESTS) $(STEP) "wire tests, side by side" \
-		$(PYTHON) -m pytest -c lab/pytest.ini lab/tests -m "not idle_machine" -n $(WIRE_WORKERS) --dist loadfile
+		$(PYTHON) -m pytest -c lab/pytest.ini lab/tests -m "not idle_machine" -n $(WIRE_WORKERS) --dist loadfile --no-loadscope-reorder
 	@WEIR_BIN=$(WEIR_OF_TESTS) $(STEP) "wire tests by the clock, alone" $(PYTHON) -m pytest -c lab/pytest.ini lab/tests -m idle_machine
 
 pci-test: build venv ## NICs behind an IOMMU, in a guest under QEMU that Debian's packages make (no root; part of wire-tests)

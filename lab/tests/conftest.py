@@ -1,5 +1,6 @@
 """What all wire tests share: who may run what, and namespaces that never stay behind."""
 
+import collections
 import contextlib
 import os
 import shutil
@@ -23,8 +24,9 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
-    # The longest begins first, and the others fill the time: with workers side by side (-n) a file's tests stay together.
-    items.sort(key=lambda item: "guest" not in item.keywords)
+    # The longest begin first, and the others fill the time: with workers side by side (-n) a file's tests stay together.
+    tests = collections.Counter(item.path for item in items)
+    items.sort(key=lambda item: ("guest" not in item.keywords, -tests[item.path], item.path))
     reason = why_no_namespaces()
     for item in items:
         if reason and "root" in item.keywords:

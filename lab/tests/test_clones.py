@@ -29,7 +29,7 @@ def to(destination, number, source="02:00:00:00:00:00"):
 
 
 def run(directory, inputs):
-    text = '[switch]\nname = "clones"\n[buffer]\nsize = "16MB"\n[classes]\nlossless = [3]\n'
+    text = '[switch]\nname = "clones"\nidle = "sleep"\n[buffer]\nsize = "16MB"\n[classes]\nlossless = [3]\n'
     for port in PORTS:
         rx = f'rx = "{directory / port}.in.pcap", ' if port in inputs else ""
         text += f'[[ports]]\nname = "{port}"\nrate = "10Gbps"\npcap = {{ {rx}tx = "{directory / port}.out.pcap" }}\n'

@@ -27,7 +27,7 @@ def config(directory, device, settings=""):
     ports = "".join(f'[[ports]]\nname = "{name}"\n{device} = "sw-{name}"\nrate = "1Gbps"\n' for name in MACS)
     macs = "".join(f'[[static_macs]]\nmac = "{mac}"\nport = "{name}"\n' for name, mac in MACS.items())
     file = directory / "switch.toml"
-    file.write_text(f'[switch]\n[lcores]\nlayout = "single"\n[buffer]\nsize = "12MB"\n{settings}{ports}{macs}')
+    file.write_text(f'[switch]\nidle = "sleep"\n[lcores]\nlayout = "single"\n[buffer]\nsize = "12MB"\n{settings}{ports}{macs}')
     return file
 
 

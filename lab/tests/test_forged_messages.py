@@ -51,7 +51,7 @@ def run(tmp_path):
         file = tmp_path / "forged.toml"
         # Data is lossless and comes without end: what finds no room is counted as lost, and is not what this is about.
         file.write_text(
-            '[switch]\nname = "forged"\n[buffer]\nsize = "2MB"\nheadroom = "10KB"\npolicy = "static"\n'
+            '[switch]\nname = "forged"\nidle = "sleep"\n[buffer]\nsize = "2MB"\nheadroom = "10KB"\npolicy = "static"\n'
             f'[buffer.static]\nthreshold = "{BUFFER_BYTES}B"\n[classes]\nlossless = [3]\n'
             f'[[ports]]\nname = "data"\npcap = {{ rx = "{tmp_path / "data.pcap"}", infinite = true }}\nrate = "1Gbps"\nflow_control = "none"\n'
             f'[[ports]]\nname = "port"\npcap = {{ rx = "{tmp_path / "messages.pcap"}", tx = "{tmp_path / "out.pcap"}" }}\n'

@@ -22,7 +22,7 @@ def sockets(directory):
         f'[[ports]]\nname = "p{n}"\n{kind.format(directory / name)}\nrate = "1Gbps"\n'
         for n, (kind, name) in enumerate(zip(kinds, names))
     )
-    file.write_text(f'[lcores]\nlayout = "single"\n[buffer]\nsize = "1MB"\n{ports}')
+    file.write_text(f'[switch]\nidle = "sleep"\n[lcores]\nlayout = "single"\n[buffer]\nsize = "1MB"\n{ports}')
     return file, [directory / name for name in names]
 
 
@@ -134,7 +134,7 @@ def test_whatever_opens_devices_takes_their_locks(namespace, tmp_path):
         netns.veth((here, f"v{n}"), (here, f"w{n}"))
     ports = "".join(f'[[ports]]\nname = "p{n}"\naf_packet = "v{n}"\nrate = "1Gbps"\n' for n in range(2))
     file = tmp_path / "switch.toml"
-    file.write_text(f'[buffer]\nsize = "1MB"\n{ports}')
+    file.write_text(f'[switch]\nidle = "sleep"\n[buffer]\nsize = "1MB"\n{ports}')
     scenario = tmp_path / "scenario.toml"
     scenario.write_text(
         '[scenario]\nend = "1ms"\ntime_dilation = 1\n[switch.port]\nrate = "1Gbps"\n[[switches]]\nname = "S"\n'
@@ -156,7 +156,7 @@ def test_whatever_opens_devices_takes_their_locks(namespace, tmp_path):
 def test_an_interface_has_one_instance_in_its_namespace(namespace, tmp_path):
     file = tmp_path / "switch.toml"
     ports = "".join(f'[[ports]]\nname = "p{n}"\naf_packet = "v{n}"\nrate = "1Gbps"\n' for n in range(2))
-    file.write_text(f'[buffer]\nsize = "1MB"\n{ports}')
+    file.write_text(f'[switch]\nidle = "sleep"\n[buffer]\nsize = "1MB"\n{ports}')
     here, there = namespace("one"), namespace("two")
     for place in (here, there):
         netns.veth((place, "v0"), (place, "v1"))

@@ -25,7 +25,7 @@ def configuration(directory):
     ports = "".join(f'[[ports]]\nname = "{name}"\naf_packet = "sw-{name}"\nrate = "1Gbps"\n' for name in MACS)
     macs = "".join(f'[[static_macs]]\nmac = "{mac}"\nport = "{name}"\n' for name, mac in MACS.items())
     file = directory / "switch.toml"
-    file.write_text(f'[lcores]\nlayout = "single"\n[buffer]\nsize = "1MB"\n{ports}{macs}')
+    file.write_text(f'[switch]\nidle = "sleep"\n[lcores]\nlayout = "single"\n[buffer]\nsize = "1MB"\n{ports}{macs}')
     return file
 
 

@@ -166,7 +166,7 @@ def class_of(frame):
 
 def replay(directory, inputs, mtu):
     """Runs the inputs through a switch; returns what it left and what each port sent."""
-    text = f'[switch]\nname = "replay"\nmtu = {mtu}\n[buffer]\nsize = "16MB"\ncell_bytes = 208\n'
+    text = f'[switch]\nname = "replay"\nidle = "sleep"\nmtu = {mtu}\n[buffer]\nsize = "16MB"\ncell_bytes = 208\n'
     for port in PORTS:
         rx = f'rx = "{directory / port}.in.pcap", ' if port in inputs else ""
         text += f'[[ports]]\nname = "{port}"\nrate = "10Gbps"\npcap = {{ {rx}tx = "{directory / port}.out.pcap" }}\n'

@@ -31,6 +31,8 @@ QUIET_S = 0.3
 WAIT_S = 5
 
 CONFIG = f"""
+[switch]
+idle = "sleep"
 [lcores]
 layout = "single"
 [buffer]

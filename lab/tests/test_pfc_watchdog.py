@@ -27,6 +27,8 @@ INTERVAL_S = 0.005
 CLOCKS = 0.99
 
 CONFIG = f"""
+[switch]
+idle = "sleep"
 [lcores]
 layout = "single"
 [buffer]

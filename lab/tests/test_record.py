@@ -19,6 +19,8 @@ from weirlab.switch import Switch, weir_binary
 # Much, for machines that do much else; nothing waits for it to pass.
 PATIENCE_S = 60
 CONFIG = """
+[switch]
+idle = "sleep"
 [lcores]
 layout = "single"
 [buffer]

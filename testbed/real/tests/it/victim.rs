@@ -26,6 +26,7 @@ fn small(burst_hosts: usize, kind: PolicyChoice) -> Victim {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "with assertions lab/tests/test_demo.py runs it: make release-tests")]
 fn the_victim_is_paused_for_what_others_do() {
     weir_alone::on_an_idle_machine(|| {
         let controlled = Victim::testbed(6, VictimPolicy::new(PolicyChoice::Spfc)).congestion_control;
