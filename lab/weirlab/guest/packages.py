@@ -1,5 +1,6 @@
 """Gets QEMU, a kernel and busybox from Debian's archive, and unpacks them below `target/guest` without installing anything."""
 
+import fcntl
 import functools
 import hashlib
 import lzma
@@ -66,6 +67,14 @@ def parts():
         if not shutil.which(tool):
             raise Unavailable(f"there is no {tool}: the guest is made of Debian's packages")
     STORE.mkdir(parents=True, exist_ok=True)
+    # Test files run side by side: one makes the parts, the others wait for them.
+    with open(STORE / "lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return Parts(_made())
+
+
+def _made():
+    """The folder of the parts, made if there is none."""
     key = hashlib.sha256(pathlib.Path(__file__).read_bytes()).hexdigest()[:12]
     folder = STORE / f"parts-{key}"
     if not folder.is_dir():
@@ -77,7 +86,7 @@ def parts():
         for old in STORE.glob("parts-*"):
             if old != folder:
                 shutil.rmtree(old)
-    return Parts(folder)
+    return folder
 
 
 def _make(work, folder):
