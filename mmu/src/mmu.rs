@@ -1,8 +1,10 @@
 //! The memory management unit itself. [`placement`] has the rule by which packets are placed, [`admission`] charges them,
-//! [`departure`] releases, [`passage`] does both at once, [`report`] reads; [`prefetch`] has the cache fetch what these touch.
+//! [`departure`] releases, [`passage`] does both at once, [`report`] reads; [`gathering`] puts the packets of a queue together, and
+//! [`prefetch`] has the cache fetch what these touch.
 
 mod admission;
 mod departure;
+mod gathering;
 mod passage;
 mod placement;
 mod prefetch;

@@ -25,8 +25,9 @@ const SECONDS: Duration = Duration::from_secs(3);
 /// Frames in a capture file, of as many flows; replayed for ever.
 const FRAMES: u16 = 64;
 
-/// A run's classes: what the frames' DSCP makes them.
-const CASES: [(&str, u8); 2] = [("lossless class", 26), ("lossy class", 0)];
+/// A run's classes: what the frames' DSCPs, in turn, make them.
+const CASES: [(&str, &[u8]); 3] =
+    [("a lossless class", &[26]), ("a lossy class", &[0]), ("a lossless and a lossy class, in turn", &[26, 0])];
 
 fn main() {
     let dir = tempfile::tempdir().expect("a temporary directory");
@@ -34,8 +35,9 @@ fn main() {
     let hugepages = hugepages::Reserved::at_least(700);
     println!("{}", machine::description());
     println!("pages: {}\n", if hugepages.available() { "2 MiB, --in-memory" } else { "4 KiB, --no-huge" });
-    let captures = CASES.map(|(name, dscp)| {
-        [(0, 1), (1, 0)].map(|(from, to)| capture(dir.path(), &format!("{}-{from}", &name[..5]), from, to, dscp))
+    let captures: [[PathBuf; 2]; CASES.len()] = std::array::from_fn(|case| {
+        let (_, dscps) = CASES[case];
+        [(0, 1), (1, 0)].map(|(from, to)| capture(dir.path(), &format!("{case}-{from}"), from, to, dscps))
     });
     let switches = captures.each_ref().map(|files| config(files, lcore));
     let memory_mb = Memory::of(&switches[..1], 1, 0).megabytes();
@@ -94,14 +96,15 @@ fn config(files: &[PathBuf; 2], lcore: u32) -> SwitchConfig {
     weir_config::parse("bench.toml", &text).expect("a valid configuration")
 }
 
-/// Writes a capture of 64-byte (60 without FCS) UDP/IPv4 frames from one station to the other.
-fn capture(dir: &Path, name: &str, from: u8, to: u8, dscp: u8) -> PathBuf {
+/// Writes a capture of 64-byte (60 without FCS) UDP/IPv4 frames from one station to the other, with these DSCPs in turn.
+fn capture(dir: &Path, name: &str, from: u8, to: u8, dscps: &[u8]) -> PathBuf {
     let mut file = Vec::new();
     for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65_535, 1] {
         file.extend(word.to_le_bytes());
     }
     for flow in 0..FRAMES {
         let mut frame = vec![2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, from, 8, 0];
+        let dscp = dscps[usize::from(flow) % dscps.len()];
         frame.extend([0x45, dscp << 2, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, from, 10, 0, 0, to]);
         let checksum = checksum(&frame[14..34]);
         frame[24..26].copy_from_slice(&checksum.to_be_bytes());

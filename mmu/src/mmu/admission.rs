@@ -2,6 +2,7 @@
 
 use weir_units::{ClassSet, QueueId, Time};
 
+use super::gathering::GATHERED_MAX;
 use super::placement::{Asking, LosslessQueue, LossyQueue, PausedPort, Placed, Room, bring_up_to_date, place};
 use super::{Arrival, DropReason, Mmu, Terms, Verdict, total};
 use crate::ingress_queue::IngressQueue;
@@ -12,8 +13,8 @@ use crate::tally::Tally;
 
 impl Mmu {
     /// Places each arrival or refuses it, and writes its verdict beside it. All arrivals are of the writer's port. Best
-    /// called with whole bursts: the shared pool is touched once a call, an ingress queue once for each run of packets
-    /// of the same queue.
+    /// called with whole bursts: the shared pool is touched once a call, and each queue once, in the order of their first
+    /// packets.
     ///
     /// The shared bytes of the whole burst are reserved before and what was not used is returned after, so that
     /// lcores that admit at the same time never keep more than there is.
@@ -40,15 +41,29 @@ impl Mmu {
         }
         let mut room = Room::of(self.shared.reserve(total(arrivals)), now);
         let mut went_off = ClassSet::EMPTY;
-        let mut rest = verdicts;
-        for run in self.runs(arrivals) {
-            let (verdicts, others) = rest.split_at_mut(run.len());
-            rest = others;
+        let mut admit = |run: &[Arrival], verdicts: &mut [Verdict]| {
             went_off |= if self.rules.is_plain {
                 self.admit_plain_run(writer, run, verdicts, &mut room)
             } else {
                 self.admit_any_run(writer, run, verdicts, &mut room)
             };
+        };
+        if self.is_mixed(arrivals) {
+            for (arrivals, verdicts) in arrivals.chunks(GATHERED_MAX).zip(verdicts.chunks_mut(GATHERED_MAX)) {
+                self.gather(arrivals, |run, places| {
+                    let mut decided = [Verdict::Drop(DropReason::SharedFull); GATHERED_MAX];
+                    let decided = &mut decided[..run.len()];
+                    admit(run, decided);
+                    places.iter().zip(decided).for_each(|(place, verdict)| verdicts[usize::from(*place)] = *verdict);
+                });
+            }
+        } else {
+            let mut rest = verdicts;
+            for run in self.runs(arrivals) {
+                let (verdicts, others) = rest.split_at_mut(run.len());
+                rest = others;
+                admit(run, verdicts);
+            }
         }
         self.leave(&room);
         went_off

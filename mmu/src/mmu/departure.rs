@@ -2,12 +2,14 @@
 
 use weir_units::{ClassSet, PortId, QueueId, Time};
 
+use super::gathering::GATHERED_MAX;
 use super::{Departure, Mmu, Terms};
 use crate::levels::{Departed, Levels};
 use crate::tally::Tally;
 
 impl Mmu {
-    /// Returns what sent packets were charged. Neighbours of the same ingress queue cost one update.
+    /// Returns what sent packets were charged. Each ingress queue costs one update; under a policy that filters lengths, where the
+    /// order of departures counts, each run of its packets does.
     ///
     /// First all of them leave, then the OFF queues among theirs are looked at under the thresholds that this makes.
     pub fn release(&self, now: Time, departures: &[Departure]) {
@@ -26,7 +28,7 @@ impl Mmu {
         let mut left = Left::default();
         let mut egress = Tally::new();
         let mut any_off = false;
-        for run in self.runs(departures) {
+        let mut release = |run: &[Departure]| {
             if self.ingress[run[0].ingress.index()].limits.lossless {
                 any_off |= self.release_lossless(terms, now, run, &mut left);
                 for departure in run {
@@ -37,6 +39,11 @@ impl Mmu {
             } else {
                 self.release_lossy(terms, now, run, &mut left);
             }
+        };
+        if terms.rules.low_pass.is_none() && self.is_mixed(departures) {
+            departures.chunks(GATHERED_MAX).for_each(|packets| self.gather(packets, |run, _| release(run)));
+        } else {
+            self.runs(departures).for_each(release);
         }
         egress.drain(|id, bytes| {
             self.egress[id.index()].remove(bytes);

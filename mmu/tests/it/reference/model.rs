@@ -121,17 +121,30 @@ impl Model {
         ids.filter(|id| !self.is_lossless(*id)).map(|id| self.queues[id.index()].shared).sum()
     }
 
-    /// A burst, as its runs: neighbours of an ingress queue, and of an egress queue if lossy.
+    /// A burst, queue by queue in the order of their first packets: by ingress queue, and by egress queue too if lossy.
     pub(crate) fn admit(&mut self, burst: &[Arrival]) -> Vec<Verdict> {
-        let same = |one: &Arrival, next: &Arrival| {
-            one.ingress == next.ingress && (one.egress == next.egress || self.is_lossless(one.ingress))
-        };
-        let runs: Vec<Vec<Arrival>> = burst.chunk_by(same).map(<[_]>::to_vec).collect();
         // Headroom is adapted by what is known before the burst.
         for arrival in burst {
             self.adapt(arrival.ingress);
         }
-        runs.iter().flat_map(|run| self.admit_run(run)).collect()
+        let mut queues: Vec<(Vec<Arrival>, Vec<usize>)> = Vec::new();
+        for (place, arrival) in burst.iter().enumerate() {
+            let lossless = self.is_lossless(arrival.ingress);
+            let is_of =
+                |other: &Arrival| other.ingress == arrival.ingress && (lossless || other.egress == arrival.egress);
+            match queues.iter_mut().find(|(packets, _)| is_of(&packets[0])) {
+                Some((packets, places)) => {
+                    packets.push(*arrival);
+                    places.push(place);
+                }
+                None => queues.push((vec![*arrival], vec![place])),
+            }
+        }
+        let mut verdicts = vec![Verdict::Drop(DropReason::SharedFull); burst.len()];
+        for (packets, places) in queues {
+            places.into_iter().zip(self.admit_run(&packets)).for_each(|(place, verdict)| verdicts[place] = verdict);
+        }
+        verdicts
     }
 
     fn admit_run(&mut self, run: &[Arrival]) -> Vec<Verdict> {
