@@ -135,8 +135,9 @@ def check_restart(bench, guest, client, stream):
     """A switch that is started again finds the guest, or is found by it; then the guest is killed."""
     guest.cable.clear()
     with bench.switch(client=client, **RATES) as switch:
-        # As a client it may be connected before it forwards: its link was never down then.
         bench.wait_until_told("queue 0, 1, 2, 3 of 4")
+        # The link may follow its queues. As a client the switch may be connected before it forwards: its link was never down then.
+        wait_until(lambda: bench.count("link up") >= bench.count("link down"), lambda: f"no link: {bench.log}")
         bench.wires["other"].send(stream.next())
         wait_for_frames(guest.cable, {0: 1})
         downs = bench.count("link down")

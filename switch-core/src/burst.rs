@@ -4,6 +4,7 @@
 //!              RX                      FWD                        TX
 //! port ──► Receiver ──ring──► Forwarder ──────────ring──► Transmitter ──► port
 //! port ──────────► RxForwarder ───────────────────ring──► Transmitter ──► port
+//! port ──────────► RxForwarder ──────────────────────────► Transmitter ──► port of the same lcore
 //! ```
 //!
 //! A [`LcorePlan`] says which lcore has which role for which ports; [`Switch::into_lcores`](crate::Switch::into_lcores) cuts the
@@ -15,6 +16,7 @@ mod handoff;
 mod lanes;
 mod lateness;
 mod lcore;
+mod own_ports;
 mod plan;
 mod receiver;
 mod transmitter;

@@ -14,7 +14,6 @@ use crate::shared::Shared;
 #[derive(Debug)]
 pub(super) struct RxForwarder<P> {
     forwarding: Forwarding<P>,
-    rings: Rings<P, true>,
 }
 
 /// FWD alone: forwards what a [`Receiver`](super::Receiver) on another lcore hands over.
@@ -30,17 +29,21 @@ pub(super) struct Forwarder<P> {
 /// The rings to the transmitters. Their forwarder obeys control frames, unless a receiver on another lcore does.
 #[derive(Debug)]
 pub(super) struct Rings<P, const OBEYS_CONTROL: bool> {
-    /// One ring to each transmitter.
-    outputs: Box<[ToTransmitter<P>]>,
+    /// One ring to each transmitter; none to one on this lcore.
+    outputs: Box<[Option<Output<P>>]>,
     /// Which transmitter serves a port.
     output_of: Box<[usize]>,
 }
 
+/// A ring to a transmitter on another lcore.
+#[derive(Debug)]
+pub(super) struct Output<P>(ToTransmitter<P>);
+
 impl<P: Packet> RxForwarder<P> {
     /// `ports` are those that are forwarded here, clones among them.
-    pub(super) fn new(shared: Arc<Shared>, ports: &[PortId], rings: Rings<P, true>) -> RxForwarder<P> {
+    pub(super) fn new(shared: Arc<Shared>, ports: &[PortId]) -> RxForwarder<P> {
         let counters = Counters::upfront(shared.ports().len());
-        RxForwarder { forwarding: Forwarding::new(shared, ports, counters), rings }
+        RxForwarder { forwarding: Forwarding::new(shared, ports, counters) }
     }
 
     /// Forwards what `port` received at `now`, and empties the burst.
@@ -50,16 +53,17 @@ impl<P: Packet> RxForwarder<P> {
         port: PortId,
         burst: &mut Burst<P>,
         store: &mut impl PacketStore<P>,
+        onward: &mut impl Onward<P>,
     ) {
-        let RxForwarder { forwarding, rings } = self;
+        let forwarding = &mut self.forwarding;
         if forwarding.has_clones(port) {
-            return forwarding.handle_copied(now, port, burst, store, rings);
+            return forwarding.handle_copied(now, port, burst, store, onward);
         }
         forwarding.take_turn(port);
         for packet in burst.drain(..) {
-            forwarding.handle_packet(now, port, packet, store, rings);
+            forwarding.handle_packet(now, port, packet, store, onward);
         }
-        forwarding.flush(now, port, rings);
+        forwarding.flush(now, port, onward);
     }
 
     pub(super) fn audit(&self) {
@@ -150,29 +154,51 @@ impl<P: Packet> Forwarder<P> {
 }
 
 impl<P, const OBEYS_CONTROL: bool> Rings<P, OBEYS_CONTROL> {
-    /// `output_of` says of each port of the switch which of the `outputs` leads to it.
-    pub(super) fn new(outputs: Box<[ToTransmitter<P>]>, output_of: Box<[usize]>) -> Rings<P, OBEYS_CONTROL> {
-        Rings { outputs, output_of }
+    /// `output_of` says of each port of the switch which of the `outputs` leads to it: `None` where its transmitter is on this lcore.
+    pub(super) fn new(
+        outputs: impl IntoIterator<Item = Option<ToTransmitter<P>>>,
+        output_of: Box<[usize]>,
+    ) -> Rings<P, OBEYS_CONTROL> {
+        Rings { outputs: outputs.into_iter().map(|ring| ring.map(Output)).collect(), output_of }
+    }
+
+    /// The ring to the transmitter of a packet's port, unless that is on this lcore.
+    #[inline]
+    pub(super) fn to(&mut self, queued: &Queued<P>) -> Option<&mut Output<P>> {
+        self.outputs[self.output_of[queued.charged.egress.port().index()]].as_mut()
+    }
+}
+
+impl<P> Output<P> {
+    /// # Panics
+    /// If the ring is full. It has room for all that the buffer can hold, so that is a broken invariant and no traffic's fault.
+    #[inline]
+    pub(super) fn push(&mut self, queued: Queued<P>) {
+        assert!(self.0.push(queued).is_ok(), "{OVERFULL}");
+    }
+
+    /// Packets of one burst, at once.
+    #[inline]
+    fn push_all(&mut self, mut admitted: impl Iterator<Item = Queued<P>>) {
+        let room = self.0.slots().min(BURST_MAX);
+        let chunk = self.0.write_chunk_uninit(room).expect("as many slots as counted");
+        chunk.fill_from_iter(&mut admitted);
+        assert!(admitted.next().is_none(), "{OVERFULL}");
     }
 }
 
 impl<P, const OBEYS_CONTROL: bool> Onward<P> for Rings<P, OBEYS_CONTROL> {
     const OBEYS_CONTROL: bool = OBEYS_CONTROL;
 
-    /// # Panics
-    /// If a ring is full. It has room for all that the buffer can hold, so that is a broken invariant and no traffic's fault.
     #[inline]
-    fn take(&mut self, _now: Time, mut admitted: impl Iterator<Item = Queued<P>>) {
-        if let [output] = &mut *self.outputs {
-            let room = output.slots().min(BURST_MAX);
-            let chunk = output.write_chunk_uninit(room).expect("as many slots as counted");
-            chunk.fill_from_iter(&mut admitted);
-            assert!(admitted.next().is_none(), "the MMU admitted more than the buffer holds");
+    fn take(&mut self, _now: Time, admitted: impl Iterator<Item = Queued<P>>) {
+        if let [Some(output)] = &mut *self.outputs {
+            output.push_all(admitted);
         } else {
-            for queued in admitted {
-                let output = &mut self.outputs[self.output_of[queued.charged.egress.port().index()]];
-                assert!(output.push(queued).is_ok(), "the MMU admitted more than the buffer holds");
-            }
+            admitted.for_each(|queued| self.to(&queued).expect(ELSEWHERE).push(queued));
         }
     }
 }
+
+const OVERFULL: &str = "the MMU admitted more than the buffer holds";
+const ELSEWHERE: &str = "a forwarder without a transmitter on its lcore has a ring to each";

@@ -8,6 +8,7 @@ use weir_units::{PortId, Time};
 use super::bursts::Bursts;
 use super::forwarder::{Forwarder, Rings, RxForwarder};
 use super::handoff::{FromForwarder, FromReceiver, RECEIVED_MAX, ToForwarder, ToTransmitter};
+use super::own_ports::OwnPorts;
 use super::plan::{LcorePlan, LcoreRole};
 use super::receiver::Receiver;
 use super::transmitter::Transmitter;
@@ -45,11 +46,11 @@ enum Work<P> {
     /// FWD, of what a receiver on another lcore hands over.
     Forward(Forwarder<P>),
     /// RX and FWD.
-    ReceiveForward(RxForwarder<P>),
+    ReceiveForward(RxForwarder<P>, Rings<P, true>),
     /// TX.
     Transmit(Transmitter<P>),
-    /// RX, FWD and TX.
-    All(RxForwarder<P>, Transmitter<P>),
+    /// RX, FWD and TX of ports of its own: packets for those go from one to the other in a call, packets for others by rings.
+    All(RxForwarder<P>, Rings<P, true>, Transmitter<P>),
 }
 
 impl Switch {
@@ -67,7 +68,7 @@ impl Switch {
         });
         let forwarders = lcores.iter().filter_map(|lcore| match &lcore.work {
             Work::Forward(forwarder) => Some(forwarder.published()),
-            Work::ReceiveForward(forwarder) | Work::All(forwarder, _) => Some(forwarder.published()),
+            Work::ReceiveForward(forwarder, _) | Work::All(forwarder, ..) => Some(forwarder.published()),
             Work::Receive(_) | Work::Transmit(_) => None,
         });
         let transmitters = lcores.iter().filter_map(|lcore| Some(lcore.transmitter()?.published()));
@@ -82,7 +83,7 @@ struct Cut<P> {
     to_forwarders: IntoIter<ToForwarder<P>>,
     from_receivers: IntoIter<FromReceiver<P>>,
     /// The rings to all transmitters, forwarder by forwarder.
-    outputs: IntoIter<Box<[ToTransmitter<P>]>>,
+    outputs: IntoIter<Vec<Option<ToTransmitter<P>>>>,
     /// The rings from all forwarders, transmitter by transmitter.
     inputs: IntoIter<Vec<FromForwarder<P>>>,
     /// The transmitter that serves each port.
@@ -102,13 +103,16 @@ impl<P: Packet> Cut<P> {
         });
         let mut inputs: Vec<Vec<FromForwarder<P>>> = transmitting.iter().map(|_| Vec::new()).collect();
         let forwarding = || plan.lcores.iter().filter(|role| !role.forwards.is_empty());
-        let rings_of = |_| -> Box<[ToTransmitter<P>]> {
-            let ring = |input: &mut Vec<FromForwarder<P>>| {
+        let rings_of = |forwarder: &LcoreRole| -> Vec<Option<ToTransmitter<P>>> {
+            let ring = |(input, transmitter): (&mut Vec<FromForwarder<P>>, &&LcoreRole)| {
+                if std::ptr::eq(*transmitter, forwarder) {
+                    return None;
+                }
                 let (output, end) = RingBuffer::new(places);
                 input.push(end);
-                output
+                Some(output)
             };
-            inputs.iter_mut().map(ring).collect()
+            inputs.iter_mut().zip(&transmitting).map(ring).collect()
         };
         let outputs: Vec<_> = forwarding().map(rings_of).collect();
         let handed = forwarding().filter(|role| role.receives.is_empty()).map(|_| RingBuffer::new(RECEIVED_MAX));
@@ -126,12 +130,13 @@ impl<P: Packet> Cut<P> {
     fn work(&mut self, switch: &Switch, role: &LcoreRole) -> Work<P> {
         let [receives, forwards, transmits] =
             [&role.receives, &role.forwards, &role.transmits].map(|ports| !ports.is_empty());
+        let rx_forwarder = || RxForwarder::new(switch.shared().clone(), &role.forwards);
         match (receives, forwards, transmits) {
             (true, false, false) => Work::Receive(self.receiver(switch)),
             (false, true, false) => Work::Forward(self.forwarder(switch, role)),
-            (true, true, false) => Work::ReceiveForward(self.rx_forwarder(switch, role)),
+            (true, true, false) => Work::ReceiveForward(rx_forwarder(), self.rings()),
             (false, false, true) => Work::Transmit(self.transmitter(switch, role)),
-            (true, true, true) => Work::All(self.rx_forwarder(switch, role), self.transmitter(switch, role)),
+            (true, true, true) => Work::All(rx_forwarder(), self.rings(), self.transmitter(switch, role)),
             _ => panic!("an lcore with these roles: {role}"),
         }
     }
@@ -144,10 +149,6 @@ impl<P: Packet> Cut<P> {
     fn forwarder(&mut self, switch: &Switch, role: &LcoreRole) -> Forwarder<P> {
         let input = self.from_receivers.next().expect("a ring for each forwarder");
         Forwarder::new(switch.shared().clone(), &role.forwards, input, self.rings())
-    }
-
-    fn rx_forwarder(&mut self, switch: &Switch, role: &LcoreRole) -> RxForwarder<P> {
-        RxForwarder::new(switch.shared().clone(), &role.forwards, self.rings())
     }
 
     fn rings<const OBEYS_CONTROL: bool>(&mut self) -> Rings<P, OBEYS_CONTROL> {
@@ -180,8 +181,10 @@ impl<P: Packet> Lcore<P> {
     pub fn handle_burst(&mut self, now: Time, port: PortId, burst: &mut Burst<P>, store: &mut impl PacketStore<P>) {
         match &mut self.work {
             Work::Receive(receiver) => receiver.handle_burst(now, port, burst),
-            Work::ReceiveForward(forwarder) | Work::All(forwarder, _) => {
-                forwarder.handle_burst(now, port, burst, store);
+            Work::ReceiveForward(forwarder, rings) => forwarder.handle_burst(now, port, burst, store, rings),
+            Work::All(forwarder, rings, transmitter) => {
+                let mut onward = OwnPorts { transmission: transmitter.transmission(), rings };
+                forwarder.handle_burst(now, port, burst, store, &mut onward);
             }
             Work::Forward(_) | Work::Transmit(_) => panic!("an lcore that does not receive: {}", self.role),
         }
@@ -220,8 +223,8 @@ impl<P: Packet> Lcore<P> {
     pub fn discard(&mut self, now: Time, reason: DropReason) -> usize {
         match &mut self.work {
             Work::Forward(forwarder) => forwarder.discard(reason),
-            Work::Transmit(transmitter) | Work::All(_, transmitter) => transmitter.discard(now, reason),
-            Work::Receive(_) | Work::ReceiveForward(_) => 0,
+            Work::Transmit(transmitter) | Work::All(_, _, transmitter) => transmitter.discard(now, reason),
+            Work::Receive(_) | Work::ReceiveForward(..) => 0,
         }
     }
 
@@ -232,7 +235,7 @@ impl<P: Packet> Lcore<P> {
     pub fn audit(&self) {
         match &self.work {
             Work::Forward(forwarder) => forwarder.audit(),
-            Work::ReceiveForward(forwarder) | Work::All(forwarder, _) => forwarder.audit(),
+            Work::ReceiveForward(forwarder, _) | Work::All(forwarder, ..) => forwarder.audit(),
             Work::Receive(_) | Work::Transmit(_) => {}
         }
         if let Some(transmitter) = self.transmitter() {
@@ -246,7 +249,7 @@ impl<P: Packet> Lcore<P> {
         match &mut self.work {
             Work::Receive(receiver) => receiver.serve(),
             Work::Forward(forwarder) => forwarder.serve(),
-            Work::ReceiveForward(forwarder) | Work::All(forwarder, _) => forwarder.serve(),
+            Work::ReceiveForward(forwarder, _) | Work::All(forwarder, ..) => forwarder.serve(),
             Work::Transmit(_) => {}
         }
         if let Some(transmitter) = self.transmitter_mut() {
@@ -257,7 +260,7 @@ impl<P: Packet> Lcore<P> {
     #[inline]
     fn transmitter(&self) -> Option<&Transmitter<P>> {
         match &self.work {
-            Work::Transmit(transmitter) | Work::All(_, transmitter) => Some(transmitter),
+            Work::Transmit(transmitter) | Work::All(_, _, transmitter) => Some(transmitter),
             _ => None,
         }
     }
@@ -265,7 +268,7 @@ impl<P: Packet> Lcore<P> {
     #[inline]
     fn transmitter_mut(&mut self) -> Option<&mut Transmitter<P>> {
         match &mut self.work {
-            Work::Transmit(transmitter) | Work::All(_, transmitter) => Some(transmitter),
+            Work::Transmit(transmitter) | Work::All(_, _, transmitter) => Some(transmitter),
             _ => None,
         }
     }

@@ -26,6 +26,12 @@ impl<P: Packet> Transmitter<P> {
         Transmitter { transmission, inputs }
     }
 
+    /// The way out of its ports, for what its own lcore admits.
+    #[inline]
+    pub(super) fn transmission(&mut self) -> &mut Transmission<P, Bursts<P>> {
+        &mut self.transmission
+    }
+
     /// Takes over what the forwarders admitted and serves every port once; returns how many frames moved.
     pub(super) fn run_once<D: PortOutput<P> + PacketStore<P>>(&mut self, now: Time, driver: &mut D) -> usize {
         let manner = &mut self.transmission.manner;

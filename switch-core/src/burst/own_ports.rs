@@ -1,0 +1,32 @@
+//! From admission to the egress queues where an lcore has both: of its own ports at once, of other lcores' by rings.
+
+use weir_units::Time;
+
+use super::bursts::Bursts;
+use super::forwarder::Rings;
+use crate::forwarding::Onward;
+use crate::packet::{Packet, Queued};
+use crate::transmission::Transmission;
+
+/// The way on for what an lcore admits that transmits too.
+#[derive(Debug)]
+pub(super) struct OwnPorts<'l, P> {
+    /// Serves the lcore's own ports.
+    pub(super) transmission: &'l mut Transmission<P, Bursts<P>>,
+    /// To the lcores that serve other ports.
+    pub(super) rings: &'l mut Rings<P, true>,
+}
+
+impl<P: Packet> Onward<P> for OwnPorts<'_, P> {
+    const OBEYS_CONTROL: bool = true;
+
+    #[inline]
+    fn take(&mut self, now: Time, admitted: impl Iterator<Item = Queued<P>>) {
+        for queued in admitted {
+            match self.rings.to(&queued) {
+                None => self.transmission.enqueue(now, queued),
+                Some(ring) => ring.push(queued),
+            }
+        }
+    }
+}
