@@ -11,7 +11,7 @@ WEIR := $(abspath $(TARGET))/release/weir
 PYTHON := .venv/bin/python
 # Says what it does and how long it took.
 STEP := scripts/step
-# Tests of some of these crates choose all of them, so that Cargo resolves one set of features and builds each crate once.
+# Tests without assertions, of some of these crates, choose all of them, so that Cargo resolves one set of features and builds each crate once.
 HEAVY := --profile heavy -p weir-dpdk-driver -p weir-real -p weir-sim
 # What wire tests judge: the command as the other tests have it, with its assertions.
 WEIR_OF_TESTS := $(abspath $(TARGET))/debug/weir
@@ -84,7 +84,7 @@ loom: setup ## What lcores share, under every interleaving
 		$(CARGO) test -p weir-mmu -p weir-flowctl --profile loom --lib loom_models
 
 release-tests: setup ## Without assertions, as users run it: heavy traffic, both backends by the clock, allocations
-	@$(STEP) "tests of the release build" $(CARGO) test $(HEAVY) --test it
+	@$(STEP) "tests without assertions" $(CARGO) test $(HEAVY) --test it
 
 instructions: setup ## What a packet-hop takes in virtual time, counted in instructions, against its limit
 	@$(STEP) "instructions of virtual time" $(CARGO) bench $(HEAVY) --bench virtual_time -- --instructions

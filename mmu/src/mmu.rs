@@ -278,13 +278,17 @@ impl Mmu {
         }
     }
 
-    /// Neighbours of the same ingress queue, and, if lossy, of the same egress queue.
+    /// Neighbours of one queue.
     #[inline]
     fn runs<'p>(&self, packets: &'p [Arrival]) -> impl Iterator<Item = &'p [Arrival]> {
-        packets.chunk_by(|one, next| {
-            one.ingress == next.ingress
-                && (one.egress == next.egress || self.ingress[one.ingress.index()].limits.lossless)
-        })
+        packets.chunk_by(|one, next| self.are_of_one_queue(one, next))
+    }
+
+    /// Whether two packets are admitted and released together: of the same ingress queue, and, if lossy, of the same egress queue.
+    #[inline]
+    fn are_of_one_queue(&self, one: &Arrival, other: &Arrival) -> bool {
+        one.ingress == other.ingress
+            && (one.egress == other.egress || self.ingress[one.ingress.index()].limits.lossless)
     }
 
     /// A queue went from ON to OFF or back: whoever looks for that is told.

@@ -26,7 +26,6 @@ impl Mmu {
         let mut left = u64::MAX >> (GATHERED_MAX - packets.len());
         while left != 0 {
             let first = &packets[left.trailing_zeros() as usize];
-            let is_lossless = self.ingress[first.ingress.index()].limits.lossless;
             let mut run: ArrayVec<Arrival, GATHERED_MAX> = ArrayVec::new();
             let mut places: ArrayVec<u8, GATHERED_MAX> = ArrayVec::new();
             let mut rest = left;
@@ -34,7 +33,7 @@ impl Mmu {
                 let place = rest.trailing_zeros();
                 rest &= rest - 1;
                 let packet = &packets[place as usize];
-                if packet.ingress == first.ingress && (is_lossless || packet.egress == first.egress) {
+                if self.are_of_one_queue(first, packet) {
                     run.push(*packet);
                     places.push(place as u8);
                     left &= !(1 << place);
