@@ -12,7 +12,7 @@ PYTHON := .venv/bin/python
 # Says what it does and how long it took.
 STEP := scripts/step
 # Tests without assertions, of some of these crates, choose all of them, so that Cargo resolves one set of features and builds each crate once.
-HEAVY := --profile heavy -p weir-dpdk-driver -p weir-real -p weir-sim
+HEAVY := --config .cargo/without-assertions.toml -p weir-dpdk-driver -p weir-real -p weir-sim
 # What wire tests judge: the command as the other tests have it, with its assertions.
 WEIR_OF_TESTS := $(abspath $(TARGET))/debug/weir
 # Where `make sim` builds: a folder of its own, so that the full command stays where it is; and by which of Cargo's profiles.
@@ -87,7 +87,7 @@ release-tests: setup ## Without assertions, as users run it: heavy traffic, both
 	@$(STEP) "tests without assertions" $(CARGO) test $(HEAVY) --test it
 
 instructions: setup ## What a packet-hop takes in virtual time, counted in instructions, against its limit
-	@$(STEP) "instructions of virtual time" $(CARGO) bench $(HEAVY) --bench virtual_time -- --instructions
+	@$(STEP) "instructions of virtual time" $(CARGO) bench --profile dev $(HEAVY) --bench virtual_time -- --instructions
 
 wire-tests: venv ## Frames judged by other programs: scapy, tshark, Linux
 	@$(STEP) "build of tests" $(CARGO) test --workspace --no-run
