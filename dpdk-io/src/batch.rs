@@ -4,6 +4,7 @@ use std::fmt;
 use std::mem::MaybeUninit;
 use std::ops::{Index, IndexMut};
 
+use arrayvec::ArrayVec;
 use weir_dpdk_sys as sys;
 
 use crate::mbuf::Mbuf;
@@ -116,6 +117,36 @@ impl Batch {
     /// are kept.
     pub fn drain(&mut self) -> Drain<'_> {
         Drain(self)
+    }
+
+    /// Moves all packets to the end of an array of what holds one each.
+    ///
+    /// # Panics
+    /// If the array has no room for them.
+    #[inline]
+    pub fn give_to<T: From<Mbuf>, const N: usize>(&mut self, to: &mut ArrayVec<T, N>) {
+        assert!(self.len() <= to.remaining_capacity(), "an array with room for a batch");
+        let (head, tail) = (self.head, self.tail);
+        // Should a conversion panic, packets are lost, and not freed twice.
+        (self.head, self.tail) = (0, 0);
+        // SAFETY: the slots of `head..tail` hold packets, and are garbage from here on.
+        to.extend(self.slots[head..tail].iter().map(|slot| T::from(unsafe { slot.assume_init_read() })));
+    }
+
+    /// Appends the first `n` of what an array holds.
+    ///
+    /// # Panics
+    /// If there are fewer, or the batch has no room for them.
+    #[inline]
+    pub fn take_from<T: Into<Mbuf>, const N: usize>(&mut self, from: &mut ArrayVec<T, N>, n: usize) {
+        assert!(n <= self.room(), "a batch with room for the packets");
+        if n > MAX_BURST - self.tail {
+            self.compact();
+        }
+        for (slot, packet) in self.slots[self.tail..].iter_mut().zip(from.drain(..n)) {
+            slot.write(packet.into());
+        }
+        self.tail += n;
     }
 
     /// Moves packets from the front of `other` to the end of this one, as many

@@ -81,6 +81,11 @@ impl ClassLimits {
         }
     }
 
+    /// The classes that have a limiter.
+    pub fn limited(&self) -> ClassSet {
+        self.limited
+    }
+
     /// Takes over rates that the peer has changed, at `now`, and ends those that have aged.
     #[inline]
     pub fn follow(&mut self, now: Time, regulator: &Regulator) -> Followed {

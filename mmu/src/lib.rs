@@ -6,7 +6,7 @@
 //! threshold T(t)) and *headroom* (Φ, for what still arrives after a PAUSE).
 //!
 //! The way of a packet:
-//! 1. [`Mmu::admit`] on the lcore that received it: place it, or refuse it with a [`DropReason`];
+//! 1. [`Mmu::admit_burst`] on the lcore that received it: place it, or refuse it with a [`DropReason`];
 //! 2. [`Mmu::release`] on the lcore that sent it;
 //! 3. meanwhile [`Mmu::off_classes`] tells the port's transmitter which classes its peer should pause.
 //!
@@ -61,7 +61,6 @@ pub mod policy;
 mod pool;
 mod signal;
 mod sync;
-mod tally;
 mod watermark;
 
 #[cfg(all(test, loom))]
@@ -75,6 +74,6 @@ struct PoliciesPage;
 pub use charge::Charge;
 pub use ecn::EcnMarker;
 pub use layout::{BufferLayout, Headroom, LayoutError, PortLayout};
-pub use mmu::{Arrival, Departure, DropReason, Mmu, PoolUse, QueueUse, Segment, Verdict};
+pub use mmu::{Arrival, Bundle, Departure, DropReason, INTAKE_MAX, Intake, Mmu, PoolUse, QueueUse, Segment, Verdict};
 pub use one_writer::PortWriter;
 pub use policy::Policy;

@@ -1,14 +1,15 @@
 //! The memory management unit itself. [`placement`] has the rule by which packets are placed, [`admission`] charges them,
-//! [`departure`] releases, [`passage`] does both at once, [`report`] reads; [`gathering`] puts the packets of a queue together, and
-//! [`prefetch`] has the cache fetch what these touch.
+//! [`departure`] releases, [`passage`] does both at once, [`report`] reads; [`intake`] sums a burst up by queue, [`whole`] keeps
+//! packets of a queue together, and [`prefetch`] has the cache fetch what these touch.
 
 mod admission;
 mod departure;
-mod gathering;
+mod intake;
 mod passage;
 mod placement;
 mod prefetch;
 mod report;
+mod whole;
 
 use std::fmt;
 
@@ -26,6 +27,7 @@ use crate::pool::{Pool, PoolLevel};
 use crate::signal::{Changed, OffQueues};
 use crate::sync::{AtomicBool, Ordering};
 
+pub use intake::{Bundle, INTAKE_MAX, Intake};
 pub use report::{PoolUse, QueueUse};
 
 /// The memory management unit of one switch. See the crate's documentation for who calls what.
@@ -59,6 +61,8 @@ struct Rules {
     /// Whether there is no more to it than queues' lengths, thresholds, and headroom of each queue's own: nothing is filtered or
     /// told, and no pool but the shared segment.
     is_plain: bool,
+    /// Whether packets of a queue may be kept as a [`whole`].
+    may_be_whole: bool,
     /// Whether [`Mmu::pass`] may find that a packet can pass: where that is so, and one lcore has all of it for itself.
     passes: bool,
 }
@@ -85,7 +89,7 @@ struct IngressPort {
 }
 
 /// A packet that asks to be kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arrival {
     /// Port of arrival and class.
     pub ingress: QueueId,
@@ -166,6 +170,7 @@ impl Mmu {
                 port_xon_offset: policy.port_level().map(|level| level.xon_offset),
                 adapts_headroom: policy.adapts_headroom(),
                 policy_listens: policy.listens(),
+                may_be_whole: policy.thresholds_fall() && policy.low_pass().is_none(),
                 is_plain: !has_pools && !goes_beyond && !policy.listens(),
                 passes: false,
             },
@@ -228,7 +233,7 @@ impl Mmu {
     #[inline(always)]
     fn plain_terms(&self) -> Terms<'_> {
         debug_assert!(self.rules.is_plain);
-        let Rules { lossy_alpha, xon_offset, passes, .. } = self.rules;
+        let Rules { lossy_alpha, xon_offset, may_be_whole, passes, .. } = self.rules;
         let rules = Rules {
             lossy_alpha,
             xon_offset,
@@ -237,6 +242,7 @@ impl Mmu {
             adapts_headroom: false,
             policy_listens: false,
             is_plain: true,
+            may_be_whole,
             passes,
         };
         Terms { rules, headroom: None, egress_lossy: None }
@@ -281,14 +287,10 @@ impl Mmu {
     /// Neighbours of one queue.
     #[inline]
     fn runs<'p>(&self, packets: &'p [Arrival]) -> impl Iterator<Item = &'p [Arrival]> {
-        packets.chunk_by(|one, next| self.are_of_one_queue(one, next))
-    }
-
-    /// Whether two packets are admitted and released together: of the same ingress queue, and, if lossy, of the same egress queue.
-    #[inline]
-    fn are_of_one_queue(&self, one: &Arrival, other: &Arrival) -> bool {
-        one.ingress == other.ingress
-            && (one.egress == other.egress || self.ingress[one.ingress.index()].limits.lossless)
+        packets.chunk_by(|one, next| {
+            one.ingress == next.ingress
+                && (one.egress == next.egress || self.ingress[one.ingress.index()].limits.lossless)
+        })
     }
 
     /// A queue went from ON to OFF or back: whoever looks for that is told.

@@ -11,12 +11,14 @@
 //! switch for it. All memory is taken then: polls allocate nothing and wait for nobody.
 
 mod bursts;
+mod chunks;
 mod forwarder;
 mod handoff;
 mod lanes;
 mod lateness;
 mod lcore;
 mod own_ports;
+mod plain;
 mod plan;
 mod receiver;
 mod transmitter;

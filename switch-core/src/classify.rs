@@ -2,7 +2,7 @@
 
 use weir_config::{ClassConfig, Trust};
 use weir_units::{Class, PortId};
-use weir_wire::ethernet::Headers;
+use weir_wire::ethernet::{Glance, Headers};
 
 /// Gives each frame its class by DSCP, PCP or port of arrival.
 #[derive(Clone, Debug)]
@@ -35,6 +35,16 @@ impl Classifier {
         trusted.unwrap_or(self.port_class[port.index()])
     }
 
+    /// The class of a [plain](Glance::is_plain) frame that arrived on `port`: as [`Classifier::class`] of its headers.
+    #[inline]
+    pub fn class_of_plain(&self, port: PortId, glance: &Glance) -> Class {
+        match self.trust {
+            Trust::Dscp => self.dscp[usize::from(glance.dscp & 63)],
+            Trust::Pcp if glance.pcp != Glance::NO_PCP => self.pcp[usize::from(glance.pcp & 7)],
+            Trust::Pcp | Trust::Port => self.port_class[port.index()],
+        }
+    }
+
     /// The class of what has no headers to go by.
     pub fn port_class(&self, port: PortId) -> Class {
         self.port_class[port.index()]
@@ -59,6 +69,17 @@ mod tests {
         assert_eq!(classifier(Trust::Dscp).class(PortId(1), &headers), Class::new(3));
         assert_eq!(classifier(Trust::Pcp).class(PortId(1), &headers), Class::new(6));
         assert_eq!(classifier(Trust::Port).class(PortId(1), &headers), Class::new(5));
+    }
+
+    #[test]
+    fn plain_frames_are_classified_by_their_headers() {
+        for trust in [Trust::Dscp, Trust::Pcp, Trust::Port] {
+            for (dscp, pcp) in [(26, 6), (26, Glance::NO_PCP), (0, 0), (63, 7)] {
+                let glance = Glance { dscp, pcp, is_plain: true, ..Glance::OTHER };
+                let (classifier, port) = (classifier(trust), PortId(1));
+                assert_eq!(classifier.class_of_plain(port, &glance), classifier.class(port, &glance.headers()));
+            }
+        }
     }
 
     #[test]

@@ -218,13 +218,19 @@ impl Counters {
     /// Counts a frame of so many bytes.
     #[inline]
     pub fn add_frame(&mut self, queue: QueueId, frame_bytes: u32) {
+        self.add_frames(queue, 1, u64::from(frame_bytes));
+    }
+
+    /// Counts frames of so many bytes together.
+    #[inline]
+    pub fn add_frames(&mut self, queue: QueueId, frames: u64, bytes: u64) {
         if cfg!(debug_assertions) {
-            self.totals[queue_stat::FRAMES] += 1;
-            self.totals[queue_stat::BYTES] += u64::from(frame_bytes);
+            self.totals[queue_stat::FRAMES] += frames;
+            self.totals[queue_stat::BYTES] += bytes;
         }
         let QueueRow(row) = &mut self.queues[queue.index()];
-        row[queue_stat::FRAMES] += 1;
-        row[queue_stat::BYTES] += u64::from(frame_bytes);
+        row[queue_stat::FRAMES] += frames;
+        row[queue_stat::BYTES] += bytes;
     }
 
     /// A queue's counter.

@@ -5,7 +5,7 @@ use weir_config::QueueConfig;
 use weir_units::{CLASSES, PortId, PortSet, QueueId};
 
 use crate::packet::Queued;
-use crate::queues::Queues;
+use crate::queues::PacketQueues;
 use crate::random::Random;
 
 /// The egress queues of all ports of a transmitter.
@@ -13,8 +13,8 @@ use crate::random::Random;
 /// A queue in order of arrival is one FIFO. Under another arbitration it has a FIFO for each ingress port, its lanes, which
 /// take turns.
 #[derive(Debug)]
-pub(crate) struct EgressQueues<P> {
-    fifos: Queues<Queued<P>>,
+pub(crate) struct EgressQueues<F> {
+    fifos: F,
     /// Lanes of each queue; one where all are in order of arrival.
     lanes: usize,
     /// The turns of each queue; empty where all queues are in order of arrival.
@@ -33,20 +33,20 @@ struct Turn {
     arbiter: Option<Box<dyn Arbiter>>,
 }
 
-impl<P> EgressQueues<P> {
+impl<F: PacketQueues> EgressQueues<F> {
     /// Empty queues for a switch of `ports` ports, with room for `limit` frames together, and places for so many from the start.
     pub(crate) fn new(
         ports: usize,
         (limit, places): (usize, usize),
         queues: &[QueueConfig; CLASSES],
         seed: u64,
-    ) -> EgressQueues<P> {
+    ) -> EgressQueues<F> {
         let arbiters = || queues.iter().map(|queue| queue.arbitration.arbiter());
         let take_turns = arbiters().any(|arbiter| arbiter.is_some());
         let lanes = if take_turns { ports } else { 1 };
         let turns = (0..if take_turns { ports } else { 0 }).flat_map(|_| arbiters());
         EgressQueues {
-            fifos: Queues::new(ports * CLASSES * lanes, limit, places),
+            fifos: F::new(ports * CLASSES * lanes, limit, places),
             lanes,
             turns: turns.map(|arbiter| Turn { waiting: PortSet::EMPTY, lane: PortId(0), arbiter }).collect(),
             random: Random::new(seed),
@@ -55,13 +55,13 @@ impl<P> EgressQueues<P> {
 
     /// Queues a frame; returns it if every place is taken.
     #[inline]
-    pub(crate) fn push(&mut self, queued: Queued<P>) -> Result<(), Queued<P>> {
+    pub(crate) fn push(&mut self, queued: Queued<F::Packet>) -> Result<(), Queued<F::Packet>> {
         let queue = queued.charged.egress;
         if self.lanes == 1 { self.fifos.push(queue.index(), queued) } else { self.push_to_lane(queue, queued) }
     }
 
     #[inline(never)]
-    fn push_to_lane(&mut self, queue: QueueId, queued: Queued<P>) -> Result<(), Queued<P>> {
+    fn push_to_lane(&mut self, queue: QueueId, queued: Queued<F::Packet>) -> Result<(), Queued<F::Packet>> {
         let turn = &mut self.turns[queue.index()];
         let lane = if turn.arbiter.is_some() { queued.charged.ingress.port() } else { PortId(0) };
         self.fifos.push(queue.index() * self.lanes + lane.index(), queued)?;
@@ -85,15 +85,15 @@ impl<P> EgressQueues<P> {
         }
     }
 
-    /// The frame that leaves next.
+    /// The length of the frame that leaves next, without FCS.
     #[inline]
-    pub(crate) fn front(&self, queue: QueueId) -> Option<&Queued<P>> {
-        self.fifos.front(self.served(queue))
+    pub(crate) fn front_bytes(&self, queue: QueueId) -> Option<u32> {
+        self.fifos.front_bytes(self.served(queue))
     }
 
     /// Takes it.
     #[inline]
-    pub(crate) fn pop(&mut self, queue: QueueId) -> Option<Queued<P>> {
+    pub(crate) fn pop(&mut self, queue: QueueId) -> Option<Queued<F::Packet>> {
         let served = self.served(queue);
         let queued = self.fifos.pop(served)?;
         if self.lanes > 1 {
@@ -139,8 +139,20 @@ impl<P> EgressQueues<P> {
     pub(crate) fn holds_from(&self, queue: QueueId) -> PortSet {
         match self.turns.get(queue.index()) {
             Some(Turn { waiting, arbiter: Some(_), .. }) => *waiting,
-            _ => self.fifos.iter(queue.index() * self.lanes).map(|queued| queued.charged.ingress.port()).collect(),
+            _ => self.fifos.came_by(queue.index() * self.lanes),
         }
+    }
+
+    /// Whether frames leave all queues in order of arrival, so that each is one FIFO.
+    pub(crate) fn are_in_order(&self) -> bool {
+        self.lanes == 1
+    }
+
+    /// The FIFO of each queue, by [`QueueId::index`], where [queues are in order](EgressQueues::are_in_order).
+    #[inline]
+    pub(crate) fn fifos(&mut self) -> &mut F {
+        debug_assert!(self.are_in_order());
+        &mut self.fifos
     }
 
     /// Frames in all queues.
@@ -156,16 +168,17 @@ mod tests {
     use weir_units::Class;
 
     use super::*;
+    use crate::queues::Queues;
 
     const CLASS: Class = Class::new(3);
     const TO: QueueId = QueueId::new(PortId(2), CLASS);
 
-    fn queues(arbitration: Arbitration) -> EgressQueues<u32> {
+    fn queues(arbitration: Arbitration) -> EgressQueues<Queues<Queued<u32>>> {
         let config = QueueConfig { strict: false, quantum: 1_600, rate: None, ecn: None, arbitration };
         EgressQueues::new(4, (1_000, 1_000), &std::array::from_fn(|_| config.clone()), 7)
     }
 
-    fn push(queues: &mut EgressQueues<u32>, from: u16, number: u32) {
+    fn push(queues: &mut EgressQueues<Queues<Queued<u32>>>, from: u16, number: u32) {
         let charged = Arrival { ingress: QueueId::new(PortId(from), CLASS), egress: TO, bytes: 100 };
         assert!(queues.push(Queued { packet: number, frame_bytes: 60, charged }).is_ok());
     }
@@ -179,7 +192,7 @@ mod tests {
         assert_eq!(queues.holds_from(TO).bits(), 0b1011);
         let mut next = [0; 4];
         let order = std::iter::from_fn(|| {
-            let front = queues.front(TO).map(|queued| queued.packet);
+            let front = queues.fifos.front(queues.served(TO)).map(|queued| queued.packet);
             let queued = queues.pop(TO)?;
             assert_eq!(front, Some(queued.packet));
             let from = queued.charged.ingress.port();
@@ -247,7 +260,7 @@ mod tests {
         push(&mut queues, 3, 0);
         push(&mut queues, 1, 1);
         assert_eq!(queues.pop(TO).map(|queued| queued.packet), Some(0));
-        assert_eq!(queues.front(TO).map(|queued| queued.packet), Some(1));
+        assert_eq!(queues.front_bytes(TO), Some(60));
         push(&mut queues, 3, 2);
         assert_eq!(queues.pop(TO).map(|queued| queued.packet), Some(1));
         assert_eq!(queues.pop(TO).map(|queued| queued.packet), Some(2));

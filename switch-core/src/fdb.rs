@@ -13,7 +13,7 @@ use weir_units::{MacAddr, PortId, Span, Time};
 /// station is then flooded to until it speaks again. Relaxed throughout: an entry publishes nothing but itself.
 #[derive(Debug)]
 pub struct ForwardingTable {
-    buckets: Box<[[Entry; WAYS]]>,
+    buckets: Box<[Bucket]>,
     ticks: Ticks,
     /// Where stations with consecutive addresses are: ports in a row, [`GROUP`] and a group, or [`NOWHERE`].
     routed: Box<[u16]>,
@@ -31,6 +31,11 @@ pub enum Destination<'t> {
     /// Behind each of these: a flow takes one and keeps to it.
     AnyOf(&'t [PortId]),
 }
+
+/// Entries of addresses that are alike to the hash: one cache line.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Bucket([Entry; WAYS]);
 
 #[derive(Debug, Default)]
 struct Entry {
@@ -143,34 +148,40 @@ impl ForwardingTable {
 
     /// Enters an address that stays, whatever is heard; `false` if its bucket is full of such ones.
     pub fn insert_static(&self, address: MacAddr, port: PortId) -> bool {
-        let bucket = self.bucket(address);
+        let bucket = self.bucket(address.to_u64());
         let free = bucket.iter().find(|entry| entry.heard.load(Ordering::Relaxed) != STATIC);
         let Some(entry) = free else { return false };
-        entry.word.store(word(address, port), Ordering::Relaxed);
+        entry.word.store(word(address.to_u64(), port), Ordering::Relaxed);
         entry.heard.store(STATIC, Ordering::Relaxed);
         true
+    }
+
+    /// Asks for what is known of an address, ahead of its use. The address is [a number](MacAddr::to_u64).
+    #[inline]
+    pub(crate) fn prefetch_address(&self, address: u64) {
+        prefetch_index(&self.buckets, self.bucket_of(address));
     }
 
     /// Notes that `address` spoke on `port`.
     #[inline]
     pub fn learn(&self, address: MacAddr, port: PortId, now: Time) {
+        self.learn_number(address.to_u64(), port, now);
+    }
+
+    /// [`ForwardingTable::learn`] of an address [as a number](MacAddr::to_u64).
+    #[inline(always)]
+    pub(crate) fn learn_number(&self, address: u64, port: PortId, now: Time) {
         let tick = self.ticks.at(now);
         let bucket = self.bucket(address);
         for entry in bucket {
             let held = entry.word.load(Ordering::Relaxed);
-            if held << (64 - ADDRESS_BITS) != address.to_u64() << (64 - ADDRESS_BITS) || held == 0 {
+            if (held ^ address) << (64 - ADDRESS_BITS) != 0 {
                 continue;
             }
             let heard = entry.heard.load(Ordering::Relaxed);
-            if heard == STATIC {
-                return;
-            }
-            if held != word(address, port) {
-                entry.word.store(word(address, port), Ordering::Relaxed);
-            }
-            // Written once a tick, not once a packet: other lcores read this cache line.
-            if heard != tick {
-                entry.heard.store(tick, Ordering::Relaxed);
+            // Written when it changes and once a tick, not once a packet: other lcores read this cache line.
+            if (heard != tick || held != word(address, port)) && heard != STATIC {
+                Self::learn_again(entry, address, port, tick);
             }
             return;
         }
@@ -178,15 +189,26 @@ impl ForwardingTable {
     }
 
     #[cold]
-    fn learn_new(&self, bucket: &[Entry; WAYS], address: MacAddr, port: PortId, tick: u64) {
+    fn learn_again(entry: &Entry, address: u64, port: PortId, tick: u64) {
+        // No station has address 0: an empty entry was found.
+        if address != 0 {
+            entry.word.store(word(address, port), Ordering::Relaxed);
+            entry.heard.store(tick, Ordering::Relaxed);
+        }
+    }
+
+    #[cold]
+    fn learn_new(&self, bucket: &[Entry; WAYS], address: u64, port: PortId, tick: u64) {
         let age = |entry: &Entry| match (entry.word.load(Ordering::Relaxed), entry.heard.load(Ordering::Relaxed)) {
             (_, STATIC) => None,
             (0, _) => Some(u64::MAX),
             (_, heard) => Some(tick.saturating_sub(heard)),
         };
-        let oldest = bucket.iter().filter_map(|entry| age(entry).map(|age| (age, entry))).max_by_key(|(age, _)| *age);
+        // Of several free ones the first, where it is found soonest.
+        let aged = bucket.iter().rev().filter_map(|entry| age(entry).map(|age| (age, entry)));
+        let oldest = aged.max_by_key(|(age, _)| *age);
         if let Some((_, entry)) = oldest
-            && address != MacAddr::default()
+            && address != 0
         {
             entry.word.store(word(address, port), Ordering::Relaxed);
             entry.heard.store(tick, Ordering::Relaxed);
@@ -197,15 +219,21 @@ impl ForwardingTable {
     // Always: the ways of forwarding that call it are several, so that the compiler would have each packet pay for a call.
     #[inline(always)]
     pub fn lookup(&self, address: MacAddr, now: Time) -> Option<Destination<'_>> {
-        let routed = address.to_u64().wrapping_sub(self.routed_from);
+        self.lookup_number(address.to_u64(), now)
+    }
+
+    /// [`ForwardingTable::lookup`] of an address [as a number](MacAddr::to_u64).
+    #[inline(always)]
+    pub(crate) fn lookup_number(&self, address: u64, now: Time) -> Option<Destination<'_>> {
+        let routed = address.wrapping_sub(self.routed_from);
         if let Some(place) = self.routed.get(routed as usize) {
             return self.place(*place);
         }
         for entry in self.bucket(address) {
             let held = entry.word.load(Ordering::Relaxed);
-            if held << (64 - ADDRESS_BITS) == address.to_u64() << (64 - ADDRESS_BITS) && held != 0 {
+            if (held ^ address) << (64 - ADDRESS_BITS) == 0 {
                 let heard = entry.heard.load(Ordering::Relaxed);
-                if self.ticks.is_current(heard, now) {
+                if self.ticks.is_current(heard, now) && held != 0 {
                     return Some(Destination::Port(PortId((held >> ADDRESS_BITS) as u16)));
                 }
             }
@@ -227,7 +255,7 @@ impl ForwardingTable {
 
     /// All entries that have not aged, routes apart: address, port, whether static.
     pub fn entries(&self, now: Time) -> Vec<(MacAddr, PortId, bool)> {
-        let entries = self.buckets.iter().flatten().filter_map(|entry| {
+        let entries = self.buckets.iter().flat_map(|bucket| &bucket.0).filter_map(|entry| {
             let (held, heard) = (entry.word.load(Ordering::Relaxed), entry.heard.load(Ordering::Relaxed));
             (held != 0 && self.ticks.is_current(heard, now))
                 .then(|| (MacAddr::from_u64(held), PortId((held >> ADDRESS_BITS) as u16), heard == STATIC))
@@ -236,16 +264,21 @@ impl ForwardingTable {
     }
 
     #[inline]
-    fn bucket(&self, address: MacAddr) -> &[Entry; WAYS] {
+    fn bucket(&self, address: u64) -> &[Entry; WAYS] {
+        &self.buckets[self.bucket_of(address)].0
+    }
+
+    #[inline]
+    fn bucket_of(&self, address: u64) -> usize {
         // Fibonacci hashing: the high bits of the product depend on every octet.
-        let hash = address.to_u64().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        &self.buckets[hash as usize & (self.buckets.len() - 1)]
+        let hash = address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        hash as usize & (self.buckets.len() - 1)
     }
 }
 
 #[inline]
-fn word(address: MacAddr, port: PortId) -> u64 {
-    u64::from(port.0) << ADDRESS_BITS | address.to_u64()
+fn word(address: u64, port: PortId) -> u64 {
+    u64::from(port.0) << ADDRESS_BITS | address
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
-use weir_mmu::{Arrival, PortWriter, Verdict};
+use weir_mmu::{Arrival, INTAKE_MAX, Intake, PortWriter, Verdict};
 use weir_units::{CLASSES, Class, ClassSet, PortId, PortSet, QueueId, Time};
 use weir_wire::ethernet::{Headers, Parsed};
 use weir_wire::mac_control::{ControlFrame, CreditFrame, DecodeError};
@@ -33,16 +33,18 @@ pub(crate) struct Forwarding<P> {
     /// The ports that have clones.
     cloned: PortSet,
     /// The classes of the port whose turn it is of which a storm drops what comes, as of the turn's beginning.
-    dropping: ClassSet,
+    pub(crate) dropping: ClassSet,
     pub(crate) counters: Counters,
     /// The clones of each port that is forwarded here; none for most.
     clones: Box<[Box<[PortId]>]>,
     /// What came in and is not counted yet, by class: of the port whose turn it is, if its flow control counts.
-    arrived: [u32; CLASSES],
-    /// Packets that ask to be admitted, and their arrivals.
-    staged: ArrayVec<P, BURST_MAX>,
-    arrivals: ArrayVec<Arrival, BURST_MAX>,
+    pub(crate) arrived: [u32; CLASSES],
+    /// Packets that ask to be admitted: what they are, and what the MMU is told of them.
+    pub(crate) staged: Burst<P>,
+    pub(crate) intake: Box<Intake>,
 }
+
+const _: () = assert!(BURST_MAX == INTAKE_MAX);
 
 /// Where admitted frames go on to, and what was done before frames came here.
 pub(crate) trait Onward<P> {
@@ -52,6 +54,15 @@ pub(crate) trait Onward<P> {
 
     /// Takes admitted frames, oldest first.
     fn take(&mut self, now: Time, admitted: impl Iterator<Item = Queued<P>>);
+
+    /// Takes a burst that was admitted without exception.
+    #[inline]
+    fn take_all(&mut self, now: Time, packets: &mut Burst<P>, intake: &Intake)
+    where
+        P: Packet,
+    {
+        self.take(now, packets.drain(..).zip(intake.packets()).map(|(packet, charged)| Queued::new(packet, charged)));
+    }
 }
 
 /// What becomes of a frame up to the MMU: decided once, for it and its copies.
@@ -77,8 +88,8 @@ impl<P: Packet> Forwarding<P> {
             shared,
             writers,
             counters,
-            staged: ArrayVec::new(),
-            arrivals: ArrayVec::new(),
+            staged: Burst::new(),
+            intake: Box::default(),
             clones,
             cloned,
             counting,
@@ -348,15 +359,15 @@ impl<P: Packet> Forwarding<P> {
 
     /// Queues a packet for admission.
     #[inline]
-    fn stage(&mut self, now: Time, packet: P, ingress: QueueId, to: PortId, onward: &mut impl Onward<P>) {
+    pub(crate) fn stage(&mut self, now: Time, packet: P, ingress: QueueId, to: PortId, onward: &mut impl Onward<P>) {
         if !self.shared.takes(to, ingress.class()) {
             return self.refuse(ingress, to);
         }
-        if self.staged.is_full() {
+        if self.intake.room() == 0 {
             self.flush(now, ingress.port(), onward);
         }
         let bytes = self.shared.charge.of(packet.frame_bytes());
-        self.arrivals.push(Arrival { ingress, egress: QueueId::new(to, ingress.class()), bytes });
+        self.intake.push(Arrival { ingress, egress: QueueId::new(to, ingress.class()), bytes });
         self.staged.push(packet);
     }
 
@@ -381,7 +392,8 @@ impl<P: Packet> Forwarding<P> {
     #[inline]
     pub(crate) fn flush(&mut self, now: Time, port: PortId, onward: &mut impl Onward<P>) {
         if !self.staged.is_empty() {
-            self.admit(now, port, onward);
+            let mut staged = std::mem::take(&mut self.staged);
+            self.admit(now, port, &mut staged, onward);
         }
         self.count_arrived(port);
     }
@@ -409,11 +421,14 @@ impl<P: Packet> Forwarding<P> {
         let port = charged.ingress.port();
         let writer = self.writers[port.index()].as_mut().expect(FORWARDED_HERE);
         let (verdict, went_off) = self.shared.mmu.admit_one(writer, now, &charged);
-        self.stirred |= note_decided(&self.shared, now, port, went_off, &[charged], &[verdict]);
+        self.stirred |= note_decided(&self.shared, now, port, went_off);
         match verdict {
             Verdict::Keep(_) => {
+                if !self.shared.port(port).in_storm().is_empty() {
+                    count_kept(&self.shared, charged.ingress);
+                }
                 self.counters.add(charged.ingress, queue_stat::HANDED_OVER, 1);
-                Some(Queued { frame_bytes: packet.frame_bytes(), packet, charged })
+                Some(Queued::new(packet, charged))
             }
             Verdict::Drop(reason) => {
                 self.drop(charged.ingress, reason.into());
@@ -422,19 +437,35 @@ impl<P: Packet> Forwarding<P> {
         }
     }
 
+    /// Admits packets, all of `port`, which are those of the intake; hands on what is kept, and leaves none.
     #[inline]
-    fn admit(&mut self, now: Time, port: PortId, onward: &mut impl Onward<P>) {
-        let mut verdicts = [Verdict::Drop(weir_mmu::DropReason::SharedFull); BURST_MAX];
-        let verdicts = &mut verdicts[..self.arrivals.len()];
+    pub(crate) fn admit(&mut self, now: Time, port: PortId, packets: &mut Burst<P>, onward: &mut impl Onward<P>) {
+        debug_assert_eq!(packets.len(), self.intake.len());
+        let Forwarding { shared, counters, intake, .. } = self;
         let writer = self.writers[port.index()].as_mut().expect(FORWARDED_HERE);
-        let went_off = self.shared.mmu.admit(writer, now, &self.arrivals, verdicts);
-        self.stirred |= note_decided(&self.shared, now, port, went_off, &self.arrivals, verdicts);
-        let (shared, counters) = (&self.shared, &mut self.counters);
-        let packets = self.staged.drain(..).zip(self.arrivals.drain(..)).zip(verdicts);
-        let kept = packets.filter_map(|((packet, charged), verdict)| match *verdict {
+        let went_off = shared.mmu.admit_burst(writer, now, intake);
+        self.stirred |= note_decided(shared, now, port, went_off);
+        if intake.is_kept_whole() && shared.port(port).in_storm().is_empty() {
+            for bundle in intake.bundles() {
+                counters.add(bundle.ingress, queue_stat::HANDED_OVER, u64::from(bundle.packets));
+            }
+            onward.take_all(now, packets, intake);
+        } else {
+            self.sort_out(now, packets, onward);
+        }
+        self.intake.clear();
+    }
+
+    /// Hands on what is kept of a burst, and drops the rest.
+    #[inline(never)]
+    fn sort_out(&mut self, now: Time, packets: &mut Burst<P>, onward: &mut impl Onward<P>) {
+        let Forwarding { shared, counters, intake, .. } = self;
+        let packets = packets.drain(..).zip(intake.packets()).enumerate();
+        let kept = packets.filter_map(|(n, (packet, charged))| match intake.verdict(n) {
             Verdict::Keep(_) => {
+                count_kept(shared, charged.ingress);
                 counters.add(charged.ingress, queue_stat::HANDED_OVER, 1);
-                Some(Queued { frame_bytes: packet.frame_bytes(), packet, charged })
+                Some(Queued::new(packet, charged))
             }
             Verdict::Drop(reason) => {
                 drop_arrived(shared, counters, charged.ingress, reason.into());
@@ -466,17 +497,9 @@ impl<P: Packet> Forwarding<P> {
     }
 }
 
-/// Notes for flow control what follows from what the MMU has decided on packets of a port, of which these classes went OFF.
-/// Returns the port whose peer may have to be told something.
+/// Notes for flow control that the MMU has decided on packets of a port, of which these classes went OFF. Returns the port whose peer may have to be told something.
 #[inline]
-fn note_decided(
-    shared: &Shared,
-    now: Time,
-    port: PortId,
-    went_off: ClassSet,
-    arrivals: &[Arrival],
-    verdicts: &[Verdict],
-) -> PortSet {
+fn note_decided(shared: &Shared, now: Time, port: PortId, went_off: ClassSet) -> PortSet {
     let state = shared.port(port);
     let mut news = state.by_length;
     if !went_off.is_empty() {
@@ -485,10 +508,6 @@ fn note_decided(
         news = true;
     }
     state.note_admitted(now);
-    let in_storm = state.in_storm();
-    if !in_storm.is_empty() {
-        count_kept(shared, in_storm, arrivals, verdicts);
-    }
     if news { state.real_port.alone() } else { PortSet::EMPTY }
 }
 
@@ -506,14 +525,14 @@ fn drop_arrived(shared: &Shared, counters: &mut Counters, ingress: QueueId, reas
     }
 }
 
-/// Counts those frames of one port that are kept though their class is in a storm.
+/// Counts a frame that is kept, if its class is in a storm.
 #[cold]
-fn count_kept(shared: &Shared, in_storm: ClassSet, arrivals: &[Arrival], verdicts: &[Verdict]) {
-    let kept = arrivals.iter().zip(verdicts).filter(|(_, verdict)| matches!(verdict, Verdict::Keep(_)));
-    for ingress in kept.map(|(arrival, _)| arrival.ingress).filter(|queue| in_storm.contains(queue.class())) {
-        if let Some(storms) = shared.port(ingress.port()).storms() {
-            storms.count_kept(ingress.class());
-        }
+fn count_kept(shared: &Shared, ingress: QueueId) {
+    let state = shared.port(ingress.port());
+    if state.in_storm().contains(ingress.class())
+        && let Some(storms) = state.storms()
+    {
+        storms.count_kept(ingress.class());
     }
 }
 

@@ -3,7 +3,7 @@
 use arrayvec::ArrayVec;
 use weir_mmu::Arrival;
 use weir_units::{MacAddr, PortId};
-use weir_wire::ethernet::Parsed;
+use weir_wire::ethernet::{Glance, Parsed};
 use weir_wire::mac_control::ControlFrame;
 use weir_wire::trailer::Telemetry;
 
@@ -34,6 +34,16 @@ pub trait Packet: Sized + Send + 'static {
     /// Reads what the switch needs of the headers.
     fn parse(&self) -> Parsed;
 
+    /// Looks whether the packet is of the usual kind, and if so reads what [`Packet::parse`] would. Asked of bursts.
+    #[inline]
+    fn glance(&self) -> Glance {
+        Glance::OTHER
+    }
+
+    /// Has the cache fetch what [`PortOutput::transmit`] will look at.
+    #[inline]
+    fn prefetch(&self) {}
+
     /// Source address of what [`Packet::parse`] says is data. Asked only where stations are learned.
     fn source(&self) -> MacAddr;
 
@@ -63,6 +73,13 @@ pub(crate) struct Queued<P> {
     /// Length without FCS, beside the packet so that the scheduler need not touch it.
     pub(crate) frame_bytes: u32,
     pub(crate) charged: Arrival,
+}
+
+impl<P: Packet> Queued<P> {
+    #[inline(always)]
+    pub(crate) fn new(packet: P, charged: Arrival) -> Queued<P> {
+        Queued { frame_bytes: packet.frame_bytes(), packet, charged }
+    }
 }
 
 /// Where packets come from that the switch makes itself: the driver's pools.

@@ -1,14 +1,52 @@
-//! The egress queues' storage: many FIFOs in one arena.
+//! The egress queues' storage: what it does, and many FIFOs in one arena.
 
+use std::fmt;
 use std::slice::from_ref;
 
 use prefetch_index::prefetch_index;
+use weir_units::PortSet;
 
-/// FIFO queues that share a limited number of places, linked by index: a queue may hold everything the buffer holds.
+use crate::packet::Queued;
+
+/// FIFO queues of admitted packets, which share a limited number of places: a queue may hold everything the buffer holds.
+pub(crate) trait PacketQueues: fmt::Debug + Sized {
+    /// What they hold.
+    type Packet;
+
+    /// Empty queues, `queues` of them, with room for `limit` packets together, of which `places` are to have theirs from the start.
+    fn new(queues: usize, limit: usize, places: usize) -> Self;
+
+    /// Puts a packet last; returns it if there is no room.
+    fn push(&mut self, queue: usize, queued: Queued<Self::Packet>) -> Result<(), Queued<Self::Packet>>;
+
+    /// Takes the first packet.
+    fn pop(&mut self, queue: usize) -> Option<Queued<Self::Packet>>;
+
+    /// Length of the first packet, without FCS.
+    fn front_bytes(&self, queue: usize) -> Option<u32>;
+
+    /// Whether a queue has no packet.
+    fn is_empty(&self, queue: usize) -> bool;
+
+    /// The ports by which a queue's packets came. Looks at every one of them.
+    fn came_by(&self, queue: usize) -> PortSet;
+
+    /// Packets in all queues.
+    fn held(&self) -> usize;
+
+    /// Asks for where the first packet is to be found, ahead of its use.
+    #[inline]
+    fn prefetch(&self, _queue: usize) {}
+
+    /// Asks for the first packet, if there is one.
+    #[inline]
+    fn prefetch_front(&self, _queue: usize) {}
+}
+
+/// FIFO queues of places that are linked by index.
 ///
 /// Places are made at construction, or, where memory is taken as it is needed, when all that there are hold something: they
 /// are as many then as were ever held at once.
-#[derive(Debug)]
 pub(crate) struct Queues<T> {
     places: Vec<Slot<T>>,
     /// How many places there may be.
@@ -19,7 +57,6 @@ pub(crate) struct Queues<T> {
     held: usize,
 }
 
-#[derive(Debug)]
 struct Slot<T> {
     item: Option<T>,
     next: u32,
@@ -97,20 +134,8 @@ impl<T> Queues<T> {
         self.held -= 1;
         let item = place.item.take();
         // The next item is looked at when its turn has come, and may have lain for long.
-        self.prefetch_front(queue);
-        item
-    }
-
-    /// Asks for where the first item is to be found, ahead of its use.
-    #[inline]
-    pub(crate) fn prefetch(&self, queue: usize) {
-        prefetch_index(&self.ends, queue);
-    }
-
-    /// Asks for the first item, if there is one.
-    #[inline]
-    pub(crate) fn prefetch_front(&self, queue: usize) {
         self.prefetch_place(self.ends[queue].head);
+        item
     }
 
     /// Asks for a place, if it is one.
@@ -146,6 +171,58 @@ impl<T> Queues<T> {
     /// Items in all queues.
     pub(crate) fn held(&self) -> usize {
         self.held
+    }
+}
+
+impl<P> PacketQueues for Queues<Queued<P>> {
+    type Packet = P;
+
+    fn new(queues: usize, limit: usize, places: usize) -> Queues<Queued<P>> {
+        Queues::new(queues, limit, places)
+    }
+
+    #[inline(always)]
+    fn push(&mut self, queue: usize, queued: Queued<P>) -> Result<(), Queued<P>> {
+        Queues::push(self, queue, queued)
+    }
+
+    #[inline]
+    fn pop(&mut self, queue: usize) -> Option<Queued<P>> {
+        Queues::pop(self, queue)
+    }
+
+    #[inline]
+    fn front_bytes(&self, queue: usize) -> Option<u32> {
+        self.front(queue).map(|queued| queued.frame_bytes)
+    }
+
+    #[inline]
+    fn is_empty(&self, queue: usize) -> bool {
+        Queues::is_empty(self, queue)
+    }
+
+    fn came_by(&self, queue: usize) -> PortSet {
+        self.iter(queue).map(|queued| queued.charged.ingress.port()).collect()
+    }
+
+    fn held(&self) -> usize {
+        Queues::held(self)
+    }
+
+    #[inline]
+    fn prefetch(&self, queue: usize) {
+        prefetch_index(&self.ends, queue);
+    }
+
+    #[inline]
+    fn prefetch_front(&self, queue: usize) {
+        self.prefetch_place(self.ends[queue].head);
+    }
+}
+
+impl<T> fmt::Debug for Queues<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queues").field("held", &self.held).field("limit", &self.limit).finish_non_exhaustive()
     }
 }
 

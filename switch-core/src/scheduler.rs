@@ -19,6 +19,34 @@ pub(crate) struct Scheduler {
     granted: bool,
 }
 
+/// Frames of one class in a row, of which the first was scheduled.
+#[derive(Debug)]
+pub(crate) struct Row {
+    class: Class,
+    is_strict: bool,
+    /// What the class gets whenever it needs it, as no other has a turn; 0 if others do.
+    quantum: u32,
+    deficit: u32,
+}
+
+impl Row {
+    /// Whether a frame of this length goes next too. It counts as sent then. If not, [`Scheduler::next`] tells which class is.
+    #[inline(always)]
+    pub(crate) fn goes_on(&mut self, length: u32) -> bool {
+        if self.is_strict {
+            return true;
+        }
+        while self.deficit < length {
+            if self.quantum == 0 {
+                return false;
+            }
+            self.deficit += self.quantum;
+        }
+        self.deficit -= length;
+        true
+    }
+}
+
 impl Scheduler {
     /// A scheduler for queues served as configured; a clone of it does for another port.
     pub(crate) fn new(queues: &[QueueConfig; CLASSES]) -> Scheduler {
@@ -47,6 +75,21 @@ impl Scheduler {
             return Some(self.next_of_one(class, head));
         }
         Some(self.next_in_turn(ready, head))
+    }
+
+    /// What frames of the class that was sent from last may follow each other, while `ready` is what it was, and so are the other
+    /// classes' heads.
+    #[inline]
+    pub(crate) fn row(&self, class: Class, ready: ClassSet) -> Row {
+        let alone = ready.only() == Some(class);
+        let quantum = if alone { self.quantum[class.index()] } else { 0 };
+        Row { class, is_strict: self.strict.contains(class), quantum, deficit: self.deficit[class.index()] }
+    }
+
+    /// Takes over what a row has sent.
+    #[inline]
+    pub(crate) fn end_row(&mut self, row: &Row) {
+        self.deficit[row.class.index()] = row.deficit;
     }
 
     /// The next of several classes by DWRR.
@@ -172,6 +215,36 @@ mod tests {
                     scheduler.handle_empty(class);
                     in_turn.handle_empty(class);
                 }
+            }
+        }
+    }
+
+    proptest! {
+        /// Row after row, or frame after frame.
+        #[test]
+        fn a_row_is_as_its_frames(
+            lengths in prop::collection::vec(1..9_000u32, 1..300),
+            ready in 1..=255u8,
+            strict in any::<u8>(),
+        ) {
+            let mut queues: [QueueConfig; 8] = std::array::from_fn(|class| queue(false, 200 + 700 * class as u32));
+            queues.iter_mut().enumerate().for_each(|(class, queue)| queue.strict = strict >> class & strict >> 4 & 1 != 0);
+            let (mut rows, mut frames, ready) = (Scheduler::new(&queues), Scheduler::new(&queues), ClassSet::from_bits(ready));
+            // Each class has its own lengths, one after the other.
+            let mut heads = [0; 8];
+            let head = |heads: [usize; 8], class: Class| lengths[(heads[class.index()] * 8 + class.index()) % lengths.len()];
+            let mut row: Option<(Class, Row)> = None;
+            for _ in 0..lengths.len() {
+                let by_frame = frames.next(ready, |class| head(heads, class)).unwrap();
+                let goes_on = row.take_if(|(class, row)| row.goes_on(head(heads, *class)));
+                let (by_row, on) = goes_on.unwrap_or_else(|| {
+                    let class = rows.next(ready, |class| head(heads, class)).unwrap();
+                    (class, rows.row(class, ready))
+                });
+                prop_assert_eq!(by_row, by_frame);
+                heads[by_frame.index()] += 1;
+                rows.end_row(&on);
+                row = Some((by_row, on));
             }
         }
     }

@@ -14,6 +14,7 @@ use weir_wire::trailer::Telemetry;
 use crate::counters::{Counters, DropReason, Published, gauge, port_stat, queue_stat};
 use crate::egress::EgressQueues;
 use crate::packet::{BURST_MAX, Burst, Packet, PacketStore, PortOutput, Queued};
+use crate::queues::PacketQueues;
 use crate::random::Random;
 use crate::scheduler::Scheduler;
 use crate::shared::{PortState, Shared};
@@ -26,7 +27,7 @@ use crate::watchdog::PortWatchdogs;
 #[derive(Debug)]
 pub(crate) struct Transmission<P, M: Manner<P>> {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) queues: EgressQueues<P>,
+    pub(crate) queues: EgressQueues<M::Queues>,
     pub(crate) ports: Box<[OutPort<M::Port>]>,
     /// Position in `ports` of each port of the switch that is served here.
     pub(crate) position_of: Box<[usize]>,
@@ -52,6 +53,9 @@ pub(crate) struct Transmission<P, M: Manner<P>> {
 pub(crate) trait Manner<P> {
     /// The state kept for a port: the frames that it is offered, among others.
     type Port;
+
+    /// Where frames wait.
+    type Queues: PacketQueues<Packet = P>;
 
     /// A port that is offered nothing. Its device has so many transmit queues.
     fn port(&self, state: &PortState, tx_queues: u8) -> Self::Port;
@@ -103,6 +107,9 @@ pub(crate) struct OutPort<O> {
     /// What the manner keeps of it: [`Manner::Port`].
     pub(crate) own: O,
     pub(crate) watchdogs: PortWatchdogs,
+    /// Classes whose frames only the port's rate and the scheduler hold back, and which leave as they came: nothing is to be done
+    /// for one frame that is not done for all.
+    pub(crate) plain: ClassSet,
     generator: MessageGenerator,
     /// Each clone, with the classes that the MMU wants paused there. Its frames come over this port's link, so its PAUSE is this port's.
     clones_off: Box<[(PortId, ClassSet)]>,
@@ -147,6 +154,7 @@ impl<O> OutPort<O> {
             own,
             off_since: [Time::ZERO; CLASSES],
             tx_bytes: 0,
+            plain: ClassSet::EMPTY,
             credit_classes: state.regulator.credit_classes(),
             counts_sent: state.regulator.counts_sent(),
         }
@@ -166,6 +174,12 @@ impl<O> OutPort<O> {
         wire
     }
 
+    /// Counts what frames take on the wire that were put there.
+    #[inline]
+    pub(crate) fn count_wire(&mut self, wire: Bytes) {
+        self.tx_bytes += wire.get();
+    }
+
     /// Classes that a pause holds.
     #[inline]
     pub(crate) fn paused(&self, now: Time, regulator: &Regulator) -> ClassSet {
@@ -177,8 +191,8 @@ impl<O> OutPort<O> {
 impl<P: Packet, M: Manner<P>> Transmission<P, M> {
     pub(crate) fn new(
         shared: Arc<Shared>,
-        ports: Box<[OutPort<M::Port>]>,
-        queues: EgressQueues<P>,
+        mut ports: Box<[OutPort<M::Port>]>,
+        queues: EgressQueues<M::Queues>,
         markers: [Option<EcnMarker>; CLASSES],
         random: Random,
         counters: Counters,
@@ -186,6 +200,12 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
     ) -> Transmission<P, M> {
         let mut position_of = vec![usize::MAX; shared.ports().len()];
         ports.iter().enumerate().for_each(|(position, port)| position_of[port.id.index()] = position);
+        let unmarked = Class::ALL.into_iter().filter(|class| markers[class.index()].is_none() && !shared.stamps);
+        let unmarked = ClassSet::from_iter(unmarked.filter(|_| queues.are_in_order()));
+        for port in &mut ports {
+            let counted = if port.counts_sent { ClassSet::ALL } else { ClassSet::EMPTY };
+            port.plain = unmarked - port.limits.limited() - port.credit_classes - counted;
+        }
         let by_length = ports.iter().filter(|port| shared.port(port.id).by_length);
         let by_length = by_length.map(|port| port.id).collect();
         Transmission {
@@ -421,12 +441,24 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
     /// marked, stamped and counted against what limits the port. Classes that have to wait after it are ready no more.
     #[inline(always)]
     pub(crate) fn take_next(&mut self, now: Time, index: usize, ready: &mut ClassSet) -> Option<Queued<P>> {
+        let class = self.next_class(index, *ready)?;
+        self.take_of(now, index, class, ready)
+    }
+
+    /// The class whose frame goes next, of the `ready` ones. The frame counts as sent.
+    #[inline(always)]
+    pub(crate) fn next_class(&mut self, index: usize, ready: ClassSet) -> Option<Class> {
+        let Transmission { queues, ports, .. } = self;
+        let port = &mut ports[index];
+        port.scheduler.next(ready, |class| queues.front_bytes(QueueId::new(port.id, class)).unwrap_or(0))
+    }
+
+    /// [`Transmission::take_next`], of the class that is next.
+    #[inline(always)]
+    pub(crate) fn take_of(&mut self, now: Time, index: usize, class: Class, ready: &mut ClassSet) -> Option<Queued<P>> {
         let Transmission { shared, queues, ports, counters, markers, random, stamps, link_overhead, .. } = self;
         let port = &mut ports[index];
-        let queue_of = |class| QueueId::new(port.id, class);
-        let head = |class| queues.front(queue_of(class)).map_or(0, |queued| queued.frame_bytes);
-        let class = port.scheduler.next(*ready, head)?;
-        let queue = queue_of(class);
+        let queue = QueueId::new(port.id, class);
         let mut queued = queues.pop(queue)?;
         if let Some(marker) = &markers[class.index()]
             && marker.marks(shared.mmu.egress_length(queue), random.next())
@@ -466,7 +498,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
     #[inline(never)]
     fn without_credit_of(&self, port: &OutPort<M::Port>, asked: ClassSet) -> ClassSet {
         let regulator = &self.shared.port(port.id).regulator;
-        let next = |class| self.queues.front(QueueId::new(port.id, class)).map_or(0, |queued| queued.frame_bytes);
+        let next = |class| self.queues.front_bytes(QueueId::new(port.id, class)).unwrap_or(0);
         ClassSet::from_iter(asked.iter().filter(|class| !regulator.has_credit(*class, next(*class))))
     }
 

@@ -3,7 +3,8 @@
 //! forwarding thread.
 //!
 //! `cargo bench -p weir-dpdk-driver --bench forwarding`; the machine's noise is why the ratio, and not the rate, is the
-//! figure. As root it reserves hugepages if there are none, and returns them.
+//! figure. As root it reserves hugepages if there are none, and returns them. With `-- --alone` Weir runs without its peer, as a
+//! profiler wants it.
 
 #[path = "forwarding/hugepages.rs"]
 mod hugepages;
@@ -32,7 +33,7 @@ const CASES: [(&str, &[u8]); 3] =
 fn main() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let lcore = *cpu::allowed().last().expect("a CPU");
-    let hugepages = hugepages::Reserved::at_least(700);
+    let hugepages = hugepages::Reserved::at_least(if std::env::args().any(|a| a == "--small") { 0 } else { 700 });
     println!("{}", machine::description());
     println!("pages: {}\n", if hugepages.available() { "2 MiB, --in-memory" } else { "4 KiB, --no-huge" });
     let captures: [[PathBuf; 2]; CASES.len()] = std::array::from_fn(|case| {
@@ -43,10 +44,24 @@ fn main() {
     let memory_mb = Memory::of(&switches[..1], 1, 0).megabytes();
     let options = RuntimeOptions { memory_mb, ..RuntimeOptions::default() };
     let runtime = Runtime::start("forwarding", &[lcore], &[], &options).expect("DPDK");
+    if std::env::args().any(|argument| argument == "--alone") {
+        for ((name, _), switch) in CASES.iter().zip(&switches) {
+            let mut rates: Vec<f64> = (0..if std::env::args().any(|a| a == "--small") { 1 } else { 12 })
+                .map(|_| weir_rate(&runtime, switch, SECONDS / 6) / 1e6)
+                .collect();
+            rates.sort_by(f64::total_cmp);
+            println!(
+                "{name}: {:.1} M packets per CPU-second at best, median {:.1}",
+                rates[rates.len() - 1],
+                rates[rates.len() / 2]
+            );
+        }
+        return;
+    }
     let mut rates: [Vec<[f64; 3]>; CASES.len()] = Default::default();
     for _ in 0..ROUNDS {
         for ((files, switch), rates) in captures.iter().zip(&switches).zip(&mut rates) {
-            let weir = weir_rate(&runtime, switch);
+            let weir = weir_rate(&runtime, switch, SECONDS);
             let peer = |mode| testpmd::rate(mode, files, lcore, hugepages.available(), SECONDS).unwrap_or(f64::NAN);
             rates.push([weir, peer("macswap"), peer("5tswap")]);
         }
@@ -66,14 +81,14 @@ fn main() {
     }
 }
 
-/// Packets per CPU-second of a switch between two ports that receive as fast as they are polled.
-fn weir_rate(runtime: &Runtime, switch: &SwitchConfig) -> f64 {
+/// Packets per CPU-second of a switch between two ports that receive as fast as they are polled, over so much time.
+fn weir_rate(runtime: &Runtime, switch: &SwitchConfig, time: Duration) -> f64 {
     let switches = std::slice::from_ref(switch);
     let placement = Placement::new(switches, &cpu::allowed(), 0).expect("a CPU");
     let running = PreparedSwitches::prepare(runtime, switches, &placement, 0)
         .and_then(PreparedSwitches::start)
         .expect("a switch");
-    std::thread::sleep(SECONDS);
+    std::thread::sleep(time);
     let stopped = running.stop(Duration::from_secs(1)).expect("stopped");
     let balance = stopped.reports[0].balance;
     assert!(balance.holds && balance.sent * 100 > balance.received * 99, "{balance:?}");

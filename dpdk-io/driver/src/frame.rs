@@ -3,7 +3,7 @@
 use weir_dpdk_io::{Mbuf, Mempool};
 use weir_switch_core::{Packet, PacketStore};
 use weir_units::MacAddr;
-use weir_wire::ethernet::Parsed;
+use weir_wire::ethernet::{Glance, Parsed};
 use weir_wire::mac_control::ControlFrame;
 use weir_wire::trailer::{self, Telemetry};
 use weir_wire::{ethernet, flow_hash};
@@ -12,6 +12,20 @@ use weir_wire::{ethernet, flow_hash};
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct Frame(pub Mbuf);
+
+impl From<Mbuf> for Frame {
+    #[inline(always)]
+    fn from(mbuf: Mbuf) -> Frame {
+        Frame(mbuf)
+    }
+}
+
+impl From<Frame> for Mbuf {
+    #[inline(always)]
+    fn from(frame: Frame) -> Mbuf {
+        frame.0
+    }
+}
 
 impl Packet for Frame {
     #[inline]
@@ -28,6 +42,16 @@ impl Packet for Frame {
     #[inline(always)]
     fn parse(&self) -> Parsed {
         ethernet::parse(self.0.data())
+    }
+
+    #[inline(always)]
+    fn glance(&self) -> Glance {
+        ethernet::glance(self.0.data())
+    }
+
+    #[inline(always)]
+    fn prefetch(&self) {
+        self.0.prefetch_descriptor();
     }
 
     #[inline]

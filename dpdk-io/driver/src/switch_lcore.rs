@@ -15,7 +15,7 @@ use crate::lcore_loop::{Phase, Task};
 use crate::tap::Tap;
 
 /// Frames received from a port at once.
-const RX_BURST: usize = 32;
+const RX_BURST: usize = 64;
 
 /// What one lcore runs of a switch, with the devices' queues.
 #[derive(Debug)]
@@ -142,7 +142,7 @@ impl SwitchLcore {
             if let Some(tap) = tap {
                 self.batch.as_slice().iter().for_each(|mbuf| tap.note(now, Direction::Inbound, mbuf));
             }
-            self.burst.extend(self.batch.drain().map(Frame));
+            self.batch.give_to(&mut self.burst);
             self.lcore.handle_burst(now, *port, &mut self.burst, &mut self.world.store);
         }
         moved + self.forward_and_transmit(clock)
@@ -229,9 +229,7 @@ fn send(
     {
         return send_tapped(queue, tap, now, batch, burst, limit);
     }
-    for frame in burst.drain(..limit) {
-        assert!(batch.push(frame.0).is_ok(), "a burst fits a batch");
-    }
+    batch.take_from(burst, limit);
     let sent = queue.send(batch);
     if !batch.is_empty() {
         // Frames that are left go before those that were not offered.

@@ -2,24 +2,16 @@
 
 use weir_units::{ClassSet, QueueId, Time};
 
-use super::gathering::GATHERED_MAX;
+use super::intake::{Gathered, INTAKE_MAX, Intake, mask};
 use super::placement::{Asking, LosslessQueue, LossyQueue, PausedPort, Placed, Room, bring_up_to_date, place};
+use super::whole::{Sums, bits};
 use super::{Arrival, DropReason, Mmu, Terms, Verdict, total};
-use crate::ingress_queue::IngressQueue;
 use crate::levels::Levels;
 use crate::one_writer::PortWriter;
 use crate::policy::QueueView;
-use crate::tally::Tally;
 
 impl Mmu {
-    /// Places each arrival or refuses it, and writes its verdict beside it. All arrivals are of the writer's port. Best
-    /// called with whole bursts: the shared pool is touched once a call, and each queue once, in the order of their first
-    /// packets.
-    ///
-    /// The shared bytes of the whole burst are reserved before and what was not used is returned after, so that
-    /// lcores that admit at the same time never keep more than there is.
-    ///
-    /// Returns the classes that went OFF with this call.
+    /// Places each arrival or refuses it, and writes its verdict beside it: [`Mmu::admit_burst`] for who has no [`Intake`] at hand.
     ///
     /// # Panics
     /// If the slices differ in length.
@@ -36,36 +28,110 @@ impl Mmu {
             (*verdict, went_off) = self.admit_one(writer, now, arrival);
             return went_off;
         }
-        if self.rules.adapts_headroom {
-            self.runs(arrivals).for_each(|run| self.adapt_headroom(run[0].ingress));
-        }
-        let mut room = Room::of(self.shared.reserve(total(arrivals)), now);
-        let mut went_off = ClassSet::EMPTY;
-        let mut admit = |run: &[Arrival], verdicts: &mut [Verdict]| {
-            went_off |= if self.rules.is_plain {
-                self.admit_plain_run(writer, run, verdicts, &mut room)
-            } else {
-                self.admit_any_run(writer, run, verdicts, &mut room)
-            };
-        };
-        if self.is_mixed(arrivals) {
-            for (arrivals, verdicts) in arrivals.chunks(GATHERED_MAX).zip(verdicts.chunks_mut(GATHERED_MAX)) {
-                self.gather(arrivals, |run, places| {
-                    let mut decided = [Verdict::Drop(DropReason::SharedFull); GATHERED_MAX];
-                    let decided = &mut decided[..run.len()];
-                    admit(run, decided);
-                    places.iter().zip(decided).for_each(|(place, verdict)| verdicts[usize::from(*place)] = *verdict);
-                });
-            }
+        let mut intake = Intake::new();
+        let bursts = arrivals.chunks(INTAKE_MAX).zip(verdicts.chunks_mut(INTAKE_MAX));
+        bursts.fold(ClassSet::EMPTY, |went_off, (arrivals, verdicts)| {
+            arrivals.iter().for_each(|arrival| intake.push(*arrival));
+            let went_off = went_off | self.admit_burst(writer, now, &mut intake);
+            verdicts.iter_mut().enumerate().for_each(|(n, verdict)| *verdict = intake.verdict(n));
+            intake.clear();
+            went_off
+        })
+    }
+
+    /// Places each packet of a burst or refuses it; the intake tells what became of each. All packets are of the writer's port.
+    /// The shared pool is touched once a call, and each queue once, in the order of their first packets.
+    ///
+    /// The shared bytes of the whole burst are reserved before and what was not used is returned after, so that
+    /// lcores that admit at the same time never keep more than there is.
+    ///
+    /// Packets of a queue are admitted [as a whole](super::whole) where that is the same as one by one.
+    ///
+    /// Returns the classes that went OFF with this call.
+    #[inline]
+    pub fn admit_burst(&self, writer: &mut PortWriter, now: Time, intake: &mut Intake) -> ClassSet {
+        intake.whole = 0;
+        if self.rules.is_plain {
+            self.admit_bundles(&self.plain_terms(), writer, now, intake)
         } else {
-            let mut rest = verdicts;
-            for run in self.runs(arrivals) {
-                let (verdicts, others) = rest.split_at_mut(run.len());
-                rest = others;
-                admit(run, verdicts);
-            }
+            self.admit_bundles_by_all_terms(writer, now, intake)
+        }
+    }
+
+    #[inline(never)]
+    fn admit_bundles_by_all_terms(&self, writer: &mut PortWriter, now: Time, intake: &mut Intake) -> ClassSet {
+        if self.rules.adapts_headroom {
+            intake.bundles().iter().for_each(|bundle| self.adapt_headroom(bundle.ingress));
+        }
+        self.admit_bundles(&self.terms(), writer, now, intake)
+    }
+
+    #[inline(always)]
+    fn admit_bundles(&self, terms: &Terms<'_>, writer: &mut PortWriter, now: Time, intake: &mut Intake) -> ClassSet {
+        let bytes = intake.bundles().iter().map(|bundle| u64::from(bundle.bytes)).sum();
+        let mut room = Room::of(self.shared.reserve(bytes), now);
+        let mut went_off = ClassSet::EMPTY;
+        let mut left = mask(intake.bundles().len());
+        while left != 0 {
+            let group = self.group(intake.bundles(), left);
+            left &= !group;
+            went_off |= self.admit_group(terms, writer, intake, group, &mut room);
         }
         self.leave(&room);
+        went_off
+    }
+
+    /// Places packets of some bundles: of one ingress queue, and if they are lossy, to one egress queue. Returns its class if it
+    /// went OFF.
+    #[inline(always)]
+    fn admit_group(
+        &self,
+        terms: &Terms<'_>,
+        writer: &mut PortWriter,
+        intake: &mut Intake,
+        group: u64,
+        room: &mut Room,
+    ) -> ClassSet {
+        let sums = Sums::of(intake.bundles(), group);
+        debug_assert_eq!(sums.ingress.port(), writer.port(), "a packet of another port");
+        let lossless = self.ingress[sums.ingress.index()].limits.lossless;
+        let view = if lossless { Some(self.announce(terms, writer, sums.ingress, sums.bytes, room)) } else { None };
+        let segment = match view {
+            _ if !self.rules.may_be_whole => None,
+            Some(view) => self.keep_lossless(terms, writer, intake, &sums, view, room),
+            None => self.keep_lossy(terms, writer, intake, &sums, room),
+        };
+        let Some(segment) = segment else { return self.admit_each(terms, writer, intake, group, view, room) };
+        intake.whole |= group;
+        for n in bits(group) {
+            intake.segments[n] = segment;
+            if lossless {
+                let bundle = &intake.bundles()[n];
+                self.egress[bundle.egress.index()].add(u64::from(bundle.bytes));
+            }
+        }
+        ClassSet::EMPTY
+    }
+
+    /// Places packets of some bundles one by one.
+    #[inline(never)]
+    fn admit_each(
+        &self,
+        terms: &Terms<'_>,
+        writer: &mut PortWriter,
+        intake: &mut Intake,
+        group: u64,
+        view: Option<QueueView>,
+        room: &mut Room,
+    ) -> ClassSet {
+        let mut packets = Gathered::default();
+        intake.packets_of(group, &mut packets);
+        let mut decided = [Verdict::Drop(DropReason::SharedFull); INTAKE_MAX];
+        let decided = &mut decided[..packets.run.len()];
+        let went_off = self.admit_run(terms, writer, &packets.run, decided, view, room);
+        for (place, verdict) in packets.places.iter().zip(decided) {
+            intake.verdicts[usize::from(*place)] = *verdict;
+        }
         went_off
     }
 
@@ -77,36 +143,39 @@ impl Mmu {
         }
         let mut room = Room::of(self.shared.reserve(u64::from(arrival.bytes)), now);
         let mut verdicts = [Verdict::Drop(DropReason::SharedFull)];
-        let alone = std::slice::from_ref(arrival);
         let went_off = if self.rules.is_plain {
-            self.admit_run(&self.plain_terms(), writer, alone, &mut verdicts, &mut room)
+            self.admit_alone(&self.plain_terms(), writer, arrival, &mut verdicts, &mut room)
         } else {
-            self.admit_any_run(writer, alone, &mut verdicts, &mut room)
+            self.admit_alone_by_all_terms(writer, arrival, &mut verdicts, &mut room)
         };
         self.leave(&room);
         (verdicts[0], went_off)
     }
 
     #[inline(never)]
-    fn admit_plain_run(
+    fn admit_alone_by_all_terms(
         &self,
         writer: &mut PortWriter,
-        run: &[Arrival],
-        verdicts: &mut [Verdict],
+        arrival: &Arrival,
+        verdicts: &mut [Verdict; 1],
         room: &mut Room,
     ) -> ClassSet {
-        self.admit_run(&self.plain_terms(), writer, run, verdicts, room)
+        self.admit_alone(&self.terms(), writer, arrival, verdicts, room)
     }
 
-    #[inline(never)]
-    fn admit_any_run(
+    #[inline(always)]
+    fn admit_alone(
         &self,
+        terms: &Terms<'_>,
         writer: &mut PortWriter,
-        run: &[Arrival],
-        verdicts: &mut [Verdict],
+        arrival: &Arrival,
+        verdicts: &mut [Verdict; 1],
         room: &mut Room,
     ) -> ClassSet {
-        self.admit_run(&self.terms(), writer, run, verdicts, room)
+        let Arrival { ingress, bytes, .. } = *arrival;
+        let lossless = self.ingress[ingress.index()].limits.lossless;
+        let view = lossless.then(|| self.announce(terms, writer, ingress, u64::from(bytes), room));
+        self.admit_run(terms, writer, std::slice::from_ref(arrival), verdicts, view, room)
     }
 
     /// Returns what a burst reserved and did not use.
@@ -116,7 +185,8 @@ impl Mmu {
         self.shared.give_back(room.granted - room.used);
     }
 
-    /// Packets of one ingress queue, and if they are lossy, to one egress queue. Returns its class if it went OFF.
+    /// Places packets of one ingress queue one by one, and if they are lossy, to one egress queue; `view` is a lossless queue's.
+    /// Returns its class if it went OFF.
     // Always: of one packet alone, what is done for many is known to be done once.
     #[inline(always)]
     fn admit_run(
@@ -125,16 +195,19 @@ impl Mmu {
         writer: &mut PortWriter,
         run: &[Arrival],
         verdicts: &mut [Verdict],
+        view: Option<QueueView>,
         room: &mut Room,
     ) -> ClassSet {
         debug_assert_eq!(run[0].ingress.port(), writer.port(), "a packet of another port");
-        if !self.ingress[run[0].ingress.index()].limits.lossless {
-            self.admit_lossy(terms, writer, run, verdicts, room);
-            ClassSet::EMPTY
-        } else if terms.rules.port_xon_offset.is_some() {
-            self.admit_by_port(terms, writer, run, verdicts, room)
-        } else {
-            self.admit_lossless(terms, writer, run, verdicts, room)
+        match view {
+            None => {
+                self.admit_lossy(terms, writer, run, verdicts, room);
+                ClassSet::EMPTY
+            }
+            Some(view) if terms.rules.port_xon_offset.is_some() => {
+                self.admit_by_port(terms, writer, run, verdicts, view, room)
+            }
+            Some(view) => self.admit_lossless(terms, writer, run, verdicts, view, room),
         }
     }
 
@@ -146,11 +219,11 @@ impl Mmu {
         writer: &mut PortWriter,
         run: &[Arrival],
         verdicts: &mut [Verdict],
+        mut view: QueueView,
         room: &mut Room,
     ) -> ClassSet {
         let id = run[0].ingress;
         let queue = &*self.ingress[id.index()];
-        let mut view = self.announce(terms, writer, run, queue, room);
         let (private, headroom_limit) = (queue.private(), queue.headroom_limit());
         let average_before = terms.rules.filtered(&queue.average);
         let mut average = average_before;
@@ -206,11 +279,11 @@ impl Mmu {
         writer: &mut PortWriter,
         run: &[Arrival],
         verdicts: &mut [Verdict],
+        mut view: QueueView,
         room: &mut Room,
     ) -> ClassSet {
         let id = run[0].ingress;
         let (queue, port) = (&*self.ingress[id.index()], &*self.ports[id.port().index()]);
-        let mut view = self.announce(terms, writer, run, queue, room);
         let private = queue.private();
         // Others only take from the queue, so what it is counted with here is the most that it can have.
         let before = queue.levels.load();
@@ -295,13 +368,14 @@ impl Mmu {
         &self,
         terms: &Terms<'_>,
         writer: &mut PortWriter,
-        run: &[Arrival],
-        queue: &IngressQueue,
+        ingress: QueueId,
+        bytes: u64,
         room: &Room,
     ) -> QueueView {
-        let view = self.ingress_view(&terms.rules, run[0].ingress, queue.levels.load(), room.pool(), room.now);
+        let levels = self.ingress[ingress.index()].levels.load();
+        let view = self.ingress_view(&terms.rules, ingress, levels, room.pool(), room.now);
         if terms.rules.policy_listens {
-            self.policy.arrive(writer, &view, total(run));
+            self.policy.arrive(writer, &view, bytes);
         }
         view
     }
@@ -344,14 +418,10 @@ impl Mmu {
             }
             return;
         }
-        let mut tally = Tally::new();
-        let charge = |queue: QueueId, bytes| self.egress[queue.index()].add(bytes);
-        for (arrival, verdict) in run.iter().zip(verdicts) {
-            if matches!(verdict, Verdict::Keep(_)) {
-                tally.add(arrival.egress, u64::from(arrival.bytes), charge);
-            }
+        let kept = |(_, verdict): &(&Arrival, &Verdict)| matches!(verdict, Verdict::Keep(_));
+        for (arrival, _) in run.iter().zip(verdicts).filter(kept) {
+            self.egress[arrival.egress.index()].add(u64::from(arrival.bytes));
         }
-        tally.drain(charge);
     }
 
     /// Brings an ON queue's Φ to what the policy wants it to be; the shared segment gets or gives the difference.

@@ -1,14 +1,15 @@
 //! Departures, and the sweep that looks again at what is OFF.
 
+use arrayvec::ArrayVec;
 use weir_units::{ClassSet, PortId, QueueId, Time};
 
-use super::gathering::GATHERED_MAX;
+use super::intake::{Bundle, INTAKE_MAX as BUNDLED_MAX, mask};
+use super::whole::{Sums, bits};
 use super::{Departure, Mmu, Terms};
 use crate::levels::{Departed, Levels};
-use crate::tally::Tally;
 
 impl Mmu {
-    /// Returns what sent packets were charged. Each ingress queue costs one update; under a policy that filters lengths, where the
+    /// Returns what sent packets were charged. Each queue costs one update; under a policy that filters lengths, where the
     /// order of departures counts, each run of its packets does.
     ///
     /// First all of them leave, then the OFF queues among theirs are looked at under the thresholds that this makes.
@@ -16,39 +17,72 @@ impl Mmu {
         if let [departure] = departures {
             return self.release_one(now, departure);
         }
-        if self.rules.is_plain {
-            self.release_all(&self.plain_terms(), now, departures);
-        } else {
-            self.release_all(&self.terms(), now, departures);
+        if self.rules.low_pass.is_some() {
+            return self.release_in_order(now, departures);
+        }
+        for departures in departures.chunks(BUNDLED_MAX) {
+            self.release_bundles(now, &bundles(departures));
         }
     }
 
+    /// Returns what sent packets were charged, as [`Mmu::release`] does, summed by pair of queues. Not for a policy that filters
+    /// lengths.
+    #[inline]
+    fn release_bundles(&self, now: Time, bundles: &[Bundle]) {
+        if self.rules.is_plain {
+            self.release_groups(&self.plain_terms(), now, bundles);
+        } else {
+            self.release_groups_by_all_terms(now, bundles);
+        }
+    }
+
+    #[inline(never)]
+    fn release_groups_by_all_terms(&self, now: Time, bundles: &[Bundle]) {
+        self.release_groups(&self.terms(), now, bundles);
+    }
+
     #[inline(always)]
-    fn release_all(&self, terms: &Terms<'_>, now: Time, departures: &[Departure]) {
-        let mut left = Left::default();
-        let mut egress = Tally::new();
-        let mut any_off = false;
-        let mut release = |run: &[Departure]| {
-            if self.ingress[run[0].ingress.index()].limits.lossless {
-                any_off |= self.release_lossless(terms, now, run, &mut left);
-                for departure in run {
-                    egress.add(departure.egress, u64::from(departure.bytes), |id, bytes| {
-                        self.egress[id.index()].remove(bytes);
-                    });
+    fn release_groups(&self, terms: &Terms<'_>, now: Time, bundles: &[Bundle]) {
+        let (mut released, mut any_off) = (Left::default(), false);
+        let mut left = mask(bundles.len());
+        while left != 0 {
+            let group = self.group(bundles, left);
+            left &= !group;
+            let Sums { ingress, egress, bytes, .. } = Sums::of(bundles, group);
+            let together = [Departure { ingress, egress, bytes: bytes as u32 }];
+            if self.ingress[ingress.index()].limits.lossless {
+                any_off |= self.release_lossless(terms, now, &together, &mut released);
+                for bundle in bits(group).map(|n| &bundles[n]) {
+                    self.egress[bundle.egress.index()].remove(u64::from(bundle.bytes));
                 }
             } else {
-                self.release_lossy(terms, now, run, &mut left);
+                self.release_lossy(terms, now, &together, &mut released);
             }
-        };
-        if terms.rules.low_pass.is_none() && self.is_mixed(departures) {
-            departures.chunks(GATHERED_MAX).for_each(|packets| self.gather(packets, |run, _| release(run)));
-        } else {
-            self.runs(departures).for_each(release);
         }
-        egress.drain(|id, bytes| {
-            self.egress[id.index()].remove(bytes);
-        });
-        self.give_back(terms, now, departures, &left, any_off);
+        self.give_back(terms, &released);
+        if any_off {
+            bundles.iter().for_each(|bundle| self.reconsider_lossless(bundle.ingress, now));
+        }
+    }
+
+    #[inline(never)]
+    fn release_in_order(&self, now: Time, departures: &[Departure]) {
+        let terms = self.terms();
+        let (mut released, mut any_off) = (Left::default(), false);
+        for run in self.runs(departures) {
+            if self.ingress[run[0].ingress.index()].limits.lossless {
+                any_off |= self.release_lossless(&terms, now, run, &mut released);
+                for departure in run {
+                    self.egress[departure.egress.index()].remove(u64::from(departure.bytes));
+                }
+            } else {
+                self.release_lossy(&terms, now, run, &mut released);
+            }
+        }
+        self.give_back(&terms, &released);
+        if any_off {
+            self.runs(departures).for_each(|run| self.reconsider_lossless(run[0].ingress, now));
+        }
     }
 
     /// Returns what one packet was charged.
@@ -76,12 +110,15 @@ impl Mmu {
         } else {
             self.release_lossy(terms, now, alone, &mut left);
         }
-        self.give_back(terms, now, alone, &left, is_off);
+        self.give_back(terms, &left);
+        if is_off {
+            self.reconsider_lossless(departure.ingress, now);
+        }
     }
 
-    /// Returns what has left to the pools, and looks at the OFF queues among those that it left, if any is.
+    /// Returns what has left to the pools.
     #[inline]
-    fn give_back(&self, terms: &Terms<'_>, now: Time, departures: &[Departure], left: &Left, any_off: bool) {
+    fn give_back(&self, terms: &Terms<'_>, left: &Left) {
         self.shared.give_back(left.shared);
         if let Some(pool) = terms.headroom {
             pool.give_back(left.headroom);
@@ -89,17 +126,14 @@ impl Mmu {
         if let Some(pool) = terms.egress_lossy {
             pool.give_back(left.lossy);
         }
-        if any_off {
-            self.reconsider_those_of(now, departures);
-        }
     }
 
+    /// Looks again at a queue that packets have left, if it is lossless, and at its port.
     #[inline(never)]
-    fn reconsider_those_of(&self, now: Time, departures: &[Departure]) {
-        let lossless = |run: &&[Departure]| self.ingress[run[0].ingress.index()].limits.lossless;
-        for run in self.runs(departures).filter(lossless) {
-            self.reconsider_queue(run[0].ingress, now);
-            self.reconsider_port(run[0].ingress.port());
+    fn reconsider_lossless(&self, ingress: QueueId, now: Time) {
+        if self.ingress[ingress.index()].limits.lossless {
+            self.reconsider_queue(ingress, now);
+            self.reconsider_port(ingress.port());
         }
     }
 
@@ -226,6 +260,23 @@ impl Mmu {
             port.changed.mark(port.lossless);
         }
     }
+}
+
+/// Sums packets up by pair of queues. They are [`BUNDLED_MAX`] at most.
+#[inline]
+fn bundles(departures: &[Departure]) -> ArrayVec<Bundle, BUNDLED_MAX> {
+    let mut bundles: ArrayVec<Bundle, BUNDLED_MAX> = ArrayVec::new();
+    for Departure { ingress, egress, bytes } in departures.iter().copied() {
+        // Neighbours are often alike, so the last one comes first.
+        match bundles.iter_mut().rev().find(|bundle| bundle.ingress == ingress && bundle.egress == egress) {
+            Some(bundle) => {
+                bundle.packets += 1;
+                bundle.bytes += bytes;
+            }
+            None => bundles.push(Bundle { ingress, egress, packets: 1, bytes }),
+        }
+    }
+    bundles
 }
 
 /// Bytes that a burst takes out of the pools.

@@ -113,7 +113,7 @@ impl Room {
 
     /// Whether the segment has room for a packet, when the run has placed this much.
     #[inline]
-    fn fits(&self, placed: u64, bytes: u32) -> bool {
+    pub(super) fn fits(&self, placed: u64, bytes: u32) -> bool {
         self.used + placed + u64::from(bytes) <= self.granted
     }
 }

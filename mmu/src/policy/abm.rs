@@ -117,6 +117,11 @@ impl Policy for Abm {
         Kind.name()
     }
 
+    /// μ is of past departures, and only of a queue that is long enough; n_p is counted between bursts.
+    fn thresholds_fall(&self) -> bool {
+        true
+    }
+
     #[inline]
     fn threshold(&self, queue: &QueueView) -> Threshold {
         Threshold::at(self.bound(queue, self.alpha, queue.shared_pool))

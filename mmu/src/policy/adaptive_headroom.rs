@@ -93,6 +93,10 @@ impl Policy for AdaptiveHeadroom {
         Kind.name()
     }
 
+    fn thresholds_fall(&self) -> bool {
+        true
+    }
+
     #[inline]
     fn threshold(&self, queue: &QueueView) -> Threshold {
         self.threshold.threshold(queue)

@@ -99,6 +99,10 @@ impl Policy for Dsh {
         Kind.name()
     }
 
+    fn thresholds_fall(&self) -> bool {
+        true
+    }
+
     #[inline]
     fn threshold(&self, queue: &QueueView) -> Threshold {
         let threshold = self.threshold.over(queue.shared_pool);

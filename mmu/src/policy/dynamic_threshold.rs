@@ -39,6 +39,10 @@ impl Policy for DynamicThreshold {
         Kind.name()
     }
 
+    fn thresholds_fall(&self) -> bool {
+        true
+    }
+
     fn listens(&self) -> bool {
         false
     }
@@ -69,6 +73,10 @@ pub(super) struct WithOtherHeadroom {
 impl Policy for WithOtherHeadroom {
     fn name(&self) -> &'static str {
         self.name
+    }
+
+    fn thresholds_fall(&self) -> bool {
+        true
     }
 
     fn listens(&self) -> bool {

@@ -33,6 +33,10 @@ impl Policy for Sonic {
         Kind.name()
     }
 
+    fn thresholds_fall(&self) -> bool {
+        true
+    }
+
     fn listens(&self) -> bool {
         false
     }

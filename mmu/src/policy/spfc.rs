@@ -77,6 +77,11 @@ impl Policy for Spfc {
         Kind.name()
     }
 
+    /// A victim stays one while nothing turns OFF.
+    fn thresholds_fall(&self) -> bool {
+        true
+    }
+
     #[inline]
     fn threshold(&self, queue: &QueueView) -> Threshold {
         Threshold::at(if self.is_victim(queue) {

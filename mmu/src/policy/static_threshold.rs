@@ -34,6 +34,10 @@ impl Policy for StaticThreshold {
         Kind.name()
     }
 
+    fn thresholds_fall(&self) -> bool {
+        true
+    }
+
     fn listens(&self) -> bool {
         false
     }

@@ -7,10 +7,11 @@ use weir_flowctl::{CatchUp, LatePolls, Peak};
 use weir_mmu::Departure;
 use weir_units::{Class, ClassSet, Span};
 
+use super::chunks::{Chunks, Note};
 use super::lanes::Lanes;
 use super::lateness::Waits;
 use crate::counters::{Counters, gauge};
-use crate::packet::{BURST_MAX, Burst, Queued};
+use crate::packet::{BURST_MAX, Burst};
 use crate::shared::PortState;
 use crate::transmission::Manner;
 
@@ -84,6 +85,7 @@ impl<P> Bursts<P> {
 
 impl<P> Manner<P> for Bursts<P> {
     type Port = BurstPort<P>;
+    type Queues = Chunks<P>;
 
     fn port(&self, state: &PortState, tx_queues: u8) -> BurstPort<P> {
         BurstPort {
@@ -156,10 +158,10 @@ impl<P> Manner<P> for Bursts<P> {
 
 impl<P> Staged<P> {
     #[inline]
-    pub(super) fn push(&mut self, queued: Queued<P>) {
-        self.departures.push(queued.charged);
-        self.lengths.push(queued.frame_bytes);
-        self.packets.push(queued.packet);
+    pub(super) fn push(&mut self, packet: P, note: Note) {
+        self.departures.push(note.charged);
+        self.lengths.push(note.frame_bytes);
+        self.packets.push(packet);
     }
 
     /// The credit blocks of a class's frames.

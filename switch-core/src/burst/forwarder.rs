@@ -59,11 +59,7 @@ impl<P: Packet> RxForwarder<P> {
         if forwarding.has_clones(port) {
             return forwarding.handle_copied(now, port, burst, store, onward);
         }
-        forwarding.take_turn(port);
-        for packet in burst.drain(..) {
-            forwarding.handle_packet(now, port, packet, store, onward);
-        }
-        forwarding.flush(now, port, onward);
+        forwarding.handle_burst(now, port, burst, store, onward);
     }
 
     pub(super) fn audit(&self) {
@@ -162,6 +158,12 @@ impl<P, const OBEYS_CONTROL: bool> Rings<P, OBEYS_CONTROL> {
         Rings { outputs: outputs.into_iter().map(|ring| ring.map(Output)).collect(), output_of }
     }
 
+    /// Whether the transmitter of a port is on this lcore.
+    #[inline]
+    pub(super) fn is_own(&self, port: PortId) -> bool {
+        self.outputs[self.output_of[port.index()]].is_none()
+    }
+
     /// The ring to the transmitter of a packet's port, unless that is on this lcore.
     #[inline]
     pub(super) fn to(&mut self, queued: &Queued<P>) -> Option<&mut Output<P>> {
@@ -200,5 +202,5 @@ impl<P, const OBEYS_CONTROL: bool> Onward<P> for Rings<P, OBEYS_CONTROL> {
     }
 }
 
-const OVERFULL: &str = "the MMU admitted more than the buffer holds";
+pub(super) const OVERFULL: &str = "the MMU admitted more than the buffer holds";
 const ELSEWHERE: &str = "a forwarder without a transmitter on its lcore has a ring to each";

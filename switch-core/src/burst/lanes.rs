@@ -81,11 +81,7 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
             let open = offered.departures.iter().take_while(is_open).count();
             if open > 0 {
                 let sent = driver.transmit_by(id, queue as u8, &mut offered.packets, open);
-                for (departure, frame_bytes) in offered.departures[..sent].iter().zip(&offered.lengths) {
-                    self.counters.add_frame(departure.egress, *frame_bytes);
-                }
-                self.shared.mmu.release(now, &offered.departures[..sent]);
-                offered.departures[..sent].iter().for_each(|departure| self.stir_for(departure));
+                self.account(now, &offered.departures[..sent], &offered.lengths);
                 offered.departures.drain(..sent);
                 offered.lengths.drain(..sent);
                 total += sent;

@@ -1,11 +1,12 @@
 //! From admission to the egress queues where an lcore has both: of its own ports at once, of other lcores' by rings.
 
+use weir_mmu::Intake;
 use weir_units::Time;
 
 use super::bursts::Bursts;
 use super::forwarder::Rings;
 use crate::forwarding::Onward;
-use crate::packet::{Packet, Queued};
+use crate::packet::{Burst, Packet, Queued};
 use crate::transmission::Transmission;
 
 /// The way on for what an lcore admits that transmits too.
@@ -28,5 +29,13 @@ impl<P: Packet> Onward<P> for OwnPorts<'_, P> {
                 Some(ring) => ring.push(queued),
             }
         }
+    }
+
+    #[inline]
+    fn take_all(&mut self, now: Time, packets: &mut Burst<P>, intake: &Intake) {
+        if intake.bundles().iter().all(|bundle| self.rings.is_own(bundle.egress.port())) {
+            return self.transmission.enqueue_all(packets, intake);
+        }
+        self.take(now, packets.drain(..).zip(intake.packets()).map(|(packet, charged)| Queued::new(packet, charged)));
     }
 }

@@ -2,13 +2,18 @@
 
 use std::sync::Arc;
 
-use weir_units::{ClassSet, Time};
+use weir_flowctl::wire_bytes;
+use weir_mmu::{Departure, Intake};
+use weir_units::{Bytes, Class, ClassSet, QueueId, Time};
 
-use super::bursts::Bursts;
+use super::bursts::{Bursts, Staged};
+use super::chunks::Note;
+use super::forwarder::OVERFULL;
 use super::handoff::FromForwarder;
 use super::lateness::Waits;
-use crate::counters::{DropReason, Published};
-use crate::packet::{BURST_MAX, Packet, PacketStore, PortOutput};
+use crate::counters::{DropReason, Published, queue_stat};
+use crate::packet::{BURST_MAX, Burst, Packet, PacketStore, PortOutput, Queued};
+use crate::queues::PacketQueues;
 use crate::transmission::{Manner, Transmission};
 
 /// TX: transmits on its ports what the forwarders admitted for them.
@@ -17,6 +22,9 @@ pub(super) struct Transmitter<P> {
     transmission: Transmission<P, Bursts<P>>,
     inputs: Box<[FromForwarder<P>]>,
 }
+
+/// How many packets ahead of the one that is taken another is asked for.
+const AHEAD: usize = 4;
 
 /// Packets taken from the forwarders' rings at once, so that a port is served at least that often.
 const TAKEN_MAX: usize = 4 * BURST_MAX;
@@ -100,6 +108,27 @@ impl<P: Packet> Transmitter<P> {
 }
 
 impl<P: Packet> Transmission<P, Bursts<P>> {
+    /// Puts packets of a burst that was admitted without exception into their egress queues.
+    #[inline(always)]
+    pub(super) fn enqueue_all(&mut self, packets: &mut Burst<P>, intake: &Intake) {
+        for bundle in intake.bundles() {
+            let queue = bundle.egress;
+            self.counters.add(queue, queue_stat::HANDED_OVER, u64::from(bundle.packets));
+            let port = &mut self.ports[self.position_of[queue.port().index()]];
+            if !port.backlog.contains(queue.class()) {
+                port.backlog.insert(queue.class());
+                self.stirred.insert(queue.port());
+            }
+        }
+        if self.queues.are_in_order() {
+            self.queues.fifos().put_all(packets, intake);
+        } else {
+            for (packet, charged) in packets.drain(..).zip(intake.packets()) {
+                assert!(self.queues.push(Queued::new(packet, charged)).is_ok(), "{OVERFULL}");
+            }
+        }
+    }
+
     /// Serves one port; returns how many frames went out.
     #[inline]
     fn serve_port<D: PortOutput<P> + PacketStore<P>>(&mut self, now: Time, index: usize, driver: &mut D) -> usize {
@@ -129,16 +158,63 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         }
         let mut staged = self.manner.take_spare();
         while !ready.is_empty() && self.ports[index].may_send(now) && !staged.packets.is_full() {
+            let Some(class) = self.next_class(index, ready) else { break };
+            if self.ports[index].plain.contains(class) {
+                self.stage_row(now, index, class, &mut ready, &mut staged);
+                continue;
+            }
             let free_at = self.ports[index].shaper.free_at();
-            let Some(queued) = self.take_next(now, index, &mut ready) else { break };
+            let Some(queued) = self.take_of(now, index, class, &mut ready) else { break };
             let port = &mut self.ports[index];
             port.own.peak.send(port.shaper.free_at().since(free_at));
-            staged.push(queued);
+            staged.push(queued.packet, Note { charged: queued.charged, frame_bytes: queued.frame_bytes });
         }
         if staged.packets.is_empty() {
             self.manner.spare.push(staged);
         } else {
             self.ports[index].own.staged = Some(staged);
+        }
+    }
+
+    /// Moves frames of a [plain](OutPort::plain) class, which is next, to the port's burst: as many as lie in a row, and would be
+    /// next one after the other.
+    #[inline]
+    fn stage_row(&mut self, now: Time, index: usize, class: Class, ready: &mut ClassSet, staged: &mut Staged<P>) {
+        let Transmission { queues, ports, link_overhead, .. } = self;
+        let port = &mut ports[index];
+        let (fifos, fifo) = (queues.fifos(), QueueId::new(port.id, class).index());
+        let (packets, notes) = fifos.front_row(fifo);
+        let most = staged.packets.remaining_capacity().min(packets.len());
+        // In registers, for the row.
+        let (mut shaper, mut peak) = (port.shaper.clone(), port.own.peak.clone());
+        let (mut row, mut taken, mut wire_total) = (port.scheduler.row(class, *ready), 0, Bytes::ZERO);
+        for note in &notes[..most] {
+            if taken > 0 {
+                let may_go = shaper.is_free(now) && peak.is_free(now);
+                if !may_go || !row.goes_on(note.frame_bytes) {
+                    break;
+                }
+            }
+            if let Some(Some(ahead)) = packets.get(taken + AHEAD) {
+                ahead.prefetch();
+            }
+            let (free_at, wire) = (shaper.free_at(), wire_bytes(note.frame_bytes, *link_overhead));
+            shaper.send(now, wire);
+            peak.send(shaper.free_at().since(free_at));
+            wire_total += wire;
+            taken += 1;
+        }
+        staged.packets.extend(packets[..taken].iter_mut().filter_map(Option::take));
+        staged.departures.extend(notes[..taken].iter().map(|note| note.charged));
+        staged.lengths.extend(notes[..taken].iter().map(|note| note.frame_bytes));
+        (port.shaper, port.own.peak) = (shaper, peak);
+        port.scheduler.end_row(&row);
+        port.count_wire(wire_total);
+        fifos.consume(fifo, taken);
+        if fifos.is_empty(fifo) {
+            port.backlog.remove(class);
+            ready.remove(class);
+            port.scheduler.handle_empty(class);
         }
     }
 
@@ -151,11 +227,7 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         }
         let Some(mut staged) = port.own.staged.take() else { return 0 };
         let sent = driver.transmit(port.id, &mut staged.packets);
-        for (departure, frame_bytes) in staged.departures[..sent].iter().zip(&staged.lengths) {
-            self.counters.add_frame(departure.egress, *frame_bytes);
-        }
-        self.shared.mmu.release(now, &staged.departures[..sent]);
-        staged.departures[..sent].iter().for_each(|departure| self.stir_for(departure));
+        self.account(now, &staged.departures[..sent], &staged.lengths);
         if staged.packets.is_empty() {
             staged.departures.clear();
             staged.lengths.clear();
@@ -167,5 +239,19 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
             self.ports[index].own.staged = Some(staged);
         }
         sent
+    }
+
+    /// Counts frames that went, with their lengths, and releases them.
+    #[inline]
+    pub(super) fn account(&mut self, now: Time, departures: &[Departure], lengths: &[u32]) {
+        let mut counted = 0;
+        // Neighbours are mostly of one queue.
+        for row in departures.chunk_by(|one, next| one.egress == next.egress) {
+            let bytes = lengths[counted..][..row.len()].iter().map(|bytes| u64::from(*bytes)).sum();
+            self.counters.add_frames(row[0].egress, row.len() as u64, bytes);
+            counted += row.len();
+        }
+        self.shared.mmu.release(now, departures);
+        departures.iter().for_each(|departure| self.stir_for(departure));
     }
 }

@@ -8,6 +8,7 @@ use weir_units::{Class, ClassSet, PortSet, Time};
 
 use crate::forwarding::Onward;
 use crate::packet::{Packet, PacketStore, PortOutput, Queued};
+use crate::queues::Queues;
 use crate::shared::PortState;
 use crate::transmission::{Manner, OutPort, Transmission};
 
@@ -29,6 +30,7 @@ impl<P> Default for OneByOne<P> {
 
 impl<P> Manner<P> for OneByOne<P> {
     type Port = Refused<P>;
+    type Queues = Queues<Queued<P>>;
 
     /// All classes leave by one queue, whatever the device of that name would have.
     fn port(&self, _state: &PortState, _tx_queues: u8) -> Refused<P> {

@@ -1,0 +1,191 @@
+//! A burst that asks to be kept, summed by pair of queues: so the MMU touches each queue once, in whatever order packets came.
+
+use arrayvec::ArrayVec;
+use weir_units::QueueId;
+
+use super::{Arrival, DropReason, Segment, Verdict};
+
+/// The most packets of one [`Intake`].
+pub const INTAKE_MAX: usize = 64;
+
+/// Packets of a burst that came by one ingress queue and leave by one egress queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bundle {
+    /// Port of arrival and class.
+    pub ingress: QueueId,
+    /// Port of departure and class.
+    pub egress: QueueId,
+    /// How many they are.
+    pub packets: u32,
+    /// What they are charged together.
+    pub bytes: u32,
+}
+
+/// A burst of one ingress port: packets, oldest first, and [bundles](Bundle) of them; and after [`super::Mmu::admit`] what became
+/// of each. Its memory is used again for the next burst.
+#[derive(Debug)]
+pub struct Intake {
+    bundles: ArrayVec<Bundle, INTAKE_MAX>,
+    /// Packets.
+    len: usize,
+    /// The bundle of each packet.
+    of: [u8; INTAKE_MAX],
+    /// What each packet is charged.
+    bytes: [u32; INTAKE_MAX],
+    /// The bundles that are kept whole, as bits.
+    pub(super) whole: u64,
+    /// The segment of each bundle that is kept whole.
+    pub(super) segments: [Segment; INTAKE_MAX],
+    /// What was decided of each packet of other bundles.
+    pub(super) verdicts: [Verdict; INTAKE_MAX],
+    /// The bundle to each egress queue, where there is one. What it says of others is of bursts before.
+    to: [u8; EGRESS_QUEUES],
+}
+
+/// Egress queues that are told apart at once. With more, some bursts have more bundles than pairs of queues.
+const EGRESS_QUEUES: usize = 512;
+
+impl Intake {
+    /// An empty one.
+    pub fn new() -> Intake {
+        Intake {
+            bundles: ArrayVec::new(),
+            len: 0,
+            of: [0; INTAKE_MAX],
+            bytes: [0; INTAKE_MAX],
+            whole: 0,
+            segments: [Segment::Private; INTAKE_MAX],
+            verdicts: [Verdict::Drop(DropReason::SharedFull); INTAKE_MAX],
+            to: [0; EGRESS_QUEUES],
+        }
+    }
+
+    /// Adds a packet. All packets are of one ingress port.
+    ///
+    /// # Panics
+    /// If it is full.
+    #[inline(always)]
+    pub fn push(&mut self, packet: Arrival) {
+        let n = self.len;
+        assert!(n < INTAKE_MAX, "an intake with room for a packet");
+        let to = &mut self.to[packet.egress.index() % EGRESS_QUEUES];
+        let Arrival { ingress, egress, bytes } = packet;
+        match self.bundles.get_mut(usize::from(*to)) {
+            Some(bundle) if bundle.egress == egress && bundle.ingress == ingress => {
+                bundle.packets += 1;
+                bundle.bytes += bytes;
+            }
+            _ => {
+                *to = self.bundles.len() as u8;
+                self.bundles.push(Bundle { ingress, egress, packets: 1, bytes });
+            }
+        }
+        (self.of[n], self.bytes[n]) = (*to, packet.bytes);
+        self.len = n + 1;
+    }
+
+    /// Packets.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// How many more there is room for.
+    #[inline]
+    pub fn room(&self) -> usize {
+        INTAKE_MAX - self.len
+    }
+
+    /// The bundles, in the order of their first packets.
+    #[inline]
+    pub fn bundles(&self) -> &[Bundle] {
+        &self.bundles
+    }
+
+    /// A packet.
+    ///
+    /// # Panics
+    /// If there is none of this number.
+    #[inline]
+    pub fn packet(&self, n: usize) -> Arrival {
+        let bundle = &self.bundles[usize::from(self.of[n])];
+        Arrival { ingress: bundle.ingress, egress: bundle.egress, bytes: self.bytes[n] }
+    }
+
+    /// The packets.
+    #[inline]
+    pub fn packets(&self) -> impl ExactSizeIterator<Item = Arrival> {
+        let of = |place: &u8| &self.bundles[usize::from(*place)];
+        let packets = self.of[..self.len].iter().zip(&self.bytes);
+        packets.map(move |(place, bytes)| Arrival {
+            ingress: of(place).ingress,
+            egress: of(place).egress,
+            bytes: *bytes,
+        })
+    }
+
+    /// Whether every packet was kept, as far as bundles tell: if not, [`Intake::verdict`] says it of each.
+    #[inline]
+    pub fn is_kept_whole(&self) -> bool {
+        self.whole == mask(self.bundles.len())
+    }
+
+    /// What was decided of a packet.
+    ///
+    /// # Panics
+    /// If there is none of this number.
+    #[inline]
+    pub fn verdict(&self, n: usize) -> Verdict {
+        let bundle = usize::from(self.of[n]);
+        if self.whole >> bundle & 1 != 0 { Verdict::Keep(self.segments[bundle]) } else { self.verdicts[n] }
+    }
+
+    /// Takes all packets out.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.bundles.clear();
+        self.len = 0;
+    }
+
+    /// The least that any packet is charged.
+    pub(super) fn smallest(&self) -> u32 {
+        self.bytes[..self.len].iter().copied().min().unwrap_or(0)
+    }
+
+    /// The packets of some bundles, and their places.
+    pub(super) fn packets_of(&self, bundles: u64, packets: &mut Gathered) {
+        packets.run.clear();
+        packets.places.clear();
+        for (n, place) in self.of[..self.len].iter().enumerate().filter(|(_, place)| bundles >> **place & 1 != 0) {
+            let Bundle { ingress, egress, .. } = self.bundles[usize::from(*place)];
+            packets.run.push(Arrival { ingress, egress, bytes: self.bytes[n] });
+            packets.places.push(n as u8);
+        }
+    }
+}
+
+impl Default for Intake {
+    fn default() -> Intake {
+        Intake::new()
+    }
+}
+
+/// Packets of some bundles, to be decided on one by one.
+#[derive(Default)]
+pub(super) struct Gathered {
+    pub(super) run: ArrayVec<Arrival, INTAKE_MAX>,
+    /// Where they are in the burst.
+    pub(super) places: ArrayVec<u8, INTAKE_MAX>,
+}
+
+/// The lowest `n` bits.
+#[inline]
+pub(super) fn mask(n: usize) -> u64 {
+    if n == 0 { 0 } else { u64::MAX >> (64 - n) }
+}

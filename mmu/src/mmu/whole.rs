@@ -1,0 +1,205 @@
+//! Packets of one queue, kept or released as a whole: what takes one decision where packet by packet would come to the same.
+//!
+//! Admission one by one asks of each packet whether it fits below a threshold T. Let a policy's thresholds
+//! [fall](crate::Policy::thresholds_fall): with more bytes in the queue and in the pools T is never higher. Then let all packets be
+//! added at once. If w_s, with all of them, is at most the T that this makes, each packet alone fits too: before the last one w_s
+//! is lower, and T not lower. Likewise if w_s then stays below Xoff, no packet turns the queue OFF. Private buffer comes first in
+//! both: it takes all of the packets, or it has no room for the smallest. In any other case nothing is charged here, and the packets
+//! are placed [one by one](super::placement). `mmu/tests/it/reference.rs` compares both with a sequential model, for each policy.
+
+use weir_units::QueueId;
+
+use super::intake::{Bundle, Intake};
+use super::placement::Room;
+use super::{Mmu, Segment, Terms};
+use crate::ingress_queue::IngressQueue;
+use crate::levels::Levels;
+use crate::one_writer::PortWriter;
+use crate::policy::{PoolLevel, QueueView};
+
+/// Packets of some bundles, together: of one ingress queue, and if they are lossy, to one egress queue.
+pub(super) struct Sums {
+    pub(super) ingress: QueueId,
+    /// Of lossy packets; one of several of lossless ones.
+    pub(super) egress: QueueId,
+    pub(super) bytes: u64,
+}
+
+/// The numbers of the bits that are set.
+#[inline]
+pub(super) fn bits(mut of: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let bit = (of != 0).then(|| of.trailing_zeros() as usize)?;
+        of &= of - 1;
+        Some(bit)
+    })
+}
+
+impl Sums {
+    #[inline(always)]
+    pub(super) fn of(bundles: &[Bundle], group: u64) -> Sums {
+        let first = &bundles[group.trailing_zeros() as usize];
+        let others = bits(group & (group - 1)).map(|n| u64::from(bundles[n].bytes)).sum::<u64>();
+        Sums { ingress: first.ingress, egress: first.egress, bytes: u64::from(first.bytes) + others }
+    }
+}
+
+impl IngressQueue {
+    /// Whether private buffer, of which so much is used, may have room for a packet of the intake.
+    #[inline]
+    fn takes_one(&self, private: u32, intake: &Intake) -> bool {
+        private < self.limits.private && private + intake.smallest() <= self.limits.private
+    }
+}
+
+impl Mmu {
+    /// Of the bundles that are `left`, those that are decided on together with the first.
+    #[inline(always)]
+    pub(super) fn group(&self, bundles: &[Bundle], left: u64) -> u64 {
+        let first = left.trailing_zeros() as usize;
+        let ingress = bundles[first].ingress;
+        let others = left & (left - 1);
+        if others == 0 || !self.ingress[ingress.index()].limits.lossless {
+            return 1 << first;
+        }
+        bits(others).filter(|n| bundles[*n].ingress == ingress).fold(1 << first, |group, n| group | 1 << n)
+    }
+
+    /// The segment that takes all packets of a lossless ingress queue, charged to it; `None` if they are to be placed one by one.
+    /// Their egress queues are the caller's to charge.
+    #[inline(always)]
+    pub(super) fn keep_lossless(
+        &self,
+        terms: &Terms<'_>,
+        writer: &mut PortWriter,
+        intake: &Intake,
+        sums: &Sums,
+        mut view: QueueView,
+        room: &mut Room,
+    ) -> Option<Segment> {
+        let queue = &*self.ingress[sums.ingress.index()];
+        let private = queue.private();
+        if u64::from(private) + sums.bytes <= u64::from(queue.limits.private) {
+            queue.add_private(sums.bytes as u32);
+            queue.note_levels(queue.levels.load(), private + sums.bytes as u32);
+            if terms.rules.policy_listens {
+                self.policy.admitted(writer, &view);
+            }
+            return Some(Segment::Private);
+        }
+        if queue.takes_one(private, intake) || !room.fits(0, sums.bytes as u32) {
+            return None;
+        }
+        view.shared_pool.used = room.pool().used + sums.bytes;
+        if terms.rules.port_xon_offset.is_some() {
+            self.keep_by_port(sums, &mut view)?;
+        } else {
+            let mut fits = false;
+            let change = queue.levels.update(|levels| {
+                let after = Levels { shared: levels.shared + sums.bytes as u32, ..levels };
+                fits = self.fits(&mut view, after);
+                if fits { after } else { levels }
+            });
+            if !fits {
+                return None;
+            }
+            queue.note_levels(change.after, private);
+        }
+        room.used += sums.bytes;
+        if terms.rules.policy_listens {
+            self.policy.admitted(writer, &view);
+        }
+        Some(Segment::Shared)
+    }
+
+    /// Whether a queue with these levels has passed no threshold.
+    #[inline(always)]
+    fn fits(&self, view: &mut QueueView, levels: Levels) -> bool {
+        let shared = u64::from(levels.shared);
+        (view.length, view.average, view.headroom, view.off) = (shared, shared, u64::from(levels.headroom), levels.off);
+        let threshold = self.policy.threshold(view);
+        shared <= threshold.admit && shared < threshold.xoff
+    }
+
+    /// Charges a port and one of its queues, as one by one does: the port before the queue.
+    #[inline(never)]
+    fn keep_by_port(&self, sums: &Sums, view: &mut QueueView) -> Option<()> {
+        let (queue, port) = (&*self.ingress[sums.ingress.index()], &*self.ports[sums.ingress.port().index()]);
+        let bytes = sums.bytes as u32;
+        // Others only take from the queue, so what it is counted with here is the most that it can have.
+        let most = queue.levels.load();
+        if !self.fits(view, Levels { shared: most.shared + bytes, ..most }) {
+            return None;
+        }
+        let port_threshold = self.policy.port_threshold(sums.ingress.port(), view.shared_pool);
+        let mut fits = false;
+        port.levels.update(|levels| {
+            let after = Levels { shared: levels.shared + bytes, ..levels };
+            fits = u64::from(after.shared) < port_threshold;
+            if fits { after } else { levels }
+        });
+        if !fits {
+            return None;
+        }
+        let change = queue.levels.update(|levels| Levels { shared: levels.shared + bytes, ..levels });
+        view.length = u64::from(change.after.shared);
+        queue.note_levels(change.after, queue.private());
+        Some(())
+    }
+
+    /// The segment that takes all packets of a lossy ingress queue to one egress queue, charged to both; `None` if they are to be
+    /// placed one by one.
+    #[inline(always)]
+    pub(super) fn keep_lossy(
+        &self,
+        terms: &Terms<'_>,
+        writer: &mut PortWriter,
+        intake: &Intake,
+        sums: &Sums,
+        room: &mut Room,
+    ) -> Option<Segment> {
+        let (queue, egress) = (&*self.ingress[sums.ingress.index()], &*self.egress[sums.egress.index()]);
+        let mut view = self.egress_view(terms, sums.egress, egress.length(), room.pool(), room.now);
+        view.length += sums.bytes;
+        view.average = view.length;
+        let private = queue.private();
+        let segment = if u64::from(private) + sums.bytes <= u64::from(queue.limits.private) {
+            queue.add_private(sums.bytes as u32);
+            queue.note_levels(queue.levels.load(), private + sums.bytes as u32);
+            Segment::Private
+        } else {
+            if queue.takes_one(private, intake) || !room.fits(0, sums.bytes as u32) {
+                return None;
+            }
+            let after = QueueView {
+                shared_pool: PoolLevel { used: room.pool().used + sums.bytes, ..view.shared_pool },
+                egress_lossy_pool: PoolLevel {
+                    used: view.egress_lossy_pool.used + sums.bytes,
+                    ..view.egress_lossy_pool
+                },
+                ..view
+            };
+            if view.length > self.policy.lossy_threshold(&after, terms.rules.lossy_alpha) {
+                return None;
+            }
+            if let Some(pool) = terms.egress_lossy {
+                let grant = pool.reserve(sums.bytes);
+                if grant.bytes < sums.bytes {
+                    pool.give_back(grant.bytes);
+                    return None;
+                }
+                pool.note_level(grant.before.used + sums.bytes);
+            }
+            let bytes = sums.bytes as u32;
+            let change = queue.levels.update(|levels| Levels { shared: levels.shared + bytes, ..levels });
+            queue.note_levels(change.after, private);
+            room.used += sums.bytes;
+            Segment::Shared
+        };
+        egress.add(sums.bytes);
+        if terms.rules.policy_listens {
+            self.policy.admitted(writer, &view);
+        }
+        Some(segment)
+    }
+}

@@ -1,0 +1,317 @@
+//! The egress queues' storage on lcores: FIFOs of chunks, so that the packets of a burst lie side by side.
+
+use std::fmt;
+use std::mem;
+
+use weir_mmu::{Arrival, Intake};
+use weir_units::PortSet;
+
+use super::forwarder::OVERFULL;
+use crate::packet::{Burst, Packet, Queued};
+use crate::queues::PacketQueues;
+
+/// FIFO queues of packets that share a limited number of chunks. A queue that is empty has none; chunks are used again last in,
+/// first out, while they are still in the cache.
+pub(crate) struct Chunks<P> {
+    chunks: Box<[Chunk<P>]>,
+    /// The first free chunk.
+    free: u32,
+    ends: Box<[Ends]>,
+    held: usize,
+    limit: usize,
+}
+
+/// Packets in a row, and what is known of each without touching it.
+#[repr(C, align(64))]
+struct Chunk<P> {
+    packets: [Option<P>; CHUNK],
+    notes: [Note; CHUNK],
+    next: u32,
+}
+
+/// What is known of a packet.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Note {
+    pub(super) charged: Arrival,
+    /// Length without FCS.
+    pub(super) frame_bytes: u32,
+}
+
+/// Packets of one chunk.
+const CHUNK: usize = 32;
+const NONE: u32 = u32::MAX;
+
+/// Where a queue begins and ends.
+#[derive(Clone, Copy, Debug)]
+struct Ends {
+    /// The chunk of the first packet; [`NONE`] of an empty queue.
+    first: u32,
+    /// The chunk of the last one.
+    last: u32,
+    /// The first packet's place in its chunk, and the one behind the last packet's.
+    head: u32,
+    tail: u32,
+}
+
+const EMPTY: Ends = Ends { first: NONE, last: NONE, head: 0, tail: 0 };
+
+impl<P> Chunks<P> {
+    /// Puts the packets of a burst last in their queues, which are numbered as [`QueueId`](weir_units::QueueId)s are. There is room
+    /// for them.
+    #[inline(always)]
+    pub(super) fn put_all(&mut self, packets: &mut Burst<P>, intake: &Intake)
+    where
+        P: Packet,
+    {
+        assert!(self.held + packets.len() <= self.limit, "{OVERFULL}");
+        if let [bundle] = intake.bundles() {
+            return self.put_row(bundle.egress.index(), packets, intake);
+        }
+        for (packet, charged) in packets.drain(..).zip(intake.packets()) {
+            let frame_bytes = packet.frame_bytes();
+            self.put(charged.egress.index(), packet, Note { charged, frame_bytes });
+        }
+    }
+
+    /// [`Chunks::put_all`] of packets of one queue.
+    #[inline(always)]
+    fn put_row(&mut self, queue: usize, packets: &mut Burst<P>, intake: &Intake)
+    where
+        P: Packet,
+    {
+        self.held += packets.len();
+        let ends = &mut self.ends[queue];
+        let mut frames = packets.drain(..).zip(intake.packets());
+        while frames.len() > 0 {
+            if ends.first == NONE || ends.tail as usize == CHUNK {
+                Self::extend(&mut self.chunks, &mut self.free, ends);
+            }
+            let chunk = &mut self.chunks[ends.last as usize];
+            let places = chunk.packets.iter_mut().zip(&mut chunk.notes).skip(ends.tail as usize);
+            for ((place, note), (packet, charged)) in places.zip(frames.by_ref()) {
+                *note = Note { charged, frame_bytes: packet.frame_bytes() };
+                // What was there was taken, so there is nothing to drop.
+                mem::forget(place.replace(packet));
+                ends.tail += 1;
+            }
+        }
+    }
+
+    /// Puts a packet last. There is room for it.
+    #[inline(always)]
+    fn put(&mut self, queue: usize, packet: P, note: Note) {
+        let ends = &mut self.ends[queue];
+        if ends.first == NONE || ends.tail as usize == CHUNK {
+            Self::extend(&mut self.chunks, &mut self.free, ends);
+        }
+        let (chunk, at) = (&mut self.chunks[ends.last as usize], ends.tail as usize % CHUNK);
+        // What was there was taken, so there is nothing to drop.
+        mem::forget(mem::replace(&mut chunk.packets[at], Some(packet)));
+        chunk.notes[at] = note;
+        ends.tail += 1;
+        self.held += 1;
+    }
+
+    /// Gives a queue one more chunk.
+    fn extend(chunks: &mut [Chunk<P>], free: &mut u32, ends: &mut Ends) {
+        let new = *free;
+        *free = mem::replace(&mut chunks[new as usize].next, NONE);
+        if ends.first == NONE {
+            *ends = Ends { first: new, last: new, head: 0, tail: 0 };
+        } else {
+            chunks[ends.last as usize].next = new;
+            (ends.last, ends.tail) = (new, 0);
+        }
+    }
+
+    /// The queue's first packets as far as they lie in a row, and what is known of them. What is taken of them is to be
+    /// [consumed](Chunks::consume), in order.
+    #[inline]
+    pub(super) fn front_row(&mut self, queue: usize) -> (&mut [Option<P>], &[Note]) {
+        let ends = self.ends[queue];
+        let Some(chunk) = self.chunks.get_mut(ends.first as usize) else { return (&mut [], &[]) };
+        let end = if ends.first == ends.last { ends.tail as usize } else { CHUNK };
+        let row = ends.head as usize..end;
+        (&mut chunk.packets[row.clone()], &chunk.notes[row])
+    }
+
+    /// Forgets the queue's first `n` packets, which were taken from its [`Chunks::front_row`].
+    #[inline]
+    pub(super) fn consume(&mut self, queue: usize, n: usize) {
+        if n == 0 {
+            return;
+        }
+        let ends = &mut self.ends[queue];
+        ends.head += n as u32;
+        self.held -= n;
+        let is_last = ends.first == ends.last;
+        if ends.head == if is_last { ends.tail } else { CHUNK as u32 } {
+            let done = ends.first;
+            let next = mem::replace(&mut self.chunks[done as usize].next, self.free);
+            self.free = done;
+            if is_last {
+                *ends = EMPTY;
+            } else {
+                (ends.first, ends.head) = (next, 0);
+            }
+        }
+    }
+}
+
+impl<P> PacketQueues for Chunks<P> {
+    type Packet = P;
+
+    /// All chunks are made now, whatever `places` says: an lcore takes no memory later.
+    fn new(queues: usize, limit: usize, _places: usize) -> Chunks<P> {
+        // Each queue's first chunk and its last may be as good as empty.
+        let count = limit.div_ceil(CHUNK) + 2 * queues.min(limit);
+        let chunk = |n: usize| Chunk {
+            packets: [const { None }; CHUNK],
+            notes: [Note::default(); CHUNK],
+            next: if n + 1 < count { n as u32 + 1 } else { NONE },
+        };
+        Chunks {
+            chunks: (0..count).map(chunk).collect(),
+            free: if count == 0 { NONE } else { 0 },
+            ends: vec![EMPTY; queues].into(),
+            held: 0,
+            limit,
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, queue: usize, queued: Queued<P>) -> Result<(), Queued<P>> {
+        if self.held == self.limit {
+            return Err(queued);
+        }
+        let Queued { packet, frame_bytes, charged } = queued;
+        self.put(queue, packet, Note { charged, frame_bytes });
+        Ok(())
+    }
+
+    #[inline]
+    fn pop(&mut self, queue: usize) -> Option<Queued<P>> {
+        let (packets, notes) = self.front_row(queue);
+        let (packet, Note { charged, frame_bytes }) = (packets.first_mut()?.take()?, notes[0]);
+        self.consume(queue, 1);
+        Some(Queued { packet, frame_bytes, charged })
+    }
+
+    #[inline]
+    fn front_bytes(&self, queue: usize) -> Option<u32> {
+        let ends = self.ends[queue];
+        let chunk = self.chunks.get(ends.first as usize)?;
+        Some(chunk.notes[ends.head as usize % CHUNK].frame_bytes)
+    }
+
+    #[inline]
+    fn is_empty(&self, queue: usize) -> bool {
+        self.ends[queue].first == NONE
+    }
+
+    fn came_by(&self, queue: usize) -> PortSet {
+        let ends = self.ends[queue];
+        let (mut at, mut from, mut ports) = (ends.first, ends.head as usize, PortSet::EMPTY);
+        while let Some(chunk) = self.chunks.get(at as usize) {
+            let to = if at == ends.last { ends.tail as usize } else { CHUNK };
+            ports |= chunk.notes[from..to].iter().map(|note| note.charged.ingress.port()).collect();
+            (at, from) = (chunk.next, 0);
+        }
+        ports
+    }
+
+    fn held(&self) -> usize {
+        self.held
+    }
+}
+
+impl<P> fmt::Debug for Chunks<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Chunks").field("held", &self.held).field("limit", &self.limit).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use proptest::prelude::*;
+    use weir_units::{Class, PortId, QueueId};
+
+    use super::*;
+
+    const QUEUES: usize = 3;
+    const LIMIT: usize = 150;
+
+    #[derive(Clone, Copy, Debug)]
+    enum Operation {
+        /// So many packets, one by one.
+        Push(usize),
+        Pop,
+        /// Up to so many from the front, at once.
+        Row(usize),
+    }
+
+    fn operation() -> impl Strategy<Value = (usize, Operation)> {
+        let operation = prop_oneof![
+            (1..70usize).prop_map(Operation::Push),
+            Just(Operation::Pop),
+            (0..70usize).prop_map(Operation::Row),
+            (0..70usize).prop_map(Operation::Row),
+        ];
+        (0..QUEUES, operation)
+    }
+
+    fn queued(number: u32) -> Queued<u32> {
+        let ingress = QueueId::new(PortId(number as u16 % 5), Class::new(3));
+        Queued {
+            packet: number,
+            frame_bytes: number,
+            charged: Arrival { ingress, bytes: number, ..Arrival::default() },
+        }
+    }
+
+    proptest! {
+        /// The queues against as many `VecDeque`s, for all that they may hold and no more.
+        #[test]
+        fn as_deques(operations in prop::collection::vec(operation(), 0..100)) {
+            let mut queues: Chunks<u32> = PacketQueues::new(QUEUES, LIMIT, 0);
+            let mut model: Vec<VecDeque<u32>> = vec![VecDeque::new(); QUEUES];
+            let mut number = 0;
+            for (queue, operation) in operations {
+                match operation {
+                    Operation::Push(packets) => for _ in 0..packets {
+                        number += 1;
+                        let has_room = model.iter().map(VecDeque::len).sum::<usize>() < LIMIT;
+                        prop_assert_eq!(queues.push(queue, queued(number)).is_ok(), has_room);
+                        if has_room {
+                            model[queue].push_back(number);
+                        }
+                    },
+                    Operation::Pop => {
+                        let popped = queues.pop(queue).map(|queued| (queued.packet, queued.charged.bytes));
+                        prop_assert_eq!(popped, model[queue].pop_front().map(|number| (number, number)));
+                    }
+                    Operation::Row(most) => {
+                        let (packets, notes) = queues.front_row(queue);
+                        prop_assert_eq!(packets.is_empty(), model[queue].is_empty());
+                        let taken = most.min(packets.len());
+                        for (packet, note) in packets[..taken].iter_mut().zip(notes) {
+                            let number = packet.take();
+                            prop_assert_eq!(number, model[queue].pop_front());
+                            prop_assert_eq!(number, Some(note.frame_bytes));
+                        }
+                        queues.consume(queue, taken);
+                    }
+                }
+                for (queue, model) in model.iter().enumerate() {
+                    prop_assert_eq!(queues.front_bytes(queue), model.front().copied());
+                    prop_assert_eq!(queues.is_empty(queue), model.is_empty());
+                    let came_by: PortSet = model.iter().map(|number| PortId(*number as u16 % 5)).collect();
+                    prop_assert_eq!(queues.came_by(queue), came_by);
+                }
+                prop_assert_eq!(queues.held(), model.iter().map(VecDeque::len).sum::<usize>());
+            }
+        }
+    }
+}
