@@ -149,6 +149,24 @@ impl Batch {
         self.tail += n;
     }
 
+    /// Appends the packets of a row of places, each of which has one.
+    ///
+    /// # Panics
+    /// If the batch has no room for them.
+    #[inline]
+    pub fn take_from_row<T: Into<Mbuf>>(&mut self, row: &mut [Option<T>]) {
+        assert!(row.len() <= self.room(), "a batch with room for the packets");
+        if row.len() > MAX_BURST - self.tail {
+            self.compact();
+        }
+        let mut n = 0;
+        for (slot, packet) in self.slots[self.tail..].iter_mut().zip(row.iter_mut().map_while(Option::take)) {
+            slot.write(packet.into());
+            n += 1;
+        }
+        self.tail += n;
+    }
+
     /// Moves packets from the front of `other` to the end of this one, as many
     /// as fit, and returns how many.
     pub fn append(&mut self, other: &mut Batch) -> usize {

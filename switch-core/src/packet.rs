@@ -102,6 +102,15 @@ pub trait PortOutput<P> {
     /// Sends from the front of `burst` what the port accepts now, and leaves the rest; returns how many went.
     fn transmit(&mut self, port: PortId, burst: &mut Burst<P>) -> usize;
 
+    /// Sends from the front of `row`, all of which are `Some`, what the port accepts now, and leaves `None` in their places; the
+    /// others stay. Returns how many went.
+    fn transmit_row(&mut self, port: PortId, row: &mut [Option<P>]) -> usize {
+        let mut burst: Burst<P> = row.iter_mut().map_while(Option::take).collect();
+        let sent = self.transmit(port, &mut burst);
+        row[sent..].iter_mut().zip(burst).for_each(|(place, packet)| *place = Some(packet));
+        sent
+    }
+
     /// Sends up to `limit` packets from the front of `burst`, and leaves the rest; returns how many went. They are of classes
     /// whose frames leave by `queue` of the port's several transmit queues ([`crate::burst::queue_of_class`]). All else goes by
     /// [`PortOutput::transmit`], which is queue 0 of such a port.

@@ -196,6 +196,23 @@ impl PortOutput<Frame> for World {
         sent
     }
 
+    #[inline]
+    fn transmit_row(&mut self, port: PortId, row: &mut [Option<Frame>]) -> usize {
+        let Some(output) = &mut self.tx[port.index()] else { unreachable!("a port transmitted on elsewhere") };
+        if output.tap.is_some() {
+            return self.transmit_tapped_row(port, row);
+        }
+        self.batch.take_from_row(row);
+        let sent = output.queue.send(&mut self.batch);
+        if !self.batch.is_empty() {
+            row[sent..].iter_mut().zip(self.batch.drain()).for_each(|(place, mbuf)| *place = Some(Frame(mbuf)));
+        }
+        if output.has_backlog {
+            output.told.note(output.queue.backlog().unwrap_or(0));
+        }
+        sent
+    }
+
     fn transmit_by(&mut self, port: PortId, queue: u8, burst: &mut Burst<Frame>, limit: usize) -> usize {
         let Some(output) = &mut self.tx[port.index()] else { unreachable!("a port transmitted on elsewhere") };
         let own = usize::from(queue).checked_sub(1).map(|after_first| &mut output.more[after_first]);
@@ -209,6 +226,17 @@ impl PortOutput<Frame> for World {
         if is_fallback && sent > 0 {
             output.told.note_fallbacks(sent);
         }
+        sent
+    }
+}
+
+impl World {
+    /// [`PortOutput::transmit_row`] for a port with a tap.
+    #[cold]
+    fn transmit_tapped_row(&mut self, port: PortId, row: &mut [Option<Frame>]) -> usize {
+        let mut burst: Burst<Frame> = row.iter_mut().map_while(Option::take).collect();
+        let sent = self.transmit(port, &mut burst);
+        row[sent..].iter_mut().zip(burst).for_each(|(place, frame)| *place = Some(frame));
         sent
     }
 }

@@ -118,6 +118,12 @@ impl Intake {
         Arrival { ingress: bundle.ingress, egress: bundle.egress, bytes: self.bytes[n] }
     }
 
+    /// What each packet is charged.
+    #[inline]
+    pub fn bytes(&self) -> &[u32] {
+        &self.bytes[..self.len]
+    }
+
     /// The packets.
     #[inline]
     pub fn packets(&self) -> impl ExactSizeIterator<Item = Arrival> {

@@ -7,11 +7,11 @@ use weir_flowctl::{CatchUp, LatePolls, Peak};
 use weir_mmu::Departure;
 use weir_units::{Class, ClassSet, Span};
 
-use super::chunks::{Chunks, Note};
+use super::chunks::{Chunks, Row};
 use super::lanes::Lanes;
 use super::lateness::Waits;
 use crate::counters::{Counters, gauge};
-use crate::packet::{BURST_MAX, Burst};
+use crate::packet::{BURST_MAX, Burst, Queued};
 use crate::shared::PortState;
 use crate::transmission::Manner;
 
@@ -158,10 +158,18 @@ impl<P> Manner<P> for Bursts<P> {
 
 impl<P> Staged<P> {
     #[inline]
-    pub(super) fn push(&mut self, packet: P, note: Note) {
-        self.departures.push(note.charged);
-        self.lengths.push(note.frame_bytes);
-        self.packets.push(packet);
+    pub(super) fn push(&mut self, queued: Queued<P>) {
+        self.departures.push(queued.charged);
+        self.lengths.push(queued.frame_bytes);
+        self.packets.push(queued.packet);
+    }
+
+    /// Takes packets of a row.
+    #[inline]
+    pub(super) fn take_from(&mut self, row: Row<'_, P>, from: usize, to: usize) {
+        self.packets.extend(row.packets[from..to].iter_mut().filter_map(Option::take));
+        self.departures.extend(row.charged[from..to].iter().copied());
+        self.lengths.extend(row.lengths[from..to].iter().copied());
     }
 
     /// The credit blocks of a class's frames.

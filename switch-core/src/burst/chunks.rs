@@ -7,7 +7,7 @@ use weir_mmu::{Arrival, Intake};
 use weir_units::PortSet;
 
 use super::forwarder::OVERFULL;
-use crate::packet::{Burst, Packet, Queued};
+use crate::packet::{BURST_MAX, Burst, Packet, Queued};
 use crate::queues::PacketQueues;
 
 /// FIFO queues of packets that share a limited number of chunks. A queue that is empty has none; chunks are used again last in,
@@ -25,20 +25,24 @@ pub(crate) struct Chunks<P> {
 #[repr(C, align(64))]
 struct Chunk<P> {
     packets: [Option<P>; CHUNK],
-    notes: [Note; CHUNK],
+    charged: [Arrival; CHUNK],
+    /// Lengths without FCS.
+    lengths: [u32; CHUNK],
     next: u32,
 }
 
-/// What is known of a packet.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Note {
-    pub(super) charged: Arrival,
-    /// Length without FCS.
-    pub(super) frame_bytes: u32,
+/// A queue's first packets, as far as they lie in a row.
+pub(super) struct Row<'c, P> {
+    /// The packets: `Some` before they are taken.
+    pub(super) packets: &'c mut [Option<P>],
+    /// What each was charged.
+    pub(super) charged: &'c [Arrival],
+    /// The length of each, without FCS.
+    pub(super) lengths: &'c [u32],
 }
 
 /// Packets of one chunk.
-const CHUNK: usize = 32;
+const CHUNK: usize = BURST_MAX;
 const NONE: u32 = u32::MAX;
 
 /// Where a queue begins and ends.
@@ -69,7 +73,7 @@ impl<P> Chunks<P> {
         }
         for (packet, charged) in packets.drain(..).zip(intake.packets()) {
             let frame_bytes = packet.frame_bytes();
-            self.put(charged.egress.index(), packet, Note { charged, frame_bytes });
+            self.put(charged.egress.index(), packet, charged, frame_bytes);
         }
     }
 
@@ -79,27 +83,35 @@ impl<P> Chunks<P> {
     where
         P: Packet,
     {
-        self.held += packets.len();
+        let count = packets.len();
+        self.held += count;
         let ends = &mut self.ends[queue];
-        let mut frames = packets.drain(..).zip(intake.packets());
-        while frames.len() > 0 {
+        let Some(Arrival { ingress, egress, .. }) = intake.packets().next() else { return };
+        let mut done = 0;
+        while done < count {
             if ends.first == NONE || ends.tail as usize == CHUNK {
                 Self::extend(&mut self.chunks, &mut self.free, ends);
             }
             let chunk = &mut self.chunks[ends.last as usize];
-            let places = chunk.packets.iter_mut().zip(&mut chunk.notes).skip(ends.tail as usize);
-            for ((place, note), (packet, charged)) in places.zip(frames.by_ref()) {
-                *note = Note { charged, frame_bytes: packet.frame_bytes() };
+            let (from, n) = (ends.tail as usize, (CHUNK - ends.tail as usize).min(count - done));
+            for (length, packet) in chunk.lengths[from..].iter_mut().zip(&packets[..n]) {
+                *length = packet.frame_bytes();
+            }
+            for (charged, bytes) in chunk.charged[from..].iter_mut().zip(&intake.bytes()[done..][..n]) {
+                *charged = Arrival { ingress, egress, bytes: *bytes };
+            }
+            for (place, packet) in chunk.packets[from..].iter_mut().zip(packets.drain(..n)) {
                 // What was there was taken, so there is nothing to drop.
                 mem::forget(place.replace(packet));
-                ends.tail += 1;
             }
+            ends.tail += n as u32;
+            done += n;
         }
     }
 
     /// Puts a packet last. There is room for it.
     #[inline(always)]
-    fn put(&mut self, queue: usize, packet: P, note: Note) {
+    fn put(&mut self, queue: usize, packet: P, charged: Arrival, frame_bytes: u32) {
         let ends = &mut self.ends[queue];
         if ends.first == NONE || ends.tail as usize == CHUNK {
             Self::extend(&mut self.chunks, &mut self.free, ends);
@@ -107,7 +119,7 @@ impl<P> Chunks<P> {
         let (chunk, at) = (&mut self.chunks[ends.last as usize], ends.tail as usize % CHUNK);
         // What was there was taken, so there is nothing to drop.
         mem::forget(mem::replace(&mut chunk.packets[at], Some(packet)));
-        chunk.notes[at] = note;
+        (chunk.charged[at], chunk.lengths[at]) = (charged, frame_bytes);
         ends.tail += 1;
         self.held += 1;
     }
@@ -124,15 +136,20 @@ impl<P> Chunks<P> {
         }
     }
 
-    /// The queue's first packets as far as they lie in a row, and what is known of them. What is taken of them is to be
-    /// [consumed](Chunks::consume), in order.
+    /// The queue's first packets, as far as they lie in a row. What is taken of them is to be [consumed](Chunks::consume), in order.
     #[inline]
-    pub(super) fn front_row(&mut self, queue: usize) -> (&mut [Option<P>], &[Note]) {
+    pub(super) fn front_row(&mut self, queue: usize) -> Row<'_, P> {
         let ends = self.ends[queue];
-        let Some(chunk) = self.chunks.get_mut(ends.first as usize) else { return (&mut [], &[]) };
+        let Some(chunk) = self.chunks.get_mut(ends.first as usize) else {
+            return Row { packets: &mut [], charged: &[], lengths: &[] };
+        };
         let end = if ends.first == ends.last { ends.tail as usize } else { CHUNK };
         let row = ends.head as usize..end;
-        (&mut chunk.packets[row.clone()], &chunk.notes[row])
+        Row {
+            packets: &mut chunk.packets[row.clone()],
+            charged: &chunk.charged[row.clone()],
+            lengths: &chunk.lengths[row],
+        }
     }
 
     /// Forgets the queue's first `n` packets, which were taken from its [`Chunks::front_row`].
@@ -167,7 +184,8 @@ impl<P> PacketQueues for Chunks<P> {
         let count = limit.div_ceil(CHUNK) + 2 * queues.min(limit);
         let chunk = |n: usize| Chunk {
             packets: [const { None }; CHUNK],
-            notes: [Note::default(); CHUNK],
+            charged: [Arrival::default(); CHUNK],
+            lengths: [0; CHUNK],
             next: if n + 1 < count { n as u32 + 1 } else { NONE },
         };
         Chunks {
@@ -185,14 +203,14 @@ impl<P> PacketQueues for Chunks<P> {
             return Err(queued);
         }
         let Queued { packet, frame_bytes, charged } = queued;
-        self.put(queue, packet, Note { charged, frame_bytes });
+        self.put(queue, packet, charged, frame_bytes);
         Ok(())
     }
 
     #[inline]
     fn pop(&mut self, queue: usize) -> Option<Queued<P>> {
-        let (packets, notes) = self.front_row(queue);
-        let (packet, Note { charged, frame_bytes }) = (packets.first_mut()?.take()?, notes[0]);
+        let row = self.front_row(queue);
+        let (packet, charged, frame_bytes) = (row.packets.first_mut()?.take()?, row.charged[0], row.lengths[0]);
         self.consume(queue, 1);
         Some(Queued { packet, frame_bytes, charged })
     }
@@ -201,7 +219,7 @@ impl<P> PacketQueues for Chunks<P> {
     fn front_bytes(&self, queue: usize) -> Option<u32> {
         let ends = self.ends[queue];
         let chunk = self.chunks.get(ends.first as usize)?;
-        Some(chunk.notes[ends.head as usize % CHUNK].frame_bytes)
+        Some(chunk.lengths[ends.head as usize % CHUNK])
     }
 
     #[inline]
@@ -214,7 +232,7 @@ impl<P> PacketQueues for Chunks<P> {
         let (mut at, mut from, mut ports) = (ends.first, ends.head as usize, PortSet::EMPTY);
         while let Some(chunk) = self.chunks.get(at as usize) {
             let to = if at == ends.last { ends.tail as usize } else { CHUNK };
-            ports |= chunk.notes[from..to].iter().map(|note| note.charged.ingress.port()).collect();
+            ports |= chunk.charged[from..to].iter().map(|charged| charged.ingress.port()).collect();
             (at, from) = (chunk.next, 0);
         }
         ports
@@ -293,13 +311,13 @@ mod tests {
                         prop_assert_eq!(popped, model[queue].pop_front().map(|number| (number, number)));
                     }
                     Operation::Row(most) => {
-                        let (packets, notes) = queues.front_row(queue);
-                        prop_assert_eq!(packets.is_empty(), model[queue].is_empty());
-                        let taken = most.min(packets.len());
-                        for (packet, note) in packets[..taken].iter_mut().zip(notes) {
+                        let row = queues.front_row(queue);
+                        prop_assert_eq!(row.packets.is_empty(), model[queue].is_empty());
+                        let taken = most.min(row.packets.len());
+                        for ((packet, length), charged) in row.packets[..taken].iter_mut().zip(row.lengths).zip(row.charged) {
                             let number = packet.take();
                             prop_assert_eq!(number, model[queue].pop_front());
-                            prop_assert_eq!(number, Some(note.frame_bytes));
+                            prop_assert_eq!((number, number), (Some(*length), Some(charged.bytes)));
                         }
                         queues.consume(queue, taken);
                     }

@@ -85,14 +85,19 @@ impl<P: Packet> Forwarding<P> {
         const FRAME: u64 = 1 << 40;
         let mut came = [0u64; CLASSES];
         let mut row = 0;
+        // Frames come in trains: what is known of a frame's stations holds for the next one between them.
+        let (mut last, mut to) = ((u64::MAX, u64::MAX), port);
         for frame in frames.iter().take(intake.room()) {
             if !frame.is_plain {
                 break;
             }
-            if shared.learns {
-                shared.fdb.learn_number(frame.source, port, now);
+            if (frame.destination, frame.source) != last {
+                if shared.learns {
+                    shared.fdb.learn_number(frame.source, port, now);
+                }
+                let Some(Destination::Port(found)) = shared.fdb.lookup_number(frame.destination, now) else { break };
+                (last, to) = ((frame.destination, frame.source), found);
             }
-            let Some(Destination::Port(to)) = shared.fdb.lookup_number(frame.destination, now) else { break };
             if to == port || !shared.takes(to, frame.class) {
                 break;
             }

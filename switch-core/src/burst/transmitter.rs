@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use weir_flowctl::wire_bytes;
 use weir_mmu::{Departure, Intake};
-use weir_units::{Bytes, Class, ClassSet, QueueId, Time};
+use weir_units::{Bytes, Class, ClassSet, PortSet, QueueId, Time};
 
 use super::bursts::{Bursts, Staged};
-use super::chunks::Note;
 use super::forwarder::OVERFULL;
 use super::handoff::FromForwarder;
 use super::lateness::Waits;
@@ -22,6 +21,9 @@ pub(super) struct Transmitter<P> {
     transmission: Transmission<P, Bursts<P>>,
     inputs: Box<[FromForwarder<P>]>,
 }
+
+/// The fewest frames in a row that the port is offered by themselves, where others may follow from another queue.
+const ROW_MIN: usize = 16;
 
 /// How many packets ahead of the one that is taken another is asked for.
 const AHEAD: usize = 4;
@@ -141,76 +143,128 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
             return moved;
         };
         let blocked = port.own.blocked;
-        if port.own.staged.is_none() {
-            self.stage_frames(now, index, held | blocked);
-        }
-        let sent = self.send_staged(now, index, driver);
+        let sent = if port.own.staged.is_none() {
+            self.send_ready(now, index, held | blocked, driver)
+        } else {
+            self.send_staged(now, index, driver)
+        };
         self.note_waiting(now, index, held, (missed, sent));
         moved + sent
     }
 
-    /// Moves frames that may go now, none of the `held` classes, from the queues to the port's burst.
+    /// Sends frames that may go now, none of the `held` classes: rows of [plain](OutPort::plain) classes straight from their queues,
+    /// others from the port's burst, where they are staged. What the port does not accept stays staged.
     #[inline]
-    fn stage_frames(&mut self, now: Time, index: usize, held: ClassSet) {
+    fn send_ready<D: PortOutput<P>>(&mut self, now: Time, index: usize, held: ClassSet, driver: &mut D) -> usize {
         let mut ready = self.ready(now, index, held);
-        if ready.is_empty() || !self.ports[index].may_send(now) {
-            return;
-        }
-        let mut staged = self.manner.take_spare();
-        while !ready.is_empty() && self.ports[index].may_send(now) && !staged.packets.is_full() {
+        let (mut sent, mut staged) = (0, None::<Box<Staged<P>>>);
+        while !ready.is_empty() && self.ports[index].may_send(now) {
+            let room = BURST_MAX - sent - staged.as_ref().map_or(0, |staged| staged.packets.len());
+            if room == 0 {
+                break;
+            }
             let Some(class) = self.next_class(index, ready) else { break };
-            if self.ports[index].plain.contains(class) {
-                self.stage_row(now, index, class, &mut ready, &mut staged);
+            let port = &self.ports[index];
+            if !port.plain.contains(class) {
+                let free_at = port.shaper.free_at();
+                let Some(queued) = self.take_of(now, index, class, &mut ready) else { break };
+                let port = &mut self.ports[index];
+                port.own.peak.send(port.shaper.free_at().since(free_at));
+                staged.get_or_insert_with(|| self.manner.take_spare()).push(queued);
                 continue;
             }
-            let free_at = self.ports[index].shaper.free_at();
-            let Some(queued) = self.take_of(now, index, class, &mut ready) else { break };
-            let port = &mut self.ports[index];
-            port.own.peak.send(port.shaper.free_at().since(free_at));
-            staged.push(queued.packet, Note { charged: queued.charged, frame_bytes: queued.frame_bytes });
+            let is_direct = staged.is_none() && !port.own.has_lanes;
+            let count = self.extend_row(now, index, class, ready, room);
+            if is_direct && (count >= ROW_MIN || ready.only().is_some()) {
+                let gone = self.send_row(now, index, class, count, driver);
+                sent += gone;
+                self.consume_row(index, class, count, &mut ready);
+                if gone < count {
+                    return sent;
+                }
+            } else {
+                let queue = QueueId::new(self.ports[index].id, class);
+                let staged = staged.get_or_insert_with(|| self.manner.take_spare());
+                staged.take_from(self.queues.fifos().front_row(queue.index()), 0, count);
+                self.consume_row(index, class, count, &mut ready);
+            }
         }
-        if staged.packets.is_empty() {
-            self.manner.spare.push(staged);
-        } else {
-            self.ports[index].own.staged = Some(staged);
-        }
+        self.ports[index].own.staged = staged;
+        sent + self.send_staged(now, index, driver)
     }
 
-    /// Moves frames of a [plain](OutPort::plain) class, which is next, to the port's burst: as many as lie in a row, and would be
-    /// next one after the other.
-    #[inline]
-    fn stage_row(&mut self, now: Time, index: usize, class: Class, ready: &mut ClassSet, staged: &mut Staged<P>) {
+    /// Offers the port the first `count` frames of a queue, releases what it accepts, and stages the rest. Returns how many went.
+    #[inline(always)]
+    fn send_row<D: PortOutput<P>>(
+        &mut self,
+        now: Time,
+        index: usize,
+        class: Class,
+        count: usize,
+        driver: &mut D,
+    ) -> usize {
+        let Transmission { queues, ports, counters, shared, manner, .. } = self;
+        let port = &mut ports[index];
+        let queue = QueueId::new(port.id, class);
+        let row = queues.fifos().front_row(queue.index());
+        let sent = driver.transmit_row(port.id, &mut row.packets[..count]);
+        let bytes = row.lengths[..sent].iter().map(|bytes| u64::from(*bytes)).sum();
+        counters.add_frames(queue, sent as u64, bytes);
+        shared.mmu.release(now, &row.charged[..sent]);
+        let telling = self.off_ports | self.by_length;
+        if !telling.is_empty() {
+            let from = row.charged[..sent].iter().map(|charged| shared.port(charged.ingress.port()).real_port);
+            self.stirred |= telling & from.collect::<PortSet>();
+        }
+        if sent < count {
+            let mut staged = manner.take_spare();
+            staged.take_from(row, sent, count);
+            port.own.staged = Some(staged);
+        }
+        sent
+    }
+
+    /// Puts frames of a [plain](OutPort::plain) class, whose first one was scheduled, on the port's wire: as many as lie in a row,
+    /// and would be next one after the other, and `most` at most. Returns how many. They are still in their queue.
+    #[inline(always)]
+    fn extend_row(&mut self, now: Time, index: usize, class: Class, ready: ClassSet, most: usize) -> usize {
         let Transmission { queues, ports, link_overhead, .. } = self;
         let port = &mut ports[index];
-        let (fifos, fifo) = (queues.fifos(), QueueId::new(port.id, class).index());
-        let (packets, notes) = fifos.front_row(fifo);
-        let most = staged.packets.remaining_capacity().min(packets.len());
+        let frames = queues.fifos().front_row(QueueId::new(port.id, class).index());
+        let most = most.min(frames.lengths.len());
         // In registers, for the row.
-        let (mut shaper, mut peak) = (port.shaper.clone(), port.own.peak.clone());
-        let (mut row, mut taken, mut wire_total) = (port.scheduler.row(class, *ready), 0, Bytes::ZERO);
-        for note in &notes[..most] {
-            if taken > 0 {
+        let (mut shaper, mut peak, mut row) =
+            (port.shaper.clone(), port.own.peak.clone(), port.scheduler.row(class, ready));
+        let (mut count, mut wire_total) = (0, Bytes::ZERO);
+        for frame_bytes in &frames.lengths[..most] {
+            if count > 0 {
                 let may_go = shaper.is_free(now) && peak.is_free(now);
-                if !may_go || !row.goes_on(note.frame_bytes) {
+                if !may_go || !row.goes_on(*frame_bytes) {
                     break;
                 }
             }
-            if let Some(Some(ahead)) = packets.get(taken + AHEAD) {
+            if let Some(Some(ahead)) = frames.packets.get(count + AHEAD) {
                 ahead.prefetch();
             }
-            let (free_at, wire) = (shaper.free_at(), wire_bytes(note.frame_bytes, *link_overhead));
+            let (free_at, wire) = (shaper.free_at(), wire_bytes(*frame_bytes, *link_overhead));
             shaper.send(now, wire);
             peak.send(shaper.free_at().since(free_at));
             wire_total += wire;
-            taken += 1;
+            count += 1;
         }
-        staged.packets.extend(packets[..taken].iter_mut().filter_map(Option::take));
-        staged.departures.extend(notes[..taken].iter().map(|note| note.charged));
-        staged.lengths.extend(notes[..taken].iter().map(|note| note.frame_bytes));
         (port.shaper, port.own.peak) = (shaper, peak);
         port.scheduler.end_row(&row);
         port.count_wire(wire_total);
-        fifos.consume(fifo, taken);
+        count
+    }
+
+    /// Forgets frames of a class that were taken from its queue. Should it be empty now, the class is ready no more.
+    #[inline]
+    fn consume_row(&mut self, index: usize, class: Class, count: usize, ready: &mut ClassSet) {
+        let Transmission { queues, ports, .. } = self;
+        let port = &mut ports[index];
+        let (fifos, fifo) = (queues.fifos(), QueueId::new(port.id, class).index());
+        fifos.consume(fifo, count);
         if fifos.is_empty(fifo) {
             port.backlog.remove(class);
             ready.remove(class);
