@@ -71,18 +71,25 @@ fn private_then_shared_then_headroom_then_violation() {
     assert_eq!(levels.held_max, Bytes::new(7_000));
 }
 
+/// Bursts of every length, so that some end exactly at a threshold, or where private buffer or headroom does.
 #[test]
 fn a_burst_is_judged_as_its_packets_are() {
-    let (one_by_one, burst) =
-        (static_mmu(100_000, 2, 2_000, 2_000, 3_000), static_mmu(100_000, 2, 2_000, 2_000, 3_000));
-    let arrivals = [arrival(0, 1, LOSSLESS); 8];
-    let mut verdicts = [Verdict::Drop(DropReason::SharedFull); 8];
-    admit(&burst, &arrivals, &mut verdicts);
-    for (arrival, verdict) in arrivals.into_iter().zip(verdicts) {
-        assert_eq!(admit_one(&one_by_one, arrival), verdict);
+    for (frames, private) in (1..12).flat_map(|frames| [0, 1_000, 1_500, 2_000].map(|private| (frames, private))) {
+        // Lossy classes have α = 1: T = free, so 5 frames fit 10,000 B of shared segment, and 4 fit 9,999 B.
+        for (class, shared) in [(LOSSLESS, 10_000), (LOSSY, 10_000), (LOSSY, 9_999)] {
+            let mmu = || static_mmu(shared + 2 * (private + 2_000), 2, private, 2_000, 3_000);
+            let (one_by_one, burst) = (mmu(), mmu());
+            let arrivals = vec![arrival(0, 1, class); frames];
+            let mut verdicts = vec![Verdict::Drop(DropReason::SharedFull); frames];
+            let went_off = admit(&burst, &arrivals, &mut verdicts);
+            let expected: Vec<Verdict> = arrivals.iter().map(|arrival| admit_one(&one_by_one, *arrival)).collect();
+            assert_eq!(verdicts, expected, "{frames} frames of {class:?}, ρ = {private}");
+            let [is, should] = [&burst, &one_by_one].map(|mmu| (ingress_use(mmu, queue(0, class)), mmu.pool_use()));
+            assert_eq!(is, should, "{frames} frames of {class:?}, ρ = {private}");
+            assert_eq!(burst.egress_length(queue(1, class)), one_by_one.egress_length(queue(1, class)));
+            assert_eq!(!went_off.is_empty(), is.0.off, "{frames} frames of {class:?}, ρ = {private}");
+        }
     }
-    assert_eq!(ingress_use(&burst, queue(0, LOSSLESS)), ingress_use(&one_by_one, queue(0, LOSSLESS)));
-    assert_eq!(burst.pool_use().used, one_by_one.pool_use().used);
 }
 
 #[test]

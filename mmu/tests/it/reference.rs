@@ -37,7 +37,9 @@ enum Operation {
 /// What happens, and how many nanoseconds after what was before.
 fn operation() -> impl Strategy<Value = (u64, Operation)> {
     let class = prop_oneof![Just(LOSSY), Just(LOSSLESS[0]), Just(LOSSLESS[0]), Just(LOSSLESS[1])];
-    let packet = (0..PORTS, class, 64..1_519u32);
+    // Round numbers too, which meet thresholds exactly.
+    let bytes = prop_oneof![2 => 64..1_519u32, 1 => Just(800u32)];
+    let packet = (0..PORTS, class, bytes);
     // Bursts of one class in a row, as queues bring them, and mixed ones.
     let mixed = prop::collection::vec(packet.clone(), 1..32);
     let alike = (packet, 1..32usize).prop_map(|(packet, n)| vec![packet; n]);

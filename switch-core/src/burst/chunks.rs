@@ -118,7 +118,7 @@ impl<P> Chunks<P> {
         }
         let (chunk, at) = (&mut self.chunks[ends.last as usize], ends.tail as usize % CHUNK);
         // What was there was taken, so there is nothing to drop.
-        mem::forget(mem::replace(&mut chunk.packets[at], Some(packet)));
+        mem::forget(chunk.packets[at].replace(packet));
         (chunk.charged[at], chunk.lengths[at]) = (charged, frame_bytes);
         ends.tail += 1;
         self.held += 1;

@@ -8,6 +8,7 @@ mod link_rate;
 mod links;
 mod passage;
 mod pipeline;
+mod plain;
 mod recovery;
 mod telemetry;
 mod watchdog;

@@ -9,7 +9,7 @@ use weir_flowctl::CatchUp;
 use weir_switch_core::burst::{Lcore, LcorePlan, Lcores};
 use weir_switch_core::{Burst, Packet, PacketStore, PortFacts, PortOutput, Report, Surroundings, Switch};
 use weir_units::{ClassSet, MacAddr, PortId, Span, Time};
-use weir_wire::ethernet::{Headers, Parsed};
+use weir_wire::ethernet::{Glance, Headers, Parsed};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
 use weir_wire::trailer::Telemetry;
 
@@ -23,6 +23,8 @@ pub(crate) struct TestFrame {
     pub ce: bool,
     /// What switches have stamped; `None` where it does not ask for that.
     pub stamps: Option<Vec<Telemetry>>,
+    /// Whether a glance tells what the frame is, if that is plain.
+    pub shows: bool,
 }
 
 impl Packet for TestFrame {
@@ -34,6 +36,15 @@ impl Packet for TestFrame {
     }
     fn parse(&self) -> Parsed {
         self.parsed
+    }
+    fn glance(&self) -> Glance {
+        match self.parsed {
+            Parsed::Data(Headers { destination, pcp, dscp: Some(dscp) }) if self.shows && !destination.is_group() => {
+                let (destination, source) = (destination.to_u64(), self.source.to_u64());
+                Glance { destination, source, dscp, pcp: pcp.unwrap_or(Glance::NO_PCP), is_plain: true }
+            }
+            _ => Glance::OTHER,
+        }
     }
     fn source(&self) -> MacAddr {
         self.source
@@ -239,7 +250,7 @@ pub(crate) fn station(n: u16) -> MacAddr {
 pub(crate) fn frame(from: u16, to: u16, dscp: u8, sequence: u64) -> TestFrame {
     let headers = Headers { destination: station(to), pcp: None, dscp: Some(dscp) };
     let (parsed, source) = (Parsed::Data(headers), station(from));
-    TestFrame { frame_bytes: 1_514, parsed, source, sequence, ce: false, stamps: None }
+    TestFrame { frame_bytes: 1_514, parsed, source, sequence, ce: false, stamps: None, shows: true }
 }
 
 pub(crate) fn pfc(enabled: ClassSet, quanta: u16) -> TestFrame {
@@ -248,7 +259,7 @@ pub(crate) fn pfc(enabled: ClassSet, quanta: u16) -> TestFrame {
 
 pub(crate) fn control(frame: ControlFrame) -> TestFrame {
     let (parsed, source) = (Parsed::Control(Ok(frame)), MacAddr::default());
-    TestFrame { frame_bytes: 60, parsed, source, sequence: 0, ce: false, stamps: None }
+    TestFrame { frame_bytes: 60, parsed, source, sequence: 0, ce: false, stamps: None, shows: true }
 }
 
 /// Lets every station speak once, so that nothing is flooded.

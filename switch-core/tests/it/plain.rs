@@ -1,0 +1,98 @@
+//! Frames that are forwarded at a glance, and the same frames read one by one, come to the same.
+
+use proptest::prelude::*;
+use weir_config::Layout;
+use weir_units::{ClassSet, MacAddr, Span};
+use weir_wire::ethernet::Parsed;
+
+use crate::common::{Bench, TestFrame, frame, pfc, toml};
+
+const PORTS: u16 = 4;
+
+/// Policies whose packets are kept as a whole where they can be, and one whose can't; small buffers, so that thresholds are passed.
+const BUFFERS: [&str; 6] = [
+    "[buffer]\nsize = \"150KB\"\nheadroom = \"6KB\"\npolicy = \"dt\"",
+    "[buffer]\nsize = \"150KB\"\nheadroom = \"6KB\"\nprivate = \"3KB\"\npolicy = \"dt\"",
+    "[buffer]\nsize = \"150KB\"\nheadroom = \"6KB\"\npolicy = \"spfc\"",
+    "[buffer]\nsize = \"150KB\"\npolicy = \"dsh\"",
+    "[buffer]\nsize = \"200KB\"\npolicy = \"abm\"",
+    "[buffer]\nsize = \"200KB\"\npolicy = \"reverie\"",
+];
+
+/// What may be special about an arriving frame.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Usual,
+    ToGroup,
+    TooLong,
+    Malformed,
+    /// A message of the peer: these classes pause for so many quanta.
+    Pause(u8, u16),
+}
+
+fn arrival() -> impl Strategy<Value = (u16, u16, u8, u32, Kind)> {
+    let kind = prop_oneof![
+        40 => Just(Kind::Usual),
+        1 => Just(Kind::ToGroup),
+        1 => Just(Kind::TooLong),
+        1 => Just(Kind::Malformed),
+        2 => (any::<u8>(), 0..200u16).prop_map(|(classes, quanta)| Kind::Pause(classes, quanta)),
+    ];
+    // The last stations are unknown at first, or behind the port of arrival.
+    (0..PORTS, 0..PORTS + 2, prop::sample::select(vec![0, 3, 3, 4, 5]), 60..1_515u32, kind)
+}
+
+/// Trains of equal frames, and frames of all kinds in turn.
+fn arrivals() -> impl Strategy<Value = Vec<(u16, u16, u8, u32, Kind)>> {
+    let train = (arrival(), 1..80usize).prop_map(|(arrival, frames)| vec![arrival; frames]);
+    let mixed = prop::collection::vec(arrival(), 1..80);
+    prop::collection::vec(prop_oneof![train, mixed], 1..12).prop_map(|bursts| bursts.concat())
+}
+
+/// What a switch makes of these arrivals: what each port sent, and its report in words.
+fn outcome(
+    buffer: &str,
+    layout: Layout,
+    arrivals: &[(u16, u16, u8, u32, Kind)],
+    shows: bool,
+    accepts: Option<usize>,
+) -> (Vec<Vec<(u64, Parsed)>>, String) {
+    let classes = "[classes]\nlossless = [3, 4]\n[[classes.queues]]\nclass = 5\nstrict = true\n[[classes.queues]]\nclass = 0\nquantum = \"4KB\"";
+    let mut bench = Bench::new(&toml(usize::from(PORTS), &format!("{classes}\n{buffer}")), layout);
+    bench.world.accepts = accepts;
+    for (sequence, (port, to, dscp, frame_bytes, kind)) in arrivals.iter().enumerate() {
+        let usual = TestFrame { frame_bytes: *frame_bytes, shows, ..frame(*port, *to, *dscp, sequence as u64) };
+        bench.arrive(
+            *port,
+            match kind {
+                Kind::Usual => usual,
+                Kind::ToGroup => {
+                    let Parsed::Data(headers) = usual.parsed else { unreachable!("a data frame") };
+                    let to_all = weir_wire::ethernet::Headers { destination: MacAddr::BROADCAST, ..headers };
+                    TestFrame { parsed: Parsed::Data(to_all), ..usual }
+                }
+                Kind::TooLong => TestFrame { frame_bytes: 9_000, ..usual },
+                Kind::Malformed => TestFrame { parsed: Parsed::Malformed, ..usual },
+                Kind::Pause(classes, quanta) => pfc(ClassSet::from_bits(*classes), *quanta),
+            },
+        );
+    }
+    bench.run(400, Span::from_micros(2));
+    let sent = bench.world.sent.iter().map(|sent| sent.iter().map(|frame| (frame.sequence, frame.parsed)).collect());
+    (sent.collect(), format!("{:?}", bench.report()))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn at_a_glance_and_in_full_come_to_the_same(
+        arrivals in arrivals(),
+        buffer in prop::sample::select(BUFFERS.to_vec()),
+        layout in prop::sample::select(vec![Layout::Single, Layout::RxTx]),
+        accepts in prop::sample::select(vec![None, None, Some(1), Some(7)]),
+    ) {
+        let [at_a_glance, in_full] = [true, false].map(|shows| outcome(buffer, layout, &arrivals, shows, accepts));
+        prop_assert_eq!(&at_a_glance.0, &in_full.0);
+        prop_assert_eq!(at_a_glance.1, in_full.1);
+    }
+}
