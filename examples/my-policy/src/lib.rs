@@ -101,6 +101,11 @@ impl Policy for Steps {
         false
     }
 
+    /// `scarce` is not above `plenty`.
+    fn thresholds_fall(&self) -> bool {
+        true
+    }
+
     fn threshold(&self, queue: &QueueView) -> Threshold {
         let pool = queue.shared_pool;
         let alpha = if Steps::is_scarce(pool) { self.scarce } else { self.plenty };
