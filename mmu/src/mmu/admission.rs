@@ -45,7 +45,7 @@ impl Mmu {
     /// The shared bytes of the whole burst are reserved before and what was not used is returned after, so that
     /// lcores that admit at the same time never keep more than there is.
     ///
-    /// Packets of a queue are admitted [as a whole](super::whole) where that is the same as one by one.
+    /// Packets of a queue are kept as a whole where that comes to the same as one by one.
     ///
     /// Returns the classes that went OFF with this call.
     #[inline]

@@ -71,6 +71,7 @@ impl<P> Chunks<P> {
         if let [bundle] = intake.bundles() {
             return self.put_row(bundle.egress.index(), packets, intake);
         }
+        self.held += packets.len();
         for (packet, charged) in packets.drain(..).zip(intake.packets()) {
             let frame_bytes = packet.frame_bytes();
             self.put(charged.egress.index(), packet, charged, frame_bytes);
@@ -109,7 +110,7 @@ impl<P> Chunks<P> {
         }
     }
 
-    /// Puts a packet last. There is room for it.
+    /// Puts a packet last, which was counted. There is room for it.
     #[inline(always)]
     fn put(&mut self, queue: usize, packet: P, charged: Arrival, frame_bytes: u32) {
         let ends = &mut self.ends[queue];
@@ -121,7 +122,6 @@ impl<P> Chunks<P> {
         mem::forget(chunk.packets[at].replace(packet));
         (chunk.charged[at], chunk.lengths[at]) = (charged, frame_bytes);
         ends.tail += 1;
-        self.held += 1;
     }
 
     /// Gives a queue one more chunk.
@@ -203,6 +203,7 @@ impl<P> PacketQueues for Chunks<P> {
             return Err(queued);
         }
         let Queued { packet, frame_bytes, charged } = queued;
+        self.held += 1;
         self.put(queue, packet, charged, frame_bytes);
         Ok(())
     }
