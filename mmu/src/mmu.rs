@@ -170,7 +170,7 @@ impl Mmu {
                 port_xon_offset: policy.port_level().map(|level| level.xon_offset),
                 adapts_headroom: policy.adapts_headroom(),
                 policy_listens: policy.listens(),
-                may_be_whole: policy.thresholds_fall() && policy.low_pass().is_none(),
+                may_be_whole: policy.thresholds_fall(),
                 is_plain: !has_pools && !goes_beyond && !policy.listens(),
                 passes: false,
             },

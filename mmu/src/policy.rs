@@ -73,8 +73,8 @@ pub trait Policy: Debug + Send + Sync {
         alpha.of(Bytes::new(queue.shared_pool.free())).get()
     }
 
-    /// Whether thresholds fall, or stay, as packets are placed: with more bytes in the queue and in the pools, and all else as it
-    /// was, neither [`threshold`](Policy::threshold) nor [`lossy_threshold`](Policy::lossy_threshold) nor
+    /// Whether thresholds fall, or stay, as packets are placed: with more bytes in the queue and in the pools, or a higher average,
+    /// and all else as it was, neither [`threshold`](Policy::threshold) nor [`lossy_threshold`](Policy::lossy_threshold) nor
     /// [`port_threshold`](Policy::port_threshold) is higher. Packets of a queue are then kept together, after one question, where
     /// each of them would be kept.
     fn thresholds_fall(&self) -> bool {

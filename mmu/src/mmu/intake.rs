@@ -159,6 +159,13 @@ impl Intake {
         self.len = 0;
     }
 
+    /// What each packet of some bundles is charged.
+    #[inline]
+    pub(super) fn bytes_of(&self, bundles: u64) -> impl Iterator<Item = u32> {
+        let packets = self.of[..self.len].iter().zip(&self.bytes);
+        packets.filter(move |(place, _)| bundles >> **place & 1 != 0).map(|(_, bytes)| *bytes)
+    }
+
     /// The least that any packet is charged.
     pub(super) fn smallest(&self) -> u32 {
         self.bytes[..self.len].iter().copied().min().unwrap_or(0)

@@ -3,15 +3,20 @@
 //! Admission one by one asks of each packet whether it fits below a threshold T. Let a policy's thresholds
 //! [fall](crate::Policy::thresholds_fall): with more bytes in the queue and in the pools T is never higher. Then let all packets be
 //! added at once. If w_s, with all of them, is at most the T that this makes, each packet alone fits too: before the last one w_s
-//! is lower, and T not lower. Likewise if w_s then stays below Xoff, no packet turns the queue OFF. Private buffer comes first in
-//! both: it takes all of the packets, or it has no room for the smallest. In any other case nothing is charged here, and the packets
-//! are placed [one by one](super::placement). `mmu/tests/it/reference.rs` compares both with a sequential model, for each policy.
+//! is lower, and T not lower. Likewise if w_s then stays below Xoff, no packet turns the queue OFF.
+//!
+//! Under a policy that filters lengths each packet is a step of q̂ toward a length that grows. So q̂ falls first, if it does, and
+//! rises then, and was never above both its first value and its last: T is asked with the higher of the two.
+//!
+//! Private buffer comes first in both ways: it takes all of the packets, or it has no room for the smallest. In any other case
+//! nothing is charged here, and the packets are placed [one by one](super::placement). `mmu/tests/it/reference.rs` compares both with a
+//! sequential model, for each policy.
 
 use weir_units::QueueId;
 
 use super::intake::{Bundle, Intake};
 use super::placement::Room;
-use super::{Mmu, Segment, Terms};
+use super::{Mmu, Rules, Segment, Terms};
 use crate::ingress_queue::IngressQueue;
 use crate::levels::Levels;
 use crate::one_writer::PortWriter;
@@ -23,6 +28,8 @@ pub(super) struct Sums {
     /// Of lossy packets; one of several of lossless ones.
     pub(super) egress: QueueId,
     pub(super) bytes: u64,
+    /// The bundles, as bits.
+    group: u64,
 }
 
 /// The numbers of the bits that are set.
@@ -40,7 +47,25 @@ impl Sums {
     pub(super) fn of(bundles: &[Bundle], group: u64) -> Sums {
         let first = &bundles[group.trailing_zeros() as usize];
         let others = bits(group & (group - 1)).map(|n| u64::from(bundles[n].bytes)).sum::<u64>();
-        Sums { ingress: first.ingress, egress: first.egress, bytes: u64::from(first.bytes) + others }
+        Sums { ingress: first.ingress, egress: first.egress, bytes: u64::from(first.bytes) + others, group }
+    }
+}
+
+/// Adds a packet to a length.
+#[inline]
+fn grow(length: &mut u64, bytes: u32) -> Option<u64> {
+    *length += u64::from(bytes);
+    Some(*length)
+}
+
+impl Rules {
+    /// q̂ after a step toward each of these lengths, under a policy that filters.
+    #[inline(always)]
+    fn steps(&self, average: u64, lengths: impl Iterator<Item = u64>) -> u64 {
+        match self.low_pass {
+            Some(filter) => lengths.fold(average, |average, length| filter.step(average, length)),
+            None => average,
+        }
     }
 }
 
@@ -79,10 +104,16 @@ impl Mmu {
     ) -> Option<Segment> {
         let queue = &*self.ingress[sums.ingress.index()];
         let private = queue.private();
+        let average = terms.rules.filtered(&queue.average);
         if u64::from(private) + sums.bytes <= u64::from(queue.limits.private) {
+            let levels = queue.levels.load();
             queue.add_private(sums.bytes as u32);
-            queue.note_levels(queue.levels.load(), private + sums.bytes as u32);
+            queue.note_levels(levels, private + sums.bytes as u32);
             if terms.rules.policy_listens {
+                let shared = u64::from(levels.shared);
+                let after = terms.rules.steps(average, intake.bytes_of(sums.group).map(|_| shared));
+                queue.average.advance(average, after);
+                view.average = terms.rules.compared(after, shared);
                 self.policy.admitted(writer, &view);
             }
             return Some(Segment::Private);
@@ -92,18 +123,23 @@ impl Mmu {
         }
         view.shared_pool.used = room.pool().used + sums.bytes;
         if terms.rules.port_xon_offset.is_some() {
-            self.keep_by_port(sums, &mut view)?;
+            self.keep_by_port(&terms.rules, sums, &mut view)?;
         } else {
-            let mut fits = false;
+            let (mut fits, mut average_after) = (false, average);
             let change = queue.levels.update(|levels| {
                 let after = Levels { shared: levels.shared + sums.bytes as u32, ..levels };
-                fits = self.fits(&mut view, after);
+                let grown = intake.bytes_of(sums.group).scan(u64::from(levels.shared), grow);
+                average_after = terms.rules.steps(average, grown);
+                view.average = average.max(average_after);
+                fits = self.fits(&terms.rules, &mut view, after);
                 if fits { after } else { levels }
             });
             if !fits {
                 return None;
             }
+            queue.average.advance(average, average_after);
             queue.note_levels(change.after, private);
+            view.average = terms.rules.compared(average_after, view.length);
         }
         room.used += sums.bytes;
         if terms.rules.policy_listens {
@@ -112,23 +148,24 @@ impl Mmu {
         Some(Segment::Shared)
     }
 
-    /// Whether a queue with these levels has passed no threshold.
+    /// Whether a queue with these levels has passed no threshold. The view's average is q̂ in the filter's units.
     #[inline(always)]
-    fn fits(&self, view: &mut QueueView, levels: Levels) -> bool {
+    fn fits(&self, rules: &Rules, view: &mut QueueView, levels: Levels) -> bool {
         let shared = u64::from(levels.shared);
-        (view.length, view.average, view.headroom, view.off) = (shared, shared, u64::from(levels.headroom), levels.off);
+        view.average = rules.compared(view.average, shared);
+        (view.length, view.headroom, view.off) = (shared, u64::from(levels.headroom), levels.off);
         let threshold = self.policy.threshold(view);
         shared <= threshold.admit && shared < threshold.xoff
     }
 
     /// Charges a port and one of its queues, as one by one does: the port before the queue.
     #[inline(never)]
-    fn keep_by_port(&self, sums: &Sums, view: &mut QueueView) -> Option<()> {
+    fn keep_by_port(&self, rules: &Rules, sums: &Sums, view: &mut QueueView) -> Option<()> {
         let (queue, port) = (&*self.ingress[sums.ingress.index()], &*self.ports[sums.ingress.port().index()]);
         let bytes = sums.bytes as u32;
         // Others only take from the queue, so what it is counted with here is the most that it can have.
         let most = queue.levels.load();
-        if !self.fits(view, Levels { shared: most.shared + bytes, ..most }) {
+        if !self.fits(rules, view, Levels { shared: most.shared + bytes, ..most }) {
             return None;
         }
         let port_threshold = self.policy.port_threshold(sums.ingress.port(), view.shared_pool);
@@ -160,8 +197,9 @@ impl Mmu {
     ) -> Option<Segment> {
         let (queue, egress) = (&*self.ingress[sums.ingress.index()], &*self.egress[sums.egress.index()]);
         let mut view = self.egress_view(terms, sums.egress, egress.length(), room.pool(), room.now);
+        let average = terms.rules.filtered(&egress.average);
+        let average_after = terms.rules.steps(average, intake.bytes_of(sums.group).scan(view.length, grow));
         view.length += sums.bytes;
-        view.average = view.length;
         let private = queue.private();
         let segment = if u64::from(private) + sums.bytes <= u64::from(queue.limits.private) {
             queue.add_private(sums.bytes as u32);
@@ -177,6 +215,7 @@ impl Mmu {
                     used: view.egress_lossy_pool.used + sums.bytes,
                     ..view.egress_lossy_pool
                 },
+                average: terms.rules.compared(average.max(average_after), view.length),
                 ..view
             };
             if view.length > self.policy.lossy_threshold(&after, terms.rules.lossy_alpha) {
@@ -197,7 +236,9 @@ impl Mmu {
             Segment::Shared
         };
         egress.add(sums.bytes);
+        egress.average.advance(average, average_after);
         if terms.rules.policy_listens {
+            view.average = terms.rules.compared(average_after, view.length);
             self.policy.admitted(writer, &view);
         }
         Some(segment)

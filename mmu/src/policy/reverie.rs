@@ -53,6 +53,11 @@ impl Policy for Reverie {
         Kind.name()
     }
 
+    /// The condition that does not hold any more as q̂ or q* grows.
+    fn thresholds_fall(&self) -> bool {
+        true
+    }
+
     #[inline]
     fn threshold(&self, queue: &QueueView) -> Threshold {
         let holds = queue.average <= self.bound(queue, self.alpha);
