@@ -27,7 +27,7 @@ AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # Cargo uses all cores by itself, and the order of the checks is the cheap ones first.
 .NOTPARALLEL:
-.PHONY: help setup venv build demo sim quick test lint deny docs unit papers sim-test loom release-tests examples instructions wire-tests pci-test slurm-test lab bench clean
+.PHONY: help setup venv build demo sim quick test lint deny docs unit papers sim-test loom release-tests examples instructions wire-tests pci-test slurm-test lab bench bench-peers clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -114,6 +114,10 @@ bench: setup ## Benchmarks: the MMU, flow control, virtual time, forwarding besi
 	@$(STEP) "benchmark of virtual time" $(CARGO) bench -p weir-sim --bench virtual_time
 	@$(STEP) "benchmark of netdev ports" $(CARGO) bench -p weir-dpdk-io --bench netdev
 	@$(STEP) "benchmarks on DPDK" $(CARGO) bench -p weir-dpdk-driver
+
+bench-peers: setup ## Forwarding beside testpmd and l3fwd, which is built for it, on the same ports in turn
+	@$(STEP) "peers" scripts/peers $(TARGET)/peers
+	@WEIR_PEERS=$(abspath $(TARGET))/peers $(STEP) "forwarding beside its peers" $(CARGO) bench -p weir-dpdk-driver --bench forwarding -- --peers
 
 clean: ## Remove what was built and the Python environment
 	@$(CARGO) clean

@@ -3,11 +3,13 @@
 //! forwarding thread.
 //!
 //! `cargo bench -p weir-dpdk-driver --bench forwarding`; the machine's noise is why the ratio, and not the rate, is the
-//! figure. As root it reserves hugepages if there are none, and returns them. With `-- --alone` Weir runs without its peer, as a
+//! figure. With `-- --peers` testpmd's `io` and DPDK's `l3fwd` take part too (`make bench-peers`). As root it reserves hugepages if there are none, and returns them. With `-- --alone` Weir runs without its peer, as a
 //! profiler wants it.
 
 #[path = "forwarding/hugepages.rs"]
 mod hugepages;
+#[path = "forwarding/l3fwd.rs"]
+mod l3fwd;
 #[path = "forwarding/machine.rs"]
 mod machine;
 #[path = "forwarding/testpmd.rs"]
@@ -51,31 +53,76 @@ fn main() {
     let runtime = Runtime::start("forwarding", &[lcore], &[], &options).expect("DPDK");
     if std::env::args().any(|argument| argument == "--alone") {
         for ((name, ..), switch) in CASES.iter().zip(&switches) {
-            let mut rates: Vec<f64> = (0..12).map(|_| weir_rate(&runtime, switch, SECONDS / 6) / 1e6).collect();
-            rates.sort_by(f64::total_cmp);
+            let rates = sorted((0..12).map(|_| weir_rate(&runtime, switch, SECONDS / 6) / 1e6).collect());
             println!("{name}: {:.1} M packets per CPU-second at best, median {:.1}", rates[11], rates[6]);
         }
         return;
     }
-    let mut rates: [Vec<[f64; 3]>; CASES.len()] = Default::default();
+    let peers = Peer::asked_for();
+    let mut rates: [Vec<Vec<f64>>; CASES.len()] = Default::default();
     for _ in 0..ROUNDS {
         for ((files, switch), rates) in captures.iter().zip(&switches).zip(&mut rates) {
             let weir = weir_rate(&runtime, switch, SECONDS);
-            let peer = |mode| testpmd::rate(mode, files, lcore, hugepages.available(), SECONDS).unwrap_or(f64::NAN);
-            rates.push([weir, peer("macswap"), peer("5tswap")]);
+            let peers = peers.iter().map(|peer| peer.rate(files, lcore, hugepages.available()).unwrap_or(f64::NAN));
+            rates.push(std::iter::once(weir).chain(peers).collect());
         }
     }
+    println!(
+        "M packets per CPU-second of the lcore, {ROUNDS} rounds of {} s in turn: least, median, most",
+        SECONDS.as_secs()
+    );
     for ((name, ..), rates) in CASES.iter().zip(&rates) {
-        let column = |n: usize| median(rates.iter().map(|round| round[n]).collect());
-        let ratio = |n: usize| median(rates.iter().map(|round| round[0] / round[n]).collect());
-        println!("{name}, median of {ROUNDS} rounds of {} s, M packets per CPU-second of the lcore", SECONDS.as_secs());
-        println!("  weir (dt, PFC)     {:6.1}", column(0) / 1e6);
-        for (n, mode) in [(1, "macswap"), (2, "5tswap")] {
-            if column(n).is_nan() {
-                println!("  testpmd {mode:9}  did not run: is dpdk-testpmd there? (Debian's package dpdk-dev)");
+        let column = |n: usize| sorted(rates.iter().map(|round| round[n] / 1e6).collect());
+        let ratio = |n: usize| sorted(rates.iter().map(|round| round[0] / round[n]).collect())[ROUNDS / 2];
+        println!("{name}\n  weir (dt, PFC)   {}", span_of(&column(0)));
+        for (n, peer) in (1..).zip(&peers) {
+            let told = column(n);
+            if told[ROUNDS / 2].is_nan() {
+                println!("  {:16} did not run: {}", peer.name(), peer.wants());
             } else {
-                println!("  testpmd {mode:9}  {:6.1}   weir/{mode} {:.2}", column(n) / 1e6, ratio(n));
+                println!("  {:16} {}   weir/it {:.2}", peer.name(), span_of(&told), ratio(n));
             }
+        }
+    }
+}
+
+/// Another program that forwards between the same ports.
+#[derive(Clone, Copy)]
+enum Peer {
+    /// `dpdk-testpmd` in this mode.
+    Testpmd(&'static str),
+    L3fwd,
+}
+
+impl Peer {
+    const ALL: [Peer; 4] = [Peer::Testpmd("io"), Peer::Testpmd("macswap"), Peer::Testpmd("5tswap"), Peer::L3fwd];
+
+    /// With `-- --peers` all of them, else two.
+    fn asked_for() -> Vec<Peer> {
+        let all = std::env::args().any(|argument| argument == "--peers");
+        if all { Peer::ALL.to_vec() } else { Peer::ALL[1..3].to_vec() }
+    }
+
+    fn name(self) -> String {
+        match self {
+            Peer::Testpmd(mode) => format!("testpmd {mode}"),
+            Peer::L3fwd => "l3fwd LPM".to_owned(),
+        }
+    }
+
+    fn rate(self, files: &[PathBuf; 2], lcore: u32, hugepages: bool) -> Option<f64> {
+        match self {
+            Peer::Testpmd(mode) => testpmd::rate(mode, files, lcore, hugepages, SECONDS),
+            Peer::L3fwd => {
+                l3fwd::rate(&PathBuf::from(std::env::var_os("WEIR_PEERS")?), files, lcore, hugepages, SECONDS)
+            }
+        }
+    }
+
+    fn wants(self) -> &'static str {
+        match self {
+            Peer::Testpmd(_) => "is dpdk-testpmd there? (Debian's package dpdk-dev)",
+            Peer::L3fwd => "is it built? (`make bench-peers`, or scripts/peers FOLDER and WEIR_PEERS=FOLDER)",
         }
     }
 }
@@ -110,7 +157,7 @@ fn config(files: &[PathBuf; 2], lcore: u32) -> SwitchConfig {
     weir_config::parse("bench.toml", &text).expect("a valid configuration")
 }
 
-/// Writes a capture of 64-byte (60 without FCS) UDP/IPv4 frames from the stations of one port to those of the other, with these
+/// Writes a capture of 64-byte (60 without FCS) UDP/IPv4 frames, to addresses that l3fwd has routes for, from the stations of one port to those of the other, with these
 /// DSCPs in turn.
 fn capture(dir: &Path, name: &str, (from, to): (u8, u8), dscps: &[u8], stations: u8) -> PathBuf {
     let mut file = Vec::new();
@@ -121,7 +168,7 @@ fn capture(dir: &Path, name: &str, (from, to): (u8, u8), dscps: &[u8], stations:
         let station = flow as u8 % stations;
         let mut frame = vec![2, 0, 0, 0, station, to, 2, 0, 0, 0, station, from, 8, 0];
         let dscp = dscps[usize::from(flow) % dscps.len()];
-        frame.extend([0x45, dscp << 2, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, from, 10, 0, 0, to]);
+        frame.extend([0x45, dscp << 2, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 198, 18, from, station, 198, 18, to, station]);
         let checksum = checksum(&frame[14..34]);
         frame[24..26].copy_from_slice(&checksum.to_be_bytes());
         frame.extend((1_000 + flow).to_be_bytes());
@@ -145,7 +192,12 @@ fn checksum(header: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+fn sorted(mut values: Vec<f64>) -> Vec<f64> {
     values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    values
+}
+
+/// Least, median and most.
+fn span_of(sorted: &[f64]) -> String {
+    format!("{:6.1} {:6.1} {:6.1}", sorted[0], sorted[sorted.len() / 2], sorted[sorted.len() - 1])
 }

@@ -1,0 +1,108 @@
+//! DPDK's `l3fwd` on the same ports: it looks IPv4 destinations up by longest prefix and rewrites addresses. `scripts/peers` builds it.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::fd::OwnedFd;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketType, connect, recv, send, socket};
+
+/// How long it may take to start.
+const START: Duration = Duration::from_secs(20);
+
+/// Packets per CPU-second of its forwarding thread; `None` if it is not built or does not run. Frames to 198.18.N.0/24 leave by port N.
+pub(crate) fn rate(folder: &Path, captures: &[PathBuf; 2], lcore: u32, hugepages: bool, span: Duration) -> Option<f64> {
+    let examples = folder.join("l3fwd");
+    let prefix = format!("weir-l3fwd-{}", std::process::id());
+    let mut command = Command::new(examples.join("build/l3fwd"));
+    command.args(["-l", &lcore.to_string(), "--no-pci", "--file-prefix", &prefix]);
+    command.args(if hugepages { vec!["--in-memory"] } else { vec!["--no-huge", "-m", "600"] });
+    for (n, file) in captures.iter().enumerate() {
+        command.arg(format!("--vdev=net_pcap{n},rx_pcap={},infinite_rx=1", file.display()));
+    }
+    let queues = format!("--config=(0,0,{lcore}),(1,0,{lcore})");
+    command.args(["--", "-p", "0x3", "-P", "--parse-ptype", "--lookup=lpm", &queues]);
+    for (key, file) in [("--rule_ipv4", "lpm_default_v4.cfg"), ("--rule_ipv6", "lpm_default_v6.cfg")] {
+        command.arg(format!("{key}={}", examples.join(file).display()));
+    }
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()?;
+    let measured = measure(&mut child, &prefix, span);
+    let _ = child.kill();
+    let _ = child.wait();
+    let _ = fs::remove_dir_all(runtime_folder(&prefix));
+    measured
+}
+
+fn measure(child: &mut Child, prefix: &str, span: Duration) -> Option<f64> {
+    let telemetry = Telemetry::connect(child, prefix)?;
+    // Its tables are made, and its ports started, after telemetry answers.
+    let start = Instant::now();
+    while telemetry.sent()? == 0 {
+        if start.elapsed() > START {
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let before = (telemetry.sent()?, cpu_time_ns(child.id())?);
+    std::thread::sleep(span);
+    let after = (telemetry.sent()?, cpu_time_ns(child.id())?);
+    Some((after.0 - before.0) as f64 * 1e9 / (after.1 - before.1) as f64)
+}
+
+/// CPU time of the main thread, which forwards.
+fn cpu_time_ns(pid: u32) -> Option<u64> {
+    fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?.split_whitespace().next()?.parse().ok()
+}
+
+/// Where DPDK keeps a process's files.
+fn runtime_folder(prefix: &str) -> PathBuf {
+    let base = if rustix::process::geteuid().is_root() {
+        PathBuf::from("/var/run")
+    } else {
+        std::env::var_os("XDG_RUNTIME_DIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from)
+    };
+    base.join("dpdk").join(prefix)
+}
+
+/// DPDK's telemetry socket, by which l3fwd's ports tell what they sent: it prints no counters itself.
+struct Telemetry(OwnedFd);
+
+impl Telemetry {
+    fn connect(child: &mut Child, prefix: &str) -> Option<Telemetry> {
+        let address = SocketAddrUnix::new(runtime_folder(prefix).join("dpdk_telemetry.v2")).ok()?;
+        let start = Instant::now();
+        loop {
+            let peer = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).ok()?;
+            if connect(&peer, &address).is_ok() {
+                let telemetry = Telemetry(peer);
+                // It says what it is first.
+                telemetry.receive().ok()?;
+                return Some(telemetry);
+            }
+            if start.elapsed() > START || child.try_wait().ok()?.is_some() {
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Packets sent on both ports so far.
+    fn sent(&self) -> Option<u64> {
+        (0..2).map(|port| self.sent_by(port)).sum()
+    }
+
+    fn sent_by(&self, port: u8) -> Option<u64> {
+        send(&self.0, format!("/ethdev/stats,{port}").as_bytes(), SendFlags::empty()).ok()?;
+        let answer: serde_json::Value = serde_json::from_slice(&self.receive().ok()?).ok()?;
+        answer["/ethdev/stats"]["opackets"].as_u64()
+    }
+
+    fn receive(&self) -> io::Result<Vec<u8>> {
+        let mut answer = vec![0; 16 << 10];
+        let (length, _) = recv(&self.0, &mut answer[..], RecvFlags::empty())?;
+        answer.truncate(length);
+        Ok(answer)
+    }
+}
