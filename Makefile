@@ -115,7 +115,7 @@ bench: setup ## Benchmarks: the MMU, flow control, virtual time, forwarding besi
 	@$(STEP) "benchmark of netdev ports" $(CARGO) bench -p weir-dpdk-io --bench netdev
 	@$(STEP) "benchmarks on DPDK" $(CARGO) bench -p weir-dpdk-driver
 
-bench-peers: setup ## Forwarding beside testpmd and l3fwd, which is built for it, on the same ports in turn
+bench-peers: setup ## Forwarding beside testpmd, l3fwd and Open vSwitch on the same ports in turn; gets what is missing of them into target/peers
 	@$(STEP) "peers" scripts/peers $(TARGET)/peers
 	@WEIR_PEERS=$(abspath $(TARGET))/peers $(STEP) "forwarding beside its peers" $(CARGO) bench -p weir-dpdk-driver --bench forwarding -- --peers
 

@@ -1,10 +1,11 @@
-//! The forwarding rate of one lcore with the whole pipeline (MMU, PFC, scheduler) beside `dpdk-testpmd` macswap, which
-//! only swaps addresses: 64-byte IPv4 frames on the same pcap ports, in turn, as packets per CPU-second of the
+//! The forwarding rate of one lcore with the whole pipeline (MMU, PFC, scheduler) beside `dpdk-testpmd` macswap and 5tswap,
+//! which only swap addresses: 64-byte IPv4 frames on the same pcap ports, in turn, as packets per CPU-second of the
 //! forwarding thread.
 //!
 //! `cargo bench -p weir-dpdk-driver --bench forwarding`; the machine's noise is why the ratio, and not the rate, is the
-//! figure. With `-- --peers` testpmd's `io` and DPDK's `l3fwd` take part too (`make bench-peers`). As root it reserves hugepages if there are none, and returns them. With `-- --alone` Weir runs without its peer, as a
-//! profiler wants it.
+//! figure. As root it reserves hugepages if there are none, and returns them. With `-- --peers` testpmd's `io`, DPDK's
+//! `l3fwd` and Open vSwitch take part too; `make bench-peers` gets them first. With `-- --alone` Weir runs without peers, as
+//! a profiler wants it.
 
 #[path = "forwarding/hugepages.rs"]
 mod hugepages;
@@ -12,8 +13,16 @@ mod hugepages;
 mod l3fwd;
 #[path = "forwarding/machine.rs"]
 mod machine;
+#[path = "forwarding/openvswitch.rs"]
+mod openvswitch;
+#[path = "forwarding/peers.rs"]
+mod peers;
+#[path = "forwarding/table.rs"]
+mod table;
 #[path = "forwarding/testpmd.rs"]
 mod testpmd;
+#[path = "forwarding/threads.rs"]
+mod threads;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,6 +31,9 @@ use std::time::Duration;
 use weir_config::SwitchConfig;
 use weir_dpdk_driver::{Memory, Placement, PreparedSwitches, Runtime, RuntimeOptions};
 use weir_dpdk_io::cpu;
+
+use peers::{Ground, Peer};
+use table::Table;
 
 const ROUNDS: usize = 5;
 const SECONDS: Duration = Duration::from_secs(3);
@@ -53,77 +65,28 @@ fn main() {
     let runtime = Runtime::start("forwarding", &[lcore], &[], &options).expect("DPDK");
     if std::env::args().any(|argument| argument == "--alone") {
         for ((name, ..), switch) in CASES.iter().zip(&switches) {
-            let rates = sorted((0..12).map(|_| weir_rate(&runtime, switch, SECONDS / 6) / 1e6).collect());
-            println!("{name}: {:.1} M packets per CPU-second at best, median {:.1}", rates[11], rates[6]);
+            let [_, median, best] = table::spread((0..12).map(|_| weir_rate(&runtime, switch, SECONDS / 6) / 1e6));
+            println!("{name}: {best:.1} M packets per CPU-second at best, median {median:.1}");
         }
         return;
     }
-    let peers = Peer::asked_for();
-    let mut rates: [Vec<Vec<f64>>; CASES.len()] = Default::default();
+    let all = std::env::args().any(|argument| argument == "--peers");
+    let (peers, span) = if all { (&Peer::ALL[..], SECONDS / 2) } else { (&Peer::ADDRESSES_SWAPPED[..], SECONDS) };
+    let mut tables: [Table; CASES.len()] = std::array::from_fn(|_| Table::new(peers));
     for _ in 0..ROUNDS {
-        for ((files, switch), rates) in captures.iter().zip(&switches).zip(&mut rates) {
-            let weir = weir_rate(&runtime, switch, SECONDS);
-            let peers = peers.iter().map(|peer| peer.rate(files, lcore, hugepages.available()).unwrap_or(f64::NAN));
-            rates.push(std::iter::once(weir).chain(peers).collect());
+        for ((files, switch), table) in captures.iter().zip(&switches).zip(&mut tables) {
+            let weir = weir_rate(&runtime, switch, span);
+            let ground = Ground { captures: files, lcore, hugepages: hugepages.available(), span };
+            table.add(weir, peers.iter().map(|peer| peer.rate(&ground)));
         }
     }
-    println!(
-        "M packets per CPU-second of the lcore, {ROUNDS} rounds of {} s in turn: least, median, most",
-        SECONDS.as_secs()
-    );
-    for ((name, ..), rates) in CASES.iter().zip(&rates) {
-        let column = |n: usize| sorted(rates.iter().map(|round| round[n] / 1e6).collect());
-        let ratio = |n: usize| sorted(rates.iter().map(|round| round[0] / round[n]).collect())[ROUNDS / 2];
-        println!("{name}\n  weir (dt, PFC)   {}", span_of(&column(0)));
-        for (n, peer) in (1..).zip(&peers) {
-            let told = column(n);
-            if told[ROUNDS / 2].is_nan() {
-                println!("  {:16} did not run: {}", peer.name(), peer.wants());
-            } else {
-                println!("  {:16} {}   weir/it {:.2}", peer.name(), span_of(&told), ratio(n));
-            }
-        }
+    for peer in peers.iter().filter(|&&peer| tables.iter().all(|table| table.lacks(peer))) {
+        println!("{} did not run: {}", peer.name(), peer.wants());
     }
-}
-
-/// Another program that forwards between the same ports.
-#[derive(Clone, Copy)]
-enum Peer {
-    /// `dpdk-testpmd` in this mode.
-    Testpmd(&'static str),
-    L3fwd,
-}
-
-impl Peer {
-    const ALL: [Peer; 4] = [Peer::Testpmd("io"), Peer::Testpmd("macswap"), Peer::Testpmd("5tswap"), Peer::L3fwd];
-
-    /// With `-- --peers` all of them, else two.
-    fn asked_for() -> Vec<Peer> {
-        let all = std::env::args().any(|argument| argument == "--peers");
-        if all { Peer::ALL.to_vec() } else { Peer::ALL[1..3].to_vec() }
-    }
-
-    fn name(self) -> String {
-        match self {
-            Peer::Testpmd(mode) => format!("testpmd {mode}"),
-            Peer::L3fwd => "l3fwd LPM".to_owned(),
-        }
-    }
-
-    fn rate(self, files: &[PathBuf; 2], lcore: u32, hugepages: bool) -> Option<f64> {
-        match self {
-            Peer::Testpmd(mode) => testpmd::rate(mode, files, lcore, hugepages, SECONDS),
-            Peer::L3fwd => {
-                l3fwd::rate(&PathBuf::from(std::env::var_os("WEIR_PEERS")?), files, lcore, hugepages, SECONDS)
-            }
-        }
-    }
-
-    fn wants(self) -> &'static str {
-        match self {
-            Peer::Testpmd(_) => "is dpdk-testpmd there? (Debian's package dpdk-dev)",
-            Peer::L3fwd => "is it built? (`make bench-peers`, or scripts/peers FOLDER and WEIR_PEERS=FOLDER)",
-        }
+    println!("M packets per CPU-second of the forwarding thread, {ROUNDS} rounds of {} s in turn;", span.as_secs_f64());
+    println!("weir/it is Weir's figure by the peer's, round by round: the median, and the range\n");
+    for ((name, ..), table) in CASES.iter().zip(&tables) {
+        println!("{name}\n{table}");
     }
 }
 
@@ -157,8 +120,8 @@ fn config(files: &[PathBuf; 2], lcore: u32) -> SwitchConfig {
     weir_config::parse("bench.toml", &text).expect("a valid configuration")
 }
 
-/// Writes a capture of 64-byte (60 without FCS) UDP/IPv4 frames, to addresses that l3fwd has routes for, from the stations of one port to those of the other, with these
-/// DSCPs in turn.
+/// Writes a capture of 64-byte (60 without FCS) UDP/IPv4 frames from the stations of one port to those of the other, with these
+/// DSCPs in turn. Destinations are addresses that l3fwd has routes for.
 fn capture(dir: &Path, name: &str, (from, to): (u8, u8), dscps: &[u8], stations: u8) -> PathBuf {
     let mut file = Vec::new();
     for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65_535, 1] {
@@ -190,14 +153,4 @@ fn checksum(header: &[u8]) -> u16 {
         sum = (sum & 0xffff) + (sum >> 16);
     }
     !(sum as u16)
-}
-
-fn sorted(mut values: Vec<f64>) -> Vec<f64> {
-    values.sort_by(f64::total_cmp);
-    values
-}
-
-/// Least, median and most.
-fn span_of(sorted: &[f64]) -> String {
-    format!("{:6.1} {:6.1} {:6.1}", sorted[0], sorted[sorted.len() / 2], sorted[sorted.len() - 1])
 }

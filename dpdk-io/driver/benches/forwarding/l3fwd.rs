@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use rustix::fd::OwnedFd;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketType, connect, recv, send, socket};
 
+use crate::threads;
+
 /// How long it may take to start.
 const START: Duration = Duration::from_secs(20);
 
@@ -45,15 +47,11 @@ fn measure(child: &mut Child, prefix: &str, span: Duration) -> Option<f64> {
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-    let before = (telemetry.sent()?, cpu_time_ns(child.id())?);
+    // The main thread forwards.
+    let before = (telemetry.sent()?, threads::cpu_time_of_main_ns(child.id())?);
     std::thread::sleep(span);
-    let after = (telemetry.sent()?, cpu_time_ns(child.id())?);
+    let after = (telemetry.sent()?, threads::cpu_time_of_main_ns(child.id())?);
     Some((after.0 - before.0) as f64 * 1e9 / (after.1 - before.1) as f64)
-}
-
-/// CPU time of the main thread, which forwards.
-fn cpu_time_ns(pid: u32) -> Option<u64> {
-    fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?.split_whitespace().next()?.parse().ok()
 }
 
 /// Where DPDK keeps a process's files.

@@ -1,10 +1,11 @@
 //! `dpdk-testpmd` on the same ports, as the figure to compare with.
 
-use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
+
+use crate::threads;
 
 /// Packets per CPU-second of testpmd's forwarding thread in this mode; `None` if it is not installed or does not run.
 pub(crate) fn rate(mode: &str, captures: &[PathBuf; 2], lcore: u32, hugepages: bool, span: Duration) -> Option<f64> {
@@ -20,7 +21,7 @@ pub(crate) fn rate(mode: &str, captures: &[PathBuf; 2], lcore: u32, hugepages: b
         &main.to_string(),
         "--no-pci",
     ]);
-    command.args(if hugepages { vec!["--in-memory"] } else { vec!["--no-huge", "-m", "600", "--no-shconf"] });
+    command.args(if hugepages { vec!["--in-memory"] } else { vec!["--no-huge", "-m", "1000", "--no-shconf"] });
     for (n, file) in captures.iter().enumerate() {
         command.arg(format!("--vdev=net_pcap{n},rx_pcap={},infinite_rx=1", file.display()));
     }
@@ -68,14 +69,7 @@ fn sent(input: &mut ChildStdin, output: &mut BufReader<ChildStdout>) -> Option<u
 
 /// CPU time of the worker lcore's thread.
 fn cpu_time_ns(pid: u32, lcore: u32) -> Option<u64> {
-    for task in fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {
-        let name = fs::read_to_string(task.path().join("comm")).unwrap_or_default();
-        // DPDK has renamed its threads more than once.
-        let names = ["rte-worker-", "lcore-worker-", "dpdk-worker"].map(|prefix| format!("{prefix}{lcore}"));
-        if names.iter().any(|known| known == name.trim()) {
-            let schedstat = fs::read_to_string(task.path().join("schedstat")).ok()?;
-            return schedstat.split_whitespace().next()?.parse().ok();
-        }
-    }
-    None
+    // DPDK has renamed its threads more than once.
+    let names = ["rte-worker-", "lcore-worker-", "dpdk-worker"].map(|prefix| format!("{prefix}{lcore}"));
+    threads::cpu_time_ns(pid, |name| names.iter().any(|known| known == name))
 }

@@ -1,0 +1,174 @@
+//! Open vSwitch with DPDK on the same ports: a bridge that learns addresses (the action NORMAL). It has a database, sockets and a
+//! network namespace of its own, so that a switch of the system is left alone. `scripts/peers` unpacks it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::threads;
+
+/// How long it may take to start.
+const START: Duration = Duration::from_secs(20);
+/// How long flows get to be learned before anything is counted.
+const LEARN: Duration = Duration::from_millis(200);
+
+/// Packets per CPU-second of its forwarding thread; `None` if it is not unpacked or does not run.
+pub(crate) fn rate(folder: &Path, captures: &[PathBuf; 2], lcore: u32, hugepages: bool, span: Duration) -> Option<f64> {
+    OpenVswitch::start(folder.join("openvswitch"), captures, lcore, hugepages)?.measure(span)
+}
+
+/// A running Open vSwitch. What ends it comes before the folder of its files.
+struct OpenVswitch {
+    switch: Daemon,
+    _database: Daemon,
+    at: Places,
+}
+
+impl OpenVswitch {
+    fn start(programs: PathBuf, captures: &[PathBuf; 2], lcore: u32, hugepages: bool) -> Option<OpenVswitch> {
+        let at = Places { programs, home: tempfile::tempdir().ok()? };
+        let schema = at.programs.join("usr/share/openvswitch/vswitch.ovsschema");
+        succeed(at.command("usr/bin/ovsdb-tool").arg("create").arg(at.file("conf.db")).arg(schema))?;
+        let mut database = at.daemon("usr/sbin/ovsdb-server", "db");
+        database.arg(format!("--remote=p{}", at.database())).arg(at.file("conf.db"));
+        let mut database = Daemon::start(&mut database)?;
+        database.wait_until(|| at.file("db.sock").exists().then_some(()))?;
+        at.configure(captures, lcore, hugepages)?;
+        let mut switch = at.daemon("usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk", "switch");
+        let switch = Daemon::start(switch.arg(at.database()))?;
+        Some(OpenVswitch { switch, _database: database, at })
+    }
+
+    fn measure(mut self, span: Duration) -> Option<f64> {
+        let OpenVswitch { switch, at, .. } = &mut self;
+        switch.wait_until(|| at.sent().filter(|sent| sent.iter().all(|&packets| packets > 0)))?;
+        std::thread::sleep(LEARN);
+        let pid = switch.0.id();
+        let now =
+            || Some((at.sent()?.iter().sum::<u64>(), threads::cpu_time_ns(pid, |name| name.starts_with("pmd-c"))?));
+        let before = now()?;
+        std::thread::sleep(span);
+        let after = now()?;
+        Some((after.0 - before.0) as f64 * 1e9 / (after.1 - before.1) as f64)
+    }
+}
+
+/// Where its programs are, and where it keeps its files.
+struct Places {
+    programs: PathBuf,
+    home: TempDir,
+}
+
+impl Places {
+    fn file(&self, name: &str) -> PathBuf {
+        self.home.path().join(name)
+    }
+
+    fn database(&self) -> String {
+        format!("unix:{}", self.file("db.sock").display())
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(self.programs.join(program));
+        self.settle(&mut command);
+        command
+    }
+
+    /// A daemon that stays in the foreground. In its own network namespace the interfaces that it makes are seen by nobody else.
+    fn daemon(&self, program: &str, name: &str) -> Command {
+        let mut command = Command::new("unshare");
+        command.arg("--net");
+        if !rustix::process::geteuid().is_root() {
+            command.arg("--map-root-user");
+        }
+        command.arg(self.programs.join(program)).args(["-vconsole:off", "-vsyslog:off"]);
+        for (option, ending) in [("pidfile", "pid"), ("unixctl", "ctl")] {
+            command.arg(format!("--{option}={}", self.file(&format!("{name}.{ending}")).display()));
+        }
+        self.settle(&mut command);
+        command
+    }
+
+    /// Has a program keep its files here, and be silent.
+    fn settle(&self, command: &mut Command) {
+        for variable in
+            ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR", "RUNTIME_DIRECTORY", "XDG_RUNTIME_DIR"]
+        {
+            command.env(variable, self.home.path());
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    }
+
+    /// Writes what the switch is to do into its database: one bridge, two ports, one forwarding thread.
+    fn configure(&self, captures: &[PathBuf; 2], lcore: u32, hugepages: bool) -> Option<()> {
+        let memory = if hugepages { "--in-memory" } else { "--no-huge --legacy-mem --no-shconf -m 600" };
+        let other = u32::from(lcore == 0);
+        let mut command = self.command("usr/bin/ovs-vsctl");
+        command.args(["-vsyslog:off", "--no-wait", &format!("--db={}", self.database()), "--", "init"]);
+        command.args(["--", "set", "Open_vSwitch", ".", "other_config:dpdk-init=true"]);
+        command.arg(format!("other_config:dpdk-extra=\"--no-pci {memory}\""));
+        command.arg(format!("other_config:dpdk-lcore-mask={}", mask(other)));
+        command.arg(format!("other_config:pmd-cpu-mask={}", mask(lcore)));
+        // Else it takes a quarter of a million buffers for all ports.
+        command.arg("other_config:per-port-memory=true");
+        command.args(["--", "add-br", "bench", "--", "set", "Bridge", "bench", "datapath_type=netdev"]);
+        for (n, file) in captures.iter().enumerate() {
+            let port = format!("p{n}");
+            command.args(["--", "add-port", "bench", &port, "--", "set", "Interface", &port, "type=dpdk"]);
+            command.arg(format!("options:dpdk-devargs=\"net_pcap{n},rx_pcap={},infinite_rx=1\"", file.display()));
+        }
+        succeed(&mut command)
+    }
+
+    /// Packets sent so far by each of the two ports.
+    fn sent(&self) -> Option<[u64; 2]> {
+        let mut command = self.command("usr/bin/ovs-appctl");
+        command.arg("-t").arg(self.file("switch.ctl")).args(["dpctl/show", "--statistics"]);
+        let told = String::from_utf8(command.stdout(Stdio::piped()).output().ok()?.stdout).ok()?;
+        // Ports of its own, which are no devices of DPDK, come first.
+        let sent = |port: &str| {
+            let (_, told) = told.split_once(&format!(": {port} (dpdk"))?;
+            told.split_once("TX packets:")?.1.split_whitespace().next()?.parse().ok()
+        };
+        Some([sent("p0")?, sent("p1")?])
+    }
+}
+
+/// A process that ends with this.
+struct Daemon(Child);
+
+impl Daemon {
+    fn start(command: &mut Command) -> Option<Daemon> {
+        command.spawn().ok().map(Daemon)
+    }
+
+    /// Waits until there is what is asked for, or the process has ended.
+    fn wait_until<T>(&mut self, there: impl Fn() -> Option<T>) -> Option<T> {
+        let start = Instant::now();
+        while start.elapsed() < START && self.0.try_wait().ok()?.is_none() {
+            if let Some(found) = there() {
+                return Some(found);
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        None
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn succeed(command: &mut Command) -> Option<()> {
+    command.status().ok()?.success().then_some(())
+}
+
+/// The mask of one CPU, in hexadecimal digits.
+fn mask(cpu: u32) -> String {
+    format!("{:x}{}", 1 << (cpu % 4), "0".repeat(cpu as usize / 4))
+}

@@ -1,0 +1,53 @@
+//! Rates of Weir and its peers, round by round, and what is told of them.
+
+use std::fmt;
+
+use crate::peers::Peer;
+
+/// The rounds of one case.
+pub(crate) struct Table {
+    weir: Vec<f64>,
+    /// Each peer's rounds, as its rate and Weir's; a round in which it did not run is left out.
+    peers: Vec<(Peer, Vec<(f64, f64)>)>,
+}
+
+impl Table {
+    pub(crate) fn new(peers: &[Peer]) -> Table {
+        Table { weir: Vec::new(), peers: peers.iter().map(|&peer| (peer, Vec::new())).collect() }
+    }
+
+    /// Adds a round: packets per CPU-second of Weir, and of the peers in their order.
+    pub(crate) fn add(&mut self, weir: f64, peers: impl Iterator<Item = Option<f64>>) {
+        self.weir.push(weir);
+        for ((_, rounds), rate) in self.peers.iter_mut().zip(peers) {
+            rounds.extend(rate.map(|rate| (rate, weir)));
+        }
+    }
+
+    /// Whether a peer ran in no round.
+    pub(crate) fn lacks(&self, wanted: Peer) -> bool {
+        self.peers.iter().all(|(peer, rounds)| *peer != wanted || rounds.is_empty())
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "  {:16} {:>7} {:>7} {:>7}   weir/it", "", "min", "median", "max")?;
+        let [min, median, max] = spread(self.weir.iter().map(|rate| rate / 1e6));
+        writeln!(f, "  {:16} {min:7.1} {median:7.1} {max:7.1}", "weir (dt, PFC)")?;
+        for (peer, rounds) in self.peers.iter().filter(|(_, rounds)| !rounds.is_empty()) {
+            let [min, median, max] = spread(rounds.iter().map(|(rate, _)| rate / 1e6));
+            let [least, ratio, most] = spread(rounds.iter().map(|(rate, weir)| weir / rate));
+            write!(f, "  {:16} {min:7.1} {median:7.1} {max:7.1}", peer.name())?;
+            writeln!(f, "   {ratio:.2} ({least:.2} to {most:.2})")?;
+        }
+        Ok(())
+    }
+}
+
+/// Least, median and most of some values.
+pub(crate) fn spread(values: impl Iterator<Item = f64>) -> [f64; 3] {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    [values[0], values[values.len() / 2], values[values.len() - 1]]
+}
