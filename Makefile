@@ -86,8 +86,9 @@ loom: setup ## What lcores share, under every interleaving
 release-tests: setup ## Without assertions, as users run it: heavy traffic, both backends by the clock, allocations
 	@$(STEP) "tests without assertions" $(CARGO) test $(HEAVY) --test it
 
-instructions: setup ## What a packet-hop takes in virtual time, counted in instructions, against its limit
+instructions: setup ## What a packet-hop in virtual time and a packet on DPDK take, counted in instructions, against limits
 	@$(STEP) "instructions of virtual time" $(CARGO) bench --profile dev $(HEAVY) --bench virtual_time -- --instructions
+	@$(STEP) "instructions of the packet path" $(CARGO) bench --profile dev $(HEAVY) --bench forwarding -- --instructions
 
 wire-tests: venv ## Frames judged by other programs: scapy, tshark, Linux
 	@$(STEP) "build of tests" $(CARGO) test --workspace --no-run

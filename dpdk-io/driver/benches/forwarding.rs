@@ -5,10 +5,12 @@
 //! `cargo bench -p weir-dpdk-driver --bench forwarding`; the machine's noise is why the ratio, and not the rate, is the
 //! figure. As root it reserves hugepages if there are none, and returns them. With `-- --peers` testpmd's `io`, DPDK's
 //! `l3fwd` and Open vSwitch take part too; `make bench-peers` gets them first. With `-- --alone` Weir runs without peers, as
-//! a profiler wants it.
+//! a profiler wants it; with `-- --instructions` it runs under callgrind, and a packet's instructions are held against a limit.
 
 #[path = "forwarding/hugepages.rs"]
 mod hugepages;
+#[path = "forwarding/instructions.rs"]
+mod instructions;
 #[path = "forwarding/l3fwd.rs"]
 mod l3fwd;
 #[path = "forwarding/machine.rs"]
@@ -28,6 +30,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use hugepages::Reserved;
 use weir_config::SwitchConfig;
 use weir_dpdk_driver::{Memory, Placement, PreparedSwitches, Runtime, RuntimeOptions};
 use weir_dpdk_io::cpu;
@@ -35,6 +38,8 @@ use weir_dpdk_io::cpu;
 use peers::{Ground, Peer};
 use table::Table;
 
+/// The argument of a run whose instructions are counted.
+const COUNTED: &str = "--counted";
 const ROUNDS: usize = 5;
 const SECONDS: Duration = Duration::from_secs(3);
 /// Frames in a capture file, of as many flows; replayed for ever.
@@ -50,9 +55,13 @@ const CASES: [(&str, &[u8], u8); 4] = [
 ];
 
 fn main() {
+    let is_asked = |word: &str| std::env::args().any(|argument| argument == word);
+    if is_asked("--instructions") {
+        return instructions::count(COUNTED);
+    }
     let dir = tempfile::tempdir().expect("a temporary directory");
     let lcore = *cpu::allowed().last().expect("a CPU");
-    let hugepages = hugepages::Reserved::at_least(700);
+    let hugepages = if is_asked(COUNTED) { Reserved::none() } else { Reserved::at_least(700) };
     println!("{}", machine::description());
     println!("pages: {}\n", if hugepages.available() { "2 MiB, --in-memory" } else { "4 KiB, --no-huge" });
     let captures: [[PathBuf; 2]; CASES.len()] = std::array::from_fn(|case| {
@@ -61,16 +70,23 @@ fn main() {
     });
     let switches = captures.each_ref().map(|files| config(files, lcore));
     let memory_mb = Memory::of(&switches[..1], 1, 0).megabytes();
-    let options = RuntimeOptions { memory_mb, ..RuntimeOptions::default() };
+    // Under callgrind there is no address space for hugepages, even if the machine has some.
+    let eal_args = if is_asked(COUNTED) { vec!["--no-huge".to_owned()] } else { Vec::new() };
+    let options = RuntimeOptions { memory_mb, eal_args, ..RuntimeOptions::default() };
     let runtime = Runtime::start("forwarding", &[lcore], &[], &options).expect("DPDK");
-    if std::env::args().any(|argument| argument == "--alone") {
+    if is_asked(COUNTED) {
+        let (packets, _) = forward(&runtime, &switches[1], SECONDS);
+        println!("packets {packets}");
+        return;
+    }
+    if is_asked("--alone") {
         for ((name, ..), switch) in CASES.iter().zip(&switches) {
             let [_, median, best] = table::spread((0..12).map(|_| weir_rate(&runtime, switch, SECONDS / 6) / 1e6));
             println!("{name}: {best:.1} M packets per CPU-second at best, median {median:.1}");
         }
         return;
     }
-    let all = std::env::args().any(|argument| argument == "--peers");
+    let all = is_asked("--peers");
     let (peers, span) = if all { (&Peer::ALL[..], SECONDS / 2) } else { (&Peer::ADDRESSES_SWAPPED[..], SECONDS) };
     let mut tables: [Table; CASES.len()] = std::array::from_fn(|_| Table::new(peers));
     for _ in 0..ROUNDS {
@@ -90,8 +106,15 @@ fn main() {
     }
 }
 
-/// Packets per CPU-second of a switch between two ports that receive as fast as they are polled, over so much time.
+/// Packets per CPU-second of a switch, over so much time.
 fn weir_rate(runtime: &Runtime, switch: &SwitchConfig, time: Duration) -> f64 {
+    let (packets, cpu_ns) = forward(runtime, switch, time);
+    packets as f64 * 1e9 / cpu_ns as f64
+}
+
+/// Packets that a switch forwards in so much time between two ports that receive as fast as they are polled, and the CPU time of its
+/// lcore.
+fn forward(runtime: &Runtime, switch: &SwitchConfig, time: Duration) -> (u64, u64) {
     let switches = std::slice::from_ref(switch);
     let placement = Placement::new(switches, &cpu::allowed(), 0).expect("a CPU");
     let running = PreparedSwitches::prepare(runtime, switches, &placement, 0)
@@ -102,7 +125,7 @@ fn weir_rate(runtime: &Runtime, switch: &SwitchConfig, time: Duration) -> f64 {
     let balance = stopped.reports[0].balance;
     assert!(balance.holds && balance.sent * 100 > balance.received * 99, "{balance:?}");
     let cpu_ns: u64 = stopped.lcores.iter().map(|(_, stats)| stats.cpu_time_ns()).sum();
-    balance.sent as f64 * 1e9 / cpu_ns as f64
+    (balance.sent, cpu_ns)
 }
 
 fn config(files: &[PathBuf; 2], lcore: u32) -> SwitchConfig {
