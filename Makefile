@@ -12,7 +12,7 @@ PYTHON := .venv/bin/python
 # Says what it does and how long it took.
 STEP := scripts/step
 # Tests without assertions, of some of these crates, choose all of them, so that Cargo resolves one set of features and builds each crate once.
-HEAVY := --config .cargo/without-assertions.toml -p weir-dpdk-driver -p weir-real -p weir-sim
+HEAVY := --config .cargo/without-assertions.toml -p weir-dpdk-driver -p weir-bench -p weir-real -p weir-sim
 # What wire tests judge: the command as the other tests have it, with its assertions.
 WEIR_OF_TESTS := $(abspath $(TARGET))/debug/weir
 # Where `make sim` builds: a folder of its own, so that the full command stays where it is; and by which of Cargo's profiles.
@@ -109,16 +109,17 @@ lab: build ## Namespaces as hosts, joined by the switch: ping and iperf3 (root)
 	@$(AS_ROOT) python3 lab/lab.py run --weir $(WEIR) --hosts 2
 	@$(AS_ROOT) python3 lab/lab.py run --weir $(WEIR) --hosts 4
 
-bench: setup ## Benchmarks: the MMU, flow control, virtual time, forwarding beside testpmd, the delay from Xoff to PAUSE
+bench: build ## Benchmarks: the MMU, flow control, virtual time, forwarding beside testpmd, delays of PAUSE
 	@$(STEP) "benchmark of the MMU" $(CARGO) bench -p weir-mmu --bench admit_release
 	@$(STEP) "benchmark of flow control" $(CARGO) bench -p weir-flowctl --bench decisions
 	@$(STEP) "benchmark of virtual time" $(CARGO) bench -p weir-sim --bench virtual_time
 	@$(STEP) "benchmark of netdev ports" $(CARGO) bench -p weir-dpdk-io --bench netdev
-	@$(STEP) "benchmarks on DPDK" $(CARGO) bench -p weir-dpdk-driver
+	@$(STEP) "benchmarks on DPDK" $(CARGO) bench -p weir-bench
+	@$(STEP) "delays of PAUSE" $(WEIR) bench pause
 
 bench-peers: setup ## Forwarding beside testpmd, l3fwd and Open vSwitch on the same ports in turn; gets what is missing of them into target/peers
 	@$(STEP) "peers" scripts/peers $(TARGET)/peers
-	@WEIR_PEERS=$(abspath $(TARGET))/peers $(STEP) "forwarding beside its peers" $(CARGO) bench -p weir-dpdk-driver --bench forwarding -- --peers
+	@WEIR_PEERS=$(abspath $(TARGET))/peers $(STEP) "forwarding beside its peers" $(CARGO) bench -p weir-bench --bench forwarding -- --peers
 
 clean: ## Remove what was built and the Python environment
 	@$(CARGO) clean

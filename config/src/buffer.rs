@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use weir_mmu::BufferLayout;
 use weir_mmu::policy::PolicySettings;
+use weir_mmu::{BufferLayout, Charge};
 use weir_units::{Alpha, BitRate, Bytes, Span, in_cells};
 
 /// The largest buffer, and the largest part of one.
@@ -16,6 +16,9 @@ pub struct BufferConfig {
     pub size: Bytes,
     /// Accounting unit: a frame takes a whole number of cells. 1 accounts in bytes.
     pub cell_bytes: u32,
+    /// The mean length of frames, charged, that packet memory holds the whole buffer full of; `None` is the smallest frames, so that
+    /// packet memory never runs out before the buffer. For switches on DPDK.
+    pub mean_frame: Option<Bytes>,
     /// ρ: private buffer of each ingress queue.
     pub private: Bytes,
     /// How Φ, the headroom of each lossless ingress queue, is set.
@@ -26,6 +29,31 @@ pub struct BufferConfig {
     pub policy: Arc<dyn PolicySettings>,
     /// α° of the egress threshold at which lossy classes drop.
     pub lossy_alpha: Alpha,
+}
+
+impl BufferConfig {
+    /// The mean length of frames that packet memory is made for where nothing is said.
+    pub const MEAN_FRAME: Bytes = Bytes::new(512);
+
+    /// Frames that there is packet memory for whatever `mean_frame` says, or for all that the buffer holds.
+    pub const FRAMES_ALWAYS: u64 = 32_768;
+
+    /// Frames that packet memory on DPDK holds: as many as the buffer holds of the mean length. Where [`Self::FRAMES_ALWAYS`] are
+    /// more, these; and never more than the buffer holds of the smallest.
+    pub fn frames_max(&self) -> u64 {
+        let mean = |bytes: Bytes| (self.size.get() / bytes.get()).max(Self::FRAMES_ALWAYS);
+        self.mean_frame.map_or(u64::MAX, mean).min(self.smallest_frames_max())
+    }
+
+    /// The mean length of frames, charged, below which packet memory runs out before the buffer; `None` if it never does.
+    pub fn least_mean_frame(&self) -> Option<Bytes> {
+        let frames = self.frames_max();
+        (frames < self.smallest_frames_max()).then(|| Bytes::new(self.size.get().div_ceil(frames)))
+    }
+
+    fn smallest_frames_max(&self) -> u64 {
+        Charge::in_cells(self.cell_bytes).frames_max(self.size)
+    }
 }
 
 /// How the headroom Φ of a lossless ingress queue is set.
@@ -56,6 +84,23 @@ pub(crate) fn headroom_in_cells(headroom: Bytes, cell_bytes: u32) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn packet_memory_follows_the_mean_frame() {
+        let frames = |keys: &str| {
+            let text = format!(
+                "[buffer]\n{keys}\n[[ports]]\nname = \"a\"\nring = \"a\"\nrate = \"10Gbps\"\n\
+                 [[ports]]\nname = \"b\"\nring = \"b\"\nrate = \"10Gbps\"\n"
+            );
+            crate::parse("test.toml", &text).unwrap().buffer.frames_max()
+        };
+        assert_eq!(frames("size = \"32MB\""), 62_500, "512 B where nothing is said");
+        assert_eq!(frames("size = \"32MB\"\nmean_frame = 1000"), 32_768, "no fewer than always");
+        assert_eq!(frames("size = \"1MB\""), 15_625, "a small buffer: one for each smallest frame");
+        assert_eq!(frames("size = \"16MB\"\nmean_frame = 64"), 250_000);
+        assert_eq!(frames("size = \"16MB\"\nmean_frame = \"exact\""), 250_000);
+        assert_eq!(frames("size = \"16MB\"\ncell_bytes = 1024"), 15_625, "each frame takes a cell");
+    }
 
     #[test]
     fn the_rule_gives_the_papers_headroom() {

@@ -21,12 +21,17 @@ pub(crate) static TABLES: LazyLock<Vec<KnownTable>> = LazyLock::new(|| {
 });
 
 /// Keys of `[buffer]`, but for the policies' tables.
-const BUFFER: &[&str] = &["size", "cell_bytes", "private", "headroom", "xon_offset", "policy", "lossy_alpha"];
+const BUFFER: &[&str] =
+    &["size", "cell_bytes", "mean_frame", "private", "headroom", "xon_offset", "policy", "lossy_alpha"];
 
 const BEFORE_BUFFER: &[KnownTable] = &[
-    KnownTable::table("", &["switch", "lcores", "buffer", "classes", "pfc", "pfc_watchdog", "ports", "static_macs"]),
+    KnownTable::table(
+        "",
+        &["switch", "lcores", "control", "buffer", "classes", "pfc", "pfc_watchdog", "ports", "static_macs"],
+    ),
     KnownTable::table("switch", &["name", "idle", "time_dilation", "mtu", "mac_ageing", "stats_interval", "telemetry"]),
     KnownTable::table("lcores", &["layout", "cores", "catch_up"]),
+    KnownTable::table("control", &["socket", "mode", "group"]),
 ];
 
 const AFTER_BUFFER: &[KnownTable] = &[

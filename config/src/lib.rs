@@ -46,7 +46,7 @@ pub use classes::{ClassConfig, EcnConfig, PfcConfig, QueueConfig, Trust};
 pub use keys::{DEVICE_KEYS, known_keys};
 pub use load::{load, parse, read_device};
 pub use ports::{Device, DeviceFlowControl, PciDevice, PortConfig, SocketAccess, VhostUser};
-pub use switch::{CatchUp, Idle, Layout, LcoreConfig, SwitchConfig};
+pub use switch::{CatchUp, ControlConfig, ControlSocket, Idle, Layout, LcoreConfig, SwitchConfig};
 pub use together::check_together;
 pub use weir_arbitration::Arbitration;
 pub use weir_flowctl::FlowControl;

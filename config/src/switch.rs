@@ -2,7 +2,9 @@
 
 use weir_units::{Bytes, Class, ClassSet, MacAddr, Span};
 
-use crate::{BufferConfig, ClassConfig, ConfigErrors, PfcConfig, PortConfig, Source, Trust, WatchdogConfig};
+use crate::{
+    BufferConfig, ClassConfig, ConfigErrors, PfcConfig, PortConfig, SocketAccess, Source, Trust, WatchdogConfig,
+};
 
 /// One switch, as configured.
 #[derive(Clone, Debug)]
@@ -23,6 +25,8 @@ pub struct SwitchConfig {
     pub telemetry: bool,
     /// `[lcores]`.
     pub lcores: LcoreConfig,
+    /// `[control]`.
+    pub control: ControlConfig,
     /// `[buffer]`.
     pub buffer: BufferConfig,
     /// `[classes]`.
@@ -93,6 +97,31 @@ impl SwitchConfig {
     /// An error that points at a key of this switch's file: [`Source::error_at`].
     pub fn error_at(&self, key: &str, message: impl Into<String>, help: impl Into<String>) -> ConfigErrors {
         self.source.error_at(key, message, help)
+    }
+}
+
+/// `[control]`: the socket that `weir show` asks a running switch by.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ControlConfig {
+    /// `socket`: where it is; `None` leaves it at its usual place.
+    pub socket: Option<ControlSocket>,
+    /// `mode` and `group`. What is `None` here leaves it to its owner alone.
+    pub access: SocketAccess,
+}
+
+/// Where the control socket is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ControlSocket {
+    /// `socket = "none"`: there is none.
+    Nowhere,
+    /// `socket = "/run/lab.sock"`.
+    At(String),
+}
+
+impl ControlSocket {
+    /// What a key or an argument says: a path, or `none`.
+    pub fn parse(text: &str) -> ControlSocket {
+        if text == "none" { ControlSocket::Nowhere } else { ControlSocket::At(text.to_owned()) }
     }
 }
 

@@ -139,14 +139,7 @@ impl Batch {
     /// If there are fewer, or the batch has no room for them.
     #[inline]
     pub fn take_from<T: Into<Mbuf>, const N: usize>(&mut self, from: &mut ArrayVec<T, N>, n: usize) {
-        assert!(n <= self.room(), "a batch with room for the packets");
-        if n > MAX_BURST - self.tail {
-            self.compact();
-        }
-        for (slot, packet) in self.slots[self.tail..].iter_mut().zip(from.drain(..n)) {
-            slot.write(packet.into());
-        }
-        self.tail += n;
+        self.extend(n, from.drain(..n));
     }
 
     /// Appends the packets of a row of places, each of which has one.
@@ -155,12 +148,18 @@ impl Batch {
     /// If the batch has no room for them.
     #[inline]
     pub fn take_from_row<T: Into<Mbuf>>(&mut self, row: &mut [Option<T>]) {
-        assert!(row.len() <= self.room(), "a batch with room for the packets");
-        if row.len() > MAX_BURST - self.tail {
+        self.extend(row.len(), row.iter_mut().map_while(Option::take));
+    }
+
+    /// Appends packets, `most` at most.
+    #[inline(always)]
+    fn extend(&mut self, most: usize, packets: impl Iterator<Item: Into<Mbuf>>) {
+        assert!(most <= self.room(), "a batch with room for the packets");
+        if most > MAX_BURST - self.tail {
             self.compact();
         }
         let mut n = 0;
-        for (slot, packet) in self.slots[self.tail..].iter_mut().zip(row.iter_mut().map_while(Option::take)) {
+        for (slot, packet) in self.slots[self.tail..].iter_mut().zip(packets) {
             slot.write(packet.into());
             n += 1;
         }

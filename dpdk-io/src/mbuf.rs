@@ -126,23 +126,13 @@ impl Mbuf {
     /// Asks the CPU to fetch the first bytes of the frame.
     #[inline(always)]
     pub fn prefetch(&self) {
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: a hint; it may point anywhere.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.data_ptr().cast()) };
-        }
+        prefetch(self.data_ptr());
     }
 
     /// Asks the CPU to fetch what describes the frame: its length, and where its bytes are.
     #[inline(always)]
     pub fn prefetch_descriptor(&self) {
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: a hint; it may point anywhere.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.0.as_ptr().cast()) };
-        }
+        prefetch(self.0.as_ptr());
     }
 
     fn reference_count(&self) -> u16 {
@@ -204,6 +194,17 @@ impl<'a> Iterator for Segments<'a> {
             self.next = NonNull::new(read_field(segment, sys::WEIR_MBUF_NEXT));
             Some(segment_data(segment))
         }
+    }
+}
+
+/// Asks the CPU to fetch a cache line.
+#[inline(always)]
+fn prefetch<T>(_at: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a hint; it may point anywhere.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(_at.cast()) };
     }
 }
 

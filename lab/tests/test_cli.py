@@ -195,7 +195,7 @@ def check_two_switches(directory, done, frames):
         assert switch["balance"]["sent"] == len(frames)
 
 
-TWO = ["run", "left.toml", "right.toml", "--quiet", "--duration", "1", "--json", "summary.json"]
+TWO = ["run", "left.toml", "right.toml", "--quiet", "--control", "none", "--duration", "1", "--json", "summary.json"]
 
 
 def test_two_switches_joined_by_a_ring(tmp_path):
@@ -214,7 +214,7 @@ def test_an_ordinary_user_may_run_pcap_ring_and_null_ports():
         (directory / "null.toml").write_text(SMALL)
         shutil.chown(directory, NOBODY, NOBODY)
         check_two_switches(directory, weir(*TWO, cwd=directory, user=NOBODY), frames)
-        done = weir("run", "null.toml", "--quiet", "--duration", "1", cwd=directory, user=NOBODY)
+        done = weir("run", "null.toml", "--quiet", "--duration", "1", "--control", "none", cwd=directory, user=NOBODY)
         assert done.returncode == 0, done.stderr
         (directory / "tap.toml").write_text(PORTS.replace("null = {}", 'tap = "weir-no"', 1))
         done = weir("run", "tap.toml", cwd=directory, user=NOBODY)

@@ -14,7 +14,7 @@ mod policies;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use weir_mmu::{Arrival, DropReason, Mmu, PortWriter, Segment, Verdict};
+use weir_mmu::{Arrival, Intake, Mmu, PortWriter, Segment, Verdict};
 use weir_units::{Alpha, BitRate, Bytes, Class, PortId, QueueId, Span, Time};
 
 use policies::Bounds;
@@ -113,10 +113,12 @@ fn allocations(mmu: &Mmu) -> u64 {
 
 /// Admits bursts of its ingress ports in turn, and releases the oldest held.
 ///
-/// A port's bursts are all alike and made beforehand: making them is the forwarder's work, not the MMU's.
+/// A port's bursts are all alike, and their packets made beforehand: making them is the forwarder's work, summing them up is the
+/// MMU's.
 struct Lcore<'m> {
     mmu: &'m Mmu,
     ports: Vec<(PortWriter, [Arrival; BURST])>,
+    intake: Intake,
     /// Bursts admitted so far; all but the last few are released.
     admitted: usize,
     now: Time,
@@ -136,16 +138,17 @@ impl<'m> Lcore<'m> {
         };
         let ports = own(n).map(port).into();
         let burst_time = BitRate::gbps(100).time_for(Bytes::new(u64::from(FRAME) * BURST as u64));
-        Lcore { mmu, ports, admitted: 0, now: Time::ZERO, burst_time }
+        Lcore { mmu, ports, intake: Intake::new(), admitted: 0, now: Time::ZERO, burst_time }
     }
 
     fn burst(&mut self) {
         self.now += self.burst_time;
         let ports = self.ports.len();
         let (writer, arrivals) = &mut self.ports[self.admitted % ports];
-        let mut verdicts = [Verdict::Drop(DropReason::SharedFull); BURST];
-        self.mmu.admit(writer, self.now, arrivals, &mut verdicts);
-        assert_eq!(verdicts[BURST - 1], Verdict::Keep(Segment::Shared), "a load below Xoff");
+        arrivals.iter().for_each(|arrival| self.intake.push(*arrival));
+        self.mmu.admit_burst(writer, self.now, &mut self.intake);
+        assert_eq!(self.intake.verdict(BURST - 1), Verdict::Keep(Segment::Shared), "a load below Xoff");
+        self.intake.clear();
         self.admitted += 1;
         if let Some(oldest) = self.admitted.checked_sub(HELD_BURSTS * ports + 1) {
             self.mmu.release(self.now, &self.ports[oldest % ports].1);

@@ -2,7 +2,7 @@
 
 use crate::low_pass::Average;
 use crate::sync::{Ordering, Word};
-use crate::watermark::Watermark;
+use crate::watermark::{Former, Watermark};
 
 /// Bytes waiting for one (port of departure, class). Relaxed: a length orders nothing.
 #[derive(Debug, Default)]
@@ -11,6 +11,7 @@ pub(crate) struct EgressQueue {
     watermark: Watermark,
     /// q̂ of the length, under a policy that compares averages; lossy classes only.
     pub(crate) average: Average,
+    former: Former,
 }
 
 impl EgressQueue {
@@ -47,5 +48,15 @@ impl EgressQueue {
 
     pub(crate) fn watermark(&self) -> &Watermark {
         &self.watermark
+    }
+
+    /// The highest length since the start.
+    pub(crate) fn highest(&self) -> u64 {
+        self.former.highest(&self.watermark)
+    }
+
+    /// Has the highest length noted anew, from that of now.
+    pub(crate) fn restart_watermark(&self) {
+        self.former.restart(&self.watermark, || self.length());
     }
 }

@@ -3,7 +3,7 @@
 use crate::levels::{AtomicLevels, Levels};
 use crate::low_pass::Average;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
-use crate::watermark::Watermark;
+use crate::watermark::{Former, Watermark};
 
 /// The counters of one ingress queue (port of arrival, class). What every packet touches comes first, in one cache line.
 #[derive(Debug)]
@@ -22,6 +22,8 @@ pub(crate) struct IngressQueue {
     pub(crate) average: Average,
     /// How often the queue went from ON to OFF.
     pauses: AtomicU64,
+    /// Of `held_max`, `shared_max` and `headroom_max`.
+    former: [Former; 3],
 }
 
 #[cfg(not(loom))]
@@ -50,6 +52,7 @@ impl IngressQueue {
             headroom_limit: AtomicU32::new(limits.headroom),
             average: Average::default(),
             pauses: AtomicU64::new(0),
+            former: Default::default(),
         }
     }
 
@@ -91,6 +94,23 @@ impl IngressQueue {
         self.shared_max.note(u64::from(levels.shared));
         self.headroom_max.note(u64::from(levels.headroom));
         self.held_max.note(u64::from(levels.shared) + u64::from(levels.headroom) + u64::from(private));
+    }
+
+    /// The highest total, w_s and w_h since the start.
+    pub(crate) fn highest(&self) -> [u64; 3] {
+        let marks = [&self.held_max, &self.shared_max, &self.headroom_max];
+        std::array::from_fn(|n| self.former[n].highest(marks[n]))
+    }
+
+    /// Has the highest levels noted anew, from those of now.
+    pub(crate) fn restart_watermarks(&self) {
+        let [held, shared, headroom] = &self.former;
+        shared.restart(&self.shared_max, || u64::from(self.levels.load().shared));
+        headroom.restart(&self.headroom_max, || u64::from(self.levels.load().headroom));
+        held.restart(&self.held_max, || {
+            let levels = self.levels.load();
+            u64::from(levels.shared) + u64::from(levels.headroom) + u64::from(self.private())
+        });
     }
 
     pub(crate) fn count_pause(&self) {

@@ -74,6 +74,9 @@ struct PoliciesPage;
 pub use charge::Charge;
 pub use ecn::EcnMarker;
 pub use layout::{BufferLayout, Headroom, LayoutError, PortLayout};
-pub use mmu::{Arrival, Bundle, Departure, DropReason, INTAKE_MAX, Intake, Mmu, PoolUse, QueueUse, Segment, Verdict};
+pub use mmu::{
+    Arrival, Bundle, Departure, DropReason, INTAKE_MAX, Intake, Mmu, PoolUse, PoolWatermarks, QueueUse,
+    QueueWatermarks, Segment, Verdict,
+};
 pub use one_writer::PortWriter;
 pub use policy::Policy;

@@ -1,7 +1,7 @@
 //! A pool that queues share: reserve first, roll back on refusal, so that check-then-add never overshoots.
 
 use crate::sync::{AtomicU64, Ordering, Word};
-use crate::watermark::Watermark;
+use crate::watermark::{Former, Watermark};
 
 /// Bytes of a pool in use, over all queues that share it.
 ///
@@ -14,6 +14,7 @@ pub(crate) struct Pool {
     /// Moves only under a policy that adapts headroom; see [`Pool::cede`].
     capacity: AtomicU64,
     watermark: Watermark,
+    former: Former,
 }
 
 /// A pool's state as one lcore saw it.
@@ -44,7 +45,12 @@ impl PoolLevel {
 
 impl Pool {
     pub(crate) fn new(capacity: u64) -> Pool {
-        Pool { used: Word::new(0), capacity: AtomicU64::new(capacity), watermark: Watermark::default() }
+        Pool {
+            used: Word::new(0),
+            capacity: AtomicU64::new(capacity),
+            watermark: Watermark::default(),
+            former: Former::default(),
+        }
     }
 
     /// One lcore has the pool for itself.
@@ -112,6 +118,16 @@ impl Pool {
 
     pub(crate) fn watermark(&self) -> &Watermark {
         &self.watermark
+    }
+
+    /// The highest level since the start.
+    pub(crate) fn highest(&self) -> u64 {
+        self.former.highest(&self.watermark)
+    }
+
+    /// Has the highest level noted anew, from that of now. Reservations under way are in it, as in any other look at the pool.
+    pub(crate) fn restart_watermark(&self) {
+        self.former.restart(&self.watermark, || self.level().used);
     }
 }
 

@@ -25,5 +25,5 @@ mod transmitter;
 
 pub use handoff::RECEIVED_MAX;
 pub use lanes::queue_of_class;
-pub use lcore::{Lcore, Lcores};
+pub use lcore::{Lcore, Lcores, frames_held_max};
 pub use plan::{LcorePlan, LcoreRole, PlanError};

@@ -32,7 +32,9 @@ pub enum DropReason {
     PortDown,
     /// The egress queue, or the ingress queue that it came by, is in a PFC storm.
     PfcWatchdog,
-    /// No packet memory: a fault of the set-up, since the pool is sized for the buffer.
+    /// The switch holds as many frames as it has packet memory for: they are smaller than `mean_frame` says.
+    PoolEmpty,
+    /// No packet memory for a copy, or for what was admitted: a fault of the set-up, since the pool is sized for the buffer.
     NoMemory,
     /// Still held when the switch was stopped.
     Shutdown,
@@ -40,7 +42,7 @@ pub enum DropReason {
 
 impl DropReason {
     /// All of them.
-    pub const ALL: [DropReason; 11] = [
+    pub const ALL: [DropReason; 12] = [
         DropReason::HeadroomViolation,
         DropReason::EgressThreshold,
         DropReason::SharedFull,
@@ -50,6 +52,7 @@ impl DropReason {
         DropReason::SamePort,
         DropReason::PortDown,
         DropReason::PfcWatchdog,
+        DropReason::PoolEmpty,
         DropReason::NoMemory,
         DropReason::Shutdown,
     ];
@@ -66,6 +69,7 @@ impl DropReason {
             DropReason::SamePort => "same_port",
             DropReason::PortDown => "port_down",
             DropReason::PfcWatchdog => "pfc_watchdog",
+            DropReason::PoolEmpty => "pool_empty",
             DropReason::NoMemory => "no_memory",
             DropReason::Shutdown => "shutdown",
         }
@@ -231,6 +235,12 @@ impl Counters {
         let QueueRow(row) = &mut self.queues[queue.index()];
         row[queue_stat::FRAMES] += frames;
         row[queue_stat::BYTES] += bytes;
+    }
+
+    /// Counts frames of these lengths.
+    #[inline]
+    pub(crate) fn add_row(&mut self, queue: QueueId, lengths: &[u32]) {
+        self.add_frames(queue, lengths.len() as u64, lengths.iter().map(|bytes| u64::from(*bytes)).sum());
     }
 
     /// A queue's counter.

@@ -263,6 +263,15 @@ impl ForwardingTable {
         entries.collect()
     }
 
+    /// Forgets all that was learned, from the control thread, while lcores learn and look up; static addresses and routes stay.
+    /// Returns how many addresses that were. Frames to them are flooded until they are heard again.
+    pub fn forget_learned(&self) -> usize {
+        let entries = self.buckets.iter().flat_map(|bucket| &bucket.0);
+        // Static ones are entered by this thread alone, so an entry does not become one in between.
+        let learned = entries.filter(|entry| entry.heard.load(Ordering::Relaxed) != STATIC);
+        learned.filter(|entry| entry.word.swap(0, Ordering::Relaxed) != 0).count()
+    }
+
     #[inline]
     fn bucket(&self, address: u64) -> &[Entry; WAYS] {
         &self.buckets[self.bucket_of(address)].0
@@ -340,6 +349,18 @@ mod tests {
         assert!(table.insert_static(mac(1), PortId(2)));
         table.learn(mac(1), PortId(0), at(5));
         assert_eq!(table.lookup(mac(1), at(1_000_000)), Some(Destination::Port(PortId(2))));
+    }
+
+    #[test]
+    fn learned_addresses_are_forgotten_at_once_and_learned_again() {
+        let table = table();
+        assert!(table.insert_static(mac(1), PortId(2)));
+        (2..5).for_each(|n| table.learn(mac(n), PortId(3), at(0)));
+        assert_eq!((table.forget_learned(), table.forget_learned()), (3, 0));
+        assert_eq!(table.entries(at(0)), [(mac(1), PortId(2), true)]);
+        assert_eq!(table.lookup(mac(2), at(0)), None);
+        table.learn(mac(2), PortId(1), at(0));
+        assert_eq!(table.lookup(mac(2), at(0)), Some(Destination::Port(PortId(1))));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::counters::{Counters, DropReason, Published, queue_stat};
 use crate::ecmp;
 use crate::fdb::Destination;
 use crate::packet::{BURST_MAX, Burst, Packet, PacketStore, Queued};
+use crate::packet_memory::MemoryShare;
 use crate::shared::Shared;
 
 /// Forwards what some ports received, and a copy of it for each of their clones. Fields that each frame touches come first,
@@ -35,6 +36,8 @@ pub(crate) struct Forwarding<P> {
     /// The classes of the port whose turn it is of which a storm drops what comes, as of the turn's beginning.
     pub(crate) dropping: ClassSet,
     pub(crate) counters: Counters,
+    /// Places for what is admitted in bursts.
+    memory: MemoryShare,
     /// The clones of each port that is forwarded here; none for most.
     clones: Box<[Box<[PortId]>]>,
     /// What came in and is not counted yet, by class: of the port whose turn it is, if its flow control counts.
@@ -61,7 +64,7 @@ pub(crate) trait Onward<P> {
     where
         P: Packet,
     {
-        self.take(now, packets.drain(..).zip(intake.packets()).map(|(packet, charged)| Queued::new(packet, charged)));
+        self.take(now, Queued::all(packets, intake));
     }
 }
 
@@ -74,7 +77,7 @@ pub(crate) enum Way {
 }
 
 impl<P: Packet> Forwarding<P> {
-    pub(crate) fn new(shared: Arc<Shared>, ports: &[PortId], counters: Counters) -> Forwarding<P> {
+    pub(crate) fn new(shared: Arc<Shared>, ports: &[PortId], counters: Counters, memory: MemoryShare) -> Forwarding<P> {
         let is_here = |port: PortId| ports.contains(&port);
         let writer = |port: PortId| if is_here(port) { shared.mmu.writer(port) } else { None };
         let clones_of = |port: PortId| shared.clones_of(port).filter(|_| is_here(port)).collect();
@@ -88,6 +91,7 @@ impl<P: Packet> Forwarding<P> {
             shared,
             writers,
             counters,
+            memory,
             staged: Burst::new(),
             intake: Box::default(),
             clones,
@@ -359,7 +363,7 @@ impl<P: Packet> Forwarding<P> {
 
     /// Queues a packet for admission.
     #[inline]
-    pub(crate) fn stage(&mut self, now: Time, packet: P, ingress: QueueId, to: PortId, onward: &mut impl Onward<P>) {
+    fn stage(&mut self, now: Time, packet: P, ingress: QueueId, to: PortId, onward: &mut impl Onward<P>) {
         if !self.shared.takes(to, ingress.class()) {
             return self.refuse(ingress, to);
         }
@@ -441,34 +445,53 @@ impl<P: Packet> Forwarding<P> {
     #[inline]
     pub(crate) fn admit(&mut self, now: Time, port: PortId, packets: &mut Burst<P>, onward: &mut impl Onward<P>) {
         debug_assert_eq!(packets.len(), self.intake.len());
+        let places = self.memory.take(packets.len());
+        if places < packets.len() {
+            self.drop_beyond(places, packets);
+        }
         let Forwarding { shared, counters, intake, .. } = self;
         let writer = self.writers[port.index()].as_mut().expect(FORWARDED_HERE);
         let went_off = shared.mmu.admit_burst(writer, now, intake);
         self.stirred |= note_decided(shared, now, port, went_off);
-        if intake.is_kept_whole() && shared.port(port).in_storm().is_empty() {
+        let has_storm = !shared.port(port).in_storm().is_empty();
+        if intake.is_kept_whole() && !has_storm {
             for bundle in intake.bundles() {
                 counters.add(bundle.ingress, queue_stat::HANDED_OVER, u64::from(bundle.packets));
             }
             onward.take_all(now, packets, intake);
         } else {
-            self.sort_out(now, packets, onward);
+            self.sort_out(now, has_storm, packets, onward);
         }
         self.intake.clear();
     }
 
-    /// Hands on what is kept of a burst, and drops the rest.
+    /// Drops the packets of a burst that there is no packet memory for: all after the first `places`.
+    #[cold]
     #[inline(never)]
-    fn sort_out(&mut self, now: Time, packets: &mut Burst<P>, onward: &mut impl Onward<P>) {
-        let Forwarding { shared, counters, intake, .. } = self;
-        let packets = packets.drain(..).zip(intake.packets()).enumerate();
-        let kept = packets.filter_map(|(n, (packet, charged))| match intake.verdict(n) {
+    fn drop_beyond(&mut self, places: usize, packets: &mut Burst<P>) {
+        let arrivals: ArrayVec<Arrival, BURST_MAX> = self.intake.packets().collect();
+        self.intake.clear();
+        arrivals[..places].iter().for_each(|arrival| self.intake.push(*arrival));
+        packets.truncate(places);
+        arrivals[places..].iter().for_each(|arrival| self.drop(arrival.ingress, DropReason::PoolEmpty));
+    }
+
+    /// Hands on what is kept of a burst, and drops the rest; `has_storm` says whether a class of its port is in one.
+    #[inline(never)]
+    fn sort_out(&mut self, now: Time, has_storm: bool, packets: &mut Burst<P>, onward: &mut impl Onward<P>) {
+        let Forwarding { shared, counters, memory, intake, .. } = self;
+        let kept = Queued::all(packets, intake).enumerate().filter_map(|(n, queued)| match intake.verdict(n) {
             Verdict::Keep(_) => {
-                count_kept(shared, charged.ingress);
-                counters.add(charged.ingress, queue_stat::HANDED_OVER, 1);
-                Some(Queued::new(packet, charged))
+                let ingress = queued.charged.ingress;
+                if has_storm {
+                    count_kept(shared, ingress);
+                }
+                counters.add(ingress, queue_stat::HANDED_OVER, 1);
+                Some(queued)
             }
             Verdict::Drop(reason) => {
-                drop_arrived(shared, counters, charged.ingress, reason.into());
+                drop_arrived(shared, counters, queued.charged.ingress, reason.into());
+                memory.give(1);
                 None
             }
         });
@@ -497,7 +520,8 @@ impl<P: Packet> Forwarding<P> {
     }
 }
 
-/// Notes for flow control that the MMU has decided on packets of a port, of which these classes went OFF. Returns the port whose peer may have to be told something.
+/// Notes for flow control that the MMU has decided on packets of a port, of which these classes went OFF. Returns the port whose
+/// peer may have to be told something.
 #[inline]
 fn note_decided(shared: &Shared, now: Time, port: PortId, went_off: ClassSet) -> PortSet {
     let state = shared.port(port);

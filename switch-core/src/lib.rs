@@ -61,6 +61,7 @@ pub mod flow_control;
 mod forwarding;
 pub mod line_time;
 pub mod packet;
+mod packet_memory;
 mod queues;
 mod random;
 pub mod report;
@@ -74,7 +75,7 @@ mod transmission;
 mod watchdog;
 
 pub use build_error::BuildError;
-pub use packet::{BURST_MAX, Burst, Direction, Packet, PacketStore, PortOutput};
+pub use packet::{BURST_MAX, Burst, Direction, Packet, PacketStore, PortOutput, transmit_row_as_burst};
 pub use report::Report;
 pub use shared::{Feedback, RateChange, Shared};
 pub use surroundings::{PortFacts, Surroundings};

@@ -1,7 +1,7 @@
 //! What the switch asks of a packet and of the world around it.
 
 use arrayvec::ArrayVec;
-use weir_mmu::Arrival;
+use weir_mmu::{Arrival, Intake};
 use weir_units::{MacAddr, PortId};
 use weir_wire::ethernet::{Glance, Parsed};
 use weir_wire::mac_control::ControlFrame;
@@ -80,6 +80,20 @@ impl<P: Packet> Queued<P> {
     pub(crate) fn new(packet: P, charged: Arrival) -> Queued<P> {
         Queued { frame_bytes: packet.frame_bytes(), packet, charged }
     }
+
+    /// A burst's packets with what each was charged; takes them out of the burst.
+    #[inline(always)]
+    pub(crate) fn all(packets: &mut Burst<P>, intake: &Intake) -> impl Iterator<Item = Queued<P>> {
+        packets.drain(..).zip(intake.packets()).map(|(packet, charged)| Queued::new(packet, charged))
+    }
+}
+
+/// Sends a row of packets by way of a burst, as [`PortOutput::transmit_row`] does.
+pub fn transmit_row_as_burst<P>(row: &mut [Option<P>], transmit: impl FnOnce(&mut Burst<P>) -> usize) -> usize {
+    let mut burst: Burst<P> = row.iter_mut().map_while(Option::take).collect();
+    let sent = transmit(&mut burst);
+    row[sent..].iter_mut().zip(burst).for_each(|(place, packet)| *place = Some(packet));
+    sent
 }
 
 /// Where packets come from that the switch makes itself: the driver's pools.
@@ -105,10 +119,7 @@ pub trait PortOutput<P> {
     /// Sends from the front of `row`, all of which are `Some`, what the port accepts now, and leaves `None` in their places; the
     /// others stay. Returns how many went.
     fn transmit_row(&mut self, port: PortId, row: &mut [Option<P>]) -> usize {
-        let mut burst: Burst<P> = row.iter_mut().map_while(Option::take).collect();
-        let sent = self.transmit(port, &mut burst);
-        row[sent..].iter_mut().zip(burst).for_each(|(place, packet)| *place = Some(packet));
-        sent
+        transmit_row_as_burst(row, |burst| self.transmit(port, burst))
     }
 
     /// Sends up to `limit` packets from the front of `burst`, and leaves the rest; returns how many went. They are of classes

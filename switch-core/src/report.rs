@@ -136,6 +136,8 @@ pub struct ClassReport {
     pub tx_drops: [u64; DropReason::ALL.len()],
     /// Frames received that pause this class.
     pub xoff_rx: u64,
+    /// Frames received that resume this class.
+    pub xon_rx: u64,
     /// Frames sent that pause this class, refreshes included.
     pub xoff_tx: u64,
     /// Frames sent that resume this class.
@@ -284,6 +286,7 @@ impl Reporter {
             rx_drops: std::array::from_fn(|reason| fwd.queue(queue, queue_stat::DROPS + reason)),
             tx_drops: std::array::from_fn(|reason| tx.queue(queue, queue_stat::DROPS + reason)),
             xoff_rx: by_class(fwd, port_stat::XOFF) + by_class(rx, port_stat::XOFF),
+            xon_rx: by_class(fwd, port_stat::XON) + by_class(rx, port_stat::XON),
             xoff_tx: by_class(tx, port_stat::XOFF),
             xon_tx: by_class(tx, port_stat::XON),
             pauses_tx: by_class(tx, port_stat::PAUSES),

@@ -22,6 +22,7 @@ use weir_wire::ethernet::Parsed;
 use crate::counters::{Counters, queue_stat};
 use crate::forwarding::{Forwarding, Way};
 use crate::packet::{Burst, Packet, PacketStore, PortOutput};
+use crate::packet_memory::MemoryShare;
 use crate::report::{Report, Reporter};
 use crate::shared::Shared;
 use crate::switch::Switch;
@@ -56,8 +57,8 @@ impl Switch {
         let ports: Vec<PortId> = (0..shared.ports().len() as u16).map(PortId).collect();
         let sent: Vec<PortId> = ports.iter().copied().filter(|port| shared.port(*port).real_port == *port).collect();
         let counters = || Counters::as_needed(ports.len());
-        let forwarding = Forwarding::new(shared.clone(), &ports, counters());
-        let transmission = switch.transmission(&sent, 0, counters(), OneByOne::default());
+        let forwarding = Forwarding::new(shared.clone(), &ports, counters(), MemoryShare::unlimited());
+        let transmission = switch.transmission(&sent, (switch.packets_max() + 1, 0), counters(), OneByOne::default());
         let published = [forwarding.published(), transmission.published()].map(|published| vec![published]);
         let [forwarder, transmitter] = published;
         let reporter = Reporter::new(shared, Vec::new(), forwarder, transmitter);

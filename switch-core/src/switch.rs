@@ -138,9 +138,14 @@ impl Switch {
         &self.shared
     }
 
-    /// The most packets that the buffer holds: the packet pool must have this many, and those on their way in and out.
+    /// The most packets that the MMU keeps, if all are as small as they can be.
     pub fn packets_max(&self) -> usize {
         self.shared.charge.frames_max(self.config.buffer.size) as usize
+    }
+
+    /// The frames that there is packet memory for, on lcores.
+    pub(crate) fn frames_max(&self) -> usize {
+        self.config.buffer.frames_max() as usize
     }
 
     pub(crate) fn surroundings(&self) -> &Surroundings {
@@ -154,11 +159,11 @@ impl Switch {
         Switch { shared: Arc::new(shared), ..self }
     }
 
-    /// The way out of these ports. There are `places` for packets from the start.
+    /// The way out of these ports, with room for `limit` packets, of which `places` are there from the start.
     pub(crate) fn transmission<P: Packet, M: Manner<P>>(
         &self,
         ports: &[PortId],
-        places: usize,
+        (limit, places): (usize, usize),
         counters: Counters,
         manner: M,
     ) -> Transmission<P, M> {
@@ -182,8 +187,7 @@ impl Switch {
         let marker = |ecn: EcnConfig| EcnMarker::new(ecn.kmin, ecn.kmax, ecn.pmax_ppm);
         let markers = config.classes.queues.each_ref().map(|queue| queue.ecn.map(marker));
         let seed = Random::seed_of(&config.name, surroundings.seed, u64::from(ports[0].0));
-        let places = (self.packets_max() + 1, places);
-        let queues = EgressQueues::new(shared.ports().len(), places, &config.classes.queues, seed);
+        let queues = EgressQueues::new(shared.ports().len(), (limit, places), &config.classes.queues, seed);
         Transmission::new(shared.clone(), out_ports, queues, markers, Random::new(seed), counters, manner)
     }
 }

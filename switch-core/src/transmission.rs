@@ -23,7 +23,7 @@ use crate::watchdog::PortWatchdogs;
 /// The way out of some ports: egress queues, and what decides when their frames leave.
 ///
 /// Who calls it serves its ports in turn: [`Transmission::prepare_port`], then the frames that may go, with
-/// [`Transmission::take_next`], and [`Transmission::stir_for`] for each that went.
+/// [`Transmission::take_next`], and [`Transmission::stir_for`] for those that went.
 #[derive(Debug)]
 pub(crate) struct Transmission<P, M: Manner<P>> {
     pub(crate) shared: Arc<Shared>,
@@ -81,6 +81,16 @@ pub(crate) trait Manner<P> {
     /// Takes note of how long ago a message came that is obeyed from now on.
     fn note_reaction(&mut self, _delay: Span) {}
 
+    /// Takes note that so many frames are in the buffer no more.
+    fn note_released(&mut self, _frames: usize) {}
+
+    /// Has frames leave the buffer.
+    #[inline(always)]
+    fn release(&mut self, mmu: &Mmu, now: Time, departures: &[Departure]) {
+        mmu.release(now, departures);
+        self.note_released(departures.len());
+    }
+
     /// Sets what it tells of itself, before counters are published.
     fn set_gauges(&self, _counters: &mut Counters) {}
 }
@@ -107,8 +117,9 @@ pub(crate) struct OutPort<O> {
     /// What the manner keeps of it: [`Manner::Port`].
     pub(crate) own: O,
     pub(crate) watchdogs: PortWatchdogs,
-    /// Classes whose frames only the port's rate and the scheduler hold back, and which leave as they came: nothing is to be done
-    /// for one frame that is not done for all.
+    /// Classes whose frames leave as they came, in the order in which they came, so that they may leave in rows.
+    pub(crate) in_rows: ClassSet,
+    /// Those of them whose frames only the port's rate and the scheduler hold back: no rate of their own, and no credit.
     pub(crate) plain: ClassSet,
     generator: MessageGenerator,
     /// Each clone, with the classes that the MMU wants paused there. Its frames come over this port's link, so its PAUSE is this port's.
@@ -154,6 +165,7 @@ impl<O> OutPort<O> {
             own,
             off_since: [Time::ZERO; CLASSES],
             tx_bytes: 0,
+            in_rows: ClassSet::EMPTY,
             plain: ClassSet::EMPTY,
             credit_classes: state.regulator.credit_classes(),
             counts_sent: state.regulator.counts_sent(),
@@ -204,6 +216,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         let unmarked = ClassSet::from_iter(unmarked.filter(|_| queues.are_in_order()));
         for port in &mut ports {
             let counted = if port.counts_sent { ClassSet::ALL } else { ClassSet::EMPTY };
+            port.in_rows = unmarked;
             port.plain = unmarked - port.limits.limited() - port.credit_classes - counted;
         }
         let by_length = ports.iter().filter(|port| shared.port(port.id).by_length);
@@ -253,23 +266,27 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         let queue = queued.charged.egress;
         self.counters.add(queue, queue_stat::HANDED_OVER, 1);
         match self.queues.push(queued) {
-            Ok(()) => {
-                let port = &mut self.ports[self.position_of[queue.port().index()]];
-                // Behind a frame that waits it changes nothing.
-                if !port.backlog.contains(queue.class()) {
-                    port.backlog.insert(queue.class());
-                    self.stirred.insert(queue.port());
-                }
-            }
+            Ok(()) => self.note_backlog(queue),
             // There are as many places as the buffer holds packets, so this can't be; if it is, nothing leaks.
             Err(queued) => self.give_up(now, &queued),
+        }
+    }
+
+    /// Notes that a queue has a frame.
+    #[inline(always)]
+    pub(crate) fn note_backlog(&mut self, queue: QueueId) {
+        let port = &mut self.ports[self.position_of[queue.port().index()]];
+        // Behind a frame that waits it changes nothing.
+        if !port.backlog.contains(queue.class()) {
+            port.backlog.insert(queue.class());
+            self.stirred.insert(queue.port());
         }
     }
 
     #[cold]
     fn give_up(&mut self, now: Time, queued: &Queued<P>) {
         self.counters.drop(queued.charged.egress, DropReason::NoMemory);
-        self.shared.mmu.release(now, &[queued.charged]);
+        self.manner.release(&self.shared.mmu, now, &[queued.charged]);
     }
 
     /// Tells a port's peer what is to be told, obeys it, and gives up frames that can't be sent. Returns how many frames moved,
@@ -502,14 +519,10 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         ClassSet::from_iter(asked.iter().filter(|class| !regulator.has_credit(*class, next(*class))))
     }
 
-    /// A departure may make a message due to the peer of the port that the packet came by.
+    /// Departures may make a message due to the peers of the ports that the packets came by.
     #[inline]
-    pub(crate) fn stir_for(&mut self, departure: &Departure) {
-        let telling = self.off_ports | self.by_length;
-        if !telling.is_empty() {
-            let from = self.shared.port(departure.ingress.port()).real_port;
-            self.stirred |= telling & from.alone();
-        }
+    pub(crate) fn stir_for(&mut self, departures: &[Departure]) {
+        self.stirred |= told_of(&self.shared, self.off_ports | self.by_length, departures);
     }
 
     /// Gives up what a port is offered, and up to `limit` frames with what waits in its queues, counting them; returns how many.
@@ -519,6 +532,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
             departures.iter().for_each(|departure| counters.drop(departure.egress, reason));
             shared.mmu.release(now, departures);
         });
+        manner.note_released(discarded);
         discarded + self.discard_queues(now, index, ClassSet::ALL, reason, limit.saturating_sub(discarded))
     }
 
@@ -544,7 +558,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
                 && let Some(queued) = self.queues.pop(queue)
             {
                 self.counters.drop(queue, reason);
-                self.shared.mmu.release(now, &[queued.charged]);
+                self.manner.release(&self.shared.mmu, now, &[queued.charged]);
                 discarded += 1;
             }
             if self.queues.is_empty(queue) {
@@ -623,6 +637,16 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
     pub(crate) fn published(&self) -> Arc<Published> {
         self.counters.published()
     }
+}
+
+/// Of the ports that are `telling` their peers something, those that these packets came by.
+#[inline]
+pub(crate) fn told_of(shared: &Shared, telling: PortSet, departures: &[Departure]) -> PortSet {
+    if telling.is_empty() {
+        return telling;
+    }
+    let from = departures.iter().map(|departure| shared.port(departure.ingress.port()).real_port);
+    telling & from.collect::<PortSet>()
 }
 
 /// Which classes of an ingress port are to be paused; those that are OFF get another look, since nothing of their own

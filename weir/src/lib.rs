@@ -7,9 +7,11 @@
 
 pub mod beside;
 mod check;
+mod control;
 mod demo;
 mod extensions;
 mod import;
+mod show;
 mod version;
 
 use std::io::IsTerminal;
@@ -53,6 +55,23 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         _arguments: Vec<String>,
     },
+    /// Measure this machine: forwarding, RFC 2544, delays of PAUSE, idle policies.
+    ///
+    /// Each prints a table, with the machine and what others took of its CPUs. docs/PERFORMANCE.md says how to read them.
+    #[cfg(feature = "dpdk")]
+    #[command(subcommand)]
+    Bench(real_frames::BenchCommand),
+    /// Measures this machine where this command is built with DPDK, which it is not.
+    #[cfg(not(feature = "dpdk"))]
+    #[command(name = "bench", hide = true)]
+    NoBench {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        _arguments: Vec<String>,
+    },
+    /// What a running switch knows of itself: counters, watermarks, queues, addresses, losses.
+    Show(show::ShowArguments),
+    /// Have counters, watermarks or learned addresses of a running switch begin anew.
+    Clear(control::ClearArguments),
     /// The SPFC paper's victim experiment with emulated RDMA hosts and real frames: no NIC, no root, no hugepages.
     Demo(demo::DemoArguments),
     /// Experiments of several switches and hosts, as a scenario's file describes them.
@@ -103,7 +122,7 @@ pub fn main(real_frames: Source) -> ExitCode {
     real_frames::come_from(real_frames);
     end_quietly_without_reader();
     let arguments = Arguments::parse();
-    let filter = EnvFilter::try_from_env("WEIR_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = EnvFilter::try_from_env("WEIR_LOG").unwrap_or_else(|_| EnvFilter::new(arguments.command.told()));
     let color = std::io::stderr().is_terminal();
     tracing_subscriber::fmt()
         .with_env_filter(filter)
@@ -118,6 +137,12 @@ pub fn main(real_frames: Source) -> ExitCode {
         Command::Run(arguments) => reached(|real_frames| real_frames.run(&arguments)),
         #[cfg(not(feature = "dpdk"))]
         Command::NoRun { .. } => reached(|_| Ok(())),
+        #[cfg(feature = "dpdk")]
+        Command::Bench(command) => reached(|real_frames| real_frames.bench(&command)),
+        #[cfg(not(feature = "dpdk"))]
+        Command::NoBench { .. } => reached(|_| Ok(())),
+        Command::Show(arguments) => show::show(&arguments),
+        Command::Clear(arguments) => control::clear(&arguments),
         Command::Demo(arguments) => demo::demo(&arguments),
         Command::Testbed(testbed::Command::Run(arguments)) => testbed::run(&arguments),
         Command::Sweep(arguments) => sweep::sweep(&arguments),
@@ -131,6 +156,18 @@ pub fn main(real_frames: Source) -> ExitCode {
         Command::Check { files, .. } => check::check(&files),
     };
     result.map_or_else(Failure::report, |()| ExitCode::SUCCESS)
+}
+
+impl Command {
+    /// What is logged unless WEIR_LOG says otherwise.
+    fn told(&self) -> &'static str {
+        match self {
+            // Switches start and stop by the dozen.
+            #[cfg(feature = "dpdk")]
+            Command::Bench(_) => "warn,weir_on_dpdk=info",
+            _ => "info",
+        }
+    }
 }
 
 /// What needs real frames, where there are any.

@@ -150,6 +150,11 @@ fn path(table: &Table<'_>, key: &str, example: &str, bytes_max: usize) -> Option
     None
 }
 
+/// The path of a socket.
+pub(super) fn socket_path(table: &Table<'_>, key: &str, example: &str) -> Option<String> {
+    path(table, key, example, SOCKET_BYTES_MAX)
+}
+
 /// A path, or a table with it and more.
 fn vhost_user(port: &Table<'_>) -> Option<VhostUser> {
     const EXAMPLE: &str = "/run/vm0.sock";
@@ -169,7 +174,7 @@ fn vhost_user(port: &Table<'_>) -> Option<VhostUser> {
 }
 
 /// `mode` and `group` of a socket; `other_side` is what in the file says that Weir does not make it.
-fn socket_access(table: &Table<'_>, other_side: Option<&str>) -> SocketAccess {
+pub(super) fn socket_access(table: &Table<'_>, other_side: Option<&str>) -> SocketAccess {
     if let Some(told) = other_side {
         for key in ["mode", "group"].into_iter().filter(|key| table.has(key)) {
             let message = format!("with {told} the other side makes the socket, and gives it its `{key}`");

@@ -5,8 +5,8 @@ use std::path::Path;
 use weir_reader::{NAME_RULE, Problem, TIME, Table, check_name, is_name, times_from};
 use weir_units::{Bytes, MacAddr, Span};
 
-use super::{buffer, classes, clones, ports, watchdog};
-use crate::{CatchUp, Idle, Layout, LcoreConfig, PortConfig, Source, SwitchConfig};
+use super::{buffer, classes, clones, device, ports, watchdog};
+use crate::{CatchUp, ControlConfig, ControlSocket, Idle, Layout, LcoreConfig, PortConfig, Source, SwitchConfig};
 
 const MTU_DEFAULT: u64 = 1_500;
 /// DPDK itself knows lcores up to its build's limit, which is lower; that is for the machine to say.
@@ -35,6 +35,7 @@ pub(super) fn read(root: &Table<'_>, file: &str) -> SwitchConfig {
             .unwrap_or(Span::from_secs(1)),
         telemetry: switch.boolean("telemetry").unwrap_or(false),
         lcores: lcores(&root.table("lcores", "lcores")),
+        control: control(&root.table("control", "control")),
         buffer: buffer::read(&root.table("buffer", "buffer")),
         classes,
         pfc,
@@ -78,6 +79,18 @@ fn lcores(table: &Table<'_>) -> LcoreConfig {
         }
     }
     LcoreConfig { layout, cores, catch_up: catch_up(table) }
+}
+
+fn control(table: &Table<'_>) -> ControlConfig {
+    let socket = device::socket_path(table, "socket", "/run/weir/lab.control").map(|path| ControlSocket::parse(&path));
+    if socket == Some(ControlSocket::Nowhere) {
+        for key in ["mode", "group"].into_iter().filter(|key| table.has(key)) {
+            let message = format!("with socket = \"none\" there is no socket that could have a `{key}`");
+            table.refuse(key, message, format!("take `{key}` out, or name a socket"));
+        }
+        return ControlConfig { socket, ..ControlConfig::default() };
+    }
+    ControlConfig { socket, access: device::socket_access(table, None) }
 }
 
 fn catch_up(table: &Table<'_>) -> CatchUp {

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use weir_config::{
-    CatchUp, Device, DeviceFlowControl, EcnConfig, Headroom, Idle, Layout, PciDevice, SocketAccess, Trust, VhostUser,
-    known_keys, load, parse,
+    CatchUp, ControlConfig, ControlSocket, Device, DeviceFlowControl, EcnConfig, Headroom, Idle, Layout, PciDevice,
+    SocketAccess, Trust, VhostUser, known_keys, load, parse,
 };
 use weir_mmu::policy::{DtSettings, StaticSettings};
 use weir_units::{Alpha, BitRate, Bytes, ClassSet, MacAddr, Span};
@@ -111,6 +111,7 @@ fn defaults_are_those_of_the_reference() {
     assert_eq!((port.delay, port.mac, port.priority), (Span::from_nanos(100), None, 0));
     assert_eq!((port.flow_control.kind(), port.rate), ("pfc", Some(BitRate::gbps(10))));
     assert!(config.static_macs.is_empty());
+    assert_eq!(config.control, ControlConfig::default());
     // 2 (125 + 1522) + 3840, and 50 us at 10 Gb/s.
     assert_eq!(config.headroom(0), Some(Bytes::new(69_634)));
     assert_eq!(config.shared_size(), Bytes::new(12_000_000 - 4 * 69_634));
@@ -123,6 +124,9 @@ fn values_arrive_where_they_belong() {
 name = \"rack.1\"
 mtu = \"9000B\"
 telemetry = true
+[control]
+socket = \"/run/rack.sock\"
+group = \"lab\"
 [buffer]
 headroom = \"60KB\"
 policy = \"static\"
@@ -158,6 +162,11 @@ port = \"b\"
     );
     assert_eq!(config.name, "rack.1");
     assert_eq!((config.frame_bytes_max(), config.telemetry), (Bytes::new(9_022), true));
+    assert_eq!(config.control.socket, Some(ControlSocket::At("/run/rack.sock".into())));
+    assert_eq!(
+        (config.control.access.wanted_mode(), config.control.access.group.as_deref()),
+        (Some(0o660), Some("lab"))
+    );
     assert_eq!(config.buffer.policy.downcast(), Some(&StaticSettings { threshold: Some(Bytes::kb(100)) }));
     assert_eq!(config.buffer.xon_offset, Some(Bytes::new(2_048)));
     assert_eq!((config.classes.dscp[24], config.classes.dscp[31], config.classes.dscp[48]), (4, 4, 6));

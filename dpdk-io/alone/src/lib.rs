@@ -1,4 +1,4 @@
-//! For tests that need a process, or the machine, to themselves. Only tests depend on this crate.
+//! For tests that need a process, or the machine, to themselves. Only tests and benchmarks depend on this crate.
 //!
 //! DPDK's EAL starts once a process, and a harness runs all tests of a program in one. A test that calls [`in_a_process`] is run by
 //! its own program once more, as the only test of a child process:
@@ -15,9 +15,12 @@
 //! Some tests compare rates by the clock. They can't tell a defect from another process that takes the CPUs. Such a test is marked by
 //! [`on_an_idle_machine`]: no other marked test, and none of [`in_a_process`], runs meanwhile; it is repeated before it fails; and each
 //! attempt that fails says what the machine took.
+//!
+//! A benchmark that no machine's load may sway counts instructions: [`Counted`].
 
 #![forbid(unsafe_code)]
 
+mod instructions;
 mod lock;
 mod machine;
 
@@ -28,6 +31,7 @@ use std::process::{Command, Output};
 
 use rustix::process::{Signal, set_parent_process_death_signal};
 
+pub use instructions::Counted;
 use lock::Lock;
 use machine::Machine;
 

@@ -235,7 +235,7 @@ mod tests {
         let text = problem(&file("empty.pcap", &[]));
         assert!(text.contains("empty.pcap has no frame") && text.contains("test.toml:4"), "{text}");
         let text = problem(&file("jumbo.pcap", &[60, 9_014, 60]));
-        assert!(text.contains("has a frame of 9014 B, longer than the 2048 B of a packet buffer"), "{text}");
+        assert!(text.contains("has a frame of 9014 B, longer than the 1600 B of a packet buffer"), "{text}");
         assert!(text.contains("write mtu = 9000 in [switch]"), "{text}");
         let text = problem(&file("giant.pcap", &[60_000]));
         assert!(text.contains("take infinite out: such frames"), "{text}");

@@ -27,6 +27,11 @@ impl CpuUse {
         }
     }
 
+    /// How long the thread was ready to run and did not: others had the CPU, or a hypervisor.
+    pub fn kept_from_cpu(&self) -> Duration {
+        self.waited.unwrap_or_default() + self.stolen.unwrap_or_default()
+    }
+
     /// What came since `before`.
     pub fn since(&self, before: &CpuUse) -> CpuUse {
         let span = |now: Option<Duration>, before: Option<Duration>| Some(now?.saturating_sub(before?));

@@ -82,6 +82,13 @@ impl LcoreStats {
         (self.busy_loops.load(Ordering::Relaxed) * 1_000).checked_div(loops).unwrap_or(0)
     }
 
+    /// Polls so far, and in how many of them a frame moved or was overdue.
+    pub fn polls(&self) -> (u64, u64) {
+        // Busy ones first: they are never more than all.
+        let busy = self.busy_loops.load(Ordering::Relaxed);
+        (self.loops.load(Ordering::Relaxed).max(busy), busy)
+    }
+
     /// The longest time between two polls, in real time: what the machine, and not the switch, adds to any latency.
     pub fn gap_max(&self) -> Span {
         self.gaps.max()

@@ -86,7 +86,8 @@ pub use memory::{Memory, rx_descriptors};
 pub use netdevs::PortEvent;
 pub use nics::{Access, Finding, NicFacts, System};
 pub use placement::{Placement, SwitchPlacement};
-pub use poll_gaps::{GapReport, PollGaps};
+pub use poll_gaps::{GapCounts, GapReport, PollGaps};
+pub use socket::{check_access, let_in};
 pub use switch_lcore::SwitchLcore;
 pub use switches::{
     DeviceReport, PortTap, PreparedSwitches, RunningSwitches, Runtime, RuntimeOptions, Stopped, TapPlans,

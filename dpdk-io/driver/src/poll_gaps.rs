@@ -15,6 +15,14 @@ pub struct PollGaps {
     recent: AtomicU64,
 }
 
+/// Counts of gaps as they were at an instant.
+#[derive(Clone, Copy, Debug)]
+pub struct GapCounts {
+    buckets: [u64; BUCKETS],
+    /// The longest since the start.
+    max: Span,
+}
+
 /// Percentiles of the gaps, each up to a quarter above the true one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GapReport {
@@ -75,9 +83,34 @@ impl PollGaps {
 
     /// What they were so far.
     pub fn report(&self) -> GapReport {
-        let counts: [u64; BUCKETS] = std::array::from_fn(|n| self.buckets[n].load(Ordering::Relaxed));
+        self.counts().report()
+    }
+
+    /// How many of each length there were so far.
+    pub fn counts(&self) -> GapCounts {
+        let buckets = std::array::from_fn(|n| self.buckets[n].load(Ordering::Relaxed));
+        GapCounts { buckets, max: self.max() }
+    }
+}
+
+impl GapCounts {
+    /// The gaps since `earlier`. The longest of them is known as the percentiles are: up to a quarter above the true one.
+    pub fn since(&self, earlier: &GapCounts) -> GapCounts {
+        let buckets: [u64; BUCKETS] = std::array::from_fn(|n| self.buckets[n].saturating_sub(earlier.buckets[n]));
+        let longest = buckets.iter().rposition(|count| *count > 0);
+        GapCounts { buckets, max: longest.map_or(Span::ZERO, |n| Span::from_nanos(last_of(n)).min(self.max)) }
+    }
+
+    /// The lengths that occurred, shortest first: the longest of a bucket, and how many gaps are in it.
+    pub fn lengths(&self) -> impl Iterator<Item = (Span, u64)> {
+        let buckets = self.buckets.into_iter().enumerate().filter(|(_, count)| *count > 0);
+        buckets.map(|(n, count)| (Span::from_nanos(last_of(n)), count))
+    }
+
+    /// Percentiles.
+    pub fn report(&self) -> GapReport {
+        let GapCounts { buckets: counts, max } = *self;
         let times: [u64; BUCKETS] = std::array::from_fn(|n| counts[n].saturating_mul(last_of(n)));
-        let max = self.max();
         let percentile = |weights: &[u64; BUCKETS], permille: u64| {
             let total: u128 = weights.iter().copied().map(u128::from).sum();
             let mut sum = 0u128;
@@ -144,5 +177,19 @@ mod tests {
         assert_eq!((gaps.take_recent_max(), gaps.take_recent_max()), (Span::from_millis(8), Span::ZERO));
         gaps.note(Span::from_micros(5));
         assert_eq!((gaps.take_recent_max(), gaps.max()), (Span::from_micros(5), Span::from_millis(8)));
+    }
+
+    #[test]
+    fn gaps_are_counted_from_an_instant_on() {
+        let gaps = PollGaps::default();
+        (0..3).for_each(|_| gaps.note(Span::from_millis(8)));
+        let before = gaps.counts();
+        assert_eq!(before.since(&before).report(), GapReport::default());
+        (0..5).for_each(|_| gaps.note(Span::from_micros(1)));
+        let since = gaps.counts().since(&before);
+        assert_eq!(since.lengths().map(|(_, count)| count).sum::<u64>(), 5);
+        let report = since.report();
+        assert_eq!(report.polls, 5);
+        assert!((1_000..=1_280).contains(&report.max.as_nanos()), "{report:?}");
     }
 }

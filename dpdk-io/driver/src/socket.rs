@@ -49,8 +49,18 @@ pub(crate) fn with_access<T>(
     }
 }
 
+/// Gives a socket that is closed to others the group and mode that it is to have, if any.
+///
+/// # Errors
+/// There is no such group, or the system refuses.
+pub fn let_in(path: &Path, access: &SocketAccess) -> Result<(), Finding> {
+    let Some(mode) = access.wanted_mode() else { return Ok(()) };
+    let gid = access.group.as_deref().map(group_id).transpose()?;
+    set(path, gid, mode).map_err(|error| refusal(&path.display().to_string(), access, &error))
+}
+
 /// An error in the permissions that a socket is to have, as far as it shows before the socket exists; `None` if there is none.
-pub(crate) fn check_access(access: &SocketAccess) -> Option<Finding> {
+pub fn check_access(access: &SocketAccess) -> Option<Finding> {
     let group = access.group.as_deref()?;
     match group_id(group) {
         Err(finding) => Some(finding),

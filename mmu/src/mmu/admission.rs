@@ -2,7 +2,7 @@
 
 use weir_units::{ClassSet, QueueId, Time};
 
-use super::intake::{Gathered, INTAKE_MAX, Intake, mask};
+use super::intake::{INTAKE_MAX, Intake, mask};
 use super::placement::{Asking, LosslessQueue, LossyQueue, PausedPort, Placed, Room, bring_up_to_date, place};
 use super::whole::{Sums, bits};
 use super::{Arrival, DropReason, Mmu, Terms, Verdict, total};
@@ -95,9 +95,9 @@ impl Mmu {
         let sums = Sums::of(intake.bundles(), group);
         debug_assert_eq!(sums.ingress.port(), writer.port(), "a packet of another port");
         let lossless = self.ingress[sums.ingress.index()].limits.lossless;
-        let view = if lossless { Some(self.announce(terms, writer, sums.ingress, sums.bytes, room)) } else { None };
+        let view = lossless.then(|| self.announce(terms, writer, sums.ingress, sums.bytes, room));
         let segment = match view {
-            _ if !self.rules.may_be_whole => None,
+            _ if !terms.rules.may_be_whole => None,
             Some(view) => self.keep_lossless(terms, writer, intake, &sums, view, room),
             None => self.keep_lossy(terms, writer, intake, &sums, room),
         };
@@ -124,8 +124,7 @@ impl Mmu {
         view: Option<QueueView>,
         room: &mut Room,
     ) -> ClassSet {
-        let mut packets = Gathered::default();
-        intake.packets_of(group, &mut packets);
+        let packets = intake.packets_of(group);
         let mut decided = [Verdict::Drop(DropReason::SharedFull); INTAKE_MAX];
         let decided = &mut decided[..packets.run.len()];
         let went_off = self.admit_run(terms, writer, &packets.run, decided, view, room);

@@ -50,14 +50,8 @@ impl Mmu {
             left &= !group;
             let Sums { ingress, egress, bytes, .. } = Sums::of(bundles, group);
             let together = [Departure { ingress, egress, bytes: bytes as u32 }];
-            if self.ingress[ingress.index()].limits.lossless {
-                any_off |= self.release_lossless(terms, now, &together, &mut released);
-                for bundle in bits(group).map(|n| &bundles[n]) {
-                    self.egress[bundle.egress.index()].remove(u64::from(bundle.bytes));
-                }
-            } else {
-                self.release_lossy(terms, now, &together, &mut released);
-            }
+            let egress = bits(group).map(|n| (bundles[n].egress, bundles[n].bytes));
+            any_off |= self.release_run(terms, now, &together, egress, &mut released);
         }
         self.give_back(terms, &released);
         if any_off {
@@ -70,14 +64,8 @@ impl Mmu {
         let terms = self.terms();
         let (mut released, mut any_off) = (Left::default(), false);
         for run in self.runs(departures) {
-            if self.ingress[run[0].ingress.index()].limits.lossless {
-                any_off |= self.release_lossless(&terms, now, run, &mut released);
-                for departure in run {
-                    self.egress[departure.egress.index()].remove(u64::from(departure.bytes));
-                }
-            } else {
-                self.release_lossy(&terms, now, run, &mut released);
-            }
+            let egress = run.iter().map(|departure| (departure.egress, departure.bytes));
+            any_off |= self.release_run(&terms, now, run, egress, &mut released);
         }
         self.give_back(&terms, &released);
         if any_off {
@@ -102,18 +90,36 @@ impl Mmu {
 
     #[inline(always)]
     fn release_alone(&self, terms: &Terms<'_>, now: Time, departure: &Departure) {
-        let (mut left, mut is_off) = (Left::default(), false);
-        let alone = std::slice::from_ref(departure);
-        if self.ingress[departure.ingress.index()].limits.lossless {
-            is_off = self.release_lossless(terms, now, alone, &mut left);
-            self.egress[departure.egress.index()].remove(u64::from(departure.bytes));
-        } else {
-            self.release_lossy(terms, now, alone, &mut left);
-        }
+        let mut left = Left::default();
+        let (alone, egress) = (std::slice::from_ref(departure), [(departure.egress, departure.bytes)]);
+        let is_off = self.release_run(terms, now, alone, egress.into_iter(), &mut left);
         self.give_back(terms, &left);
         if is_off {
             self.reconsider_lossless(departure.ingress, now);
         }
+    }
+
+    /// Takes packets out of one ingress queue, and if they are lossy, of one egress queue; lossless ones out of these egress queues.
+    /// Returns whether the ingress queue, or its port, is OFF.
+    // Always: of one packet alone, what is done for many is known to be done once.
+    #[inline(always)]
+    fn release_run(
+        &self,
+        terms: &Terms<'_>,
+        now: Time,
+        run: &[Departure],
+        egress: impl Iterator<Item = (QueueId, u32)>,
+        left: &mut Left,
+    ) -> bool {
+        if !self.ingress[run[0].ingress.index()].limits.lossless {
+            self.release_lossy(terms, now, run, left);
+            return false;
+        }
+        let is_off = self.release_lossless(terms, now, run, left);
+        egress.for_each(|(queue, bytes)| {
+            self.egress[queue.index()].remove(u64::from(bytes));
+        });
+        is_off
     }
 
     /// Returns what has left to the pools.

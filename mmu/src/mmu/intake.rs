@@ -172,14 +172,14 @@ impl Intake {
     }
 
     /// The packets of some bundles, and their places.
-    pub(super) fn packets_of(&self, bundles: u64, packets: &mut Gathered) {
-        packets.run.clear();
-        packets.places.clear();
+    pub(super) fn packets_of(&self, bundles: u64) -> Gathered {
+        let mut packets = Gathered { run: ArrayVec::new(), places: ArrayVec::new() };
         for (n, place) in self.of[..self.len].iter().enumerate().filter(|(_, place)| bundles >> **place & 1 != 0) {
             let Bundle { ingress, egress, .. } = self.bundles[usize::from(*place)];
             packets.run.push(Arrival { ingress, egress, bytes: self.bytes[n] });
             packets.places.push(n as u8);
         }
+        packets
     }
 }
 
@@ -190,7 +190,6 @@ impl Default for Intake {
 }
 
 /// Packets of some bundles, to be decided on one by one.
-#[derive(Default)]
 pub(super) struct Gathered {
     pub(super) run: ArrayVec<Arrival, INTAKE_MAX>,
     /// Where they are in the burst.

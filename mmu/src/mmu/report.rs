@@ -26,11 +26,11 @@ pub struct QueueUse {
     pub headroom_limit: Bytes,
     /// How often the queue went OFF.
     pub pauses: u64,
-    /// Highest total.
+    /// Highest total, since the start.
     pub held_max: Bytes,
-    /// Highest w_s.
+    /// Highest w_s, since the start.
     pub shared_max: Bytes,
-    /// Highest w_h.
+    /// Highest w_h, since the start.
     pub headroom_max: Bytes,
     /// What the policy shows of the queue.
     pub gauges: Gauges,
@@ -43,8 +43,30 @@ pub struct PoolUse {
     pub capacity: Bytes,
     /// In use, and what is reserved for bursts being admitted.
     pub used: Bytes,
-    /// The most that was in use.
+    /// The most that was in use, since the start.
     pub used_max: Bytes,
+}
+
+/// Highest levels of a queue on either side since [`Mmu::restart_watermarks`], or since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueWatermarks {
+    /// Highest w_s of the ingress queue.
+    pub shared: Bytes,
+    /// Highest w_h of the ingress queue.
+    pub headroom: Bytes,
+    /// Highest length of the egress queue.
+    pub egress: Bytes,
+}
+
+/// Highest levels of the pools since [`Mmu::restart_watermarks`], or since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolWatermarks {
+    /// The shared segment.
+    pub shared: Bytes,
+    /// The headroom pool, where headroom is one.
+    pub headroom: Option<Bytes>,
+    /// The egress lossy pool, in the four-pool model.
+    pub egress_lossy: Option<Bytes>,
 }
 
 impl Mmu {
@@ -56,6 +78,7 @@ impl Mmu {
         let port_off = self.rules.port_xon_offset.is_some()
             && queue.limits.lossless
             && self.ports[id.port().index()].levels.load().off;
+        let [held_max, shared_max, headroom_max] = queue.highest().map(Bytes::new);
         QueueUse {
             private: Bytes::new(u64::from(queue.private())),
             shared: Bytes::new(u64::from(levels.shared)),
@@ -65,9 +88,9 @@ impl Mmu {
             threshold: Bytes::new(self.policy.threshold_shown(&view)),
             headroom_limit: Bytes::new(u64::from(queue.headroom_limit())),
             pauses: queue.pauses(),
-            held_max: Bytes::new(queue.held_max.get()),
-            shared_max: Bytes::new(queue.shared_max.get()),
-            headroom_max: Bytes::new(queue.headroom_max.get()),
+            held_max,
+            shared_max,
+            headroom_max,
             gauges: if queue.limits.lossless { self.policy.observe(&view) } else { Gauges::NONE },
         }
     }
@@ -86,9 +109,38 @@ impl Mmu {
         self.egress[queue.index()].length()
     }
 
-    /// The highest that an egress queue's length was.
+    /// The highest that an egress queue's length was, since the start.
     pub fn egress_length_max(&self, queue: QueueId) -> Bytes {
-        Bytes::new(self.egress[queue.index()].watermark().get())
+        Bytes::new(self.egress[queue.index()].highest())
+    }
+
+    /// Highest levels of a port's and class's queues since they were last restarted.
+    pub fn queue_watermarks(&self, id: QueueId) -> QueueWatermarks {
+        let (ingress, egress) = (&self.ingress[id.index()], &self.egress[id.index()]);
+        QueueWatermarks {
+            shared: Bytes::new(ingress.shared_max.get()),
+            headroom: Bytes::new(ingress.headroom_max.get()),
+            egress: Bytes::new(egress.watermark().get()),
+        }
+    }
+
+    /// Highest levels of the pools since they were last restarted.
+    pub fn pool_watermarks(&self) -> PoolWatermarks {
+        let of = |pool: &Pool| Bytes::new(pool.watermark().get());
+        PoolWatermarks {
+            shared: of(&self.shared),
+            headroom: self.headroom.as_deref().map(of),
+            egress_lossy: self.egress_lossy.as_deref().map(of),
+        }
+    }
+
+    /// Has the watermarks of [`Mmu::queue_watermarks`] and [`Mmu::pool_watermarks`] begin anew, from the levels of now, while
+    /// packets come and go. Highest levels since the start, as in [`QueueUse`] and [`PoolUse`], go on. From one thread.
+    pub fn restart_watermarks(&self) {
+        self.ingress.iter().for_each(|queue| queue.restart_watermarks());
+        self.egress.iter().for_each(|queue| queue.restart_watermark());
+        let pools = [Some(&self.shared), self.headroom.as_ref(), self.egress_lossy.as_ref()];
+        pools.into_iter().flatten().for_each(|pool| pool.restart_watermark());
     }
 
     /// The shared segment as it stands: Σ w_s of B_s.
@@ -119,9 +171,5 @@ impl Mmu {
 
 fn pool_use(pool: &Pool) -> PoolUse {
     let level = pool.level();
-    PoolUse {
-        capacity: Bytes::new(level.capacity),
-        used: Bytes::new(level.used),
-        used_max: Bytes::new(pool.watermark().get()),
-    }
+    PoolUse { capacity: Bytes::new(level.capacity), used: Bytes::new(level.used), used_max: Bytes::new(pool.highest()) }
 }

@@ -179,6 +179,34 @@ fn every_queue_is_on_when_a_full_pool_has_drained() {
 }
 
 #[test]
+fn watermarks_are_restarted_and_the_highest_levels_stay() {
+    let mmu = static_mmu(40_000, 2, 0, 3_000, 5_000);
+    let id = queue(0, LOSSLESS);
+    let packets = [arrival(0, 1, LOSSLESS); 7];
+    let mut verdicts = [Verdict::Keep(Segment::Private); 7];
+    admit(&mmu, &packets, &mut verdicts);
+    let before = mmu.queue_watermarks(id);
+    assert!(before.shared > Bytes::ZERO && before.headroom > Bytes::ZERO, "{before:?}");
+    let (held, pool) = (ingress_use(&mmu, id), mmu.pool_use());
+    release(&mmu, &packets[..6]);
+    mmu.restart_watermarks();
+    // What is still there is the level that they begin with.
+    let left = Bytes::new(packets[6].bytes.into());
+    assert_eq!(mmu.queue_watermarks(id).shared, left);
+    assert_eq!(mmu.queue_watermarks(id).headroom, Bytes::ZERO);
+    assert_eq!(mmu.queue_watermarks(queue(1, LOSSLESS)).egress, left);
+    assert_eq!(mmu.pool_watermarks().shared, left);
+    admit(&mmu, &packets[..1], &mut verdicts[..1]);
+    assert_eq!(mmu.queue_watermarks(id).shared, left * 2);
+    mmu.restart_watermarks();
+    // Since the start, however often they are restarted.
+    let now = ingress_use(&mmu, id);
+    assert_eq!((now.held_max, now.shared_max, now.headroom_max), (held.held_max, held.shared_max, held.headroom_max));
+    assert_eq!(mmu.pool_use().used_max, pool.used_max);
+    assert_eq!(mmu.egress_length_max(queue(1, LOSSLESS)), held.held_max);
+}
+
+#[test]
 fn lossy_classes_drop_at_the_egress_threshold_and_never_pause() {
     let mmu = dt_mmu(20_000, 2, 0, "1");
     let verdicts: Vec<_> = (0..12).map(|_| admit_one(&mmu, arrival(0, 1, LOSSY))).collect();

@@ -70,6 +70,17 @@ impl Rules {
 }
 
 impl IngressQueue {
+    /// Charges packets to private buffer, of which so much is used, if that has room for all of them; says whether it has.
+    #[inline(always)]
+    fn keep_private(&self, private: u32, bytes: u64) -> bool {
+        let has_room = u64::from(private) + bytes <= u64::from(self.limits.private);
+        if has_room {
+            self.add_private(bytes as u32);
+            self.note_levels(self.levels.load(), private + bytes as u32);
+        }
+        has_room
+    }
+
     /// Whether private buffer, of which so much is used, may have room for a packet of the intake.
     #[inline]
     fn takes_one(&self, private: u32, intake: &Intake) -> bool {
@@ -105,15 +116,11 @@ impl Mmu {
         let queue = &*self.ingress[sums.ingress.index()];
         let private = queue.private();
         let average = terms.rules.filtered(&queue.average);
-        if u64::from(private) + sums.bytes <= u64::from(queue.limits.private) {
-            let levels = queue.levels.load();
-            queue.add_private(sums.bytes as u32);
-            queue.note_levels(levels, private + sums.bytes as u32);
+        if queue.keep_private(private, sums.bytes) {
+            let after = terms.rules.steps(average, intake.bytes_of(sums.group).map(|_| view.length));
+            queue.average.advance(average, after);
             if terms.rules.policy_listens {
-                let shared = u64::from(levels.shared);
-                let after = terms.rules.steps(average, intake.bytes_of(sums.group).map(|_| shared));
-                queue.average.advance(average, after);
-                view.average = terms.rules.compared(after, shared);
+                view.average = terms.rules.compared(after, view.length);
                 self.policy.admitted(writer, &view);
             }
             return Some(Segment::Private);
@@ -201,9 +208,7 @@ impl Mmu {
         let average_after = terms.rules.steps(average, intake.bytes_of(sums.group).scan(view.length, grow));
         view.length += sums.bytes;
         let private = queue.private();
-        let segment = if u64::from(private) + sums.bytes <= u64::from(queue.limits.private) {
-            queue.add_private(sums.bytes as u32);
-            queue.note_levels(queue.levels.load(), private + sums.bytes as u32);
+        let segment = if queue.keep_private(private, sums.bytes) {
             Segment::Private
         } else {
             if queue.takes_one(private, intake) || !room.fits(0, sums.bytes as u32) {

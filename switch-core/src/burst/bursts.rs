@@ -12,6 +12,7 @@ use super::lanes::Lanes;
 use super::lateness::Waits;
 use crate::counters::{Counters, gauge};
 use crate::packet::{BURST_MAX, Burst, Queued};
+use crate::packet_memory::MemoryShare;
 use crate::shared::PortState;
 use crate::transmission::Manner;
 
@@ -24,6 +25,8 @@ pub(crate) struct Bursts<P> {
     pub(super) late: LatePolls,
     /// Whether the last poll left a port frames that were to have left by now.
     pub(super) is_behind: bool,
+    /// Gets back the places of frames that left.
+    memory: MemoryShare,
     /// Nanoseconds from the arrival that crossed a threshold to the message handed to the port.
     message_delays: Histogram<u64>,
     /// Nanoseconds from the arrival of a peer's message to the transmitter's obeying it: what is sent in between still
@@ -66,11 +69,12 @@ const DELAY_NANOS_MAX: u64 = 60_000_000_000;
 
 impl<P> Bursts<P> {
     /// For so many ports. All memory is taken now.
-    pub(super) fn new(ports: usize, catch_up: CatchUp) -> Bursts<P> {
+    pub(super) fn new(ports: usize, catch_up: CatchUp, memory: MemoryShare) -> Bursts<P> {
         Bursts {
             spare: (0..ports).map(|_| Box::default()).collect(),
             late: LatePolls::new(catch_up),
             is_behind: false,
+            memory,
             message_delays: delays(),
             reactions: delays(),
         }
@@ -145,6 +149,11 @@ impl<P> Manner<P> for Bursts<P> {
 
     fn note_reaction(&mut self, delay: Span) {
         record(&mut self.reactions, delay);
+    }
+
+    #[inline(always)]
+    fn note_released(&mut self, frames: usize) {
+        self.memory.give(frames);
     }
 
     fn set_gauges(&self, counters: &mut Counters) {

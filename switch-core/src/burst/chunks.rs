@@ -72,10 +72,7 @@ impl<P> Chunks<P> {
             return self.put_row(bundle.egress.index(), packets, intake);
         }
         self.held += packets.len();
-        for (packet, charged) in packets.drain(..).zip(intake.packets()) {
-            let frame_bytes = packet.frame_bytes();
-            self.put(charged.egress.index(), packet, charged, frame_bytes);
-        }
+        Queued::all(packets, intake).for_each(|queued| self.put(queued.charged.egress.index(), queued));
     }
 
     /// [`Chunks::put_all`] of packets of one queue.
@@ -90,10 +87,7 @@ impl<P> Chunks<P> {
         let Some(Arrival { ingress, egress, .. }) = intake.packets().next() else { return };
         let mut done = 0;
         while done < count {
-            if ends.first == NONE || ends.tail as usize == CHUNK {
-                Self::extend(&mut self.chunks, &mut self.free, ends);
-            }
-            let chunk = &mut self.chunks[ends.last as usize];
+            let chunk = Self::open_chunk(&mut self.chunks, &mut self.free, ends);
             let (from, n) = (ends.tail as usize, (CHUNK - ends.tail as usize).min(count - done));
             for (length, packet) in chunk.lengths[from..].iter_mut().zip(&packets[..n]) {
                 *length = packet.frame_bytes();
@@ -112,16 +106,24 @@ impl<P> Chunks<P> {
 
     /// Puts a packet last, which was counted. There is room for it.
     #[inline(always)]
-    fn put(&mut self, queue: usize, packet: P, charged: Arrival, frame_bytes: u32) {
+    fn put(&mut self, queue: usize, queued: Queued<P>) {
+        let Queued { packet, frame_bytes, charged } = queued;
         let ends = &mut self.ends[queue];
-        if ends.first == NONE || ends.tail as usize == CHUNK {
-            Self::extend(&mut self.chunks, &mut self.free, ends);
-        }
-        let (chunk, at) = (&mut self.chunks[ends.last as usize], ends.tail as usize % CHUNK);
+        let chunk = Self::open_chunk(&mut self.chunks, &mut self.free, ends);
+        let at = ends.tail as usize % CHUNK;
         // What was there was taken, so there is nothing to drop.
         mem::forget(chunk.packets[at].replace(packet));
         (chunk.charged[at], chunk.lengths[at]) = (charged, frame_bytes);
         ends.tail += 1;
+    }
+
+    /// The queue's last chunk, which has room: a new one where there is none, or where it is full.
+    #[inline(always)]
+    fn open_chunk<'c>(chunks: &'c mut [Chunk<P>], free: &mut u32, ends: &mut Ends) -> &'c mut Chunk<P> {
+        if ends.first == NONE || ends.tail as usize == CHUNK {
+            Self::extend(chunks, free, ends);
+        }
+        &mut chunks[ends.last as usize]
     }
 
     /// Gives a queue one more chunk.
@@ -202,9 +204,8 @@ impl<P> PacketQueues for Chunks<P> {
         if self.held == self.limit {
             return Err(queued);
         }
-        let Queued { packet, frame_bytes, charged } = queued;
         self.held += 1;
-        self.put(queue, packet, charged, frame_bytes);
+        self.put(queue, queued);
         Ok(())
     }
 

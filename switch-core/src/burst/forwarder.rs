@@ -8,6 +8,7 @@ use super::handoff::{FromReceiver, ToTransmitter};
 use crate::counters::{Counters, DropReason, Published};
 use crate::forwarding::{Forwarding, Onward};
 use crate::packet::{BURST_MAX, Burst, Packet, PacketStore, Queued};
+use crate::packet_memory::MemoryShare;
 use crate::shared::Shared;
 
 /// RX and FWD on one lcore: forwards what its ports received.
@@ -41,9 +42,9 @@ pub(super) struct Output<P>(ToTransmitter<P>);
 
 impl<P: Packet> RxForwarder<P> {
     /// `ports` are those that are forwarded here, clones among them.
-    pub(super) fn new(shared: Arc<Shared>, ports: &[PortId]) -> RxForwarder<P> {
+    pub(super) fn new(shared: Arc<Shared>, ports: &[PortId], memory: MemoryShare) -> RxForwarder<P> {
         let counters = Counters::upfront(shared.ports().len());
-        RxForwarder { forwarding: Forwarding::new(shared, ports, counters) }
+        RxForwarder { forwarding: Forwarding::new(shared, ports, counters, memory) }
     }
 
     /// Forwards what `port` received at `now`, and empties the burst.
@@ -82,11 +83,13 @@ impl<P: Packet> Forwarder<P> {
     pub(super) fn new(
         shared: Arc<Shared>,
         ports: &[PortId],
+        memory: MemoryShare,
         input: FromReceiver<P>,
         rings: Rings<P, false>,
     ) -> Forwarder<P> {
         let counters = Counters::upfront(shared.ports().len());
-        Forwarder { forwarding: Forwarding::new(shared, ports, counters), input, rings, to_copy: Burst::new() }
+        let forwarding = Forwarding::new(shared, ports, counters, memory);
+        Forwarder { forwarding, input, rings, to_copy: Burst::new() }
     }
 
     /// Forwards up to a burst of what the receiver handed over; returns how much it was.

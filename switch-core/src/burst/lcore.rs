@@ -1,8 +1,10 @@
 //! What each lcore of a plan runs.
 
+use std::sync::Arc;
 use std::vec::IntoIter;
 
 use rtrb::RingBuffer;
+use weir_config::SwitchConfig;
 use weir_units::{PortId, Time};
 
 use super::bursts::Bursts;
@@ -14,6 +16,7 @@ use super::receiver::Receiver;
 use super::transmitter::Transmitter;
 use crate::counters::{Counters, DropReason};
 use crate::packet::{Burst, Packet, PacketStore, PortOutput};
+use crate::packet_memory::PacketMemory;
 use crate::report::Reporter;
 use crate::switch::Switch;
 
@@ -78,6 +81,11 @@ impl Switch {
     }
 }
 
+/// The most frames that a switch holds when up to so many lcores run it: packet memory for its buffer has this many mbufs.
+pub fn frames_held_max(config: &SwitchConfig, lcores: usize) -> usize {
+    PacketMemory::places(config.buffer.frames_max() as usize, lcores)
+}
+
 /// The rings of a plan, dealt out to its lcores in turn.
 struct Cut<P> {
     to_forwarders: IntoIter<ToForwarder<P>>,
@@ -88,14 +96,16 @@ struct Cut<P> {
     inputs: IntoIter<Vec<FromForwarder<P>>>,
     /// The transmitter that serves each port.
     output_of: Box<[usize]>,
+    /// Places for what is admitted.
+    memory: Arc<PacketMemory>,
     /// The most packets that the transmitters hold.
     places: usize,
 }
 
 impl<P: Packet> Cut<P> {
     fn new(switch: &Switch, plan: &LcorePlan) -> Cut<P> {
-        // As many as the buffer may hold, and one on its way.
-        let places = switch.packets_max() + 1;
+        let (frames, lcores) = (switch.frames_max(), plan.lcores.len());
+        let places = PacketMemory::places(frames, lcores);
         let transmitting: Vec<&LcoreRole> = plan.lcores.iter().filter(|role| !role.transmits.is_empty()).collect();
         let output_of = switch.shared().ports().iter().map(|port| {
             let serves = |role: &&LcoreRole| role.transmits.contains(&port.real_port);
@@ -123,6 +133,7 @@ impl<P: Packet> Cut<P> {
             outputs: outputs.into_iter(),
             inputs: inputs.into_iter(),
             output_of: output_of.collect(),
+            memory: PacketMemory::new(frames, lcores),
             places,
         }
     }
@@ -130,7 +141,7 @@ impl<P: Packet> Cut<P> {
     fn work(&mut self, switch: &Switch, role: &LcoreRole) -> Work<P> {
         let [receives, forwards, transmits] =
             [&role.receives, &role.forwards, &role.transmits].map(|ports| !ports.is_empty());
-        let rx_forwarder = || RxForwarder::new(switch.shared().clone(), &role.forwards);
+        let rx_forwarder = || RxForwarder::new(switch.shared().clone(), &role.forwards, self.memory.share());
         match (receives, forwards, transmits) {
             (true, false, false) => Work::Receive(self.receiver(switch)),
             (false, true, false) => Work::Forward(self.forwarder(switch, role)),
@@ -148,7 +159,7 @@ impl<P: Packet> Cut<P> {
 
     fn forwarder(&mut self, switch: &Switch, role: &LcoreRole) -> Forwarder<P> {
         let input = self.from_receivers.next().expect("a ring for each forwarder");
-        Forwarder::new(switch.shared().clone(), &role.forwards, input, self.rings())
+        Forwarder::new(switch.shared().clone(), &role.forwards, self.memory.share(), input, self.rings())
     }
 
     fn rings<const OBEYS_CONTROL: bool>(&mut self) -> Rings<P, OBEYS_CONTROL> {
@@ -156,9 +167,9 @@ impl<P: Packet> Cut<P> {
     }
 
     fn transmitter(&mut self, switch: &Switch, role: &LcoreRole) -> Transmitter<P> {
-        let bursts = Bursts::new(role.transmits.len(), switch.surroundings().catch_up);
+        let bursts = Bursts::new(role.transmits.len(), switch.surroundings().catch_up, self.memory.share());
         let counters = Counters::upfront(switch.shared().ports().len());
-        let transmission = switch.transmission(&role.transmits, self.places, counters, bursts);
+        let transmission = switch.transmission(&role.transmits, (self.places, self.places), counters, bursts);
         Transmitter::new(transmission, self.inputs.next().expect("rings for each transmitter").into())
     }
 }

@@ -36,6 +36,6 @@ impl<P: Packet> Onward<P> for OwnPorts<'_, P> {
         if intake.bundles().iter().all(|bundle| self.rings.is_own(bundle.egress.port())) {
             return self.transmission.enqueue_all(packets, intake);
         }
-        self.take(now, packets.drain(..).zip(intake.packets()).map(|(packet, charged)| Queued::new(packet, charged)));
+        self.take(now, Queued::all(packets, intake));
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use weir_flowctl::wire_bytes;
 use weir_mmu::{Departure, Intake};
-use weir_units::{Bytes, Class, ClassSet, PortSet, QueueId, Time};
+use weir_units::{Bytes, Class, ClassSet, QueueId, Time};
 
 use super::bursts::{Bursts, Staged};
 use super::forwarder::OVERFULL;
@@ -13,7 +13,7 @@ use super::lateness::Waits;
 use crate::counters::{DropReason, Published, queue_stat};
 use crate::packet::{BURST_MAX, Burst, Packet, PacketStore, PortOutput, Queued};
 use crate::queues::PacketQueues;
-use crate::transmission::{Manner, Transmission};
+use crate::transmission::{Manner, Transmission, told_of};
 
 /// TX: transmits on its ports what the forwarders admitted for them.
 #[derive(Debug)]
@@ -116,18 +116,12 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         for bundle in intake.bundles() {
             let queue = bundle.egress;
             self.counters.add(queue, queue_stat::HANDED_OVER, u64::from(bundle.packets));
-            let port = &mut self.ports[self.position_of[queue.port().index()]];
-            if !port.backlog.contains(queue.class()) {
-                port.backlog.insert(queue.class());
-                self.stirred.insert(queue.port());
-            }
+            self.note_backlog(queue);
         }
         if self.queues.are_in_order() {
             self.queues.fifos().put_all(packets, intake);
         } else {
-            for (packet, charged) in packets.drain(..).zip(intake.packets()) {
-                assert!(self.queues.push(Queued::new(packet, charged)).is_ok(), "{OVERFULL}");
-            }
+            Queued::all(packets, intake).for_each(|queued| assert!(self.queues.push(queued).is_ok(), "{OVERFULL}"));
         }
     }
 
@@ -152,8 +146,8 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         moved + sent
     }
 
-    /// Sends frames that may go now, none of the `held` classes: rows of [plain](OutPort::plain) classes straight from their queues,
-    /// others from the port's burst, where they are staged. What the port does not accept stays staged.
+    /// Sends frames that may go now, none of the `held` classes: rows of classes that [may leave so](OutPort::in_rows) straight from
+    /// their queues, others from the port's burst, where they are staged. What the port does not accept stays staged.
     #[inline]
     fn send_ready<D: PortOutput<P>>(&mut self, now: Time, index: usize, held: ClassSet, driver: &mut D) -> usize {
         let mut ready = self.ready(now, index, held);
@@ -165,7 +159,7 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
             }
             let Some(class) = self.next_class(index, ready) else { break };
             let port = &self.ports[index];
-            if !port.plain.contains(class) {
+            if !port.in_rows.contains(class) {
                 let free_at = port.shaper.free_at();
                 let Some(queued) = self.take_of(now, index, class, &mut ready) else { break };
                 let port = &mut self.ports[index];
@@ -174,7 +168,12 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
                 continue;
             }
             let is_direct = staged.is_none() && !port.own.has_lanes;
-            let count = self.extend_row(now, index, class, ready, room);
+            let is_plain = port.plain.contains(class);
+            let count = if is_plain {
+                self.extend_row::<false>(now, index, class, ready, room)
+            } else {
+                self.extend_row::<true>(now, index, class, ready, room)
+            };
             if is_direct && (count >= ROW_MIN || ready.only().is_some()) {
                 let gone = self.send_row(now, index, class, count, driver);
                 sent += gone;
@@ -187,6 +186,9 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
                 let staged = staged.get_or_insert_with(|| self.manner.take_spare());
                 staged.take_from(self.queues.fifos().front_row(queue.index()), 0, count);
                 self.consume_row(index, class, count, &mut ready);
+            }
+            if !is_plain {
+                ready -= self.has_to_wait(now, index, ready & class.alone());
             }
         }
         self.ports[index].own.staged = staged;
@@ -208,14 +210,9 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         let queue = QueueId::new(port.id, class);
         let row = queues.fifos().front_row(queue.index());
         let sent = driver.transmit_row(port.id, &mut row.packets[..count]);
-        let bytes = row.lengths[..sent].iter().map(|bytes| u64::from(*bytes)).sum();
-        counters.add_frames(queue, sent as u64, bytes);
-        shared.mmu.release(now, &row.charged[..sent]);
-        let telling = self.off_ports | self.by_length;
-        if !telling.is_empty() {
-            let from = row.charged[..sent].iter().map(|charged| shared.port(charged.ingress.port()).real_port);
-            self.stirred |= telling & from.collect::<PortSet>();
-        }
+        counters.add_row(queue, &row.lengths[..sent]);
+        manner.release(&shared.mmu, now, &row.charged[..sent]);
+        self.stirred |= told_of(shared, self.off_ports | self.by_length, &row.charged[..sent]);
         if sent < count {
             let mut staged = manner.take_spare();
             staged.take_from(row, sent, count);
@@ -224,22 +221,39 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         sent
     }
 
-    /// Puts frames of a [plain](OutPort::plain) class, whose first one was scheduled, on the port's wire: as many as lie in a row,
-    /// and would be next one after the other, and `most` at most. Returns how many. They are still in their queue.
+    /// Which of these classes have to wait for their rate, or for credit.
+    #[inline(never)]
+    fn has_to_wait(&self, now: Time, index: usize, classes: ClassSet) -> ClassSet {
+        let port = &self.ports[index];
+        port.limits.waiting(now, classes) | self.without_credit(port, classes)
+    }
+
+    /// Puts frames of a class, whose first one was scheduled, on the port's wire: as many as lie in a row, and would be next one
+    /// after the other, and `most` at most. Returns how many. They are still in their queue. A class that is not
+    /// [plain](OutPort::plain) is `LIMITED`: each frame counts against its rate and its credit.
     #[inline(always)]
-    fn extend_row(&mut self, now: Time, index: usize, class: Class, ready: ClassSet, most: usize) -> usize {
-        let Transmission { queues, ports, link_overhead, .. } = self;
+    fn extend_row<const LIMITED: bool>(
+        &mut self,
+        now: Time,
+        index: usize,
+        class: Class,
+        ready: ClassSet,
+        most: usize,
+    ) -> usize {
+        let Transmission { shared, queues, ports, link_overhead, .. } = self;
         let port = &mut ports[index];
+        let regulator = &shared.port(port.id).regulator;
         let frames = queues.fifos().front_row(QueueId::new(port.id, class).index());
         let most = most.min(frames.lengths.len());
         // In registers, for the row.
         let (mut shaper, mut peak, mut row) =
             (port.shaper.clone(), port.own.peak.clone(), port.scheduler.row(class, ready));
-        let (mut count, mut wire_total) = (0, Bytes::ZERO);
+        let (mut count, mut wire_total, mut waits) = (0, Bytes::ZERO, false);
         for frame_bytes in &frames.lengths[..most] {
             if count > 0 {
                 let may_go = shaper.is_free(now) && peak.is_free(now);
-                if !may_go || !row.goes_on(*frame_bytes) {
+                let is_held = LIMITED && (waits || !regulator.has_credit(class, *frame_bytes));
+                if !may_go || is_held || !row.goes_on(*frame_bytes) {
                     break;
                 }
             }
@@ -249,6 +263,12 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
             let (free_at, wire) = (shaper.free_at(), wire_bytes(*frame_bytes, *link_overhead));
             shaper.send(now, wire);
             peak.send(shaper.free_at().since(free_at));
+            if LIMITED {
+                if port.counts_sent {
+                    regulator.handle_sent(class, *frame_bytes);
+                }
+                waits = port.limits.send(now, class, wire);
+            }
             wire_total += wire;
             count += 1;
         }
@@ -301,11 +321,10 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         let mut counted = 0;
         // Neighbours are mostly of one queue.
         for row in departures.chunk_by(|one, next| one.egress == next.egress) {
-            let bytes = lengths[counted..][..row.len()].iter().map(|bytes| u64::from(*bytes)).sum();
-            self.counters.add_frames(row[0].egress, row.len() as u64, bytes);
+            self.counters.add_row(row[0].egress, &lengths[counted..][..row.len()]);
             counted += row.len();
         }
-        self.shared.mmu.release(now, departures);
-        departures.iter().for_each(|departure| self.stir_for(departure));
+        self.manner.release(&self.shared.mmu, now, departures);
+        self.stir_for(departures);
     }
 }

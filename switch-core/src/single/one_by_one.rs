@@ -1,6 +1,7 @@
 //! Frames that leave one by one, at the instant at which they may.
 
 use std::marker::PhantomData;
+use std::slice::from_ref;
 
 use weir_flowctl::cbfc::blocks;
 use weir_mmu::Departure;
@@ -128,7 +129,7 @@ impl<P: Packet> Transmission<P, OneByOne<P>> {
         }
         self.counters.add_frame(charged.egress, frame_bytes);
         self.shared.mmu.release_one(now, &charged);
-        self.stir_for(&charged);
+        self.stir_for(from_ref(&charged));
         true
     }
 }

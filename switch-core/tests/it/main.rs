@@ -10,5 +10,6 @@ mod passage;
 mod pipeline;
 mod plain;
 mod recovery;
+mod rows;
 mod telemetry;
 mod watchdog;

@@ -3,6 +3,8 @@
 //! A command calls [`reach`] before it prints or writes anything, because a program without DPDK may then be replaced by one with
 //! it, which begins the command anew.
 
+mod bench;
+
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -14,6 +16,8 @@ use weir_scenario::Scenario;
 use weir_units::{BitRate, Span};
 
 use crate::Failure;
+
+pub use bench::{BenchCommand, CommonArguments, ForwardingArguments, IdleArguments, PauseArguments, Rfc2544Arguments};
 
 /// What only DPDK can do: switches on ports of this machine, and scenarios with real frames.
 pub trait RealFrames: Sync {
@@ -28,6 +32,12 @@ pub trait RealFrames: Sync {
     /// # Errors
     /// As [`RealFrames::run`]; devices that are not fit for lossless ports.
     fn try_devices(&self, files: &[PathBuf], eal: &[String]) -> Result<(), Failure>;
+
+    /// Measures switches on this machine.
+    ///
+    /// # Errors
+    /// As [`RealFrames::run`]; frames that are not accounted for.
+    fn bench(&self, command: &BenchCommand) -> Result<(), Failure>;
 
     /// This machine, as these switches would use it.
     fn machine(&self, switches: &[SwitchConfig]) -> Box<dyn Machine>;
@@ -92,6 +102,9 @@ pub struct RunArguments {
     /// Write the final summary to this file as JSON.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Where `weir show` reaches this run; `none`: nowhere. Without this, what `[control]` of the files says, or the usual place.
+    #[arg(long, value_name = "PATH|none")]
+    pub control: Option<String>,
     /// Stop by itself after this many seconds.
     #[arg(long, value_name = "SECONDS")]
     pub duration: Option<u64>,

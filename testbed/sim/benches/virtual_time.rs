@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
+use weir_alone::Counted;
 use weir_scenario::{Scenario, file};
 use weir_sim::Sim;
 use weir_units::Span;
@@ -156,29 +157,16 @@ fn run(case: &Case) {
 
 /// Runs the small fabric under callgrind.
 fn count_instructions() {
-    let own = std::env::current_exe().expect("this program");
-    let out = std::env::temp_dir().join(format!("weir-callgrind-{}", std::process::id()));
-    let output = Command::new("valgrind")
-        .args(["--tool=callgrind", "--toggle-collect=weir_sim::Sim::run_until*"])
-        .arg(format!("--callgrind-out-file={}", out.display()))
-        .args([own.as_os_str(), COUNTED.as_ref()])
-        .env("WEIR_BENCH_DETAILS", "1")
-        .output()
-        .unwrap_or_else(|error| panic!("valgrind can't be run: {error}; install it, for Debian: apt install valgrind"));
-    let _ = std::fs::remove_file(&out);
-    let [told, counted] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
-    let number_after = |text: &str, word: &str| {
-        let rest = text.split(word).nth(1).unwrap_or_else(|| panic!("no `{word}` in what it printed: {text}"));
-        let digits: String =
-            rest.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
-        digits.parse::<f64>().expect("a number")
+    let counted = Counted {
+        name: COUNTED,
+        argument: COUNTED,
+        environment: &[("WEIR_BENCH_DETAILS", "1")],
+        functions: "weir_sim::Sim::run_until*",
+        each: "packet-hop",
+        number_after: "hops ",
+        most: INSTRUCTIONS_MAX,
     };
-    let each = number_after(&counted, "Collected") / number_after(&told, "hops ");
-    println!("{COUNTED}: {each:.0} instructions a packet-hop, {INSTRUCTIONS_MAX} at most");
-    if each > INSTRUCTIONS_MAX {
-        eprintln!("a packet-hop takes more instructions than it should");
-        std::process::exit(1);
-    }
+    counted.hold();
 }
 
 fn held(sim: &mut Sim) -> usize {

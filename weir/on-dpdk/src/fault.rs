@@ -2,6 +2,7 @@
 
 use std::io;
 
+use weir_bench::BenchError;
 use weir_config::ConfigErrors;
 use weir_dpdk_driver::DriverError;
 use weir_experiments::Failure;
@@ -29,6 +30,16 @@ impl From<DriverError> for Fault {
             DriverError::Taken(message) => Failure::Argument(message),
             error => Failure::Run(error.to_string()),
         })
+    }
+}
+
+impl From<BenchError> for Fault {
+    fn from(error: BenchError) -> Fault {
+        match error {
+            BenchError::Plan(message) => Fault(Failure::Argument(message)),
+            BenchError::Driver(error) => error.into(),
+            error => Fault(Failure::Run(error.to_string())),
+        }
     }
 }
 

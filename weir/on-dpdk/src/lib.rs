@@ -1,13 +1,16 @@
-//! The commands of `weir` that need DPDK: `run`, `check` of this machine, and scenarios with real frames, all behind
+//! The commands of `weir` that need DPDK: `run`, `bench`, `check` of this machine, and scenarios with real frames, all behind
 //! [`RealFrames`].
 
 #![forbid(unsafe_code)]
 
 mod below_rate;
+mod bench;
 mod check;
+mod control;
 mod fault;
 mod losses;
 mod netdevs;
+mod packet_memory;
 mod peers;
 mod recording;
 mod run;
@@ -20,7 +23,7 @@ use std::path::PathBuf;
 
 use weir_config::SwitchConfig;
 use weir_experiments::Failure;
-use weir_experiments::real_frames::{Backend, Machine, RealFrames, RunArguments};
+use weir_experiments::real_frames::{Backend, BenchCommand, Machine, RealFrames, RunArguments};
 use weir_real::DpdkBackend;
 use weir_results::record::Progress;
 use weir_results::run_dir::{RunDir, Summary};
@@ -45,6 +48,10 @@ impl RealFrames for Dpdk {
 
     fn try_devices(&self, files: &[PathBuf], eal: &[String]) -> Result<(), Failure> {
         Ok(check::try_devices(files, eal)?)
+    }
+
+    fn bench(&self, command: &BenchCommand) -> Result<(), Failure> {
+        Ok(bench::bench(command)?)
     }
 
     fn machine(&self, switches: &[SwitchConfig]) -> Box<dyn Machine> {

@@ -76,6 +76,11 @@ impl LossLog {
         }
     }
 
+    /// What the devices of each port of switch `index` lost, as last read.
+    pub(crate) fn last(&self, index: usize) -> &[DeviceLosses] {
+        &self.last[index]
+    }
+
     /// What the line of rates says of switch `index`: the frames lost since the line before.
     pub(crate) fn in_line(&mut self, index: usize) -> String {
         let all = || self.last[index].iter().flat_map(directions);
@@ -142,7 +147,7 @@ impl DirectionSummary {
     fn new(losses: &Losses, may_be_lossless: bool) -> DirectionSummary {
         let told = losses.told();
         DirectionSummary {
-            frames: (told > 0 || losses.untold.is_none()).then_some(told),
+            frames: frames(losses),
             complete: losses.untold.is_none(),
             untold: losses.untold,
             lossless_at_most: if may_be_lossless { told } else { 0 },
@@ -170,6 +175,12 @@ pub(crate) fn loss_table<'s>(ports: impl Iterator<Item = (&'s str, &'s LossSumma
         }
     }
     table
+}
+
+/// Frames lost, as far as the device tells; `None` where it tells of none and can't tell all.
+pub(crate) fn frames(losses: &Losses) -> Option<u64> {
+    let told = losses.told();
+    (told > 0 || losses.untold.is_none()).then_some(told)
 }
 
 /// `12`, `at least 12`, or `unknown`.

@@ -22,9 +22,11 @@ use weir_switch_core::report::PortReport;
 use weir_units::{BitRate, Bytes, Class, PortId};
 
 use crate::below_rate::{self, RateLog};
+use crate::control::{self, Asked, Control};
 use crate::fault::Fault;
 use crate::losses::LossLog;
 use crate::netdevs;
+use crate::packet_memory::MemoryLog;
 use crate::peers::PeerLog;
 use crate::recording::{self, Captures, Recording};
 use crate::screen::Screen;
@@ -47,6 +49,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Fault> {
     let _locks = weir_dpdk_driver::claim_devices(&switches)?;
     let placement = Placement::new(&switches, &weir_dpdk_io::cpu::allowed(), 0)?;
     let memory = Memory::of(&switches, placement.cpus.len(), 0);
+    let socket = control::claim(arguments.control.as_deref(), &switches)?;
     // Opened before anything starts: a summary that can't be written is wrong input.
     let json = arguments.json.as_deref().map(create_json).transpose()?;
     let lab = recording::lab(&switches, arguments.sample_every);
@@ -81,6 +84,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Fault> {
     if let Some(record) = &mut record {
         record.begin(running.now(), taps);
     }
+    let control = Control::begin(socket, switches.len())?;
     let mut session = Session {
         arguments,
         switches: &switches,
@@ -89,9 +93,11 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Fault> {
         started: Instant::now(),
         screen: Screen::default(),
         record,
+        control,
     };
     tracing::info!("forwarding; stop with SIGINT or SIGTERM");
     let watched = session.watch(&running);
+    session.control.close();
     let stopped = running.stop(DRAIN_WITHIN)?;
     watched?;
     Ok(session.finish(&stopped, json)?)
@@ -106,6 +112,7 @@ struct Session<'a> {
     started: Instant,
     screen: Screen,
     record: Option<Recording<'a>>,
+    control: Control,
 }
 
 fn create_json(path: &Path) -> Result<(&Path, File), Failure> {
@@ -130,7 +137,8 @@ fn start_failure(arguments: &RunArguments, error: DriverError) -> Fault {
 }
 
 impl Session<'_> {
-    /// Prints rates, follows links, tells of storms and of ports below their rate, and keeps the record, until it is time to stop.
+    /// Prints rates, answers clients, follows links, tells of storms and of ports below their rate, and keeps the record, until it is
+    /// time to stop.
     fn watch(&mut self, running: &RunningSwitches) -> Result<(), Fault> {
         let (switches, placement) = (self.switches, self.placement);
         let interval = switches.iter().map(|switch| switch.stats_interval).min().unwrap_or_default();
@@ -139,11 +147,12 @@ impl Session<'_> {
         let mut writing = Timer::new(WRITE_OUT_EVERY);
         let mut last = running.reports()?;
         let mut warned = false;
-        let (mut storms, mut peers) = (StormLog::default(), PeerLog::default());
+        let (mut storms, mut peers, mut memory) = (StormLog::default(), PeerLog::default(), MemoryLog::default());
         let mut rates = RateLog::new();
         let mut losses = LossLog::new(switches, running);
         while !self.signals.stop() && !self.is_over() {
-            std::thread::park_timeout(TICK);
+            let asked = Asked { switches, placement, running, losses: &losses };
+            self.control.answer_until(Instant::now() + TICK, asked);
             if running.has_failed() {
                 return Ok(());
             }
@@ -193,7 +202,9 @@ impl Session<'_> {
                         "{violations} lossless frames dropped: {what}; {look_at}"
                     );
                 }
+                self.control.note_rates(index, last, &report);
                 peers.tell(index, &switches[index], &report);
+                memory.tell(index, &switches[index], &report);
                 if !report.balance.holds {
                     tracing::error!(switch = %switches[index].name, "the books do not balance: {:?}", report.balance);
                 }
@@ -207,15 +218,16 @@ impl Session<'_> {
         self.arguments.duration.is_some_and(|s| self.started.elapsed().as_secs() >= s)
     }
 
-    /// Has `tell` tell the record of events, as of now, if there is one.
+    /// Has `tell` tell clients and the record, if there is one, of events, as of now.
     fn note(&mut self, running: &RunningSwitches, tell: &mut dyn FnMut(Note<'_>)) {
-        match &mut self.record {
-            Some(record) => {
-                let now = running.now();
-                tell(&mut |switch, port, class, kind| record.note(now, switch, port, class, kind));
+        let now = running.now();
+        let Session { switches, control, record, .. } = self;
+        tell(&mut |switch, port, class, kind| {
+            control.note(&switches[switch], port, class, &kind);
+            if let Some(record) = record {
+                record.note(now, switch, port, class, kind);
             }
-            None => tell(&mut |_, _, _, _| {}),
-        }
+        });
     }
 
     /// SIGHUP opens the record's files anew; SIGQUIT and SIGUSR1 show the state.

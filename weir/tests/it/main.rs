@@ -1,5 +1,6 @@
 //! Tests of the command, in one program.
 
+mod bench;
 mod papers;
 mod report;
 mod reproduce;

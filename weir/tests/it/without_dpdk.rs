@@ -53,7 +53,9 @@ fn does_what_it_can(lab: &Lab, program: &Path, reason: &str) {
     let (code, said) = told(&lab.weir(program, &["check", "switch.toml"]));
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("lcores, memory and devices were not checked: ") && said.contains(reason), "{said}");
-    for arguments in [&["run", "switch.toml"][..], &["demo"], &["check", "--try", "switch.toml"]] {
+    let benches = [&["bench", "forwarding"][..], &["bench", "rfc2544", "switch.toml", "--from", "p0", "--to", "p1"]];
+    for arguments in [&["run", "switch.toml"][..], &["demo"], &["check", "--try", "switch.toml"]].iter().chain(&benches)
+    {
         let output = lab.weir(program, arguments);
         let (code, said) = told(&output);
         assert_eq!((code, output.stdout.len(), said.lines().count()), (Some(2), 0, 1), "{said}");

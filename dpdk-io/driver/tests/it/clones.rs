@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// The headroom covers a reaction of 42 ms.
 fn config(layout: &str) -> SwitchConfig {
     let mut text = format!(
-        "[switch]\nname = \"clones\"\n[lcores]\nlayout = \"{layout}\"\n[buffer]\nsize = \"16MB\"\nheadroom = \"1600KB\"\npolicy = \"dt\"\n\
+        "[switch]\nname = \"clones\"\n[lcores]\nlayout = \"{layout}\"\n[buffer]\nsize = \"16MB\"\nmean_frame = \"exact\"\nheadroom = \"1600KB\"\npolicy = \"dt\"\n\
          [classes]\nlossless = [3]\n\
          [[ports]]\nname = \"burst\"\nring = \"burst\"\nrate = \"300Mbps\"\n\
          [[ports]]\nname = \"receiver\"\nring = \"receiver\"\nrate = \"{RECEIVER_RATE}\"\n\

@@ -35,7 +35,7 @@ fn config(layout: &str, policy: &str) -> SwitchConfig {
         _ => "headroom = \"1600KB\"",
     };
     let mut text = format!(
-        "[switch]\nname = \"incast\"\n[lcores]\nlayout = \"{layout}\"\n[buffer]\nsize = \"16MB\"\n{headroom}\n\
+        "[switch]\nname = \"incast\"\n[lcores]\nlayout = \"{layout}\"\n[buffer]\nsize = \"16MB\"\nmean_frame = \"exact\"\n{headroom}\n\
          policy = \"{policy}\"\n[classes]\nlossless = [3]\n[pfc]\nreaction = \"20ms\"\n"
     );
     for n in 0..=SENDERS {

@@ -109,7 +109,8 @@ impl EventKind<'_> {
         }
     }
 
-    fn detail(&self) -> String {
+    /// What its column `detail` says.
+    pub fn detail(&self) -> String {
         match self {
             EventKind::PauseSent(number)
             | EventKind::PauseRefreshed(number)

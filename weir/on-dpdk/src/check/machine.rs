@@ -57,10 +57,9 @@ fn print_lcores(placement: &Placement, switch: usize) {
 }
 
 fn print_memory(switches: &[SwitchConfig], memory: Memory) {
-    let by = if switches.iter().all(|switch| switch.buffer.cell_bytes == 1) {
-        "one for each smallest frame (64 B) that the buffer holds, since accounting is in bytes"
-    } else {
-        "one for each cell of the buffer, so the cells and never the mbufs run out"
+    let by = match switches.iter().filter_map(|switch| switch.buffer.least_mean_frame()).max() {
+        None => "as many as the smallest frames fill it with, so it is always full before they run out".to_owned(),
+        Some(mean) => format!("enough for frames of {mean} in the mean; what finds none is dropped as pool_empty"),
     };
     let replayed = match memory.replayed {
         0 => String::new(),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use crate::threads;
+use crate::processes;
 
 /// Packets per CPU-second of testpmd's forwarding thread in this mode; `None` if it is not installed or does not run.
 pub(crate) fn rate(mode: &str, captures: &[PathBuf; 2], lcore: u32, hugepages: bool, span: Duration) -> Option<f64> {
@@ -39,14 +39,12 @@ fn measure(child: &mut Child, lcore: u32, span: Duration) -> Option<f64> {
     let pid = child.id();
     let (mut input, mut output) = (child.stdin.take()?, BufReader::new(child.stdout.take()?));
     writeln!(input, "start").ok()?;
-    let before = (sent(&mut input, &mut output)?, cpu_time_ns(pid, lcore)?);
-    std::thread::sleep(span);
-    let after = (sent(&mut input, &mut output)?, cpu_time_ns(pid, lcore)?);
+    let rate = processes::rate_over(span, || Some((sent(&mut input, &mut output)?, cpu_time_ns(pid, lcore)?)))?;
     writeln!(input, "stop\nquit").ok()?;
     drop(input);
     // Read to the end, so that it can write its last words.
     output.lines().for_each(drop);
-    Some((after.0 - before.0) as f64 * 1e9 / (after.1 - before.1) as f64)
+    Some(rate)
 }
 
 /// Packets sent on both ports so far.
@@ -71,5 +69,5 @@ fn sent(input: &mut ChildStdin, output: &mut BufReader<ChildStdout>) -> Option<u
 fn cpu_time_ns(pid: u32, lcore: u32) -> Option<u64> {
     // DPDK has renamed its threads more than once.
     let names = ["rte-worker-", "lcore-worker-", "dpdk-worker"].map(|prefix| format!("{prefix}{lcore}"));
-    threads::cpu_time_ns(pid, |name| names.iter().any(|known| known == name))
+    processes::cpu_time_ns(pid, |name| names.iter().any(|known| known == name))
 }

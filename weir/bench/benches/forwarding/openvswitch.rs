@@ -2,15 +2,13 @@
 //! network namespace of its own, so that a switch of the system is left alone. `scripts/peers` unpacks it.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::threads;
+use crate::processes::{self, Daemon};
 
-/// How long it may take to start.
-const START: Duration = Duration::from_secs(20);
 /// How long flows get to be learned before anything is counted.
 const LEARN: Duration = Duration::from_millis(200);
 
@@ -45,13 +43,10 @@ impl OpenVswitch {
         let OpenVswitch { switch, at, .. } = &mut self;
         switch.wait_until(|| at.sent().filter(|sent| sent.iter().all(|&packets| packets > 0)))?;
         std::thread::sleep(LEARN);
-        let pid = switch.0.id();
-        let now =
-            || Some((at.sent()?.iter().sum::<u64>(), threads::cpu_time_ns(pid, |name| name.starts_with("pmd-c"))?));
-        let before = now()?;
-        std::thread::sleep(span);
-        let after = now()?;
-        Some((after.0 - before.0) as f64 * 1e9 / (after.1 - before.1) as f64)
+        processes::rate_over(span, || {
+            let cpu_time_ns = processes::cpu_time_ns(switch.pid(), |name| name.starts_with("pmd-c"))?;
+            Some((at.sent()?.iter().sum(), cpu_time_ns))
+        })
     }
 }
 
@@ -133,34 +128,6 @@ impl Places {
             told.split_once("TX packets:")?.1.split_whitespace().next()?.parse().ok()
         };
         Some([sent("p0")?, sent("p1")?])
-    }
-}
-
-/// A process that ends with this.
-struct Daemon(Child);
-
-impl Daemon {
-    fn start(command: &mut Command) -> Option<Daemon> {
-        command.spawn().ok().map(Daemon)
-    }
-
-    /// Waits until there is what is asked for, or the process has ended.
-    fn wait_until<T>(&mut self, there: impl Fn() -> Option<T>) -> Option<T> {
-        let start = Instant::now();
-        while start.elapsed() < START && self.0.try_wait().ok()?.is_none() {
-            if let Some(found) = there() {
-                return Some(found);
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        None
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 

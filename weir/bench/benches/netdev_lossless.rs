@@ -1,17 +1,15 @@
 //! Whether a switch between two veth pairs loses frames of a lossless class: 500 Mb/s of 1,000-byte frames for some
 //! seconds, first on a core of its own, then beside a thread that never rests on the switch's core.
 //!
-//! `cargo bench -p weir-dpdk-driver --bench netdev_lossless`, as root. Frames that the sender could not hand over in time
+//! `cargo bench -p weir-bench --bench netdev_lossless`, as root. Frames that the sender could not hand over in time
 //! are made up for, so that what is told is what the switch was given.
-
-#[path = "forwarding/machine.rs"]
-mod machine;
 
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use weir_bench::machine::Machine;
 use weir_config::{Device, SwitchConfig};
 use weir_dpdk_driver::{Memory, Placement, PreparedSwitches, Runtime, RuntimeOptions};
 use weir_dpdk_io::{Batch, cpu};
@@ -21,7 +19,7 @@ const FRAME_BYTES: u16 = 1000;
 const SECONDS: u64 = 5;
 
 fn main() {
-    println!("{}\n", machine::description());
+    println!("{}\n", Machine::here());
     let id = std::process::id();
     let names = [["in", "out"].map(|role| format!("wl{role}{id}")), ["in", "out"].map(|role| format!("wx{role}{id}"))];
     let [near, far] = &names;

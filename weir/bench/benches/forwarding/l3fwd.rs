@@ -3,16 +3,13 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use rustix::fd::OwnedFd;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketType, connect, recv, send, socket};
 
-use crate::threads;
-
-/// How long it may take to start.
-const START: Duration = Duration::from_secs(20);
+use crate::processes::{self, Daemon};
 
 /// Packets per CPU-second of its forwarding thread; `None` if it is not built or does not run. Frames to 198.18.N.0/24 leave by port N.
 pub(crate) fn rate(folder: &Path, captures: &[PathBuf; 2], lcore: u32, hugepages: bool, span: Duration) -> Option<f64> {
@@ -29,29 +26,20 @@ pub(crate) fn rate(folder: &Path, captures: &[PathBuf; 2], lcore: u32, hugepages
     for (key, file) in [("--rule_ipv4", "lpm_default_v4.cfg"), ("--rule_ipv6", "lpm_default_v6.cfg")] {
         command.arg(format!("{key}={}", examples.join(file).display()));
     }
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()?;
-    let measured = measure(&mut child, &prefix, span);
-    let _ = child.kill();
-    let _ = child.wait();
+    let daemon = Daemon::start(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()))?;
+    let measured = measure(daemon, &prefix, span);
     let _ = fs::remove_dir_all(runtime_folder(&prefix));
     measured
 }
 
-fn measure(child: &mut Child, prefix: &str, span: Duration) -> Option<f64> {
-    let telemetry = Telemetry::connect(child, prefix)?;
+/// Ends the process, too.
+fn measure(mut daemon: Daemon, prefix: &str, span: Duration) -> Option<f64> {
+    let address = SocketAddrUnix::new(runtime_folder(prefix).join("dpdk_telemetry.v2")).ok()?;
+    let telemetry = daemon.wait_until(|| Telemetry::connect(&address))?;
     // Its tables are made, and its ports started, after telemetry answers.
-    let start = Instant::now();
-    while telemetry.sent()? == 0 {
-        if start.elapsed() > START {
-            return None;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    daemon.wait_until(|| telemetry.sent().filter(|sent| *sent > 0))?;
     // The main thread forwards.
-    let before = (telemetry.sent()?, threads::cpu_time_of_main_ns(child.id())?);
-    std::thread::sleep(span);
-    let after = (telemetry.sent()?, threads::cpu_time_of_main_ns(child.id())?);
-    Some((after.0 - before.0) as f64 * 1e9 / (after.1 - before.1) as f64)
+    processes::rate_over(span, || Some((telemetry.sent()?, processes::cpu_time_of_main_ns(daemon.pid())?)))
 }
 
 /// Where DPDK keeps a process's files.
@@ -68,22 +56,12 @@ fn runtime_folder(prefix: &str) -> PathBuf {
 struct Telemetry(OwnedFd);
 
 impl Telemetry {
-    fn connect(child: &mut Child, prefix: &str) -> Option<Telemetry> {
-        let address = SocketAddrUnix::new(runtime_folder(prefix).join("dpdk_telemetry.v2")).ok()?;
-        let start = Instant::now();
-        loop {
-            let peer = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).ok()?;
-            if connect(&peer, &address).is_ok() {
-                let telemetry = Telemetry(peer);
-                // It says what it is first.
-                telemetry.receive().ok()?;
-                return Some(telemetry);
-            }
-            if start.elapsed() > START || child.try_wait().ok()?.is_some() {
-                return None;
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
+    fn connect(address: &SocketAddrUnix) -> Option<Telemetry> {
+        let telemetry = Telemetry(socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).ok()?);
+        connect(&telemetry.0, address).ok()?;
+        // It says what it is first.
+        telemetry.receive().ok()?;
+        Some(telemetry)
     }
 
     /// Packets sent on both ports so far.

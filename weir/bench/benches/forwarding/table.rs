@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use weir_bench::Spread;
+
 use crate::peers::Peer;
 
 /// The rounds of one case.
@@ -33,21 +35,15 @@ impl Table {
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "  {:16} {:>7} {:>7} {:>7}   weir/it", "", "min", "median", "max")?;
-        let [min, median, max] = spread(self.weir.iter().map(|rate| rate / 1e6));
+        let Spread { min, median, max } = Spread::of(self.weir.iter().map(|rate| rate / 1e6));
         writeln!(f, "  {:16} {min:7.1} {median:7.1} {max:7.1}", "weir (dt, PFC)")?;
         for (peer, rounds) in self.peers.iter().filter(|(_, rounds)| !rounds.is_empty()) {
-            let [min, median, max] = spread(rounds.iter().map(|(rate, _)| rate / 1e6));
-            let [least, ratio, most] = spread(rounds.iter().map(|(rate, weir)| weir / rate));
+            let Spread { min, median, max } = Spread::of(rounds.iter().map(|(rate, _)| rate / 1e6));
+            let Spread { min: least, median: ratio, max: most } =
+                Spread::of(rounds.iter().map(|(rate, weir)| weir / rate));
             write!(f, "  {:16} {min:7.1} {median:7.1} {max:7.1}", peer.name())?;
             writeln!(f, "   {ratio:.2} ({least:.2} to {most:.2})")?;
         }
         Ok(())
     }
-}
-
-/// Least, median and most of some values.
-pub(crate) fn spread(values: impl Iterator<Item = f64>) -> [f64; 3] {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    [values[0], values[values.len() / 2], values[values.len() - 1]]
 }

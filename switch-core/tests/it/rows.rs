@@ -1,0 +1,116 @@
+//! Classes whose frames leave in rows, straight from their queues, and those taken frame by frame come to the same: at each step as
+//! many frames, the same ones, and the same report.
+
+use proptest::prelude::*;
+use weir_config::Layout;
+use weir_flowctl::CatchUp;
+use weir_switch_core::Surroundings;
+use weir_units::{CLASSES, ClassSet, Span};
+use weir_wire::mac_control::{ControlFrame, CreditFrame, QueueFrame};
+
+use crate::common::{Bench, TestFrame, control, frame, introduce, pfc};
+
+const PORTS: u16 = 3;
+
+/// Flow controls of all ports, with what holds frames back by itself: a pause, a rate, credit.
+const FLOW_CONTROLS: [&str; 6] = ["none", "pfc", "gfc-buffer", "gfc-conceptual", "gfc-time", "cbfc"];
+
+/// Limits of the queues of two classes.
+const RATES: [&str; 2] = ["", "rate = \"2Gbps\""];
+
+/// A frame of a class for a port, of some length; or a message of the peer.
+#[derive(Clone, Copy, Debug)]
+enum Arriving {
+    Frame { to: u16, dscp: u8, frame_bytes: u32 },
+    Message { classes: u8, number: u16 },
+}
+
+fn arrivals() -> impl Strategy<Value = Vec<(u16, Arriving)>> {
+    let frame = (0..PORTS, prop::sample::select(vec![0, 3, 3, 4, 5]), 60..1_515u32);
+    let frame = frame.prop_map(|(to, dscp, frame_bytes)| Arriving::Frame { to, dscp, frame_bytes });
+    let message = (any::<u8>(), 0..200u16).prop_map(|(classes, number)| Arriving::Message { classes, number });
+    let train = (0..PORTS, frame, 1..60usize).prop_map(|(port, frame, count)| vec![(port, frame); count]);
+    let message = (0..PORTS, message).prop_map(|message| vec![message]);
+    prop::collection::vec(prop_oneof![3 => train, 1 => message], 1..24).prop_map(|trains| trains.concat())
+}
+
+/// What the flow control has a peer say.
+fn message(flow_control: &str, classes: u8, number: u16, before: usize) -> TestFrame {
+    let enabled = ClassSet::from_bits(classes);
+    let number_of_blocks = u32::from(number) + 20 * before as u32;
+    match flow_control {
+        // Stages are told in the place of quanta.
+        "gfc-buffer" => pfc(enabled, number % 6),
+        "gfc-conceptual" => {
+            control(ControlFrame::Queue(QueueFrame { enabled, lengths: [u32::from(number) << 8; CLASSES] }))
+        }
+        "gfc-time" | "cbfc" => control(ControlFrame::Credit(CreditFrame {
+            enabled,
+            limits: [number_of_blocks; CLASSES],
+            ..CreditFrame::default()
+        })),
+        _ => pfc(enabled, number),
+    }
+}
+
+/// What a switch makes of these arrivals: how many frames each port had sent after each step, which ones, and its report in words.
+fn outcome(
+    (flow_control, rate): (&str, &str),
+    layout: Layout,
+    arrivals: &[(u16, Arriving)],
+    in_rows: bool,
+) -> (Vec<[usize; PORTS as usize]>, Vec<Vec<u64>>, String) {
+    // A queue that may be marked is taken frame by frame. None of these gets so long that it is.
+    let ecn = if in_rows { "" } else { "ecn = { kmin = \"3900KB\", kmax = \"3900KB\", pmax = 1.0 }" };
+    let queue = |class: u8, more: &str| format!("[[classes.queues]]\nclass = {class}\n{more}\n{ecn}\n");
+    let queues = [queue(0, "quantum = \"4KB\""), queue(3, rate), queue(4, ""), queue(5, "strict = true")].concat();
+    let ports: String = (0..PORTS)
+        .map(|n| {
+            format!(
+                "[[ports]]\nname = \"p{n}\"\nring = \"r{n}\"\nrate = \"10Gbps\"\ndelay = \"1us\"\nflow_control = \"{flow_control}\"\n"
+            )
+        })
+        .collect();
+    let text = format!(
+        "[buffer]\nsize = \"4MB\"\nheadroom = \"20KB\"\npolicy = \"static\"\n[buffer.static]\nthreshold = \"140KB\"\n\
+         [classes]\nlossless = [3, 4]\n{queues}[pfc]\nreaction = \"0s\"\n{ports}"
+    );
+    let catch_up = CatchUp::at_most(Span::from_micros(60));
+    let mut bench = Bench::with(&text, layout, Surroundings::real_time(catch_up));
+    introduce(&mut bench);
+    for (sequence, (port, arriving)) in arrivals.iter().enumerate() {
+        bench.arrive(
+            *port,
+            match *arriving {
+                Arriving::Frame { to, dscp, frame_bytes } => {
+                    TestFrame { frame_bytes, ..frame(*port, to, dscp, sequence as u64) }
+                }
+                Arriving::Message { classes, number } => message(flow_control, classes, number, sequence),
+            },
+        );
+    }
+    let steps = (0..300).map(|_| {
+        bench.step(Span::from_micros(20));
+        std::array::from_fn(|port| bench.world.sent[port].len())
+    });
+    let steps = steps.collect();
+    let sent = (0..PORTS).map(|port| bench.data_sent(port)).collect();
+    (steps, sent, format!("{:?}", bench.report()))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 80, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn rows_and_frames_come_to_the_same(
+        arrivals in arrivals(),
+        flow_control in prop::sample::select(FLOW_CONTROLS.to_vec()),
+        rate in prop::sample::select(RATES.to_vec()),
+        layout in prop::sample::select(vec![Layout::Single, Layout::RxTx]),
+    ) {
+        let [rows, frames] =
+            [true, false].map(|in_rows| outcome((flow_control, rate), layout, &arrivals, in_rows));
+        prop_assert_eq!(&rows.1, &frames.1);
+        prop_assert_eq!(&rows.0, &frames.0);
+        prop_assert_eq!(rows.2, frames.2);
+    }
+}

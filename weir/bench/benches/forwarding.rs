@@ -1,0 +1,129 @@
+//! The forwarding rate of one lcore with the whole pipeline (MMU, PFC, scheduler) beside `dpdk-testpmd` macswap and 5tswap,
+//! which only swap addresses: 64-byte IPv4 frames on the same pcap ports, in turn, as packets per CPU-second of the
+//! forwarding thread.
+//!
+//! `cargo bench -p weir-bench --bench forwarding`; the machine's noise is why the ratio, and not the rate, is the
+//! figure. As root it reserves hugepages if there are none, and returns them. With `-- --peers` testpmd's `io`, DPDK's
+//! `l3fwd` and Open vSwitch take part too; `make bench-peers` gets them first. With `-- --alone` Weir runs without peers, as
+//! a profiler wants it; with `-- --instructions` it runs under callgrind, and a packet's instructions are held against a limit.
+
+#[path = "forwarding/hugepages.rs"]
+mod hugepages;
+#[path = "forwarding/l3fwd.rs"]
+mod l3fwd;
+#[path = "forwarding/openvswitch.rs"]
+mod openvswitch;
+#[path = "forwarding/peers.rs"]
+mod peers;
+#[path = "forwarding/processes.rs"]
+mod processes;
+#[path = "forwarding/table.rs"]
+mod table;
+#[path = "forwarding/testpmd.rs"]
+mod testpmd;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use hugepages::Reserved;
+use weir_alone::Counted;
+use weir_bench::Spread;
+use weir_bench::forwarding::{CASES, Forwarded, Setup, Until, forward};
+use weir_bench::machine::Machine;
+use weir_config::SwitchConfig;
+use weir_dpdk_driver::{Memory, Runtime, RuntimeOptions};
+use weir_dpdk_io::cpu;
+
+use peers::{Ground, Peer};
+use table::Table;
+
+/// The argument of a run whose instructions are counted.
+const COUNTED: &str = "--counted";
+/// What a packet may take in an lcore's rounds, DPDK's capture ports (about 200 of them) included: 3 % above what it takes, on an idle
+/// machine as on a busy one. Raise it only with a reason.
+const INSTRUCTIONS_MAX: f64 = 585.0;
+const ROUNDS: usize = 5;
+const SECONDS: Duration = Duration::from_secs(3);
+fn main() {
+    let is_asked = |word: &str| std::env::args().any(|argument| argument == word);
+    if is_asked("--instructions") {
+        return count_instructions();
+    }
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let lcore = *cpu::allowed().last().expect("a CPU");
+    let hugepages = if is_asked(COUNTED) { Reserved::none() } else { Reserved::at_least(700) };
+    println!("{}", Machine::here());
+    println!("pages: {}\n", if hugepages.available() { "2 MiB, --in-memory" } else { "4 KiB, --no-huge" });
+    let (captures, switches): (Vec<[PathBuf; 2]>, Vec<SwitchConfig>) = CASES
+        .iter()
+        .map(|case| {
+            let lcores = &[lcore];
+            let setup =
+                Setup { lcores, frame_bytes: 64, case: *case, policy: "dt", flow_control: "pfc", across: false };
+            let captures = setup.write_captures(dir.path(), case.name).expect("capture files");
+            let switch = setup.switch(&captures).expect("a valid configuration");
+            (captures.try_into().expect("two ports"), switch)
+        })
+        .unzip();
+    let memory_mb = Memory::of(&switches[..1], 1, 0).megabytes();
+    // Under callgrind there is no address space for hugepages, even if the machine has some.
+    let eal_args = if is_asked(COUNTED) { vec!["--no-huge".to_owned()] } else { Vec::new() };
+    let options = RuntimeOptions { memory_mb, eal_args, ..RuntimeOptions::default() };
+    let runtime = Runtime::start("forwarding", &[lcore], &[], &options).expect("DPDK");
+    if is_asked(COUNTED) {
+        println!("packets {}", weir(&runtime, &switches[1], SECONDS).sent);
+        return;
+    }
+    if is_asked("--alone") {
+        for (case, switch) in CASES.iter().zip(&switches) {
+            let Spread { median, max, .. } =
+                Spread::of((0..12).map(|_| weir_rate(&runtime, switch, SECONDS / 6) / 1e6));
+            println!("{}: {max:.1} M packets per CPU-second at best, median {median:.1}", case.what);
+        }
+        return;
+    }
+    let all = is_asked("--peers");
+    let (peers, span) = if all { (&Peer::ALL[..], SECONDS / 2) } else { (&Peer::ADDRESSES_SWAPPED[..], SECONDS) };
+    let mut tables: [Table; CASES.len()] = std::array::from_fn(|_| Table::new(peers));
+    for _ in 0..ROUNDS {
+        for ((files, switch), table) in captures.iter().zip(&switches).zip(&mut tables) {
+            let weir = weir_rate(&runtime, switch, span);
+            let ground = Ground { captures: files, lcore, hugepages: hugepages.available(), span };
+            table.add(weir, peers.iter().map(|peer| peer.rate(&ground)));
+        }
+    }
+    for peer in peers.iter().filter(|&&peer| tables.iter().all(|table| table.lacks(peer))) {
+        println!("{} did not run: {}", peer.name(), peer.wants());
+    }
+    println!("M packets per CPU-second of the forwarding thread, {ROUNDS} rounds of {} s in turn;", span.as_secs_f64());
+    println!("weir/it is Weir's figure by the peer's, round by round: the median, and the range\n");
+    for (case, table) in CASES.iter().zip(&tables) {
+        println!("{}\n{table}", case.what);
+    }
+}
+
+/// Runs a lossless class with 64 stations a port under callgrind, and holds an lcore's rounds against their limit.
+fn count_instructions() {
+    let counted = Counted {
+        name: "forwarding",
+        argument: COUNTED,
+        environment: &[],
+        functions: "*SwitchLcore*run_once*",
+        each: "packet",
+        number_after: "packets ",
+        most: INSTRUCTIONS_MAX,
+    };
+    counted.hold();
+}
+
+/// Packets per CPU-second of a switch, over so much time.
+fn weir_rate(runtime: &Runtime, switch: &SwitchConfig, time: Duration) -> f64 {
+    weir(runtime, switch, time).rate()
+}
+
+/// What a switch forwards in so much time. A figure counts only if hardly anything was dropped.
+fn weir(runtime: &Runtime, switch: &SwitchConfig, time: Duration) -> Forwarded {
+    let forwarded = forward(runtime, switch, Until::Time(time)).expect("a switch that keeps its books");
+    assert!(forwarded.sent * 100 > forwarded.received * 99, "{forwarded:?}");
+    forwarded
+}

@@ -1,0 +1,250 @@
+//! A switch under test, with the tester on a CPU of its own.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use weir_config::{Device, SwitchConfig};
+use weir_dpdk_driver::{
+    CpuUse, LcoreStats, Memory, Placement, PreparedSwitches, RunningSwitches, Runtime, RuntimeOptions, Stopped, Task,
+};
+use weir_dpdk_io::Clock;
+use weir_units::{Span, Time};
+
+use crate::error::BenchError;
+use crate::machine::siblings;
+use crate::tester::{End, MBUFS, Order, Outcome, Tester, TesterHandle};
+
+/// How long what is held may take to leave.
+const DRAIN: Duration = Duration::from_secs(2);
+/// How often links are looked at.
+const LINKS_EVERY: Duration = Duration::from_millis(20);
+/// The link of the tester to itself.
+const DIRECT: &str = "weir-bench-direct";
+/// The tester's circuit through the switch, and that to itself.
+pub(crate) const THROUGH: usize = 0;
+pub(crate) const DIRECTLY: usize = 1;
+
+/// Where the switch's lcores run, and where the tester does.
+#[derive(Clone, Debug)]
+pub(crate) struct Seats {
+    pub(crate) placement: Placement,
+    /// Position of the tester's CPU in the placement.
+    pub(crate) tester: usize,
+    /// What to know of them beside the figures.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Seats {
+    /// Seats a switch and the tester on the CPUs that the process may use.
+    ///
+    /// # Errors
+    /// No CPU is left for the tester. In turn on one CPU the tester would take the switch's time, and a rate would be that of
+    /// both.
+    pub(crate) fn new(switch: &SwitchConfig, allowed: &[u32]) -> Result<Seats, BenchError> {
+        let mut placement = Placement::new(std::slice::from_ref(switch), allowed, 1)?;
+        let used = placement.cpus.clone();
+        let free = || allowed.iter().copied().filter(|cpu| !used.contains(cpu));
+        let shares_core = |cpu: &u32| siblings(*cpu).iter().any(|sibling| used.contains(sibling));
+        let Some(own) = free().find(|cpu| !shares_core(cpu)).or_else(|| free().next()) else {
+            let list = |cpus: &[u32]| cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+            return Err(BenchError::Plan(format!(
+                "the generator needs a CPU of its own, or a figure would be that of generator and switch together: this process may \
+                 use CPUs {}, and the switch takes {}; write fewer [lcores] cores in the file, or give the process more CPUs \
+                 (taskset, cgroup)",
+                list(allowed),
+                list(&used)
+            )));
+        };
+        let mut warnings = Vec::new();
+        if shares_core(&own) {
+            warnings.push(format!(
+                "the generator's CPU {own} is a hyperthread of a core that the switch uses: each slows the other down"
+            ));
+        }
+        let on = &placement.switches[0].on;
+        if on.len() > used.len() {
+            warnings.push(format!(
+                "{} lcores of the switch run in turn on {} CPU{}, since the process has no more: figures are those of so many",
+                on.len(),
+                used.len(),
+                if used.len() == 1 { "" } else { "s" }
+            ));
+        }
+        placement.cpus.push(own);
+        Ok(Seats { tester: used.len(), placement, warnings })
+    }
+
+    /// Each lcore's CPU and what it does.
+    pub(crate) fn roles(&self) -> Vec<String> {
+        let placed = &self.placement.switches[0];
+        let lcores = placed.plan.lcores.iter().zip(&placed.on);
+        let lcores = lcores.map(|(role, on)| format!("CPU {}: {role}", self.placement.cpus[*on]));
+        lcores.chain([format!("CPU {}: generator", self.placement.cpus[self.tester])]).collect()
+    }
+
+    /// Opens the switch's ports.
+    pub(crate) fn prepare<'r>(
+        &self,
+        runtime: &'r Runtime,
+        switch: &SwitchConfig,
+    ) -> Result<PreparedSwitches<'r>, BenchError> {
+        Ok(PreparedSwitches::prepare(runtime, std::slice::from_ref(switch), &self.placement, MBUFS)?)
+    }
+}
+
+/// Starts DPDK on these CPUs for this switch, the tester, and other switches of this size.
+pub(crate) fn start_dpdk(
+    cpus: &[u32],
+    switch: &SwitchConfig,
+    pci: &[String],
+    eal: &[String],
+) -> Result<Runtime, BenchError> {
+    let memory = Memory::of(std::slice::from_ref(switch), cpus.len(), MBUFS);
+    let options = RuntimeOptions { memory_mb: memory.megabytes(), eal_args: eal.to_vec(), ..RuntimeOptions::default() };
+    Ok(Runtime::start("weir-bench", cpus, pci, &options)?)
+}
+
+/// A running switch, and the tester.
+pub(crate) struct Bed {
+    running: RunningSwitches,
+    tester: TesterHandle,
+    tester_cpu: u32,
+    links_looked_at: Instant,
+}
+
+/// The tester's outcome, and what kept the switch from its CPUs meanwhile.
+pub(crate) struct Tried {
+    pub(crate) outcome: Outcome,
+    pub(crate) kept_from_cpu: Duration,
+}
+
+impl Bed {
+    /// Starts a switch whose ports are open, with a tester between these two ends.
+    pub(crate) fn start(
+        mut prepared: PreparedSwitches<'_>,
+        seats: &Seats,
+        ends: [End; 2],
+        mtu: u16,
+    ) -> Result<Bed, BenchError> {
+        let (rx, tx) = prepared.open_device(&Device::Ring(DIRECT.to_owned()), mtu)?;
+        let direct = [End::Device(rx, tx), End::Ring(prepared.open_far_end(DIRECT)?)];
+        let (tester, handle) = Tester::new(vec![ends, direct], prepared.store().data.clone());
+        let running = start_with(prepared, seats, Box::new(tester))?;
+        let tester_cpu = seats.placement.cpus[seats.tester];
+        Ok(Bed { running, tester: handle, tester_cpu, links_looked_at: Instant::now() })
+    }
+
+    /// Has the tester work off an order.
+    pub(crate) fn carry_out(&mut self, order: Order) -> Result<Tried, BenchError> {
+        let uses = |running: &RunningSwitches| -> Vec<CpuUse> {
+            let lcores = running.lcores().filter(|(cpu, _)| *cpu != self.tester_cpu);
+            lcores.map(|(cpu, stats)| stats.cpu_use(cpu)).collect()
+        };
+        let before = uses(&self.running);
+        let (running, links_looked_at) = (&self.running, &mut self.links_looked_at);
+        let outcome = self.tester.carry_out(order, || {
+            if links_looked_at.elapsed() >= LINKS_EVERY {
+                *links_looked_at = Instant::now();
+                running.netdev_events();
+                running.update_links();
+            }
+            running.has_failed()
+        });
+        let outcome = outcome.ok_or_else(|| BenchError::Run("an lcore has ended: a bug".to_owned()))?;
+        let after = uses(&self.running);
+        let kept = after.iter().zip(&before).map(|(after, before)| after.since(before).kept_from_cpu());
+        Ok(Tried { outcome, kept_from_cpu: kept.sum() })
+    }
+
+    /// Stops the switch; what it leaves behind is looked at.
+    pub(crate) fn stop(self) -> Result<Stopped, BenchError> {
+        check_books(self.running.stop(DRAIN)?)
+    }
+}
+
+/// Starts a switch with a task on the tester's CPU.
+pub(crate) fn start_with(
+    mut prepared: PreparedSwitches<'_>,
+    seats: &Seats,
+    task: Box<dyn Task>,
+) -> Result<RunningSwitches, BenchError> {
+    prepared.add_task(seats.tester, task);
+    Ok(prepared.start()?)
+}
+
+/// The end of a switch, if all frames are accounted for: sent, or dropped.
+pub(crate) fn check_books(stopped: Stopped) -> Result<Stopped, BenchError> {
+    let balance = stopped.reports[0].balance;
+    let accounted = balance.holds && balance.received + balance.copied == balance.sent + balance.dropped;
+    if !accounted || stopped.mbufs_missing > 0 {
+        let missing = stopped.mbufs_missing;
+        return Err(BenchError::Run(format!(
+            "the books do not balance: {balance:?}, {missing} packet buffers missing"
+        )));
+    }
+    Ok(stopped)
+}
+
+/// Lcores but the tester's, once stopped.
+pub(crate) fn lcores_of(stopped: &Stopped, seats: &Seats) -> Vec<(u32, Arc<LcoreStats>)> {
+    let tester = seats.placement.cpus[seats.tester];
+    stopped.lcores.iter().filter(|(cpu, _)| *cpu != tester).cloned().collect()
+}
+
+/// What a look at the clock costs, in nanoseconds: the least of some rows of looks.
+pub(crate) fn clock_cost_ns(clock: &Clock) -> f64 {
+    const LOOKS: u32 = 100_000;
+    let row = || {
+        let start = clock.now_ps();
+        let mut last = 0;
+        for _ in 0..LOOKS {
+            last = std::hint::black_box(clock.now_ps());
+        }
+        Time::from_picos(last).since(Time::from_picos(start))
+    };
+    let least: Span = (0..10).map(|_| row()).min().unwrap_or(Span::ZERO);
+    least.as_picos() as f64 / 1e3 / f64::from(LOOKS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn switch(lcores: &str) -> SwitchConfig {
+        let port = |name: &str| format!("[[ports]]\nname = \"{name}\"\nring = \"{name}\"\nrate = \"10Gbps\"\n");
+        let text = format!("[lcores]\n{lcores}\n{}{}", port("a"), port("b"));
+        weir_config::parse("test.toml", &text).unwrap()
+    }
+
+    #[test]
+    fn the_generator_has_a_cpu_of_its_own() {
+        let seats = Seats::new(&switch("layout = \"single\""), &[0, 1]).unwrap();
+        assert_eq!(
+            (&seats.placement.cpus[..], seats.tester, &seats.placement.switches[0].on[..]),
+            (&[1, 0][..], 1, &[0][..])
+        );
+        assert_eq!(seats.roles(), ["CPU 1: RX 0,1 + FWD 0,1 + TX 0,1", "CPU 0: generator"]);
+        let seats = Seats::new(&switch("layout = \"single\"\ncores = [0]"), &[0, 1]).unwrap();
+        assert_eq!(seats.placement.cpus, [0, 1]);
+    }
+
+    #[test]
+    fn roles_that_take_turns_are_told() {
+        let seats = Seats::new(&switch("layout = \"rx-fwd-tx\""), &[0, 1]).unwrap();
+        assert_eq!(seats.placement.switches[0].on, [0, 0, 0]);
+        assert!(seats.warnings.iter().any(|told| told.contains("3 lcores of the switch run in turn on 1 CPU")));
+    }
+
+    #[test]
+    fn without_a_cpu_for_the_generator_nothing_starts() {
+        for (lcores, allowed) in [("layout = \"single\"", &[3][..]), ("layout = \"rx-tx\"\ncores = [0, 1]", &[0, 1])] {
+            let Err(BenchError::Plan(said)) = Seats::new(&switch(lcores), allowed) else { panic!("seated") };
+            assert!(said.contains("a CPU of its own") && said.contains("write fewer [lcores] cores"), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_look_at_the_clock_costs_something() {
+        assert!(clock_cost_ns(&Clock::new()) > 0.0);
+    }
+}

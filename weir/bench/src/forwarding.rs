@@ -1,0 +1,457 @@
+//! How much one lcore forwards, and several: a switch between ports that receive as fast as they are polled.
+//!
+//! The ports are DPDK's `net_pcap` devices. They replay a capture for ever and drop what is sent, so that an lcore always has something
+//! to receive. They copy each frame into a packet buffer as it is received.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use weir_config::SwitchConfig;
+use weir_dpdk_driver::{Memory, Placement, PreparedSwitches, Runtime, RuntimeOptions};
+use weir_dpdk_io::{PORTS_MAX, cpu};
+use weir_units::{FRAME_BYTES_MIN, WIRE_OVERHEAD_BYTES};
+
+use crate::bed::check_books;
+use crate::error::{BenchError, of_arguments};
+use crate::frames::Traffic;
+use crate::machine::{Machine, NeighbourWatch, Neighbours, kept_from_cpu};
+use crate::spread::Spread;
+
+/// Frames and stations of a measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Case {
+    /// Its name as an argument.
+    pub name: &'static str,
+    /// What it is, for people.
+    pub what: &'static str,
+    /// DSCPs of the frames, in turn, which make their classes by the preset `roce`.
+    pub dscps: &'static [u8],
+    /// Stations behind each port, whose frames come in turn.
+    pub stations: u8,
+}
+
+/// All cases.
+pub const CASES: [Case; 4] = [
+    Case { name: "one-class", what: "a lossless class", dscps: &[26], stations: 1 },
+    Case { name: "stations", what: "a lossless class, 64 stations a port", dscps: &[26], stations: 64 },
+    Case { name: "lossy", what: "a lossy class", dscps: &[0], stations: 1 },
+    Case { name: "two-classes", what: "a lossless and a lossy class, in turn", dscps: &[26, 0], stations: 1 },
+];
+
+/// The longest frame, with FCS, that a capture file and a packet buffer hold.
+pub const FRAME_BYTES_MAX: u16 = 16_000;
+/// From this frame on the buffer is accounted in cells, so that there is not a long packet buffer for each shortest frame.
+const JUMBO_FROM: u16 = 1_519;
+/// How long frames that are on their way may take to leave.
+const DRAIN: Duration = Duration::from_secs(1);
+/// How often the frames sent are counted where a round ends by their number.
+const COUNT_EVERY: Duration = Duration::from_millis(1);
+/// A round that ends by a number of frames takes no longer.
+const FRAMES_WITHIN: Duration = Duration::from_secs(60);
+
+/// When a round ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Until {
+    /// After this time.
+    Time(Duration),
+    /// As soon as this many frames were seen to be sent.
+    Sent(u64),
+}
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Numbers of lcores.
+    pub lcores: Vec<usize>,
+    /// Lengths of frames, with FCS.
+    pub frame_bytes: Vec<u16>,
+    /// Frames and stations.
+    pub cases: Vec<Case>,
+    /// The buffer policy, by its name.
+    pub policy: String,
+    /// The ports' flow control, by its name.
+    pub flow_control: String,
+    /// Whether frames leave by ports of another lcore than they came to, where there are several.
+    pub across: bool,
+    /// How often each measurement is taken.
+    pub rounds: usize,
+    /// When a round ends.
+    pub until: Until,
+}
+
+/// A switch to measure: each lcore has two ports of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup<'a> {
+    /// CPUs of the lcores.
+    pub lcores: &'a [u32],
+    /// Length of a frame, with FCS.
+    pub frame_bytes: u16,
+    /// Frames and stations.
+    pub case: Case,
+    /// The buffer policy, by its name.
+    pub policy: &'a str,
+    /// The ports' flow control, by its name.
+    pub flow_control: &'a str,
+    /// Whether frames leave by ports of another lcore.
+    pub across: bool,
+}
+
+impl Setup<'_> {
+    /// Writes the capture files of all ports into a directory, as `NAME-PORT.pcap`, in the order of the ports.
+    ///
+    /// # Errors
+    /// A file can't be written.
+    pub fn write_captures(&self, directory: &Path, name: &str) -> Result<Vec<PathBuf>, BenchError> {
+        let lcores = self.lcores.len();
+        let capture = |port: usize| {
+            let traffic = Traffic {
+                ports: (port as u8, peer_of(port, lcores, self.across) as u8),
+                frame_bytes: self.frame_bytes,
+                dscps: self.case.dscps,
+                stations: self.case.stations,
+            };
+            Ok(traffic.write_capture(directory, &format!("{name}-{port}"))?)
+        };
+        (0..2 * lcores).map(capture).collect()
+    }
+
+    /// The switch, whose ports replay these files.
+    ///
+    /// # Errors
+    /// The policy or the flow control is not known, or needs settings.
+    pub fn switch(&self, captures: &[PathBuf]) -> Result<SwitchConfig, BenchError> {
+        let jumbo = if self.frame_bytes >= JUMBO_FROM {
+            format!("mtu = {}\n[buffer]\ncell_bytes = 256\n", self.frame_bytes - 18)
+        } else {
+            "[buffer]\n".to_owned()
+        };
+        let mut text = format!(
+            "[switch]\nname = \"bench\"\nidle = \"poll\"\n{jumbo}size = \"{}MB\"\nmean_frame = \"exact\"\npolicy = {:?}\n[lcores]\nlayout = \"single\"\n\
+             cores = {:?}\n[classes]\npreset = \"roce\"\n[pfc]\nreaction = \"1us\"\n",
+            4 * self.lcores.len(),
+            self.policy,
+            self.lcores
+        );
+        for (port, file) in captures.iter().enumerate() {
+            // Fast enough never to be what limits.
+            text += &format!(
+                "[[ports]]\nname = \"p{port}\"\npcap = {{ rx = \"{}\", infinite = true }}\nrate = \"400Gbps\"\nflow_control = {:?}\n",
+                file.display(),
+                self.flow_control
+            );
+        }
+        weir_config::parse("weir bench forwarding", &text).map_err(|errors| of_arguments(&errors))
+    }
+}
+
+/// Ports are dealt to lcores in turn: with N lcores port p is on lcore p mod N.
+fn peer_of(port: usize, lcores: usize, across: bool) -> usize {
+    if across && lcores > 1 { port ^ 1 } else { (port + lcores) % (2 * lcores) }
+}
+
+/// What a switch did in a round.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Forwarded {
+    /// Frames received from the ports.
+    pub received: u64,
+    /// Further copies of frames that were flooded before their station was known.
+    pub copied: u64,
+    /// Frames sent.
+    pub sent: u64,
+    /// Frames dropped.
+    pub dropped: u64,
+    /// CPU time of its lcores.
+    pub cpu: Duration,
+    /// Time that lcores were ready to run, and others had their CPUs.
+    pub kept_from_cpu: Duration,
+}
+
+impl Forwarded {
+    /// Packets sent per CPU-second of an lcore.
+    pub fn rate(&self) -> f64 {
+        self.sent as f64 / self.cpu.as_secs_f64().max(1e-9)
+    }
+}
+
+/// Runs a switch between ports that receive as fast as they are polled.
+///
+/// # Errors
+/// It does not start or stop, frames are not accounted for, or packet buffers did not come back.
+pub fn forward(runtime: &Runtime, switch: &SwitchConfig, until: Until) -> Result<Forwarded, BenchError> {
+    let switches = std::slice::from_ref(switch);
+    let placement = Placement::new(switches, &cpu::allowed(), 0)?;
+    let running = PreparedSwitches::prepare(runtime, switches, &placement, 0)?.start()?;
+    match until {
+        Until::Time(time) => std::thread::sleep(time),
+        Until::Sent(frames) => {
+            let started = Instant::now();
+            while running.report(0)?.balance.sent < frames {
+                if started.elapsed() > FRAMES_WITHIN {
+                    return Err(BenchError::Run(format!("less than {frames} frames were sent in a minute")));
+                }
+                std::thread::sleep(COUNT_EVERY);
+            }
+        }
+    }
+    let stopped = check_books(running.stop(DRAIN)?)?;
+    let balance = stopped.reports[0].balance;
+    Ok(Forwarded {
+        received: balance.received,
+        copied: balance.copied,
+        sent: balance.sent,
+        dropped: balance.dropped,
+        cpu: Duration::from_nanos(stopped.lcores.iter().map(|(_, stats)| stats.cpu_time_ns()).sum()),
+        kept_from_cpu: kept_from_cpu(&stopped.lcores),
+    })
+}
+
+/// What came out.
+#[derive(Clone, Debug, Serialize)]
+pub struct ForwardingReport {
+    /// Where.
+    pub machine: Machine,
+    /// Who else had the CPUs.
+    pub neighbours: Neighbours,
+    /// The buffer policy.
+    pub policy: String,
+    /// The ports' flow control.
+    pub flow_control: String,
+    /// Whether frames crossed from lcore to lcore.
+    pub across: bool,
+    /// How often each measurement was taken.
+    pub rounds: usize,
+    /// Each measurement.
+    pub rows: Vec<ForwardingRow>,
+}
+
+/// One measurement, over all rounds.
+#[derive(Clone, Debug, Serialize)]
+pub struct ForwardingRow {
+    /// Frames and stations, by name.
+    pub case: &'static str,
+    /// The same, for people.
+    pub what: &'static str,
+    /// Length of a frame, with FCS.
+    pub frame_bytes: u16,
+    /// Lcores.
+    pub lcores: usize,
+    /// Frames that all rounds received.
+    pub received: u64,
+    /// Further copies of these, of frames that were flooded before their station was known.
+    pub copied: u64,
+    /// Frames that all rounds sent.
+    pub sent: u64,
+    /// Frames that all rounds dropped.
+    pub dropped: u64,
+    /// M packets per CPU-second of an lcore.
+    pub mpps: Spread,
+    /// Nanoseconds of CPU time a packet.
+    pub ns: Spread,
+    /// Gb/s that this is on the wire, with preamble and gap, for each lcore.
+    pub gbps: Spread,
+    /// The rate of an lcore by that of one alone, in each round; `None` where one alone was not measured.
+    pub efficiency: Option<Spread>,
+    /// Time that others had the lcores' CPUs, in percent of the CPU time that the lcores had.
+    pub kept_from_cpu_percent: f64,
+}
+
+/// Takes all measurements, in turn in each round. Starts DPDK, once a process. `tell` is told what is measured next.
+///
+/// # Errors
+/// The plan asks for what this machine or the configuration does not have; what fails on the way.
+pub fn run(plan: &Plan, eal: &[String], tell: &mut dyn FnMut(&str)) -> Result<ForwardingReport, BenchError> {
+    check(plan)?;
+    let allowed = cpu::allowed();
+    let directory = tempfile::tempdir()?;
+    let mut setups = Vec::new();
+    for case in &plan.cases {
+        for frame_bytes in &plan.frame_bytes {
+            for lcores in &plan.lcores {
+                let setup = Setup {
+                    // The first CPU has the control thread too.
+                    lcores: &allowed[allowed.len() - lcores..],
+                    frame_bytes: *frame_bytes,
+                    case: *case,
+                    policy: &plan.policy,
+                    flow_control: &plan.flow_control,
+                    across: plan.across,
+                };
+                let captures = setup.write_captures(directory.path(), &format!("{}", setups.len()))?;
+                setups.push((setup, setup.switch(&captures)?));
+            }
+        }
+    }
+    let megabytes = |(setup, switch): &(Setup<'_>, SwitchConfig)| {
+        Memory::of(std::slice::from_ref(switch), setup.lcores.len(), 0).megabytes()
+    };
+    let memory_mb = setups.iter().map(megabytes).max().unwrap_or(0);
+    let most = *plan.lcores.iter().max().expect("checked");
+    let options = RuntimeOptions { memory_mb, eal_args: eal.to_vec(), ..RuntimeOptions::default() };
+    let runtime = Runtime::start("weir-bench", &allowed[allowed.len() - most..], &[], &options)?;
+    let watch = NeighbourWatch::start();
+    let mut rounds: Vec<Vec<Forwarded>> = vec![Vec::new(); setups.len()];
+    for round in 1..=plan.rounds {
+        for ((setup, switch), forwarded) in setups.iter().zip(&mut rounds) {
+            let Setup { frame_bytes, case, lcores, .. } = setup;
+            tell(&format!("round {round} of {}: {}, {frame_bytes} B, {} lcores", plan.rounds, case.what, lcores.len()));
+            forwarded.push(forward(&runtime, switch, plan.until)?);
+        }
+    }
+    let rows = setups.iter().zip(&rounds).map(|((setup, _), forwarded)| {
+        let alone = setups.iter().zip(&rounds).find(|((other, _), _)| {
+            other.lcores.len() == 1 && other.case == setup.case && other.frame_bytes == setup.frame_bytes
+        });
+        row(setup, forwarded, alone.map(|(_, forwarded)| &forwarded[..]))
+    });
+    Ok(ForwardingReport {
+        machine: Machine::with(&runtime),
+        neighbours: watch.read(),
+        policy: plan.policy.clone(),
+        flow_control: plan.flow_control.clone(),
+        across: plan.across,
+        rounds: plan.rounds,
+        rows: rows.collect(),
+    })
+}
+
+/// What can be said before anything starts.
+fn check(plan: &Plan) -> Result<(), BenchError> {
+    let wrong = |message: String| Err(BenchError::Plan(message));
+    let cpus = cpu::allowed().len();
+    if plan.rounds == 0 || plan.lcores.is_empty() || plan.frame_bytes.is_empty() || plan.cases.is_empty() {
+        return wrong("nothing to measure: give at least one round, number of lcores, frame and case".to_owned());
+    }
+    if let Some(lcores) = plan.lcores.iter().find(|lcores| **lcores == 0 || **lcores > cpus) {
+        return wrong(format!(
+            "--lcores {lcores}: this process may use {cpus} CPUs, and two lcores on one would share its time: write 1 to {cpus}"
+        ));
+    }
+    let lcores_max = PORTS_MAX / 2;
+    if let Some(lcores) = plan.lcores.iter().find(|lcores| **lcores > lcores_max) {
+        return wrong(format!(
+            "--lcores {lcores}: each has two ports, and DPDK as it is built here has {PORTS_MAX}: write at most {lcores_max}"
+        ));
+    }
+    let legal = FRAME_BYTES_MIN as u16..=FRAME_BYTES_MAX;
+    if let Some(bytes) = plan.frame_bytes.iter().find(|bytes| !legal.contains(bytes)) {
+        return wrong(format!("--frame-bytes {bytes}: frames have {FRAME_BYTES_MIN} to {FRAME_BYTES_MAX} B, with FCS"));
+    }
+    Ok(())
+}
+
+fn row(setup: &Setup<'_>, rounds: &[Forwarded], alone: Option<&[Forwarded]>) -> ForwardingRow {
+    let sum = |of: fn(&Forwarded) -> u64| rounds.iter().map(of).sum();
+    let rates = Spread::of(rounds.iter().map(Forwarded::rate));
+    let bits = (u64::from(setup.frame_bytes) + WIRE_OVERHEAD_BYTES) * 8;
+    let seconds = |of: fn(&Forwarded) -> Duration| rounds.iter().map(of).sum::<Duration>().as_secs_f64();
+    let ratios = |alone: &[Forwarded]| Spread::of(rounds.iter().zip(alone).map(|(all, one)| all.rate() / one.rate()));
+    ForwardingRow {
+        case: setup.case.name,
+        what: setup.case.what,
+        frame_bytes: setup.frame_bytes,
+        lcores: setup.lcores.len(),
+        received: sum(|round| round.received),
+        copied: sum(|round| round.copied),
+        sent: sum(|round| round.sent),
+        dropped: sum(|round| round.dropped),
+        mpps: rates.map(|rate| rate / 1e6),
+        ns: rates.map(|rate| 1e9 / rate),
+        gbps: rates.map(|rate| rate * bits as f64 / 1e9),
+        efficiency: alone.map(ratios),
+        kept_from_cpu_percent: seconds(|round| round.kept_from_cpu) * 100.0 / seconds(|round| round.cpu).max(1e-9),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan() -> Plan {
+        Plan {
+            lcores: vec![1],
+            frame_bytes: vec![64],
+            cases: CASES.to_vec(),
+            policy: "dt".to_owned(),
+            flow_control: "pfc".to_owned(),
+            across: false,
+            rounds: 1,
+            until: Until::Sent(1),
+        }
+    }
+
+    #[test]
+    fn frames_stay_on_their_lcore_or_cross_to_another() {
+        for lcores in 1..9 {
+            for port in 0..2 * lcores {
+                let stays = peer_of(port, lcores, false);
+                assert_eq!((stays % lcores, peer_of(stays, lcores, false)), (port % lcores, port));
+                let crosses = peer_of(port, lcores, true);
+                assert_eq!(peer_of(crosses, lcores, true), port);
+                assert!(lcores == 1 || crosses % lcores != port % lcores, "{port} of {lcores}");
+            }
+        }
+    }
+
+    #[test]
+    fn plans_that_make_no_sense_are_refused_with_what_to_write() {
+        let refused = |change: &dyn Fn(&mut Plan)| {
+            let mut plan = plan();
+            change(&mut plan);
+            check(&plan).unwrap_err().to_string()
+        };
+        assert!(check(&plan()).is_ok());
+        assert!(refused(&|plan| plan.lcores = vec![1, 5_000]).contains("--lcores 5000"));
+        assert!(refused(&|plan| plan.lcores = vec![0]).contains("--lcores 0"));
+        assert!(refused(&|plan| plan.frame_bytes = vec![64, 63]).contains("--frame-bytes 63: frames have 64 to"));
+        assert!(refused(&|plan| plan.rounds = 0).contains("nothing to measure"));
+    }
+
+    #[test]
+    fn names_that_are_not_known_are_refused() {
+        let setup = |policy, flow_control| {
+            let setup = Setup { lcores: &[0], frame_bytes: 64, case: CASES[0], policy, flow_control, across: false };
+            setup.switch(&["a.pcap".into(), "b.pcap".into()]).map(|_| ()).map_err(|error| error.to_string())
+        };
+        assert_eq!(setup("dt", "pfc"), Ok(()));
+        assert!(setup("dtt", "pfc").unwrap_err().contains("dtt"));
+        assert!(setup("dt", "psc").unwrap_err().contains("psc"));
+    }
+
+    #[test]
+    fn all_frames_and_policies_have_a_switch() {
+        for frame_bytes in [64, 512, 1_518, 1_519, 9_000, FRAME_BYTES_MAX] {
+            let setup =
+                Setup { lcores: &[0], frame_bytes, case: CASES[0], policy: "dt", flow_control: "pfc", across: false };
+            let switch = setup.switch(&["a.pcap".into(), "b.pcap".into()]).unwrap();
+            assert!(switch.frame_bytes_max().get() >= u64::from(frame_bytes));
+        }
+    }
+
+    #[test]
+    fn efficiency_is_taken_round_by_round() {
+        let round = |sent, cpu_ms| Forwarded {
+            received: sent,
+            copied: 0,
+            sent,
+            dropped: 0,
+            cpu: Duration::from_millis(cpu_ms),
+            kept_from_cpu: Duration::from_millis(cpu_ms / 10),
+        };
+        let setup = Setup {
+            lcores: &[0, 1],
+            frame_bytes: 64,
+            case: CASES[0],
+            policy: "dt",
+            flow_control: "pfc",
+            across: false,
+        };
+        let alone = [round(10_000_000, 1_000), round(5_000_000, 1_000), round(20_000_000, 1_000)];
+        let both = [round(18_000_000, 2_000), round(5_000_000, 2_000), round(40_000_000, 2_000)];
+        let row = row(&setup, &both, Some(&alone));
+        assert_eq!(row.efficiency, Some(Spread { min: 0.5, median: 0.9, max: 1.0 }));
+        assert_eq!(row.mpps, Spread { min: 2.5, median: 9.0, max: 20.0 });
+        assert_eq!((row.ns.min, row.ns.max, row.sent), (50.0, 400.0, 63_000_000));
+        assert!((row.gbps.max - 13.44).abs() < 1e-9 && (row.kept_from_cpu_percent - 10.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,127 @@
+//! The frames that measurements send: UDP over IPv4, from made-up stations.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use weir_units::{FCS_BYTES, MacAddr};
+
+/// Ethernet, IPv4 and UDP headers.
+pub(crate) const HEADER_BYTES: usize = 14 + 20 + 8;
+/// Frames in a capture file, of as many flows; replayed for ever.
+const FRAMES: u16 = 64;
+
+/// A station's MAC and IP addresses. Destinations of l3fwd, DPDK's example, are in the network 198.18.0.0/15 too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Station {
+    pub(crate) port: u8,
+    pub(crate) number: u8,
+}
+
+impl Station {
+    pub(crate) fn mac(self) -> MacAddr {
+        MacAddr([2, 0, 0, 0, self.number, self.port])
+    }
+
+    fn ip(self) -> [u8; 4] {
+        [198, 18, self.port, self.number]
+    }
+}
+
+/// Headers of a frame of this length, without FCS, with UDP's port of RoCEv2 as the destination.
+pub(crate) fn headers(from: Station, to: Station, dscp: u8, source_port: u16, length: u16) -> [u8; HEADER_BYTES] {
+    let mut header = [0; HEADER_BYTES];
+    header[0..6].copy_from_slice(&to.mac().0);
+    header[6..12].copy_from_slice(&from.mac().0);
+    header[12..16].copy_from_slice(&[8, 0, 0x45, dscp << 2]);
+    header[16..18].copy_from_slice(&(length - 14).to_be_bytes());
+    // Time to live, UDP.
+    header[22..24].copy_from_slice(&[64, 17]);
+    header[26..30].copy_from_slice(&from.ip());
+    header[30..34].copy_from_slice(&to.ip());
+    let checksum = checksum(&header[14..34]);
+    header[24..26].copy_from_slice(&checksum.to_be_bytes());
+    header[34..36].copy_from_slice(&source_port.to_be_bytes());
+    header[36..38].copy_from_slice(&4791u16.to_be_bytes());
+    // The UDP checksum stays 0, which says that there is none.
+    header[38..40].copy_from_slice(&(length - 34).to_be_bytes());
+    header
+}
+
+/// What a capture file holds: frames from the stations of one port to those of another.
+#[derive(Clone, Copy, Debug)]
+pub struct Traffic<'a> {
+    /// The port that frames come from, and the one that they go to.
+    pub ports: (u8, u8),
+    /// Length of a frame with FCS; at least 64 B.
+    pub frame_bytes: u16,
+    /// DSCPs that the frames have, in turn.
+    pub dscps: &'a [u8],
+    /// Stations behind each port, whose frames come in turn.
+    pub stations: u8,
+}
+
+impl Traffic<'_> {
+    /// Writes 64 frames of as many flows into a new capture file in a directory.
+    ///
+    /// # Errors
+    /// The file can't be written.
+    pub fn write_capture(&self, directory: &Path, name: &str) -> io::Result<PathBuf> {
+        let length = self.frame_bytes - FCS_BYTES as u16;
+        let mut file = Vec::new();
+        for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65_535, 1] {
+            file.extend(word.to_le_bytes());
+        }
+        for flow in 0..FRAMES {
+            let number = flow as u8 % self.stations;
+            let [from, to] = [self.ports.0, self.ports.1].map(|port| Station { port, number });
+            let dscp = self.dscps[usize::from(flow) % self.dscps.len()];
+            for word in [0, u32::from(flow), u32::from(length), u32::from(length)] {
+                file.extend(word.to_le_bytes());
+            }
+            file.extend(headers(from, to, dscp, 1_000 + flow, length));
+            file.extend(std::iter::repeat_n(0, usize::from(length) - HEADER_BYTES));
+        }
+        let path = directory.join(format!("{name}.pcap"));
+        fs::write(&path, file)?;
+        Ok(path)
+    }
+}
+
+fn checksum(header: &[u8]) -> u16 {
+    let mut sum: u32 = header.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_wire::ethernet;
+
+    use super::*;
+
+    #[test]
+    fn headers_are_those_of_a_valid_packet() {
+        let (from, to) = (Station { port: 1, number: 7 }, Station { port: 2, number: 7 });
+        let header = headers(from, to, 26, 1_003, 60);
+        assert_eq!((ethernet::source(&header), header[15] >> 2), (from.mac(), 26));
+        assert_eq!(u16::from_be_bytes([header[16], header[17]]), 46);
+        assert_eq!(u16::from_be_bytes([header[38], header[39]]), 26);
+        // A header with its checksum in it sums up to all ones.
+        assert_eq!(checksum(&header[14..34]), 0);
+    }
+
+    #[test]
+    fn a_capture_has_frames_of_all_flows_and_classes() {
+        let directory = tempfile::tempdir().unwrap();
+        let traffic = Traffic { ports: (0, 1), frame_bytes: 512, dscps: &[26, 0], stations: 4 };
+        let file = fs::read(traffic.write_capture(directory.path(), "a").unwrap()).unwrap();
+        assert_eq!(file.len(), 24 + 64 * (16 + 508));
+        let frame = |n: usize| &file[24 + n * 524 + 16..][..508];
+        assert_eq!((0..4).map(|n| frame(n)[15] >> 2).collect::<Vec<_>>(), [26, 0, 26, 0]);
+        assert_eq!((0..6).map(|n| frame(n)[4]).collect::<Vec<_>>(), [0, 1, 2, 3, 0, 1]);
+        assert_ne!(frame(0)[34..36], frame(63)[34..36]);
+    }
+}

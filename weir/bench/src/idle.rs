@@ -1,0 +1,249 @@
+//! What an lcore that has nothing to do costs, and what its idle policy adds to the latency of a lone frame.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use weir_config::{Idle, SwitchConfig};
+use weir_dpdk_driver::Runtime;
+use weir_dpdk_io::cpu;
+use weir_units::{FCS_BYTES, Span};
+
+use crate::bed::{Bed, DIRECTLY, Seats, THROUGH, clock_cost_ns, lcores_of, start_dpdk};
+use crate::error::{BenchError, of_arguments};
+use crate::latency::Latency;
+use crate::machine::{Machine, NeighbourWatch, Neighbours, kept_from_cpu};
+use crate::spread::Spread;
+use crate::tester::{End, Interval, Order};
+
+/// All idle policies, with their names in files.
+pub const MODES: [(&str, Idle); 3] = [("poll", Idle::Poll), ("yield", Idle::Yield), ("sleep", Idle::Sleep)];
+/// How long is waited for the last frame.
+const WAIT: Span = Span::from_millis(200);
+const MTU: u16 = 1_500;
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Idle policies, by their names.
+    pub modes: Vec<(&'static str, Idle)>,
+    /// How often each is measured, in turn.
+    pub rounds: usize,
+    /// How long each of two parts of a round takes: without frames, and with lone ones.
+    pub duration: Span,
+    /// From one lone frame to the next, on average.
+    pub interval: Span,
+    /// Length of a frame, with FCS.
+    pub frame_bytes: u16,
+}
+
+/// What came out.
+#[derive(Clone, Debug, Serialize)]
+pub struct IdleReport {
+    /// Where.
+    pub machine: Machine,
+    /// Who else had the CPUs.
+    pub neighbours: Neighbours,
+    /// Each lcore's CPU and what it does.
+    pub lcores: Vec<String>,
+    /// What to know beside the figures.
+    pub warnings: Vec<String>,
+    /// What a look at the clock costs, of which a latency has two.
+    pub clock_ns: f64,
+    /// From one lone frame to the next, on average, in microseconds.
+    pub interval_us: u64,
+    /// Length of a frame, with FCS.
+    pub frame_bytes: u16,
+    /// With nothing between the generator's ends: what it adds itself. Each round's.
+    pub direct: Vec<Latency>,
+    /// Each idle policy.
+    pub modes: Vec<ModeReport>,
+}
+
+/// One idle policy.
+#[derive(Clone, Debug, Serialize)]
+pub struct ModeReport {
+    /// Its name.
+    pub mode: &'static str,
+    /// CPU time of the switch's lcore without frames, in percent of a CPU.
+    pub cpu_percent: Spread,
+    /// The same with lone frames.
+    pub cpu_percent_lone: Spread,
+    /// Latency of a lone frame through the switch. Each round's.
+    pub latency: Vec<Latency>,
+    /// Lone frames that all rounds sent, and that came.
+    pub frames: [u64; 2],
+    /// Time that others had the lcore's CPU, in milliseconds.
+    pub kept_from_cpu_ms: u64,
+}
+
+#[derive(Default)]
+struct Rounds {
+    cpu: Vec<f64>,
+    cpu_lone: Vec<f64>,
+    latency: Vec<Latency>,
+    frames: [u64; 2],
+    kept: Duration,
+}
+
+/// Takes all measurements. Starts DPDK, once a process. `tell` is told what is measured next.
+///
+/// # Errors
+/// The plan makes no sense, or there is no CPU for the generator; what fails on the way.
+pub fn run(plan: &Plan, eal: &[String], tell: &mut dyn FnMut(&str)) -> Result<IdleReport, BenchError> {
+    let wrong = |message: &str| Err(BenchError::Plan(message.to_owned()));
+    if plan.modes.is_empty() || plan.rounds == 0 || plan.duration == Span::ZERO || plan.interval == Span::ZERO {
+        return wrong("nothing to measure: give at least one mode and round, and times above 0");
+    }
+    if !(64..=MTU + 18).contains(&plan.frame_bytes) {
+        return wrong("--frame-bytes: frames have 64 to 1518 B, with FCS");
+    }
+    if plan.interval * 2 > plan.duration {
+        return wrong("--interval must be less than half of --duration, or no frame is sent");
+    }
+    let switches: Vec<SwitchConfig> = plan.modes.iter().map(|(mode, _)| switch(mode)).collect::<Result<_, _>>()?;
+    let seats = Seats::new(&switches[0], &cpu::allowed())?;
+    let runtime = start_dpdk(&seats.placement.cpus, &switches[0], &[], eal)?;
+    let watch = NeighbourWatch::start();
+    let mut clock_ns = f64::INFINITY;
+    let mut direct = Vec::new();
+    let mut modes: Vec<Rounds> = plan.modes.iter().map(|_| Rounds::default()).collect();
+    for round in 1..=plan.rounds {
+        for (index, (switch, rounds)) in switches.iter().zip(&mut modes).enumerate() {
+            tell(&format!("round {round} of {}: {}", plan.rounds, plan.modes[index].0));
+            let test = Test { plan, runtime: &runtime, seats: &seats, switch };
+            test.without_frames(rounds)?;
+            let (alone, cost) = test.with_lone_frames(rounds, index == 0)?;
+            direct.extend(alone);
+            clock_ns = clock_ns.min(cost);
+        }
+    }
+    let report = |((mode, _), rounds): (&(&'static str, Idle), Rounds)| ModeReport {
+        mode,
+        cpu_percent: Spread::of(rounds.cpu),
+        cpu_percent_lone: Spread::of(rounds.cpu_lone),
+        latency: rounds.latency,
+        frames: rounds.frames,
+        kept_from_cpu_ms: rounds.kept.as_millis() as u64,
+    };
+    Ok(IdleReport {
+        machine: Machine::with(&runtime),
+        neighbours: watch.read(),
+        lcores: seats.roles(),
+        warnings: seats.warnings.clone(),
+        clock_ns,
+        interval_us: plan.interval.as_micros(),
+        frame_bytes: plan.frame_bytes,
+        direct,
+        modes: plan.modes.iter().zip(modes).map(report).collect(),
+    })
+}
+
+/// A switch with two ports, both ends of which are the generator's.
+fn switch(mode: &str) -> Result<SwitchConfig, BenchError> {
+    let port = |name: &str| format!("[[ports]]\nname = \"{name}\"\nring = \"{name}\"\nrate = \"10Gbps\"\n");
+    let text = format!(
+        "[switch]\nname = \"bench\"\nidle = \"{mode}\"\n[lcores]\nlayout = \"single\"\n[buffer]\nsize = \"1MB\"\nmean_frame = \"exact\"\n\
+         [classes]\npreset = \"roce\"\n{}{}",
+        port("a"),
+        port("b")
+    );
+    weir_config::parse("weir bench idle", &text).map_err(|errors| of_arguments(&errors))
+}
+
+struct Test<'t> {
+    plan: &'t Plan,
+    runtime: &'t Runtime,
+    seats: &'t Seats,
+    switch: &'t SwitchConfig,
+}
+
+impl Test<'_> {
+    /// Starts the switch; what a look at the clock costs stands beside.
+    fn start(&self) -> Result<(Bed, f64), BenchError> {
+        let mut prepared = self.seats.prepare(self.runtime, self.switch)?;
+        let clock_ns = clock_cost_ns(&prepared.clock());
+        let ends = [prepared.open_far_end("a")?, prepared.open_far_end("b")?].map(End::Ring);
+        Ok((Bed::start(prepared, self.seats, ends, MTU)?, clock_ns))
+    }
+
+    /// Stops the switch; returns its lcore's CPU time, in percent of the time since `started`.
+    fn stop(&self, bed: Bed, started: std::time::Instant, rounds: &mut Rounds) -> Result<f64, BenchError> {
+        let ran = started.elapsed();
+        let stopped = bed.stop()?;
+        let lcores = lcores_of(&stopped, self.seats);
+        let cpu_ns: u64 = lcores.iter().map(|(_, stats)| stats.cpu_time_ns()).sum();
+        rounds.kept += kept_from_cpu(&lcores);
+        Ok(cpu_ns as f64 * 100.0 / ran.as_nanos() as f64)
+    }
+
+    fn without_frames(&self, rounds: &mut Rounds) -> Result<(), BenchError> {
+        let (bed, _) = self.start()?;
+        let started = std::time::Instant::now();
+        std::thread::sleep(Duration::from_nanos(self.plan.duration.as_nanos()));
+        let cpu = self.stop(bed, started, rounds)?;
+        rounds.cpu.push(cpu);
+        Ok(())
+    }
+
+    /// Returns the latency with nothing between the generator's ends, where it is asked for, and what a look at the clock costs.
+    fn with_lone_frames(&self, rounds: &mut Rounds, is_first: bool) -> Result<(Option<Latency>, f64), BenchError> {
+        let (mut bed, clock_ns) = self.start()?;
+        let started = std::time::Instant::now();
+        let through = bed.carry_out(self.order(THROUGH))?.outcome;
+        rounds.latency.push(Latency::of(&through.latencies));
+        rounds.frames[0] += through.sent;
+        rounds.frames[1] += through.came.received;
+        let alone = match is_first {
+            true => Some(Latency::of(&bed.carry_out(self.order(DIRECTLY))?.outcome.latencies)),
+            false => None,
+        };
+        let cpu = self.stop(bed, started, rounds)?;
+        rounds.cpu_lone.push(cpu);
+        Ok((alone, clock_ns))
+    }
+
+    fn order(&self, circuit: usize) -> Order {
+        let frames = self.plan.duration.as_picos() / self.plan.interval.as_picos();
+        Order {
+            circuit,
+            length: self.plan.frame_bytes - FCS_BYTES as u16,
+            dscp: 26,
+            frames: frames.clamp(1, u64::from(u32::MAX)) as u32,
+            interval: Interval::Uneven(self.plan.interval),
+            wait: WAIT,
+            at_most: Span::from_secs(3_600),
+            is_timed: true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_mode_has_a_switch_that_idles_so() {
+        for (name, idle) in MODES {
+            assert_eq!(switch(name).unwrap().idle, idle);
+        }
+    }
+
+    #[test]
+    fn plans_that_make_no_sense_are_refused() {
+        let plan = |change: &dyn Fn(&mut Plan)| {
+            let mut plan = Plan {
+                modes: MODES.to_vec(),
+                rounds: 1,
+                duration: Span::from_secs(1),
+                interval: Span::from_millis(1),
+                frame_bytes: 64,
+            };
+            change(&mut plan);
+            let Err(BenchError::Plan(said)) = run(&plan, &[], &mut |_| {}) else { panic!("accepted") };
+            said
+        };
+        assert!(plan(&|plan| plan.rounds = 0).contains("nothing to measure"));
+        assert!(plan(&|plan| plan.frame_bytes = 63).contains("--frame-bytes"));
+        assert!(plan(&|plan| plan.interval = Span::from_secs(1)).contains("--interval"));
+    }
+}

@@ -1,0 +1,109 @@
+//! Latencies as a histogram, and what is told of it.
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use weir_units::Span;
+
+/// Longest latency that is told apart: a minute.
+const NANOS_MAX: u64 = 60_000_000_000;
+
+/// What a histogram of latencies says, in nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Latency {
+    /// How many were measured.
+    pub count: u64,
+    /// The least, where it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_ns: Option<u64>,
+    /// The median.
+    pub p50_ns: u64,
+    /// The 99th percentile.
+    pub p99_ns: u64,
+    /// The 99.9th percentile.
+    pub p999_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+    /// The histogram: how many were up to each bound and above the one before it. Left out where only percentiles are known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub histogram: Vec<Bucket>,
+}
+
+/// A bucket of a histogram; bounds are about a quarter apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Bucket {
+    /// The longest latency in it.
+    pub up_to_ns: u64,
+    /// How many are in it.
+    pub count: u64,
+}
+
+/// An empty histogram of nanoseconds with three digits. Its memory is taken now.
+pub(crate) fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, NANOS_MAX, 3).expect("legal bounds")
+}
+
+/// Adds a latency; what is out of bounds counts as the bound.
+#[inline]
+pub(crate) fn record(histogram: &mut Histogram<u64>, latency: Span) {
+    histogram.saturating_record(latency.as_nanos().max(1));
+}
+
+impl Latency {
+    /// What this histogram says.
+    pub(crate) fn of(histogram: &Histogram<u64>) -> Latency {
+        let at = |quantile| histogram.value_at_quantile(quantile);
+        if histogram.is_empty() {
+            return Latency::default();
+        }
+        let buckets = histogram.iter_log(4, 1.25).filter(|bucket| bucket.count_since_last_iteration() > 0);
+        Latency {
+            count: histogram.len(),
+            min_ns: Some(histogram.min()),
+            p50_ns: at(0.5),
+            p99_ns: at(0.99),
+            p999_ns: at(0.999),
+            max_ns: histogram.max(),
+            histogram: buckets
+                .map(|bucket| Bucket {
+                    up_to_ns: bucket.value_iterated_to(),
+                    count: bucket.count_since_last_iteration(),
+                })
+                .collect(),
+        }
+    }
+
+    /// Percentiles that the switch itself keeps of a delay.
+    pub(crate) fn told(delay: &weir_switch_core::report::Delay) -> Latency {
+        Latency {
+            count: delay.count,
+            min_ns: None,
+            p50_ns: delay.p50,
+            p99_ns: delay.p99,
+            p999_ns: delay.p999,
+            max_ns: delay.max,
+            histogram: Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_and_buckets_tell_of_all() {
+        let mut latencies = histogram();
+        (0..990).for_each(|_| record(&mut latencies, Span::from_nanos(800)));
+        (0..9).for_each(|_| record(&mut latencies, Span::from_micros(20)));
+        record(&mut latencies, Span::from_millis(3));
+        record(&mut latencies, Span::from_secs(100));
+        let told = Latency::of(&latencies);
+        let near = |told: u64, ns: u64| told.abs_diff(ns) <= ns / 500;
+        assert_eq!(told.count, 1_001);
+        assert!(near(told.p50_ns, 800) && near(told.p99_ns, 20_000) && near(told.p999_ns, 3_000_000), "{told:?}");
+        assert!(near(told.max_ns, NANOS_MAX) && near(told.min_ns.unwrap(), 800), "{told:?}");
+        assert_eq!(told.histogram.iter().map(|bucket| bucket.count).sum::<u64>(), 1_001);
+        assert_eq!(told.histogram.iter().map(|bucket| bucket.count).collect::<Vec<_>>(), [990, 9, 1, 1]);
+        assert_eq!(Latency::of(&histogram()), Latency::default());
+    }
+}

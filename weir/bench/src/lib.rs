@@ -1,0 +1,34 @@
+//! Measurements of the switch: what `weir bench` runs, and benchmarks besides.
+//!
+//! | module | measures |
+//! |---|---|
+//! | [`forwarding`] | packets per CPU-second of one lcore and of several, between ports that need no NIC |
+//! | [`rfc2544`] | throughput, latency and longest bursts between two ports of a switch file |
+//! | [`pause`] | how long a PAUSE takes to be sent and to be obeyed |
+//! | [`idle`] | CPU time of an lcore without work, and what that adds to the latency of a lone frame |
+//!
+//! The last three have a generator on a CPU of its own. It is part of this crate: numbered frames at a rate, told apart when they
+//! come back by [`sequence`]. [`search`] finds the highest rate that is carried.
+//!
+//! No figure is told without the machine that it was taken on ([`machine`]), and what others took of its CPUs meanwhile.
+
+#![forbid(unsafe_code)]
+
+mod bed;
+mod error;
+pub mod forwarding;
+mod frames;
+pub mod idle;
+mod latency;
+pub mod machine;
+pub mod pause;
+pub mod rfc2544;
+pub mod search;
+pub mod sequence;
+mod spread;
+mod tester;
+
+pub use error::BenchError;
+pub use frames::Traffic;
+pub use latency::{Bucket, Latency};
+pub use spread::Spread;

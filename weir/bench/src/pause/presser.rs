@@ -1,0 +1,262 @@
+//! Both stations of a pause measurement: a sender that obeys PFC, and a receiver that pauses it through the switch.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use hdrhistogram::Histogram;
+use rtrb::{Consumer, Producer, RingBuffer};
+use weir_dpdk_driver::{FrameStore, Phase, Task};
+use weir_dpdk_io::{Batch, Clock, MAX_BURST, Mbuf};
+use weir_flowctl::Quantum;
+use weir_flowctl::pfc::Gate;
+use weir_units::{BitRate, Bytes, Class, FCS_BYTES, Serialiser, Span, SplitMix64, Time, WIRE_OVERHEAD_BYTES};
+use weir_wire::mac_control::{ControlFrame, PfcFrame};
+
+use crate::frames::{HEADER_BYTES, Station, headers};
+use crate::latency::{histogram, record};
+use crate::tester::{End, fresh};
+
+/// Sender and receiver.
+pub(super) const STATIONS: [Station; 2] = [Station { port: 0xe1, number: 1 }, Station { port: 0xe2, number: 1 }];
+/// The class by the preset `roce`, and its DSCP.
+const CLASS: Class = Class::new(3);
+const DSCP: u8 = 26;
+/// The class has stopped if no frame comes for so long.
+const QUIET: Span = Span::from_micros(50);
+/// From the end of a pause to the next at least what so many bytes take at the port's rate, and at most twice as long. That is more than
+/// a pause holds back.
+const BETWEEN: Bytes = Bytes::kb(500);
+/// Longer than a round of work takes: this task was away from its CPU, and can't tell when a frame came that it finds then.
+const AWAY_FROM: Span = Span::from_micros(10);
+/// How far a sender that was away may catch up.
+const SLACK: Span = Span::from_micros(50);
+const UDP_PORT: u16 = 0xc001;
+/// Frames that are kept: more than a pause holds back of the smallest.
+const KEPT: usize = 8_192;
+
+/// What the sender sends.
+pub(super) struct Load {
+    /// The ports' rate.
+    pub(super) rate: BitRate,
+    /// The share of it, in percent.
+    pub(super) percent: u32,
+    /// Length of a frame, with FCS.
+    pub(super) frame_bytes: u16,
+}
+
+/// What was seen.
+pub(super) struct Seen {
+    /// Nanoseconds from a PAUSE handed to the receiver's port to the last data frame.
+    pub(super) to_last_frame: Histogram<u64>,
+    pub(super) left_out: u64,
+    pub(super) sent: u64,
+    pub(super) received: u64,
+}
+
+/// The control thread's side.
+pub(super) struct PresserHandle {
+    is_over: Arc<AtomicBool>,
+    seen: Consumer<Box<Seen>>,
+}
+
+/// Both stations, polled in turn by one lcore.
+pub(super) struct Presser {
+    sender: End,
+    receiver: End,
+    store: FrameStore,
+    header: [u8; HEADER_BYTES],
+    length: u16,
+    /// From one frame to the next.
+    interval: Span,
+    between: Span,
+    /// How long a cycle may take: half of what a PAUSE lasts.
+    cycle_max: Span,
+    gate: Gate,
+    due: Time,
+    unsent: Batch,
+    batch: Batch,
+    /// Frames that came, to be sent again: their memory is in the cache, which that of the pool's next is not.
+    kept: Vec<Mbuf>,
+    state: State,
+    random: SplitMix64,
+    /// When the receiver last looked for frames.
+    last_look: Time,
+    is_over: Arc<AtomicBool>,
+    result: Producer<Box<Seen>>,
+    /// `None` once handed over.
+    seen: Option<Box<Seen>>,
+}
+
+/// Where the receiver is in its cycle.
+enum State {
+    /// Frames flow until it pauses them.
+    Flowing { until: Time },
+    /// It has paused them at this time. Whether it knows when the last frame came stands beside.
+    Pausing { at: Time, last_frame: Time, is_left_out: bool },
+}
+
+impl PresserHandle {
+    /// Ends the measurement. `None` if `has_failed` says that nobody answers.
+    pub(super) fn finish(&mut self, has_failed: impl Fn() -> bool) -> Option<Seen> {
+        self.is_over.store(true, Ordering::Relaxed);
+        loop {
+            if let Ok(seen) = self.seen.pop() {
+                return Some(*seen);
+            }
+            if has_failed() {
+                return None;
+            }
+            std::thread::park_timeout(std::time::Duration::from_millis(1));
+        }
+    }
+}
+
+impl Presser {
+    pub(super) fn new([sender, receiver]: [End; 2], store: FrameStore, load: &Load) -> (Presser, PresserHandle) {
+        let (result, seen) = RingBuffer::new(1);
+        let is_over = Arc::new(AtomicBool::new(false));
+        let length = load.frame_bytes - FCS_BYTES as u16;
+        let wire = Bytes::new(u64::from(load.frame_bytes) + WIRE_OVERHEAD_BYTES);
+        let interval = (Serialiser::new(load.rate).time_for(wire) * 100).divided_by(u64::from(load.percent));
+        let quantum_max = load.rate.time_for(Bytes::new(64)) * u64::from(u16::MAX);
+        let presser = Presser {
+            sender,
+            receiver,
+            store,
+            header: headers(STATIONS[0], STATIONS[1], DSCP, UDP_PORT, length),
+            length,
+            interval,
+            between: load.rate.time_for(BETWEEN),
+            cycle_max: quantum_max.divided_by(2),
+            gate: Gate::new(Quantum::at(load.rate)),
+            due: Time::ZERO,
+            unsent: Batch::new(),
+            batch: Batch::new(),
+            kept: Vec::with_capacity(KEPT),
+            state: State::Flowing { until: Time::NEVER },
+            random: SplitMix64::new(7),
+            last_look: Time::ZERO,
+            is_over: is_over.clone(),
+            result,
+            seen: Some(Box::new(Seen { to_last_frame: histogram(), left_out: 0, sent: 0, received: 0 })),
+        };
+        (presser, PresserHandle { is_over, seen })
+    }
+
+    /// Sends a PFC frame for the class to the switch; false if the port does not take it now.
+    fn tell_switch(&mut self, quanta: u16) -> bool {
+        let mut times = [0; 8];
+        times[CLASS.index()] = quanta;
+        let frame = ControlFrame::Pfc(PfcFrame { enabled: CLASS.alone(), times }).encode(STATIONS[1].mac());
+        let Some(mut mbuf) = self.store.control.alloc() else { return false };
+        let Some(bytes) = mbuf.append(frame.len() as u16) else { return false };
+        bytes.copy_from_slice(&frame);
+        let mut batch = Batch::new();
+        batch.push(mbuf).is_ok() && self.receiver.send(&mut batch) == 1
+    }
+
+    /// The sender: obeys the switch, and sends what is due.
+    fn send(&mut self, now: Time, seen: &mut Seen) {
+        if self.sender.receive(&mut self.batch) > 0 {
+            for mbuf in self.batch.iter() {
+                if let Ok(ControlFrame::Pfc(pfc)) = ControlFrame::decode(mbuf.data()) {
+                    self.gate.handle_pfc(now, &pfc);
+                }
+            }
+            self.batch.clear();
+        }
+        if self.gate.paused(now).contains(CLASS) {
+            return;
+        }
+        self.due = self.due.max(now.saturating_sub(SLACK));
+        while self.due <= now && self.unsent.len() < MAX_BURST {
+            let Some(mut mbuf) = self.kept.pop().or_else(|| fresh(&self.store.data, self.length)) else { break };
+            mbuf.data_mut()[..HEADER_BYTES].copy_from_slice(&self.header);
+            if self.unsent.push(mbuf).is_err() {
+                unreachable!("there is room");
+            }
+            self.due += self.interval;
+        }
+        if !self.unsent.is_empty() {
+            seen.sent += self.sender.send(&mut self.unsent) as u64;
+        }
+    }
+
+    /// The receiver: takes frames, and pauses them from time to time.
+    fn receive(&mut self, clock: &Clock, seen: &mut Seen) {
+        let frames = self.receiver.receive(&mut self.batch);
+        let now = time(clock);
+        let was_away = now.since(self.last_look) > AWAY_FROM;
+        self.last_look = now;
+        let mut data = 0;
+        if frames > 0 {
+            for mbuf in self.batch.drain().filter(|mbuf| !ControlFrame::is_control(mbuf.data())) {
+                data += 1;
+                if mbuf.len() == u32::from(self.length) && self.kept.len() < KEPT {
+                    self.kept.push(mbuf);
+                }
+            }
+        }
+        seen.received += data as u64;
+        match self.state {
+            // The first frame is the start.
+            State::Flowing { until: Time::NEVER } if data > 0 => self.flow_on(now),
+            State::Flowing { until } if now >= until && !self.gate.paused(now).contains(CLASS) => {
+                // Read before the frame is handed over, so that no delay is left out.
+                let at = time(clock);
+                if self.tell_switch(u16::MAX) {
+                    self.state = State::Pausing { at, last_frame: at, is_left_out: false };
+                }
+            }
+            State::Flowing { .. } => {}
+            State::Pausing { at, last_frame, is_left_out } => {
+                let (last_frame, is_left_out) = if data > 0 { (now, was_away) } else { (last_frame, is_left_out) };
+                self.state = State::Pausing { at, last_frame, is_left_out };
+                let is_quiet = now.since(last_frame) > QUIET;
+                let is_too_long = now.since(at) > self.cycle_max;
+                let has_pressed = is_quiet && self.gate.paused(now).contains(CLASS);
+                if (has_pressed || is_too_long) && self.tell_switch(0) {
+                    if is_left_out || is_too_long {
+                        seen.left_out += 1;
+                    } else {
+                        record(&mut seen.to_last_frame, last_frame.since(at));
+                    }
+                    self.flow_on(now);
+                }
+            }
+        }
+    }
+
+    fn flow_on(&mut self, now: Time) {
+        let more = Span::from_picos(self.random.next_u64() % self.between.as_picos());
+        self.state = State::Flowing { until: now + self.between + more };
+    }
+}
+
+impl Task for Presser {
+    fn poll(&mut self, clock: &Clock, phase: Phase) -> usize {
+        let Some(mut seen) = self.seen.take() else {
+            let taken = self.sender.receive(&mut self.batch) + self.receiver.receive(&mut self.batch);
+            self.batch.clear();
+            return taken;
+        };
+        let now = time(clock);
+        self.send(now, &mut seen);
+        self.receive(clock, &mut seen);
+        if phase > Phase::Run || self.is_over.load(Ordering::Relaxed) {
+            // What is paused may leave.
+            self.tell_switch(0);
+            self.unsent.clear();
+            self.kept.clear();
+            // One result, so there is room.
+            let _ = self.result.push(seen);
+        } else {
+            self.seen = Some(seen);
+        }
+        1
+    }
+}
+
+fn time(clock: &Clock) -> Time {
+    Time::from_picos(clock.now_ps())
+}

@@ -1,0 +1,688 @@
+//! Throughput, latency and back-to-back frames of a switch between two of its ports, after RFC 2544.
+//!
+//! | measured | how |
+//! |---|---|
+//! | throughput | the highest rate at which no frame is lost, by halving, from the rate of the port or of the generator down |
+//! | latency | of all frames at shares of that rate: from handing a frame to the port to taking it from the other |
+//! | back-to-back | the longest burst at the highest rate of which no frame is lost |
+//!
+//! A trial fails if a frame is lost, if the switch asks for less by PAUSE or the like, which the generator ignores, or if the port did
+//! not take all frames by the end. Trials are shorter than the RFC's minute unless asked otherwise.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use serde::Serialize;
+use weir_config::{Device, PciDevice, SwitchConfig};
+use weir_dpdk_driver::{PreparedSwitches, check_machine, claim_devices, pci_addresses_of};
+use weir_dpdk_io::cpu;
+use weir_flowctl::Tells;
+use weir_switch_core::counters::DropReason;
+use weir_units::{BitRate, FCS_BYTES, FRAME_BYTES_MIN, Span, WIRE_OVERHEAD_BYTES};
+
+use crate::bed::{Bed, DIRECTLY, Seats, THROUGH, Tried, clock_cost_ns, start_dpdk};
+use crate::error::BenchError;
+use crate::latency::Latency;
+use crate::machine::{Machine, NeighbourWatch, Neighbours};
+use crate::search::{Found, Search, Verdict};
+use crate::spread::Spread;
+use crate::tester::{End, Interval, Order, Outcome};
+
+/// RFC 2544's frame sizes on Ethernet, with FCS.
+pub const FRAME_SIZES: [u16; 7] = [64, 128, 256, 512, 1_024, 1_280, 1_518];
+/// How long the generator sends as fast as it can, to know its own rate.
+const OWN_RATE_TIME: Span = Span::from_millis(100);
+/// The share of its own rate that the generator keeps in a trial too.
+const OWN_RATE_SHARE: f64 = 0.95;
+/// The longest burst lasts this long at the highest rate, as in the RFC.
+const BURST_MAX_S: f64 = 2.0;
+/// Least frames a second that are tried.
+const RATE_LEAST: f64 = 100.0;
+/// Most frames of a trial: their numbers have 32 bits.
+const FRAMES_MAX: f64 = u32::MAX as f64;
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The switch.
+    pub switch: SwitchConfig,
+    /// The port that frames come in by.
+    pub from: String,
+    /// The port that they leave by.
+    pub to: String,
+    /// Devices cabled to the two ports, in this order, where they can't be told from the ports: `pci=0000:04:00.1`.
+    pub devices: [Option<String>; 2],
+    /// Lengths of frames, with FCS; none for the RFC's.
+    pub frame_bytes: Vec<u16>,
+    /// DSCP of the frames.
+    pub dscp: u8,
+    /// The highest rate to try; `None` for that of the ports.
+    pub rate_max: Option<BitRate>,
+    /// How long a trial sends.
+    pub duration: Span,
+    /// How long is waited for frames after it.
+    pub wait: Span,
+    /// How often a rate is tried before it counts as not carried.
+    pub trials: u32,
+    /// How near the search comes, as a share of the rate.
+    pub resolution: f64,
+    /// The share of frames that may be lost; 0 for the RFC's throughput.
+    pub loss: f64,
+    /// Shares of the throughput at which latency is measured, in percent.
+    pub shares: Vec<u32>,
+    /// How often the longest burst is searched for; 0 leaves it out.
+    pub bursts: u32,
+}
+
+/// What came out.
+#[derive(Clone, Debug, Serialize)]
+pub struct Rfc2544Report {
+    /// Where.
+    pub machine: Machine,
+    /// Who else had the CPUs.
+    pub neighbours: Neighbours,
+    /// The switch's name.
+    pub switch: String,
+    /// Its buffer policy.
+    pub policy: &'static str,
+    /// The port that frames came in by.
+    pub from: String,
+    /// The port that they left by.
+    pub to: String,
+    /// Their class.
+    pub class: u8,
+    /// Whether that is lossless.
+    pub is_lossless: bool,
+    /// Each lcore's CPU and what it does.
+    pub lcores: Vec<String>,
+    /// What to know beside the figures.
+    pub warnings: Vec<String>,
+    /// What a look at the clock costs, of which a latency has two.
+    pub clock_ns: f64,
+    /// How long a trial sent, in seconds.
+    pub trial_s: f64,
+    /// How often a rate was tried before it counted as not carried.
+    pub trials_max: u32,
+    /// The share of frames that might be lost.
+    pub loss_allowed: f64,
+    /// Each frame size.
+    pub sizes: Vec<SizeReport>,
+    /// Data frames that the switch received in all trials.
+    pub received: u64,
+    /// Data frames that it sent.
+    pub sent: u64,
+    /// Frames that it dropped, by reason.
+    pub drops: BTreeMap<&'static str, u64>,
+}
+
+/// One frame size.
+#[derive(Clone, Debug, Serialize)]
+pub struct SizeReport {
+    /// Length of a frame, with FCS.
+    pub frame_bytes: u16,
+    /// Frames a second at the ports' rate.
+    pub line_fps: f64,
+    /// Frames a second that the generator can do with nothing between its ends.
+    pub generator_fps: f64,
+    /// The throughput; `None` if not even the lowest rate tried is carried.
+    pub throughput: Option<Throughput>,
+    /// Trials that the search took.
+    pub trials: u32,
+    /// Time that others had the switch's CPUs during the search, in milliseconds.
+    pub kept_from_cpu_ms: u64,
+    /// Latency at shares of the throughput.
+    pub latency: Vec<LatencyAt>,
+    /// Frames of the longest burst, over all searches.
+    pub back_to_back: Option<BackToBack>,
+}
+
+/// A throughput.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Throughput {
+    /// Frames a second.
+    pub fps: f64,
+    /// The same on the wire, with preamble and gap, in Gb/s.
+    pub gbps: f64,
+    /// By the ports' rate, in percent.
+    pub line_percent: f64,
+    /// What keeps it from being higher.
+    pub limit: Limit,
+}
+
+/// What keeps a rate from being higher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// The switch lost frames above it, or held the generator back.
+    Switch,
+    /// It is the ports' rate, or the highest asked for.
+    Line,
+    /// The generator does no more.
+    Generator,
+}
+
+/// Latency at a share of the throughput.
+#[derive(Clone, Debug, Serialize)]
+pub struct LatencyAt {
+    /// The share, in percent.
+    pub percent: u32,
+    /// Frames a second.
+    pub fps: f64,
+    /// Through the switch.
+    pub through: Latency,
+    /// With nothing between the generator's ends: what it adds itself.
+    pub direct: Latency,
+    /// Frames sent.
+    pub sent: u64,
+    /// Frames that the port did not take in time.
+    pub refused: u64,
+    /// Frames that did not come.
+    pub lost: u64,
+    /// Frames that came after one sent later.
+    pub reordered: u64,
+    /// Further copies of frames.
+    pub duplicated: u64,
+    /// Frames not timed, since the generator was away from its CPU while they were on their way.
+    pub untimed: u64,
+    /// How long the generator was away, in milliseconds.
+    pub generator_away_ms: f64,
+    /// Time that others had the switch's CPUs, in milliseconds.
+    pub kept_from_cpu_ms: f64,
+}
+
+/// Longest bursts of which nothing was lost.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct BackToBack {
+    /// Frames a second in the burst.
+    pub fps: f64,
+    /// Frames, over all searches.
+    pub frames: Spread,
+    /// Whether no longer burst was tried.
+    pub is_longest: bool,
+}
+
+/// The switch and all that is known of it before DPDK starts.
+struct Test<'p> {
+    plan: &'p Plan,
+    ports: [usize; 2],
+    /// What the generator's ends are; `None` for a ring's far end.
+    devices: [Option<Device>; 2],
+    seats: Seats,
+    rate: BitRate,
+    frame_bytes: Vec<u16>,
+}
+
+/// Runs all tests. Starts DPDK, once a process. `tell` is told what is done next.
+///
+/// # Errors
+/// The plan asks for what the file, this machine or the generator does not have; what fails on the way.
+pub fn run(plan: &Plan, eal: &[String], tell: &mut dyn FnMut(&str)) -> Result<Rfc2544Report, BenchError> {
+    let test = Test::new(plan)?;
+    let switches = std::slice::from_ref(&plan.switch);
+    check_machine(switches).map_err(weir_dpdk_driver::DriverError::from)?;
+    // Until the ports are closed.
+    let mut locks = claim_devices(switches).map_err(weir_dpdk_driver::DriverError::from)?;
+    for device in test.devices.iter().flatten() {
+        locks.claim(device)?;
+    }
+    let devices = plan.switch.ports.iter().map(|port| &port.device).chain(test.devices.iter().flatten());
+    let pci = pci_addresses_of(devices);
+    let runtime = start_dpdk(&test.seats.placement.cpus, &plan.switch, &pci, eal)?;
+    let mut prepared = test.seats.prepare(&runtime, &plan.switch)?;
+    let clock_ns = clock_cost_ns(&prepared.clock());
+    let mtu = plan.switch.mtu.get() as u16;
+    let ends = [test.end(0, &mut prepared, mtu)?, test.end(1, &mut prepared, mtu)?];
+    let watch = NeighbourWatch::start();
+    let mut bed = Bed::start(prepared, &test.seats, ends, mtu)?;
+    let mut sizes = Vec::new();
+    for frame_bytes in &test.frame_bytes {
+        sizes.push(test.size(&mut bed, *frame_bytes, tell)?);
+    }
+    let stopped = bed.stop()?;
+    let report = &stopped.reports[0];
+    let drops = DropReason::ALL.into_iter().map(|reason| (reason.name(), report.dropped(reason)));
+    let class = plan.switch.classes.dscp[usize::from(plan.dscp)];
+    Ok(Rfc2544Report {
+        machine: Machine::with(&runtime),
+        neighbours: watch.read(),
+        switch: plan.switch.name.clone(),
+        policy: plan.switch.buffer.policy.name(),
+        from: plan.from.clone(),
+        to: plan.to.clone(),
+        class,
+        is_lossless: plan.switch.classes.lossless.contains(weir_units::Class::new(class)),
+        lcores: test.seats.roles(),
+        warnings: test.seats.warnings.clone(),
+        clock_ns,
+        trial_s: plan.duration.as_secs_f64(),
+        trials_max: plan.trials,
+        loss_allowed: plan.loss,
+        sizes,
+        received: report.balance.received,
+        sent: report.balance.sent,
+        drops: drops.filter(|(_, frames)| *frames > 0).collect(),
+    })
+}
+
+impl<'p> Test<'p> {
+    fn new(plan: &'p Plan) -> Result<Test<'p>, BenchError> {
+        let wrong = |message: String| Err(BenchError::Plan(message));
+        let switch = &plan.switch;
+        if switch.time_dilation != 1 {
+            return wrong(format!(
+                "the file has time_dilation = {}: its figures would be those of a slowed-down clock; take it out",
+                switch.time_dilation
+            ));
+        }
+        let ports = [port(switch, "--from", &plan.from)?, port(switch, "--to", &plan.to)?];
+        if ports[0] == ports[1] {
+            return wrong(format!("--from and --to are both {}: a switch sends no frame back", plan.from));
+        }
+        for at in ports {
+            let tells = switch.ports[at].flow_control.tells();
+            if matches!(tells, Tells::Room | Tells::Own) {
+                return wrong(format!(
+                    "port {} has a flow control by which it sends only what its peer has told it to have room for, and the generator \
+                     tells nothing: write flow_control = \"pfc\" or \"none\" there",
+                    switch.ports[at].name
+                ));
+            }
+        }
+        let rates = ports.map(|at| switch.ports[at].rate);
+        let Some(rate) = plan.rate_max.or(rates.into_iter().flatten().min()) else {
+            return wrong(
+                "neither port has a rate in the file: give the highest to try, as in --max-rate 10Gbps".into(),
+            );
+        };
+        let devices = [0, 1].map(|end| tester_device(&switch.ports[ports[end]].device, plan, end));
+        let [from, to] = devices;
+        let (devices, frame_bytes) = ([from?, to?], frame_sizes(plan)?);
+        check_links(switch, ports)?;
+        if plan.dscp > 63 {
+            return wrong(format!("--dscp {}: a DSCP is 0 to 63", plan.dscp));
+        }
+        if let Some(share) = plan.shares.iter().find(|share| !(1..=100).contains(*share)) {
+            return wrong(format!("--shares {share}: shares of the throughput are 1 to 100 percent"));
+        }
+        if plan.duration == Span::ZERO || plan.trials == 0 {
+            return wrong("--duration and --trials must be more than 0".to_owned());
+        }
+        if plan.resolution <= 0.0 || plan.resolution >= 1.0 || !(0.0..1.0).contains(&plan.loss) {
+            return wrong("--resolution is a percentage above 0 and below 100, --loss one of at least 0".to_owned());
+        }
+        Ok(Test { plan, ports, devices, seats: Seats::new(switch, &cpu::allowed())?, rate, frame_bytes })
+    }
+
+    /// Opens the generator's end of a link.
+    fn end(&self, end: usize, prepared: &mut PreparedSwitches<'_>, mtu: u16) -> Result<End, BenchError> {
+        if let Some(device) = &self.devices[end] {
+            let (rx, tx) = prepared.open_device(device, mtu)?;
+            return Ok(End::Device(rx, tx));
+        }
+        match &self.plan.switch.ports[self.ports[end]].device {
+            Device::Ring(link) => Ok(End::Ring(prepared.open_far_end(link)?)),
+            device => Err(BenchError::Run(format!("{device} has no far end"))),
+        }
+    }
+
+    /// All tests with one frame size.
+    fn size(&self, bed: &mut Bed, frame_bytes: u16, tell: &mut dyn FnMut(&str)) -> Result<SizeReport, BenchError> {
+        let plan = self.plan;
+        let wire_bits = (u64::from(frame_bytes) + WIRE_OVERHEAD_BYTES) * 8;
+        let line_fps = self.rate.as_bps() as f64 / wire_bits as f64;
+        tell(&format!("{frame_bytes} B: the generator's own rate"));
+        let own = bed.carry_out(Order {
+            circuit: DIRECTLY,
+            frames: u32::MAX,
+            interval: Interval::NONE,
+            at_most: OWN_RATE_TIME,
+            ..self.order(frame_bytes, line_fps)
+        })?;
+        let generator_fps = own.outcome.sent as f64 / own.outcome.took.as_secs_f64().max(1e-9);
+        let top = line_fps.min(generator_fps * OWN_RATE_SHARE);
+        let mut kept = Duration::ZERO;
+        let search = Search { resolution: plan.resolution, trials: plan.trials, least: RATE_LEAST.min(top) };
+        let found: Found = search.highest(top, |fps| {
+            let tried = bed.carry_out(self.order(frame_bytes, fps))?;
+            kept += tried.kept_from_cpu;
+            tell(&format!("{frame_bytes} B: {:.4} M frames a second: {}", fps / 1e6, told(&tried)));
+            Ok::<_, BenchError>(verdict(&tried.outcome, plan.loss))
+        })?;
+        let throughput = found.value.map(|fps| Throughput {
+            fps,
+            gbps: fps * wire_bits as f64 / 1e9,
+            line_percent: fps * 100.0 / line_fps,
+            limit: match found.is_top {
+                false => Limit::Switch,
+                true if top < line_fps => Limit::Generator,
+                true => Limit::Line,
+            },
+        });
+        let mut latency = Vec::new();
+        for percent in plan.shares.iter().filter(|_| throughput.is_some()) {
+            let fps = found.value.unwrap_or_default() * f64::from(*percent) / 100.0;
+            tell(&format!("{frame_bytes} B: latency at {percent} %, {:.3} M frames a second", fps / 1e6));
+            let timed = |circuit| Order { circuit, is_timed: true, ..self.order(frame_bytes, fps) };
+            let direct = bed.carry_out(timed(DIRECTLY))?;
+            latency.push(latency_at(*percent, fps, &bed.carry_out(timed(THROUGH))?, &direct.outcome));
+        }
+        let back_to_back = match plan.bursts {
+            0 => None,
+            _ => self.back_to_back(bed, frame_bytes, top, tell)?,
+        };
+        Ok(SizeReport {
+            frame_bytes,
+            line_fps,
+            generator_fps,
+            throughput,
+            trials: found.trials,
+            kept_from_cpu_ms: kept.as_millis() as u64,
+            latency,
+            back_to_back,
+        })
+    }
+
+    fn back_to_back(
+        &self,
+        bed: &mut Bed,
+        frame_bytes: u16,
+        fps: f64,
+        tell: &mut dyn FnMut(&str),
+    ) -> Result<Option<BackToBack>, BenchError> {
+        let longest = (fps * BURST_MAX_S).min(FRAMES_MAX).floor();
+        let search = Search { resolution: self.plan.resolution, trials: 1, least: 1.0 };
+        let (mut frames, mut is_longest) = (Vec::new(), true);
+        for turn in 1..=self.plan.bursts {
+            tell(&format!("{frame_bytes} B: the longest burst, search {turn} of {}", self.plan.bursts));
+            let found = search.highest(longest, |burst| {
+                let frames = burst.floor() as u32;
+                let tried = bed.carry_out(Order { frames, ..self.order(frame_bytes, fps) })?;
+                let outcome = &tried.outcome;
+                let is_whole = outcome.late == 0 && verdict(outcome, 0.0) == Verdict::Carried;
+                Ok::<_, BenchError>(if is_whole { Verdict::Carried } else { Verdict::Lost })
+            })?;
+            is_longest &= found.is_top;
+            frames.push(found.value.unwrap_or(0.0).floor());
+        }
+        Ok((!frames.is_empty()).then(|| BackToBack { fps, frames: Spread::of(frames), is_longest }))
+    }
+
+    /// A trial at this rate.
+    fn order(&self, frame_bytes: u16, fps: f64) -> Order {
+        let frames = (fps * self.plan.duration.as_secs_f64()).ceil().clamp(1.0, FRAMES_MAX) as u32;
+        Order {
+            circuit: THROUGH,
+            length: frame_bytes - FCS_BYTES as u16,
+            dscp: self.plan.dscp,
+            frames,
+            interval: Interval::of_rate(fps),
+            wait: self.plan.wait,
+            at_most: Span::from_secs(3_600),
+            is_timed: false,
+        }
+    }
+}
+
+/// Whether a trial's frames all came, but for a share that may be lost, and the switch asked for no less.
+fn verdict(outcome: &Outcome, loss: f64) -> Verdict {
+    let due = (outcome.sent + outcome.refused) as f64;
+    let missing = (outcome.lost() + outcome.refused) as f64;
+    if missing <= due * loss && outcome.control == 0 && outcome.sent > 0 { Verdict::Carried } else { Verdict::Lost }
+}
+
+/// What a trial came to, in words.
+fn told(Tried { outcome, kept_from_cpu }: &Tried) -> String {
+    let counts = [
+        (outcome.lost(), "lost"),
+        (outcome.refused, "not taken by the port"),
+        (outcome.control, "PAUSE or the like from the switch"),
+        (u64::from(outcome.no_buffers), "times no packet buffer"),
+    ];
+    let counts = counts.iter().filter(|(frames, _)| *frames > 0).map(|(frames, what)| format!("{frames} {what}"));
+    let counts = counts.collect::<Vec<_>>().join(", ");
+    let counts = if counts.is_empty() { "all came".to_owned() } else { counts };
+    let [kept, away] = [kept_from_cpu.as_secs_f64(), outcome.away.as_secs_f64()].map(|seconds| seconds * 1e3);
+    format!("{counts}; others had the switch's CPUs for {kept:.1} ms, and the generator's for {away:.1} ms")
+}
+
+fn latency_at(percent: u32, fps: f64, through: &Tried, direct: &Outcome) -> LatencyAt {
+    let outcome = &through.outcome;
+    LatencyAt {
+        percent,
+        fps,
+        through: Latency::of(&outcome.latencies),
+        direct: Latency::of(&direct.latencies),
+        sent: outcome.sent,
+        refused: outcome.refused,
+        lost: outcome.lost(),
+        reordered: outcome.came.reordered,
+        duplicated: outcome.came.duplicated,
+        untimed: outcome.untimed,
+        generator_away_ms: outcome.away.as_secs_f64() * 1e3,
+        kept_from_cpu_ms: through.kept_from_cpu.as_secs_f64() * 1e3,
+    }
+}
+
+/// The port of this name.
+fn port(switch: &SwitchConfig, argument: &str, name: &str) -> Result<usize, BenchError> {
+    let real: Vec<usize> = switch.real_ports().collect();
+    real.iter().copied().find(|at| switch.ports[*at].name == name).ok_or_else(|| {
+        let names: Vec<&str> = real.iter().map(|at| switch.ports[*at].name.as_str()).collect();
+        let what =
+            if switch.ports.iter().any(|port| port.name == name) { "is a clone" } else { "is none of its ports" };
+        BenchError::Plan(format!("{argument} {name}: that {what}; ports with a link are {}", names.join(", ")))
+    })
+}
+
+/// Whether all links but the generator's have two ends.
+fn check_links(switch: &SwitchConfig, ports: [usize; 2]) -> Result<(), BenchError> {
+    let mut others = switch.clone();
+    for at in ports {
+        if matches!(others.ports[at].device, Device::Ring(_)) {
+            others.ports[at].device = Device::Null { frame_bytes: FRAME_BYTES_MIN as u16 };
+        }
+    }
+    Ok(weir_config::check_together(&[others]).map_err(weir_dpdk_driver::DriverError::from)?)
+}
+
+/// The frame sizes asked for, or those of the RFC that the switch's MTU allows.
+fn frame_sizes(plan: &Plan) -> Result<Vec<u16>, BenchError> {
+    // An untagged frame.
+    let longest = plan.switch.mtu.get() + 18;
+    if plan.frame_bytes.is_empty() {
+        return Ok(FRAME_SIZES.into_iter().filter(|bytes| u64::from(*bytes) <= longest).collect());
+    }
+    match plan.frame_bytes.iter().find(|bytes| !(FRAME_BYTES_MIN..=longest).contains(&u64::from(**bytes))) {
+        Some(bytes) => Err(BenchError::Plan(format!(
+            "--frame-bytes {bytes}: frames through this switch have {FRAME_BYTES_MIN} to {longest} B, with FCS, by its mtu of {}",
+            plan.switch.mtu.get()
+        ))),
+        None => Ok(plan.frame_bytes.clone()),
+    }
+}
+
+/// What is cabled to a port: as asked for, or a veth's peer; `None` for a ring's far end.
+fn tester_device(own: &Device, plan: &Plan, end: usize) -> Result<Option<Device>, BenchError> {
+    let (name, argument) = [(&plan.from, "--from-device"), (&plan.to, "--to-device")][end];
+    if let Some(text) = &plan.devices[end] {
+        return parse_device(argument, text).map(Some);
+    }
+    match own {
+        Device::Ring(link) => {
+            let joined =
+                plan.switch.ports.iter().filter(|port| matches!(&port.device, Device::Ring(other) if other == link));
+            if joined.count() > 1 {
+                return Err(BenchError::Plan(format!(
+                    "port {name} is joined to another port by ring {link}: the generator has no end of it; give it a ring of its own"
+                )));
+            }
+            Ok(None)
+        }
+        Device::AfPacket(netdev) | Device::AfXdp(netdev) => match veth_peer(Path::new("/sys/class/net"), netdev) {
+            Some(peer) => Ok(Some(Device::AfPacket(peer))),
+            None => Err(BenchError::Plan(format!(
+                "port {name}: what is cabled to {netdev} is not known, as it is no veth whose peer is in this network namespace; give \
+                 it, as in {argument} af_packet=eth1"
+            ))),
+        },
+        device => Err(BenchError::Plan(format!(
+            "port {name} ({device}): give what is cabled to it, as in {argument} pci=0000:04:00.1"
+        ))),
+    }
+}
+
+/// `pci=0000:04:00.1`, `af_packet=veth1`, `af_xdp=veth1`.
+fn parse_device(argument: &str, text: &str) -> Result<Device, BenchError> {
+    let device = match text.split_once('=') {
+        Some(("pci", address)) if !address.is_empty() => {
+            let (address, devargs) = match address.split_once(',') {
+                Some((address, devargs)) => (address, Some(devargs.to_owned())),
+                None => (address, None),
+            };
+            Device::Pci(PciDevice { address: address.to_owned(), devargs })
+        }
+        Some(("af_packet", netdev)) if !netdev.is_empty() => Device::AfPacket(netdev.to_owned()),
+        Some(("af_xdp", netdev)) if !netdev.is_empty() => Device::AfXdp(netdev.to_owned()),
+        _ => {
+            return Err(BenchError::Plan(format!(
+                "{argument} {text}: write pci=ADDRESS, af_packet=INTERFACE or af_xdp=INTERFACE"
+            )));
+        }
+    };
+    if let Some(netdev) = device.netdev()
+        && !Path::new("/sys/class/net").join(netdev).exists()
+    {
+        return Err(BenchError::Plan(format!("{argument} {text}: there is no network interface {netdev}")));
+    }
+    Ok(device)
+}
+
+/// The interface at the other end of a veth pair, if it is in this network namespace.
+fn veth_peer(class_net: &Path, netdev: &str) -> Option<String> {
+    let number = |name: &str, file: &str| -> Option<u32> {
+        fs::read_to_string(class_net.join(name).join(file)).ok()?.trim().parse().ok()
+    };
+    let peer = number(netdev, "iflink")?;
+    let own = number(netdev, "ifindex")?;
+    let names = fs::read_dir(class_net).ok()?.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    // Numbers may recur in another namespace: the peer's link must lead back.
+    names
+        .filter(|name| name != netdev)
+        .find(|name| number(name, "ifindex") == Some(peer) && number(name, "iflink") == Some(own))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(ports: &str) -> Plan {
+        Plan {
+            switch: weir_config::parse("test.toml", ports).unwrap(),
+            from: "a".to_owned(),
+            to: "b".to_owned(),
+            devices: [None, None],
+            frame_bytes: Vec::new(),
+            dscp: 0,
+            rate_max: None,
+            duration: Span::from_secs(1),
+            wait: Span::from_millis(100),
+            trials: 1,
+            resolution: 0.01,
+            loss: 0.0,
+            shares: vec![50],
+            bursts: 1,
+        }
+    }
+
+    fn two_rings() -> Plan {
+        plan(
+            "[[ports]]\nname = \"a\"\nring = \"a\"\nrate = \"10Gbps\"\n[[ports]]\nname = \"b\"\nring = \"b\"\nrate = \"1Gbps\"\n\
+             [[ports]]\nname = \"c\"\nclone_of = \"a\"\n",
+        )
+    }
+
+    fn refused(change: impl Fn(&mut Plan)) -> String {
+        let mut plan = two_rings();
+        change(&mut plan);
+        let Err(BenchError::Plan(said)) = Test::new(&plan) else { panic!("accepted") };
+        said
+    }
+
+    #[test]
+    fn plans_that_make_no_sense_are_refused_with_what_to_write() {
+        assert!(
+            refused(|plan| plan.from = "x".into())
+                .contains("--from x: that is none of its ports; ports with a link are a, b")
+        );
+        assert!(refused(|plan| plan.to = "c".into()).contains("--to c: that is a clone"));
+        assert!(refused(|plan| plan.to = "a".into()).contains("are both a"));
+        assert!(
+            refused(|plan| plan.frame_bytes = vec![64, 1_519])
+                .contains("--frame-bytes 1519: frames through this switch")
+        );
+        assert!(refused(|plan| plan.dscp = 64).contains("--dscp 64"));
+        assert!(refused(|plan| plan.shares = vec![0]).contains("--shares 0"));
+        assert!(refused(|plan| plan.trials = 0).contains("--trials"));
+        assert!(refused(|plan| plan.loss = 1.0).contains("--loss"));
+        assert!(refused(|plan| plan.switch.time_dilation = 10).contains("time_dilation = 10"));
+        assert!(
+            refused(|plan| plan.devices[0] = Some("eth0".into())).contains("--from-device eth0: write pci=ADDRESS")
+        );
+        assert!(
+            refused(|plan| plan.devices[1] = Some("af_packet=nosuch0".into())).contains("no network interface nosuch0")
+        );
+        assert!(
+            refused(|plan| plan.switch.ports[1].device = Device::Null { frame_bytes: 60 }).contains("--to-device pci=")
+        );
+        assert!(
+            refused(|plan| {
+                let rate = None;
+                plan.switch.ports.iter_mut().for_each(|port| port.rate = rate);
+            })
+            .contains("--max-rate 10Gbps")
+        );
+    }
+
+    #[test]
+    fn joined_rings_leave_no_end_to_the_generator() {
+        let mut plan = two_rings();
+        plan.switch.ports[1].device = Device::Ring("a".to_owned());
+        let Err(error) = tester_device(&plan.switch.ports[0].device, &plan, 0) else { panic!("accepted") };
+        assert!(error.to_string().contains("joined to another port by ring a"), "{error}");
+    }
+
+    #[test]
+    fn another_ring_with_one_end_is_refused_at_its_line() {
+        let mut plan = two_rings();
+        let rings =
+            ["a", "b", "d"].map(|name| format!("[[ports]]\nname = \"{name}\"\nring = \"{name}\"\nrate = \"10Gbps\"\n"));
+        plan.switch = weir_config::parse("test.toml", &rings.concat()).unwrap();
+        let Err(error) = Test::new(&plan) else { panic!("accepted") };
+        assert!(error.to_string().contains("test.toml:11"), "{error}");
+    }
+
+    #[test]
+    fn the_rfcs_sizes_are_those_that_fit() {
+        let mut plan = two_rings();
+        assert_eq!(frame_sizes(&plan).unwrap(), FRAME_SIZES);
+        plan.switch.mtu = weir_units::Bytes::new(1_000);
+        assert_eq!(frame_sizes(&plan).unwrap(), [64, 128, 256, 512]);
+    }
+
+    #[test]
+    fn the_other_end_of_a_veth_pair_is_found() {
+        let class_net = tempfile::tempdir().unwrap();
+        for (name, own, link) in [("v0", 3, 4), ("v1", 4, 3), ("eth0", 2, 2), ("far", 5, 9), ("nine", 9, 9)] {
+            let folder = class_net.path().join(name);
+            fs::create_dir(&folder).unwrap();
+            fs::write(folder.join("ifindex"), format!("{own}\n")).unwrap();
+            fs::write(folder.join("iflink"), format!("{link}\n")).unwrap();
+        }
+        let peer = |name| veth_peer(class_net.path(), name);
+        assert_eq!((peer("v0").as_deref(), peer("v1").as_deref()), (Some("v1"), Some("v0")));
+        // A NIC, one whose peer is in another namespace, and none.
+        assert_eq!((peer("eth0"), peer("far"), peer("nosuch")), (None, None, None));
+    }
+}

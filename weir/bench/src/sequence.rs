@@ -1,0 +1,161 @@
+//! What became of numbered frames: in order, late, twice, or lost.
+
+/// How far back a late frame is told apart from a second copy.
+const WINDOW: u32 = 1 << 16;
+const WORD: u32 = u64::BITS;
+
+/// Follows the numbers of received frames, which were sent as 0, 1, 2 and so on.
+///
+/// A frame is *reordered* if one with a higher number came before it (RFC 4737), and *duplicated* if its own number did. Frames that
+/// come more than 65,536 numbers late are reordered ones; a second copy is not told apart among these.
+#[derive(Clone, Debug)]
+pub struct Sequence {
+    /// The number after the highest so far.
+    next: u32,
+    /// Which of the last [`WINDOW`] numbers came, by number modulo the window.
+    came: Box<[u64]>,
+    counts: SequenceCounts,
+}
+
+/// Counts of a [`Sequence`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SequenceCounts {
+    /// Frames that came, each number once.
+    pub received: u64,
+    /// Frames among these that came after one of a higher number.
+    pub reordered: u64,
+    /// Further copies.
+    pub duplicated: u64,
+}
+
+impl SequenceCounts {
+    /// Frames among so many that did not come.
+    pub fn lost(&self, sent: u64) -> u64 {
+        sent.saturating_sub(self.received)
+    }
+}
+
+impl Default for Sequence {
+    fn default() -> Sequence {
+        Sequence { next: 0, came: vec![0; (WINDOW / WORD) as usize].into(), counts: SequenceCounts::default() }
+    }
+}
+
+impl Sequence {
+    /// Begins anew, in the same memory.
+    pub fn restart(&mut self) {
+        self.next = 0;
+        self.came.fill(0);
+        self.counts = SequenceCounts::default();
+    }
+
+    /// Takes note of a frame with this number.
+    #[inline]
+    pub fn note(&mut self, number: u32) {
+        if number == self.next {
+            self.forget(number);
+            self.next += 1;
+        } else if number > self.next {
+            self.jump_to(number);
+        } else if self.next - number > WINDOW {
+            self.counts.reordered += 1;
+            self.counts.received += 1;
+            return;
+        } else if self.has(number) {
+            self.counts.duplicated += 1;
+            return;
+        } else {
+            self.counts.reordered += 1;
+        }
+        self.counts.received += 1;
+        let (word, bit) = place(number);
+        self.came[word] |= bit;
+    }
+
+    /// What came so far.
+    pub fn counts(&self) -> SequenceCounts {
+        self.counts
+    }
+
+    /// Makes room in the window: numbers from the highest up to this one have not come.
+    #[cold]
+    fn jump_to(&mut self, number: u32) {
+        let first = self.next.max(number.saturating_sub(WINDOW - 1));
+        (first..=number).for_each(|skipped| self.forget(skipped));
+        self.next = number + 1;
+    }
+
+    #[inline]
+    fn forget(&mut self, number: u32) {
+        let (word, bit) = place(number);
+        self.came[word] &= !bit;
+    }
+
+    fn has(&self, number: u32) -> bool {
+        let (word, bit) = place(number);
+        self.came[word] & bit != 0
+    }
+}
+
+#[inline]
+fn place(number: u32) -> (usize, u64) {
+    let slot = number % WINDOW;
+    ((slot / WORD) as usize, 1 << (slot % WORD))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(numbers: impl IntoIterator<Item = u32>) -> (u64, u64, u64) {
+        let mut sequence = Sequence::default();
+        numbers.into_iter().for_each(|number| sequence.note(number));
+        let SequenceCounts { received, reordered, duplicated } = sequence.counts();
+        (received, reordered, duplicated)
+    }
+
+    #[test]
+    fn frames_in_order_are_only_received() {
+        assert_eq!(counts(0..300_000), (300_000, 0, 0));
+    }
+
+    #[test]
+    fn what_is_missing_is_lost_and_not_reordered() {
+        assert_eq!(counts((0..1_000).filter(|n| n % 10 != 3)), (900, 0, 0));
+        let gone = SequenceCounts { received: 900, ..SequenceCounts::default() };
+        assert_eq!((gone.lost(1_000), gone.lost(900), gone.lost(10)), (100, 0, 0));
+        // A loss of more than the window.
+        assert_eq!(counts((0..10).chain(500_000..500_010)), (20, 0, 0));
+    }
+
+    #[test]
+    fn late_frames_are_reordered_and_not_lost() {
+        assert_eq!(counts([0, 2, 1, 3]), (4, 1, 0));
+        // Three that one overtook.
+        assert_eq!(counts([3, 0, 1, 2, 4]), (5, 3, 0));
+        assert_eq!(counts((1..60_000).chain([0])), (60_000, 1, 0));
+    }
+
+    #[test]
+    fn second_copies_are_told_from_late_frames() {
+        assert_eq!(counts([0, 1, 1, 2, 0, 3]), (4, 0, 2));
+        assert_eq!(counts([0, 2, 1, 1]), (3, 1, 1));
+        assert_eq!(counts((0..70_000).chain([69_999, 10_000])), (70_000, 0, 2));
+        // One skipped by a jump, then there twice, where an older number had the place.
+        assert_eq!(counts((0..10).chain([70_000, 65_540, 65_540])), (12, 1, 1));
+    }
+
+    #[test]
+    fn beyond_the_window_a_frame_counts_as_late() {
+        assert_eq!(counts((1..70_000).chain([0])), (70_000, 1, 0));
+    }
+
+    #[test]
+    fn it_begins_anew() {
+        let mut sequence = Sequence::default();
+        [0, 2, 1, 1].into_iter().for_each(|number| sequence.note(number));
+        sequence.restart();
+        (0..3).for_each(|number| sequence.note(number));
+        assert_eq!(sequence.counts(), SequenceCounts { received: 3, reordered: 0, duplicated: 0 });
+    }
+}

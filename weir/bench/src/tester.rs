@@ -1,0 +1,537 @@
+//! The generator: a task on an lcore of its own that sends numbered frames at a rate and times those that come back.
+//!
+//! It works off one [`Order`] at a time, which the control thread gives it, and answers with an [`Outcome`]. Between orders it idles.
+//!
+//! A frame's payload has a magic, the order's number, the frame's number and the time that it was handed to the port. Where the port
+//! holds frames back, as a full ring does, a frame's time is that at which it was due: what it waited for the port counts.
+//!
+//! The tester may lose its CPU too. Its schedule then stands still for as long, so that it makes up no more than a moment; and
+//! frames that were on their way meanwhile are counted, but not timed.
+
+use hdrhistogram::Histogram;
+use rtrb::{Consumer, Producer, RingBuffer};
+use weir_dpdk_driver::{Phase, Task};
+use weir_dpdk_io::{Batch, Clock, MAX_BURST, Mbuf, Mempool, RingEnd, RxQueue, TxQueue};
+use weir_units::{Span, SplitMix64, Time};
+use weir_wire::mac_control::ControlFrame;
+
+use crate::frames::{HEADER_BYTES, Station, headers};
+use crate::latency::{histogram, record};
+use crate::sequence::{Sequence, SequenceCounts};
+
+/// What stands at the start of a payload: the magic, the order, the frame's number, the time in picoseconds.
+const MAGIC: [u8; 4] = *b"WEIR";
+const PAYLOAD_BYTES: usize = 4 + 2 + 4 + 8;
+/// All that a frame has which is not zero: the shortest frame, without FCS.
+pub(crate) const WRITTEN_BYTES: usize = HEADER_BYTES + PAYLOAD_BYTES;
+/// UDP's source port.
+const SOURCE_PORT: u16 = 0xc000;
+/// Received frames that are kept to be sent again.
+const KEPT: usize = 1_024;
+/// Packet buffers that a tester may take: those kept, in hand, in its rings, and in a device's.
+pub(crate) const MBUFS: u32 = 16_384;
+/// From the first word of both ends, by which the switch learns their addresses, to the first frame.
+const SETTLE: Span = Span::from_millis(5);
+/// How long after the last frame was due the port may take frames that it held back.
+const PATIENCE: Span = Span::from_millis(1);
+/// Frames have their order's number in two bytes.
+const ORDERS_MAX: u16 = u16::MAX;
+
+/// One end of a link, on the tester's side.
+pub(crate) enum End {
+    /// The far end of a switch's ring port.
+    Ring(RingEnd),
+    /// A device that is cabled to a switch's port.
+    Device(RxQueue, TxQueue),
+}
+
+impl End {
+    #[inline]
+    pub(crate) fn receive(&mut self, batch: &mut Batch) -> usize {
+        match self {
+            End::Ring(ring) => ring.receive(batch, MAX_BURST),
+            End::Device(rx, _) => rx.receive(batch, MAX_BURST),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn send(&mut self, batch: &mut Batch) -> usize {
+        match self {
+            End::Ring(ring) => ring.send(batch),
+            End::Device(_, tx) => tx.send(batch),
+        }
+    }
+
+    /// Longer than a round of the tester's own work takes: from then on it was away.
+    fn away_from(&self) -> Span {
+        match self {
+            End::Ring(_) => Span::from_micros(10),
+            // A burst takes system calls.
+            End::Device(..) => Span::from_micros(500),
+        }
+    }
+}
+
+/// Two ends of what is measured: frames are sent at the first and received at the second.
+pub(crate) type Circuit = [End; 2];
+
+/// A number of frames to send at a rate.
+pub(crate) struct Order {
+    /// Which circuit, by its place.
+    pub(crate) circuit: usize,
+    /// Length of a frame, without FCS.
+    pub(crate) length: u16,
+    /// DSCP of the frames.
+    pub(crate) dscp: u8,
+    /// How many frames.
+    pub(crate) frames: u32,
+    /// From one frame to the next.
+    pub(crate) interval: Interval,
+    /// How long the second end waits for frames after the last was sent.
+    pub(crate) wait: Span,
+    /// Frames are no longer sent after this time.
+    pub(crate) at_most: Span,
+    /// Whether latencies are recorded.
+    pub(crate) is_timed: bool,
+}
+
+/// Time between frames.
+#[derive(Clone, Copy)]
+pub(crate) enum Interval {
+    /// The same each time, in 1/1024 of a picosecond.
+    Even(u64),
+    /// From half of this to one and a half times it, so that frames find whoever sleeps at any time.
+    Uneven(Span),
+}
+
+impl Interval {
+    /// For so many frames a second.
+    pub(crate) fn of_rate(frames_per_second: f64) -> Interval {
+        Interval::Even((1e12 * 1_024.0 / frames_per_second.max(1e-3)) as u64)
+    }
+
+    /// As fast as they can be sent.
+    pub(crate) const NONE: Interval = Interval::Even(0);
+}
+
+/// What became of an order.
+pub(crate) struct Outcome {
+    /// Frames that the port took.
+    pub(crate) sent: u64,
+    /// Frames that were due and that the port did not take in time.
+    pub(crate) refused: u64,
+    /// Frames that the port took late, since it had no room when they were due.
+    pub(crate) late: u64,
+    /// What came back.
+    pub(crate) came: SequenceCounts,
+    /// Frames received that are none of the order's, at either end: the neighbours', floods, frames of orders before.
+    pub(crate) foreign: u64,
+    /// Pauses and other MAC control frames received at the first end: the switch asks for less.
+    pub(crate) control: u64,
+    /// From the first frame's time to the last frame sent, without the time that the tester was away.
+    pub(crate) took: Span,
+    /// How long the tester was away from its CPU, in all.
+    pub(crate) away: Span,
+    /// Frames not timed since the tester was away while they were on their way.
+    pub(crate) untimed: u64,
+    /// Whether it ran out of packet buffers.
+    pub(crate) no_buffers: bool,
+    /// Latencies in nanoseconds, of frames that were timed.
+    pub(crate) latencies: Histogram<u64>,
+}
+
+/// The control thread's side.
+pub(crate) struct TesterHandle {
+    orders: Producer<Order>,
+    outcomes: Consumer<Box<Outcome>>,
+}
+
+impl TesterHandle {
+    /// Has an order worked off. `None` if that takes longer than it can, since the tester's lcore has ended, or `is_over` says so.
+    pub(crate) fn carry_out(&mut self, order: Order, mut is_over: impl FnMut() -> bool) -> Option<Outcome> {
+        self.orders.push(order).ok()?;
+        loop {
+            if let Ok(outcome) = self.outcomes.pop() {
+                return Some(*outcome);
+            }
+            if is_over() {
+                return None;
+            }
+            std::thread::park_timeout(std::time::Duration::from_millis(1));
+        }
+    }
+}
+
+/// The generator.
+pub(crate) struct Tester {
+    circuits: Vec<Circuit>,
+    pool: Mempool,
+    orders: Consumer<Order>,
+    outcomes: Producer<Box<Outcome>>,
+    trial: Option<Trial>,
+    number: u16,
+    kept: Vec<Mbuf>,
+    unsent: Batch,
+    received: Batch,
+    sequence: Sequence,
+    random: SplitMix64,
+    last_poll: Time,
+    /// When it last looked for frames that came.
+    last_look: Time,
+}
+
+/// An order being worked off.
+struct Trial {
+    order: Order,
+    template: [u8; WRITTEN_BYTES],
+    start: Time,
+    next: u32,
+    /// When the next frame is due, after the start, in 1/1024 of a picosecond.
+    next_due: u64,
+    /// Whether the port did not take all that it was last offered.
+    is_held: bool,
+    last_sent: Time,
+    /// When the last frame was sent or given up; then what is on its way is waited for.
+    ended: Option<Time>,
+    /// Frames handed over earlier are not timed.
+    timed_from: Time,
+    outcome: Box<Outcome>,
+}
+
+impl Tester {
+    /// A tester with these circuits, and the control thread's side of it.
+    pub(crate) fn new(circuits: Vec<Circuit>, pool: Mempool) -> (Tester, TesterHandle) {
+        let (give, orders) = RingBuffer::new(1);
+        let (outcomes, take) = RingBuffer::new(1);
+        let tester = Tester {
+            circuits,
+            pool,
+            orders,
+            outcomes,
+            trial: None,
+            number: 0,
+            kept: Vec::with_capacity(KEPT),
+            unsent: Batch::new(),
+            received: Batch::new(),
+            sequence: Sequence::default(),
+            random: SplitMix64::new(1),
+            last_poll: Time::ZERO,
+            last_look: Time::ZERO,
+        };
+        (tester, TesterHandle { orders: give, outcomes: take })
+    }
+
+    /// Takes an order, introduces both ends to the switch, and sets the start.
+    fn begin(&mut self, now: Time, order: Order) {
+        assert!(self.number < ORDERS_MAX, "fewer orders than their numbers");
+        self.number += 1;
+        self.sequence.restart();
+        // A frame of another length is no use.
+        self.kept.clear();
+        for end in 0..2 {
+            self.introduce(order.circuit, end, order.dscp);
+        }
+        let [from, to] = STATIONS;
+        let mut template = [0; WRITTEN_BYTES];
+        template[..HEADER_BYTES].copy_from_slice(&headers(from, to, order.dscp, SOURCE_PORT, order.length));
+        template[HEADER_BYTES..][..4].copy_from_slice(&MAGIC);
+        template[HEADER_BYTES + 4..][..2].copy_from_slice(&self.number.to_be_bytes());
+        let start = now + SETTLE;
+        (self.last_poll, self.last_look) = (now, now);
+        self.trial = Some(Trial {
+            order,
+            template,
+            start,
+            next: 0,
+            next_due: 0,
+            is_held: false,
+            last_sent: start,
+            ended: None,
+            timed_from: Time::ZERO,
+            outcome: Box::new(Outcome::new()),
+        });
+    }
+
+    /// Sends a frame from an end's station to itself: the switch learns where it is, and passes the frame on to nobody.
+    fn introduce(&mut self, circuit: usize, end: usize, dscp: u8) {
+        let station = STATIONS[end];
+        let Some(mut mbuf) = self.pool.alloc() else { return };
+        let Some(bytes) = mbuf.append(WRITTEN_BYTES as u16) else { return };
+        bytes.fill(0);
+        bytes[..HEADER_BYTES].copy_from_slice(&headers(station, station, dscp, SOURCE_PORT, WRITTEN_BYTES as u16));
+        let mut batch = Batch::new();
+        if batch.push(mbuf).is_ok() {
+            self.circuits[circuit][end].send(&mut batch);
+        }
+    }
+
+    /// Receives at all ends of circuits that no order is for, so that no queue stays full.
+    fn drain(&mut self) -> usize {
+        let mut received = 0;
+        for end in self.circuits.iter_mut().flatten() {
+            received += end.receive(&mut self.received);
+            self.received.clear();
+        }
+        received
+    }
+}
+
+/// The stations at the two ends of a circuit.
+const STATIONS: [Station; 2] = [Station { port: 0xf1, number: 0xbe }, Station { port: 0xf2, number: 0xbe }];
+
+impl Outcome {
+    fn new() -> Outcome {
+        Outcome {
+            sent: 0,
+            refused: 0,
+            late: 0,
+            came: SequenceCounts::default(),
+            foreign: 0,
+            control: 0,
+            took: Span::ZERO,
+            away: Span::ZERO,
+            untimed: 0,
+            no_buffers: false,
+            latencies: histogram(),
+        }
+    }
+
+    /// Frames that were sent and did not come.
+    pub(crate) fn lost(&self) -> u64 {
+        self.came.lost(self.sent)
+    }
+}
+
+impl Task for Tester {
+    fn poll(&mut self, clock: &Clock, phase: Phase) -> usize {
+        if phase > Phase::Run {
+            self.trial = None;
+            self.unsent.clear();
+            self.kept.clear();
+            return self.drain();
+        }
+        let now = time(clock);
+        let Some(mut trial) = self.trial.take() else {
+            if let Ok(order) = self.orders.pop() {
+                self.begin(now, order);
+                return 1;
+            }
+            return self.drain();
+        };
+        let [first, second] = &mut self.circuits[trial.order.circuit];
+        let away_from = first.away_from().max(second.away_from());
+        trial.look_whether_away(now, self.last_poll, away_from);
+        self.last_poll = now;
+        if second.receive(&mut self.received) > 0 {
+            let now = time(clock);
+            // What was on its way while nobody looked came at a time that is not known.
+            if now.since(self.last_look) > away_from {
+                trial.timed_from = now;
+            }
+            self.last_look = now;
+            trial.take(now, self.number, &mut self.received, &mut self.sequence, &mut self.kept);
+        } else {
+            self.last_look = now;
+        }
+        if first.receive(&mut self.received) > 0 {
+            for mbuf in self.received.iter() {
+                let count = if ControlFrame::is_control(mbuf.data()) {
+                    &mut trial.outcome.control
+                } else {
+                    &mut trial.outcome.foreign
+                };
+                *count += 1;
+            }
+            self.received.clear();
+        }
+        trial.fill(now, &mut self.unsent, &mut self.kept, &self.pool, &mut self.random);
+        if !self.unsent.is_empty() {
+            trial.outcome.sent += first.send(&mut self.unsent) as u64;
+            trial.is_held = !self.unsent.is_empty();
+            trial.last_sent = now;
+        }
+        if trial.is_over(now, &mut self.unsent) {
+            trial.outcome.came = self.sequence.counts();
+            // One outcome for each order, so there is room.
+            let _ = self.outcomes.push(trial.outcome);
+        } else {
+            self.trial = Some(trial);
+        }
+        1
+    }
+}
+
+impl Trial {
+    /// The schedule goes on from where the tester was when it lost its CPU.
+    #[inline]
+    fn look_whether_away(&mut self, now: Time, last_poll: Time, away_from: Span) {
+        let gap = now.since(last_poll);
+        if gap > away_from && self.ended.is_none() && now > self.start {
+            let away = gap.min(now.since(self.start)).saturating_sub(away_from);
+            self.start += away;
+            self.outcome.away += away;
+        }
+    }
+
+    /// Takes note of received frames, and keeps their buffers.
+    #[inline]
+    fn take(&mut self, now: Time, order: u16, received: &mut Batch, sequence: &mut Sequence, kept: &mut Vec<Mbuf>) {
+        for mbuf in received.drain() {
+            match probe(mbuf.data(), order) {
+                Some((number, stamp)) => {
+                    sequence.note(number);
+                    if self.order.is_timed {
+                        if stamp >= self.timed_from {
+                            record(&mut self.outcome.latencies, now.since(stamp));
+                        } else {
+                            self.outcome.untimed += 1;
+                        }
+                    }
+                }
+                None => self.outcome.foreign += 1,
+            }
+            let is_alike = mbuf.len() == u32::from(self.order.length) && mbuf.segment_count() == 1;
+            if is_alike && kept.len() < KEPT {
+                kept.push(mbuf);
+            }
+        }
+    }
+
+    /// Makes the frames that are due.
+    #[inline]
+    fn fill(&mut self, now: Time, unsent: &mut Batch, kept: &mut Vec<Mbuf>, pool: &Mempool, random: &mut SplitMix64) {
+        if self.ended.is_some() || now < self.start {
+            return;
+        }
+        let elapsed = now.since(self.start);
+        if elapsed > self.order.at_most {
+            return;
+        }
+        while self.next < self.order.frames && unsent.room() > 0 {
+            let due = Span::from_picos(self.next_due >> 10);
+            if due > elapsed {
+                break;
+            }
+            let Some(mut mbuf) = kept.pop().or_else(|| fresh(pool, self.order.length)) else {
+                self.outcome.no_buffers = true;
+                break;
+            };
+            let stamp = if self.is_held { self.start + due } else { now };
+            self.outcome.late += u64::from(self.is_held && elapsed > due + LATE_FROM);
+            let bytes = mbuf.data_mut();
+            bytes[..WRITTEN_BYTES].copy_from_slice(&self.template);
+            bytes[HEADER_BYTES + 6..][..4].copy_from_slice(&self.next.to_be_bytes());
+            bytes[HEADER_BYTES + 10..][..8].copy_from_slice(&stamp.as_picos().to_be_bytes());
+            if unsent.push(mbuf).is_err() {
+                unreachable!("there is room");
+            }
+            self.next += 1;
+            self.next_due += match self.order.interval {
+                Interval::Even(interval) => interval,
+                Interval::Uneven(mean) => {
+                    let mean = mean.as_picos();
+                    (mean / 2 + random.next_u64() % mean.max(1)) << 10
+                }
+            };
+        }
+    }
+
+    /// Whether nothing is sent and nothing waited for any more.
+    fn is_over(&mut self, now: Time, unsent: &mut Batch) -> bool {
+        let Some(ended) = self.ended else {
+            if now < self.start {
+                return false;
+            }
+            let elapsed = now.since(self.start);
+            let last_due = Span::from_picos(self.next_due >> 10);
+            let all_made = self.next == self.order.frames;
+            let is_late = elapsed > self.order.at_most.min(last_due_of(&self.order, last_due)) + PATIENCE;
+            if (all_made && unsent.is_empty()) || is_late {
+                let due = self.frames_due(elapsed.min(self.order.at_most));
+                self.outcome.refused = due.saturating_sub(self.outcome.sent);
+                self.outcome.took = self.last_sent.since(self.start);
+                unsent.clear();
+                self.ended = Some(now);
+            }
+            return false;
+        };
+        now.since(ended) > self.order.wait
+    }
+
+    /// Frames that should have been sent by then. Without an interval no frame is due before the port takes it.
+    fn frames_due(&self, elapsed: Span) -> u64 {
+        match self.order.interval {
+            Interval::Even(0) => self.outcome.sent,
+            Interval::Even(interval) => {
+                let due = (u128::from(elapsed.as_picos()) << 10) / u128::from(interval) + 1;
+                due.min(u128::from(self.order.frames)) as u64
+            }
+            Interval::Uneven(_) => u64::from(self.next),
+        }
+    }
+}
+
+/// A frame is late if the port took it so long after its time.
+const LATE_FROM: Span = Span::from_micros(10);
+
+/// When the last frame of an order is due, after its start, where the next is due `next_due` after it.
+fn last_due_of(order: &Order, next_due: Span) -> Span {
+    match order.interval {
+        Interval::Even(0) => order.at_most,
+        Interval::Even(interval) => {
+            Span::from_picos(((u128::from(interval) * u128::from(order.frames.saturating_sub(1))) >> 10) as u64)
+        }
+        Interval::Uneven(mean) => next_due + mean * 2,
+    }
+}
+
+/// The number and the time of a frame of this order.
+#[inline]
+fn probe(bytes: &[u8], order: u16) -> Option<(u32, Time)> {
+    let payload: &[u8; PAYLOAD_BYTES] = bytes.get(HEADER_BYTES..WRITTEN_BYTES)?.try_into().ok()?;
+    if payload[..4] != MAGIC || payload[4..6] != order.to_be_bytes() {
+        return None;
+    }
+    let number = u32::from_be_bytes(payload[6..10].try_into().ok()?);
+    let stamp = u64::from_be_bytes(payload[10..].try_into().ok()?);
+    Some((number, Time::from_picos(stamp)))
+}
+
+/// A frame of zeros.
+pub(crate) fn fresh(pool: &Mempool, length: u16) -> Option<Mbuf> {
+    let mut mbuf = pool.alloc()?;
+    mbuf.append(length)?.fill(0);
+    Some(mbuf)
+}
+
+#[inline]
+fn time(clock: &Clock) -> Time {
+    Time::from_picos(clock.now_ps())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn probes_are_told_from_other_frames() {
+        let mut frame = vec![0; 60];
+        assert_eq!((WRITTEN_BYTES, probe(&frame, 3)), (60, None));
+        frame[HEADER_BYTES..][..4].copy_from_slice(&MAGIC);
+        frame[HEADER_BYTES + 4..][..2].copy_from_slice(&3u16.to_be_bytes());
+        frame[HEADER_BYTES + 6..][..4].copy_from_slice(&77u32.to_be_bytes());
+        frame[HEADER_BYTES + 10..][..8].copy_from_slice(&5_000u64.to_be_bytes());
+        assert_eq!(probe(&frame, 3), Some((77, Time::from_nanos(5))));
+        // Another order's, and a frame cut short.
+        assert_eq!((probe(&frame, 4), probe(&frame[..59], 3)), (None, None));
+    }
+
+    #[test]
+    fn rates_are_kept_to_a_part_in_a_million() {
+        for rate in [1.0, 1_000.0, 14_880_952.0, 33_333_333.0] {
+            let Interval::Even(interval) = Interval::of_rate(rate) else { panic!("even") };
+            let got = 1e12 * 1_024.0 / interval as f64;
+            assert!((got - rate).abs() / rate < 1e-4, "{rate}: {got}");
+        }
+    }
+}

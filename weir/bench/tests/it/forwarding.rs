@@ -1,0 +1,56 @@
+//! Short rounds of the forwarding measurement.
+
+use weir_alone::in_a_process;
+use weir_bench::forwarding::{CASES, Plan, Until, run};
+
+const FRAMES: u64 = 20_000;
+
+#[test]
+fn all_frames_of_all_cases_are_accounted_for() {
+    in_a_process(|| {
+        let plan = Plan {
+            lcores: vec![1],
+            frame_bytes: vec![64, 9_000],
+            cases: CASES.to_vec(),
+            policy: "dt".to_owned(),
+            flow_control: "pfc".to_owned(),
+            across: false,
+            rounds: 2,
+            until: Until::Sent(FRAMES),
+        };
+        let mut told = Vec::new();
+        let report = run(&plan, &[], &mut |what| told.push(what.to_owned())).unwrap();
+        assert_eq!((report.rows.len(), told.len()), (8, 16));
+        for row in &report.rows {
+            assert!(row.sent >= 2 * FRAMES, "{row:?}");
+            assert_eq!(row.received + row.copied, row.sent + row.dropped, "{row:?}");
+            assert!(row.mpps.min > 0.0 && row.mpps.min <= row.mpps.median && row.mpps.median <= row.mpps.max);
+            assert_eq!(row.efficiency.map(|efficiency| (efficiency.min, efficiency.max)), Some((1.0, 1.0)));
+        }
+    });
+}
+
+#[test]
+fn several_lcores_forward_their_own_ports_and_across() {
+    in_a_process(|| {
+        if weir_dpdk_io::cpu::allowed().len() < 2 {
+            return eprintln!("skipped: there is one CPU");
+        }
+        let plan = Plan {
+            lcores: vec![1, 2],
+            frame_bytes: vec![64],
+            cases: CASES[1..2].to_vec(),
+            policy: "sonic".to_owned(),
+            flow_control: "none".to_owned(),
+            across: true,
+            rounds: 1,
+            until: Until::Sent(FRAMES),
+        };
+        let report = run(&plan, &[], &mut |_| {}).unwrap();
+        assert_eq!(report.rows.iter().map(|row| row.lcores).collect::<Vec<_>>(), [1, 2]);
+        for row in &report.rows {
+            assert_eq!(row.received + row.copied, row.sent + row.dropped, "{row:?}");
+        }
+        assert!(report.rows[1].efficiency.is_some());
+    });
+}

@@ -1,0 +1,140 @@
+//! The other end of the control socket.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::protocol::{Hello, NoAnswer, Refusal, Reply, Request, VERSION, parse_answer, request_line};
+use crate::socket::connected;
+
+/// A connection to a process of `weir run`.
+#[derive(Debug)]
+pub struct Client {
+    stream: BufReader<UnixStream>,
+    path: PathBuf,
+}
+
+/// Why there is no reply.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// Nobody answers there.
+    #[error("{}: {}", .path.display(), connect_failure(.error))]
+    Connect {
+        /// The path.
+        path: PathBuf,
+        /// The system's reason.
+        error: io::Error,
+    },
+    /// The conversation broke off.
+    #[error("{}: the switch does not answer: {error}", .path.display())]
+    Broken {
+        /// The path.
+        path: PathBuf,
+        /// The system's reason.
+        error: io::Error,
+    },
+    /// The switch is of another build.
+    #[error(
+        "{}: the switch speaks version {theirs} of the control language, and this weir version {VERSION}: use the `weir` that the \
+         switch was started with{}", .path.display(), in_brackets(.said)
+    )]
+    Version {
+        /// The path.
+        path: PathBuf,
+        /// The switch's version.
+        theirs: u64,
+        /// What it says.
+        said: String,
+    },
+    /// It is no switch that answers.
+    #[error("{}: {what}; is it the socket of a switch?", .path.display())]
+    NoSwitch {
+        /// The path.
+        path: PathBuf,
+        /// Why its words are no answer.
+        what: String,
+    },
+    /// The switch says why not.
+    #[error("{}", .0.message)]
+    Refused(Refusal),
+}
+
+/// How long a switch may take for a connection and for each answer: longer than it may take itself.
+const WITHIN: Duration = Duration::from_secs(45);
+
+impl Client {
+    /// Connects to a socket.
+    ///
+    /// # Errors
+    /// There is none, nobody listens there, or this user may not.
+    pub fn connect(path: &Path) -> Result<Client, ClientError> {
+        let failed = |error: io::Error| ClientError::Connect { path: path.to_owned(), error };
+        let stream = connected(path, WITHIN).map_err(failed)?;
+        stream.set_read_timeout(Some(WITHIN)).map_err(failed)?;
+        Ok(Client { stream: BufReader::new(stream), path: path.to_owned() })
+    }
+
+    /// Asks, and waits for the reply.
+    ///
+    /// # Errors
+    /// The switch refuses, does not answer, or is of another build.
+    pub fn ask(&mut self, request: &Request) -> Result<Reply, ClientError> {
+        let broken = |error: io::Error| ClientError::Broken { path: self.path.clone(), error };
+        let written = self.stream.get_mut().write_all(request_line(request).as_bytes());
+        let mut line = Vec::new();
+        // One that is refused at once has its answer, and a closed connection.
+        match self.stream.read_until(b'\n', &mut line) {
+            Ok(_) if !line.is_empty() => {}
+            Ok(_) => {
+                return Err(broken(written.err().unwrap_or_else(|| io::Error::other("it has closed the connection"))));
+            }
+            Err(error) => return Err(broken(error)),
+        }
+        match parse_answer(&line) {
+            Ok(Ok(reply)) => Ok(reply),
+            Ok(Err(refusal)) => Err(ClientError::Refused(refusal)),
+            Err(NoAnswer::Version(theirs, said)) => Err(ClientError::Version { path: self.path.clone(), theirs, said }),
+            Err(NoAnswer::Malformed(what)) => Err(ClientError::NoSwitch { path: self.path.clone(), what }),
+        }
+    }
+
+    /// Asks who is there.
+    ///
+    /// # Errors
+    /// As [`Client::ask`].
+    pub fn hello(&mut self) -> Result<Hello, ClientError> {
+        match self.ask(&Request::Hello)? {
+            Reply::Hello(hello) => Ok(hello),
+            _ => Err(self.unfit()),
+        }
+    }
+
+    /// The error of a reply to another request than was made.
+    pub fn unfit(&self) -> ClientError {
+        ClientError::NoSwitch { path: self.path.clone(), what: "the reply is to another request".to_owned() }
+    }
+}
+
+impl ClientError {
+    /// Whether something broke, and it is not the user who named what is not there.
+    pub fn is_failure(&self) -> bool {
+        matches!(self, ClientError::Broken { .. })
+    }
+}
+
+fn connect_failure(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "there is no such socket: no switch runs with it".to_owned(),
+        io::ErrorKind::ConnectionRefused => "no switch listens there: the one that did has ended".to_owned(),
+        io::ErrorKind::PermissionDenied => {
+            "this user may not connect: ask as the switch's user, or give the socket a group ([control] in its file)"
+                .to_owned()
+        }
+        _ => error.to_string(),
+    }
+}
+
+fn in_brackets(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!(" (it says: {text})") }
+}

@@ -1,0 +1,361 @@
+//! Counters as text in OpenMetrics' format, for Prometheus and what reads its format.
+//!
+//! All counts are since the start, whatever was cleared: who scrapes them takes differences. Names begin with `weir_`; labels are
+//! `switch`, `port`, `priority` (the class), `reason`, `pool`, `cpu`.
+
+use std::fmt;
+use std::sync::Arc;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::state::{
+    Books, BufferPool, BufferQueue, ByClass, Interface, Lcore, Loss, LossPlace, PfcCounters, PriorityGroups, Queues,
+    WatchedQueue,
+};
+
+/// All that a process knows, counts since the start.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    /// Weir's version.
+    pub weir_version: String,
+    /// Each switch.
+    pub switches: Vec<SwitchMetrics>,
+    /// Each lcore.
+    pub lcores: Vec<Lcore>,
+}
+
+/// All that a switch knows.
+#[derive(Clone, Debug)]
+pub struct SwitchMetrics {
+    /// Its name.
+    pub switch: String,
+    /// Its books.
+    pub books: Books,
+    /// Links and losses of ports.
+    pub interfaces: Vec<Interface>,
+    /// Pauses.
+    pub pfc: Vec<PfcCounters>,
+    /// Queues that are watched for PFC storms.
+    pub watchdog: Vec<WatchedQueue>,
+    /// Ingress queues.
+    pub priority_groups: Vec<PriorityGroups>,
+    /// What bounds them.
+    pub limits: Vec<BufferQueue>,
+    /// Egress queues.
+    pub queues: Vec<Queues>,
+    /// Pools.
+    pub pools: Vec<BufferPool>,
+    /// Lost frames.
+    pub losses: Vec<Loss>,
+}
+
+impl Metrics {
+    /// The text, which ends with `# EOF`.
+    pub fn text(self) -> String {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(Arc::new(self)));
+        let mut text = String::new();
+        // A string takes all that is written.
+        let _ = encode(&mut text, &registry);
+        text
+    }
+}
+
+impl Collector for Metrics {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut families = Families { encoder: &mut encoder };
+        families.gauge(
+            "weir_info",
+            "The program's version.",
+            None,
+            [(labels([("version", &self.weir_version)]), 1)],
+        )?;
+        self.books(&mut families)?;
+        self.links(&mut families)?;
+        self.traffic(&mut families)?;
+        self.pauses(&mut families)?;
+        self.buffers(&mut families)?;
+        self.losses(&mut families)?;
+        self.lcores(&mut families)
+    }
+}
+
+impl Metrics {
+    fn books(&self, families: &mut Families<'_, '_>) -> fmt::Result {
+        type Count = fn(&Books) -> u64;
+        let counters: [(&str, &str, Count); 4] = [
+            ("weir_received_frames", "Data frames received by the switch.", |books| books.received),
+            ("weir_copied_frames", "Further copies of flooded frames.", |books| books.copied),
+            ("weir_sent_frames", "Data frames sent by the switch.", |books| books.sent),
+            ("weir_dropped_frames", "Data frames dropped by the switch.", |books| books.dropped),
+        ];
+        let rows = |count: Count| {
+            self.switches.iter().map(move |switch| (labels([("switch", &switch.switch)]), count(&switch.books)))
+        };
+        for (name, help, count) in counters {
+            families.counter(name, help, None, rows(count))?;
+        }
+        families.gauge("weir_held_frames", "Data frames that the switch holds.", None, rows(|books| books.held))?;
+        let balance: Count = |books| u64::from(books.balance);
+        families.gauge("weir_books_balance", "Whether every frame is accounted for.", None, rows(balance))
+    }
+
+    fn links(&self, families: &mut Families<'_, '_>) -> fmt::Result {
+        let ports = || self.switches.iter().flat_map(|switch| switch.interfaces.iter().map(move |port| (switch, port)));
+        let of = |switch: &SwitchMetrics, port: &Interface| labels([("switch", &switch.switch), ("port", &port.port)]);
+        let up = ports().map(|(switch, port)| (of(switch, port), u64::from(port.link_up)));
+        families.gauge("weir_port_link_up", "Whether the port has a link.", None, up)?;
+        let rates = ports().filter_map(|(switch, port)| Some((of(switch, port), port.rate_bps?)));
+        families.gauge("weir_port_rate_bits_per_second", "The port's rate C.", None, rates)
+    }
+
+    fn traffic(&self, families: &mut Families<'_, '_>) -> fmt::Result {
+        type In = fn(&PriorityGroups) -> &ByClass;
+        type Out = fn(&Queues) -> &ByClass;
+        let received: [(&str, &str, Option<Unit>, In); 2] = [
+            ("weir_port_rx_frames", "Data frames received.", None, |port| &port.frames),
+            ("weir_port_rx", "Their bytes, without FCS.", Some(Unit::Bytes), |port| &port.bytes),
+        ];
+        for (name, help, unit, count) in received {
+            families.counter(name, help, unit, self.ingress(count))?;
+        }
+        let sent: [(&str, &str, Option<Unit>, Out); 3] = [
+            ("weir_port_tx_frames", "Data frames sent.", None, |port| &port.frames),
+            ("weir_port_tx", "Their bytes, without FCS.", Some(Unit::Bytes), |port| &port.bytes),
+            ("weir_port_ecn_marked_frames", "Frames marked CE on departure.", None, |port| &port.ce_marked),
+        ];
+        for (name, help, unit, count) in sent {
+            families.counter(name, help, unit, self.egress(count))?;
+        }
+        Ok(())
+    }
+
+    fn pauses(&self, families: &mut Families<'_, '_>) -> fmt::Result {
+        type Count = fn(&PfcCounters) -> &ByClass;
+        let rows = |count: Count| {
+            self.switches.iter().flat_map(move |switch| {
+                switch.pfc.iter().flat_map(move |port| by_class(&switch.switch, &port.port, count(port)))
+            })
+        };
+        let frames: [(&str, &str, Count); 4] = [
+            ("weir_pfc_rx_frames", "PFC frames received that pause or resume the class.", |port| &port.rx),
+            ("weir_pfc_tx_frames", "PFC frames sent that pause or resume the class.", |port| &port.tx),
+            ("weir_pfc_rx_pauses", "How often the peer paused the class.", |port| &port.rx_pauses),
+            ("weir_pfc_tx_pauses", "How often the peer was told to pause.", |port| &port.tx_pauses),
+        ];
+        for (name, help, count) in frames {
+            families.counter(name, help, None, rows(count))?;
+        }
+        let times: [(&str, &str, Count); 2] = [
+            ("weir_pfc_rx_pause", "For how long the peer paused the class.", |port| &port.rx_paused_us),
+            ("weir_pfc_tx_pause", "For how long the peer was told to pause.", |port| &port.tx_paused_us),
+        ];
+        for (name, help, count) in times {
+            let seconds = rows(count).map(|(labels, us)| (labels, us as f64 / 1e6));
+            families.counter_of_seconds(name, help, seconds)?;
+        }
+        type Storms = fn(&WatchedQueue) -> u64;
+        let storms: [(&str, &str, Storms); 2] = [
+            ("weir_pfc_storms_detected", "PFC storms that the watchdog found.", |queue| queue.detected),
+            ("weir_pfc_storms_restored", "PFC storms that were over.", |queue| queue.restored),
+        ];
+        for (name, help, count) in storms {
+            let rows = self.switches.iter().flat_map(|switch| {
+                let of = |queue: &WatchedQueue| class_labels(&switch.switch, &queue.port, queue.queue);
+                switch.watchdog.iter().map(move |queue| (of(queue), count(queue)))
+            });
+            families.counter(name, help, None, rows)?;
+        }
+        Ok(())
+    }
+
+    fn buffers(&self, families: &mut Families<'_, '_>) -> fmt::Result {
+        type In = fn(&PriorityGroups) -> &ByClass;
+        let ingress: [(&str, &str, In); 6] = [
+            ("weir_priority_group_shared", "Shared bytes of the ingress queue, w_s.", |port| &port.shared_bytes),
+            ("weir_priority_group_headroom", "Headroom bytes of the ingress queue, w_h.", |port| &port.headroom_bytes),
+            ("weir_priority_group_shared_watermark", "Highest w_s since watermarks were cleared.", |port| {
+                &port.shared_watermark_bytes
+            }),
+            ("weir_priority_group_headroom_watermark", "Highest w_h since watermarks were cleared.", |port| {
+                &port.headroom_watermark_bytes
+            }),
+            ("weir_priority_group_shared_persistent_watermark", "Highest w_s since the start.", |port| {
+                &port.shared_persistent_watermark_bytes
+            }),
+            ("weir_priority_group_headroom_persistent_watermark", "Highest w_h since the start.", |port| {
+                &port.headroom_persistent_watermark_bytes
+            }),
+        ];
+        for (name, help, value) in ingress {
+            families.gauge(name, help, Some(Unit::Bytes), self.ingress(value))?;
+        }
+        let limits = self.switches.iter().flat_map(|switch| {
+            let of = |queue: &BufferQueue| class_labels(&switch.switch, &queue.port, queue.class);
+            switch.limits.iter().map(move |queue| (of(queue), queue.threshold_bytes))
+        });
+        families.gauge("weir_priority_group_threshold", "Xoff of the ingress queue.", Some(Unit::Bytes), limits)?;
+        type Out = fn(&Queues) -> &ByClass;
+        let egress: [(&str, &str, Out); 3] = [
+            ("weir_queue_held", "Bytes in the egress queue.", |port| &port.held_bytes),
+            ("weir_queue_watermark", "Highest of these since watermarks were cleared.", |port| &port.watermark_bytes),
+            ("weir_queue_persistent_watermark", "Highest of these since the start.", |port| {
+                &port.persistent_watermark_bytes
+            }),
+        ];
+        for (name, help, value) in egress {
+            families.gauge(name, help, Some(Unit::Bytes), self.egress(value))?;
+        }
+        type Level = fn(&BufferPool) -> u64;
+        let pools: [(&str, &str, Level); 4] = [
+            ("weir_buffer_pool_size", "Size of the pool.", |pool| pool.size_bytes),
+            ("weir_buffer_pool_used", "Bytes of the pool in use.", |pool| pool.used_bytes),
+            ("weir_buffer_pool_watermark", "The most since watermarks were cleared.", |pool| pool.watermark_bytes),
+            ("weir_buffer_pool_persistent_watermark", "The most since the start.", |pool| {
+                pool.persistent_watermark_bytes
+            }),
+        ];
+        for (name, help, level) in pools {
+            let rows = self.switches.iter().flat_map(|switch| {
+                let of = |pool: &BufferPool| labels([("switch", &switch.switch), ("pool", &pool.pool)]);
+                switch.pools.iter().map(move |pool| (of(pool), level(pool)))
+            });
+            families.gauge(name, help, Some(Unit::Bytes), rows)?;
+        }
+        Ok(())
+    }
+
+    /// Reasons that occurred.
+    fn losses(&self, families: &mut Families<'_, '_>) -> fmt::Result {
+        let rows = |is_device: bool| {
+            let losses = self.switches.iter().flat_map(|switch| switch.losses.iter().map(move |loss| (switch, loss)));
+            losses.filter_map(move |(switch, loss)| {
+                let direction = match loss.place {
+                    LossPlace::Ingress | LossPlace::DeviceReceive => "rx",
+                    LossPlace::Egress | LossPlace::DeviceTransmit => "tx",
+                };
+                let of = [("switch", &switch.switch), ("port", &loss.port), ("reason", &loss.reason)];
+                let mut labels = labels(of);
+                labels.push(("direction", direction.to_owned()));
+                labels.extend(loss.class.map(|class| ("priority", class.to_string())));
+                let at_device = matches!(loss.place, LossPlace::DeviceReceive | LossPlace::DeviceTransmit);
+                (at_device == is_device).then_some((labels, loss.frames?))
+            })
+        };
+        families.counter("weir_port_drops", "Frames dropped by the switch, by reason.", None, rows(false))?;
+        families.counter("weir_device_losses", "Frames lost by the port's device, by cause.", None, rows(true))
+    }
+
+    fn lcores(&self, families: &mut Families<'_, '_>) -> fmt::Result {
+        type Count = fn(&Lcore) -> u64;
+        let rows = |count: Count| {
+            self.lcores.iter().map(move |lcore| (labels([("cpu", &lcore.cpu.to_string())]), count(lcore)))
+        };
+        families.counter("weir_lcore_polls", "Polls of the lcore.", None, rows(|lcore| lcore.polls))?;
+        let busy: Count = |lcore| lcore.busy_polls;
+        families.counter("weir_lcore_busy_polls", "Polls in which a frame moved, or was overdue.", None, rows(busy))?;
+        let quantiles: [(&str, Count); 4] = [
+            ("0.5", |lcore| lcore.gap_p50_ns),
+            ("0.99", |lcore| lcore.gap_p99_ns),
+            ("0.999", |lcore| lcore.gap_p999_ns),
+            ("1", |lcore| lcore.gap_max_ns),
+        ];
+        let gaps = quantiles.into_iter().flat_map(|(quantile, gap)| {
+            rows(gap).map(move |(mut labels, ns)| {
+                labels.push(("quantile", quantile.to_owned()));
+                (labels, ns as f64 / 1e9)
+            })
+        });
+        let help = "Time between two polls; of all up to the quantile.";
+        families.gauge_of_seconds("weir_lcore_poll_gap", help, gaps)
+    }
+
+    fn ingress(&self, value: fn(&PriorityGroups) -> &ByClass) -> impl Iterator<Item = (Labels, u64)> {
+        self.switches.iter().flat_map(move |switch| {
+            switch.priority_groups.iter().flat_map(move |port| by_class(&switch.switch, &port.port, value(port)))
+        })
+    }
+
+    fn egress(&self, value: fn(&Queues) -> &ByClass) -> impl Iterator<Item = (Labels, u64)> {
+        self.switches.iter().flat_map(move |switch| {
+            switch.queues.iter().flat_map(move |port| by_class(&switch.switch, &port.port, value(port)))
+        })
+    }
+}
+
+/// Labels of one value.
+type Labels = Vec<(&'static str, String)>;
+
+fn labels<const N: usize>(pairs: [(&'static str, &String); N]) -> Labels {
+    pairs.into_iter().map(|(name, value)| (name, value.clone())).collect()
+}
+
+fn class_labels(switch: &str, port: &str, class: usize) -> Labels {
+    vec![("switch", switch.to_owned()), ("port", port.to_owned()), ("priority", class.to_string())]
+}
+
+fn by_class(switch: &str, port: &str, values: &ByClass) -> impl Iterator<Item = (Labels, u64)> {
+    let rows = values.iter().enumerate().map(|(class, value)| (class_labels(switch, port, class), *value));
+    rows.collect::<Vec<_>>().into_iter()
+}
+
+/// Writes families of values, each with its type and help.
+struct Families<'f, 'e> {
+    encoder: &'f mut DescriptorEncoder<'e>,
+}
+
+impl Families<'_, '_> {
+    fn counter(
+        &mut self,
+        name: &str,
+        help: &str,
+        unit: Option<Unit>,
+        rows: impl IntoIterator<Item = (Labels, u64)>,
+    ) -> fmt::Result {
+        self.family(name, help, unit, MetricType::Counter, rows.into_iter().map(|(of, n)| (of, ConstCounter::new(n))))
+    }
+
+    fn counter_of_seconds(&mut self, name: &str, help: &str, rows: impl Iterator<Item = (Labels, f64)>) -> fmt::Result {
+        let rows = rows.map(|(of, seconds)| (of, ConstCounter::new(seconds)));
+        self.family(name, help, Some(Unit::Seconds), MetricType::Counter, rows)
+    }
+
+    fn gauge(
+        &mut self,
+        name: &str,
+        help: &str,
+        unit: Option<Unit>,
+        rows: impl IntoIterator<Item = (Labels, u64)>,
+    ) -> fmt::Result {
+        self.family(name, help, unit, MetricType::Gauge, rows.into_iter().map(|(of, n)| (of, ConstGauge::new(n))))
+    }
+
+    fn gauge_of_seconds(&mut self, name: &str, help: &str, rows: impl Iterator<Item = (Labels, f64)>) -> fmt::Result {
+        let rows = rows.map(|(of, seconds)| (of, ConstGauge::new(seconds)));
+        self.family(name, help, Some(Unit::Seconds), MetricType::Gauge, rows)
+    }
+
+    fn family<M: EncodeMetric>(
+        &mut self,
+        name: &str,
+        help: &str,
+        unit: Option<Unit>,
+        kind: MetricType,
+        rows: impl Iterator<Item = (Labels, M)>,
+    ) -> fmt::Result {
+        let mut family = self.encoder.encode_descriptor(name, help, unit.as_ref(), kind)?;
+        for (labels, value) in rows {
+            value.encode(family.encode_family(&labels)?)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+use super::*;
+use crate::state::Traffic;
+
+fn metrics() -> Metrics {
+    let at_three = |n: u64| std::array::from_fn(|class| if class == 3 { n } else { 0 });
+    let none = [0; weir_units::CLASSES];
+    let port = "p0".to_owned();
+    Metrics {
+        weir_version: "0.1.0".into(),
+        switches: vec![SwitchMetrics {
+            switch: "lab".into(),
+            books: Books { received: 10, copied: 1, sent: 9, dropped: 2, held: 0, balance: true },
+            interfaces: vec![Interface {
+                port: port.clone(),
+                device: "ring \"a\"".into(),
+                link_up: true,
+                rate_bps: Some(10_000_000_000),
+                flow_control: "pfc".into(),
+                rx: Traffic::default(),
+                tx: Traffic::default(),
+            }],
+            pfc: vec![PfcCounters {
+                port: port.clone(),
+                rx: at_three(4),
+                tx: none,
+                rx_pauses: at_three(2),
+                rx_paused_us: at_three(1_500_000),
+                tx_pauses: none,
+                tx_paused_us: none,
+            }],
+            watchdog: Vec::new(),
+            priority_groups: vec![PriorityGroups {
+                port: port.clone(),
+                frames: at_three(10),
+                bytes: at_three(10_000),
+                private_bytes: none,
+                shared_bytes: none,
+                headroom_bytes: none,
+                shared_watermark_bytes: at_three(5_000),
+                headroom_watermark_bytes: none,
+                shared_persistent_watermark_bytes: at_three(7_000),
+                headroom_persistent_watermark_bytes: none,
+                dropped: none,
+            }],
+            limits: Vec::new(),
+            queues: Vec::new(),
+            pools: vec![BufferPool {
+                pool: "shared".into(),
+                size_bytes: 1_000_000,
+                used_bytes: 0,
+                watermark_bytes: 5_000,
+                persistent_watermark_bytes: 7_000,
+            }],
+            losses: vec![Loss {
+                port,
+                place: LossPlace::Ingress,
+                class: Some(3),
+                reason: "headroom_violation".into(),
+                frames: Some(2),
+            }],
+        }],
+        lcores: Vec::new(),
+    }
+}
+
+#[test]
+fn counters_have_sonics_labels() {
+    let text = metrics().text();
+    for line in [
+        "weir_received_frames_total{switch=\"lab\"} 10",
+        "weir_port_rx_frames_total{switch=\"lab\",port=\"p0\",priority=\"3\"} 10",
+        "weir_port_rx_bytes_total{switch=\"lab\",port=\"p0\",priority=\"3\"} 10000",
+        "weir_pfc_rx_frames_total{switch=\"lab\",port=\"p0\",priority=\"3\"} 4",
+        "weir_pfc_rx_pause_seconds_total{switch=\"lab\",port=\"p0\",priority=\"3\"} 1.5",
+        "weir_priority_group_shared_watermark_bytes{switch=\"lab\",port=\"p0\",priority=\"3\"} 5000",
+        "weir_buffer_pool_persistent_watermark_bytes{switch=\"lab\",pool=\"shared\"} 7000",
+        "weir_port_drops_total{switch=\"lab\",port=\"p0\",reason=\"headroom_violation\",direction=\"rx\",priority=\"3\"} 2",
+    ] {
+        assert!(text.lines().any(|other| other == line), "{line}\n{text}");
+    }
+    assert!(text.ends_with("# EOF\n"));
+}
+
+/// What OpenMetrics asks of a text: each family is described once, before its values, whose names it begins.
+#[test]
+fn families_are_described_once() {
+    let text = metrics().text();
+    let mut seen = std::collections::BTreeSet::new();
+    let mut family = "";
+    for line in text.lines().filter(|line| *line != "# EOF") {
+        if let Some(described) = line.strip_prefix("# TYPE ") {
+            let (name, _) = described.split_once(' ').unwrap();
+            assert!(seen.insert(name), "{name} is described twice");
+        } else if let Some(described) = line.strip_prefix("# HELP ") {
+            family = described.split_once(' ').unwrap().0;
+        } else if !line.starts_with("# UNIT ") {
+            assert!(line.starts_with(family), "{line} is not of {family}");
+        }
+    }
+    assert!(seen.len() > 20, "{seen:?}");
+}

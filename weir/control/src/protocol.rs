@@ -1,0 +1,289 @@
+//! The language of the control socket: a request is a line of JSON, and so is its reply.
+//!
+//! ```json
+//! {"weir":1,"request":{"show":{"what":"interfaces"}}}
+//! {"weir":1,"reply":{"switches":[{"switch":"lab","interfaces":[]}]}}
+//! {"weir":1,"error":{"kind":"unknown","message":"no port of switch lab is named `p9`; its ports are: p0, p1"}}
+//! ```
+//!
+//! The number is the language's version. Whatever the version, a line is an object with the number under `weir`, and an error has
+//! a `message`: so either end can say which version the other one speaks.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::state::{Event, Lcore, Shown};
+
+/// The version of the language. It grows with each change that the other end would not understand.
+pub const VERSION: u64 = 1;
+/// The longest request, without its line's end, in bytes.
+pub const REQUEST_BYTES_MAX: usize = 64 << 10;
+
+/// What a client wants.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Request {
+    /// Who is there.
+    Hello,
+    /// What the switches know of themselves.
+    Show(Show),
+    /// That something begins anew.
+    Clear(Clear),
+}
+
+/// A view that is asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Show {
+    /// What.
+    pub what: What,
+    /// This switch alone, by its name; all, if it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switch: Option<String>,
+    /// These ports alone, by their names; all, if none is named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<String>,
+}
+
+/// What can be shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum What {
+    /// Links, traffic and losses of ports.
+    Interfaces,
+    /// PFC frames and pauses of ports, by class.
+    PfcCounters,
+    /// Queues that are watched for PFC storms.
+    PfcWatchdog,
+    /// Ingress queues: occupancy, watermarks, drops.
+    PriorityGroups,
+    /// Egress queues: traffic, occupancy, watermarks, drops.
+    Queues,
+    /// Occupancy and watermarks of pools.
+    BufferPools,
+    /// How the buffer is cut, and its thresholds of now.
+    BufferConfiguration,
+    /// The forwarding database.
+    Mac,
+    /// What the buffer policy shows of its queues.
+    Policy,
+    /// What flow controls that are not PFC's know of their classes.
+    FlowControl,
+    /// What the process's lcores do.
+    Lcores,
+    /// Lost frames: where, and why.
+    Losses,
+    /// What happened last.
+    Events,
+    /// All counters, as text in OpenMetrics' format.
+    Metrics,
+}
+
+/// A wish that something begin anew.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Clear {
+    /// What.
+    pub what: Clearable,
+    /// This switch alone, by its name; all, if it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switch: Option<String>,
+}
+
+/// What can begin anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Clearable {
+    /// Counters are shown from now on, for all clients. The switch's own go on.
+    Counters,
+    /// Watermarks but for the persistent ones.
+    Watermarks,
+    /// Addresses that were learned.
+    Mac,
+}
+
+/// What a switch answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reply {
+    /// Who is there.
+    Hello(Hello),
+    /// Each switch that was asked for.
+    Switches(Vec<Shown>),
+    /// The process's lcores.
+    Lcores(Vec<Lcore>),
+    /// What happened last, oldest first.
+    Events(Vec<Event>),
+    /// All counters, as text in OpenMetrics' format.
+    Metrics(String),
+    /// What was done, in a line for each switch.
+    Done(Vec<String>),
+}
+
+/// A process of `weir run`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// Weir's version.
+    pub weir_version: String,
+    /// The process's number.
+    pub process: u32,
+    /// The switches' names.
+    pub switches: Vec<String>,
+}
+
+/// Why a request is not answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// What kind of reason.
+    pub kind: RefusalKind,
+    /// The reason, and what to write instead, in a sentence.
+    pub message: String,
+}
+
+/// Kinds of reasons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RefusalKind {
+    /// The line is no request.
+    Malformed,
+    /// It is of another version.
+    Version,
+    /// It names what is not there.
+    Unknown,
+    /// The switch can't answer now.
+    Busy,
+}
+
+impl Refusal {
+    /// A reason of this kind.
+    pub fn new(kind: RefusalKind, message: impl Into<String>) -> Refusal {
+        Refusal { kind, message: message.into() }
+    }
+}
+
+/// A request's line, with its end.
+pub fn request_line(request: &Request) -> String {
+    line(json!({ "weir": VERSION, "request": request }))
+}
+
+/// An answer's line, with its end.
+pub fn answer_line(answer: &Result<Reply, Refusal>) -> String {
+    line(match answer {
+        Ok(reply) => json!({ "weir": VERSION, "reply": reply }),
+        Err(refusal) => json!({ "weir": VERSION, "error": refusal }),
+    })
+}
+
+/// Reads a request's line.
+///
+/// # Errors
+/// It is of another version, or no request.
+pub fn parse_request(line: &[u8]) -> Result<Request, Refusal> {
+    let malformed = |message: String| Refusal::new(RefusalKind::Malformed, message);
+    let (version, mut parts) = parse_line(line).map_err(|what| malformed(format!("a request {what}")))?;
+    if version != VERSION {
+        let message = format!(
+            "the running switch speaks version {VERSION} of the control language, and the request is of version {version}: use the \
+             `weir` that the switch was started with"
+        );
+        return Err(Refusal::new(RefusalKind::Version, message));
+    }
+    let request = parts.remove("request").ok_or_else(|| malformed("the line has no `request`".to_owned()))?;
+    if let Some(key) = parts.keys().find(|key| *key != "weir") {
+        return Err(malformed(format!("a line with a request has no `{key}`; its keys are `weir` and `request`")));
+    }
+    serde_json::from_value(request).map_err(|error| malformed(format!("no such request: {error}")))
+}
+
+/// Why a line is no answer of this version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NoAnswer {
+    /// It is of another version; what it says of that.
+    Version(u64, String),
+    /// It is no answer.
+    Malformed(String),
+}
+
+/// Reads an answer's line.
+pub(crate) fn parse_answer(line: &[u8]) -> Result<Result<Reply, Refusal>, NoAnswer> {
+    let (version, mut parts) = parse_line(line).map_err(|what| NoAnswer::Malformed(format!("an answer {what}")))?;
+    let malformed = |error: serde_json::Error| NoAnswer::Malformed(format!("an answer says {error}"));
+    if version != VERSION {
+        let said = parts.get("error").and_then(|error| error.get("message")).and_then(Value::as_str);
+        return Err(NoAnswer::Version(version, said.unwrap_or_default().to_owned()));
+    }
+    match (parts.remove("reply"), parts.remove("error")) {
+        (Some(reply), None) => serde_json::from_value(reply).map(Ok).map_err(malformed),
+        (None, Some(error)) => serde_json::from_value(error).map(Err).map_err(malformed),
+        _ => Err(NoAnswer::Malformed("an answer is neither a reply nor an error".to_owned())),
+    }
+}
+
+/// A line's version and its parts; or what is wrong with it, after "a request".
+fn parse_line(line: &[u8]) -> Result<(u64, serde_json::Map<String, Value>), String> {
+    let value: Value = serde_json::from_slice(line).map_err(|error| format!("is a line of JSON: {error}"))?;
+    let Value::Object(parts) = value else { return Err("is an object".to_owned()) };
+    let version = parts.get("weir").and_then(Value::as_u64);
+    version.map(|version| (version, parts)).ok_or_else(|| "has its version as a number under `weir`".to_owned())
+}
+
+/// Compact JSON has no line's end within.
+fn line(value: Value) -> String {
+    let mut line = value.to_string();
+    line.push('\n');
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_reads_as_it_was_written() {
+        let requests = [
+            Request::Hello,
+            Request::Show(Show { what: What::PfcCounters, switch: Some("lab".into()), ports: vec!["p0".into()] }),
+            Request::Clear(Clear { what: Clearable::Watermarks, switch: None }),
+        ];
+        for request in requests {
+            let line = request_line(&request);
+            assert_eq!(line.matches('\n').count(), 1, "{line}");
+            assert_eq!(parse_request(line.trim_end().as_bytes()), Ok(request));
+        }
+        let short = br#"{"weir":1,"request":{"show":{"what":"interfaces"}}}"#;
+        assert!(parse_request(short).is_ok(), "what may be left out is left out");
+    }
+
+    #[test]
+    fn what_is_no_request_is_told_with_the_reason() {
+        let refused = |line: &str| parse_request(line.as_bytes()).unwrap_err();
+        for (line, said) in [
+            ("", "a request is a line of JSON"),
+            ("[1]", "a request is an object"),
+            ("{}", "under `weir`"),
+            (r#"{"weir":"1"}"#, "under `weir`"),
+            (r#"{"weir":1}"#, "no `request`"),
+            (r#"{"weir":1,"request":"hello","reqest":1}"#, "no `reqest`"),
+            (r#"{"weir":1,"request":"halt"}"#, "unknown variant `halt`"),
+            (r#"{"weir":1,"request":{"show":{"what":"weather"}}}"#, "unknown variant `weather`"),
+            (r#"{"weir":1,"request":{"show":{"what":"mac","prots":[]}}}"#, "unknown field `prots`"),
+        ] {
+            let refusal = refused(line);
+            assert!(refusal.kind == RefusalKind::Malformed && refusal.message.contains(said), "{line}: {refusal:?}");
+        }
+        // Nested deeper than anybody needs.
+        assert_eq!(refused(&"[".repeat(REQUEST_BYTES_MAX)).kind, RefusalKind::Malformed);
+        // Whatever else it has.
+        let other = refused(r#"{"weir":2,"ask":{}}"#);
+        assert!(other.kind == RefusalKind::Version && other.message.contains("version 1"), "{other:?}");
+    }
+
+    #[test]
+    fn an_answer_of_another_version_says_so() {
+        let answer: Result<Reply, Refusal> = Ok(Reply::Done(vec!["done".into()]));
+        assert_eq!(parse_answer(answer_line(&answer).as_bytes()), Ok(answer));
+        let later = br#"{"weir":7,"error":{"kind":"age","message":"too old"}}"#;
+        assert_eq!(parse_answer(later), Err(NoAnswer::Version(7, "too old".into())));
+        assert!(matches!(parse_answer(b"HTTP/1.1 400 Bad Request"), Err(NoAnswer::Malformed(_))));
+    }
+}

@@ -1,0 +1,250 @@
+//! The switch's end of the control socket.
+//!
+//! A thread takes connections, and each client has a thread of its own, up to [`CLIENTS_MAX`]. None of them touches a switch:
+//! a request goes to the control thread as a [`Question`], and the client's thread waits for the answer. So a client that is
+//! slow, silent or broken keeps nobody waiting but itself.
+
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+
+use crate::protocol::{REQUEST_BYTES_MAX, Refusal, RefusalKind, Reply, Request, answer_line, parse_request};
+use crate::socket::{Bound, SocketPath};
+
+/// The most clients that are served at a time.
+pub const CLIENTS_MAX: usize = 16;
+/// How long a client may take for a request, from the last answer on.
+const REQUEST_WITHIN: Duration = Duration::from_secs(60);
+/// How long a client may take no byte of an answer.
+const TAKEN_WITHIN: Duration = Duration::from_secs(5);
+/// How long the control thread may take to have room for a request, and then to answer it.
+const ANSWER_WITHIN: Duration = Duration::from_secs(20);
+/// How long to wait where the system has no room for another connection.
+const NO_ROOM: Duration = Duration::from_millis(100);
+
+/// What the control thread says to a request.
+pub type Answer = Result<Reply, Refusal>;
+
+/// A request, and where its answer goes. One that is dropped tells the client that the switch is about to end.
+#[derive(Debug)]
+pub struct Question {
+    /// What the client wants.
+    pub request: Request,
+    answer: Sender<Answer>,
+}
+
+/// A socket that clients are served on, until it is dropped.
+#[derive(Debug)]
+pub struct Server {
+    path: SocketPath,
+    listener: Arc<UnixListener>,
+    shared: Arc<Serving>,
+    taking: Option<JoinHandle<()>>,
+}
+
+/// What the threads share.
+#[derive(Debug)]
+struct Serving {
+    is_over: AtomicBool,
+    questions: Sender<Question>,
+    /// Connections that are served, to end them with the server.
+    clients: Mutex<BTreeMap<u64, UnixStream>>,
+}
+
+impl Question {
+    /// Answers. A client that has gone meanwhile misses it.
+    pub fn answer(self, answer: Answer) {
+        let _ = self.answer.try_send(answer);
+    }
+}
+
+impl Bound {
+    /// Serves clients from now on, those that wait already first. Their questions come out of the receiver, at most
+    /// [`CLIENTS_MAX`] at a time.
+    ///
+    /// # Errors
+    /// There can be no thread.
+    pub fn serve(self) -> io::Result<(Server, Receiver<Question>)> {
+        let (questions, asked) = bounded(CLIENTS_MAX);
+        let shared = Arc::new(Serving { is_over: AtomicBool::new(false), questions, clients: Mutex::default() });
+        let listener = Arc::new(self.listener);
+        let (serving, connections) = (shared.clone(), listener.clone());
+        let taking = std::thread::Builder::new()
+            .name("weir-control".to_owned())
+            .spawn(move || take_connections(&connections, &serving))?;
+        Ok((Server { path: self.path, listener, shared, taking: Some(taking) }, asked))
+    }
+}
+
+impl Server {
+    /// Where clients find it.
+    pub fn path(&self) -> &Path {
+        self.path.path()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Release; pairs with Acquire in `is_over`: who is woken up by what follows sees it.
+        self.shared.is_over.store(true, Ordering::Release);
+        // This wakes up who waits for a connection.
+        let _ = rustix::net::shutdown(&*self.listener, rustix::net::Shutdown::Both);
+        if let Some(taking) = self.taking.take() {
+            let _ = taking.join();
+        }
+        for client in self.shared.clients().values() {
+            let _ = client.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+impl Serving {
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+
+    fn clients(&self) -> MutexGuard<'_, BTreeMap<u64, UnixStream>> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The control thread's answer.
+    fn ask(&self, request: Request) -> Answer {
+        let busy = |what: &str| Err(Refusal::new(RefusalKind::Busy, what));
+        let (answer, answered) = bounded(1);
+        let question = Question { request, answer };
+        if self.questions.send_timeout(question, ANSWER_WITHIN).is_err() {
+            return busy("the switch has other things to do; ask again");
+        }
+        match answered.recv_timeout(ANSWER_WITHIN) {
+            Ok(answer) => answer,
+            Err(RecvTimeoutError::Timeout) => busy("the switch has not answered in time; ask again"),
+            Err(RecvTimeoutError::Disconnected) => busy("the switch is about to end"),
+        }
+    }
+}
+
+fn take_connections(listener: &UnixListener, serving: &Arc<Serving>) {
+    for number in 0.. {
+        let connection = listener.accept();
+        if serving.is_over() {
+            return;
+        }
+        let Ok((stream, _)) = connection else {
+            // As where the process has too many files open; connections wait.
+            std::thread::park_timeout(NO_ROOM);
+            continue;
+        };
+        if let Err(refusal) = welcome(number, &stream, serving) {
+            refuse(stream, refusal);
+        }
+    }
+}
+
+/// Gives a client a thread.
+fn welcome(number: u64, stream: &UnixStream, serving: &Arc<Serving>) -> Result<(), Refusal> {
+    let failed =
+        |error: io::Error| Refusal::new(RefusalKind::Busy, format!("the switch can't serve this client: {error}"));
+    let own = stream.try_clone().map_err(failed)?;
+    {
+        let mut clients = serving.clients();
+        if clients.len() >= CLIENTS_MAX {
+            let message = format!("the switch serves {CLIENTS_MAX} clients already; ask again when one has gone");
+            return Err(Refusal::new(RefusalKind::Busy, message));
+        }
+        clients.insert(number, stream.try_clone().map_err(failed)?);
+    }
+    let client_of = serving.clone();
+    let serve = move || {
+        // A client that breaks off is no event.
+        let _ = serve_client(own, &client_of);
+        client_of.clients().remove(&number);
+    };
+    let started = std::thread::Builder::new().name(format!("weir-client-{number}")).spawn(serve);
+    started.map(drop).map_err(|error| {
+        serving.clients().remove(&number);
+        failed(error)
+    })
+}
+
+/// Says why, and closes. It must not wait: the thread that takes connections does this.
+fn refuse(mut stream: UnixStream, refusal: Refusal) {
+    if stream.set_nonblocking(true).is_ok() {
+        let _ = stream.write_all(answer_line(&Err(refusal)).as_bytes());
+    }
+}
+
+/// Answers a client's requests in turn, until it goes, takes too long, or sends a line that is too long.
+fn serve_client(stream: UnixStream, serving: &Serving) -> io::Result<()> {
+    stream.set_write_timeout(Some(TAKEN_WITHIN))?;
+    let mut requests = Requests { stream: &stream, pending: Vec::new() };
+    while !serving.is_over() {
+        let (answer, is_last) = match requests.next()? {
+            Next::Line(line) if line.iter().all(u8::is_ascii_whitespace) => continue,
+            Next::Line(line) => (parse_request(&line).and_then(|request| serving.ask(request)), false),
+            Next::TooLong => {
+                let message = format!("a request has at most {REQUEST_BYTES_MAX} bytes");
+                (Err(Refusal::new(RefusalKind::Malformed, message)), true)
+            }
+            Next::End => return Ok(()),
+        };
+        (&stream).write_all(answer_line(&answer).as_bytes())?;
+        if is_last {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// Lines of a client.
+struct Requests<'s> {
+    stream: &'s UnixStream,
+    /// What came after the last line, without a line's end.
+    pending: Vec<u8>,
+}
+
+enum Next {
+    Line(Vec<u8>),
+    TooLong,
+    End,
+}
+
+impl Requests<'_> {
+    /// The next line, without its end.
+    fn next(&mut self) -> io::Result<Next> {
+        let deadline = Instant::now() + REQUEST_WITHIN;
+        let mut looked = 0;
+        loop {
+            if let Some(end) = self.pending[looked..].iter().position(|byte| *byte == b'\n') {
+                let rest = self.pending.split_off(looked + end + 1);
+                let mut line = std::mem::replace(&mut self.pending, rest);
+                line.pop();
+                return Ok(if line.len() > REQUEST_BYTES_MAX { Next::TooLong } else { Next::Line(line) });
+            }
+            looked = self.pending.len();
+            if looked > REQUEST_BYTES_MAX {
+                return Ok(Next::TooLong);
+            }
+            // A bound on the whole line: a client that sends a byte now and then is not waited for longer than another one.
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(Next::End);
+            }
+            self.stream.set_read_timeout(Some(left))?;
+            let mut some = [0; 4_096];
+            match self.stream.read(&mut some) {
+                Ok(0) => return Ok(Next::End),
+                Ok(length) => self.pending.extend_from_slice(&some[..length]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! Both ends of the control socket.
+
+mod served;

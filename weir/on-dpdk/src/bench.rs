@@ -1,0 +1,190 @@
+//! `weir bench`: what this machine does, as tables and as JSON.
+
+mod tables;
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use serde::Serialize;
+use weir_bench::{forwarding, idle, pause, rfc2544};
+use weir_experiments::Failure;
+use weir_experiments::real_frames::{
+    BenchCommand, ForwardingArguments, IdleArguments, PauseArguments, Rfc2544Arguments,
+};
+use weir_experiments::switches::load_each;
+
+use crate::fault::Fault;
+use crate::screen::Screen;
+
+/// Runs a measurement, prints its tables, and writes its JSON.
+pub(crate) fn bench(command: &BenchCommand) -> Result<(), Fault> {
+    let common = command.common();
+    let eal = &common.eal[..];
+    let tell = &mut |what: &str| tracing::info!("{what}");
+    match command {
+        BenchCommand::Forwarding(arguments) => {
+            let plan = forwarding_plan(arguments)?;
+            let json = create_json(common.json.as_deref())?;
+            let report = forwarding::run(&plan, eal, tell)?;
+            finish(&tables::forwarding(&report), &report, json)
+        }
+        BenchCommand::Rfc2544(arguments) => {
+            let plan = rfc2544_plan(arguments)?;
+            let json = create_json(common.json.as_deref())?;
+            let report = rfc2544::run(&plan, eal, tell)?;
+            finish(&tables::rfc2544(&report), &report, json)
+        }
+        BenchCommand::Pause(arguments) => {
+            let plan = pause_plan(arguments);
+            let json = create_json(common.json.as_deref())?;
+            let report = pause::run(&plan, eal, tell)?;
+            finish(&tables::pause(&report), &report, json)
+        }
+        BenchCommand::Idle(arguments) => {
+            let plan = idle_plan(arguments)?;
+            let json = create_json(common.json.as_deref())?;
+            let report = idle::run(&plan, eal, tell)?;
+            finish(&tables::idle(&report), &report, json)
+        }
+    }
+}
+
+/// Where results go as JSON. It is opened before anything starts, since results that can't be written are wrong input; a file that was
+/// not there before goes again if there are none.
+struct Json<'p> {
+    path: &'p Path,
+    file: File,
+    is_left_over: bool,
+}
+
+fn create_json(path: Option<&Path>) -> Result<Option<Json<'_>>, Failure> {
+    let Some(path) = path else { return Ok(None) };
+    let is_left_over = !path.exists();
+    // What was there is kept until there is something to put in its place.
+    let file = OpenOptions::new().write(true).create(true).truncate(false).open(path).map_err(|error| {
+        let path = path.display();
+        Failure::Argument(format!(
+            "--json: the results can't be written to {path}: {error}; name a file in a directory that exists"
+        ))
+    })?;
+    Ok(Some(Json { path, file, is_left_over }))
+}
+
+impl Json<'_> {
+    fn write(&mut self, report: &impl Serialize) -> io::Result<()> {
+        let json = serde_json::to_string_pretty(report)?;
+        // A terminal or a pipe has no length.
+        if self.file.metadata()?.is_file() {
+            self.file.set_len(0)?;
+        }
+        writeln!(self.file, "{json}")?;
+        self.is_left_over = false;
+        Ok(())
+    }
+}
+
+impl Drop for Json<'_> {
+    fn drop(&mut self) {
+        if self.is_left_over {
+            let _ = fs::remove_file(self.path);
+        }
+    }
+}
+
+fn finish(text: &str, report: &impl Serialize, json: Option<Json<'_>>) -> Result<(), Fault> {
+    Screen::default().print(text);
+    let Some(mut json) = json else { return Ok(()) };
+    let path = json.path.display();
+    json.write(report).map_err(|error| Fault::from(Failure::Run(format!("{path}: {error}"))))?;
+    tracing::info!("results written to {path}");
+    Ok(())
+}
+
+fn forwarding_plan(arguments: &ForwardingArguments) -> Result<forwarding::Plan, Failure> {
+    let known: Vec<&str> = forwarding::CASES.iter().map(|case| case.name).collect();
+    let case = |name: &String| {
+        let found = forwarding::CASES.iter().find(|case| case.name == name);
+        found.copied().ok_or_else(|| not_known("--case", name, &known))
+    };
+    let cases = match &arguments.cases[..] {
+        [] => forwarding::CASES.to_vec(),
+        names => names.iter().map(case).collect::<Result<_, _>>()?,
+    };
+    let lcores = match &arguments.lcores[..] {
+        [] => (1..=weir_dpdk_io::cpu::allowed().len()).collect(),
+        lcores => lcores.to_vec(),
+    };
+    Ok(forwarding::Plan {
+        lcores,
+        frame_bytes: arguments.frame_bytes.clone(),
+        cases,
+        policy: arguments.policy.clone(),
+        flow_control: arguments.flow_control.clone(),
+        across: arguments.across,
+        rounds: arguments.rounds,
+        until: match arguments.frames {
+            Some(frames) => forwarding::Until::Sent(frames),
+            None => forwarding::Until::Time(Duration::from_nanos(arguments.duration.as_nanos())),
+        },
+    })
+}
+
+fn rfc2544_plan(arguments: &Rfc2544Arguments) -> Result<rfc2544::Plan, Failure> {
+    let switch = load_each(std::slice::from_ref(&arguments.file))?.remove(0);
+    Ok(rfc2544::Plan {
+        switch,
+        from: arguments.from.clone(),
+        to: arguments.to.clone(),
+        devices: [arguments.from_device.clone(), arguments.to_device.clone()],
+        frame_bytes: arguments.frame_bytes.clone(),
+        dscp: arguments.dscp,
+        rate_max: arguments.max_rate,
+        duration: arguments.duration,
+        wait: arguments.wait,
+        trials: arguments.trials,
+        resolution: arguments.resolution / 100.0,
+        loss: arguments.loss / 100.0,
+        shares: arguments.shares.clone(),
+        bursts: arguments.bursts,
+    })
+}
+
+fn pause_plan(arguments: &PauseArguments) -> pause::Plan {
+    let layouts = match &arguments.layouts[..] {
+        [] => pause::LAYOUTS.map(str::to_owned).to_vec(),
+        layouts => layouts.to_vec(),
+    };
+    pause::Plan {
+        layouts,
+        rate: arguments.rate,
+        load_percent: arguments.load,
+        frame_bytes: arguments.frame_bytes,
+        rounds: arguments.rounds,
+        duration: arguments.duration,
+    }
+}
+
+fn idle_plan(arguments: &IdleArguments) -> Result<idle::Plan, Failure> {
+    let known = idle::MODES.map(|(name, _)| name);
+    let mode = |name: &String| {
+        let found = idle::MODES.iter().find(|(known, _)| known == name);
+        found.copied().ok_or_else(|| not_known("--mode", name, &known))
+    };
+    let modes = match &arguments.modes[..] {
+        [] => idle::MODES.to_vec(),
+        names => names.iter().map(mode).collect::<Result<_, _>>()?,
+    };
+    Ok(idle::Plan {
+        modes,
+        rounds: arguments.rounds,
+        duration: arguments.duration,
+        interval: arguments.interval,
+        frame_bytes: arguments.frame_bytes,
+    })
+}
+
+fn not_known(argument: &str, name: &str, known: &[&str]) -> Failure {
+    Failure::Argument(format!("{argument} {name}: there is no such one; write one of {}", known.join(", ")))
+}

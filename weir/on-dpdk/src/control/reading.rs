@@ -1,0 +1,413 @@
+//! A switch's state as clients are shown it, out of its report and of what its lcores share.
+
+use weir_config::{PortConfig, SwitchConfig};
+use weir_control::metrics::SwitchMetrics;
+use weir_control::protocol::What;
+use weir_control::state::{
+    Books, BufferConfiguration, BufferPool, BufferQueue, ByClass, FlowControlClass, FlowControlPort, Interface, Loss,
+    LossPlace, MacEntry, PfcCounters, PolicyQueue, PolicyState, PriorityGroups, Queues, State, StormPackets, Traffic,
+    WatchedQueue,
+};
+use weir_dpdk_io::{DeviceLosses, Losses};
+use weir_flowctl::{Gauges, Tells};
+use weir_mmu::PoolUse;
+use weir_switch_core::counters::DropReason;
+use weir_switch_core::report::{ClassReport, PortReport};
+use weir_switch_core::{Report, Shared};
+use weir_units::{BitRate, Bytes, Class, PortId, QueueId, Span, Time};
+
+use crate::losses::frames;
+
+/// A switch at an instant, and what its counters were when they were last cleared.
+pub(crate) struct Reading<'r> {
+    pub(crate) config: &'r SwitchConfig,
+    pub(crate) shared: &'r Shared,
+    pub(crate) report: &'r Report,
+    /// By port.
+    pub(crate) losses: &'r [DeviceLosses],
+    /// `None`: counts are since the start.
+    pub(crate) base: Option<&'r Base>,
+    /// In bits per second by port, received and sent; none before the first interval is over.
+    pub(crate) rates: Option<&'r [[u64; 2]]>,
+    pub(crate) now: Time,
+    /// The ports that are asked for.
+    pub(crate) ports: Vec<usize>,
+}
+
+/// Counters as they were when they were cleared.
+pub(crate) struct Base {
+    pub(crate) unix_ms: u64,
+    pub(crate) report: Report,
+    pub(crate) losses: Vec<DeviceLosses>,
+}
+
+impl Reading<'_> {
+    /// A view of the switch; `None` for views of the whole process.
+    pub(crate) fn state(&self, what: What) -> Option<State> {
+        Some(match what {
+            What::Interfaces => State::Interfaces(self.interfaces()),
+            What::PfcCounters => State::PfcCounters(self.pfc_counters()),
+            What::PfcWatchdog => State::PfcWatchdog(self.watched()),
+            What::PriorityGroups => State::PriorityGroups(self.priority_groups()),
+            What::Queues => State::Queues(self.queues()),
+            What::BufferPools => State::BufferPools(self.pools()),
+            What::BufferConfiguration => State::BufferConfiguration(self.buffer()),
+            What::Mac => State::Mac(self.macs()),
+            What::Policy => State::Policy(self.policy()),
+            What::FlowControl => State::FlowControl(self.flow_control()),
+            What::Losses => State::Losses(self.lost()),
+            What::Lcores | What::Events | What::Metrics => return None,
+        })
+    }
+
+    /// All for a scrape.
+    pub(crate) fn metrics(&self) -> SwitchMetrics {
+        let balance = self.report.balance;
+        SwitchMetrics {
+            switch: self.config.name.clone(),
+            books: Books {
+                received: balance.received,
+                copied: balance.copied,
+                sent: balance.sent,
+                dropped: balance.dropped,
+                held: balance.held(),
+                balance: balance.holds,
+            },
+            interfaces: self.interfaces(),
+            pfc: self.pfc_counters(),
+            watchdog: self.watched(),
+            priority_groups: self.priority_groups(),
+            limits: self.buffer().queues,
+            queues: self.queues(),
+            pools: self.pools(),
+            losses: self.lost(),
+        }
+    }
+
+    /// Ports that are asked for: index, configuration, report.
+    fn ports(&self) -> impl Iterator<Item = (usize, &PortConfig, &PortReport)> {
+        self.ports.iter().map(|port| (*port, &self.config.ports[*port], &self.report.ports[*port]))
+    }
+
+    /// These without clones, which send nothing.
+    fn real_ports(&self) -> impl Iterator<Item = (usize, &PortConfig, &PortReport)> {
+        self.ports().filter(|(_, config, _)| config.clone_of().is_none())
+    }
+
+    /// Since counters were cleared.
+    fn count(&self, port: usize, count: impl Fn(&PortReport) -> u64) -> u64 {
+        let before = self.base.map_or(0, |base| count(&base.report.ports[port]));
+        count(&self.report.ports[port]).saturating_sub(before)
+    }
+
+    fn by_class(&self, port: usize, count: impl Fn(&ClassReport) -> u64) -> ByClass {
+        std::array::from_fn(|class| self.count(port, |report| count(&report.classes[class])))
+    }
+
+    fn interfaces(&self) -> Vec<Interface> {
+        let interface = |(number, config, report): (usize, &PortConfig, &PortReport)| {
+            let sum = |count: fn(&ClassReport) -> u64| self.by_class(number, count).iter().sum::<u64>();
+            let lost = self.lost_at_device(number);
+            let rate = |way: usize| self.rates.map(|rates| rates[number][way]);
+            Interface {
+                port: config.name.clone(),
+                device: config.device.to_string(),
+                link_up: report.link_up,
+                rate_bps: config.rate.or(report.link_rate).map(BitRate::as_bps),
+                flow_control: config.flow_control.kind().to_owned(),
+                rx: Traffic {
+                    frames: sum(|class| class.rx_frames),
+                    bytes: sum(|class| class.rx_bytes),
+                    bits_per_second: rate(0),
+                    dropped: sum(|class| class.rx_drops.iter().sum()),
+                    lost_at_device: lost.map_or(Some(0), |lost| frames(&lost.receive)),
+                },
+                tx: Traffic {
+                    frames: sum(|class| class.tx_frames),
+                    bytes: sum(|class| class.tx_bytes),
+                    bits_per_second: rate(1),
+                    dropped: sum(|class| class.tx_drops.iter().sum()),
+                    lost_at_device: lost.map_or(Some(0), |lost| frames(&lost.transmit)),
+                },
+            }
+        };
+        self.ports().map(interface).collect()
+    }
+
+    /// Since counters were cleared; `None` of a clone, which has no device.
+    fn lost_at_device(&self, port: usize) -> Option<DeviceLosses> {
+        let now = self.losses.get(port).filter(|_| self.config.ports[port].clone_of().is_none())?;
+        Some(match self.base.and_then(|base| base.losses.get(port)) {
+            Some(before) => DeviceLosses {
+                receive: now.receive.since(&before.receive),
+                transmit: now.transmit.since(&before.transmit),
+            },
+            None => *now,
+        })
+    }
+
+    fn pfc_counters(&self) -> Vec<PfcCounters> {
+        let counters = |(number, config, _): (usize, &PortConfig, &PortReport)| {
+            // At a port that speaks PAUSE these count PAUSE frames.
+            let speaks_pfc = config.flow_control.tells() != Tells::Pause;
+            PfcCounters {
+                port: config.name.clone(),
+                rx: self.by_class(number, |class| class.xoff_rx + class.xon_rx),
+                tx: self.by_class(number, |class| if speaks_pfc { class.xoff_tx + class.xon_tx } else { 0 }),
+                rx_pauses: self.by_class(number, |class| class.pauses_rx),
+                rx_paused_us: self.by_class(number, |class| class.paused_rx.as_micros()),
+                tx_pauses: self.by_class(number, |class| class.pauses_tx),
+                tx_paused_us: self.by_class(number, |class| class.paused_tx.as_micros()),
+            }
+        };
+        self.real_ports().map(counters).collect()
+    }
+
+    fn watched(&self) -> Vec<WatchedQueue> {
+        let mut watched = Vec::new();
+        for (number, config, report) in self.ports() {
+            for (queue, class) in report.classes.iter().enumerate() {
+                let Some(storms) = class.storms else { continue };
+                let before = self.base.and_then(|base| base.report.ports[number].classes[queue].storms);
+                let before = before.unwrap_or_default();
+                let since = |now: u64, before: u64| now.saturating_sub(before);
+                watched.push(WatchedQueue {
+                    port: config.name.clone(),
+                    queue,
+                    in_storm: storms.in_storm(),
+                    detected: since(storms.deadlock_detected, before.deadlock_detected),
+                    restored: since(storms.deadlock_restored, before.deadlock_restored),
+                    all: StormPackets {
+                        tx: since(storms.all.tx, before.all.tx),
+                        tx_dropped: since(storms.all.tx_dropped, before.all.tx_dropped),
+                        rx: since(storms.all.rx, before.all.rx),
+                        rx_dropped: since(storms.all.rx_dropped, before.all.rx_dropped),
+                    },
+                    last: StormPackets {
+                        tx: storms.last.tx,
+                        tx_dropped: storms.last.tx_dropped,
+                        rx: storms.last.rx,
+                        rx_dropped: storms.last.rx_dropped,
+                    },
+                });
+            }
+        }
+        watched
+    }
+
+    fn priority_groups(&self) -> Vec<PriorityGroups> {
+        let groups = |(number, config, report): (usize, &PortConfig, &PortReport)| {
+            let now = |value: fn(&ClassReport) -> Bytes| report.classes.each_ref().map(|class| value(class).get());
+            // The report may be a little older than the marks.
+            let highest = |since_start: ByClass, mark: ByClass| std::array::from_fn(|n| since_start[n].max(mark[n]));
+            let marks = Class::ALL.map(|class| self.shared.mmu.queue_watermarks(queue(number, class)));
+            let (shared, headroom) = (marks.map(|marks| marks.shared.get()), marks.map(|marks| marks.headroom.get()));
+            PriorityGroups {
+                port: config.name.clone(),
+                frames: self.by_class(number, |class| class.rx_frames),
+                bytes: self.by_class(number, |class| class.rx_bytes),
+                private_bytes: now(|class| class.ingress.private),
+                shared_bytes: now(|class| class.ingress.shared),
+                headroom_bytes: now(|class| class.ingress.headroom),
+                shared_watermark_bytes: shared,
+                headroom_watermark_bytes: headroom,
+                shared_persistent_watermark_bytes: highest(now(|class| class.ingress.shared_max), shared),
+                headroom_persistent_watermark_bytes: highest(now(|class| class.ingress.headroom_max), headroom),
+                dropped: self.by_class(number, |class| {
+                    let of = |reason: DropReason| class.rx_drops[reason as usize];
+                    of(DropReason::HeadroomViolation) + of(DropReason::SharedFull)
+                }),
+            }
+        };
+        self.ports().map(groups).collect()
+    }
+
+    fn queues(&self) -> Vec<Queues> {
+        let mark = |port: usize, class: Class| self.shared.mmu.queue_watermarks(queue(port, class)).egress.get();
+        let queues = |(number, config, report): (usize, &PortConfig, &PortReport)| Queues {
+            port: config.name.clone(),
+            frames: self.by_class(number, |class| class.tx_frames),
+            bytes: self.by_class(number, |class| class.tx_bytes),
+            ce_marked: self.by_class(number, |class| class.ce_marked),
+            dropped: self.by_class(number, |class| class.tx_drops.iter().sum()),
+            held_bytes: report.classes.each_ref().map(|class| class.egress.get()),
+            watermark_bytes: Class::ALL.map(|class| mark(number, class)),
+            persistent_watermark_bytes: Class::ALL
+                .map(|class| report.classes[class.index()].egress_max.get().max(mark(number, class))),
+        };
+        self.real_ports().map(queues).collect()
+    }
+
+    fn pools(&self) -> Vec<BufferPool> {
+        let marks = self.shared.mmu.pool_watermarks();
+        let pool = |name: &str, of: PoolUse, mark: Bytes| BufferPool {
+            pool: name.to_owned(),
+            size_bytes: of.capacity.get(),
+            used_bytes: of.used.get(),
+            watermark_bytes: mark.get(),
+            persistent_watermark_bytes: of.used_max.max(mark).get(),
+        };
+        let mut pools = vec![pool("shared", self.report.pool, marks.shared)];
+        pools.extend(self.report.headroom_pool.zip(marks.headroom).map(|(of, mark)| pool("headroom", of, mark)));
+        let egress = self.report.egress_lossy_pool.zip(marks.egress_lossy);
+        pools.extend(egress.map(|(of, mark)| pool("egress_lossy", of, mark)));
+        pools
+    }
+
+    fn buffer(&self) -> BufferConfiguration {
+        let layout = self.shared.mmu.layout();
+        let mut queues = Vec::new();
+        for (number, config, report) in self.ports() {
+            for (class, of) in Class::ALL.into_iter().zip(&report.classes) {
+                queues.push(BufferQueue {
+                    port: config.name.clone(),
+                    class: class.index(),
+                    lossless: layout.is_lossless(PortId(number as u16), class),
+                    private_bytes: layout.ports()[number].private[class.index()].get(),
+                    threshold_bytes: of.ingress.threshold.get(),
+                    headroom_bytes: of.ingress.headroom_limit.get(),
+                });
+            }
+        }
+        BufferConfiguration {
+            policy: self.config.buffer.policy.name().to_owned(),
+            size_bytes: layout.size().get(),
+            private_bytes: layout.private().get(),
+            headroom_bytes: layout.headroom().get(),
+            shared_bytes: layout.shared().get(),
+            queues,
+        }
+    }
+
+    fn macs(&self) -> Vec<MacEntry> {
+        let mut entries = self.shared.fdb.entries(self.now);
+        entries.retain(|(_, port, _)| self.ports.contains(&port.index()));
+        entries.sort_by_key(|(mac, ..)| mac.to_u64());
+        let entry = |(mac, port, is_static): (weir_units::MacAddr, PortId, bool)| MacEntry {
+            mac: mac.to_string(),
+            port: self.config.ports[port.index()].name.clone(),
+            is_static,
+        };
+        entries.into_iter().map(entry).collect()
+    }
+
+    fn policy(&self) -> PolicyState {
+        let mut queues = Vec::new();
+        for (number, config, report) in self.ports() {
+            for (class, of) in Class::ALL.into_iter().zip(&report.classes) {
+                if !self.shared.mmu.layout().is_lossless(PortId(number as u16), class) {
+                    continue;
+                }
+                queues.push(PolicyQueue {
+                    port: config.name.clone(),
+                    class: class.index(),
+                    shared_bytes: of.ingress.shared.get(),
+                    headroom_bytes: of.ingress.headroom.get(),
+                    threshold_bytes: of.ingress.threshold.get(),
+                    headroom_limit_bytes: of.ingress.headroom_limit.get(),
+                    off: of.ingress.off,
+                    port_off: of.ingress.port_off,
+                    gauges: named(&of.ingress.gauges),
+                });
+            }
+        }
+        PolicyState { policy: self.config.buffer.policy.name().to_owned(), queues }
+    }
+
+    fn flow_control(&self) -> Vec<FlowControlPort> {
+        let speaks_more = |config: &PortConfig| {
+            let tells = config.flow_control.tells();
+            !tells.off_classes() && tells != Tells::Nothing
+        };
+        let told = |(number, config, report): (usize, &PortConfig, &PortReport)| FlowControlPort {
+            port: config.name.clone(),
+            flow_control: config.flow_control.kind().to_owned(),
+            messages_rx: self.count(number, |port| port.control_rx.messages()),
+            messages_tx: self.count(number, |port| port.control_tx.messages()),
+            odd: self.count(number, |port| port.odd_messages),
+            foreign: self.count(number, |port| port.accord.foreign),
+            aged: self.count(number, |port| port.accord.aged),
+            resyncs: self.count(number, |port| port.accord.resyncs),
+            rate_bps: config.rate.or(report.link_rate).map(BitRate::as_bps),
+            classes: report
+                .classes
+                .iter()
+                .enumerate()
+                .filter(|(_, class)| has_told(class))
+                .map(told_of_class)
+                .collect(),
+        };
+        self.real_ports().filter(|(_, config, _)| speaks_more(config)).map(told).collect()
+    }
+
+    fn lost(&self) -> Vec<Loss> {
+        type Drops = fn(&ClassReport) -> &[u64; DropReason::ALL.len()];
+        let places: [(LossPlace, Drops); 2] =
+            [(LossPlace::Ingress, |class| &class.rx_drops), (LossPlace::Egress, |class| &class.tx_drops)];
+        let mut lost = Vec::new();
+        for (number, config, _) in self.ports() {
+            let port = &config.name;
+            for (place, drops) in places {
+                for reason in DropReason::ALL {
+                    let by_class = self.by_class(number, |class| drops(class)[reason as usize]);
+                    for (class, frames) in by_class.into_iter().enumerate().filter(|(_, frames)| *frames > 0) {
+                        let reason = reason.name().to_owned();
+                        lost.push(Loss { port: port.clone(), place, class: Some(class), reason, frames: Some(frames) });
+                    }
+                }
+            }
+            if let Some(of_device) = self.lost_at_device(number) {
+                lost.extend(at_device(port, LossPlace::DeviceReceive, &of_device.receive));
+                lost.extend(at_device(port, LossPlace::DeviceTransmit, &of_device.transmit));
+            }
+        }
+        lost
+    }
+}
+
+/// Whether there is something to say of a class: it was used, or holds frames that its peer does not let go.
+fn has_told(class: &ClassReport) -> bool {
+    class.is_used() || class.egress > Bytes::ZERO
+}
+
+fn told_of_class((class, report): (usize, &ClassReport)) -> FlowControlClass {
+    FlowControlClass {
+        class,
+        ingress_bytes: (report.ingress.private + report.ingress.shared + report.ingress.headroom).get(),
+        egress_bytes: report.egress.get(),
+        rate_rx_bps: report.rate_rx.map(BitRate::as_bps),
+        gauges: named(&report.gauges),
+    }
+}
+
+/// Causes that occurred, and what the device can lose without telling.
+fn at_device(port: &str, place: LossPlace, losses: &Losses) -> Vec<Loss> {
+    let loss =
+        |reason: &str, frames| Loss { port: port.to_owned(), place, class: None, reason: reason.to_owned(), frames };
+    let told = losses.causes().map(|(cause, frames)| loss(cause.name(), Some(frames)));
+    told.chain(losses.untold.map(|untold| loss(untold, None))).collect()
+}
+
+fn named(gauges: &Gauges) -> std::collections::BTreeMap<String, u64> {
+    gauges.iter().map(|(gauge, value)| (gauge.name.to_owned(), value)).collect()
+}
+
+fn queue(port: usize, class: Class) -> QueueId {
+    QueueId::new(PortId(port as u16), class)
+}
+
+/// Bits per second between two reports, received and sent, by port.
+pub(crate) fn rates(before: &Report, now: &Report) -> Vec<[u64; 2]> {
+    let span = now.at.since(before.at);
+    let sums = |port: &PortReport| {
+        port.classes.iter().fold([0u64; 2], |[rx, tx], class| [rx + class.rx_bytes, tx + class.tx_bytes])
+    };
+    let rate = |bytes: u64, span: Span| BitRate::of(Bytes::new(bytes), span).map_or(0, BitRate::as_bps);
+    let pairs = before.ports.iter().zip(&now.ports);
+    pairs
+        .map(|(before, now)| {
+            let ([rx, tx], [rx_before, tx_before]) = (sums(now), sums(before));
+            [rate(rx - rx_before, span), rate(tx - tx_before, span)]
+        })
+        .collect()
+}

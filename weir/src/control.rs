@@ -1,0 +1,116 @@
+//! Commands to a running switch, and how they find it: `weir clear` here, `weir show` in its own module.
+
+use std::path::PathBuf;
+
+use weir_control::protocol::{Clear, Clearable, Reply, Request};
+use weir_control::{Client, ClientError, sockets};
+use weir_experiments::Failure;
+
+/// Which running switch is meant.
+#[derive(clap::Args)]
+pub(crate) struct Place {
+    /// The control socket of the run, as `weir run` logs it. Without this, the sockets at the usual places are tried.
+    #[arg(long, global = true, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// The switch, where several run.
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) switch: Option<String>,
+}
+
+/// Arguments of `weir clear`.
+#[derive(clap::Args)]
+pub(crate) struct ClearArguments {
+    #[command(flatten)]
+    place: Place,
+    #[command(subcommand)]
+    what: WhatToClear,
+}
+
+#[derive(Clone, Copy, clap::Subcommand)]
+enum WhatToClear {
+    /// Show counters from now on, to all who ask. The run's summary, record and metrics go on.
+    Counters,
+    /// Have watermarks begin anew; the persistent ones go on.
+    Watermarks,
+    /// Forget the addresses that were learned.
+    Mac,
+}
+
+/// Has something begin anew.
+pub(crate) fn clear(arguments: &ClearArguments) -> Result<(), Failure> {
+    let what = match arguments.what {
+        WhatToClear::Counters => Clearable::Counters,
+        WhatToClear::Watermarks => Clearable::Watermarks,
+        WhatToClear::Mac => Clearable::Mac,
+    };
+    let mut client = arguments.place.connect()?;
+    match client.ask(&Request::Clear(Clear { what, switch: arguments.place.switch.clone() })).map_err(failure)? {
+        Reply::Done(lines) => lines.iter().for_each(|line| println!("{line}")),
+        _ => return Err(failure(client.unfit())),
+    }
+    Ok(())
+}
+
+impl Place {
+    /// A connection to the run that is meant.
+    ///
+    /// # Errors
+    /// There is none, or several are.
+    pub(crate) fn connect(&self) -> Result<Client, Failure> {
+        if let Some(path) = &self.socket {
+            return Client::connect(path).map_err(failure);
+        }
+        let (mut runs, mut silent) = (Vec::new(), Vec::new());
+        for path in sockets() {
+            match Client::connect(&path).and_then(|mut client| Ok((client.hello()?, client))) {
+                Ok((hello, client)) => {
+                    runs.push(Run { path, switches: hello.switches, process: hello.process, client })
+                }
+                // What a killed process left is no news.
+                Err(ClientError::Connect { error, .. }) if error.kind() == std::io::ErrorKind::ConnectionRefused => {}
+                Err(error) => silent.push(error.to_string()),
+            }
+        }
+        let wanted = self.switch.as_ref();
+        let is_wanted = |run: &Run| wanted.is_none_or(|name| run.switches.contains(name));
+        let (mut meant, others): (Vec<Run>, Vec<Run>) = runs.into_iter().partition(is_wanted);
+        match (meant.pop(), meant.is_empty()) {
+            (Some(run), true) => Ok(run.client),
+            (Some(last), false) => {
+                meant.push(last);
+                let help = if wanted.is_some() { "--socket PATH" } else { "--switch NAME or --socket PATH" };
+                Err(Failure::Argument(format!("several runs are meant: {}; choose one with {help}", listed(&meant))))
+            }
+            (None, _) => Err(Failure::Argument(nobody(wanted, &others, &silent))),
+        }
+    }
+}
+
+/// A process that answered.
+struct Run {
+    path: PathBuf,
+    switches: Vec<String>,
+    process: u32,
+    client: Client,
+}
+
+/// `lab (process 77, /run/weir/lab.control), left+right (…)`.
+fn listed(runs: &[Run]) -> String {
+    let run = |run: &Run| format!("{} (process {}, {})", run.switches.join("+"), run.process, run.path.display());
+    runs.iter().map(run).collect::<Vec<_>>().join(", ")
+}
+
+fn nobody(wanted: Option<&String>, others: &[Run], silent: &[String]) -> String {
+    let mut text = match (wanted, others) {
+        (Some(name), []) => format!("no running switch is named `{name}`, and no other one answers"),
+        (Some(name), others) => format!("no running switch is named `{name}`; there is {}", listed(others)),
+        (None, _) => "no switch runs here that this user may ask".to_owned(),
+    };
+    silent.iter().for_each(|said| text += &format!("; {said}"));
+    text + ": start one with `weir run FILE`, or name its socket with --socket PATH"
+}
+
+/// Wrong input, but for what broke.
+pub(crate) fn failure(error: ClientError) -> Failure {
+    if error.is_failure() { Failure::Run(error.to_string()) } else { Failure::Argument(error.to_string()) }
+}

@@ -1,0 +1,233 @@
+//! `weir show`: what a running switch knows of itself.
+
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+
+use clap::{Subcommand, ValueEnum};
+use weir_control::protocol::{Reply, Request, Show, What};
+use weir_control::state::{Shown, State};
+use weir_experiments::Failure;
+
+use crate::control::{Place, failure};
+
+/// Arguments of `weir show`.
+#[derive(clap::Args)]
+pub(crate) struct ShowArguments {
+    #[command(flatten)]
+    place: Place,
+    /// This port alone. May be given more than once.
+    #[arg(short, long, global = true, value_name = "PORT")]
+    port: Vec<String>,
+    /// As JSON: all that the switch says, also what the table leaves out.
+    #[arg(long, global = true)]
+    json: bool,
+    /// Again every so many seconds, until Ctrl-C.
+    #[arg(long, global = true, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2", value_parser = seconds)]
+    watch: Option<Duration>,
+    #[command(subcommand)]
+    view: View,
+}
+
+/// A view, with its parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
+pub(crate) enum View {
+    /// Links, traffic, drops, and losses at devices.
+    Interfaces,
+    /// PFC frames and pauses, and the PFC watchdog.
+    #[command(subcommand)]
+    Pfc(PfcView),
+    /// Ingress queues: what they hold at most, and drop.
+    #[command(subcommand)]
+    PriorityGroup(GroupView),
+    /// Egress queues: traffic, and what they hold at most.
+    #[command(subcommand)]
+    Queue(QueueView),
+    /// The buffer's pools and its partition.
+    #[command(subcommand)]
+    Buffer(BufferView),
+    /// Stations' addresses, and the ports that they are behind.
+    Mac,
+    /// Under SPFC: victims and normal ports, lengths, thresholds.
+    Spfc,
+    /// Under DSH: states of ports and queues, headroom.
+    Dsh,
+    /// Ports that speak GFC: messages, rates, queues.
+    Gfc,
+    /// Ports that speak CBFC: messages, credits, queues.
+    Cbfc,
+    /// How busy the lcores are, and how long they do not poll.
+    Lcores,
+    /// Lost frames: where, and why.
+    Losses,
+    /// What happened last.
+    Events,
+    /// All counters since the start, in OpenMetrics' format.
+    Metrics,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
+pub(crate) enum PfcView {
+    /// PFC frames received and sent, by class.
+    Counters {
+        /// How often and for how long the peer paused each class, instead.
+        #[arg(long)]
+        history: bool,
+    },
+    /// Queues that are watched for PFC storms.
+    Watchdog,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
+pub(crate) enum GroupView {
+    /// The most since watermarks were cleared.
+    Watermark {
+        /// Which part of the buffer.
+        segment: Segment,
+    },
+    /// The most since the start.
+    PersistentWatermark {
+        /// Which part of the buffer.
+        segment: Segment,
+    },
+    /// Frames that found no room.
+    Drop,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Segment {
+    /// w_s.
+    Shared,
+    /// w_h.
+    Headroom,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
+pub(crate) enum QueueView {
+    /// The most since watermarks were cleared.
+    Watermark,
+    /// The most since the start.
+    PersistentWatermark,
+    /// Frames and bytes sent, marked, dropped.
+    Counters,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
+pub(crate) enum BufferView {
+    /// Pools: size, use, watermarks.
+    Pool,
+    /// How the buffer is cut, and thresholds as they are now.
+    Configuration,
+}
+
+/// Shows what is asked for.
+pub(crate) fn show(arguments: &ShowArguments) -> Result<(), Failure> {
+    let request = Request::Show(Show {
+        what: arguments.view.what(),
+        switch: arguments.place.switch.clone(),
+        ports: arguments.port.clone(),
+    });
+    let Some(every) = arguments.watch else {
+        let text = arguments.ask(&request)?;
+        print!("{text}");
+        return Ok(());
+    };
+    let is_terminal = std::io::stdout().is_terminal();
+    loop {
+        let text = arguments.ask(&request)?;
+        // To the corner, and nothing below: what was there before is written over.
+        let (before, after) = if is_terminal { ("\x1b[H\x1b[J", "") } else { ("", "\n") };
+        print!("{before}{text}{after}");
+        std::io::stdout().flush()?;
+        std::thread::sleep(every);
+    }
+}
+
+impl ShowArguments {
+    /// Asks once. A connection for each time: the switch may be started anew meanwhile.
+    fn ask(&self, request: &Request) -> Result<String, Failure> {
+        let mut client = self.place.connect()?;
+        let reply = client.ask(request).map_err(failure)?;
+        let reply = self.view.of(reply).map_err(Failure::Argument)?;
+        match (&reply, self.json) {
+            (Reply::Metrics(text), false) => Ok(text.clone()),
+            (reply, true) => {
+                let json = serde_json::to_string_pretty(reply).map_err(|error| Failure::Run(error.to_string()))?;
+                Ok(json + "\n")
+            }
+            (reply, false) => tables::text(self.view, reply).ok_or_else(|| failure(client.unfit())),
+        }
+    }
+}
+
+impl View {
+    fn what(self) -> What {
+        match self {
+            View::Interfaces => What::Interfaces,
+            View::Pfc(PfcView::Counters { .. }) => What::PfcCounters,
+            View::Pfc(PfcView::Watchdog) => What::PfcWatchdog,
+            View::PriorityGroup(_) => What::PriorityGroups,
+            View::Queue(_) => What::Queues,
+            View::Buffer(BufferView::Pool) => What::BufferPools,
+            View::Buffer(BufferView::Configuration) => What::BufferConfiguration,
+            View::Mac => What::Mac,
+            View::Spfc | View::Dsh => What::Policy,
+            View::Gfc | View::Cbfc => What::FlowControl,
+            View::Lcores => What::Lcores,
+            View::Losses => What::Losses,
+            View::Events => What::Events,
+            View::Metrics => What::Metrics,
+        }
+    }
+
+    /// The part of a reply that this view is of; or why there is none.
+    fn of(self, reply: Reply) -> Result<Reply, String> {
+        match (self, reply) {
+            (View::Spfc, Reply::Switches(shown)) => under_policy("spfc", shown),
+            (View::Dsh, Reply::Switches(shown)) => under_policy("dsh", shown),
+            (View::Gfc, Reply::Switches(shown)) => speaking("gfc", shown),
+            (View::Cbfc, Reply::Switches(shown)) => speaking("cbfc", shown),
+            (_, reply) => Ok(reply),
+        }
+    }
+}
+
+/// The switches with this buffer policy.
+fn under_policy(name: &str, shown: Vec<Shown>) -> Result<Reply, String> {
+    let policy = |shown: &Shown| match &shown.state {
+        State::Policy(state) => state.policy.clone(),
+        _ => String::new(),
+    };
+    let others: Vec<String> = shown.iter().map(|shown| format!("{} has {}", shown.switch, policy(shown))).collect();
+    let shown: Vec<Shown> = shown.into_iter().filter(|shown| policy(shown) == name).collect();
+    if shown.is_empty() {
+        return Err(format!("no switch of this run has the buffer policy {name}: {}", others.join(", ")));
+    }
+    Ok(Reply::Switches(shown))
+}
+
+/// Ports that speak a flow control of this family.
+fn speaking(family: &str, mut shown: Vec<Shown>) -> Result<Reply, String> {
+    let mut is_empty = true;
+    for shown in &mut shown {
+        if let State::FlowControl(ports) = &mut shown.state {
+            ports.retain(|port| port.flow_control.starts_with(family));
+            is_empty &= ports.is_empty();
+        }
+    }
+    if is_empty {
+        let family = family.to_uppercase();
+        return Err(format!(
+            "no port that is asked for speaks {family}: weir show interfaces --json tells what they speak"
+        ));
+    }
+    Ok(Reply::Switches(shown))
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse::<f64>().ok().filter(|seconds| (0.1..=86_400.0).contains(seconds));
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| "write seconds, 0.1 to 86400".to_owned())
+}

@@ -1,0 +1,399 @@
+//! Tables with SONiC's columns, in SONiC's order.
+
+use std::collections::BTreeSet;
+
+use weir_control::protocol::Reply;
+use weir_control::state::{
+    BufferConfiguration, BufferPool, ByClass, Event, FlowControlPort, Interface, Lcore, Loss, LossPlace, MacEntry,
+    PfcCounters, PolicyState, PriorityGroups, Queues, Shown, State, StormPackets, Traffic, WatchedQueue,
+};
+use weir_experiments::table::{Table, count};
+use weir_flowctl::FLOW_CONTROLS;
+use weir_mmu::policy::{Gauge, POLICIES, Unit};
+use weir_units::{BitRate, CLASSES};
+
+use super::{BufferView, GroupView, PfcView, QueueView, Segment, View};
+
+/// What SONiC writes for a value that there is not.
+const NOT_KNOWN: &str = "N/A";
+
+/// A reply as text; `None` if it is of another view.
+pub(super) fn text(view: View, reply: &Reply) -> Option<String> {
+    match (view, reply) {
+        (View::Lcores, Reply::Lcores(lcores)) => Some(lcores_text(lcores)),
+        (View::Events, Reply::Events(events)) => Some(events_table(events).to_string()),
+        (View::Metrics, Reply::Metrics(text)) => Some(text.clone()),
+        (_, Reply::Switches(switches)) => {
+            let parts: Option<Vec<String>> =
+                switches.iter().map(|shown| switch_text(view, shown, switches.len() > 1)).collect();
+            Some(parts?.join("\n"))
+        }
+        _ => None,
+    }
+}
+
+fn switch_text(view: View, shown: &Shown, is_one_of_several: bool) -> Option<String> {
+    let mut text = String::new();
+    if is_one_of_several {
+        text += &format!("{}\n", shown.switch);
+    }
+    if let Some(ms) = shown.counters_cleared_unix_ms.filter(|_| has_counters(view)) {
+        text += &format!("Counters since {}, when they were cleared\n", instant(ms));
+    }
+    text += &match (view, &shown.state) {
+        (View::Interfaces, State::Interfaces(ports)) => interface_table(ports).to_string(),
+        (View::Pfc(PfcView::Counters { history: false }), State::PfcCounters(ports)) => pfc_text(ports),
+        (View::Pfc(PfcView::Counters { history: true }), State::PfcCounters(ports)) => history_table(ports).to_string(),
+        (View::Pfc(PfcView::Watchdog), State::PfcWatchdog(queues)) => watchdog_table(queues).to_string(),
+        (View::PriorityGroup(view), State::PriorityGroups(ports)) => groups_text(view, ports),
+        (View::Queue(view), State::Queues(ports)) => queues_text(view, ports),
+        (View::Buffer(BufferView::Pool), State::BufferPools(pools)) => pool_table(pools).to_string(),
+        (View::Buffer(BufferView::Configuration), State::BufferConfiguration(buffer)) => buffer_text(buffer),
+        (View::Mac, State::Mac(entries)) => mac_text(entries),
+        (View::Spfc | View::Dsh, State::Policy(policy)) => policy_table(policy).to_string(),
+        (View::Gfc | View::Cbfc, State::FlowControl(ports)) => flow_control_text(ports),
+        (View::Losses, State::Losses(losses)) => loss_table(losses).to_string(),
+        _ => return None,
+    };
+    Some(text)
+}
+
+fn has_counters(view: View) -> bool {
+    let without = matches!(view, View::Buffer(_) | View::Mac | View::Spfc | View::Dsh)
+        || matches!(view, View::PriorityGroup(GroupView::Watermark { .. } | GroupView::PersistentWatermark { .. }))
+        || matches!(view, View::Queue(QueueView::Watermark | QueueView::PersistentWatermark));
+    !without
+}
+
+/// SONiC's `show interfaces counters`; errors are among drops.
+fn interface_table(ports: &[Interface]) -> Table {
+    let mut table = Table::new([
+        "IFACE", "STATE", "SPEED", "RX_OK", "RX_BPS", "RX_UTIL", "RX_DRP", "RX_OVR", "TX_OK", "TX_BPS", "TX_UTIL",
+        "TX_DRP", "TX_OVR",
+    ]);
+    for port in ports {
+        let way = |traffic: &Traffic| {
+            let rate = traffic.bits_per_second;
+            let share = rate.zip(port.rate_bps.filter(|line| *line > 0));
+            [
+                count(traffic.frames),
+                rate_text(rate, NOT_KNOWN),
+                share.map_or(NOT_KNOWN.to_owned(), |(bps, line)| format!("{:.2}%", bps as f64 * 100.0 / line as f64)),
+                count(traffic.dropped),
+                known(traffic.lost_at_device),
+            ]
+        };
+        let state = if port.link_up { "U" } else { "D" };
+        let first = [port.port.clone(), state.to_owned(), rate_text(port.rate_bps, NOT_KNOWN)];
+        table.row(first.into_iter().chain(way(&port.rx)).chain(way(&port.tx)));
+    }
+    table
+}
+
+/// SONiC's `show pfc counters`.
+fn pfc_text(ports: &[PfcCounters]) -> String {
+    let rows = |of: fn(&PfcCounters) -> &ByClass| ports.iter().map(move |port| (port.port.as_str(), of(port)));
+    let [rx, tx] = ["Port Rx", "Port Tx"];
+    format!("{}\n{}", class_table(rx, "PFC", rows(|port| &port.rx)), class_table(tx, "PFC", rows(|port| &port.tx)))
+}
+
+/// SONiC's `show pfc counters --history`. When the last pause was, and for how long, nobody notes.
+fn history_table(ports: &[PfcCounters]) -> Table {
+    let mut table = Table::new([
+        "Port",
+        "Priority",
+        "RX Pause Transitions",
+        "Total RX Pause Time US",
+        "Recent RX Pause Time US",
+        "Recent RX Pause Timestamp",
+    ]);
+    for port in ports {
+        for class in 0..CLASSES {
+            let (pauses, us) = (count(port.rx_pauses[class]), count(port.rx_paused_us[class]));
+            let not_kept = [NOT_KNOWN.to_owned(), NOT_KNOWN.to_owned()];
+            table.row([port.port.clone(), format!("PFC{class}"), pauses, us].into_iter().chain(not_kept));
+        }
+    }
+    table
+}
+
+/// SONiC's `show pfcwd stats`.
+fn watchdog_table(queues: &[WatchedQueue]) -> Table {
+    let mut table = Table::new([
+        "QUEUE",
+        "STATUS",
+        "STORM DETECTED/RESTORED",
+        "TX OK/DROP",
+        "RX OK/DROP",
+        "TX LAST OK/DROP",
+        "RX LAST OK/DROP",
+    ]);
+    for queue in queues {
+        let pair = |one: u64, other: u64| format!("{}/{}", count(one), count(other));
+        let packets =
+            |packets: &StormPackets| [pair(packets.tx, packets.tx_dropped), pair(packets.rx, packets.rx_dropped)];
+        let status = if queue.in_storm { "stormed" } else { "operational" };
+        let first =
+            [format!("{}:{}", queue.port, queue.queue), status.to_owned(), pair(queue.detected, queue.restored)];
+        table.row(first.into_iter().chain(packets(&queue.all)).chain(packets(&queue.last)));
+    }
+    table
+}
+
+/// SONiC's `show priority-group`, with its titles.
+fn groups_text(view: GroupView, ports: &[PriorityGroups]) -> String {
+    type Of = fn(&PriorityGroups) -> &ByClass;
+    let (title, of): (&str, Of) = match view {
+        GroupView::Watermark { segment: Segment::Shared } => {
+            ("Ingress shared pool occupancy per PG:", |port| &port.shared_watermark_bytes)
+        }
+        GroupView::Watermark { segment: Segment::Headroom } => {
+            ("Ingress headroom per PG:", |port| &port.headroom_watermark_bytes)
+        }
+        GroupView::PersistentWatermark { segment: Segment::Shared } => {
+            ("Ingress shared pool occupancy per PG:", |port| &port.shared_persistent_watermark_bytes)
+        }
+        GroupView::PersistentWatermark { segment: Segment::Headroom } => {
+            ("Ingress headroom per PG:", |port| &port.headroom_persistent_watermark_bytes)
+        }
+        GroupView::Drop => ("Ingress PG dropped packets:", |port| &port.dropped),
+    };
+    let rows = ports.iter().map(|port| (port.port.as_str(), of(port)));
+    format!("{title}\n{}", class_table("Port", "PG", rows))
+}
+
+/// SONiC's `show queue watermark unicast` and `show queue counters`.
+fn queues_text(view: QueueView, ports: &[Queues]) -> String {
+    let title = "Egress shared pool occupancy per unicast queue:";
+    let marks = |of: fn(&Queues) -> &ByClass| {
+        format!("{title}\n{}", class_table("Port", "UC", ports.iter().map(|port| (port.port.as_str(), of(port)))))
+    };
+    match view {
+        QueueView::Watermark => marks(|port| &port.watermark_bytes),
+        QueueView::PersistentWatermark => marks(|port| &port.persistent_watermark_bytes),
+        QueueView::Counters => {
+            let mut table =
+                Table::new(["Port", "TxQ", "Counter/pkts", "Counter/bytes", "Drop/pkts", "Drop/bytes", "ECN/pkts"]);
+            for port in ports {
+                for queue in 0..CLASSES {
+                    let [frames, bytes] = [port.frames[queue], port.bytes[queue]].map(count);
+                    let [dropped, marked] = [port.dropped[queue], port.ce_marked[queue]].map(count);
+                    // Bytes of dropped frames are not counted.
+                    let lost = NOT_KNOWN.to_owned();
+                    table.row([port.port.clone(), format!("UC{queue}"), frames, bytes, dropped, lost, marked]);
+                }
+            }
+            table.to_string()
+        }
+    }
+}
+
+fn pool_table(pools: &[BufferPool]) -> Table {
+    let mut table = Table::new(["Pool", "Size", "Used", "Watermark", "Persistent watermark"]);
+    for pool in pools {
+        let levels = [pool.size_bytes, pool.used_bytes, pool.watermark_bytes, pool.persistent_watermark_bytes];
+        table.row(std::iter::once(pool.pool.clone()).chain(levels.map(count)));
+    }
+    table
+}
+
+fn buffer_text(buffer: &BufferConfiguration) -> String {
+    let mut table = Table::new(["Port", "PG", "Type", "Private", "Threshold now", "Headroom now"]);
+    for queue in &buffer.queues {
+        let kind = if queue.lossless { "lossless" } else { "lossy" };
+        // Lossy queues are bounded at egress.
+        let bound = |bytes: u64| if queue.lossless { count(bytes) } else { "-".to_owned() };
+        let (threshold, headroom) = (bound(queue.threshold_bytes), bound(queue.headroom_bytes));
+        let private = count(queue.private_bytes);
+        table.row([queue.port.clone(), queue.class.to_string(), kind.to_owned(), private, threshold, headroom]);
+    }
+    format!(
+        "Policy {}: {} B, of which private {} B, headroom {} B, shared {} B\n{table}",
+        buffer.policy,
+        count(buffer.size_bytes),
+        count(buffer.private_bytes),
+        count(buffer.headroom_bytes),
+        count(buffer.shared_bytes)
+    )
+}
+
+/// SONiC's `show mac`, without VLANs.
+fn mac_text(entries: &[MacEntry]) -> String {
+    let mut table = Table::new(["No.", "MacAddress", "Port", "Type"]);
+    for (number, entry) in (1..).zip(entries) {
+        let kind = if entry.is_static { "Static" } else { "Dynamic" };
+        table.row([number.to_string(), entry.mac.clone(), entry.port.clone(), kind.to_owned()]);
+    }
+    format!("{table}Total number of entries {}\n", count(entries.len() as u64))
+}
+
+fn policy_table(policy: &PolicyState) -> Table {
+    let names: BTreeSet<&String> = policy.queues.iter().flat_map(|queue| queue.gauges.keys()).collect();
+    let head = ["Port", "Class", "State", "Shared", "Threshold", "Headroom", "Headroom limit"];
+    let heads = names.iter().map(|name| gauge_head(name));
+    let mut table = Table::new(head.map(str::to_owned).into_iter().chain(heads));
+    for queue in &policy.queues {
+        let state = match (queue.off, queue.port_off) {
+            (_, true) => "port OFF",
+            (true, false) => "OFF",
+            (false, false) => "ON",
+        };
+        let bytes =
+            [queue.shared_bytes, queue.threshold_bytes, queue.headroom_bytes, queue.headroom_limit_bytes].map(count);
+        let gauges = names.iter().map(|name| gauge_text(name, queue.gauges.get(*name)));
+        let first = [queue.port.clone(), queue.class.to_string(), state.to_owned()];
+        table.row(first.into_iter().chain(bytes).chain(gauges));
+    }
+    table
+}
+
+fn flow_control_text(ports: &[FlowControlPort]) -> String {
+    let mut messages =
+        Table::new(["Port", "Flow control", "Received", "Sent", "Odd", "Of another kind", "Aged", "Counts set anew"]);
+    for port in ports {
+        let counts = [port.messages_rx, port.messages_tx, port.odd, port.foreign, port.aged, port.resyncs].map(count);
+        messages.row([port.port.clone(), port.flow_control.clone()].into_iter().chain(counts));
+    }
+    let classes = || ports.iter().flat_map(|port| port.classes.iter().map(move |class| (port, class)));
+    let names: BTreeSet<&String> = classes().flat_map(|(_, class)| class.gauges.keys()).collect();
+    let head = ["Port", "Class", "Ingress B", "Egress B", "Rate set by peer", "of"];
+    let heads = names.iter().map(|name| gauge_head(name));
+    let mut table = Table::new(head.map(str::to_owned).into_iter().chain(heads));
+    for (port, class) in classes() {
+        let gauges = names.iter().map(|name| gauge_text(name, class.gauges.get(*name)));
+        let bytes = [class.ingress_bytes, class.egress_bytes].map(count);
+        let first = [port.port.clone(), class.class.to_string()];
+        table.row(
+            first
+                .into_iter()
+                .chain(bytes)
+                .chain([rate_text(class.rate_rx_bps, "-"), rate_text(port.rate_bps, "-")])
+                .chain(gauges),
+        );
+    }
+    if table.is_empty() { messages.to_string() } else { format!("{messages}\n{table}") }
+}
+
+fn loss_table(losses: &[Loss]) -> Table {
+    let mut table = Table::new(["Port", "Where", "Class", "Frames", "Why"]).with_text_last();
+    for loss in losses {
+        let place = match loss.place {
+            LossPlace::Ingress => "switch, ingress",
+            LossPlace::Egress => "switch, egress",
+            LossPlace::DeviceReceive => "device, receive",
+            LossPlace::DeviceTransmit => "device, transmit",
+        };
+        let class = loss.class.map_or("-".to_owned(), |class| class.to_string());
+        table.row([loss.port.clone(), place.to_owned(), class, known(loss.frames), loss.reason.replace('_', " ")]);
+    }
+    table
+}
+
+fn lcores_text(lcores: &[Lcore]) -> String {
+    let mut table = Table::new([
+        "CPU",
+        "Busy %",
+        "Polls",
+        "Gap p50 us",
+        "p99 us",
+        "p99.9 us",
+        "Longest us",
+        "Waited ms",
+        "Preempted",
+        "Stolen ms",
+        "Does",
+    ])
+    .with_text_last();
+    let micros = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
+    for lcore in lcores {
+        let busy = lcore.busy_polls as f64 * 100.0 / lcore.polls.max(1) as f64;
+        let gaps = [lcore.gap_p50_ns, lcore.gap_p99_ns, lcore.gap_p999_ns, lcore.gap_max_ns].map(micros);
+        let others = [lcore.cpu_waited_ms, lcore.cpu_preempted, lcore.cpu_stolen_ms].map(known);
+        let first = [lcore.cpu.to_string(), format!("{busy:.1}"), count(lcore.polls)];
+        table.row(first.into_iter().chain(gaps).chain(others).chain([lcore.roles.join("; ")]));
+    }
+    format!("{table}\n{}\nPackets a burst and cycles a packet are not counted.\n", gap_table(lcores))
+}
+
+/// Gaps by powers of two.
+fn gap_table(lcores: &[Lcore]) -> Table {
+    let power = |ns: u64| (ns + 1).next_power_of_two();
+    let powers: BTreeSet<u64> = lcores.iter().flat_map(|lcore| &lcore.gaps).map(|gap| power(gap.up_to_ns)).collect();
+    let cpus = lcores.iter().map(|lcore| format!("CPU {}", lcore.cpu));
+    let mut table = Table::new(std::iter::once("Gap below us".to_owned()).chain(cpus));
+    for below in powers {
+        let polls = |lcore: &Lcore| {
+            let within = lcore.gaps.iter().filter(|gap| power(gap.up_to_ns) == below);
+            count(within.map(|gap| gap.polls).sum())
+        };
+        let head = format!("{:.3}", below as f64 / 1e3);
+        table.row(std::iter::once(head).chain(lcores.iter().map(polls)));
+    }
+    table
+}
+
+fn events_table(events: &[Event]) -> Table {
+    let mut table = Table::new(["Time", "Switch", "Port", "Class", "Event", "Detail"]).with_text_last();
+    for event in events {
+        let class = event.class.map_or("-".to_owned(), |class| class.to_string());
+        let port = event.port.clone().unwrap_or_else(|| "-".to_owned());
+        table.row([
+            instant(event.unix_ms),
+            event.switch.clone(),
+            port,
+            class,
+            event.event.clone(),
+            event.detail.clone(),
+        ]);
+    }
+    table
+}
+
+/// A row for each port, a column for each class.
+fn class_table<'r>(first: &str, column: &str, rows: impl Iterator<Item = (&'r str, &'r ByClass)>) -> Table {
+    let columns = (0..CLASSES).map(|class| format!("{column}{class}"));
+    let mut table = Table::new(std::iter::once(first.to_owned()).chain(columns));
+    for (port, values) in rows {
+        table.row(std::iter::once(port.to_owned()).chain(values.map(count)));
+    }
+    table
+}
+
+/// `9.9Gbps`; of no rate at all `0bps`.
+fn rate_text(bps: Option<u64>, unknown: &str) -> String {
+    match bps {
+        None => unknown.to_owned(),
+        Some(0) => "0bps".to_owned(),
+        Some(bps) => BitRate::bps(bps).to_string(),
+    }
+}
+
+/// What tables call a gauge; its name if this program does not know it.
+fn gauge_head(name: &str) -> String {
+    gauge_of(name).map_or_else(
+        || name.replace('_', " "),
+        |gauge| if gauge.unit == Unit::Bytes { format!("{} B", gauge.label) } else { gauge.label.to_owned() },
+    )
+}
+
+fn gauge_text(name: &str, value: Option<&u64>) -> String {
+    let Some(value) = value else { return "-".to_owned() };
+    match gauge_of(name).map(|gauge| gauge.unit) {
+        Some(Unit::State { on, off }) => if *value > 0 { on } else { off }.to_owned(),
+        _ => count(*value),
+    }
+}
+
+fn gauge_of(name: &str) -> Option<&'static Gauge> {
+    POLICIES.gauges().into_iter().chain(FLOW_CONTROLS.gauges()).find(|gauge| gauge.name == name)
+}
+
+fn known(value: Option<u64>) -> String {
+    value.map_or(NOT_KNOWN.to_owned(), count)
+}
+
+/// `2026-11-23T20:00:00Z`.
+fn instant(unix_ms: u64) -> String {
+    let instant = i64::try_from(unix_ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+    instant.map_or(NOT_KNOWN.to_owned(), |instant| format!("{instant:.3}"))
+}

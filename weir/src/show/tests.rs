@@ -1,0 +1,282 @@
+//! Tables against texts as they are to be, and arguments.
+
+use clap::Parser;
+use weir_control::state::*;
+
+use super::*;
+
+const NONE: ByClass = [0; 8];
+
+fn at_three(value: u64) -> ByClass {
+    std::array::from_fn(|class| if class == 3 { value } else { 0 })
+}
+
+fn shown(state: State) -> Reply {
+    Reply::Switches(vec![Shown { switch: "lab".into(), counters_cleared_unix_ms: None, state }])
+}
+
+fn text(view: View, reply: &Reply) -> String {
+    tables::text(view, reply).expect("a reply to this view")
+}
+
+/// A text without its first line, which is empty, and without what stands in front of all lines here.
+fn lines(text: &str) -> String {
+    let lines = text.lines().skip(1).map(|line| line.strip_prefix("        ").unwrap_or(line));
+    lines.collect::<Vec<_>>().join("\n").trim_end().to_owned() + "\n"
+}
+
+fn interfaces() -> Vec<Interface> {
+    let rx = Traffic {
+        frames: 1_234_567,
+        bytes: 1_234_567_000,
+        bits_per_second: Some(998_000_000),
+        dropped: 3,
+        lost_at_device: None,
+    };
+    let port = |name: &str, link_up| Interface {
+        port: name.into(),
+        device: "tap \"t0\"".into(),
+        link_up,
+        rate_bps: Some(10_000_000_000),
+        flow_control: "pfc".into(),
+        rx,
+        tx: Traffic { lost_at_device: Some(1_000), ..Traffic::default() },
+    };
+    let idle = Traffic { bits_per_second: Some(0), lost_at_device: Some(1_000), ..Traffic::default() };
+    vec![port("p0", true), Interface { rate_bps: None, tx: idle, ..port("uplink", false) }]
+}
+
+#[test]
+fn interfaces_have_sonics_columns() {
+    let reply = shown(State::Interfaces(interfaces()));
+    let expected = "
+          IFACE   STATE   SPEED      RX_OK   RX_BPS  RX_UTIL  RX_DRP  RX_OVR  TX_OK  TX_BPS  TX_UTIL  TX_DRP  TX_OVR
+          ----------------------------------------------------------------------------------------------------------
+          p0          U  10Gbps  1,234,567  998Mbps    9.98%       3     N/A      0     N/A      N/A       0   1,000
+          uplink      D     N/A  1,234,567  998Mbps      N/A       3     N/A      0    0bps      N/A       0   1,000
+        ";
+    assert_eq!(text(View::Interfaces, &reply), lines(expected));
+}
+
+fn pfc_port() -> PfcCounters {
+    PfcCounters {
+        port: "p0".into(),
+        rx: at_three(12_345),
+        tx: NONE,
+        rx_pauses: at_three(6),
+        rx_paused_us: at_three(1_000_000),
+        tx_pauses: NONE,
+        tx_paused_us: NONE,
+    }
+}
+
+#[test]
+fn pfc_counters_have_sonics_columns() {
+    let view = |history| View::Pfc(PfcView::Counters { history });
+    let reply = shown(State::PfcCounters(vec![pfc_port()]));
+    let expected = "
+          Port Rx  PFC0  PFC1  PFC2    PFC3  PFC4  PFC5  PFC6  PFC7
+          ---------------------------------------------------------
+          p0          0     0     0  12,345     0     0     0     0
+
+          Port Tx  PFC0  PFC1  PFC2  PFC3  PFC4  PFC5  PFC6  PFC7
+          -------------------------------------------------------
+          p0          0     0     0     0     0     0     0     0
+        ";
+    assert_eq!(text(view(false), &reply), lines(expected));
+    let history = text(view(true), &reply);
+    let head = "  Port  Priority  RX Pause Transitions  Total RX Pause Time US  Recent RX Pause Time US  Recent RX Pause Timestamp";
+    assert_eq!(history.lines().next(), Some(head));
+    let at_three = "  p0        PFC3                     6               1,000,000                      N/A                        N/A";
+    assert!(history.lines().any(|line| line == at_three), "{history}");
+    assert_eq!(history.lines().count(), 2 + 8);
+}
+
+#[test]
+fn watermarks_have_a_column_for_each_class() {
+    let ports = vec![PriorityGroups {
+        port: "p0".into(),
+        frames: NONE,
+        bytes: NONE,
+        private_bytes: NONE,
+        shared_bytes: NONE,
+        headroom_bytes: NONE,
+        shared_watermark_bytes: at_three(1),
+        headroom_watermark_bytes: at_three(2),
+        shared_persistent_watermark_bytes: at_three(3),
+        headroom_persistent_watermark_bytes: at_three(4_000),
+        dropped: at_three(5),
+    }];
+    let reply = shown(State::PriorityGroups(ports));
+    let (shared, headroom) = (Segment::Shared, Segment::Headroom);
+    let views = [
+        (GroupView::Watermark { segment: shared }, "Ingress shared pool occupancy per PG:", "1"),
+        (GroupView::Watermark { segment: headroom }, "Ingress headroom per PG:", "2"),
+        (GroupView::PersistentWatermark { segment: shared }, "Ingress shared pool occupancy per PG:", "3"),
+        (GroupView::PersistentWatermark { segment: headroom }, "Ingress headroom per PG:", "4,000"),
+        (GroupView::Drop, "Ingress PG dropped packets:", "5"),
+    ];
+    for (view, title, value) in views {
+        let text = text(View::PriorityGroup(view), &reply);
+        let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(text.lines().next(), Some(title));
+        assert_eq!(lines[1], ["Port", "PG0", "PG1", "PG2", "PG3", "PG4", "PG5", "PG6", "PG7"]);
+        assert_eq!(lines[3], ["p0", "0", "0", "0", value, "0", "0", "0", "0"], "{text}");
+    }
+}
+
+#[test]
+fn the_watchdog_has_sonics_columns() {
+    let all = StormPackets { tx: 1, tx_dropped: 2_000, rx: 3, rx_dropped: 4 };
+    let last = StormPackets { tx: 5, tx_dropped: 6, rx: 7, rx_dropped: 8 };
+    let queue = WatchedQueue { port: "p0".into(), queue: 3, in_storm: true, detected: 2, restored: 1, all, last };
+    let expected = "
+          QUEUE   STATUS  STORM DETECTED/RESTORED  TX OK/DROP  RX OK/DROP  TX LAST OK/DROP  RX LAST OK/DROP
+          -------------------------------------------------------------------------------------------------
+          p0:3   stormed                      2/1     1/2,000         3/4              5/6              7/8
+        ";
+    let text = text(View::Pfc(PfcView::Watchdog), &shown(State::PfcWatchdog(vec![queue])));
+    assert_eq!(text, lines(expected));
+}
+
+#[test]
+fn addresses_are_numbered_and_counted() {
+    let entry = |mac: &str, is_static| MacEntry { mac: mac.into(), port: "p0".into(), is_static };
+    let entries = vec![entry("02:00:00:00:00:01", true), entry("02:00:00:00:00:02", false)];
+    let expected = "
+          No.         MacAddress  Port     Type
+          -------------------------------------
+          1    02:00:00:00:00:01    p0   Static
+          2    02:00:00:00:00:02    p0  Dynamic
+        Total number of entries 2
+        ";
+    assert_eq!(text(View::Mac, &shown(State::Mac(entries))), lines(expected));
+}
+
+#[test]
+fn a_run_of_several_switches_and_cleared_counters_say_so() {
+    let part = |switch: &str, counters_cleared_unix_ms| Shown {
+        switch: switch.into(),
+        counters_cleared_unix_ms,
+        state: State::Losses(Vec::new()),
+    };
+    let reply = Reply::Switches(vec![part("left", None), part("right", Some(1_700_000_000_123))]);
+    let text = text(View::Losses, &reply);
+    let said = "right\nCounters since 2023-11-14T22:13:20.123Z, when they were cleared\n";
+    assert!(text.starts_with("left\n  Port") && text.contains(said), "{text}");
+    // Watermarks have a base of their own.
+    let pools = Shown { state: State::BufferPools(Vec::new()), ..part("lab", Some(0)) };
+    let pools = tables::text(View::Buffer(BufferView::Pool), &Reply::Switches(vec![pools])).unwrap();
+    assert!(!pools.contains("cleared"), "{pools}");
+}
+
+#[test]
+fn lcores_show_their_gaps_by_powers_of_two() {
+    let lcore = |cpu, gaps: &[(u64, u64)]| Lcore {
+        cpu,
+        roles: vec!["lab: RX 0 + FWD 0".into()],
+        polls: 2_000,
+        busy_polls: 500,
+        gap_p50_ns: 900,
+        gap_p99_ns: 1_500,
+        gap_p999_ns: 2_000,
+        gap_max_ns: 20_000,
+        gaps: gaps.iter().map(|(up_to_ns, polls)| GapBucket { up_to_ns: *up_to_ns, polls: *polls }).collect(),
+        cpu_waited_ms: Some(7),
+        cpu_preempted: None,
+        cpu_stolen_ms: None,
+    };
+    let reply = Reply::Lcores(vec![lcore(0, &[(895, 10), (1_023, 5)]), lcore(2, &[(1_279, 1)])]);
+    let text = text(View::Lcores, &reply);
+    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[2][..10], ["0", "25.0", "2,000", "0.9", "1.5", "2.0", "20.0", "7", "N/A", "N/A"], "{text}");
+    assert!(rows.contains(&vec!["1.024", "15", "0"]) && rows.contains(&vec!["2.048", "0", "1"]), "{text}");
+    assert!(text.contains("cycles a packet are not counted"));
+}
+
+#[test]
+fn a_policy_or_flow_control_that_is_not_there_is_told() {
+    let policy = |name: &str| shown(State::Policy(PolicyState { policy: name.into(), queues: Vec::new() }));
+    assert!(View::Dsh.of(policy("dsh")).is_ok());
+    let victim = PolicyQueue {
+        port: "p0".into(),
+        class: 3,
+        shared_bytes: 1_000,
+        headroom_bytes: 0,
+        threshold_bytes: 2_000,
+        headroom_limit_bytes: 60_000,
+        off: false,
+        port_off: true,
+        gauges: [("victim".to_owned(), 1)].into(),
+    };
+    let spfc = PolicyState { policy: "spfc".into(), queues: vec![victim] };
+    let rows = text(View::Spfc, &shown(State::Policy(spfc)));
+    let row: Vec<&str> = rows.lines().last().unwrap_or_default().split_whitespace().collect();
+    assert_eq!(row, ["p0", "3", "port", "OFF", "1,000", "2,000", "0", "60,000", "victim"], "{rows}");
+    assert_eq!(
+        View::Spfc.of(policy("dt")).unwrap_err(),
+        "no switch of this run has the buffer policy spfc: lab has dt"
+    );
+    let port = |name: &str, kind: &str| FlowControlPort {
+        port: name.into(),
+        flow_control: kind.into(),
+        messages_rx: 1,
+        messages_tx: 2,
+        odd: 0,
+        foreign: 0,
+        aged: 0,
+        resyncs: 0,
+        rate_bps: Some(10_000_000_000),
+        classes: vec![FlowControlClass {
+            class: 3,
+            ingress_bytes: 1_000,
+            egress_bytes: 0,
+            rate_rx_bps: Some(5_000_000_000),
+            gauges: [("stage".to_owned(), 2)].into(),
+        }],
+    };
+    let ports = || shown(State::FlowControl(vec![port("p0", "gfc-buffer"), port("p1", "gfc-time")]));
+    assert!(View::Cbfc.of(ports()).unwrap_err().contains("speaks CBFC"));
+    let text = text(View::Gfc, &View::Gfc.of(ports()).unwrap());
+    assert!(text.contains("gfc-buffer") && text.contains("5Gbps") && text.contains("stage"), "{text}");
+}
+
+/// A reply of another kind than was asked for is found out, and makes no table.
+#[test]
+fn another_views_state_makes_no_table() {
+    assert!(tables::text(View::Mac, &shown(State::Interfaces(Vec::new()))).is_none());
+    assert!(tables::text(View::Lcores, &Reply::Done(Vec::new())).is_none());
+}
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    arguments: ShowArguments,
+}
+
+#[test]
+fn options_stand_before_and_after_what_is_shown() {
+    let parse = |line: &str| Line::try_parse_from(line.split(' ')).map(|line| line.arguments);
+    let after = parse("show pfc counters --history --json --watch 0.5 -p p0 --port p1 --switch lab")
+        .unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(after.view, View::Pfc(PfcView::Counters { history: true }));
+    assert_eq!((after.watch, after.json), (Some(Duration::from_millis(500)), true));
+    assert_eq!(
+        (after.port.as_slice(), after.place.switch.as_deref()),
+        (&["p0".to_owned(), "p1".to_owned()][..], Some("lab"))
+    );
+    let before = parse("show --json interfaces --watch").unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!((before.view, before.watch), (View::Interfaces, Some(Duration::from_secs(2))));
+    let group = parse("show priority-group persistent-watermark headroom").unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(group.view, View::PriorityGroup(GroupView::PersistentWatermark { segment: Segment::Headroom }));
+    for wrong in [
+        "show",
+        "show pfc",
+        "show priority-group watermark",
+        "show mac --watch 0",
+        "show mac --watch x",
+        "show weather",
+    ] {
+        assert!(parse(wrong).is_err(), "{wrong}");
+    }
+}
