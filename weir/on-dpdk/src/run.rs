@@ -146,6 +146,9 @@ impl Session<'_> {
         let mut sampling = Timer::new(Duration::from_nanos(self.arguments.sample_every.as_nanos()));
         let mut writing = Timer::new(WRITE_OUT_EVERY);
         let mut last = running.reports()?;
+        if let Some(record) = &mut self.record {
+            record.write_out(&last);
+        }
         let mut warned = false;
         let (mut storms, mut peers, mut memory) = (StormLog::default(), PeerLog::default(), MemoryLog::default());
         let mut rates = RateLog::new();
