@@ -132,7 +132,7 @@ pub enum Idle {
     Poll,
     /// Gives its time slice away after an empty poll.
     Yield,
-    /// Sleeps for a few tens of microseconds after some empty polls.
+    /// Sleeps after some empty polls: until a frame comes where the port's device tells of that, else in naps.
     Sleep,
 }
 

@@ -59,6 +59,7 @@
 #![warn(missing_docs)]
 #![deny(unsafe_op_in_unsafe_fn)]
 
+mod arrivals;
 mod batch;
 mod clock;
 pub mod cpu;
@@ -86,6 +87,7 @@ pub mod vdev;
 mod xdp_sockets;
 mod xstats;
 
+pub use arrivals::{Arrival, Arrivals, Woken};
 pub use batch::{Batch, Drain, MAX_BURST};
 pub use clock::Clock;
 pub use device::{DeviceInfo, Link, PauseState, PortStats};

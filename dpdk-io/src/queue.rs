@@ -1,9 +1,11 @@
 //! Receive and transmit queues: bursts in, bursts out.
 
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use weir_dpdk_sys as sys;
 
+use crate::arrivals::Arrival;
 use crate::batch::{Batch, MAX_BURST};
 use crate::netdev;
 use crate::port::PortShared;
@@ -48,6 +50,21 @@ impl RxQueue {
         // SAFETY: `n` mbufs, ours alone, were just written to the spare slots.
         unsafe { batch.grow(n) };
         n
+    }
+
+    /// What tells that a frame is there, for a thread that sleeps until then; `None` where only polling does: kernel
+    /// interfaces and TAP ports have it.
+    pub fn arrival(&self) -> Option<Arrival> {
+        if let Some(netdev) = &self.netdev {
+            return netdev.arrival();
+        }
+        // SAFETY: the port is ours, and this queue was set up on it.
+        let fd = unsafe { sys::weir_rx_fd(self.port.id, self.queue) };
+        if fd < 0 {
+            return None;
+        }
+        // SAFETY: the driver keeps it open while the port is, which it is as long as `self` lives.
+        unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned().ok().map(Arrival)
     }
 
     /// DPDK's port number; `None` for a netdev port, which is none of DPDK's.

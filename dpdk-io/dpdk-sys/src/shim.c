@@ -12,6 +12,9 @@
 #include <rte_eth_vhost.h>
 #include <rte_ether.h>
 
+/* Its receive queues are files of the kernel, which can be waited for. */
+#define TAP_DRIVER "net_tap"
+
 int weir_errno(void)
 {
 	return rte_errno;
@@ -168,6 +171,16 @@ uint16_t weir_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, u
 	return rte_eth_tx_burst(port, queue, mbufs, n);
 }
 
+int weir_rx_fd(uint16_t port, uint16_t queue)
+{
+	struct rte_eth_dev_info info;
+
+	/* The question is an error in the log of ports without interrupts. */
+	if (rte_eth_dev_info_get(port, &info) != 0 || strcmp(info.driver_name, TAP_DRIVER) != 0)
+		return -ENOTSUP;
+	return rte_eth_dev_rx_intr_ctl_q_get_fd(port, queue);
+}
+
 int weir_tx_queue_count(uint16_t port, uint16_t queue)
 {
 #if RTE_VERSION >= RTE_VERSION_NUM(24, 3, 0, 0)
@@ -298,6 +311,8 @@ int weir_port_configure(uint16_t port, struct weir_port_conf *conf,
 	*step = WEIR_STEP_CONFIGURE;
 	memset(&eth, 0, sizeof(eth));
 	eth.rxmode.mtu = conf->mtu;
+	/* Its files are there anyway; other drivers would arm interrupts of NICs. */
+	eth.intr_conf.rxq = strcmp(info.driver_name, TAP_DRIVER) == 0;
 	if (conf->rx_queues > 1 && info.flow_type_rss_offloads != 0) {
 		eth.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
 		eth.rx_adv_conf.rss_conf.rss_hf = info.flow_type_rss_offloads

@@ -94,6 +94,8 @@ int weir_mbuf_trim(struct rte_mbuf *m, uint16_t len);
 
 uint16_t weir_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n);
 uint16_t weir_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n);
+/** A file that is readable while the queue has frames; negative where the driver has none. */
+int weir_rx_fd(uint16_t port, uint16_t queue);
 /** Descriptors in use, or -ENOTSUP (always before DPDK 24.03). */
 int weir_tx_queue_count(uint16_t port, uint16_t queue);
 

@@ -2,20 +2,33 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use weir_config::Idle;
-use weir_dpdk_io::{Clock, cpu};
+use weir_dpdk_io::{Arrival, Clock, cpu};
 use weir_units::{Span, Time};
 
 use crate::cpu_use::CpuUse;
 use crate::poll_gaps::PollGaps;
+use crate::sleep::Sleeper;
 
 /// Something that an lcore polls: one lcore's part of a switch, or emulated hosts.
 pub trait Task: Send {
     /// Does a bounded amount of work; returns how many frames moved, and at least 1 while some are overdue: the loop polls on at
     /// once then.
     fn poll(&mut self, clock: &Clock, phase: Phase) -> usize;
+
+    /// When the task will have something to do though nothing has arrived, for a task that may be left alone until then: what
+    /// arrives for it either can be waited for ([`Task::arrivals`]), or waits itself, for some hundreds of microseconds, without
+    /// being lost. `None` for one that is to be polled all the time.
+    fn rests_until(&self, now: Time) -> Option<Time> {
+        let _ = now;
+        None
+    }
+
+    /// What tells that something has arrived for the task; `None` where only a poll does.
+    fn arrivals(&self) -> Option<Vec<Arrival>> {
+        None
+    }
 }
 
 /// Where the switches of the process are in their life.
@@ -55,8 +68,6 @@ pub struct LcoreStats {
 
 /// Empty polls before a loop sleeps.
 const POLLS_BEFORE_SLEEP: u32 = 64;
-/// How long it then sleeps.
-const SLEEP: Duration = Duration::from_micros(30);
 
 impl LoopControl {
     /// The phase. Relaxed: phases only go forward, and an order between them and data is made by the reports' requests.
@@ -131,6 +142,7 @@ pub(crate) fn run(
     stats.cpu_use[0].get_or_init(|| CpuUse::read(thread, cpu::current().unwrap_or(u32::MAX)));
     let dilation = u64::from(clock.dilation());
     let mut last = Time::from_picos(clock.now_ps());
+    let mut sleeper = Sleeper::new(&tasks, last);
     let started = cpu::thread_time_ns();
     loop {
         let phase = control.phase();
@@ -144,6 +156,7 @@ pub(crate) fn run(
         if moved > 0 {
             busy += 1;
             empty_polls = 0;
+            sleeper.note_moved(now);
             stats.busy_loops.store(busy, Ordering::Relaxed);
         } else {
             empty_polls = empty_polls.saturating_add(1);
@@ -155,7 +168,10 @@ pub(crate) fn run(
             match idle {
                 Idle::Poll => cpu::pause(),
                 Idle::Yield => std::thread::yield_now(),
-                Idle::Sleep if empty_polls >= POLLS_BEFORE_SLEEP => std::thread::park_timeout(SLEEP),
+                Idle::Sleep if empty_polls >= POLLS_BEFORE_SLEEP => {
+                    last = sleeper.sleep(&tasks, &clock, now);
+                    stats.gaps.note_slept(last.since(now) * dilation);
+                }
                 Idle::Sleep => std::thread::yield_now(),
             }
         }

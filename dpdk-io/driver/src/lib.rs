@@ -67,6 +67,7 @@ mod placement;
 pub mod poll_gap;
 mod poll_gaps;
 mod replay;
+mod sleep;
 mod socket;
 mod switch_lcore;
 mod switches;

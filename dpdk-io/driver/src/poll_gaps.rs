@@ -13,6 +13,8 @@ pub struct PollGaps {
     max: AtomicU64,
     /// The longest since the control thread last asked.
     recent: AtomicU64,
+    /// Time in which a frame would have woken the loop at once, in nanoseconds.
+    slept: AtomicU64,
 }
 
 /// Counts of gaps as they were at an instant.
@@ -21,6 +23,8 @@ pub struct GapCounts {
     buckets: [u64; BUCKETS],
     /// The longest since the start.
     max: Span,
+    /// Time in which a frame would have woken the loop at once, in nanoseconds.
+    slept: u64,
 }
 
 /// Percentiles of the gaps, each up to a quarter above the true one.
@@ -52,6 +56,7 @@ impl Default for PollGaps {
             buckets: std::array::from_fn(|_| AtomicU64::new(0)),
             max: AtomicU64::new(0),
             recent: AtomicU64::new(0),
+            slept: AtomicU64::new(0),
         }
     }
 }
@@ -69,6 +74,11 @@ impl PollGaps {
                 self.max.store(ps, Ordering::Relaxed);
             }
         }
+    }
+
+    /// Counts real time in which a frame would have woken the loop: no gap, and time all the same. From the loop alone.
+    pub(crate) fn note_slept(&self, time: Span) {
+        self.slept.store(self.slept.load(Ordering::Relaxed) + time.as_nanos(), Ordering::Relaxed);
     }
 
     /// The longest.
@@ -89,7 +99,7 @@ impl PollGaps {
     /// How many of each length there were so far.
     pub fn counts(&self) -> GapCounts {
         let buckets = std::array::from_fn(|n| self.buckets[n].load(Ordering::Relaxed));
-        GapCounts { buckets, max: self.max() }
+        GapCounts { buckets, max: self.max(), slept: self.slept.load(Ordering::Relaxed) }
     }
 }
 
@@ -98,7 +108,8 @@ impl GapCounts {
     pub fn since(&self, earlier: &GapCounts) -> GapCounts {
         let buckets: [u64; BUCKETS] = std::array::from_fn(|n| self.buckets[n].saturating_sub(earlier.buckets[n]));
         let longest = buckets.iter().rposition(|count| *count > 0);
-        GapCounts { buckets, max: longest.map_or(Span::ZERO, |n| Span::from_nanos(last_of(n)).min(self.max)) }
+        let max = longest.map_or(Span::ZERO, |n| Span::from_nanos(last_of(n)).min(self.max));
+        GapCounts { buckets, max, slept: self.slept.saturating_sub(earlier.slept) }
     }
 
     /// The lengths that occurred, shortest first: the longest of a bucket, and how many gaps are in it.
@@ -109,8 +120,9 @@ impl GapCounts {
 
     /// Percentiles.
     pub fn report(&self) -> GapReport {
-        let GapCounts { buckets: counts, max } = *self;
-        let times: [u64; BUCKETS] = std::array::from_fn(|n| counts[n].saturating_mul(last_of(n)));
+        let GapCounts { buckets: counts, max, slept } = *self;
+        let mut times: [u64; BUCKETS] = std::array::from_fn(|n| counts[n].saturating_mul(last_of(n)));
+        times[0] = slept;
         let percentile = |weights: &[u64; BUCKETS], permille: u64| {
             let total: u128 = weights.iter().copied().map(u128::from).sum();
             let mut sum = 0u128;
@@ -177,6 +189,17 @@ mod tests {
         assert_eq!((gaps.take_recent_max(), gaps.take_recent_max()), (Span::from_millis(8), Span::ZERO));
         gaps.note(Span::from_micros(5));
         assert_eq!((gaps.take_recent_max(), gaps.max()), (Span::from_micros(5), Span::from_millis(8)));
+    }
+
+    #[test]
+    fn time_slept_is_time_without_a_gap() {
+        let gaps = PollGaps::default();
+        gaps.note(Span::from_millis(8));
+        assert_eq!(gaps.report().by_time_p50, Span::from_millis(8));
+        gaps.note_slept(Span::from_millis(92));
+        let report = gaps.report();
+        assert_eq!((report.polls, report.by_time_p50, report.max), (1, Span::ZERO, Span::from_millis(8)));
+        assert_eq!(report.by_time_p99, Span::from_millis(8), "8 % of the time was that gap");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use weir_dpdk_io::{Batch, Clock, RxQueue, TxQueue};
+use weir_dpdk_io::{Arrival, Batch, Clock, RxQueue, TxQueue};
 use weir_switch_core::burst::Lcore;
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::{BURST_MAX, Burst, Direction, PacketStore, PortOutput, transmit_row_as_burst};
@@ -25,6 +25,7 @@ pub struct SwitchLcore {
     world: World,
     batch: Batch,
     burst: Burst<Frame>,
+    may_rest: bool,
 }
 
 /// A port's way in.
@@ -122,7 +123,13 @@ impl SwitchLcore {
         let rx = inputs.map(|(port, queue)| Input { port, queue, tap: taps(port) }).collect();
         let is_tapped = by_port.iter().flatten().any(|output| output.tap.is_some());
         let world = World { store, tx: by_port, batch: Batch::new(), is_tapped, now: Time::ZERO };
-        SwitchLcore { lcore, rx, world, batch: Batch::new(), burst: Burst::new() }
+        SwitchLcore { lcore, rx, world, batch: Batch::new(), burst: Burst::new(), may_rest: false }
+    }
+
+    /// The switch has no other lcore, and whatever sends to one of its ports either waits while the port is not polled, or can be
+    /// waited for: the lcore may be left alone while it has nothing to do.
+    pub fn may_rest(&mut self) {
+        self.may_rest = true;
     }
 
     /// One round: receive from every port, forward, transmit on every port. Returns how many frames moved, or are overdue.
@@ -172,6 +179,14 @@ impl Task for SwitchLcore {
         };
         self.lcore.serve(|| now(clock));
         moved
+    }
+
+    fn rests_until(&self, now: Time) -> Option<Time> {
+        self.may_rest.then(|| self.lcore.next_wakeup(now))
+    }
+
+    fn arrivals(&self) -> Option<Vec<Arrival>> {
+        self.rx.iter().map(|input| input.queue.arrival()).collect()
     }
 }
 

@@ -271,6 +271,7 @@ impl<'a> PreparedSwitches<'a> {
             ports.push(port);
         }
         let backlogs: Vec<_> = ports.iter().map(|_| Arc::new(DeviceBacklog::default())).collect();
+        let is_alone = lcores.len() == 1;
         for (lcore, on) in lcores.into_iter().zip(&placed.on) {
             let rx = take_queues(&lcore.role.receives, &mut rx);
             let tx = take_queues(&lcore.role.transmits, &mut tx);
@@ -280,7 +281,10 @@ impl<'a> PreparedSwitches<'a> {
                 tapped.push(PortTap { switch: index, port, tapped: out });
                 Some(tap)
             };
-            let task = SwitchLcore::new(lcore, rx, tx, &backlogs, self.store.clone(), tap);
+            let mut task = SwitchLcore::new(lcore, rx, tx, &backlogs, self.store.clone(), tap);
+            if is_alone && config.ports.iter().all(|port| waits_or_wakes(&port.device)) {
+                task.may_rest();
+            }
             self.tasks[*on].push(TaskBox(Box::new(task)));
         }
         let losses = LossMeters::default();
@@ -572,6 +576,12 @@ pub(crate) fn pool(name: &str, count: u32, data_room: u16, for_devices: bool) ->
 fn idlest(switches: &[SwitchConfig]) -> Idle {
     let policies = switches.iter().map(|switch| switch.idle);
     policies.min_by_key(|idle| *idle as u8).unwrap_or(Idle::Yield)
+}
+
+/// Whether what sends to this device waits while the device is not polled, or an lcore can wait for it. NICs and AF_XDP's rings
+/// do neither: they drop what does not fit their descriptors.
+fn waits_or_wakes(device: &Device) -> bool {
+    !matches!(device, Device::Pci(_) | Device::AfXdp(_))
 }
 
 fn take_queues<Q>(ports: &[PortId], queues: &mut [Vec<Q>]) -> Vec<(PortId, Vec<Q>)> {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::arrivals::Arrival;
 use crate::batch::Batch;
 use crate::mbuf::Mbuf;
 use crate::mempool::Mempool;
@@ -22,6 +23,11 @@ pub(crate) struct Receiver {
 impl Receiver {
     pub(super) fn new(ring: RxRing, pool: Mempool, counters: Arc<Counters>) -> Receiver {
         Receiver { ring, pool, empty: Batch::new(), counters }
+    }
+
+    /// What tells that the ring has a frame; `None` if the process has no descriptor left.
+    pub(crate) fn arrival(&self) -> Option<Arrival> {
+        self.ring.socket().try_clone().ok().map(Arrival)
     }
 
     /// Appends up to `wanted` frames, which the batch has room for. A frame for which there is no mbuf stays in the ring.

@@ -83,7 +83,7 @@ pub(super) struct RxRing {
     in_block: usize,
     next: NonNull<u8>,
     /// Closed after the memory is unmapped, at the latest.
-    _socket: Arc<OwnedFd>,
+    socket: Arc<OwnedFd>,
 }
 
 // SAFETY: the memory belongs to this value alone, on the program's side.
@@ -139,8 +139,13 @@ impl RxRing {
             block: 0,
             in_block: 0,
             next: memory,
-            _socket: socket,
+            socket,
         })
+    }
+
+    /// Readable while a frame is there.
+    pub(super) fn socket(&self) -> &OwnedFd {
+        &self.socket
     }
 
     /// Whether a frame is there: one load, of memory that stays in the CPU's cache while there is none.

@@ -1,0 +1,69 @@
+//! How an lcore sleeps that has had nothing to do for a while.
+
+use std::time::Duration;
+
+use weir_dpdk_io::{Arrivals, Clock, Woken};
+use weir_units::{Span, Time};
+
+use crate::lcore_loop::Task;
+
+/// A nap of a loop that has to look for itself whether something has come.
+const NAP: Duration = Duration::from_micros(30);
+/// What falls due sooner is slept for by naps: the kernel's timers are late by about as much.
+const TOO_SHORT: Duration = Duration::from_micros(100);
+/// The longest sleep, frames or not: so soon the loop sees what the control thread wants of it.
+const LONGEST: Duration = Duration::from_millis(2);
+/// After this long without a frame, naps grow to the longest, too.
+const QUIET: Duration = Duration::from_millis(10);
+
+/// A loop's way to sleep.
+#[derive(Debug)]
+pub(crate) struct Sleeper {
+    /// If every frame for the loop's tasks can be waited for.
+    arrivals: Option<Arrivals>,
+    /// When the last frame moved, on the loop's clock.
+    last_moved: Time,
+}
+
+impl Sleeper {
+    /// For a loop that polls these tasks.
+    pub(crate) fn new(tasks: &[Box<dyn Task>], now: Time) -> Sleeper {
+        let arrivals: Option<Vec<_>> = tasks.iter().map(|task| task.arrivals()).collect();
+        let arrivals = arrivals.map(|all| Arrivals::new(all.into_iter().flatten().collect()));
+        Sleeper { arrivals, last_moved: now }
+    }
+
+    /// A frame moved.
+    pub(crate) fn note_moved(&mut self, now: Time) {
+        self.last_moved = now;
+    }
+
+    /// Sleeps. Returns the instant from which on the loop missed something, or may have: where the kernel wakes it for a frame
+    /// that is not before the sleep's end.
+    pub(crate) fn sleep(&mut self, tasks: &[Box<dyn Task>], clock: &Clock, now: Time) -> Time {
+        let dilation = u64::from(clock.dilation());
+        let real = |span: Span| Duration::from_nanos(span.as_nanos().saturating_mul(dilation));
+        let rests = tasks.iter().map(|task| task.rests_until(now));
+        // A task that is to be polled all the time comes first.
+        let free = rests.min().flatten().map_or(Duration::ZERO, |until| real(until.since(now)));
+        if free < TOO_SHORT {
+            nap(NAP);
+        } else if let Some(arrivals) = &mut self.arrivals {
+            let meant = free.min(LONGEST);
+            match arrivals.wait(meant) {
+                Woken::ByFrame => return Time::from_picos(clock.now_ps()),
+                Woken::ByTime => return now + Span::from_nanos(meant.as_nanos() as u64 / dilation),
+                Woken::ByError => nap(NAP),
+            }
+        } else if real(now.since(self.last_moved)) >= QUIET {
+            nap(free.min(LONGEST));
+        } else {
+            nap(NAP);
+        }
+        now
+    }
+}
+
+fn nap(time: Duration) {
+    std::thread::park_timeout(time);
+}

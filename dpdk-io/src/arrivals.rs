@@ -1,0 +1,82 @@
+//! Sleeping until a frame arrives.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::Duration;
+
+/// What becomes readable when a frame is there for a receive queue: see [`crate::RxQueue::arrival`].
+#[derive(Debug)]
+pub struct Arrival(pub(crate) OwnedFd);
+
+/// Several queues' arrivals, to be waited for together.
+#[derive(Debug)]
+pub struct Arrivals {
+    /// Closed with this value; `polled` has their numbers.
+    _open: Vec<Arrival>,
+    polled: Vec<libc::pollfd>,
+}
+
+/// What ended a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Woken {
+    /// A frame is there.
+    ByFrame,
+    /// Nothing came in the time given.
+    ByTime,
+    /// A device has an error, such as an interface that went down; it may have it the next time, too.
+    ByError,
+}
+
+impl Arrivals {
+    /// Those of all these queues.
+    pub fn new(arrivals: Vec<Arrival>) -> Arrivals {
+        let polled =
+            arrivals.iter().map(|arrival| libc::pollfd { fd: arrival.0.as_raw_fd(), events: libc::POLLIN, revents: 0 });
+        Arrivals { polled: polled.collect(), _open: arrivals }
+    }
+
+    /// Sleeps until a frame is there, at most this long. Signals end it early.
+    pub fn wait(&mut self, at_most: Duration) -> Woken {
+        let timeout = libc::timespec {
+            tv_sec: libc::time_t::try_from(at_most.as_secs()).unwrap_or(libc::time_t::MAX),
+            tv_nsec: at_most.subsec_nanos().into(),
+        };
+        let number = self.polled.len() as libc::nfds_t;
+        // SAFETY: the array is writable and of the length given, the time is readable, and no signal mask is handed over.
+        let ready = unsafe { libc::ppoll(self.polled.as_mut_ptr(), number, &timeout, std::ptr::null()) };
+        if ready <= 0 {
+            return Woken::ByTime;
+        }
+        if self.polled.iter().any(|polled| polled.revents & libc::POLLIN != 0) {
+            return Woken::ByFrame;
+        }
+        for polled in self.polled.iter().filter(|polled| polled.revents != 0) {
+            take_error(polled.fd);
+        }
+        Woken::ByError
+    }
+}
+
+/// A socket tells its error again and again until somebody has asked for it.
+fn take_error(fd: libc::c_int) {
+    let mut error: libc::c_int = 0;
+    let mut len = size_of_val(&error) as libc::socklen_t;
+    // SAFETY: the value is writable, of the length given. What is no socket gives an error, which changes nothing.
+    unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_ERROR, (&raw mut error).cast(), &mut len) };
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn a_wait_ends_with_what_arrives_or_with_its_time() {
+        let (mut here, there) = UnixStream::pair().expect("a pair of sockets");
+        let mut arrivals = Arrivals::new(vec![Arrival(there.into())]);
+        assert_eq!(arrivals.wait(Duration::from_millis(1)), Woken::ByTime);
+        here.write_all(&[1]).expect("room for a byte");
+        assert_eq!(arrivals.wait(Duration::from_secs(60)), Woken::ByFrame);
+    }
+}
