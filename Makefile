@@ -27,7 +27,7 @@ AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # Cargo uses all cores by itself, and the order of the checks is the cheap ones first.
 .NOTPARALLEL:
-.PHONY: help setup venv build demo sim quick test lint deny docs unit papers sim-test loom release-tests examples instructions wire-tests pci-test slurm-test lab bench bench-peers clean
+.PHONY: help setup venv build demo sim quick test lint deny docs unit papers sim-test loom release-tests conservation examples instructions wire-tests pci-test slurm-test lab bench bench-peers clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -85,6 +85,9 @@ loom: setup ## What lcores share, under every interleaving
 
 release-tests: setup ## Without assertions, as users run it: heavy traffic, both backends by the clock, allocations
 	@$(STEP) "tests without assertions" $(CARGO) test $(HEAVY) --test it
+
+conservation: setup ## Ten million frames of an incast in each layout under each buffer policy: none lost, none reordered (minutes; no part of test)
+	@$(STEP) "conservation" $(CARGO) test $(HEAVY) --test it every_layout_under_every_policy -- --ignored --nocapture
 
 instructions: setup ## What a packet-hop in virtual time and a packet on DPDK take, counted in instructions, against limits
 	@$(STEP) "instructions of virtual time" $(CARGO) bench --profile dev $(HEAVY) --bench virtual_time -- --instructions

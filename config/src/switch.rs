@@ -159,9 +159,9 @@ pub enum CatchUp {
 /// How the pipeline is cut across lcores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// Chosen for the cores at hand.
+    /// As [`Layout::Single`], on as many lcores as suits the CPUs at hand.
     Auto,
-    /// All of it on one lcore.
+    /// All of it on each lcore, for ports of its own.
     Single,
     /// RX and FWD on one lcore, TX on another.
     RxTx,

@@ -10,7 +10,8 @@ fn main() {
     };
     // Without git, as in a source archive, nobody knows.
     let commit = git(&["rev-parse", "--short=10", "HEAD"]).unwrap_or_else(|| "unknown".to_owned());
-    let changed = git(&["--no-optional-locks", "status", "--porcelain", "--untracked-files=no"]).is_some_and(|text| !text.is_empty());
+    let changed = git(&["--no-optional-locks", "status", "--porcelain", "--untracked-files=no"])
+        .is_some_and(|text| !text.is_empty());
     println!("cargo::rustc-env=WEIR_COMMIT={commit}{}", if changed { "+changes" } else { "" });
     // Not the index, which git writes anew when somebody only asks: half of the workspace would be compiled once more.
     if let Some(folder) = git(&["rev-parse", "--absolute-git-dir"]) {

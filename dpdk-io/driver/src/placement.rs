@@ -77,11 +77,14 @@ impl Placement {
     }
 }
 
-/// Lcores that a layout is given when the configuration names none: what it needs, and for `auto` as much as there is,
-/// up to three.
+/// Lcores for `auto`, at most: each of them takes a CPU that somebody else may want.
+const AUTO_LCORES_MAX: usize = 4;
+
+/// Lcores that a layout is given when the configuration names none: what it needs, and for `auto` as many as there are CPUs, up to
+/// four. A plan has no more than its switch has ports.
 fn lcores_for(layout: Layout, cpus: usize) -> usize {
     match layout {
-        Layout::Auto => cpus.clamp(1, 3),
+        Layout::Auto => cpus.clamp(1, AUTO_LCORES_MAX),
         layout => LcorePlan::lcores_min(layout),
     }
 }

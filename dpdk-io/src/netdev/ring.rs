@@ -130,17 +130,7 @@ impl RxRing {
             return Err(Errno::of_system());
         }
         let memory = NonNull::new(memory.cast::<u8>()).ok_or(Errno(libc::ENOMEM))?;
-        Ok(RxRing {
-            memory,
-            bytes,
-            slot_bytes,
-            slots_per_block,
-            blocks,
-            block: 0,
-            in_block: 0,
-            next: memory,
-            socket,
-        })
+        Ok(RxRing { memory, bytes, slot_bytes, slots_per_block, blocks, block: 0, in_block: 0, next: memory, socket })
     }
 
     /// Readable while a frame is there.

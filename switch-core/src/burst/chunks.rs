@@ -6,7 +6,7 @@ use std::mem;
 use weir_mmu::{Arrival, Intake};
 use weir_units::PortSet;
 
-use super::forwarder::OVERFULL;
+use super::handoff::OVERFULL;
 use crate::packet::{BURST_MAX, Burst, Packet, Queued};
 use crate::queues::PacketQueues;
 

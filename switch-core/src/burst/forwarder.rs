@@ -31,14 +31,12 @@ pub(super) struct Forwarder<P> {
 #[derive(Debug)]
 pub(super) struct Rings<P, const OBEYS_CONTROL: bool> {
     /// One ring to each transmitter; none to one on this lcore.
-    outputs: Box<[Option<Output<P>>]>,
+    outputs: Box<[Option<ToTransmitter<P>>]>,
     /// Which transmitter serves a port.
     output_of: Box<[usize]>,
+    /// Whether something found a ring full.
+    is_waiting: bool,
 }
-
-/// A ring to a transmitter on another lcore.
-#[derive(Debug)]
-pub(super) struct Output<P>(ToTransmitter<P>);
 
 impl<P: Packet> RxForwarder<P> {
     /// `ports` are those that are forwarded here, clones among them.
@@ -94,6 +92,7 @@ impl<P: Packet> Forwarder<P> {
 
     /// Forwards up to a burst of what the receiver handed over; returns how much it was.
     pub(super) fn run_once(&mut self, now: Time, store: &mut impl PacketStore<P>) -> usize {
+        self.rings.hand_over_waiting();
         let mut handled = 0;
         let mut port = PortId::default();
         self.forwarding.take_turn(port);
@@ -127,6 +126,7 @@ impl<P: Packet> Forwarder<P> {
 
     /// Gives up what a stopped receiver left, counting it; returns how much.
     pub(super) fn discard(&mut self, reason: DropReason) -> usize {
+        self.rings.hand_over_waiting();
         let mut discarded = 0;
         while let Ok((port, packet)) = self.input.pop() {
             if !packet.is_control() {
@@ -158,7 +158,7 @@ impl<P, const OBEYS_CONTROL: bool> Rings<P, OBEYS_CONTROL> {
         outputs: impl IntoIterator<Item = Option<ToTransmitter<P>>>,
         output_of: Box<[usize]>,
     ) -> Rings<P, OBEYS_CONTROL> {
-        Rings { outputs: outputs.into_iter().map(|ring| ring.map(Output)).collect(), output_of }
+        Rings { outputs: outputs.into_iter().collect(), output_of, is_waiting: false }
     }
 
     /// Whether the transmitter of a port is on this lcore.
@@ -167,28 +167,25 @@ impl<P, const OBEYS_CONTROL: bool> Rings<P, OBEYS_CONTROL> {
         self.outputs[self.output_of[port.index()]].is_none()
     }
 
-    /// The ring to the transmitter of a packet's port, unless that is on this lcore.
+    /// The way to the transmitter of a packet's port, unless that is on this lcore. What is staged there goes with the next
+    /// [`Rings::hand_over`].
     #[inline]
-    pub(super) fn to(&mut self, queued: &Queued<P>) -> Option<&mut Output<P>> {
+    pub(super) fn to(&mut self, queued: &Queued<P>) -> Option<&mut ToTransmitter<P>> {
         self.outputs[self.output_of[queued.charged.egress.port().index()]].as_mut()
     }
-}
 
-impl<P> Output<P> {
-    /// # Panics
-    /// If the ring is full. It has room for all that the buffer can hold, so that is a broken invariant and no traffic's fault.
+    /// Hands over what is staged.
     #[inline]
-    pub(super) fn push(&mut self, queued: Queued<P>) {
-        assert!(self.0.push(queued).is_ok(), "{OVERFULL}");
+    pub(super) fn hand_over(&mut self) {
+        self.is_waiting = self.outputs.iter_mut().flatten().fold(false, |waiting, output| output.hand_over() | waiting);
     }
 
-    /// Packets of one burst, at once.
+    /// Hands over what found a ring full. To be called in each round, frames or not.
     #[inline]
-    fn push_all(&mut self, mut admitted: impl Iterator<Item = Queued<P>>) {
-        let room = self.0.slots().min(BURST_MAX);
-        let chunk = self.0.write_chunk_uninit(room).expect("as many slots as counted");
-        chunk.fill_from_iter(&mut admitted);
-        assert!(admitted.next().is_none(), "{OVERFULL}");
+    pub(super) fn hand_over_waiting(&mut self) {
+        if self.is_waiting {
+            self.hand_over();
+        }
     }
 }
 
@@ -198,12 +195,12 @@ impl<P, const OBEYS_CONTROL: bool> Onward<P> for Rings<P, OBEYS_CONTROL> {
     #[inline]
     fn take(&mut self, _now: Time, admitted: impl Iterator<Item = Queued<P>>) {
         if let [Some(output)] = &mut *self.outputs {
-            output.push_all(admitted);
+            admitted.for_each(|queued| output.stage(queued));
         } else {
-            admitted.for_each(|queued| self.to(&queued).expect(ELSEWHERE).push(queued));
+            admitted.for_each(|queued| self.to(&queued).expect(ELSEWHERE).stage(queued));
         }
+        self.hand_over();
     }
 }
 
-pub(super) const OVERFULL: &str = "the MMU admitted more than the buffer holds";
 const ELSEWHERE: &str = "a forwarder without a transmitter on its lcore has a ring to each";

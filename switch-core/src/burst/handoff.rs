@@ -1,18 +1,134 @@
 //! Rings between lcores: one producer, one consumer each, so that neither ever waits.
 
-use rtrb::{Consumer, Producer};
+use std::collections::VecDeque;
+
+use arrayvec::ArrayVec;
+use rtrb::chunks::ChunkError;
+use rtrb::{Consumer, Producer, RingBuffer};
 use weir_units::PortId;
 
-use crate::packet::Queued;
+use crate::packet::{BURST_MAX, Queued};
 
-/// From a forwarder to a transmitter. Holds as many packets as the buffer can, so that it is never full: what the MMU
-/// admits, the ring takes.
-pub(crate) type ToTransmitter<P> = Producer<Queued<P>>;
-pub(crate) type FromForwarder<P> = Consumer<Queued<P>>;
+/// From a forwarder to a transmitter on another lcore: takes all that the MMU admits.
+///
+/// The ring is short, so that its memory stays in the caches of both lcores. What finds it full waits with the forwarder, in order,
+/// and nothing passes it.
+#[derive(Debug)]
+pub(super) struct ToTransmitter<P> {
+    ring: Producer<Queued<P>>,
+    /// What goes into the ring at once, next.
+    staged: ArrayVec<Queued<P>, BURST_MAX>,
+    waiting: VecDeque<Queued<P>>,
+}
+
+/// From a forwarder on another lcore.
+pub(super) type FromForwarder<P> = Consumer<Queued<P>>;
 
 /// From a receiver to its forwarder. Bounded: a full ring leaves frames with the device, as a busy lcore would.
-pub(crate) type ToForwarder<P> = Producer<(PortId, P)>;
-pub(crate) type FromReceiver<P> = Consumer<(PortId, P)>;
+pub(super) type ToForwarder<P> = Producer<(PortId, P)>;
+pub(super) type FromReceiver<P> = Consumer<(PortId, P)>;
 
 /// Capacity of the rings from receivers to forwarders.
 pub const RECEIVED_MAX: usize = 1_024;
+/// Capacity of the rings from forwarders to transmitters.
+const HANDED_MAX: usize = 1_024;
+
+/// A way from a forwarder to a transmitter. `places` are the most packets that the switch holds.
+pub(super) fn to_transmitter<P>(places: usize) -> (ToTransmitter<P>, FromForwarder<P>) {
+    let (ring, end) = RingBuffer::new(HANDED_MAX.min(places.max(1)));
+    (ToTransmitter { ring, staged: ArrayVec::new(), waiting: VecDeque::with_capacity(places) }, end)
+}
+
+impl<P> ToTransmitter<P> {
+    /// Has a packet go with the next [`ToTransmitter::hand_over`].
+    #[inline]
+    pub(super) fn stage(&mut self, queued: Queued<P>) {
+        if self.staged.is_full() {
+            self.hand_over();
+        }
+        self.staged.push(queued);
+    }
+
+    /// Hands over what is staged, and what waited before it. Returns whether something waits now.
+    #[inline]
+    pub(super) fn hand_over(&mut self) -> bool {
+        if self.waiting.is_empty() {
+            if self.staged.is_empty() {
+                return false;
+            }
+            if let Ok(chunk) = self.ring.write_chunk_uninit(self.staged.len()) {
+                chunk.fill_from_iter(self.staged.drain(..));
+                return false;
+            }
+        }
+        self.hand_over_some()
+    }
+
+    /// # Panics
+    /// If more waits than the switch holds. The MMU admits no more, so that is a broken invariant and no traffic's fault.
+    #[cold]
+    #[inline(never)]
+    fn hand_over_some(&mut self) -> bool {
+        assert!(self.waiting.len() + self.staged.len() <= self.waiting.capacity(), "{OVERFULL}");
+        self.waiting.extend(self.staged.drain(..));
+        let count = match self.ring.write_chunk_uninit(self.waiting.len()) {
+            Ok(chunk) => chunk.fill_from_iter(self.waiting.drain(..)),
+            Err(ChunkError::TooFewSlots(free)) => {
+                let chunk = self.ring.write_chunk_uninit(free).expect("as many slots as were free");
+                chunk.fill_from_iter(self.waiting.drain(..free))
+            }
+        };
+        debug_assert!(count <= HANDED_MAX);
+        !self.waiting.is_empty()
+    }
+}
+
+pub(super) const OVERFULL: &str = "the MMU admitted more than the buffer holds";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_mmu::Arrival;
+
+    fn queued(number: u32) -> Queued<u32> {
+        Queued { packet: number, frame_bytes: 64, charged: Arrival::default() }
+    }
+
+    #[test]
+    fn what_finds_the_ring_full_waits_in_order() {
+        let (mut to, mut from) = to_transmitter(5_000);
+        let mut waits = false;
+        for burst in 0..50 {
+            (0..64).for_each(|n| to.stage(queued(burst * 64 + n)));
+            waits = to.hand_over();
+            assert_eq!(waits, burst >= 16, "1,024 frames fit");
+        }
+        let mut next = 0;
+        while waits || from.slots() > 0 {
+            let taken = from.slots().min(100);
+            for queued in from.read_chunk(taken).expect("as many as there are") {
+                assert_eq!(queued.packet, next);
+                next += 1;
+            }
+            waits = to.hand_over();
+        }
+        assert_eq!(next, 50 * 64);
+    }
+
+    #[test]
+    fn more_than_a_burst_is_staged_in_parts() {
+        let (mut to, mut from) = to_transmitter(500);
+        (0..150).for_each(|n| to.stage(queued(n)));
+        assert!(!to.hand_over());
+        assert!((0..150).all(|n| from.pop().is_ok_and(|queued| queued.packet == n)));
+    }
+
+    #[test]
+    #[should_panic = "more than the buffer holds"]
+    fn more_than_the_switch_holds_is_a_broken_invariant() {
+        let (mut to, _from) = to_transmitter(100);
+        let capacity = to.waiting.capacity();
+        (0..100 + capacity + 1).for_each(|n| to.stage(queued(n as u32)));
+        to.hand_over();
+    }
+}

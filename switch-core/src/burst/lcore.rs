@@ -9,7 +9,7 @@ use weir_units::{PortId, Time};
 
 use super::bursts::Bursts;
 use super::forwarder::{Forwarder, Rings, RxForwarder};
-use super::handoff::{FromForwarder, FromReceiver, RECEIVED_MAX, ToForwarder, ToTransmitter};
+use super::handoff::{FromForwarder, FromReceiver, RECEIVED_MAX, ToForwarder, ToTransmitter, to_transmitter};
 use super::own_ports::OwnPorts;
 use super::plan::{LcorePlan, LcoreRole};
 use super::receiver::Receiver;
@@ -118,7 +118,7 @@ impl<P: Packet> Cut<P> {
                 if std::ptr::eq(*transmitter, forwarder) {
                     return None;
                 }
-                let (output, end) = RingBuffer::new(places);
+                let (output, end) = to_transmitter(places);
                 input.push(end);
                 Some(output)
             };
@@ -201,13 +201,17 @@ impl<P: Packet> Lcore<P> {
         }
     }
 
-    /// Forwards what a receiver on another lcore handed over; returns how many frames that were. `now` is asked only if there may
-    /// be any.
+    /// Forwards what a receiver on another lcore handed over, and hands on what other lcores had no room for; returns how many frames
+    /// were forwarded. `now` is asked only if there may be any.
     #[inline]
     pub fn forward(&mut self, now: impl FnOnce() -> Time, store: &mut impl PacketStore<P>) -> usize {
         match &mut self.work {
             Work::Forward(forwarder) => forwarder.run_once(now(), store),
-            _ => 0,
+            Work::ReceiveForward(_, rings) | Work::All(_, rings, _) => {
+                rings.hand_over_waiting();
+                0
+            }
+            Work::Receive(_) | Work::Transmit(_) => 0,
         }
     }
 
@@ -234,8 +238,16 @@ impl<P: Packet> Lcore<P> {
     pub fn discard(&mut self, now: Time, reason: DropReason) -> usize {
         match &mut self.work {
             Work::Forward(forwarder) => forwarder.discard(reason),
-            Work::Transmit(transmitter) | Work::All(_, _, transmitter) => transmitter.discard(now, reason),
-            Work::Receive(_) | Work::ReceiveForward(..) => 0,
+            Work::Transmit(transmitter) => transmitter.discard(now, reason),
+            Work::All(_, rings, transmitter) => {
+                rings.hand_over_waiting();
+                transmitter.discard(now, reason)
+            }
+            Work::ReceiveForward(_, rings) => {
+                rings.hand_over_waiting();
+                0
+            }
+            Work::Receive(_) => 0,
         }
     }
 

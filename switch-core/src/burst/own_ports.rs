@@ -26,9 +26,10 @@ impl<P: Packet> Onward<P> for OwnPorts<'_, P> {
         for queued in admitted {
             match self.rings.to(&queued) {
                 None => self.transmission.enqueue(now, queued),
-                Some(ring) => ring.push(queued),
+                Some(output) => output.stage(queued),
             }
         }
+        self.rings.hand_over();
     }
 
     #[inline]

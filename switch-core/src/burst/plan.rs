@@ -35,8 +35,8 @@ pub struct PlanError {
 }
 
 impl LcorePlan {
-    /// The plan of a switch for `lcores` lcores, in its layout, ports dealt out in turn; [`Layout::Auto`] takes the largest
-    /// cut that fits: three lcores and more are cut in three, two in two.
+    /// The plan of a switch for `lcores` lcores, in its layout, ports dealt out in turn. [`Layout::Auto`] is `single`, whose lcores
+    /// own ports: frames cross from one lcore to another only where they leave by another one's port.
     ///
     /// Lcores beyond one set share the ports: with four lcores `single` runs four whole pipelines of a quarter of the
     /// ports each, with four `rx-tx` receives on two and transmits on two.
@@ -47,12 +47,7 @@ impl LcorePlan {
 
     /// `real_ports`: for each port the one whose ingress it copies, or itself.
     fn deal(layout: Layout, real_ports: &[usize], lcores: usize) -> Result<LcorePlan, PlanError> {
-        let layout = match (layout, lcores) {
-            (Layout::Auto, 0 | 1) => Layout::Single,
-            (Layout::Auto, 2) => Layout::RxTx,
-            (Layout::Auto, _) => Layout::RxFwdTx,
-            (layout, _) => layout,
-        };
+        let layout = if layout == Layout::Auto { Layout::Single } else { layout };
         let needed = Self::lcores_min(layout);
         if lcores < needed {
             return Err(PlanError { layout, needed, given: lcores });
@@ -193,9 +188,16 @@ mod tests {
     }
 
     #[test]
-    fn auto_takes_the_cut_that_fits() {
-        let layout = |lcores| plan(Layout::Auto, 4, lcores).unwrap().layout;
-        assert_eq!([1, 2, 3, 8].map(layout), [Layout::Single, Layout::RxTx, Layout::RxFwdTx, Layout::RxFwdTx]);
+    fn auto_has_lcores_own_ports() {
+        let lcores = |lcores| {
+            let plan = plan(Layout::Auto, 4, lcores).unwrap();
+            assert_eq!(plan.layout, Layout::Single);
+            assert!(
+                plan.lcores.iter().all(|lcore| lcore.receives == lcore.transmits && lcore.receives == lcore.forwards)
+            );
+            plan.lcores.len()
+        };
+        assert_eq!([1, 2, 3, 8].map(lcores), [1, 2, 3, 4]);
     }
 
     #[test]

@@ -7,8 +7,7 @@ use weir_mmu::{Departure, Intake};
 use weir_units::{Bytes, Class, ClassSet, QueueId, Time};
 
 use super::bursts::{Bursts, Staged};
-use super::forwarder::OVERFULL;
-use super::handoff::FromForwarder;
+use super::handoff::{FromForwarder, OVERFULL};
 use super::lateness::Waits;
 use crate::counters::{DropReason, Published, queue_stat};
 use crate::packet::{BURST_MAX, Burst, Packet, PacketStore, PortOutput, Queued};

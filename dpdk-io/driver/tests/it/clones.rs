@@ -120,7 +120,7 @@ fn run(runtime: &Runtime, config: &SwitchConfig) {
 #[test]
 fn six_copies_of_each_frame_leave_in_every_layout() {
     weir_alone::in_a_process(|| {
-        let layouts = ["single", "rx-tx", "rx-fwd-tx"].map(config);
+        let layouts = ["single", "auto", "rx-tx", "rx-fwd-tx"].map(config);
         let cpus = cpu::allowed();
         let cpus = &cpus[..cpus.len().min(3)];
         let memory_mb = Memory::of(&layouts[..1], cpus.len(), 2_048).megabytes();

@@ -1,5 +1,6 @@
 //! 8-to-1 incast of a lossless class over real DPDK ports and lcores: nothing lost, nothing reordered, the books balance
-//! at every report and are empty at the end, in each lcore layout, and under each buffer policy.
+//! at every report and are empty at the end, in each lcore layout, and under each buffer policy. A test that takes minutes, and is
+//! run by name (`make conservation`), has all layouts under all policies.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,6 +21,8 @@ const FRAMES: u64 = if cfg!(debug_assertions) { 200_000 } else { 10_000_000 };
 const POLICY_FRAMES: u64 = FRAMES / 25;
 const POLICIES: [&str; 10] =
     ["static", "dt", "spfc", "sih", "oversubscribed", "adaptive", "dsh", "sonic", "abm", "reverie"];
+/// `auto`: lcores that own ports, and hand each other frames.
+const LAYOUTS: [&str; 4] = ["single", "auto", "rx-tx", "rx-fwd-tx"];
 /// C of the receiver's port: what the emulated senders exceed together, with optimisation and without.
 const RECEIVER_RATE: &str = if cfg!(debug_assertions) { "100Mbps" } else { "1Gbps" };
 /// How long a layout may take: seconds where the machine is free, minutes where others take its CPUs.
@@ -83,32 +86,46 @@ fn incast(runtime: &Runtime, config: &SwitchConfig, frames: u64) -> (Arc<Tally>,
 #[test]
 fn lossless_and_ordered_in_every_layout_and_under_every_policy() {
     weir_alone::in_a_process(|| {
-        let layouts = ["single", "rx-tx", "rx-fwd-tx"].map(|layout| (config(layout, "dt"), FRAMES));
+        let layouts = LAYOUTS.map(|layout| (config(layout, "dt"), FRAMES));
         let policies = POLICIES.map(|policy| (config("single", policy), POLICY_FRAMES));
-        let cpus = cpu::allowed();
-        let cpus = &cpus[..cpus.len().min(3)];
-        let memory_mb = Memory::of(std::slice::from_ref(&layouts[0].0), cpus.len(), 8_192).megabytes();
-        let options = RuntimeOptions { memory_mb, ..RuntimeOptions::default() };
-        let runtime = Runtime::start("incast", cpus, &[], &options).unwrap();
-        for (config, frames) in layouts.iter().chain(&policies) {
-            let what = format!("{:?}, {}", config.lcores.layout, config.buffer.policy.name());
-            let started = Instant::now();
-            let (tally, stopped, reports) = incast(&runtime, config, *frames);
-            check(&what, *frames, &tally, &stopped);
-            let report = &stopped.reports[0];
-            let pauses: u64 = report.ports.iter().map(|port| port.classes[3].pauses_tx).sum();
-            let headroom = report.ports.iter().map(|port| port.classes[3].ingress.headroom_max).max().unwrap();
-            let gap = stopped.lcores.iter().map(|(_, stats)| stats.gap_max()).max().unwrap();
-            println!(
-                "{what}: {frames} frames in {:.1} s, {reports} balanced reports, {pauses} pauses, \
-             peak headroom {headroom}, longest poll gap {gap}, Xoff to PAUSE {:?}",
-                started.elapsed().as_secs_f64(),
-                report.message_delay
-            );
-            // Few frames fit a buffer without a PAUSE; ten million don't.
-            assert!(pauses > 0 || *frames < FRAMES, "{what}: an incast that never paused tests nothing");
-        }
+        conserved(layouts.into_iter().chain(policies).collect());
     });
+}
+
+#[test]
+#[ignore = "minutes of traffic; make conservation"]
+fn lossless_and_ordered_in_every_layout_under_every_policy() {
+    weir_alone::in_a_process(|| {
+        let under = |policy| LAYOUTS.into_iter().map(move |layout| (config(layout, policy), FRAMES));
+        conserved(POLICIES.into_iter().flat_map(under).collect());
+    });
+}
+
+/// Sends so many frames through each switch, in turn.
+fn conserved(cases: Vec<(SwitchConfig, u64)>) {
+    let cpus = cpu::allowed();
+    let cpus = &cpus[..cpus.len().min(3)];
+    let memory_mb = Memory::of(std::slice::from_ref(&cases[0].0), cpus.len(), 8_192).megabytes();
+    let options = RuntimeOptions { memory_mb, ..RuntimeOptions::default() };
+    let runtime = Runtime::start("incast", cpus, &[], &options).unwrap();
+    for (config, frames) in &cases {
+        let what = format!("{:?}, {}", config.lcores.layout, config.buffer.policy.name());
+        let started = Instant::now();
+        let (tally, stopped, reports) = incast(&runtime, config, *frames);
+        check(&what, *frames, &tally, &stopped);
+        let report = &stopped.reports[0];
+        let pauses: u64 = report.ports.iter().map(|port| port.classes[3].pauses_tx).sum();
+        let headroom = report.ports.iter().map(|port| port.classes[3].ingress.headroom_max).max().unwrap();
+        let gap = stopped.lcores.iter().map(|(_, stats)| stats.gap_max()).max().unwrap();
+        println!(
+            "{what}: {frames} frames in {:.1} s, {reports} balanced reports, {pauses} pauses, \
+             peak headroom {headroom}, longest poll gap {gap}, Xoff to PAUSE {:?}",
+            started.elapsed().as_secs_f64(),
+            report.message_delay
+        );
+        // Few frames fit a buffer without a PAUSE; ten million don't.
+        assert!(pauses > 0 || *frames < FRAMES, "{what}: an incast that never paused tests nothing");
+    }
 }
 
 /// All arrived, in order, and nothing is left behind.

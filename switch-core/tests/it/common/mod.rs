@@ -131,7 +131,9 @@ impl Bench {
         let ports = config.ports.len();
         let switch = Switch::new(&config, &vec![facts; ports], surroundings).unwrap();
         let shared = switch.shared().clone();
-        let plan = LcorePlan::new(&config, LcorePlan::lcores_min(layout)).unwrap();
+        // For `auto` lcores that own ports, and hand each other frames.
+        let lcores = if layout == Layout::Auto { 3 } else { LcorePlan::lcores_min(layout) };
+        let plan = LcorePlan::new(&config, lcores).unwrap();
         let Lcores { lcores, reporter } = switch.into_lcores(&plan);
         let world = World { sent: vec![Vec::new(); ports], ..World::default() };
         Bench { lcores, reporter, shared, world, now: Time::ZERO, arriving: vec![VecDeque::new(); ports] }
@@ -189,7 +191,7 @@ impl Bench {
     }
 }
 
-pub(crate) const LAYOUTS: [Layout; 3] = [Layout::Single, Layout::RxTx, Layout::RxFwdTx];
+pub(crate) const LAYOUTS: [Layout; 4] = [Layout::Single, Layout::Auto, Layout::RxTx, Layout::RxFwdTx];
 pub(crate) const STEP: Span = Span::from_nanos(500);
 
 pub(crate) fn toml(ports: usize, extra: &str) -> String {

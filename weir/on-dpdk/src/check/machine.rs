@@ -77,7 +77,7 @@ fn print_memory(switches: &[SwitchConfig], memory: Memory) {
 fn layout_name(layout: weir_config::Layout) -> &'static str {
     match layout {
         weir_config::Layout::Auto => "auto",
-        weir_config::Layout::Single => "all on one lcore",
+        weir_config::Layout::Single => "lcores own ports",
         weir_config::Layout::RxTx => "RX+FWD / TX",
         weir_config::Layout::RxFwdTx => "RX / FWD / TX",
     }
