@@ -1,5 +1,6 @@
 //! A part of a program, counted in instructions: wall time on a shared machine could not be held against a limit.
 
+use std::path::Path;
 use std::process::Command;
 
 /// What is counted, and held against what.
@@ -17,6 +18,19 @@ pub struct Counted<'a> {
     pub each: &'a str,
     /// What stands before their number in what the program prints.
     pub number_after: &'a str,
+    /// The most instructions for each.
+    pub most: f64,
+    /// Parts that are held besides. A function belongs to the first part that names it.
+    pub parts: &'a [Part<'a>],
+}
+
+/// A part of what is counted.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'a> {
+    /// What it is, for people.
+    pub name: &'a str,
+    /// Words in the names of its functions. What is inlined into a function counts as its own.
+    pub functions: &'a [&'a str],
     /// The most instructions for each.
     pub most: f64,
 }
@@ -39,7 +53,6 @@ impl Counted<'_> {
             .unwrap_or_else(|error| {
                 panic!("valgrind can't be run: {error}; install it, for Debian: apt install valgrind")
             });
-        let _ = std::fs::remove_file(&out);
         let [told, counted] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
         let number_after = |text: &str, word: &str| {
             let rest =
@@ -48,12 +61,44 @@ impl Counted<'_> {
                 rest.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
             digits.parse::<f64>().expect("a number")
         };
-        let instructions = number_after(&counted, "Collected") / number_after(&told, self.number_after);
-        let Counted { name, each, most, .. } = self;
+        let number = number_after(&told, self.number_after);
+        let instructions = number_after(&counted, "Collected") / number;
+        let Counted { name, each, most, parts, .. } = self;
         println!("{name}: {instructions:.0} instructions a {each}, {most} at most");
-        if instructions > *most {
+        let mut is_held = instructions <= *most;
+        for (part, sum) in parts.iter().zip(sums(&out, parts)) {
+            let instructions = sum / number;
+            println!("  {}: {instructions:.0}, {} at most", part.name, part.most);
+            is_held &= instructions <= part.most;
+        }
+        let _ = std::fs::remove_file(&out);
+        if !is_held {
             eprintln!("a {each} takes more instructions than it should");
             std::process::exit(1);
         }
     }
+}
+
+/// The instructions of each part.
+fn sums(callgrind: &Path, parts: &[Part<'_>]) -> Vec<f64> {
+    let mut sums = vec![0.0; parts.len()];
+    if parts.is_empty() {
+        return sums;
+    }
+    let annotate = Command::new("callgrind_annotate").args(["--threshold=100", "--auto=no"]).arg(callgrind).output();
+    let output = annotate.unwrap_or_else(|error| panic!("callgrind_annotate can't be run: {error}"));
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
+        // `1,234 ( 0.10%)  file:function [object]`
+        let Some((count, function)) = line.trim().split_once(" (") else { continue };
+        let Ok(count) = count.replace(',', "").parse::<f64>() else { continue };
+        // Without the object, whose path may have any words in it.
+        let function = function.rsplit_once(" [").map_or(function, |(function, _)| function);
+        let function = function.split_once(".rs:").map_or("", |(_, function)| function);
+        let names = |part: &Part<'_>| part.functions.iter().any(|word| function.contains(word));
+        if let Some(part) = parts.iter().position(names) {
+            sums[part] += count;
+        }
+    }
+    assert!(sums.iter().all(|sum| *sum > 0.0), "callgrind_annotate tells of no function of some part: {sums:?}");
+    sums
 }

@@ -31,7 +31,7 @@ use std::process::{Command, Output};
 
 use rustix::process::{Signal, set_parent_process_death_signal};
 
-pub use instructions::Counted;
+pub use instructions::{Counted, Part};
 use lock::Lock;
 use machine::Machine;
 

@@ -165,6 +165,7 @@ fn count_instructions() {
         each: "packet-hop",
         number_after: "hops ",
         most: INSTRUCTIONS_MAX,
+        parts: &[],
     };
     counted.hold();
 }
