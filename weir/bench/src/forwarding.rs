@@ -43,6 +43,8 @@ pub const CASES: [Case; 4] = [
 pub const FRAME_BYTES_MAX: u16 = 16_000;
 /// From this frame on the buffer is accounted in cells, so that there is not a long packet buffer for each shortest frame.
 const JUMBO_FROM: u16 = 1_519;
+/// The flow control whose ports send nothing before their peer has given credit.
+const CBFC: &str = "cbfc";
 /// How long frames that are on their way may take to leave.
 const DRAIN: Duration = Duration::from_secs(1);
 /// How often the frames sent are counted where a round ends by their number.
@@ -110,6 +112,7 @@ impl Setup<'_> {
                 frame_bytes: self.frame_bytes,
                 dscps: self.case.dscps,
                 stations: self.case.stations,
+                gives_credit: self.flow_control == CBFC,
             };
             Ok(traffic.write_capture(directory, &format!("{name}-{port}"))?)
         };
@@ -121,24 +124,31 @@ impl Setup<'_> {
     /// # Errors
     /// The policy or the flow control is not known, or needs settings.
     pub fn switch(&self, captures: &[PathBuf]) -> Result<SwitchConfig, BenchError> {
-        let jumbo = if self.frame_bytes >= JUMBO_FROM {
-            format!("mtu = {}\n[buffer]\ncell_bytes = 256\n", self.frame_bytes - 18)
-        } else {
-            "[buffer]\n".to_owned()
+        let is_jumbo = self.frame_bytes >= JUMBO_FROM;
+        let mtu = if is_jumbo { format!("mtu = {}\n", self.frame_bytes - 18) } else { String::new() };
+        let memory = match (is_jumbo, self.flow_control) {
+            // Credit counts in blocks of 64 B, which have to be whole cells.
+            (true, CBFC) => format!("cell_bytes = 64\nmean_frame = \"{} B\"", self.frame_bytes),
+            (true, _) => "cell_bytes = 256\nmean_frame = \"exact\"".to_owned(),
+            (false, _) => "mean_frame = \"exact\"".to_owned(),
         };
         let mut text = format!(
-            "[switch]\nname = \"bench\"\nidle = \"poll\"\n{jumbo}size = \"{}MB\"\nmean_frame = \"exact\"\npolicy = {:?}\n[lcores]\nlayout = \"single\"\n\
+            "[switch]\nname = \"bench\"\nidle = \"poll\"\n{mtu}[buffer]\nsize = \"{}MB\"\n{memory}\npolicy = {:?}\n[lcores]\nlayout = \"single\"\n\
              cores = {:?}\n[classes]\npreset = \"roce\"\n[pfc]\nreaction = \"1us\"\n",
             4 * self.lcores.len(),
             self.policy,
             self.lcores
         );
+        let flow_control = match self.flow_control {
+            // T as of 100 Gb/s: by the rate below there would be a message each 1.3 us.
+            CBFC => format!("{{ kind = \"{CBFC}\", period = \"5us\" }}"),
+            name => format!("{name:?}"),
+        };
         for (port, file) in captures.iter().enumerate() {
             // Fast enough never to be what limits.
             text += &format!(
-                "[[ports]]\nname = \"p{port}\"\npcap = {{ rx = \"{}\", infinite = true }}\nrate = \"400Gbps\"\nflow_control = {:?}\n",
-                file.display(),
-                self.flow_control
+                "[[ports]]\nname = \"p{port}\"\npcap = {{ rx = \"{}\", infinite = true }}\nrate = \"400Gbps\"\nflow_control = {flow_control}\n",
+                file.display()
             );
         }
         weir_config::parse("weir bench forwarding", &text).map_err(|errors| of_arguments(&errors))

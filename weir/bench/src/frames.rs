@@ -4,7 +4,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use weir_units::{FCS_BYTES, MacAddr};
+use weir_units::{CLASSES, ClassSet, FCS_BYTES, MacAddr};
+use weir_wire::mac_control::{Account, ControlFrame, CreditFrame};
 
 /// Ethernet, IPv4 and UDP headers.
 pub(crate) const HEADER_BYTES: usize = 14 + 20 + 8;
@@ -59,6 +60,8 @@ pub struct Traffic<'a> {
     pub dscps: &'a [u8],
     /// Stations behind each port, whose frames come in turn.
     pub stations: u8,
+    /// Whether a message follows that gives credit for all that the peer's buffer is said to hold: what CBFC waits for.
+    pub gives_credit: bool,
 }
 
 impl Traffic<'_> {
@@ -72,20 +75,35 @@ impl Traffic<'_> {
         for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65_535, 1] {
             file.extend(word.to_le_bytes());
         }
+        let mut add = |bytes: &[u8], length: u16| {
+            for word in [0, 0, u32::from(length), u32::from(length)] {
+                file.extend(word.to_le_bytes());
+            }
+            file.extend(bytes);
+            file.extend(std::iter::repeat_n(0, usize::from(length) - bytes.len()));
+        };
         for flow in 0..FRAMES {
             let number = flow as u8 % self.stations;
             let [from, to] = [self.ports.0, self.ports.1].map(|port| Station { port, number });
             let dscp = self.dscps[usize::from(flow) % self.dscps.len()];
-            for word in [0, u32::from(flow), u32::from(length), u32::from(length)] {
-                file.extend(word.to_le_bytes());
-            }
-            file.extend(headers(from, to, dscp, 1_000 + flow, length));
-            file.extend(std::iter::repeat_n(0, usize::from(length) - HEADER_BYTES));
+            add(&headers(from, to, dscp, 1_000 + flow, length), length);
+        }
+        if self.gives_credit {
+            let station = Station { port: self.ports.0, number: 0 };
+            let frame = all_credit().encode(station.mac());
+            add(&frame, frame.len() as u16);
         }
         let path = directory.join(format!("{name}.pcap"));
         fs::write(&path, file)?;
         Ok(path)
     }
+}
+
+/// Credit up to the last block that a limit can name: enough for 137 GB, and at most a buffer at a time.
+fn all_credit() -> ControlFrame {
+    let last = i32::MAX as u32;
+    let account = Account::Buffer { blocks: last };
+    ControlFrame::Credit(CreditFrame { enabled: ClassSet::ALL, limits: [last; CLASSES], account })
 }
 
 fn checksum(header: &[u8]) -> u16 {
@@ -116,9 +134,10 @@ mod tests {
     #[test]
     fn a_capture_has_frames_of_all_flows_and_classes() {
         let directory = tempfile::tempdir().unwrap();
-        let traffic = Traffic { ports: (0, 1), frame_bytes: 512, dscps: &[26, 0], stations: 4 };
+        let traffic = Traffic { ports: (0, 1), frame_bytes: 512, dscps: &[26, 0], stations: 4, gives_credit: true };
         let file = fs::read(traffic.write_capture(directory.path(), "a").unwrap()).unwrap();
-        assert_eq!(file.len(), 24 + 64 * (16 + 508));
+        assert_eq!(file.len(), 24 + 64 * (16 + 508) + 16 + 60);
+        assert_eq!(ControlFrame::decode(&file[file.len() - 60..]), Ok(all_credit()));
         let frame = |n: usize| &file[24 + n * 524 + 16..][..508];
         assert_eq!((0..4).map(|n| frame(n)[15] >> 2).collect::<Vec<_>>(), [26, 0, 26, 0]);
         assert_eq!((0..6).map(|n| frame(n)[4]).collect::<Vec<_>>(), [0, 1, 2, 3, 0, 1]);
