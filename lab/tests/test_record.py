@@ -7,7 +7,6 @@ import os
 import resource
 import signal
 import subprocess
-import time
 
 import pytest
 from conftest import need
@@ -15,6 +14,7 @@ from pfc import Stream
 from scapy.utils import wrpcap
 
 from weirlab.switch import Switch, weir_binary
+from weirlab.waiting import until
 
 # Much, for machines that do much else; nothing waits for it to pass.
 PATIENCE_S = 60
@@ -62,13 +62,6 @@ def recorded(tmp_path):
         return Switch(config, arguments=["-o", str(directory), "--sample-every", "100ms", *arguments], **options), directory
 
     return start
-
-
-def until(holds, what):
-    end = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < end, f"not within {PATIENCE_S} s: {what}"
-        time.sleep(0.02)
 
 
 def rows(path):

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from weirlab.switch import weir_binary
+from weirlab.waiting import until
 
 pytestmark = pytest.mark.idle_machine
 
@@ -153,6 +154,23 @@ def test_an_interrupted_run_in_virtual_time_leaves_its_results(tmp_path):
     assert results["failures"][0].startswith("interrupted at ") and results["failures"][0].endswith(" of 900s")
     assert 0 < results["duration_ns"] < 900e9
     assert "interrupted at" in stdout and not (tmp_path / "runs" / "gfc-by-stages-round-robin" / "summary.json").exists()
+
+
+def test_an_interrupted_run_with_real_frames_leaves_its_results(tmp_path):
+    scenario = tmp_path / "long.toml"
+    scenario.write_text(RING.read_text().replace('end = "30ms"', 'end = "900s"').replace('sample_every = "50us"', 'sample_every = "100us"'))
+    command = [weir_binary(), "testbed", "run", scenario, "--run", FLOW, "--run", DEADLOCK, "--backend", "dpdk", "-o", tmp_path / "runs"]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    series = tmp_path / "runs" / "pfc-arrival" / "series.csv"
+    until(lambda: series.exists() and series.stat().st_size > 10_000, "the first run's samples")
+    running.send_signal(signal.SIGINT)
+    stdout, stderr = running.communicate(timeout=60)
+    assert running.returncode == 1, stderr
+    results, _ = summary(tmp_path / "runs", DEADLOCK)
+    assert results["failures"][0].startswith("interrupted at ") and results["failures"][0].endswith(" of 900s"), results["failures"]
+    assert 0 < results["duration_ns"] < 900e9 and results["lossless"]
+    assert "INTERRUPTED: 1 of 2 runs" in stdout, stdout
+    assert not (tmp_path / "runs" / "gfc-by-stages-round-robin" / "summary.json").exists()
 
 
 @pytest.mark.parametrize(

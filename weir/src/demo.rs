@@ -4,7 +4,7 @@ mod comparison;
 mod conclusion;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use weir_config::ConfigErrors;
 use weir_experiments::Failure;
@@ -98,8 +98,8 @@ pub(crate) fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
     let planned = scenarios.iter().zip(runs).zip(&mut compared);
     let planned = planned.map(|((scenario, run), compared)| (scenario, run, compared));
     match arguments.backend {
-        Backend::Dpdk => run_on_dpdk(&scenarios, planned)?,
-        Backend::Sim => run_in_virtual_time(planned)?,
+        Backend::Dpdk => run_on_dpdk(&scenarios, planned, &arguments.output)?,
+        Backend::Sim => run_in_virtual_time(planned, &arguments.output)?,
     }
     println!("{}", comparison(&compared));
     disturbed(&compared);
@@ -107,7 +107,10 @@ pub(crate) fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
         println!("{sentence}");
     }
     let capture = if arguments.backend == Backend::Dpdk { "a capture of P0, " } else { "" };
-    println!("results: {}/*/ (summary.json, series.csv, events.csv, {capture}config.toml)", arguments.output.display());
+    println!(
+        "results: {0}/*/ (summary.json, series.csv, events.csv, {capture}config.toml); as a page: weir report {0}",
+        arguments.output.display()
+    );
     verdict(&compared)
 }
 
@@ -177,25 +180,39 @@ fn introduce(arguments: &DemoArguments, bursts: &[u8], scenarios: &[Scenario], r
 /// A run: what it is of, its directory, and where its results go.
 type Planned<'a> = (&'a Scenario, RunDir, &'a mut Compared);
 
-fn run_on_dpdk<'a>(scenarios: &[Scenario], planned: impl Iterator<Item = Planned<'a>>) -> Result<(), Failure> {
+/// As [`run_in_virtual_time`].
+fn run_on_dpdk<'a>(
+    scenarios: &[Scenario],
+    planned: impl Iterator<Item = Planned<'a>>,
+    output: &Path,
+) -> Result<(), Failure> {
+    let stop = experiment::stopped_by_signals()?;
     let backend = real_frames::reach()?.start(scenarios)?;
     for (scenario, run, compared) in planned {
-        compared.summary = with_bar(&compared.label, scenario, |observe| backend.run(scenario, run, observe))?;
+        let run = |observe: &mut dyn FnMut(&Progress)| backend.run(scenario, run, observe, &stop);
+        compared.summary = with_bar(&compared.label, scenario, run)?;
+        interrupted(compared, &stop, output)?;
     }
     Ok(())
 }
 
 /// Until a signal, which is a failure: the runs after an interrupted one have no results to compare.
-fn run_in_virtual_time<'a>(planned: impl Iterator<Item = Planned<'a>>) -> Result<(), Failure> {
+fn run_in_virtual_time<'a>(planned: impl Iterator<Item = Planned<'a>>, output: &Path) -> Result<(), Failure> {
     let stop = experiment::stopped_by_signals()?;
     for (scenario, run, compared) in planned {
         let run = |observe: &mut dyn FnMut(&Progress)| Ok(SimBackend::default().run(scenario, run, observe, &stop)?);
         compared.summary = with_bar(&compared.label, scenario, run)?;
-        if stop.load(Ordering::Relaxed) {
-            return Err(Failure::Run(format!("{}: {}", compared.label, compared.summary.failures.join("; "))));
-        }
+        interrupted(compared, &stop, output)?;
     }
     Ok(())
+}
+
+fn interrupted(compared: &Compared, stop: &AtomicBool, output: &Path) -> Result<(), Failure> {
+    if !stop.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    let failures = compared.summary.failures.join("; ");
+    Err(Failure::Run(format!("{}: {failures}; what there is stands in {}", compared.label, output.display())))
 }
 
 fn with_bar(

@@ -14,14 +14,13 @@ mod import;
 mod show;
 mod version;
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 use weir_experiments::real_frames::{self, RealFrames};
-use weir_experiments::{Failure, report, reproduce, run as testbed, sweep};
+use weir_experiments::{Failure, has_color, report, reproduce, run as testbed, sweep};
 
 pub use extensions::Extensions;
 pub use weir_experiments::real_frames::Source;
@@ -123,7 +122,7 @@ pub fn main(real_frames: Source) -> ExitCode {
     end_quietly_without_reader();
     let arguments = Arguments::parse();
     let filter = EnvFilter::try_from_env("WEIR_LOG").unwrap_or_else(|_| EnvFilter::new(arguments.command.told()));
-    let color = std::io::stderr().is_terminal();
+    let color = has_color(&std::io::stderr());
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_target(false)

@@ -47,14 +47,22 @@ pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// What SIGINT and SIGTERM set, for a run that ends itself.
+/// What SIGINT and SIGTERM set, for a run that ends itself. A second one ends the process at once, with exit code 1.
 pub fn stopped_by_signals() -> io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+    for signal in STOPS {
+        signal_hook::flag::register_conditional_shutdown(signal, 1, stop.clone())?;
         signal_hook::flag::register(signal, stop.clone())?;
     }
     Ok(stop)
 }
+
+/// Ignores SIGINT and SIGTERM, which a process that is part of a job leaves to the one that started it.
+pub fn deaf_to_signals() -> io::Result<()> {
+    STOPS.iter().try_for_each(|signal| signal_hook::flag::register(*signal, Arc::default()).map(drop))
+}
+
+const STOPS: [i32; 2] = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM];
 
 /// A new directory for the results of a run of this command.
 pub fn directory(path: &Path) -> Result<RunDir, RunDirError> {

@@ -1,11 +1,12 @@
 //! How a command ends: 0 well, 1 something failed or was lost, 2 the input was wrong and nothing was started.
 
-use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use weir_config::ConfigErrors;
 use weir_results::run_dir::RunDirError;
 use weir_sim::SimRunError;
+
+use crate::has_color;
 
 /// Why the command fails.
 #[derive(Debug)]
@@ -23,7 +24,7 @@ impl Failure {
     pub fn report(self) -> ExitCode {
         match self {
             Failure::Input(errors) => {
-                eprint!("{}", errors.render(std::io::stderr().is_terminal()));
+                eprint!("{}", errors.render(has_color(&std::io::stderr())));
                 ExitCode::from(2)
             }
             Failure::Argument(message) => {

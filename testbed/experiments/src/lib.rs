@@ -50,6 +50,7 @@
 
 #![forbid(unsafe_code)]
 
+mod color;
 pub mod experiment;
 mod failure;
 pub mod files;
@@ -61,4 +62,5 @@ pub mod sweep;
 pub mod switches;
 pub mod table;
 
+pub use color::has_color;
 pub use failure::Failure;

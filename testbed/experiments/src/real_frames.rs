@@ -8,6 +8,7 @@ mod bench;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
 
 use weir_config::SwitchConfig;
 use weir_results::record::Progress;
@@ -61,11 +62,17 @@ pub trait RealFrames: Sync {
 
 /// DPDK, started for scenarios.
 pub trait Backend {
-    /// Runs one of the scenarios to its end. Its files go to `run`; `observe` is told how far it is.
+    /// Runs one of the scenarios to its end, or until `stop` is set. Its files go to `run`; `observe` is told how far it is.
     ///
     /// # Errors
     /// What fails in the run or in writing its files.
-    fn run(&self, scenario: &Scenario, run: RunDir, observe: &mut dyn FnMut(&Progress)) -> Result<Summary, Failure>;
+    fn run(
+        &self,
+        scenario: &Scenario,
+        run: RunDir,
+        observe: &mut dyn FnMut(&Progress),
+        stop: &AtomicBool,
+    ) -> Result<Summary, Failure>;
 }
 
 /// What `weir check` says of this machine.

@@ -14,11 +14,10 @@ mod topology;
 mod verdict;
 
 use std::fs;
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
-use crate::Failure;
 use crate::files::whole;
+use crate::{Failure, has_color};
 
 /// Arguments of `weir report`.
 #[derive(clap::Args)]
@@ -56,7 +55,7 @@ pub fn report(arguments: &ReportArguments) -> Result<(), Failure> {
         eprintln!("weir: left out: {reason}");
     }
     if arguments.text {
-        let is_terminal = arguments.output.is_none() && std::io::stdout().is_terminal();
+        let is_terminal = arguments.output.is_none() && has_color(&std::io::stdout());
         let text = text::report(&input, is_terminal)?;
         return match &arguments.output {
             Some(file) => write(file, &text),

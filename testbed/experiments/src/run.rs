@@ -8,7 +8,7 @@ pub(crate) mod traffic;
 use std::cell::Cell;
 use std::fs;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use weir_config::{ConfigErrors, Device};
@@ -22,6 +22,7 @@ use weir_units::Time;
 use crate::Failure;
 use crate::experiment::{self, Backend};
 use crate::real_frames;
+use crate::switches;
 use crate::table::count;
 
 /// What can be done with a scenario.
@@ -79,6 +80,10 @@ struct Planned {
 
 /// Runs what the file describes, prints the comparison and draws it.
 pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
+    if switches::is_switch(&arguments.file) {
+        let name = arguments.file.display();
+        return Err(Failure::Argument(format!("{name} is a switch and not a scenario: weir run {name}")));
+    }
     let runs = chosen(arguments, file::load(&arguments.file)?)?;
     let backend = backend(arguments, &runs)?;
     let scenarios = at_dilation(arguments, &runs, backend)?;
@@ -88,6 +93,7 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let name = scenarios.first().map_or("", |scenario| scenario.name.as_str()).to_owned();
     let output = arguments.output.clone().unwrap_or_else(|| PathBuf::from("runs").join(&name));
     introduce(&scenarios, backend);
+    let stop = experiment::stopped_by_signals()?;
     // Before directories are made: another process may have the devices.
     let dpdk = match backend {
         Backend::Dpdk => Some(real_frames::reach()?.start(&scenarios)?),
@@ -101,9 +107,10 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
         run_dir.write_scenario(&text)?;
         planned.push(Planned { run_dir, run, scenario, directory });
     }
+    let all = planned.len();
     let ended = match &dpdk {
-        Some(dpdk) => run_on_dpdk(&**dpdk, planned)?,
-        None => run_in_virtual_time(planned, arguments.ns3_files)?,
+        Some(dpdk) => run_on_dpdk(&**dpdk, planned, &stop)?,
+        None => run_in_virtual_time(planned, arguments.ns3_files, &stop)?,
     };
     outcome::print(&ended);
     if let Some(figure) = figure::draw(&ended, &name, &output)? {
@@ -113,6 +120,9 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
         "results: {0}/*/ (summary.json, series.csv, events.csv, fct.csv, the switches' configurations); as a page: weir report {0}",
         output.display()
     );
+    if stop.load(Ordering::Relaxed) {
+        println!("INTERRUPTED: {} of {all} runs have results; --run NAME chooses among them.", ended.len());
+    }
     outcome::verdict(&ended)
 }
 
@@ -158,7 +168,12 @@ pub(crate) fn real_device(scenario: &Scenario) -> Option<String> {
     Some(format!("port {} is on a device", scenario.port_name(place)))
 }
 
-fn run_on_dpdk(backend: &dyn real_frames::Backend, planned: Vec<Planned>) -> Result<Vec<Ended>, Failure> {
+/// Until `stop` is set; the runs after an interrupted one are left out.
+fn run_on_dpdk(
+    backend: &dyn real_frames::Backend,
+    planned: Vec<Planned>,
+    stop: &AtomicBool,
+) -> Result<Vec<Ended>, Failure> {
     let message = |progress: &Progress| {
         format!(
             "received {:5.2} Gb/s  PAUSEs {}  buffers {:.1} MB",
@@ -169,17 +184,19 @@ fn run_on_dpdk(backend: &dyn real_frames::Backend, planned: Vec<Planned>) -> Res
     };
     let mut ended = Vec::new();
     for Planned { run, scenario, run_dir, directory } in planned {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
         let summary = experiment::run_with_bar(&run.name, NAMES, &scenario, message, |observe| {
-            backend.run(&scenario, run_dir, observe)
+            backend.run(&scenario, run_dir, observe, stop)
         })?;
         ended.push(Ended { name: run.name, expects: run.expects, scenario, summary, directory });
     }
     Ok(ended)
 }
 
-/// Until a signal; the runs after an interrupted one are left out.
-fn run_in_virtual_time(planned: Vec<Planned>, ns3_files: bool) -> Result<Vec<Ended>, Failure> {
-    let stop = experiment::stopped_by_signals()?;
+/// Until `stop` is set; the runs after an interrupted one are left out.
+fn run_in_virtual_time(planned: Vec<Planned>, ns3_files: bool, stop: &AtomicBool) -> Result<Vec<Ended>, Failure> {
     let mut ended = Vec::new();
     for Planned { run, scenario, run_dir, directory } in planned {
         if stop.load(Ordering::Relaxed) {
@@ -206,7 +223,7 @@ fn run_in_virtual_time(planned: Vec<Planned>, ns3_files: bool) -> Result<Vec<End
             format!("{:.2} M packet-hops/s  PAUSEs {}{done}", rate / 1e6, count(progress.pauses))
         };
         let summary = experiment::run_with_bar(&run.name, NAMES, &scenario, message, |observe| {
-            Ok(backend.run(&scenario, run_dir, observe, &stop)?)
+            Ok(backend.run(&scenario, run_dir, observe, stop)?)
         })?;
         ended.push(Ended { name: run.name, expects: run.expects, scenario, summary, directory });
     }

@@ -42,8 +42,17 @@ pub fn load_each(files: &[PathBuf]) -> Result<Vec<SwitchConfig>, Failure> {
 
 /// Whether a file is a scenario's, of which a switch's reader would only say that it knows none of its tables.
 fn is_scenario(file: &Path) -> bool {
+    has_line(file, &["[scenario]", "[[switches]]"])
+}
+
+/// Whether a file is a switch's, of which a scenario's reader would only say that it knows none of its tables.
+pub(crate) fn is_switch(file: &Path) -> bool {
+    has_line(file, &["[[ports]]"]) && !is_scenario(file)
+}
+
+fn has_line(file: &Path, wanted: &[&str]) -> bool {
     let text = std::fs::read_to_string(file).unwrap_or_default();
-    text.lines().any(|line| matches!(line.trim(), "[scenario]" | "[[switches]]"))
+    text.lines().any(|line| wanted.contains(&line.trim()))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //!
 //! ```no_run
 //! use std::path::Path;
+//! use std::sync::atomic::AtomicBool;
 //! use std::time::SystemTime;
 //! use weir_real::DpdkBackend;
 //! use weir_results::run_dir::{Provenance, RunDir};
@@ -18,7 +19,9 @@
 //! let run_dir = RunDir::create("out", &provenance)?;
 //! // DPDK is started once a process, for all scenarios that are to run.
 //! let backend = DpdkBackend::start(&[scenario.clone()])?;
-//! let summary = backend.run(&scenario, run_dir, &mut |_| ())?;
+//! // Set by another thread or a signal's handler, it ends the run before its time.
+//! let stop = AtomicBool::new(false);
+//! let summary = backend.run(&scenario, run_dir, &mut |_| (), &stop)?;
 //! assert!(summary.failures.is_empty());
 //! # Ok(())
 //! # }
@@ -39,6 +42,7 @@ mod results;
 mod switch_link;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use weir_config::{CatchUp, Device, SwitchConfig};
@@ -169,12 +173,14 @@ impl DpdkBackend {
         Ok(DpdkBackend { runtime, host_cpus, _locks: locks })
     }
 
-    /// Runs a scenario and writes its results; returns them too. `observe` is told how it goes at every sample.
+    /// Runs a scenario and writes its results; returns them too. `observe` is told how it goes at every sample. Where `stop` is set
+    /// before the end, the run ends then, and its results are those so far.
     pub fn run(
         &self,
         scenario: &Scenario,
         run: RunDir,
         observe: &mut dyn FnMut(&Progress),
+        stop: &AtomicBool,
     ) -> Result<Summary, BackendError> {
         let started = Instant::now();
         scenario.check()?;
@@ -184,12 +190,12 @@ impl DpdkBackend {
         let Prepared { prepared, readers, connections } = self.prepare(scenario, &board)?;
         let mut recorder = Recorder::new(scenario, &run, board.clone(), readers, connections)?;
         let running = prepared.start()?;
-        let outcome = conduct(scenario, &running, &board, &mut recorder, observe);
+        let outcome = conduct(scenario, &running, &board, &mut recorder, observe, stop);
         let stopped = running.stop(DRAIN_WITHIN)?;
         recorder.collect()?;
         let (record, traffic) = recorder.finish()?;
-        outcome?;
-        let summary = results::summary(scenario, &board, &stopped, record, traffic, started.elapsed());
+        let came_to = outcome?;
+        let summary = results::summary(scenario, &board, &stopped, (record, traffic), came_to, started.elapsed());
         run.finish(&summary)?;
         Ok(summary)
     }
@@ -285,14 +291,22 @@ fn instants(prepared: &PreparedSwitches<'_>, place: PortPlace) -> PortInstants {
     PortInstants::new(prepared.shared(place.switch).ports()[place.port].feedback())
 }
 
-/// Lets the scenario run, and samples it, until all hosts have finished or take too long.
+/// How a run ended, on the scenario's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CameTo {
+    End,
+    Interruption(Time),
+}
+
+/// Lets the scenario run, and samples it, until all hosts have finished or take too long, or `stop` is set.
 fn conduct(
     scenario: &Scenario,
     running: &RunningSwitches,
     board: &Board,
     recorder: &mut Recorder<'_>,
     observe: &mut dyn FnMut(&Progress),
-) -> Result<(), BackendError> {
+    stop: &AtomicBool,
+) -> Result<CameTo, BackendError> {
     let mut progress = ProgressOf::default();
     let dilation = u64::from(scenario.time_dilation());
     let lead = Span::from_nanos(LEAD.as_nanos() as u64).divided_by(dilation);
@@ -302,6 +316,11 @@ fn conduct(
             let left = next.since(board.scenario_time(running.now()).unwrap_or(Time::ZERO));
             if left == Span::ZERO {
                 break;
+            }
+            if stop.load(Ordering::Relaxed) {
+                let (now, reports) = reports(running, board)?;
+                recorder.sample(now, &reports)?;
+                return Ok(CameTo::Interruption(now));
             }
             let left = Duration::from_nanos((left * dilation).as_nanos().max(1_000));
             std::thread::park_timeout(left.min(COLLECT_EVERY));
@@ -318,7 +337,11 @@ fn conduct(
         }
     }
     let deadline = Instant::now() + FINISH_WITHIN;
-    while !board.all_finished() && !recorder.is_deadlocked() && Instant::now() < deadline {
+    while !board.all_finished()
+        && !recorder.is_deadlocked()
+        && Instant::now() < deadline
+        && !stop.load(Ordering::Relaxed)
+    {
         std::thread::park_timeout(COLLECT_EVERY);
         recorder.collect()?;
         let (now, reports) = reports(running, board)?;
@@ -327,7 +350,7 @@ fn conduct(
     // RESUME frames may follow the last acknowledgement, on their way for a link's delay.
     let settle = Duration::from_nanos((scenario.longest_delay() * 2 * dilation).as_nanos());
     std::thread::park_timeout(settle + Duration::from_millis(10));
-    Ok(())
+    Ok(CameTo::End)
 }
 
 /// The switches' reports, and the scenario's time of the first of them.

@@ -8,16 +8,16 @@ use weir_results::run_dir::{Summary, TrafficSummary};
 use weir_scenario::Scenario;
 use weir_units::Time;
 
-use super::Stopped;
 use super::board::{Board, LastWords};
+use super::{CameTo, Stopped};
 
 /// The summary of a run that has stopped.
 pub(super) fn summary(
     scenario: &Scenario,
     board: &Board,
     stopped: &Stopped,
-    record: Record,
-    traffic: Vec<TrafficSummary>,
+    (record, traffic): (Record, Vec<TrafficSummary>),
+    came_to: CameTo,
     wall: Duration,
 ) -> Summary {
     let left: Vec<_> = (0..scenario.hosts.len()).map(|host| board.left_by(host)).collect();
@@ -37,13 +37,21 @@ pub(super) fn summary(
         .all(|(sent, arrived)| (arrived.lost, arrived.in_order, arrived.payload) == (0, sent.frames, sent.payload));
     let late_hosts = board.unfinished();
     let is_stuck = record.deadlock().is_some_and(|deadlock| deadlock.persists());
+    let (end, interrupted) = match came_to {
+        CameTo::End => (scenario.end, None),
+        CameTo::Interruption(at) => {
+            let [at_span, of] = [at, scenario.end].map(|time| time.since(Time::ZERO));
+            (at, Some(format!("interrupted at {at_span} of {of}")))
+        }
+    };
     let mut notes = Vec::new();
-    if !late_hosts.is_empty() && !is_stuck {
+    if !late_hosts.is_empty() && !is_stuck && interrupted.is_none() {
         notes.push(format!("{} did not finish: frames were lost, or a class stays paused", late_hosts.join(", ")));
     }
     gaps += arrived.iter().map(|arrived| arrived.lost).sum::<u64>();
-    // What a deadlock holds is not lost: the switches still had it when they were stopped.
-    let arrived_or_held = if is_stuck { gaps == 0 } else { all_arrived && gaps == 0 && late_hosts.is_empty() };
+    // What a deadlock holds is not lost: the switches still had it when they were stopped. Nor is what was on its way at a stop.
+    let arrived_or_held =
+        if is_stuck || interrupted.is_some() { gaps == 0 } else { all_arrived && gaps == 0 && late_hosts.is_empty() };
     notes.extend(machine_notes(scenario, stopped));
     let nics: Vec<NicWords> = left.iter().map(|left| left.as_ref().map_or_else(NicWords::default, words)).collect();
     let overflown = overflown_lossless(scenario, &nics);
@@ -59,14 +67,14 @@ pub(super) fn summary(
         Ended {
             backend: "dpdk",
             reports: &stopped.reports,
-            duration: scenario.end.since(Time::ZERO),
+            duration: end.since(Time::ZERO),
             nics,
             host_links: (0..scenario.hosts.len()).map(|host| of_host(host).map(|last| last.link)).collect(),
             links: (0..scenario.links.len()).map(|link| board.left_by_link(link)).collect(),
             sent,
             arrived,
             lossless,
-            failures: failures.into_iter().collect(),
+            failures: interrupted.into_iter().chain(failures).collect(),
             notes,
         },
         &record,

@@ -20,6 +20,7 @@ mod storms;
 mod summary;
 
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 
 use weir_config::SwitchConfig;
 use weir_experiments::Failure;
@@ -76,7 +77,13 @@ impl RealFrames for Dpdk {
 struct Started(DpdkBackend);
 
 impl Backend for Started {
-    fn run(&self, scenario: &Scenario, run: RunDir, observe: &mut dyn FnMut(&Progress)) -> Result<Summary, Failure> {
-        Ok(self.0.run(scenario, run, observe).map_err(Fault::from)?)
+    fn run(
+        &self,
+        scenario: &Scenario,
+        run: RunDir,
+        observe: &mut dyn FnMut(&Progress),
+        stop: &AtomicBool,
+    ) -> Result<Summary, Failure> {
+        Ok(self.0.run(scenario, run, observe, stop).map_err(Fault::from)?)
     }
 }

@@ -1,4 +1,4 @@
-//! Whether runs came to what they should, in sentences.
+//! Whether runs failed, in sentences.
 
 use weir_results::run_dir::Summary;
 use weir_units::Span;
@@ -32,9 +32,7 @@ pub(super) fn verdict(runs: &[Run]) -> Verdict {
     findings.sort_by_key(|finding| !finding.is_failure);
     let failed = runs.iter().filter(|run| !is_good(&run.summary)).count();
     let headline = match (failed, runs.len()) {
-        (0, 1) => "The run came to what it should.".to_owned(),
-        (0, 2) => "Both runs came to what they should.".to_owned(),
-        (0, all) => format!("All {all} runs came to what they should."),
+        (0, _) => "No failure.".to_owned(),
         (1, 1) => "The run failed.".to_owned(),
         (failed, all) => format!("{failed} of {all} runs failed."),
     };

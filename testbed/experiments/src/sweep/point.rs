@@ -44,7 +44,7 @@ pub(super) struct PointArguments {
 /// Runs the point, until standard input ends: then whoever started it is gone, or wants no more.
 pub(super) fn run(arguments: &PointArguments) -> Result<(), Failure> {
     // A signal to all processes of a job is for the one that started this.
-    let _deaf = experiment::stopped_by_signals()?;
+    experiment::deaf_to_signals()?;
     std::thread::spawn(|| {
         let _ = io::stdin().read_to_end(&mut Vec::new());
         std::process::exit(1);
@@ -80,7 +80,7 @@ fn on_dpdk(run: ScenarioRun, directory: RunDir) -> Result<(), Failure> {
     let scenarios = std::slice::from_ref(&scenario);
     let real_frames = real_frames::reach()?;
     real_frames.check_machine(scenarios)?;
-    real_frames.start(scenarios)?.run(&scenario, directory, &mut |_| {}).map(drop)
+    real_frames.start(scenarios)?.run(&scenario, directory, &mut |_| {}, &AtomicBool::new(false)).map(drop)
 }
 
 /// Has a point run by `program`, and writes down what became of it. `None` if it was stopped.

@@ -72,7 +72,9 @@ fn both_backends_come_to_the_same() {
         let cases: Vec<Case> = ring().into_iter().chain(victims()).chain([slow_receiver()]).collect();
         let scenarios: Vec<Scenario> = cases.iter().map(|case| case.scenario.clone()).collect();
         let dpdk = DpdkBackend::start(&scenarios).unwrap();
-        let with_frames = |case: &Case, run, observe: &mut dyn FnMut(&Progress)| dpdk.run(&case.scenario, run, observe);
+        let with_frames = |case: &Case, run, observe: &mut dyn FnMut(&Progress)| {
+            dpdk.run(&case.scenario, run, observe, &AtomicBool::new(false))
+        };
         let with_frames: &Backend = &|case, run, observe| with_frames(case, run, observe).unwrap();
         let in_virtual_time: &Backend = &|case, run, observe| {
             let backend = SimBackend { expects: case.expects, ns3_files: false };

@@ -3,6 +3,7 @@
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::time::UNIX_EPOCH;
 
 use weir_config::{Device, SwitchConfig};
@@ -139,7 +140,7 @@ fn two_switches_and_a_wire() {
             let run =
                 RunDir::create(folder.path().join(&scenario.name), &Provenance::new("test", [], UNIX_EPOCH)).unwrap();
             let path = run.path().to_owned();
-            let summary = backend.run(scenario, run, &mut |_| {}).unwrap();
+            let summary = backend.run(scenario, run, &mut |_| {}, &AtomicBool::new(false)).unwrap();
             println!("{}: {:?} {:?} {:?}", scenario.name, summary.flows[0].fct, summary.links, summary.notes);
             assert_eq!(read_summary(&path).unwrap(), summary);
             check_files(&path);

@@ -135,7 +135,8 @@ fn controlled_flows_keep_the_queue_short_and_share_the_link() {
         let mut uncontrolled: Option<Outcome> = None;
         for (scenario, (control, delay, shares)) in scenarios.iter().zip(controls) {
             let with_frames = |name: &str| {
-                let summary = dpdk.run(scenario, run(format!("{control}-{name}")), &mut |_| {});
+                let summary =
+                    dpdk.run(scenario, run(format!("{control}-{name}")), &mut |_| {}, &AtomicBool::new(false));
                 Outcome::of(&summary.unwrap(), delay)
             };
             let sim = SimBackend { expects: Expectation::Flow, ns3_files: false };

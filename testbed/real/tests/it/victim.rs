@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::AtomicBool;
 use std::time::UNIX_EPOCH;
 
 use weir_nic::host::CongestionControl;
@@ -44,7 +45,7 @@ fn the_victim_is_paused_for_what_others_do() {
             let provenance = Provenance::new("test", [], UNIX_EPOCH);
             let run = RunDir::create(folder.path().join(&name), &provenance).unwrap();
             let path = run.path().to_owned();
-            let summary = backend.run(scenario, run, &mut |_| {}).unwrap();
+            let summary = backend.run(scenario, run, &mut |_| {}, &AtomicBool::new(false)).unwrap();
             println!("{name}: {:?}", summary.notes);
             assert_eq!(read_summary(&path).unwrap(), summary);
             check_losslessness(&name, &summary);

@@ -107,8 +107,9 @@ fn messages_of_workloads_arrive_on_both_backends() {
         let scenario = &scenario[0].scenario;
         let folder = tempfile::tempdir().unwrap();
         let dpdk = DpdkBackend::start(std::slice::from_ref(scenario)).unwrap();
-        let (real, of_real) =
-            run(scenario, folder.path(), "dpdk", |scenario, run| dpdk.run(scenario, run, &mut |_| {}).unwrap());
+        let (real, of_real) = run(scenario, folder.path(), "dpdk", |scenario, run| {
+            dpdk.run(scenario, run, &mut |_| {}, &AtomicBool::new(false)).unwrap()
+        });
         let (sim, of_sim) = run(scenario, folder.path(), "sim", |scenario, run| {
             let backend = SimBackend { expects: Expectation::Flow, ns3_files: false };
             backend.run(scenario, run, &mut |_| {}, &AtomicBool::new(false)).unwrap()
