@@ -15,7 +15,9 @@ pub fn why_not_live(started: &SwitchConfig, key: &str) -> Option<&'static str> {
         ["switch", "stats_interval"] | ["static_macs", ..] => None,
         ["switch", "name"] => Some("logs, records and the control socket have the name since the start"),
         ["switch", "mtu"] => Some("headroom and packet memory are sized for the longest frame at the start"),
-        ["switch", "mac_ageing"] => Some("the forwarding table counts age in ticks of a length that is set at the start"),
+        ["switch", "mac_ageing"] => {
+            Some("the forwarding table counts age in ticks of a length that is set at the start")
+        }
         ["switch", ..] => Some("lcores have their clock, their loops and what they do for each frame from the start"),
         ["lcores", ..] => Some("lcores are started, and memory is dealt out to them, at the start"),
         ["control", ..] => Some("the control socket is made at the start"),
@@ -36,7 +38,9 @@ pub fn why_not_live(started: &SwitchConfig, key: &str) -> Option<&'static str> {
         ["buffer", ..] => Some("the buffer is cut, and packet memory taken, at the start"),
         ["classes", "queues", _, "strict" | "quantum" | "weight" | "rate"] => None,
         ["classes", "queues", _, "ecn", ..] => None,
-        ["classes", "queues", ..] => Some("frames that wait stand in queues that are made for one arbitration at the start"),
+        ["classes", "queues", ..] => {
+            Some("frames that wait stand in queues that are made for one arbitration at the start")
+        }
         ["classes", ..] => {
             Some("headroom is cut for the lossless classes, and lcores have the maps to classes, from the start")
         }
@@ -64,9 +68,9 @@ fn why_not_live_of_port(started: &SwitchConfig, key: &str) -> Option<&'static st
             _ => Some("thresholds and stages of its flow control are reckoned with the rate at the start"),
         },
         "delay" => Some("headroom is sized with it at the start"),
-        "flow_control" => {
-            Some("both ends of the link count on one flow control, whose state begins with the link, and headroom is cut for it")
-        }
+        "flow_control" => Some(
+            "both ends of the link count on one flow control, whose state begins with the link, and headroom is cut for it",
+        ),
         "mac" => Some("peers know the port's frames by it from the start"),
         "priority" => Some("lcores have the maps to classes from the start"),
         _ => Some("devices are opened at the start"),

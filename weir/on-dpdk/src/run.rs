@@ -84,7 +84,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Fault> {
     if let Some(record) = &mut record {
         record.begin(running.now(), taps);
     }
-    let control = Control::begin(socket, switches.len())?;
+    let control = Control::begin(socket, &switches)?;
     let mut session = Session {
         arguments,
         switches: &switches,
@@ -141,8 +141,8 @@ impl Session<'_> {
     /// time to stop.
     fn watch(&mut self, running: &RunningSwitches) -> Result<(), Fault> {
         let (switches, placement) = (self.switches, self.placement);
-        let interval = switches.iter().map(|switch| switch.stats_interval).min().unwrap_or_default();
-        let mut printing = Timer::new(Duration::from_nanos(interval.as_nanos()));
+        let mut interval = self.stats_interval();
+        let mut printing = Timer::new(interval);
         let mut sampling = Timer::new(Duration::from_nanos(self.arguments.sample_every.as_nanos()));
         let mut writing = Timer::new(WRITE_OUT_EVERY);
         let mut last = running.reports()?;
@@ -176,6 +176,10 @@ impl Session<'_> {
             self.answer_signals(running)?;
             let is_sample = self.record.is_some() && sampling.is_due();
             let is_writing = self.record.is_some() && writing.is_due();
+            if interval != self.stats_interval() {
+                interval = self.stats_interval();
+                printing = Timer::new(interval);
+            }
             let is_line = printing.is_due();
             if !is_sample && !is_writing && !is_line {
                 continue;
@@ -217,6 +221,12 @@ impl Session<'_> {
         Ok(())
     }
 
+    /// How often rates are printed: the shortest of the switches'.
+    fn stats_interval(&self) -> Duration {
+        let intervals = (0..self.switches.len()).map(|index| self.control.config(index).stats_interval);
+        Duration::from_nanos(intervals.min().unwrap_or_default().as_nanos())
+    }
+
     fn is_over(&self) -> bool {
         self.arguments.duration.is_some_and(|s| self.started.elapsed().as_secs() >= s)
     }
@@ -233,13 +243,13 @@ impl Session<'_> {
         });
     }
 
-    /// SIGHUP opens the record's files anew; SIGQUIT and SIGUSR1 show the state.
+    /// SIGHUP opens the record's files anew, and applies the switches' files; SIGQUIT and SIGUSR1 show the state.
     fn answer_signals(&mut self, running: &RunningSwitches) -> Result<(), Fault> {
         if self.signals.take_reopen() {
-            match &mut self.record {
-                Some(record) => record.reopen(running.now()),
-                None => tracing::info!("SIGHUP: no record is kept (--output), nothing to open anew"),
+            if let Some(record) = &mut self.record {
+                record.reopen(running.now());
             }
+            self.control.reload_all(running);
         }
         if self.signals.take_snapshot() {
             let so_far = running.so_far()?;

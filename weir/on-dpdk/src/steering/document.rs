@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, TableLike, TomlError, Value};
 
 /// The text.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Document(DocumentMut);
 
 /// A list whose elements have names of their own.
@@ -106,9 +106,7 @@ impl Document {
         let ports = self.ports();
         let fits = |port: &&String| text.strip_prefix(port.as_str()).is_some_and(|rest| rest.starts_with('.'));
         match ports.iter().filter(fits).max_by_key(|port| port.len()) {
-            Some(port) => {
-                Ok((port.clone(), text[port.len() + 1..].split('.').map(str::to_owned).collect::<Vec<_>>()))
-            }
+            Some(port) => Ok((port.clone(), text[port.len() + 1..].split('.').map(str::to_owned).collect::<Vec<_>>())),
             None => {
                 let named = text.split('.').next().unwrap_or_default();
                 Err(format!("no port is named `{named}`; the ports are: {}", ports.join(", ")))
@@ -382,11 +380,18 @@ port = "p0"
         assert_eq!(get("classes.queues.5.ecn.kmax").as_deref(), Some("\"20KB\""));
         assert_eq!(get("static_macs.02:00:00:00:00:0B").as_deref(), Some("\"p0.1\""));
         assert_eq!(get("static_macs.02:00:00:00:00:0A").as_deref(), Some("\"p0.1\""));
-        assert_eq!((get("ports.p0.1.rate").as_deref(), get("ports.p0.rate").as_deref()), (Some("\"1Gbps\""), Some("\"1Gbps\"")));
+        assert_eq!(
+            (get("ports.p0.1.rate").as_deref(), get("ports.p0.rate").as_deref()),
+            (Some("\"1Gbps\""), Some("\"1Gbps\""))
+        );
         let mut back = document;
-        for key in
-            ["buffer.dt.alpha", "classes.queues.5.ecn.kmin", "classes.queues.5.ecn.kmax", "pfc_watchdog.action", "ports.p0.1.rate"]
-        {
+        for key in [
+            "buffer.dt.alpha",
+            "classes.queues.5.ecn.kmin",
+            "classes.queues.5.ecn.kmax",
+            "pfc_watchdog.action",
+            "ports.p0.1.rate",
+        ] {
             back.set(key, None).unwrap();
         }
         back.set("static_macs.02:00:00:00:00:0b", None).unwrap();
