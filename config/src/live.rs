@@ -84,7 +84,7 @@ mod tests {
     fn config(extra: &str) -> SwitchConfig {
         let text = format!(
             "{extra}\n[[ports]]\nname = \"a\"\nring = \"a\"\nrate = \"10Gbps\"\n\
-             [[ports]]\nname = \"a.b\"\nring = \"b\"\nrate = \"10Gbps\"\nflow_control = \"gfc-buffer\"\n"
+             [[ports]]\nname = \"a.b\"\nring = \"b\"\nrate = \"10Gbps\"\nflow_control = {{ kind = \"cbfc\", buffer = \"100KB\" }}\n"
         );
         crate::parse("test.toml", &text).unwrap()
     }
