@@ -275,6 +275,9 @@ def test_what_runs_is_saved_compared_and_applied_again(steered, path, tmp_path):
         # Over its own file.
         told(path, "config", "save")
         assert file.read_text() == text and list(differences()) == ["ports.a.rate"]
+        # A file that has not changed since it was read takes nothing back.
+        switch.process.send_signal(signal.SIGHUP)
+        until(lambda: switch.has_said("nothing to open anew"), bool)
         # The file is changed by hand: what can be is applied, by SIGHUP as by the command.
         file.write_text(text.replace('"20Mbps"', '"30Mbps"').replace('size = "2MB"', 'size = "3MB"'))
         assert differences()["buffer.size"] == ("3MB", "2MB", True)

@@ -242,10 +242,13 @@ impl Control {
         Ok(all)
     }
 
-    /// SIGHUP: as a client's request to reload all files.
-    pub(crate) fn reload_all(&mut self, running: &RunningSwitches) {
-        let all: Vec<usize> = (0..self.bases.len()).collect();
-        if let Err(refusal) = self.reload(&all, running) {
+    /// SIGHUP: as a client's request to reload the files that have changed since they were last read. Whoever has logs rotated does
+    /// not mean to take back what clients have set.
+    pub(crate) fn reload_changed(&mut self, running: &RunningSwitches) {
+        let changed = self.steering.changed_files();
+        if !changed.is_empty()
+            && let Err(refusal) = self.reload(&changed, running)
+        {
             tracing::error!("SIGHUP: nothing is applied: {}", refusal.message.trim_end());
         }
     }

@@ -243,13 +243,14 @@ impl Session<'_> {
         });
     }
 
-    /// SIGHUP opens the record's files anew, and applies the switches' files; SIGQUIT and SIGUSR1 show the state.
+    /// SIGHUP opens the record's files anew, and applies switches' files that have changed; SIGQUIT and SIGUSR1 show the state.
     fn answer_signals(&mut self, running: &RunningSwitches) -> Result<(), Fault> {
         if self.signals.take_reopen() {
-            if let Some(record) = &mut self.record {
-                record.reopen(running.now());
+            match &mut self.record {
+                Some(record) => record.reopen(running.now()),
+                None => tracing::info!("SIGHUP: no record is kept (--output), nothing to open anew"),
             }
-            self.control.reload_all(running);
+            self.control.reload_changed(running);
         }
         if self.signals.take_snapshot() {
             let so_far = running.so_far()?;

@@ -32,6 +32,8 @@ struct Steered {
     /// Where its file is.
     file: PathBuf,
     now: Setup,
+    /// The file's text when it was last read.
+    read: String,
     /// What is to come back, by key.
     temporary: BTreeMap<String, Temporary>,
 }
@@ -73,6 +75,7 @@ impl Steering {
                     document: Document::parse(config.source.text()).unwrap_or_default(),
                     pauses: BTreeMap::new(),
                 },
+                read: config.source.text().to_owned(),
                 temporary: BTreeMap::new(),
             }
         };
@@ -118,6 +121,15 @@ impl Steering {
         Ok(steered.changed(None, changes, notes))
     }
 
+    /// The switches whose files are not as they were when they were last read.
+    pub(crate) fn changed_files(&self) -> Vec<usize> {
+        let has_changed = |steered: &Steered| {
+            // One that can't be read is told of by who reads it.
+            std::fs::read_to_string(steered.started.source.name()).map_or(true, |text| text != steered.read)
+        };
+        (0..self.switches.len()).filter(|index| has_changed(&self.switches[*index])).collect()
+    }
+
     /// Reads the files of these switches anew and applies what can be applied while they run.
     ///
     /// # Errors
@@ -153,7 +165,7 @@ impl Steering {
             switch: steered.started.name.clone(),
             file: steered.file.display().to_string(),
             text: steered.lasting().document.text(),
-            for_a_time: steered.temporary.keys().cloned().collect(),
+            for_a_time: steered.temporary.keys().filter(|key| !is_pause(key)).cloned().collect(),
         };
         chosen.iter().map(|index| of(&self.switches[*index])).collect()
     }
@@ -210,6 +222,7 @@ impl Steered {
     }
 
     fn reload(&mut self, running: &RunningSwitches, index: usize, file: &Setup) -> Changed {
+        self.read = file.config.source.text().to_owned();
         let keys = self.now.differing(file);
         let is_live = |key: &String| self.why_not(file, key).is_none();
         let live: BTreeSet<String> = keys.iter().filter(|key| is_live(key)).cloned().collect();

@@ -139,7 +139,12 @@ impl Document {
             None => push(item, list, name),
         };
         let element = element_mut(item, place).ok_or("the list is not one of tables")?;
-        set_in(element, &path, value.map(value_of), false)
+        set_in(element, &path, value.map(value_of), false)?;
+        // A port is one with its name alone, and an element of another list says nothing then.
+        if value.is_none() && element.len() == 1 && list.named_by != "name" {
+            remove(item, place);
+        }
+        Ok(())
     }
 }
 
@@ -396,6 +401,7 @@ port = "p0"
         }
         back.set("static_macs.02:00:00:00:00:0b", None).unwrap();
         back.set("static_macs.02:00:00:00:00:0A", Some("p0")).unwrap();
+        assert!(!back.text().contains("class = 5"), "{}", back.text());
         assert_eq!(back.keys(), document_keys());
         // What is not there may be left to its default.
         back.set("pfc.quanta", None).unwrap();
