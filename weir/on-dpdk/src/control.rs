@@ -253,14 +253,14 @@ impl Control {
         }
     }
 
-    /// What a switch runs with now.
-    pub(crate) fn config(&self, index: usize) -> &SwitchConfig {
-        self.steering.config(index)
+    /// What each switch runs with now.
+    pub(crate) fn configs(&self) -> Rc<[SwitchConfig]> {
+        self.steering.configs().clone()
     }
 
     /// Logs what became of keys, and notes it for `weir show events`.
     fn tell_changed(&mut self, what: &str, index: usize, changed: &Changed) {
-        let name = self.steering.config(index).name.clone();
+        let name = self.steering.configs()[index].name.clone();
         for change in &changed.changes {
             let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "default".to_owned());
             let said = format!("{}: {} -> {}", change.key, value(&change.was), value(&change.is));
@@ -277,7 +277,7 @@ impl Control {
                 Outcome::Refused => "key_refused",
             };
             let port = change.key.strip_prefix("ports.");
-            let ports = &self.steering.config(index).ports;
+            let ports = &self.steering.configs()[index].ports;
             let is_of = |port: &str, key: &str| key.strip_prefix(port).is_some_and(|rest| rest.starts_with('.'));
             let port = port.and_then(|key| ports.iter().map(|port| &port.name).find(|port| is_of(port, key))).cloned();
             self.events.note(&name, port.as_deref(), None, event, said);
@@ -386,7 +386,7 @@ impl Control {
         base: Option<&'r Base>,
     ) -> Reading<'r> {
         Reading {
-            config: self.steering.config(index),
+            config: &self.steering.configs()[index],
             shared: asked.running.shared(index),
             report,
             losses: asked.losses.last(index),

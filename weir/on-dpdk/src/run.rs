@@ -167,7 +167,8 @@ impl Session<'_> {
                 self.note(running, &mut |note| note(index, port, None, kind));
             }
             tell_guests(switches, running);
-            self.note(running, &mut |note| storms.tell(switches, running, note));
+            let configs = self.control.configs();
+            self.note(running, &mut |note| storms.tell(&configs, running, note));
             rates.tell(switches, placement, running);
             self.note(running, &mut |note| losses.tell(switches, running, note));
             if let Some(record) = &mut self.record {
@@ -223,8 +224,8 @@ impl Session<'_> {
 
     /// How often rates are printed: the shortest of the switches'.
     fn stats_interval(&self) -> Duration {
-        let intervals = (0..self.switches.len()).map(|index| self.control.config(index).stats_interval);
-        Duration::from_nanos(intervals.min().unwrap_or_default().as_nanos())
+        let interval = self.control.configs().iter().map(|switch| switch.stats_interval).min();
+        Duration::from_nanos(interval.unwrap_or_default().as_nanos())
     }
 
     fn is_over(&self) -> bool {
@@ -254,7 +255,7 @@ impl Session<'_> {
         }
         if self.signals.take_snapshot() {
             let so_far = running.so_far()?;
-            let summary = RunSummary::new(self.switches, self.placement, &so_far, self.started.elapsed());
+            let summary = RunSummary::new(&self.control.configs(), self.placement, &so_far, self.started.elapsed());
             self.screen.print(&summary_text(&summary));
             if let Some(path) = self.record.as_mut().and_then(|record| record.snapshot(&summary)) {
                 tracing::info!("snapshot written to {}", path.display());
@@ -265,7 +266,7 @@ impl Session<'_> {
 
     /// Prints and writes the summary; a run that lost what it must not lose fails.
     fn finish(mut self, stopped: &Stopped, json: Option<(&Path, File)>) -> Result<(), Failure> {
-        let summary = RunSummary::new(self.switches, self.placement, stopped, self.started.elapsed());
+        let summary = RunSummary::new(&self.control.configs(), self.placement, stopped, self.started.elapsed());
         self.screen.print(&summary_text(&summary));
         let fault = summary.fault();
         let mut faults: Vec<String> = fault.clone().into_iter().collect();

@@ -9,6 +9,7 @@ mod document;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use weir_config::{ConfigErrors, SwitchConfig, why_not_live};
@@ -23,6 +24,8 @@ use document::Document;
 /// What the switches of a process run with.
 pub(crate) struct Steering {
     switches: Vec<Steered>,
+    /// Of each switch.
+    configs: Rc<[SwitchConfig]>,
 }
 
 /// A switch, and how what it runs with came to be.
@@ -79,12 +82,16 @@ impl Steering {
                 temporary: BTreeMap::new(),
             }
         };
-        Steering { switches: switches.iter().map(steered).collect() }
+        Steering { switches: switches.iter().map(steered).collect(), configs: switches.into() }
     }
 
-    /// What switch `index` runs with.
-    pub(crate) fn config(&self, index: usize) -> &SwitchConfig {
-        &self.switches[index].now.config
+    /// What each switch runs with.
+    pub(crate) fn configs(&self) -> &Rc<[SwitchConfig]> {
+        &self.configs
+    }
+
+    fn note_configs(&mut self) {
+        self.configs = self.switches.iter().map(|steered| steered.now.config.clone()).collect();
     }
 
     /// Gives keys of switch `index` other values: all or none.
@@ -118,7 +125,9 @@ impl Steering {
             named.iter().filter(|key| steered.now.written(key).is_some() || before.contains_key(*key)).chain(&keys);
         let all: BTreeSet<&String> = all.collect();
         let changes = all.into_iter().map(|key| steered.change(key, &before)).collect();
-        Ok(steered.changed(None, changes, notes))
+        let changed = steered.changed(None, changes, notes);
+        self.note_configs();
+        Ok(changed)
     }
 
     /// The switches whose files are not as they were when they were last read.
@@ -137,7 +146,7 @@ impl Steering {
     pub(crate) fn reload(&mut self, running: &RunningSwitches, chosen: &[usize]) -> Result<Vec<Changed>, Refusal> {
         let mut files = Vec::new();
         for index in chosen {
-            files.push(self.switches[*index].from_file().map_err(|errors| invalid(errors.render(false)))?);
+            files.push(self.switches[*index].read_file().map_err(|errors| invalid(errors.render(false)))?);
         }
         let mut together: Vec<SwitchConfig> = self.switches.iter().map(|steered| steered.now.config.clone()).collect();
         for (index, file) in chosen.iter().zip(&files) {
@@ -145,7 +154,9 @@ impl Steering {
         }
         weir_config::check_together(&together).map_err(|errors| invalid(errors.render(false)))?;
         let each = chosen.iter().zip(files);
-        Ok(each.map(|(index, file)| self.switches[*index].reload(running, *index, &file)).collect())
+        let all = each.map(|(index, file)| self.switches[*index].reload(running, *index, &file)).collect();
+        self.note_configs();
+        Ok(all)
     }
 
     /// Has what was set for a time come back, where that is over.
@@ -155,6 +166,9 @@ impl Steering {
         let mut all = Vec::new();
         for (index, steered) in self.switches.iter_mut().enumerate().filter(|(_, steered)| due(steered)) {
             all.extend(steered.expire(running, index, now).into_iter().map(|changed| (index, changed)));
+        }
+        if !all.is_empty() {
+            self.note_configs();
         }
         all
     }
@@ -176,7 +190,7 @@ impl Steering {
     /// A file can't be read, or is wrong.
     pub(crate) fn differences(&self, chosen: &[usize]) -> Result<Vec<Differences>, Refusal> {
         let of = |steered: &Steered| {
-            let file = steered.from_file().map_err(|errors| invalid(errors.render(false)))?;
+            let file = steered.read_file().map_err(|errors| invalid(errors.render(false)))?;
             let difference = |key: String| Difference {
                 file: file.value(&key),
                 running: steered.now.value(&key),
@@ -195,7 +209,7 @@ impl Steering {
 
 impl Steered {
     /// The file as it is now.
-    fn from_file(&self) -> Result<Setup, ConfigErrors> {
+    fn read_file(&self) -> Result<Setup, ConfigErrors> {
         // By the name that it was given by, which its messages have.
         let config = weir_config::load(self.started.source.name().as_ref())?;
         flow_control::check(&config)?;

@@ -197,9 +197,13 @@ fn set_static_macs(
         if new.is_empty() || running.reports().is_err() {
             break;
         }
-        let lost = new.iter().filter(|(mac, port)| !shared.fdb.has_static(*mac, *port));
-        if lost.map(|(mac, port)| shared.fdb.enter_static(*mac, *port)).count() == 0 {
+        let is_lost = |(mac, port): &&(MacAddr, PortId)| !shared.fdb.has_static(*mac, *port);
+        let lost: Vec<&(MacAddr, PortId)> = new.iter().filter(is_lost).collect();
+        if lost.is_empty() {
             break;
+        }
+        for (mac, port) in lost {
+            shared.fdb.enter_static(*mac, *port);
         }
     }
     Ok(())

@@ -458,4 +458,70 @@ port = "p0"
             assert!(error.contains(said), "{key:?}: {error}");
         }
     }
+
+    proptest::proptest! {
+        /// Whatever a client sends, the text stays one of TOML, and says what was set.
+        #[test]
+        fn any_key_and_value_leave_a_text_that_reads(
+            changes in proptest::collection::vec((key(), proptest::option::of(value())), 1..6),
+        ) {
+            let mut document = document();
+            for (key, value) in &changes {
+                let _ = document.set(key, value.as_deref());
+            }
+            let again = Document::parse(&document.text());
+            proptest::prop_assert!(again.is_ok(), "{}", document.text());
+            proptest::prop_assert_eq!(again.unwrap().keys(), document.keys());
+        }
+    }
+
+    fn key() -> impl proptest::strategy::Strategy<Value = String> {
+        use proptest::prelude::*;
+        let part = prop::sample::select(vec![
+            "buffer",
+            "dt",
+            "alpha",
+            "size",
+            "ports",
+            "p0",
+            "p0.1",
+            "name",
+            "rate",
+            "classes",
+            "queues",
+            "3",
+            "4",
+            "class",
+            "ecn",
+            "kmin",
+            "static_macs",
+            "02:00:00:00:00:0a",
+            "mac",
+            "flow_control",
+            "kind",
+            "x",
+        ]);
+        prop_oneof![
+            4 => prop::collection::vec(part, 1..5).prop_map(|parts| parts.join(".")),
+            1 => ".{0,12}",
+        ]
+    }
+
+    fn value() -> impl proptest::strategy::Strategy<Value = String> {
+        use proptest::prelude::*;
+        let typed = [
+            "1",
+            "1/8",
+            "{ a = 1 }",
+            "[1, 2]",
+            "[{ name = \"p0\" }]",
+            "\"a\\nb\"",
+            "'x",
+            "1 # no",
+            "\n[x]\ny=1",
+            "true",
+            "p0",
+        ];
+        prop_oneof![3 => prop::sample::select(typed.map(str::to_owned).to_vec()), 1 => ".{0,12}"]
+    }
 }
