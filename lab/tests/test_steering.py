@@ -3,6 +3,7 @@ and does the file say what runs? Nothing here waits for a time to pass: what has
 the kernel's clock is held against bounds that a busy machine can't break."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from scapy.layers.l2 import Ether
 from scapy.utils import wrpcap
 from test_control import path, refused, row, shown, told, until, weir  # noqa: F401 (`path` is a fixture)
 
+from weirlab.lab import Hosts, Iperf3
 from weirlab.switch import Switch, weir_binary
 from weirlab.wire import Recorder
 
@@ -120,6 +122,27 @@ def test_a_ports_rate_is_another_from_the_answer_on(steered, path):  # noqa: F81
         finished = switch.stop()
     finished.check_sound()
     assert "weir set: ports.b.rate: 500Kbps -> 50Mbps" in finished.stderr
+
+
+@pytest.mark.root
+@pytest.mark.idle_machine
+def test_iperf3_gets_the_rate_that_is_set(cleanup, path):  # noqa: F811
+    need("iperf3")
+    net = cleanup.enter_context(Hosts(f"weir-{os.getpid()}", 2))
+    first, second = net.hosts
+
+    def goodput_mbps():
+        with Iperf3(first, second, seconds=3) as transfer:
+            return transfer.result()["gbps"] * 1e3
+
+    with net.run_switch(arguments=("--quiet", "--control", str(path))) as switch:
+        for rate in (10, 100, 20):
+            set_keys(path, *(f"ports.p{port}.rate={rate}Mbps" for port in (0, 1)))
+            # TCP's share of a 1538-byte slot on the wire is 94 %.
+            assert rate * 0.5 < goodput_mbps() < rate * 0.97
+        finished = switch.stop()
+    finished.check_sound()
+    assert set(finished.switch["drops"]) <= {"egress_threshold"}
 
 
 @pytest.mark.root
@@ -292,6 +315,11 @@ def test_what_runs_is_saved_compared_and_applied_again(steered, path, tmp_path):
         (changed,) = json.loads(told(path, "reload", "--json"))
         outcomes = {change["key"]: change["outcome"] for change in changed["changes"]}
         assert outcomes == {"buffer.private": "needs_restart", "buffer.size": "needs_restart", "ports.b.rate": "applied"}
+        # Saving writes over what waits for a restart, and says so.
+        elsewhere = file.read_text()
+        assert "buffer.size was 3MB in the file" in told(path, "config", "save")
+        assert differences() == {}
+        file.write_text(elsewhere)
         # A file that is wrong changes nothing, and is told as `weir check` tells it.
         file.write_text(file.read_text().replace('"40Mbps"', '"40"'))
         checked, reloaded = switch.check(file), weir("reload", "--socket", path)

@@ -7,7 +7,9 @@ use std::time::Duration;
 use clap::Subcommand;
 use serde::Serialize;
 use weir_control::protocol::{Reply, Request};
-use weir_control::steering::{Assignment, Change, Changed, Chosen, Configuration, Differences, Outcome, Set};
+use weir_control::steering::{
+    Assignment, Change, Changed, Chosen, Configuration, Difference, Differences, Outcome, Set,
+};
 use weir_experiments::Failure;
 use weir_experiments::table::Table;
 use weir_units::Span;
@@ -94,17 +96,18 @@ pub(crate) fn config(arguments: &ConfigArguments) -> Result<(), Failure> {
             configurations.iter().for_each(|configuration| print!("{}", configuration.text));
             Ok(())
         }
-        WhatOfConfig::Save { file } => save(&configurations(place)?, file.as_deref(), *json),
+        WhatOfConfig::Save { file } => {
+            // A file that is wrong, or gone, is no reason not to write a good one.
+            let differences = if file.is_none() { differences(place).unwrap_or_default() } else { Vec::new() };
+            save(&configurations(place)?, file.as_deref(), &differences, *json)
+        }
         WhatOfConfig::Diff => {
-            let mut client = place.connect()?;
-            match client.ask(&Request::Differences(chosen(place))).map_err(failure)? {
-                Reply::Differences(all) if *json => print_json(&all),
-                Reply::Differences(all) => {
-                    all.iter().for_each(|of| print!("{}", differences_text(of)));
-                    Ok(())
-                }
-                _ => Err(failure(client.unfit())),
+            let all = differences(place)?;
+            if *json {
+                return print_json(&all);
             }
+            all.iter().for_each(|of| print!("{}", differences_text(of)));
+            Ok(())
         }
     }
 }
@@ -138,7 +141,16 @@ fn configurations(place: &Place) -> Result<Vec<Configuration>, Failure> {
     }
 }
 
-fn save(all: &[Configuration], file: Option<&Path>, json: bool) -> Result<(), Failure> {
+fn differences(place: &Place) -> Result<Vec<Differences>, Failure> {
+    let mut client = place.connect()?;
+    match client.ask(&Request::Differences(chosen(place))).map_err(failure)? {
+        Reply::Differences(all) => Ok(all),
+        _ => Err(failure(client.unfit())),
+    }
+}
+
+/// `differences` are those of the files that are written over.
+fn save(all: &[Configuration], file: Option<&Path>, differences: &[Differences], json: bool) -> Result<(), Failure> {
     if all.len() > 1 && file.is_some() {
         let names: Vec<&str> = all.iter().map(|configuration| configuration.switch.as_str()).collect();
         let message =
@@ -152,13 +164,21 @@ fn save(all: &[Configuration], file: Option<&Path>, json: bool) -> Result<(), Fa
             let help = "name a file in a directory that this user may write to";
             Failure::Argument(format!("{}: the configuration can't be written: {error}; {help}", path.display()))
         })?;
-        saved.push(Saved { switch, file: path.display().to_string(), without: for_a_time });
+        let lost = differences.iter().filter(|of| of.switch == *switch).flat_map(|of| &of.keys);
+        let lost = lost.filter(|key| key.needs_restart.is_some()).collect();
+        saved.push(Saved { switch, file: path.display().to_string(), without: for_a_time, lost });
     }
     if json {
         return print_json(&saved);
     }
-    for Saved { switch, file, without } in saved {
+    for Saved { switch, file, without, lost } in saved {
         println!("{switch}: written to {file}");
+        for Difference { key, file, running, .. } in lost {
+            let (file, running) = (or_default(file), or_default(running));
+            println!(
+                "{switch}: {key} was {file} in the file, which would have come with a restart, and is {running} now"
+            );
+        }
         if !without.is_empty() {
             println!("{switch}: as it will be when what was set for a time has come back: {}", without.join(", "));
         }
@@ -173,6 +193,8 @@ struct Saved<'c> {
     file: String,
     /// Keys whose values of now are not in the file, as they hold for a time.
     without: &'c [String],
+    /// Keys whose values in the file before would have come into force with a restart.
+    lost: Vec<&'c Difference>,
 }
 
 /// Writes a file as a whole or not at all. Its permissions stay.
