@@ -64,6 +64,7 @@ const AFTER_BUFFER: &[KnownTable] = &[
             "device_flow_control",
             "rx_descriptors",
             "priority",
+            "state",
         ],
     ),
     KnownTable::inline("ports.pci", "`pci` of [[ports]]", &["address", "devargs"]),

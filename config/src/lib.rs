@@ -35,6 +35,7 @@
 mod buffer;
 mod classes;
 mod keys;
+mod live;
 mod load;
 mod memory;
 mod ports;
@@ -44,8 +45,9 @@ mod together;
 pub use buffer::{BufferConfig, Headroom, headroom_by_rule};
 pub use classes::{ClassConfig, EcnConfig, PfcConfig, QueueConfig, Trust};
 pub use keys::{DEVICE_KEYS, known_keys};
+pub use live::why_not_live;
 pub use load::{load, parse, read_device};
-pub use ports::{Device, DeviceFlowControl, PciDevice, PortConfig, SocketAccess, VhostUser};
+pub use ports::{Device, DeviceFlowControl, PciDevice, PortConfig, PortState, SocketAccess, VhostUser};
 pub use switch::{CatchUp, ControlConfig, ControlSocket, Idle, Layout, LcoreConfig, SwitchConfig};
 pub use together::check_together;
 pub use weir_arbitration::Arbitration;

@@ -26,6 +26,31 @@ pub struct PortConfig {
     pub rx_descriptors: Option<u16>,
     /// Class of frames that `trust` finds no class in.
     pub priority: u8,
+    /// `state`: whether it is open to traffic.
+    pub state: PortState,
+}
+
+/// Whether somebody wants a port open to traffic, whatever its link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PortState {
+    /// It is.
+    #[default]
+    Up,
+    /// Neither sends nor receives anything, as without a link.
+    Down,
+    /// Speaks its flow control, and forwards no data.
+    Blocked,
+}
+
+impl PortState {
+    /// As in the file.
+    pub fn name(self) -> &'static str {
+        match self {
+            PortState::Up => "up",
+            PortState::Down => "down",
+            PortState::Blocked => "blocked",
+        }
+    }
 }
 
 /// What a port makes of a device that pauses, or is paused, by itself.

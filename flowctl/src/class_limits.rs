@@ -46,21 +46,44 @@ impl ClassLimits {
         let configured = Class::ALL.into_iter().filter(|class| rates[class.index()].is_some());
         let rated = regulator.rated_classes();
         let limited = rated | ClassSet::from_iter(configured);
-        let classes = || {
-            rates.map(|rate| {
-                let (configured, mut limiter) = (rate.unwrap_or(line), RateLimiter::new(line, slack));
-                limiter.set_rate(Time::ZERO, configured);
-                ClassLimit { configured, is_line: rate.is_none(), limiter }
-            })
-        };
         ClassLimits {
-            classes: (!limited.is_empty()).then(|| Box::new(classes())),
+            classes: (!limited.is_empty()).then(|| ClassLimit::of_all(line, slack, rates)),
             version: 0,
             limited,
             rated,
             aged: ClassSet::EMPTY,
             ages_at: Time::NEVER,
         }
+    }
+
+    /// Makes room for limits of classes that have none, so that [`ClassLimits::set_rates`] may give them some: at the start, as
+    /// this takes memory.
+    pub fn make_room(&mut self, line: BitRate, slack: Span) {
+        self.classes.get_or_insert_with(|| ClassLimit::of_all(line, slack, [None; CLASSES]));
+    }
+
+    /// Limits classes to these rates from `now` on, and to the line's where there is none. What the peer has set goes on below
+    /// them. The rest of a frame on the wire passes at the new rate.
+    ///
+    /// # Panics
+    /// In debug builds, if a class is to have a limit and there is no room: [`ClassLimits::make_room`].
+    pub fn set_rates(&mut self, now: Time, line: BitRate, rates: [Option<BitRate>; CLASSES]) {
+        debug_assert!(self.classes.is_some() || rates.iter().all(Option::is_none), "no room for limits");
+        let Some(classes) = &mut self.classes else { return };
+        for (class, (limit, rate)) in Class::ALL.into_iter().zip(classes.iter_mut().zip(rates)) {
+            let was_limited = self.limited.contains(class);
+            (limit.configured, limit.is_line) = (rate.unwrap_or(line), rate.is_none());
+            if self.rated.contains(class) {
+                continue;
+            }
+            limit.limiter.set_rate(now, limit.configured);
+            if rate.is_some() && !was_limited {
+                limit.limiter.give_up_before(now);
+            }
+            if rate.is_some() { self.limited.insert(class) } else { self.limited.remove(class) }
+        }
+        // What the peer has set is cut to the new limits.
+        self.ages_at = now;
     }
 
     /// The port has the rate `line` from `now` on: limits are cut to it. Not for a port whose peer sets rates, which are parts of
@@ -196,6 +219,17 @@ impl ClassLimits {
     fn limiters(&self, classes: ClassSet) -> impl Iterator<Item = (Class, &RateLimiter)> {
         let limits = self.classes.iter();
         limits.flat_map(move |limits| classes.iter().map(|class| (class, &limits[class.index()].limiter)))
+    }
+}
+
+impl ClassLimit {
+    /// The limits of all classes, at these rates or the line's.
+    fn of_all(line: BitRate, slack: Span, rates: [Option<BitRate>; CLASSES]) -> Box<[ClassLimit; CLASSES]> {
+        Box::new(rates.map(|rate| {
+            let (configured, mut limiter) = (rate.unwrap_or(line), RateLimiter::new(line, slack));
+            limiter.set_rate(Time::ZERO, configured);
+            ClassLimit { configured, is_line: rate.is_none(), limiter }
+        }))
     }
 }
 

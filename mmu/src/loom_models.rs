@@ -13,7 +13,7 @@ use crate::layout::{BufferLayout, Headroom, PortLayout};
 use crate::mmu::{Arrival, Departure, DropReason, Mmu, Verdict};
 use crate::one_writer::PortWriter;
 use crate::policy::gradient::Form;
-use crate::policy::{Dsh, DshParameters, DynamicThreshold, StaticThreshold};
+use crate::policy::{Dsh, DshParameters, StaticThreshold};
 
 const CLASS: Class = Class::new(3);
 const INGRESS: PortId = PortId(0);
@@ -212,7 +212,7 @@ fn a_port_is_the_sum_of_its_queues() {
         classes.iter().for_each(|class| port.headroom[class.index()] = Bytes::new(1_000));
         let layout = BufferLayout::new(Bytes::new(6_000), vec![port; 2], Headroom::PerPort).unwrap();
         let parameters = DshParameters {
-            threshold: DynamicThreshold::new(Alpha::ratio(1, 2).unwrap()),
+            alpha: Alpha::ratio(1, 2).unwrap(),
             form: Form::exact(Alpha::ONE, Alpha::ONE, 0),
             window: Span::from_millis(10),
             port_xon_offset: Bytes::ZERO,

@@ -22,7 +22,7 @@ use crate::layout::{BufferLayout, Headroom};
 use crate::levels::{AtomicLevels, Levels};
 use crate::low_pass::{Average, LowPass, whole_bytes};
 use crate::one_writer::PortWriter;
-use crate::policy::{Policy, PortRate, QueueView};
+use crate::policy::{LiveAlpha, LiveBytes, Policy, PolicySettings, PortRate, QueueView};
 use crate::pool::{Pool, PoolLevel};
 use crate::signal::{Changed, OffQueues};
 use crate::sync::{AtomicBool, Ordering};
@@ -35,6 +35,10 @@ pub struct Mmu {
     layout: BufferLayout,
     policy: Box<dyn Policy>,
     rules: Rules,
+    /// α of the threshold at which lossy classes drop.
+    lossy_alpha: LiveAlpha,
+    /// δ, where the policy has it.
+    xon_offset: LiveBytes,
     shared: CachePadded<Pool>,
     /// Where headroom is one pool.
     headroom: Option<CachePadded<Pool>>,
@@ -48,10 +52,6 @@ pub struct Mmu {
 /// What does not change after construction, asked of the policy once.
 #[derive(Clone, Copy, Debug)]
 struct Rules {
-    /// α of the threshold at which lossy classes drop.
-    lossy_alpha: Alpha,
-    /// δ.
-    xon_offset: u64,
     low_pass: Option<LowPass>,
     /// δ_p, under a policy with port-level flow control.
     port_xon_offset: Option<u64>,
@@ -164,8 +164,6 @@ impl Mmu {
             egress: (0..layout.ports().len() * CLASSES).map(|_| CachePadded::default()).collect(),
             ports: (0..layout.ports().len() as u16).map(|id| CachePadded::new(port(PortId(id)))).collect(),
             rules: Rules {
-                lossy_alpha,
-                xon_offset: if policy.has_hysteresis() { xon_offset.get() } else { 0 },
                 low_pass: policy.low_pass(),
                 port_xon_offset: policy.port_level().map(|level| level.xon_offset),
                 adapts_headroom: policy.adapts_headroom(),
@@ -174,6 +172,8 @@ impl Mmu {
                 is_plain: !has_pools && !goes_beyond && !policy.listens(),
                 passes: false,
             },
+            lossy_alpha: LiveAlpha::new(lossy_alpha),
+            xon_offset: LiveBytes::new(if policy.has_hysteresis() { xon_offset } else { Bytes::ZERO }),
             layout,
             policy,
         }
@@ -198,6 +198,25 @@ impl Mmu {
     /// [`Policy::set_rate`] says.
     pub fn set_rate(&self, port: PortId, rate: PortRate) -> bool {
         self.policy.set_rate(port, rate)
+    }
+
+    /// The parameters of the policy that may change ([`Policy::retune`]), δ, and α° of lossy classes are these from now on. From a
+    /// control thread, while lcores go on.
+    ///
+    /// Nothing moves: a queue that holds more than its new threshold goes OFF with the next packet that arrives for it, and its
+    /// headroom takes what comes until the PAUSE works, as ever. One that is OFF below its new threshold resumes when its port is
+    /// looked at next.
+    pub fn retune(&self, settings: &dyn PolicySettings, xon_offset: Bytes, lossy_alpha: Alpha) {
+        self.policy.retune(settings, &self.layout);
+        if self.policy.has_hysteresis() {
+            self.xon_offset.set(xon_offset);
+        }
+        self.lossy_alpha.set(lossy_alpha);
+    }
+
+    /// α° of lossy classes now.
+    pub fn lossy_alpha(&self) -> Alpha {
+        self.lossy_alpha.get()
     }
 
     /// The right to admit packets of an ingress port: given out once.
@@ -233,10 +252,8 @@ impl Mmu {
     #[inline(always)]
     fn plain_terms(&self) -> Terms<'_> {
         debug_assert!(self.rules.is_plain);
-        let Rules { lossy_alpha, xon_offset, may_be_whole, passes, .. } = self.rules;
+        let Rules { may_be_whole, passes, .. } = self.rules;
         let rules = Rules {
-            lossy_alpha,
-            xon_offset,
             low_pass: None,
             port_xon_offset: None,
             adapts_headroom: false,

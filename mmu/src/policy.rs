@@ -12,6 +12,7 @@ mod adaptive_headroom;
 mod dsh;
 mod dynamic_threshold;
 mod kind;
+mod live;
 mod needs;
 mod oversubscription;
 mod pools;
@@ -29,6 +30,7 @@ use std::fmt::Debug;
 
 use weir_units::{Alpha, BitRate, Bytes, PortId, QueueId, Time};
 
+use crate::layout::BufferLayout;
 pub use crate::low_pass::LowPass;
 pub use crate::one_writer::{PortWords, PortWriter, QueueWords};
 pub use crate::pool::PoolLevel;
@@ -40,6 +42,7 @@ pub use kind::{
     ALPHA, BuildContext, ConstantThreshold, DEFAULT, FileFacts, HEADROOM_ESTIMATE, POLICIES, PolicyError, PolicyKind,
     PolicySettings, PortSizes, Sizes, known_tables, longest_window, settings,
 };
+pub use live::{LiveAlpha, LiveBytes};
 pub use needs::{HeadroomNeeds, LayoutNeeds, PoolSizes};
 pub use oversubscription::OversubscribedSettings;
 pub use pools::Pools;
@@ -137,6 +140,11 @@ pub trait Policy: Debug + Send + Sync {
     fn set_rate(&self, _port: PortId, _rate: PortRate) -> bool {
         true
     }
+
+    /// Takes over the parameters of these settings, of the policy's own kind, that are among its
+    /// [`live_keys`](PolicySettings::live_keys); all others are what they were. Called by a control thread while lcores go on:
+    /// each decision is by the old value or by the new one. What queues hold stays where it is.
+    fn retune(&self, _settings: &dyn PolicySettings, _layout: &BufferLayout) {}
 
     /// Where equally overloaded queues come to rest, by the policy's closed form.
     fn steady_state(&self, load: &Load) -> SteadyState;

@@ -27,6 +27,9 @@ pub(crate) fn handle_control(
         }
     };
     let state = shared.port(port);
+    if state.is_admin_down() {
+        return counters.add_port(port, port_stat::IGNORED, 1);
+    }
     match frame {
         // What GFC reads as stages pauses nobody.
         ControlFrame::Pfc(_) if !state.regulator.rated_classes().is_empty() => {

@@ -156,6 +156,43 @@ impl ForwardingTable {
         true
     }
 
+    /// Enters an address that stays, from a control thread while lcores learn and look up; `false` if its bucket is full of such ones.
+    ///
+    /// An lcore that has just chosen the same place for an address that it learns may write over it. Once each lcore has ended the
+    /// burst that it was in, none does any more: then ask [`ForwardingTable::has_static`], and enter it again if it is gone.
+    pub fn enter_static(&self, address: MacAddr, port: PortId) -> bool {
+        let number = address.to_u64();
+        let known = |entry: &&Entry| is_of(entry.word.load(Ordering::Relaxed), number);
+        let mut entries = self.bucket(number).iter().filter(known);
+        let Some(first) = entries.next() else { return self.insert_static(address, port) };
+        first.word.store(word(number, port), Ordering::Relaxed);
+        first.heard.store(STATIC, Ordering::Relaxed);
+        // Two lcores may have learned it at once.
+        entries.for_each(|entry| entry.word.store(0, Ordering::Relaxed));
+        true
+    }
+
+    /// Whether an address stays behind this port.
+    pub fn has_static(&self, address: MacAddr, port: PortId) -> bool {
+        self.bucket(address.to_u64()).iter().any(|entry| {
+            let (held, heard) = (entry.word.load(Ordering::Relaxed), entry.heard.load(Ordering::Relaxed));
+            held == word(address.to_u64(), port) && heard == STATIC
+        })
+    }
+
+    /// Forgets an address that was to stay, from a control thread; `false` if it is none. Its frames are flooded until it is heard.
+    pub fn remove_static(&self, address: MacAddr) -> bool {
+        let number = address.to_u64();
+        let is_it = |entry: &&Entry| {
+            entry.heard.load(Ordering::Relaxed) == STATIC && is_of(entry.word.load(Ordering::Relaxed), number)
+        };
+        let Some(entry) = self.bucket(number).iter().find(is_it) else { return false };
+        // Lcores leave it alone until the second store.
+        entry.word.store(0, Ordering::Relaxed);
+        entry.heard.store(0, Ordering::Relaxed);
+        true
+    }
+
     /// Asks for what is known of an address, ahead of its use. The address is [a number](MacAddr::to_u64).
     #[inline]
     pub(crate) fn prefetch_address(&self, address: u64) {
@@ -283,6 +320,11 @@ impl ForwardingTable {
         let hash = address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         hash as usize & (self.buckets.len() - 1)
     }
+}
+
+/// Whether an entry's word is this address's.
+fn is_of(held: u64, address: u64) -> bool {
+    (held ^ address) << (64 - ADDRESS_BITS) == 0
 }
 
 #[inline]

@@ -139,6 +139,7 @@ impl<P: Packet> Forwarding<P> {
         onward: &mut O,
     ) {
         let mut ways: ArrayVec<(Option<Headers>, Way), BURST_MAX> = ArrayVec::new();
+        self.take_turn(port);
         // What the peer says of itself, and how many data frames came before it.
         let mut accounts: ArrayVec<(usize, CreditFrame), BURST_MAX> = ArrayVec::new();
         burst.retain(|packet| {
@@ -243,6 +244,9 @@ impl<P: Packet> Forwarding<P> {
     /// Learns a frame's sender, and says what becomes of the frame.
     #[inline(always)]
     pub(crate) fn way(&self, now: Time, port: PortId, headers: &Headers, packet: &P) -> Way {
+        if !self.dropping.is_empty() && self.shared.port(port).is_shut() {
+            return Way::Drop(DropReason::PortDown);
+        }
         if packet.frame_bytes() > self.shared.frame_bytes_max {
             return Way::Drop(DropReason::Oversize);
         }
@@ -302,13 +306,13 @@ impl<P: Packet> Forwarding<P> {
     #[inline]
     fn one_of(&self, ports: &[PortId], flow_hash: u32) -> PortId {
         let chosen = ecmp::choose(flow_hash, self.shared.hash_seed, ports.len());
-        if self.shared.link_up(ports[chosen]) { ports[chosen] } else { self.next_of(ports, chosen) }
+        if self.shared.is_open(ports[chosen]) { ports[chosen] } else { self.next_of(ports, chosen) }
     }
 
     #[cold]
     fn next_of(&self, ports: &[PortId], chosen: usize) -> PortId {
         let in_turn = ports[chosen..].iter().chain(&ports[..chosen]).copied();
-        in_turn.into_iter().find(|port| self.shared.link_up(*port)).unwrap_or(ports[chosen])
+        in_turn.into_iter().find(|port| self.shared.is_open(*port)).unwrap_or(ports[chosen])
     }
 
     /// Sends a frame to every port but its own: copies to all but the last, itself to the last.
@@ -323,7 +327,7 @@ impl<P: Packet> Forwarding<P> {
         let from = self.shared.port(ingress.port()).real_port;
         let ports = (0..).map(PortId).zip(self.shared.ports());
         let targets: ArrayVec<PortId, FLOOD_MAX> = ports
-            .filter(|(port, state)| *port != from && state.real_port == *port && state.link_up())
+            .filter(|(port, state)| *port != from && state.real_port == *port && state.is_open())
             .map(|(port, _)| port)
             .take(FLOOD_MAX)
             .collect();
@@ -379,7 +383,7 @@ impl<P: Packet> Forwarding<P> {
     #[cold]
     fn refuse(&mut self, ingress: QueueId, to: PortId) {
         let state = self.shared.port(to);
-        if !state.link_up() {
+        if !state.is_open() {
             return self.drop(ingress, DropReason::PortDown);
         }
         if let Some(storms) = state.storms() {

@@ -1,6 +1,7 @@
 //! Which class sends next: strict priority over deficit weighted round robin.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use weir_config::QueueConfig;
 use weir_units::{CLASSES, Class, ClassSet};
@@ -10,7 +11,7 @@ use weir_units::{CLASSES, Class, ClassSet};
 #[derive(Clone, Debug)]
 pub(crate) struct Scheduler {
     /// Bytes that each class may send in a turn of DWRR; the ports of a switch share them.
-    quantum: Arc<[u32; CLASSES]>,
+    quanta: Arc<[AtomicU32; CLASSES]>,
     deficit: [u32; CLASSES],
     strict: ClassSet,
     /// The class whose turn it is.
@@ -52,12 +53,24 @@ impl Scheduler {
     pub(crate) fn new(queues: &[QueueConfig; CLASSES]) -> Scheduler {
         let strict = Class::ALL.into_iter().filter(|class| queues[class.index()].strict);
         Scheduler {
-            quantum: Arc::new(queues.each_ref().map(|queue| queue.quantum.max(1))),
+            quanta: Arc::new(queues.each_ref().map(|queue| queue.quantum.max(1).into())),
             deficit: [0; CLASSES],
             strict: ClassSet::from_iter(strict),
             turn: Class::new(0),
             granted: false,
         }
+    }
+
+    /// Serves queues so from now on, at all ports that share the quanta. What classes may still send of their turns stays.
+    pub(crate) fn set(&mut self, quanta: [u32; CLASSES], strict: ClassSet) {
+        self.quanta.iter().zip(quanta).for_each(|(word, quantum)| word.store(quantum.max(1), Ordering::Relaxed));
+        self.strict = strict;
+    }
+
+    /// Relaxed: a number that stands alone, written by this thread.
+    #[inline]
+    fn quantum(&self, class: Class) -> u32 {
+        self.quanta[class.index()].load(Ordering::Relaxed)
     }
 
     /// The class to send from among those in `ready` (backlogged, and not paused); `head` tells the length of the
@@ -82,7 +95,7 @@ impl Scheduler {
     #[inline]
     pub(crate) fn row(&self, class: Class, ready: ClassSet) -> Row {
         let alone = ready.only() == Some(class);
-        let quantum = if alone { self.quantum[class.index()] } else { 0 };
+        let quantum = if alone { self.quantum(class) } else { 0 };
         Row { class, is_strict: self.strict.contains(class), quantum, deficit: self.deficit[class.index()] }
     }
 
@@ -101,7 +114,7 @@ impl Scheduler {
             if ready.contains(class) {
                 let deficit = &mut self.deficit[class.index()];
                 if !self.granted {
-                    *deficit += self.quantum[class.index()];
+                    *deficit += self.quanta[class.index()].load(Ordering::Relaxed);
                     self.granted = true;
                 }
                 let length = head(class);
@@ -117,7 +130,8 @@ impl Scheduler {
     /// The next class where one alone is ready: it gets its quantum as often as it takes, since no other has a turn.
     #[inline]
     fn next_of_one(&mut self, class: Class, head: impl Fn(Class) -> u32) -> Class {
-        let (deficit, quantum) = (&mut self.deficit[class.index()], self.quantum[class.index()]);
+        let quantum = self.quantum(class);
+        let deficit = &mut self.deficit[class.index()];
         if self.turn != class || !self.granted {
             *deficit += quantum;
         }

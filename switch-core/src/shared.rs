@@ -1,13 +1,15 @@
 //! What all halves of one switch share: read by every lcore, changed only through atomics.
 
 mod link_rate;
+mod steering;
 
 pub(crate) use link_rate::LinkRate;
 pub use link_rate::RateChange;
+pub(crate) use steering::Tuning;
 
 use std::slice::from_ref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
 use prefetch_index::prefetch_index;
@@ -43,14 +45,17 @@ pub struct Shared {
     /// The ports that were ever closed to anything, one bit each. Mostly none was, and frames need not look at their ports.
     pub(crate) ever_closed: AtomicU64,
     pub(crate) ports: Box<[PortState]>,
+    /// How queues are served, for transmitters to take over.
+    pub(crate) tuning: Tuning,
 }
 
 /// One port, as all lcores see it. What is asked for each frame comes first, and what is written apart from that.
 #[derive(Debug)]
 #[repr(C)]
 pub struct PortState {
-    /// One word for all that keeps frames from coming in or going out: [`DROPPING`], [`IN_STORM`] and [`LINK_DOWN`]; and
-    /// for what the port's transmitter has not taken up: [`LINK_CHANGED`] and [`NEW_RATE`].
+    /// One word for all that keeps frames from coming in or going out: [`DROPPING`], [`IN_STORM`], [`LINK_DOWN`], [`ADMIN_DOWN`] and
+    /// [`BLOCKED`]; and for what the port's transmitter has not taken up: [`LINK_CHANGED`], [`NEW_RATE`], [`NEW_TUNING`] and
+    /// [`RATE_SET`].
     closed: AtomicU32,
     /// The port whose ingress this one copies; itself where this is no clone.
     pub real_port: PortId,
@@ -79,6 +84,8 @@ pub struct PortState {
     /// When packets of this port were last admitted, in picoseconds: kept under GFC by stages.
     admitted_at: AtomicU64,
     feedback: Feedback,
+    /// The classes that the peer is to pause whatever the buffer holds, one bit each.
+    forced: AtomicU8,
 }
 
 /// Two instants of a port's flow control, from which, at both ends of a link, its feedback delay τ is measured.
@@ -100,6 +107,16 @@ const LINK_DOWN: u32 = 1 << 16;
 const LINK_CHANGED: u32 = 1 << 17;
 /// The link has another speed than the transmitter goes by.
 const NEW_RATE: u32 = 1 << 18;
+/// Somebody has changed how queues are served, or what the peer is to pause.
+const NEW_TUNING: u32 = 1 << 19;
+/// Somebody has given the port another rate.
+const RATE_SET: u32 = 1 << 20;
+/// Somebody has closed the port, as if its link were gone.
+const ADMIN_DOWN: u32 = 1 << 21;
+/// Somebody has closed the port to data.
+const BLOCKED: u32 = 1 << 22;
+/// What keeps frames from being sent, whatever their class.
+const NO_LINK: u32 = LINK_DOWN | ADMIN_DOWN;
 
 impl Shared {
     /// The ports, in the order of the configuration.
@@ -118,10 +135,10 @@ impl Shared {
         self.ever_closed.load(Ordering::Relaxed) >> port.0 & 1 != 0
     }
 
-    /// Whether a port has a link.
+    /// Whether frames may go out by a port.
     #[inline]
-    pub(crate) fn link_up(&self, port: PortId) -> bool {
-        !self.may_be_closed(port) || self.port(port).link_up()
+    pub(crate) fn is_open(&self, port: PortId) -> bool {
+        !self.may_be_closed(port) || self.port(port).is_open()
     }
 
     /// Whether frames of a class may go to a port's egress queue: there is a link, and no storm in which they are dropped.
@@ -132,7 +149,7 @@ impl Shared {
         !self.may_be_closed(port) || self.port(port).takes(class)
     }
 
-    /// The classes of a port of which frames that arrive are dropped, in a storm.
+    /// The classes of a port of which frames that arrive are dropped, in a storm, or as the port is closed.
     #[inline]
     pub(crate) fn dropping(&self, port: PortId) -> ClassSet {
         if self.may_be_closed(port) { self.port(port).dropping() } else { ClassSet::EMPTY }
@@ -221,14 +238,36 @@ impl PortState {
             xoff_at: AtomicU64::new(0),
             admitted_at: AtomicU64::new(0),
             feedback: Feedback::default(),
+            forced: AtomicU8::new(0),
         }
     }
 
-    /// Whether the port has a link. Frames for a port without one are dropped, since a lossless queue that can't
-    /// drain would pause the whole network.
+    /// Whether the port has a link, and nobody has closed it. Frames for a port without one are dropped, since a lossless queue
+    /// that can't drain would pause the whole network.
     #[inline]
     pub fn link_up(&self) -> bool {
+        self.closed.load(Ordering::Relaxed) & NO_LINK == 0
+    }
+
+    /// Whether the driver says that there is a link, even if somebody has closed the port.
+    pub fn has_carrier(&self) -> bool {
         self.closed.load(Ordering::Relaxed) & LINK_DOWN == 0
+    }
+
+    /// Whether frames may go out.
+    #[inline]
+    pub(crate) fn is_open(&self) -> bool {
+        self.closed.load(Ordering::Relaxed) & (NO_LINK | BLOCKED) == 0
+    }
+
+    /// Whether somebody has closed the port to what comes in.
+    pub(crate) fn is_shut(&self) -> bool {
+        self.closed.load(Ordering::Relaxed) & (ADMIN_DOWN | BLOCKED) != 0
+    }
+
+    /// Whether somebody has closed the port to flow control too.
+    pub(crate) fn is_admin_down(&self) -> bool {
+        self.closed.load(Ordering::Relaxed) & ADMIN_DOWN != 0
     }
 
     /// C: as configured, or as its link last told.
@@ -257,23 +296,28 @@ impl PortState {
     /// Whether the port has a link, and its transmitter knows that and its speed.
     #[inline]
     pub(crate) fn has_known_link(&self) -> bool {
-        self.closed.load(Ordering::Relaxed) & (LINK_DOWN | LINK_CHANGED | NEW_RATE) == 0
+        self.closed.load(Ordering::Relaxed) & (NO_LINK | LINK_CHANGED | NEW_RATE | NEW_TUNING | RATE_SET) == 0
     }
 
     /// Whether there is a link, if that has changed since the last call: for the transmitter that serves the port.
     pub(crate) fn take_link_change(&self) -> Option<bool> {
         let closed = self.closed.fetch_and(!LINK_CHANGED, Ordering::Relaxed);
-        (closed & LINK_CHANGED != 0).then_some(closed & LINK_DOWN == 0)
+        (closed & LINK_CHANGED != 0).then_some(closed & NO_LINK == 0)
     }
 
     #[inline]
     fn takes(&self, class: Class) -> bool {
-        self.closed.load(Ordering::Relaxed) & (LINK_DOWN | u32::from(class.alone().bits())) == 0
+        self.closed.load(Ordering::Relaxed) & (NO_LINK | BLOCKED | u32::from(class.alone().bits())) == 0
     }
 
     #[inline]
     fn dropping(&self) -> ClassSet {
-        ClassSet::from_bits((self.closed.load(Ordering::Relaxed) & DROPPING) as u8)
+        let closed = self.closed.load(Ordering::Relaxed);
+        if closed & (ADMIN_DOWN | BLOCKED) != 0 {
+            ClassSet::ALL
+        } else {
+            ClassSet::from_bits((closed & DROPPING) as u8)
+        }
     }
 
     /// The classes in a storm.

@@ -20,7 +20,7 @@ use crate::flow_control::mechanism;
 use crate::packet::Packet;
 use crate::random::Random;
 use crate::scheduler::Scheduler;
-use crate::shared::{LinkRate, PortState, Shared};
+use crate::shared::{LinkRate, PortState, Shared, Tuning};
 use crate::surroundings::{PortFacts, Surroundings};
 use crate::transmission::{Manner, OutPort, Pace, Transmission};
 use crate::watchdog::PortWatchdogs;
@@ -82,7 +82,11 @@ impl Switch {
             hash_seed: surroundings.hash_seed,
             ports,
             ever_closed: AtomicU64::new(0),
+            tuning: Tuning::new(&config.classes.queues, config.pfc_watchdog.as_ref()),
         };
+        for (port, state) in config.real_ports().map(|port| (PortId(port as u16), config.ports[port].state)) {
+            shared.set_port_state(port, state);
+        }
         Ok(Switch { shared: Arc::new(shared), config: config.clone(), surroundings })
     }
 
@@ -176,7 +180,10 @@ impl Switch {
             let generator = MessageGenerator::new(&state.mechanism, state.rate(), config.classes.lossless);
             let shaper = Shaper::new(state.rate.shaped_to(), slack);
             let rates = config.classes.queues.each_ref().map(|queue| queue.rate);
-            let limits = ClassLimits::new(state.rate(), slack, rates, &state.regulator);
+            let mut limits = ClassLimits::new(state.rate(), slack, rates, &state.regulator);
+            if M::IS_STEERED {
+                limits.make_room(state.rate(), slack);
+            }
             let watched = config.pfc_watchdog.as_ref().filter(|_| state.storms().is_some());
             let watchdogs = PortWatchdogs::new(watched, config.classes.lossless);
             let own = manner.port(state, config.ports[id.index()].device.queues());

@@ -57,6 +57,9 @@ pub(crate) trait Manner<P> {
     /// Where frames wait.
     type Queues: PacketQueues<Packet = P>;
 
+    /// Whether a control thread may give queues other limits while the switch runs, so that there is to be room for them.
+    const IS_STEERED: bool = false;
+
     /// A port that is offered nothing. Its device has so many transmit queues.
     fn port(&self, state: &PortState, tx_queues: u8) -> Self::Port;
 
@@ -126,7 +129,9 @@ pub(crate) struct OutPort<O> {
     clones_off: Box<[(PortId, ClassSet)]>,
     /// Classes that the MMU wants paused, as last seen: the port's own.
     own_off: ClassSet,
-    /// `own_off` and every clone's, minus classes that a PFC storm is dropping.
+    /// Classes that the peer is to pause whatever the buffer holds.
+    forced: ClassSet,
+    /// `own_off` and every clone's and `forced`, minus classes that a PFC storm is dropping.
     off: ClassSet,
     /// When each class advertised OFF went OFF.
     off_since: [Time; CLASSES],
@@ -158,6 +163,7 @@ impl<O> OutPort<O> {
             generator,
             watchdogs,
             own_off: ClassSet::EMPTY,
+            forced: ClassSet::EMPTY,
             clones_off: clones.map(|clone| (clone, ClassSet::EMPTY)).collect(),
             off: ClassSet::EMPTY,
             paused: ClassSet::EMPTY,
@@ -203,7 +209,7 @@ impl<O> OutPort<O> {
 impl<P: Packet, M: Manner<P>> Transmission<P, M> {
     pub(crate) fn new(
         shared: Arc<Shared>,
-        mut ports: Box<[OutPort<M::Port>]>,
+        ports: Box<[OutPort<M::Port>]>,
         queues: EgressQueues<M::Queues>,
         markers: [Option<EcnMarker>; CLASSES],
         random: Random,
@@ -212,16 +218,9 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
     ) -> Transmission<P, M> {
         let mut position_of = vec![usize::MAX; shared.ports().len()];
         ports.iter().enumerate().for_each(|(position, port)| position_of[port.id.index()] = position);
-        let unmarked = Class::ALL.into_iter().filter(|class| markers[class.index()].is_none() && !shared.stamps);
-        let unmarked = ClassSet::from_iter(unmarked.filter(|_| queues.are_in_order()));
-        for port in &mut ports {
-            let counted = if port.counts_sent { ClassSet::ALL } else { ClassSet::EMPTY };
-            port.in_rows = unmarked;
-            port.plain = unmarked - port.limits.limited() - port.credit_classes - counted;
-        }
         let by_length = ports.iter().filter(|port| shared.port(port.id).by_length);
         let by_length = by_length.map(|port| port.id).collect();
-        Transmission {
+        let mut transmission = Transmission {
             position_of: position_of.into(),
             queues,
             counters,
@@ -235,6 +234,20 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
             off_ports: PortSet::EMPTY,
             by_length,
             manner,
+        };
+        transmission.find_rows();
+        transmission
+    }
+
+    /// Finds the classes of each port whose frames leave as they came.
+    pub(crate) fn find_rows(&mut self) {
+        let Transmission { ports, queues, markers, stamps, .. } = self;
+        let unmarked = Class::ALL.into_iter().filter(|class| markers[class.index()].is_none() && !*stamps);
+        let unmarked = ClassSet::from_iter(unmarked.filter(|_| queues.are_in_order()));
+        for port in ports {
+            let counted = if port.counts_sent { ClassSet::ALL } else { ClassSet::EMPTY };
+            port.in_rows = unmarked;
+            port.plain = unmarked - port.limits.limited() - port.credit_classes - counted;
         }
     }
 
@@ -351,7 +364,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         let port = &mut self.ports[index];
         let mmu = &self.shared.mmu;
         port.own_off = off_classes(mmu, port.id, port.own_off, now);
-        let mut off = port.own_off;
+        let mut off = port.own_off | port.forced;
         for (clone, own) in &mut port.clones_off {
             *own = off_classes(mmu, *clone, *own, now);
             off |= *own;

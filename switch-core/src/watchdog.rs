@@ -53,6 +53,13 @@ impl PortWatchdogs {
         }
     }
 
+    /// Has all of them go by this from their next polls on.
+    pub(crate) fn set_config(&mut self, config: &WatchdogConfig) {
+        self.action = config.action;
+        self.watched.iter_mut().for_each(|watched| watched.watchdog.set_config(*config));
+        self.due = self.watched.iter().map(|watched| watched.watchdog.next_wakeup()).min().unwrap_or(Time::NEVER);
+    }
+
     /// When [`PortWatchdogs::poll`] is to be called next; [`Time::NEVER`] if nothing is watched.
     #[inline]
     pub(crate) fn due(&self) -> Time {

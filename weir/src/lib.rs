@@ -12,6 +12,7 @@ mod demo;
 mod extensions;
 mod import;
 mod show;
+mod steer;
 mod version;
 
 use std::path::PathBuf;
@@ -71,6 +72,14 @@ enum Command {
     Show(show::ShowArguments),
     /// Have counters, watermarks or learned addresses of a running switch begin anew.
     Clear(control::ClearArguments),
+    /// Change a running switch: thresholds, rates, weights, ECN, static addresses, ports, PAUSE.
+    ///
+    /// Keys are those of the switch's file. docs/OPERATING.md has what can be set, and what can't and why.
+    Set(steer::SetArguments),
+    /// Have a running switch read its file anew and apply what can be applied; SIGHUP does too.
+    Reload(steer::ReloadArguments),
+    /// What a running switch runs with: print it, save it, compare it with its file.
+    Config(steer::ConfigArguments),
     /// The SPFC paper's victim experiment with emulated RDMA hosts and real frames: no NIC, no root, no hugepages.
     Demo(demo::DemoArguments),
     /// Experiments of several switches and hosts, as a scenario's file describes them.
@@ -142,6 +151,9 @@ pub fn main(real_frames: Source) -> ExitCode {
         Command::NoBench { .. } => reached(|_| Ok(())),
         Command::Show(arguments) => show::show(&arguments),
         Command::Clear(arguments) => control::clear(&arguments),
+        Command::Set(arguments) => steer::set(&arguments),
+        Command::Reload(arguments) => steer::reload(&arguments),
+        Command::Config(arguments) => steer::config(&arguments),
         Command::Demo(arguments) => demo::demo(&arguments),
         Command::Testbed(testbed::Command::Run(arguments)) => testbed::run(&arguments),
         Command::Sweep(arguments) => sweep::sweep(&arguments),

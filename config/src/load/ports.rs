@@ -5,7 +5,7 @@ use weir_units::Span;
 
 use super::switch::unicast;
 use super::{clones, device, flow_control};
-use crate::{Device, DeviceFlowControl, PortConfig};
+use crate::{Device, DeviceFlowControl, PortConfig, PortState};
 
 const PORTS_MAX: usize = 64;
 const EXAMPLE: &str = "for example with name = \"p1\", af_packet = \"veth1\"";
@@ -62,6 +62,9 @@ fn port(table: &Table<'_>, mtu: u64) -> PortConfig {
         device_flow_control: device_flow_control(table),
         rx_descriptors: rx_descriptors(table),
         priority: table.integer("priority", 0..=7).map_or(0, |n| n as u8),
+        state: table
+            .choice("state", &[("up", PortState::Up), ("down", PortState::Down), ("blocked", PortState::Blocked)])
+            .unwrap_or_default(),
     }
 }
 

@@ -53,6 +53,21 @@ impl Alpha {
         }
     }
 
+    /// α in units of 2^-16, to be kept in one word: [`Alpha::from_bits`].
+    pub const fn to_bits(self) -> u32 {
+        self.0
+    }
+
+    /// The α of [`Alpha::to_bits`].
+    ///
+    /// # Panics
+    /// In debug builds, if no α has these bits.
+    #[inline]
+    pub const fn from_bits(bits: u32) -> Alpha {
+        debug_assert!(bits > 0 && bits <= Self::MAX);
+        Alpha(bits)
+    }
+
     /// α times a size, rounded down. Sizes up to 16 GiB do not overflow.
     pub const fn of(self, size: Bytes) -> Bytes {
         Bytes::new((size.get() * self.0 as u64) >> Self::FRACTION_BITS)

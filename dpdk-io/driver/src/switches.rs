@@ -449,13 +449,13 @@ impl RunningSwitches {
                 let Some(Ok(mut link)) = port.as_ref().map(Port::link) else { continue };
                 link.up &= self.netdevs.has_link(index, number);
                 let (id, config) = (PortId(number as u16), &switch.config.ports[number]);
-                let comes_up = link.up && !state.link_up();
+                let comes_up = link.up && !state.has_carrier();
                 if let Some(rate) = asks.rate(config, &link, comes_up)
                     && let Some(change) = switch.shared.set_link_rate(id, rate)
                 {
                     link_rate::tell(&switch.config, config, rate, &change);
                 }
-                if link.up != state.link_up() {
+                if link.up != state.has_carrier() {
                     switch.shared.set_link_up(id, link.up);
                     if link.up
                         && let Some(port) = port

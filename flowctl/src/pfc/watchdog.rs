@@ -133,6 +133,15 @@ impl Watchdog {
         Watchdog { config, last: None, since: Time::ZERO, counters: StormCounters::default() }
     }
 
+    /// Goes by these times and this condition from its next poll on, in a storm too. A storm that is under way stays one until it is
+    /// restored by the new ones.
+    ///
+    /// # Panics
+    /// As [`Watchdog::new`].
+    pub fn set_config(&mut self, config: WatchdogConfig) {
+        self.config = Watchdog::new(config).config;
+    }
+
     /// Looks at the queue as it is at `now`. The first poll has nothing to compare with; one that is not due is ignored.
     pub fn poll(&mut self, now: Time, queue: &QueueObservation) -> Option<WatchdogEvent> {
         if !self.is_due(now) {

@@ -244,7 +244,7 @@ impl Mmu {
                 return levels;
             }
             let view = self.ingress_view(&self.rules, id, levels, self.shared.level(), now);
-            Levels { off: !levels.resumes(self.policy.threshold(&view).xoff, self.rules.xon_offset), ..levels }
+            Levels { off: !levels.resumes(self.policy.threshold(&view).xoff, self.xon_offset.get().get()), ..levels }
         });
         if change.went_on() {
             self.note_turn(id, false);

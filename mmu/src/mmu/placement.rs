@@ -263,7 +263,7 @@ impl Segments for LossyQueue<'_> {
         view.average = terms.rules.compared(self.average, view.length);
         view.shared_pool.used = room.pool().used + placed.shared;
         view.egress_lossy_pool.used = self.lossy_used + placed.shared;
-        let threshold = mmu.policy.lossy_threshold(view, terms.rules.lossy_alpha);
+        let threshold = mmu.policy.lossy_threshold(view, mmu.lossy_alpha.get());
         let is_granted = placed.shared + u64::from(bytes) <= self.lossy_granted;
         if view.length + u64::from(bytes) > threshold || !is_granted {
             Err(DropReason::EgressThreshold)

@@ -95,6 +95,13 @@ impl Mmu {
         }
     }
 
+    /// The longest that a lossy egress queue may get now, with a packet that arrives.
+    pub fn lossy_threshold(&self, id: QueueId, now: Time) -> Bytes {
+        let length = self.egress[id.index()].length();
+        let view = self.egress_view(&self.terms(), id, length, self.shared.level(), now);
+        Bytes::new(self.policy.lossy_threshold(&view, self.lossy_alpha.get()))
+    }
+
     /// All that an ingress queue holds: what flow control by the queue's length goes by.
     #[inline]
     pub fn held(&self, queue: QueueId) -> Bytes {

@@ -71,6 +71,75 @@ fn private_then_shared_then_headroom_then_violation() {
     assert_eq!(levels.held_max, Bytes::new(7_000));
 }
 
+#[test]
+fn a_threshold_below_what_is_held_moves_nothing_and_pauses_with_the_next_packet() {
+    let mmu = static_mmu(100_000, 2, 0, 3_000, 20_000);
+    let settings = |bytes: u64| crate::policy::settings("static", &format!("threshold = \"{bytes}B\"")).unwrap();
+    (0..10).for_each(|_| assert_eq!(admit_one(&mmu, arrival(0, 1, LOSSLESS)), Verdict::Keep(Segment::Shared)));
+    mmu.retune(&*settings(4_000), Bytes::new(1_000), Alpha::ONE);
+    let levels = || ingress_use(&mmu, queue(0, LOSSLESS));
+    assert_eq!((levels().shared.get(), levels().threshold.get(), levels().off), (10_000, 4_000, false));
+    assert_eq!(admit_one(&mmu, arrival(0, 1, LOSSLESS)), Verdict::Keep(Segment::Headroom));
+    assert!(levels().off);
+    // It resumes below T − δ by the new numbers: at 2,000 B.
+    release(&mmu, &vec![arrival(0, 1, LOSSLESS); 8]);
+    mmu.reconsider(PortId(0), LOSSLESS.alone(), Time::ZERO);
+    assert!(levels().off, "{:?}", levels());
+    release(&mmu, &[arrival(0, 1, LOSSLESS)]);
+    mmu.reconsider(PortId(0), LOSSLESS.alone(), Time::ZERO);
+    assert!(!levels().off, "{:?}", levels());
+    // A higher one lets a queue that is OFF, and has nothing in headroom, go on.
+    while !levels().off {
+        assert_eq!(admit_one(&mmu, arrival(0, 1, LOSSLESS)), Verdict::Keep(Segment::Shared));
+    }
+    mmu.retune(&*settings(20_000), Bytes::new(1_000), Alpha::ONE);
+    mmu.reconsider(PortId(0), LOSSLESS.alone(), Time::ZERO);
+    assert!(!levels().off, "{:?}", levels());
+}
+
+/// Settings of another kind are not taken over, and no policy makes more of its own than its live keys.
+#[test]
+fn every_policy_takes_over_its_own_live_keys() {
+    use crate::policy::{BuildContext, POLICIES, settings};
+    for kind in POLICIES.all() {
+        let values = |alpha: &str, k: u32, threshold: u64| {
+            let live = settings(kind.name(), "").unwrap().live_keys();
+            let value = |key: &&'static str| match *key {
+                "alpha" => format!("alpha = \"{alpha}\"\n"),
+                "k_spfc" => format!("k_spfc = {k}\n"),
+                "threshold" => format!("threshold = \"{threshold}B\"\n"),
+                other => panic!("{}: a value of {other} for this test", kind.name()),
+            };
+            settings(kind.name(), &live.iter().map(value).collect::<String>()).unwrap()
+        };
+        let (first, second) = (values("1", 5, 10_000), values("1/4", 8, 5_000));
+        let lossless =
+            PortLayout { lossless: LOSSLESS.alone(), headroom: [Bytes::new(2_000); 8], ..PortLayout::default() };
+        let layout = first.needs().cut(Bytes::new(100_000), vec![lossless; 2]).unwrap();
+        let rates = [weir_units::BitRate::gbps(10); 2];
+        let build = |settings: &dyn crate::policy::PolicySettings| {
+            let (fill_rates, xon_offset) = (&rates[..], Bytes::new(2_000));
+            let frame_max = Bytes::new(1_500);
+            settings.build(&BuildContext { layout: &layout, rates: &rates, fill_rates, frame_max, xon_offset }).unwrap()
+        };
+        let (policy, as_second) = (build(&*first), build(&*second));
+        let other = if kind.name() == "dt" { "static" } else { "dt" };
+        policy.retune(&*settings(other, "").unwrap(), &layout);
+        assert_eq!(policy.describe(), build(&*first).describe(), "{}", kind.name());
+        policy.retune(&*second, &layout);
+        assert_eq!(policy.describe(), as_second.describe(), "{}", kind.name());
+        assert_ne!(policy.describe(), build(&*first).describe(), "{} has live keys", kind.name());
+        let load = crate::policy::Load {
+            shared: layout.shared(),
+            egress_lossy: layout.egress_lossy(),
+            lossy_alpha: Alpha::ONE,
+            lossless: 3,
+            lossy: 1,
+        };
+        assert_eq!(policy.steady_state(&load), as_second.steady_state(&load), "{}", kind.name());
+    }
+}
+
 /// Bursts of every length, so that some end exactly at a threshold, or where private buffer or headroom does.
 #[test]
 fn a_burst_is_judged_as_its_packets_are() {

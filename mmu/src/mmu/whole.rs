@@ -223,7 +223,7 @@ impl Mmu {
                 average: terms.rules.compared(average.max(average_after), view.length),
                 ..view
             };
-            if view.length > self.policy.lossy_threshold(&after, terms.rules.lossy_alpha) {
+            if view.length > self.policy.lossy_threshold(&after, self.lossy_alpha.get()) {
                 return None;
             }
             if let Some(pool) = terms.egress_lossy {

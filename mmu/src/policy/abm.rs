@@ -11,9 +11,10 @@ use super::departures::{Departures, Windows};
 use super::kind::{CONGESTED, size_or};
 use super::pools::{self, Pools};
 use super::{
-    ALPHA, BuildContext, FileFacts, LayoutNeeds, Load, Policy, PolicyError, PolicyKind, PolicySettings, PoolLevel,
-    PortRate, PortWriter, QueueView, Sizes, SteadyState, Threshold, sonic,
+    ALPHA, BuildContext, FileFacts, LayoutNeeds, LiveAlpha, Load, Policy, PolicyError, PolicyKind, PolicySettings,
+    PoolLevel, PortRate, PortWriter, QueueView, Sizes, SteadyState, Threshold, sonic,
 };
+use crate::layout::BufferLayout;
 use crate::sync::{AtomicU64, Ordering};
 
 /// `Γ = α_p·(1/n_p)·(b − Q)·μ`, over the ingress pool for lossless ingress queues and over the egress lossy pool for
@@ -23,7 +24,7 @@ use crate::sync::{AtomicU64, Ordering};
 /// for others it is 1, as in the public simulator, since a queue that had nothing to drain would never get a share.
 #[derive(Debug)]
 pub struct Abm {
-    alpha: Alpha,
+    alpha: LiveAlpha,
     congested_from: Bytes,
     interval: Span,
     windows: Windows,
@@ -52,7 +53,7 @@ impl Abm {
             departures: (0..rates.len() * CLASSES).map(|_| CachePadded::default()).collect(),
         };
         Some(Abm {
-            alpha,
+            alpha: LiveAlpha::new(alpha),
             congested_from: congested,
             interval,
             windows: Windows::of(interval),
@@ -124,7 +125,7 @@ impl Policy for Abm {
 
     #[inline]
     fn threshold(&self, queue: &QueueView) -> Threshold {
-        Threshold::at(self.bound(queue, self.alpha, queue.shared_pool))
+        Threshold::at(self.bound(queue, self.alpha.get(), queue.shared_pool))
     }
 
     #[inline]
@@ -149,16 +150,22 @@ impl Policy for Abm {
     }
 
     /// With μ = 1: the queues of a priority share what one would have.
+    fn retune(&self, settings: &dyn PolicySettings, _layout: &BufferLayout) {
+        if let Some(AbmSettings { alpha, .. }) = settings.downcast() {
+            self.alpha.set(*alpha);
+        }
+    }
+
     fn steady_state(&self, load: &Load) -> SteadyState {
         let weight = |queues: u64, alpha: Alpha| if queues > 0 { alpha.as_f64() } else { 0.0 };
-        sonic::at_rest(load, weight(load.lossless, self.alpha), weight(load.lossy, load.lossy_alpha))
+        sonic::at_rest(load, weight(load.lossless, self.alpha.get()), weight(load.lossy, load.lossy_alpha))
     }
 
     fn describe(&self) -> Vec<String> {
         vec![
             format!(
                 "ABM extended to lossless (reverie 2.3): Γ = α/n_p (b − Q) μ in the ingress and egress lossy pools, α● = {}",
-                self.alpha
+                self.alpha.get()
             ),
             format!(
                 "n_p counts queues of {} or more; μ, the drain rate, is measured over {}",
@@ -219,6 +226,10 @@ impl PolicySettings for AbmSettings {
 
     fn check_sizes(&self, file: &FileFacts<'_>, sizes: &Sizes<'_>) {
         self.pools.check(self, file, sizes);
+    }
+
+    fn live_keys(&self) -> &'static [&'static str] {
+        &[ALPHA.name]
     }
 
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, PolicyError> {

@@ -134,6 +134,12 @@ impl Policy for AdaptiveHeadroom {
         Bytes::new(self.queues.get(queue, HEADROOM))
     }
 
+    fn retune(&self, settings: &dyn PolicySettings, _layout: &BufferLayout) {
+        if let Some(AdaptiveSettings { alpha, .. }) = settings.downcast() {
+            self.threshold.set_alpha(*alpha);
+        }
+    }
+
     fn steady_state(&self, load: &Load) -> SteadyState {
         self.threshold.steady_state(load)
     }
@@ -204,6 +210,10 @@ impl PolicySettings for AdaptiveSettings {
 
     fn check(&self, file: &FileFacts<'_>) {
         file.refuse_given_headroom("\"adaptive\" starts from the headroom by the rule");
+    }
+
+    fn live_keys(&self) -> &'static [&'static str] {
+        &[ALPHA.name]
     }
 
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, PolicyError> {

@@ -36,7 +36,7 @@ pub struct Dsh {
 #[derive(Clone, Debug)]
 pub struct DshParameters {
     /// DT's α.
-    pub threshold: DynamicThreshold,
+    pub alpha: Alpha,
     /// How φ̂ is computed.
     pub form: Form,
     /// For how long a queue must have been its port's only one for τ to be 0; 10 ms.
@@ -60,7 +60,7 @@ impl Dsh {
     pub fn new(parameters: DshParameters, layout: &BufferLayout, rates: &[BitRate]) -> Dsh {
         let links: Vec<_> = rates.iter().zip(layout.ports()).map(|(rate, port)| (*rate, port.headroom_max())).collect();
         Dsh {
-            threshold: parameters.threshold,
+            threshold: DynamicThreshold::new(parameters.alpha),
             estimator: HeadroomEstimator::new(parameters.form.clone(), &links),
             queues: layout.ports().iter().map(|port| port.lossless.len() as u64).collect(),
             activity: PortWords::new(rates.len(), [NO_CLASS, 0, 0]),
@@ -130,6 +130,12 @@ impl Policy for Dsh {
     fn set_rate(&self, port: PortId, rate: PortRate) -> bool {
         self.estimator.set_rate(port, rate.fill);
         true
+    }
+
+    fn retune(&self, settings: &dyn PolicySettings, _layout: &BufferLayout) {
+        if let Some(DshSettings { alpha, .. }) = settings.downcast() {
+            self.threshold.set_alpha(*alpha);
+        }
     }
 
     /// With τ = 0; each queue's share is less by about τ otherwise.
@@ -260,6 +266,10 @@ impl PolicySettings for DshSettings {
         LayoutNeeds { headroom, pools: None, keys: &[INSURANCE.name] }
     }
 
+    fn live_keys(&self) -> &'static [&'static str] {
+        &[ALPHA.name]
+    }
+
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, PolicyError> {
         let form = match self.estimator {
             Estimator::Exact => Form::exact(self.w_g, self.w_v, self.k),
@@ -268,7 +278,7 @@ impl PolicySettings for DshSettings {
             }
         };
         let parameters = DshParameters {
-            threshold: DynamicThreshold::new(self.alpha),
+            alpha: self.alpha,
             form,
             window: self.window,
             port_xon_offset: self.port_xon_offset.unwrap_or(context.xon_offset),

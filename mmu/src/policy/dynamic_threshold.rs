@@ -6,31 +6,37 @@ use weir_reader::{Key, Named, Table};
 use weir_units::{Alpha, Bytes};
 
 use super::{
-    ALPHA, BuildContext, LayoutNeeds, Load, Policy, PolicyError, PolicyKind, PolicySettings, PoolLevel, QueueView,
-    SteadyState, Threshold,
+    ALPHA, BuildContext, LayoutNeeds, LiveAlpha, Load, Policy, PolicyError, PolicyKind, PolicySettings, PoolLevel,
+    QueueView, SteadyState, Threshold,
 };
+use crate::layout::BufferLayout;
 
 /// `T = α·(B_s − Σ w_s)`, the sum over all ingress queues.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct DynamicThreshold {
-    alpha: Alpha,
+    alpha: LiveAlpha,
 }
 
 impl DynamicThreshold {
     /// DT with this α.
     pub fn new(alpha: Alpha) -> DynamicThreshold {
-        DynamicThreshold { alpha }
+        DynamicThreshold { alpha: LiveAlpha::new(alpha) }
     }
 
     /// α.
-    pub(super) fn alpha(self) -> Alpha {
-        self.alpha
+    pub(super) fn alpha(&self) -> Alpha {
+        self.alpha.get()
+    }
+
+    /// From now on another α.
+    pub(super) fn set_alpha(&self, alpha: Alpha) {
+        self.alpha.set(alpha);
     }
 
     /// T over a pool.
     #[inline]
-    pub(super) fn over(self, pool: PoolLevel) -> u64 {
-        self.alpha.of(Bytes::new(pool.free())).get()
+    pub(super) fn over(&self, pool: PoolLevel) -> u64 {
+        self.alpha().of(Bytes::new(pool.free())).get()
     }
 }
 
@@ -52,13 +58,22 @@ impl Policy for DynamicThreshold {
         Threshold::at(self.over(queue.shared_pool))
     }
 
+    fn retune(&self, settings: &dyn PolicySettings, _layout: &BufferLayout) {
+        if let Some(DtSettings { alpha }) = settings.downcast() {
+            self.set_alpha(*alpha);
+        }
+    }
+
     /// n queues get `α·B_s / (1 + n·α)` each.
     fn steady_state(&self, load: &Load) -> SteadyState {
-        load.shared_by_weight(load.lossless as f64 * self.alpha.as_f64(), load.lossy as f64 * load.lossy_alpha.as_f64())
+        load.shared_by_weight(
+            load.lossless as f64 * self.alpha().as_f64(),
+            load.lossy as f64 * load.lossy_alpha.as_f64(),
+        )
     }
 
     fn describe(&self) -> Vec<String> {
-        vec![format!("DT, dynamic threshold (spfc eq. 1, dsh eq. 2): T = α (B_s − Σ w_s), α = {}", self.alpha)]
+        vec![format!("DT, dynamic threshold (spfc eq. 1, dsh eq. 2): T = α (B_s − Σ w_s), α = {}", self.alpha())]
     }
 }
 
@@ -67,7 +82,12 @@ impl Policy for DynamicThreshold {
 pub(super) struct WithOtherHeadroom {
     pub(super) threshold: DynamicThreshold,
     pub(super) name: &'static str,
-    pub(super) description: Vec<String>,
+    /// What it is, with this α.
+    pub(super) description: fn(&dyn PolicySettings, Alpha) -> Vec<String>,
+    /// α of its settings.
+    pub(super) alpha_of: fn(&dyn PolicySettings) -> Option<Alpha>,
+    /// As it was built.
+    pub(super) settings: Arc<dyn PolicySettings>,
 }
 
 impl Policy for WithOtherHeadroom {
@@ -92,8 +112,14 @@ impl Policy for WithOtherHeadroom {
         self.threshold.steady_state(load)
     }
 
+    fn retune(&self, settings: &dyn PolicySettings, _layout: &BufferLayout) {
+        if let Some(alpha) = (self.alpha_of)(settings) {
+            self.threshold.set_alpha(alpha);
+        }
+    }
+
     fn describe(&self) -> Vec<String> {
-        self.description.clone()
+        (self.description)(&*self.settings, self.threshold.alpha())
     }
 }
 
@@ -131,6 +157,10 @@ impl PolicySettings for DtSettings {
 
     fn needs(&self) -> LayoutNeeds {
         LayoutNeeds::PER_QUEUE
+    }
+
+    fn live_keys(&self) -> &'static [&'static str] {
+        &[ALPHA.name]
     }
 
     fn build(&self, _context: &BuildContext<'_>) -> Result<Box<dyn Policy>, PolicyError> {

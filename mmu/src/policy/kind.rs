@@ -57,6 +57,12 @@ pub trait PolicySettings: Any + Debug + Send + Sync {
         None
     }
 
+    /// The keys that may change while lcores go on, by [`Policy::retune`]. What the others set is made at the start: the buffer's
+    /// partition, filters, windows.
+    fn live_keys(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Why lossless frames may be lost under it, where its needs do not say so.
     fn warning(&self) -> Option<&'static str> {
         None

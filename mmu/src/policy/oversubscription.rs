@@ -59,18 +59,28 @@ impl PolicySettings for OversubscribedSettings {
         }
     }
 
+    fn live_keys(&self) -> &'static [&'static str] {
+        &[ALPHA.name]
+    }
+
     fn build(&self, _context: &BuildContext<'_>) -> Result<Box<dyn Policy>, PolicyError> {
-        let OversubscribedSettings { alpha, headroom_percent } = *self;
         Ok(Box::new(WithOtherHeadroom {
-            threshold: DynamicThreshold::new(alpha),
+            threshold: DynamicThreshold::new(self.alpha),
             name: Kind.name(),
-            description: vec![
-                format!(
-                    "headroom oversubscription (dsh V-B): DT with α = {alpha}, headroom is one pool of {headroom_percent} % \
+            description: |settings, alpha| {
+                let percent = settings
+                    .downcast()
+                    .map_or(100, |OversubscribedSettings { headroom_percent, .. }| *headroom_percent);
+                vec![
+                    format!(
+                        "headroom oversubscription (dsh V-B): DT with α = {alpha}, headroom is one pool of {percent} % \
                      of Σ Φ"
-                ),
-                "not lossless: with enough queues OFF at once the headroom pool runs dry".to_owned(),
-            ],
+                    ),
+                    "not lossless: with enough queues OFF at once the headroom pool runs dry".to_owned(),
+                ]
+            },
+            alpha_of: |settings| settings.downcast().map(|OversubscribedSettings { alpha, .. }| *alpha),
+            settings: Arc::new(*self),
         }))
     }
 }

@@ -9,9 +9,10 @@ use weir_units::{Alpha, Bytes, QueueId, UnitError};
 use super::congestion::CongestedQueues;
 use super::kind::{CONGESTED, size_or};
 use super::{
-    ALPHA, BuildContext, LayoutNeeds, Load, LowPass, Policy, PolicyError, PolicyKind, PolicySettings, PortWriter,
-    QueueView, SteadyState, Threshold,
+    ALPHA, BuildContext, LayoutNeeds, LiveAlpha, Load, LowPass, Policy, PolicyError, PolicyKind, PolicySettings,
+    PortWriter, QueueView, SteadyState, Threshold,
 };
+use crate::layout::BufferLayout;
 
 /// Every packet is counted once in the shared pool b*: a lossless one by its ingress queue, a lossy one by its egress
 /// queue. A queue admits while `q̂ ≤ Γ_p = α_p·(1/n_p)·(b* − q*)`.
@@ -20,7 +21,7 @@ use super::{
 /// queue's headroom until that is empty and the condition holds again.
 #[derive(Debug)]
 pub struct Reverie {
-    alpha: Alpha,
+    alpha: LiveAlpha,
     gamma_ppb: u32,
     /// The counts of congested lossless ingress queues, and of congested lossy egress queues.
     congested: [CongestedQueues; 2],
@@ -32,7 +33,7 @@ impl Reverie {
     /// `congested` bytes on are counted in n_p.
     pub fn new(alpha: Alpha, gamma_ppb: u32, congested: Bytes, ports: usize) -> Reverie {
         let count = || CongestedQueues::new(ports, congested.get());
-        Reverie { alpha, gamma_ppb, congested: [count(), count()], congested_from: congested }
+        Reverie { alpha: LiveAlpha::new(alpha), gamma_ppb, congested: [count(), count()], congested_from: congested }
     }
 
     /// Γ.
@@ -60,7 +61,7 @@ impl Policy for Reverie {
 
     #[inline]
     fn threshold(&self, queue: &QueueView) -> Threshold {
-        let holds = queue.average <= self.bound(queue, self.alpha);
+        let holds = queue.average <= self.bound(queue, self.alpha.get());
         Threshold {
             // An OFF queue's packets go to headroom even if the condition holds.
             admit: if holds && !queue.off { u64::MAX } else { 0 },
@@ -69,7 +70,7 @@ impl Policy for Reverie {
     }
 
     fn threshold_shown(&self, queue: &QueueView) -> u64 {
-        self.bound(queue, self.alpha)
+        self.bound(queue, self.alpha.get())
     }
 
     #[inline]
@@ -97,16 +98,22 @@ impl Policy for Reverie {
     }
 
     /// Theorem 1: lossless and lossy get in all `α·b* / (1 + α● + α°)`, however many queues they are.
+    fn retune(&self, settings: &dyn PolicySettings, _layout: &BufferLayout) {
+        if let Some(ReverieSettings { alpha, .. }) = settings.downcast() {
+            self.alpha.set(*alpha);
+        }
+    }
+
     fn steady_state(&self, load: &Load) -> SteadyState {
         let weight = |queues: u64, alpha: Alpha| if queues > 0 { alpha.as_f64() } else { 0.0 };
-        load.shared_by_weight(weight(load.lossless, self.alpha), weight(load.lossy, load.lossy_alpha))
+        load.shared_by_weight(weight(load.lossless, self.alpha.get()), weight(load.lossy, load.lossy_alpha))
     }
 
     fn describe(&self) -> Vec<String> {
         vec![
             format!(
                 "Reverie (reverie 3): q̂ ≤ Γ = α/n_p (b* − q*), α● = {}, q̂ by a low-pass filter with γ = {}",
-                self.alpha,
+                self.alpha.get(),
                 f64::from(self.gamma_ppb) / 1e9
             ),
             format!("n_p counts queues whose q̂ is {} or more", self.congested_from),
@@ -156,6 +163,10 @@ impl PolicySettings for ReverieSettings {
 
     fn needs(&self) -> LayoutNeeds {
         LayoutNeeds::PER_QUEUE
+    }
+
+    fn live_keys(&self) -> &'static [&'static str] {
+        &[ALPHA.name]
     }
 
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, PolicyError> {

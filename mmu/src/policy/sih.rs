@@ -47,18 +47,23 @@ impl PolicySettings for SihSettings {
         LayoutNeeds::PER_QUEUE
     }
 
+    fn live_keys(&self) -> &'static [&'static str] {
+        &[ALPHA.name]
+    }
+
     fn check(&self, file: &FileFacts<'_>) {
         file.refuse_given_headroom("\"sih\" sets the worst-case headroom by the rule");
     }
 
     fn build(&self, _context: &BuildContext<'_>) -> Result<Box<dyn Policy>, PolicyError> {
-        let SihSettings { alpha } = *self;
         Ok(Box::new(WithOtherHeadroom {
-            threshold: DynamicThreshold::new(alpha),
+            threshold: DynamicThreshold::new(self.alpha),
             name: Kind.name(),
-            description: vec![format!(
-                "SIH (dsh II): DT with α = {alpha}, and Φ set aside for every lossless ingress queue"
-            )],
+            description: |_, alpha| {
+                vec![format!("SIH (dsh II): DT with α = {alpha}, and Φ set aside for every lossless ingress queue")]
+            },
+            alpha_of: |settings| settings.downcast().map(|SihSettings { alpha }| *alpha),
+            settings: Arc::new(*self),
         }))
     }
 }

@@ -10,13 +10,14 @@ use super::{
     ALPHA, BuildContext, DynamicThreshold, FileFacts, LayoutNeeds, Load, Policy, PolicyError, PolicyKind,
     PolicySettings, QueueView, Sizes, SteadyState, Threshold, each,
 };
+use crate::layout::BufferLayout;
 
 /// Every packet is counted twice: in the ingress pool (or the headroom pool), and in an egress pool.
 ///
 /// - Ingress, lossless: `Γ = α●·(b_in − q_in)`, where q_in has lossy packets too; beyond it PAUSE, and the headroom pool.
 /// - Egress, lossy: `Γ = α°·(b° − q°)` over the egress lossy pool, where q° has only lossy packets; beyond it drop.
 /// - Ingress, lossy, and egress, lossless: not bounded but by the pool (heuristics 2 and 3).
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Sonic {
     threshold: DynamicThreshold,
 }
@@ -49,6 +50,12 @@ impl Policy for Sonic {
     #[inline]
     fn lossy_threshold(&self, queue: &QueueView, alpha: Alpha) -> u64 {
         alpha.of(Bytes::new(queue.egress_lossy_pool.free())).get()
+    }
+
+    fn retune(&self, settings: &dyn PolicySettings, _layout: &BufferLayout) {
+        if let Some(SonicSettings { alpha, .. }) = settings.downcast() {
+            self.threshold.set_alpha(*alpha);
+        }
     }
 
     fn steady_state(&self, load: &Load) -> SteadyState {
@@ -113,6 +120,10 @@ impl PolicySettings for SonicSettings {
 
     fn check_sizes(&self, file: &FileFacts<'_>, sizes: &Sizes<'_>) {
         self.pools.check(self, file, sizes);
+    }
+
+    fn live_keys(&self) -> &'static [&'static str] {
+        &[ALPHA.name]
     }
 
     fn build(&self, _context: &BuildContext<'_>) -> Result<Box<dyn Policy>, PolicyError> {

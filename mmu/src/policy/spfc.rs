@@ -11,7 +11,8 @@ use super::{
     ALPHA, BuildContext, DynamicThreshold, Gauge, Gauges, LayoutNeeds, Load, Policy, PolicyError, PolicyKind,
     PolicySettings, PortRate, QueueView, SteadyState, Threshold, Unit,
 };
-use crate::sync::{AtomicU64, Ordering};
+use crate::layout::BufferLayout;
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Each ingress port is in one of two states.
 ///
@@ -24,7 +25,8 @@ use crate::sync::{AtomicU64, Ordering};
 #[derive(Debug)]
 pub struct Spfc {
     threshold: DynamicThreshold,
-    k_spfc: u32,
+    /// May change: [`Policy::retune`].
+    k_spfc: AtomicU32,
     tc: Span,
     windows: Windows,
     ports: Box<[Port]>,
@@ -35,6 +37,8 @@ struct Port {
     departures: CachePadded<Departures>,
     /// C·TC / K_spfc, in bytes. Relaxed: a number that stands alone.
     victim_from: AtomicU64,
+    /// C, in b/s: for the control thread alone.
+    rate: AtomicU64,
 }
 
 impl Spfc {
@@ -45,10 +49,16 @@ impl Spfc {
             Some(Port {
                 departures: CachePadded::default(),
                 victim_from: AtomicU64::new(victim_from(*rate, k_spfc, tc)?),
+                rate: AtomicU64::new(rate.as_bps()),
             })
         };
         let ports = rates.iter().map(port).collect::<Option<_>>()?;
-        Some(Spfc { threshold: DynamicThreshold::new(alpha), k_spfc, tc, windows: Windows::of(tc), ports })
+        let threshold = DynamicThreshold::new(alpha);
+        Some(Spfc { threshold, k_spfc: AtomicU32::new(k_spfc), tc, windows: Windows::of(tc), ports })
+    }
+
+    fn k_spfc(&self) -> u32 {
+        self.k_spfc.load(Ordering::Relaxed)
     }
 
     /// The count of IRC: C·TC / K_spfc, what departs from a victim in a window at least.
@@ -98,12 +108,28 @@ impl Policy for Spfc {
     }
 
     fn set_rate(&self, port: PortId, rate: PortRate) -> bool {
-        let count = victim_from(rate.line, self.k_spfc, self.tc);
-        let set = |count| self.ports[port.index()].victim_from.store(count, Ordering::Relaxed);
+        let count = victim_from(rate.line, self.k_spfc(), self.tc);
+        let set = |count| {
+            self.ports[port.index()].rate.store(rate.line.as_bps(), Ordering::Relaxed);
+            self.ports[port.index()].victim_from.store(count, Ordering::Relaxed);
+        };
         count.map(set).is_some()
     }
 
     /// The steady state of normal ports: overloaded queues depart too slowly for their ports to be victims.
+    /// A port's state of now is what the last window counted, held against the new K_spfc.
+    fn retune(&self, settings: &dyn PolicySettings, _layout: &BufferLayout) {
+        let Some(SpfcSettings { alpha, k_spfc, .. }) = settings.downcast() else { return };
+        self.threshold.set_alpha(*alpha);
+        self.k_spfc.store(*k_spfc, Ordering::Relaxed);
+        for port in &self.ports {
+            let rate = BitRate::bps(port.rate.load(Ordering::Relaxed));
+            if let Some(count) = victim_from(rate, *k_spfc, self.tc) {
+                port.victim_from.store(count, Ordering::Relaxed);
+            }
+        }
+    }
+
     fn steady_state(&self, load: &Load) -> SteadyState {
         self.threshold.steady_state(load)
     }
@@ -114,14 +140,18 @@ impl Policy for Spfc {
                 "SPFC (spfc IV-V): DT with α = {} for normal ports, the whole shared buffer for victims",
                 self.threshold.alpha()
             ),
-            format!("victim: departs at C / K_spfc or more, K_spfc = {}, in windows of TC = {}", self.k_spfc, self.tc),
+            format!(
+                "victim: departs at C / K_spfc or more, K_spfc = {}, in windows of TC = {}",
+                self.k_spfc(),
+                self.tc
+            ),
         ]
     }
 
     /// From which rate of departures on the port is a victim, and what it may take then.
     fn describe_port(&self, rate: BitRate, shared: Bytes) -> Option<String> {
-        let bytes = Spfc::victim_bytes(rate, self.k_spfc, self.tc);
-        let from = BitRate::bps(rate.as_bps().div_ceil(u64::from(self.k_spfc)));
+        let bytes = Spfc::victim_bytes(rate, self.k_spfc(), self.tc);
+        let from = BitRate::bps(rate.as_bps().div_ceil(u64::from(self.k_spfc())));
         Some(format!(
             "is a victim when {} B or more depart in TC = {}, that is C/K_spfc = {from}; T of a victim: {} B",
             grouped(bytes),
@@ -194,6 +224,10 @@ impl PolicySettings for SpfcSettings {
 
     fn needs(&self) -> LayoutNeeds {
         LayoutNeeds::PER_QUEUE
+    }
+
+    fn live_keys(&self) -> &'static [&'static str] {
+        &[ALPHA.name, K_SPFC.name]
     }
 
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, PolicyError> {

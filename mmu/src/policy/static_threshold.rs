@@ -7,25 +7,26 @@ use weir_units::Bytes;
 
 use super::kind::size;
 use super::{
-    BuildContext, ConstantThreshold, FileFacts, LayoutNeeds, Load, Policy, PolicyError, PolicyKind, PolicySettings,
-    QueueView, Sizes, SteadyState, Threshold, each,
+    BuildContext, ConstantThreshold, FileFacts, LayoutNeeds, LiveBytes, Load, Policy, PolicyError, PolicyKind,
+    PolicySettings, QueueView, Sizes, SteadyState, Threshold, each,
 };
+use crate::layout::BufferLayout;
 
 /// T is the same constant for each ingress queue, whatever the others hold.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct StaticThreshold {
-    threshold: Bytes,
+    threshold: LiveBytes,
 }
 
 impl StaticThreshold {
     /// A policy with this `threshold` for every ingress queue.
     pub fn new(threshold: Bytes) -> StaticThreshold {
-        StaticThreshold { threshold }
+        StaticThreshold { threshold: LiveBytes::new(threshold) }
     }
 
     /// The shared segment divided evenly over the ports: B_s / N_p.
     pub fn even(shared: Bytes, ports: usize) -> StaticThreshold {
-        StaticThreshold { threshold: shared.divided_by(ports.max(1) as u64) }
+        StaticThreshold::new(shared.divided_by(ports.max(1) as u64))
     }
 }
 
@@ -44,21 +45,28 @@ impl Policy for StaticThreshold {
 
     #[inline]
     fn threshold(&self, _queue: &QueueView) -> Threshold {
-        Threshold::at(self.threshold.get())
+        Threshold::at(self.threshold.get().get())
+    }
+
+    fn retune(&self, settings: &dyn PolicySettings, layout: &BufferLayout) {
+        if let Some(StaticSettings { threshold }) = settings.downcast() {
+            let even = || layout.shared().divided_by(layout.ports().len().max(1) as u64);
+            self.threshold.set(threshold.unwrap_or_else(even));
+        }
     }
 
     fn steady_state(&self, load: &Load) -> SteadyState {
-        let lossless = self.threshold * load.lossless;
+        let lossless = self.threshold.get() * load.lossless;
         let weight = load.lossy as f64 * load.lossy_alpha.as_f64();
         let left = load.shared.saturating_sub(lossless).get() as f64;
         SteadyState {
-            lossless: self.threshold.min(load.shared.divided_by(load.lossless.max(1))),
+            lossless: self.threshold.get().min(load.shared.divided_by(load.lossless.max(1))),
             lossy: each(left * weight / (1.0 + weight), load.lossy),
         }
     }
 
     fn describe(&self) -> Vec<String> {
-        vec![format!("ST, static threshold (spfc III): T = {}", self.threshold)]
+        vec![format!("ST, static threshold (spfc III): T = {}", self.threshold.get())]
     }
 }
 
@@ -99,6 +107,10 @@ impl PolicySettings for StaticSettings {
 
     fn needs(&self) -> LayoutNeeds {
         LayoutNeeds::PER_QUEUE
+    }
+
+    fn live_keys(&self) -> &'static [&'static str] {
+        &[THRESHOLD.name]
     }
 
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, PolicyError> {

@@ -139,6 +139,8 @@ impl<P> Manner<P> for Bursts<P> {
         given_up
     }
 
+    const IS_STEERED: bool = true;
+
     fn note_rate(port: &mut BurstPort<P>, state: &PortState) {
         port.at_line_rate = state.rate.is_the_links();
     }

@@ -10,7 +10,7 @@
 //!
 //! The buffer's partition, headroom and what GFC and CBFC reckon with C hang on configured rates and sizes alone.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use weir_mmu::policy::PortRate;
 use weir_units::{BitRate, PortId};
@@ -26,8 +26,8 @@ pub(crate) struct LinkRate {
     /// The link's speed in b/s; 0 while nobody told.
     link: AtomicU64,
     /// Whether C is the link's speed.
-    follows: bool,
-    /// Whether a port that follows is shaped.
+    follows: AtomicBool,
+    /// Whether the port is shaped while it follows.
     shaped: bool,
 }
 
@@ -56,34 +56,42 @@ impl Shared {
         for id in std::iter::once(port).chain(self.clones_of(port)) {
             let state = self.port(id);
             state.rate.set(speed);
-            if link.follows {
+            if link.follows() {
                 state.regulator.set_rate(speed);
                 let rate = PortRate { line: speed, fill: self.charge.fill_rate(speed) };
                 change.policy_follows &= self.mmu.set_rate(id, rate);
             }
         }
         self.port(port).note_new_rate();
-        link.follows.then_some(change)
+        link.follows().then_some(change)
     }
 }
 
 impl LinkRate {
     /// The rate state of a port with this rate, on a link of this speed, if it is known.
     pub(crate) fn configured(rate: BitRate, link: Option<BitRate>) -> LinkRate {
-        LinkRate { rate: rate.as_bps().into(), link: bps(link).into(), follows: false, shaped: true }
+        LinkRate { rate: rate.as_bps().into(), link: bps(link).into(), follows: false.into(), shaped: true }
     }
 
     /// The rate state of a port that goes by its link.
     pub(crate) fn of_the_link(link: Option<BitRate>, shaped: bool) -> LinkRate {
         let rate = link.unwrap_or(RATE_UNKNOWN);
-        LinkRate { rate: rate.as_bps().into(), link: bps(link).into(), follows: true, shaped }
+        LinkRate { rate: rate.as_bps().into(), link: bps(link).into(), follows: true.into(), shaped }
     }
 
     fn set(&self, speed: BitRate) {
         self.link.store(speed.as_bps(), Ordering::Relaxed);
-        if self.follows {
+        if self.follows() {
             self.rate.store(speed.as_bps(), Ordering::Relaxed);
         }
+    }
+
+    /// From now on this rate, or the link's; returns it.
+    pub(super) fn configure(&self, rate: Option<BitRate>) -> BitRate {
+        let now = rate.or(self.of_link()).unwrap_or(RATE_UNKNOWN);
+        self.follows.store(rate.is_none(), Ordering::Relaxed);
+        self.rate.store(now.as_bps(), Ordering::Relaxed);
+        now
     }
 
     #[inline]
@@ -98,12 +106,12 @@ impl LinkRate {
 
     /// Whether C is the link's speed, whatever that is.
     pub(crate) fn follows(&self) -> bool {
-        self.follows
+        self.follows.load(Ordering::Relaxed)
     }
 
     /// What the port is shaped to, if to anything.
     pub(crate) fn shaped_to(&self) -> Option<BitRate> {
-        if self.follows { self.of_link().filter(|_| self.shaped) } else { Some(self.get()) }
+        if self.follows() { self.of_link().filter(|_| self.shaped) } else { Some(self.get()) }
     }
 
     /// Whether the link is known to be no faster than C, so that nothing can be made up.

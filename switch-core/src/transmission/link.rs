@@ -1,6 +1,6 @@
 //! A port's link that comes, goes or changes its speed: flow control starts anew with it, or goes on by the new speed.
 
-use weir_units::Time;
+use weir_units::{ClassSet, Time};
 
 use super::{Manner, Transmission};
 use crate::packet::Packet;
@@ -18,8 +18,15 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
     /// what it has said since then counts.
     #[cold]
     fn follow_link(&mut self, now: Time, index: usize) -> bool {
+        let steered = self.shared.port(self.ports[index].id).take_steered();
         if self.shared.port(self.ports[index].id).take_new_rate() {
-            self.follow_rate(now, index);
+            self.follow_rate(now, index, false);
+        }
+        if steered.rate {
+            self.follow_rate(now, index, true);
+        }
+        if steered.tuning {
+            self.follow_tuning(now, index);
         }
         let state = self.shared.port(self.ports[index].id);
         let Some(is_up) = state.take_link_change() else { return state.link_up() };
@@ -40,17 +47,34 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         is_up
     }
 
-    /// Takes over the speed of the port's link.
-    fn follow_rate(&mut self, now: Time, index: usize) {
+    /// Takes over the speed of the port's link, or the rate that the port was given.
+    fn follow_rate(&mut self, now: Time, index: usize, is_given: bool) {
         let port = &mut self.ports[index];
         let state = self.shared.port(port.id);
-        if state.rate.follows() {
+        if is_given || state.rate.follows() {
             port.generator.set_rate(now, state.rate());
             port.limits.set_line(now, state.rate());
-            if let Some(rate) = state.rate.shaped_to() {
-                port.shaper.set_rate(now, rate);
+            match state.rate.shaped_to() {
+                Some(rate) => port.shaper.set_rate(now, rate),
+                None => port.shaper.lift(now),
             }
         }
         M::note_rate(&mut port.own, state);
+    }
+
+    /// Takes over how the port's queues are to be served, what the watchdog goes by, and what the peer is to pause.
+    fn follow_tuning(&mut self, now: Time, index: usize) {
+        let Transmission { shared, ports, markers, .. } = self;
+        let (port, tuning) = (&mut ports[index], &shared.tuning);
+        let state = shared.port(port.id);
+        port.scheduler.set(tuning.quanta(), tuning.strict());
+        port.limits.set_rates(now, state.rate(), tuning.rates());
+        if let Some(config) = tuning.watchdog() {
+            port.watchdogs.set_config(&config);
+        }
+        port.forced = if state.mechanism.tells().off_classes() { state.forced_pause() } else { ClassSet::EMPTY };
+        // All ports here have the same markers.
+        *markers = tuning.markers();
+        self.find_rows();
     }
 }

@@ -11,5 +11,6 @@ mod pipeline;
 mod plain;
 mod recovery;
 mod rows;
+mod steering;
 mod telemetry;
 mod watchdog;

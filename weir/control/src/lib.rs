@@ -16,6 +16,7 @@ pub mod protocol;
 mod server;
 mod socket;
 pub mod state;
+pub mod steering;
 
 pub use client::{Client, ClientError};
 pub use path::sockets;

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::state::{Event, Lcore, Shown};
+use crate::steering::{Changed, Chosen, Configuration, Differences, Set};
 
 /// The version of the language. It grows with each change that the other end would not understand.
 pub const VERSION: u64 = 1;
@@ -29,6 +30,14 @@ pub enum Request {
     Show(Show),
     /// That something begins anew.
     Clear(Clear),
+    /// That keys have other values.
+    Set(Set),
+    /// That the switches' files are read and applied, as far as that goes while they run.
+    Reload(Chosen),
+    /// What the switches run with, as files.
+    Configuration(Chosen),
+    /// How the switches' files differ from that.
+    Differences(Chosen),
 }
 
 /// A view that is asked for.
@@ -118,6 +127,12 @@ pub enum Reply {
     Metrics(String),
     /// What was done, in a line for each switch.
     Done(Vec<String>),
+    /// What became of keys, for each switch.
+    Changed(Vec<Changed>),
+    /// What each switch runs with.
+    Configurations(Vec<Configuration>),
+    /// How each switch's file differs from that.
+    Differences(Vec<Differences>),
 }
 
 /// A process of `weir run`.
@@ -152,6 +167,8 @@ pub enum RefusalKind {
     Unknown,
     /// The switch can't answer now.
     Busy,
+    /// A value that no file may have, or one that can't come into force while the switch runs.
+    Invalid,
 }
 
 impl Refusal {
@@ -237,6 +254,7 @@ fn line(value: Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::steering::Assignment;
 
     #[test]
     fn a_request_reads_as_it_was_written() {
@@ -244,6 +262,17 @@ mod tests {
             Request::Hello,
             Request::Show(Show { what: What::PfcCounters, switch: Some("lab".into()), ports: vec!["p0".into()] }),
             Request::Clear(Clear { what: Clearable::Watermarks, switch: None }),
+            Request::Set(Set {
+                switch: None,
+                changes: vec![
+                    Assignment { key: "ports.p0.rate".into(), value: Some("\"5Mbps\"\n".into()) },
+                    Assignment { key: "buffer.dt.alpha".into(), value: None },
+                ],
+                for_ms: Some(10_000),
+            }),
+            Request::Reload(Chosen { switch: Some("lab".into()) }),
+            Request::Configuration(Chosen::default()),
+            Request::Differences(Chosen::default()),
         ];
         for request in requests {
             let line = request_line(&request);
@@ -252,6 +281,8 @@ mod tests {
         }
         let short = br#"{"weir":1,"request":{"show":{"what":"interfaces"}}}"#;
         assert!(parse_request(short).is_ok(), "what may be left out is left out");
+        let set = br#"{"weir":1,"request":{"set":{"changes":[{"key":"ports.p0.rate"}]}}}"#;
+        assert!(matches!(parse_request(set), Ok(Request::Set(Set { for_ms: None, .. }))));
     }
 
     #[test]
@@ -267,6 +298,9 @@ mod tests {
             (r#"{"weir":1,"request":"halt"}"#, "unknown variant `halt`"),
             (r#"{"weir":1,"request":{"show":{"what":"weather"}}}"#, "unknown variant `weather`"),
             (r#"{"weir":1,"request":{"show":{"what":"mac","prots":[]}}}"#, "unknown field `prots`"),
+            (r#"{"weir":1,"request":{"set":{"changes":[{"kee":"a"}]}}}"#, "unknown field `kee`"),
+            (r#"{"weir":1,"request":{"set":{"changes":[{"key":"a"}],"for":1}}}"#, "unknown field `for`"),
+            (r#"{"weir":1,"request":{"set":{"changes":[],"for_ms":-1}}}"#, "invalid value"),
         ] {
             let refusal = refused(line);
             assert!(refusal.kind == RefusalKind::Malformed && refusal.message.contains(said), "{line}: {refusal:?}");

@@ -59,6 +59,12 @@ pub struct Interface {
     pub device: String,
     /// Whether it has a link; of a clone, whether its port has.
     pub link_up: bool,
+    /// Whether somebody wants it open: `up`, `down` or `blocked`.
+    #[serde(default)]
+    pub state: String,
+    /// Classes that its peer is told to pause whatever the buffer holds.
+    #[serde(default)]
+    pub forced_pause: Vec<usize>,
     /// C, as configured or as the link tells.
     pub rate_bps: Option<u64>,
     /// The flow control that it speaks.

@@ -14,6 +14,7 @@ use weir_config::{ControlConfig, ControlSocket, SwitchConfig};
 use weir_control::metrics::Metrics;
 use weir_control::protocol::{Clear, Clearable, Hello, Refusal, RefusalKind, Reply, Request, Show, What};
 use weir_control::state::{GapBucket, Lcore, Shown};
+use weir_control::steering::{Changed, Chosen, Outcome, Set};
 use weir_control::{Answer, BindError, Bound, Question, Server};
 use weir_dpdk_driver::{CpuUse, GapCounts, LcoreStats, Placement, RunningSwitches, check_access, let_in};
 use weir_experiments::Failure;
@@ -23,6 +24,7 @@ use weir_units::{Class, PortId, Span};
 
 use crate::fault::Fault;
 use crate::losses::LossLog;
+use crate::steering::Steering;
 use events::{EventLog, unix_ms};
 use reading::{Base, Reading, rates};
 
@@ -42,7 +44,11 @@ pub(crate) struct Control {
     /// Rates of each switch in the last interval.
     rates: Vec<Option<Vec<[u64; 2]>>>,
     reports: Option<(Instant, Rc<Vec<Report>>)>,
+    steering: Steering,
 }
+
+/// The longest that a value may hold for a time, in milliseconds: a day.
+const LASTS_MAX_MS: u64 = 86_400_000;
 
 /// What a run is asked of.
 #[derive(Clone, Copy)]
@@ -123,7 +129,7 @@ impl Control {
     ///
     /// # Errors
     /// There can be no thread for it.
-    pub(crate) fn begin(bound: Option<Bound>, switches: usize) -> Result<Control, Failure> {
+    pub(crate) fn begin(bound: Option<Bound>, switches: &[SwitchConfig]) -> Result<Control, Failure> {
         let (server, questions) = match bound {
             Some(bound) => {
                 let (server, questions) = bound.serve()?;
@@ -136,15 +142,19 @@ impl Control {
             server,
             questions,
             events: EventLog::default(),
-            bases: (0..switches).map(|_| None).collect(),
+            bases: switches.iter().map(|_| None).collect(),
             lcore_bases: Vec::new(),
-            rates: vec![None; switches],
+            rates: vec![None; switches.len()],
             reports: None,
+            steering: Steering::new(switches),
         })
     }
 
     /// Answers what clients ask until the deadline. Then others have their turn, however much is asked.
     pub(crate) fn answer_until(&mut self, deadline: Instant, asked: Asked<'_>) {
+        for (index, changed) in self.steering.expire(asked.running) {
+            self.tell_changed("back to what was before", index, &changed);
+        }
         while Instant::now() < deadline {
             match self.questions.recv_deadline(deadline) {
                 Ok(question) => {
@@ -184,6 +194,97 @@ impl Control {
             })),
             Request::Show(show) => self.show(show, asked),
             Request::Clear(clear) => self.clear(clear, asked),
+            Request::Set(set) => self.set(set, asked),
+            Request::Reload(Chosen { switch }) => {
+                let chosen = chosen(asked.switches, switch.as_deref())?;
+                Ok(Reply::Changed(self.reload(&chosen, asked.running)?))
+            }
+            Request::Configuration(Chosen { switch }) => {
+                let chosen = chosen(asked.switches, switch.as_deref())?;
+                Ok(Reply::Configurations(self.steering.configurations(&chosen)))
+            }
+            Request::Differences(Chosen { switch }) => {
+                let chosen = chosen(asked.switches, switch.as_deref())?;
+                Ok(Reply::Differences(self.steering.differences(&chosen)?))
+            }
+        }
+    }
+
+    fn set(&mut self, set: &Set, asked: Asked<'_>) -> Answer {
+        let chosen = chosen(asked.switches, set.switch.as_deref())?;
+        let [index] = chosen[..] else {
+            let names: Vec<&str> = asked.switches.iter().map(|switch| switch.name.as_str()).collect();
+            let message = format!("several switches run: choose one with --switch: {}", names.join(", "));
+            return Err(Refusal::new(RefusalKind::Unknown, message));
+        };
+        if let Some(ms) = set.for_ms.filter(|ms| *ms > LASTS_MAX_MS) {
+            let message =
+                format!("{ms} ms is longer than a day: leave the time out, and set the value back when it is over");
+            return Err(Refusal::new(RefusalKind::Invalid, message));
+        }
+        if set.changes.is_empty() {
+            return Err(Refusal::new(RefusalKind::Invalid, "no key is given: write one such as ports.p0.rate=5Gbps"));
+        }
+        let changed = self.steering.set(asked.running, index, &set.changes, set.for_ms.map(Duration::from_millis))?;
+        self.tell_changed("weir set", index, &changed);
+        Ok(Reply::Changed(vec![changed]))
+    }
+
+    /// Reads the files of these switches anew, and applies what can be applied.
+    ///
+    /// # Errors
+    /// A file can't be read, or is wrong: nothing is applied then.
+    fn reload(&mut self, chosen: &[usize], running: &RunningSwitches) -> Result<Vec<Changed>, Refusal> {
+        let all = self.steering.reload(running, chosen)?;
+        for (index, changed) in chosen.iter().zip(&all) {
+            self.tell_changed("reload", *index, changed);
+        }
+        Ok(all)
+    }
+
+    /// SIGHUP: as a client's request to reload the files that have changed since they were last read. Whoever has logs rotated does
+    /// not mean to take back what clients have set.
+    pub(crate) fn reload_changed(&mut self, running: &RunningSwitches) {
+        let changed = self.steering.changed_files();
+        if !changed.is_empty()
+            && let Err(refusal) = self.reload(&changed, running)
+        {
+            tracing::error!("SIGHUP: nothing is applied: {}", refusal.message.trim_end());
+        }
+    }
+
+    /// What each switch runs with now.
+    pub(crate) fn configs(&self) -> Rc<[SwitchConfig]> {
+        self.steering.configs().clone()
+    }
+
+    /// Logs what became of keys, and notes it for `weir show events`.
+    fn tell_changed(&mut self, what: &str, index: usize, changed: &Changed) {
+        let name = self.steering.configs()[index].name.clone();
+        for change in &changed.changes {
+            let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "default".to_owned());
+            let said = format!("{}: {} -> {}", change.key, value(&change.was), value(&change.is));
+            let why = change.why.as_deref().unwrap_or_default().trim_end();
+            match change.outcome {
+                Outcome::Applied => tracing::info!(switch = %name, "{what}: {said}"),
+                Outcome::Unchanged => continue,
+                Outcome::NeedsRestart => tracing::warn!(switch = %name, "{what}: {said} needs a restart: {why}"),
+                Outcome::Refused => tracing::error!(switch = %name, "{what}: {said} is not applied: {why}"),
+            }
+            let event = match change.outcome {
+                Outcome::Applied | Outcome::Unchanged => "key_set",
+                Outcome::NeedsRestart => "key_needs_restart",
+                Outcome::Refused => "key_refused",
+            };
+            let port = change.key.strip_prefix("ports.");
+            let ports = &self.steering.configs()[index].ports;
+            let is_of = |port: &str, key: &str| key.strip_prefix(port).is_some_and(|rest| rest.starts_with('.'));
+            let port = port.and_then(|key| ports.iter().map(|port| &port.name).find(|port| is_of(port, key))).cloned();
+            self.events.note(&name, port.as_deref(), None, event, said);
+        }
+        changed.notes.iter().for_each(|note| tracing::info!(switch = %name, "{note}"));
+        if changed.changes.is_empty() {
+            tracing::info!(switch = %name, "{what}: nothing has changed");
         }
     }
 
@@ -285,7 +386,7 @@ impl Control {
         base: Option<&'r Base>,
     ) -> Reading<'r> {
         Reading {
-            config: &asked.switches[index],
+            config: &self.steering.configs()[index],
             shared: asked.running.shared(index),
             report,
             losses: asked.losses.last(index),

@@ -16,6 +16,7 @@ mod recording;
 mod run;
 mod screen;
 mod signals;
+mod steering;
 mod storms;
 mod summary;
 

@@ -84,7 +84,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Fault> {
     if let Some(record) = &mut record {
         record.begin(running.now(), taps);
     }
-    let control = Control::begin(socket, switches.len())?;
+    let control = Control::begin(socket, &switches)?;
     let mut session = Session {
         arguments,
         switches: &switches,
@@ -141,8 +141,8 @@ impl Session<'_> {
     /// time to stop.
     fn watch(&mut self, running: &RunningSwitches) -> Result<(), Fault> {
         let (switches, placement) = (self.switches, self.placement);
-        let interval = switches.iter().map(|switch| switch.stats_interval).min().unwrap_or_default();
-        let mut printing = Timer::new(Duration::from_nanos(interval.as_nanos()));
+        let mut interval = self.stats_interval();
+        let mut printing = Timer::new(interval);
         let mut sampling = Timer::new(Duration::from_nanos(self.arguments.sample_every.as_nanos()));
         let mut writing = Timer::new(WRITE_OUT_EVERY);
         let mut last = running.reports()?;
@@ -167,7 +167,8 @@ impl Session<'_> {
                 self.note(running, &mut |note| note(index, port, None, kind));
             }
             tell_guests(switches, running);
-            self.note(running, &mut |note| storms.tell(switches, running, note));
+            let configs = self.control.configs();
+            self.note(running, &mut |note| storms.tell(&configs, running, note));
             rates.tell(switches, placement, running);
             self.note(running, &mut |note| losses.tell(switches, running, note));
             if let Some(record) = &mut self.record {
@@ -176,6 +177,10 @@ impl Session<'_> {
             self.answer_signals(running)?;
             let is_sample = self.record.is_some() && sampling.is_due();
             let is_writing = self.record.is_some() && writing.is_due();
+            if interval != self.stats_interval() {
+                interval = self.stats_interval();
+                printing = Timer::new(interval);
+            }
             let is_line = printing.is_due();
             if !is_sample && !is_writing && !is_line {
                 continue;
@@ -217,6 +222,12 @@ impl Session<'_> {
         Ok(())
     }
 
+    /// How often rates are printed: the shortest of the switches'.
+    fn stats_interval(&self) -> Duration {
+        let interval = self.control.configs().iter().map(|switch| switch.stats_interval).min();
+        Duration::from_nanos(interval.unwrap_or_default().as_nanos())
+    }
+
     fn is_over(&self) -> bool {
         self.arguments.duration.is_some_and(|s| self.started.elapsed().as_secs() >= s)
     }
@@ -233,17 +244,18 @@ impl Session<'_> {
         });
     }
 
-    /// SIGHUP opens the record's files anew; SIGQUIT and SIGUSR1 show the state.
+    /// SIGHUP opens the record's files anew, and applies switches' files that have changed; SIGQUIT and SIGUSR1 show the state.
     fn answer_signals(&mut self, running: &RunningSwitches) -> Result<(), Fault> {
         if self.signals.take_reopen() {
             match &mut self.record {
                 Some(record) => record.reopen(running.now()),
                 None => tracing::info!("SIGHUP: no record is kept (--output), nothing to open anew"),
             }
+            self.control.reload_changed(running);
         }
         if self.signals.take_snapshot() {
             let so_far = running.so_far()?;
-            let summary = RunSummary::new(self.switches, self.placement, &so_far, self.started.elapsed());
+            let summary = RunSummary::new(&self.control.configs(), self.placement, &so_far, self.started.elapsed());
             self.screen.print(&summary_text(&summary));
             if let Some(path) = self.record.as_mut().and_then(|record| record.snapshot(&summary)) {
                 tracing::info!("snapshot written to {}", path.display());
@@ -254,7 +266,7 @@ impl Session<'_> {
 
     /// Prints and writes the summary; a run that lost what it must not lose fails.
     fn finish(mut self, stopped: &Stopped, json: Option<(&Path, File)>) -> Result<(), Failure> {
-        let summary = RunSummary::new(self.switches, self.placement, stopped, self.started.elapsed());
+        let summary = RunSummary::new(&self.control.configs(), self.placement, stopped, self.started.elapsed());
         self.screen.print(&summary_text(&summary));
         let fault = summary.fault();
         let mut faults: Vec<String> = fault.clone().into_iter().collect();

@@ -34,7 +34,7 @@ impl Signals {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// SIGHUP since the last call: files are to be opened anew.
+    /// SIGHUP since the last call: files are to be opened, and read, anew.
     pub(crate) fn take_reopen(&self) -> bool {
         self.reopen.swap(false, Ordering::Relaxed)
     }

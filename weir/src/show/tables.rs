@@ -83,7 +83,12 @@ fn interface_table(ports: &[Interface]) -> Table {
                 known(traffic.lost_at_device),
             ]
         };
-        let state = if port.link_up { "U" } else { "D" };
+        let state = match port.state.as_str() {
+            "down" => "X",
+            "blocked" => "B",
+            _ if port.link_up => "U",
+            _ => "D",
+        };
         let first = [port.port.clone(), state.to_owned(), rate_text(port.rate_bps, NOT_KNOWN)];
         table.row(first.into_iter().chain(way(&port.rx)).chain(way(&port.tx)));
     }

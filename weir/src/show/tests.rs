@@ -37,6 +37,8 @@ fn interfaces() -> Vec<Interface> {
         port: name.into(),
         device: "tap \"t0\"".into(),
         link_up,
+        state: "up".into(),
+        forced_pause: Vec::new(),
         rate_bps: Some(10_000_000_000),
         flow_control: "pfc".into(),
         rx,

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use weir_config::SwitchConfig;
+use weir_config::{EcnConfig, SwitchConfig};
 use weir_dpdk_driver::{Memory, Placement, PreparedSwitches, Runtime, RuntimeOptions, Stopped};
 use weir_dpdk_io::cpu;
+use weir_switch_core::Shared;
 use weir_switch_core::counters::DropReason;
-use weir_units::{BitRate, Bytes};
+use weir_units::{BitRate, Bytes, Class, ClassSet, MacAddr, PortId};
 
 use crate::common::{Receiver, Sender, Tally};
 
@@ -50,7 +51,13 @@ fn config(layout: &str, policy: &str) -> SwitchConfig {
     weir_config::parse("incast.toml", &text).unwrap()
 }
 
-fn incast(runtime: &Runtime, config: &SwitchConfig, frames: u64) -> (Arc<Tally>, Stopped, u64) {
+/// `meanwhile` is called again and again while frames pass.
+fn incast(
+    runtime: &Runtime,
+    config: &SwitchConfig,
+    frames: u64,
+    meanwhile: &mut dyn FnMut(&Shared),
+) -> (Arc<Tally>, Stopped, u64) {
     let switches = std::slice::from_ref(config);
     let placement = Placement::new(switches, &cpu::allowed(), 0).unwrap();
     let mut prepared = PreparedSwitches::prepare(runtime, switches, &placement, 8_192).unwrap();
@@ -71,6 +78,7 @@ fn incast(runtime: &Runtime, config: &SwitchConfig, frames: u64) -> (Arc<Tally>,
     let mut reports = 0;
     while tally.received.load(Ordering::Relaxed) < frames {
         std::thread::sleep(Duration::from_millis(20));
+        meanwhile(running.shared(0));
         let report = running.report(0).unwrap();
         let balance = report.balance;
         assert!(balance.holds, "{balance:?}");
@@ -111,7 +119,7 @@ fn conserved(cases: Vec<(SwitchConfig, u64)>) {
     for (config, frames) in &cases {
         let what = format!("{:?}, {}", config.lcores.layout, config.buffer.policy.name());
         let started = Instant::now();
-        let (tally, stopped, reports) = incast(&runtime, config, *frames);
+        let (tally, stopped, reports) = incast(&runtime, config, *frames, &mut |_| ());
         check(&what, *frames, &tally, &stopped);
         let report = &stopped.reports[0];
         let pauses: u64 = report.ports.iter().map(|port| port.classes[3].pauses_tx).sum();
@@ -125,6 +133,87 @@ fn conserved(cases: Vec<(SwitchConfig, u64)>) {
         );
         // Few frames fit a buffer without a PAUSE; ten million don't.
         assert!(pauses > 0 || *frames < FRAMES, "{what}: an incast that never paused tests nothing");
+    }
+}
+
+/// What a control thread changes while lcores pass frames costs none of them.
+#[test]
+fn lossless_and_ordered_whatever_is_set_meanwhile() {
+    weir_alone::in_a_process(|| {
+        let layouts = LAYOUTS.map(|layout| config(layout, "dt"));
+        let cpus = cpu::allowed();
+        let cpus = &cpus[..cpus.len().min(3)];
+        let memory_mb = Memory::of(std::slice::from_ref(&layouts[0]), cpus.len(), 8_192).megabytes();
+        let options = RuntimeOptions { memory_mb, ..RuntimeOptions::default() };
+        let runtime = Runtime::start("steered", cpus, &[], &options).unwrap();
+        for config in &layouts {
+            let what = format!("{:?}", config.lcores.layout);
+            let mut steering = Steering { config, state: 7, changes: 0 };
+            let (tally, stopped, reports) =
+                incast(&runtime, config, FRAMES, &mut |shared| (0..40).for_each(|_| steering.change(shared)));
+            check(&what, FRAMES, &tally, &stopped);
+            println!("{what}: {} changes, {reports} balanced reports", steering.changes);
+            assert!(steering.changes > 100, "{what}: {} changes test little", steering.changes);
+        }
+    });
+}
+
+/// Changes one thing after the other, drawn from a seed.
+struct Steering<'c> {
+    config: &'c SwitchConfig,
+    state: u64,
+    changes: u64,
+}
+
+impl Steering<'_> {
+    fn below(&mut self, n: u64) -> u64 {
+        // Knuth's MMIX generator: the upper bits are as good as random.
+        self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.state >> 33) % n
+    }
+
+    fn change(&mut self, shared: &Shared) {
+        self.changes += 1;
+        let receiver = PortId(u16::from(SENDERS));
+        let mut queues = self.config.classes.queues.clone();
+        match self.below(6) {
+            // No slower than the run's patience.
+            0 => drop(shared.set_rate(receiver, Some(BitRate::mbps(50 + self.below(1_000))))),
+            1 => {
+                let policy =
+                    weir_mmu::policy::settings("dt", &format!("alpha = \"{}/8\"", 1 + self.below(64))).unwrap();
+                shared.mmu.retune(&*policy, self.config.xon_offset(), self.config.buffer.lossy_alpha);
+            }
+            2 => {
+                queues[3].rate = (self.below(2) == 0).then(|| BitRate::mbps(50 + self.below(500)));
+                queues[3].quantum = 1_600 + self.below(10_000) as u32;
+                queues[3].strict = self.below(2) == 0;
+                let kmin = Bytes::new(1 + self.below(1_000_000));
+                queues[3].ecn = (self.below(2) == 0).then_some(EcnConfig {
+                    kmin,
+                    kmax: kmin + Bytes::kb(100),
+                    pmax_ppm: 1_000_000,
+                });
+                shared.set_queues(&queues);
+            }
+            3 => {
+                let sender = PortId(self.below(u64::from(SENDERS)) as u16);
+                let classes = if self.below(2) == 0 { Class::new(3).alone() } else { ClassSet::EMPTY };
+                shared.force_pause(sender, classes);
+            }
+            4 => {
+                let [.., a] = self.below(200).to_be_bytes();
+                let mac = MacAddr([2, 0, 0, 0, 7, a]);
+                if !shared.fdb.remove_static(mac) {
+                    shared.fdb.enter_static(mac, receiver);
+                }
+            }
+            _ => {
+                // Nobody is paused for good.
+                (0..u16::from(SENDERS)).for_each(|port| shared.force_pause(PortId(port), ClassSet::EMPTY));
+                shared.set_queues(&queues);
+            }
+        }
     }
 }
 

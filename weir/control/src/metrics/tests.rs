@@ -14,6 +14,8 @@ fn metrics() -> Metrics {
                 port: port.clone(),
                 device: "ring \"a\"".into(),
                 link_up: true,
+                state: "up".into(),
+                forced_pause: Vec::new(),
                 rate_bps: Some(10_000_000_000),
                 flow_control: "pfc".into(),
                 rx: Traffic::default(),

@@ -113,6 +113,8 @@ impl Reading<'_> {
                 port: config.name.clone(),
                 device: config.device.to_string(),
                 link_up: report.link_up,
+                state: self.shared.ports()[self.config.real_port(number)].admin_state().name().to_owned(),
+                forced_pause: self.shared.ports()[number].forced_pause().iter().map(Class::index).collect(),
                 rate_bps: config.rate.or(report.link_rate).map(BitRate::as_bps),
                 flow_control: config.flow_control.kind().to_owned(),
                 rx: Traffic {

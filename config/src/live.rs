@@ -1,0 +1,142 @@
+//! Which keys of a switch's file may change while it runs, and why the others can't.
+
+use weir_flowctl::Tells;
+
+use crate::SwitchConfig;
+
+/// Why a key can't change while the switch runs, in half a sentence; `None` where it can. `started` is the configuration that the
+/// switch was started with. Elements of lists are told apart by their names: `ports.p0.rate`, `classes.queues.3.weight`,
+/// `static_macs.02:00:00:00:00:01`.
+///
+/// A key that no file has is no one's to change; who reads it says so.
+pub fn why_not_live(started: &SwitchConfig, key: &str) -> Option<&'static str> {
+    let parts: Vec<&str> = key.split('.').collect();
+    match &parts[..] {
+        ["switch", "stats_interval"] | ["static_macs", ..] => None,
+        ["switch", "name"] => Some("logs, records and the control socket have the name since the start"),
+        ["switch", "mtu"] => Some("headroom and packet memory are sized for the longest frame at the start"),
+        ["switch", "mac_ageing"] => {
+            Some("the forwarding table counts age in ticks of a length that is set at the start")
+        }
+        ["switch", ..] => Some("lcores have their clock, their loops and what they do for each frame from the start"),
+        ["lcores", ..] => Some("lcores are started, and memory is dealt out to them, at the start"),
+        ["control", ..] => Some("the control socket is made at the start"),
+        ["buffer", "xon_offset" | "lossy_alpha"] => None,
+        ["buffer", "policy"] => {
+            Some("a policy has the partition of the buffer that it needs, and its estimates, from the start")
+        }
+        ["buffer", policy, key] => {
+            let chosen = &started.buffer.policy;
+            if *policy != chosen.name() {
+                Some("a policy has the partition of the buffer that it needs, and its estimates, from the start")
+            } else if chosen.live_keys().contains(key) {
+                None
+            } else {
+                Some("the policy's pools, filters, windows and estimates are made at the start")
+            }
+        }
+        ["buffer", ..] => Some("the buffer is cut, and packet memory taken, at the start"),
+        ["classes", "queues", _, "strict" | "quantum" | "weight" | "rate"] => None,
+        ["classes", "queues", _, "ecn", ..] => None,
+        ["classes", "queues", ..] => {
+            Some("frames that wait stand in queues that are made for one arbitration at the start")
+        }
+        ["classes", ..] => {
+            Some("headroom is cut for the lossless classes, and lcores have the maps to classes, from the start")
+        }
+        ["pfc", "reaction"] => Some("headroom is sized with it at the start"),
+        ["pfc", ..] => Some("each port's flow control is made with it at the start"),
+        ["pfc_watchdog", ..] if started.pfc_watchdog.is_none() => {
+            Some("queues are watched from the start or not at all")
+        }
+        ["pfc_watchdog", ..] => None,
+        ["ports", rest @ ..] => why_not_live_of_port(started, &rest.join(".")),
+        _ => Some("it is read at the start"),
+    }
+}
+
+fn why_not_live_of_port(started: &SwitchConfig, key: &str) -> Option<&'static str> {
+    let fits = |name: &str| key.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
+    let ports = started.ports.iter().filter(|port| fits(&port.name));
+    let Some(port) = ports.max_by_key(|port| port.name.len()) else { return Some("ports are opened at the start") };
+    let own = &key[port.name.len() + 1..];
+    match own.split('.').next().unwrap_or_default() {
+        "state" => None,
+        // Pauses are counted in quanta of C, which follow it. All else is reckoned with it.
+        "rate" => match port.flow_control.tells() {
+            Tells::Nothing | Tells::Pfc | Tells::Pause => None,
+            _ => Some("thresholds and stages of its flow control are reckoned with the rate at the start"),
+        },
+        "delay" => Some("headroom is sized with it at the start"),
+        "flow_control" => Some(
+            "both ends of the link count on one flow control, whose state begins with the link, and headroom is cut for it",
+        ),
+        "mac" => Some("peers know the port's frames by it from the start"),
+        "priority" => Some("lcores have the maps to classes from the start"),
+        _ => Some("devices are opened at the start"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(extra: &str) -> SwitchConfig {
+        let text = format!(
+            "{extra}\n[[ports]]\nname = \"a\"\nring = \"a\"\nrate = \"10Gbps\"\n\
+             [[ports]]\nname = \"a.b\"\nring = \"b\"\nrate = \"10Gbps\"\nflow_control = {{ kind = \"cbfc\", buffer = \"100KB\" }}\n"
+        );
+        crate::parse("test.toml", &text).unwrap()
+    }
+
+    #[test]
+    fn some_keys_may_change() {
+        let config = config("[buffer]\npolicy = \"spfc\"\n[pfc_watchdog]\naction = \"alert\"\n");
+        for key in [
+            "buffer.spfc.alpha",
+            "buffer.spfc.k_spfc",
+            "buffer.xon_offset",
+            "buffer.lossy_alpha",
+            "classes.queues.3.weight",
+            "classes.queues.3.quantum",
+            "classes.queues.3.strict",
+            "classes.queues.3.rate",
+            "classes.queues.3.ecn.kmin",
+            "classes.queues.3.ecn",
+            "ports.a.rate",
+            "ports.a.state",
+            "ports.a.b.state",
+            "static_macs.02:00:00:00:00:01",
+            "pfc_watchdog.action",
+            "pfc_watchdog.detection_time",
+            "switch.stats_interval",
+        ] {
+            assert_eq!(why_not_live(&config, key), None, "{key}");
+        }
+    }
+
+    #[test]
+    fn the_others_have_a_reason() {
+        let config = config("[buffer]\npolicy = \"spfc\"\n");
+        for (key, why) in [
+            ("buffer.spfc.tc", "windows"),
+            ("buffer.dt.alpha", "partition"),
+            ("buffer.policy", "partition"),
+            ("buffer.size", "cut"),
+            ("classes.queues.3.arbitration", "arbitration"),
+            ("classes.lossless", "headroom"),
+            ("ports.a.flow_control", "both ends"),
+            ("ports.a.flow_control.kind", "both ends"),
+            ("ports.a.b.rate", "stages"),
+            ("ports.c.rate", "ports are opened"),
+            ("ports.a.af_packet", "devices"),
+            ("pfc_watchdog.action", "from the start or not at all"),
+            ("pfc.quanta", "flow control"),
+            ("lcores.layout", "lcores"),
+            ("switch.mtu", "longest frame"),
+        ] {
+            let said = why_not_live(&config, key);
+            assert!(said.is_some_and(|said| said.contains(why)), "{key}: {said:?}");
+        }
+    }
+}

@@ -1,0 +1,501 @@
+//! Changing switches while they run: keys of their files, set by clients or read from the files anew.
+//!
+//! What runs is kept as a file's text ([`Document`]). A change is made in a copy of it, which is then read and checked as at the
+//! start, with the same messages; what the switch runs with is held against it ([`apply::check`]), and only then is anything
+//! told to lcores. So a change is in force as a whole, or nothing is changed.
+
+mod apply;
+mod document;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use weir_config::{ConfigErrors, SwitchConfig, why_not_live};
+use weir_control::protocol::{Refusal, RefusalKind};
+use weir_control::steering::{Assignment, Change, Changed, Configuration, Difference, Differences, Outcome};
+use weir_dpdk_driver::RunningSwitches;
+use weir_switch_core::flow_control;
+use weir_units::{Class, ClassSet};
+
+use document::Document;
+
+/// What the switches of a process run with.
+pub(crate) struct Steering {
+    switches: Vec<Steered>,
+    /// Of each switch.
+    configs: Rc<[SwitchConfig]>,
+}
+
+/// A switch, and how what it runs with came to be.
+struct Steered {
+    /// As it was started.
+    started: SwitchConfig,
+    /// Where its file is.
+    file: PathBuf,
+    now: Setup,
+    /// The file's text when it was last read.
+    read: String,
+    /// What is to come back, by key.
+    temporary: BTreeMap<String, Temporary>,
+}
+
+/// All that can be changed of a switch.
+#[derive(Clone)]
+struct Setup {
+    config: SwitchConfig,
+    document: Document,
+    /// Classes that a port's peer is to pause, by the port's name: no key of a file.
+    pauses: BTreeMap<String, ClassSet>,
+}
+
+/// A value that holds for a time.
+struct Temporary {
+    until: Instant,
+    /// What comes back; `None` is the default.
+    before: Option<String>,
+}
+
+/// Values of keys before they changed, as in a file.
+type Before = BTreeMap<String, Option<String>>;
+
+/// The value that leaves a key to its default.
+pub(crate) const DEFAULT: &str = "default";
+/// The last part of the keys that force a PAUSE: `ports.p0.pause`.
+const PAUSE: &str = "pause";
+
+impl Steering {
+    /// For switches as they were started.
+    pub(crate) fn new(switches: &[SwitchConfig]) -> Steering {
+        let steered = |config: &SwitchConfig| {
+            let file = PathBuf::from(config.source.name());
+            Steered {
+                started: config.clone(),
+                file: std::path::absolute(&file).unwrap_or(file),
+                now: Setup {
+                    config: config.clone(),
+                    document: Document::parse(config.source.text()).unwrap_or_default(),
+                    pauses: BTreeMap::new(),
+                },
+                read: config.source.text().to_owned(),
+                temporary: BTreeMap::new(),
+            }
+        };
+        Steering { switches: switches.iter().map(steered).collect(), configs: switches.into() }
+    }
+
+    /// What each switch runs with.
+    pub(crate) fn configs(&self) -> &Rc<[SwitchConfig]> {
+        &self.configs
+    }
+
+    fn note_configs(&mut self) {
+        self.configs = self.switches.iter().map(|steered| steered.now.config.clone()).collect();
+    }
+
+    /// Gives keys of switch `index` other values: all or none.
+    ///
+    /// # Errors
+    /// There is no such key, a value is wrong, or one can't come into force while the switch runs.
+    pub(crate) fn set(
+        &mut self,
+        running: &RunningSwitches,
+        index: usize,
+        changes: &[Assignment],
+        lasts: Option<Duration>,
+    ) -> Result<Changed, Refusal> {
+        let steered = &mut self.switches[index];
+        let mut wanted = steered.now.clone();
+        for Assignment { key, value } in changes {
+            let value = value.as_deref().filter(|value| value.trim() != DEFAULT);
+            wanted.set(key, value).map_err(invalid)?;
+        }
+        wanted.read(&steered.started).map_err(|errors| invalid(errors.render(false)))?;
+        let keys = steered.now.differing(&wanted);
+        if let Some((key, why)) = keys.iter().find_map(|key| Some((key, steered.why_not(&wanted, key)?))) {
+            let help = "write it in the switch's file, and start the switch anew";
+            return Err(invalid(format!("`{key}` can't change while the switch runs: {why}; {help}")));
+        }
+        let (mut notes, before) = steered.turn_to(running, index, wanted, &keys).map_err(invalid)?;
+        steered.note_times(changes, &before, lasts, &mut notes);
+        let named: BTreeSet<String> = changes.iter().map(|change| steered.now.document.written(&change.key)).collect();
+        // A whole table that was set is told by its keys.
+        let all =
+            named.iter().filter(|key| steered.now.written(key).is_some() || before.contains_key(*key)).chain(&keys);
+        let all: BTreeSet<&String> = all.collect();
+        let changes = all.into_iter().map(|key| steered.change(key, &before)).collect();
+        let changed = steered.changed(None, changes, notes);
+        self.note_configs();
+        Ok(changed)
+    }
+
+    /// The switches whose files are not as they were when they were last read.
+    pub(crate) fn changed_files(&self) -> Vec<usize> {
+        let has_changed = |steered: &Steered| {
+            // One that can't be read is told of by who reads it.
+            std::fs::read_to_string(steered.started.source.name()).map_or(true, |text| text != steered.read)
+        };
+        (0..self.switches.len()).filter(|index| has_changed(&self.switches[*index])).collect()
+    }
+
+    /// Reads the files of these switches anew and applies what can be applied while they run.
+    ///
+    /// # Errors
+    /// A file can't be read, or is wrong: nothing is applied then.
+    pub(crate) fn reload(&mut self, running: &RunningSwitches, chosen: &[usize]) -> Result<Vec<Changed>, Refusal> {
+        let mut files = Vec::new();
+        for index in chosen {
+            files.push(self.switches[*index].read_file().map_err(|errors| invalid(errors.render(false)))?);
+        }
+        let mut together: Vec<SwitchConfig> = self.switches.iter().map(|steered| steered.now.config.clone()).collect();
+        for (index, file) in chosen.iter().zip(&files) {
+            together[*index] = file.config.clone();
+        }
+        weir_config::check_together(&together).map_err(|errors| invalid(errors.render(false)))?;
+        let each = chosen.iter().zip(files);
+        let all = each.map(|(index, file)| self.switches[*index].reload(running, *index, &file)).collect();
+        self.note_configs();
+        Ok(all)
+    }
+
+    /// Has what was set for a time come back, where that is over.
+    pub(crate) fn expire(&mut self, running: &RunningSwitches) -> Vec<(usize, Changed)> {
+        let now = Instant::now();
+        let due = |steered: &Steered| steered.temporary.values().any(|temporary| temporary.until <= now);
+        let mut all = Vec::new();
+        for (index, steered) in self.switches.iter_mut().enumerate().filter(|(_, steered)| due(steered)) {
+            all.extend(steered.expire(running, index, now).into_iter().map(|changed| (index, changed)));
+        }
+        if !all.is_empty() {
+            self.note_configs();
+        }
+        all
+    }
+
+    /// What these switches run with.
+    pub(crate) fn configurations(&self, chosen: &[usize]) -> Vec<Configuration> {
+        let of = |steered: &Steered| Configuration {
+            switch: steered.started.name.clone(),
+            file: steered.file.display().to_string(),
+            text: steered.lasting().document.text(),
+            for_a_time: steered.temporary.keys().filter(|key| !is_pause(key)).cloned().collect(),
+        };
+        chosen.iter().map(|index| of(&self.switches[*index])).collect()
+    }
+
+    /// How these switches' files differ from what they run with.
+    ///
+    /// # Errors
+    /// A file can't be read, or is wrong.
+    pub(crate) fn differences(&self, chosen: &[usize]) -> Result<Vec<Differences>, Refusal> {
+        let of = |steered: &Steered| {
+            let file = steered.read_file().map_err(|errors| invalid(errors.render(false)))?;
+            let difference = |key: String| Difference {
+                file: file.value(&key),
+                running: steered.now.value(&key),
+                needs_restart: steered.why_not(&file, &key).map(str::to_owned),
+                key,
+            };
+            Ok(Differences {
+                switch: steered.started.name.clone(),
+                file: steered.file.display().to_string(),
+                keys: steered.now.differing(&file).into_iter().map(difference).collect(),
+            })
+        };
+        chosen.iter().map(|index| of(&self.switches[*index])).collect()
+    }
+}
+
+impl Steered {
+    /// The file as it is now.
+    fn read_file(&self) -> Result<Setup, ConfigErrors> {
+        // By the name that it was given by, which its messages have.
+        let config = weir_config::load(self.started.source.name().as_ref())?;
+        flow_control::check(&config)?;
+        let document = Document::parse(config.source.text()).unwrap_or_default();
+        Ok(Setup { config, document, pauses: self.now.pauses.clone() })
+    }
+
+    /// Why a key can't take the value of another setup while the switch runs.
+    fn why_not(&self, wanted: &Setup, key: &str) -> Option<&'static str> {
+        if is_pause(key) {
+            return None;
+        }
+        let (ports, wanted_ports) = (self.now.document.ports(), wanted.document.ports());
+        if key == PORTS
+            || key.strip_prefix("ports.").is_some_and(|key| !belongs(key, &ports) || !belongs(key, &wanted_ports))
+        {
+            return Some("ports are opened and numbered at the start");
+        }
+        let another_policy = self.now.config.buffer.policy.name() != wanted.config.buffer.policy.name();
+        if another_policy && key.strip_prefix("buffer.").is_some_and(|key| key.contains('.')) {
+            return why_not_live(&self.started, "buffer.policy");
+        }
+        why_not_live(&self.started, key)
+    }
+
+    fn reload(&mut self, running: &RunningSwitches, index: usize, file: &Setup) -> Changed {
+        self.read = file.config.source.text().to_owned();
+        let keys = self.now.differing(file);
+        let is_live = |key: &String| self.why_not(file, key).is_none();
+        let live: BTreeSet<String> = keys.iter().filter(|key| is_live(key)).cloned().collect();
+        let mut wanted = file.clone();
+        let mut refused = None;
+        if live.len() < keys.len() {
+            // What runs, with what can be taken over.
+            wanted = self.now.clone();
+            let set = live.iter().try_for_each(|key| wanted.set(key, file.written(key).as_deref()));
+            let read = set.and_then(|()| wanted.read(&self.started).map_err(|errors| errors.to_string()));
+            refused = read.err().map(|why| format!("with what the switch goes on with this is wrong: {why}"));
+        }
+        let held_against = self.now.clone();
+        let reasons: BTreeMap<&String, &'static str> =
+            keys.iter().filter_map(|key| Some((key, self.why_not(file, key)?))).collect();
+        let mut notes = Vec::new();
+        if refused.is_none() {
+            match self.turn_to(running, index, wanted, &live) {
+                Ok((said, _)) => notes = said,
+                Err(why) => refused = Some(why),
+            }
+        }
+        let change = |key: &String| {
+            let (outcome, why) = match (reasons.get(key), &refused) {
+                (Some(why), _) => (Outcome::NeedsRestart, Some((*why).to_owned())),
+                (None, Some(why)) => (Outcome::Refused, Some(why.clone())),
+                (None, None) => (Outcome::Applied, None),
+            };
+            Change { key: key.clone(), was: held_against.value(key), is: file.value(key), outcome, why }
+        };
+        let changes = keys.iter().map(change).collect();
+        if refused.is_none() {
+            // All that may change is as in the file now.
+            self.temporary.retain(|key, _| is_pause(key));
+        }
+        self.changed(Some(self.file.display().to_string()), changes, notes)
+    }
+
+    /// The setup with all that was set for a time taken back.
+    fn lasting(&self) -> Setup {
+        let mut lasting = self.now.clone();
+        for (key, Temporary { before, .. }) in &self.temporary {
+            // The key was set, so it can be.
+            let _ = lasting.set(key, before.as_deref());
+        }
+        lasting
+    }
+
+    fn expire(&mut self, running: &RunningSwitches, index: usize, now: Instant) -> Vec<Changed> {
+        let due: Vec<String> =
+            self.temporary.iter().filter(|(_, temporary)| temporary.until <= now).map(|(key, _)| key.clone()).collect();
+        let back: BTreeMap<String, Temporary> =
+            due.into_iter().filter_map(|key| self.temporary.remove_entry(&key)).collect();
+        let all: Vec<&String> = back.keys().collect();
+        match self.take_back(running, index, &back, &all) {
+            Ok(changed) => vec![changed],
+            // One of them does not go together with what was set meanwhile; the others may.
+            Err(_) => all
+                .iter()
+                .map(|key| match self.take_back(running, index, &back, &[key]) {
+                    Ok(changed) => changed,
+                    Err(why) => {
+                        let (was, is) = (self.now.value(key), back[*key].before.clone());
+                        let (key, outcome, why) = ((*key).clone(), Outcome::Refused, Some(why));
+                        self.changed(None, vec![Change { key, was, is, outcome, why }], Vec::new())
+                    }
+                })
+                .collect(),
+        }
+    }
+
+    fn take_back(
+        &mut self,
+        running: &RunningSwitches,
+        index: usize,
+        back: &BTreeMap<String, Temporary>,
+        keys: &[&String],
+    ) -> Result<Changed, String> {
+        let mut wanted = self.now.clone();
+        for key in keys {
+            wanted.set(key, back[*key].before.as_deref())?;
+        }
+        wanted.read(&self.started).map_err(|errors| errors.to_string())?;
+        let differing = self.now.differing(&wanted);
+        let (notes, before) = self.turn_to(running, index, wanted, &differing)?;
+        let changes = keys.iter().map(|key| self.change(key, &before)).collect();
+        Ok(self.changed(None, changes, notes))
+    }
+
+    /// Puts a setup that was read and checked in force, of which these keys differ; says what follows, and their values before.
+    fn turn_to(
+        &mut self,
+        running: &RunningSwitches,
+        index: usize,
+        wanted: Setup,
+        keys: &BTreeSet<String>,
+    ) -> Result<(Vec<String>, Before), String> {
+        let notes = apply::apply(running, index, &self.now, &wanted, keys)?;
+        let before = keys.iter().map(|key| (key.clone(), self.now.written(key))).collect();
+        self.now = wanted;
+        Ok((notes, before))
+    }
+
+    /// Notes what of a request comes back, and that what was to come back does not.
+    fn note_times(
+        &mut self,
+        changes: &[Assignment],
+        before: &Before,
+        lasts: Option<Duration>,
+        notes: &mut Vec<String>,
+    ) {
+        let named = changes.iter().map(|change| self.now.document.written(&change.key));
+        let keys: BTreeSet<String> = named.chain(before.keys().cloned()).collect();
+        for key in keys {
+            let pending = self.temporary.remove(&key);
+            match (lasts, pending) {
+                // What was before the first of several temporary values comes back.
+                (Some(lasts), Some(Temporary { before, .. })) => {
+                    self.temporary.insert(key, Temporary { until: Instant::now() + lasts, before });
+                }
+                (Some(lasts), None) => {
+                    if let Some(before) = before.get(&key).cloned() {
+                        self.temporary.insert(key, Temporary { until: Instant::now() + lasts, before });
+                    }
+                }
+                (None, Some(_)) => notes.push(format!("{key} was to come back after a time, and now stays as it is")),
+                _ => {}
+            }
+        }
+        if let Some(lasts) = lasts {
+            notes.push(format!("what was before comes back after {} s", lasts.as_secs_f64()));
+        }
+    }
+
+    fn change(&self, key: &str, before: &Before) -> Change {
+        let is = self.now.value(key);
+        let (was, outcome) = match before.get(key) {
+            Some(before) => (before.as_deref().map(plain), Outcome::Applied),
+            None => (is.clone(), Outcome::Unchanged),
+        };
+        Change { key: key.to_owned(), was, is, outcome, why: None }
+    }
+
+    fn changed(&self, file: Option<String>, changes: Vec<Change>, notes: Vec<String>) -> Changed {
+        Changed { switch: self.started.name.clone(), file, changes, notes }
+    }
+}
+
+impl Setup {
+    /// Gives a key another value, or leaves it to its default. Call [`Setup::read`] then.
+    fn set(&mut self, key: &str, value: Option<&str>) -> Result<(), String> {
+        let Some(port) = pause_of(key) else { return self.document.set(key, value) };
+        let ports = self.document.ports();
+        let Some(config) = self.config.ports.iter().find(|config| config.name == port) else {
+            return Err(format!("no port is named `{port}`; the ports are: {}", ports.join(", ")));
+        };
+        if let Some(real) = config.clone_of() {
+            return Err(format!(
+                "`{key}`: port {port} is a clone of {real}, whose peer is paused by ports.{real}.{PAUSE}"
+            ));
+        }
+        if !config.flow_control.tells().off_classes() {
+            let kind = config.flow_control.kind();
+            return Err(format!("`{key}`: port {port} speaks {kind}, which has no PAUSE that its peer would obey"));
+        }
+        let classes = classes(value.unwrap_or("none")).ok_or_else(|| {
+            format!(
+                "`{key}`: write classes such as 3 or 3,4, or all, or none, in place of {}",
+                value.unwrap_or_default()
+            )
+        })?;
+        if classes.is_empty() {
+            self.pauses.remove(port)
+        } else {
+            self.pauses.insert(port.to_owned(), classes)
+        };
+        Ok(())
+    }
+
+    /// Reads and checks the text, as at the start.
+    fn read(&mut self, started: &SwitchConfig) -> Result<(), ConfigErrors> {
+        let name = started.source.name();
+        // The name that a switch has from its file stays.
+        let name = if name.ends_with(".toml") { format!("{name} (running)") } else { name.to_owned() };
+        let config = weir_config::parse(&name, &self.document.text())?;
+        flow_control::check(&config)?;
+        self.config = config;
+        Ok(())
+    }
+
+    /// The value of a key as in a file; `None` is the default.
+    fn written(&self, key: &str) -> Option<String> {
+        match pause_of(key) {
+            Some(port) => self.pauses.get(port).map(|classes| {
+                let classes: Vec<String> = classes.iter().map(|class| class.index().to_string()).collect();
+                classes.join(",")
+            }),
+            None if key == PORTS => Some(self.document.ports().join(", ")),
+            None => self.document.get(key),
+        }
+    }
+
+    /// The value of a key as it is shown.
+    fn value(&self, key: &str) -> Option<String> {
+        self.written(key).as_deref().map(plain)
+    }
+
+    /// The keys whose values are others in another setup.
+    fn differing(&self, other: &Setup) -> BTreeSet<String> {
+        let (own, others) = (self.document.keys(), other.document.keys());
+        let keys = own.keys().chain(others.keys()).filter(|key| own.get(*key) != others.get(*key)).cloned();
+        let ports = self.pauses.keys().chain(other.pauses.keys());
+        let pauses = ports.filter(|port| self.pauses.get(*port) != other.pauses.get(*port));
+        let order = (self.document.ports() != other.document.ports()).then(|| PORTS.to_owned());
+        keys.chain(pauses.map(|port| format!("{PORTS}.{port}.{PAUSE}"))).chain(order).collect()
+    }
+}
+
+/// The list of ports as a whole: their names, in order.
+const PORTS: &str = "ports";
+
+/// The port of a key that forces a PAUSE.
+fn pause_of(key: &str) -> Option<&str> {
+    key.strip_prefix("ports.")?.strip_suffix(".pause")
+}
+
+fn is_pause(key: &str) -> bool {
+    pause_of(key).is_some()
+}
+
+/// Whether a key below `ports.` is one of these ports'.
+fn belongs(key: &str, ports: &[String]) -> bool {
+    ports.iter().any(|port| key.strip_prefix(port.as_str()).is_some_and(|rest| rest.starts_with('.')))
+}
+
+/// `3`, `3,4`, `[3, 4]`, `all`, `none`.
+fn classes(text: &str) -> Option<ClassSet> {
+    let text = text.trim().trim_matches('"');
+    match text {
+        "none" => return Some(ClassSet::EMPTY),
+        "all" => return Some(ClassSet::ALL),
+        _ => {}
+    }
+    let list = text.strip_prefix('[').map_or(Some(text), |text| text.strip_suffix(']'))?;
+    let class = |text: &str| text.trim().parse::<u8>().ok().filter(|class| *class < 8).map(Class::new);
+    list.split(',').map(class).collect::<Option<Vec<Class>>>().map(ClassSet::from_iter)
+}
+
+/// A text without its quotes.
+fn plain(written: &str) -> String {
+    match written.parse() {
+        Ok(toml_edit::Value::String(text)) => text.into_value(),
+        _ => written.to_owned(),
+    }
+}
+
+fn invalid(message: impl Into<String>) -> Refusal {
+    Refusal::new(RefusalKind::Invalid, message)
+}
+
+#[cfg(test)]
+mod tests;
