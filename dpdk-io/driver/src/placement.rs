@@ -22,6 +22,8 @@ pub struct SwitchPlacement {
     pub plan: LcorePlan,
     /// For each lcore of the plan, the position of its CPU in [`Placement::cpus`].
     pub on: Vec<usize>,
+    /// For each port with a NIC in front of its host, the position of the CPU that runs that.
+    pub nics: Vec<Option<usize>>,
 }
 
 impl Placement {
@@ -52,14 +54,28 @@ impl Placement {
                 switch.lcores.cores.iter().map(|core| *core as u32).collect()
             };
             let plan = LcorePlan::new(switch, wanted.len())?;
-            let on = plan.lcores.iter().zip(wanted).map(|(_, cpu)| {
+            let mut place = |cpu: u32| {
                 cpus.iter().position(|known| *known == cpu).unwrap_or_else(|| {
                     cpus.push(cpu);
                     cpus.len() - 1
                 })
-            });
-            let on = on.collect();
-            placed.push(SwitchPlacement { plan, on });
+            };
+            let on: Vec<usize> = plan.lcores.iter().zip(wanted).map(|(_, cpu)| place(cpu)).collect();
+            let mut nics = vec![None; switch.ports.len()];
+            for (port, config) in switch.ports.iter().enumerate() {
+                let Some(nic) = config.nic else { continue };
+                let beside = plan.lcores.iter().position(|role| role.transmits.contains(&PortId(port as u16)));
+                nics[port] = match nic.core {
+                    Some(core) if !allowed.contains(&core) => {
+                        let help = format!("this process may use CPUs {}", list(allowed));
+                        let key = format!("ports[{port}].nic.core");
+                        return Err(switch.error_at(&key, format!("there is no CPU {core} to run on"), help).into());
+                    }
+                    Some(core) => Some(place(core)),
+                    None => beside.map(|lcore| on[lcore]),
+                };
+            }
+            placed.push(SwitchPlacement { plan, on, nics });
         }
         Ok(Placement { cpus, switches: placed })
     }
@@ -71,7 +87,7 @@ impl Placement {
     /// # Panics
     /// If there is no switch of this index.
     pub fn transmits_on(&self, switch: usize, port: PortId) -> Option<u32> {
-        let SwitchPlacement { plan, on } = &self.switches[switch];
+        let SwitchPlacement { plan, on, .. } = &self.switches[switch];
         let lcore = plan.lcores.iter().position(|role| role.transmits.contains(&port))?;
         Some(self.cpus[on[lcore]])
     }

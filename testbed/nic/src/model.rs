@@ -110,6 +110,18 @@ impl<F: Carried> NicModel<F> {
         self.generator.restart(if is_up { now } else { Time::NEVER });
     }
 
+    /// Whether there is a host.
+    pub fn is_up(&self) -> bool {
+        self.is_up
+    }
+
+    /// Whether anything waits for nothing but the time that the link takes, or the host, so that a late poll would cost rate.
+    pub fn waits_for_link(&self, now: Time) -> bool {
+        let sends = !(self.send.classes() - self.regulator.paused(now)).is_empty();
+        let paced = !self.host_pace.is_free(now) && !self.receive.classes().is_empty();
+        self.is_up && (sends || paced || !self.to_switch.is_empty() || !self.to_host.is_empty())
+    }
+
     /// How many frames the link from the switch takes now; others wait with the switch.
     pub fn link_room(&self) -> usize {
         self.to_host.room()

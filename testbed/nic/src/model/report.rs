@@ -18,7 +18,7 @@ pub enum ModelDrop {
 }
 
 /// All counters of a NIC, in frames. They are a picture of one instant.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ModelReport {
     /// From the host to the switch.
     pub to_switch: Way,
