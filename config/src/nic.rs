@@ -131,3 +131,49 @@ impl SwitchConfig {
         crate::headroom_by_rule(rate, port.delay, self.frame_bytes_max()) + rate.bytes_in(self.pfc.reaction)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn buffers(port: &str) -> NicBuffers {
+        let text = format!(
+            "[buffer]\nheadroom = \"100KB\"\npolicy = \"static\"\n[buffer.static]\nthreshold = \"100KB\"\n[pfc]\nreaction = \"100us\"\n\
+             [[ports]]\nname = \"a\"\ntap = \"a\"\nrate = \"1Gbps\"\ndelay = \"8us\"\n{port}\n\
+             [[ports]]\nname = \"b\"\ntap = \"b\"\nrate = \"1Gbps\"\n"
+        );
+        crate::parse("test.toml", &text).unwrap().nic_buffers(0).unwrap()
+    }
+
+    /// 2 (1,000 + 1,522) + 3,840 + 12,500 B may come after a PAUSE.
+    const AFTER: u64 = 21_384;
+    /// 256 frames of the longest.
+    const BURST: u64 = 256 * 1_522;
+
+    #[test]
+    fn headroom_is_above_xoff_and_a_burst_above_that() {
+        let by_default = buffers("nic = {}");
+        assert_eq!((by_default.xoff, by_default.xon), (Bytes::kb(64), Bytes::new(64_000 - 2 * 1_522)));
+        assert_eq!(by_default.receive.get(), 64_000 + AFTER + BURST);
+        assert_eq!(by_default.receive_frames, ((64_000 + AFTER) / 64) as u32 + 1 + 256);
+        assert_eq!((by_default.send, by_default.send_frames, by_default.lossy), (Bytes::kb(64), 251, Bytes::kb(64)));
+    }
+
+    #[test]
+    fn a_given_buffer_is_cut_by_the_rule() {
+        let given = buffers("nic = { receive_buffer = \"50KB\" }");
+        assert_eq!((given.receive, given.xoff.get(), given.receive_frames), (Bytes::kb(50), 50_000 - AFTER, 782));
+        let both = buffers("nic = { receive_buffer = \"50KB\", xoff = \"49KB\", xon = \"1KB\" }");
+        assert_eq!((both.receive, both.xoff, both.xon), (Bytes::kb(50), Bytes::kb(49), Bytes::kb(1)));
+    }
+
+    /// B_m and a frame.
+    #[test]
+    fn what_a_limit_lets_in_has_room() {
+        let limited = buffers("nic = {}\nflow_control = { kind = \"gfc-buffer\", b_m = \"150KB\" }");
+        assert_eq!(limited.receive.get(), 150_000 + 1_522 + BURST);
+        let small =
+            buffers("nic = { receive_buffer = \"50KB\" }\nflow_control = { kind = \"gfc-buffer\", b_m = \"150KB\" }");
+        assert_eq!(small.receive.get(), 151_522, "less would lose what stages let in");
+    }
+}

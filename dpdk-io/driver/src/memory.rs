@@ -218,6 +218,23 @@ mod tests {
     }
 
     #[test]
+    fn a_nic_has_mbufs_for_all_that_it_may_hold() {
+        let memory = |nic: &str| {
+            let port = |name: &str, nic: &str| {
+                format!("[[ports]]\nname = \"{name}\"\ntap = \"{name}\"\nrate = \"1Gbps\"\n{nic}\n")
+            };
+            let text =
+                format!("[classes]\nlossless = [3]\n[pfc]\nreaction = \"0s\"\n{}{}", port("a", nic), port("b", ""));
+            Memory::of(&[weir_config::parse("test.toml", &text).unwrap()], 1, 0)
+        };
+        let (without, with) =
+            (memory(""), memory("nic = { send_buffer = \"32KB\", receive_buffer = \"64KB\", xoff = \"32KB\" }"));
+        // 126 frames a class and a burst to be sent, 1,001 and 501 for the host, 64 on the link each way, which is in rings, three batches.
+        let frames = 8 * 126 + 32 + 1_001 + 501 + 2 * 64 + 2 * 256 + 3 * 32;
+        assert_eq!((with.in_flight - without.in_flight, with.control - without.control), (frames, CONTROL_FRAMES));
+    }
+
+    #[test]
     fn clones_take_only_the_copies_of_a_burst() {
         let plain = switch("size = \"16MB\"");
         let text = "[buffer]\nsize = \"16MB\"\n[[ports]]\nname = \"a\"\nring = \"a\"\nrate = \"10Gbps\"\n\

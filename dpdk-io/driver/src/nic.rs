@@ -163,9 +163,9 @@ impl NicTask {
         let mut total = 0;
         for _ in 0..ROUNDS {
             let now = Time::from_picos(clock.now_ps());
-            let mut moved = self.from_switch(now) + self.to_host(now);
+            let mut moved = self.take_from_switch(now) + self.give_to_host(now);
             if takes_from_host {
-                moved += self.from_host() + self.send_to_switch(now);
+                moved += self.take_from_host() + self.send_to_switch(now);
             }
             total += moved;
             if moved == 0 {
@@ -179,7 +179,7 @@ impl NicTask {
     }
 
     /// What the switch has sent enters the link, and what is at its end the NIC.
-    fn from_switch(&mut self, now: Time) -> usize {
+    fn take_from_switch(&mut self, now: Time) -> usize {
         let came = self.link.receive(&mut self.batch, BURST.min(self.model.link_room()));
         for mbuf in self.batch.drain() {
             let frame = Frame(mbuf);
@@ -189,7 +189,7 @@ impl NicTask {
         came + self.model.poll(now)
     }
 
-    fn to_host(&mut self, now: Time) -> usize {
+    fn give_to_host(&mut self, now: Time) -> usize {
         let mut moved = 0;
         let waiting = self.model.classes_to_host();
         let mut elsewhere = ClassSet::EMPTY;
@@ -222,7 +222,7 @@ impl NicTask {
         moved
     }
 
-    fn from_host(&mut self) -> usize {
+    fn take_from_host(&mut self) -> usize {
         let mut moved = 0;
         for number in 0..self.host.len() {
             let takes = self.model.takes(number).min(BURST);
@@ -290,7 +290,7 @@ impl Task for NicTask {
             Phase::Drain => self.run_once(clock, false),
             Phase::Discard | Phase::Stop => {
                 // What the switch had put on the link before it gave up.
-                while self.from_switch(Time::from_picos(clock.now_ps())) > 0 {}
+                while self.take_from_switch(Time::from_picos(clock.now_ps())) > 0 {}
                 self.discard(ModelDrop::Shutdown);
                 0
             }
@@ -305,7 +305,11 @@ impl NicBoard {
     /// the last answer.
     pub(crate) fn collect(&self, wait: impl Fn() -> bool) -> ModelReport {
         self.asked.store(true, Ordering::Release);
-        while self.asked.load(Ordering::Acquire) && wait() {}
+        while self.asked.load(Ordering::Acquire) {
+            if !wait() {
+                break;
+            }
+        }
         *self.report.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -140,6 +140,25 @@ mod tests {
     }
 
     #[test]
+    fn a_nic_runs_beside_its_ports_transmitter_or_on_its_own_core() {
+        let with_nic = |lcores: &str, nic: &str| {
+            let text = format!(
+                "[lcores]\n{lcores}\n[[ports]]\nname = \"a\"\ntap = \"a\"\nrate = \"10Gbps\"\n\
+                 [[ports]]\nname = \"b\"\ntap = \"b\"\nrate = \"10Gbps\"\nnic = {nic}\n"
+            );
+            weir_config::parse("test.toml", &text).unwrap()
+        };
+        let on = |lcores: &str, nic: &str| {
+            let placed = Placement::new(&[with_nic(lcores, nic)], &[0, 3, 4], 0).unwrap();
+            (placed.switches[0].nics[0], placed.switches[0].nics[1].map(|on| placed.cpus[on]), placed.cpus)
+        };
+        assert_eq!(on("layout = \"rx-tx\"\ncores = [3, 4]", "{}"), (None, Some(4), vec![3, 4]));
+        assert_eq!(on("layout = \"single\"\ncores = [3]", "{ core = 4 }"), (None, Some(4), vec![3, 4]));
+        let error = Placement::new(&[with_nic("", "{ core = 7 }")], &[0], 0).unwrap_err().to_string();
+        assert!(error.contains("no CPU 7 to run on") && error.contains("test.toml:10"), "{error}");
+    }
+
+    #[test]
     fn a_clone_gets_no_lcore_of_its_own() {
         let mut config = switch("layout = \"single\"\ncores = [0, 1, 2, 3]");
         let mut clone = config.ports[1].clone();

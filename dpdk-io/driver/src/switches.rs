@@ -308,7 +308,6 @@ impl<'a> PreparedSwitches<'a> {
 
     /// Puts a NIC between a port and its host's device, whose queues it gets; returns the port's, and where the NIC's counters come
     /// out.
-    #[allow(clippy::type_complexity)]
     fn add_nic(
         &mut self,
         config: &SwitchConfig,
