@@ -126,7 +126,7 @@ impl SwitchConfig {
     }
 
     /// What may still come after the NIC at a port has paused a class.
-    pub(crate) fn nic_headroom(&self, port: &PortConfig) -> Bytes {
+    pub fn nic_headroom(&self, port: &PortConfig) -> Bytes {
         let rate = port.rate.unwrap_or(BitRate::gbps(10));
         crate::headroom_by_rule(rate, port.delay, self.frame_bytes_max()) + rate.bytes_in(self.pfc.reaction)
     }
