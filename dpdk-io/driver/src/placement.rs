@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(on("layout = \"rx-tx\"\ncores = [3, 4]", "{}"), (None, Some(4), vec![3, 4]));
         assert_eq!(on("layout = \"single\"\ncores = [3]", "{ core = 4 }"), (None, Some(4), vec![3, 4]));
         let error = Placement::new(&[with_nic("", "{ core = 7 }")], &[0], 0).unwrap_err().to_string();
-        assert!(error.contains("no CPU 7 to run on") && error.contains("test.toml:10"), "{error}");
+        assert!(error.contains("no CPU 7 to run on") && error.contains("test.toml:11"), "{error}");
     }
 
     #[test]
