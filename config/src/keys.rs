@@ -63,6 +63,7 @@ const AFTER_BUFFER: &[KnownTable] = &[
             "flow_control",
             "device_flow_control",
             "rx_descriptors",
+            "nic",
             "priority",
             "state",
         ],
@@ -77,6 +78,11 @@ const AFTER_BUFFER: &[KnownTable] = &[
     KnownTable::inline("ports.memif", "`memif` of [[ports]]", &["socket", "id", "role", "mode", "group"]),
     KnownTable::inline("ports.pcap", "`pcap` of [[ports]]", &["rx", "tx", "infinite"]),
     KnownTable::inline("ports.null", "`null` of [[ports]]", &["frame_bytes"]),
+    KnownTable::inline(
+        "ports.nic",
+        "`nic` of [[ports]]",
+        &["send_buffer", "receive_buffer", "xoff", "xon", "receive_rate", "obeys", "pauses", "core"],
+    ),
     KnownTable::table("ports.flow_control", &["kind"]),
     KnownTable::array("static_macs", &["mac", "port"]),
 ];

@@ -7,6 +7,7 @@ mod device;
 mod flow_control;
 mod flow_rules;
 pub(crate) mod kinds;
+mod nic;
 mod policy;
 mod ports;
 mod reserves;

@@ -5,6 +5,8 @@ use std::fmt;
 use weir_flowctl::FlowControl;
 use weir_units::{BitRate, MacAddr, Span};
 
+use crate::NicModelConfig;
+
 /// One port. A clone holds the rate, delay and flow control of its port, and its priority unless it has its own.
 #[derive(Clone, Debug)]
 pub struct PortConfig {
@@ -24,6 +26,8 @@ pub struct PortConfig {
     pub device_flow_control: DeviceFlowControl,
     /// Receive descriptors of a NIC; `None` chooses them by rate and poll gap.
     pub rx_descriptors: Option<u16>,
+    /// The NIC that Weir puts between the device and the port; `None` for none.
+    pub nic: Option<NicModelConfig>,
     /// Class of frames that `trust` finds no class in.
     pub priority: u8,
     /// `state`: whether it is open to traffic.
@@ -119,6 +123,11 @@ impl VhostUser {
 }
 
 impl PortConfig {
+    /// Transmit queues that the switch has at the port: the device's, or the one link to a NIC in front of it.
+    pub fn queues(&self) -> u8 {
+        if self.nic.is_some() { 1 } else { self.device.queues() }
+    }
+
     /// The name of the port whose ingress this one copies; `None` for a port with a device of its own.
     pub fn clone_of(&self) -> Option<&str> {
         match &self.device {

@@ -120,6 +120,10 @@ class Switch:
         """Whether it has logged a line with this text."""
         return any(text in line for line in self._lines["stderr"])
 
+    def times_said(self, text):
+        """In how many lines of its log this text is."""
+        return sum(text in line for line in list(self._lines["stderr"]))
+
     def wait_until_forwarding(self):
         self._forwarding.wait(START_S)
         if not self.has_said("forwarding"):

@@ -2,6 +2,7 @@
 
 mod buffer;
 mod flow_control;
+mod nics;
 #[cfg(test)]
 mod tests;
 mod warnings;
@@ -91,4 +92,8 @@ fn print_ports(switch: &SwitchConfig, layout: &BufferLayout) {
         ]);
     }
     print!("{table}");
+    let nics = nics::table(switch);
+    if !nics.is_empty() {
+        print!("{nics}");
+    }
 }

@@ -4,7 +4,7 @@ use weir_reader::{Doc, Problem, RATE, TIME, Table, check_name, rates};
 use weir_units::Span;
 
 use super::switch::unicast;
-use super::{clones, device, flow_control};
+use super::{clones, device, flow_control, nic};
 use crate::{Device, DeviceFlowControl, PortConfig, PortState};
 
 const PORTS_MAX: usize = 64;
@@ -61,6 +61,7 @@ fn port(table: &Table<'_>, mtu: u64) -> PortConfig {
         flow_control: flow_control::read(table),
         device_flow_control: device_flow_control(table),
         rx_descriptors: rx_descriptors(table),
+        nic: nic::read(table),
         priority: table.integer("priority", 0..=7).map_or(0, |n| n as u8),
         state: table
             .choice("state", &[("up", PortState::Up), ("down", PortState::Down), ("blocked", PortState::Blocked)])

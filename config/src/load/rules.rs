@@ -6,7 +6,7 @@
 use weir_mmu::policy::FileFacts;
 use weir_reader::{Doc, Problem};
 
-use super::{flow_rules, reserves, watchdog};
+use super::{flow_rules, nic, reserves, watchdog};
 use crate::{Headroom, Layout, SwitchConfig};
 
 pub(super) fn check(doc: &Doc, config: &SwitchConfig) {
@@ -14,6 +14,7 @@ pub(super) fn check(doc: &Doc, config: &SwitchConfig) {
     config.buffer.policy.check(&facts(doc, config));
     watchdog::check(doc, config);
     flow_rules::check(doc, config);
+    nic::check(doc, config);
     if auto_headroom_has_rates(doc, config) {
         flow_rules::check_rates(doc, config);
         if reserves::check(doc, config) {

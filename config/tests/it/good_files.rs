@@ -56,6 +56,7 @@ fn the_reference_is_true() {
             | "classes.queues.ecn"
             | "ports.pci"
             | "ports.device_flow_control"
+            | "ports.nic"
             | "ports.vhost_user"
             | "ports.memif"
             | "ports.pcap"

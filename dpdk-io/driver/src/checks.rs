@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use weir_config::{ConfigErrors, Device, SwitchConfig, VhostUser};
+use weir_config::{ConfigErrors, Device, PortConfig, SwitchConfig, VhostUser};
 use weir_dpdk_io::PORTS_MAX;
 use weir_units::FCS_BYTES;
 
@@ -28,9 +28,13 @@ const TAP_FRAME_BYTES_MAX: u64 = 1_522;
 /// its line.
 pub fn check_machine(switches: &[SwitchConfig]) -> Result<(), ConfigErrors> {
     let all = switches.iter().flat_map(|switch| {
-        let takes_one = |device: &Device| !matches!(device, Device::CloneOf(_) | Device::AfPacket(_));
-        let own = switch.ports.iter().enumerate().filter(move |(_, port)| takes_one(&port.device));
-        own.map(move |(index, _)| (switch, index))
+        // The link to a NIC in front of a host is one more.
+        let taken = |port: &PortConfig| {
+            let by_device = !matches!(port.device, Device::CloneOf(_) | Device::AfPacket(_));
+            usize::from(by_device) + usize::from(port.nic.is_some())
+        };
+        let ports = switch.ports.iter().enumerate();
+        ports.flat_map(move |(index, port)| std::iter::repeat_n((switch, index), taken(port)))
     });
     let too_many = all.clone().nth(PORTS_MAX).map(|(switch, index)| {
         let message =

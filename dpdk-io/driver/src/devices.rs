@@ -90,6 +90,14 @@ impl Devices {
         Ok(open)
     }
 
+    /// The link between a switch's port and the NIC in front of its host: the port's end, started, and the NIC's.
+    pub fn open_link(&mut self, mtu: u16, pool: &Mempool) -> Result<(OpenPort, RingEnd), PortError> {
+        self.opened += 1;
+        let (near, far) = ring_port(&format!("nic{}", self.opened), RING_SLOTS)?;
+        let link = Device::Ring(String::new());
+        Ok((start(near, pool, &link, mtu, default_descriptors(&link))?, far))
+    }
+
     /// The far end of a link inside the process that no switch has taken, for something else in the process.
     pub fn open_far_end(&mut self, ring: &str) -> Result<RingEnd, PortError> {
         self.far_ends.remove(ring).ok_or_else(|| PortError::NotFound(ring.to_owned()))

@@ -62,6 +62,7 @@ mod link_rate;
 mod losses;
 mod memory;
 mod netdevs;
+mod nic;
 mod nics;
 mod placement;
 pub mod poll_gap;

@@ -7,6 +7,7 @@ use weir_switch_core::burst::{RECEIVED_MAX, frames_held_max};
 use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_units::{Bytes, LINK_OVERHEAD, Span};
 
+use crate::nic;
 use crate::replay::replayed;
 
 /// Receive descriptors of a port, mbufs that wait for frames, where nothing asks for more.
@@ -73,8 +74,11 @@ impl Memory {
         let clones = switches.iter().flat_map(|switch| &switch.ports).filter(|port| port.clone_of().is_some()).count();
         // Clones have no devices and send no control frames.
         let ports = all - clones;
+        let with_nics = switches.iter().flat_map(|switch| &switch.ports).filter(|port| port.nic.is_some()).count();
         let own = switches.iter().flat_map(|switch| &switch.ports).filter(|port| port.clone_of().is_none());
-        let at_ports: u32 = own.map(at_port).sum();
+        let nics: u32 =
+            switches.iter().flat_map(|switch| switch.real_ports().map(|port| nic::mbufs(switch, port))).sum();
+        let at_ports: u32 = own.map(at_port).sum::<u32>() + nics;
         // A receiver that has no forwarder on its lcore passes frames on by a ring; it takes three lcores to have one.
         let handed_over = if lcores > 2 { RECEIVED_MAX as u32 } else { 0 };
         let per_lcore = CACHE * 3 / 2 + handed_over + if clones > 0 { COPYING } else { 0 };
@@ -90,7 +94,8 @@ impl Memory {
             in_flight,
             replayed: replayed(switches).min(u64::from(u32::MAX / 4)) as u32,
             data_room,
-            control: ports as u32 * CONTROL_FRAMES + 2 * CACHE,
+            // A NIC in front of a host sends some too.
+            control: (ports + with_nics) as u32 * CONTROL_FRAMES + 2 * CACHE,
             for_devices: has_nics(switches),
         }
     }
@@ -210,6 +215,23 @@ mod tests {
         assert!((1_518..1_700).contains(&software), "{software}");
         assert_eq!(room("pci = \"81:00.0\""), 2_048);
         assert_eq!(room("af_xdp = \"eth0\""), 2_048);
+    }
+
+    #[test]
+    fn a_nic_has_mbufs_for_all_that_it_may_hold() {
+        let memory = |nic: &str| {
+            let port = |name: &str, nic: &str| {
+                format!("[[ports]]\nname = \"{name}\"\ntap = \"{name}\"\nrate = \"1Gbps\"\n{nic}\n")
+            };
+            let text =
+                format!("[classes]\nlossless = [3]\n[pfc]\nreaction = \"0s\"\n{}{}", port("a", nic), port("b", ""));
+            Memory::of(&[weir_config::parse("test.toml", &text).unwrap()], 1, 0)
+        };
+        let (without, with) =
+            (memory(""), memory("nic = { send_buffer = \"32KB\", receive_buffer = \"64KB\", xoff = \"32KB\" }"));
+        // 126 frames a class and a burst to be sent, 1,001 and 501 for the host, 64 on the link each way, which is in rings, three batches.
+        let frames = 8 * 126 + 32 + 1_001 + 501 + 2 * 64 + 2 * 256 + 3 * 32;
+        assert_eq!((with.in_flight - without.in_flight, with.control - without.control), (frames, CONTROL_FRAMES));
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub struct SwitchPlacement {
     pub plan: LcorePlan,
     /// For each lcore of the plan, the position of its CPU in [`Placement::cpus`].
     pub on: Vec<usize>,
+    /// For each port with a NIC in front of its host, the position of the CPU that runs that.
+    pub nics: Vec<Option<usize>>,
 }
 
 impl Placement {
@@ -52,14 +54,28 @@ impl Placement {
                 switch.lcores.cores.iter().map(|core| *core as u32).collect()
             };
             let plan = LcorePlan::new(switch, wanted.len())?;
-            let on = plan.lcores.iter().zip(wanted).map(|(_, cpu)| {
+            let mut place = |cpu: u32| {
                 cpus.iter().position(|known| *known == cpu).unwrap_or_else(|| {
                     cpus.push(cpu);
                     cpus.len() - 1
                 })
-            });
-            let on = on.collect();
-            placed.push(SwitchPlacement { plan, on });
+            };
+            let on: Vec<usize> = plan.lcores.iter().zip(wanted).map(|(_, cpu)| place(cpu)).collect();
+            let mut nics = vec![None; switch.ports.len()];
+            for (port, config) in switch.ports.iter().enumerate() {
+                let Some(nic) = config.nic else { continue };
+                let beside = plan.lcores.iter().position(|role| role.transmits.contains(&PortId(port as u16)));
+                nics[port] = match nic.core {
+                    Some(core) if !allowed.contains(&core) => {
+                        let help = format!("this process may use CPUs {}", list(allowed));
+                        let key = format!("ports[{port}].nic.core");
+                        return Err(switch.error_at(&key, format!("there is no CPU {core} to run on"), help).into());
+                    }
+                    Some(core) => Some(place(core)),
+                    None => beside.map(|lcore| on[lcore]),
+                };
+            }
+            placed.push(SwitchPlacement { plan, on, nics });
         }
         Ok(Placement { cpus, switches: placed })
     }
@@ -71,7 +87,7 @@ impl Placement {
     /// # Panics
     /// If there is no switch of this index.
     pub fn transmits_on(&self, switch: usize, port: PortId) -> Option<u32> {
-        let SwitchPlacement { plan, on } = &self.switches[switch];
+        let SwitchPlacement { plan, on, .. } = &self.switches[switch];
         let lcore = plan.lcores.iter().position(|role| role.transmits.contains(&port))?;
         Some(self.cpus[on[lcore]])
     }
@@ -124,6 +140,25 @@ mod tests {
         let placement = Placement::new(&[switch("layout = \"rx-fwd-tx\"")], &[0, 1], 0).unwrap();
         assert_eq!(placement.switches[0].on, [0, 1, 0]);
         assert_eq!(placement.cpus, [0, 1]);
+    }
+
+    #[test]
+    fn a_nic_runs_beside_its_ports_transmitter_or_on_its_own_core() {
+        let with_nic = |lcores: &str, nic: &str| {
+            let text = format!(
+                "[lcores]\n{lcores}\n[[ports]]\nname = \"a\"\ntap = \"a\"\nrate = \"10Gbps\"\n\
+                 [[ports]]\nname = \"b\"\ntap = \"b\"\nrate = \"10Gbps\"\nnic = {nic}\n"
+            );
+            weir_config::parse("test.toml", &text).unwrap()
+        };
+        let on = |lcores: &str, nic: &str| {
+            let placed = Placement::new(&[with_nic(lcores, nic)], &[0, 3, 4], 0).unwrap();
+            (placed.switches[0].nics[0], placed.switches[0].nics[1].map(|on| placed.cpus[on]), placed.cpus)
+        };
+        assert_eq!(on("layout = \"rx-tx\"\ncores = [3, 4]", "{}"), (None, Some(4), vec![3, 4]));
+        assert_eq!(on("layout = \"single\"\ncores = [3]", "{ core = 4 }"), (None, Some(4), vec![3, 4]));
+        let error = Placement::new(&[with_nic("", "{ core = 7 }")], &[0], 0).unwrap_err().to_string();
+        assert!(error.contains("no CPU 7 to run on") && error.contains("test.toml:11"), "{error}");
     }
 
     #[test]

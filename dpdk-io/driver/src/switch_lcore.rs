@@ -88,7 +88,7 @@ impl DeviceBacklog {
     }
 
     /// One lcore writes.
-    fn note_fallbacks(&self, frames: usize) {
+    pub(crate) fn note_fallbacks(&self, frames: usize) {
         self.fallbacks.store(self.fallbacks.load(Ordering::Relaxed) + frames as u64, Ordering::Relaxed);
     }
 }

@@ -9,6 +9,7 @@ use weir_dpdk_io::{
     Clock, DeviceLosses, Eal, EalArgs, IoAddresses, LcoreHandle, MemoryMode, Mempool, MempoolConfig, NetdevEvent, Port,
     PortError, PortStats, RingEnd, RxQueue, TxQueue, cpu,
 };
+use weir_nic::model::ModelReport;
 use weir_switch_core::Shared;
 use weir_switch_core::burst::Lcores;
 use weir_switch_core::report::{Report, Reporter};
@@ -27,6 +28,7 @@ use crate::link_rate::{LinkRates, port_facts};
 use crate::losses::LossMeters;
 use crate::memory::{CACHE, Memory};
 use crate::netdevs::{Netdevs, PortEvent};
+use crate::nic::{NicBoard, NicEnds, NicTask, model_config};
 use crate::placement::Placement;
 use crate::poll_gap;
 use crate::switch_lcore::{DeviceBacklog, SwitchLcore};
@@ -124,6 +126,8 @@ pub struct DeviceReport {
     pub queue_fallbacks: u64,
     /// What it lost.
     pub losses: DeviceLosses,
+    /// What the NIC between it and the switch has counted; `None` where there is none.
+    pub nic: Option<ModelReport>,
 }
 
 /// One switch, as the control thread has it.
@@ -136,6 +140,8 @@ struct RunningSwitch {
     ports: Vec<Option<Port>>,
     backlogs: Vec<Arc<DeviceBacklog>>,
     losses: LossMeters,
+    /// By port: what the NIC in front of its host counts, if there is one.
+    nics: Vec<Option<Arc<NicBoard>>>,
     /// By port: the kernel's interface, if it drives one.
     interfaces: Vec<Option<String>>,
 }
@@ -259,18 +265,25 @@ impl<'a> PreparedSwitches<'a> {
         let switch = Switch::new(config, &facts, surroundings).map_err(|error| error.at_line(config))?;
         let shared = switch.shared().clone();
         let Lcores { lcores, reporter } = switch.into_lcores::<Frame>(&placed.plan);
-        let (mut rx, mut tx, mut ports) = (Vec::new(), Vec::new(), Vec::new());
-        for open in open {
-            let (mut receive, mut transmit, mut port) = (Vec::new(), Vec::new(), None);
+        let backlogs: Vec<_> = open.iter().map(|_| Arc::new(DeviceBacklog::default())).collect();
+        let (mut rx, mut tx, mut ports, mut nics) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for (number, open) in open.into_iter().enumerate() {
+            let (mut receive, mut transmit, mut port, mut nic) = (Vec::new(), Vec::new(), None, None);
             if let Some(open) = open {
-                (receive, transmit) = std::iter::once((open.rx, open.tx)).chain(open.more).unzip();
+                let mut queues: Vec<_> = std::iter::once((open.rx, open.tx)).chain(open.more).collect();
+                if let Some(on) = placed.nics[number] {
+                    let ends = (queues, &shared, &backlogs[number]);
+                    let (at_switch, board) = self.add_nic(config, number, on, ends)?;
+                    (queues, nic) = (vec![at_switch], Some(board));
+                }
+                (receive, transmit) = queues.into_iter().unzip();
                 port = Some(open.port);
             }
             rx.push(receive);
             tx.push(transmit);
             ports.push(port);
+            nics.push(nic);
         }
-        let backlogs: Vec<_> = ports.iter().map(|_| Arc::new(DeviceBacklog::default())).collect();
         let is_alone = lcores.len() == 1;
         for (lcore, on) in lcores.into_iter().zip(&placed.on) {
             let rx = take_queues(&lcore.role.receives, &mut rx);
@@ -282,7 +295,7 @@ impl<'a> PreparedSwitches<'a> {
                 Some(tap)
             };
             let mut task = SwitchLcore::new(lcore, rx, tx, &backlogs, self.store.clone(), tap);
-            if is_alone && config.ports.iter().all(|port| waits_or_wakes(&port.device)) {
+            if is_alone && config.ports.iter().all(|port| port.nic.is_none() && waits_or_wakes(&port.device)) {
                 task.may_rest();
             }
             self.tasks[*on].push(TaskBox(Box::new(task)));
@@ -293,8 +306,35 @@ impl<'a> PreparedSwitches<'a> {
         }
         let interfaces = config.ports.iter().map(|port| port.device.netdev().map(str::to_owned)).collect();
         let config = config.clone();
-        self.switches.push(RunningSwitch { config, shared, reporter, ports, backlogs, losses, interfaces });
+        self.switches.push(RunningSwitch { config, shared, reporter, ports, backlogs, losses, nics, interfaces });
         Ok(())
+    }
+
+    /// Puts a NIC between a port and its host's device, whose queues it gets; returns the port's, and where the NIC's counters come
+    /// out.
+    fn add_nic(
+        &mut self,
+        config: &SwitchConfig,
+        number: usize,
+        on: usize,
+        (host, shared, backlog): (Vec<(RxQueue, TxQueue)>, &Arc<Shared>, &Arc<DeviceBacklog>),
+    ) -> Result<((RxQueue, TxQueue), Arc<NicBoard>), DriverError> {
+        let failed = |error: PortError| {
+            let message = format!("port {}: the link to its NIC: {error}", config.ports[number].name);
+            let help = "DPDK's own messages stand above".to_owned();
+            DriverError::Config(config.error_at(&format!("ports[{number}].nic"), message, help))
+        };
+        let model = model_config(config, number).map_err(|error| error.at_line(config))?;
+        let model = model.expect("a port that has a place for a NIC has one");
+        let mtu = config.mtu.get() as u16;
+        let (at_switch, link) = self.devices.open_link(mtu, &self.store.data).map_err(failed)?;
+        let (store, shared, backlog) = (self.store.clone(), shared.clone(), backlog.clone());
+        let ends = NicEnds { host, link, store, shared, backlog };
+        let task = NicTask::new(config, PortId(number as u16), &model, ends);
+        let board = task.board();
+        self.tasks[on].push(TaskBox(Box::new(task)));
+        self.other_ports.push(at_switch.port);
+        Ok(((at_switch.rx, at_switch.tx), board))
     }
 
     /// The far end of a link inside the process that only one switch port names.
@@ -494,16 +534,40 @@ impl RunningSwitches {
         switch.losses.read(&switch.ports)
     }
 
+    /// What the NIC in front of the host at each port of switch `index` has counted; `None` where there is none.
+    pub fn nic_reports(&self, index: usize) -> Vec<Option<ModelReport>> {
+        let deadline = Instant::now() + ANSWER_WITHIN;
+        let wait = || {
+            std::thread::park_timeout(Duration::from_micros(50));
+            Instant::now() < deadline && !self.lcores.is_empty() && !self.has_failed()
+        };
+        let report = |board: &Option<Arc<NicBoard>>| board.as_ref().map(|board| board.collect(wait));
+        self.switches[index].nics.iter().map(report).collect()
+    }
+
+    /// Frames that NICs still have for their hosts.
+    fn held_for_hosts(&self) -> u64 {
+        let reports = (0..self.switches.len()).flat_map(|index| self.nic_reports(index));
+        reports.flatten().map(|report| report.to_host.held).sum()
+    }
+
     /// What the device of each port of switch `index` tells of itself; nothing for a clone.
     pub fn device_reports(&self, index: usize) -> Vec<DeviceReport> {
         let switch = &self.switches[index];
-        let report = |((port, backlog), losses): ((&Option<Port>, &Arc<DeviceBacklog>), DeviceLosses)| {
+        let report = |(((port, backlog), losses), nic): (((&Option<Port>, &Arc<DeviceBacklog>), _), _)| {
             let frames = backlog.frames_max();
             let stats = port.as_ref().and_then(|port| port.stats().ok());
             let queue_fallbacks = backlog.fallbacks();
-            DeviceReport { stats, backlog_max: (frames > 0).then_some(frames), queue_fallbacks, losses }
+            DeviceReport { stats, backlog_max: (frames > 0).then_some(frames), queue_fallbacks, losses, nic }
         };
-        switch.ports.iter().zip(&switch.backlogs).zip(self.device_losses(index)).map(report).collect()
+        switch
+            .ports
+            .iter()
+            .zip(&switch.backlogs)
+            .zip(self.device_losses(index))
+            .zip(self.nic_reports(index))
+            .map(report)
+            .collect()
     }
 
     /// Stops: no more frames are received, what is held is sent for up to `drain`, the rest is given up and counted.
@@ -514,13 +578,14 @@ impl RunningSwitches {
             let held: u64 = (0..self.switches.len())
                 .map(|index| self.report(index).map_or(0, |report| report.balance.held()))
                 .sum();
-            if held == 0 {
+            if held == 0 && self.held_for_hosts() == 0 {
                 break;
             }
             std::thread::park_timeout(Duration::from_millis(1));
         }
         self.control.enter(Phase::Discard);
         let reports = (0..self.switches.len()).map(|index| self.report_discarded(index)).collect::<Result<Vec<_>, _>>();
+        (0..self.switches.len()).for_each(|index| self.wait_for_nics(index));
         self.lcores.iter().for_each(|(cpu, _, stats)| stats.note_last_cpu_use(*cpu));
         self.control.enter(Phase::Stop);
         let mut lcores = Vec::new();
@@ -542,6 +607,18 @@ impl RunningSwitches {
         }
         let mbufs_missing = self.store.data.in_use().saturating_sub(kept_max) + self.store.control.in_use();
         Ok(Stopped { reports: reports?, lcores, mbufs_missing, devices })
+    }
+
+    /// Waits until NICs have given up what they had; their last answer stays.
+    fn wait_for_nics(&self, index: usize) {
+        // The first answer may be of a poll that began before, and so is thrown away.
+        self.nic_reports(index);
+        let has_any = |report: &ModelReport| report.to_switch.held + report.to_host.held > 0;
+        for _ in 0..100 {
+            if !self.nic_reports(index).iter().flatten().any(has_any) {
+                break;
+            }
+        }
     }
 
     /// Reports until what the lcores hand each other while they give up is gone.

@@ -16,9 +16,13 @@
 
 #![forbid(unsafe_code)]
 
+mod delay_line;
 pub mod host;
+pub mod model;
 pub mod parameters;
 pub mod tcp;
+
+pub use delay_line::DelayLine;
 
 use weir_reader::{Gauge, Named};
 

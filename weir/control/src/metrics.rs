@@ -233,23 +233,33 @@ impl Metrics {
 
     /// Reasons that occurred.
     fn losses(&self, families: &mut Families<'_, '_>) -> fmt::Result {
-        let rows = |is_device: bool| {
+        let rows = |family: &'static str| {
             let losses = self.switches.iter().flat_map(|switch| switch.losses.iter().map(move |loss| (switch, loss)));
             losses.filter_map(move |(switch, loss)| {
                 let direction = match loss.place {
-                    LossPlace::Ingress | LossPlace::DeviceReceive => "rx",
-                    LossPlace::Egress | LossPlace::DeviceTransmit => "tx",
+                    LossPlace::Ingress | LossPlace::DeviceReceive | LossPlace::NicToSwitch => "rx",
+                    LossPlace::Egress | LossPlace::DeviceTransmit | LossPlace::NicToHost => "tx",
                 };
                 let of = [("switch", &switch.switch), ("port", &loss.port), ("reason", &loss.reason)];
                 let mut labels = labels(of);
                 labels.push(("direction", direction.to_owned()));
                 labels.extend(loss.class.map(|class| ("priority", class.to_string())));
-                let at_device = matches!(loss.place, LossPlace::DeviceReceive | LossPlace::DeviceTransmit);
-                (at_device == is_device).then_some((labels, loss.frames?))
+                let of_family = match loss.place {
+                    LossPlace::Ingress | LossPlace::Egress => PORT_DROPS,
+                    LossPlace::DeviceReceive | LossPlace::DeviceTransmit => DEVICE_LOSSES,
+                    LossPlace::NicToSwitch | LossPlace::NicToHost => NIC_DROPS,
+                };
+                (of_family == family).then_some((labels, loss.frames?))
             })
         };
-        families.counter("weir_port_drops", "Frames dropped by the switch, by reason.", None, rows(false))?;
-        families.counter("weir_device_losses", "Frames lost by the port's device, by cause.", None, rows(true))
+        families.counter(PORT_DROPS, "Frames dropped by the switch, by reason.", None, rows(PORT_DROPS))?;
+        families.counter(
+            NIC_DROPS,
+            "Frames dropped by the NIC in front of the port's host, by reason.",
+            None,
+            rows(NIC_DROPS),
+        )?;
+        families.counter(DEVICE_LOSSES, "Frames lost by the port's device, by cause.", None, rows(DEVICE_LOSSES))
     }
 
     fn lcores(&self, families: &mut Families<'_, '_>) -> fmt::Result {
@@ -359,3 +369,8 @@ impl Families<'_, '_> {
 
 #[cfg(test)]
 mod tests;
+
+/// Families of lost frames, by who lost them.
+const PORT_DROPS: &str = "weir_port_drops";
+const NIC_DROPS: &str = "weir_nic_drops";
+const DEVICE_LOSSES: &str = "weir_device_losses";

@@ -348,6 +348,10 @@ pub enum LossPlace {
     DeviceReceive,
     /// At the port's device, after the switch handed them over.
     DeviceTransmit,
+    /// In the NIC in front of the port's host, on the way to the switch.
+    NicToSwitch,
+    /// In the NIC in front of the port's host, on the way to the host.
+    NicToHost,
 }
 
 /// What a loop of polls does, on its CPU.

@@ -340,7 +340,8 @@ impl Control {
                 Clearable::Counters => {
                     let reports = self.reports(asked)?;
                     let losses = asked.losses.last(index).to_vec();
-                    self.bases[index] = Some(Base { unix_ms: unix_ms(), report: reports[index].clone(), losses });
+                    let nics = asked.running.nic_reports(index);
+                    self.bases[index] = Some(Base { unix_ms: unix_ms(), report: reports[index].clone(), losses, nics });
                     ("counters_cleared", "counters are shown from now on; the summary's go on".to_owned())
                 }
                 Clearable::Watermarks => {
@@ -390,6 +391,7 @@ impl Control {
             shared: asked.running.shared(index),
             report,
             losses: asked.losses.last(index),
+            nics: asked.running.nic_reports(index),
             base,
             rates: self.rates[index].as_deref(),
             now: asked.running.now(),

@@ -10,6 +10,7 @@ mod control;
 mod fault;
 mod losses;
 mod netdevs;
+mod nics;
 mod packet_memory;
 mod peers;
 mod recording;

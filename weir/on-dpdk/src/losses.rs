@@ -63,6 +63,14 @@ impl LossLog {
                         let kind = EventKind::DeviceLost { cause: cause.name(), frames };
                         note(index, PortId(number as u16), None, kind);
                     }
+                    if port.nic.is_some() && direction == RECEIVE {
+                        tracing::warn!(
+                            switch = %config.name, port = %port.name,
+                            "the host sent more than its NIC took: {} frames were lost in the host ({}), {} since the start",
+                            new.told(), causes(&new), is.told()
+                        );
+                        continue;
+                    }
                     let of =
                         if config.classes.lossless.is_empty() { "" } else { "; lossless frames may be among them" };
                     tracing::error!(
@@ -110,6 +118,9 @@ struct DirectionSummary {
     /// No more than so many of `frames` were of lossless classes.
     lossless_at_most: u64,
     by_cause: BTreeMap<&'static str, u64>,
+    /// Whether it is the host that lost them, which sent more than its NIC took: no loss of the network's.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    in_host: bool,
     #[serde(skip)]
     causes: String,
 }
@@ -120,22 +131,25 @@ impl LossSummary {
     pub(crate) fn new(config: &SwitchConfig, index: usize, losses: &DeviceLosses) -> LossSummary {
         let comes = |port: usize| !(config.classes_from(port) & config.classes.lossless).is_empty();
         let leaves = config.real_ports().any(|from| from != index && comes(from));
+        let in_host = config.ports[index].nic.is_some();
         LossSummary {
-            receive: DirectionSummary::new(&losses.receive, comes(index)),
+            receive: DirectionSummary { in_host, ..DirectionSummary::new(&losses.receive, comes(index)) },
             transmit: DirectionSummary::new(&losses.transmit, leaves),
         }
     }
 
     /// Why the run failed, if frames of a lossless class may have been lost.
     pub(crate) fn fault(&self) -> Option<String> {
-        self.directions().into_iter().find(|(_, losses)| losses.lossless_at_most > 0).map(|(direction, losses)| {
-            format!(
-                "its device lost {} frames on {direction} ({}), up to {} of them lossless",
-                count(losses.frames.unwrap_or(0)),
-                losses.causes,
-                count(losses.lossless_at_most)
-            )
-        })
+        self.directions().into_iter().find(|(_, losses)| losses.lossless_at_most > 0 && !losses.in_host).map(
+            |(direction, losses)| {
+                format!(
+                    "its device lost {} frames on {direction} ({}), up to {} of them lossless",
+                    count(losses.frames.unwrap_or(0)),
+                    losses.causes,
+                    count(losses.lossless_at_most)
+                )
+            },
+        )
     }
 
     fn directions(&self) -> [(&'static str, &DirectionSummary); 2] {
@@ -152,6 +166,7 @@ impl DirectionSummary {
             untold: losses.untold,
             lossless_at_most: if may_be_lossless { told } else { 0 },
             by_cause: losses.causes().map(|(cause, frames)| (cause.name(), frames)).collect(),
+            in_host: false,
             causes: causes(losses),
         }
     }
@@ -168,7 +183,11 @@ pub(crate) fn loss_table<'s>(ports: impl Iterator<Item = (&'s str, &'s LossSumma
                     direction.to_owned(),
                     amount(losses.frames.unwrap_or(0), losses.complete),
                     if losses.frames.is_some() { count(losses.lossless_at_most) } else { "unknown".to_owned() },
-                    losses.causes.clone(),
+                    if losses.in_host && losses.frames != Some(0) {
+                        format!("{} (in the host, before its NIC)", losses.causes)
+                    } else {
+                        losses.causes.clone()
+                    },
                     losses.untold.unwrap_or("").to_owned(),
                 ]);
             }

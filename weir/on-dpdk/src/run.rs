@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use weir_config::SwitchConfig;
+use weir_config::{PortConfig, SwitchConfig};
 use weir_dpdk_driver::{
     DriverError, Memory, Placement, PreparedSwitches, RunningSwitches, Runtime, RuntimeOptions, Stopped,
 };
@@ -26,6 +26,7 @@ use crate::control::{self, Asked, Control};
 use crate::fault::Fault;
 use crate::losses::LossLog;
 use crate::netdevs;
+use crate::nics::NicLog;
 use crate::packet_memory::MemoryLog;
 use crate::peers::PeerLog;
 use crate::recording::{self, Captures, Recording};
@@ -77,6 +78,10 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Fault> {
     for (switch, placed) in switches.iter().zip(&placement.switches) {
         let roles =
             placed.plan.lcores.iter().zip(&placed.on).map(|(role, on)| format!("CPU {}: {role}", placement.cpus[*on]));
+        let of_nic = |(port, on): (&PortConfig, &Option<usize>)| {
+            on.map(|on| format!("CPU {}: NIC of {}", placement.cpus[on], port.name))
+        };
+        let roles = roles.chain(switch.ports.iter().zip(&placed.nics).filter_map(of_nic));
         tracing::info!(switch = %switch.name, "{}", roles.collect::<Vec<_>>().join("; "));
         tracing::info!(switch = %switch.name, "{}", below_rate::catch_up(switch));
     }
@@ -152,7 +157,7 @@ impl Session<'_> {
         let mut warned = false;
         let (mut storms, mut peers, mut memory) = (StormLog::default(), PeerLog::default(), MemoryLog::default());
         let mut rates = RateLog::new();
-        let mut losses = LossLog::new(switches, running);
+        let (mut losses, mut nics) = (LossLog::new(switches, running), NicLog::new(switches));
         while !self.signals.stop() && !self.is_over() {
             let asked = Asked { switches, placement, running, losses: &losses };
             self.control.answer_until(Instant::now() + TICK, asked);
@@ -213,6 +218,7 @@ impl Session<'_> {
                 self.control.note_rates(index, last, &report);
                 peers.tell(index, &switches[index], &report);
                 memory.tell(index, &switches[index], &report);
+                nics.tell(index, &switches[index], running);
                 if !report.balance.holds {
                     tracing::error!(switch = %switches[index].name, "the books do not balance: {:?}", report.balance);
                 }

@@ -23,6 +23,7 @@ use weir_units::{BitRate, FRAME_BYTES_MIN, PortId, Span, WIRE_OVERHEAD_BYTES};
 
 use crate::below_rate::{Lateness, below_rate};
 use crate::losses::LossSummary;
+use crate::nics::NicSummary;
 use crate::packet_memory::{cause, frames_without};
 
 /// A finished run. Sizes are in bytes without FCS where frames are counted, as charged where buffers are.
@@ -141,6 +142,9 @@ struct PortSummary {
     line_time: Option<LineSummary>,
     /// Frames lost before the switch had them, and after it handed them over; they are not in the books.
     device_losses: LossSummary,
+    /// Only where there is a NIC between the device and the switch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nic: Option<NicSummary>,
     classes: Vec<ClassSummary>,
 }
 
@@ -280,9 +284,11 @@ impl RunSummary {
         }
     }
 
-    /// Whether devices may have lost lossless frames.
+    /// Whether devices, or NICs in front of hosts, may have lost lossless frames.
     pub(crate) fn devices_lost_lossless(&self) -> bool {
-        self.switches.iter().flat_map(|switch| &switch.ports).any(|port| port.device_losses.fault().is_some())
+        let of_nic = |port: &PortSummary| port.nic.as_ref().is_some_and(|nic| nic.fault().is_some());
+        let mut ports = self.switches.iter().flat_map(|switch| &switch.ports);
+        ports.any(|port| port.device_losses.fault().is_some() || of_nic(port))
     }
 
     /// What makes the run a failure, if anything does.
@@ -307,6 +313,11 @@ impl RunSummary {
             }
             if let Some((port, fault)) =
                 switch.ports.iter().find_map(|port| Some((&port.name, port.device_losses.fault()?)))
+            {
+                return Some(format!("{name}: port {port}: {fault}"));
+            }
+            if let Some((port, fault)) =
+                switch.ports.iter().find_map(|port| Some((&port.name, port.nic.as_ref()?.fault()?)))
             {
                 return Some(format!("{name}: port {port}: {fault}"));
             }
@@ -365,7 +376,8 @@ fn switch_summary(
     let ports = ports.map(|(number, ((port, own), device))| {
         let line = port.line_time.map(|line| line_summary(&line, lateness(PortId(number as u16)).as_ref()));
         let losses = LossSummary::new(config, number, &device.losses);
-        PortSummary { line_time: line, ..port_summary(port, own, device, losses, clock_ran_for) }
+        let nic = device.nic.as_ref().map(|report| NicSummary::new(config, report));
+        PortSummary { line_time: line, nic, ..port_summary(port, own, device, losses, clock_ran_for) }
     });
     SwitchSummary {
         name: config.name.clone(),
@@ -455,6 +467,7 @@ fn port_summary(
         device_backlog_max: device.backlog_max,
         queue_fallbacks: device.queue_fallbacks,
         device_losses,
+        nic: None,
         line_time: None,
         classes: port.classes.iter().enumerate().filter(|(_, class)| is_shown(class)).map(class_summary).collect(),
     }

@@ -41,6 +41,7 @@ pub(super) fn warnings(switch: &SwitchConfig, layout: &BufferLayout) -> Vec<Stri
             warnings.push(format!("{}: no headroom, so every frame that arrives after Xoff is lost", port.name));
         }
     }
+    warnings.extend(super::nics::warnings(switch));
     warnings.extend(pauses::warnings(switch));
     warnings.extend(flow_control::warnings(switch, layout));
     warnings

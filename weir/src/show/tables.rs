@@ -287,6 +287,8 @@ fn loss_table(losses: &[Loss]) -> Table {
             LossPlace::Egress => "switch, egress",
             LossPlace::DeviceReceive => "device, receive",
             LossPlace::DeviceTransmit => "device, transmit",
+            LossPlace::NicToSwitch => "NIC, to switch",
+            LossPlace::NicToHost => "NIC, to host",
         };
         let class = loss.class.map_or("-".to_owned(), |class| class.to_string());
         table.row([loss.port.clone(), place.to_owned(), class, known(loss.frames), loss.reason.replace('_', " ")]);

@@ -4,8 +4,8 @@ mod stamps;
 
 use std::ops::Range;
 
+use crate::DelayLine;
 use proptest::prelude::*;
-use weir_scenario::link::DelayLine;
 use weir_units::{LINK_OVERHEAD, MacAddr, Span};
 use weir_wire::mac_control::PfcFrame;
 use weir_wire::rocev2::{Dscp, Operation, Repr};

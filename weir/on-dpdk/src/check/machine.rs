@@ -24,7 +24,7 @@ impl Machine {
 impl real_frames::Machine for Machine {
     fn print_switch(&self, index: usize, switch: &SwitchConfig) {
         if let Ok(placement) = &self.placement {
-            print_lcores(placement, index);
+            print_lcores(placement, index, switch);
         }
         println!("  {}", below_rate::catch_up(switch));
         for unknown in losses::unknown_losses(switch) {
@@ -48,11 +48,14 @@ impl real_frames::Machine for Machine {
     }
 }
 
-fn print_lcores(placement: &Placement, switch: usize) {
-    let placed = &placement.switches[switch];
+fn print_lcores(placement: &Placement, index: usize, switch: &SwitchConfig) {
+    let placed = &placement.switches[index];
     println!("  lcores ({}):", layout_name(placed.plan.layout));
     for (role, on) in placed.plan.lcores.iter().zip(&placed.on) {
         println!("    CPU {}: {role}", placement.cpus[*on]);
+    }
+    for (port, on) in switch.ports.iter().zip(&placed.nics).filter_map(|(port, on)| Some((port, (*on)?))) {
+        println!("    CPU {}: NIC of {}", placement.cpus[on], port.name);
     }
 }
 

@@ -11,6 +11,7 @@ use weir_control::state::{
 use weir_dpdk_io::{DeviceLosses, Losses};
 use weir_flowctl::{Gauges, Tells};
 use weir_mmu::PoolUse;
+use weir_nic::model::{ModelDrop, ModelReport};
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::report::{ClassReport, PortReport};
 use weir_switch_core::{Report, Shared};
@@ -25,6 +26,8 @@ pub(crate) struct Reading<'r> {
     pub(crate) report: &'r Report,
     /// By port.
     pub(crate) losses: &'r [DeviceLosses],
+    /// By port, what the NICs in front of hosts have counted.
+    pub(crate) nics: Vec<Option<ModelReport>>,
     /// `None`: counts are since the start.
     pub(crate) base: Option<&'r Base>,
     /// In bits per second by port, received and sent; none before the first interval is over.
@@ -39,6 +42,7 @@ pub(crate) struct Base {
     pub(crate) unix_ms: u64,
     pub(crate) report: Report,
     pub(crate) losses: Vec<DeviceLosses>,
+    pub(crate) nics: Vec<Option<ModelReport>>,
 }
 
 impl Reading<'_> {
@@ -361,6 +365,39 @@ impl Reading<'_> {
             if let Some(of_device) = self.lost_at_device(number) {
                 lost.extend(at_device(port, LossPlace::DeviceReceive, &of_device.receive));
                 lost.extend(at_device(port, LossPlace::DeviceTransmit, &of_device.transmit));
+            }
+            lost.extend(self.lost_in_nic(number, port));
+        }
+        lost
+    }
+
+    /// What the NIC in front of a port's host dropped: by class what its receive buffer had no room for, all else in sum.
+    fn lost_in_nic(&self, number: usize, port: &str) -> Vec<Loss> {
+        let Some(Some(now)) = self.nics.get(number) else { return Vec::new() };
+        let before = self.base.and_then(|base| *base.nics.get(number)?).unwrap_or_default();
+        let mut lost = Vec::new();
+        let mut note = |place, class, why: ModelDrop, frames: u64| {
+            if frames > 0 {
+                lost.push(Loss {
+                    port: port.to_owned(),
+                    place,
+                    class,
+                    reason: why.name().to_owned(),
+                    frames: Some(frames),
+                });
+            }
+        };
+        for why in ModelDrop::ALL {
+            let since = |now: &[u64; ModelDrop::COUNT], before: &[u64; ModelDrop::COUNT]| {
+                now[why as usize].saturating_sub(before[why as usize])
+            };
+            note(LossPlace::NicToSwitch, None, why, since(&now.to_switch.dropped, &before.to_switch.dropped));
+            if why != ModelDrop::ReceiveBufferFull {
+                note(LossPlace::NicToHost, None, why, since(&now.to_host.dropped, &before.to_host.dropped));
+                continue;
+            }
+            for (class, (now, before)) in now.classes.iter().zip(&before.classes).enumerate() {
+                note(LossPlace::NicToHost, Some(class), why, since(&now.dropped, &before.dropped));
             }
         }
         lost

@@ -9,6 +9,7 @@ use weir_units::BitRate;
 use super::{PortSummary, RunSummary, SwitchSummary};
 use crate::below_rate::who_had;
 use crate::losses::loss_table;
+use crate::nics::nic_table;
 
 /// Adds a line to a text.
 macro_rules! say {
@@ -68,6 +69,7 @@ pub(crate) fn summary_text(summary: &RunSummary) -> String {
         say!(text, "{}", traffic_table(switch));
         for table in [
             losses,
+            nic_table(switch.ports.iter().filter_map(|port| Some((port.name.as_str(), port.nic.as_ref()?)))),
             pause_table(switch),
             message_table(switch),
             rate_table(switch),

@@ -1,0 +1,129 @@
+//! `nic` of `[[ports]]`: a NIC in front of a real host.
+
+use weir_reader::{Doc, Problem, RATE, SIZE, Table, rates};
+use weir_units::Bytes;
+
+use crate::{Device, NicModelConfig, PortConfig, SwitchConfig};
+
+/// Reads the NIC of a port.
+pub(super) fn read(port: &Table<'_>) -> Option<NicModelConfig> {
+    if !port.has("nic") {
+        return None;
+    }
+    let table = port.table("nic", "ports.nic");
+    let size = |key: &str, least: u64| table.quantity(key, &SIZE, Bytes::new(least)..=NicModelConfig::BUFFER_MAX);
+    let by_default = NicModelConfig::default();
+    Some(NicModelConfig {
+        send_buffer: size("send_buffer", 64).unwrap_or(by_default.send_buffer),
+        receive_buffer: size("receive_buffer", 64),
+        xoff: size("xoff", 64),
+        xon: size("xon", 0),
+        receive_rate: table.quantity("receive_rate", &RATE, rates()),
+        obeys: table.boolean("obeys").unwrap_or(by_default.obeys),
+        pauses: table.boolean("pauses").unwrap_or(by_default.pauses),
+        core: table.integer("core", 0..=u64::from(u16::MAX)).map(|core| core as u32),
+    })
+}
+
+/// Checks the NICs of a file against their ports.
+pub(super) fn check(doc: &Doc, config: &SwitchConfig) {
+    for (index, port) in config.ports.iter().enumerate() {
+        let Some(nic) = &port.nic else { continue };
+        let path = format!("ports[{index}].nic");
+        if !doc.sound(&[&path]) {
+            continue;
+        }
+        if leads_to_a_host(doc, index, port) && has_a_rate(doc, index, port) {
+            check_receive_rate(doc, &path, port, nic);
+            check_buffers(doc, &path, index, config, nic);
+        }
+    }
+}
+
+fn leads_to_a_host(doc: &Doc, index: usize, port: &PortConfig) -> bool {
+    let (why, help) = match &port.device {
+        Device::Pci(_) => ("a `pci` port is cabled to a NIC that is real", "take `nic` out"),
+        Device::Ring(_) => {
+            ("a `ring` leads to another port, or to an emulated host with a NIC of its own", "take `nic` out")
+        }
+        Device::CloneOf(_) => ("a clone has no link", "give its port the `nic`"),
+        _ => return true,
+    };
+    let key = format!("ports[{index}].{}", port.device.key());
+    if doc.sound(&[&key]) {
+        doc.note(
+            Problem::new(format!("`nic` stands in front of a host: {why}"), help)
+                .at(format!("ports[{index}].nic"), "")
+                .at(key, "the device"),
+        );
+    }
+    false
+}
+
+fn has_a_rate(doc: &Doc, index: usize, port: &PortConfig) -> bool {
+    let rate = format!("ports[{index}].rate");
+    if port.rate.is_none() && doc.sound(&[&rate]) {
+        let message = format!("port \"{}\" has no `rate`, which the link of its `nic` needs", port.name);
+        doc.note(
+            Problem::new(message, "write rate = \"10Gbps\" in the port")
+                .at(rate, "")
+                .at(format!("ports[{index}].nic"), "the NIC"),
+        );
+    }
+    port.rate.is_some()
+}
+
+fn check_receive_rate(doc: &Doc, path: &str, port: &PortConfig, nic: &NicModelConfig) {
+    let (Some(taken), Some(line)) = (nic.receive_rate, port.rate) else { return };
+    if taken > line {
+        let message = format!("`receive_rate` {taken} is more than the link's {line}, so that it limits nothing");
+        let help = format!("write \"{line}\" or less, or take it out");
+        doc.note(
+            Problem::new(message, help)
+                .at(format!("{path}.receive_rate"), "")
+                .at(path.replace(".nic", ".rate"), "the link"),
+        );
+    }
+}
+
+fn check_buffers(doc: &Doc, path: &str, index: usize, config: &SwitchConfig, nic: &NicModelConfig) {
+    let key = |key: &str| format!("{path}.{key}");
+    let frame = config.frame_bytes_max();
+    if nic.send_buffer < frame {
+        let message = format!("`send_buffer` {} holds no frame of the switch's `mtu`, {frame}", nic.send_buffer);
+        doc.note(Problem::new(message, format!("write send_buffer = \"{frame}\" or more")).at(key("send_buffer"), ""));
+    }
+    let Some(buffers) = config.nic_buffers(index) else { return };
+    if let (Some(buffer), None) = (nic.receive_buffer, nic.xoff)
+        && buffers.xoff < frame
+    {
+        let after = config.nic_headroom(&config.ports[index]);
+        let message = format!(
+            "`receive_buffer` {buffer} is too small: {after} may still come after a PAUSE (2 (C D_prop + L_MTU) + 3840 B + C \
+             reaction), and a frame has up to {frame}"
+        );
+        doc.note(
+            Problem::new(message, format!("write \"{}\" or more, or `xoff` too", after + frame))
+                .at(key("receive_buffer"), ""),
+        );
+        return;
+    }
+    let below = |low: (&str, Bytes), high: (&str, Bytes)| {
+        if low.1 < high.1 {
+            return;
+        }
+        let message = format!("`{}` {} must be less than `{}`, which is {}", low.0, low.1, high.0, high.1);
+        let help = format!("write a smaller `{}`, or a larger `{}`", low.0, high.0);
+        let mark = if nic_has(nic, low.0) { low.0 } else { high.0 };
+        doc.note(Problem::new(message, help).at(key(mark), ""));
+    };
+    below(("xoff", buffers.xoff), ("receive_buffer", buffers.receive));
+    below(("xon", buffers.xon), ("xoff", buffers.xoff));
+}
+
+fn nic_has(nic: &NicModelConfig, key: &str) -> bool {
+    match key {
+        "xoff" => nic.xoff.is_some(),
+        _ => nic.xon.is_some(),
+    }
+}

@@ -1,0 +1,327 @@
+//! A NIC in front of a real host: a task that has the host's device, and joins it to the switch's port by a pair of rings.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use weir_config::{NicModelConfig, SwitchConfig};
+use weir_dpdk_io::{Batch, Clock, RingEnd, RxQueue, TxQueue};
+use weir_nic::model::{Carried, ModelConfig, ModelDrop, ModelReport, NicModel, ReceiveBuffer};
+use weir_switch_core::burst::queue_of_class;
+use weir_switch_core::classify::Classifier;
+use weir_switch_core::flow_control::mechanism;
+use weir_switch_core::{BuildError, Packet, PacketStore, Shared};
+use weir_units::{BitRate, Class, ClassSet, MacAddr, PortId, Time};
+use weir_wire::ethernet::{self, Parsed};
+
+use crate::frame::{Frame, FrameStore};
+use crate::lcore_loop::{Phase, Task};
+use crate::memory::RING_SLOTS;
+use crate::switch_lcore::DeviceBacklog;
+
+/// Frames that are moved at once.
+const BURST: usize = ModelConfig::STASH_FRAMES;
+/// Rounds of a poll: no more are moved before the next task has its turn.
+const ROUNDS: usize = 16;
+
+const _: () = assert!(RING_SLOTS == NicModelConfig::BURST_FRAMES);
+
+/// Where a NIC's counters come out, from the lcore to the control thread.
+#[derive(Debug, Default)]
+pub(crate) struct NicBoard {
+    /// Set by who wants them, taken back by the lcore when it has written them.
+    asked: AtomicBool,
+    report: Mutex<ModelReport>,
+}
+
+/// A NIC, on the lcore that polls it.
+pub(crate) struct NicTask {
+    model: NicModel<Frame>,
+    shared: Arc<Shared>,
+    port: PortId,
+    classifier: Classifier,
+    /// The device's queue pairs.
+    host: Vec<HostQueue>,
+    link: RingEnd,
+    /// At the switch's end of the link, which is full.
+    to_switch: Batch,
+    batch: Batch,
+    store: FrameStore,
+    /// Source address of its messages: of the first frame that the host sends, as its NIC's would be.
+    mac: MacAddr,
+    knows_mac: bool,
+    backlog: Arc<DeviceBacklog>,
+    board: Arc<NicBoard>,
+}
+
+/// A queue pair of the host's device.
+struct HostQueue {
+    rx: RxQueue,
+    tx: TxQueue,
+    /// The classes that leave by it.
+    classes: ClassSet,
+    /// Frames that the device has not taken yet.
+    pending: Batch,
+}
+
+/// What a NIC is joined to.
+pub(crate) struct NicEnds {
+    pub(crate) host: Vec<(RxQueue, TxQueue)>,
+    pub(crate) link: RingEnd,
+    pub(crate) store: FrameStore,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) backlog: Arc<DeviceBacklog>,
+}
+
+impl Carried for Frame {
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        self.0.data()
+    }
+
+    #[inline]
+    fn frame_bytes(&self) -> u32 {
+        self.0.len()
+    }
+}
+
+/// What the model of a port's NIC is made from; `None` for a port without one.
+pub(crate) fn model_config(switch: &SwitchConfig, port: usize) -> Result<Option<ModelConfig>, BuildError> {
+    let config = &switch.ports[port];
+    let (Some(nic), Some(buffers)) = (config.nic, switch.nic_buffers(port)) else { return Ok(None) };
+    // The file gives one.
+    let rate = config.rate.unwrap_or(BitRate::gbps(10));
+    Ok(Some(ModelConfig {
+        rate,
+        delay: config.delay,
+        // At the switch there is headroom for what comes in `reaction`: for two bursts of this.
+        slack: switch.pfc.reaction.divided_by(2),
+        flow_control: mechanism(switch, port, rate)?,
+        lossless: switch.classes.lossless,
+        obeys: nic.obeys,
+        pauses: nic.pauses,
+        host_queues: usize::from(config.device.queues()),
+        send_buffer: buffers.send,
+        send_frames: buffers.send_frames as usize,
+        receive: ReceiveBuffer {
+            lossless: buffers.receive,
+            lossless_frames: buffers.receive_frames as usize,
+            lossy: buffers.lossy,
+            lossy_frames: buffers.lossy_frames as usize,
+            xoff: buffers.xoff,
+            xon: buffers.xon,
+        },
+        receive_rate: nic.receive_rate,
+    }))
+}
+
+/// Mbufs that a port's NIC and its link hold; 0 for a port without one.
+pub(crate) fn mbufs(switch: &SwitchConfig, port: usize) -> u32 {
+    let Ok(Some(model)) = model_config(switch, port) else { return 0 };
+    let batches = (2 + model.host_queues) * BURST;
+    (model.frames_max() + batches) as u32 + 2 * RING_SLOTS
+}
+
+impl NicTask {
+    /// A NIC for port `port` of a switch.
+    pub(crate) fn new(switch: &SwitchConfig, port: PortId, model: &ModelConfig, ends: NicEnds) -> NicTask {
+        let queues = ends.host.len() as u8;
+        let classes_of =
+            |queue: u8| Class::ALL.into_iter().filter(|class| queue_of_class(*class, queues) == queue).collect();
+        let host = ends.host.into_iter().zip(0..).map(|((rx, tx), queue)| HostQueue {
+            rx,
+            tx,
+            classes: classes_of(queue),
+            pending: Batch::new(),
+        });
+        let mut mac = ends.shared.ports()[port.index()].mac;
+        mac.0[0] = mac.0[0] & !1 | 2;
+        mac.0[5] ^= 0x80;
+        NicTask {
+            model: NicModel::new(model),
+            port,
+            classifier: Classifier::new(&switch.classes, switch.ports.iter().map(|port| port.priority)),
+            host: host.collect(),
+            link: ends.link,
+            to_switch: Batch::new(),
+            batch: Batch::new(),
+            store: ends.store,
+            mac,
+            knows_mac: false,
+            backlog: ends.backlog,
+            shared: ends.shared,
+            board: Arc::default(),
+        }
+    }
+
+    /// Where its counters come out.
+    pub(crate) fn board(&self) -> Arc<NicBoard> {
+        self.board.clone()
+    }
+
+    /// Returns how many frames moved, and at least 1 while one waits for nothing but the link.
+    fn run_once(&mut self, clock: &Clock, takes_from_host: bool) -> usize {
+        let mut total = 0;
+        for _ in 0..ROUNDS {
+            let now = Time::from_picos(clock.now_ps());
+            let mut moved = self.take_from_switch(now) + self.give_to_host(now);
+            if takes_from_host {
+                moved += self.take_from_host() + self.send_to_switch(now);
+            }
+            total += moved;
+            if moved == 0 {
+                if self.model.waits_for_link(now) {
+                    return total.max(1);
+                }
+                break;
+            }
+        }
+        total
+    }
+
+    /// What the switch has sent enters the link, and what is at its end the NIC.
+    fn take_from_switch(&mut self, now: Time) -> usize {
+        let came = self.link.receive(&mut self.batch, BURST.min(self.model.link_room()));
+        for mbuf in self.batch.drain() {
+            let frame = Frame(mbuf);
+            let class = if frame.is_control() { None } else { Some(class_of(&self.classifier, self.port, &frame)) };
+            self.model.handle_from_switch(now, class, frame);
+        }
+        came + self.model.poll(now)
+    }
+
+    fn give_to_host(&mut self, now: Time) -> usize {
+        let mut moved = 0;
+        let waiting = self.model.classes_to_host();
+        let mut elsewhere = ClassSet::EMPTY;
+        let queues = self.host.len();
+        // Queue 0 last: it has the classes of queues that the guest has not enabled.
+        for number in (0..queues).rev() {
+            let queue = &mut self.host[number];
+            let mut classes = queue.classes;
+            if number == 0 {
+                classes |= elsewhere;
+            } else if (waiting & classes).is_empty() && queue.pending.is_empty() {
+                continue;
+            } else if !queue.tx.is_enabled() {
+                elsewhere |= classes;
+                classes = ClassSet::EMPTY;
+            }
+            while queue.pending.len() < BURST
+                && let Some(frame) = self.model.take_to_host(now, classes)
+            {
+                assert!(queue.pending.push(frame.0).is_ok(), "a burst fits a batch");
+            }
+            if !queue.pending.is_empty() {
+                let sent = queue.tx.send(&mut queue.pending);
+                moved += sent;
+                if number == 0 && !elsewhere.is_empty() {
+                    self.backlog.note_fallbacks(sent);
+                }
+            }
+        }
+        moved
+    }
+
+    fn take_from_host(&mut self) -> usize {
+        let mut moved = 0;
+        for number in 0..self.host.len() {
+            let takes = self.model.takes(number).min(BURST);
+            moved += self.host[number].rx.receive(&mut self.batch, takes);
+            for mbuf in self.batch.drain() {
+                let frame = Frame(mbuf);
+                if !self.knows_mac {
+                    self.knows_mac = true;
+                    self.mac = frame.source();
+                }
+                let class = class_of(&self.classifier, self.port, &frame);
+                self.model.handle_from_host(number, class, frame);
+            }
+        }
+        moved
+    }
+
+    fn send_to_switch(&mut self, now: Time) -> usize {
+        let (store, mac) = (&mut self.store, self.mac);
+        let mut moved = self.model.transmit(now, |message| store.control(message, mac));
+        while self.to_switch.len() < BURST
+            && let Some(frame) = self.model.take_to_switch(now)
+        {
+            assert!(self.to_switch.push(frame.0).is_ok(), "a burst fits a batch");
+        }
+        if !self.to_switch.is_empty() {
+            moved += self.link.send(&mut self.to_switch);
+        }
+        moved
+    }
+
+    /// Gives up all that is here.
+    fn discard(&mut self, why: ModelDrop) {
+        self.model.discard(why);
+        let pending = self.host.iter().map(|queue| queue.pending.len()).sum();
+        self.model.note_dropped(why, [self.to_switch.len(), pending]);
+        self.to_switch.clear();
+        self.host.iter_mut().for_each(|queue| queue.pending.clear());
+    }
+
+    /// Answers who asks for the counters.
+    fn serve(&mut self, clock: &Clock) {
+        // Acquire and release: the pair makes reports come after what was asked for, and be whole.
+        if self.board.asked.load(Ordering::Acquire) {
+            let pending = self.host.iter().map(|queue| queue.pending.len()).sum();
+            let report = self.model.report(Time::from_picos(clock.now_ps()), [self.to_switch.len(), pending]);
+            *self.board.report.lock().unwrap_or_else(PoisonError::into_inner) = report;
+            self.board.asked.store(false, Ordering::Release);
+        }
+    }
+}
+
+impl Task for NicTask {
+    fn poll(&mut self, clock: &Clock, phase: Phase) -> usize {
+        let is_up = self.shared.ports()[self.port.index()].link_up();
+        if is_up != self.model.is_up() {
+            self.model.set_link(Time::from_picos(clock.now_ps()), is_up);
+            if !is_up {
+                self.discard(ModelDrop::NoHost);
+            }
+        }
+        let moved = match phase {
+            Phase::Run => self.run_once(clock, true),
+            // The switch takes no more, and still sends.
+            Phase::Drain => self.run_once(clock, false),
+            Phase::Discard | Phase::Stop => {
+                // What the switch had put on the link before it gave up.
+                while self.take_from_switch(Time::from_picos(clock.now_ps())) > 0 {}
+                self.discard(ModelDrop::Shutdown);
+                0
+            }
+        };
+        self.serve(clock);
+        moved
+    }
+}
+
+impl NicBoard {
+    /// The counters as of now; `wait` is called while the lcore has not answered, and says whether to go on. Where it gives up, as of
+    /// the last answer.
+    pub(crate) fn collect(&self, wait: impl Fn() -> bool) -> ModelReport {
+        self.asked.store(true, Ordering::Release);
+        while self.asked.load(Ordering::Acquire) {
+            if !wait() {
+                break;
+            }
+        }
+        *self.report.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The class that the switch gives a frame of the host, and that a NIC behind the same port gives one for it.
+fn class_of(classifier: &Classifier, port: PortId, frame: &Frame) -> Class {
+    let glance = frame.glance();
+    if glance.is_plain {
+        return classifier.class_of_plain(port, &glance);
+    }
+    match ethernet::parse(frame.0.data()) {
+        Parsed::Data(headers) => classifier.class(port, &headers),
+        Parsed::Control(_) | Parsed::Malformed => classifier.port_class(port),
+    }
+}

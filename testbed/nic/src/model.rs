@@ -1,0 +1,321 @@
+//! A NIC between a real host's device and a switch's port, sans-I/O.
+//!
+//! Virtual NICs and veth pairs neither obey PFC nor send it. This model does both in their place, and has a link of a rate and a delay
+//! to the switch:
+//! - what the host sends waits in a queue of its class for the link, and for as long as the switch pauses the class. A full queue holds
+//!   the host back: its device is not read, so that nothing is lost here;
+//! - what comes from the switch waits in a receive buffer until the host's device takes it. A lossless class that fills its part is
+//!   paused at the switch.
+//!
+//! Flow control is the switch's own code ([`Regulator`], [`MessageGenerator`]), so that a NIC speaks whatever its port does.
+
+mod config;
+mod receive;
+mod report;
+mod send;
+#[cfg(test)]
+mod tests;
+
+pub use config::{ModelConfig, ReceiveBuffer};
+pub use report::{ModelClass, ModelDrop, ModelReport, Way};
+
+use weir_flowctl::kinds::NoFlowControl;
+use weir_flowctl::{Arrived, ClassLimits, Demand, Mechanism, MessageGenerator, Regulator, Shaper, wire_bytes};
+use weir_units::{CLASSES, Class, ClassSet, LINK_OVERHEAD, Time};
+use weir_wire::mac_control::ControlFrame;
+
+use crate::DelayLine;
+use receive::Receive;
+use report::Counters;
+use send::Send;
+
+/// A frame that a NIC carries.
+pub trait Carried {
+    /// Its bytes, without FCS.
+    fn bytes(&self) -> &[u8];
+
+    /// Its length, without FCS.
+    fn frame_bytes(&self) -> u32 {
+        self.bytes().len() as u32
+    }
+}
+
+/// A NIC between a host and a switch.
+///
+/// To be called in this order, again and again, `now` never going back: [`NicModel::handle_from_switch`] for each frame that comes by the
+/// link, while there is [room](NicModel::link_room); [`NicModel::poll`]; [`NicModel::handle_from_host`] for each frame that the host
+/// sends, no more by a queue than it [takes](NicModel::takes); [`NicModel::transmit`]; then what [`NicModel::take_to_switch`] and
+/// [`NicModel::take_to_host`] give is handed on. All memory is taken when it is made; a call neither allocates nor blocks.
+#[derive(Debug)]
+pub struct NicModel<F> {
+    regulator: Regulator,
+    limits: ClassLimits,
+    generator: MessageGenerator,
+    /// What came from the switch, as flow control counts it.
+    arrived: Arrived,
+    obeys: bool,
+    is_up: bool,
+    wire: Shaper,
+    send: Send<F>,
+    to_switch: DelayLine<F>,
+    /// Frames from the switch, each with its class; control frames have none.
+    to_host: DelayLine<(Option<Class>, F)>,
+    receive: Receive<F>,
+    /// How fast the host takes frames.
+    host_pace: Shaper,
+    counters: Counters,
+}
+
+impl<F: Carried> NicModel<F> {
+    /// A NIC with its link up and nothing in it.
+    pub fn new(config: &ModelConfig) -> NicModel<F> {
+        let of_port = config.flow_control.of_a_host();
+        let none = || Mechanism::new(NoFlowControl);
+        let obeyed = if config.obeys { of_port.clone() } else { none() };
+        let regulator = Regulator::new(&obeyed, config.rate, config.lossless);
+        let generator = match config.pauses {
+            true => MessageGenerator::new(&of_port, config.rate, config.lossless),
+            false => MessageGenerator::silent(),
+        };
+        NicModel {
+            limits: ClassLimits::new(config.rate, config.slack, [None; CLASSES], &regulator),
+            regulator,
+            generator,
+            arrived: of_port.arrived(LINK_OVERHEAD),
+            obeys: config.obeys,
+            is_up: true,
+            wire: Shaper::new(Some(config.rate), config.slack),
+            send: Send::new(config),
+            to_switch: DelayLine::new(config.delay, config.link_frames()),
+            to_host: DelayLine::new(config.delay, config.link_frames()),
+            receive: Receive::new(config),
+            host_pace: Shaper::new(config.receive_rate, config.slack),
+            counters: Counters::default(),
+        }
+    }
+
+    /// The host has come or gone. When it goes, all that is under way is dropped, as [`ModelDrop::NoHost`], and flow control starts
+    /// anew.
+    pub fn set_link(&mut self, now: Time, is_up: bool) {
+        if self.is_up == is_up {
+            return;
+        }
+        self.is_up = is_up;
+        if !is_up {
+            self.discard(ModelDrop::NoHost);
+            self.regulator.forget(now);
+            self.arrived.forget();
+            self.limits.follow(now, &self.regulator);
+        }
+        self.generator.restart(if is_up { now } else { Time::NEVER });
+    }
+
+    /// Whether there is a host.
+    pub fn is_up(&self) -> bool {
+        self.is_up
+    }
+
+    /// Whether anything waits for nothing but the time that the link takes, or the host, so that a late poll would cost rate.
+    pub fn waits_for_link(&self, now: Time) -> bool {
+        let sends = !(self.send.classes() - self.regulator.paused(now)).is_empty();
+        let paced = !self.host_pace.is_free(now) && !self.receive.classes().is_empty();
+        self.is_up && (sends || paced || !self.to_switch.is_empty() || !self.to_host.is_empty())
+    }
+
+    /// How many frames the link from the switch takes now; others wait with the switch.
+    pub fn link_room(&self) -> usize {
+        self.to_host.room()
+    }
+
+    /// Takes a frame that the switch has sent. `class` is that of data, and `None` of a MAC control frame.
+    ///
+    /// # Panics
+    /// If there is no [room](NicModel::link_room).
+    pub fn handle_from_switch(&mut self, now: Time, class: Option<Class>, frame: F) {
+        self.counters.from_switch += 1;
+        if !self.is_up {
+            self.counters.drop_to_host(ModelDrop::NoHost, class);
+            return;
+        }
+        assert!(self.to_host.push(now, (class, frame)).is_ok(), "a frame for a link that is full");
+    }
+
+    /// Takes in what has come by the link, and obeys it. Returns how many frames that were.
+    pub fn poll(&mut self, now: Time) -> usize {
+        let mut moved = 0;
+        while let Some((class, frame)) = self.to_host.poll(now) {
+            moved += 1;
+            match class {
+                None => self.handle_control(now, &frame),
+                Some(class) => self.take_in(class, frame),
+            }
+        }
+        self.limits.follow(now, &self.regulator);
+        moved
+    }
+
+    fn take_in(&mut self, class: Class, frame: F) {
+        if self.arrived.is_counted() {
+            self.arrived.count(class, self.arrived.count_of(frame.frame_bytes()));
+        }
+        if self.receive.push(class, frame) {
+            let most = &mut self.counters.classes[class.index()].receive_bytes_max;
+            *most = self.receive.held(class).get().max(*most);
+        } else {
+            self.counters.drop_to_host(ModelDrop::ReceiveBufferFull, Some(class));
+        }
+    }
+
+    fn handle_control(&mut self, now: Time, frame: &F) {
+        self.counters.control_from_switch += 1;
+        let Ok(frame) = ControlFrame::decode(frame.bytes()) else {
+            self.counters.control_ignored += 1;
+            return;
+        };
+        if let ControlFrame::Credit(credit) = &frame {
+            self.arrived.handle_account(credit, |_| 0);
+        }
+        if !self.obeys || !self.regulator.handle(now, &frame) {
+            self.counters.control_ignored += 1;
+        }
+    }
+
+    /// How many more frames are taken from a queue of the host: none while one that came by it finds no room.
+    pub fn takes(&self, queue: usize) -> usize {
+        if self.is_up { self.send.takes(queue) } else { 0 }
+    }
+
+    /// Takes a frame that the host sent by a queue of its device.
+    ///
+    /// # Panics
+    /// If the queue [takes](NicModel::takes) none.
+    pub fn handle_from_host(&mut self, queue: usize, class: Class, frame: F) {
+        self.counters.from_host += 1;
+        if ControlFrame::is_control(frame.bytes()) {
+            // Flow control is the NIC's business, which would contradict the host's.
+            self.counters.drop_to_switch(ModelDrop::MacControl, Some(class));
+            return;
+        }
+        let counters = &mut self.counters.classes[class.index()];
+        counters.from_host += 1;
+        if self.send.push(queue, class, frame) {
+            counters.held_back += 1;
+        }
+        counters.send_bytes_max = self.send.held(class).get().max(counters.send_bytes_max);
+    }
+
+    /// Puts on the link what may go: messages of flow control first, then frames of the classes that are not held, in turn. `make`
+    /// makes a frame of a message; `None` puts it off. Returns how many frames went.
+    pub fn transmit(&mut self, now: Time, mut make: impl FnMut(&ControlFrame) -> Option<F>) -> usize {
+        let mut moved = 0;
+        if !self.is_up {
+            return moved;
+        }
+        self.send.unblock();
+        let paused = self.regulator.paused(now);
+        while self.wire.is_free(now) && self.to_switch.room() > 0 {
+            let Some(frame) = self.next_message(now, &mut make).or_else(|| self.next_frame(now, paused)) else { break };
+            self.wire.send(now, wire_bytes(frame.frame_bytes(), LINK_OVERHEAD));
+            assert!(self.to_switch.push(now, frame).is_ok(), "there was room");
+            moved += 1;
+        }
+        moved
+    }
+
+    fn next_message(&mut self, now: Time, make: &mut impl FnMut(&ControlFrame) -> Option<F>) -> Option<F> {
+        let demand = Demand {
+            off: self.receive.off(),
+            held: |class| self.receive.held(class),
+            sent: |class| self.regulator.sent_total(class),
+            arrived: &self.arrived,
+        };
+        let message = self.generator.poll(now, demand)?;
+        let frame = make(&message)?;
+        let before = self.generator.advertised_off();
+        self.generator.handle_sent(now, &message, demand);
+        self.counters.control_made += 1;
+        for class in (self.generator.advertised_off() - before).iter() {
+            self.counters.classes[class.index()].pauses_sent += 1;
+        }
+        Some(frame)
+    }
+
+    fn next_frame(&mut self, now: Time, paused: ClassSet) -> Option<F> {
+        let open = self.send.classes() - paused;
+        let open = open - self.limits.waiting(now, open);
+        let regulator = &self.regulator;
+        let (class, frame) = self.send.next(open, |class, bytes| regulator.has_credit(class, bytes))?;
+        let frame_bytes = frame.frame_bytes();
+        self.regulator.handle_sent(class, frame_bytes);
+        self.limits.send(now, class, wire_bytes(frame_bytes, LINK_OVERHEAD));
+        self.counters.classes[class.index()].to_switch += 1;
+        Some(frame)
+    }
+
+    /// The next frame that has reached the switch.
+    pub fn take_to_switch(&mut self, now: Time) -> Option<F> {
+        let frame = self.to_switch.poll(now)?;
+        self.counters.taken_to_switch += 1;
+        Some(frame)
+    }
+
+    /// The next frame for the host of one of these classes, which take turns; `None` if there is none, or the host takes them no
+    /// faster.
+    pub fn take_to_host(&mut self, now: Time, classes: ClassSet) -> Option<F> {
+        if !self.host_pace.is_free(now) {
+            return None;
+        }
+        let (class, frame) = self.receive.next(classes)?;
+        self.host_pace.send(now, wire_bytes(frame.frame_bytes(), LINK_OVERHEAD));
+        self.counters.taken_to_host += 1;
+        self.counters.classes[class.index()].to_host += 1;
+        Some(frame)
+    }
+
+    /// The classes with frames for the host.
+    pub fn classes_to_host(&self) -> ClassSet {
+        self.receive.classes()
+    }
+
+    /// Drops all that is in the NIC and on its link.
+    pub fn discard(&mut self, why: ModelDrop) {
+        let counters = &mut self.counters;
+        self.send.clear(|class| counters.drop_to_switch(why, Some(class)));
+        self.receive.clear(|class| counters.drop_to_host(why, Some(class)));
+        while let Some((class, _)) = self.to_host.poll(Time::NEVER) {
+            counters.drop_to_host(why, class);
+        }
+        while self.to_switch.poll(Time::NEVER).is_some() {
+            counters.drop_to_switch(why, None);
+        }
+    }
+
+    /// Notes that frames were dropped after they had been taken from here: `[to the switch, to the host]`.
+    pub fn note_dropped(&mut self, why: ModelDrop, [to_switch, to_host]: [usize; 2]) {
+        self.counters.taken_to_switch -= to_switch as u64;
+        self.counters.taken_to_host -= to_host as u64;
+        (0..to_switch).for_each(|_| self.counters.drop_to_switch(why, None));
+        (0..to_host).for_each(|_| self.counters.drop_to_host(why, None));
+    }
+
+    /// All counters as of `now`. `waiting` are frames that were taken from here and not handed on yet: `[to the switch, to the host]`.
+    pub fn report(&self, now: Time, waiting: [usize; 2]) -> ModelReport {
+        let inside = [self.send.frames() + self.to_switch.len(), self.receive.frames() + self.to_host.len()];
+        let mut report = self.counters.report(inside, waiting);
+        for class in Class::ALL {
+            let shown = &mut report.classes[class.index()];
+            (shown.paused_for, shown.pauses) = self.regulator.pause_time(now, class);
+            shown.send_bytes = self.send.held(class).get();
+            shown.receive_bytes = self.receive.held(class).get();
+        }
+        report.paused = self.regulator.paused(now);
+        report.pausing = self.generator.advertised_off();
+        report
+    }
+}
+
+/// The class after `last` in a round through those of a set.
+fn next_in_turn(classes: ClassSet, last: Class) -> Option<Class> {
+    let after = |class: &Class| (class.index() + CLASSES - last.index() - 1) % CLASSES;
+    classes.iter().min_by_key(after)
+}

@@ -1,0 +1,127 @@
+//! What a host has sent and its NIC has not: a bounded queue for each class, and frames that find no room there.
+
+use std::collections::VecDeque;
+
+use weir_units::{Bytes, CLASSES, Class, ClassSet, FCS_BYTES};
+
+use super::{Carried, ModelConfig, next_in_turn};
+
+/// The send side.
+#[derive(Debug)]
+pub(super) struct Send<F> {
+    buffer: Bytes,
+    frames_max: usize,
+    queues: [VecDeque<F>; CLASSES],
+    held: [Bytes; CLASSES],
+    /// The classes with frames in their queues.
+    classes: ClassSet,
+    /// The class whose turn it was last.
+    last: Class,
+    /// By queue of the host: frames from the first on that found no room. Nothing more is read from that queue, and nothing lost.
+    stashes: Box<[VecDeque<(Class, F)>]>,
+}
+
+impl<F: Carried> Send<F> {
+    pub(super) fn new(config: &ModelConfig) -> Send<F> {
+        let stash = || VecDeque::with_capacity(ModelConfig::STASH_FRAMES);
+        Send {
+            buffer: config.send_buffer,
+            frames_max: config.send_frames,
+            queues: std::array::from_fn(|_| VecDeque::with_capacity(config.send_frames)),
+            held: [Bytes::ZERO; CLASSES],
+            classes: ClassSet::EMPTY,
+            last: Class::new(CLASSES as u8 - 1),
+            stashes: (0..config.host_queues).map(|_| stash()).collect(),
+        }
+    }
+
+    /// How many frames are taken from a queue of the host.
+    pub(super) fn takes(&self, queue: usize) -> usize {
+        if self.stashes[queue].is_empty() { ModelConfig::STASH_FRAMES } else { 0 }
+    }
+
+    /// Takes a frame; says whether its queue is the first time held back by it.
+    pub(super) fn push(&mut self, queue: usize, class: Class, frame: F) -> bool {
+        if self.stashes[queue].is_empty() && self.has_room(class, &frame) {
+            self.enqueue(class, frame);
+            return false;
+        }
+        let stash = &mut self.stashes[queue];
+        assert!(stash.len() < ModelConfig::STASH_FRAMES, "a frame from a queue that is held back");
+        stash.push_back((class, frame));
+        stash.len() == 1
+    }
+
+    /// Frames that found no room go on to their classes' queues, as far as there is room now.
+    pub(super) fn unblock(&mut self) {
+        for queue in 0..self.stashes.len() {
+            while let Some((class, frame)) = self.stashes[queue].front()
+                && self.has_room(*class, frame)
+                && let Some((class, frame)) = self.stashes[queue].pop_front()
+            {
+                self.enqueue(class, frame);
+            }
+        }
+    }
+
+    /// A frame that is longer than the buffer has room in an empty one.
+    fn has_room(&self, class: Class, frame: &F) -> bool {
+        let queue = &self.queues[class.index()];
+        let fits = self.held[class.index()] + size(frame) <= self.buffer && queue.len() < self.frames_max;
+        fits || queue.is_empty()
+    }
+
+    fn enqueue(&mut self, class: Class, frame: F) {
+        self.held[class.index()] += size(&frame);
+        self.queues[class.index()].push_back(frame);
+        self.classes.insert(class);
+    }
+
+    /// The classes with frames that wait for the link.
+    pub(super) fn classes(&self) -> ClassSet {
+        self.classes
+    }
+
+    /// The next frame of these classes, which take turns, if credit lets it go.
+    pub(super) fn next(&mut self, mut open: ClassSet, has_credit: impl Fn(Class, u32) -> bool) -> Option<(Class, F)> {
+        loop {
+            let class = next_in_turn(open, self.last)?;
+            let queue = &mut self.queues[class.index()];
+            let first = queue.front().expect("a class with frames");
+            if !has_credit(class, first.frame_bytes()) {
+                open.remove(class);
+                continue;
+            }
+            let frame = queue.pop_front()?;
+            if queue.is_empty() {
+                self.classes.remove(class);
+            }
+            self.held[class.index()] -= size(&frame);
+            self.last = class;
+            return Some((class, frame));
+        }
+    }
+
+    /// What a class has in its queue.
+    pub(super) fn held(&self, class: Class) -> Bytes {
+        self.held[class.index()]
+    }
+
+    /// Frames that wait, counted one by one.
+    pub(super) fn frames(&self) -> usize {
+        self.queues.iter().map(VecDeque::len).sum::<usize>() + self.stashes.iter().map(VecDeque::len).sum::<usize>()
+    }
+
+    pub(super) fn clear(&mut self, mut dropped: impl FnMut(Class)) {
+        for class in Class::ALL {
+            self.queues[class.index()].drain(..).for_each(|_| dropped(class));
+        }
+        self.stashes.iter_mut().flat_map(|stash| stash.drain(..)).for_each(|(class, _)| dropped(class));
+        self.held = [Bytes::ZERO; CLASSES];
+        self.classes = ClassSet::EMPTY;
+    }
+}
+
+pub(super) fn size(frame: &impl Carried) -> Bytes {
+    Bytes::new(u64::from(frame.frame_bytes()) + FCS_BYTES)
+}

@@ -1,0 +1,90 @@
+//! NICs in front of hosts: the sizes of their buffers, and what is doubtful about them.
+
+use weir_config::{NicBuffers, NicModelConfig, PortConfig, SwitchConfig};
+use weir_experiments::table::{Table, count};
+use weir_flowctl::Tells;
+
+/// A row for each port with a NIC; empty where there is none.
+pub(super) fn table(switch: &SwitchConfig) -> Table {
+    let mut table =
+        Table::new(["NIC of", "Obeys", "Pauses", "Send buffer B", "Xoff B", "Xon B", "Receive buffer B", "Host takes"]);
+    for (port, nic, buffers) in nics(switch) {
+        let yes = |is: bool| if is { "yes" } else { "no" }.to_owned();
+        table.row([
+            port.name.clone(),
+            yes(nic.obeys),
+            yes(nic.pauses),
+            count(buffers.send.get()),
+            count(buffers.xoff.get()),
+            count(buffers.xon.get()),
+            count(buffers.receive.get()),
+            nic.receive_rate.map_or("all".to_owned(), |rate| rate.to_string()),
+        ]);
+    }
+    table
+}
+
+/// A sentence for each NIC that may lose lossless frames.
+pub(super) fn warnings(switch: &SwitchConfig) -> Vec<String> {
+    let doubt = |(port, nic, buffers): (&PortConfig, NicModelConfig, NicBuffers)| {
+        let name = &port.name;
+        if !port.flow_control.tells().off_classes() || port.flow_control.tells() == Tells::Nothing {
+            return None;
+        }
+        if !nic.pauses {
+            return Some(format!(
+                "{name}: its NIC sends no flow control, so lossless frames that its host does not take are lost"
+            ));
+        }
+        let (left, after) = (buffers.receive - buffers.xoff, switch.nic_headroom(port));
+        (left < after).then(|| {
+            format!(
+                "{name}: the {} B of its NIC's `receive_buffer` above `xoff` are less than the {} B that may still come after a PAUSE \
+                 (2 (C D_prop + L_MTU) + 3840 B + C reaction): lossless frames can be lost",
+                count(left.get()),
+                count(after.get())
+            )
+        })
+    };
+    nics(switch).filter_map(doubt).collect()
+}
+
+fn nics(switch: &SwitchConfig) -> impl Iterator<Item = (&PortConfig, NicModelConfig, NicBuffers)> {
+    let ports = switch.ports.iter().enumerate();
+    ports.filter_map(|(index, port)| Some((port, port.nic?, switch.nic_buffers(index)?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_told_and_a_buffer_that_is_too_small_is_doubted() {
+        let port = |name: &str, nic: &str| {
+            format!("[[ports]]\nname = \"{name}\"\ntap = \"{name}\"\nrate = \"1Gbps\"\nnic = {nic}\n")
+        };
+        let text = [
+            "[pfc]\nreaction = \"0s\"\n[buffer]\nheadroom = \"100KB\"\n".to_owned(),
+            port("a", "{ receive_buffer = \"40KB\", xoff = \"20KB\" }"),
+            port("b", "{ receive_buffer = \"20KB\", xoff = \"19KB\", receive_rate = \"100Mbps\" }"),
+            port("c", "{ pauses = false, receive_buffer = \"40KB\" }"),
+        ];
+        let switch = weir_config::parse("lab", &text.concat()).unwrap();
+        let lines: Vec<String> = table(&switch)
+            .to_string()
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+            .collect();
+        assert_eq!(
+            lines[2..4],
+            ["a yes yes 64,000 20,000 16,956 40,000 all", "b yes yes 64,000 19,000 15,956 20,000 100Mbps"]
+        );
+        let told = warnings(&switch);
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(
+            told[0].starts_with("b: the 1,000 B of its NIC's `receive_buffer` above `xoff` are less than the 6,910 B"),
+            "{told:?}"
+        );
+        assert!(told[1].starts_with("c: its NIC sends no flow control"), "{told:?}");
+    }
+}
