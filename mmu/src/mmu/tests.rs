@@ -82,7 +82,7 @@ fn a_threshold_below_what_is_held_moves_nothing_and_pauses_with_the_next_packet(
     assert_eq!(admit_one(&mmu, arrival(0, 1, LOSSLESS)), Verdict::Keep(Segment::Headroom));
     assert!(levels().off);
     // It resumes below T − δ by the new numbers: at 2,000 B.
-    release(&mmu, &vec![arrival(0, 1, LOSSLESS); 8]);
+    release(&mmu, &[arrival(0, 1, LOSSLESS); 8]);
     mmu.reconsider(PortId(0), LOSSLESS.alone(), Time::ZERO);
     assert!(levels().off, "{:?}", levels());
     release(&mmu, &[arrival(0, 1, LOSSLESS)]);
