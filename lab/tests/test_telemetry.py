@@ -22,7 +22,8 @@ ACKNOWLEDGE = 0x11
 #: The hosts' addresses are numbered as they stand in the file. F1 comes over two switches, F2 and F3 over one.
 F1, F2, F3, RECEIVER = (f"10.0.0.{n}" for n in range(1, 5))
 #: So slow that a CPU which is away for some milliseconds is so for a few round trips of the scenario; and messages so short that
-#: a flow which congestion control slowed down for that ends its last one soon.
+#: a flow which congestion control slowed down for that ends its last one soon. A round trip in which the CPU was away slows TIMELY
+#: down, and it is slow to recover: it keeps a part of the link.
 SCENARIO = """
 [scenario]
 end = "8ms"
@@ -32,6 +33,8 @@ preset = "roce"
 [switch.port]
 rate = "10Gbps"
 delay = "2us"
+[nic.timely]
+rate_min = "2Gbps"
 [capture]
 host = "R"
 data_from = "500us"
