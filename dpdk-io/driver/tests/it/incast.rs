@@ -20,6 +20,8 @@ const SENDERS: u8 = 8;
 const FRAMES: u64 = if cfg!(debug_assertions) { 200_000 } else { 10_000_000 };
 /// For each of the policies after the first.
 const POLICY_FRAMES: u64 = FRAMES / 25;
+/// In each layout while things are set.
+const STEERED_FRAMES: u64 = if cfg!(debug_assertions) { FRAMES } else { FRAMES / 5 };
 const POLICIES: [&str; 10] =
     ["static", "dt", "spfc", "sih", "oversubscribed", "adaptive", "dsh", "sonic", "abm", "reverie"];
 /// `auto`: lcores that own ports, and hand each other frames.
@@ -150,8 +152,8 @@ fn lossless_and_ordered_whatever_is_set_meanwhile() {
             let what = format!("{:?}", config.lcores.layout);
             let mut steering = Steering { config, state: 7, changes: 0 };
             let (tally, stopped, reports) =
-                incast(&runtime, config, FRAMES, &mut |shared| (0..40).for_each(|_| steering.change(shared)));
-            check(&what, FRAMES, &tally, &stopped);
+                incast(&runtime, config, STEERED_FRAMES, &mut |shared| (0..40).for_each(|_| steering.change(shared)));
+            check(&what, STEERED_FRAMES, &tally, &stopped);
             println!("{what}: {} changes, {reports} balanced reports", steering.changes);
             assert!(steering.changes > 100, "{what}: {} changes test little", steering.changes);
         }
