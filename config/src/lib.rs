@@ -46,7 +46,7 @@ mod together;
 pub use buffer::{BufferConfig, Headroom, headroom_by_rule};
 pub use classes::{ClassConfig, EcnConfig, PfcConfig, QueueConfig, Trust};
 pub use keys::{DEVICE_KEYS, known_keys};
-pub use live::why_not_live;
+pub use live::{port_of_key, why_not_live};
 pub use load::{load, parse, read_device};
 pub use nic::{NicBuffers, NicModelConfig};
 pub use ports::{Device, DeviceFlowControl, PciDevice, PortConfig, PortState, SocketAccess, VhostUser};

@@ -55,11 +55,19 @@ pub fn why_not_live(started: &SwitchConfig, key: &str) -> Option<&'static str> {
     }
 }
 
+/// Whose port's a key below `ports.` is, by its place among the ports' names, and the rest of the key: `p0.rate` is `rate` of `p0`. A
+/// name may have dots: the longest that fits is meant.
+pub fn port_of_key(key: &str, ports: impl IntoIterator<Item = impl AsRef<str>>) -> Option<(usize, &str)> {
+    let rest = |name: &str| key.strip_prefix(name)?.strip_prefix('.');
+    let fitting = ports.into_iter().enumerate().filter_map(|(number, name)| Some((number, rest(name.as_ref())?)));
+    fitting.min_by_key(|(_, rest)| rest.len())
+}
+
 fn why_not_live_of_port(started: &SwitchConfig, key: &str) -> Option<&'static str> {
-    let fits = |name: &str| key.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
-    let ports = started.ports.iter().filter(|port| fits(&port.name));
-    let Some(port) = ports.max_by_key(|port| port.name.len()) else { return Some("ports are opened at the start") };
-    let own = &key[port.name.len() + 1..];
+    let Some((number, own)) = port_of_key(key, started.ports.iter().map(|port| &port.name)) else {
+        return Some("ports are opened at the start");
+    };
+    let port = &started.ports[number];
     match own.split('.').next().unwrap_or_default() {
         "state" => None,
         // Pauses are counted in quanta of C, which follow it. All else is reckoned with it.

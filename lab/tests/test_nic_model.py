@@ -21,6 +21,7 @@ from scapy.utils import rdpcap, wrpcap
 from weirlab import testpmd
 from weirlab.lab import Hosts
 from weirlab.switch import Switch, weir_binary
+from weirlab.waiting import until
 from weirlab.wire import Recorder
 
 # A machine that does much else must not fail a test.
@@ -54,13 +55,6 @@ def head(size="4MB", headroom="200KB", threshold="100KB"):
 
 def port(name, device, rate, more=""):
     return f'[[ports]]\nname = "{name}"\n{device}\nrate = "{rate}"\n{more}\n'
-
-
-def until(is_so, what):
-    deadline = time.monotonic() + WITHIN_S
-    while not is_so():
-        assert time.monotonic() < deadline, f"not within {WITHIN_S} s: {what() if callable(what) else what}"
-        time.sleep(0.02)
 
 
 def nic_of(finished, name):

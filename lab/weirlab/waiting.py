@@ -4,8 +4,8 @@ import time
 
 
 def until(holds, what, within_s=60):
-    """Returns as soon as `holds()` is true; fails after so many seconds."""
+    """Returns as soon as `holds()` is true; fails after so many seconds. What is waited for is a text, or a function that makes one then."""
     end = time.monotonic() + within_s
     while not holds():
-        assert time.monotonic() < end, f"not within {within_s} s: {what}"
+        assert time.monotonic() < end, f"not within {within_s} s: {what() if callable(what) else what}"
         time.sleep(0.02)

@@ -24,6 +24,6 @@ mod receiver;
 mod transmitter;
 
 pub use handoff::RECEIVED_MAX;
-pub use lanes::queue_of_class;
+pub use lanes::{classes_of_queue, queue_of_class};
 pub use lcore::{Lcore, Lcores, frames_held_max};
 pub use plan::{LcorePlan, LcoreRole, PlanError};

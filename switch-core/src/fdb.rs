@@ -212,7 +212,7 @@ impl ForwardingTable {
         let bucket = self.bucket(address);
         for entry in bucket {
             let held = entry.word.load(Ordering::Relaxed);
-            if (held ^ address) << (64 - ADDRESS_BITS) != 0 {
+            if !is_of(held, address) {
                 continue;
             }
             let heard = entry.heard.load(Ordering::Relaxed);
@@ -268,7 +268,7 @@ impl ForwardingTable {
         }
         for entry in self.bucket(address) {
             let held = entry.word.load(Ordering::Relaxed);
-            if (held ^ address) << (64 - ADDRESS_BITS) == 0 {
+            if is_of(held, address) {
                 let heard = entry.heard.load(Ordering::Relaxed);
                 if self.ticks.is_current(heard, now) && held != 0 {
                     return Some(Destination::Port(PortId((held >> ADDRESS_BITS) as u16)));
@@ -323,6 +323,7 @@ impl ForwardingTable {
 }
 
 /// Whether an entry's word is this address's.
+#[inline(always)]
 fn is_of(held: u64, address: u64) -> bool {
     (held ^ address) << (64 - ADDRESS_BITS) == 0
 }

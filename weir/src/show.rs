@@ -11,6 +11,7 @@ use clap::{Subcommand, ValueEnum};
 use weir_control::protocol::{Reply, Request, Show, What};
 use weir_control::state::{Shown, State};
 use weir_experiments::Failure;
+use weir_experiments::files::json_text;
 
 use crate::control::{Place, failure};
 
@@ -154,10 +155,7 @@ impl ShowArguments {
         let reply = self.view.of(reply).map_err(Failure::Argument)?;
         match (&reply, self.json) {
             (Reply::Metrics(text), false) => Ok(text.clone()),
-            (reply, true) => {
-                let json = serde_json::to_string_pretty(reply).map_err(|error| Failure::Run(error.to_string()))?;
-                Ok(json + "\n")
-            }
+            (reply, true) => Ok(json_text(reply)),
             (reply, false) => tables::text(self.view, reply).ok_or_else(|| failure(client.unfit())),
         }
     }

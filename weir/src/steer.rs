@@ -11,6 +11,7 @@ use weir_control::steering::{
     Assignment, Change, Changed, Chosen, Configuration, Difference, Differences, Outcome, Set,
 };
 use weir_experiments::Failure;
+use weir_experiments::files::{json_text, whole};
 use weir_experiments::table::Table;
 use weir_units::Span;
 
@@ -91,7 +92,8 @@ pub(crate) fn config(arguments: &ConfigArguments) -> Result<(), Failure> {
         WhatOfConfig::Show => {
             let configurations = configurations(place)?;
             if *json {
-                return print_json(&configurations);
+                print!("{}", json_text(&configurations));
+                return Ok(());
             }
             configurations.iter().for_each(|configuration| print!("{}", configuration.text));
             Ok(())
@@ -104,7 +106,8 @@ pub(crate) fn config(arguments: &ConfigArguments) -> Result<(), Failure> {
         WhatOfConfig::Diff => {
             let all = differences(place)?;
             if *json {
-                return print_json(&all);
+                print!("{}", json_text(&all));
+                return Ok(());
             }
             all.iter().for_each(|of| print!("{}", differences_text(of)));
             Ok(())
@@ -121,7 +124,7 @@ fn tell_changed(place: &Place, request: &Request, json: bool) -> Result<(), Fail
     let mut client = place.connect()?;
     let Reply::Changed(all) = client.ask(request).map_err(failure)? else { return Err(failure(client.unfit())) };
     if json {
-        print_json(&all)?;
+        print!("{}", json_text(&all));
     } else {
         all.iter().for_each(|changed| print!("{}", changed_text(changed)));
     }
@@ -169,7 +172,8 @@ fn save(all: &[Configuration], file: Option<&Path>, differences: &[Differences],
         saved.push(Saved { switch, file: path.display().to_string(), without: for_a_time, lost });
     }
     if json {
-        return print_json(&saved);
+        print!("{}", json_text(&saved));
+        return Ok(());
     }
     for Saved { switch, file, without, lost } in saved {
         println!("{switch}: written to {file}");
@@ -199,27 +203,17 @@ struct Saved<'c> {
 
 /// Writes a file as a whole or not at all. Its permissions stay.
 fn replace(path: &Path, text: &str) -> std::io::Result<()> {
-    let beside = |path: &Path| -> std::io::Result<PathBuf> {
-        let name = path.file_name().ok_or_else(|| std::io::Error::other("this is no name of a file"))?;
-        Ok(path.with_file_name(format!(".{}.{}", name.to_string_lossy(), std::process::id())))
-    };
     // A link is to stay one.
     let path = &std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let new = beside(path)?;
-    let written = || {
-        let mut file = std::fs::File::create_new(&new)?;
+    whole(path, |part| {
+        let mut file = std::fs::File::create(part)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         if let Ok(before) = std::fs::metadata(path) {
             file.set_permissions(before.permissions())?;
         }
-        std::fs::rename(&new, path)
-    };
-    let written = written();
-    if written.is_err() {
-        let _ = std::fs::remove_file(&new);
-    }
-    written
+        Ok(())
+    })
 }
 
 fn changed_text(changed: &Changed) -> String {
@@ -266,12 +260,6 @@ fn differences_text(of: &Differences) -> String {
 
 fn or_default(value: &Option<String>) -> String {
     value.clone().unwrap_or_else(|| "default".to_owned())
-}
-
-fn print_json(what: &impl Serialize) -> Result<(), Failure> {
-    let json = serde_json::to_string_pretty(what).map_err(|error| Failure::Run(error.to_string()))?;
-    println!("{json}");
-    Ok(())
 }
 
 /// `10s`, `500ms`, `2min`.

@@ -20,8 +20,7 @@ pub trait Task: Send {
     /// When the task will have something to do though nothing has arrived, for a task that may be left alone until then: what
     /// arrives for it either can be waited for ([`Task::arrivals`]), or waits itself, for some hundreds of microseconds, without
     /// being lost. `None` for one that is to be polled all the time.
-    fn rests_until(&self, now: Time) -> Option<Time> {
-        let _ = now;
+    fn rests_until(&self, _now: Time) -> Option<Time> {
         None
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use weir_config::{NicModelConfig, SwitchConfig};
 use weir_dpdk_io::{Batch, Clock, RingEnd, RxQueue, TxQueue};
 use weir_nic::model::{Carried, ModelConfig, ModelDrop, ModelReport, NicModel, ReceiveBuffer};
-use weir_switch_core::burst::queue_of_class;
+use weir_switch_core::burst::classes_of_queue;
 use weir_switch_core::classify::Classifier;
 use weir_switch_core::flow_control::mechanism;
 use weir_switch_core::{BuildError, Packet, PacketStore, Shared};
@@ -125,12 +125,10 @@ impl NicTask {
     /// A NIC for port `port` of a switch.
     pub(crate) fn new(switch: &SwitchConfig, port: PortId, model: &ModelConfig, ends: NicEnds) -> NicTask {
         let queues = ends.host.len() as u8;
-        let classes_of =
-            |queue: u8| Class::ALL.into_iter().filter(|class| queue_of_class(*class, queues) == queue).collect();
         let host = ends.host.into_iter().zip(0..).map(|((rx, tx), queue)| HostQueue {
             rx,
             tx,
-            classes: classes_of(queue),
+            classes: classes_of_queue(queue, queues),
             pending: Batch::new(),
         });
         let mut mac = ends.shared.ports()[port.index()].mac;

@@ -420,14 +420,19 @@ impl RunningSwitches {
 
     /// A report of switch `index`.
     pub fn report(&self, index: usize) -> Result<Report, DriverError> {
-        let deadline = Instant::now() + ANSWER_WITHIN;
-        let wait = || {
-            std::thread::park_timeout(Duration::from_micros(50));
-            Instant::now() < deadline && !self.lcores.iter().any(|(_, handle, _)| handle.is_finished())
-        };
-        self.switches[index].reporter.collect(self.now(), wait).ok_or_else(|| {
+        self.switches[index].reporter.collect(self.now(), self.patience()).ok_or_else(|| {
             DriverError::Stuck(if self.has_failed() { "its loop has ended" } else { "no counters in 30 s" })
         })
+    }
+
+    /// Waits for lcores to answer, a little at each call; says whether to go on. They don't when they have been stopped, or one has
+    /// ended.
+    fn patience(&self) -> impl Fn() -> bool {
+        let deadline = Instant::now() + ANSWER_WITHIN;
+        move || {
+            std::thread::park_timeout(Duration::from_micros(50));
+            Instant::now() < deadline && !self.lcores.is_empty() && !self.has_failed()
+        }
     }
 
     /// A report of each switch.
@@ -536,12 +541,8 @@ impl RunningSwitches {
 
     /// What the NIC in front of the host at each port of switch `index` has counted; `None` where there is none.
     pub fn nic_reports(&self, index: usize) -> Vec<Option<ModelReport>> {
-        let deadline = Instant::now() + ANSWER_WITHIN;
-        let wait = || {
-            std::thread::park_timeout(Duration::from_micros(50));
-            Instant::now() < deadline && !self.lcores.is_empty() && !self.has_failed()
-        };
-        let report = |board: &Option<Arc<NicBoard>>| board.as_ref().map(|board| board.collect(wait));
+        let wait = self.patience();
+        let report = |board: &Option<Arc<NicBoard>>| board.as_ref().map(|board| board.collect(&wait));
         self.switches[index].nics.iter().map(report).collect()
     }
 

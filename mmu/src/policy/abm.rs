@@ -149,13 +149,13 @@ impl Policy for Abm {
         reciprocal(rate.line, self.interval).map(set).is_some()
     }
 
-    /// With μ = 1: the queues of a priority share what one would have.
     fn retune(&self, settings: &dyn PolicySettings, _layout: &BufferLayout) {
         if let Some(AbmSettings { alpha, .. }) = settings.downcast() {
             self.alpha.set(*alpha);
         }
     }
 
+    /// With μ = 1: the queues of a priority share what one would have.
     fn steady_state(&self, load: &Load) -> SteadyState {
         let weight = |queues: u64, alpha: Alpha| if queues > 0 { alpha.as_f64() } else { 0.0 };
         sonic::at_rest(load, weight(load.lossless, self.alpha.get()), weight(load.lossy, load.lossy_alpha))

@@ -97,13 +97,13 @@ impl Policy for Reverie {
         false
     }
 
-    /// Theorem 1: lossless and lossy get in all `α·b* / (1 + α● + α°)`, however many queues they are.
     fn retune(&self, settings: &dyn PolicySettings, _layout: &BufferLayout) {
         if let Some(ReverieSettings { alpha, .. }) = settings.downcast() {
             self.alpha.set(*alpha);
         }
     }
 
+    /// Theorem 1: lossless and lossy get in all `α·b* / (1 + α● + α°)`, however many queues they are.
     fn steady_state(&self, load: &Load) -> SteadyState {
         let weight = |queues: u64, alpha: Alpha| if queues > 0 { alpha.as_f64() } else { 0.0 };
         load.shared_by_weight(weight(load.lossless, self.alpha.get()), weight(load.lossy, load.lossy_alpha))

@@ -116,7 +116,6 @@ impl Policy for Spfc {
         count.map(set).is_some()
     }
 
-    /// The steady state of normal ports: overloaded queues depart too slowly for their ports to be victims.
     /// A port's state of now is what the last window counted, held against the new K_spfc.
     fn retune(&self, settings: &dyn PolicySettings, _layout: &BufferLayout) {
         let Some(SpfcSettings { alpha, k_spfc, .. }) = settings.downcast() else { return };
@@ -130,6 +129,7 @@ impl Policy for Spfc {
         }
     }
 
+    /// The steady state of normal ports: overloaded queues depart too slowly for their ports to be victims.
     fn steady_state(&self, load: &Load) -> SteadyState {
         self.threshold.steady_state(load)
     }

@@ -92,7 +92,6 @@ impl<P: Packet> Forwarder<P> {
 
     /// Forwards up to a burst of what the receiver handed over; returns how much it was.
     pub(super) fn run_once(&mut self, now: Time, store: &mut impl PacketStore<P>) -> usize {
-        self.rings.hand_over_waiting();
         let mut handled = 0;
         let mut port = PortId::default();
         self.forwarding.take_turn(port);
@@ -124,9 +123,14 @@ impl<P: Packet> Forwarder<P> {
         }
     }
 
+    /// Hands over what found a ring full.
+    #[inline]
+    pub(super) fn hand_over_waiting(&mut self) {
+        self.rings.hand_over_waiting();
+    }
+
     /// Gives up what a stopped receiver left, counting it; returns how much.
     pub(super) fn discard(&mut self, reason: DropReason) -> usize {
-        self.rings.hand_over_waiting();
         let mut discarded = 0;
         while let Ok((port, packet)) = self.input.pop() {
             if !packet.is_control() {

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 
 use arrayvec::ArrayVec;
-use rtrb::chunks::ChunkError;
 use rtrb::{Consumer, Producer, RingBuffer};
 use weir_units::PortId;
 
@@ -71,14 +70,9 @@ impl<P> ToTransmitter<P> {
     fn hand_over_some(&mut self) -> bool {
         assert!(self.waiting.len() + self.staged.len() <= self.waiting.capacity(), "{OVERFULL}");
         self.waiting.extend(self.staged.drain(..));
-        let count = match self.ring.write_chunk_uninit(self.waiting.len()) {
-            Ok(chunk) => chunk.fill_from_iter(self.waiting.drain(..)),
-            Err(ChunkError::TooFewSlots(free)) => {
-                let chunk = self.ring.write_chunk_uninit(free).expect("as many slots as were free");
-                chunk.fill_from_iter(self.waiting.drain(..free))
-            }
-        };
-        debug_assert!(count <= HANDED_MAX);
+        let count = self.ring.slots().min(self.waiting.len());
+        let chunk = self.ring.write_chunk_uninit(count).expect("as many slots as counted");
+        chunk.fill_from_iter(self.waiting.drain(..count));
         !self.waiting.is_empty()
     }
 }

@@ -13,6 +13,11 @@ pub fn queue_of_class(class: Class, queues: u8) -> u8 {
     class.index() as u8 % queues
 }
 
+/// The classes whose frames leave by one of so many transmit queues.
+pub fn classes_of_queue(queue: u8, queues: u8) -> ClassSet {
+    Class::ALL.into_iter().filter(|class| queue_of_class(*class, queues) == queue).collect()
+}
+
 /// What the transmit queues of a port are offered.
 #[derive(Debug)]
 pub(super) struct Lanes<P> {
@@ -25,8 +30,7 @@ pub(super) struct Lanes<P> {
 impl<P> Lanes<P> {
     /// `None` for a port with one queue.
     pub(super) fn of(queues: u8) -> Option<Box<Lanes<P>>> {
-        let classes =
-            |queue| ClassSet::from_iter(Class::ALL.into_iter().filter(|class| queue_of_class(*class, queues) == queue));
+        let classes = |queue| classes_of_queue(queue, queues);
         (queues > 1).then(|| {
             let offered = (0..queues).map(|_| Staged::default()).collect();
             Box::new(Lanes { classes: (0..queues).map(classes).collect(), offered })

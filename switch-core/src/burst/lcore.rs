@@ -205,13 +205,10 @@ impl<P: Packet> Lcore<P> {
     /// were forwarded. `now` is asked only if there may be any.
     #[inline]
     pub fn forward(&mut self, now: impl FnOnce() -> Time, store: &mut impl PacketStore<P>) -> usize {
+        self.hand_over_waiting();
         match &mut self.work {
             Work::Forward(forwarder) => forwarder.run_once(now(), store),
-            Work::ReceiveForward(_, rings) | Work::All(_, rings, _) => {
-                rings.hand_over_waiting();
-                0
-            }
-            Work::Receive(_) | Work::Transmit(_) => 0,
+            _ => 0,
         }
     }
 
@@ -236,18 +233,11 @@ impl<P: Packet> Lcore<P> {
     /// Gives up everything that is held, counting it as lost for this reason; returns how much. To be called until all lcores of a
     /// switch have nothing left.
     pub fn discard(&mut self, now: Time, reason: DropReason) -> usize {
+        self.hand_over_waiting();
         match &mut self.work {
             Work::Forward(forwarder) => forwarder.discard(reason),
-            Work::Transmit(transmitter) => transmitter.discard(now, reason),
-            Work::All(_, rings, transmitter) => {
-                rings.hand_over_waiting();
-                transmitter.discard(now, reason)
-            }
-            Work::ReceiveForward(_, rings) => {
-                rings.hand_over_waiting();
-                0
-            }
-            Work::Receive(_) => 0,
+            Work::Transmit(transmitter) | Work::All(_, _, transmitter) => transmitter.discard(now, reason),
+            Work::Receive(_) | Work::ReceiveForward(..) => 0,
         }
     }
 
@@ -277,6 +267,16 @@ impl<P: Packet> Lcore<P> {
         }
         if let Some(transmitter) = self.transmitter_mut() {
             transmitter.serve(now());
+        }
+    }
+
+    /// Hands over what other lcores had no room for.
+    #[inline]
+    fn hand_over_waiting(&mut self) {
+        match &mut self.work {
+            Work::Forward(forwarder) => forwarder.hand_over_waiting(),
+            Work::ReceiveForward(_, rings) | Work::All(_, rings, _) => rings.hand_over_waiting(),
+            Work::Receive(_) | Work::Transmit(_) => {}
         }
     }
 

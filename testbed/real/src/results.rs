@@ -39,10 +39,7 @@ pub(super) fn summary(
     let is_stuck = record.deadlock().is_some_and(|deadlock| deadlock.persists());
     let (end, interrupted) = match came_to {
         CameTo::End => (scenario.end, None),
-        CameTo::Interruption(at) => {
-            let [at_span, of] = [at, scenario.end].map(|time| time.since(Time::ZERO));
-            (at, Some(format!("interrupted at {at_span} of {of}")))
-        }
+        CameTo::Interruption(at) => (at, Some(record::interrupted(at, scenario.end))),
     };
     let mut notes = Vec::new();
     if !late_hosts.is_empty() && !is_stuck && interrupted.is_none() {

@@ -12,7 +12,7 @@ mod watched;
 pub use crate::ports::Ports;
 pub use progress::{Progress, ProgressOf};
 pub use recorder::{Depth, Record, Recorder, Teller};
-pub use results::{Ended, LinkWords, NicWords, dropped, lost_lossless, overflown_lossless, summary};
+pub use results::{Ended, LinkWords, NicWords, dropped, interrupted, lost_lossless, overflown_lossless, summary};
 
 use weir_scenario::Scenario;
 

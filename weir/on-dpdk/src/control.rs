@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
-use weir_config::{ControlConfig, ControlSocket, SwitchConfig};
+use weir_config::{ControlConfig, ControlSocket, SwitchConfig, port_of_key};
 use weir_control::metrics::Metrics;
 use weir_control::protocol::{Clear, Clearable, Hello, Refusal, RefusalKind, Reply, Request, Show, What};
 use weir_control::state::{GapBucket, Lcore, Shown};
@@ -276,10 +276,9 @@ impl Control {
                 Outcome::NeedsRestart => "key_needs_restart",
                 Outcome::Refused => "key_refused",
             };
-            let port = change.key.strip_prefix("ports.");
-            let ports = &self.steering.configs()[index].ports;
-            let is_of = |port: &str, key: &str| key.strip_prefix(port).is_some_and(|rest| rest.starts_with('.'));
-            let port = port.and_then(|key| ports.iter().map(|port| &port.name).find(|port| is_of(port, key))).cloned();
+            let names = || self.steering.configs()[index].ports.iter().map(|port| &port.name);
+            let number = change.key.strip_prefix("ports.").and_then(|key| port_of_key(key, names()));
+            let port = number.and_then(|(number, _)| names().nth(number)).cloned();
             self.events.note(&name, port.as_deref(), None, event, said);
         }
         changed.notes.iter().for_each(|note| tracing::info!(switch = %name, "{note}"));

@@ -9,6 +9,9 @@ use weir_experiments::table::{Table, count};
 use weir_nic::model::{ModelClass, ModelDrop, ModelReport, Way};
 use weir_units::Class;
 
+/// What to do about lossless frames that a NIC drops.
+const MORE_ROOM: &str = "give it a larger `receive_buffer`, or is `pauses` off?";
+
 /// Logs what NICs drop, as long as that grows.
 pub(crate) struct NicLog {
     /// By switch and port: frames dropped so far, and those of lossless classes that found a receive buffer full.
@@ -34,9 +37,7 @@ impl NicLog {
             let (switch, port) = (&config.name, &config.ports[port].name);
             if lossless > 0 {
                 tracing::error!(
-                    %switch, %port,
-                    "the NIC dropped {lossless} lossless frames: its receive buffer is full; give it a larger `receive_buffer`, or is \
-                     `pauses` off?"
+                    %switch, %port, "the NIC dropped {lossless} lossless frames: its receive buffer is full; {MORE_ROOM}"
                 );
             } else if new > 0 {
                 tracing::warn!(%switch, %port, "the NIC dropped {new} frames; weir show losses has the reasons");
@@ -106,10 +107,7 @@ impl NicSummary {
     pub(crate) fn fault(&self) -> Option<String> {
         if self.lossless_dropped > 0 {
             let frames = count(self.lossless_dropped);
-            return Some(format!(
-                "its NIC dropped {frames} lossless frames (receive_buffer_full): give it a larger `receive_buffer`, or is \
-                 `pauses` off?"
-            ));
+            return Some(format!("its NIC dropped {frames} lossless frames (receive_buffer_full): {MORE_ROOM}"));
         }
         (!self.holds).then(|| "the books of its NIC do not balance".to_owned())
     }

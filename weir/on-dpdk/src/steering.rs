@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use weir_config::{ConfigErrors, SwitchConfig, why_not_live};
+use weir_config::{ConfigErrors, SwitchConfig, port_of_key, why_not_live};
 use weir_control::protocol::{Refusal, RefusalKind};
 use weir_control::steering::{Assignment, Change, Changed, Configuration, Difference, Differences, Outcome};
 use weir_dpdk_driver::RunningSwitches;
@@ -238,11 +238,12 @@ impl Steered {
     fn reload(&mut self, running: &RunningSwitches, index: usize, file: &Setup) -> Changed {
         self.read = file.config.source.text().to_owned();
         let keys = self.now.differing(file);
-        let is_live = |key: &String| self.why_not(file, key).is_none();
-        let live: BTreeSet<String> = keys.iter().filter(|key| is_live(key)).cloned().collect();
+        let reasons: BTreeMap<&String, &'static str> =
+            keys.iter().filter_map(|key| Some((key, self.why_not(file, key)?))).collect();
+        let live: BTreeSet<String> = keys.iter().filter(|key| !reasons.contains_key(key)).cloned().collect();
         let mut wanted = file.clone();
         let mut refused = None;
-        if live.len() < keys.len() {
+        if !reasons.is_empty() {
             // What runs, with what can be taken over.
             wanted = self.now.clone();
             let set = live.iter().try_for_each(|key| wanted.set(key, file.written(key).as_deref()));
@@ -250,8 +251,6 @@ impl Steered {
             refused = read.err().map(|why| format!("with what the switch goes on with this is wrong: {why}"));
         }
         let held_against = self.now.clone();
-        let reasons: BTreeMap<&String, &'static str> =
-            keys.iter().filter_map(|key| Some((key, self.why_not(file, key)?))).collect();
         let mut notes = Vec::new();
         if refused.is_none() {
             match self.turn_to(running, index, wanted, &live) {
@@ -469,7 +468,7 @@ fn is_pause(key: &str) -> bool {
 
 /// Whether a key below `ports.` is one of these ports'.
 fn belongs(key: &str, ports: &[String]) -> bool {
-    ports.iter().any(|port| key.strip_prefix(port.as_str()).is_some_and(|rest| rest.starts_with('.')))
+    port_of_key(key, ports).is_some()
 }
 
 /// `3`, `3,4`, `[3, 4]`, `all`, `none`.

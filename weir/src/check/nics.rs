@@ -2,7 +2,6 @@
 
 use weir_config::{NicBuffers, NicModelConfig, PortConfig, SwitchConfig};
 use weir_experiments::table::{Table, count};
-use weir_flowctl::Tells;
 
 /// A row for each port with a NIC; empty where there is none.
 pub(super) fn table(switch: &SwitchConfig) -> Table {
@@ -28,7 +27,7 @@ pub(super) fn table(switch: &SwitchConfig) -> Table {
 pub(super) fn warnings(switch: &SwitchConfig) -> Vec<String> {
     let doubt = |(port, nic, buffers): (&PortConfig, NicModelConfig, NicBuffers)| {
         let name = &port.name;
-        if !port.flow_control.tells().off_classes() || port.flow_control.tells() == Tells::Nothing {
+        if !port.flow_control.tells().off_classes() {
             return None;
         }
         if !nic.pauses {

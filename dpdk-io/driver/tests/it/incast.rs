@@ -11,7 +11,7 @@ use weir_dpdk_driver::{Memory, Placement, PreparedSwitches, Runtime, RuntimeOpti
 use weir_dpdk_io::cpu;
 use weir_switch_core::Shared;
 use weir_switch_core::counters::DropReason;
-use weir_units::{BitRate, Bytes, Class, ClassSet, MacAddr, PortId};
+use weir_units::{BitRate, Bytes, Class, ClassSet, MacAddr, PortId, SplitMix64};
 
 use crate::common::{Receiver, Sender, Tally};
 
@@ -150,7 +150,7 @@ fn lossless_and_ordered_whatever_is_set_meanwhile() {
         let runtime = Runtime::start("steered", cpus, &[], &options).unwrap();
         for config in &layouts {
             let what = format!("{:?}", config.lcores.layout);
-            let mut steering = Steering { config, state: 7, changes: 0 };
+            let mut steering = Steering { config, numbers: SplitMix64::new(7), changes: 0 };
             let (tally, stopped, reports) =
                 incast(&runtime, config, STEERED_FRAMES, &mut |shared| (0..40).for_each(|_| steering.change(shared)));
             check(&what, STEERED_FRAMES, &tally, &stopped);
@@ -163,15 +163,13 @@ fn lossless_and_ordered_whatever_is_set_meanwhile() {
 /// Changes one thing after the other, drawn from a seed.
 struct Steering<'c> {
     config: &'c SwitchConfig,
-    state: u64,
+    numbers: SplitMix64,
     changes: u64,
 }
 
 impl Steering<'_> {
     fn below(&mut self, n: u64) -> u64 {
-        // Knuth's MMIX generator: the upper bits are as good as random.
-        self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.state >> 33) % n
+        self.numbers.next_u64() % n
     }
 
     fn change(&mut self, shared: &Shared) {

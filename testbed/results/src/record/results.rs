@@ -252,6 +252,12 @@ pub fn dropped(scenario: &Scenario, reports: &[Report], lossless: bool, outages:
     by_reason(scenario, reports, lossless, outages).into_values().sum()
 }
 
+/// What is wrong with a run that was ended at `at`, before its end.
+pub fn interrupted(at: Time, end: Time) -> String {
+    let [at, end] = [at, end].map(|time| time.since(Time::ZERO));
+    format!("interrupted at {at} of {end}")
+}
+
 /// A sentence on lossless frames that were dropped, if any were.
 pub fn lost_lossless(scenario: &Scenario, reports: &[Report], outages: bool) -> Option<String> {
     let by_reason = by_reason(scenario, reports, true, outages);

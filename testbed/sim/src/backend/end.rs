@@ -4,7 +4,7 @@ use weir_flowctl::Tells;
 use weir_nic::host::Transport;
 use weir_results::deadlock::Deadlock;
 use weir_results::measure::MessageMeasures;
-use weir_results::record::lost_lossless;
+use weir_results::record::{interrupted, lost_lossless};
 use weir_scenario::Scenario;
 use weir_scenario::file::Expectation;
 use weir_switch_core::Report;
@@ -73,8 +73,7 @@ pub(super) fn failures(
 ) -> Vec<String> {
     let mut failures = Vec::new();
     if came_to == CameTo::Interruption {
-        let (now, end) = (sim.now().since(Time::ZERO), scenario.end.since(Time::ZERO));
-        failures.push(format!("interrupted at {now} of {end}"));
+        failures.push(interrupted(sim.now(), scenario.end));
     }
     failures.extend(lost_lossless(scenario, reports, !scenario.outages.is_empty()));
     match (deadlock.filter(|deadlock| deadlock.persists()), expects) {

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, TableLike, TomlError, Value};
+use weir_config::port_of_key;
 
 /// The text.
 #[derive(Clone, Debug, Default)]
@@ -101,12 +102,10 @@ impl Document {
         Ok(Path::Plain(checked(key, path)?))
     }
 
-    /// A port's name may have dots: the longest that fits is meant.
     fn port_and_rest(&self, text: &str) -> Result<(String, Vec<String>), String> {
         let ports = self.ports();
-        let fits = |port: &&String| text.strip_prefix(port.as_str()).is_some_and(|rest| rest.starts_with('.'));
-        match ports.iter().filter(fits).max_by_key(|port| port.len()) {
-            Some(port) => Ok((port.clone(), text[port.len() + 1..].split('.').map(str::to_owned).collect::<Vec<_>>())),
+        match port_of_key(text, &ports) {
+            Some((number, rest)) => Ok((ports[number].clone(), rest.split('.').map(str::to_owned).collect())),
             None => {
                 let named = text.split('.').next().unwrap_or_default();
                 Err(format!("no port is named `{named}`; the ports are: {}", ports.join(", ")))
