@@ -151,7 +151,9 @@ fn two_switches_and_a_wire() {
         let there_and_back = (wire_delay + HOST_DELAY * 2) * 2;
         let times = quiet.flows[0].fct.unwrap();
         assert!(times.count > 20 && times.min_ns >= there_and_back.as_nanos(), "{times:?}");
-        assert!(times.min_ns < there_and_back.as_nanos() + 50_000, "{times:?}");
+        // A message and its acknowledgement are handed on eight times, and each time may wait for a poll that comes late.
+        let late = 50_000 + 8 * quiet.poll_gap_max_ns.unwrap();
+        assert!(times.min_ns < there_and_back.as_nanos() + late, "{times:?}, {late} ns late at most");
         assert_eq!(pauses(&quiet, "S1.p0") + pauses(&quiet, "S2.p1"), 0, "nothing is congested");
 
         check_congestion(&congested);
