@@ -33,6 +33,8 @@ class Testpmd:
         virtio = f"net_virtio_user0,path={socket},queues={pairs},queue_size=1024,cq=1{',server=1' if server else ''}"
         netdev = f"net_af_packet0,iface={interface},qpairs={used},framecnt=2048,blocksz=65536,framesz=2048"
         command = [PROGRAM, f"--lcores=0@{cpus[0]},1@{cpus[-1]}", "--no-pci", "--no-huge", "-m", str(MEMORY_MB)]
+        # Files of no other process of DPDK are in its way.
+        command += ["--no-shconf", "--no-telemetry"]
         command += ["--vdev", virtio, "--vdev", netdev, "--"]
         command += ["-i", "--forward-mode=io", "--total-num-mbufs=16384", f"--rxq={used}", f"--txq={used}", "--no-lsc-interrupt"]
         # It buffers what it prints into a pipe.
