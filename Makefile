@@ -20,14 +20,16 @@ SIM_TARGET ?= $(TARGET)/sim
 SIM_PROFILE ?= release
 # Cargo builds its profile `dev` in the folder `debug`.
 SIM_WEIR = $(SIM_TARGET)/$(SIM_PROFILE:dev=debug)/weir
-# Wire tests that run at a time. Most of their time they wait: for a guest's boot, for a pause's end.
+# Wire tests that run at a time.
 WIRE_WORKERS ?= 3
+WIRE_TESTS = WEIR_BIN=$(WEIR_OF_TESTS)
+PYTEST = $(PYTHON) -m pytest -c lab/pytest.ini lab/tests
 # Network namespaces need root.
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # Cargo uses all cores by itself, and the order of the checks is the cheap ones first.
 .NOTPARALLEL:
-.PHONY: help setup venv build demo sim quick test lint deny docs unit papers sim-test loom release-tests conservation examples instructions wire-tests pci-test slurm-test lab bench bench-peers clean
+.PHONY: help setup venv build demo sim quick test lint deny docs unit papers beside sim-test loom release-build release-tests conservation examples instructions wire-tests wire-tests-together wire-tests-by-the-clock pci-test slurm-test lab bench bench-peers clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -50,8 +52,13 @@ quick: setup ## Between edits: formatting, clippy, and the libraries' own tests
 	@$(STEP) "clippy" $(CARGO) clippy --workspace --all-targets -- -D warnings
 	@$(STEP) "the libraries' own tests" $(CARGO) test --quiet --workspace --lib
 
-test: setup lint docs unit papers examples sim-test loom wire-tests release-tests instructions ## Set-up, then every check and test
+test: setup lint docs unit beside wire-tests-by-the-clock release-tests instructions ## Set-up, then every check and test
 	@echo "all checks and tests passed"
+
+# Wire tests wait for most of their time: for a guest's boot, for a pause's end. What computes has the CPUs meanwhile.
+beside: venv
+	@scripts/side-by-side "$(MAKE) --no-print-directory wire-tests-together" \
+		"$(MAKE) --no-print-directory papers loom examples sim-test release-build"
 
 lint: setup ## Formatting and clippy
 	@$(STEP) "formatting" $(CARGO) fmt --all --check
@@ -83,6 +90,9 @@ loom: setup ## What lcores share, under every interleaving
 	@RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom $(STEP) "loom models" \
 		$(CARGO) test -p weir-mmu -p weir-flowctl --profile loom --lib loom_models
 
+release-build: setup
+	@$(STEP) "build of tests without assertions" $(CARGO) test $(HEAVY) --test it --no-run
+
 release-tests: setup ## Without assertions, as users run it: heavy traffic, both backends by the clock, allocations
 	@$(STEP) "tests without assertions" $(CARGO) test $(HEAVY) --test it
 
@@ -93,11 +103,15 @@ instructions: setup ## What a packet-hop in virtual time and a packet on DPDK ta
 	@$(STEP) "instructions of virtual time" $(CARGO) bench --profile dev $(HEAVY) --bench virtual_time -- --instructions
 	@$(STEP) "instructions of the packet path" $(CARGO) bench --profile dev $(HEAVY) --bench forwarding -- --instructions
 
-wire-tests: venv ## Frames judged by other programs: scapy, tshark, Linux
+wire-tests: wire-tests-together wire-tests-by-the-clock ## Frames judged by other programs: scapy, tshark, Linux
+
+wire-tests-together: venv
 	@$(STEP) "build of tests" $(CARGO) test --workspace --no-run
-	@WEIR_BIN=$(WEIR_OF_TESTS) $(STEP) "wire tests, side by side" \
-		$(PYTHON) -m pytest -c lab/pytest.ini lab/tests -m "not idle_machine" -n $(WIRE_WORKERS) --dist loadfile --no-loadscope-reorder
-	@WEIR_BIN=$(WEIR_OF_TESTS) $(STEP) "wire tests by the clock, alone" $(PYTHON) -m pytest -c lab/pytest.ini lab/tests -m idle_machine
+	@$(WIRE_TESTS) $(STEP) "wire tests, side by side" $(PYTEST) -m "not idle_machine" -n $(WIRE_WORKERS) --dist loadfile --no-loadscope-reorder
+
+wire-tests-by-the-clock: venv
+	@$(STEP) "build of tests" $(CARGO) test --workspace --no-run
+	@$(WIRE_TESTS) $(STEP) "wire tests by the clock, alone" $(PYTEST) -m idle_machine
 
 pci-test: build venv ## NICs behind an IOMMU, in a guest under QEMU that Debian's packages make (no root; part of wire-tests)
 	@WEIR_BIN=$(WEIR) $(STEP) "PCI NICs in a guest" $(PYTHON) -m pytest -c lab/pytest.ini lab/tests/test_pci.py
