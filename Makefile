@@ -29,7 +29,7 @@ AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # Cargo uses all cores by itself, and the order of the checks is the cheap ones first.
 .NOTPARALLEL:
-.PHONY: help setup venv build demo sim quick test lint deny docs unit papers beside sim-test loom release-build release-tests conservation examples instructions wire-tests wire-tests-together wire-tests-by-the-clock pci-test slurm-test lab bench bench-peers clean
+.PHONY: help setup venv build demo sim quick test lint deny docs unit papers beside sim-test loom release-build release-tests conservation examples examples-build instructions wire-tests wire-tests-together wire-tests-by-the-clock pci-test slurm-test lab bench bench-peers clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -52,13 +52,13 @@ quick: setup ## Between edits: formatting, clippy, and the libraries' own tests
 	@$(STEP) "clippy" $(CARGO) clippy --workspace --all-targets -- -D warnings
 	@$(STEP) "the libraries' own tests" $(CARGO) test --quiet --workspace --lib
 
-test: setup lint docs unit beside wire-tests-by-the-clock release-tests instructions ## Set-up, then every check and test
+test: setup lint docs unit beside wire-tests-by-the-clock examples release-tests instructions ## Set-up, then every check and test
 	@echo "all checks and tests passed"
 
 # Wire tests wait for most of their time: for a guest's boot, for a pause's end. What computes has the CPUs meanwhile.
 beside: venv
 	@scripts/side-by-side "$(MAKE) --no-print-directory wire-tests-together" \
-		"$(MAKE) --no-print-directory papers loom examples sim-test release-build"
+		"$(MAKE) --no-print-directory papers loom sim-test examples-build release-build"
 
 lint: setup ## Formatting and clippy
 	@$(STEP) "formatting" $(CARGO) fmt --all --check
@@ -79,6 +79,9 @@ papers: setup ## The papers' experiments, quick: each comes to its verdict, and 
 
 examples: setup ## Programs of one's own with kinds that Weir does not have, on both backends (examples/)
 	@$(STEP) "examples" scripts/examples
+
+examples-build: setup
+	@$(STEP) "build of examples" scripts/examples --build
 
 sim-test: setup ## make sim in a root that has Rust, cc and make alone; it writes nothing, and is quick after unit (root or user namespaces)
 	@needs=$$($(CARGO) tree -p weir --no-default-features --edges normal,build --prefix none); \

@@ -59,7 +59,8 @@ def controls(backend):
     assert max(shares) > 0 and all(0 <= share <= 1 for share in shares), shares
     (shown,) = [flow["gauges"]["marked"] for flow in summary(mine)["flows"] if flow["name"] == "F0"]
     assert (shown["last"], shown["max"]) == (shares[-1], max(shares)) and 0 < shown["mean"] < 1, shown
-    assert len({row["F1.rate_bps"] for row in rows}) > 5, f"{backend}: rates change"
+    if with_it:
+        assert len({row["F1.rate_bps"] for row in rows}) > 5, f"{backend}: rates change"
     assert {row["F1.window_bytes"] for row in rows} == {"1250000"}, rows[0]
     call("report", mine, "-o", "report.html")
     expect(Path("report.html").read_text(), "the share of marks in the last round trip")
