@@ -8,7 +8,7 @@
 use weir_scenario::Scenario;
 
 /// The side of each node: one for all, or two.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Sides {
     of: Box<[u8]>,
     count: usize,
@@ -24,8 +24,17 @@ impl Sides {
         }
     }
 
+    /// Those of some of the nodes, in this order.
+    pub(super) fn of_part(&self, nodes: &[u32]) -> Sides {
+        Sides { of: nodes.iter().map(|node| self.of[*node as usize]).collect(), count: self.count }
+    }
+
     pub(super) fn count(&self) -> usize {
         self.count
+    }
+
+    pub(super) fn nodes(&self) -> usize {
+        self.of.len()
     }
 
     /// A node's side.

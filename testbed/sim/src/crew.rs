@@ -1,0 +1,154 @@
+//! Threads that run parts of a fabric.
+
+use std::panic::resume_unwind;
+use std::sync::mpsc::{Receiver, RecvError, SyncSender, TryRecvError, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use weir_units::Time;
+
+use super::part::Part;
+
+/// Threads beside the caller's. Each turn a part goes to each, and comes back when it has had its turn: whoever has a part has
+/// it for itself, so that nothing is locked. The threads wait for each other at the end of a turn alone.
+#[derive(Debug, Default)]
+pub(super) struct Crew(Vec<Hand>);
+
+#[derive(Debug)]
+struct Hand {
+    orders: SyncSender<Order>,
+    done: Receiver<Done>,
+    thread: JoinHandle<()>,
+}
+
+#[derive(Debug)]
+enum Order {
+    /// To have the part's nodes of a side do what they have to do up to an instant.
+    Turn(Box<Part>, usize, Time),
+    /// To tell for how long it was on a CPU.
+    CpuTime,
+}
+
+#[derive(Debug)]
+enum Done {
+    Turn(Box<Part>),
+    CpuTime(Option<Duration>),
+}
+
+/// For so long a thread looks again and again whether there is something for it, before it sleeps: turns follow each other at
+/// once, and being woken takes as long as a short turn. Where there are fewer CPUs than threads it is in the others' way.
+const LOOKS_FOR: Duration = Duration::from_micros(60);
+/// Looks between two looks at the clock.
+const LOOKS: u32 = 64;
+
+impl Crew {
+    /// How many they are.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Has at least so many.
+    pub(super) fn grow_to(&mut self, count: usize) {
+        while self.0.len() < count {
+            let (orders, to_do) = sync_channel(1);
+            let (finished, done) = sync_channel(1);
+            let thread = thread::Builder::new().name("weir-sim".to_owned());
+            let thread = thread.spawn(move || work(&to_do, &finished)).expect("the system has threads");
+            self.0.push(Hand { orders, done, thread });
+        }
+    }
+
+    /// Has each part take its turn: the first on this thread.
+    ///
+    /// # Panics
+    /// If one panics.
+    pub(super) fn run(&mut self, parts: &mut Vec<Box<Part>>, side: usize, limit: Time) {
+        let mut waiting = parts.drain(1..);
+        let mut given = 0;
+        for part in &mut waiting {
+            if self.0[given].orders.send(Order::Turn(part, side, limit)).is_err() {
+                self.fails(given);
+            }
+            given += 1;
+        }
+        drop(waiting);
+        parts[0].take_turn(side, limit);
+        for hand in 0..given {
+            match receive(&self.0[hand].done) {
+                Ok(Done::Turn(part)) => parts.push(part),
+                _ => self.fails(hand),
+            }
+        }
+    }
+
+    /// How long they were on a CPU together; `None` if the system does not tell.
+    pub(super) fn cpu_time(&mut self) -> Option<Duration> {
+        let mut all = Duration::ZERO;
+        for hand in 0..self.0.len() {
+            if self.0[hand].orders.send(Order::CpuTime).is_err() {
+                self.fails(hand);
+            }
+            match self.0[hand].done.recv() {
+                Ok(Done::CpuTime(time)) => all += time?,
+                _ => self.fails(hand),
+            }
+        }
+        Some(all)
+    }
+
+    /// Panics as the thread has.
+    fn fails(&mut self, hand: usize) -> ! {
+        match self.0.swap_remove(hand).thread.join() {
+            Err(panic) => resume_unwind(panic),
+            Ok(()) => unreachable!("a thread ends when it is told to, or panics"),
+        }
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        for Hand { orders, done, thread } in self.0.drain(..) {
+            drop((orders, done));
+            // It was told of before, or there is another panic under way.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn work(orders: &Receiver<Order>, done: &SyncSender<Done>) {
+    while let Ok(order) = receive(orders) {
+        let did = match order {
+            Order::Turn(mut part, side, limit) => {
+                part.take_turn(side, limit);
+                Done::Turn(part)
+            }
+            Order::CpuTime => Done::CpuTime(cpu_time()),
+        };
+        if done.send(did).is_err() {
+            return;
+        }
+    }
+}
+
+/// The next that comes, for which it looks before it sleeps.
+fn receive<T>(from: &Receiver<T>) -> Result<T, RecvError> {
+    let start = Instant::now();
+    loop {
+        for _ in 0..LOOKS {
+            match from.try_recv() {
+                Ok(order) => return Ok(order),
+                Err(TryRecvError::Disconnected) => return Err(RecvError),
+                Err(TryRecvError::Empty) => std::hint::spin_loop(),
+            }
+        }
+        if start.elapsed() > LOOKS_FOR {
+            return from.recv();
+        }
+    }
+}
+
+/// For how long this thread was on a CPU; `None` if the system does not tell.
+pub(super) fn cpu_time() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
+}
