@@ -27,8 +27,8 @@ use weir_switch_core::Report;
 use weir_units::{BitRate, Bytes, Class, PortId, QueueId, Span, Time};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
-use super::network::Told;
 use super::crew::cpu_time;
+use super::network::Told;
 use super::{Done, Sent, Sim, SimError, Threads, balance};
 use end::{CameTo, drain_time, undrained, until_end};
 use ends::FlowEnds;
@@ -399,8 +399,12 @@ impl Running<'_> {
         };
         let summary = record::summary(scenario, ended, &record);
         let summary = Summary { time_dilation: 1, traffic, frames: frames.ok(), ..summary };
-        let work =
-            Work { packet_hops: sim.packet_hops(), wakeups: sim.wakeups(), threads: sim.threads(), crew: sim.crew_time() };
+        let work = Work {
+            packet_hops: sim.packet_hops(),
+            wakeups: sim.wakeups(),
+            threads: sim.threads(),
+            crew: sim.crew_time(),
+        };
         Ok((summary, work))
     }
 }

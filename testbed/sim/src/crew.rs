@@ -37,7 +37,7 @@ enum Done {
 
 /// For so long a thread looks again and again whether there is something for it, before it sleeps: turns follow each other at
 /// once, and being woken takes as long as a short turn. Where there are fewer CPUs than threads it is in the others' way.
-const LOOKS_FOR: Duration = Duration::from_micros(60);
+const LOOKS_FOR: Duration = Duration::from_micros(200);
 /// Looks between two looks at the clock.
 const LOOKS: u32 = 64;
 

@@ -102,7 +102,16 @@ impl SimSwitch {
         (0..).map(PortId).zip(&wires).for_each(has_link);
         let mut wakeups = Agenda::new(ports);
         (0..ports).filter(|port| config.real_port(*port) == *port).for_each(|port| wakeups.set(port, Time::ZERO));
-        Ok(SimSwitch { number, node: number as u32, pipeline, wires, arrived: Vec::new(), turn: 0, wakeups, sweep_at: Time::NEVER })
+        Ok(SimSwitch {
+            number,
+            node: number as u32,
+            pipeline,
+            wires,
+            arrived: Vec::new(),
+            turn: 0,
+            wakeups,
+            sweep_at: Time::NEVER,
+        })
     }
 
     /// Asks for what its turn will need, a step of [`ahead`](super::ahead) after the other, and in each port by port; it is

@@ -244,3 +244,85 @@ impl Pace {
         is_due
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const US: Duration = Duration::from_micros(1);
+
+    /// Each review is of 1,000 turns, in which 40 nodes are woken.
+    struct Run {
+        pace: Pace,
+        parts: usize,
+        woken: u64,
+    }
+
+    impl Run {
+        fn new(threads: Threads) -> Run {
+            let mut pace = Pace::default();
+            pace.set_threads(threads, 16);
+            Run { pace, parts: 1, woken: 0 }
+        }
+
+        /// Of turns that take so long by so many parts, of which one takes longer than the mean by this.
+        fn review(&mut self, turn: impl Fn(usize) -> Duration, uneven: f64) -> usize {
+            let turn = turn(self.parts);
+            self.woken += 40_000;
+            (self.pace.wall, self.pace.turns) = (turn * 1_000, 1_000);
+            (self.pace.longest, self.pace.all) = (turn * 1_000, (turn * 1_000 * self.parts as u32).div_f64(uneven));
+            if let Some(parts) = self.pace.review(self.parts, self.woken) {
+                self.parts = parts;
+            }
+            self.parts
+        }
+    }
+
+    #[test]
+    fn threads_that_gain_stay() {
+        let mut run = Run::new(Threads::up_to(4));
+        let turn = |parts: usize| 200 * US / parts as u32;
+        let parts: Vec<usize> = (0..20).map(|_| run.review(turn, 1.0)).collect();
+        assert_eq!(parts, [4; 20]);
+    }
+
+    #[test]
+    fn short_turns_are_not_shared_out() {
+        let mut run = Run::new(Threads::up_to(4));
+        assert!((0..100).all(|_| run.review(|_| 20 * US, 1.0) == 1));
+        assert_eq!(run.review(|_| 40 * US, 1.0), 3, "each has 12 us");
+    }
+
+    #[test]
+    fn threads_that_gain_nothing_are_given_up_and_tried_again_ever_more_seldom() {
+        let mut run = Run::new(Threads::up_to(2));
+        let tried: Vec<bool> = (0..2_000).map(|_| run.review(|_| 200 * US, 1.0) == 2).collect();
+        let trials = tried.windows(2).filter(|pair| !pair[0] && pair[1]).count() + usize::from(tried[0]);
+        let reviews = tried.iter().filter(|has| **has).count();
+        assert!((70..=95).contains(&trials), "{trials} in 400 s: every 5 s in the end");
+        assert_eq!(reviews, trials * (WARM_UP + COUNTED) as usize);
+    }
+
+    #[test]
+    fn uneven_parts_are_dealt_out_anew_now_and_then() {
+        let mut run = Run::new(Threads::exactly(2));
+        run.parts = 2;
+        let mut dealt = 0;
+        for _ in 0..100 {
+            run.woken += 40_000;
+            (run.pace.wall, run.pace.turns) = (10_000 * US, 100);
+            (run.pace.longest, run.pace.all) = (10_000 * US, 18_000 * US);
+            dealt += u32::from(run.pace.review(2, run.woken) == Some(2));
+        }
+        assert!((3..=8).contains(&dealt), "{dealt} times in a second");
+        assert_eq!(run.review(|_| 100 * US, 1.0), 2);
+    }
+
+    #[test]
+    fn one_thread_is_not_watched() {
+        assert!(!Run::new(Threads::ONE).pace.is_watching());
+        assert_eq!(Run::new(Threads::exactly(3)).pace.at_once(1), Some(3));
+        assert_eq!(Run::new(Threads::up_to(3)).pace.at_once(5), Some(3));
+        assert_eq!(Run::new(Threads::up_to(3)).pace.at_once(1), None);
+    }
+}

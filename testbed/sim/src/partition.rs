@@ -113,7 +113,8 @@ impl Draft<'_> {
         let mean: Vec<f64> = (0..2).map(|side| self.work.iter().map(|work| work[side]).sum::<f64>()).collect();
         let mean: Vec<f64> = mean.iter().map(|all| all / self.load.len() as f64).collect();
         loop {
-            let left: Vec<u32> = (0..).zip(&self.part_of).filter(|(_, part)| **part == NONE).map(|(of, _)| of).collect();
+            let left: Vec<u32> =
+                (0..).zip(&self.part_of).filter(|(_, part)| **part == NONE).map(|(of, _)| of).collect();
             if left.is_empty() {
                 return;
             }
@@ -135,7 +136,9 @@ impl Draft<'_> {
                 let work = self.work[switch as usize];
                 let side = usize::from(work[1] > work[0]);
                 let load = |part: &usize| self.load[*part][side];
-                let lightest = |parts: &mut dyn Iterator<Item = usize>| parts.min_by(|one, other| load(one).total_cmp(&load(other)));
+                let lightest = |parts: &mut dyn Iterator<Item = usize>| {
+                    parts.min_by(|one, other| load(one).total_cmp(&load(other)))
+                };
                 let nearest = lightest(&mut (0..links.len()).filter(|part| links[*part] == most)).expect("a part");
                 let is_full = load(&nearest) + work[side] > 1.05 * mean[side];
                 let part = if is_full { lightest(&mut (0..links.len())).expect("a part") } else { nearest };
@@ -143,7 +146,8 @@ impl Draft<'_> {
             }
             if !has_found {
                 // Nothing leads to them.
-                let left: Vec<u32> = (0..).zip(&self.part_of).filter(|(_, part)| **part == NONE).map(|(of, _)| of).collect();
+                let left: Vec<u32> =
+                    (0..).zip(&self.part_of).filter(|(_, part)| **part == NONE).map(|(of, _)| of).collect();
                 left.into_iter().for_each(|switch| self.put(switch, 0));
             }
         }
@@ -153,7 +157,8 @@ impl Draft<'_> {
     fn level(&mut self) {
         let all: f64 = self.work.iter().flatten().sum();
         for _ in 0..4 * self.part_of.len().min(500) {
-            let Some((gain, moves)) = (0..2).filter_map(|side| self.best_of(side)).max_by(|(one, _), (other, _)| one.total_cmp(other))
+            let Some((gain, moves)) =
+                (0..2).filter_map(|side| self.best_of(side)).max_by(|(one, _), (other, _)| one.total_cmp(other))
             else {
                 return;
             };
@@ -237,6 +242,74 @@ impl Draft<'_> {
                 self.load[before as usize][side] -= work;
             }
             self.load[part as usize][side] += work;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn scenario(topology: &str) -> Scenario {
+        let text = format!(
+            "[scenario]\nend = '1ms'\n[topology]\n{topology}\nrate = '100Gbps'\ndelay = '1us'\n[switch.buffer]\nsize = '9MB'\n\
+             policy = 'dt'\n[switch.classes]\npreset = 'roce'\n[[workloads]]\nname = 'w'\nkind = 'permutation'\nsizes = '1KB'\nclass = 3\n"
+        );
+        let runs =
+            weir_scenario::file::parse(Path::new("parts.toml"), &text).unwrap_or_else(|errors| panic!("{errors}"));
+        runs.into_iter().next().unwrap().scenario
+    }
+
+    fn parts(topology: &str, count: usize, work: impl Fn(usize) -> u64) -> (Fabric, Vec<u32>) {
+        let scenario = scenario(topology);
+        let (fabric, sides) = (Fabric::of(&scenario), Sides::new(&scenario));
+        let work: Vec<u64> = (0..sides.nodes()).map(work).collect();
+        let parts = fabric.partition(count, &sides, &work);
+        (fabric, parts)
+    }
+
+    #[test]
+    fn leaves_are_shared_out_and_spines_too() {
+        let (_, parts) = parts("kind = 'leaf-spine'\nleaves = 4\nspines = 2\nhosts = 2", 2, |_| 100);
+        assert_eq!(parts[..4], [0, 0, 1, 1]);
+        assert_ne!(parts[4], parts[5]);
+    }
+
+    #[test]
+    fn pods_stay_together() {
+        let (fabric, parts) = parts("kind = 'fat-tree'\nk = 4", 2, |_| 100);
+        // Edge switches, then aggregation switches, of four pods; a pod has two of each.
+        let pods: Vec<&[u32]> = parts[..8].chunks(2).collect();
+        assert_eq!(pods, [[0, 0], [0, 0], [1, 1], [1, 1]]);
+        assert_eq!(parts[..8], parts[8..16], "aggregation switches are where their edge switches are");
+        assert_eq!(parts[16..].iter().filter(|part| **part == 0).count(), 2, "core switches are shared out");
+        assert_eq!(fabric.most_parts(), 8);
+    }
+
+    #[test]
+    fn a_ring_is_cut_into_arcs() {
+        let (_, parts) = parts("kind = 'ring'\nswitches = 9\nhosts = 1", 3, |_| 100);
+        assert_eq!(parts, [0, 0, 0, 1, 1, 1, 2, 2, 2]);
+    }
+
+    /// The first leaf has as much to do as three others.
+    #[test]
+    fn parts_have_as_much_to_do_as_each_other() {
+        let work = |node: usize| if node == 0 { 9_000 } else { 3_000 };
+        let (_, parts) = parts("kind = 'leaf-spine'\nleaves = 6\nspines = 2\nhosts = 1", 2, work);
+        let load = |part: u32| (0..6).filter(|leaf| parts[*leaf] == part).map(work).sum::<u64>();
+        assert_eq!(load(0), load(1), "{parts:?}");
+    }
+
+    #[test]
+    fn each_part_has_a_switch_with_hosts() {
+        for count in 1..=6 {
+            let work = |node: usize| if node == 5 { 1_000_000 } else { 1 };
+            let (fabric, parts) = parts("kind = 'leaf-spine'\nleaves = 6\nspines = 3\nhosts = 2", count, work);
+            assert_eq!(fabric.most_parts(), 6);
+            assert!((0..count as u32).all(|part| parts[..6].contains(&part)), "{count}: {parts:?}");
         }
     }
 }

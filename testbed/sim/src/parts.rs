@@ -122,7 +122,10 @@ impl Parts {
     #[inline]
     pub(super) fn first_due(&mut self) -> Time {
         let parts = self.parts.iter_mut().map(|part| part.network.first_due()).min().unwrap_or(Time::NEVER);
-        let held = self.faulty.iter().map(|half| self.parts[half.part as usize].network.wires[half.wire as usize].next_arrival());
+        let held = self
+            .faulty
+            .iter()
+            .map(|half| self.parts[half.part as usize].network.wires[half.wire as usize].next_arrival());
         held.min().unwrap_or(Time::NEVER).min(parts)
     }
 
