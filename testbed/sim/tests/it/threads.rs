@@ -19,7 +19,7 @@ fn scenario(topology: &str, rest: &str) -> Scenario {
     let text = format!(
         "[scenario]\nend = '600us'\nsample_every = '7us'\nseed = 3\n[topology]\n{topology}\nrate = '25Gbps'\n\
          [switch.buffer]\nsize = '150KB'\npolicy = 'dt'\n[switch.pfc]\nreaction = '0s'\n\
-         [switch.pfc_watchdog]\ndetection_time = '40us'\nrestoration_time = '40us'\npoll_interval = '20us'\ncondition = 'queue-stalled'\n\
+         [switch.pfc_watchdog]\ndetection_time = '1us'\nrestoration_time = '1us'\npoll_interval = '1us'\ncondition = 'queue-stalled'\n\
          [switch.classes]\npreset = 'roce'\n[[switch.classes.queues]]\nclass = 3\n\
          ecn = {{ kmin = '20KB', kmax = '80KB', pmax = 0.2 }}\n[nic]\nretransmit = '100us'\n\
          [[workloads]]\nname = 'incast'\nkind = 'incast'\nclass = 3\nsizes = '80KB'\nreceivers = ['H1']\n\
@@ -91,10 +91,11 @@ fn files_of_a_run_are_the_same_on_any_number_of_threads() {
         assert!(alone.len() > 8, "{:?}", alone.keys());
         if name == "troubled" {
             let told = String::from_utf8_lossy(&alone["events.csv"]).into_owned();
-            assert!(["pause_sent", "storm", ",mark,"].iter().all(|what| told.contains(what)), "{told}");
+            assert!(["pause_sent", ",drop,", ",mark,"].iter().all(|what| told.contains(what)), "{told}");
             let frames = summary.frames.unwrap();
             let befell = [frames.cut_off, frames.doubled, frames.faults_lost, frames.faults_corrupted];
             assert!(befell.iter().all(|count| *count > 0), "{frames:?}");
+            assert!(frames.dropped.contains_key("pfc_watchdog"), "{frames:?}");
             assert!(summary.traffic.iter().all(|traffic| traffic.completed > 8), "{:?}", summary.traffic);
         }
         for threads in [2, 3, 8] {
