@@ -364,7 +364,7 @@ impl Parts {
 
     /// Makes parts of a pile.
     fn spread(&mut self, pile: Pile, plan: &[u32], count: usize) {
-        let Pile { switches, hosts, wires, due, mut spare, tells } = pile;
+        let Pile { switches, hosts, wires, mut due, mut spare, tells } = pile;
         let switch_of = |host: &Option<SimHost>| host.as_ref().expect("all are there").switch();
         let part_of: Vec<u32> = plan.iter().copied().chain(hosts.iter().map(|host| plan[switch_of(host)])).collect();
         let mut nodes: Vec<Vec<u32>> = vec![Vec::new(); count];
@@ -381,6 +381,8 @@ impl Parts {
         for (name, wire) in (0..).zip(wires) {
             let (mut wire, [from, to]) = (wire.expect("all are there"), self.ends[name as usize]);
             wire.lead_to(place_of[to as usize]);
+            // Of what a near half has held back its receiver was not told.
+            due[to as usize] = due[to as usize].min(wire.next_arrival());
             let part = part_of[to as usize];
             if part_of[from as usize] == part {
                 laid.lay(part, name, wire);
