@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use weir_units::Time;
 
-use super::part::Part;
+use super::part::PartBox;
 
 /// Threads beside the caller's. Each turn a part goes to each, and comes back when it has had its turn: whoever has a part has
 /// it for itself, so that nothing is locked. The threads wait for each other at the end of a turn alone.
@@ -28,14 +28,14 @@ struct Hand {
 #[derive(Debug)]
 enum Order {
     /// To have the part's nodes of a side do what they have to do up to an instant; and for how long to look for the next order.
-    Turn(Box<Part>, usize, Time, Duration),
+    Turn(PartBox, usize, Time, Duration),
     /// To tell for how long it was on a CPU.
     CpuTime,
 }
 
 #[derive(Debug)]
 enum Done {
-    Turn(Box<Part>),
+    Turn(PartBox),
     CpuTime(Option<Duration>),
 }
 
@@ -68,7 +68,7 @@ impl Crew {
     ///
     /// # Panics
     /// If one panics.
-    pub(super) fn run(&mut self, parts: &mut Vec<Box<Part>>, side: usize, limit: Time) {
+    pub(super) fn run(&mut self, parts: &mut Vec<PartBox>, side: usize, limit: Time) {
         let mut waiting = parts.drain(1..);
         let mut given = 0;
         for part in &mut waiting {

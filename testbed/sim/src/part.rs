@@ -29,6 +29,9 @@ pub(super) struct Part {
     due: Vec<u32>,
 }
 
+/// A part goes from thread to thread, and only a pointer of it.
+pub(super) type PartBox = Box<Part>;
+
 impl Part {
     pub(super) fn new(
         network: Network,

@@ -29,6 +29,9 @@ struct Draft<'f> {
     load: Vec<[f64; 2]>,
 }
 
+/// One or two switches, and where they go.
+type Moves = [Option<(u32, u32)>; 2];
+
 /// No part yet.
 const NONE: u32 = u32::MAX;
 /// What a frame costs that goes from part to part, of what it costs a switch.
@@ -172,7 +175,7 @@ impl Draft<'_> {
     }
 
     /// What gains most between the parts with most and least to do on a side: a move, or two.
-    fn best_of(&self, side: usize) -> Option<(f64, [Option<(u32, u32)>; 2])> {
+    fn best_of(&self, side: usize) -> Option<(f64, Moves)> {
         let parts = || 0..self.load.len() as u32;
         let load = |part: &u32| self.load[*part as usize][side];
         let heaviest = parts().max_by(|one, other| load(one).total_cmp(&load(other)))?;
@@ -183,8 +186,8 @@ impl Draft<'_> {
         let of = |part: u32| (0..).zip(&self.part_of).filter(move |(_, of)| **of == part).map(|(switch, _)| switch);
         let (mine, theirs): (Vec<u32>, Vec<u32>) = (of(heaviest).collect(), of(lightest).collect());
         let before = self.cost(&[]);
-        let mut best: Option<(f64, [Option<(u32, u32)>; 2])> = None;
-        let mut look = |moves: [Option<(u32, u32)>; 2]| {
+        let mut best: Option<(f64, Moves)> = None;
+        let mut look = |moves: Moves| {
             let flat: Vec<(u32, u32)> = moves.into_iter().flatten().collect();
             let gain = before - self.cost(&flat);
             if best.as_ref().is_none_or(|(most, _)| gain > *most) {
@@ -248,19 +251,8 @@ impl Draft<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
-
-    fn scenario(topology: &str) -> Scenario {
-        let text = format!(
-            "[scenario]\nend = '1ms'\n[topology]\n{topology}\nrate = '100Gbps'\ndelay = '1us'\n[switch.buffer]\nsize = '9MB'\n\
-             policy = 'dt'\n[switch.classes]\npreset = 'roce'\n[[workloads]]\nname = 'w'\nkind = 'permutation'\nsizes = '1KB'\nclass = 3\n"
-        );
-        let runs =
-            weir_scenario::file::parse(Path::new("parts.toml"), &text).unwrap_or_else(|errors| panic!("{errors}"));
-        runs.into_iter().next().unwrap().scenario
-    }
+    use crate::sides::tests::scenario;
 
     fn parts(topology: &str, count: usize, work: impl Fn(usize) -> u64) -> (Fabric, Vec<u32>) {
         let scenario = scenario(topology);

@@ -1,5 +1,6 @@
 //! All nodes of a fabric, dealt out to parts; and who is where.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use weir_scenario::PortPlace;
@@ -8,7 +9,7 @@ use weir_units::Time;
 use super::frame::Spare;
 use super::network::{Network, Told};
 use super::node::{SimHost, SimSwitch};
-use super::part::Part;
+use super::part::{Part, PartBox};
 use super::post::{Away, exchange};
 use super::sides::Sides;
 use super::wire::Wire;
@@ -17,9 +18,7 @@ use super::wire::Wire;
 /// or at once; [`Parts::exchange`].
 #[derive(Debug)]
 pub(super) struct Parts {
-    // Each goes to a thread for a turn and comes back.
-    #[expect(clippy::vec_box, reason = "a part goes from thread to thread, and only a pointer of it")]
-    parts: Vec<Box<Part>>,
+    parts: Vec<PartBox>,
     /// Where each switch is, and each host.
     switches: Box<[Place]>,
     hosts: Box<[Place]>,
@@ -105,12 +104,12 @@ impl Parts {
         self.parts.len()
     }
 
-    pub(super) fn all_mut(&mut self) -> &mut [Box<Part>] {
+    pub(super) fn all_mut(&mut self) -> &mut [PartBox] {
         &mut self.parts
     }
 
     /// For those who run them, and give them back in this order.
-    pub(super) fn as_crew(&mut self) -> &mut Vec<Box<Part>> {
+    pub(super) fn as_crew(&mut self) -> &mut Vec<PartBox> {
         &mut self.parts
     }
 
@@ -132,7 +131,7 @@ impl Parts {
     /// Lets go on what injected faults hold back between parts, and what arrives by `limit` that way.
     pub(super) fn let_go(&mut self, limit: Time) {
         for half in &self.faulty {
-            let mut frames = std::collections::VecDeque::new();
+            let mut frames = VecDeque::new();
             let near = &mut self.parts[half.part as usize].network;
             near.wires[half.wire as usize].let_go(limit);
             near.wires[half.wire as usize].hand_over(&mut frames);
