@@ -2,8 +2,9 @@
 //! the papers under DCQCN; and how the cost of a packet-hop grows with the number of hosts.
 //!
 //! A packet-hop is a frame put on a link: data, acknowledgements, notifications and PFC alike. `cargo bench -p weir-sim
-//! --bench virtual_time [-- NAME]`; with `-- --instructions` a small fabric runs under callgrind, and the
-//! instructions of a packet-hop are held against a limit, which wall time on a shared machine could not be.
+//! --bench virtual_time [-- NAME]`; with `-- NAME --threads=2` on as many threads as gain, 2 at most, by time that passed; with
+//! `-- --instructions` a small fabric runs under callgrind, and the instructions of a packet-hop are held against a limit, which
+//! wall time on a shared machine could not be.
 
 use std::path::Path;
 use std::process::Command;

@@ -13,7 +13,8 @@
 //! wire, which takes the shortest propagation delay at least: the *lookahead*. Time is cut into windows that long. In a window
 //! each node does all of its work, one node after the other in any order, while the cache has what it needs; meanwhile the
 //! memory of the next nodes is fetched (`ahead.rs`). Where links join only nodes of two sides, as the levels of
-//! a tree, the sides take turns, and a window is two lookaheads long. A node's instants follow each other in order. If several
+//! a tree, the sides take turns, and a window is two lookaheads long. So nodes may as well be shared out to several threads
+//! ([`Sim::set_threads`]), which changes nothing in the results. A node's instants follow each other in order. If several
 //! ports of a switch have an arrival at one instant, they take turns in being first. `time_dilation` has no meaning
 //! here.
 //!
