@@ -15,7 +15,7 @@ use weir_results::record::Progress;
 use weir_results::run_dir::{RunDir, RunDirError, Summary};
 use weir_scenario::Scenario;
 use weir_scenario::victim::{PolicyChoice, Victim, VictimPolicy};
-use weir_sim::SimBackend;
+use weir_sim::{SimBackend, Threads};
 use weir_units::{BitRate, Time};
 
 use comparison::{Compared, comparison, lost};
@@ -199,8 +199,9 @@ fn run_on_dpdk<'a>(
 /// Until a signal, which is a failure: the runs after an interrupted one have no results to compare.
 fn run_in_virtual_time<'a>(planned: impl Iterator<Item = Planned<'a>>, output: &Path) -> Result<(), Failure> {
     let stop = experiment::stopped_by_signals()?;
+    let backend = SimBackend { threads: Threads::all(), ..SimBackend::default() };
     for (scenario, run, compared) in planned {
-        let run = |observe: &mut dyn FnMut(&Progress)| Ok(SimBackend::default().run(scenario, run, observe, &stop)?);
+        let run = |observe: &mut dyn FnMut(&Progress)| Ok(backend.run(scenario, run, observe, &stop)?);
         compared.summary = with_bar(&compared.label, scenario, run)?;
         interrupted(compared, &stop, output)?;
     }

@@ -55,7 +55,7 @@ pub struct ReproduceArguments {
     /// Directory of the results, in which each experiment gets one of its own; by default runs/papers, or runs/papers-dpdk.
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// How many runs at a time, each on a core; by default as many as there are cores.
+    /// How many cores run it: one for each run, or several where there are fewer runs than cores; by default all.
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4_096))]
     jobs: Option<u32>,
     /// Lay a value over the scenario at every point, to see what becomes of the verdict: switch.buffer.spfc.k_spfc=1

@@ -16,7 +16,7 @@ use weir_results::record::Progress;
 use weir_results::run_dir::{RunDir, Summary};
 use weir_scenario::Scenario;
 use weir_scenario::file::{self, Expectation, ScenarioRun};
-use weir_sim::SimBackend;
+use weir_sim::{SimBackend, Threads};
 use weir_units::Time;
 
 use crate::Failure;
@@ -53,6 +53,10 @@ pub struct RunArguments {
     /// what the default of `[pfc] reaction` goes by.
     #[arg(long, value_name = "FACTOR", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     dilation: Option<u32>,
+    /// How many threads run it in virtual time, at most: a fabric too small to gain from them has fewer. By default as many as this
+    /// process may use cores. The results are the same for any number.
+    #[arg(short = 'j', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_024))]
+    threads: Option<u32>,
     /// Write fct.txt, pfc.txt and qlen.txt too, as public ns-3 simulators of RDMA networks do; with sim only.
     #[arg(long)]
     ns3_files: bool,
@@ -110,7 +114,7 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let all = planned.len();
     let ended = match &dpdk {
         Some(dpdk) => run_on_dpdk(&**dpdk, planned, &stop)?,
-        None => run_in_virtual_time(planned, arguments.ns3_files, &stop)?,
+        None => run_in_virtual_time(planned, arguments, &stop)?,
     };
     outcome::print(&ended);
     if let Some(figure) = figure::draw(&ended, &name, &output)? {
@@ -148,6 +152,11 @@ fn backend(arguments: &RunArguments, runs: &[ScenarioRun]) -> Result<Backend, Fa
     if arguments.ns3_files && backend == Backend::Dpdk {
         return Err(Failure::Argument(
             "--ns3-files: only runs in virtual time have them; add --backend sim".to_owned(),
+        ));
+    }
+    if arguments.threads.is_some() && backend == Backend::Dpdk {
+        return Err(Failure::Argument(
+            "--threads: only runs in virtual time are shared out; add --backend sim, or leave it out".to_owned(),
         ));
     }
     Ok(backend)
@@ -196,13 +205,19 @@ fn run_on_dpdk(
 }
 
 /// Until `stop` is set; the runs after an interrupted one are left out.
-fn run_in_virtual_time(planned: Vec<Planned>, ns3_files: bool, stop: &AtomicBool) -> Result<Vec<Ended>, Failure> {
+fn run_in_virtual_time(
+    planned: Vec<Planned>,
+    arguments: &RunArguments,
+    stop: &AtomicBool,
+) -> Result<Vec<Ended>, Failure> {
+    let (ns3_files, threads) = (arguments.ns3_files, arguments.threads);
+    let threads = threads.map_or_else(Threads::all, |most| Threads::up_to(most as usize));
     let mut ended = Vec::new();
     for Planned { run, scenario, run_dir, directory } in planned {
         if stop.load(Ordering::Relaxed) {
             break;
         }
-        let backend = SimBackend { expects: run.expects, ns3_files };
+        let backend = SimBackend { expects: run.expects, ns3_files, threads };
         let (started, last) = (Instant::now(), Cell::new((0.0, 0, 0.0)));
         let messages: usize = scenario.traffic.iter().map(|traffic| traffic.messages.len()).sum();
         let message = |progress: &Progress| {

@@ -70,7 +70,8 @@ struct RunArguments {
     /// Directory of the results; by default runs/ and the sweep's name. If the same sweep was begun there, it goes on.
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// How many points run at a time, each on a core; by default as many as there are cores, and with --slurm 1.
+    /// How many cores run points: one each, or several where there are fewer points than cores; by default all, and with --slurm 1
+    /// for each task, which asks for so many.
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4_096))]
     jobs: Option<u32>,
     /// Only every N-th point, from the K-th on, for one of several machines; see `weir sweep merge`.

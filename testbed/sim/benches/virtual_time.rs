@@ -2,8 +2,9 @@
 //! the papers under DCQCN; and how the cost of a packet-hop grows with the number of hosts.
 //!
 //! A packet-hop is a frame put on a link: data, acknowledgements, notifications and PFC alike. `cargo bench -p weir-sim
-//! --bench virtual_time [-- NAME]`; with `-- --instructions` a small fabric runs under callgrind, and the
-//! instructions of a packet-hop are held against a limit, which wall time on a shared machine could not be.
+//! --bench virtual_time [-- NAME]`; with `-- NAME --threads=2` on as many threads as gain, 2 at most, by time that passed; with
+//! `-- --instructions` a small fabric runs under callgrind, and the instructions of a packet-hop are held against a limit, which
+//! wall time on a shared machine could not be.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +12,7 @@ use std::time::Instant;
 
 use weir_alone::Counted;
 use weir_scenario::{Scenario, file};
-use weir_sim::Sim;
+use weir_sim::{Sim, Threads};
 use weir_units::Span;
 
 /// The small fabric that is counted instruction by instruction.
@@ -42,23 +43,42 @@ fn main() {
     if std::env::args().any(|argument| argument == "--instructions") {
         return count_instructions();
     }
+    let threads = threads();
     let chosen: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
     let is_chosen = |name: &str| chosen.is_empty() || chosen.iter().any(|chosen| name.contains(chosen.as_str()));
     // Each in a process of its own, so that what one has taken of memory is not counted for the next.
     if let [name] = &chosen[..]
         && let Some(case) = cases().into_iter().find(|case| case.name == name)
     {
-        return run(&case);
+        return run(&case, threads.unwrap_or_default());
     }
     println!(
         "{:<22} {:>6} {:>9} {:>10} {:>10} {:>9} {:>11} {:>11} {:>8}",
         "", "hosts", "simulated", "M hops", "M hops/s", "ns/hop", "KB/host", "B/packet", "wake/hop"
     );
+    if let Some(threads) = threads {
+        println!("{threads:?}, and speed by time that passed");
+    }
     for case in cases().into_iter().filter(|case| is_chosen(case.name)) {
         let own = std::env::current_exe().expect("this program");
-        let status = Command::new(own).arg(case.name).status().expect("this program runs");
+        let status = Command::new(own).arg(case.name).args(threads_as_argument()).status().expect("this program runs");
         assert!(status.success(), "{} fails", case.name);
     }
+}
+
+/// What `--threads=N` says (as many as make it faster), or `--threads=exactly-N`.
+fn threads() -> Option<Threads> {
+    let argument = threads_as_argument()?;
+    let text = argument.trim_start_matches(THREADS);
+    let (count, exactly) = (text.trim_start_matches("exactly-"), text.starts_with("exactly-"));
+    let count = count.parse().unwrap_or_else(|_| panic!("{THREADS}{count}: write {THREADS}2"));
+    Some(if exactly { Threads::exactly(count) } else { Threads::up_to(count) })
+}
+
+const THREADS: &str = "--threads=";
+
+fn threads_as_argument() -> Option<String> {
+    std::env::args().find(|argument| argument.starts_with(THREADS))
 }
 
 fn cases() -> Vec<Case> {
@@ -110,17 +130,20 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-fn run(case: &Case) {
+fn run(case: &Case, threads: Threads) {
     let bare = resident();
     let scenario = scenario(case);
     let with_scenario = resident();
     let mut sim = Sim::new(&scenario).expect("a scenario");
     let empty = resident();
+    sim.set_threads(threads);
     sim.run_for(case.warm_up);
     let (hops, wakeups) = (sim.packet_hops(), sim.wakeups());
     let (start, cpu) = (Instant::now(), cpu_seconds());
     sim.run_for(case.measured);
     let (wall, cpu) = (start.elapsed().as_secs_f64(), cpu_seconds() - cpu);
+    // Of several threads all that matters is when they are done.
+    let cpu = if threads == Threads::ONE { cpu } else { wall };
     let all_hops = sim.packet_hops();
     let (hops, wakeups) = (sim.packet_hops() - hops, sim.wakeups() - wakeups);
     let full = resident();

@@ -24,28 +24,28 @@ impl Sim {
         self.audited += 1;
         let windows = self.audited;
         if windows.is_multiple_of(BUFFER_EVERY) {
-            let switch = (windows / BUFFER_EVERY) as usize % self.switches.len();
+            let switch = (windows / BUFFER_EVERY) as usize % self.parts.switches();
             let now = self.clock_of(switch);
-            let whole = bytes_add_up(self.switches[switch].shared(), now);
+            let whole = bytes_add_up(self.parts.switch(switch).shared(), now);
             whole.unwrap_or_else(|what| panic!("switch {switch} at {now:?}: {what}"));
         }
         if windows.is_multiple_of(SWITCH_EVERY) {
-            let switch = (windows / SWITCH_EVERY) as usize % self.switches.len();
+            let switch = (windows / SWITCH_EVERY) as usize % self.parts.switches();
             let now = self.clock_of(switch);
-            let report = self.switches[switch].report(now);
+            let report = self.parts.switch_mut(switch).report(now);
             balance::of_switch(switch, &report).unwrap_or_else(|what| panic!("at {now:?}: {what}"));
         }
         if windows.is_multiple_of(ALL_EVERY) {
-            let clocks: Vec<Time> = (0..self.switches.len()).map(|switch| self.clock_of(switch)).collect();
+            let clocks: Vec<Time> = (0..self.parts.switches()).map(|switch| self.clock_of(switch)).collect();
             let reports: Vec<_> =
-                self.switches.iter_mut().zip(clocks).map(|(switch, now)| switch.report(now)).collect();
+                (0..).zip(clocks).map(|(switch, now)| self.parts.switch_mut(switch).report(now)).collect();
             balance::frames(self, &reports).unwrap_or_else(|what| panic!("between {:?}: {what}", self.clocks));
         }
     }
 
     /// How far a switch has got.
     fn clock_of(&self, switch: usize) -> Time {
-        self.clocks[self.network.sides().of(switch)]
+        self.clocks[self.parts.sides().of(switch)]
     }
 }
 

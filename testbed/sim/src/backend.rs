@@ -27,8 +27,9 @@ use weir_switch_core::Report;
 use weir_units::{BitRate, Bytes, Class, PortId, QueueId, Span, Time};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
+use super::crew::cpu_time;
 use super::network::Told;
-use super::{Done, Sent, Sim, SimError, balance};
+use super::{Done, Sent, Sim, SimError, Threads, balance};
 use end::{CameTo, drain_time, undrained, until_end};
 use ends::FlowEnds;
 use outages::Outages;
@@ -41,6 +42,8 @@ pub struct SimBackend {
     pub expects: Expectation,
     /// Whether to write [`Ns3Files`] too.
     pub ns3_files: bool,
+    /// How many threads run it.
+    pub threads: Threads,
 }
 
 /// Why a scenario does not run.
@@ -78,6 +81,7 @@ impl SimBackend {
         let scenario = &until_end(scenario);
         let mut sim = Sim::new(scenario)?;
         sim.keep_told();
+        sim.set_threads(self.threads);
         write_configs(scenario, &run)?;
         let ns3 = if self.ns3_files { Some(run.ns3_files()?) } else { None };
         let recorder = Recorder::new(scenario, &run)?;
@@ -344,10 +348,10 @@ impl Running<'_> {
     }
 
     /// Ends the files, and puts the summary together.
-    fn finish(mut self, came_to: CameTo, expects: Expectation) -> Result<(Summary, MachineFree), SimRunError> {
+    fn finish(mut self, came_to: CameTo, expects: Expectation) -> Result<(Summary, Work), SimRunError> {
         self.report(Depth::All);
         self.collect()?;
-        let Running { scenario, sim, recorder, ns3, reports, mut ends, measures, .. } = self;
+        let Running { scenario, mut sim, recorder, ns3, reports, mut ends, measures, .. } = self;
         let now = sim.now();
         if let Some(ns3) = ns3 {
             ns3.finish(now)?;
@@ -395,19 +399,29 @@ impl Running<'_> {
         };
         let summary = record::summary(scenario, ended, &record);
         let summary = Summary { time_dilation: 1, traffic, frames: frames.ok(), ..summary };
-        Ok((summary, MachineFree { packet_hops: sim.packet_hops(), wakeups: sim.wakeups() }))
+        let work = Work {
+            packet_hops: sim.packet_hops(),
+            wakeups: sim.wakeups(),
+            threads: sim.threads(),
+            crew: sim.crew_time(),
+        };
+        Ok((summary, work))
     }
 }
 
-/// What of [`Speed`] is the scenario's.
+/// What a run had to do, and who did it beside this thread.
 #[derive(Clone, Copy, Debug)]
-struct MachineFree {
+struct Work {
     packet_hops: u64,
     wakeups: u64,
+    threads: usize,
+    crew: Option<Duration>,
 }
 
-impl MachineFree {
-    fn taking(self, cpu: Option<Duration>) -> Speed {
+impl Work {
+    /// With the time that this thread took.
+    fn taking(self, own: Option<Duration>) -> Speed {
+        let cpu = own.zip(self.crew).map(|(own, crew)| own + crew);
         let per_second = |cpu: Duration| u128::from(self.packet_hops) * 1_000_000_000 / cpu.as_nanos().max(1);
         Speed {
             wall_ms: 0,
@@ -415,6 +429,7 @@ impl MachineFree {
             packet_hops: self.packet_hops,
             packet_hops_per_cpu_second: cpu.map(|cpu| per_second(cpu) as u64),
             wakeups: self.wakeups,
+            threads: self.threads,
         }
     }
 }
@@ -460,10 +475,4 @@ fn link_name(scenario: &Scenario, link: AnyLink) -> String {
         }
         AnyLink::ToHost(host) => format!("link to {}", scenario.hosts[host].name),
     }
-}
-
-/// For how long this thread was on a CPU; `None` if the system does not tell.
-fn cpu_time() -> Option<Duration> {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    text.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
 }

@@ -12,14 +12,15 @@ use super::Sim;
 /// Which books do not balance: a fault of the program.
 pub(super) fn frames(sim: &Sim, reports: &[Report]) -> Result<FrameSummary, String> {
     let ports = || reports.iter().flat_map(|report| &report.ports);
+    let switches = || (0..sim.parts.switches()).map(|switch| sim.parts.switch(switch));
     // What goes to a port without a link goes nowhere, flow control that is.
-    let told = sim.switches.iter().zip(reports).flat_map(|(switch, report)| {
+    let told = switches().zip(reports).flat_map(|(switch, report)| {
         let ports = report.ports.iter().enumerate();
         ports.filter(|(port, _)| switch.wire(*port).is_some()).map(|(_, port)| port.control_tx)
     });
-    let hosts = || sim.hosts.iter().map(|host| host.frames);
+    let hosts = || (0..sim.parts.hosts()).map(|host| sim.host_frames(host));
     // Each frame that a clone receives is a copy of its port's.
-    let cloned = sim.switches.iter().zip(reports).flat_map(|(switch, report)| {
+    let cloned = switches().zip(reports).flat_map(|(switch, report)| {
         let ports = switch.shared().ports().iter().zip(0..).zip(&report.ports);
         ports.filter(|((state, port), _)| state.real_port.0 != *port).flat_map(|(_, report)| &report.classes)
     });

@@ -2,13 +2,12 @@
 //!
 //! Ends are opened and closed at both hosts at once, as if they had agreed on it over another network.
 
-use weir_nic::host::{Completion, Connection, Host};
+use weir_nic::host::{Completion, Connection};
 use weir_scenario::workload::Message;
 use weir_scenario::{Scenario, TrafficPlan};
 use weir_units::{Bytes, Span, Time};
 
-use super::network::Network;
-use super::node::SimHost;
+use super::parts::Parts;
 
 /// A message that was completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,21 +92,21 @@ impl Connections {
     }
 
     /// Opens the connections of all messages that start before `end`.
-    pub(super) fn open_before(&mut self, end: Time, hosts: &mut [SimHost], network: &mut Network, first_host: usize) {
+    pub(super) fn open_before(&mut self, end: Time, parts: &mut Parts) {
         while self.next.0 < end {
-            self.open_next(hosts, network, first_host);
+            self.open_next(parts);
         }
     }
 
     /// Opens the ends of the next message; its sender wakes up when it starts.
-    fn open_next(&mut self, hosts: &mut [SimHost], network: &mut Network, first_host: usize) {
+    fn open_next(&mut self, parts: &mut Parts) {
         let number = self.next.1;
         let traffic = &mut self.traffic[number];
         let Some(next) = traffic.next() else { return };
         let message = traffic.started as u32;
         traffic.started += 1;
         let (flow, Message { start, from, to, .. }) = (traffic.plan.flow(&next), next);
-        let ends = hosts.get_disjoint_mut([from as usize, to as usize]).expect("a message goes to another host");
+        let ends = parts.two_hosts([from as usize, to as usize]);
         let opened = Connection::open(ends.map(|node| &mut node.host), &flow);
         let Connection { sender, receiver } =
             opened.expect("a message of traffic has 1 to 2^31 bytes, and TCP an MSS that frames can carry");
@@ -115,14 +114,14 @@ impl Connections {
         let place = sender - self.flows[from as usize];
         open.resize(open.len().max(place + 1), Open::default());
         open[place] = Open { traffic: number as u32, message, to, receiver: receiver as u32 };
-        hosts[from as usize].wake(start);
-        network.wake(first_host + from as usize, start);
+        parts.wake_host(from as usize, start);
         self.look_ahead();
     }
 
-    /// Notes what a host has completed.
-    pub(super) fn note_completed(&mut self, number: usize, host: &mut Host) {
-        for Completion { flow, released, size, fct } in host.drain_completions() {
+    /// Notes what hosts have completed.
+    pub(super) fn note_completed(&mut self, completed: impl Iterator<Item = (u32, Completion)>) {
+        for (host, Completion { flow, released, size, fct }) in completed {
+            let number = host as usize;
             let of = match flow.checked_sub(self.flows[number]) {
                 None => Sent::Flow(flow),
                 Some(place) => {
@@ -136,13 +135,13 @@ impl Connections {
     }
 
     /// Closes both ends of what has been completed. Between two windows, when all hosts are at one time.
-    pub(super) fn close_completed(&mut self, hosts: &mut [SimHost]) {
+    pub(super) fn close_completed(&mut self, parts: &mut Parts) {
         // In what order hosts had their turns may not show in which place is used next.
         self.to_close.sort_unstable();
         for (host, sender) in self.to_close.drain(..) {
             let Open { to, receiver, .. } = self.open[host as usize][sender as usize - self.flows[host as usize]];
-            hosts[host as usize].host.close_sender(sender as usize);
-            hosts[to as usize].host.close_receiver(receiver as usize);
+            parts.host_mut(host as usize).host.close_sender(sender as usize);
+            parts.host_mut(to as usize).host.close_receiver(receiver as usize);
         }
     }
 

@@ -127,6 +127,18 @@ impl Spare {
         Frame { content, label }
     }
 
+    /// For how many frames there is memory.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Takes what another one has beyond so much.
+    pub(super) fn take_from(&mut self, other: &mut Spare, kept: usize) {
+        if other.0.len() > kept {
+            self.0.append(&mut other.0.split_off(kept));
+        }
+    }
+
     #[inline]
     pub(super) fn take_back(&mut self, frame: Frame) {
         self.0.push(frame.content);

@@ -1,4 +1,6 @@
-//! The network between nodes: wires, and who is to be woken when.
+//! The network between the nodes of a part: wires, and who is to be woken when.
+
+use std::collections::VecDeque;
 
 use prefetch_index::prefetch_index;
 use weir_results::record::Teller;
@@ -7,14 +9,16 @@ use weir_units::{Span, Time};
 use weir_wire::mac_control::ControlFrame;
 
 use super::frame::{Frame, Spare};
+use super::post::{Away, Post};
 use super::roster::Roster;
 use super::sides::Sides;
-use super::wire::Wire;
+use super::wire::{FarEnd, Wire};
 
-/// The wires, and the agenda of all nodes.
+/// The wires, and the agenda of all nodes. Nodes and wires go by their numbers in the part.
 #[derive(Debug)]
 pub(super) struct Network {
-    /// In the order of the nodes and ports that they lead to.
+    /// Those that lead to the part's nodes, in the order of these and their ports; then the near halves of those that lead
+    /// from them to another part.
     pub(super) wires: Box<[Wire]>,
     /// By node, the first of the wires that lead to it, and how many these are.
     inboxes: Box<[(u32, u32)]>,
@@ -23,9 +27,9 @@ pub(super) struct Network {
     sides: Sides,
     /// One for each side.
     rosters: Box<[Roster]>,
-    /// What a node does reaches no other earlier than after this.
-    lookahead: Span,
     pub(super) spare: Spare,
+    /// What goes to other parts, and comes from them.
+    pub(super) post: Post,
     /// Frames put on a wire.
     hops: u64,
     /// Flow-control frames that were sent, if anybody asks.
@@ -85,47 +89,75 @@ impl Arrival {
 /// Where nothing joins nodes.
 const NO_WIRES: Span = Span::from_secs(1_000);
 
+/// What a node does at an instant reaches no other earlier than so long after it: the *lookahead* of these wires, on which no
+/// frame is shorter than `frame_bytes_min` (without FCS).
+pub(super) fn lookahead(wires: &[Wire], frame_bytes_min: u32) -> Span {
+    wires.iter().map(|wire| wire.lookahead(frame_bytes_min)).min().unwrap_or(NO_WIRES)
+}
+
 impl Network {
-    /// Wires that are empty, on which no frame will be shorter than `frame_bytes_min` (without FCS), in the order of what they
-    /// lead to; and so many nodes that want to be woken at once.
-    pub(super) fn new(wires: Box<[Wire]>, nodes: usize, sides: Sides, frame_bytes_min: u32) -> Network {
-        debug_assert!(wires.is_sorted_by_key(|wire| wire.to()));
-        let mut inboxes: Box<[(u32, u32)]> = vec![(0, 0); nodes].into();
-        for (number, wire) in (0..).zip(&wires) {
+    /// The wires of a part in their order, the near halves with where they lead; its nodes by side, and the number of parts.
+    /// Nobody is to be woken.
+    pub(super) fn new(wires: Box<[Wire]>, away: Vec<Away>, sides: Sides, parts: usize) -> Network {
+        let inner = wires.len() - away.len();
+        debug_assert!(wires[..inner].is_sorted_by_key(|wire| wire.to()));
+        let mut inboxes: Box<[(u32, u32)]> = vec![(0, 0); sides.nodes()].into();
+        for (number, wire) in (0..).zip(&wires[..inner]) {
             let (first, count) = &mut inboxes[wire.to().node as usize];
             if *count == 0 {
                 *first = number;
             }
             *count += 1;
         }
-        let mut rosters: Box<[Roster]> = (0..sides.count()).map(|_| Roster::new(inboxes.len())).collect();
-        (0..inboxes.len()).for_each(|node| rosters[sides.of(node)].set(node, Time::ZERO));
-        let lookahead = wires.iter().map(|wire| wire.lookahead(frame_bytes_min)).min().unwrap_or(NO_WIRES);
+        let rosters = (0..sides.count()).map(|_| Roster::new(sides.nodes())).collect();
         Network {
             wires,
             inboxes,
             arrivals: Arrivals::default(),
             sides,
             rosters,
-            lookahead,
             spare: Spare::default(),
+            post: Post::new(inner, away, parts),
             hops: 0,
             told: None,
         }
     }
 
-    /// What a node does at an instant reaches no other earlier than so long after it.
-    pub(super) fn lookahead(&self) -> Span {
-        self.lookahead
-    }
-
-    pub(super) fn sides(&self) -> &Sides {
-        &self.sides
-    }
-
-    /// When the first node is to be woken.
+    /// When the first node is to be woken, by what has come from other parts too.
     pub(super) fn first_due(&mut self) -> Time {
-        self.rosters.iter_mut().map(Roster::first).min().unwrap_or(Time::NEVER)
+        self.rosters.iter_mut().map(Roster::first).min().unwrap_or(Time::NEVER).min(self.post.due())
+    }
+
+    /// When a node is to be woken.
+    pub(super) fn due(&self, node: usize) -> Time {
+        self.rosters[self.sides.of(node)].due(node)
+    }
+
+    /// Puts what has come from other parts on the wires that lead to its nodes.
+    pub(super) fn deliver(&mut self) {
+        let Network { wires, rosters, sides, post, .. } = self;
+        post.deliver(|wire, frames| {
+            let wire = &mut wires[wire as usize];
+            let node = wire.to().node as usize;
+            if let Some(arrives) = wire.deliver(frames) {
+                rosters[sides.of(node)].wake(node, arrives);
+            }
+        });
+    }
+
+    /// Puts frames on a wire that come from its near half.
+    pub(super) fn put(&mut self, wire: u32, frames: &mut VecDeque<(Time, Frame)>) {
+        let wire = &mut self.wires[wire as usize];
+        let node = wire.to().node as usize;
+        if let Some(arrives) = wire.deliver(frames) {
+            self.rosters[self.sides.of(node)].wake(node, arrives);
+        }
+    }
+
+    /// Has what lies on near halves of wires ready for the parts that they lead to.
+    pub(super) fn hand_over(&mut self) {
+        let Network { wires, post, .. } = self;
+        post.collect(wires);
     }
 
     /// Lists the nodes of a side that are to be woken by `limit`.
@@ -178,8 +210,10 @@ impl Network {
         self.hops += 1;
         let on = &mut self.wires[wire as usize];
         if let Some(arrives) = on.send(now, frame) {
-            let node = on.to().node as usize;
-            self.wake(node, arrives);
+            match on.to().node {
+                FarEnd::ELSEWHERE => self.post.note(wire),
+                node => self.wake(node as usize, arrives),
+            }
         }
         if let Some(control) = control {
             self.note_told(now, wire, control, by, place);

@@ -21,10 +21,13 @@ use super::network::Network;
 /// A switch, and what has arrived for it.
 #[derive(Debug)]
 pub(super) struct SimSwitch {
+    /// Its place in the scenario.
     number: usize,
+    /// Its number in the part.
+    node: u32,
     pipeline: Pipeline<Frame>,
-    /// The wire that leaves each port; none for a port without a link.
-    wires: Box<[Option<u32>]>,
+    /// The wire that leaves each port, by its number in the part; none for a port without a link.
+    pub(super) wires: Box<[Option<u32>]>,
     /// What arrived at this instant.
     arrived: Vec<(PortId, Frame)>,
     /// The port that is first where several have an arrival at one instant.
@@ -38,7 +41,10 @@ pub(super) struct SimSwitch {
 /// A host, and the wire that leaves it.
 #[derive(Debug)]
 pub(super) struct SimHost {
-    number: usize,
+    /// Its place in the scenario.
+    number: u32,
+    /// Its number in the part.
+    node: u32,
     /// The switch's port that it is behind.
     place: PortPlace,
     pub(super) host: Host,
@@ -96,7 +102,16 @@ impl SimSwitch {
         (0..).map(PortId).zip(&wires).for_each(has_link);
         let mut wakeups = Agenda::new(ports);
         (0..ports).filter(|port| config.real_port(*port) == *port).for_each(|port| wakeups.set(port, Time::ZERO));
-        Ok(SimSwitch { number, pipeline, wires, arrived: Vec::new(), turn: 0, wakeups, sweep_at: Time::NEVER })
+        Ok(SimSwitch {
+            number,
+            node: number as u32,
+            pipeline,
+            wires,
+            arrived: Vec::new(),
+            turn: 0,
+            wakeups,
+            sweep_at: Time::NEVER,
+        })
     }
 
     /// Asks for what its turn will need, a step of [`ahead`](super::ahead) after the other, and in each port by port; it is
@@ -137,12 +152,12 @@ impl SimSwitch {
     /// Does what there is to do up to and with `limit`, instant by instant, and `meanwhile` after each; returns how many these
     /// were.
     pub(super) fn run_until(&mut self, limit: Time, network: &mut Network, mut meanwhile: impl FnMut(&Network)) -> u64 {
-        network.begin(self.number, limit);
+        network.begin(self.node as usize, limit);
         let mut instants = 0;
         loop {
             let now = network.next_arrival().min(self.wakeups.first().0).min(self.sweep_at);
             if now > limit {
-                network.sleep(self.number, now);
+                network.sleep(self.node as usize, now);
                 return instants;
             }
             self.run(now, network);
@@ -209,6 +224,16 @@ impl SimSwitch {
         self.wakeups.set(port, now);
     }
 
+    /// Its place in the scenario.
+    pub(super) fn number(&self) -> usize {
+        self.number
+    }
+
+    /// From now on it is this node of its part.
+    pub(super) fn settle(&mut self, node: u32) {
+        self.node = node;
+    }
+
     /// The wire that leaves a port.
     pub(super) fn wire(&self, port: usize) -> Option<usize> {
         self.wires[port].map(|wire| wire as usize)
@@ -227,8 +252,24 @@ impl SimSwitch {
 const LEARNED_MAX: usize = 4_096;
 
 impl SimHost {
+    /// Host `number` of a scenario.
     pub(super) fn new(number: usize, place: PortPlace, host: Host, wire: u32) -> SimHost {
-        SimHost { number, place, host, wire, own: Time::ZERO, frames: [0; 2] }
+        SimHost { number: number as u32, node: 0, place, host, wire, own: Time::ZERO, frames: [0; 2] }
+    }
+
+    /// Its place in the scenario.
+    pub(super) fn number(&self) -> usize {
+        self.number as usize
+    }
+
+    /// The switch that it is behind.
+    pub(super) fn switch(&self) -> usize {
+        self.place.switch
+    }
+
+    /// From now on it is this node of its part, and so many is the wire that leaves it.
+    pub(super) fn settle(&mut self, node: u32, wire: u32) {
+        (self.node, self.wire) = (node, wire);
     }
 
     /// Asks for what its turn will need, a step of [`ahead`](super::ahead) after the other; it is node `number`.
@@ -251,12 +292,12 @@ impl SimHost {
     /// Does what there is to do up to and with `limit`, instant by instant, and `meanwhile` after each; returns how many these
     /// were.
     pub(super) fn run_until(&mut self, limit: Time, network: &mut Network, mut meanwhile: impl FnMut(&Network)) -> u64 {
-        network.begin(self.number, limit);
+        network.begin(self.node as usize, limit);
         let mut instants = 0;
         loop {
             let now = network.next_arrival().min(self.own);
             if now > limit {
-                network.sleep(self.number, now);
+                network.sleep(self.node as usize, now);
                 return instants;
             }
             self.own = self.run(now, network);

@@ -32,6 +32,11 @@ impl Roster {
         self.blocks.iter().copied().min().unwrap_or(Time::NEVER)
     }
 
+    /// When a node is to be woken.
+    pub(super) fn due(&self, node: usize) -> Time {
+        self.due[node]
+    }
+
     /// Lists the nodes that are to be woken by `limit`.
     pub(super) fn list_due(&self, limit: Time, due: &mut Vec<u32>) {
         due.clear();

@@ -8,7 +8,7 @@
 use weir_scenario::Scenario;
 
 /// The side of each node: one for all, or two.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Sides {
     of: Box<[u8]>,
     count: usize,
@@ -24,8 +24,17 @@ impl Sides {
         }
     }
 
+    /// Those of some of the nodes, in this order.
+    pub(super) fn of_part(&self, nodes: &[u32]) -> Sides {
+        Sides { of: nodes.iter().map(|node| self.of[*node as usize]).collect(), count: self.count }
+    }
+
     pub(super) fn count(&self) -> usize {
         self.count
+    }
+
+    pub(super) fn nodes(&self) -> usize {
+        self.of.len()
     }
 
     /// A node's side.
@@ -74,19 +83,23 @@ fn coloured(scenario: &Scenario) -> Option<Box<[u8]>> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::path::Path;
 
     use super::*;
     use weir_scenario::file;
 
-    fn sides(topology: &str) -> Sides {
+    pub(crate) fn scenario(topology: &str) -> Scenario {
         let text = format!(
             "[scenario]\nend = '1ms'\n[topology]\n{topology}\nrate = '100Gbps'\ndelay = '1us'\n[switch.buffer]\nsize = '9MB'\n\
              policy = 'dt'\n[switch.classes]\npreset = 'roce'\n[[workloads]]\nname = 'w'\nkind = 'permutation'\nsizes = '1KB'\nclass = 3\n"
         );
         let runs = file::parse(Path::new("sides.toml"), &text).unwrap_or_else(|errors| panic!("{errors}"));
-        Sides::new(&runs[0].scenario)
+        runs.into_iter().next().unwrap().scenario
+    }
+
+    fn sides(topology: &str) -> Sides {
+        Sides::new(&scenario(topology))
     }
 
     #[test]

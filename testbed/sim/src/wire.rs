@@ -40,6 +40,11 @@ pub(super) struct FarEnd {
     pub(super) port: u16,
 }
 
+impl FarEnd {
+    /// The node at the far end of the near half of a wire that leads to another part.
+    pub(super) const ELSEWHERE: u32 = u32::MAX;
+}
+
 /// What many wires have in common.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct WireParameters {
@@ -98,6 +103,107 @@ impl Wire {
     #[inline]
     pub(super) fn to(&self) -> FarEnd {
         FarEnd { node: self.node, port: self.port }
+    }
+
+    /// From now on the node at the far end has this number.
+    pub(super) fn lead_to(&mut self, node: u32) {
+        self.node = node;
+    }
+
+    /// Makes two halves of it: the near one, on which frames are put, and the far one, from which they are taken. Faults, and
+    /// what they hold back, are on the near one; what will arrive for sure is on the far one.
+    pub(super) fn split(mut self) -> [Wire; 2] {
+        let mut far = Wire::new(self.kind.clone(), FaultPlan::default(), self.to());
+        let mut frames = VecDeque::new();
+        self.hand_over(&mut frames);
+        far.deliver(&mut frames);
+        self.node = FarEnd::ELSEWHERE;
+        [self, far]
+    }
+
+    /// Makes one wire of its halves.
+    pub(super) fn join([mut near, mut far]: [Wire; 2]) -> Wire {
+        // What is still on the near half arrives behind what is on the far one.
+        let mut frames = VecDeque::new();
+        near.hand_over(&mut frames);
+        far.deliver(&mut frames);
+        let mut frames = VecDeque::new();
+        far.hand_over(&mut frames);
+        near.deliver(&mut frames);
+        near.node = far.node;
+        near.cut_off += far.cut_off;
+        #[cfg(debug_assertions)]
+        {
+            // What was cut off on the far half was taken by nobody.
+            near.not_taken += far.not_taken;
+            near.audit();
+        }
+        near
+    }
+
+    /// Whether it is a near half.
+    pub(super) fn leads_elsewhere(&self) -> bool {
+        self.node == FarEnd::ELSEWHERE
+    }
+
+    /// Whether it has injected faults: when a frame arrives on it may be known late.
+    pub(super) fn is_faulty(&self) -> bool {
+        matches!(self.way, Way::Faulty(_))
+    }
+
+    /// Hands over the frames that will arrive for sure, in exchange for memory without frames.
+    #[inline]
+    pub(super) fn hand_over(&mut self, frames: &mut VecDeque<(Time, Frame)>) {
+        debug_assert!(frames.is_empty());
+        let on = self.frames_mut();
+        std::mem::swap(on, frames);
+        #[cfg(debug_assertions)]
+        {
+            self.not_taken -= frames.len() as i64;
+            self.audit();
+        }
+    }
+
+    /// Puts frames on it that come from its near half, in exchange for memory without frames; returns when the first one on it
+    /// arrives if there is one.
+    #[inline]
+    pub(super) fn deliver(&mut self, frames: &mut VecDeque<(Time, Frame)>) -> Option<Time> {
+        #[cfg(debug_assertions)]
+        {
+            self.not_taken += frames.len() as i64;
+        }
+        let on = self.frames_mut();
+        // Few are left: those that were sent last before the window's end.
+        while let Some(left) = on.pop_back() {
+            frames.push_front(left);
+        }
+        std::mem::swap(on, frames);
+        let first = on.front().map(|(arrives, _)| *arrives);
+        self.audit();
+        first
+    }
+
+    #[inline]
+    fn frames_mut(&mut self) -> &mut VecDeque<(Time, Frame)> {
+        match &mut self.way {
+            Way::Plain(frames) => frames,
+            Way::Faulty(way) => &mut way.frames,
+        }
+    }
+
+    /// Lets go what is held back and arrives by `limit`.
+    pub(super) fn let_go(&mut self, limit: Time) {
+        if let Way::Faulty(way) = &mut self.way {
+            way.let_go(limit.saturating_sub(way.delay));
+        }
+    }
+
+    /// When the next frame arrives, as far as it is known; [`Time::NEVER`] if none does.
+    pub(super) fn next_arrival(&self) -> Time {
+        match &self.way {
+            Way::Plain(frames) => frames.front().map_or(Time::NEVER, |(arrives, _)| *arrives),
+            Way::Faulty(way) => way.next_wakeup(),
+        }
     }
 
     /// Puts a frame on the wire at `now`, or behind those that are there; returns when the next one arrives if that is

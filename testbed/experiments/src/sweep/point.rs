@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use weir_config::ConfigErrors;
 use weir_results::run_dir::{RunDir, read_summary};
 use weir_scenario::file::{self as scenario_file, ScenarioRun};
-use weir_sim::SimBackend;
+use weir_sim::{SimBackend, Threads};
 
 use super::directory::{Finished, Outcome, SweepDir};
 use super::plan::{Point, SweepPlan};
@@ -39,6 +39,9 @@ pub(super) struct PointArguments {
     /// What runs it.
     #[arg(long, default_value = "sim")]
     backend: Backend,
+    /// How many threads run it in virtual time, at most.
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
 }
 
 /// Runs the point, until standard input ends: then whoever started it is gone, or wants no more.
@@ -61,13 +64,13 @@ pub(super) fn run(arguments: &PointArguments) -> Result<(), Failure> {
     let run = runs.swap_remove(arguments.run);
     let directory = experiment::directory(&arguments.output).map_err(|error| Failure::Run(error.to_string()))?;
     match arguments.backend {
-        Backend::Sim => in_virtual_time(&run, directory),
+        Backend::Sim => in_virtual_time(&run, directory, Threads::up_to(arguments.threads)),
         Backend::Dpdk => on_dpdk(run, directory),
     }
 }
 
-fn in_virtual_time(run: &ScenarioRun, directory: RunDir) -> Result<(), Failure> {
-    let backend = SimBackend { expects: run.expects, ns3_files: false };
+fn in_virtual_time(run: &ScenarioRun, directory: RunDir, threads: Threads) -> Result<(), Failure> {
+    let backend = SimBackend { expects: run.expects, ns3_files: false, threads };
     let ran = backend.run(&run.scenario, directory, &mut |_| {}, &AtomicBool::new(false));
     ran.map(drop).map_err(|error| Failure::Run(error.to_string()))
 }
@@ -83,16 +86,17 @@ fn on_dpdk(run: ScenarioRun, directory: RunDir) -> Result<(), Failure> {
     real_frames.start(scenarios)?.run(&scenario, directory, &mut |_| {}, &AtomicBool::new(false)).map(drop)
 }
 
-/// Has a point run by `program`, and writes down what became of it. `None` if it was stopped.
+/// Has a point run by `program` on so many cores, and writes down what became of it. `None` if it was stopped.
 pub(super) fn finish(
     program: &Path,
+    cores: usize,
     plan: &SweepPlan,
     point: &Point,
     to: &SweepDir,
     stop: &Stop,
 ) -> io::Result<Option<Finished>> {
     let started = Instant::now();
-    let status = start(program, plan, point, to).and_then(|child| wait(child, point, stop));
+    let status = start(program, cores, plan, point, to).and_then(|child| wait(child, point, stop));
     if stop.is_asked() || status.is_err() {
         to.abandon(point);
         return status.map(|_| None);
@@ -103,13 +107,13 @@ pub(super) fn finish(
     Ok(Some(finished))
 }
 
-fn start(program: &Path, plan: &SweepPlan, point: &Point, to: &SweepDir) -> io::Result<Child> {
+fn start(program: &Path, cores: usize, plan: &SweepPlan, point: &Point, to: &SweepDir) -> io::Result<Child> {
     let [part, text, log] = to.under_way(point);
     fs::write(&text, plan.text(point))?;
     let mut command = Command::new(program);
     command.args(["sweep", "point", "--scenario"]).arg(&plan.scenario).arg("--text").arg(text);
     command.arg("--run").arg(point.run.to_string()).arg("--output").arg(part);
-    command.arg("--backend").arg(plan.backend.name());
+    command.arg("--backend").arg(plan.backend.name()).arg("--threads").arg(cores.to_string());
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(File::create(log)?);
     // The terminal's Ctrl-C is for the sweep, which then stops its points.
     command.process_group(0);

@@ -57,8 +57,8 @@ impl Stop {
     }
 }
 
-/// Has these points run by `program`, `jobs` at a time; each that is finished is told of, from whatever thread. Returns early
-/// when it is asked to.
+/// Has these points run by `program` on `jobs` cores, a point on each, or on several where there are fewer points; each that is
+/// finished is told of, from whatever thread. Returns early when it is asked to.
 ///
 /// # Errors
 /// The first that is not a point's own, such as a full disk; then nothing more is started.
@@ -74,10 +74,11 @@ pub(super) fn run(
     let next = AtomicUsize::new(0);
     let failed: Mutex<Option<Failure>> = Mutex::default();
     std::thread::scope(|scope| {
-        for _ in 0..jobs.min(points.len()) {
-            scope.spawn(|| {
+        for cores in shares(jobs, points.len()) {
+            let (next, failed) = (&next, &failed);
+            scope.spawn(move || {
                 while let Some(point) = points.get(next.fetch_add(1, Ordering::Relaxed)).filter(|_| !stop.is_asked()) {
-                    match point::finish(program, plan, point, to, stop) {
+                    match point::finish(program, cores, plan, point, to, stop) {
                         Ok(Some(finished)) => tell(finished),
                         Ok(None) => {}
                         Err(error) => {
@@ -94,6 +95,12 @@ pub(super) fn run(
         Some(failure) => Err(failure),
         None => Ok(()),
     }
+}
+
+/// How many cores each point has of those that run at a time.
+fn shares(cores: usize, points: usize) -> Vec<usize> {
+    let at_a_time = cores.min(points).max(1);
+    (0..at_a_time.min(points)).map(|n| cores / at_a_time + usize::from(n < cores % at_a_time)).collect()
 }
 
 #[cfg(test)]
@@ -123,6 +130,12 @@ mod tests {
         let to = SweepDir::open(&directory.path().join("out"), &manifest(&plan.identity)).unwrap();
         to.clear_unfinished().unwrap();
         to
+    }
+
+    #[test]
+    fn few_points_have_several_cores_each() {
+        assert_eq!(shares(16, 3), [6, 5, 5]);
+        assert_eq!((shares(4, 100), shares(1, 2), shares(8, 0)), (vec![1; 4], vec![1], vec![]));
     }
 
     #[test]

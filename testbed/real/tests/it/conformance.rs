@@ -77,7 +77,7 @@ fn both_backends_come_to_the_same() {
         };
         let with_frames: &Backend = &|case, run, observe| with_frames(case, run, observe).unwrap();
         let in_virtual_time: &Backend = &|case, run, observe| {
-            let backend = SimBackend { expects: case.expects, ns3_files: false };
+            let backend = SimBackend { expects: case.expects, ..SimBackend::default() };
             backend.run(&case.scenario, run, observe, &AtomicBool::new(false)).unwrap()
         };
         let (folder, started) = (tempfile::tempdir().unwrap(), Instant::now());

@@ -139,7 +139,7 @@ fn controlled_flows_keep_the_queue_short_and_share_the_link() {
                     dpdk.run(scenario, run(format!("{control}-{name}")), &mut |_| {}, &AtomicBool::new(false));
                 Outcome::of(&summary.unwrap(), delay)
             };
-            let sim = SimBackend { expects: Expectation::Flow, ns3_files: false };
+            let sim = SimBackend { expects: Expectation::Flow, ..SimBackend::default() };
             let in_virtual_time =
                 sim.run(scenario, run(format!("{control}-sim")), &mut |_| {}, &AtomicBool::new(false));
             let mut both = [Outcome::of(&in_virtual_time.unwrap(), delay), with_frames("dpdk")];

@@ -111,7 +111,7 @@ fn messages_of_workloads_arrive_on_both_backends() {
             dpdk.run(scenario, run, &mut |_| {}, &AtomicBool::new(false)).unwrap()
         });
         let (sim, of_sim) = run(scenario, folder.path(), "sim", |scenario, run| {
-            let backend = SimBackend { expects: Expectation::Flow, ns3_files: false };
+            let backend = SimBackend { expects: Expectation::Flow, ..SimBackend::default() };
             backend.run(scenario, run, &mut |_| {}, &AtomicBool::new(false)).unwrap()
         });
 

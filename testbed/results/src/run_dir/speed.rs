@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct Speed {
     /// Time that passed, in milliseconds.
     pub wall_ms: u64,
-    /// Time that the run's thread was on a CPU; null if the system does not tell.
+    /// Time that the run's threads were on a CPU, all together; null if the system does not tell.
     pub cpu_ms: Option<u64>,
     /// Frames put on any link, flow control's too.
     pub packet_hops: u64,
@@ -16,4 +16,7 @@ pub struct Speed {
     pub packet_hops_per_cpu_second: Option<u64>,
     /// How often a switch or host was woken.
     pub wakeups: u64,
+    /// The most threads that ran it at once.
+    #[serde(default)]
+    pub threads: usize,
 }

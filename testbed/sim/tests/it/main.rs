@@ -6,4 +6,5 @@ mod rings;
 mod slow_receivers;
 mod steady_states;
 mod swarm;
+mod threads;
 mod virtual_time;

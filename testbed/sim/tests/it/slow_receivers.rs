@@ -13,7 +13,7 @@ fn run(scenario: &Scenario) -> Summary {
     let folder = tempfile::tempdir().unwrap();
     let provenance = Provenance::new("0.1.0", ["weir".to_owned()], SystemTime::now());
     let run = RunDir::create(folder.path(), &provenance).unwrap();
-    let backend = SimBackend { expects: Expectation::Flow, ns3_files: false };
+    let backend = SimBackend { expects: Expectation::Flow, ..SimBackend::default() };
     let summary = backend.run(scenario, run, &mut |_| (), &AtomicBool::new(false)).unwrap();
     assert_eq!(read_summary(folder.path()).unwrap(), summary);
     let frames = summary.frames.as_ref().unwrap();

@@ -33,7 +33,7 @@ fn run_with(
 ) -> Summary {
     let provenance = Provenance::new("0.1.0", ["weir".to_owned()], SystemTime::now());
     let run = RunDir::create(folder, &provenance).unwrap();
-    let backend = SimBackend { expects, ns3_files: true };
+    let backend = SimBackend { expects, ns3_files: true, ..SimBackend::default() };
     let summary = backend.run(scenario, run, observe, stop).unwrap();
     assert_eq!(read_summary(folder).unwrap(), summary);
     if let Some(frames) = &summary.frames {

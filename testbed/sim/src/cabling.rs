@@ -1,0 +1,74 @@
+//! The wires of a scenario: both directions of all links.
+
+use std::sync::Arc;
+
+use weir_scenario::{PortPlace, Scenario};
+use weir_units::{BitRate, Serialiser, Span};
+
+use super::SimError;
+use super::wire::{FarEnd, Wire, WireParameters};
+
+/// Which wire leaves where, and leads where.
+pub(super) struct Leaving {
+    /// By switch and port.
+    pub(super) ports: Vec<Vec<Option<u32>>>,
+    pub(super) hosts: Vec<u32>,
+    /// By wire, the nodes at its near and far end.
+    pub(super) ends: Box<[[u32; 2]]>,
+}
+
+/// Both directions of all links, in the order of the nodes and ports that they lead to: a node whose turn begins looks at
+/// all that lead to it.
+pub(super) fn wires(scenario: &Scenario) -> Result<(Box<[Wire]>, Leaving), SimError> {
+    let mut wires = Vec::new();
+    let mut kinds: Vec<Arc<WireParameters>> = Vec::new();
+    let mut kind = |rate: BitRate, delay: Span| {
+        let kind = WireParameters { rate: Serialiser::new(rate), overhead: scenario.link_overhead, delay };
+        let known = kinds.iter().find(|known| ***known == kind).cloned();
+        known.unwrap_or_else(|| {
+            kinds.push(Arc::new(kind));
+            kinds[kinds.len() - 1].clone()
+        })
+    };
+    let mut leaving = Leaving {
+        ports: scenario.switches.iter().map(|switch| vec![None; switch.ports.len()]).collect(),
+        hosts: Vec::new(),
+        ends: Box::default(),
+    };
+    let far = |place: PortPlace| FarEnd { node: place.switch as u32, port: place.port as u16 };
+    let rate = |place: PortPlace| {
+        let rate = scenario.switches[place.switch].ports[place.port].rate;
+        rate.ok_or_else(|| SimError::NoRate(scenario.port_name(place)))
+    };
+    for (n, plan) in scenario.hosts.iter().enumerate() {
+        let place = plan.place();
+        let [to_host, to_switch] = plan.faults;
+        leaving.ports[place.switch][place.port] = Some(wires.len() as u32);
+        let node = (scenario.switches.len() + n) as u32;
+        wires.push(Wire::new(kind(rate(place)?, plan.link_delay), to_host, FarEnd { node, port: 0 }));
+        leaving.hosts.push(wires.len() as u32);
+        wires.push(Wire::new(kind(plan.nic.rate, plan.link_delay), to_switch, far(place)));
+    }
+    for plan in &scenario.links {
+        for (from, to, faults) in [(0, 1, plan.faults[0]), (1, 0, plan.faults[1])] {
+            let (from, to) = (plan.ends[from], plan.ends[to]);
+            leaving.ports[from.switch][from.port] = Some(wires.len() as u32);
+            wires.push(Wire::new(kind(rate(from)?, plan.delay), faults, far(to)));
+        }
+    }
+    let mut numbered: Vec<(u32, Wire)> = (0..).zip(wires).collect();
+    numbered.sort_by_key(|(_, wire)| wire.to());
+    let mut place_of = vec![0; numbered.len()];
+    (0..).zip(&numbered).for_each(|(place, (number, _))| place_of[*number as usize] = place);
+    let of_ports = leaving.ports.iter_mut().flatten().flatten();
+    of_ports.chain(&mut leaving.hosts).for_each(|wire| *wire = place_of[*wire as usize]);
+    let mut ends: Box<[[u32; 2]]> = numbered.iter().map(|(_, wire)| [0, wire.to().node]).collect();
+    for (node, wires) in (0..).zip(&leaving.ports) {
+        wires.iter().flatten().for_each(|wire| ends[*wire as usize][0] = node);
+    }
+    for (node, wire) in (scenario.switches.len() as u32..).zip(&leaving.hosts) {
+        ends[*wire as usize][0] = node;
+    }
+    leaving.ends = ends;
+    Ok((numbered.into_iter().map(|(_, wire)| wire).collect(), leaving))
+}

@@ -1,0 +1,307 @@
+//! Which stations are together in a part.
+//!
+//! A switch's hosts are in its part. Switches with hosts are kept together in the order of their hosts, so that a part has whole
+//! pods, or an arc of a ring; the others go where most of their links lead. Then switches are moved and exchanged until parts
+//! have as much to do as each other, on each side.
+
+use weir_scenario::Scenario;
+
+use super::sides::Sides;
+
+/// What joins switches.
+#[derive(Debug)]
+pub(super) struct Fabric {
+    /// By switch, its neighbours, as often as there are links.
+    neighbours: Box<[Box<[u32]>]>,
+    /// The switch of each host.
+    switch_of: Box<[u32]>,
+    /// Switches that have hosts, in the order of their first ones.
+    order: Box<[u32]>,
+}
+
+/// A partition under way.
+struct Draft<'f> {
+    fabric: &'f Fabric,
+    /// By switch with its hosts, its work on each side.
+    work: Vec<[f64; 2]>,
+    part_of: Vec<u32>,
+    /// By part, its work on each side.
+    load: Vec<[f64; 2]>,
+}
+
+/// One or two switches, and where they go.
+type Moves = [Option<(u32, u32)>; 2];
+
+/// No part yet.
+const NONE: u32 = u32::MAX;
+/// What a frame costs that goes from part to part, of what it costs a switch.
+const CROSSING: f64 = 0.03;
+/// Exchanges are looked for in no more pairs than this.
+const PAIRS_MAX: usize = 20_000;
+/// What is gained must be more than this of all work.
+const GAIN_MIN: f64 = 0.002;
+
+impl Fabric {
+    pub(super) fn of(scenario: &Scenario) -> Fabric {
+        let mut neighbours = vec![Vec::new(); scenario.switches.len()];
+        for link in &scenario.links {
+            let [one, other] = link.ends.map(|end| end.switch);
+            neighbours[one].push(other as u32);
+            neighbours[other].push(one as u32);
+        }
+        let switch_of: Box<[u32]> = scenario.hosts.iter().map(|host| host.switch as u32).collect();
+        let mut order = Vec::new();
+        let mut is_listed = vec![false; scenario.switches.len()];
+        for switch in &switch_of {
+            if !std::mem::replace(&mut is_listed[*switch as usize], true) {
+                order.push(*switch);
+            }
+        }
+        Fabric { neighbours: neighbours.into_iter().map(Vec::into).collect(), switch_of, order: order.into() }
+    }
+
+    /// More parts would have switches without hosts alone.
+    pub(super) fn most_parts(&self) -> usize {
+        self.order.len().max(1)
+    }
+
+    /// The part of each switch, of `count`, by the work of each node: switches, then hosts.
+    pub(super) fn partition(&self, count: usize, sides: &Sides, work: &[u64]) -> Vec<u32> {
+        let switches = self.neighbours.len();
+        let mut draft = Draft {
+            fabric: self,
+            work: vec![[0.0; 2]; switches],
+            part_of: vec![if count == 1 { 0 } else { NONE }; switches],
+            load: vec![[0.0; 2]; count],
+        };
+        if count == 1 {
+            return draft.part_of;
+        }
+        // Nobody has nothing to do for ever.
+        let hosts = self.switch_of.iter().copied();
+        for ((node, work), switch) in work.iter().enumerate().zip((0..switches as u32).chain(hosts)) {
+            draft.work[switch as usize][sides.of(node)] += *work as f64 + 1.0;
+        }
+        draft.deal_in_order();
+        draft.deal_the_others();
+        draft.level();
+        draft.part_of
+    }
+}
+
+impl Draft<'_> {
+    /// Switches with hosts, each part as many as come next.
+    fn deal_in_order(&mut self) {
+        let (order, count) = (&self.fabric.order, self.load.len());
+        let work = |switch: u32| self.work[switch as usize].iter().sum::<f64>();
+        let all: f64 = order.iter().map(|switch| work(*switch)).sum();
+        let (mut before, mut last) = (0.0, None);
+        let mut dealt = Vec::new();
+        for (at, switch) in order.iter().enumerate() {
+            let own = work(*switch);
+            let part = ((before + own / 2.0) / all * count as f64) as usize;
+            before += own;
+            // Each part has one at least, in the order of parts.
+            let left = order.len() - at;
+            let first = last.map_or(0, |last: usize| if count - 1 - last >= left { last + 1 } else { last });
+            let part = part.min(count - 1).min(last.map_or(0, |last| last + 1)).max(first);
+            last = Some(part);
+            dealt.push((*switch, part));
+        }
+        dealt.into_iter().for_each(|(switch, part)| self.put(switch, part as u32));
+    }
+
+    /// Switches without hosts, those that are nearer to hosts first.
+    fn deal_the_others(&mut self) {
+        let mean: Vec<f64> = (0..2).map(|side| self.work.iter().map(|work| work[side]).sum::<f64>()).collect();
+        let mean: Vec<f64> = mean.iter().map(|all| all / self.load.len() as f64).collect();
+        loop {
+            let left: Vec<u32> =
+                (0..).zip(&self.part_of).filter(|(_, part)| **part == NONE).map(|(of, _)| of).collect();
+            if left.is_empty() {
+                return;
+            }
+            let dealt = self.part_of.clone();
+            let mut has_found = false;
+            for switch in left {
+                let mut links = vec![0; self.load.len()];
+                for neighbour in &self.fabric.neighbours[switch as usize] {
+                    let part = dealt[*neighbour as usize];
+                    if part != NONE {
+                        links[part as usize] += 1;
+                    }
+                }
+                let most = links.iter().copied().max().unwrap_or(0);
+                if most == 0 {
+                    continue;
+                }
+                has_found = true;
+                let work = self.work[switch as usize];
+                let side = usize::from(work[1] > work[0]);
+                let load = |part: &usize| self.load[*part][side];
+                let lightest = |parts: &mut dyn Iterator<Item = usize>| {
+                    parts.min_by(|one, other| load(one).total_cmp(&load(other)))
+                };
+                let nearest = lightest(&mut (0..links.len()).filter(|part| links[*part] == most)).expect("a part");
+                let is_full = load(&nearest) + work[side] > 1.05 * mean[side];
+                let part = if is_full { lightest(&mut (0..links.len())).expect("a part") } else { nearest };
+                self.put(switch, part as u32);
+            }
+            if !has_found {
+                // Nothing leads to them.
+                let left: Vec<u32> =
+                    (0..).zip(&self.part_of).filter(|(_, part)| **part == NONE).map(|(of, _)| of).collect();
+                left.into_iter().for_each(|switch| self.put(switch, 0));
+            }
+        }
+    }
+
+    /// Moves a switch from the part with most to do to another one, or exchanges two, while that gains something.
+    fn level(&mut self) {
+        let all: f64 = self.work.iter().flatten().sum();
+        for _ in 0..4 * self.part_of.len().min(500) {
+            let Some((gain, moves)) =
+                (0..2).filter_map(|side| self.best_of(side)).max_by(|(one, _), (other, _)| one.total_cmp(other))
+            else {
+                return;
+            };
+            if gain < GAIN_MIN * all {
+                return;
+            }
+            for (switch, part) in moves.into_iter().flatten() {
+                self.put(switch, part);
+            }
+        }
+    }
+
+    /// What gains most between the parts with most and least to do on a side: a move, or two.
+    fn best_of(&self, side: usize) -> Option<(f64, Moves)> {
+        let parts = || 0..self.load.len() as u32;
+        let load = |part: &u32| self.load[*part as usize][side];
+        let heaviest = parts().max_by(|one, other| load(one).total_cmp(&load(other)))?;
+        let lightest = parts().min_by(|one, other| load(one).total_cmp(&load(other)))?;
+        if heaviest == lightest {
+            return None;
+        }
+        let of = |part: u32| (0..).zip(&self.part_of).filter(move |(_, of)| **of == part).map(|(switch, _)| switch);
+        let (mine, theirs): (Vec<u32>, Vec<u32>) = (of(heaviest).collect(), of(lightest).collect());
+        let before = self.cost(&[]);
+        let mut best: Option<(f64, Moves)> = None;
+        let mut look = |moves: Moves| {
+            let flat: Vec<(u32, u32)> = moves.into_iter().flatten().collect();
+            let gain = before - self.cost(&flat);
+            if best.as_ref().is_none_or(|(most, _)| gain > *most) {
+                best = Some((gain, moves));
+            }
+        };
+        let has_pairs = mine.len() * theirs.len() <= PAIRS_MAX;
+        for one in &mine {
+            if mine.len() > 1 {
+                look([Some((*one, lightest)), None]);
+            }
+            if has_pairs {
+                theirs.iter().for_each(|other| look([Some((*one, lightest)), Some((*other, heaviest))]));
+            }
+        }
+        best
+    }
+
+    /// What a partition costs after some moves, but for what is the same for all: the longest part on each side, and frames between
+    /// parts.
+    fn cost(&self, moves: &[(u32, u32)]) -> f64 {
+        let mut crossing = 0.0;
+        let part_of = |switch: u32| {
+            moves.iter().find(|(of, _)| *of == switch).map_or(self.part_of[switch as usize], |(_, part)| *part)
+        };
+        for (switch, _) in moves {
+            let neighbours = &self.fabric.neighbours[*switch as usize];
+            let each = self.work[*switch as usize].iter().sum::<f64>() / neighbours.len().max(1) as f64;
+            let (from, to) = (self.part_of[*switch as usize], part_of(*switch));
+            for neighbour in neighbours {
+                let was = f64::from(u8::from(self.part_of[*neighbour as usize] != from));
+                let is = f64::from(u8::from(part_of(*neighbour) != to));
+                crossing += (is - was) * each;
+            }
+        }
+        let mut longest = [0.0; 2];
+        for (part, load) in (0..).zip(&self.load) {
+            for (side, longest) in longest.iter_mut().enumerate() {
+                let mut load = load[side];
+                for (switch, to) in moves {
+                    let work = self.work[*switch as usize][side];
+                    load += if *to == part { work } else { 0.0 };
+                    load -= if self.part_of[*switch as usize] == part { work } else { 0.0 };
+                }
+                *longest = load.max(*longest);
+            }
+        }
+        longest.iter().sum::<f64>() + CROSSING * crossing / self.load.len() as f64
+    }
+
+    fn put(&mut self, switch: u32, part: u32) {
+        let before = std::mem::replace(&mut self.part_of[switch as usize], part);
+        for (side, work) in self.work[switch as usize].iter().enumerate() {
+            if before != NONE {
+                self.load[before as usize][side] -= work;
+            }
+            self.load[part as usize][side] += work;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sides::tests::scenario;
+
+    fn parts(topology: &str, count: usize, work: impl Fn(usize) -> u64) -> (Fabric, Vec<u32>) {
+        let scenario = scenario(topology);
+        let (fabric, sides) = (Fabric::of(&scenario), Sides::new(&scenario));
+        let work: Vec<u64> = (0..sides.nodes()).map(work).collect();
+        let parts = fabric.partition(count, &sides, &work);
+        (fabric, parts)
+    }
+
+    #[test]
+    fn leaves_are_shared_out_and_spines_too() {
+        let (_, parts) = parts("kind = 'leaf-spine'\nleaves = 4\nspines = 2\nhosts = 2", 2, |_| 100);
+        assert_eq!(parts[..4], [0, 0, 1, 1]);
+        assert_ne!(parts[4], parts[5]);
+    }
+
+    #[test]
+    fn pods_stay_together() {
+        let (fabric, parts) = parts("kind = 'fat-tree'\nk = 4", 2, |_| 100);
+        // Edge switches, then aggregation switches, of four pods; a pod has two of each.
+        let pods: Vec<&[u32]> = parts[..8].chunks(2).collect();
+        assert_eq!(pods, [[0, 0], [0, 0], [1, 1], [1, 1]]);
+        assert_eq!(parts[..8], parts[8..16], "aggregation switches are where their edge switches are");
+        assert_eq!(parts[16..].iter().filter(|part| **part == 0).count(), 2, "core switches are shared out");
+        assert_eq!(fabric.most_parts(), 8);
+    }
+
+    #[test]
+    fn a_ring_is_cut_into_arcs() {
+        let (_, parts) = parts("kind = 'ring'\nswitches = 9\nhosts = 1", 3, |_| 100);
+        assert_eq!(parts, [0, 0, 0, 1, 1, 1, 2, 2, 2]);
+    }
+
+    /// The first leaf has as much to do as three others.
+    #[test]
+    fn parts_have_as_much_to_do_as_each_other() {
+        let work = |node: usize| if node == 0 { 9_000 } else { 3_000 };
+        let (_, parts) = parts("kind = 'leaf-spine'\nleaves = 6\nspines = 2\nhosts = 1", 2, work);
+        let load = |part: u32| (0..6).filter(|leaf| parts[*leaf] == part).map(work).sum::<u64>();
+        assert_eq!(load(0), load(1), "{parts:?}");
+    }
+
+    #[test]
+    fn each_part_has_a_switch_with_hosts() {
+        for count in 1..=6 {
+            let work = |node: usize| if node == 5 { 1_000_000 } else { 1 };
+            let (fabric, parts) = parts("kind = 'leaf-spine'\nleaves = 6\nspines = 3\nhosts = 2", count, work);
+            assert_eq!(fabric.most_parts(), 6);
+            assert!((0..count as u32).all(|part| parts[..6].contains(&part)), "{count}: {parts:?}");
+        }
+    }
+}

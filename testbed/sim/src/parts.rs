@@ -1,0 +1,482 @@
+//! All nodes of a fabric, dealt out to parts; and who is where.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use weir_scenario::PortPlace;
+use weir_units::Time;
+
+use super::frame::Spare;
+use super::network::{Network, Told};
+use super::node::{SimHost, SimSwitch};
+use super::part::{Part, PartBox};
+use super::post::{Away, exchange};
+use super::sides::Sides;
+use super::wire::Wire;
+
+/// One part, which has all, or several. In each turn of several: [`Parts::let_go`]; [`Part::take_turn`] of each, in any order
+/// or at once; [`Parts::exchange`].
+#[derive(Debug)]
+pub(super) struct Parts {
+    parts: Vec<PartBox>,
+    /// Where each switch is, and each host.
+    switches: Box<[Place]>,
+    hosts: Box<[Place]>,
+    /// Of all nodes: switches, then hosts.
+    sides: Sides,
+    /// By wire, by its number in the fabric, the nodes at its near and far end.
+    ends: Box<[[u32; 2]]>,
+    /// Near halves with injected faults.
+    faulty: Vec<Half>,
+    /// What was counted before the nodes were last dealt out.
+    hops: u64,
+    woken: u64,
+    /// Flow control that was noted before that.
+    told: Vec<Told>,
+}
+
+/// Where a node is: which part, and which of its switches or hosts.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    part: u32,
+    at: u32,
+}
+
+/// A near half of a wire: in which part, and its number there.
+#[derive(Clone, Copy, Debug)]
+struct Half {
+    part: u32,
+    wire: u32,
+}
+
+/// All nodes and wires in the order of the scenario, on their way from some parts to others.
+struct Pile {
+    switches: Vec<Option<SimSwitch>>,
+    hosts: Vec<Option<SimHost>>,
+    /// Their senders know them by these numbers.
+    wires: Vec<Option<Wire>>,
+    /// By node, when it is to be woken.
+    due: Vec<Time>,
+    spare: Spare,
+    tells: bool,
+}
+
+impl Parts {
+    /// One part that has all; each node is to be woken at the first instant.
+    pub(super) fn new(
+        switches: Box<[SimSwitch]>,
+        hosts: Box<[SimHost]>,
+        wires: Box<[Wire]>,
+        ends: Box<[[u32; 2]]>,
+        sides: Sides,
+    ) -> Parts {
+        let mut parts = Parts {
+            parts: Vec::new(),
+            switches: vec![Place::default(); switches.len()].into(),
+            hosts: vec![Place::default(); hosts.len()].into(),
+            sides,
+            ends,
+            faulty: Vec::new(),
+            hops: 0,
+            woken: 0,
+            told: Vec::new(),
+        };
+        let all = vec![0; switches.len()];
+        let pile = Pile {
+            due: vec![Time::ZERO; switches.len() + hosts.len()],
+            switches: switches.into_iter().map(Some).collect(),
+            hosts: hosts.into_iter().map(Some).collect(),
+            wires: wires.into_iter().map(Some).collect(),
+            spare: Spare::default(),
+            tells: false,
+        };
+        parts.spread(pile, &all, 1);
+        parts
+    }
+
+    /// Deals all nodes out anew to `count` parts: each switch to the one that `plan` says, and each host to that of its switch.
+    pub(super) fn deal(&mut self, plan: &[u32], count: usize) {
+        let pile = self.gather();
+        self.spread(pile, plan, count);
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.parts.len()
+    }
+
+    pub(super) fn all_mut(&mut self) -> &mut [PartBox] {
+        &mut self.parts
+    }
+
+    /// For those who run them, and give them back in this order.
+    pub(super) fn as_crew(&mut self) -> &mut Vec<PartBox> {
+        &mut self.parts
+    }
+
+    pub(super) fn sides(&self) -> &Sides {
+        &self.sides
+    }
+
+    /// When the first node is to be woken.
+    #[inline]
+    pub(super) fn first_due(&mut self) -> Time {
+        let parts = self.parts.iter_mut().map(|part| part.network.first_due()).min().unwrap_or(Time::NEVER);
+        let held = self
+            .faulty
+            .iter()
+            .map(|half| self.parts[half.part as usize].network.wires[half.wire as usize].next_arrival());
+        held.min().unwrap_or(Time::NEVER).min(parts)
+    }
+
+    /// Lets go on what injected faults hold back between parts, and what arrives by `limit` that way.
+    pub(super) fn let_go(&mut self, limit: Time) {
+        for half in &self.faulty {
+            let mut frames = VecDeque::new();
+            let near = &mut self.parts[half.part as usize].network;
+            near.wires[half.wire as usize].let_go(limit);
+            near.wires[half.wire as usize].hand_over(&mut frames);
+            let Away { part, wire } = near.post.away(half.wire);
+            self.parts[part as usize].network.put(wire, &mut frames);
+        }
+    }
+
+    /// Has all parts hand each other what they have for each other.
+    pub(super) fn exchange(&mut self) {
+        for one in 0..self.parts.len() {
+            for other in one + 1..self.parts.len() {
+                let [of_one, of_other] = self.parts.get_disjoint_mut([one, other]).expect("two parts");
+                exchange([(one, &mut of_one.network.post), (other, &mut of_other.network.post)]);
+            }
+        }
+    }
+
+    /// How long the parts took for their last turn: the longest, and all together.
+    pub(super) fn took(&self) -> [Duration; 2] {
+        let took = self.parts.iter().map(|part| part.took);
+        [took.clone().max().unwrap_or(Duration::ZERO), took.sum()]
+    }
+
+    /// Evens out the memory for frames, which goes along with those that are sent from one part to another.
+    pub(super) fn level_memory(&mut self) {
+        let all: usize = self.parts.iter().map(|part| part.network.spare.len()).sum();
+        let each = all / self.parts.len();
+        let mut over = Spare::default();
+        for part in &mut self.parts {
+            over.take_from(&mut part.network.spare, each);
+        }
+        for part in &mut self.parts {
+            let missing = each.saturating_sub(part.network.spare.len());
+            let kept = over.len().saturating_sub(missing);
+            part.network.spare.take_from(&mut over, kept);
+        }
+        self.parts[0].network.spare.take_from(&mut over, 0);
+    }
+
+    pub(super) fn switches(&self) -> usize {
+        self.switches.len()
+    }
+
+    pub(super) fn hosts(&self) -> usize {
+        self.hosts.len()
+    }
+
+    pub(super) fn switch(&self, number: usize) -> &SimSwitch {
+        let Place { part, at } = self.switches[number];
+        &self.parts[part as usize].switches[at as usize]
+    }
+
+    pub(super) fn switch_mut(&mut self, number: usize) -> &mut SimSwitch {
+        let Place { part, at } = self.switches[number];
+        &mut self.parts[part as usize].switches[at as usize]
+    }
+
+    pub(super) fn host(&self, number: usize) -> &SimHost {
+        let Place { part, at } = self.hosts[number];
+        &self.parts[part as usize].hosts[at as usize]
+    }
+
+    pub(super) fn host_mut(&mut self, number: usize) -> &mut SimHost {
+        let Place { part, at } = self.hosts[number];
+        &mut self.parts[part as usize].hosts[at as usize]
+    }
+
+    /// Two hosts at once, which are not the same.
+    pub(super) fn two_hosts(&mut self, numbers: [usize; 2]) -> [&mut SimHost; 2] {
+        const TWO: &str = "a message goes to another host";
+        let [one, other] = numbers.map(|number| self.hosts[number]);
+        if one.part == other.part {
+            let hosts = &mut self.parts[one.part as usize].hosts;
+            return hosts.get_disjoint_mut([one.at as usize, other.at as usize]).expect(TWO);
+        }
+        let parts = self.parts.get_disjoint_mut([one.part as usize, other.part as usize]).expect(TWO);
+        let [of_one, of_other] = parts;
+        [&mut of_one.hosts[one.at as usize], &mut of_other.hosts[other.at as usize]]
+    }
+
+    /// A host has something to do then, though nothing arrives.
+    pub(super) fn wake_host(&mut self, number: usize, at: Time) {
+        let place = self.hosts[number];
+        let part = &mut self.parts[place.part as usize];
+        part.hosts[place.at as usize].wake(at);
+        part.network.wake(part.switches.len() + place.at as usize, at);
+    }
+
+    /// A host's end of its link comes or goes, with the wire that leaves it.
+    pub(super) fn set_host_link_up(&mut self, now: Time, number: usize, is_up: bool) {
+        self.host_mut(number).set_link_up(now, is_up);
+        self.wake_host(number, now);
+        let wire = self.host(number).wire();
+        self.set_wire_up(self.hosts[number].part, wire, is_up);
+    }
+
+    /// A switch's end of a link comes or goes, with the wire that leaves it.
+    pub(super) fn set_port_up(&mut self, now: Time, place: PortPlace, is_up: bool) {
+        let Place { part, at } = self.switches[place.switch];
+        let switch = self.switch_mut(place.switch);
+        switch.set_link_up(now, place.port, is_up);
+        if let Some(wire) = switch.wire(place.port) {
+            self.set_wire_up(part, wire, is_up);
+        }
+        self.parts[part as usize].network.wake(at as usize, now);
+    }
+
+    fn set_wire_up(&mut self, part: u32, wire: usize, is_up: bool) {
+        let network = &mut self.parts[part as usize].network;
+        network.wires[wire].set_up(is_up);
+        if let Some(Away { part, wire }) = network.post.is_away(wire as u32) {
+            let network = &mut self.parts[part as usize].network;
+            network.deliver();
+            let far = &mut network.wires[wire as usize];
+            far.set_up(is_up);
+            far.set_up(true);
+        }
+    }
+
+    /// All wires, whose halves each have what befell them.
+    pub(super) fn wires(&self) -> impl Iterator<Item = &Wire> {
+        self.parts.iter().flat_map(|part| &part.network.wires)
+    }
+
+    /// The wire that leaves a port, or its near half.
+    pub(super) fn wire_of_port(&self, place: PortPlace) -> Option<&Wire> {
+        let wire = self.switch(place.switch).wire(place.port)?;
+        Some(&self.parts[self.switches[place.switch].part as usize].network.wires[wire])
+    }
+
+    /// The wire that leaves a host, or its near half.
+    pub(super) fn wire_of_host(&self, host: usize) -> &Wire {
+        &self.parts[self.hosts[host].part as usize].network.wires[self.host(host).wire()]
+    }
+
+    /// Frames on their way on any link.
+    pub(super) fn under_way(&self) -> usize {
+        let between: usize = self.parts.iter().map(|part| part.network.post.under_way()).sum();
+        between + self.wires().map(Wire::under_way).sum::<usize>()
+    }
+
+    /// Frames put on a wire so far.
+    pub(super) fn hops(&self) -> u64 {
+        self.hops + self.parts.iter().map(|part| part.network.hops()).sum::<u64>()
+    }
+
+    /// Instants at which any node did something, so far.
+    pub(super) fn woken(&self) -> u64 {
+        self.woken + self.parts.iter().map(|part| part.woken).sum::<u64>()
+    }
+
+    /// Instants at which each node did something since the nodes were last dealt out.
+    pub(super) fn work(&self) -> Vec<u64> {
+        let of_part = |place: &Place| &self.parts[place.part as usize];
+        let switches = self.switches.iter().map(|place| of_part(place).work[place.at as usize]);
+        let hosts = self.hosts.iter().map(|place| {
+            let part = of_part(place);
+            part.work[part.switches.len() + place.at as usize]
+        });
+        switches.chain(hosts).collect()
+    }
+
+    /// From now on, the flow-control frames that are sent are kept.
+    pub(super) fn keep_told(&mut self) {
+        self.parts.iter_mut().for_each(|part| part.network.told = Some(Vec::new()));
+    }
+
+    /// The kept frames that the switches' ports have come to know of by `now` since the last call, in that order.
+    pub(super) fn drain_told(&mut self, now: Time) -> impl Iterator<Item = Told> {
+        let Parts { parts, told, .. } = self;
+        // A node's own are in its order: they are all of one part since the nodes were dealt out.
+        parts.iter_mut().filter_map(|part| part.network.told.as_mut()).for_each(|of_part| told.append(of_part));
+        told.retain(|told| told.at < Time::NEVER);
+        told.sort_by_key(|told| (told.at, told.place, told.by));
+        let known = told.partition_point(|told| told.at <= now);
+        told.drain(..known)
+    }
+
+    /// Takes all parts to pieces.
+    fn gather(&mut self) -> Pile {
+        let nodes = self.switches.len() + self.hosts.len();
+        let mut pile = Pile {
+            switches: self.switches.iter().map(|_| None).collect(),
+            hosts: self.hosts.iter().map(|_| None).collect(),
+            wires: self.ends.iter().map(|_| None).collect(),
+            due: vec![Time::NEVER; nodes],
+            spare: Spare::default(),
+            tells: false,
+        };
+        let mut near_halves = Vec::new();
+        for part in self.parts.drain(..) {
+            let Part { mut network, switches, hosts, wire_names, woken, .. } = *part;
+            network.deliver();
+            self.hops += network.hops();
+            self.woken += woken;
+            pile.spare.take_from(&mut network.spare, 0);
+            pile.tells |= network.told.is_some();
+            network.told.iter_mut().for_each(|told| self.told.append(told));
+            let name = |wire: u32| wire_names[wire as usize];
+            let first_host = switches.len();
+            for (node, mut switch) in switches.into_iter().enumerate() {
+                switch.wires.iter_mut().flatten().for_each(|wire| *wire = name(*wire));
+                pile.due[switch.number()] = network.due(node);
+                let number = switch.number();
+                pile.switches[number] = Some(switch);
+            }
+            for (node, mut host) in (first_host..).zip(hosts) {
+                let (number, wire) = (host.number(), name(host.wire() as u32));
+                host.settle(0, wire);
+                pile.due[self.switches.len() + number] = network.due(node);
+                pile.hosts[number] = Some(host);
+            }
+            for (name, wire) in wire_names.into_iter().zip(network.wires) {
+                if wire.leads_elsewhere() {
+                    near_halves.push((name, wire));
+                } else {
+                    pile.wires[name as usize] = Some(wire);
+                }
+            }
+        }
+        for (name, near) in near_halves {
+            let whole = &mut pile.wires[name as usize];
+            let far = whole.take().expect("a near half has a far one");
+            *whole = Some(Wire::join([near, far]));
+        }
+        pile
+    }
+
+    /// Makes parts of a pile.
+    fn spread(&mut self, pile: Pile, plan: &[u32], count: usize) {
+        let Pile { switches, hosts, wires, mut due, mut spare, tells } = pile;
+        let switch_of = |host: &Option<SimHost>| host.as_ref().expect("all are there").switch();
+        let part_of: Vec<u32> = plan.iter().copied().chain(hosts.iter().map(|host| plan[switch_of(host)])).collect();
+        let mut nodes: Vec<Vec<u32>> = vec![Vec::new(); count];
+        let mut place_of = vec![0; part_of.len()];
+        for (node, part) in (0..).zip(&part_of) {
+            let nodes = &mut nodes[*part as usize];
+            place_of[node as usize] = nodes.len() as u32;
+            nodes.push(node);
+        }
+        let first_host = self.switches.len();
+        let mut laid = Laid::new(count);
+        // A wire between parts is split; near halves are behind all others, those of a node side by side.
+        let mut split = Vec::new();
+        for (name, wire) in (0..).zip(wires) {
+            let (mut wire, [from, to]) = (wire.expect("all are there"), self.ends[name as usize]);
+            wire.lead_to(place_of[to as usize]);
+            // Of what a near half has held back its receiver was not told.
+            due[to as usize] = due[to as usize].min(wire.next_arrival());
+            let part = part_of[to as usize];
+            if part_of[from as usize] == part {
+                laid.lay(part, name, wire);
+            } else {
+                let [near, far] = wire.split();
+                let at = laid.lay(part, name, far);
+                split.push((from, name, near, Away { part, wire: at }));
+            }
+        }
+        split.sort_by_key(|(from, name, ..)| (*from, *name));
+        self.faulty.clear();
+        for (from, name, near, away) in split {
+            let (part, is_faulty) = (part_of[from as usize], near.is_faulty());
+            let wire = laid.lay_near(part, name, near, away);
+            if is_faulty {
+                self.faulty.push(Half { part, wire });
+            }
+        }
+        let leaving = laid.leaving(&self.ends, &part_of);
+        let (mut switches, mut hosts) = (switches, hosts);
+        let share = spare.len() / count;
+        for (part, (nodes, wires)) in nodes.iter().zip(laid.parts).enumerate() {
+            let OfPart { wires, names, away } = wires;
+            let mut network = Network::new(wires.into(), away, self.sides.of_part(nodes), count);
+            let kept = spare.len().saturating_sub(if part + 1 == count { spare.len() } else { share });
+            network.spare.take_from(&mut spare, kept);
+            network.told = tells.then(Vec::new);
+            let (mut own_switches, mut own_hosts) = (Vec::new(), Vec::new());
+            for (at, node) in (0..).zip(nodes) {
+                let number = *node as usize;
+                network.wake(at as usize, due[number]);
+                let part = part as u32;
+                match number.checked_sub(first_host) {
+                    None => {
+                        let mut switch = switches[number].take().expect("it is there");
+                        switch.wires.iter_mut().flatten().for_each(|wire| *wire = leaving[*wire as usize]);
+                        switch.settle(at);
+                        self.switches[number] = Place { part, at };
+                        own_switches.push(switch);
+                    }
+                    Some(number) => {
+                        let mut host = hosts[number].take().expect("it is there");
+                        host.settle(at, leaving[host.wire()]);
+                        self.hosts[number] = Place { part, at: own_hosts.len() as u32 };
+                        own_hosts.push(host);
+                    }
+                }
+            }
+            self.parts.push(Box::new(Part::new(network, own_switches.into(), own_hosts.into(), names.into())));
+        }
+    }
+}
+
+/// Wires laid out to parts.
+struct Laid {
+    parts: Vec<OfPart>,
+}
+
+#[derive(Default)]
+struct OfPart {
+    wires: Vec<Wire>,
+    /// Their numbers in the fabric.
+    names: Vec<u32>,
+    /// Where near halves lead, which are the last ones.
+    away: Vec<Away>,
+}
+
+impl Laid {
+    fn new(parts: usize) -> Laid {
+        Laid { parts: (0..parts).map(|_| OfPart::default()).collect() }
+    }
+
+    /// The next of a part's wires; returns its number there.
+    fn lay(&mut self, part: u32, name: u32, wire: Wire) -> u32 {
+        let OfPart { wires, names, .. } = &mut self.parts[part as usize];
+        wires.push(wire);
+        names.push(name);
+        wires.len() as u32 - 1
+    }
+
+    fn lay_near(&mut self, part: u32, name: u32, wire: Wire, away: Away) -> u32 {
+        self.parts[part as usize].away.push(away);
+        self.lay(part, name, wire)
+    }
+
+    /// By its number in the fabric, the number of each wire in the part that it leaves from.
+    fn leaving(&self, ends: &[[u32; 2]], part_of: &[u32]) -> Vec<u32> {
+        let mut leaving = vec![0; ends.len()];
+        for (part, OfPart { names, .. }) in (0..).zip(&self.parts) {
+            for (at, name) in (0..).zip(names) {
+                if part_of[ends[*name as usize][0] as usize] == part {
+                    leaving[*name as usize] = at;
+                }
+            }
+        }
+        leaving
+    }
+}
