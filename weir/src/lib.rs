@@ -11,6 +11,8 @@ mod control;
 mod demo;
 mod extensions;
 mod import;
+#[cfg(feature = "dpdk")]
+mod replay;
 mod show;
 mod steer;
 mod version;
@@ -65,6 +67,19 @@ enum Command {
     #[cfg(not(feature = "dpdk"))]
     #[command(name = "bench", hide = true)]
     NoBench {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        _arguments: Vec<String>,
+    },
+    /// Replay captures into ports of a running switch, each frame at its own time.
+    ///
+    /// Traces keep their distance to each other: all go by one clock. PFC and PAUSE are obeyed. How late frames left is told at the end,
+    /// and why. The exit code is 1 if a port did not take frames. docs/REPLAY.md has more; a port of a switch's file can replay too.
+    #[cfg(feature = "dpdk")]
+    Replay(replay::Arguments),
+    /// Replays captures where this command is built with DPDK, which it is not.
+    #[cfg(not(feature = "dpdk"))]
+    #[command(name = "replay", hide = true)]
+    NoReplay {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         _arguments: Vec<String>,
     },
@@ -149,6 +164,10 @@ pub fn main(real_frames: Source) -> ExitCode {
         Command::Bench(command) => reached(|real_frames| real_frames.bench(&command)),
         #[cfg(not(feature = "dpdk"))]
         Command::NoBench { .. } => reached(|_| Ok(())),
+        #[cfg(feature = "dpdk")]
+        Command::Replay(arguments) => replay::replay(&arguments),
+        #[cfg(not(feature = "dpdk"))]
+        Command::NoReplay { .. } => reached(|_| Ok(())),
         Command::Show(arguments) => show::show(&arguments),
         Command::Clear(arguments) => control::clear(&arguments),
         Command::Set(arguments) => steer::set(&arguments),
