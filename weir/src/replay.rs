@@ -28,14 +28,13 @@ pub(crate) fn replay(arguments: &Arguments) -> Result<(), Failure> {
 /// The running switch that has these ports.
 fn running(place: &Place, ports: &[String]) -> Result<SwitchConfig, Failure> {
     let mut client = place.connect()?;
-    let chosen = Chosen { switch: place.switch.clone(), ..Chosen::default() };
+    let chosen = Chosen { switch: place.switch.clone() };
     let Reply::Configurations(all) = client.ask(&Request::Configuration(chosen)).map_err(failure)? else {
         return Err(failure(client.unfit()));
     };
     let mut switches = Vec::new();
     for running in &all {
-        let name = format!("the configuration of the running switch {}", running.switch);
-        switches.push(weir_config::parse(&name, &running.text)?);
+        switches.push(weir_config::parse(&running.file, &running.text)?);
     }
     let has = |switch: &SwitchConfig, name: &String| switch.ports.iter().any(|port| port.name == *name);
     let (mut meant, others): (Vec<_>, Vec<_>) =

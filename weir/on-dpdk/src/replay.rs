@@ -45,7 +45,7 @@ struct Target<'s> {
 /// Replays captures.
 pub(crate) fn replay(arguments: &ReplayArguments, running: Option<&SwitchConfig>) -> Result<(), Fault> {
     let rewriting = rewriting(arguments)?;
-    let plain = weir_config::parse("weir replay", CLASSES).map_err(Failure::from)?;
+    let plain = weir_config::parse("weir-replay", CLASSES).map_err(Failure::from)?;
     let targets = targets(arguments, running, &plain)?;
     let traces: Vec<Trace<'_>> = targets.iter().map(|target| target.trace(&rewriting)).collect();
     let captures: Vec<Capture> = traces.iter().map(read).collect::<Result<_, _>>()?;
