@@ -81,7 +81,7 @@ const AFTER_BUFFER: &[KnownTable] = &[
     KnownTable::inline(
         "ports.replay",
         "`replay` of [[ports]]",
-        &["file", "speed", "rate", "loops", "after", "when_paused", "direction", "mac_control", "core"],
+        &["file", "speed", "send_rate", "loops", "after", "when_paused", "direction", "mac_control", "core"],
     ),
     KnownTable::inline("ports.null", "`null` of [[ports]]", &["frame_bytes"]),
     KnownTable::inline(

@@ -4,6 +4,7 @@ The far side is judged by scapy and tshark. Gaps are compared with what the mach
 polling, and how long the replay's clock stood still.
 """
 
+import csv
 import json
 import shutil
 import subprocess
@@ -100,7 +101,7 @@ def test_frames_leave_at_their_own_times(tmp_path, speed, factor):
 
 def test_loops_go_on_without_a_seam_and_a_rate_is_kept(tmp_path):
     write(tmp_path / "in.pcap", [(number, frame(number, length=1_000)) for number in range(50)], nano=False)
-    finished = run(tmp_path, replay=f'{{ file = "{tmp_path}/in.pcap", rate = "100Mbps", loops = 4 }}')
+    finished = run(tmp_path, replay=f'{{ file = "{tmp_path}/in.pcap", send_rate = "100Mbps", loops = 4 }}')
     finished.check_sound()
     came = read(tmp_path / "out.pcap")
     assert [data for _, data in came] == [frame(number, length=1_000) for number in range(50)] * 4
@@ -250,3 +251,59 @@ def test_wrong_arguments_are_told(tmp_path):
     assert "can't be read" in said(str(tmp_path / "none.pcap"), "--device", "af_packet=lo")
     (tmp_path / "text.pcap").write_text("no capture, but long enough to be one")
     assert "no capture file" in said(str(tmp_path / "text.pcap"), "--device", "af_packet=lo")
+
+
+def completed(directory):
+    """(from, to), bytes of each message that a run has completed, in the order in which they were handed to NICs."""
+    with open(directory / "fct.csv") as file:
+        rows = sorted(csv.DictReader(file), key=lambda row: float(row["released_us"]))
+    return [((row["from"], row["to"]), int(row["bytes"])) for row in rows]
+
+
+SCENARIO = """
+[scenario]
+end = "20ms"
+[topology]
+kind = "single"
+hosts = 3
+rate = "10Gbps"
+delay = "2us"
+[switch.buffer]
+size = "4MB"
+[switch.classes]
+preset = "roce"
+[[workloads]]
+kind = "list"
+class = 3
+file = "list.csv"
+[capture]
+host = "H0"
+data_frames = 100000
+"""
+
+
+def test_a_recorded_run_plays_on_another_backend(tmp_path):
+    """Real frames of emulated hosts, captured, recorded, and played in virtual time: the same messages, bytes and order."""
+    (tmp_path / "run.toml").write_text(SCENARIO)
+    # From and to H0, whose port is captured: 1 B to 200 KB.
+    wanted = [(100 + number * 150, ("H0", "H1") if number % 3 else ("H2", "H0"), 1 + number * 1_999) for number in range(100)]
+    lines = [f"{at},{ends[0]},{ends[1]},{size}" for at, ends, size in wanted]
+    (tmp_path / "list.csv").write_text("\n".join(["start_us,from,to,bytes", *lines]) + "\n")
+
+    def weir(*arguments):
+        return subprocess.run([weir_binary(), *arguments], capture_output=True, text=True, cwd=tmp_path)
+
+    done = weir("testbed", "run", "run.toml", "--backend", "dpdk", "-o", "real")
+    assert done.returncode == 0, done.stderr
+    done = weir("record", "real/run", "-o", "again.toml")
+    assert done.returncode == 0, done.stderr
+    recorded = [line.split(",") for line in (tmp_path / "again-rdma-3.csv").read_text().splitlines()[1:]]
+    assert [((row[1], row[2]), int(row[3])) for row in recorded] == [(ends, size) for _, ends, size in wanted]
+    # A message begins in the capture with its first frame at the port: later by the link, and by what the machine took.
+    gap_us = json.loads((tmp_path / "real/run/summary.json").read_text())["poll_gap_max_ns"] / 1e3
+    for row, (at, _, _) in zip(recorded, wanted):
+        assert 0 <= float(row[0]) - at <= 2 * gap_us + 200, (row, at, gap_us)
+    done = weir("testbed", "run", "again.toml", "--backend", "sim", "-o", "played")
+    assert done.returncode == 0, done.stderr
+    assert completed(tmp_path / "played/again") == [(ends, size) for _, ends, size in wanted]
+    assert weir("record", "real/run", "-o", "again.toml").returncode == 2, "files are not written over"

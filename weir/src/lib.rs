@@ -23,7 +23,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 use weir_experiments::real_frames::{self, RealFrames};
-use weir_experiments::{Failure, has_color, report, reproduce, run as testbed, sweep};
+use weir_experiments::{Failure, has_color, record, report, reproduce, run as testbed, sweep};
 
 pub use extensions::Extensions;
 pub use weir_experiments::real_frames::Source;
@@ -100,6 +100,10 @@ enum Command {
     /// Experiments of several switches and hosts, as a scenario's file describes them.
     #[command(subcommand)]
     Testbed(testbed::Command),
+    /// Make a scenario of what hosts sent each other, read out of captures or a run directory.
+    ///
+    /// Messages of RoCEv2 and data of TCP, with class, bytes and start; what was sent again counts once. docs/REPLAY.md has more.
+    Record(record::RecordArguments),
     /// Many runs of a scenario in virtual time, with parameters varied, as one table.
     ///
     /// Each point is a run in a process of its own, and all cores are at work. A call that was stopped is gone on with by the same
@@ -175,6 +179,7 @@ pub fn main(real_frames: Source) -> ExitCode {
         Command::Config(arguments) => steer::config(&arguments),
         Command::Demo(arguments) => demo::demo(&arguments),
         Command::Testbed(testbed::Command::Run(arguments)) => testbed::run(&arguments),
+        Command::Record(arguments) => record::record(&arguments),
         Command::Sweep(arguments) => sweep::sweep(&arguments),
         Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
         Command::Report(arguments) => report::report(&arguments),

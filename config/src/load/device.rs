@@ -256,11 +256,11 @@ fn replay(port: &Table<'_>) -> Option<ReplayConfig> {
         table.doc().refuse(Problem::new("`replay` needs `file`", help).at(table.path(), ""));
     }
     let by_default = ReplayConfig::of("");
-    let rate = table.quantity("rate", &RATE, rates());
+    let rate = table.quantity("send_rate", &RATE, rates());
     let pace = match (replay_speed(&table), rate) {
         (Some(_), Some(_)) => {
-            let problem = Problem::new("frames leave by a `speed` or at a `rate`, and not by both", "take one out");
-            table.doc().note(problem.at(table.at("rate"), "").at(table.at("speed"), "and here"));
+            let problem = Problem::new("frames leave by a `speed` or at a `send_rate`, and not by both", "take one out");
+            table.doc().note(problem.at(table.at("send_rate"), "").at(table.at("speed"), "and here"));
             by_default.pace
         }
         (_, Some(rate)) => ReplayPace::Rate(rate),
