@@ -78,28 +78,22 @@ impl Rewriting {
         if before == after {
             return;
         }
-        let update = |frame: &mut [u8], at: usize| {
-            let Some(checksum) = word(frame, at) else { return };
-            frame[at..at + 2].copy_from_slice(&updated(checksum, &before, &after).to_be_bytes());
-        };
+        let update = |frame: &mut [u8], at: usize| update(frame, at, &before, &after);
         if ip.addresses[0].is_ipv4() {
             update(frame, ip.start + 10);
         }
         match ip.transport {
             Transport::Tcp(at) => update(frame, at + 16),
             Transport::IcmpV6(at) => update(frame, at + 2),
-            // 0 says that there is none, and a sum of 0 is written as its other form.
-            Transport::Udp(at) if word(frame, at + 6) != Some(0) => {
-                update(frame, at + 6);
-                if word(frame, at + 6) == Some(0) {
-                    frame[at + 6..at + 8].fill(0xff);
-                }
-            }
-            Transport::Udp(_) | Transport::Other => {}
+            Transport::Udp(at) => update_udp(frame, at, &before, &after),
+            Transport::Other => {}
         }
         if let Some(udp) = roce {
-            let sum = icrc(&frame[ip.start..ip.end], udp);
-            frame[ip.end - 4..ip.end].copy_from_slice(&sum);
+            let place = ip.end - 4..ip.end;
+            let (before, after) = (frame[place.clone()].to_vec(), icrc(&frame[ip.start..ip.end], udp));
+            frame[place].copy_from_slice(&after);
+            // UDP's checksum, where there is one, covers the ICRC.
+            update_udp(frame, ip.start + udp, &before, &after);
         }
     }
 
@@ -123,6 +117,24 @@ impl Rewriting {
         if let Some(new) = new {
             field.copy_from_slice(&new);
         }
+    }
+}
+
+/// Changes the checksum there, after bytes that it covers were replaced by others.
+fn update(frame: &mut [u8], at: usize, before: &[u8], after: &[u8]) {
+    let Some(checksum) = word(frame, at) else { return };
+    frame[at..at + 2].copy_from_slice(&updated(checksum, before, after).to_be_bytes());
+}
+
+/// Likewise, of the datagram that begins there. 0 says that there is none, and a sum of 0 is written as its other form.
+fn update_udp(frame: &mut [u8], udp: usize, before: &[u8], after: &[u8]) {
+    let at = udp + 6;
+    if word(frame, at) == Some(0) {
+        return;
+    }
+    update(frame, at, before, after);
+    if word(frame, at) == Some(0) {
+        frame[at..at + 2].fill(0xff);
     }
 }
 
