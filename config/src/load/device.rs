@@ -259,7 +259,8 @@ fn replay(port: &Table<'_>) -> Option<ReplayConfig> {
     let rate = table.quantity("send_rate", &RATE, rates());
     let pace = match (replay_speed(&table), rate) {
         (Some(_), Some(_)) => {
-            let problem = Problem::new("frames leave by a `speed` or at a `send_rate`, and not by both", "take one out");
+            let problem =
+                Problem::new("frames leave by a `speed` or at a `send_rate`, and not by both", "take one out");
             table.doc().note(problem.at(table.at("send_rate"), "").at(table.at("speed"), "and here"));
             by_default.pace
         }

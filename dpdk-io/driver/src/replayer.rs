@@ -25,6 +25,7 @@ use crate::lcore_loop::{Phase, Task};
 mod board;
 mod traces;
 
+use board::Leaving;
 pub(crate) use board::ReplayBoard;
 pub use board::{LaneReport, ReplayReport, StoodStill, Timing};
 pub use traces::{AS_IT_IS, Trace, TraceEnd, lanes, memory_bytes_max};
@@ -122,6 +123,8 @@ struct OnLane {
     offered: [(Time, Time, Class); MAX_BURST],
     /// When what is in `unsent` was first offered.
     offered_at: Time,
+    /// When the port last took what it had had no room for.
+    room_since: Time,
     counts: LaneReport,
 }
 
@@ -235,6 +238,7 @@ impl OnLane {
             unsent: Batch::new(),
             offered: [(Time::ZERO, Time::ZERO, Class::new(0)); MAX_BURST],
             offered_at: Time::ZERO,
+            room_since: Time::ZERO,
             counts,
         }
     }
@@ -317,11 +321,13 @@ impl OnLane {
         for (due, ideal, class) in self.offered[..sent].iter().copied() {
             self.counts.sent[class.index()] += 1;
             if self.schedule.is_timed() {
-                self.counts.timing.note(now, due, ideal, self.offered_at);
+                self.counts.timing.note(now, Leaving { due, ideal, room: self.room_since, offered: self.offered_at });
             }
         }
         if sent < offered {
             self.offered.copy_within(sent..offered, 0);
+        } else if now > self.offered_at {
+            self.room_since = now;
         }
         sent
     }

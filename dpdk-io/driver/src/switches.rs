@@ -30,8 +30,8 @@ use crate::memory::{CACHE, Memory};
 use crate::netdevs::{Netdevs, PortEvent};
 use crate::nic::{NicBoard, NicEnds, NicTask, model_config};
 use crate::placement::Placement;
-use crate::replayer::{AS_IT_IS, FarEnd, Lane, ReplayBoard, ReplayReport, Replayer, Trace, TraceEnd, lanes};
 use crate::poll_gap;
+use crate::replayer::{AS_IT_IS, FarEnd, Lane, ReplayBoard, ReplayReport, Replayer, Trace, TraceEnd, lanes};
 use crate::switch_lcore::{DeviceBacklog, SwitchLcore};
 use crate::tap::{TapPlan, Tapped, tap};
 

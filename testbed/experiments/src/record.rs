@@ -68,7 +68,8 @@ pub fn record(arguments: &RecordArguments) -> Result<(), Failure> {
             count(recording.others)
         )));
     }
-    let surroundings = surroundings.unwrap_or_else(|| Surroundings::around(&recording, arguments.rate, arguments.delay));
+    let surroundings =
+        surroundings.unwrap_or_else(|| Surroundings::around(&recording, arguments.rate, arguments.delay));
     let names: Vec<String> = arguments.sources.iter().map(|source| source.display().to_string()).collect();
     let stem = stem(&arguments.output)?;
     let made = surroundings.scenario(&recording, &names.join(", "), &stem)?;
@@ -93,17 +94,16 @@ fn captures_in(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
 }
 
 fn read(file: &Path) -> Result<Capture, Failure> {
-    let choice = Choice {
-        frame_bytes_max: usize::MAX,
-        memory_bytes_max: MEMORY_BYTES_MAX,
-        ..Choice::default()
-    };
+    let choice = Choice { frame_bytes_max: usize::MAX, memory_bytes_max: MEMORY_BYTES_MAX, ..Choice::default() };
     Capture::read(file, &choice).map_err(|error| Failure::Argument(error.to_string()))
 }
 
 /// The name that files beside the scenario begin with.
 fn stem(output: &Path) -> Result<String, Failure> {
-    let stem = output.file_stem().and_then(|stem| stem.to_str()).filter(|_| output.extension().is_some_and(|end| end == "toml"));
+    let stem = output
+        .file_stem()
+        .and_then(|stem| stem.to_str())
+        .filter(|_| output.extension().is_some_and(|end| end == "toml"));
     stem.map(str::to_owned)
         .ok_or_else(|| Failure::Argument(format!("-o {}: name a file that ends in .toml", output.display())))
 }
@@ -132,8 +132,14 @@ fn tell(recording: &Recording, made: &Made, captures: &[Capture]) {
     let told = [
         (recording.packets, "packets with data"),
         (recording.sent_again, "of them sent again, and counted once"),
-        (recording.missing, "packets that are missing in the captures; messages have their bytes all the same where a RETH tells them"),
-        ((recording.sent.len() - whole) as u64, "messages without beginning or end in the captures: their bytes are a least"),
+        (
+            recording.missing,
+            "packets that are missing in the captures; messages have their bytes all the same where a RETH tells them",
+        ),
+        (
+            (recording.sent.len() - whole) as u64,
+            "messages without beginning or end in the captures: their bytes are a least",
+        ),
         (made.left_out, "messages of hosts that the run directory does not have: left out"),
         (recording.seen_elsewhere, "frames that another capture has too"),
         (recording.answers, "acknowledgements and the like, which follow from messages"),

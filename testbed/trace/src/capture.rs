@@ -122,7 +122,9 @@ pub enum CaptureError {
         what: String,
     },
     /// Frames have no time, and are to leave at it.
-    #[error("{path}: {frames} frames have no time (simple packets of pcapng); send them at a rate, or as fast as can be")]
+    #[error(
+        "{path}: {frames} frames have no time (simple packets of pcapng); send them at a rate, or as fast as can be"
+    )]
     NoTimes {
         /// The file.
         path: String,
@@ -168,7 +170,11 @@ impl Capture {
         let mut capture =
             Capture { path: path.to_owned(), frames: Vec::new(), bytes: Vec::new(), left_out: LeftOut::default() };
         let file = BufReader::with_capacity(1 << 20, file);
-        if magic == PCAPNG { capture.read_pcapng(file, choice)? } else { capture.read_pcap(file, choice)? }
+        if magic == PCAPNG {
+            capture.read_pcapng(file, choice)?
+        } else {
+            capture.read_pcap(file, choice)?
+        }
         if capture.frames.is_empty() {
             return Err(CaptureError::Nothing { path: name(), what: capture.left_out.told() });
         }
@@ -560,13 +566,8 @@ pub(crate) mod tests {
     /// A section with an interface of this resolution and offset.
     fn section(resolution: u8, offset: i64) -> Vec<u8> {
         let head = [&0x1a2b_3c4du32.to_le_bytes()[..], &[1, 0, 0, 0], &[0xff; 8]].concat();
-        let options = [
-            &[9, 0, 1, 0, resolution, 0, 0, 0][..],
-            &[14, 0, 8, 0],
-            &offset.to_le_bytes(),
-            &[0, 0, 0, 0],
-        ]
-        .concat();
+        let options =
+            [&[9, 0, 1, 0, resolution, 0, 0, 0][..], &[14, 0, 8, 0], &offset.to_le_bytes(), &[0, 0, 0, 0]].concat();
         let interface = [&[1, 0, 0, 0, 0, 0, 0, 0][..], &options].concat();
         [block(0x0a0d_0d0a, &head), block(1, &interface)].concat()
     }

@@ -71,7 +71,8 @@ impl Recording {
             frames.extend(capture.frames().iter().enumerate().map(|(number, frame)| (frame.at, place, number)));
         }
         frames.sort();
-        let mut recording = Recording { last: frames.last().map_or(Stamp::default(), |last| last.0), ..Recording::default() };
+        let mut recording =
+            Recording { last: frames.last().map_or(Stamp::default(), |last| last.0), ..Recording::default() };
         let mut connections = Connections { idle, ..Connections::default() };
         for (at, place, number) in frames {
             let capture = &captures[place];

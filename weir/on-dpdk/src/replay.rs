@@ -60,11 +60,8 @@ pub(crate) fn replay(arguments: &ReplayArguments, running: Option<&SwitchConfig>
     let longest = traces.iter().map(|trace| trace.frame_bytes_max).max().unwrap_or_default();
     let memory = Memory::of_tasks(&devices, longest, MBUFS);
     let signals = Signals::new()?;
-    let options = RuntimeOptions {
-        eal_args: arguments.eal.clone(),
-        memory_mb: memory.megabytes(),
-        ..RuntimeOptions::default()
-    };
+    let options =
+        RuntimeOptions { eal_args: arguments.eal.clone(), memory_mb: memory.megabytes(), ..RuntimeOptions::default() };
     let runtime = Runtime::start("weir-replay", &cpus, &pci_addresses_of(devices.iter()), &options)?;
     let mut prepared = PreparedSwitches::without_switches(&runtime, &cpus, &memory)?;
     let mut ends: Vec<TraceEnd<'_>> = Vec::new();
@@ -84,7 +81,9 @@ pub(crate) fn replay(arguments: &ReplayArguments, running: Option<&SwitchConfig>
     tracing::info!("replaying on CPU {}; stop with SIGINT or SIGTERM", cpus[0]);
     wait(&running, &signals);
     let stopped = running.stop(DRAIN)?;
-    let Some(report) = &stopped.replay else { return Err(Failure::Run("the replay tells nothing: a bug".into()).into()) };
+    let Some(report) = &stopped.replay else {
+        return Err(Failure::Run("the replay tells nothing: a bug".into()).into());
+    };
     let mut summary = ReplaySummary::new(report, &stopped.lcores);
     summary.name_left_out(&refused, &left_out);
     let text = format!("{}\n{}\n{}", Machine::with(&runtime), watch.read(), replay_text(&summary));
@@ -124,8 +123,13 @@ impl<'s> Target<'s> {
 fn read(trace: &Trace<'_>) -> Result<Capture, Failure> {
     let capture = trace.read().map_err(|error| Failure::Argument(error.to_string()))?;
     let left = capture.left_out();
-    let told = format!("{}: {} frames; not sent as they are: {}", trace.config.file, capture.frames().len(), left.told());
-    if left.refused() > 0 || left.file_is_cut { tracing::warn!("{told}") } else { tracing::info!("{told}") }
+    let told =
+        format!("{}: {} frames; not sent as they are: {}", trace.config.file, capture.frames().len(), left.told());
+    if left.refused() > 0 || left.file_is_cut {
+        tracing::warn!("{told}")
+    } else {
+        tracing::info!("{told}")
+    }
     Ok(capture)
 }
 

@@ -68,8 +68,21 @@ pub struct Timing {
     pub paused: Histogram<u64>,
     /// As the task came late to its CPU.
     pub machine: Histogram<u64>,
-    /// As the port had no room. Frames that it took at once are not in it.
+    /// As the port had no room, for the frame or for those before it. Frames that it took at once are not in it.
     pub port: Histogram<u64>,
+}
+
+/// The instants of a frame that leaves.
+#[derive(Clone, Copy)]
+pub(super) struct Leaving {
+    /// When the trace has it.
+    pub(super) due: Time,
+    /// When an ideal sender would have sent it: after the pause, and after the frames before it.
+    pub(super) ideal: Time,
+    /// When the port last took what it had had no room for.
+    pub(super) room: Time,
+    /// When the frame was first offered to the port.
+    pub(super) offered: Time,
 }
 
 /// Where reports come out, from the lcore to the control thread.
@@ -131,17 +144,17 @@ impl LaneReport {
 }
 
 impl Timing {
-    /// Notes that the port took a frame at `now` that was due at `due`, that an ideal sender would have sent at `ideal`, and that was first
-    /// offered to the port at `offered`.
+    /// Notes that the port took a frame at `now`.
     #[inline]
-    pub(super) fn note(&mut self, now: Time, due: Time, ideal: Time, offered: Time) {
+    pub(super) fn note(&mut self, now: Time, Leaving { due, ideal, room, offered }: Leaving) {
         record(&mut self.all, now.since(due));
-        record(&mut self.machine, offered.since(ideal));
+        record(&mut self.machine, offered.since(ideal.max(room)));
         if ideal > due {
             record(&mut self.paused, ideal.since(due));
         }
-        if now > offered {
-            record(&mut self.port, now.since(offered));
+        let port = now.since(offered) + room.since(ideal);
+        if port > Span::ZERO {
+            record(&mut self.port, port);
         }
     }
 
@@ -203,4 +216,27 @@ impl ReplayBoard {
 #[inline]
 fn record(histogram: &mut Histogram<u64>, delay: Span) {
     histogram.saturating_record(delay.as_nanos().max(1));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What each histogram has of a frame that was due at 1 us.
+    fn parts(ideal: u64, room: u64, offered: u64, now: u64) -> [Option<u64>; 4] {
+        let mut timing = Timing { all: histogram(), paused: histogram(), machine: histogram(), port: histogram() };
+        let at = Time::from_nanos;
+        timing.note(at(now), Leaving { due: at(1_000), ideal: at(ideal), room: at(room), offered: at(offered) });
+        let all = [&timing.all, &timing.paused, &timing.machine, &timing.port];
+        all.map(|histogram| (!histogram.is_empty()).then(|| histogram.max()))
+    }
+
+    #[test]
+    fn each_part_of_a_delay_has_its_reason() {
+        // The machine alone; a pause until 1.5 us; a port that was full until 1.7 us; one that takes the frame at the second offer.
+        assert_eq!(parts(1_000, 0, 1_300, 1_300), [Some(300), None, Some(300), None]);
+        assert_eq!(parts(1_500, 0, 1_600, 1_600), [Some(600), Some(500), Some(100), None]);
+        assert_eq!(parts(1_000, 1_700, 1_710, 1_710), [Some(710), None, Some(10), Some(700)]);
+        assert_eq!(parts(1_000, 0, 1_100, 1_900), [Some(900), None, Some(100), Some(800)]);
+    }
 }

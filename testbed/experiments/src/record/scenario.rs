@@ -45,7 +45,8 @@ impl Surroundings {
     pub(super) fn of(directory: &Path) -> Result<Option<Surroundings>, Failure> {
         let wrong = |file: &str, what: String| Failure::Argument(format!("{}: {what}", directory.join(file).display()));
         let Ok(text) = fs::read_to_string(directory.join("scenario.toml")) else { return Ok(None) };
-        let mut base: toml::Table = text.parse().map_err(|error: toml::de::Error| wrong("scenario.toml", error.to_string()))?;
+        let mut base: toml::Table =
+            text.parse().map_err(|error: toml::de::Error| wrong("scenario.toml", error.to_string()))?;
         TRAFFIC.iter().for_each(|key| drop(base.remove(*key)));
         let text = fs::read_to_string(directory.join("topology.json"));
         let text = text.map_err(|error| wrong("topology.json", error.to_string()))?;

@@ -121,7 +121,15 @@ impl TraceSummary {
 /// The summary as tables.
 pub(crate) fn replay_text(summary: &ReplaySummary) -> String {
     let mut counts = Table::new([
-        "Replayed to", "Frames", "Sent", "Bytes", "Dropped, paused", "Not taken", "Left", "Refused", "PAUSE received",
+        "Replayed to",
+        "Frames",
+        "Sent",
+        "Bytes",
+        "Dropped, paused",
+        "Not taken",
+        "Left",
+        "Refused",
+        "PAUSE received",
         "Put off by the line",
     ]);
     let mut late = Table::new(["Late, in ns", "Why", "Frames", "p50", "p99", "Max"]);
