@@ -165,7 +165,7 @@ impl Replayer {
         let Some(overdue) = overdue.filter(|overdue| *overdue > CATCH_UP) else { return start };
         let stands = gap.min(overdue).saturating_sub(CATCH_UP);
         self.stood.times += 1;
-        self.stood.total = self.stood.total + stands;
+        self.stood.total += stands;
         self.stood.longest = self.stood.longest.max(stands);
         self.lanes.iter_mut().for_each(|lane| lane.free += stands);
         start + stands

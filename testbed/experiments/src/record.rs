@@ -12,6 +12,7 @@ use weir_trace::{Capture, Choice, Recording};
 use weir_units::{BitRate, Span};
 
 use crate::Failure;
+use crate::files::write_scenario;
 use crate::table::count;
 use scenario::{Made, Surroundings};
 
@@ -73,8 +74,9 @@ pub fn record(arguments: &RecordArguments) -> Result<(), Failure> {
     let names: Vec<String> = arguments.sources.iter().map(|source| source.display().to_string()).collect();
     let stem = stem(&arguments.output)?;
     let made = surroundings.scenario(&recording, &names.join(", "), &stem)?;
-    write(&arguments.output, &made, arguments.force)?;
+    let written = write_scenario(&arguments.output, &made.scenario, &made.beside, arguments.force)?;
     tell(&recording, &made, &captures);
+    println!("written: {written}");
     Ok(())
 }
 
@@ -106,23 +108,6 @@ fn stem(output: &Path) -> Result<String, Failure> {
         .filter(|_| output.extension().is_some_and(|end| end == "toml"));
     stem.map(str::to_owned)
         .ok_or_else(|| Failure::Argument(format!("-o {}: name a file that ends in .toml", output.display())))
-}
-
-fn write(output: &Path, made: &Made, force: bool) -> Result<(), Failure> {
-    // The scenario comes last, so that it is never there without what it names.
-    let beside = made.beside.iter().map(|(name, text)| (output.with_file_name(name), text));
-    let files: Vec<(PathBuf, &String)> = beside.chain([(output.to_owned(), &made.scenario)]).collect();
-    if let Some((path, _)) = files.iter().find(|(path, _)| path.exists() && !force) {
-        let path = path.display();
-        return Err(Failure::Argument(format!("{path} is there already; name another output, or give --force")));
-    }
-    for (path, text) in &files {
-        let cannot = |error| Failure::Argument(format!("can't write {}: {error}", path.display()));
-        fs::write(path, text).map_err(cannot)?;
-    }
-    let names: Vec<String> = files.iter().rev().map(|(path, _)| path.display().to_string()).collect();
-    println!("written: {}", names.join(", "));
-    Ok(())
 }
 
 fn tell(recording: &Recording, made: &Made, captures: &[Capture]) {

@@ -60,7 +60,7 @@ impl Schedule {
                 ReplayPace::Rate(_) => next,
             };
             if let Some(paced) = paced {
-                next = next + paced.time_for(on_wire);
+                next += paced.time_for(on_wire);
             }
             let at = wanted.max(free);
             if at > wanted {

@@ -95,7 +95,7 @@ fn a_packet_that_was_lost_and_comes_again_is_no_repetition() {
     let mut frames = two_writes();
     let lost = frames.remove(1);
     frames.push((30, lost.1));
-    let recording = recorded(&[frames.clone()]);
+    let recording = recorded(std::slice::from_ref(&frames));
     assert_eq!(told(&recording), [(10, 600, true), (20, 100, true)]);
     assert_eq!((recording.sent_again, recording.missing), (0, 0));
     frames.pop();
@@ -106,7 +106,7 @@ fn a_packet_that_was_lost_and_comes_again_is_no_repetition() {
 fn messages_without_a_reth_have_the_bytes_of_their_packets() {
     let send = |psn, opcode, payload| as_send(write(9, psn, Part::Middle, payload), opcode);
     let frames = vec![(1, send(5, 0x00, MTU)), (2, send(6, 0x01, MTU)), (3, send(7, 0x02, 40)), (4, send(8, 0x04, 12))];
-    assert_eq!(told(&recorded(&[frames.clone()])), [(1, 2 * 256 + 40, true), (4, 12, true)]);
+    assert_eq!(told(&recorded(std::slice::from_ref(&frames))), [(1, 2 * 256 + 40, true), (4, 12, true)]);
     // The capture began in the middle, and ended before the end.
     assert_eq!(told(&recorded(&[frames[1..].to_vec()])), [(2, 256 + 40, false), (4, 12, true)]);
     assert_eq!(told(&recorded(&[frames[..2].to_vec()])), [(1, 512, false)]);
