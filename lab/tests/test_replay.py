@@ -7,7 +7,10 @@ polling, and how long the replay's clock stood still.
 import csv
 import json
 import shutil
+import signal
+import socket
 import subprocess
+import time
 
 import pytest
 from scapy.contrib.roce import BTH
@@ -19,6 +22,7 @@ from scapy.utils import PcapWriter, RawPcapReader
 
 from weirlab.netns import Namespace, veth
 from weirlab.switch import Switch, weir_binary
+from weirlab.waiting import until
 
 HOST, OTHER = "02:00:00:00:00:01", "02:00:00:00:00:02"
 FRAMES = 400
@@ -149,6 +153,11 @@ def test_frames_that_cannot_be_sent_are_named(tmp_path):
     assert done.returncode == 2 and "none.pcap: can't be read" in done.stderr and "switch.toml:" in done.stderr
 
 
+def captures(path):
+    """Waits until a capture has begun: its file's header is written when the interface is listened on."""
+    until(lambda: path.exists() and path.stat().st_size > 0, f"{path} has no header")
+
+
 def roce(number):
     """A RoCEv2 packet with its ICRC, by scapy."""
     ip = IP(src="10.0.0.1", dst="10.0.0.2", tos=26 << 2)
@@ -177,22 +186,18 @@ def test_traces_go_into_ports_of_a_running_switch_with_other_addresses(tmp_path,
     ]
     write(tmp_path / "a.pcap", [(number * 2_000_000, roce(number)) for number in range(50)])
     write(tmp_path / "b.pcap", [(1_000_000 + number * 2_000_000, others[number % 4]) for number in range(50)])
-    socket = tmp_path / "lab.control"
+    control = tmp_path / "lab.control"
     capture = tmp_path / "far.pcapng"
-    with Switch(config, namespace=lab, arguments=["--control", str(socket)]) as switch:
+    with Switch(config, namespace=lab, arguments=["--control", str(control)]) as switch:
         # The far side is captured by somebody else.
-        tshark = subprocess.Popen(
-            lab.command("tshark", "-i", "h2", "-w", str(capture), "-c", "100", "-a", "duration:60"),
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        command = lab.command("tshark", "-i", "h2", "-w", str(capture), "-c", "100", "-a", "duration:60")
+        tshark = subprocess.Popen(command, stderr=subprocess.DEVNULL)
         try:
-            while "Capturing on" not in (line := tshark.stderr.readline()):
-                assert line, "tshark has ended"
+            captures(capture)
             command = [
-                weir_binary(), "replay", str(tmp_path / "a.pcap"), str(tmp_path / "b.pcap"), "--socket", str(socket),
+                weir_binary(), "replay", str(tmp_path / "a.pcap"), str(tmp_path / "b.pcap"), "--socket", str(control),
                 "--port", "p0", "--port", "p1", "--map", "10.0.0.0/24=10.9.7.0/24", "--map", "fd00::/64=fd09::/64",
-                "--map", f"{OTHER}=02:00:00:00:00:09", "--after", "2s", "--json", str(tmp_path / "replay.json"),
+                "--map", f"{OTHER}=02:00:00:00:00:09", "--json", str(tmp_path / "replay.json"),
             ]  # fmt: skip
             done = lab.run(*command)
             assert done.returncode == 0, done.stderr
@@ -200,7 +205,6 @@ def test_traces_go_into_ports_of_a_running_switch_with_other_addresses(tmp_path,
         finally:
             tshark.kill()
             tshark.wait()
-            tshark.stderr.close()
         finished = switch.stop()
     finished.check_sound()
     told = json.loads((tmp_path / "replay.json").read_text())
@@ -320,3 +324,41 @@ def test_a_recorded_run_plays_on_another_backend(tmp_path):
     assert sorted(played, key=lambda message: wanted_place[message[1]]) == [(ends, size) for _, ends, size in wanted]
     assert [size for ends, size in played if ends[0] == "H0"] == [size for _, ends, size in wanted if ends[0] == "H0"]
     assert weir("record", "real/run", "-o", "again.toml").returncode == 2, "files are not written over"
+
+
+@pytest.mark.root
+@pytest.mark.skipif(not shutil.which("tshark"), reason="tshark is not installed")
+def test_data_of_linux_tcp_is_recorded_to_the_byte(tmp_path, namespace):
+    """A connection of Linux, captured by tshark: two stretches of data with a pause between."""
+    left, right = namespace("left"), namespace("right")
+    veth((left, "eth0"), (right, "eth0"))
+    left.ip("address", "add", "10.0.0.1/24", "dev", "eth0")
+    right.ip("address", "add", "10.0.0.2/24", "dev", "eth0")
+    capture = tmp_path / "tcp.pcapng"
+    command = left.command("tshark", "-i", "eth0", "-f", "tcp", "-w", str(capture))
+    tshark = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    try:
+        captures(capture)
+        with right.entered():
+            server = socket.create_server(("10.0.0.2", 4_000))
+        with left.entered():
+            client = socket.create_connection(("10.0.0.2", 4_000), timeout=30)
+        with server, client:
+            peer, _ = server.accept()
+            with peer:
+                for size in (100_000, 12_345):
+                    client.sendall(b"x" * size)
+                    left_over = size
+                    while left_over:
+                        left_over -= len(peer.recv(left_over))
+                    time.sleep(1.5)
+    finally:
+        # What it has captured is written out.
+        tshark.send_signal(signal.SIGINT)
+        tshark.wait(30)
+    command = [weir_binary(), "record", "tcp.pcapng", "-o", "again.toml", "--idle", "700ms"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split(",") for line in (tmp_path / "again-tcp-0.csv").read_text().splitlines()[1:]]
+    assert [(row[1:3], int(row[3])) for row in rows] == [(["H1", "H2"], 100_000), (["H1", "H2"], 12_345)]
+    assert "2 messages of 112,345 B between 2 hosts" in done.stdout

@@ -125,7 +125,7 @@ fn tell(recording: &Recording, made: &Made, captures: &[Capture]) {
             (recording.sent.len() - whole) as u64,
             "messages without beginning or end in the captures: their bytes are a least",
         ),
-        (made.left_out, "messages of hosts that the run directory does not have: left out"),
+        (made.left_out, "messages of hosts that the run directory does not have, or to their own host: left out"),
         (recording.seen_elsewhere, "frames that another capture has too"),
         (recording.answers, "acknowledgements and the like, which follow from messages"),
         (recording.others, "other frames"),

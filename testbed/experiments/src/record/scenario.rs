@@ -29,7 +29,7 @@ pub(super) struct Made {
     pub(super) beside: Vec<(String, String)>,
     pub(super) messages: u64,
     pub(super) hosts: usize,
-    /// Messages of hosts that are not known.
+    /// Messages of hosts that are not known, or to their own host.
     pub(super) left_out: u64,
 }
 
@@ -67,7 +67,8 @@ impl Surroundings {
 
     /// One switch with all hosts of a recording.
     pub(super) fn around(recording: &Recording, rate: BitRate, delay: Span) -> Surroundings {
-        let addresses: BTreeSet<IpAddr> = recording.sent.iter().flat_map(|sent| [sent.from, sent.to]).collect();
+        let between_hosts = recording.sent.iter().filter(|sent| sent.from != sent.to);
+        let addresses: BTreeSet<IpAddr> = between_hosts.flat_map(|sent| [sent.from, sent.to]).collect();
         let hosts: BTreeMap<IpAddr, String> =
             addresses.into_iter().zip(1..).map(|(address, number)| (address, format!("H{number}"))).collect();
         let table = |pairs: &[(&str, &str)]| -> toml::Table {
@@ -98,6 +99,10 @@ impl Surroundings {
                 left_out += 1;
                 continue;
             };
+            if from == to {
+                left_out += 1;
+                continue;
+            }
             let at = (sent.at.0 - origin).max(0);
             last = last.max(at);
             let class = self.class_of_dscp[usize::from(sent.dscp & 63)];
@@ -109,7 +114,7 @@ impl Surroundings {
         }
         if lists.is_empty() {
             return Err(Failure::Argument(format!(
-                "none of {} messages is of a host of the run directory: their addresses are 10.0.0.1 and so on",
+                "none of {} messages is between two hosts; those of a run directory have the addresses 10.0.0.1 and so on",
                 recording.sent.len()
             )));
         }
@@ -188,6 +193,17 @@ mod tests {
         let runs = weir_scenario::file::load(&folder.path().join("made.toml"));
         let runs = runs.unwrap_or_else(|errors| panic!("{}", errors.render(false)));
         assert_eq!((runs.len(), runs[0].scenario.hosts.len()), (1, 3));
+    }
+
+    #[test]
+    fn what_a_host_sends_to_itself_is_left_out() {
+        let all = vec![sent(0, 9, 9, 26, 600), sent(1, 9, 3, 26, 700)];
+        let recording = Recording { last: all[1].at, sent: all, ..Recording::default() };
+        let around = |recording| Surroundings::around(recording, BitRate::gbps(25), Span::from_micros(2));
+        let made = around(&recording).scenario(&recording, "a.pcap", "made").unwrap();
+        assert_eq!((made.messages, made.hosts, made.left_out), (1, 2, 1));
+        let alone = Recording { sent: recording.sent[..1].to_vec(), ..recording };
+        assert!(around(&alone).scenario(&alone, "a.pcap", "made").is_err());
     }
 
     #[test]
