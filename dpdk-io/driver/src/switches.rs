@@ -505,9 +505,9 @@ impl RunningSwitches {
         self.replays.as_ref().map(|board| board.collect(wait))
     }
 
-    /// Whether all frames of traces have left.
-    pub fn replay_is_done(&self) -> bool {
-        self.replays.as_ref().is_none_or(|board| board.is_done())
+    /// Whether all frames of traces have left; `None` where none are replayed.
+    pub fn replay_is_done(&self) -> Option<bool> {
+        self.replays.as_ref().map(|board| board.is_done())
     }
 
     /// What the lcores of switch `index` share.

@@ -96,7 +96,7 @@ pub(crate) fn replay(arguments: &ReplayArguments, running: Option<&SwitchConfig>
 
 /// Until all frames have left, and what a paused class holds too; or a signal comes.
 fn wait(running: &RunningSwitches, signals: &Signals) {
-    while !running.replay_is_done() && !signals.stop() && !running.has_failed() {
+    while running.replay_is_done() == Some(false) && !signals.stop() && !running.has_failed() {
         std::thread::park_timeout(TICK);
     }
     // The last frames may still be on their way into the port.
