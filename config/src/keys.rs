@@ -55,6 +55,7 @@ const AFTER_BUFFER: &[KnownTable] = &[
             "memif",
             "ring",
             "pcap",
+            "replay",
             "null",
             "clone_of",
             "rate",
@@ -77,6 +78,11 @@ const AFTER_BUFFER: &[KnownTable] = &[
     ),
     KnownTable::inline("ports.memif", "`memif` of [[ports]]", &["socket", "id", "role", "mode", "group"]),
     KnownTable::inline("ports.pcap", "`pcap` of [[ports]]", &["rx", "tx", "infinite"]),
+    KnownTable::inline(
+        "ports.replay",
+        "`replay` of [[ports]]",
+        &["file", "speed", "send_rate", "loops", "after", "when_paused", "direction", "mac_control", "core"],
+    ),
     KnownTable::inline("ports.null", "`null` of [[ports]]", &["frame_bytes"]),
     KnownTable::inline(
         "ports.nic",
@@ -89,7 +95,7 @@ const AFTER_BUFFER: &[KnownTable] = &[
 
 /// The keys of `[[ports]]` that name a device; a port has exactly one of them.
 pub const DEVICE_KEYS: &[&str] =
-    &["pci", "af_packet", "af_xdp", "tap", "vhost_user", "memif", "ring", "pcap", "null", "clone_of"];
+    &["pci", "af_packet", "af_xdp", "tap", "vhost_user", "memif", "ring", "pcap", "replay", "null", "clone_of"];
 
 /// Every table of a switch's file with its keys, in the order of the reference; the file's top level has an empty name.
 pub fn known_keys() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {

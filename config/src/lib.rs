@@ -40,6 +40,7 @@ mod load;
 mod memory;
 mod nic;
 mod ports;
+mod replay;
 mod switch;
 mod together;
 
@@ -50,6 +51,7 @@ pub use live::{port_of_key, why_not_live};
 pub use load::{load, parse, read_device};
 pub use nic::{NicBuffers, NicModelConfig};
 pub use ports::{Device, DeviceFlowControl, PciDevice, PortConfig, PortState, SocketAccess, VhostUser};
+pub use replay::{ReplayConfig, ReplayDirection, ReplayPace, WhenPaused};
 pub use switch::{CatchUp, ControlConfig, ControlSocket, Idle, Layout, LcoreConfig, SwitchConfig};
 pub use together::check_together;
 pub use weir_arbitration::Arbitration;

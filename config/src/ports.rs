@@ -5,7 +5,7 @@ use std::fmt;
 use weir_flowctl::FlowControl;
 use weir_units::{BitRate, MacAddr, Span};
 
-use crate::NicModelConfig;
+use crate::{NicModelConfig, ReplayConfig};
 
 /// One port. A clone holds the rate, delay and flow control of its port, and its priority unless it has its own.
 #[derive(Clone, Debug)]
@@ -172,6 +172,8 @@ pub enum Device {
         /// Whether the file is replayed for ever (it is then held in memory).
         infinite: bool,
     },
+    /// `replay = "trace.pcapng"`, or a table: receives the frames of a capture at their own times, drops what is sent.
+    Replay(ReplayConfig),
     /// `null = { frame_bytes = 64 }`: receives made-up frames as fast as polled, drops what is sent.
     Null {
         /// Length of the frames received, without FCS.
@@ -193,6 +195,7 @@ impl Device {
             Device::Memif { .. } => "memif",
             Device::Ring(_) => "ring",
             Device::Pcap { .. } => "pcap",
+            Device::Replay(_) => "replay",
             Device::Null { .. } => "null",
             Device::CloneOf(_) => "clone_of",
         }
@@ -206,7 +209,7 @@ impl Device {
                 let same = |a: &Option<String>, b: &Option<String>| a.is_some() && a == b;
                 same(tx, other_tx) || same(rx, other_tx) || same(tx, other_rx)
             }
-            (Device::Null { .. } | Device::CloneOf(_), _) => false,
+            (Device::Null { .. } | Device::CloneOf(_) | Device::Replay(_), _) => false,
             (Device::Pci(pci), Device::Pci(other)) => pci.address == other.address,
             (Device::VhostUser(vhost), Device::VhostUser(other)) => vhost.socket == other.socket,
             (Device::Memif { socket, id, .. }, Device::Memif { socket: other, id: other_id, .. }) => {
@@ -269,6 +272,7 @@ impl fmt::Display for Device {
                 }
                 Ok(())
             }
+            Device::Replay(replay) => write!(f, "{key} \"{}\"", replay.file),
             Device::Null { frame_bytes } => write!(f, "{key} of {frame_bytes} B frames"),
         }
     }

@@ -1,9 +1,9 @@
 //! `weir import`: other tools' experiments as scenarios, and what became of what.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use weir_experiments::Failure;
+use weir_experiments::files::write_scenario;
 use weir_scenario::import::ns3::{self, Options, Sources};
 use weir_scenario::import::{ImportErrors, Note, Report};
 
@@ -41,20 +41,9 @@ pub(crate) fn ns3(arguments: &Ns3Arguments) -> Result<(), Failure> {
     let options = Options { stem: stem(&arguments.output)?, congestion_control: arguments.congestion_control.clone() };
     let sources = Sources::find(&arguments.paths).map_err(wrong)?;
     let imported = ns3::import(&sources, &options).map_err(wrong)?;
-    // The scenario comes last, so that it is never there without what it names.
-    let beside = imported.beside.iter().map(|(name, text)| (arguments.output.with_file_name(name), text));
-    let files: Vec<(PathBuf, &String)> = beside.chain([(arguments.output.clone(), &imported.scenario)]).collect();
-    if let Some((path, _)) = files.iter().find(|(path, _)| path.exists() && !arguments.force) {
-        let path = path.display();
-        return Err(Failure::Argument(format!("{path} is there already; name another output, or give --force")));
-    }
-    for (path, text) in &files {
-        let cannot = |error| Failure::Run(format!("can't write {}: {error}", path.display()));
-        fs::write(path, text).map_err(cannot)?;
-    }
+    let names = write_scenario(&arguments.output, &imported.scenario, &imported.beside, arguments.force)?;
     print!("{}", shown(&imported.report));
-    let names: Vec<String> = files.iter().rev().map(|(path, _)| path.display().to_string()).collect();
-    println!("written: {}", names.join(", "));
+    println!("written: {names}");
     Ok(())
 }
 
@@ -82,6 +71,8 @@ fn shown(report: &Report) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn arguments(folder: &Path, output: PathBuf, force: bool) -> Ns3Arguments {

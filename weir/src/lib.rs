@@ -11,6 +11,8 @@ mod control;
 mod demo;
 mod extensions;
 mod import;
+#[cfg(feature = "dpdk")]
+mod replay;
 mod show;
 mod steer;
 mod version;
@@ -21,7 +23,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 use weir_experiments::real_frames::{self, RealFrames};
-use weir_experiments::{Failure, has_color, report, reproduce, run as testbed, sweep};
+use weir_experiments::{Failure, has_color, record, report, reproduce, run as testbed, sweep};
 
 pub use extensions::Extensions;
 pub use weir_experiments::real_frames::Source;
@@ -68,6 +70,19 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         _arguments: Vec<String>,
     },
+    /// Replay captures into ports of a running switch, each frame at its own time.
+    ///
+    /// Traces keep their distance to each other: all go by one clock. PFC and PAUSE are obeyed. How late frames left is told at the end,
+    /// and why. The exit code is 1 if a port did not take frames. docs/REPLAY.md has more; a port of a switch's file can replay too.
+    #[cfg(feature = "dpdk")]
+    Replay(replay::Arguments),
+    /// Replays captures where this command is built with DPDK, which it is not.
+    #[cfg(not(feature = "dpdk"))]
+    #[command(name = "replay", hide = true)]
+    NoReplay {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        _arguments: Vec<String>,
+    },
     /// What a running switch knows of itself: counters, watermarks, queues, addresses, losses.
     Show(show::ShowArguments),
     /// Have counters, watermarks or learned addresses of a running switch begin anew.
@@ -85,6 +100,10 @@ enum Command {
     /// Experiments of several switches and hosts, as a scenario's file describes them.
     #[command(subcommand)]
     Testbed(testbed::Command),
+    /// Make a scenario of what hosts sent each other, read out of captures or a run directory.
+    ///
+    /// Messages of RoCEv2 and data of TCP, with class, bytes and start; what was sent again counts once. docs/REPLAY.md has more.
+    Record(record::RecordArguments),
     /// Many runs of a scenario in virtual time, with parameters varied, as one table.
     ///
     /// Each point is a run in a process of its own, and all cores are at work. A call that was stopped is gone on with by the same
@@ -149,6 +168,10 @@ pub fn main(real_frames: Source) -> ExitCode {
         Command::Bench(command) => reached(|real_frames| real_frames.bench(&command)),
         #[cfg(not(feature = "dpdk"))]
         Command::NoBench { .. } => reached(|_| Ok(())),
+        #[cfg(feature = "dpdk")]
+        Command::Replay(arguments) => replay::replay(&arguments),
+        #[cfg(not(feature = "dpdk"))]
+        Command::NoReplay { .. } => reached(|_| Ok(())),
         Command::Show(arguments) => show::show(&arguments),
         Command::Clear(arguments) => control::clear(&arguments),
         Command::Set(arguments) => steer::set(&arguments),
@@ -156,6 +179,7 @@ pub fn main(real_frames: Source) -> ExitCode {
         Command::Config(arguments) => steer::config(&arguments),
         Command::Demo(arguments) => demo::demo(&arguments),
         Command::Testbed(testbed::Command::Run(arguments)) => testbed::run(&arguments),
+        Command::Record(arguments) => record::record(&arguments),
         Command::Sweep(arguments) => sweep::sweep(&arguments),
         Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
         Command::Report(arguments) => report::report(&arguments),

@@ -1,9 +1,12 @@
 //! The device keys of `[[ports]]`.
 
-use weir_reader::{Problem, Table, check_name};
-use weir_units::CLASSES;
+use weir_reader::{Problem, RATE, TIME, Table, check_name, rates};
+use weir_units::{CLASSES, Span};
 
-use crate::{DEVICE_KEYS, Device, PciDevice, SocketAccess, SwitchConfig, VhostUser};
+use crate::{
+    DEVICE_KEYS, Device, PciDevice, ReplayConfig, ReplayDirection, ReplayPace, SocketAccess, SwitchConfig, VhostUser,
+    WhenPaused,
+};
 
 /// An Ethernet frame's least length, without FCS.
 pub(super) const FRAME_BYTES_MIN: u16 = 60;
@@ -51,6 +54,7 @@ fn device(table: &Table<'_>, key: &str, mtu: u64) -> Option<Device> {
         }
         "memif" => memif(&table.table(key, "ports.memif")),
         "pcap" => pcap(&table.table(key, "ports.pcap")),
+        "replay" => replay(table).map(Device::Replay),
         "clone_of" => table.string(key, "p0").map(|name| Device::CloneOf(name.to_owned())),
         _ => {
             let null = table.table(key, "ports.null");
@@ -237,4 +241,61 @@ fn pcap(table: &Table<'_>) -> Option<Device> {
         doc.note(problem.at(table.at("tx"), "").at(table.at("rx"), "read here"));
     }
     Some(Device::Pcap { rx, tx, infinite })
+}
+
+/// A path, or a table with it and more.
+fn replay(port: &Table<'_>) -> Option<ReplayConfig> {
+    const EXAMPLE: &str = "trace.pcapng";
+    let (table, is_table) = port.table_or_word("replay", "ports.replay");
+    if !is_table {
+        return replay_path(port, "replay", EXAMPLE).map(ReplayConfig::of);
+    }
+    let file = replay_path(&table, "file", EXAMPLE);
+    if !table.has("file") && table.doc().sound(&[table.path()]) {
+        let help = "write replay = { file = \"trace.pcapng\", speed = \"2.5\" }";
+        table.doc().refuse(Problem::new("`replay` needs `file`", help).at(table.path(), ""));
+    }
+    let by_default = ReplayConfig::of("");
+    let rate = table.quantity("send_rate", &RATE, rates());
+    let pace = match (replay_speed(&table), rate) {
+        (Some(_), Some(_)) => {
+            let problem =
+                Problem::new("frames leave by a `speed` or at a `send_rate`, and not by both", "take one out");
+            table.doc().note(problem.at(table.at("send_rate"), "").at(table.at("speed"), "and here"));
+            by_default.pace
+        }
+        (_, Some(rate)) => ReplayPace::Rate(rate),
+        (speed, None) => speed.unwrap_or_default(),
+    };
+    let when_paused = [("wait", WhenPaused::Wait), ("drop", WhenPaused::Drop), ("ignore", WhenPaused::Ignore)];
+    Some(ReplayConfig {
+        pace,
+        loops: table.integer("loops", 0..=u64::from(u32::MAX)).unwrap_or(by_default.loops),
+        after: table.quantity("after", &TIME, Span::ZERO..=Span::from_secs(3_600)).unwrap_or(by_default.after),
+        when_paused: table.choice("when_paused", &when_paused).unwrap_or_default(),
+        direction: table.choice("direction", &[("in", ReplayDirection::In), ("out", ReplayDirection::Out)]),
+        with_mac_control: table.boolean("mac_control").unwrap_or(false),
+        core: table.integer("core", 0..=u64::from(u16::MAX)).map(|core| core as u32),
+        file: file?,
+    })
+}
+
+/// A path that nothing else than the system reads.
+fn replay_path(table: &Table<'_>, key: &str, example: &str) -> Option<String> {
+    let path = table.string(key, example)?;
+    if path.is_empty() {
+        table.refuse(key, "an empty path", format!("write the name of a capture, for example {key} = \"{example}\""));
+        return None;
+    }
+    Some(path.to_owned())
+}
+
+fn replay_speed(table: &Table<'_>) -> Option<ReplayPace> {
+    let text = table.text("speed")?;
+    let pace = ReplayPace::parse_speed(&text);
+    if pace.is_none() {
+        let help = "write how many times as fast as it was captured, speed = \"1\" or \"2.5\", or speed = \"max\"";
+        table.refuse("speed", format!("\"{text}\" is no speed"), help);
+    }
+    pace
 }

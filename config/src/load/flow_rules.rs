@@ -4,7 +4,7 @@ use weir_flowctl::{Limit, PortRules};
 use weir_reader::{Doc, Problem};
 use weir_units::Bytes;
 
-use crate::{PortConfig, SwitchConfig};
+use crate::{Device, PortConfig, SwitchConfig};
 
 /// Checks what each port gives for its flow control.
 pub(super) fn check(doc: &Doc, config: &SwitchConfig) {
@@ -18,7 +18,24 @@ pub(super) fn check(doc: &Doc, config: &SwitchConfig) {
     for (index, port) in real_ports(doc, config) {
         port.flow_control.check(&PortRules { doc, path: format!("ports[{index}]"), rate: port.rate });
     }
+    traces_obey_pauses_alone(doc, config);
     blocks_hold_whole_cells(doc, config);
+}
+
+/// Who replays a trace obeys PFC and PAUSE, and sends nothing of its own.
+fn traces_obey_pauses_alone(doc: &Doc, config: &SwitchConfig) {
+    for (index, port) in real_ports(doc, config) {
+        let is_obeyed = port.flow_control.tells().pauses() || port.nic.is_some();
+        if is_obeyed || !matches!(port.device, Device::Replay(_)) {
+            continue;
+        }
+        let kind = port.flow_control.kind();
+        let message = format!("who replays a trace obeys PFC and PAUSE, and no `flow_control` \"{kind}\"");
+        let problem = Problem::new(message, "write flow_control = \"pfc\", or nic = {} for a NIC that obeys it");
+        doc.note(
+            problem.at(format!("ports[{index}].flow_control"), "").at(format!("ports[{index}].replay"), "the trace"),
+        );
+    }
 }
 
 /// Stages, credit and the time between messages are reckoned from the port's rate.

@@ -60,6 +60,7 @@ fn the_reference_is_true() {
             | "ports.vhost_user"
             | "ports.memif"
             | "ports.pcap"
+            | "ports.replay"
             | "ports.null" => String::new(),
             "ports" | "static_macs" | "classes.queues" => format!("`[[{table}]]`"),
             _ => format!("`[{table}]`"),

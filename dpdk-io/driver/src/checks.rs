@@ -10,6 +10,7 @@ use weir_units::FCS_BYTES;
 use crate::memory::Memory;
 use crate::nics::{Finding, System};
 use crate::replay::{FRAMES_MAX, Replay};
+use crate::replayer::{AS_IT_IS, Trace};
 use crate::socket::check_access;
 
 /// A capability (linux/capability.h): its bit and name.
@@ -48,7 +49,8 @@ pub fn check_machine(switches: &[SwitchConfig]) -> Result<(), ConfigErrors> {
         ports.filter_map(move |(index, port)| {
             let problem = check_device(&port.device, memory)
                 .or_else(|| check_replay(&port.device, &memory))
-                .or_else(|| check_length(&port.device, switch))?;
+                .or_else(|| check_length(&port.device, switch))
+                .or_else(|| check_trace(switch, index))?;
             let key = format!("ports[{index}].{}", port.device.key());
             Some(switch.error_at(&key, problem.message, problem.help))
         })
@@ -72,8 +74,16 @@ fn check_device(device: &Device, memory: Memory) -> Option<Finding> {
             });
             missing.or_else(|| tx.as_deref().and_then(check_parent))
         }
-        Device::Ring(_) | Device::Null { .. } | Device::CloneOf(_) => None,
+        Device::Ring(_) | Device::Replay(_) | Device::Null { .. } | Device::CloneOf(_) => None,
     }
+}
+
+/// The capture of a port that replays one is read as a whole.
+fn check_trace(switch: &SwitchConfig, port: usize) -> Option<Finding> {
+    let trace = Trace::of_port(switch, port, &AS_IT_IS)?;
+    let error = trace.read().err()?;
+    let help = "name a pcap or pcapng file with frames; paths are relative to the directory that weir is started in";
+    Some(Finding { message: error.to_string(), help: help.to_owned() })
 }
 
 /// A file that is replayed without end is kept in packet memory, each frame in an mbuf.

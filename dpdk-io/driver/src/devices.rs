@@ -26,6 +26,8 @@ const MEMIF_RING_LOG2: u8 = 10;
 pub struct Devices {
     /// Made with the other end, and not asked for yet.
     far_ends: HashMap<String, RingEnd>,
+    /// Of the port that was opened last, if it replays a trace.
+    replay_end: Option<RingEnd>,
     opened: usize,
     /// The longest time between two polls that NICs' descriptors are to cover.
     poll_gap: Span,
@@ -98,6 +100,11 @@ impl Devices {
         Ok((start(near, pool, &link, mtu, default_descriptors(&link))?, far))
     }
 
+    /// The far end of the link to the port that was opened last, if that replays a trace.
+    pub(crate) fn take_replay_end(&mut self) -> Option<RingEnd> {
+        self.replay_end.take()
+    }
+
     /// The far end of a link inside the process that no switch has taken, for something else in the process.
     pub fn open_far_end(&mut self, ring: &str) -> Result<RingEnd, PortError> {
         self.far_ends.remove(ring).ok_or_else(|| PortError::NotFound(ring.to_owned()))
@@ -147,6 +154,11 @@ impl Devices {
                 }
                 let (near, far) = ring_port(&format!("link{name}"), RING_SLOTS)?;
                 self.far_ends.insert(link.clone(), far);
+                return Ok(near);
+            }
+            Device::Replay(_) => {
+                let (near, far) = ring_port(&format!("replay{name}"), RING_SLOTS)?;
+                self.replay_end = Some(far);
                 return Ok(near);
             }
             Device::CloneOf(port) => unreachable!("a clone of {port} has no device"),

@@ -161,7 +161,7 @@ fn key_of(device: &Device) -> Option<String> {
         Device::Memif { socket, id, server: false, .. } => {
             format!("memif-{id}-{}", canonical(Path::new(socket)).display())
         }
-        Device::Ring(_) | Device::Pcap { .. } | Device::Null { .. } | Device::CloneOf(_) => {
+        Device::Ring(_) | Device::Pcap { .. } | Device::Replay(_) | Device::Null { .. } | Device::CloneOf(_) => {
             return None;
         }
     };

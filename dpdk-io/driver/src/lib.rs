@@ -68,6 +68,7 @@ mod placement;
 pub mod poll_gap;
 mod poll_gaps;
 mod replay;
+pub mod replayer;
 mod sleep;
 mod socket;
 mod switch_lcore;

@@ -39,7 +39,7 @@ pub fn loss_knowledge(device: &Device) -> Option<&'static DriverKnowledge> {
         Device::Tap(_) => "net_tap",
         Device::VhostUser(_) => "net_vhost",
         Device::Memif { .. } => "net_memif",
-        Device::Ring(_) => "net_ring",
+        Device::Ring(_) | Device::Replay(_) => "net_ring",
         Device::Pcap { .. } => "net_pcap",
         Device::Null { .. } => "net_null",
         Device::Pci(_) | Device::CloneOf(_) => return None,
@@ -63,6 +63,7 @@ mod tests {
             Device::Memif { socket: "a".into(), id: 0, server: true, access: SocketAccess::default() },
             Device::Ring("a".into()),
             Device::Pcap { rx: None, tx: None, infinite: false },
+            Device::Replay(weir_config::ReplayConfig::of("a")),
             Device::Null { frame_bytes: 60 },
         ];
         for device in devices {

@@ -100,6 +100,22 @@ impl Memory {
         }
     }
 
+    /// The memory for tasks with devices of their own, and no switch: `mbufs` frames, of this length at most (without FCS).
+    pub fn of_tasks(devices: &[Device], frame_bytes_max: usize, mbufs: u32) -> Memory {
+        let room = data_room_for(frame_bytes_max as u32 + DRIVER_HEADER).unwrap_or(u16::MAX);
+        let of = |device: &Device| u32::from(TX_DESCRIPTORS) + u32::from(default_descriptors(device));
+        let own = |device: &Device| if matches!(device, Device::AfXdp(_)) { AF_XDP_MBUFS } else { 0 };
+        let at_devices: u32 = devices.iter().map(|device| of(device) + own(device) + 2 * MAX_BURST as u32).sum();
+        Memory {
+            buffered: mbufs,
+            in_flight: at_devices + 2 * CACHE,
+            replayed: 0,
+            data_room: room.max(DEFAULT_DATA_ROOM),
+            control: CONTROL_FRAMES + 2 * CACHE,
+            for_devices: devices.iter().any(|device| matches!(device, Device::Pci(_))),
+        }
+    }
+
     /// All mbufs of the data pool.
     pub fn mbufs(&self) -> u32 {
         self.buffered + self.in_flight + self.replayed
@@ -166,6 +182,8 @@ fn at_port(port: &PortConfig) -> u32 {
     let own = match port.device {
         Device::AfXdp(_) => AF_XDP_MBUFS,
         Device::Ring(_) => 2 * RING_SLOTS,
+        // The trace has a burst in hand.
+        Device::Replay(_) => 2 * RING_SLOTS + MAX_BURST as u32,
         _ => 0,
     };
     let descriptors = u32::from(TX_DESCRIPTORS) + u32::from(rx_descriptors(port, POLL_GAP_MAX));

@@ -1,6 +1,6 @@
 //! Which CPU runs what: the plans of all switches of the process on the CPUs at hand.
 
-use weir_config::{Layout, SwitchConfig};
+use weir_config::{Device, Layout, SwitchConfig};
 use weir_switch_core::burst::LcorePlan;
 use weir_units::PortId;
 
@@ -13,6 +13,8 @@ pub struct Placement {
     pub cpus: Vec<u32>,
     /// Each switch's part, in the order of the configurations.
     pub switches: Vec<SwitchPlacement>,
+    /// The position of the CPU that replays traces, where a port has one.
+    pub replayer: Option<usize>,
 }
 
 /// One switch's plan, and where its lcores run.
@@ -77,7 +79,13 @@ impl Placement {
             }
             placed.push(SwitchPlacement { plan, on, nics });
         }
-        Ok(Placement { cpus, switches: placed })
+        let replayer = replayer_cpu(switches, allowed, &cpus)?.map(|cpu| {
+            cpus.iter().position(|known| *known == cpu).unwrap_or_else(|| {
+                cpus.push(cpu);
+                cpus.len() - 1
+            })
+        });
+        Ok(Placement { cpus, switches: placed, replayer })
     }
 }
 
@@ -91,6 +99,29 @@ impl Placement {
         let lcore = plan.lcores.iter().position(|role| role.transmits.contains(&port))?;
         Some(self.cpus[on[lcore]])
     }
+}
+
+/// The CPU that replays all traces: the one that a port names, or one that no switch uses, so that no frame waits for the switch. Where
+/// there is none, it is polled in turn with the first switch.
+fn replayer_cpu(switches: &[SwitchConfig], allowed: &[u32], used: &[u32]) -> Result<Option<u32>, DriverError> {
+    let mut replays = false;
+    for switch in switches {
+        for (port, config) in switch.ports.iter().enumerate() {
+            let Device::Replay(replay) = &config.device else { continue };
+            replays = true;
+            match replay.core {
+                Some(core) if !allowed.contains(&core) => {
+                    let help = format!("this process may use CPUs {}", list(allowed));
+                    let key = format!("ports[{port}].replay.core");
+                    return Err(switch.error_at(&key, format!("there is no CPU {core} to run on"), help).into());
+                }
+                Some(core) => return Ok(Some(core)),
+                None => {}
+            }
+        }
+    }
+    let free = allowed.iter().copied().find(|cpu| !used.contains(cpu));
+    Ok(replays.then(|| free.or(used.first().copied())).flatten())
 }
 
 /// Lcores for `auto`, at most: each of them takes a CPU that somebody else may want.

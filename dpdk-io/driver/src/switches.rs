@@ -31,6 +31,7 @@ use crate::netdevs::{Netdevs, PortEvent};
 use crate::nic::{NicBoard, NicEnds, NicTask, model_config};
 use crate::placement::Placement;
 use crate::poll_gap;
+use crate::replayer::{AS_IT_IS, FarEnd, Lane, ReplayBoard, ReplayReport, Replayer, Trace, TraceEnd, lanes};
 use crate::switch_lcore::{DeviceBacklog, SwitchLcore};
 use crate::tap::{TapPlan, Tapped, tap};
 
@@ -71,6 +72,7 @@ pub struct PreparedSwitches<'a> {
     store: FrameStore,
     cpus: Vec<u32>,
     taps: Vec<PortTap>,
+    replays: Option<Arc<ReplayBoard>>,
 }
 
 /// Which ports have taps: by switch and port.
@@ -99,6 +101,7 @@ pub struct RunningSwitches {
     other_ports: Vec<Port>,
     store: FrameStore,
     clock: Clock,
+    replays: Option<Arc<ReplayBoard>>,
 }
 
 /// The last word of switches that have stopped.
@@ -113,6 +116,8 @@ pub struct Stopped {
     pub mbufs_missing: u32,
     /// Each switch's ports' devices at the end.
     pub devices: Vec<Vec<DeviceReport>>,
+    /// What the replay of traces came to, where there was one.
+    pub replay: Option<ReplayReport>,
 }
 
 /// What a port's device tells of itself.
@@ -239,18 +244,59 @@ impl<'a> PreparedSwitches<'a> {
             store,
             cpus: placement.cpus.clone(),
             taps: Vec::new(),
+            replays: None,
         };
+        let mut traces = Vec::new();
         for (index, (config, placed)) in switches.iter().zip(&placement.switches).enumerate() {
-            prepared.add_switch(config, placed, &|port| taps(index, port))?;
+            prepared.add_switch(config, placed, &|port| taps(index, port), &mut traces)?;
+        }
+        let traces = traces.into_iter().map(|(config, port, end)| read_trace(config, port, end));
+        let lanes = lanes(traces.collect::<Result<_, _>>()?);
+        if !lanes.is_empty() {
+            prepared.add_replay(placement.replayer.unwrap_or(0), lanes);
         }
         Ok(prepared)
     }
 
-    fn add_switch(
+    /// Has traces replayed by one clock on the CPU at this position of the placement.
+    pub fn add_replay(&mut self, cpu: usize, lanes: Vec<Lane>) {
+        let (replayer, board) = Replayer::new(lanes, self.store.data.clone());
+        self.replays = Some(board);
+        self.add_task(cpu, Box::new(replayer));
+    }
+
+    /// No switch, for tasks on devices of their own: with this memory, and an lcore on each CPU, which polls.
+    pub fn without_switches(
+        runtime: &'a Runtime,
+        cpus: &[u32],
+        memory: &Memory,
+    ) -> Result<PreparedSwitches<'a>, DriverError> {
+        let for_devices = memory.for_devices || runtime.has_nics;
+        let store = FrameStore {
+            data: pool("weir_data", memory.mbufs(), memory.data_room, for_devices)?,
+            control: pool("weir_control", memory.control, memory.control_data_room(), for_devices)?,
+        };
+        Ok(PreparedSwitches {
+            runtime,
+            idle: Idle::Poll,
+            clock: runtime.clock,
+            tasks: cpus.iter().map(|_| Vec::new()).collect(),
+            switches: Vec::new(),
+            devices: Devices::new(Span::ZERO),
+            other_ports: Vec::new(),
+            store,
+            cpus: cpus.to_vec(),
+            taps: Vec::new(),
+            replays: None,
+        })
+    }
+
+    fn add_switch<'c>(
         &mut self,
-        config: &SwitchConfig,
+        config: &'c SwitchConfig,
         placed: &crate::placement::SwitchPlacement,
         taps: &dyn Fn(usize) -> Option<TapPlan>,
+        traces: &mut Vec<(&'c SwitchConfig, usize, RingEnd)>,
     ) -> Result<(), DriverError> {
         let index = self.switches.len();
         let mut open: Vec<Option<OpenPort>> = Vec::new();
@@ -259,6 +305,7 @@ impl<'a> PreparedSwitches<'a> {
                 None => Some(self.devices.open(config, index, &self.store.data)?),
                 Some(_) => None,
             });
+            traces.extend(self.devices.take_replay_end().map(|end| (config, index, end)));
         }
         let facts = port_facts(config, &open);
         let surroundings = Surroundings::real_time(catch_up(config));
@@ -388,6 +435,7 @@ impl<'a> PreparedSwitches<'a> {
             other_ports: self.other_ports,
             store: self.store,
             clock: self.clock,
+            replays: self.replays,
         };
         let mut lcores: HashMap<u32, _> =
             self.runtime.eal.lcores().into_iter().filter_map(|lcore| Some((lcore.cpu?, lcore))).collect();
@@ -447,7 +495,19 @@ impl RunningSwitches {
             lcores: self.lcores.iter().map(|(cpu, _, stats)| (*cpu, stats.clone())).collect(),
             mbufs_missing: 0,
             devices: (0..self.switches.len()).map(|index| self.device_reports(index)).collect(),
+            replay: self.replay_report(),
         })
+    }
+
+    /// What the replay of traces has come to; `None` where there is none.
+    pub fn replay_report(&self) -> Option<ReplayReport> {
+        let wait = self.patience();
+        self.replays.as_ref().map(|board| board.collect(wait))
+    }
+
+    /// Whether all frames of traces have left; `None` where none are replayed.
+    pub fn replay_is_done(&self) -> Option<bool> {
+        self.replays.as_ref().map(|board| board.is_done())
     }
 
     /// What the lcores of switch `index` share.
@@ -588,6 +648,9 @@ impl RunningSwitches {
         let reports = (0..self.switches.len()).map(|index| self.report_discarded(index)).collect::<Result<Vec<_>, _>>();
         (0..self.switches.len()).for_each(|index| self.wait_for_nics(index));
         self.lcores.iter().for_each(|(cpu, _, stats)| stats.note_last_cpu_use(*cpu));
+        // The first answer may be of a poll that began before.
+        self.replay_report();
+        let replay = self.replay_report();
         self.control.enter(Phase::Stop);
         let mut lcores = Vec::new();
         let mut panicked = Ok(());
@@ -607,7 +670,7 @@ impl RunningSwitches {
             port.close()?;
         }
         let mbufs_missing = self.store.data.in_use().saturating_sub(kept_max) + self.store.control.in_use();
-        Ok(Stopped { reports: reports?, lcores, mbufs_missing, devices })
+        Ok(Stopped { reports: reports?, lcores, mbufs_missing, devices, replay })
     }
 
     /// Waits until NICs have given up what they had; their last answer stays.
@@ -644,6 +707,21 @@ impl std::fmt::Debug for TaskBox {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Task")
     }
+}
+
+/// Reads the trace of a port.
+fn read_trace(config: &SwitchConfig, port: usize, end: RingEnd) -> Result<TraceEnd<'_>, DriverError> {
+    let trace = Trace::of_port(config, port, &AS_IT_IS).expect("the port replays one");
+    let capture = trace.read().map_err(|error| {
+        let help = "did the file change meanwhile?".to_owned();
+        config.error_at(&format!("ports[{port}].replay"), error.to_string(), help)
+    })?;
+    tracing::info!(
+        switch = %config.name, port = %trace.name,
+        "replays {} frames of {}; not sent as they are: {}",
+        capture.frames().len(), trace.config.file, capture.left_out().told()
+    );
+    Ok((trace, capture, FarEnd::Ring(end)))
 }
 
 pub(crate) fn pool(name: &str, count: u32, data_room: u16, for_devices: bool) -> Result<Mempool, DriverError> {

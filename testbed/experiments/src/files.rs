@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
@@ -30,4 +30,29 @@ pub fn json_text(content: &impl Serialize) -> String {
 /// An error with the file that it is about.
 pub fn at(path: &Path) -> impl FnOnce(io::Error) -> Failure {
     move |error| Failure::Run(format!("{}: {error}", path.display()))
+}
+
+/// Writes a scenario and the files beside it that it names, and returns their names. The scenario comes last, so that it is never there
+/// without what it names.
+///
+/// # Errors
+/// One of them is there already, and `force` is not given; or it can't be written.
+pub fn write_scenario(
+    output: &Path,
+    scenario: &str,
+    beside: &[(String, String)],
+    force: bool,
+) -> Result<String, Failure> {
+    let beside = beside.iter().map(|(name, text)| (output.with_file_name(name), text.as_str()));
+    let files: Vec<(PathBuf, &str)> = beside.chain([(output.to_owned(), scenario)]).collect();
+    if let Some((path, _)) = files.iter().find(|(path, _)| path.exists() && !force) {
+        let path = path.display();
+        return Err(Failure::Argument(format!("{path} is there already; name another output, or give --force")));
+    }
+    for (path, text) in &files {
+        let cannot = |error| Failure::Run(format!("can't write {}: {error}", path.display()));
+        fs::write(path, text).map_err(cannot)?;
+    }
+    let names: Vec<String> = files.iter().rev().map(|(path, _)| path.display().to_string()).collect();
+    Ok(names.join(", "))
 }

@@ -6,6 +6,7 @@
 //! | [`sweep`] | many runs with parameters varied, as one table |
 //! | [`reproduce`] | a paper's figure: its numbers beside ours, and whether its findings hold |
 //! | [`report`] | the results of runs as one page |
+//! | [`record`] | what hosts sent, read out of captures, as a scenario |
 //! | [`real_frames`] | the trait by which a program supplies DPDK, which this crate does not depend on |
 //!
 //! Their arguments are those of the command line:
@@ -55,6 +56,7 @@ pub mod experiment;
 mod failure;
 pub mod files;
 pub mod real_frames;
+pub mod record;
 pub mod report;
 pub mod reproduce;
 pub mod run;

@@ -4,6 +4,7 @@
 //! it, which begins the command anew.
 
 mod bench;
+mod replay;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -19,6 +20,7 @@ use weir_units::{BitRate, Span};
 use crate::Failure;
 
 pub use bench::{BenchCommand, CommonArguments, ForwardingArguments, IdleArguments, PauseArguments, Rfc2544Arguments};
+pub use replay::ReplayArguments;
 
 /// What only DPDK can do: switches on ports of this machine, and scenarios with real frames.
 pub trait RealFrames: Sync {
@@ -39,6 +41,12 @@ pub trait RealFrames: Sync {
     /// # Errors
     /// As [`RealFrames::run`]; frames that are not accounted for.
     fn bench(&self, command: &BenchCommand) -> Result<(), Failure>;
+
+    /// Replays captures into ports of a running switch, which is configured like this, or on devices alone.
+    ///
+    /// # Errors
+    /// As [`RealFrames::run`]; frames that a port did not take.
+    fn replay(&self, arguments: &ReplayArguments, switch: Option<&SwitchConfig>) -> Result<(), Failure>;
 
     /// This machine, as these switches would use it.
     fn machine(&self, switches: &[SwitchConfig]) -> Box<dyn Machine>;

@@ -50,7 +50,7 @@ pub(crate) fn record(histogram: &mut Histogram<u64>, latency: Span) {
 
 impl Latency {
     /// What this histogram says.
-    pub(crate) fn of(histogram: &Histogram<u64>) -> Latency {
+    pub fn of(histogram: &Histogram<u64>) -> Latency {
         let at = |quantile| histogram.value_at_quantile(quantile);
         if histogram.is_empty() {
             return Latency::default();

@@ -19,7 +19,7 @@ mod error;
 pub mod forwarding;
 mod frames;
 pub mod idle;
-mod latency;
+pub mod latency;
 pub mod machine;
 pub mod pause;
 pub mod rfc2544;

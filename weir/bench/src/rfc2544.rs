@@ -533,8 +533,11 @@ fn tester_device(own: &Device, plan: &Plan, end: usize) -> Result<Option<Device>
     }
 }
 
-/// `pci=0000:04:00.1`, `af_packet=veth1`, `af_xdp=veth1`.
-fn parse_device(argument: &str, text: &str) -> Result<Device, BenchError> {
+/// The device that an argument names: `pci=0000:04:00.1`, `af_packet=veth1`, `af_xdp=veth1`.
+///
+/// # Errors
+/// It names none, or an interface that is not there.
+pub fn parse_device(argument: &str, text: &str) -> Result<Device, BenchError> {
     let device = match text.split_once('=') {
         Some(("pci", address)) if !address.is_empty() => {
             let (address, devargs) = match address.split_once(',') {
@@ -560,7 +563,7 @@ fn parse_device(argument: &str, text: &str) -> Result<Device, BenchError> {
 }
 
 /// The interface at the other end of a veth pair, if it is in this network namespace.
-fn veth_peer(class_net: &Path, netdev: &str) -> Option<String> {
+pub fn veth_peer(class_net: &Path, netdev: &str) -> Option<String> {
     let number = |name: &str, file: &str| -> Option<u32> {
         fs::read_to_string(class_net.join(name).join(file)).ok()?.trim().parse().ok()
     };

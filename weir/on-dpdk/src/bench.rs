@@ -53,13 +53,13 @@ pub(crate) fn bench(command: &BenchCommand) -> Result<(), Fault> {
 
 /// Where results go as JSON. It is opened before anything starts, since results that can't be written are wrong input; a file that was
 /// not there before goes again if there are none.
-struct Json<'p> {
+pub(crate) struct Json<'p> {
     path: &'p Path,
     file: File,
     is_left_over: bool,
 }
 
-fn create_json(path: Option<&Path>) -> Result<Option<Json<'_>>, Failure> {
+pub(crate) fn create_json(path: Option<&Path>) -> Result<Option<Json<'_>>, Failure> {
     let Some(path) = path else { return Ok(None) };
     let is_left_over = !path.exists();
     // What was there is kept until there is something to put in its place.
@@ -93,7 +93,8 @@ impl Drop for Json<'_> {
     }
 }
 
-fn finish(text: &str, report: &impl Serialize, json: Option<Json<'_>>) -> Result<(), Fault> {
+/// Prints a text, and writes results as JSON.
+pub(crate) fn finish(text: &str, report: &impl Serialize, json: Option<Json<'_>>) -> Result<(), Fault> {
     Screen::default().print(text);
     let Some(mut json) = json else { return Ok(()) };
     let path = json.path.display();

@@ -14,6 +14,7 @@ mod nics;
 mod packet_memory;
 mod peers;
 mod recording;
+mod replay;
 mod run;
 mod screen;
 mod signals;
@@ -26,7 +27,7 @@ use std::sync::atomic::AtomicBool;
 
 use weir_config::SwitchConfig;
 use weir_experiments::Failure;
-use weir_experiments::real_frames::{Backend, BenchCommand, Machine, RealFrames, RunArguments};
+use weir_experiments::real_frames::{Backend, BenchCommand, Machine, RealFrames, ReplayArguments, RunArguments};
 use weir_real::DpdkBackend;
 use weir_results::record::Progress;
 use weir_results::run_dir::{RunDir, Summary};
@@ -55,6 +56,10 @@ impl RealFrames for Dpdk {
 
     fn bench(&self, command: &BenchCommand) -> Result<(), Failure> {
         Ok(bench::bench(command)?)
+    }
+
+    fn replay(&self, arguments: &ReplayArguments, switch: Option<&SwitchConfig>) -> Result<(), Failure> {
+        Ok(replay::replay(arguments, switch)?)
     }
 
     fn machine(&self, switches: &[SwitchConfig]) -> Box<dyn Machine> {

@@ -154,7 +154,7 @@ impl Session<'_> {
         if let Some(record) = &mut self.record {
             record.write_out(&last);
         }
-        let mut warned = false;
+        let (mut warned, mut is_replaying) = (false, running.replay_is_done().is_some());
         let (mut storms, mut peers, mut memory) = (StormLog::default(), PeerLog::default(), MemoryLog::default());
         let mut rates = RateLog::new();
         let (mut losses, mut nics) = (LossLog::new(switches, running), NicLog::new(switches));
@@ -172,6 +172,10 @@ impl Session<'_> {
                 self.note(running, &mut |note| note(index, port, None, kind));
             }
             tell_guests(switches, running);
+            if is_replaying && running.replay_is_done() == Some(true) {
+                is_replaying = false;
+                tracing::info!("all traces have been replayed");
+            }
             let configs = self.control.configs();
             self.note(running, &mut |note| storms.tell(&configs, running, note));
             rates.tell(switches, placement, running);

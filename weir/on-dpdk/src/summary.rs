@@ -25,6 +25,7 @@ use crate::below_rate::{Lateness, below_rate};
 use crate::losses::LossSummary;
 use crate::nics::NicSummary;
 use crate::packet_memory::{cause, frames_without};
+use crate::replay::ReplaySummary;
 
 /// A finished run. Sizes are in bytes without FCS where frames are counted, as charged where buffers are.
 #[derive(Serialize)]
@@ -35,6 +36,9 @@ pub(crate) struct RunSummary {
     switches: Vec<SwitchSummary>,
     lcores: Vec<LcoreSummary>,
     mbufs_missing: u32,
+    /// Only where a port replays a trace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replay: Option<ReplaySummary>,
 }
 
 #[derive(Serialize)]
@@ -281,6 +285,7 @@ impl RunSummary {
             switches: summaries.collect(),
             lcores,
             mbufs_missing: stopped.mbufs_missing,
+            replay: stopped.replay.as_ref().map(|report| ReplaySummary::new(report, &[])),
         }
     }
 

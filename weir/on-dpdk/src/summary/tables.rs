@@ -10,6 +10,7 @@ use super::{PortSummary, RunSummary, SwitchSummary};
 use crate::below_rate::who_had;
 use crate::losses::loss_table;
 use crate::nics::nic_table;
+use crate::replay::replay_text;
 
 /// Adds a line to a text.
 macro_rules! say {
@@ -86,6 +87,9 @@ pub(crate) fn summary_text(summary: &RunSummary) -> String {
                 say!(text, "  {}: {told}", port.name);
             }
         }
+    }
+    if let Some(replay) = &summary.replay {
+        say!(text, "{}", replay_text(replay));
     }
     for lcore in &summary.lcores {
         say!(

@@ -107,6 +107,7 @@ fn a_fault_speaks_of_what_the_port_speaks() {
             switches: vec![switch],
             lcores: Vec::new(),
             mbufs_missing: 0,
+            replay: None,
         };
         summary.fault().unwrap()
     };

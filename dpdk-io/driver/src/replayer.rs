@@ -1,0 +1,383 @@
+//! A task that replays captures: each on an end of a link, all by one clock.
+//!
+//! Frames wait for nobody in memory of their own: each class of a trace has a place in the schedule, and goes on from there.
+//!
+//! When a frame leaves late there are four reasons, which are told apart. The line was busy with the frames before: that is part of the
+//! [schedule](weir_trace::Schedule). Its class was paused, or the pause had left a backlog: then it leaves as soon as an ideal sender would
+//! have. The port had no room for it. The rest is the machine: the task came late to its CPU.
+//!
+//! When the task was away for longer than [`CATCH_UP`], the clock of all traces stood still for the rest, so that no burst comes of it that
+//! the traces do not have.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use weir_config::WhenPaused;
+use weir_dpdk_io::{Batch, Clock, MAX_BURST, Mempool, RingEnd, RxQueue, TxQueue};
+use weir_flowctl::Quantum;
+use weir_flowctl::pfc::Gate;
+use weir_trace::Schedule;
+use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, FCS_BYTES, Serialiser, Span, Time, WIRE_OVERHEAD_BYTES};
+use weir_wire::mac_control::ControlFrame;
+
+use crate::lcore_loop::{Phase, Task};
+
+mod board;
+mod traces;
+
+use board::Leaving;
+pub(crate) use board::ReplayBoard;
+pub use board::{LaneReport, ReplayReport, StoodStill, Timing};
+pub use traces::{AS_IT_IS, Trace, TraceEnd, lanes, memory_bytes_max};
+
+/// As much as a task that was away may make up; beyond, the traces' clock stands still.
+pub const CATCH_UP: Span = Span::from_micros(200);
+/// A task that is due so soon is polled at once, and its CPU given to nobody in between.
+const SOON: Span = Span::from_micros(50);
+/// Frames of paused classes that one poll drops at most.
+const DROPS: usize = 256;
+
+/// Where a trace is sent: the end of a link that leads to a switch's port.
+#[derive(Debug)]
+pub enum FarEnd {
+    /// The far end of a ring port.
+    Ring(RingEnd),
+    /// A device that is cabled to a port.
+    Device(RxQueue, TxQueue),
+}
+
+impl FarEnd {
+    #[inline]
+    fn receive(&mut self, batch: &mut Batch) -> usize {
+        match self {
+            FarEnd::Ring(ring) => ring.receive(batch, MAX_BURST),
+            FarEnd::Device(rx, _) => rx.receive(batch, MAX_BURST),
+        }
+    }
+
+    #[inline]
+    fn send(&mut self, batch: &mut Batch) -> usize {
+        match self {
+            FarEnd::Ring(ring) => ring.send(batch),
+            FarEnd::Device(_, tx) => tx.send(batch),
+        }
+    }
+}
+
+/// A trace, and where it goes.
+#[derive(Debug)]
+pub struct Lane {
+    /// What the report calls it.
+    pub name: String,
+    /// Its frames, and when they are due.
+    pub schedule: Schedule,
+    /// The class of each frame.
+    pub classes: Vec<Class>,
+    /// The end of the link.
+    pub end: FarEnd,
+    /// The link's rate, where it is known.
+    pub rate: Option<BitRate>,
+    /// What becomes of frames of a paused class.
+    pub when_paused: WhenPaused,
+    /// How often it is replayed, one time after the other; `None`: for ever.
+    pub loops: Option<u64>,
+    /// From the first poll to the start.
+    pub after: Span,
+}
+
+/// The task.
+pub(crate) struct Replayer {
+    lanes: Vec<OnLane>,
+    /// How long all traces take.
+    period: Span,
+    pool: Mempool,
+    /// The traces' zero; `None` before the first poll.
+    start: Option<Time>,
+    last_poll: Time,
+    stood: StoodStill,
+    received: Batch,
+    board: Arc<ReplayBoard>,
+}
+
+/// A lane at work.
+struct OnLane {
+    schedule: Schedule,
+    end: FarEnd,
+    line: Option<Serialiser>,
+    when_paused: WhenPaused,
+    loops: Option<u64>,
+    after: Span,
+    gate: Gate,
+    /// The frames of each class, by their places in the schedule.
+    order: [Vec<u32>; CLASSES],
+    /// The classes that have any left.
+    left: ClassSet,
+    next: [Next; CLASSES],
+    paused: ClassSet,
+    /// When each class was last seen to be paused no longer.
+    open_since: [Time; CLASSES],
+    /// When an ideal sender's line is free.
+    free: Time,
+    unsent: Batch,
+    /// Of each frame in `unsent`: when it was due, when an ideal sender had sent it, and its class.
+    offered: [(Time, Time, Class); MAX_BURST],
+    /// When what is in `unsent` was first offered.
+    offered_at: Time,
+    /// When the port last took what it had had no room for.
+    room_since: Time,
+    counts: LaneReport,
+}
+
+/// Where a class is in its trace.
+#[derive(Clone, Copy, Default)]
+struct Next {
+    at: usize,
+    /// Times that the trace was replayed before.
+    pass: u64,
+}
+
+impl Replayer {
+    /// A task that replays these traces by one clock, and where its reports come out.
+    pub(crate) fn new(lanes: Vec<Lane>, pool: Mempool) -> (Replayer, Arc<ReplayBoard>) {
+        let period = lanes.iter().map(|lane| lane.schedule.lasts()).max().unwrap_or(Span::ZERO);
+        let lanes: Vec<OnLane> = lanes.into_iter().map(OnLane::new).collect();
+        let board = Arc::new(ReplayBoard::new(lanes.iter().map(|lane| lane.counts.clone()).collect()));
+        let replayer = Replayer {
+            lanes,
+            period,
+            pool,
+            start: None,
+            last_poll: Time::ZERO,
+            stood: StoodStill::default(),
+            received: Batch::new(),
+            board: board.clone(),
+        };
+        (replayer, board)
+    }
+
+    /// Lets the traces' clock stand for as long as the task was away and frames were due, but for what it may make up.
+    fn look_whether_away(&mut self, now: Time, start: Time) -> Time {
+        let gap = now.since(self.last_poll);
+        if gap <= CATCH_UP {
+            return start;
+        }
+        let overdue = self.lanes.iter().filter_map(|lane| lane.overdue(now, start, self.period)).max();
+        let Some(overdue) = overdue.filter(|overdue| *overdue > CATCH_UP) else { return start };
+        let stands = gap.min(overdue).saturating_sub(CATCH_UP);
+        self.stood.times += 1;
+        self.stood.total += stands;
+        self.stood.longest = self.stood.longest.max(stands);
+        self.lanes.iter_mut().for_each(|lane| lane.free += stands);
+        start + stands
+    }
+
+    fn give_up(&mut self) -> usize {
+        let mut taken = 0;
+        for lane in &mut self.lanes {
+            lane.counts.not_taken += lane.unsent.len() as u64;
+            lane.unsent.clear();
+            taken += lane.end.receive(&mut self.received);
+            self.received.clear();
+        }
+        taken
+    }
+}
+
+impl Task for Replayer {
+    fn poll(&mut self, clock: &Clock, phase: Phase) -> usize {
+        if phase > Phase::Run {
+            let taken = self.give_up();
+            self.board.serve(self.lanes.iter().map(|lane| &lane.counts), self.stood);
+            return taken;
+        }
+        let now = time(clock);
+        let start = self.start.map_or(now, |start| self.look_whether_away(now, start));
+        self.start = Some(start);
+        self.last_poll = now;
+        let (mut moved, mut soon, mut is_done) = (0, false, true);
+        for lane in &mut self.lanes {
+            lane.receive(now, &mut self.received);
+            moved += lane.send(now, start, self.period, &self.pool);
+            soon |= lane.overdue(now + SOON, start, self.period).is_some();
+            is_done &= lane.left.is_empty() && lane.unsent.is_empty();
+        }
+        if is_done {
+            self.board.is_done.store(true, Ordering::Relaxed);
+        }
+        self.board.serve(self.lanes.iter().map(|lane| &lane.counts), self.stood);
+        moved.max(usize::from(soon))
+    }
+}
+
+impl OnLane {
+    fn new(lane: Lane) -> OnLane {
+        let loops = lane.loops;
+        let mut order: [Vec<u32>; CLASSES] = Default::default();
+        for (place, class) in lane.classes.iter().enumerate() {
+            order[class.index()].push(place as u32);
+        }
+        let left = ClassSet::from_iter(Class::ALL.into_iter().filter(|class| !order[class.index()].is_empty()));
+        let frames = lane.schedule.frames().len() as u64;
+        // A port whose rate nobody knows is told pauses in the quanta of a common one.
+        let quantum = Quantum::at(lane.rate.unwrap_or(BitRate::gbps(10)));
+        let counts = LaneReport::new(lane.name, loops.map(|loops| loops.saturating_mul(frames)), &lane.schedule);
+        OnLane {
+            schedule: lane.schedule,
+            end: lane.end,
+            line: lane.rate.map(Serialiser::new),
+            when_paused: lane.when_paused,
+            loops,
+            after: lane.after,
+            gate: Gate::new(quantum),
+            order,
+            left,
+            next: [Next::default(); CLASSES],
+            paused: ClassSet::EMPTY,
+            open_since: [Time::ZERO; CLASSES],
+            free: Time::ZERO,
+            unsent: Batch::new(),
+            offered: [(Time::ZERO, Time::ZERO, Class::new(0)); MAX_BURST],
+            offered_at: Time::ZERO,
+            room_since: Time::ZERO,
+            counts,
+        }
+    }
+
+    /// Takes what comes from the port: pauses are obeyed, everything else is counted.
+    fn receive(&mut self, now: Time, batch: &mut Batch) {
+        if self.end.receive(batch) > 0 {
+            for mbuf in batch.iter() {
+                match ControlFrame::decode(mbuf.data()) {
+                    Ok(ControlFrame::Pfc(pfc)) => self.gate.handle_pfc(now, &pfc),
+                    Ok(ControlFrame::Pause(quanta)) => self.gate.handle_pause(now, quanta),
+                    _ => {
+                        self.counts.came += 1;
+                        continue;
+                    }
+                }
+                self.counts.pauses_received += 1;
+            }
+            batch.clear();
+        }
+        if self.when_paused == WhenPaused::Ignore {
+            return;
+        }
+        let paused = self.gate.paused(now);
+        for class in self.paused.iter().filter(|class| !paused.contains(*class)) {
+            self.open_since[class.index()] = now;
+        }
+        self.paused = paused;
+    }
+
+    /// When the next frame of a class is due.
+    fn due(&self, class: Class, start: Time, period: Span) -> Time {
+        let Next { at, pass } = self.next[class.index()];
+        let due = &self.schedule.frames()[self.order[class.index()][at] as usize];
+        start + self.after + period * pass + due.at
+    }
+
+    /// The class whose frame is due first of those that may send, and when that is; in a trace, frames of one instant have their order.
+    fn first(&self, classes: ClassSet, start: Time, period: Span) -> Option<(Class, Time)> {
+        let key = |class: &Class| {
+            let Next { at, .. } = self.next[class.index()];
+            (self.due(*class, start, period), self.order[class.index()][at])
+        };
+        let class = classes.iter().min_by_key(key)?;
+        Some((class, self.due(class, start, period)))
+    }
+
+    /// For how long a frame has been due that is not paused.
+    fn overdue(&self, now: Time, start: Time, period: Span) -> Option<Span> {
+        let open = self.left & !self.paused;
+        let (class, due) = self.first(open, start, period)?;
+        let due = due.max(self.open_since[class.index()]).max(self.free);
+        (due <= now && self.schedule.is_timed()).then(|| now.since(due))
+    }
+
+    /// Goes on to a class's next frame.
+    fn advance(&mut self, class: Class) {
+        let next = &mut self.next[class.index()];
+        next.at += 1;
+        if next.at == self.order[class.index()].len() {
+            *next = Next { at: 0, pass: next.pass + 1 };
+            if self.loops.is_some_and(|loops| next.pass >= loops) {
+                self.left.remove(class);
+            }
+        }
+    }
+
+    fn send(&mut self, now: Time, start: Time, period: Span, pool: &Mempool) -> usize {
+        if self.when_paused == WhenPaused::Drop {
+            self.drop_paused(now, start, period);
+        }
+        if self.unsent.is_empty() {
+            self.fill(now, start, period, pool);
+        }
+        if self.unsent.is_empty() {
+            return 0;
+        }
+        let offered = self.unsent.len();
+        let sent = self.end.send(&mut self.unsent);
+        for (due, ideal, class) in self.offered[..sent].iter().copied() {
+            self.counts.sent[class.index()] += 1;
+            if self.schedule.is_timed() {
+                self.counts.timing.note(now, Leaving { due, ideal, room: self.room_since, offered: self.offered_at });
+            }
+        }
+        if sent < offered {
+            self.offered.copy_within(sent..offered, 0);
+        } else if now > self.offered_at {
+            self.room_since = now;
+        }
+        sent
+    }
+
+    /// Makes the frames that are due.
+    fn fill(&mut self, now: Time, start: Time, period: Span, pool: &Mempool) {
+        self.offered_at = now;
+        while self.unsent.room() > 0 {
+            let Some((class, due)) = self.first(self.left & !self.paused, start, period) else { return };
+            // An ideal sender waits for the end of a pause, and for its line.
+            let open = self.open_since[class.index()];
+            let ideal = if self.line.is_some() { due.max(open).max(self.free) } else { due.max(open) };
+            if ideal > now {
+                return;
+            }
+            let place = self.order[class.index()][self.next[class.index()].at] as usize;
+            let frame = self.schedule.frames()[place];
+            let Some(mut mbuf) = pool.alloc() else {
+                self.counts.no_buffers += 1;
+                return;
+            };
+            let Some(room) = mbuf.append(frame.bytes as u16) else { unreachable!("longer frames were left out") };
+            room.copy_from_slice(self.schedule.bytes(&frame));
+            self.offered[self.unsent.len()] = (due, ideal, class);
+            if self.unsent.push(mbuf).is_err() {
+                unreachable!("there is room");
+            }
+            self.counts.sent_bytes += u64::from(frame.bytes) + FCS_BYTES;
+            if let Some(line) = self.line {
+                let on_wire = Bytes::new(u64::from(frame.bytes) + FCS_BYTES + WIRE_OVERHEAD_BYTES);
+                self.free = ideal + line.time_for(on_wire);
+            }
+            self.advance(class);
+        }
+    }
+
+    fn drop_paused(&mut self, now: Time, start: Time, period: Span) {
+        for class in (self.left & self.paused).iter() {
+            for _ in 0..DROPS {
+                if !self.left.contains(class) || self.due(class, start, period) > now {
+                    break;
+                }
+                self.counts.dropped_paused[class.index()] += 1;
+                self.advance(class);
+            }
+        }
+    }
+}
+
+#[inline]
+fn time(clock: &Clock) -> Time {
+    Time::from_picos(clock.now_ps())
+}

@@ -1,0 +1,242 @@
+//! What a replay tells: counts, and how late frames left and why.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use hdrhistogram::Histogram;
+use weir_trace::{LineLimit, Schedule};
+use weir_units::{CLASSES, Span, Time};
+
+/// Longest delay that is told apart: a minute.
+const NANOS_MAX: u64 = 60_000_000_000;
+
+/// What a replay has come to.
+#[derive(Clone, Debug)]
+pub struct ReplayReport {
+    /// Each trace.
+    pub lanes: Vec<LaneReport>,
+    /// How long the traces' clock stood still, since the task was away from its CPU.
+    pub stood_still: StoodStill,
+    /// Whether all frames have left.
+    pub is_done: bool,
+}
+
+/// How long the clock of all traces stood still.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoodStill {
+    /// How often.
+    pub times: u64,
+    /// In all.
+    pub total: Span,
+    /// The longest time.
+    pub longest: Span,
+}
+
+/// What a trace has come to.
+#[derive(Clone, Debug)]
+pub struct LaneReport {
+    /// Its name.
+    pub name: String,
+    /// Frames that are to leave, over all loops; `None`: without end.
+    pub frames: Option<u64>,
+    /// Frames that the port took, by class.
+    pub sent: [u64; CLASSES],
+    /// Their bytes, with FCS.
+    pub sent_bytes: u64,
+    /// Frames dropped as their class was paused when they were due, by class.
+    pub dropped_paused: [u64; CLASSES],
+    /// Frames that were offered to the port, and that it had not taken when the replay was ended.
+    pub not_taken: u64,
+    /// PAUSE and PFC frames that came from the port.
+    pub pauses_received: u64,
+    /// Other frames that came: what the switch sends to the hosts of the trace.
+    pub came: u64,
+    /// How often there was no packet buffer; the frame left later.
+    pub no_buffers: u64,
+    /// Frames that the line could not carry when the trace has them, in one pass of it.
+    pub line_limit: LineLimit,
+    /// How late frames left. Empty where frames are not due at a time.
+    pub timing: Timing,
+}
+
+/// How late frames left, in nanoseconds, by why.
+#[derive(Clone, Debug)]
+pub struct Timing {
+    /// All reasons together: when the port took a frame, after it was due.
+    pub all: Histogram<u64>,
+    /// As the class was paused, or behind what a pause had held back. Frames that no pause put off are not in it.
+    pub paused: Histogram<u64>,
+    /// As the task came late to its CPU.
+    pub machine: Histogram<u64>,
+    /// As the port had no room, for the frame or for those before it. Frames that it took at once are not in it.
+    pub port: Histogram<u64>,
+}
+
+/// The instants of a frame that leaves.
+#[derive(Clone, Copy)]
+pub(super) struct Leaving {
+    /// When the trace has it.
+    pub(super) due: Time,
+    /// When an ideal sender would have sent it: after the pause, and after the frames before it.
+    pub(super) ideal: Time,
+    /// When the port last took what it had had no room for.
+    pub(super) room: Time,
+    /// When the frame was first offered to the port.
+    pub(super) offered: Time,
+}
+
+/// Where reports come out, from the lcore to the control thread.
+#[derive(Debug)]
+pub(crate) struct ReplayBoard {
+    /// Set by who wants a report, taken back by the lcore when it has written it.
+    asked: AtomicBool,
+    pub(super) is_done: AtomicBool,
+    /// Its memory is taken at the start, so that the lcore takes none.
+    report: Mutex<(Vec<LaneReport>, StoodStill)>,
+}
+
+/// An empty histogram of nanoseconds. Its memory is taken now.
+fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, NANOS_MAX, 3).expect("legal bounds")
+}
+
+impl LaneReport {
+    pub(super) fn new(name: String, frames: Option<u64>, schedule: &Schedule) -> LaneReport {
+        LaneReport {
+            name,
+            frames,
+            sent: [0; CLASSES],
+            sent_bytes: 0,
+            dropped_paused: [0; CLASSES],
+            not_taken: 0,
+            pauses_received: 0,
+            came: 0,
+            no_buffers: 0,
+            line_limit: schedule.line_limit(),
+            timing: Timing { all: histogram(), paused: histogram(), machine: histogram(), port: histogram() },
+        }
+    }
+
+    /// Frames that the port took.
+    pub fn sent_frames(&self) -> u64 {
+        self.sent.iter().sum()
+    }
+
+    /// Frames dropped as their class was paused.
+    pub fn dropped_frames(&self) -> u64 {
+        self.dropped_paused.iter().sum()
+    }
+
+    /// Frames that have not left: the replay was ended before they were due.
+    pub fn left(&self) -> Option<u64> {
+        let gone = self.sent_frames() + self.dropped_frames() + self.not_taken;
+        self.frames.map(|frames| frames.saturating_sub(gone))
+    }
+
+    /// Takes over another's counts, without taking memory.
+    fn copy_counts(&mut self, other: &LaneReport) {
+        let LaneReport { sent, sent_bytes, dropped_paused, not_taken, pauses_received, came, no_buffers, .. } = other;
+        (self.sent, self.sent_bytes, self.dropped_paused) = (*sent, *sent_bytes, *dropped_paused);
+        (self.not_taken, self.pauses_received, self.came) = (*not_taken, *pauses_received, *came);
+        self.no_buffers = *no_buffers;
+        self.timing.copy_counts(&other.timing);
+    }
+}
+
+impl Timing {
+    /// Notes that the port took a frame at `now`.
+    #[inline]
+    pub(super) fn note(&mut self, now: Time, Leaving { due, ideal, room, offered }: Leaving) {
+        record(&mut self.all, now.since(due));
+        record(&mut self.machine, offered.since(ideal.max(room)));
+        if ideal > due {
+            record(&mut self.paused, ideal.since(due));
+        }
+        let port = now.since(offered) + room.since(ideal);
+        if port > Span::ZERO {
+            record(&mut self.port, port);
+        }
+    }
+
+    fn copy_counts(&mut self, other: &Timing) {
+        let pairs = [
+            (&mut self.all, &other.all),
+            (&mut self.paused, &other.paused),
+            (&mut self.machine, &other.machine),
+            (&mut self.port, &other.port),
+        ];
+        for (own, other) in pairs {
+            own.reset();
+            // Of the same bounds, so that nothing is resized.
+            let _ = own.add(other);
+        }
+    }
+}
+
+impl ReplayBoard {
+    pub(super) fn new(lanes: Vec<LaneReport>) -> ReplayBoard {
+        ReplayBoard {
+            asked: AtomicBool::new(false),
+            is_done: AtomicBool::new(false),
+            report: Mutex::new((lanes, StoodStill::default())),
+        }
+    }
+
+    /// Answers who asks.
+    pub(super) fn serve<'l>(&self, lanes: impl Iterator<Item = &'l LaneReport>, stood: StoodStill) {
+        // Acquire and release: the pair makes the report come after what was asked for, and be whole.
+        if self.asked.load(Ordering::Acquire) {
+            let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
+            report.0.iter_mut().zip(lanes).for_each(|(own, lane)| own.copy_counts(lane));
+            report.1 = stood;
+            self.asked.store(false, Ordering::Release);
+        }
+    }
+
+    /// Whether all frames have left.
+    pub(crate) fn is_done(&self) -> bool {
+        self.is_done.load(Ordering::Relaxed)
+    }
+
+    /// The counts as of now; `wait` is called while the lcore has not answered, and says whether to go on. Where it gives up, as of the
+    /// last answer.
+    pub(crate) fn collect(&self, wait: impl Fn() -> bool) -> ReplayReport {
+        self.asked.store(true, Ordering::Release);
+        while self.asked.load(Ordering::Acquire) {
+            if !wait() {
+                break;
+            }
+        }
+        let (lanes, stood_still) = self.report.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        ReplayReport { lanes, stood_still, is_done: self.is_done() }
+    }
+}
+
+/// Adds a delay; what is out of bounds counts as the bound.
+#[inline]
+fn record(histogram: &mut Histogram<u64>, delay: Span) {
+    histogram.saturating_record(delay.as_nanos().max(1));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What each histogram has of a frame that was due at 1 us.
+    fn parts(ideal: u64, room: u64, offered: u64, now: u64) -> [Option<u64>; 4] {
+        let mut timing = Timing { all: histogram(), paused: histogram(), machine: histogram(), port: histogram() };
+        let at = Time::from_nanos;
+        timing.note(at(now), Leaving { due: at(1_000), ideal: at(ideal), room: at(room), offered: at(offered) });
+        let all = [&timing.all, &timing.paused, &timing.machine, &timing.port];
+        all.map(|histogram| (!histogram.is_empty()).then(|| histogram.max()))
+    }
+
+    #[test]
+    fn each_part_of_a_delay_has_its_reason() {
+        // The machine alone; a pause until 1.5 us; a port that was full until 1.7 us; one that takes the frame at the second offer.
+        assert_eq!(parts(1_000, 0, 1_300, 1_300), [Some(300), None, Some(300), None]);
+        assert_eq!(parts(1_500, 0, 1_600, 1_600), [Some(600), Some(500), Some(100), None]);
+        assert_eq!(parts(1_000, 1_700, 1_710, 1_710), [Some(710), None, Some(10), Some(700)]);
+        assert_eq!(parts(1_000, 0, 1_100, 1_900), [Some(900), None, Some(100), Some(800)]);
+    }
+}

@@ -1,0 +1,106 @@
+//! Captures made into lanes: read, rewritten, classified, and set on one clock.
+
+use std::fs;
+use std::path::Path;
+
+use weir_config::{ClassConfig, ReplayConfig, SwitchConfig};
+use weir_switch_core::classify::Classifier;
+use weir_trace::{Capture, CaptureError, Choice, Rewriting, Schedule};
+use weir_units::{BitRate, Class, FCS_BYTES, PortId};
+use weir_wire::ethernet::{self, Parsed};
+
+use super::{FarEnd, Lane};
+
+/// A trace that is to be replayed.
+#[derive(Debug)]
+pub struct Trace<'c> {
+    /// What the report calls it.
+    pub name: String,
+    /// Its file and how it is replayed.
+    pub config: &'c ReplayConfig,
+    /// Other addresses.
+    pub rewriting: &'c Rewriting,
+    /// The switch's classes, by which it pauses frames.
+    pub classes: &'c ClassConfig,
+    /// The class of what has none.
+    pub priority: u8,
+    /// The rate of the port's link, where it is known.
+    pub rate: Option<BitRate>,
+    /// The longest frame, without FCS, that the port takes.
+    pub frame_bytes_max: usize,
+}
+
+/// What ports of a switch's file send: the frames as they are.
+pub static AS_IT_IS: Rewriting = Rewriting { mappings: Vec::new(), source: None, destination: None };
+
+/// A trace and the end of the link that it is sent on.
+pub type TraceEnd<'c> = (Trace<'c>, Capture, FarEnd);
+
+impl<'c> Trace<'c> {
+    /// The trace of a switch's port; `None` for a port that replays none.
+    pub fn of_port(switch: &'c SwitchConfig, port: usize, rewriting: &'c Rewriting) -> Option<Trace<'c>> {
+        let own = &switch.ports[port];
+        let weir_config::Device::Replay(config) = &own.device else { return None };
+        Some(Trace {
+            name: own.name.clone(),
+            config,
+            rewriting,
+            classes: &switch.classes,
+            priority: own.priority,
+            rate: own.rate,
+            frame_bytes_max: (switch.frame_bytes_max().get() - FCS_BYTES) as usize,
+        })
+    }
+
+    /// Reads the capture.
+    ///
+    /// # Errors
+    /// See [`CaptureError`]. A trace that is to be replayed by its times, and has frames without any, is one too.
+    pub fn read(&self) -> Result<Capture, CaptureError> {
+        let choice = Choice {
+            direction: self.config.direction,
+            interface: None,
+            with_mac_control: self.config.with_mac_control,
+            frame_bytes_max: self.frame_bytes_max,
+            memory_bytes_max: memory_bytes_max(),
+        };
+        let mut capture = Capture::read(Path::new(&self.config.file), &choice)?;
+        if let Some(error) = capture.lacks_times(self.config.pace) {
+            return Err(error);
+        }
+        capture.each_mut(|frame| self.rewriting.apply(frame));
+        Ok(capture)
+    }
+}
+
+/// Half of what is free: the rest is for packet memory and for others.
+pub fn memory_bytes_max() -> u64 {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let free_kb = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    free_kb.unwrap_or(2 << 20) * 1_024 / 2
+}
+
+/// Sets traces on one clock: that of their captures, from the first frame of all on.
+pub fn lanes(traces: Vec<TraceEnd<'_>>) -> Vec<Lane> {
+    let Some(origin) = traces.iter().map(|(_, capture, _)| capture.first()).min() else { return Vec::new() };
+    let lane = |(trace, capture, end): TraceEnd<'_>| {
+        let classifier = Classifier::new(trace.classes, [trace.priority]);
+        let class = |frame: &[u8]| match ethernet::parse(frame) {
+            Parsed::Data(headers) => classifier.class(PortId(0), &headers),
+            Parsed::Control(_) | Parsed::Malformed => classifier.port_class(PortId(0)),
+        };
+        let classes: Vec<Class> = capture.frames().iter().map(|frame| class(capture.bytes(frame))).collect();
+        Lane {
+            name: trace.name,
+            schedule: Schedule::new(capture, trace.config.pace, trace.rate, origin),
+            classes,
+            end,
+            rate: trace.rate,
+            when_paused: trace.config.when_paused,
+            loops: (trace.config.loops > 0).then_some(trace.config.loops),
+            after: trace.config.after,
+        }
+    };
+    traces.into_iter().map(lane).collect()
+}

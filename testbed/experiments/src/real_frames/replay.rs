@@ -1,0 +1,85 @@
+//! Arguments of `weir replay`.
+
+use std::path::PathBuf;
+
+use weir_config::{ReplayDirection, ReplayPace, WhenPaused};
+use weir_units::{BitRate, MacAddr, Span};
+
+/// What `weir replay` is told, but for the switch that it asks for its ports.
+#[derive(clap::Args)]
+pub struct ReplayArguments {
+    /// Captures: pcap and pcapng, with time stamps as fine as they are. They keep their distance in time to each other.
+    #[arg(required = true, value_name = "TRACE")]
+    pub traces: Vec<PathBuf>,
+    /// The port of the running switch that a trace goes into; once for each trace. What is cabled to it is found for veth pairs and memif,
+    /// and is else named by --device.
+    #[arg(long = "port", value_name = "PORT")]
+    pub ports: Vec<String>,
+    /// The device that a trace is sent on, once for each trace: pci=ADDRESS, af_packet=INTERFACE or af_xdp=INTERFACE.
+    #[arg(long = "device", value_name = "DEVICE")]
+    pub devices: Vec<String>,
+    /// How many times as fast as it was captured: 1, 2.5, or max for as fast as the line is.
+    #[arg(long, value_name = "1|2.5|max", default_value = "1", value_parser = speed, conflicts_with = "rate")]
+    pub speed: ReplayPace,
+    /// Frames leave one after the other at this rate, with preamble and gap, whatever their times.
+    #[arg(long, value_name = "RATE")]
+    pub rate: Option<BitRate>,
+    /// The rate of the link, where no switch tells it. No two frames leave nearer to each other than it carries them.
+    #[arg(long, value_name = "RATE")]
+    pub line_rate: Option<BitRate>,
+    /// How often the traces are replayed; 0: until SIGINT or SIGTERM.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub loops: u64,
+    /// Frames whose class is paused when they are due wait, are dropped and counted, or leave all the same.
+    #[arg(long, value_name = "wait|drop|ignore", default_value = "wait", value_parser = when_paused)]
+    pub when_paused: WhenPaused,
+    /// Only frames that passed this way whoever captured them. Captures of `weir run` have both.
+    #[arg(long, value_name = "in|out", value_parser = direction)]
+    pub direction: Option<ReplayDirection>,
+    /// Send PAUSE, PFC and other MAC control frames of the traces too. They are left out otherwise.
+    #[arg(long)]
+    pub mac_control: bool,
+    /// An address that becomes another wherever it stands, with checksums made right: OLD=NEW of MACs, IP addresses, or networks such as
+    /// 10.0.0.0/24=10.9.0.0/24. May be given more than once.
+    #[arg(long = "map", value_name = "OLD=NEW")]
+    pub mappings: Vec<String>,
+    /// The source of all frames.
+    #[arg(long, value_name = "MAC")]
+    pub source_mac: Option<MacAddr>,
+    /// The destination of all frames that go to one station.
+    #[arg(long, value_name = "MAC")]
+    pub destination_mac: Option<MacAddr>,
+    /// From the start to the first frame.
+    #[arg(long, value_name = "TIME", default_value = "100ms")]
+    pub after: Span,
+    /// The CPU that replays; one that has little else to do. Without this, the last of those that this process may use.
+    #[arg(long, value_name = "CPU")]
+    pub core: Option<u32>,
+    /// Write the results to this file as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Arguments for DPDK's EAL.
+    #[arg(last = true, value_name = "EAL ARGS")]
+    pub eal: Vec<String>,
+}
+
+fn speed(text: &str) -> Result<ReplayPace, String> {
+    ReplayPace::parse_speed(text).ok_or_else(|| "write 1, 2.5 or another factor, or max".to_owned())
+}
+
+fn when_paused(text: &str) -> Result<WhenPaused, String> {
+    match text {
+        "wait" => Ok(WhenPaused::Wait),
+        "drop" => Ok(WhenPaused::Drop),
+        "ignore" => Ok(WhenPaused::Ignore),
+        _ => Err("write wait, drop or ignore".to_owned()),
+    }
+}
+
+fn direction(text: &str) -> Result<ReplayDirection, String> {
+    match text {
+        "in" => Ok(ReplayDirection::In),
+        "out" => Ok(ReplayDirection::Out),
+        _ => Err("write in or out".to_owned()),
+    }
+}

@@ -1,0 +1,139 @@
+//! `weir record`: what hosts sent, read out of captures, as a scenario.
+//!
+//! Of a run directory of `weir testbed run`, which has its scenario, switches, links and hosts stay as they were, and what was captured takes
+//! the place of flows and workloads. Captures alone say nothing of switches: their hosts get one.
+
+mod scenario;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use weir_trace::{Capture, Choice, Recording};
+use weir_units::{BitRate, Span};
+
+use crate::Failure;
+use crate::files::write_scenario;
+use crate::table::count;
+use scenario::{Made, Surroundings};
+
+/// Arguments of `weir record`.
+#[derive(clap::Args)]
+pub struct RecordArguments {
+    /// Captures of RoCEv2 or TCP (pcap, pcapng), which are of one clock, or run directories, whose captures are read.
+    #[arg(required = true, value_name = "CAPTURE|DIR")]
+    pub sources: Vec<PathBuf>,
+    /// The scenario to write; its messages are written beside it.
+    #[arg(short, long, value_name = "SCENARIO.toml")]
+    pub output: PathBuf,
+    /// The rate of all links, where no run directory tells it.
+    #[arg(long, value_name = "RATE", default_value = "100Gbps")]
+    pub rate: BitRate,
+    /// The delay of all links, one way, where no run directory tells it.
+    #[arg(long, value_name = "TIME", default_value = "1us")]
+    pub delay: Span,
+    /// TCP's data after a pause of so long is another message.
+    #[arg(long, value_name = "TIME", default_value = "10ms")]
+    pub idle: Span,
+    /// Write over files that are there.
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// Captures take no more memory than this.
+const MEMORY_BYTES_MAX: u64 = 8 << 30;
+
+/// Reads captures, and writes the scenario.
+///
+/// # Errors
+/// What can't be read, or has no message; files that can't be written, or are there already.
+pub fn record(arguments: &RecordArguments) -> Result<(), Failure> {
+    let mut captures = Vec::new();
+    let mut surroundings = None;
+    for source in &arguments.sources {
+        let files = if source.is_dir() {
+            surroundings = surroundings.or(Surroundings::of(source)?);
+            captures_in(source)?
+        } else {
+            vec![source.clone()]
+        };
+        for file in files {
+            captures.push(read(&file)?);
+        }
+    }
+    let recording = Recording::of(&captures, arguments.idle);
+    if recording.sent.is_empty() {
+        return Err(Failure::Argument(format!(
+            "no message of RoCEv2 or TCP in {} frames: {} answers, {} other frames; a capture of encrypted or tunnelled traffic shows none",
+            count(captures.iter().map(|capture| capture.frames().len() as u64).sum()),
+            count(recording.answers),
+            count(recording.others)
+        )));
+    }
+    let surroundings =
+        surroundings.unwrap_or_else(|| Surroundings::around(&recording, arguments.rate, arguments.delay));
+    let names: Vec<String> = arguments.sources.iter().map(|source| source.display().to_string()).collect();
+    let stem = stem(&arguments.output)?;
+    let made = surroundings.scenario(&recording, &names.join(", "), &stem)?;
+    let written = write_scenario(&arguments.output, &made.scenario, &made.beside, arguments.force)?;
+    tell(&recording, &made, &captures);
+    println!("written: {written}");
+    Ok(())
+}
+
+/// The captures of a run directory.
+fn captures_in(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let wrong = |what: String| Failure::Argument(format!("{}: {what}", directory.display()));
+    let entries = fs::read_dir(directory).map_err(|error| wrong(error.to_string()))?;
+    let is_capture =
+        |path: &PathBuf| path.extension().is_some_and(|end| end == "pcapng" || end == "pcap") && path.is_file();
+    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(is_capture).collect();
+    files.sort();
+    if files.is_empty() {
+        let help = "write [capture] in the scenario, or give weir run --capture PORT --capture-frames N";
+        return Err(wrong(format!("there is no capture in it; {help}")));
+    }
+    Ok(files)
+}
+
+fn read(file: &Path) -> Result<Capture, Failure> {
+    let choice = Choice { frame_bytes_max: usize::MAX, memory_bytes_max: MEMORY_BYTES_MAX, ..Choice::default() };
+    Capture::read(file, &choice).map_err(|error| Failure::Argument(error.to_string()))
+}
+
+/// The name that files beside the scenario begin with.
+fn stem(output: &Path) -> Result<String, Failure> {
+    let stem = output
+        .file_stem()
+        .and_then(|stem| stem.to_str())
+        .filter(|_| output.extension().is_some_and(|end| end == "toml"));
+    stem.map(str::to_owned)
+        .ok_or_else(|| Failure::Argument(format!("-o {}: name a file that ends in .toml", output.display())))
+}
+
+fn tell(recording: &Recording, made: &Made, captures: &[Capture]) {
+    let bytes: u64 = recording.sent.iter().map(|sent| sent.bytes).sum();
+    let whole = recording.sent.iter().filter(|sent| sent.is_whole).count();
+    println!("{} messages of {} B between {} hosts", count(made.messages), count(bytes), made.hosts);
+    let told = [
+        (recording.packets, "packets with data"),
+        (recording.sent_again, "of them sent again, and counted once"),
+        (
+            recording.missing,
+            "packets that are missing in the captures; messages have their bytes all the same where a RETH tells them",
+        ),
+        (
+            (recording.sent.len() - whole) as u64,
+            "messages without beginning or end in the captures: their bytes are a least",
+        ),
+        (made.left_out, "messages of hosts that the run directory does not have, or to their own host: left out"),
+        (recording.seen_elsewhere, "frames that another capture has too"),
+        (recording.answers, "acknowledgements and the like, which follow from messages"),
+        (recording.others, "other frames"),
+    ];
+    for (number, what) in told.into_iter().filter(|(number, _)| *number > 0) {
+        println!("  {}: {what}", count(number));
+    }
+    for capture in captures.iter().filter(|capture| capture.left_out().refused() > 0) {
+        println!("  {}: {}", capture.path().display(), capture.left_out().told());
+    }
+}

@@ -1,0 +1,606 @@
+//! Capture files: pcap with micro- and nanoseconds, and pcapng with the resolution that each interface has.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use pcap_file::pcap::PcapReader;
+use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
+use pcap_file::pcapng::blocks::interface_description::{InterfaceDescriptionBlock, InterfaceDescriptionOption};
+use pcap_file::pcapng::{Block, PcapNgReader};
+use pcap_file::{DataLink, PcapError, TsResolution};
+use weir_config::{ReplayDirection, ReplayPace};
+use weir_wire::mac_control::ControlFrame;
+
+/// When a frame was captured: picoseconds since 1970, as fine as the file has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Stamp(pub i128);
+
+/// A capture, read into memory.
+#[derive(Clone, Debug)]
+pub struct Capture {
+    path: PathBuf,
+    frames: Vec<Captured>,
+    bytes: Vec<u8>,
+    left_out: LeftOut,
+}
+
+/// A frame of a capture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Captured {
+    /// Its number in the file, from 1, as Wireshark has it.
+    pub number: u64,
+    /// When it was captured.
+    pub at: Stamp,
+    /// Which way it passed whoever captured it, where the file tells.
+    pub direction: Option<ReplayDirection>,
+    /// Where its bytes, without FCS, are in those of the capture.
+    pub(crate) bytes: Range<usize>,
+}
+
+/// Which frames of a file are meant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Choice {
+    /// Those that passed this way alone; frames of files that do not tell are meant too.
+    pub direction: Option<ReplayDirection>,
+    /// Those of this interface of a pcapng file alone, from 0.
+    pub interface: Option<u32>,
+    /// PAUSE, PFC and other MAC control frames too. They belong to the link that they were captured on.
+    pub with_mac_control: bool,
+    /// The longest frame, without FCS, that can be sent.
+    pub frame_bytes_max: usize,
+    /// Frames take no more memory than this.
+    pub memory_bytes_max: u64,
+}
+
+/// What a file has beside the frames that were taken.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Frames of the other direction, or of other interfaces.
+    pub others: u64,
+    /// MAC control frames.
+    pub mac_control: u64,
+    /// Frames of which the file has only the beginning (a snapshot length).
+    pub cut_short: Refused,
+    /// Frames longer than can be sent.
+    pub too_long: Refused,
+    /// Frames without a header.
+    pub too_short: Refused,
+    /// Taken frames that were shorter than Ethernet's least, and got zeros behind.
+    pub padded: u64,
+    /// Taken frames that stood in the file behind a later one.
+    pub out_of_order: u64,
+    /// Taken frames without a time: simple packets of pcapng.
+    pub without_time: u64,
+    /// Whether the file ends in the middle of a frame.
+    pub file_is_cut: bool,
+}
+
+/// Frames that can't be sent: how many, and the numbers of the first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Refused {
+    /// How many.
+    pub frames: u64,
+    /// Numbers of the first few, and their lengths.
+    pub first: Vec<(u64, usize)>,
+}
+
+/// Why a capture can't be read.
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    /// No file, or no right to read it.
+    #[error("{path}: can't be read: {error}")]
+    Io {
+        /// The file.
+        path: String,
+        /// The system's reason.
+        error: io::Error,
+    },
+    /// It is of another kind.
+    #[error("{path}: no capture file ({what}): pcap and pcapng can be read; of others `editcap -F pcapng` makes one")]
+    NoCapture {
+        /// The file.
+        path: String,
+        /// Why.
+        what: String,
+    },
+    /// Frames of something else than Ethernet.
+    #[error("{path}: frames of link type {link:?}: only Ethernet frames can be sent; capture on an Ethernet interface")]
+    NoEthernet {
+        /// The file.
+        path: String,
+        /// What it has.
+        link: DataLink,
+    },
+    /// Not a single frame is left.
+    #[error("{path}: no frame to send: {what}")]
+    Nothing {
+        /// The file.
+        path: String,
+        /// What was left out.
+        what: String,
+    },
+    /// Frames have no time, and are to leave at it.
+    #[error(
+        "{path}: {frames} frames have no time (simple packets of pcapng); send them at a rate, or as fast as can be"
+    )]
+    NoTimes {
+        /// The file.
+        path: String,
+        /// How many.
+        frames: u64,
+    },
+    /// It takes more memory than may be.
+    #[error("{path}: takes more than {mb} MB of memory; cut it into pieces with `editcap -c FRAMES`")]
+    TooLarge {
+        /// The file.
+        path: String,
+        /// The limit.
+        mb: u64,
+    },
+}
+
+/// Shortest frame without FCS.
+const FRAME_BYTES_MIN: usize = 60;
+const ETHERNET_BYTES: usize = 14;
+/// Numbers of frames that are told.
+const NAMED: usize = 5;
+const PICOS_A_SECOND: i128 = 1_000_000_000_000;
+/// What a pcapng file begins with; a pcap file begins with one of four others.
+const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
+
+impl Capture {
+    /// Reads the frames of a file that are meant, in the order of their times. It ends where a frame can't be read, as for libpcap.
+    ///
+    /// # Errors
+    /// See [`CaptureError`].
+    pub fn read(path: &Path, choice: &Choice) -> Result<Capture, CaptureError> {
+        let name = || path.display().to_string();
+        let failed = |error| CaptureError::Io { path: name(), error };
+        let mut file = File::open(path).map_err(failed)?;
+        let mut magic = [0; 4];
+        match file.read_exact(&mut magic) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                return Err(CaptureError::NoCapture { path: name(), what: "it has less than 4 bytes".to_owned() });
+            }
+            other => other.map_err(failed)?,
+        }
+        file.rewind().map_err(failed)?;
+        let mut capture =
+            Capture { path: path.to_owned(), frames: Vec::new(), bytes: Vec::new(), left_out: LeftOut::default() };
+        let file = BufReader::with_capacity(1 << 20, file);
+        if magic == PCAPNG {
+            capture.read_pcapng(file, choice)?
+        } else {
+            capture.read_pcap(file, choice)?
+        }
+        if capture.frames.is_empty() {
+            return Err(CaptureError::Nothing { path: name(), what: capture.left_out.told() });
+        }
+        let is_behind = |pair: &[Captured]| pair[1].at < pair[0].at;
+        capture.left_out.out_of_order = capture.frames.windows(2).filter(|pair| is_behind(pair)).count() as u64;
+        capture.frames.sort_by_key(|frame| frame.at);
+        Ok(capture)
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The frames, in the order of their times; at least one.
+    pub fn frames(&self) -> &[Captured] {
+        &self.frames
+    }
+
+    /// A frame's bytes, without FCS.
+    pub fn bytes(&self, frame: &Captured) -> &[u8] {
+        &self.bytes[frame.bytes.clone()]
+    }
+
+    /// All frames' bytes, to be changed.
+    pub fn each_mut(&mut self, mut change: impl FnMut(&mut [u8])) {
+        for frame in &self.frames {
+            change(&mut self.bytes[frame.bytes.clone()]);
+        }
+    }
+
+    /// What was not taken.
+    pub fn left_out(&self) -> &LeftOut {
+        &self.left_out
+    }
+
+    /// The error of a capture that can't be replayed at this pace, since frames of it have no times.
+    pub fn lacks_times(&self, pace: ReplayPace) -> Option<CaptureError> {
+        let frames = self.left_out.without_time;
+        let path = || self.path.display().to_string();
+        (frames > 0 && matches!(pace, ReplayPace::Speed(_))).then(|| CaptureError::NoTimes { path: path(), frames })
+    }
+
+    /// When the first frame was captured.
+    pub fn first(&self) -> Stamp {
+        self.frames[0].at
+    }
+
+    /// The frames' memory, for a schedule.
+    pub(crate) fn into_bytes(self) -> (Vec<Captured>, Vec<u8>) {
+        (self.frames, self.bytes)
+    }
+
+    fn read_pcap(&mut self, file: BufReader<File>, choice: &Choice) -> Result<(), CaptureError> {
+        let mut reader = PcapReader::new(file).map_err(|error| self.no_capture(error))?;
+        let header = reader.header();
+        self.check_link(header.datalink)?;
+        let picos = match header.ts_resolution {
+            TsResolution::MicroSecond => 1_000_000,
+            TsResolution::NanoSecond => 1_000,
+        };
+        let mut number = 0;
+        while let Some(packet) = reader.next_raw_packet() {
+            let Ok(packet) = packet else {
+                self.left_out.file_is_cut = true;
+                break;
+            };
+            number += 1;
+            let at = Stamp(i128::from(packet.ts_sec) * PICOS_A_SECOND + i128::from(packet.ts_frac) * picos);
+            let seen = Seen { number, at: Some(at), direction: None, interface: 0, original: packet.orig_len as usize };
+            self.add(&seen, &packet.data, choice)?;
+        }
+        Ok(())
+    }
+
+    fn read_pcapng(&mut self, file: BufReader<File>, choice: &Choice) -> Result<(), CaptureError> {
+        let mut reader = PcapNgReader::new(file).map_err(|error| self.no_capture(error))?;
+        // Interfaces are numbered anew in each section of the file.
+        let (mut interfaces, mut section) = (Vec::<Interface>::new(), 0);
+        let mut number = 0;
+        while let Some(block) = reader.next_block() {
+            let Ok(block) = block else {
+                self.left_out.file_is_cut = true;
+                break;
+            };
+            match block {
+                Block::SectionHeader(_) => section = interfaces.len(),
+                Block::InterfaceDescription(described) => interfaces.push(Interface::new(&described)),
+                Block::EnhancedPacket(packet) => {
+                    number += 1;
+                    let place = section + packet.interface_id as usize;
+                    let Some(interface) = interfaces.get(place) else { continue };
+                    self.check_link(interface.link)?;
+                    let direction = packet.options.iter().find_map(|option| match option {
+                        EnhancedPacketOption::Flags(flags) => direction(*flags),
+                        _ => None,
+                    });
+                    // The crate takes all units for nanoseconds.
+                    let at = Some(interface.stamp(packet.timestamp.as_nanos()));
+                    let original = packet.original_len as usize;
+                    let seen = Seen { number, at, direction, interface: place as u32, original };
+                    self.add(&seen, interface.without_fcs(&packet.data), choice)?;
+                }
+                Block::SimplePacket(packet) => {
+                    number += 1;
+                    let Some(interface) = interfaces.get(section) else { continue };
+                    self.check_link(interface.link)?;
+                    // The block is padded, and does not say by how much but where the whole frame is there.
+                    let data = &packet.data[..packet.data.len().min(packet.original_len as usize)];
+                    let original = packet.original_len as usize;
+                    let seen = Seen { number, at: None, direction: None, interface: section as u32, original };
+                    self.add(&seen, interface.without_fcs(data), choice)?;
+                }
+                Block::Packet(packet) => {
+                    number += 1;
+                    let place = section + usize::from(packet.interface_id);
+                    let Some(interface) = interfaces.get(place) else { continue };
+                    self.check_link(interface.link)?;
+                    let at = Some(interface.stamp(u128::from(packet.timestamp)));
+                    let original = packet.original_len as usize;
+                    let seen = Seen { number, at, direction: None, interface: place as u32, original };
+                    self.add(&seen, interface.without_fcs(&packet.data), choice)?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a frame, or notes why not.
+    fn add(&mut self, seen: &Seen, data: &[u8], choice: &Choice) -> Result<(), CaptureError> {
+        let left = &mut self.left_out;
+        let is_other_way = choice.direction.is_some() && seen.direction.is_some() && choice.direction != seen.direction;
+        if is_other_way || choice.interface.is_some_and(|interface| interface != seen.interface) {
+            left.others += 1;
+            return Ok(());
+        }
+        if !choice.with_mac_control && ControlFrame::is_control(data) {
+            left.mac_control += 1;
+            return Ok(());
+        }
+        // A frame check sequence that the file has was taken off; the length that was told has it.
+        if data.len() + 4 < seen.original || (data.len() < seen.original && seen.original - data.len() != 4) {
+            left.cut_short.note(seen.number, seen.original);
+            return Ok(());
+        }
+        if data.len() < ETHERNET_BYTES {
+            left.too_short.note(seen.number, data.len());
+            return Ok(());
+        }
+        if data.len() > choice.frame_bytes_max {
+            left.too_long.note(seen.number, data.len());
+            return Ok(());
+        }
+        let length = data.len().max(FRAME_BYTES_MIN);
+        let taken = (self.bytes.len() + length) as u64 + ((self.frames.len() + 1) * size_of::<Captured>()) as u64;
+        if taken > choice.memory_bytes_max {
+            let path = self.path.display().to_string();
+            return Err(CaptureError::TooLarge { path, mb: choice.memory_bytes_max / 1_000_000 });
+        }
+        left.padded += u64::from(length > data.len());
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(data);
+        self.bytes.resize(start + length, 0);
+        left.without_time += u64::from(seen.at.is_none());
+        // One without a time comes with the frame before.
+        let at = seen.at.unwrap_or_else(|| self.frames.last().map_or(Stamp::default(), |frame| frame.at));
+        let (number, direction) = (seen.number, seen.direction);
+        self.frames.push(Captured { number, at, direction, bytes: start..start + length });
+        Ok(())
+    }
+
+    fn check_link(&self, link: DataLink) -> Result<(), CaptureError> {
+        if link == DataLink::ETHERNET {
+            return Ok(());
+        }
+        Err(CaptureError::NoEthernet { path: self.path.display().to_string(), link })
+    }
+
+    fn no_capture(&self, error: PcapError) -> CaptureError {
+        let path = self.path.display().to_string();
+        match error {
+            PcapError::IoError(error) => CaptureError::Io { path, error },
+            error => CaptureError::NoCapture { path, what: error.to_string() },
+        }
+    }
+}
+
+/// What a file says of a frame beside its bytes.
+struct Seen {
+    number: u64,
+    at: Option<Stamp>,
+    direction: Option<ReplayDirection>,
+    interface: u32,
+    original: usize,
+}
+
+/// An interface of a pcapng file.
+struct Interface {
+    link: DataLink,
+    /// Picoseconds are units times the one by the other.
+    picos: (i128, i128),
+    offset: i128,
+    fcs_bytes: usize,
+}
+
+impl Interface {
+    fn new(described: &InterfaceDescriptionBlock<'_>) -> Interface {
+        // Microseconds, if nothing is said.
+        let (mut picos, mut offset, mut fcs_bytes) = ((1_000_000, 1), 0, 0);
+        for option in &described.options {
+            match option {
+                InterfaceDescriptionOption::IfTsResol(resolution) => picos = picos_of(*resolution),
+                // A signed number of seconds.
+                InterfaceDescriptionOption::IfTsOffset(seconds) => {
+                    offset = i128::from(*seconds as i64) * PICOS_A_SECOND;
+                }
+                InterfaceDescriptionOption::IfFcsLen(bits) => fcs_bytes = usize::from(*bits) / 8,
+                _ => {}
+            }
+        }
+        Interface { link: described.linktype, picos, offset, fcs_bytes }
+    }
+
+    fn stamp(&self, units: u128) -> Stamp {
+        Stamp(units as i128 * self.picos.0 / self.picos.1 + self.offset)
+    }
+
+    fn without_fcs<'d>(&self, data: &'d [u8]) -> &'d [u8] {
+        // Where frames are told to have one of Ethernet's.
+        if self.fcs_bytes == 4 { &data[..data.len().saturating_sub(4)] } else { data }
+    }
+}
+
+/// Picoseconds of a unit, as a fraction: the option's highest bit says whether the rest is a power of 2 or of 10.
+fn picos_of(resolution: u8) -> (i128, i128) {
+    let power = u32::from(resolution & 0x7f);
+    if resolution & 0x80 != 0 {
+        return (PICOS_A_SECOND, 1i128 << power.min(64));
+    }
+    match power {
+        0..=12 => (10i128.pow(12 - power), 1),
+        finer => (1, 10i128.pow((finer - 12).min(20))),
+    }
+}
+
+fn direction(flags: u32) -> Option<ReplayDirection> {
+    match flags & 0b11 {
+        1 => Some(ReplayDirection::In),
+        2 => Some(ReplayDirection::Out),
+        _ => None,
+    }
+}
+
+impl Refused {
+    fn note(&mut self, number: u64, bytes: usize) {
+        self.frames += 1;
+        if self.first.len() < NAMED {
+            self.first.push((number, bytes));
+        }
+    }
+
+    /// `3 (number 4 of 9014 B, …)`.
+    fn told(&self) -> String {
+        let named = self.first.iter().map(|(number, bytes)| format!("number {number} of {bytes} B"));
+        let more = if self.frames as usize > self.first.len() { ", …" } else { "" };
+        format!("{} ({}{more})", self.frames, named.collect::<Vec<_>>().join(", "))
+    }
+}
+
+impl LeftOut {
+    /// Frames that should have been sent and can't be.
+    pub fn refused(&self) -> u64 {
+        self.cut_short.frames + self.too_long.frames + self.too_short.frames
+    }
+
+    /// In words, one phrase for each kind; `nothing` if all was taken as it is.
+    pub fn told(&self) -> String {
+        let counted = |frames: u64, what: &str| (frames > 0).then(|| format!("{frames} {what}"));
+        let named = |refused: &Refused, what: &str| (refused.frames > 0).then(|| format!("{what}: {}", refused.told()));
+        let all = [
+            named(&self.cut_short, "of which the file has only the beginning"),
+            named(&self.too_long, "longer than can be sent"),
+            named(&self.too_short, "without a header"),
+            counted(self.mac_control, "MAC control frames (--mac-control sends them too)"),
+            counted(self.others, "of the other direction or another interface"),
+            counted(self.padded, "padded to 60 B"),
+            counted(self.out_of_order, "put into the order of their times"),
+            self.file_is_cut.then(|| "the file ends in the middle of a frame".to_owned()),
+        ];
+        let told = all.into_iter().flatten().collect::<Vec<_>>().join("; ");
+        if told.is_empty() { "nothing".to_owned() } else { told }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) const ALL: Choice = Choice {
+        direction: None,
+        interface: None,
+        with_mac_control: false,
+        frame_bytes_max: 9_014,
+        memory_bytes_max: 1 << 30,
+    };
+
+    /// A pcap file of frames with these seconds, fractions, lengths on the wire and bytes.
+    pub(crate) fn pcap(magic: u32, frames: &[(u32, u32, u32, Vec<u8>)]) -> Vec<u8> {
+        let mut file = magic.to_le_bytes().to_vec();
+        file.extend([2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 1, 0, 0, 0]);
+        for (seconds, fraction, original, bytes) in frames {
+            for word in [*seconds, *fraction, bytes.len() as u32, *original] {
+                file.extend(word.to_le_bytes());
+            }
+            file.extend(bytes);
+        }
+        file
+    }
+
+    fn read(bytes: &[u8], choice: &Choice) -> Result<Capture, CaptureError> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), bytes).unwrap();
+        Capture::read(file.path(), choice)
+    }
+
+    const MICROSECONDS: u32 = 0xa1b2_c3d4;
+    const NANOSECONDS: u32 = 0xa1b2_3c4d;
+
+    #[test]
+    fn stamps_are_as_fine_as_the_file_has_them() {
+        let frames = [(7, 5, 60, vec![2; 60]), (7, 999, 60, vec![2; 60])];
+        let at = |magic| read(&pcap(magic, &frames), &ALL).unwrap().frames().iter().map(|f| f.at.0).collect::<Vec<_>>();
+        assert_eq!(at(MICROSECONDS), [7_000_005_000_000, 7_000_999_000_000]);
+        assert_eq!(at(NANOSECONDS), [7_000_000_005_000, 7_000_000_999_000]);
+        assert_eq!(picos_of(9), (1_000, 1));
+        assert_eq!(picos_of(6), (1_000_000, 1));
+        assert_eq!(picos_of(15), (1, 1_000));
+        assert_eq!(picos_of(0x80 | 10), (PICOS_A_SECOND, 1_024));
+    }
+
+    #[test]
+    fn each_frame_that_is_not_sent_has_a_reason() {
+        let mut pause = vec![0; 60];
+        pause[..14].copy_from_slice(&[1, 0x80, 0xc2, 0, 0, 1, 2, 0, 0, 0, 0, 1, 0x88, 0x08]);
+        let frames = [
+            (1, 0, 60, vec![2; 60]),
+            (1, 1, 900, vec![2; 96]),
+            (1, 2, 9_100, vec![2; 9_100]),
+            (1, 3, 6, vec![2; 6]),
+            (1, 4, 60, pause),
+            (0, 9, 42, vec![2; 42]),
+        ];
+        let file = pcap(MICROSECONDS, &frames);
+        let capture = read(&file, &ALL).unwrap();
+        let left = capture.left_out();
+        assert_eq!((left.cut_short.first.clone(), left.too_long.first.clone()), (vec![(2, 900)], vec![(3, 9_100)]));
+        assert_eq!((left.too_short.frames, left.mac_control, left.padded, left.out_of_order), (1, 1, 1, 1));
+        assert_eq!(left.refused(), 3);
+        // The last one has the earliest time, and is padded.
+        assert_eq!(capture.frames().iter().map(|frame| frame.number).collect::<Vec<_>>(), [6, 1]);
+        assert_eq!(capture.bytes(&capture.frames()[0]).len(), 60);
+        assert!(left.told().contains("only the beginning: 1 (number 2 of 900 B)"), "{}", left.told());
+        let with_control = Choice { with_mac_control: true, ..ALL };
+        assert_eq!(read(&file, &with_control).unwrap().frames().len(), 3);
+        assert!(read(&file[..file.len() - 1], &ALL).unwrap().left_out().file_is_cut);
+    }
+
+    #[test]
+    fn what_is_no_capture_is_refused() {
+        let said = |bytes: &[u8]| read(bytes, &ALL).unwrap_err().to_string();
+        assert!(said(b"no").contains("less than 4 bytes"));
+        assert!(said(b"no capture file at all, and long enough").contains("no capture file"));
+        assert!(said(&pcap(MICROSECONDS, &[])).contains("no frame to send: nothing"));
+        let mut wifi = pcap(MICROSECONDS, &[]);
+        wifi[20] = 105;
+        assert!(said(&wifi).contains("only Ethernet"));
+        let small = Choice { memory_bytes_max: 100, ..ALL };
+        let file = pcap(MICROSECONDS, &[(1, 0, 60, vec![2; 60]), (1, 0, 60, vec![2; 60])]);
+        assert!(read(&file, &small).unwrap_err().to_string().contains("editcap -c"));
+    }
+
+    fn block(kind: u32, body: &[u8]) -> Vec<u8> {
+        let length = (body.len().next_multiple_of(4) as u32 + 12).to_le_bytes();
+        let padding = vec![0; body.len().next_multiple_of(4) - body.len()];
+        [&kind.to_le_bytes(), &length, body, &padding, &length].concat()
+    }
+
+    /// A section with an interface of this resolution and offset.
+    fn section(resolution: u8, offset: i64) -> Vec<u8> {
+        let head = [&0x1a2b_3c4du32.to_le_bytes()[..], &[1, 0, 0, 0], &[0xff; 8]].concat();
+        let options =
+            [&[9, 0, 1, 0, resolution, 0, 0, 0][..], &[14, 0, 8, 0], &offset.to_le_bytes(), &[0, 0, 0, 0]].concat();
+        let interface = [&[1, 0, 0, 0, 0, 0, 0, 0][..], &options].concat();
+        [block(0x0a0d_0d0a, &head), block(1, &interface)].concat()
+    }
+
+    fn enhanced(units: u64, flags: Option<u32>) -> Vec<u8> {
+        let mut body = 0u32.to_le_bytes().to_vec();
+        body.extend(((units >> 32) as u32).to_le_bytes());
+        body.extend((units as u32).to_le_bytes());
+        body.extend(60u32.to_le_bytes().repeat(2));
+        body.extend([2; 60]);
+        if let Some(flags) = flags {
+            body.extend([2, 0, 4, 0]);
+            body.extend(flags.to_le_bytes());
+            body.extend([0; 4]);
+        }
+        block(6, &body)
+    }
+
+    #[test]
+    fn pcapng_has_hardware_stamps_offsets_and_directions() {
+        let file = [
+            section(9, 100),
+            enhanced(5, Some(1)),
+            enhanced(1_700_000_000_000_000_007, Some(2)),
+            section(12, 0),
+            enhanced(3, None),
+        ]
+        .concat();
+        let capture = read(&file, &ALL).unwrap();
+        let at: Vec<i128> = capture.frames().iter().map(|frame| frame.at.0).collect();
+        assert_eq!(at, [3, 100 * PICOS_A_SECOND + 5_000, 1_700_000_100_000_000_007_000]);
+        let only = |choice| read(&file, &choice).unwrap().frames().iter().map(|f| f.number).collect::<Vec<_>>();
+        assert_eq!(only(Choice { direction: Some(ReplayDirection::In), ..ALL }), [3, 1]);
+        assert_eq!(only(Choice { interface: Some(1), ..ALL }), [3]);
+    }
+}

@@ -1,0 +1,129 @@
+//! Where a frame's headers are: IPv4 and IPv6 behind up to two VLAN tags, and what they carry.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
+
+const TYPE_AT: usize = 12;
+const TAGS: [u16; 2] = [0x8100, 0x88a8];
+const IPV4: u16 = 0x0800;
+const IPV6: u16 = 0x86dd;
+const ARP: u16 = 0x0806;
+
+/// What a frame carries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Network {
+    /// An IP packet.
+    Ip(Ip),
+    /// ARP for IPv4 over Ethernet, whose body begins there.
+    Arp(usize),
+    /// Something else.
+    Other,
+}
+
+/// An IP packet in a frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ip {
+    /// Where the header begins.
+    pub start: usize,
+    /// Where the packet ends, without the frame's padding.
+    pub end: usize,
+    /// Source and destination.
+    pub addresses: [IpAddr; 2],
+    /// Differentiated services code point.
+    pub dscp: u8,
+    /// Whether it is a fragment with no transport header.
+    pub is_later_fragment: bool,
+    /// The transport header.
+    pub transport: Transport,
+}
+
+/// The transport header of an IP packet, by where it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// TCP.
+    Tcp(usize),
+    /// UDP.
+    Udp(usize),
+    /// ICMPv6, whose checksum covers addresses.
+    IcmpV6(usize),
+    /// Another one, or one that the packet is too short for.
+    Other,
+}
+
+/// Reads a frame.
+pub fn network(frame: &[u8]) -> Network {
+    let mut at = TYPE_AT;
+    for _ in 0..2 {
+        if word(frame, at).is_some_and(|kind| TAGS.contains(&kind)) {
+            at += 4;
+        }
+    }
+    let body = at + 2;
+    match word(frame, at) {
+        Some(IPV4) => ipv4(frame, body).map_or(Network::Other, Network::Ip),
+        Some(IPV6) => ipv6(frame, body).map_or(Network::Other, Network::Ip),
+        Some(ARP) if frame.len() >= body + 28 && frame[body..body + 6] == [0, 1, 8, 0, 6, 4] => Network::Arp(body),
+        _ => Network::Other,
+    }
+}
+
+impl Ip {
+    /// Where the two addresses are in the frame.
+    pub fn address_fields(&self) -> [Range<usize>; 2] {
+        let (first, bytes) = if self.addresses[0].is_ipv4() { (12, 4) } else { (8, 16) };
+        let source = self.start + first..self.start + first + bytes;
+        [source.clone(), source.end..source.end + bytes]
+    }
+}
+
+fn ipv4(frame: &[u8], start: usize) -> Option<Ip> {
+    let header = frame.get(start..start + 20)?;
+    let bytes = usize::from(header[0] & 0x0f) * 4;
+    if header[0] >> 4 != 4 || bytes < 20 {
+        return None;
+    }
+    let end = start + usize::from(word(frame, start + 2)?);
+    if end > frame.len() || end < start + bytes {
+        return None;
+    }
+    let address = |at: usize| -> Option<IpAddr> {
+        Some(Ipv4Addr::from(<[u8; 4]>::try_from(frame.get(at..at + 4)?).ok()?).into())
+    };
+    let is_later_fragment = word(frame, start + 6)? & 0x1fff != 0;
+    let transport = if is_later_fragment { Transport::Other } else { transport(header[9], start + bytes, end, false) };
+    let addresses = [address(start + 12)?, address(start + 16)?];
+    Some(Ip { start, end, addresses, dscp: header[1] >> 2, is_later_fragment, transport })
+}
+
+fn ipv6(frame: &[u8], start: usize) -> Option<Ip> {
+    let header = frame.get(start..start + 40)?;
+    if header[0] >> 4 != 6 {
+        return None;
+    }
+    let end = start + 40 + usize::from(word(frame, start + 4)?);
+    if end > frame.len() {
+        return None;
+    }
+    let address = |at: usize| -> Option<IpAddr> {
+        Some(Ipv6Addr::from(<[u8; 16]>::try_from(frame.get(at..at + 16)?).ok()?).into())
+    };
+    let dscp = (header[0] << 4 | header[1] >> 4) >> 2;
+    // Extension headers are not followed.
+    let transport = transport(header[6], start + 40, end, true);
+    let addresses = [address(start + 8)?, address(start + 24)?];
+    Some(Ip { start, end, addresses, dscp, is_later_fragment: false, transport })
+}
+
+fn transport(protocol: u8, at: usize, end: usize, is_v6: bool) -> Transport {
+    match protocol {
+        6 if at + 20 <= end => Transport::Tcp(at),
+        17 if at + 8 <= end => Transport::Udp(at),
+        58 if is_v6 && at + 4 <= end => Transport::IcmpV6(at),
+        _ => Transport::Other,
+    }
+}
+
+/// Two bytes, in the network's order.
+pub(crate) fn word(frame: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(frame.get(at..at + 2)?.try_into().ok()?))
+}

@@ -1,0 +1,179 @@
+//! What hosts sent each other, read out of captured frames: messages of RoCEv2, and stretches of data of TCP.
+//!
+//! A packet that was sent again counts once. A frame that was captured at several places counts where it was first seen.
+
+mod rdma;
+mod tcp;
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use weir_units::Span;
+
+use crate::capture::{Capture, Stamp};
+use crate::headers::{Network, Transport, network};
+
+/// A message that was sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// When its first packet was captured.
+    pub at: Stamp,
+    /// Who sent its data.
+    pub from: IpAddr,
+    /// Who received it.
+    pub to: IpAddr,
+    /// Differentiated services code point of its first packet.
+    pub dscp: u8,
+    /// Payload.
+    pub bytes: u64,
+    /// Which connection it is of, by a number that counts them from 0.
+    pub connection: usize,
+    /// Whether its end was captured, and its beginning.
+    pub is_whole: bool,
+    /// Whether it is of TCP; else of RoCEv2.
+    pub is_tcp: bool,
+}
+
+/// What captures have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recording {
+    /// The messages, by when they begin.
+    pub sent: Vec<Sent>,
+    /// Packets of RoCEv2 and TCP with data.
+    pub packets: u64,
+    /// Packets among them that were sent again.
+    pub sent_again: u64,
+    /// Packets of connections that another capture has too, and has earlier.
+    pub seen_elsewhere: u64,
+    /// Packets that the captures lack: gaps in sequence numbers that nothing filled.
+    pub missing: u64,
+    /// Acknowledgements, congestion notifications and the like, which follow from messages.
+    pub answers: u64,
+    /// Other frames: no data of RoCEv2 or TCP.
+    pub others: u64,
+    /// When the last frame was captured.
+    pub last: Stamp,
+}
+
+/// What a transport makes of a packet.
+enum Seen {
+    /// Data, and whether it was sent before.
+    Data { again: bool },
+    /// It has none.
+    Answer,
+}
+
+impl Recording {
+    /// Reads captures, which are of one clock. TCP's data is another message after a pause of `idle`.
+    pub fn of(captures: &[Capture], idle: Span) -> Recording {
+        let mut frames: Vec<(Stamp, usize, usize)> = Vec::new();
+        for (place, capture) in captures.iter().enumerate() {
+            frames.extend(capture.frames().iter().enumerate().map(|(number, frame)| (frame.at, place, number)));
+        }
+        frames.sort();
+        let mut recording =
+            Recording { last: frames.last().map_or(Stamp::default(), |last| last.0), ..Recording::default() };
+        let mut connections = Connections { idle, ..Connections::default() };
+        for (at, place, number) in frames {
+            let capture = &captures[place];
+            let frame = capture.bytes(&capture.frames()[number]);
+            connections.note(frame, at, place, &mut recording);
+        }
+        connections.finish(&mut recording);
+        recording.sent.sort_by_key(|sent| (sent.at, sent.connection));
+        recording
+    }
+}
+
+/// A direction of a connection: addresses, and the queue pair or the ports.
+type Key = (IpAddr, IpAddr, u64, bool);
+
+#[derive(Default)]
+struct Connections {
+    idle: Span,
+    numbers: BTreeMap<Key, usize>,
+    all: Vec<Connection>,
+}
+
+struct Connection {
+    /// The capture that had it first.
+    place: usize,
+    flow: Flow,
+}
+
+enum Flow {
+    Rdma(rdma::Flow),
+    Tcp(tcp::Flow),
+}
+
+/// What all messages of a connection have in common.
+#[derive(Clone, Copy)]
+struct Way {
+    from: IpAddr,
+    to: IpAddr,
+    connection: usize,
+}
+
+impl Connections {
+    fn note(&mut self, frame: &[u8], at: Stamp, place: usize, recording: &mut Recording) {
+        let Network::Ip(ip) = network(frame) else {
+            recording.others += 1;
+            return;
+        };
+        let [from, to] = ip.addresses;
+        let body = |start: usize| &frame[start..ip.end];
+        let (key, is_rdma) = match ip.transport {
+            Transport::Udp(start) => match rdma::queue_pair(body(start)) {
+                Some(queue_pair) => ((from, to, u64::from(queue_pair), false), true),
+                None => {
+                    recording.others += 1;
+                    return;
+                }
+            },
+            Transport::Tcp(start) => ((from, to, tcp::ports(body(start)), true), false),
+            _ => {
+                recording.others += 1;
+                return;
+            }
+        };
+        let next = self.all.len();
+        let number = *self.numbers.entry(key).or_insert(next);
+        if number == next {
+            let flow = if is_rdma { Flow::Rdma(rdma::Flow::default()) } else { Flow::Tcp(tcp::Flow::default()) };
+            self.all.push(Connection { place, flow });
+        }
+        let connection = &mut self.all[number];
+        if connection.place != place {
+            recording.seen_elsewhere += 1;
+            return;
+        }
+        let way = Way { from, to, connection: number };
+        let seen = match (&mut connection.flow, ip.transport) {
+            (Flow::Rdma(flow), Transport::Udp(start)) => flow.note(body(start), at, ip.dscp, way, recording),
+            (Flow::Tcp(flow), Transport::Tcp(start)) => flow.note(body(start), at, ip.dscp, self.idle, way, recording),
+            _ => unreachable!("the key says which it is"),
+        };
+        match seen {
+            Seen::Data { again } => {
+                recording.packets += 1;
+                recording.sent_again += u64::from(again);
+            }
+            Seen::Answer => recording.answers += 1,
+        }
+    }
+
+    /// Messages whose end was not captured.
+    fn finish(&mut self, recording: &mut Recording) {
+        let ways: Vec<(Key, usize)> = self.numbers.iter().map(|(key, number)| (*key, *number)).collect();
+        for ((from, to, ..), connection) in ways {
+            let way = Way { from, to, connection };
+            match &mut self.all[connection].flow {
+                Flow::Rdma(flow) => flow.finish(way, recording),
+                Flow::Tcp(flow) => flow.finish(way, recording),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,174 @@
+//! Messages of RoCEv2, by opcodes and packet sequence numbers (IBA 9.2.1, 9.7).
+//!
+//! A message's size is what its RETH says; of SEND and READ responses, which have none, what its sequence numbers come to.
+
+use weir_wire::rocev2::{Psn, UDP_PORT};
+
+use super::{Recording, Seen, Sent, Way};
+use crate::capture::Stamp;
+use crate::headers::word;
+
+const UDP_BYTES: usize = 8;
+const BTH_BYTES: usize = 12;
+const ICRC_BYTES: usize = 4;
+
+/// The messages of one sender to one queue pair.
+#[derive(Default)]
+pub(super) struct Flow {
+    open: Option<Open>,
+    /// The packet that is furthest on.
+    highest: Option<Psn>,
+    /// Sequence numbers that were left out, and may come again.
+    holes: Vec<(Psn, u32)>,
+}
+
+/// A message whose last packet has not come.
+struct Open {
+    at: Stamp,
+    dscp: u8,
+    first: Psn,
+    has_beginning: bool,
+    /// Payload of a full packet.
+    full: u64,
+    /// By its RETH.
+    told: Option<u64>,
+}
+
+/// A packet's place in its message.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    First,
+    Middle,
+    Last,
+    Only,
+}
+
+/// The queue pair that a datagram goes to, if it is of RoCEv2.
+pub(super) fn queue_pair(udp: &[u8]) -> Option<u32> {
+    let is_roce = word(udp, 2)? == UDP_PORT && udp.len() >= UDP_BYTES + BTH_BYTES + ICRC_BYTES;
+    let version = udp.get(UDP_BYTES + 1)? & 0x0f;
+    (is_roce && version == 0).then(|| word24(udp, UDP_BYTES + 5))
+}
+
+/// The part of a message that an opcode stands for, and the bytes of headers behind the BTH; `None` where it has no data. The transport
+/// is in the upper three bits: reliable and unreliable connections, and datagrams.
+fn part(opcode: u8) -> Option<(Part, usize)> {
+    // RETH 16, AETH 4, immediate data 4, DETH 8.
+    match opcode {
+        0x64 => return Some((Part::Only, 8)),
+        0x65 => return Some((Part::Only, 12)),
+        _ if opcode >> 5 > 1 => return None,
+        _ => {}
+    }
+    match opcode & 0x1f {
+        0x00 => Some((Part::First, 0)),
+        0x01 | 0x07 => Some((Part::Middle, 0)),
+        0x02 | 0x08 => Some((Part::Last, 0)),
+        0x03 | 0x09 | 0x16 => Some((Part::Last, 4)),
+        0x04 => Some((Part::Only, 0)),
+        0x05 | 0x17 => Some((Part::Only, 4)),
+        0x06 => Some((Part::First, 16)),
+        0x0a => Some((Part::Only, 16)),
+        0x0b => Some((Part::Only, 20)),
+        // Responses to READ.
+        0x0d => Some((Part::First, 4)),
+        0x0e => Some((Part::Middle, 0)),
+        0x0f => Some((Part::Last, 4)),
+        0x10 => Some((Part::Only, 4)),
+        _ => None,
+    }
+}
+
+impl Flow {
+    pub(super) fn note(&mut self, udp: &[u8], at: Stamp, dscp: u8, way: Way, recording: &mut Recording) -> Seen {
+        let opcode = udp[UDP_BYTES];
+        let Some((part, header_bytes)) = part(opcode) else { return Seen::Answer };
+        let psn = Psn::new(word24(udp, UDP_BYTES + 9));
+        let padding = usize::from(udp[UDP_BYTES + 1] >> 4 & 0b11);
+        let around = UDP_BYTES + BTH_BYTES + header_bytes + ICRC_BYTES + padding;
+        let Some(payload) = udp.len().checked_sub(around).map(|bytes| bytes as u64) else { return Seen::Answer };
+        // Datagrams have numbers that say nothing of a loss.
+        let is_connected = opcode >> 5 < 2;
+        if let Some(highest) = self.highest.filter(|_| is_connected) {
+            let ahead = psn.ahead_of(highest);
+            if ahead <= 0 {
+                return self.note_behind(part, psn, recording);
+            }
+            if ahead > 1 {
+                self.holes.push((highest.plus(1), ahead as u32 - 1));
+                recording.missing += ahead as u64 - 1;
+            }
+        }
+        self.highest = Some(psn);
+        let told = (header_bytes >= 16).then(|| u64::from(long(udp, UDP_BYTES + BTH_BYTES + 12)));
+        if matches!(part, Part::First | Part::Only) {
+            self.finish_before(psn, way, recording);
+        }
+        let open = self.open.get_or_insert(Open {
+            at,
+            dscp,
+            first: psn,
+            has_beginning: matches!(part, Part::First | Part::Only),
+            full: payload,
+            told,
+        });
+        if part == Part::Middle {
+            open.full = payload;
+        }
+        if matches!(part, Part::Last | Part::Only) {
+            let packets = psn.ahead_of(open.first).max(0) as u64;
+            let bytes = open.told.unwrap_or(packets * open.full + payload);
+            let is_whole = open.has_beginning;
+            self.close(bytes, is_whole, way, recording);
+        }
+        Seen::Data { again: false }
+    }
+
+    /// A packet that is not ahead of all: it fills a hole, or was sent again.
+    fn note_behind(&mut self, part: Part, psn: Psn, recording: &mut Recording) -> Seen {
+        let at_hole = |(from, count): &(Psn, u32)| (0..*count as i32).contains(&psn.ahead_of(*from));
+        let Some(place) = self.holes.iter().position(at_hole) else { return Seen::Data { again: true } };
+        let (from, count) = self.holes.swap_remove(place);
+        let before = psn.ahead_of(from) as u32;
+        let behind = count - before - 1;
+        self.holes.extend([(from, before), (psn.plus(1), behind)].into_iter().filter(|(_, count)| *count > 0));
+        recording.missing = recording.missing.saturating_sub(1);
+        // The beginning of a message of which something else came first.
+        if part == Part::First
+            && let Some(open) = self.open.as_mut().filter(|open| !open.has_beginning)
+        {
+            (open.first, open.has_beginning) = (psn, true);
+        }
+        Seen::Data { again: false }
+    }
+
+    /// A message begins, and the last packet of the one before was not captured.
+    fn finish_before(&mut self, psn: Psn, way: Way, recording: &mut Recording) {
+        if let Some(open) = &self.open {
+            let packets = psn.ahead_of(open.first).max(1) as u64;
+            let bytes = open.told.unwrap_or(packets * open.full);
+            self.close(bytes, false, way, recording);
+        }
+    }
+
+    pub(super) fn finish(&mut self, way: Way, recording: &mut Recording) {
+        if let Some(highest) = self.highest {
+            self.finish_before(highest.plus(1), way, recording);
+        }
+    }
+
+    fn close(&mut self, bytes: u64, is_whole: bool, way: Way, recording: &mut Recording) {
+        let Some(open) = self.open.take() else { return };
+        let Way { from, to, connection } = way;
+        let sent = Sent { at: open.at, from, to, dscp: open.dscp, bytes, connection, is_whole, is_tcp: false };
+        recording.sent.extend((bytes > 0).then_some(sent));
+    }
+}
+
+fn word24(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes([0, bytes[at], bytes[at + 1], bytes[at + 2]])
+}
+
+fn long(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..at + 4).map_or(0, |four| u32::from_be_bytes([four[0], four[1], four[2], four[3]]))
+}

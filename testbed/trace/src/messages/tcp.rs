@@ -1,0 +1,79 @@
+//! Data of TCP connections, by sequence numbers: each stretch without a longer pause is a message.
+
+use weir_units::Span;
+
+use super::{Recording, Seen, Sent, Way};
+use crate::capture::Stamp;
+
+/// One direction of a connection.
+#[derive(Default)]
+pub(super) struct Flow {
+    /// The sequence number behind the last byte that was seen.
+    next: Option<u32>,
+    open: Option<Open>,
+}
+
+struct Open {
+    at: Stamp,
+    last: Stamp,
+    dscp: u8,
+    bytes: u64,
+}
+
+const SYN: u8 = 2;
+
+/// Both ports of a segment.
+pub(super) fn ports(tcp: &[u8]) -> u64 {
+    u64::from(u32::from_be_bytes([tcp[0], tcp[1], tcp[2], tcp[3]]))
+}
+
+impl Flow {
+    pub(super) fn note(
+        &mut self,
+        tcp: &[u8],
+        at: Stamp,
+        dscp: u8,
+        idle: Span,
+        way: Way,
+        recording: &mut Recording,
+    ) -> Seen {
+        let header = usize::from(tcp[12] >> 4) * 4;
+        let payload = tcp.len().saturating_sub(header) as u32;
+        let mut sequence = u32::from_be_bytes([tcp[4], tcp[5], tcp[6], tcp[7]]);
+        if tcp[13] & SYN != 0 {
+            // It has a number of its own; and its ports may have been another connection's before.
+            self.finish(way, recording);
+            sequence = sequence.wrapping_add(1);
+            self.next = Some(sequence);
+        }
+        if payload == 0 {
+            return Seen::Answer;
+        }
+        let next = *self.next.get_or_insert(sequence);
+        // Signed: the nearer way round.
+        let end = sequence.wrapping_add(payload);
+        let fresh = end.wrapping_sub(next) as i32;
+        if fresh <= 0 {
+            return Seen::Data { again: true };
+        }
+        let ahead = sequence.wrapping_sub(next) as i32;
+        recording.missing += u64::from(ahead > 0);
+        self.next = Some(end);
+        let pause = self.open.as_ref().map_or(0, |open| at.0 - open.last.0);
+        if pause > i128::from(idle.as_picos()) {
+            self.finish(way, recording);
+        }
+        let open = self.open.get_or_insert(Open { at, last: at, dscp, bytes: 0 });
+        open.last = at;
+        // What lies between was sent too, and comes again or was not captured.
+        open.bytes += fresh as u64;
+        Seen::Data { again: (fresh as u32) < payload }
+    }
+
+    pub(super) fn finish(&mut self, way: Way, recording: &mut Recording) {
+        let Some(open) = self.open.take() else { return };
+        let Way { from, to, connection } = way;
+        let (at, dscp, bytes) = (open.at, open.dscp, open.bytes);
+        recording.sent.push(Sent { at, from, to, dscp, bytes, connection, is_whole: true, is_tcp: true });
+    }
+}

@@ -1,0 +1,141 @@
+use weir_units::MacAddr;
+use weir_wire::rocev2::{Dscp, Ecn, Operation, Part, Psn, QueuePair, Repr, Reth};
+
+use super::*;
+use crate::capture::tests::{ALL, pcap};
+
+const MTU: usize = 256;
+
+/// A packet of an RDMA WRITE to a queue pair.
+fn write(queue_pair: u32, psn: u32, part: Part, payload: usize) -> Vec<u8> {
+    let repr = Repr {
+        source: MacAddr([2, 0, 0, 0, 0, 1]),
+        destination: MacAddr([2, 0, 0, 0, 0, 2]),
+        source_ip: [10, 0, 0, 1].into(),
+        destination_ip: [10, 0, 0, 2].into(),
+        source_port: 49_152,
+        dscp: Dscp::new(26),
+        ecn: Ecn::Ect0,
+        queue_pair: QueuePair::new(queue_pair),
+        psn: Psn::new(psn),
+        operation: Operation::Write { part, ack_request: false },
+    };
+    let mut frame = vec![0; repr.frame_bytes(payload)];
+    repr.write(&vec![7; payload], &mut frame).unwrap();
+    frame
+}
+
+fn reth(message_bytes: usize) -> Reth {
+    Reth { virtual_address: 0, remote_key: 0, message_bytes: message_bytes as u32 }
+}
+
+/// The same packet of SEND, which has no RETH.
+fn as_send(mut frame: Vec<u8>, opcode: u8) -> Vec<u8> {
+    frame[42] = opcode;
+    frame
+}
+
+fn tcp(sequence: u32, payload: usize, flags: u8) -> Vec<u8> {
+    let ip_bytes = (40 + payload) as u16;
+    let mut frame = [&[2; 12][..], &[8, 0, 0x45, 0], &ip_bytes.to_be_bytes(), &[0, 0, 0, 0, 64, 6, 0, 0]].concat();
+    frame.extend([10, 0, 0, 3, 10, 0, 0, 4, 1, 0, 2, 0]);
+    frame.extend(sequence.to_be_bytes());
+    frame.extend([0, 0, 0, 0, 0x50, flags, 0, 0, 0, 0, 0, 0]);
+    frame.resize(14 + usize::from(ip_bytes), 9);
+    frame
+}
+
+fn recorded(captures: &[Vec<(u32, Vec<u8>)>]) -> Recording {
+    let read = |frames: &Vec<(u32, Vec<u8>)>| {
+        let frames: Vec<_> = frames.iter().map(|(us, frame)| (0, *us, frame.len() as u32, frame.clone())).collect();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), pcap(0xa1b2_c3d4, &frames)).unwrap();
+        Capture::read(file.path(), &ALL).unwrap()
+    };
+    let captures: Vec<Capture> = captures.iter().map(read).collect();
+    Recording::of(&captures, Span::from_millis(1))
+}
+
+fn told(recording: &Recording) -> Vec<(i128, u64, bool)> {
+    recording.sent.iter().map(|sent| (sent.at.0 / 1_000_000, sent.bytes, sent.is_whole)).collect()
+}
+
+/// A WRITE of 600 B in three packets, one of 100 B in one.
+fn two_writes() -> Vec<(u32, Vec<u8>)> {
+    vec![
+        (10, write(7, 0xff_fffe, Part::First(reth(600)), MTU)),
+        (11, write(7, 0xff_ffff, Part::Middle, MTU)),
+        (12, write(7, 0, Part::Last, 88)),
+        (20, write(7, 1, Part::Only(reth(100)), 100)),
+    ]
+}
+
+#[test]
+fn messages_have_their_bytes_and_the_time_of_their_first_packet() {
+    let recording = recorded(&[two_writes()]);
+    assert_eq!(told(&recording), [(10, 600, true), (20, 100, true)]);
+    assert_eq!((recording.packets, recording.sent_again, recording.missing), (4, 0, 0));
+    assert_eq!((recording.sent[0].dscp, recording.sent[0].to), (26, IpAddr::from([10, 0, 0, 2])));
+}
+
+#[test]
+fn what_is_sent_again_counts_once() {
+    let mut frames = two_writes();
+    // Go-back-N from the second packet on.
+    frames.push((30, frames[1].1.clone()));
+    frames.push((31, frames[2].1.clone()));
+    frames.push((32, frames[3].1.clone()));
+    let recording = recorded(&[frames]);
+    assert_eq!(told(&recording), [(10, 600, true), (20, 100, true)]);
+    assert_eq!((recording.packets, recording.sent_again), (7, 3));
+}
+
+#[test]
+fn a_packet_that_was_lost_and_comes_again_is_no_repetition() {
+    let mut frames = two_writes();
+    let lost = frames.remove(1);
+    frames.push((30, lost.1));
+    let recording = recorded(std::slice::from_ref(&frames));
+    assert_eq!(told(&recording), [(10, 600, true), (20, 100, true)]);
+    assert_eq!((recording.sent_again, recording.missing), (0, 0));
+    frames.pop();
+    assert_eq!(recorded(&[frames]).missing, 1);
+}
+
+#[test]
+fn messages_without_a_reth_have_the_bytes_of_their_packets() {
+    let send = |psn, opcode, payload| as_send(write(9, psn, Part::Middle, payload), opcode);
+    let frames = vec![(1, send(5, 0x00, MTU)), (2, send(6, 0x01, MTU)), (3, send(7, 0x02, 40)), (4, send(8, 0x04, 12))];
+    assert_eq!(told(&recorded(std::slice::from_ref(&frames))), [(1, 2 * 256 + 40, true), (4, 12, true)]);
+    // The capture began in the middle, and ended before the end.
+    assert_eq!(told(&recorded(&[frames[1..].to_vec()])), [(2, 256 + 40, false), (4, 12, true)]);
+    assert_eq!(told(&recorded(&[frames[..2].to_vec()])), [(1, 512, false)]);
+}
+
+#[test]
+fn a_frame_that_two_captures_have_counts_once() {
+    let later: Vec<_> = two_writes().into_iter().map(|(at, frame)| (at + 3, frame)).collect();
+    let recording = recorded(&[later, two_writes()]);
+    assert_eq!(told(&recording), [(10, 600, true), (20, 100, true)]);
+    assert_eq!((recording.seen_elsewhere, recording.sent_again), (4, 0));
+}
+
+#[test]
+fn tcp_has_a_message_for_each_stretch_of_data() {
+    let start = u32::MAX - 500;
+    let at = |offset: u32| start.wrapping_add(1 + offset);
+    let frames = vec![
+        (1, tcp(start, 0, SYN)),
+        (2, tcp(at(0), 400, 0x10)),
+        (3, tcp(at(400), 400, 0x10)),
+        // Again, and half of it new.
+        (4, tcp(at(400), 400, 0x10)),
+        (5, tcp(at(600), 400, 0x10)),
+        (5_000, tcp(at(1_000), 100, 0x18)),
+    ];
+    let recording = recorded(&[frames]);
+    assert_eq!(told(&recording), [(2, 1_000, true), (5_000, 100, true)]);
+    assert_eq!((recording.packets, recording.sent_again, recording.answers), (5, 2, 1));
+}
+
+const SYN: u8 = 2;

@@ -1,0 +1,179 @@
+//! What a replay came to, as tables and as JSON.
+
+use std::sync::Arc;
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use weir_bench::latency::Latency;
+use weir_dpdk_driver::LcoreStats;
+use weir_dpdk_driver::replayer::{LaneReport, ReplayReport};
+use weir_experiments::table::{Table, count};
+
+/// What a replay came to. In times of nanoseconds.
+#[derive(Serialize)]
+pub(crate) struct ReplaySummary {
+    /// Whether all frames have left.
+    is_done: bool,
+    traces: Vec<TraceSummary>,
+    /// The traces' clock stood still so often, since the replay was away from its CPU for longer than it may make up.
+    clock_stood_still: u64,
+    clock_stood_still_us: u64,
+    clock_stood_still_longest_us: u64,
+    /// The longest time between two polls of a CPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    poll_gap_max_us: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct TraceSummary {
+    /// The port or device.
+    name: String,
+    /// Frames that were to leave, over all loops; null: without end.
+    frames: Option<u64>,
+    sent: u64,
+    sent_bytes: u64,
+    sent_by_class: [u64; 8],
+    dropped_paused: u64,
+    dropped_paused_by_class: [u64; 8],
+    /// Offered to the port, and not taken when the replay ended.
+    not_taken: u64,
+    /// Not yet due, or held back by a pause, when the replay was ended.
+    left: Option<u64>,
+    /// Frames of the file that can't be sent.
+    refused: u64,
+    /// What of the file was not sent as it is, in words.
+    left_out: String,
+    pauses_received: u64,
+    other_frames_received: u64,
+    no_buffers: u64,
+    /// Frames, in one pass, that the line can't carry when the trace has them, and for how long at most they are put off.
+    put_off_by_line: u64,
+    put_off_by_line_max_ns: u64,
+    /// From when a frame was due to when the port had it.
+    late_ns: Latency,
+    /// The part that is the machine's: the replay came late to its CPU.
+    late_machine_ns: Latency,
+    /// The part that pauses made, of the frames that they put off.
+    late_paused_ns: Latency,
+    /// The part for which the port had no room, of the frames that waited for it.
+    late_port_ns: Latency,
+}
+
+impl ReplaySummary {
+    pub(crate) fn new(report: &ReplayReport, lcores: &[(u32, Arc<LcoreStats>)]) -> ReplaySummary {
+        let stood = report.stood_still;
+        ReplaySummary {
+            is_done: report.is_done,
+            traces: report.lanes.iter().map(TraceSummary::new).collect(),
+            clock_stood_still: stood.times,
+            clock_stood_still_us: stood.total.as_micros(),
+            clock_stood_still_longest_us: stood.longest.as_micros(),
+            poll_gap_max_us: lcores.iter().map(|(_, stats)| stats.gap_max().as_micros()).max(),
+        }
+    }
+
+    /// Says of each trace what of its file was not taken.
+    pub(crate) fn name_left_out(&mut self, refused: &[u64], left_out: &[String]) {
+        for ((trace, refused), left_out) in self.traces.iter_mut().zip(refused).zip(left_out) {
+            (trace.refused, trace.left_out) = (*refused, left_out.clone());
+        }
+    }
+
+    /// What makes the replay a failure, if anything does.
+    pub(crate) fn fault(&self) -> Option<String> {
+        let trace = self.traces.iter().find(|trace| trace.not_taken > 0)?;
+        Some(format!(
+            "{}: the port did not take {} frames that were due; does the switch run, and is the link up?",
+            trace.name,
+            count(trace.not_taken)
+        ))
+    }
+}
+
+impl TraceSummary {
+    fn new(lane: &LaneReport) -> TraceSummary {
+        let latency = |histogram: &Histogram<u64>| Latency::of(histogram);
+        TraceSummary {
+            name: lane.name.clone(),
+            frames: lane.frames,
+            sent: lane.sent_frames(),
+            sent_bytes: lane.sent_bytes,
+            sent_by_class: lane.sent,
+            dropped_paused: lane.dropped_frames(),
+            dropped_paused_by_class: lane.dropped_paused,
+            not_taken: lane.not_taken,
+            left: lane.left(),
+            refused: 0,
+            left_out: "nothing".to_owned(),
+            pauses_received: lane.pauses_received,
+            other_frames_received: lane.came,
+            no_buffers: lane.no_buffers,
+            put_off_by_line: lane.line_limit.frames,
+            put_off_by_line_max_ns: lane.line_limit.longest.as_nanos(),
+            late_ns: latency(&lane.timing.all),
+            late_machine_ns: latency(&lane.timing.machine),
+            late_paused_ns: latency(&lane.timing.paused),
+            late_port_ns: latency(&lane.timing.port),
+        }
+    }
+}
+
+/// The summary as tables.
+pub(crate) fn replay_text(summary: &ReplaySummary) -> String {
+    let mut counts = Table::new([
+        "Replayed to",
+        "Frames",
+        "Sent",
+        "Bytes",
+        "Dropped, paused",
+        "Not taken",
+        "Left",
+        "Refused",
+        "PAUSE received",
+        "Put off by the line",
+    ]);
+    let mut late = Table::new(["Late, in ns", "Why", "Frames", "p50", "p99", "Max"]);
+    for trace in &summary.traces {
+        counts.row([
+            trace.name.clone(),
+            trace.frames.map_or_else(|| "endless".to_owned(), count),
+            count(trace.sent),
+            count(trace.sent_bytes),
+            count(trace.dropped_paused),
+            count(trace.not_taken),
+            trace.left.map_or_else(|| "-".to_owned(), count),
+            count(trace.refused),
+            count(trace.pauses_received),
+            count(trace.put_off_by_line),
+        ]);
+        let parts = [
+            ("all", &trace.late_ns),
+            ("the machine", &trace.late_machine_ns),
+            ("paused", &trace.late_paused_ns),
+            ("the port was full", &trace.late_port_ns),
+        ];
+        for (why, latency) in parts.into_iter().filter(|(_, latency)| latency.count > 0) {
+            late.row([
+                trace.name.clone(),
+                why.to_owned(),
+                count(latency.count),
+                count(latency.p50_ns),
+                count(latency.p99_ns),
+                count(latency.max_ns),
+            ]);
+        }
+    }
+    let mut text = counts.to_string();
+    if !late.is_empty() {
+        text += &format!("\n{late}");
+    }
+    if summary.clock_stood_still > 0 {
+        text += &format!(
+            "The traces' clock stood still {} times, {} us in all and {} us at most: the machine had the CPU for others.\n",
+            count(summary.clock_stood_still),
+            count(summary.clock_stood_still_us),
+            count(summary.clock_stood_still_longest_us)
+        );
+    }
+    text
+}
