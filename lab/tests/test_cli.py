@@ -70,6 +70,8 @@ WRONG = {
     "one port": (PORTS[: PORTS.index("[[ports]]", 5)], ["2"], None),
     "a ring with one end": (PORTS.replace("null = {}", 'ring = "r"', 1), ["one end only"], 4),
 }
+# Files that are right, and name what is not here.
+NOT_HERE = {"unknown interface", "missing PCI device", "missing capture", "no such core"}
 
 
 @pytest.mark.parametrize("command", ["check", "run"])
@@ -79,7 +81,7 @@ def test_wrong_configuration(tmp_path, case, command):
     (tmp_path / "switch.toml").write_text(text)
     done = weir(command, "switch.toml", cwd=tmp_path)
     check_no_panic(done)
-    assert done.returncode == 2, done.stderr
+    assert done.returncode == (3 if case in NOT_HERE else 2), done.stderr
     # Long lines are broken wherever they are full.
     message = " ".join(done.stderr.replace("|", " ").split())
     assert all(word in message for word in said), done.stderr
@@ -218,7 +220,7 @@ def test_an_ordinary_user_may_run_pcap_ring_and_null_ports():
         assert done.returncode == 0, done.stderr
         (directory / "tap.toml").write_text(PORTS.replace("null = {}", 'tap = "weir-no"', 1))
         done = weir("run", "tap.toml", cwd=directory, user=NOBODY)
-        assert done.returncode == 2 and "CAP_NET_ADMIN" in done.stderr and "tap.toml:4" in done.stderr, done.stderr
+        assert done.returncode == 3 and "CAP_NET_ADMIN" in done.stderr and "tap.toml:4" in done.stderr, done.stderr
 
 
 def test_check_tells_what_follows(tmp_path):
@@ -238,11 +240,14 @@ def test_scenarios_are_read(tmp_path, scenario):
     check_no_panic(done)
     if done.returncode == 0:
         return
-    assert done.returncode == 2
     text = (REPOSITORY / "scenarios" / scenario).read_text()
     if "[[switches]]" in text or "[topology]" in text:
         assert f"weir testbed run {REPOSITORY / 'scenarios' / scenario}" in done.stderr, done.stderr
+        assert done.returncode == 2
         return
+    assert done.returncode == 3 and "nothing is wrong with the configuration" in done.stdout, done.stderr
+    elsewhere = weir("check", "--files-only", REPOSITORY / "scenarios" / scenario, cwd=tmp_path)
+    assert elsewhere.returncode == 0 and "CPU" not in elsewhere.stdout, elsewhere.stderr
     messages = [line.strip()[2:] for line in done.stderr.splitlines() if line.startswith("  x ")]
     missing_here = ("there is no network interface", "there is no PCI device", "there is no CPU", "PCI device", "ring ", "af_packet ports need")
     assert messages and all(message.startswith(missing_here) for message in messages), done.stderr

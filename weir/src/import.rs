@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use weir_experiments::Failure;
+use weir_experiments::files::json_text;
 use weir_scenario::import::ns3::{self, Options, Sources};
 use weir_scenario::import::{ImportErrors, Note, Report};
 
@@ -33,6 +34,9 @@ pub(crate) struct Ns3Arguments {
     /// Write over files that are there.
     #[arg(long)]
     force: bool,
+    /// Print what was taken, approximated and left as JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 /// Makes the scenario, writes it, and tells what it took, what it approximated and what it left.
@@ -52,6 +56,11 @@ pub(crate) fn ns3(arguments: &Ns3Arguments) -> Result<(), Failure> {
         let cannot = |error| Failure::Run(format!("can't write {}: {error}", path.display()));
         fs::write(path, text).map_err(cannot)?;
     }
+    if arguments.json {
+        let written: Vec<&PathBuf> = files.iter().rev().map(|(path, _)| path).collect();
+        print!("{}", json_text(&json(&imported.report, &written)));
+        return Ok(());
+    }
     print!("{}", shown(&imported.report));
     let names: Vec<String> = files.iter().rev().map(|(path, _)| path.display().to_string()).collect();
     println!("written: {}", names.join(", "));
@@ -70,6 +79,20 @@ fn stem(output: &Path) -> Result<String, Failure> {
     Ok(stem.to_owned())
 }
 
+fn json(report: &Report, written: &[&PathBuf]) -> serde_json::Value {
+    let note = |note: &Note| {
+        let (file, line) = note.at.as_ref().map_or((None, None), |(file, line)| (Some(file), *line));
+        serde_json::json!({ "file": file, "line": line, "text": note.text })
+    };
+    let all = |notes: &[Note]| notes.iter().map(note).collect::<Vec<_>>();
+    serde_json::json!({
+        "taken": all(&report.taken),
+        "approximated": all(&report.approximated),
+        "left": all(&report.left),
+        "written": written,
+    })
+}
+
 fn shown(report: &Report) -> String {
     let lists =
         [("taken", &report.taken), ("approximated", &report.approximated), ("refused or ignored", &report.left)];
@@ -85,7 +108,7 @@ mod tests {
     use super::*;
 
     fn arguments(folder: &Path, output: PathBuf, force: bool) -> Ns3Arguments {
-        Ns3Arguments { paths: vec![folder.to_owned()], output, congestion_control: None, force }
+        Ns3Arguments { paths: vec![folder.to_owned()], output, congestion_control: None, force, json: false }
     }
 
     #[test]

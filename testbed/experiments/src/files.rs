@@ -27,7 +27,30 @@ pub fn json_text(content: &impl Serialize) -> String {
     text
 }
 
+/// A word as a shell takes it.
+pub fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
 /// An error with the file that it is about.
 pub fn at(path: &Path) -> impl FnOnce(io::Error) -> Failure {
     move |error| Failure::Run(format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_as_a_shell_reads_them() {
+        assert_eq!(
+            ["runs/a-1.toml", "GFC, arrival", "it's", ""].map(quoted),
+            ["runs/a-1.toml", "'GFC, arrival'", r"'it'\''s'", "''"]
+        );
+    }
 }

@@ -103,10 +103,11 @@ fn agreed(switches: &[SwitchConfig]) -> Result<ControlConfig, Fault> {
     let Some(first) = saying.next() else { return Ok(ControlConfig::default()) };
     if let Some(other) = saying.find(|other| other.control != first.control) {
         let message = format!("a process has one control socket, and switch {} has it otherwise", first.name);
-        return Err(other.error_at("control", message, "write [control] alike in both files, or in one alone").into());
+        let help = "write [control] alike in both files, or in one alone";
+        return Err(Failure::Input(other.error_at("control", message, help)).into());
     }
     if let Some(finding) = check_access(&first.control.access) {
-        return Err(first.error_at("control.group", finding.message, finding.help).into());
+        return Err(Failure::Input(first.error_at("control.group", finding.message, finding.help)).into());
     }
     Ok(first.control.clone())
 }
@@ -119,7 +120,7 @@ fn refusal(argument: Option<&str>, switches: &[SwitchConfig], error: &BindError)
     };
     let from_file = switches.iter().find(|switch| switch.control.socket.is_some()).filter(|_| argument.is_none());
     match from_file {
-        Some(switch) => switch.error_at("control.socket", error.to_string(), help).into(),
+        Some(switch) => Failure::Input(switch.error_at("control.socket", error.to_string(), help)).into(),
         None => Failure::Argument(format!("--control: {error}; {help}")).into(),
     }
 }

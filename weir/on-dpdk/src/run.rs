@@ -10,6 +10,7 @@ use weir_dpdk_driver::{
     DriverError, Memory, Placement, PreparedSwitches, RunningSwitches, Runtime, RuntimeOptions, Stopped,
 };
 use weir_experiments::Failure;
+use weir_experiments::files::json_text;
 use weir_experiments::real_frames::RunArguments;
 use weir_experiments::switches::load_all;
 use weir_flowctl::Tells;
@@ -52,7 +53,8 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Fault> {
     let memory = Memory::of(&switches, placement.cpus.len(), 0);
     let socket = control::claim(arguments.control.as_deref(), &switches)?;
     // Opened before anything starts: a summary that can't be written is wrong input.
-    let json = arguments.json.as_deref().map(create_json).transpose()?;
+    let is_json = arguments.json.as_deref() == Some(Path::new("-"));
+    let json = arguments.json.as_deref().filter(|_| !is_json).map(create_json).transpose()?;
     let lab = recording::lab(&switches, arguments.sample_every);
     let captures = Captures::new(arguments, &lab)?;
     let signals = Signals::new()?;
@@ -96,7 +98,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Fault> {
         placement: &placement,
         signals,
         started: Instant::now(),
-        screen: Screen::default(),
+        screen: if is_json { Screen::silent() } else { Screen::default() },
         record,
         control,
     };
@@ -235,7 +237,7 @@ impl Session<'_> {
     }
 
     fn is_over(&self) -> bool {
-        self.arguments.duration.is_some_and(|s| self.started.elapsed().as_secs() >= s)
+        self.arguments.duration.is_some_and(|duration| self.started.elapsed() >= duration)
     }
 
     /// Has `tell` tell clients and the record, if there is one, of events, as of now.
@@ -273,7 +275,11 @@ impl Session<'_> {
     /// Prints and writes the summary; a run that lost what it must not lose fails.
     fn finish(mut self, stopped: &Stopped, json: Option<(&Path, File)>) -> Result<(), Failure> {
         let summary = RunSummary::new(&self.control.configs(), self.placement, stopped, self.started.elapsed());
-        self.screen.print(&summary_text(&summary));
+        if self.arguments.json.as_deref() == Some(Path::new("-")) {
+            Screen::default().print(&json_text(&summary));
+        } else {
+            self.screen.print(&summary_text(&summary));
+        }
         let fault = summary.fault();
         let mut faults: Vec<String> = fault.clone().into_iter().collect();
         if let Some((path, mut file)) = json {
