@@ -104,6 +104,9 @@ pub struct RunArguments {
     /// Where `weir show` reaches this run; `none`: nowhere. Without this, what `[control]` of the files says, or the usual place.
     #[arg(long, value_name = "PATH|none")]
     pub control: Option<String>,
+    /// Let the members of this group ask and change the run, where `[control]` of the files names none.
+    #[arg(long, value_name = "GROUP")]
+    pub control_group: Option<String>,
     /// Stop by itself after this time, such as 500ms, 10s or 2h; a bare number counts seconds.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,

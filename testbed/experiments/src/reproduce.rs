@@ -287,15 +287,17 @@ fn chosen(arguments: &ReproduceArguments) -> Result<Vec<Experiment>, Failure> {
     Ok(chosen)
 }
 
-/// The folders of papers: as it is said, or one below the current directory or above the program's file.
+/// The folders of papers: as it is said, or one below the current directory, or above the program's file, where it is built or installed.
 fn folders(arguments: &ReproduceArguments) -> Result<Vec<PathBuf>, Failure> {
     const USUAL: &str = "scenarios/papers";
+    const INSTALLED: &str = "share/weir";
     if !arguments.papers.is_empty() {
         return Ok(arguments.papers.clone());
     }
     let program = std::env::current_exe()?;
     let here = Path::new("");
-    let found = std::iter::once(here).chain(program.ancestors().skip(1)).map(|above| above.join(USUAL));
+    let above = std::iter::once(here).chain(program.ancestors().skip(1));
+    let found = above.flat_map(|above| [above.join(USUAL), above.join(INSTALLED).join(USUAL)]);
     let mut found = found.filter(|folder| folder.is_dir());
     found.next().map(|folder| vec![folder]).ok_or_else(|| {
         let message = format!(

@@ -33,6 +33,7 @@ use self::workers::Stop;
 use crate::Failure;
 use crate::experiment::cores;
 use crate::files::json_text;
+use crate::switches;
 use crate::table::count;
 
 pub(crate) use self::columns::{Columns, check as check_column};
@@ -109,6 +110,16 @@ pub fn sweep(arguments: &SweepArguments) -> Result<(), Failure> {
 fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let path = arguments.file.as_deref().expect("required");
     let jobs = arguments.jobs.map_or_else(cores, |jobs| jobs as usize);
+    if switches::is_scenario(path) {
+        let name = path.display();
+        return Err(Failure::Argument(format!(
+            "{name} is a scenario and not a sweep: weir testbed run {name}; a sweep is a file of its own, with scenario = \"{name}\""
+        )));
+    }
+    if switches::is_switch(path) {
+        let name = path.display();
+        return Err(Failure::Argument(format!("{name} is a switch and not a sweep: weir run {name}")));
+    }
     let plan = SweepPlan::of(&file::load(path)?, jobs)?;
     let output = arguments.output.clone().unwrap_or_else(|| PathBuf::from("runs").join(&plan.name));
     let manifest = Manifest { shard: arguments.shard, ..manifest(&plan, env!("CARGO_PKG_VERSION").to_owned()) };

@@ -73,8 +73,19 @@ struct LcoreBase {
 /// # Errors
 /// The files do not agree; the group is none that a socket can be given to; another process has the path. Where nobody asked
 /// for the socket, a run goes on without it.
-pub(crate) fn claim(argument: Option<&str>, switches: &[SwitchConfig]) -> Result<Option<Bound>, Fault> {
-    let ControlConfig { socket, access } = agreed(switches)?;
+pub(crate) fn claim(
+    argument: Option<&str>,
+    group: Option<&str>,
+    switches: &[SwitchConfig],
+) -> Result<Option<Bound>, Fault> {
+    let ControlConfig { socket, mut access } = agreed(switches)?;
+    if let (None, Some(group)) = (&access.group, group) {
+        access.group = Some(group.to_owned());
+        if let Some(finding) = check_access(&access) {
+            let message = format!("--control-group: {}; {}", finding.message, finding.help);
+            return Err(Failure::Argument(message).into());
+        }
+    }
     let asked = argument.map(ControlSocket::parse).or(socket);
     let bound = match &asked {
         Some(ControlSocket::Nowhere) => return Ok(None),

@@ -35,6 +35,7 @@ use crate::screen::Screen;
 use crate::signals::Signals;
 use crate::storms::StormLog;
 use crate::summary::{RunSummary, summary_text};
+use crate::supervisor::Supervisor;
 
 /// How long what is held may take to leave when the switch is stopped.
 const DRAIN_WITHIN: Duration = Duration::from_secs(2);
@@ -51,7 +52,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Fault> {
     let _locks = weir_dpdk_driver::claim_devices(&switches)?;
     let placement = Placement::new(&switches, &weir_dpdk_io::cpu::allowed(), 0)?;
     let memory = Memory::of(&switches, placement.cpus.len(), 0);
-    let socket = control::claim(arguments.control.as_deref(), &switches)?;
+    let socket = control::claim(arguments.control.as_deref(), arguments.control_group.as_deref(), &switches)?;
     // Opened before anything starts: a summary that can't be written is wrong input.
     let is_json = arguments.json.as_deref() == Some(Path::new("-"));
     let json = arguments.json.as_deref().filter(|_| !is_json).map(create_json).transpose()?;
@@ -101,9 +102,12 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Fault> {
         screen: if is_json { Screen::silent() } else { Screen::default() },
         record,
         control,
+        supervisor: Supervisor::of_environment(),
     };
     tracing::info!("forwarding; stop with SIGINT or SIGTERM");
+    session.supervisor.ready(&forwarding(&switches));
     let watched = session.watch(&running);
+    session.supervisor.stopping();
     session.control.close();
     let stopped = running.stop(DRAIN_WITHIN)?;
     watched?;
@@ -120,6 +124,14 @@ struct Session<'a> {
     screen: Screen,
     record: Option<Recording<'a>>,
     control: Control,
+    supervisor: Supervisor,
+}
+
+/// `forwarding between 4 ports (lab)`, for whoever supervises.
+fn forwarding(switches: &[SwitchConfig]) -> String {
+    let ports: usize = switches.iter().map(|switch| switch.ports.len()).sum();
+    let names: Vec<&str> = switches.iter().map(|switch| switch.name.as_str()).collect();
+    format!("forwarding between {ports} ports ({})", names.join(", "))
 }
 
 fn create_json(path: &Path) -> Result<(&Path, File), Failure> {
@@ -163,6 +175,7 @@ impl Session<'_> {
         while !self.signals.stop() && !self.is_over() {
             let asked = Asked { switches, placement, running, losses: &losses };
             self.control.answer_until(Instant::now() + TICK, asked);
+            self.supervisor.beat(running);
             if running.has_failed() {
                 return Ok(());
             }
