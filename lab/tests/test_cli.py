@@ -5,6 +5,7 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -231,6 +232,50 @@ def test_check_tells_what_follows(tmp_path):
     # 2 ports x 8 classes x 1 KB, 2 ports x 2 lossless classes x 50 KB, the rest; DT with alpha 1 leaves one queue half of it.
     for number in ("2,000,000", "16,000", "200,000", "1,784,000", "892,000"):
         assert number in done.stdout, done.stdout
+
+
+def test_tables_and_log_as_json(tmp_path):
+    (tmp_path / "switch.toml").write_text(SMALL)
+    done = weir("check", "--json", "switch.toml", cwd=tmp_path)
+    checked = json.loads(done.stdout)
+    assert done.returncode == 0 and checked["machine"]["lacks"] == [], done.stderr
+    switch = checked["switches"][0]
+    buffer = switch["buffer"]
+    parts = [buffer[f"{part}_bytes"] for part in ("private", "headroom", "shared")]
+    assert buffer["size_bytes"] == sum(parts) == 1_000_000 and [port["rate_bps"] for port in switch["ports"]] == [10**9] * 2
+    (tmp_path / "other.toml").write_text(PORTS.replace("null = {}", 'af_packet = "nosuch0"', 1))
+    done = weir("check", "--json", "other.toml", cwd=tmp_path)
+    lacks = json.loads(done.stdout)["machine"]["lacks"]
+    assert done.returncode == 3 and [(lack["line"], "nosuch0" in lack["message"]) for lack in lacks] == [(4, True)], done.stdout
+    done = weir("run", "switch.toml", "--duration", "500ms", "--json", "-", "--log-format", "json", cwd=tmp_path)
+    assert done.returncode == 0
+    check_balance(json.loads(done.stdout)["switches"][0])
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert any(line["message"].startswith("forwarding") and line["level"] == "INFO" for line in lines), done.stderr
+    assert any(line.get("port") == "a" and line["switch"] == "switch" for line in lines), done.stderr
+
+
+def test_a_supervisor_hears_of_start_life_and_end(tmp_path):
+    """The protocol of sd_notify(3). scripts/deb-test has systemd itself at the other end."""
+    (tmp_path / "switch.toml").write_text(SMALL)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as supervisor:
+        supervisor.bind(str(tmp_path / "notify"))
+        supervisor.settimeout(TIMEOUT_S)
+        environment = os.environ | {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "300000"}
+        command = [weir_binary(), "run", "--quiet", "--control", "none", "switch.toml"]
+        process = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        try:
+            assert supervisor.recv(1000).decode() == "READY=1\nSTATUS=forwarding between 2 ports (switch)"
+            for _ in range(3):
+                assert supervisor.recv(1000) == b"WATCHDOG=1"
+        finally:
+            process.terminate()
+            _, stderr = process.communicate(timeout=TIMEOUT_S)
+        assert process.returncode == 0, stderr
+        said = [supervisor.recv(1000)]
+        while said[-1] == b"WATCHDOG=1":
+            said.append(supervisor.recv(1000))
+        assert said[-1].startswith(b"STOPPING=1"), said
 
 
 @pytest.mark.parametrize("scenario", sorted(path.name for path in (REPOSITORY / "scenarios").glob("*.toml")))
