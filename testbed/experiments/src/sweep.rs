@@ -21,12 +21,13 @@ mod values;
 mod workers;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 
 use self::directory::{MadeBy, Manifest, Shard, SweepDir};
 use self::workers::Stop;
@@ -305,8 +306,14 @@ fn failed_so_far(records: &BTreeMap<usize, Record>) -> String {
 
 fn progress_bar(name: &str, points: usize, records: &BTreeMap<usize, Record>) -> ProgressBar {
     let bar = ProgressBar::new(points as u64);
-    let template = "{prefix} [{bar:32}] {pos:>6} of {len} points, {eta} left  {msg}";
-    bar.set_style(ProgressStyle::with_template(template).expect("a valid template").progress_chars("=> "));
+    let template = "{prefix} [{bar:32}] {pos:>6} of {len} points, {left} left  {msg}";
+    let done = records.len() as u64;
+    let left = move |state: &ProgressState, to: &mut dyn fmt::Write| {
+        // Nothing is known before a first point has ended.
+        let _ = if state.pos() > done { write!(to, "{:#}", HumanDuration(state.eta())) } else { write!(to, "?") };
+    };
+    let style = ProgressStyle::with_template(template).expect("a valid template").with_key("left", left);
+    bar.set_style(style.progress_chars("=> "));
     bar.set_prefix(name.to_owned());
     bar.set_position(records.len() as u64);
     bar.reset_eta();
