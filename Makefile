@@ -29,7 +29,7 @@ AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # Cargo uses all cores by itself, and the order of the checks is the cheap ones first.
 .NOTPARALLEL:
-.PHONY: help setup venv build demo sim quick test lint deny docs unit papers beside sim-test loom release-build release-tests conservation examples examples-build instructions wire-tests wire-tests-together wire-tests-by-the-clock pci-test slurm-test lab bench bench-peers clean
+.PHONY: help setup venv build deb deb-test demo sim quick test lint deny docs unit papers beside sim-test loom release-build release-tests conservation examples examples-build instructions wire-tests wire-tests-together wire-tests-by-the-clock pci-test slurm-test lab bench bench-peers clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -39,6 +39,12 @@ setup: ## Install what is missing of DPDK, build tools and network tools (root o
 
 build: setup ## The release binary
 	@$(STEP) "release build" $(CARGO) build --release -p weir
+
+deb: build ## A Debian package in target/debian: programs, unit, man pages, completions (docs/PACKAGING.md)
+	@$(STEP) "Debian package" scripts/deb $(TARGET)/release
+
+deb-test: deb ## The package installed, run by systemd, upgraded and purged in a Debian of its own (root; apt-get install mmdebstrap; no part of test)
+	@$(STEP) "the package under systemd" scripts/deb-test
 
 demo: build ## Set-up, build, and an experiment with emulated hosts in one process; needs no root and no NIC
 	@$(WEIR) demo

@@ -43,6 +43,7 @@ fn main() {
         println!("cargo::rustc-link-lib=dylib={library}");
     }
     println!("cargo::metadata=version={}", dpdk.version);
+    println!("cargo::rustc-env=WEIR_DPDK_VERSION={}", dpdk.version);
 
     generate_bindings(&cflags);
 }

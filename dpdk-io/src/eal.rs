@@ -146,6 +146,9 @@ pub enum IoAddresses {
     Physical,
 }
 
+/// The version of DPDK that this crate is built with: `22.11.11`.
+pub const BUILT_FOR: &str = sys::BUILT_FOR;
+
 /// The version string of the DPDK library in use, e.g. `DPDK 22.11.11`.
 pub fn version() -> String {
     // SAFETY: returns a static NUL-terminated string; needs no EAL.

@@ -91,7 +91,7 @@ pub use arrivals::{Arrival, Arrivals, Woken};
 pub use batch::{Batch, Drain, MAX_BURST};
 pub use clock::Clock;
 pub use device::{DeviceInfo, Link, PauseState, PortStats};
-pub use eal::{Eal, IoAddresses, version};
+pub use eal::{BUILT_FOR, Eal, IoAddresses, version};
 pub use eal_args::{EalArgs, MemoryMode, free_hugepage_bytes};
 pub use error::{EalError, Errno, MempoolError, PdumpError, PortError};
 pub use flow_control::{DeviceFlowControl, FlowControlReport, FlowControlStep, MacControlTransmit};

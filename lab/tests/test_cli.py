@@ -5,6 +5,7 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -70,6 +71,8 @@ WRONG = {
     "one port": (PORTS[: PORTS.index("[[ports]]", 5)], ["2"], None),
     "a ring with one end": (PORTS.replace("null = {}", 'ring = "r"', 1), ["one end only"], 4),
 }
+# Files that are right, and name what is not here.
+NOT_HERE = {"unknown interface", "missing PCI device", "missing capture", "no such core"}
 
 
 @pytest.mark.parametrize("command", ["check", "run"])
@@ -79,7 +82,7 @@ def test_wrong_configuration(tmp_path, case, command):
     (tmp_path / "switch.toml").write_text(text)
     done = weir(command, "switch.toml", cwd=tmp_path)
     check_no_panic(done)
-    assert done.returncode == 2, done.stderr
+    assert done.returncode == (3 if case in NOT_HERE else 2), done.stderr
     # Long lines are broken wherever they are full.
     message = " ".join(done.stderr.replace("|", " ").split())
     assert all(word in message for word in said), done.stderr
@@ -218,7 +221,7 @@ def test_an_ordinary_user_may_run_pcap_ring_and_null_ports():
         assert done.returncode == 0, done.stderr
         (directory / "tap.toml").write_text(PORTS.replace("null = {}", 'tap = "weir-no"', 1))
         done = weir("run", "tap.toml", cwd=directory, user=NOBODY)
-        assert done.returncode == 2 and "CAP_NET_ADMIN" in done.stderr and "tap.toml:4" in done.stderr, done.stderr
+        assert done.returncode == 3 and "CAP_NET_ADMIN" in done.stderr and "tap.toml:4" in done.stderr, done.stderr
 
 
 def test_check_tells_what_follows(tmp_path):
@@ -231,6 +234,50 @@ def test_check_tells_what_follows(tmp_path):
         assert number in done.stdout, done.stdout
 
 
+def test_tables_and_log_as_json(tmp_path):
+    (tmp_path / "switch.toml").write_text(SMALL)
+    done = weir("check", "--json", "switch.toml", cwd=tmp_path)
+    checked = json.loads(done.stdout)
+    assert done.returncode == 0 and checked["machine"]["lacks"] == [], done.stderr
+    switch = checked["switches"][0]
+    buffer = switch["buffer"]
+    parts = [buffer[f"{part}_bytes"] for part in ("private", "headroom", "shared")]
+    assert buffer["size_bytes"] == sum(parts) == 1_000_000 and [port["rate_bps"] for port in switch["ports"]] == [10**9] * 2
+    (tmp_path / "other.toml").write_text(PORTS.replace("null = {}", 'af_packet = "nosuch0"', 1))
+    done = weir("check", "--json", "other.toml", cwd=tmp_path)
+    lacks = json.loads(done.stdout)["machine"]["lacks"]
+    assert done.returncode == 3 and [(lack["line"], "nosuch0" in lack["message"]) for lack in lacks] == [(4, True)], done.stdout
+    done = weir("run", "switch.toml", "--duration", "500ms", "--json", "-", "--log-format", "json", cwd=tmp_path)
+    assert done.returncode == 0
+    check_balance(json.loads(done.stdout)["switches"][0])
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert any(line["message"].startswith("forwarding") and line["level"] == "INFO" for line in lines), done.stderr
+    assert any(line.get("port") == "a" and line["switch"] == "switch" for line in lines), done.stderr
+
+
+def test_a_supervisor_hears_of_start_life_and_end(tmp_path):
+    """The protocol of sd_notify(3). scripts/deb-test has systemd itself at the other end."""
+    (tmp_path / "switch.toml").write_text(SMALL)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as supervisor:
+        supervisor.bind(str(tmp_path / "notify"))
+        supervisor.settimeout(TIMEOUT_S)
+        environment = os.environ | {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "300000"}
+        command = [weir_binary(), "run", "--quiet", "--control", "none", "switch.toml"]
+        process = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        try:
+            assert supervisor.recv(1000).decode() == "READY=1\nSTATUS=forwarding between 2 ports (switch)"
+            for _ in range(3):
+                assert supervisor.recv(1000) == b"WATCHDOG=1"
+        finally:
+            process.terminate()
+            _, stderr = process.communicate(timeout=TIMEOUT_S)
+        assert process.returncode == 0, stderr
+        said = [supervisor.recv(1000)]
+        while said[-1] == b"WATCHDOG=1":
+            said.append(supervisor.recv(1000))
+        assert said[-1].startswith(b"STOPPING=1"), said
+
+
 @pytest.mark.parametrize("scenario", sorted(path.name for path in (REPOSITORY / "scenarios").glob("*.toml")))
 def test_scenarios_are_read(tmp_path, scenario):
     """A scenario names interfaces, NICs and cores that are not here; nothing else may be wrong with it."""
@@ -238,11 +285,14 @@ def test_scenarios_are_read(tmp_path, scenario):
     check_no_panic(done)
     if done.returncode == 0:
         return
-    assert done.returncode == 2
     text = (REPOSITORY / "scenarios" / scenario).read_text()
     if "[[switches]]" in text or "[topology]" in text:
         assert f"weir testbed run {REPOSITORY / 'scenarios' / scenario}" in done.stderr, done.stderr
+        assert done.returncode == 2
         return
+    assert done.returncode == 3 and "nothing is wrong with the configuration" in done.stdout, done.stderr
+    elsewhere = weir("check", "--files-only", REPOSITORY / "scenarios" / scenario, cwd=tmp_path)
+    assert elsewhere.returncode == 0 and "CPU" not in elsewhere.stdout, elsewhere.stderr
     messages = [line.strip()[2:] for line in done.stderr.splitlines() if line.startswith("  x ")]
     missing_here = ("there is no network interface", "there is no PCI device", "there is no CPU", "PCI device", "ring ", "af_packet ports need")
     assert messages and all(message.startswith(missing_here) for message in messages), done.stderr

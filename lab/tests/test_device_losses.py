@@ -174,7 +174,7 @@ def test_a_tap_device_has_no_jumbo_frames(tmp_path):
     file.write_text(file.read_text().replace("[switch]", "[switch]\nmtu = 9000"))
     done = subprocess.run([weir_binary(), "run", file, "--duration", "1"], capture_output=True, text=True, timeout=60)
     text = " ".join(done.stderr.replace("|", " ").split())
-    assert done.returncode == 2 and "no frame longer than 1522 B" in text and "switch.toml:" in text, done.stderr
+    assert done.returncode == 3 and "no frame longer than 1522 B" in text and "switch.toml:" in text, done.stderr
 
 
 @pytest.mark.parametrize("device", ["af_xdp", "af_packet"])

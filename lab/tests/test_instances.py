@@ -38,7 +38,7 @@ def run_as(command):
 
 def check_refused(done, first):
     text = " ".join(done.stderr.replace("|", " ").split())
-    assert done.returncode == 2 and f"process {first.process.pid}" in text and "switch.toml:" in text, done.stderr
+    assert done.returncode == 3 and f"process {first.process.pid}" in text and "switch.toml:" in text, done.stderr
 
 
 def test_a_second_instance_is_refused_and_leaves_the_firsts_sockets(tmp_path):
@@ -67,7 +67,7 @@ def test_a_file_that_is_no_socket_is_left_alone(tmp_path):
     file, paths = sockets(tmp_path)
     paths[0].write_text("mine")
     done = run("run", file, "--duration", "1")
-    assert done.returncode == 2 and "no socket" in " ".join(done.stderr.split()), done.stderr
+    assert done.returncode == 3 and "no socket" in " ".join(done.stderr.split()), done.stderr
     assert paths[0].read_text() == "mine"
 
 
@@ -104,7 +104,7 @@ def test_root_and_another_user_exclude_each_other(cleanup):
             pytest.skip("DPDK does not start as another user here")
         told = run("check", file)
         text = " ".join(told.stderr.replace("|", " ").split())
-        assert told.returncode == 2 and f"process {users.pid}" in text, told.stderr
+        assert told.returncode == 3 and f"process {users.pid}" in text, told.stderr
         # However it ends.
         users.kill()
         users.wait(TIMEOUT_S)
@@ -124,7 +124,7 @@ def test_a_lock_that_can_not_be_had_is_told_with_what_to_do(cleanup, tmp_path):
     cleanup.callback(os.unlink, name)
     done = run("run", file, "--duration", "1")
     text = "".join(done.stderr.replace("|", " ").split())
-    assert done.returncode == 2 and f"rm-r{name}" in text, done.stderr
+    assert done.returncode == 3 and f"rm-r{name}" in text, done.stderr
 
 
 @pytest.mark.root
@@ -145,7 +145,7 @@ def test_whatever_opens_devices_takes_their_locks(namespace, tmp_path):
         check_refused(run("check", "--try", file, namespace=here), first)
         output = tmp_path / "runs"
         done = run("testbed", "run", scenario, "--backend", "dpdk", "-o", output, namespace=here)
-        assert done.returncode == 2 and f"process {first.process.pid}" in " ".join(done.stderr.split()), done.stderr
+        assert done.returncode == 3 and f"process {first.process.pid}" in " ".join(done.stderr.split()), done.stderr
         assert not output.exists(), "nothing is left behind"
         first.stop()
     done = run("testbed", "run", scenario, "--backend", "dpdk", "-o", tmp_path / "then", namespace=here)

@@ -57,7 +57,7 @@ def test_frames_that_fit_no_buffer_are_refused_with_what_to_write(tmp_path):
     for command in (["check"], ["run", "--duration", "1"]):
         file = configuration(tmp_path, 1_500, "1Gbps")
         done = subprocess.run([weir_binary(), command[0], str(file), *command[1:]], capture_output=True, text=True, check=False)
-        assert done.returncode == 2, done.stderr
+        assert done.returncode == 3, done.stderr
         told = " ".join(done.stderr.split())
         assert "in.pcap has a frame of 9014 B" in told.replace("| ", "") and "write mtu = 9000 in [switch]" in told, done.stderr
         assert "replay.toml:11" in told, done.stderr

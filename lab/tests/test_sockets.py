@@ -107,7 +107,7 @@ def test_what_can_not_be_is_refused(folder, command):
     file = config(folder, {"group": "no-such-group"})
     done = run(*command, file)
     text = " ".join(done.stderr.replace("|", " ").split())
-    assert done.returncode == 2 and "no group no-such-group" in text and "getent group" in text, done.stderr
+    assert done.returncode == 3 and "no group no-such-group" in text and "getent group" in text, done.stderr
     assert f"{file.name}:8" in text and f"{file.name}:12" in text, done.stderr
     done = run(*command, config(folder, {"mode": "rw"}))
     assert done.returncode == 2 and 'mode = "0660"' in done.stderr, done.stderr
@@ -130,4 +130,4 @@ def test_two_instances_do_not_share_a_guest(folder):
     (folder / "vm.sock").write_text("mine")
     done = run("check", files["client"])
     text = " ".join(done.stderr.replace("|", " ").split())
-    assert done.returncode == 2 and "and it is no socket" in text, done.stderr
+    assert done.returncode == 3 and "and it is no socket" in text, done.stderr

@@ -1,99 +1,156 @@
-//! `weir check`: what follows from a configuration.
+//! `weir check`: what follows from a configuration, as text or as JSON.
 
 mod buffer;
 mod flow_control;
+mod machine;
 mod nics;
+mod ports;
 #[cfg(test)]
 mod tests;
 mod warnings;
 
 use std::path::PathBuf;
 
+use serde::Serialize;
 use weir_config::{SwitchConfig, Trust};
+use weir_experiments::files::json_text;
+use weir_experiments::real_frames::{Machine, MachineFindings, SwitchOnMachine};
 use weir_experiments::switches::load_all;
-use weir_experiments::table::{Table, count};
 use weir_experiments::{Failure, real_frames};
-use weir_mmu::{BufferLayout, Headroom};
 use weir_reader::Gauge;
 use weir_switch_core::buffer::{buffer_layout, buffer_policy};
 use weir_switch_core::flow_control::RATE_UNKNOWN;
-use weir_units::Bytes;
+
+/// How files are checked.
+#[derive(Clone, Copy)]
+pub(crate) struct Options {
+    /// The files alone, and not this machine.
+    pub files_only: bool,
+    pub json: bool,
+}
+
+/// All that is said.
+#[derive(Serialize)]
+struct Checked {
+    switches: Vec<SwitchChecked>,
+    /// Nothing if this machine was not looked at.
+    machine: Option<MachineFindings>,
+}
+
+/// What follows from a switch's file.
+#[derive(Serialize)]
+struct SwitchChecked {
+    name: String,
+    classes: Classes,
+    buffer: buffer::Partition,
+    policy: buffer::PolicyChecked,
+    ports: Vec<ports::PortChecked>,
+    nics: Vec<nics::NicChecked>,
+    flow_control: Vec<flow_control::Described>,
+    /// Nothing if this machine was not looked at.
+    on_this_machine: Option<SwitchOnMachine>,
+    warnings: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Classes {
+    by: &'static str,
+    lossless: Vec<usize>,
+}
 
 /// Checks the files and prints what they mean.
-pub(crate) fn check(files: &[PathBuf]) -> Result<(), Failure> {
-    let real_frames = real_frames::reach();
+pub(crate) fn check(files: &[PathBuf], options: Options) -> Result<(), Failure> {
+    let real_frames = (!options.files_only).then(real_frames::reach);
     let switches = load_all(files)?;
-    // What the file says is of interest even where this machine lacks what it names, so that comes last.
-    let machine = real_frames.map(|real_frames| real_frames.machine(&switches));
+    let (machine, missing) = match real_frames {
+        None => (None, None),
+        Some(Ok(real_frames)) => (Some(real_frames.machine(&switches)), None),
+        Some(Err(missing)) => (None, Some(missing)),
+    };
+    let mut checked = Vec::new();
     for (index, switch) in switches.iter().enumerate() {
-        let layout = buffer_layout(switch).map_err(|error| error.at_line(switch))?;
-        let rates: Vec<_> = switch.ports.iter().map(|port| port.rate.unwrap_or(RATE_UNKNOWN)).collect();
-        let policy = buffer_policy(switch, &layout, &rates).map_err(|error| error.at_line(switch))?;
-        println!("{}: {} ports", switch.name, switch.ports.len());
-        print_classes(switch);
-        print!("{}", buffer::partition(switch, &layout));
-        print!("{}", buffer::thresholds(switch, &layout, &*policy));
-        print_ports(switch, &layout);
-        print!("{}", flow_control::flow_control(switch).map_err(|error| error.at_line(switch))?);
-        if let Ok(machine) = &machine {
-            machine.print_switch(index, switch);
+        checked.push(of_switch(index, switch, machine.as_deref())?);
+    }
+    if !options.json {
+        checked.iter().for_each(SwitchChecked::print);
+    }
+    // What the file says is of interest even where this machine lacks what it names, so that comes last.
+    let machine = machine.map(|machine| machine.of_all(&switches));
+    if options.json {
+        let checked = Checked { switches: checked, machine };
+        print!("{}", json_text(&checked));
+        return checked.machine.map_or(Ok(()), MachineFindings::verdict);
+    }
+    if let Some(missing) = missing {
+        println!("lcores, memory and devices were not checked: {missing}");
+    }
+    machine.map_or(Ok(()), |findings| {
+        print!("{}", machine::text(&findings));
+        findings.verdict()
+    })
+}
+
+fn of_switch(index: usize, switch: &SwitchConfig, machine: Option<&dyn Machine>) -> Result<SwitchChecked, Failure> {
+    let layout = buffer_layout(switch).map_err(|error| error.at_line(switch))?;
+    let rates: Vec<_> = switch.ports.iter().map(|port| port.rate.unwrap_or(RATE_UNKNOWN)).collect();
+    let policy = buffer_policy(switch, &layout, &rates).map_err(|error| error.at_line(switch))?;
+    Ok(SwitchChecked {
+        name: switch.name.clone(),
+        classes: Classes {
+            by: match switch.classes.trust {
+                Trust::Dscp => "DSCP",
+                Trust::Pcp => "PCP",
+                Trust::Port => "port",
+            },
+            lossless: switch.classes.lossless.iter().map(|class| class.index()).collect(),
+        },
+        buffer: buffer::partition(switch, &layout),
+        policy: buffer::policy(switch, &layout, &*policy),
+        ports: ports::ports(switch, &layout),
+        nics: nics::nics(switch),
+        flow_control: flow_control::flow_control(switch).map_err(|error| error.at_line(switch))?,
+        on_this_machine: machine.map(|machine| machine.of_switch(index, switch)),
+        warnings: warnings::warnings(switch, &layout),
+    })
+}
+
+impl SwitchChecked {
+    fn print(&self) {
+        let lossless: Vec<String> = self.classes.lossless.iter().map(usize::to_string).collect();
+        let lossless = if lossless.is_empty() { "none".to_owned() } else { lossless.join(", ") };
+        println!("{}: {} ports", self.name, self.ports.len());
+        println!("  classes by {}; lossless: {lossless}", self.classes.by);
+        print!("{}{}{}", self.buffer, self.policy, ports::table(&self.ports, &self.buffer));
+        let nics = nics::table(&self.nics);
+        if !nics.is_empty() {
+            print!("{nics}");
         }
-        for warning in warnings::warnings(switch, &layout) {
+        print!("{}", flow_control::text(&self.flow_control));
+        if let Some(machine) = &self.on_this_machine {
+            print!("{}", machine::switch_text(machine));
+        }
+        for warning in &self.warnings {
             println!("  warning: {warning}");
         }
         println!();
     }
-    match machine {
-        Ok(machine) => machine.conclude(&switches),
-        Err(missing) => {
-            println!("lcores, memory and devices were not checked: {missing}");
-            Ok(())
-        }
-    }
 }
 
 /// What a kind shows while it runs, a line each.
-fn gauge_lines(gauges: &[Gauge]) -> String {
-    let line = |gauge: &Gauge| format!("    gauge {} ({}) in series and summaries\n", gauge.name, gauge.label);
+fn gauge_lines(gauges: &[GaugeNamed]) -> String {
+    let line = |gauge: &GaugeNamed| format!("    gauge {} ({}) in series and summaries\n", gauge.name, gauge.label);
     gauges.iter().map(line).collect()
 }
 
-fn print_classes(switch: &SwitchConfig) {
-    let trust = match switch.classes.trust {
-        Trust::Dscp => "DSCP",
-        Trust::Pcp => "PCP",
-        Trust::Port => "port",
-    };
-    let lossless: Vec<String> = switch.classes.lossless.iter().map(|class| class.index().to_string()).collect();
-    println!(
-        "  classes by {trust}; lossless: {}",
-        if lossless.is_empty() { "none".to_owned() } else { lossless.join(", ") }
-    );
+/// A gauge, by its names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct GaugeNamed {
+    name: &'static str,
+    label: &'static str,
 }
 
-fn print_ports(switch: &SwitchConfig, layout: &BufferLayout) {
-    let headroom = match layout.headroom_from() {
-        Headroom::PerQueue => "Headroom B",
-        Headroom::Pool(_) => "Headroom up to B",
-        Headroom::PerPort => "Insurance B",
-        Headroom::Uninsured => "Φ B, not kept",
-    };
-    let mut table = Table::new(["Port", "Device", "Rate", "Delay", "Flow control", headroom, "By rule B"]);
-    for (index, port) in switch.ports.iter().enumerate() {
-        let headroom = layout.ports()[index].headroom.iter().copied().max().unwrap_or(Bytes::ZERO);
-        table.row([
-            port.name.clone(),
-            port.device.to_string(),
-            port.rate.map_or("device's".to_owned(), |rate| rate.to_string()),
-            port.delay.to_string(),
-            port.flow_control.name().to_owned(),
-            count(headroom.get()),
-            switch.headroom_by_rule(port).map_or("-".to_owned(), |rule| count(rule.get())),
-        ]);
-    }
-    print!("{table}");
-    let nics = nics::table(switch);
-    if !nics.is_empty() {
-        print!("{nics}");
+impl GaugeNamed {
+    fn all(gauges: &[Gauge]) -> Vec<GaugeNamed> {
+        gauges.iter().map(|gauge| GaugeNamed { name: gauge.name, label: gauge.label }).collect()
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use weir_control::protocol::{Clear, Clearable, Reply, Request};
 use weir_control::{Client, ClientError, sockets};
 use weir_experiments::Failure;
+use weir_experiments::files::json_text;
 
 /// Which running switch is meant.
 #[derive(clap::Args)]
@@ -22,6 +23,9 @@ pub(crate) struct Place {
 pub(crate) struct ClearArguments {
     #[command(flatten)]
     place: Place,
+    /// As JSON.
+    #[arg(long, global = true)]
+    json: bool,
     #[command(subcommand)]
     what: WhatToClear,
 }
@@ -45,6 +49,7 @@ pub(crate) fn clear(arguments: &ClearArguments) -> Result<(), Failure> {
     };
     let mut client = arguments.place.connect()?;
     match client.ask(&Request::Clear(Clear { what, switch: arguments.place.switch.clone() })).map_err(failure)? {
+        Reply::Done(lines) if arguments.json => print!("{}", json_text(&serde_json::json!({ "done": lines }))),
         Reply::Done(lines) => lines.iter().for_each(|line| println!("{line}")),
         _ => return Err(failure(client.unfit())),
     }

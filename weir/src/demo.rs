@@ -6,9 +6,11 @@ mod conclusion;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use serde::Serialize;
 use weir_config::ConfigErrors;
 use weir_experiments::Failure;
 use weir_experiments::experiment::{self, Backend};
+use weir_experiments::files::{json_text, quoted};
 use weir_experiments::real_frames;
 use weir_nic::host::CongestionControl;
 use weir_results::record::Progress;
@@ -50,6 +52,9 @@ pub(crate) struct DemoArguments {
     /// Directory of the results; each policy gets one of its own in it.
     #[arg(short, long, default_value = "runs/demo", value_name = "DIR")]
     output: PathBuf,
+    /// Print each run's summary as JSON in place of the table.
+    #[arg(long)]
+    json: bool,
 }
 
 /// Congestion control by the name that the command line has for it.
@@ -94,16 +99,29 @@ pub(crate) fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
     }
     let labels = compared.iter().map(|compared| compared.label.as_str());
     let runs = labels.map(|label| run_dir(label, &arguments.output)).collect::<Result<Vec<_>, _>>()?;
-    introduce(arguments, &bursts, &scenarios, rate, dilation);
+    if !arguments.json {
+        introduce(arguments, &bursts, &scenarios, rate, dilation);
+    }
     let planned = scenarios.iter().zip(runs).zip(&mut compared);
     let planned = planned.map(|((scenario, run), compared)| (scenario, run, compared));
-    match arguments.backend {
-        Backend::Dpdk => run_on_dpdk(&scenarios, planned, &arguments.output)?,
-        Backend::Sim => run_in_virtual_time(planned, &arguments.output)?,
+    let stop = experiment::stopped_by_signals()?;
+    let ended = match arguments.backend {
+        Backend::Dpdk => run_on_dpdk(&scenarios, planned, &stop)?,
+        Backend::Sim => run_in_virtual_time(planned, &stop)?,
+    };
+    let is_interrupted = stop.load(Ordering::Relaxed);
+    // The last one that began has no results to compare if it was cut short.
+    let whole = compared[..ended].iter().filter(|compared| !is_cut_short(&compared.summary)).count();
+    let (compared, left) = compared.split_at(whole);
+    if arguments.json {
+        print!("{}", json_text(&document(arguments, compared, left)));
+        return if left.is_empty() { verdict(compared) } else { Err(interrupted(compared, left)) };
     }
-    println!("{}", comparison(&compared));
-    disturbed(&compared);
-    for sentence in conclusion::conclusions(&compared) {
+    if !compared.is_empty() {
+        println!("{}", comparison(compared));
+    }
+    disturbed(compared);
+    for sentence in conclusion::conclusions(compared) {
         println!("{sentence}");
     }
     let capture = if arguments.backend == Backend::Dpdk { "a capture of P0, " } else { "" };
@@ -111,7 +129,76 @@ pub(crate) fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
         "results: {0}/*/ (summary.json, series.csv, events.csv, {capture}config.toml); as a page: weir report {0}",
         arguments.output.display()
     );
-    verdict(&compared)
+    if is_interrupted && !left.is_empty() {
+        println!("INTERRUPTED. For what is left: {}", again(arguments, left));
+        return Err(interrupted(compared, left));
+    }
+    verdict(compared)
+}
+
+fn is_cut_short(summary: &Summary) -> bool {
+    summary.failures.iter().any(|failure| failure.starts_with("interrupted"))
+}
+
+fn interrupted(compared: &[Compared], left: &[Compared]) -> Failure {
+    Failure::Run(format!("interrupted: {} of {} runs are whole", compared.len(), compared.len() + left.len()))
+}
+
+/// The command that makes the runs which are left; those of an N that is begun are all made anew, as they are one comparison.
+fn again(arguments: &DemoArguments, left: &[Compared]) -> String {
+    let listed = |all: Vec<String>| {
+        let mut once: Vec<String> = Vec::new();
+        all.into_iter().for_each(|one| {
+            if !once.contains(&one) {
+                once.push(one)
+            }
+        });
+        once.join(",")
+    };
+    let mut words = vec![format!("weir demo --backend {}", arguments.backend.name())];
+    words.push(format!("--policy {}", listed(left.iter().map(|run| run.policy.argument()).collect())));
+    words.push(format!("--bursts {}", listed(left.iter().map(|run| run.bursts.to_string()).collect())));
+    words.extend(arguments.separate_hosts.then(|| "--separate-hosts".to_owned()));
+    words.extend(matches!(arguments.congestion_control, Control::None).then(|| "--congestion-control none".to_owned()));
+    words.extend(arguments.testbed.then(|| "--testbed".to_owned()));
+    words.extend(arguments.dilation.map(|dilation| format!("--dilation {dilation}")));
+    words.push(format!("-o {}", quoted(&arguments.output.display().to_string())));
+    words.join(" ")
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document<'d> {
+    backend: &'static str,
+    results: &'d Path,
+    conclusions: Vec<String>,
+    runs: Vec<RunOfDocument<'d>>,
+    /// Policies whose runs were left when the command was interrupted.
+    left: Vec<&'d str>,
+}
+
+#[derive(Serialize)]
+struct RunOfDocument<'d> {
+    policy: &'d str,
+    burst_ports: u8,
+    lossless_frames_lost: u64,
+    summary: &'d Summary,
+}
+
+fn document<'d>(arguments: &'d DemoArguments, compared: &'d [Compared], left: &'d [Compared]) -> Document<'d> {
+    let run = |run: &'d Compared| RunOfDocument {
+        policy: &run.label,
+        burst_ports: run.bursts,
+        lossless_frames_lost: lost(&run.summary),
+        summary: &run.summary,
+    };
+    Document {
+        backend: arguments.backend.name(),
+        results: &arguments.output,
+        conclusions: conclusion::conclusions(compared),
+        runs: compared.iter().map(run).collect(),
+        left: left.iter().map(|run| run.label.as_str()).collect(),
+    }
 }
 
 /// How many times slower than real time it runs; 1 in virtual time.
@@ -184,36 +271,32 @@ type Planned<'a> = (&'a Scenario, RunDir, &'a mut Compared);
 fn run_on_dpdk<'a>(
     scenarios: &[Scenario],
     planned: impl Iterator<Item = Planned<'a>>,
-    output: &Path,
-) -> Result<(), Failure> {
-    let stop = experiment::stopped_by_signals()?;
+    stop: &AtomicBool,
+) -> Result<usize, Failure> {
     let backend = real_frames::reach()?.start(scenarios)?;
-    for (scenario, run, compared) in planned {
-        let run = |observe: &mut dyn FnMut(&Progress)| backend.run(scenario, run, observe, &stop);
-        compared.summary = with_bar(&compared.label, scenario, run)?;
-        interrupted(compared, &stop, output)?;
-    }
-    Ok(())
+    run_each(planned, stop, |scenario, run, observe| backend.run(scenario, run, observe, stop))
 }
 
-/// Until a signal, which is a failure: the runs after an interrupted one have no results to compare.
-fn run_in_virtual_time<'a>(planned: impl Iterator<Item = Planned<'a>>, output: &Path) -> Result<(), Failure> {
-    let stop = experiment::stopped_by_signals()?;
+/// Until a signal. Returns how many runs have begun.
+fn run_in_virtual_time<'a>(planned: impl Iterator<Item = Planned<'a>>, stop: &AtomicBool) -> Result<usize, Failure> {
     let backend = SimBackend { threads: Threads::all(), ..SimBackend::default() };
-    for (scenario, run, compared) in planned {
-        let run = |observe: &mut dyn FnMut(&Progress)| Ok(backend.run(scenario, run, observe, &stop)?);
-        compared.summary = with_bar(&compared.label, scenario, run)?;
-        interrupted(compared, &stop, output)?;
-    }
-    Ok(())
+    run_each(planned, stop, |scenario, run, observe| Ok(backend.run(scenario, run, observe, stop)?))
 }
 
-fn interrupted(compared: &Compared, stop: &AtomicBool, output: &Path) -> Result<(), Failure> {
-    if !stop.load(Ordering::Relaxed) {
-        return Ok(());
+fn run_each<'a>(
+    planned: impl Iterator<Item = Planned<'a>>,
+    stop: &AtomicBool,
+    mut run_one: impl FnMut(&Scenario, RunDir, &mut dyn FnMut(&Progress)) -> Result<Summary, Failure>,
+) -> Result<usize, Failure> {
+    let mut begun = 0;
+    for (scenario, run, compared) in planned {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        compared.summary = with_bar(&compared.label, scenario, |observe| run_one(scenario, run, observe))?;
+        begun += 1;
     }
-    let failures = compared.summary.failures.join("; ");
-    Err(Failure::Run(format!("{}: {failures}; what there is stands in {}", compared.label, output.display())))
+    Ok(begun)
 }
 
 fn with_bar(

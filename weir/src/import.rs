@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use weir_experiments::Failure;
-use weir_experiments::files::write_scenario;
+use weir_experiments::files::{json_text, listed, write_scenario};
 use weir_scenario::import::ns3::{self, Options, Sources};
 use weir_scenario::import::{ImportErrors, Note, Report};
 
@@ -33,6 +33,9 @@ pub(crate) struct Ns3Arguments {
     /// Write over files that are there.
     #[arg(long)]
     force: bool,
+    /// Print what was taken, approximated and left as JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 /// Makes the scenario, writes it, and tells what it took, what it approximated and what it left.
@@ -41,9 +44,13 @@ pub(crate) fn ns3(arguments: &Ns3Arguments) -> Result<(), Failure> {
     let options = Options { stem: stem(&arguments.output)?, congestion_control: arguments.congestion_control.clone() };
     let sources = Sources::find(&arguments.paths).map_err(wrong)?;
     let imported = ns3::import(&sources, &options).map_err(wrong)?;
-    let names = write_scenario(&arguments.output, &imported.scenario, &imported.beside, arguments.force)?;
+    let written = write_scenario(&arguments.output, &imported.scenario, &imported.beside, arguments.force)?;
+    if arguments.json {
+        print!("{}", json_text(&json(&imported.report, &written)));
+        return Ok(());
+    }
     print!("{}", shown(&imported.report));
-    println!("written: {names}");
+    println!("written: {}", listed(&written));
     Ok(())
 }
 
@@ -57,6 +64,20 @@ fn stem(output: &Path) -> Result<String, Failure> {
         return Err(Failure::Argument(format!("--output {output}: this is no name of a scenario; {help}")));
     }
     Ok(stem.to_owned())
+}
+
+fn json(report: &Report, written: &[PathBuf]) -> serde_json::Value {
+    let note = |note: &Note| {
+        let (file, line) = note.at.as_ref().map_or((None, None), |(file, line)| (Some(file), *line));
+        serde_json::json!({ "file": file, "line": line, "text": note.text })
+    };
+    let all = |notes: &[Note]| notes.iter().map(note).collect::<Vec<_>>();
+    serde_json::json!({
+        "taken": all(&report.taken),
+        "approximated": all(&report.approximated),
+        "left": all(&report.left),
+        "written": written,
+    })
 }
 
 fn shown(report: &Report) -> String {
@@ -76,7 +97,7 @@ mod tests {
     use super::*;
 
     fn arguments(folder: &Path, output: PathBuf, force: bool) -> Ns3Arguments {
-        Ns3Arguments { paths: vec![folder.to_owned()], output, congestion_control: None, force }
+        Ns3Arguments { paths: vec![folder.to_owned()], output, congestion_control: None, force, json: false }
     }
 
     #[test]

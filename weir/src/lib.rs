@@ -11,6 +11,8 @@ mod control;
 mod demo;
 mod extensions;
 mod import;
+mod log;
+mod pages;
 #[cfg(feature = "dpdk")]
 mod replay;
 mod show;
@@ -21,9 +23,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use tracing_subscriber::EnvFilter;
-use weir_experiments::real_frames::{self, RealFrames};
-use weir_experiments::{Failure, has_color, record, report, reproduce, run as testbed, sweep};
+use weir_experiments::real_frames::{self, LogFormat, RealFrames};
+use weir_experiments::{Failure, record, report, reproduce, run as testbed, sweep};
 
 pub use extensions::Extensions;
 pub use weir_experiments::real_frames::Source;
@@ -117,10 +118,17 @@ enum Command {
     ///
     /// Several runs stand side by side. With --text, the summary and tables on the terminal.
     Report(report::ReportArguments),
+    /// Print completions of a shell: source <(weir completions bash)
+    Completions(pages::CompletionsArguments),
+    /// Writes man pages and the table of commands, for packages and for docs/.
+    #[command(hide = true)]
+    Pages(pages::PagesArguments),
     /// Make a scenario of another tool's files.
     #[command(subcommand)]
     Import(import::Command),
     /// Check files and print what follows from them: buffer partition, thresholds, headroom, lcores, memory.
+    ///
+    /// The exit code is 2 if a file is wrong, and 3 if nothing is wrong with the files, but this machine lacks what they ask for.
     #[cfg_attr(
         feature = "dpdk",
         doc = "",
@@ -132,9 +140,15 @@ enum Command {
         /// Configurations of the switches.
         #[arg(required = true, value_name = "SWITCH.toml")]
         files: Vec<PathBuf>,
+        /// As JSON: all numbers of the tables, and what this machine lacks.
+        #[arg(long)]
+        json: bool,
+        /// Check the files alone, and not whether this machine has what they ask for: for a switch that runs elsewhere.
+        #[arg(long)]
+        files_only: bool,
         /// Try the first two ports, which are cabled to each other.
         #[cfg(feature = "dpdk")]
-        #[arg(long = "try")]
+        #[arg(long = "try", conflicts_with_all = ["json", "files_only"])]
         try_devices: bool,
         /// Arguments for DPDK's EAL, with --try.
         #[cfg(feature = "dpdk")]
@@ -149,16 +163,7 @@ pub fn main(real_frames: Source) -> ExitCode {
     real_frames::come_from(real_frames);
     end_quietly_without_reader();
     let arguments = Arguments::parse();
-    let filter = EnvFilter::try_from_env("WEIR_LOG").unwrap_or_else(|_| EnvFilter::new(arguments.command.told()));
-    let color = has_color(&std::io::stderr());
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_target(false)
-        .with_ansi(color)
-        // A closed stderr ends no switch.
-        .log_internal_errors(false)
-        .with_writer(std::io::stderr)
-        .init();
+    log::begin(arguments.command.told(), arguments.command.log_format());
     let result = match arguments.command {
         #[cfg(feature = "dpdk")]
         Command::Run(arguments) => reached(|real_frames| real_frames.run(&arguments)),
@@ -183,12 +188,17 @@ pub fn main(real_frames: Source) -> ExitCode {
         Command::Sweep(arguments) => sweep::sweep(&arguments),
         Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
         Command::Report(arguments) => report::report(&arguments),
+        Command::Completions(arguments) => {
+            pages::completions(&arguments);
+            Ok(())
+        }
+        Command::Pages(arguments) => pages::pages(&arguments),
         Command::Import(import::Command::Ns3(arguments)) => import::ns3(&arguments),
         #[cfg(feature = "dpdk")]
-        Command::Check { files, try_devices: true, eal } => {
+        Command::Check { files, try_devices: true, eal, .. } => {
             reached(|real_frames| real_frames.try_devices(&files, &eal))
         }
-        Command::Check { files, .. } => check::check(&files),
+        Command::Check { files, json, files_only, .. } => check::check(&files, check::Options { files_only, json }),
     };
     result.map_or_else(Failure::report, |()| ExitCode::SUCCESS)
 }
@@ -201,6 +211,14 @@ impl Command {
             #[cfg(feature = "dpdk")]
             Command::Bench(_) => "warn,weir_on_dpdk=info",
             _ => "info",
+        }
+    }
+
+    fn log_format(&self) -> LogFormat {
+        match self {
+            #[cfg(feature = "dpdk")]
+            Command::Run(arguments) => arguments.log_format,
+            _ => LogFormat::Text,
         }
     }
 }

@@ -12,6 +12,7 @@ use weir_control::protocol::{Reply, Request, Show, What};
 use weir_control::state::{Shown, State};
 use weir_experiments::Failure;
 use weir_experiments::files::json_text;
+use weir_experiments::real_frames::duration;
 
 use crate::control::{Place, failure};
 
@@ -26,8 +27,8 @@ pub(crate) struct ShowArguments {
     /// As JSON: all that the switch says, also what the table leaves out.
     #[arg(long, global = true)]
     json: bool,
-    /// Again every so many seconds, until Ctrl-C.
-    #[arg(long, global = true, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2", value_parser = seconds)]
+    /// Again every so often, such as 500ms, until Ctrl-C; a bare number counts seconds.
+    #[arg(long, global = true, value_name = "TIME", num_args = 0..=1, default_missing_value = "2s", value_parser = interval)]
     watch: Option<Duration>,
     #[command(subcommand)]
     view: View,
@@ -225,7 +226,10 @@ fn speaking(family: &str, mut shown: Vec<Shown>) -> Result<Reply, String> {
     Ok(Reply::Switches(shown))
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse::<f64>().ok().filter(|seconds| (0.1..=86_400.0).contains(seconds));
-    seconds.map(Duration::from_secs_f64).ok_or_else(|| "write seconds, 0.1 to 86400".to_owned())
+fn interval(text: &str) -> Result<Duration, String> {
+    let every = duration(text).ok().filter(|every| (MIN_INTERVAL..=MAX_INTERVAL).contains(every));
+    every.ok_or_else(|| "write a time of 100ms to 24h, such as 500ms or 2s".to_owned())
 }
+
+const MIN_INTERVAL: Duration = Duration::from_millis(100);
+const MAX_INTERVAL: Duration = Duration::from_secs(86_400);

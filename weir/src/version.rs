@@ -14,8 +14,17 @@ const FEATURES: [(&str, &str, bool); 3] = [
     ("png", "figures as PNG", cfg!(feature = "png")),
 ];
 
-/// Version and features, for `--version`.
-pub(crate) static LONG: LazyLock<String> = LazyLock::new(|| format!("{SHORT}\n{}", features()));
+/// Version, features and DPDK's version, for `--version`.
+pub(crate) static LONG: LazyLock<String> = LazyLock::new(|| {
+    let dpdk = DPDK.map(|version| format!("\nbuilt for DPDK {version}")).unwrap_or_default();
+    format!("{SHORT}\n{}{dpdk}", features())
+});
+
+/// The DPDK that `weir-dpdk` is built with; at run time it takes what the machine has of the same ABI.
+#[cfg(feature = "dpdk")]
+const DPDK: Option<&str> = Some(weir_on_dpdk::BUILT_FOR_DPDK);
+#[cfg(not(feature = "dpdk"))]
+const DPDK: Option<&str> = None;
 
 /// `built with dpdk (ports and real frames); without png (figures as PNG)`.
 pub(crate) fn features() -> String {

@@ -16,6 +16,9 @@
 
 include!(concat!(env!("OUT_DIR"), "/bindings.rs"));
 
+/// The version of DPDK that these bindings are of.
+pub const BUILT_FOR: &str = env!("WEIR_DPDK_VERSION");
+
 // What the Rust side relies on when it reads mbuf fields in place.
 const _: () = assert!(WEIR_MBUF_BUF_ADDR as usize % align_of::<*mut u8>() == 0);
 const _: () = assert!(WEIR_MBUF_NEXT as usize % align_of::<*mut u8>() == 0);

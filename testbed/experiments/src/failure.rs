@@ -1,4 +1,5 @@
-//! How a command ends: 0 well, 1 something failed or was lost, 2 the input was wrong and nothing was started.
+//! How a command ends: 0 well, 1 something failed or was lost, 2 the input was wrong, 3 this machine lacks what right input asks for.
+//! With 2 and 3 nothing was started.
 
 use std::process::ExitCode;
 
@@ -11,31 +12,40 @@ use crate::has_color;
 /// Why the command fails.
 #[derive(Debug)]
 pub enum Failure {
-    /// The configuration is wrong, or asks for what this machine does not have.
+    /// The configuration is wrong.
     Input(ConfigErrors),
     /// An argument of the command is wrong.
     Argument(String),
+    /// The configuration is right, and asks for what this machine does not have, or not now.
+    Lacks(ConfigErrors),
+    /// This machine, or this build, lacks what the command needs.
+    Unavailable(String),
     /// Something failed later, or a run did not keep what it promises.
     Run(String),
 }
 
 impl Failure {
+    /// What the program ends with. `weir pages` writes the table of all codes for people.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Failure::Run(_) => 1,
+            Failure::Input(_) | Failure::Argument(_) => 2,
+            Failure::Lacks(_) | Failure::Unavailable(_) => 3,
+        }
+    }
+
     /// Prints the reason to stderr; gives the exit code.
     pub fn report(self) -> ExitCode {
+        let code = self.exit_code();
         match self {
-            Failure::Input(errors) => {
+            Failure::Input(errors) | Failure::Lacks(errors) => {
                 eprint!("{}", errors.render(has_color(&std::io::stderr())));
-                ExitCode::from(2)
             }
-            Failure::Argument(message) => {
+            Failure::Argument(message) | Failure::Unavailable(message) | Failure::Run(message) => {
                 eprintln!("weir: {message}");
-                ExitCode::from(2)
-            }
-            Failure::Run(message) => {
-                eprintln!("weir: {message}");
-                ExitCode::FAILURE
             }
         }
+        ExitCode::from(code)
     }
 }
 

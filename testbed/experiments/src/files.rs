@@ -27,13 +27,23 @@ pub fn json_text(content: &impl Serialize) -> String {
     text
 }
 
+/// A word as a shell takes it.
+pub fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
 /// An error with the file that it is about.
 pub fn at(path: &Path) -> impl FnOnce(io::Error) -> Failure {
     move |error| Failure::Run(format!("{}: {error}", path.display()))
 }
 
-/// Writes a scenario and the files beside it that it names, and returns their names. The scenario comes last, so that it is never there
-/// without what it names.
+/// Writes a scenario and the files beside it that it names, and returns their paths, the scenario's first. It is written last, so that it is
+/// never there without what it names.
 ///
 /// # Errors
 /// One of them is there already, and `force` is not given; or it can't be written.
@@ -42,7 +52,7 @@ pub fn write_scenario(
     scenario: &str,
     beside: &[(String, String)],
     force: bool,
-) -> Result<String, Failure> {
+) -> Result<Vec<PathBuf>, Failure> {
     let beside = beside.iter().map(|(name, text)| (output.with_file_name(name), text.as_str()));
     let files: Vec<(PathBuf, &str)> = beside.chain([(output.to_owned(), scenario)]).collect();
     if let Some((path, _)) = files.iter().find(|(path, _)| path.exists() && !force) {
@@ -53,6 +63,24 @@ pub fn write_scenario(
         let cannot = |error| Failure::Run(format!("can't write {}: {error}", path.display()));
         fs::write(path, text).map_err(cannot)?;
     }
-    let names: Vec<String> = files.iter().rev().map(|(path, _)| path.display().to_string()).collect();
-    Ok(names.join(", "))
+    Ok(files.into_iter().rev().map(|(path, _)| path).collect())
+}
+
+/// Paths in a line.
+pub fn listed(paths: &[PathBuf]) -> String {
+    let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    names.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_as_a_shell_reads_them() {
+        assert_eq!(
+            ["runs/a-1.toml", "GFC, arrival", "it's", ""].map(quoted),
+            ["runs/a-1.toml", "'GFC, arrival'", r"'it'\''s'", "''"]
+        );
+    }
 }

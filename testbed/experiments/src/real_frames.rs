@@ -4,12 +4,14 @@
 //! it, which begins the command anew.
 
 mod bench;
+mod machine;
 mod replay;
 
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use weir_config::SwitchConfig;
 use weir_results::record::Progress;
@@ -18,6 +20,8 @@ use weir_scenario::Scenario;
 use weir_units::{BitRate, Span};
 
 use crate::Failure;
+
+pub use machine::{Lcores, Machine, MachineFindings, NicFound, OnCpu, PacketMemory, PollGap, SwitchOnMachine};
 
 pub use bench::{BenchCommand, CommonArguments, ForwardingArguments, IdleArguments, PauseArguments, Rfc2544Arguments};
 pub use replay::ReplayArguments;
@@ -83,18 +87,6 @@ pub trait Backend {
     ) -> Result<Summary, Failure>;
 }
 
-/// What `weir check` says of this machine.
-pub trait Machine {
-    /// Prints a switch's lcores, what they may catch up, and what its devices can't tell.
-    fn print_switch(&self, index: usize, switch: &SwitchConfig);
-
-    /// Prints the memory and the NICs of all switches.
-    ///
-    /// # Errors
-    /// What the configuration names and this machine lacks.
-    fn conclude(self: Box<Self>, switches: &[SwitchConfig]) -> Result<(), Failure>;
-}
-
 /// Arguments of `weir run`.
 #[derive(clap::Args)]
 pub struct RunArguments {
@@ -114,24 +106,52 @@ pub struct RunArguments {
     /// How many data frames of each captured port, in each direction.
     #[arg(long, value_name = "FRAMES", default_value_t = 1_000, requires = "capture")]
     pub capture_frames: u32,
-    /// Write the final summary to this file as JSON.
-    #[arg(long, value_name = "FILE")]
+    /// Write the final summary to this file as JSON; `-`: to standard output, in place of all else that is printed there.
+    #[arg(long, value_name = "FILE|-")]
     pub json: Option<PathBuf>,
     /// Where `weir show` reaches this run; `none`: nowhere. Without this, what `[control]` of the files says, or the usual place.
     #[arg(long, value_name = "PATH|none")]
     pub control: Option<String>,
-    /// Stop by itself after this many seconds.
-    #[arg(long, value_name = "SECONDS")]
-    pub duration: Option<u64>,
+    /// Let the members of this group ask and change the run, where `[control]` of the files names none.
+    #[arg(long, value_name = "GROUP")]
+    pub control_group: Option<String>,
+    /// Stop by itself after this time, such as 500ms, 10s or 2h; a bare number counts seconds.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub duration: Option<Duration>,
     /// No line of rates each second.
     #[arg(long)]
     pub quiet: bool,
+    /// How log lines on standard error look: as text; or json, an object a line with timestamp, level, message and fields.
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    pub log_format: LogFormat,
     /// Let dpdk-dumpcap and dpdk-telemetry find this process under this name; needs hugepages and root.
     #[arg(long, value_name = "NAME")]
     pub file_prefix: Option<String>,
     /// Arguments for DPDK's EAL.
     #[arg(last = true, value_name = "EAL ARGS")]
     pub eal: Vec<String>,
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// An object a line.
+    Json,
+}
+
+/// A time with its unit; a bare number counts seconds.
+///
+/// # Errors
+/// What to write instead.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let is_bare = text.parse::<f64>().is_ok();
+    let span = if is_bare { format!("{text}s") } else { text.to_owned() }.parse::<Span>();
+    let span = span.ok().filter(|span| *span > Span::ZERO);
+    let span = span.ok_or_else(|| format!("{text} is no time above 0; write it with its unit: 500ms, 10s, 2h"))?;
+    Ok(Duration::from_nanos(span.as_nanos()))
 }
 
 /// Where real frames are.
@@ -157,7 +177,7 @@ impl fmt::Display for Missing {
 
 impl From<Missing> for Failure {
     fn from(missing: Missing) -> Failure {
-        Failure::Argument(missing.0)
+        Failure::Unavailable(missing.0)
     }
 }
 

@@ -12,7 +12,7 @@ use weir_trace::{Capture, Choice, Recording};
 use weir_units::{BitRate, Span};
 
 use crate::Failure;
-use crate::files::write_scenario;
+use crate::files::{listed, write_scenario};
 use crate::table::count;
 use scenario::{Made, Surroundings};
 
@@ -76,7 +76,7 @@ pub fn record(arguments: &RecordArguments) -> Result<(), Failure> {
     let made = surroundings.scenario(&recording, &names.join(", "), &stem)?;
     let written = write_scenario(&arguments.output, &made.scenario, &made.beside, arguments.force)?;
     tell(&recording, &made, &captures);
-    println!("written: {written}");
+    println!("written: {}", listed(&written));
     Ok(())
 }
 

@@ -5,6 +5,7 @@ mod completion;
 mod events;
 mod html;
 mod input;
+mod json;
 mod key_figures;
 mod page;
 mod sections;
@@ -16,7 +17,7 @@ mod verdict;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::files::whole;
+use crate::files::{json_text, whole};
 use crate::{Failure, has_color};
 
 /// Arguments of `weir report`.
@@ -25,12 +26,15 @@ pub struct ReportArguments {
     /// Directories of runs, as `weir testbed run`, `weir demo` and `weir sweep` leave them, or folders of several such.
     #[arg(required = true, value_name = "DIR")]
     directories: Vec<PathBuf>,
-    /// The page's file; by default report.html. With --text, the text's file.
+    /// The page's file; by default report.html. With --text or --json, the file of that in place of standard output.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Print a plain report in place of the page.
     #[arg(long)]
     text: bool,
+    /// Print the verdict and each run's summary and provenance as JSON in place of the page.
+    #[arg(long, conflicts_with = "text")]
+    json: bool,
 }
 
 /// What a page begins with, before the summary of its runs.
@@ -53,6 +57,16 @@ pub fn report(arguments: &ReportArguments) -> Result<(), Failure> {
     let input = input::read(&arguments.directories)?;
     for reason in &input.left_out {
         eprintln!("weir: left out: {reason}");
+    }
+    if arguments.json {
+        let text = json_text(&json::report(&input));
+        return match &arguments.output {
+            Some(file) => write(file, &text),
+            None => {
+                print!("{text}");
+                Ok(())
+            }
+        };
     }
     if arguments.text {
         let is_terminal = arguments.output.is_none() && has_color(&std::io::stdout());

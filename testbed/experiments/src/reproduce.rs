@@ -30,8 +30,9 @@ use self::rows::Rows;
 use self::verdict::Outcome;
 use crate::Failure;
 use crate::experiment::{Backend, VERSION, cores};
+use crate::files::json_text;
 use crate::real_frames;
-use crate::sweep::{self, Columns, Hash, KeyPath, SweepFile, SweepPlan};
+use crate::sweep::{self, Columns, Hash, KeyPath, Say, SweepFile, SweepPlan};
 use crate::sweep::{Outcome as PointOutcome, Record};
 
 /// Arguments of `weir reproduce`.
@@ -67,6 +68,9 @@ pub struct ReproduceArguments {
     /// Write a table of the results that an earlier call left in the output directory, as Markdown, to this file.
     #[arg(long, value_name = "FILE", conflicts_with = "ids")]
     document: Option<PathBuf>,
+    /// Print verdicts, numbers and claims as JSON in place of tables; with --list, the experiments.
+    #[arg(long, conflicts_with = "document")]
+    json: bool,
 }
 
 /// Does what is asked for. What does not hold is a result, and no failure.
@@ -77,7 +81,12 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
     };
     let output = arguments.output.clone().unwrap_or_else(|| PathBuf::from(usual));
     if arguments.list {
-        outcome::list(&paper::catalogue(&folders(arguments)?)?);
+        let all = paper::catalogue(&folders(arguments)?)?;
+        if arguments.json {
+            print!("{}", json_text(&outcome::listed(&all)));
+        } else {
+            outcome::list(&all);
+        }
         return Ok(());
     }
     if let Some(file) = &arguments.document {
@@ -91,12 +100,20 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
         planned.push((experiment, plan(experiment, arguments, &overrides, jobs)?));
     }
     match arguments.backend {
+        _ if arguments.json => {}
         Backend::Sim => outcome::introduce(&chosen, arguments.quick, jobs),
         Backend::Dpdk => {
             real_frames::reach()?;
             let time: Result<_, Failure> = planned.iter().map(|(_, plan)| plan.real_time()).sum();
             outcome::introduce_real(&chosen, time?);
         }
+    }
+    if arguments.dry_run && arguments.json {
+        let runs = planned
+            .iter()
+            .map(|(experiment, plan)| serde_json::json!({ "id": experiment.id, "runs": plan.points.len() }));
+        print!("{}", json_text(&runs.collect::<Vec<_>>()));
+        return Ok(());
     }
     if arguments.dry_run {
         planned.iter().for_each(|(experiment, plan)| println!("{}: {} runs", experiment.id, plan.points.len()));
@@ -105,12 +122,25 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
     let (mut outcomes, version) = (Vec::new(), version()?);
     for (experiment, plan) in planned {
         let directory = output.join(&experiment.id);
-        outcomes.push(run(experiment, &plan, arguments, &directory, &version, jobs)?);
+        match run(experiment, &plan, arguments, &directory, &version, jobs) {
+            Ok(outcome) => outcomes.push(outcome),
+            // What was finished before is told all the same.
+            Err(failure) => {
+                conclude(&outcomes, arguments.json);
+                return Err(failure);
+            }
+        }
     }
-    if outcomes.len() > 1 {
-        outcome::print_all(&outcomes);
-    }
+    conclude(&outcomes, arguments.json);
     Ok(())
+}
+
+fn conclude(outcomes: &[Outcome], json: bool) {
+    if json {
+        print!("{}", json_text(&outcomes));
+    } else if outcomes.len() > 1 {
+        outcome::print_all(outcomes);
+    }
 }
 
 /// All points of an experiment, checked.
@@ -148,16 +178,19 @@ fn run(
     version: &str,
     jobs: usize,
 ) -> Result<Outcome, Failure> {
-    outcome::head(experiment);
+    if !arguments.json {
+        outcome::head(experiment);
+    }
     let (started, began) = (Instant::now(), SystemTime::now());
     // Real frames need the whole machine.
     let jobs = if arguments.backend == Backend::Dpdk { 1 } else { jobs };
     fs::create_dir_all(directory).map_err(|error| Failure::Argument(format!("{}: {error}", directory.display())))?;
-    let records = sweep::run_plan(plan, &directory.join("sweep"), version.to_owned(), jobs)?;
+    let records =
+        sweep::run_plan(plan, &directory.join("sweep"), version.to_owned(), jobs, Say { json: arguments.json })?;
     if records.len() < plan.points.len() {
         let left = plan.points.len() - records.len();
         return Err(Failure::Run(format!(
-            "{}: interrupted with {left} of {} runs left; the same command goes on with them",
+            "{}: interrupted with {left} of {} runs left; repeat the command to go on with them",
             experiment.id,
             plan.points.len()
         )));
@@ -192,7 +225,9 @@ fn run(
     outcome::write(directory, &outcome, &made_on)?;
     let figure = figure::draw(experiment, &rows, directory)?;
     let page = page::write(experiment, &outcome, &rows, figure.as_ref(), directory)?;
-    outcome::print(&outcome, figure.iter().chain([&page]), directory);
+    if !arguments.json {
+        outcome::print(&outcome, figure.iter().chain([&page]), directory);
+    }
     Ok(outcome)
 }
 
@@ -252,15 +287,17 @@ fn chosen(arguments: &ReproduceArguments) -> Result<Vec<Experiment>, Failure> {
     Ok(chosen)
 }
 
-/// The folders of papers: as it is said, or one below the current directory or above the program's file.
+/// The folders of papers: as it is said, or one below the current directory, or above the program's file, where it is built or installed.
 fn folders(arguments: &ReproduceArguments) -> Result<Vec<PathBuf>, Failure> {
     const USUAL: &str = "scenarios/papers";
+    const INSTALLED: &str = "share/weir";
     if !arguments.papers.is_empty() {
         return Ok(arguments.papers.clone());
     }
     let program = std::env::current_exe()?;
     let here = Path::new("");
-    let found = std::iter::once(here).chain(program.ancestors().skip(1)).map(|above| above.join(USUAL));
+    let above = std::iter::once(here).chain(program.ancestors().skip(1));
+    let found = above.flat_map(|above| [above.join(USUAL), above.join(INSTALLED).join(USUAL)]);
     let mut found = found.filter(|folder| folder.is_dir());
     found.next().map(|folder| vec![folder]).ok_or_else(|| {
         let message = format!(

@@ -21,6 +21,7 @@ use weir_units::Time;
 
 use crate::Failure;
 use crate::experiment::{self, Backend};
+use crate::files::{json_text, quoted};
 use crate::real_frames;
 use crate::switches;
 use crate::table::count;
@@ -63,6 +64,9 @@ pub struct RunArguments {
     /// Directory of the results, in which each run gets one of its own; by default runs/ and the scenario's name.
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
+    /// Print what came of each run as JSON, its summary included, in place of the comparison.
+    #[arg(long)]
+    json: bool,
 }
 
 /// A run that has ended.
@@ -96,7 +100,9 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     }
     let name = scenarios.first().map_or("", |scenario| scenario.name.as_str()).to_owned();
     let output = arguments.output.clone().unwrap_or_else(|| PathBuf::from("runs").join(&name));
-    introduce(&scenarios, backend);
+    if !arguments.json {
+        introduce(&scenarios, backend);
+    }
     let stop = experiment::stopped_by_signals()?;
     // Before directories are made: another process may have the devices.
     let dpdk = match backend {
@@ -111,13 +117,19 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
         run_dir.write_scenario(&text)?;
         planned.push(Planned { run_dir, run, scenario, directory });
     }
-    let all = planned.len();
+    let names: Vec<String> = planned.iter().map(|planned| planned.run.name.clone()).collect();
     let ended = match &dpdk {
         Some(dpdk) => run_on_dpdk(&**dpdk, planned, &stop)?,
         None => run_in_virtual_time(planned, arguments, &stop)?,
     };
+    let figure = figure::draw(&ended, &name, &output)?;
+    let left = if stop.load(Ordering::Relaxed) { outcome::left(&names, &ended) } else { Vec::new() };
+    if arguments.json {
+        print!("{}", json_text(&outcome::json(&name, backend, &ended, &left, &output)));
+        return outcome::verdict(&ended);
+    }
     outcome::print(&ended);
-    if let Some(figure) = figure::draw(&ended, &name, &output)? {
+    if let Some(figure) = figure {
         println!("figure: {}", figure.display());
     }
     println!(
@@ -125,9 +137,23 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
         output.display()
     );
     if stop.load(Ordering::Relaxed) {
-        println!("INTERRUPTED: {} of {all} runs have results; --run NAME chooses among them.", ended.len());
+        let (all, left_out) = (names.len(), arguments.again(backend, &left));
+        println!("INTERRUPTED: {} of {all} runs have results. For what is left: {left_out}", ended.len());
     }
     outcome::verdict(&ended)
+}
+
+impl RunArguments {
+    /// The command that runs these of the file's runs as this one would have.
+    fn again(&self, backend: Backend, runs: &[&str]) -> String {
+        let mut words = vec!["weir testbed run".to_owned(), quoted(&self.file.display().to_string())];
+        words.push(format!("--backend {}", backend.name()));
+        words.extend(runs.iter().map(|run| format!("--run {}", quoted(run))));
+        words.extend(self.dilation.map(|dilation| format!("--dilation {dilation}")));
+        words.extend(self.ns3_files.then(|| "--ns3-files".to_owned()));
+        words.extend(self.output.as_ref().map(|output| format!("-o {}", quoted(&output.display().to_string()))));
+        words.join(" ")
+    }
 }
 
 /// The backend that is asked for, or that can run them all.

@@ -21,17 +21,20 @@ mod values;
 mod workers;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 
 use self::directory::{MadeBy, Manifest, Shard, SweepDir};
 use self::workers::Stop;
 use crate::Failure;
 use crate::experiment::cores;
+use crate::files::json_text;
+use crate::switches;
 use crate::table::count;
 
 pub(crate) use self::columns::{Columns, check as check_column};
@@ -80,6 +83,9 @@ struct RunArguments {
     /// Check everything, and say how many points there are; with --slurm also write the job scripts.
     #[arg(long)]
     dry_run: bool,
+    /// Print what came of the sweep as JSON in place of sentences; the table itself stays in results.csv.
+    #[arg(long, conflicts_with = "slurm")]
+    json: bool,
     /// Submit a job array to Slurm, and a job that merges its results.
     #[arg(long)]
     slurm: bool,
@@ -106,10 +112,21 @@ pub fn sweep(arguments: &SweepArguments) -> Result<(), Failure> {
 fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let path = arguments.file.as_deref().expect("required");
     let jobs = arguments.jobs.map_or_else(cores, |jobs| jobs as usize);
+    if switches::is_scenario(path) {
+        let name = path.display();
+        return Err(Failure::Argument(format!(
+            "{name} is a scenario and not a sweep: weir testbed run {name}; a sweep is a file of its own, with scenario = \"{name}\""
+        )));
+    }
+    if switches::is_switch(path) {
+        let name = path.display();
+        return Err(Failure::Argument(format!("{name} is a switch and not a sweep: weir run {name}")));
+    }
     let plan = SweepPlan::of(&file::load(path)?, jobs)?;
     let output = arguments.output.clone().unwrap_or_else(|| PathBuf::from("runs").join(&plan.name));
     let manifest = Manifest { shard: arguments.shard, ..manifest(&plan, env!("CARGO_PKG_VERSION").to_owned()) };
-    println!("{}: {} of {}.", plan.name, points(plan.points.len()), plan.scenario.display());
+    let say = Say { json: arguments.json };
+    say.line(&format!("{}: {} of {}.", plan.name, points(plan.points.len()), plan.scenario.display()));
     if arguments.slurm {
         let tasks = arguments.tasks.map_or(TASKS_MAX, |tasks| tasks as usize).min(plan.points.len());
         let cores = arguments.jobs.map_or(1, |jobs| jobs as usize);
@@ -117,23 +134,49 @@ fn run(arguments: &RunArguments) -> Result<(), Failure> {
         return slurm::submit(&jobs, &manifest, arguments.dry_run);
     }
     if arguments.dry_run {
-        return directory::check(&output, &manifest);
+        directory::check(&output, &manifest)?;
+        if arguments.json {
+            print!("{}", json_text(&serde_json::json!({ "sweep": plan.name, "points": plan.points.len() })));
+        }
+        return Ok(());
     }
-    let (records, all) = run_points(&plan, &output, &manifest, jobs)?;
-    conclude(&output, &records, all)
+    let (records, all) = run_points(&plan, &output, &manifest, jobs, say)?;
+    conclude(&output, &records, all, say)
+}
+
+/// Whether there are sentences on standard output, or JSON at the end alone.
+#[derive(Clone, Copy)]
+pub struct Say {
+    /// JSON.
+    pub json: bool,
+}
+
+impl Say {
+    /// A sentence, for people.
+    pub(crate) fn line(self, text: &str) {
+        if !self.json {
+            println!("{text}");
+        }
+    }
 }
 
 /// Runs a plan on behalf of another command, in a directory of its own, and returns what came of each of its points, in their
 /// order; fewer than all if it was interrupted. `version` is that of the program: results of another one, or of another sweep, are
 /// removed.
-pub fn run_plan(plan: &SweepPlan, output: &Path, version: String, jobs: usize) -> Result<Vec<Record>, Failure> {
+pub fn run_plan(
+    plan: &SweepPlan,
+    output: &Path,
+    version: String,
+    jobs: usize,
+    say: Say,
+) -> Result<Vec<Record>, Failure> {
     let manifest = manifest(plan, version);
     let is_others = Manifest::read(output).is_ok_and(|there| manifest.clash(&there).is_some());
     if is_others {
-        println!("Other runs stood in {}: they are removed.", output.display());
+        say.line(&format!("Other runs stood in {}: they are removed.", output.display()));
         fs::remove_dir_all(output)?;
     }
-    Ok(run_points(plan, output, &manifest, jobs)?.0)
+    Ok(run_points(plan, output, &manifest, jobs, say)?.0)
 }
 
 fn manifest(plan: &SweepPlan, version: String) -> Manifest {
@@ -155,6 +198,7 @@ fn run_points(
     output: &Path,
     manifest: &Manifest,
     jobs: usize,
+    say: Say,
 ) -> Result<(Vec<Record>, usize), Failure> {
     let to = SweepDir::open(output, manifest)?;
     to.clear_unfinished()?;
@@ -169,7 +213,7 @@ fn run_points(
         }
     }
     if !records.is_empty() {
-        println!("{} of them finished by an earlier call.", count(records.len() as u64));
+        say.line(&format!("{} of them finished by an earlier call.", count(records.len() as u64)));
     }
     let stop = Stop::by_signals()?;
     let bar = progress_bar(&plan.name, mine.len(), &records);
@@ -200,10 +244,38 @@ fn record(to: &SweepDir, finished: Finished, columns: &[String]) -> Result<Recor
 }
 
 /// What failed comes first.
-fn conclude(output: &Path, records: &[Record], all: usize) -> Result<(), Failure> {
-    const NAMED_MAX: usize = 5;
+fn conclude(output: &Path, records: &[Record], all: usize, say: Say) -> Result<(), Failure> {
     let bad: Vec<&Finished> =
         records.iter().filter(|record| !record.is_good()).map(|record| &record.finished).collect();
+    let missing = all - records.len();
+    if say.json {
+        let failed =
+            |finished: &&Finished| serde_json::json!({ "point": finished.point.folder, "reason": finished.reason });
+        print!(
+            "{}",
+            json_text(&serde_json::json!({
+                "results": output,
+                "points": all,
+                "good": records.len() - bad.len(),
+                "failed": bad.iter().map(failed).collect::<Vec<_>>(),
+                "left": missing,
+            }))
+        );
+    } else {
+        tell(output, records, &bad, all);
+    }
+    let crashed = bad.iter().filter(|finished| finished.outcome == Outcome::Crashed).count();
+    let again =
+        if crashed > 0 { format!("; weir sweep called again tries the {crashed} that crashed") } else { String::new() };
+    match (bad.len(), missing) {
+        (0, 0) => Ok(()),
+        (0, _) => Err(Failure::Run(format!("interrupted with {} left", points(missing)))),
+        (bad, _) => Err(Failure::Run(format!("{bad} of {} failed{again}", points(all)))),
+    }
+}
+
+fn tell(output: &Path, records: &[Record], bad: &[&Finished], all: usize) {
+    const NAMED_MAX: usize = 5;
     if !bad.is_empty() {
         println!("{} of {} FAILED:", count(bad.len() as u64), points(all));
     }
@@ -215,19 +287,11 @@ fn conclude(output: &Path, records: &[Record], all: usize) -> Result<(), Failure
     }
     let missing = all - records.len();
     if missing > 0 {
-        println!("INTERRUPTED: {} are left; the same command goes on with them.", points(missing));
+        println!("INTERRUPTED: {} are left. Repeat the command to go on with them.", points(missing));
     }
     let parquet = if cfg!(feature = "parquet") { " and results.parquet" } else { "" };
     println!("results: {}/results.csv{parquet} ({})", output.display(), points(records.len() - bad.len()));
     println!("with them: failures.csv, timings.csv");
-    let crashed = bad.iter().filter(|finished| finished.outcome == Outcome::Crashed).count();
-    let again =
-        if crashed > 0 { format!("; weir sweep called again tries the {crashed} that crashed") } else { String::new() };
-    match (bad.len(), missing) {
-        (0, 0) => Ok(()),
-        (0, _) => Err(Failure::Run(format!("interrupted with {} left", points(missing)))),
-        (bad, _) => Err(Failure::Run(format!("{bad} of {} failed{again}", points(all)))),
-    }
 }
 
 fn points(n: usize) -> String {
@@ -243,8 +307,14 @@ fn failed_so_far(records: &BTreeMap<usize, Record>) -> String {
 
 fn progress_bar(name: &str, points: usize, records: &BTreeMap<usize, Record>) -> ProgressBar {
     let bar = ProgressBar::new(points as u64);
-    let template = "{prefix} [{bar:32}] {pos:>6} of {len} points, {eta} left  {msg}";
-    bar.set_style(ProgressStyle::with_template(template).expect("a valid template").progress_chars("=> "));
+    let template = "{prefix} [{bar:32}] {pos:>6} of {len} points, {left} left  {msg}";
+    let done = records.len() as u64;
+    let left = move |state: &ProgressState, to: &mut dyn fmt::Write| {
+        // Nothing is known before a first point has ended.
+        let _ = if state.pos() > done { write!(to, "{:#}", HumanDuration(state.eta())) } else { write!(to, "?") };
+    };
+    let style = ProgressStyle::with_template(template).expect("a valid template").with_key("left", left);
+    bar.set_style(style.progress_chars("=> "));
     bar.set_prefix(name.to_owned());
     bar.set_position(records.len() as u64);
     bar.reset_eta();

@@ -41,7 +41,7 @@ pub fn load_each(files: &[PathBuf]) -> Result<Vec<SwitchConfig>, Failure> {
 }
 
 /// Whether a file is a scenario's, of which a switch's reader would only say that it knows none of its tables.
-fn is_scenario(file: &Path) -> bool {
+pub(crate) fn is_scenario(file: &Path) -> bool {
     has_line(file, &["[scenario]", "[[switches]]"])
 }
 

@@ -73,8 +73,19 @@ struct LcoreBase {
 /// # Errors
 /// The files do not agree; the group is none that a socket can be given to; another process has the path. Where nobody asked
 /// for the socket, a run goes on without it.
-pub(crate) fn claim(argument: Option<&str>, switches: &[SwitchConfig]) -> Result<Option<Bound>, Fault> {
-    let ControlConfig { socket, access } = agreed(switches)?;
+pub(crate) fn claim(
+    argument: Option<&str>,
+    group: Option<&str>,
+    switches: &[SwitchConfig],
+) -> Result<Option<Bound>, Fault> {
+    let ControlConfig { socket, mut access } = agreed(switches)?;
+    if let (None, Some(group)) = (&access.group, group) {
+        access.group = Some(group.to_owned());
+        if let Some(finding) = check_access(&access) {
+            let message = format!("--control-group: {}; {}", finding.message, finding.help);
+            return Err(Failure::Argument(message).into());
+        }
+    }
     let asked = argument.map(ControlSocket::parse).or(socket);
     let bound = match &asked {
         Some(ControlSocket::Nowhere) => return Ok(None),
@@ -103,10 +114,11 @@ fn agreed(switches: &[SwitchConfig]) -> Result<ControlConfig, Fault> {
     let Some(first) = saying.next() else { return Ok(ControlConfig::default()) };
     if let Some(other) = saying.find(|other| other.control != first.control) {
         let message = format!("a process has one control socket, and switch {} has it otherwise", first.name);
-        return Err(other.error_at("control", message, "write [control] alike in both files, or in one alone").into());
+        let help = "write [control] alike in both files, or in one alone";
+        return Err(Failure::Input(other.error_at("control", message, help)).into());
     }
     if let Some(finding) = check_access(&first.control.access) {
-        return Err(first.error_at("control.group", finding.message, finding.help).into());
+        return Err(Failure::Input(first.error_at("control.group", finding.message, finding.help)).into());
     }
     Ok(first.control.clone())
 }
@@ -119,7 +131,7 @@ fn refusal(argument: Option<&str>, switches: &[SwitchConfig], error: &BindError)
     };
     let from_file = switches.iter().find(|switch| switch.control.socket.is_some()).filter(|_| argument.is_none());
     match from_file {
-        Some(switch) => switch.error_at("control.socket", error.to_string(), help).into(),
+        Some(switch) => Failure::Input(switch.error_at("control.socket", error.to_string(), help)).into(),
         None => Failure::Argument(format!("--control: {error}; {help}")).into(),
     }
 }

@@ -26,8 +26,8 @@ impl From<Failure> for Fault {
 impl From<DriverError> for Fault {
     fn from(error: DriverError) -> Fault {
         Fault(match error {
-            DriverError::Config(errors) => Failure::Input(errors),
-            DriverError::Taken(message) => Failure::Argument(message),
+            DriverError::Config(errors) => return errors.into(),
+            DriverError::Taken(message) => Failure::Unavailable(message),
             error => Failure::Run(error.to_string()),
         })
     }
@@ -52,9 +52,10 @@ impl From<BackendError> for Fault {
     }
 }
 
+/// What is wrong with a file on any machine was told when it was read; what the driver finds later, this machine lacks.
 impl From<ConfigErrors> for Fault {
     fn from(errors: ConfigErrors) -> Fault {
-        Fault(errors.into())
+        Fault(Failure::Lacks(errors))
     }
 }
 

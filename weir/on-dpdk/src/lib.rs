@@ -21,6 +21,7 @@ mod signals;
 mod steering;
 mod storms;
 mod summary;
+mod supervisor;
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -35,6 +36,9 @@ use weir_scenario::Scenario;
 use weir_units::BitRate;
 
 use fault::Fault;
+
+/// The version of DPDK that this is built with.
+pub const BUILT_FOR_DPDK: &str = weir_dpdk_io::BUILT_FOR;
 
 /// DPDK, for the command.
 pub struct Dpdk;

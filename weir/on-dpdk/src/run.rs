@@ -10,6 +10,7 @@ use weir_dpdk_driver::{
     DriverError, Memory, Placement, PreparedSwitches, RunningSwitches, Runtime, RuntimeOptions, Stopped,
 };
 use weir_experiments::Failure;
+use weir_experiments::files::json_text;
 use weir_experiments::real_frames::RunArguments;
 use weir_experiments::switches::load_all;
 use weir_flowctl::Tells;
@@ -34,6 +35,7 @@ use crate::screen::Screen;
 use crate::signals::Signals;
 use crate::storms::StormLog;
 use crate::summary::{RunSummary, summary_text};
+use crate::supervisor::Supervisor;
 
 /// How long what is held may take to leave when the switch is stopped.
 const DRAIN_WITHIN: Duration = Duration::from_secs(2);
@@ -50,9 +52,10 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Fault> {
     let _locks = weir_dpdk_driver::claim_devices(&switches)?;
     let placement = Placement::new(&switches, &weir_dpdk_io::cpu::allowed(), 0)?;
     let memory = Memory::of(&switches, placement.cpus.len(), 0);
-    let socket = control::claim(arguments.control.as_deref(), &switches)?;
+    let socket = control::claim(arguments.control.as_deref(), arguments.control_group.as_deref(), &switches)?;
     // Opened before anything starts: a summary that can't be written is wrong input.
-    let json = arguments.json.as_deref().map(create_json).transpose()?;
+    let is_json = arguments.json.as_deref() == Some(Path::new("-"));
+    let json = arguments.json.as_deref().filter(|_| !is_json).map(create_json).transpose()?;
     let lab = recording::lab(&switches, arguments.sample_every);
     let captures = Captures::new(arguments, &lab)?;
     let signals = Signals::new()?;
@@ -96,12 +99,15 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Fault> {
         placement: &placement,
         signals,
         started: Instant::now(),
-        screen: Screen::default(),
+        screen: if is_json { Screen::silent() } else { Screen::default() },
         record,
         control,
+        supervisor: Supervisor::of_environment(),
     };
     tracing::info!("forwarding; stop with SIGINT or SIGTERM");
+    session.supervisor.ready(&forwarding(&switches));
     let watched = session.watch(&running);
+    session.supervisor.stopping();
     session.control.close();
     let stopped = running.stop(DRAIN_WITHIN)?;
     watched?;
@@ -118,6 +124,14 @@ struct Session<'a> {
     screen: Screen,
     record: Option<Recording<'a>>,
     control: Control,
+    supervisor: Supervisor,
+}
+
+/// `forwarding between 4 ports (lab)`, for whoever supervises.
+fn forwarding(switches: &[SwitchConfig]) -> String {
+    let ports: usize = switches.iter().map(|switch| switch.ports.len()).sum();
+    let names: Vec<&str> = switches.iter().map(|switch| switch.name.as_str()).collect();
+    format!("forwarding between {ports} ports ({})", names.join(", "))
 }
 
 fn create_json(path: &Path) -> Result<(&Path, File), Failure> {
@@ -161,6 +175,7 @@ impl Session<'_> {
         while !self.signals.stop() && !self.is_over() {
             let asked = Asked { switches, placement, running, losses: &losses };
             self.control.answer_until(Instant::now() + TICK, asked);
+            self.supervisor.beat(running);
             if running.has_failed() {
                 return Ok(());
             }
@@ -239,7 +254,7 @@ impl Session<'_> {
     }
 
     fn is_over(&self) -> bool {
-        self.arguments.duration.is_some_and(|s| self.started.elapsed().as_secs() >= s)
+        self.arguments.duration.is_some_and(|duration| self.started.elapsed() >= duration)
     }
 
     /// Has `tell` tell clients and the record, if there is one, of events, as of now.
@@ -277,7 +292,11 @@ impl Session<'_> {
     /// Prints and writes the summary; a run that lost what it must not lose fails.
     fn finish(mut self, stopped: &Stopped, json: Option<(&Path, File)>) -> Result<(), Failure> {
         let summary = RunSummary::new(&self.control.configs(), self.placement, stopped, self.started.elapsed());
-        self.screen.print(&summary_text(&summary));
+        if self.arguments.json.as_deref() == Some(Path::new("-")) {
+            Screen::default().print(&json_text(&summary));
+        } else {
+            self.screen.print(&summary_text(&summary));
+        }
         let fault = summary.fault();
         let mut faults: Vec<String> = fault.clone().into_iter().collect();
         if let Some((path, mut file)) = json {

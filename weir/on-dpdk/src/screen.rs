@@ -9,6 +9,11 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
+    /// One that shows nothing: standard output is for something else.
+    pub(crate) fn silent() -> Screen {
+        Screen { is_gone: true }
+    }
+
     /// Prints a text. After the first failure, such as a closed pipe or a full disk, nothing is printed any more.
     pub(crate) fn print(&mut self, text: &str) {
         if self.is_gone {

@@ -1,8 +1,9 @@
 //! The buffer as a configuration cuts it, and the thresholds that its policy gives.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::fmt;
 
+use serde::Serialize;
 use weir_config::{Device, SwitchConfig};
 use weir_experiments::table::{Table, count};
 use weir_mmu::policy::{Load, QueueView, SteadyState};
@@ -10,87 +11,188 @@ use weir_mmu::{BufferLayout, Charge, Headroom, Policy};
 use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_units::{BitRate, Bytes, Class, PortId, QueueId, Time};
 
-use super::gauge_lines;
+use super::{GaugeNamed, gauge_lines};
 
 /// What each segment and pool of the buffer has.
-pub(super) fn partition(switch: &SwitchConfig, layout: &BufferLayout) -> String {
-    let mut table = Table::new(["Buffer", "Bytes", "Share"]);
-    let mut row = |name: &str, part: Bytes| {
-        let share = part.get() as f64 * 100.0 / layout.size().get() as f64;
-        table.row([name, &count(part.get()), &format!("{share:.1} %")]);
-    };
-    row("B whole", layout.size());
-    row("private", layout.private());
-    row(headroom_name(layout.headroom_from()), layout.headroom());
-    match layout.egress_lossy() {
-        None => row("B_s shared", layout.shared()),
-        Some(egress_lossy) => {
-            row("ingress pool", layout.shared());
-            let taken = layout.private() + layout.headroom() + layout.shared();
-            if taken < layout.size() {
-                row("in no pool", layout.size() - taken);
-            }
-            row("egress lossy pool (lossy frames a second time)", egress_lossy);
-        }
-    }
-    let cell = switch.buffer.cell_bytes;
-    let unit = if cell == 1 { "bytes (frames of 64 B at least)".to_owned() } else { format!("cells of {cell} B") };
-    let frames = Charge::in_cells(cell).frames_max(layout.size());
-    format!("{table}  accounted in {unit}; holds at most {} frames\n", count(frames))
+#[derive(Serialize)]
+pub(super) struct Partition {
+    pub size_bytes: u64,
+    pub private_bytes: u64,
+    pub headroom_bytes: u64,
+    pub headroom_from: HeadroomFrom,
+    pub shared_bytes: u64,
+    /// Of policies with pools: the lossy frames' egress pool, in which they are counted a second time.
+    pub egress_lossy_bytes: Option<u64>,
+    pub cell_bytes: u64,
+    pub frames_max: u64,
 }
 
 /// What headroom is taken from.
-fn headroom_name(headroom: Headroom) -> &'static str {
-    match headroom {
-        Headroom::PerQueue => "headroom, Φ for each lossless ingress queue",
-        Headroom::Pool(_) => "headroom, one pool",
-        Headroom::PerPort => "headroom, insurance of Φ for each port",
-        Headroom::Uninsured => "headroom, none kept apart",
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum HeadroomFrom {
+    Queue,
+    Pool,
+    Port,
+    None,
+}
+
+/// The buffer's partition.
+pub(super) fn partition(switch: &SwitchConfig, layout: &BufferLayout) -> Partition {
+    Partition {
+        size_bytes: layout.size().get(),
+        private_bytes: layout.private().get(),
+        headroom_bytes: layout.headroom().get(),
+        headroom_from: match layout.headroom_from() {
+            Headroom::PerQueue => HeadroomFrom::Queue,
+            Headroom::Pool(_) => HeadroomFrom::Pool,
+            Headroom::PerPort => HeadroomFrom::Port,
+            Headroom::Uninsured => HeadroomFrom::None,
+        },
+        shared_bytes: layout.shared().get(),
+        egress_lossy_bytes: layout.egress_lossy().map(Bytes::get),
+        cell_bytes: u64::from(switch.buffer.cell_bytes),
+        frames_max: Charge::in_cells(switch.buffer.cell_bytes).frames_max(layout.size()),
+    }
+}
+
+impl fmt::Display for Partition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut table = Table::new(["Buffer", "Bytes", "Share"]);
+        let mut row = |name: &str, part: u64| {
+            let share = part as f64 * 100.0 / self.size_bytes as f64;
+            table.row([name, &count(part), &format!("{share:.1} %")]);
+        };
+        row("B whole", self.size_bytes);
+        row("private", self.private_bytes);
+        row(self.headroom_from.name(), self.headroom_bytes);
+        match self.egress_lossy_bytes {
+            None => row("B_s shared", self.shared_bytes),
+            Some(egress_lossy) => {
+                row("ingress pool", self.shared_bytes);
+                let taken = self.private_bytes + self.headroom_bytes + self.shared_bytes;
+                if taken < self.size_bytes {
+                    row("in no pool", self.size_bytes - taken);
+                }
+                row("egress lossy pool (lossy frames a second time)", egress_lossy);
+            }
+        }
+        let unit = match self.cell_bytes {
+            1 => "bytes (frames of 64 B at least)".to_owned(),
+            cell => format!("cells of {cell} B"),
+        };
+        writeln!(f, "{table}  accounted in {unit}; holds at most {} frames", count(self.frames_max))
+    }
+}
+
+impl HeadroomFrom {
+    fn name(self) -> &'static str {
+        match self {
+            HeadroomFrom::Queue => "headroom, Φ for each lossless ingress queue",
+            HeadroomFrom::Pool => "headroom, one pool",
+            HeadroomFrom::Port => "headroom, insurance of Φ for each port",
+            HeadroomFrom::None => "headroom, none kept apart",
+        }
     }
 }
 
 /// The policy in words, and its thresholds in an empty buffer and wherever equally overloaded queues come to rest.
-pub(super) fn thresholds(switch: &SwitchConfig, layout: &BufferLayout, policy: &dyn Policy) -> String {
+#[derive(Serialize)]
+pub(super) struct PolicyChecked {
+    name: String,
+    /// Paper section and parameters, a sentence each.
+    about: Vec<String>,
+    gauges: Vec<GaugeNamed>,
+    /// What Xoff is compared with: w_s, or q̂ of policies that smooth it.
+    compared: &'static str,
+    xon_offset_bytes: u64,
+    thresholds: Vec<AtRest>,
+    /// What the policy makes of ports by their rate, if it says.
+    ports: Vec<String>,
+    #[serde(skip)]
+    has_port_level: bool,
+}
+
+/// Where queues come to rest under a load.
+#[derive(Serialize)]
+struct AtRest {
+    overloaded_lossless_queues: u64,
+    overloaded_lossy_queues: u64,
+    xoff_bytes: Option<u64>,
+    xon_bytes: Option<u64>,
+    /// Of policies that pause whole ports.
+    port_xoff_bytes: Option<u64>,
+    lossy_queue_bytes: Option<u64>,
+    shared_in_use_percent: f64,
+}
+
+/// What the policy says of itself, and its thresholds.
+pub(super) fn policy(switch: &SwitchConfig, layout: &BufferLayout, policy: &dyn Policy) -> PolicyChecked {
     let offset = if policy.has_hysteresis() { switch.xon_offset() } else { Bytes::ZERO };
-    let mut text = format!("  policy \"{}\"\n", policy.name());
-    for line in policy.describe() {
-        writeln!(text, "    {line}").expect("a string takes all");
-    }
-    text += &gauge_lines(switch.buffer.policy.kind().gauges());
-    let xon = match offset.get() {
-        0 => "Xon = Xoff".to_owned(),
-        delta => format!("Xon = Xoff - {} B", count(delta)),
-    };
-    let compared = if policy.low_pass().is_some() { "q̂" } else { "w_s" };
-    writeln!(text, "  Xoff is what {compared} of a lossless ingress queue is compared with; {xon}")
-        .expect("a string takes all");
     let has_port_level = policy.port_level().is_some();
-    if has_port_level {
-        text += "  Xoff and X_poff are shown for τ = 0\n";
-    }
-    let mut table = Table::new(
-        ["Overloaded lossless queues", "Overloaded lossy queues", "Xoff B", "Xon B"]
-            .into_iter()
-            .chain(has_port_level.then_some("X_poff B"))
-            .chain(["Each lossy queue B", "Shared in use"]),
-    );
     let queues_of_port = u64::from(switch.lossless_classes());
-    let or_none = |n: u64| if n == 0 { "none".to_owned() } else { n.to_string() };
-    for (lossless, lossy) in loads(switch) {
+    let rest = |(lossless, lossy): (u64, u64)| {
         let rest = at(switch, layout, policy, lossless, lossy);
         let xoff = (queues_of_port > 0).then_some(rest.lossless.get());
-        let or_dash = |bytes: Option<u64>| bytes.map_or("-".to_owned(), count);
         let used = (rest.lossless * lossless + rest.lossy * lossy).min(layout.shared());
-        let used = used.get() as f64 * 100.0 / layout.shared().get() as f64;
-        let lossy_limit = (lossy > 0 || lossless == 0).then_some(rest.lossy.get());
-        table.row(
-            [or_none(lossless), or_none(lossy), or_dash(xoff), or_dash(xoff.map(|x| x.saturating_sub(offset.get())))]
-                .into_iter()
-                .chain(has_port_level.then(|| or_dash(xoff.map(|xoff| xoff * queues_of_port))))
-                .chain([or_dash(lossy_limit), format!("{used:.1} %")]),
-        );
+        AtRest {
+            overloaded_lossless_queues: lossless,
+            overloaded_lossy_queues: lossy,
+            xoff_bytes: xoff,
+            xon_bytes: xoff.map(|xoff| xoff.saturating_sub(offset.get())),
+            port_xoff_bytes: xoff.filter(|_| has_port_level).map(|xoff| xoff * queues_of_port),
+            lossy_queue_bytes: (lossy > 0 || lossless == 0).then_some(rest.lossy.get()),
+            shared_in_use_percent: used.get() as f64 * 100.0 / layout.shared().get() as f64,
+        }
+    };
+    PolicyChecked {
+        name: policy.name().to_owned(),
+        about: policy.describe(),
+        gauges: GaugeNamed::all(switch.buffer.policy.kind().gauges()),
+        compared: if policy.low_pass().is_some() { "q̂" } else { "w_s" },
+        xon_offset_bytes: offset.get(),
+        thresholds: loads(switch).into_iter().map(rest).collect(),
+        ports: ports(switch, layout, policy),
+        has_port_level,
     }
-    text + &table.to_string() + &ports(switch, layout, policy)
+}
+
+impl fmt::Display for PolicyChecked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "  policy \"{}\"", self.name)?;
+        for line in &self.about {
+            writeln!(f, "    {line}")?;
+        }
+        f.write_str(&gauge_lines(&self.gauges))?;
+        let xon = match self.xon_offset_bytes {
+            0 => "Xon = Xoff".to_owned(),
+            delta => format!("Xon = Xoff - {} B", count(delta)),
+        };
+        writeln!(f, "  Xoff is what {} of a lossless ingress queue is compared with; {xon}", self.compared)?;
+        if self.has_port_level {
+            writeln!(f, "  Xoff and X_poff are shown for τ = 0")?;
+        }
+        let mut table = Table::new(
+            ["Overloaded lossless queues", "Overloaded lossy queues", "Xoff B", "Xon B"]
+                .into_iter()
+                .chain(self.has_port_level.then_some("X_poff B"))
+                .chain(["Each lossy queue B", "Shared in use"]),
+        );
+        let or_none = |n: u64| if n == 0 { "none".to_owned() } else { n.to_string() };
+        let or_dash = |bytes: Option<u64>| bytes.map_or("-".to_owned(), count);
+        for rest in &self.thresholds {
+            let loads = [rest.overloaded_lossless_queues, rest.overloaded_lossy_queues].map(or_none);
+            table.row(
+                loads
+                    .into_iter()
+                    .chain([or_dash(rest.xoff_bytes), or_dash(rest.xon_bytes)])
+                    .chain(self.has_port_level.then(|| or_dash(rest.port_xoff_bytes)))
+                    .chain([or_dash(rest.lossy_queue_bytes), format!("{:.1} %", rest.shared_in_use_percent)]),
+            );
+        }
+        write!(f, "{table}")?;
+        self.ports.iter().try_for_each(|line| writeln!(f, "  {line}"))
+    }
 }
 
 /// The loads that are shown, as overloaded lossless ingress queues and lossy egress queues of a class each: none,
@@ -143,14 +245,14 @@ fn empty_view(layout: &BufferLayout, lossless: bool) -> QueueView {
 }
 
 /// What the policy makes of ports by their rate, if it says.
-fn ports(switch: &SwitchConfig, layout: &BufferLayout, policy: &dyn Policy) -> String {
+fn ports(switch: &SwitchConfig, layout: &BufferLayout, policy: &dyn Policy) -> Vec<String> {
     let mut of_rate: BTreeMap<BitRate, usize> = BTreeMap::new();
     for port in &switch.ports {
         *of_rate.entry(port.rate.unwrap_or(RATE_UNKNOWN)).or_default() += 1;
     }
     let line = |(rate, ports): (BitRate, usize)| {
         let told = policy.describe_port(rate, layout.shared())?;
-        Some(format!("  a port of {rate} ({ports} of them) {told}\n"))
+        Some(format!("a port of {rate} ({ports} of them) {told}"))
     };
     of_rate.into_iter().filter_map(line).collect()
 }

@@ -4,39 +4,88 @@
 #[cfg(test)]
 mod tests;
 
+use serde::Serialize;
 use weir_config::SwitchConfig;
-use weir_experiments::table::{Table, put_together};
+use weir_experiments::table::Table;
 use weir_flowctl::{Description, Part};
 use weir_switch_core::BuildError;
 use weir_switch_core::flow_control::{RATE_UNKNOWN, controlled_port, mechanism};
 
-use super::gauge_lines;
+use super::{GaugeNamed, gauge_lines};
+
+/// What a flow control says of some ports.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Described {
+    ports: Vec<String>,
+    flow_control: String,
+    rate: String,
+    parts: Vec<Said>,
+    gauges: Vec<GaugeNamed>,
+}
+
+/// A part of what it says.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Said {
+    Line(String),
+    /// The first row is the head.
+    Table(Vec<Vec<String>>),
+}
 
 /// Each port whose flow control has something to say, those that have the same put together.
-pub(super) fn flow_control(switch: &SwitchConfig) -> Result<String, BuildError> {
-    let mut described = Vec::new();
+pub(super) fn flow_control(switch: &SwitchConfig) -> Result<Vec<Described>, BuildError> {
+    // Without their ports, which stand beside.
+    let mut all: Vec<(Described, Vec<String>)> = Vec::new();
     for port in switch.real_ports() {
         let config = &switch.ports[port];
         let rate = config.rate.unwrap_or(RATE_UNKNOWN);
         mechanism(switch, port, rate)?;
         let description = config.flow_control.describe(&controlled_port(switch, port, rate));
-        let text = description.as_ref().map(lines).unwrap_or_default() + &gauge_lines(config.flow_control.gauges());
-        if !text.is_empty() {
-            described.push((format!("{} at {rate}\n{text}", config.flow_control.name()), config.name.as_str()));
+        let described = Described {
+            ports: Vec::new(),
+            flow_control: config.flow_control.name().to_owned(),
+            rate: rate.to_string(),
+            parts: description.as_ref().map(said).unwrap_or_default(),
+            gauges: GaugeNamed::all(config.flow_control.gauges()),
+        };
+        if described.parts.is_empty() && described.gauges.is_empty() {
+            continue;
+        }
+        let name = config.name.clone();
+        match all.iter_mut().find(|(known, _)| *known == described) {
+            Some((_, ports)) => ports.push(name),
+            None => all.push((described, vec![name])),
         }
     }
-    Ok(put_together(described).iter().fold(String::new(), |text, (what, names)| format!("{text}  {names}: {what}")))
+    Ok(all.into_iter().map(|(described, ports)| Described { ports, ..described }).collect())
 }
 
-fn lines(description: &Description) -> String {
-    let parts = description.parts().iter().map(|part| match part {
-        Part::Line(text) => format!("{text}\n"),
-        Part::Table(rows) => {
-            let mut rows = rows.iter();
-            let mut table = Table::new(rows.next().cloned().unwrap_or_default());
-            rows.for_each(|row| table.row(row.clone()));
-            table.to_string()
-        }
-    });
-    parts.collect::<String>().lines().fold(String::new(), |text, line| format!("{text}    {line}\n"))
+fn said(description: &Description) -> Vec<Said> {
+    let said = |part: &Part| match part {
+        Part::Line(text) => Said::Line(text.clone()),
+        Part::Table(rows) => Said::Table(rows.clone()),
+    };
+    description.parts().iter().map(said).collect()
+}
+
+/// As text.
+pub(super) fn text(all: &[Described]) -> String {
+    all.iter().map(Described::text).collect()
+}
+
+impl Described {
+    fn text(&self) -> String {
+        let parts = self.parts.iter().map(|part| match part {
+            Said::Line(text) => format!("{text}\n"),
+            Said::Table(rows) => {
+                let mut rows = rows.iter();
+                let mut table = Table::new(rows.next().cloned().unwrap_or_default());
+                rows.for_each(|row| table.row(row.clone()));
+                table.to_string()
+            }
+        });
+        let head = format!("  {}: {} at {}\n", self.ports.join(", "), self.flow_control, self.rate);
+        let lines = parts.collect::<String>().lines().fold(head, |text, line| format!("{text}    {line}\n"));
+        lines + &gauge_lines(&self.gauges)
+    }
 }

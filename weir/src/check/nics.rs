@@ -1,23 +1,54 @@
 //! NICs in front of hosts: the sizes of their buffers, and what is doubtful about them.
 
+use serde::Serialize;
 use weir_config::{NicBuffers, NicModelConfig, PortConfig, SwitchConfig};
 use weir_experiments::table::{Table, count};
+use weir_units::BitRate;
 
-/// A row for each port with a NIC; empty where there is none.
-pub(super) fn table(switch: &SwitchConfig) -> Table {
+/// A NIC in front of a host.
+#[derive(Serialize)]
+pub(super) struct NicChecked {
+    port: String,
+    obeys: bool,
+    pauses: bool,
+    send_buffer_bytes: u64,
+    xoff_bytes: u64,
+    xon_bytes: u64,
+    receive_buffer_bytes: u64,
+    /// At most so much; nothing if it is all that comes.
+    host_takes_bps: Option<u64>,
+}
+
+/// All NICs of a switch.
+pub(super) fn nics(switch: &SwitchConfig) -> Vec<NicChecked> {
+    let nic = |(port, nic, buffers): (&PortConfig, NicModelConfig, NicBuffers)| NicChecked {
+        port: port.name.clone(),
+        obeys: nic.obeys,
+        pauses: nic.pauses,
+        send_buffer_bytes: buffers.send.get(),
+        xoff_bytes: buffers.xoff.get(),
+        xon_bytes: buffers.xon.get(),
+        receive_buffer_bytes: buffers.receive.get(),
+        host_takes_bps: nic.receive_rate.map(BitRate::as_bps),
+    };
+    nics_of(switch).map(nic).collect()
+}
+
+/// A row for each; empty where there is none.
+pub(super) fn table(nics: &[NicChecked]) -> Table {
     let mut table =
         Table::new(["NIC of", "Obeys", "Pauses", "Send buffer B", "Xoff B", "Xon B", "Receive buffer B", "Host takes"]);
-    for (port, nic, buffers) in nics(switch) {
-        let yes = |is: bool| if is { "yes" } else { "no" }.to_owned();
+    let yes = |is: bool| if is { "yes" } else { "no" }.to_owned();
+    for nic in nics {
         table.row([
-            port.name.clone(),
+            nic.port.clone(),
             yes(nic.obeys),
             yes(nic.pauses),
-            count(buffers.send.get()),
-            count(buffers.xoff.get()),
-            count(buffers.xon.get()),
-            count(buffers.receive.get()),
-            nic.receive_rate.map_or("all".to_owned(), |rate| rate.to_string()),
+            count(nic.send_buffer_bytes),
+            count(nic.xoff_bytes),
+            count(nic.xon_bytes),
+            count(nic.receive_buffer_bytes),
+            nic.host_takes_bps.map_or("all".to_owned(), |bps| BitRate::bps(bps).to_string()),
         ]);
     }
     table
@@ -45,10 +76,10 @@ pub(super) fn warnings(switch: &SwitchConfig) -> Vec<String> {
             )
         })
     };
-    nics(switch).filter_map(doubt).collect()
+    nics_of(switch).filter_map(doubt).collect()
 }
 
-fn nics(switch: &SwitchConfig) -> impl Iterator<Item = (&PortConfig, NicModelConfig, NicBuffers)> {
+fn nics_of(switch: &SwitchConfig) -> impl Iterator<Item = (&PortConfig, NicModelConfig, NicBuffers)> {
     let ports = switch.ports.iter().enumerate();
     ports.filter_map(|(index, port)| Some((port, port.nic?, switch.nic_buffers(index)?)))
 }
@@ -69,7 +100,7 @@ mod tests {
             port("c", "{ pauses = false, receive_buffer = \"40KB\" }"),
         ];
         let switch = weir_config::parse("lab", &text.concat()).unwrap();
-        let lines: Vec<String> = table(&switch)
+        let lines: Vec<String> = table(&nics(&switch))
             .to_string()
             .lines()
             .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))

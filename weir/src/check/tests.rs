@@ -26,7 +26,7 @@ fn told(buffer: &str) -> (Vec<String>, Vec<String>) {
     let layout = buffer_layout(&switch).unwrap();
     let rates: Vec<_> = switch.ports.iter().map(|port| port.rate.unwrap_or(RATE_UNKNOWN)).collect();
     let policy = buffer_policy(&switch, &layout, &rates).unwrap();
-    let text = buffer::partition(&switch, &layout) + &buffer::thresholds(&switch, &layout, &*policy);
+    let text = format!("{}{}", buffer::partition(&switch, &layout), buffer::policy(&switch, &layout, &*policy));
     let lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
     (lines, warnings::warnings(&switch, &layout))
 }
@@ -168,7 +168,7 @@ fn a_lossy_switch_has_no_xoff() {
     let switch = weir_config::parse("lab", text).unwrap();
     let layout = buffer_layout(&switch).unwrap();
     let policy = buffer_policy(&switch, &layout, &[RATE_UNKNOWN; 2]).unwrap();
-    let text = buffer::thresholds(&switch, &layout, &*policy);
+    let text = buffer::policy(&switch, &layout, &*policy).to_string();
     assert!(text.contains("5,000,000") && !text.contains("4,99"), "{text}");
     assert_eq!(warnings::warnings(&switch, &layout), [""; 0]);
 }

@@ -170,7 +170,7 @@ fn interruption_leaves_what_is_finished() {
     let Output { status, stdout, .. } = running.wait_with_output().unwrap();
     let said = String::from_utf8(stdout).unwrap();
     assert_eq!(status.code(), Some(1), "{said}");
-    assert!(said.contains("are left; the same command goes on with them."), "{said}");
+    assert!(said.contains("are left. Repeat the command to go on with them."), "{said}");
     let left =
         fs::read_dir(lab.path("out/runs")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let left: Vec<String> = left.collect();

@@ -94,6 +94,32 @@ pub(super) fn list(all: &[Experiment]) {
     );
 }
 
+/// An experiment, as `--list --json` has it.
+#[derive(Serialize)]
+pub(super) struct Listed<'e> {
+    id: &'e str,
+    title: &'e str,
+    paper: String,
+    backends: Vec<&'static str>,
+    quick_cpu_s: f64,
+    full_cpu_s: f64,
+}
+
+/// All experiments.
+pub(super) fn listed(all: &[Experiment]) -> Vec<Listed<'_>> {
+    fn one(experiment: &Experiment) -> Listed<'_> {
+        Listed {
+            id: &experiment.id,
+            title: &experiment.paper.title,
+            paper: experiment.place_in_paper(),
+            backends: experiment.paper.backends.iter().map(|backend| backend.name()).collect(),
+            quick_cpu_s: experiment.cpu_seconds(true),
+            full_cpu_s: experiment.cpu_seconds(false),
+        }
+    }
+    all.iter().map(one).collect()
+}
+
 /// Prints what is to run, and how long it takes.
 pub(super) fn introduce(chosen: &[Experiment], quick: bool, jobs: usize) {
     let cores = jobs.min(cores()).max(1);

@@ -1,11 +1,15 @@
 //! What the runs of a scenario came to: a table, sentences on what stands out, and whether all is as it should be.
 
+use std::path::Path;
+
+use serde::Serialize;
 use weir_results::run_dir::{LaneSummary, PortSummary, PortWindow, Summary};
 use weir_scenario::file::Expectation;
 use weir_units::Span;
 
 use super::{Ended, traffic};
 use crate::Failure;
+use crate::experiment::Backend;
 use crate::table::{Table, count};
 
 /// A host that was polled too late for more than this share of the run makes its rates the machine's.
@@ -38,6 +42,56 @@ pub(super) fn print(ended: &[Ended]) {
 pub(super) fn verdict(ended: &[Ended]) -> Result<(), Failure> {
     let faults: Vec<String> = ended.iter().filter_map(fault).collect();
     if faults.is_empty() { Ok(()) } else { Err(Failure::Run(faults.join("; "))) }
+}
+
+/// The runs that an interrupted command has left, in their order: those that did not begin, and the one that was under way.
+pub(super) fn left<'n>(names: &'n [String], ended: &[Ended]) -> Vec<&'n str> {
+    let is_whole = |run: &Ended| !run.summary.failures.iter().any(|failure| failure.starts_with("interrupted"));
+    let is_done = |name: &&String| ended.iter().any(|run| run.name == **name && is_whole(run));
+    names.iter().filter(|name| !is_done(name)).map(String::as_str).collect()
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+pub(super) struct Outcome<'e> {
+    scenario: &'e str,
+    backend: &'static str,
+    results: &'e Path,
+    runs: Vec<RunOutcome<'e>>,
+    /// Runs that were left when the command was interrupted.
+    left: &'e [&'e str],
+}
+
+#[derive(Serialize)]
+struct RunOutcome<'e> {
+    name: &'e str,
+    directory: &'e Path,
+    expects: &'static str,
+    /// Why the command fails because of this run, if it does.
+    fault: Option<String>,
+    summary: &'e Summary,
+}
+
+/// As `--json` prints it.
+pub(super) fn json<'e>(
+    scenario: &'e str,
+    backend: Backend,
+    ended: &'e [Ended],
+    left: &'e [&'e str],
+    results: &'e Path,
+) -> Outcome<'e> {
+    let run = |run: &'e Ended| RunOutcome {
+        name: &run.name,
+        directory: &run.directory,
+        expects: match run.expects {
+            Expectation::Flow => "flow",
+            Expectation::Deadlock => "deadlock",
+            Expectation::Either => "either",
+        },
+        fault: fault(run),
+        summary: &run.summary,
+    };
+    Outcome { scenario, backend: backend.name(), results, runs: ended.iter().map(run).collect(), left }
 }
 
 fn fault(run: &Ended) -> Option<String> {

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::conclude;
 use super::directory::{Finished, MadeBy, Manifest, SweepDir, all_finished};
 use super::results::{self, Record};
+use super::{Say, conclude};
 use crate::Failure;
 
 /// Arguments of `weir sweep merge`.
@@ -17,6 +17,9 @@ pub(super) struct MergeArguments {
     /// Directory of the tables. The runs stay where they are.
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
+    /// Print what came of the sweep as JSON in place of sentences.
+    #[arg(long)]
+    json: bool,
 }
 
 /// Puts the tables together, if every point is there once.
@@ -51,7 +54,7 @@ pub(super) fn merge(arguments: &MergeArguments) -> Result<(), Failure> {
     let _open = SweepDir::open(&arguments.output, &manifest)?;
     let any = &records[0].finished.point;
     results::write(&arguments.output, any, &manifest.columns, &records)?;
-    conclude(&arguments.output, &records, manifest.points)
+    conclude(&arguments.output, &records, manifest.points, Say { json: arguments.json })
 }
 
 fn refuse_other((one, of_one): &(&Path, Manifest), (other, of_other): &(&Path, Manifest)) -> Result<(), Failure> {

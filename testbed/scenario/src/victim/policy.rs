@@ -176,6 +176,14 @@ impl FromStr for VictimPolicy {
     }
 }
 
+impl VictimPolicy {
+    /// As a command line has it, and it is read again: `dt:1/8`.
+    pub fn argument(&self) -> String {
+        let name = self.kind.name();
+        if self.kind.has_alpha() { format!("{name}:{}", self.alpha) } else { name.to_owned() }
+    }
+}
+
 impl fmt::Display for VictimPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.name())
@@ -199,7 +207,10 @@ mod tests {
     fn every_name_is_read_with_and_without_alpha() {
         for kind in PolicyChoice::ALL {
             assert_eq!(kind.name().parse(), Ok(VictimPolicy::new(kind)));
-            let eighth = format!("{}:1/8", kind.name()).parse();
+            let eighth = format!("{}:1/8", kind.name()).parse::<VictimPolicy>();
+            if let Ok(policy) = eighth {
+                assert_eq!(policy.argument().parse(), eighth);
+            }
             match kind {
                 PolicyChoice::Static => assert_eq!(eighth, Err(PolicyNameError::NoAlpha)),
                 _ => assert_eq!(eighth, Ok(VictimPolicy { kind, alpha: "1/8".parse().unwrap() })),

@@ -1,13 +1,11 @@
 //! What the switches take of this machine: lcores, memory, devices.
 
-use weir_config::SwitchConfig;
+use weir_config::{ConfigErrors, SwitchConfig};
 use weir_dpdk_driver::{DriverError, Memory, Placement};
-use weir_experiments::table::count;
-use weir_experiments::{Failure, real_frames};
+use weir_experiments::real_frames::{self, Lcores, MachineFindings, OnCpu, PacketMemory, SwitchOnMachine};
 
 use super::{losses, nics};
 use crate::below_rate;
-use crate::fault::Fault;
 
 /// This machine, and where the switches' lcores are on it, if it has the CPUs for them.
 pub(crate) struct Machine {
@@ -22,59 +20,63 @@ impl Machine {
 }
 
 impl real_frames::Machine for Machine {
-    fn print_switch(&self, index: usize, switch: &SwitchConfig) {
-        if let Ok(placement) = &self.placement {
-            print_lcores(placement, index, switch);
-        }
-        println!("  {}", below_rate::catch_up(switch));
-        for unknown in losses::unknown_losses(switch) {
-            println!("  {unknown}");
+    fn of_switch(&self, index: usize, switch: &SwitchConfig) -> SwitchOnMachine {
+        SwitchOnMachine {
+            lcores: self.placement.as_ref().ok().map(|placement| lcores(placement, index, switch)),
+            late_polls: below_rate::catch_up(switch),
+            unknown_losses: losses::unknown_losses(switch),
         }
     }
 
-    fn conclude(self: Box<Self>, switches: &[SwitchConfig]) -> Result<(), Failure> {
-        let placement = self.placement;
-        let lcores = placement.as_ref().map_or(1, |placement| placement.cpus.len());
-        let memory = Memory::of(switches, lcores, 0);
-        print_memory(switches, memory);
-        nics::print_nics(switches, memory, placement.as_ref().map_or(&[], |placement| &placement.cpus));
-        placement.map_err(Fault::from)?;
-        weir_dpdk_driver::check_machine(switches).map_err(Fault::from)?;
-        for socket in weir_dpdk_driver::check_devices(switches).map_err(Fault::from)? {
-            println!("{} is left by an instance that is dead; weir run removes it", socket.display());
+    fn of_all(&self, switches: &[SwitchConfig]) -> MachineFindings {
+        let cpus = self.placement.as_ref().map_or(&[][..], |placement| &placement.cpus);
+        let memory = Memory::of(switches, cpus.len().max(1), 0);
+        let nics = nics::found(switches, memory, cpus);
+        let (left_sockets, devices) = match weir_dpdk_driver::check_devices(switches) {
+            Ok(left) => (left, None),
+            Err(errors) => (Vec::new(), Some(errors)),
+        };
+        let (placement, misfit) = match &self.placement {
+            Ok(_) => (None, None),
+            Err(DriverError::Config(errors)) => (Some(errors.clone()), None),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        let machine = weir_dpdk_driver::check_machine(switches).err();
+        MachineFindings {
+            packet_memory: packet_memory(switches, memory),
+            nics: nics.nics,
+            poll_gap: nics.poll_gap,
+            warnings: nics.warnings,
+            left_sockets,
+            lacks: ConfigErrors::joined([placement, machine, devices].into_iter().flatten()),
+            misfit,
         }
-        println!("everything that the configuration names is on this machine");
-        Ok(())
     }
 }
 
-fn print_lcores(placement: &Placement, index: usize, switch: &SwitchConfig) {
+fn lcores(placement: &Placement, index: usize, switch: &SwitchConfig) -> Lcores {
     let placed = &placement.switches[index];
-    println!("  lcores ({}):", layout_name(placed.plan.layout));
-    for (role, on) in placed.plan.lcores.iter().zip(&placed.on) {
-        println!("    CPU {}: {role}", placement.cpus[*on]);
-    }
-    for (port, on) in switch.ports.iter().zip(&placed.nics).filter_map(|(port, on)| Some((port, (*on)?))) {
-        println!("    CPU {}: NIC of {}", placement.cpus[on], port.name);
-    }
+    let roles = placed.plan.lcores.iter().zip(&placed.on);
+    let roles = roles.map(|(role, on)| OnCpu { cpu: placement.cpus[*on], does: role.to_string() });
+    let nics = switch.ports.iter().zip(&placed.nics).filter_map(|(port, on)| Some((port, (*on)?)));
+    let nics = nics.map(|(port, on)| OnCpu { cpu: placement.cpus[on], does: format!("NIC of {}", port.name) });
+    Lcores { layout: layout_name(placed.plan.layout), cpus: roles.chain(nics).collect() }
 }
 
-fn print_memory(switches: &[SwitchConfig], memory: Memory) {
-    let by = match switches.iter().filter_map(|switch| switch.buffer.least_mean_frame()).max() {
+fn packet_memory(switches: &[SwitchConfig], memory: Memory) -> PacketMemory {
+    let buffered_by = match switches.iter().filter_map(|switch| switch.buffer.least_mean_frame()).max() {
         None => "as many as the smallest frames fill it with, so it is always full before they run out".to_owned(),
         Some(mean) => format!("enough for frames of {mean} in the mean; what finds none is dropped as pool_empty"),
     };
-    let replayed = match memory.replayed {
-        0 => String::new(),
-        frames => format!(", {} for the capture files that are replayed without end", count(u64::from(frames))),
-    };
-    println!(
-        "packet memory: {} mbufs for the buffer ({by}), {} on their way in and out{replayed}, {} for control frames: {} in all",
-        count(u64::from(memory.buffered)),
-        count(u64::from(memory.in_flight)),
-        count(u64::from(memory.control)),
-        format_args!("{} MiB", memory.bytes().get() >> 20)
-    );
+    PacketMemory {
+        buffered_mbufs: memory.buffered,
+        buffered_by,
+        in_flight_mbufs: memory.in_flight,
+        replayed_mbufs: memory.replayed,
+        control_mbufs: memory.control,
+        bytes: memory.bytes().get(),
+        in_hugepages: memory.fits_hugepages(),
+    }
 }
 
 fn layout_name(layout: weir_config::Layout) -> &'static str {

@@ -1,49 +1,69 @@
 //! `weir check`: the NICs that a file names, as the system has them, and how they will reach packet memory.
 
 use weir_config::{Device, PortConfig, SwitchConfig};
-use weir_dpdk_driver::{Access, Memory, NicFacts, System, poll_gap, rx_descriptors};
-use weir_experiments::table::{Table, count};
+use weir_dpdk_driver::{Access, Memory, System, poll_gap, rx_descriptors};
+use weir_experiments::real_frames::{NicFound, PollGap};
 use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_units::{Bytes, LINK_OVERHEAD, Span};
 
-/// Prints a table of the NICs, the memory that they will have, and what their descriptors cover; nothing without NICs.
-pub(super) fn print_nics(switches: &[SwitchConfig], memory: Memory, cpus: &[u32]) {
+/// What there is to say of the NICs.
+#[derive(Default)]
+pub(super) struct Nics {
+    pub nics: Vec<NicFound>,
+    pub warnings: Vec<String>,
+    pub poll_gap: Option<PollGap>,
+}
+
+/// The NICs that the files name, with the memory that they will have and what their descriptors cover.
+pub(super) fn found(switches: &[SwitchConfig], memory: Memory, cpus: &[u32]) -> Nics {
     let ports = switches.iter().flat_map(|switch| &switch.ports);
     let nics: Vec<(&PortConfig, &str)> = ports.filter_map(|port| Some((port, address(port)?))).collect();
     if nics.is_empty() {
-        return;
+        return Nics::default();
     }
     let system = System::here();
-    let facts: Vec<Option<NicFacts>> = nics.iter().map(|(_, address)| system.nic(address)).collect();
-    let mut table = Table::new(["Port", "NIC", "Driver", "IOMMU group", "NUMA node", "Interface", "Reaches memory by"]);
-    for ((port, address), facts) in nics.iter().zip(&facts) {
-        let known = facts.clone().unwrap_or_default();
-        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
-        table.row([
-            port.name.clone(),
-            (*address).to_owned(),
-            or_dash(known.driver.clone()),
-            or_dash(known.group.map(|group| group.to_string())),
-            or_dash(known.node.map(|node| node.to_string())),
-            or_dash(known.netdev.clone()),
-            known.access().map_or("-", |access| addresses(access, memory)).to_owned(),
-        ]);
-    }
-    print!("{table}");
+    let mut warnings = Vec::new();
     if !memory.fits_hugepages() {
-        println!(
-            "  warning: packet memory will lie in ordinary pages, one mbuf in each, which is slower; for hugepages: \
+        warnings.push(format!(
+            "packet memory will lie in ordinary pages, one mbuf in each, which is slower; for hugepages: \
              echo {} > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages",
             memory.hugepages()
-        );
+        ));
     }
     let nodes: Vec<u32> = cpus.iter().filter_map(|cpu| system.node_of_cpu(*cpu)).collect();
-    for finding in facts.iter().flatten().flat_map(|facts| facts.warnings(&nodes)) {
-        println!("  warning: {}; {}", finding.message, finding.help);
+    let gap = (!cpus.is_empty()).then(|| poll_gap::measure(cpus, poll_gap::LONG_ENOUGH));
+    let mut found = Vec::new();
+    for (port, address) in nics {
+        let facts = system.nic(address);
+        let doubts = facts.iter().flat_map(|facts| facts.warnings(&nodes));
+        warnings.extend(doubts.map(|finding| format!("{}; {}", finding.message, finding.help)));
+        let known = facts.unwrap_or_default();
+        let descriptors = gap.map(|gap| rx_descriptors(port, gap));
+        let covers = descriptors.map(|descriptors| [1_000, 60].map(|bytes| covered(port, descriptors, bytes)));
+        if let (Some(gap), Some([long, _])) = (gap, covers)
+            && long < gap
+        {
+            warnings.push(format!(
+                "{}: the longest poll gap, {gap}, is above the {long} that its receive descriptors cover: frames will be lost in the NIC \
+                 before any PAUSE; give the switch cores of its own (isolcpus, [lcores] cores), or a lower rate",
+                port.name
+            ));
+        }
+        found.push(NicFound {
+            port: port.name.clone(),
+            address: address.to_owned(),
+            reaches_memory_by: known.access().map(|access| addresses(access, memory)),
+            driver: known.driver,
+            iommu_group: known.group,
+            numa_node: known.node,
+            interface: known.netdev,
+            rx_descriptors: descriptors,
+            covers_ns: covers.map(|covers| covers.map(Span::as_nanos)),
+        });
     }
-    if !cpus.is_empty() {
-        print_descriptors(&nics, poll_gap::measure(cpus, poll_gap::LONG_ENOUGH));
-    }
+    let watched_ns = u64::try_from(poll_gap::LONG_ENOUGH.as_nanos()).unwrap_or(u64::MAX);
+    let poll_gap = gap.map(|gap| PollGap { longest_ns: gap.as_nanos(), watched_ns });
+    Nics { nics: found, warnings, poll_gap }
 }
 
 fn address(port: &PortConfig) -> Option<&str> {
@@ -63,25 +83,8 @@ fn addresses(access: Access, memory: Memory) -> &'static str {
     }
 }
 
-/// What a NIC's receive descriptors hold while nobody polls, beside how long that was here just now.
-fn print_descriptors(nics: &[(&PortConfig, &str)], gap: Span) {
-    println!("  longest poll gap in {} ms on these cores: {gap}", poll_gap::LONG_ENOUGH.as_millis());
-    for (port, _) in nics {
-        let descriptors = rx_descriptors(port, gap);
-        let rate = port.rate.unwrap_or(RATE_UNKNOWN);
-        let covers = |bytes: u64| rate.time_for((Bytes::new(bytes) + LINK_OVERHEAD) * u64::from(descriptors));
-        println!(
-            "  {}: {} receive descriptors cover a gap of {} with frames of 1000 B, {} with 60 B",
-            port.name,
-            count(u64::from(descriptors)),
-            covers(1_000),
-            covers(60),
-        );
-        if covers(1_000) < gap {
-            println!(
-                "  warning: the gap is longer: frames will be lost in the NIC before any PAUSE; give the switch cores of its own \
-                 (isolcpus, [lcores] cores), or a lower rate"
-            );
-        }
-    }
+/// For how long these receive descriptors hold what comes, in frames of this length.
+fn covered(port: &PortConfig, descriptors: u16, frame_bytes: u64) -> Span {
+    let rate = port.rate.unwrap_or(RATE_UNKNOWN);
+    rate.time_for((Bytes::new(frame_bytes) + LINK_OVERHEAD) * u64::from(descriptors))
 }

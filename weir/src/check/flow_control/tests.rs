@@ -25,7 +25,7 @@ const STATIC: &str = "policy = \"static\"\n[buffer.static]\nthreshold = \"500KB\
 
 /// All lines but tables' rules, runs of spaces as one, and the warnings.
 fn told(switch: &SwitchConfig) -> (Vec<String>, Vec<String>) {
-    let text = super::flow_control(switch).unwrap();
+    let text = super::text(&super::flow_control(switch).unwrap());
     let lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
     let lines = lines.filter(|line| !line.starts_with("--")).collect();
     (lines, warnings::warnings(switch, &buffer_layout(switch).unwrap()))

@@ -1,0 +1,58 @@
+//! The report as JSON: what the verdict says, and the runs' own files.
+
+use std::path::Path;
+
+use serde::Serialize;
+use weir_results::run_dir::{Provenance, Speed, Summary};
+
+use super::input::{Input, Run};
+use super::verdict::verdict;
+
+/// All runs of a report.
+#[derive(Serialize)]
+pub(super) struct Report<'i> {
+    is_good: bool,
+    headline: String,
+    findings: Vec<FindingTold>,
+    runs: Vec<RunTold<'i>>,
+    /// Directories without results, and why.
+    left_out: &'i [String],
+}
+
+#[derive(Serialize)]
+struct FindingTold {
+    run: String,
+    text: String,
+    is_failure: bool,
+}
+
+#[derive(Serialize)]
+struct RunTold<'i> {
+    label: &'i str,
+    directory: &'i Path,
+    summary: &'i Summary,
+    provenance: &'i Provenance,
+    speed: Option<&'i Speed>,
+}
+
+/// The report.
+pub(super) fn report(input: &Input) -> Report<'_> {
+    fn told(run: &Run) -> RunTold<'_> {
+        RunTold {
+            label: &run.label,
+            directory: &run.directory,
+            summary: &run.summary,
+            provenance: &run.provenance,
+            speed: run.speed.as_ref(),
+        }
+    }
+    let verdict = verdict(&input.runs);
+    let findings = verdict.findings.into_iter();
+    Report {
+        is_good: verdict.is_good,
+        headline: verdict.headline,
+        findings: findings.map(|of| FindingTold { run: of.run, text: of.text, is_failure: of.is_failure }).collect(),
+        runs: input.runs.iter().map(told).collect(),
+        left_out: &input.left_out,
+    }
+}

@@ -1,0 +1,89 @@
+//! What `weir check` says of this machine, in words.
+
+use std::fmt::Write;
+
+use weir_experiments::real_frames::{MachineFindings, NicFound, PacketMemory, PollGap, SwitchOnMachine};
+use weir_experiments::table::{Table, count};
+use weir_units::Span;
+
+/// A switch's lcores, what they may catch up, and what its devices can't tell.
+pub(super) fn switch_text(on: &SwitchOnMachine) -> String {
+    let mut lines = Vec::new();
+    if let Some(lcores) = &on.lcores {
+        lines.push(format!("lcores ({}):", lcores.layout));
+        lines.extend(lcores.cpus.iter().map(|on| format!("  CPU {}: {}", on.cpu, on.does)));
+    }
+    lines.push(on.late_polls.clone());
+    lines.extend(on.unknown_losses.iter().cloned());
+    lines.iter().fold(String::new(), |text, line| format!("{text}  {line}\n"))
+}
+
+/// Memory and NICs of all switches, and whether the machine has what they need.
+pub(super) fn text(found: &MachineFindings) -> String {
+    let mut text = memory(&found.packet_memory);
+    if !found.nics.is_empty() {
+        text += &nics(&found.nics).to_string();
+    }
+    if let Some(gap) = found.poll_gap {
+        text += &descriptors(&found.nics, gap);
+    }
+    for warning in &found.warnings {
+        writeln!(text, "  warning: {warning}").expect("a string takes all");
+    }
+    for socket in &found.left_sockets {
+        writeln!(text, "{} is left by an instance that is dead; weir run removes it", socket.display())
+            .expect("a string takes all");
+    }
+    text += match (&found.lacks, &found.misfit) {
+        (None, None) => "everything that the configuration names is on this machine\n",
+        _ => "nothing is wrong with the configuration; this machine lacks what it asks for:\n",
+    };
+    text
+}
+
+fn memory(memory: &PacketMemory) -> String {
+    let replayed = match memory.replayed_mbufs {
+        0 => String::new(),
+        frames => format!(", {} for the capture files that are replayed without end", count(u64::from(frames))),
+    };
+    format!(
+        "packet memory: {} mbufs for the buffer ({}), {} on their way in and out{replayed}, {} for control frames: {} MiB in all\n",
+        count(u64::from(memory.buffered_mbufs)),
+        memory.buffered_by,
+        count(u64::from(memory.in_flight_mbufs)),
+        count(u64::from(memory.control_mbufs)),
+        memory.bytes >> 20
+    )
+}
+
+fn nics(nics: &[NicFound]) -> Table {
+    let mut table = Table::new(["Port", "NIC", "Driver", "IOMMU group", "NUMA node", "Interface", "Reaches memory by"]);
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    for nic in nics {
+        table.row([
+            nic.port.clone(),
+            nic.address.clone(),
+            or_dash(nic.driver.clone()),
+            or_dash(nic.iommu_group.map(|group| group.to_string())),
+            or_dash(nic.numa_node.map(|node| node.to_string())),
+            or_dash(nic.interface.clone()),
+            nic.reaches_memory_by.unwrap_or("-").to_owned(),
+        ]);
+    }
+    table
+}
+
+/// What receive descriptors hold while nobody polls, beside how long that was here just now.
+fn descriptors(nics: &[NicFound], gap: PollGap) -> String {
+    let longest = Span::from_nanos(gap.longest_ns);
+    let head = format!("  longest poll gap in {} ms on these cores: {longest}\n", gap.watched_ns / 1_000_000);
+    let line = |nic: &NicFound| {
+        let (descriptors, [long, short]) = (nic.rx_descriptors?, nic.covers_ns?.map(Span::from_nanos));
+        Some(format!(
+            "  {}: {} receive descriptors cover a gap of {long} with frames of 1000 B, {short} with 60 B\n",
+            nic.port,
+            count(u64::from(descriptors)),
+        ))
+    };
+    head + &nics.iter().filter_map(line).collect::<String>()
+}

@@ -1,0 +1,64 @@
+//! The ports of a switch, with their headroom.
+
+use serde::Serialize;
+use weir_config::SwitchConfig;
+use weir_experiments::table::{Table, count};
+use weir_mmu::BufferLayout;
+use weir_units::Bytes;
+
+use super::buffer::{HeadroomFrom, Partition};
+
+/// A port, and the headroom of each of its lossless ingress queues.
+#[derive(Serialize)]
+pub(super) struct PortChecked {
+    name: String,
+    device: String,
+    /// As it is written; nothing if it is the device's.
+    rate: Option<String>,
+    rate_bps: Option<u64>,
+    delay: String,
+    delay_ns: u64,
+    flow_control: String,
+    headroom_bytes: u64,
+    headroom_by_rule_bytes: Option<u64>,
+}
+
+/// All ports of a switch.
+pub(super) fn ports(switch: &SwitchConfig, layout: &BufferLayout) -> Vec<PortChecked> {
+    let ports = switch.ports.iter().zip(layout.ports());
+    let port = ports.map(|(port, of_layout)| PortChecked {
+        name: port.name.clone(),
+        device: port.device.to_string(),
+        rate: port.rate.map(|rate| rate.to_string()),
+        rate_bps: port.rate.map(|rate| rate.as_bps()),
+        delay: port.delay.to_string(),
+        delay_ns: port.delay.as_nanos(),
+        flow_control: port.flow_control.name().to_owned(),
+        headroom_bytes: of_layout.headroom.iter().copied().max().unwrap_or(Bytes::ZERO).get(),
+        headroom_by_rule_bytes: switch.headroom_by_rule(port).map(Bytes::get),
+    });
+    port.collect()
+}
+
+/// A row for each.
+pub(super) fn table(ports: &[PortChecked], buffer: &Partition) -> Table {
+    let headroom = match buffer.headroom_from {
+        HeadroomFrom::Queue => "Headroom B",
+        HeadroomFrom::Pool => "Headroom up to B",
+        HeadroomFrom::Port => "Insurance B",
+        HeadroomFrom::None => "Φ B, not kept",
+    };
+    let mut table = Table::new(["Port", "Device", "Rate", "Delay", "Flow control", headroom, "By rule B"]);
+    for port in ports {
+        table.row([
+            port.name.clone(),
+            port.device.clone(),
+            port.rate.clone().unwrap_or_else(|| "device's".to_owned()),
+            port.delay.clone(),
+            port.flow_control.clone(),
+            count(port.headroom_bytes),
+            port.headroom_by_rule_bytes.map_or("-".to_owned(), count),
+        ]);
+    }
+    table
+}

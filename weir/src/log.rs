@@ -1,0 +1,275 @@
+//! The log on standard error: one line a fact, with a level; what repeats at one place is rationed.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::os::unix::fs::MetadataExt;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::{Format, Full, Json, JsonFields, Writer};
+use tracing_subscriber::fmt::time::SystemTime;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
+use weir_experiments::has_color;
+use weir_experiments::real_frames::LogFormat;
+
+/// Lines of one fact about one port in a row; then one each [`ONE_EVERY`].
+const IN_A_ROW: u32 = 5;
+const ONE_EVERY: Duration = Duration::from_secs(10);
+
+/// From now on events go to standard error, down to what `WEIR_LOG` says, or else `told`.
+pub(crate) fn begin(told: &str, format: LogFormat) {
+    let filter = EnvFilter::try_from_env("WEIR_LOG").unwrap_or_else(|_| EnvFilter::new(told));
+    let color = has_color(&std::io::stderr());
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        // A closed stderr ends no switch.
+        .log_internal_errors(false)
+        .with_writer(std::io::stderr);
+    let text = Format::default().with_target(false).with_ansi(color);
+    match format {
+        LogFormat::Json => {
+            let json = Format::default().json().flatten_event(true).with_target(true);
+            log.fmt_fields(JsonFields::new()).event_format(Rationed::new(Style::Json(json))).init();
+        }
+        LogFormat::Text if is_journal() => {
+            log.with_ansi(false).event_format(Rationed::new(Style::Journal(text.with_ansi(false)))).init();
+        }
+        LogFormat::Text => log.with_ansi(color).event_format(Rationed::new(Style::Text(text))).init(),
+    }
+}
+
+/// How a line looks.
+enum Style {
+    Text(Format<Full, SystemTime>),
+    /// The journal has a clock of its own, and reads the level as syslog's number.
+    Journal(Format<Full, SystemTime>),
+    Json(Format<Json, SystemTime>),
+}
+
+/// Whether standard error is systemd's journal, by the device and inode that systemd tells.
+fn is_journal() -> bool {
+    let Some(stream) = std::env::var("JOURNAL_STREAM").ok() else { return false };
+    let of_stderr = std::fs::metadata("/proc/self/fd/2");
+    of_stderr.is_ok_and(|meta| stream == format!("{}:{}", meta.dev(), meta.ino()))
+}
+
+impl Style {
+    fn line<S, N>(&self, context: &FmtContext<'_, S, N>, to: Writer<'_>, event: &Event<'_>) -> fmt::Result
+    where
+        S: Subscriber + for<'a> LookupSpan<'a>,
+        N: for<'a> FormatFields<'a> + 'static,
+    {
+        match self {
+            Style::Text(format) => format.format_event(context, to, event),
+            Style::Json(format) => format.format_event(context, to, event),
+            Style::Journal(format) => {
+                let mut line = to;
+                write!(line, "<{}>", syslog_level(*event.metadata().level()))?;
+                format.clone().without_time().with_level(false).format_event(context, line, event)
+            }
+        }
+    }
+
+    /// Says in a line that others like it were left out.
+    fn with_left_out(&self, line: &str, left_out: u64) -> String {
+        match self {
+            Style::Json(_) => line.replacen('{', &format!("{{\"left_out\":{left_out},"), 1),
+            Style::Text(_) | Style::Journal(_) => {
+                format!("{} ({left_out} such lines before it were left out)\n", line.trim_end_matches('\n'))
+            }
+        }
+    }
+}
+
+fn syslog_level(level: Level) -> u8 {
+    match level {
+        Level::ERROR => 3,
+        Level::WARN => 4,
+        Level::INFO => 6,
+        Level::DEBUG | Level::TRACE => 7,
+    }
+}
+
+/// Lines in a style, but no more of one fact about one port than can be read. What a client or the operator asked for is not rationed.
+struct Rationed {
+    style: Style,
+    facts: Mutex<HashMap<Fact, Ration>>,
+}
+
+/// The place in the code, and what it is said of.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Fact {
+    line: Option<u32>,
+    file: Option<&'static str>,
+    switch: String,
+    port: Option<String>,
+    class: String,
+}
+
+#[derive(Debug)]
+struct Ration {
+    left: u32,
+    /// When the ration was last added to.
+    since: Instant,
+    left_out: u64,
+}
+
+impl Rationed {
+    fn new(style: Style) -> Rationed {
+        Rationed { style, facts: Mutex::default() }
+    }
+}
+
+impl Ration {
+    fn new(now: Instant) -> Ration {
+        Ration { left: IN_A_ROW, since: now, left_out: 0 }
+    }
+
+    /// Whether a line may be written now: then with how many were left out before it.
+    fn take(&mut self, now: Instant) -> Option<u64> {
+        let due = now.duration_since(self.since).as_nanos() / ONE_EVERY.as_nanos();
+        if due > 0 {
+            let due = u32::try_from(due).unwrap_or(u32::MAX);
+            // As a whole again only after a rest as long.
+            self.left = self.left.saturating_add(due).min(IN_A_ROW);
+            self.since = now;
+        }
+        if self.left == 0 {
+            self.left_out += 1;
+            return None;
+        }
+        self.left -= 1;
+        Some(std::mem::take(&mut self.left_out))
+    }
+}
+
+impl<S, N> FormatEvent<S, N> for Rationed
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(&self, context: &FmtContext<'_, S, N>, mut to: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        let Some(fact) = Fact::of(event) else { return self.style.line(context, to, event) };
+        let now = Instant::now();
+        let mut facts = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
+        match facts.entry(fact).or_insert_with(|| Ration::new(now)).take(now) {
+            None => Ok(()),
+            Some(0) => self.style.line(context, to, event),
+            Some(left_out) => {
+                let mut line = String::new();
+                self.style.line(context, Writer::new(&mut line), event)?;
+                to.write_str(&self.style.with_left_out(&line, left_out))
+            }
+        }
+    }
+}
+
+impl Fact {
+    /// What an event is of; `None` if it is not rationed.
+    fn of(event: &Event<'_>) -> Option<Fact> {
+        let metadata = event.metadata();
+        let mut fact = Fact { line: metadata.line(), file: metadata.file(), ..Fact::default() };
+        event.record(&mut fact);
+        let is_asked_for = metadata.target().starts_with("weir_on_dpdk::control");
+        let repeats = fact.port.is_some() || *metadata.level() <= Level::WARN;
+        (repeats && !is_asked_for).then_some(fact)
+    }
+}
+
+impl Visit for Fact {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        let text = || format!("{value:?}");
+        match field.name() {
+            "switch" => self.switch = text(),
+            "port" => self.port = Some(text()),
+            "class" => self.class = text(),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::Arc;
+
+    use super::*;
+
+    /// What is written.
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn lines(style: Style, tell: impl FnOnce()) -> Vec<String> {
+        let written = Written::default();
+        let writer = written.clone();
+        let log = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone());
+        match style {
+            Style::Json(_) => {
+                let log = log.fmt_fields(JsonFields::new()).event_format(Rationed::new(style)).finish();
+                tracing::subscriber::with_default(log, tell);
+            }
+            _ => tracing::subscriber::with_default(log.event_format(Rationed::new(style)).finish(), tell),
+        }
+        let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    fn storm(port: &str) {
+        tracing::warn!(switch = %"lab", %port, class = 3, "PFC storm");
+    }
+
+    #[test]
+    fn a_fact_about_a_port_is_rationed_and_no_other_port_pays_for_it() {
+        let text = Format::default().with_target(false).with_ansi(false);
+        let told = lines(Style::Journal(text), || {
+            (0..100).for_each(|_| storm("p0"));
+            storm("p1");
+            (0..100).for_each(|key| tracing::info!("set {key}"));
+        });
+        assert_eq!(told.iter().filter(|line| line.contains("p0")).count(), IN_A_ROW as usize);
+        assert_eq!(told.iter().filter(|line| line.contains("p1")).count(), 1);
+        assert_eq!(told.iter().filter(|line| line.contains("set ")).count(), 100);
+        assert_eq!(told[0], "<4>PFC storm switch=lab port=p0 class=3");
+        assert_eq!(told.last().unwrap(), "<6>set 99");
+    }
+
+    #[test]
+    fn a_ration_comes_back_and_says_what_it_left_out() {
+        let start = Instant::now();
+        let mut ration = Ration::new(start);
+        let taken: Vec<Option<u64>> = (0..8).map(|_| ration.take(start)).collect();
+        assert_eq!(taken, [Some(0), Some(0), Some(0), Some(0), Some(0), None, None, None]);
+        assert_eq!(ration.take(start + ONE_EVERY), Some(3));
+        assert_eq!(ration.take(start + ONE_EVERY), None);
+        // After a long rest there is a whole one, and no more.
+        let later = start + 100 * ONE_EVERY;
+        assert_eq!((0..6).filter_map(|_| ration.take(later)).collect::<Vec<_>>(), [1, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn json_lines_are_objects_with_their_fields() {
+        let json = || Style::Json(Format::default().json().flatten_event(true));
+        let told = lines(json(), || storm("p\"0"));
+        let line: serde_json::Value = serde_json::from_str(&told[0]).unwrap();
+        assert_eq!((&line["level"], &line["message"]), (&"WARN".into(), &"PFC storm".into()));
+        assert_eq!((&line["port"], &line["class"]), (&"p\"0".into(), &3.into()));
+        assert!(line["timestamp"].is_string());
+        let cut: serde_json::Value = serde_json::from_str(&json().with_left_out(&told[0], 7)).unwrap();
+        assert_eq!((&cut["left_out"], &cut["port"]), (&7.into(), &line["port"]));
+    }
+}

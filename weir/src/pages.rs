@@ -1,0 +1,63 @@
+//! What is made of the command line's own description: man pages, completions of shells, the table in docs/COMMANDS.md.
+
+mod commands;
+mod exit_codes;
+mod man;
+
+use std::io;
+use std::path::PathBuf;
+
+use clap::CommandFactory;
+use clap_complete::Shell;
+use weir_experiments::Failure;
+use weir_experiments::report::write;
+
+use crate::Arguments;
+
+/// Arguments of `weir completions`.
+#[derive(clap::Args)]
+pub(crate) struct CompletionsArguments {
+    /// The shell.
+    #[arg(value_name = "SHELL")]
+    shell: Shell,
+}
+
+/// Arguments of `weir pages`.
+#[derive(clap::Args)]
+pub(crate) struct PagesArguments {
+    /// Write a man page for each command into this directory.
+    #[arg(long, value_name = "DIR", required_unless_present = "commands")]
+    man: Option<PathBuf>,
+    /// Write the table of commands and exit codes, docs/COMMANDS.md, to this file.
+    #[arg(long, value_name = "FILE")]
+    commands: Option<PathBuf>,
+}
+
+/// Prints the completions of a shell.
+pub(crate) fn completions(arguments: &CompletionsArguments) {
+    clap_complete::generate(arguments.shell, &mut Arguments::command(), "weir", &mut io::stdout());
+}
+
+/// Writes what is asked for.
+pub(crate) fn pages(arguments: &PagesArguments) -> Result<(), Failure> {
+    let command = built();
+    if let Some(directory) = &arguments.man {
+        man::write(&command, directory)?;
+    }
+    match &arguments.commands {
+        Some(file) => write(file, &commands::page(&command)),
+        None => Ok(()),
+    }
+}
+
+/// The command line, with the full names of all commands in it.
+fn built() -> clap::Command {
+    let mut command = Arguments::command().disable_help_subcommand(true);
+    command.build();
+    command
+}
+
+/// The commands below one that are shown to people.
+fn shown(command: &clap::Command) -> impl Iterator<Item = &clap::Command> {
+    command.get_subcommands().filter(|sub| !sub.is_hide_set())
+}

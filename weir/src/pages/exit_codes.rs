@@ -1,0 +1,68 @@
+//! What commands end with: for docs/COMMANDS.md and the man pages.
+
+/// An exit code of all commands.
+pub(super) struct ExitCode {
+    pub code: u8,
+    pub means: &'static str,
+    /// What a script does about it.
+    pub then: &'static str,
+}
+
+/// All of them. [`weir_experiments::Failure`] gives the numbers.
+pub(super) const EXIT_CODES: [ExitCode; 4] = [
+    ExitCode { code: 0, means: "all went well", then: "go on" },
+    ExitCode {
+        code: 1,
+        means: "something failed after it had begun, a promise was not kept, or the command was interrupted; results that there are \
+                stay, and what is said tells how to go on",
+        then: "look at what was said",
+    },
+    ExitCode {
+        code: 2,
+        means: "a file or an argument is wrong, or names a switch that does not run; nothing was started, and nothing is left",
+        then: "mend the file or the command: it would fail anywhere, and again",
+    },
+    ExitCode {
+        code: 3,
+        means: "nothing is wrong with the files, but this machine, or this build, lacks what they ask for, or another process has it: \
+                CPUs, interfaces, NICs, permissions, DPDK; nothing was started",
+        then: "do what the message says, or try again later, or elsewhere",
+    },
+];
+
+/// What 1 means for a command, by its words after `weir`; `None` for one that has nothing of its own to say.
+pub(super) fn one_means(command: &str) -> Option<&'static str> {
+    Some(match command {
+        "run" => {
+            "a lossless frame was lost, a port that may carry lossless frames lost frames at its device, the books do not balance, or DPDK \
+             failed"
+        }
+        "bench forwarding" | "bench rfc2544" | "bench pause" | "bench idle" => "frames are not accounted for",
+        "show" | "clear" | "set" | "config" => "the conversation with the switch broke off",
+        "reload" => "a key was not applied as it does not go together with what runs, or the conversation broke off",
+        "demo" => "lossless frames were lost, or it was interrupted",
+        "testbed run" => {
+            "a lossless frame was lost, a run came to a deadlock that the scenario does not expect, or to none that it expects, not all \
+             that was sent arrived, or it was interrupted"
+        }
+        "sweep" | "sweep merge" => "a point failed or crashed, or some are left",
+        "reproduce" => "a run failed, or it was interrupted; a finding that does not hold is a result, with 0",
+        "check" => "with --try: the devices are not fit for lossless ports",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_experiments::Failure;
+
+    use super::*;
+
+    #[test]
+    fn failures_end_with_the_codes_that_pages_name() {
+        let failures =
+            [Failure::Run(String::new()), Failure::Argument(String::new()), Failure::Unavailable(String::new())];
+        let codes: Vec<u8> = std::iter::once(0).chain(failures.iter().map(Failure::exit_code)).collect();
+        assert_eq!(codes, EXIT_CODES.map(|of| of.code));
+    }
+}
