@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod beside;
+mod capture;
 mod check;
 mod control;
 mod demo;
@@ -80,6 +81,11 @@ enum Command {
     Reload(steer::ReloadArguments),
     /// What a running switch runs with: print it, save it, compare it with its file.
     Config(steer::ConfigArguments),
+    /// Frames of a running switch, as pcapng for Wireshark: what ports receive and send, flow control alone, or what is dropped and
+    /// why.
+    ///
+    /// Each frame has a comment: its class, and what its queues and the shared segment held at that instant. Ends at Ctrl-C.
+    Capture(capture::CaptureArguments),
     /// The SPFC paper's victim experiment with emulated RDMA hosts and real frames: no NIC, no root, no hugepages.
     Demo(demo::DemoArguments),
     /// Experiments of several switches and hosts, as a scenario's file describes them.
@@ -154,6 +160,7 @@ pub fn main(real_frames: Source) -> ExitCode {
         Command::Set(arguments) => steer::set(&arguments),
         Command::Reload(arguments) => steer::reload(&arguments),
         Command::Config(arguments) => steer::config(&arguments),
+        Command::Capture(arguments) => capture::capture(&arguments),
         Command::Demo(arguments) => demo::demo(&arguments),
         Command::Testbed(testbed::Command::Run(arguments)) => testbed::run(&arguments),
         Command::Sweep(arguments) => sweep::sweep(&arguments),
