@@ -10,6 +10,8 @@ mod capture;
 mod check;
 mod control;
 mod demo;
+mod doctor;
+mod export;
 mod extensions;
 mod import;
 mod show;
@@ -104,9 +106,18 @@ enum Command {
     ///
     /// Several runs stand side by side. With --text, the summary and tables on the terminal.
     Report(report::ReportArguments),
-    /// Make a scenario of another tool's files.
+    /// Make a scenario of another tool's files, or a switch file of SONiC's tables.
     #[command(subcommand)]
     Import(import::Command),
+    /// Counters of a switch for other tools.
+    #[command(subcommand)]
+    Export(export::Command),
+    /// What this machine lacks for such switches, each with the command that mends it; whether a PFC frame arrives as it left; and the
+    /// hosts, over ssh.
+    ///
+    /// `weir check` shows what follows from a file, and ends at the first thing that the machine lacks. `weir doctor` is about the
+    /// machine: it looks at everything, with a file or without one. The exit code is 1 if something is lacking.
+    Doctor(doctor::DoctorArguments),
     /// Check files and print what follows from them: buffer partition, thresholds, headroom, lcores, memory.
     #[cfg_attr(
         feature = "dpdk",
@@ -167,6 +178,9 @@ pub fn main(real_frames: Source) -> ExitCode {
         Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
         Command::Report(arguments) => report::report(&arguments),
         Command::Import(import::Command::Ns3(arguments)) => import::ns3(&arguments),
+        Command::Import(import::Command::Sonic(arguments)) => import::sonic::sonic(&arguments),
+        Command::Doctor(arguments) => doctor::doctor(&arguments),
+        Command::Export(export::Command::SonicCounters(arguments)) => export::sonic_counters(&arguments),
         #[cfg(feature = "dpdk")]
         Command::Check { files, try_devices: true, eal } => {
             reached(|real_frames| real_frames.try_devices(&files, &eal))

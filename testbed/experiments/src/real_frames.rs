@@ -6,10 +6,11 @@
 mod bench;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 
+use serde::Serialize;
 use weir_config::SwitchConfig;
 use weir_results::record::Progress;
 use weir_results::run_dir::{RunDir, Summary};
@@ -33,6 +34,17 @@ pub trait RealFrames: Sync {
     /// # Errors
     /// As [`RealFrames::run`]; devices that are not fit for lossless ports.
     fn try_devices(&self, files: &[PathBuf], eal: &[String]) -> Result<(), Failure>;
+
+    /// What there is of this machine that such switches need, and what is lacking, each with what mends it. Of no switches, what any
+    /// would need.
+    fn examine(&self, switches: &[SwitchConfig]) -> Vec<Finding>;
+
+    /// Sends frames, PFC among them, between the first two ports of a file, which are cabled to each other, or over a link inside the
+    /// process, and tells what arrived.
+    ///
+    /// # Errors
+    /// As [`RealFrames::try_devices`].
+    fn try_loop(&self, file: Option<&Path>, eal: &[String]) -> Result<Vec<Finding>, Failure>;
 
     /// Measures switches on this machine.
     ///
@@ -73,6 +85,43 @@ pub trait Backend {
         observe: &mut dyn FnMut(&Progress),
         stop: &AtomicBool,
     ) -> Result<Summary, Failure>;
+}
+
+/// Something that was looked at for `weir doctor`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What was looked at.
+    pub about: String,
+    /// How it is.
+    pub state: Health,
+    /// What was found, in a sentence.
+    pub said: String,
+    /// What mends it, where something does.
+    pub mend: Option<String>,
+}
+
+/// How something is that was looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Health {
+    /// As it should be.
+    Good,
+    /// It will do, but not well.
+    Warning,
+    /// It keeps something from working.
+    Lacking,
+}
+
+impl Finding {
+    /// A finding that needs no mending.
+    pub fn good(about: impl Into<String>, said: impl Into<String>) -> Finding {
+        Finding { about: about.into(), state: Health::Good, said: said.into(), mend: None }
+    }
+
+    /// One that does.
+    pub fn bad(state: Health, about: impl Into<String>, said: impl Into<String>, mend: impl Into<String>) -> Finding {
+        Finding { about: about.into(), state, said: said.into(), mend: Some(mend.into()) }
+    }
 }
 
 /// What `weir check` says of this machine.
