@@ -11,7 +11,7 @@ PATIENCE_S = 60
 SSH = """#!/bin/sh
 test "$5" = root@host || { echo "ssh: connect to host $5: No route" >&2; exit 255; }
 shift 5
-PATH={folder}:$PATH exec "$@"
+PATH=FOLDER:$PATH exec "$@"
 """
 DCB = """#!/bin/sh
 case "$1" in
@@ -79,7 +79,7 @@ def test_what_is_lacking_is_told_with_what_mends_it(tmp_path):
 def test_a_host_is_asked(tmp_path):
     file = tmp_path / "pair.toml"
     file.write_text(PAIR.format(one='ring = "l"', other='ring = "l"'))
-    program(tmp_path, "ssh", SSH.format(folder=tmp_path))
+    program(tmp_path, "ssh", SSH.replace("FOLDER", str(tmp_path)))
     program(tmp_path, "ethtool", "#!/bin/sh\nprintf 'Pause parameters:\\nRX:\\t\\toff\\nTX:\\t\\toff\\n'\n")
     for state, lacking in [("off", 1), ("on", 0)]:
         program(tmp_path, "dcb", DCB.format(state=state))

@@ -38,7 +38,8 @@ pub(crate) fn try_devices(files: &[PathBuf], eal: &[String]) -> Result<(), Fault
 
 /// What became of frames between the first two ports of a file, or over a link inside this process.
 pub(crate) fn try_loop(file: Option<&Path>, eal: &[String]) -> Result<Vec<Finding>, Fault> {
-    const INSIDE: &str = "[[ports]]\nname = \"a\"\nring = \"loop\"\n[[ports]]\nname = \"b\"\nring = \"loop\"\n";
+    const INSIDE: &str = "[[ports]]\nname = \"a\"\nring = \"loop\"\nrate = \"10Gbps\"\n\
+                          [[ports]]\nname = \"b\"\nring = \"loop\"\nrate = \"10Gbps\"\n";
     let switches = match file {
         Some(file) => load_all(&[file.to_owned()])?,
         None => vec![weir_config::parse("loop", INSIDE).map_err(Fault::from)?],
