@@ -197,7 +197,8 @@ fn next_block(frames: &mut impl Read, block: &mut Vec<u8>) -> Result<u32, CopyEr
     let mut head = [0; 8];
     frames.read_exact(&mut head).map_err(CopyError::Read)?;
     let [kind, length] = [0, 4].map(|at| u32::from_be_bytes(std::array::from_fn(|n| head[at + n])));
-    if !(28..=BLOCK_BYTES_MAX).contains(&length) && !(kind == INTERFACE && length >= 20) {
+    let least = if kind == INTERFACE { 20 } else { 28 };
+    if !(least..=BLOCK_BYTES_MAX).contains(&length) {
         return Err(CopyError::Odd(format!("a block of {length} bytes")));
     }
     block.clear();

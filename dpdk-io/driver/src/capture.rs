@@ -110,10 +110,10 @@ pub(crate) struct CaptureTap {
 /// All captures of one lcore of a switch.
 #[derive(Debug)]
 pub(crate) struct Captures {
-    taps: Vec<Box<CaptureTap>>,
+    taps: Vec<CaptureTap>,
     shared: Arc<Shared>,
-    posted: Consumer<Box<CaptureTap>>,
-    spent: Producer<Box<CaptureTap>>,
+    posted: Consumer<CaptureTap>,
+    spent: Producer<CaptureTap>,
     /// Ports whose frames are wanted, each way.
     inbound: PortSet,
     outbound: PortSet,
@@ -124,8 +124,8 @@ pub(crate) struct Captures {
 /// The control thread's way to an lcore's captures.
 #[derive(Debug)]
 pub(crate) struct CapturePost {
-    to: Producer<Box<CaptureTap>>,
-    spent: Consumer<Box<CaptureTap>>,
+    to: Producer<CaptureTap>,
+    spent: Consumer<CaptureTap>,
 }
 
 /// An lcore's captures, none at first, and the way to them.
@@ -147,7 +147,7 @@ pub(crate) fn captures(shared: &Arc<Shared>) -> (Captures, CapturePost) {
 
 impl Capture {
     /// A capture, and a tap for each of so many lcores.
-    pub(crate) fn new(wanted: Wanted, ports: usize, lcores: usize) -> (Capture, Vec<Box<CaptureTap>>) {
+    pub(crate) fn new(wanted: Wanted, ports: usize, lcores: usize) -> (Capture, Vec<CaptureTap>) {
         let state = Arc::new(CaptureState {
             is_over: AtomicBool::new(false),
             taken_up: AtomicU32::new(0),
@@ -160,7 +160,7 @@ impl Capture {
         let tap = |_| {
             let (ring, out) = RingBuffer::new(WAITING);
             let (staged, ends) = (Vec::with_capacity(staged), Vec::with_capacity(BURST_MAX));
-            (Box::new(CaptureTap { wanted, ring, state: state.clone(), staged, ends }), out)
+            (CaptureTap { wanted, ring, state: state.clone(), staged, ends }, out)
         };
         let (taps, rings) = (0..lcores).map(tap).unzip();
         (Capture { rings, state }, taps)
@@ -235,7 +235,7 @@ impl CaptureState {
 
 impl CapturePost {
     /// Posts a tap, which the lcore takes up when it is told to look.
-    pub(crate) fn post(&mut self, tap: Box<CaptureTap>) {
+    pub(crate) fn post(&mut self, tap: CaptureTap) {
         assert!(self.to.push(tap).is_ok(), "an lcore has no more captures than {CAPTURES_MAX}");
     }
 

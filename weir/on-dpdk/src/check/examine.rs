@@ -53,7 +53,7 @@ fn hugepages(switches: &[SwitchConfig]) -> Finding {
         return Finding::good(about, said);
     }
     let has_nics = switches.iter().flat_map(|switch| &switch.ports).any(|port| matches!(port.device, Device::Pci(_)));
-    let why = if has_nics { "NICs are slower without" } else { "no port of these needs them" };
+    let why = if has_nics || switches.is_empty() { "NICs are slower without" } else { "no port of these needs them" };
     match has_nics || switches.is_empty() {
         true => Finding::bad(Health::Warning, about, format!("{said}: {why}"), mend),
         false => Finding::good(about, format!("{said}; {why}")),

@@ -159,7 +159,7 @@ fn a_static_pool_makes_static_thresholds_and_0_is_no_limit() {
             "BUFFER_PG": {{"Ethernet0,Ethernet4|3": {{"profile": "p"}}}}}}"#
         );
         fs::write(&file, text).unwrap();
-        let imported = import(Tables::read(&[file.clone()]).unwrap(), &[]).unwrap();
+        let imported = import(Tables::read(std::slice::from_ref(&file)).unwrap(), &[]).unwrap();
         weir_config::parse("static", &imported.text).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
         pool(&imported, "threshold")
     };
@@ -194,7 +194,7 @@ fn wrong_tables_are_told_with_their_place() {
         ),
     ] {
         fs::write(&file, text).unwrap();
-        let result = Tables::read(&[file.clone()]).and_then(|tables| import(tables, &[]));
+        let result = Tables::read(std::slice::from_ref(&file)).and_then(|tables| import(tables, &[]));
         let Err(message) = result else { panic!("{text}") };
         assert!(message.contains(said), "{text}: {message}");
     }
